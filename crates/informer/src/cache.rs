@@ -180,7 +180,9 @@ impl<T: Object> Cache<T> {
     /// An object on which an index function fails or panics is as one that [`upsert`](Self::upsert) refuses.
     pub fn replace(&self, objects: Vec<Arc<T>>, resource_version: &str) -> Replacement<Arc<T>> {
         let objects = objects.into_iter().map(Guarded::from).collect();
-        let Replacement { deleted, present } = self.replace_all(None, objects, Vec::new(), &resource_version.into()).0;
+        let Replacement { deleted, present } = self
+            .replace_all(None, objects, Vec::new(), &resource_version.into(), |one, other| Arc::ptr_eq(one, other))
+            .0;
         let present = present.into_iter().map(|(old, new)| (old.map(Guarded::into_arc), new.into_arc()));
         Replacement { deleted: deleted.into_iter().map(Guarded::into_arc).collect(), present: present.collect() }
     }
@@ -392,13 +394,14 @@ impl<T: Object> Cache<T> {
     }
 
     /// As [`replace`](Self::replace), and these could not be decoded. Tells what could not be indexed, too. What is not `within` that
-    /// namespace stays as it is.
+    /// namespace stays as it is, and so does an object that `is_known`, whatever is put in its place.
     pub(crate) fn replace_all(
         &self,
         within: Option<&str>,
         objects: Vec<Guarded<T>>,
         undecodable: Vec<Undecodable>,
         revision: &Revision,
+        is_known: impl Fn(&Guarded<T>, &Guarded<T>) -> bool,
     ) -> (Replacement<Guarded<T>>, Vec<IndexFailed>) {
         let objects = last_of_each(objects);
         let prepare = |indices: &[Index<T>]| -> Vec<_> {
@@ -427,7 +430,7 @@ impl<T: Object> Cache<T> {
             let is_within = |key: &ObjectKey| within.is_none_or(|namespace| key.namespace() == Some(namespace));
             let tell = |current: &mut String| version::set(current, &revision.whole);
             let earlier = self.resource_version();
-            let replaced = writer.replace(writes, is_within, |one, other| Arc::ptr_eq(one, other), tell);
+            let replaced = writer.replace(writes, is_within, &is_known, tell);
             let before = {
                 let mut undecodable = self.lock_undecodable();
                 let mut before = std::mem::replace(&mut *undecodable, entries);
@@ -435,7 +438,11 @@ impl<T: Object> Cache<T> {
                 self.has_undecodable.store(!undecodable.is_empty(), atomic::Ordering::Relaxed);
                 before
             };
-            let present: Vec<(Option<Guarded<T>>, Guarded<T>)> = replaced.before.into_iter().zip(present).collect();
+            let present = replaced.before.into_iter().zip(present).map(|(old, new)| match old {
+                Some(old) if is_known(&old, &new) => (Some(old.clone()), old),
+                old => (old, new),
+            });
+            let present: Vec<(Option<Guarded<T>>, Guarded<T>)> = present.collect();
             let forgotten = self.record(&revision.newest, || {
                 let deleted = replaced.deleted.iter().map(|(key, old)| (key.clone(), Some(old.clone()), None));
                 let present = present.iter().zip(keys);

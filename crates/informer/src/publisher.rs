@@ -219,8 +219,12 @@ impl<T: Object> Publisher<T> {
             let goes_back = parts.is_ahead(place, resource_version);
             (is_first, goes_back, parts.reach(place, Reached::List(resource_version)))
         };
+        // At one version of one history an object has one state: of another, nobody would be told.
+        let is_known = |known: &Guarded<T>, listed: &Guarded<T>| {
+            Arc::ptr_eq(known, listed) || !goes_back && is_same_state(&***known, &***listed)
+        };
         let ((replacement, refused), queues) =
-            self.write(|cache| cache.replace_all(place.as_deref(), objects, undecodable, &revision));
+            self.write(|cache| cache.replace_all(place.as_deref(), objects, undecodable, &revision, is_known));
         refused.iter().for_each(|error| self.log(error));
         if is_first {
             // Of this part nobody was told anything, so that everybody begins here, with what the list was.

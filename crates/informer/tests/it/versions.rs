@@ -269,3 +269,33 @@ async fn after_a_restore_an_object_of_the_same_version_is_the_one_that_the_serve
         assert_eq!(drain(&mut events).await, ["U a@5..5"]);
     }
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_list_of_the_newest_state_says_nothing_else_of_an_object_at_the_version_that_is_known() {
+    let pod = |node: &str| json!({"metadata": {"namespace": "ns", "name": "a", "uid": "u", "resourceVersion": "5"}, "node": node});
+    let lists = Arc::new(AtomicUsize::new(0));
+    let watched = lists.clone();
+    let source = Scripted::of(
+        Pod::api_resource(),
+        Some("ns"),
+        move || {
+            let is_first = lists.fetch_add(1, Ordering::Relaxed) == 0;
+            Ok(if is_first { list(&[pod("before")], "10") } else { list(&[pod("after")], "11") })
+        },
+        move |_| if watched.load(Ordering::Relaxed) > 1 { Ok(silence()) } else { Err(expired()) },
+    );
+    let reflector = ReflectorConfig { streaming_list: false, ..ReflectorConfig::default() };
+    let informer = SharedInformer::new(source, InformerConfig { reflector, ..InformerConfig::default() });
+    let mut events = informer.subscribe();
+    informer.start();
+    informer.wait_for_sync().await.unwrap();
+    assert_eq!(drain(&mut events).await, ["A! a@5"]);
+    tokio::time::sleep(Duration::from_secs(60)).await;
+    assert_eq!(informer.lister().resource_version(), "11", "it was listed anew");
+    assert_eq!(
+        informer.lister().get(&key("a")).unwrap().node,
+        "before",
+        "as those know it who fold what they are told"
+    );
+    assert_eq!(drain(&mut events).await, [""; 0]);
+}
