@@ -4,8 +4,8 @@ use pintle_meta::ObjectKey;
 
 use super::terms::TermIds;
 
-/// So many records are in a page.
-pub(super) const PAGE: usize = 64;
+/// So many records are in a page: few for loom, whose threads have small stacks.
+pub(super) const PAGE: usize = if cfg!(pintle_loom) { 4 } else { 64 };
 
 /// Some records. Who reads on takes a page at a time, and needs no lock for what is in it: a write that comes meanwhile copies the page.
 #[derive(Clone)]
