@@ -147,7 +147,6 @@ impl<T: Object> Publisher<T> {
     /// From now on this is all there is to follow: what is elsewhere is gone. Only in one's [turn](Self::turn).
     pub(crate) fn follow(&self, followed: &Followed) {
         let resource_version = self.cache.resource_version();
-        self.cache.change_parts(|parts| parts.set(&places(followed)));
         let is_gone = |key: &ObjectKey| match (followed, key.namespace()) {
             (Some(names), Some(namespace)) => !names.contains(namespace),
             (Some(_), None) => true,
@@ -166,6 +165,8 @@ impl<T: Object> Publisher<T> {
             let news = gone.into_iter().zip(written);
             tell(&queues, news.filter_map(|(key, written)| Some((key, gone_unseen(written.before?)))));
         }
+        // Not before: who waits for the change finds nothing any more of what is gone.
+        self.cache.change_parts(|parts| parts.set(&places(followed)));
         // It may have been one that left whom the others waited for.
         let least = self.cache.parts().least();
         self.cache.bookmark(&least);

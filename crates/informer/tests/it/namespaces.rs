@@ -311,6 +311,21 @@ async fn one_that_has_come_and_is_not_there_yet_is_waited_for_and_written_over()
     assert_eq!(held(&informer), "abc");
 }
 
+/// However long it takes to let go of what was there.
+#[tokio::test(start_paused = true)]
+async fn who_waits_after_a_large_namespace_has_left_finds_nothing_of_it() {
+    let source: Collection<Pod> = (0..20_000).map(|number| pod("a", &number.to_string())).collect();
+    let namespaces = Namespaces::new(set("ab"));
+    let informer = informer(&source, &namespaces, false);
+    informer.start();
+    informer.wait_for_sync().await.unwrap();
+    let lister = informer.lister();
+    assert_eq!(lister.len(), 20_000);
+    namespaces.set(set("b"));
+    lister.wait_for("1").await.unwrap();
+    assert_eq!(lister.len(), 0);
+}
+
 /// What has left is gone, and what has come is there.
 #[tokio::test(start_paused = true)]
 async fn who_waits_after_a_change_finds_it_done() {
