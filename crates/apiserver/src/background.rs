@@ -2,8 +2,9 @@
 //! namespaces and definitions are emptied, dependents follow their owners, and cluster roles are aggregated. And what the API server
 //! itself looks after: the Service `kubernetes`.
 //!
-//! One task runs them all. It is told of every change, lets each controller note what to do, and then does it through the same
-//! functions that requests use. A controller that lagged too far behind looks at everything anew.
+//! Each is a task of its own, so that one that empties a namespace of 100,000 objects keeps no definition from coming into force. It is
+//! told of every change that may concern it, notes what to do, and then does it through the same functions that requests use. One that
+//! lagged too far behind looks at everything anew.
 
 mod definitions;
 mod garbage;
@@ -18,31 +19,119 @@ use tokio::sync::broadcast::error::{RecvError, TryRecvError};
 use tokio::sync::watch;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
 
 pub(crate) use kubernetes::put_right as put_kubernetes_right;
 
-use crate::config::Controllers;
 use crate::registry::Registry;
 use crate::request::options::WriteOptions;
-use crate::store::{AllChanges, Change, Range, Run};
+use crate::store::{Change, Changes, Db, Range, Run};
 
-/// Runs the controllers of a server that listens on `address` until `stop`. `quiet` is told each revision up to which nothing is
-/// left to do.
-pub(crate) async fn run(
+/// What looks after something.
+trait Controller: Send + 'static {
+    /// The resources whose changes it is told. None: all.
+    const OF: Option<&'static [&'static str]>;
+
+    /// Notes what follows from a change.
+    fn observe(&mut self, change: &Change);
+
+    /// Notes what follows from all that is there.
+    fn look_anew(&mut self, registry: &Registry);
+
+    /// Does what is due, having been told of all changes up to that revision, and maybe of later ones. Answers when to be asked again,
+    /// if there is no change before that.
+    fn work(&mut self, registry: &Arc<Registry>, told: u64) -> impl Future<Output = Option<Instant>> + Send;
+
+    /// Whether something is due that has not been tried yet.
+    fn is_busy(&self) -> bool {
+        false
+    }
+}
+
+/// The controllers of a server.
+#[derive(Debug)]
+pub(crate) struct Background {
+    /// Up to which revision each has nothing left to do.
+    quiet: Vec<watch::Receiver<u64>>,
+}
+
+impl Background {
+    /// Runs the controllers of a server that listens on `address` until `stop`. When this returns, each has looked at all there is, or
+    /// has ended, which the health endpoints tell.
+    pub(crate) async fn start(
+        registry: &Arc<Registry>,
+        address: SocketAddr,
+        stop: &CancellationToken,
+        tasks: &TaskTracker,
+    ) -> Self {
+        let wanted = registry.config.controllers;
+        let mut started = Starting { registry, stop, tasks, quiet: Vec::new() };
+        started.run(definitions::Definitions::default());
+        started.run(kubernetes::Kubernetes::new(address));
+        if wanted.roles {
+            started.run(roles::Aggregator::default());
+        }
+        if wanted.garbage {
+            started.run(garbage::Collector::default());
+        }
+        if wanted.namespaces {
+            started.run(namespaces::Cleaner::default());
+        }
+        let mut quiet = started.quiet;
+        for quiet in &mut quiet {
+            let _ = quiet.wait_for(|revision| *revision > 0).await;
+        }
+        Self { quiet }
+    }
+
+    /// Waits until the controllers have done all that follows from the writes so far, their own among them. Dropping it has no effect.
+    pub(crate) async fn settle(&self, db: &Db) {
+        loop {
+            let revision = db.revision();
+            for quiet in &self.quiet {
+                // It fails only where the server ends, and nothing will follow any more.
+                if quiet.clone().wait_for(|quiet| *quiet >= revision).await.is_err() {
+                    return;
+                }
+            }
+            if revision == db.revision() {
+                return;
+            }
+        }
+    }
+}
+
+/// The controllers that have been started.
+struct Starting<'a> {
+    registry: &'a Arc<Registry>,
+    stop: &'a CancellationToken,
+    tasks: &'a TaskTracker,
+    quiet: Vec<watch::Receiver<u64>>,
+}
+
+impl Starting<'_> {
+    fn run(&mut self, controller: impl Controller) {
+        let (told, quiet) = watch::channel(0);
+        self.registry.health.controller_starts();
+        self.tasks.spawn(run(controller, self.registry.clone(), self.stop.clone(), told));
+        self.quiet.push(quiet);
+    }
+}
+
+async fn run<C: Controller>(
+    mut controller: C,
     registry: Arc<Registry>,
-    address: SocketAddr,
     stop: CancellationToken,
     quiet: watch::Sender<u64>,
 ) {
-    let _running = registry.health.controllers_run();
-    let mut feed = registry.db.follow_all();
-    let mut controllers = All::new(address);
-    controllers.look_anew(&registry);
+    let _running = registry.health.controller_runs();
+    let mut feed = registry.db.follow_all(C::OF);
+    let mut told = registry.db.revision();
+    controller.look_anew(&registry);
     loop {
-        let wake = controllers.work(&registry).await;
-        registry.health.controllers_have_looked();
+        let wake = controller.work(&registry, told).await;
         if let Some(revision) = registry.db.revision_if_all_read(&feed)
-            && !(registry.config.controllers.namespaces && controllers.is_busy())
+            && !controller.is_busy()
         {
             quiet.send_replace(revision);
         }
@@ -55,79 +144,25 @@ pub(crate) async fn run(
         tokio::select! {
             () = stop.cancelled() => return,
             change = feed.recv() => match change {
-                Ok(change) => controllers.observe(&change),
-                Err(RecvError::Lagged(_)) => controllers.look_anew(&registry),
+                Ok(change) => controller.observe(&change),
+                Err(RecvError::Lagged(_)) => controller.look_anew(&registry),
                 Err(RecvError::Closed) => return,
             },
             () = sleep => (),
         }
-        controllers.catch_up(&registry, &mut feed);
+        told = catch_up(&mut controller, &registry, &mut feed);
     }
 }
 
-#[derive(Debug)]
-struct All {
-    definitions: definitions::Definitions,
-    garbage: garbage::Collector,
-    kubernetes: kubernetes::Kubernetes,
-    namespaces: namespaces::Cleaner,
-    roles: roles::Aggregator,
-}
-
-impl All {
-    fn new(address: SocketAddr) -> Self {
-        Self {
-            definitions: definitions::Definitions::default(),
-            garbage: garbage::Collector::default(),
-            kubernetes: kubernetes::Kubernetes::new(address),
-            namespaces: namespaces::Cleaner::default(),
-            roles: roles::Aggregator::default(),
+/// Takes the changes that have come meanwhile. Answers a revision up to which none is left.
+fn catch_up(controller: &mut impl Controller, registry: &Registry, feed: &mut Changes) -> u64 {
+    let told = registry.db.revision();
+    loop {
+        match feed.try_recv() {
+            Ok(change) => controller.observe(&change),
+            Err(TryRecvError::Lagged(_)) => controller.look_anew(registry),
+            Err(TryRecvError::Empty | TryRecvError::Closed) => return told,
         }
-    }
-
-    fn observe(&mut self, change: &Change) {
-        self.definitions.observe(change);
-        self.kubernetes.observe(change);
-        self.garbage.observe(change);
-        self.namespaces.observe(change);
-        self.roles.observe(change);
-    }
-
-    /// Whether something is due that has not been tried yet.
-    fn is_busy(&self) -> bool {
-        self.namespaces.is_busy()
-    }
-
-    /// Takes the changes that have come meanwhile.
-    fn catch_up(&mut self, registry: &Registry, feed: &mut AllChanges) {
-        loop {
-            match feed.try_recv() {
-                Ok(change) => self.observe(&change),
-                Err(TryRecvError::Lagged(_)) => self.look_anew(registry),
-                Err(TryRecvError::Empty | TryRecvError::Closed) => return,
-            }
-        }
-    }
-
-    fn look_anew(&mut self, registry: &Registry) {
-        self.definitions.look_anew();
-        self.kubernetes.look_anew();
-        self.namespaces.look_anew(registry);
-        self.garbage.look_anew(registry);
-        self.roles.look_anew();
-    }
-
-    /// Does what is due; answers when the next is.
-    async fn work(&mut self, registry: &Arc<Registry>) -> Option<Instant> {
-        let later = self.definitions.work(registry).await;
-        self.kubernetes.work(registry);
-        let Controllers { garbage, namespaces, roles } = registry.config.controllers;
-        if roles {
-            self.roles.work(registry);
-        }
-        let collected = if garbage { self.garbage.work(registry).await } else { None };
-        let cleaned = if namespaces { self.namespaces.work(registry).await } else { None };
-        later.into_iter().chain(collected).chain(cleaned).min()
     }
 }
 

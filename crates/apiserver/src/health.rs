@@ -1,7 +1,7 @@
 //! What the health endpoints ask: one check after the other, in the order and under the names of a real server.
 
 use std::collections::BTreeSet;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, PoisonError};
 
 use crate::store::Db;
@@ -22,7 +22,7 @@ enum Looks {
     Answers,
     /// The store can be read.
     Store,
-    /// The background controllers run, and have looked at all that is there once.
+    /// The background controllers run. The server answers once they have looked at all that is there.
     Controllers,
 }
 
@@ -49,8 +49,10 @@ const CHECKS: &[(&str, Option<Endpoint>, Looks)] = &[
 /// How a server is.
 #[derive(Debug, Default)]
 pub(crate) struct Health {
-    controllers_run: AtomicBool,
-    controllers_looked: AtomicBool,
+    /// So many controllers were started.
+    controllers: AtomicUsize,
+    /// So many of them run.
+    running: AtomicUsize,
     /// Checks that a test wants to fail.
     failing: Mutex<BTreeSet<String>>,
 }
@@ -59,8 +61,7 @@ impl Health {
     /// What came of each check of the endpoint.
     pub(crate) fn look(&self, endpoint: Endpoint, db: &Db) -> impl Iterator<Item = (&'static str, bool)> {
         let failing = self.failing.lock().unwrap_or_else(PoisonError::into_inner).clone();
-        let controllers =
-            self.controllers_run.load(Ordering::Relaxed) && self.controllers_looked.load(Ordering::Relaxed);
+        let controllers = self.controllers.load(Ordering::Relaxed) == self.running.load(Ordering::Relaxed);
         // Whoever holds the store keeps this from answering, and there is an answer to that in time.
         let store = db.read(|store| store.revision()) > 0;
         let of_endpoint = CHECKS.iter().filter(move |(_, only, _)| only.is_none_or(|only| only == endpoint));
@@ -74,15 +75,15 @@ impl Health {
         })
     }
 
-    /// The controllers run for as long as what this answers is there.
-    pub(crate) fn controllers_run(&self) -> Running<'_> {
-        self.controllers_run.store(true, Ordering::Relaxed);
-        Running(self)
+    /// One more controller is to run.
+    pub(crate) fn controller_starts(&self) {
+        self.controllers.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// The controllers have looked at all that there is.
-    pub(crate) fn controllers_have_looked(&self) {
-        self.controllers_looked.store(true, Ordering::Relaxed);
+    /// A controller runs for as long as what this answers is there.
+    pub(crate) fn controller_runs(&self) -> Running<'_> {
+        self.running.fetch_add(1, Ordering::Relaxed);
+        Running(self)
     }
 
     /// Has a check fail from now on, or be what it is.
@@ -96,12 +97,12 @@ impl Health {
     }
 }
 
-/// The controllers run.
+/// A controller runs.
 #[derive(Debug)]
 pub(crate) struct Running<'a>(&'a Health);
 
 impl Drop for Running<'_> {
     fn drop(&mut self) {
-        self.0.controllers_run.store(false, Ordering::Relaxed);
+        self.0.running.fetch_sub(1, Ordering::Relaxed);
     }
 }

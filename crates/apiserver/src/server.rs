@@ -21,12 +21,12 @@ use std::time::Duration;
 
 use pintle_meta::{ClientConfig, PemSource, Secret};
 use tokio::net::TcpListener;
-use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use crate::audit::ServerAudit;
 use crate::auth::{TokenFileError, Tokens};
+use crate::background::Background;
 use crate::config::ApiServerConfig;
 use crate::faults::Faults;
 use crate::registry::Registry;
@@ -60,8 +60,7 @@ pub struct ApiServer {
     token: Option<Secret>,
     stop: CancellationToken,
     tasks: TaskTracker,
-    /// Up to which revision the controllers have nothing left to do.
-    quiet: watch::Receiver<u64>,
+    background: Background,
 }
 
 impl ApiServer {
@@ -104,13 +103,11 @@ impl ApiServer {
         bootstrap::bootstrap(&registry, address);
         let (stop, tasks) = (CancellationToken::new(), TaskTracker::new());
         let given_up = stop.clone().drop_guard();
-        let (told, mut quiet) = watch::channel(0);
-        tasks.spawn(crate::background::run(registry.clone(), address, stop.clone(), told));
-        // Ready is who has looked at all there is. It fails only where the controllers end, which the health endpoints tell.
-        let _ = quiet.wait_for(|revision| *revision > 0).await;
+        // Ready is who has looked at all there is.
+        let background = Background::start(&registry, address, &stop, &tasks).await;
         tasks.spawn(listen::accept(listener, acceptor, registry.clone(), stop.clone(), tasks.clone()));
         given_up.disarm();
-        Ok(Self { registry, address, ca, token, stop, tasks, quiet })
+        Ok(Self { registry, address, ca, token, stop, tasks, background })
     }
 
     /// Where it listens: `http://127.0.0.1:PORT`, or `https` with TLS.
@@ -205,15 +202,7 @@ impl ApiServer {
     /// dependents gone, deleted namespaces emptied. It does not wait for what a finalizer holds back. Dropping the future has no
     /// effect.
     pub async fn settle(&self) {
-        let mut quiet = self.quiet.clone();
-        loop {
-            let revision = self.registry.db.revision();
-            // It fails only where the server ends, and nothing will follow any more.
-            let Ok(reached) = quiet.wait_for(|quiet| *quiet >= revision).await.map(|reached| *reached) else { return };
-            if reached >= self.registry.db.revision() {
-                return;
-            }
-        }
+        self.background.settle(&self.registry.db).await;
     }
 
     /// Ends all connections and tasks, and waits until they are gone. Watches end at once. If the future is dropped, they end all

@@ -21,7 +21,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 pub(crate) use body::Order;
-pub(crate) use db::{AllChanges, Charge, Db, Feed, Over, Scope, key};
+pub(crate) use db::{Changes, Charge, Db, Feed, Over, Scope, key};
 pub(crate) use object::{Change, ChangeKind, Draft, Key, ResourceKey, Stored};
 pub(crate) use objects::{Objects, Run};
 pub(crate) use past::{Past, Range};

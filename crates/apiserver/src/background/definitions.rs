@@ -7,7 +7,7 @@ use std::time::Duration;
 use serde_json::Value;
 use tokio::time::Instant;
 
-use super::{all, options};
+use super::{Controller, all, options};
 use crate::crd;
 use crate::fieldmanager::Writer;
 use crate::kinds::{GroupResource, Place};
@@ -40,17 +40,19 @@ struct Definition {
 
 const OUTLINE: &[&str] = &["metadata", "spec.group", "spec.names", "status"];
 
-impl Definitions {
-    pub(super) fn observe(&mut self, change: &Change) {
-        self.dirty |= &*change.resource == RESOURCE;
+impl Controller for Definitions {
+    const OF: Option<&'static [&'static str]> = Some(&[RESOURCE]);
+
+    fn observe(&mut self, _: &Change) {
+        self.dirty = true;
     }
 
-    pub(super) fn look_anew(&mut self) {
+    fn look_anew(&mut self, _: &Registry) {
         self.dirty = true;
     }
 
     /// Brings definitions into force and lets go of those that are deleted; answers when to look again.
-    pub(super) async fn work(&mut self, registry: &Arc<Registry>) -> Option<Instant> {
+    async fn work(&mut self, registry: &Arc<Registry>, _: u64) -> Option<Instant> {
         if !std::mem::take(&mut self.dirty) {
             return None;
         }
@@ -68,7 +70,9 @@ impl Definitions {
         self.dirty |= waiting;
         waiting.then(|| Instant::now() + AGAIN)
     }
+}
 
+impl Definitions {
     /// The definitions in the order in which they were made. Only those that have changed are read.
     fn present(&mut self, registry: &Registry) -> Vec<Definition> {
         let mut known: HashMap<_, _> = std::mem::take(&mut self.known);

@@ -1,7 +1,8 @@
 //! Owner references: dependents go when their last owner has gone, before it (foreground), or are set free (orphan).
 //!
 //! Only dependents are kept track of, by the uids of their owners; owners are looked up in the store when it matters, so that
-//! objects without owner references cost nothing here.
+//! objects without owner references cost nothing here. What is in the store may be newer than the changes that were told, so that its
+//! dependents are not known yet: it is looked at once they are.
 
 use std::collections::{BTreeSet, HashMap, HashSet, VecDeque};
 use std::sync::Arc;
@@ -11,7 +12,7 @@ use pintle_meta::{GroupVersion, PropagationPolicy};
 use serde_json::Value;
 use tokio::time::Instant;
 
-use super::{all, options};
+use super::{Controller, all, options};
 use crate::failure::Outcome;
 use crate::fieldmanager::Writer;
 use crate::kinds::{Kind, Kinds, Place};
@@ -40,6 +41,14 @@ pub(super) struct Collector {
     again: Option<(Instant, Duration)>,
 }
 
+/// What came of a look at an object.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Looked {
+    Done,
+    /// It, or an owner of it, has changed since the last change that was told.
+    TooEarly,
+}
+
 /// What has become of the owner that a reference names.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Owner {
@@ -47,12 +56,16 @@ enum Owner {
     /// It waits for this very dependent to go.
     Waits,
     Gone,
+    /// It lives, and has changed since the last change that was told.
+    Unread,
     /// Its kind is not known: nothing can be said.
     Unknown,
 }
 
-impl Collector {
-    pub(super) fn look_anew(&mut self, registry: &Registry) {
+impl Controller for Collector {
+    const OF: Option<&'static [&'static str]> = None;
+
+    fn look_anew(&mut self, registry: &Registry) {
         *self = Self::default();
         let kinds = registry.kinds();
         let stores: BTreeSet<String> = kinds.kinds().map(|kind| kind.store.to_string()).collect();
@@ -64,7 +77,7 @@ impl Collector {
         }
     }
 
-    pub(super) fn observe(&mut self, change: &Change) {
+    fn observe(&mut self, change: &Change) {
         let at = (change.resource.clone(), change.key.clone());
         let new = (change.kind != ChangeKind::Deleted).then_some(&*change.new);
         self.note(&at, change.old.as_deref(), new);
@@ -78,6 +91,46 @@ impl Collector {
         }
     }
 
+    /// Looks at every object that is due. What could not be done is tried again, each time after twice as long.
+    async fn work(&mut self, registry: &Arc<Registry>, told: u64) -> Option<Instant> {
+        if self.again.is_some_and(|(due, _)| due <= Instant::now()) {
+            for at in std::mem::take(&mut self.failed) {
+                self.enqueue(at);
+            }
+        }
+        let mut unread = Vec::new();
+        while let Some(at) = self.queue.pop_front() {
+            self.queued.remove(&at);
+            match self.look_at(registry, at.clone(), told) {
+                Ok(Looked::Done) => (),
+                Ok(Looked::TooEarly) => unread.push(at),
+                Err(failure) => {
+                    tracing::debug!(key = %at.1, message = failure.status.message, "an object could not be collected");
+                    self.failed.insert(at);
+                }
+            }
+            tokio::task::yield_now().await;
+        }
+        let now = Instant::now();
+        let is_early = !unread.is_empty();
+        unread.into_iter().for_each(|at| self.enqueue(at));
+        self.again = match self.again {
+            _ if self.failed.is_empty() => None,
+            Some((due, pause)) if due > now => Some((due, pause)),
+            before => {
+                let pause = before.map_or(AGAIN, |(_, pause)| (pause * 2).min(LONGEST_PAUSE));
+                Some((now + pause, pause))
+            }
+        };
+        if is_early { Some(now) } else { self.again.map(|(due, _)| due) }
+    }
+
+    fn is_busy(&self) -> bool {
+        !self.queue.is_empty()
+    }
+}
+
+impl Collector {
     fn note(&mut self, at: &At, old: Option<&Stored>, new: Option<&Stored>) {
         let references = |object: Option<&Stored>| object.map(Stored::owner_references).unwrap_or_default();
         let owners = |references: &[Value]| -> BTreeSet<String> {
@@ -124,50 +177,23 @@ impl Collector {
         }
     }
 
-    /// Looks at every object that is due. Answers when what could not be done is tried again: each time after twice as long.
-    pub(super) async fn work(&mut self, registry: &Arc<Registry>) -> Option<Instant> {
-        if self.again.is_some_and(|(due, _)| due <= Instant::now()) {
-            for at in std::mem::take(&mut self.failed) {
-                self.enqueue(at);
-            }
-        }
-        while let Some(at) = self.queue.pop_front() {
-            self.queued.remove(&at);
-            self.look_at(registry, at);
-            tokio::task::yield_now().await;
-        }
-        let now = Instant::now();
-        self.again = match self.again {
-            _ if self.failed.is_empty() => None,
-            Some((due, pause)) if due > now => Some((due, pause)),
-            before => {
-                let pause = before.map_or(AGAIN, |(_, pause)| (pause * 2).min(LONGEST_PAUSE));
-                Some((now + pause, pause))
-            }
-        };
-        self.again.map(|(due, _)| due)
-    }
-
-    fn look_at(&mut self, registry: &Arc<Registry>, at: At) {
+    fn look_at(&mut self, registry: &Arc<Registry>, at: At, told: u64) -> Outcome<Looked> {
         let kinds = registry.kinds();
-        let Some((kind, (resource, key))) = resolve(registry, &kinds, at.clone()) else { return };
-        let Some(stored) = registry.db.get(&resource, &key) else { return };
-        let place = Place::new(kind.clone(), &stored.namespace(), &stored.name());
-        let outcome = if stored.is_deleting() {
-            if has_finalizer(&stored, ORPHAN) {
-                self.set_dependents_free(registry, &place, &stored)
-            } else if has_finalizer(&stored, FOREGROUND) {
-                self.await_dependents(registry, &place, &stored)
-            } else {
-                Ok(())
-            }
-        } else {
-            self.follow_owners(registry, &kinds, &place, &stored)
-        };
-        if let Err(failure) = outcome {
-            tracing::debug!(%key, message = failure.status.message, "an object could not be collected");
-            self.failed.insert(at);
+        let Some((kind, (resource, key))) = resolve(registry, &kinds, at) else { return Ok(Looked::Done) };
+        let Some(stored) = registry.db.get(&resource, &key) else { return Ok(Looked::Done) };
+        if stored.revision() > told {
+            return Ok(Looked::TooEarly);
         }
+        let place = Place::new(kind.clone(), &stored.namespace(), &stored.name());
+        if !stored.is_deleting() {
+            return self.follow_owners(registry, &kinds, &place, &stored, told);
+        }
+        if has_finalizer(&stored, ORPHAN) {
+            self.set_dependents_free(registry, &place, &stored)?;
+        } else if has_finalizer(&stored, FOREGROUND) {
+            self.await_dependents(registry, &place, &stored)?;
+        }
+        Ok(Looked::Done)
     }
 
     fn dependents_of(&self, registry: &Registry, object: &Stored) -> Vec<(At, Arc<Stored>)> {
@@ -214,14 +240,19 @@ impl Collector {
         kinds: &Kinds,
         place: &Place,
         object: &Stored,
-    ) -> Outcome<()> {
+        told: u64,
+    ) -> Outcome<Looked> {
         if place.kind.kind == "Event" && place.kind.store.resource == "events" {
-            return Ok(());
+            return Ok(Looked::Done);
         }
         let references = object.owner_references();
-        let owners: Vec<_> = references.iter().map(|reference| owner(registry, kinds, place, reference)).collect();
+        let owners: Vec<_> =
+            references.iter().map(|reference| owner(registry, kinds, place, reference, told)).collect();
         if owners.is_empty() || owners.contains(&Owner::Unknown) {
-            return Ok(());
+            return Ok(Looked::Done);
+        }
+        if owners.contains(&Owner::Unread) {
+            return Ok(Looked::TooEarly);
         }
         let waits = owners.contains(&Owner::Waits);
         if owners.contains(&Owner::Lives) {
@@ -234,7 +265,7 @@ impl Collector {
                     .collect();
                 drop_references(registry, place, &|reference| dead.contains(text(reference, "uid")))?;
             }
-            return Ok(());
+            return Ok(Looked::Done);
         }
         let dependents = self.dependents_of(registry, object);
         let policy = match waits && !dependents.is_empty() {
@@ -256,7 +287,7 @@ impl Collector {
         };
         match registry.delete(place, &options) {
             Err(failure) if !failure.is_not_found() => Err(failure),
-            _ => Ok(()),
+            _ => Ok(Looked::Done),
         }
     }
 }
@@ -282,8 +313,8 @@ fn kind_of_store<'a>(kinds: &'a Kinds, resource: &str) -> Option<&'a Arc<Kind>> 
     kinds.store(&crate::kinds::GroupResource::new(group, plural))
 }
 
-/// What has become of an owner.
-fn owner(registry: &Registry, kinds: &Kinds, dependent: &Place, reference: &Value) -> Owner {
+/// What has become of an owner, as far as changes were told.
+fn owner(registry: &Registry, kinds: &Kinds, dependent: &Place, reference: &Value, told: u64) -> Owner {
     let Ok(version) = text(reference, "apiVersion").parse::<GroupVersion>() else { return Owner::Unknown };
     let Some(kind) = kinds.kind(&version.group, &version.version, text(reference, "kind")) else {
         return Owner::Unknown;
@@ -295,6 +326,9 @@ fn owner(registry: &Registry, kinds: &Kinds, dependent: &Place, reference: &Valu
     };
     let found = registry.db.get(&kind.store.to_string(), &key(namespace, text(reference, "name")));
     let Some(found) = found.filter(|found| found.uid() == text(reference, "uid")) else { return Owner::Gone };
+    if found.revision() > told {
+        return Owner::Unread;
+    }
     let waiting = found.is_deleting() && has_finalizer(&found, FOREGROUND);
     match waiting && reference["blockOwnerDeletion"] == true {
         true => Owner::Waits,
@@ -357,4 +391,68 @@ fn has_finalizer(object: &Stored, finalizer: &str) -> bool {
 
 fn text<'a>(value: &'a Value, name: &str) -> &'a str {
     value[name].as_str().unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn place(registry: &Registry, name: &str) -> Place {
+        let kinds = registry.kinds();
+        Place::new(kinds.group_kind("rbac.authorization.k8s.io", "ClusterRole").unwrap().clone(), "", name)
+    }
+
+    fn stored(registry: &Registry, name: &str) -> Option<Arc<Stored>> {
+        let place = place(registry, name);
+        registry.db.get(&place.resource_key(), &place.key())
+    }
+
+    fn create(registry: &Arc<Registry>, name: &str, owner: Option<&str>) {
+        let reference = |owner: &str| {
+            let uid = stored(registry, owner).unwrap().uid().into_owned();
+            json!({"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRole", "name": owner, "uid": uid,
+                "blockOwnerDeletion": true})
+        };
+        let references: Vec<Value> = owner.into_iter().map(reference).collect();
+        let object = json!({"metadata": {"name": name, "ownerReferences": references}});
+        let options = options();
+        let by = Writer::new(&options, MANAGER, registry.clock.now_text());
+        registry.create(&place(registry, name), object, &by).unwrap();
+    }
+
+    /// A chain of three, whose end is not told yet: as if it had no third.
+    #[tokio::test]
+    async fn what_is_newer_than_the_changes_told_is_looked_at_later() {
+        let registry = Arc::new(Registry::new(crate::config::ApiServerConfig::default(), None));
+        let mut changes = registry.db.follow_all(None);
+        let mut collector = Collector::default();
+        create(&registry, "a", None);
+        create(&registry, "b", Some("a"));
+        let told = registry.db.revision();
+        create(&registry, "c", Some("b"));
+        let options = DeleteOptions { propagation: Some(PropagationPolicy::Foreground), ..DeleteOptions::default() };
+        registry.delete(&place(&registry, "a"), &options).unwrap();
+
+        for _ in 0..2 {
+            collector.observe(&changes.recv().await.unwrap());
+        }
+        let again = collector.work(&registry, told).await;
+        assert!(again.is_some() && collector.is_busy());
+        assert!(!stored(&registry, "b").unwrap().is_deleting(), "what depends on b is not known yet");
+
+        let mut told_of_c = false;
+        while stored(&registry, "a").is_some() {
+            let told = registry.db.revision();
+            while let Ok(change) = changes.try_recv() {
+                collector.observe(&change);
+                told_of_c |= &*change.key == "c" && change.kind == ChangeKind::Deleted;
+                let owner_has_gone = &*change.key == "b" && change.kind == ChangeKind::Deleted;
+                assert!(!owner_has_gone || told_of_c, "b waits for c");
+            }
+            collector.work(&registry, told).await;
+        }
+        assert!(stored(&registry, "b").is_none() && stored(&registry, "c").is_none());
+    }
 }

@@ -4,8 +4,9 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 
 use serde_json::{Value, json};
+use tokio::time::Instant;
 
-use super::options;
+use super::{Controller, options};
 use crate::fieldmanager::Writer;
 use crate::kinds::Place;
 use crate::patch::merge;
@@ -27,20 +28,24 @@ impl Kubernetes {
     pub(super) fn new(address: SocketAddr) -> Self {
         Self { address, dirty: false }
     }
+}
 
-    pub(super) fn observe(&mut self, change: &Change) {
-        let resources = ["services", "endpoints", "endpointslices.discovery.k8s.io"];
-        self.dirty |= resources.contains(&&*change.resource) && *change.key == *key(NAMESPACE, NAME);
+impl Controller for Kubernetes {
+    const OF: Option<&'static [&'static str]> = Some(&["services", "endpoints", "endpointslices.discovery.k8s.io"]);
+
+    fn observe(&mut self, change: &Change) {
+        self.dirty |= *change.key == *key(NAMESPACE, NAME);
     }
 
-    pub(super) fn look_anew(&mut self) {
+    fn look_anew(&mut self, _: &Registry) {
         self.dirty = true;
     }
 
-    pub(super) fn work(&mut self, registry: &Arc<Registry>) {
+    async fn work(&mut self, registry: &Arc<Registry>, _: u64) -> Option<Instant> {
         if std::mem::take(&mut self.dirty) {
             put_right(registry, self.address);
         }
+        None
     }
 }
 

@@ -8,7 +8,7 @@ use pintle_meta::PropagationPolicy;
 use serde_json::{Value, json};
 use tokio::time::Instant;
 
-use super::all;
+use super::{Controller, all};
 use crate::kinds::{Kind, Place};
 use crate::registry::Registry;
 use crate::request::Verb;
@@ -28,37 +28,31 @@ pub(super) struct Cleaner {
     stuck: HashSet<String>,
 }
 
-impl Cleaner {
-    pub(super) fn observe(&mut self, change: &Change) {
-        if &*change.resource == "namespaces" {
-            if change.kind == ChangeKind::Deleted {
-                self.due.remove(&*change.key);
-                self.stuck.remove(&*change.key);
-            } else {
-                self.note(&change.new);
-            }
+impl Controller for Cleaner {
+    const OF: Option<&'static [&'static str]> = Some(&["namespaces"]);
+
+    fn observe(&mut self, change: &Change) {
+        if change.kind == ChangeKind::Deleted {
+            self.due.remove(&*change.key);
+            self.stuck.remove(&*change.key);
+        } else {
+            self.note(&change.new);
         }
     }
 
-    pub(super) fn look_anew(&mut self, registry: &Registry) {
+    fn look_anew(&mut self, registry: &Registry) {
         for (_, namespace) in all(registry, "namespaces") {
             self.note(&namespace);
         }
     }
 
-    fn note(&mut self, namespace: &Stored) {
-        if namespace.is_deleting() {
-            self.due.entry(namespace.name().into_owned()).or_insert_with(|| Instant::now() + PATIENCE);
-        }
-    }
-
     /// Whether a namespace waits to be looked at for the first time.
-    pub(super) fn is_busy(&self) -> bool {
+    fn is_busy(&self) -> bool {
         self.due.keys().any(|name| !self.stuck.contains(name))
     }
 
     /// Empties the namespaces that are due; answers when the next is.
-    pub(super) async fn work(&mut self, registry: &Arc<Registry>) -> Option<Instant> {
+    async fn work(&mut self, registry: &Arc<Registry>, _: u64) -> Option<Instant> {
         let now = Instant::now();
         let due: Vec<String> = self.due.iter().filter(|(_, at)| **at <= now).map(|(name, _)| name.clone()).collect();
         for name in due {
@@ -72,6 +66,14 @@ impl Cleaner {
             }
         }
         self.due.values().min().copied()
+    }
+}
+
+impl Cleaner {
+    fn note(&mut self, namespace: &Stored) {
+        if namespace.is_deleting() {
+            self.due.entry(namespace.name().into_owned()).or_insert_with(|| Instant::now() + PATIENCE);
+        }
     }
 }
 

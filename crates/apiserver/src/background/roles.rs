@@ -4,8 +4,9 @@ use std::collections::HashSet;
 use std::sync::Arc;
 
 use serde_json::Value;
+use tokio::time::Instant;
 
-use super::{all, options};
+use super::{Controller, all, options};
 use crate::fieldmanager::Writer;
 use crate::kinds::Place;
 use crate::registry::{Registry, Wish};
@@ -22,20 +23,22 @@ pub(super) struct Aggregator {
     dirty: bool,
 }
 
-impl Aggregator {
-    pub(super) fn observe(&mut self, change: &Change) {
-        self.dirty |= *change.resource == *ROLES;
+impl Controller for Aggregator {
+    const OF: Option<&'static [&'static str]> = Some(&[ROLES]);
+
+    fn observe(&mut self, _: &Change) {
+        self.dirty = true;
     }
 
-    pub(super) fn look_anew(&mut self) {
+    fn look_anew(&mut self, _: &Registry) {
         self.dirty = true;
     }
 
     /// Writes the roles whose rules are not those that follow, in whatever order. A role that selects others may itself be selected:
     /// then its write is a change, and brings another round.
-    pub(super) fn work(&mut self, registry: &Arc<Registry>) {
+    async fn work(&mut self, registry: &Arc<Registry>, _: u64) -> Option<Instant> {
         if !std::mem::take(&mut self.dirty) {
-            return;
+            return None;
         }
         let roles: Vec<Arc<Value>> = all(registry, ROLES).map(|(_, role)| role.kept_tree()).collect();
         for role in roles.iter().filter(|role| role["aggregationRule"].is_object()) {
@@ -45,6 +48,7 @@ impl Aggregator {
                 write(registry, role["metadata"]["name"].as_str().unwrap_or_default(), rules);
             }
         }
+        None
     }
 }
 

@@ -14,10 +14,10 @@ use tokio::sync::{broadcast, watch};
 use crate::clock::Clock;
 use crate::store::{Change, Draft, Expect, History, Key, Range, Refused, ResourceKey, Run, Store, Stored};
 
-/// The changes of all resources as they happen, in the order of their revisions. A reader that falls too far behind is told so.
-pub(crate) type AllChanges = broadcast::Receiver<Arc<Change>>;
+/// The changes of several resources as they happen, in the order of their revisions. A reader that falls too far behind is told so.
+pub(crate) type Changes = broadcast::Receiver<Arc<Change>>;
 
-/// How many changes of all resources together the background tasks may lag before they look at everything anew.
+/// How many changes of its resources together a background task may lag before they look at everything anew.
 const BACKGROUND_FEED: usize = 16_384;
 
 const QUOTAS: &str = "resourcequotas";
@@ -39,7 +39,6 @@ pub(crate) type Drafting = fn(resource: &str, object: &Value) -> Draft;
 pub(crate) struct Db {
     inner: Mutex<Inner>,
     revision: watch::Sender<u64>,
-    all: broadcast::Sender<Arc<Change>>,
     clock: Arc<Clock>,
     draft: Drafting,
     /// How many changes who follows a resource may lag behind.
@@ -51,6 +50,15 @@ struct Inner {
     store: Store,
     /// Who follows what of each resource.
     followers: HashMap<ResourceKey, Followers>,
+    /// Who follows several resources.
+    all: Vec<All>,
+}
+
+/// One that follows several resources. None: all.
+#[derive(Debug)]
+struct All {
+    of: Option<&'static [&'static str]>,
+    news: broadcast::Sender<Arc<Change>>,
 }
 
 impl Db {
@@ -58,8 +66,8 @@ impl Db {
         let longest_lag = history.followed;
         let store = Store::new(first, history);
         let revision = watch::Sender::new(store.revision());
-        let all = broadcast::Sender::new(BACKGROUND_FEED);
-        Self { inner: Mutex::new(Inner { store, followers: HashMap::new() }), revision, all, clock, draft, longest_lag }
+        let inner = Inner { store, followers: HashMap::new(), all: Vec::new() };
+        Self { inner: Mutex::new(inner), revision, clock, draft, longest_lag }
     }
 
     /// The revision of the last write.
@@ -200,13 +208,15 @@ impl Db {
         (answer, Feed::new(resource.clone(), scope, after, news))
     }
 
-    /// Follows the changes of all resources.
-    pub(crate) fn follow_all(&self) -> AllChanges {
-        self.all.subscribe()
+    /// Follows the changes of these resources. None: of all.
+    pub(crate) fn follow_all(&self, of: Option<&'static [&'static str]>) -> Changes {
+        let (news, changes) = broadcast::channel(BACKGROUND_FEED);
+        self.lock().all.push(All { of, news });
+        changes
     }
 
     /// The current revision, if all changes up to it have been taken from `changes`.
-    pub(crate) fn revision_if_all_read(&self, changes: &AllChanges) -> Option<u64> {
+    pub(crate) fn revision_if_all_read(&self, changes: &Changes) -> Option<u64> {
         let inner = self.lock();
         changes.is_empty().then(|| inner.store.revision())
     }
@@ -228,8 +238,10 @@ impl Db {
         if let Some(followers) = inner.followers.get_mut(&change.resource) {
             followers.tell(change, self.longest_lag);
         }
-        // Sending fails only where nobody follows.
-        let _ = self.all.send(change.clone());
+        // Sending fails only where nobody follows any more.
+        inner.all.retain(|all| {
+            all.of.is_some_and(|of| !of.contains(&&*change.resource)) || all.news.send(change.clone()).is_ok()
+        });
         self.revision.send_replace(change.revision);
     }
 
