@@ -51,8 +51,10 @@ trait Controller: Send + 'static {
 /// The controllers of a server.
 #[derive(Debug)]
 pub(crate) struct Background {
-    /// Up to which revision each has nothing left to do.
+    /// Up to which revision each has nothing left to do, as it was when it last looked.
     quiet: Vec<watch::Receiver<u64>>,
+    /// Has each look.
+    asked: watch::Sender<()>,
 }
 
 impl Background {
@@ -65,7 +67,7 @@ impl Background {
         tasks: &TaskTracker,
     ) -> Self {
         let wanted = registry.config.controllers;
-        let mut started = Starting { registry, stop, tasks, quiet: Vec::new() };
+        let mut started = Starting { registry, stop, tasks, quiet: Vec::new(), asked: watch::Sender::new(()) };
         started.run(definitions::Definitions::default());
         started.run(kubernetes::Kubernetes::new(address));
         if wanted.roles {
@@ -77,17 +79,18 @@ impl Background {
         if wanted.namespaces {
             started.run(namespaces::Cleaner::default());
         }
-        let mut quiet = started.quiet;
+        let Starting { mut quiet, asked, .. } = started;
         for quiet in &mut quiet {
             let _ = quiet.wait_for(|revision| *revision > 0).await;
         }
-        Self { quiet }
+        Self { quiet, asked }
     }
 
     /// Waits until the controllers have done all that follows from the writes so far, their own among them. Dropping it has no effect.
     pub(crate) async fn settle(&self, db: &Db) {
         loop {
             let revision = db.revision();
+            self.asked.send_replace(());
             for quiet in &self.quiet {
                 // It fails only where the server ends, and nothing will follow any more.
                 if quiet.clone().wait_for(|quiet| *quiet >= revision).await.is_err() {
@@ -107,13 +110,14 @@ struct Starting<'a> {
     stop: &'a CancellationToken,
     tasks: &'a TaskTracker,
     quiet: Vec<watch::Receiver<u64>>,
+    asked: watch::Sender<()>,
 }
 
 impl Starting<'_> {
     fn run(&mut self, controller: impl Controller) {
         let (told, quiet) = watch::channel(0);
         self.registry.health.controller_starts();
-        self.tasks.spawn(run(controller, self.registry.clone(), self.stop.clone(), told));
+        self.tasks.spawn(run(controller, self.registry.clone(), self.stop.clone(), told, self.asked.subscribe()));
         self.quiet.push(quiet);
     }
 }
@@ -123,6 +127,7 @@ async fn run<C: Controller>(
     registry: Arc<Registry>,
     stop: CancellationToken,
     quiet: watch::Sender<u64>,
+    mut asked: watch::Receiver<()>,
 ) {
     let _running = registry.health.controller_runs();
     let mut feed = registry.db.follow_all(C::OF);
@@ -149,6 +154,7 @@ async fn run<C: Controller>(
                 Err(RecvError::Closed) => return,
             },
             () = sleep => (),
+            Ok(()) = asked.changed() => (),
         }
         told = catch_up(&mut controller, &registry, &mut feed);
     }
