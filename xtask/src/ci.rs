@@ -3,6 +3,7 @@
 //! Every step runs, also after one that failed, so that one run tells everything. A failing step prints what its command
 //! said and how to run it alone. What the commands said is kept in `target/ci/STEP.log`.
 
+mod checked;
 mod command;
 mod front_page;
 mod steps;
@@ -17,6 +18,7 @@ use std::time::Instant;
 use anyhow::bail;
 use xshell::Shell;
 
+pub(crate) use self::checked::compile;
 use self::steps::STEPS;
 use self::tally::Tally;
 use crate::flags::Ci;

@@ -22,6 +22,9 @@ use xshell::{Shell, cmd};
 use crate::flags::{Xtask, XtaskCmd};
 
 fn main() -> ExitCode {
+    if let Some(code) = ci::compile() {
+        return code;
+    }
     match run(Xtask::from_env_or_exit()) {
         Ok(code) => code,
         Err(error) => {

@@ -9,7 +9,7 @@ use xshell::Shell;
 
 use super::command::{Ended, Quiet};
 use super::tally::Tally;
-use super::{Done, Step, TestsFailed, front_page, tools};
+use super::{Done, Step, TestsFailed, checked, front_page, tools};
 
 /// Quick ones first.
 pub(super) const STEPS: &[Step] = &[
@@ -81,22 +81,24 @@ fn alone(sh: &Shell) -> anyhow::Result<Done> {
 }
 
 fn tests(sh: &Shell) -> anyhow::Result<Done> {
-    let nextest = tools::NEXTEST.program(sh)?;
-    // The limits are in .config/nextest.toml.
-    let run = "nextest run --workspace --all-features --locked --no-fail-fast --cargo-quiet --status-level fail \
-               --final-status-level slow --show-progress none";
-    tested(Quiet::new(sh, "tests", nextest).args(run).end()?)
+    tested(nextest(sh, "tests")?.end()?)
 }
 
-/// With optimisation, since it is a matter of numbers.
+/// The limits of each are in .config/nextest.toml.
+fn nextest(sh: &Shell, step: &str) -> anyhow::Result<Quiet> {
+    let run = "nextest run --workspace --all-features --locked --no-fail-fast --cargo-quiet --status-level fail \
+               --final-status-level slow --show-progress none";
+    Ok(Quiet::new(sh, step, tools::NEXTEST.program(sh)?).args(run))
+}
+
+/// What `tests` has built, with larger numbers.
 fn election(sh: &Shell) -> anyhow::Result<Done> {
     // Eight fleets have so many worlds each.
     let asked = |name: &str, usual: &str| std::env::var(name).unwrap_or_else(|_| usual.to_owned());
     let (worlds, depth) = (asked("PINTLE_WORLDS", "2500"), asked("PINTLE_DEPTH", "9"));
-    let run =
-        "test --locked --release --package pintle-leaderelect --test it -- simulation:: exhaustive:: shards::no_shard";
-    let run = Quiet::cargo(sh, "election").args(run).env("PINTLE_WORLDS", &worlds).env("PINTLE_DEPTH", &depth);
-    tested(run.end()?)
+    let of = "package(pintle-leaderelect) & test(/^(simulation::|exhaustive::|shards::no_shard)/)";
+    let run = nextest(sh, "election")?.args("--profile election --filterset").arg(of);
+    tested(run.env("PINTLE_WORLDS", &worlds).env("PINTLE_DEPTH", &depth).end()?)
 }
 
 fn doctests(sh: &Shell) -> anyhow::Result<Done> {
@@ -114,18 +116,9 @@ fn shuttle(sh: &Shell) -> anyhow::Result<Done> {
 
 /// The tests that bear the checker's name, of crates that are built with its locks.
 fn model(sh: &Shell, checker: &str) -> anyhow::Result<Done> {
-    let mut tests = Tally::default();
-    for package in crate::packages(sh)? {
-        if !targets(&package, "test").iter().any(|name| name == checker) {
-            continue;
-        }
-        let run = format!("test --locked --package {} --test {checker}", text(&package["name"]));
-        // The flag changes every fingerprint: a folder of its own keeps all else from being built again.
-        let target = sh.current_dir().join("target").join(checker);
-        let run = Quiet::cargo(sh, checker).args(&run).env("CARGO_TARGET_DIR", target);
-        tests.add(tested(run.env("RUSTFLAGS", format!("--cfg pintle_{checker}")).end()?)?.tests);
-    }
-    Ok(Done { note: passed(&tests), tests })
+    let run = format!("test --workspace --all-features --locked --no-fail-fast --test {checker}");
+    let compiler = checked::compiler(sh, &format!("pintle_{checker}"))?;
+    tested(Quiet::cargo(sh, checker).args(&run).env("RUSTC_WORKSPACE_WRAPPER", compiler).end()?)
 }
 
 fn doc(sh: &Shell) -> anyhow::Result<Done> {
@@ -155,8 +148,8 @@ fn examples(sh: &Shell) -> anyhow::Result<Done> {
     let mut count = 0;
     for package in crate::packages(sh)? {
         for name in targets(&package, "example") {
-            // Just as a newcomer calls it.
-            let run = Quiet::cargo(sh, "examples").args(&format!("run --quiet --locked --example {name}"));
+            let run =
+                Quiet::cargo(sh, "examples").args(&format!("run --quiet --locked --all-features --example {name}"));
             run.limit(Duration::from_secs(180)).run()?;
             count += 1;
         }
