@@ -64,6 +64,8 @@ impl Http1 {
         request: Request<HttpBody>,
     ) -> Result<Response<Incoming>, TrySendError<Request<HttpBody>>> {
         self.is_fresh = false;
+        // Its keeper, on another thread as likely as not, is not to be woken by what it is handed.
+        self.drive(&mut quiet());
         let mut answer = pin!(self.sender.try_send_request(request));
         poll_fn(|cx| {
             self.drive(cx);
