@@ -36,7 +36,9 @@ use crate::{Http2Config, Request};
 /// [`unthrottled`](Request::unthrottled) do not wait for that.
 ///
 /// It reaches the server over HTTP/1.1 or, where TLS negotiates it, HTTP/2. It starts no task of its own but those that drive
-/// its connections, which end with the last clone and the last request.
+/// its connections, which end with the last clone and the last request. They are tasks of the runtime whose request first needed the
+/// connection: where a runtime stands still, or ends, what goes over its connections fails at its deadline, and later requests have new
+/// ones.
 ///
 /// # Examples
 ///

@@ -5,11 +5,13 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use bytes::Bytes;
+use futures_util::FutureExt;
 use pintle_meta::{ApiError, ClientConfig, ErrorKind, PemSource};
-use pintle_restreq::{Error, RestClient, RestClientConfig};
+use pintle_restreq::{Error, Phase, RestClient, RestClientConfig};
 use serde_json::Value;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpListener;
+use tokio::time::Instant;
 use tokio_rustls::TlsAcceptor;
 
 use crate::support::{End, Reply, Server, soon, steady_clock, until};
@@ -249,6 +251,20 @@ async fn what_the_server_has_not_looked_at_is_sent_again_whatever_it_is() {
     }
 }
 
+/// Each request once more, and after that as many as the client may spend.
+#[tokio::test]
+async fn a_server_that_refuses_all_streams_is_not_asked_without_end() {
+    const REQUESTS: usize = 300;
+    let (config, seen) = frames(&[Move::Refuse; 7 * REQUESTS]).await;
+    let (client, started) = (RestClient::new(config).unwrap(), Instant::now());
+    let request = client.get().max_retries(6);
+    let ended = soon(futures_util::future::join_all((0..REQUESTS).map(|_| request.send()))).await;
+    assert!(ended.iter().all(|ended| matches!(ended, Err(Error::Unprocessed { .. }))));
+    let most = 2 * REQUESTS + 500 + REQUESTS / 5 + started.elapsed().as_secs_f64().mul_add(50.0, 1.0) as usize;
+    let seen = seen.load(Ordering::SeqCst);
+    assert!((2 * REQUESTS..=most).contains(&seen), "{seen}, at most {most}");
+}
+
 #[tokio::test]
 async fn what_was_never_looked_at_is_told_as_such() {
     let (config, seen) = frames(&[Move::Refuse]).await;
@@ -301,6 +317,38 @@ async fn a_connection_that_the_server_closes_while_it_rests_is_closed_at_once() 
     let mut stream = soon(served).await.unwrap();
     stream.shutdown().await.unwrap();
     assert_eq!(soon(stream.read(&mut [0])).await.unwrap(), 0, "the client's end, though it asks for nothing more");
+}
+
+/// Else one runtime of a program, such as that of a test that is over, would hold up all others.
+#[test]
+fn a_dial_whose_runtime_stands_still_is_given_up_and_dialled_anew() {
+    let runtime = || tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    let (standing, running) = (runtime(), runtime());
+    running.block_on(async {
+        let authority = Authority::new();
+        let tls = settings(&authority.issue("127.0.0.1"), &["h2"], None);
+        let server = Server::start_with([], Reply::ok(), Some(tls)).await;
+        tokio::time::pause();
+        let _clock = steady_clock();
+        let client = RestClient::new(trusting(&server, &authority)).unwrap();
+        let request = client.get();
+        let begin = async move { request.stream().now_or_never().is_none() };
+        let (waits, standing) = std::thread::spawn(move || (standing.block_on(begin), standing)).join().unwrap();
+        assert!(waits, "for a connection");
+        // Its clock goes by itself, and may be a little ahead.
+        tokio::time::sleep(Duration::from_secs(5)).await;
+
+        let stream = async || {
+            let request = client.get();
+            tokio::time::timeout(Duration::from_secs(600), request.stream()).await.expect("it hangs").map(drop)
+        };
+        let error = stream().await.unwrap_err();
+        assert!(matches!(error, Error::Timeout { phase: Phase::Connect, .. }), "{error}");
+        stream().await.unwrap();
+        stream().await.unwrap();
+        standing.shutdown_background();
+        stream().await.unwrap();
+    });
 }
 
 #[tokio::test]
