@@ -485,8 +485,10 @@ impl Cluster {
         let mut config = self.inner.config.clone();
         (config.qps, config.timeout) = (None, Some(timeout));
         let metrics = self.inner.metrics.clone();
-        // A request that comes to nothing does not wait for the connection to be found dead.
-        let client = RestClient::new(RestClientConfig { metrics, drop_on_timeout: true, ..config.into() });
+        // A request that comes to nothing does not wait for the connection to be found dead, nor the next one for what others failed at,
+        // whatever the environment says.
+        let client = RestClientConfig { metrics, drop_on_timeout: true, backoff: None, ..config.into() };
+        let client = RestClient::new(client);
         client.map_err(Error::Client)
     }
 
