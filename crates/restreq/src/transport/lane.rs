@@ -343,6 +343,9 @@ async fn http2(conn: Conn, config: Http2Config) -> hyper::Result<Opened> {
         .timer(TokioTimer::new())
         .initial_stream_window_size(STREAM_WINDOW)
         .initial_connection_window_size(CONNECTION_WINDOW)
+        // What comes late for streams that were given up is no fault of the server's, and costs the others nothing.
+        .max_concurrent_reset_streams(MOST_STREAMS)
+        .max_local_error_reset_streams(None)
         .keep_alive_interval(config.ping_after)
         .keep_alive_timeout(config.ping_timeout)
         .keep_alive_while_idle(true)

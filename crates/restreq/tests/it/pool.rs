@@ -173,6 +173,10 @@ enum Move {
     Answer,
     /// As that, after settings that allow one stream from now on.
     Narrow,
+    /// The head of an answer whose body does not end.
+    Open,
+    /// A byte for each stream so far, then an empty answer.
+    Late,
     /// Nothing.
     Silence,
 }
@@ -206,6 +210,7 @@ async fn serve(
     const SETTINGS: [u8; 9] = [0, 0, 0, 4, 0, 0, 0, 0, 0];
     stream.read_exact(&mut [0; 24]).await?;
     stream.write_all(&SETTINGS).await?;
+    let mut ids: Vec<Vec<u8>> = Vec::new();
     loop {
         let mut head = [0; 9];
         stream.read_exact(&mut head).await?;
@@ -228,9 +233,16 @@ async fn serve(
             Move::Refuse => reset(7),
             Move::Break => reset(2),
             Move::Answer => answer,
+            Move::Open => [&[0, 0, 1, 1, 4], id, &[0x88]].concat(),
+            Move::Late => {
+                // DATA are type 0.
+                let late = ids.iter().flat_map(|id| [&[0, 0, 1, 0, 0][..], &id[..], b" "].concat());
+                late.chain(answer).collect()
+            }
             Move::Narrow => [&[0, 0, 6, 4, 0, 0, 0, 0, 0, 0, 3, 0, 0, 0, 1][..], &answer].concat(),
             Move::Silence => continue,
         };
+        ids.push(id.to_vec());
         stream.write_all(&answer).await?;
         stream.flush().await?;
     }
@@ -286,6 +298,29 @@ async fn a_write_whose_stream_or_connection_broke_is_not_sent_again() {
         soon(client.post().body("x").send()).await.unwrap();
         assert_eq!(seen.load(Ordering::SeqCst), 2, "{script:?}");
     }
+}
+
+/// What comes late for those who are gone is no reason to end a connection.
+#[tokio::test]
+async fn streams_that_are_given_up_together_break_no_other() {
+    const GONE: usize = 1500;
+    const SCRIPT: [Move; GONE + 2] = {
+        let mut script = [Move::Open; GONE + 2];
+        script[GONE + 1] = Move::Late;
+        script
+    };
+    let (config, seen) = frames(&SCRIPT).await;
+    let client = RestClient::new(config).unwrap();
+    let request = client.get().max_retries(0);
+    let mut stays = soon(request.stream()).await.unwrap();
+    for _ in 0..3 {
+        let streams = (0..GONE / 3).map(|_| request.stream());
+        drop(soon(futures_util::future::try_join_all(streams)).await.unwrap());
+    }
+    soon(request.stream()).await.unwrap();
+    assert_eq!(seen.load(Ordering::SeqCst), GONE + 2);
+    assert_eq!(soon(stays.next()).await.unwrap().unwrap(), " ");
+    assert!(stays.next().now_or_never().is_none(), "it goes on");
 }
 
 #[tokio::test]
