@@ -515,4 +515,11 @@ async fn a_server_whose_priority_and_fairness_refuses_is_asked_for_less_at_once(
     assert_eq!(paths(), ["/first", "/lease", "/another"], "the second waits, and a lease does not");
     first.abort();
     soon(until(|| paths().last().is_some_and(|path| path == "/second"))).await;
+
+    // All requests of a client may be such that may not be late.
+    let client = RestClient::new(RestClientConfig { throttled: false, ..server.config().into() }).unwrap();
+    let asked = server.seen().len();
+    let requests = [(); 3].map(|()| client.get());
+    let _asked = requests.map(|request| tokio::spawn(async move { request.send().await }));
+    soon(until(|| server.seen().len() == asked + 3)).await;
 }
