@@ -10,7 +10,7 @@ use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
 use crate::correlator::{Correlator, CorrelatorConfig};
-use crate::hub::{Hub, Listener};
+use crate::hub::{self, Hub, Listener};
 use crate::metrics::Counters;
 use crate::series::{Series, SeriesConfig};
 use crate::sink::{CoreSink, Retry, SeriesSink};
@@ -198,7 +198,7 @@ impl EventBroadcaster {
     }
 
     fn start<F: Future<Output = ()> + Send + 'static>(&self, run: impl FnOnce(mpsc::Receiver<Arc<Event>>) -> F) {
-        let (queue, events) = mpsc::channel(self.config.queue.max(1));
+        let (queue, events) = hub::queue(self.config.queue);
         self.sinks.lock().unwrap_or_else(PoisonError::into_inner).spawn(run(events));
         self.hub.add(Listener::Sink(queue));
     }

@@ -3,11 +3,16 @@
 use std::sync::{Arc, PoisonError, RwLock};
 
 use pintle_meta::ObjectKey;
-use tokio::sync::mpsc;
+use tokio::sync::{Semaphore, mpsc};
 
 use crate::metrics::Counters;
 use crate::watcher::Watch;
 use crate::{Event, EventType};
+
+/// A queue of so many events, or of as many as one can hold.
+pub(crate) fn queue(events: usize) -> (mpsc::Sender<Arc<Event>>, mpsc::Receiver<Arc<Event>>) {
+    mpsc::channel(events.clamp(1, Semaphore::MAX_PERMITS))
+}
 
 /// Passes each event on to all who listen. It never waits: where there is no room, the event is dropped.
 #[derive(Debug)]

@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use tokio::sync::mpsc;
 
-use crate::Event;
+use crate::{Event, hub};
 
 /// Gets events as they are recorded, in their order, before they are counted or combined. Dropping it ends the watch.
 ///
@@ -68,7 +68,7 @@ pub(crate) struct Watch {
 
 impl Watch {
     pub(crate) fn new(queue: usize, filter: impl Fn(&Event) -> bool + Send + Sync + 'static) -> (Self, EventWatcher) {
-        let (queue, events) = mpsc::channel(queue.max(1));
+        let (queue, events) = hub::queue(queue);
         let dropped = Arc::new(AtomicU64::new(0));
         (Self { queue, filter: Arc::new(filter), dropped: dropped.clone() }, EventWatcher { events, dropped })
     }

@@ -483,10 +483,11 @@ impl Cluster {
     /// A client for what cannot wait, with connections that nothing else uses.
     fn urgent(&self, timeout: Duration) -> Result<RestClient, Error> {
         let mut config = self.inner.config.clone();
-        (config.qps, config.timeout) = (None, Some(timeout));
+        config.timeout = Some(timeout);
         let metrics = self.inner.metrics.clone();
-        // A request that comes to nothing does not wait for the connection to be found dead.
-        let client = RestClient::new(RestClientConfig { metrics, drop_on_timeout: true, ..config.into() });
+        // A request that comes to nothing does not wait for the connection to be found dead, nor the next one for what others failed at.
+        let client = RestClientConfig { metrics, drop_on_timeout: true, throttled: false, ..config.into() };
+        let client = RestClient::new(client);
         client.map_err(Error::Client)
     }
 

@@ -27,7 +27,7 @@ use crate::{Http2Config, Request};
 /// A client for one API server. A clone is a reference count, and shares connections, credentials and the rate limit.
 ///
 /// Each sending of a request is a span of `tracing`, named `request`, of the level DEBUG. Its fields are those of OpenTelemetry, and stay as
-/// they are: `otel.kind`, `http.request.method`, `url.full` (without secrets), `server.address`, `k8s.namespace.name`, `k8s.resource`,
+/// they are: `otel.kind`, `http.request.method`, `url.full` (without secrets), `url.template` (client-go's: without names and values), `server.address`, `k8s.namespace.name`, `k8s.resource`,
 /// `http.response.status_code` (of the last attempt), `http.request.resend_count`, and `error.type`: the code of the server's refusal,
 /// or what kept the answer from coming. Of a stream, list or watch, it ends with the head of the answer.
 ///
@@ -36,7 +36,9 @@ use crate::{Http2Config, Request};
 /// [`unthrottled`](Request::unthrottled) do not wait for that.
 ///
 /// It reaches the server over HTTP/1.1 or, where TLS negotiates it, HTTP/2. It starts no task of its own but those that drive
-/// its connections, which end with the last clone and the last request.
+/// its connections, which end with the last clone and the last request. They are tasks of the runtime whose request first needed the
+/// connection: where a runtime stands still, or ends, what goes over its connections fails at its deadline, and later requests have new
+/// ones.
 ///
 /// # Examples
 ///
@@ -72,6 +74,7 @@ struct Shared {
     seats: Arc<Seats>,
     retries: Budget,
     backoff: Option<ServerBackoff>,
+    throttled: bool,
     user_agent: HeaderValue,
     accept: HeaderValue,
     timeouts: Timeouts,
@@ -168,6 +171,9 @@ pub struct RestClientConfig {
     /// client-go's variables `KUBE_CLIENT_BACKOFF_BASE` and `KUBE_CLIENT_BACKOFF_DURATION`; without both, not at all: servers protect
     /// themselves by priority and fairness, and one request that is held back need not hold back all others.
     pub backoff: Option<ItemBackoffConfig>,
+    /// Whether requests wait for the client's rate limit, for room at a busy server, and for the back-off. Set by default. Not set, each is
+    /// [`unthrottled`](Request::unthrottled): for a client whose requests may not be late, such as the renewals of leases.
+    pub throttled: bool,
     /// Who hears of the server's warnings. By default they are logged.
     pub warning_handler: Arc<dyn WarningHandler>,
     /// Who is told of the requests, from the first one until the last clone of the client is dropped. By default nobody. After a
@@ -211,6 +217,7 @@ impl From<ClientConfig> for RestClientConfig {
             drop_on_timeout: false,
             http2: Http2Config::of_process(),
             backoff: backoff::of_process(),
+            throttled: true,
             warning_handler: Arc::new(LogWarnings),
             metrics: None,
             logged_body: None,
@@ -232,6 +239,7 @@ impl fmt::Debug for RestClientConfig {
             .field("drop_on_timeout", &self.drop_on_timeout)
             .field("http2", &self.http2)
             .field("backoff", &self.backoff)
+            .field("throttled", &self.throttled)
             .field("metrics", &self.metrics)
             .field("logged_body", &self.logged_body)
             .finish_non_exhaustive()
@@ -255,6 +263,7 @@ impl RestClient {
             drop_on_timeout,
             http2,
             backoff,
+            throttled,
             warning_handler,
             metrics,
             logged_body,
@@ -290,6 +299,7 @@ impl RestClient {
             seats: Arc::default(),
             retries: Budget::new(),
             backoff: backoff.map(ServerBackoff::new),
+            throttled,
             user_agent,
             accept: header("accept", &accept)?,
             timeouts,
@@ -381,6 +391,10 @@ impl RestClient {
 
     pub(crate) fn backoff(&self) -> Option<&ServerBackoff> {
         self.shared.backoff.as_ref()
+    }
+
+    pub(crate) fn is_throttled(&self) -> bool {
+        self.shared.throttled
     }
 
     pub(crate) fn seats(&self) -> &Arc<Seats> {

@@ -111,7 +111,8 @@ impl Request {
     ///
     /// # Errors
     ///
-    /// As [`send`](Self::send), up to the head of the answer. A lost connection is not retried.
+    /// As [`send`](Self::send), up to the head of the answer. A lost connection is not retried, unless it had rested before: most likely
+    /// it had died then.
     ///
     /// # Cancel safety
     ///
@@ -285,11 +286,13 @@ impl Request {
             resent += 1;
             if let Ok(answer) = &outcome {
                 self.hand_warnings_over(answer);
-                if may_renew && answer.status() == StatusCode::UNAUTHORIZED && retry.may_replay() {
+                if may_renew && answer.status() == StatusCode::UNAUTHORIZED {
                     may_renew = false;
-                    if let Some(fresh) =
-                        self.renew(line, &used.login).await.map_err(|last| in_doubt(doubt.clone(), last))?
-                    {
+                    let fresh = self.renew(line, &used.login).await;
+                    if !retry.may_replay() {
+                        // What the server said is told; what is new is for the next request.
+                        fresh.err().inspect(|error| tracing::warn!("{error}"));
+                    } else if let Some(fresh) = fresh.map_err(|last| in_doubt(doubt.clone(), last))? {
                         renewed = Some(fresh);
                         if let Ok(answer) = outcome {
                             drain(answer.into_body()).await;
@@ -304,11 +307,12 @@ impl Request {
                 Err(error) => Outcome::of_failure(error),
             };
             let wait = retry.step(outcome_told, || match mode {
-                // What has been read of a stream is not read again.
-                Mode::Stream if !is_write => Repetition::Unsafe,
+                // A stream is told of what may be the server's doing; that a connection had died is not.
+                Mode::Stream if !is_write && outcome_told != Outcome::Stale => Repetition::Unsafe,
                 _ => Repetition::of(&self.method, &self.headers, &self.body),
             });
-            let wait = wait.filter(|_| !outcome_told.is_costly() || self.client.retries().withdraw(Instant::now()));
+            let wait =
+                wait.filter(|_| !retry.is_costly(outcome_told) || self.client.retries().withdraw(Instant::now()));
             let is_in_time = |wait: &Duration| match deadline {
                 Some((at, _)) => Instant::now() + *wait < at,
                 None => !retry.is_overlong(),

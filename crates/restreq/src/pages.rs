@@ -5,7 +5,7 @@ use std::num::NonZeroUsize;
 
 use pintle_meta::{ApiError, List, ListOptions};
 use serde::de::DeserializeOwned;
-use tokio::sync::mpsc;
+use tokio::sync::{Semaphore, mpsc};
 use tokio::task::JoinHandle;
 
 use crate::Api;
@@ -98,7 +98,8 @@ impl<T: DeserializeOwned> Pages<T> {
     ///
     /// # Errors
     ///
-    /// However a request fails; `Expired` if that was the pages' revision. There are no more pages then.
+    /// However a request fails; `Expired` if that was the pages' revision; that the server names a page as the one after itself, by
+    /// which the list would have no end. There are no more pages then.
     ///
     /// # Panics
     ///
@@ -125,7 +126,7 @@ impl<T: DeserializeOwned + Send + 'static> Pages<T> {
     #[must_use]
     pub fn read_ahead(self, pages: NonZeroUsize) -> Self {
         let Source::Server(mut cursor) = self.0 else { return self };
-        let (sender, receiver) = mpsc::channel(pages.get());
+        let (sender, receiver) = mpsc::channel(pages.get().min(Semaphore::MAX_PERMITS));
         let task = tokio::spawn(async move {
             // Room first: a page that nobody has room for is not asked for.
             while let Ok(room) = sender.reserve().await
@@ -141,7 +142,13 @@ impl<T: DeserializeOwned + Send + 'static> Pages<T> {
 impl<T: DeserializeOwned> Cursor<T> {
     async fn next(&mut self) -> Option<Result<List<T>, ApiError>> {
         let options = self.next.clone()?;
-        let page = self.api.list(&options).await;
+        let page = self.api.list(&options).await.and_then(|page| {
+            let token = &page.metadata.continue_token;
+            if !token.is_empty() && *token == options.continue_token {
+                return Err(ApiError::decode("the page names itself as the next one, so the list would have no end"));
+            }
+            Ok(page)
+        });
         self.next = match &page {
             Ok(List { metadata, .. }) if !metadata.continue_token.is_empty() => Some(ListOptions {
                 continue_token: metadata.continue_token.clone(),

@@ -95,7 +95,7 @@ impl Request {
             idle_timeout: None,
             max_retries: MAX_RETRIES,
             max_body: None,
-            throttled: true,
+            throttled: client.is_throttled(),
             warnings: None,
             body: Body::Empty,
             fault: None,

@@ -34,7 +34,8 @@ use crate::request::Body;
 /// - A create of a generated name that is done twice makes two objects, and nobody would notice.
 /// - No connection, and a missed deadline, are told: repeating the former is safe, but the caller knows better when.
 /// - A body that can be read only once is never sent again.
-/// - All requests of a client share a [`Budget`] for those that the server or the way to it has failed.
+/// - All requests of a client share a [`Budget`] for all repetitions but one: the first of what was not looked at, or met a connection that
+///   had died.
 /// - All waits together are no longer than the deadline of the caller allows, or than a minute where there is none, as for a watch.
 #[derive(Debug)]
 pub(crate) struct Retry {
@@ -135,6 +136,12 @@ impl Retry {
         self.waited > LONGEST_WAIT
     }
 
+    /// Whether the repetition that was allowed last is a burden for a server in trouble. To send again what nobody has looked at is none,
+    /// unless that goes on.
+    pub(crate) fn is_costly(&self, outcome: Outcome) -> bool {
+        self.sent_again > 1 || !matches!(outcome, Outcome::Unprocessed | Outcome::Stale)
+    }
+
     /// Whether the request may be sent once more after its credentials were renewed.
     pub(crate) fn may_replay(&self) -> bool {
         self.replayable
@@ -147,11 +154,6 @@ fn jittered(wait: Duration) -> Duration {
 }
 
 impl Outcome {
-    /// Whether a repetition is a burden for a server in trouble.
-    pub(crate) fn is_costly(self) -> bool {
-        !matches!(self, Self::Unprocessed | Self::Stale | Self::Final)
-    }
-
     pub(crate) fn of_answer(status: StatusCode, headers: &HeaderMap) -> Self {
         let Some(wait) = retry_after(headers) else { return Self::Final };
         match status.as_u16() {
@@ -395,6 +397,23 @@ mod tests {
         let waits: Vec<_> = (0..3).map(|_| retry.step(Outcome::Stale, || Repetition::Harmless).unwrap()).collect();
         assert_eq!(waits.iter().map(Duration::as_millis).collect::<Vec<_>>(), [0, 20, 40]);
         assert_eq!(Retry::new(10, true).step(Outcome::Lost, || Repetition::Harmless), Some(RECONNECT_WAIT));
+    }
+
+    #[test]
+    fn the_first_repetition_of_what_nobody_has_looked_at_is_no_burden_and_the_next_ones_are() {
+        for (outcome, costly) in [
+            (Outcome::Unprocessed, [false, true, true]),
+            (Outcome::Stale, [false, true, true]),
+            (Outcome::Lost, [true; 3]),
+            (Outcome::Refused(Duration::ZERO), [true; 3]),
+        ] {
+            let mut retry = Retry::new(3, true);
+            let found = [(); 3].map(|()| {
+                assert!(retry.step(outcome, || Repetition::Harmless).is_some());
+                retry.is_costly(outcome)
+            });
+            assert_eq!(found, costly, "{outcome:?}");
+        }
     }
 
     #[test]

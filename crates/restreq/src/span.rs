@@ -18,6 +18,7 @@ impl Request {
             otel.kind = "client",
             http.request.method = %self.method,
             url.full = %line.url,
+            url.template = %self.template(),
             server.address = %self.client.base().authority,
             k8s.namespace.name = self.namespace.as_deref().filter(|namespace| !namespace.is_empty()),
             k8s.resource = self.resource.as_deref(),

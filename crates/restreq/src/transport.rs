@@ -244,7 +244,7 @@ impl Failure {
         let source: Arc<dyn StdError + Send + Sync> = Arc::new(error);
         // TLS 1.3 has the server refuse a certificate after the client's last word of the handshake. Once a connection has served,
         // or with any other fault of TLS, the server may have done what was asked for.
-        let is_turned_away = is_fresh && causes(&*source).any(is_alert);
+        let is_turned_away = is_fresh && causes(&*source).any(is_refused_handshake);
         match is_turned_away {
             true => Self::Connect { refused: false, source },
             false if is_unprocessed => Self::Unprocessed(source),
@@ -281,13 +281,38 @@ fn is_of_stream(error: &hyper::Error) -> bool {
     causes(error).any(|cause| cause.downcast_ref().is_some_and(h2::Error::is_reset))
 }
 
-/// Whether the peer refused in TLS. Only the text tells: HTTP/2 keeps no more of what went wrong beneath it.
-fn is_alert(error: &(dyn StdError + 'static)) -> bool {
-    error.to_string().contains(ALERT)
+/// Whether the peer refused the handshake of TLS. Only the text tells: HTTP/2 keeps no more of what went wrong beneath it.
+fn is_refused_handshake(error: &(dyn StdError + 'static)) -> bool {
+    let text = error.to_string();
+    let alert = text.split_once(ALERT).map(|(_, alert)| alert).unwrap_or_default();
+    REFUSALS.iter().any(|refusal| alert.starts_with(refusal))
 }
 
-/// How rustls words a peer's refusal.
-const ALERT: &str = "received fatal alert";
+/// How rustls words what a peer ends a connection with.
+const ALERT: &str = "received fatal alert: ";
+
+/// The alerts that nobody sends but in a handshake (RFC 8446, section 6.2; those of older versions, too). With any other, such as that of
+/// an internal error, a server may end what it has begun to serve.
+const REFUSALS: [&str; 18] = [
+    "AccessDenied",
+    "BadCertificate",
+    "CertificateExpired",
+    "CertificateRequired",
+    "CertificateRevoked",
+    "CertificateUnknown",
+    "CertificateUnobtainable",
+    "DecryptError",
+    "HandshakeFailure",
+    "InappropriateFallback",
+    "InsufficientSecurity",
+    "MissingExtension",
+    "NoApplicationProtocol",
+    "NoCertificate",
+    "ProtocolVersion",
+    "UnknownCA",
+    "UnrecognisedName",
+    "UnsupportedCertificate",
+];
 
 /// An error and all beneath it.
 pub(crate) fn causes<'a>(error: &'a (dyn StdError + 'static)) -> impl Iterator<Item = &'a (dyn StdError + 'static)> {
@@ -313,5 +338,38 @@ pub(crate) fn in_one_line(error: &(dyn StdError + 'static)) -> String {
 impl fmt::Debug for Transport {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Transport").field("tls", &self.tls).finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use rustls::AlertDescription as Alert;
+
+    use super::*;
+
+    #[test]
+    fn only_the_alerts_of_a_handshake_prove_that_nothing_was_looked_at() {
+        for (alert, is_proof) in [
+            (Alert::BadCertificate, true),
+            (Alert::CertificateRequired, true),
+            (Alert::CertificateUnknown, true),
+            (Alert::HandshakeFailure, true),
+            (Alert::UnknownCA, true),
+            (Alert::AccessDenied, true),
+            (Alert::CertificateExpired, true),
+            (Alert::NoApplicationProtocol, true),
+            (Alert::InternalError, false),
+            (Alert::BadRecordMac, false),
+            (Alert::DecodeError, false),
+            (Alert::IllegalParameter, false),
+            (Alert::RecordOverflow, false),
+            (Alert::UnexpectedMessage, false),
+            (Alert::UserCanceled, false),
+            (Alert::Unknown(200), false),
+        ] {
+            let error = io::Error::new(io::ErrorKind::InvalidData, rustls::Error::AlertReceived(alert));
+            assert_eq!(is_refused_handshake(&error), is_proof, "{error}");
+        }
+        assert!(!is_refused_handshake(&io::Error::other("reset")));
     }
 }

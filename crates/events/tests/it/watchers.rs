@@ -120,6 +120,20 @@ fn a_filter_may_record_an_event_as_it_goes() {
     end.recv_timeout(Duration::from_secs(10)).expect("it hangs");
 }
 
+#[tokio::test]
+async fn a_queue_may_be_as_long_as_can_be_said() {
+    let broadcaster = EventBroadcaster::new(BroadcasterConfig { queue: usize::MAX, ..BroadcasterConfig::default() });
+    let server = Collection::<Event>::default();
+    broadcaster.start_recording_to_sink(server.clone());
+    broadcaster.start_recording_series_to_sink(Collection::default(), server.clone());
+    let (mut watcher, mut fake) = (broadcaster.watch(|_| true), FakeRecorder::new(usize::MAX));
+    tell(&broadcaster, EventType::Normal, "m");
+    fake.recorder().event(about("web"), EventType::Normal, "Told", "m");
+    assert_eq!((taken(&mut watcher).len(), fake.take().len()), (1, 1));
+    assert_eq!(broadcaster.shutdown(Duration::from_secs(5)).await.created, 2);
+    assert_eq!(server.objects().len(), 1);
+}
+
 #[test]
 fn a_fake_keeps_what_is_recorded_and_prints_it_as_client_go_does() {
     let mut fake = FakeRecorder::new(2);

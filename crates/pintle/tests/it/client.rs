@@ -54,6 +54,18 @@ async fn one_object_is_the_same_through_every_type_it_can_have() {
     server.shutdown().await;
 }
 
+/// With the whole come the features of its parts.
+#[cfg(all(feature = "gzip", feature = "tower"))]
+#[tokio::test]
+async fn a_client_of_the_whole_may_have_gzip_and_layers() {
+    use pintle::restreq::{RestClient, RestClientConfig};
+
+    let server = server().await;
+    let config = RestClientConfig { gzip: true, transport_layer: None, ..server.client_config().into() };
+    create(&Api::namespaced(RestClient::new(config).unwrap(), "default"), "a").await;
+    server.shutdown().await;
+}
+
 #[tokio::test]
 async fn a_stale_write_conflicts_and_changes_nothing() {
     let server = server().await;

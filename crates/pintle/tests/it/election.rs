@@ -5,6 +5,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use pintle::apiserver::faults::{Answer, Fault, Rule};
 use pintle::informer::SharedInformer;
 use pintle::leaderelect::{LeaderElector, LeaderElectorsConfig, Lease, LeaseLock, Shard, Sharded, ShardsConfig};
 use pintle::prelude::*;
@@ -57,6 +58,38 @@ async fn a_leader_that_stops_hands_over_and_no_two_lead_at_once() {
     second.await.unwrap();
     assert_eq!(leading.load(Ordering::SeqCst), 0);
     server.shutdown().await;
+}
+
+/// The back-off of the environment is for work. It is the whole process's, so that the test has one of its own.
+#[test]
+fn what_the_environment_says_of_backing_off_keeps_nobody_from_a_lease() {
+    const NAME: &str = "election::what_the_environment_says_of_backing_off_keeps_nobody_from_a_lease";
+    const VARIABLES: [&str; 2] = ["KUBE_CLIENT_BACKOFF_BASE", "KUBE_CLIENT_BACKOFF_DURATION"];
+    if VARIABLES.iter().any(|variable| std::env::var_os(variable).is_none()) {
+        let mut program = std::process::Command::new(std::env::current_exe().unwrap());
+        let ended = program.args([NAME, "--exact"]).envs(VARIABLES.map(|variable| (variable, "600"))).output().unwrap();
+        let said = String::from_utf8_lossy(&ended.stdout);
+        assert!(ended.status.success() && said.contains("1 passed"), "{said}");
+        return;
+    }
+    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
+    runtime.block_on(async {
+        let cluster = Cluster::embedded().await.unwrap();
+        let resource = Some("leases".to_owned());
+        let fault = Fault::Answer(Answer::new(500));
+        cluster.server().unwrap().faults().add(Rule { resource, times: Some(3), ..Rule::new(fault) });
+        let config = LeaderElectionConfig {
+            lease_duration: Duration::from_secs(2),
+            renew_deadline: Duration::from_millis(1200),
+            retry_period: Duration::from_millis(200),
+            ..LeaderElectionConfig::default()
+        };
+        let (mut elector, stop) = (cluster.elector("default/lock", config).unwrap(), CancellationToken::new());
+        let ended = soon(elector.run(&stop, LeaderCallbacks::new(async |_: Leadership| ()))).await;
+        assert_eq!(ended.expect("a term").reason, LossReason::Completed);
+        assert_eq!(cluster.server().unwrap().faults().hits(), 3);
+        cluster.shutdown().await;
+    });
 }
 
 #[tokio::test]

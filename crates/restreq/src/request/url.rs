@@ -72,6 +72,40 @@ impl Request {
         Arc::new(RequestLine { method: self.method.as_str().into(), url: url.into() })
     }
 
+    /// The path, with placeholders for what names an object or a namespace and for the values of parameters: client-go's template, for what
+    /// is to have few values. Of a path that is not of an API, there is none of it.
+    pub(crate) fn template(&self) -> String {
+        let (path, base) = (self.path(), &*self.client.base().path);
+        let beneath = path.strip_prefix(base).unwrap_or(&path);
+        let mut parts: Vec<&str> = beneath.split('/').filter(|part| !part.is_empty()).collect();
+        // Behind the group and the version.
+        let resource = match parts[..] {
+            [] | [_] => None,
+            ["api", ..] => Some(2),
+            ["apis", ..] => Some(3),
+            _ => return "/{prefix}".into(),
+        };
+        let is_subresource = |part: &str| matches!(part, "status" | "finalize");
+        match resource.and_then(|at| parts.get_mut(at..)).unwrap_or_default() {
+            [_, name] => *name = "{name}",
+            [_, name, part] if is_subresource(part) => *name = "{name}",
+            [_, namespace, _] => *namespace = "{namespace}",
+            [_, namespace, _, name, ..] => {
+                *namespace = "{namespace}";
+                if !is_subresource(name) {
+                    *name = "{name}";
+                }
+            }
+            _ => {}
+        }
+        let timeout = self.timeout.map(|_| "");
+        let mut keys: Vec<&str> = self.pairs(timeout).map(|(key, _)| key).collect();
+        keys.dedup();
+        let query: Vec<String> = keys.iter().map(|key| format!("{key}={{value}}")).collect();
+        let query = if query.is_empty() { String::new() } else { format!("?{}", query.join("&")) };
+        format!("{base}/{}{query}", parts.join("/"))
+    }
+
     fn path(&self) -> String {
         let resource = self.resource.as_deref().unwrap_or_default();
         let is_lower = resource.bytes().all(|byte| byte.is_ascii() && !byte.is_ascii_uppercase());
@@ -124,4 +158,53 @@ pub(super) fn option_pairs(options: &impl Serialize) -> Result<Vec<(String, Stri
         }
     }
     Ok(pairs)
+}
+
+#[cfg(test)]
+mod tests {
+    use pintle_meta::ClientConfig;
+
+    use crate::RestClient;
+
+    #[test]
+    fn a_template_has_placeholders_for_names_namespaces_and_values() {
+        let template = |server: &str, uri: &str| {
+            let client = RestClient::new(ClientConfig::new(server)).unwrap();
+            let request = client.get().request_uri(uri);
+            let url = request.url();
+            let template = request.template();
+            assert_eq!(request.url(), url);
+            template
+        };
+        for (uri, expected) in [
+            ("/", "/"),
+            ("/version", "/version"),
+            ("/version?timeout=1s", "/version?timeout={value}"),
+            ("/healthz/ping", "/{prefix}"),
+            ("/pre1/namespaces/ns/r1/n1?a=b", "/{prefix}"),
+            ("/api/v1", "/api/v1"),
+            ("/api/v1/nodes", "/api/v1/nodes"),
+            ("/api/v1/nodes/n1", "/api/v1/nodes/{name}"),
+            ("/api/v1/nodes/n1/status", "/api/v1/nodes/{name}/status"),
+            ("/api/v1/namespaces/ns", "/api/v1/namespaces/{name}"),
+            ("/api/v1/namespaces/ns/finalize", "/api/v1/namespaces/{name}/finalize"),
+            ("/api/v1/namespaces/ns/pods", "/api/v1/namespaces/{namespace}/pods"),
+            ("/api/v1/namespaces/ns/pods/p", "/api/v1/namespaces/{namespace}/pods/{name}"),
+            (
+                "/api/v1/namespaces/ns/pods/p/log?a=1&b=2&b=3",
+                "/api/v1/namespaces/{namespace}/pods/{name}/log?a={value}&b={value}",
+            ),
+            ("/api/v1/namespaces/ns/pods/status", "/api/v1/namespaces/{namespace}/pods/status"),
+            ("/api/v1/namespaces/namespaces/namespaces/namespaces", "/api/v1/namespaces/{namespace}/namespaces/{name}"),
+            ("/apis/apps", "/apis/apps"),
+            ("/apis/apps/v1", "/apis/apps/v1"),
+            ("/apis/apps/v1/deployments", "/apis/apps/v1/deployments"),
+            ("/apis/g/v1/namespaces/ns/r/n", "/apis/g/v1/namespaces/{namespace}/r/{name}"),
+            ("/apis/g/v1/r/n?watch=true", "/apis/g/v1/r/{name}?watch={value}"),
+        ] {
+            assert_eq!(template("http://host", uri), expected, "{uri}");
+            let beneath = if expected == "/{prefix}" { expected.into() } else { format!("/base{expected}") };
+            assert_eq!(template("http://host/base", uri), beneath, "{uri}");
+        }
+    }
 }

@@ -24,7 +24,7 @@ use tokio::time::Instant;
 use self::http1::{Bell, Http1};
 use super::Failure;
 use super::connect::{Conn, Connector};
-use super::pool::{Asked, ConnId, LONGEST_REST, Pool, Protocol, Ticket, Todo};
+use super::pool::{Asked, ConnId, LONGEST_REST, MOST_STREAMS, Pool, Protocol, Ticket, Todo};
 use crate::Http2Config;
 use crate::request::HttpBody;
 
@@ -42,11 +42,17 @@ struct State {
     /// What the pool has to give.
     links: HashMap<ConnId, Link>,
     waiting: HashMap<Ticket, oneshot::Sender<Result<Lease, Failure>>>,
-    /// The dials under way; a handle each as soon as there is one.
-    dials: HashMap<u64, Option<AbortHandle>>,
+    dials: HashMap<u64, Dial>,
     last_dial: u64,
     /// Of the last request that had to wait: what a connection is dialled and driven by.
     runtime: Option<Handle>,
+}
+
+/// A dial under way.
+struct Dial {
+    since: Instant,
+    /// None before its task is begun.
+    task: Option<AbortHandle>,
 }
 
 /// The near end of a connection.
@@ -61,13 +67,17 @@ enum Sender {
     Http2(http2::SendRequest<HttpBody>),
 }
 
-/// Go's figures. All streams that a connection may have, `MOST_STREAMS`, can be full, and it still is not: an answer that nobody reads
-/// stops no other. So much of its content is held at most: a stream's window for each, whatever the server sends.
+/// Go's figure. So much of an answer is held that nobody reads, whatever the server sends.
 const STREAM_WINDOW: u32 = 4 << 20;
-const CONNECTION_WINDOW: u32 = 1 << 30;
+/// The largest that there is (RFC 9113, section 6.9.1).
+const CONNECTION_WINDOW: u32 = (1 << 31) - 1;
+/// All streams that a connection may have can be full, and it still is not: an answer that nobody reads stops no other.
+const _: () = assert!(MOST_STREAMS as u64 * STREAM_WINDOW as u64 <= CONNECTION_WINDOW as u64);
 
 /// So long a connection may take to finish what went before.
 const READY_WITHIN: Duration = Duration::from_secs(1);
+/// So much longer than a dial may take does a request wait for one: with its runtime, a dial's own deadline may stand still.
+const GRACE: Duration = Duration::from_secs(1);
 
 impl Lane {
     pub(super) fn new(connector: Connector, is_wary: bool) -> Arc<Self> {
@@ -79,7 +89,7 @@ impl Lane {
         loop {
             let mut lease = match self.ask() {
                 Ok(lease) => lease,
-                Err(waiting) => waiting.await?,
+                Err(waiting) => self.wait(waiting).await?,
             };
             if lease.is_ready().await {
                 return Ok(lease);
@@ -113,6 +123,32 @@ impl Lane {
         }
     }
 
+    async fn wait(self: &Arc<Self>, mut waiting: Waiting<'_>) -> Result<Lease, Failure> {
+        // Outside of a runtime there are no timers.
+        let Ok(runtime) = Handle::try_current() else { return waiting.await };
+        let patience = self.connector.timeout.saturating_add(GRACE);
+        match tokio::time::timeout(patience, &mut waiting).await {
+            Ok(given) => given,
+            Err(_) => {
+                drop(waiting);
+                self.give_up(runtime, patience);
+                Err(Failure::ConnectTimeout)
+            }
+        }
+    }
+
+    /// Gives up what should have come to an end so long ago: whatever runs it stands still. Who still waits has this runtime dial anew.
+    fn give_up(self: &Arc<Self>, runtime: Handle, patience: Duration) {
+        let now = Instant::now();
+        let mut state = self.lock();
+        state.runtime = Some(runtime);
+        let is_stuck = |dial: &Dial| now.saturating_duration_since(dial.since) >= patience;
+        let stuck: Vec<Dial> = state.dials.extract_if(|_, dial| is_stuck(dial)).map(|(_, dial)| dial).collect();
+        let todo = state.pool.give_up(stuck.len(), now, patience);
+        self.carry_out(state, todo, None);
+        stuck.iter().filter_map(|dial| dial.task.as_ref()).for_each(AbortHandle::abort);
+    }
+
     fn lend(self: &Arc<Self>, conn: ConnId, link: Option<Link>) -> Lease {
         Lease { lane: Arc::downgrade(self), conn, link, is_used: false }
     }
@@ -142,7 +178,8 @@ impl Lane {
         let runtime = state.runtime.clone();
         let dials = state.last_dial..state.last_dial + todo.dial as u64;
         state.last_dial = dials.end;
-        state.dials.extend(dials.clone().map(|dial| (dial, None)));
+        let since = Instant::now();
+        state.dials.extend(dials.clone().map(|dial| (dial, Dial { since, task: None })));
         drop(state);
         drop(closed);
         for (giver, given) in told {
@@ -162,8 +199,8 @@ impl Lane {
             // Whoever waits has left a runtime. Without one the task is dropped, and fails those who wait.
             let Some(runtime) = &runtime else { continue };
             let task = runtime.spawn(task).abort_handle();
-            if let Some(handle) = self.lock().dials.get_mut(&dial) {
-                *handle = Some(task);
+            if let Some(dial) = self.lock().dials.get_mut(&dial) {
+                dial.task = Some(task);
             }
         }
     }
@@ -205,9 +242,7 @@ impl State {
 
 impl Drop for Lane {
     fn drop(&mut self) {
-        for dial in self.lock().dials.values().flatten() {
-            dial.abort();
-        }
+        self.lock().dials.values().filter_map(|dial| dial.task.as_ref()).for_each(AbortHandle::abort);
     }
 }
 
@@ -249,7 +284,8 @@ impl Dialling {
     fn end(self, opened: Result<Opened, Failure>) -> Option<Driver> {
         let lane = self.lane.upgrade()?;
         let mut state = lane.lock();
-        state.dials.remove(&self.dial);
+        // None if it has been given up.
+        state.dials.remove(&self.dial)?;
         match opened {
             Ok(Opened { protocol, sender, drive }) => {
                 let (conn, todo) = state.pool.dialled(protocol, Instant::now());
@@ -307,6 +343,9 @@ async fn http2(conn: Conn, config: Http2Config) -> hyper::Result<Opened> {
         .timer(TokioTimer::new())
         .initial_stream_window_size(STREAM_WINDOW)
         .initial_connection_window_size(CONNECTION_WINDOW)
+        // What comes late for streams that were given up is no fault of the server's, and costs the others nothing.
+        .max_concurrent_reset_streams(MOST_STREAMS)
+        .max_local_error_reset_streams(None)
         .keep_alive_interval(config.ping_after)
         .keep_alive_timeout(config.ping_timeout)
         .keep_alive_while_idle(true)

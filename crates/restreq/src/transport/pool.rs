@@ -25,7 +25,8 @@ pub(super) enum Protocol {
 /// - Until a first dial has told which protocol the server speaks, there is one dial for all. After that there are as many as those
 ///   who wait need, and no more.
 /// - An HTTP/2 connection has room for one stream until the server's settings are known.
-/// - A dial that fails fails those whom the dials that are left cannot serve, the oldest first.
+/// - A dial that fails fails those whom the dials that are left cannot serve, the oldest first. One that comes to no end is given up by
+///   whoever has waited for too long, and dialled anew for those who wait still.
 #[derive(Debug, Default)]
 pub(super) struct Pool {
     /// What the last dial came to.
@@ -46,6 +47,7 @@ struct Streams {
     used: usize,
     /// `None` until the server's settings are known.
     limit: Option<usize>,
+    since: Instant,
     resting_since: Instant,
 }
 
@@ -74,9 +76,9 @@ pub(super) enum Asked {
 pub(super) const LONGEST_REST: Duration = Duration::from_secs(90);
 /// So many HTTP/1 connections rest at most.
 const MOST_RESTING: usize = 25;
-/// The most streams of a connection: their windows together are within that of the connection, so that no answer that nobody reads
-/// holds up another (`http2` in lane.rs).
-pub(super) const MOST_STREAMS: usize = 250;
+/// The most streams of a connection, however many the server takes: as many as fit side by side into the largest window that a
+/// connection can have (`CONNECTION_WINDOW` in lane.rs).
+pub(super) const MOST_STREAMS: usize = 511;
 
 impl Pool {
     /// A request wants a connection.
@@ -105,7 +107,7 @@ impl Pool {
         match protocol {
             Protocol::Http1 => self.resting.push((conn, now)),
             Protocol::Http2 => {
-                self.streams.insert(conn, Streams { used: 0, limit: None, resting_since: now });
+                self.streams.insert(conn, Streams { used: 0, limit: None, since: now, resting_since: now });
             }
         }
         (conn, self.go_on())
@@ -123,6 +125,17 @@ impl Pool {
         let failed = self.waiting.len().saturating_sub(able);
         let fail = self.waiting.drain(..failed).collect();
         Todo { fail, ..self.go_on() }
+    }
+
+    /// So many dials have come to no end, nor the settings of connections that are as old. What they were to serve is dialled for anew.
+    pub(super) fn give_up(&mut self, dials: usize, now: Instant, patience: Duration) -> Todo {
+        self.dials -= dials;
+        let is_stuck = |streams: &Streams| now.saturating_duration_since(streams.since) >= patience;
+        let stuck = self.streams.extract_if(.., |_, streams| streams.limit.is_none() && is_stuck(streams));
+        let stuck: Vec<ConnId> = stuck.map(|(conn, _)| conn).collect();
+        let mut todo = self.go_on();
+        todo.close.extend(stuck);
+        todo
     }
 
     /// The server has told how many streams it takes; it may do so again. Those beyond a lower number go on.

@@ -75,45 +75,64 @@ fn quoted(text: &str) -> Result<(String, &str), &'static str> {
 mod tests {
     use super::*;
 
-    fn check(header: &str, expected: Result<(u16, &str, &str, &str), ()>) {
-        let parsed = parse_one(header).map_err(|_| ());
-        let parsed =
-            parsed.as_ref().map(|(w, rest)| (w.code, w.agent.as_str(), w.text.as_str(), *rest)).map_err(|_| ());
-        assert_eq!(parsed, expected, "{header}");
+    /// Code, agent and text of the first warning, and what follows it.
+    fn parse(header: &str) -> Result<(u16, String, String, &str), &'static str> {
+        parse_one(header).map(|(Warning { code, agent, text }, rest)| (code, agent, text, rest))
     }
 
     #[test]
     fn a_warning_has_a_code_an_agent_and_a_text() {
-        check(r#"299 - "plain""#, Ok((299, "-", "plain", "")));
-        check(r#"  299   - "plain""#, Err(()));
-        check(r#"299 kube "with \"quotes\" and \\ and \a""#, Ok((299, "kube", "with \"quotes\" and \\ and a", "")));
-        check(r#"321 - "other code""#, Ok((321, "-", "other code", "")));
-        check(r#"299 - "direct ü""#, Ok((299, "-", "direct ü", "")));
-        check(r#"299 - "dated" "Tue, 15 Nov 1994 08:12:31 GMT""#, Ok((299, "-", "dated", "")));
-        check(r#"299 - "comma" ,"#, Ok((299, "-", "comma", "")));
-        check(r#"299 - "a", 299 - "b""#, Ok((299, "-", "a", r#"299 - "b""#)));
-        check(r#"299 - "=?iso-8859-1?q?caf=E9_x?= =?UTF-8?B?w7w=?=""#, Ok((299, "-", "café xü", "")));
-        check(r#"299 - "=?odd?q?raw?=""#, Ok((299, "-", "=?odd?q?raw?=", "")));
+        for (header, code, agent, text, rest) in [
+            (r#"299 - "plain""#, 299, "-", "plain", ""),
+            (r#"  299 -   "spaced"  "#, 299, "-", "spaced", ""),
+            (r#"299 kube "with \"quotes\" and \\ and \a""#, 299, "kube", "with \"quotes\" and \\ and a", ""),
+            (r#"321 - "other code""#, 321, "-", "other code", ""),
+            (r#"299 - "direct ü""#, 299, "-", "direct ü", ""),
+            (r#"299 - "dated" "Tue, 15 Nov 1994 08:12:31 GMT""#, 299, "-", "dated", ""),
+            (r#"299 - "dated" "Tue, 15 Nov 1994 08:12:31 GMT", 299 - "b""#, 299, "-", "dated", r#"299 - "b""#),
+            (r#"299 - "comma" ,"#, 299, "-", "comma", ""),
+            (r#"299 - "a",   299 - "b"  "#, 299, "-", "a", r#"299 - "b""#),
+            (r#"299 - "=?iso-8859-1?q?caf=E9_x?=""#, 299, "-", "café x", ""),
+            (r#"299 - "=?ISO-8859-1?B?Y2Fm6Q==?=""#, 299, "-", "café", ""),
+            (r#"299 - "=?utf-8?Q?caf=C3=A9?=""#, 299, "-", "café", ""),
+            (r#"299 - "=?UTF-8?b?w7w=?=""#, 299, "-", "ü", ""),
+            (r#"299 - "one =?UTF-8?q?=C3=BC?= two =?UTF-8?q?=C3=A4?= three""#, 299, "-", "one ü two ä three", ""),
+            (r#"299 - "=?utf-8?q?a?=  =?utf-8?q?b?=""#, 299, "-", "ab", ""),
+            (r#"299 - "=?odd?q?raw?=""#, 299, "-", "=?odd?q?raw?=", ""),
+            (r#"299 - "=?utf-8?q?=FF?=""#, 299, "-", "=?utf-8?q?=FF?=", ""),
+            (r#"299 - "=?utf-8?q?=07?=""#, 299, "-", "=?utf-8?q?=07?=", ""),
+        ] {
+            assert_eq!(parse(header), Ok((code, agent.into(), text.into(), rest)), "{header}");
+        }
     }
 
     #[test]
     fn a_malformed_warning_is_refused() {
-        for header in [
-            "",
-            "299 -",
-            r#"1 - "text""#,
-            r#"A99 - "text""#,
-            r#"299  "text""#,
-            r#"299 - text"#,
-            r#"299 - "no end"#,
-            r#"299 - "no end\"#,
-            r#"299 - "text" "no end"#,
-            r#"299 - "text" "date" more"#,
-            r#"299 - "text" more"#,
-            "299 a\u{7}b \"text\"",
-            "299 - \"te\u{7}xt\"",
+        const FEW: &str = "fewer than three parts";
+        const CODE: &str = "the code is not three digits";
+        const AGENT: &str = "the agent is empty or holds control characters";
+        const END: &str = "the text has no end";
+        const MORE: &str = "something follows that is neither a date nor a comma";
+        for (header, fault) in [
+            ("", FEW),
+            ("299", FEW),
+            ("299 -", FEW),
+            (r#"1 - "text""#, CODE),
+            (r#"A - "text""#, CODE),
+            (r#"A99 - "text""#, CODE),
+            (r#"2999 - "text""#, CODE),
+            (r#"+29 - "text""#, CODE),
+            (r#"299  "text""#, AGENT),
+            ("299 a\u{7}b \"text\"", AGENT),
+            ("299 - text", "the text is not in quotes"),
+            (r#"299 - "no end"#, END),
+            (r#"299 - "no end\"#, END),
+            ("299 - \"te\u{7}xt\"", "the text holds control characters"),
+            (r#"299 - "text" "no end"#, "the date has no end"),
+            (r#"299 - "text" "date" more"#, MORE),
+            (r#"299 - "text" more"#, MORE),
         ] {
-            check(header, Err(()));
+            assert_eq!(parse(header), Err(fault), "{header:?}");
         }
     }
 

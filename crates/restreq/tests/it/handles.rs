@@ -272,6 +272,20 @@ async fn pages_are_fetched_ahead_as_far_as_there_is_room() {
     }
 }
 
+/// Who reads on until there is no more would read for ever.
+#[tokio::test]
+async fn a_page_that_names_itself_as_the_next_one_is_an_error() {
+    let same = r#"{"metadata":{"resourceVersion":"7","continue":"c"},"items":[{"metadata":{"name":"a"}}]}"#;
+    let server = Server::always(Reply::json(200, same)).await;
+    let error = soon(api(&server).list_all(&ListOptions::default())).await.unwrap_err();
+    assert!(matches!(error.kind, ErrorKind::Decode(_)) && error.to_string().contains("no end"), "{error}");
+    assert_eq!(server.seen().len(), 2);
+    let mut pages = api(&server).pages(&ListOptions::default()).read_ahead(NonZeroUsize::MAX);
+    soon(pages.next()).await.unwrap().unwrap();
+    soon(pages.next()).await.unwrap().unwrap_err();
+    assert!(soon(pages.next()).await.is_none());
+}
+
 #[tokio::test]
 async fn pages_that_were_fetched_ahead_end_with_their_error_or_panic() {
     const ONE: NonZeroUsize = NonZeroUsize::MIN;

@@ -5,11 +5,13 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use bytes::Bytes;
+use futures_util::FutureExt;
 use pintle_meta::{ApiError, ClientConfig, ErrorKind, PemSource};
-use pintle_restreq::{Error, RestClient, RestClientConfig};
+use pintle_restreq::{Error, Phase, RestClient, RestClientConfig};
 use serde_json::Value;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpListener;
+use tokio::time::Instant;
 use tokio_rustls::TlsAcceptor;
 
 use crate::support::{End, Reply, Server, soon, steady_clock, until};
@@ -171,6 +173,10 @@ enum Move {
     Answer,
     /// As that, after settings that allow one stream from now on.
     Narrow,
+    /// The head of an answer whose body does not end.
+    Open,
+    /// A byte for each stream so far, then an empty answer.
+    Late,
     /// Nothing.
     Silence,
 }
@@ -204,6 +210,7 @@ async fn serve(
     const SETTINGS: [u8; 9] = [0, 0, 0, 4, 0, 0, 0, 0, 0];
     stream.read_exact(&mut [0; 24]).await?;
     stream.write_all(&SETTINGS).await?;
+    let mut ids: Vec<Vec<u8>> = Vec::new();
     loop {
         let mut head = [0; 9];
         stream.read_exact(&mut head).await?;
@@ -226,9 +233,16 @@ async fn serve(
             Move::Refuse => reset(7),
             Move::Break => reset(2),
             Move::Answer => answer,
+            Move::Open => [&[0, 0, 1, 1, 4], id, &[0x88]].concat(),
+            Move::Late => {
+                // DATA are type 0.
+                let late = ids.iter().flat_map(|id| [&[0, 0, 1, 0, 0][..], &id[..], b" "].concat());
+                late.chain(answer).collect()
+            }
             Move::Narrow => [&[0, 0, 6, 4, 0, 0, 0, 0, 0, 0, 3, 0, 0, 0, 1][..], &answer].concat(),
             Move::Silence => continue,
         };
+        ids.push(id.to_vec());
         stream.write_all(&answer).await?;
         stream.flush().await?;
     }
@@ -247,6 +261,20 @@ async fn what_the_server_has_not_looked_at_is_sent_again_whatever_it_is() {
         }
         assert_eq!(seen.load(Ordering::SeqCst), 2 + refused, "{script:?}");
     }
+}
+
+/// Each request once more, and after that as many as the client may spend.
+#[tokio::test]
+async fn a_server_that_refuses_all_streams_is_not_asked_without_end() {
+    const REQUESTS: usize = 300;
+    let (config, seen) = frames(&[Move::Refuse; 7 * REQUESTS]).await;
+    let (client, started) = (RestClient::new(config).unwrap(), Instant::now());
+    let request = client.get().max_retries(6);
+    let ended = soon(futures_util::future::join_all((0..REQUESTS).map(|_| request.send()))).await;
+    assert!(ended.iter().all(|ended| matches!(ended, Err(Error::Unprocessed { .. }))));
+    let most = 2 * REQUESTS + 500 + REQUESTS / 5 + started.elapsed().as_secs_f64().mul_add(50.0, 1.0) as usize;
+    let seen = seen.load(Ordering::SeqCst);
+    assert!((2 * REQUESTS..=most).contains(&seen), "{seen}, at most {most}");
 }
 
 #[tokio::test]
@@ -270,6 +298,29 @@ async fn a_write_whose_stream_or_connection_broke_is_not_sent_again() {
         soon(client.post().body("x").send()).await.unwrap();
         assert_eq!(seen.load(Ordering::SeqCst), 2, "{script:?}");
     }
+}
+
+/// What comes late for those who are gone is no reason to end a connection.
+#[tokio::test]
+async fn streams_that_are_given_up_together_break_no_other() {
+    const GONE: usize = 1500;
+    const SCRIPT: [Move; GONE + 2] = {
+        let mut script = [Move::Open; GONE + 2];
+        script[GONE + 1] = Move::Late;
+        script
+    };
+    let (config, seen) = frames(&SCRIPT).await;
+    let client = RestClient::new(config).unwrap();
+    let request = client.get().max_retries(0);
+    let mut stays = soon(request.stream()).await.unwrap();
+    for _ in 0..3 {
+        let streams = (0..GONE / 3).map(|_| request.stream());
+        drop(soon(futures_util::future::try_join_all(streams)).await.unwrap());
+    }
+    soon(request.stream()).await.unwrap();
+    assert_eq!(seen.load(Ordering::SeqCst), GONE + 2);
+    assert_eq!(soon(stays.next()).await.unwrap().unwrap(), " ");
+    assert!(stays.next().now_or_never().is_none(), "it goes on");
 }
 
 #[tokio::test]
@@ -301,6 +352,38 @@ async fn a_connection_that_the_server_closes_while_it_rests_is_closed_at_once() 
     let mut stream = soon(served).await.unwrap();
     stream.shutdown().await.unwrap();
     assert_eq!(soon(stream.read(&mut [0])).await.unwrap(), 0, "the client's end, though it asks for nothing more");
+}
+
+/// Else one runtime of a program, such as that of a test that is over, would hold up all others.
+#[test]
+fn a_dial_whose_runtime_stands_still_is_given_up_and_dialled_anew() {
+    let runtime = || tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    let (standing, running) = (runtime(), runtime());
+    running.block_on(async {
+        let authority = Authority::new();
+        let tls = settings(&authority.issue("127.0.0.1"), &["h2"], None);
+        let server = Server::start_with([], Reply::ok(), Some(tls)).await;
+        tokio::time::pause();
+        let _clock = steady_clock();
+        let client = RestClient::new(trusting(&server, &authority)).unwrap();
+        let request = client.get();
+        let begin = async move { request.stream().now_or_never().is_none() };
+        let (waits, standing) = std::thread::spawn(move || (standing.block_on(begin), standing)).join().unwrap();
+        assert!(waits, "for a connection");
+        // Its clock goes by itself, and may be a little ahead.
+        tokio::time::sleep(Duration::from_secs(5)).await;
+
+        let stream = async || {
+            let request = client.get();
+            tokio::time::timeout(Duration::from_secs(600), request.stream()).await.expect("it hangs").map(drop)
+        };
+        let error = stream().await.unwrap_err();
+        assert!(matches!(error, Error::Timeout { phase: Phase::Connect, .. }), "{error}");
+        stream().await.unwrap();
+        stream().await.unwrap();
+        standing.shutdown_background();
+        stream().await.unwrap();
+    });
 }
 
 #[tokio::test]

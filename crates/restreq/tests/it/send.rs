@@ -421,6 +421,41 @@ async fn a_read_that_meets_a_connection_which_has_died_is_sent_again_at_once() {
     still.await.unwrap().unwrap_err();
 }
 
+/// Nothing of the answer had come, so nothing would come twice.
+#[tokio::test]
+async fn a_stream_or_watch_that_meets_a_connection_which_has_died_is_sent_again() {
+    let server = Server::start([Reply::ok(), Reply::Hang, Reply::ok(), Reply::Hang]).await;
+    let client = server.client();
+    for _ in 0..2 {
+        let mut stream = soon(client.get().stream()).await.unwrap();
+        while let Some(chunk) = soon(stream.next()).await {
+            chunk.unwrap();
+        }
+    }
+    drop(soon(client.get().raw_watch()).await.unwrap());
+    let connections: Vec<_> = server.seen().iter().map(|seen| seen.connection).collect();
+    assert_eq!(connections, [0, 0, 1, 1, 2]);
+}
+
+/// The one that was refused cannot be sent again.
+#[tokio::test]
+async fn a_401_to_what_can_be_sent_once_renews_the_credentials_for_the_next_request() {
+    let server = Server::start([Reply::ok(), Reply::json(401, "")]).await;
+    let file = tempfile::NamedTempFile::new().unwrap();
+    std::fs::write(file.path(), "one").unwrap();
+    let mut config = server.config();
+    config.token_file = Some(file.path().into());
+    let client = RestClient::new(config).unwrap();
+    soon(client.get().send()).await.unwrap();
+    std::fs::write(file.path(), "two").unwrap();
+    let once = client.post().body_stream(futures_util::stream::iter([Ok("x".into())]));
+    let error = soon(once.send()).await.unwrap_err();
+    assert_eq!(error.status().unwrap().code, 401, "{error}");
+    soon(client.get().send()).await.unwrap();
+    let shown: Vec<_> = server.seen().iter().map(|seen| seen.header("authorization").unwrap().to_owned()).collect();
+    assert_eq!(shown, ["Bearer one", "Bearer one", "Bearer two"]);
+}
+
 #[tokio::test]
 async fn who_has_too_many_requests_is_a_typed_error() {
     let status = r#"{"kind":"Status","status":"Failure","code":429,"details":{"retryAfterSeconds":10}}"#;
@@ -480,4 +515,11 @@ async fn a_server_whose_priority_and_fairness_refuses_is_asked_for_less_at_once(
     assert_eq!(paths(), ["/first", "/lease", "/another"], "the second waits, and a lease does not");
     first.abort();
     soon(until(|| paths().last().is_some_and(|path| path == "/second"))).await;
+
+    // All requests of a client may be such that may not be late.
+    let client = RestClient::new(RestClientConfig { throttled: false, ..server.config().into() }).unwrap();
+    let asked = server.seen().len();
+    let requests = [(); 3].map(|()| client.get());
+    let _asked = requests.map(|request| tokio::spawn(async move { request.send().await }));
+    soon(until(|| server.seen().len() == asked + 3)).await;
 }

@@ -70,6 +70,7 @@ async fn each_request_is_a_span_whose_fields_have_stable_names() {
             "http.request.method=GET",
             &line,
             &address,
+            "url.template=/api/v1/namespaces/{namespace}/pods/{name}?token={value}",
             "k8s.namespace.name=\"ns\"",
             "k8s.resource=\"pods\"",
             "http.response.status_code=200",

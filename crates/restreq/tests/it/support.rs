@@ -31,6 +31,8 @@ pub(crate) struct Seen {
     /// Which connection it came over, counted from 0.
     pub(crate) connection: usize,
     pub(crate) version: http::Version,
+    /// What the client showed in TLS.
+    pub(crate) certificate: Option<Bytes>,
 }
 
 impl Seen {
@@ -204,14 +206,20 @@ async fn accept(listener: TcpListener, state: Arc<State>, tls: Option<Arc<rustls
         let (state, tls) = (state.clone(), tls.clone());
         connections.spawn(async move {
             let counted = state.clone();
-            let service = hyper::service::service_fn(move |request| serve(request, state.clone(), connection));
+            let service = |certificate: Option<Bytes>| {
+                hyper::service::service_fn(move |request| {
+                    serve(request, state.clone(), connection, certificate.clone())
+                })
+            };
             let builder = hyper_util::server::conn::auto::Builder::new(TokioExecutor::new());
             // How a connection ends is what the tests look at from the other side.
             match tls {
-                None => drop(builder.serve_connection(TokioIo::new(stream), service).await),
+                None => drop(builder.serve_connection(TokioIo::new(stream), service(None)).await),
                 Some(tls) => {
                     if let Ok(stream) = tokio_rustls::TlsAcceptor::from(tls).accept(stream).await {
-                        drop(builder.serve_connection(TokioIo::new(stream), service).await);
+                        let shown = stream.get_ref().1.peer_certificates().and_then(|chain| chain.first());
+                        let shown = shown.map(|certificate| Bytes::copy_from_slice(certificate));
+                        drop(builder.serve_connection(TokioIo::new(stream), service(shown)).await);
                     }
                 }
             }
@@ -235,6 +243,7 @@ async fn serve(
     request: http::Request<Incoming>,
     state: Arc<State>,
     connection: usize,
+    certificate: Option<Bytes>,
 ) -> Result<http::Response<ScriptedBody>, Broken> {
     let (head, body) = request.into_parts();
     let body = body.collect().await.map_err(|_| Broken)?.to_bytes();
@@ -245,6 +254,7 @@ async fn serve(
         body,
         connection,
         version: head.version,
+        certificate,
     };
     let before = {
         let mut all = state.seen.lock().unwrap();

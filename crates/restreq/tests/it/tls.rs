@@ -8,10 +8,11 @@ use pintle_meta::{ApiError, ClientConfig, ErrorKind, PemSource};
 use pintle_metrics::Memory;
 use pintle_restreq::{Error, Http2Config, RestClient, RestClientConfig};
 use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, IsCa, KeyPair};
-use rustls::RootCertStore;
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use rustls::server::WebPkiClientVerifier;
+use rustls::version::{TLS12, TLS13};
+use rustls::{RootCertStore, SupportedProtocolVersion};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::time::Instant;
 
@@ -60,9 +61,18 @@ async fn scripted(
 
 /// How a server shows this certificate, speaks these protocols, and asks for a certificate of this authority's.
 pub(crate) fn settings(pair: &Pair, alpn: &[&str], clients: Option<&Authority>) -> Arc<rustls::ServerConfig> {
+    versioned(rustls::DEFAULT_VERSIONS, pair, alpn, clients)
+}
+
+fn versioned(
+    versions: &[&'static SupportedProtocolVersion],
+    pair: &Pair,
+    alpn: &[&str],
+    clients: Option<&Authority>,
+) -> Arc<rustls::ServerConfig> {
     let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
     let builder =
-        rustls::ServerConfig::builder_with_provider(provider.clone()).with_safe_default_protocol_versions().unwrap();
+        rustls::ServerConfig::builder_with_provider(provider.clone()).with_protocol_versions(versions).unwrap();
     let builder = match clients {
         None => builder.with_no_client_auth(),
         Some(authority) => {
@@ -298,18 +308,30 @@ async fn an_abandoned_http2_request_leaves_its_connection_alone() {
 #[tokio::test]
 async fn a_client_certificate_says_who_is_asking() {
     let (authority, other) = (Authority::new(), Authority::new());
-    let server = server(&authority.issue("127.0.0.1"), &[], Some(&authority)).await;
-    let mut config = trusting(&server, &authority);
-    let error = get(config.clone()).await.unwrap_err();
-    // With TLS 1.3 the refusal comes late. If it arrives before the connection breaks, it is told as what it is.
-    assert!(matches!(&error, Error::Connect { refused: false, .. } | Error::Transport { .. }), "{error:?}");
-    for (issuer, accepted) in [(&authority, true), (&other, false)] {
-        let pair = issuer.issue("me");
-        config.tls.certificate = Some(PemSource::Inline(pair.certificate.into()));
-        config.tls.key = Some(PemSource::Inline(pair.key.into()));
-        assert_eq!(get(config.clone()).await.is_ok(), accepted);
+    for version in [&TLS12, &TLS13] {
+        let tls = versioned(&[version], &authority.issue("127.0.0.1"), &["h2"], Some(&authority));
+        let server = Server::start_with([], Reply::ok(), Some(tls)).await;
+        let refused = |outcome: Result<(), Error>| match outcome.unwrap_err() {
+            Error::Connect { refused: false, .. } => {}
+            // With TLS 1.3 the refusal comes late. If it arrives before the connection breaks, it is told as what it is.
+            Error::Transport { .. } if version == &TLS13 => {}
+            error => panic!("{version:?}: {error:?}"),
+        };
+        let mut config = trusting(&server, &authority);
+        refused(get(config.clone()).await);
+        let mut shown = Vec::new();
+        for issuer in [&authority, &other, &authority] {
+            let Pair { certificate, key } = issuer.issue("me");
+            shown.push(CertificateDer::from_pem_slice(certificate.as_bytes()).unwrap().to_vec());
+            config.tls.certificate = Some(PemSource::Inline(certificate.into()));
+            config.tls.key = Some(PemSource::Inline(key.into()));
+            let outcome = get(config.clone()).await;
+            if std::ptr::eq(issuer, &other) { refused(outcome) } else { outcome.unwrap() }
+        }
+        shown.remove(1);
+        let seen: Vec<_> = server.seen().iter().map(|seen| seen.certificate.as_ref().unwrap().to_vec()).collect();
+        assert_eq!(seen, shown, "{version:?}");
     }
-    assert_eq!(server.seen().len(), 1);
 }
 
 #[test]

@@ -106,7 +106,7 @@ impl World {
                     self.obey(todo);
                 }
             }
-            65..90 if !self.used.is_empty() => {
+            65..88 if !self.used.is_empty() => {
                 let conn = self.used.swap_remove(random.usize(..self.used.len()));
                 let reusable = self.http2 || random.u8(0..4) > 0;
                 match self.open.get_mut(&conn) {
@@ -120,6 +120,11 @@ impl World {
                     let todo = self.pool.give_back(conn, self.now);
                     self.obey(todo);
                 }
+            }
+            88..90 if self.dialling > 0 => {
+                self.dialling -= 1;
+                let todo = self.pool.give_up(1, self.now, Duration::MAX);
+                self.obey(todo);
             }
             90..95 => {
                 if let Some(conn) = random.choice(self.open.keys().copied().collect::<Vec<_>>()) {
@@ -215,6 +220,43 @@ fn all_who_waited_for_the_only_dial_fail_with_it() {
     let tickets: Vec<Ticket> = (0..5).map(|_| waits(pool.ask()).0).collect();
     assert_eq!(pool.dial_failed(), Todo { fail: tickets, ..Todo::default() });
     assert_eq!(waits(pool.ask()).1.dial, 1, "who comes later dials anew");
+}
+
+#[test]
+fn what_comes_to_no_end_is_dialled_anew_for_those_who_wait() {
+    const PATIENCE: Duration = Duration::from_secs(31);
+    let (mut pool, start) = (Pool::default(), Instant::now());
+    let tickets: Vec<Ticket> = (0..3).map(|_| waits(pool.ask()).0).collect();
+    pool.cancel(tickets[0]);
+    assert_eq!(pool.give_up(1, start + PATIENCE, PATIENCE), Todo { dial: 1, ..Todo::default() });
+    // It connects, but the settings never come.
+    let (conn, todo) = pool.dialled(Protocol::Http2, start + PATIENCE);
+    assert_eq!(todo.give, [(tickets[1], conn)]);
+    assert_eq!(pool.give_up(0, start + PATIENCE * 3 / 2, PATIENCE), Todo::default(), "they may come yet");
+    let todo = pool.give_up(0, start + PATIENCE * 2, PATIENCE);
+    assert_eq!((todo.close, todo.dial), (vec![conn], 1), "for the third");
+}
+
+#[test]
+fn a_thousand_watches_need_two_connections_where_the_server_takes_as_many() {
+    for (limit, connections) in [(100, 10), (250, 4), (1000, 2)] {
+        let (mut pool, now) = (Pool::default(), Instant::now());
+        let (mut open, mut dialled) = (0, 0);
+        for _ in 0..1000 {
+            let Asked::Wait(_, mut todo) = pool.ask() else {
+                open += 1;
+                continue;
+            };
+            while todo.dial > 0 {
+                dialled += 1;
+                let (conn, given) = pool.dialled(Protocol::Http2, now);
+                open += given.give.len();
+                todo = pool.settled(conn, limit);
+                open += todo.give.len();
+            }
+        }
+        assert_eq!((open, dialled), (1000, connections), "{limit} at once");
+    }
 }
 
 #[test]
