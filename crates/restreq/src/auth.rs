@@ -3,6 +3,7 @@
 pub(crate) mod exec;
 mod impersonate;
 mod policy;
+mod renewal;
 mod token;
 
 use std::sync::Arc;
@@ -14,6 +15,7 @@ use pintle_meta::ClientConfig;
 
 use exec::ExecPlugin;
 pub(crate) use impersonate::Impersonation;
+use renewal::Renewal;
 use token::TokenFile;
 
 use crate::error::{AuthError, ConfigError};
@@ -50,7 +52,7 @@ pub(crate) enum Credentials {
     /// A password or a token that stands in the configuration.
     Fixed(HeaderValue),
     TokenFile(TokenFile),
-    Exec(Box<ExecPlugin>),
+    Exec(Renewal<ExecPlugin>),
 }
 
 impl Credentials {
@@ -70,7 +72,7 @@ impl Credentials {
             (None, Some(token)) => Self::Fixed(token),
             // Whoever shows a certificate needs no program.
             (None, None) => match config.exec.clone().filter(|_| config.tls.certificate.is_none()) {
-                Some(exec) => Self::Exec(Box::new(ExecPlugin::new(exec, config, metrics)?)),
+                Some(exec) => Self::Exec(Renewal::new(ExecPlugin::new(exec, config, metrics)?, None)),
                 None => Self::None,
             },
         })
