@@ -83,6 +83,11 @@ impl<S: Source> Renewal<S> {
         Self(Arc::new(Shared { source, state: Mutex::new(state) }))
     }
 
+    #[cfg(feature = "oidc")]
+    pub(crate) fn source(&self) -> &S {
+        &self.0.source
+    }
+
     /// The present credentials; those of a run if there are none that last.
     pub(crate) async fn login(&self) -> Result<Login, AuthError> {
         self.issued(|issued| issued.until.is_none_or(|until| Instant::now() < until)).await
