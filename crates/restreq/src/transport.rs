@@ -7,7 +7,7 @@ mod lane;
 mod pool;
 pub(crate) mod proxy;
 mod tls;
-mod tunnel;
+pub(crate) mod tunnel;
 
 use std::error::Error as StdError;
 use std::fmt;
@@ -20,10 +20,14 @@ use http::{HeaderValue, Request, Response, Uri, uri};
 use pintle_meta::{ClientConfig, TlsClientConfig, redacted_url};
 
 pub(crate) use self::answer::AnswerBody;
+#[cfg(all(feature = "gzip", any(test, fuzzing)))]
+pub(crate) use self::answer::inflated;
 use self::connect::Connector;
 use self::lane::Lane;
 use self::proxy::Proxy;
 use self::tls::TlsSource;
+#[cfg(any(test, fuzzing))]
+pub(crate) use self::tls::pem_faults;
 pub(crate) use self::tls::{CA, ClientPair, Shown, pem};
 use crate::Http2Config;
 use crate::base::Base;

@@ -245,6 +245,14 @@ pub(crate) fn pem(field: &'static str, source: &PemSource) -> Result<Zeroizing<V
 /// In place of what the parser says: it quotes lines, and a key that has lost its line breaks is one.
 const PEM: &str = "it has a line that begins it, then lines of base64, then a line that ends it";
 
+/// What is said of a text, whatever it is taken for.
+#[cfg(any(test, fuzzing))]
+pub(crate) fn pem_faults(pem: &[u8]) -> Vec<ConfigError> {
+    let pair = ClientPair { certificate: pem.to_vec(), key: Zeroizing::new(pem.to_vec()) };
+    let faults = [roots(pem).err(), pair.check().err(), private_key(pem).err()];
+    faults.into_iter().flatten().collect()
+}
+
 /// As with Go, one that cannot be used takes none of the others along.
 fn roots(pem: &[u8]) -> Result<(RootCertStore, Vec<CertificateDer<'static>>), ConfigError> {
     let (mut roots, mut listed) = (RootCertStore::empty(), Vec::new());
