@@ -1,11 +1,13 @@
 //! Other views of a configuration: the current context alone, self-contained, or without secrets.
 
-use std::path::PathBuf;
+use std::io::{self, Read};
+use std::path::{Path, PathBuf};
 
 use pintle_meta::{Secret, redacted_url};
 use serde_json::Value;
 
-use crate::{Data, Error, Kubeconfig};
+use crate::files::open_regular;
+use crate::{Data, Error, Kubeconfig, yaml};
 
 const REDACTED: &str = "REDACTED";
 const OMITTED: &str = "DATA+OMITTED";
@@ -118,7 +120,19 @@ fn cover<'a>(values: impl Iterator<Item = &'a mut Value>) {
 fn inline(file: &mut Option<PathBuf>, data: &mut Option<Data>) -> Result<(), Error> {
     let Some(path) = file.take() else { return Ok(()) };
     if data.is_none() {
-        *data = Some(Data(std::fs::read(&path).map_err(|cause| Error::Read { path, cause })?));
+        *data = Some(read(&path).map_err(|cause| Error::Read { path, cause })?);
     }
     Ok(())
+}
+
+fn read(path: &Path) -> io::Result<Data> {
+    let file = open_regular(path)?;
+    let size = file.metadata()?.len();
+    if size > yaml::LARGEST as u64 {
+        return Err(io::Error::new(io::ErrorKind::InvalidInput, format!("it is larger than {} bytes", yaml::LARGEST)));
+    }
+    // Room for all of it at once: what grows leaves copies behind.
+    let mut data = Data(Vec::with_capacity(size as usize + 1));
+    file.take(yaml::LARGEST as u64).read_to_end(&mut data.0)?;
+    Ok(data)
 }

@@ -112,6 +112,15 @@ pub(crate) fn read_bounded(path: &Path) -> io::Result<Zeroizing<String>> {
     Ok(text)
 }
 
+/// Opens a file that a kubeconfig names, or one that is read once more. A pipe would wait for whoever writes to it, and a device may have no
+/// end; a client could not read either again as it changes.
+pub(crate) fn open_regular(path: &Path) -> io::Result<File> {
+    match path.metadata()?.is_file() {
+        true => File::open(path),
+        false => Err(io::Error::new(io::ErrorKind::InvalidInput, "it is no regular file")),
+    }
+}
+
 /// The directory that relative paths in `file` mean.
 pub(crate) fn directory(file: &Path) -> PathBuf {
     let directory = file.parent().unwrap_or(Path::new(""));

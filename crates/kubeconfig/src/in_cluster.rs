@@ -5,6 +5,7 @@ use std::path::PathBuf;
 
 use pintle_meta::ClientConfig;
 
+use crate::files::{open_regular, read_bounded};
 use crate::{AuthInfo, ClusterInfo, Context, Environment, Error, Files, Kubeconfig, Overrides};
 
 /// What the pod's cluster, user and context are called in error messages.
@@ -89,7 +90,7 @@ fn service_account(env: &Environment) -> Result<Kubeconfig, Error> {
     let account = env.service_account();
     let token = account.join("token");
     // It is read by the client; here it only has to be there.
-    std::fs::read(&token).map_err(|cause| Error::Read { path: token.clone(), cause })?;
+    open_regular(&token).map_err(|cause| Error::Read { path: token.clone(), cause })?;
     let host = if host.contains(':') { format!("[{host}]") } else { host };
     let cluster = ClusterInfo {
         server: format!("https://{host}:{port}"),
@@ -112,7 +113,7 @@ fn namespace(env: &Environment) -> String {
         return namespace.clone();
     }
     let file = env.service_account().join("namespace");
-    let text = std::fs::read_to_string(file).unwrap_or_default();
+    let text = open_regular(&file).and_then(|_| read_bounded(&file)).unwrap_or_default();
     text.trim().to_owned()
 }
 

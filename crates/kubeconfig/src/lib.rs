@@ -41,6 +41,7 @@ mod files;
 #[cfg(any(test, fuzzing))]
 pub mod fuzz;
 mod in_cluster;
+mod oidc;
 mod relative;
 mod resolve;
 mod types;

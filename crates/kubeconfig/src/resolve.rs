@@ -10,7 +10,7 @@ use pintle_meta::{
 };
 
 use crate::validate::Report;
-use crate::{AuthInfo, ClusterInfo, Context, Data, Error, Exec, Kubeconfig};
+use crate::{AuthInfo, ClusterInfo, Context, Data, Error, Exec, Kubeconfig, oidc};
 
 /// What wins over the files: the flags that a program has in common with kubectl.
 ///
@@ -152,12 +152,20 @@ impl Kubeconfig {
         config.timeout = overrides.timeout.filter(|timeout| !timeout.is_zero());
         config.impersonate = impersonate(&user);
         if cluster.server.get(..8).is_some_and(|scheme| scheme.eq_ignore_ascii_case("https://")) {
-            let mut report = Report::default();
-            if let Some(provider) = &user.auth_provider {
-                report.unsupported(user_name, &user, provider);
-            }
-            if !credentials(&mut config, &cluster, user) {
-                report.finish()?;
+            let login = user.auth_provider.clone().map(|provider| (provider, user.origin.clone()));
+            let has_other = credentials(&mut config, &cluster, user);
+            let is_told = config.token.is_some() || config.token_file.is_some() || config.basic.is_some();
+            if let Some((provider, origin)) = login.filter(|_| !is_told) {
+                match oidc::config(&provider, user_name, origin.as_deref()) {
+                    Ok(oidc) => config.oidc = Some(oidc),
+                    // A certificate may do without.
+                    Err(_) if has_other => {}
+                    Err(message) => {
+                        let mut report = Report::default();
+                        report.provider(user_name, origin, message);
+                        report.finish()?;
+                    }
+                }
             }
         }
         Ok(config)

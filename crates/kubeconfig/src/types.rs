@@ -149,7 +149,7 @@ pub struct AuthInfo {
     /// The password for basic authentication.
     #[serde(default, with = "de::secret", skip_serializing_if = "Option::is_none")]
     pub password: Option<Secret>,
-    /// A built-in way to log in, which [`exec`](Self::exec) has replaced. It is kept, but not run.
+    /// A built-in way to log in. `oidc` is followed; the others, which [`exec`](Self::exec) has replaced, are kept and not run.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub auth_provider: Option<AuthProvider>,
     /// A program that prints credentials.

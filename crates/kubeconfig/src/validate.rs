@@ -1,13 +1,13 @@
 //! What makes a configuration invalid.
 
 use std::collections::BTreeMap;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use pintle_meta::redacted_url;
 
-use crate::files::read_bounded;
+use crate::files::{open_regular, read_bounded};
 use crate::yaml::Lines;
-use crate::{AuthInfo, AuthProvider, ClusterInfo, Context, Data, Error, Exec, Kubeconfig, Problem};
+use crate::{AuthInfo, ClusterInfo, Context, Data, Error, Exec, Kubeconfig, Problem};
 
 impl Kubeconfig {
     /// Checks everything: each cluster, user and context, and what they refer to. Certificate files are opened.
@@ -99,7 +99,8 @@ impl Report {
         let mut files: BTreeMap<PathBuf, Option<Lines>> = BTreeMap::new();
         for problem in &mut self.problems {
             let Some(file) = &problem.file else { continue };
-            let lines = || read_bounded(file).ok().and_then(|text| Lines::of(&text));
+            // Not a pipe: what was in it is gone.
+            let lines = || open_regular(file).and_then(|_| read_bounded(file)).ok().and_then(|text| Lines::of(&text));
             let lines = files.entry(file.clone()).or_insert_with(lines);
             problem.line = lines.as_ref().and_then(|lines| lines.find(&problem.field));
         }
@@ -111,9 +112,9 @@ impl Report {
         self.problems.push(Problem { file: self.file.clone(), line: None, field, message });
     }
 
-    pub(crate) fn unsupported(&mut self, name: &str, user: &AuthInfo, provider: &AuthProvider) {
-        self.file.clone_from(&user.origin);
-        let message = format!("{:?} is not supported; log in with exec, a token or a certificate", provider.name);
+    /// Of a login that cannot be used.
+    pub(crate) fn provider(&mut self, name: &str, origin: Option<PathBuf>, message: String) {
+        self.file = origin;
         self.add(format!("users[{name:?}].auth-provider"), message);
     }
 
@@ -236,7 +237,7 @@ impl Report {
         if data.is_some() {
             return self.add(field, format!("both {field} and {field}-data are set; remove one of them"));
         }
-        if let Err(error) = open(file) {
+        if let Err(error) = open_regular(file) {
             self.add(field, format!("{} cannot be read: {error}", file.display()));
         }
     }
@@ -249,11 +250,6 @@ impl AuthInfo {
         let has_basic = !self.username.is_empty() || self.password.is_some();
         has_token || has_certificate || has_basic || self.exec.is_some() || self.auth_provider.is_some()
     }
-}
-
-fn open(path: &Path) -> std::io::Result<()> {
-    let file = std::fs::File::open(path)?;
-    if file.metadata()?.is_dir() { Err(std::io::ErrorKind::IsADirectory.into()) } else { Ok(()) }
 }
 
 fn is_dns_label(text: &str) -> bool {

@@ -1,6 +1,6 @@
 //! Changing the files: only what has changed, each entry where it came from, and never half a file.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashSet};
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
@@ -18,6 +18,7 @@ impl Files {
     ///   the extensions and the members without a name here, which do not say where they came from.
     /// - Entries that did not change stay as they are, but a file that is written loses its comments.
     /// - A file is replaced as a whole (written under another name, then renamed), with mode 0600. Missing directories are made.
+    /// - A file that has several names in the list, by links or detours, is written once, by the first of them.
     /// - `FILE.lock` beside each file keeps other programs that respect it, such as kubectl, from writing at the same time. A
     ///   panic of `change` removes the locks and writes nothing.
     ///
@@ -27,11 +28,12 @@ impl Files {
     /// [`Error::Empty`] if there is no path to write to: then nothing is written. [`Error::Write`] or [`Error::Print`] if a file
     /// cannot be written: then that file is as it was, but other files may be written already.
     pub fn modify(&self, change: impl FnOnce(&mut Kubeconfig)) -> Result<(), Error> {
-        let mut sorted = self.paths().to_vec();
+        let paths = distinct(self.paths());
+        let mut sorted = paths.clone();
         sorted.sort();
         let _locks = sorted.iter().map(|path| Lock::take(path)).collect::<Result<Vec<_>, _>>()?;
         let mut contents: Vec<(PathBuf, Option<Kubeconfig>)> = Vec::new();
-        for path in self.paths() {
+        for path in &paths {
             // Even one that was named need not be there to be written.
             let content = if path.exists() { self.read(path)? } else { None };
             contents.push((path.clone(), content));
@@ -70,6 +72,18 @@ impl Kubeconfig {
         let _lock = Lock::take(path)?;
         write(path, self)
     }
+}
+
+/// Each file once, by its first name. By two names it would be locked twice, and what is written by the one overwritten by the other.
+fn distinct(paths: &[PathBuf]) -> Vec<PathBuf> {
+    let mut files = HashSet::new();
+    // One that is not there yet has a folder that is.
+    let file = |path: &Path| match (path.canonicalize(), directory(path).canonicalize(), path.file_name()) {
+        (Ok(file), ..) => file,
+        (_, Ok(folder), Some(name)) => folder.join(name),
+        _ => path.into(),
+    };
+    paths.iter().filter(|path| files.insert(file(path))).cloned().collect()
 }
 
 fn merged(contents: &[(PathBuf, Option<Kubeconfig>)]) -> Kubeconfig {

@@ -1,8 +1,10 @@
 //! What a client has to know to reach a server.
 
 use std::collections::BTreeMap;
+use std::error::Error;
 use std::fmt;
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::time::Duration;
 
 use zeroize::{Zeroize, ZeroizeOnDrop, Zeroizing};
@@ -43,7 +45,9 @@ pub struct ClientConfig {
     pub basic: Option<BasicAuth>,
     /// A program that prints credentials.
     pub exec: Option<ExecConfig>,
-    /// Which programs may be run for that.
+    /// A login by OpenID Connect, whose tokens are refreshed. A token or a password comes before it.
+    pub oidc: Option<OidcConfig>,
+    /// Which programs may be run for [`exec`](Self::exec).
     pub plugin_policy: PluginPolicy,
     /// As whom to act, where the credentials' own user may.
     pub impersonate: Option<Impersonate>,
@@ -72,8 +76,8 @@ impl ClientConfig {
         Self { server: server.into(), ..Self::default() }
     }
 
-    /// The same server, reached in the same way, by nobody in particular: without token, password, certificate, credential program or
-    /// impersonation. client-go's `AnonymousClientConfig`.
+    /// The same server, reached in the same way, by nobody in particular: without token, password, certificate, credential program,
+    /// login or impersonation. client-go's `AnonymousClientConfig`.
     ///
     /// # Examples
     ///
@@ -122,7 +126,7 @@ impl fmt::Debug for ClientConfig {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { server, namespace, tls, token, token_file, basic, exec, impersonate, .. } = self;
         let Self { plugin_policy, proxy_url, disable_compression, user_agent, qps, burst, timeout, .. } = self;
-        let Self { max_object, .. } = self;
+        let Self { max_object, oidc, .. } = self;
         f.debug_struct("ClientConfig")
             .field("server", &redacted_url(server))
             .field("namespace", namespace)
@@ -131,6 +135,7 @@ impl fmt::Debug for ClientConfig {
             .field("token_file", token_file)
             .field("basic", basic)
             .field("exec", exec)
+            .field("oidc", oidc)
             .field("plugin_policy", plugin_policy)
             .field("impersonate", impersonate)
             .field("proxy_url", &proxy_url.as_deref().map(redacted_url))
@@ -277,6 +282,67 @@ pub enum InteractiveMode {
     Never,
 }
 
+/// A login by OpenID Connect: client-go's auth provider `oidc`. Who asks is shown by an id token, and the issuer gives another one for the
+/// refresh token before that expires.
+///
+/// # Examples
+///
+/// ```
+/// use pintle_meta::{ClientConfig, OidcConfig, Secret};
+///
+/// let mut config = ClientConfig::new("https://10.0.0.1:6443");
+/// config.oidc = Some(OidcConfig {
+///     issuer_url: "https://login.example.com/realms/a".into(),
+///     client_id: "kubernetes".into(),
+///     refresh_token: Some(Secret::new("s3cret")),
+///     ..OidcConfig::default()
+/// });
+/// assert!(!format!("{config:?}").contains("s3cret"));
+/// ```
+#[derive(Clone, Default)]
+pub struct OidcConfig {
+    /// The URL of the issuer, by `https`. Where it refreshes tokens, it tells at `/.well-known/openid-configuration` beneath.
+    pub issuer_url: String,
+    /// Who the client is to the issuer.
+    pub client_id: String,
+    /// How it proves that, if it has to.
+    pub client_secret: Option<Secret>,
+    /// The last id token: it serves until shortly before the time that stands in it.
+    pub id_token: Option<Secret>,
+    /// What another id token is given for. Without it, the login ends with the id token.
+    pub refresh_token: Option<Secret>,
+    /// The authorities that may have signed the issuer's certificate, in place of the system's.
+    pub ca: Option<PemSource>,
+    /// Who keeps new tokens for the next start of the program: most issuers take a refresh token once only. None: nobody.
+    pub token_store: Option<Arc<dyn TokenStore>>,
+}
+
+impl fmt::Debug for OidcConfig {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { issuer_url, client_id, client_secret, id_token, refresh_token, ca, token_store } = self;
+        f.debug_struct("OidcConfig")
+            .field("issuer_url", &redacted_url(issuer_url))
+            .field("client_id", client_id)
+            .field("client_secret", client_secret)
+            .field("id_token", id_token)
+            .field("refresh_token", refresh_token)
+            .field("ca", ca)
+            .field("token_store", &token_store.as_ref().map(|_| format_args!("[a store]")))
+            .finish()
+    }
+}
+
+/// Keeps the tokens of a login: client-go's `AuthProviderConfigPersister`.
+pub trait TokenStore: Send + Sync {
+    /// Keeps new tokens in place of those before. It may block: it is called on a thread for that, under no lock, and never twice at a
+    /// time for one client.
+    ///
+    /// # Errors
+    ///
+    /// They cannot be kept. It is tried a few times; the client goes on with them in any case.
+    fn store(&self, id_token: &Secret, refresh_token: &Secret) -> Result<(), Box<dyn Error + Send + Sync>>;
+}
+
 /// Which credential programs may run, so that a kubeconfig from elsewhere cannot start what it likes: client-go's policy of the same
 /// name.
 ///
@@ -330,7 +396,7 @@ mod tests {
         (config.timeout, config.disable_compression) = (Some(Duration::from_secs(4)), true);
         // The user of a proxy is one of the way there.
         let (before, after) = (format!("{config:?}"), format!("{:?}", config.anonymous()));
-        let secret = ["token", "token_file", "basic", "exec", "impersonate", "certificate", "key"];
+        let secret = ["token", "token_file", "basic", "exec", "oidc", "impersonate", "certificate", "key"];
         for part in ["ca: Some", "name", "team-a", "agent", "qps: Some(1.0)", "burst: Some(2)", "Some(4s)", "socks5"] {
             assert!(before.contains(part) && after.contains(part), "{part}: {after}");
         }
@@ -351,7 +417,7 @@ mod tests {
         let config = with_secrets();
         let shown = format!("{config:?}");
         assert!(!shown.contains("hush"), "{shown}");
-        for part in ["https://10.0.0.1", "socks5://10.0.0.2", "login", "VARIABLE"] {
+        for part in ["https://10.0.0.1", "socks5://10.0.0.2", "https://10.0.0.3", "login", "VARIABLE", "a client"] {
             assert!(shown.contains(part), "{shown}");
         }
     }
@@ -362,6 +428,16 @@ mod tests {
         config.token = Some(Secret::new("hush-token"));
         config.basic = Some(BasicAuth { username: "me".into(), password: Secret::new("hush-password") });
         config.tls.key = Some(PemSource::Inline(b"hush-key".to_vec()));
+        let secret = |text: &str| Some(Secret::new(text));
+        config.oidc = Some(OidcConfig {
+            issuer_url: "https://me:hush-issuer@10.0.0.3".into(),
+            client_id: "a client".into(),
+            client_secret: secret("hush-client"),
+            id_token: secret("hush-id"),
+            refresh_token: secret("hush-refresh"),
+            ca: Some(PemSource::Inline(b"hush-ca".to_vec())),
+            token_store: None,
+        });
         config.exec = Some(ExecConfig {
             api_version: "client.authentication.k8s.io/v1".into(),
             command: "login".into(),

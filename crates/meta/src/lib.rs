@@ -60,7 +60,8 @@ mod watch_event_type;
 mod openapi;
 
 pub use client_config::{
-    BasicAuth, ClientConfig, ExecConfig, Impersonate, InteractiveMode, PemSource, PluginPolicy, Secret, TlsClientConfig,
+    BasicAuth, ClientConfig, ExecConfig, Impersonate, InteractiveMode, OidcConfig, PemSource, PluginPolicy, Secret,
+    TlsClientConfig, TokenStore,
 };
 pub use condition::{Condition, ConditionStatus, Conditions};
 pub use dynamic::{DynamicObject, PartialObject};

@@ -2,8 +2,11 @@
 
 pub(crate) mod exec;
 mod impersonate;
+#[cfg(feature = "oidc")]
+pub(crate) mod oidc;
 mod policy;
-mod token;
+mod renewal;
+pub(crate) mod token;
 
 use std::sync::Arc;
 
@@ -14,6 +17,7 @@ use pintle_meta::ClientConfig;
 
 use exec::ExecPlugin;
 pub(crate) use impersonate::Impersonation;
+use renewal::Renewal;
 use token::TokenFile;
 
 use crate::error::{AuthError, ConfigError};
@@ -27,7 +31,7 @@ pub(crate) struct Login {
     pub(crate) header: Option<HeaderValue>,
     /// The certificate to show, where it is not the configured one.
     pub(crate) pair: Option<ClientPair>,
-    /// Of a credential program: which run gave it, counted from 1.
+    /// Of what is renewed: which run gave it, counted from 1.
     pub(crate) run: u64,
 }
 
@@ -50,7 +54,9 @@ pub(crate) enum Credentials {
     /// A password or a token that stands in the configuration.
     Fixed(HeaderValue),
     TokenFile(TokenFile),
-    Exec(Box<ExecPlugin>),
+    Exec(Renewal<ExecPlugin>),
+    #[cfg(feature = "oidc")]
+    Oidc(Renewal<oidc::OidcLogin>),
 }
 
 impl Credentials {
@@ -69,9 +75,17 @@ impl Credentials {
             (Some(path), token) => Self::TokenFile(TokenFile::new(path.clone(), token)),
             (None, Some(token)) => Self::Fixed(token),
             // Whoever shows a certificate needs no program.
-            (None, None) => match config.exec.clone().filter(|_| config.tls.certificate.is_none()) {
-                Some(exec) => Self::Exec(Box::new(ExecPlugin::new(exec, config, metrics)?)),
-                None => Self::None,
+            (None, None) => match (config.exec.clone().filter(|_| config.tls.certificate.is_none()), &config.oidc) {
+                (Some(_), Some(_)) => return Err(ConfigError::Conflict { first: "exec", second: "oidc" }),
+                (Some(exec), None) => Self::Exec(Renewal::new(ExecPlugin::new(exec, config, metrics)?, None)),
+                #[cfg(feature = "oidc")]
+                (None, Some(oidc)) => Self::Oidc(oidc::open(oidc)?),
+                #[cfg(not(feature = "oidc"))]
+                (None, Some(_)) => {
+                    let why = "logins by OpenID Connect take the feature `oidc` of pintle-restreq".into();
+                    return Err(ConfigError::Value { field: "oidc", why });
+                }
+                (None, None) => Self::None,
             },
         })
     }
@@ -83,6 +97,8 @@ impl Credentials {
             Self::Fixed(header) => Ok(header.clone().into()),
             Self::TokenFile(file) => file.header().await.map(Login::from),
             Self::Exec(plugin) => plugin.login().await,
+            #[cfg(feature = "oidc")]
+            Self::Oidc(oidc) => oidc.login().await,
         }
     }
 
@@ -92,6 +108,11 @@ impl Credentials {
             Self::None | Self::Fixed(_) => None,
             Self::TokenFile(file) => file.reread().await.ok().map(Login::from),
             Self::Exec(plugin) => Some(plugin.renew(used).await?),
+            // Without a refresh token the refusal stands.
+            #[cfg(feature = "oidc")]
+            Self::Oidc(oidc) if !oidc.source().may_refresh() => None,
+            #[cfg(feature = "oidc")]
+            Self::Oidc(oidc) => Some(oidc.renew(used).await?),
         };
         Ok(fresh.filter(|fresh| !fresh.is_same(used)))
     }

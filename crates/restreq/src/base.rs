@@ -30,7 +30,7 @@ impl Base {
             Some(_) => return Err(fault("its scheme is neither http nor https")),
             None => (tls, server, false),
         };
-        let rest = rest.split(['?', '#']).next().unwrap_or_default();
+        let rest = rest.split(['?', '#']).next().unwrap_or_default().trim_end();
         let (authority, prefix) = rest.split_at(rest.find('/').unwrap_or(rest.len()));
         let authority = authority.rsplit_once('@').map_or(authority, |(_, host)| host);
         // A bare port means this machine, as with Go's dialer.
@@ -98,6 +98,7 @@ mod tests {
             ("http://host/prefix/", false, Some("http host /prefix")),
             ("https://host:6443/a//b?q=1#f", false, Some("https host:6443 /a/b")),
             ("https://me:hush@host", false, Some("https host ")),
+            ("https://host/a ?q", false, Some("https host /a")),
             ("https://[::1]:6443", false, Some("https [::1]:6443 ")),
             ("host/server", false, None),
             ("", true, None),

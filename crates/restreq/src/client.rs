@@ -276,7 +276,8 @@ impl RestClient {
         let has_tls = tls.ca.is_some() || tls.certificate.is_some() || tls.insecure_skip_verify;
         let base = Base::parse(&config.server, has_tls)?;
         let has_secret = config.basic.is_some() || config.token.is_some() || config.token_file.is_some();
-        if !has_tls && (has_secret || config.exec.is_some()) && !config.server.contains("://") {
+        let has_login = config.exec.is_some() || config.oidc.is_some();
+        if !has_tls && (has_secret || has_login) && !config.server.contains("://") {
             let why =
                 "without a scheme it would be http, and who asks would be sent in the open; write https:// before it";
             return Err(ConfigError::Server { server: redacted_url(&config.server), why: why.into() });

@@ -466,6 +466,14 @@ pub enum AuthError {
         /// What went wrong, and what to do.
         why: String,
     },
+    /// A login by OpenID Connect has ended, and its tokens cannot be refreshed.
+    #[error("login at {issuer:?}: {why}")]
+    Oidc {
+        /// The issuer's URL, without user and password.
+        issuer: String,
+        /// What went wrong, and what to do.
+        why: String,
+    },
     /// The token file cannot be used.
     #[error("token file {path}: {why}", path = path.display())]
     TokenFile {

@@ -2,17 +2,25 @@
 
 #![allow(clippy::unwrap_used, reason = "it is to panic")]
 
+use std::io;
+use std::pin::{Pin, pin};
+use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
 use bytes::Bytes;
-use http::{HeaderMap, HeaderValue, StatusCode};
+use http::{HeaderMap, HeaderValue, Method, StatusCode};
 use pintle_meta::{RawObject, WatchEvent};
 use serde::de::IgnoredAny;
+use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
-use crate::auth::exec;
+use crate::auth::{exec, token};
+use crate::base::Base;
 use crate::list::splitter::{Fault, ListSplitter};
+use crate::mapper;
 use crate::retry::{Outcome, Repetition, Retry, retry_after};
+use crate::status::{self, Subject};
 use crate::transport::proxy::bypass::bypasses;
+use crate::transport::{pem_faults, tunnel};
 use crate::warning::parse::parse_all;
 use crate::watch::FrameSplitter;
 
@@ -90,11 +98,161 @@ pub fn warnings(bytes: &[u8]) {
     assert!(warnings.iter().all(|warning| warning.code <= 999));
 }
 
+/// What no complaint may quote.
+const SECRET: &str = "hush";
+
 /// What a credential program prints. No complaint quotes more of it than its kind and version: it holds credentials.
 pub fn exec_output(bytes: &[u8]) {
     if let Some(error) = exec::complaint(bytes) {
         let said = error.to_string();
-        assert!(said.contains("it printed") || !said.contains("hush"), "{said}");
+        assert!(said.contains(": it printed \"") || !said.contains(SECRET), "{said}");
+    }
+}
+
+/// A token file. It is one header, that does not show itself, or it is told without being quoted.
+pub fn token_file(bytes: &[u8]) {
+    match token::header(bytes) {
+        Ok(header) => {
+            assert!(header.is_sensitive());
+            let token = header.as_bytes().strip_prefix(b"Bearer ").unwrap();
+            assert!(!token.is_empty() && bytes.windows(token.len()).any(|part| part == token));
+        }
+        Err(why) => assert!(!why.contains(SECRET), "{why}"),
+    }
+}
+
+/// A file of certificates and keys: whatever it is read as, it is not quoted.
+pub fn pem(bytes: &[u8]) {
+    for error in pem_faults(bytes) {
+        assert!(!error.to_string().contains(SECRET), "{error}");
+    }
+}
+
+/// What an issuer of OpenID Connect answers, and an id token. Nothing of it is quoted but the known codes of refusals.
+#[cfg(feature = "oidc")]
+pub fn oidc(bytes: &[u8]) {
+    use crate::auth::oidc::{Discovery, TokenAnswer, expiry, refusal};
+
+    let faults = [Discovery::read(bytes).err(), TokenAnswer::read(bytes).err()];
+    for said in faults.into_iter().flatten().chain(refusal(bytes).map(str::to_owned)) {
+        assert!(!said.contains(SECRET), "{said}");
+    }
+    let ends = |token: &str| expiry(token).is_some();
+    let text = String::from_utf8_lossy(bytes);
+    if ends(&text) {
+        assert!(!ends(&text.replace('.', "")) && !ends(&format!("{text}.x")), "a token has three parts");
+    }
+}
+
+/// What a proxy answers to who asks for a tunnel: where it is cut makes no difference, and it is not quoted.
+pub fn proxy_answer(bytes: &[u8]) {
+    let connect = |step| now(tunnel::connect(&mut Peer { said: bytes, step }, "host", 443, None));
+    let (whole, parts) = (connect(usize::MAX), connect(1));
+    // What has come behind the end of the head is refused.
+    assert!(whole.is_err() || parts.is_ok() || bytes.len() > 8 << 10, "{parts:?}");
+    let me = ("me".to_owned(), "pw".to_owned());
+    for auth in [None, Some(&me)] {
+        let socks = |step| now(tunnel::socks5(&mut Peer { said: bytes, step }, "host", 443, auth));
+        let [whole, parts] = [usize::MAX, 1].map(|step| socks(step).map_err(|error| error.to_string()));
+        assert_eq!(whole, parts);
+        assert!(!whole.is_err_and(|error| error.contains(SECRET)));
+    }
+    for error in [whole.err(), parts.err()].into_iter().flatten() {
+        assert!(!error.to_string().contains(SECRET), "{error}");
+    }
+}
+
+/// Says what it has to say, so many bytes at a time, and listens to everything.
+struct Peer<'a> {
+    said: &'a [u8],
+    step: usize,
+}
+
+impl AsyncRead for Peer<'_> {
+    fn poll_read(mut self: Pin<&mut Self>, _: &mut Context<'_>, buf: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
+        let (now, later) = self.said.split_at(self.said.len().min(self.step).min(buf.remaining()));
+        buf.put_slice(now);
+        self.said = later;
+        Poll::Ready(Ok(()))
+    }
+}
+
+impl AsyncWrite for Peer<'_> {
+    fn poll_write(self: Pin<&mut Self>, _: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
+        Poll::Ready(Ok(bytes.len()))
+    }
+
+    fn poll_flush(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Poll::Ready(Ok(()))
+    }
+
+    fn poll_shutdown(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Poll::Ready(Ok(()))
+    }
+}
+
+/// What a future gives that has nothing to wait for.
+fn now<F: Future>(future: F) -> F::Output {
+    match pin!(future).poll(&mut Context::from_waker(Waker::noop())) {
+        Poll::Ready(output) => output,
+        Poll::Pending => panic!("it waits for nobody"),
+    }
+}
+
+/// The address of a server: what was read of it reads the same again.
+pub fn server_url(bytes: &[u8]) {
+    let text = String::from_utf8_lossy(bytes);
+    for tls in [false, true] {
+        let Ok(base) = Base::parse(&text, tls) else { continue };
+        let again = format!("{}://{}{}", base.scheme(), base.authority, base.path);
+        assert_eq!(Base::parse(&again, !tls).ok().as_ref(), Some(&base), "{text:?}");
+        let (host, port) = base.host_and_port();
+        assert!(!host.is_empty() && base.authority.contains(&host), "{host:?} {port}");
+        HeaderValue::from_str(base.host_header()).unwrap();
+    }
+}
+
+/// The body of a failure: it is told as one, with no more of its text than is for people.
+pub fn failure_body(bytes: &[u8]) {
+    for kind in [None, Some("text/plain"), Some("application/json")] {
+        let headers = kind.map(|kind| (http::header::CONTENT_TYPE, HeaderValue::from_static(kind)));
+        let headers = HeaderMap::from_iter(headers);
+        for code in [400, 403, 409, 410, 500, 504] {
+            let subject = Subject { method: &Method::POST, resource: "pods", name: "a" };
+            let told = status::failure(StatusCode::from_u16(code).unwrap(), &headers, bytes, &subject);
+            assert!(told.code != 0 && told.status != "Success", "{told:?}");
+            assert!(code < 500 || told.code == code, "what stands in between may have answered");
+            let is_own = status::told_anywhere(bytes).is_some();
+            assert!(is_own || told.message.len() < 3 * 2048 + 200, "{}", told.message.len());
+            assert!(is_own || kind != Some("application/json") || !told.message.contains(SECRET), "{told:?}");
+        }
+    }
+}
+
+/// A document of discovery: each resource that it has is found by its name, and none that it has not.
+pub fn discovery(bytes: &[u8]) {
+    for (resource, found) in mapper::found_in(bytes) {
+        let (gvr, found) = (resource.gvr(), found.unwrap().gvr());
+        assert_eq!((&gvr.group, &gvr.resource), (&found.group, &found.resource));
+        assert!(gvr.version == found.version || gvr.version.is_empty());
+    }
+}
+
+/// A body in gzip: where it is cut makes no difference, and what is gzip to others is so here.
+#[cfg(feature = "gzip")]
+pub fn gzip(bytes: &[u8]) {
+    use std::io::Read as _;
+
+    const MOST: usize = 256 << 10;
+    let inflate = |step: usize| crate::transport::inflated(bytes.chunks(step), MOST).ok();
+    let whole = inflate(bytes.len().max(1));
+    for step in [1, 7] {
+        assert_eq!(inflate(step), whole, "cut after every {step}");
+    }
+    let mut others = Vec::new();
+    let read = flate2::read::MultiGzDecoder::new(bytes).take(MOST as u64).read_to_end(&mut others);
+    if let Some(whole) = whole.filter(|whole| whole.len() < MOST && !bytes.is_empty()) {
+        assert!(read.is_ok() && others == whole, "{read:?}");
     }
 }
 
@@ -154,6 +312,48 @@ mod tests {
     #[test]
     fn no_output_of_a_program_is_quoted() {
         replay("exec_output", exec_output);
+    }
+
+    #[test]
+    fn no_token_file_is_quoted() {
+        replay("token_file", token_file);
+    }
+
+    #[test]
+    fn no_file_of_certificates_is_quoted() {
+        replay("pem", pem);
+    }
+
+    #[cfg(feature = "oidc")]
+    #[test]
+    fn no_answer_of_an_issuer_is_quoted() {
+        replay("oidc", oidc);
+    }
+
+    #[test]
+    fn no_answer_of_a_proxy_is_read_wrongly_or_quoted() {
+        replay("proxy_answer", proxy_answer);
+    }
+
+    #[test]
+    fn no_server_is_another_when_it_is_read_again() {
+        replay("server_url", server_url);
+    }
+
+    #[test]
+    fn no_failure_passes_for_a_success() {
+        replay("failure_body", failure_body);
+    }
+
+    #[test]
+    fn no_resource_that_is_told_of_is_beyond_finding() {
+        replay("discovery", discovery);
+    }
+
+    #[cfg(feature = "gzip")]
+    #[test]
+    fn no_gzip_is_inflated_wrongly() {
+        replay("gzip", gzip);
     }
 
     #[test]

@@ -54,6 +54,7 @@ mod client;
 mod compression;
 mod error;
 mod execute;
+mod files;
 #[cfg(any(test, fuzzing))]
 pub mod fuzz;
 mod http2;

@@ -250,3 +250,28 @@ fn unanswered(missing: &[GroupVersion]) -> String {
         }
     }
 }
+
+/// What a document of discovery has, and what is found by the name of each.
+#[cfg(any(test, fuzzing))]
+pub(crate) fn found_in(document: &[u8]) -> Vec<(ApiResource, Result<ApiResource, MappingError>)> {
+    use self::documents::{Resources, Root};
+
+    let aggregated = match serde_json::from_slice(document) {
+        Ok(Root::Aggregated(document)) => document.resources(),
+        Ok(Root::Core(document)) => (Vec::new(), document.group_versions()),
+        Ok(Root::Groups(document)) => (Vec::new(), document.group_versions()),
+        Err(_) => Default::default(),
+    };
+    let plain = serde_json::from_slice::<Resources>(document).map(|it| it.resources(&GroupVersion::new("apps", "v1")));
+    let mut found = Vec::new();
+    for (resources, missing) in [aggregated, (plain.unwrap_or_default(), Vec::new())] {
+        let known = Known { resources, missing, asked: Instant::now(), turn: 0 };
+        for entry in &known.resources {
+            // Whatever is said to it, it is said without a panic.
+            let _ = known.find(&Wanted::Name(&entry.resource.plural));
+            let own = known.find(&Wanted::Resource(&entry.resource.gvr()));
+            found.push((entry.resource.clone(), own));
+        }
+    }
+    found
+}

@@ -7,7 +7,7 @@ mod lane;
 mod pool;
 pub(crate) mod proxy;
 mod tls;
-mod tunnel;
+pub(crate) mod tunnel;
 
 use std::error::Error as StdError;
 use std::fmt;
@@ -20,11 +20,15 @@ use http::{HeaderValue, Request, Response, Uri, uri};
 use pintle_meta::{ClientConfig, TlsClientConfig, redacted_url};
 
 pub(crate) use self::answer::AnswerBody;
+#[cfg(all(feature = "gzip", any(test, fuzzing)))]
+pub(crate) use self::answer::inflated;
 use self::connect::Connector;
 use self::lane::Lane;
 use self::proxy::Proxy;
-pub(crate) use self::tls::{ClientPair, Shown};
-use self::tls::{TlsSettings, TlsSource};
+use self::tls::TlsSource;
+#[cfg(any(test, fuzzing))]
+pub(crate) use self::tls::pem_faults;
+pub(crate) use self::tls::{CA, ClientPair, Shown, pem};
 use crate::Http2Config;
 use crate::base::Base;
 use crate::error::ConfigError;
@@ -33,8 +37,8 @@ use crate::request::HttpBody;
 /// The connections to one server.
 pub(crate) struct Transport {
     tls: Option<TlsSource>,
-    /// How to connect, but for TLS.
-    connector: Connector,
+    /// Of a proxy that is reached over TLS.
+    proxy_tls: Option<TlsSource>,
     /// The `Host` header of HTTP/1.
     host: HeaderValue,
     /// Scheme and authority of a whole URI.
@@ -47,6 +51,7 @@ pub(crate) struct Transport {
 /// Watches and the like have connections of their own, since they hold them for long: on HTTP/2 their streams would be those that
 /// short requests lack. Where a request that is given up takes its connection along, requests are few, and one connection does.
 struct Lanes {
+    connector: Connector,
     short: Arc<Lane>,
     long: Arc<Lane>,
 }
@@ -94,23 +99,25 @@ impl Transport {
         };
         let proxy = Proxy::choose(base, config.proxy_url.as_deref())?;
         let (host, port) = base.host_and_port();
-        let proxy_tls = match &proxy {
+        let (proxy_tls, proxy_settings) = match &proxy {
             Some(Proxy::Http { is_tls: true, .. }) => {
                 // Trusted as the server is. The client's certificate and the server's name are the server's business.
                 let trust = TlsClientConfig { certificate: None, key: None, server_name: None, ..config.tls.clone() };
-                Some(TlsSource::open(&trust, false)?.1)
+                let (source, settings) = TlsSource::open(&trust, false)?;
+                (Some(source), Some(settings))
             }
-            _ => None,
+            _ => (None, None),
         };
-        let connector = Connector { host, port, proxy, proxy_tls, tls: None, timeout: connect_timeout, http2 };
+        let connector =
+            Connector { host, port, proxy, proxy_tls: proxy_settings, tls: settings, timeout: connect_timeout, http2 };
         let unusable = |why: &str| ConfigError::Server { server: redacted_url(&base.authority), why: why.into() };
         let host = HeaderValue::from_str(base.host_header());
         let host = host.map_err(|_| unusable("its host holds what a header may not hold"))?;
         let scheme = if base.https { uri::Scheme::HTTPS } else { uri::Scheme::HTTP };
         let authority = base.authority.parse().map_err(|_| unusable("its host is not \"host\" or \"host:port\""))?;
         let origin = (scheme, authority);
-        let lanes = RwLock::new(Arc::new(Lanes::new(&connector, settings, is_wary)));
-        Ok(Self { tls, connector, host, origin, is_wary, lanes })
+        let lanes = RwLock::new(Arc::new(Lanes::new(connector, is_wary)));
+        Ok(Self { tls, proxy_tls, host, origin, is_wary, lanes })
     }
 
     /// Sends a request, whose URI is path and query, and waits for the head of the answer.
@@ -120,7 +127,10 @@ impl Transport {
         span: Span,
     ) -> Result<Response<AnswerBody>, Failure> {
         if let Some(tls) = &self.tls {
-            tls.look(|settings| self.replace(settings)).await;
+            tls.look(|settings| self.replace(|connector| connector.tls = Some(settings))).await;
+        }
+        if let Some(tls) = &self.proxy_tls {
+            tls.look(|settings| self.replace(|connector| connector.proxy_tls = Some(settings))).await;
         }
         let lanes = self.lanes.read().unwrap_or_else(PoisonError::into_inner).clone();
         let lane = match span {
@@ -130,7 +140,7 @@ impl Transport {
         loop {
             let mut lease = lane.lease().await?;
             let is_fresh = !lease.has_served();
-            self.address(&mut request, lease.is_http1());
+            self.address(&mut request, lease.is_http1(), lanes.connector.proxy.as_ref());
             let mut error = match lease.send(request).await {
                 Some(Ok(answer)) => return Ok(answer.map(|incoming| AnswerBody::new(incoming, lease))),
                 Some(Err(error)) => error,
@@ -149,13 +159,13 @@ impl Transport {
     }
 
     /// Names the server in the way that the connection wants. The request may have been addressed for another.
-    fn address(&self, request: &mut Request<HttpBody>, is_http1: bool) {
+    fn address(&self, request: &mut Request<HttpBody>, is_http1: bool, proxy: Option<&Proxy>) {
         request.headers_mut().remove(HOST);
         let mut is_whole = !is_http1;
         if is_http1 {
             request.headers_mut().insert(HOST, self.host.clone());
             // A proxy that is asked for each resource wants the whole URI, and its own password.
-            if let Some(Proxy::Http { auth, .. }) = self.connector.proxy.as_ref().filter(|_| self.tls.is_none()) {
+            if let Some(Proxy::Http { auth, .. }) = proxy.filter(|_| self.tls.is_none()) {
                 is_whole = true;
                 if let Some(auth) = auth {
                     request.headers_mut().insert(PROXY_AUTHORIZATION, auth.clone());
@@ -187,26 +197,28 @@ impl Transport {
     /// run of the program has already said what to show.
     pub(crate) async fn show(&self, shown: Shown<'_>) -> Result<(), ConfigError> {
         match &self.tls {
-            Some(tls) => tls.show(shown, |settings| self.replace(settings)).await,
+            Some(tls) => tls.show(shown, |settings| self.replace(|connector| connector.tls = Some(settings))).await,
             None => Ok(()),
         }
     }
 
-    fn replace(&self, settings: Arc<TlsSettings>) {
-        let fresh = Arc::new(Lanes::new(&self.connector, Some(settings), self.is_wary));
+    /// Has new connections made in another way from now on.
+    fn replace(&self, change: impl FnOnce(&mut Connector)) {
         let mut lanes = self.lanes.write().unwrap_or_else(PoisonError::into_inner);
-        let old = std::mem::replace(&mut *lanes, fresh);
+        let mut connector = lanes.connector.clone();
+        change(&mut connector);
+        let old = std::mem::replace(&mut *lanes, Arc::new(Lanes::new(connector, self.is_wary)));
         drop(lanes);
         drop(old);
     }
 }
 
 impl Lanes {
-    fn new(connector: &Connector, tls: Option<Arc<TlsSettings>>, is_wary: bool) -> Self {
-        let lane = || Lane::new(Connector { tls: tls.clone(), ..connector.clone() }, is_wary);
+    fn new(connector: Connector, is_wary: bool) -> Self {
+        let lane = || Lane::new(connector.clone(), is_wary);
         let short = lane();
         let long = if is_wary { short.clone() } else { lane() };
-        Self { short, long }
+        Self { connector, short, long }
     }
 }
 

@@ -5,6 +5,7 @@
 mod fuzz;
 mod in_cluster;
 mod load;
+mod oidc;
 mod resolve;
 mod secrets;
 mod validate;

@@ -112,6 +112,10 @@ fn full() -> Value {
         "apiVersion": "client.authentication.k8s.io/v1", "command": "login", "args": [text], "tokn": text,
         "env": [{"name": "A", "value": text}], "interactiveMode": "Never", "provideClusterInfo": true,
     });
+    let login = json!({
+        "idp-issuer-url": format!("https://me:{text}@issuer"), "client-id": "k", "client-secret": text,
+        "id-token": text, "refresh-token": text, "idp-certificate-authority-data": base64,
+    });
     json!({
         "current-context": "c", "extensions": extensions, "tokn": text,
         "clusters": [{"name": "eu", "cluster": cluster}],
@@ -119,7 +123,7 @@ fn full() -> Value {
         "users": [
             {"name": "me", "user": user(json!({"token": text, "client-key-data": base64}))},
             {"name": "basic", "user": user(json!({"username": "me", "password": text, "exec": exec}))},
-            {"name": "old", "user": user(json!({"auth-provider": {"name": "oidc", "config": {"id-token": text}}}))},
+            {"name": "old", "user": user(json!({"auth-provider": {"name": "oidc", "config": login}}))},
         ],
     })
 }

@@ -181,3 +181,27 @@ fn an_entry_without_a_name_is_told() {
     let error = Kubeconfig::parse(text).unwrap().validate().unwrap_err().to_string();
     assert!(error.contains("clusters: an entry has no name"), "{error}");
 }
+
+/// As a shell hands a configuration over, `--kubeconfig <(…)`: it can be read once.
+#[cfg(unix)]
+#[test]
+fn a_pipe_is_read_once_and_never_waited_for() {
+    let dir = tempfile::tempdir().unwrap();
+    let pipe = dir.path().join("pipe");
+    assert!(std::process::Command::new("mkfifo").arg(&pipe).status().unwrap().success());
+    let (told, checked) = std::sync::mpsc::channel();
+    std::thread::spawn(move || {
+        let text = format!(
+            "clusters: [{{name: eu, cluster: {{server: 'https://a', certificate-authority: {}}}}}]",
+            pipe.display()
+        );
+        let written = pipe.clone();
+        let writer = std::thread::spawn(move || std::fs::write(written, text).unwrap());
+        let config = Files::explicit(&pipe).load().unwrap();
+        writer.join().unwrap();
+        told.send(config.validate()).unwrap();
+    });
+    let checked = checked.recv_timeout(std::time::Duration::from_secs(10)).expect("it waits for somebody who writes");
+    let Err(Error::Invalid(problems)) = checked else { panic!("valid") };
+    assert!(problems[0].message.contains("no regular file") && problems[0].line.is_none(), "{problems:?}");
+}

@@ -122,6 +122,36 @@ fn a_link_stays_a_link() {
     assert_eq!(read(&target).current_context, "x");
 }
 
+/// With two locks for one file, a change would be refused for ever; with one copy written over the other, half of it would be lost.
+#[test]
+fn a_file_by_several_names_is_locked_and_written_once() {
+    let dir = tempfile::tempdir().unwrap();
+    let (file, link) = (dir.path().join("config"), dir.path().join("link"));
+    std::fs::create_dir(dir.path().join("sub")).unwrap();
+    symlink(&file, &link).unwrap();
+    let detour = dir.path().join("sub/../config");
+    for names in [[&file, &detour], [&detour, &file], [&file, &link], [&link, &file], [&link, &detour]] {
+        std::fs::write(&file, "clusters: [{name: a, cluster: {server: 'https://a'}}]\nusers: [{name: u, user: {}}]\n")
+            .unwrap();
+        let files = files(&names.map(|path| path.as_path()));
+        files
+            .modify(|config| {
+                config.current_context = "new".into();
+                config.clusters.get_mut("a").unwrap().server = "https://new".into();
+                config.users.clear();
+            })
+            .unwrap();
+        let written = read(&file);
+        assert_eq!((written.current_context.as_str(), written.users.len()), ("new", 0), "{names:?}");
+        assert_eq!(written.clusters["a"].server, "https://new", "{names:?}");
+        assert!(std::fs::symlink_metadata(&link).unwrap().is_symlink());
+    }
+    // One that is still to be made has several names as well.
+    std::fs::remove_file(&file).unwrap();
+    files(&[&detour, &file]).modify(|config| config.current_context = "x".into()).unwrap();
+    assert_eq!(read(&file).current_context, "x");
+}
+
 #[test]
 fn a_locked_file_is_left_alone_and_the_lock_named() {
     let dir = tempfile::tempdir().unwrap();
@@ -197,8 +227,13 @@ fn flattened_stands_alone() {
     assert_eq!((&flat.users["u"].client_certificate_data, &flat.users["u"].client_key_data), (&content, &content));
     assert_eq!((&flat.clusters["a"].certificate_authority, &flat.users["u"].client_key), (&None, &None));
 
-    config.clusters.get_mut("a").unwrap().certificate_authority = Some(dir.path().join("gone"));
-    assert!(matches!(config.flattened().unwrap_err(), Error::Read { .. }));
+    for unusable in [dir.path().join("gone"), "/dev/zero".into(), dir.path().into()] {
+        config.clusters.get_mut("a").unwrap().certificate_authority = Some(unusable);
+        assert!(matches!(config.flattened().unwrap_err(), Error::Read { .. }));
+    }
+    std::fs::File::create(dir.path().join("large")).unwrap().set_len((16 << 20) + 1).unwrap();
+    config.clusters.get_mut("a").unwrap().certificate_authority = Some(dir.path().join("large"));
+    assert!(config.flattened().unwrap_err().to_string().contains("larger than"));
 }
 
 #[test]

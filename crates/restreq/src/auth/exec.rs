@@ -5,73 +5,35 @@ use std::collections::BTreeMap;
 use std::io::IsTerminal;
 use std::pin::pin;
 use std::process::{ExitStatus, Stdio};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::{Duration, SystemTime};
+use std::sync::Arc;
+use std::time::Duration;
 
 use http::HeaderValue;
-use pintle_meta::{ClientConfig, ExecConfig, InteractiveMode, PemSource, PluginPolicy, Time};
+use pintle_meta::{ClientConfig, ExecConfig, InteractiveMode, PluginPolicy, Time};
 use serde::Deserialize;
 use serde_json::json;
 use tokio::io::{AsyncRead, AsyncReadExt};
 use tokio::process::Command;
-use tokio::sync::watch;
-use tokio::task::AbortHandle;
-use tokio::time::Instant;
 use zeroize::Zeroizing;
 
-use super::{Login, policy, secret};
+use super::renewal::{Credential, Source};
+use super::{policy, secret};
 use crate::error::{AuthError, ConfigError};
 use crate::metrics::Instruments;
-use crate::transport::ClientPair;
+use crate::transport::{CA, ClientPair, pem};
 
 /// A program that prints credentials, as `client.authentication.k8s.io` describes it.
-///
-/// It runs when there are no credentials yet, shortly before they expire, and when the server refuses them; never twice at a time,
-/// and all who wait get what one run gives. A run is a task of the client: a request that is given up does not end it, dropping the
-/// client and the deadline do.
-pub(crate) struct ExecPlugin(Arc<Plugin>);
-
-struct Plugin {
+pub(crate) struct ExecPlugin {
     config: ExecConfig,
     policy: PluginPolicy,
     /// What the program is told about the cluster, if it asks for that.
     cluster: Option<serde_json::Value>,
     metrics: Option<Arc<Instruments>>,
-    state: Mutex<State>,
 }
 
-#[derive(Default)]
-struct State {
-    /// How many runs there were.
-    runs: u64,
-    issued: Option<Issued>,
-    running: Option<Running>,
-}
-
-/// A run under way.
-struct Running {
-    outcome: watch::Receiver<Option<Result<Login, AuthError>>>,
-    task: AbortHandle,
-}
-
-/// What a run of the program gave.
-struct Issued {
-    login: Login,
-    /// Since when its certificate has been shown.
-    since: Instant,
-    /// When to renew it; without a time, once the server refuses it.
-    until: Option<Instant>,
-    /// When, if it was what the run before had given already.
-    unchanged: Option<Instant>,
-}
-
-/// A request takes time, and clocks differ: credentials are renewed so long before they expire.
-const LEEWAY: Duration = Duration::from_secs(10);
 /// A person who logs in through a browser needs minutes; a program on its own does not.
 const PATIENCE: Duration = Duration::from_secs(60);
 const INTERACTIVE_PATIENCE: Duration = Duration::from_secs(600);
-/// A program that gave again what the server had refused is not run again for so long.
-const UNCHANGED_PAUSE: Duration = Duration::from_secs(10);
 /// So long are the pipes of a program read that has ended: another that it started may hold them open for ever.
 const PIPES_GRACE: Duration = Duration::from_millis(250);
 /// The most that is read of what the program prints.
@@ -96,98 +58,34 @@ impl ExecPlugin {
         let policy = client.plugin_policy.clone();
         policy::check(&policy)?;
         let cluster = config.provide_cluster_info.then(|| cluster_info(&config, client)).transpose()?;
-        Ok(Self(Arc::new(Plugin { config, policy, cluster, metrics, state: Mutex::default() })))
-    }
-
-    /// The present credentials; those of a run of the program if there are none that last.
-    pub(crate) async fn login(&self) -> Result<Login, AuthError> {
-        self.issued(|issued| issued.until.is_none_or(|until| Instant::now() < until)).await
-    }
-
-    /// Those of a later run than `used`, which the server refused.
-    pub(crate) async fn renew(&self, used: &Login) -> Result<Login, AuthError> {
-        let is_pause = |issued: &Issued| issued.unchanged.is_some_and(|at| at.elapsed() < UNCHANGED_PAUSE);
-        self.issued(|issued| issued.login.run > used.run || is_pause(issued)).await
-    }
-
-    async fn issued(&self, is_good: impl FnOnce(&Issued) -> bool) -> Result<Login, AuthError> {
-        let mut outcome = {
-            let mut state = self.0.lock();
-            if let Some(issued) = state.issued.as_ref().filter(|issued| is_good(issued)) {
-                return Ok(issued.login.clone());
-            }
-            match &state.running {
-                // One whose runtime has gone will never tell.
-                Some(running) if running.outcome.has_changed().is_ok() => running.outcome.clone(),
-                _ => self.start(&mut state),
-            }
-        };
-        let told = outcome.wait_for(Option::is_some).await.ok().and_then(|told| told.clone());
-        told.unwrap_or_else(|| Err(self.0.fault("its run was interrupted")))
-    }
-
-    fn start(&self, state: &mut State) -> watch::Receiver<Option<Result<Login, AuthError>>> {
-        let (teller, outcome) = watch::channel(None);
-        state.runs += 1;
-        let (run, plugin) = (state.runs, self.0.clone());
-        let task = tokio::spawn(async move {
-            let credential = plugin.run().await;
-            let login = plugin.keep(run, credential);
-            teller.send_replace(Some(login));
-        });
-        state.running = Some(Running { outcome: outcome.clone(), task: task.abort_handle() });
-        outcome
+        Ok(Self { config, policy, cluster, metrics })
     }
 }
 
-impl Drop for ExecPlugin {
-    fn drop(&mut self) {
-        if let Some(running) = &self.0.lock().running {
-            running.task.abort();
+impl Source for ExecPlugin {
+    fn make(&self) -> impl Future<Output = Result<Credential, AuthError>> + Send {
+        self.run()
+    }
+
+    fn fault(&self, why: String) -> AuthError {
+        AuthError::Exec { command: self.config.command.clone(), why }
+    }
+
+    fn certificate_replaced(&self, age: Duration) {
+        if let Some(metrics) = &self.metrics {
+            metrics.certificate_replaced(age);
         }
     }
 }
 
-impl Plugin {
-    /// Notes what a run gave.
-    fn keep(&self, run: u64, credential: Result<Credential, AuthError>) -> Result<Login, AuthError> {
-        let mut state = self.lock();
-        state.running = None;
-        let Credential { header, pair, expires } = credential?;
-        let login = Login { header, pair, run };
-        let is_unchanged = state.issued.as_ref().is_some_and(|before| before.login.is_same(&login));
-        let until = expires.and_then(|expires| {
-            let left = expires.duration_since(SystemTime::now()).ok().filter(|left| *left > LEEWAY);
-            if left.is_none() {
-                let command = &self.config.command;
-                tracing::warn!(
-                    "{command} gave credentials that expire at once; they serve until the server refuses them"
-                );
-            }
-            Instant::now().checked_add(left? - LEEWAY)
-        });
-        let now = Instant::now();
-        let before = state.issued.as_ref().filter(|before| before.login.pair.is_some());
-        let since = match before {
-            Some(before) if before.login.pair == login.pair => before.since,
-            before => {
-                if let (Some(before), Some(metrics)) = (before, &self.metrics) {
-                    metrics.certificate_replaced(now.duration_since(before.since));
-                }
-                now
-            }
-        };
-        state.issued = Some(Issued { login: login.clone(), since, until, unchanged: is_unchanged.then_some(now) });
-        Ok(login)
-    }
-
+impl ExecPlugin {
     async fn run(&self) -> Result<Credential, AuthError> {
         let terminal = std::io::stdin().is_terminal();
         let interactive = match self.config.interactive_mode {
             InteractiveMode::Never => false,
             InteractiveMode::IfAvailable => terminal,
             InteractiveMode::Always if terminal => true,
-            InteractiveMode::Always => return Err(self.fault("it needs a terminal, and standard input is none")),
+            InteractiveMode::Always => return Err(self.fault("it needs a terminal, and standard input is none".into())),
         };
         let program = policy::allowed(&self.policy, &self.config.command, std::env::var_os("PATH").as_deref());
         if let Some(metrics) = &self.metrics {
@@ -251,7 +149,7 @@ impl Plugin {
                 credential.kind, credential.api_version, self.config.api_version
             )));
         }
-        let status = credential.status.ok_or_else(|| self.fault("what it printed has no status"))?;
+        let status = credential.status.ok_or_else(|| self.fault("what it printed has no status".into()))?;
         let some = |text: Option<String>| text.filter(|text| !text.is_empty());
         let token = some(status.token).map(Zeroizing::new);
         let token = token.map(|token| secret("token", format!("Bearer {}", *token))).transpose();
@@ -261,10 +159,14 @@ impl Plugin {
                 Some(ClientPair { certificate: certificate.into_bytes(), key: Zeroizing::new(key.into_bytes()) })
             }
             (None, None) => None,
-            _ => return Err(self.fault("it printed a certificate without its key, or a key without its certificate")),
+            _ => {
+                return Err(
+                    self.fault("it printed a certificate without its key, or a key without its certificate".into())
+                );
+            }
         };
         if header.is_none() && pair.is_none() {
-            return Err(self.fault("what it printed has neither a token nor a certificate"));
+            return Err(self.fault("what it printed has neither a token nor a certificate".into()));
         }
         // What cannot be used is not kept: no server would ever refuse it.
         if let Some(Err(error)) = pair.as_ref().map(ClientPair::check) {
@@ -276,22 +178,6 @@ impl Plugin {
     fn hint(&self) -> String {
         self.config.install_hint.as_ref().map(|hint| format!("; {}", printable(hint))).unwrap_or_default()
     }
-
-    fn fault(&self, why: impl Into<String>) -> AuthError {
-        AuthError::Exec { command: self.config.command.clone(), why: why.into() }
-    }
-
-    fn lock(&self) -> MutexGuard<'_, State> {
-        // Nothing here panics half-way.
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
-
-/// What the program printed.
-struct Credential {
-    header: Option<HeaderValue>,
-    pair: Option<ClientPair>,
-    expires: Option<SystemTime>,
 }
 
 #[derive(Deserialize)]
@@ -326,8 +212,8 @@ pub(crate) fn complaint(printed: &[u8]) -> Option<AuthError> {
         cluster_extension: None,
         interactive_mode: InteractiveMode::Never,
     };
-    let (policy, state) = (PluginPolicy::AllowAll, Mutex::default());
-    Plugin { config, policy, cluster: None, metrics: None, state }.read(printed).err()
+    let plugin = ExecPlugin { config, policy: PluginPolicy::AllowAll, cluster: None, metrics: None };
+    plugin.read(printed).err()
 }
 
 /// Reads what a program printed. The error says where it is wrong, and not more: serde's message could quote the credentials.
@@ -392,17 +278,9 @@ fn cluster_info(config: &ExecConfig, client: &ClientConfig) -> Result<serde_json
         "insecure-skip-tls-verify": client.tls.insecure_skip_verify,
         "config": config.cluster_extension,
     });
-    let ca = match &client.tls.ca {
-        None => None,
-        Some(PemSource::Inline(pem)) => Some(pem.clone()),
-        Some(PemSource::File(path)) => Some(std::fs::read(path).map_err(|source| ConfigError::File {
-            field: "tls.ca",
-            path: path.clone(),
-            source: std::sync::Arc::new(source),
-        })?),
-    };
+    let ca = client.tls.ca.as_ref().map(|ca| pem(CA, ca)).transpose()?;
     if let Some(ca) = ca {
-        cluster["certificate-authority-data"] = base64::prelude::BASE64_STANDARD.encode(ca).into();
+        cluster["certificate-authority-data"] = base64::prelude::BASE64_STANDARD.encode(&*ca).into();
     }
     if let Some(name) = &client.tls.server_name {
         cluster["tls-server-name"] = name.as_str().into();

@@ -1,15 +1,15 @@
 //! Tokens from files.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use http::HeaderValue;
-use tokio::sync::Mutex;
 use tokio::time::Instant;
-use zeroize::Zeroizing;
 
 use super::secret;
 use crate::error::AuthError;
+use crate::files::{self, FileReader};
 
 /// A bearer token in a file that others write anew, as the kubelet does with the tokens of service accounts.
 ///
@@ -17,7 +17,7 @@ use crate::error::AuthError;
 /// serves on: a file may be missing for the moment in which it is replaced.
 pub(crate) struct TokenFile {
     path: PathBuf,
-    /// Held while reading, so that many waiting requests cause one read.
+    reader: FileReader<Result<HeaderValue, AuthError>>,
     state: Mutex<State>,
 }
 
@@ -33,31 +33,30 @@ const PERIOD: Duration = Duration::from_secs(50);
 impl TokenFile {
     /// `token` serves until the file has been read once.
     pub(crate) fn new(path: PathBuf, token: Option<HeaderValue>) -> Self {
-        Self { path, state: Mutex::new(State { header: token, read_at: None }) }
+        let state = Mutex::new(State { header: token, read_at: None });
+        Self { path, reader: FileReader::new("the token file"), state }
     }
 
     pub(crate) async fn header(&self) -> Result<HeaderValue, AuthError> {
-        let mut state = self.state.lock().await;
-        match &state.header {
-            Some(header) if state.read_at.is_some_and(|at| at.elapsed() < PERIOD) => Ok(header.clone()),
-            _ => self.read(&mut state).await,
+        let present = {
+            let state = self.lock();
+            let is_fresh = state.read_at.is_some_and(|at| at.elapsed() < PERIOD);
+            state.header.clone().filter(|_| is_fresh)
+        };
+        match present {
+            Some(header) => Ok(header),
+            None => self.reread().await,
         }
     }
 
     /// Reads the file now, however fresh the token is.
     pub(crate) async fn reread(&self) -> Result<HeaderValue, AuthError> {
-        self.read(&mut *self.state.lock().await).await
-    }
-
-    async fn read(&self, state: &mut State) -> Result<HeaderValue, AuthError> {
-        let fault = |why: String| AuthError::TokenFile { path: self.path.clone(), why };
-        let token = match tokio::fs::read_to_string(&self.path).await.map(Zeroizing::new) {
-            Ok(text) if text.trim().is_empty() => Err(fault("it is empty".into())),
-            Ok(text) => secret("token", format!("Bearer {}", text.trim())).map_err(|error| fault(error.to_string())),
-            Err(error) => Err(fault(format!("it cannot be read: {error}"))),
-        };
+        let path = self.path.clone();
+        let read = self.reader.read(move || token(&path)).await;
+        let read = read.unwrap_or_else(|| Err(fault(&self.path, "reading it takes too long".into())));
+        let mut state = self.lock();
         state.read_at = Some(Instant::now());
-        match (token, &state.header) {
+        match (read, &state.header) {
             (Ok(header), _) => {
                 state.header = Some(header.clone());
                 Ok(header)
@@ -69,4 +68,27 @@ impl TokenFile {
             (Err(error), None) => Err(error),
         }
     }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        // Nothing here panics half-way.
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+fn token(path: &Path) -> Result<HeaderValue, AuthError> {
+    let content = files::read(path).map_err(|error| fault(path, format!("it cannot be read: {error}")))?;
+    header(&content).map_err(|why| fault(path, why))
+}
+
+/// The header that shows the token which a file holds.
+pub(crate) fn header(content: &[u8]) -> Result<HeaderValue, String> {
+    match std::str::from_utf8(content).map(str::trim) {
+        Ok("") => Err("it is empty".into()),
+        Ok(token) => secret("token", format!("Bearer {token}")).map_err(|error| error.to_string()),
+        Err(_) => Err("it is no text".into()),
+    }
+}
+
+fn fault(path: &Path, why: String) -> AuthError {
+    AuthError::TokenFile { path: path.into(), why }
 }

@@ -12,6 +12,8 @@ use bytes::Bytes;
 use http_body::{Body, Frame, SizeHint};
 use hyper::body::Incoming;
 
+#[cfg(all(feature = "gzip", any(test, fuzzing)))]
+pub(crate) use self::inflate::inflated;
 use super::lane::Lease;
 use crate::request::BoxError;
 

@@ -4,8 +4,8 @@ mod listed;
 
 use std::fmt;
 use std::path::PathBuf;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex as StdMutex};
 use std::time::Duration;
 
 use pintle_meta::{PemSource, TlsClientConfig};
@@ -22,6 +22,7 @@ use zeroize::Zeroizing;
 
 use self::listed::ListedVerifier;
 use crate::error::ConfigError;
+use crate::files::{self, FileReader};
 
 /// What a connection needs to know of TLS.
 pub(super) struct TlsSettings {
@@ -38,16 +39,17 @@ pub(super) struct TlsSource {
     config: TlsClientConfig,
     /// Whether HTTP/2 is offered.
     offers_http2: bool,
-    has_files: bool,
+    /// None without files.
+    files: Option<FileReader<Result<Arc<Material>, ConfigError>>>,
+    looked_at: StdMutex<Instant>,
     /// The last run of a credential program that has said what to show.
     run: AtomicU64,
     state: Mutex<State>,
 }
 
 struct State {
-    checked_at: Instant,
     /// As configured: the files' content at the last look.
-    configured: Material,
+    configured: Arc<Material>,
     /// A certificate that a credential program gave, in place of the configured one.
     pair: Option<ClientPair>,
 }
@@ -96,25 +98,20 @@ impl TlsSource {
         let settings = material.settings(config, offers_http2)?;
         let is_file = |source: &Option<PemSource>| matches!(source, Some(PemSource::File(_)));
         let has_files = is_file(&config.ca) || is_file(&config.certificate) || is_file(&config.key);
-        let state = Mutex::new(State { checked_at: Instant::now(), configured: material, pair: None });
-        Ok((Self { config: config.clone(), offers_http2, has_files, run: AtomicU64::new(0), state }, settings))
+        let files = has_files.then(|| FileReader::new("the files of certificates and keys"));
+        let (config, run) = (config.clone(), AtomicU64::new(0));
+        let state = Mutex::new(State { configured: Arc::new(material), pair: None });
+        Ok((Self { config, offers_http2, files, looked_at: StdMutex::new(Instant::now()), run, state }, settings))
     }
 
     /// Hands new settings over, if the files have changed since the last look. One caller looks; others go on with what there is.
     ///
     /// Here as in [`show`](Self::show), they are handed over before another caller can find newer ones.
     pub(super) async fn look(&self, replace: impl FnOnce(Arc<TlsSettings>)) {
-        if !self.has_files {
-            return;
-        }
-        let Ok(mut state) = self.state.try_lock() else { return };
-        if state.checked_at.elapsed() < CHECK_PERIOD {
-            return;
-        }
-        state.checked_at = Instant::now();
+        let Some(files) = self.files.as_ref().filter(|_| self.is_due()) else { return };
         let config = self.config.clone();
-        // It ends otherwise only with the runtime, and the caller with it.
-        let Ok(read) = tokio::task::spawn_blocking(move || Material::read(&config)).await else { return };
+        let Some(read) = files.read(move || Material::read(&config).map(Arc::new)).await else { return };
+        let mut state = self.state.lock().await;
         let fresh = read.and_then(|material| {
             let is_other = material != state.configured;
             let settings = is_other
@@ -132,9 +129,17 @@ impl TlsSource {
             Err(error) => tracing::warn!("the changed certificates cannot be used, the old ones serve on: {error}"),
         }
     }
-}
 
-impl TlsSource {
+    /// Whether the files are to be looked at again: true for one caller each time.
+    fn is_due(&self) -> bool {
+        let Ok(mut looked_at) = self.looked_at.try_lock() else { return false };
+        let is_due = looked_at.elapsed() >= CHECK_PERIOD;
+        if is_due {
+            *looked_at = Instant::now();
+        }
+        is_due
+    }
+
     /// Hands new settings over, if another certificate is to be shown than before.
     pub(super) async fn show(
         &self,
@@ -176,17 +181,13 @@ impl Material {
     fn read(config: &TlsClientConfig) -> Result<Self, ConfigError> {
         let read = |field, source: &Option<PemSource>| match source {
             None => Ok(None),
-            Some(PemSource::Inline(text)) => Ok(Some(text.clone())),
-            Some(PemSource::File(path)) => std::fs::read(path).map(Some).map_err(|source| ConfigError::File {
-                field,
-                path: PathBuf::from(path),
-                source: Arc::new(source),
-            }),
+            Some(source) => pem(field, source).map(Some),
         };
+        let plain = |mut text: Zeroizing<Vec<u8>>| std::mem::take(&mut *text);
         Ok(Self {
-            ca: read(CA, &config.ca)?,
-            certificate: read(CERTIFICATE, &config.certificate)?,
-            key: read(KEY, &config.key)?.map(Zeroizing::new),
+            ca: read(CA, &config.ca)?.map(plain),
+            certificate: read(CERTIFICATE, &config.certificate)?.map(plain),
+            key: read(KEY, &config.key)?,
         })
     }
 
@@ -225,12 +226,32 @@ impl Material {
     }
 }
 
-const CA: &str = "tls.ca";
+pub(crate) const CA: &str = "tls.ca";
 const CERTIFICATE: &str = "tls.certificate";
 const KEY: &str = "tls.key";
 
+/// The PEM text that a field of the configuration means.
+pub(crate) fn pem(field: &'static str, source: &PemSource) -> Result<Zeroizing<Vec<u8>>, ConfigError> {
+    match source {
+        PemSource::Inline(text) => Ok(Zeroizing::new(text.clone())),
+        PemSource::File(path) => files::read(path).map_err(|source| ConfigError::File {
+            field,
+            path: PathBuf::from(path),
+            source: Arc::new(source),
+        }),
+    }
+}
+
 /// In place of what the parser says: it quotes lines, and a key that has lost its line breaks is one.
 const PEM: &str = "it has a line that begins it, then lines of base64, then a line that ends it";
+
+/// What is said of a text, whatever it is taken for.
+#[cfg(any(test, fuzzing))]
+pub(crate) fn pem_faults(pem: &[u8]) -> Vec<ConfigError> {
+    let pair = ClientPair { certificate: pem.to_vec(), key: Zeroizing::new(pem.to_vec()) };
+    let faults = [roots(pem).err(), pair.check().err(), private_key(pem).err()];
+    faults.into_iter().flatten().collect()
+}
 
 /// As with Go, one that cannot be used takes none of the others along.
 fn roots(pem: &[u8]) -> Result<(RootCertStore, Vec<CertificateDer<'static>>), ConfigError> {

@@ -16,7 +16,7 @@ const LONGEST_HEAD: usize = 8 << 10;
 const END_OF_HEAD: &[u8] = b"\r\n\r\n";
 
 /// Has an HTTP proxy open a tunnel.
-pub(super) async fn connect<S: AsyncRead + AsyncWrite + Unpin>(
+pub(crate) async fn connect<S: AsyncRead + AsyncWrite + Unpin>(
     stream: &mut S,
     host: &str,
     port: u16,
@@ -61,7 +61,7 @@ const NO_AUTH: u8 = 0;
 const PASSWORD: u8 = 2;
 
 /// Has a SOCKS5 proxy connect to a server, whose name it looks up itself.
-pub(super) async fn socks5<S: AsyncRead + AsyncWrite + Unpin>(
+pub(crate) async fn socks5<S: AsyncRead + AsyncWrite + Unpin>(
     stream: &mut S,
     host: &str,
     port: u16,

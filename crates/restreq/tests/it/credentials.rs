@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use pintle_meta::{ApiError, ClientConfig, ErrorKind, ExecConfig, InteractiveMode, Secret};
+use pintle_meta::{ApiError, ClientConfig, ErrorKind, ExecConfig, InteractiveMode, PemSource, Secret};
 use pintle_restreq::{AuthError, Error, RestClient};
 use serde_json::json;
 
@@ -70,6 +70,53 @@ async fn a_token_file_that_never_was_is_named_and_nothing_is_sent() {
     assert!(error.to_string().contains("/nonexistent/token"), "{error}");
     assert!(matches!(ApiError::from(error).kind, ErrorKind::Unauthenticated(_)));
     assert!(server.seen().is_empty());
+}
+
+#[cfg(unix)]
+#[tokio::test]
+async fn a_token_file_that_is_a_pipe_holds_nobody_up() {
+    let server = Server::start([]).await;
+    let dir = tempfile::tempdir().unwrap();
+    let mut config = server.config();
+    config.token_file = Some(crate::support::pipe(dir.path()));
+    let error = soon(RestClient::new(config.clone()).unwrap().get().send()).await.unwrap_err();
+    assert!(error.to_string().contains("no regular file"), "{error}");
+    config.token = Some(Secret::new("beside"));
+    soon(RestClient::new(config).unwrap().get().send()).await.unwrap();
+    assert_eq!(shown(&server), ["beside"]);
+}
+
+/// The kubelet changes all files of a volume at once: they are links through a folder that is a link itself.
+#[cfg(unix)]
+#[tokio::test(start_paused = true)]
+async fn a_service_account_is_followed_as_the_kubelet_changes_it() {
+    use std::os::unix::fs::symlink;
+    let _clock = steady_clock();
+    let (old, new) = (Authority::new(), Authority::new());
+    let dir = tempfile::tempdir().unwrap();
+    let volume = |version: &str, token: &str, authority: &Authority| {
+        let folder = dir.path().join(version);
+        std::fs::create_dir(&folder).unwrap();
+        std::fs::write(folder.join("token"), token).unwrap();
+        std::fs::write(folder.join("ca.crt"), authority.pem()).unwrap();
+        symlink(version, dir.path().join("..data_tmp")).unwrap();
+        std::fs::rename(dir.path().join("..data_tmp"), dir.path().join("..data")).unwrap();
+    };
+    volume("one", "one", &old);
+    for file in ["token", "ca.crt"] {
+        symlink(std::path::Path::new("..data").join(file), dir.path().join(file)).unwrap();
+    }
+    let tls = settings(&new.issue("127.0.0.1"), &["h2"], None);
+    let server = Server::start_with([], Reply::ok(), Some(tls)).await;
+    let mut config = server.config();
+    config.token_file = Some(dir.path().join("token"));
+    config.tls.ca = Some(PemSource::File(dir.path().join("ca.crt")));
+    let client = RestClient::new(config).unwrap();
+    client.get().max_retries(0).send().await.unwrap_err();
+    volume("two", "two", &new);
+    tokio::time::sleep(Duration::from_secs(51)).await;
+    client.get().send().await.unwrap();
+    assert_eq!(shown(&server), ["two"]);
 }
 
 #[test]

@@ -1,13 +1,14 @@
 //! Credentials from a program: a shell script here, which counts its runs.
 
+use std::any::Any;
 use std::os::unix::fs::PermissionsExt;
 use std::path::PathBuf;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use futures_util::FutureExt;
 use pintle_meta::{ApiError, ClientConfig, ErrorKind, ExecConfig, InteractiveMode, PluginPolicy, Secret};
-use pintle_metrics::Memory;
+use pintle_metrics::{Counter, Gauge, Histogram, Memory, Metric, Provider, Pulled};
 use pintle_restreq::{AuthError, Error, RestClient, RestClientConfig};
 use tempfile::TempDir;
 
@@ -376,6 +377,63 @@ async fn runs_of_a_program_are_counted_by_how_they_ended() {
     assert_eq!(runs("1", "plugin_not_found_error"), Some(1.0));
     let judged = |status| memory.value("rest_client_exec_plugin_policy_call_total", &[("status", status)]);
     assert_eq!([judged("allowed"), judged("denied")], [Some(3.0), Some(1.0)]);
+}
+
+/// Metrics that begin a request of their own before they take a value in.
+#[derive(Debug)]
+struct Curious {
+    memory: Memory,
+    ask: Arc<OnceLock<RestClient>>,
+}
+
+impl Provider for Curious {
+    fn counter(&self, metric: &'static Metric, labels: &[&str]) -> Box<dyn Counter> {
+        self.memory.counter(metric, labels)
+    }
+
+    fn gauge(&self, metric: &'static Metric, labels: &[&str]) -> Box<dyn Gauge> {
+        self.memory.gauge(metric, labels)
+    }
+
+    fn histogram(&self, metric: &'static Metric, labels: &[&str]) -> Box<dyn Histogram> {
+        if metric.name == "rest_client_exec_plugin_certificate_rotation_age" {
+            let request = self.ask.get().unwrap().get();
+            let (told, answered) = std::sync::mpsc::channel();
+            std::thread::spawn(move || {
+                let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+                // It gets as far as it can without the server, whose runtime waits.
+                drop(runtime.block_on(async { request.send().now_or_never() }));
+                // Whoever waited may have given up.
+                told.send(()).ok();
+            });
+            answered.recv_timeout(Duration::from_secs(10)).expect("a request waits for the metrics");
+        }
+        self.memory.histogram(metric, labels)
+    }
+
+    fn pulled(&self, metric: &'static Metric, labels: &[&str], read: Pulled) -> Box<dyn Any + Send + Sync> {
+        self.memory.pulled(metric, labels, read)
+    }
+}
+
+#[tokio::test]
+async fn metrics_are_told_under_no_lock() {
+    let pairs = [1, 2].map(|_| rcgen::generate_simple_self_signed(["me".to_owned()]).unwrap());
+    let status = |pair: &rcgen::CertifiedKey<rcgen::KeyPair>| {
+        let (certificate, key) = (pair.cert.pem(), pair.signing_key.serialize_pem());
+        serde_json::json!({"clientCertificateData": certificate, "clientKeyData": key}).to_string()
+    };
+    let [one, two] = pairs.each_ref().map(|pair| printing(V1, &status(pair)));
+    let program = Program::new(&format!("if [ $n = 1 ]; then\n{one}\nelse\n{two}\nfi"));
+    let server = Server::start([Reply::json(401, "")]).await;
+    let (memory, ask) = (Memory::new(), Arc::new(OnceLock::new()));
+    let metrics: Arc<dyn Provider> = Arc::new(Curious { memory: memory.clone(), ask: ask.clone() });
+    let client =
+        RestClient::new(RestClientConfig { metrics: Some(metrics), ..program.config(&server).into() }).unwrap();
+    ask.set(client.clone()).unwrap();
+    soon(client.get().send()).await.unwrap();
+    let ages = memory.distribution("rest_client_exec_plugin_certificate_rotation_age", &[]);
+    assert_eq!(ages.map(|ages| ages.count()), Some(1));
 }
 
 #[cfg(feature = "yaml")]

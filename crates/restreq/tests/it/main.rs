@@ -16,6 +16,8 @@ mod layer;
 mod list;
 mod mapper;
 mod metrics;
+#[cfg(feature = "oidc")]
+mod oidc;
 mod pool;
 mod proxy;
 mod real;

@@ -2,6 +2,7 @@
 
 use std::net::SocketAddr;
 use std::sync::Arc;
+use std::time::Duration;
 
 use pintle_meta::{ClientConfig, PemSource};
 use pintle_restreq::RestClient;
@@ -9,7 +10,7 @@ use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt, copy_bidirec
 use tokio::net::{TcpListener, TcpStream};
 use tokio::task::JoinHandle;
 
-use crate::support::{Reply, Server, soon};
+use crate::support::{Reply, Server, soon, steady_clock};
 use crate::tls::{Authority, settings, trusting};
 
 /// A proxy for one tunnel; returns its address, and what it was asked.
@@ -110,4 +111,31 @@ async fn a_proxy_may_be_reached_over_tls() {
     let error = soon(RestClient::new(config).unwrap().get().max_retries(0).send()).await.unwrap_err();
     assert!(error.to_string().contains("certificate"), "{error}");
     assert_eq!(proxy.seen().len(), 1, "nothing is told to a proxy that is not trusted");
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_authority_of_a_proxy_is_followed_as_it_changes() {
+    let _clock = steady_clock();
+    let (old, new) = (Authority::new(), Authority::new());
+    let tls = || Some(settings(&new.issue("127.0.0.1"), &[], None));
+    let ca = tempfile::NamedTempFile::new().unwrap();
+    std::fs::write(ca.path(), old.pem()).unwrap();
+    let proxy = Server::start_with([], Reply::ok(), tls()).await;
+    let mut config = ClientConfig::new("http://server.invalid");
+    config.tls.ca = Some(PemSource::File(ca.path().into()));
+    config.proxy_url = Some(format!("https://{}", proxy.addr));
+    let plain = RestClient::new(config.clone()).unwrap();
+    // Behind a tunnel, both have changed.
+    let server = Server::start_with([], Reply::ok(), tls()).await;
+    let (tunnel, _asked) = tunnel_over(tls()).await;
+    config.server = server.url();
+    config.proxy_url = Some(format!("https://{tunnel}"));
+    let tunnelled = RestClient::new(config).unwrap();
+
+    plain.get().max_retries(0).send().await.unwrap_err();
+    std::fs::write(ca.path(), new.pem()).unwrap();
+    tokio::time::sleep(Duration::from_secs(11)).await;
+    plain.get().max_retries(0).send().await.unwrap();
+    tunnelled.get().max_retries(0).send().await.unwrap();
+    assert_eq!((proxy.seen().len(), server.seen().len()), (1, 1));
 }

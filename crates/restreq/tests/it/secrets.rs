@@ -10,7 +10,7 @@ use base64::Engine;
 use base64::prelude::BASE64_STANDARD;
 use pintle_meta::{
     ApiError, ApiResource, BasicAuth, ClientConfig, DynamicObject, ExecConfig, InteractiveMode, ListOptions, ListWatch,
-    PartialObject, PemSource, Scope, Secret, WatchOptions,
+    OidcConfig, PartialObject, PemSource, Scope, Secret, WatchOptions,
 };
 use pintle_restreq::{
     Api, Deletion, DiscoveredResource, Error, Flow, FrameSplitter, Http2Config, IgnoreWarnings, LogWarnings,
@@ -226,6 +226,20 @@ fn configs(url: &str) -> Vec<ClientConfig> {
         ("pintle-no-such-program", CANARY),
     ] {
         add(&|config| config.exec = exec(command, argument));
+    }
+    for (issuer, ca) in [("https", None), ("https", Some(CANARY)), ("http", None)] {
+        add(&|config| {
+            config.oidc = Some(OidcConfig {
+                // Nobody listens there.
+                issuer_url: format!("{issuer}://me:{CANARY}@127.0.0.1:1/realm"),
+                client_id: "me".into(),
+                client_secret: Some(secret()),
+                id_token: Some(secret()),
+                refresh_token: Some(secret()),
+                ca: ca.map(|ca: &str| PemSource::Inline(ca.into())),
+                token_store: None,
+            });
+        });
     }
     let certificate = rcgen::generate_simple_self_signed(["me".to_owned()]).unwrap().cert.pem();
     let (begin, end) = ("-----BEGIN PRIVATE KEY-----", "-----END PRIVATE KEY-----");

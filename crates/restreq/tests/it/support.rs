@@ -344,3 +344,11 @@ pub(crate) async fn until(is_so: impl Fn() -> bool) {
 pub(crate) async fn closed_port() -> SocketAddr {
     TcpListener::bind(("127.0.0.1", 0)).await.unwrap().local_addr().unwrap()
 }
+
+/// A pipe that nobody writes to: who opens it to read waits.
+#[cfg(unix)]
+pub(crate) fn pipe(dir: &std::path::Path) -> std::path::PathBuf {
+    let path = dir.join("pipe");
+    assert!(std::process::Command::new("mkfifo").arg(&path).status().unwrap().success());
+    path
+}

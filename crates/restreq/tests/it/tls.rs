@@ -372,6 +372,9 @@ async fn a_changed_client_certificate_is_used_for_new_connections_once_it_is_who
     write(dir.path(), &fresh);
     tokio::time::sleep(Duration::from_secs(11)).await;
     client.get().send().await.unwrap();
+    std::fs::write(dir.path().join("cert"), authority.issue("me").certificate).unwrap();
+    tokio::time::sleep(Duration::from_secs(11)).await;
+    client.get().max_retries(0).send().await.unwrap();
 }
 
 #[tokio::test(start_paused = true)]
@@ -395,10 +398,29 @@ async fn a_changed_authority_is_trusted_without_a_restart() {
     std::fs::write(&ca, new.pem()).unwrap();
     tokio::time::sleep(Duration::from_secs(11)).await;
     client.get().send().await.unwrap();
-    // And what works is not given up for garbage.
+    // And what works is not given up for garbage, nor for what has no end.
     std::fs::write(&ca, "garbage").unwrap();
     tokio::time::sleep(Duration::from_secs(11)).await;
     client.get().send().await.unwrap();
+    #[cfg(unix)]
+    {
+        std::fs::remove_file(&ca).unwrap();
+        std::os::unix::fs::symlink(crate::support::pipe(dir.path()), &ca).unwrap();
+        tokio::time::sleep(Duration::from_secs(11)).await;
+        client.get().send().await.unwrap();
+    }
+}
+
+#[cfg(unix)]
+#[test]
+fn a_file_of_certificates_that_has_no_end_is_refused_at_once() {
+    let dir = tempfile::tempdir().unwrap();
+    for path in [crate::support::pipe(dir.path()), "/dev/zero".into(), dir.path().into()] {
+        let mut config = ClientConfig::new("https://host");
+        config.tls.ca = Some(PemSource::File(path));
+        let error = RestClient::new(config).unwrap_err().to_string();
+        assert!(error.contains("tls.ca") && error.contains("no regular file"), "{error}");
+    }
 }
 
 #[cfg(unix)]

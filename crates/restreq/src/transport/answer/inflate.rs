@@ -72,3 +72,24 @@ fn go_on(decoder: &mut MultiGzDecoder<Vec<u8>>, input: &mut Bytes) -> io::Result
     }
     Ok(std::mem::take(decoder.get_mut()))
 }
+
+/// What a body that comes in these pieces is made to, up to so many bytes.
+#[cfg(any(test, fuzzing))]
+pub(crate) fn inflated<'a>(pieces: impl Iterator<Item = &'a [u8]>, most: usize) -> io::Result<Vec<u8>> {
+    let mut decoder = MultiGzDecoder::new(Vec::new());
+    let mut whole = Vec::new();
+    for piece in pieces {
+        let mut input = Bytes::copy_from_slice(piece);
+        while !input.is_empty() {
+            let made = go_on(&mut decoder, &mut input)?;
+            assert!(made.len() <= 128 << 10, "{} bytes at once", made.len());
+            whole.extend(made);
+            if whole.len() >= most {
+                whole.truncate(most);
+                return Ok(whole);
+            }
+        }
+    }
+    whole.extend(decoder.finish()?);
+    Ok(whole)
+}

@@ -1,0 +1,283 @@
+//! Logins by OpenID Connect, refreshed as client-go's auth provider `oidc` refreshes them.
+
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, SystemTime};
+
+use base64::Engine;
+use base64::prelude::{BASE64_STANDARD, BASE64_URL_SAFE_NO_PAD};
+use http::{HeaderValue, StatusCode};
+use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
+use pintle_meta::{ClientConfig, OidcConfig, Secret, redacted_url};
+use serde::Deserialize;
+
+use super::renewal::{Credential, LEEWAY, Renewal, Source};
+use super::secret;
+use crate::error::{AuthError, ConfigError};
+use crate::request::path::encode_query;
+use crate::transport::in_one_line;
+use crate::{Error, Request, Response, RestClient, RestClientConfig, Timeouts};
+
+/// A login at an issuer.
+pub(crate) struct OidcLogin {
+    config: OidcConfig,
+    /// How to reach the issuer: by a client like any other, that asks as nobody.
+    issuer: RestClient,
+    /// Scheme and authority of its URL.
+    origin: String,
+    /// The rest, beneath which it tells of itself.
+    path: String,
+    /// The last that was given.
+    refresh_token: Mutex<Option<Secret>>,
+}
+
+/// A refresh, with both questions that it takes.
+const PATIENCE: Duration = Duration::from_secs(30);
+/// The most that is read of an answer.
+const LARGEST: usize = 1 << 20;
+/// So often, and so far apart, new tokens are tried to be kept: another program may be writing the same file.
+const TRIES: u32 = 3;
+const PAUSE: Duration = Duration::from_millis(200);
+
+/// The login that a configuration describes. What it has of tokens is not judged here: whoever needs none has no need to log in again.
+pub(crate) fn open(config: &OidcConfig) -> Result<Renewal<OidcLogin>, ConfigError> {
+    let fault = |why: String| ConfigError::Value { field: "oidc", why };
+    let url = config.issuer_url.trim();
+    let Some((origin, path)) = origin(url) else {
+        return Err(fault(format!("the issuer {:?} is no https URL", redacted_url(url))));
+    };
+    let issuer = client(origin, config).map_err(|error| fault(error.to_string()))?;
+    let first = config.id_token.as_ref().map(credential).transpose()?.filter(Credential::lasts);
+    let login = OidcLogin {
+        issuer,
+        origin: origin.into(),
+        path: path.split(['?', '#']).next().unwrap_or_default().trim_end_matches('/').to_owned(),
+        refresh_token: Mutex::new(config.refresh_token.clone()),
+        config: OidcConfig { issuer_url: redacted_url(url), id_token: None, refresh_token: None, ..config.clone() },
+    };
+    Ok(Renewal::new(login, first))
+}
+
+/// Scheme and authority of an https URL, and what follows.
+fn origin(url: &str) -> Option<(&str, &str)> {
+    let rest = url.get(..8).filter(|scheme| scheme.eq_ignore_ascii_case("https://")).map(|_| &url[8..])?;
+    Some(url.split_at(8 + rest.find(['/', '?', '#']).unwrap_or(rest.len())))
+}
+
+fn client(origin: &str, config: &OidcConfig) -> Result<RestClient, ConfigError> {
+    let mut server = ClientConfig::new(origin);
+    server.tls.ca.clone_from(&config.ca);
+    // A deadline of the client's would be told to the issuer, in a parameter that it does not know.
+    let timeouts = Timeouts { total: None, ..Timeouts::default() };
+    RestClient::new(RestClientConfig { timeouts, max_body: LARGEST, backoff: None, ..server.into() })
+}
+
+impl Source for OidcLogin {
+    async fn make(&self) -> Result<Credential, AuthError> {
+        let refreshed = tokio::time::timeout(PATIENCE, self.refresh()).await;
+        let Tokens { id_token, refresh_token } = refreshed
+            .unwrap_or_else(|_| Err(format!("it takes longer than {PATIENCE:?}")))
+            .map_err(|why| self.fault(why))?;
+        let made = credential(&id_token).map_err(|error| self.fault(error.to_string()))?;
+        *self.lock() = Some(refresh_token.clone());
+        self.keep(id_token, refresh_token).await;
+        Ok(made)
+    }
+
+    fn fault(&self, why: String) -> AuthError {
+        AuthError::Oidc { issuer: self.config.issuer_url.clone(), why }
+    }
+}
+
+/// What an issuer gives.
+struct Tokens {
+    id_token: Secret,
+    refresh_token: Secret,
+}
+
+impl OidcLogin {
+    /// Whether there is anything to ask the issuer with.
+    pub(crate) fn may_refresh(&self) -> bool {
+        self.lock().is_some()
+    }
+
+    async fn refresh(&self) -> Result<Tokens, String> {
+        let refresh_token = self.lock().clone();
+        let refresh_token = refresh_token.ok_or("it has ended, and there is no refresh token; log in again")?;
+        let (client, target) = self.endpoint().await?;
+        let answer = self.ask(&client, &target, &refresh_token).await?;
+        let fresh = TokenAnswer::read(answer.body())?;
+        let id_token = fresh.id_token.filter(|token| !token.is_empty());
+        let id_token = id_token.ok_or("the issuer gave no id token; log in again, with the scope \"openid\"")?;
+        let refresh_token = fresh.refresh_token.filter(|token| !token.is_empty()).map_or(refresh_token, Secret::new);
+        Ok(Tokens { id_token: Secret::new(id_token), refresh_token })
+    }
+
+    /// Where tokens are refreshed, as the issuer tells.
+    async fn endpoint(&self) -> Result<(RestClient, String), String> {
+        let document = self.issuer.get().request_uri(&format!("{}/.well-known/openid-configuration", self.path));
+        let document = document.max_retries(2).send().await.map_err(|error| told(&error))?;
+        let url = Discovery::read(document.body())?.token_endpoint;
+        // A refresh token is as good as a password.
+        let Some((origin, target)) = origin(&url) else {
+            return Err(format!("its token endpoint {:?} is no https URL", redacted_url(&url)));
+        };
+        if origin == self.origin {
+            return Ok((self.issuer.clone(), target.into()));
+        }
+        let (origin, config) = (origin.to_owned(), self.config.clone());
+        // Certificates are read for it.
+        let client = tokio::task::spawn_blocking(move || client(&origin, &config)).await;
+        let client = client.map_err(|panic| panic.to_string())?.map_err(|error| error.to_string())?;
+        Ok((client, target.into()))
+    }
+
+    /// Asks for tokens: once, since most issuers take a refresh token once. As with Go's library, a client that has a secret shows it in
+    /// a header, and in the body where that is not understood.
+    async fn ask(&self, client: &RestClient, target: &str, refresh_token: &Secret) -> Result<Response, String> {
+        let OidcConfig { client_id, client_secret, .. } = &self.config;
+        let token = [("grant_type", "refresh_token"), ("refresh_token", refresh_token.expose())];
+        let request = |form: &[(&str, &str)]| -> Request {
+            let request = client.post().request_uri(target).max_retries(0);
+            let request = request.header("content-type", "application/x-www-form-urlencoded");
+            request.header("accept", "application/json").body(encode_query(form.iter().copied()))
+        };
+        if let Some(secret) = client_secret {
+            // Each by itself is escaped: a colon divides them.
+            let pair = [client_id, secret.expose()].map(|text| utf8_percent_encode(text, NON_ALPHANUMERIC).to_string());
+            let pair = pair.join(":");
+            let header = format!("Basic {}", BASE64_STANDARD.encode(pair));
+            match request(&token).header("authorization", &header).send().await {
+                Err(error) if is_another_client(&error) => {}
+                outcome => return outcome.map_err(|error| told(&error)),
+            }
+        }
+        let mut form = token.to_vec();
+        form.push(("client_id", client_id));
+        form.extend(client_secret.iter().map(|secret| ("client_secret", secret.expose())));
+        request(&form).send().await.map_err(|error| told(&error))
+    }
+
+    /// Has new tokens kept for the next start of the program. If they cannot be, they serve this one.
+    async fn keep(&self, id_token: Secret, refresh_token: Secret) {
+        let Some(store) = &self.config.token_store else { return };
+        for left in (0..TRIES).rev() {
+            let (store, id_token, refresh_token) = (Arc::clone(store), id_token.clone(), refresh_token.clone());
+            let stored = tokio::task::spawn_blocking(move || store.store(&id_token, &refresh_token)).await;
+            let why = match stored {
+                Ok(Ok(())) => return,
+                Ok(Err(error)) => in_one_line(&*error),
+                Err(panic) => panic.to_string(),
+            };
+            if left == 0 {
+                tracing::warn!(
+                    "{}",
+                    self.fault(format!("its new tokens cannot be kept, log in again after a restart: {why}"))
+                );
+            } else {
+                tokio::time::sleep(PAUSE).await;
+            }
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Option<Secret>> {
+        // Nothing panics half-way while it is held.
+        self.refresh_token.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Credential {
+    /// Whether it serves until a time that is not near.
+    fn lasts(&self) -> bool {
+        let left = self.expires.and_then(|expires| expires.duration_since(SystemTime::now()).ok());
+        left.is_some_and(|left| left > LEEWAY)
+    }
+}
+
+fn credential(id_token: &Secret) -> Result<Credential, ConfigError> {
+    let header: HeaderValue = secret("oidc", format!("Bearer {}", id_token.expose()))?;
+    Ok(Credential { header: Some(header), pair: None, expires: expiry(id_token.expose()) })
+}
+
+/// When a token ends, as stands in it. Whether it is genuine is the server's matter.
+pub(crate) fn expiry(id_token: &str) -> Option<SystemTime> {
+    #[derive(Deserialize)]
+    struct Claims {
+        exp: f64,
+    }
+    let [_, claims, _] = *id_token.split('.').collect::<Vec<_>>() else { return None };
+    let claims = BASE64_URL_SAFE_NO_PAD.decode(claims.trim_end_matches('=')).ok()?;
+    let Claims { exp } = serde_json::from_slice(&claims).ok()?;
+    SystemTime::UNIX_EPOCH.checked_add(Duration::try_from_secs_f64(exp).ok()?)
+}
+
+/// What an issuer tells of itself, as far as it matters here.
+#[derive(Deserialize)]
+pub(crate) struct Discovery {
+    pub(crate) token_endpoint: String,
+}
+
+impl Discovery {
+    pub(crate) fn read(body: &[u8]) -> Result<Self, String> {
+        let place = |error: serde_json::Error| format!("line {}, column {}", error.line(), error.column());
+        serde_json::from_slice(body)
+            .map_err(|error| format!("its description names no token endpoint ({})", place(error)))
+    }
+}
+
+/// What an issuer answers to who asks for tokens.
+#[derive(Deserialize)]
+pub(crate) struct TokenAnswer {
+    pub(crate) id_token: Option<String>,
+    pub(crate) refresh_token: Option<String>,
+}
+
+impl TokenAnswer {
+    /// The error says where it is wrong, and not more: serde's message could quote the tokens.
+    pub(crate) fn read(body: &[u8]) -> Result<Self, String> {
+        let place = |error: serde_json::Error| format!("line {}, column {}", error.line(), error.column());
+        serde_json::from_slice(body).map_err(|error| format!("its answer holds no tokens ({})", place(error)))
+    }
+}
+
+/// Whether an issuer does not know the client as it has shown itself, and so has not looked at its token.
+fn is_another_client(error: &Error) -> bool {
+    match error {
+        Error::Status { status, body, .. } => match refusal(body) {
+            Some(refusal) => refusal == "invalid_client",
+            None => status.code == StatusCode::UNAUTHORIZED.as_u16(),
+        },
+        _ => false,
+    }
+}
+
+/// How asking has failed. What a refusal says beside its code could quote what was sent.
+fn told(error: &Error) -> String {
+    match error {
+        Error::Status { status, body, .. } => match refusal(body) {
+            Some(refusal @ "invalid_grant") => {
+                format!("the issuer refuses the refresh token ({refusal}); log in again")
+            }
+            Some(refusal) => format!("the issuer refuses to give another token ({refusal})"),
+            None => format!("the issuer answers {}", status.code),
+        },
+        error => error.to_string(),
+    }
+}
+
+/// The code of a refusal, if it is one of RFC 6749, section 5.2.
+pub(crate) fn refusal(body: &[u8]) -> Option<&'static str> {
+    #[derive(Deserialize)]
+    struct Refusal {
+        error: String,
+    }
+    const KNOWN: [&str; 6] = [
+        "invalid_request",
+        "invalid_client",
+        "invalid_grant",
+        "unauthorized_client",
+        "unsupported_grant_type",
+        "invalid_scope",
+    ];
+    let Refusal { error } = serde_json::from_slice(body).ok()?;
+    KNOWN.into_iter().find(|known| *known == error)
+}

@@ -1,0 +1,310 @@
+//! Logins by OpenID Connect, at an issuer on loopback.
+
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, SystemTime};
+
+use base64::Engine;
+use base64::prelude::BASE64_URL_SAFE_NO_PAD;
+use pintle_kubeconfig::{Files, Overrides};
+use pintle_meta::{ApiError, ClientConfig, ErrorKind, OidcConfig, PemSource, Secret, TokenStore};
+use pintle_restreq::{AuthError, Error, RestClient};
+use serde_json::{Value, json};
+
+use crate::support::{Reply, Seen, Server, soon};
+use crate::tls::{Authority, settings, trusting};
+
+/// An id token that ends in so many seconds.
+fn id_token(name: &str, seconds: i64) -> String {
+    let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap().as_secs() as i64;
+    let claims = json!({"sub": name, "exp": now + seconds}).to_string();
+    format!("e30.{}.c2ln", BASE64_URL_SAFE_NO_PAD.encode(claims))
+}
+
+/// Whose an id token is.
+fn subject(token: &str) -> String {
+    let claims = BASE64_URL_SAFE_NO_PAD.decode(token.split('.').nth(1).unwrap()).unwrap();
+    serde_json::from_slice::<Value>(&claims).unwrap()["sub"].as_str().unwrap().into()
+}
+
+/// What an issuer answers, by what it is asked and by how many questions there were.
+type Issuer = fn(&Seen, usize) -> Reply;
+
+const DESCRIPTION: &str = "/realms/a/.well-known/openid-configuration";
+
+/// Tells where tokens are refreshed; none where the request asks for something else.
+fn described(seen: &Seen) -> Option<Reply> {
+    let host = seen.header("host").unwrap();
+    let endpoint = format!("https://{host}/realms/a/token?kind=x");
+    (seen.uri == DESCRIPTION).then(|| Reply::json(200, json!({"token_endpoint": endpoint}).to_string()))
+}
+
+/// Gives tokens that are named after how many questions there were.
+fn giving(seen: &Seen, before: usize) -> Reply {
+    described(seen).unwrap_or_else(|| {
+        let tokens = json!({"id_token": id_token(&format!("i{before}"), 600), "refresh_token": format!("r{before}")});
+        Reply::json(200, tokens.to_string())
+    })
+}
+
+/// An issuer, an API server, and how to reach the latter.
+struct Setup {
+    issuer: Server,
+    server: Server,
+    config: ClientConfig,
+}
+
+impl Setup {
+    async fn new(issuer: Issuer, replies: impl IntoIterator<Item = Reply>) -> Self {
+        let authority = Authority::new();
+        let tls = || Some(settings(&authority.issue("127.0.0.1"), &[], None));
+        let issuer = Server::start_with([], Reply::By(issuer), tls()).await;
+        let server = Server::start_with(replies, Reply::ok(), tls()).await;
+        let mut config = trusting(&server, &authority);
+        config.oidc = Some(OidcConfig {
+            issuer_url: format!("{}/realms/a/", issuer.url()),
+            client_id: "kubernetes".into(),
+            refresh_token: Some(Secret::new("r")),
+            ca: Some(PemSource::Inline(authority.pem().into())),
+            ..OidcConfig::default()
+        });
+        Self { issuer, server, config }
+    }
+
+    fn oidc(&mut self) -> &mut OidcConfig {
+        self.config.oidc.as_mut().unwrap()
+    }
+
+    fn client(&self) -> RestClient {
+        RestClient::new(self.config.clone()).unwrap()
+    }
+
+    /// Whose tokens the API server was shown.
+    fn shown(&self) -> Vec<String> {
+        let token = |seen: &Seen| subject(seen.header("authorization").unwrap().strip_prefix("Bearer ").unwrap());
+        self.server.seen().iter().map(token).collect()
+    }
+
+    /// What the issuer was asked for tokens with.
+    fn asked(&self) -> Vec<String> {
+        let forms = self.issuer.seen().into_iter().filter(|seen| seen.uri != DESCRIPTION);
+        forms.map(|seen| String::from_utf8(seen.body.to_vec()).unwrap()).collect()
+    }
+}
+
+/// Keeps tokens in memory, after so many failures.
+#[derive(Default)]
+struct Kept {
+    tokens: Mutex<Vec<[String; 2]>>,
+    failures: Mutex<u32>,
+}
+
+impl TokenStore for Kept {
+    fn store(&self, id_token: &Secret, refresh_token: &Secret) -> Result<(), Box<dyn std::error::Error + Send + Sync>> {
+        let mut failures = self.failures.lock().unwrap();
+        if *failures > 0 {
+            *failures -= 1;
+            return Err("another program is writing".into());
+        }
+        self.tokens.lock().unwrap().push([subject(id_token.expose()), refresh_token.expose().into()]);
+        Ok(())
+    }
+}
+
+/// Lets the clock jump.
+async fn skip(seconds: u64) {
+    tokio::time::pause();
+    tokio::time::advance(Duration::from_secs(seconds)).await;
+    tokio::time::resume();
+}
+
+#[tokio::test]
+async fn an_id_token_serves_until_shortly_before_its_end_and_is_refreshed_then() {
+    let mut setup = Setup::new(giving, []).await;
+    let kept = Arc::new(Kept::default());
+    setup.oidc().token_store = Some(kept.clone());
+    setup.oidc().id_token = Some(Secret::new(id_token("first", 600)));
+    let client = setup.client();
+    for (skipped, questions) in [(0, 0), (585, 0), (6, 1), (0, 1), (585, 1), (6, 2)] {
+        skip(skipped).await;
+        soon(client.get().send()).await.unwrap();
+        assert_eq!(setup.asked().len(), questions);
+    }
+    assert_eq!(setup.shown(), ["first", "first", "i1", "i1", "i1", "i3"]);
+    let form = |token: &str| format!("grant_type=refresh_token&refresh_token={token}&client_id=kubernetes");
+    assert_eq!(setup.asked(), [form("r"), form("r1")]);
+    assert_eq!(setup.issuer.seen()[1].uri, "/realms/a/token?kind=x");
+    let pairs = [["i1", "r1"], ["i3", "r3"]].map(|pair| pair.map(String::from));
+    assert_eq!(*kept.tokens.lock().unwrap(), pairs);
+}
+
+#[tokio::test]
+async fn one_refresh_serves_all_who_wait() {
+    for old in [None, Some(id_token("old", 5)), Some(id_token("old", -600)), Some("no token".into())] {
+        let mut setup = Setup::new(giving, []).await;
+        setup.oidc().id_token = old.map(Secret::new);
+        let client = setup.client();
+        let requests = futures_util::future::join_all((0..10).map(|_| {
+            let request = client.get();
+            async move { request.send().await.unwrap() }
+        }));
+        soon(requests).await;
+        assert_eq!((setup.asked().len(), setup.shown()), (1, vec!["i1".to_owned(); 10]));
+        assert_eq!(setup.issuer.connections(), 1, "both questions go the same way");
+    }
+}
+
+#[tokio::test]
+async fn a_refused_token_is_refreshed_once_if_there_is_anything_to_ask_with() {
+    let mut setup = Setup::new(giving, [Reply::json(401, "")]).await;
+    setup.oidc().id_token = Some(Secret::new(id_token("first", 600)));
+    soon(setup.client().post().body("x").send()).await.unwrap();
+    assert_eq!(setup.shown(), ["first", "i1"]);
+
+    let mut setup = Setup::new(giving, [Reply::json(401, "")]).await;
+    setup.oidc().id_token = Some(Secret::new(id_token("first", 600)));
+    setup.oidc().refresh_token = None;
+    let error = soon(setup.client().get().send()).await.unwrap_err();
+    assert_eq!(error.status().unwrap().code, 401);
+    assert!(setup.issuer.seen().is_empty());
+}
+
+/// As Go's library finds out what an issuer understands.
+#[tokio::test]
+async fn a_client_shows_its_secret_in_a_header_and_where_that_is_unknown_in_the_body() {
+    let by_header = |seen: &Seen, before: usize| match seen.header("authorization") {
+        Some("Basic a3ViZXJuZXRlczphJTNBYiUyMCUzRA==") => giving(seen, before),
+        _ => described(seen).unwrap_or_else(|| Reply::json(400, r#"{"error":"invalid_client"}"#)),
+    };
+    let by_body =
+        |seen: &Seen, before: usize| match seen.body.ends_with(b"&client_id=kubernetes&client_secret=a%3Ab%20%3D") {
+            true => giving(seen, before),
+            false => described(seen).unwrap_or_else(|| Reply::json(401, "")),
+        };
+    for (issuer, questions) in [(by_header as Issuer, 1), (by_body, 2)] {
+        let mut setup = Setup::new(issuer, []).await;
+        setup.oidc().client_secret = Some(Secret::new("a:b ="));
+        soon(setup.client().get().send()).await.unwrap();
+        assert_eq!(setup.asked().len(), questions);
+    }
+}
+
+#[tokio::test]
+async fn tokens_are_asked_for_where_the_issuer_says() {
+    let elsewhere = |seen: &Seen, before: usize| match described(seen) {
+        // The same by another name, which takes a connection of its own.
+        Some(_) => {
+            let port = seen.header("host").unwrap().rsplit_once(':').unwrap().1;
+            Reply::json(200, format!(r#"{{"token_endpoint":"HTTPS://me@127.0.0.1:{port}/other/"}}"#))
+        }
+        None => giving(seen, before),
+    };
+    let setup = Setup::new(elsewhere, []).await;
+    soon(setup.client().get().send()).await.unwrap();
+    assert_eq!((setup.issuer.seen()[1].uri.as_str(), setup.issuer.connections()), ("/other/", 2));
+    assert_eq!(setup.issuer.seen()[1].header("authorization"), None, "a user in an URL is nobody");
+}
+
+/// Why a login cannot be refreshed.
+async fn why(setup: &Setup) -> String {
+    let error = soon(setup.client().get().send()).await.unwrap_err();
+    assert!(setup.server.seen().is_empty(), "nothing is sent without credentials");
+    let Error::Auth { source: AuthError::Oidc { issuer, why }, .. } = &error else { panic!("{error}") };
+    assert_eq!(*issuer, format!("{}/realms/a/", setup.issuer.url()));
+    let (why, shown) = (why.clone(), format!("{error} {error:?}"));
+    assert!(!shown.contains("hush"), "{shown}");
+    assert!(matches!(ApiError::from(error).kind, ErrorKind::Unauthenticated(_)));
+    why
+}
+
+#[tokio::test]
+async fn a_login_that_cannot_be_refreshed_tells_why_and_shows_no_secret() {
+    fn answering(seen: &Seen, code: u16, body: &'static str) -> Reply {
+        described(seen).unwrap_or_else(|| Reply::json(code, body))
+    }
+    let rows: [(Issuer, &str, usize); 9] = [
+        (|seen, _| answering(seen, 400, r#"{"error":"invalid_grant","error_description":"hush"}"#), "log in again", 1),
+        (|seen, _| answering(seen, 400, r#"{"error":"invalid_client","hush":1}"#), "invalid_client", 2),
+        (|seen, _| answering(seen, 403, r#"{"error":"hush"}"#), "answers 403", 1),
+        (|seen, _| answering(seen, 500, "hush"), "answers 500", 1),
+        (|seen, _| answering(seen, 200, r#"{"id_token":["hush"]}"#), "holds no tokens (line 1", 1),
+        (|seen, _| answering(seen, 200, r#"{"access_token":"hush"}"#), "no id token", 1),
+        (|seen, _| answering(seen, 200, r#"{"id_token":"hush\nhush"}"#), "line break", 1),
+        (|_, _| Reply::json(200, r#"{"token_endpoint":"http://me:hush@127.0.0.1/token"}"#), "no https URL", 0),
+        (|_, _| Reply::json(404, "hush"), "answers 404", 0),
+    ];
+    for (issuer, word, questions) in rows {
+        let mut setup = Setup::new(issuer, []).await;
+        setup.oidc().client_secret = Some(Secret::new("hush-client"));
+        setup.oidc().refresh_token = Some(Secret::new("hush-refresh"));
+        let said = why(&setup).await;
+        assert!(said.contains(word), "{word}: {said}");
+        assert_eq!(setup.asked().len(), questions, "{word}");
+    }
+    let mut setup = Setup::new(giving, []).await;
+    setup.oidc().refresh_token = None;
+    setup.oidc().id_token = Some(Secret::new(id_token("hush", -600)));
+    assert!(why(&setup).await.contains("no refresh token"));
+    // Nobody else is asked in its place.
+    let mut setup = Setup::new(giving, []).await;
+    setup.oidc().ca = Some(PemSource::Inline(Authority::new().pem().into()));
+    assert!(why(&setup).await.contains("certificate"));
+    assert!(setup.issuer.seen().is_empty());
+}
+
+#[tokio::test]
+async fn tokens_that_cannot_be_kept_serve_all_the_same() {
+    for (failures, stored) in [(2, 1), (9, 0)] {
+        let mut setup = Setup::new(giving, []).await;
+        let kept = Arc::new(Kept { failures: Mutex::new(failures), ..Kept::default() });
+        setup.oidc().token_store = Some(kept.clone());
+        soon(setup.client().get().send()).await.unwrap();
+        assert_eq!((setup.shown(), kept.tokens.lock().unwrap().len()), (vec!["i1".into()], stored));
+    }
+}
+
+#[tokio::test]
+async fn a_login_of_a_kubeconfig_is_refreshed_and_the_file_follows() {
+    let setup = Setup::new(giving, []).await;
+    let (oidc, tls) = (setup.config.oidc.as_ref().unwrap(), &setup.config.tls);
+    let pem = |source: &Option<PemSource>| match source {
+        Some(PemSource::Inline(pem)) => base64::prelude::BASE64_STANDARD.encode(pem),
+        _ => panic!("it is inline"),
+    };
+    let file = tempfile::NamedTempFile::new().unwrap();
+    let login = json!({
+        "idp-issuer-url": oidc.issuer_url, "client-id": "kubernetes", "refresh-token": "r",
+        "id-token": id_token("old", -600), "idp-certificate-authority-data": pem(&oidc.ca), "extra-scopes": "groups",
+    });
+    let kubeconfig = json!({
+        "current-context": "c",
+        "contexts": [{"name": "c", "context": {"cluster": "eu", "user": "me"}}],
+        "clusters": [{"name": "eu", "cluster": {"server": setup.server.url(), "certificate-authority-data": pem(&tls.ca)}}],
+        "users": [{"name": "me", "user": {"auth-provider": {"name": "oidc", "config": login}}}],
+    });
+    std::fs::write(file.path(), kubeconfig.to_string()).unwrap();
+    let files = Files::explicit(file.path());
+    let config = || files.load().unwrap().client_config(&Overrides::default()).unwrap();
+    soon(RestClient::new(config()).unwrap().get().send()).await.unwrap();
+    let left = config().oidc.unwrap();
+    assert_eq!(subject(left.id_token.unwrap().expose()), "i1");
+    assert_eq!(left.refresh_token.unwrap().expose(), "r1");
+    // The next start has them.
+    soon(RestClient::new(config()).unwrap().get().send()).await.unwrap();
+    assert_eq!((setup.shown(), setup.asked().len()), (vec!["i1".to_owned(); 2], 1));
+}
+
+#[test]
+fn a_login_that_cannot_be_meant_is_refused_when_the_client_is_made() {
+    let refused = |change: &dyn Fn(&mut ClientConfig)| {
+        let mut config = ClientConfig::new("https://host");
+        config.oidc = Some(OidcConfig { issuer_url: "https://issuer".into(), ..OidcConfig::default() });
+        change(&mut config);
+        let error = RestClient::new(config).unwrap_err().to_string();
+        assert!(error.contains("oidc") && !error.contains("hush"), "{error}");
+    };
+    for url in ["", "issuer", "http://issuer", "https://", "https://me:hush@ho st", "ftp://me:hush@issuer"] {
+        refused(&|config| config.oidc.as_mut().unwrap().issuer_url = url.into());
+    }
+    refused(&|config| config.oidc.as_mut().unwrap().ca = Some(PemSource::Inline(b"hush".to_vec())));
+    refused(&|config| config.oidc.as_mut().unwrap().id_token = Some(Secret::new("hush\n")));
+}

@@ -1,0 +1,5 @@
+//! A document of discovery.
+
+#![no_main]
+
+libfuzzer_sys::fuzz_target!(|bytes: &[u8]| pintle_restreq::fuzz::discovery(bytes));

@@ -1,0 +1,5 @@
+//! The body of a failure.
+
+#![no_main]
+
+libfuzzer_sys::fuzz_target!(|bytes: &[u8]| pintle_restreq::fuzz::failure_body(bytes));

@@ -1,0 +1,5 @@
+//! A body in gzip.
+
+#![no_main]
+
+libfuzzer_sys::fuzz_target!(|bytes: &[u8]| pintle_restreq::fuzz::gzip(bytes));

@@ -1,0 +1,5 @@
+//! Certificates and keys.
+
+#![no_main]
+
+libfuzzer_sys::fuzz_target!(|bytes: &[u8]| pintle_restreq::fuzz::pem(bytes));

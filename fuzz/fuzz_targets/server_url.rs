@@ -1,0 +1,5 @@
+//! The address of a server.
+
+#![no_main]
+
+libfuzzer_sys::fuzz_target!(|bytes: &[u8]| pintle_restreq::fuzz::server_url(bytes));

@@ -1,0 +1,5 @@
+//! A token file.
+
+#![no_main]
+
+libfuzzer_sys::fuzz_target!(|bytes: &[u8]| pintle_restreq::fuzz::token_file(bytes));
