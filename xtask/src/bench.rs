@@ -3,7 +3,8 @@
 //! An *area* ([`Area`]) is a list of *works* ([`Work`]), declared by value in one file an area ([`queue`]); this module and
 //! its neighbours do the rest. A work is done by one program a side:
 //!
-//! * ours are binaries of `crates/bench` ([`Program::Rust`]), built with `--release`;
+//! * ours are binaries of `crates/bench` ([`Program::Rust`]), built with `--release`, or an example of another crate that shares its
+//!   tests' code ([`Program::Example`]);
 //! * kube-rs's are binaries of `crates/bench/kube` ([`Program::Kube`]), a workspace of its own, whose `Cargo.lock` pins their
 //!   versions apart from ours, built in the same way into `target/bench/kube/`;
 //! * peers written in Go are `main` packages below `crates/bench/go/AREA` ([`Program::Go`]), in a module whose `go.sum` pins
@@ -125,6 +126,8 @@ pub(crate) struct Run {
 pub(crate) enum Program {
     /// The binary of this name in `crates/bench`.
     Rust(&'static str),
+    /// The example of this name of this package.
+    Example(&'static str, &'static str),
     /// The binary of this name in `crates/bench/kube`.
     Kube(&'static str),
     /// The `main` package of this name in `crates/bench/go/AREA`.

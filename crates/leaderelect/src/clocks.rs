@@ -95,7 +95,8 @@ const LONGEST_NAP: Duration = Duration::from_secs(1);
 
 /// Where an elector reads the time, and waits for it.
 pub trait Clocks: fmt::Debug + Send + Sync + 'static {
-    /// Reads the clocks. `boot` and `monotonic` never decrease.
+    /// Reads the clocks. `boot` and `monotonic` never decrease. Electors read them often, also where they drive each other's terms, so this
+    /// returns at once.
     fn now(&self) -> Now;
 
     /// Waits until `deadline` has passed on some clock; at once if it has. It may wake late, and never early: an elector reads

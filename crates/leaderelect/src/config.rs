@@ -42,7 +42,8 @@ pub struct LeaderElectionConfig {
     /// The pause between renewals, and the least pause between a candidate's tries.
     pub retry_period: Duration,
     /// Whether the lock is released when the work has ended, so that a successor need not wait. True by default, which is safe
-    /// here since the lock is never released while the work runs.
+    /// here since the lock is never released while the work runs. What is given up for [another one](crate::LossReason::Preferred) is
+    /// released in any case.
     pub release_on_cancel: bool,
     /// Whether a record with this identity that this elector did not write counts as its own. False by default: the record
     /// may belong to a process that still runs. If true, a restart with a fixed identity need not wait.
@@ -166,7 +167,7 @@ impl LeaderElectionConfig {
 
     /// The lease duration as it is published.
     pub(crate) fn published_seconds(&self) -> Option<i32> {
-        let whole = self.lease_duration.as_secs() + u64::from(self.lease_duration.subsec_nanos() > 0);
+        let whole = self.lease_duration.as_secs().saturating_add(u64::from(self.lease_duration.subsec_nanos() > 0));
         i32::try_from(whole).ok()
     }
 
@@ -297,8 +298,18 @@ mod tests {
     #[test]
     fn the_published_duration_is_never_shorter_than_the_guarded_one() {
         let mut config = LeaderElectionConfig { identity: "me".into(), ..LeaderElectionConfig::default() };
-        config.lease_duration = Duration::from_millis(15_001);
-        assert_eq!(config.published_seconds(), Some(16));
+        let second = Duration::from_secs(1);
+        for (lease, published) in [
+            (15 * second, Some(15)),
+            (15 * second + Duration::from_nanos(1), Some(16)),
+            (16 * second - Duration::from_nanos(1), Some(16)),
+            (i32::MAX as u32 * second, Some(i32::MAX)),
+            (i32::MAX as u32 * second + Duration::from_nanos(1), None),
+            (Duration::MAX, None),
+        ] {
+            config.lease_duration = lease;
+            assert_eq!(config.published_seconds(), published, "{lease:?}");
+        }
     }
 
     #[test]

@@ -59,6 +59,8 @@ pub struct LeaderElector<L: Lock> {
     shell: Option<Arc<Shell<L>>>,
     /// Who should have the lock, where that is said; it is looked at whenever that changes.
     preference: Option<watch::Receiver<Preference>>,
+    /// The last term, if the run was dropped before all that it had permitted had ended.
+    unfinished: Option<TermHandle>,
 }
 
 impl<L: Lock> LeaderElector<L> {
@@ -78,7 +80,8 @@ impl<L: Lock> LeaderElector<L> {
     /// An elector of a valid configuration.
     pub(crate) fn of(lock: L, config: LeaderElectionConfig, shell: Option<Arc<Shell<L>>>) -> Self {
         let observed = watch::Sender::new(Observed::default());
-        let mut elector = Self { lock: Arc::new(lock), config, observed, metrics: None, shell, preference: None };
+        let (metrics, preference, unfinished) = (None, None, None);
+        let mut elector = Self { lock: Arc::new(lock), config, observed, metrics, shell, preference, unfinished };
         elector.metrics = elector.config.metrics.clone().map(|provider| {
             let provider = CatchPanic::new(provider, |panic| {
                 tracing::error!(panic, "the metrics of an elector panicked, and are told nothing more");
@@ -109,7 +112,8 @@ impl<L: Lock> LeaderElector<L> {
     /// # Cancel safety
     ///
     /// Dropping the future drops the work and ends the election at once, without a release: a successor has to wait for the
-    /// lock to expire. Nobody waits for permits and work beside it, which have until the deadline.
+    /// lock to expire. Nobody waits for permits and work beside it, which have until the deadline, but for the next run of this
+    /// elector.
     pub async fn run<W, Fut>(
         &mut self,
         stop: &CancellationToken,
@@ -155,6 +159,13 @@ impl<L: Lock> LeaderElector<L> {
     {
         let LeaderCallbacks { mut on_started_leading, mut on_stopped_leading, mut on_new_leader } = callbacks;
         let stop = stop.child_token();
+        if let Some(last) = self.unfinished.clone() {
+            tokio::select! {
+                biased;
+                () = stop.cancelled() => {}
+                () = last.close(LossReason::Abandoned) => self.unfinished = None,
+            }
+        }
         let (to_us, mut notices) = mpsc::unbounded_channel();
         let metrics = self.metrics.as_ref().map(Arc::downgrade);
         let contest = Contest::new(self.lock.clone(), self.config.clone(), self.observed.clone(), to_us, metrics);
@@ -171,6 +182,7 @@ impl<L: Lock> LeaderElector<L> {
                 Notice::Started(handle) => handle,
             };
             let leadership = handle.leadership();
+            self.unfinished = Some(handle.clone());
             let mut term = OpenTerm {
                 observed: self.observed.clone(),
                 metrics: self.metrics.clone(),
@@ -185,13 +197,16 @@ impl<L: Lock> LeaderElector<L> {
             // A term may be over before anybody polls for it: then nothing is begun.
             let work = leadership.run(async { on_started_leading(leadership.clone()).await });
             let ended = meanwhile(caught(work), &mut notices, &mut new_leader).await;
+            let ended = ended.unwrap_or_else(|panic| resume_unwind(panic));
             let asked = stop.is_cancelled().then_some(LossReason::Cancelled).or_else(|| term.handle.drains_for());
             let end = end_of_term(ended, &leadership, asked);
             if once || matches!(end.reason, LossReason::Completed | LossReason::Panicked) {
                 stop.cancel();
             }
             // What others still do under the term is part of its work.
-            meanwhile(term.handle.close(end.reason.clone()), &mut notices, &mut new_leader).await;
+            let closed = meanwhile(term.handle.close(end.reason.clone()), &mut notices, &mut new_leader).await;
+            self.unfinished = None;
+            closed.unwrap_or_else(|panic| resume_unwind(panic));
             let (recorded, told) = term.tell(&end);
             if let Err(panic) = recorded.and(told) {
                 resume_unwind(panic);
@@ -199,9 +214,15 @@ impl<L: Lock> LeaderElector<L> {
             last = Some(end);
             place.work_ended();
         }
-        // Without an answer, the runtime comes to its end.
-        if let Ok(Err(panic)) = ended.await {
-            resume_unwind(panic);
+        match ended.await {
+            Ok(Ok(())) => {}
+            Ok(Err(panic)) => resume_unwind(panic),
+            // Without an answer and without a panic, the runtime comes to its end.
+            Err(_) => {
+                if let Some(panic) = place.fell_over().await {
+                    resume_unwind(Box::new(panic));
+                }
+            }
         }
         last
     }
@@ -215,7 +236,7 @@ impl<L: Lock> LeaderElector<L> {
     fn own_shell(&self) -> Arc<Shell<L>> {
         let (lock, clocks) = (self.lock.clone(), self.config.clocks.clone());
         let pauses = Backoff::new(self.config.watch_retries(), self.config.seed());
-        Arc::new(Shell::start(self.config.clocks.clone(), 1, move |to_us| async move {
+        Arc::new(Shell::start(self.config.clocks.clone(), None, move |to_us| async move {
             let seen = async || Ok(lock.watch().await?.map(|events| map(events, |event| Some((None, event)))));
             follow(lock.key(), seen, clocks, pauses, to_us).await;
         }))
@@ -242,21 +263,22 @@ impl<L: Lock> fmt::Debug for LeaderElector<L> {
     }
 }
 
-/// Waits for `work`, and tells of new leaders meanwhile. None if the contest is over, which happens by a panic only.
+/// Waits for `work`, and tells of new leaders meanwhile. None if the contest is over, which happens by a panic only. If the telling
+/// panics, the work is dropped before that goes on: should it panic as well, it is not on the way of the first, which would end the process.
 async fn meanwhile<F: Future>(
     work: F,
     notices: &mut mpsc::UnboundedReceiver<Notice>,
     new_leader: &mut impl FnMut(String),
-) -> Option<F::Output> {
+) -> thread::Result<Option<F::Output>> {
     let mut work = pin!(work);
     loop {
         tokio::select! {
             biased;
-            output = &mut work => return Some(output),
+            output = &mut work => return Ok(Some(output)),
             notice = notices.recv() => match notice {
-                Some(Notice::NewLeader(identity)) => new_leader(identity),
+                Some(Notice::NewLeader(identity)) => catch_unwind(AssertUnwindSafe(|| new_leader(identity)))?,
                 // A term begins only after this one's end was told.
-                Some(Notice::Started(_)) | None => return None,
+                Some(Notice::Started(_)) | None => return Ok(None),
             },
         }
     }
@@ -323,6 +345,7 @@ impl<T> OpenTerm<'_, T> {
 
 impl<T> Drop for OpenTerm<'_, T> {
     fn drop(&mut self) {
+        self.handle.lose(LossReason::Abandoned);
         if !self.open {
             return;
         }
@@ -331,5 +354,34 @@ impl<T> Drop for OpenTerm<'_, T> {
         if recorded.is_err() || told.is_err() {
             tracing::error!(lock = %self.event.key, "a callback panicked as it was told of the end of an abandoned term");
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::future::pending;
+
+    use super::*;
+
+    struct Falls;
+
+    impl Drop for Falls {
+        fn drop(&mut self) {
+            panic!("the work fell over")
+        }
+    }
+
+    /// The second panic, on the way of the first, would end the process.
+    #[tokio::test]
+    async fn work_that_panics_as_it_is_dropped_for_the_panic_of_a_callback_ends_the_run_and_not_the_process() {
+        let (tell, mut notices) = mpsc::unbounded_channel();
+        assert!(tell.send(Notice::NewLeader("other".into())).is_ok());
+        let work = async move {
+            let _falls = Falls;
+            pending::<()>().await
+        };
+        let mut new_leader = |_: String| panic!("the callback fell over");
+        let ended = caught(meanwhile(work, &mut notices, &mut new_leader)).await;
+        assert_eq!(ended.unwrap_err().downcast_ref::<&str>(), Some(&"the work fell over"));
     }
 }

@@ -4,7 +4,9 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::Arc;
 
-use pintle_meta::{ApiError, LabelSelector, ListWatch, Object, ObjectApi, WatchEvent, WatchOptions};
+use pintle_meta::{
+    ApiError, FieldSelector, LabelSelector, ListOptions, ListWatch, Object, ObjectApi, WatchEvent, WatchOptions,
+};
 use pintle_ratelimit::Backoff;
 
 use crate::lock::locked;
@@ -81,6 +83,7 @@ pub struct LeaderElectors<A: ObjectApi<Lease> + ListWatch<Object = Lease>> {
     api: A,
     namespace: String,
     config: LeaderElectorsConfig,
+    label_selector: LabelSelector,
     shell: Arc<Shell<LeaseLock<A>>>,
 }
 
@@ -113,11 +116,18 @@ impl<A: ObjectApi<Lease> + ListWatch<Object = Lease> + Clone> LeaderElectors<A> 
         let label_selector = LabelSelector::from_labels(&config.labels).map_err(InvalidConfig::Labels)?;
         let (clocks, pauses) = (election.clocks.clone(), Backoff::new(election.watch_retries(), election.seed()));
         let (watched, what) = (api.clone(), format!("the leases of {namespace} with {label_selector}"));
-        let shell = Shell::start(election.clocks.clone(), config.in_flight, move |to_us| async move {
-            let open = || watch_all(&watched, &label_selector, tap.clone());
+        let (of_us, selector) = (namespace.to_owned(), label_selector.clone());
+        let shell = Shell::start(election.clocks.clone(), Some(config.in_flight), move |to_us| async move {
+            let open = || watch_all(&watched, &of_us, &selector, tap.clone());
             follow(&what, open, clocks, pauses, to_us).await;
         });
-        Ok(Self { api, namespace: namespace.into(), config, shell: Arc::new(shell) })
+        Ok(Self { api, namespace: namespace.into(), config, label_selector, shell: Arc::new(shell) })
+    }
+
+    /// How all leases of theirs are listed.
+    pub(crate) fn list_options(&self) -> ListOptions {
+        let field_selector = in_namespace(&self.api, &self.namespace);
+        ListOptions { label_selector: self.label_selector.clone(), field_selector, ..ListOptions::default() }
     }
 
     /// The elector for the lease of that name. Nothing happens before it [runs](LeaderElector::run).
@@ -129,18 +139,32 @@ impl<A: ObjectApi<Lease> + ListWatch<Object = Lease> + Clone> LeaderElectors<A> 
     }
 }
 
+/// An API of all namespaces would have the server send what is in the others.
+fn in_namespace(api: &impl ListWatch, namespace: &str) -> FieldSelector {
+    match api.namespace() {
+        Some(_) => FieldSelector::everything(),
+        None => FieldSelector::everything().equals("metadata.namespace", namespace),
+    }
+}
+
 async fn watch_all<A: ListWatch<Object = Lease>>(
     api: &A,
+    namespace: &str,
     label_selector: &LabelSelector,
     tap: impl Fn(&WatchEvent<Lease>) + Send + 'static,
 ) -> Result<Option<Events<Seen<Lease>>>, ApiError> {
-    let options = WatchOptions { label_selector: label_selector.clone(), ..WatchOptions::default() };
+    let field_selector = in_namespace(api, namespace);
+    let options = WatchOptions { label_selector: label_selector.clone(), field_selector, ..WatchOptions::default() };
+    let namespace = namespace.to_owned();
     let tell = move |event: WatchEvent<Lease>| {
-        tap(&event);
         let key = match &event {
             WatchEvent::Added(lease) | WatchEvent::Modified(lease) | WatchEvent::Deleted(lease) => lease.key(),
             _ => return None,
         };
+        if key.namespace() != Some(&namespace) {
+            return None;
+        }
+        tap(&event);
         let seen = match event {
             // Or its labels are: then there is no reason to end a term.
             WatchEvent::Deleted(_) => Some(LockEvent::Touched),

@@ -75,7 +75,7 @@ impl Leadership {
     ///
     /// [`LeadershipLost`] at the deadline and after, and once the term has ended. After one error each further call fails.
     pub fn check(&self) -> Result<Duration, LeadershipLost> {
-        self.left(&self.state.borrow())
+        self.left(&self.state())
     }
 
     /// The right to do one thing. Before anyone else can lead, the permit has been dropped or its time is over.
@@ -86,7 +86,7 @@ impl Leadership {
     pub fn permit(&self) -> Result<Permit, LeadershipLost> {
         // Counted before it is looked at, so that an elector that has closed the term sees each one that was given.
         let count = self.shared.permits.token();
-        let state = self.state.borrow();
+        let state = self.state();
         self.left(&state)?;
         match &state.closed {
             Some(reason) => Err(self.loss(reason.clone())),
@@ -139,7 +139,7 @@ impl Leadership {
 
     /// Whether [`Leadership::cancelled`] would return at once.
     pub fn is_cancelled(&self) -> bool {
-        let state = self.state.borrow();
+        let state = self.state();
         state.draining.is_some() || self.left(&state).is_err()
     }
 
@@ -151,17 +151,14 @@ impl Leadership {
     pub async fn lost(&self) -> LeadershipLost {
         let mut state = self.state.clone();
         loop {
-            let deadline = {
-                let state = state.borrow_and_update();
-                if let Err(lost) = self.left(&state) {
-                    return lost;
-                }
-                state.deadline
-            };
+            let now = state.borrow_and_update().clone();
+            if let Err(lost) = self.left(&now) {
+                return lost;
+            }
             tokio::select! {
                 biased;
                 _ = state.changed() => {}
-                () = self.shared.clocks.sleep_until(deadline) => {}
+                () = self.shared.clocks.sleep_until(now.deadline) => {}
             }
         }
     }
@@ -179,6 +176,11 @@ impl Leadership {
     /// The moment until which the term holds, unless it is renewed or ends before.
     pub fn deadline(&self) -> Deadline {
         self.state.borrow().deadline
+    }
+
+    /// A copy, since the clocks are a user's, and are not read under a lock.
+    fn state(&self) -> TermState {
+        self.state.borrow().clone()
     }
 
     fn left(&self, state: &TermState) -> Result<Duration, LeadershipLost> {
@@ -287,9 +289,9 @@ impl TermHandle {
 
     /// Gives the term more time, unless somebody may have been told that it is over.
     pub(crate) fn extend(&self, deadline: Deadline) {
+        let now = self.shared.clocks.now();
         self.state.send_modify(|state| {
-            let passed = state.deadline.has_passed(self.shared.clocks.now());
-            if passed || state.closed.is_some() || self.shared.expired.load(Ordering::Acquire) {
+            if state.deadline.has_passed(now) || state.closed.is_some() || self.shared.expired.load(Ordering::Acquire) {
                 return;
             }
             state.deadline = deadline;

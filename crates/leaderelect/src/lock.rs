@@ -103,7 +103,7 @@ pub trait Lock: Send + Sync + 'static {
         TimePrecision::Micros
     }
 
-    /// The fencing token of a term that began with that state.
+    /// The fencing token of a term that began with that state. Returns at once.
     fn token(&self, began: &LockState) -> Option<Token> {
         Token::of(&began.version)
     }

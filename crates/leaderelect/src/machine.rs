@@ -120,6 +120,8 @@ struct Leading {
     /// Another one is preferred, so nothing is written any more: the term lasts for as long as it did then, or until the work
     /// has ended.
     yielding: bool,
+    /// The work was asked to end for another one, who is to find the lock free.
+    gives_up: bool,
 }
 
 #[derive(Clone, Debug)]
@@ -164,6 +166,10 @@ struct Doubt {
 /// Writes in doubt beyond this many are forgotten, the oldest first. A forgotten one that was done after all is taken for a
 /// foreign record, which costs time and nothing else.
 const MAX_DOUBTS: usize = 8;
+
+/// When a record has expired, a candidate waits up to this long, so that a hundred of them do not all look before they hear that one of
+/// them was first.
+const EXPIRY_JITTER: Duration = Duration::from_millis(120);
 
 /// After good news from a watch, a candidate waits up to this long, so that most of those who come late see the successor first.
 const HINT_JITTER: Duration = Duration::from_millis(40);
@@ -256,6 +262,11 @@ impl Machine {
         matches!(self.phase, Phase::Leading(_))
     }
 
+    /// Whether it gives the lock up.
+    pub(crate) fn releases(&self) -> bool {
+        matches!(self.phase, Phase::Releasing(_))
+    }
+
     /// The holder that was last observed; empty when nobody holds the lock, none before the first look.
     pub fn leader(&self) -> Option<&str> {
         self.reported.as_deref()
@@ -303,6 +314,9 @@ impl Machine {
             // The owner mixed answers up. It counts as none.
             LockRequest::Read => return,
         };
+        // When it was sent there was no lock, and since then there was one of another.
+        let seen = self.observed.as_ref().filter(|_| base.is_none());
+        let overtaken = seen.is_some_and(|seen| seen.state.record != record);
         if let Ok(version) = &answer {
             let state = LockState { version: version.clone(), record: record.clone() };
             self.observe(Some(&state), now, instructions);
@@ -310,7 +324,7 @@ impl Machine {
         match (&self.phase, sent.purpose) {
             (Phase::Following, Purpose::Contend) => {
                 let doubt = Doubt { base, record, sent: sent.at };
-                self.contended(doubt, answer, now, instructions);
+                self.contended(doubt, overtaken, answer, now, instructions);
             }
             (Phase::Leading(_), Purpose::Renew) => {
                 let doubt = Doubt { base, record, sent: sent.at };
@@ -373,7 +387,9 @@ impl Machine {
             self.phase = Phase::Following;
             self.next_try = now.monotonic + self.retries.next(None);
         }
-        let quiet = self.sent.as_ref().is_none_or(|sent| sent.request == LockRequest::Read);
+        // Where there is something left to release, that comes after the answer to what is under way.
+        let nothing_left = self.left_over().is_none();
+        let quiet = self.sent.as_ref().is_none_or(|sent| sent.request == LockRequest::Read && nothing_left);
         if self.stopping && quiet && self.in_doubt.is_empty() && matches!(self.phase, Phase::Following) {
             self.phase = Phase::Finished;
             instructions.push(Instruction::Finish);
@@ -387,7 +403,7 @@ impl Machine {
         self.stopping = true;
         match &self.phase {
             Phase::Leading(_) => instructions.push(Instruction::Drain(LossReason::Cancelled)),
-            Phase::Following if self.sent.is_none() => self.release_doubts(now),
+            Phase::Following if self.sent.is_none() => self.release_rest(now),
             _ => {}
         }
     }
@@ -406,9 +422,10 @@ impl Machine {
 
     /// Asks the work to end if another one should have the lock.
     fn yield_if_asked(&mut self, instructions: &mut Vec<Instruction>) {
-        if self.leads()
+        if let Phase::Leading(leading) = &mut self.phase
             && let Some(other) = self.preference.yield_to.take()
         {
+            leading.gives_up = true;
             instructions.push(Instruction::Drain(LossReason::Preferred { other }));
         }
     }
@@ -417,9 +434,15 @@ impl Machine {
         match std::mem::replace(&mut self.phase, Phase::Following) {
             Phase::Leading(leading) => {
                 self.last_term = Some((leading.term.version.uid.clone(), leading.term.record.clone()));
-                self.begin_release(Some(leading.term), now);
+                let span = if leading.gives_up { self.config.renew_deadline } else { self.release_span() };
+                self.begin_release(Some(leading.term), span, now);
             }
-            Phase::Lost => self.next_try = now.monotonic,
+            Phase::Lost => {
+                self.next_try = now.monotonic;
+                if self.stopping {
+                    self.release_rest(now);
+                }
+            }
             other => self.phase = other,
         }
     }

@@ -1,17 +1,19 @@
 //! Replicas that share the work: each shard is led by one of them.
 
 mod members;
+mod rivals;
 mod shard;
 mod sharded;
 
 use std::fmt;
 use std::future::pending;
 use std::sync::Arc;
+use std::sync::atomic::AtomicU64;
 use std::time::Duration;
 
 use futures_util::stream::{FuturesUnordered, StreamExt};
 use pintle_meta::{DeleteOptions, ListWatch, ObjectApi, ObjectKey, Preconditions, WatchEvent};
-use tokio::sync::watch;
+use tokio::sync::{Mutex, watch};
 use tokio_util::sync::CancellationToken;
 
 use crate::lock::state_of;
@@ -22,6 +24,7 @@ use crate::{
 };
 
 use members::Members;
+use rivals::Rivals;
 pub use shard::Shard;
 pub use sharded::{OfShard, Sharded};
 
@@ -31,8 +34,8 @@ pub const SHARDS_LABEL: &str = "pintle-shards";
 /// How [`Shards`] are shared.
 #[derive(Clone, Debug)]
 pub struct ShardsConfig {
-    /// How many there are: 16 by default. All replicas have to agree on it. It stays the same for as long as any of them runs; more
-    /// than a few for each replica are spread more evenly.
+    /// How many there are: 16 by default; more than a few for each replica are spread more evenly. Replicas with different numbers, as
+    /// in a rollout that changes it, never work at a time: those who come later wait until none of the others leads a shard any more.
     pub shards: u32,
     /// How they are contended for. The [label](SHARDS_LABEL) is added.
     pub electors: LeaderElectorsConfig,
@@ -53,12 +56,15 @@ impl Default for ShardsConfig {
 /// # What is guaranteed
 ///
 /// - No shard is worked on by two, as for any [`Leadership`]: its lease decides, and who should have it only says who tries first.
+/// - Nor is any object, if replicas divide into different [numbers of shards](ShardsConfig::shards): the number is part of the names of
+///   their leases, and whoever has taken one lists all of them before it begins to work.
 /// - A shard whose replica has died is led by another one when its lease has expired, a `lease_duration` after its last
 ///   renewal, and a request later. A shard that is given up is without a leader for a request and 40 ms, after its work has ended.
 /// - If the one that should have a free shard does not come for it, the next one does after twice the `retry_period`, the one
 ///   after that another such time later, and keeps it until replicas come or go.
 ///
-/// Without a watch of leases, a replica sees no others: the guarantees hold, but whoever comes first has all.
+/// A replica gets, lists, watches, creates, updates and deletes leases. Where it may not watch them, it sees no others: the guarantees
+/// hold, but whoever comes first has all. Where it may not list them, it does no work.
 ///
 /// # Examples
 ///
@@ -93,7 +99,7 @@ pub struct Shards<A: ObjectApi<Lease> + ListWatch<Object = Lease>> {
 }
 
 impl<A: ObjectApi<Lease> + ListWatch<Object = Lease> + Clone> Shards<A> {
-    /// The shards of that name, whose leases are in `namespace`: `{name}-0` and so on, and `{name}-member-…` for each replica.
+    /// The shards of that name, whose leases are in `namespace`: `{name}-0-of-16` and so on, and `{name}-member-…-of-16` for each replica.
     ///
     /// # Errors
     ///
@@ -106,17 +112,17 @@ impl<A: ObjectApi<Lease> + ListWatch<Object = Lease> + Clone> Shards<A> {
         let mut electors = config.electors.clone();
         electors.labels.insert(SHARDS_LABEL.into(), name.into());
         let LeaderElectionConfig { clocks, lease_duration, .. } = electors.election.clone();
-        let members = Arc::new(watch::Sender::new(Members::default()));
-        let (told, prefix) = (members.clone(), format!("{name}-member-"));
-        let tap = move |event: &WatchEvent<Lease>| match event {
-            WatchEvent::Added(lease) | WatchEvent::Modified(lease) if lease.metadata.name.starts_with(&prefix) => {
-                let now = clocks.now().monotonic;
-                told.send_modify(|members| members.saw(&lease.metadata.name, &state_of(lease), lease_duration, now));
-            }
-            WatchEvent::Deleted(lease) if lease.metadata.name.starts_with(&prefix) => {
-                told.send_modify(|members| members.is_gone(&lease.metadata.name));
-            }
-            _ => {}
+        let members = Arc::new(watch::Sender::new(Members::new(name, config.shards)));
+        let told = members.clone();
+        let tap = move |event: &WatchEvent<Lease>| {
+            let now = clocks.now().monotonic;
+            told.send_modify(|members| match event {
+                WatchEvent::Added(lease) | WatchEvent::Modified(lease) => {
+                    members.saw(&lease.metadata.name, &state_of(lease), lease_duration, now);
+                }
+                WatchEvent::Deleted(lease) => members.is_gone(&lease.metadata.name, lease_duration, now),
+                _ => {}
+            });
         };
         let electors = LeaderElectors::start_with(api.clone(), namespace, electors, tap)?;
         Ok(Self { api, namespace: namespace.into(), name: name.into(), config, electors, members })
@@ -140,21 +146,55 @@ impl<A: ObjectApi<Lease> + ListWatch<Object = Lease> + Clone> Shards<A> {
         W: Fn(Shard, Leadership) -> Fut,
         Fut: Future,
     {
-        let (stop, work) = (stop.child_token(), &work);
-        let own_lease = format!("{}-member-{:016x}", self.name, shard::fnv1a(self.me().as_bytes()));
+        let (stop, work, rivals) = (stop.child_token(), &work, &self.rivals());
+        let LeaderElectionConfig { clocks, lease_duration, retry_period, .. } = self.election();
+        let own_lease = self.members.borrow().lease_of_member(self.me());
         // It leaves first of all, so that the others know whose the shards are that it gives up.
         let mut member = self.electors.elector(&own_lease);
         let present =
             member.run(&stop, LeaderCallbacks::new(async |leadership: Leadership| leadership.cancelled().await));
         // Who should have what is not known before the others are.
-        let unknown = Preference { defer: self.election().lease_duration, yield_to: None };
+        let unknown = Preference { defer: *lease_duration, yield_to: None };
         let preferences: Vec<_> = Shard::all(self.config.shards).map(|_| watch::Sender::new(unknown.clone())).collect();
         let shards = Shard::all(self.config.shards).zip(&preferences).map(async |(shard, preference)| {
-            let elector = self.electors.elector(&format!("{}-{}", self.name, shard.index()));
-            let callbacks = LeaderCallbacks::new(move |leadership| work(shard, leadership));
-            let end = elector.prefer(preference.subscribe()).run(&stop, callbacks).await;
+            let elector = self.electors.elector(&self.members.borrow().lease_of_shard(shard.index()));
+            let mut elector = elector.prefer(preference.subscribe());
+            let mut pause = Duration::ZERO;
+            let end = loop {
+                let free = async {
+                    rivals.are_gone().await;
+                    clocks.sleep_until(Deadline::after(clocks.now(), pause)).await;
+                    rivals.are_gone().await;
+                };
+                tokio::select! {
+                    biased;
+                    () = stop.cancelled() => break None,
+                    () = free => {}
+                }
+                let callbacks = LeaderCallbacks::new(move |leadership: Leadership| async move {
+                    tokio::select! {
+                        biased;
+                        () = leadership.cancelled() => return None,
+                        lead = rivals.lead() => if lead { return None },
+                    }
+                    Some(work(shard, leadership).await)
+                });
+                match elector.run(&stop, callbacks).await {
+                    // It was not begun. Of two who have seen each other, one is to come back first.
+                    Some(TermEnd { reason: LossReason::Completed, work: Some(Ok(None)) }) => {
+                        pause = retry_period.mul_f64(fastrand::f64());
+                    }
+                    end => break end,
+                }
+            };
             stop.cancel();
-            end.filter(|end| matches!(end.reason, LossReason::Completed | LossReason::Panicked)).map(|end| (shard, end))
+            let TermEnd { reason, work } = end?;
+            let work = match work {
+                Some(Ok(output)) => output.map(Ok),
+                Some(Err(panic)) => Some(Err(panic)),
+                None => None,
+            };
+            matches!(reason, LossReason::Completed | LossReason::Panicked).then_some((shard, TermEnd { reason, work }))
         });
         let mut shards: FuturesUnordered<_> = shards.collect();
         let share = async {
@@ -174,15 +214,28 @@ impl<A: ObjectApi<Lease> + ListWatch<Object = Lease> + Clone> Shards<A> {
         }
     }
 
+    fn rivals(&self) -> Rivals<'_, A> {
+        let (api, namespace, options) = (&self.api, &*self.namespace, self.electors.list_options());
+        let (election, members) = (self.election(), &*self.members);
+        Rivals { api, namespace, options, election, members, begun: AtomicU64::new(0), last: Mutex::default() }
+    }
+
     /// Keeps up with who should have what.
     async fn prefer(&self, own_lease: &str, preferences: &[watch::Sender<Preference>]) {
         let LeaderElectionConfig { clocks, lease_duration, retry_period, .. } = self.election();
         let mut members = self.members.subscribe();
         let known_at = clocks.now().monotonic + *lease_duration;
+        let mut waits = false;
         loop {
             let now = clocks.now().monotonic;
             let wake = {
                 let members = members.borrow_and_update();
+                let rivals = members.rivals_until(now).is_some();
+                if rivals && !std::mem::replace(&mut waits, rivals) {
+                    let (name, shards) = (&self.name, self.config.shards);
+                    tracing::warn!(name, shards, "replicas with another number of shards lead, and are waited for");
+                }
+                waits = rivals;
                 // What the watch began with came before.
                 let known = members.knows(own_lease) || now >= known_at;
                 for (shard, sender) in (0..).zip(preferences).filter(|_| known) {
@@ -204,7 +257,8 @@ impl<A: ObjectApi<Lease> + ListWatch<Object = Lease> + Clone> Shards<A> {
         }
     }
 
-    /// Deletes the leases of replicas that are long gone. Whoever should have the first shard does that.
+    /// Deletes the leases of replicas that are long gone, and of shards into which nobody divides any more. Whoever should have the
+    /// first shard does that.
     async fn clean(&self, preferences: &[watch::Sender<Preference>]) {
         let LeaderElectionConfig { clocks, lease_duration, .. } = self.election();
         loop {
@@ -215,8 +269,16 @@ impl<A: ObjectApi<Lease> + ListWatch<Object = Lease> + Clone> Shards<A> {
                 let preconditions = Some(Preconditions { uid: Some(uid), resource_version: Some(resource_version) });
                 let options = DeleteOptions { preconditions, ..DeleteOptions::default() };
                 let key = ObjectKey::new(&self.namespace, &name);
-                if let Err(error) = self.api.delete(&key, &options).await {
-                    tracing::debug!(lease = %key, %error, "cannot delete the lease of a replica that is gone");
+                match self.api.delete(&key, &options).await {
+                    Ok(()) => {}
+                    // By another one, and nobody told.
+                    Err(error) if error.is_not_found() => {
+                        let now = clocks.now().monotonic;
+                        self.members.send_modify(|members| members.is_gone(&name, *lease_duration, now));
+                    }
+                    Err(error) => {
+                        tracing::debug!(lease = %key, %error, "cannot delete a lease that is not used any more")
+                    }
                 }
             }
         }

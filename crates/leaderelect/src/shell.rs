@@ -3,8 +3,10 @@
 
 mod contest;
 
+use std::any::Any;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::future::{Future, pending};
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::{Pin, pin};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -34,6 +36,8 @@ pub(crate) struct Shell<L: Lock> {
     /// Unbounded, since there are at most a few of a term.
     orders: mpsc::UnboundedSender<Order<L>>,
     joined: AtomicU64,
+    /// The panic that has ended the task.
+    fell_over: watch::Receiver<Option<String>>,
     _task: AbortOnDropHandle<()>,
 }
 
@@ -62,8 +66,8 @@ pub(crate) struct Place<'a, L: Lock> {
 }
 
 impl<L: Lock> Shell<L> {
-    /// Starts a task for contests by these clocks, with so many requests at a time. `watch` tells of their locks.
-    pub(crate) fn start<W, F>(clocks: Arc<dyn Clocks>, in_flight: usize, watch: W) -> Self
+    /// Starts a task for contests by these clocks, with so many requests at a time; none: for one contest. `watch` tells of their locks.
+    pub(crate) fn start<W, F>(clocks: Arc<dyn Clocks>, in_flight: Option<usize>, watch: W) -> Self
     where
         W: FnOnce(mpsc::Sender<Told<Seen<L::Object>>>) -> F,
         F: Future<Output = ()> + Send + 'static,
@@ -72,7 +76,8 @@ impl<L: Lock> Shell<L> {
         let (to_us, hints) = mpsc::channel(8);
         let running = Running {
             clocks,
-            in_flight: in_flight.max(1),
+            in_flight: in_flight.unwrap_or(1).max(1),
+            is_shared: in_flight.is_some(),
             seats: BTreeMap::new(),
             keys: BTreeSet::new(),
             timers: BTreeSet::new(),
@@ -81,8 +86,15 @@ impl<L: Lock> Shell<L> {
             events: FuturesUnordered::new(),
             watch_is_up: false,
         };
-        let task = AbortOnDropHandle::new(tokio::spawn(running.run(of_us, hints, watch(to_us))));
-        Self { orders, joined: AtomicU64::new(0), _task: task }
+        let run = running.run(of_us, hints, watch(to_us));
+        let (told, fell_over) = watch::channel(None);
+        let task = AbortOnDropHandle::new(tokio::spawn(async move {
+            // By the clocks, which are a user's. All contests end by it.
+            if let Err(panic) = caught(run).await {
+                told.send_replace(Some(message(&*panic)));
+            }
+        }));
+        Self { orders, joined: AtomicU64::new(0), fell_over, _task: task }
     }
 
     /// Drives the contest until it has finished. Then the answer comes, or the panic of its lock.
@@ -106,6 +118,13 @@ impl<L: Lock> Shell<L> {
 }
 
 impl<L: Lock> Place<'_, L> {
+    /// The panic of the shell itself, where its answer does not come; none if the runtime comes to its end.
+    pub(crate) async fn fell_over(&self) -> Option<String> {
+        let mut told = self.shell.fell_over.clone();
+        let told = told.wait_for(Option::is_some).await.ok()?;
+        told.clone()
+    }
+
     /// The work of the term has ended.
     pub(crate) fn work_ended(&self) {
         let _ = self.shell.orders.send(Order::WorkEnded(self.id));
@@ -116,13 +135,15 @@ impl<L: Lock> Place<'_, L> {
 struct Running<L: Lock> {
     clocks: Arc<dyn Clocks>,
     in_flight: usize,
+    /// Whether it is there for many contests.
+    is_shared: bool,
     seats: BTreeMap<u64, Seat<L>>,
     /// Who contends for which lock.
     keys: BTreeSet<(ObjectKey, u64)>,
     /// Who is to be stepped when.
     timers: BTreeSet<(Duration, u64)>,
-    /// Who has a request to send: those with a term to lose, and the others.
-    waiting: [VecDeque<u64>; 2],
+    /// Who has a request to send: those with a term to lose, those who give theirs up, and the others.
+    waiting: [VecDeque<u64>; 3],
     /// How many requests are under way.
     sent: usize,
     events: FuturesUnordered<Awaited<L::Object>>,
@@ -162,10 +183,12 @@ impl<L: Lock> Running<L> {
                 ended = &mut watch, if watched => {
                     watched = false;
                     if let Err(panic) = ended {
-                        // As if it were the panic of a request of the first; the others poll.
-                        tracing::error!("the watch of an election panicked");
+                        tracing::error!("the watch of an election panicked, and it polls from here on");
                         self.told(Told::Down);
-                        self.fall_over(panic);
+                        // Of one that it has for itself, the panic is its own. One that is shared is nobody's.
+                        if !self.is_shared && let Some(id) = self.seats.keys().next().copied() {
+                            self.fall_over(id, panic);
+                        }
                     }
                 }
                 () = sleep(&*clocks, wake) => self.tick(),
@@ -214,11 +237,7 @@ impl<L: Lock> Running<L> {
                         let signal = seat.contest.answer(answer);
                         self.step(id, signal);
                     }
-                    (Err(panic), Some(_)) => {
-                        if let Some(seat) = self.leave(id) {
-                            let _ = seat.ended.send(Err(panic));
-                        }
-                    }
+                    (Err(panic), Some(_)) => self.fall_over(id, panic),
                     (_, None) => {}
                 }
                 self.send();
@@ -290,7 +309,11 @@ impl<L: Lock> Running<L> {
 
     fn step(&mut self, id: u64, signal: Signal) {
         let Some(seat) = self.seats.get_mut(&id) else { return };
-        let stepped = seat.contest.step(signal);
+        // Its lock and its clocks are a user's.
+        let stepped = match catch_unwind(AssertUnwindSafe(|| seat.contest.step(signal))) {
+            Ok(stepped) => stepped,
+            Err(panic) => return self.fall_over(id, panic),
+        };
         let wake = seat.contest.wake_at();
         if let Some(last) = std::mem::replace(&mut seat.wake, wake) {
             self.timers.remove(&(last.monotonic, id));
@@ -299,8 +322,8 @@ impl<L: Lock> Running<L> {
         match stepped {
             Stepped::Quiet => {}
             Stepped::Sends => {
-                let leads = seat.contest.leads();
-                self.waiting[usize::from(!leads)].push_back(id);
+                let urgency = seat.contest.urgency();
+                self.waiting[urgency as usize].push_back(id);
                 self.send();
             }
             Stepped::Finished => {
@@ -342,12 +365,18 @@ impl<L: Lock> Running<L> {
         Some(seat)
     }
 
-    /// Ends the first contest by this panic. If there is none yet, all poll.
-    fn fall_over(&mut self, panic: Box<dyn std::any::Any + Send>) {
-        if let Some(seat) = self.seats.first_key_value().map(|(id, _)| *id).and_then(|id| self.leave(id)) {
+    /// Ends a contest by this panic.
+    fn fall_over(&mut self, id: u64, panic: Box<dyn Any + Send>) {
+        if let Some(seat) = self.leave(id) {
             drop(seat.ended.send(Err(panic)));
         }
     }
+}
+
+/// What a panic says.
+fn message(panic: &(dyn Any + Send)) -> String {
+    let text = panic.downcast_ref::<&str>().copied().or(panic.downcast_ref::<String>().map(String::as_str));
+    text.unwrap_or("the shell of the elections panicked").into()
 }
 
 async fn sleep(clocks: &dyn Clocks, wake: Option<Deadline>) {

@@ -5,6 +5,7 @@ use std::future::poll_fn;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, ready};
+use std::time::Duration;
 
 use futures_core::Stream;
 use pintle_meta::{ApiError, FieldSelector, ListWatch, Object, ObjectKey, RawObject, WatchEvent, WatchOptions};
@@ -25,6 +26,9 @@ pub(crate) enum Told<E> {
 /// The events of a watch.
 pub(crate) type Events<E> = Pin<Box<dyn Stream<Item = E> + Send>>;
 
+/// How long it may take to open a watch. One that hangs is given up, so that the next one may have a better connection.
+const PATIENCE: Duration = Duration::from_secs(10);
+
 /// Opens a watch of `what` again and again, with these pauses, until there is nothing to watch or nobody to tell.
 pub(crate) async fn follow<E, F>(
     what: impl fmt::Display,
@@ -36,7 +40,13 @@ pub(crate) async fn follow<E, F>(
     F: Future<Output = Result<Option<Events<E>>, ApiError>>,
 {
     loop {
-        let asked = match open().await {
+        let late = Deadline::after(clocks.now(), PATIENCE);
+        let opened = tokio::select! {
+            biased;
+            opened = open() => opened,
+            () = clocks.sleep_until(late) => Err(ApiError::timeout("no answer in time")),
+        };
+        let asked = match opened {
             Ok(None) => return,
             Ok(Some(mut events)) => {
                 let mut told = listener.send(Told::Up).await;

@@ -23,6 +23,7 @@ impl Built {
     pub(crate) fn program(&self, program: Program) -> Option<PathBuf> {
         match program {
             Program::Rust(name) => Some(self.rust.join(name)),
+            Program::Example(_, name) => Some(self.rust.join("examples").join(name)),
             Program::Kube(name) => Some(self.kube.as_ref()?.join(name)),
             Program::Go(name) => Some(self.go.as_ref()?.join(name)),
         }
@@ -33,7 +34,17 @@ pub(crate) fn build(sh: &Shell, area: &Area, works: &[&Work]) -> anyhow::Result<
     println!("building our side");
     let cargo = crate::cargo();
     let bins = binaries(works);
-    cmd!(sh, "{cargo} build --quiet --locked --release {FAST...} --package pintle-bench {bins...}").quiet().run()?;
+    if !bins.is_empty() {
+        cmd!(sh, "{cargo} build --quiet --locked --release {FAST...} --package pintle-bench {bins...}")
+            .quiet()
+            .run()?;
+    }
+    // Apart, since what they share with tests asks for features that nothing else is to have.
+    for (package, name) in examples(works) {
+        cmd!(sh, "{cargo} build --quiet --locked --release {FAST...} --package {package} --example {name}")
+            .quiet()
+            .run()?;
+    }
     let target = crate::target_dir(sh)?;
     let mut missing = BTreeMap::new();
     let mut peers = |is_one: fn(Program) -> bool, build: &dyn Fn() -> anyhow::Result<PathBuf>| {
@@ -67,14 +78,29 @@ fn binaries(works: &[&Work]) -> Vec<String> {
         Around::Rest => Some("rest_server"),
         Around::Nothing | Around::Quota(_) => None,
     });
-    let programs =
-        works.iter().flat_map(|work| work.ours.iter().map(|ours| ours.run).chain(work.peers.iter().map(|peer| peer.1)));
-    let ours = programs.filter_map(|run| match run.program {
+    let ours = programs(works).filter_map(|program| match program {
         Program::Rust(name) => Some(name),
-        Program::Kube(_) | Program::Go(_) => None,
+        _ => None,
     });
     let names: BTreeSet<_> = around.chain(ours).collect();
     names.into_iter().map(|name| format!("--bin={name}")).collect()
+}
+
+/// Their packages and names.
+fn examples(works: &[&Work]) -> BTreeSet<(&'static str, &'static str)> {
+    let examples = programs(works).filter_map(|program| match program {
+        Program::Example(package, name) => Some((package, name)),
+        _ => None,
+    });
+    examples.collect()
+}
+
+fn programs(works: &[&Work]) -> impl Iterator<Item = Program> {
+    let runs = |work: &&Work| {
+        let ours = work.ours.iter().map(|ours| ours.run);
+        ours.chain(work.peers.iter().map(|(_, run)| *run)).map(|run| run.program).collect::<Vec<_>>()
+    };
+    works.iter().flat_map(runs).collect::<Vec<_>>().into_iter()
 }
 
 /// As one who wants it fast builds Rust; Go has no such choice.

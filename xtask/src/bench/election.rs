@@ -1,6 +1,6 @@
 //! The area `election`: leaderelect beside client-go's leader election.
 
-use super::Goal::{AtMost, Times};
+use super::Goal::{AtLeast, AtMost, Times};
 use super::Measure::Told;
 use super::{Area, Around, Program, Rows, Run, Variant, Work};
 
@@ -10,7 +10,8 @@ pub(crate) const AREA: Area = Area {
             embedded API server over TLS, and without Events. Each contender has a client of its own, as a process has; the hundred leases \
             of one process share one on both sides. Hand-overs are of several leases beside each other. A leader that dies is one whose \
             requests end. Tasks are goroutines on their side; on ours, the one in which the work is done is not counted, nor are the two of \
-            each connection",
+            each connection. The simulated fleets are those of the tests, four electors each on machines that are suspended, behind a \
+            network that loses, delays and repeats; on client-go's side, they are a model of its elector, without release",
     works: &[
         Work {
             name: "3 contenders: the leader stops",
@@ -85,8 +86,26 @@ pub(crate) const AREA: Area = Area {
             around: Around::Cluster,
             runs: 1,
         },
+        Work {
+            name: "10,000 simulated fleets through partitions and suspends",
+            ours: &[Variant {
+                name: "",
+                run: worlds(&["--worlds", "10000"]),
+                rows: &[
+                    (Told("overlaps of permitted work"), &[AtMost(0.0)]),
+                    (Told("partitions and suspends"), &[AtLeast(10_000.0)]),
+                ],
+            }],
+            peers: &[("client-go", worlds(&["--worlds", "10000", "--client-go"]))],
+            around: Around::Nothing,
+            runs: 1,
+        },
     ],
 };
+
+const fn worlds(args: &'static [&'static str]) -> Run {
+    Run { program: Program::Example("pintle-leaderelect", "worlds"), args }
+}
 
 const fn ours(args: &'static [&'static str], rows: Rows) -> Variant {
     Variant { name: "", run: Run { program: Program::Rust("election"), args }, rows }

@@ -2,7 +2,9 @@
 
 use std::time::Duration;
 
-use super::{Doubt, Failure, Hint, Instruction, Leading, LockRequest, Machine, Phase, Purpose, Sent, Term};
+use super::{
+    Doubt, EXPIRY_JITTER, Failure, Hint, Instruction, Leading, LockRequest, Machine, Phase, Purpose, Sent, Term,
+};
 use crate::clocks::{Deadline, Now};
 use crate::record::{LeaderElectionRecord, LockState, Version};
 
@@ -27,7 +29,7 @@ impl Machine {
         instructions: &mut Vec<Instruction>,
     ) {
         if self.stopping {
-            return self.release_doubts(now);
+            return self.release_rest(now);
         }
         if sent.purpose != Purpose::Contend {
             // The plans of a term that is over.
@@ -52,9 +54,7 @@ impl Machine {
                     return self.begin(found.version, found.record, written, now, instructions);
                 }
                 let transitions = self.takeover(&found, sent.at.monotonic);
-                // What was to replace another version cannot be done any more.
-                self.in_doubt
-                    .retain(|doubt| doubt.record == found.record || doubt.base.as_ref() == Some(&found.version));
+                self.forget_undone(&found);
                 transitions.map(|count| {
                     let record = self.claim(&found.record, count, now);
                     LockRequest::Update { base: found.version, record }
@@ -73,17 +73,22 @@ impl Machine {
         seen.is_some_and(|seen| found.version.is_before(&seen.state.version) == Some(true))
     }
 
-    /// Decides on the outcome of a candidate's write.
+    /// Decides on the outcome of a candidate's write. It may have been overtaken: the lock was another's meanwhile, and whoever led by that
+    /// may not know yet that it is deleted. Then what was created counts as a stranger's.
     pub(super) fn contended(
         &mut self,
         write: Doubt,
+        overtaken: bool,
         answer: Result<Version, Failure>,
         now: Now,
         instructions: &mut Vec<Instruction>,
     ) {
         match answer {
             Ok(version) if self.stopping => {
-                self.begin_release(Some(Term { version, record: write.record }), now);
+                self.begin_release(Some(Term { version, record: write.record }), self.release_span(), now);
+            }
+            Ok(_) if overtaken && self.config.wait_out_deleted => {
+                self.next_try = self.next_look(now).min(self.next_try)
             }
             Ok(version) if !Deadline::after(write.sent, self.config.renew_deadline).has_passed(now) => {
                 self.begin(version, write.record, write.sent, now, instructions);
@@ -94,9 +99,11 @@ impl Machine {
                 self.next_try = now.monotonic;
             }
             Err(failure) => {
-                self.doubt(write);
+                if !overtaken {
+                    self.doubt(write);
+                }
                 match self.stopping {
-                    true => self.release_doubts(now),
+                    true => self.release_rest(now),
                     false => self.try_later(failure, now),
                 }
             }
@@ -158,6 +165,7 @@ impl Machine {
             Some(_) => return,
         }
         self.observe(Some(&found), now, instructions);
+        self.forget_undone(&found);
         // If somebody holds it now, a plan to take it is dropped.
         let coordinated = self.config.coordinated;
         let free = if coordinated { self.is_named(&found.record) } else { found.record.is_vacant() };
@@ -169,6 +177,12 @@ impl Machine {
         } else if self.sent.is_none() && self.watching {
             self.next_try = self.next_look(now);
         }
+    }
+
+    /// Forgets the writes that were to replace another version than this, or none: they cannot be done any more. Should the lock be deleted,
+    /// and such a write come late and create it, it is as a stranger's.
+    fn forget_undone(&mut self, found: &LockState) {
+        self.in_doubt.retain(|doubt| doubt.record == found.record || doubt.base.as_ref() == Some(&found.version));
     }
 
     /// The transitions to write if the lock may be taken; none if someone may lead by what was found.
@@ -189,7 +203,8 @@ impl Machine {
         let mine = record.holder_identity == self.config.identity;
         let left_over = self.last_term.as_ref();
         let left_over = left_over.is_some_and(|(uid, last)| *uid == found.version.uid && last.same_term(record));
-        if mine && (left_over || self.config.reuse_identity || self.settle(record).is_some()) {
+        let is_own = mine && (left_over || self.config.reuse_identity || self.settle(record).is_some());
+        if is_own && self.held_until <= looked_at {
             return Some(same);
         }
         let observed = self.observed.as_ref()?;
@@ -249,6 +264,7 @@ impl Machine {
             conflicts: 0,
             read_back: false,
             yielding: false,
+            gives_up: false,
         });
         instructions.push(Instruction::StartLeading { term, deadline });
         self.yield_if_asked(instructions);
@@ -262,7 +278,7 @@ impl Machine {
         let is_held = self.observed.as_ref().is_some_and(|observed| !observed.state.record.is_vacant());
         match self.free_from() {
             Some(free) if is_held || free > now.monotonic => {
-                let free = (free + self.hint_jitter()).max(least);
+                let free = (free + self.jitter.up_to(EXPIRY_JITTER.min(self.config.retry_period))).max(least);
                 if self.watching { free } else { usual.min(free) }
             }
             _ => usual,

@@ -91,7 +91,7 @@ impl Machine {
         }
         leading.read_back = false;
         if let Some(other) = self.config.coordinated.then(|| found.record.preferred_holder.clone()).flatten() {
-            leading.yielding = true;
+            (leading.yielding, leading.gives_up) = (true, true);
             return instructions.push(Instruction::Drain(LossReason::Preferred { other }));
         }
         // Others who write the same object beside us, again and again, must not drive us into a hot loop.

@@ -1,22 +1,40 @@
 //! Giving the lock up, after the work has ended and never anyone else's.
 
-use super::{Doubt, Effect, Failure, LockRequest, Machine, Now, Phase, Releasing, Sent, Term};
+use std::time::Duration;
+
+use super::{Doubt, Effect, Failure, LockRequest, Machine, Now, Observation, Phase, Releasing, Sent, Term};
 use crate::record::{LeaderElectionRecord, LockState, Version};
 
 impl Machine {
-    /// Begins to give `term` up. Where that is switched off, it is just over.
-    pub(super) fn begin_release(&mut self, term: Option<Term>, now: Now) {
-        let span = if self.config.release_on_cancel { self.config.renew_deadline } else { Default::default() };
+    /// Begins to give `term` up, and tries for so long. For no time at all, it is just over.
+    pub(super) fn begin_release(&mut self, term: Option<Term>, span: Duration, now: Now) {
         self.phase =
             Phase::Releasing(Releasing { term, until: now.monotonic.saturating_add(span), conflicts: 0, write: None });
         self.next_try = now.monotonic;
     }
 
-    /// On the way out: if a write in doubt may have taken the lock, gives it up again.
-    pub(super) fn release_doubts(&mut self, now: Now) {
-        if !self.in_doubt.is_empty() {
-            self.begin_release(None, now);
-        }
+    /// For how long a release is tried that nobody else has asked for.
+    pub(super) fn release_span(&self) -> Duration {
+        if self.config.release_on_cancel { self.config.renew_deadline } else { Duration::ZERO }
+    }
+
+    /// On the way out: if a write in doubt may have taken the lock, or the last term has left it as its own, gives it up again.
+    pub(super) fn release_rest(&mut self, now: Now) {
+        let span = match self.left_over() {
+            _ if !self.in_doubt.is_empty() => self.release_span(),
+            // Once it has expired, anybody may take it.
+            Some(expires) => self.release_span().min(expires.saturating_sub(now.monotonic)),
+            None => return,
+        };
+        self.begin_release(None, span, now);
+    }
+
+    /// When the record expires that the last term has left, if it is there by all that is known and is to be released.
+    pub(super) fn left_over(&self) -> Option<Duration> {
+        let (uid, last) = self.last_term.as_ref().filter(|_| self.config.release_on_cancel)?;
+        let Observation { state: LockState { version, record }, at } = self.observed.as_ref()?;
+        let is_there = version.uid == *uid && record.same_term(last);
+        is_there.then(|| at.saturating_add(record.lease_duration(self.config.lease_duration)))
     }
 
     /// Decides on what was read before a release.
@@ -34,8 +52,10 @@ impl Machine {
         let mine = |record: &LeaderElectionRecord| found.record.same_term(record);
         let of_term = releasing.term.as_ref();
         let of_term = of_term.is_some_and(|term| term.version.uid == found.version.uid && mine(&term.record));
-        let of_doubt = |doubt: &Doubt| releasing.term.is_none() && mine(&doubt.record);
-        if !of_term && !self.in_doubt.iter().any(of_doubt) {
+        let of_last = self.last_term.as_ref().is_some_and(|(uid, last)| *uid == found.version.uid && mine(last));
+        let of_doubt = |doubt: &Doubt| mine(&doubt.record);
+        let left = releasing.term.is_none() && (of_last || self.in_doubt.iter().any(of_doubt));
+        if !of_term && !left {
             return self.release_done(now);
         }
         let last = found.record.renew_time.map_or(now.wall, |time| time.0);

@@ -1,4 +1,4 @@
-//! Who shares the shards, and who should have which.
+//! Who shares the shards, who should have which, and who divides otherwise.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -7,40 +7,105 @@ use crate::machine::Preference;
 use crate::shards::shard::fnv1a;
 use crate::{LeaderElectionRecord, LockState, Version};
 
-/// The replicas that are there, by what their leases say.
-#[derive(Debug, Default)]
+/// The replicas that are there, and those that divide otherwise, by what their leases say.
+#[derive(Debug)]
 pub(super) struct Members {
-    leases: BTreeMap<String, Member>,
+    /// How the names of all of them begin.
+    prefix: String,
+    /// How many shards there are for this replica.
+    shards: u32,
+    leases: BTreeMap<String, Known>,
 }
 
+/// A lease that has been seen.
 #[derive(Debug)]
-struct Member {
+struct Known {
+    role: Role,
     version: Version,
     identity: String,
+    /// For how long it is valid unchanged.
+    duration: Duration,
     /// When it counts as gone, unless it changes before.
     expires: Duration,
+}
+
+impl Known {
+    fn is_live(&self, now: Duration) -> bool {
+        self.expires > now && !self.identity.is_empty()
+    }
+}
+
+/// What a lease is to this replica.
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Role {
+    /// It says that a replica is there.
+    Member,
+    /// It says so of one that divides into another number of shards, and is of interest only once that is gone.
+    Stranger,
+    /// It is one of another number of shards: whoever leads it may work on what is in any of ours.
+    Rival,
 }
 
 /// For so many of its durations the lease of a member that is gone is kept.
 const KEPT: u32 = 20;
 
 impl Members {
+    /// Nobody yet, of those who share so many shards of that name.
+    pub(super) fn new(name: &str, shards: u32) -> Self {
+        Self { prefix: format!("{name}-"), shards, leases: BTreeMap::new() }
+    }
+
+    /// The name of the lease by which a replica says that it is there.
+    pub(super) fn lease_of_member(&self, identity: &str) -> String {
+        format!("{}member-{:016x}-of-{}", self.prefix, fnv1a(identity.as_bytes()), self.shards)
+    }
+
+    /// The name of the lease of a shard.
+    pub(super) fn lease_of_shard(&self, shard: u32) -> String {
+        format!("{}{shard}-of-{}", self.prefix, self.shards)
+    }
+
+    /// None: it is one of our shards, which its elector follows, or nothing that we know.
+    fn role(&self, name: &str) -> Option<Role> {
+        let (of_what, count) = name.strip_prefix(&self.prefix)?.rsplit_once("-of-")?;
+        let is_ours = count.parse::<u32>().ok()? == self.shards;
+        match (of_what.starts_with("member-"), is_ours) {
+            (true, true) => Some(Role::Member),
+            (true, false) => Some(Role::Stranger),
+            (false, true) => None,
+            (false, false) => of_what.parse::<u32>().ok().map(|_| Role::Rival),
+        }
+    }
+
+    /// Whether the lease of that name is one of another number of shards.
+    pub(super) fn is_rival(&self, name: &str) -> bool {
+        self.role(name) == Some(Role::Rival)
+    }
+
     /// Takes in what the lease of that name says now.
     pub(super) fn saw(&mut self, name: &str, state: &LockState, own: Duration, now: Duration) {
+        let Some(role) = self.role(name) else { return };
         let known = self.leases.get(name);
         let is_newer = known.is_none_or(|known| {
             known.version != state.version && state.version.is_before(&known.version) != Some(true)
         });
         if is_newer {
             let LeaderElectionRecord { holder_identity, .. } = &state.record;
-            let expires = now + state.record.lease_duration(own);
-            let member = Member { version: state.version.clone(), identity: holder_identity.clone(), expires };
-            self.leases.insert(name.into(), member);
+            let duration = state.record.lease_duration(own);
+            let (version, identity) = (state.version.clone(), holder_identity.clone());
+            let expires = now.saturating_add(duration);
+            self.leases.insert(name.into(), Known { role, version, identity, duration, expires });
         }
     }
 
-    pub(super) fn is_gone(&mut self, name: &str) {
-        self.leases.remove(name);
+    /// The lease of that name is deleted. Whoever led a shard by it may not have noticed yet.
+    pub(super) fn is_gone(&mut self, name: &str, own: Duration, now: Duration) {
+        match self.leases.get_mut(name) {
+            Some(known) if known.role == Role::Rival && known.is_live(now) => {
+                known.expires = now.saturating_add(known.duration.max(own));
+            }
+            _ => drop(self.leases.remove(name)),
+        }
     }
 
     pub(super) fn knows(&self, name: &str) -> bool {
@@ -49,18 +114,24 @@ impl Members {
 
     /// When the next one counts as gone.
     pub(super) fn next_expiry(&self, now: Duration) -> Option<Duration> {
-        self.leases.values().map(|member| member.expires).filter(|expires| *expires > now).min()
+        self.leases.values().map(|known| known.expires).filter(|expires| *expires > now).min()
+    }
+
+    /// Until when shards of another number are led, unless that changes before; none if they are not.
+    pub(super) fn rivals_until(&self, now: Duration) -> Option<Duration> {
+        let rivals = self.leases.values().filter(|known| known.role == Role::Rival && known.is_live(now));
+        rivals.map(|rival| rival.expires).max()
     }
 
     /// Leases that nobody has held for long.
     pub(super) fn forgotten(&self, own: Duration, now: Duration) -> Vec<(String, Version)> {
-        let old = self.leases.iter().filter(|(_, member)| now >= member.expires + own * KEPT);
-        old.map(|(name, member)| (name.clone(), member.version.clone())).collect()
+        let old = self.leases.iter().filter(|(_, known)| now >= known.expires.saturating_add(own.saturating_mul(KEPT)));
+        old.map(|(name, known)| (name.clone(), known.version.clone())).collect()
     }
 
     /// What `me` is to do about the shard of that number: the others come first that should rather have it.
     pub(super) fn preference(&self, me: &str, shard: u32, step: Duration, now: Duration) -> Preference {
-        let live = self.leases.values().filter(|member| member.expires > now && !member.identity.is_empty());
+        let live = self.leases.values().filter(|known| known.role == Role::Member && known.is_live(now));
         let mine = (weight(me, shard), me);
         let before: Vec<_> = live
             .map(|member| (weight(&member.identity, shard), member.identity.as_str()))
@@ -89,11 +160,15 @@ mod tests {
     const SECOND: Duration = Duration::from_secs(1);
 
     fn members(count: usize) -> Members {
-        let mut members = Members::default();
+        let mut members = Members::new("site", 16);
         for index in 0..count {
-            members.saw(&format!("m-{index}"), &state(index, 1), 15 * SECOND, Duration::ZERO);
+            members.saw(&lease(index), &state(index, 1), 15 * SECOND, Duration::ZERO);
         }
         members
+    }
+
+    fn lease(index: usize) -> String {
+        format!("site-member-{index}-of-16")
     }
 
     fn state(index: usize, version: u64) -> LockState {
@@ -140,18 +215,41 @@ mod tests {
     #[test]
     fn who_has_not_renewed_for_its_duration_or_has_left_counts_no_more() {
         let mut members = members(2);
-        members.saw("m-1", &state(1, 2), 15 * SECOND, 10 * SECOND);
+        members.saw(&lease(1), &state(1, 2), 15 * SECOND, 10 * SECOND);
         // An old event that comes late makes nobody young.
-        members.saw("m-0", &state(0, 1), 15 * SECOND, 14 * SECOND);
+        members.saw(&lease(0), &state(0, 1), 15 * SECOND, 14 * SECOND);
         assert_eq!(members.next_expiry(SECOND), Some(15 * SECOND));
         assert!(owners(&members, &[1], 100, 15 * SECOND).len() == 100);
         let mut left = state(1, 3);
         left.record.holder_identity.clear();
-        members.saw("m-1", &left, 15 * SECOND, 11 * SECOND);
+        members.saw(&lease(1), &left, 15 * SECOND, 11 * SECOND);
         assert!(owners(&members, &[0], 100, 12 * SECOND).len() == 100);
         assert_eq!(members.forgotten(15 * SECOND, 300 * SECOND), []);
         let forgotten = members.forgotten(15 * SECOND, 400 * SECOND);
-        assert_eq!(forgotten.iter().map(|(name, _)| name.as_str()).collect::<Vec<_>>(), ["m-0", "m-1"]);
+        assert_eq!(forgotten.iter().map(|(name, _)| name.as_str()).collect::<Vec<_>>(), [lease(0), lease(1)]);
+    }
+
+    #[test]
+    fn whoever_divides_otherwise_is_no_member_and_a_rival_while_it_leads() {
+        let mut members = members(1);
+        members.saw("site-member-1-of-8", &state(1, 1), 15 * SECOND, SECOND);
+        members.saw("site-7-of-16", &state(1, 1), 15 * SECOND, SECOND);
+        members.saw("other-7-of-8", &state(1, 1), 15 * SECOND, SECOND);
+        members.saw("site-x-of-8", &state(1, 1), 15 * SECOND, SECOND);
+        assert_eq!(owners(&members, &[0], 100, SECOND), [0; 100]);
+        assert_eq!(members.rivals_until(SECOND), None);
+        members.saw("site-7-of-8", &state(1, 1), 15 * SECOND, SECOND);
+        members.saw("site-3-of-32", &state(2, 1), 15 * SECOND, 2 * SECOND);
+        assert_eq!(members.rivals_until(SECOND), Some(17 * SECOND));
+        let mut left = state(2, 2);
+        left.record.holder_identity.clear();
+        members.saw("site-3-of-32", &left, 15 * SECOND, 3 * SECOND);
+        assert_eq!(members.rivals_until(3 * SECOND), Some(16 * SECOND));
+        // Its holder works on for a while.
+        members.is_gone("site-7-of-8", 15 * SECOND, 10 * SECOND);
+        assert_eq!((members.rivals_until(24 * SECOND), members.rivals_until(25 * SECOND)), (Some(25 * SECOND), None));
+        members.is_gone("site-7-of-8", 15 * SECOND, 400 * SECOND);
+        assert!(!members.knows("site-7-of-8"));
     }
 
     #[test]

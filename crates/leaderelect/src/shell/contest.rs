@@ -27,6 +27,7 @@ pub(crate) enum Notice {
 
 pub(crate) struct Contest<L: Lock> {
     lock: Arc<L>,
+    key: ObjectKey,
     name: Arc<str>,
     clocks: Arc<dyn Clocks>,
     renew_deadline: Duration,
@@ -71,6 +72,17 @@ pub(super) enum Answer<O> {
     Unsent,
 }
 
+/// What a request that comes late costs.
+#[derive(Clone, Copy)]
+pub(super) enum Urgency {
+    /// A term.
+    Term,
+    /// A successor the time until the lock expires.
+    Release,
+    /// Some time.
+    None,
+}
+
 /// What comes of a step.
 pub(super) enum Stepped {
     Quiet,
@@ -89,11 +101,13 @@ impl<L: Lock> Contest<L> {
     ) -> Self {
         let (renew_deadline, clocks) = (config.renew_deadline, config.clocks.clone());
         let machine = Machine::new(config, lock.time_precision(), clocks.now());
-        let name = lock.key().as_str().into();
+        let key = lock.key().clone();
+        let name = key.as_str().into();
         let (object, hinted, request, term) = (None, None, None, None);
         let (reads, slow_paths, read_trouble, write_trouble) = (false, 0, HashSet::new(), HashSet::new());
         Self {
             lock,
+            key,
             name,
             clocks,
             renew_deadline,
@@ -118,16 +132,20 @@ impl<L: Lock> Contest<L> {
     }
 
     pub(super) fn key(&self) -> &ObjectKey {
-        self.lock.key()
+        &self.key
     }
 
     pub(super) fn wake_at(&self) -> Option<Deadline> {
         self.machine.wake_at()
     }
 
-    /// Whether there is a term that a late request may cost.
-    pub(super) fn leads(&self) -> bool {
-        self.machine.leads()
+    /// What a late request may cost.
+    pub(super) fn urgency(&self) -> Urgency {
+        match (self.machine.leads(), self.machine.releases()) {
+            (true, _) => Urgency::Term,
+            (_, true) => Urgency::Release,
+            _ => Urgency::None,
+        }
     }
 
     /// Does what the machine answers.
@@ -239,9 +257,10 @@ impl<L: Lock> Contest<L> {
         }
     }
 
-    /// Remembers the object of an event.
+    /// Remembers the object of an event, unless it is older than the one that is remembered, which the machine may be about to replace.
     pub(super) fn remember_hint(&mut self, object: Option<Base<L::Object>>) {
-        if object.is_some() {
+        let known = self.hinted.as_ref().map(|(version, _)| version);
+        if object.as_ref().is_some_and(|(told, _)| known.is_none_or(|known| told.is_before(known) != Some(true))) {
             self.hinted = object;
         }
     }

@@ -151,6 +151,21 @@ async fn a_watch_that_is_refused_leaves_polling() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_watch_that_does_not_open_is_given_up_and_opened_again() {
+    let server = server();
+    let _a = Setup::new("a").start(&server);
+    pass(1.0).await;
+    let client = server.client("b");
+    client.faults().next_of(Verb::Watch, [Outcome::Lost]);
+    let _b = Setup { watch: true, ..Setup::new("b") }.start_with(client);
+    pass(30.0).await;
+    take_log(&server);
+    pass(60.0).await;
+    let asked = take_log(&server).iter().filter(|request| request.client == "b").count();
+    assert_eq!(asked, 0, "it polls no more");
+}
+
+#[tokio::test(start_paused = true)]
 async fn watches_that_fail_together_are_not_opened_together_again_and_ever_later() {
     let server = server();
     let _leader = Setup::new("leader").start(&server);

@@ -124,6 +124,17 @@ fn candidates_whose_watches_break_together_do_not_look_together() {
 }
 
 #[test]
+fn candidates_do_not_all_look_together_when_a_record_expires() {
+    let looks = (0..100).map(|seed| candidate(seed).wake_at().unwrap().monotonic - Duration::from_secs(15));
+    let mut looks: Vec<_> = looks.collect();
+    looks.sort();
+    assert!(*looks.last().unwrap() <= Duration::from_millis(120), "{looks:?}");
+    // What is heard of the first one after ten milliseconds spares the others theirs.
+    let early = looks.iter().filter(|look| **look <= looks[0] + Duration::from_millis(10)).count();
+    assert!(early <= 20, "{early} of a hundred: {looks:?}");
+}
+
+#[test]
 fn a_server_that_asks_for_too_much_time_is_not_given_it() {
     for (asked, given) in [(10, 10..=10), (60, 15..=15), (365 * 24 * 3600, 15..=15), (1, 2..=5)] {
         let mut machine = Machine::new(
@@ -279,6 +290,31 @@ fn a_lock_that_was_free_when_it_was_seen_and_is_deleted_counts_as_held() {
             .any(|instruction| matches!(instruction, Instruction::Send { request: LockRequest::Create(_), .. })),
     });
     assert!(created.is_some_and(|second| (20..=25).contains(&second)), "{created:?}");
+}
+
+/// A create that comes late, to a lock that was another's meanwhile and is deleted: who led by that may not know yet.
+#[test]
+fn a_lock_that_was_created_after_another_one_was_deleted_counts_as_a_strangers() {
+    for answered in [true, false] {
+        let mut machine = watching();
+        let LockRequest::Create(record) = sent(&machine.step(Signal::Read(Ok(None)), at(0, 0))) else { panic!() };
+        machine.step(Signal::Watch(Hint::Changed(held(1, "other"))), at(1, 1));
+        machine.step(Signal::Watch(Hint::Deleted { uid: "uid".into() }), at(2, 2));
+        let created = LockState { version: Version { uid: "late".into(), resource_version: "9".into() }, record };
+        let (answer, heard) = match answered {
+            true => (Ok(created.version.clone()), 3),
+            false => (Err(Failure::unknown()), 8),
+        };
+        machine.step(Signal::Written(answer), at(3, 3));
+        machine.step(Signal::Tick, at(heard, 3));
+        let told = machine.step(Signal::Read(Ok(Some(created.clone()))), at(heard, 3));
+        assert!(!machine.leads(), "{told:?}");
+        assert!(!told.iter().any(|instruction| matches!(instruction, Instruction::Send { .. })), "{told:?}");
+        // Once the other one has rested for sure, it is taken.
+        assert_eq!(sent(&machine.step(Signal::Tick, at(24, 24))), LockRequest::Read);
+        let told = machine.step(Signal::Read(Ok(Some(created))), at(24, 24));
+        assert!(matches!(sent(&told), LockRequest::Update { .. }));
+    }
 }
 
 #[test]

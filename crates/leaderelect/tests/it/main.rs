@@ -12,6 +12,7 @@ mod doubt;
 mod elector;
 mod exhaustive;
 mod flaws;
+mod leaving;
 #[path = "../../../controller/tests/it/log.rs"]
 mod log;
 mod machine;
@@ -20,6 +21,7 @@ mod metrics;
 mod multi;
 mod permits;
 mod resource_lock;
+mod scripted;
 mod server;
 mod shards;
 mod simulation;

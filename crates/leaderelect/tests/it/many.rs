@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::panic::AssertUnwindSafe;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use futures_util::future::{FutureExt, join_all};
@@ -10,7 +11,7 @@ use pintle_leaderelect::{
     Leadership, Lease, LeaseLock, LossReason,
 };
 use pintle_meta::{ObjectKey, Reason};
-use pintle_testing::{Client, Collection, Outcome, RecordedRequest, Verb};
+use pintle_testing::{Break, Client, Collection, Outcome, RecordedRequest, Verb};
 use tokio::runtime::Handle;
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
@@ -159,6 +160,30 @@ async fn renewals_go_before_what_has_no_term_to_lose() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn what_is_given_up_goes_before_what_is_polled_for() {
+    let server = Collection::default();
+    let other = fleet(&server, "other", 8);
+    let _others: Vec<_> = (1..41).map(|index| other.contend(index)).collect();
+    pass(1.0).await;
+    let fleet = fleet(&server, "a", 1);
+    fleet.client.faults().when(|request| match request.verb() {
+        Verb::Watch => Some(Outcome::refused(403, Reason::Forbidden)),
+        _ => Some(Outcome::AnswerSlow(Duration::from_millis(500))),
+    });
+    let leader = fleet.contend(0);
+    pass(2.0).await;
+    let _polling: Vec<_> = (1..41).map(|index| fleet.contend(index)).collect();
+    pass(15.0).await;
+    assert!(leader.status.is_leader());
+    leader.stop.cancel();
+    // One is under way, and then it is its turn, twice.
+    pass(1.6).await;
+    assert!(leader.run.is_finished());
+    assert_eq!(leader.run.await.unwrap(), Some(LossReason::Cancelled));
+    assert!(server.object(&key(0)).unwrap().spec.record().is_vacant());
+}
+
+#[tokio::test(start_paused = true)]
 async fn requests_that_hang_cost_no_term_of_many() {
     let server = Collection::default();
     let fleet = fleet(&server, "a", 4);
@@ -300,15 +325,26 @@ async fn a_panic_of_one_request_ends_one_election() {
 
 #[tokio::test(start_paused = true)]
 async fn elections_go_on_by_polling_after_the_watch_of_all_has_panicked() {
-    let server = Collection::default();
-    server.faults().when(|request| {
-        assert_ne!(request.verb(), Verb::Watch, "fell over");
-        None
-    });
-    let fleet = fleet(&server, "a", 8);
-    let contenders = fleet.contend_all(2);
-    pass(30.0).await;
-    assert_eq!(leaders(&contenders), 2);
+    // Before anybody contends, and while they do.
+    for breaks_after in [0, 20] {
+        let server = Collection::default();
+        let watches = AtomicUsize::new(0);
+        server.faults().when(move |request| {
+            let nth = if request.verb() == Verb::Watch { watches.fetch_add(1, Ordering::Relaxed) } else { 2 };
+            assert!(nth > 1 || (nth == 0 && breaks_after > 0), "fell over");
+            (nth == 0).then_some(Outcome::Breaks { after: breaks_after, how: Break::End })
+        });
+        let fleet = fleet(&server, "a", 8);
+        let contenders = fleet.contend_all(2);
+        pass(60.0).await;
+        assert_eq!(leaders(&contenders), 2);
+        let other = self::fleet(&server, "b", 8);
+        let waiting = other.contend_all(2);
+        pass(5.0).await;
+        contenders.iter().for_each(|contender| contender.stop.cancel());
+        pass(5.0).await;
+        assert_eq!((leaders(&contenders), leaders(&waiting)), (0, 2));
+    }
 }
 
 #[tokio::test(start_paused = true)]

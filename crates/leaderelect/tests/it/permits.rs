@@ -254,6 +254,46 @@ async fn whoever_panics_a_term_that_began_is_told_to_have_ended_once_and_after_i
     }
 }
 
+/// What was begun under a permit has the time that it was promised, though nobody runs the election meanwhile.
+#[tokio::test(start_paused = true)]
+async fn a_run_that_was_dropped_is_followed_by_another_term_once_its_permits_are_back_or_over() {
+    for (given_back, led_at) in [(true, 4.0), (false, 12.0)] {
+        let server = server();
+        let config = LeaderElectionConfig {
+            identity: "a".into(),
+            clocks: TestClock::new(),
+            reuse_identity: true,
+            ..LeaderElectionConfig::default()
+        };
+        let mut elector = LeaderElector::new(LeaseLock::new(server.client("a"), NAMESPACE, NAME), config).unwrap();
+        let (stop, status, start) = (CancellationToken::new(), elector.status(), tokio::time::Instant::now());
+        let work = || LeaderCallbacks::new(async |leadership: Leadership| leadership.cancelled().await);
+        let permit = {
+            let mut run = pin!(elector.run(&stop, work()));
+            // Renewed at 2.0.
+            assert!(tokio::time::timeout(5 * SECOND / 2, &mut run).await.is_err());
+            status.leadership().unwrap().permit().unwrap()
+        };
+        let back = async {
+            pass(1.5).await;
+            drop(permit);
+            std::future::pending().await
+        };
+        let led = async {
+            while !status.is_leader() {
+                pass(0.1).await;
+            }
+            start.elapsed().as_secs_f64()
+        };
+        let led = tokio::select! {
+            _ = elector.run(&stop, work()) => panic!("it ended"),
+            () = back, if given_back => unreachable!(),
+            led = led => led,
+        };
+        assert!((led_at..led_at + 0.3).contains(&led), "given back: {given_back}, led at {led}");
+    }
+}
+
 struct Rest(Story, bool);
 
 impl Drop for Rest {

@@ -5,68 +5,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 use std::{env, iter, thread};
 
+use crate::world::weather::{BREEZE, NIGHT, QUIET, STORM, survive};
 use crate::world::{Chaos, Locks, Share, Tally, in_world};
-
-const QUIET: Chaos = Chaos {
-    nodes: 3,
-    rate_error: 0.0,
-    loss: 0.0,
-    slow: 0.0,
-    refused: 0.0,
-    resent: 0.0,
-    partitions: false,
-    pauses: false,
-    suspends: false,
-    crashes: false,
-    stops: false,
-    wall_jumps: false,
-    watches: false,
-    locks: Locks::One,
-    client_go: Share::None,
-    client_go_stops: false,
-    client_go_is_old: false,
-    tampering: false,
-};
-
-/// `(1 + 0.19) / (1 - 0.19)` is just below 15 s / 10 s, which is what the defaults bear.
-const STORM: Chaos = Chaos {
-    nodes: 4,
-    rate_error: 0.19,
-    loss: 0.1,
-    slow: 0.1,
-    refused: 0.05,
-    resent: 0.05,
-    partitions: true,
-    pauses: true,
-    suspends: false,
-    crashes: true,
-    stops: true,
-    wall_jumps: true,
-    watches: false,
-    locks: Locks::One,
-    client_go: Share::None,
-    client_go_stops: false,
-    client_go_is_old: false,
-    tampering: false,
-};
-
-/// Machines that sleep, and virtual ones that are put to sleep. Their time of day is kept.
-const NIGHT: Chaos = Chaos { suspends: true, wall_jumps: false, ..STORM };
-
-/// What client-go's own elector bears: its work ends up to `retry_period + renew_deadline` after an answer.
-const BREEZE: Chaos =
-    Chaos { rate_error: 0.05, slow: 0.0, pauses: false, wall_jumps: false, client_go: Share::Half, ..STORM };
-
-/// Trouble for two minutes; then calm, for long enough that the last one's lease expires on the slowest clock.
-fn survive(chaos: Chaos, seed: u64) -> Tally {
-    in_world(chaos, seed, async |world| {
-        world.run(120).await;
-        world.calm_down();
-        world.run(75).await;
-        assert_eq!(world.leaders(), 1, "L1: not one leader after the calm (seed {seed})");
-        world.tally()
-    })
-}
 
 /// So many worlds, or as many as `PINTLE_WORLDS` says, on all processors.
 #[allow(clippy::print_stdout, reason = "how much was looked at")]
@@ -110,6 +50,22 @@ fn never_two_leaders_in_a_fleet_with_client_go() {
 #[test]
 fn deletions_and_strangers_break_exclusion_and_nothing_else() {
     survive_many(60, |seed| Chaos { watches: seed % 2 == 0, tampering: true, ..STORM });
+}
+
+/// Those who had seen a lock count it as held when it is deleted. Who comes anew does not, so nobody does here.
+#[test]
+fn never_two_leaders_though_the_lock_is_deleted_that_all_had_seen() {
+    survive_many(60, |seed| {
+        let slept = seed % 3 == 0;
+        let deleted = Chaos { deletions: true, crashes: false, stops: false, ..STORM };
+        Chaos { watches: seed % 2 == 0, suspends: slept, wall_jumps: !slept, ..deleted }
+    });
+}
+
+#[test]
+fn the_checker_finds_two_leaders_when_a_lock_is_deleted_that_not_all_had_seen() {
+    // Whoever starts anew finds nothing, and takes it while the old leader does not know yet.
+    assert!(finds_two_leaders(2_000, |seed| survive(Chaos { deletions: true, ..STORM }, seed)));
 }
 
 #[test]

@@ -263,3 +263,60 @@ async fn an_update_without_uid_or_version_is_never_sent() {
     }
     assert!(take_log(&server).is_empty());
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_create_that_fails_replaces_nothing_that_is_remembered() {
+    let server = server(&Given::Nothing);
+    let client = server.client("baz");
+    // Another one is quicker, whose lease has more than ours would.
+    client.faults().next([Outcome::Pass, Outcome::refused(409, Reason::AlreadyExists)]);
+    let elector = baz().start_with(client);
+    pass(0.1).await;
+    let theirs =
+        LeaderElectionRecord { holder_identity: "bing".into(), lease_duration_seconds: 3, ..Default::default() };
+    let mut other = Lease::new(pintle_meta::ObjectMeta::new("kube-system", "lock"), &theirs);
+    other.metadata.labels.insert("foreign".into(), "label".into());
+    server.put(other);
+    pass(12.0).await;
+    assert!(elector.status.is_leader());
+    assert_eq!(lease(&server).unwrap().metadata.labels["foreign"], "label");
+    let verbs = take_verbs(&server);
+    assert_eq!(verbs[..2], ["get", "create"], "{verbs:?}");
+}
+
+/// In the words of client-go: no data race between `Check` and an elector that runs.
+#[test]
+fn what_an_elector_knows_may_be_asked_from_any_thread_while_it_runs() {
+    use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_time().start_paused(true).build().unwrap();
+    let (over, asked) = (AtomicBool::new(false), AtomicUsize::new(0));
+    let elector = runtime.block_on(async {
+        let elector = baz().start(&server(&Given::Nothing));
+        pass(1.0).await;
+        elector
+    });
+    let (status, guard) = (elector.status.clone(), elector.guard());
+    std::thread::scope(|scope| {
+        for _ in 0..2 {
+            scope.spawn(|| {
+                // The clock is that of the runtime. It may be ten seconds later at any step.
+                let _clock = runtime.enter();
+                while !over.load(Ordering::Relaxed) {
+                    let _ = (status.is_leader(), status.leader(), status.check(Duration::ZERO));
+                    let permit = status.leadership().and_then(|leadership| leadership.permit().ok());
+                    assert!(permit.is_none_or(|permit| permit.remaining() <= Duration::from_secs(8)));
+                    asked.fetch_add(1, Ordering::Relaxed);
+                }
+            });
+        }
+        runtime.block_on(async {
+            while asked.load(Ordering::Relaxed) < 1_000 {
+                pass(1.0).await;
+            }
+        });
+        over.store(true, Ordering::Relaxed);
+    });
+    runtime.block_on(pass(20.0));
+    assert!(status.is_leader() && !elector.run.is_finished());
+    assert_eq!(guard.check().is_ok(), status.leadership().unwrap().term() == guard.term());
+}

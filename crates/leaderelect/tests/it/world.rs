@@ -6,6 +6,7 @@ pub(crate) mod clock;
 mod network;
 mod node;
 mod rules;
+pub(crate) mod weather;
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -45,6 +46,8 @@ pub(crate) struct Chaos {
     pub(crate) client_go_is_old: bool,
     /// The lock is deleted and blanked by a stranger. Exclusion cannot hold then, all else must.
     pub(crate) tampering: bool,
+    /// The lock is deleted, once all who run know it.
+    pub(crate) deletions: bool,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -276,6 +279,10 @@ impl World {
                 self.tamper(&mut state);
                 false
             }
+            5 if chaos.deletions => {
+                state.delete();
+                false
+            }
             6 if chaos.suspends => {
                 let how = if coin { clock::Halt::Suspended } else { clock::Halt::VmPaused };
                 node.clock.halt(how, until);
@@ -303,15 +310,30 @@ impl World {
     fn tamper(&self, state: &mut State) {
         let half = if self.chaos.locks == Locks::One { 0 } else { state.rng.usize(..2) };
         let Some(mut stored) = state.halves[half].take() else { return };
-        if state.rng.bool() {
+        let what = state.rng.u8(0..4);
+        if what == 0 {
             return state.tell_watchers(half, None, &stored);
         }
         state.last_version += 1;
-        stored.version = state.last_version;
-        if state.rng.bool() {
-            stored.record.holder_identity = String::new();
+        (stored.version, stored.committed) = (state.last_version, Instant::now());
+        match what {
+            1 => stored.record.holder_identity = String::new(),
+            // The holder has it by another term, which nobody has begun.
+            2 => stored.record.leader_transitions += 1,
+            _ => {}
         }
         state.tell_watchers(half, Some(&stored), &stored);
         state.halves[half] = Some(stored);
+    }
+}
+
+impl State {
+    /// Deletes the lock if all who run have heard of it.
+    fn delete(&mut self) {
+        let Some(stored) = self.halves[0].take() else { return };
+        if self.nodes.iter().all(|node| node.knows == Some(stored.uid)) {
+            return self.tell_watchers(0, None, &stored);
+        }
+        self.halves[0] = Some(stored);
     }
 }

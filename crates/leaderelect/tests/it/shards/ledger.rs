@@ -27,6 +27,7 @@ struct Book {
 }
 
 struct Worker {
+    shard: Shard,
     identity: String,
     leadership: Leadership,
     machine: Option<Arc<NodeClock>>,
@@ -36,6 +37,12 @@ impl Worker {
     fn works(&self) -> bool {
         self.leadership.check().is_ok() || !self.machine.as_ref().is_some_and(|machine| machine.is_halted())
     }
+}
+
+/// Whether they have objects in common, also where they are of different numbers.
+fn meet(one: Shard, other: Shard) -> bool {
+    let before = |one: Shard, other: Shard| one.index() * other.count() < (other.index() + 1) * one.count();
+    before(one, other) && before(other, one)
 }
 
 pub(super) struct Entry {
@@ -54,17 +61,17 @@ impl Ledger {
         machine: Option<Arc<NodeClock>>,
     ) -> Entry {
         let mut book = self.0.lock().unwrap();
-        let shard = shard.index();
         book.starts += 1;
-        let workers = book.entries.get(&shard).into_iter().flatten().filter(|worker| worker.works());
+        let workers = book.entries.values().flatten().filter(|worker| worker.works() && meet(worker.shard, shard));
         let others: Vec<String> = workers.map(|worker| worker.identity.clone()).collect();
         if !others.is_empty() {
-            book.broken.get_or_insert(format!("{identity} starts on shard {shard}, and {others:?} work on it"));
+            book.broken.get_or_insert(format!("{identity} starts on {shard:?}, and {others:?} work on it"));
         }
-        if let Some(since) = book.free.remove(&shard) {
+        if let Some(since) = book.free.remove(&shard.index()) {
             book.gaps.push(since.elapsed());
         }
-        let worker = Worker { identity: identity.into(), leadership: leadership.clone(), machine };
+        let worker = Worker { shard, identity: identity.into(), leadership: leadership.clone(), machine };
+        let shard = shard.index();
         book.entries.entry(shard).or_default().push(worker);
         Entry { ledger: self.clone(), shard, identity: identity.into(), leadership: leadership.clone() }
     }
@@ -75,6 +82,11 @@ impl Ledger {
         let works =
             book.entries.iter().filter_map(|(shard, entries)| Some((*shard, entries.first()?.identity.clone())));
         works.collect()
+    }
+
+    /// What is worked on.
+    pub(super) fn shards(&self) -> Vec<Shard> {
+        self.0.lock().unwrap().entries.values().flatten().map(|worker| worker.shard).collect()
     }
 
     pub(super) fn starts_so_far(&self) -> usize {

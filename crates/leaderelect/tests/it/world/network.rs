@@ -218,6 +218,7 @@ impl Lock for Line {
                 let lag = world.lock().nodes[node].watch_lag;
                 tokio::time::sleep(lag + world.way(node).0).await;
                 clock.awake().await;
+                world.lock().telling(node, &event);
                 if told.send(event).is_err() {
                     return;
                 }

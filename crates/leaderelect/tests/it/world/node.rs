@@ -14,10 +14,10 @@ use tokio::task::JoinHandle;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
+use super::super::client_go::ClientGo;
 use super::clock::NodeClock;
 use super::network::{Line, Request, Watcher};
 use super::{Holds, Share, World};
-use crate::client_go::ClientGo;
 
 #[derive(Debug)]
 pub(crate) struct Node {
@@ -46,6 +46,8 @@ pub(crate) struct Node {
     pub(crate) last_leader: Option<String>,
     /// When it was last told of a foreign holder.
     pub(crate) usurped: Option<Instant>,
+    /// The lock that it has last heard of.
+    pub(crate) knows: Option<u64>,
 }
 
 /// A write that was stored.
@@ -65,6 +67,11 @@ impl Node {
             self.holds != Holds::Both || self.stored.iter().rev().any(|other| is_other(&other))
         };
         self.stored.iter().rev().any(|write| write.sent == sent && other_half(write))
+    }
+
+    /// Whether this record is of a term that it has written itself.
+    pub(crate) fn has_written(&self, record: &LeaderElectionRecord) -> bool {
+        self.stored.iter().rev().any(|write| is_same_term(&write.record, record))
     }
 
     pub(crate) fn leads(&self) -> bool {
@@ -89,6 +96,12 @@ impl Node {
     pub(crate) fn has_ended(&self) -> bool {
         self.run.as_ref().is_some_and(JoinHandle::is_finished)
     }
+}
+
+/// Whether two records are of one term.
+pub(crate) fn is_same_term(one: &LeaderElectionRecord, other: &LeaderElectionRecord) -> bool {
+    let term = |record: &LeaderElectionRecord| (record.acquire_time, record.leader_transitions);
+    one.holder_identity == other.holder_identity && term(one) == term(other)
 }
 
 impl World {
@@ -129,6 +142,7 @@ impl World {
             effects: Vec::new(),
             last_leader: None,
             usurped: None,
+            knows: None,
         };
         let holds = node.holds;
         let stop = node.stop.clone();

@@ -2,11 +2,12 @@
 
 use std::time::Duration;
 
-use pintle_leaderelect::{LeaderElectionRecord, Leadership, LockState, LossReason, Version};
+use pintle_leaderelect::{LeaderElectionRecord, Leadership, LockEvent, LockState, LossReason, Version};
 use pintle_meta::ApiError;
 use tokio::time::Instant;
 
 use super::network::{Request, Sender};
+use super::node::is_same_term;
 use super::{Holds, State, World};
 
 impl State {
@@ -67,9 +68,21 @@ impl State {
         if node.incarnation == incarnation
             && node.holds != Holds::Both
             && let Ok(Some(state)) = answer
-            && state.record.holder_identity != node.identity
         {
-            node.usurped = Some(Instant::now());
+            node.knows = state.version.uid.parse().ok();
+            // S13: so does a record of its own name that is of no term of its own.
+            let term = node.guard.as_ref().filter(|_| node.works).map(|guard| &guard.term().record);
+            let is_foreign = |term| !is_same_term(term, &state.record);
+            if state.record.holder_identity != node.identity || term.is_some_and(is_foreign) {
+                node.usurped = Some(Instant::now());
+            }
+        }
+    }
+
+    /// A process hears of an event of its watch.
+    pub(crate) fn telling(&mut self, node: usize, event: &LockEvent<LockState>) {
+        if let LockEvent::Changed(locked) = event {
+            self.nodes[node].knows = locked.state.version.uid.parse().ok();
         }
     }
 
@@ -124,7 +137,7 @@ impl State {
         self.rule(last.as_deref() != Some(leader), || format!("S11: {identity} was told of {leader:?} twice"));
     }
 
-    /// S4, S6, S9 and S10: what must hold of a write to an existing lock.
+    /// S4, S6, S9, S10 and S13: what must hold of a write to an existing lock.
     pub(crate) fn check_write(&mut self, by: &Sender, new: &LeaderElectionRecord) {
         let Some(old) = self.halves[by.half].clone() else { return };
         let node = &self.nodes[by.node];
@@ -139,6 +152,15 @@ impl State {
             self.rule(was.holder_identity == identity, || format!("S4: {identity} releases what {was:?} holds"));
             return self.rule(of_both || counted == 0, || format!("S9: a release of {identity} counts"));
         }
+        // S13: what has its name, and which it has not written, is a stranger's.
+        let foreign = was.holder_identity != identity || (!of_both && !node.has_written(was));
+        if foreign && !was.holder_identity.is_empty() {
+            // S6 and S15: whatever happens to its clocks, a successor has seen it unchanged for as long as the record says.
+            let seen = by.sent.saturating_duration_since(old.committed).mul_f64(rate);
+            let needed = was.lease_duration(Duration::from_secs(15));
+            let enough = seen + Duration::from_micros(5) >= needed;
+            self.rule(enough, || format!("S6: {identity} takes over after {seen:?} of {needed:?}"));
+        }
         if was.holder_identity == new.holder_identity {
             self.rule(of_both || counted == 0, || format!("S9: {identity} counts without a change"));
             let Some(term) = term else { return };
@@ -148,12 +170,5 @@ impl State {
         }
         // Each half has a count of its own, and both are given that of the first.
         self.rule(of_both || counted == 1, || format!("S9: a change to {identity} counts {counted}"));
-        if !was.holder_identity.is_empty() {
-            // S6 and S15: whatever happens to its clocks, a successor has seen it unchanged for as long as the record says.
-            let seen = by.sent.saturating_duration_since(old.committed).mul_f64(rate);
-            let needed = was.lease_duration(Duration::from_secs(15));
-            let enough = seen + Duration::from_micros(5) >= needed;
-            self.rule(enough, || format!("S6: {identity} takes over after {seen:?} of {needed:?}"));
-        }
     }
 }

@@ -1,0 +1,120 @@
+//! How a contender gives up what it has, when another one should have it and when it stops.
+
+use std::time::Duration;
+
+use jiff::Timestamp;
+use pintle_leaderelect::machine::{Failure, Instruction, LockRequest, Machine, Preference, Signal};
+use pintle_leaderelect::{
+    LeaderElectionConfig, LeaderElectionRecord, LockState, LossReason, Now, TimePrecision, Version,
+};
+use tokio::time::Instant;
+
+use crate::contender::{Setup, pass};
+use crate::server::{holder, put, server, take_verbs};
+
+fn at(seconds: u64) -> Now {
+    let monotonic = Duration::from_secs(seconds);
+    Now { boot: monotonic, monotonic, wall: Timestamp::from_second(1_800_000_000 + seconds as i64).unwrap() }
+}
+
+fn requests(instructions: &[Instruction]) -> Vec<LockRequest> {
+    let sent = instructions.iter().filter_map(|instruction| match instruction {
+        Instruction::Send { request, .. } => Some(request.clone()),
+        _ => None,
+    });
+    sent.collect()
+}
+
+/// Leads since 0, by the record that stands in the lock.
+fn leader(config: LeaderElectionConfig) -> (Machine, LockState) {
+    let mut machine = Machine::new(config, TimePrecision::Micros, at(0));
+    machine.step(Signal::Tick, at(0));
+    let told = machine.step(Signal::Read(Ok(None)), at(0));
+    let [LockRequest::Create(record)] = &requests(&told)[..] else { panic!("{told:?}") };
+    let version = Version { uid: "uid".into(), resource_version: "1".into() };
+    machine.step(Signal::Written(Ok(version.clone())), at(0));
+    assert!(machine.leads());
+    (machine, LockState { version, record: record.clone() })
+}
+
+fn releases(instructions: &[Instruction]) -> bool {
+    matches!(&requests(instructions)[..], [LockRequest::Update { record, .. }] if record.is_vacant())
+}
+
+#[test]
+fn what_is_given_up_for_another_one_is_released_in_any_case() {
+    for release_on_cancel in [true, false] {
+        let config = LeaderElectionConfig { identity: "me".into(), release_on_cancel, ..Default::default() };
+        let (mut machine, stored) = leader(config);
+        let preference = Preference { defer: Duration::from_secs(4), yield_to: Some("other".into()) };
+        let other = "other".to_owned();
+        let told = machine.step(Signal::Prefer(preference), at(1));
+        assert_eq!(told, [Instruction::Drain(LossReason::Preferred { other })]);
+        let told = machine.step(Signal::WorkEnded, at(1));
+        assert_eq!(requests(&told), [LockRequest::Read]);
+        assert!(releases(&machine.step(Signal::Read(Ok(Some(stored))), at(1))), "{release_on_cancel}");
+    }
+}
+
+#[test]
+fn a_stop_while_the_work_of_a_lost_term_ends_still_gives_the_lock_up_until_it_expires() {
+    let config = LeaderElectionConfig { identity: "me".into(), ..LeaderElectionConfig::default() };
+    let (mut machine, stored) = leader(config.clone());
+    let told = machine.step(Signal::Tick, at(10));
+    assert!(told.contains(&Instruction::StopLeading(LossReason::Deadline)));
+    machine.step(Signal::Stop, at(10));
+    let told = machine.step(Signal::WorkEnded, at(11));
+    assert_eq!(requests(&told), [LockRequest::Read]);
+    let told = machine.step(Signal::Read(Ok(Some(stored.clone()))), at(12));
+    assert!(releases(&told), "{told:?}");
+    let gone = Version { resource_version: "2".into(), ..stored.version };
+    assert_eq!(machine.step(Signal::Written(Ok(gone)), at(12)).last(), Some(&Instruction::Finish));
+
+    // From 15 on anybody may have it, so nobody waits for longer.
+    let (mut machine, _) = leader(config.clone());
+    machine.step(Signal::Tick, at(10));
+    machine.step(Signal::Stop, at(10));
+    machine.step(Signal::WorkEnded, at(11));
+    let told = machine.step(Signal::Read(Err(Failure::unknown())), at(14));
+    assert_eq!(told, [Instruction::Send { request: LockRequest::Read, timeout: Duration::from_secs(1) }]);
+    assert_eq!(machine.step(Signal::Read(Err(Failure::unknown())), at(15)), [Instruction::Finish]);
+
+    // It is another one's by now.
+    let (mut machine, stored) = leader(config);
+    machine.step(Signal::Tick, at(10));
+    machine.step(Signal::Stop, at(10));
+    machine.step(Signal::WorkEnded, at(11));
+    let record = LeaderElectionRecord { holder_identity: "other".into(), ..stored.record };
+    let told = machine.step(Signal::Read(Ok(Some(LockState { record, ..stored }))), at(12));
+    assert_eq!(requests(&told), []);
+    assert_eq!(told.last(), Some(&Instruction::Finish));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_stop_after_a_term_was_lost_gives_the_lock_up() {
+    let server = server();
+    let a = Setup::new("a").start(&server);
+    pass(2.5).await;
+    a.client.faults().cut_off();
+    // Renewed at 2.0. The look that follows the loss hangs.
+    pass(10.0).await;
+    assert!(!a.status.is_leader());
+    a.client.faults().heal();
+    let stopped = Instant::now();
+    assert_eq!(a.stop().await, Some(LossReason::Deadline));
+    assert_eq!(holder(&server), "");
+    assert!(stopped.elapsed() <= Duration::from_secs(5), "{:?}", stopped.elapsed());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_stop_leaves_alone_what_has_another_holder_by_now() {
+    let server = server();
+    let a = Setup::new("a").start(&server);
+    pass(2.5).await;
+    put(&server, &LeaderElectionRecord { holder_identity: "b".into(), ..Default::default() });
+    pass(3.0).await;
+    take_verbs(&server);
+    assert!(matches!(a.stop().await, Some(LossReason::Usurped { .. })));
+    assert_eq!(take_verbs(&server), [""; 0]);
+    assert_eq!(holder(&server), "b");
+}

@@ -1,0 +1,167 @@
+//! A lock whose watch says what a test wants, and what is a user's own and falls over.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex};
+
+use futures_util::stream::{self, StreamExt};
+use pintle_leaderelect::{
+    Clocks, LeaderCallbacks, LeaderElectionConfig, LeaderElectionRecord, LeaderElector, LeaderElectors,
+    LeaderElectorsConfig, Leadership, Lock, LockEvent, LockEvents, LockState, Locked, Now, Token, Version,
+};
+use pintle_meta::{ApiError, ApiResource, ObjectKey, Reason, Scope, Status};
+use pintle_testing::Collection;
+use tokio::sync::mpsc;
+use tokio_util::sync::CancellationToken;
+
+use crate::contender::{TestClock, pass};
+
+type Event = LockEvent<LockState>;
+
+/// It is held by another one, until it is told otherwise.
+struct Scripted {
+    key: ObjectKey,
+    stored: Arc<Mutex<LockState>>,
+    told: Mutex<Option<mpsc::UnboundedReceiver<Event>>>,
+    /// Whether its tokens fall over.
+    falls: bool,
+}
+
+fn state(version: u64, holder: &str) -> LockState {
+    let version = Version { uid: "uid".into(), resource_version: version.to_string() };
+    let record =
+        LeaderElectionRecord { holder_identity: holder.into(), lease_duration_seconds: 15, ..Default::default() };
+    LockState { version, record }
+}
+
+fn locked(state: &LockState) -> Locked<LockState> {
+    Locked { state: state.clone(), object: state.clone() }
+}
+
+impl Scripted {
+    fn new(stored: LockState, falls: bool) -> (Self, Arc<Mutex<LockState>>, mpsc::UnboundedSender<Event>) {
+        let (tell, told) = mpsc::unbounded_channel();
+        let stored = Arc::new(Mutex::new(stored));
+        let key = ObjectKey::new("kube-system", "lock");
+        (Self { key, stored: stored.clone(), told: Mutex::new(Some(told)), falls }, stored, tell)
+    }
+}
+
+impl Lock for Scripted {
+    type Object = LockState;
+
+    fn resource(&self) -> ApiResource {
+        ApiResource::new("example.com/v1", "Lock", "locks", Scope::Namespaced)
+    }
+
+    fn key(&self) -> &ObjectKey {
+        &self.key
+    }
+
+    fn token(&self, began: &LockState) -> Option<Token> {
+        assert!(!self.falls, "fell over");
+        Token::of(&began.version)
+    }
+
+    async fn watch(&self) -> Result<Option<LockEvents<LockState>>, ApiError> {
+        let told = self.told.lock().unwrap().take();
+        let events = told.map(|told| stream::unfold(told, async |mut told| Some((told.recv().await?, told))).boxed());
+        Ok(events.map(|events| events as LockEvents<LockState>))
+    }
+
+    async fn get(&self) -> Result<Option<Locked<LockState>>, ApiError> {
+        Ok(Some(locked(&self.stored.lock().unwrap())))
+    }
+
+    async fn create(&self, _: &LeaderElectionRecord) -> Result<Locked<LockState>, ApiError> {
+        Err(Status::failure(409, Reason::AlreadyExists, "it is there").into())
+    }
+
+    async fn update(&self, base: &LockState, record: &LeaderElectionRecord) -> Result<Locked<LockState>, ApiError> {
+        let mut stored = self.stored.lock().unwrap();
+        if stored.version != base.version {
+            return Err(Status::failure(409, Reason::Conflict, "it has changed").into());
+        }
+        let next = stored.version.resource_version.parse::<u64>().unwrap() + 1;
+        *stored = LockState { record: record.clone(), ..state(next, "") };
+        Ok(locked(&stored))
+    }
+}
+
+fn config(clocks: Arc<dyn Clocks>) -> LeaderElectionConfig {
+    LeaderElectionConfig { identity: "me".into(), seed: Some(7), clocks, ..LeaderElectionConfig::default() }
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_old_word_of_a_watch_does_not_get_into_the_way_of_a_takeover() {
+    let (lock, stored, tell) = Scripted::new(state(4, "other"), false);
+    let mut elector = LeaderElector::new(lock, config(TestClock::new())).unwrap();
+    let status = elector.status();
+    let run = tokio::spawn(async move {
+        let work = LeaderCallbacks::new(async |leadership: Leadership| leadership.cancelled().await);
+        elector.run(&CancellationToken::new(), work).await
+    });
+    pass(1.0).await;
+    *stored.lock().unwrap() = state(5, "");
+    tell.send(LockEvent::Changed(locked(&state(5, "")))).unwrap();
+    tell.send(LockEvent::Changed(locked(&state(3, "other")))).unwrap();
+    pass(0.1).await;
+    assert!(status.is_leader());
+    run.abort();
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_panic_of_a_token_is_that_of_the_run() {
+    let (lock, _, _) = Scripted::new(state(4, ""), true);
+    let mut elector = LeaderElector::new(lock, config(TestClock::new())).unwrap();
+    let run = tokio::spawn(async move {
+        let work = LeaderCallbacks::new(async |leadership: Leadership| leadership.cancelled().await);
+        elector.run(&CancellationToken::new(), work).await.map(drop)
+    });
+    pass(1.0).await;
+    assert!(run.is_finished());
+    assert_eq!(run.await.unwrap_err().into_panic().downcast_ref::<&str>(), Some(&"fell over"));
+}
+
+/// Clocks that fall over where the shell reads them.
+#[derive(Debug)]
+struct Falling(Arc<TestClock>, AtomicBool);
+
+impl Clocks for Falling {
+    fn now(&self) -> Now {
+        assert!(!self.1.load(Ordering::Relaxed), "the clocks fell over");
+        self.0.now()
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_panic_of_the_clocks_is_that_of_each_run() {
+    let clocks = Arc::new(Falling(TestClock::new(), AtomicBool::new(false)));
+    let server = Collection::default();
+    let start = |identity: &str, clocks: Arc<dyn Clocks>| {
+        let election = LeaderElectionConfig { identity: identity.into(), ..config(clocks) };
+        let config = LeaderElectorsConfig { election, ..LeaderElectorsConfig::default() };
+        LeaderElectors::start(server.client(identity), "kube-system", config).unwrap()
+    };
+    let run = |electors: &LeaderElectors<_>, index: usize| {
+        let mut elector = electors.elector(&format!("lock-{index}"));
+        tokio::spawn(async move {
+            let work = LeaderCallbacks::new(async |leadership: Leadership| leadership.cancelled().await);
+            elector.run(&CancellationToken::new(), work).await.map(|end| end.reason)
+        })
+    };
+    let leaders = start("leader", TestClock::new());
+    let _leaders: Vec<_> = (0..2).map(|index| run(&leaders, index)).collect();
+    pass(1.0).await;
+    let candidates = start("candidate", clocks.clone());
+    let runs: Vec<_> = (0..2).map(|index| run(&candidates, index)).collect();
+    pass(1.0).await;
+    clocks.1.store(true, Ordering::Relaxed);
+    pass(30.0).await;
+    for run in runs {
+        assert!(run.is_finished());
+        let panic = run.await.unwrap_err().into_panic();
+        let told = panic.downcast_ref::<String>().cloned();
+        let told = told.or(panic.downcast_ref::<&str>().map(|told| (*told).to_owned()));
+        assert_eq!(told.as_deref(), Some("the clocks fell over"));
+    }
+}

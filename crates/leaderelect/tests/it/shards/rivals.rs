@@ -1,0 +1,107 @@
+//! Replicas that divide into different numbers of shards, as in a rollout that changes it.
+
+use std::sync::Mutex;
+use std::time::Duration;
+
+use pintle_leaderelect::Lease;
+use pintle_meta::{ObjectMeta, Reason};
+use pintle_testing::{Collection, Outcome, Verb};
+
+use super::ledger::Ledger;
+use super::{Replica, Setup, usual};
+use crate::contender::pass;
+
+fn of(shards: u32) -> Setup {
+    Setup { shards, ..usual() }
+}
+
+/// Six shards of two replicas, which others want to be nine.
+async fn rollout(server: &Collection<Lease>, ledger: &Ledger) -> ([Replica; 2], [Replica; 2]) {
+    let old = ["a", "b"].map(|identity| of(6).start(server, ledger, identity));
+    pass(10.0).await;
+    let starts = ledger.starts_so_far();
+    let new = ["c", "d"].map(|identity| of(9).start(server, ledger, identity));
+    pass(60.0).await;
+    assert_eq!((ledger.shards().len(), ledger.starts_so_far()), (6, starts), "those who wait move nothing");
+    assert!(ledger.shards().iter().all(|shard| shard.count() == 6));
+    (old, new)
+}
+
+#[tokio::test(start_paused = true)]
+async fn replicas_with_another_number_of_shards_work_as_soon_as_the_others_have_stopped() {
+    let (server, ledger) = (Collection::default(), Ledger::default());
+    let ([a, b], _new) = rollout(&server, &ledger).await;
+    a.stop.cancel();
+    pass(1.0).await;
+    assert_eq!(ledger.owners().values().filter(|owner| *owner == "b").count(), 6);
+    b.stop.cancel();
+    pass(0.2).await;
+    assert!(ledger.shards().len() == 9 && ledger.shards().iter().all(|shard| shard.count() == 9));
+    assert_eq!(ledger.owners().values().collect::<std::collections::BTreeSet<_>>().len(), 2, "each has its share");
+    ledger.check(0);
+}
+
+#[tokio::test(start_paused = true)]
+async fn replicas_with_another_number_of_shards_wait_until_the_leases_of_the_dead_have_expired() {
+    let (server, ledger) = (Collection::default(), Ledger::default());
+    let (old, _new) = rollout(&server, &ledger).await;
+    ledger.forget_gaps();
+    old.into_iter().for_each(|replica| replica.run.abort());
+    pass(12.0).await;
+    assert_eq!(ledger.shards(), []);
+    pass(8.0).await;
+    assert_eq!(ledger.shards().len(), 9);
+    assert!(ledger.longest_gap() <= Duration::from_millis(15_500), "{:?}", ledger.longest_gap());
+}
+
+#[tokio::test(start_paused = true)]
+async fn of_replicas_with_different_numbers_that_come_together_some_work() {
+    for (seed, watched) in [true, true, false, false].into_iter().enumerate() {
+        let (server, ledger) = (Collection::<Lease>::default(), Ledger::default());
+        let rng = Mutex::new(fastrand::Rng::with_seed(seed as u64));
+        server.faults().when(move |request| match request.verb() {
+            Verb::Watch => (!watched).then(|| Outcome::refused(403, Reason::Forbidden)),
+            _ => Some(Outcome::AnswerSlow(Duration::from_millis(rng.lock().unwrap().u64(..40)))),
+        });
+        let _replicas = [6, 4].map(|shards| of(shards).start(&server, &ledger, &format!("of-{shards}")));
+        for _ in 0..if watched { 50 } else { 150 } {
+            pass(1.0).await;
+            ledger.check(seed as u64);
+        }
+        let shards = ledger.shards();
+        let number = shards.first().map(|shard| shard.count() as usize);
+        assert_eq!(Some(shards.len()), number, "{shards:?}, watched: {watched}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn nobody_works_who_cannot_see_whether_others_divide_otherwise() {
+    let (server, ledger) = (Collection::<Lease>::default(), Ledger::default());
+    server.faults().when(|request| (request.verb() == Verb::List).then(|| Outcome::refused(403, Reason::Forbidden)));
+    let _a = of(6).start(&server, &ledger, "a");
+    pass(60.0).await;
+    assert_eq!(ledger.starts_so_far(), 0);
+    server.faults().heal();
+    pass(3.0).await;
+    assert_eq!(ledger.shards().len(), 6);
+}
+
+/// The fleets have one name, each in a namespace of its own, and an API that sees both.
+#[tokio::test(start_paused = true)]
+async fn fleets_of_other_namespaces_are_no_concern() {
+    let (server, ledger) = (Collection::<Lease>::default(), Ledger::default());
+    let _a = of(6).start(&server, &ledger, "a");
+    pass(5.0).await;
+    for lease in server.objects() {
+        let name = lease.metadata.name.replace("-of-6", "-of-4");
+        let mut other = Lease::new(ObjectMeta::new("elsewhere", &name), &lease.spec.record());
+        other.metadata.labels = lease.metadata.labels;
+        server.put(other);
+    }
+    let starts = ledger.starts_so_far();
+    let _b = of(6).start(&server, &ledger, "b");
+    pass(10.0).await;
+    let moved = ledger.starts_so_far() - starts;
+    assert!((1..=5).contains(&moved), "{moved}");
+    assert_eq!(ledger.owners().values().filter(|owner| *owner == "b").count(), moved);
+}

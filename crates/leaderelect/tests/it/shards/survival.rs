@@ -1,0 +1,94 @@
+//! Replicas through all kinds of trouble.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use pintle_leaderelect::Lease;
+use pintle_meta::Reason;
+use pintle_testing::{Collection, Outcome, Verb};
+use tokio::time::Instant;
+
+use super::ledger::Ledger;
+use super::{Setup, usual};
+use crate::contender::pass;
+use crate::world::clock::{Halt, NodeClock};
+
+/// Trouble for two minutes, then calm: see [`Ledger`] for what must hold at every step.
+async fn survive(seed: u64, numbers: &[u32]) {
+    let mut rng = fastrand::Rng::with_seed(seed);
+    let (server, ledger) = (Collection::<Lease>::default(), Ledger::default());
+    // Nobody may watch in some worlds.
+    let watched = numbers.len() > 1 || rng.u8(..4) > 0;
+    let mut born = 0;
+    let mut start = |rng: &mut fastrand::Rng| {
+        born += 1;
+        let rate = 0.81 + 0.38 * rng.f64();
+        let drain = Duration::from_millis(rng.u64(..4_000));
+        let clocks = Arc::new(NodeClock::new(rate, rng.i64(-3_600..3_600)));
+        let shards = rng.choice(numbers).copied().unwrap();
+        let setup = Setup { shards, clocks: clocks.clone(), machine: Some(clocks), drain, ..usual() };
+        let replica = setup.start(&server, &ledger, &format!("r-{born}"));
+        let faults = std::sync::Mutex::new(fastrand::Rng::with_seed(rng.u64(..)));
+        replica.client.faults().when(move |request| {
+            if request.verb() == Verb::Watch && !watched {
+                return Some(Outcome::refused(403, Reason::Forbidden));
+            }
+            let mut rng = faults.lock().unwrap();
+            let unlucky = request.verb() != Verb::Watch && rng.u8(..10) == 0;
+            unlucky.then(|| match rng.u8(..4) {
+                0 => Outcome::Lost,
+                1 => Outcome::AnswerLost,
+                2 => Outcome::AnswerSlow(Duration::from_millis(rng.u64(..3_000))),
+                _ => Outcome::refused(503, Reason::ServiceUnavailable),
+            })
+        });
+        replica
+    };
+    let mut replicas: Vec<_> = (0..4).map(|_| start(&mut rng)).collect();
+    for _ in 0..40 {
+        pass(rng.f64() * 6.0).await;
+        let index = rng.usize(..replicas.len());
+        match rng.u8(..6) {
+            0 => replicas[index].client.faults().cut_off(),
+            5 => {
+                let how = rng.choice([Halt::Stopped, Halt::Suspended, Halt::VmPaused]).unwrap();
+                let until = Instant::now() + Duration::from_millis(rng.u64(..30_000));
+                replicas[index].machine.as_ref().unwrap().halt(how, until);
+            }
+            1 | 2 => replicas.iter().for_each(|replica| replica.client.faults().heal()),
+            3 => {
+                replicas[index].run.abort();
+                replicas[index] = start(&mut rng);
+            }
+            _ => {
+                // Its successor comes while it drains.
+                replicas[index].stop.cancel();
+                replicas[index] = start(&mut rng);
+            }
+        }
+        ledger.check(seed);
+    }
+    replicas.iter().for_each(|replica| replica.client.faults().heal());
+    // As long as a machine stands still, as a lease lasts on the slowest clock, and what the next best wait.
+    pass(30.0 + 19.0 + 13.0 + 10.0).await;
+    let shards = ledger.shards();
+    let number = shards.first().map(|shard| shard.count() as usize);
+    assert_eq!(Some(shards.len()), number, "a shard that nobody has (seed {seed})");
+    let (starts, owners) = (ledger.starts_so_far(), ledger.owners());
+    pass(60.0).await;
+    ledger.check(seed);
+    assert_eq!((ledger.starts_so_far(), ledger.owners()), (starts, owners), "no rest (seed {seed})");
+}
+
+#[test]
+fn no_shard_is_worked_on_by_two_and_all_are_again_when_the_trouble_is_over() {
+    // Each is worth ten of those with one lock.
+    let worlds = std::env::var("PINTLE_WORLDS").ok();
+    let worlds = worlds.map_or(6, |worlds| worlds.parse::<u64>().expect("PINTLE_WORLDS").div_ceil(10));
+    let first = fastrand::u64(..);
+    for (index, seed) in (0..worlds).map(|index| (index, first.wrapping_add(index))) {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_time().start_paused(true).build().unwrap();
+        // In some, replicas do not agree on how many shards there are.
+        runtime.block_on(survive(seed, if index % 2 == 0 { &[6] } else { &[6, 4] }));
+    }
+}

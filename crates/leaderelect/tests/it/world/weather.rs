@@ -1,0 +1,67 @@
+//! What goes wrong in usual worlds.
+
+use super::{Chaos, Locks, Share, Tally, in_world};
+
+/// Nothing goes wrong.
+pub(crate) const QUIET: Chaos = Chaos {
+    nodes: 3,
+    rate_error: 0.0,
+    loss: 0.0,
+    slow: 0.0,
+    refused: 0.0,
+    resent: 0.0,
+    partitions: false,
+    pauses: false,
+    suspends: false,
+    crashes: false,
+    stops: false,
+    wall_jumps: false,
+    watches: false,
+    locks: Locks::One,
+    client_go: Share::None,
+    client_go_stops: false,
+    client_go_is_old: false,
+    tampering: false,
+    deletions: false,
+};
+
+/// `(1 + 0.19) / (1 - 0.19)` is just below 15 s / 10 s, which is what the defaults bear.
+pub(crate) const STORM: Chaos = Chaos {
+    nodes: 4,
+    rate_error: 0.19,
+    loss: 0.1,
+    slow: 0.1,
+    refused: 0.05,
+    resent: 0.05,
+    partitions: true,
+    pauses: true,
+    suspends: false,
+    crashes: true,
+    stops: true,
+    wall_jumps: true,
+    watches: false,
+    locks: Locks::One,
+    client_go: Share::None,
+    client_go_stops: false,
+    client_go_is_old: false,
+    tampering: false,
+    deletions: false,
+};
+
+/// Machines that sleep, and virtual ones that are put to sleep. Their time of day is kept.
+pub(crate) const NIGHT: Chaos = Chaos { suspends: true, wall_jumps: false, ..STORM };
+
+/// What client-go's own elector bears: its work ends up to `retry_period + renew_deadline` after an answer.
+pub(crate) const BREEZE: Chaos =
+    Chaos { rate_error: 0.05, slow: 0.0, pauses: false, wall_jumps: false, client_go: Share::Half, ..STORM };
+
+/// Trouble for two minutes; then calm, for long enough that the last one's lease expires on the slowest clock.
+pub(crate) fn survive(chaos: Chaos, seed: u64) -> Tally {
+    in_world(chaos, seed, async |world| {
+        world.run(120).await;
+        world.calm_down();
+        world.run(75).await;
+        assert_eq!(world.leaders(), 1, "L1: not one leader after the calm (seed {seed})");
+        world.tally()
+    })
+}
