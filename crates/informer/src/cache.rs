@@ -11,7 +11,7 @@ mod writes;
 use std::cmp::Ordering;
 use std::collections::{BTreeMap, VecDeque};
 use std::fmt;
-use std::sync::atomic::{self, AtomicBool};
+use std::sync::atomic::{self, AtomicBool, AtomicU64};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
 
 use pintle_delta_fifo::Replacement;
@@ -19,10 +19,10 @@ use pintle_meta::{Object, ObjectKey};
 
 use crate::guarded::Guarded;
 use crate::publisher::is_succeeded;
-use crate::store::{self, Write};
+use crate::store::{self, Write, Writer};
 use crate::{NotReached, Snapshot, Undecodable, UnknownIndex};
 
-use history::{History, Past, Step, is_same};
+use history::{History, Past, Step};
 use moved::Moved;
 use parts::Parts;
 use version::Revision;
@@ -78,6 +78,8 @@ pub struct Cache<T> {
     /// write, and spare who has it two locks that it has no use for as a rule.
     has_undecodable: AtomicBool,
     has_history: AtomicBool,
+    /// The stamp of the commit up to which both have taken up what there was, which they do right after it has become visible.
+    noted: AtomicU64,
     moved: Moved,
     is_closed: AtomicBool,
 }
@@ -102,6 +104,7 @@ impl<T: Object> Cache<T> {
             parts: Mutex::new(parts),
             has_undecodable: AtomicBool::new(false),
             has_history: AtomicBool::new(false),
+            noted: AtomicU64::new(0),
             moved: Moved::default(),
             is_closed: AtomicBool::new(false),
         }
@@ -120,19 +123,22 @@ impl<T: Object> Cache<T> {
         let object = Guarded::from(object);
         let (key, version) = (object.key(), object.resource_version());
         let prepare = |indices: &[Index<T>]| self.put(indices, &key, &object);
-        let (before, _forgotten) = self.commit(prepare, |mut writer, write| match write {
-            Ok(write) => {
-                let before = writer.write(write, |current| version::advance(current, version));
-                self.note([&key], []);
-                let steps = || [(key.clone(), before.clone(), Some(object.clone()))].into_iter();
-                let forgotten = self.record(version, steps);
-                (Ok(before), forgotten)
-            }
-            Err(refused) => {
-                let Refused { error, entry, is_succeeded } = *refused;
-                let gone = if is_succeeded { writer.write(take(&key), |_| {}) } else { None };
-                self.note([], [entry]);
-                (Err(error), self.record(version, || [(key.clone(), gone, None)].into_iter()))
+        let (before, _forgotten) = self.commit(prepare, |writer, write| {
+            let earlier = self.earlier();
+            match write {
+                Ok(write) => {
+                    let before = writer.write(write, |current| version::advance(current, version));
+                    self.note([&key], []);
+                    let steps = || [(key.clone(), before.clone(), Some(object.clone()))].into_iter();
+                    let forgotten = self.record(earlier, version, steps);
+                    (Ok(before), forgotten)
+                }
+                Err(refused) => {
+                    let Refused { error, entry, is_succeeded } = *refused;
+                    let gone = if is_succeeded { writer.write(take(&key), |_| {}) } else { None };
+                    self.note([], [entry]);
+                    (Err(error), self.record(earlier, version, || [(key.clone(), gone, None)].into_iter()))
+                }
             }
         });
         self.moved.announce();
@@ -144,10 +150,11 @@ impl<T: Object> Cache<T> {
     /// `resource_version` is the revision of the deletion; where it is not known, leave it empty.
     pub fn delete(&self, key: &ObjectKey, resource_version: &str) -> Option<Arc<T>> {
         let mut writer = self.store.writer();
+        let earlier = self.earlier();
         let before = writer.write(take(key), |current| version::advance(current, resource_version));
         self.note([key], []);
-        let _forgotten = self.record(resource_version, || [(key.clone(), before.clone(), None)].into_iter());
-        drop(writer);
+        let _forgotten = self.record(earlier, resource_version, || [(key.clone(), before.clone(), None)].into_iter());
+        self.has_noted(writer);
         self.moved.announce();
         before.map(Guarded::into_arc)
     }
@@ -255,6 +262,7 @@ impl<T: Object> Cache<T> {
 
     /// The objects that the server has and that cannot be decoded, or that an index function failed on, in the order of their keys.
     pub fn undecodable(&self) -> Vec<Undecodable> {
+        self.wait_for_notes();
         self.lock_undecodable().values().cloned().collect()
     }
 
@@ -338,9 +346,12 @@ impl<T: Object> Cache<T> {
         drop(forgotten);
     }
 
-    /// What has changed since the store had a revision, deletions included, in the order in which it did. `None`: that is not a number,
-    /// or further back than is [remembered](Self::remember). Between two moments at hand, see [`Snapshot::diff`].
+    /// What has changed since the store came to have a revision, deletions included, in the order in which it did. `None`: that is not a
+    /// number, or further back than is [remembered](Self::remember). Between two moments at hand, see [`Snapshot::diff`].
+    ///
+    /// A change that came with the revision that the store had already is among those since that one: who asks may have seen it, or not.
     pub fn changes_since(&self, resource_version: &str) -> Option<Vec<Remembered<T>>> {
+        self.wait_for_notes();
         self.lock_history().since(resource_version)
     }
 
@@ -358,7 +369,8 @@ impl<T: Object> Cache<T> {
             };
             changes.iter().map(one).collect()
         };
-        let (written, _forgotten) = self.commit(prepare, |mut writer, prepared| {
+        let (written, _forgotten) = self.commit(prepare, |writer, prepared| {
+            let earlier = self.earlier();
             let (mut writes, mut entries) = (Vec::with_capacity(prepared.len()), Vec::new());
             let mut written = Vec::with_capacity(prepared.len());
             for (write, (key, _)) in prepared.into_iter().zip(&changes) {
@@ -381,7 +393,7 @@ impl<T: Object> Cache<T> {
             });
             let written: Vec<Written<T>> = written.collect();
             self.note(changes.iter().map(|(key, _)| key), undecodable.into_iter().chain(entries));
-            let forgotten = self.record(&revision.newest, || {
+            let forgotten = self.record(earlier, &revision.newest, || {
                 let steps = changes.iter().zip(&written);
                 steps.map(|((key, new), Written { before, refused })| {
                     (key.clone(), before.clone(), new.clone().filter(|_| refused.is_none()))
@@ -407,7 +419,7 @@ impl<T: Object> Cache<T> {
         let prepare = |indices: &[Index<T>]| -> Vec<_> {
             objects.iter().map(|(key, object)| self.put(indices, key, object)).collect()
         };
-        let replacement = self.commit(prepare, |mut writer, prepared| {
+        let replacement = self.commit(prepare, |writer, prepared| {
             let (mut writes, mut kept, mut errors) = (Vec::with_capacity(prepared.len()), Vec::new(), Vec::new());
             let mut entries: BTreeMap<_, _> = undecodable.into_iter().map(|entry| (entry.key.clone(), entry)).collect();
             for write in prepared {
@@ -429,7 +441,7 @@ impl<T: Object> Cache<T> {
             writes.extend(kept);
             let is_within = |key: &ObjectKey| within.is_none_or(|namespace| key.namespace() == Some(namespace));
             let tell = |current: &mut String| version::set(current, &revision.whole);
-            let earlier = self.resource_version();
+            let earlier = self.earlier();
             let replaced = writer.replace(writes, is_within, &is_known, tell);
             let before = {
                 let mut undecodable = self.lock_undecodable();
@@ -443,17 +455,11 @@ impl<T: Object> Cache<T> {
                 old => (old, new),
             });
             let present: Vec<(Option<Guarded<T>>, Guarded<T>)> = present.collect();
-            let forgotten = self.record(&revision.newest, || {
+            let forgotten = self.record(earlier, &revision.newest, || {
                 let deleted = replaced.deleted.iter().map(|(key, old)| (key.clone(), Some(old.clone()), None));
                 let present = present.iter().zip(keys);
                 deleted.chain(present.map(|((old, new), key)| (key, old.clone(), Some(new.clone()))))
             });
-            let has_changed =
-                !replaced.deleted.is_empty() || present.iter().any(|(old, new)| !is_same(old.as_ref(), Some(new)));
-            // Of what had that revision already, nobody could be told that it has changed.
-            let is_at_rest =
-                has_changed && version::compare(&earlier, &self.resource_version()) == Some(Ordering::Equal);
-            let forgotten = (forgotten, is_at_rest.then(|| self.forget(&revision.newest)));
             (Replacement { deleted: Vec::new(), present }, replaced.deleted, errors, (before, forgotten))
         });
         let (mut replacement, mut deleted, errors, _) = replacement;
@@ -516,14 +522,35 @@ impl<T: Object> Cache<T> {
         self.has_undecodable.store(!undecodable.is_empty(), atomic::Ordering::Relaxed);
     }
 
-    /// Takes up what was just written, if it is to be remembered. What it gives is not any more, and may be dropped under no lock.
-    fn record<S: Iterator<Item = Step<T>>>(&self, newest: &str, steps: impl FnOnce() -> S) -> VecDeque<Past<T>> {
-        if !self.has_history.load(atomic::Ordering::Relaxed) {
-            return VecDeque::new();
+    /// All that belongs to the commits up to now is noted.
+    fn has_noted(&self, writer: Writer<'_, Guarded<T>>) {
+        self.noted.store(writer.stamp(), atomic::Ordering::Release);
+        drop(writer);
+    }
+
+    /// Waits for the rest of a commit that is visible, so that who knows its revision finds what belongs to that.
+    fn wait_for_notes(&self) {
+        if self.noted.load(atomic::Ordering::Acquire) < self.store.stamp() {
+            drop(self.store.writer());
         }
+    }
+
+    /// The revision before a commit, if its changes are to be remembered.
+    fn earlier(&self) -> Option<String> {
+        self.has_history.load(atomic::Ordering::Relaxed).then(|| self.resource_version())
+    }
+
+    /// Takes up what was just written, if it is to be remembered. What it gives is not any more, and may be dropped under no lock.
+    fn record<S: Iterator<Item = Step<T>>>(
+        &self,
+        earlier: Option<String>,
+        newest: &str,
+        steps: impl FnOnce() -> S,
+    ) -> VecDeque<Past<T>> {
+        let Some(earlier) = earlier else { return VecDeque::new() };
         let mut resource_version = self.resource_version();
         version::advance(&mut resource_version, newest);
-        self.lock_history().note(steps(), &resource_version)
+        self.lock_history().note(steps(), Some(&*earlier).filter(|_| !newest.is_empty()), &resource_version)
     }
 
     /// Remembers nothing of what was before, nor of how that revision came about.

@@ -85,13 +85,14 @@ impl<T: Object + DeserializeOwned> Decoder<T> {
     }
 
     fn transformed(&self, mut decoded: T, object: &RawObject) -> Decoded<Guarded<T>> {
-        let Some(transform) = &self.transform else { return Decoded::Object(Arc::new(decoded).into()) };
-        match catch(|| transform(&mut decoded)) {
-            Ok(()) => Decoded::Object(Arc::new(decoded).into()),
-            Err(panic) => {
-                drop(Guarded::from(Arc::new(decoded)));
-                self.panicked("the transform", panic, identity(object))
-            }
+        let transform = || self.transform.as_ref().map(|transform| transform(&mut decoded));
+        let transformed = catch(transform).map_err(|panic| ("the transform", panic));
+        let decoded = Guarded::from(Arc::new(decoded));
+        // Once for all: the cache and its subscribers ask for these as well, where one object is one among many.
+        let asked = transformed.and_then(|_| catch(|| ask(&**decoded)).map_err(|panic| ("its Metadata", panic)));
+        match asked {
+            Ok(()) => Decoded::Object(decoded),
+            Err((what, panic)) => self.panicked(what, panic, identity(object)),
         }
     }
 
@@ -100,4 +101,10 @@ impl<T: Object + DeserializeOwned> Decoder<T> {
         tracing::error!(informer = %self.informer, %key, panic, "{what} panicked on an object; the others go on");
         Decoded::undecodable(identity, format!("{what} panicked on it: {panic}"))
     }
+}
+
+/// Asks for what an informer tells objects by.
+fn ask(object: &impl Object) {
+    let (key, uid, resource_version) = (object.key(), object.uid(), object.resource_version());
+    std::hint::black_box((key, uid, resource_version));
 }

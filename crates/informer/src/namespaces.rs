@@ -51,8 +51,14 @@ pub struct Namespaces {
     followed: Arc<watch::Sender<Followed>>,
 }
 
-/// None: all.
-pub(crate) type Followed = Option<BTreeSet<Arc<str>>>;
+/// What there is to follow.
+#[derive(Clone, Default)]
+pub(crate) struct Followed {
+    /// None: all.
+    names: Option<BTreeSet<Arc<str>>>,
+    /// How often these have changed. So what was left and is followed again is told from what was followed all the time.
+    pub(crate) choice: u64,
+}
 
 /// What a driver follows: one of several namespaces, or, where there is none, all that there is to follow.
 pub(crate) type Place = Option<Arc<str>>;
@@ -60,12 +66,12 @@ pub(crate) type Place = Option<Arc<str>>;
 impl Namespaces {
     /// These. Without any, nothing is followed; and nothing is in a namespace of an empty name.
     pub fn new(names: impl IntoIterator<Item: Into<String>>) -> Self {
-        Self { followed: Arc::new(watch::Sender::new(Some(set(names)))) }
+        Self { followed: Arc::new(watch::Sender::new(Followed { names: Some(set(names)), choice: 0 })) }
     }
 
     /// All of them, by one list and one watch.
     pub fn all() -> Self {
-        Self { followed: Arc::new(watch::Sender::new(None)) }
+        Self { followed: Arc::default() }
     }
 
     /// Follows these from now on. What is in others is told as deleted, and what is in those that are new is listed and told as added;
@@ -81,21 +87,24 @@ impl Namespaces {
 
     /// Which these are. `None`: all.
     pub fn names(&self) -> Option<BTreeSet<String>> {
-        self.followed.borrow().as_ref().map(|names| names.iter().map(|name| name.to_string()).collect())
+        self.followed.borrow().names.as_ref().map(|names| names.iter().map(|name| name.to_string()).collect())
     }
 
     pub(crate) fn subscribe(&self) -> watch::Receiver<Followed> {
         self.followed.subscribe()
     }
 
-    pub(crate) fn followed(&self) -> Followed {
-        self.followed.borrow().clone()
+    /// Which choice of names it is: another number after each change.
+    pub(crate) fn choice(&self) -> u64 {
+        self.followed.borrow().choice
     }
 
-    fn follow(&self, next: Followed) {
+    fn follow(&self, names: Option<BTreeSet<Arc<str>>>) {
         self.followed.send_if_modified(|followed| {
-            let is_other = *followed != next;
-            *followed = next;
+            let is_other = followed.names != names;
+            if is_other {
+                *followed = Followed { names, choice: followed.choice + 1 };
+            }
             is_other
         });
     }
@@ -114,11 +123,21 @@ impl fmt::Debug for Namespaces {
     }
 }
 
-/// What there is to follow, one driver each.
-pub(crate) fn places(followed: &Followed) -> BTreeSet<Place> {
-    match followed {
-        None => BTreeSet::from([None]),
-        Some(names) => names.iter().cloned().map(Some).collect(),
+impl Followed {
+    /// One driver each.
+    pub(crate) fn places(&self) -> BTreeSet<Place> {
+        match &self.names {
+            None => BTreeSet::from([None]),
+            Some(names) => names.iter().cloned().map(Some).collect(),
+        }
+    }
+
+    /// Whether what is in that namespace is followed.
+    pub(crate) fn has(&self, namespace: Option<&str>) -> bool {
+        match &self.names {
+            None => true,
+            Some(names) => namespace.is_some_and(|namespace| names.contains(namespace)),
+        }
     }
 }
 

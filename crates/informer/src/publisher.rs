@@ -14,7 +14,7 @@ use crate::cache::parts::{Demand, Parts, Told as Reached};
 use crate::decode::{Decoded, Told};
 use crate::factory::User;
 use crate::guarded::Guarded;
-use crate::namespaces::{Followed, Place, places};
+use crate::namespaces::{Followed, Place};
 use crate::subscription::{News, Queue, Walk};
 use crate::{Cache, IndexFailed, SubscriptionStatus, Undecodable};
 
@@ -147,14 +147,9 @@ impl<T: Object> Publisher<T> {
     /// From now on this is all there is to follow: what is elsewhere is gone. Only in one's [turn](Self::turn).
     pub(crate) fn follow(&self, followed: &Followed) {
         let resource_version = self.cache.resource_version();
-        let is_gone = |key: &ObjectKey| match (followed, key.namespace()) {
-            (Some(names), Some(namespace)) => !names.contains(namespace),
-            (Some(_), None) => true,
-            (None, _) => false,
-        };
         let undecodable = self.cache.undecodable().into_iter().map(|entry| entry.key);
         let keys = self.cache.list_keys().into_iter().chain(undecodable);
-        let gone: BTreeSet<ObjectKey> = keys.filter(is_gone).collect();
+        let gone: BTreeSet<ObjectKey> = keys.filter(|key| !followed.has(key.namespace())).collect();
         if !gone.is_empty() {
             let changes = gone.iter().map(|key| (key.clone(), None)).collect();
             let revision = resource_version.as_str().into();
@@ -166,7 +161,7 @@ impl<T: Object> Publisher<T> {
             tell(&queues, news.filter_map(|(key, written)| Some((key, gone_unseen(written.before?)))));
         }
         // Not before: who waits for the change finds nothing any more of what is gone.
-        self.cache.change_parts(|parts| parts.set(&places(followed)));
+        self.cache.change_parts(|parts| parts.follow(followed));
         // It may have been one that left whom the others waited for.
         let least = self.cache.parts().least();
         self.cache.bookmark(&least);

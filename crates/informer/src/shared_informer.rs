@@ -19,7 +19,7 @@ use tokio_util::task::TaskTracker;
 use self::work::Work;
 use crate::driver::{Followers, Whole};
 use crate::factory::User;
-use crate::namespaces::Place;
+use crate::namespaces::{Followed, Place};
 use crate::publisher::Publisher;
 use crate::selection::{Selection, Selectors};
 use crate::subscription::{Queue, at_least_the_shortest};
@@ -106,7 +106,7 @@ impl<T: Object> SharedInformer<T> {
         T: DeserializeOwned,
     {
         let work = Work::new(&list_watch, Covered::of(&list_watch), config);
-        work.publisher.follow(&None);
+        work.publisher.follow(&Followed::default());
         let driver = work.driver(&None, list_watch, String::new());
         work.informer(|stop| driver.drive(stop))
     }

@@ -223,6 +223,11 @@ impl<T> Iterator for Iter<T> {
 }
 
 impl<T> Iter<T> {
+    /// Whether its snapshot has an object of that key.
+    pub(crate) fn has(&self, key: &ObjectKey) -> bool {
+        self.pin.get(key.as_str()).is_some()
+    }
+
     pub(crate) fn next_guarded(&mut self) -> Option<Guarded<T>> {
         loop {
             if let Some(object) = self.page.next() {

@@ -94,7 +94,7 @@ pub enum StopCause {
     ShutDown,
     /// The tokio runtime in which it was started is gone.
     RuntimeGone,
-    /// Its source panicked, or an object's own `Metadata` did.
+    /// Its source panicked; or an object's own `Metadata` did, which had told who the object is before.
     Panicked {
         /// What the panic said.
         message: String,

@@ -94,6 +94,11 @@ impl<V: Value> Store<V> {
         read(&self.now.lock().resource_version)
     }
 
+    /// The stamp of the last commit.
+    pub(crate) fn stamp(&self) -> u64 {
+        self.visible()
+    }
+
     /// Keeps what is visible now, and reads the resourceVersion that belongs to it.
     pub(crate) fn pin<R>(self: &Arc<Self>, read: impl FnOnce(&str) -> R) -> (Pin<V>, R) {
         self.hold().pin(read)

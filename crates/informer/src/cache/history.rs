@@ -30,6 +30,8 @@ pub(crate) struct Past<T> {
     old: Option<Guarded<T>>,
     new: Option<Guarded<T>>,
     resource_version: Arc<str>,
+    /// They came with that revision, and it was there before.
+    is_at_rest: bool,
 }
 
 /// The last changes, of which there are as many as it may hold at most.
@@ -58,10 +60,16 @@ impl<T> History<T> {
         self.bound > 0
     }
 
-    /// Takes changes in that came in one step, and gives what is forgotten for them.
-    pub(super) fn note(&mut self, changes: impl Iterator<Item = Step<T>>, resource_version: &str) -> VecDeque<Past<T>> {
+    /// Takes changes in that came in one step, and gives what is forgotten for them. `earlier` is the revision before, if they came with one.
+    pub(super) fn note(
+        &mut self,
+        changes: impl Iterator<Item = Step<T>>,
+        earlier: Option<&str>,
+        resource_version: &str,
+    ) -> VecDeque<Past<T>> {
         let resource_version: Arc<str> = resource_version.into();
         let last = self.changes.back().map_or(&self.since, |change| &change.resource_version);
+        let is_at_rest = earlier.is_some_and(|earlier| *resource_version == *earlier || resource_version == *last);
         let mut forgotten = VecDeque::new();
         if is_older(&resource_version, last) {
             // The server's history has begun anew, so nothing before can be asked for.
@@ -71,7 +79,7 @@ impl<T> History<T> {
         let changes = changes.filter(|(_, old, new)| !is_same(old.as_ref(), new.as_ref()));
         self.changes.extend(changes.map(|(key, old, new)| {
             let resource_version = resource_version.clone();
-            Past { key, old, new, resource_version }
+            Past { key, old, new, resource_version, is_at_rest }
         }));
         forgotten.append(&mut self.trim());
         forgotten
@@ -90,7 +98,11 @@ impl<T> History<T> {
             false => !is_older(resource_version, &self.since),
         };
         let is_remembered = self.is_on() && !self.since.is_empty() && is_known;
-        let later = self.changes.iter().filter(|change| is_older(resource_version, &change.resource_version));
+        let is_later = |change: &&Past<T>| match change.is_at_rest {
+            true => !is_older(&change.resource_version, resource_version),
+            false => is_older(resource_version, &change.resource_version),
+        };
+        let later = self.changes.iter().filter(is_later);
         (is_remembered && is_number(resource_version)).then(|| later.map(Past::told).collect())
     }
 

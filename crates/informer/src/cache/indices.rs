@@ -142,14 +142,16 @@ impl<T: Object> Cache<T> {
     pub(super) fn commit<P, R>(
         &self,
         prepare: impl Fn(&[Index<T>]) -> P,
-        commit: impl FnOnce(Writer<'_, Guarded<T>>, P) -> R,
+        commit: impl FnOnce(&mut Writer<'_, Guarded<T>>, P) -> R,
     ) -> R {
         loop {
             let indices = self.indices();
             let prepared = prepare(&indices);
-            let writer = self.store.writer();
+            let mut writer = self.store.writer();
             if Arc::ptr_eq(&indices, &self.lock_indices()) {
-                return commit(writer, prepared);
+                let committed = commit(&mut writer, prepared);
+                self.has_noted(writer);
+                return committed;
             }
         }
     }

@@ -1,12 +1,12 @@
 //! How far the parts of a store have come, where each has a source of its own.
 
 use std::cmp::Ordering;
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use super::version::{self, Revision};
 use crate::Namespaces;
-use crate::namespaces::{Place, places};
+use crate::namespaces::{Followed, Place};
 use crate::selection::Selection;
 
 /// The parts of a store: one, or one for each of several namespaces.
@@ -16,6 +16,8 @@ use crate::selection::Selection;
 #[derive(Default)]
 pub(crate) struct Parts {
     parts: BTreeMap<Place, Part>,
+    /// The choice of namespaces that they are. None: none yet.
+    choice: Option<u64>,
     /// They are not those any more that there were first.
     has_changed: bool,
     /// None: nobody fills it but who has it in hand.
@@ -51,13 +53,15 @@ impl Parts {
         Self { demand: Some(demand), ..Self::default() }
     }
 
-    /// From now on there are these.
-    pub(crate) fn set(&mut self, places: &BTreeSet<Place>) {
+    /// From now on there are these. What was followed before and is no more has been taken out of the store.
+    pub(crate) fn follow(&mut self, followed: &Followed) {
+        let places = followed.places();
+        self.choice = Some(followed.choice);
         self.has_changed = !self.parts.is_empty();
         self.parts.retain(|place, _| places.contains(place));
         for place in places {
             let begun = || Part { told: String::new(), reached: String::new(), listed: None };
-            self.parts.entry(place.clone()).or_insert_with(begun);
+            self.parts.entry(place).or_insert_with(begun);
         }
     }
 
@@ -128,9 +132,9 @@ impl Parts {
     /// Whether they are what is asked for now, and all have been listed since.
     pub(super) fn have_all(&self) -> bool {
         let Some(Demand { namespaces, selection }) = &self.demand else { return true };
-        let places = places(&namespaces.as_ref().and_then(Namespaces::followed));
+        let is_chosen = self.choice == Some(namespaces.as_ref().map_or(0, Namespaces::choice));
         let choice = selection.choice();
-        self.parts.keys().eq(&places) && self.parts.values().all(|part| part.listed == Some(choice))
+        is_chosen && self.parts.values().all(|part| part.listed == Some(choice))
     }
 }
 

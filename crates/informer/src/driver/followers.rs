@@ -12,7 +12,7 @@ use tokio::task::{JoinError, JoinSet};
 use tokio_util::sync::CancellationToken;
 
 use super::{Driver, Whole, off_the_runtime};
-use crate::namespaces::{Followed, Place, places};
+use crate::namespaces::{Followed, Place};
 use crate::publisher::Publisher;
 
 /// The drivers of an informer that follows namespaces, each in a task of its own.
@@ -59,20 +59,21 @@ impl<T: Object + DeserializeOwned, L: ListWatch<Object = T>> Followers<T, L> {
 
     /// First those end that are not wanted any more, so that nothing of them comes after their objects are gone.
     async fn turn_to(&mut self, followed: Followed, stop: &CancellationToken) {
-        let places = places(&followed);
+        let places = followed.places();
         let is_gone = |place: &Place| !places.contains(place);
         self.running.iter().filter(|(place, _)| is_gone(place)).for_each(|(_, stop)| stop.cancel());
         while self.running.keys().any(is_gone) {
             let Some(ended) = self.tasks.join_next().await else { break };
             self.ended(ended).await;
         }
-        self.whole.set(&places);
         let (publisher, turn) = (self.publisher.clone(), self.publisher.turn().await);
         off_the_runtime(move || {
             publisher.follow(&followed);
             drop(turn);
         })
         .await;
+        // Not before: it is as well as the others once nothing is there any more of those that have left.
+        self.whole.set(&places);
         self.whole.publish(true);
         for place in places {
             if !self.running.contains_key(&place) {

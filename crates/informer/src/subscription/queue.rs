@@ -146,7 +146,7 @@ impl<T: Object> Queue<T> {
             for (key, news) in news {
                 state.push(key.clone(), news);
                 if let Some(reminder) = &mut state.reminder {
-                    reminder.changed.insert(key.clone());
+                    reminder.leave_out(key);
                 }
             }
         });
@@ -310,7 +310,7 @@ impl<T: Object> State<T> {
         self.initial_in_hand = false;
         let Some(reminder) = &mut self.reminder else { return self.pending.pop() };
         if let Some((key, change)) = self.pending.pop() {
-            reminder.changed.insert(key.clone());
+            reminder.leave_out(&key);
             return Some((key, change));
         }
         let object = reminder.rest.find(|object| !reminder.changed.contains(&object.key()));
@@ -356,6 +356,15 @@ impl<T: Object> State<T> {
     }
 }
 
+impl<T> Reminder<T> {
+    /// It hears of that object anyway. Of others there may be any number by the time that it is through.
+    fn leave_out(&mut self, key: &ObjectKey) {
+        if self.rest.has(key) {
+            self.changed.insert(key.clone());
+        }
+    }
+}
+
 impl<T> Default for Done<T> {
     fn default() -> Self {
         Self { walks: Vec::new(), untold: Vec::new() }
@@ -376,6 +385,14 @@ impl<T> Walk<T> {
         let left = list.len();
         Self { objects: Objects::Listed(list), left }
     }
+
+    /// Whether it may come by an object of that key, or has.
+    fn has(&self, key: &ObjectKey) -> bool {
+        match &self.objects {
+            Objects::Snapshot(objects) => objects.has(key),
+            Objects::Listed(_) => true,
+        }
+    }
 }
 
 impl<T> Iterator for Walk<T> {
@@ -388,5 +405,41 @@ impl<T> Iterator for Walk<T> {
         };
         self.left -= usize::from(object.is_some());
         object
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use pintle_meta::{ObjectMeta, PartialObject};
+
+    use super::*;
+    use crate::Cache;
+
+    fn pod(name: u32) -> Guarded<PartialObject> {
+        let metadata = ObjectMeta { uid: name.to_string(), ..ObjectMeta::new("ns", name.to_string()) };
+        Arc::new(PartialObject { metadata, ..PartialObject::default() }).into()
+    }
+
+    /// However long it does not come, and however many objects come and go meanwhile.
+    #[test]
+    fn a_listener_that_is_to_be_reminded_holds_no_more_than_what_was_there() {
+        let cache = Cache::new();
+        for name in 0..2 {
+            cache.upsert(pod(name).into_arc()).unwrap();
+        }
+        let queue = Queue::new(Delivery::Coalesced, None, None);
+        queue.begin(Walk::of(cache.snapshot()));
+        while queue.try_next().is_some() {}
+        queue.remind(cache.snapshot());
+        for name in 1..1000 {
+            let object = pod(name);
+            let gone = News::Deleted { known: object.clone(), last: object.clone(), final_state_known: true };
+            let news = [(object.key(), News::Added(object.clone())), (object.key(), gone)];
+            queue.tell(if name == 1 { &news[1..] } else { &news });
+        }
+        let changed = queue.lock().reminder.as_ref().map(|reminder| reminder.changed.len());
+        assert_eq!(changed, Some(1));
+        let told: Vec<String> = std::iter::from_fn(|| queue.try_next()).map(|(key, _)| key.to_string()).collect();
+        assert_eq!(told, ["ns/1", "ns/0"]);
     }
 }

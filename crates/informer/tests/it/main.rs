@@ -35,3 +35,4 @@ mod support;
 mod threads;
 mod undecodable;
 mod versions;
+mod waits;

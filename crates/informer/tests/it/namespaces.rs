@@ -20,7 +20,7 @@ fn source(namespaces: &str) -> Collection<Pod> {
     namespaces.chars().map(|namespace| pod(&namespace.to_string(), "x")).collect()
 }
 
-fn pod(namespace: &str, name: &str) -> Pod {
+pub(crate) fn pod(namespace: &str, name: &str) -> Pod {
     Pod { metadata: ObjectMeta::new(namespace, name), node: String::new() }
 }
 
@@ -33,14 +33,14 @@ fn clients(source: &Collection<Pod>) -> impl Fn(Option<&str>) -> Client<Pod> + S
     }
 }
 
-fn informer(source: &Collection<Pod>, namespaces: &Namespaces, streaming_list: bool) -> SharedInformer<Pod> {
+pub(crate) fn informer(source: &Collection<Pod>, namespaces: &Namespaces, streaming_list: bool) -> SharedInformer<Pod> {
     let reflector = ReflectorConfig { streaming_list, ..ReflectorConfig::default() };
     let config = InformerConfig { reflector, seed: Some(1), ..InformerConfig::default() };
     SharedInformer::of_namespaces(namespaces, clients(source), config)
 }
 
 /// An informer that knows what is in the namespaces `a` and `b`.
-async fn synced_with_a_and_b() -> (Collection<Pod>, Namespaces, SharedInformer<Pod>) {
+pub(crate) async fn synced_with_a_and_b() -> (Collection<Pod>, Namespaces, SharedInformer<Pod>) {
     let source = source("ab");
     let namespaces = Namespaces::new(set("ab"));
     let informer = informer(&source, &namespaces, false);
@@ -49,12 +49,12 @@ async fn synced_with_a_and_b() -> (Collection<Pod>, Namespaces, SharedInformer<P
     (source, namespaces, informer)
 }
 
-fn set(names: &str) -> Vec<String> {
+pub(crate) fn set(names: &str) -> Vec<String> {
     names.chars().map(String::from).collect()
 }
 
 /// The namespace of each pod that is there, in order.
-fn held(informer: &SharedInformer<Pod>) -> String {
+pub(crate) fn held(informer: &SharedInformer<Pod>) -> String {
     let snapshot = informer.lister().snapshot();
     let keys: BTreeSet<ObjectKey> =
         snapshot.iter().map(|pod| ObjectKey::new(&pod.metadata.namespace, &pod.metadata.name)).collect();
@@ -73,12 +73,12 @@ fn fold(known: &mut BTreeSet<ObjectKey>, events: &mut Subscription<Pod>) {
 }
 
 /// Longer than any delay and any patience of the source.
-async fn long() {
+pub(crate) async fn long() {
     tokio::time::sleep(Duration::from_secs(90)).await;
 }
 
 /// Events, with the namespace for the name.
-async fn told(events: &mut Subscription<Pod>) -> Vec<String> {
+pub(crate) async fn told(events: &mut Subscription<Pod>) -> Vec<String> {
     settle().await;
     let mut told: Vec<String> = std::iter::from_fn(|| events.try_next())
         .map(|event| shorthand(&event).replace('x', &event.object().metadata.namespace))

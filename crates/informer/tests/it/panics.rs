@@ -1,6 +1,7 @@
 //! Panics of users' code: what each costs, and that it is told.
 
 use std::any::Any;
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
@@ -9,7 +10,7 @@ use pintle_informer::{
     AddIndexError, InformerConfig, InformerFactory, InformerState, ReflectorConfig, ResourceEvent, SharedInformer,
     StopCause,
 };
-use pintle_meta::{ObjectMeta, Reason};
+use pintle_meta::{Metadata, ObjectMeta, Reason};
 use pintle_metrics::{Counter, Gauge, Histogram, Memory, Metric, Provider, Pulled};
 use pintle_testing::{Break, Collection, Outcome, PanickingProvider, Verb};
 use serde::{Deserialize, Deserializer};
@@ -184,6 +185,81 @@ async fn a_deserialize_that_panics_costs_that_object_and_no_other() {
         put("a", "good");
         settle().await;
         assert_eq!((informer.lister().len(), shown(&informer).len()), (3, 1), "it heals");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn metadata_that_panics_costs_that_object_and_no_other() {
+    /// Whose metadata does not tell one thing.
+    #[derive(Deserialize)]
+    struct Mute {
+        metadata: Secretive,
+    }
+    #[derive(Deserialize)]
+    struct Secretive {
+        name: String,
+        namespace: String,
+        uid: String,
+        #[serde(rename = "resourceVersion")]
+        resource_version: String,
+        #[serde(default)]
+        labels: BTreeMap<String, String>,
+    }
+    impl Secretive {
+        fn tell<'a>(&'a self, what: &str, text: &'a str) -> &'a str {
+            assert!(!self.labels.contains_key(what), "wanted");
+            text
+        }
+    }
+    impl Metadata for Secretive {
+        fn name(&self) -> &str {
+            self.tell("name", &self.name)
+        }
+        fn namespace(&self) -> &str {
+            self.tell("namespace", &self.namespace)
+        }
+        fn uid(&self) -> &str {
+            self.tell("uid", &self.uid)
+        }
+        fn resource_version(&self) -> &str {
+            self.tell("version", &self.resource_version)
+        }
+    }
+    pintle_meta::resource!(Mute, "v1", "Pod", "pods", Namespaced);
+    for streaming_list in [false, true] {
+        let source = Collection::<Mute>::default();
+        let put = |name: &str, hides: Option<&str>| {
+            let labels: BTreeMap<_, _> = hides.map(|what| (what, "x")).into_iter().collect();
+            source.put_raw(json!({"metadata": {"namespace": "ns", "name": name, "labels": labels}}));
+        };
+        put("good", None);
+        let all = ["name", "namespace", "uid", "version"];
+        all.iter().for_each(|what| put(what, Some(what)));
+        let reflector = ReflectorConfig { streaming_list, ..ReflectorConfig::default() };
+        let informer = SharedInformer::new(source.clone(), InformerConfig { reflector, ..InformerConfig::default() });
+        let mut events = informer.subscribe();
+        informer.start();
+        informer.wait_for_sync().await.unwrap();
+        let errors = all.map(|what| format!("ns/{what}: its Metadata panicked on it: wanted"));
+        assert_eq!((informer.lister().len(), shown(&informer)), (1, errors.to_vec()));
+        // What a watch tells, and a list after that.
+        for (healed, what) in all.into_iter().enumerate() {
+            put(what, None);
+            put("good", Some(what));
+            settle().await;
+            let counts = (informer.lister().len(), shown(&informer).len());
+            assert_eq!(counts, (2, 4 - healed), "the last good state stays");
+            source.compact();
+            source.break_watches(Break::expired());
+            tokio::time::sleep(Duration::from_secs(5)).await;
+            assert!(informer.state().is_synced(), "{:?}", informer.state());
+            put("good", None);
+            source.remove(&key(what));
+            settle().await;
+        }
+        assert_eq!((informer.lister().len(), shown(&informer).len()), (1, 0));
+        let told = std::iter::from_fn(|| events.try_next()).map(|event| event.object().metadata.name.clone());
+        assert_eq!(told.filter(|name| name != "good").collect::<Vec<_>>(), [""; 0], "it never came to take them");
     }
 }
 

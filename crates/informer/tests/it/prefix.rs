@@ -14,6 +14,7 @@ use proptest::collection::vec;
 use proptest::prelude::*;
 use serde_json::json;
 
+use crate::support::reshaping::{Reshaping, Shapes};
 use crate::support::{
     Pod, cut, empty, event, expired, failure, key, pod, refused, settle, silent, too_large, too_many_requests,
 };
@@ -24,6 +25,10 @@ enum Operation {
     PutSilently(usize),
     /// Something that is no pod.
     PutBroken(usize),
+    /// Another shape at the present version, which lists tell from now on.
+    Reshape(usize),
+    /// The next change that a watch tells comes twice at one version, in two shapes.
+    Echo,
     Delete(usize),
     DeleteSilently(usize),
     Bookmark,
@@ -71,6 +76,8 @@ fn operations() -> impl Strategy<Value = Vec<Operation>> {
         4 => key().prop_map(Operation::Delete),
         2 => key().prop_map(Operation::PutSilently),
         2 => key().prop_map(Operation::PutBroken),
+        2 => key().prop_map(Operation::Reshape),
+        3 => Just(Operation::Echo),
         2 => key().prop_map(Operation::DeleteSilently),
         1 => Just(Operation::Bookmark),
         3 => breaks.prop_map(Operation::Break),
@@ -87,16 +94,20 @@ fn operations() -> impl Strategy<Value = Vec<Operation>> {
 /// A source, and what it has had in it: pods, and what is none.
 struct Recorded {
     source: Collection<Pod>,
+    shapes: Shapes,
     states: BTreeMap<u64, State>,
 }
 
 type State = BTreeMap<ObjectKey, Option<Pod>>;
 
 impl Recorded {
-    fn new() -> Self {
-        let mut recorded = Self { source: Collection::default(), states: BTreeMap::from([(0, State::new())]) };
+    /// With what tells it.
+    fn new() -> (Self, Reshaping) {
+        let source = Collection::default();
+        let (reshaping, shapes) = Reshaping::new(source.clone());
+        let mut recorded = Self { source, shapes, states: BTreeMap::from([(0, State::new())]) };
         ["a", "b"].iter().for_each(|name| recorded.put(name, ""));
-        recorded
+        (recorded, reshaping)
     }
 
     fn put(&mut self, name: &str, node: &str) {
@@ -107,6 +118,12 @@ impl Recorded {
     fn put_broken(&mut self, name: &str) {
         self.source.put_raw(json!({"metadata": {"namespace": "ns", "name": name}, "node": 7}));
         self.record(name, Some(None));
+    }
+
+    fn reshape(&self, name: &str) {
+        if let Some(Some(pod)) = self.state_at(u64::MAX).get(&key(name)) {
+            self.shapes.reshape(pod);
+        }
     }
 
     fn remove(&mut self, name: &str) {
@@ -143,8 +160,14 @@ impl Recorded {
         for (key, entry) in state {
             let cached = cached.get(key).map(|cached| &**cached);
             match entry {
-                Some(pod) => prop_assert_eq!(cached, Some(pod), "the cache is at revision {}", revision),
-                None => prop_assert!(cached.is_none_or(|cached| self.was(key, revision).any(|pod| pod == cached))),
+                Some(pod) => prop_assert!(
+                    cached.is_some_and(|cached| self.shapes.is_one_of(cached, pod)),
+                    "{cached:?}, and the cache is at revision {revision} with {pod:?}"
+                ),
+                None => {
+                    let was = |cached| self.was(key, revision).any(|pod| self.shapes.is_one_of(cached, pod));
+                    prop_assert!(cached.is_none_or(was));
+                }
             }
         }
         let shown: Vec<ObjectKey> = lister.undecodable().into_iter().map(|entry| entry.key).collect();
@@ -234,11 +257,11 @@ fn check_prefix(source: &Recorded, informer: &SharedInformer<Pod>) -> Result<(),
 
 async fn run(operations: Vec<Operation>, streaming_list: bool, seed: u64) -> Result<(), TestCaseError> {
     let name = |at: usize| ["a", "b", "c", "d", "e"][at];
-    let mut source = Recorded::new();
+    let (mut source, reshaping) = Recorded::new();
     let config =
         ReflectorConfig { streaming_list, page_size: seed.is_multiple_of(3).then_some(2), ..Default::default() };
     let informer = SharedInformer::new(
-        source.source.clone(),
+        reshaping,
         InformerConfig {
             reflector: config,
             seed: Some(seed),
@@ -270,6 +293,8 @@ async fn run(operations: Vec<Operation>, streaming_list: bool, seed: u64) -> Res
                 source.put(name(at), "");
             }
             Operation::PutBroken(at) => source.put_broken(name(at)),
+            Operation::Reshape(at) => source.reshape(name(at)),
+            Operation::Echo => source.shapes.echo(),
             Operation::Delete(at) => source.remove(name(at)),
             Operation::DeleteSilently(at) => {
                 source.source.break_watches(Break::Silent);

@@ -1,6 +1,7 @@
 //! Pods, and a source of them that fails on demand.
 
 pub(crate) mod replicas;
+pub(crate) mod reshaping;
 pub(crate) mod rig;
 pub(crate) mod scripted;
 

@@ -1,0 +1,170 @@
+//! A source that tells objects in other shapes at versions that it told before, as a server does whose definitions have changed.
+
+use std::collections::BTreeMap;
+use std::pin::Pin;
+use std::sync::{Arc, Mutex};
+use std::task::{Context, Poll, ready};
+
+use futures_core::Stream;
+use pintle_meta::{ApiError, ApiResource, ListOptions, ListPart, ListWatch, RawObject, WatchEvent, WatchOptions};
+use pintle_testing::Collection;
+use serde_json::Value;
+
+use super::Pod;
+
+/// The pods of a collection, in the shapes that they have by now: each is another node.
+pub(crate) struct Reshaping {
+    source: Collection<Pod>,
+    shapes: Shapes,
+}
+
+/// In what shapes it has told each version of a pod beside its own. Clones are handles.
+#[derive(Clone, Default)]
+pub(crate) struct Shapes(Arc<Mutex<Inner>>);
+
+#[derive(Default)]
+struct Inner {
+    /// By name and version; the last one counts.
+    shapes: BTreeMap<(String, String), Vec<String>>,
+    made: usize,
+    /// So many events are told once more, in another shape.
+    echoes: usize,
+}
+
+impl Reshaping {
+    pub(crate) fn new(source: Collection<Pod>) -> (Self, Shapes) {
+        let shapes = Shapes::default();
+        (Self { source, shapes: shapes.clone() }, shapes)
+    }
+}
+
+impl Shapes {
+    /// From now on the pod has another shape at that version. Nobody is told.
+    pub(crate) fn reshape(&self, pod: &Pod) {
+        self.0.lock().unwrap().reshape(&pod.metadata.name, &pod.metadata.resource_version);
+    }
+
+    /// The next change that is told is followed by another at the same version.
+    pub(crate) fn echo(&self) {
+        self.0.lock().unwrap().echoes += 1;
+    }
+
+    /// Whether that is the pod, in a shape that it has had at its version.
+    pub(crate) fn is_one_of(&self, seen: &Pod, pod: &Pod) -> bool {
+        let inner = self.0.lock().unwrap();
+        let shapes = inner.shapes.get(&(pod.metadata.name.clone(), pod.metadata.resource_version.clone()));
+        seen.metadata == pod.metadata
+            && (seen.node == pod.node || shapes.is_some_and(|shapes| shapes.contains(&seen.node)))
+    }
+}
+
+impl Inner {
+    fn reshape(&mut self, name: &str, version: &str) {
+        self.made += 1;
+        let shape = format!("shape {}", self.made);
+        self.shapes.entry((name.into(), version.into())).or_default().push(shape);
+    }
+
+    /// The object in its present shape; one that is no pod has but its own.
+    fn shaped(&self, object: RawObject) -> RawObject {
+        let Some((mut json, name, version)) = parts(&object) else { return object };
+        match self.shapes.get(&(name, version)).and_then(|shapes| shapes.last()) {
+            Some(shape) => {
+                json["node"] = shape.as_str().into();
+                RawObject::Json(json.to_string().into())
+            }
+            None => object,
+        }
+    }
+
+    /// The same once more, if it is to be told again.
+    fn echo_of(&mut self, object: &RawObject) -> Option<RawObject> {
+        let (_, name, version) = parts(object)?;
+        self.echoes = self.echoes.checked_sub(1)?;
+        self.reshape(&name, &version);
+        Some(self.shaped(object.clone()))
+    }
+}
+
+/// The JSON of a pod, its name and its version.
+fn parts(object: &RawObject) -> Option<(Value, String, String)> {
+    let RawObject::Json(bytes) = object else { return None };
+    let json: Value = serde_json::from_slice(bytes).ok()?;
+    json["node"].as_str()?;
+    let text = |field: &str| json["metadata"][field].as_str().map(str::to_owned);
+    let (name, version) = (text("name")?, text("resourceVersion")?);
+    Some((json, name, version))
+}
+
+/// A stream of it.
+pub(crate) struct Reshaped<S, I> {
+    stream: S,
+    shapes: Shapes,
+    reshape: fn(&mut Inner, I) -> (I, Option<I>),
+    echo: Option<I>,
+}
+
+impl<S: Stream<Item = Result<I, ApiError>> + Unpin, I: Unpin> Stream for Reshaped<S, I> {
+    type Item = Result<I, ApiError>;
+
+    fn poll_next(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<Self::Item>> {
+        if let Some(echo) = self.echo.take() {
+            return Poll::Ready(Some(Ok(echo)));
+        }
+        let Some(item) = ready!(Pin::new(&mut self.stream).poll_next(context)) else { return Poll::Ready(None) };
+        let reshape = self.reshape;
+        let told = item.map(|item| reshape(&mut self.shapes.0.lock().unwrap(), item));
+        Poll::Ready(Some(told.map(|(item, echo)| {
+            self.echo = echo;
+            item
+        })))
+    }
+}
+
+fn part(inner: &mut Inner, part: ListPart) -> (ListPart, Option<ListPart>) {
+    let part = match part {
+        ListPart::Item(object) => ListPart::Item(inner.shaped(object)),
+        metadata => metadata,
+    };
+    (part, None)
+}
+
+fn event(inner: &mut Inner, event: WatchEvent<RawObject>) -> (WatchEvent<RawObject>, Option<WatchEvent<RawObject>>) {
+    match event {
+        WatchEvent::Added(object) => {
+            let object = inner.shaped(object);
+            let echo = inner.echo_of(&object).map(WatchEvent::Modified);
+            (WatchEvent::Added(object), echo)
+        }
+        WatchEvent::Modified(object) => {
+            let object = inner.shaped(object);
+            let echo = inner.echo_of(&object).map(WatchEvent::Modified);
+            (WatchEvent::Modified(object), echo)
+        }
+        event => (event, None),
+    }
+}
+
+impl ListWatch for Reshaping {
+    type Object = Pod;
+    type Page = Reshaped<<Collection<Pod> as ListWatch>::Page, ListPart>;
+    type Events = Reshaped<<Collection<Pod> as ListWatch>::Events, WatchEvent<RawObject>>;
+
+    fn api_resource(&self) -> ApiResource {
+        self.source.api_resource()
+    }
+
+    fn namespace(&self) -> Option<&str> {
+        self.source.namespace()
+    }
+
+    async fn list(&self, options: &ListOptions) -> Result<Self::Page, ApiError> {
+        let stream = ListWatch::list(&self.source, options).await?;
+        Ok(Reshaped { stream, shapes: self.shapes.clone(), reshape: part, echo: None })
+    }
+
+    async fn watch(&self, options: &WatchOptions) -> Result<Self::Events, ApiError> {
+        let stream = ListWatch::watch(&self.source, options).await?;
+        Ok(Reshaped { stream, shapes: self.shapes.clone(), reshape: event, echo: None })
+    }
+}
