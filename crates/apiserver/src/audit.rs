@@ -129,6 +129,9 @@ impl ServerAudit {
     }
 }
 
+/// What the records may take in memory, in bytes: the texts in them are as long as their clients like.
+const MOST_BYTES: usize = 32 << 20;
+
 /// Where they are kept.
 #[derive(Debug)]
 pub(crate) struct AuditLog {
@@ -139,6 +142,7 @@ pub(crate) struct AuditLog {
 #[derive(Debug, Default)]
 struct Kept {
     records: VecDeque<AuditRecord>,
+    bytes: usize,
     lost: u64,
 }
 
@@ -149,12 +153,12 @@ impl AuditLog {
 
     pub(crate) fn note(&self, record: AuditRecord) {
         let mut kept = self.lock();
-        if kept.records.len() >= self.most {
+        kept.bytes += weight(&record);
+        kept.records.push_back(record);
+        while kept.records.len() > self.most || kept.bytes > MOST_BYTES {
+            let Some(oldest) = kept.records.pop_front() else { return };
+            kept.bytes -= weight(&oldest);
             kept.lost += 1;
-            kept.records.pop_front();
-        }
-        if self.most > 0 {
-            kept.records.push_back(record);
         }
     }
 
@@ -166,4 +170,10 @@ impl AuditLog {
     fn lock(&self) -> MutexGuard<'_, Kept> {
         self.kept.lock().unwrap_or_else(PoisonError::into_inner)
     }
+}
+
+fn weight(record: &AuditRecord) -> usize {
+    let AuditRecord { user, user_agent, verb, group, resource, subresource, namespace, name, .. } = record;
+    let texts = [user, user_agent, verb, group, resource, subresource, namespace, name];
+    size_of::<AuditRecord>() + texts.map(String::len).iter().sum::<usize>()
 }

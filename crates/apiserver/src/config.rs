@@ -67,7 +67,7 @@ pub struct ApiServerConfig {
     /// `coordination.k8s.io/v1beta1`: no, as there. If so, LeaseCandidates are served, and leases keep `strategy` and
     /// `preferredHolder`. Who is given which lease, a controller has to say, which is not here.
     pub coordinated_leader_election: bool,
-    /// How many requests [the audit](crate::ApiServer::audit) keeps: 10 000, the latest.
+    /// How many requests [the audit](crate::ApiServer::audit) keeps: 10 000, the latest; fewer where they take more than 32 MiB.
     pub audit: usize,
 }
 

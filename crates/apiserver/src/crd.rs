@@ -12,6 +12,7 @@ mod embedded;
 mod formats;
 mod names;
 mod path;
+mod pattern;
 mod prune;
 mod resource;
 mod structural;

@@ -105,6 +105,11 @@ pub(crate) fn read_yaml(body: &[u8]) -> Yaml {
     yaml::read(body)
 }
 
+/// A value as YAML.
+pub(crate) fn write_yaml(value: &Value) -> String {
+    yaml::write(value)
+}
+
 /// The documents of a YAML text as JSON, up to the first that cannot be read; the error says what is wrong with that one.
 pub(crate) fn yaml_documents(text: &str) -> impl Iterator<Item = Result<Value, String>> {
     yaml::Documents::new(text).map(|read| read.map(|(node, _)| node.into_value()))

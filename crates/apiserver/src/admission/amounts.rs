@@ -42,6 +42,11 @@ impl Amounts {
         }
     }
 
+    /// The amounts of the resources that `other` has, too.
+    pub(crate) fn of_those_in(&self, other: &Self) -> Self {
+        Self(other.0.keys().filter_map(|name| Some((name.clone(), self.get(name)?))).collect())
+    }
+
     /// Of each resource, the greater amount.
     pub(crate) fn raise(&mut self, other: &Self) {
         for (name, amount) in other.iter() {

@@ -25,6 +25,11 @@ pub(crate) fn concern(attempt: &Attempt<'_>) -> bool {
     }
 }
 
+/// So many bytes are filled into one pod, which is then too large to be stored; and so many are told against one. Each container may lack
+/// all that a limit range has.
+const MOST_FILLED: usize = 4 << 20;
+const MOST_TOLD: usize = 1 << 20;
+
 /// Gives the containers of a pod what the limit range has for those that ask for nothing, and notes it in an annotation.
 pub(crate) fn complete(range: &Value, pod: &mut Value) {
     let (mut requests, mut limits) = (Amounts::default(), Amounts::default());
@@ -32,13 +37,13 @@ pub(crate) fn complete(range: &Value, pod: &mut Value) {
         requests.0.extend(Amounts::at(limit, "/defaultRequest").0);
         limits.0.extend(Amounts::at(limit, "/default").0);
     }
-    let mut notes = Vec::new();
+    let (mut notes, mut left) = (Vec::new(), MOST_FILLED);
     let Some(spec) = pod.get_mut("spec") else { return };
     for (key, called) in [("containers", "container"), ("initContainers", "init container")] {
         for container in items(spec, key) {
             let name = text_at(container, "/name").to_owned();
             for (side, word, amounts) in [("requests", "request", &requests), ("limits", "limit", &limits)] {
-                let given = fill(container, side, amounts);
+                let given = fill(container, side, amounts, &mut left);
                 if !given.is_empty() {
                     notes.push(format!("{} {word} for {called} {name}", given.join(", ")));
                 }
@@ -62,10 +67,14 @@ fn of_type<'a>(range: &'a Value, kind: &str) -> impl Iterator<Item = &'a Value> 
 }
 
 /// Sets the amounts that a container leaves out; answers of which resources.
-fn fill(container: &mut Value, side: &str, amounts: &Amounts) -> Vec<String> {
+fn fill(container: &mut Value, side: &str, amounts: &Amounts, left: &mut usize) -> Vec<String> {
     let mut given = Vec::new();
     let known = Amounts::at(container, &format!("/resources/{side}"));
     for (name, amount) in amounts.iter().filter(|(name, _)| known.get(name).is_none()) {
+        if *left == 0 {
+            break;
+        }
+        *left = left.saturating_sub(size_of::<Value>() + name.len());
         let side = member(container, "resources").and_then(|resources| member(resources, side));
         if let Some(side) = side {
             set(side, name, amount.to_string().into());
@@ -76,14 +85,19 @@ fn fill(container: &mut Value, side: &str, amounts: &Amounts) -> Vec<String> {
 }
 
 fn pod_faults(range: &Value, pod: &Value) -> Vec<String> {
-    let mut faults = Vec::new();
+    let (mut faults, mut told): (Vec<String>, usize) = (Vec::new(), 0);
     for limit in list(range, "/spec/limits") {
         let bounds = Bounds::of(limit);
         match bounds.kind {
             "Container" => {
                 for container in list(pod, "/spec/containers").chain(list(pod, "/spec/initContainers")) {
                     let side = |side: &str| Amounts::at(container, &format!("/resources/{side}"));
-                    faults.extend(bounds.faults(&side("requests"), &side("limits")));
+                    let found = bounds.faults(&side("requests"), &side("limits"));
+                    told += found.iter().map(String::len).sum::<usize>();
+                    faults.extend(found);
+                    if told > MOST_TOLD {
+                        return faults;
+                    }
                 }
             }
             "Pod" => faults.extend(bounds.faults(&whole_pod(pod, "requests"), &whole_pod(pod, "limits"))),
@@ -307,6 +321,18 @@ mod tests {
             let limit = json!({"type": "Container", bound: {"cpu": "1"}});
             assert_eq!(found(limit, "pods", pod(resources)), [words]);
         }
+    }
+
+    #[test]
+    fn what_is_filled_in_and_what_is_told_have_an_end() {
+        let amounts: serde_json::Map<_, _> = (0..500).map(|at| (format!("e.com/{at:0100}"), json!("1"))).collect();
+        let mut pod = json!({"spec": {"containers": vec![json!({"name": "c"}); 2_000]}});
+        let limit = json!({"type": "Container", "max": amounts});
+        let told: usize = found(limit.clone(), "pods", pod.clone()).iter().map(String::len).sum();
+        assert!((MOST_TOLD..2 * MOST_TOLD).contains(&told), "{told}");
+        complete(&json!({"spec": {"limits": [{"type": "Container", "default": amounts}]}}), &mut pod);
+        let filled = pod.to_string().len();
+        assert!((MOST_FILLED / 2..4 * MOST_FILLED).contains(&filled), "{filled}");
     }
 
     #[test]

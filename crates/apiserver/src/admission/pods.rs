@@ -22,14 +22,15 @@ pub(super) fn total(pod: &Value, of: impl Fn(&Value, Place) -> Amounts) -> Amoun
     }
     let (mut sidecars, mut start) = (Amounts::default(), Amounts::default());
     for container in list(pod, "/spec/initContainers") {
+        // What the start needs is known by now to be no less than what the sidecars have, so only what is new can change it.
         if text_at(container, "/restartPolicy") == "Always" {
             let amounts = of(container, Place::Sidecar);
             sum.add(&amounts);
             sidecars.add(&amounts);
-            start.raise(&sidecars);
+            start.raise(&sidecars.of_those_in(&amounts));
         } else {
             let mut step = of(container, Place::Init);
-            step.add(&sidecars);
+            step.add(&sidecars.of_those_in(&step));
             start.raise(&step);
         }
     }

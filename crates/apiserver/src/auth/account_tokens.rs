@@ -3,7 +3,7 @@
 //! Nothing is kept of a token that was given out. Who shows one is its account, for as long as what it claims holds: its time, its
 //! audience, and the objects that it is bound to, each with the uid that it had.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashSet};
 use std::fmt;
 use std::sync::OnceLock;
 
@@ -108,7 +108,8 @@ impl AccountTokens {
         now: i64,
     ) -> Result<(User, Vec<String>), Unknown> {
         let claims = self.claims(token)?;
-        let meant: Vec<_> = claims.aud.iter().filter(|audience| audiences.contains(audience)).cloned().collect();
+        let wanted: HashSet<&String> = audiences.iter().collect();
+        let meant: Vec<_> = claims.aud.iter().filter(|audience| wanted.contains(audience)).cloned().collect();
         if meant.is_empty() {
             let (of, wanted) = (listed(&claims.aud), listed(audiences));
             return Err(Unknown(format!("token audiences {of} is invalid for the target audiences {wanted}")));

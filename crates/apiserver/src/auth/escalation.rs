@@ -5,12 +5,15 @@ use std::collections::BTreeMap;
 use serde_json::Value;
 
 use super::rbac::{self, Decision, GROUP};
-use super::rights::{Right, Thing};
+use super::rights::{self, Right, Thing};
 use super::{Attributes, decide};
 use crate::failure::{Failure, Outcome, quoted};
 use crate::kinds::{Cluster, GroupResource, Place};
 use crate::request::path::ResourcePath;
 use crate::request::user::{MASTERS, User};
+
+/// A rule of a few kilobytes gives millions of rights. So many are held, each against each part of what the writer has.
+const MOST_COMPARED: usize = 20_000_000;
 
 /// Whether writes of the kind give rights away.
 pub(crate) fn grants_rights(place: &Place) -> bool {
@@ -106,8 +109,17 @@ impl Writer<'_> {
     /// Whether the writer holds all that the rules give, in the namespace of the object; else what they lack.
     fn check_rules(&self, rules: &Value) -> Result<(), String> {
         let (held, wrong) = rbac::grants(self.cluster, self.user, &self.place.namespace);
-        let given = rules.as_array().into_iter().flatten().flat_map(Right::all_of);
-        let lacking: Vec<Right> = given.filter(|right| !held.iter().any(|grant| right.is_in(&grant.rule))).collect();
+        let rules = rules.as_array().into_iter().flatten();
+        let given = rules.clone().map(Right::count).fold(0, usize::saturating_add);
+        let known = held.iter().map(|grant| rights::length(grant.rule())).sum::<usize>();
+        if given.saturating_mul(known) > MOST_COMPARED {
+            return Err(format!(
+                "user {} gives {given} rights by it, which are too many to hold them against their own: fewer at a time, or a star",
+                quoted(&self.user.name)
+            ));
+        }
+        let given = rules.flat_map(Right::all_of);
+        let lacking: Vec<Right> = given.filter(|right| !held.iter().any(|grant| right.is_in(grant.rule()))).collect();
         if lacking.is_empty() {
             return Ok(());
         }

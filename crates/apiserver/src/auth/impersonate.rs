@@ -108,7 +108,7 @@ fn refusal(
 ) -> Failure {
     let namespace = ServiceAccount::of(wanted).map_or("", |account| account.namespace);
     let (grants, _) = rbac::grants(cluster, user, namespace);
-    let impersonates = grants.iter().any(|grant| rbac::list(&grant.rule, "verbs").any(|verb| verb == "impersonate"));
+    let impersonates = grants.iter().any(|grant| rbac::list(grant.rule(), "verbs").any(|verb| verb == "impersonate"));
     let Some(mode) = mode(wanted).filter(|_| !impersonates) else { return forbidden(user, part, wrong) };
     let on_behalf = |verb: &str| format!("impersonate-on:{mode}:{verb}");
     match attributes {

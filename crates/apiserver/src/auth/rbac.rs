@@ -1,6 +1,8 @@
 //! Who may do what, by the roles and bindings that are stored.
 
+use std::collections::HashSet;
 use std::fmt;
+use std::sync::Arc;
 
 use serde_json::Value;
 
@@ -22,8 +24,15 @@ pub(crate) enum Decision {
 
 /// A rule that a user has, and through which binding.
 pub(crate) struct Grant {
-    pub(crate) rule: Value,
-    reason: String,
+    role: Arc<Value>,
+    at: usize,
+    reason: Arc<str>,
+}
+
+impl Grant {
+    pub(crate) fn rule(&self) -> &Value {
+        &self.role["rules"][self.at]
+    }
 }
 
 /// A role that is bound but not there.
@@ -45,53 +54,57 @@ pub(crate) fn decide(cluster: &dyn Cluster, user: &User, attributes: &Attributes
         Attributes::Path { .. } => "",
     };
     let (grants, wrong) = grants(cluster, user, namespace);
-    match grants.into_iter().find(|grant| covers(&grant.rule, attributes)) {
-        Some(grant) => Decision::Allowed(grant.reason),
+    match grants.into_iter().find(|grant| covers(grant.rule(), attributes)) {
+        Some(grant) => Decision::Allowed(grant.reason.to_string()),
         None => Decision::NoOpinion(wrong.map(|lost| lost.to_string())),
     }
 }
 
-/// All rules that hold for the user in a namespace, those for the whole cluster first.
+/// All rules that hold for the user in a namespace, those for the whole cluster first. Those of a role that is bound more than once hold by
+/// the first of its bindings.
 pub(crate) fn grants(cluster: &dyn Cluster, user: &User, namespace: &str) -> (Vec<Grant>, Option<Lost>) {
-    let mut found = Vec::new();
-    let mut wrong = None;
+    let mut rights = Rights { cluster, user, found: Vec::new(), roles: HashSet::new(), wrong: None };
     for binding in cluster.objects(&GroupResource::new(GROUP, "clusterrolebindings"), None) {
         let name = text(&binding["metadata"], "name");
-        add(cluster, user, &binding, "", &format!("ClusterRoleBinding {name:?}"), &mut found, &mut wrong);
+        rights.add(&binding, "", &format!("ClusterRoleBinding {name:?}"));
     }
     if !namespace.is_empty() {
         for binding in cluster.objects(&GroupResource::new(GROUP, "rolebindings"), Some(namespace)) {
             let name = format!("{}/{namespace}", text(&binding["metadata"], "name"));
-            add(cluster, user, &binding, namespace, &format!("RoleBinding {name:?}"), &mut found, &mut wrong);
+            rights.add(&binding, namespace, &format!("RoleBinding {name:?}"));
         }
     }
-    (found, wrong)
+    (rights.found, rights.wrong)
 }
 
-fn add(
-    cluster: &dyn Cluster,
-    user: &User,
-    binding: &Value,
-    namespace: &str,
-    told: &str,
-    found: &mut Vec<Grant>,
-    wrong: &mut Option<Lost>,
-) {
-    let subjects = binding["subjects"].as_array().into_iter().flatten();
-    let Some(subject) = subjects.into_iter().find(|subject| is_meant(subject, user, namespace)) else { return };
-    let (kind, name) = (text(&binding["roleRef"], "kind"), text(&binding["roleRef"], "name"));
-    let role = match kind {
-        "ClusterRole" => cluster.object(&GroupResource::new(GROUP, "clusterroles"), "", name),
-        _ => cluster.object(&GroupResource::new(GROUP, "roles"), namespace, name),
-    };
-    let Some(role) = role else {
-        *wrong = Some(Lost { kind: kind.into(), name: name.into() });
-        return;
-    };
-    let subject = format!("{} {:?}", text(subject, "kind"), subject_name(subject));
-    let reason = format!("RBAC: allowed by {told} of {kind} {name:?} to {subject}");
-    let rules = role["rules"].as_array().into_iter().flatten();
-    found.extend(rules.map(|rule| Grant { rule: rule.clone(), reason: reason.clone() }));
+/// What has been found of the rules that hold for a user.
+struct Rights<'a> {
+    cluster: &'a dyn Cluster,
+    user: &'a User,
+    found: Vec<Grant>,
+    /// The roles whose rules are among them, by kind and name.
+    roles: HashSet<(String, String)>,
+    wrong: Option<Lost>,
+}
+
+impl Rights<'_> {
+    fn add(&mut self, binding: &Value, namespace: &str, told: &str) {
+        let mut subjects = binding["subjects"].as_array().into_iter().flatten();
+        let Some(subject) = subjects.find(|subject| is_meant(subject, self.user, namespace)) else { return };
+        let (kind, name) = (text(&binding["roleRef"], "kind"), text(&binding["roleRef"], "name"));
+        let (resource, of) = if kind == "ClusterRole" { ("clusterroles", "") } else { ("roles", namespace) };
+        let Some(role) = self.cluster.object(&GroupResource::new(GROUP, resource), of, name) else {
+            self.wrong = Some(Lost { kind: kind.into(), name: name.into() });
+            return;
+        };
+        if !self.roles.insert((resource.into(), name.into())) {
+            return;
+        }
+        let subject = format!("{} {:?}", text(subject, "kind"), subject_name(subject));
+        let reason: Arc<str> = format!("RBAC: allowed by {told} of {kind} {name:?} to {subject}").into();
+        let count = role["rules"].as_array().map_or(0, Vec::len);
+        self.found.extend((0..count).map(|at| Grant { role: role.clone(), at, reason: reason.clone() }));
+    }
 }
 
 fn subject_name(subject: &Value) -> String {
@@ -181,6 +194,46 @@ mod tests {
         assert!(allows(rule(json!(["pods"]), json!(["a"])), "get", "pods", "a"));
         assert!(!allows(rule(json!(["pods"]), json!(["a"])), "get", "pods", ""));
         assert!(!allows(json!({"verbs": ["*"], "apiGroups": ["apps"], "resources": ["*"]}), "get", "pods", "a"));
+    }
+
+    /// One role, and bindings of it.
+    struct Bindings(Vec<Arc<Value>>, Arc<Value>);
+
+    impl Cluster for Bindings {
+        fn object(&self, resource: &GroupResource, _: &str, _: &str) -> Option<Arc<Value>> {
+            (resource.resource == "clusterroles").then(|| self.1.clone())
+        }
+
+        fn objects(&self, resource: &GroupResource, _: Option<&str>) -> Vec<Arc<Value>> {
+            if resource.resource == "clusterrolebindings" { self.0.clone() } else { Vec::new() }
+        }
+
+        fn holder(&self, _: &str) -> Option<Arc<str>> {
+            None
+        }
+    }
+
+    #[test]
+    fn a_role_that_is_bound_often_gives_its_rules_once_by_the_first_binding() {
+        let binding = |name: &str| {
+            let subjects = json!([{"kind": "User", "name": "u"}]);
+            Arc::new(
+                json!({"metadata": {"name": name}, "roleRef": {"kind": "ClusterRole", "name": "r"}, "subjects": subjects}),
+            )
+        };
+        let rule = |resource: &str| json!({"verbs": ["get"], "apiGroups": [""], "resources": [resource]});
+        let cluster = Bindings(
+            vec![binding("a"), binding("b"), binding("c")],
+            Arc::new(json!({"rules": [rule("x"), rule("y")]})),
+        );
+        let user = User { name: "u".into(), ..User::default() };
+        let (grants, lost) = grants(&cluster, &user, "n");
+        assert_eq!(grants.iter().map(Grant::rule).collect::<Vec<_>>(), [&rule("x"), &rule("y")]);
+        assert!(lost.is_none());
+        let path = ResourcePath { resource: "y".into(), ..ResourcePath::default() };
+        let decided = decide(&cluster, &user, &Attributes::Resource { verb: "get", path: &path, name: "" });
+        let told = r#"RBAC: allowed by ClusterRoleBinding "a" of ClusterRole "r" to User "u""#;
+        assert!(matches!(&decided, Decision::Allowed(reason) if reason == told), "{decided:?}");
     }
 
     #[test]

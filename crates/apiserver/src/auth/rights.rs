@@ -20,6 +20,14 @@ pub(super) enum Thing {
 }
 
 impl Right {
+    /// How many a rule gives.
+    pub(super) fn count(rule: &Value) -> usize {
+        let count = |field: &str| list(rule, field).count();
+        let things = [count("apiGroups"), count("resources"), count("resourceNames").max(1)];
+        let things = things.into_iter().fold(1, usize::saturating_mul).saturating_add(count("nonResourceURLs"));
+        things.saturating_mul(count("verbs"))
+    }
+
     /// All that a rule gives.
     pub(super) fn all_of(rule: &Value) -> Vec<Self> {
         let mut names: Vec<_> = list(rule, "resourceNames").map(|name| Some(name.to_owned())).collect();
@@ -58,6 +66,12 @@ impl Right {
                 }
             }
     }
+}
+
+/// How much a rule says: what it takes to look for a right in it.
+pub(super) fn length(rule: &Value) -> usize {
+    let fields = ["verbs", "apiGroups", "resources", "resourceNames", "nonResourceURLs"];
+    1 + fields.iter().map(|field| list(rule, field).count()).sum::<usize>()
 }
 
 impl Thing {

@@ -6,12 +6,17 @@ mod defaults;
 mod schema;
 mod version;
 
+use std::collections::HashSet;
+
 use serde_json::Value;
 
 use super::is_established;
 use super::names::is_protected;
 use crate::object::{has, list, text_at};
 use crate::validate::{FieldFault, NameRule, name_faults};
+
+/// Each version is served under all of them. A real server sets no bound.
+const NAMES_AT_MOST: usize = 100;
 
 /// The faults of a definition; `old` is the stored one of an update.
 pub(super) fn definition(object: &Value, old: Option<&Value>) -> Vec<FieldFault> {
@@ -85,6 +90,13 @@ fn names_faults(object: &Value) -> Vec<FieldFault> {
             value => faults.extend(label(format!("spec.names.{key}"), &value, "")),
         }
     }
+    for names in ["shortNames", "categories"] {
+        let count = list(object, &format!("/spec/names/{names}")).count();
+        if count > NAMES_AT_MOST {
+            faults.push(FieldFault::too_many(format!("spec.names.{names}"), count, NAMES_AT_MOST));
+            return faults;
+        }
+    }
     for (at, short) in list(object, "/spec/names/shortNames").enumerate() {
         faults.extend(label(format!("spec.names.shortNames[{at}]"), short.as_str().unwrap_or_default(), ""));
     }
@@ -135,13 +147,13 @@ fn conversion_faults(object: &Value) -> Vec<FieldFault> {
 fn stored_faults(object: &Value) -> Vec<FieldFault> {
     let mut faults = Vec::new();
     let stored: Vec<&str> = list(object, "/status/storedVersions").filter_map(Value::as_str).collect();
-    let known: Vec<&str> = list(object, "/spec/versions").map(|version| text_at(version, "/name")).collect();
+    let known: HashSet<&str> = list(object, "/spec/versions").map(|version| text_at(version, "/name")).collect();
     if stored.is_empty() {
         let why = "must have at least one stored version";
         faults.push(FieldFault::invalid("status.storedVersions", &Value::Array(Vec::new()), why));
         return faults;
     }
-    for (at, version) in stored.iter().enumerate().filter(|(_, version)| !known.contains(version)) {
+    for (at, version) in stored.iter().enumerate().filter(|(_, version)| !known.contains(**version)) {
         faults.push(FieldFault::invalid_text(
             format!("status.storedVersions[{at}]"),
             version,

@@ -32,40 +32,60 @@ fn takes_null(schema: &Structural) -> bool {
     schema.nullable || schema.preserve_unknown && schema.type_name.is_empty()
 }
 
+/// So many bytes of defaults are filled into one object. It is too large to be stored by then.
+const MOST_FILLED: usize = 8 << 20;
+
 /// Fills in what a custom resource left out and its schema has a default for. A null that may not be counts as left out.
 ///
-/// A default appears only where the object around it is there.
+/// A default appears only where the object around it is there. A few bytes of an object can ask for a long one thousands of times: once
+/// they are too large together, no more are filled in.
 pub(crate) fn default(schema: &Structural, value: &mut Value) {
+    fill(schema, value, &mut { MOST_FILLED });
+}
+
+fn fill(schema: &Structural, value: &mut Value, left: &mut usize) {
     match value {
         Value::Object(members) => {
-            for (name, schema) in &schema.properties {
+            for (name, schema) in schema.defaulted() {
+                let Some(default) = &schema.default else { continue };
                 let there = |member: &Value| !member.is_null() || takes_null(schema);
-                if let (Some(default), false) = (&schema.default, members.get(name).is_some_and(there)) {
+                if *left > 0 && !members.get(name).is_some_and(there) {
+                    *left = left.saturating_sub(name.len() + weight(default));
                     members.insert(name.clone(), default.clone());
                 }
             }
             for (key, member) in members.iter_mut() {
                 if let Some(schema) = schema.member(key) {
-                    self::default(schema, member);
+                    fill(schema, member, left);
                 }
             }
         }
         Value::Array(items) => {
             if let Some(schema) = &schema.items {
-                items.iter_mut().for_each(|item| self::default(schema, item));
+                items.iter_mut().for_each(|item| fill(schema, item, left));
             }
         }
         _ => {}
     }
 }
 
+/// What a value takes in memory, about.
+fn weight(value: &Value) -> usize {
+    let parts = match value {
+        Value::String(text) => text.len(),
+        Value::Array(items) => items.iter().map(weight).sum(),
+        Value::Object(members) => members.iter().map(|(name, value)| name.len() + weight(value)).sum(),
+        _ => 0,
+    };
+    size_of::<Value>() + parts
+}
+
 /// Whether [`default`] would change nothing.
 pub(crate) fn is_defaulted(schema: &Structural, value: &Value) -> bool {
     match value {
         Value::Object(members) => {
-            let filled =
-                |(name, schema): (&String, &Structural)| schema.default.is_none() || members.contains_key(name);
-            schema.properties.iter().all(filled)
+            let filled = |(name, _): (&String, &Structural)| members.contains_key(name);
+            schema.defaulted().all(filled)
                 && members.iter().all(|(key, member)| match schema.member(key) {
                     Some(schema) if member.is_null() => schema.nullable,
                     Some(schema) => is_defaulted(schema, member),

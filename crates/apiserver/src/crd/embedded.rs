@@ -5,7 +5,7 @@ use serde_json::Value;
 use super::at::At;
 use super::structural::{Additional, Structural};
 use crate::schema;
-use crate::validate::{FieldFault, label_key_faults, label_value_faults};
+use crate::validate::{Faults, FieldFault, label_key_faults, label_value_faults};
 
 /// Why an embedded object cannot be read as one at all: where, which value, and what is wrong with it.
 pub(super) fn malformed(schema: &Structural, value: &Value, path: At<'_>) -> Option<String> {
@@ -40,27 +40,32 @@ fn malformed_part(name: &str, value: &Value) -> Option<String> {
 }
 
 /// What embedded objects lack: a version, a kind, and valid metadata.
-pub(super) fn faults(schema: &Structural, value: &Value, path: At<'_>) -> Vec<FieldFault> {
-    let mut faults = Vec::new();
+pub(super) fn faults(schema: &Structural, value: &Value) -> Vec<FieldFault> {
+    let mut faults = Faults::default();
+    lacking(schema, value, At::Start(""), &mut faults);
+    faults.into_vec()
+}
+
+fn lacking(schema: &Structural, value: &Value, path: At<'_>, faults: &mut Faults) {
     match value {
         Value::Object(members) => {
             if schema.embedded {
                 for key in ["apiVersion", "kind"] {
                     match members.get(key) {
-                        None => faults.push(FieldFault::required(path.member(key), "")),
+                        None => faults.tell(|| FieldFault::required(path.member(key), "")),
                         Some(Value::String(text)) if text.is_empty() => {
-                            faults.push(FieldFault::invalid_text(path.member(key), "", "must not be empty"));
+                            faults.tell(|| FieldFault::invalid_text(path.member(key), "", "must not be empty"));
                         }
                         Some(_) => {}
                     }
                 }
                 for (key, value) in value.pointer("/metadata/labels").and_then(Value::as_object).into_iter().flatten() {
-                    let field = format!("{path}.metadata.labels");
                     let value = value.as_str().unwrap_or_default();
-                    let why = label_key_faults(key);
-                    faults.extend(why.iter().map(|why| FieldFault::invalid_text(field.as_str(), key, why)));
-                    let why = label_value_faults(value);
-                    faults.extend(why.iter().map(|why| FieldFault::invalid_text(field.as_str(), value, why)));
+                    for (text, why) in [(key.as_str(), label_key_faults(key)), (value, label_value_faults(value))] {
+                        for why in why {
+                            faults.tell(|| FieldFault::invalid_text(format!("{path}.metadata.labels"), text, why));
+                        }
+                    }
                 }
             }
             for (name, member) in members {
@@ -69,18 +74,16 @@ pub(super) fn faults(schema: &Structural, value: &Value, path: At<'_>) -> Vec<Fi
                     (None, Some(Additional::Schema(schema))) => schema,
                     _ => continue,
                 };
-                faults.extend(self::faults(of_member, member, path.member(name)));
+                lacking(of_member, member, path.member(name), faults);
             }
         }
         Value::Array(items) => {
             if let Some(schema) = &schema.items {
-                let each = items.iter().enumerate().flat_map(|(at, item)| self::faults(schema, item, path.item(at)));
-                faults.extend(each);
+                items.iter().enumerate().for_each(|(at, item)| lacking(schema, item, path.item(at), faults));
             }
         }
         _ => {}
     }
-    faults
 }
 
 #[cfg(test)]

@@ -15,11 +15,8 @@ pub(crate) fn settle(definitions: &[Arc<Value>], now: &str) -> Vec<Value> {
     let mut all: Vec<Arc<Value>> = definitions.to_vec();
     let mut changed = Vec::new();
     for at in 0..all.len() {
-        let (Some(mut definition), taken) =
-            (all.get(at).map(|definition| Value::clone(definition)), Taken::by_others(&all, at))
-        else {
-            continue;
-        };
+        let Some(mut definition) = all.get(at).map(|definition| Value::clone(definition)) else { continue };
+        let taken = if has_its_names(&definition) { Taken::default() } else { Taken::by_others(&all, at) };
         if accept(&mut definition, &taken, now) {
             changed.push(definition.clone());
             all[at] = Arc::new(definition);
@@ -60,7 +57,16 @@ pub(crate) fn set_condition(
     true
 }
 
+/// Whether a definition has the names that it asks for: then nobody else can have them, and nobody is asked.
+fn has_its_names(definition: &Value) -> bool {
+    ["plural", "singular", "shortNames", "kind", "listKind"].iter().all(|key| {
+        let (wanted, had) = (format!("/spec/names/{key}"), format!("/status/acceptedNames/{key}"));
+        definition.pointer(&wanted) == definition.pointer(&had)
+    })
+}
+
 /// The names of a group that other definitions have.
+#[derive(Default)]
 struct Taken {
     resources: BTreeSet<String>,
     kinds: BTreeSet<String>,
@@ -100,8 +106,9 @@ fn accept(definition: &mut Value, taken: &Taken, now: &str) -> bool {
     ] {
         if key == "shortNames" {
             let wanted: Vec<&str> = list(&before, "/spec/names/shortNames").filter_map(Value::as_str).collect();
-            let had: Vec<&str> = list(&before, "/status/acceptedNames/shortNames").filter_map(Value::as_str).collect();
-            let used: Vec<_> = wanted.iter().filter(|name| !had.contains(name) && names.contains(**name)).collect();
+            let had: BTreeSet<&str> =
+                list(&before, "/status/acceptedNames/shortNames").filter_map(Value::as_str).collect();
+            let used: Vec<_> = wanted.iter().filter(|name| !had.contains(*name) && names.contains(**name)).collect();
             match used.is_empty() {
                 true => put(&mut accepted, key, json!(wanted)),
                 false => {

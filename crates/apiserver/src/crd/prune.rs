@@ -26,17 +26,37 @@ const OWNER: &[&str] = &["apiVersion", "kind", "name", "uid", "controller", "blo
 const MANAGED: &[&str] = &["manager", "operation", "apiVersion", "time", "fieldsType", "fieldsV1", "subresource"];
 const RESOURCE: &[&str] = &["apiVersion", "kind", "metadata"];
 
-/// Takes what the schema does not know from a custom resource; answers the paths of what went, sorted.
+/// Takes what the schema does not know from a custom resource; answers the paths of what went, sorted, as far as they are told.
 pub(crate) fn prune(schema: &Structural, object: &mut Value) -> Vec<String> {
-    let mut gone = Vec::new();
+    let mut gone = Gone::default();
     resource(schema, object, At::Start(""), &mut gone);
-    gone.sort();
-    gone
+    gone.paths.sort();
+    gone.paths
+}
+
+/// The paths of what went. Each may be as long as the object.
+#[derive(Default)]
+struct Gone {
+    paths: Vec<String>,
+    told: usize,
+}
+
+/// So many bytes of paths are told.
+const MOST_TOLD: usize = 4 << 20;
+
+impl Gone {
+    fn tell(&mut self, path: At<'_>) {
+        if self.told < MOST_TOLD {
+            let path = String::from(path);
+            self.told += size_of::<String>() + path.len();
+            self.paths.push(path);
+        }
+    }
 }
 
 /// Takes what the schema does not know from a part of a resource.
 pub(crate) fn prune_value(schema: &Structural, value: &mut Value) {
-    self::value(schema, value, At::Start(""), &mut Vec::new());
+    self::value(schema, value, At::Start(""), &mut Gone::default());
 }
 
 /// Whether [`prune`] would take anything away.
@@ -44,7 +64,7 @@ pub(crate) fn is_pruned(schema: &Structural, object: &Value) -> bool {
     resource_is_pruned(schema, object)
 }
 
-fn resource(schema: &Structural, object: &mut Value, path: At<'_>, gone: &mut Vec<String>) {
+fn resource(schema: &Structural, object: &mut Value, path: At<'_>, gone: &mut Gone) {
     let Some(members) = object.as_object_mut() else { return };
     if let Some(Value::Object(metadata)) = members.get_mut("metadata") {
         prune_metadata(metadata, path.member("metadata"), gone);
@@ -52,7 +72,7 @@ fn resource(schema: &Structural, object: &mut Value, path: At<'_>, gone: &mut Ve
     prune_members(schema, members, path, gone, true);
 }
 
-fn prune_metadata(metadata: &mut Map<String, Value>, path: At<'_>, gone: &mut Vec<String>) {
+fn prune_metadata(metadata: &mut Map<String, Value>, path: At<'_>, gone: &mut Gone) {
     keep(metadata, METADATA, path, gone);
     for (key, known) in [("ownerReferences", OWNER), ("managedFields", MANAGED)] {
         for (at, item) in metadata.get_mut(key).and_then(Value::as_array_mut).into_iter().flatten().enumerate() {
@@ -63,17 +83,17 @@ fn prune_metadata(metadata: &mut Map<String, Value>, path: At<'_>, gone: &mut Ve
     }
 }
 
-fn keep(members: &mut Map<String, Value>, known: &[&str], path: At<'_>, gone: &mut Vec<String>) {
+fn keep(members: &mut Map<String, Value>, known: &[&str], path: At<'_>, gone: &mut Gone) {
     members.retain(|key, _| {
         let stays = known.contains(&key.as_str());
         if !stays {
-            gone.push(path.member(key).into());
+            gone.tell(path.member(key));
         }
         stays
     });
 }
 
-fn value(schema: &Structural, value: &mut Value, path: At<'_>, gone: &mut Vec<String>) {
+fn value(schema: &Structural, value: &mut Value, path: At<'_>, gone: &mut Gone) {
     match value {
         Value::Object(members) if schema.embedded => {
             if let Some(Value::Object(metadata)) = members.get_mut("metadata") {
@@ -104,7 +124,7 @@ fn prune_members(
     schema: &Structural,
     members: &mut Map<String, Value>,
     path: At<'_>,
-    gone: &mut Vec<String>,
+    gone: &mut Gone,
     is_resource: bool,
 ) {
     members.retain(|key, member| {
@@ -115,7 +135,7 @@ fn prune_members(
             Some(schema) => value(schema, member, path.member(key), gone),
             None if schema.preserve_unknown || schema.knows(key) => {}
             None => {
-                gone.push(path.member(key).into());
+                gone.tell(path.member(key));
                 return false;
             }
         }

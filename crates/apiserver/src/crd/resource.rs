@@ -36,7 +36,7 @@ pub(crate) fn kinds(definition: &Value) -> Vec<Kind> {
         let names = list(definition, &pointer);
         names.filter_map(Value::as_str).map(Into::into).collect::<Vec<String>>()
     };
-    let text = definition["spec"]["versions"].to_string();
+    let text = hash(&definition["spec"]["versions"].to_string());
     let stored = Arc::new(Stored {
         api_versions: versions.iter().map(|version| format!("{group}/{}", text_at(version, "/name"))).collect(),
         schemas,
@@ -68,7 +68,7 @@ pub(crate) fn kinds(definition: &Value) -> Vec<Kind> {
             custom: true,
             columns: std::sync::OnceLock::new(),
             types: std::sync::OnceLock::new(),
-            strategy: Arc::new(Custom::new(version, at, Arc::clone(&stored), deprecation(definition, version), &text)),
+            strategy: Arc::new(Custom::new(version, at, Arc::clone(&stored), deprecation(definition, version), text)),
             plural,
         }
     });
@@ -143,7 +143,7 @@ struct Custom {
 }
 
 impl Custom {
-    fn new(version: &Value, at: usize, stored: Arc<Stored>, deprecation: Option<String>, versions: &str) -> Self {
+    fn new(version: &Value, at: usize, stored: Arc<Stored>, deprecation: Option<String>, versions: u64) -> Self {
         let path = |key: &str| text_at(version, &format!("/subresources/scale/{key}")).to_owned();
         let (columns, cells) = columns::read(version);
         Self {
@@ -180,7 +180,7 @@ impl Custom {
                 faults.push(FieldFault::invalid(field, &replicas.into(), "should be a non-negative integer"));
             }
         }
-        faults.extend(embedded::faults(self.schema(), object, At::Start("")));
+        faults.extend(embedded::faults(self.schema(), object));
         faults.extend(validate::duplicates(self.schema(), object, old, ""));
         faults
     }

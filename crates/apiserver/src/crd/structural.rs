@@ -2,10 +2,10 @@
 
 use std::collections::BTreeMap;
 
-use regex::Regex;
 use serde_json::Value;
 
 use super::at::At;
+use super::pattern::Pattern;
 use crate::object::{list, text_at};
 
 /// A structural schema, read once from the JSON of a definition.
@@ -23,6 +23,8 @@ pub(crate) struct Structural {
     pub(crate) list_map_keys: Vec<String>,
     pub(crate) default: Option<Value>,
     pub(crate) properties: BTreeMap<String, Structural>,
+    /// Those of the properties that have a default.
+    defaulted: Vec<String>,
     pub(crate) additional: Option<Additional>,
     pub(crate) items: Option<Box<Structural>>,
     pub(crate) required: Vec<String>,
@@ -56,7 +58,7 @@ pub(crate) struct Limits {
     pub(crate) multiple_of: Option<f64>,
     pub(crate) min_length: Option<u64>,
     pub(crate) max_length: Option<u64>,
-    pub(crate) pattern: Option<Regex>,
+    pub(crate) pattern: Option<Pattern>,
     pub(crate) min_items: Option<u64>,
     pub(crate) max_items: Option<u64>,
     pub(crate) min_properties: Option<u64>,
@@ -94,7 +96,10 @@ impl Structural {
             not: schema.get("not").filter(|not| not.is_object()).map(|not| Box::new(Self::read(not))),
             has_rules: list(schema, "/x-kubernetes-validations").next().is_some(),
             has_rules_within: false,
+            defaulted: Vec::new(),
         };
+        let defaulted = read.properties.iter().filter(|(_, schema)| schema.default.is_some());
+        read.defaulted = defaulted.map(|(name, _)| name.clone()).collect();
         let additional = match &read.additional {
             Some(Additional::Schema(schema)) => Some(&**schema),
             _ => None,
@@ -123,6 +128,11 @@ impl Structural {
             }
             _ => None,
         }
+    }
+
+    /// The properties that have a default.
+    pub(crate) fn defaulted(&self) -> impl Iterator<Item = (&String, &Self)> {
+        self.defaulted.iter().filter_map(|name| self.properties.get_key_value(name))
     }
 
     /// The schema of a member of an object, if one is declared.
@@ -155,7 +165,7 @@ impl Limits {
             multiple_of: number("multipleOf").filter(|factor| *factor != 0.0),
             min_length: count("minLength"),
             max_length: count("maxLength"),
-            pattern: schema.get("pattern").and_then(Value::as_str).and_then(|pattern| Regex::new(pattern).ok()),
+            pattern: schema.get("pattern").and_then(Value::as_str).map(Pattern::new),
             min_items: count("minItems"),
             max_items: count("maxItems"),
             min_properties: count("minProperties"),

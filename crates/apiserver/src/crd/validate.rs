@@ -8,16 +8,16 @@ use serde_json::Value;
 use super::at::At;
 use super::formats;
 use super::structural::{Additional, Limits, Structural};
-use crate::validate::{FaultReason, FieldFault};
+use crate::validate::{FaultReason, Faults, FieldFault};
 
 /// Holds a value at a path against its schema. What `old` holds unchanged is not looked at.
 pub(crate) fn validate(schema: &Structural, value: &Value, old: Option<&Value>, path: &str) -> Vec<FieldFault> {
     let mut check = Check { left: MOST_STEPS, ..Check::default() };
     check.value(schema, value, old, At::Start(path));
     if check.left == 0 {
-        check.nowhere(format!("{path:?} takes more than {MOST_STEPS} steps to validate"));
+        check.nowhere(format_args!("{path:?} takes more than {MOST_STEPS} steps to validate"));
     }
-    check.faults
+    check.faults.into_vec()
 }
 
 /// A step looks at one value by one part of a schema, at some of a text, or at one of the values that are allowed. Branches multiply them:
@@ -26,14 +26,9 @@ const MOST_STEPS: usize = 5_000_000;
 /// So many bytes of a text are a step.
 const STEP_OF_TEXT: usize = 64;
 
-/// So many bytes of faults are told; of those beyond nobody could make use.
-const MOST_TOLD: usize = 4 << 20;
-
 #[derive(Default)]
 struct Check {
-    faults: Vec<FieldFault>,
-    /// The bytes of what is told.
-    told: usize,
+    faults: Faults,
     visits: usize,
     /// Steps that may still be taken.
     left: usize,
@@ -97,49 +92,71 @@ impl Check {
     }
 
     fn branches(&mut self, schema: &Structural, value: &Value, old: Option<&Value>, path: At<'_>) {
-        let mut left = self.left;
-        let mut run = |schema: &Structural| {
-            let mut check = Self { left, ..Self::default() };
-            check.changed(schema, value, old, path);
-            left = check.left;
-            check
-        };
         if !schema.any_of.is_empty() {
-            let results: Vec<_> = schema.any_of.iter().map(&mut run).collect();
-            if !results.iter().any(|result| result.faults.is_empty()) {
-                self.nowhere(format!("\"{path}\" must validate at least one schema (anyOf)"));
-                self.take(best(results));
+            let (fitting, best) = self.alternatives(&schema.any_of, value, old, path);
+            if fitting == 0 {
+                self.nowhere(format_args!("\"{path}\" must validate at least one schema (anyOf)"));
+                self.faults.take(best);
             }
         }
         if !schema.one_of.is_empty() {
-            let results: Vec<_> = schema.one_of.iter().map(&mut run).collect();
-            let fitting = results.iter().filter(|result| result.faults.is_empty()).count();
-            let stem = format!("\"{path}\" must validate one and only one schema (oneOf).");
-            match fitting {
-                0 => {
-                    self.nowhere(format!("{stem} Found none valid"));
-                    self.take(best(results));
+            const STEM: &str = "must validate one and only one schema (oneOf).";
+            match self.alternatives(&schema.one_of, value, old, path) {
+                (0, best) => {
+                    self.nowhere(format_args!("\"{path}\" {STEM} Found none valid"));
+                    self.faults.take(best);
                 }
-                1 => {}
-                many => self.nowhere(format!("{stem} Found {many} valid alternatives")),
+                (1, _) => {}
+                (many, _) => self.nowhere(format_args!("\"{path}\" {STEM} Found {many} valid alternatives")),
             }
         }
         if !schema.all_of.is_empty() {
-            let results: Vec<_> = schema.all_of.iter().map(&mut run).collect();
-            let fitting = results.iter().filter(|result| result.faults.is_empty()).count();
-            results.into_iter().for_each(|result| self.take(result.faults));
+            let mut fitting = 0;
+            for branch in &schema.all_of {
+                let faults = self.branch(branch, value, old, path).faults;
+                fitting += usize::from(faults.is_empty());
+                self.faults.take(faults.into_vec());
+            }
             match fitting {
-                0 => self.nowhere(format!("\"{path}\" must validate all the schemas (allOf). None validated")),
+                0 => self.nowhere(format_args!("\"{path}\" must validate all the schemas (allOf). None validated")),
                 some if some < schema.all_of.len() => {
-                    self.nowhere(format!("\"{path}\" must validate all the schemas (allOf)"))
+                    self.nowhere(format_args!("\"{path}\" must validate all the schemas (allOf)"));
                 }
                 _ => {}
             }
         }
-        if schema.not.as_ref().is_some_and(|not| run(not).faults.is_empty()) {
-            self.nowhere(format!("\"{path}\" must not validate the schema (not)"));
+        if let Some(not) = &schema.not
+            && self.branch(not, value, old, path).faults.is_empty()
+        {
+            self.nowhere(format_args!("\"{path}\" must not validate the schema (not)"));
         }
-        self.left = left;
+    }
+
+    /// How many of the branches fit, and the faults of the one that got furthest; of several the first. No more than those are kept.
+    fn alternatives(
+        &mut self,
+        branches: &[Structural],
+        value: &Value,
+        old: Option<&Value>,
+        path: At<'_>,
+    ) -> (usize, Vec<FieldFault>) {
+        let (mut fitting, mut best) = (0, None::<Self>);
+        for branch in branches {
+            let tried = self.branch(branch, value, old, path);
+            fitting += usize::from(tried.faults.is_empty());
+            if best.as_ref().is_none_or(|best| tried.visits > best.visits) {
+                best = Some(tried);
+            }
+        }
+        (fitting, best.map(|best| best.faults.into_vec()).unwrap_or_default())
+    }
+
+    /// Holds the value against a branch by itself; the steps count as those of the whole.
+    fn branch(&mut self, schema: &Structural, value: &Value, old: Option<&Value>, path: At<'_>) -> Self {
+        let mut branch = Self { left: self.left, ..Self::default() };
+        branch.changed(schema, value, old, path);
+        self.left = branch.left;
+        branch
     }
 
     fn text(&mut self, schema: &Structural, text: &str, path: At<'_>) {
@@ -149,7 +166,7 @@ impl Check {
         let value = Value::from(text);
         if let Some(most) = limits.max_length.filter(|most| length > *most) {
             let message = format!("Too long: may not be more than {most} bytes");
-            self.tell(|| FieldFault::new(FaultReason::TooLong, path, message));
+            self.faults.tell(|| FieldFault::new(FaultReason::TooLong, path, message));
         }
         if let Some(least) = limits.min_length.filter(|least| length < *least) {
             self.fault(
@@ -159,12 +176,15 @@ impl Check {
                 format_args!("{path} in body should be at least {least} chars long"),
             );
         }
-        if let Some(pattern) = limits.pattern.as_ref().filter(|pattern| !pattern.is_match(text)) {
+        let (matches, steps) = limits.pattern.as_ref().map_or((true, 0), |pattern| pattern.matches(text));
+        self.spend(steps);
+        if let Some(pattern) = limits.pattern.as_ref().filter(|_| !matches) {
             self.fault(FaultReason::Invalid, path, &value, format_args!("{path} in body should match '{pattern}'"));
         }
         if !formats::fits(&schema.format, text) {
-            let why = format!("{path} in body must be of type {}: {value}", schema.format);
-            self.fault(FaultReason::TypeInvalid, path, &value, format_args!("{why}"));
+            let format = &schema.format;
+            let why = format_args!("{path} in body must be of type {format}: {value}");
+            self.fault(FaultReason::TypeInvalid, path, &value, why);
         }
     }
 
@@ -182,7 +202,7 @@ impl Check {
                 format @ ("int32" | "int64" | "float" | "double") => format!("with format {format}"),
                 _ => "(default format)".into(),
             };
-            self.nowhere(format!("Checked value must be of type {} {format} in {path}", schema.type_name));
+            self.nowhere(format_args!("Checked value must be of type {} {format} in {path}", schema.type_name));
             return;
         }
         let limits = &schema.limits;
@@ -244,8 +264,8 @@ impl Check {
     ) {
         let (count, limits) = (members.len() as u64, &schema.limits);
         if let Some(least) = limits.min_properties.filter(|least| count < *least) {
-            let why = format!("{path} in body should have at least {least} properties");
-            self.fault(FaultReason::Invalid, path, &count.into(), format_args!("{why}"));
+            let why = format_args!("{path} in body should have at least {least} properties");
+            self.fault(FaultReason::Invalid, path, &count.into(), why);
         }
         if let Some(most) = limits.max_properties.filter(|most| count > *most) {
             self.too_many(path, count, most);
@@ -258,8 +278,9 @@ impl Check {
             };
             self.value(of_member, member, old.and_then(|old| old.get(name)), path.member(name));
         }
+        self.spend(schema.required.len());
         for name in schema.required.iter().filter(|name| !members.contains_key(*name)) {
-            self.tell(|| FieldFault::required(path.member(name), ""));
+            self.faults.tell(|| FieldFault::required(path.member(name), ""));
         }
     }
 
@@ -273,47 +294,35 @@ impl Check {
         let known: Vec<_> =
             values.iter().map(|known| known.as_str().map_or_else(|| known.to_string(), Into::into)).collect();
         let known: Vec<_> = known.iter().map(String::as_str).collect();
-        self.tell(|| FieldFault::unsupported(path, value, &known));
+        self.faults.tell(|| FieldFault::unsupported(path, value, &known));
     }
 
     fn too_many(&mut self, path: At<'_>, count: u64, most: u64) {
         let items = if most == 1 { "item" } else { "items" };
         let message = format!("Too many: {count}: must have at most {most} {items}");
-        self.tell(|| FieldFault::new(FaultReason::TooMany, path, message));
+        self.faults.tell(|| FieldFault::new(FaultReason::TooMany, path, message));
     }
 
     fn fault(&mut self, reason: FaultReason, path: At<'_>, value: &Value, why: fmt::Arguments<'_>) {
-        self.tell(|| FieldFault::new(reason, path, format!("Invalid value: {value}: {why}")));
-    }
-
-    /// Notes a fault, as far as faults are told.
-    fn tell(&mut self, fault: impl FnOnce() -> FieldFault) {
-        if self.told < MOST_TOLD {
-            let fault = fault();
-            self.told += fault.field.len() + fault.message.len();
-            self.faults.push(fault);
-        }
-    }
-
-    fn take(&mut self, faults: Vec<FieldFault>) {
-        faults.into_iter().for_each(|fault| self.tell(|| fault));
+        self.faults.tell(|| FieldFault::new(reason, path, format!("Invalid value: {value}: {why}")));
     }
 
     /// A fault that the Go library gives no path.
-    fn nowhere(&mut self, why: String) {
-        self.fault(FaultReason::Invalid, At::Start("<nil>"), &"".into(), format_args!("{why}"));
+    fn nowhere(&mut self, why: fmt::Arguments<'_>) {
+        self.fault(FaultReason::Invalid, At::Start("<nil>"), &"".into(), why);
     }
 }
 
 /// The faults of lists that are sets or maps: the first duplicate of each.
 pub(crate) fn duplicates(schema: &Structural, value: &Value, old: Option<&Value>, path: &str) -> Vec<FieldFault> {
-    doubles(schema, value, old, At::Start(path))
+    let mut faults = Faults::default();
+    doubles(schema, value, old, At::Start(path), &mut faults);
+    faults.into_vec()
 }
 
-fn doubles(schema: &Structural, value: &Value, old: Option<&Value>, path: At<'_>) -> Vec<FieldFault> {
-    let mut faults = Vec::new();
+fn doubles(schema: &Structural, value: &Value, old: Option<&Value>, path: At<'_>, faults: &mut Faults) {
     if old == Some(value) {
-        return faults;
+        return;
     }
     match value {
         Value::Array(items) => {
@@ -329,31 +338,24 @@ fn doubles(schema: &Structural, value: &Value, old: Option<&Value>, path: At<'_>
                 let mut seen = BTreeSet::new();
                 let double = items.iter().enumerate().find(|(_, item)| !seen.insert(key(item).to_string()));
                 if let Some((at, item)) = double {
-                    faults.push(FieldFault::duplicate(path.item(at), &key(item)));
+                    faults.tell(|| FieldFault::duplicate(path.item(at), &key(item)));
                 }
             }
             if let Some(schema) = &schema.items {
                 for (at, item) in items.iter().enumerate() {
-                    faults.extend(doubles(schema, item, None, path.item(at)));
+                    doubles(schema, item, None, path.item(at), faults);
                 }
             }
         }
         Value::Object(members) => {
             for (name, member) in members {
                 if let Some(schema) = schema.member(name) {
-                    faults.extend(doubles(schema, member, old.and_then(|old| old.get(name)), path.member(name)));
+                    doubles(schema, member, old.and_then(|old| old.get(name)), path.member(name), faults);
                 }
             }
         }
         _ => {}
     }
-    faults
-}
-
-/// The faults of the branch that got furthest; of several the first.
-fn best(results: Vec<Check>) -> Vec<FieldFault> {
-    let best = results.into_iter().reduce(|best, result| if result.visits > best.visits { result } else { best });
-    best.map(|best| best.faults).unwrap_or_default()
 }
 
 /// The JSON type as the messages name it. A number without a fraction is an integer.

@@ -20,6 +20,9 @@ use crate::schema::Type;
 
 const LAST_APPLIED: &str = "kubectl.kubernetes.io/last-applied-configuration";
 
+/// So many bytes of conflicts are told.
+const MOST_TOLD: usize = 4 << 20;
+
 /// What became of an apply.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Applied {
@@ -203,12 +206,12 @@ fn run(
         _ => merged,
     };
     let found = Differences::between(live, &object, &managers, ctx);
-    let mut conflicts = Vec::new();
+    let (mut conflicts, mut left) = (Vec::new(), MOST_TOLD);
     let mut changed: BTreeMap<&str, Set> = BTreeMap::new();
     for (other, managed) in managers.0.iter().filter(|(other, _)| **other != id) {
         let version = managed.api_version.as_str();
         let changed = changed.entry(version).or_insert_with(|| found.in_version(version).changed());
-        let paths = managed.set.intersection(changed).paths();
+        let paths = managed.set.intersection(changed).paths(&mut left);
         conflicts.extend(paths.into_iter().map(|path| (other.clone(), path)));
     }
     if !force && !conflicts.is_empty() {

@@ -64,18 +64,36 @@ fn claim_items(of: &ListType, items: &[Value], set: &mut Set) {
 
 /// What is wrong with an applied object, in the words of Go's library; nothing if it fits.
 pub(super) fn check(of: &Type, value: &Value) -> Vec<String> {
-    let mut faults = Vec::new();
+    let mut faults = Faults::default();
     check_value(of, value, &mut String::new(), &mut faults);
-    faults
+    faults.all
 }
 
-fn check_value(of: &Type, value: &Value, path: &mut String, faults: &mut Vec<String>) {
-    let mut fault = |what: String| faults.push(if path.is_empty() { what } else { format!("{path}: {what}") });
+/// What is told, as far as it is: paths may be as long as the object.
+#[derive(Default)]
+struct Faults {
+    all: Vec<String>,
+    bytes: usize,
+}
+
+const MOST_TOLD: usize = 4 << 20;
+
+impl Faults {
+    fn tell(&mut self, path: &str, what: &str) {
+        if self.bytes < MOST_TOLD {
+            let fault = if path.is_empty() { what.to_owned() } else { format!("{path}: {what}") };
+            self.bytes += size_of::<String>() + fault.len();
+            self.all.push(fault);
+        }
+    }
+}
+
+fn check_value(of: &Type, value: &Value, path: &mut String, faults: &mut Faults) {
     match (shape(of, value), value) {
         (_, Value::Null) => {}
         (Shape::Scalar, value) => {
             if let Type::Scalar(scalar) = of {
-                check_scalar(*scalar, value).map(fault).unwrap_or_default();
+                check_scalar(*scalar, value).into_iter().for_each(|what| faults.tell(path, &what));
             }
         }
         (Shape::Map, Value::Object(members)) => {
@@ -85,24 +103,24 @@ fn check_value(of: &Type, value: &Value, path: &mut String, faults: &mut Vec<Str
                 match of.child(name) {
                     Some(of) => check_value(of, value, path, faults),
                     None if matches!(of, Type::Struct { .. }) => {
-                        faults.push(format!("{path}: field not declared in schema"));
+                        faults.tell(path, "field not declared in schema");
                     }
                     None => {}
                 }
                 path.truncate(length);
             }
         }
-        (Shape::Map, value) => fault(format!("expected map, got {}", go_value(value))),
+        (Shape::Map, value) => faults.tell(path, &format!("expected map, got {}", go_value(value))),
         (Shape::List, Value::Array(items)) => {
             if let Type::List(list) = of {
                 check_items(list, items, path, faults);
             }
         }
-        (Shape::List, value) => fault(format!("expected list, got {}", go_value(value))),
+        (Shape::List, value) => faults.tell(path, &format!("expected list, got {}", go_value(value))),
     }
 }
 
-fn check_items(of: &ListType, items: &[Value], path: &mut String, faults: &mut Vec<String>) {
+fn check_items(of: &ListType, items: &[Value], path: &mut String, faults: &mut Faults) {
     let associative = of.topology != crate::schema::Topology::Atomic;
     let mut seen = BTreeSet::new();
     for (at, item) in items.iter().enumerate() {
@@ -110,7 +128,7 @@ fn check_items(of: &ListType, items: &[Value], path: &mut String, faults: &mut V
             true => match Step::of_item(of, item) {
                 Ok(step) => step,
                 Err(why) => {
-                    faults.push(format!("{path}: element {at}: {why}"));
+                    faults.tell(path, &format!("element {at}: {why}"));
                     return;
                 }
             },
@@ -119,7 +137,7 @@ fn check_items(of: &ListType, items: &[Value], path: &mut String, faults: &mut V
         let length = path.len();
         let spelt = step.to_string();
         if !seen.insert(step) {
-            faults.push(format!("{path}: duplicate entries for key {spelt}"));
+            faults.tell(path, &format!("duplicate entries for key {spelt}"));
         }
         path.push_str(&spelt);
         check_value(&of.item, item, path, faults);

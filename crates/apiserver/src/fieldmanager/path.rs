@@ -53,6 +53,18 @@ impl Step {
         }
     }
 
+    /// What it takes in memory, about.
+    pub(super) fn weight(&self) -> usize {
+        let text = |value: &Atom| value.0.as_str().map_or(0, str::len);
+        let parts = match self {
+            Self::Field(name) => name.len(),
+            Self::Key(fields) => fields.iter().map(|(name, value)| size_of::<Self>() + name.len() + text(value)).sum(),
+            Self::Value(value) => text(value),
+            Self::Index(_) => 0,
+        };
+        size_of::<Self>() + parts
+    }
+
     /// The step to an item of a list that is no atom.
     ///
     /// # Errors

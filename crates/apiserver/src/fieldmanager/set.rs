@@ -90,10 +90,10 @@ impl Set {
         self.members.is_empty() && self.children.values().all(Self::is_empty)
     }
 
-    /// All paths, in order.
-    pub(crate) fn paths(&self) -> Vec<Vec<Step>> {
+    /// The paths, in order, as long as they take no more bytes than are left: each is as long as the names on its way.
+    pub(crate) fn paths(&self, left: &mut usize) -> Vec<Vec<Step>> {
         let mut all = Vec::new();
-        self.walk(&mut Vec::new(), &mut all);
+        self.walk(&mut Vec::new(), 0, &mut all, left);
         all
     }
 
@@ -178,15 +178,19 @@ impl Set {
         };
     }
 
-    fn walk(&self, path: &mut Vec<Step>, all: &mut Vec<Vec<Step>>) {
+    fn walk(&self, path: &mut Vec<Step>, length: usize, all: &mut Vec<Vec<Step>>, left: &mut usize) {
         for step in &self.members {
+            if *left == 0 {
+                return;
+            }
+            *left = left.saturating_sub(length + step.weight());
             path.push(step.clone());
             all.push(path.clone());
             path.pop();
         }
         for (step, below) in &self.children {
             path.push(step.clone());
-            below.walk(path, all);
+            below.walk(path, length + step.weight(), all, left);
             path.pop();
         }
     }

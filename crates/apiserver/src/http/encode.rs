@@ -151,7 +151,7 @@ pub(super) fn failure(call: &Call, failure: &Failure) -> Response<Body> {
 /// A document in the representation that was chosen.
 pub(super) fn encode(format: &Format, value: &Value) -> Bytes {
     match format.media {
-        Media::Yaml => serde_yaml::to_string(value).unwrap_or_default().into(),
+        Media::Yaml => crate::schema::write_yaml(value).into(),
         Media::Json if format.pretty => serde_json::to_vec_pretty(&Ordered(value)).unwrap_or_default().into(),
         Media::Json => {
             let mut json = serde_json::to_vec(&Ordered(value)).unwrap_or_default();

@@ -4,9 +4,9 @@ use crate::kinds::check::Check;
 use crate::kinds::reset::{ALL_BUT_STATUS, Reset};
 use crate::kinds::table::{self, Column, Row};
 use crate::kinds::{Context, Strategy};
-use crate::object::{default, has, list, member, present, set, text_at};
+use crate::object::{default, has, integer_at, list, member, present, set, text_at};
 use crate::request::Part;
-use crate::validate::{FieldFault, NameRule};
+use crate::validate::{FieldFault, NameRule, name_faults};
 use jiff::Timestamp;
 use serde_json::Value;
 
@@ -32,17 +32,11 @@ impl Strategy for ApiService {
     }
 
     fn validate_create(&self, object: &Value) -> Vec<FieldFault> {
-        let wanted = format!("{}.{}", text_at(object, "/spec/version"), text_at(object, "/spec/group"));
-        let name = text_at(object, "/metadata/name");
-        Check::of(object)
-            .refuse(name != wanted, || {
-                FieldFault::invalid_text(
-                    "metadata.name",
-                    name,
-                    format!("must be `spec.version+\".\"+spec.group`: {wanted:?}"),
-                )
-            })
-            .done()
+        faults(object)
+    }
+
+    fn validate_update(&self, new: &Value, _: &Value, part: Part) -> Vec<FieldFault> {
+        if part == Part::Status { Vec::new() } else { faults(new) }
     }
 
     fn columns(&self) -> Option<Vec<Column>> {
@@ -69,4 +63,51 @@ impl Strategy for ApiService {
     fn reset_fields(&self, part: Part) -> Option<Reset> {
         (part == Part::Status).then_some(ALL_BUT_STATUS)
     }
+}
+
+fn faults(object: &Value) -> Vec<FieldFault> {
+    let spec = object.get("spec").unwrap_or(&Value::Null);
+    let (group, version) = (text_at(spec, "/group"), text_at(spec, "/version"));
+    let (name, wanted) = (text_at(object, "/metadata/name"), format!("{version}.{group}"));
+    let number = |field: &str| integer_at(spec, &format!("/{field}")).unwrap_or(0);
+    let (has_bundle, insecure) = (!text_at(spec, "/caBundle").is_empty(), spec["insecureSkipTLSVerify"] == true);
+    let is_insecure = |why: &str| FieldFault::invalid("spec.insecureSkipTLSVerify", &true.into(), why);
+    let mut check = Check::of(object)
+        .refuse(name != wanted, || {
+            let why = format!("must be `spec.version+\".\"+spec.group`: {wanted:?}");
+            FieldFault::invalid_text("metadata.name", name, why)
+        })
+        .refuse(group.is_empty() && version != "v1", || {
+            FieldFault::required("spec.group", "only v1 may have an empty group and it better be legacy kube")
+        })
+        .name("spec.group", NameRule::Subdomain);
+    for why in name_faults(NameRule::OldLabel, version, false) {
+        check = check.refuse(true, || FieldFault::invalid_text("spec.version", version, why));
+    }
+    for (field, most) in [("groupPriorityMinimum", 20_000), ("versionPriority", 1000)] {
+        let number = number(field);
+        check = check.refuse(!(1..=most).contains(&number), || {
+            let why = format!("must be positive and less than {most}");
+            FieldFault::invalid(format!("spec.{field}"), &number.into(), why)
+        });
+    }
+    if !has(spec, "/service") {
+        return check
+            .refuse(has_bundle, || {
+                let shown = format!("{} bytes", text_at(spec, "/caBundle").len() / 4 * 3);
+                FieldFault::invalid_text("spec.caBundle", &shown, "local APIServices may not have a caBundle")
+            })
+            .refuse(insecure, || is_insecure("local APIServices may not have insecureSkipTLSVerify"))
+            .done();
+    }
+    let port = integer_at(spec, "/service/port").unwrap_or(0);
+    check
+        .required("spec.service.namespace")
+        .required("spec.service.name")
+        .refuse(!(1..=65535).contains(&port), || {
+            let why = "port is not valid: must be between 1 and 65535, inclusive";
+            FieldFault::invalid("spec.service.port", &port.into(), why)
+        })
+        .refuse(insecure && has_bundle, || is_insecure("may not be true if caBundle is present"))
+        .done()
 }

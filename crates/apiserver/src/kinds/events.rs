@@ -226,9 +226,12 @@ fn rename(event: Value, pair: impl Fn((&'static str, &'static str)) -> (&'static
 fn namespace_faults(event: &Value) -> Vec<FieldFault> {
     let involved = text_at(event, "/involvedObject/namespace");
     let namespace = text_at(event, "/metadata/namespace");
-    let fits = match involved {
-        "" => namespace == "default" || namespace.is_empty(),
-        involved => involved == namespace,
+    // Newer events, which say when they were, can be of anything that is in a namespace, and of the cluster in that of the system, too.
+    let fits = match (involved, has(event, "/eventTime")) {
+        ("", true) => matches!(namespace, "default" | "kube-system"),
+        ("", false) => matches!(namespace, "default" | ""),
+        (_, true) => true,
+        (involved, false) => involved == namespace,
     };
     match fits {
         true => Vec::new(),

@@ -1,6 +1,8 @@
 //! What makes a Job fail or succeed before all its pods have: `podFailurePolicy` and `successPolicy`; how many indexes it may have,
 //! and who looks after it.
 
+use std::collections::HashSet;
+
 use serde_json::Value;
 
 use super::check::Check;
@@ -24,7 +26,9 @@ pub(super) fn faults(spec: &Value, path: &str) -> Vec<FieldFault> {
     let success = spec.get("successPolicy").filter(|policy| !policy.is_null()).cloned().unwrap_or_default();
     Check::at(spec, path)
         .inside("podFailurePolicy", |policy| {
-            at_most(policy, "rules", RULES_AT_MOST).each("rules", |rule, _| failure_rule(rule, spec))
+            let containers = list(spec, "/template/spec/containers").chain(list(spec, "/template/spec/initContainers"));
+            let containers: HashSet<&str> = containers.map(|container| text_at(container, "/name")).collect();
+            at_most(policy, "rules", RULES_AT_MOST).each("rules", |rule, _| failure_rule(rule, spec, &containers))
         })
         .refuse(has(spec, "/successPolicy") && !indexed, || {
             FieldFault::invalid("successPolicy", &success, "requires indexed completion mode")
@@ -89,7 +93,7 @@ pub(super) fn manager_faults(spec: &Value, path: &str) -> Vec<FieldFault> {
     faults
 }
 
-fn failure_rule<'a>(rule: Check<'a>, spec: &Value) -> Check<'a> {
+fn failure_rule<'a>(rule: Check<'a>, spec: &Value, containers: &HashSet<&str>) -> Check<'a> {
     let action = text_at(rule.object(), "/action");
     let rule = match action {
         "FailIndex" => rule.refuse(!has(spec, "/backoffLimitPerIndex"), || {
@@ -103,7 +107,7 @@ fn failure_rule<'a>(rule: Check<'a>, spec: &Value) -> Check<'a> {
         let told = format!("Invalid value: specifying {words}");
         FieldFault::new(FaultReason::Invalid, "", told)
     };
-    at_most(rule.inside("onExitCodes", |codes| exit_codes(codes, spec)), "onPodConditions", CONDITIONS_AT_MOST)
+    at_most(rule.inside("onExitCodes", |codes| exit_codes(codes, containers)), "onPodConditions", CONDITIONS_AT_MOST)
         .each("onPodConditions", |pattern, _| {
             let kind = text_at(pattern.object(), "/type");
             let why = qualified_name_faults(kind);
@@ -116,10 +120,9 @@ fn failure_rule<'a>(rule: Check<'a>, spec: &Value) -> Check<'a> {
         .refuse(!by_codes && !by_conditions, || refused("one of OnExitCodes and OnPodConditions is required"))
 }
 
-fn exit_codes<'a>(codes: Check<'a>, spec: &Value) -> Check<'a> {
-    let mut containers = list(spec, "/template/spec/containers").chain(list(spec, "/template/spec/initContainers"));
+fn exit_codes<'a>(codes: Check<'a>, containers: &HashSet<&str>) -> Check<'a> {
     let container = codes.object().get("containerName").and_then(Value::as_str);
-    let known = container.is_none_or(|name| containers.any(|container| text_at(container, "/name") == name));
+    let known = container.is_none_or(|name| containers.contains(name));
     let is_in = text_at(codes.object(), "/operator") == "In";
     let values: Vec<i64> = list(codes.object(), "/values").filter_map(Value::as_i64).collect();
     let doubles = doubles(values.iter());

@@ -128,9 +128,9 @@ impl Registry {
         let (grants, wrong) = auth::grants(cluster, user, namespace);
         let (mut resources, mut paths) = (Vec::new(), Vec::new());
         for grant in grants {
-            match grant.rule["nonResourceURLs"].is_null() {
-                true => resources.push(grant.rule),
-                false => paths.push(grant.rule),
+            match grant.rule()["nonResourceURLs"].is_null() {
+                true => resources.push(grant.rule().clone()),
+                false => paths.push(grant.rule().clone()),
             }
         }
         let mut status = json!({"resourceRules": resources, "nonResourceRules": paths, "incomplete": wrong.is_some()});
@@ -141,7 +141,6 @@ impl Registry {
     }
 }
 
-/// Whom a review asks about.
 /// A review with its owners, which is all that it has in common with what is stored.
 fn tracked(place: &Place, new: Value, by: &Writer<'_>) -> Value {
     let mut write = Write { place, old: None, new, by, how: How::Post };
@@ -149,6 +148,7 @@ fn tracked(place: &Place, new: Value, by: &Writer<'_>) -> Value {
     write.new
 }
 
+/// Whom a review asks about.
 fn subject(spec: &Value) -> Outcome<User> {
     let groups = spec["groups"].as_array().into_iter().flatten().filter_map(Value::as_str);
     let user = User {

@@ -29,12 +29,16 @@ pub(crate) enum Finding {
     Other(String),
 }
 
-/// So much is told of one body, as by Go.
+/// So much is told of one body, as by Go; and no more bytes than these, since a path may be as long as the body.
 const MOST_FINDINGS: usize = 100;
+const MOST_TOLD: usize = 4 << 20;
 
 /// Notes a finding, unless it is known or one too many.
 pub(crate) fn note(findings: &mut Vec<Finding>, finding: impl FnOnce() -> Finding) {
-    if findings.len() < MOST_FINDINGS {
+    let told = |finding: &Finding| match finding {
+        Finding::Unknown(text) | Finding::Duplicate(text) | Finding::Other(text) => text.len(),
+    };
+    if findings.len() < MOST_FINDINGS && findings.iter().map(told).sum::<usize>() < MOST_TOLD {
         let finding = finding();
         if !findings.contains(&finding) {
             findings.push(finding);

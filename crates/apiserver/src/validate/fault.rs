@@ -110,6 +110,41 @@ impl FieldFault {
     }
 }
 
+/// The faults of an object, as far as they are told. Paths and values may be as long as the object, so that without a bound a few
+/// megabytes of faulty parts would take gigabytes to tell.
+#[derive(Debug, Default)]
+pub(crate) struct Faults {
+    all: Vec<FieldFault>,
+    /// The bytes of what is told.
+    told: usize,
+}
+
+/// So many bytes of faults are told; of those beyond nobody could make use.
+const MOST_TOLD: usize = 4 << 20;
+
+impl Faults {
+    /// Notes a fault, unless enough is told.
+    pub(crate) fn tell(&mut self, fault: impl FnOnce() -> FieldFault) {
+        if self.told < MOST_TOLD {
+            let fault = fault();
+            self.told += size_of::<FieldFault>() + fault.field.len() + fault.message.len();
+            self.all.push(fault);
+        }
+    }
+
+    pub(crate) fn take(&mut self, faults: impl IntoIterator<Item = FieldFault>) {
+        faults.into_iter().for_each(|fault| self.tell(|| fault));
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.all.is_empty()
+    }
+
+    pub(crate) fn into_vec(self) -> Vec<FieldFault> {
+        self.all
+    }
+}
+
 impl fmt::Display for FieldFault {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}: {}", self.field, self.message)

@@ -90,6 +90,26 @@ async fn who_asks_is_who_sends_the_request() {
 }
 
 #[tokio::test]
+async fn who_asks_is_who_applies_the_request() {
+    let server = server().await;
+    let_bob_write(&server).await;
+    let mut object = signing_request("a", "example.org/s", "o");
+    object["apiVersion"] = format!("{GROUP}/v1").into();
+    object["kind"] = "CertificateSigningRequest".into();
+    object["spec"]["username"] = "root".into();
+    object["spec"]["groups"] = json!(["system:masters"]);
+    let headers = [("content-type", "application/apply-patch+yaml"), ("authorization", "Bearer weak")];
+    let path = format!("{REQUESTS}/a?fieldManager=m&force=true");
+    for code in [201, 200] {
+        let sent = crate::support::send(&server, Method::PATCH, &path, &headers, &object.to_string()).await;
+        let applied = crate::support::read(sent).await;
+        assert_eq!(applied.code, code, "{:?}", applied.body);
+        let spec = &applied.body["spec"];
+        assert_eq!((&spec["username"], &spec["groups"]), (&json!("bob"), &json!(["users", "system:authenticated"])));
+    }
+}
+
+#[tokio::test]
 async fn who_acts_as_another_asks_as_that_one() {
     let server = server().await;
     let headers = [("impersonate-user", "jane"), ("impersonate-uid", "u"), ("impersonate-extra-team", "x")];

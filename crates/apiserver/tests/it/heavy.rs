@@ -79,33 +79,42 @@ fn bodies() -> Vec<Heavy> {
     ]
 }
 
+/// How long a request for readiness waits at most while the heavy one is on its way.
+async fn longest_wait(heavy: &Heavy) -> Duration {
+    let server = std::sync::Arc::new(ApiServer::start(ApiServerConfig::default()).await.expect("a server"));
+    if let Some(object) = &heavy.before {
+        assert_eq!(call(&server, Method::POST, CONFIG_MAPS, object.clone()).await.code, 201);
+    }
+    let path = match heavy.method {
+        Method::PATCH => format!("{CONFIG_MAPS}/heavy?fieldManager=m"),
+        // Warnings of all of them are more headers than the client here takes.
+        _ => format!("{CONFIG_MAPS}?fieldValidation=Strict"),
+    };
+    let (on, method, media, body) = (server.clone(), heavy.method.clone(), heavy.media, heavy.body.clone());
+    let sent =
+        tokio::spawn(async move { read(send(&on, method, &path, &[("content-type", media)], &body).await).await.code });
+    let mut longest = Duration::ZERO;
+    while !sent.is_finished() || longest.is_zero() {
+        let begun = Instant::now();
+        let ready = tokio::time::timeout(PATIENCE, get(&server, "/readyz")).await;
+        assert_eq!(ready.map(|answer| answer.code), Ok(200), "{}: {:?}", heavy.name, begun.elapsed());
+        longest = longest.max(begun.elapsed());
+    }
+    assert_ne!(sent.await.expect("no panic"), 504, "{}", heavy.name);
+    longest
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn readiness_is_told_beside_each_heavy_body() {
-    // Generous, since what is measured shares the processors with whatever runs beside this test; a server that holds its store or all
-    // its threads for such a body takes as long as the body does.
-    const LIMIT: Duration = Duration::from_secs(10);
+async fn readiness_is_told_within_a_second_beside_each_heavy_body() {
+    const LIMIT: Duration = Duration::from_secs(1);
+    // What is measured shares the processors with whatever runs beside this test, which now and then takes them for a while; a server that
+    // holds its store, or all its threads, for such a body does so each time.
+    const TRIES: usize = 5;
     for heavy in bodies() {
-        let server = std::sync::Arc::new(ApiServer::start(ApiServerConfig::default()).await.expect("a server"));
-        if let Some(object) = &heavy.before {
-            assert_eq!(call(&server, Method::POST, CONFIG_MAPS, object.clone()).await.code, 201);
+        let mut waits = Vec::new();
+        while waits.last().is_none_or(|wait| *wait > LIMIT) {
+            assert!(waits.len() < TRIES, "{}: {waits:?}", heavy.name);
+            waits.push(longest_wait(&heavy).await);
         }
-        let path = match heavy.method {
-            Method::PATCH => format!("{CONFIG_MAPS}/heavy?fieldManager=m"),
-            // Warnings of all of them are more headers than the client here takes.
-            _ => format!("{CONFIG_MAPS}?fieldValidation=Strict"),
-        };
-        let (on, media) = (server.clone(), heavy.media);
-        let sent = tokio::spawn(async move {
-            read(send(&on, heavy.method, &path, &[("content-type", media)], &heavy.body).await).await.code
-        });
-        let mut asked = 0;
-        while !sent.is_finished() || asked == 0 {
-            let begun = Instant::now();
-            let ready = tokio::time::timeout(LIMIT, get(&server, "/readyz")).await;
-            assert_eq!(ready.map(|answer| answer.code), Ok(200), "{}: {:?}", heavy.name, begun.elapsed());
-            asked += 1;
-        }
-        let code = sent.await.expect("no panic");
-        assert_ne!(code, 504, "{}", heavy.name);
     }
 }

@@ -1,6 +1,7 @@
 //! The server as its clients meet it: over real connections, and the program around it.
 
 mod audit;
+mod bounds;
 mod certificates;
 mod deadlines;
 mod definitions;

@@ -251,3 +251,33 @@ async fn the_items_of_a_keyed_list_of_a_custom_resource() {
     let causes = &refused.body["details"]["causes"];
     assert_eq!((causes.as_array().map(Vec::len), &causes[0]["field"]), (Some(1), &json!("l[14999].n")), "{causes}");
 }
+
+#[tokio::test]
+async fn the_tolerations_of_a_pod() {
+    let server = server().await;
+    let pods = "/api/v1/namespaces/default/pods";
+    let tolerations = each(8_000, |at| json!({"key": format!("k{at}"), "operator": "Exists"}));
+    let spec = json!({"containers": [{"name": "c", "image": "x"}], "tolerations": tolerations});
+    let mut made = post(&server, pods, &json!({"metadata": {"name": "p"}, "spec": spec})).await;
+    assert_eq!(made.code, 201, "{:?}", made.body["message"]);
+    made.body["metadata"]["labels"] = json!({"a": "b"});
+    let put = ask(&server, Method::PUT, &format!("{pods}/p"), "application/json", &made.body).await;
+    assert_eq!(put.code, 200, "{:?}", put.body["message"]);
+}
+
+#[tokio::test]
+async fn the_audiences_of_a_token() {
+    let server = server().await;
+    let accounts = "/api/v1/namespaces/default/serviceaccounts";
+    assert_eq!(post(&server, accounts, &json!({"metadata": {"name": "a"}})).await.code, 201);
+    let audiences = |prefix: char| each(60_000, |at| json!(format!("{prefix}{at}")));
+    let request = json!({"spec": {"audiences": audiences('a')}});
+    let made = post(&server, &format!("{accounts}/a/token"), &request).await;
+    assert_eq!(made.code, 201, "{:?}", made.body["message"]);
+    let reviews = "/apis/authentication.k8s.io/v1/tokenreviews";
+    for (prefix, authenticated) in [('a', json!(true)), ('b', Value::Null)] {
+        let review = json!({"spec": {"token": made.body["status"]["token"], "audiences": audiences(prefix)}});
+        let answer = post(&server, reviews, &review).await;
+        assert_eq!((answer.code, &answer.body["status"]["authenticated"]), (201, &authenticated), "{prefix}");
+    }
+}

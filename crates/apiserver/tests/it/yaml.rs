@@ -89,3 +89,25 @@ async fn yaml_nests_as_deeply_as_json() {
         }
     }
 }
+
+#[tokio::test]
+async fn texts_that_others_take_for_something_else_are_answered_in_quotes() {
+    let server = ApiServer::start(ApiServerConfig::default()).await.expect("a server");
+    let data = json!({"a": "yes", "b": "no", "c": "on", "d": "off", "e": "2024-01-01", "n": "1", "f": "plain"});
+    let made = call(&server, Method::POST, CONFIGS, json!({"metadata": {"name": "c"}, "data": data})).await;
+    assert_eq!(made.code, 201, "{:?}", made.body);
+    let answer =
+        read(send(&server, Method::GET, &format!("{CONFIGS}/c"), &[("accept", "application/yaml")], "").await).await;
+    let text = answer.body.as_str().expect("a text");
+    let (_, data) = text.split_once("data:\n").expect("the data");
+    let expected = [
+        "  a: \"yes\"",
+        "  b: \"no\"",
+        "  c: \"on\"",
+        "  d: \"off\"",
+        "  e: \"2024-01-01\"",
+        "  f: plain",
+        "  \"n\": \"1\"",
+    ];
+    assert_eq!(data.lines().take(expected.len()).collect::<Vec<_>>(), expected, "{text}");
+}

@@ -1,6 +1,6 @@
 //! What a pod uses of a quota.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use jiff::{SignedDuration, Timestamp};
 use serde_json::Value;
@@ -99,7 +99,8 @@ fn is_extended(resource: &str) -> bool {
 
 /// What the pod asks for on one side: its containers together, or what it says itself, and what it takes to run it at all.
 fn whole(pod: &Value, side: &str) -> Amounts {
-    let mut total = pods::total(pod, |container, place| in_effect(pod, container, place, side));
+    let reports = Reports::of(pod);
+    let mut total = pods::total(pod, |container, place| reports.in_effect(container, place, side));
     total.0.extend(own(pod, side).0);
     let overhead = Amounts::at(pod, "/spec/overhead");
     // There is no limit where none was set.
@@ -114,25 +115,49 @@ fn own(pod: &Value, side: &str) -> Amounts {
     Amounts::at(pod, &format!("/spec/resources/{side}")).filtered(takes)
 }
 
-/// What a container asks for; while it is being resized, the greater of what it has and what it is to have.
-fn in_effect(pod: &Value, container: &Value, place: Place, side: &str) -> Amounts {
-    let mut asked = Amounts::at(container, &format!("/resources/{side}"));
-    let statuses = match place {
-        Place::Container => "/status/containerStatuses",
-        Place::Init if side == "requests" => return asked,
-        Place::Sidecar | Place::Init => "/status/initContainerStatuses",
-    };
-    let mut of_name = list(pod, statuses).filter(|status| status.get("name") == container.get("name"));
-    let Some(status) = of_name.find(|status| crate::object::has(status, "/resources")) else { return asked };
-    let refused = list(pod, "/status/conditions")
-        .find(|condition| text_at(condition, "/type") == "PodResizePending")
-        .is_some_and(|condition| text_at(condition, "/reason") == "Infeasible");
-    if refused {
-        asked = Amounts::default();
+/// What the status of a pod says that its containers have.
+struct Reports<'a> {
+    /// By the names of the containers; of several reports for a name, the first that says something of resources.
+    containers: HashMap<&'a str, &'a Value>,
+    init_containers: HashMap<&'a str, &'a Value>,
+    /// A resize that was asked for cannot be.
+    refused: bool,
+}
+
+impl<'a> Reports<'a> {
+    fn of(pod: &'a Value) -> Self {
+        let by_name = |pointer: &str| {
+            let mut found = HashMap::new();
+            for report in list(pod, pointer).filter(|report| crate::object::has(report, "/resources")) {
+                found.entry(text_at(report, "/name")).or_insert(report);
+            }
+            found
+        };
+        let pending =
+            list(pod, "/status/conditions").find(|condition| text_at(condition, "/type") == "PodResizePending");
+        Self {
+            containers: by_name("/status/containerStatuses"),
+            init_containers: by_name("/status/initContainerStatuses"),
+            refused: pending.is_some_and(|condition| text_at(condition, "/reason") == "Infeasible"),
+        }
     }
-    asked.raise(&Amounts::at(status, &format!("/resources/{side}")));
-    if side == "requests" {
-        asked.raise(&Amounts::at(status, "/allocatedResources"));
+
+    /// What a container asks for; while it is being resized, the greater of what it has and what it is to have.
+    fn in_effect(&self, container: &Value, place: Place, side: &str) -> Amounts {
+        let mut asked = Amounts::at(container, &format!("/resources/{side}"));
+        let reports = match place {
+            Place::Container => &self.containers,
+            Place::Init if side == "requests" => return asked,
+            Place::Sidecar | Place::Init => &self.init_containers,
+        };
+        let Some(report) = reports.get(text_at(container, "/name")) else { return asked };
+        if self.refused {
+            asked = Amounts::default();
+        }
+        asked.raise(&Amounts::at(report, &format!("/resources/{side}")));
+        if side == "requests" {
+            asked.raise(&Amounts::at(report, "/allocatedResources"));
+        }
+        asked
     }
-    asked
 }

@@ -2,42 +2,37 @@
 
 use serde_json::Value;
 
+use crate::crd::at::At;
 use crate::object::{is_empty, list, text_at};
-use crate::validate::FieldFault;
+use crate::validate::{Faults, FieldFault};
 
 const BRANCHES: &[&str] = &["allOf", "anyOf", "oneOf"];
 
 /// The faults of the branches of a schema: only limits may stand there.
-pub(super) fn faults(schema: &Value, path: &str, faults: &mut Vec<FieldFault>) {
-    for (branch, path) in all(schema, path) {
-        inside(branch, &path, faults);
-    }
+pub(super) fn faults(schema: &Value, path: At<'_>, faults: &mut Faults) {
+    each(schema, path, |branch, path| inside(branch, path, faults));
 }
 
 /// Fields that only a branch at the root speaks of.
-pub(super) fn undeclared(schema: &Value, path: &str) -> Vec<FieldFault> {
-    let mut faults = Vec::new();
-    for (branch, branch_path) in all(schema, path) {
-        missing(branch, &branch_path, Some(schema), path, &mut faults);
-    }
-    faults
+pub(super) fn undeclared(schema: &Value, path: At<'_>, faults: &mut Faults) {
+    each(schema, path, |branch, branch_path| missing(branch, branch_path, Some(schema), path, faults));
 }
 
 /// The branches right below a schema, with their paths.
-fn all<'a>(schema: &'a Value, path: &str) -> Vec<(&'a Value, String)> {
-    let mut found = Vec::new();
+pub(super) fn each(schema: &Value, path: At<'_>, mut see: impl FnMut(&Value, At<'_>)) {
     for key in BRANCHES {
-        let pointer = format!("/{key}");
-        found.extend(list(schema, &pointer).enumerate().map(|(at, branch)| (branch, format!("{path}.{key}[{at}]"))));
+        let branches = path.member(key);
+        for (at, branch) in list(schema, &format!("/{key}")).enumerate() {
+            see(branch, branches.item(at));
+        }
     }
     if let Some(not) = schema.get("not").filter(|not| not.is_object()) {
-        found.push((not, format!("{path}.not")));
+        see(not, path.member("not"));
     }
-    found
 }
 
-fn inside(schema: &Value, path: &str, faults: &mut Vec<FieldFault>) {
-    let mut forbid = |key: &str, why: &str| faults.push(FieldFault::forbidden(format!("{path}.{key}"), why));
+fn inside(schema: &Value, path: At<'_>, faults: &mut Faults) {
+    let mut forbid = |key: &str, why: &str| faults.tell(|| FieldFault::forbidden(path.member(key), why));
     let flag = |key: &str| schema.get(key) == Some(&Value::Bool(true));
     for key in ["description", "type", "title"] {
         if !text_at(schema, &format!("/{key}")).is_empty() && !is_type_of_int_or_string(schema, path, key) {
@@ -59,33 +54,37 @@ fn inside(schema: &Value, path: &str, faults: &mut Vec<FieldFault>) {
             forbid(key, "must be false to be structural");
         }
     }
+    let properties = path.member("properties");
     for (name, property) in schema.get("properties").and_then(Value::as_object).into_iter().flatten() {
-        inside(property, &format!("{path}.properties[{name}]"), faults);
+        inside(property, At::Key(&properties, name), faults);
     }
     if let Some(items) = schema.get("items").filter(|items| items.is_object()) {
-        inside(items, &format!("{path}.items"), faults);
+        inside(items, path.member("items"), faults);
     }
-    for (branch, path) in all(schema, path) {
-        inside(branch, &path, faults);
-    }
+    each(schema, path, |branch, path| inside(branch, path, faults));
 }
 
 /// The one place where a branch may have a type: the two of an int-or-string.
-fn is_type_of_int_or_string(schema: &Value, path: &str, key: &str) -> bool {
+fn is_type_of_int_or_string(schema: &Value, path: At<'_>, key: &str) -> bool {
     let lone = schema.as_object().is_some_and(|members| members.len() == 1);
-    let fitting = (path.ends_with("anyOf[0]") && text_at(schema, "/type") == "integer")
-        || (path.ends_with("anyOf[1]") && text_at(schema, "/type") == "string");
+    let fitting = matches!(
+        (path, text_at(schema, "/type")),
+        (At::Item(At::Member(_, "anyOf"), 0), "integer") | (At::Item(At::Member(_, "anyOf"), 1), "string")
+    );
     key == "type" && lone && fitting
 }
 
-fn missing(branch: &Value, branch_path: &str, declared: Option<&Value>, path: &str, faults: &mut Vec<FieldFault>) {
+fn missing(branch: &Value, branch_path: At<'_>, declared: Option<&Value>, path: At<'_>, faults: &mut Faults) {
+    let (branch_path, path) = (branch_path.member("properties"), path.member("properties"));
     for (name, property) in branch.get("properties").and_then(Value::as_object).into_iter().flatten() {
-        let (branch_path, path) = (format!("{branch_path}.properties[{name}]"), format!("{path}.properties[{name}]"));
+        let (branch_path, path) = (At::Key(&branch_path, name), At::Key(&path, name));
         let found =
             declared.and_then(|declared| declared.get("properties")).and_then(|properties| properties.get(name));
         match found {
-            None => faults.push(FieldFault::required(path, &format!("because it is defined in {branch_path}"))),
-            Some(found) => missing(property, &branch_path, Some(found), &path, faults),
+            None => {
+                faults.tell(|| FieldFault::required(path, &format!("because it is defined in {branch_path}")));
+            }
+            Some(found) => missing(property, branch_path, Some(found), path, faults),
         }
     }
 }

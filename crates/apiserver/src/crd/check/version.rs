@@ -4,17 +4,24 @@ use serde_json::Value;
 
 use super::schema;
 use crate::crd::path;
-use crate::object::{has, list, text_at};
+use crate::crd::pattern::Patterns;
+use crate::object::{doubles, has, list, text_at};
 use crate::validate::{FaultReason, FieldFault, NameRule, name_faults};
 
 const COLUMN_TYPES: &[&str] = &["boolean", "date", "integer", "number", "string"];
 const COLUMN_FORMATS: &[&str] = &["byte", "date", "date-time", "double", "float", "int32", "int64", "password"];
 const SELECTABLE_AT_MOST: usize = 8;
+/// Each version is a kind of its own, with all the names; a table has a cell for each column, of each object. A real server sets no bound.
+const VERSIONS_AT_MOST: usize = 100;
+const COLUMNS_AT_MOST: usize = 100;
 const WARNING_AT_MOST: usize = 256;
 
 /// The faults of all versions.
 pub(super) fn all(object: &Value) -> Vec<FieldFault> {
     let versions: Vec<&Value> = list(object, "/spec/versions").collect();
+    if versions.len() > VERSIONS_AT_MOST {
+        return vec![FieldFault::too_many("spec.versions", versions.len(), VERSIONS_AT_MOST)];
+    }
     let mut faults = Vec::new();
     for (at, version) in versions.iter().enumerate() {
         let name = text_at(version, "/name");
@@ -25,7 +32,7 @@ pub(super) fn all(object: &Value) -> Vec<FieldFault> {
     }
     let names: Vec<_> = versions.iter().map(|version| text_at(version, "/name")).collect();
     let all = object.pointer("/spec/versions").cloned().unwrap_or_default();
-    if (1..names.len()).any(|at| names[..at].contains(&names[at])) {
+    if doubles(names.iter()).contains(&true) {
         faults.push(FieldFault::invalid("spec.versions", &all, "must contain unique version names"));
     }
     if versions.iter().filter(|version| version.get("storage") == Some(&Value::Bool(true))).count() != 1 {
@@ -61,9 +68,10 @@ fn parts(versions: &[&Value]) -> Vec<FieldFault> {
             faults.push(FieldFault::required(format!("spec.versions[{at}].schema.openAPIV3Schema"), ""));
         }
     }
+    let mut patterns = Patterns::default();
     for (version, path) in each(SCHEMA, "spec.validation.openAPIV3Schema", "schema.openAPIV3Schema") {
         if let Some(schema) = version.pointer(SCHEMA).filter(|schema| !schema.is_null()) {
-            faults.extend(schema::all(schema, &path));
+            faults.extend(schema::all(schema, &path, &mut patterns));
         }
     }
     for (version, path) in each("/subresources", "spec.subresources", "subresources") {
@@ -83,7 +91,11 @@ fn parts(versions: &[&Value]) -> Vec<FieldFault> {
     for (version, path) in
         each("/additionalPrinterColumns", "spec.additionalPrinterColumns", "additionalPrinterColumns")
     {
-        for (at, column) in list(version, "/additionalPrinterColumns").enumerate() {
+        let count = list(version, "/additionalPrinterColumns").count();
+        if count > COLUMNS_AT_MOST {
+            faults.push(FieldFault::too_many(path.as_str(), count, COLUMNS_AT_MOST));
+        }
+        for (at, column) in list(version, "/additionalPrinterColumns").enumerate().take(COLUMNS_AT_MOST) {
             faults.extend(one_column(column, &format!("{path}[{at}]")));
         }
     }
@@ -165,12 +177,13 @@ fn one_column(column: &Value, path: &str) -> Vec<FieldFault> {
 fn selectable(version: &Value, path: &str) -> Vec<FieldFault> {
     let mut faults = Vec::new();
     let fields: Vec<_> = list(version, "/selectableFields").map(|field| text_at(field, "/jsonPath")).collect();
+    let doubles = doubles(fields.iter());
     for (at, text) in fields.iter().enumerate() {
         let field = format!("{path}[{at}].jsonPath");
         let invalid = |why: &str| FieldFault::invalid_text(field.as_str(), text, why);
         if text.is_empty() {
             faults.push(FieldFault::required(field, ""));
-        } else if fields[..at].contains(text) {
+        } else if doubles[at] {
             faults.push(FieldFault::duplicate(field, &Value::from(*text)));
         } else if !text.starts_with(['.', '[']) {
             let start = text.split(['.', '[']).next().unwrap_or_default();

@@ -2,7 +2,7 @@
 
 use crate::kinds::Strategy;
 use crate::kinds::check::Check;
-use crate::object::{items, member, text_at};
+use crate::object::{doubles, items, list, member, text_at};
 use crate::schema::quantity;
 use crate::validate::{FieldFault, qualified_name_faults};
 use serde_json::Value;
@@ -27,7 +27,13 @@ impl Strategy for LimitRange {
     }
 
     fn validate_create(&self, object: &Value) -> Vec<FieldFault> {
-        Check::of(object).each("spec.limits", |limit, _| one_limit(limit)).done()
+        let doubles = doubles(list(object, "/spec/limits").map(|limit| text_at(limit, "/type")));
+        Check::of(object)
+            .each("spec.limits", |limit, at| {
+                let kind = limit.object().get("type").cloned().unwrap_or_default();
+                one_limit(limit.refuse(doubles[at], || FieldFault::duplicate("type", &kind)))
+            })
+            .done()
     }
 }
 

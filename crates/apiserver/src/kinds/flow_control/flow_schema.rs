@@ -1,18 +1,36 @@
 //! FlowSchema.
 
 use crate::kinds::Strategy;
+use crate::kinds::check::Check;
 use crate::kinds::reset::{ALL_BUT_STATUS, Reset};
 use crate::kinds::table::{self, Column, Row};
-use crate::object::{list, text_at};
+use crate::object::{integer_at, is_empty, list, set, text_at};
 use crate::request::Part;
+use crate::validate::{FieldFault, NameRule};
 use jiff::Timestamp;
-use serde_json::Value;
+use serde_json::{Value, json};
 
 /// `flowcontrol.apiserver.k8s.io` FlowSchema.
 #[derive(Clone, Copy, Debug)]
 pub(in crate::kinds) struct FlowSchema;
 
 impl Strategy for FlowSchema {
+    fn defaults(&self, object: &mut Value) {
+        const PRECEDENCE: i64 = 1000;
+        let Some(spec) = object.get_mut("spec").filter(|spec| spec.is_object()) else { return };
+        if integer_at(spec, "/matchingPrecedence").unwrap_or(0) == 0 {
+            set(spec, "matchingPrecedence", PRECEDENCE.into());
+        }
+    }
+
+    fn validate_create(&self, object: &Value) -> Vec<FieldFault> {
+        faults(object)
+    }
+
+    fn validate_update(&self, new: &Value, _: &Value, part: Part) -> Vec<FieldFault> {
+        if part == Part::Status { Vec::new() } else { faults(new) }
+    }
+
     fn columns(&self) -> Option<Vec<Column>> {
         table::columns("Name, PriorityLevel, MatchingPrecedence, DistinguisherMethod, Age, MissingPL")
     }
@@ -33,5 +51,103 @@ impl Strategy for FlowSchema {
 
     fn reset_fields(&self, part: Part) -> Option<Reset> {
         (part == Part::Status).then_some(ALL_BUT_STATUS)
+    }
+}
+
+fn faults(object: &Value) -> Vec<FieldFault> {
+    const MOST: i64 = 10_000;
+    let spec = object.get("spec").unwrap_or(&Value::Null);
+    let (name, level) = (text_at(object, "/metadata/name"), text_at(spec, "/priorityLevelConfiguration/name"));
+    let precedence = integer_at(spec, "/matchingPrecedence").unwrap_or(0);
+    let precedence_is = |why: String| FieldFault::invalid("matchingPrecedence", &precedence.into(), why);
+    let method = spec.get("distinguisherMethod").filter(|method| !method.is_null());
+    let known = method.is_none_or(|method| matches!(text_at(method, "/type"), "ByNamespace" | "ByUser"));
+    let check = Check::at(spec, "spec")
+        .refuse(precedence <= 0, || precedence_is("must be a positive value".into()))
+        .refuse(precedence > MOST, || precedence_is(format!("must not be greater than {MOST}")))
+        .refuse(precedence == 1 && name != "exempt", || {
+            precedence_is("only the schema named 'exempt' may have matchingPrecedence 1".into())
+        })
+        .refuse(!known, || {
+            let method = method.unwrap_or(&Value::Null);
+            FieldFault::unsupported("distinguisherMethod.type", method, &["ByNamespace", "ByUser"])
+        })
+        .refuse(level.is_empty(), || {
+            FieldFault::required("priorityLevelConfiguration.name", "must reference a priority level")
+        })
+        .name("priorityLevelConfiguration.name", NameRule::Subdomain)
+        .each("rules", |rule, _| {
+            let empty = |field: &str| rule.object().get(field).is_none_or(is_empty);
+            let nothing = empty("resourceRules") && empty("nonResourceRules");
+            rule.required_because("subjects", "subjects must contain at least one value").refuse(nothing, || {
+                FieldFault::required("", "at least one of resourceRules and nonResourceRules has to be non-empty")
+            })
+        });
+    let is_other = fixed(name).is_some_and(|fixed| *spec != fixed);
+    check.also(is_other.then(|| super::not_fixed(name, spec, ""))).done()
+}
+
+/// The spec that a schema of that name has in every cluster.
+fn fixed(name: &str) -> Option<Value> {
+    let group = |name: &str| json!({"kind": "Group", "group": {"name": name}});
+    let all = |subjects: Value| {
+        let resources =
+            json!({"verbs": ["*"], "apiGroups": ["*"], "resources": ["*"], "clusterScope": true, "namespaces": ["*"]});
+        let paths = json!({"verbs": ["*"], "nonResourceURLs": ["*"]});
+        json!([{"subjects": subjects, "resourceRules": [resources], "nonResourceRules": [paths]}])
+    };
+    match name {
+        "exempt" => Some(json!({
+            "priorityLevelConfiguration": {"name": name},
+            "matchingPrecedence": 1,
+            "rules": all(json!([group("system:masters")])),
+        })),
+        "catch-all" => Some(json!({
+            "priorityLevelConfiguration": {"name": name},
+            "matchingPrecedence": 10_000,
+            "distinguisherMethod": {"type": "ByUser"},
+            "rules": all(json!([group("system:unauthenticated"), group("system:authenticated")])),
+        })),
+        _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_every_cluster_has_stays_as_it_is() {
+        for name in ["exempt", "catch-all"] {
+            let mut object = json!({"metadata": {"name": name}, "spec": fixed(name)});
+            assert_eq!(faults(&object), [], "{name}");
+            object["spec"]["matchingPrecedence"] = 5.into();
+            let told: Vec<_> = faults(&object).iter().map(ToString::to_string).collect();
+            let [only] = &told[..] else { panic!("one fault: {told:?}") };
+            assert!(only.ends_with(&format!("spec of '{name}' must equal the fixed value")), "{only}");
+        }
+    }
+
+    #[test]
+    fn a_schema_needs_a_level_and_rules_that_say_something() {
+        let check = |spec: Value, expected: &[&str]| {
+            let mut object = json!({"metadata": {"name": "f"}, "spec": spec});
+            FlowSchema.defaults(&mut object);
+            let fields: Vec<_> = faults(&object).into_iter().map(|fault| fault.field).collect();
+            assert_eq!(fields, expected, "{object}");
+        };
+        let level = json!({"name": "x"});
+        check(json!({}), &["spec.priorityLevelConfiguration.name"]);
+        check(json!({"priorityLevelConfiguration": level, "matchingPrecedence": 0}), &[]);
+        for precedence in [-1, 1, 20_000] {
+            let spec = json!({"priorityLevelConfiguration": level, "matchingPrecedence": precedence});
+            check(spec, &["spec.matchingPrecedence"]);
+        }
+        let spec = json!({"priorityLevelConfiguration": level, "distinguisherMethod": {"type": "ByMood"}});
+        check(spec, &["spec.distinguisherMethod.type"]);
+        check(
+            json!({"priorityLevelConfiguration": level, "rules": [{}]}),
+            &["spec.rules[0].subjects", "spec.rules[0]"],
+        );
     }
 }

@@ -1,17 +1,28 @@
 //! PriorityLevelConfiguration.
 
 use crate::kinds::Strategy;
+use crate::kinds::check::Check;
 use crate::kinds::reset::{ALL_BUT_STATUS, Reset};
 use crate::kinds::table::{self, Column, Row};
+use crate::object::{has, text_at};
 use crate::request::Part;
+use crate::validate::FieldFault;
 use jiff::Timestamp;
-use serde_json::Value;
+use serde_json::{Value, json};
 
 /// `flowcontrol.apiserver.k8s.io` PriorityLevelConfiguration.
 #[derive(Clone, Copy, Debug)]
 pub(in crate::kinds) struct PriorityLevelConfiguration;
 
 impl Strategy for PriorityLevelConfiguration {
+    fn validate_create(&self, object: &Value) -> Vec<FieldFault> {
+        faults(object)
+    }
+
+    fn validate_update(&self, new: &Value, _: &Value, part: Part) -> Vec<FieldFault> {
+        if part == Part::Status { Vec::new() } else { faults(new) }
+    }
+
     fn columns(&self) -> Option<Vec<Column>> {
         table::columns("Name, Type, NominalConcurrencyShares, Queues, HandSize, QueueLengthLimit, Age")
     }
@@ -32,5 +43,59 @@ impl Strategy for PriorityLevelConfiguration {
 
     fn reset_fields(&self, part: Part) -> Option<Reset> {
         (part == Part::Status).then_some(ALL_BUT_STATUS)
+    }
+}
+
+fn faults(object: &Value) -> Vec<FieldFault> {
+    let spec = object.get("spec").unwrap_or(&Value::Null);
+    let (name, kind) = (text_at(object, "/metadata/name"), text_at(spec, "/type"));
+    let (exempt, limited) = (has(spec, "/exempt"), has(spec, "/limited"));
+    let mut faults = Check::at(spec, "spec")
+        .refuse((name == "exempt") != (kind == "Exempt"), || {
+            FieldFault::invalid_text("type", kind, "must be 'Exempt' if and only if `name` is 'exempt'")
+        })
+        .refuse(kind == "Exempt" && limited, || {
+            FieldFault::forbidden("limited", "must be nil if the type is not Limited")
+        })
+        .refuse(kind == "Limited" && exempt, || FieldFault::forbidden("exempt", "must be nil if the type is Limited"))
+        .refuse(kind == "Limited" && !limited, || FieldFault::required("limited", "must not be empty"))
+        .done();
+    match name {
+        // How many its requests are taken for is for its administrators to say.
+        "exempt" if kind != "Exempt" || limited => {
+            faults.push(super::not_fixed(name, spec, " except the 'spec.exempt' field"));
+        }
+        "catch-all"
+            if *spec
+                != json!({"type": "Limited", "limited": {"nominalConcurrencyShares": 5, "limitResponse": {"type": "Reject"}, "lendablePercent": 0}}) =>
+        {
+            faults.push(super::not_fixed(name, spec, ""));
+        }
+        _ => {}
+    }
+    faults
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_one_level_is_exempt_and_two_stay_as_they_are() {
+        let limited = json!({"nominalConcurrencyShares": 5, "limitResponse": {"type": "Reject"}, "lendablePercent": 0});
+        let of = |name: &str, spec: Value| {
+            let faults = faults(&json!({"metadata": {"name": name}, "spec": spec}));
+            faults.into_iter().map(|fault| fault.field).collect::<Vec<_>>()
+        };
+        let none: [&str; 0] = [];
+        assert_eq!(of("exempt", json!({"type": "Exempt", "exempt": {"lendablePercent": 7}})), none);
+        assert_eq!(of("catch-all", json!({"type": "Limited", "limited": limited})), none);
+        assert_eq!(of("a", json!({"type": "Limited", "limited": {}})), none);
+        assert_eq!(of("a", json!({"type": "Limited"})), ["spec.limited"]);
+        assert_eq!(of("a", json!({"type": "Exempt"})), ["spec.type"]);
+        let both = json!({"type": "Limited", "limited": limited, "exempt": {}});
+        assert_eq!(of("exempt", both), ["spec.type", "spec.exempt", "spec"]);
+        let other = json!({"type": "Limited", "limited": {"nominalConcurrencyShares": 50, "limitResponse": {"type": "Reject"}, "lendablePercent": 0}});
+        assert_eq!(of("catch-all", other), ["spec"]);
     }
 }

@@ -123,11 +123,12 @@ fn variables(container: &Value, path: &str) -> Vec<FieldFault> {
 }
 
 fn mounts(container: &Value, path: &str, volumes: &HashSet<&str>) -> Vec<FieldFault> {
-    let paths: Vec<_> = list(container, "/volumeMounts").map(|mount| text_at(mount, "/mountPath")).collect();
+    let doubles = doubles(list(container, "/volumeMounts").map(|mount| text_at(mount, "/mountPath")));
     let of_container = Check::at(container, path).each("volumeMounts", |mount, at| {
         let name = text_at(mount.object(), "/name").to_owned();
         let unknown = !name.is_empty() && !volumes.contains(name.as_str());
-        let double = !paths[at].is_empty() && paths[..at].contains(&paths[at]);
+        let mount_path = text_at(mount.object(), "/mountPath");
+        let double = !mount_path.is_empty() && doubles[at];
         mount
             .required("name")
             .refuse(unknown, || {
@@ -135,7 +136,7 @@ fn mounts(container: &Value, path: &str, volumes: &HashSet<&str>) -> Vec<FieldFa
                 FieldFault::new(crate::validate::FaultReason::NotFound, "name", message)
             })
             .required("mountPath")
-            .refuse(double, || FieldFault::invalid_text("mountPath", paths[at], "must be unique"))
+            .refuse(double, || FieldFault::invalid_text("mountPath", mount_path, "must be unique"))
     });
     of_container.done()
 }

@@ -1,5 +1,7 @@
 //! A pod in one line of a table.
 
+use std::collections::HashSet;
+
 use jiff::Timestamp;
 use serde_json::Value;
 
@@ -9,7 +11,9 @@ use crate::object::{has, integer_at, list, text_at};
 pub(super) fn cells(pod: &Value, now: Timestamp) -> Vec<Value> {
     let (row, summary) = (Row::new(pod, now), Summary::of(pod));
     let gates: Vec<_> = list(pod, "/spec/readinessGates").map(|gate| text_at(gate, "/conditionType")).collect();
-    let met = gates.iter().filter(|gate| condition(pod, gate, "True")).count();
+    let holding = list(pod, "/status/conditions").filter(|condition| text_at(condition, "/status") == "True");
+    let holding: HashSet<&str> = holding.map(|condition| text_at(condition, "/type")).collect();
+    let met = gates.iter().filter(|gate| holding.contains(*gate)).count();
     let gates = if gates.is_empty() { "<none>".into() } else { format!("{met}/{}", gates.len()) };
     let restarts = match summary.last_restart {
         Some(time) if summary.restarts > 0 => format!("{} ({} ago)", summary.restarts, table::age(time, now)),
@@ -56,17 +60,13 @@ impl Summary {
         if list(pod, "/status/conditions").any(gated) {
             summary.status = "SchedulingGated".into();
         }
-        let sidecar = |name: &str| {
-            list(pod, "/spec/initContainers").any(|container| {
-                text_at(container, "/name") == name && text_at(container, "/restartPolicy") == "Always"
-            })
-        };
-        summary.containers += list(pod, "/spec/initContainers")
-            .filter(|container| text_at(container, "/restartPolicy") == "Always")
-            .count();
-        let initializing = summary.initialize(pod, &sidecar);
+        let is_sidecar = |container: &&Value| text_at(container, "/restartPolicy") == "Always";
+        summary.containers += list(pod, "/spec/initContainers").filter(is_sidecar).count();
+        let sidecars: HashSet<&str> =
+            list(pod, "/spec/initContainers").filter(is_sidecar).map(|container| text_at(container, "/name")).collect();
+        let initializing = summary.initialize(pod, &sidecars);
         if !initializing || condition(pod, "Initialized", "True") {
-            summary.run(pod, &sidecar);
+            summary.run(pod, &sidecars);
         }
         if has(pod, "/metadata/deletionTimestamp") {
             if text_at(pod, "/status/reason") == "NodeLost" {
@@ -79,12 +79,12 @@ impl Summary {
     }
 
     /// Looks at the init containers; answers whether they are still at work.
-    fn initialize(&mut self, pod: &Value, sidecar: &dyn Fn(&str) -> bool) -> bool {
+    fn initialize(&mut self, pod: &Value, sidecars: &HashSet<&str>) -> bool {
         let count = list(pod, "/spec/initContainers").count();
         for (at, container) in list(pod, "/status/initContainerStatuses").enumerate() {
             self.count_restarts(container);
             let name = text_at(container, "/name");
-            if sidecar(name) && container.get("started") == Some(&Value::Bool(true)) {
+            if sidecars.contains(name) && container.get("started") == Some(&Value::Bool(true)) {
                 self.ready += usize::from(container.get("ready") == Some(&Value::Bool(true)));
                 continue;
             }
@@ -106,16 +106,12 @@ impl Summary {
         false
     }
 
-    fn run(&mut self, pod: &Value, _: &dyn Fn(&str) -> bool) {
+    fn run(&mut self, pod: &Value, sidecars: &HashSet<&str>) {
         // Restarts of init containers count only while those are at work; those of sidecars always do.
-        let sidecars: Vec<_> = list(pod, "/spec/initContainers")
-            .filter(|container| text_at(container, "/restartPolicy") == "Always")
-            .map(|container| text_at(container, "/name"))
-            .collect();
         self.restarts = 0;
         self.last_restart = None;
         let of_sidecars =
-            list(pod, "/status/initContainerStatuses").filter(|it| sidecars.contains(&text_at(it, "/name")));
+            list(pod, "/status/initContainerStatuses").filter(|it| sidecars.contains(text_at(it, "/name")));
         of_sidecars.for_each(|container| self.count_restarts(container));
         let mut running = false;
         let statuses: Vec<_> = list(pod, "/status/containerStatuses").collect();

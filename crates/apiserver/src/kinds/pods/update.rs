@@ -1,5 +1,6 @@
 //! What an update of a pod, or of one of its subresources, may change.
 
+use std::collections::{HashMap, HashSet};
 use std::net::IpAddr;
 
 use serde_json::{Value, json};
@@ -52,11 +53,9 @@ pub(super) fn take_resources(pod: &mut Value, old: &Value) {
     put_back_all_but(pod, old, &["apiVersion", "kind", "metadata"]);
     let Some(spec) = pod.get_mut("spec") else { return };
     for key in ["containers", "initContainers"] {
+        let sent = by_name(&new, &format!("/spec/{key}"));
         for container in items(spec, key) {
-            let name = container.get("name").cloned();
-            let pointer = format!("/spec/{key}");
-            let sent = list(&new, &pointer).find(|sent| sent.get("name") == name.as_ref());
-            if let Some(sent) = sent {
+            if let Some(sent) = sent.get(text_at(container, "/name")) {
                 put_back(container, sent, "resources");
                 put_back(container, sent, "resizePolicy");
             }
@@ -88,14 +87,12 @@ fn resize_faults(new: &Value, old: &Value) -> Vec<FieldFault> {
 
 fn ephemeral_faults(new: &Value, old: &Value) -> Vec<FieldFault> {
     let mut faults = validate::pod(new);
-    let of = |pod: &Value, name: &str| {
-        list(pod, "/spec/ephemeralContainers").find(|container| text_at(container, "/name") == name).cloned()
-    };
+    let now = by_name(new, "/spec/ephemeralContainers");
     for container in list(old, "/spec/ephemeralContainers") {
         let name = text_at(container, "/name");
-        let why = match of(new, name) {
+        let why = match now.get(name) {
             None => format!("existing ephemeral containers {name:?} may not be removed\n"),
-            Some(now) if now != *container => format!("existing ephemeral containers {name:?} may not be changed\n"),
+            Some(now) if *now != container => format!("existing ephemeral containers {name:?} may not be changed\n"),
             Some(_) => continue,
         };
         faults.push(FieldFault::forbidden("spec.ephemeralContainers", why));
@@ -122,19 +119,17 @@ fn spec_faults(new: &Value, old: &Value) -> Vec<FieldFault> {
             faults.push(FieldFault::required(format!("spec.{key}[{at}].image"), ""));
         }
     }
+    let gates: HashSet<&Value> = list(old, "/spec/schedulingGates").collect();
     for (at, gate) in list(new, "/spec/schedulingGates").enumerate() {
-        if !list(old, "/spec/schedulingGates").any(|known| known == gate) {
+        if !gates.contains(gate) {
             let why = "only deletion is allowed, but found new scheduling gate";
             faults.push(FieldFault::forbidden(format!("spec.schedulingGates[{at}].name"), why));
         }
     }
     // While a pod is gated, where it may run can be narrowed down.
-    let gated = list(old, "/spec/schedulingGates").next().is_some();
-    let narrowed = gated && narrows(new, old);
-    let removed = list(old, "/spec/tolerations").any(|toleration| {
-        !list(new, "/spec/tolerations").any(|other| without_seconds(other) == without_seconds(toleration))
-    });
-    if removed {
+    let narrowed = !gates.is_empty() && narrows(new, old);
+    let tolerations: HashSet<Value> = list(new, "/spec/tolerations").map(without_seconds).collect();
+    if !list(old, "/spec/tolerations").all(|toleration| tolerations.contains(&without_seconds(toleration))) {
         let why = "existing toleration can not be modified except its tolerationSeconds";
         faults.push(FieldFault::forbidden("spec.tolerations", why));
     }
@@ -174,6 +169,15 @@ fn spec_faults(new: &Value, old: &Value) -> Vec<FieldFault> {
     faults
 }
 
+/// The items of a list by their names; of several of a name, the first.
+fn by_name<'a>(pod: &'a Value, pointer: &str) -> HashMap<&'a str, &'a Value> {
+    let mut found = HashMap::new();
+    for item in list(pod, pointer) {
+        found.entry(text_at(item, "/name")).or_insert(item);
+    }
+    found
+}
+
 /// Whether the node selector keeps all that it had.
 fn narrows(new: &Value, old: &Value) -> bool {
     let mut before = old.pointer("/spec/nodeSelector").and_then(Value::as_object).into_iter().flatten();
@@ -209,10 +213,9 @@ fn status_faults(new: &Value, old: &Value) -> Vec<FieldFault> {
     }
     if text_at(new, "/spec/restartPolicy") != "Always" {
         let retries = text_at(new, "/spec/restartPolicy") == "OnFailure";
+        let before = by_name(old, "/status/containerStatuses");
         for (at, container) in list(new, "/status/containerStatuses").enumerate() {
-            let name = text_at(container, "/name");
-            let was = list(old, "/status/containerStatuses").find(|was| text_at(was, "/name") == name);
-            let ended = was.is_some_and(|was| {
+            let ended = before.get(text_at(container, "/name")).is_some_and(|was| {
                 let failed = was.pointer("/state/terminated/exitCode").and_then(Value::as_i64).unwrap_or(0) != 0;
                 has(was, "/state/terminated") && !(retries && failed)
             });

@@ -1,0 +1,269 @@
+//! Requests of a few kilobytes, or at most of what a body may have, whose outcome would be gigabytes: names that are told once for each
+//! of thousands of faults below them, defaults that go into each of thousands of items, rules that give each of their verbs on each of
+//! their resources. What is told of them, and made of them, has an end.
+
+use http::{Method, Request};
+use http_body_util::Full;
+use pintle_apiserver::{ApiServer, ApiServerConfig};
+use serde_json::{Map, Value, json};
+use tower_service::Service;
+
+use crate::support::*;
+
+const DEFINITIONS: &str = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
+const WIDGETS: &str = "/apis/example.com/v1/namespaces/default/widgets";
+/// So many parts, with a name of so many bytes above them: 200 MB if each is told with that.
+const PARTS: usize = 2_000;
+const LONG: usize = 100_000;
+/// No answer is longer. What is told stands in it twice, as a message and as its parts.
+const MOST: usize = 32 << 20;
+
+async fn server() -> ApiServer {
+    ApiServer::start(ApiServerConfig::default()).await.expect("a server")
+}
+
+fn long() -> String {
+    "x".repeat(LONG)
+}
+
+/// Members of these numbers.
+fn members(count: usize, value: &Value) -> Value {
+    (0..count).map(|at| (format!("m{at}"), value.clone())).collect::<Map<_, _>>().into()
+}
+
+/// One member of a long name.
+fn under_a_long_name(value: Value) -> Value {
+    Value::Object([(long(), value)].into_iter().collect())
+}
+
+fn definition(schema: Value) -> Value {
+    let version = json!({"name": "v1", "served": true, "storage": true, "schema": {"openAPIV3Schema": schema}});
+    json!({
+        "apiVersion": "apiextensions.k8s.io/v1",
+        "kind": "CustomResourceDefinition",
+        "metadata": {"name": "widgets.example.com"},
+        "spec": {
+            "group": "example.com",
+            "scope": "Namespaced",
+            "names": {"plural": "widgets", "kind": "Widget"},
+            "versions": [version],
+        },
+    })
+}
+
+/// A definition of widgets whose spec is so.
+fn of_spec(spec: Value) -> Value {
+    definition(json!({"type": "object", "properties": {"spec": spec}}))
+}
+
+fn widget(spec: Value) -> Value {
+    json!({"apiVersion": "example.com/v1", "kind": "Widget", "metadata": {"name": "w"}, "spec": spec})
+}
+
+async fn serving(spec: Value) -> ApiServer {
+    let server = server().await;
+    let made = call(&server, Method::POST, DEFINITIONS, of_spec(spec)).await;
+    assert_eq!(made.code, 201, "{}", told(&made));
+    tokio::time::timeout(PATIENCE, server.settle()).await.expect("quiet in time");
+    server
+}
+
+/// The beginning of what an answer says.
+fn told(answer: &Answer) -> String {
+    answer.body["message"].as_str().unwrap_or_default().chars().take(300).collect()
+}
+
+fn assert_short(answer: &Answer, code: u16, what: &str) {
+    let length = answer.body.to_string().len();
+    assert!(answer.code == code && length < MOST, "{what}: {} with {length} bytes: {}", answer.code, told(answer));
+}
+
+#[tokio::test]
+async fn what_is_wrong_in_a_definition() {
+    let server = server().await;
+    let wrong = [
+        (
+            "fields without a type",
+            under_a_long_name(json!({"type": "object", "properties": members(PARTS, &json!({}))})),
+        ),
+        (
+            "branches with defaults",
+            under_a_long_name(
+                json!({"type": "object", "properties": {"a": {"type": "string", "anyOf": vec![json!({"default": "b"}); PARTS]}}}),
+            ),
+        ),
+        (
+            "defaults of another type",
+            under_a_long_name(
+                json!({"type": "object", "properties": members(PARTS, &json!({"type": "string", "default": 1}))}),
+            ),
+        ),
+        (
+            "patterns that are none",
+            under_a_long_name(
+                json!({"type": "object", "properties": members(PARTS, &json!({"type": "string", "pattern": "("}))}),
+            ),
+        ),
+    ];
+    for (what, properties) in wrong {
+        let schema = json!({"type": "object", "properties": properties});
+        let refused = call(&server, Method::POST, DEFINITIONS, of_spec(schema)).await;
+        assert_short(&refused, 422, what);
+    }
+    let undeclared = under_a_long_name(json!({"properties": members(PARTS, &json!({}))}));
+    let schema = json!({"type": "object", "allOf": [{"properties": undeclared}], "properties": under_a_long_name(json!({"type": "object"}))});
+    assert_short(&call(&server, Method::POST, DEFINITIONS, definition(schema)).await, 422, "undeclared fields");
+    let keys: Vec<String> = (0..PARTS).map(|at| format!("{at:0100}")).collect();
+    let items = json!({"type": "object", "properties": {}});
+    let list =
+        json!({"type": "array", "items": items, "x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": keys});
+    assert_short(&call(&server, Method::POST, DEFINITIONS, of_spec(list)).await, 422, "keys of a list");
+}
+
+#[tokio::test]
+async fn how_much_a_definition_may_have() {
+    let server = server().await;
+    let with = |pointer: &str, value: Value| {
+        let mut definition = of_spec(json!({"type": "object"}));
+        let (above, name) = pointer.rsplit_once('/').expect("a pointer");
+        definition.pointer_mut(above).expect("a parent")[name] = value;
+        definition
+    };
+    let version = |at: usize| json!({"name": format!("v{}", at + 1), "served": true, "storage": at == 0, "schema": {"openAPIV3Schema": {"type": "object"}}});
+    let names = |count: usize| (0..count).map(|at| json!(format!("n{at}"))).collect::<Value>();
+    let column = json!({"name": "A", "type": "string", "jsonPath": ".spec.a"});
+    let columns = |count: usize| Value::from(vec![column.clone(); count]);
+    for (field, most, too_many) in [
+        ("/spec/versions", (0..100).map(version).collect::<Value>(), (0..101).map(version).collect::<Value>()),
+        ("/spec/names/shortNames", names(100), names(101)),
+        ("/spec/names/categories", names(100), names(101)),
+        ("/spec/versions/0/additionalPrinterColumns", columns(100), columns(101)),
+    ] {
+        let refused = call(&server, Method::POST, DEFINITIONS, with(field, too_many)).await;
+        assert_eq!(refused.code, 422, "{field}");
+        assert!(told(&refused).contains("Too many: 101: must have at most 100 items"), "{field}: {}", told(&refused));
+        let made = call(&server, Method::POST, &format!("{DEFINITIONS}?dryRun=All"), with(field, most)).await;
+        assert_eq!(made.code, 201, "{field}: {}", told(&made));
+    }
+}
+
+#[tokio::test]
+async fn patterns_that_are_hard_to_look_for() {
+    let server = server().await;
+    let patterns = |count: usize| {
+        let pattern = |at: usize| (format!("p{at}"), json!({"type": "string", "pattern": format!(r"^\pL{{5}}{at}$")}));
+        json!({"type": "object", "properties": (0..count).map(pattern).collect::<Map<_, _>>()})
+    };
+    let refused = call(&server, Method::POST, DEFINITIONS, of_spec(patterns(2_000))).await;
+    assert_short(&refused, 422, "patterns");
+    assert!(told(&refused).contains("is one pattern too many for one definition"), "{}", told(&refused));
+    let classes = json!({"type": "string", "pattern": r"(?i)\pL".repeat(100_000)});
+    assert_short(&call(&server, Method::POST, DEFINITIONS, of_spec(classes)).await, 422, "a pattern of classes");
+    let made = call(&server, Method::POST, DEFINITIONS, of_spec(patterns(20))).await;
+    assert_eq!(made.code, 201, "{}", told(&made));
+}
+
+#[tokio::test]
+async fn what_is_wrong_in_a_custom_resource() {
+    let embedded =
+        json!({"type": "object", "x-kubernetes-embedded-resource": true, "x-kubernetes-preserve-unknown-fields": true});
+    let set = json!({"type": "array", "items": {"type": "string"}, "x-kubernetes-list-type": "set"});
+    let either = json!({"type": "string", "anyOf": vec![json!({"maxLength": 0}); 100]});
+    for (what, schema, value) in [
+        ("fields that nobody knows", json!({"type": "object"}), members(PARTS, &json!(1))),
+        (
+            "objects that say nothing of themselves",
+            json!({"type": "object", "additionalProperties": embedded}),
+            members(PARTS, &json!({})),
+        ),
+        ("sets", json!({"type": "object", "additionalProperties": set}), members(PARTS, &json!(["a", "a"]))),
+        ("branches", json!({"type": "object", "additionalProperties": either}), members(PARTS, &json!("a"))),
+    ] {
+        let server = serving(json!({"type": "object", "additionalProperties": schema})).await;
+        let path = format!("{WIDGETS}?fieldValidation=Strict");
+        let refused = call(&server, Method::POST, &path, widget(under_a_long_name(value))).await;
+        let code = if what.starts_with("fields") { 400 } else { 422 };
+        assert_short(&refused, code, what);
+    }
+}
+
+#[tokio::test]
+async fn defaults_of_many_items() {
+    let list = |default: Value| {
+        let a = json!({"type": "string", "default": default});
+        json!({"type": "object", "properties": {"l": {"type": "array", "items": {"type": "object", "properties": {"a": a}}}}})
+    };
+    let server = serving(list(json!(""))).await;
+    let made = call(&server, Method::POST, WIDGETS, widget(json!({"l": vec![json!({}); PARTS]}))).await;
+    assert_eq!(made.code, 201, "{}", told(&made));
+    let emptied = json!([{"op": "replace", "path": "/spec/l", "value": vec![json!({}); PARTS]}]);
+    // An object is shown with the defaults that its definition has by then.
+    let mut longer = get(&server, &format!("{DEFINITIONS}/widgets.example.com")).await.body;
+    longer["spec"]["versions"][0]["schema"]["openAPIV3Schema"]["properties"]["spec"] = list(json!(long()));
+    let put = call(&server, Method::PUT, &format!("{DEFINITIONS}/widgets.example.com"), longer).await;
+    assert_eq!(put.code, 200, "{}", told(&put));
+    tokio::time::timeout(PATIENCE, server.settle()).await.expect("quiet in time");
+    let media = [("content-type", "application/json-patch+json")];
+    let path = format!("{WIDGETS}/w");
+    let refused = read(send(&server, Method::PATCH, &path, &media, &emptied.to_string()).await).await;
+    assert_short(&refused, 500, "a write");
+    assert!(told(&refused).contains("larger than"), "{}", told(&refused));
+    assert_short(&get(&server, &path).await, 200, "a read");
+}
+
+#[tokio::test]
+async fn what_is_wrong_in_an_apply() {
+    let server = server().await;
+    let apply = [("content-type", "application/apply-patch+yaml")];
+    let extra = under_a_long_name(vec![json!(1); PARTS].into());
+    let request = json!({"apiVersion": "certificates.k8s.io/v1", "kind": "CertificateSigningRequest", "metadata": {"name": "r"}, "spec": {"extra": extra}});
+    let path = "/apis/certificates.k8s.io/v1/certificatesigningrequests/r?fieldManager=m";
+    // In YAML a long key has to be told to be one.
+    let yaml = |body: Value| body.to_string().replace(&format!("\"{}\":", long()), &format!("? \"{}\" :", long()));
+    assert_short(&read(send(&server, Method::PATCH, path, &apply, &yaml(request)).await).await, 500, "types");
+
+    let numbers = json!({"type": "object", "additionalProperties": {"type": "integer"}});
+    let server = serving(json!({"type": "object", "additionalProperties": numbers})).await;
+    for (manager, value, code) in [("a", 1, 201), ("b", 2, 409)] {
+        let path = format!("{WIDGETS}/w?fieldManager={manager}");
+        let body = yaml(widget(under_a_long_name(members(PARTS, &json!(value)))));
+        assert_short(&read(send(&server, Method::PATCH, &path, &apply, &body).await).await, code, "conflicts");
+    }
+}
+
+#[tokio::test]
+async fn rights_that_a_role_gives() {
+    let server = crate::identity::server().await;
+    let group = "rbac.authorization.k8s.io";
+    let write = json!([{"apiGroups": [group], "resources": ["roles"], "verbs": ["create"]}]);
+    crate::identity::grant(&server, "", "writer", write).await;
+    let each = |count: usize, name: &str| (0..count).map(|at| json!(format!("{name}{at}"))).collect::<Value>();
+    let role = |count: usize| {
+        let rule = json!({"apiGroups": each(count, "g"), "resources": each(count, "r"), "verbs": each(count, "v")});
+        json!({"metadata": {"name": "r"}, "rules": [rule]})
+    };
+    let roles = format!("/apis/{group}/v1/namespaces/default/roles");
+    for (count, words) in
+        [(2, "permissions not currently held"), (300, "gives 27000000 rights by it, which are too many")]
+    {
+        let refused = crate::identity::ask(&server, "weak", Method::POST, &roles, &[], role(count)).await;
+        assert_short(&refused, 403, "a role");
+        assert!(told(&refused).contains(words), "{count}: {}", told(&refused));
+    }
+    assert_eq!(crate::identity::ask(&server, "root", Method::POST, &roles, &[], role(300)).await.code, 201);
+}
+
+#[tokio::test]
+async fn what_the_audit_keeps_of_long_requests() {
+    let server = server().await;
+    let mut service = server.in_process();
+    for number in 0..400 {
+        let request = Request::get("/version").header("user-agent", format!("{number} {}", long()));
+        let request = request.body(Full::new(bytes::Bytes::new())).expect("a request");
+        assert_eq!(service.call(request).await.expect("an answer").status(), 200);
+    }
+    let audit = server.audit();
+    let kept: usize = audit.records().iter().map(|record| record.user_agent.len()).sum();
+    assert!(kept <= 32 << 20 && audit.lost() > 0, "{kept} bytes, {} lost", audit.lost());
+    assert!(audit.records().last().is_some_and(|record| record.user_agent.starts_with("399 ")), "the latest are kept");
+}
