@@ -2,6 +2,7 @@
 
 mod reading;
 
+use std::pin::{Pin, pin};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -62,7 +63,7 @@ impl Request {
         let exchange = async |span: &tracing::Span| {
             self.throttle(line).await?;
             let deadline = self.deadline();
-            let exchange = async {
+            let exchange = pin!(async {
                 let answer = self.open(line, Mode::Unary, deadline, span).await?;
                 let (head, body) = answer.into_parts();
                 let idle = self.idle_timeout.or(self.client.timeouts().idle);
@@ -74,7 +75,7 @@ impl Request {
                 }
                 let warnings = warning::parse_all(&head.headers);
                 Ok(Response { request: line.clone(), status: head.status, headers: head.headers, body, warnings })
-            };
+            });
             within(deadline, exchange).await.unwrap_or_else(|after| Err(late(line, Phase::Total, after)))
         };
         self.in_span(line, exchange).await
@@ -151,7 +152,8 @@ impl Request {
         let open = async |span: &tracing::Span| {
             self.throttle(&line).await?;
             let deadline = self.deadline();
-            let answer = within(deadline, self.open(&line, Mode::Unary, deadline, span)).await;
+            let opened = pin!(self.open(&line, Mode::Unary, deadline, span));
+            let answer = within(deadline, opened).await;
             let answer = answer.unwrap_or_else(|after| Err(late(&line, Phase::Total, after)))?;
             Ok((answer, deadline))
         };
@@ -210,7 +212,8 @@ impl Request {
         run: impl AsyncFnOnce(&tracing::Span) -> Result<T, Error>,
     ) -> Result<T, Error> {
         let span = self.span(line);
-        let result = run(&span).instrument(span.clone()).await;
+        let running = pin!(run(&span));
+        let result = running.instrument(span.clone()).await;
         result.inspect_err(|error| span::failed(&span, error))
     }
 
@@ -386,7 +389,8 @@ impl Request {
         let patience = timeouts.headers.filter(|_| mode != Mode::Stream);
         let patience =
             patience.and_then(|patience| Some((from_now(patience.saturating_add(timeouts.connect))?.0, patience)));
-        match within(patience, self.client.round_trip(request, span)).await {
+        let exchange = pin!(self.client.round_trip(request, span));
+        match within(patience, exchange).await {
             #[cfg(feature = "gzip")]
             Ok(Ok(answer)) if is_gzip_asked => Ok(crate::compression::undo(answer)),
             Ok(Ok(answer)) => Ok(answer),
@@ -509,8 +513,8 @@ fn from_now(span: Duration) -> Option<(Instant, Duration)> {
     Some((Instant::now().checked_add(span)?, span))
 }
 
-/// Runs until the deadline, and says how long that was if it passed.
-async fn within<F: Future>(deadline: Option<(Instant, Duration)>, future: F) -> Result<F::Output, Duration> {
+/// Runs until the deadline, and says how long that was if it passed. What runs stays where it is: these are some kilobytes.
+async fn within<F: Future>(deadline: Option<(Instant, Duration)>, future: Pin<&mut F>) -> Result<F::Output, Duration> {
     match deadline {
         None => Ok(future.await),
         Some((at, after)) => tokio::time::timeout_at(at, future).await.map_err(|_| after),
