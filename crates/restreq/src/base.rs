@@ -30,13 +30,13 @@ impl Base {
             Some(_) => return Err(fault("its scheme is neither http nor https")),
             None => (tls, server, false),
         };
-        let rest = rest.split(['?', '#']).next().unwrap_or_default().trim_end();
+        let rest = rest.split(['?', '#']).next().unwrap_or_default();
         let (authority, prefix) = rest.split_at(rest.find('/').unwrap_or(rest.len()));
         let authority = authority.rsplit_once('@').map_or(authority, |(_, host)| host);
         // A bare port means this machine, as with Go's dialer.
         let authority = if authority.starts_with(':') { format!("localhost{authority}") } else { authority.to_owned() };
         let parsed: Option<http::uri::Authority> = authority.parse().ok();
-        let host = parsed.as_ref().map(http::uri::Authority::host).filter(|host| !host.is_empty());
+        let host = parsed.as_ref().map(http::uri::Authority::host).filter(|host| !matches!(*host, "" | "[]"));
         let port = host.map(|host| &authority[host.len()..]);
         if !port.is_some_and(|port| port.is_empty() || port[1..].parse::<u16>().is_ok()) {
             return Err(fault("its host is not \"host\" or \"host:port\""));
@@ -98,11 +98,11 @@ mod tests {
             ("http://host/prefix/", false, Some("http host /prefix")),
             ("https://host:6443/a//b?q=1#f", false, Some("https host:6443 /a/b")),
             ("https://me:hush@host", false, Some("https host ")),
-            ("https://host/a ?q", false, Some("https host /a")),
             ("https://[::1]:6443", false, Some("https [::1]:6443 ")),
             ("host/server", false, None),
             ("", true, None),
             ("https://", false, None),
+            ("https://[]:443", false, None),
             ("ftp://host", false, None),
             ("///:://localhost", true, None),
             ("https://host:port", false, None),

@@ -204,7 +204,8 @@ pub fn server_url(bytes: &[u8]) {
     let text = String::from_utf8_lossy(bytes);
     for tls in [false, true] {
         let Ok(base) = Base::parse(&text, tls) else { continue };
-        let again = format!("{}://{}{}", base.scheme(), base.authority, base.path);
+        // What is left of a path may end in a blank, which would be taken for one behind the text.
+        let again = format!("{}://{}{}#", base.scheme(), base.authority, base.path);
         assert_eq!(Base::parse(&again, !tls).ok().as_ref(), Some(&base), "{text:?}");
         let (host, port) = base.host_and_port();
         assert!(!host.is_empty() && base.authority.contains(&host), "{host:?} {port}");

@@ -74,12 +74,10 @@ fn client(origin: &str, config: &OidcConfig) -> Result<RestClient, ConfigError> 
 impl Source for OidcLogin {
     async fn make(&self) -> Result<Credential, AuthError> {
         let refreshed = tokio::time::timeout(PATIENCE, self.refresh()).await;
-        let Tokens { id_token, refresh_token } = refreshed
-            .unwrap_or_else(|_| Err(format!("it takes longer than {PATIENCE:?}")))
-            .map_err(|why| self.fault(why))?;
+        let refreshed = refreshed.unwrap_or_else(|_| Err(format!("it takes longer than {PATIENCE:?}")));
+        let id_token = refreshed.map_err(|why| self.fault(why))?;
         let made = credential(&id_token).map_err(|error| self.fault(error.to_string()))?;
-        *self.lock() = Some(refresh_token.clone());
-        self.keep(id_token, refresh_token).await;
+        self.keep(id_token).await;
         Ok(made)
     }
 
@@ -88,28 +86,26 @@ impl Source for OidcLogin {
     }
 }
 
-/// What an issuer gives.
-struct Tokens {
-    id_token: Secret,
-    refresh_token: Secret,
-}
-
 impl OidcLogin {
     /// Whether there is anything to ask the issuer with.
     pub(crate) fn may_refresh(&self) -> bool {
         self.lock().is_some()
     }
 
-    async fn refresh(&self) -> Result<Tokens, String> {
+    /// Another id token.
+    async fn refresh(&self) -> Result<Secret, String> {
         let refresh_token = self.lock().clone();
         let refresh_token = refresh_token.ok_or("it has ended, and there is no refresh token; log in again")?;
         let (client, target) = self.endpoint().await?;
         let answer = self.ask(&client, &target, &refresh_token).await?;
         let fresh = TokenAnswer::read(answer.body())?;
+        // Whatever else is wrong with the answer, the one before may serve no more.
+        if let Some(token) = fresh.refresh_token.filter(|token| !token.is_empty()) {
+            *self.lock() = Some(Secret::new(token));
+        }
         let id_token = fresh.id_token.filter(|token| !token.is_empty());
         let id_token = id_token.ok_or("the issuer gave no id token; log in again, with the scope \"openid\"")?;
-        let refresh_token = fresh.refresh_token.filter(|token| !token.is_empty()).map_or(refresh_token, Secret::new);
-        Ok(Tokens { id_token: Secret::new(id_token), refresh_token })
+        Ok(Secret::new(id_token))
     }
 
     /// Where tokens are refreshed, as the issuer tells.
@@ -158,8 +154,9 @@ impl OidcLogin {
     }
 
     /// Has new tokens kept for the next start of the program. If they cannot be, they serve this one.
-    async fn keep(&self, id_token: Secret, refresh_token: Secret) {
-        let Some(store) = &self.config.token_store else { return };
+    async fn keep(&self, id_token: Secret) {
+        let refresh_token = self.lock().clone();
+        let Some((store, refresh_token)) = self.config.token_store.as_ref().zip(refresh_token) else { return };
         for left in (0..TRIES).rev() {
             let (store, id_token, refresh_token) = (Arc::clone(store), id_token.clone(), refresh_token.clone());
             let stored = tokio::task::spawn_blocking(move || store.store(&id_token, &refresh_token)).await;

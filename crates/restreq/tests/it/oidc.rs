@@ -252,6 +252,22 @@ async fn a_login_that_cannot_be_refreshed_tells_why_and_shows_no_secret() {
 }
 
 #[tokio::test]
+async fn a_refresh_token_that_comes_alone_takes_the_place_of_the_one_before() {
+    let once_alone =
+        |seen: &Seen, before: usize| match seen.body.starts_with(b"grant_type=refresh_token&refresh_token=r&") {
+            true => Reply::json(200, r#"{"refresh_token":"alone"}"#),
+            false => giving(seen, before),
+        };
+    let setup = Setup::new(once_alone, []).await;
+    let client = setup.client();
+    let error = soon(client.get().send()).await.unwrap_err();
+    assert!(error.to_string().contains("no id token"), "{error}");
+    soon(client.get().send()).await.unwrap();
+    let asked = setup.asked();
+    assert!(asked.last().unwrap().contains("refresh_token=alone&"), "{asked:?}");
+}
+
+#[tokio::test]
 async fn tokens_that_cannot_be_kept_serve_all_the_same() {
     for (failures, stored) in [(2, 1), (9, 0)] {
         let mut setup = Setup::new(giving, []).await;
