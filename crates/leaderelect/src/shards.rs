@@ -59,7 +59,8 @@ impl Default for ShardsConfig {
 /// - Nor is any object, if replicas divide into different [numbers of shards](ShardsConfig::shards): the number is part of the names of
 ///   their leases, and whoever has taken one lists all of them before it begins to work.
 /// - A shard whose replica has died is led by another one when its lease has expired, a `lease_duration` after its last
-///   renewal, and a request later. A shard that is given up is without a leader for a request and 40 ms, after its work has ended.
+///   renewal, 120 ms and two requests later: one takes it, and one lists all leases. A shard that is given up is without a leader for
+///   these two and 40 ms, after its work has ended.
 /// - If the one that should have a free shard does not come for it, the next one does after twice the `retry_period`, the one
 ///   after that another such time later, and keeps it until replicas come or go.
 ///
