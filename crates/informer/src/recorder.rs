@@ -125,17 +125,24 @@ impl<L: ListWatch> Recorder<L> {
     ///
     /// ```
     /// use pintle_informer::{InformerConfig, Namespaces, Recorder, SharedInformer};
-    /// use pintle_meta::PartialObject;
+    /// use pintle_meta::ObjectMeta;
     /// use pintle_testing::Client;
+    /// use serde::{Deserialize, Serialize};
+    ///
+    /// #[derive(Deserialize, Serialize)]
+    /// struct Website {
+    ///     metadata: ObjectMeta,
+    /// }
+    /// pintle_meta::resource!(Website, "example.com/v1", "Website", "websites", Namespaced);
     ///
     /// fn recorded(
-    ///     pods: Client<PartialObject>,
-    ///     recorder: Recorder<Client<PartialObject>>,
+    ///     sites: Client<Website>,
+    ///     recorder: Recorder<Client<Website>>,
     ///     namespaces: &Namespaces,
-    /// ) -> SharedInformer<PartialObject> {
+    /// ) -> SharedInformer<Website> {
     ///     let source = move |namespace: Option<&str>| match namespace {
-    ///         Some(namespace) => recorder.record(pods.in_namespace(namespace)),
-    ///         None => recorder.record(pods.clone()),
+    ///         Some(namespace) => recorder.record(sites.in_namespace(namespace)),
+    ///         None => recorder.record(sites.clone()),
     ///     };
     ///     SharedInformer::of_namespaces(namespaces, source, InformerConfig::default())
     /// }
