@@ -18,7 +18,7 @@ use futures_core::Stream;
 use pintle_meta::{ApiError, ApiResource, ListOptions, ListPart, ListWatch, RawObject, WatchEvent, WatchOptions};
 use tokio::time::Instant;
 
-use self::line::{Line, Record, Source};
+use self::line::{Asked, Line, Record, Source};
 pub use self::recording::{Recording, Replayed};
 use self::writer::Lines;
 
@@ -36,7 +36,7 @@ use self::writer::Lines;
 /// | what | what follows |
 /// |---|---|
 /// | `SOURCE` | the resource, as JSON; it comes first |
-/// | `LIST`, `WATCH` | a request is sent: what it asks for, as JSON |
+/// | `LIST`, `WATCH` | a request is sent: what it asks for, as JSON, with its namespace if that is another than the source's |
 /// | `OPENED` | the server has taken it up |
 /// | `ITEM` | an object of a list, as it came |
 /// | `METADATA` | the list's own metadata, as JSON |
@@ -93,6 +93,8 @@ pub struct Recorder<L> {
 
 struct Log {
     path: PathBuf,
+    /// That of the first source.
+    namespace: Option<String>,
     began: Instant,
     calls: AtomicU64,
     lines: Lines,
@@ -112,12 +114,44 @@ impl<L: ListWatch> Recorder<L> {
         let file = options.open(&path)?;
         let path = path.as_ref().to_owned();
         let lines = Lines::start(file, path.clone(), limit)?;
-        let log = Log { path, began: Instant::now(), calls: AtomicU64::new(0), lines };
+        let namespace = list_watch.namespace().map(str::to_owned);
+        let log = Log { path, namespace, began: Instant::now(), calls: AtomicU64::new(0), lines };
         log.write(0, Record::Source(Source::new(list_watch.api_resource(), list_watch.namespace())));
         Ok(Self { list_watch, log: Arc::new(log) })
     }
 
-    /// Ready when the recording is complete: the recorder is gone, as with the end of its informer, and all that it told is in the file.
+    /// Records what another source of the same resource tells into the same file: that of each namespace, for an informer
+    /// [of several](crate::SharedInformer::of_namespaces). [`Recording::in_namespace`] tells it once more.
+    ///
+    /// ```
+    /// use pintle_informer::{InformerConfig, Namespaces, Recorder, SharedInformer};
+    /// use pintle_meta::ObjectMeta;
+    /// use pintle_testing::Client;
+    /// use serde::{Deserialize, Serialize};
+    ///
+    /// #[derive(Deserialize, Serialize)]
+    /// struct Website {
+    ///     metadata: ObjectMeta,
+    /// }
+    /// pintle_meta::resource!(Website, "example.com/v1", "Website", "websites", Namespaced);
+    ///
+    /// fn recorded(
+    ///     sites: Client<Website>,
+    ///     recorder: Recorder<Client<Website>>,
+    ///     namespaces: &Namespaces,
+    /// ) -> SharedInformer<Website> {
+    ///     let source = move |namespace: Option<&str>| match namespace {
+    ///         Some(namespace) => recorder.record(sites.in_namespace(namespace)),
+    ///         None => recorder.record(sites.clone()),
+    ///     };
+    ///     SharedInformer::of_namespaces(namespaces, source, InformerConfig::default())
+    /// }
+    /// ```
+    pub fn record<M: ListWatch>(&self, list_watch: M) -> Recorder<M> {
+        Recorder { list_watch, log: self.log.clone() }
+    }
+
+    /// Ready when the recording is complete: its recorders are gone, as with the end of their informer, and all that they told is in the file.
     ///
     /// # Errors
     ///
@@ -145,7 +179,7 @@ impl<L: ListWatch> ListWatch for Recorder<L> {
     }
 
     async fn list(&self, options: &ListOptions) -> Result<Self::Page, ApiError> {
-        let call = self.log.call(Record::List(options.into()));
+        let call = self.log.call(Record::List(self.log.asked(options.into(), self.namespace())));
         let opened = self.log.opened(call, self.list_watch.list(options).await)?;
         let record = |part: &ListPart| match part {
             ListPart::Item(object) => Record::Item(object.clone()),
@@ -155,7 +189,7 @@ impl<L: ListWatch> ListWatch for Recorder<L> {
     }
 
     async fn watch(&self, options: &WatchOptions) -> Result<Self::Events, ApiError> {
-        let call = self.log.call(Record::Watch(options.into()));
+        let call = self.log.call(Record::Watch(self.log.asked(options.into(), self.namespace())));
         let opened = self.log.opened(call, self.list_watch.watch(options).await)?;
         Ok(Recorded { stream: opened, log: self.log.clone(), call, record: |event| Record::Event(event.clone()) })
     }
@@ -186,6 +220,12 @@ impl<S: Stream<Item = Result<I, ApiError>> + Unpin, I> Stream for Recorded<S, I>
 }
 
 impl Log {
+    fn asked(&self, mut asked: Asked, namespace: Option<&str>) -> Asked {
+        let is_other = namespace != self.namespace.as_deref();
+        asked.namespace = is_other.then(|| namespace.unwrap_or_default().to_owned());
+        asked
+    }
+
     /// A new request.
     fn call(&self, record: Record) -> u64 {
         let mut call = 0;

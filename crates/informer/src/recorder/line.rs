@@ -54,6 +54,9 @@ pub(crate) struct Source {
 #[derive(Clone, Debug, Default, PartialEq, Deserialize, Serialize)]
 #[serde(rename_all = "camelCase", default)]
 pub(crate) struct Asked {
+    /// None: that of the source. Empty: all.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) namespace: Option<String>,
     resource_version: String,
     label_selector: String,
     field_selector: String,

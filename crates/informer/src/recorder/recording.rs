@@ -1,6 +1,6 @@
 //! A recording, told once more.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 use std::fmt;
 use std::fs::File;
 use std::future::{Future, pending};
@@ -8,7 +8,7 @@ use std::io::{self, BufReader};
 use std::marker::PhantomData;
 use std::path::Path;
 use std::pin::Pin;
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
@@ -33,10 +33,14 @@ use super::line::{Line, Record, Source};
 ///
 /// See [`Recorder`](super::Recorder).
 pub struct Recording<T> {
+    /// In the namespace of which requests are answered.
     source: Source,
-    calls: Mutex<VecDeque<Call>>,
+    calls: Arc<Calls>,
     object: PhantomData<fn() -> T>,
 }
+
+/// By namespace, or of all.
+type Calls = BTreeMap<Option<String>, Mutex<VecDeque<Call>>>;
 
 /// A request.
 struct Call {
@@ -57,19 +61,40 @@ impl<T> Recording<T> {
         let Some(Line { record: Record::Source(source), .. }) = Line::read(&mut file)? else {
             return Err(io::Error::new(io::ErrorKind::InvalidData, "the file is no recording: it names no source"));
         };
-        let mut calls: Vec<Call> = Vec::new();
+        let mut calls: Vec<(Option<String>, Call)> = Vec::new();
         while let Some(Line { at, call, record }) = Line::read(&mut file)? {
             if matches!(record, Record::Full | Record::Lost(_)) {
                 break;
             }
             let is_watch = matches!(record, Record::Watch(_));
-            if is_watch || matches!(record, Record::List(_)) {
-                calls.push(Call { is_watch, began: at, records: VecDeque::new() });
-            } else if let Some(call) = usize::try_from(call).ok().and_then(|call| calls.get_mut(call.checked_sub(1)?)) {
+            if let Record::List(asked) | Record::Watch(asked) = record {
+                let namespace = match asked.namespace {
+                    None => source.namespace.clone(),
+                    Some(namespace) => Some(namespace).filter(|namespace| !namespace.is_empty()),
+                };
+                calls.push((namespace, Call { is_watch, began: at, records: VecDeque::new() }));
+            } else if let Some((_, call)) =
+                usize::try_from(call).ok().and_then(|call| calls.get_mut(call.checked_sub(1)?))
+            {
                 call.records.push_back((at.saturating_sub(call.began), record));
             }
         }
-        Ok(Self { source, calls: Mutex::new(calls.into()), object: PhantomData })
+        let mut by_namespace: BTreeMap<_, VecDeque<Call>> = BTreeMap::new();
+        for (namespace, call) in calls {
+            by_namespace.entry(namespace).or_default().push_back(call);
+        }
+        let calls = by_namespace.into_iter().map(|(namespace, calls)| (namespace, Mutex::new(calls)));
+        Ok(Self { source, calls: Arc::new(calls.collect()), object: PhantomData })
+    }
+
+    /// What was told of a namespace, or of all by one list and one watch: the source of each for an informer
+    /// [of several](crate::SharedInformer::of_namespaces), where [several were recorded](super::Recorder::record). One that comes again goes
+    /// on where it was; of one that was not recorded, nothing comes.
+    #[must_use]
+    pub fn in_namespace(&self, namespace: Option<&str>) -> Self {
+        let mut source = self.source.clone();
+        source.namespace = namespace.map(str::to_owned);
+        Self { source, calls: self.calls.clone(), object: PhantomData }
     }
 
     /// Answers the next request.
@@ -79,8 +104,9 @@ impl<T> Recording<T> {
         item: fn(Record) -> Result<Option<I>, ApiError>,
     ) -> Result<Replayed<I>, ApiError> {
         let began = Instant::now();
+        let Some(calls) = self.calls.get(&self.source.namespace) else { return pending().await };
         let call = {
-            let mut calls = self.calls.lock().unwrap_or_else(PoisonError::into_inner);
+            let mut calls = calls.lock().unwrap_or_else(PoisonError::into_inner);
             match calls.front() {
                 Some(call) if call.is_watch != is_watch => return Err(other(is_watch)),
                 _ => calls.pop_front(),

@@ -14,9 +14,12 @@ pub(super) struct Now {
 #[derive(Default)]
 struct Pins {
     count: usize,
-    /// What is kept because of them, and would not be because of newer ones.
-    kept: Vec<Kept>,
+    /// What is kept because of them, and would not be because of newer ones; in chunks, since all there is may have been superseded, and
+    /// to move that to a larger place would take long.
+    kept: Vec<Vec<Kept>>,
 }
+
+const CHUNK: usize = 1024;
 
 /// Where a record is.
 #[derive(Clone, Copy)]
@@ -40,7 +43,7 @@ impl Now {
     }
 
     /// Takes one pin away. What it gives back has to be settled: who else wants it?
-    pub(super) fn unpin(&mut self, stamp: u64) -> Vec<Kept> {
+    pub(super) fn unpin(&mut self, stamp: u64) -> Vec<Vec<Kept>> {
         let Some(pins) = self.pins.get_mut(&stamp) else { return Vec::new() };
         pins.count -= 1;
         if pins.count > 0 {
@@ -56,7 +59,10 @@ impl Now {
         }
         match self.pins.range_mut(kept.from..kept.until).next_back() {
             Some((_, pins)) => {
-                pins.kept.push(kept);
+                match pins.kept.last_mut().filter(|chunk| chunk.len() < CHUNK) {
+                    Some(chunk) => chunk.push(kept),
+                    None => pins.kept.push(vec![kept]),
+                }
                 true
             }
             None => false,

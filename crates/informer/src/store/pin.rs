@@ -109,15 +109,23 @@ impl<V: Value> Pin<V> {
     pub(crate) fn values_of(&self, index: u32) -> Vec<String> {
         let mut values = Vec::new();
         for shard in &self.store.shards {
-            let mut from = 0;
-            loop {
+            // The slots from this one on of that term are still to come.
+            let (mut id, mut from, mut is_over) = (0, 0, false);
+            while !is_over {
                 let shard = shard.read();
-                let Some(section) = shard.terms.from(from, SECTION) else { break };
-                let is_visible = |id: u32, slot: &u32| shard.value_with_term(*slot, self.stamp, id).is_some();
-                let of_index = section.filter(|(_, of, ..)| *of == index);
-                let visible = of_index.filter(|(id, _, _, slots)| slots.iter().any(|slot| is_visible(*id, slot)));
-                values.extend(visible.map(|(_, _, value, _)| value.to_owned()));
-                from += SECTION;
+                for _ in 0..SECTION {
+                    match shard.terms.next_slot(id, index, from) {
+                        // Of many that have the term now, none may have had it then.
+                        Some(Some((_, slot))) if shard.value_with_term(slot, self.stamp, id).is_none() => {
+                            from = slot + 1
+                        }
+                        Some(found) => {
+                            values.extend(found.map(|(value, _)| value.to_owned()));
+                            (id, from) = (id + 1, 0);
+                        }
+                        None => is_over = true,
+                    }
+                }
             }
         }
         values.sort_unstable();
@@ -175,6 +183,6 @@ impl<V: Value> Clone for Pin<V> {
 impl<V: Value> Drop for Pin<V> {
     fn drop(&mut self) {
         let kept = self.store.now.lock().unpin(self.stamp);
-        self.store.settle(kept);
+        self.store.settle(kept.concat());
     }
 }

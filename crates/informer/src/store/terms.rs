@@ -10,9 +10,21 @@ use super::table::Table;
 #[derive(Default)]
 pub(super) struct Terms {
     table: Table,
-    terms: Vec<Option<Term>>,
+    /// They come and go page by page, since all of them at once would take long.
+    pages: Vec<Option<Box<Page>>>,
     free: Vec<u32>,
+    /// How many ids were ever in use.
+    ids: u32,
 }
+
+/// Some terms; there is at least one.
+#[derive(Default)]
+struct Page {
+    terms: [Option<Term>; PAGE],
+    used: usize,
+}
+
+const PAGE: usize = 32;
 
 struct Term {
     index: u32,
@@ -57,7 +69,7 @@ impl Terms {
     /// The id of a term, which `slot` has now.
     pub(super) fn learn_one(&mut self, sought: Sought<'_>, slot: u32) -> u32 {
         let id = self.find(sought).unwrap_or_else(|| self.insert(sought));
-        if let Some(term) = &mut self.terms[id as usize] {
+        if let Some(term) = self.term_mut(id) {
             match term.slots.last() {
                 Some(last) if *last >= slot => {
                     if let Err(at) = term.slots.binary_search(&slot) {
@@ -72,7 +84,7 @@ impl Terms {
 
     /// `slot` has the term no more, in any version.
     pub(super) fn forget(&mut self, id: u32, slot: u32) {
-        let Some(Some(term)) = self.terms.get_mut(id as usize) else { return };
+        let Some(term) = self.term_mut(id) else { return };
         if let Ok(at) = term.slots.binary_search(&slot) {
             term.slots.remove(at);
         }
@@ -80,10 +92,11 @@ impl Terms {
             term.slots.shrink_to(term.slots.len() * 2);
         }
         if term.slots.is_empty() {
-            self.table.remove(term.hash, id);
-            self.terms[id as usize] = None;
+            let hash = term.hash;
+            self.table.remove(hash, id);
+            self.vacate(id);
             self.free.push(id);
-            if self.free.len() == self.terms.len() {
+            if self.free.len() == self.ids as usize {
                 *self = Self::default();
             }
         }
@@ -95,49 +108,66 @@ impl Terms {
 
     /// The slots that have a term, in order.
     pub(super) fn slots(&self, id: u32) -> &[u32] {
-        self.terms[id as usize].as_ref().map_or(&[], |term| &term.slots)
+        self.term(id).map_or(&[], |term| &term.slots)
     }
 
     /// The index of a term.
     pub(super) fn index(&self, id: u32) -> Option<u32> {
-        self.terms.get(id as usize)?.as_ref().map(|term| term.index)
+        self.term(id).map(|term| term.index)
     }
 
-    /// Up to `count` terms, from this id on, each with its index, its value and its slots. `None`: there are no more.
-    pub(super) fn from(&self, id: usize, count: usize) -> Option<impl Iterator<Item = (u32, u32, &str, &[u32])>> {
-        let terms = self.terms.get(id..self.terms.len().min(id + count)).filter(|terms| !terms.is_empty())?;
-        let terms = terms.iter().enumerate();
-        Some(terms.filter_map(move |(at, term)| {
-            let term = term.as_ref()?;
-            Some(((id + at) as u32, term.index, &*term.value, &*term.slots))
+    /// The value of a term and its first slot from that one on, if it is one of that index and has any. `None`: there is no such id, nor
+    /// a greater one.
+    pub(super) fn next_slot(&self, id: u32, index: u32, from: u32) -> Option<Option<(&str, u32)>> {
+        if id >= self.ids {
+            return None;
+        }
+        Some(self.term(id).filter(|term| term.index == index).and_then(|term| {
+            let at = if from == 0 { 0 } else { term.slots.partition_point(|slot| *slot < from) };
+            Some((&*term.value, *term.slots.get(at)?))
         }))
     }
 
     fn is(&self, id: u32, index: u32, value: &str) -> bool {
-        let term = self.terms.get(id as usize).and_then(Option::as_ref);
-        term.is_some_and(|term| term.index == index && *term.value == *value)
+        self.term(id).is_some_and(|term| term.index == index && *term.value == *value)
+    }
+
+    fn term(&self, id: u32) -> Option<&Term> {
+        self.pages.get(id as usize / PAGE)?.as_ref()?.terms[id as usize % PAGE].as_ref()
+    }
+
+    fn term_mut(&mut self, id: u32) -> Option<&mut Term> {
+        self.pages.get_mut(id as usize / PAGE)?.as_mut()?.terms[id as usize % PAGE].as_mut()
     }
 
     fn insert(&mut self, sought: Sought<'_>) -> u32 {
         let Sought { index, value, hash } = sought;
-        let term = Some(Term { index, hash, value: value.into(), slots: Vec::new() });
-        let at = match self.free.pop() {
-            Some(id) => {
-                self.terms[id as usize] = term;
-                id
+        let id = self.free.pop().unwrap_or_else(|| {
+            if self.ids as usize == self.pages.len() * PAGE {
+                self.pages.push(None);
             }
-            None => {
-                self.terms.push(term);
-                (self.terms.len() - 1) as u32
-            }
-        };
-        self.table.insert(hash, at);
-        at
+            self.ids += 1;
+            self.ids - 1
+        });
+        let page = self.pages[id as usize / PAGE].get_or_insert_default();
+        page.terms[id as usize % PAGE] = Some(Term { index, hash, value: value.into(), slots: Vec::new() });
+        page.used += 1;
+        self.table.insert(hash, id);
+        id
+    }
+
+    fn vacate(&mut self, id: u32) {
+        let Some(page) = &mut self.pages[id as usize / PAGE] else { return };
+        page.terms[id as usize % PAGE] = None;
+        page.used -= 1;
+        if page.used == 0 {
+            self.pages[id as usize / PAGE] = None;
+        }
     }
 
     #[cfg(test)]
     pub(super) fn len(&self) -> usize {
-        self.terms.iter().flatten().count()
+        self.pages.iter().flatten().map(|page| page.used).sum()
     }
 }
 

@@ -216,3 +216,70 @@ proptest! {
         prop_assert_eq!(sum(&model.store, Shard::pages), 0);
     }
 }
+
+/// Of those that have the value now.
+#[test]
+fn the_values_that_were_there_are_found_among_however_many_came_later() {
+    let store = Arc::new(Store::new(1));
+    let alive: Arc<AtomicIsize> = Arc::default();
+    let mut model = Model { store: store.clone(), alive, state: State::new(), pins: Vec::new() };
+    let all = |names: std::ops::Range<u32>, words: &str| -> Step {
+        Step::Write(names.map(|name| (ObjectKey::new("a", &name.to_string()), Some(words.to_owned()))).collect())
+    };
+    model.take(all(0..1000, "z")).unwrap();
+    model.take(Step::Pin).unwrap();
+    model.take(all(999..1000, "x")).unwrap();
+    model.take(Step::Pin).unwrap();
+    model.take(all(0..999, "x y")).unwrap();
+    model.check().unwrap();
+    let values: Vec<_> = model.pins.iter().map(|(pin, _)| pin.values_of(WORDS).concat()).collect();
+    assert_eq!(values, ["z", "xz"]);
+}
+
+/// Prints how long the longest section under the lock of a shard is, at most, for a quarter of a million objects in one shard, as a million
+/// are in four: `cargo test --release -p pintle-informer --lib longest -- --ignored --nocapture`.
+#[test]
+#[ignore = "it takes a while, and a release build on a machine that does nothing else"]
+#[expect(clippy::print_stdout, reason = "it is run for what it prints")]
+fn the_longest_section_of_a_large_shard() {
+    const OBJECTS: u32 = 250_000;
+    // Each step once more, in another store: what was slow there by chance is not slow again.
+    let mut quickest = vec![std::time::Duration::MAX; 4 * OBJECTS as usize];
+    for _ in 0..5 {
+        let store = Arc::new(Store::new(1));
+        let mut times = quickest.iter_mut();
+        let mut timed = |step: &mut dyn FnMut()| {
+            let began = std::time::Instant::now();
+            step();
+            let took = began.elapsed();
+            times.next().into_iter().for_each(|quickest| *quickest = took.min(*quickest));
+        };
+        let alive: Arc<AtomicIsize> = Arc::default();
+        let write = |name: u32, words: Option<&str>| {
+            let value: Option<Value> =
+                words.map(|text| Arc::new(Counted { text: text.into(), alive: alive.clone() }).into());
+            let values = words.into_iter().map(|word| (WORDS, word.to_owned())).collect();
+            Write { key: ObjectKey::new("a", &name.to_string()), value, values }
+        };
+        let mut pin = None;
+        for round in ["x", "y", "z"] {
+            for name in 0..OBJECTS {
+                let mut next = Some(write(name, Some(&format!("{round}{name}"))));
+                timed(&mut || next.take().into_iter().for_each(|next| drop(store.writer().write(next, |_| {}))));
+            }
+            // The second time, all that was there is kept.
+            pin = if pin.is_none() { Some(store.pin(|_| ()).0) } else { None };
+        }
+        for name in 0..OBJECTS {
+            let mut next = Some(write(name, None));
+            timed(&mut || next.take().into_iter().for_each(|next| drop(store.writer().write(next, |_| {}))));
+        }
+        drop(pin);
+    }
+    for (what, times) in ["put in", "kept", "superseded", "deleted"].iter().zip(quickest.chunks(OBJECTS as usize)) {
+        let mut slowest: Vec<_> = times.to_vec();
+        slowest.sort_unstable_by(|one, other| other.cmp(one));
+        println!("{what}: {:?}", &slowest[..5]);
+        assert!(slowest[0] < std::time::Duration::from_millis(1), "readers wait for {:?}", slowest[0]);
+    }
+}

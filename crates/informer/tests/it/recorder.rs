@@ -1,11 +1,12 @@
 //! The flight recorder: what happened once happens again.
 
 use std::fs;
+use std::future::Future;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use pintle_informer::{InformerConfig, Recorder, Recording, ReflectorConfig, SharedInformer, Subscription};
-use pintle_meta::{Bookmark, ListOptions, ListPart, ListWatch, Oversized, RawObject, Reason, WatchEvent};
+use pintle_informer::{InformerConfig, Namespaces, Recorder, Recording, ReflectorConfig, SharedInformer, Subscription};
+use pintle_meta::{Bookmark, ListOptions, ListPart, ListWatch, ObjectMeta, Oversized, RawObject, Reason, WatchEvent};
 use pintle_testing::{Break, Collection, Outcome, Verb};
 use proptest::prelude::*;
 use serde_json::json;
@@ -88,6 +89,64 @@ async fn an_incident_that_was_recorded_happens_again_at_the_same_times() {
         assert_eq!(heard(events, lasts).await, first);
         assert!(cached.iter().all(|pod| informer.lister().list().contains(pod)));
         assert_eq!((informer.lister().len(), informer.resource().plural.as_str()), (cached.len(), "pods"));
+    }
+}
+
+/// What an informer of these namespaces tells as they change and what is in them does.
+async fn of_namespaces<L: ListWatch<Object = Pod>>(
+    source: impl Fn(Option<&str>) -> L + Send + 'static,
+    incident: impl Future<Output = ()>,
+) -> Vec<String> {
+    let pause = || tokio::time::sleep(Duration::from_secs(10));
+    let namespaces = Namespaces::new(["a", "b"]);
+    let informer = SharedInformer::of_namespaces(&namespaces, source, config(false));
+    let events = informer.subscribe();
+    informer.start();
+    let changes = async {
+        pause().await;
+        namespaces.set(["b", "c"]);
+        pause().await;
+        namespaces.set_all();
+        pause().await;
+        namespaces.set(["a"]);
+    };
+    let (mut heard, (), ()) = tokio::join!(heard(events, Duration::from_secs(60)), changes, incident);
+    informer.shutdown().await;
+    // Those of several namespaces come in no particular order.
+    heard.sort();
+    heard
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_several_namespaces_told_is_in_one_recording_and_is_told_again_of_each() {
+    let pod = |namespace: &str, name: &str| Pod { metadata: ObjectMeta::new(namespace, name), node: String::new() };
+    for first in [None, Some("b")] {
+        let directory = Directory::new();
+        let file = directory.file("namespaces");
+        let source: Collection<Pod> = ["a", "b", "c"].iter().map(|name| pod(name, name)).collect();
+        let clients = source.clone();
+        let client = move |namespace: Option<&str>| match namespace {
+            Some(namespace) => clients.client("").in_namespace(namespace),
+            None => clients.client(""),
+        };
+        let recorder = Recorder::create(client(first), &file, LARGE).unwrap();
+        let written = recorder.written();
+        let incident = async {
+            for (at, namespace) in ["a", "b", "b", "c", "a", "c", "a", "b"].iter().enumerate() {
+                tokio::time::sleep(Duration::from_secs(6)).await;
+                source.put(pod(namespace, &format!("late-{at}")));
+                source.break_watches(Break::Fails(cut()));
+            }
+        };
+        let told = of_namespaces(move |namespace| recorder.record(client(namespace)), incident).await;
+        let count = |what: &str| told.iter().filter(|line| line.contains(what)).count();
+        assert!(count("A! a@1") == 1 && count("A c@3") == 1 && count("late-") > 8 && count("D? b@2") == 1, "{told:?}");
+        written.await.unwrap();
+
+        let recording = Recording::<Pod>::open(&file).unwrap();
+        assert_eq!(recording.namespace(), first);
+        let again = of_namespaces(move |namespace| recording.in_namespace(namespace), async {}).await;
+        assert_eq!(again, told);
     }
 }
 
