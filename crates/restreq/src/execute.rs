@@ -2,7 +2,7 @@
 
 mod reading;
 
-use std::pin::{Pin, pin};
+use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -513,8 +513,8 @@ fn from_now(span: Duration) -> Option<(Instant, Duration)> {
     Some((Instant::now().checked_add(span)?, span))
 }
 
-/// Runs until the deadline, and says how long that was if it passed. What runs stays where it is: these are some kilobytes.
-async fn within<F: Future>(deadline: Option<(Instant, Duration)>, future: Pin<&mut F>) -> Result<F::Output, Duration> {
+/// Runs until the deadline, and says how long that was if it passed. What is large is pinned by who calls, since it would be moved.
+async fn within<F: Future>(deadline: Option<(Instant, Duration)>, future: F) -> Result<F::Output, Duration> {
     match deadline {
         None => Ok(future.await),
         Some((at, after)) => tokio::time::timeout_at(at, future).await.map_err(|_| after),
