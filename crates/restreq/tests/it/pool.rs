@@ -1,5 +1,7 @@
 //! Which connections requests go over: how many there are, who shares them, when they end, and what becomes of requests when one fails.
 
+use std::future::poll_fn;
+use std::pin::pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
@@ -11,6 +13,7 @@ use pintle_restreq::{Error, Phase, RestClient, RestClientConfig};
 use serde_json::Value;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpListener;
+use tokio::task::coop::consume_budget;
 use tokio::time::Instant;
 use tokio_rustls::TlsAcceptor;
 
@@ -78,6 +81,34 @@ async fn over_http1_each_exchange_has_a_connection_and_those_that_rest_are_used_
         soon(futures_util::future::try_join_all(requests)).await.unwrap();
     }
     assert!(server.connections() <= 8, "{}", server.connections());
+}
+
+/// A task may do so much at a time, and is put off then.
+#[tokio::test]
+async fn an_exchange_over_http1_goes_on_wherever_its_task_is_put_off() {
+    const BUDGET: usize = 128;
+    let server = Server::start([]).await;
+    let request = server.client().get();
+    for spent in 0..2 * BUDGET {
+        let mut exchange = pin!(request.send());
+        let mut polls = spent;
+        let starved = poll_fn(|cx| {
+            polls += BUDGET;
+            // Each second time there is plenty, so that it comes to an end.
+            for _ in 0..if polls / BUDGET % 2 == 0 { spent % BUDGET } else { 0 } {
+                if pin!(consume_budget()).poll(cx).is_pending() {
+                    break;
+                }
+            }
+            exchange.as_mut().poll(cx)
+        });
+        // Not by `soon`, which looks once more before it gives up.
+        tokio::select! {
+            biased;
+            () = tokio::time::sleep(Duration::from_secs(20)) => panic!("it hangs"),
+            sent = starved => drop(sent.unwrap()),
+        }
+    }
 }
 
 #[tokio::test(start_paused = true)]
@@ -370,8 +401,8 @@ fn a_dial_whose_runtime_stands_still_is_given_up_and_dialled_anew() {
         let begin = async move { request.stream().now_or_never().is_none() };
         let (waits, standing) = std::thread::spawn(move || (standing.block_on(begin), standing)).join().unwrap();
         assert!(waits, "for a connection");
-        // Its clock goes by itself, and may be a little ahead.
-        tokio::time::sleep(Duration::from_secs(5)).await;
+        // Its clock goes by itself, and may be ahead.
+        tokio::time::sleep(Duration::from_secs(60)).await;
 
         let stream = async || {
             let request = client.get();

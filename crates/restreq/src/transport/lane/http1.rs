@@ -14,6 +14,7 @@ use hyper::client::conn::TrySendError;
 use hyper::client::conn::http1::{Connection, SendRequest, handshake};
 use hyper_util::rt::TokioIo;
 use tokio::sync::Notify;
+use tokio::task::unconstrained;
 
 use crate::request::HttpBody;
 use crate::transport::connect::Conn;
@@ -51,7 +52,7 @@ impl Http1 {
         poll_fn(|cx| {
             self.drive(cx);
             match self.connection {
-                Some(_) => self.sender.poll_ready(&mut quiet()).map(|ready| ready.is_ok()),
+                Some(_) => quietly(|cx| self.sender.poll_ready(cx)).map(|ready| ready.is_ok()),
                 None => Poll::Ready(false),
             }
         })
@@ -65,11 +66,11 @@ impl Http1 {
     ) -> Result<Response<Incoming>, TrySendError<Request<HttpBody>>> {
         self.is_fresh = false;
         // Its keeper, on another thread as likely as not, is not to be woken by what it is handed.
-        self.drive(&mut quiet());
+        self.drive(&mut Context::from_waker(Waker::noop()));
         let mut answer = pin!(self.sender.try_send_request(request));
         poll_fn(|cx| {
             self.drive(cx);
-            answer.as_mut().poll(&mut quiet())
+            quietly(|cx| answer.as_mut().poll(cx))
         })
         .await
     }
@@ -80,12 +81,12 @@ impl Http1 {
         incoming: &mut Incoming,
         cx: &mut Context<'_>,
     ) -> Poll<Option<hyper::Result<Frame<Bytes>>>> {
-        let present = Pin::new(&mut *incoming).poll_frame(&mut quiet());
+        let present = quietly(|cx| Pin::new(&mut *incoming).poll_frame(cx));
         if present.is_ready() {
             return present;
         }
         self.drive(cx);
-        Pin::new(incoming).poll_frame(&mut quiet())
+        quietly(|cx| Pin::new(&mut *incoming).poll_frame(cx))
     }
 
     /// Leaves it to its keeper. Whether it is still there.
@@ -114,9 +115,10 @@ impl Drop for Http1 {
     }
 }
 
-/// What the connection has for its exchange comes while that polls it: nobody need be woken for it.
-fn quiet() -> Context<'static> {
-    Context::from_waker(Waker::noop())
+/// What the connection has for its exchange comes while that polls it: nobody need be woken for it. So it has to be taken even where the
+/// task has used up what it may do at a time: whoever is put off by that is to be woken.
+fn quietly<T>(poll: impl FnMut(&mut Context<'_>) -> Poll<T>) -> Poll<T> {
+    pin!(unconstrained(poll_fn(poll))).poll(&mut Context::from_waker(Waker::noop()))
 }
 
 /// Tells a connection's keeper that there is something to be seen to.
