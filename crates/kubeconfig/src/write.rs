@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 
 use zeroize::Zeroizing;
 
-use crate::files::directory;
+use crate::files::{directory, open_regular};
 use crate::{Error, Files, Kubeconfig, relative, yaml};
 
 impl Files {
@@ -35,7 +35,13 @@ impl Files {
         let mut contents: Vec<(PathBuf, Option<Kubeconfig>)> = Vec::new();
         for path in &paths {
             // Even one that was named need not be there to be written.
-            let content = if path.exists() { self.read(path)? } else { None };
+            let content = match path.exists() {
+                // A pipe holds nothing that could be changed, and whoever opens it waits.
+                true => open_regular(path)
+                    .map_err(|cause| Error::Read { path: path.clone(), cause })
+                    .and_then(|_| self.read(path))?,
+                false => None,
+            };
             contents.push((path.clone(), content));
         }
         let before = merged(&contents);

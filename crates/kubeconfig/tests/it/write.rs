@@ -167,6 +167,19 @@ fn a_locked_file_is_left_alone_and_the_lock_named() {
 }
 
 #[test]
+fn a_pipe_is_not_waited_for() {
+    let dir = tempfile::tempdir().unwrap();
+    let pipe = dir.path().join("pipe");
+    assert!(std::process::Command::new("mkfifo").arg(&pipe).status().unwrap().success());
+    let (told, changed) = std::sync::mpsc::channel();
+    let file = pipe.clone();
+    std::thread::spawn(move || told.send(Files::explicit(file).modify(|config| config.current_context = "x".into())));
+    let changed = changed.recv_timeout(std::time::Duration::from_secs(10)).expect("it waits for somebody who writes");
+    assert!(matches!(changed, Err(Error::Read { path, .. }) if path == pipe));
+    assert!(!dir.path().join("pipe.lock").exists());
+}
+
+#[test]
 fn a_change_that_panics_writes_nothing_and_leaves_no_lock() {
     let dir = tempfile::tempdir().unwrap();
     let (a, b) = two(dir.path());
