@@ -37,8 +37,8 @@ use crate::{Http2Config, Request};
 ///
 /// It reaches the server over HTTP/1.1 or, where TLS negotiates it, HTTP/2. It starts no task of its own but those that drive
 /// its connections, which end with the last clone and the last request. They are tasks of the runtime whose request first needed the
-/// connection: where a runtime stands still, or ends, what goes over its connections fails at its deadline, and later requests have new
-/// ones.
+/// connection: where a runtime ends, or stands still, what goes over its connections fails at its deadline. Later requests have new
+/// connections, but for one case: a connection of HTTP/2 that has come about is used for as long as its runtime stands still.
 ///
 /// # Examples
 ///

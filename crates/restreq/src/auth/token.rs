@@ -54,18 +54,20 @@ impl TokenFile {
         let path = self.path.clone();
         let read = self.reader.read(move || token(&path)).await;
         let read = read.unwrap_or_else(|| Err(fault(&self.path, "reading it takes too long".into())));
-        let mut state = self.lock();
-        state.read_at = Some(Instant::now());
-        match (read, &state.header) {
-            (Ok(header), _) => {
+        let last = {
+            let mut state = self.lock();
+            state.read_at = Some(Instant::now());
+            if let Ok(header) = &read {
                 state.header = Some(header.clone());
-                Ok(header)
             }
-            (Err(error), Some(header)) => {
+            state.header.clone()
+        };
+        match (read, last) {
+            (Err(error), Some(last)) => {
                 tracing::warn!("{error}; the last token serves on");
-                Ok(header.clone())
+                Ok(last)
             }
-            (Err(error), None) => Err(error),
+            (read, _) => read,
         }
     }
 

@@ -95,7 +95,7 @@ async fn an_exchange_over_http1_goes_on_wherever_its_task_is_put_off() {
         let starved = poll_fn(|cx| {
             polls += BUDGET;
             // Each second time there is plenty, so that it comes to an end.
-            for _ in 0..if polls / BUDGET % 2 == 0 { spent % BUDGET } else { 0 } {
+            for _ in 0..if (polls / BUDGET).is_multiple_of(2) { spent % BUDGET } else { 0 } {
                 if pin!(consume_budget()).poll(cx).is_pending() {
                     break;
                 }
