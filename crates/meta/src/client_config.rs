@@ -309,7 +309,8 @@ pub struct OidcConfig {
     pub client_secret: Option<Secret>,
     /// The last id token: it serves until shortly before the time that stands in it.
     pub id_token: Option<Secret>,
-    /// What another id token is given for. Without it, the login ends with the id token.
+    /// What another id token is given for. Without it, the login ends with the id token. Most issuers take one once only: clients of a
+    /// process that are made with the same one, at the same time, share the login, and the token store of the first.
     pub refresh_token: Option<Secret>,
     /// The authorities that may have signed the issuer's certificate, in place of the system's.
     pub ca: Option<PemSource>,
@@ -334,8 +335,8 @@ impl fmt::Debug for OidcConfig {
 
 /// Keeps the tokens of a login: client-go's `AuthProviderConfigPersister`.
 pub trait TokenStore: Send + Sync {
-    /// Keeps new tokens in place of those before. It may block: it is called on a thread for that, under no lock, and never twice at a
-    /// time for one client.
+    /// Keeps new tokens in place of those before; the id token is empty if there is none. It may block: it is called on a thread of its
+    /// own, under no lock, and never twice at a time for one login. Requests wait for it, but not longer than a few seconds.
     ///
     /// # Errors
     ///

@@ -56,7 +56,7 @@ pub(crate) enum Credentials {
     TokenFile(TokenFile),
     Exec(Renewal<ExecPlugin>),
     #[cfg(feature = "oidc")]
-    Oidc(Renewal<oidc::OidcLogin>),
+    Oidc(Arc<Renewal<oidc::OidcLogin>>),
 }
 
 impl Credentials {
@@ -80,6 +80,9 @@ impl Credentials {
                 (Some(exec), None) => Self::Exec(Renewal::new(ExecPlugin::new(exec, config, metrics)?, None)),
                 #[cfg(feature = "oidc")]
                 (None, Some(oidc)) => Self::Oidc(oidc::open(oidc)?),
+                // A certificate may do without it.
+                #[cfg(not(feature = "oidc"))]
+                (None, Some(_)) if config.tls.certificate.is_some() => Self::None,
                 #[cfg(not(feature = "oidc"))]
                 (None, Some(_)) => {
                     let why = "logins by OpenID Connect take the feature `oidc` of pintle-restreq".into();

@@ -67,6 +67,14 @@ impl Source for ExecPlugin {
         self.run()
     }
 
+    fn patience(&self) -> Duration {
+        match self.config.interactive_mode {
+            InteractiveMode::Never => PATIENCE,
+            InteractiveMode::IfAvailable if !std::io::stdin().is_terminal() => PATIENCE,
+            InteractiveMode::IfAvailable | InteractiveMode::Always => INTERACTIVE_PATIENCE,
+        }
+    }
+
     fn fault(&self, why: String) -> AuthError {
         AuthError::Exec { command: self.config.command.clone(), why }
     }
@@ -100,7 +108,7 @@ impl ExecPlugin {
             .stdout(Stdio::piped())
             .stderr(if interactive { Stdio::inherit() } else { Stdio::piped() })
             .kill_on_drop(true);
-        let patience = if interactive { INTERACTIVE_PATIENCE } else { PATIENCE };
+        let patience = self.patience();
         let ended = tokio::time::timeout(patience, output(command)).await;
         self.count(ended.as_ref().ok());
         let ended = ended.map_err(|_| self.fault(format!("it did not end within {patience:?}")))?;

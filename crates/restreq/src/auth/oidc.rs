@@ -1,6 +1,8 @@
 //! Logins by OpenID Connect, refreshed as client-go's auth provider `oidc` refreshes them.
 
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+mod keeper;
+
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::{Duration, SystemTime};
 
 use base64::Engine;
@@ -10,11 +12,11 @@ use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
 use pintle_meta::{ClientConfig, OidcConfig, Secret, redacted_url};
 use serde::Deserialize;
 
+use self::keeper::{Keeper, Tokens};
 use super::renewal::{Credential, LEEWAY, Renewal, Source};
 use super::secret;
 use crate::error::{AuthError, ConfigError};
 use crate::request::path::encode_query;
-use crate::transport::in_one_line;
 use crate::{Error, Request, Response, RestClient, RestClientConfig, Timeouts};
 
 /// A login at an issuer.
@@ -26,20 +28,21 @@ pub(crate) struct OidcLogin {
     origin: String,
     /// The rest, beneath which it tells of itself.
     path: String,
-    /// The last that was given.
-    refresh_token: Mutex<Option<Secret>>,
+    /// The last that were given.
+    tokens: Mutex<Option<Tokens>>,
+    keeper: Option<Keeper>,
 }
 
 /// A refresh, with both questions that it takes.
 const PATIENCE: Duration = Duration::from_secs(30);
 /// The most that is read of an answer.
 const LARGEST: usize = 1 << 20;
-/// So often, and so far apart, new tokens are tried to be kept: another program may be writing the same file.
-const TRIES: u32 = 3;
-const PAUSE: Duration = Duration::from_millis(200);
+
+/// The logins that are in use. Most issuers take a refresh token once only, so clients that begin with the same one share what comes of it.
+static LOGINS: Mutex<Vec<Weak<Renewal<OidcLogin>>>> = Mutex::new(Vec::new());
 
 /// The login that a configuration describes. What it has of tokens is not judged here: whoever needs none has no need to log in again.
-pub(crate) fn open(config: &OidcConfig) -> Result<Renewal<OidcLogin>, ConfigError> {
+pub(crate) fn open(config: &OidcConfig) -> Result<Arc<Renewal<OidcLogin>>, ConfigError> {
     let fault = |why: String| ConfigError::Value { field: "oidc", why };
     let url = config.issuer_url.trim();
     let Some((origin, path)) = origin(url) else {
@@ -47,14 +50,26 @@ pub(crate) fn open(config: &OidcConfig) -> Result<Renewal<OidcLogin>, ConfigErro
     };
     let issuer = client(origin, config).map_err(|error| fault(error.to_string()))?;
     let first = config.id_token.as_ref().map(credential).transpose()?.filter(Credential::lasts);
+    let issuer_url = redacted_url(url);
+    let tokens =
+        config.refresh_token.clone().map(|refresh| Tokens { id: config.id_token.clone().unwrap_or_default(), refresh });
     let login = OidcLogin {
+        keeper: config.token_store.clone().map(|store| Keeper::new(store, &issuer_url)),
         issuer,
         origin: origin.into(),
         path: path.split(['?', '#']).next().unwrap_or_default().trim_end_matches('/').to_owned(),
-        refresh_token: Mutex::new(config.refresh_token.clone()),
-        config: OidcConfig { issuer_url: redacted_url(url), id_token: None, refresh_token: None, ..config.clone() },
+        tokens: Mutex::new(tokens),
+        config: OidcConfig { issuer_url, id_token: None, ..config.clone() },
     };
-    Ok(Renewal::new(login, first))
+    // Nothing panics half-way while it is held.
+    let mut logins = LOGINS.lock().unwrap_or_else(PoisonError::into_inner);
+    logins.retain(|login| login.strong_count() > 0);
+    if let Some(shared) = logins.iter().filter_map(Weak::upgrade).find(|shared| shared.source().is_of(&login)) {
+        return Ok(shared);
+    }
+    let login = Arc::new(Renewal::new(login, first));
+    logins.push(Arc::downgrade(&login));
+    Ok(login)
 }
 
 /// Scheme and authority of an https URL, and what follows.
@@ -75,10 +90,15 @@ impl Source for OidcLogin {
     async fn make(&self) -> Result<Credential, AuthError> {
         let refreshed = tokio::time::timeout(PATIENCE, self.refresh()).await;
         let refreshed = refreshed.unwrap_or_else(|_| Err(format!("it takes longer than {PATIENCE:?}")));
-        let id_token = refreshed.map_err(|why| self.fault(why))?;
-        let made = credential(&id_token).map_err(|error| self.fault(error.to_string()))?;
-        self.keep(id_token).await;
-        Ok(made)
+        let (made, tokens) = refreshed.map_err(|why| self.fault(why))?;
+        if let (Some(keeper), Some(tokens)) = (&self.keeper, tokens) {
+            keeper.keep(tokens).await;
+        }
+        made.map_err(|why| self.fault(why))
+    }
+
+    fn patience(&self) -> Duration {
+        PATIENCE + keeper::PATIENCE
     }
 
     fn fault(&self, why: String) -> AuthError {
@@ -92,20 +112,33 @@ impl OidcLogin {
         self.lock().is_some()
     }
 
-    /// Another id token.
-    async fn refresh(&self) -> Result<Secret, String> {
-        let refresh_token = self.lock().clone();
-        let refresh_token = refresh_token.ok_or("it has ended, and there is no refresh token; log in again")?;
+    /// Whether another one, just made, is this: of the same client at the same issuer, beginning with the same refresh token or the one
+    /// that there is by now.
+    fn is_of(&self, other: &Self) -> bool {
+        let Some(begins_with) = &other.config.refresh_token else { return false };
+        let who = |login: &Self| (login.config.issuer_url.clone(), login.config.client_id.clone());
+        let is_current = || self.lock().as_ref().is_some_and(|tokens| tokens.refresh == *begins_with);
+        who(self) == who(other) && (self.config.refresh_token.as_ref() == Some(begins_with) || is_current())
+    }
+
+    /// Another id token, or what is wrong with it; and what is to be kept.
+    async fn refresh(&self) -> Result<(Result<Credential, String>, Option<Tokens>), String> {
+        let before = self.lock().clone();
+        let before = before.ok_or("it has ended, and there is no refresh token; log in again")?;
         let (client, target) = self.endpoint().await?;
-        let answer = self.ask(&client, &target, &refresh_token).await?;
+        let answer = self.ask(&client, &target, &before.refresh).await?;
         let fresh = TokenAnswer::read(answer.body())?;
+        let mut tokens = before.clone();
+        let made = match fresh.id_token.filter(|token| !token.is_empty()).map(Secret::new) {
+            Some(token) => credential(&token).map_err(|error| error.to_string()).inspect(|_| tokens.id = token),
+            None => Err("the issuer gave no id token; log in again, with the scope \"openid\"".into()),
+        };
         // Whatever else is wrong with the answer, the one before may serve no more.
         if let Some(token) = fresh.refresh_token.filter(|token| !token.is_empty()) {
-            *self.lock() = Some(Secret::new(token));
+            tokens.refresh = Secret::new(token);
         }
-        let id_token = fresh.id_token.filter(|token| !token.is_empty());
-        let id_token = id_token.ok_or("the issuer gave no id token; log in again, with the scope \"openid\"")?;
-        Ok(Secret::new(id_token))
+        *self.lock() = Some(tokens.clone());
+        Ok((made, (tokens != before).then_some(tokens)))
     }
 
     /// Where tokens are refreshed, as the issuer tells.
@@ -153,32 +186,9 @@ impl OidcLogin {
         request(&form).send().await.map_err(|error| told(&error))
     }
 
-    /// Has new tokens kept for the next start of the program. If they cannot be, they serve this one.
-    async fn keep(&self, id_token: Secret) {
-        let refresh_token = self.lock().clone();
-        let Some((store, refresh_token)) = self.config.token_store.as_ref().zip(refresh_token) else { return };
-        for left in (0..TRIES).rev() {
-            let (store, id_token, refresh_token) = (Arc::clone(store), id_token.clone(), refresh_token.clone());
-            let stored = tokio::task::spawn_blocking(move || store.store(&id_token, &refresh_token)).await;
-            let why = match stored {
-                Ok(Ok(())) => return,
-                Ok(Err(error)) => in_one_line(&*error),
-                Err(panic) => panic.to_string(),
-            };
-            if left == 0 {
-                tracing::warn!(
-                    "{}",
-                    self.fault(format!("its new tokens cannot be kept, log in again after a restart: {why}"))
-                );
-            } else {
-                tokio::time::sleep(PAUSE).await;
-            }
-        }
-    }
-
-    fn lock(&self) -> MutexGuard<'_, Option<Secret>> {
+    fn lock(&self) -> MutexGuard<'_, Option<Tokens>> {
         // Nothing panics half-way while it is held.
-        self.refresh_token.lock().unwrap_or_else(PoisonError::into_inner)
+        self.tokens.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

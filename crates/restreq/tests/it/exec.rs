@@ -12,7 +12,7 @@ use pintle_metrics::{Counter, Gauge, Histogram, Memory, Metric, Provider, Pulled
 use pintle_restreq::{AuthError, Error, RestClient, RestClientConfig};
 use tempfile::TempDir;
 
-use crate::support::{Reply, Server, soon, until};
+use crate::support::{Reply, Server, skip, soon, until};
 
 const V1: &str = "client.authentication.k8s.io/v1";
 
@@ -118,13 +118,6 @@ fn expiry(seconds: u64) -> String {
     let at = std::time::SystemTime::now() + Duration::from_secs(seconds);
     let time = pintle_meta::Time(at.try_into().unwrap());
     serde_json::to_string(&time).unwrap()
-}
-
-/// Lets the clock that programs are not told of jump.
-async fn skip(seconds: u64) {
-    tokio::time::pause();
-    tokio::time::advance(Duration::from_secs(seconds)).await;
-    tokio::time::resume();
 }
 
 #[tokio::test]

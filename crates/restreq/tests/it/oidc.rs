@@ -1,16 +1,18 @@
 //! Logins by OpenID Connect, at an issuer on loopback.
 
-use std::sync::{Arc, Mutex};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, mpsc};
 use std::time::{Duration, SystemTime};
 
 use base64::Engine;
 use base64::prelude::BASE64_URL_SAFE_NO_PAD;
+use futures_util::FutureExt;
 use pintle_kubeconfig::{Files, Overrides};
 use pintle_meta::{ApiError, ClientConfig, ErrorKind, OidcConfig, PemSource, Secret, TokenStore};
 use pintle_restreq::{AuthError, Error, RestClient};
 use serde_json::{Value, json};
 
-use crate::support::{Reply, Seen, Server, soon};
+use crate::support::{Reply, Seen, Server, skip, soon, steady_clock, until};
 use crate::tls::{Authority, settings, trusting};
 
 /// An id token that ends in so many seconds.
@@ -110,13 +112,6 @@ impl TokenStore for Kept {
     }
 }
 
-/// Lets the clock jump.
-async fn skip(seconds: u64) {
-    tokio::time::pause();
-    tokio::time::advance(Duration::from_secs(seconds)).await;
-    tokio::time::resume();
-}
-
 #[tokio::test]
 async fn an_id_token_serves_until_shortly_before_its_end_and_is_refreshed_then() {
     let mut setup = Setup::new(giving, []).await;
@@ -124,7 +119,7 @@ async fn an_id_token_serves_until_shortly_before_its_end_and_is_refreshed_then()
     setup.oidc().token_store = Some(kept.clone());
     setup.oidc().id_token = Some(Secret::new(id_token("first", 600)));
     let client = setup.client();
-    for (skipped, questions) in [(0, 0), (585, 0), (6, 1), (0, 1), (585, 1), (6, 2)] {
+    for (skipped, questions) in [(0, 0), (500, 0), (91, 1), (0, 1), (500, 1), (91, 2)] {
         skip(skipped).await;
         soon(client.get().send()).await.unwrap();
         assert_eq!(setup.asked().len(), questions);
@@ -258,13 +253,149 @@ async fn a_refresh_token_that_comes_alone_takes_the_place_of_the_one_before() {
             true => Reply::json(200, r#"{"refresh_token":"alone"}"#),
             false => giving(seen, before),
         };
-    let setup = Setup::new(once_alone, []).await;
+    let mut setup = Setup::new(once_alone, []).await;
+    let kept = Arc::new(Kept::default());
+    setup.oidc().token_store = Some(kept.clone());
+    setup.oidc().id_token = Some(Secret::new(id_token("old", -600)));
     let client = setup.client();
     let error = soon(client.get().send()).await.unwrap_err();
     assert!(error.to_string().contains("no id token"), "{error}");
+    assert_eq!(*kept.tokens.lock().unwrap(), [["old", "alone"].map(String::from)], "it is kept all the same");
+    skip(2).await;
     soon(client.get().send()).await.unwrap();
     let asked = setup.asked();
     assert!(asked.last().unwrap().contains("refresh_token=alone&"), "{asked:?}");
+}
+
+/// Most issuers take a refresh token once only.
+#[tokio::test]
+async fn clients_of_one_login_share_it() {
+    let mut setup = Setup::new(giving, []).await;
+    let clients = [setup.client(), setup.client()];
+    for client in &clients {
+        soon(client.get().send()).await.unwrap();
+    }
+    // A third one is made of what has been kept meanwhile.
+    setup.oidc().refresh_token = Some(Secret::new("r1"));
+    soon(setup.client().get().send()).await.unwrap();
+    assert_eq!((setup.shown(), setup.asked().len()), (vec!["i1".to_owned(); 3], 1));
+
+    // Another client of the same issuer has a login of its own.
+    setup.oidc().client_id = "other".into();
+    soon(setup.client().get().send()).await.unwrap();
+    assert_eq!(setup.asked().len(), 2);
+}
+
+#[tokio::test]
+async fn an_issuer_is_not_asked_for_each_request_that_comes_to_nothing() {
+    let mut setup = Setup::new(giving, [(); 9].map(|()| Reply::json(401, ""))).await;
+    setup.oidc().id_token = Some(Secret::new(id_token("first", 600)));
+    let client = setup.client();
+    for (skipped, questions) in [(0, 1), (0, 1), (5, 1), (6, 2), (0, 2)] {
+        skip(skipped).await;
+        soon(client.get().send()).await.unwrap_err();
+        assert_eq!(setup.asked().len(), questions, "what it has just given is refused");
+    }
+
+    let failing = |seen: &Seen, _| described(seen).unwrap_or_else(|| Reply::json(500, ""));
+    let setup = Setup::new(failing, []).await;
+    let client = setup.client();
+    for questions in [1, 2] {
+        let began = tokio::time::Instant::now();
+        for _ in 0..2 {
+            let error = soon(client.get().send()).await.unwrap_err();
+            assert!(error.to_string().contains("answers 500"), "{error}");
+            // Unless so much time has gone by meanwhile.
+            let is_pause = began.elapsed() < Duration::from_secs(1);
+            assert!(!is_pause || setup.asked().len() == questions, "it has just failed");
+        }
+        skip(2).await;
+    }
+}
+
+/// A store that hangs until it is told to go on.
+struct Hanging {
+    begun: AtomicUsize,
+    gate: Mutex<mpsc::Receiver<()>>,
+    kept: Kept,
+}
+
+impl TokenStore for Hanging {
+    fn store(&self, id_token: &Secret, refresh_token: &Secret) -> Result<(), Box<dyn std::error::Error + Send + Sync>> {
+        self.begun.fetch_add(1, Ordering::SeqCst);
+        // It ends as well when nobody is left to tell it.
+        self.gate.try_lock().expect("there is never a second one").recv().ok();
+        self.kept.store(id_token, refresh_token)
+    }
+}
+
+#[tokio::test]
+async fn a_store_that_hangs_holds_requests_up_for_a_while_only() {
+    let mut setup = Setup::new(giving, []).await;
+    let (go, gate) = mpsc::channel();
+    let store = Arc::new(Hanging { begun: AtomicUsize::new(0), gate: Mutex::new(gate), kept: Kept::default() });
+    setup.oidc().token_store = Some(store.clone());
+    let client = setup.client();
+    for refreshed in 1..3 {
+        let request = client.get();
+        let mut sending = tokio::spawn(async move { request.send().await });
+        soon(until(|| setup.asked().len() == refreshed && store.begun.load(Ordering::SeqCst) == 1)).await;
+        // When it begins to wait is not to be seen from here, so the first jump may be for nothing.
+        for _ in 0..4 {
+            skip(6).await;
+            if tokio::time::timeout(Duration::from_millis(300), until(|| sending.is_finished())).await.is_ok() {
+                break;
+            }
+        }
+        soon(&mut sending).await.unwrap().unwrap();
+        skip(600).await;
+    }
+    go.send(()).unwrap();
+    drop(go);
+    let pairs = [["i1", "r1"], ["i3", "r3"]].map(|pair| pair.map(String::from));
+    soon(until(|| store.kept.tokens.lock().unwrap().len() == 2)).await;
+    assert_eq!(*store.kept.tokens.lock().unwrap(), pairs, "the last ones in the end");
+}
+
+#[test]
+fn a_refresh_whose_runtime_stands_still_or_ends_is_begun_anew() {
+    let runtime = || tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    for ends in [false, true] {
+        let (standing, running) = (runtime(), runtime());
+        running.block_on(async {
+            let setup = Setup::new(giving, []).await;
+            let client = setup.client();
+            let first = client.get();
+            let begin = async move { first.send().now_or_never().is_none() };
+            let (waits, standing) = std::thread::spawn(move || (standing.block_on(begin), standing)).join().unwrap();
+            assert!(waits, "for a refresh");
+            tokio::time::pause();
+            let _clock = steady_clock();
+            let request = client.get();
+            let send = tokio::time::timeout(Duration::from_secs(600), request.send());
+            let end = async {
+                tokio::task::yield_now().await;
+                if ends {
+                    standing.shutdown_background();
+                    return None;
+                }
+                Some(standing)
+            };
+            let (sent, standing) = tokio::join!(send, end);
+            sent.expect("it hangs").unwrap();
+            assert_eq!(setup.shown(), ["i1"]);
+            standing.into_iter().for_each(tokio::runtime::Runtime::shutdown_background);
+        });
+    }
+}
+
+#[tokio::test]
+async fn outside_of_a_runtime_a_refresh_fails() {
+    let setup = Setup::new(giving, []).await;
+    let request = setup.client().get();
+    let sent = std::thread::spawn(move || request.send().now_or_never()).join().unwrap();
+    let error = sent.expect("it waits").unwrap_err();
+    assert!(error.to_string().contains("no runtime"), "{error}");
 }
 
 #[tokio::test]

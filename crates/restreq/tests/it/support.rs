@@ -328,6 +328,13 @@ pub(crate) fn steady_clock() -> impl Drop {
     }))
 }
 
+/// Lets the client's clock jump, which servers and programs are not told of.
+pub(crate) async fn skip(seconds: u64) {
+    tokio::time::pause();
+    tokio::time::advance(Duration::from_secs(seconds)).await;
+    tokio::time::resume();
+}
+
 /// Fails a test that hangs.
 pub(crate) async fn soon<F: Future>(future: F) -> F::Output {
     tokio::time::timeout(Duration::from_secs(20), future).await.expect("it hangs")
