@@ -14,6 +14,7 @@ mod kubernetes;
 mod lists;
 mod nesting;
 mod program;
+mod protobuf;
 mod races;
 mod server;
 mod snapshot;
