@@ -69,8 +69,8 @@ fn field<'a>(kind: &Kind, stored: &'a Stored, label: &str) -> Cow<'a, str> {
         Form::Stored | Form::Converted => SAME,
     };
     let at = labels.iter().position(|known| *known == label);
-    let kept = stored.fields(form, || read(&labels)).zip(at).and_then(|(fields, at)| fields.get(at));
-    kept.map_or_else(|| read(&[label]).swap_remove(0).into(), |field| Cow::Borrowed(&**field))
+    let kept = at.and_then(|at| stored.field(form, at, || read(&labels)));
+    kept.map_or_else(|| read(&[label]).swap_remove(0).into(), Cow::Borrowed)
 }
 
 /// Why the kind does not serve a selector: the first label that it does not have.

@@ -59,19 +59,32 @@ pub(crate) struct Stored {
     message: OnceLock<Arc<[u8]>>,
 }
 
-/// What can be selected of an object, in the order of its kind, in one form.
+/// What can be selected of an object, in the order of its kind, in one form: one text behind the other, since most are short or
+/// empty.
 #[derive(Debug)]
 struct Fields {
     form: u64,
-    values: Box<[Box<str>]>,
+    text: Box<str>,
+    /// Where each ends.
+    ends: Box<[usize]>,
 }
 
 /// The form of what is the same however it is shown.
 pub(crate) const SAME: u64 = 0;
 
 impl Fields {
-    fn new(form: u64, values: Vec<String>) -> Self {
-        Self { form, values: values.into_iter().map(Into::into).collect() }
+    fn new(form: u64, values: &[String]) -> Self {
+        let mut end = 0;
+        let ends = values.iter().map(|value| {
+            end += value.len();
+            end
+        });
+        Self { form, ends: ends.collect(), text: values.concat().into() }
+    }
+
+    fn value(&self, at: usize) -> Option<&str> {
+        let start = at.checked_sub(1).map_or(Some(&0), |before| self.ends.get(before))?;
+        self.text.get(*start..*self.ends.get(at)?)
     }
 }
 
@@ -93,7 +106,7 @@ impl Stored {
     pub(super) fn selectable(self, fields: Vec<String>) -> Self {
         match fields.is_empty() {
             true => self,
-            false => Self { fields: Arc::new(Fields::new(SAME, fields)).into(), ..self },
+            false => Self { fields: Arc::new(Fields::new(SAME, &fields)).into(), ..self },
         }
     }
 
@@ -180,16 +193,16 @@ impl Stored {
         self.body.only(paths)
     }
 
-    /// What can be selected of it in that form, read once and kept; none if that was done in another form.
-    pub(crate) fn fields(&self, form: u64, read: impl FnOnce() -> Vec<String>) -> Option<&[Box<str>]> {
-        let fields = self.fields.get_or_init(|| Arc::new(Fields::new(form, read())));
-        (fields.form == form).then_some(&*fields.values)
+    /// What can be selected of it in that form, at that place in the order of its kind. All of it is read once and kept; none if that
+    /// was done in another form.
+    pub(crate) fn field(&self, form: u64, at: usize, read: impl FnOnce() -> Vec<String>) -> Option<&str> {
+        let fields = self.fields.get_or_init(|| Arc::new(Fields::new(form, &read())));
+        fields.value(at).filter(|_| fields.form == form)
     }
 
-    /// What can be selected of it at that place in the order of its kind, if that is the same however it is shown.
-    pub(super) fn field(&self, at: usize) -> Option<&str> {
-        let fields = self.fields.get().filter(|fields| fields.form == SAME)?;
-        fields.values.get(at).map(|value| &**value)
+    /// The same where it is known already, and the same however the object is shown.
+    pub(super) fn kept_field(&self, at: usize) -> Option<&str> {
+        self.fields.get().filter(|fields| fields.form == SAME)?.value(at)
     }
 
     pub(crate) fn name(&self) -> Cow<'_, str> {

@@ -44,8 +44,8 @@ fn namespace_of(key: &str) -> Option<&str> {
 
 /// The values that a field has now, and has had until now if that was another.
 fn values_of(change: &Change, at: usize) -> impl Iterator<Item = &str> {
-    let new = change.new.field(at);
-    let old = change.old.as_ref().and_then(|old| old.field(at));
+    let new = change.new.kept_field(at);
+    let old = change.old.as_ref().and_then(|old| old.kept_field(at));
     new.into_iter().chain(old.filter(|_| old != new))
 }
 
