@@ -132,6 +132,8 @@ impl Registry {
 
 /// What is written of an object: custom resources come in the order of their members' names.
 pub(crate) fn draft(resource: &str, object: &Value) -> Draft {
-    let order = if crd::is_custom(resource) { Order::Sorted } else { Order::Declared };
-    Draft::new(object, order, kinds::claims(resource, object))
+    if crd::is_custom(resource) {
+        return Draft::new(object, Order::Sorted, Vec::new());
+    }
+    Draft::new(object, Order::Declared, kinds::claims(resource, object)).selectable(kinds::selectable(resource, object))
 }

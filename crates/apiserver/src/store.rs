@@ -22,7 +22,7 @@ use std::time::{Duration, Instant};
 
 pub(crate) use body::Order;
 pub(crate) use db::{Changes, Charge, Db, Feed, Over, Scope, key};
-pub(crate) use object::{Change, ChangeKind, Draft, Key, ResourceKey, Stored};
+pub(crate) use object::{Change, ChangeKind, Draft, Key, ResourceKey, SAME, Stored};
 pub(crate) use objects::{Objects, Run};
 pub(crate) use past::{Past, Range};
 use table::Table;
@@ -131,9 +131,10 @@ impl Store {
         self.check(resource, key, expect, &draft)?;
         self.revision += 1;
         let is_first = self.get(resource, key).is_none();
-        let Draft { body, version, claims } = draft;
+        let Draft { body, version, claims, fields } = draft;
         let table = self.tables.entry(resource.clone()).or_default();
-        let object = Arc::new(Stored::new(self.revision, table.version(&version), is_first, body));
+        let object = Stored::new(self.revision, table.version(&version), is_first, body).selectable(fields);
+        let object = Arc::new(object);
         let change = table.put(now, self.revision, resource, key, object);
         self.claim(&change, claims);
         self.trim(now, resource);

@@ -326,6 +326,43 @@ mod tests {
     }
 
     #[tokio::test]
+    async fn who_follows_a_field_is_told_of_what_comes_to_have_its_value_and_of_what_ceases_to() {
+        const NODE: Drafting = |_, object| {
+            let node = object["node"].as_str().unwrap_or_default().to_owned();
+            Draft::new(object, Order::Declared, Vec::new()).selectable(vec![String::new(), node])
+        };
+        let db = Db::new(1, History { followed: 2, ..History::default() }, NODE, Arc::new(Clock::new(None)));
+        let resource = ResourceKey::from("pods");
+        let follow = |value: &str| db.follow(&resource, Scope::Field { at: 1, value: value.into() }, |_| ()).1;
+        let mut feeds = ["", "x", "y"].map(follow);
+        let put =
+            |expect, node: &str| db.put(&resource, "a/1", expect, json!({"node": node})).expect("as expected").revision;
+        let created = put(Expect::Absent, "");
+        let bound = put(Expect::At(created), "x");
+        let moved = put(Expect::At(bound), "y");
+        let touched = put(Expect::At(moved), "y");
+        let removed = db.remove(&resource, "a/1", touched).expect("it is there").revision;
+        for (feed, expected) in feeds.iter_mut().zip([vec![created, bound], vec![bound, moved], vec![touched, removed]])
+        {
+            // Of the third, more has been told than it may lag behind.
+            if expected[0] == touched {
+                assert_eq!(feed.next(&db).await.err(), Some(Over::TooSlow));
+                continue;
+            }
+            for revision in expected {
+                assert_eq!(feed.next(&db).await.expect("it is kept").revision, revision);
+            }
+            assert_eq!(db.revision_if_read(feed), Some(db.revision()));
+        }
+        // From the past on, what others have is passed over.
+        let mut past = follow("y").starting_after(created);
+        for revision in [moved, touched, removed] {
+            assert_eq!(past.next(&db).await.expect("it is kept").revision, revision);
+        }
+        assert_eq!(db.revision_if_read(&past), Some(db.revision()));
+    }
+
+    #[tokio::test]
     async fn a_feed_of_a_resource_that_is_made_anew_ends() {
         let db = Db::new(1, History { followed: 8, ..History::default() }, DRAFT, Arc::new(Clock::new(None)));
         let resource = ResourceKey::from("configmaps");

@@ -15,6 +15,7 @@ mod kubernetes;
 mod lists;
 mod nesting;
 mod program;
+mod protobuf;
 mod races;
 mod server;
 mod snapshot;
