@@ -153,6 +153,10 @@ impl Collector {
         let Some((kind, (resource, key))) = resolve(registry, &kinds, at.clone()) else { return };
         let Some(stored) = registry.db.get(&resource, &key) else { return };
         let place = Place::new(kind.clone(), &stored.namespace(), &stored.name());
+        // What goes in another cluster, that cluster collects.
+        if stored.is_deleting() && registry.db.is_left_alone(&resource, &key) {
+            return;
+        }
         let outcome = if stored.is_deleting() {
             if has_finalizer(&stored, ORPHAN) {
                 self.set_dependents_free(registry, &place, &stored)
@@ -293,8 +297,12 @@ fn owner(registry: &Registry, kinds: &Kinds, dependent: &Place, reference: &Valu
         (true, true) => dependent.namespace.as_str(),
         (false, _) => "",
     };
-    let found = registry.db.get(&kind.store.to_string(), &key(namespace, text(reference, "name")));
-    let Some(found) = found.filter(|found| found.uid() == text(reference, "uid")) else { return Owner::Gone };
+    let (resource, key) = (kind.store.to_string(), key(namespace, text(reference, "name")));
+    let found = registry.db.get(&resource, &key).filter(|found| found.uid() == text(reference, "uid"));
+    let Some(found) = found else {
+        // Over another cluster, one that was not deleted here may just not have been asked for.
+        return if registry.db.is_left_alone(&resource, &key) { Owner::Unknown } else { Owner::Gone };
+    };
     let waiting = found.is_deleting() && has_finalizer(&found, FOREGROUND);
     match waiting && reference["blockOwnerDeletion"] == true {
         true => Owner::Waits,

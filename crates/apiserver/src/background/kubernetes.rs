@@ -38,7 +38,7 @@ impl Kubernetes {
     }
 
     pub(super) fn work(&mut self, registry: &Arc<Registry>) {
-        if std::mem::take(&mut self.dirty) {
+        if std::mem::take(&mut self.dirty) && !registry.db.is_mirror() {
             put_right(registry, self.address);
         }
     }

@@ -1,6 +1,7 @@
 //! The store behind a lock, with a clock and the watchers' wake-ups.
 
 mod feed;
+mod mirror;
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -8,6 +9,8 @@ use std::time::Duration;
 
 use feed::Followers;
 pub(crate) use feed::{Feed, Over, Scope};
+use mirror::Mirror;
+pub(crate) use mirror::{Shown, WrittenHere};
 use serde_json::Value;
 use tokio::sync::{broadcast, watch};
 
@@ -51,6 +54,8 @@ struct Inner {
     store: Store,
     /// Who follows what of each resource.
     followers: HashMap<ResourceKey, Followers>,
+    /// What of another cluster is shown, where the store is laid over one.
+    mirror: Option<Mirror>,
 }
 
 impl Db {
@@ -59,7 +64,8 @@ impl Db {
         let store = Store::new(first, history);
         let revision = watch::Sender::new(store.revision());
         let all = broadcast::Sender::new(BACKGROUND_FEED);
-        Self { inner: Mutex::new(Inner { store, followers: HashMap::new() }), revision, all, clock, draft, longest_lag }
+        let inner = Inner { store, followers: HashMap::new(), mirror: None };
+        Self { inner: Mutex::new(inner), revision, all, clock, draft, longest_lag }
     }
 
     /// The revision of the last write.
@@ -227,6 +233,9 @@ impl Db {
     fn tell(&self, inner: &mut Inner, change: &Arc<Change>) {
         if let Some(followers) = inner.followers.get_mut(&change.resource) {
             followers.tell(change, self.longest_lag);
+        }
+        if let Some(mirror) = &mut inner.mirror {
+            mirror.note(change);
         }
         // Sending fails only where nobody follows.
         let _ = self.all.send(change.clone());

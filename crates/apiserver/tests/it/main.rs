@@ -13,6 +13,8 @@ mod in_process;
 mod kubernetes;
 mod lists;
 mod nesting;
+mod own_thread;
+mod plan;
 mod program;
 mod races;
 mod server;
