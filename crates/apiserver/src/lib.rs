@@ -24,6 +24,7 @@
 //!
 //! - [`ApiServer`] is a running server; [`ApiServerConfig`] says how it runs. It ends when it is [shut down](ApiServer::shutdown)
 //!   or dropped.
+//! - A [`Plan`] is a server laid over a live cluster: it tells what a controller would do, and does nothing of it.
 //! - A [`faults::Rule`] is what goes wrong on purpose, for whom, and how often: [`ApiServer::faults`].
 //!
 //! # One object's way, from the socket to a watcher
@@ -63,8 +64,10 @@ mod fieldmanager;
 mod health;
 mod http;
 mod kinds;
+mod live;
 mod object;
 mod patch;
+mod plan;
 mod protobuf;
 mod registry;
 mod request;
@@ -79,6 +82,7 @@ mod watch;
 pub use audit::{AuditRecord, ServerAudit};
 pub use auth::TokenFileError;
 pub use config::{ApiServerConfig, Controllers};
+pub use plan::{Plan, PlanAction, PlanError, PlannedChange, PlannedChanges, PlannedField};
 pub use server::{ApiServer, InProcess, InProcessBody, InvalidSnapshot, LoadError, ServerSnapshot, StartError};
 pub use wait::{consistently, eventually};
 

@@ -33,7 +33,7 @@ use serde_json::Value;
 
 pub(crate) use delete::{CLEANUP, Deleted};
 pub(crate) use list::{LOOKS, ListReply, Selected, Selection, compacted, is_uncached, parse_number, present};
-pub(crate) use served::{Served, Written};
+pub(crate) use served::{Served, Written, typed};
 pub(crate) use transform::Transform;
 pub(crate) use update::Wish;
 pub(crate) use without_effect::WITHOUT_EFFECT;

@@ -1,6 +1,7 @@
 //! The store behind a lock, with a clock and the watchers' wake-ups.
 
 mod feed;
+mod mirror;
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -8,6 +9,8 @@ use std::time::Duration;
 
 use feed::Followers;
 pub(crate) use feed::{Feed, Over, Scope};
+use mirror::Mirror;
+pub(crate) use mirror::{Shown, WrittenHere};
 use serde_json::Value;
 use tokio::sync::{broadcast, watch};
 
@@ -52,6 +55,8 @@ struct Inner {
     followers: HashMap<ResourceKey, Followers>,
     /// Who follows several resources.
     all: Vec<All>,
+    /// What of another cluster is shown, where the store is laid over one.
+    mirror: Option<Mirror>,
 }
 
 /// One that follows several resources. None: all.
@@ -66,7 +71,7 @@ impl Db {
         let longest_lag = history.followed;
         let store = Store::new(first, history);
         let revision = watch::Sender::new(store.revision());
-        let inner = Inner { store, followers: HashMap::new(), all: Vec::new() };
+        let inner = Inner { store, followers: HashMap::new(), all: Vec::new(), mirror: None };
         Self { inner: Mutex::new(inner), revision, clock, draft, longest_lag }
     }
 
@@ -238,16 +243,26 @@ impl Db {
         if let Some(followers) = inner.followers.get_mut(&change.resource) {
             followers.tell(change, self.longest_lag);
         }
-        // Sending fails only where nobody follows any more.
-        inner.all.retain(|all| {
-            all.of.is_some_and(|of| !of.contains(&&*change.resource)) || all.news.send(change.clone()).is_ok()
-        });
+        if let Some(mirror) = &mut inner.mirror {
+            mirror.note(change);
+        }
+        inner.tell_all(change);
         self.revision.send_replace(change.revision);
     }
 
     fn lock(&self) -> MutexGuard<'_, Inner> {
         // A panic inside the engine leaves no half-made step behind: each step changes its table last.
         self.inner.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Inner {
+    /// Tells those who follow several resources.
+    fn tell_all(&mut self, change: &Arc<Change>) {
+        // Sending fails only where nobody follows any more.
+        self.all.retain(|all| {
+            all.of.is_some_and(|of| !of.contains(&&*change.resource)) || all.news.send(change.clone()).is_ok()
+        });
     }
 }
 

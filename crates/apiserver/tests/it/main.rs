@@ -14,6 +14,8 @@ mod in_process;
 mod kubernetes;
 mod lists;
 mod nesting;
+mod own_thread;
+mod plan;
 mod program;
 mod protobuf;
 mod races;
