@@ -180,11 +180,13 @@ impl<S: Source> Shared<S> {
         let (login, noted) = {
             let mut state = self.lock();
             // One that was given up may come to an end all the same.
-            state.running.take_if(|running| running.run == run);
+            let is_awaited = state.running.take_if(|running| running.run == run).is_some();
             match made {
                 Ok(made) => state.issue(run, reason, made),
                 Err(error) => {
-                    state.failed = Some((Instant::now(), error.clone()));
+                    if is_awaited {
+                        state.failed = Some((Instant::now(), error.clone()));
+                    }
                     return Err(error);
                 }
             }
