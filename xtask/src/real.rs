@@ -26,7 +26,9 @@ impl Real {
         let public = folder.join("accounts.pub");
         cmd!(sh, "openssl ecparam -name prime256v1 -genkey -noout -out {key}").quiet().ignore_stderr().run()?;
         cmd!(sh, "openssl ec -in {key} -pubout -out {public}").quiet().ignore_stderr().run()?;
-        fs::write(folder.join("tokens.csv"), format!("{TOKEN},admin,admin,\"system:masters\"\n"))?;
+        // The second is of somebody without rights, whom the client's tests ask as, too.
+        let tokens = format!("{TOKEN},admin,admin,\"system:masters\"\nnobody-token,nobody,nobody\n");
+        fs::write(folder.join("tokens.csv"), tokens)?;
         fs::write(folder.join("kubeconfig"), kubeconfig(api))?;
         let mut real = Self { processes: Vec::new(), folder: temporary };
         let etcd = format!("http://127.0.0.1:{client}");
