@@ -123,7 +123,8 @@ impl<T: Object> Cache<T> {
         let object = Guarded::from(object);
         let (key, version) = (object.key(), object.resource_version());
         let prepare = |indices: &[Index<T>]| self.put(indices, &key, &object);
-        let (before, _forgotten) = self.commit(prepare, |writer, write| {
+        // What is not wanted any more is a user's, and is dropped under no lock.
+        let (before, _forgotten, _gone) = self.commit(prepare, |writer, write| {
             let earlier = self.earlier();
             match write {
                 Ok(write) => {
@@ -131,13 +132,14 @@ impl<T: Object> Cache<T> {
                     self.note([&key], []);
                     let steps = || [(key.clone(), before.clone(), Some(object.clone()))].into_iter();
                     let forgotten = self.record(earlier, version, steps);
-                    (Ok(before), forgotten)
+                    (Ok(before), forgotten, None)
                 }
                 Err(refused) => {
                     let Refused { error, entry, is_succeeded } = *refused;
                     let gone = if is_succeeded { writer.write(take(&key), |_| {}) } else { None };
                     self.note([], [entry]);
-                    (Err(error), self.record(earlier, version, || [(key.clone(), gone, None)].into_iter()))
+                    let forgotten = self.record(earlier, version, || [(key.clone(), gone.clone(), None)].into_iter());
+                    (Err(error), forgotten, gone)
                 }
             }
         });
