@@ -349,12 +349,17 @@ impl<T: Object> Cache<T> {
     }
 
     /// What has changed since the store came to have a revision, deletions included, in the order in which it did. `None`: that is not a
-    /// number, or further back than is [remembered](Self::remember). Between two moments at hand, see [`Snapshot::diff`].
+    /// number, or further back than is [remembered](Self::remember), or one that has not come yet: so it is, too, for who asks after the
+    /// server's history began anew. Between two moments at hand, see [`Snapshot::diff`].
     ///
-    /// A change that came with the revision that the store had already is among those since that one: who asks may have seen it, or not.
+    /// A change that came with the revision that the store had already, or with none, is among those since that one: who asks may have
+    /// seen it, or not.
     pub fn changes_since(&self, resource_version: &str) -> Option<Vec<Remembered<T>>> {
         self.wait_for_notes();
-        self.lock_history().since(resource_version)
+        let history = self.lock_history();
+        // Under its lock: what goes back does so in the store first, and then in there.
+        let reached = self.resource_version();
+        history.since(resource_version, &reached)
     }
 
     /// As [`transaction`](Self::transaction), and these came as well and could not be decoded.
@@ -552,7 +557,7 @@ impl<T: Object> Cache<T> {
         let Some(earlier) = earlier else { return VecDeque::new() };
         let mut resource_version = self.resource_version();
         version::advance(&mut resource_version, newest);
-        self.lock_history().note(steps(), Some(&*earlier).filter(|_| !newest.is_empty()), &resource_version)
+        self.lock_history().note(steps(), &earlier, &resource_version)
     }
 
     /// Remembers nothing of what was before, nor of how that revision came about.
