@@ -73,9 +73,13 @@ fn what_has_changed_is_told_up_to_the_revision_that_shows() {
     cache.upsert(Arc::new(pod_at("a", 1))).unwrap();
     cache.remember(LAST as usize);
     std::thread::scope(|scope| {
-        scope.spawn(|| (2..=LAST).for_each(|version| _ = cache.upsert(Arc::new(pod_at("a", version))).unwrap()));
+        let writer =
+            scope.spawn(|| (2..=LAST).for_each(|version| _ = cache.upsert(Arc::new(pod_at("a", version))).unwrap()));
         let mut since = 1;
-        while since < LAST {
+        let mut is_over = false;
+        while since < LAST && !is_over {
+            // Before the look, so that the last one is at all there is.
+            is_over = writer.is_finished();
             let reached: u64 = cache.resource_version().parse().unwrap();
             let changes = cache.changes_since(&since.to_string()).unwrap();
             assert!(changes.len() as u64 >= reached - since, "{} from {since} to {reached}", changes.len());
@@ -93,7 +97,7 @@ fn what_is_refused_shows_with_its_revision() {
         .add_index("node", |pod: &Pod| if pod.node == "bad" { Err("wanted") } else { Ok(Some(pod.node.clone())) })
         .unwrap();
     std::thread::scope(|scope| {
-        scope.spawn(|| {
+        let writer = scope.spawn(|| {
             for version in 1..=LAST {
                 let name = if version.is_multiple_of(2) { "good" } else { "bad" };
                 cache.transaction(
@@ -102,8 +106,9 @@ fn what_is_refused_shows_with_its_revision() {
                 );
             }
         });
-        let mut reached = 0;
-        while reached < LAST {
+        let (mut reached, mut is_over) = (0, false);
+        while reached < LAST && !is_over {
+            is_over = writer.is_finished();
             reached = cache.resource_version().parse().unwrap_or_default();
             let shown = cache.undecodable();
             let after: u64 = cache.resource_version().parse().unwrap_or_default();
