@@ -67,6 +67,15 @@ pub struct ApiServerConfig {
     /// `coordination.k8s.io/v1beta1`: no, as there. If so, LeaseCandidates are served, and leases keep `strategy` and
     /// `preferredHolder`. Who is given which lease, a controller has to say, which is not here.
     pub coordinated_leader_election: bool,
+    /// Whether the server has a thread of its own, with a runtime of its own: no, it runs on the runtime that it is started on. There,
+    /// a long list stalls what shares its thread with it; on its own thread it stalls nobody, at the price of two switches of threads
+    /// a request.
+    ///
+    /// Its clock is then that of the machine, whatever a test does with its own: pausing or advancing that moves neither the server's
+    /// timestamps nor its deadlines, and [the audit](crate::ApiServer::audit) tells its times. tokio lets a paused clock jump to the
+    /// next timer whenever its own threads rest, even while another works. [In process](crate::ApiServer::in_process) a call holds it
+    /// still until its answer is whole, unless it is a watch; over a socket nothing does, so deadlines of requests come at once.
+    pub own_thread: bool,
     /// How many requests [the audit](crate::ApiServer::audit) keeps: 10 000, the latest; fewer where they take more than 32 MiB.
     pub audit: usize,
 }
@@ -87,6 +96,7 @@ impl Default for ApiServerConfig {
             history_bytes: 256 << 20,
             controllers: Controllers::default(),
             coordinated_leader_election: false,
+            own_thread: false,
             audit: 10_000,
         }
     }

@@ -50,7 +50,7 @@ pub(crate) mod table;
 mod tests;
 mod warnings;
 
-pub(crate) use fields::{selects_fields, unknown_field};
+pub(crate) use fields::{indexed_field, selectable, selects_fields, unknown_field};
 pub(crate) use known::{Kinds, Origin, compare_versions};
 pub(crate) use place::Place;
 pub(crate) use scale::Scale;

@@ -24,6 +24,7 @@
 //!
 //! - [`ApiServer`] is a running server; [`ApiServerConfig`] says how it runs. It ends when it is [shut down](ApiServer::shutdown)
 //!   or dropped.
+//! - A [`Plan`] is a server laid over a live cluster: it tells what a controller would do, and does nothing of it.
 //! - A [`faults::Rule`] is what goes wrong on purpose, for whom, and how often: [`ApiServer::faults`].
 //!
 //! # One object's way, from the socket to a watcher
@@ -34,13 +35,13 @@
 //! | checks | path, `timeout=`, who asks, whether they may: in the order of a real server | `http.rs`, `request/`, `auth/` |
 //! | faults | a rule may hold the request up or answer in its place | `faults/` |
 //! | route | the path finds its `Kind`; the method, its verb | `http/resource.rs`, `http/write.rs` |
-//! | negotiate | JSON or YAML, the object, its metadata alone, or a table | `http/negotiate.rs` |
+//! | negotiate | JSON, YAML or protobuf, the object, its metadata alone, or a table | `http/negotiate.rs` |
 //! | decode | bytes become a value, checked against the types of the kind | `http/decode.rs`, `schema/`, `protobuf/` |
 //! | rules | patches, defaults, owners of fields, admission, validation, all on what the store holds now | `registry/`, `kinds/`, `fieldmanager/`, `admission/`, `patch/` |
 //! | commit | the value becomes the bytes that are served, and these are put under a new revision, if nothing came between: neither to it nor to what it follows from | `store/db.rs`, `store/` |
 //! | feed | those who watch the resource are told, and read the change from the log | `store/db.rs` |
 //! | watch | each watcher turns the change into its own event: added, modified, deleted, or none | `watch/event.rs` |
-//! | frame | the bytes of the object, between those that make an event of them; no tree, where it goes out as it is stored | `watch/frame.rs` |
+//! | frame | the bytes of the object, between those that make an event of them; no tree, where it goes out as it is stored. In protobuf they are made of the JSON once a version | `watch/frame.rs`, `protobuf/` |
 //! | send | a frame is a part of the answer's body, or a message of a WebSocket | `http/body.rs`, `http/websocket.rs` |
 //!
 //! The store is a pure engine: one sequence of revisions for everything, no clock, no lock, no task. Lists of the past, pages,
@@ -63,8 +64,10 @@ mod fieldmanager;
 mod health;
 mod http;
 mod kinds;
+mod live;
 mod object;
 mod patch;
+mod plan;
 mod protobuf;
 mod registry;
 mod request;
@@ -79,6 +82,7 @@ mod watch;
 pub use audit::{AuditRecord, ServerAudit};
 pub use auth::TokenFileError;
 pub use config::{ApiServerConfig, Controllers};
+pub use plan::{Plan, PlanAction, PlanError, PlannedChange, PlannedChanges, PlannedField};
 pub use server::{ApiServer, InProcess, InProcessBody, InvalidSnapshot, LoadError, ServerSnapshot, StartError};
 pub use wait::{consistently, eventually};
 

@@ -1,12 +1,17 @@
-//! Bodies in protobuf, which clients of the built-in kinds prefer to send: kubectl among them.
+//! Bodies in protobuf, which the clients of the built-in kinds that are written in Go prefer to send and to get.
 //!
-//! A body is four bytes of magic and an envelope that names the kind. The message within is read by the table of the built-in
-//! types (`schema/types.txt`), which has the number of each field, into the same JSON that the client could have sent.
+//! A body is four bytes of magic and an envelope that names the kind. The message within is described by the table of the built-in
+//! types (`schema/types.txt`), which has the number of each field: it is read into the same JSON that the client could have sent,
+//! and made of the JSON that the client could have got.
 
 mod decode;
+mod encode;
+mod envelope;
 mod wire;
 
 pub(crate) use decode::decode;
+pub(crate) use encode::message;
+pub(crate) use envelope::{Enveloped, LENGTH, List};
 
 #[cfg(test)]
 mod tests;

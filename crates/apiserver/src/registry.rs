@@ -33,7 +33,7 @@ use serde_json::Value;
 
 pub(crate) use delete::{CLEANUP, Deleted};
 pub(crate) use list::{LOOKS, ListReply, Selected, Selection, compacted, is_uncached, parse_number, present};
-pub(crate) use served::{Served, Written};
+pub(crate) use served::{Served, Written, typed};
 pub(crate) use transform::Transform;
 pub(crate) use update::Wish;
 pub(crate) use without_effect::WITHOUT_EFFECT;
@@ -132,6 +132,8 @@ impl Registry {
 
 /// What is written of an object: custom resources come in the order of their members' names.
 pub(crate) fn draft(resource: &str, object: &Value) -> Draft {
-    let order = if crd::is_custom(resource) { Order::Sorted } else { Order::Declared };
-    Draft::new(object, order, kinds::claims(resource, object))
+    if crd::is_custom(resource) {
+        return Draft::new(object, Order::Sorted, Vec::new());
+    }
+    Draft::new(object, Order::Declared, kinds::claims(resource, object)).selectable(kinds::selectable(resource, object))
 }

@@ -20,7 +20,7 @@ pub(crate) use convert::note;
 pub(crate) use convert::{DecodeError, Decoded, Finding};
 pub(crate) use decode::{Expected, Format, check_version, decode, handled, no_type_meta, strict_error, strict_words};
 pub(crate) use document::Node;
-pub(crate) use types::{Field, ListType, Scalar, StructRef, Topology, Type, Union};
+pub(crate) use types::{Field, ListType, MapType, Scalar, Struct, StructRef, Topology, Type, Union};
 
 /// So many lists and objects may stand one in another in a body: what reads, writes and drops them calls itself once a level, and
 /// overflows the stack on what is much deeper. serde_json has the same limit.
@@ -95,6 +95,12 @@ impl Schema {
 /// The type of a built-in struct, such as `meta.ObjectMeta`; JSON of any shape where there is none of that name.
 pub(crate) fn named(name: &str) -> Type {
     table::table().named(name).unwrap_or(Type::Any)
+}
+
+/// The versions and names of the built-in kinds.
+#[cfg(test)]
+pub(crate) fn builtin_kinds() -> Vec<(&'static str, &'static str)> {
+    table::table().kinds()
 }
 
 /// The first document of a YAML text, with the keys that stand twice; or what is wrong with it.

@@ -2,6 +2,7 @@
 
 mod activity;
 mod bootstrap;
+mod front;
 mod in_process;
 mod kubeconfig;
 mod listen;
@@ -10,6 +11,7 @@ mod snapshot;
 mod streams;
 #[cfg(test)]
 mod tests;
+mod thread;
 mod tls;
 
 use std::fmt;
@@ -19,8 +21,10 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
+use front::Front;
 use pintle_meta::{ClientConfig, PemSource, Secret};
 use tokio::net::TcpListener;
+use tokio::runtime::{EnterGuard, Handle};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
@@ -29,6 +33,7 @@ use crate::auth::{TokenFileError, Tokens};
 use crate::background::Background;
 use crate::config::ApiServerConfig;
 use crate::faults::Faults;
+use crate::live::{Live, Upstream};
 use crate::registry::Registry;
 pub use in_process::{InProcess, InProcessBody};
 pub use snapshot::{InvalidSnapshot, ServerSnapshot};
@@ -55,12 +60,16 @@ pub use snapshot::{InvalidSnapshot, ServerSnapshot};
 #[derive(Debug)]
 pub struct ApiServer {
     registry: Arc<Registry>,
+    /// The cluster that it is laid over, if it is.
+    live: Option<Arc<Live>>,
     address: SocketAddr,
     ca: Option<String>,
     token: Option<Secret>,
     stop: CancellationToken,
     tasks: TaskTracker,
     background: Background,
+    /// Its own runtime, if it has one.
+    home: Option<Handle>,
 }
 
 impl ApiServer {
@@ -72,12 +81,20 @@ impl ApiServer {
     ///
     /// # Errors
     ///
-    /// The port is taken, the token file cannot be used, or no certificate can be made.
+    /// The port is taken, the token file cannot be used, no certificate can be made, or there is no thread to be had.
     ///
     /// # Panics
     ///
-    /// Outside of a tokio runtime.
+    /// Outside of a tokio runtime, unless it has [its own thread](ApiServerConfig::own_thread).
     pub async fn start(config: ApiServerConfig) -> Result<Self, StartError> {
+        match config.own_thread {
+            true => thread::start(config).await,
+            false => Self::launch(config, None).await,
+        }
+    }
+
+    /// Starts it on the present runtime, over another cluster if there is one.
+    pub(crate) async fn launch(config: ApiServerConfig, upstream: Option<Upstream>) -> Result<Self, StartError> {
         let mut tokens = config.token_auth_file.as_deref().map(Tokens::load).transpose().map_err(StartError::Tokens)?;
         let wanted = SocketAddr::new(config.bind, config.port);
         let bound = |cause| StartError::Bind { address: wanted, cause };
@@ -100,14 +117,21 @@ impl ApiServer {
         });
         let token = token.transpose()?;
         let registry = Arc::new(Registry::new(config, tokens));
-        bootstrap::bootstrap(&registry, address);
         let (stop, tasks) = (CancellationToken::new(), TaskTracker::new());
+        let live = match upstream {
+            Some(upstream) => Some(Live::over(upstream, registry.clone(), stop.clone(), tasks.clone())),
+            None => {
+                bootstrap::bootstrap(&registry, address);
+                None
+            }
+        };
         let given_up = stop.clone().drop_guard();
         // Ready is who has looked at all there is.
         let background = Background::start(&registry, address, &stop, &tasks).await;
-        tasks.spawn(listen::accept(listener, acceptor, registry.clone(), stop.clone(), tasks.clone()));
+        let front = Front { registry: registry.clone(), live: live.clone() };
+        tasks.spawn(listen::accept(listener, acceptor, front, stop.clone(), tasks.clone()));
         given_up.disarm();
-        Ok(Self { registry, address, ca, token, stop, tasks, background })
+        Ok(Self { registry, live, address, ca, token, stop, tasks, background, home: None })
     }
 
     /// Where it listens: `http://127.0.0.1:PORT`, or `https` with TLS.
@@ -131,7 +155,13 @@ impl ApiServer {
 
     /// A way to it that needs no socket, for clients of this process.
     pub fn in_process(&self) -> InProcess {
-        InProcess::new(self.registry.clone(), self.token.clone(), self.stop.clone())
+        let front = Front { registry: self.registry.clone(), live: self.live.clone() };
+        let home = self.home.clone().map(|runtime| thread::Home {
+            runtime,
+            tasks: self.tasks.clone(),
+            stop: self.stop.clone(),
+        });
+        InProcess::new(front, self.token.clone(), self.stop.clone(), home)
     }
 
     /// Creates the objects of a YAML or JSON text, in order, and returns how many it created. An object that exists already
@@ -141,6 +171,7 @@ impl ApiServer {
     ///
     /// The first object that cannot be created, and why. Those before it stay.
     pub fn load(&self, text: &str) -> Result<usize, LoadError> {
+        let _at_home = self.at_home();
         load::text(&self.registry, text)
     }
 
@@ -151,6 +182,7 @@ impl ApiServer {
     ///
     /// The first file that cannot be read, or the first object that cannot be created, and why. Objects before it stay.
     pub fn load_dir(&self, dir: &Path) -> Result<usize, LoadError> {
+        let _at_home = self.at_home();
         load::dir(&self.registry, dir)
     }
 
@@ -164,6 +196,7 @@ impl ApiServer {
     /// of its own, as those who watch are told. Definitions are in force, or no more, once the server has
     /// [settled](Self::settle).
     pub fn restore(&self, snapshot: &ServerSnapshot) -> usize {
+        let _at_home = self.at_home();
         self.registry.db.restore(snapshot.objects())
     }
 
@@ -191,6 +224,21 @@ impl ApiServer {
     /// Lets the server's wall clock run ahead of the machine's from now on, as on a cluster whose clocks disagree.
     pub fn set_clock_ahead(&self, ahead: Duration) {
         self.registry.clock.set_ahead(ahead);
+    }
+
+    /// On a thread of its own, a server goes by the clock of its runtime, whoever calls.
+    fn at_home(&self) -> Option<EnterGuard<'_>> {
+        self.home.as_ref().map(Handle::enter)
+    }
+
+    /// What it holds, for what is built on it.
+    pub(crate) fn registry(&self) -> &Arc<Registry> {
+        &self.registry
+    }
+
+    /// The cluster that it is laid over, if it is.
+    pub(crate) fn live(&self) -> Option<&Arc<Live>> {
+        self.live.as_ref()
     }
 
     /// The version of the last write.
@@ -248,6 +296,8 @@ pub enum StartError {
     Tls(Box<dyn std::error::Error + Send + Sync>),
     /// The system gives no randomness for the administrator's token.
     NoRandomness,
+    /// The system gives no thread, or no runtime for it.
+    Thread(io::Error),
 }
 
 impl fmt::Display for StartError {
@@ -257,6 +307,7 @@ impl fmt::Display for StartError {
             Self::Tokens(error) => error.fmt(f),
             Self::Tls(error) => write!(f, "no certificate could be made: {error}"),
             Self::NoRandomness => f.write_str("the system gives no randomness for a token"),
+            Self::Thread(cause) => write!(f, "the server cannot have a thread of its own: {cause}"),
         }
     }
 }
@@ -264,7 +315,7 @@ impl fmt::Display for StartError {
 impl std::error::Error for StartError {
     fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
         match self {
-            Self::Bind { cause, .. } => Some(cause),
+            Self::Bind { cause, .. } | Self::Thread(cause) => Some(cause),
             Self::Tokens(_) | Self::NoRandomness => None,
             Self::Tls(error) => Some(&**error),
         }

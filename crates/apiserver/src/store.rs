@@ -21,8 +21,8 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 pub(crate) use body::Order;
-pub(crate) use db::{Changes, Charge, Db, Feed, Over, Scope, key};
-pub(crate) use object::{Change, ChangeKind, Draft, Key, ResourceKey, Stored};
+pub(crate) use db::{Changes, Charge, Db, Feed, Over, Scope, Shown, WrittenHere, key};
+pub(crate) use object::{Change, ChangeKind, Draft, Key, ResourceKey, SAME, Stored};
 pub(crate) use objects::{Objects, Run};
 pub(crate) use past::{Past, Range};
 use table::Table;
@@ -131,11 +131,12 @@ impl Store {
         self.check(resource, key, expect, &draft)?;
         self.revision += 1;
         let is_first = self.get(resource, key).is_none();
-        let Draft { body, version, claims } = draft;
+        let Draft { body, version, claims, fields } = draft;
         let table = self.tables.entry(resource.clone()).or_default();
-        let object = Arc::new(Stored::new(self.revision, table.version(&version), is_first, body));
+        let object = Stored::new(self.revision, table.version(&version), is_first, body).selectable(fields);
+        let object = Arc::new(object);
         let change = table.put(now, self.revision, resource, key, object);
-        self.claim(&change, claims);
+        self.claim(resource, key, claims);
         self.trim(now, resource);
         Ok(change)
     }
@@ -154,7 +155,7 @@ impl Store {
             return Err(Refused::Mismatch(None));
         };
         self.revision += 1;
-        self.claim(&change, Vec::new());
+        self.claim(resource, key, Vec::new());
         self.trim(now, resource);
         Ok(change)
     }
@@ -250,12 +251,12 @@ impl Store {
         self.holders.get(claim).map(|(_, key)| key)
     }
 
-    /// Gives the object of that change what it claims now, and takes what it has claimed before.
-    fn claim(&mut self, change: &Change, claims: Vec<String>) {
+    /// Gives an object what it claims now, and takes what it has claimed before.
+    fn claim(&mut self, resource: &ResourceKey, key: &str, claims: Vec<String>) {
         if claims.is_empty() && self.claimed.is_empty() {
             return;
         }
-        let holder = (change.resource.clone(), change.key.clone());
+        let holder = (resource.clone(), Key::from(key));
         for claim in self.claimed.remove(&holder).into_iter().flatten() {
             self.holders.remove(&claim);
         }

@@ -1,9 +1,10 @@
 //! Watches: from the log to the frames of one client.
 //!
 //! A [`Watcher`] reads the changes of its resource from the log that all watchers of the resource share. A write wakes those that
-//! watch its namespace, its object or all of the resource, and costs the same however many watch something else. What one of them
-//! shows is decided here, alone: [`event`] is a pure function. There is no queue for each watcher, and nothing is encoded before it
-//! can go out; one that falls too far behind is cut, and its client comes back with the last version it saw.
+//! watch its namespace, its object, a value that one of its fields has or had, or all of the resource, and costs the same however many
+//! watch something else. What one of them shows is decided here, alone: [`event`] is a pure function. There is no queue for each
+//! watcher, and nothing is encoded before it can go out; one that falls too far behind is cut, and its client comes back with the last
+//! version it saw.
 
 mod event;
 mod frame;
@@ -24,6 +25,7 @@ use crate::faults::{self, WatchFault};
 use crate::registry::{
     LOOKS, Registry, Selected, Selection, Served, VERSION_PATIENCE, compacted, is_uncached, parse_number, present,
 };
+use crate::request::accept::Media;
 use crate::request::options::ListOptions;
 use crate::store::{Feed, Over};
 
@@ -178,6 +180,11 @@ impl Watcher {
         Ok(watcher)
     }
 
+    /// What the frames are written in.
+    pub(crate) fn media(&self) -> Media {
+        self.shape.media
+    }
+
     /// The next frame; none at the end. Dropping the future loses nothing.
     pub(crate) async fn next(&mut self) -> Option<Result<Frame, Cut>> {
         if let Some(version) = self.wait_for {
@@ -233,7 +240,15 @@ impl Watcher {
     fn push(&mut self, change: &Arc<crate::store::Change>) {
         if let Some(event) = Event::of(change, &self.selection) {
             let frame = self.shape.object(event.kind, &event.object, &self.selection.kind);
-            self.ready.push_back(frame);
+            self.send(frame);
+        }
+    }
+
+    /// Sends a frame; tells the client of one that could not be made, and ends there.
+    fn send(&mut self, frame: Outcome<Bytes>) {
+        match frame {
+            Ok(frame) => self.ready.push_back(frame),
+            Err(failure) => self.fail(&failure),
         }
     }
 
@@ -247,7 +262,7 @@ impl Watcher {
                 Some(Some(stored)) => {
                     let object = Served::stored(&self.selection.kind, &stored);
                     let frame = self.shape.object(WatchEventType::Added, &object, &self.selection.kind);
-                    self.ready.push_back(frame);
+                    self.send(frame);
                 }
                 Some(None) => passed += 1,
                 None => self.initial = None,
@@ -285,12 +300,13 @@ impl Watcher {
 
     fn push_bookmark(&mut self, revision: u64, end_mark: bool) {
         let frame = self.shape.bookmark(revision, end_mark, &self.selection.kind);
-        self.ready.push_back(frame);
+        self.send(frame);
     }
 
     /// Ends the stream with an ERROR event.
     fn fail(&mut self, failure: &Failure) {
-        self.ready.push_back(frame::error(failure));
+        self.ready.push_back(self.shape.error(failure));
+        (self.initial, self.end_mark) = (None, None);
         self.state = State::Ending;
     }
 

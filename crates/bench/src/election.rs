@@ -213,7 +213,7 @@ fn own_name(of: &str) -> String {
 /// Each has a client of its own, as a process has.
 fn cluster(how: &Setting, memory: &Memory) -> Cluster {
     let (client, metrics) = (Some(how.client.clone()), Some(Arc::new(memory.clone()) as Arc<dyn Provider>));
-    Cluster::connect(ClusterConfig { client, metrics }).expect("a usable configuration")
+    Cluster::connect(ClusterConfig { client, metrics, ..ClusterConfig::default() }).expect("a usable configuration")
 }
 
 /// Nobody records Events, on either side.

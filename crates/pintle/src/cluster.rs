@@ -16,7 +16,7 @@ use pintle_leaderelect::{
 };
 use pintle_meta::{ClientConfig, DynamicObject, InvalidKey, NamespaceScope, Object, ObjectKey, Resource};
 use pintle_metrics::Provider;
-use pintle_restreq::{Api, RestClient, RestClientConfig};
+use pintle_restreq::{Api, RestClient, RestClientConfig, TransportLayer};
 use serde::de::DeserializeOwned;
 use tokio_util::sync::CancellationToken;
 
@@ -64,6 +64,7 @@ pub struct Cluster {
 struct Inner {
     config: ClientConfig,
     metrics: Option<Arc<dyn Provider>>,
+    transport: Option<TransportLayer>,
     client: RestClient,
     informers: InformerFactory,
     events: Mutex<Events>,
@@ -97,7 +98,7 @@ impl Cluster {
     /// The configuration contradicts itself, or a certificate or key in it cannot be used; or it leaves it to the surroundings how
     /// the cluster is reached, and these say nothing, or what they say is broken.
     pub fn connect(config: impl Into<ClusterConfig>) -> Result<Self, Error> {
-        let ClusterConfig { client, metrics } = config.into();
+        let ClusterConfig { client, metrics, transport } = config.into();
         let client = match client {
             Some(client) => client,
             None => pintle_kubeconfig::infer(None, &Overrides::default(), &Environment::of_process())
@@ -106,6 +107,7 @@ impl Cluster {
         Self::new(
             client,
             metrics,
+            transport,
             #[cfg(feature = "apiserver")]
             None,
         )
@@ -120,18 +122,25 @@ impl Cluster {
     #[cfg(feature = "apiserver")]
     pub async fn embedded() -> Result<Self, Error> {
         let server = ApiServer::start(ApiServerConfig::default()).await.map_err(Error::Server)?;
-        Self::new(server.client_config(), None, Some(server))
+        Self::new(server.client_config(), None, None, Some(server))
     }
 
     fn new(
         config: ClientConfig,
         metrics: Option<Arc<dyn Provider>>,
+        transport: Option<TransportLayer>,
         #[cfg(feature = "apiserver")] server: Option<ApiServer>,
     ) -> Result<Self, Error> {
         let inner = Inner {
-            client: client(config.clone(), metrics.as_ref())?,
+            client: RestClient::new(RestClientConfig {
+                metrics: metrics.clone(),
+                transport_layer: transport.clone(),
+                ..config.clone().into()
+            })
+            .map_err(Error::Client)?,
             config,
             metrics,
+            transport,
             informers: InformerFactory::new(),
             events: Mutex::new(Events::Open(None)),
             #[cfg(feature = "apiserver")]
@@ -484,10 +493,15 @@ impl Cluster {
     fn urgent(&self, timeout: Duration) -> Result<RestClient, Error> {
         let mut config = self.inner.config.clone();
         config.timeout = Some(timeout);
-        let metrics = self.inner.metrics.clone();
-        // A request that comes to nothing does not wait for the connection to be found dead, nor the next one for what others failed at.
-        let client = RestClientConfig { metrics, drop_on_timeout: true, throttled: false, ..config.into() };
-        let client = RestClient::new(client);
+        let Inner { metrics, transport, .. } = &*self.inner;
+        let client = RestClient::new(RestClientConfig {
+            metrics: metrics.clone(),
+            transport_layer: transport.clone(),
+            // A request that comes to nothing does not wait for the connection to be found dead, nor the next one for what others failed at.
+            drop_on_timeout: true,
+            throttled: false,
+            ..config.into()
+        });
         client.map_err(Error::Client)
     }
 
@@ -552,10 +566,6 @@ impl Cluster {
             server.shutdown().await;
         }
     }
-}
-
-fn client(config: ClientConfig, metrics: Option<&Arc<dyn Provider>>) -> Result<RestClient, Error> {
-    RestClient::new(RestClientConfig { metrics: metrics.cloned(), ..config.into() }).map_err(Error::Client)
 }
 
 impl fmt::Debug for Cluster {

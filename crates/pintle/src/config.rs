@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use pintle_meta::ClientConfig;
 use pintle_metrics::Provider;
+use pintle_restreq::TransportLayer;
 
 /// How a [`Cluster`](crate::Cluster) is reached, and who is told of the work of what it makes. A [`ClientConfig`] is one that
 /// tells nobody.
@@ -18,7 +19,8 @@ use pintle_metrics::Provider;
 ///
 /// let memory = Memory::new();
 /// let client = Some(ClientConfig::new("https://10.0.0.1:6443"));
-/// let cluster = Cluster::connect(ClusterConfig { client, metrics: Some(Arc::new(memory.clone())) })?;
+/// let metrics: Option<Arc<dyn Provider>> = Some(Arc::new(memory.clone()));
+/// let cluster = Cluster::connect(ClusterConfig { client, metrics, ..ClusterConfig::default() })?;
 /// # Ok::<(), pintle::Error>(())
 /// ```
 #[derive(Clone, Debug, Default)]
@@ -38,10 +40,34 @@ pub struct ClusterConfig {
     /// A controller is made without a cluster, and so its [own configuration](pintle_controller::ControllerConfig::metrics) says
     /// who is told; so it is for an informer that is made by hand with the [factory](crate::Cluster::informers).
     pub metrics: Option<Arc<dyn Provider>>,
+    /// What all clients, those of electors included, send their requests through. None, the default: nothing but the connections. An
+    /// embedded server needs [no socket](TransportLayer::in_place):
+    ///
+    /// ```
+    /// # #[cfg(feature = "apiserver")]
+    /// # #[tokio::main]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// use pintle::apiserver::{ApiServer, ApiServerConfig};
+    /// use pintle::prelude::*;
+    /// use pintle::restreq::TransportLayer;
+    ///
+    /// let server = ApiServer::start(ApiServerConfig::default()).await?;
+    /// let transport = Some(TransportLayer::in_place(server.in_process()));
+    /// let client = Some(server.client_config());
+    /// let cluster = Cluster::connect(ClusterConfig { client, transport, ..ClusterConfig::default() })?;
+    /// assert!(cluster.client().get().abs_path(["/readyz"]).send().await?.status().is_success());
+    /// # cluster.shutdown().await;
+    /// # server.shutdown().await;
+    /// # Ok(())
+    /// # }
+    /// # #[cfg(not(feature = "apiserver"))]
+    /// # fn main() {}
+    /// ```
+    pub transport: Option<TransportLayer>,
 }
 
 impl From<ClientConfig> for ClusterConfig {
     fn from(client: ClientConfig) -> Self {
-        Self { client: Some(client), metrics: None }
+        Self { client: Some(client), ..Self::default() }
     }
 }

@@ -18,6 +18,10 @@ pub enum Error {
     /// The text that was given for the key of a lease is none.
     #[error("leader election: {0}")]
     Lease(pintle_meta::InvalidKey),
+    /// The cluster cannot be planned for.
+    #[cfg(feature = "apiserver")]
+    #[error(transparent)]
+    Plan(pintle_apiserver::PlanError),
     /// The embedded API server does not start.
     #[cfg(feature = "apiserver")]
     #[error("the embedded API server does not start: {0}")]

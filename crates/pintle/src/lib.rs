@@ -65,6 +65,8 @@
 //! | replicas that share the objects, with a sharder | [`Cluster::shards`] |
 //! | `leaderelection.NewCandidate` | [`Cluster::candidate`] |
 //!
+//! What a controller would do to a cluster, before it does: `Cluster::plan`, with the feature `apiserver`.
+//!
 //! # Reading on
 //!
 //! The site that `cargo xtask docs` builds has the pages of the repository's docs folder as well, in `_documentation`.
@@ -72,6 +74,8 @@
 mod cluster;
 mod config;
 mod error;
+#[cfg(feature = "apiserver")]
+mod plan;
 pub mod prelude;
 
 pub use cluster::Cluster;

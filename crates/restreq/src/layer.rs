@@ -11,7 +11,7 @@ use http::{Request, Response};
 use http_body::{Body, Frame, SizeHint};
 use http_body_util::BodyExt as _;
 use http_body_util::combinators::UnsyncBoxBody;
-use tower_layer::Layer;
+use tower_layer::{Layer, layer_fn};
 use tower_service::Service;
 
 use crate::request::{BoxError, HttpBody};
@@ -75,6 +75,58 @@ impl TransportLayer {
                 })
             })
         }))
+    }
+
+    /// Of a service that takes the place of the connections, such as a server of this process: nothing is sent but to it.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use std::convert::Infallible;
+    /// use std::future::{Ready, ready};
+    /// use std::task::{Context, Poll};
+    ///
+    /// use bytes::Bytes;
+    /// use http::{Request, Response};
+    /// use http_body_util::Full;
+    /// use pintle_meta::ClientConfig;
+    /// use pintle_restreq::{RestClient, RestClientConfig, TransportBody, TransportLayer};
+    /// use tower_service::Service;
+    ///
+    /// #[derive(Clone)]
+    /// struct Always;
+    ///
+    /// impl Service<Request<TransportBody>> for Always {
+    ///     type Response = Response<Full<Bytes>>;
+    ///     type Error = Infallible;
+    ///     type Future = Ready<Result<Self::Response, Infallible>>;
+    ///
+    ///     fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<Result<(), Infallible>> {
+    ///         Poll::Ready(Ok(()))
+    ///     }
+    ///
+    ///     fn call(&mut self, _: Request<TransportBody>) -> Self::Future {
+    ///         ready(Ok(Response::new(Full::from("ok"))))
+    ///     }
+    /// }
+    ///
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// let client = RestClient::new(RestClientConfig {
+    ///     transport_layer: Some(TransportLayer::in_place(Always)),
+    ///     ..ClientConfig::new("http://nowhere.invalid").into()
+    /// })?;
+    /// assert_eq!(client.get().abs_path(["/readyz"]).send().await?.body(), "ok");
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn in_place<S, B>(service: S) -> Self
+    where
+        S: Service<Request<TransportBody>, Response = Response<B>, Error: Into<BoxError>, Future: Send>,
+        S: Clone + Send + Sync + 'static,
+        B: Body<Data = Bytes, Error: Into<BoxError>> + Send + 'static,
+    {
+        Self::new(layer_fn(move |_: TransportService| service.clone()))
     }
 
     pub(crate) fn around(&self, transport: Arc<Transport>) -> LayeredTransport {

@@ -19,7 +19,9 @@ const LAYERS: &[&[&str]] = &[
     &["discovery", "registry"],
     &["background", "watch"],
     &["http"],
+    &["live"],
     &["server"],
+    &["plan"],
 ];
 
 pub(super) fn check(sources: &[Source], findings: &mut Vec<Finding>) {

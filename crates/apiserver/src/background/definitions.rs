@@ -11,6 +11,7 @@ use super::{Controller, all, options};
 use crate::crd;
 use crate::fieldmanager::Writer;
 use crate::kinds::{GroupResource, Place};
+use crate::object::text_at;
 use crate::registry::{Registry, Wish};
 use crate::request::Part;
 use crate::request::options::DeleteOptions;
@@ -65,6 +66,9 @@ impl Controller for Definitions {
         let mut waiting = false;
         let outlines = definitions.iter().map(|definition| &definition.outline);
         for definition in outlines.filter(|definition| crd::is_terminating(definition)) {
+            if registry.db.is_left_alone(RESOURCE, text_at(definition, "/metadata/name")) {
+                continue; // It goes in another cluster.
+            }
             waiting |= !self.let_go(registry, definition).await;
         }
         self.dirty |= waiting;

@@ -181,6 +181,10 @@ impl Collector {
         let kinds = registry.kinds();
         let Some((kind, (resource, key))) = resolve(registry, &kinds, at) else { return Ok(Looked::Done) };
         let Some(stored) = registry.db.get(&resource, &key) else { return Ok(Looked::Done) };
+        // What goes in another cluster, that cluster collects.
+        if stored.is_deleting() && registry.db.is_left_alone(&resource, &key) {
+            return Ok(Looked::Done);
+        }
         if stored.revision() > told {
             return Ok(Looked::TooEarly);
         }
@@ -324,8 +328,12 @@ fn owner(registry: &Registry, kinds: &Kinds, dependent: &Place, reference: &Valu
         (true, true) => dependent.namespace.as_str(),
         (false, _) => "",
     };
-    let found = registry.db.get(&kind.store.to_string(), &key(namespace, text(reference, "name")));
-    let Some(found) = found.filter(|found| found.uid() == text(reference, "uid")) else { return Owner::Gone };
+    let (resource, key) = (kind.store.to_string(), key(namespace, text(reference, "name")));
+    let found = registry.db.get(&resource, &key).filter(|found| found.uid() == text(reference, "uid"));
+    let Some(found) = found else {
+        // Over another cluster, one that was not deleted here may just not have been asked for.
+        return if registry.db.is_left_alone(&resource, &key) { Owner::Unknown } else { Owner::Gone };
+    };
     if found.revision() > told {
         return Owner::Unread;
     }

@@ -42,7 +42,7 @@ impl Controller for Kubernetes {
     }
 
     async fn work(&mut self, registry: &Arc<Registry>, _: u64) -> Option<Instant> {
-        if std::mem::take(&mut self.dirty) {
+        if std::mem::take(&mut self.dirty) && !registry.db.is_mirror() {
             put_right(registry, self.address);
         }
         None

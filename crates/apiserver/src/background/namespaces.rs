@@ -53,6 +53,8 @@ impl Controller for Cleaner {
 
     /// Empties the namespaces that are due; answers when the next is.
     async fn work(&mut self, registry: &Arc<Registry>, _: u64) -> Option<Instant> {
+        // Those that go in another cluster, that cluster empties.
+        self.due.retain(|name, _| !registry.db.is_left_alone("namespaces", name));
         let now = Instant::now();
         let due: Vec<String> = self.due.iter().filter(|(_, at)| **at <= now).map(|(name, _)| name.clone()).collect();
         for name in due {

@@ -63,12 +63,13 @@ impl RawBody {
         Ok(Self { bytes, content })
     }
 
-    /// The body as a value; the error says what is wrong with it.
-    pub(crate) fn value(&self) -> Result<Value, String> {
+    /// The body as a value. In protobuf it is of the version and kind that are expected, unless it says something else. The error
+    /// says what is wrong with it.
+    pub(crate) fn value(&self, expected: (&str, &str)) -> Result<Value, String> {
         match &self.content {
             Content::Json => serde_json::from_slice(&self.bytes).map_err(|error| error.to_string()),
             Content::Yaml(read) => read.clone().map(|(node, _)| node.into_value()),
-            Content::Protobuf => protobuf::decode(&self.bytes),
+            Content::Protobuf => protobuf::decode(&self.bytes, expected),
         }
     }
 }
@@ -131,7 +132,8 @@ pub(crate) fn object(kind: &Arc<Kind>, body: &RawBody, validation: FieldValidati
         Content::Json => (body.bytes.clone(), schema::Format::Json),
         Content::Yaml(read) => (body.bytes.clone(), schema::Format::Yaml(read.clone())),
         Content::Protobuf => {
-            let object = protobuf::decode(&body.bytes).map_err(Failure::bad_request)?;
+            let expected = (api_version.as_str(), kind.kind.as_str());
+            let object = protobuf::decode(&body.bytes, expected).map_err(Failure::bad_request)?;
             (object.to_string().into(), schema::Format::Json)
         }
     };
@@ -360,11 +362,11 @@ mod tests {
             // The only thread for such work is busy.
             let busy = tokio::task::spawn_blocking(move || wait.recv());
             let short = RawBody::new(body(LONGEST_HERE), BodyMedia::Yaml).now_or_never();
-            assert_eq!(short.unwrap().unwrap().value().unwrap().as_str().map(str::len), Some(LONGEST_HERE));
+            assert_eq!(short.unwrap().unwrap().value(("", "")).unwrap().as_str().map(str::len), Some(LONGEST_HERE));
             let mut long = Box::pin(RawBody::new(body(LONGEST_HERE + 1), BodyMedia::Yaml));
             assert!(long.as_mut().now_or_never().is_none(), "it waits for a thread");
             drop(go);
-            assert_eq!(long.await.unwrap().value().unwrap().as_str().map(str::len), Some(LONGEST_HERE + 1));
+            assert_eq!(long.await.unwrap().value(("", "")).unwrap().as_str().map(str::len), Some(LONGEST_HERE + 1));
             assert!(busy.await.unwrap().is_err());
         });
     }

@@ -52,11 +52,11 @@ fn resources(kinds: &Kinds, call: &Call, group: &str, version: &str) -> Outcome<
         });
     };
     only_get(call)?;
-    document(call, true, &found)
+    document(call, kinds.group(group) == Some(Origin::BuiltIn), &found)
 }
 
 fn document(call: &Call, routed: bool, document: &Value) -> Outcome<Reply> {
-    let format = negotiate::negotiate(call, Offer::Transient, !routed)?;
+    let format = negotiate::negotiate(call, Offer::Document, !routed)?;
     let mut headers = HeaderMap::new();
     headers.insert(CONTENT_TYPE, HeaderValue::from_static(format.media.content_type()));
     Ok(Reply::Raw { code: 200, headers, body: super::encode::encode(&format, document) })
@@ -106,6 +106,9 @@ fn aggregated(kinds: &Kinds, call: &Call, core: bool) -> Option<Reply> {
         HeaderValue::from_static(match media {
             Media::Json => "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList",
             Media::Yaml => "application/yaml;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList",
+            Media::Protobuf => {
+                "application/vnd.kubernetes.protobuf;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList"
+            }
         }),
     );
     let pretty = pretty || negotiate::is_pretty(call);

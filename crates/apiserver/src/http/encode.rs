@@ -20,6 +20,7 @@ use crate::failure::Failure;
 use crate::faults::Answer;
 use crate::kinds::Kind;
 use crate::object::Ordered;
+use crate::protobuf::Enveloped;
 use crate::registry::{ListReply, Served, Transform};
 use crate::request::accept::Media;
 use crate::watch::Watcher;
@@ -74,6 +75,12 @@ pub(super) async fn reply(call: &Call, reply: Reply, now: Timestamp) -> Response
             if let Err(failure) = format.transform.check(call.query.text("includeObject")) {
                 return self::failure(call, &failure);
             }
+            if format.media == Media::Protobuf {
+                return match format.transform.enveloped(&object) {
+                    Ok(enveloped) => respond(call, code, Media::Protobuf, enveloped.body().into()),
+                    Err(failure) => self::failure(call, &failure),
+                };
+            }
             if format.transform.is_none() && format.media == Media::Json && !format.pretty {
                 let mut json = Vec::new();
                 object.write(true, &mut json);
@@ -86,10 +93,18 @@ pub(super) async fn reply(call: &Call, reply: Reply, now: Timestamp) -> Response
             if let Err(failure) = format.transform.check(call.query.text("includeObject")) {
                 return self::failure(call, &failure);
             }
-            match format.transform.many(&list, &kind, now) {
-                Some(shaped) => value(call, 200, &format, &shaped),
-                None => self::list(call, ListBody::new(kind, list), &format).await,
+            if format.media == Media::Protobuf {
+                return match ListBody::protobuf(&kind, list, &format.transform).await {
+                    Ok(list) => send(call, list, Media::Protobuf).await,
+                    Err(failure) => self::failure(call, &failure),
+                };
             }
+            let list = ListBody::new(kind, list, format.transform.clone(), now);
+            if format.media == Media::Json && !format.pretty {
+                return send(call, list, Media::Json).await;
+            }
+            let shaped: Value = serde_json::from_slice(&list.whole().await).unwrap_or_default();
+            value(call, 200, &format, &shaped)
         }
         Reply::Status { status, format } => {
             if let Err(failure) = format.transform.check(call.query.text("includeObject")) {
@@ -99,8 +114,9 @@ pub(super) async fn reply(call: &Call, reply: Reply, now: Timestamp) -> Response
             value(call, code, &format, &serde_json::to_value(&*status).unwrap_or_default())
         }
         Reply::Watch { watcher } => {
+            let media = watcher.media();
             let mut response = Response::new(body::frames(*watcher));
-            response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
+            response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static(media.stream_type()));
             response
         }
         Reply::Raw { code, headers, body } => raw(code, headers, body),
@@ -158,6 +174,13 @@ pub(super) fn encode(format: &Format, value: &Value) -> Bytes {
             json.push(b'\n');
             json.into()
         }
+        Media::Protobuf => match Enveloped::document(value) {
+            Ok(enveloped) => enveloped.body().into(),
+            Err(error) => {
+                tracing::error!(%error, "a document has no form in protobuf");
+                Bytes::new()
+            }
+        },
     }
 }
 
@@ -165,18 +188,14 @@ fn value(call: &Call, code: u16, format: &Format, value: &Value) -> Response<Bod
     respond(call, code, format.media, encode(format, value))
 }
 
-/// A list of the objects themselves: sent as it is made, unless it is short or has to be laid out anew.
-async fn list(call: &Call, mut list: ListBody, format: &Format) -> Response<Body> {
-    if format.media != Media::Json || format.pretty {
-        let shaped: Value = serde_json::from_slice(&list.whole().await).unwrap_or_default();
-        return value(call, 200, format, &shaped);
-    }
+/// A list, sent as it is made unless it is short.
+async fn send(call: &Call, mut list: ListBody, media: Media) -> Response<Body> {
     let first = list.next().await;
     if list.is_over() {
-        return respond(call, 200, Media::Json, first);
+        return respond(call, 200, media, first);
     }
     let zipped = takes_gzip(call);
-    answer(200, Media::Json, zipped, list.stream(first, zipped))
+    answer(200, media, zipped, list.stream(first, zipped))
 }
 
 fn respond(call: &Call, code: u16, media: Media, bytes: Bytes) -> Response<Body> {

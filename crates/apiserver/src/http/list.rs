@@ -1,7 +1,8 @@
-//! The body of a list, made as it is sent: it is never whole anywhere.
+//! The body of a list, made as it is sent: as JSON it is never whole anywhere.
 
 use std::io::{self, Write};
 use std::sync::Arc;
+use std::vec;
 
 use bytes::Bytes;
 use flate2::Compression;
@@ -9,66 +10,84 @@ use flate2::write::GzEncoder;
 use futures_util::stream;
 use http_body::Frame;
 use http_body_util::{BodyExt, StreamBody};
-use serde_json::json;
+use jiff::Timestamp;
+use serde_json::{Value, json};
 
 use super::body::Body;
 use super::encode::ZIPPED_FROM;
+use crate::failure::{Failure, Outcome};
 use crate::kinds::Kind;
-use crate::registry::{LOOKS, ListReply, Selected, Served};
+use crate::object::Ordered;
+use crate::protobuf::List;
+use crate::registry::{LOOKS, ListReply, Selected, Served, Transform};
 
-/// A list as JSON, part by part, from the bytes of its objects. Those of built-in kinds carry neither version nor kind there.
+/// A list part by part, from the bytes of its objects.
 ///
 /// Until it is dropped it keeps the objects as they were at its revision; a client that reads slowly is cut by its request's deadline.
 pub(super) struct ListBody {
-    kind: Arc<Kind>,
-    /// None once all is told.
-    objects: Option<Selected>,
-    is_first: bool,
+    items: Items,
     ready: Vec<u8>,
 }
 
+/// What is yet to come.
+enum Items {
+    /// Objects as JSON. Each is looked for, and laid out, when there is room for it.
+    Json {
+        kind: Arc<Kind>,
+        transform: Transform,
+        now: Timestamp,
+        objects: Selected,
+        is_first: bool,
+    },
+    /// Objects in protobuf, all of them: such a list begins with its length.
+    Protobuf(vec::IntoIter<Arc<[u8]>>),
+    Nothing,
+}
+
 impl ListBody {
-    pub(super) fn new(kind: Arc<Kind>, list: ListReply) -> Self {
-        let mut metadata = json!({});
-        if list.revision > 0 {
-            metadata["resourceVersion"] = list.revision.to_string().into();
-        }
-        if kind.custom || !list.continue_token.is_empty() {
-            metadata["continue"] = list.continue_token.into();
-        }
-        if let Some(remaining) = list.remaining {
-            metadata["remainingItemCount"] = remaining.into();
-        }
-        let head = json!({"kind": kind.list_kind, "apiVersion": kind.api_version(), "metadata": metadata}).to_string();
-        let mut ready = head.into_bytes();
+    /// A list as JSON.
+    pub(super) fn new(kind: Arc<Kind>, list: ListReply, transform: Transform, now: Timestamp) -> Self {
+        let head = transform.list_head(&kind, metadata(&kind, &list, &transform));
+        let mut ready = serde_json::to_vec(&Ordered(&head)).expect("memory takes any value, whose keys are texts");
         ready.pop();
-        ready.extend_from_slice(b",\"items\":[");
-        Self { kind, objects: Some(list.objects), is_first: true, ready }
+        let is_table = matches!(transform, Transform::Table { .. });
+        ready.extend_from_slice(if is_table { b",\"rows\":[" } else { b",\"items\":[" });
+        Self { items: Items::Json { kind, transform, now, objects: list.objects, is_first: true }, ready }
+    }
+
+    /// A list in protobuf.
+    pub(super) async fn protobuf(kind: &Kind, list: ListReply, transform: &Transform) -> Outcome<Self> {
+        let unfit = |error: serde_json::Error| Failure::internal(format!("the list has no form in protobuf: {error}"));
+        let mut messages = List::new(&metadata(kind, &list, transform)).map_err(unfit)?;
+        let (mut objects, mut passed, mut made) = (list.objects, 0, 0);
+        while let Some(found) = objects.look() {
+            passed += 1;
+            if let Some(stored) = found {
+                let message = transform.enveloped(&Served::stored(kind, &stored))?.message;
+                made += message.len();
+                messages.push(message);
+            }
+            if passed == LOOKS || made > ZIPPED_FROM {
+                (passed, made) = (0, 0);
+                tokio::task::yield_now().await;
+            }
+        }
+        let (api_version, list_kind) = transform.list_types(kind);
+        let (ready, items) = messages.begin(&api_version, list_kind);
+        Ok(Self { items: Items::Protobuf(items.into_iter()), ready })
     }
 
     /// Whether the last part has been given out.
     pub(super) fn is_over(&self) -> bool {
-        self.objects.is_none() && self.ready.is_empty()
+        matches!(self.items, Items::Nothing) && self.ready.is_empty()
     }
 
     /// The next part, larger than what is never compressed, or the last; empty at the end.
     pub(super) async fn next(&mut self) -> Bytes {
         let mut passed = 0;
-        while self.ready.len() <= ZIPPED_FROM
-            && let Some(objects) = &mut self.objects
-        {
-            match objects.look() {
-                Some(Some(stored)) => {
-                    if !std::mem::take(&mut self.is_first) {
-                        self.ready.push(b',');
-                    }
-                    Served::stored(&self.kind, &stored).write(self.kind.custom, &mut self.ready);
-                }
-                Some(None) => passed += 1,
-                None => {
-                    self.ready.extend_from_slice(b"]}\n");
-                    self.objects = None;
-                }
+        while self.ready.len() <= ZIPPED_FROM && !matches!(self.items, Items::Nothing) {
+            if !self.add() {
+                passed += 1;
             }
             if passed == LOOKS {
                 passed = 0;
@@ -76,8 +95,40 @@ impl ListBody {
             }
         }
         // The next part will be as long.
-        let room = if self.objects.is_some() { self.ready.capacity() } else { 0 };
+        let room = if matches!(self.items, Items::Nothing) { 0 } else { self.ready.capacity() };
         std::mem::replace(&mut self.ready, Vec::with_capacity(room)).into()
+    }
+
+    /// Appends the next object, or the end; answers false of an object that is not meant.
+    fn add(&mut self) -> bool {
+        let ready = &mut self.ready;
+        match &mut self.items {
+            Items::Json { kind, transform, now, objects, is_first } => match objects.look() {
+                Some(Some(stored)) => {
+                    if !std::mem::take(is_first) {
+                        ready.push(b',');
+                    }
+                    transform.write_item(&Served::stored(kind, &stored), kind, *now, ready);
+                    return true;
+                }
+                Some(None) => return false,
+                None if *is_first && transform.is_null_if_empty(kind) => {
+                    ready.pop();
+                    ready.extend_from_slice(b"null}\n");
+                }
+                None => ready.extend_from_slice(b"]}\n"),
+            },
+            Items::Protobuf(items) => match items.next() {
+                Some(message) => {
+                    List::item(&message, ready);
+                    return true;
+                }
+                None => ready.extend_from_slice(&List::END),
+            },
+            Items::Nothing => (),
+        }
+        self.items = Items::Nothing;
+        true
     }
 
     /// All of it.
@@ -126,4 +177,18 @@ impl Sending {
             }
         }
     }
+}
+
+fn metadata(kind: &Kind, list: &ListReply, transform: &Transform) -> Value {
+    let mut metadata = json!({});
+    if list.revision > 0 {
+        metadata["resourceVersion"] = list.revision.to_string().into();
+    }
+    if kind.custom && transform.is_none() || !list.continue_token.is_empty() {
+        metadata["continue"] = list.continue_token.as_str().into();
+    }
+    if let Some(remaining) = list.remaining {
+        metadata["remainingItemCount"] = remaining.into();
+    }
+    metadata
 }

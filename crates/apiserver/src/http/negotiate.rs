@@ -27,6 +27,8 @@ pub(crate) enum Offer {
     Watch,
     /// An object that is computed and has no table.
     Transient,
+    /// What the server tells of itself.
+    Document,
 }
 
 const TYPES: &str = "application/json, application/yaml, application/vnd.kubernetes.protobuf";
@@ -50,17 +52,27 @@ pub(crate) fn negotiate(call: &Call, offer: Offer, custom: bool) -> Outcome<Form
             break;
         }
         let Some(transform) = transform(call, clause, offer, custom)? else { continue };
+        if media == Media::Protobuf && !has_message(&transform, offer, custom) {
+            continue;
+        }
         let pretty = is_pretty(call) || clause.pretty();
         return Ok(Format { media, pretty, transform });
     }
-    Err(not_acceptable(custom))
+    Err(not_acceptable())
+}
+
+/// Whether what is asked for can be written in protobuf: no table can, and of custom resources only their metadata.
+fn has_message(transform: &Transform, offer: Offer, custom: bool) -> bool {
+    match transform {
+        Transform::None => !custom || offer == Offer::Document,
+        Transform::Metadata { .. } => true,
+        Transform::Table { .. } => false,
+    }
 }
 
 /// What is answered where no clause can be served.
-pub(crate) fn not_acceptable(custom: bool) -> Failure {
-    let types = if custom { "application/json, application/yaml" } else { TYPES };
-    let message = format!("only the following media types are accepted: {types}");
-    Failure::new(406, Reason::NotAcceptable, message)
+fn not_acceptable() -> Failure {
+    Failure::new(406, Reason::NotAcceptable, format!("only the following media types are accepted: {TYPES}"))
 }
 
 /// The router of the built-in kinds does not understand `application/*` and looks no further than the media type.
@@ -79,7 +91,7 @@ fn transform(call: &Call, clause: &Clause, offer: Offer, custom: bool) -> Outcom
         return Ok((group.is_empty() && version.is_empty()).then_some(Transform::None));
     }
     let known = group == "meta.k8s.io" && matches!(version.as_str(), "v1" | "v1beta1");
-    if !known || offer == Offer::Transient {
+    if !known || matches!(offer, Offer::Transient | Offer::Document) {
         return Ok(None);
     }
     let api_version = format!("meta.k8s.io/{version}");
@@ -88,7 +100,7 @@ fn transform(call: &Call, clause: &Clause, offer: Offer, custom: bool) -> Outcom
         ("PartialObjectMetadata", Offer::Object | Offer::Watch) => Ok(Some(Transform::Metadata { api_version })),
         ("PartialObjectMetadataList", Offer::List) => Ok(Some(Transform::Metadata { api_version })),
         ("PartialObjectMetadataList", Offer::Object) if custom => Err(Failure::plain(500, "content is not a list")),
-        ("PartialObjectMetadata" | "PartialObjectMetadataList", _) => Err(not_acceptable(false)),
+        ("PartialObjectMetadata" | "PartialObjectMetadataList", _) => Err(not_acceptable()),
         _ => Ok(None),
     }
 }

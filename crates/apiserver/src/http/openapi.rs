@@ -12,10 +12,13 @@ use super::encode::{self, Reply};
 use crate::discovery;
 use crate::failure::{Failure, Outcome};
 use crate::kinds::Kinds;
+use crate::object::text_at;
 use crate::request::accept;
 
 const PROTO_V2: [&str; 2] =
     ["com.github.proto-openapi.spec.v2@v1.0+protobuf", "com.github.proto-openapi.spec.v2.v1.0+protobuf"];
+const PROTO_V3: [&str; 2] =
+    ["com.github.proto-openapi.spec.v3@v1.0+protobuf", "com.github.proto-openapi.spec.v3.v1.0+protobuf"];
 
 pub(super) fn serve(kinds: &Kinds, call: &Call, rest: &[&str]) -> Outcome<Reply> {
     match rest {
@@ -34,16 +37,23 @@ pub(super) fn serve(kinds: &Kinds, call: &Call, rest: &[&str]) -> Outcome<Reply>
 
 fn v3(kinds: &Kinds, call: &Call, group: &str, version: &str) -> Reply {
     let Some(document) = discovery::document(kinds, group, version) else { return nothing(404) };
-    if !accepts(call, &["json"]) {
+    let proto = accepts(call, &PROTO_V3) && !accepts_first(call, "json");
+    if !proto && !accepts(call, &["json"]) {
         return nothing(406);
     }
-    let body = text(&document);
+    let mut body = text(&document);
     let hash = discovery::etag(&body);
     let asked = call.query.text("hash");
     let mut headers = HeaderMap::new();
     insert(&mut headers, ETAG, &format!("\"{hash}\""));
     headers.insert(VARY, HeaderValue::from_static("Accept"));
     headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
+    if proto {
+        const MEDIA: &str = "application/com.github.proto-openapi.spec.v3.v1.0+protobuf";
+        headers.insert(CONTENT_TYPE, HeaderValue::from_static(MEDIA));
+        let info = &document["info"];
+        body = empty_proto(text_at(&document, "/openapi"), text_at(info, "/title"), (6, text_at(info, "/version")));
+    }
     if !asked.is_empty() && asked != hash {
         insert(&mut headers, LOCATION, &format!("{}?hash={hash}", call.path));
         return Reply::Raw { code: 301, headers, body: Bytes::new() };
@@ -74,7 +84,10 @@ fn v2(kinds: &Kinds, call: &Call) -> Reply {
         return Reply::Raw { code: 304, headers, body: Bytes::new() };
     }
     let (media, body) = match proto {
-        true => ("application/com.github.proto-openapi.spec.v2.v1.0+protobuf", empty_proto()),
+        true => {
+            let body = empty_proto("2.0", "Kubernetes", (2, "unversioned"));
+            ("application/com.github.proto-openapi.spec.v2.v1.0+protobuf", body)
+        }
         false => ("application/json", document),
     };
     headers.insert(CONTENT_TYPE, HeaderValue::from_static(media));
@@ -93,14 +106,15 @@ fn whole(mut headers: HeaderMap, body: Bytes) -> Reply {
     Reply::Raw { code: 200, headers, body }
 }
 
-/// A document that describes nothing. A client that finds its kind in none leaves validation to the server.
-fn empty_proto() -> Bytes {
+/// A document that describes nothing but itself: the number of a document's version in its `info` is not that of all releases of
+/// OpenAPI. A client that finds its kind in none leaves validation to the server.
+fn empty_proto(openapi: &str, title: &str, (number, version): (u8, &str)) -> Bytes {
     let field = |number: u8, bytes: &[u8]| {
         let length = u8::try_from(bytes.len()).unwrap_or(u8::MAX);
         [&[number << 3 | 2, length], bytes].concat()
     };
-    let info = [field(1, b"Kubernetes"), field(2, b"unversioned")].concat();
-    [field(1, b"2.0"), field(2, &info)].concat().into()
+    let info = [field(1, title.as_bytes()), field(number, version.as_bytes())].concat();
+    [field(1, openapi.as_bytes()), field(2, &info)].concat().into()
 }
 
 fn accepts(call: &Call, subtypes: &[&str]) -> bool {

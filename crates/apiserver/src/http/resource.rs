@@ -218,7 +218,7 @@ fn watch(registry: &Arc<Registry>, call: &mut Call, place: &Place, path: &Resour
     options.check()?;
     let selection = selection.checked()?;
     format.transform.check(call.query.text("includeObject"))?;
-    let shape = Shape::new(format.transform, registry.clock.clone());
+    let shape = Shape::new(format.transform, format.media, registry.clock.clone());
     let watcher = Watcher::start(registry.clone(), selection, &options, shape, call.user_agent())?;
     Ok(websocket::reply(call, Box::new(watcher)))
 }

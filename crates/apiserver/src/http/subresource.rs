@@ -30,7 +30,7 @@ pub(super) async fn scale(
     let written = match verb {
         Some(Verb::Get) => return Ok(Reply::Object { code: 200, kind, object: registry.scale(&place)?, format }),
         Some(Verb::Update) => {
-            let body = write::read_object(call, incoming, place.kind.custom).await?;
+            let body = write::read_object(call, incoming, &place.kind).await?;
             let options = WriteOptions::parse(&call.query, How::Put)?;
             let decoded = decode::object(&kind, &body, options.field_validation)?;
             call.warnings.extend(decoded.warnings);
@@ -64,7 +64,7 @@ pub(super) async fn bind(
 ) -> Outcome<Reply> {
     let format = negotiate::negotiate(call, Offer::Transient, false)?;
     let kind = Arc::new(Kind::of_bodies("", "v1", "Binding"));
-    let body = write::read_object(call, incoming, false).await?;
+    let body = write::read_object(call, incoming, &place.kind).await?;
     let options = WriteOptions::parse(&call.query, How::Post)?;
     let decoded = decode::object(&kind, &body, options.field_validation)?;
     let place = match place.name.is_empty() {
@@ -90,9 +90,9 @@ pub(super) async fn evict(
     incoming: Incoming,
 ) -> Outcome<Reply> {
     let format = negotiate::negotiate(call, Offer::Transient, false)?;
-    let body = write::read_object(call, incoming, false).await?;
+    let body = write::read_object(call, incoming, &place.kind).await?;
     let options = WriteOptions::parse(&call.query, How::Post)?;
-    let sent = body.value().unwrap_or_default();
+    let sent = body.value(("policy/v1", "Eviction")).unwrap_or_default();
     let kind = Kind::of_bodies("policy", "v1", "Eviction");
     let kind = Arc::new(if sent["apiVersion"] == "policy/v1beta1" { kind.also_as("v1beta1") } else { kind });
     let decoded = decode::object(&kind, &body, options.field_validation)?;
@@ -116,7 +116,7 @@ pub(super) async fn token(
 ) -> Outcome<Reply> {
     let format = negotiate::negotiate(call, Offer::Transient, false)?;
     let kind = Arc::new(Kind::of_bodies("authentication.k8s.io", "v1", "TokenRequest"));
-    let body = write::read_object(call, incoming, false).await?;
+    let body = write::read_object(call, incoming, &place.kind).await?;
     let options = WriteOptions::parse(&call.query, How::Post)?;
     let decoded = decode::object(&kind, &body, options.field_validation)?;
     call.warnings.extend(decoded.warnings);

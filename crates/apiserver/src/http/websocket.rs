@@ -1,4 +1,4 @@
-//! A watch over a WebSocket: the frames of any watch, one text message each.
+//! A watch over a WebSocket: the frames of any watch, one message each; in protobuf without their lengths, which messages have.
 //!
 //! The handshake is answered as kube-apiserver answers it, down to what it asks of an `Origin` and of subprotocols.
 
@@ -22,6 +22,8 @@ use tokio_tungstenite::tungstenite::{Error, Message};
 
 use super::Call;
 use super::encode::{self, Reply};
+use crate::protobuf;
+use crate::request::accept::Media;
 use crate::watch::{Frame, Watcher};
 
 /// The largest message that a client may send. All of them are read and ignored.
@@ -108,6 +110,7 @@ async fn stream(connection: impl AsyncRead + AsyncWrite + Unpin, mut watcher: Wa
         WebSocketConfig::default().read_buffer_size(4096).max_message_size(Some(LARGEST)).max_frame_size(Some(LARGEST));
     let socket = WebSocketStream::from_raw_socket(connection, Role::Server, Some(config)).await;
     let (mut sink, mut source) = socket.split();
+    let media = watcher.media();
     let end = tokio::select! {
         closed = drain(&mut source) => return closed,
         end = send(&mut watcher, &mut sink) => end?,
@@ -122,7 +125,7 @@ async fn stream(connection: impl AsyncRead + AsyncWrite + Unpin, mut watcher: Wa
         }
         End::Torn(bytes) => {
             let mut whole = Vec::new();
-            text(bytes).format(&mut whole)?;
+            message(bytes, media).format(&mut whole)?;
             if let Ok(mut socket) = sink.reunite(source) {
                 socket.get_mut().write_all(&whole[..whole.len() / 2]).await?;
             }
@@ -133,9 +136,10 @@ async fn stream(connection: impl AsyncRead + AsyncWrite + Unpin, mut watcher: Wa
 
 /// Sends the frames of the watch; answers how it is to end.
 async fn send(watcher: &mut Watcher, sink: &mut (impl SinkExt<Message, Error = Error> + Unpin)) -> Result<End, Error> {
+    let media = watcher.media();
     loop {
         match watcher.next().await {
-            Some(Ok(Frame { bytes, torn: false })) => sink.send(Message::Frame(text(bytes))).await?,
+            Some(Ok(Frame { bytes, torn: false })) => sink.send(Message::Frame(message(bytes, media))).await?,
             Some(Ok(Frame { bytes, torn: true })) => return Ok(End::Torn(bytes)),
             Some(Err(cut)) => {
                 tracing::debug!(%cut, "a watch was cut");
@@ -156,8 +160,11 @@ enum End {
     Torn(Bytes),
 }
 
-fn text(bytes: Bytes) -> RawFrame {
-    RawFrame::message(bytes, OpCode::Data(Data::Text), true)
+fn message(bytes: Bytes, media: Media) -> RawFrame {
+    match media {
+        Media::Protobuf => RawFrame::message(bytes.slice(protobuf::LENGTH..), OpCode::Data(Data::Binary), true),
+        Media::Json | Media::Yaml => RawFrame::message(bytes, OpCode::Data(Data::Text), true),
+    }
 }
 
 /// Reads until the client closes the socket.

@@ -1,25 +1,62 @@
 //! Which fields of a kind can be selected, and what they say.
 
-use pintle_meta::FieldSelector;
+use std::borrow::Cow;
+use std::collections::HashMap;
+use std::sync::{Arc, OnceLock};
 
-use super::{Form, Kind};
-use crate::store::Stored;
+use pintle_meta::FieldSelector;
+use serde_json::Value;
+
+use super::{Form, Kind, Kinds, Strategy};
+use crate::store::{SAME, Stored};
+
+/// What can be selected of an object that is about to be stored, in the order of its kind: of those that are shown as they are
+/// stored.
+pub(crate) fn selectable(resource: &str, object: &Value) -> Vec<String> {
+    static STRATEGIES: OnceLock<HashMap<String, Arc<dyn Strategy>>> = OnceLock::new();
+    let strategies = STRATEGIES.get_or_init(|| {
+        let kinds = Kinds::builtin();
+        kinds
+            .kinds()
+            .filter(|kind| is_indexed(kind))
+            .map(|kind| (kind.store.to_string(), kind.strategy.clone()))
+            .collect()
+    });
+    let Some(strategy) = strategies.get(resource) else { return Vec::new() };
+    let labels = strategy.field_labels().unwrap_or_default();
+    labels.into_iter().map(|label| strategy.field(object, label).unwrap_or_default()).collect()
+}
+
+/// Whether what can be selected of the kind's objects is kept with each.
+fn is_indexed(kind: &Kind) -> bool {
+    !kind.custom && kind.strategy.form() == Form::Stored
+}
+
+/// The one value that a selector asks for of a field that is kept with each object, and the place of that field.
+pub(crate) fn indexed_field<'a>(selector: &'a FieldSelector, kind: &Kind) -> Option<(usize, &'a str)> {
+    let labels = kind.strategy.field_labels().filter(|_| is_indexed(kind))?;
+    selector.requirements().iter().find_map(|requirement| {
+        let value = selector.exact(requirement.field())?;
+        let label = canonical(kind, requirement.field());
+        Some((labels.iter().position(|known| *known == label)?, value))
+    })
+}
 
 /// Whether an object, as the kind shows it, fulfils a selector of fields.
 pub(crate) fn selects_fields(selector: &FieldSelector, kind: &Kind, stored: &Stored) -> bool {
     selector.matches(|label| match label {
         "metadata.name" => stored.name(),
         "metadata.namespace" => stored.namespace(),
-        label => field(kind, stored, canonical(kind, label)).into(),
+        label => field(kind, stored, canonical(kind, label)),
     })
 }
 
-/// A field of an object as the kind shows it. Where that is as it is stored, all that can be selected is read once and kept, for
-/// there may be many who ask.
-fn field(kind: &Kind, stored: &Stored, label: &str) -> String {
+/// A field of an object as the kind shows it. Where that is as it is stored, all that can be selected is kept: from the write on, or
+/// read when somebody first asks.
+fn field<'a>(kind: &Kind, stored: &'a Stored, label: &str) -> Cow<'a, str> {
     let strategy = &kind.strategy;
     if let Some(shown) = kind.converted(stored) {
-        return strategy.field(&shown, label).unwrap_or_default();
+        return strategy.field(&shown, label).unwrap_or_default().into();
     }
     let labels = strategy.field_labels().unwrap_or_default();
     let read = |labels: &[&str]| -> Vec<String> {
@@ -29,11 +66,11 @@ fn field(kind: &Kind, stored: &Stored, label: &str) -> String {
     };
     let form = match strategy.form() {
         Form::Checked(form) => form,
-        Form::Stored | Form::Converted => 0,
+        Form::Stored | Form::Converted => SAME,
     };
     let at = labels.iter().position(|known| *known == label);
-    let kept = stored.fields(form, || read(&labels)).zip(at).and_then(|(fields, at)| fields.get(at));
-    kept.map_or_else(|| read(&[label]).swap_remove(0), |field| field.to_string())
+    let kept = at.and_then(|at| stored.field(form, at, || read(&labels)));
+    kept.map_or_else(|| read(&[label]).swap_remove(0).into(), Cow::Borrowed)
 }
 
 /// Why the kind does not serve a selector: the first label that it does not have.
@@ -129,6 +166,45 @@ mod tests {
             }
         }
         assert!(found > 10, "{found}");
+    }
+
+    #[test]
+    fn what_is_kept_from_the_write_on_is_what_would_be_read_of_the_stored_object() {
+        let kinds = Kinds::builtin();
+        let object = json!({
+            "metadata": {"name": "a", "namespace": "n"}, "spec": {"nodeName": "x", "hostNetwork": true}, "type": "t",
+            "source": {"component": "c"}, "involvedObject": {"kind": "Pod"}, "status": {"phase": "Running", "succeeded": 2},
+        });
+        let mut kept = 0;
+        for kind in kinds.kinds().filter(|kind| is_indexed(kind)) {
+            let labels = kind.strategy.field_labels().unwrap_or_default();
+            let fields = selectable(&kind.store.to_string(), &object);
+            assert_eq!(fields.len(), labels.len(), "{}", kind.kind);
+            for (at, (label, expected)) in labels.into_iter().zip(fields).enumerate() {
+                assert_eq!(field(kind, &Stored::sample(&object), label), expected, "{}: {label}", kind.kind);
+                let selector = FieldSelector::everything().equals(label, &expected);
+                assert_eq!(indexed_field(&selector, kind), Some((at, expected.as_str())));
+                kept += 1;
+            }
+        }
+        assert!(kept > 20, "{kept}");
+    }
+
+    #[test]
+    fn a_field_that_is_not_kept_or_not_asked_to_be_equal_finds_nobody() {
+        let kinds = Kinds::builtin();
+        for (plural, selector, expected) in [
+            ("pods", "spec.nodeName=x", Some("x")),
+            ("pods", "spec.host=x", Some("x")),
+            ("pods", "spec.nodeName!=x,status.phase=Running", Some("Running")),
+            ("pods", "spec.nodeName!=x", None),
+            ("pods", "metadata.namespace=n", None),
+            ("configmaps", "metadata.name=x", None),
+        ] {
+            let kind = kinds.resource("", "v1", plural).expect("a core kind");
+            let fields: FieldSelector = selector.parse().unwrap();
+            assert_eq!(indexed_field(&fields, kind).map(|(_, value)| value), expected, "{plural}: {selector}");
+        }
     }
 
     #[test]

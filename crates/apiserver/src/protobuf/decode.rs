@@ -6,17 +6,20 @@ use jiff::Timestamp;
 use pintle_meta::{MicroTime, Time};
 use serde_json::{Map, Value};
 
+use super::envelope::MAGIC;
 use super::wire::{Content, Fields};
 use crate::schema::{self, Field, Scalar, Schema, StructRef, Type, Union};
-
-const MAGIC: &[u8] = b"k8s\0";
 
 /// No message of Kubernetes is deeper, but for JSON schemas, of which a server takes no deeper ones either.
 const DEEPEST: usize = 100;
 
-/// Reads a body into the object that it stands for, `apiVersion` and `kind` included. The error says what is wrong with it.
-pub(crate) fn decode(body: &[u8]) -> Result<Value, String> {
+/// Reads a body into the object that it stands for, `apiVersion` and `kind` included. Where it does not name them, they are those
+/// that are expected. The error says what is wrong with it.
+pub(crate) fn decode(body: &[u8], (version, kind_of): (&str, &str)) -> Result<Value, String> {
     let envelope = body.strip_prefix(MAGIC).ok_or("it does not begin with the magic bytes of protobuf")?;
+    if envelope.is_empty() {
+        return Err("there is nothing in it".into());
+    }
     let (mut api_version, mut kind, mut raw) = (String::new(), String::new(), &[][..]);
     for field in Fields::of(envelope) {
         match field? {
@@ -31,6 +34,11 @@ pub(crate) fn decode(body: &[u8]) -> Result<Value, String> {
             }
             (2, Content::Bytes(bytes)) => raw = bytes,
             _ => {}
+        }
+    }
+    for (named, expected) in [(&mut api_version, version), (&mut kind, kind_of)] {
+        if named.is_empty() {
+            expected.clone_into(named);
         }
     }
     // Delete options go by the group of what is deleted.
@@ -182,12 +190,12 @@ fn union_value(content: Content<'_>, union: Union, depth: usize) -> Result<Value
     }
 }
 
-/// Zero stands for no time at all.
+/// An empty message stands for no time at all.
 fn timestamp(content: Content<'_>) -> Result<Option<Timestamp>, String> {
-    let (seconds, nanos) = (integer_part(content, 1)?, integer_part(content, 2)?);
-    if seconds == 0 && nanos == 0 {
+    if as_bytes(content)?.is_empty() {
         return Ok(None);
     }
+    let (seconds, nanos) = (integer_part(content, 1)?, integer_part(content, 2)?);
     let nanos = i32::try_from(nanos).map_err(|error| error.to_string())?;
     Timestamp::new(seconds, nanos).map(Some).map_err(|error| error.to_string())
 }

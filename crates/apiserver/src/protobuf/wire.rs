@@ -1,4 +1,54 @@
-//! The wire format of protobuf, one field at a time.
+//! The wire format of protobuf, one field at a time: how it is written, and how it is read.
+
+/// Appends a whole number; one of 32 bits is as long as one of 64.
+pub(super) fn varint(number: u32, value: i64, to: &mut Vec<u8>) {
+    tag(number, 0, to);
+    digits(value.cast_unsigned(), to);
+}
+
+/// Appends eight bytes.
+pub(super) fn fixed64(number: u32, bits: u64, to: &mut Vec<u8>) {
+    tag(number, 1, to);
+    to.extend_from_slice(&bits.to_le_bytes());
+}
+
+/// Appends bytes, or a text.
+pub(super) fn bytes(number: u32, bytes: &[u8], to: &mut Vec<u8>) {
+    length(number, bytes.len(), to);
+    to.extend_from_slice(bytes);
+}
+
+/// Appends what comes before so many bytes.
+pub(super) fn length(number: u32, length: usize, to: &mut Vec<u8>) {
+    tag(number, 2, to);
+    digits(length as u64, to);
+}
+
+/// Appends the message that `write` appends.
+pub(super) fn nested<R>(number: u32, to: &mut Vec<u8>, write: impl FnOnce(&mut Vec<u8>) -> R) -> R {
+    tag(number, 2, to);
+    let start = to.len();
+    let written = write(to);
+    // How long it is comes before it, but is known only now.
+    let end = to.len();
+    digits((end - start) as u64, to);
+    let digits = to.len() - end;
+    to[start..].rotate_right(digits);
+    written
+}
+
+fn tag(number: u32, wire_type: u64, to: &mut Vec<u8>) {
+    digits(u64::from(number) << 3 | wire_type, to);
+}
+
+/// Seven bits a byte, the lowest first.
+fn digits(mut value: u64, to: &mut Vec<u8>) {
+    while value >= 0x80 {
+        to.push(value as u8 | 0x80);
+        value >>= 7;
+    }
+    to.push(value as u8);
+}
 
 /// A field as it stands on the wire.
 #[derive(Clone, Copy, Debug, PartialEq)]

@@ -8,7 +8,7 @@ use super::served::Served;
 use super::token::Token;
 use super::{Registry, components};
 use crate::failure::{Failure, Outcome};
-use crate::kinds::{Kind, Place, selects_fields, unknown_field};
+use crate::kinds::{Kind, Place, indexed_field, selects_fields, unknown_field};
 use crate::request::options::ListOptions;
 use crate::store::{Compacted, Objects, Past, Range, Run, Scope, Store, Stored, key};
 
@@ -71,8 +71,11 @@ impl Selection {
     pub(crate) fn scope(&self) -> Scope {
         match self.place() {
             Some(name) => Scope::Object(key(&self.namespace, name)),
-            None if self.namespace.is_empty() => Scope::All,
-            None => Scope::Namespace(self.namespace.clone()),
+            None if !self.namespace.is_empty() => Scope::Namespace(self.namespace.clone()),
+            None => match indexed_field(&self.fields, &self.kind) {
+                Some((at, value)) => Scope::Field { at, value: value.into() },
+                None => Scope::All,
+            },
         }
     }
 

@@ -4,8 +4,11 @@ use std::sync::Arc;
 
 use serde_json::Value;
 
+use crate::failure::{Failure, Outcome};
 use crate::kinds::Kind;
 use crate::object::Ordered;
+use crate::protobuf::{self, Enveloped};
+use crate::schema::{self, Schema, Type};
 use crate::store::Stored;
 
 /// An object as an answer shows it: in the version that was asked for, without its `apiVersion` and `kind`, which the encoder
@@ -99,6 +102,47 @@ impl Served {
 
 fn write_json(to: &mut Vec<u8>, value: &impl serde::Serialize) {
     serde_json::to_writer(to, value).expect("memory takes any value, whose keys are texts");
+}
+
+impl Served {
+    /// The object in protobuf, where its kind is built in. That of a stored object is made once and kept with it.
+    pub(crate) fn enveloped(&self) -> Outcome<Enveloped> {
+        let schema = Schema::builtin(&self.api_version, &self.kind).ok_or_else(|| {
+            Failure::internal(format!("no kind {:?} of {:?} is known in protobuf", self.kind, self.api_version))
+        })?;
+        let message = match &self.content {
+            Content::Stored(stored) => stored.message(|json| message(schema.root(), json)),
+            Content::Value(value) => protobuf::message(schema.root(), &**value).map(Into::into),
+        };
+        Ok(Enveloped {
+            api_version: self.api_version.clone(),
+            kind: self.kind.clone(),
+            message: message.map_err(unfit)?,
+        })
+    }
+
+    /// Its metadata alone, whatever its kind, as `PartialObjectMetadata`.
+    pub(crate) fn enveloped_metadata(&self, api_version: &str) -> Outcome<Enveloped> {
+        let of = schema::named("meta.PartialObjectMetadata");
+        let message = match &self.content {
+            Content::Stored(stored) => {
+                let mut json = Vec::new();
+                stored.write(&mut json);
+                message(&of, &json)
+            }
+            Content::Value(value) => protobuf::message(&of, &**value),
+        };
+        let message = message.map_err(unfit)?.into();
+        Ok(Enveloped { api_version: api_version.into(), kind: "PartialObjectMetadata".into(), message })
+    }
+}
+
+fn message(of: &Type, json: &[u8]) -> Result<Vec<u8>, serde_json::Error> {
+    protobuf::message(of, &mut serde_json::Deserializer::from_slice(json))
+}
+
+fn unfit(error: serde_json::Error) -> Failure {
+    Failure::internal(format!("the object has no form in protobuf: {error}"))
 }
 
 /// A value with `apiVersion` and `kind` added.

@@ -1,12 +1,16 @@
 //! Answers in another form than the object's own: metadata alone, or a table.
 
+use std::borrow::Cow;
+
 use jiff::Timestamp;
 use serde_json::{Value, json};
 
-use super::{ListReply, Served};
+use super::Served;
 use crate::failure::{Failure, Outcome};
 use crate::kinds::Kind;
 use crate::kinds::table::{CREATED, Column, NAME};
+use crate::object::Ordered;
+use crate::protobuf::Enveloped;
 
 /// The form of an answer.
 #[derive(Clone, Debug)]
@@ -68,41 +72,47 @@ impl Transform {
         }
     }
 
-    /// A list in this form; none if it is to stay a list of the objects themselves.
-    pub(crate) fn many(&self, list: &ListReply, kind: &Kind, now: Timestamp) -> Option<Value> {
-        let mut metadata = json!({});
-        if list.revision > 0 {
-            metadata["resourceVersion"] = list.revision.to_string().into();
-        }
-        if !list.continue_token.is_empty() {
-            metadata["continue"] = list.continue_token.as_str().into();
-        }
-        if let Some(remaining) = list.remaining {
-            metadata["remainingItemCount"] = remaining.into();
-        }
-        let objects = list.objects.clone().map(|stored| Served::stored(kind, &stored));
+    /// One object in this form, in protobuf. No table has one.
+    pub(crate) fn enveloped(&self, object: &Served) -> Outcome<Enveloped> {
         match self {
-            Self::None => None,
-            Self::Metadata { api_version } => {
-                let items: Vec<_> = objects.map(|object| partial(api_version, &object)).collect();
-                Some(json!({
-                    "kind": "PartialObjectMetadataList",
-                    "apiVersion": api_version,
-                    "metadata": metadata,
-                    "items": items,
-                }))
-            }
-            Self::Table { api_version, include } => {
-                let rows: Vec<_> = objects.map(|object| row(api_version, *include, &object, kind, now)).collect();
-                let bare = rows.is_empty() && kind.columns().is_none();
-                let mut table = table(api_version, kind, true, rows, metadata);
-                if bare {
-                    // A kind without a printer of its own has no rows instead of none of them.
-                    table["rows"] = Value::Null;
-                }
-                Some(table)
-            }
+            Self::None => object.enveloped(),
+            Self::Metadata { api_version } => object.enveloped_metadata(api_version),
+            Self::Table { .. } => Err(Failure::internal("a table has no form in protobuf")),
         }
+    }
+
+    /// The version and the kind of a list in this form.
+    pub(crate) fn list_types<'a>(&'a self, kind: &'a Kind) -> (Cow<'a, str>, &'a str) {
+        match self {
+            Self::None => (kind.api_version().into(), &kind.list_kind),
+            Self::Metadata { api_version } => (api_version.into(), "PartialObjectMetadataList"),
+            Self::Table { api_version, .. } => (api_version.into(), "Table"),
+        }
+    }
+
+    /// The members of a list in this form that come before its objects.
+    pub(crate) fn list_head(&self, kind: &Kind, metadata: Value) -> Value {
+        let (api_version, list_kind) = self.list_types(kind);
+        let mut head = json!({"kind": list_kind, "apiVersion": api_version, "metadata": metadata});
+        if let Self::Table { .. } = self {
+            head["columnDefinitions"] = definitions(kind);
+        }
+        head
+    }
+
+    /// Appends an object as a list in this form has it. Those of built-in kinds carry neither version nor kind there.
+    pub(crate) fn write_item(&self, object: &Served, kind: &Kind, now: Timestamp, to: &mut Vec<u8>) {
+        let item = match self {
+            Self::None => return object.write(kind.custom, to),
+            Self::Metadata { api_version } => partial(api_version, object),
+            Self::Table { api_version, include } => row(api_version, *include, object, kind, now),
+        };
+        serde_json::to_writer(to, &Ordered(&item)).expect("memory takes any value, whose keys are texts");
+    }
+
+    /// Whether a list in this form that has no objects says null instead: a table of a kind without a printer of its own does.
+    pub(crate) fn is_null_if_empty(&self, kind: &Kind) -> bool {
+        matches!(self, Self::Table { .. }) && kind.columns().is_none()
     }
 }
 

@@ -5,6 +5,7 @@
 pub(crate) enum Media {
     Json,
     Yaml,
+    Protobuf,
 }
 
 impl Media {
@@ -12,6 +13,15 @@ impl Media {
         match self {
             Self::Json => "application/json",
             Self::Yaml => "application/yaml",
+            Self::Protobuf => "application/vnd.kubernetes.protobuf",
+        }
+    }
+
+    /// What a stream of events in it is called; none is streamed in YAML.
+    pub(crate) fn stream_type(self) -> &'static str {
+        match self {
+            Self::Protobuf => "application/vnd.kubernetes.protobuf;stream=watch",
+            media => media.content_type(),
         }
     }
 }
@@ -61,6 +71,7 @@ impl Clause {
         match (self.kind.as_str(), self.subtype.as_str()) {
             ("application", "json" | "*") | ("*", "*" | "") => Some(Media::Json),
             ("application", "yaml") => Some(Media::Yaml),
+            ("application", "vnd.kubernetes.protobuf") => Some(Media::Protobuf),
             _ => None,
         }
     }
@@ -110,6 +121,8 @@ mod tests {
         check("text/html, */*", Some(Media::Json));
         check("text/html", None);
         check(",,,", None);
+        check("application/vnd.kubernetes.protobuf,application/json", Some(Media::Protobuf));
+        check("application/vnd.kubernetes.protobuf;q=0.8, */*", Some(Media::Json));
     }
 
     #[test]

@@ -32,6 +32,13 @@ impl Table {
         self.named(self.kinds.get(&(version, kind))?)
     }
 
+    #[cfg(test)]
+    pub(super) fn kinds(&self) -> Vec<(&'static str, &'static str)> {
+        let mut kinds: Vec<_> = self.kinds.keys().copied().collect();
+        kinds.sort_unstable();
+        kinds
+    }
+
     /// The struct of this name, such as `meta.ObjectMeta`.
     pub(super) fn named(&self, name: &str) -> Option<Type> {
         let at = *self.names.get(name)?;

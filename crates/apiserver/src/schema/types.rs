@@ -119,6 +119,8 @@ pub(crate) struct Struct {
     pub(crate) fields: Vec<Field>,
     /// What other fields are; `None` where there are no others.
     pub(crate) rest: Option<Type>,
+    /// The places of the fields that protobuf has, in the order of their numbers.
+    pub(crate) numbered: Vec<usize>,
     pub(super) index: HashMap<String, usize>,
 }
 
@@ -126,12 +128,19 @@ impl Struct {
     /// A struct of these fields.
     pub(crate) fn new(name: impl Into<String>, fields: Vec<Field>, rest: Option<Type>) -> Self {
         let index = fields.iter().enumerate().map(|(at, field)| (field.name.clone(), at)).collect();
-        Self { name: name.into(), fields, rest, index }
+        let mut numbered: Vec<_> = (0..fields.len()).filter(|&at| !fields[at].number.is_empty()).collect();
+        numbered.sort_unstable_by_key(|&at| &fields[at].number);
+        Self { name: name.into(), fields, rest, numbered, index }
     }
 
     /// The field of this name.
     pub(crate) fn field(&self, name: &str) -> Option<&Field> {
-        self.index.get(name).map(|&at| &self.fields[at])
+        self.place(name).map(|at| &self.fields[at])
+    }
+
+    /// Where among the fields the one of this name is.
+    pub(crate) fn place(&self, name: &str) -> Option<usize> {
+        self.index.get(name).copied()
     }
 }
 

@@ -5,7 +5,6 @@ use std::fmt;
 use std::future::Future;
 use std::io;
 use std::pin::Pin;
-use std::sync::Arc;
 use std::task::{Context, Poll};
 
 use bytes::Bytes;
@@ -17,7 +16,8 @@ use pintle_meta::Secret;
 use tokio_util::sync::{CancellationToken, WaitForCancellationFutureOwned};
 use tower_service::Service;
 
-use crate::registry::Registry;
+use super::front::Front;
+use super::thread::Home;
 
 /// Reaches an [`ApiServer`](super::ApiServer) of the same process without a socket, from
 /// [`ApiServer::in_process`](super::ApiServer::in_process).
@@ -54,14 +54,16 @@ use crate::registry::Registry;
 /// ```
 #[derive(Clone)]
 pub struct InProcess {
-    registry: Arc<Registry>,
+    front: Front,
     token: Option<Secret>,
     stop: CancellationToken,
+    /// Where the server works, if that is not on the caller's runtime.
+    own: Option<Home>,
 }
 
 impl InProcess {
-    pub(super) fn new(registry: Arc<Registry>, token: Option<Secret>, stop: CancellationToken) -> Self {
-        Self { registry, token, stop }
+    pub(super) fn new(front: Front, token: Option<Secret>, stop: CancellationToken, own: Option<Home>) -> Self {
+        Self { front, token, stop, own }
     }
 }
 
@@ -88,7 +90,7 @@ where
     }
 
     fn call(&mut self, request: Request<B>) -> Self::Future {
-        let Self { registry, token, stop } = self.clone();
+        let Self { front, token, stop, own } = self.clone();
         let mut request = request.map(|body| body.map_err(Into::into).boxed_unsync());
         let has_body = request.method() != Method::HEAD;
         Box::pin(async move {
@@ -101,12 +103,17 @@ where
                 let bearer = HeaderValue::try_from(format!("Bearer {}", token.expose())).map_err(io::Error::other)?;
                 request.headers_mut().insert(AUTHORIZATION, bearer);
             }
-            let answered = tokio::select! {
-                () = stop.cancelled() => return Err(cut()),
-                answered = crate::http::respond(registry, request, |_| ()) => answered,
-            };
             // A connection would end that goes on as something else; without one, none of it is asked for.
-            let (answer, _) = answered;
+            let answered = async {
+                match own {
+                    Some(home) => home.answer(front, request).await,
+                    None => Some(front.respond(request, |_| ()).await.0),
+                }
+            };
+            let answer = tokio::select! {
+                () = stop.cancelled() => return Err(cut()),
+                answered = answered => answered.ok_or_else(cut)?,
+            };
             Ok(answer.map(|body| InProcessBody {
                 body: has_body.then_some(body),
                 stopped: Box::pin(stop.cancelled_owned()),
@@ -115,7 +122,7 @@ where
     }
 }
 
-fn cut() -> io::Error {
+pub(super) fn cut() -> io::Error {
     io::Error::new(io::ErrorKind::ConnectionAborted, "the API server has ended")
 }
 

@@ -18,8 +18,8 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use super::activity::{Activity, Answered, Heard};
+use super::front::Front;
 use super::streams::{self, Streams};
-use crate::registry::Registry;
 
 /// How many connections there are at most; more wait to be accepted.
 const MOST_CONNECTIONS: usize = 16_384;
@@ -42,7 +42,7 @@ const PAUSE: Duration = Duration::from_millis(50);
 pub(super) async fn accept(
     listener: TcpListener,
     tls: Option<TlsAcceptor>,
-    registry: Arc<Registry>,
+    front: Front,
     stop: CancellationToken,
     tasks: TaskTracker,
 ) {
@@ -59,12 +59,12 @@ pub(super) async fn accept(
         };
         match accepted {
             Ok((socket, _)) => {
-                let (tls, registry, stop) = (tls.clone(), registry.clone(), stop.clone());
+                let (tls, front, stop) = (tls.clone(), front.clone(), stop.clone());
                 tasks.spawn(async move {
                     let _place = place;
                     tokio::select! {
                         () = stop.cancelled() => (),
-                        () = connection(socket, tls, registry) => (),
+                        () = connection(socket, tls, front) => (),
                     }
                 });
             }
@@ -76,7 +76,7 @@ pub(super) async fn accept(
     }
 }
 
-async fn connection(socket: TcpStream, tls: Option<TlsAcceptor>, registry: Arc<Registry>) {
+async fn connection(socket: TcpStream, tls: Option<TlsAcceptor>, front: Front) {
     if let Err(error) = socket.set_nodelay(true) {
         tracing::debug!(%error, "nodelay was refused");
     }
@@ -85,29 +85,30 @@ async fn connection(socket: TcpStream, tls: Option<TlsAcceptor>, registry: Arc<R
     if let Err(error) = SockRef::from(&socket).set_tcp_keepalive(&probes) {
         tracing::debug!(%error, "keep-alive was refused");
     }
-    let Some(tls) = tls else { return serve_on(socket, registry).await };
+    let Some(tls) = tls else { return serve_on(socket, front).await };
     match tokio::time::timeout(HANDSHAKE, tls.accept(socket)).await {
-        Ok(Ok(socket)) => serve_on(socket, registry).await,
+        Ok(Ok(socket)) => serve_on(socket, front).await,
         Ok(Err(error)) => tracing::debug!(%error, "a TLS handshake failed"),
         Err(_) => tracing::debug!("a TLS handshake took too long"),
     }
 }
 
-async fn serve_on(socket: impl AsyncRead + AsyncWrite + Unpin + Send + 'static, registry: Arc<Registry>) {
+async fn serve_on(socket: impl AsyncRead + AsyncWrite + Unpin + Send + 'static, front: Front) {
     let upgraded = Arc::new(Mutex::new(None));
     let activity = Activity::new();
     let (slot, requests) = (upgraded.clone(), activity.clone());
     let service = service_fn(move |request: Request<hyper::body::Incoming>| {
         let request = request.map(|body| body.map_err(Into::into).boxed_unsync());
-        let (registry, slot, requests) = (registry.clone(), slot.clone(), requests.clone());
+        let (front, slot, requests) = (front.clone(), slot.clone(), requests.clone());
         let version = request.version();
         let open = requests.open(version);
         async move {
-            let (response, socket) = crate::http::respond(registry, request, |deadline| {
-                streams::answer_by(deadline);
-                requests.answer_by(deadline);
-            })
-            .await;
+            let (response, socket) = front
+                .respond(request, |deadline| {
+                    streams::answer_by(deadline);
+                    requests.answer_by(deadline);
+                })
+                .await;
             if socket.is_some() {
                 *slot.lock().unwrap_or_else(PoisonError::into_inner) = socket;
             }

@@ -1,6 +1,7 @@
 //! The store behind a lock, with a clock and the watchers' wake-ups.
 
 mod feed;
+mod mirror;
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -8,6 +9,8 @@ use std::time::Duration;
 
 use feed::Followers;
 pub(crate) use feed::{Feed, Over, Scope};
+use mirror::Mirror;
+pub(crate) use mirror::{Shown, WrittenHere};
 use serde_json::Value;
 use tokio::sync::{broadcast, watch};
 
@@ -52,6 +55,8 @@ struct Inner {
     followers: HashMap<ResourceKey, Followers>,
     /// Who follows several resources.
     all: Vec<All>,
+    /// What of another cluster is shown, where the store is laid over one.
+    mirror: Option<Mirror>,
 }
 
 /// One that follows several resources. None: all.
@@ -66,7 +71,7 @@ impl Db {
         let longest_lag = history.followed;
         let store = Store::new(first, history);
         let revision = watch::Sender::new(store.revision());
-        let inner = Inner { store, followers: HashMap::new(), all: Vec::new() };
+        let inner = Inner { store, followers: HashMap::new(), all: Vec::new(), mirror: None };
         Self { inner: Mutex::new(inner), revision, clock, draft, longest_lag }
     }
 
@@ -238,16 +243,26 @@ impl Db {
         if let Some(followers) = inner.followers.get_mut(&change.resource) {
             followers.tell(change, self.longest_lag);
         }
-        // Sending fails only where nobody follows any more.
-        inner.all.retain(|all| {
-            all.of.is_some_and(|of| !of.contains(&&*change.resource)) || all.news.send(change.clone()).is_ok()
-        });
+        if let Some(mirror) = &mut inner.mirror {
+            mirror.note(change);
+        }
+        inner.tell_all(change);
         self.revision.send_replace(change.revision);
     }
 
     fn lock(&self) -> MutexGuard<'_, Inner> {
         // A panic inside the engine leaves no half-made step behind: each step changes its table last.
         self.inner.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Inner {
+    /// Tells those who follow several resources.
+    fn tell_all(&mut self, change: &Arc<Change>) {
+        // Sending fails only where nobody follows any more.
+        self.all.retain(|all| {
+            all.of.is_some_and(|of| !of.contains(&&*change.resource)) || all.news.send(change.clone()).is_ok()
+        });
     }
 }
 
@@ -322,6 +337,43 @@ mod tests {
         let before = db.revision() - 2;
         let mut past = follow(Scope::Namespace("a".into())).starting_after(before);
         assert_eq!(&*past.next(&db).await.expect("it is kept").key, "a/1");
+        assert_eq!(db.revision_if_read(&past), Some(db.revision()));
+    }
+
+    #[tokio::test]
+    async fn who_follows_a_field_is_told_of_what_comes_to_have_its_value_and_of_what_ceases_to() {
+        const NODE: Drafting = |_, object| {
+            let node = object["node"].as_str().unwrap_or_default().to_owned();
+            Draft::new(object, Order::Declared, Vec::new()).selectable(vec![String::new(), node])
+        };
+        let db = Db::new(1, History { followed: 2, ..History::default() }, NODE, Arc::new(Clock::new(None)));
+        let resource = ResourceKey::from("pods");
+        let follow = |value: &str| db.follow(&resource, Scope::Field { at: 1, value: value.into() }, |_| ()).1;
+        let mut feeds = ["", "x", "y"].map(follow);
+        let put =
+            |expect, node: &str| db.put(&resource, "a/1", expect, json!({"node": node})).expect("as expected").revision;
+        let created = put(Expect::Absent, "");
+        let bound = put(Expect::At(created), "x");
+        let moved = put(Expect::At(bound), "y");
+        let touched = put(Expect::At(moved), "y");
+        let removed = db.remove(&resource, "a/1", touched).expect("it is there").revision;
+        for (feed, expected) in feeds.iter_mut().zip([vec![created, bound], vec![bound, moved], vec![touched, removed]])
+        {
+            // Of the third, more has been told than it may lag behind.
+            if expected[0] == touched {
+                assert_eq!(feed.next(&db).await.err(), Some(Over::TooSlow));
+                continue;
+            }
+            for revision in expected {
+                assert_eq!(feed.next(&db).await.expect("it is kept").revision, revision);
+            }
+            assert_eq!(db.revision_if_read(feed), Some(db.revision()));
+        }
+        // From the past on, what others have is passed over.
+        let mut past = follow("y").starting_after(created);
+        for revision in [moved, touched, removed] {
+            assert_eq!(past.next(&db).await.expect("it is kept").revision, revision);
+        }
         assert_eq!(db.revision_if_read(&past), Some(db.revision()));
     }
 

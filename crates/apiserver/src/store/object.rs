@@ -23,12 +23,19 @@ pub(crate) struct Draft {
     pub(super) version: String,
     /// What no other object may have as well, such as an address.
     pub(super) claims: Vec<String>,
+    /// What can be selected of it, where that is the same however it is shown.
+    pub(super) fields: Vec<String>,
 }
 
 impl Draft {
     pub(crate) fn new(object: &Value, order: Order, claims: Vec<String>) -> Self {
         let version = object.get("apiVersion").and_then(Value::as_str).unwrap_or_default().to_owned();
-        Self { body: Body::new(object, order), version, claims }
+        Self { body: Body::new(object, order), version, claims, fields: Vec::new() }
+    }
+
+    /// The same with what can be selected of it, in the order of its kind.
+    pub(crate) fn selectable(self, fields: Vec<String>) -> Self {
+        Self { fields, ..self }
     }
 }
 
@@ -47,14 +54,38 @@ pub(crate) struct Stored {
     fits: AtomicU64,
     /// The tree of what the server itself reads all the time.
     tree: OnceLock<Arc<Value>>,
-    fields: OnceLock<Box<Fields>>,
+    fields: OnceLock<Arc<Fields>>,
+    /// The object in protobuf.
+    message: OnceLock<Arc<[u8]>>,
 }
 
-/// What can be selected of an object, in the order of its kind, in one form.
+/// What can be selected of an object, in the order of its kind, in one form: one text behind the other, since most are short or
+/// empty.
 #[derive(Debug)]
 struct Fields {
     form: u64,
-    values: Box<[Box<str>]>,
+    text: Box<str>,
+    /// Where each ends.
+    ends: Box<[usize]>,
+}
+
+/// The form of what is the same however it is shown.
+pub(crate) const SAME: u64 = 0;
+
+impl Fields {
+    fn new(form: u64, values: &[String]) -> Self {
+        let mut end = 0;
+        let ends = values.iter().map(|value| {
+            end += value.len();
+            end
+        });
+        Self { form, ends: ends.collect(), text: values.concat().into() }
+    }
+
+    fn value(&self, at: usize) -> Option<&str> {
+        let start = at.checked_sub(1).map_or(Some(&0), |before| self.ends.get(before))?;
+        self.text.get(*start..*self.ends.get(at)?)
+    }
 }
 
 impl Stored {
@@ -67,6 +98,15 @@ impl Stored {
             fits: AtomicU64::new(0),
             tree: OnceLock::new(),
             fields: OnceLock::new(),
+            message: OnceLock::new(),
+        }
+    }
+
+    /// The same with what can be selected of it, if that is known.
+    pub(super) fn selectable(self, fields: Vec<String>) -> Self {
+        match fields.is_empty() {
+            true => self,
+            false => Self { fields: Arc::new(Fields::new(SAME, &fields)).into(), ..self },
         }
     }
 
@@ -89,7 +129,7 @@ impl Stored {
     pub(crate) fn at(&self, revision: u64) -> Self {
         let fits = AtomicU64::new(self.fits.load(Ordering::Relaxed));
         let (version, body) = (self.version.clone(), self.body.clone());
-        Self { revision, version, is_first: false, body, fits, tree: OnceLock::new(), fields: OnceLock::new() }
+        Self { fits, fields: self.fields.clone(), ..Self::new(revision, version, false, body) }
     }
 
     /// The revision of the write.
@@ -122,6 +162,17 @@ impl Stored {
         self.body.write(self.revision, to);
     }
 
+    /// The object in another encoding, made of its JSON when somebody first asks for it, and kept: there may be many who ask.
+    pub(crate) fn message<E>(&self, make: impl FnOnce(&[u8]) -> Result<Vec<u8>, E>) -> Result<Arc<[u8]>, E> {
+        if let Some(made) = self.message.get() {
+            return Ok(made.clone());
+        }
+        let mut json = Vec::new();
+        self.write(&mut json);
+        let made = make(&json)?.into();
+        Ok(self.message.get_or_init(|| made).clone())
+    }
+
     /// The object as a tree, without `apiVersion` and `kind`. It is made anew each time.
     pub(crate) fn decode(&self) -> Value {
         self.body.decode(self.revision)
@@ -142,11 +193,16 @@ impl Stored {
         self.body.only(paths)
     }
 
-    /// What can be selected of it in that form, read once and kept; none if that was done in another form.
-    pub(crate) fn fields(&self, form: u64, read: impl FnOnce() -> Vec<String>) -> Option<&[Box<str>]> {
-        let read = || Fields { form, values: read().into_iter().map(Into::into).collect() };
-        let fields = self.fields.get_or_init(|| Box::new(read()));
-        (fields.form == form).then_some(&*fields.values)
+    /// What can be selected of it in that form, at that place in the order of its kind. All of it is read once and kept; none if that
+    /// was done in another form.
+    pub(crate) fn field(&self, form: u64, at: usize, read: impl FnOnce() -> Vec<String>) -> Option<&str> {
+        let fields = self.fields.get_or_init(|| Arc::new(Fields::new(form, &read())));
+        fields.value(at).filter(|_| fields.form == form)
+    }
+
+    /// The same where it is known already, and the same however the object is shown.
+    pub(super) fn kept_field(&self, at: usize) -> Option<&str> {
+        self.fields.get().filter(|fields| fields.form == SAME)?.value(at)
     }
 
     pub(crate) fn name(&self) -> Cow<'_, str> {

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use super::objects::Objects;
-use super::{Change, ChangeKind, History, ResourceKey, Stored};
+use super::{Change, ChangeKind, History, Key, ResourceKey, Stored};
 
 /// The objects of one resource by key, and the changes that made them, oldest first.
 #[derive(Debug, Default)]
@@ -76,6 +76,15 @@ impl Table {
             old: Some(old),
             new,
         }))
+    }
+
+    /// Puts an object there, or takes it away, as if it had always been so: nobody follows it. Answers its key, as all versions of the
+    /// object share it, and what was there.
+    pub(super) fn set(&mut self, key: &str, new: Option<Arc<Stored>>) -> (Key, Option<Arc<Stored>>) {
+        match new {
+            Some(new) => self.objects.insert(key, new),
+            None => self.objects.remove(key).map_or_else(|| (key.into(), None), |(key, old)| (key, Some(old))),
+        }
     }
 
     pub(super) fn since(&self, revision: u64) -> impl Iterator<Item = &Arc<Change>> {

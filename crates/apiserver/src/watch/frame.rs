@@ -7,37 +7,43 @@ use pintle_meta::WatchEventType;
 use serde_json::{Value, json};
 
 use crate::clock::Clock;
-use crate::failure::Failure;
+use crate::failure::{Failure, Outcome};
 use crate::kinds::Kind;
 use crate::object::Ordered;
+use crate::protobuf::Enveloped;
 use crate::registry::{Served, Transform};
+use crate::request::accept::Media;
 
 /// How the frames of a watch look.
 #[derive(Clone, Debug)]
 pub(crate) struct Shape {
     pub(crate) transform: Transform,
+    pub(crate) media: Media,
     clock: Arc<Clock>,
     /// Whether a table's columns have been sent.
     columns_sent: bool,
 }
 
 impl Shape {
-    pub(crate) fn new(transform: Transform, clock: Arc<Clock>) -> Self {
-        Self { transform, clock, columns_sent: false }
+    pub(crate) fn new(transform: Transform, media: Media, clock: Arc<Clock>) -> Self {
+        Self { transform, media, clock, columns_sent: false }
     }
 
     /// The frame of an object.
-    pub(crate) fn object(&mut self, event: WatchEventType, object: &Served, kind: &Kind) -> Bytes {
+    pub(crate) fn object(&mut self, event: WatchEventType, object: &Served, kind: &Kind) -> Outcome<Bytes> {
+        if self.media == Media::Protobuf {
+            return Ok(self.transform.enveloped(object)?.frame(event.as_str()).into());
+        }
         if self.transform.is_none() {
-            return plain(event, object);
+            return Ok(plain(event, object));
         }
         let columns = !std::mem::replace(&mut self.columns_sent, true);
         let value = self.transform.one(object, kind, columns, self.clock.now());
-        line(event, &value)
+        Ok(line(event, &value))
     }
 
     /// A bookmark: an object of the kind with nothing but a version.
-    pub(crate) fn bookmark(&mut self, revision: u64, end_mark: bool, kind: &Kind) -> Bytes {
+    pub(crate) fn bookmark(&mut self, revision: u64, end_mark: bool, kind: &Kind) -> Outcome<Bytes> {
         let mut value = bookmark_body(kind);
         let metadata = crate::object::metadata_mut(&mut value);
         metadata.insert("resourceVersion".into(), revision.to_string().into());
@@ -45,18 +51,18 @@ impl Shape {
             let annotations = metadata.entry("annotations").or_insert_with(|| json!({}));
             annotations["k8s.io/initial-events-end"] = "true".into();
         }
-        let object = Served::value(kind, value);
-        if self.transform.is_none() {
-            return line(WatchEventType::Bookmark, &object.typed());
-        }
-        let columns = !std::mem::replace(&mut self.columns_sent, true);
-        line(WatchEventType::Bookmark, &self.transform.one(&object, kind, columns, self.clock.now()))
+        self.object(WatchEventType::Bookmark, &Served::value(kind, value), kind)
     }
-}
 
-/// An ERROR event.
-pub(super) fn error(failure: &Failure) -> Bytes {
-    line(WatchEventType::Error, &failure.value())
+    /// An ERROR event.
+    pub(super) fn error(&self, failure: &Failure) -> Bytes {
+        let event = WatchEventType::Error;
+        if self.media != Media::Protobuf {
+            return line(event, &failure.value());
+        }
+        let status = Enveloped::document(&failure.value()).expect("a Status is of the type that it has");
+        status.frame(event.as_str()).into()
+    }
 }
 
 fn plain(event: WatchEventType, object: &Served) -> Bytes {

@@ -71,3 +71,44 @@ async fn a_long_list_is_the_same_compressed_in_pages_and_selected() {
     let selected = get(&server, &format!("{CONFIG_MAPS}?labelSelector=n+in+(m01,m40,m79)")).await.body;
     assert_eq!(names(&selected), ["m01", "m40", "m79"]);
 }
+
+#[tokio::test]
+async fn a_long_table_shows_one_state_whatever_is_written_while_it_is_read() {
+    let server = server().await;
+    let accept = [("accept", "application/json;as=Table;g=meta.k8s.io;v=v1")];
+    let path = format!("{CONFIG_MAPS}?includeObject=Object");
+    let mut body = send(&server, Method::GET, &path, &accept, "").await.into_body();
+    let first = body.frame().await.expect("a first part").expect("it comes").into_data().expect("data");
+    assert!(first.len() < 2 * EACH, "{} bytes at once", first.len());
+    for number in 0..MAPS {
+        patch_map(&server, &format!("m{number:02}"), json!({"data": {"k": "short"}})).await;
+    }
+    let rest = body.collect().await.expect("the rest").to_bytes();
+    let table: Value = serde_json::from_slice(&[first, rest].concat()).expect("a table");
+    let rows = table["rows"].as_array().expect("rows").iter();
+    let objects: Vec<_> = rows.map(|row| &row["object"]).filter(|object| object["data"]["k"].is_string()).collect();
+    assert_eq!(objects.len(), MAPS);
+    assert!(objects.iter().all(|object| object["data"]["k"] != "short"));
+}
+
+#[tokio::test]
+async fn lists_in_other_forms_have_as_many_items_as_there_are_objects() {
+    let server = ApiServer::start(ApiServerConfig::default()).await.expect("a server");
+    let listed = |form: &str, path: &str| {
+        let (accept, path) = (format!("application/{form};g=meta.k8s.io;v=v1"), path.to_owned());
+        let server = &server;
+        async move { read(send(server, Method::GET, &path, &[("accept", &accept)], "").await).await.body }
+    };
+    create_map(&server, "a", json!({"n": "1"})).await;
+    create_map(&server, "b", json!({"n": "1"})).await;
+    for (query, expected) in [("labelSelector=n", 2), ("labelSelector=n&limit=1", 1), ("labelSelector=m", 0)] {
+        let path = format!("{CONFIG_MAPS}?{query}");
+        let table = listed("json;as=Table", &path).await;
+        assert_eq!(table["rows"].as_array().map(Vec::len), Some(expected), "{query}");
+        let metadata = listed("json;as=PartialObjectMetadataList", &path).await;
+        assert_eq!(metadata["items"].as_array().map(Vec::len), Some(expected), "{query}");
+        assert_eq!(metadata["metadata"], table["metadata"], "{query}");
+    }
+    let yaml = listed("yaml;as=Table", CONFIG_MAPS).await;
+    assert!(yaml.as_str().is_some_and(|text| text.contains("kind: Table")), "{yaml}");
+}

@@ -28,7 +28,7 @@ pub(crate) async fn send(
     method: Method,
     path: &str,
     headers: &[(&str, &str)],
-    body: &str,
+    body: impl AsRef<[u8]>,
 ) -> Response<Incoming> {
     let address = server.url().trim_start_matches("http://").to_owned();
     let socket = TcpStream::connect(&address).await.expect("the server listens");
@@ -38,7 +38,7 @@ pub(crate) async fn send(
     for (name, value) in headers {
         request = request.header(*name, *value);
     }
-    let request = request.body(Full::new(Bytes::from(body.to_owned()))).expect("a request");
+    let request = request.body(Full::new(Bytes::copy_from_slice(body.as_ref()))).expect("a request");
     sender.send_request(request).await.expect("an answer")
 }
 

@@ -41,6 +41,30 @@ async fn leaving_the_selection_is_a_deletion_of_the_old_content_at_the_new_versi
 }
 
 #[tokio::test]
+async fn who_watches_a_node_is_told_of_the_pods_that_come_to_it_and_of_no_others() {
+    let server = server().await;
+    let pods = "/api/v1/namespaces/default/pods";
+    let path = "/api/v1/pods?watch=1&fieldSelector=spec.nodeName%3Dn1,status.phase!%3DFailed";
+    let mut watch = Watch::of(send(&server, Method::GET, path, &[], "").await);
+    let pod = |name: &str, node: &str| json!({"metadata": {"name": name}, "spec": {"nodeName": node, "containers": [{"name": "c", "image": "i"}]}});
+    for (name, node) in [("a", ""), ("b", "n2"), ("c", "n1")] {
+        assert_eq!(call(&server, Method::POST, pods, pod(name, node)).await.code, 201);
+    }
+    let binding = json!({"metadata": {"name": "a"}, "target": {"kind": "Node", "name": "n1"}});
+    assert_eq!(call(&server, Method::POST, &format!("{pods}/a/binding"), binding).await.code, 201);
+    let failed = json!({"status": {"phase": "Failed"}});
+    assert_eq!(call(&server, Method::PATCH, &format!("{pods}/c/status"), failed).await.code, 200);
+    for name in ["b", "c", "a"] {
+        let labelled = json!({"metadata": {"labels": {"seen": "yes"}}});
+        assert_eq!(call(&server, Method::PATCH, &format!("{pods}/{name}"), labelled).await.code, 200);
+    }
+    for expected in ["ADDED c", "ADDED a", "DELETED c", "MODIFIED a"] {
+        let told = watch.told().await;
+        assert!(told.starts_with(&format!("{expected} ")), "{expected}: {told}");
+    }
+}
+
+#[tokio::test]
 async fn a_write_that_changes_nothing_is_no_event() {
     let server = server().await;
     let created = create_map(&server, "a", json!({})).await;

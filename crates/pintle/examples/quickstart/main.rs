@@ -43,7 +43,11 @@ fn replica(
     identity: String,
     metrics: Arc<dyn Provider>,
 ) -> Result<(Cluster, Manager), pintle::Error> {
-    let cluster = Cluster::connect(ClusterConfig { client: Some(config), metrics: Some(metrics.clone()) })?;
+    let cluster = Cluster::connect(ClusterConfig {
+        client: Some(config),
+        metrics: Some(metrics.clone()),
+        ..ClusterConfig::default()
+    })?;
     let sites = cluster.informer::<Website>();
     let controller = Controller::of(Kind::of(&sites).when(GenerationChanged))
         .owns(&cluster.informer::<ConfigMap>())

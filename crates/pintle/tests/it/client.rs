@@ -55,7 +55,7 @@ async fn one_object_is_the_same_through_every_type_it_can_have() {
 }
 
 /// With the whole come the features of its parts.
-#[cfg(all(feature = "gzip", feature = "tower"))]
+#[cfg(feature = "gzip")]
 #[tokio::test]
 async fn a_client_of_the_whole_may_have_gzip_and_layers() {
     use pintle::restreq::{RestClient, RestClientConfig};

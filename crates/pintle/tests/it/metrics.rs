@@ -26,7 +26,8 @@ fn tellers(memory: &Memory) -> Vec<&'static str> {
 #[tokio::test]
 async fn all_that_a_cluster_makes_tells_its_provider_and_takes_its_series_along() {
     let (server, memory) = (server().await, Memory::new());
-    let config = ClusterConfig { client: Some(server.client_config()), metrics: provider(&memory) };
+    let config =
+        ClusterConfig { client: Some(server.client_config()), metrics: provider(&memory), ..ClusterConfig::default() };
     let cluster = Cluster::connect(config).unwrap();
     assert!(memory.samples().is_empty(), "nothing was done yet that could be told");
     let map = create(&cluster.api(), "a").await;
@@ -63,7 +64,8 @@ async fn all_that_a_cluster_makes_tells_its_provider_and_takes_its_series_along(
 #[tokio::test]
 async fn what_has_a_provider_of_its_own_keeps_it() {
     let (server, ours, theirs) = (server().await, Memory::new(), Memory::new());
-    let config = ClusterConfig { client: Some(server.client_config()), metrics: provider(&ours) };
+    let config =
+        ClusterConfig { client: Some(server.client_config()), metrics: provider(&ours), ..ClusterConfig::default() };
     let cluster = Cluster::connect(config).unwrap();
     let election = LeaderElectionConfig { metrics: provider(&theirs), ..LeaderElectionConfig::default() };
     let _elector = cluster.elector("probe", election).unwrap();
@@ -109,7 +111,11 @@ async fn a_provider_may_use_the_cluster_that_asks_it() {
     }
     let server = server().await;
     let recording = Arc::new(Recording::default());
-    let config = ClusterConfig { client: Some(server.client_config()), metrics: Some(recording.clone()) };
+    let config = ClusterConfig {
+        client: Some(server.client_config()),
+        metrics: Some(recording.clone()),
+        ..ClusterConfig::default()
+    };
     let cluster = Cluster::connect(config).unwrap();
     *recording.1.lock().unwrap() = Some(cluster.clone());
     // On a thread that the test can leave behind, should it never end.

@@ -16,6 +16,7 @@ import (
 	"sort"
 	"strings"
 
+	apidiscovery "k8s.io/api/apidiscovery/v2"
 	apiextensions "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	meta "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -85,6 +86,18 @@ func main() {
 			collect(of)
 		}
 	}
+	// What the server tells of itself, in protobuf too.
+	for name, object := range map[string]any{
+		"v1 APIGroup":        meta.APIGroup{},
+		"v1 APIGroupList":    meta.APIGroupList{},
+		"v1 APIResourceList": meta.APIResourceList{},
+		"v1 APIVersions":     meta.APIVersions{},
+		"apidiscovery.k8s.io/v2 APIGroupDiscoveryList": apidiscovery.APIGroupDiscoveryList{},
+	} {
+		kinds[name] = reflect.TypeOf(object)
+		collect(kinds[name])
+	}
+	collect(reflect.TypeFor[meta.PartialObjectMetadata]())
 	out := bufio.NewWriter(os.Stdout)
 	defer out.Flush()
 	fmt.Fprintln(out, "# The types of the built-in kinds; README.md says how to read this, and how to write it anew. Generated: do not edit.")
@@ -155,6 +168,10 @@ func fields(of reflect.Type) []member {
 		number := ""
 		if tag := strings.Split(field.Tag.Get("protobuf"), ","); len(tag) > 1 {
 			number = tag[1]
+		}
+		// A list with a name of its own is a message around the items.
+		if _, message := reflect.Zero(field.Type).Interface().(interface{ Size() int }); message && field.Type.Kind() == reflect.Slice {
+			number += ".1"
 		}
 		switch {
 		case name == "-" || !field.IsExported():

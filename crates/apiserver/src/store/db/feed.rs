@@ -20,14 +20,20 @@ pub(crate) enum Scope {
     Namespace(String),
     /// One object, by its key.
     Object(String),
+    /// The objects that have, or had until now, this value where their kind has that field of those that can be selected.
+    Field {
+        at: usize,
+        value: String,
+    },
 }
 
 impl Scope {
-    fn holds(&self, key: &str) -> bool {
+    fn holds(&self, change: &Change) -> bool {
         match self {
             Self::All => true,
-            Self::Namespace(namespace) => namespace_of(key) == Some(namespace),
-            Self::Object(object) => object == key,
+            Self::Namespace(namespace) => namespace_of(&change.key) == Some(namespace),
+            Self::Object(object) => **object == *change.key,
+            Self::Field { at, value } => values_of(change, *at).any(|found| found == value),
         }
     }
 }
@@ -36,12 +42,21 @@ fn namespace_of(key: &str) -> Option<&str> {
     key.split_once('/').map(|(namespace, _)| namespace)
 }
 
+/// The values that a field has now, and has had until now if that was another.
+fn values_of(change: &Change, at: usize) -> impl Iterator<Item = &str> {
+    let new = change.new.kept_field(at);
+    let old = change.old.as_ref().and_then(|old| old.kept_field(at));
+    new.into_iter().chain(old.filter(|_| old != new))
+}
+
 /// Those who follow something of one resource. A change costs the same however many follow what it is not about.
 #[derive(Debug, Default)]
 pub(super) struct Followers {
     all: Option<News>,
     namespaces: HashMap<String, News>,
     objects: HashMap<String, News>,
+    /// By the place of a field, and then by its value.
+    fields: HashMap<usize, HashMap<String, News>>,
     /// When there are so many places, those that nobody follows any more are let go.
     swept_at: usize,
 }
@@ -83,17 +98,26 @@ impl News {
 impl Followers {
     /// Whoever has the answer follows `scope` from `now` on.
     pub(super) fn follow(&mut self, scope: &Scope, now: u64) -> watch::Receiver<u64> {
-        if self.namespaces.len() + self.objects.len() >= self.swept_at {
-            self.namespaces.retain(|_, news| news.is_followed());
-            self.objects.retain(|_, news| news.is_followed());
-            self.swept_at = 64 + 2 * (self.namespaces.len() + self.objects.len());
+        if self.parts() >= self.swept_at {
+            let places = [&mut self.namespaces, &mut self.objects].into_iter().chain(self.fields.values_mut());
+            places.for_each(|news| news.retain(|_, news| news.is_followed()));
+            self.swept_at = 64 + 2 * self.parts();
         }
         let news = match scope {
             Scope::All => self.all.get_or_insert_with(|| News::new(now)),
             Scope::Namespace(name) => self.namespaces.entry(name.clone()).or_insert_with(|| News::new(now)),
             Scope::Object(key) => self.objects.entry(key.clone()).or_insert_with(|| News::new(now)),
+            Scope::Field { at, value } => {
+                let values = self.fields.entry(*at).or_default();
+                values.entry(value.clone()).or_insert_with(|| News::new(now))
+            }
         };
         news.last.subscribe()
+    }
+
+    /// How many parts of the resource are known to have been followed.
+    fn parts(&self) -> usize {
+        self.namespaces.len() + self.objects.len() + self.fields.values().map(HashMap::len).sum::<usize>()
     }
 
     /// Tells those whom a change is about. They may lag behind by at most so many.
@@ -103,6 +127,13 @@ impl Followers {
         for news in self.all.iter_mut().chain(namespace).chain(object) {
             news.add(change.revision, most);
         }
+        for (at, values) in &mut self.fields {
+            for value in values_of(change, *at) {
+                if let Some(news) = values.get_mut(value) {
+                    news.add(change.revision, most);
+                }
+            }
+        }
     }
 
     fn since(&self, scope: &Scope, revision: u64) -> Option<impl Iterator<Item = u64>> {
@@ -110,6 +141,7 @@ impl Followers {
             Scope::All => self.all.as_ref(),
             Scope::Namespace(name) => self.namespaces.get(name),
             Scope::Object(key) => self.objects.get(key),
+            Scope::Field { at, value } => self.fields.get(at)?.get(value),
         };
         news?.since(revision)
     }
@@ -202,7 +234,7 @@ impl Feed {
                 return Ok(false);
             }
             self.after = change.revision;
-            if self.scope.holds(&change.key) {
+            if self.scope.holds(change) {
                 self.ready.push_back(change.clone());
             }
         }
@@ -222,7 +254,7 @@ impl Feed {
             true => inner.followers.get(&self.resource)?.since(&self.scope, self.after)?.next().is_none().then_some(()),
             false => {
                 let mut left = inner.store.followed(&self.resource, self.after)?;
-                (!left.any(|change| self.scope.holds(&change.key))).then_some(())
+                (!left.any(|change| self.scope.holds(change))).then_some(())
             }
         };
         self.ready.is_empty() && nothing_left().is_some()

@@ -1,7 +1,6 @@
 //! kube's `Client` on an embedded API server of the same process, without a socket.
 //!
-//! `cargo run --example in_process`, in this folder. It is here and not beside the server's own examples since kube is in this lock file
-//! alone.
+//! `cargo run`, in this folder: a project of its own.
 
 use futures_util::TryStreamExt as _;
 use k8s_openapi::api::core::v1::{ConfigMap, Namespace};

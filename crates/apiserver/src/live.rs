@@ -1,0 +1,253 @@
+//! Another cluster beneath the server: what nobody has written here is as that has it.
+//!
+//! A request is prepared before it is served: what it is about is brought here from the other cluster, unless it is here already. One
+//! object is asked for whenever somebody asks for it. A collection, be it to list, to watch or to create in, is brought here whole, once, and
+//! then followed by a watch. Nothing is ever written there. What this server knows nothing of (discovery, aggregated APIs, logs, who may do
+//! what) the other cluster answers itself.
+
+mod follow;
+mod forward;
+mod upstream;
+
+use std::collections::{HashMap, HashSet};
+use std::sync::{Arc, Mutex, PoisonError, RwLock};
+use std::time::Duration;
+
+use http::{Method, Request, Response};
+use serde_json::{Value, json};
+use tokio::sync::OnceCell;
+use tokio::time::Instant;
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
+pub(crate) use upstream::{Refusal, Upstream};
+
+use crate::http::{Body, Incoming, Socket};
+use crate::kinds::Kind;
+use crate::object::text_at;
+use crate::registry::Registry;
+use crate::request::path::{ResourcePath, Target};
+use crate::store::{ResourceKey, Shown, key};
+
+const DEFINITIONS: &str = "customresourcedefinitions.apiextensions.k8s.io";
+/// Nothing of these is stored: what they answer is for the other cluster to say.
+const REVIEWS: [&str; 2] = ["authentication.k8s.io", "authorization.k8s.io"];
+/// How long a request waits for what it needs from the other cluster.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// The cluster beneath, and how much of it is here.
+#[derive(Debug)]
+pub(crate) struct Live {
+    registry: Arc<Registry>,
+    upstream: Upstream,
+    /// The collections that were asked for: filled once they are here.
+    parts: Mutex<HashMap<Part, Arc<OnceCell<()>>>>,
+    /// Those that are here whole. An object is shown under this lock, so that none comes unseen into one that has just become whole.
+    whole: RwLock<HashSet<Part>>,
+    stop: CancellationToken,
+    tasks: TaskTracker,
+}
+
+/// The objects of a resource in one namespace; in all of them, or in cluster scope, where that is empty.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+struct Part {
+    resource: ResourceKey,
+    namespace: String,
+}
+
+/// Where a request is answered.
+enum Where {
+    Here,
+    There,
+}
+
+impl Live {
+    /// Lays a server that is still empty over a cluster.
+    pub(crate) fn over(
+        upstream: Upstream,
+        registry: Arc<Registry>,
+        stop: CancellationToken,
+        tasks: TaskTracker,
+    ) -> Arc<Self> {
+        registry.db.begin_mirror();
+        Arc::new(Self { registry, upstream, parts: Mutex::default(), whole: RwLock::default(), stop, tasks })
+    }
+
+    /// Takes the definitions over, and follows them.
+    pub(crate) async fn begin(self: &Arc<Self>) -> Result<(), Refusal> {
+        let kinds = self.registry.kinds();
+        let Some(definitions) = kinds.group_kind("apiextensions.k8s.io", "CustomResourceDefinition") else {
+            return Ok(());
+        };
+        self.bring_all(definitions, "").await
+    }
+
+    /// As [`respond`](crate::http::respond) does.
+    pub(crate) async fn respond(
+        self: Arc<Self>,
+        request: Request<Incoming>,
+        deadline: impl FnOnce(Instant),
+    ) -> (Response<Body>, Option<Socket>) {
+        let (method, path) = (request.method().clone(), request.uri().path().to_owned());
+        let prepared = tokio::time::timeout(PATIENCE, self.prepare(&method, &path)).await;
+        match prepared.unwrap_or_else(|_| Err(Refusal::late())) {
+            Ok(Where::Here) => crate::http::respond(self.registry.clone(), request, deadline).await,
+            Ok(Where::There) => (self.forward(request).await, None),
+            Err(refusal) => (refusal.into_response(), None),
+        }
+    }
+
+    /// Brings here what a request is about.
+    async fn prepare(self: &Arc<Self>, method: &Method, path: &str) -> Result<Where, Refusal> {
+        let reads = matches!(*method, Method::GET | Method::HEAD);
+        let path = match Target::parse(path) {
+            Target::Resource(path) => path,
+            // Once somebody has written definitions, it is this server that knows what there is.
+            Target::Other(parts) if reads && !(is_discovery(&parts) && self.has_written_definitions()) => {
+                return Ok(Where::There);
+            }
+            Target::Other(_) | Target::Undeterminable => return Ok(Where::Here),
+        };
+        let kinds = self.registry.kinds();
+        let Some(kind) = kinds.resource(&path.group, &path.version, &path.resource) else {
+            return if reads { Ok(Where::There) } else { Err(Refusal::unknown(&path.resource)) };
+        };
+        let is_log = path.subresource == "log" || path.resource == "componentstatuses";
+        if reads && is_log || kind.conduct.transient && REVIEWS.contains(&&*path.group) {
+            return Ok(Where::There);
+        }
+        let namespace = if kind.namespaced() { &*path.namespace } else { "" };
+        if !reads {
+            self.bring_what_rules_look_at(kind, &path, namespace).await?;
+        }
+        match path.name.is_empty() || path.old_watch {
+            true if kind.conduct.transient => (),
+            true => self.bring_all(kind, namespace).await?,
+            false => self.bring(kind, namespace, &path.name).await?,
+        }
+        Ok(Where::Here)
+    }
+
+    /// The namespace of what is written, and what the server's own rules for it depend on. What may not be seen has no effect.
+    async fn bring_what_rules_look_at(
+        self: &Arc<Self>,
+        kind: &Arc<Kind>,
+        path: &ResourcePath,
+        namespace: &str,
+    ) -> Result<(), Refusal> {
+        let kinds = self.registry.kinds();
+        if let Some(namespaces) = kinds.group_kind("", "Namespace").filter(|_| !namespace.is_empty()) {
+            match self.bring(namespaces, "", namespace).await {
+                // Who may not see it may still be at home in it.
+                Err(refusal) if refusal.code == 403 && self.registry.db.get("namespaces", namespace).is_some() => (),
+                Err(refusal) if refusal.code == 403 => {
+                    let assumed = json!({
+                        "apiVersion": "v1", "kind": "Namespace", "metadata": {"name": namespace},
+                        "spec": {"finalizers": ["kubernetes"]}, "status": {"phase": "Active"},
+                    });
+                    self.show(namespaces, assumed);
+                }
+                brought => brought?,
+            }
+        }
+        let looked_at: &[_] = match (&*kind.store.group, &*kind.store.resource) {
+            ("", "pods") if path.subresource == "eviction" => &[("policy", "PodDisruptionBudget")],
+            ("", "pods") => &[("scheduling.k8s.io", "PriorityClass"), ("", "LimitRange")],
+            ("", "persistentvolumeclaims") => &[("", "LimitRange")],
+            _ => &[],
+        };
+        for (group, kind) in looked_at {
+            let Some(kind) = kinds.group_kind(group, kind) else { continue };
+            match self.bring_all(kind, if kind.namespaced() { namespace } else { "" }).await {
+                Err(refusal) if refusal.code == 403 => (),
+                brought => brought?,
+            }
+        }
+        Ok(())
+    }
+
+    /// Brings one object here, unless it was written here or is followed.
+    async fn bring(&self, kind: &Arc<Kind>, namespace: &str, name: &str) -> Result<(), Refusal> {
+        let part = Part { resource: kind.store.to_string().into(), namespace: namespace.into() };
+        let at = key(namespace, name);
+        let is_written = !self.registry.db.is_left_alone(&part.resource, &at);
+        let Some(source) = self.source(kind).filter(|_| !is_written && !self.is_whole(&part)) else { return Ok(()) };
+        match self.upstream.get(&upstream::object_path(&source, namespace, name)).await {
+            Ok(object) => self.show(&source, object),
+            Err(refusal) if refusal.is_absent(name) => {
+                let whole = self.whole.read().unwrap_or_else(PoisonError::into_inner);
+                if !is_in(&whole, &part) {
+                    self.registry.db.show(&part.resource, &at, Shown { at: 0, object: None }, false);
+                }
+            }
+            Err(refusal) => return Err(refusal),
+        }
+        Ok(())
+    }
+
+    /// Brings a collection here, unless it is. It goes on if the future is dropped.
+    async fn bring_all(self: &Arc<Self>, kind: &Arc<Kind>, namespace: &str) -> Result<(), Refusal> {
+        let part = Part { resource: kind.store.to_string().into(), namespace: namespace.into() };
+        let Some(source) = self.source(kind).filter(|_| !self.is_whole(&part)) else { return Ok(()) };
+        let cell = self.parts.lock().unwrap_or_else(PoisonError::into_inner).entry(part.clone()).or_default().clone();
+        let live = self.clone();
+        let brought =
+            self.tasks.spawn(async move { cell.get_or_try_init(|| live.follow(source, part)).await.copied() });
+        brought.await.unwrap_or_else(|_| Err(Refusal::late()))
+    }
+
+    /// Shows an object of the other cluster. One that is none is passed over.
+    fn show(&self, kind: &Arc<Kind>, object: Value) {
+        let (namespace, name) = (text_at(&object, "/metadata/namespace"), text_at(&object, "/metadata/name"));
+        let part = Part { resource: kind.store.to_string().into(), namespace: namespace.into() };
+        let at = version(&object);
+        let place = key(namespace, name);
+        if name.is_empty() {
+            return tracing::warn!(resource = %part.resource, "the cluster told of an object without a name");
+        }
+        let object = kind.strategy.to_stored(crate::registry::typed(&kind.api_version(), &kind.kind, object));
+        let draft = crate::registry::draft(&part.resource, &object);
+        let whole = self.whole.read().unwrap_or_else(PoisonError::into_inner);
+        let shown = Shown { at, object: Some(draft) };
+        self.registry.db.show(&part.resource, &place, shown, is_in(&whole, &part));
+    }
+
+    /// The kind as which the objects of this kind's store are read in the other cluster, which is that in which they are stored; none if
+    /// there is no such resource there, but a definition that was made here.
+    fn source(&self, kind: &Arc<Kind>) -> Option<Arc<Kind>> {
+        let kinds = self.registry.kinds();
+        let mut version = kind.stored_version.as_ref().map(|stored| stored.version.clone());
+        if kind.custom {
+            let name = format!("{}.{}", kind.plural, kind.group);
+            if !self.registry.db.is_left_alone(DEFINITIONS, &name) {
+                let definition = self.registry.db.base(DEFINITIONS, &name)?.decode();
+                let versions = definition["spec"]["versions"].as_array().into_iter().flatten();
+                let mut stored = versions.filter(|version| version["storage"] == true);
+                version = stored.next().map(|version| text_at(version, "/name").to_owned());
+            }
+        }
+        let found = version.and_then(|version| kinds.resource(&kind.group, &version, &kind.plural));
+        Some(found.unwrap_or(kind).clone())
+    }
+
+    fn is_whole(&self, part: &Part) -> bool {
+        is_in(&self.whole.read().unwrap_or_else(PoisonError::into_inner), part)
+    }
+
+    fn has_written_definitions(&self) -> bool {
+        self.registry.db.written_here().iter().any(|written| &*written.resource == DEFINITIONS)
+    }
+}
+
+/// Whether a part, or all of its resource, is among those.
+fn is_in(whole: &HashSet<Part>, part: &Part) -> bool {
+    whole.contains(part) || whole.contains(&Part { namespace: String::new(), ..part.clone() })
+}
+
+fn is_discovery(parts: &[String]) -> bool {
+    matches!(parts.first().map(String::as_str), Some("api" | "apis" | "openapi"))
+}
+
+/// The version of an object; 0 for one that is no number.
+fn version(object: &Value) -> u64 {
+    text_at(object, "/metadata/resourceVersion").parse().unwrap_or(0)
+}

@@ -1,0 +1,126 @@
+//! A collection of the other cluster: listed once, then watched.
+
+use std::collections::HashSet;
+use std::sync::{Arc, PoisonError};
+use std::time::Duration;
+
+use http_body_util::BodyExt;
+use serde_json::Value;
+
+use super::upstream::{Refusal, collection_path, encoded};
+use super::{Live, Part, is_in, version};
+use crate::kinds::Kind;
+use crate::object::text_at;
+use crate::store::{Range, Shown, key};
+
+/// How many objects are asked for at once.
+const PAGE: usize = 500;
+/// How long a watch goes on before it is begun anew.
+const WATCH_SECONDS: u64 = 300;
+/// How long to wait before a watch that ended, or failed, is begun anew.
+const PAUSE: Duration = Duration::from_millis(100);
+const PAUSE_AFTER_FAILURE: Duration = Duration::from_secs(1);
+/// The longest event that is read.
+const LONGEST_EVENT: usize = 64 << 20;
+const EXPIRED: u16 = 410;
+
+impl Live {
+    /// Brings a collection here, and follows it until the server ends.
+    pub(super) async fn follow(self: Arc<Self>, kind: Arc<Kind>, part: Part) -> Result<(), Refusal> {
+        let version = self.list(&kind, &part).await?;
+        self.whole.write().unwrap_or_else(PoisonError::into_inner).insert(part.clone());
+        let stop = self.stop.clone();
+        let tasks = self.tasks.clone();
+        tasks.spawn(async move { stop.run_until_cancelled(self.watch_on(&kind, &part, version)).await });
+        Ok(())
+    }
+
+    /// Shows all objects of a collection; answers the version to watch from.
+    async fn list(&self, kind: &Arc<Kind>, part: &Part) -> Result<String, Refusal> {
+        let path = collection_path(kind, &part.namespace);
+        let mut told = HashSet::new();
+        let mut next = format!("{path}?limit={PAGE}");
+        loop {
+            let mut page = match self.upstream.get(&next).await {
+                // It took so long that the pages after this one are gone.
+                Err(refusal) if refusal.code == EXPIRED && !told.is_empty() => {
+                    told.clear();
+                    self.upstream.get(&path).await?
+                }
+                page => page?,
+            };
+            for object in page["items"].as_array_mut().map(std::mem::take).into_iter().flatten() {
+                told.insert(key(text_at(&object, "/metadata/namespace"), text_at(&object, "/metadata/name")));
+                self.show(kind, object);
+            }
+            match text_at(&page, "/metadata/continue") {
+                "" => {
+                    let range = Range::namespace(Some(&*part.namespace).filter(|namespace| !namespace.is_empty()));
+                    self.registry.db.show_no_others(&part.resource, &range, &told, version(&page));
+                    return Ok(text_at(&page, "/metadata/resourceVersion").to_owned());
+                }
+                token => next = format!("{path}?limit={PAGE}&continue={}", encoded(token)),
+            }
+        }
+    }
+
+    /// Watches for ever, from that version on.
+    async fn watch_on(&self, kind: &Arc<Kind>, part: &Part, mut version: String) {
+        loop {
+            let ended = match self.watch(kind, part, &mut version).await {
+                Err(refusal) if refusal.code == EXPIRED => self.list(kind, part).await.map(|newest| version = newest),
+                ended => ended,
+            };
+            if let Err(refusal) = &ended {
+                tracing::warn!(resource = %part.resource, why = refusal.message(), "the cluster cannot be followed");
+            }
+            tokio::time::sleep(if ended.is_ok() { PAUSE } else { PAUSE_AFTER_FAILURE }).await;
+        }
+    }
+
+    /// Watches until the other cluster ends it; `version` is then that to go on from.
+    async fn watch(&self, kind: &Arc<Kind>, part: &Part, version: &mut String) -> Result<(), Refusal> {
+        let path = collection_path(kind, &part.namespace);
+        let from = encoded(version);
+        let query = format!("watch=1&allowWatchBookmarks=true&timeoutSeconds={WATCH_SECONDS}&resourceVersion={from}");
+        let mut body = self.upstream.open(&format!("{path}?{query}")).await?;
+        let mut rest = Vec::new();
+        while let Some(frame) = body.frame().await {
+            let frame = frame.map_err(|error| Refusal::unreachable(&*error))?;
+            let Ok(data) = frame.into_data() else { continue };
+            // What came before has no line end in it.
+            let mut read = rest.len();
+            rest.extend_from_slice(&data);
+            let mut begin = 0;
+            while let Some(end) = rest[read..].iter().position(|byte| *byte == b'\n') {
+                let event = serde_json::from_slice(&rest[begin..read + end]);
+                self.tell(kind, part, event.map_err(|error| Refusal::unreachable(&error))?, version)?;
+                (begin, read) = (read + end + 1, read + end + 1);
+            }
+            rest.drain(..begin);
+            if rest.len() > LONGEST_EVENT {
+                return Err(Refusal::unreachable(&std::io::Error::other("an event is too long")));
+            }
+        }
+        Ok(())
+    }
+
+    fn tell(&self, kind: &Arc<Kind>, part: &Part, mut event: Value, reached: &mut String) -> Result<(), Refusal> {
+        let object = event["object"].take();
+        match text_at(&event, "/type") {
+            "ERROR" => return Err(Refusal::told(&object)),
+            "DELETED" => {
+                let (namespace, name) = (text_at(&object, "/metadata/namespace"), text_at(&object, "/metadata/name"));
+                let shown = Shown { at: version(&object), object: None };
+                let whole = self.whole.read().unwrap_or_else(PoisonError::into_inner);
+                self.registry.db.show(&part.resource, &key(namespace, name), shown, is_in(&whole, part));
+            }
+            "ADDED" | "MODIFIED" => self.show(kind, object.clone()),
+            _ => (),
+        }
+        if let Some(version) = object["metadata"]["resourceVersion"].as_str() {
+            version.clone_into(reached);
+        }
+        Ok(())
+    }
+}

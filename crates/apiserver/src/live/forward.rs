@@ -1,0 +1,48 @@
+//! Requests that the other cluster answers.
+
+use std::io;
+
+use http::header::{ACCEPT, CACHE_CONTROL, CONTENT_TYPE, ETAG, IF_NONE_MATCH, LOCATION, RETRY_AFTER, VARY};
+use http::{HeaderName, Request, Response};
+use http_body_util::{BodyExt, Full};
+
+use super::Live;
+use super::upstream::{Refusal, whole};
+use crate::http::{Body, Incoming};
+
+/// What is passed on of a request: not who asks, since it is this server's client that asks there.
+const ASKED: [HeaderName; 3] = [ACCEPT, CONTENT_TYPE, IF_NONE_MATCH];
+const ANSWERED: [HeaderName; 6] = [CACHE_CONTROL, CONTENT_TYPE, ETAG, LOCATION, RETRY_AFTER, VARY];
+/// The largest body that is passed on, which is the largest that a server takes.
+const LARGEST: usize = 3 << 20;
+
+impl Live {
+    /// Has the other cluster answer.
+    pub(super) async fn forward(&self, request: Request<Incoming>) -> Response<Body> {
+        let (head, body) = request.into_parts();
+        let body = match whole(body, LARGEST).await {
+            Ok(body) => body,
+            Err(refusal) => return refusal.into_response(),
+        };
+        let target = head.uri.path_and_query().map_or("/", |target| target.as_str());
+        let mut asked = Request::new(Full::new(body));
+        *asked.method_mut() = head.method;
+        match target.parse() {
+            Ok(target) => *asked.uri_mut() = target,
+            Err(error) => return Refusal::unreachable(&error).into_response(),
+        }
+        for name in ASKED {
+            asked.headers_mut().extend(head.headers.get(&name).map(|value| (name, value.clone())));
+        }
+        let (head, body) = match self.upstream.send(asked).await {
+            Ok(answer) => answer.into_parts(),
+            Err(refusal) => return refusal.into_response(),
+        };
+        let mut answer = Response::new(body.map_err(io::Error::other).boxed_unsync());
+        *answer.status_mut() = head.status;
+        for name in ANSWERED {
+            answer.headers_mut().extend(head.headers.get(&name).map(|value| (name, value.clone())));
+        }
+        answer
+    }
+}

@@ -1,0 +1,167 @@
+//! How two objects differ, field by field.
+
+use serde_json::{Map, Value};
+
+use super::PlannedField;
+
+/// What servers fill in, or what follows from the change itself.
+const NOT_TOLD: [&str; 6] = [
+    "metadata.creationTimestamp",
+    "metadata.generation",
+    "metadata.managedFields",
+    "metadata.resourceVersion",
+    "metadata.selfLink",
+    "metadata.uid",
+];
+/// Of a deletion, that it is under way.
+const GOING: [&str; 2] = ["metadata.deletionGracePeriodSeconds", "metadata.deletionTimestamp"];
+/// By which of their members the objects of a list are told apart, where each has one of its own.
+const KEYS: [&str; 4] = ["name", "type", "uid", "key"];
+
+/// The fields in which an object differs from another, in the order of their paths' parts; `Null` stands for no object.
+pub(super) fn fields(old: &Value, new: &Value) -> Vec<PlannedField> {
+    let mut fields = Vec::new();
+    differ(
+        &mut String::new(),
+        Some(old).filter(|old| !old.is_null()),
+        Some(new).filter(|new| !new.is_null()),
+        &mut fields,
+    );
+    let is_told = |path: &str| {
+        let is_name = old.is_null() && matches!(path, "metadata.name" | "metadata.namespace" | "apiVersion" | "kind");
+        !NOT_TOLD.contains(&path) && !path.starts_with("metadata.managedFields[") && !GOING.contains(&path) && !is_name
+    };
+    fields.retain(|field| is_told(&field.path));
+    fields
+}
+
+fn differ(path: &mut String, old: Option<&Value>, new: Option<&Value>, to: &mut Vec<PlannedField>) {
+    match (old, new) {
+        (old, new) if old == new => (),
+        (None | Some(Value::Object(_)), None | Some(Value::Object(_))) if !is_empty(old) || !is_empty(new) => {
+            let (none, members) = (Map::new(), |value: Option<&'_ Value>| value.and_then(Value::as_object).cloned());
+            let (old, new) = (members(old).unwrap_or(none.clone()), members(new).unwrap_or(none));
+            let added = new.keys().filter(|name| !old.contains_key(*name));
+            let mut names: Vec<&String> = old.keys().chain(added).collect();
+            names.sort();
+            for name in names {
+                below(path, &member(path, name), |path| differ(path, old.get(name), new.get(name), to));
+            }
+        }
+        (None | Some(Value::Array(_)), None | Some(Value::Array(_))) if !is_empty(old) || !is_empty(new) => {
+            let items = |value: Option<&'_ Value>| value.and_then(Value::as_array).cloned().unwrap_or_default();
+            let (old, new) = (keyed(&items(old)), keyed(&items(new)));
+            // Told apart by their places, unless both are by their keys.
+            let (old, new) = match (old, new) {
+                (Ok(old), Ok(new)) => (old, new),
+                (old, new) => (placed(old), placed(new)),
+            };
+            let find = |list: &[(String, Value)], key: &str| {
+                list.iter().find(|(of, _)| of == key).map(|(_, item)| item.clone())
+            };
+            let added = new.iter().filter(|(key, _)| find(&old, key).is_none());
+            for (key, _) in old.iter().chain(added) {
+                let (old, new) = (find(&old, key), find(&new, key));
+                below(path, &format!("[{key}]"), |path| differ(path, old.as_ref(), new.as_ref(), to));
+            }
+        }
+        (old, new) => to.push(PlannedField { path: path.clone(), old: old.cloned(), new: new.cloned() }),
+    }
+}
+
+/// Whether there is nothing in it to be told one by one.
+fn is_empty(value: Option<&Value>) -> bool {
+    match value {
+        None => true,
+        Some(Value::Object(members)) => members.is_empty(),
+        Some(Value::Array(items)) => items.is_empty(),
+        Some(_) => false,
+    }
+}
+
+/// A list with a key each, or the list itself where its items have none of their own.
+fn keyed(items: &[Value]) -> Result<Vec<(String, Value)>, Vec<Value>> {
+    let keys_by = |member: &str| -> Option<Vec<(String, Value)>> {
+        let key = |item: &Value| Some((item.get(member)?.as_str()?.to_owned(), item.clone()));
+        let mut keyed: Vec<_> = items.iter().map(key).collect::<Option<_>>()?;
+        let count = keyed.len();
+        keyed.sort_by(|(a, _), (b, _)| a.cmp(b));
+        keyed.dedup_by(|(a, _), (b, _)| a == b);
+        (keyed.len() == count).then_some(keyed)
+    };
+    KEYS.into_iter().find_map(keys_by).ok_or_else(|| items.to_vec())
+}
+
+fn placed(list: Result<Vec<(String, Value)>, Vec<Value>>) -> Vec<(String, Value)> {
+    let items = list.unwrap_or_else(|items| items.into_iter().map(|item| (String::new(), item)).collect());
+    items.into_iter().enumerate().map(|(at, (_, item))| (at.to_string(), item)).collect()
+}
+
+/// How a member continues a path.
+fn member(path: &str, name: &str) -> String {
+    let is_plain = !name.is_empty() && name.chars().all(|c| c.is_alphanumeric() || c == '_' || c == '-');
+    match is_plain {
+        true if path.is_empty() => name.to_owned(),
+        true => format!(".{name}"),
+        false => format!("[{name:?}]"),
+    }
+}
+
+fn below(path: &mut String, part: &str, then: impl FnOnce(&mut String)) {
+    let length = path.len();
+    path.push_str(part);
+    then(path);
+    path.truncate(length);
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[track_caller]
+    fn check(old: Value, new: Value, expected: &[&str]) {
+        let told: Vec<_> = fields(&old, &new).iter().map(ToString::to_string).collect();
+        assert_eq!(told, expected);
+    }
+
+    #[test]
+    fn members_are_told_by_their_paths() {
+        check(
+            json!({"data": {"a": "1", "b": {"c": 2}, "same": 1}}),
+            json!({"data": {"a": "2", "b": null, "same": 1, "x.y/z": "3"}}),
+            &["~ data.a: \"1\" -> \"2\"", "~ data.b: {\"c\":2} -> null", "+ data[\"x.y/z\"]: \"3\""],
+        );
+        check(json!({"a": {"b": 1}}), json!({}), &["- a.b: 1"]);
+        check(json!({"a": {}}), json!({}), &["- a: {}"]);
+        check(json!({"a": {"b": 1}}), json!({"a": {}}), &["- a.b: 1"]);
+    }
+
+    #[test]
+    fn items_are_told_apart_by_their_names_or_else_by_their_places() {
+        let pod = |containers: Value| json!({"spec": {"containers": containers}});
+        check(
+            pod(json!([{"name": "a", "image": "1"}, {"name": "b", "image": "1"}])),
+            pod(json!([{"name": "b", "image": "2"}, {"name": "a", "image": "1"}])),
+            &["~ spec.containers[b].image: \"1\" -> \"2\""],
+        );
+        check(json!({"a": ["x", "y"]}), json!({"a": ["x", "z", "y"]}), &["~ a[1]: \"y\" -> \"z\"", "+ a[2]: \"y\""]);
+        check(
+            json!({"a": [{"name": "x"}, {"name": "x"}]}),
+            json!({"a": [{"name": "y"}]}),
+            &["~ a[0].name: \"x\" -> \"y\"", "- a[1].name: \"x\""],
+        );
+    }
+
+    #[test]
+    fn what_servers_fill_in_is_not_told() {
+        let object = |version: &str| json!({"metadata": {"name": "a", "uid": version, "resourceVersion": version, "managedFields": [{"manager": version}]}});
+        check(object("1"), object("2"), &[]);
+        check(
+            Value::Null,
+            json!({"kind": "A", "metadata": {"name": "a", "labels": {"x": "y"}}}),
+            &["+ metadata.labels.x: \"y\""],
+        );
+    }
+}

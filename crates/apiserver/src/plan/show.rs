@@ -1,0 +1,216 @@
+//! A plan as values, and as a text.
+
+use std::fmt;
+
+use serde_json::Value;
+
+use super::diff;
+use crate::kinds::{GroupResource, Kinds};
+use crate::store::{Stored, WrittenHere};
+
+/// What would become of an object.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum PlanAction {
+    /// It would be made.
+    Create,
+    /// It would be changed.
+    Update,
+    /// It would be deleted.
+    Delete,
+    /// It would be deleted, and another of its name made.
+    Replace,
+}
+
+/// One object that would not stay as it is.
+#[derive(Clone, Debug, PartialEq)]
+pub struct PlannedChange {
+    /// What would become of it.
+    pub action: PlanAction,
+    /// Its API version: that in which it was last written.
+    pub api_version: String,
+    /// Its kind.
+    pub kind: String,
+    /// Its namespace; empty in cluster scope.
+    pub namespace: String,
+    /// Its name.
+    pub name: String,
+    /// The fields that would differ; all that a new object has. Of a deletion none, unless other fields would be written before it.
+    pub fields: Vec<PlannedField>,
+    /// The finalizers that a deletion would wait for.
+    pub waits_for: Vec<String>,
+    /// Whether the object has changed in the cluster since it was first written here: the controller would find it otherwise.
+    pub moved: bool,
+}
+
+/// A field that would differ. Of a Secret's contents, neither value is told.
+#[derive(Clone, Debug, PartialEq)]
+pub struct PlannedField {
+    /// Where it is: `spec.template.spec.containers[web].image`. An item of a list goes by its name, type, uid or key, if all have one, or
+    /// else by its place.
+    pub path: String,
+    /// What it is; none if it is absent.
+    pub old: Option<Value>,
+    /// What it would be; none if it would be absent.
+    pub new: Option<Value>,
+}
+
+/// What would be done to a cluster, from [`Plan::changes`](crate::Plan::changes). As a text, it is for people:
+///
+/// ```text
+/// + apps/v1 Deployment team-a/web
+///     + spec.replicas: 3
+/// ~ v1 ConfigMap team-a/settings
+///     ~ data.colour: "blue" -> "green"
+/// - v1 Secret team-a/old
+/// 1 to create, 1 to change, 1 to delete
+/// ```
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct PlannedChanges {
+    changes: Vec<PlannedChange>,
+}
+
+impl PlannedChanges {
+    /// The changes, in the order in which they were begun.
+    pub fn iter(&self) -> std::slice::Iter<'_, PlannedChange> {
+        self.changes.iter()
+    }
+
+    /// How many there are.
+    pub fn len(&self) -> usize {
+        self.changes.len()
+    }
+
+    /// Whether the cluster would stay as it is.
+    pub fn is_empty(&self) -> bool {
+        self.changes.is_empty()
+    }
+}
+
+impl<'a> IntoIterator for &'a PlannedChanges {
+    type Item = &'a PlannedChange;
+    type IntoIter = std::slice::Iter<'a, PlannedChange>;
+
+    fn into_iter(self) -> Self::IntoIter {
+        self.iter()
+    }
+}
+
+impl FromIterator<PlannedChange> for PlannedChanges {
+    fn from_iter<I: IntoIterator<Item = PlannedChange>>(changes: I) -> Self {
+        Self { changes: changes.into_iter().collect() }
+    }
+}
+
+impl PlannedChange {
+    /// What the writes of an object come to; none if that is nothing, or of an Event.
+    pub(super) fn of(kinds: &Kinds, written: &WrittenHere) -> Option<Self> {
+        let (plural, group) = written.resource.split_once('.').unwrap_or((&written.resource, ""));
+        let (base, object) = (written.base.as_deref(), written.object.as_deref());
+        let any = object.or(base)?;
+        // One whose definition is gone is told by its resource.
+        let known = kinds.store(&GroupResource::new(group, plural));
+        let kind = known.map_or(plural, |kind| &kind.kind);
+        // Who only marked it for deletion wrote none.
+        let versions = [Some(any), base].into_iter().flatten().map(|stored| stored.version().to_string());
+        let version = versions.chain(known.map(|kind| kind.api_version())).find(|version| !version.is_empty());
+        if kind == "Event" {
+            return None;
+        }
+        let tree = |stored: Option<&Stored>| stored.map_or(Value::Null, Stored::decode);
+        let (old, new) = (tree(base), tree(object));
+        let goes = object.is_some_and(Stored::is_deleting) && !base.is_some_and(Stored::is_deleting);
+        let action = match (base, object) {
+            (None, _) => PlanAction::Create,
+            (Some(_), None) => PlanAction::Delete,
+            (Some(_), Some(_)) if goes => PlanAction::Delete,
+            (Some(base), Some(object)) if base.uid() != object.uid() => PlanAction::Replace,
+            _ => PlanAction::Update,
+        };
+        let mut fields = match (action, object) {
+            (PlanAction::Delete, None) => Vec::new(),
+            _ => diff::fields(&old, &new),
+        };
+        if fields.is_empty() && action == PlanAction::Update {
+            return None;
+        }
+        if kind == "Secret" && group.is_empty() {
+            fields.iter_mut().for_each(PlannedField::hide);
+        }
+        Some(Self {
+            action,
+            api_version: version.unwrap_or_default(),
+            kind: kind.to_owned(),
+            namespace: any.namespace().into_owned(),
+            name: any.name().into_owned(),
+            fields,
+            waits_for: object.filter(|_| goes).map(Stored::finalizers).unwrap_or_default(),
+            moved: written.moved,
+        })
+    }
+}
+
+impl PlannedField {
+    /// Leaves of what a Secret holds that there is something.
+    fn hide(&mut self) {
+        if self.path.starts_with("data")
+            || self.path.starts_with("stringData")
+            || self.path.starts_with("metadata.annotations")
+        {
+            let hidden = |value: &mut Value| *value = "(hidden)".into();
+            self.old.iter_mut().chain(&mut self.new).for_each(hidden);
+        }
+    }
+}
+
+impl fmt::Display for PlanAction {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Create => "+",
+            Self::Update => "~",
+            Self::Delete => "-",
+            Self::Replace => "-/+",
+        })
+    }
+}
+
+impl fmt::Display for PlannedField {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let path = &self.path;
+        match (&self.old, &self.new) {
+            (Some(old), Some(new)) => write!(f, "~ {path}: {old} -> {new}"),
+            (None, Some(new)) => write!(f, "+ {path}: {new}"),
+            (Some(old), None) => write!(f, "- {path}: {old}"),
+            (None, None) => write!(f, "  {path}"),
+        }
+    }
+}
+
+impl fmt::Display for PlannedChange {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let slash = if self.namespace.is_empty() { "" } else { "/" };
+        write!(f, "{} {} {} {}{slash}{}", self.action, self.api_version, self.kind, self.namespace, self.name)?;
+        if !self.waits_for.is_empty() {
+            write!(f, " (waits for {})", self.waits_for.join(", "))?;
+        }
+        if self.moved {
+            f.write_str(" (changed in the cluster meanwhile)")?;
+        }
+        self.fields.iter().try_for_each(|field| write!(f, "\n    {field}"))
+    }
+}
+
+impl fmt::Display for PlannedChanges {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for change in self {
+            writeln!(f, "{change}")?;
+        }
+        let count = |action| self.iter().filter(|change| change.action == action).count();
+        let [create, update, delete, replace] =
+            [PlanAction::Create, PlanAction::Update, PlanAction::Delete, PlanAction::Replace].map(count);
+        write!(f, "{create} to create, {update} to change, {delete} to delete")?;
+        if replace > 0 {
+            write!(f, ", {replace} to replace")?;
+        }
+        f.write_str("\n")
+    }
+}

@@ -1,0 +1,116 @@
+//! A server on a thread of its own.
+
+use std::io::{self, Read, Write};
+use std::net::TcpStream;
+use std::time::Duration;
+
+use bytes::Bytes;
+use http::{Method, Request};
+use http_body_util::{BodyExt, Full};
+use pintle_apiserver::{ApiServer, ApiServerConfig, InProcess};
+use serde_json::{Value, json};
+use tower_service::Service;
+
+use crate::support::CONFIG_MAPS;
+
+async fn server(own_thread: bool) -> ApiServer {
+    ApiServer::start(ApiServerConfig { own_thread, ..ApiServerConfig::default() }).await.expect("a server")
+}
+
+fn request(method: Method, path: &str, body: &Value) -> Request<Full<Bytes>> {
+    let body = if body.is_null() { String::new() } else { body.to_string() };
+    let request = Request::builder().method(method).uri(path).header("content-type", "application/json");
+    request.body(Full::from(body)).expect("a request")
+}
+
+async fn call(service: &InProcess, method: Method, path: &str, body: Value) -> (u16, Value) {
+    let answer = service.clone().call(request(method, path, &body)).await.expect("an answer");
+    let code = answer.status().as_u16();
+    let bytes = answer.into_body().collect().await.expect("a whole body").to_bytes();
+    (code, serde_json::from_slice(&bytes).expect("JSON"))
+}
+
+#[tokio::test]
+async fn it_answers_while_the_users_only_thread_is_held_up() {
+    let server = server(true).await;
+    // No await from here on: nothing that shares this thread could answer.
+    let mut socket = TcpStream::connect(server.url().trim_start_matches("http://")).expect("it listens");
+    write!(socket, "GET {CONFIG_MAPS} HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n").expect("a request");
+    let mut answer = String::new();
+    socket.read_to_string(&mut answer).expect("an answer");
+    assert!(answer.starts_with("HTTP/1.1 200"), "{answer}");
+    let url = server.url();
+    server.shutdown().await;
+    let refused = TcpStream::connect(url.trim_start_matches("http://")).expect_err("nobody listens");
+    assert_eq!(refused.kind(), io::ErrorKind::ConnectionRefused);
+}
+
+#[test]
+fn it_needs_no_runtime_of_the_user() {
+    let runtime = tokio::runtime::Builder::new_current_thread().build().expect("a runtime without timers or sockets");
+    let server = runtime.block_on(server(true));
+    let service = server.in_process();
+    assert_eq!(runtime.block_on(call(&service, Method::GET, "/version", Value::Null)).0, 200);
+    drop(server);
+    let late = runtime.block_on(service.clone().call(request(Method::GET, "/version", &Value::Null)));
+    assert_eq!(late.expect_err("it has ended").kind(), io::ErrorKind::ConnectionRefused);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_test_whose_clock_is_paused_is_answered_before_its_deadlines_either_way() {
+    for own_thread in [false, true] {
+        let server = server(own_thread).await;
+        let service = server.in_process();
+        let soon = async |method, path: &str, body| {
+            let answer = tokio::time::timeout(Duration::from_secs(1), call(&service, method, path, body)).await;
+            answer.expect("the clock does not jump to the deadline")
+        };
+        for number in 0..300 {
+            let map = json!({"metadata": {"name": format!("m-{number}")}, "data": {"text": "x".repeat(2000)}});
+            assert_eq!(soon(Method::POST, CONFIG_MAPS, map).await.0, 201);
+        }
+        let (code, list) = soon(Method::GET, CONFIG_MAPS, Value::Null).await;
+        assert_eq!((code, list["items"].as_array().map(Vec::len)), (200, Some(300)));
+        let watch = format!(
+            "{CONFIG_MAPS}?watch=1&resourceVersion={}",
+            list["metadata"]["resourceVersion"].as_str().expect("a version")
+        );
+        let watch = service.clone().call(request(Method::GET, &watch, &Value::Null)).await.expect("an answer");
+        assert_eq!(soon(Method::DELETE, &format!("{CONFIG_MAPS}/m-7"), Value::Null).await.0, 200);
+        let frame = watch.into_body().frame().await.expect("an event").expect("bytes").into_data().expect("data");
+        let event: Value = serde_json::from_slice(&frame).expect("an event");
+        assert_eq!((&event["type"], &event["object"]["metadata"]["name"]), (&json!("DELETED"), &json!("m-7")));
+        server.shutdown().await;
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn its_clock_is_not_the_one_that_a_test_advances() {
+    let server = server(true).await;
+    let service = server.in_process();
+    let made = async |name: &str| {
+        let namespace = format!("{{apiVersion: v1, kind: Namespace, metadata: {{name: {name}}}}}");
+        server.load(&namespace).expect("it is valid");
+        let (_, namespace) = call(&service, Method::GET, &format!("/api/v1/namespaces/{name}"), Value::Null).await;
+        namespace["metadata"]["creationTimestamp"].as_str().expect("a time").parse::<jiff::Timestamp>().expect("a time")
+    };
+    let before = made("before").await;
+    tokio::time::advance(Duration::from_secs(86_400)).await;
+    let after = made("after").await;
+    assert!(after.duration_since(before) < jiff::SignedDuration::from_hours(12), "{before} {after}");
+    server.shutdown().await;
+}
+
+#[tokio::test]
+async fn a_watch_in_process_goes_on_until_the_server_ends() {
+    let server = server(true).await;
+    let path = format!("{CONFIG_MAPS}?watch=1");
+    let watch = server.in_process().call(request(Method::GET, &path, &Value::Null)).await.expect("an answer");
+    let mut watch = watch.into_body();
+    server.load("{apiVersion: v1, kind: ConfigMap, metadata: {name: a}}").expect("it is valid");
+    let frame = watch.frame().await.expect("an event").expect("bytes").into_data().expect("data");
+    assert!(String::from_utf8_lossy(&frame).contains("\"name\":\"a\""));
+    server.shutdown().await;
+    let end = watch.frame().await.expect("an end that is an error");
+    assert_eq!(end.expect_err("cut off").kind(), io::ErrorKind::ConnectionAborted);
+}

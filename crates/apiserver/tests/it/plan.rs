@@ -1,0 +1,276 @@
+//! A server laid over a live cluster, which is another server here. Nothing is ever written there: its audit shows it.
+
+use http::Method;
+use pintle_apiserver::faults::{Answer, Fault, Rule};
+use pintle_apiserver::{ApiServer, ApiServerConfig, Plan, PlanAction, PlanError};
+use serde_json::{Value, json};
+
+use crate::support::{self, CONFIG_MAPS, Watch, call, delete, get};
+
+const WIDGETS: &str = "/apis/example.com/v1/namespaces/default/widgets";
+const DEFINITION: &str = "{apiVersion: apiextensions.k8s.io/v1, kind: CustomResourceDefinition, metadata: {name: widgets.example.com},\n\
+    spec: {group: example.com, scope: Namespaced, names: {plural: widgets, kind: Widget}, versions: [\n\
+    {name: v1, served: true, storage: true, subresources: {status: {}}, schema: {openAPIV3Schema: {type: object, properties: {\n\
+    spec: {type: object, properties: {size: {type: integer, default: 3, maximum: 9}}},\n\
+    status: {type: object, properties: {ready: {type: boolean}}}}}}}]}}";
+
+/// A cluster with these objects, and a plan for it.
+async fn over(manifests: &str) -> (ApiServer, Plan) {
+    let live = ApiServer::start(ApiServerConfig { first_revision: 5_000, ..ApiServerConfig::default() }).await;
+    let live = live.expect("a server");
+    live.load(manifests).expect("they are valid");
+    live.settle().await;
+    let plan = Plan::start(live.in_process()).await.expect("a plan");
+    (live, plan)
+}
+
+/// What is planned, a line each; nothing of it was done.
+async fn planned(live: &ApiServer, plan: &Plan) -> Vec<String> {
+    assert!(live.audit().writes().is_empty(), "{:?}", live.audit().writes());
+    let text = plan.changes().await.to_string();
+    let mut lines: Vec<_> = text.lines().map(|line| line.trim_start().to_owned()).collect();
+    lines.pop();
+    lines
+}
+
+fn map(name: &str, data: Value) -> Value {
+    json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": name, "namespace": "default"}, "data": data})
+}
+
+/// Writes to the live cluster, as somebody else does.
+fn elsewhere(live: &ApiServer, object: &Value) {
+    live.load(&object.to_string()).expect("it is valid");
+}
+
+#[tokio::test]
+async fn what_nobody_has_written_reads_as_in_the_cluster() {
+    let (live, plan) = over(&format!("{}\n---\n{DEFINITION}", map("a", json!({"k": "v"})))).await;
+    elsewhere(&live, &json!({"apiVersion": "example.com/v1", "kind": "Widget", "metadata": {"name": "w"}, "spec": {}}));
+    let paths = [
+        &format!("{CONFIG_MAPS}/a"),
+        &format!("{CONFIG_MAPS}/none"),
+        &format!("{WIDGETS}/w"),
+        "/apis/example.com/v1",
+        "/apis",
+    ];
+    for path in paths.into_iter().chain(["/version", "/apis/none.io/v1/things"]) {
+        let (there, here) = (get(&live, path).await, get(plan.server(), path).await);
+        assert_eq!((there.code, there.body), (here.code, here.body), "{path}");
+    }
+    for path in [CONFIG_MAPS, "/api/v1/namespaces", "/apis/rbac.authorization.k8s.io/v1/clusterroles", WIDGETS] {
+        let (there, here) = (get(&live, path).await, get(plan.server(), path).await);
+        assert_eq!(there.body["items"], here.body["items"], "{path}: with its versions");
+    }
+    elsewhere(&live, &map("b", json!({})));
+    assert_eq!(get(plan.server(), &format!("{CONFIG_MAPS}/b")).await.code, 200);
+    assert!(planned(&live, &plan).await.is_empty());
+}
+
+#[tokio::test]
+async fn writes_stay_here_and_are_told_in_their_order() {
+    let manifests = [map("a", json!({"k": "v", "old": "1"})), map("b", json!({})), map("c", json!({}))];
+    let (live, plan) = over(&manifests.map(|map| map.to_string()).join("\n---\n")).await;
+    let server = plan.server();
+    let version = support::version(&get(server, &format!("{CONFIG_MAPS}/a")).await.body);
+    assert_eq!(delete(server, &format!("{CONFIG_MAPS}/b")).await.code, 200);
+    let patch = json!({"data": {"k": "w", "old": null, "new": "2"}});
+    let patched = call(server, Method::PATCH, &format!("{CONFIG_MAPS}/a"), patch).await;
+    assert!(support::version(&patched.body) > version);
+    let stale = json!({"metadata": {"name": "a", "resourceVersion": version.to_string()}});
+    assert_eq!(call(server, Method::PUT, &format!("{CONFIG_MAPS}/a"), stale).await.code, 409);
+    assert_eq!(call(server, Method::POST, CONFIG_MAPS, map("c", json!({}))).await.code, 409, "it is there");
+    let pod = json!({"metadata": {"name": "p"}, "spec": {"containers": [{"name": "c", "image": "nginx"}]}});
+    assert_eq!(call(server, Method::POST, "/api/v1/namespaces/default/pods", pod).await.code, 201);
+    assert_eq!(get(server, &format!("{CONFIG_MAPS}/b")).await.code, 404);
+    // What comes to nothing is nothing.
+    call(server, Method::PATCH, &format!("{CONFIG_MAPS}/c"), json!({"data": {"k": "v"}})).await;
+    call(server, Method::PATCH, &format!("{CONFIG_MAPS}/c"), json!({"data": null})).await;
+
+    let lines = planned(&live, &plan).await;
+    let before_pod = [
+        "- v1 ConfigMap default/b",
+        "~ v1 ConfigMap default/a",
+        "~ data.k: \"v\" -> \"w\"",
+        "+ data.new: \"2\"",
+        "- data.old: \"1\"",
+        "+ v1 Pod default/p",
+    ];
+    assert_eq!(lines[..6], before_pod);
+    assert!(lines.contains(&"+ spec.restartPolicy: \"Always\"".to_owned()), "with defaults: {lines:?}");
+    assert!(lines.contains(&"+ spec.containers[c].image: \"nginx\"".to_owned()), "{lines:?}");
+    assert!(plan.changes().await.to_string().ends_with("1 to create, 1 to change, 1 to delete\n"));
+    assert_eq!(get(&live, &format!("{CONFIG_MAPS}/b")).await.code, 200);
+}
+
+#[tokio::test]
+async fn a_watch_shows_the_cluster_and_what_is_written_here_as_one() {
+    let (live, plan) = over(&map("a", json!({})).to_string()).await;
+    let server = plan.server();
+    let version =
+        get(server, CONFIG_MAPS).await.body["metadata"]["resourceVersion"].as_str().expect("a version").to_owned();
+    let mut watch = Watch::start(server, &format!("resourceVersion={version}")).await;
+    let named = |told: String| told.rsplit_once(' ').map(|(what, _)| what.to_owned()).unwrap_or_default();
+    elsewhere(&live, &map("there", json!({})));
+    assert_eq!(named(watch.told().await), "ADDED there");
+    call(server, Method::POST, CONFIG_MAPS, map("here", json!({}))).await;
+    assert_eq!(named(watch.told().await), "ADDED here");
+    let others = Plan::start(live.in_process()).await.expect("another plan, which knows nothing of this one");
+    assert_eq!(get(others.server(), &format!("{CONFIG_MAPS}/here")).await.code, 404);
+    // From its first write here on, an object is what it is here.
+    call(server, Method::PATCH, &format!("{CONFIG_MAPS}/a"), json!({"data": {"k": "here"}})).await;
+    assert_eq!(named(watch.told().await), "MODIFIED a");
+    delete(server, &format!("{CONFIG_MAPS}/there")).await;
+    assert_eq!(named(watch.told().await), "DELETED there");
+    for name in ["a", "there"] {
+        call(&live, Method::PATCH, &format!("{CONFIG_MAPS}/{name}"), json!({"data": {"k": "there"}})).await;
+    }
+    elsewhere(&live, &map("last", json!({})));
+    assert_eq!(named(watch.told().await), "ADDED last", "nothing else is told");
+    let moved: Vec<_> = plan.changes().await.iter().map(|change| (change.name.clone(), change.moved)).collect();
+    assert_eq!(moved, [("here".into(), false), ("a".into(), true), ("there".into(), true)]);
+}
+
+#[tokio::test]
+async fn the_clusters_definitions_are_in_force_and_so_are_those_that_are_written_here() {
+    let (live, plan) = over(DEFINITION).await;
+    let server = plan.server();
+    let widget = |size: u8| json!({"apiVersion": "example.com/v1", "kind": "Widget", "metadata": {"name": "w"}, "spec": {"size": size}});
+    assert_eq!(call(server, Method::POST, WIDGETS, widget(10)).await.code, 422);
+    let apply =
+        json!({"apiVersion": "example.com/v1", "kind": "Widget", "metadata": {"name": "w"}, "spec": {}}).to_string();
+    let path = format!("{WIDGETS}/w?fieldManager=me");
+    let applied =
+        support::send(server, Method::PATCH, &path, &[("content-type", "application/apply-patch+yaml")], &apply).await;
+    assert_eq!(applied.status(), 201);
+    let status = json!({"status": {"ready": true}});
+    assert_eq!(call(server, Method::PATCH, &format!("{WIDGETS}/w/status"), status).await.code, 200);
+    let of_own = DEFINITION.replace("widgets", "gadgets").replace("Widget", "Gadget").replace("\n", " ");
+    let posted = support::send(
+        server,
+        Method::POST,
+        "/apis/apiextensions.k8s.io/v1/customresourcedefinitions",
+        &[("content-type", "application/yaml")],
+        &of_own,
+    );
+    assert_eq!(posted.await.status(), 201);
+    server.settle().await;
+    let gadgets = WIDGETS.replace("widgets", "gadgets");
+    let gadget = json!({"apiVersion": "example.com/v1", "kind": "Gadget", "metadata": {"name": "g"}});
+    assert_eq!(call(server, Method::POST, &gadgets, gadget).await.code, 201);
+    assert_eq!(get(server, &gadgets).await.body["items"].as_array().map(Vec::len), Some(1));
+    let found = get(server, "/apis/example.com/v1").await.body;
+    assert!(found["resources"].as_array().is_some_and(|all| all.iter().any(|one| one["name"] == "gadgets")), "{found}");
+    let lines = planned(&live, &plan).await;
+    let expected = ["+ example.com/v1 Widget default/w", "+ spec.size: 3", "+ status.ready: true"];
+    assert_eq!(lines[..3], expected);
+    assert_eq!(lines[3], "+ apiextensions.k8s.io/v1 CustomResourceDefinition gadgets.example.com");
+    assert_eq!(lines.last().map(String::as_str), Some("+ example.com/v1 Gadget default/g"));
+}
+
+#[tokio::test]
+async fn dependents_follow_owners_that_are_deleted_here_and_no_others() {
+    let (live, plan) = over(&map("owner", json!({})).to_string()).await;
+    let uid = get(&live, &format!("{CONFIG_MAPS}/owner")).await.body["metadata"]["uid"].clone();
+    let dependent = |group: &str, kind: &str, name: &str| {
+        let owners = json!([{"apiVersion": "v1", "kind": "ConfigMap", "name": "owner", "uid": uid}]);
+        json!({"apiVersion": group, "kind": kind, "metadata": {"name": name, "ownerReferences": owners}})
+    };
+    elsewhere(&live, &dependent("v1", "Secret", "held"));
+    elsewhere(&live, &dependent("v1", "Secret", "free"));
+    elsewhere(&live, &dependent("v1", "ServiceAccount", "unread"));
+    let server = plan.server();
+    let secrets = "/api/v1/namespaces/default/secrets";
+    assert_eq!(get(server, secrets).await.body["items"].as_array().map(Vec::len), Some(2));
+    assert!(planned(&live, &plan).await.is_empty(), "an owner that was not read is not taken for gone");
+    let finalizers = json!({"metadata": {"finalizers": ["example.com/hold"]}});
+    assert_eq!(call(server, Method::PATCH, &format!("{secrets}/held"), finalizers).await.code, 200);
+    assert_eq!(delete(server, &format!("{CONFIG_MAPS}/owner")).await.code, 200);
+    let lines = planned(&live, &plan).await;
+    let expected = [
+        "- v1 Secret default/held (waits for example.com/hold)",
+        "+ metadata.finalizers[0]: \"example.com/hold\"",
+        "- v1 ConfigMap default/owner",
+        "- v1 Secret default/free",
+    ];
+    assert_eq!(lines, expected);
+}
+
+#[tokio::test]
+async fn what_goes_in_the_cluster_is_left_to_the_cluster() {
+    let namespace = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "going", "finalizers": ["example.com/hold"]}});
+    let (live, plan) = over(&namespace.to_string()).await;
+    let inside = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "m", "namespace": "going", "finalizers": ["example.com/hold"]}});
+    elsewhere(&live, &inside);
+    let deleted = delete(&live, "/api/v1/namespaces/going").await;
+    assert_eq!(deleted.code, 200);
+    let server = plan.server();
+    assert_eq!(get(server, "/api/v1/namespaces/going/configmaps").await.code, 200);
+    assert!(get(server, "/api/v1/namespaces/going").await.body["metadata"]["deletionTimestamp"].is_string());
+    let refused =
+        call(server, Method::POST, "/api/v1/namespaces/going/secrets", json!({"metadata": {"name": "s"}})).await;
+    assert_eq!(refused.code, 403, "{:?}", refused.body);
+    assert!(plan.changes().await.is_empty());
+}
+
+#[tokio::test]
+async fn another_object_of_the_name_replaces_the_first() {
+    let (live, plan) = over(&map("a", json!({"k": "v"})).to_string()).await;
+    let server = plan.server();
+    delete(server, &format!("{CONFIG_MAPS}/a")).await;
+    assert_eq!(call(server, Method::POST, CONFIG_MAPS, map("a", json!({"k": "w"}))).await.code, 201);
+    assert_eq!(planned(&live, &plan).await, ["-/+ v1 ConfigMap default/a", "~ data.k: \"v\" -> \"w\""]);
+    assert_eq!(plan.changes().await.iter().map(|change| change.action).collect::<Vec<_>>(), [PlanAction::Replace]);
+    delete(server, &format!("{CONFIG_MAPS}/a")).await;
+    assert_eq!(planned(&live, &plan).await, ["- v1 ConfigMap default/a"]);
+}
+
+#[tokio::test]
+async fn events_are_not_told_and_of_secrets_only_that_they_change() {
+    let secret =
+        json!({"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "s"}, "stringData": {"password": "old"}});
+    let (live, plan) = over(&secret.to_string()).await;
+    let server = plan.server();
+    let event = json!({"metadata": {"name": "e"}, "involvedObject": {"namespace": "default"}});
+    assert_eq!(call(server, Method::POST, "/api/v1/namespaces/default/events", event).await.code, 201);
+    let patch = json!({"stringData": {"password": "new"}, "data": {"more": "YQ=="}});
+    assert_eq!(call(server, Method::PATCH, "/api/v1/namespaces/default/secrets/s", patch).await.code, 200);
+    let expected =
+        ["~ v1 Secret default/s", "+ data.more: \"(hidden)\"", "~ data.password: \"(hidden)\" -> \"(hidden)\""];
+    assert_eq!(planned(&live, &plan).await, expected);
+    assert!(!format!("{:?}", plan.changes().await).contains("YQ=="));
+}
+
+#[tokio::test]
+async fn a_cluster_that_refuses_is_told_of_and_one_that_falls_behind_is_listed_anew() {
+    let (live, plan) = over(&map("a", json!({})).to_string()).await;
+    let refuse = |verb: &str, resource: &str, code: u16| {
+        let (verb, resource) = (Some(verb.into()), Some(resource.into()));
+        live.faults().add(Rule { verb, resource, ..Rule::new(Fault::Answer(Answer::new(code))) });
+    };
+    let server = plan.server();
+    refuse("list", "secrets", 403);
+    let secrets = "/api/v1/namespaces/default/secrets";
+    let refused = get(server, secrets).await;
+    assert_eq!((refused.code, &refused.body["reason"]), (403, &json!("Forbidden")));
+    assert_eq!(get(server, secrets).await.code, 200, "the next is asked for again");
+    refuse("watch", "configmaps", 410);
+    let version =
+        get(server, CONFIG_MAPS).await.body["metadata"]["resourceVersion"].as_str().expect("a version").to_owned();
+    elsewhere(&live, &map("b", json!({})));
+    let mut watch = Watch::start(server, &format!("resourceVersion={version}")).await;
+    assert!(watch.told().await.starts_with("ADDED b "));
+    assert_eq!(live.audit().of("", "configmaps").only(|record| record.verb == "list").len(), 2);
+    live.shutdown().await;
+    let late = get(server, "/api/v1/namespaces/default/services").await;
+    assert_eq!((late.code, &late.body["reason"]), (503, &json!("ServiceUnavailable")));
+    assert_eq!(get(server, CONFIG_MAPS).await.code, 200, "what is here is here");
+}
+
+#[tokio::test]
+async fn a_cluster_without_definitions_to_be_read_cannot_be_planned_for() {
+    let live = ApiServer::start(ApiServerConfig::default()).await.expect("a server");
+    let (verb, resource) = (Some("list".into()), Some("customresourcedefinitions".into()));
+    live.faults().add(Rule { verb, resource, ..Rule::new(Fault::Answer(Answer::new(403))) });
+    let error = Plan::start(live.in_process()).await.expect_err("it is refused");
+    assert!(matches!(&error, PlanError::Cluster { why } if why.contains("403")), "{error}");
+}
