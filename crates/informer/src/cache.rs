@@ -4,6 +4,7 @@ mod contracts;
 mod history;
 mod indices;
 mod moved;
+mod noted;
 pub(crate) mod parts;
 pub(crate) mod version;
 mod writes;
@@ -11,7 +12,7 @@ mod writes;
 use std::cmp::Ordering;
 use std::collections::{BTreeMap, VecDeque};
 use std::fmt;
-use std::sync::atomic::{self, AtomicBool, AtomicU64};
+use std::sync::atomic::{self, AtomicBool};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
 
 use pintle_delta_fifo::Replacement;
@@ -19,11 +20,12 @@ use pintle_meta::{Object, ObjectKey};
 
 use crate::guarded::Guarded;
 use crate::publisher::is_succeeded;
-use crate::store::{self, Write, Writer};
+use crate::store::{self, Write};
 use crate::{NotReached, Snapshot, Undecodable, UnknownIndex};
 
 use history::{History, Past, Step};
 use moved::Moved;
+use noted::Noted;
 use parts::Parts;
 use version::Revision;
 use writes::{Refused, last_of_each, take};
@@ -78,8 +80,8 @@ pub struct Cache<T> {
     /// write, and spare who has it two locks that it has no use for as a rule.
     has_undecodable: AtomicBool,
     has_history: AtomicBool,
-    /// The stamp of the commit up to which both have taken up what there was, which they do right after it has become visible.
-    noted: AtomicU64,
+    /// Up to where both have taken up what there was.
+    noted: Noted,
     moved: Moved,
     is_closed: AtomicBool,
 }
@@ -104,7 +106,7 @@ impl<T: Object> Cache<T> {
             parts: Mutex::new(parts),
             has_undecodable: AtomicBool::new(false),
             has_history: AtomicBool::new(false),
-            noted: AtomicU64::new(0),
+            noted: Noted::default(),
             moved: Moved::default(),
             is_closed: AtomicBool::new(false),
         }
@@ -123,7 +125,8 @@ impl<T: Object> Cache<T> {
         let object = Guarded::from(object);
         let (key, version) = (object.key(), object.resource_version());
         let prepare = |indices: &[Index<T>]| self.put(indices, &key, &object);
-        let (before, _forgotten) = self.commit(prepare, |writer, write| {
+        // What is not wanted any more is a user's, and is dropped under no lock.
+        let (before, _forgotten, _gone) = self.commit(prepare, |writer, write| {
             let earlier = self.earlier();
             match write {
                 Ok(write) => {
@@ -131,13 +134,14 @@ impl<T: Object> Cache<T> {
                     self.note([&key], []);
                     let steps = || [(key.clone(), before.clone(), Some(object.clone()))].into_iter();
                     let forgotten = self.record(earlier, version, steps);
-                    (Ok(before), forgotten)
+                    (Ok(before), forgotten, None)
                 }
                 Err(refused) => {
                     let Refused { error, entry, is_succeeded } = *refused;
                     let gone = if is_succeeded { writer.write(take(&key), |_| {}) } else { None };
                     self.note([], [entry]);
-                    (Err(error), self.record(earlier, version, || [(key.clone(), gone, None)].into_iter()))
+                    let forgotten = self.record(earlier, version, || [(key.clone(), gone.clone(), None)].into_iter());
+                    (Err(error), forgotten, gone)
                 }
             }
         });
@@ -149,12 +153,12 @@ impl<T: Object> Cache<T> {
     ///
     /// `resource_version` is the revision of the deletion; where it is not known, leave it empty.
     pub fn delete(&self, key: &ObjectKey, resource_version: &str) -> Option<Arc<T>> {
-        let mut writer = self.store.writer();
+        let mut noting = self.noting();
         let earlier = self.earlier();
-        let before = writer.write(take(key), |current| version::advance(current, resource_version));
+        let before = noting.writer.write(take(key), |current| version::advance(current, resource_version));
         self.note([key], []);
         let _forgotten = self.record(earlier, resource_version, || [(key.clone(), before.clone(), None)].into_iter());
-        self.has_noted(writer);
+        drop(noting);
         self.moved.announce();
         before.map(Guarded::into_arc)
     }
@@ -260,7 +264,9 @@ impl<T: Object> Cache<T> {
         self.snapshot().index_values(name)
     }
 
-    /// The objects that the server has and that cannot be decoded, or that an index function failed on, in the order of their keys.
+    /// The objects that the server has and that cannot be decoded, or that an index function failed on, in the order of their keys: with
+    /// all that belongs to the revision that the store has. For that it waits, where a write has just become visible, for what is left to
+    /// be noted of it.
     pub fn undecodable(&self) -> Vec<Undecodable> {
         self.wait_for_notes();
         self.lock_undecodable().values().cloned().collect()
@@ -347,12 +353,19 @@ impl<T: Object> Cache<T> {
     }
 
     /// What has changed since the store came to have a revision, deletions included, in the order in which it did. `None`: that is not a
-    /// number, or further back than is [remembered](Self::remember). Between two moments at hand, see [`Snapshot::diff`].
+    /// number, or further back than is [remembered](Self::remember), or one that has not come yet: so it is, too, for who asks after the
+    /// server's history began anew. Between two moments at hand, see [`Snapshot::diff`].
     ///
-    /// A change that came with the revision that the store had already is among those since that one: who asks may have seen it, or not.
+    /// As [`undecodable`](Self::undecodable), it waits for what is left to be noted of a write that is visible.
+    ///
+    /// A change that came with the revision that the store had already, or with none, is among those since that one: who asks may have
+    /// seen it, or not.
     pub fn changes_since(&self, resource_version: &str) -> Option<Vec<Remembered<T>>> {
         self.wait_for_notes();
-        self.lock_history().since(resource_version)
+        let history = self.lock_history();
+        // Under its lock: what goes back does so in the store first, and then in there.
+        let reached = self.resource_version();
+        history.since(resource_version, &reached)
     }
 
     /// As [`transaction`](Self::transaction), and these came as well and could not be decoded.
@@ -522,19 +535,6 @@ impl<T: Object> Cache<T> {
         self.has_undecodable.store(!undecodable.is_empty(), atomic::Ordering::Relaxed);
     }
 
-    /// All that belongs to the commits up to now is noted.
-    fn has_noted(&self, writer: Writer<'_, Guarded<T>>) {
-        self.noted.store(writer.stamp(), atomic::Ordering::Release);
-        drop(writer);
-    }
-
-    /// Waits for the rest of a commit that is visible, so that who knows its revision finds what belongs to that.
-    fn wait_for_notes(&self) {
-        if self.noted.load(atomic::Ordering::Acquire) < self.store.stamp() {
-            drop(self.store.writer());
-        }
-    }
-
     /// The revision before a commit, if its changes are to be remembered.
     fn earlier(&self) -> Option<String> {
         self.has_history.load(atomic::Ordering::Relaxed).then(|| self.resource_version())
@@ -550,7 +550,7 @@ impl<T: Object> Cache<T> {
         let Some(earlier) = earlier else { return VecDeque::new() };
         let mut resource_version = self.resource_version();
         version::advance(&mut resource_version, newest);
-        self.lock_history().note(steps(), Some(&*earlier).filter(|_| !newest.is_empty()), &resource_version)
+        self.lock_history().note(steps(), &earlier, &resource_version)
     }
 
     /// Remembers nothing of what was before, nor of how that revision came about.

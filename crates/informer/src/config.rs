@@ -57,7 +57,9 @@ pub struct InformerConfig<T> {
     /// Changes each object once, before it goes into the cache; to leave out what nobody reads and what no path of a `projection`
     /// names, say. It may be called for several objects at once, on threads that may block. The last state of a deleted object is
     /// changed as well. One on which it panics is not taken up: it shows among the
-    /// [`undecodable`](crate::Lister::undecodable) ones, and its last good state stays.
+    /// [`undecodable`](crate::Lister::undecodable) ones, and its last good state stays. It shows by the name and namespace that the server
+    /// has it under, as does each that cannot be decoded: where a transform renames, its last good state goes by another key, so that the
+    /// next list takes that for deleted.
     pub transform: Option<Transform<T>>,
     /// Hears of each failure that delays the informer. It cannot change what follows; nor can a panic of it, which is logged.
     pub on_error: Option<ErrorHandler>,

@@ -93,6 +93,7 @@ pub struct Recorder<L> {
 
 struct Log {
     path: PathBuf,
+    resource: ApiResource,
     /// That of the first source.
     namespace: Option<String>,
     began: Instant,
@@ -114,9 +115,9 @@ impl<L: ListWatch> Recorder<L> {
         let file = options.open(&path)?;
         let path = path.as_ref().to_owned();
         let lines = Lines::start(file, path.clone(), limit)?;
-        let namespace = list_watch.namespace().map(str::to_owned);
-        let log = Log { path, namespace, began: Instant::now(), calls: AtomicU64::new(0), lines };
-        log.write(0, Record::Source(Source::new(list_watch.api_resource(), list_watch.namespace())));
+        let (resource, namespace) = (list_watch.api_resource(), list_watch.namespace().map(str::to_owned));
+        let log = Log { path, resource, namespace, began: Instant::now(), calls: AtomicU64::new(0), lines };
+        log.write(0, Record::Source(Source::new(log.resource.clone(), list_watch.namespace())));
         Ok(Self { list_watch, log: Arc::new(log) })
     }
 
@@ -147,7 +148,13 @@ impl<L: ListWatch> Recorder<L> {
     ///     SharedInformer::of_namespaces(namespaces, source, InformerConfig::default())
     /// }
     /// ```
-    pub fn record<M: ListWatch>(&self, list_watch: M) -> Recorder<M> {
+    ///
+    /// # Panics
+    ///
+    /// If it is a source of another resource: the file says of one alone what its objects are.
+    pub fn record<M: ListWatch<Object = L::Object>>(&self, list_watch: M) -> Recorder<M> {
+        let (known, other) = (self.log.resource.gvr(), list_watch.api_resource().gvr());
+        assert!(known == other, "a recording of {known} cannot have {other} in it");
         Recorder { list_watch, log: self.log.clone() }
     }
 

@@ -9,7 +9,7 @@ use std::sync as imp;
 
 use std::sync::PoisonError;
 
-pub(crate) use imp::{MutexGuard, RwLockReadGuard, RwLockWriteGuard, atomic};
+pub(crate) use imp::{Condvar, MutexGuard, RwLockReadGuard, RwLockWriteGuard, atomic};
 
 /// A mutex without poison: no code of a user's runs while it is held.
 #[derive(Debug, Default)]

@@ -60,16 +60,16 @@ impl<T> History<T> {
         self.bound > 0
     }
 
-    /// Takes changes in that came in one step, and gives what is forgotten for them. `earlier` is the revision before, if they came with one.
+    /// Takes changes in that came in one step, and gives what is forgotten for them. `earlier` is the revision before.
     pub(super) fn note(
         &mut self,
         changes: impl Iterator<Item = Step<T>>,
-        earlier: Option<&str>,
+        earlier: &str,
         resource_version: &str,
     ) -> VecDeque<Past<T>> {
         let resource_version: Arc<str> = resource_version.into();
         let last = self.changes.back().map_or(&self.since, |change| &change.resource_version);
-        let is_at_rest = earlier.is_some_and(|earlier| *resource_version == *earlier || resource_version == *last);
+        let is_at_rest = *resource_version == *earlier || resource_version == *last;
         let mut forgotten = VecDeque::new();
         if is_older(&resource_version, last) {
             // The server's history has begun anew, so nothing before can be asked for.
@@ -91,12 +91,15 @@ impl<T> History<T> {
         std::mem::take(&mut self.changes)
     }
 
-    /// What came after a revision. `None`: that is further back than it remembers.
-    pub(super) fn since(&self, resource_version: &str) -> Option<Vec<Remembered<T>>> {
-        let is_known = match self.is_after {
-            true => is_older(&self.since, resource_version),
-            false => !is_older(resource_version, &self.since),
-        };
+    /// What came after a revision. `None`: that is further back than it remembers, or neither the store nor any change has come to it.
+    pub(super) fn since(&self, resource_version: &str, reached: &str) -> Option<Vec<Remembered<T>>> {
+        let last = self.changes.back().map_or(&self.since, |change| &change.resource_version);
+        let has_come = !is_older(reached, resource_version) || !is_older(last, resource_version);
+        let is_known = has_come
+            && match self.is_after {
+                true => is_older(&self.since, resource_version),
+                false => !is_older(resource_version, &self.since),
+            };
         let is_remembered = self.is_on() && !self.since.is_empty() && is_known;
         let is_later = |change: &&Past<T>| match change.is_at_rest {
             true => !is_older(&change.resource_version, resource_version),
@@ -111,7 +114,8 @@ impl<T> History<T> {
         let rest = self.changes.split_off(excess);
         let forgotten = std::mem::replace(&mut self.changes, rest);
         if let Some(last) = forgotten.back() {
-            (self.since, self.is_after) = (last.resource_version.clone(), false);
+            // Who asks for that revision would have to be told of what came when it was there already.
+            (self.since, self.is_after) = (last.resource_version.clone(), last.is_at_rest);
         }
         forgotten
     }

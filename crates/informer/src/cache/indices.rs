@@ -147,10 +147,11 @@ impl<T: Object> Cache<T> {
         loop {
             let indices = self.indices();
             let prepared = prepare(&indices);
-            let mut writer = self.store.writer();
+            let mut noting = self.noting();
             if Arc::ptr_eq(&indices, &self.lock_indices()) {
-                let committed = commit(&mut writer, prepared);
-                self.has_noted(writer);
+                let committed = commit(&mut noting.writer, prepared);
+                // What it supersedes is in there, too, so that no object of a user's is dropped under the lock.
+                drop(noting);
                 return committed;
             }
         }

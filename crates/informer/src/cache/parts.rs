@@ -20,6 +20,8 @@ pub(crate) struct Parts {
     choice: Option<u64>,
     /// They are not those any more that there were first.
     has_changed: bool,
+    /// The newest that any of them has told, be it one that is not there any more; but not of a history that has ended.
+    newest: String,
     /// None: nobody fills it but who has it in hand.
     demand: Option<Demand>,
 }
@@ -69,16 +71,31 @@ impl Parts {
     pub(crate) fn reach(&mut self, place: &Place, told: Told<'_>) -> Revision {
         if let Some(part) = self.parts.get_mut(place) {
             match told {
-                Told::List(told) => version::set(&mut part.told, told),
-                Told::Change(told) => version::advance(&mut part.told, told),
+                Told::List(told) if version::is_older(told, &part.told) => {
+                    version::set(&mut part.told, told);
+                    self.newest = self.greatest().into();
+                }
+                Told::List(told) => {
+                    version::set(&mut part.told, told);
+                    version::advance(&mut self.newest, told);
+                }
+                Told::Change(told) => {
+                    version::advance(&mut part.told, told);
+                    version::advance(&mut self.newest, told);
+                }
             }
         }
         let (Told::List(told) | Told::Change(told)) = told;
         if self.parts.len() <= 1 {
             return told.into();
         }
-        let newest = self.versions().filter(|version| !version.is_empty()).max_by(order).unwrap_or(told);
+        let newest = Some(self.greatest()).filter(|newest| !newest.is_empty()).unwrap_or(told);
         Revision { whole: self.least(), newest: newest.into() }
+    }
+
+    /// What a source that is asked from now on should not be behind. Empty: nobody has told anything.
+    pub(crate) fn newest(&self) -> &str {
+        &self.newest
     }
 
     /// The store has what the source of a part has told.
@@ -99,6 +116,11 @@ impl Parts {
         let is_known = self.versions().all(|version| !version.is_empty());
         let least = if is_known { self.versions().min_by(order) } else { None };
         least.unwrap_or_default().to_owned()
+    }
+
+    /// How far the part is that is furthest ahead. Empty: none has been listed.
+    fn greatest(&self) -> &str {
+        self.versions().filter(|version| !version.is_empty()).max_by(order).unwrap_or_default()
     }
 
     fn versions(&self) -> impl Iterator<Item = &str> {

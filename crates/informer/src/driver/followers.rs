@@ -77,7 +77,9 @@ impl<T: Object + DeserializeOwned, L: ListWatch<Object = T>> Followers<T, L> {
         self.whole.publish(true);
         for place in places {
             if !self.running.contains_key(&place) {
-                let driver = (self.driver)(&place, self.publisher.cache.resource_version());
+                // Not that of the store, which is as far as the part that is furthest behind.
+                let told_others = self.publisher.cache.parts().newest().to_owned();
+                let driver = (self.driver)(&place, told_others);
                 let stop = stop.child_token();
                 self.running.insert(place.clone(), stop.clone());
                 self.tasks.spawn(async move {

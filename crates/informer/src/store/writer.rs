@@ -8,9 +8,11 @@ use super::{Store, Value, Write};
 use crate::sync::MutexGuard;
 use crate::sync::atomic::Ordering;
 
-/// The right to write. Readers do not wait for it, nor for a whole commit: for one record at most.
-pub(crate) struct Writer<'a, V> {
+/// The right to write. Readers do not wait for it, nor for a whole commit: for one record at most. What commits supersede is let go of as
+/// it ends.
+pub(crate) struct Writer<'a, V: Value> {
     store: &'a Store<V>,
+    superseded: Vec<Kept>,
     _one: MutexGuard<'a, ()>,
 }
 
@@ -43,7 +45,7 @@ impl Pending {
 
 impl<'a, V: Value> Writer<'a, V> {
     pub(super) fn new(store: &'a Store<V>, one: MutexGuard<'a, ()>) -> Self {
-        Self { store, _one: one }
+        Self { store, superseded: Vec::new(), _one: one }
     }
 
     /// The stamp of the last commit.
@@ -188,12 +190,12 @@ impl<'a, V: Value> Writer<'a, V> {
         (Some(place), value)
     }
 
-    fn publish(&self, stamp: u64, pending: Pending, tell: impl FnOnce(&mut String)) {
+    fn publish(&mut self, stamp: u64, mut pending: Pending, tell: impl FnOnce(&mut String)) {
         let mut now = self.store.now.lock();
         pending.publish(&mut now, tell);
         self.store.visible.store(stamp, Ordering::Release);
         drop(now);
-        self.store.settle(pending.superseded);
+        self.superseded.append(&mut pending.superseded);
     }
 
     /// The keys of a page that are there and whose bit is not set. `None`: there is no such page.
@@ -202,6 +204,12 @@ impl<'a, V: Value> Writer<'a, V> {
         let page = shard.page(page)?;
         let gone = (0..PAGE).filter(|at| seen & 1 << at == 0 && page.newest(*at).is_some());
         Some(gone.filter_map(|at| page.key(at).cloned()).collect())
+    }
+}
+
+impl<V: Value> Drop for Writer<'_, V> {
+    fn drop(&mut self) {
+        self.store.settle(std::mem::take(&mut self.superseded));
     }
 }
 

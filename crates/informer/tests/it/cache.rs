@@ -359,7 +359,7 @@ fn a_transaction_by_the_contract_of_stores_is_one_step() {
     )
     .unwrap();
     assert_eq!(cache.get(&key("b")).unwrap().node, "x");
-    assert_eq!(told(&cache, "50"), ["b@51"]);
+    assert_eq!(told(&cache, "50"), ["b@50", "b@51"], "its deletion, which is of no revision, and the last one");
 }
 
 /// Who reads or writes meanwhile notices nothing of it.

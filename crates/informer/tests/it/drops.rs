@@ -1,10 +1,11 @@
 //! Objects that are dropped: where, and what becomes of it if that panics.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Weak, mpsc};
 use std::thread::{self, ThreadId};
 use std::time::Duration;
 
-use pintle_informer::{InformerConfig, InformerState, Projection, ReflectorConfig, SharedInformer, StopCause};
+use pintle_informer::{Cache, InformerConfig, InformerState, Projection, ReflectorConfig, SharedInformer, StopCause};
 use pintle_meta::{ObjectMeta, Reason};
 use pintle_testing::{Break, Collection, CollectionConfig, Outcome, Verb};
 use serde::Deserialize;
@@ -140,4 +141,40 @@ async fn a_list_that_is_given_up_is_dropped_off_the_runtime() {
         informer.shutdown().await;
         dropped(expected).await;
     }
+}
+
+/// Asks the cache that it was in as it is dropped.
+struct Asking {
+    metadata: ObjectMeta,
+    cache: Weak<Cache<Self>>,
+    tell: mpsc::Sender<usize>,
+}
+
+pintle_meta::resource!(Asking, "v1", "Pod", "pods", Namespaced);
+
+impl Drop for Asking {
+    fn drop(&mut self) {
+        if let Some(cache) = self.cache.upgrade() {
+            _ = self.tell.send(cache.undecodable().len());
+        }
+    }
+}
+
+#[test]
+fn what_gives_way_to_an_object_that_is_refused_may_ask_the_cache_as_it_is_dropped() {
+    let (tell, told) = mpsc::channel();
+    thread::spawn(move || {
+        let cache = Arc::new(Cache::new());
+        let refuse = |object: &Asking| if object.metadata.uid == "2" { Err("wanted") } else { Ok(Vec::new()) };
+        cache.add_index("index", refuse).unwrap();
+        let object = |uid: &str| {
+            let metadata = ObjectMeta { uid: uid.into(), ..ObjectMeta::new("ns", "a") };
+            Arc::new(Asking { metadata, cache: Arc::downgrade(&cache), tell: tell.clone() })
+        };
+        cache.upsert(object("1")).unwrap();
+        let refused = object("2");
+        assert!(cache.upsert(refused.clone()).is_err());
+        drop((cache.clone(), refused));
+    });
+    assert_eq!(told.recv_timeout(Duration::from_secs(10)).expect("nobody waits for a lock"), 1);
 }

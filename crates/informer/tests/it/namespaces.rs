@@ -248,6 +248,32 @@ async fn one_that_comes_after_the_server_was_restored_believes_it_as_the_others_
     assert_eq!(informer.lister().resource_version(), "7");
 }
 
+/// What one of them has come to may be further than what all have.
+#[tokio::test(start_paused = true)]
+async fn what_one_has_come_to_is_not_taken_back_by_a_replica_that_lags_behind_it() {
+    for between in ["ab", "b"] {
+        let source = |namespace: Option<&str>| {
+            let pod = |namespace: &str, version: &str| serde_json::json!({"metadata": {"namespace": namespace, "name": "x", "resourceVersion": version}, "node": ""});
+            let (namespace, pods, revision) = match namespace {
+                Some("a") => (Some("a"), vec![pod("a", "90")], "100"),
+                Some(_) => (Some("b"), vec![pod("b", "40")], "50"),
+                None => (None, vec![pod("b", "40")], "60"),
+            };
+            Scripted::<Pod>::of(Pod::api_resource(), namespace, move || Ok(list(&pods, revision)), |_| Ok(silence()))
+        };
+        let namespaces = Namespaces::new(set("ab"));
+        let informer = SharedInformer::of_namespaces(&namespaces, source, InformerConfig::default());
+        informer.start();
+        informer.wait_for_sync().await.unwrap();
+        namespaces.set(set(between));
+        informer.wait_for_sync().await.unwrap();
+        namespaces.set_all();
+        let waited = tokio::time::timeout(Duration::from_secs(10), informer.wait_for_sync());
+        assert!(waited.await.is_err(), "{between}: it is older than what was told of a");
+        assert_eq!(held(&informer), between);
+    }
+}
+
 /// While one is behind, an overlay does not hide what the cache has of another.
 #[tokio::test(start_paused = true)]
 async fn an_overlay_shows_what_others_wrote_later_though_one_is_behind() {

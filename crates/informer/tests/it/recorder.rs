@@ -6,8 +6,11 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use pintle_informer::{InformerConfig, Namespaces, Recorder, Recording, ReflectorConfig, SharedInformer, Subscription};
-use pintle_meta::{Bookmark, ListOptions, ListPart, ListWatch, ObjectMeta, Oversized, RawObject, Reason, WatchEvent};
-use pintle_testing::{Break, Collection, Outcome, Verb};
+use pintle_meta::{
+    ApiResource, Bookmark, ListOptions, ListPart, ListWatch, ObjectMeta, Oversized, PartialObject, RawObject, Reason,
+    Scope, WatchEvent,
+};
+use pintle_testing::{Break, Collection, CollectionConfig, Outcome, Verb};
 use proptest::prelude::*;
 use serde_json::json;
 use tokio::time::Instant;
@@ -148,6 +151,19 @@ async fn what_several_namespaces_told_is_in_one_recording_and_is_told_again_of_e
         let again = of_namespaces(move |namespace| recording.in_namespace(namespace), async {}).await;
         assert_eq!(again, told);
     }
+}
+
+#[tokio::test]
+#[should_panic(expected = "a recording of v1/pods cannot have v1/secrets in it")]
+async fn a_recording_is_of_one_resource() {
+    let directory = Directory::new();
+    let of = |kind: &str, plural: &str| {
+        let resource = ApiResource::new("v1", kind, plural, Scope::Namespaced);
+        Collection::<PartialObject>::dynamic(resource, CollectionConfig::default())
+    };
+    let recorder = Recorder::create(of("Pod", "pods"), directory.file("pods"), LARGE).unwrap();
+    recorder.record(of("Pod", "pods"));
+    recorder.record(of("Secret", "secrets"));
 }
 
 /// Everything that a recording can hold.

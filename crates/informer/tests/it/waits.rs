@@ -73,9 +73,13 @@ fn what_has_changed_is_told_up_to_the_revision_that_shows() {
     cache.upsert(Arc::new(pod_at("a", 1))).unwrap();
     cache.remember(LAST as usize);
     std::thread::scope(|scope| {
-        scope.spawn(|| (2..=LAST).for_each(|version| _ = cache.upsert(Arc::new(pod_at("a", version))).unwrap()));
+        let writer =
+            scope.spawn(|| (2..=LAST).for_each(|version| _ = cache.upsert(Arc::new(pod_at("a", version))).unwrap()));
         let mut since = 1;
-        while since < LAST {
+        let mut is_over = false;
+        while since < LAST && !is_over {
+            // Before the look, so that the last one is at all there is.
+            is_over = writer.is_finished();
             let reached: u64 = cache.resource_version().parse().unwrap();
             let changes = cache.changes_since(&since.to_string()).unwrap();
             assert!(changes.len() as u64 >= reached - since, "{} from {since} to {reached}", changes.len());
@@ -93,7 +97,7 @@ fn what_is_refused_shows_with_its_revision() {
         .add_index("node", |pod: &Pod| if pod.node == "bad" { Err("wanted") } else { Ok(Some(pod.node.clone())) })
         .unwrap();
     std::thread::scope(|scope| {
-        scope.spawn(|| {
+        let writer = scope.spawn(|| {
             for version in 1..=LAST {
                 let name = if version.is_multiple_of(2) { "good" } else { "bad" };
                 cache.transaction(
@@ -102,8 +106,9 @@ fn what_is_refused_shows_with_its_revision() {
                 );
             }
         });
-        let mut reached = 0;
-        while reached < LAST {
+        let (mut reached, mut is_over) = (0, false);
+        while reached < LAST && !is_over {
+            is_over = writer.is_finished();
             reached = cache.resource_version().parse().unwrap_or_default();
             let shown = cache.undecodable();
             let after: u64 = cache.resource_version().parse().unwrap_or_default();
@@ -140,4 +145,46 @@ async fn a_change_at_the_revision_that_is_known_is_remembered_as_one_since_then(
     assert_eq!(told(&cache, "7"), ["-", "z"]);
     cache.upsert(Arc::new(Pod { node: "w".into(), ..pod_at("a", 8) })).unwrap();
     assert_eq!((told(&cache, "7"), told(&cache, "8")), (vec!["-".into(), "z".into(), "w".into()], vec![]));
+}
+
+/// One that was told of at the revision that is asked for, and is not remembered any more, is missed.
+#[test]
+fn what_is_forgotten_of_a_revision_that_had_come_before_is_not_passed_over() {
+    let at = |node: &str, version: u64| Arc::new(Pod { node: node.into(), ..pod_at("a", version) });
+    let cache = Cache::new();
+    cache.upsert(at("x", 5)).unwrap();
+    cache.remember(1);
+    cache.upsert(at("y", 5)).unwrap();
+    assert_eq!(cache.changes_since("5").unwrap().len(), 1);
+    cache.upsert(at("z", 5)).unwrap();
+    assert!(cache.changes_since("5").is_none(), "y is forgotten");
+    cache.upsert(at("w", 6)).unwrap();
+    assert!(cache.changes_since("5").is_none(), "and z");
+    cache.upsert(at("v", 7)).unwrap();
+    assert_eq!((cache.changes_since("5").is_none(), cache.changes_since("6").unwrap().len()), (true, 1));
+}
+
+/// The history of a server that began anew knows nothing of it.
+#[test]
+fn what_has_changed_since_a_revision_that_has_not_come_is_unknown() {
+    let cache = Cache::new();
+    cache.upsert(Arc::new(pod_at("a", 10))).unwrap();
+    cache.remember(10);
+    cache.bookmark("12");
+    assert_eq!((cache.changes_since("12").unwrap().len(), cache.changes_since("13").is_none()), (0, true));
+    cache.replace(vec![Arc::new(pod_at("b", 4))], "5");
+    assert!(cache.changes_since("10").is_none() && cache.changes_since("12").is_none());
+    assert_eq!(cache.changes_since("5").unwrap().len(), 0);
+}
+
+/// Who knew the revision may not know it.
+#[test]
+fn what_is_deleted_at_no_revision_is_told() {
+    let cache = Cache::new();
+    cache.upsert(Arc::new(pod_at("a", 5))).unwrap();
+    cache.remember(10);
+    cache.delete(&key("a"), "");
+    let told = cache.changes_since("5").unwrap();
+    assert_eq!((told.len(), told[0].new.is_none(), &*told[0].resource_version), (1, true, "5"));
+    assert!(cache.changes_since("4").is_none());
 }

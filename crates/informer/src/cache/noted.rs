@@ -1,0 +1,112 @@
+//! How far what belongs to commits has been taken up, beside the store.
+
+use std::sync::PoisonError;
+
+use pintle_meta::Object;
+
+use super::Cache;
+use crate::guarded::Guarded;
+use crate::store::Writer;
+use crate::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use crate::sync::{Condvar, Mutex};
+
+/// The stamp of the commit up to which a cache has noted what there was, which it does right after that has become visible.
+///
+/// Who waits counts itself in *before* it looks at the stamp, and who writes looks at the count *after* it has changed the stamp: one of
+/// the two sees the other. So a write without anybody who waits costs no lock.
+#[derive(Default)]
+pub(super) struct Noted {
+    stamp: AtomicU64,
+    waiting: AtomicUsize,
+    lock: Mutex<()>,
+    moved: Condvar,
+}
+
+/// The right to write. As it ends, be it by a panic, all that belongs to its commits counts as noted; and only then does the store let go
+/// of what they supersede, which may take as long as they did.
+pub(super) struct Noting<'a, T: Object> {
+    noted: &'a Noted,
+    pub(super) writer: Writer<'a, Guarded<T>>,
+}
+
+impl Noted {
+    fn reach(&self, stamp: u64) {
+        self.stamp.store(stamp, Ordering::SeqCst);
+        if self.waiting.load(Ordering::SeqCst) > 0 {
+            let _lock = self.lock.lock();
+            self.moved.notify_all();
+        }
+    }
+
+    /// Waits until what belongs to that commit, which is visible, is noted.
+    fn wait(&self, stamp: u64) {
+        if self.stamp.load(Ordering::Acquire) >= stamp {
+            return;
+        }
+        let mut lock = self.lock.lock();
+        self.waiting.fetch_add(1, Ordering::SeqCst);
+        while self.stamp.load(Ordering::SeqCst) < stamp {
+            lock = self.moved.wait(lock).unwrap_or_else(PoisonError::into_inner);
+        }
+        self.waiting.fetch_sub(1, Ordering::SeqCst);
+    }
+}
+
+impl<T: Object> Cache<T> {
+    /// The right to write, and to note what belongs to that.
+    pub(super) fn noting(&self) -> Noting<'_, T> {
+        Noting { noted: &self.noted, writer: self.store.writer() }
+    }
+
+    /// Waits for the rest of a commit that is visible, so that who knows its revision finds what belongs to that.
+    pub(super) fn wait_for_notes(&self) {
+        self.noted.wait(self.store.stamp());
+    }
+}
+
+impl<T: Object> Drop for Noting<'_, T> {
+    fn drop(&mut self) {
+        self.noted.reach(self.writer.stamp());
+    }
+}
+
+#[cfg(all(test, not(any(pintle_loom, pintle_shuttle))))]
+mod tests {
+    use std::sync::{Arc, mpsc};
+    use std::thread;
+    use std::time::Duration;
+
+    use pintle_meta::{ObjectKey, PartialObject};
+
+    use super::*;
+    use crate::cache::writes::take;
+
+    /// However long a writer goes on, with what its commit supersedes or with the next one.
+    #[test]
+    fn who_asks_waits_until_a_commit_is_noted_and_not_for_its_writer() {
+        let cache: Arc<Cache<PartialObject>> = Arc::default();
+        let (tell, told) = mpsc::channel();
+        let mut noting = cache.noting();
+        noting.writer.write_all(vec![take(&ObjectKey::new("ns", "a"))], |current| current.push('5'));
+        let asking = cache.clone();
+        let asks = thread::spawn(move || tell.send(asking.undecodable().len()));
+        assert!(told.try_recv().is_err(), "it is not noted yet");
+        cache.noted.reach(noting.writer.stamp());
+        assert_eq!(told.recv_timeout(Duration::from_secs(10)).expect("nobody waits for the writer"), 0);
+        drop(noting);
+        asks.join().unwrap().unwrap();
+    }
+
+    #[test]
+    fn nobody_waits_for_a_writer_that_has_panicked() {
+        let cache: Arc<Cache<PartialObject>> = Arc::default();
+        let writing = cache.clone();
+        let writes = thread::spawn(move || {
+            let mut noting = writing.noting();
+            noting.writer.write_all(vec![take(&ObjectKey::new("ns", "a"))], |_| {});
+            panic!("a panic that the test wants");
+        });
+        assert!(writes.join().is_err());
+        assert!(cache.undecodable().is_empty() && cache.store.stamp() == 1);
+    }
+}
