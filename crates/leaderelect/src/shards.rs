@@ -5,6 +5,7 @@ mod rivals;
 mod shard;
 mod sharded;
 
+use std::collections::BTreeMap;
 use std::fmt;
 use std::future::pending;
 use std::sync::Arc;
@@ -37,7 +38,8 @@ pub struct ShardsConfig {
     /// How many there are: 16 by default; more than a few for each replica are spread more evenly. Replicas with different numbers, as
     /// in a rollout that changes it, never work at a time: those who come later wait until none of the others leads a shard any more.
     pub shards: u32,
-    /// How they are contended for. The [label](SHARDS_LABEL) is added.
+    /// How they are contended for. The [label](SHARDS_LABEL) is added, and is the only one by which the leases are found: the others
+    /// may differ between replicas, and are those of whoever wrote last.
     pub electors: LeaderElectorsConfig,
 }
 
@@ -111,7 +113,8 @@ impl<A: ObjectApi<Lease> + ListWatch<Object = Lease> + Clone> Shards<A> {
     /// Outside of a tokio runtime.
     pub fn start(api: A, namespace: &str, name: &str, config: ShardsConfig) -> Result<Self, InvalidConfig> {
         let mut electors = config.electors.clone();
-        electors.labels.insert(SHARDS_LABEL.into(), name.into());
+        let common = BTreeMap::from([(SHARDS_LABEL.to_owned(), name.to_owned())]);
+        electors.labels.extend(common.clone());
         let LeaderElectionConfig { clocks, lease_duration, .. } = electors.election.clone();
         let members = Arc::new(watch::Sender::new(Members::new(name, config.shards)));
         let told = members.clone();
@@ -125,7 +128,7 @@ impl<A: ObjectApi<Lease> + ListWatch<Object = Lease> + Clone> Shards<A> {
                 _ => {}
             });
         };
-        let electors = LeaderElectors::start_with(api.clone(), namespace, electors, tap)?;
+        let electors = LeaderElectors::start_with(api.clone(), namespace, electors, &common, tap)?;
         Ok(Self { api, namespace: namespace.into(), name: name.into(), config, electors, members })
     }
 
@@ -152,8 +155,16 @@ impl<A: ObjectApi<Lease> + ListWatch<Object = Lease> + Clone> Shards<A> {
         let own_lease = self.members.borrow().lease_of_member(self.me());
         // It leaves first of all, so that the others know whose the shards are that it gives up.
         let mut member = self.electors.elector(&own_lease);
-        let present =
-            member.run(&stop, LeaderCallbacks::new(async |leadership: Leadership| leadership.cancelled().await));
+        let present = async {
+            // The others would yield to one that cannot list, and never works.
+            tokio::select! {
+                biased;
+                () = stop.cancelled() => return,
+                _ = rivals.lead() => {}
+            }
+            let stay = LeaderCallbacks::new(async |leadership: Leadership| leadership.cancelled().await);
+            member.run(&stop, stay).await;
+        };
         // Who should have what is not known before the others are.
         let unknown = Preference { defer: *lease_duration, yield_to: None };
         let preferences: Vec<_> = Shard::all(self.config.shards).map(|_| watch::Sender::new(unknown.clone())).collect();
@@ -165,7 +176,9 @@ impl<A: ObjectApi<Lease> + ListWatch<Object = Lease> + Clone> Shards<A> {
                 let free = async {
                     rivals.are_gone().await;
                     clocks.sleep_until(Deadline::after(clocks.now(), pause)).await;
-                    rivals.are_gone().await;
+                    while rivals.lead().await {
+                        rivals.are_gone().await;
+                    }
                 };
                 tokio::select! {
                     biased;
@@ -173,10 +186,17 @@ impl<A: ObjectApi<Lease> + ListWatch<Object = Lease> + Clone> Shards<A> {
                     () = free => {}
                 }
                 let callbacks = LeaderCallbacks::new(move |leadership: Leadership| async move {
-                    tokio::select! {
+                    // Where that cannot be told, another one may be able to.
+                    let late = Deadline::after(clocks.now(), *lease_duration);
+                    let lead = tokio::select! {
                         biased;
                         () = leadership.cancelled() => return None,
-                        lead = rivals.lead() => if lead { return None },
+                        lead = rivals.lead() => lead,
+                        () = clocks.sleep_until(late) => true,
+                    };
+                    if lead {
+                        leadership.give_up();
+                        return None;
                     }
                     Some(work(shard, leadership).await)
                 });
