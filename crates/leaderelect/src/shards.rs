@@ -60,14 +60,18 @@ impl Default for ShardsConfig {
 /// - No shard is worked on by two, as for any [`Leadership`]: its lease decides, and who should have it only says who tries first.
 /// - Nor is any object, if replicas divide into different [numbers of shards](ShardsConfig::shards): the number is part of the names of
 ///   their leases, and whoever has taken one lists all of them before it begins to work.
-/// - A shard whose replica has died is led by another one when its lease has expired, a `lease_duration` after its last
-///   renewal, 120 ms and two requests later: one takes it, and one lists all leases. A shard that is given up is without a leader for
-///   these two and 40 ms, after its work has ended.
+/// - A shard whose replica has died is worked on by another one when its lease has expired, a `lease_duration` after its last
+///   renewal, 120 ms and three requests later: a GET and a PUT take it, and a LIST tells that nobody divides otherwise. A shard that is
+///   given up is without work for 40 ms and four requests after its work has ended: a GET and a PUT, and the next one's PUT and LIST.
 /// - If the one that should have a free shard does not come for it, the next one does after twice the `retry_period`, the one
 ///   after that another such time later, and keeps it until replicas come or go.
 ///
+/// There is no bound on how long a shard is without work where lists fail, or while replicas of two numbers take leases at a
+/// time: both may give theirs up, and try again after a random pause, or where watches are forbidden after up to a `lease_duration`.
+///
 /// A replica gets, lists, watches, creates, updates and deletes leases. Where it may not watch them, it sees no others: the guarantees
-/// hold, but whoever comes first has all. Where it may not list them, it does no work.
+/// hold, but whoever comes first has all, and what a dead one had is found by polls. Where it may not list them, it takes no part, and
+/// what it has taken as it still might, it gives up after a `lease_duration` without work.
 ///
 /// # Examples
 ///
@@ -144,7 +148,9 @@ impl<A: ObjectApi<Lease> + ListWatch<Object = Lease> + Clone> Shards<A> {
     ///
     /// # Cancel safety
     ///
-    /// As for [`LeaderElector::run`](crate::LeaderElector::run).
+    /// As for [`LeaderElector::run`](crate::LeaderElector::run), but that the next run does not wait for what the last one has permitted:
+    /// its electors are others. By default it takes its shards for those of a stranger, until their leases expire. So with
+    /// `reuse_identity`, a run that was dropped is to be followed by another one only when its permits are back.
     pub async fn run<W, Fut>(&mut self, stop: &CancellationToken, work: W) -> Option<(Shard, TermEnd<Fut::Output>)>
     where
         W: Fn(Shard, Leadership) -> Fut,
