@@ -15,7 +15,7 @@ use std::thread;
 use std::time::Instant;
 
 use it::world::weather::{NIGHT, survive};
-use it::world::{Chaos, Share};
+use it::world::{Chaos, Share, Tally};
 use serde_json::json;
 
 /// The worlds of the tests.
@@ -58,6 +58,8 @@ struct Seen {
     /// Partitions and suspends in the others.
     cuts: usize,
     terms: usize,
+    /// Effects that slept with their machine, and went on while another one led.
+    outlived: usize,
 }
 
 fn main() -> Result<(), String> {
@@ -86,11 +88,16 @@ fn main() -> Result<(), String> {
         let seen = crews.into_iter().map(|crew| crew.join().unwrap_or_else(|broken| resume_unwind(broken)));
         seen.fold(Seen::default(), Seen::and)
     });
-    let Seen { overlaps, cuts, terms } = seen;
+    let Seen { overlaps, cuts, terms, outlived } = seen;
     println!("{whose}: {} worlds from seed {first}, {terms} terms, {cuts} partitions and suspends", args.worlds);
     println!("the permitted work of two overlapped in {overlaps}");
-    let figures =
+    let mut figures =
         json!({"overlaps of permitted work": overlaps, "partitions and suspends": cuts, "worlds": args.worlds});
+    // The model of client-go's has none.
+    if !args.client_go {
+        println!("{outlived} effects slept with their machine, and went on while another one led");
+        figures["effects that slept and met another leader"] = outlived.into();
+    }
     let wall = begun.elapsed().as_nanos() as f64;
     println!("{}", json!({"wall_ns": wall, "operations": args.worlds, "figures": figures}));
     Ok(())
@@ -99,13 +106,16 @@ fn main() -> Result<(), String> {
 impl Seen {
     fn and(self, other: Self) -> Self {
         let (overlaps, cuts) = (self.overlaps + other.overlaps, self.cuts + other.cuts);
-        Self { overlaps, cuts, terms: self.terms + other.terms }
+        Self { overlaps, cuts, terms: self.terms + other.terms, outlived: self.outlived + other.outlived }
     }
 }
 
 fn one(chaos: Chaos, seed: u64) -> Seen {
     match catch_unwind(|| survive(chaos, seed)) {
-        Ok(tally) => Seen { overlaps: 0, cuts: tally.cuts, terms: tally.terms },
+        Ok(tally) => {
+            let Tally { cuts, terms, outlived, .. } = tally;
+            Seen { overlaps: 0, cuts, terms, outlived }
+        }
         Err(broken) if broken.downcast_ref::<String>().is_some_and(|told| is_overlap(told)) => {
             Seen { overlaps: 1, ..Seen::default() }
         }

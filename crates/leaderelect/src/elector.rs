@@ -59,7 +59,7 @@ pub struct LeaderElector<L: Lock> {
     shell: Option<Arc<Shell<L>>>,
     /// Who should have the lock, where that is said; it is looked at whenever that changes.
     preference: Option<watch::Receiver<Preference>>,
-    /// The last term, if the run was dropped before all that it had permitted had ended.
+    /// The last term, if the run was dropped, or panicked, before all that it had permitted had ended.
     unfinished: Option<TermHandle>,
 }
 
@@ -107,7 +107,8 @@ impl<L: Lock> LeaderElector<L> {
     ///
     /// # Panics
     ///
-    /// If a callback other than the work panics, or the lock does. The lock is not released then, and expires.
+    /// If a callback other than the work panics, or the lock does. The lock is not released then, and expires. The next run of this
+    /// elector waits for permits and work beside it, as after one that was dropped.
     ///
     /// # Cancel safety
     ///
@@ -205,7 +206,10 @@ impl<L: Lock> LeaderElector<L> {
             }
             // What others still do under the term is part of its work.
             let closed = meanwhile(term.handle.close(end.reason.clone()), &mut notices, &mut new_leader).await;
-            self.unfinished = None;
+            // If a callback panicked meanwhile, or the contest did, the next run waits.
+            if let Ok(Some(())) = closed {
+                self.unfinished = None;
+            }
             closed.unwrap_or_else(|panic| resume_unwind(panic));
             let (recorded, told) = term.tell(&end);
             if let Err(panic) = recorded.and(told) {

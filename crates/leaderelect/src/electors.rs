@@ -98,14 +98,16 @@ impl<A: ObjectApi<Lease> + ListWatch<Object = Lease> + Clone> LeaderElectors<A> 
     ///
     /// Outside of a tokio runtime.
     pub fn start(api: A, namespace: &str, config: LeaderElectorsConfig) -> Result<Self, InvalidConfig> {
-        Self::start_with(api, namespace, config, |_| {})
+        let common = config.labels.clone();
+        Self::start_with(api, namespace, config, &common, |_| {})
     }
 
-    /// The same, with somebody who is told what the watch tells.
+    /// The same, with those of the labels by which they are watched and listed, and somebody who is told what the watch tells.
     pub(crate) fn start_with(
         api: A,
         namespace: &str,
         config: LeaderElectorsConfig,
+        common: &BTreeMap<String, String>,
         tap: impl Fn(&WatchEvent<Lease>) + Clone + Send + Sync + 'static,
     ) -> Result<Self, InvalidConfig> {
         let election = &config.election;
@@ -113,7 +115,8 @@ impl<A: ObjectApi<Lease> + ListWatch<Object = Lease> + Clone> LeaderElectors<A> 
         for warning in election.warnings() {
             tracing::warn!(namespace, "{warning}");
         }
-        let label_selector = LabelSelector::from_labels(&config.labels).map_err(InvalidConfig::Labels)?;
+        LabelSelector::from_labels(&config.labels).map_err(InvalidConfig::Labels)?;
+        let label_selector = LabelSelector::from_labels(common).map_err(InvalidConfig::Labels)?;
         let (clocks, pauses) = (election.clocks.clone(), Backoff::new(election.watch_retries(), election.seed()));
         let (watched, what) = (api.clone(), format!("the leases of {namespace} with {label_selector}"));
         let (of_us, selector) = (namespace.to_owned(), label_selector.clone());

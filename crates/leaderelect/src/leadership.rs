@@ -55,6 +55,8 @@ struct Shared {
     permits: TaskTracker,
     /// Somebody was told that the deadline has passed. From then on it has, whatever the clocks say later.
     expired: AtomicBool,
+    /// The lock is to be given up once the work has ended, whatever that ended for.
+    gives_up: AtomicBool,
 }
 
 /// What the elector tells the holders of one term.
@@ -135,6 +137,11 @@ impl Leadership {
             // An error means that the elector is gone, which ends the term too.
             _ = state.wait_for(|state| state.draining.is_some()) => {}
         }
+    }
+
+    /// Has the lock given up once the work has ended.
+    pub(crate) fn give_up(&self) {
+        self.shared.gives_up.store(true, Ordering::Release);
     }
 
     /// Whether [`Leadership::cancelled`] would return at once.
@@ -278,7 +285,15 @@ impl TermHandle {
         let permits = TaskTracker::new();
         // Only so that its emptiness can be waited for.
         permits.close();
-        let shared = Shared { lock, term, token, clocks, permits, expired: AtomicBool::new(false) };
+        let shared = Shared {
+            lock,
+            term,
+            token,
+            clocks,
+            permits,
+            expired: AtomicBool::new(false),
+            gives_up: AtomicBool::new(false),
+        };
         let state = TermState { deadline, draining: None, closed: None, lost: None };
         Self { shared: Arc::new(shared), state: watch::Sender::new(state) }
     }
@@ -302,6 +317,10 @@ impl TermHandle {
         self.state.send_modify(|state| {
             state.draining.get_or_insert(reason);
         });
+    }
+
+    pub(crate) fn gives_up(&self) -> bool {
+        self.shared.gives_up.load(Ordering::Acquire)
     }
 
     /// Why the work was asked to end.

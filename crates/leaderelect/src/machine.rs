@@ -120,7 +120,7 @@ struct Leading {
     /// Another one is preferred, so nothing is written any more: the term lasts for as long as it did then, or until the work
     /// has ended.
     yielding: bool,
-    /// The work was asked to end for another one, who is to find the lock free.
+    /// The work ends for another one, who is to find the lock free.
     gives_up: bool,
 }
 
@@ -211,6 +211,13 @@ impl Machine {
     /// not renewed together. 1 by default.
     pub fn begin_renewals_at(&mut self, share: f64) {
         self.first_renewal = self.config.retry_period.mul_f64(share.clamp(0.0, 1.0));
+    }
+
+    /// The work has ended for a reason for which the lock is to be free at once, also where a stop leaves it as it is.
+    pub(crate) fn give_up(&mut self) {
+        if let Phase::Leading(leading) = &mut self.phase {
+            leading.gives_up = true;
+        }
     }
 
     /// Takes in one signal, and returns what to do, in order.
@@ -332,6 +339,7 @@ impl Machine {
             }
             (Phase::Releasing(_), Purpose::Release) => self.released(answer, now),
             // The term for which it was sent is over, so it says no more than a look at the lock does.
+            (Phase::Following, _) if self.stopping => self.release_rest(now),
             _ => self.next_try = self.next_try.min(now.monotonic + self.config.retry_period),
         }
     }

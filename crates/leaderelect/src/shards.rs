@@ -5,6 +5,7 @@ mod rivals;
 mod shard;
 mod sharded;
 
+use std::collections::BTreeMap;
 use std::fmt;
 use std::future::pending;
 use std::sync::Arc;
@@ -37,7 +38,8 @@ pub struct ShardsConfig {
     /// How many there are: 16 by default; more than a few for each replica are spread more evenly. Replicas with different numbers, as
     /// in a rollout that changes it, never work at a time: those who come later wait until none of the others leads a shard any more.
     pub shards: u32,
-    /// How they are contended for. The [label](SHARDS_LABEL) is added.
+    /// How they are contended for. The [label](SHARDS_LABEL) is added, and is the only one by which the leases are found: the others
+    /// may differ between replicas, and are those of whoever wrote last.
     pub electors: LeaderElectorsConfig,
 }
 
@@ -58,14 +60,18 @@ impl Default for ShardsConfig {
 /// - No shard is worked on by two, as for any [`Leadership`]: its lease decides, and who should have it only says who tries first.
 /// - Nor is any object, if replicas divide into different [numbers of shards](ShardsConfig::shards): the number is part of the names of
 ///   their leases, and whoever has taken one lists all of them before it begins to work.
-/// - A shard whose replica has died is led by another one when its lease has expired, a `lease_duration` after its last
-///   renewal, 120 ms and two requests later: one takes it, and one lists all leases. A shard that is given up is without a leader for
-///   these two and 40 ms, after its work has ended.
+/// - A shard whose replica has died is worked on by another one when its lease has expired, a `lease_duration` after its last
+///   renewal, 120 ms and three requests later: a GET and a PUT take it, and a LIST tells that nobody divides otherwise. A shard that is
+///   given up is without work for 40 ms and four requests after its work has ended: a GET and a PUT, and the next one's PUT and LIST.
 /// - If the one that should have a free shard does not come for it, the next one does after twice the `retry_period`, the one
 ///   after that another such time later, and keeps it until replicas come or go.
 ///
+/// There is no bound on how long a shard is without work where lists fail, or while replicas of two numbers take leases at a
+/// time: both may give theirs up, and try again after a random pause, or where watches are forbidden after up to a `lease_duration`.
+///
 /// A replica gets, lists, watches, creates, updates and deletes leases. Where it may not watch them, it sees no others: the guarantees
-/// hold, but whoever comes first has all. Where it may not list them, it does no work.
+/// hold, but whoever comes first has all, and what a dead one had is found by polls. Where it may not list them, it takes no part, and
+/// what it has taken as it still might, it gives up after a `lease_duration` without work.
 ///
 /// # Examples
 ///
@@ -111,7 +117,8 @@ impl<A: ObjectApi<Lease> + ListWatch<Object = Lease> + Clone> Shards<A> {
     /// Outside of a tokio runtime.
     pub fn start(api: A, namespace: &str, name: &str, config: ShardsConfig) -> Result<Self, InvalidConfig> {
         let mut electors = config.electors.clone();
-        electors.labels.insert(SHARDS_LABEL.into(), name.into());
+        let common = BTreeMap::from([(SHARDS_LABEL.to_owned(), name.to_owned())]);
+        electors.labels.extend(common.clone());
         let LeaderElectionConfig { clocks, lease_duration, .. } = electors.election.clone();
         let members = Arc::new(watch::Sender::new(Members::new(name, config.shards)));
         let told = members.clone();
@@ -125,7 +132,7 @@ impl<A: ObjectApi<Lease> + ListWatch<Object = Lease> + Clone> Shards<A> {
                 _ => {}
             });
         };
-        let electors = LeaderElectors::start_with(api.clone(), namespace, electors, tap)?;
+        let electors = LeaderElectors::start_with(api.clone(), namespace, electors, &common, tap)?;
         Ok(Self { api, namespace: namespace.into(), name: name.into(), config, electors, members })
     }
 
@@ -141,7 +148,9 @@ impl<A: ObjectApi<Lease> + ListWatch<Object = Lease> + Clone> Shards<A> {
     ///
     /// # Cancel safety
     ///
-    /// As for [`LeaderElector::run`](crate::LeaderElector::run).
+    /// As for [`LeaderElector::run`](crate::LeaderElector::run), but that the next run does not wait for what the last one has permitted:
+    /// its electors are others. By default it takes its shards for those of a stranger, until their leases expire. So with
+    /// `reuse_identity`, a run that was dropped is to be followed by another one only when its permits are back.
     pub async fn run<W, Fut>(&mut self, stop: &CancellationToken, work: W) -> Option<(Shard, TermEnd<Fut::Output>)>
     where
         W: Fn(Shard, Leadership) -> Fut,
@@ -152,8 +161,16 @@ impl<A: ObjectApi<Lease> + ListWatch<Object = Lease> + Clone> Shards<A> {
         let own_lease = self.members.borrow().lease_of_member(self.me());
         // It leaves first of all, so that the others know whose the shards are that it gives up.
         let mut member = self.electors.elector(&own_lease);
-        let present =
-            member.run(&stop, LeaderCallbacks::new(async |leadership: Leadership| leadership.cancelled().await));
+        let present = async {
+            // The others would yield to one that cannot list, and never works.
+            tokio::select! {
+                biased;
+                () = stop.cancelled() => return,
+                _ = rivals.lead() => {}
+            }
+            let stay = LeaderCallbacks::new(async |leadership: Leadership| leadership.cancelled().await);
+            member.run(&stop, stay).await;
+        };
         // Who should have what is not known before the others are.
         let unknown = Preference { defer: *lease_duration, yield_to: None };
         let preferences: Vec<_> = Shard::all(self.config.shards).map(|_| watch::Sender::new(unknown.clone())).collect();
@@ -165,7 +182,9 @@ impl<A: ObjectApi<Lease> + ListWatch<Object = Lease> + Clone> Shards<A> {
                 let free = async {
                     rivals.are_gone().await;
                     clocks.sleep_until(Deadline::after(clocks.now(), pause)).await;
-                    rivals.are_gone().await;
+                    while rivals.lead().await {
+                        rivals.are_gone().await;
+                    }
                 };
                 tokio::select! {
                     biased;
@@ -173,10 +192,17 @@ impl<A: ObjectApi<Lease> + ListWatch<Object = Lease> + Clone> Shards<A> {
                     () = free => {}
                 }
                 let callbacks = LeaderCallbacks::new(move |leadership: Leadership| async move {
-                    tokio::select! {
+                    // Where that cannot be told, another one may be able to.
+                    let late = Deadline::after(clocks.now(), *lease_duration);
+                    let lead = tokio::select! {
                         biased;
                         () = leadership.cancelled() => return None,
-                        lead = rivals.lead() => if lead { return None },
+                        lead = rivals.lead() => lead,
+                        () = clocks.sleep_until(late) => true,
+                    };
+                    if lead {
+                        leadership.give_up();
+                        return None;
                     }
                     Some(work(shard, leadership).await)
                 });

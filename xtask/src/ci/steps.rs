@@ -97,7 +97,7 @@ fn nextest(sh: &Shell, step: &str) -> anyhow::Result<Quiet> {
 
 /// What `tests` has built, with larger numbers.
 fn election(sh: &Shell) -> anyhow::Result<Done> {
-    // Eight fleets have so many worlds each.
+    // Nine fleets have so many worlds each.
     let asked = |name: &str, usual: &str| std::env::var(name).unwrap_or_else(|_| usual.to_owned());
     let (worlds, depth) = (asked("PINTLE_WORLDS", "2500"), asked("PINTLE_DEPTH", "9"));
     let of = "package(pintle-leaderelect) & test(/^(simulation::|exhaustive::|shards::no_shard)/)";

@@ -67,8 +67,13 @@ impl Members {
 
     /// None: it is one of our shards, which its elector follows, or nothing that we know.
     fn role(&self, name: &str) -> Option<Role> {
-        let (of_what, count) = name.strip_prefix(&self.prefix)?.rsplit_once("-of-")?;
-        let is_ours = count.parse::<u32>().ok()? == self.shards;
+        let name = name.strip_prefix(&self.prefix)?;
+        // One without a number is of an older version, whose number nobody knows.
+        let (of_what, count) = name.rsplit_once("-of-").map_or((name, None), |(of_what, count)| (of_what, Some(count)));
+        let is_ours = match count {
+            Some(count) => count.parse::<u32>().ok()? == self.shards,
+            None => false,
+        };
         match (of_what.starts_with("member-"), is_ours) {
             (true, true) => Some(Role::Member),
             (true, false) => Some(Role::Stranger),
@@ -244,6 +249,11 @@ mod tests {
         let mut left = state(2, 2);
         left.record.holder_identity.clear();
         members.saw("site-3-of-32", &left, 15 * SECOND, 3 * SECOND);
+        assert_eq!(members.rivals_until(3 * SECOND), Some(16 * SECOND));
+        // Of an older version, that said no number.
+        members.saw("site-5", &state(2, 1), 15 * SECOND, 2 * SECOND);
+        assert_eq!(members.rivals_until(3 * SECOND), Some(17 * SECOND));
+        members.saw("site-5", &left, 15 * SECOND, 3 * SECOND);
         assert_eq!(members.rivals_until(3 * SECOND), Some(16 * SECOND));
         // Its holder works on for a while.
         members.is_gone("site-7-of-8", 15 * SECOND, 10 * SECOND);

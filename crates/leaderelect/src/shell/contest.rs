@@ -151,6 +151,9 @@ impl<L: Lock> Contest<L> {
     /// Does what the machine answers.
     pub(super) fn step(&mut self, signal: Signal) -> Stepped {
         let mut stepped = Stepped::Quiet;
+        if matches!(signal, Signal::WorkEnded) && self.term.as_ref().is_some_and(TermHandle::gives_up) {
+            self.machine.give_up();
+        }
         for instruction in self.machine.step(signal, self.clocks.now()) {
             match instruction {
                 Instruction::Send { request, timeout } => {

@@ -90,6 +90,28 @@ fn a_stop_while_the_work_of_a_lost_term_ends_still_gives_the_lock_up_until_it_ex
     assert_eq!(told.last(), Some(&Instruction::Finish));
 }
 
+/// Whether the answer tells that it was stored or leaves that open.
+#[test]
+fn a_stop_while_a_renewal_of_a_lost_term_is_under_way_gives_the_lock_up_after_its_answer() {
+    let config = LeaderElectionConfig { identity: "me".into(), ..LeaderElectionConfig::default() };
+    for is_known in [true, false] {
+        let (mut machine, stored) = leader(config.clone());
+        let told = machine.step(Signal::Tick, at(9));
+        let [LockRequest::Update { record, .. }] = &requests(&told)[..] else { panic!("{told:?}") };
+        machine.step(Signal::Tick, at(10));
+        machine.step(Signal::WorkEnded, at(10));
+        assert_eq!(machine.step(Signal::Stop, at(10)), []);
+        let renewed = Version { resource_version: "2".into(), ..stored.version };
+        let answer = if is_known { Ok(renewed.clone()) } else { Err(Failure::unknown()) };
+        let told = machine.step(Signal::Written(answer), at(11));
+        assert_eq!(requests(&told), [LockRequest::Read], "known: {is_known}");
+        let stored = LockState { version: renewed, record: record.clone() };
+        assert!(releases(&machine.step(Signal::Read(Ok(Some(stored))), at(12))), "known: {is_known}");
+        let gone = Version { uid: "uid".into(), resource_version: "3".into() };
+        assert_eq!(machine.step(Signal::Written(Ok(gone)), at(12)).last(), Some(&Instruction::Finish));
+    }
+}
+
 #[tokio::test(start_paused = true)]
 async fn a_stop_after_a_term_was_lost_gives_the_lock_up() {
     let server = server();

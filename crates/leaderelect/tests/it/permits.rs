@@ -1,5 +1,6 @@
 //! Permits, and the clocks by which they are worth something.
 
+use std::panic::AssertUnwindSafe;
 use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
@@ -256,8 +257,10 @@ async fn whoever_panics_a_term_that_began_is_told_to_have_ended_once_and_after_i
 
 /// What was begun under a permit has the time that it was promised, though nobody runs the election meanwhile.
 #[tokio::test(start_paused = true)]
-async fn a_run_that_was_dropped_is_followed_by_another_term_once_its_permits_are_back_or_over() {
-    for (given_back, led_at) in [(true, 4.0), (false, 12.0)] {
+async fn a_run_that_was_dropped_or_fell_over_is_followed_by_another_term_once_its_permits_are_back_or_over() {
+    for (given_back, led_at, falls) in
+        [(true, 4.0, false), (false, 12.0, false), (true, 4.0, true), (false, 12.0, true)]
+    {
         let server = server();
         let config = LeaderElectionConfig {
             identity: "a".into(),
@@ -269,10 +272,18 @@ async fn a_run_that_was_dropped_is_followed_by_another_term_once_its_permits_are
         let (stop, status, start) = (CancellationToken::new(), elector.status(), tokio::time::Instant::now());
         let work = || LeaderCallbacks::new(async |leadership: Leadership| leadership.cancelled().await);
         let permit = {
-            let mut run = pin!(elector.run(&stop, work()));
+            let on_new_leader = Box::new(|leader: &str| assert_eq!(leader, "a", "fell over"));
+            let callbacks = LeaderCallbacks { on_new_leader, ..work() };
+            let mut run = pin!(AssertUnwindSafe(elector.run(&stop, callbacks)).catch_unwind());
             // Renewed at 2.0.
             assert!(tokio::time::timeout(5 * SECOND / 2, &mut run).await.is_err());
-            status.leadership().unwrap().permit().unwrap()
+            let permit = status.leadership().unwrap().permit().unwrap();
+            if falls {
+                put(&server, &LeaderElectionRecord { holder_identity: "b".into(), ..Default::default() });
+                assert!(run.await.is_err(), "the callback panics");
+                put(&server, &LeaderElectionRecord::default());
+            }
+            permit
         };
         let back = async {
             pass(1.5).await;
@@ -290,7 +301,7 @@ async fn a_run_that_was_dropped_is_followed_by_another_term_once_its_permits_are
             () = back, if given_back => unreachable!(),
             led = led => led,
         };
-        assert!((led_at..led_at + 0.3).contains(&led), "given back: {given_back}, led at {led}");
+        assert!((led_at..led_at + 0.3).contains(&led), "given back: {given_back}, fell: {falls}, led at {led}");
     }
 }
 

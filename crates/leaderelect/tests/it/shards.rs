@@ -46,16 +46,18 @@ struct Setup {
     /// Whose work ends by itself after a second.
     ends: Option<u32>,
     release_on_cancel: bool,
+    /// A label of its leases.
+    version: &'static str,
 }
 
 fn usual() -> Setup {
     let (clocks, drain) = (TestClock::new(), Duration::ZERO);
-    Setup { shards: SHARDS, clocks, machine: None, drain, ends: None, release_on_cancel: true }
+    Setup { shards: SHARDS, clocks, machine: None, drain, ends: None, release_on_cancel: true, version: "1" }
 }
 
 impl Setup {
     fn start(self, server: &Collection<Lease>, ledger: &Ledger, identity: &str) -> Replica {
-        let Self { shards, clocks, machine, drain, ends, release_on_cancel } = self;
+        let Self { shards, clocks, machine, drain, ends, release_on_cancel, version } = self;
         let client = server.client(identity);
         let election = LeaderElectionConfig {
             identity: identity.into(),
@@ -64,7 +66,8 @@ impl Setup {
             seed: Some(7),
             ..LeaderElectionConfig::default()
         };
-        let electors = LeaderElectorsConfig { election, ..LeaderElectorsConfig::default() };
+        let labels = [("app.kubernetes.io/version".to_owned(), version.to_owned())].into();
+        let electors = LeaderElectorsConfig { labels, election, ..LeaderElectorsConfig::default() };
         let config = ShardsConfig { shards, electors };
         let api = Asleep { client: client.clone(), machine: machine.clone() };
         let mut shards = Shards::start(api, "kube-system", "site", config).unwrap();

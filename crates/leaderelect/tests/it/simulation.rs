@@ -17,14 +17,21 @@ fn survive_many(usual: u64, chaos: impl Fn(u64) -> Chaos + Sync) {
     let some = || {
         let seeds = iter::repeat_with(|| next.fetch_add(1, Ordering::Relaxed)).take_while(|index| *index < worlds);
         let seeds = seeds.map(|index| first.wrapping_add(index));
-        seeds.map(|seed| survive(chaos(seed), seed).cuts).sum::<usize>()
+        seeds
+            .map(|seed| survive(chaos(seed), seed))
+            .fold((0, 0), |sum, Tally { cuts, outlived, .. }| and(sum, (cuts, outlived)))
     };
-    let cuts: usize = thread::scope(|scope| {
+    let (cuts, outlived) = thread::scope(|scope| {
         let crews = (0..thread::available_parallelism().map_or(1, usize::from)).map(|_| scope.spawn(some));
         let crews: Vec<_> = crews.collect();
-        crews.into_iter().map(|crew| crew.join().unwrap_or_else(|broken| resume_unwind(broken))).sum()
+        crews.into_iter().map(|crew| crew.join().unwrap_or_else(|broken| resume_unwind(broken))).fold((0, 0), and)
     });
     println!("never two leaders in {worlds} worlds from seed {first}, with {cuts} partitions and suspends");
+    println!("{outlived} effects slept with their machine, and went on while another one led");
+}
+
+fn and(one: (usize, usize), other: (usize, usize)) -> (usize, usize) {
+    (one.0 + other.0, one.1 + other.1)
 }
 
 #[test]

@@ -115,6 +115,8 @@ pub(crate) struct State {
     reads: usize,
     /// Partitions and suspends that have begun.
     cuts: usize,
+    /// Effects that slept with their machine, and went on while another one led.
+    outlived: usize,
 }
 
 #[derive(Clone, Debug)]
@@ -139,6 +141,7 @@ pub(crate) struct Tally {
     pub(crate) writes: usize,
     pub(crate) reads: usize,
     pub(crate) cuts: usize,
+    pub(crate) outlived: usize,
 }
 
 /// Runs what happens in a world of this seed, on a clock of its own.
@@ -161,6 +164,7 @@ pub(crate) fn in_world<T>(chaos: Chaos, seed: u64, story: impl AsyncFnOnce(&Arc<
             writes: 0,
             reads: 0,
             cuts: 0,
+            outlived: 0,
         };
         let world = Arc::new(World { chaos, seed, seconds_only, start: Instant::now(), state: Mutex::new(state) });
         for index in 0..chaos.nodes {
@@ -228,7 +232,8 @@ impl World {
 
     pub(crate) fn tally(&self) -> Tally {
         let state = self.lock();
-        Tally { terms: state.terms, writes: state.writes, reads: state.reads, cuts: state.cuts }
+        let State { terms, writes, reads, cuts, outlived, .. } = *state;
+        Tally { terms, writes, reads, cuts, outlived }
     }
 
     /// One that leads.
@@ -252,11 +257,11 @@ impl World {
         let (dice, coin) = (state.rng.u32(0..9), state.rng.bool());
         let jump = state.rng.i64(-20..20);
         let until = Instant::now() + span;
-        let cuts = u8::from(chaos.partitions && dice == 0) + u8::from(chaos.suspends && dice == 6);
-        state.cuts += usize::from(cuts);
+        let mut cuts = 0;
         let node = &mut state.nodes[index];
         let restart = match dice {
             0 if chaos.partitions => {
+                cuts += usize::from(node.cut_off_until <= Instant::now() && !node.has_ended());
                 node.cut_off_for(span);
                 false
             }
@@ -285,9 +290,10 @@ impl World {
             }
             6 if chaos.suspends => {
                 let how = if coin { clock::Halt::Suspended } else { clock::Halt::VmPaused };
-                node.clock.halt(how, until);
-                // An effect that sleeps with its machine outlives its time, and only a token stops it.
-                node.effects.clear();
+                if node.clock.halt(how, until) {
+                    cuts += usize::from(!node.has_ended());
+                    node.slept.append(&mut node.effects);
+                }
                 false
             }
             7 if chaos.watches => {
@@ -300,6 +306,7 @@ impl World {
             }
             _ => false,
         };
+        state.cuts += cuts;
         let incarnation = state.nodes[index].incarnation;
         drop(state);
         if restart {

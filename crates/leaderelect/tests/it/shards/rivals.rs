@@ -1,9 +1,10 @@
 //! Replicas that divide into different numbers of shards, as in a rollout that changes it.
 
 use std::sync::Mutex;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use pintle_leaderelect::Lease;
+use pintle_leaderelect::{LeaderElectionRecord, Lease, SHARDS_LABEL};
 use pintle_meta::{ObjectMeta, Reason};
 use pintle_testing::{Collection, Outcome, Verb};
 
@@ -93,6 +94,81 @@ async fn nobody_works_who_cannot_see_whether_others_divide_otherwise() {
     server.faults().heal();
     pass(3.0).await;
     assert_eq!(ledger.shards().len(), 6);
+}
+
+/// They would be yielded to, and keep what they take.
+#[tokio::test(start_paused = true)]
+async fn a_replica_that_may_not_list_is_no_member() {
+    let (server, ledger) = (Collection::<Lease>::default(), Ledger::default());
+    let _b = of(6).start(&server, &ledger, "b");
+    pass(20.0).await;
+    let starts = ledger.starts_so_far();
+    let a = of(6).start(&server, &ledger, "a");
+    a.client.faults().when(|request| (request.verb() == Verb::List).then(|| Outcome::refused(403, Reason::Forbidden)));
+    pass(60.0).await;
+    assert_eq!((ledger.shards().len(), ledger.starts_so_far()), (6, starts));
+    assert_eq!(server.objects().iter().filter(|lease| lease.metadata.name.contains("member")).count(), 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_shard_is_given_up_by_a_replica_that_may_list_no_more_when_it_has_taken_it() {
+    let (server, ledger) = (Collection::<Lease>::default(), Ledger::default());
+    let _b = of(6).start(&server, &ledger, "b");
+    pass(20.0).await;
+    let a = of(6).start(&server, &ledger, "a");
+    let took = AtomicBool::new(false);
+    a.client.faults().when(move |request| {
+        let takes = request.verb() == Verb::Update && !request.key().is_some_and(|key| key.name().contains("member"));
+        took.fetch_or(takes, Ordering::Relaxed);
+        let refused = request.verb() == Verb::List && took.load(Ordering::Relaxed);
+        refused.then(|| Outcome::refused(403, Reason::Forbidden))
+    });
+    pass(5.0).await;
+    assert!(ledger.shards().len() < 6, "some are taken and not worked on");
+    pass(60.0).await;
+    assert_eq!(ledger.owners().values().filter(|owner| *owner == "b").count(), 6);
+}
+
+#[tokio::test(start_paused = true)]
+async fn rivals_are_seen_whatever_else_their_leases_are_labelled() {
+    let (server, ledger) = (Collection::default(), Ledger::default());
+    let a = of(6).start(&server, &ledger, "a");
+    pass(10.0).await;
+    let _b = Setup { version: "2", ..of(9) }.start(&server, &ledger, "b");
+    pass(60.0).await;
+    assert!(ledger.shards().len() == 6 && ledger.shards().iter().all(|shard| shard.count() == 6));
+    a.stop.cancel();
+    pass(0.2).await;
+    assert!(ledger.shards().len() == 9 && ledger.shards().iter().all(|shard| shard.count() == 9));
+    ledger.check(0);
+    let labels = server.objects().into_iter().map(|lease| lease.metadata.labels["app.kubernetes.io/version"].clone());
+    assert_eq!(labels.collect::<std::collections::BTreeSet<_>>().len(), 2);
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_was_taken_beside_rivals_is_given_up_also_where_nothing_is_released_on_a_stop() {
+    let (server, ledger) = (Collection::<Lease>::default(), Ledger::default());
+    // What comes after the first look is seen only once leases are taken.
+    server.faults().when(|request| (request.verb() == Verb::Watch).then(|| Outcome::refused(403, Reason::Forbidden)));
+    let _a = Setup { release_on_cancel: false, ..of(6) }.start(&server, &ledger, "a");
+    pass(5.0).await;
+    let record = LeaderElectionRecord { holder_identity: "x".into(), lease_duration_seconds: 15, ..Default::default() };
+    let mut rival = Lease::new(ObjectMeta::new("kube-system", "site-0-of-4"), &record);
+    rival.metadata.labels.insert(SHARDS_LABEL.into(), "site".into());
+    server.put(rival);
+    let taken = || {
+        let leases = server.objects().into_iter().map(|lease| (lease.metadata.name.clone(), lease.spec.record()));
+        let of_shards = leases.filter(|(name, _)| name.ends_with("-of-6") && !name.contains("member"));
+        of_shards.map(|(_, record)| record).collect::<Vec<_>>()
+    };
+    for _ in 0..300 {
+        if taken().is_empty() {
+            pass(0.1).await;
+        }
+    }
+    pass(1.0).await;
+    assert!(taken().len() == 6 && ledger.starts_so_far() == 0);
+    assert!(taken().iter().all(LeaderElectionRecord::is_vacant), "{:?}", taken());
 }
 
 /// The fleets have one name, each in a namespace of its own, and an API that sees both.

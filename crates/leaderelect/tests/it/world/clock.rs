@@ -57,13 +57,15 @@ impl NodeClock {
         Duration::from_micros((lived.as_micros() as f64 * self.rate) as u64)
     }
 
-    /// The process stands still until then. It only ever does so in one way at a time.
-    pub(crate) fn halt(&self, how: Halt, until: Instant) {
-        if !self.is_halted() {
+    /// The process stands still until then, unless it does already.
+    pub(crate) fn halt(&self, how: Halt, until: Instant) -> bool {
+        let runs = !self.is_halted();
+        if runs {
             let mut state = self.state.lock().unwrap();
             state.settle();
             state.present = Some((how, Instant::now(), until));
         }
+        runs
     }
 
     pub(crate) fn is_halted(&self) -> bool {

@@ -43,6 +43,9 @@ pub(crate) struct Node {
     pub(crate) works: bool,
     /// When the effects that are under way will end at the latest, on this node's clock.
     pub(crate) effects: Vec<Duration>,
+    /// The same of those that have slept with their machine. Their time is that of a clock that stood still, so they may outlive the
+    /// term, and only a token stops them: they are tallied, and break no rule.
+    pub(crate) slept: Vec<Duration>,
     pub(crate) last_leader: Option<String>,
     /// When it was last told of a foreign holder.
     pub(crate) usurped: Option<Instant>,
@@ -76,7 +79,9 @@ impl Node {
 
     pub(crate) fn leads(&self) -> bool {
         let guarded = self.guard.as_ref().is_some_and(|guard| guard.check().is_ok());
-        guarded || self.has_effects() || self.belief.is_some_and(|deadline| self.clock.monotonic() < deadline.monotonic)
+        // One that stands still does nothing; it goes on by what it believes as soon as it is awake.
+        let believes = self.belief.is_some_and(|deadline| self.clock.monotonic() < deadline.monotonic);
+        guarded || self.has_effects() || (believes && !self.clock.is_halted())
     }
 
     /// Whether an effect is under way that has a permit.
@@ -140,6 +145,7 @@ impl World {
             belief: None,
             works: false,
             effects: Vec::new(),
+            slept: Vec::new(),
             last_leader: None,
             usurped: None,
             knows: None,
@@ -216,7 +222,10 @@ impl Process {
                 self.tell(|state, node| state.nodes[node].effects.push(end));
                 tokio::spawn(async move {
                     clock.pass(span).await;
-                    process.tell(|state, node| state.nodes[node].effects.retain(|other| *other != end));
+                    process.tell(|state, node| {
+                        state.nodes[node].effects.retain(|other| *other != end);
+                        state.nodes[node].slept.retain(|other| *other != end);
+                    });
                     drop(permit);
                 });
             }

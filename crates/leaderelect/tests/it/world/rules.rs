@@ -24,6 +24,7 @@ impl State {
             let broken = format!("S1: {:?} lead at {:?}", leaders.collect::<Vec<_>>(), world.start.elapsed());
             self.rule(false, || broken);
         }
+        self.outlive();
         let baseless = self.nodes.iter().find(|node| {
             let guard = node.guard.as_ref().filter(|guard| guard.check().is_ok());
             guard.is_some_and(|guard| {
@@ -35,6 +36,18 @@ impl State {
         self.rule(baseless.is_none(), || {
             format!("S2, S17: the deadline of {baseless:?} does not count from the sending of a stored write")
         });
+    }
+
+    /// Tallies what slept and goes on while another one leads, once each.
+    fn outlive(&mut self) {
+        for index in 0..self.nodes.len() {
+            let node = &self.nodes[index];
+            let goes_on = !node.slept.is_empty() && !node.clock.is_halted();
+            if goes_on && self.nodes.iter().enumerate().any(|(other, node)| other != index && node.leads()) {
+                let now = self.nodes[index].clock.monotonic();
+                self.outlived += self.nodes[index].slept.drain(..).filter(|end| now < *end).count();
+            }
+        }
     }
 
     /// A process that fell over has broken a rule of its own.
