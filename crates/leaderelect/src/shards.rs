@@ -14,6 +14,7 @@ use std::time::Duration;
 
 use futures_util::stream::{FuturesUnordered, StreamExt};
 use pintle_meta::{DeleteOptions, ListWatch, ObjectApi, ObjectKey, Preconditions, WatchEvent};
+use pintle_ratelimit::Jitter;
 use tokio::sync::{Mutex, watch};
 use tokio_util::sync::CancellationToken;
 
@@ -27,6 +28,7 @@ use crate::{
 use members::Members;
 use rivals::Rivals;
 pub use shard::Shard;
+use shard::fnv1a;
 pub use sharded::{OfShard, Sharded};
 
 /// The label of all leases of [`Shards`], with their name.
@@ -177,7 +179,8 @@ impl<A: ObjectApi<Lease> + ListWatch<Object = Lease> + Clone> Shards<A> {
         let shards = Shard::all(self.config.shards).zip(&preferences).map(async |(shard, preference)| {
             let elector = self.electors.elector(&self.members.borrow().lease_of_shard(shard.index()));
             let mut elector = elector.prefer(preference.subscribe());
-            let mut pause = Duration::ZERO;
+            let seed = self.election().seed() ^ fnv1a(format!("{shard} {}", self.me()).as_bytes());
+            let (mut pause, mut jitter) = (Duration::ZERO, Jitter::new(seed));
             let end = loop {
                 let free = async {
                     rivals.are_gone().await;
@@ -209,7 +212,7 @@ impl<A: ObjectApi<Lease> + ListWatch<Object = Lease> + Clone> Shards<A> {
                 match elector.run(&stop, callbacks).await {
                     // It was not begun. Of two who have seen each other, one is to come back first.
                     Some(TermEnd { reason: LossReason::Completed, work: Some(Ok(None)) }) => {
-                        pause = retry_period.mul_f64(fastrand::f64());
+                        pause = jitter.up_to(*retry_period);
                     }
                     end => break end,
                 }

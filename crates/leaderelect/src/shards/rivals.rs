@@ -3,6 +3,7 @@
 //! A shard of theirs has another lease than ours, and may have the same objects. So nobody begins to work on what it has taken before it
 //! has read all leases of the fleet: of two who take their leases at a time, at least one reads that of the other, and gives its own up.
 
+use std::fmt;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use futures_util::StreamExt;
@@ -11,7 +12,7 @@ use tokio::sync::{Mutex, watch};
 
 use super::Members;
 use crate::lock::state_of;
-use crate::{Deadline, LeaderElectionConfig, Lease};
+use crate::{Deadline, LeaderElectionConfig, LeaderElectionRecord, Lease, LockState, Version};
 
 /// Looks for them.
 pub(super) struct Rivals<'a, A> {
@@ -79,14 +80,14 @@ impl<A: ListWatch<Object = Lease>> Rivals<'_, A> {
         };
         let now = clocks.now().monotonic;
         self.members.send_modify(|members| {
-            found.iter().for_each(|lease| members.saw(&lease.metadata.name, &state_of(lease), *lease_duration, now));
+            found.iter().for_each(|(name, state)| members.saw(name, state, *lease_duration, now));
         });
         // What has expired by then was still the same when it was read, so it will not be renewed any more.
         Ok(self.members.borrow().rivals_until(sent.monotonic).is_some())
     }
 
-    /// The leases of theirs that there are. All of one revision, which is not older than the request.
-    async fn found(&self) -> Result<Vec<Lease>, ApiError> {
+    /// The leases of theirs that there are, by their names. All of one revision, which is not older than the request.
+    async fn found(&self) -> Result<Vec<(String, LockState)>, ApiError> {
         let (mut found, mut options) = (Vec::new(), self.options.clone());
         loop {
             let mut page = self.api.list(&options).await?;
@@ -94,9 +95,11 @@ impl<A: ListWatch<Object = Lease>> Rivals<'_, A> {
             while let Some(part) = page.next().await {
                 match part? {
                     ListPart::Item(object) => {
-                        let ObjectMeta { namespace, name, .. } = object.decode::<PartialObject>()?.metadata;
-                        if namespace == self.namespace && self.members.borrow().is_rival(&name) {
-                            found.push(object.decode::<Lease>()?);
+                        let metadata = object.decode::<PartialObject>()?.metadata;
+                        if metadata.namespace == self.namespace && self.members.borrow().is_rival(&metadata.name) {
+                            let state = object.decode().map(|lease| state_of(&lease));
+                            let state = state.unwrap_or_else(|error| held_by_somebody(&metadata, &error));
+                            found.push((metadata.name, state));
                         }
                     }
                     ListPart::Metadata(list) => options.continue_token = list.continue_token,
@@ -107,4 +110,12 @@ impl<A: ListWatch<Object = Lease>> Rivals<'_, A> {
             }
         }
     }
+}
+
+/// What counts for a lease that cannot be read: whoever holds it may lead, for a lease duration unless it changes.
+fn held_by_somebody(metadata: &ObjectMeta, error: &impl fmt::Display) -> LockState {
+    let ObjectMeta { namespace, name, uid, resource_version, .. } = metadata;
+    tracing::warn!(namespace, name, %error, "cannot read a lease of another number of shards, which counts as held");
+    let record = LeaderElectionRecord { holder_identity: "somebody".into(), ..LeaderElectionRecord::default() };
+    LockState { version: Version { uid: uid.clone(), resource_version: resource_version.clone() }, record }
 }

@@ -171,6 +171,22 @@ async fn what_was_taken_beside_rivals_is_given_up_also_where_nothing_is_released
     assert!(taken().iter().all(LeaderElectionRecord::is_vacant), "{:?}", taken());
 }
 
+#[tokio::test(start_paused = true)]
+async fn a_lease_that_cannot_be_read_counts_as_a_rivals_for_its_duration_and_no_longer() {
+    let (server, ledger) = (Collection::<Lease>::default(), Ledger::default());
+    server.put_raw(serde_json::json!({
+        "apiVersion": "coordination.k8s.io/v1",
+        "kind": "Lease",
+        "metadata": {"namespace": "kube-system", "name": "site-0-of-4", "labels": {SHARDS_LABEL: "site"}},
+        "spec": {"holderIdentity": 7},
+    }));
+    let _a = of(6).start(&server, &ledger, "a");
+    pass(14.0).await;
+    assert_eq!(ledger.starts_so_far(), 0);
+    pass(3.0).await;
+    assert_eq!(ledger.shards().len(), 6);
+}
+
 /// The fleets have one name, each in a namespace of its own, and an API that sees both.
 #[tokio::test(start_paused = true)]
 async fn fleets_of_other_namespaces_are_no_concern() {
