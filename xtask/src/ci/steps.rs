@@ -100,7 +100,7 @@ fn election(sh: &Shell) -> anyhow::Result<Done> {
     // Nine fleets have so many worlds each.
     let asked = |name: &str, usual: &str| std::env::var(name).unwrap_or_else(|_| usual.to_owned());
     let (worlds, depth) = (asked("PINTLE_WORLDS", "2500"), asked("PINTLE_DEPTH", "9"));
-    let of = "package(pintle-leaderelect) & test(/^(simulation::|exhaustive::|shards::survival::no_shard)/)";
+    let of = "package(pintle-leaderelect) & test(/^(simulation::|exhaustive::)/)";
     let run = nextest(sh, "election")?.args("--profile election --filterset").arg(of);
     tested(run.env("PINTLE_WORLDS", &worlds).env("PINTLE_DEPTH", &depth).end()?)
 }
