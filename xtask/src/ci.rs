@@ -70,6 +70,9 @@ pub(crate) fn run(sh: &Shell, flags: &Ci) -> anyhow::Result<ExitCode> {
         bail!("no step {unknown:?}; there are: {}", names.join(", "));
     }
     let started = Instant::now();
+    if flags.only.is_empty() {
+        tools::install_ahead(sh);
+    }
     let mut tests = Tally::default();
     let mut failed = Vec::new();
     for step in STEPS.iter().filter(|step| flags.only.is_empty() || flags.only.iter().any(|only| only == step.name)) {

@@ -47,8 +47,8 @@ impl Default for LeaderElectorsConfig {
 /// which should be used by nothing else.
 ///
 /// Each is a [`LeaderElector`] like any other, with terms, work and permits of its own; its guarantees are those of one that is
-/// alone. A renewal is one request, and those of different leases are spread over the retry period. The task ends when this and
-/// all electors are dropped.
+/// alone. A renewal is one request, and those of different leases are spread over the retry period, in sixteen groups. The task ends
+/// when this and all electors are dropped.
 ///
 /// # Examples
 ///

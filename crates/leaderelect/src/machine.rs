@@ -62,6 +62,8 @@ pub struct Machine {
     jitter: Jitter,
     /// How long after a term's beginning it is renewed for the first time.
     first_renewal: Duration,
+    /// Renewals come at whole multiples of it, by the monotonic clock; zero: at any time.
+    grain: Duration,
     phase: Phase,
     stopping: bool,
     /// Whether the watch is open.
@@ -185,6 +187,7 @@ impl Machine {
             // Another seed, so that the two do not go in step.
             jitter: Jitter::new(!seed),
             first_renewal: config.retry_period,
+            grain: Duration::ZERO,
             config,
             precision,
             phase: Phase::Following,
@@ -211,6 +214,18 @@ impl Machine {
     /// not renewed together. 1 by default.
     pub fn begin_renewals_at(&mut self, share: f64) {
         self.first_renewal = self.config.retry_period.mul_f64(share.clamp(0.0, 1.0));
+    }
+
+    /// Renews at whole sixteenths of the retry period, early rather than late, so that of many terms some are renewed together: what is
+    /// awake for one renewal takes a fraction of the time for the next.
+    pub fn gather_renewals(&mut self) {
+        self.grain = self.config.retry_period / 16;
+    }
+
+    /// When to renew what is due at that time.
+    fn renewal_at(&self, due: Duration) -> Duration {
+        let early = due.as_nanos().checked_rem(self.grain.as_nanos()).unwrap_or_default();
+        due.saturating_sub(Duration::from_nanos_u128(early))
     }
 
     /// The work has ended for a reason for which the lock is to be free at once, also where a stop leaves it as it is.

@@ -205,6 +205,9 @@ impl<L: Lock> Running<L> {
                     Event::Stop
                 });
                 let mut seat = *seat;
+                if self.is_shared {
+                    seat.contest.gather_renewals();
+                }
                 let preference = seat.preference.take();
                 self.keys.insert((seat.contest.key().clone(), id));
                 self.seats.insert(id, seat);

@@ -10,7 +10,7 @@ use super::command::Quiet;
 /// Where a newcomer's project finds the facade.
 const CLONE: &str = "\"../pintle/crates/pintle\"";
 
-/// A workspace of its own. With the profile of ours, most of what it depends on has been checked before.
+/// A workspace of its own. With the profiles of ours, most of what it depends on has been checked before.
 const MANIFEST: &str = r#"
 [workspace]
 
@@ -20,6 +20,12 @@ edition = "2024"
 
 [profile.dev]
 debug = "line-tables-only"
+
+[profile.dev.package."*"]
+debug = false
+
+[profile.dev.package.tokio]
+opt-level = 2
 
 "#;
 

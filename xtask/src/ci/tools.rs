@@ -1,6 +1,8 @@
 //! The tools that ci needs beyond cargo: found, or installed at their pinned version.
 
 use std::path::{Path, PathBuf};
+use std::sync::{Mutex, PoisonError};
+use std::thread;
 use std::time::Duration;
 
 use anyhow::{Context, bail};
@@ -13,17 +15,35 @@ pub(super) struct Tool {
     name: &'static str,
     version: &'static str,
     about: &'static str,
+    /// Held while it is looked for and installed.
+    one_at_a_time: Mutex<()>,
 }
 
-pub(super) const NEXTEST: Tool =
-    Tool { name: "cargo-nextest", version: "0.9.151", about: "runs tests, each with a time limit" };
-pub(super) const DENY: Tool =
-    Tool { name: "cargo-deny", version: "0.20.2", about: "checks licences and sources of what we use" };
+pub(super) static NEXTEST: Tool = Tool::new("cargo-nextest", "0.9.151", "runs tests, each with a time limit");
+pub(super) static DENY: Tool = Tool::new("cargo-deny", "0.20.2", "checks licences and sources of what we use");
+
+/// Installs the tools beside the first steps, which leave a processor idle where one crate waits for another. What goes wrong is told
+/// by the step that needs the tool: it tries again.
+pub(super) fn install_ahead(sh: &Shell) {
+    let root = sh.current_dir();
+    thread::spawn(move || {
+        let Ok(sh) = Shell::new() else { return };
+        sh.change_dir(root);
+        for tool in [&NEXTEST, &DENY] {
+            let _told_by_its_step = tool.program(&sh);
+        }
+    });
+}
 
 impl Tool {
+    const fn new(name: &'static str, version: &'static str, about: &'static str) -> Self {
+        Self { name, version, about, one_at_a_time: Mutex::new(()) }
+    }
+
     /// The program: that of PATH if it is the pinned version, else that of `target/tools`, where it is put if it is missing.
     pub(super) fn program(&self, sh: &Shell) -> anyhow::Result<PathBuf> {
-        let Self { name, version, about } = self;
+        let Self { name, version, about, one_at_a_time } = self;
+        let _held = one_at_a_time.lock().unwrap_or_else(PoisonError::into_inner);
         let tools = sh.current_dir().join("target/tools");
         let ours = tools.join("bin").join(name);
         for program in [PathBuf::from(name), ours.clone()] {

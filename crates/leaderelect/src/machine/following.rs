@@ -254,7 +254,7 @@ impl Machine {
         let term = Term { version: version.clone(), record: record.clone() };
         self.in_doubt.clear();
         (self.last_term, self.vacancy) = (None, None);
-        self.next_try = (sent.monotonic + self.first_renewal).max(now.monotonic);
+        self.next_try = self.renewal_at(sent.monotonic + self.first_renewal).max(now.monotonic);
         self.phase = Phase::Leading(Leading {
             term: term.clone(),
             base: LockState { version, record },

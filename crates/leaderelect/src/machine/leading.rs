@@ -40,14 +40,14 @@ impl Machine {
         now: Now,
         instructions: &mut Vec<Instruction>,
     ) {
-        let retry = self.config.retry_period;
+        let next = self.renewal_at(write.sent.monotonic + self.config.retry_period);
         let Phase::Leading(leading) = &mut self.phase else { return };
         match answer {
             Ok(version) => {
                 leading.conflicts = 0;
                 // What was told of meanwhile may have come after the write, and says when to look.
                 if !leading.read_back {
-                    self.next_try = (write.sent.monotonic + retry).max(now.monotonic);
+                    self.next_try = next.max(now.monotonic);
                 }
                 self.in_doubt.clear();
                 self.committed(LockState { version, record: write.record }, write.sent, instructions);

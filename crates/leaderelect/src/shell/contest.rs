@@ -131,6 +131,11 @@ impl<L: Lock> Contest<L> {
         self.machine.begin_renewals_at(share);
     }
 
+    /// There are others beside it.
+    pub(super) fn gather_renewals(&mut self) {
+        self.machine.gather_renewals();
+    }
+
     pub(super) fn key(&self) -> &ObjectKey {
         &self.key
     }
