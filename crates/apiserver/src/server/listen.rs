@@ -102,7 +102,8 @@ async fn serve_on(socket: impl AsyncRead + AsyncWrite + Unpin + Send + 'static, 
         let (front, slot, requests) = (front.clone(), slot.clone(), requests.clone());
         let version = request.version();
         let open = requests.open(version);
-        async move {
+        // Boxed where it is made: HTTP/2 makes it a task of its own, and it would be copied on each step of the way there.
+        Box::pin(async move {
             let (response, socket) = front
                 .respond(request, |deadline| {
                     streams::answer_by(deadline);
@@ -113,7 +114,7 @@ async fn serve_on(socket: impl AsyncRead + AsyncWrite + Unpin + Send + 'static, 
                 *slot.lock().unwrap_or_else(PoisonError::into_inner) = socket;
             }
             Ok::<_, Infallible>(response.map(|body| Answered::new(body, open, version)))
-        }
+        })
     });
     let mut builder = auto::Builder::new(Streams);
     // What of this is bounded in time is for the activity to say.
