@@ -103,7 +103,8 @@ struct Shared {
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Timeouts {
-    /// Reaching the server, TLS included. 30 s by default.
+    /// Reaching the server, TLS included. 30 s by default. Looking up its name may go on beyond that, for as long as the system's resolver
+    /// takes, and so long does a runtime wait for it at its end.
     pub connect: Duration,
     /// From sending a request to the first line of the answer; not for streams, whose server may have nothing to say yet.
     /// 75 s by default: a kube-apiserver gives up after 60 s, and says so.
