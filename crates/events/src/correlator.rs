@@ -29,7 +29,7 @@ pub struct CorrelatorConfig {
     /// How many flows, groups of similar events and stored events are remembered, each: 4096, and at least 1.
     pub cache_size: usize,
     /// Names the flow of an event, for the spam filter. By default it is made of the source, the object and the type, so events
-    /// of two reasons share one allowance.
+    /// of two reasons share one allowance. An event at which it panics is lost, and counts as failed.
     pub spam_key: Arc<dyn Fn(&Event) -> String + Send + Sync>,
 }
 

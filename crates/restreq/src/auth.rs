@@ -12,8 +12,10 @@ use std::sync::Arc;
 
 use base64::Engine;
 use base64::prelude::BASE64_STANDARD;
+use bytes::Bytes;
 use http::HeaderValue;
 use pintle_meta::ClientConfig;
+use zeroize::Zeroizing;
 
 use exec::ExecPlugin;
 pub(crate) use impersonate::Impersonation;
@@ -66,11 +68,9 @@ impl Credentials {
             return Err(ConfigError::Conflict { first: "basic", second: "token" });
         }
         if let Some(basic) = &config.basic {
-            let pair = format!("{}:{}", basic.username, basic.password.expose());
-            return Ok(Self::Fixed(secret("basic", format!("Basic {}", BASE64_STANDARD.encode(pair)))?));
+            return Ok(Self::Fixed(self::basic("basic", &basic.username, basic.password.expose())?));
         }
-        let token =
-            config.token.as_ref().map(|token| secret("token", format!("Bearer {}", token.expose()))).transpose()?;
+        let token = config.token.as_ref().map(|token| secret("token", "Bearer", token.expose())).transpose()?;
         Ok(match (&config.token_file, token) {
             (Some(path), token) => Self::TokenFile(TokenFile::new(path.clone(), token)),
             (None, Some(token)) => Self::Fixed(token),
@@ -121,12 +121,33 @@ impl Credentials {
     }
 }
 
-/// A header value that does not print itself.
-fn secret(field: &'static str, text: String) -> Result<HeaderValue, ConfigError> {
-    let mut value = HeaderValue::try_from(text).map_err(|_| ConfigError::Value {
+/// What shows a user and a password.
+pub(crate) fn basic(field: &'static str, user: &str, password: &str) -> Result<HeaderValue, ConfigError> {
+    let pair = Zeroizing::new([user, ":", password].concat());
+    secret(field, "Basic", &Zeroizing::new(BASE64_STANDARD.encode(&*pair)))
+}
+
+/// A header value that does not print itself, and whose memory is wiped with the last request that holds it.
+fn secret(field: &'static str, scheme: &str, proof: &str) -> Result<HeaderValue, ConfigError> {
+    let text = Bytes::from_owner(Zeroizing::new([scheme, " ", proof].concat()));
+    let mut value = HeaderValue::from_maybe_shared(text).map_err(|_| ConfigError::Value {
         field,
         why: "it holds what a header may not hold, such as a line break".into(),
     })?;
     value.set_sensitive(true);
     Ok(value)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_header_of_credentials_is_not_shown_and_lies_in_one_place_however_often_it_is_sent() {
+        let value = basic("basic", "me", "hush").unwrap();
+        assert_eq!(value, "Basic bWU6aHVzaA==");
+        assert!(!format!("{value:?}").contains("bWU6"), "{value:?}");
+        assert_eq!(value.clone().as_bytes().as_ptr(), value.as_bytes().as_ptr(), "or a copy would stay");
+        secret("token", "Bearer", "a\nb").unwrap_err();
+    }
 }

@@ -52,6 +52,10 @@ impl Request {
     /// The first fault of the request, without I/O; whatever kept the answer from coming; [`Error::Status`] for an answer that
     /// is no success.
     ///
+    /// # Panics
+    ///
+    /// Outside of a tokio runtime that has timers, unless the request has no deadline at all.
+    ///
     /// # Cancel safety
     ///
     /// Dropping the future gives the request up. Whether the server acted on it is then unknown.

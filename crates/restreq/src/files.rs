@@ -3,7 +3,8 @@
 use std::fs::{self, File};
 use std::io::{self, Read};
 use std::path::Path;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, mpsc};
+use std::thread;
 use std::time::Duration;
 
 use tokio::sync::watch;
@@ -34,7 +35,8 @@ pub(crate) fn read(path: &Path) -> io::Result<Zeroizing<Vec<u8>>> {
 }
 
 /// Reads files beside the requests: one reading at a time, which all who want one share, and which goes on when they give up. Nobody
-/// waits long for it, since a network file system may hang; what comes too late is there for the next.
+/// waits long for it, since a network file system may hang, and no runtime waits for it at its end; what comes too late is there for the
+/// next.
 pub(crate) struct FileReader<T> {
     /// What is read, for the log.
     what: &'static str,
@@ -58,6 +60,7 @@ impl<T: Clone + Send + 'static> FileReader<T> {
     /// What `read` gives, or the reading that is under way. After a while, what was read before; none if that is nothing.
     pub(crate) async fn read(&self, read: impl FnOnce() -> T + Send + 'static) -> Option<T> {
         let (Reading { began, mut end }, is_own) = self.begin(read);
+        let _standing = is_own.then(stand);
         // That the other side is gone is what is waited for.
         if timeout_at(began + PATIENCE, end.changed()).await.is_err() && is_own {
             tracing::warn!("{} cannot be read within {PATIENCE:?}; what was read before serves on", self.what);
@@ -68,22 +71,34 @@ impl<T: Clone + Send + 'static> FileReader<T> {
     /// The reading under way, and whether it was begun here.
     fn begin(&self, read: impl FnOnce() -> T + Send + 'static) -> (Reading, bool) {
         let mut reading = lock(&self.reading);
-        match &*reading {
-            Some(reading) if reading.end.has_changed().is_ok() => (reading.clone(), false),
-            _ => {
-                let (teller, end) = watch::channel(());
-                let last = self.last.clone();
-                // Nobody can end what waits for the kernel. There is never more than one for each of these.
-                drop(tokio::task::spawn_blocking(move || {
-                    let content = read();
-                    *lock(&last) = Some(content);
-                    drop(teller);
-                }));
-                let begun = Reading { began: Instant::now(), end };
-                (reading.insert(begun).clone(), true)
-            }
+        if let Some(reading) = reading.as_ref().filter(|reading| reading.end.has_changed().is_ok()) {
+            return (reading.clone(), false);
         }
+        let (teller, end) = watch::channel(());
+        let begun = reading.insert(Reading { began: Instant::now(), end }).clone();
+        drop(reading);
+        let last = self.last.clone();
+        // Nobody can end what waits for the kernel, so it is no task of a runtime, which would wait for it at its end. There is never more
+        // than one for each of these.
+        let thread = thread::Builder::new().name("pintle-files".into()).spawn(move || {
+            let content = read();
+            *lock(&last) = Some(content);
+            drop(teller);
+        });
+        if let Err(error) = thread {
+            tracing::warn!("{} cannot be read without a thread for it: {error}", self.what);
+        }
+        (begun, true)
     }
+}
+
+/// A clock that a test has paused stands still for as long as this is held, which a thread of our own would not make it do: else all
+/// deadlines would pass while a file is read. What holds it is a task that ends with this, so that a runtime which drops its tasks ends
+/// at once.
+fn stand() -> mpsc::Sender<()> {
+    let (held, end) = mpsc::channel();
+    drop(tokio::task::spawn_blocking(move || end.recv_timeout(PATIENCE)));
+    held
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
@@ -136,6 +151,39 @@ mod tests {
         let (_go, second) = gated(2);
         let (read, ()) = tokio::join!(reader.read(second), later(PATIENCE + Duration::from_secs(1)));
         assert_eq!(read, Some(1), "what came too late");
+    }
+
+    #[test]
+    fn a_runtime_ends_while_a_reading_hangs() {
+        let (_go, read) = gated(1);
+        let (told, ended) = mpsc::channel();
+        thread::spawn(move || {
+            let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+            runtime.block_on(async {
+                let reader = FileReader::new("a file");
+                tokio::select! {
+                    biased;
+                    _ = reader.read(read) => panic!("it hangs"),
+                    () = tokio::task::yield_now() => {}
+                }
+            });
+            drop(runtime);
+            told.send(()).unwrap();
+        });
+        ended.recv_timeout(Duration::from_secs(10)).expect("the runtime waits for the file");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_paused_clock_stands_still_while_a_file_is_read() {
+        let reader = FileReader::new("a file");
+        let read = || {
+            // Time for the clock to be moved on, if it were.
+            thread::sleep(Duration::from_millis(10));
+            1
+        };
+        let started = Instant::now();
+        assert_eq!(tokio::time::timeout(Duration::from_millis(1), reader.read(read)).await, Ok(Some(1)));
+        assert_eq!(started.elapsed(), Duration::ZERO);
     }
 
     #[tokio::test]

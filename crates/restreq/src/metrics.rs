@@ -38,6 +38,13 @@ static THROTTLED: Metric = Metric {
     labels: &["verb", "host"],
 };
 
+static RESOLVED: Metric = Metric {
+    name: "rest_client_dns_resolution_duration_seconds",
+    help: "How long it took to look up the addresses of a host",
+    kind: SECONDS,
+    labels: &["host"],
+};
+
 /// client-go's buckets of bytes.
 const BYTES: MetricKind = MetricKind::Histogram(&[
     64.0, 256.0, 512.0, 1024.0, 4096.0, 16384.0, 65536.0, 262144.0, 1048576.0, 4194304.0, 16777216.0,
@@ -97,6 +104,7 @@ pub(crate) struct Instruments {
     retries: Labelled<(Option<StatusCode>, Method), dyn Counter>,
     durations: Labelled<Method, dyn Histogram>,
     throttled: Labelled<Method, dyn Histogram>,
+    resolved: Labelled<String, dyn Histogram>,
     request_sizes: Labelled<Method, dyn Histogram>,
     response_sizes: Labelled<Method, dyn Histogram>,
     program_runs: Labelled<(i32, &'static str), dyn Counter>,
@@ -107,7 +115,7 @@ pub(crate) struct Instruments {
 impl Instruments {
     pub(crate) fn new(provider: Arc<dyn Provider>, host: String) -> Self {
         let (requests, retries) = (Labelled::new(), Labelled::new());
-        let (durations, throttled) = (Labelled::new(), Labelled::new());
+        let (durations, throttled, resolved) = (Labelled::new(), Labelled::new(), Labelled::new());
         let (request_sizes, response_sizes) = (Labelled::new(), Labelled::new());
         let (program_runs, program_policy, certificate_ages) = (Labelled::new(), Labelled::new(), Labelled::new());
         let provider = CatchPanic::new(provider, |panic| {
@@ -120,6 +128,7 @@ impl Instruments {
             retries,
             durations,
             throttled,
+            resolved,
             request_sizes,
             response_sizes,
             program_runs,
@@ -146,6 +155,12 @@ impl Instruments {
     pub(crate) fn throttled(&self, method: &Method, waited: Duration) {
         let make = || self.provider.histogram(&THROTTLED, &[method.as_str(), &self.host]);
         self.throttled.of(method.clone(), make).observe(waited.as_secs_f64());
+    }
+
+    /// The addresses of a host were looked up, or it was given up.
+    pub(crate) fn resolved(&self, host: &str, took: Duration) {
+        let make = || self.provider.histogram(&RESOLVED, &[host]);
+        self.resolved.of(host.to_owned(), make).observe(took.as_secs_f64());
     }
 
     /// An attempt was made with a body of so many bytes.
@@ -200,7 +215,7 @@ impl Drop for Timer<'_> {
 }
 
 /// The instruments of one metric, made as labels come up. There are as many as the program uses methods, for each code that
-/// servers answer.
+/// servers answer; and as many as the server and its proxy have names.
 struct Labelled<K, I: ?Sized>(Mutex<HashMap<K, Arc<I>>>);
 
 impl<K: Eq + Hash, I: ?Sized> Labelled<K, I> {

@@ -12,7 +12,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use futures_core::Stream;
-use http::header::{CONTENT_TYPE, HeaderName, HeaderValue};
+use http::header::{AUTHORIZATION, CONTENT_TYPE, HeaderName, HeaderValue};
 use http::{HeaderMap, Method};
 use pintle_meta::redacted_url;
 use serde::Serialize;
@@ -237,10 +237,12 @@ impl Request {
         }
     }
 
-    /// Sets a header, in place of all its present values. Acts even after a fault.
+    /// Sets a header, in place of all its present values. Acts even after a fault. An `Authorization` does not print itself, should a layer
+    /// print the headers.
     pub fn header(mut self, name: &str, value: &str) -> Self {
         match (HeaderName::from_bytes(name.as_bytes()), HeaderValue::from_str(value)) {
-            (Ok(name), Ok(value)) => {
+            (Ok(name), Ok(mut value)) => {
+                value.set_sensitive(name == AUTHORIZATION);
                 self.headers.insert(name, value);
                 self
             }
@@ -310,7 +312,8 @@ impl Request {
         }
     }
 
-    /// The body, piece by piece. It can be sent once, so the request is never retried. Sets no `Content-Type`.
+    /// The body, piece by piece. It can be sent once, so the request is never retried. Where it panics, the request fails. Sets no
+    /// `Content-Type`.
     pub fn body_stream(mut self, chunks: impl Stream<Item = std::io::Result<Bytes>> + Send + 'static) -> Self {
         if self.fault.is_none() {
             self.body = Body::stream(chunks);

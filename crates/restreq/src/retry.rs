@@ -183,22 +183,31 @@ impl Repetition {
         let probe = || Probe::of(body).unwrap_or_default();
         let is_guarded = match method.as_str() {
             "GET" | "HEAD" | "OPTIONS" => return Self::Harmless,
-            "PUT" => !probe().metadata.resource_version.is_empty(),
-            "PATCH" => is_apply(headers) || !probe().metadata.resource_version.is_empty(),
+            "PUT" => probe().metadata.is_of_a_version(),
+            "PATCH" => is_apply(headers) || probe().metadata.is_of_a_version(),
             "DELETE" => {
                 let Preconditions { uid, resource_version } = probe().preconditions;
                 !uid.is_empty() || !resource_version.is_empty()
             }
-            "POST" => {
-                let Metadata { name, generate_name, .. } = probe().metadata;
-                if name.is_empty() && !generate_name.is_empty() {
-                    return Self::Another;
-                }
-                false
-            }
+            "POST" if is_of_generated_name(body) => return Self::Another,
             _ => false,
         };
         if is_guarded { Self::Guarded } else { Self::Unsafe }
+    }
+}
+
+/// Whether a create leaves the name to the server.
+fn is_of_generated_name(body: &Body) -> bool {
+    match (Probe::of(body), body) {
+        (Some(Probe { metadata: Metadata { name, generate_name, .. }, .. }), _) => {
+            name.is_empty() && !generate_name.is_empty()
+        }
+        // In YAML, say; or in protobuf, where members have no names.
+        (None, Body::Bytes(text)) => {
+            const MEMBER: &[u8] = b"generateName";
+            text.starts_with(b"k8s\0") || text.windows(MEMBER.len()).any(|word| word == MEMBER)
+        }
+        (None, Body::Empty | Body::Stream(_)) => false,
     }
 }
 
@@ -220,6 +229,13 @@ struct Metadata {
     name: String,
     generate_name: String,
     resource_version: String,
+}
+
+impl Metadata {
+    /// A server takes 0 for none, and writes whatever there is.
+    fn is_of_a_version(&self) -> bool {
+        !matches!(&*self.resource_version, "" | "0")
+    }
 }
 
 #[derive(Default, Deserialize)]
@@ -334,11 +350,16 @@ mod tests {
             ("HEAD", "", none, Repetition::Harmless),
             ("PUT", "", versioned, Repetition::Guarded),
             ("PUT", "", plain, Repetition::Unsafe),
+            ("PUT", "", r#"{"metadata":{"resourceVersion":"0"}}"#, Repetition::Unsafe),
             ("PUT", "", "text", Repetition::Unsafe),
             ("POST", "", plain, Repetition::Unsafe),
             ("POST", "", none, Repetition::Unsafe),
             ("POST", "", generated, Repetition::Another),
             ("POST", "", r#"{"metadata":{"name":"a","generateName":"a-"}}"#, Repetition::Unsafe),
+            ("POST", "", r#"{"metadata":{"name":null,"generateName":"a-"}}"#, Repetition::Another),
+            ("POST", "application/yaml", "metadata:\n  generateName: a-\n", Repetition::Another),
+            ("POST", "application/yaml", "metadata:\n  name: a\n", Repetition::Unsafe),
+            ("POST", "application/vnd.kubernetes.protobuf", "k8s\0\n", Repetition::Another),
             ("PATCH", "application/apply-patch+yaml", "a: b", Repetition::Guarded),
             ("PATCH", "application/merge-patch+json", plain, Repetition::Unsafe),
             ("PATCH", "application/merge-patch+json", versioned, Repetition::Guarded),

@@ -32,6 +32,7 @@ pub(crate) use self::tls::{CA, ClientPair, Shown, pem};
 use crate::Http2Config;
 use crate::base::Base;
 use crate::error::ConfigError;
+use crate::metrics::Instruments;
 use crate::request::HttpBody;
 
 /// The connections to one server.
@@ -89,6 +90,7 @@ impl Transport {
         connect_timeout: Duration,
         http2: Http2Config,
         is_wary: bool,
+        metrics: Option<Arc<Instruments>>,
     ) -> Result<Self, ConfigError> {
         let (tls, settings) = match base.https {
             true => {
@@ -108,8 +110,16 @@ impl Transport {
             }
             _ => (None, None),
         };
-        let connector =
-            Connector { host, port, proxy, proxy_tls: proxy_settings, tls: settings, timeout: connect_timeout, http2 };
+        let connector = Connector {
+            host,
+            port,
+            proxy,
+            proxy_tls: proxy_settings,
+            tls: settings,
+            timeout: connect_timeout,
+            http2,
+            metrics,
+        };
         let unusable = |why: &str| ConfigError::Server { server: redacted_url(&base.authority), why: why.into() };
         let host = HeaderValue::from_str(base.host_header());
         let host = host.map_err(|_| unusable("its host holds what a header may not hold"))?;

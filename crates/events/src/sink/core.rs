@@ -1,5 +1,6 @@
 //! Writes events of `v1`, which are counted, combined and held back.
 
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
 use pintle_meta::{ApiError, Object, ObjectApi, ObjectKey, Patch, PostOptions};
@@ -28,7 +29,13 @@ impl<A: ObjectApi<Event>> CoreSink<A> {
     }
 
     pub(crate) async fn record(&mut self, event: Event) {
-        let verdict = self.correlator.correlate(event, Instant::now().into_std());
+        let (key, reason) = (event.key(), event.reason.clone());
+        // The key of a flow is the user's code. What it has panicked at is lost, and no other event.
+        let correlated = || self.correlator.correlate(event, Instant::now().into_std());
+        let Ok(verdict) = catch_unwind(AssertUnwindSafe(correlated)) else {
+            tracing::error!(%key, reason, "the spam key of an event panicked");
+            return self.counters.failed.add(1);
+        };
         let (correlated, patch) = match verdict {
             Verdict::Skip => return self.counters.spam.add(1),
             Verdict::Create(correlated) => (correlated, None),

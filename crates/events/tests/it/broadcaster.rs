@@ -4,7 +4,9 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use pintle_events::{BroadcasterConfig, Event, EventBroadcaster, EventSource, EventType, ObjectReference};
+use pintle_events::{
+    BroadcasterConfig, CorrelatorConfig, Event, EventBroadcaster, EventSource, EventType, ObjectReference,
+};
 use pintle_meta::{ApiError, Object, ObjectApi, Patch, Reason};
 use pintle_metrics::Memory;
 use pintle_testing::{Call, Collection, Outcome, PanickingProvider, RecordedRequest};
@@ -253,6 +255,21 @@ async fn metrics_that_panic_cost_no_event() {
     (0..3).for_each(|nth| tell(&broadcaster, "web", &format!("message {nth}")));
     let counts = broadcaster.shutdown(Duration::from_secs(5)).await;
     assert_eq!((counts.recorded, counts.created, server.objects().len()), (3, 3, 3));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_spam_key_that_panics_loses_its_event_and_no_other() {
+    let spam_key = |event: &Event| match &*event.message {
+        "odd" => panic!("on purpose"),
+        _ => event.reason.clone(),
+    };
+    let correlator = CorrelatorConfig { spam_key: Arc::new(spam_key), ..CorrelatorConfig::default() };
+    let server = server();
+    let broadcaster = to_sink(server.clone(), BroadcasterConfig { correlator, ..BroadcasterConfig::default() });
+    ["one", "odd", "two"].iter().for_each(|message| tell(&broadcaster, "web", message));
+    let counts = broadcaster.shutdown(Duration::from_secs(10)).await;
+    assert_eq!((counts.created, counts.failed, counts.dropped), (2, 1, 0));
+    assert_eq!(tries(&server).into_keys().collect::<Vec<_>>(), ["one", "two"]);
 }
 
 #[tokio::test(start_paused = true)]

@@ -38,6 +38,8 @@ const INTERACTIVE_PATIENCE: Duration = Duration::from_secs(600);
 const PIPES_GRACE: Duration = Duration::from_millis(250);
 /// The most that is read of what the program prints.
 const MAX_OUTPUT: u64 = 1 << 20;
+/// Credentials are hardly ever longer.
+const USUAL_OUTPUT: usize = 64 << 10;
 /// The most that an error tells of what a program said: the end of it, where it says why.
 const MOST_SAID: usize = 4 << 10;
 
@@ -88,13 +90,7 @@ impl Source for ExecPlugin {
 
 impl ExecPlugin {
     async fn run(&self) -> Result<Credential, AuthError> {
-        let terminal = std::io::stdin().is_terminal();
-        let interactive = match self.config.interactive_mode {
-            InteractiveMode::Never => false,
-            InteractiveMode::IfAvailable => terminal,
-            InteractiveMode::Always if terminal => true,
-            InteractiveMode::Always => return Err(self.fault("it needs a terminal, and standard input is none".into())),
-        };
+        let interactive = self.is_interactive(std::io::stdin().is_terminal())?;
         let program = policy::allowed(&self.policy, &self.config.command, std::env::var_os("PATH").as_deref());
         if let Some(metrics) = &self.metrics {
             metrics.program_judged(program.is_ok());
@@ -123,7 +119,17 @@ impl ExecPlugin {
             let said = if said.is_empty() { String::new() } else { format!(": {}", printable(said)) };
             return Err(self.fault(format!("it failed with {status}{said}{}", self.hint())));
         }
-        self.read(&Zeroizing::new(stdout))
+        self.read(&stdout)
+    }
+
+    /// Whether the program may ask whoever sits at the terminal, if there is one.
+    fn is_interactive(&self, has_terminal: bool) -> Result<bool, AuthError> {
+        match self.config.interactive_mode {
+            InteractiveMode::Never => Ok(false),
+            InteractiveMode::IfAvailable => Ok(has_terminal),
+            InteractiveMode::Always if has_terminal => Ok(true),
+            InteractiveMode::Always => Err(self.fault("it needs a terminal, and standard input is none".into())),
+        }
     }
 
     /// Tells how a run ended; none if it did not.
@@ -160,7 +166,7 @@ impl ExecPlugin {
         let status = credential.status.ok_or_else(|| self.fault("what it printed has no status".into()))?;
         let some = |text: Option<String>| text.filter(|text| !text.is_empty());
         let token = some(status.token).map(Zeroizing::new);
-        let token = token.map(|token| secret("token", format!("Bearer {}", *token))).transpose();
+        let token = token.map(|token| secret("token", "Bearer", &token)).transpose();
         let header: Option<HeaderValue> = token.map_err(|error| self.fault(error.to_string()))?;
         let pair = match (some(status.client_certificate_data), some(status.client_key_data)) {
             (Some(certificate), Some(key)) => {
@@ -210,6 +216,11 @@ struct ExecStatus {
 /// What the client says to a program that has printed this.
 #[cfg(any(test, fuzzing))]
 pub(crate) fn complaint(printed: &[u8]) -> Option<AuthError> {
+    plugin(InteractiveMode::Never).read(printed).err()
+}
+
+#[cfg(any(test, fuzzing))]
+fn plugin(interactive_mode: InteractiveMode) -> ExecPlugin {
     let config = ExecConfig {
         api_version: "client.authentication.k8s.io/v1".into(),
         command: "login".into(),
@@ -218,10 +229,9 @@ pub(crate) fn complaint(printed: &[u8]) -> Option<AuthError> {
         install_hint: None,
         provide_cluster_info: false,
         cluster_extension: None,
-        interactive_mode: InteractiveMode::Never,
+        interactive_mode,
     };
-    let plugin = ExecPlugin { config, policy: PluginPolicy::AllowAll, cluster: None, metrics: None };
-    plugin.read(printed).err()
+    ExecPlugin { config, policy: PluginPolicy::AllowAll, cluster: None, metrics: None }
 }
 
 /// Reads what a program printed. The error says where it is wrong, and not more: serde's message could quote the credentials.
@@ -245,12 +255,13 @@ fn decode(printed: &[u8]) -> Result<ExecCredential, String> {
 }
 
 /// How a program ended, and what it said on both of its pipes.
-type Output = (ExitStatus, Vec<u8>, Vec<u8>);
+type Output = (ExitStatus, Zeroizing<Vec<u8>>, Vec<u8>);
 
 /// Runs a program to its end. Both of its pipes are read at once: it would wait for ever on a full one.
 async fn output(mut command: Command) -> std::io::Result<Output> {
     let mut child = command.spawn()?;
-    let (mut stdout, mut stderr) = (Vec::new(), Vec::new());
+    // A vector that grows leaves copies behind.
+    let (mut stdout, mut stderr) = (Zeroizing::new(Vec::with_capacity(USUAL_OUTPUT)), Vec::new());
     let status = {
         let (out, err) = (child.stdout.take(), child.stderr.take());
         let mut pipes = pin!(async { tokio::try_join!(read(out, &mut stdout), read(err, &mut stderr)) });
@@ -313,4 +324,25 @@ fn printable(text: &str) -> String {
         }
     }
     shown
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_program_is_interactive_where_it_may_be_and_there_is_a_terminal() {
+        for (mode, without, with) in [
+            (InteractiveMode::Never, Some(false), Some(false)),
+            (InteractiveMode::IfAvailable, Some(false), Some(true)),
+            (InteractiveMode::Always, None, Some(true)),
+        ] {
+            let plugin = plugin(mode);
+            let told = |is_interactive| plugin.info(is_interactive)["spec"]["interactive"] == true;
+            let found = [false, true].map(|has_terminal| plugin.is_interactive(has_terminal).ok().map(told));
+            assert_eq!(found, [without, with], "{mode:?}");
+        }
+        let error = plugin(InteractiveMode::Always).is_interactive(false).unwrap_err().to_string();
+        assert!(error.contains("login") && error.contains("terminal"), "{error}");
+    }
 }

@@ -16,6 +16,7 @@ use self::keeper::{Keeper, Tokens};
 use super::renewal::{Credential, LEEWAY, Renewal, Source};
 use super::secret;
 use crate::error::{AuthError, ConfigError};
+use crate::files::FileReader;
 use crate::request::path::encode_query;
 use crate::{Error, Request, Response, RestClient, RestClientConfig, Timeouts};
 
@@ -31,6 +32,8 @@ pub(crate) struct OidcLogin {
     /// The last that were given.
     tokens: Mutex<Option<Tokens>>,
     keeper: Option<Keeper>,
+    /// Makes a client of another origin, and says of which: certificates are read for it.
+    elsewhere: FileReader<(String, Result<RestClient, String>)>,
 }
 
 /// A refresh, with both questions that it takes.
@@ -59,6 +62,7 @@ pub(crate) fn open(config: &OidcConfig) -> Result<Arc<Renewal<OidcLogin>>, Confi
         origin: origin.into(),
         path: path.split(['?', '#']).next().unwrap_or_default().trim_end_matches('/').to_owned(),
         tokens: Mutex::new(tokens),
+        elsewhere: FileReader::new("the certificates of an issuer"),
         config: OidcConfig { issuer_url, id_token: None, ..config.clone() },
     };
     // Nothing panics half-way while it is held.
@@ -153,11 +157,15 @@ impl OidcLogin {
         if origin == self.origin {
             return Ok((self.issuer.clone(), target.into()));
         }
-        let (origin, config) = (origin.to_owned(), self.config.clone());
-        // Certificates are read for it.
-        let client = tokio::task::spawn_blocking(move || client(&origin, &config)).await;
-        let client = client.map_err(|panic| panic.to_string())?.map_err(|error| error.to_string())?;
-        Ok((client, target.into()))
+        let (of, config) = (origin.to_owned(), self.config.clone());
+        let made = self.elsewhere.read(move || {
+            let made = client(&of, &config).map_err(|error| error.to_string());
+            (of, made)
+        });
+        match made.await {
+            Some((of, made)) if of == origin => Ok((made?, target.into())),
+            _ => Err("reading its certificates takes too long".into()),
+        }
     }
 
     /// Asks for tokens: once, since most issuers take a refresh token once. As with Go's library, a client that has a secret shows it in
@@ -201,7 +209,7 @@ impl Credential {
 }
 
 fn credential(id_token: &Secret) -> Result<Credential, ConfigError> {
-    let header: HeaderValue = secret("oidc", format!("Bearer {}", id_token.expose()))?;
+    let header: HeaderValue = secret("oidc", "Bearer", id_token.expose())?;
     Ok(Credential { header: Some(header), pair: None, expires: expiry(id_token.expose()) })
 }
 

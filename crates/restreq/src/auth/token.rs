@@ -86,7 +86,7 @@ fn token(path: &Path) -> Result<HeaderValue, AuthError> {
 pub(crate) fn header(content: &[u8]) -> Result<HeaderValue, String> {
     match std::str::from_utf8(content).map(str::trim) {
         Ok("") => Err("it is empty".into()),
-        Ok(token) => secret("token", format!("Bearer {token}")).map_err(|error| error.to_string()),
+        Ok(token) => secret("token", "Bearer", token).map_err(|error| error.to_string()),
         Err(_) => Err("it is no text".into()),
     }
 }

@@ -1,6 +1,7 @@
 //! The four kinds of body.
 
 use std::fmt;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::Pin;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::task::{Context, Poll, ready};
@@ -78,6 +79,23 @@ enum Pieces {
     Layer(Mutex<crate::TransportBody>),
 }
 
+impl Pieces {
+    fn poll_frame(&mut self, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, BoxError>>> {
+        match self {
+            Self::Whole(bytes) => Poll::Ready(bytes.take().map(|bytes| Ok(Frame::data(bytes)))),
+            Self::Stream(source) => {
+                let source = source.get_mut().unwrap_or_else(PoisonError::into_inner);
+                let next = ready!(source.as_mut().poll_next(cx));
+                Poll::Ready(next.map(|chunk| chunk.map(Frame::data).map_err(BoxError::from)))
+            }
+            #[cfg(feature = "tower")]
+            Self::Layer(body) => {
+                http_body::Body::poll_frame(Pin::new(body.get_mut().unwrap_or_else(PoisonError::into_inner)), cx)
+            }
+        }
+    }
+}
+
 #[cfg(feature = "tower")]
 impl HttpBody {
     pub(crate) fn of_layer(body: crate::TransportBody) -> Self {
@@ -90,16 +108,9 @@ impl http_body::Body for HttpBody {
     type Error = BoxError;
 
     fn poll_frame(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, BoxError>>> {
-        match &mut self.0 {
-            Pieces::Whole(bytes) => Poll::Ready(bytes.take().map(|bytes| Ok(Frame::data(bytes)))),
-            Pieces::Stream(source) => {
-                let source = source.get_mut().unwrap_or_else(PoisonError::into_inner);
-                let next = ready!(source.as_mut().poll_next(cx));
-                Poll::Ready(next.map(|chunk| chunk.map(Frame::data).map_err(BoxError::from)))
-            }
-            #[cfg(feature = "tower")]
-            Pieces::Layer(body) => Pin::new(body.get_mut().unwrap_or_else(PoisonError::into_inner)).poll_frame(cx),
-        }
+        // A stream or a layer is somebody else's code, and over HTTP/2 it runs in the task of a connection that others share.
+        let polled = catch_unwind(AssertUnwindSafe(|| self.0.poll_frame(cx)));
+        polled.unwrap_or_else(|_| Poll::Ready(Some(Err("the body of the request panicked".into()))))
     }
 
     fn is_end_stream(&self) -> bool {

@@ -19,6 +19,7 @@ use super::proxy::Proxy;
 use super::tls::TlsSettings;
 use super::{Failure, eyeballs, tunnel};
 use crate::Http2Config;
+use crate::metrics::Instruments;
 use crate::request::BoxError;
 
 /// Opens connections to one server: TCP, and TLS over it, within one deadline.
@@ -32,6 +33,7 @@ pub(super) struct Connector {
     pub(super) tls: Option<Arc<TlsSettings>>,
     pub(super) timeout: Duration,
     pub(super) http2: Http2Config,
+    pub(super) metrics: Option<Arc<Instruments>>,
 }
 
 /// A peer that is silent for so long is asked by TCP whether it is there, three times. HTTP/2 asks by itself as well; without this,
@@ -50,10 +52,11 @@ impl Connector {
     }
 
     async fn open(&self) -> Result<Conn, BoxError> {
+        let metrics = self.metrics.as_deref();
         let stream = match &self.proxy {
-            None => Stream::Plain(reach(&self.host, self.port).await?),
+            None => Stream::Plain(reach(&self.host, self.port, metrics).await?),
             Some(Proxy::Http { host, port, auth, .. }) => {
-                let mut stream = Stream::Plain(reach(host, *port).await?);
+                let mut stream = Stream::Plain(reach(host, *port, metrics).await?);
                 if let Some(tls) = &self.proxy_tls {
                     stream = Stream::Tls(secure(stream, tls, host).await?);
                 }
@@ -63,7 +66,7 @@ impl Connector {
                 stream
             }
             Some(Proxy::Socks5 { host, port, auth }) => {
-                let mut tcp = reach(host, *port).await?;
+                let mut tcp = reach(host, *port, metrics).await?;
                 tunnel::socks5(&mut tcp, &self.host, self.port, auth.as_ref()).await?;
                 Stream::Plain(tcp)
             }
@@ -81,8 +84,8 @@ async fn secure(stream: Stream, tls: &TlsSettings, name: &str) -> Result<Box<Tls
     Ok(Box::new(TlsConnector::from(tls.config.clone()).connect(name, stream).await?))
 }
 
-async fn reach(host: &str, port: u16) -> io::Result<TcpStream> {
-    let tcp = eyeballs::connect(host, port).await?;
+async fn reach(host: &str, port: u16, metrics: Option<&Instruments>) -> io::Result<TcpStream> {
+    let tcp = eyeballs::connect(host, port, metrics).await?;
     tcp.set_nodelay(true)?;
     let socket = SockRef::from(&tcp);
     let probes = TcpKeepalive::new().with_time(KEEP_ALIVE).with_interval(KEEP_ALIVE_AGAIN);
@@ -229,7 +232,7 @@ mod tests {
     #[tokio::test]
     async fn a_dead_peer_of_a_resting_connection_is_found_within_a_minute() {
         let listener = tokio::net::TcpListener::bind(("127.0.0.1", 0)).await.unwrap();
-        let tcp = reach("127.0.0.1", listener.local_addr().unwrap().port()).await.unwrap();
+        let tcp = reach("127.0.0.1", listener.local_addr().unwrap().port(), None).await.unwrap();
         let socket = SockRef::from(&tcp);
         let probes = socket.tcp_keepalive_interval().unwrap() * socket.tcp_keepalive_retries().unwrap();
         assert!(socket.keepalive().unwrap());

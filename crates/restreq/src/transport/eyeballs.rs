@@ -2,7 +2,7 @@
 
 use std::future::poll_fn;
 use std::io;
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::pin::{Pin, pin};
 use std::task::Poll;
 use std::time::Duration;
@@ -10,15 +10,22 @@ use std::time::Duration;
 use tokio::net::TcpStream;
 use tokio::time::{Instant, sleep, timeout};
 
+use crate::metrics::Instruments;
+
 /// So long an address is tried alone.
 const HEAD_START: Duration = Duration::from_millis(250);
 /// So long an address is tried at all.
 const PATIENCE: Duration = Duration::from_secs(10);
 
 /// Connects to the first address that answers. The error tells of all that did not.
-pub(super) async fn connect(host: &str, port: u16) -> io::Result<TcpStream> {
-    let addresses = tokio::net::lookup_host((host, port)).await?;
-    race(in_turns(addresses.collect()), TcpStream::connect).await
+pub(super) async fn connect(host: &str, port: u16, metrics: Option<&Instruments>) -> io::Result<TcpStream> {
+    let started = Instant::now();
+    let addresses = tokio::net::lookup_host((host, port)).await;
+    // What is an address already is not looked up.
+    if let Some(metrics) = metrics.filter(|_| host.parse::<IpAddr>().is_err()) {
+        metrics.resolved(host, started.elapsed());
+    }
+    race(in_turns(addresses?.collect()), TcpStream::connect).await
 }
 
 /// IPv4 and IPv6 in turns, beginning with what the resolver prefers: a family that does not work costs one head start.

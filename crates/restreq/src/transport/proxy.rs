@@ -2,13 +2,12 @@
 
 pub(crate) mod bypass;
 
-use base64::Engine;
-use base64::prelude::BASE64_STANDARD;
 use http::HeaderValue;
 use percent_encoding::percent_decode_str;
 use pintle_meta::redacted_url;
 
 use self::bypass::bypasses;
+use crate::auth::basic;
 use crate::base::{Base, split_port};
 use crate::error::ConfigError;
 
@@ -76,7 +75,8 @@ impl Proxy {
         });
         let host = host.to_owned();
         let http = |is_tls, default| {
-            let auth = auth.as_ref().and_then(basic);
+            // Base64 is always a value.
+            let auth = auth.as_ref().and_then(|(user, password)| basic("proxy_url", user, password).ok());
             Ok(Self::Http { is_tls, host: host.clone(), port: port.unwrap_or(default), auth })
         };
         match scheme.to_ascii_lowercase().as_str() {
@@ -115,19 +115,15 @@ fn fault(field: &'static str, url: &str, why: &str) -> ConfigError {
     ConfigError::Value { field, why: format!("{:?}: {why}", redacted_url(url)) }
 }
 
-fn basic((user, password): &(String, String)) -> Option<HeaderValue> {
-    let mut value =
-        HeaderValue::try_from(format!("Basic {}", BASE64_STANDARD.encode(format!("{user}:{password}")))).ok()?;
-    value.set_sensitive(true);
-    Some(value)
-}
-
 fn is_this_machine(host: &str) -> bool {
     host == "localhost" || host.parse::<std::net::IpAddr>().is_ok_and(|address| address.is_loopback())
 }
 
 #[cfg(test)]
 mod tests {
+    use base64::Engine;
+    use base64::prelude::BASE64_STANDARD;
+
     use super::*;
 
     fn base(server: &str) -> Base {

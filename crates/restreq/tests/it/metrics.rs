@@ -105,7 +105,7 @@ async fn bodies_count_by_their_size_where_that_is_known() {
 fn the_dashboard_knows_the_series_by_their_names() {
     let dashboard = include_str!("../../../../docs/grafana/rest-client.json");
     let parsed: Value = serde_json::from_str(dashboard).unwrap();
-    assert_eq!(parsed["panels"].as_array().unwrap().len(), 11);
+    assert_eq!(parsed["panels"].as_array().unwrap().len(), 12);
     let known = include_str!("../../src/metrics.rs");
     let words = dashboard.split(|c: char| !c.is_alphanumeric() && c != '_');
     let shown: std::collections::BTreeSet<_> =
@@ -114,6 +114,24 @@ fn the_dashboard_knows_the_series_by_their_names() {
         assert!(known.contains(&format!("\"{series}\"")), "{series}");
     }
     assert_eq!(shown.len(), known.matches("name: \"rest_client_").count(), "each series has its panel: {shown:?}");
+}
+
+#[tokio::test]
+async fn what_is_a_name_is_looked_up_and_that_is_told() {
+    const LOOKED_UP: &str = "rest_client_dns_resolution_duration_seconds";
+    let server = Server::start([]).await;
+    let memory = Memory::new();
+    soon(client(&server, &memory).get().send()).await.unwrap();
+    assert_eq!(memory.distribution(LOOKED_UP, &[]), None, "it is an address");
+    let mut config = server.config();
+    config.server = format!("http://localhost:{}", server.addr.port());
+    let client =
+        RestClient::new(RestClientConfig { metrics: Some(Arc::new(memory.clone())), ..config.into() }).unwrap();
+    for _ in 0..2 {
+        soon(client.get().send()).await.unwrap();
+    }
+    let found = memory.distribution(LOOKED_UP, &[("host", "localhost")]).unwrap();
+    assert_eq!(found.count(), 1, "the second request has a connection");
 }
 
 #[tokio::test]
