@@ -5,8 +5,8 @@ mod authorize;
 mod escalation;
 mod flow;
 mod impersonate;
-mod rbac;
 mod rights;
+mod rule_resolver;
 mod tokens;
 
 pub(crate) use account_tokens::{AccountTokens, Bound, Claims, ISSUER, Named, Unknown};
@@ -16,7 +16,7 @@ pub(crate) use flow::{Flow, classify};
 use http::HeaderMap;
 use http::header::AUTHORIZATION;
 pub(crate) use impersonate::{impersonate, impersonated};
-pub(crate) use rbac::{Decision, grants};
+pub(crate) use rule_resolver::{Decision, grants};
 pub use tokens::TokenFileError;
 pub(crate) use tokens::Tokens;
 

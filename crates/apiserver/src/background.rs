@@ -32,11 +32,13 @@ trait Controller: Send + 'static {
     /// The resources whose changes it is told. None: all.
     const OF: Option<&'static [&'static str]>;
 
-    /// Notes what follows from a change.
-    fn observe(&mut self, change: &Change);
+    /// Notes what follows from a change; answers whether it may be anything.
+    fn observe(&mut self, _: &Change) -> bool {
+        true
+    }
 
     /// Notes what follows from all that is there.
-    fn look_anew(&mut self, registry: &Registry);
+    fn look_anew(&mut self, _: &Registry) {}
 
     /// Does what is due, having been told of all changes up to that revision, and maybe of later ones. Answers when to be asked again,
     /// if there is no change before that.
@@ -69,9 +71,9 @@ impl Background {
         let wanted = registry.config.controllers;
         let mut started = Starting { registry, stop, tasks, quiet: Vec::new(), asked: watch::Sender::new(()) };
         started.run(definitions::Definitions::default());
-        started.run(kubernetes::Kubernetes::new(address));
+        started.run(kubernetes::Kubernetes { address });
         if wanted.roles {
-            started.run(roles::Aggregator::default());
+            started.run(roles::Aggregator);
         }
         if wanted.garbage {
             started.run(garbage::Collector::default());
@@ -133,8 +135,11 @@ async fn run<C: Controller>(
     let mut feed = registry.db.follow_all(C::OF);
     let mut told = registry.db.revision();
     controller.look_anew(&registry);
+    let (mut due, mut wake) = (true, None);
     loop {
-        let wake = controller.work(&registry, told).await;
+        if std::mem::take(&mut due) {
+            wake = controller.work(&registry, told).await;
+        }
         if let Some(revision) = registry.db.revision_if_all_read(&feed)
             && !controller.is_busy()
         {
@@ -149,25 +154,32 @@ async fn run<C: Controller>(
         tokio::select! {
             () = stop.cancelled() => return,
             change = feed.recv() => match change {
-                Ok(change) => controller.observe(&change),
-                Err(RecvError::Lagged(_)) => controller.look_anew(&registry),
+                Ok(change) => due |= controller.observe(&change),
+                Err(RecvError::Lagged(_)) => {
+                    controller.look_anew(&registry);
+                    due = true;
+                }
                 Err(RecvError::Closed) => return,
             },
-            () = sleep => (),
+            () = sleep => due = true,
             Ok(()) = asked.changed() => (),
         }
-        told = catch_up(&mut controller, &registry, &mut feed);
+        told = registry.db.revision();
+        due |= catch_up(&mut controller, &registry, &mut feed);
     }
 }
 
-/// Takes the changes that have come meanwhile. Answers a revision up to which none is left.
-fn catch_up(controller: &mut impl Controller, registry: &Registry, feed: &mut Changes) -> u64 {
-    let told = registry.db.revision();
+/// Takes the changes that have come meanwhile; answers whether anything may follow from them.
+fn catch_up(controller: &mut impl Controller, registry: &Registry, feed: &mut Changes) -> bool {
+    let mut due = false;
     loop {
         match feed.try_recv() {
-            Ok(change) => controller.observe(&change),
-            Err(TryRecvError::Lagged(_)) => controller.look_anew(registry),
-            Err(TryRecvError::Empty | TryRecvError::Closed) => return told,
+            Ok(change) => due |= controller.observe(&change),
+            Err(TryRecvError::Lagged(_)) => {
+                controller.look_anew(registry);
+                due = true;
+            }
+            Err(TryRecvError::Empty | TryRecvError::Closed) => return due,
         }
     }
 }

@@ -4,36 +4,32 @@
 //! established definition into [`Kind`](crate::kinds::Kind)s, whose strategy prunes, defaults and validates by the definition's schema.
 
 mod at;
-mod check;
 mod columns;
+mod custom_resource;
 mod default;
 mod definition;
+mod definition_faults;
 mod embedded;
 mod formats;
-mod names;
-mod path;
+mod json_path;
+mod naming;
 mod pattern;
 mod prune;
-mod resource;
 mod structural;
 #[cfg(test)]
 mod tests;
-mod validate;
+mod validator;
 
 use std::sync::Arc;
 
 use definition::Definition;
 use serde_json::Value;
 
-pub(crate) use names::{condition, set_condition, settle};
-pub(crate) use resource::kinds;
+pub(crate) use custom_resource::kinds;
+pub(crate) use naming::{set_condition, settle};
 
 use crate::kinds::{GroupResource, Kinds};
-use crate::object::{has, text_at};
-
-/// What of a custom resource has no effect, and why. Those who write objects that such a rule is about are warned.
-pub(crate) const RULES: (&str, &str) =
-    ("x-kubernetes-validations in the schemas of custom resources", "this server evaluates no CEL rules");
+use crate::object::{has, holds, text_at};
 
 /// The built-in kinds, with what this module says of definitions.
 pub(crate) fn ruled(builtin: Kinds) -> Kinds {
@@ -60,7 +56,7 @@ pub(crate) fn is_custom(stored: &str) -> bool {
 
 /// Whether a definition's objects are served.
 pub(crate) fn is_established(definition: &Value) -> bool {
-    condition(definition, "Established").is_some_and(|condition| text_at(condition, "/status") == "True")
+    holds(definition, "Established")
 }
 
 /// Whether a definition is being deleted.

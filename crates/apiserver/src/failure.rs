@@ -180,12 +180,6 @@ impl Failure {
     }
 }
 
-impl From<Box<Status>> for Failure {
-    fn from(status: Box<Status>) -> Self {
-        Self { status, text: None, early: false }
-    }
-}
-
 /// Details that name an object.
 pub(crate) fn details(group: &str, kind: &str, name: &str) -> StatusDetails {
     StatusDetails { name: name.into(), group: group.into(), kind: kind.into(), ..StatusDetails::default() }

@@ -10,20 +10,20 @@ mod writer;
 
 mod apply;
 mod compare;
-mod fields;
+mod field_set;
 mod managers;
 mod merge;
-mod path;
-mod scale;
+mod path_element;
+mod scale_handler;
 mod set;
-mod update;
+mod tracking;
 mod versions;
 
 pub(crate) use apply::{ApplyError, apply};
-pub(crate) use path::Step;
-pub(crate) use scale::{keep_scale_entries, scale_entries};
+pub(crate) use path_element::PathElement;
+pub(crate) use scale_handler::{keep_scale_entries, scale_entries};
 pub(crate) use set::Set;
-pub(crate) use update::track_update;
+pub(crate) use tracking::track_update;
 pub(crate) use writer::Writer;
 
 /// Who writes, when, and what is written.
@@ -63,7 +63,7 @@ impl Context<'_> {
     fn ignored(&self) -> Set {
         let mut set = Set::default();
         for path in self.reset {
-            let path: Vec<_> = path.iter().map(|name| Step::Field((*name).into())).collect();
+            let path: Vec<_> = path.iter().map(|name| PathElement::Field((*name).into())).collect();
             set.insert(&path);
         }
         set

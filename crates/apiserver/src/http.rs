@@ -4,14 +4,14 @@
 //! is what the client is told: path, `timeout=`, authentication, impersonation, authorisation, route and verb, `Accept`, media
 //! type and size of the body, options, decoding. What remains is for [`registry`](crate::registry).
 
+mod api_groups;
 mod body;
 pub(crate) mod decode;
-mod discovery;
 mod encode;
-mod health;
-mod list;
+mod healthz;
+mod list_body;
 mod negotiate;
-mod openapi;
+mod openapi_spec;
 mod resource;
 mod stream;
 mod subresource;
@@ -176,10 +176,10 @@ const UNDETERMINABLE: &str = "Internal Server Error: \"\": unable to determine k
 
 /// Health, discovery and the like.
 async fn other(registry: &Arc<Registry>, call: &Call, parts: &[String]) -> Outcome<Reply> {
-    if let Some(reply) = health::serve(registry, call, parts) {
+    if let Some(reply) = healthz::serve(registry, call, parts) {
         return Ok(reply);
     }
-    discovery::serve(registry, call, parts)
+    api_groups::serve(registry, call, parts)
 }
 
 /// What the request does to a resource, if that is what it is for; nothing that is known, by some methods.

@@ -12,55 +12,49 @@ use serde_json::Value;
 use crate::failure::Failure;
 use crate::request::{Part, Verb};
 use crate::schema::Schema;
-use crate::store::Stored;
+use crate::store::{Order, Stored};
 use crate::validate::FieldFault;
 
-mod admission;
+mod admission_registration;
 mod api_service;
 mod apps;
-mod autoscaler;
 mod batch;
 mod builtin;
-pub(crate) mod certificates;
+pub(crate) mod certificate_signing_request;
 mod check;
 mod core;
 mod devices;
-mod events;
-mod fields;
+mod field_selectors;
 mod flow_control;
-mod job_policies;
+mod horizontal_pod_autoscaler;
 mod known;
 mod lease;
 mod lease_candidate;
-pub(crate) mod metadata;
 mod networking;
+pub(crate) mod object_meta;
+mod pem;
 mod place;
 mod pod_disruption_budget;
-mod pods;
 mod priority_class;
 mod rbac;
 pub(crate) mod reset;
 mod runtime_class;
 mod scale;
-mod services;
 mod storage;
 mod strategy;
 pub(crate) mod table;
 #[cfg(test)]
 mod tests;
 mod warnings;
+pub(crate) mod without_effect;
 
-pub(crate) use fields::{indexed_field, selectable, selects_fields, unknown_field};
-pub(crate) use known::{Kinds, Origin, compare_versions};
+pub(crate) use field_selectors::{claims, indexed_field, selectable, selects_fields, unknown_field};
+pub(crate) use known::{Kinds, compare_versions};
 pub(crate) use place::Place;
 pub(crate) use scale::Scale;
 pub(crate) use scale::selector_text;
-pub(crate) use strategy::{Cluster, Context, Convert, Form, Plain, Strategy};
-
-/// What of a resource's object no other object may have as well.
-pub(crate) fn claims(resource: &str, value: &Value) -> Vec<String> {
-    if resource == "services" { services::claims(value) } else { Vec::new() }
-}
+pub(crate) use strategy::{Cluster, Context, Convert, Form, Origin, Plain, Strategy};
+pub(crate) use without_effect::WITHOUT_EFFECT;
 
 /// One resource in one version: all that the generic handlers need to serve it.
 #[derive(Clone)]
@@ -93,8 +87,6 @@ pub(crate) struct Kind {
     pub(crate) subresources: Vec<Subresource>,
     /// How the generic handlers treat it.
     pub(crate) conduct: Conduct,
-    /// Whether a custom resource definition made it.
-    pub(crate) custom: bool,
     /// Its own rules.
     pub(crate) strategy: Arc<dyn Strategy>,
     /// The columns of its tables, read when first needed.
@@ -153,7 +145,6 @@ impl Kind {
             stored_version: None,
             subresources: Vec::new(),
             conduct: Conduct::default(),
-            custom: false,
             strategy: builtin::strategy(group, version, kind),
             columns: OnceLock::new(),
             types: OnceLock::new(),
@@ -163,6 +154,24 @@ impl Kind {
     /// The same in a version that is gone but for such bodies, with the same fields.
     pub(crate) fn also_as(self, version: &str) -> Self {
         Self { types: OnceLock::from(self.schema()), version: version.into(), ..self }
+    }
+
+    /// Where it comes from.
+    pub(crate) fn origin(&self) -> Origin {
+        self.strategy.origin()
+    }
+
+    /// Whether a custom resource definition made it.
+    pub(crate) fn is_custom(&self) -> bool {
+        self.origin() == Origin::Custom
+    }
+
+    /// The order in which its objects have their members where they are stored and served.
+    pub(crate) fn order(&self) -> Order {
+        match self.origin() {
+            Origin::BuiltIn => Order::Declared,
+            Origin::Custom => Order::Sorted,
+        }
     }
 
     /// Group and version.
@@ -193,7 +202,7 @@ impl Kind {
     /// 422 for an object of this kind.
     pub(crate) fn invalid(&self, name: &str, faults: Vec<FieldFault>) -> Failure {
         // Events of both groups are told as those of the core group.
-        let group = if self.custom { &self.group } else { &self.store.group };
+        let group = if self.is_custom() { &self.group } else { &self.store.group };
         Failure::invalid_named(group, &self.kind, name, faults)
     }
 
@@ -230,7 +239,7 @@ impl Kind {
 
     /// The types of its fields; none for a kind that the server makes up.
     pub(crate) fn schema(&self) -> Option<Arc<Schema>> {
-        let read = || match self.custom {
+        let read = || match self.is_custom() {
             true => Some(Arc::new(Schema::custom(&self.kind, &self.strategy.openapi().unwrap_or_default()))),
             false => Schema::builtin(&self.api_version(), &self.kind).map(Arc::new),
         };
@@ -239,7 +248,7 @@ impl Kind {
 
     /// Brings an object of a built-in kind into the form in which Go writes it.
     pub(crate) fn normalise(&self, object: &mut Value) {
-        if !self.custom
+        if !self.is_custom()
             && let Some(schema) = self.schema()
         {
             *object = schema.normalised(std::mem::take(object));

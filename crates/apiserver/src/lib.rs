@@ -40,7 +40,7 @@
 //! | rules | patches, defaults, owners of fields, admission, validation, all on what the store holds now | `registry/`, `kinds/`, `fieldmanager/`, `admission/`, `patch/` |
 //! | commit | the value becomes the bytes that are served, and these are put under a new revision, if nothing came between: neither to it nor to what it follows from | `store/db.rs`, `store/` |
 //! | feed | those who watch the resource are told, and read the change from the log | `store/db.rs` |
-//! | watch | each watcher turns the change into its own event: added, modified, deleted, or none | `watch/event.rs` |
+//! | watch | each watcher turns the change into its own event: added, modified, deleted, or none | `watch/watch_event.rs` |
 //! | frame | the bytes of the object, between those that make an event of them; no tree, where it goes out as it is stored. In protobuf they are made of the JSON once a version | `watch/frame.rs`, `protobuf/` |
 //! | send | a frame is a part of the answer's body, or a message of a WebSocket | `http/body.rs`, `http/websocket.rs` |
 //!

@@ -23,7 +23,7 @@ pub(crate) use upstream::{Refusal, Upstream};
 
 use crate::http::{Body, Incoming, Socket};
 use crate::kinds::Kind;
-use crate::object::text_at;
+use crate::object::{metadata, text_at};
 use crate::registry::Registry;
 use crate::request::path::{ResourcePath, Target};
 use crate::store::{ResourceKey, Shown, key};
@@ -197,7 +197,7 @@ impl Live {
 
     /// Shows an object of the other cluster. One that is none is passed over.
     fn show(&self, kind: &Arc<Kind>, object: Value) {
-        let (namespace, name) = (text_at(&object, "/metadata/namespace"), text_at(&object, "/metadata/name"));
+        let (namespace, name) = (metadata::namespace(&object), metadata::name(&object));
         let part = Part { resource: kind.store.to_string().into(), namespace: namespace.into() };
         let at = version(&object);
         let place = key(namespace, name);
@@ -216,7 +216,7 @@ impl Live {
     fn source(&self, kind: &Arc<Kind>) -> Option<Arc<Kind>> {
         let kinds = self.registry.kinds();
         let mut version = kind.stored_version.as_ref().map(|stored| stored.version.clone());
-        if kind.custom {
+        if kind.is_custom() {
             let name = format!("{}.{}", kind.plural, kind.group);
             if !self.registry.db.is_left_alone(DEFINITIONS, &name) {
                 let definition = self.registry.db.base(DEFINITIONS, &name)?.decode();

@@ -118,6 +118,22 @@ pub(crate) fn integer_at(object: &Value, pointer: &str) -> Option<i64> {
     object.pointer(pointer).and_then(Value::as_i64)
 }
 
+/// Whether there is `true` at a pointer.
+pub(crate) fn is_true(object: &Value, pointer: &str) -> bool {
+    object.pointer(pointer).and_then(Value::as_bool).unwrap_or_default()
+}
+
+/// The condition of a type in the status.
+pub(crate) fn condition<'a>(object: &'a Value, kind: &str) -> Option<&'a Value> {
+    list(object, "/status/conditions").find(|condition| text_at(condition, "/type") == kind)
+}
+
+/// Whether the status says that a condition holds.
+pub(crate) fn holds(object: &Value, kind: &str) -> bool {
+    let is = |condition: &Value| text_at(condition, "/type") == kind && text_at(condition, "/status") == "True";
+    list(object, "/status/conditions").any(is)
+}
+
 /// Whether there is anything but null at a pointer.
 pub(crate) fn has(object: &Value, pointer: &str) -> bool {
     object.pointer(pointer).is_some_and(|value| !value.is_null())

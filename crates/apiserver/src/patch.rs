@@ -10,12 +10,12 @@ use serde_json::Value;
 use crate::schema::{Finding, Node, Schema};
 
 mod json;
-mod merge;
+mod merge_patch;
 mod order;
 mod strategic;
 
 pub(crate) use json::JsonPatch;
-pub(crate) use merge::merge;
+pub(crate) use merge_patch::merge;
 pub(crate) use strategic::strategic;
 
 /// Why a patch fails.

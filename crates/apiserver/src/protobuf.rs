@@ -4,14 +4,14 @@
 //! types (`schema/types.txt`), which has the number of each field: it is read into the same JSON that the client could have sent,
 //! and made of the JSON that the client could have got.
 
-mod decode;
-mod encode;
 mod envelope;
+mod marshal;
+mod unmarshal;
 mod wire;
 
-pub(crate) use decode::decode;
-pub(crate) use encode::message;
 pub(crate) use envelope::{Enveloped, LENGTH, List};
+pub(crate) use marshal::message;
+pub(crate) use unmarshal::decode;
 
 #[cfg(test)]
 mod tests;

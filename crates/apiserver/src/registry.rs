@@ -3,7 +3,7 @@
 //! No function here awaits: each reads the store, works the new object out, and commits it only if the store still holds what
 //! it read. The HTTP shell and the background tasks call the same functions.
 
-mod admission;
+mod admission_chain;
 mod binding;
 mod collection;
 mod components;
@@ -11,11 +11,12 @@ mod create;
 mod delete;
 mod eviction;
 mod list;
-mod namespace;
+mod namespace_lifecycle;
 mod nesting;
+mod pipeline;
 mod review;
 mod rewrite;
-mod scale;
+mod scaling;
 mod served;
 mod signing;
 mod size;
@@ -23,8 +24,6 @@ mod token;
 mod token_request;
 mod transform;
 mod update;
-mod without_effect;
-mod write;
 
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
 use std::time::Duration;
@@ -36,7 +35,6 @@ pub(crate) use list::{LOOKS, ListReply, Selected, Selection, compacted, is_uncac
 pub(crate) use served::{Served, Written, typed};
 pub(crate) use transform::Transform;
 pub(crate) use update::Wish;
-pub(crate) use without_effect::WITHOUT_EFFECT;
 
 use crate::audit::AuditLog;
 use crate::auth::{Authenticator, Tokens};

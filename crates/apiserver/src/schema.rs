@@ -6,19 +6,19 @@
 
 use serde_json::Value;
 
+mod builtin_types;
+mod codec;
 mod convert;
 mod custom;
-mod decode;
 mod document;
 pub(crate) mod quantity;
 mod scalar;
-mod table;
 mod types;
 mod yaml;
 
+pub(crate) use codec::{Expected, Format, check_version, decode, handled, no_type_meta, strict_error, strict_words};
 pub(crate) use convert::note;
 pub(crate) use convert::{DecodeError, Decoded, Finding};
-pub(crate) use decode::{Expected, Format, check_version, decode, handled, no_type_meta, strict_error, strict_words};
 pub(crate) use document::Node;
 pub(crate) use types::{Field, ListType, MapType, Scalar, Struct, StructRef, Topology, Type, Union};
 
@@ -37,7 +37,7 @@ pub(crate) struct Schema {
 impl Schema {
     /// The schema of a built-in kind; `version` is `version` or `group/version`.
     pub(crate) fn builtin(version: &str, kind: &str) -> Option<Self> {
-        Some(Self { kind: kind.into(), root: table::table().kind(version, kind)?, custom: false })
+        Some(Self { kind: kind.into(), root: builtin_types::table().kind(version, kind)?, custom: false })
     }
 
     /// The schema of a custom resource; `structural` is its `openAPIV3Schema`.
@@ -47,7 +47,7 @@ impl Schema {
 
     /// Whether the built-in types have this kind in this version, served or not.
     pub(crate) fn knows(version: &str, kind: &str) -> bool {
-        table::table().kind(version, kind).is_some()
+        builtin_types::table().kind(version, kind).is_some()
     }
 
     /// The kind.
@@ -94,13 +94,13 @@ impl Schema {
 
 /// The type of a built-in struct, such as `meta.ObjectMeta`; JSON of any shape where there is none of that name.
 pub(crate) fn named(name: &str) -> Type {
-    table::table().named(name).unwrap_or(Type::Any)
+    builtin_types::table().named(name).unwrap_or(Type::Any)
 }
 
 /// The versions and names of the built-in kinds.
 #[cfg(test)]
 pub(crate) fn builtin_kinds() -> Vec<(&'static str, &'static str)> {
-    table::table().kinds()
+    builtin_types::table().kinds()
 }
 
 /// The first document of a YAML text, with the keys that stand twice; or what is wrong with it.
@@ -132,7 +132,7 @@ pub(crate) fn read_metadata(metadata: &Value) -> Result<Value, DecodeError> {
 
 /// The type of `metadata`.
 pub(crate) fn object_meta() -> Type {
-    table::table().named("meta.ObjectMeta").unwrap_or(Type::Any)
+    builtin_types::table().named("meta.ObjectMeta").unwrap_or(Type::Any)
 }
 
 #[cfg(test)]

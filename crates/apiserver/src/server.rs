@@ -75,7 +75,7 @@ pub struct ApiServer {
 impl ApiServer {
     /// What this server takes and does nothing about, though a real one would, each with why. Whoever writes such a thing so that it
     /// would count gets a Warning.
-    pub const WITHOUT_EFFECT: &[(&str, &str)] = crate::registry::WITHOUT_EFFECT;
+    pub const WITHOUT_EFFECT: &[(&str, &str)] = crate::kinds::WITHOUT_EFFECT;
 
     /// Starts a server. When this returns, it answers, and is ready. Dropping the future starts nothing that lasts.
     ///

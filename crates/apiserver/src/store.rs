@@ -7,12 +7,12 @@
 //! All resources share one sequence of revisions, as with one etcd; a change is filed under its resource, so that a watch of
 //! one resource never reads past the changes of the others.
 
-mod body;
 mod db;
-mod object;
+mod json_body;
 mod objects;
 mod past;
-mod table;
+mod resource_table;
+mod stored;
 #[cfg(test)]
 mod tests;
 
@@ -20,12 +20,12 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-pub(crate) use body::Order;
 pub(crate) use db::{Changes, Charge, Db, Feed, Over, Scope, Shown, WrittenHere, key};
-pub(crate) use object::{Change, ChangeKind, Draft, Key, ResourceKey, SAME, Stored};
+pub(crate) use json_body::Order;
 pub(crate) use objects::{Objects, Run};
 pub(crate) use past::{Past, Range};
-use table::Table;
+use resource_table::Table;
+pub(crate) use stored::{Change, ChangeKind, Draft, Key, ResourceKey, SAME, Stored};
 
 /// How much of the past is kept. What is older can neither be watched from nor listed.
 #[derive(Clone, Copy, Debug)]

@@ -6,8 +6,8 @@
 //! watcher, and nothing is encoded before it can go out; one that falls too far behind is cut, and its client comes back with the last
 //! version it saw.
 
-mod event;
 mod frame;
+mod watch_event;
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -17,8 +17,8 @@ use bytes::Bytes;
 use pintle_meta::WatchEventType;
 use tokio::time::Instant;
 
-pub(crate) use event::Event;
 pub(crate) use frame::Shape;
+pub(crate) use watch_event::WatchEvent;
 
 use crate::failure::{Failure, Outcome};
 use crate::faults::{self, WatchFault};
@@ -238,7 +238,7 @@ impl Watcher {
 
     /// What a change means for this watch, if anything.
     fn push(&mut self, change: &Arc<crate::store::Change>) {
-        if let Some(event) = Event::of(change, &self.selection) {
+        if let Some(event) = WatchEvent::of(change, &self.selection) {
             let frame = self.shape.object(event.kind, &event.object, &self.selection.kind);
             self.send(frame);
         }

@@ -7,7 +7,7 @@ use crate::object::{list, text_at};
 
 /// Which list of a pod's spec a container is in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Place {
+pub(super) enum ContainerType {
     Container,
     /// An init container that goes on beside the containers.
     Sidecar,
@@ -15,21 +15,21 @@ pub(super) enum Place {
 }
 
 /// The sum over the containers, or what the hungriest step of the start needs if that is more. `of` says what one of them asks for.
-pub(super) fn total(pod: &Value, of: impl Fn(&Value, Place) -> Amounts) -> Amounts {
+pub(super) fn total(pod: &Value, of: impl Fn(&Value, ContainerType) -> Amounts) -> Amounts {
     let mut sum = Amounts::default();
     for container in list(pod, "/spec/containers") {
-        sum.add(&of(container, Place::Container));
+        sum.add(&of(container, ContainerType::Container));
     }
     let (mut sidecars, mut start) = (Amounts::default(), Amounts::default());
     for container in list(pod, "/spec/initContainers") {
         // What the start needs is known by now to be no less than what the sidecars have, so only what is new can change it.
         if text_at(container, "/restartPolicy") == "Always" {
-            let amounts = of(container, Place::Sidecar);
+            let amounts = of(container, ContainerType::Sidecar);
             sum.add(&amounts);
             sidecars.add(&amounts);
             start.raise(&sidecars.of_those_in(&amounts));
         } else {
-            let mut step = of(container, Place::Init);
+            let mut step = of(container, ContainerType::Init);
             step.add(&sidecars.of_those_in(&step));
             start.raise(&step);
         }

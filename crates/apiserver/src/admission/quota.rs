@@ -1,6 +1,6 @@
 //! Quotas: what a write uses up, and whether there is that much left.
 
-mod pod;
+mod pod_usage;
 mod scope;
 #[cfg(test)]
 mod tests;
@@ -9,7 +9,7 @@ mod usage;
 use serde_json::Value;
 
 use super::{Amounts, Attempt};
-use crate::object::text_at;
+use crate::object::metadata;
 use crate::request::Part;
 use crate::schema::quantity::Quantity;
 
@@ -17,14 +17,14 @@ pub(crate) use usage::concern;
 
 /// Whether the quota can be asked at all. Fails with why the write is refused before it is known what it would use.
 pub(crate) fn check(quota: &Value, attempt: &Attempt<'_>) -> Result<(), String> {
-    let name = text_at(quota, "/metadata/name");
+    let name = metadata::name(quota);
     let restricted = restricted(quota, attempt);
     if restricted.0.is_empty() {
         return Ok(());
     }
     let used = Amounts::at(quota, "/status/used");
     if attempt.is_of("pods") {
-        pod::check_complete(attempt.object, &restricted).map_err(|why| format!("failed quota: {name}: {why}"))?;
+        pod_usage::check_complete(attempt.object, &restricted).map_err(|why| format!("failed quota: {name}: {why}"))?;
     }
     if restricted.iter().any(|(resource, _)| used.get(resource).is_none()) {
         return Err(format!("status unknown for quota: {name}, resources: {}", names(&restricted)));
@@ -37,7 +37,7 @@ pub(crate) fn charge(quota: &Value, attempt: &Attempt<'_>, now: jiff::Timestamp)
     if restricted(quota, attempt).0.is_empty() {
         return Ok(None);
     }
-    let name = text_at(quota, "/metadata/name");
+    let name = metadata::name(quota);
     let (hard, used) = (Amounts::at(quota, "/status/hard"), Amounts::at(quota, "/status/used"));
     let mut asked = usage::of(attempt, attempt.object, now);
     let negative = asked.filtered(|_, amount| amount.nanos() < 0);

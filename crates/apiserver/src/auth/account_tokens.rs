@@ -19,6 +19,7 @@ use sha2::{Digest, Sha256};
 
 use crate::failure::quoted;
 use crate::kinds::{Cluster, GroupResource};
+use crate::object::metadata;
 use crate::request::user::{ServiceAccount, User};
 
 /// Who gives the tokens out, and for whom they are unless their request says otherwise: this server.
@@ -210,7 +211,7 @@ impl Claims {
 impl Named {
     /// Fails if the object of that name is another one by now.
     fn check_uid(&self, found: &Value, why: impl FnOnce(&str, &str) -> String) -> Result<(), String> {
-        let uid = found["metadata"]["uid"].as_str().unwrap_or_default();
+        let uid = metadata::uid(found);
         if uid == self.uid { Ok(()) } else { Err(why(uid, &self.uid)) }
     }
 }

@@ -2,7 +2,7 @@
 
 use pintle_meta::{Reason, StatusDetails};
 
-use super::rbac::{self, Decision};
+use super::rule_resolver::{self, Decision};
 use crate::failure::{Failure, Outcome};
 use crate::kinds::{Cluster, GroupResource};
 use crate::request::path::ResourcePath;
@@ -26,7 +26,7 @@ pub(crate) enum Attributes<'a> {
 pub(crate) fn decide(cluster: &dyn Cluster, user: &User, attributes: &Attributes<'_>) -> Decision {
     match user.is_in(MASTERS) {
         true => Decision::Allowed(String::new()),
-        false => rbac::decide(cluster, user, attributes),
+        false => rule_resolver::decide(cluster, user, attributes),
     }
 }
 

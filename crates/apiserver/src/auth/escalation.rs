@@ -4,11 +4,12 @@ use std::collections::BTreeMap;
 
 use serde_json::Value;
 
-use super::rbac::{self, Decision, GROUP};
 use super::rights::{self, Right, Thing};
+use super::rule_resolver::{self, Decision, GROUP};
 use super::{Attributes, decide};
 use crate::failure::{Failure, Outcome, quoted};
 use crate::kinds::{Cluster, GroupResource, Place};
+use crate::object::metadata;
 use crate::request::path::ResourcePath;
 use crate::request::user::{MASTERS, User};
 
@@ -32,7 +33,7 @@ pub(crate) fn check_grant(
     if user.is_in(MASTERS) {
         return Ok(());
     }
-    let writer = Writer { cluster, user, place, name: new["metadata"]["name"].as_str().unwrap_or_default() };
+    let writer = Writer { cluster, user, place, name: metadata::name(new) };
     match place.kind.kind.as_str() {
         "Role" | "ClusterRole" => writer.check_role(new, old),
         _ => writer.check_binding(new, old),
@@ -108,7 +109,7 @@ impl Writer<'_> {
 
     /// Whether the writer holds all that the rules give, in the namespace of the object; else what they lack.
     fn check_rules(&self, rules: &Value) -> Result<(), String> {
-        let (held, wrong) = rbac::grants(self.cluster, self.user, &self.place.namespace);
+        let (held, wrong) = rule_resolver::grants(self.cluster, self.user, &self.place.namespace);
         let rules = rules.as_array().into_iter().flatten();
         let given = rules.clone().map(Right::count).fold(0, usize::saturating_add);
         let known = held.iter().map(|grant| rights::length(grant.rule())).sum::<usize>();

@@ -5,9 +5,9 @@
 use serde_json::Value;
 
 use super::Attributes;
-use super::rbac::list;
+use super::rule_resolver::list;
 use crate::kinds::{Cluster, GroupResource};
-use crate::object::text_at;
+use crate::object::{metadata, text_at};
 use crate::request::user::{MASTERS, User};
 
 const GROUP: &str = "flowcontrol.apiserver.k8s.io";
@@ -31,7 +31,7 @@ pub(crate) fn classify(cluster: &dyn Cluster, user: &User, attributes: &Attribut
     })?;
     let level = text_at(&schema, "/spec/priorityLevelConfiguration/name");
     let level = cluster.object(&GroupResource::new(GROUP, "prioritylevelconfigurations"), "", level)?;
-    let uid = |object: &Value| text_at(object, "/metadata/uid").to_owned();
+    let uid = |object: &Value| metadata::uid(object).to_owned();
     Some(Flow { schema: uid(&schema), level: uid(&level) })
 }
 

@@ -4,7 +4,7 @@ use http::{HeaderMap, HeaderValue};
 
 use super::Attributes;
 use super::authorize::{decide, forbidden};
-use super::rbac::{self, Decision};
+use super::rule_resolver::{self, Decision};
 use crate::failure::{Failure, Outcome};
 use crate::kinds::Cluster;
 use crate::request::path::ResourcePath;
@@ -107,8 +107,9 @@ fn refusal(
     wrong: Option<String>,
 ) -> Failure {
     let namespace = ServiceAccount::of(wanted).map_or("", |account| account.namespace);
-    let (grants, _) = rbac::grants(cluster, user, namespace);
-    let impersonates = grants.iter().any(|grant| rbac::list(grant.rule(), "verbs").any(|verb| verb == "impersonate"));
+    let (grants, _) = rule_resolver::grants(cluster, user, namespace);
+    let impersonates =
+        grants.iter().any(|grant| rule_resolver::list(grant.rule(), "verbs").any(|verb| verb == "impersonate"));
     let Some(mode) = mode(wanted).filter(|_| !impersonates) else { return forbidden(user, part, wrong) };
     let on_behalf = |verb: &str| format!("impersonate-on:{mode}:{verb}");
     match attributes {

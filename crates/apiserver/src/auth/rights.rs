@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use super::rbac::list;
+use super::rule_resolver::list;
 use crate::failure::quoted;
 
 /// One verb on one thing. Each part may be a star.

@@ -11,11 +11,11 @@ use super::{Controller, all, options};
 use crate::crd;
 use crate::fieldmanager::Writer;
 use crate::kinds::{GroupResource, Place};
-use crate::object::text_at;
+use crate::object::metadata;
 use crate::registry::{Registry, Wish};
 use crate::request::Part;
 use crate::request::options::DeleteOptions;
-use crate::store::{Change, Key, Stored};
+use crate::store::{Key, Stored};
 
 const RESOURCE: &str = "customresourcedefinitions.apiextensions.k8s.io";
 const GROUP: &str = "apiextensions.k8s.io";
@@ -25,7 +25,6 @@ const AGAIN: Duration = Duration::from_millis(100);
 
 #[derive(Debug, Default)]
 pub(super) struct Definitions {
-    dirty: bool,
     /// What was read of each definition, by its key.
     known: HashMap<Key, Definition>,
     /// What is in force, by group and plural, and the definition that says so.
@@ -44,19 +43,8 @@ const OUTLINE: &[&str] = &["metadata", "spec.group", "spec.names", "status"];
 impl Controller for Definitions {
     const OF: Option<&'static [&'static str]> = Some(&[RESOURCE]);
 
-    fn observe(&mut self, _: &Change) {
-        self.dirty = true;
-    }
-
-    fn look_anew(&mut self, _: &Registry) {
-        self.dirty = true;
-    }
-
     /// Brings definitions into force and lets go of those that are deleted; answers when to look again.
     async fn work(&mut self, registry: &Arc<Registry>, _: u64) -> Option<Instant> {
-        if !std::mem::take(&mut self.dirty) {
-            return None;
-        }
         let outlines: Vec<_> = self.present(registry).into_iter().map(|definition| definition.outline).collect();
         for settled in crd::settle(&outlines, &registry.clock.now_text()) {
             self.write_status(registry, &settled);
@@ -66,12 +54,11 @@ impl Controller for Definitions {
         let mut waiting = false;
         let outlines = definitions.iter().map(|definition| &definition.outline);
         for definition in outlines.filter(|definition| crd::is_terminating(definition)) {
-            if registry.db.is_left_alone(RESOURCE, text_at(definition, "/metadata/name")) {
+            if registry.db.is_left_alone(RESOURCE, metadata::name(definition)) {
                 continue; // It goes in another cluster.
             }
             waiting |= !self.let_go(registry, definition).await;
         }
-        self.dirty |= waiting;
         waiting.then(|| Instant::now() + AGAIN)
     }
 }
@@ -207,7 +194,7 @@ impl Definitions {
     ) {
         let kinds = registry.kinds();
         let Some(kind) = kinds.group_kind(GROUP, "CustomResourceDefinition") else { return };
-        let name = definition["metadata"]["name"].as_str().unwrap_or_default();
+        let name = metadata::name(definition);
         let mut place = Place::new(kind.clone(), "", name);
         place.part = part;
         let options = options();

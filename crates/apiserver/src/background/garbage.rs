@@ -77,7 +77,7 @@ impl Controller for Collector {
         }
     }
 
-    fn observe(&mut self, change: &Change) {
+    fn observe(&mut self, change: &Change) -> bool {
         let at = (change.resource.clone(), change.key.clone());
         let new = (change.kind != ChangeKind::Deleted).then_some(&*change.new);
         self.note(&at, change.old.as_deref(), new);
@@ -89,6 +89,7 @@ impl Controller for Collector {
             // Whoever waited for it may go on.
             self.enqueue_owners(&change.new, &change.new.owner_references());
         }
+        true
     }
 
     /// Looks at every object that is due. What could not be done is tried again, each time after twice as long.

@@ -20,29 +20,18 @@ const MANAGER: &str = "kube-apiserver";
 /// Looks after the three objects.
 #[derive(Debug)]
 pub(super) struct Kubernetes {
-    address: SocketAddr,
-    dirty: bool,
-}
-
-impl Kubernetes {
-    pub(super) fn new(address: SocketAddr) -> Self {
-        Self { address, dirty: false }
-    }
+    pub(super) address: SocketAddr,
 }
 
 impl Controller for Kubernetes {
     const OF: Option<&'static [&'static str]> = Some(&["services", "endpoints", "endpointslices.discovery.k8s.io"]);
 
-    fn observe(&mut self, change: &Change) {
-        self.dirty |= *change.key == *key(NAMESPACE, NAME);
-    }
-
-    fn look_anew(&mut self, _: &Registry) {
-        self.dirty = true;
+    fn observe(&mut self, change: &Change) -> bool {
+        *change.key == *key(NAMESPACE, NAME)
     }
 
     async fn work(&mut self, registry: &Arc<Registry>, _: u64) -> Option<Instant> {
-        if std::mem::take(&mut self.dirty) && !registry.db.is_mirror() {
+        if !registry.db.is_mirror() {
             put_right(registry, self.address);
         }
         None

@@ -31,13 +31,14 @@ pub(super) struct Cleaner {
 impl Controller for Cleaner {
     const OF: Option<&'static [&'static str]> = Some(&["namespaces"]);
 
-    fn observe(&mut self, change: &Change) {
+    fn observe(&mut self, change: &Change) -> bool {
         if change.kind == ChangeKind::Deleted {
             self.due.remove(&*change.key);
             self.stuck.remove(&*change.key);
         } else {
             self.note(&change.new);
         }
+        true
     }
 
     fn look_anew(&mut self, registry: &Registry) {
@@ -95,16 +96,15 @@ async fn empty(registry: &Arc<Registry>, name: &str) -> Vec<Remaining> {
             stores.push(kind);
         }
     }
-    stores.sort_by_key(|kind| kind.kind != "Pod");
+    stores.sort_by_key(|kind| !kind.conduct.graceful);
     let mut remaining = Vec::new();
     for kind in stores {
         delete_all(registry, kind, name).await;
         let left = contents(registry, kind, name);
         if !left.is_empty() {
             let finalizers = left.iter().flat_map(|object| object.finalizers()).collect();
-            let is_pod = kind.kind == "Pod";
             remaining.push(Remaining { resource: kind.resource().to_string(), count: left.len(), finalizers });
-            if is_pod && left.iter().any(|pod| pod.grace_seconds().unwrap_or(0) > 0) {
+            if kind.conduct.graceful && left.iter().any(|pod| pod.grace_seconds().unwrap_or(0) > 0) {
                 break;
             }
         }

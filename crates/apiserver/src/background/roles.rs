@@ -9,43 +9,30 @@ use tokio::time::Instant;
 use super::{Controller, all, options};
 use crate::fieldmanager::Writer;
 use crate::kinds::Place;
+use crate::object::metadata;
 use crate::registry::{Registry, Wish};
 use crate::selector;
-use crate::store::Change;
 
 const GROUP: &str = "rbac.authorization.k8s.io";
 const ROLES: &str = "clusterroles.rbac.authorization.k8s.io";
 const MANAGER: &str = "clusterrole-aggregation-controller";
 
 /// Looks after them.
-#[derive(Debug, Default)]
-pub(super) struct Aggregator {
-    dirty: bool,
-}
+#[derive(Debug)]
+pub(super) struct Aggregator;
 
 impl Controller for Aggregator {
     const OF: Option<&'static [&'static str]> = Some(&[ROLES]);
 
-    fn observe(&mut self, _: &Change) {
-        self.dirty = true;
-    }
-
-    fn look_anew(&mut self, _: &Registry) {
-        self.dirty = true;
-    }
-
     /// Writes the roles whose rules are not those that follow, in whatever order. A role that selects others may itself be selected:
     /// then its write is a change, and brings another round.
     async fn work(&mut self, registry: &Arc<Registry>, _: u64) -> Option<Instant> {
-        if !std::mem::take(&mut self.dirty) {
-            return None;
-        }
         let roles: Vec<Arc<Value>> = all(registry, ROLES).map(|(_, role)| role.kept_tree()).collect();
         for role in roles.iter().filter(|role| role["aggregationRule"].is_object()) {
             let rules = aggregated(role, &roles);
             let texts = |rules: &mut dyn Iterator<Item = &Value>| rules.map(Value::to_string).collect::<HashSet<_>>();
             if texts(&mut rules.iter()) != texts(&mut role["rules"].as_array().into_iter().flatten()) {
-                write(registry, role["metadata"]["name"].as_str().unwrap_or_default(), rules);
+                write(registry, metadata::name(role), rules);
             }
         }
         None

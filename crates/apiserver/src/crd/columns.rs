@@ -3,9 +3,9 @@
 use jiff::Timestamp;
 use serde_json::Value;
 
-use super::path::{self, Step};
+use super::json_path::{self, Step};
 use crate::kinds::table::{Column, age};
-use crate::object::{integer_at, list, text_at};
+use crate::object::{integer_at, list, metadata, text_at};
 
 /// How one cell of a custom resource's row is made.
 #[derive(Clone, Debug)]
@@ -19,13 +19,13 @@ pub(super) fn read(version: &Value) -> (Vec<Column>, Vec<Cell>) {
     let mut columns = vec![Column::name()];
     let mut cells = vec![Cell { kind: "name".into(), steps: Vec::new() }];
     let mut add = |column: Column, jsonpath: &str| {
-        if let Ok(steps) = path::parse(jsonpath) {
+        if let Ok(steps) = json_path::parse(jsonpath) {
             cells.push(Cell { kind: column.kind.clone(), steps });
             columns.push(column);
         }
     };
     let mut asked: Vec<_> = list(version, "/additionalPrinterColumns").collect();
-    if asked.iter().any(|column| path::parse(text_at(column, "/jsonPath")).is_err()) {
+    if asked.iter().any(|column| json_path::parse(text_at(column, "/jsonPath")).is_err()) {
         // One path that cannot be read takes all columns with it.
         asked.clear();
     }
@@ -60,9 +60,9 @@ impl Cell {
     /// The cell of an object; null where the object has nothing of the type.
     pub(super) fn of(&self, object: &Value, now: Timestamp) -> Value {
         if self.kind == "name" {
-            return text_at(object, "/metadata/name").into();
+            return metadata::name(object).into();
         }
-        let found = path::find(&self.steps, object);
+        let found = json_path::find(&self.steps, object);
         let Some(first) = found.first() else { return Value::Null };
         match (self.kind.as_str(), *first) {
             ("date", Value::String(text)) => match text.parse::<Timestamp>() {

@@ -2,9 +2,10 @@
 
 use serde_json::{Value, json};
 
-use super::{check, formats};
-use crate::kinds::{Context, Strategy};
-use crate::object::{default, list, member, set, text_at};
+use super::{definition_faults, formats};
+use crate::kinds::without_effect::{BUILT_IN_VERSIONS, CONVERSION, part};
+use crate::kinds::{Cluster, Context, Kinds, Strategy};
+use crate::object::{default, is_true, list, member, metadata, set, text_at};
 use crate::request::Part;
 use crate::validate::FieldFault;
 
@@ -13,6 +14,20 @@ use crate::validate::FieldFault;
 pub(crate) struct Definition;
 
 impl Strategy for Definition {
+    fn without_effect(&self, object: &Value, kinds: &Kinds, _: &dyn Cluster) -> Vec<String> {
+        let group = text_at(object, "/spec/group");
+        let name = metadata::name(object);
+        let versions = list(object, "/spec/versions").map(|version| text_at(version, "/name"));
+        let taken = versions.filter(|version| kinds.is_built_in(group, version));
+        let told = |version| part(&format!("the version {group}/{version} of {name:?}"), BUILT_IN_VERSIONS);
+        let mut found: Vec<_> = taken.map(told).collect();
+        let several = list(object, "/spec/versions").nth(1).is_some();
+        if several && text_at(object, "/spec/conversion/strategy") == "Webhook" {
+            found.push(part(&format!("spec.conversion.webhook of {name:?}"), CONVERSION));
+        }
+        found
+    }
+
     fn defaults(&self, object: &mut Value) {
         let Some(spec) = member(object, "spec") else { return };
         if let Some(names) = member(spec, "names") {
@@ -56,12 +71,12 @@ impl Strategy for Definition {
     }
 
     fn validate_create(&self, object: &Value) -> Vec<FieldFault> {
-        check::definition(object, None)
+        definition_faults::definition(object, None)
     }
 
     fn validate_update(&self, new: &Value, old: &Value, part: Part) -> Vec<FieldFault> {
         match part {
-            Part::Object => check::definition(new, Some(old)),
+            Part::Object => definition_faults::definition(new, Some(old)),
             _ => Vec::new(),
         }
     }
@@ -82,8 +97,7 @@ impl Strategy for Definition {
 
 /// The versions that say to be stored: one, in a valid definition.
 pub(super) fn storage_versions(definition: &Value) -> impl Iterator<Item = &str> {
-    let stored =
-        list(definition, "/spec/versions").filter(|version| version.get("storage") == Some(&Value::Bool(true)));
+    let stored = list(definition, "/spec/versions").filter(|version| is_true(version, "/storage"));
     stored.map(|version| text_at(version, "/name"))
 }
 

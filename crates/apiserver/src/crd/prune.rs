@@ -4,27 +4,10 @@ use serde_json::{Map, Value};
 
 use super::at::At;
 use super::structural::Structural;
+use crate::object::{METADATA, OBJECT};
 
-const METADATA: &[&str] = &[
-    "name",
-    "generateName",
-    "namespace",
-    "selfLink",
-    "uid",
-    "resourceVersion",
-    "generation",
-    "creationTimestamp",
-    "deletionTimestamp",
-    "deletionGracePeriodSeconds",
-    "labels",
-    "annotations",
-    "ownerReferences",
-    "finalizers",
-    "managedFields",
-];
 const OWNER: &[&str] = &["apiVersion", "kind", "name", "uid", "controller", "blockOwnerDeletion"];
 const MANAGED: &[&str] = &["manager", "operation", "apiVersion", "time", "fieldsType", "fieldsV1", "subresource"];
-const RESOURCE: &[&str] = &["apiVersion", "kind", "metadata"];
 
 /// Takes what the schema does not know from a custom resource; answers the paths of what went, sorted, as far as they are told.
 pub(crate) fn prune(schema: &Structural, object: &mut Value) -> Vec<String> {
@@ -73,7 +56,7 @@ fn resource(schema: &Structural, object: &mut Value, path: At<'_>, gone: &mut Go
 }
 
 fn prune_metadata(metadata: &mut Map<String, Value>, path: At<'_>, gone: &mut Gone) {
-    keep(metadata, METADATA, path, gone);
+    keep(metadata, &METADATA, path, gone);
     for (key, known) in [("ownerReferences", OWNER), ("managedFields", MANAGED)] {
         for (at, item) in metadata.get_mut(key).and_then(Value::as_array_mut).into_iter().flatten().enumerate() {
             if let Some(item) = item.as_object_mut() {
@@ -128,7 +111,7 @@ fn prune_members(
     is_resource: bool,
 ) {
     members.retain(|key, member| {
-        if is_resource && RESOURCE.contains(&key.as_str()) {
+        if is_resource && OBJECT.contains(&key.as_str()) {
             return true;
         }
         match schema.member(key) {
@@ -155,7 +138,7 @@ fn metadata_is_pruned(members: &Map<String, Value>) -> bool {
 
 fn members_are_pruned(schema: &Structural, members: &Map<String, Value>, is_resource: bool) -> bool {
     members.iter().all(|(key, member)| match schema.member(key) {
-        _ if is_resource && RESOURCE.contains(&key.as_str()) => true,
+        _ if is_resource && OBJECT.contains(&key.as_str()) => true,
         Some(schema) => value_is_pruned(schema, member),
         None => schema.preserve_unknown || schema.knows(key),
     })

@@ -6,8 +6,9 @@ use proptest::prelude::{Just, any, prop_assert, prop_assert_eq, prop_oneof, prop
 use serde_json::{Value, json};
 
 use super::structural::Structural;
-use super::{condition, default, is_established, kinds, path, prune, settle, validate};
+use super::{default, is_established, json_path, kinds, prune, settle, validator};
 use crate::kinds::{Kind, Strategy as _};
+use crate::object::condition;
 use crate::request::Part;
 use crate::store::Stored;
 
@@ -283,7 +284,8 @@ fn check_path(text: &str, expected: Value) {
     let object = json!({
         "a": {"b": 1, "x.y": 2}, "l": [{"t": "A", "v": 1}, {"t": "B", "v": 2}], "s": ["p", "q"],
     });
-    let found = path::parse(text).map(|steps| path::find(&steps, &object).into_iter().cloned().collect::<Vec<_>>());
+    let found =
+        json_path::parse(text).map(|steps| json_path::find(&steps, &object).into_iter().cloned().collect::<Vec<_>>());
     assert_eq!(found.map(Value::from), Ok(expected), "{text}");
 }
 
@@ -306,10 +308,10 @@ fn the_path_of_a_column_reaches_members_items_and_filtered_lists() {
     ] {
         check_path(text, expected);
     }
-    assert!(path::parse(".spec[").is_err());
+    assert!(json_path::parse(".spec[").is_err());
     check_path(".l[?(@.t==\"B\")][?(@)]", json!(["B", 2]));
     for nested in [".l[?(@.t[?(@.b)])]", ".l[?(@.t[?(@.b==1)]==2)]", ".l[?(@[0][?(@.b)])]"] {
-        assert!(path::parse(nested).is_err(), "{nested}");
+        assert!(json_path::parse(nested).is_err(), "{nested}");
     }
 }
 
@@ -374,7 +376,7 @@ proptest! {
         let faults = super::Definition.validate_create(&definition);
         prop_assert!(faults.iter().all(|fault| !fault.message.is_empty()));
         let structural = Structural::read(&schema);
-        prop_assert_eq!(validate::validate(&structural, &value, Some(&value), ""), []);
+        prop_assert_eq!(validator::validate(&structural, &value, Some(&value), ""), []);
         for kind in kinds(&established(&definition)) {
             let mut object = value.clone();
             kind.strategy.prune(&mut object);
@@ -386,6 +388,6 @@ proptest! {
 
     #[test]
     fn no_path_panics(text in "[.a\\[\\]'?(@)=\\\\0-9*:\"]{0,12}") {
-        let _ = path::parse(&text).is_ok();
+        let _ = json_path::parse(&text).is_ok();
     }
 }

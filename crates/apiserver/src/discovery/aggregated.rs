@@ -57,7 +57,7 @@ fn resource(kind: &Kind) -> Value {
 
 /// Clients fill in group and version of built-in kinds themselves.
 fn own_kind(kind: &Kind, name: &str) -> Value {
-    match kind.custom {
+    match kind.is_custom() {
         true => json!({"group": kind.group, "version": kind.version, "kind": name}),
         false => json!({"group": "", "version": "", "kind": name}),
     }

@@ -31,7 +31,7 @@ pub(crate) fn index(kinds: &Kinds) -> Value {
 /// The OpenAPI 3 document of one group and version: its paths, and the schemas of its custom resources.
 pub(crate) fn document(kinds: &Kinds, group: &str, version: &str) -> Option<Value> {
     let kinds = kinds.version(group, version);
-    let custom = kinds.first()?.custom;
+    let custom = kinds.first()?.is_custom();
     let mut paths = Map::new();
     let mut schemas = Map::new();
     schemas.insert(PATCH_SCHEMA.into(), json!({"type": "object"}));
@@ -101,7 +101,7 @@ fn patch_operation(kind: &Kind, form: Form) -> Value {
             .map(parameter)
             .into();
     let types =
-        PATCHES.iter().copied().filter(|content| !(kind.custom && content.contains("strategic"))).chain([APPLY]);
+        PATCHES.iter().copied().filter(|content| !(kind.is_custom() && content.contains("strategic"))).chain([APPLY]);
     let mut operation = json!({
         "parameters": parameters,
         "responses": {"200": {"description": "OK"}},
@@ -149,7 +149,7 @@ fn gvk(kind: &Kind) -> Value {
 
 /// `com.example.v1.Widget`, `io.k8s.api.apps.v1.Deployment`.
 fn schema_name(kind: &Kind) -> String {
-    let package = match kind.custom {
+    let package = match kind.is_custom() {
         true => kind.group.rsplit('.').collect::<Vec<_>>().join("."),
         false => {
             format!("io.k8s.api.{}", kind.group.split('.').next().filter(|group| !group.is_empty()).unwrap_or("core"))

@@ -9,12 +9,12 @@ use serde_json::{Map, Value};
 
 use super::Context;
 use super::compare::{compare, same};
-use super::fields::{check, field_set};
+use super::field_set::{check, field_set};
 use super::managers::{Managed, ManagerId, Managers};
 use super::merge::{merge, remove};
-use super::path::Step;
+use super::path_element::PathElement;
 use super::set::Set;
-use super::update::{record, strip};
+use super::tracking::{record, strip};
 use super::versions::{Differences, View};
 use crate::schema::Type;
 
@@ -46,7 +46,7 @@ pub(crate) enum ApplyError {
 
 /// Fields that others own and that an apply would change.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub(crate) struct Conflicts(Vec<(ManagerId, Vec<Step>)>);
+pub(crate) struct Conflicts(Vec<(ManagerId, Vec<PathElement>)>);
 
 impl Conflicts {
     /// For the details of the answer.
@@ -317,6 +317,6 @@ fn slashed(api_version: &str) -> String {
     if api_version.contains('/') { api_version.into() } else { format!("/{api_version}") }
 }
 
-fn spell(path: &[Step]) -> String {
+fn spell(path: &[PathElement]) -> String {
     path.iter().map(ToString::to_string).collect()
 }

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use serde_json::Value;
 
-use super::path::Step;
+use super::path_element::PathElement;
 use super::set::Set;
 use crate::schema::{ListType, Topology, Type};
 
@@ -35,7 +35,7 @@ impl Comparison {
     }
 
     /// Compares what stands at a step.
-    fn below(&mut self, step: Step, of: &Type, old: Option<&Value>, new: Option<&Value>) {
+    fn below(&mut self, step: PathElement, of: &Type, old: Option<&Value>, new: Option<&Value>) {
         let mut below = Self::default();
         let marks = value(of, old, new, &mut below);
         self.mark(&step, marks);
@@ -44,7 +44,7 @@ impl Comparison {
         self.removed.extend_below(step, below.removed);
     }
 
-    fn mark(&mut self, step: &Step, marks: Marks) {
+    fn mark(&mut self, step: &PathElement, marks: Marks) {
         let Marks { added, modified, removed } = marks;
         for (holds, set) in [(added, &mut self.added), (modified, &mut self.modified), (removed, &mut self.removed)] {
             if holds {
@@ -169,11 +169,11 @@ fn shaped(
             if !atomic_map(of) && !empty {
                 for (name, value) in before.into_iter().flatten() {
                     let new = after.and_then(|map| map.get(name));
-                    found.below(Step::Field(name.clone()), member(of, name), Some(value), new);
+                    found.below(PathElement::Field(name.clone()), member(of, name), Some(value), new);
                 }
                 for (name, value) in after.into_iter().flatten() {
                     if before.is_none_or(|map| !map.contains_key(name)) {
-                        found.below(Step::Field(name.clone()), member(of, name), None, Some(value));
+                        found.below(PathElement::Field(name.clone()), member(of, name), None, Some(value));
                     }
                 }
                 return false;
@@ -198,11 +198,11 @@ fn shaped(
 }
 
 fn items(of: &ListType, old: Option<&Vec<Value>>, new: Option<&Vec<Value>>, found: &mut Comparison) {
-    let mut by_step: BTreeMap<Step, [Vec<&Value>; 2]> = BTreeMap::new();
+    let mut by_step: BTreeMap<PathElement, [Vec<&Value>; 2]> = BTreeMap::new();
     for (side, items) in [old, new].into_iter().enumerate() {
         for item in items.into_iter().flatten() {
             // Items that cannot be told from others are left out.
-            if let Ok(step) = Step::of_item(of, item) {
+            if let Ok(step) = PathElement::of_item(of, item) {
                 by_step.entry(step).or_default()[side].push(item);
             }
         }

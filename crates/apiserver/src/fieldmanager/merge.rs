@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use serde_json::{Map, Value};
 
 use super::compare::{Shape, atomic_map, keyed, member, nothing, shape};
-use super::path::Step;
+use super::path_element::PathElement;
 use super::set::Set;
 use crate::schema::{ListType, Type};
 
@@ -56,24 +56,24 @@ fn items(list: Option<&Value>) -> &[Value] {
 /// Walks both lists side by side: what stands at both heads goes out; a live item that comes later in the applied list waits for
 /// its turn there; a live item that was not applied goes out; else the applied head does.
 fn merge_items(of: &ListType, live: &[Value], applied: &[Value]) -> Result<Vec<Value>, String> {
-    let steps = |items: &[Value]| -> Result<Vec<Step>, String> {
+    let steps = |items: &[Value]| -> Result<Vec<PathElement>, String> {
         let steps = items.iter().enumerate();
-        steps.map(|(at, item)| Step::of_item(of, item).map_err(|why| format!("element {at}: {why}"))).collect()
+        steps.map(|(at, item)| PathElement::of_item(of, item).map_err(|why| format!("element {at}: {why}"))).collect()
     };
     let (old, new) = (steps(live)?, steps(applied)?);
     let mut wanted = BTreeSet::new();
     if let Some(step) = new.iter().find(|step| !wanted.insert(*step)) {
         return Err(format!("duplicate entries for key {step}"));
     }
-    let mut known: BTreeMap<&Step, &Value> = BTreeMap::new();
+    let mut known: BTreeMap<&PathElement, &Value> = BTreeMap::new();
     for (step, item) in old.iter().zip(live) {
         // A live item that stands more than once is not merged with: the applied one takes its place.
         known.entry(step).and_modify(|item| *item = &Value::Null).or_insert(item);
     }
-    let counterpart = |step: &Step| known.get(step).copied();
+    let counterpart = |step: &PathElement| known.get(step).copied();
     let mut shared = new.iter().filter(|step| known.contains_key(step)).peekable();
     let mut out = Vec::new();
-    let mut emitted: BTreeSet<&Step> = BTreeSet::new();
+    let mut emitted: BTreeSet<&PathElement> = BTreeSet::new();
     let (mut l, mut r) = (0, 0);
     while l < old.len() || r < new.len() {
         if l < old.len() && r < new.len() && old[l] == new[r] {
@@ -119,7 +119,7 @@ pub(super) fn remove(of: &Type, value: &Value, paths: &Set) -> Value {
             let mut out = Map::new();
             let mut within = false;
             for (name, value) in members {
-                let step = Step::Field(name.clone());
+                let step = PathElement::Field(name.clone());
                 if paths.has(&step) {
                     continue;
                 }
@@ -139,7 +139,7 @@ pub(super) fn remove(of: &Type, value: &Value, paths: &Set) -> Value {
             let mut out = Vec::new();
             let mut within = false;
             for item in items {
-                let step = Step::of_item(list, item).ok();
+                let step = PathElement::of_item(list, item).ok();
                 if step.as_ref().is_some_and(|step| paths.has(step)) {
                     continue;
                 }

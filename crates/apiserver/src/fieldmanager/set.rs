@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::{Map, Value};
 
-use super::path::Step;
+use super::path_element::PathElement;
 use crate::schema::Type;
 
 /// A set of paths into an object: what a manager owns.
@@ -13,8 +13,8 @@ use crate::schema::Type;
 /// A path may be in the set with or without the paths above and below it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Set {
-    members: BTreeSet<Step>,
-    children: BTreeMap<Step, Set>,
+    members: BTreeSet<PathElement>,
+    children: BTreeMap<PathElement, Set>,
 }
 
 impl Set {
@@ -29,7 +29,7 @@ impl Set {
             if name == "." {
                 continue;
             }
-            let step = Step::parse(name)?;
+            let step = PathElement::parse(name)?;
             let below = below.as_object()?;
             if below.is_empty() || below.contains_key(".") {
                 set.members.insert(step.clone());
@@ -56,7 +56,7 @@ impl Set {
     }
 
     /// Adds a path; the empty one is none.
-    pub(crate) fn insert(&mut self, path: &[Step]) {
+    pub(crate) fn insert(&mut self, path: &[PathElement]) {
         match path {
             [] => {}
             [last] => {
@@ -67,12 +67,12 @@ impl Set {
     }
 
     /// Whether the step itself is in the set.
-    pub(crate) fn has(&self, step: &Step) -> bool {
+    pub(crate) fn has(&self, step: &PathElement) -> bool {
         self.members.contains(step)
     }
 
     /// Whether this very path is in the set.
-    pub(crate) fn contains(&self, path: &[Step]) -> bool {
+    pub(crate) fn contains(&self, path: &[PathElement]) -> bool {
         match path {
             [] => false,
             [last] => self.members.contains(last),
@@ -81,7 +81,7 @@ impl Set {
     }
 
     /// The part of the set below a step.
-    pub(crate) fn below(&self, step: &Step) -> Option<&Set> {
+    pub(crate) fn below(&self, step: &PathElement) -> Option<&Set> {
         self.children.get(step)
     }
 
@@ -91,7 +91,7 @@ impl Set {
     }
 
     /// The paths, in order, as long as they take no more bytes than are left: each is as long as the names on its way.
-    pub(crate) fn paths(&self, left: &mut usize) -> Vec<Vec<Step>> {
+    pub(crate) fn paths(&self, left: &mut usize) -> Vec<Vec<PathElement>> {
         let mut all = Vec::new();
         self.walk(&mut Vec::new(), 0, &mut all, left);
         all
@@ -113,7 +113,7 @@ impl Set {
     }
 
     /// Adds the paths of another set below a step.
-    pub(crate) fn extend_below(&mut self, step: Step, below: Self) {
+    pub(crate) fn extend_below(&mut self, step: PathElement, below: Self) {
         match self.children.entry(step) {
             _ if below.is_empty() => {}
             Entry::Vacant(place) => drop(place.insert(below)),
@@ -157,13 +157,13 @@ impl Set {
         let mut all = Self { members: self.members.clone(), children: BTreeMap::new() };
         for (step, below) in &self.children {
             let inner = match (step, of) {
-                (Step::Field(name), Some(of)) => {
+                (PathElement::Field(name), Some(of)) => {
                     if of.names(name) {
                         all.members.insert(step.clone());
                     }
                     of.child(name)
                 }
-                (Step::Key(_), Some(Type::List(list))) => Some(&list.item),
+                (PathElement::Key(_), Some(Type::List(list))) => Some(&list.item),
                 _ => None,
             };
             all.children.insert(step.clone(), below.with_named_fields(inner));
@@ -171,14 +171,14 @@ impl Set {
         all
     }
 
-    fn put(&mut self, step: Step, below: Self) {
+    fn put(&mut self, step: PathElement, below: Self) {
         match below.is_empty() {
             true => self.children.remove(&step),
             false => self.children.insert(step, below),
         };
     }
 
-    fn walk(&self, path: &mut Vec<Step>, length: usize, all: &mut Vec<Vec<Step>>, left: &mut usize) {
+    fn walk(&self, path: &mut Vec<PathElement>, length: usize, all: &mut Vec<Vec<PathElement>>, left: &mut usize) {
         for step in &self.members {
             if *left == 0 {
                 return;

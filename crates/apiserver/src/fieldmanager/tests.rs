@@ -205,7 +205,7 @@ mod laws {
                     }
                     for path in one.paths(&mut { usize::MAX }) {
                         let pointer: String = path.iter().map(|step| match step {
-                            Step::Field(name) => format!("/{name}"),
+                            PathElement::Field(name) => format!("/{name}"),
                             other => panic!("{other:?}"),
                         }).collect();
                         prop_assert!(new.pointer(&pointer).is_some(), "{}", pointer);
@@ -229,7 +229,7 @@ mod laws {
         fn sets_are_written_and_read_back(paths in proptest::collection::vec(proptest::collection::vec("[a-c]", 1..4), 0..8)) {
             let mut set = Set::default();
             for path in paths {
-                set.insert(&path.into_iter().map(Step::Field).collect::<Vec<_>>());
+                set.insert(&path.into_iter().map(PathElement::Field).collect::<Vec<_>>());
             }
             prop_assert_eq!(Set::from_fields(&set.to_fields()), Some(set));
         }

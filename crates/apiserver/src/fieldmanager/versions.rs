@@ -9,7 +9,7 @@ use super::Context;
 use super::compare::Comparison;
 use super::managers::{ManagerId, Managers};
 use super::set::Set;
-use super::update::differences;
+use super::tracking::differences;
 use crate::schema::Schema;
 
 /// How two objects differ, version by version.

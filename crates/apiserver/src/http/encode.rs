@@ -14,7 +14,7 @@ use serde_json::{Value, json};
 
 use super::Call;
 use super::body::{self, Body};
-use super::list::ListBody;
+use super::list_body::ListBody;
 use super::negotiate::{self, Format};
 use crate::failure::Failure;
 use crate::faults::Answer;

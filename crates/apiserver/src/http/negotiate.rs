@@ -4,6 +4,7 @@ use http::header::ACCEPT;
 
 use super::Call;
 use crate::failure::{Failure, Outcome};
+use crate::kinds::Origin;
 use crate::registry::Transform;
 use crate::request::accept::{self, Clause, Media, Transform as Asked};
 use pintle_meta::{Reason, StatusDetails};
@@ -35,9 +36,9 @@ const TYPES: &str = "application/json, application/yaml, application/vnd.kuberne
 const STREAMS: &str = "application/json;stream=watch, application/vnd.kubernetes.protobuf;stream=watch";
 
 /// Chooses a representation, or tells that there is none.
-pub(crate) fn negotiate(call: &Call, offer: Offer, custom: bool) -> Outcome<Format> {
+pub(crate) fn negotiate(call: &Call, offer: Offer, origin: Origin) -> Outcome<Format> {
     let clauses = accept::clauses(call.header(ACCEPT));
-    if !custom && !clauses.iter().any(built_in_has) {
+    if origin == Origin::BuiltIn && !clauses.iter().any(built_in_has) {
         let lists = matches!(offer, Offer::List | Offer::Watch);
         let types = if lists { format!("{TYPES}, {STREAMS}") } else { TYPES.to_owned() };
         let message = format!("406: Not Acceptable\n\nAvailable representations: {types}");
@@ -51,8 +52,8 @@ pub(crate) fn negotiate(call: &Call, offer: Offer, custom: bool) -> Outcome<Form
         if offer == Offer::Watch && media == Media::Yaml {
             break;
         }
-        let Some(transform) = transform(call, clause, offer, custom)? else { continue };
-        if media == Media::Protobuf && !has_message(&transform, offer, custom) {
+        let Some(transform) = transform(call, clause, offer, origin)? else { continue };
+        if media == Media::Protobuf && !has_message(&transform, offer, origin) {
             continue;
         }
         let pretty = is_pretty(call) || clause.pretty();
@@ -62,9 +63,9 @@ pub(crate) fn negotiate(call: &Call, offer: Offer, custom: bool) -> Outcome<Form
 }
 
 /// Whether what is asked for can be written in protobuf: no table can, and of custom resources only their metadata.
-fn has_message(transform: &Transform, offer: Offer, custom: bool) -> bool {
+fn has_message(transform: &Transform, offer: Offer, origin: Origin) -> bool {
     match transform {
-        Transform::None => !custom || offer == Offer::Document,
+        Transform::None => origin == Origin::BuiltIn || offer == Offer::Document,
         Transform::Metadata { .. } => true,
         Transform::Table { .. } => false,
     }
@@ -84,7 +85,7 @@ fn built_in_has(clause: &Clause) -> bool {
 }
 
 /// What the clause wants the answer turned into; none where that is not offered.
-fn transform(call: &Call, clause: &Clause, offer: Offer, custom: bool) -> Outcome<Option<Transform>> {
+fn transform(call: &Call, clause: &Clause, offer: Offer, origin: Origin) -> Outcome<Option<Transform>> {
     let asked = clause.transform();
     let Asked { name, group, version } = &asked;
     if name.is_empty() {
@@ -99,7 +100,9 @@ fn transform(call: &Call, clause: &Clause, offer: Offer, custom: bool) -> Outcom
         ("Table", _) => Ok(Some(Transform::table(api_version, call.query.text("includeObject"))?)),
         ("PartialObjectMetadata", Offer::Object | Offer::Watch) => Ok(Some(Transform::Metadata { api_version })),
         ("PartialObjectMetadataList", Offer::List) => Ok(Some(Transform::Metadata { api_version })),
-        ("PartialObjectMetadataList", Offer::Object) if custom => Err(Failure::plain(500, "content is not a list")),
+        ("PartialObjectMetadataList", Offer::Object) if origin == Origin::Custom => {
+            Err(Failure::plain(500, "content is not a list"))
+        }
         ("PartialObjectMetadata" | "PartialObjectMetadataList", _) => Err(not_acceptable()),
         _ => Ok(None),
     }

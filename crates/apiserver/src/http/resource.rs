@@ -48,7 +48,7 @@ fn route(registry: &Registry, call: &Call, path: &ResourcePath) -> Outcome<Place
             _ => Failure::page_not_found(),
         });
     };
-    let absent = || if kind.custom { Failure::page_not_found() } else { Failure::no_such_resource() };
+    let absent = || if kind.is_custom() { Failure::page_not_found() } else { Failure::no_such_resource() };
     let is_namespace = path.is_namespace();
     if path.in_namespace != (kind.namespaced() && !path.namespace.is_empty()) {
         return Err(absent());
@@ -60,7 +60,7 @@ fn route(registry: &Registry, call: &Call, path: &ResourcePath) -> Outcome<Place
     let across = kind.namespaced() && path.namespace.is_empty();
     if across && !(collection && matches!(*method, Method::GET | Method::HEAD)) {
         let create_only = kind.verbs.iter().all(|verb| *verb == Verb::Create);
-        let wrong_method = !kind.custom && collection && !create_only;
+        let wrong_method = !kind.is_custom() && collection && !create_only;
         return Err(if wrong_method { Failure::method_not_allowed() } else { absent() });
     }
     if path.old_watch && *method != Method::GET {
@@ -102,7 +102,7 @@ fn streams_of(kind: &Kind, part: Part) -> Option<&'static [&'static str]> {
 
 /// The part that the path names, if the method can be used on it.
 fn check_method(call: &Call, path: &ResourcePath, kind: &Arc<Kind>) -> Outcome<Part> {
-    let absent = || match kind.custom {
+    let absent = || match kind.is_custom() {
         true => Failure::not_found(&kind.resource(), &path.name),
         false => Failure::no_such_resource(),
     };
@@ -116,12 +116,12 @@ fn check_method(call: &Call, path: &ResourcePath, kind: &Arc<Kind>) -> Outcome<P
             (None, None) => return Err(absent()),
         },
     };
-    if !path.rest.is_empty() && !kind.custom {
+    if !path.rest.is_empty() && !kind.is_custom() {
         return Err(Failure::no_such_resource());
     }
     let collection = path.name.is_empty();
     let wanted = match (call.method.as_str(), collection) {
-        ("HEAD", _) if kind.custom => Some(Verb::Get),
+        ("HEAD", _) if kind.is_custom() => Some(Verb::Get),
         ("GET", true) => Some(Verb::List),
         ("POST", true) => Some(Verb::Create),
         ("DELETE", true) => Some(Verb::DeleteCollection),
@@ -130,7 +130,7 @@ fn check_method(call: &Call, path: &ResourcePath, kind: &Arc<Kind>) -> Outcome<P
         ("PATCH", false) => Some(Verb::Patch),
         ("DELETE", false) if part == Part::Object => Some(Verb::Delete),
         // Of custom resources, what the path names does not count for a POST.
-        ("POST", false) if part != Part::Object || kind.custom => Some(Verb::Create),
+        ("POST", false) if part != Part::Object || kind.is_custom() => Some(Verb::Create),
         _ => None,
     };
     if wanted.is_some_and(|verb| verbs.contains(&verb)) {
@@ -139,10 +139,10 @@ fn check_method(call: &Call, path: &ResourcePath, kind: &Arc<Kind>) -> Outcome<P
     if !collection && part == Part::Object && *verbs == [Verb::Create] {
         return Err(Failure::no_such_resource());
     }
-    if kind.custom && collection && matches!(call.method, Method::PUT | Method::PATCH) {
+    if kind.is_custom() && collection && matches!(call.method, Method::PUT | Method::PATCH) {
         return Err(Failure::bad_request("name must be provided"));
     }
-    if !kind.custom {
+    if !kind.is_custom() {
         return Err(Failure::method_not_allowed());
     }
     let word = match call.method.as_str() {
@@ -160,7 +160,7 @@ fn check_method(call: &Call, path: &ResourcePath, kind: &Arc<Kind>) -> Outcome<P
 
 async fn get(registry: &Arc<Registry>, call: &Call, place: &Place) -> Outcome<Reply> {
     let kind = &place.kind;
-    let format = negotiate::negotiate(call, Offer::Object, kind.custom)?;
+    let format = negotiate::negotiate(call, Offer::Object, kind.origin())?;
     if matches!(call.query.first("export"), Some("true" | "1")) {
         let why = "the export parameter, deprecated since v1.14, is no longer supported";
         return Err(Failure::bad_request(why));
@@ -183,7 +183,7 @@ async fn get(registry: &Arc<Registry>, call: &Call, place: &Place) -> Outcome<Re
 
 async fn list(registry: &Arc<Registry>, call: &Call, place: &Place, path: &ResourcePath) -> Outcome<Reply> {
     let kind = &place.kind;
-    let format = negotiate::negotiate(call, Offer::List, kind.custom)?;
+    let format = negotiate::negotiate(call, Offer::List, kind.origin())?;
     let options = list_options(call, path, false)?;
     let selection = Selection::parse(place, &options)?;
     options.check()?;
@@ -196,7 +196,7 @@ async fn list(registry: &Arc<Registry>, call: &Call, place: &Place, path: &Resou
 }
 
 fn watch(registry: &Arc<Registry>, call: &mut Call, place: &Place, path: &ResourcePath) -> Outcome<Reply> {
-    let format = negotiate::negotiate(call, Offer::Watch, place.kind.custom)?;
+    let format = negotiate::negotiate(call, Offer::Watch, place.kind.origin())?;
     let mut options = list_options(call, path, true)?;
     let place = match place.name.is_empty() {
         true => place.clone(),

@@ -12,7 +12,8 @@ use super::encode::Reply;
 use super::negotiate::{self, Offer};
 use super::{Call, write};
 use crate::failure::{Failure, Outcome};
-use crate::kinds::{Kind, Place};
+use crate::kinds::{Kind, Origin, Place};
+use crate::object::metadata;
 use crate::registry::{Registry, Served};
 use crate::request::options::{DeleteOptions, How, WriteOptions};
 use crate::request::{Part, Verb};
@@ -25,7 +26,7 @@ pub(super) async fn scale(
     verb: Option<Verb>,
     incoming: Incoming,
 ) -> Outcome<Reply> {
-    let format = negotiate::negotiate(call, Offer::Object, place.kind.custom)?;
+    let format = negotiate::negotiate(call, Offer::Object, place.kind.origin())?;
     let kind = Arc::new(Kind::of_bodies("autoscaling", "v1", "Scale"));
     let written = match verb {
         Some(Verb::Get) => return Ok(Reply::Object { code: 200, kind, object: registry.scale(&place)?, format }),
@@ -38,7 +39,7 @@ pub(super) async fn scale(
             registry.update_scale(&place, &|_| Ok(decoded.value.clone()), &manager)?
         }
         _ => {
-            let patch_kind = write::patch_kind(call, place.kind.custom)?;
+            let patch_kind = write::patch_kind(call, &place.kind)?;
             let body = decode::RawBody::new(body::read(incoming).await?, patch_kind.body()).await?;
             let options = WriteOptions::parse(&call.query, patch_kind.how())?;
             let manager = write::manager(registry, call, &place, &options);
@@ -62,23 +63,19 @@ pub(super) async fn bind(
     place: Place,
     incoming: Incoming,
 ) -> Outcome<Reply> {
-    let format = negotiate::negotiate(call, Offer::Transient, false)?;
-    let kind = Arc::new(Kind::of_bodies("", "v1", "Binding"));
-    let body = write::read_object(call, incoming, &place.kind).await?;
-    let options = WriteOptions::parse(&call.query, How::Post)?;
-    let decoded = decode::object(&kind, &body, options.field_validation)?;
+    let format = negotiate::negotiate(call, Offer::Transient, Origin::BuiltIn)?;
+    let (_, sent, options) = posted(call, &place, incoming, |_| Kind::of_bodies("", "v1", "Binding")).await?;
     let place = match place.name.is_empty() {
         false => Place { part: Part::Object, ..place },
         true => {
-            let name = decoded.value["metadata"]["name"].as_str().unwrap_or_default();
+            let name = metadata::name(&sent);
             let kinds = registry.kinds();
             let pods = kinds.kind("", "v1", "Pod").ok_or_else(Failure::no_such_resource)?;
             Place::new(pods.clone(), &place.namespace, name)
         }
     };
-    check_namespace(&place, &decoded.value)?;
-    call.warnings.extend(decoded.warnings);
-    registry.bind(&place, &decoded.value, options.dry_run)?;
+    check_namespace(&place, &sent)?;
+    registry.bind(&place, &sent, options.dry_run)?;
     Ok(created(format))
 }
 
@@ -89,21 +86,20 @@ pub(super) async fn evict(
     place: Place,
     incoming: Incoming,
 ) -> Outcome<Reply> {
-    let format = negotiate::negotiate(call, Offer::Transient, false)?;
-    let body = write::read_object(call, incoming, &place.kind).await?;
-    let options = WriteOptions::parse(&call.query, How::Post)?;
-    let sent = body.value(("policy/v1", "Eviction")).unwrap_or_default();
-    let kind = Kind::of_bodies("policy", "v1", "Eviction");
-    let kind = Arc::new(if sent["apiVersion"] == "policy/v1beta1" { kind.also_as("v1beta1") } else { kind });
-    let decoded = decode::object(&kind, &body, options.field_validation)?;
-    check_namespace(&place, &decoded.value)?;
-    let mut delete = match &decoded.value["deleteOptions"] {
+    let format = negotiate::negotiate(call, Offer::Transient, Origin::BuiltIn)?;
+    let kind = |body: &decode::RawBody| {
+        let sent = body.value(("policy/v1", "Eviction")).unwrap_or_default();
+        let kind = Kind::of_bodies("policy", "v1", "Eviction");
+        if sent["apiVersion"] == "policy/v1beta1" { kind.also_as("v1beta1") } else { kind }
+    };
+    let (_, sent, options) = posted(call, &place, incoming, kind).await?;
+    check_namespace(&place, &sent)?;
+    let mut delete = match &sent["deleteOptions"] {
         Value::Null => DeleteOptions::default(),
         options => DeleteOptions::from_body(options)?,
     };
     delete.dry_run |= options.dry_run;
-    call.warnings.extend(decoded.warnings);
-    registry.evict(&Place { part: Part::Object, ..place }, &decoded.value, &delete)?;
+    registry.evict(&Place { part: Part::Object, ..place }, &sent, &delete)?;
     Ok(created(format))
 }
 
@@ -114,15 +110,26 @@ pub(super) async fn token(
     place: Place,
     incoming: Incoming,
 ) -> Outcome<Reply> {
-    let format = negotiate::negotiate(call, Offer::Transient, false)?;
-    let kind = Arc::new(Kind::of_bodies("authentication.k8s.io", "v1", "TokenRequest"));
+    let format = negotiate::negotiate(call, Offer::Transient, Origin::BuiltIn)?;
+    let kind = |_: &_| Kind::of_bodies("authentication.k8s.io", "v1", "TokenRequest");
+    let (kind, sent, _) = posted(call, &place, incoming, kind).await?;
+    let answer = registry.request_token(&Place { part: Part::Object, ..place }, &sent)?;
+    Ok(Reply::Object { code: 201, object: Served::value(&kind, answer), kind, format })
+}
+
+/// What a POST sends, of the kind that its body says.
+async fn posted(
+    call: &mut Call,
+    place: &Place,
+    incoming: Incoming,
+    kind: impl FnOnce(&decode::RawBody) -> Kind,
+) -> Outcome<(Arc<Kind>, Value, WriteOptions)> {
     let body = write::read_object(call, incoming, &place.kind).await?;
     let options = WriteOptions::parse(&call.query, How::Post)?;
+    let kind = Arc::new(kind(&body));
     let decoded = decode::object(&kind, &body, options.field_validation)?;
     call.warnings.extend(decoded.warnings);
-    let place = Place { part: Part::Object, ..place };
-    let answer = registry.request_token(&place, &decoded.value)?;
-    Ok(Reply::Object { code: 201, object: Served::value(&kind, answer), kind, format })
+    Ok((kind, decoded.value, options))
 }
 
 fn check_namespace(place: &Place, body: &Value) -> Outcome<()> {

@@ -45,7 +45,7 @@ pub(super) async fn serve(
         Some(Verb::Delete) => delete(registry, call, place, incoming).await,
         Some(Verb::DeleteCollection) => delete_collection(registry, call, place, incoming).await,
         Some(Verb::Get) => {
-            let format = negotiate::negotiate(call, Offer::Object, place.kind.custom)?;
+            let format = negotiate::negotiate(call, Offer::Object, place.kind.origin())?;
             let object = registry.get(&place)?;
             Ok(Reply::Object { code: 200, kind: place.kind.clone(), object, format })
         }
@@ -55,7 +55,7 @@ pub(super) async fn serve(
 
 async fn create(registry: &Arc<Registry>, call: &mut Call, place: Place, incoming: Incoming) -> Outcome<Reply> {
     let kind = place.kind.clone();
-    let format = negotiate::negotiate(call, offer(&place), kind.custom)?;
+    let format = negotiate::negotiate(call, offer(&place), kind.origin())?;
     let body = read_object(call, incoming, &kind).await?;
     let options = WriteOptions::parse(&call.query, How::Post)?;
     let object = decoded(call, &place, &body, &options)?;
@@ -70,7 +70,7 @@ async fn create(registry: &Arc<Registry>, call: &mut Call, place: Place, incomin
 
 async fn update(registry: &Arc<Registry>, call: &mut Call, place: Place, incoming: Incoming) -> Outcome<Reply> {
     let kind = place.kind.clone();
-    let format = negotiate::negotiate(call, offer(&place), kind.custom)?;
+    let format = negotiate::negotiate(call, offer(&place), kind.origin())?;
     let body = read_object(call, incoming, &kind).await?;
     let options = WriteOptions::parse(&call.query, How::Put)?;
     let object = decoded(call, &place, &body, &options)?;
@@ -81,8 +81,8 @@ async fn update(registry: &Arc<Registry>, call: &mut Call, place: Place, incomin
 
 async fn patch(registry: &Arc<Registry>, call: &mut Call, place: Place, incoming: Incoming) -> Outcome<Reply> {
     let kind = place.kind.clone();
-    let format = negotiate::negotiate(call, offer(&place), kind.custom)?;
-    let patch_kind = patch_kind(call, kind.custom)?;
+    let format = negotiate::negotiate(call, offer(&place), kind.origin())?;
+    let patch_kind = patch_kind(call, &kind)?;
     let body = decode::RawBody::new(body::read(incoming).await?, patch_kind.body()).await?;
     let options = WriteOptions::parse(&call.query, patch_kind.how())?;
     let manager = manager(registry, call, &place, &options);
@@ -99,7 +99,7 @@ async fn patch(registry: &Arc<Registry>, call: &mut Call, place: Place, incoming
 }
 
 async fn delete(registry: &Arc<Registry>, call: &mut Call, place: Place, incoming: Incoming) -> Outcome<Reply> {
-    let format = negotiate::negotiate(call, Offer::Object, place.kind.custom)?;
+    let format = negotiate::negotiate(call, Offer::Object, place.kind.origin())?;
     let options = delete_options(call, &place, incoming).await?;
     warn_of_orphans(call, &place, &options);
     let kind = place.kind.clone();
@@ -120,7 +120,7 @@ async fn delete_collection(
     incoming: Incoming,
 ) -> Outcome<Reply> {
     let kind = place.kind.clone();
-    let format = negotiate::negotiate(call, Offer::List, kind.custom)?;
+    let format = negotiate::negotiate(call, Offer::List, kind.origin())?;
     let mut list = ListOptions::parse(&call.query)?;
     list.watch = false;
     let selection = Selection::parse(&place, &list)?;
@@ -135,13 +135,9 @@ async fn delete_collection(
     Ok(Reply::List { kind, list, format })
 }
 
-/// Jobs are the one kind whose dependents stay by default.
 fn warn_of_orphans(call: &mut Call, place: &Place, options: &DeleteOptions) {
-    const WARNING: &str = "child pods are preserved by default when jobs are deleted; set propagationPolicy=Background to \
-                           remove them or set propagationPolicy=Orphan to suppress this warning";
-    let is_job = place.kind.group == "batch" && place.kind.kind == "Job";
-    if is_job && options.propagation.is_none() && options.orphan_dependents.is_none() {
-        call.warnings.push(WARNING.into());
+    if options.propagation.is_none() && options.orphan_dependents.is_none() {
+        call.warnings.extend(place.kind.strategy.orphaning_warning().map(Into::into));
     }
 }
 
@@ -152,7 +148,7 @@ async fn delete_options(call: &mut Call, place: &Place, incoming: Incoming) -> O
     if bytes.is_empty() {
         return DeleteOptions::from_query(&call.query);
     }
-    let media = decode::media(&content_type).ok_or_else(|| unsupported(place.kind.custom, false))?;
+    let media = decode::media(&content_type).ok_or_else(|| unsupported(&place.kind, false))?;
     let body = decode::RawBody::new(bytes, media).await?;
     let body = body
         .value(("v1", "DeleteOptions"))
@@ -161,15 +157,15 @@ async fn delete_options(call: &mut Call, place: &Place, incoming: Incoming) -> O
 }
 
 pub(super) async fn read_object(call: &Call, incoming: Incoming, kind: &Kind) -> Outcome<decode::RawBody> {
-    let media = decode::media(call.header(CONTENT_TYPE)).ok_or_else(|| unsupported(kind.custom, false))?;
-    if kind.custom && media == decode::BodyMedia::Protobuf {
+    let media = decode::media(call.header(CONTENT_TYPE)).ok_or_else(|| unsupported(kind, false))?;
+    if kind.is_custom() && media == decode::BodyMedia::Protobuf {
         // A real server fails at these bodies: unless their fields are to be ignored, it says nothing at all.
         return Err(match call.query.text("fieldValidation") {
             "Ignore" => Failure::bad_request(format!(
                 "{0} in version {1:?} cannot be handled as a {0}: Object 'Kind' is missing in 'object has no kind field '",
                 kind.kind, kind.version
             )),
-            _ => unsupported(true, false),
+            _ => unsupported(kind, false),
         });
     }
     decode::RawBody::new(body::read(incoming).await?, media).await
@@ -195,8 +191,8 @@ fn offer(place: &Place) -> Offer {
 }
 
 /// 415. Built-in kinds refuse a patch without naming what they take.
-fn unsupported(custom: bool, patch: bool) -> Failure {
-    if patch && !custom {
+fn unsupported(kind: &Kind, patch: bool) -> Failure {
+    if patch && !kind.is_custom() {
         return Failure::new(415, Reason::UnsupportedMediaType, "415: Unsupported Media Type")
             .with(StatusDetails::default());
     }
@@ -220,7 +216,7 @@ pub(super) fn manager<'a>(registry: &Registry, call: &Call, place: &Place, optio
     };
     let create = Attributes::Resource { verb: Verb::Create.name(), path: &path, name: &place.name };
     let manager = manager.creating(auth::authorize(&registry.db, &call.user, &create));
-    if !place.kind.custom {
+    if !place.kind.is_custom() {
         return manager;
     }
     let kinds = registry.kinds();
@@ -229,6 +225,6 @@ pub(super) fn manager<'a>(registry: &Registry, call: &Call, place: &Place, optio
 }
 
 /// The kind of a patch, by its media type.
-pub(super) fn patch_kind(call: &Call, custom: bool) -> Outcome<decode::PatchKind> {
-    decode::PatchKind::of(subresource::patch_media(call), custom).ok_or_else(|| unsupported(custom, true))
+pub(super) fn patch_kind(call: &Call, kind: &Kind) -> Outcome<decode::PatchKind> {
+    decode::PatchKind::of(subresource::patch_media(call), kind).ok_or_else(|| unsupported(kind, true))
 }

@@ -3,8 +3,9 @@
 use crate::kinds::check::Check;
 use crate::kinds::reset::{ALL_BUT_STATUS, Reset};
 use crate::kinds::table::{self, Column, Row};
-use crate::kinds::{Context, Strategy};
-use crate::object::{default, has, integer_at, list, member, present, set, text_at};
+use crate::kinds::without_effect::{API_SERVICES, whole};
+use crate::kinds::{Cluster, Context, Kinds, Strategy};
+use crate::object::{condition, default, has, integer_at, member, metadata, present, set, text_at};
 use crate::request::Part;
 use crate::validate::{FieldFault, NameRule, name_faults};
 use jiff::Timestamp;
@@ -15,6 +16,13 @@ use serde_json::Value;
 pub(in crate::kinds) struct ApiService;
 
 impl Strategy for ApiService {
+    fn without_effect(&self, object: &Value, _: &Kinds, _: &dyn Cluster) -> Vec<String> {
+        match has(object, "/spec/service") {
+            true => whole(object, API_SERVICES),
+            false => Vec::new(),
+        }
+    }
+
     // That of the core group ends with its dot.
     fn name_rule(&self) -> NameRule {
         NameRule::PathSegment
@@ -49,7 +57,7 @@ impl Strategy for ApiService {
             true => format!("{}/{}", text_at(object, "/spec/service/namespace"), text_at(object, "/spec/service/name")),
             false => "Local".into(),
         };
-        let available = list(object, "/status/conditions").find(|condition| text_at(condition, "/type") == "Available");
+        let available = condition(object, "Available");
         let available = available.map_or_else(
             || "Unknown".into(),
             |condition| match text_at(condition, "/status") {
@@ -68,7 +76,7 @@ impl Strategy for ApiService {
 fn faults(object: &Value) -> Vec<FieldFault> {
     let spec = object.get("spec").unwrap_or(&Value::Null);
     let (group, version) = (text_at(spec, "/group"), text_at(spec, "/version"));
-    let (name, wanted) = (text_at(object, "/metadata/name"), format!("{version}.{group}"));
+    let (name, wanted) = (metadata::name(object), format!("{version}.{group}"));
     let number = |field: &str| integer_at(spec, &format!("/{field}")).unwrap_or(0);
     let (has_bundle, insecure) = (!text_at(spec, "/caBundle").is_empty(), spec["insecureSkipTLSVerify"] == true);
     let is_insecure = |why: &str| FieldFault::invalid("spec.insecureSkipTLSVerify", &true.into(), why);

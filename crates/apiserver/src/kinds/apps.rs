@@ -14,10 +14,12 @@ pub(super) use replica_set::ReplicaSet;
 pub(super) use replication_controller::ReplicationController;
 pub(super) use stateful_set::StatefulSet;
 
+use jiff::Timestamp;
 use serde_json::Value;
 
 use super::check::Check;
-use super::pods::{pod_template, validate_template};
+use super::core::pod::{pod_template, validate_template};
+use super::table::{self, Column, Row};
 use crate::object::{integer_at, member, present, text_at};
 use crate::selector::{selects_labels, structured};
 use crate::validate::{FieldFault, label_key_faults, label_value_faults};
@@ -100,6 +102,26 @@ pub(super) fn selector_faults(selector: &Value, path: &str) -> Vec<FieldFault> {
     });
     faults.extend(expressions.done());
     faults
+}
+
+/// The columns of what keeps a number of pods that are all alike.
+fn replica_columns() -> Option<Vec<Column>> {
+    table::columns("Name, Desired:integer, Current:integer, Ready:integer, Age, Containers*, Images*, Selector*")
+}
+
+fn replica_cells(object: &Value, now: Timestamp, selector: String) -> Vec<Value> {
+    let row = Row::new(object, now);
+    let (containers, images) = table::containers(object.pointer("/spec/template/spec"));
+    vec![
+        row.name(),
+        row.number("/spec/replicas"),
+        row.number("/status/replicas"),
+        row.number("/status/readyReplicas"),
+        row.age(),
+        containers,
+        images,
+        selector.into(),
+    ]
 }
 
 /// Whether a share is nothing.

@@ -2,6 +2,7 @@
 
 mod cron_job;
 mod job;
+mod job_policies;
 
 pub(super) use cron_job::CronJob;
 pub(super) use job::Job;
@@ -9,7 +10,7 @@ pub(super) use job::Job;
 use serde_json::Value;
 
 use super::check::Check;
-use super::pods::{pod_template, validate_template};
+use super::core::pod::{pod_template, template_warnings, validate_template};
 use super::warnings;
 use crate::object::{default, has, integer_at, items, present, set, text_at};
 use crate::validate::FieldFault;
@@ -20,7 +21,7 @@ fn job_warnings(object: &Value, old: Option<&Value>, spec: &str) -> Vec<String> 
         return Vec::new();
     }
     let mut found = match old {
-        None => warnings::name(object, "Pod names and hostnames"),
+        None => template_warnings::name(object, "Pod names and hostnames"),
         Some(_) => Vec::new(),
     };
     let number = |key: &str| integer_at(object, &format!("{spec}/{key}")).unwrap_or(0);
@@ -30,7 +31,7 @@ fn job_warnings(object: &Value, old: Option<&Value>, spec: &str) -> Vec<String> 
                    Kubernetes might not be able to track completedIndexes when a big number of indexes fail";
         found.push(format!("{}: {why}", spec.trim_start_matches('/').replace('/', ".")));
     }
-    found.extend(warnings::template(object, &format!("{spec}/template")));
+    found.extend(template_warnings::of(object, &format!("{spec}/template")));
     found
 }
 
@@ -82,17 +83,17 @@ fn job_faults(spec: &Value, path: &str) -> Vec<FieldFault> {
         .refuse(has(spec, "/maxFailedIndexes") && !has(spec, "/backoffLimitPerIndex"), || {
             FieldFault::required("backoffLimitPerIndex", "when maxFailedIndexes is specified")
         })
-        .also(super::job_policies::manager_faults(spec, path))
+        .also(job_policies::manager_faults(spec, path))
         .one_of("completionMode", &["NonIndexed", "Indexed"])
         .refuse(indexed && !has(spec, "/completions"), || {
             FieldFault::required("completions", "when completion mode is Indexed")
         })
-        .also(if indexed { super::job_policies::index_faults(spec, path) } else { Vec::new() })
+        .also(if indexed { job_policies::index_faults(spec, path) } else { Vec::new() })
         .also(needs_indexes.into_iter().map(|field| {
             let value = spec.get(field).cloned().unwrap_or_default();
             FieldFault::invalid(format!("{path}.{field}"), &value, "requires indexed completion mode")
         }))
-        .also(super::job_policies::faults(spec, path))
+        .also(job_policies::faults(spec, path))
         .one_of("podReplacementPolicy", replacement)
         .also(template_faults(template, &format!("{path}.template")))
         .refuse(has(spec, "/podFailurePolicy") && restart == "OnFailure", || {

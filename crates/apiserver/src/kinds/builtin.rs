@@ -1,13 +1,14 @@
 //! Reads the table of built-in kinds and gives each kind its rules.
 
-use std::sync::Arc;
+use std::collections::HashMap;
+use std::sync::{Arc, OnceLock};
 
 use pintle_meta::{GroupVersion, GroupVersionKind, Scope};
 
 use super::{
-    Conduct, GroupResource, Kind, Plain, Strategy, Subresource, admission, api_service, apps, autoscaler, batch,
-    certificates, core, devices, events, flow_control, lease, lease_candidate, networking, pod_disruption_budget, pods,
-    priority_class, rbac, runtime_class, scale, services, storage,
+    Conduct, Form, GroupResource, Kind, Plain, Strategy, Subresource, admission_registration, api_service, apps, batch,
+    certificate_signing_request, core, devices, flow_control, horizontal_pod_autoscaler, lease, lease_candidate,
+    networking, pod_disruption_budget, priority_class, rbac, runtime_class, scale, storage,
 };
 use crate::request::{Part, Verb};
 
@@ -56,14 +57,13 @@ fn read(line: &str) -> Option<Kind> {
             creates_on_update: says("upsert"),
             needs_version: says("versioned"),
             answers_deleted: says("returned"),
-            graceful: kind == "Pod",
-            orphans: matches!(kind, "Job" | "ReplicationController"),
+            graceful: says("graceful"),
+            orphans: says("orphans"),
             transient: says("transient"),
             terminating: false,
         },
-        custom: false,
-        columns: std::sync::OnceLock::new(),
-        types: std::sync::OnceLock::new(),
+        columns: OnceLock::new(),
+        types: OnceLock::new(),
         strategy: strategy(&version.group, &version.version, kind),
         kind: kind.into(),
         plural: plural.into(),
@@ -72,24 +72,34 @@ fn read(line: &str) -> Option<Kind> {
     })
 }
 
+/// The rules of the built-in kind whose objects are stored under that name, in the version in which they are shown as they are stored.
+pub(super) fn of_stored(resource: &str) -> Option<&'static dyn Strategy> {
+    static STRATEGIES: OnceLock<HashMap<String, Arc<dyn Strategy>>> = OnceLock::new();
+    let strategies = STRATEGIES.get_or_init(|| {
+        let stored = kinds(false).filter(|kind| kind.strategy.form() == Form::Stored);
+        stored.map(|kind| (kind.store.to_string(), kind.strategy)).collect()
+    });
+    strategies.get(resource).map(|strategy| &**strategy)
+}
+
 pub(super) fn strategy(group: &str, version: &str, kind: &str) -> Arc<dyn Strategy> {
     match (group, version, kind) {
         ("", _, "ComponentStatus") => Arc::new(core::ComponentStatus),
         ("", _, "ConfigMap") => Arc::new(core::ConfigMap),
         ("", _, "Endpoints") => Arc::new(core::Endpoints),
-        ("", _, "Event") => Arc::new(events::Core),
+        ("", _, "Event") => Arc::new(core::CoreEvent),
         ("", _, "LimitRange") => Arc::new(core::LimitRange),
         ("", _, "ResourceQuota") => Arc::new(core::ResourceQuota),
         ("", _, "Namespace") => Arc::new(core::Namespace),
         ("", _, "Node") => Arc::new(core::Node),
         ("", _, "PersistentVolume") => Arc::new(core::PersistentVolume),
         ("", _, "PersistentVolumeClaim") => Arc::new(core::PersistentVolumeClaim),
-        ("", _, "Pod") => Arc::new(pods::Pod),
+        ("", _, "Pod") => Arc::new(core::Pod),
         ("", _, "PodTemplate") => Arc::new(core::PodTemplate),
         ("", _, "ReplicationController") => Arc::new(apps::ReplicationController),
         ("", _, "Secret") => Arc::new(core::Secret),
         ("", _, "ServiceAccount") => Arc::new(core::ServiceAccount),
-        ("", _, "Service") => Arc::new(services::Service),
+        ("", _, "Service") => Arc::new(core::Service),
         ("apps", _, "DaemonSet") => Arc::new(apps::DaemonSet),
         ("apps", _, "Deployment") => Arc::new(apps::Deployment),
         ("apps", _, "ReplicaSet") => Arc::new(apps::ReplicaSet),
@@ -98,26 +108,28 @@ pub(super) fn strategy(group: &str, version: &str, kind: &str) -> Arc<dyn Strate
         ("batch", _, "Job") => Arc::new(batch::Job),
         ("coordination.k8s.io", _, "Lease") => Arc::new(lease::Lease { coordinated: false }),
         ("coordination.k8s.io", _, "LeaseCandidate") => Arc::new(lease_candidate::LeaseCandidate),
-        ("events.k8s.io", _, "Event") => Arc::new(events::New),
+        ("events.k8s.io", _, "Event") => Arc::new(core::Event),
         ("admissionregistration.k8s.io", _, "MutatingWebhookConfiguration") => {
-            Arc::new(admission::Webhooks { mutating: true })
+            Arc::new(admission_registration::Webhooks { mutating: true })
         }
         ("admissionregistration.k8s.io", _, "ValidatingWebhookConfiguration") => {
-            Arc::new(admission::Webhooks { mutating: false })
+            Arc::new(admission_registration::Webhooks { mutating: false })
         }
         ("admissionregistration.k8s.io", _, "MutatingAdmissionPolicy") => {
-            Arc::new(admission::Policy { mutating: true })
+            Arc::new(admission_registration::Policy { mutating: true })
         }
         ("admissionregistration.k8s.io", _, "ValidatingAdmissionPolicy") => {
-            Arc::new(admission::Policy { mutating: false })
+            Arc::new(admission_registration::Policy { mutating: false })
         }
-        ("admissionregistration.k8s.io", _, _) => Arc::new(admission::PolicyBinding),
+        ("admissionregistration.k8s.io", _, _) => Arc::new(admission_registration::PolicyBinding),
         ("apiregistration.k8s.io", _, "APIService") => Arc::new(api_service::ApiService),
         ("apps", _, "ControllerRevision") => Arc::new(apps::ControllerRevision),
         ("autoscaling", _, "Scale") => Arc::new(scale::Bodies),
-        ("autoscaling", "v1", _) => Arc::new(autoscaler::Old),
-        ("autoscaling", "v2", _) => Arc::new(autoscaler::New),
-        ("certificates.k8s.io", _, "CertificateSigningRequest") => Arc::new(certificates::SigningRequest),
+        ("autoscaling", "v1", _) => Arc::new(horizontal_pod_autoscaler::V1),
+        ("autoscaling", "v2", _) => Arc::new(horizontal_pod_autoscaler::V2),
+        ("certificates.k8s.io", _, "CertificateSigningRequest") => {
+            Arc::new(certificate_signing_request::CertificateSigningRequest)
+        }
         ("discovery.k8s.io", _, "EndpointSlice") => Arc::new(networking::EndpointSlice),
         ("networking.k8s.io", _, "Ingress") => Arc::new(networking::Ingress),
         ("networking.k8s.io", _, "IngressClass") => Arc::new(networking::IngressClass),

@@ -1,34 +1,40 @@
-//! The small kinds of the core group.
+//! The kinds of the core group.
 
 mod component_status;
 mod config_map;
 mod endpoints;
+mod event;
 mod limit_range;
 mod namespace;
 mod node;
 mod persistent_volume;
 mod persistent_volume_claim;
+pub(super) mod pod;
 mod pod_template;
 mod resource_quota;
 mod secret;
+mod service;
 mod service_account;
 
 pub(super) use component_status::ComponentStatus;
 pub(super) use config_map::ConfigMap;
 pub(super) use endpoints::Endpoints;
+pub(super) use event::{CoreEvent, Event};
 pub(super) use limit_range::LimitRange;
 pub(super) use namespace::Namespace;
 pub(super) use node::Node;
 pub(super) use persistent_volume::{BETA_CLASS, PersistentVolume};
 pub(super) use persistent_volume_claim::PersistentVolumeClaim;
+pub(super) use pod::Pod;
 pub(super) use pod_template::PodTemplate;
 pub(super) use resource_quota::ResourceQuota;
 pub(super) use secret::Secret;
+pub(super) use service::Service;
 pub(super) use service_account::ServiceAccount;
 
 use serde_json::Value;
 
-use crate::object::{list, set_metadata};
+use crate::object::{is_true, list, member, set, set_metadata, text_at};
 use crate::validate::{FieldFault, NameRule, name_faults};
 
 const DATA_AT_MOST: usize = 1024 * 1024;
@@ -39,6 +45,15 @@ pub(super) fn add_finalizer(object: &mut Value, name: &str) {
     if !finalizers.contains(&name.into()) {
         finalizers.push(name.into());
         set_metadata(object, "finalizers", finalizers.into());
+    }
+}
+
+/// The phase of a volume or of a claim about which nobody has said anything yet.
+fn default_phase(object: &mut Value) {
+    if let Some(status) = member(object, "status")
+        && text_at(status, "/phase").is_empty()
+    {
+        set(status, "phase", "Pending".into());
     }
 }
 
@@ -68,12 +83,12 @@ fn decoded_size(object: &Value, member: &str) -> usize {
 }
 
 fn immutable(new: &Value, old: &Value, members: &[&str]) -> Vec<FieldFault> {
-    if old.get("immutable") != Some(&Value::Bool(true)) {
+    if !is_true(old, "/immutable") {
         return Vec::new();
     }
     let why = "field is immutable when `immutable` is set";
     let mut faults = Vec::new();
-    if new.get("immutable") != Some(&Value::Bool(true)) {
+    if !is_true(new, "/immutable") {
         faults.push(FieldFault::forbidden("immutable", why));
     }
     faults.extend(

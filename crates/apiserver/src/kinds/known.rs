@@ -3,7 +3,7 @@
 use std::cmp::{Ordering, Reverse};
 use std::sync::Arc;
 
-use super::{GroupResource, Kind, Strategy, builtin};
+use super::{GroupResource, Kind, Origin, Strategy, builtin};
 
 /// All kinds that are served, in the order of discovery.
 ///
@@ -45,7 +45,7 @@ impl Kinds {
     pub(crate) fn group_kind(&self, group: &str, name: &str) -> Option<&Arc<Kind>> {
         let of_kind = self.kinds.iter().filter(|kind| kind.kind == name && kind.group == group);
         let order = |kind: &Arc<Kind>, best: &Arc<Kind>| {
-            kind.custom.cmp(&best.custom).then_with(|| compare_versions(&kind.version, &best.version))
+            kind.is_custom().cmp(&best.is_custom()).then_with(|| compare_versions(&kind.version, &best.version))
         };
         of_kind.reduce(|best, kind| if order(kind, best).is_lt() { kind } else { best })
     }
@@ -82,7 +82,7 @@ impl Kinds {
     /// Whether a group is served, and if so whether it is a built-in one.
     pub(crate) fn group(&self, group: &str) -> Option<Origin> {
         let mut kinds = self.kinds.iter().filter(|kind| kind.group == group);
-        kinds.next().map(|kind| if kind.custom { Origin::Custom } else { Origin::BuiltIn })
+        kinds.next().map(|kind| kind.origin())
     }
 
     /// The kinds of one group and version, by plural.
@@ -95,29 +95,21 @@ impl Kinds {
 
     /// Whether a version of a group is built in. Nothing that a definition adds to it is served: its paths are taken.
     pub(crate) fn is_built_in(&self, group: &str, version: &str) -> bool {
-        self.kinds.iter().any(|kind| !kind.custom && kind.group == group && kind.version == version)
+        self.kinds.iter().any(|kind| !kind.is_custom() && kind.group == group && kind.version == version)
     }
 
     /// Puts the versions of one custom resource in place of those of the same group and plural; none removes it. Versions that are
     /// built in stay as they are.
     pub(crate) fn replace_custom(&mut self, resource: &GroupResource, kinds: Vec<Kind>) {
-        self.kinds.retain(|kind| !(kind.custom && kind.group == resource.group && kind.plural == resource.resource));
+        self.kinds
+            .retain(|kind| !(kind.is_custom() && kind.group == resource.group && kind.plural == resource.resource));
         let added: Vec<_> = kinds.into_iter().filter(|kind| !self.is_built_in(&kind.group, &kind.version)).collect();
         self.kinds.extend(added.into_iter().map(Arc::new));
-        self.kinds.sort_by(|a, b| match (a.custom, b.custom) {
+        self.kinds.sort_by(|a, b| match (a.is_custom(), b.is_custom()) {
             (true, true) => (&a.group, &a.plural).cmp(&(&b.group, &b.plural)),
             (a, b) => a.cmp(&b),
         });
     }
-}
-
-/// Where a group comes from.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Origin {
-    /// It is part of the server.
-    BuiltIn,
-    /// Custom resource definitions made it.
-    Custom,
 }
 
 /// Orders versions as discovery does: stable before beta before alpha, the higher number first, what is no version last, by name.

@@ -7,8 +7,8 @@ use crate::object::text_at;
 use crate::request::Part;
 use crate::validate::{FieldFault, NameRule};
 use jiff::Timestamp;
+use semver::Version;
 use serde_json::Value;
-use std::cmp::Ordering;
 
 /// `coordination.k8s.io/v1beta1` LeaseCandidate.
 #[derive(Clone, Copy, Debug)]
@@ -26,26 +26,27 @@ impl Strategy for LeaseCandidate {
         if text("leaseName").is_empty() {
             faults.push(FieldFault::required(field("leaseName"), ""));
         }
-        let mut version = |key: &str| {
+        let none = Version::new(0, 0, 0);
+        let mut read = |key: &str| {
             let text = text(key);
-            let version = Version::read(text);
+            let version = version(text);
             if version.is_none() && !text.is_empty() {
                 faults.push(FieldFault::invalid_text(field(key), text, "must be a valid semantic version"));
             }
-            version.unwrap_or_default()
+            version.unwrap_or_else(|| none.clone())
         };
-        let emulated = version("emulationVersion");
-        let binary = version("binaryVersion");
+        let emulated = read("emulationVersion");
+        let binary = read("binaryVersion");
         if text("binaryVersion").is_empty() {
             faults.push(FieldFault::required(field("binaryVersion"), ""));
-        } else if !text("emulationVersion").is_empty() && binary.cmp(&emulated).is_lt() {
+        } else if !text("emulationVersion").is_empty() && binary.cmp_precedence(&emulated).is_lt() {
             let why = "must be greater than or equal to `emulationVersion`";
             faults.push(FieldFault::invalid_text(field("binaryVersion"), text("binaryVersion"), why));
         }
         match text("strategy") {
             "" => faults.push(FieldFault::required(field("strategy"), "")),
             strategy => {
-                if strategy == OLDEST_EMULATION_VERSION && emulated == Version::default() {
+                if strategy == OLDEST_EMULATION_VERSION && emulated.cmp_precedence(&none).is_eq() {
                     let why = "must be specified when `strategy` is 'OldestEmulationVersion'";
                     faults.push(FieldFault::required(field("emulationVersion"), why));
                 }
@@ -75,53 +76,11 @@ impl Strategy for LeaseCandidate {
     }
 }
 
-/// A semantic version, as far as its order goes: what comes after a plus sign is of no account.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-struct Version {
-    numbers: [u64; 3],
-    /// Empty for a release.
-    before_release: Vec<Identifier>,
-}
-
-/// What stands between two dots. Numbers come before words.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-enum Identifier {
-    Number(u64),
-    Word(String),
-}
-
-impl Version {
-    fn read(text: &str) -> Option<Self> {
-        let is_word =
-            |text: &str| !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'-');
-        let (text, build) = text.split_once('+').map_or((text, None), |(text, build)| (text, Some(build)));
-        if build.is_some_and(|build| !build.split('.').all(is_word)) {
-            return None;
-        }
-        let (numbers, parts) = text.split_once('-').map_or((text, None), |(numbers, parts)| (numbers, Some(parts)));
-        let mut numbers = numbers.split('.').map(number);
-        let three = [numbers.next()??, numbers.next()??, numbers.next()??];
-        let part = |text: &str| match text.bytes().all(|byte| byte.is_ascii_digit()) {
-            true => number(text).map(Identifier::Number),
-            false => is_word(text).then(|| Identifier::Word(text.to_owned())),
-        };
-        let before_release = match parts {
-            Some(parts) => parts.split('.').map(part).collect::<Option<Vec<_>>>()?,
-            None => Vec::new(),
-        };
-        numbers.next().is_none().then_some(Self { numbers: three, before_release })
-    }
-
-    fn cmp(&self, other: &Self) -> Ordering {
-        let released = self.before_release.is_empty().cmp(&other.before_release.is_empty());
-        self.numbers.cmp(&other.numbers).then(released).then_with(|| self.before_release.cmp(&other.before_release))
-    }
-}
-
-/// A number without zeros before it.
-fn number(text: &str) -> Option<u64> {
-    let is_plain = text == "0" || !text.starts_with('0') && text.bytes().all(|byte| byte.is_ascii_digit());
-    text.parse().ok().filter(|_| is_plain)
+/// A semantic version whose numbers Go's library can hold.
+fn version(text: &str) -> Option<Version> {
+    let version = Version::parse(text).ok()?;
+    let fits = |part: &str| part.parse::<u64>().is_ok() || part.bytes().any(|byte| !byte.is_ascii_digit());
+    (version.pre.is_empty() || version.pre.split('.').all(fits)).then_some(version)
 }
 
 #[cfg(test)]
@@ -134,12 +93,23 @@ mod tests {
     fn versions_have_the_order_of_semver() {
         let ordered =
             ["0.0.1", "1.0.0-1", "1.0.0-2", "1.0.0-a", "1.0.0-a.1", "1.0.0-b", "1.0.0", "1.2.0", "1.10.0", "2.0.0+x.1"];
-        let read: Vec<_> = ordered.iter().map(|text| Version::read(text).unwrap()).collect();
-        assert!(read.windows(2).all(|pair| pair[0].cmp(&pair[1]).is_lt()));
-        for text in
-            ["", "1", "1.2", "1.2.3.4", "v1.2.3", "01.2.3", "1.2.3-", "1.2.3-01", "1.2.3+", "1.2.3-a_b", "1.+2.3"]
-        {
-            assert_eq!(Version::read(text), None, "{text:?}");
+        let read: Vec<_> = ordered.iter().map(|text| version(text).unwrap()).collect();
+        assert!(read.windows(2).all(|pair| pair[0].cmp_precedence(&pair[1]).is_lt()));
+        for text in [
+            "",
+            "1",
+            "1.2",
+            "1.2.3.4",
+            "v1.2.3",
+            "01.2.3",
+            "1.2.3-",
+            "1.2.3-01",
+            "1.2.3+",
+            "1.2.3-a_b",
+            "1.+2.3",
+            "1.2.3-99999999999999999999",
+        ] {
+            assert_eq!(version(text), None, "{text:?}");
         }
     }
 

@@ -18,15 +18,15 @@ use std::net::IpAddr;
 
 use serde_json::Value;
 
-use crate::object::text_at;
+use crate::object::metadata;
 use crate::validate::FieldFault;
 
 const PROTOCOLS: &[&str] = &["SCTP", "TCP", "UDP"];
 
 /// Whether the object tells with the address where this very server is: it listens on the loopback interface alone.
 pub(super) fn is_of_this_server(object: &Value, address: &str) -> bool {
-    text_at(object, "/metadata/namespace") == "default"
-        && text_at(object, "/metadata/name") == "kubernetes"
+    metadata::namespace(object) == "default"
+        && metadata::name(object) == "kubernetes"
         && address.parse::<IpAddr>().is_ok_and(|ip| ip.is_loopback())
 }
 

@@ -3,7 +3,7 @@
 use crate::kinds::Strategy;
 use crate::kinds::check::{Check, immutable};
 use crate::kinds::table::{self, Column, Row};
-use crate::object::{default, integer_at, text_at};
+use crate::object::{default, integer_at, metadata};
 use crate::request::Part;
 use crate::validate::FieldFault;
 use jiff::Timestamp;
@@ -22,7 +22,7 @@ impl Strategy for PriorityClass {
     }
 
     fn validate_create(&self, object: &Value) -> Vec<FieldFault> {
-        let name = text_at(object, "/metadata/name");
+        let name = metadata::name(object);
         let system = name.starts_with("system-") && !matches!(name, "system-cluster-critical" | "system-node-critical");
         let high = !name.starts_with("system-") && integer_at(object, "/value").unwrap_or(0) > HIGHEST_PRIORITY;
         Check::of(object)

@@ -36,7 +36,7 @@ impl Scale {
     /// The Scale of an object; `None` if a custom resource lacks the number wanted.
     pub(crate) fn read(&self, kind: &Kind, object: &Value) -> Option<Value> {
         let wanted = at(&self.spec_replicas, object).and_then(Value::as_i64);
-        if kind.custom && wanted.is_none() {
+        if kind.is_custom() && wanted.is_none() {
             return None;
         }
         let there = at(&self.status_replicas, object).and_then(Value::as_i64).unwrap_or(0);

@@ -3,12 +3,13 @@
 use std::sync::Arc;
 
 use jiff::Timestamp;
-use pintle_meta::Status;
+use pintle_meta::GroupVersionKind;
 use serde_json::Value;
 
-use super::GroupResource;
 use super::reset::Reset;
 use super::table::Column;
+use super::{GroupResource, Kinds, builtin};
+use crate::failure::Outcome;
 use crate::request::Part;
 use crate::request::user::User;
 use crate::store::{Db, Range, Stored, key};
@@ -47,12 +48,14 @@ pub(crate) trait Cluster {
 impl Cluster for Db {
     fn object(&self, resource: &GroupResource, namespace: &str, name: &str) -> Option<Arc<Value>> {
         let key = key(namespace, name);
-        self.get(&resource.to_string(), &key).map(|stored| tree(resource, &stored))
+        let resource = resource.to_string();
+        self.get(&resource, &key).map(|stored| tree(&stored, is_read_often(&resource)))
     }
 
     fn objects(&self, resource: &GroupResource, namespace: Option<&str>) -> Vec<Arc<Value>> {
-        let objects = self.objects_of(&resource.to_string(), &Range::namespace(namespace));
-        objects.map(|(_, stored)| tree(resource, &stored)).collect()
+        let resource = resource.to_string();
+        let often = is_read_often(&resource);
+        self.objects_of(&resource, &Range::namespace(namespace)).map(|(_, stored)| tree(&stored, often)).collect()
     }
 
     fn holder(&self, claim: &str) -> Option<Arc<str>> {
@@ -60,14 +63,13 @@ impl Cluster for Db {
     }
 }
 
-/// An object as rules look at it. The trees of those that they look at all the time are kept.
-fn tree(resource: &GroupResource, stored: &Stored) -> Arc<Value> {
-    match (resource.group.as_str(), resource.resource.as_str()) {
-        ("rbac.authorization.k8s.io" | "flowcontrol.apiserver.k8s.io", _) | ("", "limitranges" | "resourcequotas") => {
-            stored.kept_tree()
-        }
-        _ => Arc::new(stored.decode()),
-    }
+fn is_read_often(resource: &str) -> bool {
+    builtin::of_stored(resource).is_some_and(|strategy| strategy.is_read_often())
+}
+
+/// An object as rules look at it.
+fn tree(stored: &Stored, often: bool) -> Arc<Value> {
+    if often { stored.kept_tree() } else { Arc::new(stored.decode()) }
 }
 
 /// How stored objects become what a version shows of them.
@@ -84,12 +86,26 @@ pub(crate) enum Form {
 /// Makes of an object of one version, named as in `apiVersion`, that of another; none if either is unknown.
 pub(crate) type Convert = fn(object: &Value, from: &str, to: &str) -> Option<Value>;
 
+/// Where a kind comes from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Origin {
+    /// It is part of the server.
+    BuiltIn,
+    /// A custom resource definition made it.
+    Custom,
+}
+
 /// What sets one kind apart. Each method does nothing unless a kind has a rule there.
 ///
 /// The handlers add what all kinds have in common (metadata, status split, generation) around these.
 /// The order of a write: [`prune`](Self::prune), [`defaults`](Self::defaults), [`prepare_for_create`](Self::prepare_for_create) or
 /// [`prepare_for_update`](Self::prepare_for_update), [`admit`](Self::admit), then validation.
 pub(crate) trait Strategy: Send + Sync {
+    /// Where the kind comes from. A real server serves custom resources by code of its own, which words and routes many things otherwise.
+    fn origin(&self) -> Origin {
+        Origin::BuiltIn
+    }
+
     /// Takes away what the schema does not know; answers the paths of what went, sorted.
     fn prune(&self, _object: &mut Value) -> Vec<String> {
         Vec::new()
@@ -113,13 +129,7 @@ pub(crate) trait Strategy: Send + Sync {
     fn prepare_for_update(&self, _context: &Context<'_>, _new: &mut Value, _old: &Value, _part: Part) {}
 
     /// What admission does on a real server: changes the object, or refuses the request. `old` is the stored object of an update.
-    fn admit(
-        &self,
-        _context: &Context<'_>,
-        _object: &mut Value,
-        _old: Option<&Value>,
-        _part: Part,
-    ) -> Result<(), Box<Status>> {
+    fn admit(&self, _context: &Context<'_>, _object: &mut Value, _old: Option<&Value>, _part: Part) -> Outcome<()> {
         Ok(())
     }
 
@@ -135,6 +145,29 @@ pub(crate) trait Strategy: Send + Sync {
 
     /// What to warn of in a valid object. `old` is the stored object of an update.
     fn warnings(&self, _object: &Value, _old: Option<&Value>, _part: Part) -> Vec<String> {
+        Vec::new()
+    }
+
+    /// Whether the rules for updates include all rules for new objects, so that what is wrong with the metadata is told once more.
+    fn repeats_metadata_faults(&self) -> bool {
+        false
+    }
+
+    /// Whether a new object keeps the status that it came with, though `/status` is a path of its own.
+    fn keeps_sent_status(&self) -> bool {
+        false
+    }
+
+    /// What to warn of where a deletion does not say what becomes of the dependents.
+    fn orphaning_warning(&self) -> Option<&str> {
+        None
+    }
+
+    /// Fills in what Go writes of an empty object beyond what its schema says.
+    fn complete_empty(&self, _object: &mut Value) {}
+
+    /// What to warn of in an object that is about to be stored, for it has no effect here and would have one elsewhere.
+    fn without_effect(&self, _object: &Value, _kinds: &Kinds, _cluster: &dyn Cluster) -> Vec<String> {
         Vec::new()
     }
 
@@ -159,10 +192,30 @@ pub(crate) trait Strategy: Send + Sync {
         vec![label]
     }
 
+    /// The label that stands for one that is asked for, of those that a kind has under an old name as well.
+    fn field_label<'a>(&self, asked: &'a str) -> &'a str {
+        asked
+    }
+
+    /// What is told of a label that the kind does not have.
+    fn unknown_field_label(&self, _kind: &GroupVersionKind, label: &str) -> String {
+        format!("field label not supported: {label}")
+    }
+
     /// The value of one of these labels.
     fn field(&self, object: &Value, label: &str) -> Option<String> {
         let pointer = format!("/{}", label.replace('.', "/"));
         Some(crate::object::text(object.pointer(&pointer)))
+    }
+
+    /// What of a stored object no other object may have as well.
+    fn claims(&self, _stored: &Value) -> Vec<String> {
+        Vec::new()
+    }
+
+    /// Whether rules look at the objects so often that their trees are kept.
+    fn is_read_often(&self) -> bool {
+        false
     }
 
     /// The stored form of an object of this version.

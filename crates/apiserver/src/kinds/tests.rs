@@ -286,8 +286,8 @@ fn a_pod_gets_the_priority_of_its_class() {
     };
     assert_eq!(admitted(json!({})).ok(), Some(json!(0)));
     assert_eq!(admitted(json!({"priorityClassName": "high"})).ok(), Some(json!(10)));
-    assert_eq!(admitted(json!({"priorityClassName": "none"})).map_err(|status| status.code), Err(403));
-    assert_eq!(admitted(json!({"priority": 5})).map_err(|status| status.code), Err(403));
+    assert_eq!(admitted(json!({"priorityClassName": "none"})).map_err(|failure| failure.code()), Err(403));
+    assert_eq!(admitted(json!({"priority": 5})).map_err(|failure| failure.code()), Err(403));
 }
 
 #[test]

@@ -1,22 +1,14 @@
 //! What a write is warned of, though it succeeds: fields that do nothing any more, or that do what nobody wants.
 
 mod address;
-mod containers;
 mod labels;
-mod paths;
-mod pod;
-mod template;
 #[cfg(test)]
 mod tests;
-mod tls;
 
 use serde_json::Value;
 
 pub(super) use address::{block, ip, load_balancer};
 pub(super) use labels::{node_label, node_selector, selector_term};
-pub(super) use pod::{plugin, pod};
-pub(super) use template::{changed as changed_template, created as maker_of_pods, name, of as template};
-pub(super) use tls::key_pair;
 
 use crate::object::list;
 use crate::schema::quantity;

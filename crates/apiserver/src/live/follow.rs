@@ -10,7 +10,7 @@ use serde_json::Value;
 use super::upstream::{Refusal, collection_path, encoded};
 use super::{Live, Part, is_in, version};
 use crate::kinds::Kind;
-use crate::object::text_at;
+use crate::object::{metadata, text_at};
 use crate::store::{Range, Shown, key};
 
 /// How many objects are asked for at once.
@@ -50,7 +50,7 @@ impl Live {
                 page => page?,
             };
             for object in page["items"].as_array_mut().map(std::mem::take).into_iter().flatten() {
-                told.insert(key(text_at(&object, "/metadata/namespace"), text_at(&object, "/metadata/name")));
+                told.insert(key(metadata::namespace(&object), metadata::name(&object)));
                 self.show(kind, object);
             }
             match text_at(&page, "/metadata/continue") {
@@ -110,7 +110,7 @@ impl Live {
         match text_at(&event, "/type") {
             "ERROR" => return Err(Refusal::told(&object)),
             "DELETED" => {
-                let (namespace, name) = (text_at(&object, "/metadata/namespace"), text_at(&object, "/metadata/name"));
+                let (namespace, name) = (metadata::namespace(&object), metadata::name(&object));
                 let shown = Shown { at: version(&object), object: None };
                 let whole = self.whole.read().unwrap_or_else(PoisonError::into_inner);
                 self.registry.db.show(&part.resource, &key(namespace, name), shown, is_in(&whole, part));

@@ -28,6 +28,21 @@ pub(crate) fn text<'a>(object: &'a Value, name: &str) -> &'a str {
     member(object, name).and_then(Value::as_str).unwrap_or_default()
 }
 
+/// The name; empty where there is none.
+pub(crate) fn name(object: &Value) -> &str {
+    text(object, "name")
+}
+
+/// The namespace; empty in cluster scope.
+pub(crate) fn namespace(object: &Value) -> &str {
+    text(object, "namespace")
+}
+
+/// The UID; empty where the object has none yet.
+pub(crate) fn uid(object: &Value) -> &str {
+    text(object, "uid")
+}
+
 /// The finalizers.
 pub(crate) fn finalizers(object: &Value) -> Vec<&str> {
     let list = member(object, "finalizers").and_then(Value::as_array);

@@ -4,7 +4,7 @@ use std::collections::HashSet;
 
 use serde_json::{Map, Value};
 
-use super::merge::drop_nulls;
+use super::merge_patch::drop_nulls;
 use super::order::{Places, arrange, same};
 use super::{PatchError, go_text};
 use crate::schema::{Field, Schema, Type};

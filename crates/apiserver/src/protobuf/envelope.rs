@@ -5,7 +5,7 @@ use std::sync::Arc;
 use serde::de::Error as _;
 use serde_json::{Error, Value};
 
-use super::encode::message;
+use super::marshal::message;
 use super::wire::{bytes, length, nested};
 use crate::schema::{self, Schema};
 

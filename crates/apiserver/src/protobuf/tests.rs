@@ -5,7 +5,7 @@ use base64::engine::general_purpose::STANDARD;
 use proptest::prelude::*;
 use serde_json::{Value, json};
 
-use super::decode::{decode, go_duration};
+use super::unmarshal::{decode, go_duration};
 use super::{Enveloped, List, message};
 use crate::schema::{self, Scalar, Schema, Type, Union};
 

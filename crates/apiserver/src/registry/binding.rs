@@ -5,13 +5,12 @@ use serde_json::{Value, json};
 use super::Registry;
 use crate::failure::{Failure, Outcome};
 use crate::kinds::{GroupResource, Place};
-use crate::object::metadata::{self, text};
-use crate::object::metadata_mut;
+use crate::object::{metadata, metadata_mut};
 
 impl Registry {
     /// Binds the pod at `place` to the node that the binding names.
     pub(crate) fn bind(&self, place: &Place, binding: &Value, dry_run: bool) -> Outcome<()> {
-        if text(binding, "name") != place.name {
+        if metadata::name(binding) != place.name {
             return Err(Failure::bad_request("name in URL does not match name in Binding object"));
         }
         let target = |field: &str| binding["target"][field].as_str().unwrap_or_default();
@@ -45,7 +44,7 @@ impl Registry {
 fn check(place: &Place, pod: &Value, binding: &Value) -> Outcome<()> {
     let name = &place.name;
     for field in ["uid", "resourceVersion"] {
-        let (wanted, found) = (text(binding, field), text(pod, field));
+        let (wanted, found) = (metadata::text(binding, field), metadata::text(pod, field));
         if !wanted.is_empty() && wanted != found {
             let why =
                 format!("Precondition failed: {field} in precondition: {wanted}, {field} in object meta: {found}");

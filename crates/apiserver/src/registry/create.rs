@@ -6,14 +6,13 @@ use pintle_meta::{Reason, StatusCause, StatusDetails};
 use serde_json::Value;
 
 use super::Registry;
+use super::pipeline::{Complete, Write};
 use super::served::{Served, Written};
-use super::write::{Complete, Write};
 use crate::auth;
 use crate::failure::{Failure, Outcome, details};
 use crate::fieldmanager::Writer;
 use crate::kinds::{GroupResource, Kind, Place};
-use crate::object::metadata::text;
-use crate::object::metadata_mut;
+use crate::object::{metadata, metadata_mut};
 use crate::request::options::How;
 use crate::store::{Expect, Refused, Store, Stored};
 
@@ -30,17 +29,17 @@ impl Registry {
     pub(super) fn create_by(&self, how: How, place: &Place, mut object: Value, by: &Writer<'_>) -> Outcome<Written> {
         let kind = &place.kind;
         self.check_place(place, &mut object, by)?;
-        let version = text(&object, "resourceVersion").to_owned();
+        let version = metadata::text(&object, "resourceVersion").to_owned();
         wipe(&mut object, how);
-        let base = text(&object, "generateName").to_owned();
-        let generate = text(&object, "name").is_empty() && !base.is_empty();
+        let base = metadata::text(&object, "generateName").to_owned();
+        let generate = metadata::name(&object).is_empty() && !base.is_empty();
         let mut names = 0;
         while names < CREATE_TRIES {
             let mut new = object.clone();
             if generate {
                 metadata_mut(&mut new).insert("name".into(), self.generated_name(&base).into());
             }
-            let name = text(&new, "name").to_owned();
+            let name = metadata::name(&new).to_owned();
             let Complete { object: new, mut warnings, charges } =
                 self.complete(Write { place, old: None, new, by, how })?;
             if how == How::Post && !by.options.dry_run && version.parse().is_ok_and(|version: u64| version > 0) {
@@ -92,10 +91,10 @@ impl Registry {
         check_namespace(kind, &place.namespace, object)?;
         if kind.conduct.terminating {
             let why = "create not allowed while custom resource definition is terminating";
-            return Err(Failure::forbidden(&kind.resource(), text(object, "name"), why));
+            return Err(Failure::forbidden(&kind.resource(), metadata::name(object), why));
         }
         if kind.namespaced() {
-            self.check_namespace_is_open(kind, &place.namespace, text(object, "name"))?;
+            self.check_namespace_is_open(kind, &place.namespace, metadata::name(object))?;
         }
         if auth::grants_rights(place) {
             auth::check_grant(&self.db, by.user(), place, object, None)?;

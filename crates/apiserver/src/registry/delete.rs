@@ -7,11 +7,10 @@ use pintle_meta::{PropagationPolicy, Status, StatusDetails, TypeMeta};
 use serde_json::Value;
 
 use super::served::Served;
-use super::{Registry, namespace};
+use super::{Registry, namespace_lifecycle};
 use crate::failure::{Failure, Outcome};
 use crate::kinds::{GroupResource, Kind, Place};
-use crate::object::metadata::{self, text};
-use crate::object::metadata_mut;
+use crate::object::{metadata, metadata_mut, text_at};
 use crate::request::options::DeleteOptions;
 use crate::store::{Expect, Stored};
 
@@ -72,8 +71,8 @@ impl Registry {
         metadata::set_finalizers(&mut new, &finalizers);
         let grace = grace(kind, old, options);
         // The first deletion of a namespace only marks it.
-        let marks = namespace::is_namespace(kind) && !metadata::is_deleting(old);
-        let held = marks || !finalizers.is_empty() || !namespace::may_go(kind, &new);
+        let marks = namespace_lifecycle::is_namespace(kind) && !metadata::is_deleting(old);
+        let held = marks || !finalizers.is_empty() || !namespace_lifecycle::may_go(kind, &new);
         // A graceful object is always seen going before it is gone.
         let seen_going =
             !kind.conduct.graceful || metadata::is_deleting(old) && metadata::grace_seconds(old) == Some(0);
@@ -144,7 +143,7 @@ impl Registry {
         let generation = metadata::generation(old).filter(|generation| first && *generation > 0);
         let metadata = metadata_mut(new);
         metadata.insert("deletionTimestamp".into(), time.into());
-        if namespace::is_namespace(kind) {
+        if namespace_lifecycle::is_namespace(kind) {
             new["status"]["phase"] = "Terminating".into();
             return;
         }
@@ -168,7 +167,7 @@ fn shown(kind: &Kind, object: Value) -> Served {
 
 /// When a deletion under way ends, if its grace shrinks.
 fn earlier_end(old: &Value, grace: i64) -> Option<String> {
-    let end: jiff::Timestamp = text(old, "deletionTimestamp").parse().ok()?;
+    let end: jiff::Timestamp = metadata::text(old, "deletionTimestamp").parse().ok()?;
     let less = metadata::grace_seconds(old)? - grace;
     let end = end.checked_sub(jiff::SignedDuration::from_secs(less)).ok()?;
     Some(pintle_meta::Time(end).to_string())
@@ -184,7 +183,7 @@ fn finalizers_for(kind: &Kind, object: &Value, options: &DeleteOptions) -> Vec<S
     let asked = match (options.orphan_dependents, options.propagation) {
         (Some(true), _) => Some(PropagationPolicy::Orphan),
         // A namespace waits for its dependents then.
-        (Some(false), _) if namespace::is_namespace(kind) => Some(PropagationPolicy::Foreground),
+        (Some(false), _) if namespace_lifecycle::is_namespace(kind) => Some(PropagationPolicy::Foreground),
         (Some(false), _) => Some(PropagationPolicy::Background),
         (None, propagation) => propagation,
     };
@@ -219,8 +218,8 @@ fn grace(kind: &Kind, object: &Value, options: &DeleteOptions) -> i64 {
     let own = object.pointer("/spec/terminationGracePeriodSeconds").and_then(Value::as_i64).unwrap_or(30);
     let asked = options.grace_seconds.or(left).unwrap_or(own);
     let asked = if asked < 0 { 1 } else { asked };
-    let unscheduled = object.pointer("/spec/nodeName").and_then(Value::as_str).unwrap_or_default().is_empty();
-    let phase = object.pointer("/status/phase").and_then(Value::as_str).unwrap_or_default();
+    let unscheduled = text_at(object, "/spec/nodeName").is_empty();
+    let phase = text_at(object, "/status/phase");
     let over = matches!(phase, "Succeeded" | "Failed") && left.is_none();
     if unscheduled || over { 0 } else { left.map_or(asked, |left| asked.min(left)) }
 }
@@ -228,12 +227,14 @@ fn grace(kind: &Kind, object: &Value, options: &DeleteOptions) -> i64 {
 pub(super) fn check_preconditions(kind: &Kind, name: &str, object: &Value, options: &DeleteOptions) -> Outcome<()> {
     let check = |what: &str, wanted: &Option<String>, field: &str| {
         let Some(wanted) = wanted else { return Ok(()) };
-        let found = text(object, field);
+        let found = metadata::text(object, field);
         if wanted == found {
             return Ok(());
         }
-        let resource =
-            GroupResource::new(&kind.group, if namespace::is_namespace(kind) { "namespaces" } else { &kind.kind });
+        let resource = GroupResource::new(
+            &kind.group,
+            if namespace_lifecycle::is_namespace(kind) { "namespaces" } else { &kind.kind },
+        );
         let why = format!(
             "the {what} in the precondition ({wanted}) does not match the {what} in record ({found}). \
              The object might have been deleted and then recreated"

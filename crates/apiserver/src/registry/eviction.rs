@@ -8,14 +8,14 @@ use serde_json::{Value, json};
 use super::Registry;
 use crate::failure::{Failure, Outcome};
 use crate::kinds::{Cluster, GroupResource, Place};
-use crate::object::metadata::{self, text};
+use crate::object::{holds, metadata, text_at};
 use crate::request::options::DeleteOptions;
 use crate::selector::{selects, structured};
 
 impl Registry {
     /// Evicts the pod at `place`.
     pub(crate) fn evict(&self, place: &Place, eviction: &Value, options: &DeleteOptions) -> Outcome<()> {
-        if text(eviction, "name") != place.name {
+        if metadata::name(eviction) != place.name {
             return Err(Failure::bad_request("name in URL does not match name in Eviction object"));
         }
         let pod = self.get(place)?.tree();
@@ -54,8 +54,8 @@ impl Registry {
             }
         };
         let number = |object: &Value, path: &str| object.pointer(path).and_then(Value::as_i64).unwrap_or(0);
-        if !is_ready(pod) {
-            let policy = budget["spec"]["unhealthyPodEvictionPolicy"].as_str().unwrap_or_default();
+        if !holds(pod, "Ready") {
+            let policy = text_at(budget, "/spec/unhealthyPodEvictionPolicy");
             let (healthy, desired) =
                 (number(budget, "/status/currentHealthy"), number(budget, "/status/desiredHealthy"));
             if policy == "AlwaysAllow" || (desired > 0 && healthy >= desired) {
@@ -64,9 +64,9 @@ impl Registry {
         }
         let kinds = self.kinds();
         let kind = kinds.kind("policy", "v1", "PodDisruptionBudget").ok_or_else(Failure::no_such_resource)?;
-        let budget = Place::new(Arc::clone(kind), &place.namespace, text(budget, "name"));
+        let budget = Place::new(Arc::clone(kind), &place.namespace, metadata::name(budget));
         self.rewrite(&budget, dry_run, |budget| {
-            let name = text(budget, "name").to_owned();
+            let name = metadata::name(budget).to_owned();
             let generation = metadata::generation(budget).unwrap_or(0);
             if number(budget, "/status/observedGeneration") < generation {
                 let why = format!("The disruption budget {name} is still being processed by the server.");
@@ -101,13 +101,8 @@ impl Registry {
 }
 
 fn needs_no_budget(pod: &Value) -> bool {
-    let phase = pod["status"]["phase"].as_str().unwrap_or_default();
+    let phase = text_at(pod, "/status/phase");
     matches!(phase, "Pending" | "Succeeded" | "Failed") || metadata::is_deleting(pod)
-}
-
-fn is_ready(pod: &Value) -> bool {
-    let conditions = pod["status"]["conditions"].as_array();
-    conditions.into_iter().flatten().any(|condition| condition["type"] == "Ready" && condition["status"] == "True")
 }
 
 /// Whether a budget's selector selects the pod: an absent one selects nothing, an empty one everything.

@@ -5,7 +5,7 @@ use serde_json::Value;
 
 use crate::failure::{Failure, Outcome, details};
 use crate::kinds::Kind;
-use crate::object::metadata::text;
+use crate::object::metadata;
 
 /// So many lists and objects may stand one in another in a stored object, with its managed fields: these nest deeper than what
 /// they tell of. Readers of JSON, this server among them, often take 127, and a watch of tables lays four around each object.
@@ -16,7 +16,7 @@ pub(super) fn check(kind: &Kind, object: &Value) -> Outcome<()> {
     if fits(object, DEEPEST) {
         return Ok(());
     }
-    let (resource, name) = (kind.resource(), text(object, "name"));
+    let (resource, name) = (kind.resource(), metadata::name(object));
     let message = format!(
         "{resource} {name:?} is invalid: with its managed fields, which nest deeper than the fields they tell of, it may nest at \
          most {DEEPEST} lists and objects in one another"

@@ -3,14 +3,13 @@
 use serde_json::{Value, json};
 
 use super::Registry;
+use super::pipeline::Write;
 use super::served::Served;
-use super::write::Write;
 use crate::auth::{self, Attributes, Decision};
 use crate::failure::{Failure, Outcome};
 use crate::fieldmanager::Writer;
 use crate::kinds::{Cluster, Place};
-use crate::object::metadata::text;
-use crate::object::metadata_mut;
+use crate::object::{metadata, metadata_mut, text_at};
 use crate::request::options::How;
 use crate::request::path::ResourcePath;
 use crate::request::user::User;
@@ -23,21 +22,22 @@ impl Registry {
         if let Some(object) = object.as_object_mut() {
             object.remove("status");
         }
-        let named = ["name", "namespace", "generateName"].iter().any(|field| !text(&object, field).is_empty());
+        let named =
+            ["name", "namespace", "generateName"].iter().any(|field| !metadata::text(&object, field).is_empty());
         match kind.kind.as_str() {
             "SelfSubjectReview" => {
                 let now = self.clock.now_text();
                 object = json!({"metadata": {"creationTimestamp": now}, "status": {"userInfo": user_info(user)}});
             }
             "SelfSubjectRulesReview" => {
-                let namespace = object["spec"]["namespace"].as_str().unwrap_or_default();
+                let namespace = text_at(&object, "/spec/namespace");
                 if namespace.is_empty() {
                     return Err(Failure::bad_request("no namespace on request"));
                 }
                 object = json!({"metadata": {}, "spec": {}, "status": self.rules(user, namespace)});
             }
             "TokenReview" => {
-                let token = object["spec"]["token"].as_str().unwrap_or_default().to_owned();
+                let token = text_at(&object, "/spec/token").to_owned();
                 if token.is_empty() {
                     return Err(Failure::bad_request("token is required for TokenReview in authentication"));
                 }
@@ -152,8 +152,8 @@ fn tracked(place: &Place, new: Value, by: &Writer<'_>) -> Value {
 fn subject(spec: &Value) -> Outcome<User> {
     let groups = spec["groups"].as_array().into_iter().flatten().filter_map(Value::as_str);
     let user = User {
-        name: spec["user"].as_str().unwrap_or_default().into(),
-        uid: spec["uid"].as_str().unwrap_or_default().into(),
+        name: text_at(spec, "/user").into(),
+        uid: text_at(spec, "/uid").into(),
         groups: groups.map(str::to_owned).collect(),
         ..User::default()
     };

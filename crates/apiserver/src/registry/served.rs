@@ -9,7 +9,7 @@ use crate::kinds::Kind;
 use crate::object::Ordered;
 use crate::protobuf::{self, Enveloped};
 use crate::schema::{self, Schema, Type};
-use crate::store::Stored;
+use crate::store::{Order, Stored};
 
 /// An object as an answer shows it: in the version that was asked for, without its `apiVersion` and `kind`, which the encoder
 /// adds.
@@ -17,8 +17,8 @@ use crate::store::Stored;
 pub(crate) struct Served {
     pub(crate) api_version: String,
     pub(crate) kind: String,
-    /// It is a custom resource.
-    custom: bool,
+    /// That of the members where the object is a tree.
+    order: Order,
     content: Content,
 }
 
@@ -36,12 +36,12 @@ impl Served {
             Some(value) => return Self::value(kind, value),
             None => Content::Stored(stored.clone()),
         };
-        Self { api_version: kind.api_version(), kind: kind.kind.clone(), custom: kind.custom, content }
+        Self { api_version: kind.api_version(), kind: kind.kind.clone(), order: kind.order(), content }
     }
 
     /// An object that is not stored, or not yet.
     pub(crate) fn value(kind: &Kind, value: Value) -> Self {
-        Self { custom: kind.custom, ..Self::untyped(kind.api_version(), kind.kind.clone(), value) }
+        Self { order: kind.order(), ..Self::untyped(kind.api_version(), kind.kind.clone(), value) }
     }
 
     /// An object of a kind that is known by its name alone.
@@ -50,7 +50,7 @@ impl Served {
             object.remove("apiVersion");
             object.remove("kind");
         }
-        Self { api_version, kind, custom: false, content: Content::Value(Arc::new(value)) }
+        Self { api_version, kind, order: Order::Declared, content: Content::Value(Arc::new(value)) }
     }
 
     /// The object as a tree.
@@ -87,8 +87,10 @@ impl Served {
         let joint = to.len();
         match &self.content {
             Content::Stored(stored) => stored.write(to),
-            Content::Value(value) if self.custom => write_json(to, &**value),
-            Content::Value(value) => write_json(to, &Ordered(value)),
+            Content::Value(value) => match self.order {
+                Order::Sorted => write_json(to, &**value),
+                Order::Declared => write_json(to, &Ordered(value)),
+            },
         }
         if joint > start {
             // The object's own bracket becomes the comma behind the types, or goes if nothing follows.

@@ -1,13 +1,12 @@
 //! Admission of signing requests: who may decide for a signer, and what no signer is asked for.
 
 use super::Registry;
-use super::admission::Plugin;
-use super::write::Write;
+use super::admission_chain::Plugin;
+use super::pipeline::Write;
 use crate::auth::{self, Attributes, Decision};
 use crate::failure::{Failure, Outcome, quoted};
-use crate::kinds::certificates;
-use crate::object::metadata::text;
-use crate::object::text_at;
+use crate::kinds::certificate_signing_request;
+use crate::object::{metadata, text_at};
 use crate::request::Part;
 use crate::request::path::ResourcePath;
 use crate::request::user::{MASTERS, User};
@@ -26,12 +25,12 @@ impl Plugin for Signing {
         if place.kind.group != GROUP || place.kind.kind != "CertificateSigningRequest" {
             return Ok(Vec::new());
         }
-        let refuse = |why: &str| Err(Failure::forbidden(&place.kind.resource(), text(new, "name"), why));
+        let refuse = |why: &str| Err(Failure::forbidden(&place.kind.resource(), metadata::name(new), why));
         let Some(old) = write.old else {
             if text_at(new, "/spec/signerName") != CLIENT_SIGNER {
                 return Ok(Vec::new());
             }
-            return match certificates::organizations(new) {
+            return match certificate_signing_request::organizations(new) {
                 Err(why) => refuse(&format!("failed to parse CSR: {why}")),
                 Ok(groups) if groups.iter().any(|group| group == MASTERS) => {
                     refuse(&format!("use of {CLIENT_SIGNER} signer with {MASTERS} group is not allowed"))

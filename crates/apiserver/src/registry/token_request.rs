@@ -8,7 +8,7 @@ use super::Registry;
 use crate::auth::{Bound, Claims, ISSUER, Named};
 use crate::failure::{Failure, Outcome};
 use crate::kinds::{Cluster, GroupResource, Place};
-use crate::object::metadata::text;
+use crate::object::{metadata, text_at};
 use crate::validate::FieldFault;
 
 const GROUP: &str = "authentication.k8s.io";
@@ -23,7 +23,7 @@ impl Registry {
             ("name", &place.name, "must match the service account name if specified"),
             ("namespace", &place.namespace, "must match the service account namespace if specified"),
         ] {
-            let said = text(request, field);
+            let said = metadata::text(request, field);
             if !said.is_empty() && said != url {
                 let fault = FieldFault::invalid_text(format!("metadata.{field}"), said, why);
                 return Err(invalid(&place.name, fault));
@@ -34,7 +34,7 @@ impl Registry {
             return Err(Failure::not_found(&namespaces, &place.namespace));
         }
         let account = self.get(place)?.tree();
-        let (uid, said) = (text(&account, "uid"), text(request, "uid"));
+        let (uid, said) = (metadata::uid(&account), metadata::uid(request));
         if !said.is_empty() && said != uid {
             let why =
                 format!("the UID in the token request ({said}) does not match the UID of the service account ({uid})");
@@ -90,7 +90,7 @@ impl Registry {
     /// Binds a token to the object that its request names: it dies with that.
     fn bind_token(&self, place: &Place, wanted: &Value, bound: &mut Bound) -> Outcome<()> {
         let (api_version, kind, name) =
-            (text_of(wanted, "apiVersion"), text_of(wanted, "kind"), text_of(wanted, "name"));
+            (text_at(wanted, "/apiVersion"), text_at(wanted, "/kind"), text_at(wanted, "/name"));
         let find = |plural: &str, namespace: &str, name: &str| {
             let resource = GroupResource::new("", plural);
             self.db.object(&resource, namespace, name).ok_or_else(|| Failure::not_found(&resource, name))
@@ -99,7 +99,7 @@ impl Registry {
         let found = match (group, kind) {
             ("", "Pod") => {
                 let pod = find("pods", &place.namespace, name)?;
-                let account = pod["spec"]["serviceAccountName"].as_str().unwrap_or_default();
+                let account = text_at(&pod, "/spec/serviceAccountName");
                 if account != place.name {
                     return Err(Failure::bad_request(format!(
                         "cannot bind token for serviceaccount {:?} to pod running with different serviceaccount name.",
@@ -120,7 +120,7 @@ impl Registry {
                 return Err(Failure::bad_request(why));
             }
         };
-        let uid = text_of(wanted, "uid");
+        let uid = text_at(wanted, "/uid");
         if !uid.is_empty() && uid != found.uid {
             let why = format!(
                 "the UID in the bound object reference ({uid}) does not match the UID in record. The object might have been \
@@ -133,11 +133,7 @@ impl Registry {
 }
 
 fn named(object: &Value) -> Named {
-    Named { name: text(object, "name").into(), uid: text(object, "uid").into() }
-}
-
-fn text_of<'a>(value: &'a Value, name: &str) -> &'a str {
-    value[name].as_str().unwrap_or_default()
+    Named { name: metadata::name(object).into(), uid: metadata::uid(object).into() }
 }
 
 fn invalid(name: &str, fault: FieldFault) -> Failure {

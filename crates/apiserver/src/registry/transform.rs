@@ -103,7 +103,7 @@ impl Transform {
     /// Appends an object as a list in this form has it. Those of built-in kinds carry neither version nor kind there.
     pub(crate) fn write_item(&self, object: &Served, kind: &Kind, now: Timestamp, to: &mut Vec<u8>) {
         let item = match self {
-            Self::None => return object.write(kind.custom, to),
+            Self::None => return object.write(kind.is_custom(), to),
             Self::Metadata { api_version } => partial(api_version, object),
             Self::Table { api_version, include } => row(api_version, *include, object, kind, now),
         };

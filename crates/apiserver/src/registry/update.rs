@@ -5,14 +5,13 @@ use std::sync::Arc;
 use serde_json::Value;
 
 use super::Registry;
+use super::pipeline::{Complete, Write, keep_member};
 use super::served::{Served, Written, typed};
-use super::write::{Complete, Write, keep_member};
 use crate::auth;
 use crate::failure::{Failure, Outcome};
 use crate::fieldmanager::Writer;
 use crate::kinds::Place;
-use crate::object::metadata::{self, text};
-use crate::object::metadata_mut;
+use crate::object::{metadata, metadata_mut};
 use crate::request::Part;
 use crate::request::options::How;
 use crate::store::{Charge, Expect, Refused, Stored};
@@ -86,12 +85,12 @@ impl Registry {
         let kind = &place.kind;
         match wish {
             Wish::Put(body) if kind.conduct.creates_on_update => {
-                if !text(body, "uid").is_empty() {
+                if !metadata::uid(body).is_empty() {
                     let why = format!(
                         "StorageError: invalid object, Code: 4, Key: {}, ResourceVersion: 0, AdditionalErrorMsg: \
                          Precondition failed: UID in precondition: {}, UID in object meta: ",
                         place.key(),
-                        text(body, "uid")
+                        metadata::uid(body)
                     );
                     return Err(Failure::conflict(&kind.resource(), &place.name, &why));
                 }
@@ -100,10 +99,10 @@ impl Registry {
             }
             Wish::Apply(make) if place.part == Part::Object => {
                 let object = make(None)?;
-                if !text(&object, "uid").is_empty() {
+                if !metadata::uid(&object).is_empty() {
                     let why = format!(
                         "uid mismatch: the provided object specified uid {}, and no existing object was found",
-                        text(&object, "uid")
+                        metadata::uid(&object)
                     );
                     return Err(Failure::conflict(&kind.resource(), &place.name, &why));
                 }
@@ -119,7 +118,7 @@ impl Registry {
     /// out anew if another comes between.
     fn check_versions(&self, place: &Place, new: &mut Value, old: &Value, how: How) -> Outcome<bool> {
         let (kind, is_put) = (&place.kind, how == How::Put);
-        let (uid, stored_uid) = (text(new, "uid"), text(old, "uid"));
+        let (uid, stored_uid) = (metadata::uid(new), metadata::uid(old));
         if is_put && !uid.is_empty() && uid != stored_uid {
             let why = format!(
                 "StorageError: invalid object, Code: 4, Key: {}, ResourceVersion: 0, AdditionalErrorMsg: \
@@ -128,8 +127,8 @@ impl Registry {
             );
             return Err(Failure::conflict(&kind.resource(), &place.name, &why));
         }
-        let version = text(new, "resourceVersion").to_owned();
-        let current = text(old, "resourceVersion").to_owned();
+        let version = metadata::text(new, "resourceVersion").to_owned();
+        let current = metadata::text(old, "resourceVersion").to_owned();
         let number = if version.is_empty() { 0 } else { super::list::parse_number(&version)? };
         if number == 0 {
             // A patch starts from the stored version: without one it has removed it.
@@ -163,7 +162,7 @@ impl Registry {
         let finished = metadata::is_deleting(&new)
             && metadata::finalizers(&new).is_empty()
             && metadata::grace_seconds(&new).unwrap_or(0) == 0
-            && super::namespace::may_go(kind, &new);
+            && super::namespace_lifecycle::may_go(kind, &new);
         if by.options.dry_run {
             return Ok(Ok(Served::value(kind, new)));
         }
@@ -185,7 +184,7 @@ impl Registry {
 /// The name in the object must be that of the path.
 fn check_identity(place: &Place, object: &Value) -> Outcome<()> {
     let url = &place.name;
-    match text(object, "name") {
+    match metadata::name(object) {
         "" => Err(Failure::bad_request(format!(
             "the name of the object ({url} based on URL) was undeterminable: name must be provided"
         ))),

@@ -7,7 +7,7 @@ use serde_json::{Map, Value};
 
 use super::scalar::Refused;
 use super::types::{Field, Scalar, StructRef, Type, Union};
-use super::{Node, Schema, object_meta, table};
+use super::{Node, Schema, builtin_types, object_meta};
 
 /// An object that was read.
 #[derive(Clone, Debug, PartialEq)]
@@ -174,7 +174,9 @@ impl Reader {
     }
 
     fn union(&mut self, node: &Node, union: Union) -> Result<Value, DecodeError> {
-        let Some(schema) = table::table().named("apiextensions.JSONSchemaProps") else { return Ok(self.untyped(node)) };
+        let Some(schema) = builtin_types::table().named("apiextensions.JSONSchemaProps") else {
+            return Ok(self.untyped(node));
+        };
         match (node, union) {
             (Node::Bool(value), Union::Bool) => Ok((*value).into()),
             (Node::List(items), Union::List) => self.items(items, &schema),

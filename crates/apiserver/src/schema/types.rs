@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use serde_json::Value;
 
-use super::table;
+use super::builtin_types;
 
 /// What a value is.
 #[derive(Clone, Debug)]
@@ -188,7 +188,7 @@ impl Deref for StructRef {
 
     fn deref(&self) -> &Struct {
         match self {
-            Self::BuiltIn(at) => table::table().at(*at),
+            Self::BuiltIn(at) => builtin_types::table().at(*at),
             Self::Custom(of) => of,
         }
     }

@@ -3,7 +3,7 @@
 //! A few bytes of it can ask for very much: brackets that nest without end, aliases of aliases. So it is read event by event, and
 //! what would be too deep or too large is refused before it is built.
 
-mod write;
+mod emitter;
 
 use std::borrow::Cow;
 use std::collections::HashMap;
@@ -14,7 +14,7 @@ use serde_json::Number;
 use super::document::plain_number;
 use super::{DEEPEST, Finding, Node, Yaml};
 
-pub(super) use write::write;
+pub(super) use emitter::write;
 
 /// What the nodes with an anchor and their aliases may weigh, in bytes. Go, too, takes some 400,000 nodes for harmless.
 const MOST_COPIED: usize = 16 << 20;

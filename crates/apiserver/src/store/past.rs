@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use super::Change;
 use super::objects::Objects;
-use super::table::Table;
+use super::resource_table::Table;
 
 /// A run of keys: those that begin with `prefix`, from `start` on and before `end`.
 #[derive(Clone, Debug, Default)]

@@ -83,14 +83,9 @@ fn line(event: WatchEventType, object: &Value) -> Bytes {
 /// The fields that Go writes of an otherwise empty object.
 fn bookmark_body(kind: &Kind) -> Value {
     let mut body = match kind.schema() {
-        Some(schema) if !kind.custom => schema.empty(),
+        Some(schema) if !kind.is_custom() => schema.empty(),
         _ => json!({}),
     };
-    if kind.kind == "Deployment" && !kind.custom {
-        body["spec"]["replicas"] = 0.into();
-    }
-    if kind.kind == "DaemonSet" && !kind.custom {
-        body["metadata"]["annotations"]["deprecated.daemonset.template.generation"] = "0".into();
-    }
+    kind.strategy.complete_empty(&mut body);
     body
 }

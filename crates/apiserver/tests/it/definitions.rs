@@ -120,3 +120,20 @@ async fn an_object_that_etcd_would_not_take_is_not_stored() {
     assert_eq!(call(&server, Method::POST, gadgets, gadget(1_600_000)).await.code, 500);
     assert_eq!(call(&server, Method::POST, gadgets, gadget(1_500_000)).await.code, 201);
 }
+
+#[tokio::test]
+async fn a_custom_kind_is_not_taken_for_the_built_in_one_of_its_name() {
+    let server = server().await;
+    let mut nodes = definition("example.com", "nodes", "Node", &["v1"]);
+    nodes["spec"]["versions"][0]["subresources"] = json!({"status": {}});
+    for definition in [nodes, definition("example.com", "jobs", "Job", &["v1"])] {
+        assert_eq!(call(&server, Method::POST, DEFINITIONS, definition).await.code, 201);
+    }
+    settle(&server).await;
+    let of = |plural: &str| format!("/apis/example.com/v1/namespaces/default/{plural}");
+    let node = json!({"apiVersion": "example.com/v1", "kind": "Node", "metadata": {"name": "n"}, "status": {"a": 1}});
+    let made = call(&server, Method::POST, &of("nodes"), node).await;
+    assert_eq!((made.code, &made.body["status"]), (201, &Value::Null));
+    let refused = get(&server, &format!("{}?fieldSelector=spec.a%3Db", of("jobs"))).await;
+    assert_eq!(refused.body["message"], "field label not supported: spec.a");
+}

@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use super::pod;
+use super::pod_usage;
 use crate::admission::Attempt;
 use crate::object::{has, list, text_at};
 
@@ -23,8 +23,8 @@ pub(super) fn covers(quota: &Value, attempt: &Attempt<'_>, object: &Value) -> bo
 fn pod_is_in(pod: &Value, scope: &str, requirement: Option<&Value>) -> bool {
     let best_effort = || text_at(pod, "/status/qosClass") == "BestEffort";
     match scope {
-        "Terminating" => pod::has_deadline(pod),
-        "NotTerminating" => !pod::has_deadline(pod),
+        "Terminating" => pod_usage::has_deadline(pod),
+        "NotTerminating" => !pod_usage::has_deadline(pod),
         "BestEffort" => best_effort(),
         "NotBestEffort" => !best_effort(),
         "PriorityClass" => {

@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use super::pod;
+use super::pod_usage;
 use crate::admission::{Amounts, Attempt};
 use crate::object::{integer_at, list, text_at};
 use crate::request::Part;
@@ -24,7 +24,9 @@ pub(crate) fn concern(attempt: &Attempt<'_>) -> bool {
     }
     let Some(old) = attempt.old else { return attempt.part == Part::Object };
     match attempt.part {
-        Part::Object if attempt.is_of("pods") => pod::has_deadline(old) != pod::has_deadline(attempt.object),
+        Part::Object if attempt.is_of("pods") => {
+            pod_usage::has_deadline(old) != pod_usage::has_deadline(attempt.object)
+        }
         Part::Object => attempt.is_of("services") || attempt.is_of("persistentvolumeclaims"),
         Part::Resize => attempt.is_of("pods"),
         // What is set aside for a claim may outgrow what it asks for.
@@ -41,7 +43,7 @@ pub(super) fn counts(attempt: &Attempt<'_>, resource: &str) -> bool {
     let known = |known: &[&str]| known.contains(&resource);
     match attempt.resource.resource.as_str() {
         _ if !attempt.resource.group.is_empty() => false,
-        "pods" => pod::counts(resource),
+        "pods" => pod_usage::counts(resource),
         "services" => known(SERVICES),
         "persistentvolumeclaims" => {
             known(CLAIMS) || CLAIMS.iter().any(|one| resource.strip_suffix(one).is_some_and(|c| c.ends_with(OF_CLASS)))
@@ -54,7 +56,7 @@ pub(super) fn counts(attempt: &Attempt<'_>, resource: &str) -> bool {
 pub(super) fn of(attempt: &Attempt<'_>, object: &Value, now: jiff::Timestamp) -> Amounts {
     let mut used = match attempt.resource.resource.as_str() {
         _ if !attempt.resource.group.is_empty() => Amounts::default(),
-        "pods" => pod::usage(object, now),
+        "pods" => pod_usage::usage(object, now),
         "services" => of_service(object),
         "persistentvolumeclaims" => of_claim(object),
         bare if BARE.contains(&bare) => one(bare),

@@ -3,7 +3,7 @@
 use crate::kinds::Strategy;
 use crate::kinds::check::{Check, immutable};
 use crate::kinds::table::{self, Column, Row};
-use crate::object::{default, list, text_at};
+use crate::object::{default, is_true, list, text_at};
 use crate::request::Part;
 use crate::validate::FieldFault;
 use jiff::Timestamp;
@@ -41,8 +41,7 @@ impl Strategy for ControllerRevision {
 
     fn cells(&self, object: &Value, now: Timestamp) -> Vec<Value> {
         let row = Row::new(object, now);
-        let owner =
-            list(object, "/metadata/ownerReferences").find(|owner| owner.get("controller") == Some(&Value::Bool(true)));
+        let owner = list(object, "/metadata/ownerReferences").find(|owner| is_true(owner, "/controller"));
         let owner = owner.map_or_else(
             || "<none>".into(),
             |owner| {

@@ -2,8 +2,9 @@
 
 use super::{TEMPLATE, is_nothing, selector_changed, status_faults, workload_faults, workload_spec};
 use crate::kinds::check::Check;
+use crate::kinds::core::pod::template_warnings;
 use crate::kinds::table::{self, Column, Row};
-use crate::kinds::{Context, Strategy, warnings};
+use crate::kinds::{Context, Strategy};
 use crate::object::{default, member, set, text_at};
 use crate::request::Part;
 use crate::validate::FieldFault;
@@ -17,10 +18,14 @@ const TEMPLATE_GENERATION: &str = "deprecated.daemonset.template.generation";
 pub(in crate::kinds) struct DaemonSet;
 
 impl Strategy for DaemonSet {
+    fn complete_empty(&self, object: &mut Value) {
+        object["metadata"]["annotations"]["deprecated.daemonset.template.generation"] = "0".into();
+    }
+
     fn warnings(&self, object: &Value, old: Option<&Value>, _: Part) -> Vec<String> {
         match old.is_some_and(|old| old.pointer(TEMPLATE) == object.pointer(TEMPLATE)) {
             true => Vec::new(),
-            false => warnings::template(object, TEMPLATE),
+            false => template_warnings::of(object, TEMPLATE),
         }
     }
 

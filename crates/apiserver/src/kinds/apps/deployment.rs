@@ -1,9 +1,10 @@
 //! Deployment.
 
 use super::{TEMPLATE, is_nothing, selector_changed, status_faults, workload_faults, workload_spec};
+use crate::kinds::core::pod::template_warnings;
 use crate::kinds::reset::Reset;
 use crate::kinds::table::{self, Column, Row};
-use crate::kinds::{Context, Scale, Strategy, warnings};
+use crate::kinds::{Context, Scale, Strategy};
 use crate::object::{default, integer_at, member, set, set_metadata, text_at};
 use crate::request::Part;
 use crate::validate::FieldFault;
@@ -15,11 +16,12 @@ use serde_json::{Value, json};
 pub(in crate::kinds) struct Deployment;
 
 impl Strategy for Deployment {
+    fn complete_empty(&self, object: &mut Value) {
+        object["spec"]["replicas"] = 0.into();
+    }
+
     fn warnings(&self, object: &Value, old: Option<&Value>, _: Part) -> Vec<String> {
-        match old {
-            None => warnings::maker_of_pods(object, TEMPLATE),
-            Some(old) => warnings::changed_template(object, old, TEMPLATE),
-        }
+        template_warnings::written(object, old, TEMPLATE)
     }
 
     fn scale(&self) -> Option<&Scale> {

@@ -1,8 +1,11 @@
 //! ReplicaSet.
 
-use super::{TEMPLATE, selector_changed, status_faults, workload_faults, workload_spec};
-use crate::kinds::table::{self, Column, Row};
-use crate::kinds::{Context, Scale, Strategy, warnings};
+use super::{
+    TEMPLATE, replica_cells, replica_columns, selector_changed, status_faults, workload_faults, workload_spec,
+};
+use crate::kinds::core::pod::template_warnings;
+use crate::kinds::table::{self, Column};
+use crate::kinds::{Context, Scale, Strategy};
 use crate::object::{default, member, set};
 use crate::request::Part;
 use crate::validate::FieldFault;
@@ -15,10 +18,7 @@ pub(in crate::kinds) struct ReplicaSet;
 
 impl Strategy for ReplicaSet {
     fn warnings(&self, object: &Value, old: Option<&Value>, _: Part) -> Vec<String> {
-        match old {
-            None => warnings::maker_of_pods(object, TEMPLATE),
-            Some(old) => warnings::changed_template(object, old, TEMPLATE),
-        }
+        template_warnings::written(object, old, TEMPLATE)
     }
 
     fn scale(&self) -> Option<&Scale> {
@@ -54,24 +54,10 @@ impl Strategy for ReplicaSet {
     }
 
     fn columns(&self) -> Option<Vec<Column>> {
-        table::columns(
-            "Name, Desired:integer, Current:integer, Ready:integer, Age, Containers*, Images*, \
-             Selector*",
-        )
+        replica_columns()
     }
 
     fn cells(&self, object: &Value, now: Timestamp) -> Vec<Value> {
-        let row = Row::new(object, now);
-        let (containers, images) = table::containers(object.pointer("/spec/template/spec"));
-        vec![
-            row.name(),
-            row.number("/spec/replicas"),
-            row.number("/status/replicas"),
-            row.number("/status/readyReplicas"),
-            row.age(),
-            containers,
-            images,
-            table::selector(object.pointer("/spec/selector")).into(),
-        ]
+        replica_cells(object, now, table::selector(object.pointer("/spec/selector")))
     }
 }

@@ -1,10 +1,10 @@
 //! ReplicationController, which is of the core group.
 
-use super::{TEMPLATE, status_faults, workload_spec};
+use super::{TEMPLATE, replica_cells, replica_columns, status_faults, workload_spec};
 use crate::kinds::check::Check;
-use crate::kinds::pods::validate_template;
-use crate::kinds::table::{self, Column, Row};
-use crate::kinds::{Context, Scale, Strategy, warnings};
+use crate::kinds::core::pod::{template_warnings, validate_template};
+use crate::kinds::table::{self, Column};
+use crate::kinds::{Context, Scale, Strategy};
 use crate::object::{default, member, set};
 use crate::request::Part;
 use crate::validate::FieldFault;
@@ -18,9 +18,9 @@ pub(in crate::kinds) struct ReplicationController;
 impl Strategy for ReplicationController {
     fn warnings(&self, object: &Value, old: Option<&Value>, _: Part) -> Vec<String> {
         match old {
-            None => warnings::maker_of_pods(object, TEMPLATE),
+            None => template_warnings::created(object, TEMPLATE),
             // The kube-apiserver looks at the template that is being replaced.
-            Some(old) => warnings::changed_template(old, object, TEMPLATE),
+            Some(old) => template_warnings::changed(old, object, TEMPLATE),
         }
     }
 
@@ -81,24 +81,10 @@ impl Strategy for ReplicationController {
     }
 
     fn columns(&self) -> Option<Vec<Column>> {
-        table::columns(
-            "Name, Desired:integer, Current:integer, Ready:integer, Age, Containers*, Images*, \
-             Selector*",
-        )
+        replica_columns()
     }
 
     fn cells(&self, object: &Value, now: Timestamp) -> Vec<Value> {
-        let row = Row::new(object, now);
-        let (containers, images) = table::containers(object.pointer("/spec/template/spec"));
-        vec![
-            row.name(),
-            row.number("/spec/replicas"),
-            row.number("/status/replicas"),
-            row.number("/status/readyReplicas"),
-            row.age(),
-            containers,
-            images,
-            table::labels(object.pointer("/spec/selector")).into(),
-        ]
+        replica_cells(object, now, table::labels(object.pointer("/spec/selector")))
     }
 }

@@ -2,7 +2,7 @@
 
 use super::{TEMPLATE, status_faults, workload_faults, workload_spec};
 use crate::kinds::check::Check;
-use crate::kinds::pods::claim_spec;
+use crate::kinds::core::pod::{claim_spec, template_warnings};
 use crate::kinds::table::{self, Column, Row};
 use crate::kinds::{Context, Scale, Strategy, warnings};
 use crate::object::{default, integer_at, list, member, set, text_at};
@@ -19,9 +19,9 @@ impl Strategy for StatefulSet {
     fn warnings(&self, object: &Value, old: Option<&Value>, part: Part) -> Vec<String> {
         let (mut found, path) = match old {
             _ if part == Part::Status => return Vec::new(),
-            None => (warnings::template(object, TEMPLATE), ""),
+            None => (template_warnings::of(object, TEMPLATE), ""),
             // The path has this in an update, and only there.
-            Some(old) => (warnings::changed_template(object, old, TEMPLATE), ".Spec"),
+            Some(old) => (template_warnings::changed(object, old, TEMPLATE), ".Spec"),
         };
         for (at, claim) in list(object, "/spec/volumeClaimTemplates").enumerate() {
             let spec = claim.get("spec").unwrap_or(&Value::Null);

@@ -2,10 +2,10 @@
 
 use super::{job_faults, job_warnings};
 use crate::kinds::check::Check;
-use crate::kinds::pods::pod_template;
+use crate::kinds::core::pod::pod_template;
 use crate::kinds::table::{self, Column, Row};
 use crate::kinds::{Context, Strategy};
-use crate::object::{default, list, member, set, text_at};
+use crate::object::{default, is_true, list, member, set, text_at};
 use crate::request::Part;
 use crate::validate::{FieldFault, NameRule};
 use jiff::Timestamp;
@@ -84,7 +84,7 @@ impl Strategy for CronJob {
     fn cells(&self, object: &Value, now: Timestamp) -> Vec<Value> {
         let row = Row::new(object, now);
         let job = object.pointer("/spec/jobTemplate/spec").unwrap_or(&Value::Null);
-        let suspend = if object.pointer("/spec/suspend") == Some(&Value::Bool(true)) { "True" } else { "False" };
+        let suspend = if is_true(object, "/spec/suspend") { "True" } else { "False" };
         let (containers, images) = table::containers(job.pointer("/template/spec"));
         vec![
             row.name(),

@@ -4,11 +4,12 @@ use super::{job_faults, job_spec, job_warnings};
 use crate::kinds::check::Check;
 use crate::kinds::table::{self, Column, Row};
 use crate::kinds::{Context, Strategy};
-use crate::object::{default, has, integer_at, list, member, set, text_at};
+use crate::object::{default, has, holds, integer_at, is_true, list, member, metadata, set, text_at};
 use crate::request::Part;
 use crate::selector::{selects_labels, structured};
 use crate::validate::{FieldFault, NameRule, name_faults};
 use jiff::Timestamp;
+use pintle_meta::GroupVersionKind;
 use serde_json::{Value, json};
 
 const GENERATED: [&str; 4] =
@@ -19,6 +20,17 @@ const GENERATED: [&str; 4] =
 pub(in crate::kinds) struct Job;
 
 impl Strategy for Job {
+    fn unknown_field_label(&self, _: &GroupVersionKind, label: &str) -> String {
+        format!("field label \"{label}\" not supported for Job")
+    }
+
+    fn orphaning_warning(&self) -> Option<&str> {
+        Some(
+            "child pods are preserved by default when jobs are deleted; set propagationPolicy=Background to remove them or set \
+             propagationPolicy=Orphan to suppress this warning",
+        )
+    }
+
     fn warnings(&self, object: &Value, old: Option<&Value>, _: Part) -> Vec<String> {
         job_warnings(object, old, "/spec")
     }
@@ -40,10 +52,10 @@ impl Strategy for Job {
 
     fn prepare_for_create(&self, _: &Context<'_>, object: &mut Value) {
         set(object, "status", json!({}));
-        if object.pointer("/spec/manualSelector") == Some(&Value::Bool(true)) {
+        if is_true(object, "/spec/manualSelector") {
             return;
         }
-        let (uid, name) = (text_at(object, "/metadata/uid").to_owned(), text_at(object, "/metadata/name").to_owned());
+        let (uid, name) = (metadata::uid(object).to_owned(), metadata::name(object).to_owned());
         let generated = GENERATED.map(|key| (key, if key.ends_with("uid") { &uid } else { &name }));
         // Labels that defaulting took from the template are the template's own, and get what it gets.
         let own = object.pointer("/metadata/labels").filter(|labels| !crate::object::is_empty(labels));
@@ -89,8 +101,7 @@ impl Strategy for Job {
         keys.push("selector");
         let suspended =
             |condition: &Value| text_at(condition, "/type") == "Suspended" && text_at(condition, "/status") == "True";
-        let stopped =
-            old.pointer("/spec/suspend") == Some(&Value::Bool(true)) && list(old, "/status/conditions").any(suspended);
+        let stopped = is_true(old, "/spec/suspend") && list(old, "/status/conditions").any(suspended);
         if !stopped {
             keys.push("template");
         }
@@ -182,7 +193,7 @@ fn job_name_faults(job: &Value) -> Vec<FieldFault> {
     let Some(completions) = completions.filter(|_| text_at(job, "/spec/completionMode") == "Indexed") else {
         return Vec::new();
     };
-    let name = text_at(job, "/metadata/name");
+    let name = metadata::name(job);
     let host = format!("{name}-{}", completions - 1);
     match name_faults(NameRule::Label, &host, false).is_empty() {
         true => Vec::new(),
@@ -196,10 +207,10 @@ fn job_name_faults(job: &Value) -> Vec<FieldFault> {
 /// What the server made for a Job is there unchanged, unless the Job says that it makes its own.
 fn generated_faults(job: &Value) -> Vec<FieldFault> {
     let selector = job.pointer("/spec/selector").filter(|selector| !selector.is_null());
-    let Some(selector) = selector.filter(|_| job.pointer("/spec/manualSelector") != Some(&Value::Bool(true))) else {
+    let Some(selector) = selector.filter(|_| !is_true(job, "/spec/manualSelector")) else {
         return Vec::new();
     };
-    let (uid, name) = (text_at(job, "/metadata/uid"), text_at(job, "/metadata/name"));
+    let (uid, name) = (metadata::uid(job), metadata::name(job));
     let labels = job.pointer("/spec/template/metadata/labels").cloned().unwrap_or_default();
     let generated = [
         ("controller-uid", uid),
@@ -225,11 +236,7 @@ fn generated_faults(job: &Value) -> Vec<FieldFault> {
 }
 
 fn status_faults(object: &Value) -> Vec<FieldFault> {
-    let holds = |kind: &str| {
-        let is = |condition: &Value| text_at(condition, "/type") == kind && text_at(condition, "/status") == "True";
-        list(object, "/status/conditions").any(is)
-    };
-    let (complete, failed) = (holds("Complete"), holds("Failed"));
+    let (complete, failed) = (holds(object, "Complete"), holds(object, "Failed"));
     let has_end = has(object, "/status/completionTime");
     let conditions = object.pointer("/status/conditions").cloned().unwrap_or_default();
     Check::of(object)
@@ -245,11 +252,11 @@ fn status_faults(object: &Value) -> Vec<FieldFault> {
         .refuse(complete && !has_end, || {
             FieldFault::required("status.completionTime", "completionTime is required for Complete jobs")
         })
-        .refuse(complete && !holds("SuccessCriteriaMet"), || {
+        .refuse(complete && !holds(object, "SuccessCriteriaMet"), || {
             let why = "Invalid value: cannot set Complete=True condition without the SuccessCriteriaMet=true condition";
             FieldFault::new(crate::validate::FaultReason::Invalid, "status.conditions", why)
         })
-        .refuse(failed && !holds("FailureTarget"), || {
+        .refuse(failed && !holds(object, "FailureTarget"), || {
             let why = "Invalid value: cannot set Failed=True condition without the FailureTarget=true condition";
             FieldFault::new(crate::validate::FaultReason::Invalid, "status.conditions", why)
         })
@@ -260,17 +267,13 @@ fn status_faults(object: &Value) -> Vec<FieldFault> {
 }
 
 fn job_status(job: &Value) -> &'static str {
-    let holds = |kind: &str| {
-        let is = |condition: &Value| text_at(condition, "/type") == kind && text_at(condition, "/status") == "True";
-        list(job, "/status/conditions").any(is)
-    };
     match () {
-        () if holds("Complete") => "Complete",
-        () if holds("Failed") => "Failed",
+        () if holds(job, "Complete") => "Complete",
+        () if holds(job, "Failed") => "Failed",
         () if has(job, "/metadata/deletionTimestamp") => "Terminating",
-        () if holds("Suspended") => "Suspended",
-        () if holds("FailureTarget") => "FailureTarget",
-        () if holds("SuccessCriteriaMet") => "SuccessCriteriaMet",
+        () if holds(job, "Suspended") => "Suspended",
+        () if holds(job, "FailureTarget") => "FailureTarget",
+        () if holds(job, "SuccessCriteriaMet") => "SuccessCriteriaMet",
         () => "Running",
     }
 }

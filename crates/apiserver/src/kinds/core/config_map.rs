@@ -14,6 +14,10 @@ use serde_json::Value;
 pub(in crate::kinds) struct ConfigMap;
 
 impl Strategy for ConfigMap {
+    fn repeats_metadata_faults(&self) -> bool {
+        true
+    }
+
     fn validate_create(&self, object: &Value) -> Vec<FieldFault> {
         let mut faults = Vec::new();
         faults.extend(key_faults(object, "data"));

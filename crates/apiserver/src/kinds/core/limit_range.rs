@@ -12,6 +12,10 @@ use serde_json::Value;
 pub(in crate::kinds) struct LimitRange;
 
 impl Strategy for LimitRange {
+    fn is_read_often(&self) -> bool {
+        true
+    }
+
     fn defaults(&self, object: &mut Value) {
         let Some(spec) = member(object, "spec") else { return };
         for limit in items(spec, "limits").filter(|limit| text_at(limit, "/type") == "Container") {

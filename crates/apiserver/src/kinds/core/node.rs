@@ -1,10 +1,11 @@
 //! Node.
 
+use crate::failure::Outcome;
 use crate::kinds::check::Check;
 use crate::kinds::networking::is_cidr;
 use crate::kinds::table::{self, Column, Row};
 use crate::kinds::{Context, Strategy, warnings};
-use crate::object::{default, doubles, has, list, member, set, text_at};
+use crate::object::{condition, default, doubles, has, is_true, list, member, set, text_at};
 use crate::request::Part;
 use crate::validate::{FaultReason, FieldFault};
 use jiff::Timestamp;
@@ -28,6 +29,10 @@ const NODE_INFO: &[&str] = &[
 ];
 
 impl Strategy for Node {
+    fn keeps_sent_status(&self) -> bool {
+        true
+    }
+
     fn warnings(&self, object: &Value, _: Option<&Value>, part: Part) -> Vec<String> {
         if part != Part::Object {
             return Vec::new();
@@ -64,13 +69,7 @@ impl Strategy for Node {
         }
     }
 
-    fn admit(
-        &self,
-        _: &Context<'_>,
-        object: &mut Value,
-        old: Option<&Value>,
-        _: Part,
-    ) -> Result<(), Box<pintle_meta::Status>> {
+    fn admit(&self, _: &Context<'_>, object: &mut Value, old: Option<&Value>, _: Part) -> Outcome<()> {
         let taint = "node.kubernetes.io/not-ready";
         let there = list(object, "/spec/taints").any(|known| text_at(known, "/key") == taint);
         if old.is_none() && !there {
@@ -110,8 +109,7 @@ impl Strategy for Node {
     }
 
     fn field(&self, object: &Value, label: &str) -> Option<String> {
-        (label == "spec.unschedulable")
-            .then(|| (object.pointer("/spec/unschedulable") == Some(&Value::Bool(true))).to_string())
+        (label == "spec.unschedulable").then(|| is_true(object, "/spec/unschedulable").to_string())
     }
 
     fn columns(&self) -> Option<Vec<Column>> {
@@ -123,13 +121,13 @@ impl Strategy for Node {
 
     fn cells(&self, object: &Value, now: Timestamp) -> Vec<Value> {
         let row = Row::new(object, now);
-        let ready = list(object, "/status/conditions").find(|condition| text_at(condition, "/type") == "Ready");
+        let ready = condition(object, "Ready");
         let mut status = match ready {
             Some(ready) if text_at(ready, "/status") == "True" => "Ready".to_owned(),
             Some(_) => "NotReady".to_owned(),
             None => "Unknown".to_owned(),
         };
-        if object.pointer("/spec/unschedulable") == Some(&Value::Bool(true)) {
+        if is_true(object, "/spec/unschedulable") {
             status.push_str(",SchedulingDisabled");
         }
         let address = |kind: &str| {

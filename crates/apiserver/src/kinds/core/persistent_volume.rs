@@ -1,7 +1,8 @@
 //! PersistentVolume.
 
+use super::{add_finalizer, default_phase, pod};
+use crate::failure::Outcome;
 use crate::kinds::check::Check;
-use crate::kinds::core::add_finalizer;
 use crate::kinds::table::{self, Column, Row};
 use crate::kinds::{Context, Strategy, warnings};
 use crate::object::{default, has, list, member, set, text, text_at};
@@ -44,7 +45,7 @@ impl Strategy for PersistentVolume {
         }
         let spec = object.get("spec").unwrap_or(&Value::Null);
         let plugins = ["cephfs", "photonPersistentDisk", "scaleIO", "storageos", "glusterfs", "rbd"];
-        found.extend(plugins.iter().filter_map(|plugin| warnings::plugin(spec, plugin, "spec")));
+        found.extend(plugins.iter().filter_map(|plugin| pod::plugin(spec, plugin, "spec")));
         found
     }
 
@@ -56,11 +57,7 @@ impl Strategy for PersistentVolume {
                 default(path, "type", "");
             }
         }
-        if let Some(status) = member(object, "status")
-            && text_at(status, "/phase").is_empty()
-        {
-            set(status, "phase", "Pending".into());
-        }
+        default_phase(object);
     }
 
     fn prepare_for_create(&self, context: &Context<'_>, object: &mut Value) {
@@ -122,13 +119,7 @@ impl Strategy for PersistentVolume {
         faults
     }
 
-    fn admit(
-        &self,
-        _: &Context<'_>,
-        object: &mut Value,
-        old: Option<&Value>,
-        _: Part,
-    ) -> Result<(), Box<pintle_meta::Status>> {
+    fn admit(&self, _: &Context<'_>, object: &mut Value, old: Option<&Value>, _: Part) -> Outcome<()> {
         if old.is_none() {
             add_finalizer(object, "kubernetes.io/pv-protection");
         }

@@ -1,9 +1,9 @@
 //! PersistentVolumeClaim.
 
-use super::add_finalizer;
+use super::pod::claim_spec;
+use super::{BETA_CLASS, add_finalizer, default_phase};
+use crate::failure::Outcome;
 use crate::kinds::check::Check;
-use crate::kinds::core::BETA_CLASS;
-use crate::kinds::pods::claim_spec;
 use crate::kinds::table::{self, Column, Row};
 use crate::kinds::{Context, Strategy, warnings};
 use crate::object::{has, list, member, remove, set, text, text_at};
@@ -35,11 +35,7 @@ impl Strategy for PersistentVolumeClaim {
         if let Some(spec) = member(object, "spec") {
             claim_spec(spec);
         }
-        if let Some(status) = member(object, "status")
-            && text_at(status, "/phase").is_empty()
-        {
-            set(status, "phase", "Pending".into());
-        }
+        default_phase(object);
     }
 
     fn prepare_for_create(&self, _: &Context<'_>, object: &mut Value) {
@@ -51,13 +47,7 @@ impl Strategy for PersistentVolumeClaim {
         true
     }
 
-    fn admit(
-        &self,
-        _: &Context<'_>,
-        object: &mut Value,
-        old: Option<&Value>,
-        _: Part,
-    ) -> Result<(), Box<pintle_meta::Status>> {
+    fn admit(&self, _: &Context<'_>, object: &mut Value, old: Option<&Value>, _: Part) -> Outcome<()> {
         if old.is_none() {
             add_finalizer(object, "kubernetes.io/pvc-protection");
         }

@@ -1,8 +1,8 @@
 //! PodTemplate.
 
-use crate::kinds::pods::{pod_template, validate_template};
+use super::pod::{pod_template, template_warnings, validate_template};
+use crate::kinds::Strategy;
 use crate::kinds::table::{self, Column, Row};
-use crate::kinds::{Strategy, warnings};
 use crate::object::member;
 use crate::request::Part;
 use crate::validate::FieldFault;
@@ -16,8 +16,8 @@ pub(in crate::kinds) struct PodTemplate;
 impl Strategy for PodTemplate {
     fn warnings(&self, object: &Value, old: Option<&Value>, _: Part) -> Vec<String> {
         match old {
-            None => warnings::template(object, "/template"),
-            Some(old) => warnings::changed_template(object, old, "/template"),
+            None => template_warnings::of(object, "/template"),
+            Some(old) => template_warnings::changed(object, old, "/template"),
         }
     }
 

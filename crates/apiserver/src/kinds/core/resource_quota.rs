@@ -78,6 +78,10 @@ fn more_than_allowed(quota: &Value, resource: &str) -> Option<String> {
 pub(in crate::kinds) struct ResourceQuota;
 
 impl Strategy for ResourceQuota {
+    fn is_read_often(&self) -> bool {
+        true
+    }
+
     fn warnings(&self, object: &Value, old: Option<&Value>, _: Part) -> Vec<String> {
         match old {
             None => REQUESTED.iter().filter_map(|resource| more_than_allowed(object, resource)).collect(),

@@ -1,8 +1,10 @@
 //! Secret.
 
+mod key_pair;
+
 use super::{DATA_AT_MOST, decoded_size, immutable, key_faults};
+use crate::kinds::Strategy;
 use crate::kinds::table::{self, Column, Row};
-use crate::kinds::{Strategy, warnings};
 use crate::object::{member, remove, set, text_at};
 use crate::request::Part;
 use crate::validate::FieldFault;
@@ -24,6 +26,10 @@ const KEYS_OF_TYPES: &[(&str, &[&str])] = &[
 ];
 
 impl Strategy for Secret {
+    fn repeats_metadata_faults(&self) -> bool {
+        true
+    }
+
     fn defaults(&self, object: &mut Value) {
         if text_at(object, "/type").is_empty() {
             set(object, "type", "Opaque".into());
@@ -97,7 +103,7 @@ impl Strategy for Secret {
 
     fn warnings(&self, object: &Value, _: Option<&Value>, _: Part) -> Vec<String> {
         match text_at(object, "/type") {
-            "kubernetes.io/tls" => warnings::key_pair(object).into_iter().collect(),
+            "kubernetes.io/tls" => key_pair::key_pair(object).into_iter().collect(),
             _ => Vec::new(),
         }
     }

@@ -3,6 +3,7 @@
 use crate::kinds::Strategy;
 use crate::kinds::table::{self, Column, Row};
 use jiff::Timestamp;
+use pintle_meta::GroupVersionKind;
 use serde_json::Value;
 
 /// `resource.k8s.io/v1` ResourceSlice.
@@ -10,6 +11,10 @@ use serde_json::Value;
 pub(in crate::kinds) struct ResourceSlice;
 
 impl Strategy for ResourceSlice {
+    fn unknown_field_label(&self, kind: &GroupVersionKind, label: &str) -> String {
+        format!("field label not supported for {kind}: {label}")
+    }
+
     fn field_labels(&self) -> Option<Vec<&str>> {
         Some(vec!["spec.nodeName", "spec.driver"])
     }

@@ -1,10 +1,11 @@
 //! FlowSchema.
 
-use crate::kinds::Strategy;
 use crate::kinds::check::Check;
 use crate::kinds::reset::{ALL_BUT_STATUS, Reset};
 use crate::kinds::table::{self, Column, Row};
-use crate::object::{integer_at, is_empty, list, set, text_at};
+use crate::kinds::without_effect::{FLOW_CONTROL, whole};
+use crate::kinds::{Cluster, Kinds, Strategy};
+use crate::object::{condition, integer_at, is_empty, metadata, set, text_at};
 use crate::request::Part;
 use crate::validate::{FieldFault, NameRule};
 use jiff::Timestamp;
@@ -15,6 +16,14 @@ use serde_json::{Value, json};
 pub(in crate::kinds) struct FlowSchema;
 
 impl Strategy for FlowSchema {
+    fn without_effect(&self, object: &Value, _: &Kinds, _: &dyn Cluster) -> Vec<String> {
+        whole(object, FLOW_CONTROL)
+    }
+
+    fn is_read_often(&self) -> bool {
+        true
+    }
+
     fn defaults(&self, object: &mut Value) {
         const PRECEDENCE: i64 = 1000;
         let Some(spec) = object.get_mut("spec").filter(|spec| spec.is_object()) else { return };
@@ -37,7 +46,7 @@ impl Strategy for FlowSchema {
 
     fn cells(&self, object: &Value, now: Timestamp) -> Vec<Value> {
         let row = Row::new(object, now);
-        let dangling = list(object, "/status/conditions").find(|condition| text_at(condition, "/type") == "Dangling");
+        let dangling = condition(object, "Dangling");
         let missing = dangling.map_or("?", |condition| text_at(condition, "/status"));
         vec![
             row.name(),
@@ -57,7 +66,7 @@ impl Strategy for FlowSchema {
 fn faults(object: &Value) -> Vec<FieldFault> {
     const MOST: i64 = 10_000;
     let spec = object.get("spec").unwrap_or(&Value::Null);
-    let (name, level) = (text_at(object, "/metadata/name"), text_at(spec, "/priorityLevelConfiguration/name"));
+    let (name, level) = (metadata::name(object), text_at(spec, "/priorityLevelConfiguration/name"));
     let precedence = integer_at(spec, "/matchingPrecedence").unwrap_or(0);
     let precedence_is = |why: String| FieldFault::invalid("matchingPrecedence", &precedence.into(), why);
     let method = spec.get("distinguisherMethod").filter(|method| !method.is_null());

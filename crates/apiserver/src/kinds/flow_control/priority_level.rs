@@ -1,10 +1,11 @@
 //! PriorityLevelConfiguration.
 
-use crate::kinds::Strategy;
 use crate::kinds::check::Check;
 use crate::kinds::reset::{ALL_BUT_STATUS, Reset};
 use crate::kinds::table::{self, Column, Row};
-use crate::object::{has, text_at};
+use crate::kinds::without_effect::{FLOW_CONTROL, whole};
+use crate::kinds::{Cluster, Kinds, Strategy};
+use crate::object::{has, metadata, text_at};
 use crate::request::Part;
 use crate::validate::FieldFault;
 use jiff::Timestamp;
@@ -15,6 +16,14 @@ use serde_json::{Value, json};
 pub(in crate::kinds) struct PriorityLevelConfiguration;
 
 impl Strategy for PriorityLevelConfiguration {
+    fn without_effect(&self, object: &Value, _: &Kinds, _: &dyn Cluster) -> Vec<String> {
+        whole(object, FLOW_CONTROL)
+    }
+
+    fn is_read_often(&self) -> bool {
+        true
+    }
+
     fn validate_create(&self, object: &Value) -> Vec<FieldFault> {
         faults(object)
     }
@@ -48,7 +57,7 @@ impl Strategy for PriorityLevelConfiguration {
 
 fn faults(object: &Value) -> Vec<FieldFault> {
     let spec = object.get("spec").unwrap_or(&Value::Null);
-    let (name, kind) = (text_at(object, "/metadata/name"), text_at(spec, "/type"));
+    let (name, kind) = (metadata::name(object), text_at(spec, "/type"));
     let (exempt, limited) = (has(spec, "/exempt"), has(spec, "/limited"));
     let mut faults = Check::at(spec, "spec")
         .refuse((name == "exempt") != (kind == "Exempt"), || {

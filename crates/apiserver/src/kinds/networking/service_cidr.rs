@@ -1,8 +1,9 @@
 //! ServiceCIDR.
 
-use crate::kinds::Strategy;
 use crate::kinds::reset::{ALL_BUT_STATUS, Reset};
 use crate::kinds::table::{self, Column, Row};
+use crate::kinds::without_effect::{SERVICE_RANGES, whole};
+use crate::kinds::{Cluster, Kinds, Strategy};
 use crate::request::Part;
 use jiff::Timestamp;
 use serde_json::Value;
@@ -12,6 +13,10 @@ use serde_json::Value;
 pub(in crate::kinds) struct ServiceCidr;
 
 impl Strategy for ServiceCidr {
+    fn without_effect(&self, object: &Value, _: &Kinds, _: &dyn Cluster) -> Vec<String> {
+        whole(object, SERVICE_RANGES)
+    }
+
     fn columns(&self) -> Option<Vec<Column>> {
         table::columns("Name, CIDRs, Age")
     }

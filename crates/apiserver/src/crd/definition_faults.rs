@@ -1,0 +1,170 @@
+//! What makes a definition invalid. A rule that is broken alike in all versions is told once, at the place where older versions
+//! of the API had it for all versions: `spec.validation`, `spec.additionalPrinterColumns`, …
+
+mod branches;
+mod default_values;
+mod structure;
+mod version;
+
+use std::collections::HashSet;
+
+use serde_json::Value;
+
+use super::is_established;
+use super::naming::is_protected;
+use crate::object::{has, is_true, list, metadata, text_at};
+use crate::validate::{FieldFault, NameRule, name_faults};
+
+/// Each version is served under all of them. A real server sets no bound.
+const NAMES_AT_MOST: usize = 100;
+
+/// The faults of a definition; `old` is the stored one of an update.
+pub(super) fn definition(object: &Value, old: Option<&Value>) -> Vec<FieldFault> {
+    let mut faults = Vec::new();
+    let (group, plural) = (text_at(object, "/spec/group"), text_at(object, "/spec/names/plural"));
+    let name = metadata::name(object);
+    if old.is_none() && name != format!("{plural}.{group}") {
+        faults.push(FieldFault::invalid_text("metadata.name", name, "must be spec.names.plural+\".\"+spec.group"));
+    }
+    faults.extend(group_faults(group));
+    match text_at(object, "/spec/scope") {
+        "" => faults.push(FieldFault::required("spec.scope", "")),
+        "Cluster" | "Namespaced" => {}
+        scope => faults.push(FieldFault::unsupported("spec.scope", &scope.into(), &["Cluster", "Namespaced"])),
+    }
+    if is_true(object, "/spec/preserveUnknownFields") {
+        let why =
+            "cannot set to true, set x-kubernetes-preserve-unknown-fields to true in spec.versions[*].schema instead";
+        faults.push(FieldFault::invalid("spec.preserveUnknownFields", &Value::Bool(true), why));
+    }
+    faults.extend(version::all(object));
+    faults.extend(names_faults(object));
+    faults.extend(conversion_faults(object));
+    faults.extend(stored_faults(object));
+    if is_protected(group) && text_at(object, "/metadata/annotations/api-approved.kubernetes.io").is_empty() {
+        let why = "protected groups must have approval annotation \"api-approved.kubernetes.io\", see \
+                   https://github.com/kubernetes/enhancements/pull/1111";
+        faults.push(FieldFault::required("metadata.annotations[api-approved.kubernetes.io]", why));
+    }
+    if let Some(old) = old {
+        let fixed: &[&str] = if is_established(old) {
+            &["scope", "names.kind", "group", "names.plural"]
+        } else {
+            &["group", "names.plural"]
+        };
+        for key in fixed {
+            let pointer = format!("/spec/{}", key.replace('.', "/"));
+            let (new, old) = (text_at(object, &pointer), text_at(old, &pointer));
+            if new != old {
+                faults.push(FieldFault::invalid_text(format!("spec.{key}"), new, "field is immutable"));
+            }
+        }
+    }
+    faults
+}
+
+fn group_faults(group: &str) -> Vec<FieldFault> {
+    if group.is_empty() {
+        return vec![FieldFault::required("spec.group", "")];
+    }
+    let mut why = name_faults(NameRule::Subdomain, group, false);
+    if why.is_empty() && !group.contains('.') {
+        why.push("should be a domain with at least one dot".into());
+    }
+    why.iter().map(|why| FieldFault::invalid_text("spec.group", group, why)).collect()
+}
+
+fn names_faults(object: &Value) -> Vec<FieldFault> {
+    let mut faults = Vec::new();
+    let name = |key: &str| text_at(object, &format!("/spec/names/{key}")).to_owned();
+    let label = |field: String, value: &str, prefix: &str| {
+        let why = name_faults(NameRule::OldLabel, &value.to_lowercase(), false);
+        let why = if prefix.is_empty() { name_faults(NameRule::OldLabel, value, false) } else { why };
+        why.into_iter()
+            .map(|why| FieldFault::invalid_text(field.as_str(), value, format!("{prefix}{why}")))
+            .collect::<Vec<_>>()
+    };
+    for key in ["plural", "singular"] {
+        match name(key) {
+            value if value.is_empty() => faults.push(FieldFault::required(format!("spec.names.{key}"), "")),
+            value => faults.extend(label(format!("spec.names.{key}"), &value, "")),
+        }
+    }
+    for names in ["shortNames", "categories"] {
+        let count = list(object, &format!("/spec/names/{names}")).count();
+        if count > NAMES_AT_MOST {
+            faults.push(FieldFault::too_many(format!("spec.names.{names}"), count, NAMES_AT_MOST));
+            return faults;
+        }
+    }
+    for (at, short) in list(object, "/spec/names/shortNames").enumerate() {
+        faults.extend(label(format!("spec.names.shortNames[{at}]"), short.as_str().unwrap_or_default(), ""));
+    }
+    for key in ["kind", "listKind"] {
+        match name(key) {
+            value if value.is_empty() => faults.push(FieldFault::required(format!("spec.names.{key}"), "")),
+            value => faults.extend(label(
+                format!("spec.names.{key}"),
+                &value,
+                "may have mixed case, but should otherwise match: ",
+            )),
+        }
+    }
+    if !name("kind").is_empty() && name("kind") == name("listKind") {
+        faults.push(FieldFault::invalid_text(
+            "spec.names.listKind",
+            &name("listKind"),
+            "kind and listKind may not be the same",
+        ));
+    }
+    for (at, category) in list(object, "/spec/names/categories").enumerate() {
+        faults.extend(label(format!("spec.names.categories[{at}]"), category.as_str().unwrap_or_default(), ""));
+    }
+    faults
+}
+
+fn conversion_faults(object: &Value) -> Vec<FieldFault> {
+    let mut faults = Vec::new();
+    match text_at(object, "/spec/conversion/strategy") {
+        "" | "None" => {}
+        "Webhook" => {
+            if !has(object, "/spec/conversion/webhook/clientConfig") {
+                let why = "required when strategy is set to Webhook";
+                faults.push(FieldFault::required("spec.conversion.webhookClientConfig", why));
+            }
+            if list(object, "/spec/conversion/webhook/conversionReviewVersions").next().is_none() {
+                faults.push(FieldFault::required("spec.conversion.conversionReviewVersions", ""));
+            }
+        }
+        strategy => {
+            faults.push(FieldFault::unsupported("spec.conversion.strategy", &strategy.into(), &["None", "Webhook"]));
+        }
+    }
+    faults
+}
+
+/// Versions that objects are stored in have to stay, and the one that is stored now is among them.
+fn stored_faults(object: &Value) -> Vec<FieldFault> {
+    let mut faults = Vec::new();
+    let stored: Vec<&str> = list(object, "/status/storedVersions").filter_map(Value::as_str).collect();
+    let known: HashSet<&str> = list(object, "/spec/versions").map(|version| text_at(version, "/name")).collect();
+    if stored.is_empty() {
+        let why = "must have at least one stored version";
+        faults.push(FieldFault::invalid("status.storedVersions", &Value::Array(Vec::new()), why));
+        return faults;
+    }
+    for (at, version) in stored.iter().enumerate().filter(|(_, version)| !known.contains(**version)) {
+        faults.push(FieldFault::invalid_text(
+            format!("status.storedVersions[{at}]"),
+            version,
+            "must appear in spec.versions",
+        ));
+    }
+    if let Some(storage) =
+        super::definition::storage_versions(object).last().filter(|storage| !stored.contains(storage))
+    {
+        let why = format!("must have the storage version {storage}");
+        faults.push(FieldFault::invalid("status.storedVersions", &stored.into(), why));
+    }
+    faults
+}

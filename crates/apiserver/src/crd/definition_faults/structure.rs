@@ -1,0 +1,271 @@
+//! Validates the schema of a definition, and that it is structural.
+
+use serde_json::{Value, json};
+
+use super::{branches, default_values};
+use crate::crd::at::At;
+use crate::crd::pattern::Patterns;
+use crate::object::{doubles, has, is_true, list, text_at};
+use crate::validate::{Faults, FieldFault};
+
+const TYPES: &[&str] = &["array", "boolean", "integer", "number", "object", "string"];
+/// What a schema of a definition may not have at all, and the words for it.
+const UNSUPPORTED: &[&str] =
+    &["id", "$schema", "patternProperties", "additionalItems", "definitions", "dependencies", "$ref"];
+/// Each item of a list is told from others by all of its keys: a real server sets no bound to them, and neither to their length.
+const KEYS_AT_MOST: usize = 100;
+const KEY_DEFAULT_AT_MOST: usize = 1024;
+
+/// The faults of the whole schema of a version, at a path.
+pub(super) fn all(schema: &Value, path: &str, patterns: &mut Patterns) -> Vec<FieldFault> {
+    let path = At::Start(path);
+    let mut faults = Faults::default();
+    plain(schema, path, patterns, &mut faults);
+    let mut structural = Faults::default();
+    is_structural(schema, path, Place::Root, &mut structural);
+    root(schema, path, &mut structural);
+    branches::undeclared(schema, path, &mut structural);
+    let mut structural = structural.into_vec();
+    structural.sort_by_cached_key(ToString::to_string);
+    if structural.is_empty() {
+        default_values::all(schema, path, &mut faults);
+    }
+    faults.take(structural);
+    faults.into_vec()
+}
+
+/// Where a schema stands, by which its type is missed.
+#[derive(Clone, Copy, PartialEq)]
+enum Place {
+    Root,
+    Field,
+    Item,
+}
+
+/// What any schema has to keep to, structural or not.
+fn plain(schema: &Value, path: At<'_>, patterns: &mut Patterns, faults: &mut Faults) {
+    let flag = |key: &str| schema.get(key) == Some(&Value::Bool(true));
+    if flag("uniqueItems") {
+        let why = "uniqueItems cannot be set to true since the runtime complexity becomes quadratic";
+        faults.tell(|| FieldFault::forbidden(path.member("uniqueItems"), why));
+    }
+    let properties =
+        schema.get("properties").and_then(Value::as_object).is_some_and(|properties| !properties.is_empty());
+    if properties && has(schema, "/additionalProperties") {
+        let why = "additionalProperties and properties are mutual exclusive";
+        faults.tell(|| FieldFault::forbidden(path.member("additionalProperties"), why));
+    }
+    let type_name = text_at(schema, "/type");
+    if type_name == "null" {
+        let why = "type cannot be set to null, use nullable as an alternative";
+        faults.tell(|| FieldFault::forbidden(path.member("type"), why));
+    } else if !type_name.is_empty() && !TYPES.contains(&type_name) {
+        faults.tell(|| FieldFault::unsupported(path.member("type"), &type_name.into(), TYPES));
+    }
+    for key in UNSUPPORTED.iter().filter(|key| schema.get(**key).is_some_and(|value| !value.is_null())) {
+        faults.tell(|| FieldFault::forbidden(path.member(key), format!("{key} is not supported")));
+    }
+    if let Some(pattern) = schema.get("pattern").and_then(Value::as_str)
+        && let Err(why) = patterns.check(pattern)
+    {
+        faults.tell(|| FieldFault::invalid_text(path.member("pattern"), pattern, why));
+    }
+    if schema.get("x-kubernetes-preserve-unknown-fields") == Some(&Value::Bool(false)) {
+        let field = path.member("x-kubernetes-preserve-unknown-fields");
+        faults.tell(|| FieldFault::invalid(field, &Value::Bool(false), "must be true or undefined"));
+    }
+    map_type(schema, path, faults);
+    list_type(schema, path, faults);
+    match schema.get("items") {
+        Some(Value::Array(_)) => {
+            let why = "items must be a schema object and not an array";
+            faults.tell(|| FieldFault::forbidden(path.member("items"), why));
+        }
+        None | Some(Value::Null) if type_name == "array" => {
+            faults.tell(|| FieldFault::required(path.member("items"), "must be specified"));
+        }
+        _ => {}
+    }
+    fields(schema, path, |schema, path| plain(schema, path, patterns, faults));
+    branches::each(schema, path, |schema, path| plain(schema, path, patterns, faults));
+}
+
+fn map_type(schema: &Value, path: At<'_>, faults: &mut Faults) {
+    let Some(kind) = schema.get("x-kubernetes-map-type").and_then(Value::as_str) else { return };
+    let type_name = text_at(schema, "/type");
+    if type_name != "object" {
+        let why = "must be object if x-kubernetes-map-type is specified";
+        faults.tell(|| FieldFault::invalid_text(path.member("type"), type_name, why));
+    }
+    let known = &["atomic", "granular"];
+    if !known.contains(&kind) {
+        faults.tell(|| FieldFault::unsupported(path.member("x-kubernetes-map-type"), &kind.into(), known));
+    }
+}
+
+fn list_type(schema: &Value, path: At<'_>, faults: &mut Faults) {
+    const LIST: &str = "x-kubernetes-list-type";
+    let type_name = text_at(schema, "/type");
+    let kind = schema.get(LIST).and_then(Value::as_str);
+    let items = schema.get("items").unwrap_or(&Value::Null);
+    if kind.is_some() && type_name != "array" {
+        let why = "must be array if x-kubernetes-list-type is specified";
+        faults.tell(|| FieldFault::invalid_text(path.member("type"), type_name, why));
+        return;
+    }
+    match kind {
+        Some("map" | "atomic" | "set") | None => {}
+        Some(other) => {
+            faults.tell(|| FieldFault::unsupported(path.member(LIST), &other.into(), &["atomic", "set", "map"]));
+        }
+    }
+    let keys: Vec<&str> = list(schema, &format!("/{KEYS}")).filter_map(Value::as_str).collect();
+    if !keys.is_empty() && kind != Some("map") {
+        let why = "must be map if x-kubernetes-list-map-keys is non-empty";
+        faults.tell(|| match kind {
+            None => FieldFault::required(path.member(LIST), why),
+            Some(kind) => FieldFault::invalid_text(path.member(LIST), kind, why),
+        });
+    }
+    match kind {
+        Some("map") => keyed(items, &keys, path, faults),
+        Some("set") => {
+            if is_true(items, "/nullable") {
+                let why = "cannot be nullable when x-kubernetes-list-type is set";
+                faults.tell(|| FieldFault::forbidden(path.member("items").member("nullable"), why));
+            }
+            let why = "must be atomic as item of a list with x-kubernetes-list-type=set";
+            let part = match text_at(items, "/type") {
+                "object" => "x-kubernetes-map-type",
+                "array" => LIST,
+                _ => return,
+            };
+            let found = items.get(part).cloned().unwrap_or_default();
+            let implied = part == LIST && found.is_null();
+            if found != "atomic" && !implied {
+                faults.tell(|| FieldFault::invalid(path.member("items").member(part), &found, why));
+            }
+        }
+        _ => {}
+    }
+}
+
+const KEYS: &str = "x-kubernetes-list-map-keys";
+
+/// What a list needs whose items are told from each other by keys.
+fn keyed(items: &Value, keys: &[&str], path: At<'_>, faults: &mut Faults) {
+    let of_items = text_at(items, "/type");
+    let (items_path, keys_path) = (path.member("items"), path.member(KEYS));
+    if of_items != "object" {
+        let why = "must be object if parent array's x-kubernetes-list-type is map";
+        faults.tell(|| FieldFault::invalid_text(items_path.member("type"), of_items, why));
+        return;
+    }
+    if keys.is_empty() {
+        let why = "must not be empty if x-kubernetes-list-type is map";
+        faults.tell(|| FieldFault::required(keys_path, why));
+    }
+    if keys.len() > KEYS_AT_MOST {
+        faults.tell(|| FieldFault::too_many(keys_path, keys.len(), KEYS_AT_MOST));
+        return;
+    }
+    let all_keys = json!(keys);
+    let properties = items_path.member("properties");
+    for key in keys {
+        let Some(property) = items.get("properties").and_then(|properties| properties.get(key)) else {
+            let why = "entries must all be names of item properties";
+            faults.tell(|| FieldFault::invalid(keys_path, &all_keys, why));
+            continue;
+        };
+        let path = At::Key(&properties, key);
+        let of_key = text_at(property, "/type");
+        if matches!(of_key, "array" | "object") {
+            let why = "must be a scalar type if parent array's x-kubernetes-list-type is map";
+            faults.tell(|| FieldFault::invalid_text(path.member("type"), of_key, why));
+        }
+        let required = list(items, "/required").any(|name| name.as_str() == Some(key));
+        if !required && !has(property, "/default") {
+            let why =
+                "this property is in x-kubernetes-list-map-keys, so it must have a default or be a required property";
+            faults.tell(|| FieldFault::required(path.member("default"), why));
+        }
+        if text_at(property, "/default").len() > KEY_DEFAULT_AT_MOST {
+            faults.tell(|| FieldFault::too_long(path.member("default"), KEY_DEFAULT_AT_MOST));
+        }
+        if is_true(property, "/nullable") {
+            let why = "this property is in x-kubernetes-list-map-keys, so it cannot be nullable";
+            faults.tell(|| FieldFault::forbidden(path.member("nullable"), why));
+        }
+    }
+    if doubles(keys.iter()).contains(&true) {
+        faults.tell(|| FieldFault::invalid(keys_path, &all_keys, "must not contain duplicate entries"));
+    }
+}
+
+/// The schemas of fields, items and map values right below one, with their paths.
+fn fields(schema: &Value, path: At<'_>, mut see: impl FnMut(&Value, At<'_>)) {
+    let properties = path.member("properties");
+    for (name, property) in schema.get("properties").and_then(Value::as_object).into_iter().flatten() {
+        see(property, At::Key(&properties, name));
+    }
+    for key in ["items", "additionalProperties"] {
+        if let Some(schema) = schema.get(key).filter(|schema| schema.is_object()) {
+            see(schema, path.member(key));
+        }
+    }
+}
+
+/// What a structural schema needs on top: a type everywhere outside the branches, and nothing but limits inside them.
+fn is_structural(schema: &Value, path: At<'_>, place: Place, faults: &mut Faults) {
+    let flag = |key: &str| schema.get(key) == Some(&Value::Bool(true));
+    let type_name = text_at(schema, "/type");
+    let untyped = flag("x-kubernetes-int-or-string") || flag("x-kubernetes-preserve-unknown-fields");
+    if type_name.is_empty() && (place == Place::Root || !untyped) {
+        let why = match place {
+            Place::Root => "must not be empty at the root",
+            Place::Field => "must not be empty for specified object fields",
+            Place::Item => "must not be empty for specified array items",
+        };
+        faults.tell(|| FieldFault::required(path.member("type"), why));
+    }
+    if flag("x-kubernetes-embedded-resource") && place != Place::Root {
+        let empty = schema.get("properties").is_none_or(crate::object::is_empty);
+        if empty && !flag("x-kubernetes-preserve-unknown-fields") {
+            let why = "must not be empty if x-kubernetes-embedded-resource is true without x-kubernetes-preserve-unknown-fields";
+            faults.tell(|| FieldFault::required(path.member("properties"), why));
+        }
+        if type_name != "object" {
+            let why = "must be object if x-kubernetes-embedded-resource is true";
+            faults.tell(|| FieldFault::invalid_text(path.member("type"), type_name, why));
+        }
+    }
+    branches::faults(schema, path, faults);
+    fields(schema, path, |schema, path| {
+        let place = if matches!(path, At::Member(_, "items")) { Place::Item } else { Place::Field };
+        is_structural(schema, path, place, faults);
+    });
+}
+
+/// What the root of a resource may say of itself.
+fn root(schema: &Value, path: At<'_>, faults: &mut Faults) {
+    let properties = path.member("properties");
+    let type_name = text_at(schema, "/type");
+    if !type_name.is_empty() && type_name != "object" {
+        faults.tell(|| FieldFault::invalid_text(path.member("type"), type_name, "must be object at the root"));
+    }
+    for (key, wanted) in [("apiVersion", "string"), ("kind", "string"), ("metadata", "object")] {
+        let found = text_at(schema, &format!("/properties/{key}/type"));
+        if !found.is_empty() && found != wanted {
+            let path = At::Key(&properties, key);
+            faults.tell(|| FieldFault::invalid_text(path.member("type"), found, format!("must be {wanted}")));
+        }
+    }
+    let members = schema.pointer("/properties/metadata/properties").and_then(Value::as_object);
+    let other = members.and_then(|members| members.keys().find(|key| !matches!(key.as_str(), "name" | "generateName")));
+    if let Some(other) = other {
+        let why = format!(
+            "must not specify anything other than name and generateName, but metadata.{other} is implicitly specified"
+        );
+        faults.tell(|| FieldFault::forbidden(At::Key(&properties, "metadata"), why));
+    }
+}

@@ -1,0 +1,226 @@
+//! Validates the versions of a definition: names, subresources, columns and selectable fields.
+
+use serde_json::Value;
+
+use super::structure;
+use crate::crd::json_path;
+use crate::crd::pattern::Patterns;
+use crate::object::{doubles, has, is_true, list, text_at};
+use crate::validate::{FaultReason, FieldFault, NameRule, name_faults};
+
+const COLUMN_TYPES: &[&str] = &["boolean", "date", "integer", "number", "string"];
+const COLUMN_FORMATS: &[&str] = &["byte", "date", "date-time", "double", "float", "int32", "int64", "password"];
+const SELECTABLE_AT_MOST: usize = 8;
+/// Each version is a kind of its own, with all the names; a table has a cell for each column, of each object. A real server sets no bound.
+const VERSIONS_AT_MOST: usize = 100;
+const COLUMNS_AT_MOST: usize = 100;
+const WARNING_AT_MOST: usize = 256;
+
+/// The faults of all versions.
+pub(super) fn all(object: &Value) -> Vec<FieldFault> {
+    let versions: Vec<&Value> = list(object, "/spec/versions").collect();
+    if versions.len() > VERSIONS_AT_MOST {
+        return vec![FieldFault::too_many("spec.versions", versions.len(), VERSIONS_AT_MOST)];
+    }
+    let mut faults = Vec::new();
+    for (at, version) in versions.iter().enumerate() {
+        let name = text_at(version, "/name");
+        let path = format!("spec.versions[{at}]");
+        let why = name_faults(NameRule::OldLabel, name, false);
+        faults.extend(why.iter().map(|why| FieldFault::invalid_text(format!("{path}.name"), name, why)));
+        faults.extend(deprecation(version, &path));
+    }
+    let names: Vec<_> = versions.iter().map(|version| text_at(version, "/name")).collect();
+    let all = object.pointer("/spec/versions").cloned().unwrap_or_default();
+    if doubles(names.iter()).contains(&true) {
+        faults.push(FieldFault::invalid("spec.versions", &all, "must contain unique version names"));
+    }
+    if versions.iter().filter(|version| is_true(version, "/storage")).count() != 1 {
+        faults.push(FieldFault::invalid(
+            "spec.versions",
+            &all,
+            "must have exactly one version marked as storage version",
+        ));
+    }
+    if let Some(first) = names.first() {
+        let why = name_faults(NameRule::OldLabel, first, false);
+        faults.extend(why.iter().map(|why| FieldFault::invalid_text("spec.version", first, why)));
+    }
+    faults.extend(parts(&versions));
+    faults
+}
+
+/// Schemas, subresources, columns and selectable fields, each told once where all versions have it alike.
+fn parts(versions: &[&Value]) -> Vec<FieldFault> {
+    let mut faults = Vec::new();
+    let same = |pointer: &str| versions.windows(2).all(|pair| pair[0].pointer(pointer) == pair[1].pointer(pointer));
+    let each = |pointer: &'static str, hoisted: &str, own: &str| {
+        let hoist = same(pointer);
+        let count = if hoist { versions.len().min(1) } else { versions.len() };
+        let place = |at: usize| if hoist { hoisted.to_owned() } else { format!("spec.versions[{at}].{own}") };
+        let found: Vec<_> =
+            versions.iter().take(count).enumerate().map(|(at, version)| (*version, place(at))).collect();
+        found
+    };
+    const SCHEMA: &str = "/schema/openAPIV3Schema";
+    for (at, version) in versions.iter().enumerate() {
+        if !has(version, SCHEMA) {
+            faults.push(FieldFault::required(format!("spec.versions[{at}].schema.openAPIV3Schema"), ""));
+        }
+    }
+    let mut patterns = Patterns::default();
+    for (version, path) in each(SCHEMA, "spec.validation.openAPIV3Schema", "schema.openAPIV3Schema") {
+        if let Some(schema) = version.pointer(SCHEMA).filter(|schema| !schema.is_null()) {
+            faults.extend(structure::all(schema, &path, &mut patterns));
+        }
+    }
+    for (version, path) in each("/subresources", "spec.subresources", "subresources") {
+        faults.extend(scale(version, &path));
+    }
+    if versions.len() > 1 && same(SCHEMA) && !same("/selectableFields") {
+        let with = versions.iter().enumerate().filter(|(_, version)| has(version, "/selectableFields"));
+        let why = "may only be set when `version.schema.openAPIV3Schema` is not included";
+        faults.extend(
+            with.map(|(at, _)| FieldFault::invalid_text(format!("spec.versions[{at}].selectableFields"), "", why)),
+        );
+    } else {
+        for (version, path) in each("/selectableFields", "spec.selectableFields", "selectableFields") {
+            faults.extend(selectable(version, &path));
+        }
+    }
+    for (version, path) in
+        each("/additionalPrinterColumns", "spec.additionalPrinterColumns", "additionalPrinterColumns")
+    {
+        let count = list(version, "/additionalPrinterColumns").count();
+        if count > COLUMNS_AT_MOST {
+            faults.push(FieldFault::too_many(path.as_str(), count, COLUMNS_AT_MOST));
+        }
+        for (at, column) in list(version, "/additionalPrinterColumns").enumerate().take(COLUMNS_AT_MOST) {
+            faults.extend(one_column(column, &format!("{path}[{at}]")));
+        }
+    }
+    faults
+}
+
+fn deprecation(version: &Value, path: &str) -> Option<FieldFault> {
+    let text = version.get("deprecationWarning")?.as_str()?;
+    let why = match () {
+        () if !is_true(version, "/deprecated") => "can only be set for deprecated versions".into(),
+        () if text.is_empty() => "must not be an empty string".into(),
+        () if text.len() > WARNING_AT_MOST => format!("must be <= {WARNING_AT_MOST} characters, was {}", text.len()),
+        () => {
+            let (at, c) = text.char_indices().find(|(_, c)| c.is_control())?;
+            format!("must only contain printable UTF-8 characters; non-printable character found at index {at}: {c:?}")
+        }
+    };
+    Some(FieldFault::invalid_text(format!("{path}.deprecationWarning"), text, why))
+}
+
+fn scale(version: &Value, path: &str) -> Vec<FieldFault> {
+    let mut faults = Vec::new();
+    if !has(version, "/subresources/scale") {
+        return faults;
+    }
+    let parts: [(&str, bool, &[&str], &str); 3] = [
+        ("specReplicasPath", true, &[".spec."], "should be a json path under .spec"),
+        ("statusReplicasPath", true, &[".status."], "should be a json path under .status"),
+        ("labelSelectorPath", false, &[".spec.", ".status."], "should be a json path under either .spec or .status"),
+    ];
+    for (key, required, places, why) in parts {
+        let field = format!("{path}.scale.{key}");
+        match text_at(version, &format!("/subresources/scale/{key}")) {
+            "" if required => faults.push(FieldFault::required(field, "")),
+            "" => {}
+            text if !text.starts_with('.') => {
+                faults.push(FieldFault::invalid_text(field, text, "must be a simple json path starting with ."));
+            }
+            text if !places.iter().any(|place| text.starts_with(place)) => {
+                faults.push(FieldFault::invalid_text(field, text, why))
+            }
+            _ => {}
+        }
+    }
+    faults
+}
+
+fn one_column(column: &Value, path: &str) -> Vec<FieldFault> {
+    let mut faults = Vec::new();
+    let one_of = |known: &[&str]| format!("must be one of {}", known.join(","));
+    if text_at(column, "/name").is_empty() {
+        faults.push(FieldFault::required(format!("{path}.name"), ""));
+    }
+    match text_at(column, "/type") {
+        "" => faults.push(FieldFault::required(format!("{path}.type"), &one_of(COLUMN_TYPES))),
+        text if !COLUMN_TYPES.contains(&text) => {
+            faults.push(FieldFault::invalid_text(format!("{path}.type"), text, one_of(COLUMN_TYPES)));
+        }
+        _ => {}
+    }
+    let format = text_at(column, "/format");
+    if !format.is_empty() && !COLUMN_FORMATS.contains(&format) {
+        faults.push(FieldFault::invalid_text(format!("{path}.format"), format, one_of(COLUMN_FORMATS)));
+    }
+    match text_at(column, "/jsonPath") {
+        "" => faults.push(FieldFault::required(format!("{path}.JSONPath"), "")),
+        text if !text.starts_with('.') => {
+            faults.push(FieldFault::invalid_text(
+                format!("{path}.JSONPath"),
+                text,
+                "must be a simple json path starting with .",
+            ));
+        }
+        _ => {}
+    }
+    faults
+}
+
+fn selectable(version: &Value, path: &str) -> Vec<FieldFault> {
+    let mut faults = Vec::new();
+    let fields: Vec<_> = list(version, "/selectableFields").map(|field| text_at(field, "/jsonPath")).collect();
+    let doubles = doubles(fields.iter());
+    for (at, text) in fields.iter().enumerate() {
+        let field = format!("{path}[{at}].jsonPath");
+        let invalid = |why: &str| FieldFault::invalid_text(field.as_str(), text, why);
+        if text.is_empty() {
+            faults.push(FieldFault::required(field, ""));
+        } else if doubles[at] {
+            faults.push(FieldFault::duplicate(field, &Value::from(*text)));
+        } else if !text.starts_with(['.', '[']) {
+            let start = text.split(['.', '[']).next().unwrap_or_default();
+            faults.push(invalid(&format!("is an invalid path: expected [ or . but got: {start}")));
+        } else if json_path::parse(text)
+            .is_ok_and(|steps| steps.iter().any(|step| !matches!(step, json_path::Step::Member(_))))
+        {
+            faults.push(invalid("is an invalid path: array notation is not allowed"));
+        } else {
+            match declared(version, text) {
+                None => faults.push(invalid("is an invalid path: does not refer to a valid field")),
+                Some(schema) if !["string", "boolean", "integer"].contains(&text_at(schema, "/type")) => {
+                    let why = "must point to a field of type string, boolean or integer. Enum string fields and strings with formats \
+                               are allowed.";
+                    faults.push(invalid(why));
+                }
+                Some(_) => {}
+            }
+        }
+    }
+    if fields.len() > SELECTABLE_AT_MOST {
+        let message = format!("Too many: {}: must have at most {SELECTABLE_AT_MOST} items", fields.len());
+        faults.push(FieldFault::new(FaultReason::TooMany, path, message));
+    }
+    faults
+}
+
+/// The schema of a field, which metadata do not have.
+fn declared<'a>(version: &'a Value, text: &str) -> Option<&'a Value> {
+    let mut schema = version.pointer("/schema/openAPIV3Schema")?;
+    let steps = json_path::parse(text).ok()?;
+    if steps.first() == Some(&json_path::Step::Member("metadata".into())) {
+        return None;
+    }
+    for step in steps {
+        let json_path::Step::Member(name) = step else { return None };
+        schema = schema.get("properties")?.get(&name)?;
+    }
+    Some(schema)
+}

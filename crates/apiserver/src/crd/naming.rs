@@ -1,0 +1,217 @@
+//! Accepts the names of definitions, establishes definitions, and keeps their conditions.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use serde_json::{Value, json};
+
+use super::{is_established, is_terminating};
+use crate::object::{condition, is_empty, list, member, set, text_at};
+
+/// What a custom resource is called.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(super) struct Names {
+    pub(super) plural: String,
+    pub(super) singular: String,
+    pub(super) short_names: Vec<String>,
+    pub(super) kind: String,
+    pub(super) list_kind: String,
+    pub(super) categories: Vec<String>,
+}
+
+impl Names {
+    /// Those that a definition asks for.
+    fn requested(definition: &Value) -> Self {
+        Self::read(definition.pointer("/spec/names").unwrap_or(&Value::Null))
+    }
+
+    /// Those that it has.
+    pub(super) fn accepted(definition: &Value) -> Self {
+        Self::read(definition.pointer("/status/acceptedNames").unwrap_or(&Value::Null))
+    }
+
+    fn read(names: &Value) -> Self {
+        let text = |pointer: &str| text_at(names, pointer).to_owned();
+        let texts = |pointer: &str| list(names, pointer).filter_map(Value::as_str).map(Into::into).collect();
+        Self {
+            plural: text("/plural"),
+            singular: text("/singular"),
+            short_names: texts("/shortNames"),
+            kind: text("/kind"),
+            list_kind: text("/listKind"),
+            categories: texts("/categories"),
+        }
+    }
+
+    /// Without what is empty and may be left out.
+    fn value(self) -> Value {
+        let mut names = json!({"plural": self.plural, "kind": self.kind});
+        for (key, value) in [
+            ("singular", self.singular.into()),
+            ("shortNames", self.short_names.into()),
+            ("listKind", self.list_kind.into()),
+            ("categories", Value::from(self.categories)),
+        ] {
+            if !is_empty(&value) {
+                set(&mut names, key, value);
+            }
+        }
+        names
+    }
+}
+
+/// Accepts names and establishes definitions, in the order given; answers those that changed, with their new status.
+///
+/// `now` is the time of a changed condition, as metadata carry it.
+pub(crate) fn settle(definitions: &[Arc<Value>], now: &str) -> Vec<Value> {
+    let mut all: Vec<Arc<Value>> = definitions.to_vec();
+    let mut changed = Vec::new();
+    for at in 0..all.len() {
+        let Some(mut definition) = all.get(at).map(|definition| Value::clone(definition)) else { continue };
+        let taken = if has_its_names(&definition) { Taken::default() } else { Taken::by_others(&all, at) };
+        if accept(&mut definition, &taken, now) {
+            changed.push(definition.clone());
+            all[at] = Arc::new(definition);
+        }
+    }
+    changed
+}
+
+/// Sets a condition; answers whether that changed anything. The time changes with the status alone.
+pub(crate) fn set_condition(
+    definition: &mut Value,
+    kind: &str,
+    status: &str,
+    reason: &str,
+    message: &str,
+    now: &str,
+) -> bool {
+    let old = condition(definition, kind).cloned();
+    let same_status = old.as_ref().is_some_and(|old| text_at(old, "/status") == status);
+    let time = old.as_ref().filter(|_| same_status).map_or(now, |old| text_at(old, "/lastTransitionTime"));
+    let new = json!({"type": kind, "status": status, "lastTransitionTime": time, "reason": reason, "message": message});
+    if old.as_ref() == Some(&new) {
+        return false;
+    }
+    let mut conditions: Vec<Value> = list(definition, "/status/conditions").cloned().collect();
+    match conditions.iter_mut().find(|condition| text_at(condition, "/type") == kind) {
+        Some(condition) => *condition = new,
+        None => conditions.push(new),
+    }
+    if let Some(status) = member(definition, "status") {
+        set(status, "conditions", conditions.into());
+    }
+    true
+}
+
+/// Whether a definition has the names that it asks for: then nobody else can have them, and nobody is asked.
+fn has_its_names(definition: &Value) -> bool {
+    Names { categories: Vec::new(), ..Names::requested(definition) }
+        == Names { categories: Vec::new(), ..Names::accepted(definition) }
+}
+
+/// The names of a group that other definitions have.
+#[derive(Default)]
+struct Taken {
+    resources: BTreeSet<String>,
+    kinds: BTreeSet<String>,
+}
+
+impl Taken {
+    fn by_others(all: &[Arc<Value>], me: usize) -> Self {
+        let group = |definition: &Value| text_at(definition, "/spec/group").to_owned();
+        let mine = all.get(me).map(|definition| group(definition)).unwrap_or_default();
+        let others = all.iter().enumerate().filter(|(at, other)| *at != me && group(other) == mine);
+        let mut taken = Self::default();
+        for names in others.map(|(_, other)| Names::accepted(other)) {
+            taken.resources.extend([names.plural, names.singular]);
+            taken.resources.extend(names.short_names);
+            taken.kinds.extend([names.kind, names.list_kind]);
+        }
+        taken
+    }
+}
+
+fn accept(definition: &mut Value, taken: &Taken, now: &str) -> bool {
+    let before = definition.clone();
+    let (wanted, mut accepted) = (Names::requested(&before), Names::accepted(&before));
+    // The last conflict is told.
+    let mut conflict: Option<(&str, String)> = None;
+    let in_use = |name: &str| format!("\"{name}\" is already in use");
+    let take =
+        |name: &str, had: &mut String, taken: &BTreeSet<String>| match had.as_str() != name && taken.contains(name) {
+            true => Some(in_use(name)),
+            false => {
+                name.clone_into(had);
+                None
+            }
+        };
+    let plural = take(&wanted.plural, &mut accepted.plural, &taken.resources);
+    let singular = take(&wanted.singular, &mut accepted.singular, &taken.resources);
+    let is_used = |name: &&String| !accepted.short_names.contains(name) && taken.resources.contains(*name);
+    let used: Vec<_> = wanted.short_names.iter().filter(is_used).map(|name| in_use(name)).collect();
+    let short_names = match &used[..] {
+        [] => {
+            accepted.short_names = wanted.short_names;
+            None
+        }
+        [one] => Some(one.clone()),
+        many => Some(format!("[{}]", many.join(", "))),
+    };
+    let kind = take(&wanted.kind, &mut accepted.kind, &taken.kinds);
+    let list_kind = take(&wanted.list_kind, &mut accepted.list_kind, &taken.kinds);
+    accepted.categories = wanted.categories;
+    for (reason, message) in [
+        ("PluralConflict", plural),
+        ("SingularConflict", singular),
+        ("ShortNamesConflict", short_names),
+        ("KindConflict", kind),
+        ("ListKindConflict", list_kind),
+    ] {
+        conflict = message.map(|message| (reason, message)).or(conflict);
+    }
+    if let Some(status) = member(definition, "status") {
+        set(status, "acceptedNames", accepted.value());
+    }
+    match &conflict {
+        None => set_condition(definition, "NamesAccepted", "True", "NoConflicts", "no conflicts found", now),
+        Some((reason, message)) => set_condition(definition, "NamesAccepted", "False", reason, message, now),
+    };
+    if !is_established(definition) && !is_terminating(definition) {
+        match conflict {
+            None => {
+                let message = "the initial names have been accepted";
+                set_condition(definition, "Established", "True", "InitialNamesAccepted", message, now)
+            }
+            Some(_) => {
+                set_condition(definition, "Established", "False", "NotAccepted", "not all names are accepted", now)
+            }
+        };
+    }
+    approve(definition, now);
+    *definition != before
+}
+
+/// Groups of the Kubernetes project need an approval.
+fn approve(definition: &mut Value, now: &str) {
+    if !is_protected(text_at(definition, "/spec/group")) {
+        return;
+    }
+    let approval = text_at(definition, "/metadata/annotations/api-approved.kubernetes.io").to_owned();
+    let kind = "KubernetesAPIApprovalPolicyConformant";
+    match approval.starts_with("unapproved") {
+        true => {
+            let message = format!("not approved: \"{approval}\"");
+            set_condition(definition, kind, "False", "UnapprovedAnnotation", &message, now);
+        }
+        false => {
+            let message = format!("approved in {approval}");
+            set_condition(definition, kind, "True", "ApprovedAnnotation", &message, now);
+        }
+    }
+}
+
+/// Whether a group belongs to the Kubernetes project.
+pub(super) fn is_protected(group: &str) -> bool {
+    ["k8s.io", "kubernetes.io"].iter().any(|domain| group == *domain || group.ends_with(&format!(".{domain}")))
+}

@@ -1,0 +1,63 @@
+//! ValidatingAdmissionPolicy and MutatingAdmissionPolicy.
+
+use super::fill_match;
+use crate::kinds::table::{self, Column, Row};
+use crate::kinds::without_effect::{POLICIES, is_about, whole};
+use crate::kinds::{Cluster, Context, Kinds, Strategy};
+use crate::object::{default, list, member, present, set, text_at};
+use jiff::Timestamp;
+use serde_json::Value;
+
+/// ValidatingAdmissionPolicy and MutatingAdmissionPolicy.
+#[derive(Clone, Copy, Debug)]
+pub(in crate::kinds) struct Policy {
+    pub(in crate::kinds) mutating: bool,
+}
+
+impl Strategy for Policy {
+    fn without_effect(&self, object: &Value, kinds: &Kinds, _: &dyn Cluster) -> Vec<String> {
+        match is_about_anything(kinds, object) {
+            true => whole(object, POLICIES),
+            false => Vec::new(),
+        }
+    }
+
+    fn prepare_for_create(&self, _: &Context<'_>, object: &mut Value) {
+        if object.pointer("/spec/validations").is_some()
+            || object.get("kind") == Some(&"ValidatingAdmissionPolicy".into())
+        {
+            set(object, "status", Value::Object(serde_json::Map::new()));
+        }
+    }
+
+    fn defaults(&self, object: &mut Value) {
+        if let Some(spec) = member(object, "spec") {
+            default(spec, "failurePolicy", "Fail");
+            if let Some(constraints) = present(spec, "matchConstraints") {
+                fill_match(constraints);
+            }
+        }
+    }
+
+    fn columns(&self) -> Option<Vec<Column>> {
+        table::columns(match self.mutating {
+            true => "Name, Mutations:integer, ParamKind, Age",
+            false => "Name, Validations:integer, ParamKind, Age",
+        })
+    }
+
+    fn cells(&self, object: &Value, now: Timestamp) -> Vec<Value> {
+        let row = Row::new(object, now);
+        let rules = if self.mutating { "/spec/mutations" } else { "/spec/validations" };
+        let parameter = match text_at(object, "/spec/paramKind/kind") {
+            "" => Value::from("<unset>"),
+            kind => format!("{}/{kind}", text_at(object, "/spec/paramKind/apiVersion")).into(),
+        };
+        vec![row.name(), row.size(rules), parameter, row.age()]
+    }
+}
+
+/// Whether a policy is about anything that is served.
+pub(super) fn is_about_anything(kinds: &Kinds, policy: &Value) -> bool {
+    list(policy, "/spec/matchConstraints/resourceRules").any(|rule| is_about(kinds, rule))
+}

@@ -1,0 +1,49 @@
+//! The bindings of admission policies.
+
+use super::fill_match;
+use super::policy::is_about_anything;
+use crate::kinds::table::{self, Column, Row};
+use crate::kinds::without_effect::{POLICIES, whole};
+use crate::kinds::{Cluster, GroupResource, Kinds, Strategy};
+use crate::object::{present, text_at};
+use jiff::Timestamp;
+use serde_json::Value;
+
+/// The bindings of both.
+#[derive(Clone, Copy, Debug)]
+pub(in crate::kinds) struct PolicyBinding;
+
+impl Strategy for PolicyBinding {
+    fn without_effect(&self, object: &Value, kinds: &Kinds, cluster: &dyn Cluster) -> Vec<String> {
+        let policies = match text_at(object, "/kind").starts_with("Validating") {
+            true => "validatingadmissionpolicies",
+            false => "mutatingadmissionpolicies",
+        };
+        let policies = GroupResource::new("admissionregistration.k8s.io", policies);
+        let policy = cluster.object(&policies, "", text_at(object, "/spec/policyName"));
+        match policy.is_some_and(|policy| is_about_anything(kinds, &policy)) {
+            true => whole(object, POLICIES),
+            false => Vec::new(),
+        }
+    }
+
+    fn defaults(&self, object: &mut Value) {
+        if let Some(resources) = object.get_mut("spec").and_then(|spec| present(spec, "matchResources")) {
+            fill_match(resources);
+        }
+    }
+
+    fn columns(&self) -> Option<Vec<Column>> {
+        table::columns("Name, PolicyName, ParamRef, Age")
+    }
+
+    fn cells(&self, object: &Value, now: Timestamp) -> Vec<Value> {
+        let row = Row::new(object, now);
+        let reference = match (text_at(object, "/spec/paramRef/namespace"), text_at(object, "/spec/paramRef/name")) {
+            ("", "") => "<unset>".into(),
+            ("", name) => name.into(),
+            (namespace, name) => format!("{namespace}/{name}"),
+        };
+        vec![row.name(), row.text("/spec/policyName"), reference.into(), row.age()]
+    }
+}

@@ -1,0 +1,98 @@
+//! ValidatingWebhookConfiguration and MutatingWebhookConfiguration.
+
+use crate::kinds::check::Check;
+use crate::kinds::table::{self, Column, Row};
+use crate::kinds::without_effect::{WEBHOOKS, is_about, whole};
+use crate::kinds::{Cluster, Kinds, Strategy};
+use crate::object::{default, has, items, list, member, present, text_at};
+use crate::validate::{FieldFault, NameRule, name_faults};
+use jiff::Timestamp;
+use serde_json::Value;
+
+const OPERATIONS: &[&str] = &["*", "CONNECT", "CREATE", "DELETE", "UPDATE"];
+
+/// ValidatingWebhookConfiguration and MutatingWebhookConfiguration.
+#[derive(Clone, Copy, Debug)]
+pub(in crate::kinds) struct Webhooks {
+    pub(in crate::kinds) mutating: bool,
+}
+
+impl Strategy for Webhooks {
+    fn without_effect(&self, object: &Value, kinds: &Kinds, _: &dyn Cluster) -> Vec<String> {
+        let mut rules = list(object, "/webhooks").flat_map(|webhook| list(webhook, "/rules"));
+        match rules.any(|rule| is_about(kinds, rule)) {
+            true => whole(object, WEBHOOKS),
+            false => Vec::new(),
+        }
+    }
+
+    fn defaults(&self, object: &mut Value) {
+        for webhook in items(object, "webhooks") {
+            for (key, value) in [("failurePolicy", "Fail"), ("matchPolicy", "Equivalent")] {
+                default(webhook, key, value);
+            }
+            member(webhook, "namespaceSelector");
+            member(webhook, "objectSelector");
+            default(webhook, "timeoutSeconds", 10);
+            if self.mutating {
+                default(webhook, "reinvocationPolicy", "Never");
+            }
+            if let Some(service) = webhook.get_mut("clientConfig").and_then(|client| present(client, "service")) {
+                default(service, "port", 443);
+            }
+            items(webhook, "rules").for_each(|rule| default(rule, "scope", "*"));
+        }
+    }
+
+    fn validate_create(&self, object: &Value) -> Vec<FieldFault> {
+        Check::of(object).each("webhooks", |webhook, _| webhook_faults(webhook)).done()
+    }
+
+    fn columns(&self) -> Option<Vec<Column>> {
+        table::columns("Name, Webhooks:integer, Age")
+    }
+
+    fn cells(&self, object: &Value, now: Timestamp) -> Vec<Value> {
+        let row = Row::new(object, now);
+        vec![row.name(), row.size("/webhooks"), row.age()]
+    }
+}
+
+fn webhook_faults(webhook: Check<'_>) -> Check<'_> {
+    let object = webhook.object();
+    let name = text_at(object, "/name");
+    let mut why = name_faults(NameRule::Subdomain, name, false);
+    if why.is_empty() && name.split('.').count() < 3 {
+        why.push("should be a domain with at least three segments separated by dots".into());
+    }
+    let (url, service) = (text_at(object, "/clientConfig/url"), has(object, "/clientConfig/service"));
+    let neither = url.is_empty() != service;
+    let scheme = url.split("://").next().unwrap_or_default();
+    let timeout =
+        object.get("timeoutSeconds").filter(|timeout| !timeout.as_i64().is_some_and(|it| (1..=30).contains(&it)));
+    let versions = list(object, "/admissionReviewVersions").next().is_some();
+    let webhook =
+        why.iter().fold(webhook, |check, why| check.refuse(true, || FieldFault::invalid_text("name", name, why)));
+    webhook
+        .each("rules", |rule, _| {
+            rule.each("operations", |operation, _| {
+                let value = operation.object();
+                let known = value.as_str().is_some_and(|text| OPERATIONS.contains(&text));
+                operation.refuse(!known, || FieldFault::unsupported("", value, OPERATIONS))
+            })
+        })
+        .one_of("failurePolicy", &["Fail", "Ignore"])
+        .one_of("matchPolicy", &["Equivalent", "Exact"])
+        .required_because("sideEffects", "must specify one of None, NoneOnDryRun")
+        .one_of("sideEffects", &["None", "NoneOnDryRun"])
+        .refuse(timeout.is_some(), || {
+            let why = "the timeout value must be between 1 and 30 seconds";
+            FieldFault::invalid("timeoutSeconds", timeout.unwrap_or(&Value::Null), why)
+        })
+        .refuse(neither, || FieldFault::required("clientConfig", "exactly one of url or service is required"))
+        .refuse(!url.is_empty() && scheme != "https", || {
+            let why = "'https' is the only allowed URL scheme; desired format: https://host[/path]";
+            FieldFault::invalid_text("clientConfig.url", scheme, why)
+        })
+        .refuse(!versions, || FieldFault::required("admissionReviewVersions", "must specify one of v1, v1beta1"))
+}

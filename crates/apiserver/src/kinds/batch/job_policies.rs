@@ -1,0 +1,287 @@
+//! What makes a Job fail or succeed before all its pods have: `podFailurePolicy` and `successPolicy`; how many indexes it may have,
+//! and who looks after it.
+
+use std::collections::HashSet;
+
+use serde_json::Value;
+
+use crate::failure::quoted;
+use crate::kinds::check::Check;
+use crate::object::{doubles, has, integer_at, is_empty, list, text_at};
+use crate::validate::{FaultReason, FieldFault, NameRule, name_faults, qualified_name_faults};
+
+const RULES_AT_MOST: usize = 20;
+const CONDITIONS_AT_MOST: usize = 20;
+const EXIT_CODES_AT_MOST: usize = 255;
+const INDEXES_AT_MOST: usize = 64 * 1024;
+const MANAGER_AT_MOST: usize = 63;
+/// The indexes that may run at once, or fail, and the most that need no care.
+const INDEXED_AT_MOST: i64 = 100_000;
+/// The same for a Job with more indexes.
+const MANY_AT_MOST: i64 = 10_000;
+
+/// The faults of both policies of a Job's spec.
+pub(super) fn faults(spec: &Value, path: &str) -> Vec<FieldFault> {
+    let indexed = text_at(spec, "/completionMode") == "Indexed";
+    let success = spec.get("successPolicy").filter(|policy| !policy.is_null()).cloned().unwrap_or_default();
+    Check::at(spec, path)
+        .inside("podFailurePolicy", |policy| {
+            let containers = list(spec, "/template/spec/containers").chain(list(spec, "/template/spec/initContainers"));
+            let containers: HashSet<&str> = containers.map(|container| text_at(container, "/name")).collect();
+            at_most(policy, "rules", RULES_AT_MOST).each("rules", |rule, _| failure_rule(rule, spec, &containers))
+        })
+        .refuse(has(spec, "/successPolicy") && !indexed, || {
+            FieldFault::invalid("successPolicy", &success, "requires indexed completion mode")
+        })
+        .inside("successPolicy", |policy| match indexed {
+            false => policy,
+            true => {
+                let why = "at least one rules must be specified when the successPolicy is specified";
+                let policy = at_most(policy.required_because("rules", why), "rules", RULES_AT_MOST);
+                policy.each("rules", |rule, _| success_rule(rule, integer_at(spec, "/completions").unwrap_or(0)))
+            }
+        })
+        .done()
+}
+
+/// Bounds for a Job that tells its pods by index.
+pub(super) fn index_faults(spec: &Value, path: &str) -> Vec<FieldFault> {
+    let number = |field: &str| spec.get(field).and_then(Value::as_i64);
+    let (completions, failed, at_once) = (number("completions"), number("maxFailedIndexes"), number("parallelism"));
+    let huge = completions.is_some_and(|count| count > INDEXED_AT_MOST) && has(spec, "/backoffLimitPerIndex");
+    let above = |value: Option<i64>, most: i64| value.is_some_and(|value| value > most);
+    let most = |field: &str, most: &str| {
+        FieldFault::invalid(field, &number(field).into(), format!("must be less than or equal to {most}"))
+    };
+    let with_many =
+        format!("{MANY_AT_MOST} when completions are above {INDEXED_AT_MOST} and used with backoff limit per index");
+    Check::at(spec, path)
+        .refuse(above(at_once, INDEXED_AT_MOST), || {
+            most("parallelism", &format!("{INDEXED_AT_MOST} when completion mode is Indexed"))
+        })
+        .refuse(completions.is_some_and(|completions| above(failed, completions)), || {
+            most("maxFailedIndexes", "completions")
+        })
+        .refuse(above(failed, INDEXED_AT_MOST), || most("maxFailedIndexes", &INDEXED_AT_MOST.to_string()))
+        .refuse(huge && failed.is_none(), || {
+            let why = format!("must be specified when completions is above {INDEXED_AT_MOST}");
+            FieldFault::required("maxFailedIndexes", &why)
+        })
+        .refuse(huge && above(at_once, MANY_AT_MOST), || most("parallelism", &with_many))
+        .refuse(huge && above(failed, MANY_AT_MOST), || most("maxFailedIndexes", &with_many))
+        .done()
+}
+
+/// Who looks after the Job is named by a domain and a path.
+pub(super) fn manager_faults(spec: &Value, path: &str) -> Vec<FieldFault> {
+    let Some(manager) = spec.get("managedBy").and_then(Value::as_str) else { return Vec::new() };
+    let field = format!("{path}.managedBy");
+    let mut faults = match manager.split_once('/') {
+        _ if manager.is_empty() => vec![FieldFault::required(field.as_str(), "")],
+        Some((host, rest)) if !host.is_empty() && !rest.is_empty() => {
+            let why = name_faults(NameRule::Subdomain, host, false);
+            why.iter().map(|why| FieldFault::invalid_text(field.as_str(), host, why)).collect()
+        }
+        _ => {
+            let why = "must be a domain-prefixed path (such as \"acme.io/foo\")";
+            vec![FieldFault::invalid_text(field.as_str(), manager, why)]
+        }
+    };
+    if manager.len() > MANAGER_AT_MOST {
+        faults.push(FieldFault::too_long(field, MANAGER_AT_MOST));
+    }
+    faults
+}
+
+fn failure_rule<'a>(rule: Check<'a>, spec: &Value, containers: &HashSet<&str>) -> Check<'a> {
+    let action = text_at(rule.object(), "/action");
+    let rule = match action {
+        "FailIndex" => rule.refuse(!has(spec, "/backoffLimitPerIndex"), || {
+            FieldFault::invalid_text("action", action, "requires the backoffLimitPerIndex to be set")
+        }),
+        _ => one_of(rule, "action", &["Count", "FailIndex", "FailJob", "Ignore"]),
+    };
+    let by_codes = has(rule.object(), "/onExitCodes");
+    let by_conditions = list(rule.object(), "/onPodConditions").next().is_some();
+    let refused = |words: &str| {
+        let told = format!("Invalid value: specifying {words}");
+        FieldFault::new(FaultReason::Invalid, "", told)
+    };
+    at_most(rule.inside("onExitCodes", |codes| exit_codes(codes, containers)), "onPodConditions", CONDITIONS_AT_MOST)
+        .each("onPodConditions", |pattern, _| {
+            let kind = text_at(pattern.object(), "/type");
+            let why = qualified_name_faults(kind);
+            let pattern = why
+                .iter()
+                .fold(pattern, |check, why| check.refuse(true, || FieldFault::invalid_text("type", kind, why)));
+            one_of(pattern, "status", &["False", "True", "Unknown"])
+        })
+        .refuse(by_codes && by_conditions, || refused("both OnExitCodes and OnPodConditions is not supported"))
+        .refuse(!by_codes && !by_conditions, || refused("one of OnExitCodes and OnPodConditions is required"))
+}
+
+fn exit_codes<'a>(codes: Check<'a>, containers: &HashSet<&str>) -> Check<'a> {
+    let container = codes.object().get("containerName").and_then(Value::as_str);
+    let known = container.is_none_or(|name| containers.contains(name));
+    let is_in = text_at(codes.object(), "/operator") == "In";
+    let values: Vec<i64> = list(codes.object(), "/values").filter_map(Value::as_i64).collect();
+    let doubles = doubles(values.iter());
+    let shown = codes.object().get("values").cloned().unwrap_or_default();
+    let codes = one_of(codes, "operator", &["In", "NotIn"])
+        .refuse(!known, || {
+            let why = "must be one of the container or initContainer names in the pod template";
+            FieldFault::invalid_text("containerName", container.unwrap_or_default(), why)
+        })
+        .refuse(values.is_empty(), || FieldFault::invalid("values", &shown, "at least one value is required"));
+    let codes = values.iter().enumerate().fold(at_most(codes, "values", EXIT_CODES_AT_MOST), |codes, (at, value)| {
+        let field = format!("values[{at}]");
+        codes
+            .refuse(is_in && *value == 0, || {
+                FieldFault::invalid(field.as_str(), &0.into(), "must not be 0 for the In operator")
+            })
+            .refuse(doubles[at], || FieldFault::duplicate(field.as_str(), &(*value).into()))
+    });
+    codes.refuse(!values.is_sorted(), || FieldFault::invalid("values", &shown, "must be ordered"))
+}
+
+fn success_rule(rule: Check<'_>, completions: i64) -> Check<'_> {
+    let indexes = rule.object().get("succeededIndexes").and_then(Value::as_str);
+    let count = integer_at(rule.object(), "/succeededCount");
+    let total = indexes.map(|text| count_indexes(text, completions));
+    let broken = total.as_ref().and_then(|total| total.as_ref().err()).cloned();
+    let named = total.and_then(Result::ok).unwrap_or(0);
+    let shown = Value::from(count.unwrap_or(0));
+    let too_many = |most: i64, what: &str| {
+        let why = format!("must be less than or equal to {most} (the number of {what})");
+        FieldFault::invalid("succeededCount", &shown, why)
+    };
+    rule.refuse(count.is_none() && indexes.is_none(), || {
+        FieldFault::required("", "at least one of succeededCount or succeededIndexes must be specified")
+    })
+    .refuse(indexes.is_some_and(|text| text.len() > INDEXES_AT_MOST), || {
+        FieldFault::too_long("succeededIndexes", INDEXES_AT_MOST)
+    })
+    .refuse(broken.is_some(), || {
+        let why = format!("error parsing succeededIndexes: {}", broken.unwrap_or_default());
+        FieldFault::invalid_text("succeededIndexes", indexes.unwrap_or_default(), why)
+    })
+    .not_negative(&["succeededCount"])
+    .refuse(count.is_some_and(|count| count > completions), || too_many(completions, "specified completions"))
+    .refuse(indexes.is_some() && count.is_some_and(|count| count > named), || {
+        too_many(named, "indexes in the specified succeededIndexes field")
+    })
+}
+
+/// How many indexes a text like `1,3-5` names; or why it names none.
+fn count_indexes(text: &str, completions: i64) -> Result<i64, String> {
+    let index = |text: &str| match text.parse::<i64>() {
+        Err(_) => Err(format!("cannot convert string to integer for index: {}", quoted(text))),
+        Ok(index) if index >= completions => Err(format!("too large index: {}", quoted(text))),
+        Ok(index) => Ok(index),
+    };
+    let not_increasing = |last: i64, next: i64| format!("non-increasing order, previous: {last}, current: {next}");
+    let (mut total, mut last) = (0, None);
+    for part in text.split(',').filter(|_| !text.is_empty()) {
+        let (first, end) = match part.split('-').collect::<Vec<_>>()[..] {
+            [only] => index(only).map(|only| (only, only))?,
+            [first, end] => match (index(first)?, index(end)?) {
+                (first, end) if first >= end => return Err(not_increasing(first, end)),
+                range => range,
+            },
+            _ => {
+                let part = quoted(part);
+                return Err(format!(
+                    "the fragment {part} violates the requirement that an index interval can have at most two parts \
+                     separated by '-'"
+                ));
+            }
+        };
+        if let Some(last) = last.filter(|last| *last >= first) {
+            return Err(not_increasing(last, first));
+        }
+        total += end - first + 1;
+        last = Some(end);
+    }
+    Ok(total)
+}
+
+/// A text that has to be there and one of some.
+fn one_of<'a>(check: Check<'a>, field: &str, known: &[&str]) -> Check<'a> {
+    let listed: Vec<_> = known.iter().map(|item| quoted(item)).collect();
+    check.required_because(field, &format!("valid values: [{}]", listed.join(" "))).one_of(field, known)
+}
+
+fn at_most<'a>(check: Check<'a>, field: &str, most: usize) -> Check<'a> {
+    let count =
+        check.object().get(field).filter(|items| !is_empty(items)).and_then(Value::as_array).map_or(0, Vec::len);
+    check.refuse(count > most, || FieldFault::too_many(field, count, most))
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[track_caller]
+    fn check(spec: Value, expected: &[&str]) {
+        let found: Vec<_> = faults(&spec, "spec").iter().map(ToString::to_string).collect();
+        assert_eq!(found, expected, "{spec}");
+    }
+
+    #[test]
+    fn a_failure_rule_does_one_thing_for_one_reason() {
+        let rule = |rule: Value| json!({"podFailurePolicy": {"rules": [rule]}, "template": {"spec": {"containers": [{"name": "c"}]}}});
+        check(rule(json!({"action": "Ignore", "onPodConditions": [{"type": "a/b", "status": "True"}]})), &[]);
+        check(
+            rule(
+                json!({"action": "FailJob", "onExitCodes": {"operator": "In", "containerName": "c", "values": [1, 3]}}),
+            ),
+            &[],
+        );
+        check(
+            rule(json!({"action": "FailIndex"})),
+            &[
+                "spec.podFailurePolicy.rules[0].action: Invalid value: \"FailIndex\": requires the backoffLimitPerIndex to be set",
+                "spec.podFailurePolicy.rules[0]: Invalid value: specifying one of OnExitCodes and OnPodConditions is required",
+            ],
+        );
+        check(
+            rule(
+                json!({"action": "x", "onExitCodes": {"operator": "In", "containerName": "d", "values": [0, 2, 1, 2]}}),
+            ),
+            &[
+                "spec.podFailurePolicy.rules[0].action: Unsupported value: \"x\": supported values: \"Count\", \"FailIndex\", \"FailJob\", \"Ignore\"",
+                "spec.podFailurePolicy.rules[0].onExitCodes.containerName: Invalid value: \"d\": must be one of the container or initContainer names in the pod template",
+                "spec.podFailurePolicy.rules[0].onExitCodes.values[0]: Invalid value: 0: must not be 0 for the In operator",
+                "spec.podFailurePolicy.rules[0].onExitCodes.values[3]: Duplicate value: 2",
+                "spec.podFailurePolicy.rules[0].onExitCodes.values: Invalid value: [0,2,1,2]: must be ordered",
+            ],
+        );
+    }
+
+    #[test]
+    fn a_success_rule_names_indexes_that_there_are() {
+        let rule =
+            |rule: Value| json!({"completionMode": "Indexed", "completions": 5, "successPolicy": {"rules": [rule]}});
+        check(rule(json!({"succeededIndexes": "0,2-4", "succeededCount": 4})), &[]);
+        let field = "spec.successPolicy.rules[0]";
+        check(
+            rule(json!({})),
+            &[&format!(
+                "{field}: Required value: at least one of succeededCount or succeededIndexes must be specified"
+            )],
+        );
+        for (text, why) in [
+            ("x", "cannot convert string to integer for index: \"x\""),
+            ("1,5", "too large index: \"5\""),
+            ("3,2", "non-increasing order, previous: 3, current: 2"),
+        ] {
+            let told =
+                format!("{field}.succeededIndexes: Invalid value: \"{text}\": error parsing succeededIndexes: {why}");
+            check(rule(json!({"succeededIndexes": text})), &[&told]);
+        }
+        let told = "must be less than or equal to 5 (the number of specified completions)";
+        check(rule(json!({"succeededCount": 6})), &[&format!("{field}.succeededCount: Invalid value: 6: {told}")]);
+    }
+}

@@ -1,0 +1,322 @@
+//! `certificates.k8s.io/v1` CertificateSigningRequest: who asks for a certificate is who sends the request, whatever it says.
+
+mod conditions;
+mod pkcs10;
+
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
+use rustls::pki_types::CertificateDer;
+use rustls::server::ParsedCertificate;
+use serde_json::{Map, Value, json};
+
+use super::reset::Reset;
+use super::table::{self, Column, Row};
+use super::{Context, Strategy, pem};
+use crate::object::{condition, doubles, integer_at, list, member, put_back, remove, set, text_at};
+use crate::request::Part;
+use crate::validate::{FieldFault, NameRule, name_faults};
+use jiff::Timestamp;
+
+/// The purposes that a certificate may be asked for.
+const USAGES: &[&str] = &[
+    "any",
+    "cert sign",
+    "client auth",
+    "code signing",
+    "content commitment",
+    "crl sign",
+    "data encipherment",
+    "decipher only",
+    "digital signature",
+    "email protection",
+    "encipher only",
+    "ipsec end system",
+    "ipsec tunnel",
+    "ipsec user",
+    "key agreement",
+    "key encipherment",
+    "microsoft sgc",
+    "netscape sgc",
+    "ocsp signing",
+    "s/mime",
+    "server auth",
+    "signing",
+    "timestamping",
+];
+
+const LEGACY_SIGNER: &str = "kubernetes.io/legacy-unknown";
+const SHORTEST_SECONDS: i64 = 600;
+const LONGEST_DOMAIN: usize = 253;
+const LONGEST_LABEL: usize = 63;
+
+/// A CertificateSigningRequest.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct CertificateSigningRequest;
+
+impl Strategy for CertificateSigningRequest {
+    fn prepare_for_create(&self, context: &Context<'_>, object: &mut Value) {
+        if let Some(spec) = member(object, "spec") {
+            let user = context.user;
+            for field in ["username", "uid", "groups", "extra"] {
+                remove(spec, field);
+            }
+            let said: [(&str, Value, bool); 4] = [
+                ("username", user.name.as_str().into(), user.name.is_empty()),
+                ("uid", user.uid.as_str().into(), user.uid.is_empty()),
+                ("groups", json!(user.groups), user.groups.is_empty()),
+                ("extra", json!(user.extra), user.extra.is_empty()),
+            ];
+            said.into_iter().filter(|(.., empty)| !empty).for_each(|(field, value, _)| set(spec, field, value));
+        }
+        set(object, "status", Value::Object(Map::new()));
+    }
+
+    fn prepare_for_update(&self, context: &Context<'_>, new: &mut Value, old: &Value, part: Part) {
+        put_back(new, old, "spec");
+        match part {
+            Part::Object => put_back(new, old, "status"),
+            Part::Approval => {
+                conditions::date(new, old, &context.time());
+                let conditions = new.pointer("/status/conditions").cloned();
+                put_back(new, old, "status");
+                if let Some(status) = member(new, "status") {
+                    match conditions {
+                        Some(conditions) => set(status, "conditions", conditions),
+                        None => remove(status, "conditions"),
+                    }
+                }
+            }
+            _ => {
+                conditions::keep_decisions(new, old);
+                conditions::date(new, old, &context.time());
+            }
+        }
+    }
+
+    fn defaults(&self, object: &mut Value) {
+        member(object, "status");
+    }
+
+    fn validate_create(&self, object: &Value) -> Vec<FieldFault> {
+        let mut faults = spec_faults(object, "");
+        faults.extend(conditions::faults(object, None));
+        faults.extend(certificate_fault(object));
+        faults
+    }
+
+    fn validate_update(&self, new: &Value, old: &Value, part: Part) -> Vec<FieldFault> {
+        let certificate = |object| text_at(object, "/status/certificate");
+        let (is_new, had_one) = (certificate(new) != certificate(old), !certificate(old).is_empty());
+        let mut faults = spec_faults(new, text_at(old, "/spec/signerName"));
+        faults.extend(conditions::faults(new, Some(old)));
+        faults.extend(certificate_fault(new).filter(|_| is_new));
+        faults.extend(conditions::changes(new, old, part == Part::Approval));
+        let why = match part {
+            Part::Status if had_one => "updates may not modify existing certificate content",
+            Part::Status => return faults,
+            _ => "updates may not set certificate content",
+        };
+        faults.extend(is_new.then(|| FieldFault::forbidden("status.certificate", why)));
+        faults
+    }
+
+    fn name_rule(&self) -> NameRule {
+        NameRule::PathSegment
+    }
+
+    fn field_labels(&self) -> Option<Vec<&str>> {
+        Some(vec!["spec.signerName"])
+    }
+
+    fn columns(&self) -> Option<Vec<Column>> {
+        table::described("Name, Age, SignerName, Requestor, RequestedDuration, Condition", DESCRIPTIONS)
+    }
+
+    fn cells(&self, object: &Value, now: Timestamp) -> Vec<Value> {
+        let row = Row::new(object, now);
+        let is = |kind: &str| condition(object, kind).is_some();
+        let mut condition = match () {
+            () if is("Denied") => "Denied",
+            () if is("Approved") => "Approved",
+            () => "Pending",
+        }
+        .to_owned();
+        if is("Failed") {
+            condition.push_str(",Failed");
+        }
+        if !text_at(object, "/status/certificate").is_empty() {
+            condition.push_str(",Issued");
+        }
+        let wanted = integer_at(object, "/spec/expirationSeconds");
+        let wanted = wanted.map_or_else(|| "<none>".into(), table::duration);
+        let signer = row.text_or("/spec/signerName", "<none>");
+        vec![row.name(), row.age(), signer, row.text("/spec/username"), wanted.into(), condition.into()]
+    }
+
+    fn reset_fields(&self, part: Part) -> Option<Reset> {
+        match part {
+            Part::Object => Some(&[&["spec"], &["status"]]),
+            Part::Status => Some(&[&["spec"], &["status", "conditions"]]),
+            Part::Approval => Some(&[&["spec"], &["status", "certificate"]]),
+            _ => None,
+        }
+    }
+}
+
+/// The organisations that a request names as its subject's; why it cannot be read, if it cannot.
+pub(crate) fn organizations(object: &Value) -> Result<Vec<String>, String> {
+    parsed(object).map(|request| request.organizations)
+}
+
+fn parsed(object: &Value) -> Result<pkcs10::CertificationRequest, String> {
+    let block =
+        STANDARD.decode(text_at(object, "/spec/request")).ok().and_then(|pem| pem::blocks(&pem).into_iter().next());
+    let block = block.filter(|block| block.label == "CERTIFICATE REQUEST");
+    pkcs10::CertificationRequest::parse(&block.ok_or("PEM block type must be CERTIFICATE REQUEST")?.content)
+}
+
+/// The faults of the spec; of the signer of an old object that is the same, none are told.
+fn spec_faults(object: &Value, old_signer: &str) -> Vec<FieldFault> {
+    let mut faults = Vec::new();
+    if let Err(why) = parsed(object).and_then(|request| request.check_signature()) {
+        faults.push(FieldFault::invalid_text("spec.request", text_at(object, "/spec/request"), why));
+    }
+    let usages: Vec<_> = list(object, "/spec/usages").collect();
+    if usages.is_empty() {
+        faults.push(FieldFault::required("spec.usages", ""));
+    }
+    let path = |at: usize| format!("spec.usages[{at}]");
+    for (at, usage) in usages.iter().enumerate() {
+        if !usage.as_str().is_some_and(|usage| USAGES.contains(&usage)) {
+            faults.push(FieldFault::unsupported(path(at), usage, USAGES));
+        }
+    }
+    for (at, double) in doubles(usages.iter()).into_iter().enumerate() {
+        faults.extend(double.then(|| FieldFault::duplicate(path(at), usages[at])));
+    }
+    match text_at(object, "/spec/signerName") {
+        LEGACY_SIGNER if old_signer != LEGACY_SIGNER => {
+            let why = "the legacy signerName is not allowed via this API version";
+            faults.push(FieldFault::invalid_text("spec.signerName", LEGACY_SIGNER, why));
+        }
+        signer => faults.extend(signer_faults(signer)),
+    }
+    if let Some(seconds) = integer_at(object, "/spec/expirationSeconds").filter(|seconds| *seconds < SHORTEST_SECONDS) {
+        let why = "may not specify a duration less than 600 seconds (10 minutes)";
+        faults.push(FieldFault::invalid("spec.expirationSeconds", &seconds.into(), why));
+    }
+    faults
+}
+
+/// A signer is a domain and a path in it.
+fn signer_faults(signer: &str) -> Vec<FieldFault> {
+    const FIELD: &str = "spec.signerName";
+    if signer.is_empty() {
+        return vec![FieldFault::required(FIELD, "")];
+    }
+    let [domain, path] = signer.split('/').collect::<Vec<_>>()[..] else {
+        let why = "must be a fully qualified domain and path of the form 'example.com/signer-name'";
+        return vec![FieldFault::invalid_text(FIELD, signer, why)];
+    };
+    let mut faults = Vec::new();
+    // Only the first part that is wrong is told.
+    let wrong_label = |segment: &str, rule: NameRule| {
+        let labels = segment.split('.').map(|label| (label, name_faults(rule, label, false)));
+        let first = labels.into_iter().find(|(_, why)| !why.is_empty());
+        let (label, why) = first.unwrap_or_default();
+        let told = why.iter().map(|why| {
+            FieldFault::invalid_text(
+                FIELD,
+                segment,
+                format!("validating label {}: {why}", crate::failure::quoted(label)),
+            )
+        });
+        told.collect::<Vec<_>>()
+    };
+    if domain.len() > LONGEST_DOMAIN {
+        faults.push(FieldFault::too_long(FIELD, LONGEST_DOMAIN));
+    }
+    faults.extend(wrong_label(domain, NameRule::Label));
+    if !domain.contains('.') {
+        let why = "should be a domain with at least two segments separated by dots";
+        faults.push(FieldFault::invalid_text(FIELD, domain, why));
+    }
+    faults.extend(wrong_label(path, NameRule::Subdomain));
+    let longest = LONGEST_DOMAIN + 1 + LONGEST_DOMAIN + LONGEST_LABEL + 1;
+    if signer.len() > longest {
+        faults.push(FieldFault::too_long(FIELD, longest));
+    }
+    faults
+}
+
+/// What is wrong with the certificate, if there is one.
+fn certificate_fault(object: &Value) -> Option<FieldFault> {
+    let text = text_at(object, "/status/certificate");
+    let why = match text.is_empty() {
+        true => return None,
+        false => check_certificates(&STANDARD.decode(text).unwrap_or_default()).err()?,
+    };
+    Some(FieldFault::invalid_text("status.certificate", "<certificate data>", why))
+}
+
+fn check_certificates(pem: &[u8]) -> Result<(), String> {
+    let blocks = pem::blocks(pem);
+    if blocks.is_empty() {
+        return Err("must contain at least one CERTIFICATE PEM block".into());
+    }
+    blocks.into_iter().try_for_each(|block| {
+        if block.label != "CERTIFICATE" {
+            let found = crate::failure::quoted(&block.label);
+            return Err(format!("only CERTIFICATE PEM blocks are allowed, found {found}"));
+        }
+        if block.has_headers {
+            return Err("no PEM block headers are permitted".into());
+        }
+        let certificate = CertificateDer::from(block.content);
+        ParsedCertificate::try_from(&certificate).map(|_| ()).map_err(|error| format!("x509: {error}"))
+    })
+}
+
+/// What the API says of the columns.
+const DESCRIPTIONS: &[(&str, &str)] = &[
+    (
+        "SignerName",
+        "Requested signer for the request. It is a qualified name in the form: `scope-hostname.io/name`. If empty, it will be defaulted:\n 1. If it's a kubelet client certificate, it is assigned\n    \"kubernetes.io/kube-apiserver-client-kubelet\".\n 2. If it's a kubelet serving certificate, it is assigned\n    \"kubernetes.io/kubelet-serving\".\n 3. Otherwise, it is assigned \"kubernetes.io/legacy-unknown\".\nDistribution of trust for signers happens out of band. You can select on this field using `spec.signerName`.",
+    ),
+    ("Requestor", "Base64-encoded PKCS#10 CSR data"),
+    (
+        "RequestedDuration",
+        "expirationSeconds is the requested duration of validity of the issued certificate. The certificate signer may issue a certificate with a different validity duration so a client must check the delta between the notBefore and and notAfter fields in the issued certificate to determine the actual duration.\n\nThe v1.22+ in-tree implementations of the well-known Kubernetes signers will honor this field as long as the requested duration is not greater than the maximum duration they will honor per the --cluster-signing-duration CLI flag to the Kubernetes controller manager.\n\nCertificate signers may not honor this field for various reasons:\n\n  1. Old signer that is unaware of the field (such as the in-tree\n     implementations prior to v1.22)\n  2. Signer whose configured maximum is shorter than the requested duration\n  3. Signer whose configured minimum is longer than the requested duration\n\nThe minimum valid value for expirationSeconds is 600, i.e. 10 minutes.",
+    ),
+    ("Condition", "Conditions applied to the request, such as approval or denial."),
+];
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_column_says_what_it_is() {
+        let columns = CertificateSigningRequest.columns().expect("columns");
+        let silent: Vec<_> = columns.iter().filter(|column| column.description.is_empty()).map(|it| &it.name).collect();
+        assert_eq!((columns.len(), silent), (6, Vec::new()));
+    }
+
+    #[test]
+    fn a_signer_is_a_domain_and_a_path() {
+        for (signer, faults) in [
+            ("example.org/signer", 0),
+            ("kubernetes.io/kubelet-serving", 0),
+            ("", 1),
+            ("nodomain", 1),
+            ("a.b/c/d", 1),
+            ("one/x", 1),
+            ("Example.org/x", 1),
+            ("example.org/", 1),
+            ("example.org/X", 1),
+            ("ex_ample/X", 3),
+        ] {
+            assert_eq!(signer_faults(signer).len(), faults, "{signer}: {:?}", signer_faults(signer));
+        }
+    }
+}

@@ -1,0 +1,184 @@
+//! Pod: what a bare server makes of one, admission included.
+
+mod container;
+mod container_warnings;
+mod defaults;
+mod mutable;
+mod pod_warnings;
+mod priority;
+mod quality;
+mod spec;
+mod summary;
+pub(in crate::kinds) mod template_warnings;
+#[cfg(test)]
+mod tests;
+mod volume_paths;
+
+use serde_json::{Value, json};
+
+use crate::failure::Outcome;
+use crate::kinds::reset::Reset;
+use crate::kinds::table::{self, Column};
+use crate::kinds::without_effect::{self, RUNTIME_CLASSES};
+use crate::kinds::{Cluster, Context, Kinds, Strategy, warnings};
+use crate::object::{is_true, list, put_back, set, set_metadata, text_at};
+use crate::request::Part;
+use crate::validate::FieldFault;
+use jiff::Timestamp;
+
+pub(in crate::kinds) use container::{port_name_faults, resource_faults as container_resource_faults};
+pub(in crate::kinds) use defaults::{claim_spec, pod_template};
+pub(in crate::kinds) use pod_warnings::plugin;
+pub(in crate::kinds) use spec::template as validate_template;
+
+/// `v1` Pod.
+#[derive(Clone, Copy, Debug)]
+pub(in crate::kinds) struct Pod;
+
+const LABELS: &[&str] = &[
+    "spec.nodeName",
+    "spec.restartPolicy",
+    "spec.schedulerName",
+    "spec.serviceAccountName",
+    "spec.hostNetwork",
+    "status.phase",
+    "status.podIP",
+    "status.podIPs",
+    "status.nominatedNodeName",
+];
+
+impl Strategy for Pod {
+    fn without_effect(&self, pod: &Value, _: &Kinds, _: &dyn Cluster) -> Vec<String> {
+        let is_set = !text_at(pod, "/spec/runtimeClassName").is_empty();
+        is_set.then(|| without_effect::part("spec.runtimeClassName", RUNTIME_CLASSES)).into_iter().collect()
+    }
+
+    fn field_label<'a>(&self, asked: &'a str) -> &'a str {
+        if asked == "spec.host" { "spec.nodeName" } else { asked }
+    }
+
+    fn defaults(&self, pod: &mut Value) {
+        defaults::pod(pod);
+        mutable::complete_addresses(pod);
+    }
+
+    fn prepare_for_create(&self, context: &Context<'_>, pod: &mut Value) {
+        let mut status = json!({"phase": "Pending", "qosClass": quality::class(pod)});
+        if list(pod, "/spec/schedulingGates").next().is_some() {
+            let condition = json!({
+                "type": "PodScheduled", "status": "False", "lastProbeTime": null, "lastTransitionTime": context.time(),
+                "reason": "SchedulingGated", "message": "Scheduling is blocked due to non-empty scheduling gates",
+            });
+            set(&mut status, "conditions", json!([condition]));
+        }
+        set(pod, "status", status);
+    }
+
+    fn prepare_for_update(&self, _: &Context<'_>, pod: &mut Value, old: &Value, part: Part) {
+        match part {
+            Part::Status => {
+                let owners = old.pointer("/metadata/ownerReferences").cloned();
+                set_metadata(pod, "ownerReferences", owners.unwrap_or_default());
+                if let Some(metadata) = pod.get_mut("metadata").and_then(Value::as_object_mut) {
+                    metadata.retain(|_, value| !value.is_null());
+                }
+                mutable::keep_class(pod, old);
+            }
+            Part::EphemeralContainers => mutable::take_ephemeral_containers(pod, old),
+            Part::Resize => mutable::take_resources(pod, old),
+            _ => put_back(pod, old, "status"),
+        }
+    }
+
+    fn admit(&self, context: &Context<'_>, pod: &mut Value, old: Option<&Value>, part: Part) -> Outcome<()> {
+        match part {
+            Part::Object => priority::admit(context, pod, old),
+            _ => Ok(()),
+        }
+    }
+
+    fn changes_generation(&self, new: &Value, old: &Value) -> bool {
+        let binds = text_at(old, "/spec/nodeName").is_empty() && !text_at(new, "/spec/nodeName").is_empty();
+        !binds && new.get("spec") != old.get("spec")
+    }
+
+    fn validate_create(&self, pod: &Value) -> Vec<FieldFault> {
+        let mut faults = spec::pod(pod);
+        if list(pod, "/spec/ephemeralContainers").next().is_some() {
+            faults.push(FieldFault::forbidden("spec.ephemeralContainers", "cannot be set on create"));
+        }
+        faults
+    }
+
+    fn validate_update(&self, new: &Value, old: &Value, part: Part) -> Vec<FieldFault> {
+        mutable::faults(new, old, part)
+    }
+
+    fn warnings(&self, pod: &Value, old: Option<&Value>, part: Part) -> Vec<String> {
+        let mut found = Vec::new();
+        if old.is_none() {
+            found.extend(template_warnings::name(pod, "the Pod's hostname"));
+            found.extend(pod_warnings::pod(pod, ""));
+        }
+        // What a Pod may change is too little to warn of it once more.
+        if part == Part::Status {
+            for key in ["podIPs", "hostIPs"] {
+                for (at, entry) in list(pod, &format!("/status/{key}")).enumerate() {
+                    found.extend(warnings::ip(text_at(entry, "/ip"), &format!("status.{key}[{at}].ip")));
+                }
+            }
+        }
+        found
+    }
+
+    fn field_labels(&self) -> Option<Vec<&str>> {
+        Some(LABELS.to_vec())
+    }
+
+    fn field(&self, pod: &Value, label: &str) -> Option<String> {
+        Some(match label {
+            "status.podIPs" => String::new(),
+            "spec.hostNetwork" => is_true(pod, "/spec/hostNetwork").to_string(),
+            label => crate::object::text(pod.pointer(&format!("/{}", label.replace('.', "/")))),
+        })
+    }
+
+    fn columns(&self) -> Option<Vec<Column>> {
+        table::described(
+            "Name, Ready, Status, Restarts, Age, IP*, Node*, Nominated Node*, Readiness Gates*",
+            DESCRIPTIONS,
+        )
+    }
+
+    fn cells(&self, pod: &Value, now: Timestamp) -> Vec<Value> {
+        summary::cells(pod, now)
+    }
+
+    fn reset_fields(&self, part: Part) -> Option<Reset> {
+        const PATHS: Reset = &[&["spec"], &["metadata", "deletionTimestamp"], &["metadata", "ownerReferences"]];
+        (part == Part::Status).then_some(PATHS)
+    }
+}
+
+/// What the API says of the columns.
+const DESCRIPTIONS: &[(&str, &str)] = &[
+    ("Ready", "The aggregate readiness state of this pod for accepting traffic."),
+    ("Status", "The aggregate status of the containers in this pod."),
+    (
+        "Restarts",
+        "The number of times the containers in this pod have been restarted and when the last container in this pod has restarted.",
+    ),
+    ("IP", "podIP address allocated to the pod. Routable at least within the cluster. Empty if not yet allocated."),
+    (
+        "Node",
+        "NodeName indicates in which node this pod is scheduled. If empty, this pod is a candidate for scheduling by the scheduler defined in schedulerName. Once this field is set, the kubelet for this node becomes responsible for the lifecycle of this pod. This field should not be used to express a desire for the pod to be scheduled on a specific node. https://kubernetes.io/docs/concepts/scheduling-eviction/assign-pod-node/#nodename",
+    ),
+    (
+        "Nominated Node",
+        "nominatedNodeName is set only when this pod preempts other pods on the node, but it cannot be scheduled right away as preemption victims receive their graceful termination periods. This field does not guarantee that the pod will be scheduled on this node. Scheduler may decide to place the pod elsewhere if other nodes become available sooner. Scheduler may also decide to give the resources on this node to a higher priority pod that is created after preemption. As a result, this field may be different than PodSpec.nodeName when the pod is scheduled.",
+    ),
+    (
+        "Readiness Gates",
+        "If specified, all readiness gates will be evaluated for pod readiness. A pod is ready when all its containers are ready AND all conditions specified in the readiness gates have status equal to \"True\" More info: https://git.k8s.io/enhancements/keps/sig-network/580-pod-readiness-gates",
+    ),
+];

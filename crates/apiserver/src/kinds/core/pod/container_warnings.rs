@@ -1,0 +1,169 @@
+//! Warnings about the containers of a pod: amounts, variables and ports.
+
+use std::collections::{BTreeMap, HashMap, HashSet};
+
+use serde_json::Value;
+
+use crate::kinds::warnings::fractional_bytes;
+use crate::object::{has, integer_at, list, text_at};
+
+/// A container with the path that leads to it.
+pub(super) type Placed<'a> = (&'a Value, String);
+
+/// All containers of a pod, in the order in which warnings come. The path ends in a dot, or is empty.
+pub(super) fn all<'a>(pod: &'a Value, path: &str) -> Vec<Placed<'a>> {
+    let of = |key: &'static str| {
+        let containers = list(pod, &format!("/spec/{key}")).enumerate();
+        containers.map(move |(at, container)| (container, format!("{path}spec.{key}[{at}]")))
+    };
+    ["initContainers", "containers", "ephemeralContainers"].into_iter().flat_map(of).collect()
+}
+
+/// Amounts that are no whole bytes.
+pub(super) fn amounts((container, path): &Placed<'_>) -> Vec<String> {
+    let mut found = Vec::new();
+    for name in ["memory", "ephemeral-storage"] {
+        for side in ["limits", "requests"] {
+            let amounts = container.pointer(&format!("/resources/{side}"));
+            found.extend(fractional_bytes(amounts, name, &format!("{path}.resources.{side}")));
+        }
+    }
+    found
+}
+
+/// Variables that are set twice, unless the later one builds on the earlier.
+pub(super) fn variables((container, path): &Placed<'_>) -> Vec<String> {
+    let (mut seen, mut found) = (HashSet::new(), Vec::new());
+    for (at, variable) in list(container, "/env").enumerate() {
+        let (name, value) = (text_at(variable, "/name"), text_at(variable, "/value"));
+        let earlier = format!("$({name})");
+        let builds_on = !has(variable, "/valueFrom") && value != earlier && value.contains(&earlier);
+        if !seen.insert(name) && !builds_on {
+            let why = "which may be dropped when using apply";
+            found.push(format!("{path}.env[{at}]: hides previous definition of {name:?}, {why}"));
+        }
+    }
+    found
+}
+
+/// More warnings than these do not fit into the headers of an answer.
+const MOST_WARNINGS: usize = 1000;
+
+/// Ports that get in each other's way, in whatever container.
+pub(super) fn ports(containers: &[Placed<'_>]) -> Vec<String> {
+    let mut seen: HashMap<(i64, &str), Seen<'_>> = HashMap::new();
+    let mut found = Vec::new();
+    for (port, path) in each_port(containers) {
+        if found.len() > MOST_WARNINGS {
+            break;
+        }
+        if !port.host_ip.is_empty() && port.host == 0 {
+            found.push(format!("{path}: hostIP set without hostPort: {}", port.as_go_prints_it()));
+        }
+        let others = seen.entry((port.inner, port.protocol)).or_default();
+        let room = MOST_WARNINGS.saturating_sub(found.len());
+        for (other, at) in others.in_the_way_of(&port).into_iter().take(room).map(|at| &others.all[at]) {
+            found.extend(port.overlap(other).map(|how| format!("{path}: {how} port definition with {at}")));
+        }
+        others.add(port, path);
+    }
+    found
+}
+
+/// Ports of one number and protocol, in a way that finds those which get in another's way without a look at the rest.
+#[derive(Default)]
+struct Seen<'a> {
+    all: Vec<(Port<'a>, String)>,
+    by_host: BTreeMap<(i64, &'a str), Vec<usize>>,
+}
+
+impl<'a> Seen<'a> {
+    fn add(&mut self, port: Port<'a>, path: String) {
+        self.by_host.entry((port.host, port.host_ip)).or_default().push(self.all.len());
+        self.all.push((port, path));
+    }
+
+    /// The places of those that overlap with it, in order; not all, if there are more than can be told.
+    fn in_the_way_of(&self, port: &Port<'a>) -> Vec<usize> {
+        if port.host == 0 {
+            return (0..self.all.len().min(MOST_WARNINGS)).collect();
+        }
+        let places = |from: (i64, &'a str), to: std::ops::Bound<(i64, &'a str)>| {
+            let range = self.by_host.range((std::ops::Bound::Included(from), to));
+            range.flat_map(|(_, places)| places.iter().copied()).take(MOST_WARNINGS)
+        };
+        let next = |host: i64| {
+            host.checked_add(1).map_or(std::ops::Bound::Unbounded, |next| std::ops::Bound::Excluded((next, "")))
+        };
+        let mut found: Vec<usize> = places((0, ""), next(0)).collect();
+        match port.host_ip.is_empty() {
+            true => found.extend(places((port.host, ""), next(port.host))),
+            false => {
+                for ip in ["", port.host_ip] {
+                    found.extend(places((port.host, ip), std::ops::Bound::Included((port.host, ip))));
+                }
+            }
+        }
+        found.sort_unstable();
+        found
+    }
+}
+
+/// Names of ports that several have: only the first is found by it.
+pub(super) fn port_names(containers: &[Placed<'_>]) -> Vec<String> {
+    let mut seen: BTreeMap<&str, String> = BTreeMap::new();
+    let mut found = Vec::new();
+    for (Port { name, .. }, path) in each_port(containers).filter(|(port, _)| !port.name.is_empty()) {
+        match seen.get(name) {
+            Some(first) => {
+                let why = format!("services and probes that select ports by name will use {first}");
+                found.push(format!("{path}: duplicate port name {name:?} with {first}, {why}"));
+            }
+            None => drop(seen.insert(name, path)),
+        }
+    }
+    found
+}
+
+fn each_port<'a>(containers: &'a [Placed<'a>]) -> impl Iterator<Item = (Port<'a>, String)> {
+    containers.iter().flat_map(|(container, path)| {
+        list(container, "/ports").enumerate().map(move |(at, port)| (Port::read(port), format!("{path}.ports[{at}]")))
+    })
+}
+
+struct Port<'a> {
+    name: &'a str,
+    inner: i64,
+    protocol: &'a str,
+    host: i64,
+    host_ip: &'a str,
+}
+
+impl<'a> Port<'a> {
+    fn read(port: &'a Value) -> Self {
+        Self {
+            name: text_at(port, "/name"),
+            inner: integer_at(port, "/containerPort").unwrap_or(0),
+            protocol: text_at(port, "/protocol"),
+            host: integer_at(port, "/hostPort").unwrap_or(0),
+            host_ip: text_at(port, "/hostIP"),
+        }
+    }
+
+    /// How this port meets another with the same number and protocol, if that is worth a word.
+    fn overlap(&self, other: &Self) -> Option<&'static str> {
+        match () {
+            () if (self.host_ip, self.host) == (other.host_ip, other.host) => Some("duplicate"),
+            () if self.host == 0 || other.host == 0 => Some("overlapping"),
+            () if self.host == other.host && self.host_ip.is_empty() != other.host_ip.is_empty() => {
+                Some("dangerously ambiguous")
+            }
+            () => None,
+        }
+    }
+
+    fn as_go_prints_it(&self) -> String {
+        let Self { name, inner, protocol, host, host_ip } = self;
+        format!("{{Name:{name} HostPort:{host} ContainerPort:{inner} Protocol:{protocol} HostIP:{host_ip}}}")
+    }
+}

@@ -1,0 +1,236 @@
+//! What an update of a pod, or of one of its subresources, may change.
+
+use std::collections::{HashMap, HashSet};
+use std::net::IpAddr;
+
+use serde_json::{Value, json};
+
+use super::{quality, spec};
+use crate::object::{has, items, list, put_back, put_back_all_but, set, text_at};
+use crate::request::Part;
+use crate::validate::{FieldFault, NameRule, name_faults, qualified_name_faults};
+
+const FIXED: &str = "pod updates may not change fields other than `spec.containers[*].image`,`spec.initContainers[*].image`,\
+                     `spec.activeDeadlineSeconds`,`spec.tolerations` (only additions to existing tolerations),\
+                     `spec.terminationGracePeriodSeconds` (allow it to be set to 1 if it was previously negative)";
+
+/// The quality of service stays.
+pub(super) fn keep_class(pod: &mut Value, old: &Value) {
+    let class = old.pointer("/status/qosClass").cloned();
+    let Some(status) = pod.get_mut("status") else { return };
+    if let (Some(class), true) = (class, text_at(status, "/qosClass").is_empty()) {
+        set(status, "qosClass", class);
+    }
+}
+
+/// `podIP` fills `podIPs`, and wins over their first; whoever sets one of them sets both.
+pub(super) fn complete_addresses(pod: &mut Value) {
+    let Some(status) = pod.get_mut("status") else { return };
+    let first = list(status, "/podIPs").next().map(|address| text_at(address, "/ip").to_owned());
+    match (text_at(status, "/podIP").to_owned(), first) {
+        (address, None) if !address.is_empty() => set(status, "podIPs", json!([{"ip": address}])),
+        (address, Some(first)) if address.is_empty() => set(status, "podIP", first.into()),
+        (address, Some(first)) if address != first => set(status, "podIPs", json!([{"ip": address}])),
+        _ => {}
+    }
+}
+
+/// Only the ephemeral containers of the new object count.
+pub(super) fn take_ephemeral_containers(pod: &mut Value, old: &Value) {
+    let containers = pod.pointer("/spec/ephemeralContainers").cloned();
+    put_back_all_but(pod, old, &["apiVersion", "kind", "metadata"]);
+    if let Some(spec) = pod.get_mut("spec") {
+        match containers {
+            Some(containers) => set(spec, "ephemeralContainers", containers),
+            None => crate::object::remove(spec, "ephemeralContainers"),
+        }
+    }
+}
+
+/// Only the resources of the containers count.
+pub(super) fn take_resources(pod: &mut Value, old: &Value) {
+    let new = pod.clone();
+    put_back_all_but(pod, old, &["apiVersion", "kind", "metadata"]);
+    let Some(spec) = pod.get_mut("spec") else { return };
+    for key in ["containers", "initContainers"] {
+        let sent = by_name(&new, &format!("/spec/{key}"));
+        for container in items(spec, key) {
+            if let Some(sent) = sent.get(text_at(container, "/name")) {
+                put_back(container, sent, "resources");
+                put_back(container, sent, "resizePolicy");
+            }
+        }
+    }
+}
+
+/// What a Pod may not change.
+pub(super) fn faults(new: &Value, old: &Value, part: Part) -> Vec<FieldFault> {
+    match part {
+        Part::Object => spec_faults(new, old),
+        Part::Status => status_faults(new, old),
+        Part::EphemeralContainers => ephemeral_faults(new, old),
+        Part::Resize => resize_faults(new, old),
+        _ => Vec::new(),
+    }
+}
+
+fn resize_faults(new: &Value, old: &Value) -> Vec<FieldFault> {
+    let mut faults = spec::pod(new);
+    let class = text_at(old, "/status/qosClass");
+    let before = if class.is_empty() { quality::class(old) } else { class };
+    if quality::class(new) != before {
+        let why = "Pod QOS Class may not change as a result of resizing";
+        faults.push(FieldFault::invalid_text("spec", text_at(new, "/status/qosClass"), why));
+    }
+    faults
+}
+
+fn ephemeral_faults(new: &Value, old: &Value) -> Vec<FieldFault> {
+    let mut faults = spec::pod(new);
+    let now = by_name(new, "/spec/ephemeralContainers");
+    for container in list(old, "/spec/ephemeralContainers") {
+        let name = text_at(container, "/name");
+        let why = match now.get(name) {
+            None => format!("existing ephemeral containers {name:?} may not be removed\n"),
+            Some(now) if *now != container => format!("existing ephemeral containers {name:?} may not be changed\n"),
+            Some(_) => continue,
+        };
+        faults.push(FieldFault::forbidden("spec.ephemeralContainers", why));
+    }
+    faults
+}
+
+fn spec_faults(new: &Value, old: &Value) -> Vec<FieldFault> {
+    let mut faults = spec::pod(new);
+    for key in ["containers", "initContainers"] {
+        let count = |pod: &Value| list(pod, &format!("/spec/{key}")).count();
+        if count(new) != count(old) {
+            let why = "pod updates may not add or remove containers";
+            return vec![FieldFault::forbidden(format!("spec.{key}"), why)];
+        }
+    }
+    // An image is looked at as what may change, and once more as what every container has.
+    for key in ["containers", "initContainers"] {
+        let containers = list(new, &format!("/spec/{key}"))
+            .map(|container| text_at(container, "/image"))
+            .enumerate()
+            .collect::<Vec<_>>();
+        for (at, _) in containers.iter().filter(|(_, image)| image.is_empty()) {
+            faults.push(FieldFault::required(format!("spec.{key}[{at}].image"), ""));
+        }
+    }
+    let gates: HashSet<&Value> = list(old, "/spec/schedulingGates").collect();
+    for (at, gate) in list(new, "/spec/schedulingGates").enumerate() {
+        if !gates.contains(gate) {
+            let why = "only deletion is allowed, but found new scheduling gate";
+            faults.push(FieldFault::forbidden(format!("spec.schedulingGates[{at}].name"), why));
+        }
+    }
+    // While a pod is gated, where it may run can be narrowed down.
+    let narrowed = !gates.is_empty() && narrows(new, old);
+    let tolerations: HashSet<Value> = list(new, "/spec/tolerations").map(without_seconds).collect();
+    if !list(old, "/spec/tolerations").all(|toleration| tolerations.contains(&without_seconds(toleration))) {
+        let why = "existing toleration can not be modified except its tolerationSeconds";
+        faults.push(FieldFault::forbidden("spec.tolerations", why));
+    }
+    let fixed = |pod: &Value| {
+        let mut spec = pod.get("spec").cloned().unwrap_or_default();
+        for key in ["containers", "initContainers"] {
+            items(&mut spec, key).for_each(|container| set(container, "image", Value::Null));
+        }
+        for key in ["activeDeadlineSeconds", "tolerations", "terminationGracePeriodSeconds", "schedulingGates"] {
+            set(&mut spec, key, Value::Null);
+        }
+        if narrowed {
+            set(&mut spec, "nodeSelector", Value::Null);
+        }
+        spec
+    };
+    let grace = |pod: &Value| pod.pointer("/spec/terminationGracePeriodSeconds").and_then(Value::as_i64);
+    let grace_changed = grace(new) != grace(old) && !(grace(new) == Some(1) && grace(old).is_some_and(|old| old < 0));
+    let deadline = |pod: &Value| pod.pointer("/spec/activeDeadlineSeconds").and_then(Value::as_i64);
+    if let Some(before) = deadline(old) {
+        let field = "spec.activeDeadlineSeconds";
+        match deadline(new) {
+            None => faults.push(FieldFault::invalid(
+                field,
+                &Value::Null,
+                "must not update from a positive integer to nil value",
+            )),
+            Some(after) if after > before => {
+                faults.push(FieldFault::invalid(field, &after.into(), "must be less than or equal to previous value"));
+            }
+            Some(_) => {}
+        }
+    }
+    if fixed(new) != fixed(old) || grace_changed {
+        faults.push(FieldFault::forbidden("spec", FIXED));
+    }
+    faults
+}
+
+/// The items of a list by their names; of several of a name, the first.
+fn by_name<'a>(pod: &'a Value, pointer: &str) -> HashMap<&'a str, &'a Value> {
+    let mut found = HashMap::new();
+    for item in list(pod, pointer) {
+        found.entry(text_at(item, "/name")).or_insert(item);
+    }
+    found
+}
+
+/// Whether the node selector keeps all that it had.
+fn narrows(new: &Value, old: &Value) -> bool {
+    let mut before = old.pointer("/spec/nodeSelector").and_then(Value::as_object).into_iter().flatten();
+    before.all(|(key, value)| new.pointer("/spec/nodeSelector").and_then(|now| now.get(key)) == Some(value))
+}
+
+fn without_seconds(toleration: &Value) -> Value {
+    let mut toleration = toleration.clone();
+    set(&mut toleration, "tolerationSeconds", Value::Null);
+    toleration
+}
+
+fn status_faults(new: &Value, old: &Value) -> Vec<FieldFault> {
+    let mut faults = Vec::new();
+    let nominated = text_at(new, "/status/nominatedNodeName");
+    if nominated != text_at(old, "/status/nominatedNodeName") && !nominated.is_empty() {
+        let why = name_faults(NameRule::Subdomain, nominated, false);
+        faults.extend(why.iter().map(|why| FieldFault::invalid_text("status.nominatedNodeName", nominated, why)));
+        if !text_at(new, "/spec/nodeName").is_empty() {
+            let why = "may not be set on pods that already have a nodeName";
+            faults.push(FieldFault::forbidden("status.nominatedNodeName", why));
+        }
+    }
+    for (at, condition) in list(new, "/status/conditions").enumerate() {
+        let kind = text_at(condition, "/type");
+        let why = qualified_name_faults(kind);
+        let field = format!("status.conditions[{at}].Type");
+        faults.extend(why.iter().map(|why| FieldFault::invalid_text(field.as_str(), kind, why)));
+    }
+    let (before, after) = (text_at(old, "/status/qosClass"), text_at(new, "/status/qosClass"));
+    if !before.is_empty() && !after.is_empty() && before != after {
+        faults.push(FieldFault::invalid_text("status.qosClass", after, "field is immutable"));
+    }
+    if text_at(new, "/spec/restartPolicy") != "Always" {
+        let retries = text_at(new, "/spec/restartPolicy") == "OnFailure";
+        let before = by_name(old, "/status/containerStatuses");
+        for (at, container) in list(new, "/status/containerStatuses").enumerate() {
+            let ended = before.get(text_at(container, "/name")).is_some_and(|was| {
+                let failed = was.pointer("/state/terminated/exitCode").and_then(Value::as_i64).unwrap_or(0) != 0;
+                has(was, "/state/terminated") && !(retries && failed)
+            });
+            if ended && !has(container, "/state/terminated") {
+                let field = format!("status.containerStatuses[{at}].state");
+                faults.push(FieldFault::forbidden(field, "may not be transitioned to non-terminated state"));
+            }
+        }
+    }
+    for (at, address) in list(new, "/status/podIPs").enumerate() {
+        let address = text_at(address, "/ip");
+        if address.parse::<IpAddr>().is_err() {
+            let why = "must be a valid IP address, (e.g. 10.9.8.7 or 2001:db8::ffff)";
+            faults.push(FieldFault::invalid_text(format!("status.podIPs[{at}]"), address, why));
+        }
+    }
+    faults
+}

@@ -1,0 +1,178 @@
+//! Warnings about pods and pod templates, in the order of the kube-apiserver.
+
+use serde_json::{Value, json};
+
+use super::container_warnings::{self, Placed};
+use super::volume_paths;
+use crate::kinds::warnings::{claim, fractional_bytes, ip, ips, is_annotated, node_label, selector_term};
+use crate::object::{doubles, has, integer_at, list, text_at};
+
+const ANNOTATIONS: [(&str, &str); 3] = [
+    ("scheduler.alpha.kubernetes.io/critical-pod", "v1.16+; use the \"priorityClassName\" field instead"),
+    ("security.alpha.kubernetes.io/sysctls", "v1.11+; use the \"sysctls\" field instead"),
+    ("security.alpha.kubernetes.io/unsafe-sysctls", "v1.11+; use the \"sysctls\" field instead"),
+];
+const VOLUMES: [(&str, &str); 9] = [
+    ("photonPersistentDisk", "deprecated in v1.11, non-functional in v1.16+"),
+    ("gitRepo", "deprecated in v1.11, and disabled by default in v1.33+"),
+    ("scaleIO", "deprecated in v1.16, non-functional in v1.22+"),
+    ("flocker", "deprecated in v1.22, non-functional in v1.25+"),
+    ("storageos", "deprecated in v1.22, non-functional in v1.25+"),
+    ("quobyte", "deprecated in v1.22, non-functional in v1.25+"),
+    ("glusterfs", "deprecated in v1.25, non-functional in v1.26+"),
+    ("cephfs", "deprecated in v1.28, non-functional in v1.31+"),
+    ("rbd", "deprecated in v1.28, non-functional in v1.31+"),
+];
+const NO_SELECTOR: &str = "a null labelSelector results in matching no pod";
+const REQUIRED: &str = "requiredDuringSchedulingIgnoredDuringExecution";
+const PREFERRED: &str = "preferredDuringSchedulingIgnoredDuringExecution";
+
+/// A pod, or a template whose path ends in a dot. The order is that of the kube-apiserver.
+pub(in crate::kinds) fn pod(pod: &Value, path: &str) -> Vec<String> {
+    let placed = container_warnings::all(pod, path);
+    let mut found = nodes(pod, path);
+    found.extend(
+        ANNOTATIONS
+            .iter()
+            .filter(|(key, _)| is_annotated(pod, key))
+            .map(|(key, why)| format!("{path}metadata.annotations[{key}]: non-functional in {why}")),
+    );
+    found.extend(volumes(pod, path));
+    found.extend(repeated(pod, path));
+    for name in ["memory", "ephemeral-storage"] {
+        found.extend(fractional_bytes(pod.pointer("/spec/overhead"), name, &format!("{path}spec.overhead")));
+    }
+    found.extend(seccomp(pod, pod, "seccomp.security.alpha.kubernetes.io/pod", path));
+    for container in &placed {
+        let name = text_at(container.0, "/name");
+        found.extend(seccomp(
+            pod,
+            container.0,
+            &format!("container.seccomp.security.alpha.kubernetes.io/{name}"),
+            path,
+        ));
+        found.extend(app_armor(pod, container, path));
+        found.extend(container_warnings::amounts(container));
+        found.extend(container_warnings::variables(container));
+    }
+    found.extend(container_warnings::ports(&placed));
+    found.extend(container_warnings::port_names(&placed));
+    if integer_at(pod, "/spec/terminationGracePeriodSeconds").is_some_and(|seconds| seconds < 0) {
+        let why = "must be >= 0; negative values are invalid and will be treated as 1";
+        found.push(format!("{path}spec.terminationGracePeriodSeconds: {why}"));
+    }
+    found.extend(affinity(pod, path));
+    found.extend(ips(pod, "/spec/dnsConfig/nameservers", &format!("{path}spec.dnsConfig.nameservers")));
+    for (at, alias) in list(pod, "/spec/hostAliases").enumerate() {
+        found.extend(ip(text_at(alias, "/ip"), &format!("{path}spec.hostAliases[{at}].ip")));
+    }
+    found
+}
+
+/// By what labels the pod selects its nodes and their neighbourhood.
+fn nodes(pod: &Value, path: &str) -> Vec<String> {
+    let mut found = Vec::new();
+    let selector = pod.pointer("/spec/nodeSelector").and_then(Value::as_object);
+    for key in selector.into_iter().flat_map(|selector| selector.keys()) {
+        found.extend(node_label(key).map(|why| format!("{path}spec.nodeSelector[{key}]: {why}")));
+    }
+    let terms = format!("spec.affinity.nodeAffinity.{REQUIRED}.nodeSelectorTerms");
+    for (at, term) in list(pod, &format!("/{}", terms.replace('.', "/"))).enumerate() {
+        found.extend(selector_term(term, &format!("{path}{terms}[{at}]"), false));
+    }
+    for (at, term) in list(pod, &format!("/spec/affinity/nodeAffinity/{PREFERRED}")).enumerate() {
+        let path = format!("{path}spec.affinity.nodeAffinity.{PREFERRED}[{at}].preference");
+        found.extend(selector_term(term.get("preference").unwrap_or(&Value::Null), &path, true));
+    }
+    for (at, constraint) in list(pod, "/spec/topologySpreadConstraints").enumerate() {
+        let path = format!("{path}spec.topologySpreadConstraints[{at}]");
+        let key = text_at(constraint, "/topologyKey");
+        found.extend(node_label(key).map(|why| format!("{path}.topologyKey: {key} is {why}")));
+        if !has(constraint, "/labelSelector") {
+            found.push(format!("{path}.labelSelector: {NO_SELECTOR}"));
+        }
+    }
+    found
+}
+
+/// A volume plugin that is gone, or going, in a volume or in the spec of a PersistentVolume.
+pub(in crate::kinds) fn plugin(source: &Value, plugin: &str, path: &str) -> Option<String> {
+    let (_, why) = VOLUMES.iter().find(|(known, _)| *known == plugin && has(source, &format!("/{plugin}")))?;
+    // The message spells this one as Go does.
+    let shown = if plugin == "storageos" { "storageOS" } else { plugin };
+    Some(format!("{path}.{shown}: {why}"))
+}
+
+fn volumes(pod: &Value, path: &str) -> Vec<String> {
+    let volumes: Vec<&Value> = list(pod, "/spec/volumes").collect();
+    let mut found = Vec::new();
+    for (at, volume) in volumes.iter().enumerate() {
+        let path = format!("{path}spec.volumes[{at}]");
+        found.extend(VOLUMES.iter().filter_map(|(name, _)| plugin(volume, name, &path)));
+        if let Some(spec) = volume.pointer("/ephemeral/volumeClaimTemplate/spec") {
+            found.extend(claim(spec, &format!("{path}.ephemeral.volumeClaimTemplate.spec")));
+        }
+    }
+    found.extend(volume_paths::overlaps(&volumes));
+    found
+}
+
+/// Items of lists that should differ, and that apply tells apart by what is the same.
+fn repeated(pod: &Value, path: &str) -> Vec<String> {
+    let mut found = Vec::new();
+    for (list_name, key) in [("hostAliases", "ip"), ("imagePullSecrets", "name")] {
+        let texts: Vec<&str> =
+            list(pod, &format!("/spec/{list_name}")).map(|item| text_at(item, &format!("/{key}"))).collect();
+        let doubles = doubles(texts.iter());
+        for (at, text) in texts.iter().enumerate().filter(|(at, _)| doubles[*at]) {
+            found.push(format!("{path}spec.{list_name}[{at}].{key}: duplicate {key} {text:?}"));
+        }
+    }
+    for (at, secret) in list(pod, "/spec/imagePullSecrets").enumerate() {
+        if text_at(secret, "/name").is_empty() {
+            found.push(format!("{path}spec.imagePullSecrets[{at}].name: invalid empty name \"\""));
+        }
+    }
+    found
+}
+
+/// An annotation in place of the field of `holder`, which is the pod with its spec, or a container.
+fn seccomp(pod: &Value, holder: &Value, key: &str, path: &str) -> Option<String> {
+    let has_field =
+        has(holder, "/securityContext/seccompProfile") || has(holder, "/spec/securityContext/seccompProfile");
+    let why = "non-functional in v1.27+; use the \"seccompProfile\" field instead";
+    (!has_field && is_annotated(pod, key)).then(|| format!("{path}metadata.annotations[{key}]: {why}"))
+}
+
+/// An annotation in place of the field of a container, unless the profile of the pod says the same.
+fn app_armor(pod: &Value, (container, _): &Placed<'_>, path: &str) -> Option<String> {
+    const FIELD: &str = "/securityContext/appArmorProfile";
+    let key = format!("container.apparmor.security.beta.kubernetes.io/{}", text_at(container, "/name"));
+    let told = pod.pointer("/metadata/annotations")?.get(&key)?.as_str()?;
+    let profile = match told.split_once('/') {
+        None if told == "unconfined" => json!({"type": "Unconfined"}),
+        Some(("runtime", "default")) => json!({"type": "RuntimeDefault"}),
+        Some(("localhost", name)) if !name.is_empty() => json!({"type": "Localhost", "localhostProfile": name}),
+        _ => Value::Null,
+    };
+    let same = pod.pointer(&format!("/spec{FIELD}")).is_some_and(|of_pod| *of_pod == profile);
+    let why = "deprecated since v1.30; use the \"appArmorProfile\" field instead";
+    (!same && !has(container, FIELD)).then(|| format!("{path}metadata.annotations[{key}]: {why}"))
+}
+
+/// Terms that match no pod.
+fn affinity(pod: &Value, path: &str) -> Vec<String> {
+    let mut found = Vec::new();
+    for kind in ["podAffinity", "podAntiAffinity"] {
+        for (when, inner) in [(REQUIRED, ""), (PREFERRED, "podAffinityTerm.")] {
+            let terms = list(pod, &format!("/spec/affinity/{kind}/{when}")).enumerate();
+            let pointer = format!("/{}labelSelector", inner.replace('.', "/"));
+            found.extend(
+                terms.filter(|(_, term)| !has(term, &pointer)).map(|(at, _)| {
+                    format!("{path}spec.affinity.{kind}.{when}[{at}].{inner}labelSelector: {NO_SELECTOR}")
+                }),
+            );
+        }
+    }
+    found
+}

@@ -1,0 +1,96 @@
+//! Admission of pods: their priority and their default tolerations.
+
+use serde_json::{Value, json};
+
+use crate::failure::{Failure, Outcome};
+use crate::kinds::{Context, GroupResource};
+use crate::object::{default, has, integer_at, is_true, member, metadata, set, text_at};
+
+const SYSTEM: &[(&str, i64)] = &[("system-cluster-critical", 2_000_000_000), ("system-node-critical", 2_000_001_000)];
+
+/// Priority by class, and the tolerations that keep a pod for a while on a node in trouble.
+pub(super) fn admit(context: &Context<'_>, pod: &mut Value, old: Option<&Value>) -> Outcome<()> {
+    match old {
+        None => set_priority(context, pod)?,
+        Some(old) => {
+            for key in ["priority", "preemptionPolicy"] {
+                if let (Some(spec), Some(value)) = (pod.get_mut("spec"), old.pointer(&format!("/spec/{key}"))) {
+                    default(spec, key, value.clone());
+                }
+            }
+        }
+    }
+    add_tolerations(pod);
+    Ok(())
+}
+
+fn set_priority(context: &Context<'_>, pod: &mut Value) -> Outcome<()> {
+    let class = text_at(pod, "/spec/priorityClassName").to_owned();
+    let (value, policy) = if let Some((_, value)) = SYSTEM.iter().find(|(name, _)| *name == class) {
+        (*value, "PreemptLowerPriority".to_owned())
+    } else {
+        let classes = GroupResource::new("scheduling.k8s.io", "priorityclasses");
+        let found = match class.is_empty() {
+            true => {
+                let all = context.cluster.objects(&classes, None);
+                all.into_iter().find(|class| is_true(class, "/globalDefault"))
+            }
+            false => match context.cluster.object(&classes, "", &class) {
+                Some(class) => Some(class),
+                None => return Err(forbidden(pod, &format!("no PriorityClass with name {class} was found"))),
+            },
+        };
+        if let (true, Some(found), Some(spec)) = (class.is_empty(), &found, pod.get_mut("spec")) {
+            set(spec, "priorityClassName", metadata::name(found).into());
+        }
+        let policy = found.as_ref().map_or("", |class| text_at(class, "/preemptionPolicy"));
+        let policy = if policy.is_empty() { "PreemptLowerPriority" } else { policy };
+        (found.as_ref().and_then(|class| integer_at(class, "/value")).unwrap_or(0), policy.to_owned())
+    };
+    if let Some(sent) = integer_at(pod, "/spec/priority").filter(|sent| *sent != value) {
+        let why = format!(
+            "the integer value of priority ({sent}) must not be provided in pod spec; priority admission controller computed {value} \
+             from the given PriorityClass name"
+        );
+        return Err(forbidden(pod, &why));
+    }
+    let sent = text_at(pod, "/spec/preemptionPolicy");
+    if !sent.is_empty() && sent != policy {
+        let why = format!(
+            "the string value of PreemptionPolicy ({sent}) must not be provided in pod spec; priority admission controller computed \
+             {policy} from the given PriorityClass name"
+        );
+        return Err(forbidden(pod, &why));
+    }
+    if let Some(spec) = member(pod, "spec") {
+        set(spec, "priority", value.into());
+        set(spec, "preemptionPolicy", policy.into());
+    }
+    Ok(())
+}
+
+fn add_tolerations(pod: &mut Value) {
+    let Some(spec) = member(pod, "spec") else { return };
+    let tolerates = |tolerations: &[Value], taint: &str| {
+        tolerations.iter().any(|toleration| {
+            let key = text_at(toleration, "/key");
+            let effect = text_at(toleration, "/effect");
+            (key == taint || key.is_empty()) && (effect == "NoExecute" || effect.is_empty())
+        })
+    };
+    for taint in ["node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable"] {
+        if !has(spec, "/tolerations") {
+            set(spec, "tolerations", json!([]));
+        }
+        if let Some(tolerations) = spec.get_mut("tolerations").and_then(Value::as_array_mut)
+            && !tolerates(tolerations, taint)
+        {
+            tolerations
+                .push(json!({"key": taint, "operator": "Exists", "effect": "NoExecute", "tolerationSeconds": 300}));
+        }
+    }
+}
+
+fn forbidden(pod: &Value, why: &str) -> Failure {
+    Failure::forbidden(&GroupResource::new("", "pods"), metadata::name(pod), why)
+}

@@ -1,0 +1,162 @@
+//! Validates the spec of a pod or of a pod template.
+
+use std::collections::HashSet;
+
+use serde_json::Value;
+
+use super::container;
+use crate::kinds::check::Check;
+use crate::object::{has, is_true, list, text_at};
+use crate::validate::{FieldFault, NameRule, label_key_faults, label_value_faults, name_faults};
+
+/// The sources of volumes, in the order in which they are looked at.
+const VOLUME_SOURCES: &[&str] = &[
+    "emptyDir",
+    "hostPath",
+    "gitRepo",
+    "gcePersistentDisk",
+    "awsElasticBlockStore",
+    "secret",
+    "nfs",
+    "iscsi",
+    "glusterfs",
+    "flocker",
+    "persistentVolumeClaim",
+    "rbd",
+    "cinder",
+    "cephfs",
+    "quobyte",
+    "downwardAPI",
+    "fc",
+    "configMap",
+    "azureFile",
+    "vsphereVolume",
+    "photonPersistentDisk",
+    "portworxVolume",
+    "azureDisk",
+    "storageos",
+    "projected",
+    "scaleIO",
+    "csi",
+    "ephemeral",
+    "image",
+];
+
+/// The faults of a Pod's spec.
+pub(super) fn pod(pod: &Value) -> Vec<FieldFault> {
+    spec(pod.get("spec").unwrap_or(&Value::Null), "spec")
+}
+
+/// The faults of a template of pods at a path: of its labels and of its spec.
+pub(in crate::kinds) fn template(template: &Value, path: &str) -> Vec<FieldFault> {
+    let mut faults = Vec::new();
+    for (key, value) in template.pointer("/metadata/labels").and_then(Value::as_object).into_iter().flatten() {
+        let value = value.as_str().unwrap_or_default();
+        for (text, why) in [(key.as_str(), label_key_faults(key)), (value, label_value_faults(value))] {
+            faults.extend(why.iter().map(|why| FieldFault::invalid_text(format!("{path}.labels"), text, why)));
+        }
+    }
+    faults.extend(spec(template.get("spec").unwrap_or(&Value::Null), &format!("{path}.spec")));
+    faults
+}
+
+fn spec(spec: &Value, path: &str) -> Vec<FieldFault> {
+    let volumes: HashSet<&str> = list(spec, "/volumes").map(|volume| text_at(volume, "/name")).collect();
+    let mut names: HashSet<&str> = HashSet::new();
+    let host_network = is_true(spec, "/hostNetwork");
+    let mut faults = volume_faults(spec, path);
+    if list(spec, "/containers").next().is_none() {
+        faults.push(FieldFault::required(format!("{path}.containers"), ""));
+    }
+    for key in ["containers", "initContainers", "ephemeralContainers"] {
+        for (at, container) in list(spec, &format!("/{key}")).enumerate() {
+            let path = format!("{path}.{key}[{at}]");
+            let name = text_at(container, "/name");
+            if !names.insert(name) && !name.is_empty() {
+                faults.push(FieldFault::duplicate(format!("{path}.name"), &name.into()));
+            }
+            faults.extend(container::faults(container, &path, &volumes, host_network));
+        }
+    }
+    let deadline =
+        spec.get("activeDeadlineSeconds").filter(|seconds| seconds.as_i64().is_some_and(|seconds| seconds < 1));
+    let dns = ["ClusterFirstWithHostNet", "ClusterFirst", "Default", "None"];
+    let more = Check::at(spec, path)
+        .one_of("restartPolicy", &["Always", "OnFailure", "Never"])
+        .one_of("dnsPolicy", &dns)
+        .also(node_selector_faults(spec, path))
+        .name("nodeName", NameRule::Subdomain)
+        .refuse(deadline.is_some(), || {
+            let value = deadline.unwrap_or(&Value::Null);
+            FieldFault::invalid("activeDeadlineSeconds", value, "must be between 1 and 2147483647, inclusive")
+        })
+        .name("serviceAccountName", NameRule::Subdomain)
+        .name("hostname", NameRule::Label)
+        .name("subdomain", NameRule::Label)
+        .each("tolerations", |toleration, _| {
+            let (operator, value) = (text_at(toleration.object(), "/operator"), text_at(toleration.object(), "/value"));
+            let keyless =
+                text_at(toleration.object(), "/key").is_empty() && !operator.is_empty() && operator != "Exists";
+            toleration
+                .refuse(keyless, || {
+                    FieldFault::invalid_text(
+                        "operator",
+                        operator,
+                        "operator must be Exists when `key` is empty, which means \"match all values and all keys\"",
+                    )
+                })
+                .refuse(operator == "Exists" && !value.is_empty(), || {
+                    FieldFault::invalid_text("operator", value, "value must be empty when `operator` is 'Exists'")
+                })
+                .one_of("effect", &["NoSchedule", "PreferNoSchedule", "NoExecute"])
+        })
+        .done();
+    faults.extend(more);
+    faults
+}
+
+fn node_selector_faults(spec: &Value, path: &str) -> Vec<FieldFault> {
+    let mut faults = Vec::new();
+    for (key, value) in spec.get("nodeSelector").and_then(Value::as_object).into_iter().flatten() {
+        let value = value.as_str().unwrap_or_default();
+        for (text, why) in [(key.as_str(), label_key_faults(key)), (value, label_value_faults(value))] {
+            faults.extend(why.iter().map(|why| FieldFault::invalid_text(format!("{path}.nodeSelector"), text, why)));
+        }
+    }
+    faults
+}
+
+fn volume_faults(spec: &Value, path: &str) -> Vec<FieldFault> {
+    let mut faults = Vec::new();
+    let mut names: HashSet<&str> = HashSet::new();
+    for (at, volume) in list(spec, "/volumes").enumerate() {
+        let path = format!("{path}.volumes[{at}]");
+        let sources: Vec<_> = VOLUME_SOURCES.iter().filter(|source| has(volume, &format!("/{source}"))).collect();
+        for source in sources.iter().skip(1) {
+            faults.push(FieldFault::forbidden(format!("{path}.{source}"), "may not specify more than 1 volume type"));
+        }
+        let needs = [
+            ("configMap", "name"),
+            ("secret", "secretName"),
+            ("persistentVolumeClaim", "claimName"),
+            ("hostPath", "path"),
+        ];
+        for (source, member) in needs.iter().filter(|(source, _)| sources.first().is_some_and(|first| *first == source))
+        {
+            if text_at(volume, &format!("/{source}/{member}")).is_empty() {
+                faults.push(FieldFault::required(format!("{path}.{source}.{member}"), ""));
+            }
+        }
+        let name = text_at(volume, "/name");
+        if name.is_empty() {
+            faults.push(FieldFault::required(format!("{path}.name"), ""));
+        } else {
+            let why = name_faults(NameRule::Label, name, false);
+            faults.extend(why.iter().map(|why| FieldFault::invalid_text(format!("{path}.name"), name, why)));
+            if !names.insert(name) {
+                faults.push(FieldFault::duplicate(format!("{path}.name"), &name.into()));
+            }
+        }
+    }
+    faults
+}

@@ -1,0 +1,377 @@
+//! Service.
+
+mod allocation;
+
+use std::collections::{HashMap, HashSet};
+use std::net::IpAddr;
+
+use serde_json::{Value, json};
+
+use crate::failure::{Failure, Outcome};
+use crate::kinds::check::Check;
+use crate::kinds::table::{self, Column, Row};
+use crate::kinds::{Context, Strategy, warnings};
+use crate::object::{default, has, integer_at, is_empty, items, list, member, metadata, remove, set, text_at};
+use crate::request::Part;
+use crate::validate::{FieldFault, NameRule, label_key_faults, label_value_faults, name_faults};
+use jiff::Timestamp;
+
+/// `v1` Service. Addresses come from 10.0.0.0/24, node ports from 30000–32767.
+#[derive(Clone, Copy, Debug)]
+pub(in crate::kinds) struct Service;
+
+impl Strategy for Service {
+    fn claims(&self, service: &Value) -> Vec<String> {
+        allocation::claims(service)
+    }
+
+    fn repeats_metadata_faults(&self) -> bool {
+        true
+    }
+
+    fn defaults(&self, object: &mut Value) {
+        if let Some(spec) = member(object, "spec") {
+            default_if_empty(spec, "sessionAffinity", "None");
+            default_if_empty(spec, "type", "ClusterIP");
+            if text_at(spec, "/sessionAffinity") == "None" {
+                remove(spec, "sessionAffinityConfig");
+            } else if let Some(client) =
+                member(spec, "sessionAffinityConfig").and_then(|config| member(config, "clientIP"))
+            {
+                default(client, "timeoutSeconds", 10800);
+            }
+            for port in items(spec, "ports") {
+                default_if_empty(port, "protocol", "TCP");
+                let number = port.get("port").cloned().unwrap_or_default();
+                if port.get("targetPort").is_none_or(|target| is_empty(target) || target == &json!(0)) {
+                    set(port, "targetPort", number);
+                }
+            }
+            let kind = text_at(spec, "/type").to_owned();
+            let external = matches!(kind.as_str(), "NodePort" | "LoadBalancer") || has(spec, "/externalIPs/0");
+            if matches!(kind.as_str(), "NodePort" | "LoadBalancer") || (external && kind == "ClusterIP") {
+                default_if_empty(spec, "externalTrafficPolicy", "Cluster");
+            }
+            if kind != "ExternalName" {
+                default_if_empty(spec, "internalTrafficPolicy", "Cluster");
+            }
+            if kind == "LoadBalancer" {
+                default(spec, "allocateLoadBalancerNodePorts", true);
+            }
+        }
+        if let Some(balancer) = member(object, "status").and_then(|status| member(status, "loadBalancer")) {
+            for ingress in items(balancer, "ingress").filter(|ingress| !text_at(ingress, "/ip").is_empty()) {
+                default(ingress, "ipMode", "VIP");
+            }
+        }
+    }
+
+    fn prepare_for_create(&self, _: &Context<'_>, object: &mut Value) {
+        set(object, "status", json!({"loadBalancer": {}}));
+    }
+
+    fn prepare_for_update(&self, _: &Context<'_>, new: &mut Value, old: &Value, part: Part) {
+        if part != Part::Object {
+            return;
+        }
+        let was = text_at(old, "/spec/type").to_owned();
+        let Some(spec) = member(new, "spec") else { return };
+        let is = text_at(spec, "/type").to_owned();
+        if was != "ExternalName" && is != "ExternalName" {
+            for key in ["clusterIP", "clusterIPs", "ipFamilies", "ipFamilyPolicy"] {
+                let value = old.pointer(&format!("/spec/{key}")).cloned();
+                if spec.get(key).is_none_or(is_empty)
+                    && let Some(value) = value
+                {
+                    set(spec, key, value);
+                }
+            }
+            if matches!(is.as_str(), "NodePort" | "LoadBalancer") {
+                let mut numbers = HashMap::new();
+                for port in list(old, "/spec/ports") {
+                    numbers.entry(port_key(port)).or_insert_with(|| port.get("nodePort").cloned());
+                }
+                for port in items(spec, "ports").filter(|port| integer_at(port, "/nodePort").unwrap_or(0) == 0) {
+                    if let Some(Some(number)) = numbers.get(&port_key(port)) {
+                        set(port, "nodePort", number.clone());
+                    }
+                }
+            }
+        }
+        if is == "ClusterIP" && matches!(was.as_str(), "NodePort" | "LoadBalancer") {
+            let before: HashSet<&Value> = list(old, "/spec/ports").filter_map(|port| port.get("nodePort")).collect();
+            for port in items(spec, "ports") {
+                if port.get("nodePort").is_some_and(|number| before.contains(number)) {
+                    remove(port, "nodePort");
+                }
+            }
+            if !has(spec, "/externalIPs/0") {
+                remove(spec, "externalTrafficPolicy");
+            }
+        }
+        if was == "LoadBalancer" && is != "LoadBalancer" {
+            remove(spec, "allocateLoadBalancerNodePorts");
+            remove(spec, "loadBalancerClass");
+        }
+        if is == "ExternalName" {
+            for key in ["clusterIP", "clusterIPs", "ipFamilies", "ipFamilyPolicy", "internalTrafficPolicy"] {
+                if spec.get(key) == old.pointer(&format!("/spec/{key}")) {
+                    remove(spec, key);
+                }
+            }
+            if text_at(spec, "/externalTrafficPolicy") == text_at(old, "/spec/externalTrafficPolicy") {
+                remove(spec, "externalTrafficPolicy");
+            }
+        }
+    }
+
+    fn admit(&self, context: &Context<'_>, object: &mut Value, old: Option<&Value>, part: Part) -> Outcome<()> {
+        if part != Part::Object {
+            return Ok(());
+        }
+        let taken = allocation::taken(context.cluster, object, old);
+        let complete = allocation::allocate(context.cluster, object);
+        if taken.is_none() && complete.is_ok() {
+            return Ok(());
+        }
+        let otherwise = match old {
+            None => self.validate_create(object),
+            Some(old) => self.validate_update(object, old, part),
+        };
+        if !otherwise.is_empty() {
+            // The caller finds them too, and they come first.
+            return Ok(());
+        }
+        if let Some(fault) = taken {
+            return Err(Failure::invalid_named("", "Service", metadata::name(object), vec![fault]));
+        }
+        complete.map_err(Failure::internal)
+    }
+
+    fn validate_create(&self, object: &Value) -> Vec<FieldFault> {
+        let found = faults(object);
+        if found.is_empty() { allocation::faults(object) } else { found }
+    }
+
+    fn validate_update(&self, new: &Value, old: &Value, part: Part) -> Vec<FieldFault> {
+        if part == Part::Status {
+            return Vec::new();
+        }
+        let mut found = faults(new);
+        let kept = text_at(old, "/spec/type") != "ExternalName" && text_at(new, "/spec/type") != "ExternalName";
+        let (was, is) = (text_at(old, "/spec/clusterIP"), text_at(new, "/spec/clusterIP"));
+        if kept && !was.is_empty() && was != is {
+            let value = new.pointer("/spec/clusterIPs").cloned().unwrap_or_else(|| json!([is]));
+            found.push(FieldFault::invalid("spec.clusterIPs[0]", &value, "may not change once set"));
+        }
+        found
+    }
+
+    fn warnings(&self, object: &Value, _: Option<&Value>, part: Part) -> Vec<String> {
+        match part {
+            Part::Object => fields_to_warn_of(object),
+            _ => warnings::load_balancer(object),
+        }
+    }
+
+    fn name_rule(&self) -> NameRule {
+        NameRule::Label
+    }
+
+    fn field_labels(&self) -> Option<Vec<&str>> {
+        Some(vec!["spec.clusterIP", "spec.type"])
+    }
+
+    fn columns(&self) -> Option<Vec<Column>> {
+        table::columns("Name, Type, Cluster-IP, External-IP, Port(s), Age, Selector*")
+    }
+
+    fn cells(&self, object: &Value, now: Timestamp) -> Vec<Value> {
+        let row = Row::new(object, now);
+        let ports: Vec<String> = list(object, "/spec/ports")
+            .map(|port| {
+                let (number, protocol) = (integer_at(port, "/port").unwrap_or(0), text_at(port, "/protocol"));
+                match integer_at(port, "/nodePort").unwrap_or(0) {
+                    0 => format!("{number}/{protocol}"),
+                    node => format!("{number}:{node}/{protocol}"),
+                }
+            })
+            .collect();
+        let ports = if ports.is_empty() { "<none>".into() } else { ports.join(",") };
+        vec![
+            row.name(),
+            row.text("/spec/type"),
+            row.text_or("/spec/clusterIP", "<none>"),
+            external(object).into(),
+            ports.into(),
+            row.age(),
+            table::labels(object.pointer("/spec/selector")).into(),
+        ]
+    }
+}
+
+/// Fields that nothing heeds, or whose spelling is odd.
+fn fields_to_warn_of(object: &Value) -> Vec<String> {
+    const HINTS: &str = "service.kubernetes.io/topology-aware-hints";
+    const EXTERNAL: &str = "ExternalName";
+    let kind = text_at(object, "/spec/type");
+    let (address, balancer) = (text_at(object, "/spec/clusterIP"), text_at(object, "/spec/loadBalancerIP"));
+    let headless = kind == "ClusterIP" && address == "None";
+    let addressed = has(object, "/spec/externalIPs/0");
+    let mut found = Vec::new();
+    let mut warn = |holds: bool, text: String| found.extend(holds.then_some(text));
+    warn(
+        warnings::is_annotated(object, HINTS),
+        format!("annotation {HINTS} is deprecated, please use service.kubernetes.io/topology-mode instead"),
+    );
+    if address != "None" {
+        warnings::ips(object, "/spec/clusterIPs", "spec.clusterIPs").into_iter().for_each(|text| warn(true, text));
+    }
+    let affine = text_at(object, "/spec/sessionAffinity") != "None";
+    for (holds, field) in
+        [(!balancer.is_empty(), "loadBalancerIP"), (addressed, "externalIPs"), (affine, "SessionAffinity")]
+    {
+        warn(headless && holds, format!("spec.{field} is ignored for headless services"));
+    }
+    warnings::ips(object, "/spec/externalIPs", "spec.externalIPs").into_iter().for_each(|text| warn(true, text));
+    warn(
+        addressed && !headless && kind != EXTERNAL,
+        "spec.externalIPs is deprecated and may no longer be implemented in some clusters".into(),
+    );
+    warnings::ip(balancer, "spec.loadBalancerIP").into_iter().for_each(|text| warn(true, text));
+    let ranges = warnings::blocks(object, "/spec/loadBalancerSourceRanges", "spec.loadBalancerSourceRanges");
+    ranges.into_iter().for_each(|text| warn(true, text));
+    let named = !text_at(object, "/spec/externalName").is_empty();
+    warn(addressed && kind == EXTERNAL, format!("spec.externalIPs is ignored when spec.type is {EXTERNAL:?}"));
+    warn(named && kind != EXTERNAL, format!("spec.externalName is ignored when spec.type is not {EXTERNAL:?}"));
+    warn(
+        text_at(object, "/spec/trafficDistribution") == "PreferClose",
+        "spec.trafficDistribution: \"PreferClose\" is deprecated; use \"PreferSameZone\"".into(),
+    );
+    found
+}
+
+fn default_if_empty(object: &mut Value, key: &str, value: &str) {
+    if object.get(key).is_none_or(is_empty) {
+        set(object, key, value.into());
+    }
+}
+
+fn faults(object: &Value) -> Vec<FieldFault> {
+    let kind = text_at(object, "/spec/type");
+    let address = text_at(object, "/spec/clusterIP");
+    let headless = address == "None";
+    let external = kind == "ExternalName";
+    let ports: Vec<_> = list(object, "/spec/ports").collect();
+    let mut selector = Vec::new();
+    for (key, value) in object.pointer("/spec/selector").and_then(Value::as_object).into_iter().flatten() {
+        let value = value.as_str().unwrap_or_default();
+        for (text, why) in [(key.as_str(), label_key_faults(key)), (value, label_value_faults(value))] {
+            selector.extend(why.iter().map(|why| FieldFault::invalid_text("spec.selector", text, why)));
+        }
+    }
+    let bad_address = !address.is_empty() && !headless && address.parse::<IpAddr>().is_err();
+    let reachable = matches!(kind, "NodePort" | "LoadBalancer") || has(object, "/spec/externalIPs/0");
+    let policy = text_at(object, "/spec/externalTrafficPolicy");
+    Check::of(object)
+        .refuse(ports.is_empty() && !headless && !external, || FieldFault::required("spec.ports", ""))
+        .refuse(headless && matches!(kind, "NodePort" | "LoadBalancer"), || {
+            FieldFault::invalid_text(
+                "spec.clusterIPs[0]",
+                "None",
+                format!("may not be set to 'None' for {kind} services"),
+            )
+        })
+        .refuse(external && !address.is_empty(), || {
+            FieldFault::forbidden("spec.clusterIPs", "may not be set for ExternalName services")
+        })
+        .refuse(external && text_at(object, "/spec/externalName").is_empty(), || {
+            FieldFault::required("spec.externalName", "")
+        })
+        .name("spec.externalName", NameRule::Subdomain)
+        .also(port_faults(&ports, kind))
+        .also(selector)
+        .one_of("spec.sessionAffinity", &["ClientIP", "None"])
+        .one_of("spec.type", &["ClusterIP", "ExternalName", "LoadBalancer", "NodePort"])
+        .refuse(bad_address, || {
+            let why = "must be a valid IP address, (e.g. 10.9.8.7 or 2001:db8::ffff)";
+            FieldFault::invalid_text("spec.clusterIPs[0]", address, why)
+        })
+        .refuse(!policy.is_empty() && !reachable, || {
+            let why = "may only be set for externally-accessible services";
+            FieldFault::invalid_text("spec.externalTrafficPolicy", policy, why)
+        })
+        .done()
+}
+
+fn port_faults(ports: &[&Value], kind: &str) -> Vec<FieldFault> {
+    const RANGE: &str = "must be between 1 and 65535, inclusive";
+    let mut faults = Vec::new();
+    let mut names = HashSet::new();
+    for (at, port) in ports.iter().enumerate() {
+        let path = format!("spec.ports[{at}]");
+        let name = text_at(port, "/name");
+        if ports.len() > 1 && name.is_empty() {
+            faults.push(FieldFault::required(format!("{path}.name"), ""));
+        } else if !name.is_empty() {
+            let why = name_faults(NameRule::Label, name, false);
+            faults.extend(why.iter().map(|why| FieldFault::invalid_text(format!("{path}.name"), name, why)));
+            if !names.insert(name) {
+                faults.push(FieldFault::duplicate(format!("{path}.name"), &name.into()));
+            }
+        }
+        let out_of_range = |number: i64| !(1..=65535).contains(&number);
+        let number = integer_at(port, "/port").unwrap_or(0);
+        if out_of_range(number) {
+            faults.push(FieldFault::invalid(format!("{path}.port"), &number.into(), RANGE));
+        }
+        if !["TCP", "UDP", "SCTP"].contains(&text_at(port, "/protocol")) {
+            let value = port.get("protocol").cloned().unwrap_or_default();
+            faults.push(FieldFault::unsupported(format!("{path}.protocol"), &value, &["SCTP", "TCP", "UDP"]));
+        }
+        match port.get("targetPort") {
+            Some(Value::String(target)) => {
+                let why = super::pod::port_name_faults(target);
+                faults
+                    .extend(why.iter().map(|why| FieldFault::invalid_text(format!("{path}.targetPort"), target, why)));
+            }
+            Some(target) if target.as_i64().is_some_and(out_of_range) => {
+                faults.push(FieldFault::invalid(format!("{path}.targetPort"), target, RANGE));
+            }
+            _ => {}
+        }
+        let node = integer_at(port, "/nodePort").unwrap_or(0);
+        if node != 0 && matches!(kind, "ClusterIP" | "ExternalName") {
+            let why = format!("may not be used when `type` is '{kind}'");
+            faults.push(FieldFault::forbidden(format!("{path}.nodePort"), why));
+        }
+    }
+    let mut keys = HashSet::new();
+    let again = ports.iter().enumerate().filter(|(_, port)| !keys.insert(port_key(port)));
+    faults.extend(again.map(|(at, port)| FieldFault::duplicate(format!("spec.ports[{at}]"), port)));
+    faults
+}
+
+/// What tells the ports of a Service apart.
+fn port_key(port: &Value) -> (Option<Value>, Option<i64>) {
+    (port.get("protocol").cloned(), integer_at(port, "/port"))
+}
+
+/// The addresses of a Service that are reached from outside.
+fn external(object: &Value) -> String {
+    let given = list(object, "/spec/externalIPs").filter_map(Value::as_str).collect::<Vec<_>>().join(",");
+    match text_at(object, "/spec/type") {
+        "ExternalName" => text_at(object, "/spec/externalName").into(),
+        "LoadBalancer" => {
+            let balanced = table::ingress_addresses(object);
+            match (balanced.is_empty(), given.is_empty()) {
+                (true, true) => "<pending>".into(),
+                (true, false) => given,
+                (false, true) => balanced,
+                (false, false) => format!("{balanced},{given}"),
+            }
+        }
+        _ if given.is_empty() => "<none>".into(),
+        _ => given,
+    }
+}

@@ -1,0 +1,143 @@
+//! The addresses and the node ports of Services: who has which, and who gets one.
+
+use std::collections::BTreeSet;
+use std::net::{IpAddr, Ipv4Addr};
+
+use serde_json::{Value, json};
+
+use crate::kinds::Cluster;
+use crate::object::{default, has, integer_at, is_empty, items, list, member, metadata, set, text_at};
+use crate::validate::FieldFault;
+
+/// The addresses of a Service; a headless one has none.
+fn addresses(service: &Value) -> impl Iterator<Item = IpAddr> {
+    let first = service.pointer("/spec/clusterIP").into_iter();
+    first.chain(list(service, "/spec/clusterIPs")).filter_map(|address| address.as_str()?.parse().ok())
+}
+
+fn node_ports(service: &Value) -> impl Iterator<Item = i64> {
+    list(service, "/spec/ports").filter_map(|port| integer_at(port, "/nodePort")).filter(|number| *number != 0)
+}
+
+/// The addresses and the ports of the nodes: no two Services share one. A port may serve several protocols of one Service.
+pub(super) fn claims(service: &Value) -> Vec<String> {
+    let addresses: BTreeSet<IpAddr> = addresses(service).collect();
+    let ports: BTreeSet<i64> = node_ports(service).collect();
+    addresses.into_iter().map(address_claim).chain(ports.into_iter().map(node_port_claim)).collect()
+}
+
+fn address_claim(address: IpAddr) -> String {
+    format!("address {address}")
+}
+
+fn node_port_claim(port: i64) -> String {
+    format!("node port {port}")
+}
+
+/// The first address or port that the Service asks for, does not have yet, and cannot get. As on a real server, one that is made
+/// anew under a name that is there already is told of its address before its name.
+pub(super) fn taken(cluster: &dyn Cluster, object: &Value, old: Option<&Value>) -> Option<FieldFault> {
+    let own: BTreeSet<IpAddr> = old.into_iter().flat_map(addresses).collect();
+    let is_claimed = |claim: String| cluster.holder(&claim).is_some();
+    if let Some(address) =
+        addresses(object).find(|address| !own.contains(address) && is_claimed(address_claim(*address)))
+    {
+        let why = format!("failed to allocate IP {address}: provided IP is already allocated");
+        return Some(FieldFault::invalid("spec.clusterIPs", &json!([address.to_string()]), why));
+    }
+    let own: BTreeSet<i64> = old.into_iter().flat_map(node_ports).collect();
+    list(object, "/spec/ports").enumerate().find_map(|(at, port)| {
+        let number = integer_at(port, "/nodePort").filter(|number| *number != 0)?;
+        (!own.contains(&number) && is_claimed(node_port_claim(number))).then(|| {
+            let why = "provided port is already allocated";
+            FieldFault::invalid(format!("spec.ports[{at}].nodePort"), &number.into(), why)
+        })
+    })
+}
+
+/// Gives the Service the addresses and ports that it lacks; fails if there are no more.
+pub(super) fn allocate(cluster: &dyn Cluster, object: &mut Value) -> Result<(), &'static str> {
+    let kind = text_at(object, "/spec/type").to_owned();
+    if kind == "ExternalName" {
+        return Ok(());
+    }
+    let me = format!("{}/{}", metadata::namespace(object), metadata::name(object));
+    let is_free = |claim: String| cluster.holder(&claim).is_none_or(|holder| *holder == *me);
+    let Some(spec) = member(object, "spec") else { return Ok(()) };
+    let first = list(spec, "/clusterIPs").next().and_then(Value::as_str).unwrap_or_default().to_owned();
+    let mut address = text_at(spec, "/clusterIP").to_owned();
+    if address.is_empty() {
+        address = first;
+    }
+    if address.is_empty() {
+        // The first is that of the Service `kubernetes`, which comes back when it is deleted.
+        let free = (2..=254).map(|last| Ipv4Addr::new(10, 0, 0, last)).find(|ip| is_free(address_claim((*ip).into())));
+        address = free.ok_or("failed to allocate a serviceIP: range is full")?.to_string();
+    }
+    if !address.is_empty() {
+        set(spec, "clusterIP", address.clone().into());
+        default(spec, "clusterIPs", json!([address]));
+    }
+    let headless = address == "None" && spec.get("selector").is_none_or(is_empty);
+    if headless && !has(spec, "/ipFamilyPolicy") && spec.get("ipFamilies").is_none_or(is_empty) {
+        set(spec, "ipFamilies", json!(["IPv4", "IPv6"]));
+        set(spec, "ipFamilyPolicy", "RequireDualStack".into());
+    }
+    if spec.get("ipFamilies").is_none_or(is_empty) {
+        set(spec, "ipFamilies", json!(["IPv4"]));
+    }
+    default(spec, "ipFamilyPolicy", "SingleStack");
+    let wants_ports = kind == "NodePort"
+        || (kind == "LoadBalancer" && spec.get("allocateLoadBalancerNodePorts") != Some(&Value::Bool(false)));
+    if wants_ports {
+        let asked: BTreeSet<i64> = node_ports(&json!({ "spec": { "ports": spec["ports"] } })).collect();
+        let mut free =
+            (30000_i64..=32767).filter(|number| !asked.contains(number) && is_free(node_port_claim(*number)));
+        for port in items(spec, "ports").filter(|port| integer_at(port, "/nodePort").unwrap_or(0) == 0) {
+            let number = free.next().ok_or("failed to allocate a nodePort: range is full")?;
+            set(port, "nodePort", number.into());
+        }
+    }
+    Ok(())
+}
+
+/// What cannot be allocated: told only of Services that are valid otherwise.
+pub(super) fn faults(object: &Value) -> Vec<FieldFault> {
+    let mut faults = Vec::new();
+    let kind = text_at(object, "/spec/type");
+    if kind == "ExternalName" {
+        return faults;
+    }
+    for (at, family) in list(object, "/spec/ipFamilies").enumerate() {
+        let headless = text_at(object, "/spec/clusterIP") == "None" && !has(object, "/spec/selector");
+        if family != "IPv4" && !headless {
+            faults.push(FieldFault::invalid(
+                format!("spec.ipFamilies[{at}]"),
+                family,
+                "not configured on this cluster",
+            ));
+        }
+    }
+    let policy = text_at(object, "/spec/ipFamilyPolicy");
+    let selectorless =
+        text_at(object, "/spec/clusterIP") == "None" && object.pointer("/spec/selector").is_none_or(is_empty);
+    if policy == "RequireDualStack" && !selectorless {
+        let why = "this cluster is not configured for dual-stack services";
+        faults.push(FieldFault::invalid_text("spec.ipFamilyPolicy", policy, why));
+    }
+    if let Ok(address) = text_at(object, "/spec/clusterIP").parse::<Ipv4Addr>()
+        && address.octets()[..3] != [10, 0, 0]
+    {
+        let why = format!("failed to allocate IP {address}: the provided network does not match the current range");
+        faults.push(FieldFault::invalid("spec.clusterIPs", &json!([address.to_string()]), why));
+    }
+    for (at, port) in list(object, "/spec/ports").enumerate() {
+        if let Some(number) =
+            integer_at(port, "/nodePort").filter(|number| *number != 0 && !(30000..=32767).contains(number))
+        {
+            let why = "provided port is not in the valid range. The range of valid ports is 30000-32767";
+            faults.push(FieldFault::invalid(format!("spec.ports[{at}].nodePort"), &number.into(), why));
+        }
+    }
+    faults
+}

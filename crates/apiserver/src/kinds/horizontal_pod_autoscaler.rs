@@ -1,0 +1,206 @@
+//! HorizontalPodAutoscaler: one stored form, that of `autoscaling/v2`, and an older view of it that keeps in annotations what it has no fields
+//! for.
+
+mod conversion;
+mod metric_fields;
+mod notes;
+mod read;
+mod spec_faults;
+#[cfg(test)]
+mod tests;
+
+use std::sync::Arc;
+
+use serde_json::{Value, json};
+
+use super::check::Check;
+use super::table::{self, Column, Row};
+use super::{Context, Convert, Form, Strategy};
+use crate::object::{default, integer_at, is_empty, list, member, set, text, text_at};
+use crate::request::Part;
+use crate::validate::FieldFault;
+use jiff::Timestamp;
+
+/// `autoscaling/v2` HorizontalPodAutoscaler.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct V2;
+
+/// `autoscaling/v1` HorizontalPodAutoscaler.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct V1;
+
+impl Strategy for V2 {
+    fn defaults(&self, object: &mut Value) {
+        // They are for the older version alone.
+        notes::ALL.iter().for_each(|name| notes::drop(object, name));
+        if let Some(spec) = member(object, "spec") {
+            member(spec, "scaleTargetRef");
+            default(spec, "minReplicas", 1);
+            if spec.get("metrics").is_none_or(is_empty) {
+                let target = json!({"type": "Utilization", "averageUtilization": 80});
+                set(spec, "metrics", json!([{"type": "Resource", "resource": {"name": "cpu", "target": target}}]));
+            }
+            if let Some(behavior) = spec.get_mut("behavior").filter(|behavior| behavior.is_object()) {
+                fill_behavior(behavior);
+            }
+        }
+        if let Some(status) = member(object, "status") {
+            default(status, "desiredReplicas", 0);
+            default(status, "currentMetrics", Value::Null);
+        }
+    }
+
+    fn prepare_for_create(&self, _: &Context<'_>, object: &mut Value) {
+        set(object, "status", json!({"desiredReplicas": 0, "currentMetrics": null}));
+    }
+
+    fn validate_create(&self, object: &Value) -> Vec<FieldFault> {
+        spec_faults::spec(object, None)
+    }
+
+    fn validate_update(&self, new: &Value, old: &Value, part: Part) -> Vec<FieldFault> {
+        match part {
+            Part::Status => Check::of(new).not_negative(&["status.currentReplicas", "status.desiredReplicas"]).done(),
+            _ => spec_faults::spec(new, Some(old)),
+        }
+    }
+
+    fn conversion(&self) -> Option<Convert> {
+        Some(conversion::between)
+    }
+
+    fn columns(&self) -> Option<Vec<Column>> {
+        table::columns("Name, Reference, Targets, MinPods, MaxPods, Replicas, Age")
+    }
+
+    fn cells(&self, object: &Value, now: Timestamp) -> Vec<Value> {
+        let row = Row::new(object, now);
+        let target = format!(
+            "{}/{}",
+            text_at(object, "/spec/scaleTargetRef/kind"),
+            text_at(object, "/spec/scaleTargetRef/name")
+        );
+        let least = integer_at(object, "/spec/minReplicas").map_or_else(|| "<unset>".into(), |least| least.to_string());
+        vec![
+            row.name(),
+            target.into(),
+            targets(object).into(),
+            least.into(),
+            row.number("/spec/maxReplicas"),
+            row.number("/status/currentReplicas"),
+            row.age(),
+        ]
+    }
+}
+
+impl Strategy for V1 {
+    fn defaults(&self, object: &mut Value) {
+        if let Some(spec) = member(object, "spec") {
+            default(spec, "minReplicas", 1);
+        }
+        // What the annotations say is taken at its word, and written again as the server writes it.
+        *object = conversion::to_old(&conversion::to_new(object));
+    }
+
+    fn prepare_for_create(&self, _: &Context<'_>, object: &mut Value) {
+        set(object, "status", json!({"currentReplicas": 0, "desiredReplicas": 0}));
+        notes::OF_STATUS.iter().for_each(|name| notes::drop(object, name));
+    }
+
+    fn prepare_for_update(&self, _: &Context<'_>, new: &mut Value, old: &Value, part: Part) {
+        let kept = if part == Part::Status { notes::OF_SPEC } else { notes::OF_STATUS };
+        kept.iter().for_each(|name| notes::put_back(new, old, name));
+    }
+
+    fn validate_create(&self, object: &Value) -> Vec<FieldFault> {
+        V2.validate_create(&conversion::to_new(object))
+    }
+
+    fn validate_update(&self, new: &Value, old: &Value, part: Part) -> Vec<FieldFault> {
+        V2.validate_update(&conversion::to_new(new), &conversion::to_new(old), part)
+    }
+
+    fn to_stored(&self, object: Value) -> Value {
+        conversion::to_new(&object)
+    }
+
+    fn form(&self) -> Form {
+        Form::Converted
+    }
+
+    fn shown(&self, stored: &Arc<Value>, _: &str) -> Arc<Value> {
+        Arc::new(conversion::to_old(stored))
+    }
+
+    fn conversion(&self) -> Option<Convert> {
+        Some(conversion::between)
+    }
+
+    fn columns(&self) -> Option<Vec<Column>> {
+        V2.columns()
+    }
+
+    fn cells(&self, object: &Value, now: Timestamp) -> Vec<Value> {
+        V2.cells(object, now)
+    }
+}
+
+fn fill_behavior(behavior: &mut Value) {
+    let up = json!([{"type": "Pods", "value": 4, "periodSeconds": 15}, {"type": "Percent", "value": 100, "periodSeconds": 15}]);
+    if let Some(rules) = member(behavior, "scaleUp") {
+        default(rules, "stabilizationWindowSeconds", 0);
+        default(rules, "selectPolicy", "Max");
+        default(rules, "policies", up);
+    }
+    if let Some(rules) = member(behavior, "scaleDown") {
+        default(rules, "selectPolicy", "Max");
+        default(rules, "policies", json!([{"type": "Percent", "value": 100, "periodSeconds": 15}]));
+    }
+}
+
+/// What an autoscaler looks at: now, and as it should be.
+fn targets(object: &Value) -> String {
+    const SHOWN: usize = 2;
+    let current: Vec<_> = list(object, "/status/currentMetrics").collect();
+    let mut texts: Vec<String> = list(object, "/spec/metrics")
+        .enumerate()
+        .map(|(at, metric)| {
+            let member = match text_at(metric, "/type") {
+                "Resource" => "resource",
+                "ContainerResource" => "containerResource",
+                "Pods" => "pods",
+                "Object" => "object",
+                _ => "external",
+            };
+            let wanted = |key: &str| metric.pointer(&format!("/{member}/target/{key}"));
+            let now = |key: &str| {
+                let value = current.get(at).and_then(|metric| metric.pointer(&format!("/{member}/current/{key}")));
+                value.map_or_else(|| "<unknown>".into(), |value| text(Some(value)))
+            };
+            let name = text_at(metric, &format!("/{member}/name"));
+            let label = if name.is_empty() { String::new() } else { format!("{name}: ") };
+            if let Some(share) = wanted("averageUtilization") {
+                let unknown = now("averageUtilization") == "<unknown>";
+                let percent = if unknown { "" } else { "%" };
+                format!("{label}{}{percent}/{}%", now("averageUtilization"), text(Some(share)))
+            } else if let Some(amount) = wanted("averageValue") {
+                let average = if matches!(member, "object" | "external") { " (avg)" } else { "" };
+                format!("{label}{}/{}{average}", now("averageValue"), text(Some(amount)))
+            } else {
+                format!("{label}{}/{}", now("value"), text(wanted("value")))
+            }
+        })
+        .collect();
+    if texts.is_empty() {
+        if let Some(share) = object.pointer("/spec/targetCPUUtilizationPercentage") {
+            let now = object.pointer("/status/currentCPUUtilizationPercentage");
+            let now = now.map_or_else(|| "<unknown>".into(), |now| format!("{}%", text(Some(now))));
+            return format!("cpu: {now}/{}%", text(Some(share)));
+        }
+        return "<none>".into();
+    }
+    let count = texts.len();
+    texts.truncate(SHOWN);
+    let shown = texts.join(", ");
+    if count > SHOWN { format!("{shown} + {} more...", count - SHOWN) } else { shown }
+}

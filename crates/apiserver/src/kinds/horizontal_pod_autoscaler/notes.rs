@@ -1,0 +1,140 @@
+//! The annotations in which the older version keeps what it has no fields for: JSON in the words and the order of its own types.
+
+use serde_json::Value;
+
+use super::metric_fields::{CURRENT, Field, Form, POLICY, RULE, RULES, SOURCES};
+use crate::object::{is_empty, list, member, remove, set, text_at};
+
+pub(super) const METRICS: &str = "autoscaling.alpha.kubernetes.io/metrics";
+pub(super) const BEHAVIOR: &str = "autoscaling.alpha.kubernetes.io/behavior";
+pub(super) const CURRENT_METRICS: &str = "autoscaling.alpha.kubernetes.io/current-metrics";
+pub(super) const CONDITIONS: &str = "autoscaling.alpha.kubernetes.io/conditions";
+pub(super) const OF_SPEC: &[&str] = &[METRICS, BEHAVIOR];
+pub(super) const OF_STATUS: &[&str] = &[CURRENT_METRICS, CONDITIONS];
+/// All of them, and two that are no longer written.
+pub(super) const ALL: &[&str] = &[
+    METRICS,
+    BEHAVIOR,
+    CURRENT_METRICS,
+    CONDITIONS,
+    "autoscaling.alpha.kubernetes.io/scale-down-tolerance",
+    "autoscaling.alpha.kubernetes.io/scale-up-tolerance",
+];
+
+/// What an annotation says.
+pub(super) fn text<'a>(object: &'a Value, name: &str) -> Option<&'a str> {
+    object.pointer("/metadata/annotations")?.get(name)?.as_str()
+}
+
+pub(super) fn put(object: &mut Value, name: &str, text: String) {
+    if let Some(annotations) = member(object, "metadata").and_then(|metadata| member(metadata, "annotations")) {
+        set(annotations, name, text.into());
+    }
+}
+
+pub(super) fn drop(object: &mut Value, name: &str) {
+    let Some(metadata) = object.get_mut("metadata") else { return };
+    let Some(annotations) = metadata.get_mut("annotations") else { return };
+    remove(annotations, name);
+    if is_empty(annotations) {
+        remove(metadata, "annotations");
+    }
+}
+
+/// Gives `new` the annotation of `old`, or none.
+pub(super) fn put_back(new: &mut Value, old: &Value, name: &str) {
+    match text(old, name) {
+        Some(text) => put(new, name, text.into()),
+        None => drop(new, name),
+    }
+}
+
+pub(super) fn write_metrics(metrics: &[&Value]) -> String {
+    array(metrics.iter().map(|metric| write_metric(metric, SOURCES)))
+}
+
+pub(super) fn write_current_metrics(metrics: &[&Value]) -> String {
+    array(metrics.iter().map(|metric| write_metric(metric, CURRENT)))
+}
+
+pub(super) fn write_conditions(conditions: &[&Value]) -> String {
+    let write = |condition: &&Value| {
+        let text = |key: &str| condition.get(key).filter(|value| **value != "").map(json);
+        members([
+            ("type", Some(plain(condition, "type"))),
+            ("status", Some(plain(condition, "status"))),
+            ("lastTransitionTime", Some(text("lastTransitionTime").unwrap_or_else(|| "null".into()))),
+            ("reason", text("reason")),
+            ("message", text("message")),
+        ])
+    };
+    array(conditions.iter().map(write))
+}
+
+/// The rules of scaling are written by the names that they have within the server.
+pub(super) fn write_behavior(behavior: &Value) -> String {
+    let null = || "null".to_owned();
+    let value = |object: &Value, key: &str| object.get(key).map_or_else(null, json);
+    let policy = |policy: &Value| members(POLICY.iter().map(|(name, key)| (*name, Some(value(policy, key)))));
+    let rule = |rule: &Value| {
+        members(RULE.iter().map(|(name, key)| match *key {
+            "policies" if rule.get("policies").is_some_and(Value::is_array) => {
+                (*name, Some(array(list(rule, "/policies").map(policy))))
+            }
+            key => (*name, Some(value(rule, key))),
+        }))
+    };
+    let there = |key: &str| behavior.get(key).filter(|rules| !rules.is_null());
+    members(RULES.iter().map(|(name, key)| (*name, Some(there(key).map_or_else(null, rule)))))
+}
+
+fn write_metric(metric: &Value, sources: &[(&'static str, &[Field])]) -> String {
+    let source = |source: &Value, fields: &[Field]| {
+        members(fields.iter().map(|(name, pointer, form)| (*name, write_field(source.pointer(pointer), *form))))
+    };
+    let there = |key: &str| metric.get(key).filter(|source| !source.is_null());
+    let sources = sources.iter().map(|(key, fields)| (*key, there(key).map(|one| source(one, fields))));
+    members([("type", Some(plain(metric, "type")))].into_iter().chain(sources))
+}
+
+fn write_field(value: Option<&Value>, form: Form) -> Option<String> {
+    let value = value.filter(|value| !value.is_null());
+    match form {
+        Form::Text => Some(value.map_or_else(|| "\"\"".into(), json)),
+        Form::Amount => Some(value.map_or_else(|| "\"0\"".into(), json)),
+        Form::Optional => value.map(json),
+        Form::Reference => {
+            let empty = Value::Null;
+            let object = value.unwrap_or(&empty);
+            let version = object.get("apiVersion").filter(|version| **version != "").map(json);
+            let both = [("kind", Some(plain(object, "kind"))), ("name", Some(plain(object, "name")))];
+            Some(members(both.into_iter().chain([("apiVersion", version)])))
+        }
+        Form::Selector => value.map(|selector| {
+            let part = |key: &str| selector.get(key).filter(|part| !is_empty(part)).map(json);
+            members(["matchLabels", "matchExpressions"].map(|key| (key, part(key))))
+        }),
+    }
+}
+
+/// A text member, empty if it is absent.
+fn plain(object: &Value, key: &str) -> String {
+    json(&text_at(object, &format!("/{key}")).into())
+}
+
+fn members(members: impl IntoIterator<Item = (&'static str, Option<String>)>) -> String {
+    let written = members.into_iter().filter_map(|(name, value)| Some(format!("\"{name}\":{}", value?)));
+    format!("{{{}}}", written.collect::<Vec<_>>().join(","))
+}
+
+fn array(items: impl Iterator<Item = String>) -> String {
+    format!("[{}]", items.collect::<Vec<_>>().join(","))
+}
+
+/// JSON as Go writes it: what could be taken for markup is escaped.
+fn json(value: &Value) -> String {
+    let text = value.to_string();
+    let escapes =
+        [("<", "\\u003c"), (">", "\\u003e"), ("&", "\\u0026"), ("\u{2028}", "\\u2028"), ("\u{2029}", "\\u2029")];
+    escapes.iter().fold(text, |text, (from, to)| text.replace(from, to))
+}

@@ -1,0 +1,203 @@
+//! The faults of an autoscaler, told by the fields of the newer version.
+
+use serde_json::Value;
+
+use crate::kinds::check::Check;
+use crate::kinds::core::pod::container_resource_faults;
+use crate::object::{has, integer_at, list, text_at};
+use crate::schema::quantity;
+use crate::validate::{FieldFault, NameRule};
+
+/// The types of metrics, as messages list them, and where each has its source.
+const METRICS: &[(&str, &str)] = &[
+    ("ContainerResource", "containerResource"),
+    ("External", "external"),
+    ("Object", "object"),
+    ("Pods", "pods"),
+    ("Resource", "resource"),
+];
+/// The order in which sources are looked for.
+const SOURCES: &[&str] = &["object", "external", "pods", "resource", "containerResource"];
+const LONGEST_WINDOW: i64 = 3600;
+const LONGEST_PERIOD: i64 = 1800;
+
+/// The faults of `spec`; `old` is the stored object of an update.
+pub(super) fn spec(object: &Value, old: Option<&Value>) -> Vec<FieldFault> {
+    let (least, most) = (integer_at(object, "/spec/minReplicas"), integer_at(object, "/spec/maxReplicas").unwrap_or(0));
+    let was_zero = old.is_some_and(|old| integer_at(old, "/spec/minReplicas") == Some(0));
+    let bound = if was_zero { 0 } else { 1 };
+    let outside = list(object, "/spec/metrics").any(|metric| matches!(text_at(metric, "/type"), "Object" | "External"));
+    let same = |pointer: &str| old.is_some_and(|old| text_at(old, pointer) == text_at(object, pointer));
+    // What was let in once may stay.
+    let known_target = same("/spec/scaleTargetRef/kind") && same("/spec/scaleTargetRef/apiVersion");
+    let groupless = text_at(object, "/spec/scaleTargetRef/kind") == "ReplicationController";
+    Check::of(object)
+        .at_least("spec.minReplicas", bound)
+        .refuse(most == 0, || FieldFault::required("spec.maxReplicas", "must be set and greater than 0"))
+        .refuse(most < 0, || {
+            FieldFault::invalid("spec.maxReplicas", &most.into(), "must be greater than or equal to 1")
+        })
+        .refuse(least.is_some_and(|least| least > most), || {
+            FieldFault::invalid("spec.maxReplicas", &most.into(), "must be greater than or equal to `minReplicas`")
+        })
+        .inside("spec.scaleTargetRef", |target| reference(target, known_target, groupless))
+        .each("spec.metrics", |one, _| metric(one, old))
+        .refuse(least == Some(0) && !outside, || {
+            let why = "must specify at least one Object or External metric to support scaling to zero replicas";
+            FieldFault::forbidden("spec.metrics", why)
+        })
+        .inside("spec.behavior.scaleUp", rules)
+        .inside("spec.behavior.scaleDown", rules)
+        .done()
+}
+
+/// What names another object. `known`: its version is not looked at; `groupless`: it may be of the core group.
+fn reference(check: Check<'_>, known: bool, groupless: bool) -> Check<'_> {
+    let version = text_at(check.object(), "/apiVersion");
+    let why = match version.matches('/').count() {
+        _ if known => None,
+        0 if !groupless => Some("apiVersion must specify API group".to_owned()),
+        0 | 1 => None,
+        _ => Some(format!("unexpected GroupVersion string: {version}")),
+    };
+    let check =
+        ["kind", "name"].iter().fold(check, |check, field| check.required(field).name(field, NameRule::PathSegment));
+    check.refuse(why.is_some(), || FieldFault::invalid_text("apiVersion", version, why.unwrap_or_default()))
+}
+
+fn metric<'a>(check: Check<'a>, old: Option<&Value>) -> Check<'a> {
+    let object = check.object();
+    let kind = text_at(object, "/type");
+    let known: Vec<&str> = METRICS.iter().map(|(kind, _)| *kind).collect();
+    let expected = METRICS.iter().find(|(name, _)| *name == kind).map(|(_, source)| *source);
+    let unknown = || FieldFault::unsupported("type", &kind.into(), &known);
+    let there: Vec<&str> = SOURCES.iter().copied().filter(|source| has(object, &format!("/{source}"))).collect();
+    let mut check =
+        check.required_because("type", "must specify a metric source type").refuse(expected.is_none(), unknown);
+    if let Some(first) = there.first() {
+        check = check.inside(first, |check| source(check, first, old));
+    }
+    // Both the type and what belongs to it are looked at.
+    check = match expected {
+        None => check.refuse(true, unknown),
+        Some(source) => check.refuse(!there.contains(&source), || {
+            FieldFault::required(source, "must populate information for the given metric source")
+        }),
+    };
+    let further = there.iter().filter(|source| there.len() > 1 && Some(**source) != expected);
+    further.fold(check, |check, source| {
+        check.refuse(true, || FieldFault::forbidden(*source, "must populate the given metric source only"))
+    })
+}
+
+fn source<'a>(check: Check<'a>, kind: &str, old: Option<&Value>) -> Check<'a> {
+    let has = |key: &str| has(check.object(), &format!("/target/{key}"));
+    let (value, average, share) = (has("value"), has("averageValue"), has("averageUtilization"));
+    let need = |check: Check<'a>, there: bool, field: &str, why: &str| {
+        check.refuse(!there, || FieldFault::required(format!("target.{field}"), why))
+    };
+    match kind {
+        "object" => {
+            let was_odd = old.is_some_and(has_odd_object);
+            let check = check.inside("describedObject", |object| reference(object, was_odd, true));
+            let check = measured(check).inside("target", target);
+            need(check, value || average, "averageValue", "must set either a target value or averageValue")
+        }
+        "external" => {
+            let check = measured(check).inside("target", target);
+            let why = "must set either a target value for metric or a per-pod target";
+            need(check, value || average, "averageValue", why).refuse(value && average, || {
+                let why = "may not set both a target value for metric and a per-pod target";
+                FieldFault::forbidden("target.value", why)
+            })
+        }
+        "pods" => {
+            let check = measured(check).inside("target", target);
+            need(check, average, "averageValue", "must specify a positive target averageValue")
+        }
+        kind => {
+            let name = text_at(check.object(), "/name");
+            let mut check = check.required_because("name", "must specify a resource name");
+            if kind == "containerResource" {
+                check = container_resource_faults("name", name)
+                    .into_iter()
+                    .filter(|_| !name.is_empty())
+                    .fold(check, |check, fault| check.refuse(true, || fault))
+                    .required_because("container", "must specify a container")
+                    .name("container", NameRule::Label);
+            }
+            let why = "must set either a target raw value or a target utilization";
+            need(check.inside("target", target), share || average, "averageUtilization", why).refuse(
+                share && average,
+                || {
+                    let why = "may not set both a target raw value and a target utilization";
+                    FieldFault::forbidden("target.averageValue", why)
+                },
+            )
+        }
+    }
+}
+
+fn measured(check: Check<'_>) -> Check<'_> {
+    check.inside("metric", |metric| {
+        metric.required_because("name", "must specify a metric name").name("name", NameRule::PathSegment)
+    })
+}
+
+fn target(check: Check<'_>) -> Check<'_> {
+    let object = check.object();
+    let kind = text_at(object, "/type");
+    let check = check
+        .required_because("type", "must specify a metric target type")
+        .refuse(!matches!(kind, "Utilization" | "Value" | "AverageValue"), || {
+            FieldFault::invalid_text("type", kind, "must be either Utilization, Value, or AverageValue")
+        });
+    let check = ["value", "averageValue"].iter().fold(check, |check, field| {
+        let amount = text_at(object, &format!("/{field}"));
+        let bad = quantity::nanos(amount).is_some_and(|nanos| nanos <= 0);
+        check.refuse(bad, || FieldFault::invalid_text(*field, amount, "must be positive"))
+    });
+    let share = integer_at(object, "/averageUtilization").unwrap_or(1);
+    check.refuse(share < 1, || FieldFault::invalid("averageUtilization", &share.into(), "must be greater than 0"))
+}
+
+fn rules(check: Check<'_>) -> Check<'_> {
+    let object = check.object();
+    let window = integer_at(object, "/stabilizationWindowSeconds").unwrap_or(0);
+    let tolerance = text_at(object, "/tolerance");
+    let negative = quantity::nanos(tolerance).is_some_and(|nanos| nanos < 0);
+    check
+        .refuse(window < 0, || {
+            FieldFault::invalid("stabilizationWindowSeconds", &window.into(), "must be greater than or equal to zero")
+        })
+        .refuse(window > LONGEST_WINDOW, || {
+            let why = format!("must be less than or equal to {LONGEST_WINDOW}");
+            FieldFault::invalid("stabilizationWindowSeconds", &window.into(), why)
+        })
+        .one_of("selectPolicy", &["Disabled", "Max", "Min"])
+        .required_because("policies", "must specify at least one Policy")
+        .each("policies", |one, _| policy(one))
+        .refuse(negative, || FieldFault::invalid_text("tolerance", tolerance, "must be greater than or equal to 0"))
+}
+
+fn policy(check: Check<'_>) -> Check<'_> {
+    let object = check.object();
+    let kind = object.get("type").cloned().unwrap_or_else(|| "".into());
+    let number = |key: &str| integer_at(object, key).unwrap_or(0);
+    let (value, period) = (number("/value"), number("/periodSeconds"));
+    let unknown = kind != "Pods" && kind != "Percent";
+    check
+        .refuse(unknown, || FieldFault::unsupported("type", &kind, &["Percent", "Pods"]))
+        .refuse(value <= 0, || FieldFault::invalid("value", &value.into(), "must be greater than zero"))
+        .refuse(period <= 0, || FieldFault::invalid("periodSeconds", &period.into(), "must be greater than zero"))
+        .refuse(period > LONGEST_PERIOD, || {
+            let why = format!("must be less than or equal to {LONGEST_PERIOD}");
+            FieldFault::invalid("periodSeconds", &period.into(), why)
+        })
+}
+
+/// Whether an object that a stored autoscaler measures is of no readable version.
+fn has_odd_object(old: &Value) -> bool {
+    list(old, "/spec/metrics")
+        .any(|metric| text_at(metric, "/object/describedObject/apiVersion").matches('/').count() > 1)
+}

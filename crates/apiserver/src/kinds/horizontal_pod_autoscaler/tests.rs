@@ -1,0 +1,91 @@
+//! Conversion between the versions of HorizontalPodAutoscaler loses nothing.
+
+use serde_json::{Value, json};
+
+use super::{V1, V2, conversion, notes};
+use crate::kinds::Strategy;
+
+/// One of everything that the older version has no field for.
+fn rich() -> Value {
+    let selector =
+        json!({"matchLabels": {"b": "1", "a": "2"}, "matchExpressions": [{"key": "x", "operator": "Exists"}]});
+    let mut object = json!({
+        "apiVersion": "autoscaling/v2",
+        "kind": "HorizontalPodAutoscaler",
+        "metadata": {"name": "a", "annotations": {"k": "v"}},
+        "spec": {
+            "scaleTargetRef": {"kind": "Deployment", "name": "d", "apiVersion": "apps/v1"},
+            "maxReplicas": 3,
+            "metrics": [
+                {"type": "Object", "object": {
+                    "describedObject": {"kind": "Service", "name": "s"}, "metric": {"name": "m", "selector": selector},
+                    "target": {"type": "AverageValue", "averageValue": "2k"}}},
+                {"type": "Pods", "pods": {"metric": {"name": "p"}, "target": {"type": "AverageValue", "averageValue": "1"}}},
+                {"type": "Resource", "resource": {"name": "cpu", "target": {"type": "AverageValue", "averageValue": "1m"}}},
+                {"type": "External", "external": {"metric": {"name": "e"}, "target": {"type": "Value", "value": "3"}}},
+                {"type": "ContainerResource", "containerResource": {
+                    "name": "cpu", "container": "c", "target": {"type": "Utilization", "averageUtilization": 6}}},
+                {"type": "Resource", "resource": {"name": "cpu", "target": {"type": "Utilization", "averageUtilization": 7}}},
+            ],
+            "behavior": {"scaleUp": {"policies": [{"type": "Pods", "value": 2, "periodSeconds": 30}]}},
+        },
+        "status": {
+            "currentReplicas": 1, "desiredReplicas": 2,
+            "currentMetrics": [{"type": "Resource", "resource": {
+                "name": "cpu", "current": {"averageUtilization": 7, "averageValue": "10m"}}}],
+            "conditions": [{"type": "A", "status": "True", "lastTransitionTime": null, "message": "a < b & \"c\""}],
+        },
+    });
+    V2.defaults(&mut object);
+    object
+}
+
+#[test]
+fn nothing_is_lost_in_the_older_version() {
+    let new = rich();
+    let old = conversion::to_old(&new);
+    assert_eq!(conversion::to_new(&old), new);
+    assert_eq!(old["spec"]["targetCPUUtilizationPercentage"], 7);
+    assert_eq!(old["status"]["currentCPUUtilizationPercentage"], 7);
+}
+
+#[test]
+fn what_the_older_version_has_no_field_for_is_an_annotation_in_its_own_words() {
+    let old = conversion::to_old(&rich());
+    let metrics = concat!(
+        r#"[{"type":"Object","object":{"target":{"kind":"Service","name":"s"},"metricName":"m","targetValue":"0","#,
+        r#""selector":{"matchLabels":{"a":"2","b":"1"},"matchExpressions":[{"key":"x","operator":"Exists"}]},"#,
+        r#""averageValue":"2k"}},{"type":"Pods","pods":{"metricName":"p","targetAverageValue":"1"}},"#,
+        r#"{"type":"Resource","resource":{"name":"cpu","targetAverageValue":"1m"}},"#,
+        r#"{"type":"External","external":{"metricName":"e","targetValue":"3"}},"#,
+        r#"{"type":"ContainerResource","containerResource":{"name":"cpu","targetAverageUtilization":6,"container":"c"}}]"#,
+    );
+    let behavior = concat!(
+        r#"{"ScaleUp":{"StabilizationWindowSeconds":0,"SelectPolicy":"Max","#,
+        r#""Policies":[{"Type":"Pods","Value":2,"PeriodSeconds":30}],"Tolerance":null},"#,
+        r#""ScaleDown":{"StabilizationWindowSeconds":null,"SelectPolicy":"Max","#,
+        r#""Policies":[{"Type":"Percent","Value":100,"PeriodSeconds":15}],"Tolerance":null}}"#,
+    );
+    let current =
+        r#"[{"type":"Resource","resource":{"name":"cpu","currentAverageUtilization":7,"currentAverageValue":"10m"}}]"#;
+    let conditions = r#"[{"type":"A","status":"True","lastTransitionTime":null,"message":"a \u003c b \u0026 \"c\""}]"#;
+    for (name, expected) in [
+        (notes::METRICS, metrics),
+        (notes::BEHAVIOR, behavior),
+        (notes::CURRENT_METRICS, current),
+        (notes::CONDITIONS, conditions),
+        ("k", "v"),
+    ] {
+        assert_eq!(notes::text(&old, name), Some(expected), "{name}");
+    }
+}
+
+#[test]
+fn an_annotation_that_cannot_be_read_does_not_count() {
+    for text in ["nonsense", "{}", "[1]", r#"[{"type":5}]"#, r#"[{"type":"Pods","pods":{"metricName":5}}]"#] {
+        let mut old = json!({"metadata": {"annotations": {notes::METRICS: text, notes::BEHAVIOR: text}}, "spec": {}});
+        V1.defaults(&mut old);
+        assert_eq!(old["spec"]["targetCPUUtilizationPercentage"], 80, "{text}");
+        assert_eq!(old["metadata"].get("annotations"), None, "{text}");
+    }
+}

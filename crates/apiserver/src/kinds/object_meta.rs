@@ -1,0 +1,224 @@
+//! What makes the metadata of an object invalid.
+
+use std::collections::BTreeSet;
+
+use serde_json::{Map, Value};
+
+use super::Kind;
+use crate::failure::{Failure, Outcome};
+use crate::object::{is_true, metadata};
+use crate::validate::{
+    FieldFault, NameRule, annotation_key_faults, label_key_faults, label_value_faults, name_faults,
+    qualified_name_faults,
+};
+
+#[cfg(test)]
+mod tests;
+
+const ANNOTATIONS_AT_MOST: usize = 256 * 1024;
+const MANAGER_AT_MOST: usize = 128;
+const SUBRESOURCE_AT_MOST: usize = 256;
+const STANDARD_FINALIZERS: &[&str] = &["kubernetes", "orphan", "foregroundDeletion"];
+
+/// A custom resource must call itself what it is; of built-in kinds, decoding has seen to it.
+pub(crate) fn check_types(kind: &Kind, object: &Value) -> Outcome<()> {
+    if !kind.is_custom() {
+        return Ok(());
+    }
+    let says = |name: &str| object.get(name).and_then(Value::as_str).unwrap_or_default();
+    let wrong = |field: &str, wanted: &str| FieldFault::invalid_text(field, says(field), format!("must be {wanted}"));
+    let api_version = kind.api_version();
+    let mut faults = Vec::new();
+    if says("apiVersion") != api_version {
+        faults.push(wrong("apiVersion", &api_version));
+    }
+    if says("kind") != kind.kind {
+        faults.push(wrong("kind", &kind.kind));
+    }
+    match faults.is_empty() {
+        true => Ok(()),
+        false => Err(Failure::invalid_named(&kind.group, says("kind"), metadata::name(object), faults)),
+    }
+}
+
+/// The faults of a new object's metadata.
+pub(crate) fn faults(kind: &Kind, object: &Value) -> Vec<FieldFault> {
+    let empty = Map::new();
+    let metadata = object.get("metadata").and_then(Value::as_object).unwrap_or(&empty);
+    let mut faults = names(kind.strategy.name_rule(), metadata);
+    faults.extend(contents(kind, metadata));
+    faults
+}
+
+/// The faults of a changed object's metadata, repeated as often as a real server repeats them: what holds for any object is held
+/// against it by the generic code, and again by the rules of its kind.
+pub(crate) fn faults_of_change(kind: &Kind, new: &Value, old: &Value) -> Vec<FieldFault> {
+    let members = |object: &Value| object.get("metadata").and_then(Value::as_object).cloned().unwrap_or_default();
+    let (new, old) = (members(new), members(old));
+    let changes = [update(&new, &old), common(&new)].concat();
+    let mut faults = contents(kind, &new);
+    faults.extend(changes.iter().cloned());
+    faults.extend(changes);
+    if kind.strategy.repeats_metadata_faults() {
+        faults.extend(contents(kind, &new));
+    }
+    faults
+}
+
+/// What to warn of in valid metadata.
+pub(crate) fn warnings(kind: &Kind, object: &Value) -> Vec<String> {
+    let Some(finalizers) = object.pointer("/metadata/finalizers").and_then(Value::as_array) else { return Vec::new() };
+    let plain = |name: &&str| kind.is_custom() && !name.contains('/') && !STANDARD_FINALIZERS.contains(name);
+    let names = finalizers.iter().filter_map(Value::as_str).filter(plain);
+    names
+        .map(|name| {
+            format!(
+                "metadata.finalizers: \"{name}\": prefer a domain-qualified finalizer name to avoid accidental conflicts with other finalizer writers"
+            )
+        })
+        .collect()
+}
+
+fn names(rule: NameRule, metadata: &Map<String, Value>) -> Vec<FieldFault> {
+    let mut faults = Vec::new();
+    let text = |key: &str| metadata.get(key).and_then(Value::as_str).unwrap_or_default();
+    let (name, generate_name) = (text("name"), text("generateName"));
+    if !generate_name.is_empty() {
+        let found = name_faults(rule, generate_name, true);
+        faults.extend(found.iter().map(|why| FieldFault::invalid_text("metadata.generateName", generate_name, why)));
+    }
+    if name.is_empty() {
+        faults.push(FieldFault::required("metadata.name", "name or generateName is required"));
+    } else {
+        let found = name_faults(rule, name, false);
+        faults.extend(found.iter().map(|why| FieldFault::invalid_text("metadata.name", name, why)));
+    }
+    faults
+}
+
+/// After so many faults of keys and values no more are looked for: an answer that tells each of a body full of them would be a
+/// hundred times the body.
+const MOST_FAULTS: usize = 10_000;
+
+fn contents(kind: &Kind, metadata: &Map<String, Value>) -> Vec<FieldFault> {
+    let mut faults = common(metadata);
+    faults.extend(finalizers(kind, metadata));
+    faults
+}
+
+/// Labels, annotations, owners and managers.
+fn common(metadata: &Map<String, Value>) -> Vec<FieldFault> {
+    let mut faults = Vec::new();
+    for (key, value) in entries(metadata, "labels") {
+        if faults.len() > MOST_FAULTS {
+            return faults;
+        }
+        faults.extend(label_key_faults(key).iter().map(|why| FieldFault::invalid_text("metadata.labels", key, why)));
+        let value = value.as_str().unwrap_or_default();
+        faults.extend(
+            label_value_faults(value).iter().map(|why| FieldFault::invalid_text("metadata.labels", value, why)),
+        );
+    }
+    let mut size = 0;
+    for (key, value) in entries(metadata, "annotations") {
+        if faults.len() > MOST_FAULTS {
+            return faults;
+        }
+        faults.extend(
+            annotation_key_faults(key).iter().map(|why| FieldFault::invalid_text("metadata.annotations", key, why)),
+        );
+        size += key.len() + value.as_str().map_or(0, str::len);
+    }
+    if size > ANNOTATIONS_AT_MOST {
+        faults.push(FieldFault::too_long("metadata.annotations", ANNOTATIONS_AT_MOST));
+    }
+    faults.extend(owners(metadata));
+    let managers = metadata.get("managedFields").and_then(Value::as_array);
+    for (at, entry) in managers.into_iter().flatten().enumerate() {
+        for (key, most) in [("manager", MANAGER_AT_MOST), ("subresource", SUBRESOURCE_AT_MOST)] {
+            if entry.get(key).and_then(Value::as_str).is_some_and(|text| text.len() > most) {
+                faults.push(FieldFault::too_long(format!("metadata.managedFields[{at}].{key}"), most));
+            }
+        }
+    }
+    faults
+}
+
+fn entries<'a>(metadata: &'a Map<String, Value>, key: &str) -> impl Iterator<Item = (&'a String, &'a Value)> {
+    metadata.get(key).and_then(Value::as_object).into_iter().flatten()
+}
+
+fn owners(metadata: &Map<String, Value>) -> Vec<FieldFault> {
+    let Some(owners) = metadata.get("ownerReferences").and_then(Value::as_array) else { return Vec::new() };
+    let mut faults = Vec::new();
+    let mut controllers = 0;
+    for owner in owners {
+        let text = |key: &str| owner.get(key).and_then(Value::as_str).unwrap_or_default();
+        let path = |key: &str| format!("metadata.ownerReferences.{key}");
+        let api_version = text("apiVersion");
+        if api_version.parse::<pintle_meta::GroupVersion>().is_err() {
+            faults.push(FieldFault::invalid_text(path("apiVersion"), api_version, "version must not be empty"));
+        }
+        for key in ["kind", "name", "uid"].into_iter().filter(|key| text(key).is_empty()) {
+            faults.push(FieldFault::invalid_text(path(key), "", "must not be empty"));
+        }
+        if api_version == "v1" && text("kind") == "Event" {
+            let why = "/v1, Kind=Event is disallowed from being an owner";
+            faults.push(FieldFault::invalid("metadata.ownerReferences", owner, why));
+        }
+        controllers += usize::from(is_true(owner, "/controller"));
+    }
+    if controllers > 1 {
+        let why = "Only one reference can have Controller set to true. Found \"true\" in references";
+        faults.push(FieldFault::invalid("metadata.ownerReferences", &Value::from(owners.clone()), why));
+    }
+    faults
+}
+
+fn finalizers(kind: &Kind, metadata: &Map<String, Value>) -> Vec<FieldFault> {
+    let Some(finalizers) = metadata.get("finalizers").and_then(Value::as_array) else { return Vec::new() };
+    let mut faults = Vec::new();
+    let names: Vec<&str> = finalizers.iter().filter_map(Value::as_str).collect();
+    for (at, name) in names.iter().enumerate() {
+        faults.extend(
+            qualified_name_faults(name).iter().map(|why| FieldFault::invalid_text("metadata.finalizers", name, why)),
+        );
+        if !kind.is_custom()
+            && kind.group != "apiextensions.k8s.io"
+            && !name.contains('/')
+            && !STANDARD_FINALIZERS.contains(name)
+        {
+            let why = "name is neither a standard finalizer name nor is it fully qualified";
+            faults.push(FieldFault::invalid_text(format!("metadata.finalizers[{at}]"), name, why));
+        }
+    }
+    if names.contains(&"orphan") && names.contains(&"foregroundDeletion") {
+        let why = "finalizer orphan and foregroundDeletion cannot be both set";
+        faults.push(FieldFault::invalid("metadata.finalizers", &Value::from(finalizers.clone()), why));
+    }
+    faults
+}
+
+fn update(new: &Map<String, Value>, old: &Map<String, Value>) -> Vec<FieldFault> {
+    let mut faults = Vec::new();
+    fn names(metadata: &Map<String, Value>) -> BTreeSet<&str> {
+        let list = metadata.get("finalizers").and_then(Value::as_array);
+        list.into_iter().flatten().filter_map(Value::as_str).collect()
+    }
+    if old.contains_key("deletionTimestamp") {
+        let added = &names(new) - &names(old);
+        if !added.is_empty() {
+            let added: Vec<_> = added.iter().map(|name| format!("{name:?}")).collect();
+            let why = "no new finalizers can be added if the object is being deleted, found new finalizers";
+            faults
+                .push(FieldFault::forbidden("metadata.finalizers", format!("{why} []string{{{}}}", added.join(", "))));
+        }
+    }
+    for key in ["name", "namespace", "uid", "creationTimestamp", "deletionTimestamp", "deletionGracePeriodSeconds"] {
+        if new.get(key) != old.get(key) {
+            let value = new.get(key).cloned().unwrap_or_default();
+            faults.push(FieldFault::invalid(format!("metadata.{key}"), &value, "field is immutable"));
+        }
+    }
+    faults
+}

@@ -1,0 +1,112 @@
+//! Rules of metadata.
+
+use std::sync::Arc;
+
+use serde_json::{Value, json};
+
+use super::{faults_of_change, warnings};
+use crate::kinds::{Kind, Kinds, Origin, Strategy};
+use crate::validate::FieldFault;
+
+fn kind(group: &str, version: &str, plural: &str) -> Kind {
+    Kind::clone(Kinds::builtin().resource(group, version, plural).expect("a built-in kind"))
+}
+
+/// The faults, each as `reason field`.
+fn told(faults: &[FieldFault]) -> Vec<String> {
+    faults.iter().map(|fault| format!("{} {}", &fault.reason.as_str()["FieldValue".len()..], fault.field)).collect()
+}
+
+#[track_caller]
+fn check_new(value: Value, expected: &[&str]) {
+    let object = json!({"metadata": value});
+    assert_eq!(told(&super::faults(&kind("", "v1", "configmaps"), &object)), expected, "{value}");
+}
+
+#[test]
+fn the_metadata_of_a_new_object_are_checked_once() {
+    for (value, expected) in [
+        (json!({"name": "a"}), vec![]),
+        (json!({}), vec!["Required metadata.name"]),
+        (json!({"name": "A", "generateName": "p."}), vec!["Invalid metadata.generateName", "Invalid metadata.name"]),
+        (json!({"name": "a", "labels": {"k": "-"}}), vec!["Invalid metadata.labels"]),
+        (json!({"name": "a", "annotations": {"k": "x".repeat(262_144)}}), vec!["TooLong metadata.annotations"]),
+        (
+            json!({"name": "a", "ownerReferences": [{"apiVersion": "v1", "kind": "Pod", "name": "p"}]}),
+            vec!["Invalid metadata.ownerReferences.uid"],
+        ),
+        (
+            json!({"name": "a", "ownerReferences": [
+                {"apiVersion": "v1", "kind": "Pod", "name": "p", "uid": "u", "controller": true},
+                {"apiVersion": "v1", "kind": "Pod", "name": "q", "uid": "v", "controller": true},
+            ]}),
+            vec!["Invalid metadata.ownerReferences"],
+        ),
+        (json!({"name": "a", "finalizers": ["plain"]}), vec!["Invalid metadata.finalizers[0]"]),
+        (json!({"name": "a", "finalizers": ["orphan", "foregroundDeletion"]}), vec!["Invalid metadata.finalizers"]),
+        (
+            json!({"name": "a", "managedFields": [{"manager": "m".repeat(129)}]}),
+            vec!["TooLong metadata.managedFields[0].manager"],
+        ),
+    ] {
+        check_new(value, &expected);
+    }
+}
+
+#[track_caller]
+fn check_changed(plural: &str, new: Value, old: Value, expected: &[(usize, &str)]) {
+    let (group, version) = if plural == "deployments" { ("apps", "v1") } else { ("", "v1") };
+    let faults =
+        told(&faults_of_change(&kind(group, version, plural), &json!({"metadata": new}), &json!({"metadata": old})));
+    let wanted: Vec<String> = expected.iter().flat_map(|(times, fault)| vec![(*fault).to_owned(); *times]).collect();
+    let sorted = |mut faults: Vec<String>| {
+        faults.sort();
+        faults
+    };
+    assert_eq!(sorted(faults), sorted(wanted), "{plural} {new}");
+}
+
+#[test]
+fn the_metadata_of_a_changed_object_are_checked_several_times() {
+    let old = json!({"name": "a", "uid": "u", "finalizers": ["x.io/y"]});
+    let with = |key: &str, value: Value| {
+        let mut new = old.clone();
+        new[key] = value;
+        new
+    };
+    let deleting = {
+        let mut deleting = old.clone();
+        deleting["deletionTimestamp"] = "2024-01-02T03:04:05Z".into();
+        deleting
+    };
+    let mut more = deleting.clone();
+    more["finalizers"] = json!(["x.io/y", "x.io/z"]);
+    for (plural, new, old, expected) in [
+        ("configmaps", old.clone(), old.clone(), vec![]),
+        ("configmaps", with("uid", "v".into()), old.clone(), vec![(2, "Invalid metadata.uid")]),
+        ("configmaps", with("labels", json!({"k": "-"})), old.clone(), vec![(4, "Invalid metadata.labels")]),
+        ("deployments", with("labels", json!({"k": "-"})), old.clone(), vec![(3, "Invalid metadata.labels")]),
+        ("configmaps", with("finalizers", json!(["plain"])), old.clone(), vec![(2, "Invalid metadata.finalizers[0]")]),
+        ("configmaps", more, deleting, vec![(2, "Forbidden metadata.finalizers")]),
+    ] {
+        check_changed(plural, new, old, &expected);
+    }
+}
+
+/// The rules of a custom resource, as far as its metadata are concerned.
+struct Custom;
+
+impl Strategy for Custom {
+    fn origin(&self) -> Origin {
+        Origin::Custom
+    }
+}
+
+#[test]
+fn an_unqualified_finalizer_of_a_custom_resource_is_warned_of_alone() {
+    let object = json!({"metadata": {"name": "a", "finalizers": ["plain", "x.io/y"]}});
+    let custom = Kind { strategy: Arc::new(Custom), ..kind("", "v1", "configmaps") };
+    assert_eq!(super::faults(&custom, &object), []);
+    assert_eq!(warnings(&custom, &object).len(), 1);
+    assert_eq!(warnings(&kind("", "v1", "configmaps"), &object), Vec::<String>::new());
+}

@@ -1,0 +1,79 @@
+//! PEM blocks, as Go reads them: what stands around them is skipped, and so is a block that is broken.
+
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
+
+/// One block.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct Block {
+    pub(super) label: String,
+    pub(super) has_headers: bool,
+    pub(super) content: Vec<u8>,
+}
+
+/// The blocks of a text, in order.
+pub(super) fn blocks(pem: &[u8]) -> Vec<Block> {
+    let text = String::from_utf8_lossy(pem);
+    let mut found = Vec::new();
+    // The block that has begun last, and whether its headers have ended. One that begins within another breaks that.
+    let mut open: Option<(Block, bool)> = None;
+    let mut body = String::new();
+    for line in text.lines().map(str::trim_end) {
+        if let Some(label) = line.strip_prefix("-----BEGIN ").and_then(|rest| rest.strip_suffix("-----")) {
+            open = Some((Block { label: label.to_owned(), has_headers: false, content: Vec::new() }, false));
+            body.clear();
+        } else if let Some(end) = line.strip_prefix("-----END ") {
+            if let Some((block, _)) = open.take()
+                && end.strip_suffix("-----") == Some(block.label.as_str())
+                && let Ok(content) = STANDARD.decode(&body)
+            {
+                found.push(Block { content, ..block });
+            }
+        } else if let Some((block, in_body)) = &mut open {
+            match !*in_body && line.contains(':') {
+                true => block.has_headers = true,
+                false => {
+                    *in_body = true;
+                    body.extend(line.chars().filter(|c| !c.is_whitespace()));
+                }
+            }
+        }
+    }
+    found
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn blocks_are_found_between_other_text() {
+        let text =
+            "x\n-----BEGIN A-----\nAQ\nID\n-----END A-----\ny\n-----BEGIN B C-----\nK: v\n\nBA==\n-----END B C-----\n";
+        let block = |label: &str, has_headers, content: &[u8]| Block {
+            label: label.into(),
+            has_headers,
+            content: content.into(),
+        };
+        assert_eq!(blocks(text.as_bytes()), [block("A", false, &[1, 2, 3]), block("B C", true, &[4])]);
+    }
+
+    #[test]
+    fn what_is_broken_is_no_block() {
+        for text in [
+            "",
+            "-----BEGIN A-----\nAQID\n",
+            "-----BEGIN A-----\n!\n-----END A-----",
+            "-----BEGIN A-----\nAQID\n-----END B-----",
+        ] {
+            assert_eq!(blocks(text.as_bytes()), [], "{text}");
+        }
+    }
+
+    #[test]
+    fn a_block_without_an_end_hides_no_other() {
+        let text = "-----BEGIN A-----\nAQID\n-----BEGIN B-----\nBA==\n-----END B-----\n-----BEGIN C-----\n";
+        let labels: Vec<_> = blocks(text.as_bytes()).into_iter().map(|block| block.label).collect();
+        assert_eq!(labels, ["B"]);
+    }
+}

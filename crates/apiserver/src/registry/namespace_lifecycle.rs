@@ -1,0 +1,60 @@
+//! What is special about namespaces.
+
+use serde_json::Value;
+
+use super::Registry;
+use crate::kinds::Kind;
+use crate::object::{metadata, metadata_mut};
+use crate::store::Expect;
+
+const RESOURCE: &str = "namespaces";
+
+/// Every namespace carries its name as a label, so that selectors can name it.
+pub(super) fn label(kind: &Kind, object: &mut Value) {
+    if !is_namespace(kind) {
+        return;
+    }
+    let name = metadata::name(object).to_owned();
+    let labels = metadata_mut(object).entry("labels").or_insert_with(|| Value::Object(Default::default()));
+    if let Some(labels) = labels.as_object_mut() {
+        labels.insert("kubernetes.io/metadata.name".into(), name.into());
+    }
+}
+
+pub(super) fn is_namespace(kind: &Kind) -> bool {
+    kind.group.is_empty() && kind.kind == "Namespace"
+}
+
+/// Whether a terminating object of the kind may be removed: of a namespace, `spec.finalizers` have to be gone too.
+pub(super) fn may_go(kind: &Kind, object: &Value) -> bool {
+    !is_namespace(kind) || spec_finalizers(object).is_empty()
+}
+
+/// The finalizers that only `/finalize` changes.
+pub(super) fn spec_finalizers(object: &Value) -> Vec<&str> {
+    let list = object.pointer("/spec/finalizers").and_then(Value::as_array);
+    list.into_iter().flatten().filter_map(Value::as_str).collect()
+}
+
+impl Registry {
+    /// Changes a namespace past the rules for clients, as the controller of namespaces does by `/finalize` and `/status`. One
+    /// that is going and has no finalizer left is removed.
+    pub(crate) fn rewrite_namespace(&self, name: &str, change: impl Fn(&mut Value)) {
+        while let Some(stored) = self.db.get(RESOURCE, name) {
+            let old = stored.decode();
+            let mut new = old.clone();
+            change(&mut new);
+            let gone = metadata::is_deleting(&new)
+                && metadata::finalizers(&new).is_empty()
+                && spec_finalizers(&new).is_empty();
+            let done = match gone {
+                true => self.db.remove(&RESOURCE.into(), name, stored.revision()).is_ok(),
+                false if new == old => true,
+                false => self.db.put(&RESOURCE.into(), name, Expect::At(stored.revision()), new).is_ok(),
+            };
+            if done {
+                return;
+            }
+        }
+    }
+}

@@ -1,0 +1,204 @@
+//! The one way that every write takes from what a request would have to what can be stored.
+//!
+//! [`Registry::complete`] lists its phases, once. Creates and updates differ in what comes before them and after: the one tries
+//! names and needs a place that is free, the other works the object out anew where another write came between.
+
+use serde_json::{Map, Value};
+
+use super::{Registry, admission_chain, namespace_lifecycle, nesting};
+use crate::failure::Outcome;
+use crate::fieldmanager::Writer;
+use crate::kinds::{self, Kind, Place};
+use crate::object::{metadata, metadata_mut};
+use crate::request::Part;
+use crate::request::options::How;
+use crate::store::Charge;
+
+/// A write of one object, on its way.
+#[derive(Debug)]
+pub(super) struct Write<'a> {
+    pub(super) place: &'a Place,
+    /// The object as it was; none of one that is new.
+    pub(super) old: Option<&'a Value>,
+    /// The object as it is to be, so far.
+    pub(super) new: Value,
+    /// Who writes, with which options.
+    pub(super) by: &'a Writer<'a>,
+    pub(super) how: How,
+}
+
+/// An object that can be stored.
+#[derive(Debug)]
+pub(super) struct Complete {
+    pub(super) object: Value,
+    /// What to warn of.
+    pub(super) warnings: Vec<String>,
+    /// What quotas are charged with the write.
+    pub(super) charges: Vec<Charge>,
+}
+
+impl Registry {
+    /// The phases of every write.
+    pub(super) fn complete(&self, mut write: Write<'_>) -> Outcome<Complete> {
+        write.place.kind.strategy.defaults(&mut write.new);
+        write.track();
+        self.identify(&mut write);
+        kinds::object_meta::check_types(&write.place.kind, &write.new)?;
+        write.keep_other_parts();
+        admission_chain::change(self, &mut write)?;
+        self.prepare(&mut write)?;
+        let warnings = write.validate()?;
+        write.place.kind.normalise(&mut write.new);
+        nesting::check(&write.place.kind, &write.new)?;
+        let charges = admission_chain::check(self, &write)?;
+        Ok(Complete { object: write.new, warnings, charges })
+    }
+
+    /// What to warn of in an object that is about to be written: what of it has no effect here, and would elsewhere.
+    pub(super) fn without_effect(&self, place: &Place, object: &Value) -> Vec<String> {
+        match place.part {
+            Part::Object => place.kind.strategy.without_effect(object, &self.kinds(), &self.db),
+            _ => Vec::new(),
+        }
+    }
+
+    /// Sets what only the server sets, or keeps it.
+    fn identify(&self, write: &mut Write<'_>) {
+        let Some(old) = write.old else {
+            let metadata = metadata_mut(&mut write.new);
+            metadata.insert("uid".into(), self.uuid().into());
+            metadata.insert("creationTimestamp".into(), self.clock.now_text().into());
+            if write.place.kind.conduct.generation {
+                metadata.insert("generation".into(), 1.into());
+            }
+            return;
+        };
+        keep_identity(&mut write.new, old);
+    }
+
+    /// The kind's own part: what it fills in and puts back, and what it refuses before it looks at the whole.
+    fn prepare(&self, write: &mut Write<'_>) -> Outcome<()> {
+        let (kind, part, new) = (&write.place.kind, write.part(), &mut write.new);
+        let context = self.context(write.by.user());
+        match write.old {
+            None => kind.strategy.prepare_for_create(&context, new),
+            Some(old) => kind.strategy.prepare_for_update(&context, new, old, part),
+        }
+        kind.strategy.admit(&context, new, write.old, part)?;
+        namespace_lifecycle::label(kind, new);
+        write.count_generation();
+        Ok(())
+    }
+}
+
+impl Write<'_> {
+    /// What of the object the rules of its kind hear of: one that is new comes whole, whatever path it came by.
+    fn part(&self) -> Part {
+        self.old.map_or(Part::Object, |_| self.place.part)
+    }
+
+    /// Records who owns which fields. Both objects are as the client wants them, untouched by the rules of the kind. An apply has done
+    /// so where it made the object.
+    pub(super) fn track(&mut self) {
+        if self.how != How::Apply {
+            self.by.track(&self.place.kind, self.old, &mut self.new, self.place.part);
+        }
+    }
+
+    /// What this write cannot change stays as it was: the status, or all but that.
+    fn keep_other_parts(&mut self) {
+        let kind = &self.place.kind;
+        let Some(new) = self.new.as_object_mut() else { return };
+        let Some(old) = self.old.and_then(Value::as_object) else {
+            if kind.splits_status() && !kind.strategy.keeps_sent_status() {
+                new.remove("status");
+            }
+            return;
+        };
+        match self.place.part {
+            Part::Status => keep_all_but_status(new, old, kind),
+            Part::Object if kind.splits_status() => keep_member(new, old, "status"),
+            _ => (),
+        }
+    }
+
+    fn count_generation(&mut self) {
+        let (kind, Some(old)) = (&self.place.kind, self.old) else { return };
+        let changes = self.place.part != Part::Status && kind.strategy.changes_generation(&self.new, old);
+        let metadata = metadata_mut(&mut self.new);
+        match metadata::generation(old) {
+            Some(stored) => {
+                metadata.insert("generation".into(), (stored + i64::from(kind.conduct.generation && changes)).into())
+            }
+            None => metadata.remove("generation"),
+        };
+    }
+
+    /// Fails if the object is invalid. Answers what to warn of in it.
+    fn validate(&mut self) -> Outcome<Vec<String>> {
+        let (kind, part) = (&self.place.kind, self.part());
+        let faults = match self.old {
+            None => [kinds::object_meta::faults(kind, &self.new), kind.strategy.validate_create(&self.new)],
+            Some(old) => [
+                kinds::object_meta::faults_of_change(kind, &self.new, old),
+                kind.strategy.validate_update(&self.new, old, part),
+            ],
+        }
+        .concat();
+        if !faults.is_empty() {
+            return Err(kind.invalid(metadata::name(&self.new), faults));
+        }
+        let mut warnings = metadata::drop_repeated_owners(&mut self.new);
+        warnings.extend(kinds::object_meta::warnings(kind, &self.new));
+        warnings.extend(kind.strategy.warnings(&self.new, self.old, part));
+        Ok(warnings)
+    }
+}
+
+/// What no update changes, and what it may leave out.
+fn keep_identity(new: &mut Value, old: &Value) {
+    let metadata = metadata_mut(new);
+    metadata.remove("selfLink");
+    let stored = |field: &str| metadata::member(old, field).cloned();
+    if metadata.get("uid").and_then(Value::as_str).unwrap_or_default().is_empty()
+        && let Some(uid) = stored("uid")
+    {
+        metadata.insert("uid".into(), uid);
+    }
+    for field in ["creationTimestamp", "deletionTimestamp"] {
+        if let Some(time) = stored(field) {
+            metadata.insert(field.into(), time);
+        }
+    }
+    // Another grace period than the present one is refused by validation.
+    if let Some(seconds) = stored("deletionGracePeriodSeconds")
+        && metadata.get("deletionGracePeriodSeconds").is_none_or(Value::is_null)
+    {
+        metadata.insert("deletionGracePeriodSeconds".into(), seconds);
+    }
+}
+
+pub(super) fn keep_member(new: &mut Map<String, Value>, old: &Map<String, Value>, name: &str) {
+    match old.get(name) {
+        Some(value) => new.insert(name.into(), value.clone()),
+        None => new.remove(name),
+    };
+}
+
+/// A write of `/status` takes the status alone; of built-in kinds, and the metadata that their strategies let through.
+fn keep_all_but_status(new: &mut Map<String, Value>, old: &Map<String, Value>, kind: &Kind) {
+    let names: Vec<String> = new.keys().chain(old.keys()).cloned().collect();
+    for name in names.iter().filter(|name| !matches!(name.as_str(), "status" | "metadata" | "apiVersion" | "kind")) {
+        keep_member(new, old, name);
+    }
+    if kind.is_custom() {
+        let managed = new.get("metadata").and_then(|metadata| metadata.get("managedFields")).cloned();
+        keep_member(new, old, "metadata");
+        if let Some(Value::Object(metadata)) = new.get_mut("metadata") {
+            match managed {
+                Some(managed) => metadata.insert("managedFields".into(), managed),
+                None => metadata.remove("managedFields"),
+            };
+        }
+    }
+}

@@ -1,0 +1,294 @@
+//! What the log holds.
+
+use std::borrow::{Borrow, Cow};
+use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock};
+use std::time::Instant;
+
+use serde_json::Value;
+
+use super::json_body::{Body, Member, Order, Text};
+
+/// Under which name a resource's objects are stored: `pods`, `deployments.apps`.
+pub(crate) type ResourceKey = Arc<str>;
+
+/// An object's place within its resource: `namespace/name`, or `name` alone in cluster scope.
+pub(crate) type Key = Arc<str>;
+
+/// An object that is about to be written.
+#[derive(Debug)]
+pub(crate) struct Draft {
+    pub(super) body: Body,
+    pub(super) version: String,
+    /// What no other object may have as well, such as an address.
+    pub(super) claims: Vec<String>,
+    /// What can be selected of it, where that is the same however it is shown.
+    pub(super) fields: Vec<String>,
+}
+
+impl Draft {
+    pub(crate) fn new(object: &Value, order: Order, claims: Vec<String>) -> Self {
+        let version = object.get("apiVersion").and_then(Value::as_str).unwrap_or_default().to_owned();
+        Self { body: Body::new(object, order), version, claims, fields: Vec::new() }
+    }
+
+    /// The same with what can be selected of it, in the order of its kind.
+    pub(crate) fn selectable(self, fields: Vec<String>) -> Self {
+        Self { fields, ..self }
+    }
+}
+
+/// An object as one write left it. It never changes; the next write makes another.
+///
+/// It is kept as the bytes in which it is served, without `apiVersion` and `kind`: which one is shown depends on the version that
+/// it is read through, and in typed lists neither is. The version that it was written in is kept beside it, for it may cease to be
+/// the one that is stored. A tree of it is there for as long as somebody works with one.
+#[derive(Debug)]
+pub(crate) struct Stored {
+    revision: u64,
+    version: Arc<str>,
+    is_first: bool,
+    body: Body,
+    /// The form in which it was last found to be shown just as it is stored; 0 for none.
+    fits: AtomicU64,
+    /// The tree of what the server itself reads all the time.
+    tree: OnceLock<Arc<Value>>,
+    fields: OnceLock<Arc<Fields>>,
+    /// The object in protobuf.
+    message: OnceLock<Arc<[u8]>>,
+}
+
+/// What can be selected of an object, in the order of its kind, in one form: one text behind the other, since most are short or
+/// empty.
+#[derive(Debug)]
+struct Fields {
+    form: u64,
+    text: Box<str>,
+    /// Where each ends.
+    ends: Box<[usize]>,
+}
+
+/// The form of what is the same however it is shown.
+pub(crate) const SAME: u64 = 0;
+
+impl Fields {
+    fn new(form: u64, values: &[String]) -> Self {
+        let mut end = 0;
+        let ends = values.iter().map(|value| {
+            end += value.len();
+            end
+        });
+        Self { form, ends: ends.collect(), text: values.concat().into() }
+    }
+
+    fn value(&self, at: usize) -> Option<&str> {
+        let start = at.checked_sub(1).map_or(Some(&0), |before| self.ends.get(before))?;
+        self.text.get(*start..*self.ends.get(at)?)
+    }
+}
+
+impl Stored {
+    pub(super) fn new(revision: u64, version: Arc<str>, is_first: bool, body: Body) -> Self {
+        Self {
+            revision,
+            version,
+            is_first,
+            body,
+            fits: AtomicU64::new(0),
+            tree: OnceLock::new(),
+            fields: OnceLock::new(),
+            message: OnceLock::new(),
+        }
+    }
+
+    /// The same with what can be selected of it, if that is known.
+    pub(super) fn selectable(self, fields: Vec<String>) -> Self {
+        match fields.is_empty() {
+            true => self,
+            false => Self { fields: Arc::new(Fields::new(SAME, &fields)).into(), ..self },
+        }
+    }
+
+    /// An object that some other store held. It has no revision of this one.
+    pub(crate) fn of(draft: Draft) -> Self {
+        Self::new(0, draft.version.into(), true, draft.body)
+    }
+
+    /// An object that no store holds: it is shown without a version.
+    pub(crate) fn unversioned(object: &Value) -> Self {
+        Self::new(0, "".into(), true, Body::unversioned(object))
+    }
+
+    #[cfg(test)]
+    pub(crate) fn sample(object: &Value) -> Self {
+        Self::new(1, "v1".into(), true, Body::new(object, Order::Declared))
+    }
+
+    /// The same content under another revision.
+    pub(crate) fn at(&self, revision: u64) -> Self {
+        let fits = AtomicU64::new(self.fits.load(Ordering::Relaxed));
+        let (version, body) = (self.version.clone(), self.body.clone());
+        Self { fits, fields: self.fields.clone(), ..Self::new(revision, version, false, body) }
+    }
+
+    /// The revision of the write.
+    pub(crate) fn revision(&self) -> u64 {
+        self.revision
+    }
+
+    /// The `apiVersion` that it was written with; empty if it was written without.
+    pub(crate) fn version(&self) -> &Arc<str> {
+        &self.version
+    }
+
+    /// Whether the write created the object.
+    pub(crate) fn is_first(&self) -> bool {
+        self.is_first
+    }
+
+    /// What it takes in memory, about.
+    pub(crate) fn weight(&self) -> usize {
+        size_of::<Self>() + self.body.len()
+    }
+
+    /// Whether the other holds the same, under whatever version.
+    pub(crate) fn has_content_of(&self, other: &Self) -> bool {
+        self.body == other.body
+    }
+
+    /// Appends the object as JSON, without `apiVersion` and `kind`.
+    pub(crate) fn write(&self, to: &mut Vec<u8>) {
+        self.body.write(self.revision, to);
+    }
+
+    /// The object in another encoding, made of its JSON when somebody first asks for it, and kept: there may be many who ask.
+    pub(crate) fn message<E>(&self, make: impl FnOnce(&[u8]) -> Result<Vec<u8>, E>) -> Result<Arc<[u8]>, E> {
+        if let Some(made) = self.message.get() {
+            return Ok(made.clone());
+        }
+        let mut json = Vec::new();
+        self.write(&mut json);
+        let made = make(&json)?.into();
+        Ok(self.message.get_or_init(|| made).clone())
+    }
+
+    /// The object as a tree, without `apiVersion` and `kind`. It is made anew each time.
+    pub(crate) fn decode(&self) -> Value {
+        self.body.decode(self.revision)
+    }
+
+    /// The same, made once and kept: for the few small objects that are read with nearly every request.
+    pub(crate) fn kept_tree(&self) -> Arc<Value> {
+        self.tree.get_or_init(|| Arc::new(self.decode())).clone()
+    }
+
+    /// The metadata alone as a tree.
+    pub(crate) fn metadata(&self) -> Value {
+        self.body.metadata(self.revision)
+    }
+
+    /// A tree of what is at these paths, such as `spec.nodeName`, and of nothing else.
+    pub(crate) fn only(&self, paths: &[&str]) -> Value {
+        self.body.only(paths)
+    }
+
+    /// What can be selected of it in that form, at that place in the order of its kind. All of it is read once and kept; none if that
+    /// was done in another form.
+    pub(crate) fn field(&self, form: u64, at: usize, read: impl FnOnce() -> Vec<String>) -> Option<&str> {
+        let fields = self.fields.get_or_init(|| Arc::new(Fields::new(form, &read())));
+        fields.value(at).filter(|_| fields.form == form)
+    }
+
+    /// The same where it is known already, and the same however the object is shown.
+    pub(super) fn kept_field(&self, at: usize) -> Option<&str> {
+        self.fields.get().filter(|fields| fields.form == SAME)?.value(at)
+    }
+
+    pub(crate) fn name(&self) -> Cow<'_, str> {
+        self.text(Member::Name)
+    }
+
+    /// Empty in cluster scope.
+    pub(crate) fn namespace(&self) -> Cow<'_, str> {
+        self.text(Member::Namespace)
+    }
+
+    pub(crate) fn uid(&self) -> Cow<'_, str> {
+        self.text(Member::Uid)
+    }
+
+    /// The value of a label, looked up by [`Labels::value`].
+    pub(crate) fn labels(&self) -> Labels<'_> {
+        Labels(self.body.member(Member::Labels).unwrap_or_default())
+    }
+
+    /// Whether a deletion is under way.
+    pub(crate) fn is_deleting(&self) -> bool {
+        self.body.member::<Text<'_>>(Member::DeletionTimestamp).is_some()
+    }
+
+    /// The seconds that a deletion under way leaves the object.
+    pub(crate) fn grace_seconds(&self) -> Option<i64> {
+        self.body.member(Member::DeletionGracePeriodSeconds)
+    }
+
+    pub(crate) fn finalizers(&self) -> Vec<String> {
+        self.body.member(Member::Finalizers).unwrap_or_default()
+    }
+
+    pub(crate) fn owner_references(&self) -> Vec<Value> {
+        self.body.member(Member::OwnerReferences).unwrap_or_default()
+    }
+
+    /// Whether it is known to be shown just as it is stored, in a form in which not every object is.
+    pub(crate) fn fits(&self, form: u64) -> bool {
+        self.fits.load(Ordering::Relaxed) == form
+    }
+
+    pub(crate) fn note_fit(&self, form: u64) {
+        self.fits.store(form, Ordering::Relaxed);
+    }
+
+    fn text(&self, member: Member) -> Cow<'_, str> {
+        self.body.member(member).map(|Text(text)| text).unwrap_or_default()
+    }
+}
+
+/// The labels of an object.
+#[derive(Debug)]
+pub(crate) struct Labels<'a>(BTreeMap<Text<'a>, Text<'a>>);
+
+impl Labels<'_> {
+    pub(crate) fn value(&self, key: &str) -> Option<&str> {
+        self.0.get(key).map(|Text(value)| &**value)
+    }
+}
+
+impl Borrow<str> for Text<'_> {
+    fn borrow(&self) -> &str {
+        &self.0
+    }
+}
+
+/// What a change did.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum ChangeKind {
+    Created,
+    Updated,
+    Deleted,
+}
+
+/// One entry of the log.
+#[derive(Debug)]
+pub(crate) struct Change {
+    pub(crate) revision: u64,
+    pub(crate) at: Instant,
+    pub(crate) kind: ChangeKind,
+    pub(crate) resource: ResourceKey,
+    pub(crate) key: Key,
+    /// What was there before.
+    pub(crate) old: Option<Arc<Stored>>,
+    /// What is there now; of a deletion, the last content with the deletion's revision.
+    pub(crate) new: Arc<Stored>,
+}
