@@ -4,6 +4,7 @@ mod admit;
 mod container;
 mod defaults;
 mod quality;
+mod runtime;
 mod summary;
 mod update;
 mod validate;

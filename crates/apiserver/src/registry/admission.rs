@@ -6,6 +6,7 @@ use std::sync::Arc;
 use serde_json::Value;
 
 use super::Registry;
+use super::security_labels::SecurityLabels;
 use super::served::typed;
 use super::signing::Signing;
 use super::write::Write;
@@ -23,7 +24,7 @@ use crate::store::Charge;
 const MANAGER: &str = "kube-apiserver";
 
 /// Those who have a say, in the order in which they are asked.
-const CHAIN: &[&dyn Plugin] = &[&LimitRanges, &Signing, &Quotas];
+const CHAIN: &[&dyn Plugin] = &[&LimitRanges, &Signing, &SecurityLabels, &Quotas];
 
 /// One who has a say in writes. A [`Write`] tells them who writes, what the object was and is to be, and whether it is only tried.
 pub(super) trait Plugin: Sync {

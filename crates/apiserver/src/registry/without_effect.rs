@@ -6,7 +6,7 @@ use super::Registry;
 use crate::crd;
 use crate::kinds::{Cluster, GroupResource, Kind, Kinds, Place};
 use crate::object::metadata::text;
-use crate::object::{has, list, text_at};
+use crate::object::{list, text_at};
 use crate::request::Part;
 
 /// What is taken and has no effect, and why.
@@ -16,11 +16,9 @@ pub(crate) const WITHOUT_EFFECT: &[(&str, &str)] = &[
     crd::RULES,
     (CONVERSION.0, CONVERSION.1),
     (BUILT_IN_VERSIONS.0, BUILT_IN_VERSIONS.1),
-    (API_SERVICES.0, API_SERVICES.1),
     (FLOW_CONTROL.0, FLOW_CONTROL.1),
     (SERVICE_RANGES.0, SERVICE_RANGES.1),
     (POD_SECURITY.0, POD_SECURITY.1),
-    (RUNTIME_CLASSES.0, RUNTIME_CLASSES.1),
 ];
 
 const WEBHOOKS: (&str, &str) =
@@ -35,16 +33,11 @@ const CONVERSION: (&str, &str) = (
 );
 const BUILT_IN_VERSIONS: (&str, &str) =
     ("a CustomResourceDefinition's version that is built in", "the paths of that version are the server's own");
-const API_SERVICES: (&str, &str) = ("spec.service of an APIService", "this server passes no requests on to others");
 const FLOW_CONTROL: (&str, &str) =
     ("FlowSchema, PriorityLevelConfiguration", "this server has one flow for all requests");
 const SERVICE_RANGES: (&str, &str) = ("ServiceCIDR", "the addresses of Services are of 10.0.0.0/24 alone");
 const POD_SECURITY: (&str, &str) =
     ("the labels pod-security.kubernetes.io/* of a Namespace", "this server holds no Pod against a security standard");
-const RUNTIME_CLASSES: (&str, &str) = (
-    "spec.runtimeClassName of a Pod",
-    "this server does not look the RuntimeClass up, and adds neither its overhead nor its scheduling",
-);
 
 impl Registry {
     /// What to warn of in an object that is about to be written: what of it has no effect here, and would elsewhere.
@@ -90,16 +83,12 @@ impl Registry {
                 }
                 warnings
             }
-            ("apiregistration.k8s.io", _) if has(object, "/spec/service") => vec![whole(API_SERVICES)],
             ("flowcontrol.apiserver.k8s.io", _) => vec![whole(FLOW_CONTROL)],
             ("networking.k8s.io", "ServiceCIDR") => vec![whole(SERVICE_RANGES)],
             ("", "Namespace") => {
                 let labels = object.pointer("/metadata/labels").and_then(Value::as_object).into_iter().flatten();
                 let labels = labels.filter(|(key, _)| key.starts_with("pod-security.kubernetes.io/"));
                 labels.map(|(key, _)| told(&format!("the label {key}"), POD_SECURITY)).collect()
-            }
-            ("", "Pod") if !text_at(object, "/spec/runtimeClassName").is_empty() => {
-                vec![told("spec.runtimeClassName", RUNTIME_CLASSES)]
             }
             _ => Vec::new(),
         }

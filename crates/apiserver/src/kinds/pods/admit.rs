@@ -1,14 +1,15 @@
-//! Admission of pods: their priority and their default tolerations.
+//! Admission of pods: their priority, their default tolerations, and what their RuntimeClass adds.
 
 use pintle_meta::{Reason, Status, StatusDetails};
 use serde_json::{Value, json};
 
+use super::runtime;
 use crate::kinds::{Context, GroupResource};
 use crate::object::{default, has, integer_at, member, set, text_at};
 
 const SYSTEM: &[(&str, i64)] = &[("system-cluster-critical", 2_000_000_000), ("system-node-critical", 2_000_001_000)];
 
-/// Priority by class, and the tolerations that keep a pod for a while on a node in trouble.
+/// Priority by class, the tolerations that keep a pod for a while on a node in trouble, and what its runtime asks for.
 pub(super) fn pod(context: &Context<'_>, pod: &mut Value, old: Option<&Value>) -> Result<(), Box<Status>> {
     match old {
         None => set_priority(context, pod)?,
@@ -21,7 +22,10 @@ pub(super) fn pod(context: &Context<'_>, pod: &mut Value, old: Option<&Value>) -
         }
     }
     add_tolerations(pod);
-    Ok(())
+    match old {
+        None => runtime::admit(context, pod),
+        Some(_) => Ok(()),
+    }
 }
 
 fn set_priority(context: &Context<'_>, pod: &mut Value) -> Result<(), Box<Status>> {
@@ -91,7 +95,7 @@ fn add_tolerations(pod: &mut Value) {
     }
 }
 
-fn forbidden(pod: &Value, why: &str) -> Box<Status> {
+pub(super) fn forbidden(pod: &Value, why: &str) -> Box<Status> {
     let name = text_at(pod, "/metadata/name");
     let mut status = Status::failure(403, Reason::Forbidden, format!("pods \"{name}\" is forbidden: {why}"));
     status.details = Some(StatusDetails { name: name.into(), kind: "pods".into(), ..StatusDetails::default() });
