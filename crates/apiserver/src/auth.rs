@@ -7,6 +7,7 @@ mod flow;
 mod impersonate;
 mod rights;
 mod rule_resolver;
+mod subprotocols;
 mod tokens;
 
 pub(crate) use account_tokens::{AccountTokens, Bound, Claims, ISSUER, Named, Unknown};
@@ -14,9 +15,10 @@ pub(crate) use authorize::{Attributes, authorize, decide};
 pub(crate) use escalation::{check_grant, grants_rights};
 pub(crate) use flow::{Flow, classify};
 use http::HeaderMap;
-use http::header::AUTHORIZATION;
+use http::header::{AUTHORIZATION, SEC_WEBSOCKET_PROTOCOL};
 pub(crate) use impersonate::{impersonate, impersonated};
 pub(crate) use rule_resolver::{Decision, grants};
+use subprotocols::Subprotocols;
 pub use tokens::TokenFileError;
 pub(crate) use tokens::Tokens;
 
@@ -44,14 +46,29 @@ impl Authenticator {
         Self { tokens, accounts: AccountTokens::default() }
     }
 
-    /// Finds out who asks, at `now` in seconds since the epoch.
-    pub(crate) fn authenticate(&self, cluster: &dyn Cluster, headers: &HeaderMap, now: i64) -> Outcome<User> {
+    /// Finds out who asks, at `now` in seconds since the epoch. A subprotocol that says it is taken out of the headers.
+    pub(crate) fn authenticate(&self, cluster: &dyn Cluster, headers: &mut HeaderMap, now: i64) -> Outcome<User> {
+        let subprotocols = Subprotocols::of(headers);
         if self.tokens.is_none() {
+            if let Ok(Some(Subprotocols { others, .. })) = subprotocols {
+                headers.insert(SEC_WEBSOCKET_PROTOCOL, others);
+            }
             return Ok(User::admin());
         }
-        let Some(token) = bearer(headers).filter(|token| !token.is_empty()) else { return Ok(User::anonymous()) };
-        let known = self.user(cluster, &token, &[ISSUER.into()], now);
-        known.map(|(user, _)| user).map_err(|_| Failure::unauthorized())
+        let user = |token: &str| self.user(cluster, token, &[ISSUER.into()], now).ok().map(|(user, _)| user);
+        let bearer = bearer(headers).filter(|token| !token.is_empty());
+        if let Some(user) = bearer.as_deref().and_then(user) {
+            return Ok(user);
+        }
+        match subprotocols? {
+            Some(Subprotocols { token, others }) => {
+                let user = user(&token).ok_or_else(Failure::unauthorized)?;
+                headers.insert(SEC_WEBSOCKET_PROTOCOL, others);
+                Ok(user)
+            }
+            None if bearer.is_some() => Err(Failure::unauthorized()),
+            None => Ok(User::anonymous()),
+        }
     }
 
     /// Who is behind a token, if anybody still is, and for which of these audiences. Tokens of the file are for this server alone.

@@ -1,11 +1,12 @@
 //! What a cluster's controllers do that clients take for part of the API: custom resource definitions come into force, deleted
 //! namespaces and definitions are emptied, dependents follow their owners, and cluster roles are aggregated. And what the API server
-//! itself looks after: the Service `kubernetes`.
+//! itself looks after: the Service `kubernetes`, and APIServices.
 //!
 //! Each is a task of its own, so that one that empties a namespace of 100,000 objects keeps no definition from coming into force. It is
 //! told of every change that may concern it, notes what to do, and then does it through the same functions that requests use. One that
 //! lagged too far behind looks at everything anew.
 
+mod api_services;
 mod definitions;
 mod garbage;
 mod kubernetes;
@@ -71,6 +72,7 @@ impl Background {
         let wanted = registry.config.controllers;
         let mut started = Starting { registry, stop, tasks, quiet: Vec::new(), asked: watch::Sender::new(()) };
         started.run(definitions::Definitions::default());
+        started.run(api_services::ApiServices::default());
         started.run(kubernetes::Kubernetes { address });
         if wanted.roles {
             started.run(roles::Aggregator);

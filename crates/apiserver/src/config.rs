@@ -59,8 +59,12 @@ pub struct ApiServerConfig {
     /// written next. Watches and lists from a version before those kept are refused.
     pub history: usize,
     /// What the changes kept for all resources together may take in memory, about, in bytes: 256 MiB. Beyond it the oldest are
-    /// dropped first, and watches that have not come so far are cut. The last change of a resource is kept in any case.
+    /// dropped first, and watches that have not come so far are cut. The last change of a resource is kept in any case. As much again is
+    /// kept of objects in protobuf, present and past, once somebody has asked for that; what does not fit is made for each who asks.
     pub history_bytes: usize,
+    /// What the bodies of requests that are read or served may take in memory together, about, in bytes: 256 MiB. A request whose body
+    /// does not fit is answered with 429, and is to come again after a second. A body alone has at most 3 MiB.
+    pub body_bytes: usize,
     /// The controllers that run: all. Custom resource definitions and the Service `kubernetes` are looked after in any case.
     pub controllers: Controllers,
     /// Whether leases are given to candidates, as by the feature gate `CoordinatedLeaderElection` of a kube-apiserver that serves
@@ -94,6 +98,7 @@ impl Default for ApiServerConfig {
             first_revision: 1,
             history: 100_000,
             history_bytes: 256 << 20,
+            body_bytes: 256 << 20,
             controllers: Controllers::default(),
             coordinated_leader_election: false,
             own_thread: false,

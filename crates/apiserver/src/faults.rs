@@ -2,10 +2,11 @@
 
 mod rule;
 
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Mutex, OnceLock, PoisonError};
 use std::time::Duration;
 
 pub use rule::{Answer, Fault, Rule};
+use tokio::runtime::Handle;
 
 use self::rule::Armed;
 
@@ -13,6 +14,8 @@ use self::rule::Armed;
 #[derive(Debug)]
 pub struct Faults {
     inner: Mutex<Inner>,
+    /// The runtime by whose clock windows of time go, if that is not that of whoever adds a rule.
+    home: OnceLock<Handle>,
 }
 
 #[derive(Debug)]
@@ -66,11 +69,17 @@ pub(crate) enum WatchFault {
 
 impl Faults {
     pub(crate) fn new(seed: u64) -> Self {
-        Self { inner: Mutex::new(Inner { rules: Vec::new(), seed, hits: Vec::new() }) }
+        Self { inner: Mutex::new(Inner { rules: Vec::new(), seed, hits: Vec::new() }), home: OnceLock::new() }
+    }
+
+    /// Has windows of time go by the clock of that runtime. The first that is given counts.
+    pub(crate) fn go_by_clock_of(&self, home: Handle) {
+        self.home.get_or_init(|| home);
     }
 
     /// Adds a rule. Rules are looked at in the order in which they were added.
     pub fn add(&self, rule: Rule) -> RuleId {
+        let _at_home = self.home.get().map(Handle::enter);
         let mut inner = self.lock();
         let id = RuleId(inner.hits.len());
         inner.hits.push(0);
@@ -112,7 +121,7 @@ impl Faults {
             }
             hits[armed.id.0] += 1;
             match &armed.rule.fault {
-                Fault::Delay(delay) => before.delay += *delay,
+                Fault::Delay(delay) => before.delay = before.delay.saturating_add(*delay),
                 Fault::Answer(answer) => {
                     before.answer = Some(answer.clone());
                     break;

@@ -28,6 +28,7 @@ use http::header::{CACHE_CONTROL, DATE, USER_AGENT};
 use http::{HeaderName, HeaderValue, Method, Request, Response, StatusCode};
 use hyper::upgrade::OnUpgrade;
 use pintle_meta::FieldSelector;
+use tokio::sync::Semaphore;
 use tokio::time::Instant;
 pub(crate) use websocket::Socket;
 
@@ -59,6 +60,8 @@ pub(crate) struct Call {
     stale: Option<u64>,
     /// What to warn the client of, whatever the outcome.
     pub(crate) warnings: Vec<String>,
+    /// What the bodies of all requests may take, and theirs does.
+    bodies: Arc<Semaphore>,
     /// The connection, where the client would have another protocol on it.
     upgrade: Option<OnUpgrade>,
     /// What the connection carries after the answer, if that is 101.
@@ -88,6 +91,7 @@ pub(crate) async fn respond(
     let received = Instant::now();
     let (mut head, incoming) = request.into_parts();
     let mut call = Call {
+        bodies: registry.bodies.clone(),
         upgrade: head.extensions.remove(),
         socket: None,
         method: head.method,
@@ -151,7 +155,8 @@ async fn serve(
     incoming: Incoming,
 ) -> Outcome<Reply> {
     call.warnings.extend(auth::warning(&call.headers).map(Into::into));
-    call.user = registry.authenticator.authenticate(&registry.db, &call.headers, registry.clock.now().as_second())?;
+    call.user =
+        registry.authenticator.authenticate(&registry.db, &mut call.headers, registry.clock.now().as_second())?;
     authorize(registry, call, target, verb)?;
     let before = scripted_fault(registry, call, target, verb);
     if !before.delay.is_zero() {

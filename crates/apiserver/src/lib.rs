@@ -47,8 +47,8 @@
 //! The store is a pure engine: one sequence of revisions for everything, no clock, no lock, no task. Lists of the past, pages,
 //! watches and bookmarks all read from it. The handlers in `registry/` never await, so a request that is dropped half-way leaves each
 //! write whole or undone. Besides the connections and the task that accepts them there is one more: `background/`, which
-//! establishes custom resource definitions, collects garbage, empties deleted namespaces, aggregates cluster roles and looks after the
-//! Service `kubernetes`, through the same handlers as everybody.
+//! establishes custom resource definitions, collects garbage, empties deleted namespaces, aggregates cluster roles and looks after
+//! APIServices and the Service `kubernetes`, through the same handlers as everybody.
 
 mod admission;
 mod audit;

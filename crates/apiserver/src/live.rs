@@ -3,7 +3,7 @@
 //! A request is prepared before it is served: what it is about is brought here from the other cluster, unless it is here already. One
 //! object is asked for whenever somebody asks for it. A collection, be it to list, to watch or to create in, is brought here whole, once, and
 //! then followed by a watch. Nothing is ever written there. What this server knows nothing of (discovery, aggregated APIs, logs, who may do
-//! what) the other cluster answers itself.
+//! what) the other cluster answers itself. Nothing is asked there for who is no administrator here.
 
 mod follow;
 mod forward;
@@ -15,6 +15,7 @@ use std::time::Duration;
 
 use http::{Method, Request, Response};
 use serde_json::{Value, json};
+use tokio::runtime::Handle;
 use tokio::sync::OnceCell;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
@@ -26,12 +27,13 @@ use crate::kinds::Kind;
 use crate::object::{metadata, text_at};
 use crate::registry::Registry;
 use crate::request::path::{ResourcePath, Target};
+use crate::request::user::MASTERS;
 use crate::store::{ResourceKey, Shown, key};
 
 const DEFINITIONS: &str = "customresourcedefinitions.apiextensions.k8s.io";
 /// Nothing of these is stored: what they answer is for the other cluster to say.
 const REVIEWS: [&str; 2] = ["authentication.k8s.io", "authorization.k8s.io"];
-/// How long a request waits for what it needs from the other cluster.
+/// How long a request waits for what it needs from the other cluster, and each question of it for its answer.
 const PATIENCE: Duration = Duration::from_secs(60);
 
 /// The cluster beneath, and how much of it is here.
@@ -45,6 +47,8 @@ pub(crate) struct Live {
     whole: RwLock<HashSet<Part>>,
     stop: CancellationToken,
     tasks: TaskTracker,
+    /// Where the server works, whoever asks.
+    runtime: Handle,
 }
 
 /// The objects of a resource in one namespace; in all of them, or in cluster scope, where that is empty.
@@ -61,7 +65,7 @@ enum Where {
 }
 
 impl Live {
-    /// Lays a server that is still empty over a cluster.
+    /// Lays a server that is still empty, and works on the present runtime, over a cluster.
     pub(crate) fn over(
         upstream: Upstream,
         registry: Arc<Registry>,
@@ -69,7 +73,8 @@ impl Live {
         tasks: TaskTracker,
     ) -> Arc<Self> {
         registry.db.begin_mirror();
-        Arc::new(Self { registry, upstream, parts: Mutex::default(), whole: RwLock::default(), stop, tasks })
+        let (parts, whole, runtime) = (Mutex::default(), RwLock::default(), Handle::current());
+        Arc::new(Self { registry, upstream, parts, whole, stop, tasks, runtime })
     }
 
     /// Takes the definitions over, and follows them.
@@ -87,6 +92,9 @@ impl Live {
         request: Request<Incoming>,
         deadline: impl FnOnce(Instant),
     ) -> (Response<Body>, Option<Socket>) {
+        if !self.is_of_administrator(&request) {
+            return crate::http::respond(self.registry.clone(), request, deadline).await;
+        }
         let (method, path) = (request.method().clone(), request.uri().path().to_owned());
         let prepared = tokio::time::timeout(PATIENCE, self.prepare(&method, &path)).await;
         match prepared.unwrap_or_else(|_| Err(Refusal::late())) {
@@ -94,6 +102,13 @@ impl Live {
             Ok(Where::There) => (self.forward(request).await, None),
             Err(refusal) => (refusal.into_response(), None),
         }
+    }
+
+    /// Whether who asks may have this server's client ask for it: that may see more than others should.
+    fn is_of_administrator(&self, request: &Request<Incoming>) -> bool {
+        let now = self.registry.clock.now().as_second();
+        let user = self.registry.authenticator.authenticate(&self.registry.db, &mut request.headers().clone(), now);
+        user.is_ok_and(|user| user.is_in(MASTERS))
     }
 
     /// Brings here what a request is about.
@@ -107,12 +122,19 @@ impl Live {
             }
             Target::Other(_) | Target::Undeterminable => return Ok(Where::Here),
         };
+        // Nothing has such a name, and who sends the request might shorten its path.
+        if [&path.namespace, &path.name].iter().any(|name| matches!(name.as_str(), "." | "..")) {
+            return Ok(Where::Here);
+        }
         let kinds = self.registry.kinds();
         let Some(kind) = kinds.resource(&path.group, &path.version, &path.resource) else {
-            return if reads { Ok(Where::There) } else { Err(Refusal::unknown(&path.resource)) };
+            // Behind a proxy, to read may be to do anything.
+            let is_proxy = path.resource == "proxy" || path.subresource == "proxy";
+            return if reads && !is_proxy { Ok(Where::There) } else { Err(Refusal::unknown(&path.resource)) };
         };
         let is_log = path.subresource == "log" || path.resource == "componentstatuses";
-        if reads && is_log || kind.conduct.transient && REVIEWS.contains(&&*path.group) {
+        let is_review = kind.conduct.transient && path.name.is_empty() && REVIEWS.contains(&&*path.group);
+        if reads && is_log || *method == Method::POST && is_review {
             return Ok(Where::There);
         }
         let namespace = if kind.namespaced() { &*path.namespace } else { "" };
@@ -120,7 +142,7 @@ impl Live {
             self.bring_what_rules_look_at(kind, &path, namespace).await?;
         }
         match path.name.is_empty() || path.old_watch {
-            true if kind.conduct.transient => (),
+            _ if kind.conduct.transient => (),
             true => self.bring_all(kind, namespace).await?,
             false => self.bring(kind, namespace, &path.name).await?,
         }
@@ -151,7 +173,10 @@ impl Live {
         }
         let looked_at: &[_] = match (&*kind.store.group, &*kind.store.resource) {
             ("", "pods") if path.subresource == "eviction" => &[("policy", "PodDisruptionBudget")],
-            ("", "pods") => &[("scheduling.k8s.io", "PriorityClass"), ("", "LimitRange")],
+            ("", "pods") => {
+                &[("scheduling.k8s.io", "PriorityClass"), ("node.k8s.io", "RuntimeClass"), ("", "LimitRange")]
+            }
+            ("", "bindings") => &[("", "Pod")],
             ("", "persistentvolumeclaims") => &[("", "LimitRange")],
             _ => &[],
         };
@@ -172,7 +197,8 @@ impl Live {
         let is_written = !self.registry.db.is_left_alone(&part.resource, &at);
         let Some(source) = self.source(kind).filter(|_| !is_written && !self.is_whole(&part)) else { return Ok(()) };
         match self.upstream.get(&upstream::object_path(&source, namespace, name)).await {
-            Ok(object) => self.show(&source, object),
+            Ok(object) if is_named(&object, namespace, name) => self.show(&source, object),
+            Ok(_) => return Err(Refusal::foreign(&at)),
             Err(refusal) if refusal.is_absent(name) => {
                 let whole = self.whole.read().unwrap_or_else(PoisonError::into_inner);
                 if !is_in(&whole, &part) {
@@ -189,10 +215,10 @@ impl Live {
         let part = Part { resource: kind.store.to_string().into(), namespace: namespace.into() };
         let Some(source) = self.source(kind).filter(|_| !self.is_whole(&part)) else { return Ok(()) };
         let cell = self.parts.lock().unwrap_or_else(PoisonError::into_inner).entry(part.clone()).or_default().clone();
-        let live = self.clone();
-        let brought =
-            self.tasks.spawn(async move { cell.get_or_try_init(|| live.follow(source, part)).await.copied() });
-        brought.await.unwrap_or_else(|_| Err(Refusal::late()))
+        let (live, stop) = (self.clone(), self.stop.clone());
+        let work = async move { cell.get_or_try_init(|| live.follow(source, part)).await.copied() };
+        let brought = self.tasks.spawn_on(async move { stop.run_until_cancelled(work).await }, &self.runtime);
+        brought.await.ok().flatten().unwrap_or_else(|| Err(Refusal::late()))
     }
 
     /// Shows an object of the other cluster. One that is none is passed over.
@@ -236,6 +262,11 @@ impl Live {
     fn has_written_definitions(&self) -> bool {
         self.registry.db.written_here().iter().any(|written| &*written.resource == DEFINITIONS)
     }
+}
+
+/// Whether it is what was asked for.
+fn is_named(object: &Value, namespace: &str, name: &str) -> bool {
+    text_at(object, "/metadata/namespace") == namespace && text_at(object, "/metadata/name") == name
 }
 
 /// Whether a part, or all of its resource, is among those.

@@ -36,7 +36,10 @@ use crate::server::{ApiServer, StartError};
 ///   list.
 /// - Objects keep the uids and resource versions of the cluster until they are written here; their versions here go on from those.
 /// - Custom resource definitions are taken over at the start, and followed. Discovery is the cluster's own, until definitions are
-///   written here. Logs, reviews of who may do what, and resources that this server does not know, such as metrics, the cluster answers.
+///   written here. Logs, reviews of who may do what, and resources that this server does not know, such as metrics, the cluster answers;
+///   of that the server's audit and faults know nothing.
+/// - A question of the cluster waits a minute for its answer. What cannot be followed is asked for again after a second, and then less and
+///   less often, once a minute at least; until then it is shown as it was.
 ///
 /// # What is planned
 ///
@@ -52,6 +55,11 @@ use crate::server::{ApiServer, StartError};
 /// - No other controller reacts: a Deployment makes no pods here, a claim binds no volume.
 /// - The garbage collector follows owner references as far as objects have been read: what nobody has listed is not known to depend on
 ///   what is deleted. A namespace that is deleted is emptied of what has been read from it.
+/// - What acts on the cluster in other ways than by objects is refused, or answered as by nodes without a kubelet: exec, attach, port
+///   forwarding, proxies of pods, services and nodes. A GET of an aggregated API is taken for a read, whatever it does there.
+/// - Tokens of service accounts are signed by the plan, and nobody in the cluster knows them. Who acts as somebody else is held to the roles
+///   that were read; what the cluster answers itself, it answers as to the client that the plan was started with.
+/// - It forgets all when it ends, and holds in memory each collection that was asked for.
 /// - Names that are generated, and addresses and ports that are allocated, are the plan's own: the cluster gives others.
 /// - A Lease that the real controller holds in the cluster is held here, too: the controller to be planned for has to do without leader
 ///   election, or use another lease.
@@ -71,7 +79,7 @@ use crate::server::{ApiServer, StartError};
 /// let live = ApiServer::start(ApiServerConfig::default()).await?;
 /// live.load("{apiVersion: v1, kind: ConfigMap, metadata: {name: settings}, data: {colour: blue}}")?;
 ///
-/// let plan = Plan::start(live.in_process()).await?;
+/// let plan = Plan::start(live.in_process(), ApiServerConfig::default()).await?;
 /// let patch = Request::patch("/api/v1/namespaces/default/configmaps/settings")
 ///     .header("content-type", "application/merge-patch+json")
 ///     .body(Full::new(Bytes::from(r#"{"data": {"colour": "green"}}"#)))?;
@@ -96,7 +104,11 @@ pub struct Plan {
 
 impl Plan {
     /// Lays a server over a cluster, and takes its definitions over. `live` sends requests to the cluster, whose paths begin at its root;
-    /// credentials are for it to add. Nothing but GET is sent, and the POST of reviews, which change nothing.
+    /// credentials are for it to add. Nothing but GET and HEAD is sent, and the POST of reviews, which change nothing.
+    ///
+    /// `config` is that of the server. Cluster roles are aggregated by the cluster whatever it says, and versions go on from those of the
+    /// cluster. With a [file of tokens](ApiServerConfig::token_auth_file), the cluster is read for members of `system:masters` alone;
+    /// others are shown what is here already, as far as roles that are here let them.
     ///
     /// # Errors
     ///
@@ -109,16 +121,16 @@ impl Plan {
     /// # Panics
     ///
     /// Outside of a tokio runtime.
-    pub async fn start<S, B>(live: S) -> Result<Self, PlanError>
+    pub async fn start<S, B>(live: S, config: ApiServerConfig) -> Result<Self, PlanError>
     where
         S: Service<Request<Full<Bytes>>, Response = Response<B>, Future: Send> + Clone + Send + 'static,
         S::Error: Into<Box<dyn Error + Send + Sync>>,
         B: Body<Data = Bytes, Error: Into<Box<dyn Error + Send + Sync>>> + Send + 'static,
     {
         // Roles are aggregated there, from all of them.
-        let controllers = Controllers { roles: false, ..Controllers::default() };
-        let config = ApiServerConfig { controllers, ..ApiServerConfig::default() };
-        let server = ApiServer::launch(config, Some(Upstream::new(live))).await.map_err(PlanError::Server)?;
+        let controllers = Controllers { roles: false, ..config.controllers };
+        let config = ApiServerConfig { controllers, ..config };
+        let server = ApiServer::over(config, Some(Upstream::new(live))).await.map_err(PlanError::Server)?;
         if let Some(live) = server.live() {
             live.begin().await.map_err(|refusal| PlanError::Cluster { why: refusal.message() })?;
         }

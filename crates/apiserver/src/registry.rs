@@ -9,6 +9,7 @@ mod collection;
 mod components;
 mod create;
 mod delete;
+mod elsewhere;
 mod eviction;
 mod list;
 mod namespace_lifecycle;
@@ -17,6 +18,7 @@ mod pipeline;
 mod review;
 mod rewrite;
 mod scaling;
+mod security_labels;
 mod served;
 mod signing;
 mod size;
@@ -29,6 +31,7 @@ use std::sync::{Arc, Mutex, PoisonError, RwLock};
 use std::time::Duration;
 
 use serde_json::Value;
+use tokio::sync::Semaphore;
 
 pub(crate) use delete::{CLEANUP, Deleted};
 pub(crate) use list::{LOOKS, ListReply, Selected, Selection, compacted, is_uncached, parse_number, present};
@@ -60,6 +63,8 @@ pub(crate) struct Registry {
     pub(crate) faults: Faults,
     pub(crate) audit: AuditLog,
     pub(crate) health: Health,
+    /// How many bytes more the bodies of requests may take.
+    pub(crate) bodies: Arc<Semaphore>,
     kinds: RwLock<Arc<Kinds>>,
     random: Mutex<fastrand::Rng>,
 }
@@ -82,6 +87,7 @@ impl Registry {
             authenticator: Authenticator::new(tokens),
             faults: Faults::new(config.seed.unwrap_or(0)),
             health: Health::default(),
+            bodies: Arc::new(Semaphore::new(config.body_bytes.min(Semaphore::MAX_PERMITS))),
             audit: AuditLog::new(config.audit),
             kinds: RwLock::new(Arc::new(crd::ruled(kinds))),
             random: Mutex::new(random),

@@ -6,8 +6,10 @@ pub(crate) mod options;
 mod part;
 pub(crate) mod path;
 pub(crate) mod query;
+mod upgrade;
 pub(crate) mod user;
 mod verb;
 
 pub(crate) use part::Part;
+pub(crate) use upgrade::is_websocket;
 pub(crate) use verb::Verb;

@@ -87,14 +87,19 @@ impl ApiServer {
     ///
     /// Outside of a tokio runtime, unless it has [its own thread](ApiServerConfig::own_thread).
     pub async fn start(config: ApiServerConfig) -> Result<Self, StartError> {
+        Self::over(config, None).await
+    }
+
+    /// Starts it, over another cluster if there is one.
+    pub(crate) async fn over(config: ApiServerConfig, upstream: Option<Upstream>) -> Result<Self, StartError> {
         match config.own_thread {
-            true => thread::start(config).await,
-            false => Self::launch(config, None).await,
+            true => thread::start(config, upstream).await,
+            false => Self::launch(config, upstream).await,
         }
     }
 
-    /// Starts it on the present runtime, over another cluster if there is one.
-    pub(crate) async fn launch(config: ApiServerConfig, upstream: Option<Upstream>) -> Result<Self, StartError> {
+    /// Starts it on the present runtime.
+    async fn launch(config: ApiServerConfig, upstream: Option<Upstream>) -> Result<Self, StartError> {
         let mut tokens = config.token_auth_file.as_deref().map(Tokens::load).transpose().map_err(StartError::Tokens)?;
         let wanted = SocketAddr::new(config.bind, config.port);
         let bound = |cause| StartError::Bind { address: wanted, cause };

@@ -25,6 +25,7 @@ pub(crate) use json_body::Order;
 pub(crate) use objects::{Objects, Run};
 pub(crate) use past::{Past, Range};
 use resource_table::Table;
+use stored::Room;
 pub(crate) use stored::{Change, ChangeKind, Draft, Key, ResourceKey, SAME, Stored};
 
 /// How much of the past is kept. What is older can neither be watched from nor listed.
@@ -79,6 +80,8 @@ pub(crate) struct Store {
     revision: u64,
     compacted: u64,
     history: History,
+    /// For what is kept in protobuf: as much as for the past.
+    room: Arc<Room>,
     tables: HashMap<ResourceKey, Table>,
     /// Who has what is claimed, and what those who claim something have.
     holders: HashMap<String, (ResourceKey, Key)>,
@@ -91,7 +94,8 @@ impl Store {
         // Far enough from the end that no number of writes reaches it.
         let revision = first.clamp(1, u64::MAX / 2);
         let compacted = if revision == 1 { 0 } else { revision };
-        Self { revision, compacted, history, ..Self::default() }
+        let room = Arc::new(Room::new(history.max_bytes));
+        Self { revision, compacted, history, room, ..Self::default() }
     }
 
     /// The revision of the last write.
@@ -133,8 +137,8 @@ impl Store {
         let is_first = self.get(resource, key).is_none();
         let Draft { body, version, claims, fields } = draft;
         let table = self.tables.entry(resource.clone()).or_default();
-        let object = Stored::new(self.revision, table.version(&version), is_first, body).selectable(fields);
-        let object = Arc::new(object);
+        let written = table.version(&version, &self.room);
+        let object = Arc::new(Stored::new(self.revision, written, is_first, body).selectable(fields));
         let change = table.put(now, self.revision, resource, key, object);
         self.claim(resource, key, claims);
         self.trim(now, resource);

@@ -8,7 +8,7 @@ use bytes::Bytes;
 use http::header::CONTENT_TYPE;
 use http::{Request, Response};
 use http_body_util::{BodyExt, Full};
-use pintle_apiserver::Plan;
+use pintle_apiserver::{ApiServerConfig, Plan};
 use pintle_restreq::{Error, RestClient, TransportBody};
 use tower_service::Service;
 
@@ -50,7 +50,7 @@ impl Cluster {
     ///
     /// Dropping the future starts nothing that lasts.
     pub async fn plan(&self) -> Result<Plan, crate::Error> {
-        Plan::start(Reading(self.client().clone())).await.map_err(crate::Error::Plan)
+        Plan::start(Reading(self.client().clone()), ApiServerConfig::default()).await.map_err(crate::Error::Plan)
     }
 }
 

@@ -27,7 +27,8 @@ impl Controller for Aggregator {
     /// Writes the roles whose rules are not those that follow, in whatever order. A role that selects others may itself be selected:
     /// then its write is a change, and brings another round.
     async fn work(&mut self, registry: &Arc<Registry>, _: u64) -> Option<Instant> {
-        let roles: Vec<Arc<Value>> = all(registry, ROLES).map(|(_, role)| role.kept_tree()).collect();
+        // A tree takes many times the room of its role, and this is seldom done.
+        let roles: Vec<_> = all(registry, ROLES).map(|(_, role)| role.decode()).collect();
         for role in roles.iter().filter(|role| role["aggregationRule"].is_object()) {
             let rules = aggregated(role, &roles);
             let texts = |rules: &mut dyn Iterator<Item = &Value>| rules.map(Value::to_string).collect::<HashSet<_>>();
@@ -40,7 +41,7 @@ impl Controller for Aggregator {
 }
 
 /// The rules of all roles that `role` selects, each once, in the order of the selectors and of the roles' names.
-fn aggregated(role: &Value, roles: &[Arc<Value>]) -> Vec<Value> {
+fn aggregated(role: &Value, roles: &[Value]) -> Vec<Value> {
     let mut rules = Vec::new();
     let mut seen = HashSet::new();
     for selector in role["aggregationRule"]["clusterRoleSelectors"].as_array().into_iter().flatten() {

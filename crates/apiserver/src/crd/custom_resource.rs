@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use jiff::Timestamp;
 use pintle_meta::{GroupVersion, GroupVersionKind, Scope};
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use super::at::At;
 use super::naming::Names;
@@ -154,7 +154,7 @@ impl Custom {
                 .collect(),
             columns,
             cells,
-            openapi: version.pointer("/schema/openAPIV3Schema").cloned().unwrap_or_default(),
+            openapi: published(version),
             deprecation,
             form: hash(&(versions, &stored.api_versions, at)),
             stored,
@@ -179,6 +179,17 @@ impl Custom {
         faults.extend(validator::duplicates(self.schema(), object, old, ""));
         faults
     }
+}
+
+/// The schema of a version, as clients are shown it: with what can be selected by.
+fn published(version: &Value) -> Value {
+    let mut schema = version.pointer("/schema/openAPIV3Schema").cloned().unwrap_or_default();
+    let fields = list(version, "/selectableFields").map(|field| text_at(field, "/jsonPath").trim_start_matches('.'));
+    let fields: Vec<_> = fields.map(|path| json!({"fieldPath": path})).collect();
+    if !fields.is_empty() {
+        set(&mut schema, "x-kubernetes-selectable-fields", fields.into());
+    }
+    schema
 }
 
 impl Strategy for Custom {

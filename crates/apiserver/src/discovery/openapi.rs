@@ -4,7 +4,7 @@ use serde_json::{Map, Value, json};
 
 use super::etag;
 use crate::kinds::{Kind, Kinds};
-use crate::object::set;
+use crate::object::{default, list, member, set};
 use crate::request::Verb;
 
 const PATCHES: &[&str] =
@@ -119,28 +119,85 @@ fn patch_operation(kind: &Kind, form: Form) -> Value {
     operation
 }
 
+const CONVENTIONS: &str =
+    "More info: https://git.k8s.io/community/contributors/devel/sig-architecture/api-conventions.md";
+
 /// The schemas of a custom resource and of its list.
 fn custom_schemas(kind: &Kind, mut schema: Value) -> [(String, Value); 2] {
-    let reference = |name: &str| json!([{"$ref": format!("#/components/schemas/{name}")}]);
-    if let Some(properties) = crate::object::member(&mut schema, "properties") {
-        set(properties, "apiVersion", json!({"type": "string"}));
-        set(properties, "kind", json!({"type": "string"}));
-        set(properties, "metadata", json!({"allOf": reference(METADATA_SCHEMA)}));
-    }
-    set(&mut schema, "x-kubernetes-group-version-kind", json!([gvk(kind)]));
+    spell_out(&mut schema);
+    let object = documented(METADATA_SCHEMA, &format!("Standard object's metadata. {CONVENTIONS}#metadata"));
+    let list = documented(LIST_METADATA_SCHEMA, &format!("Standard list metadata. {CONVENTIONS}#types-kinds"));
     let name = schema_name(kind);
-    let list = json!({
+    let items = json!({
+        "description": format!("List of {}. {CONVENTIONS}", kind.plural),
+        "type": "array",
+        "items": {"$ref": format!("#/components/schemas/{name}")},
+    });
+    let mut of_list = json!({
+        "description": format!("{} is a list of {}", kind.list_kind, kind.kind),
         "type": "object",
         "required": ["items"],
-        "properties": {
-            "apiVersion": {"type": "string"},
-            "kind": {"type": "string"},
-            "metadata": {"allOf": reference(LIST_METADATA_SCHEMA)},
-            "items": {"type": "array", "items": {"allOf": reference(&name)}},
-        },
+        "properties": {"items": items},
         "x-kubernetes-group-version-kind": [{"group": kind.group, "kind": kind.list_kind, "version": kind.version}],
     });
-    [(format!("{name}List"), list), (name, schema)]
+    for (schema, metadata) in [(&mut schema, object), (&mut of_list, list)] {
+        if let Some(properties) = member(schema, "properties") {
+            set(properties, "apiVersion", text(&format!("{API_VERSION} {CONVENTIONS}#resources")));
+            set(properties, "kind", text(&format!("{KIND} {CONVENTIONS}#types-kinds")));
+            set(properties, "metadata", metadata);
+        }
+    }
+    set(&mut schema, "x-kubernetes-group-version-kind", json!([gvk(kind)]));
+    [(format!("{name}List"), of_list), (name, schema)]
+}
+
+const API_VERSION: &str = "APIVersion defines the versioned schema of this representation of an object. Servers should convert \
+                           recognized schemas to the latest internal value, and may reject unrecognized values.";
+const KIND: &str = "Kind is a string value representing the REST resource this object represents. Servers may infer this from the \
+                    endpoint the client submits requests to. Cannot be updated. In CamelCase.";
+const EMBEDDED_API_VERSION: &str = "apiVersion defines the versioned schema of this representation of an object.";
+const EMBEDDED_KIND: &str = "kind is a string value representing the type of this object. In CamelCase.";
+
+fn text(description: &str) -> Value {
+    json!({"description": description, "type": "string"})
+}
+
+fn documented(schema: &str, description: &str) -> Value {
+    json!({"description": description, "allOf": [{"$ref": format!("#/components/schemas/{schema}")}]})
+}
+
+/// Writes into a declared schema what its extensions imply, for clients that know none of them. It nests no deeper than what is stored.
+fn spell_out(schema: &mut Value) {
+    for parts in ["properties", "allOf", "anyOf", "oneOf"] {
+        match schema.get_mut(parts) {
+            Some(Value::Object(parts)) => parts.values_mut().for_each(spell_out),
+            Some(Value::Array(parts)) => parts.iter_mut().for_each(spell_out),
+            _ => (),
+        }
+    }
+    for part in ["items", "additionalProperties", "not"] {
+        schema.get_mut(part).into_iter().for_each(spell_out);
+    }
+    let is = |schema: &Value, extension: &str| schema.get(extension) == Some(&Value::Bool(true));
+    if is(schema, "x-kubernetes-int-or-string") {
+        default(schema, "anyOf", json!([{"type": "integer"}, {"type": "string"}]));
+    }
+    if is(schema, "x-kubernetes-embedded-resource") {
+        default(schema, "properties", json!({}));
+        if let Some(properties) = member(schema, "properties") {
+            set(properties, "apiVersion", text(&format!("{EMBEDDED_API_VERSION} {CONVENTIONS}#resources")));
+            set(properties, "kind", text(&format!("{EMBEDDED_KIND} {CONVENTIONS}#types-kinds")));
+            let metadata = format!("Standard object's metadata. {CONVENTIONS}#metadata");
+            set(properties, "metadata", documented(METADATA_SCHEMA, &metadata));
+        }
+        let mut required = list(schema, "/required").cloned().collect::<Vec<_>>();
+        for name in ["kind", "apiVersion"] {
+            if !required.iter().any(|known| known == name) {
+                required.push(name.into());
+            }
+        }
+        set(schema, "required", required.into());
+    }
 }
 
 fn gvk(kind: &Kind) -> Value {

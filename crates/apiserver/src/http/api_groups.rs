@@ -35,11 +35,15 @@ pub(super) fn serve(registry: &Arc<Registry>, call: &Call, parts: &[String]) -> 
             None => document(call, Origin::Custom, &discovery::group_list(&kinds)),
         },
         ["apis", group] => {
-            let found = discovery::group(&kinds, group).ok_or_else(Failure::page_not_found)?;
+            let found = discovery::group(&kinds, group).or_else(|| registry.group_elsewhere(group));
+            let found = found.ok_or_else(Failure::page_not_found)?;
             document(call, Origin::Custom, &found)
         }
         ["api", version] => resources(&kinds, call, "", version),
-        ["apis", group, version] => resources(&kinds, call, group, version),
+        ["apis", group, version] => match registry.unavailable(group, version) {
+            Some(unavailable) => Err(unavailable),
+            None => resources(&kinds, call, group, version),
+        },
         _ => Err(Failure::page_not_found()),
     }
 }

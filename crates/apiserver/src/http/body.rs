@@ -8,10 +8,12 @@ use futures_util::stream;
 use http_body::Frame;
 use http_body_util::combinators::UnsyncBoxBody;
 use http_body_util::{BodyExt, Full, StreamBody};
+use pintle_meta::{Reason, StatusDetails};
+use tokio::sync::OwnedSemaphorePermit;
 
+use super::Call;
 use crate::failure::{Failure, Outcome};
 use crate::watch::{Frame as Sent, Watcher};
-use pintle_meta::Reason;
 
 /// The body of a request, whichever way it came.
 pub(crate) type Incoming = UnsyncBoxBody<Bytes, Box<dyn Error + Send + Sync>>;
@@ -53,9 +55,22 @@ pub(super) fn frames(watcher: Watcher) -> Body {
     StreamBody::new(frames).boxed_unsync()
 }
 
-/// Reads a request's body in full.
-pub(super) async fn read(mut incoming: Incoming) -> Outcome<Bytes> {
-    let mut bytes = Vec::new();
+/// A body, and the room that it takes until it is dropped.
+struct Held {
+    bytes: Vec<u8>,
+    _room: Option<OwnedSemaphorePermit>,
+}
+
+impl AsRef<[u8]> for Held {
+    fn as_ref(&self) -> &[u8] {
+        &self.bytes
+    }
+}
+
+/// Reads a request's body in full, as long as there is room for it beside those of others: nobody waits for that, since those who have
+/// sent half of theirs would wait for each other.
+pub(super) async fn read(call: &Call, mut incoming: Incoming) -> Outcome<Bytes> {
+    let (mut bytes, mut room) = (Vec::new(), None::<OwnedSemaphorePermit>);
     let mut size = 0;
     while let Some(frame) = incoming.frame().await {
         let frame = frame.map_err(|error| Failure::bad_request(format!("the body broke off: {error}")))?;
@@ -65,6 +80,12 @@ pub(super) async fn read(mut incoming: Incoming) -> Outcome<Bytes> {
             break;
         }
         if size <= LARGEST {
+            // It is no larger than the largest body.
+            let more = call.bodies.clone().try_acquire_many_owned(data.len() as u32).map_err(|_| too_many())?;
+            match &mut room {
+                Some(room) => room.merge(more),
+                None => room = Some(more),
+            }
             bytes.extend_from_slice(&data);
         }
     }
@@ -72,5 +93,11 @@ pub(super) async fn read(mut incoming: Incoming) -> Outcome<Bytes> {
         let message = format!("Request entity too large: limit is {LARGEST}");
         return Err(Failure::new(413, Reason::RequestEntityTooLarge, message));
     }
-    Ok(bytes.into())
+    Ok(Bytes::from_owner(Held { bytes, _room: room }))
+}
+
+/// As a server that has enough to do says it. Clients try again.
+fn too_many() -> Failure {
+    let details = StatusDetails { retry_after_seconds: 1, ..StatusDetails::default() };
+    Failure::new(429, Reason::TooManyRequests, "Too many requests, please try again later.").with(details)
 }

@@ -82,7 +82,7 @@ pub(super) async fn reply(call: &Call, reply: Reply, now: Timestamp) -> Response
                 };
             }
             if format.transform.is_none() && format.media == Media::Json && !format.pretty {
-                let mut json = Vec::new();
+                let mut json = object.room();
                 object.write(true, &mut json);
                 json.push(b'\n');
                 return respond(call, code, Media::Json, json.into());

@@ -43,6 +43,9 @@ pub(super) async fn serve(
 fn route(registry: &Registry, call: &Call, path: &ResourcePath) -> Outcome<Place> {
     let kinds = registry.kinds();
     let Some(kind) = kinds.resource(&path.group, &path.version, &path.resource) else {
+        if let Some(unavailable) = registry.unavailable(&path.group, &path.version) {
+            return Err(unavailable);
+        }
         return Err(match kinds.group(&path.group) {
             Some(Origin::BuiltIn) => Failure::no_such_resource(),
             _ => Failure::page_not_found(),

@@ -40,7 +40,7 @@ pub(super) async fn scale(
         }
         _ => {
             let patch_kind = write::patch_kind(call, &place.kind)?;
-            let body = decode::RawBody::new(body::read(incoming).await?, patch_kind.body()).await?;
+            let body = decode::RawBody::new(body::read(call, incoming).await?, patch_kind.body()).await?;
             let options = WriteOptions::parse(&call.query, patch_kind.how())?;
             let manager = write::manager(registry, call, &place, &options);
             registry.get(&place)?;

@@ -24,6 +24,7 @@ use super::Call;
 use super::encode::{self, Reply};
 use crate::protobuf;
 use crate::request::accept::Media;
+use crate::request::is_websocket;
 use crate::watch::{Frame, Watcher};
 
 /// The largest message that a client may send. All of them are read and ignored.
@@ -54,9 +55,7 @@ impl Socket {
 
 /// Answers the request for a watch: over a WebSocket if the client asks for one, which only HTTP/1.1 allows.
 pub(super) fn reply(call: &mut Call, watcher: Box<Watcher>) -> Reply {
-    let is_asked_for = call.method == Method::GET
-        && call.header(UPGRADE).eq_ignore_ascii_case("websocket")
-        && call.headers.get_all(CONNECTION).iter().any(names_upgrade);
+    let is_asked_for = call.method == Method::GET && is_websocket(&call.headers);
     let Some(connection) = call.upgrade.take().filter(|_| is_asked_for) else { return Reply::Watch { watcher } };
     call.socket = Some(Socket { connection, watcher });
     handshake(call)
@@ -98,10 +97,6 @@ fn is_uri(text: &str) -> bool {
     let is_absolute = scheme.starts_with(|c: char| c.is_ascii_alphabetic())
         && scheme.chars().all(|c| c.is_ascii_alphanumeric() || "+-.".contains(c));
     (is_absolute || text.starts_with('/')) && !text.contains(' ')
-}
-
-fn names_upgrade(connection: &HeaderValue) -> bool {
-    connection.to_str().is_ok_and(|options| options.to_ascii_lowercase().contains("upgrade"))
 }
 
 /// Sends what the watch has to say, and answers pings, until one of the two sides ends.

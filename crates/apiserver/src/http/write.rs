@@ -83,7 +83,7 @@ async fn patch(registry: &Arc<Registry>, call: &mut Call, place: Place, incoming
     let kind = place.kind.clone();
     let format = negotiate::negotiate(call, offer(&place), kind.origin())?;
     let patch_kind = patch_kind(call, &kind)?;
-    let body = decode::RawBody::new(body::read(incoming).await?, patch_kind.body()).await?;
+    let body = decode::RawBody::new(body::read(call, incoming).await?, patch_kind.body()).await?;
     let options = WriteOptions::parse(&call.query, patch_kind.how())?;
     let manager = manager(registry, call, &place, &options);
     let patcher = decode::Patcher::new(&kind, patch_kind, &body, &manager, place.part);
@@ -144,7 +144,7 @@ fn warn_of_orphans(call: &mut Call, place: &Place, options: &DeleteOptions) {
 /// The options of a DELETE: the body's, if there is one, else the query's.
 async fn delete_options(call: &mut Call, place: &Place, incoming: Incoming) -> Outcome<DeleteOptions> {
     let content_type = call.header(CONTENT_TYPE).to_owned();
-    let bytes = body::read(incoming).await?;
+    let bytes = body::read(call, incoming).await?;
     if bytes.is_empty() {
         return DeleteOptions::from_query(&call.query);
     }
@@ -168,7 +168,7 @@ pub(super) async fn read_object(call: &Call, incoming: Incoming, kind: &Kind) ->
             _ => unsupported(kind, false),
         });
     }
-    decode::RawBody::new(body::read(incoming).await?, media).await
+    decode::RawBody::new(body::read(call, incoming).await?, media).await
 }
 
 fn decoded(call: &mut Call, place: &Place, body: &decode::RawBody, options: &WriteOptions) -> Outcome<Value> {

@@ -3,8 +3,7 @@
 use crate::kinds::check::Check;
 use crate::kinds::reset::{ALL_BUT_STATUS, Reset};
 use crate::kinds::table::{self, Column, Row};
-use crate::kinds::without_effect::{API_SERVICES, whole};
-use crate::kinds::{Cluster, Context, Kinds, Strategy};
+use crate::kinds::{Context, Strategy};
 use crate::object::{condition, default, has, integer_at, member, metadata, present, set, text_at};
 use crate::request::Part;
 use crate::validate::{FieldFault, NameRule, name_faults};
@@ -16,13 +15,6 @@ use serde_json::Value;
 pub(in crate::kinds) struct ApiService;
 
 impl Strategy for ApiService {
-    fn without_effect(&self, object: &Value, _: &Kinds, _: &dyn Cluster) -> Vec<String> {
-        match has(object, "/spec/service") {
-            true => whole(object, API_SERVICES),
-            false => Vec::new(),
-        }
-    }
-
     // That of the core group ends with its dot.
     fn name_rule(&self) -> NameRule {
         NameRule::PathSegment

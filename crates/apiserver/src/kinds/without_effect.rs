@@ -9,18 +9,8 @@ use crate::object::{list, metadata, text_at};
 type Missing = (&'static str, &'static str);
 
 /// All of them.
-pub(crate) const WITHOUT_EFFECT: &[Missing] = &[
-    WEBHOOKS,
-    POLICIES,
-    RULES,
-    CONVERSION,
-    BUILT_IN_VERSIONS,
-    API_SERVICES,
-    FLOW_CONTROL,
-    SERVICE_RANGES,
-    POD_SECURITY,
-    RUNTIME_CLASSES,
-];
+pub(crate) const WITHOUT_EFFECT: &[Missing] =
+    &[WEBHOOKS, POLICIES, RULES, CONVERSION, BUILT_IN_VERSIONS, FLOW_CONTROL, SERVICE_RANGES, POD_SECURITY];
 
 pub(crate) const WEBHOOKS: Missing =
     ("ValidatingWebhookConfiguration, MutatingWebhookConfiguration", "this server calls no admission webhooks");
@@ -34,17 +24,11 @@ pub(crate) const CONVERSION: Missing = (
 );
 pub(crate) const BUILT_IN_VERSIONS: Missing =
     ("a CustomResourceDefinition's version that is built in", "the paths of that version are the server's own");
-pub(crate) const API_SERVICES: Missing =
-    ("spec.service of an APIService", "this server passes no requests on to others");
 pub(crate) const FLOW_CONTROL: Missing =
     ("FlowSchema, PriorityLevelConfiguration", "this server has one flow for all requests");
 pub(crate) const SERVICE_RANGES: Missing = ("ServiceCIDR", "the addresses of Services are of 10.0.0.0/24 alone");
 pub(crate) const POD_SECURITY: Missing =
     ("the labels pod-security.kubernetes.io/* of a Namespace", "this server holds no Pod against a security standard");
-pub(crate) const RUNTIME_CLASSES: Missing = (
-    "spec.runtimeClassName of a Pod",
-    "this server does not look the RuntimeClass up, and adds neither its overhead nor its scheduling",
-);
 pub(crate) const RULES: Missing =
     ("x-kubernetes-validations in the schemas of custom resources", "this server evaluates no CEL rules");
 

@@ -17,9 +17,12 @@ use crate::store::{Range, Shown, key};
 const PAGE: usize = 500;
 /// How long a watch goes on before it is begun anew.
 const WATCH_SECONDS: u64 = 300;
-/// How long to wait before a watch that ended, or failed, is begun anew.
+/// How much longer it may go on before it is given up, since nobody seems to be there.
+const GRACE: u64 = 60;
+/// How long to wait before a watch that ended is begun anew; one that failed, at first, and at most after several that did.
 const PAUSE: Duration = Duration::from_millis(100);
 const PAUSE_AFTER_FAILURE: Duration = Duration::from_secs(1);
+const LONGEST_PAUSE: Duration = Duration::from_secs(60);
 /// The longest event that is read.
 const LONGEST_EVENT: usize = 64 << 20;
 const EXPIRED: u16 = 410;
@@ -64,18 +67,34 @@ impl Live {
         }
     }
 
-    /// Watches for ever, from that version on.
+    /// Watches from that version on, for as long as the kind is served.
     async fn watch_on(&self, kind: &Arc<Kind>, part: &Part, mut version: String) {
+        let mut after_failure = PAUSE_AFTER_FAILURE;
         loop {
-            let ended = match self.watch(kind, part, &mut version).await {
+            let end = Duration::from_secs(WATCH_SECONDS + GRACE);
+            let watched = tokio::time::timeout(end, self.watch(kind, part, &mut version)).await;
+            let ended = match watched.unwrap_or(Ok(())) {
                 Err(refusal) if refusal.code == EXPIRED => self.list(kind, part).await.map(|newest| version = newest),
                 ended => ended,
             };
-            if let Err(refusal) = &ended {
-                tracing::warn!(resource = %part.resource, why = refusal.message(), "the cluster cannot be followed");
+            let Err(refusal) = ended else {
+                after_failure = PAUSE_AFTER_FAILURE;
+                tokio::time::sleep(PAUSE).await;
+                continue;
+            };
+            if self.registry.kinds().resource(&kind.group, &kind.version, &kind.plural).is_none() {
+                return self.let_go(part);
             }
-            tokio::time::sleep(if ended.is_ok() { PAUSE } else { PAUSE_AFTER_FAILURE }).await;
+            tracing::warn!(resource = %part.resource, why = refusal.message(), "the cluster cannot be followed");
+            tokio::time::sleep(after_failure).await;
+            after_failure = (after_failure * 2).min(LONGEST_PAUSE);
         }
+    }
+
+    /// Follows a part no more. Who asks for it next, should its kind come back, has it listed anew.
+    fn let_go(&self, part: &Part) {
+        self.whole.write().unwrap_or_else(PoisonError::into_inner).remove(part);
+        self.parts.lock().unwrap_or_else(PoisonError::into_inner).remove(part);
     }
 
     /// Watches until the other cluster ends it; `version` is then that to go on from.

@@ -14,6 +14,7 @@ use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 use serde_json::{Value, json};
 use tower_service::Service;
 
+use super::PATIENCE;
 use crate::http::{Body, Incoming};
 use crate::kinds::Kind;
 
@@ -47,7 +48,8 @@ impl Upstream {
     }
 
     pub(super) async fn send(&self, request: Request<Full<Bytes>>) -> Result<Response<Incoming>, Refusal> {
-        (self.0)(request).await.map_err(|error| Refusal::unreachable(&*error))
+        let answered = tokio::time::timeout(PATIENCE, (self.0)(request)).await.map_err(|_| Refusal::late())?;
+        answered.map_err(|error| Refusal::unreachable(&*error))
     }
 
     /// Begins to read what is at a path; what is no success is a refusal.
@@ -65,7 +67,8 @@ impl Upstream {
 
     /// Reads the JSON at a path.
     pub(super) async fn get(&self, path: &str) -> Result<Value, Refusal> {
-        let body = whole(self.open(path).await?, LARGEST).await?;
+        let read = async { whole(self.open(path).await?, LARGEST).await };
+        let body = tokio::time::timeout(PATIENCE, read).await.unwrap_or_else(|_| Err(Refusal::late()))?;
         serde_json::from_slice(&body).map_err(|error| Refusal::unreachable(&error))
     }
 }
@@ -145,6 +148,17 @@ impl Refusal {
 
     pub(super) fn late() -> Self {
         Self::new(504, "Timeout", "the cluster that is planned for did not answer in time")
+    }
+
+    /// An answer that is about something else.
+    pub(super) fn foreign(asked: &str) -> Self {
+        let why = format!("the cluster that is planned for was asked for {asked}, and told of something else");
+        Self::new(502, "InternalError", &why)
+    }
+
+    /// So much is asked for at once that no more can be held.
+    pub(super) fn full() -> Self {
+        Self::new(429, "TooManyRequests", "too many bodies of requests are being read")
     }
 
     /// A write of what only the other cluster knows.

@@ -7,6 +7,7 @@ use serde_json::Value;
 
 use super::Registry;
 use super::pipeline::Write;
+use super::security_labels::SecurityLabels;
 use super::served::typed;
 use super::signing::Signing;
 use crate::admission::{Attempt, limits, quota};
@@ -22,7 +23,7 @@ use crate::store::Charge;
 const MANAGER: &str = "kube-apiserver";
 
 /// Those who have a say, in the order in which they are asked.
-const CHAIN: &[&dyn Plugin] = &[&LimitRanges, &Signing, &Quotas];
+const CHAIN: &[&dyn Plugin] = &[&LimitRanges, &Signing, &SecurityLabels, &Quotas];
 
 /// One who has a say in writes. A [`Write`] tells them who writes, what the object was and is to be, and whether it is only tried.
 pub(super) trait Plugin: Sync {

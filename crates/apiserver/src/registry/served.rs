@@ -74,6 +74,14 @@ impl Served {
         typed(&self.api_version, &self.kind, Arc::unwrap_or_clone(self.tree()))
     }
 
+    /// Room for the object as JSON with a few words around it, where it is known how long that is.
+    pub(crate) fn room(&self) -> Vec<u8> {
+        match &self.content {
+            Content::Stored(stored) => Vec::with_capacity(stored.weight() + self.api_version.len() + self.kind.len()),
+            Content::Value(_) => Vec::new(),
+        }
+    }
+
     /// Appends the object as JSON, with or without its `apiVersion` and `kind`.
     pub(crate) fn write(&self, types: bool, to: &mut Vec<u8>) {
         let start = to.len();

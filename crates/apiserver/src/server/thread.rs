@@ -16,9 +16,10 @@ use super::in_process::cut;
 use super::{ApiServer, StartError};
 use crate::config::ApiServerConfig;
 use crate::http::{Body, Incoming};
+use crate::live::Upstream;
 
 /// Starts a server on a thread, which ends when the server has.
-pub(super) async fn start(config: ApiServerConfig) -> Result<ApiServer, StartError> {
+pub(super) async fn start(config: ApiServerConfig, upstream: Option<Upstream>) -> Result<ApiServer, StartError> {
     let (told, started) = oneshot::channel();
     let run = move || {
         // One that cannot be told is dropped, and ends.
@@ -27,9 +28,10 @@ pub(super) async fn start(config: ApiServerConfig) -> Result<ApiServer, StartErr
             Err(error) => return drop(told.send(Err(StartError::Thread(error)))),
         };
         runtime.block_on(async {
-            let mut started = ApiServer::launch(config, None).await;
+            let mut started = ApiServer::launch(config, upstream).await;
             let running = started.as_mut().ok().map(|server| {
                 server.home = Some(Handle::current());
+                server.registry.faults.go_by_clock_of(Handle::current());
                 (server.stop.clone(), server.tasks.clone())
             });
             drop(told.send(started));

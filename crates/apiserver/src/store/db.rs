@@ -177,7 +177,7 @@ impl Db {
         }
         for (place, kept) in wanted.iter().filter(|(place, _)| !same.contains(place)) {
             let mut value = kept.decode();
-            value["apiVersion"] = (**kept.version()).into();
+            value["apiVersion"] = kept.version().into();
             let draft = (self.draft)(&place.0, &value);
             if let Ok(change) = inner.store.put(now, &place.0, &place.1, Expect::Absent, draft) {
                 self.tell(&mut inner, &change);

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use super::objects::Objects;
+use super::stored::{Room, WrittenIn};
 use super::{Change, ChangeKind, History, Key, ResourceKey, Stored};
 
 /// The objects of one resource by key, and the changes that made them, oldest first.
@@ -13,7 +14,7 @@ pub(super) struct Table {
     objects: Objects,
     log: VecDeque<Arc<Change>>,
     /// The versions that the objects were written in. There are no more than the resource ever had, and the objects share them.
-    versions: Vec<Arc<str>>,
+    versions: Vec<Arc<WrittenIn>>,
     /// What the log takes, about.
     logged: usize,
     /// No older revision can be asked for.
@@ -36,11 +37,11 @@ impl Table {
     }
 
     /// A version as all objects that were written in it share it.
-    pub(super) fn version(&mut self, text: &str) -> Arc<str> {
-        if let Some(known) = self.versions.iter().find(|known| &***known == text) {
+    pub(super) fn version(&mut self, text: &str, room: &Arc<Room>) -> Arc<WrittenIn> {
+        if let Some(known) = self.versions.iter().find(|known| known.version() == text) {
             return known.clone();
         }
-        let version: Arc<str> = text.into();
+        let version = WrittenIn::new(text, room);
         self.versions.push(version.clone());
         version
     }

@@ -2,7 +2,7 @@
 
 use std::borrow::{Borrow, Cow};
 use std::collections::BTreeMap;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::Instant;
 
@@ -39,6 +39,47 @@ impl Draft {
     }
 }
 
+/// An `apiVersion` that objects were written in, which they share, and the room for what is kept of them in protobuf.
+#[derive(Debug)]
+pub(crate) struct WrittenIn {
+    version: Box<str>,
+    room: Arc<Room>,
+}
+
+impl WrittenIn {
+    pub(super) fn new(version: &str, room: &Arc<Room>) -> Arc<Self> {
+        Arc::new(Self { version: version.into(), room: room.clone() })
+    }
+
+    /// That of an object of no store, of which nothing is kept.
+    fn nowhere(version: &str) -> Arc<Self> {
+        Self::new(version, &Arc::default())
+    }
+
+    pub(super) fn version(&self) -> &str {
+        &self.version
+    }
+}
+
+/// How many bytes more all objects of a store may keep in protobuf, those of the past among them.
+#[derive(Debug, Default)]
+pub(super) struct Room(AtomicUsize);
+
+impl Room {
+    pub(super) fn new(bytes: usize) -> Self {
+        Self(AtomicUsize::new(bytes))
+    }
+
+    /// Takes so much of it, if it is there.
+    fn take(&self, bytes: usize) -> bool {
+        self.0.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |left| left.checked_sub(bytes)).is_ok()
+    }
+
+    fn give_back(&self, bytes: usize) {
+        self.0.fetch_add(bytes, Ordering::Relaxed);
+    }
+}
+
 /// An object as one write left it. It never changes; the next write makes another.
 ///
 /// It is kept as the bytes in which it is served, without `apiVersion` and `kind`: which one is shown depends on the version that
@@ -47,7 +88,7 @@ impl Draft {
 #[derive(Debug)]
 pub(crate) struct Stored {
     revision: u64,
-    version: Arc<str>,
+    written: Arc<WrittenIn>,
     is_first: bool,
     body: Body,
     /// The form in which it was last found to be shown just as it is stored; 0 for none.
@@ -55,8 +96,16 @@ pub(crate) struct Stored {
     /// The tree of what the server itself reads all the time.
     tree: OnceLock<Arc<Value>>,
     fields: OnceLock<Arc<Fields>>,
-    /// The object in protobuf.
+    /// The object in protobuf, if somebody asked for it while there was room.
     message: OnceLock<Arc<[u8]>>,
+}
+
+impl Drop for Stored {
+    fn drop(&mut self) {
+        if let Some(message) = self.message.get() {
+            self.written.room.give_back(message.len());
+        }
+    }
 }
 
 /// What can be selected of an object, in the order of its kind, in one form: one text behind the other, since most are short or
@@ -89,10 +138,10 @@ impl Fields {
 }
 
 impl Stored {
-    pub(super) fn new(revision: u64, version: Arc<str>, is_first: bool, body: Body) -> Self {
+    pub(super) fn new(revision: u64, written: Arc<WrittenIn>, is_first: bool, body: Body) -> Self {
         Self {
             revision,
-            version,
+            written,
             is_first,
             body,
             fits: AtomicU64::new(0),
@@ -103,33 +152,34 @@ impl Stored {
     }
 
     /// The same with what can be selected of it, if that is known.
-    pub(super) fn selectable(self, fields: Vec<String>) -> Self {
-        match fields.is_empty() {
-            true => self,
-            false => Self { fields: Arc::new(Fields::new(SAME, &fields)).into(), ..self },
+    pub(super) fn selectable(mut self, fields: Vec<String>) -> Self {
+        if !fields.is_empty() {
+            self.fields = Arc::new(Fields::new(SAME, &fields)).into();
         }
+        self
     }
 
     /// An object that some other store held. It has no revision of this one.
     pub(crate) fn of(draft: Draft) -> Self {
-        Self::new(0, draft.version.into(), true, draft.body)
+        Self::new(0, WrittenIn::nowhere(&draft.version), true, draft.body)
     }
 
     /// An object that no store holds: it is shown without a version.
     pub(crate) fn unversioned(object: &Value) -> Self {
-        Self::new(0, "".into(), true, Body::unversioned(object))
+        Self::new(0, WrittenIn::nowhere(""), true, Body::unversioned(object))
     }
 
     #[cfg(test)]
     pub(crate) fn sample(object: &Value) -> Self {
-        Self::new(1, "v1".into(), true, Body::new(object, Order::Declared))
+        Self::new(1, WrittenIn::nowhere("v1"), true, Body::new(object, Order::Declared))
     }
 
     /// The same content under another revision.
     pub(crate) fn at(&self, revision: u64) -> Self {
-        let fits = AtomicU64::new(self.fits.load(Ordering::Relaxed));
-        let (version, body) = (self.version.clone(), self.body.clone());
-        Self { fits, fields: self.fields.clone(), ..Self::new(revision, version, false, body) }
+        let mut other = Self::new(revision, self.written.clone(), false, self.body.clone());
+        other.fits = AtomicU64::new(self.fits.load(Ordering::Relaxed));
+        other.fields = self.fields.clone();
+        other
     }
 
     /// The revision of the write.
@@ -138,8 +188,8 @@ impl Stored {
     }
 
     /// The `apiVersion` that it was written with; empty if it was written without.
-    pub(crate) fn version(&self) -> &Arc<str> {
-        &self.version
+    pub(crate) fn version(&self) -> &str {
+        self.written.version()
     }
 
     /// Whether the write created the object.
@@ -162,15 +212,21 @@ impl Stored {
         self.body.write(self.revision, to);
     }
 
-    /// The object in another encoding, made of its JSON when somebody first asks for it, and kept: there may be many who ask.
+    /// The object in another encoding, made of its JSON when somebody first asks for it, and kept if there is room: there may be many who
+    /// ask.
     pub(crate) fn message<E>(&self, make: impl FnOnce(&[u8]) -> Result<Vec<u8>, E>) -> Result<Arc<[u8]>, E> {
         if let Some(made) = self.message.get() {
             return Ok(made.clone());
         }
         let mut json = Vec::new();
         self.write(&mut json);
-        let made = make(&json)?.into();
-        Ok(self.message.get_or_init(|| made).clone())
+        let made: Arc<[u8]> = make(&json)?.into();
+        let room = &self.written.room;
+        // Who comes second keeps nothing.
+        if room.take(made.len()) && self.message.set(made.clone()).is_err() {
+            room.give_back(made.len());
+        }
+        Ok(made)
     }
 
     /// The object as a tree, without `apiVersion` and `kind`. It is made anew each time.

@@ -184,9 +184,9 @@ fn the_version_that_an_object_was_written_in_is_kept_to_its_end() {
     let mut store = Store::new(1, History::default());
     let now = Instant::now();
     let put = store.put(now, &configmaps, "a", Expect::Absent, object("x")).unwrap();
-    assert_eq!(&**put.new.version(), "v1");
+    assert_eq!(put.new.version(), "v1");
     let removed = store.remove(now, &configmaps, "a", put.revision).unwrap();
-    assert_eq!(&**removed.new.version(), "v1");
+    assert_eq!(removed.new.version(), "v1");
 }
 
 #[test]
@@ -271,4 +271,33 @@ fn who_follows_a_resource_reads_on_though_nobody_may_ask_for_it_any_more() {
     assert!(store.followed(&resource, first - 1).is_none(), "what was dropped cannot be read");
     assert_eq!(store.change(&resource, first + 1).map(|change| change.revision), Some(first + 1));
     assert!(store.change(&resource, first).is_none(), "it was dropped");
+}
+
+#[test]
+fn what_is_kept_in_protobuf_is_bounded_with_that_of_the_past() {
+    let (now, [pods, _]) = (Instant::now(), resources());
+    let mut store = Store::new(1, History { max_bytes: 1000, max_changes: 1, ..History::default() });
+    let put = |store: &mut Store, key: &str| {
+        let expect = store.get(&pods, key).map_or(Expect::Absent, |there| Expect::At(there.revision()));
+        store.put(now, &pods, key, expect, object("x")).expect("as expected").new.clone()
+    };
+    // How often it is made for two who ask.
+    let made = |stored: &Stored| {
+        let mut made = 0;
+        for _ in 0..2 {
+            let message = stored.message(|_| {
+                made += 1;
+                Ok::<_, ()>(vec![7; 600])
+            });
+            assert_eq!(&*message.expect("it is made"), &[7; 600]);
+        }
+        made
+    };
+    let (first, second) = (put(&mut store, "a"), put(&mut store, "b"));
+    assert_eq!([made(&first), made(&first), made(&second)], [1, 0, 2], "there is room for one");
+    drop(first);
+    drop(put(&mut store, "a"));
+    assert_eq!(made(&second), 2, "the last change keeps what was there before");
+    drop(put(&mut store, "c"));
+    assert_eq!([made(&second), made(&second)], [1, 0], "what is past frees its room");
 }

@@ -66,7 +66,7 @@ impl Shape {
 }
 
 fn plain(event: WatchEventType, object: &Served) -> Bytes {
-    let mut frame = Vec::new();
+    let mut frame = object.room();
     frame.extend_from_slice(b"{\"type\":\"");
     frame.extend_from_slice(event.as_str().as_bytes());
     frame.extend_from_slice(b"\",\"object\":");

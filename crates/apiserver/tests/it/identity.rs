@@ -1,5 +1,7 @@
 //! Who asks, and as whom.
 
+use base64::Engine;
+use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use http::Method;
 use pintle_apiserver::{ApiServer, ApiServerConfig};
 use serde_json::{Value, json};
@@ -66,6 +68,46 @@ async fn bind(server: &ApiServer, bindings: &str, kind: &str, role: &str) {
     });
     let made = ask(server, "root", Method::POST, bindings, &[], binding).await;
     assert_eq!(made.code, 201, "{:?}", made.body);
+}
+
+#[tokio::test]
+async fn a_websocket_says_who_asks_by_a_subprotocol_beside_another() {
+    const UPGRADE: Headers<'_> = &[
+        ("connection", "upgrade"),
+        ("upgrade", "websocket"),
+        ("origin", "http://a"),
+        ("sec-websocket-key", "dGhlIHNhbXBsZSBub25jZQ=="),
+        ("sec-websocket-version", "13"),
+    ];
+    let server = server().await;
+    let watch = format!("{CONFIG_MAPS}?watch=1");
+    let offered = async |path: &str, protocols: &[&str], more: Headers<'_>| {
+        let protocols: Vec<_> = protocols.iter().map(|offer| ("sec-websocket-protocol", *offer)).collect();
+        let answer = send(&server, Method::GET, path, &[UPGRADE, &protocols, more].concat(), "").await;
+        let spoken =
+            answer.headers().get("sec-websocket-protocol").map(|spoken| spoken.to_str().expect("a text").to_owned());
+        (answer.status().as_u16(), spoken)
+    };
+    let token = |text: &str| format!("base64url.bearer.authorization.k8s.io.{}", URL_SAFE_NO_PAD.encode(text));
+    let [root, weak, wrong] = &["root", "weak", "nobody"].map(token);
+    let [root, weak, wrong] = [root, weak, wrong].map(String::as_str);
+    let (a, lone) = (Some("a".to_owned()), None);
+    // As a list, and each in a header of its own.
+    assert_eq!(offered(&watch, &[&format!("a, {root}")], &[]).await, (101, a.clone()));
+    assert_eq!(offered(&watch, &[root, "a"], &[]).await, (101, a.clone()));
+    assert_eq!(offered(&watch, &[weak, "a"], &[]).await, (403, lone.clone()));
+    let bearer: Headers<'_> = &[("authorization", "Bearer nobody")];
+    assert_eq!(offered(&watch, &[root, "a"], bearer).await, (101, a), "one of two tokens is enough");
+    let bad = "base64url.bearer.authorization.k8s.io.%";
+    for refused in [&[wrong, "a"][..], &[root], &[root, root, "a"], &[bad, "a"]] {
+        assert_eq!(offered(&watch, refused, &[]).await, (401, lone.clone()), "{refused:?}");
+    }
+    // It is there for all that a WebSocket is asked for, and for nothing else.
+    let exec = "/api/v1/namespaces/default/pods/none/exec?command=ls";
+    assert_eq!(offered(exec, &[root, "v5.channel.k8s.io"], &[]).await.0, 404);
+    assert_eq!(offered(exec, &[weak, "v5.channel.k8s.io"], &[]).await.0, 403);
+    let plain = send(&server, Method::GET, CONFIG_MAPS, &[("sec-websocket-protocol", root)], "").await;
+    assert_eq!(read(plain).await.code, 403, "nobody asks");
 }
 
 #[tokio::test]

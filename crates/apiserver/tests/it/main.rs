@@ -1,6 +1,8 @@
 //! The server as its clients meet it: over real connections, and the program around it.
 
+mod api_services;
 mod audit;
+mod bodies;
 mod bounds;
 mod certificates;
 mod deadlines;
@@ -19,6 +21,7 @@ mod plan;
 mod program;
 mod protobuf;
 mod races;
+mod runtime_classes;
 mod server;
 mod snapshot;
 mod streams;

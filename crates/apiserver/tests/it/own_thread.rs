@@ -6,7 +6,9 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use http::{Method, Request};
+use http_body::Frame;
 use http_body_util::{BodyExt, Full};
+use pintle_apiserver::faults::{Answer, Fault, Rule};
 use pintle_apiserver::{ApiServer, ApiServerConfig, InProcess};
 use serde_json::{Value, json};
 use tower_service::Service;
@@ -113,4 +115,58 @@ async fn a_watch_in_process_goes_on_until_the_server_ends() {
     server.shutdown().await;
     let end = watch.frame().await.expect("an end that is an error");
     assert_eq!(end.expect_err("cut off").kind(), io::ErrorKind::ConnectionAborted);
+}
+
+#[tokio::test]
+async fn a_panic_in_its_thread_is_the_end_of_that_request_alone() {
+    let server = server(true).await;
+    let service = server.in_process();
+    let broken = |_: Frame<Bytes>| -> Frame<Bytes> { panic!("in a body of the caller's") };
+    let broken = Full::new(Bytes::from_static(b"x")).map_frame(broken);
+    let request = Request::post(CONFIG_MAPS).header("content-type", "application/json").body(broken);
+    let cut = service.clone().call(request.expect("a request")).await.expect_err("there is no answer");
+    assert_eq!(cut.kind(), io::ErrorKind::ConnectionAborted);
+    assert_eq!(call(&service, Method::GET, "/version", Value::Null).await.0, 200);
+    server.shutdown().await;
+}
+
+#[test]
+fn it_is_dropped_with_watches_open_wherever_that_is() {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
+    let path = format!("{CONFIG_MAPS}?watch=1");
+    let (mut watch, address) = runtime.block_on(async {
+        let server = server(true).await;
+        let watch = server.in_process().call(request(Method::GET, &path, &Value::Null)).await.expect("an answer");
+        let mut socket = TcpStream::connect(server.url().trim_start_matches("http://")).expect("it listens");
+        write!(socket, "GET {path} HTTP/1.1\r\nHost: a\r\n\r\n").expect("a request");
+        let mut begin = [0; 12];
+        socket.read_exact(&mut begin).expect("an answer");
+        let address = server.url();
+        // In a runtime of the user's, whose only thread this is.
+        drop(server);
+        socket.set_read_timeout(Some(Duration::from_secs(10))).expect("a socket");
+        let end = socket.read_to_end(&mut Vec::new()).map_err(|error| error.kind());
+        assert!(matches!(end, Ok(_) | Err(io::ErrorKind::ConnectionReset)), "{end:?}");
+        (watch.into_body(), address)
+    });
+    let end = runtime.block_on(watch.frame()).expect("an end that is an error");
+    assert_eq!(end.expect_err("cut off").kind(), io::ErrorKind::ConnectionAborted);
+    drop(runtime);
+    let gone = std::time::Instant::now() + Duration::from_secs(10);
+    while TcpStream::connect(address.trim_start_matches("http://")).is_ok() {
+        assert!(std::time::Instant::now() < gone, "it listens still");
+        std::thread::yield_now();
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn windows_of_faults_go_by_its_clock() {
+    let server = server(true).await;
+    tokio::time::advance(Duration::from_secs(86_400)).await;
+    let fault = Fault::Answer(Answer::new(503));
+    // Of another clock, all of this hour is yet to come.
+    server.faults().add(Rule { from: Duration::from_nanos(1), ..Rule::new(fault) });
+    let code = call(&server.in_process(), Method::GET, CONFIG_MAPS, Value::Null).await.0;
+    assert_eq!(code, 503);
+    server.shutdown().await;
 }

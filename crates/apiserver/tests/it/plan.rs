@@ -1,9 +1,17 @@
 //! A server laid over a live cluster, which is another server here. Nothing is ever written there: its audit shows it.
 
-use http::Method;
+use std::io;
+use std::sync::{Arc, Mutex};
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use bytes::Bytes;
+use http::{Method, Request, Response};
+use http_body_util::{BodyExt, Full};
 use pintle_apiserver::faults::{Answer, Fault, Rule};
-use pintle_apiserver::{ApiServer, ApiServerConfig, Plan, PlanAction, PlanError};
+use pintle_apiserver::{ApiServer, ApiServerConfig, InProcess, InProcessBody, Plan, PlanAction, PlanError, eventually};
 use serde_json::{Value, json};
+use tower_service::Service;
 
 use crate::support::{self, CONFIG_MAPS, Watch, call, delete, get};
 
@@ -20,7 +28,7 @@ async fn over(manifests: &str) -> (ApiServer, Plan) {
     let live = live.expect("a server");
     live.load(manifests).expect("they are valid");
     live.settle().await;
-    let plan = Plan::start(live.in_process()).await.expect("a plan");
+    let plan = Plan::start(live.in_process(), ApiServerConfig::default()).await.expect("a plan");
     (live, plan)
 }
 
@@ -114,7 +122,9 @@ async fn a_watch_shows_the_cluster_and_what_is_written_here_as_one() {
     assert_eq!(named(watch.told().await), "ADDED there");
     call(server, Method::POST, CONFIG_MAPS, map("here", json!({}))).await;
     assert_eq!(named(watch.told().await), "ADDED here");
-    let others = Plan::start(live.in_process()).await.expect("another plan, which knows nothing of this one");
+    let others = Plan::start(live.in_process(), ApiServerConfig::default())
+        .await
+        .expect("another plan, which knows nothing of this one");
     assert_eq!(get(others.server(), &format!("{CONFIG_MAPS}/here")).await.code, 404);
     // From its first write here on, an object is what it is here.
     call(server, Method::PATCH, &format!("{CONFIG_MAPS}/a"), json!({"data": {"k": "here"}})).await;
@@ -266,11 +276,204 @@ async fn a_cluster_that_refuses_is_told_of_and_one_that_falls_behind_is_listed_a
     assert_eq!(get(server, CONFIG_MAPS).await.code, 200, "what is here is here");
 }
 
+/// The way to a cluster, with all that was sent on it.
+#[derive(Clone)]
+struct Sent {
+    to: InProcess,
+    lines: Arc<Mutex<Vec<String>>>,
+    /// What is never answered.
+    lost: &'static str,
+}
+
+impl Sent {
+    fn to(live: &ApiServer) -> Self {
+        Self { to: live.in_process(), lines: Arc::default(), lost: "none of it" }
+    }
+}
+
+impl Service<Request<Full<Bytes>>> for Sent {
+    type Response = Response<InProcessBody>;
+    type Error = io::Error;
+    type Future = <InProcess as Service<Request<Full<Bytes>>>>::Future;
+
+    fn poll_ready(&mut self, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Service::<Request<Full<Bytes>>>::poll_ready(&mut self.to, context)
+    }
+
+    fn call(&mut self, request: Request<Full<Bytes>>) -> Self::Future {
+        let line = format!("{} {}", request.method(), request.uri().path());
+        let is_lost = line.contains(self.lost);
+        self.lines.lock().expect("whole lines").push(line);
+        if is_lost { Box::pin(std::future::pending()) } else { self.to.call(request) }
+    }
+}
+
+#[tokio::test]
+async fn nothing_is_sent_to_the_cluster_that_could_change_it() {
+    let pod = json!({
+        "apiVersion": "v1", "kind": "Pod", "metadata": {"name": "p"},
+        "spec": {"nodeName": "n", "containers": [{"name": "c", "image": "nginx"}]},
+    });
+    let account = json!({"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": "robot"}});
+    let manifests = [pod, account, map("a", json!({}))].map(|object| object.to_string()).join("\n---\n");
+    let live = ApiServer::start(ApiServerConfig::default()).await.expect("a server");
+    live.load(&manifests).expect("they are valid");
+    let sent = Sent::to(&live);
+    // On its own thread as well as on this one.
+    let config = ApiServerConfig { own_thread: true, ..ApiServerConfig::default() };
+    let plan = Plan::start(sent.clone(), config).await.expect("a plan");
+    let methods = ["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS", "CONNECT-TO-ALL"];
+    let core = [
+        "configmaps",
+        "configmaps/a",
+        "configmaps/a/status",
+        "configmaps/..",
+        "configmaps/%2e%2e/pods/p",
+        "pods",
+        "pods/p",
+        "pods/p/status",
+        "pods/p/binding",
+        "pods/p/eviction",
+        "pods/p/exec?command=rm",
+        "pods/p/attach",
+        "pods/p/portforward",
+        "pods/p/log",
+        "pods/p/proxy",
+        "pods/p/proxy/shutdown",
+        "pods%2Fp%2Fproxy%2Fshutdown%2Flog",
+        "pods/p%2Fproxy/log",
+        "pods/http:p:80/proxy/log",
+        "services/s/proxy/",
+        "serviceaccounts/robot/token",
+        "bindings",
+        "events",
+    ];
+    let others = [
+        "/api/v1/namespaces/default",
+        "/api/v1/namespaces/default/finalize",
+        "/api/v1/namespaces/../configmaps",
+        "/api/v1/nodes/n/proxy/run/x",
+        "/api/v1/proxy/namespaces/default/pods/p",
+        "/api/v1/watch/namespaces/default/pods/p/proxy/x",
+        "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews",
+        "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews/x",
+        "/apis/authentication.k8s.io/v1/tokenreviews",
+        "/apis/certificates.k8s.io/v1/certificatesigningrequests/x/approval",
+        "/apis/metrics.k8s.io/v1beta1/pods",
+        "/apis/aggregated.io/v1/things/x/proxy/y",
+        "/apis",
+        "/metrics",
+        "/debug/flags/v",
+        "/",
+    ];
+    let core = core.map(|path| format!("/api/v1/namespaces/default/{path}"));
+    let upgrade = [("connection", "upgrade"), ("upgrade", "websocket"), ("x-http-method-override", "DELETE")];
+    for path in core.iter().map(String::as_str).chain(others) {
+        for method in methods {
+            let method = Method::from_bytes(method.as_bytes()).expect("a method");
+            let media = if method == Method::PATCH { "application/merge-patch+json" } else { "application/json" };
+            let headers = [&upgrade[..], &[("content-type", media)]].concat();
+            // What it answers is for other tests.
+            drop(support::send(plan.server(), method, path, &headers, "{\"metadata\":{\"name\":\"p\"}}").await);
+        }
+    }
+    plan.server().settle().await;
+    let lines = sent.lines.lock().expect("whole lines").clone();
+    let changes = |line: &&String| {
+        let (method, path) = line.split_once(' ').expect("a method");
+        let reviews =
+            ["/apis/authentication.k8s.io/v1/tokenreviews", "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews"];
+        let is_review = method == "POST" && reviews.contains(&path);
+        let reads = matches!(method, "GET" | "HEAD")
+            && !["proxy", "exec", "attach", ".."].iter().any(|part| path.contains(part));
+        !reads && !is_review
+    };
+    assert!(lines.len() > methods.len(), "it is asked: {lines:?}");
+    assert_eq!(lines.iter().filter(changes).collect::<Vec<_>>(), Vec::<&String>::new());
+    assert!(live.audit().writes().only(|write| !write.resource.ends_with("reviews")).is_empty());
+    plan.shutdown().await;
+}
+
+#[tokio::test]
+async fn who_is_no_administrator_has_nothing_read_for_it() {
+    let live = ApiServer::start(ApiServerConfig::default()).await.expect("a server");
+    let sent = Sent::to(&live);
+    let path = std::env::temp_dir().join(format!("pintle-plan-{:x}.csv", fastrand::u64(..)));
+    std::fs::write(&path, "root,root,1,\"system:masters\"\nweak,bob,2,users\n").expect("a file");
+    let config = ApiServerConfig { token_auth_file: Some(path.clone()), ..ApiServerConfig::default() };
+    let plan = Plan::start(sent.clone(), config).await;
+    std::fs::remove_file(path).expect("the file");
+    let plan = plan.expect("a plan");
+    let asked = || sent.lines.lock().expect("whole lines").len();
+    let before = asked();
+    for path in [CONFIG_MAPS, "/api/v1/namespaces/default/pods/p/log", "/apis/metrics.k8s.io/v1beta1/pods", "/metrics"]
+    {
+        for (token, code) in [("weak", 403), ("wrong", 401)] {
+            let bearer = format!("Bearer {token}");
+            let refused = support::send(plan.server(), Method::GET, path, &[("authorization", &bearer)], "").await;
+            assert_eq!(refused.status(), code, "{path}");
+        }
+        assert_eq!(asked(), before, "{path}");
+    }
+    let root = [("authorization", "Bearer root")];
+    assert_eq!(support::send(plan.server(), Method::GET, CONFIG_MAPS, &root, "").await.status(), 200);
+    assert!(asked() > before);
+}
+
+/// Asks without a socket, which a clock that is paused would not wait for.
+async fn ask(server: &ApiServer, method: Method, path: &str) -> (u16, String) {
+    let request = Request::builder().method(method).uri(path).body(Full::new(Bytes::new())).expect("a request");
+    let (head, body) = server.in_process().call(request).await.expect("an answer").into_parts();
+    let text = body.collect().await.expect("a whole body").to_bytes();
+    (head.status.as_u16(), String::from_utf8_lossy(&text).into_owned())
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_cannot_be_followed_is_asked_for_less_and_less_often_and_without_a_definition_no_more() {
+    const LONG: Duration = Duration::from_secs(600);
+    let (live, plan) = over(DEFINITION).await;
+    assert_eq!(ask(plan.server(), Method::GET, WIDGETS).await.0, 200);
+    let watches = || live.audit().of("example.com", "widgets").only(|record| record.verb == "watch").len();
+    let (verb, resource) = (Some("watch".into()), Some("widgets".into()));
+    let refused = Fault::Answer(Answer::new(500));
+    let fault = live.faults().add(Rule { verb, resource, times: None, ..Rule::new(refused) });
+    tokio::time::sleep(LONG).await;
+    assert!((8..20).contains(&watches()), "{}", watches());
+    live.faults().remove(fault);
+    elsewhere(&live, &json!({"apiVersion": "example.com/v1", "kind": "Widget", "metadata": {"name": "w"}}));
+    let is_shown = async || ask(plan.server(), Method::GET, WIDGETS).await.1.contains("\"w\"");
+    assert!(eventually(LONG, is_shown).await, "it is followed again");
+    let definition = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions/widgets.example.com";
+    assert_eq!(ask(&live, Method::DELETE, definition).await.0, 200);
+    live.settle().await;
+    let is_gone = async || ask(plan.server(), Method::GET, WIDGETS).await.0 == 404;
+    assert!(eventually(LONG, is_gone).await, "the definition is followed");
+    tokio::time::sleep(LONG).await;
+    let before = watches();
+    tokio::time::sleep(LONG).await;
+    assert_eq!(watches(), before, "nobody asks for what is not there");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_cluster_that_does_not_answer_holds_nobody_up_for_ever() {
+    let live = ApiServer::start(ApiServerConfig::default()).await.expect("a server");
+    let sent = Sent { lost: "configmaps", ..Sent::to(&live) };
+    let plan = Plan::start(sent, ApiServerConfig::default()).await.expect("a plan");
+    let late = tokio::time::timeout(Duration::from_secs(70), ask(plan.server(), Method::GET, CONFIG_MAPS)).await;
+    assert_eq!(late.expect("an answer in time").0, 504);
+    let request = Request::get(CONFIG_MAPS).body(Full::new(Bytes::new())).expect("a request");
+    let waiting = tokio::spawn(plan.server().in_process().call(request));
+    tokio::time::sleep(Duration::from_secs(1)).await;
+    tokio::time::timeout(Duration::from_secs(10), plan.shutdown()).await.expect("it ends though it waits");
+    let end = waiting.await.expect("no panic").expect_err("cut off");
+    assert_eq!(end.kind(), io::ErrorKind::ConnectionAborted);
+}
+
 #[tokio::test]
 async fn a_cluster_without_definitions_to_be_read_cannot_be_planned_for() {
     let live = ApiServer::start(ApiServerConfig::default()).await.expect("a server");
     let (verb, resource) = (Some("list".into()), Some("customresourcedefinitions".into()));
     live.faults().add(Rule { verb, resource, ..Rule::new(Fault::Answer(Answer::new(403))) });
-    let error = Plan::start(live.in_process()).await.expect_err("it is refused");
+    let error = Plan::start(live.in_process(), ApiServerConfig::default()).await.expect_err("it is refused");
     assert!(matches!(&error, PlanError::Cluster { why } if why.contains("403")), "{error}");
 }

@@ -7,6 +7,7 @@ mod mutable;
 mod pod_warnings;
 mod priority;
 mod quality;
+mod runtime;
 mod spec;
 mod summary;
 pub(in crate::kinds) mod template_warnings;
@@ -19,8 +20,7 @@ use serde_json::{Value, json};
 use crate::failure::Outcome;
 use crate::kinds::reset::Reset;
 use crate::kinds::table::{self, Column};
-use crate::kinds::without_effect::{self, RUNTIME_CLASSES};
-use crate::kinds::{Cluster, Context, Kinds, Strategy, warnings};
+use crate::kinds::{Context, Strategy, warnings};
 use crate::object::{is_true, list, put_back, set, set_metadata, text_at};
 use crate::request::Part;
 use crate::validate::FieldFault;
@@ -48,11 +48,6 @@ const LABELS: &[&str] = &[
 ];
 
 impl Strategy for Pod {
-    fn without_effect(&self, pod: &Value, _: &Kinds, _: &dyn Cluster) -> Vec<String> {
-        let is_set = !text_at(pod, "/spec/runtimeClassName").is_empty();
-        is_set.then(|| without_effect::part("spec.runtimeClassName", RUNTIME_CLASSES)).into_iter().collect()
-    }
-
     fn field_label<'a>(&self, asked: &'a str) -> &'a str {
         if asked == "spec.host" { "spec.nodeName" } else { asked }
     }

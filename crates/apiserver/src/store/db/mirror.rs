@@ -70,6 +70,13 @@ impl Store {
         (key, old)
     }
 
+    /// An object that is to be put there.
+    fn drafted(&mut self, resource: &ResourceKey, revision: u64, is_first: bool, draft: Draft) -> Arc<Stored> {
+        let Draft { body, version, fields, .. } = draft;
+        let written = self.tables.entry(resource.clone()).or_default().version(&version, &self.room);
+        Arc::new(Stored::new(revision, written, is_first, body).selectable(fields))
+    }
+
     /// Passes over the revisions up to that one.
     fn advance_to(&mut self, revision: u64) {
         self.revision = self.revision.max(revision.min(u64::MAX / 2));
@@ -157,8 +164,12 @@ impl Db {
             }
             (Some(draft), there) => self.show_present(inner, resource, key, shown.at, draft, there, followed),
         };
-        if let Some(base) = inner.mirror.as_mut().and_then(|mirror| mirror.bases.get_mut(&place)) {
-            (base.object, base.written) = (object, None);
+        let Some(mirror) = &mut inner.mirror else { return };
+        let Some(base) = mirror.bases.get_mut(&place) else { return };
+        (base.object, base.written) = (object, None);
+        // Of what was never told of there is nothing to know.
+        if base.at == 0 && base.object.is_none() {
+            mirror.bases.remove(&place);
         }
     }
 
@@ -201,8 +212,8 @@ impl Db {
             return Some(change.new.clone());
         }
         let revision = if at > 0 { at } else { inner.store.revision() + 1 };
-        let Draft { body, version, claims, fields } = draft;
-        let new = Arc::new(Stored::new(revision, version.into(), there.is_none(), body).selectable(fields));
+        let claims = draft.claims.clone();
+        let new = inner.store.drafted(resource, revision, there.is_none(), draft);
         let (key, old) = inner.store.set(resource, key, Some(new.clone()), claims);
         inner.store.advance_to(revision);
         let kind = if old.is_some() { ChangeKind::Updated } else { ChangeKind::Created };

@@ -1,14 +1,15 @@
-//! Admission of pods: their priority and their default tolerations.
+//! Admission of pods: their priority, their default tolerations, and what their RuntimeClass adds.
 
 use serde_json::{Value, json};
 
+use super::runtime;
 use crate::failure::{Failure, Outcome};
 use crate::kinds::{Context, GroupResource};
 use crate::object::{default, has, integer_at, is_true, member, metadata, set, text_at};
 
 const SYSTEM: &[(&str, i64)] = &[("system-cluster-critical", 2_000_000_000), ("system-node-critical", 2_000_001_000)];
 
-/// Priority by class, and the tolerations that keep a pod for a while on a node in trouble.
+/// Priority by class, the tolerations that keep a pod for a while on a node in trouble, and what its runtime asks for.
 pub(super) fn admit(context: &Context<'_>, pod: &mut Value, old: Option<&Value>) -> Outcome<()> {
     match old {
         None => set_priority(context, pod)?,
@@ -21,7 +22,10 @@ pub(super) fn admit(context: &Context<'_>, pod: &mut Value, old: Option<&Value>)
         }
     }
     add_tolerations(pod);
-    Ok(())
+    match old {
+        None => runtime::admit(context, pod),
+        Some(_) => Ok(()),
+    }
 }
 
 fn set_priority(context: &Context<'_>, pod: &mut Value) -> Outcome<()> {
@@ -91,6 +95,6 @@ fn add_tolerations(pod: &mut Value) {
     }
 }
 
-fn forbidden(pod: &Value, why: &str) -> Failure {
+pub(super) fn forbidden(pod: &Value, why: &str) -> Failure {
     Failure::forbidden(&GroupResource::new("", "pods"), metadata::name(pod), why)
 }

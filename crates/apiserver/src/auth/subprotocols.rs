@@ -1,0 +1,47 @@
+//! A bearer token among the subprotocols of a WebSocket, where alone a browser's client can put one.
+
+use base64::Engine;
+use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+use http::header::SEC_WEBSOCKET_PROTOCOL;
+use http::{HeaderMap, HeaderValue};
+
+use crate::failure::{Failure, Outcome};
+use crate::request::is_websocket;
+
+/// What comes before the token.
+const PREFIX: &[u8] = b"base64url.bearer.authorization.k8s.io.";
+
+/// What a client offers to speak over a WebSocket.
+#[derive(Debug)]
+pub(super) struct Subprotocols {
+    pub(super) token: String,
+    /// All but the token: the server does not tell it again.
+    pub(super) others: HeaderValue,
+}
+
+impl Subprotocols {
+    /// Those of a request with a token among them; none without. There is to be one token, and something beside it to agree on.
+    pub(super) fn of(headers: &HeaderMap) -> Outcome<Option<Self>> {
+        if !is_websocket(headers) {
+            return Ok(None);
+        }
+        let (mut token, mut others) = (None, Vec::new());
+        let offers = headers.get_all(SEC_WEBSOCKET_PROTOCOL).into_iter();
+        for offer in offers.flat_map(|offers| offers.as_bytes().split(|byte| *byte == b',')).map(<[u8]>::trim_ascii) {
+            match offer.strip_prefix(PREFIX) {
+                None => others.push(offer),
+                Some(_) if token.is_some() => return Err(Failure::unauthorized()),
+                Some(encoded) => token = Some(decoded(encoded).ok_or_else(Failure::unauthorized)?),
+            }
+        }
+        let Some(token) = token.filter(|token| !token.is_empty()) else { return Ok(None) };
+        match HeaderValue::from_bytes(&others.join(&b","[..])) {
+            Ok(others) if !others.is_empty() => Ok(Some(Self { token, others })),
+            _ => Err(Failure::unauthorized()),
+        }
+    }
+}
+
+fn decoded(token: &[u8]) -> Option<String> {
+    String::from_utf8(URL_SAFE_NO_PAD.decode(token).ok()?).ok()
+}

@@ -1,0 +1,90 @@
+//! What the RuntimeClass of a new pod adds to it: its overhead, and where it may run.
+
+use std::collections::{BTreeMap, HashSet};
+
+use serde_json::{Map, Value, json};
+
+use super::priority::forbidden;
+use crate::failure::{Failure, Outcome};
+use crate::kinds::{Context, GroupResource};
+use crate::object::{list, member, set};
+use crate::schema::quantity;
+
+/// Fails where there is no such class, or the pod asks for something else than it says.
+pub(super) fn admit(context: &Context<'_>, pod: &mut Value) -> Outcome<()> {
+    let class = match pod.pointer("/spec/runtimeClassName").and_then(Value::as_str) {
+        None => None,
+        Some("") => return Err(unnamed()),
+        Some(name) => {
+            let classes = GroupResource::new("node.k8s.io", "runtimeclasses");
+            let missing = || forbidden(pod, &format!("pod rejected: RuntimeClass {name:?} not found"));
+            Some(context.cluster.object(&classes, "", name).ok_or_else(missing)?)
+        }
+    };
+    set_overhead(pod, class.as_deref())?;
+    match class {
+        Some(class) => set_scheduling(pod, &class),
+        None => Ok(()),
+    }
+}
+
+/// As a real server says it, which looks for a class without a name.
+fn unnamed() -> Failure {
+    Failure::plain(500, "resource name may not be empty")
+}
+
+fn set_overhead(pod: &mut Value, class: Option<&Value>) -> Outcome<()> {
+    let sent = pod.pointer("/spec/overhead").and_then(Value::as_object).filter(|sent| !sent.is_empty());
+    let given = class.and_then(|class| class.get("overhead")).filter(|given| !given.is_null());
+    match (sent, given) {
+        (Some(_), None) => {
+            Err(forbidden(pod, "pod rejected: Pod Overhead set without corresponding RuntimeClass defined Overhead"))
+        }
+        (Some(sent), Some(given))
+            if amounts(sent) != given["podFixed"].as_object().map(amounts).unwrap_or_default() =>
+        {
+            Err(forbidden(pod, "pod rejected: Pod's Overhead doesn't match RuntimeClass's defined Overhead"))
+        }
+        (_, Some(given)) if given["podFixed"].is_object() => {
+            let amounts = given["podFixed"].clone();
+            if let Some(spec) = member(pod, "spec") {
+                set(spec, "overhead", amounts);
+            }
+            Ok(())
+        }
+        _ => Ok(()),
+    }
+}
+
+/// What is amounted to, however it is written.
+fn amounts(amounts: &Map<String, Value>) -> BTreeMap<&str, Option<i128>> {
+    amounts.iter().map(|(name, amount)| (name.as_str(), amount.as_str().and_then(quantity::nanos))).collect()
+}
+
+fn set_scheduling(pod: &mut Value, class: &Value) -> Outcome<()> {
+    let selector = class.pointer("/scheduling/nodeSelector").and_then(Value::as_object).into_iter().flatten();
+    let mut selected = pod.pointer("/spec/nodeSelector").and_then(Value::as_object).cloned().unwrap_or_default();
+    for (key, value) in selector {
+        let known = selected.insert(key.clone(), value.clone());
+        if let Some(known) = known.filter(|known| known != value) {
+            let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
+            let (class, pod_has) = (text(value), text(&known));
+            let why = format!(
+                "conflict: runtimeClass.scheduling.nodeSelector[{key}] = {class}; pod.spec.nodeSelector[{key}] = {pod_has}"
+            );
+            return Err(forbidden(pod, &why));
+        }
+    }
+    let mut seen = HashSet::new();
+    let both = list(pod, "/spec/tolerations").chain(list(class, "/scheduling/tolerations"));
+    let tolerations: Vec<Value> = both.filter(|toleration| seen.insert(toleration.to_string())).cloned().collect();
+    if let Some(spec) = member(pod, "spec") {
+        if !selected.is_empty() {
+            set(spec, "nodeSelector", selected.into());
+        }
+        if !tolerations.is_empty() {
+            set(spec, "tolerations", json!(tolerations));
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,93 @@
+//! APIServices: those of definitions, those of Services that nobody reaches, and what is said in place of these.
+
+use http::Method;
+use pintle_apiserver::{ApiServer, ApiServerConfig};
+use serde_json::{Value, json};
+
+use crate::support::*;
+
+const API_SERVICES: &str = "/apis/apiregistration.k8s.io/v1/apiservices";
+const DEFINITIONS: &str = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
+
+async fn server() -> ApiServer {
+    ApiServer::start(ApiServerConfig::default()).await.expect("a server")
+}
+
+async fn make(server: &ApiServer, path: &str, object: Value) {
+    let made = call(server, Method::POST, path, object).await;
+    assert_eq!(made.code, 201, "{:?}", made.body);
+    server.settle().await;
+}
+
+/// What an APIService says of itself.
+async fn available(server: &ApiServer, name: &str) -> Value {
+    let found = get(server, &format!("{API_SERVICES}/{name}")).await;
+    assert_eq!(found.code, 200, "{:?}", found.body);
+    let condition = &found.body["status"]["conditions"][0];
+    json!([condition["type"], condition["status"], condition["reason"], condition["message"]])
+}
+
+#[tokio::test]
+async fn the_versions_of_a_definition_come_and_go_with_it() {
+    let server = server().await;
+    let version = |name: &str| json!({"name": name, "served": true, "storage": name == "v1", "schema": {"openAPIV3Schema": {"type": "object"}}});
+    let definition = json!({
+        "metadata": {"name": "widgets.example.com"},
+        "spec": {
+            "group": "example.com", "scope": "Namespaced", "names": {"plural": "widgets", "kind": "Widget"},
+            "versions": [version("v1"), version("v2")],
+        },
+    });
+    make(&server, DEFINITIONS, definition).await;
+    for name in ["v1.example.com", "v2.example.com"] {
+        let expected = json!(["Available", "True", "Local", "Local APIServices are always available"]);
+        assert_eq!(available(&server, name).await, expected);
+    }
+    let found = get(&server, &format!("{API_SERVICES}/v2.example.com")).await.body;
+    let spec = json!({"group": "example.com", "version": "v2", "groupPriorityMinimum": 1000, "versionPriority": 100});
+    assert_eq!(found["spec"], spec);
+    let unserved = json!({"spec": {"versions": [version("v1")]}});
+    let patched = call(&server, Method::PATCH, &format!("{DEFINITIONS}/widgets.example.com"), unserved).await;
+    assert_eq!(patched.code, 200, "{:?}", patched.body);
+    server.settle().await;
+    assert_eq!(get(&server, &format!("{API_SERVICES}/v2.example.com")).await.code, 404);
+    assert_eq!(get(&server, &format!("{API_SERVICES}/v1.example.com")).await.code, 200);
+    delete(&server, &format!("{DEFINITIONS}/widgets.example.com")).await;
+    server.settle().await;
+    assert_eq!(get(&server, &format!("{API_SERVICES}/v1.example.com")).await.code, 404);
+    assert_eq!(get(&server, &format!("{API_SERVICES}/v1.apps")).await.code, 200, "what is built in stays");
+}
+
+#[tokio::test]
+async fn what_a_service_is_to_serve_is_not_available_and_says_why() {
+    let server = server().await;
+    let service = json!({"namespace": "default", "name": "far"});
+    let spec = json!({
+        "group": "far.io", "version": "v1", "groupPriorityMinimum": 1, "versionPriority": 1, "service": service,
+        "insecureSkipTLSVerify": true,
+    });
+    make(&server, API_SERVICES, json!({"metadata": {"name": "v1.far.io"}, "spec": spec})).await;
+    let not = |reason: &str, message: &str| json!(["Available", "False", reason, message]);
+    let absent = "service/far in \"default\" is not present";
+    assert_eq!(available(&server, "v1.far.io").await, not("ServiceNotFound", absent));
+    let services = "/api/v1/namespaces/default/services";
+    make(&server, services, json!({"metadata": {"name": "far"}, "spec": {"ports": [{"port": 80}]}})).await;
+    let deaf = "service/far in \"default\" is not listening on port 443";
+    assert_eq!(available(&server, "v1.far.io").await, not("ServicePortError", deaf));
+    call(&server, Method::PATCH, &format!("{services}/far"), json!({"spec": {"ports": [{"port": 443}]}})).await;
+    server.settle().await;
+    let empty = "cannot find endpointslices for service/far in \"default\"";
+    assert_eq!(available(&server, "v1.far.io").await, not("EndpointsNotFound", empty));
+
+    for path in ["", "/things", "/namespaces/default/things/x"] {
+        let refused = get(&server, &format!("/apis/far.io/v1{path}")).await;
+        assert_eq!((refused.code, refused.body), (503, json!("service unavailable\n")), "{path}");
+    }
+    let group = get(&server, "/apis/far.io").await.body;
+    assert_eq!(group["preferredVersion"], json!({"groupVersion": "far.io/v1", "version": "v1"}));
+    assert_eq!(get(&server, "/apis/far.io/v2").await.code, 404);
+    delete(&server, &format!("{API_SERVICES}/v1.far.io")).await;
+    for path in ["/apis/far.io", "/apis/far.io/v1", "/apis/far.io/v1/things"] {
+        assert_eq!(get(&server, path).await.code, 404, "{path}");
+    }
+}

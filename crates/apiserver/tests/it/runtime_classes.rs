@@ -1,0 +1,79 @@
+//! Pods and their RuntimeClass: what it adds to them, and when they are refused for it.
+
+use http::Method;
+use pintle_apiserver::{ApiServer, ApiServerConfig};
+use serde_json::{Value, json};
+
+use crate::support::*;
+
+const CLASSES: &str = "/apis/node.k8s.io/v1/runtimeclasses";
+const PODS: &str = "/api/v1/namespaces/default/pods";
+
+async fn server() -> ApiServer {
+    let server = ApiServer::start(ApiServerConfig::default()).await.expect("a server");
+    for class in [
+        json!({"metadata": {"name": "heavy"}, "handler": "h", "overhead": {"podFixed": {"cpu": "250m"}}}),
+        json!({"metadata": {"name": "elsewhere"}, "handler": "h", "scheduling": {
+            "nodeSelector": {"a": "1"}, "tolerations": [{"key": "k", "operator": "Exists"}],
+        }}),
+    ] {
+        assert_eq!(call(&server, Method::POST, CLASSES, class).await.code, 201);
+    }
+    server
+}
+
+/// Tries a pod of that class, with more in its spec.
+async fn pod(server: &ApiServer, class: Value, more: Value) -> Answer {
+    let mut spec = json!({"containers": [{"name": "c", "image": "x"}], "runtimeClassName": class});
+    spec.as_object_mut().expect("a spec").extend(more.as_object().cloned().unwrap_or_default());
+    call(server, Method::POST, &format!("{PODS}?dryRun=All"), json!({"metadata": {"name": "p"}, "spec": spec})).await
+}
+
+#[tokio::test]
+async fn a_class_adds_its_overhead_and_where_it_may_run() {
+    let server = server().await;
+    for overhead in [json!({}), json!({"overhead": {"cpu": "0.25"}}), json!({"overhead": {}})] {
+        let made = pod(&server, json!("heavy"), overhead).await;
+        assert_eq!((made.code, &made.body["spec"]["overhead"]), (201, &json!({"cpu": "250m"})));
+    }
+    let own = json!({"key": "own", "operator": "Exists"});
+    let made = pod(&server, json!("elsewhere"), json!({"nodeSelector": {"b": "2"}, "tolerations": [own]})).await;
+    assert_eq!(made.body["spec"]["nodeSelector"], json!({"a": "1", "b": "2"}));
+    let keys = made.body["spec"]["tolerations"].as_array().into_iter().flatten().map(|toleration| &toleration["key"]);
+    let expected = ["own", "node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable", "k"];
+    assert_eq!(keys.collect::<Vec<_>>(), expected);
+    assert_eq!(made.body["spec"]["tolerations"][3], json!({"key": "k", "operator": "Exists"}));
+    let same = pod(&server, json!("elsewhere"), json!({"nodeSelector": {"a": "1"}})).await;
+    assert_eq!((same.code, &same.body["spec"]["nodeSelector"]), (201, &json!({"a": "1"})));
+    assert_eq!(pod(&server, Value::Null, json!({})).await.code, 201);
+}
+
+#[tokio::test]
+async fn a_pod_that_contradicts_its_class_is_refused() {
+    let server = server().await;
+    for (class, more, code, why) in [
+        (json!("none"), json!({}), 403, "pods \"p\" is forbidden: pod rejected: RuntimeClass \"none\" not found"),
+        (json!(""), json!({}), 500, "resource name may not be empty"),
+        (
+            json!("heavy"),
+            json!({"overhead": {"cpu": "1"}}),
+            403,
+            "pods \"p\" is forbidden: pod rejected: Pod's Overhead doesn't match RuntimeClass's defined Overhead",
+        ),
+        (
+            Value::Null,
+            json!({"overhead": {"cpu": "1"}}),
+            403,
+            "pods \"p\" is forbidden: pod rejected: Pod Overhead set without corresponding RuntimeClass defined Overhead",
+        ),
+        (
+            json!("elsewhere"),
+            json!({"nodeSelector": {"a": "2"}}),
+            403,
+            "pods \"p\" is forbidden: conflict: runtimeClass.scheduling.nodeSelector[a] = 1; pod.spec.nodeSelector[a] = 2",
+        ),
+    ] {
+        let refused = pod(&server, class, more).await;
+        assert_eq!((refused.code, refused.body["message"].as_str()), (code, Some(why)));
+    }
+}
