@@ -87,8 +87,9 @@ impl<K: Clone + Eq + Hash + Ord, T: Clone> MemoryStore<K, T> {
             return false;
         }
         let mut index = Index { name, function: Box::new(function), keys: HashMap::new() };
-        for (key, stored) in self.objects.iter_mut() {
-            let values = (index.function)(&stored.object);
+        // All of them first: a panic of the function leaves no object with values of an index that there is not.
+        let values: Vec<_> = self.objects().map(&index.function).collect();
+        for ((key, stored), values) in self.objects.iter_mut().zip(values) {
             index.insert(key, &values);
             stored.values.push(values);
         }

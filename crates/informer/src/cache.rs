@@ -28,12 +28,12 @@ use moved::Moved;
 use noted::Noted;
 use parts::Parts;
 use version::Revision;
-use writes::{Refused, last_of_each, take};
+use writes::{Refused, Replaced, take};
 
 pub use history::Remembered;
 pub use indices::{AddIndexError, IndexFailed, IndexValues};
 pub(crate) use indices::{Index, find};
-pub(crate) use writes::Written;
+pub(crate) use writes::{Written, last_of_each};
 
 /// The index that each [`Cache`] has from the start: objects by namespace.
 pub const NAMESPACE_INDEX: &str = "namespace";
@@ -190,12 +190,11 @@ impl<T: Object> Cache<T> {
     ///
     /// An object on which an index function fails or panics is as one that [`upsert`](Self::upsert) refuses.
     pub fn replace(&self, objects: Vec<Arc<T>>, resource_version: &str) -> Replacement<Arc<T>> {
-        let objects = objects.into_iter().map(Guarded::from).collect();
-        let Replacement { deleted, present } = self
-            .replace_all(None, objects, Vec::new(), &resource_version.into(), |one, other| Arc::ptr_eq(one, other))
-            .0;
-        let present = present.into_iter().map(|(old, new)| (old.map(Guarded::into_arc), new.into_arc()));
-        Replacement { deleted: deleted.into_iter().map(Guarded::into_arc).collect(), present: present.collect() }
+        let objects = last_of_each(objects.into_iter().map(Guarded::from).collect());
+        let Replaced { deleted, present, .. } = self.replace_all(None, objects, Vec::new(), &resource_version.into());
+        let present = present.into_iter().map(|(_, old, new)| (old.map(Guarded::into_arc), new.into_arc()));
+        let deleted = deleted.into_iter().map(|(_, object)| object.into_arc());
+        Replacement { deleted: deleted.collect(), present: present.collect() }
     }
 
     /// Notes that the store is up to date as of `resource_version`, though nothing changed.
@@ -418,44 +417,42 @@ impl<T: Object> Cache<T> {
         written
     }
 
-    /// As [`replace`](Self::replace), and these could not be decoded. Tells what could not be indexed, too. What is not `within` that
-    /// namespace stays as it is, and so does an object that `is_known`, whatever is put in its place.
+    /// As [`replace`](Self::replace), of objects of different keys; and these could not be decoded. What is not `within` that
+    /// namespace stays as it is.
     pub(crate) fn replace_all(
         &self,
         within: Option<&str>,
-        objects: Vec<Guarded<T>>,
+        objects: Vec<(ObjectKey, Guarded<T>)>,
         undecodable: Vec<Undecodable>,
         revision: &Revision,
-        is_known: impl Fn(&Guarded<T>, &Guarded<T>) -> bool,
-    ) -> (Replacement<Guarded<T>>, Vec<IndexFailed>) {
-        let objects = last_of_each(objects);
+    ) -> Replaced<T> {
         let prepare = |indices: &[Index<T>]| -> Vec<_> {
             objects.iter().map(|(key, object)| self.put(indices, key, object)).collect()
         };
-        let replacement = self.commit(prepare, |writer, prepared| {
-            let (mut writes, mut kept, mut errors) = (Vec::with_capacity(prepared.len()), Vec::new(), Vec::new());
+        let (mut replaced, _) = self.commit(prepare, |writer, prepared| {
+            let (mut writes, mut kept, mut refused) = (Vec::with_capacity(prepared.len()), Vec::new(), Vec::new());
             let mut entries: BTreeMap<_, _> = undecodable.into_iter().map(|entry| (entry.key.clone(), entry)).collect();
             for write in prepared {
                 match write {
                     Ok(write) => writes.push(write),
-                    Err(refused) => {
-                        let Refused { error, entry, is_succeeded } = *refused;
+                    Err(object) => {
+                        let Refused { error, entry, is_succeeded } = *object;
                         // Its last state stays, so that it is not taken for deleted.
                         let known = if is_succeeded { None } else { self.store.get(entry.key.as_str()) };
                         let key = entry.key.clone();
                         kept.extend(known.map(|known| Write { key, value: Some(known), values: Vec::new() }));
                         entries.insert(entry.key.clone(), entry);
-                        errors.push(error);
+                        refused.push(error);
                     }
                 }
             }
-            let present: Vec<Guarded<T>> = writes.iter().filter_map(|write| write.value.clone()).collect();
-            let keys: Vec<ObjectKey> = writes.iter().map(|write| write.key.clone()).collect();
+            let present = writes.iter().filter_map(|write| Some((write.key.clone(), write.value.clone()?)));
+            let present: Vec<(ObjectKey, Guarded<T>)> = present.collect();
             writes.extend(kept);
             let is_within = |key: &ObjectKey| within.is_none_or(|namespace| key.namespace() == Some(namespace));
             let tell = |current: &mut String| version::set(current, &revision.whole);
             let earlier = self.earlier();
-            let replaced = writer.replace(writes, is_within, &is_known, tell);
+            let replaced = writer.replace(writes, is_within, |one, other| Arc::ptr_eq(one, other), tell);
             let before = {
                 let mut undecodable = self.lock_undecodable();
                 let mut before = std::mem::replace(&mut *undecodable, entries);
@@ -463,23 +460,18 @@ impl<T: Object> Cache<T> {
                 self.has_undecodable.store(!undecodable.is_empty(), atomic::Ordering::Relaxed);
                 before
             };
-            let present = replaced.before.into_iter().zip(present).map(|(old, new)| match old {
-                Some(old) if is_known(&old, &new) => (Some(old.clone()), old),
-                old => (old, new),
-            });
-            let present: Vec<(Option<Guarded<T>>, Guarded<T>)> = present.collect();
+            let present = present.into_iter().zip(replaced.before).map(|((key, new), old)| (key, old, new));
+            let replaced = Replaced { deleted: replaced.deleted, present: present.collect(), refused };
             let forgotten = self.record(earlier, &revision.newest, || {
                 let deleted = replaced.deleted.iter().map(|(key, old)| (key.clone(), Some(old.clone()), None));
-                let present = present.iter().zip(keys);
-                deleted.chain(present.map(|((old, new), key)| (key, old.clone(), Some(new.clone()))))
+                let present = replaced.present.iter();
+                deleted.chain(present.map(|(key, old, new)| (key.clone(), old.clone(), Some(new.clone()))))
             });
-            (Replacement { deleted: Vec::new(), present }, replaced.deleted, errors, (before, forgotten))
+            (replaced, (before, forgotten))
         });
-        let (mut replacement, mut deleted, errors, _) = replacement;
-        deleted.sort_unstable_by(|(one, _), (other, _)| one.cmp(other));
-        replacement.deleted.extend(deleted.into_iter().map(|(_, object)| object));
+        replaced.deleted.sort_unstable_by(|(one, _), (other, _)| one.cmp(other));
         self.moved.announce();
-        (replacement, errors)
+        replaced
     }
 
     /// Ends all waits: nothing will be written any more.

@@ -1,6 +1,7 @@
 //! The store of an informer and its audience: what is popped is stored, and then told.
 
 use std::collections::BTreeSet;
+use std::hash::RandomState;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::{Duration, Instant};
@@ -9,13 +10,13 @@ use pintle_delta_fifo::{Batch, Delivery, Delta, Item};
 use pintle_meta::{Object, ObjectKey};
 use tokio::sync::{Mutex as Turns, Notify, OwnedMutexGuard};
 
-use crate::cache::Written;
 use crate::cache::parts::{Demand, Parts, Told as Reached};
+use crate::cache::{Written, last_of_each};
 use crate::decode::{Decoded, Told};
 use crate::factory::User;
 use crate::guarded::Guarded;
 use crate::namespaces::{Followed, Place};
-use crate::subscription::{News, Queue, Walk};
+use crate::subscription::{Entry, News, Queue, Seen, Walk};
 use crate::{Cache, IndexFailed, SubscriptionStatus, Undecodable};
 
 /// The store of an informer, and those who want to hear of it.
@@ -30,6 +31,8 @@ pub(crate) struct Publisher<T> {
     pub(crate) cache: Arc<Cache<T>>,
     audience: Mutex<Audience<T>>,
     turns: Arc<Turns<()>>,
+    /// Of uids.
+    hasher: RandomState,
     /// Changed under the lock of `audience`, and read without: an index function may ask.
     has_synced: AtomicBool,
     /// A subscriber came whose resync may be due before all others.
@@ -51,14 +54,13 @@ const CHUNK: usize = 256;
 
 /// What a delta makes of its key.
 enum Next<T> {
-    Present { object: Guarded<T>, is_relisted: bool },
+    Present(Guarded<T>),
     Gone { last: Option<Guarded<T>>, final_state_known: bool },
     Undecodable(Undecodable),
 }
 
 impl<T: Object> Next<T> {
     fn of(delta: Change<T>) -> Self {
-        let is_relisted = matches!(delta, Delta::Replaced(_) | Delta::Sync(_));
         match delta {
             Delta::Deleted(deleted) => {
                 let is_tombstone = deleted.is_tombstone();
@@ -69,7 +71,7 @@ impl<T: Object> Next<T> {
             }
             Delta::Added(told) | Delta::Updated(told) | Delta::Replaced(told) | Delta::Sync(told) => {
                 match told.object {
-                    Decoded::Object(object) => Self::Present { object, is_relisted },
+                    Decoded::Object(object) => Self::Present(object),
                     Decoded::Undecodable(entry) => Self::Undecodable(entry.0.clone()),
                 }
             }
@@ -78,7 +80,7 @@ impl<T: Object> Next<T> {
 
     fn object(&self) -> Option<&Guarded<T>> {
         match self {
-            Self::Present { object, .. } => Some(object),
+            Self::Present(object) => Some(object),
             _ => None,
         }
     }
@@ -87,20 +89,6 @@ impl<T: Object> Next<T> {
         match self {
             Self::Undecodable(entry) => Some(entry),
             _ => None,
-        }
-    }
-
-    /// What there is to tell, if the store had that before.
-    fn news(self, old: Option<Guarded<T>>) -> Option<News<T>> {
-        match (self, old) {
-            (Self::Present { object, .. }, None) => Some(News::Added(object)),
-            (Self::Present { object: new, is_relisted }, Some(old)) => update(old, new, is_relisted),
-            // Nobody was told of it.
-            (_, None) => None,
-            (Self::Gone { last: Some(last), final_state_known }, Some(known)) => {
-                Some(News::Deleted { known, last, final_state_known })
-            }
-            (_, Some(known)) => Some(gone_unseen(known)),
         }
     }
 }
@@ -113,6 +101,7 @@ impl<T: Object> Publisher<T> {
             cache: Arc::new(Cache::of(Parts::new(demand))),
             audience: Mutex::new(audience),
             turns: Arc::default(),
+            hasher: RandomState::new(),
             has_synced: AtomicBool::new(false),
             resyncs_changed: Arc::default(),
         }
@@ -158,7 +147,7 @@ impl<T: Object> Publisher<T> {
                 (written, cache.forget(&revision.newest))
             });
             let news = gone.into_iter().zip(written);
-            tell(&queues, news.filter_map(|(key, written)| Some((key, gone_unseen(written.before?)))));
+            tell(&queues, news.filter_map(|(key, written)| Some((key, self.gone_unseen(written.before?)))));
         }
         // Not before: who waits for the change finds nothing any more of what is gone.
         self.cache.change_parts(|parts| parts.follow(followed));
@@ -215,26 +204,32 @@ impl<T: Object> Publisher<T> {
             let goes_back = parts.is_ahead(place, resource_version);
             (is_first, goes_back, parts.reach(place, Reached::List(resource_version)))
         };
-        // At one version of one history an object has one state: of another, nobody would be told.
-        let is_known = |known: &Guarded<T>, listed: &Guarded<T>| {
-            Arc::ptr_eq(known, listed) || !goes_back && is_same_state(&***known, &***listed)
-        };
-        let ((replacement, refused), queues) =
-            self.write(|cache| cache.replace_all(place.as_deref(), objects, undecodable, &revision, is_known));
-        refused.iter().for_each(|error| self.log(error));
+        let mut objects = last_of_each(objects);
+        if !goes_back {
+            // At one version of one history an object has one state, and the cache keeps the one that it told. Found out before the write,
+            // under no lock: nobody else writes.
+            for (key, listed) in &mut objects {
+                let known = self.cache.store().get(key.as_str());
+                if let Some(known) = known.filter(|known| is_same_state(&***known, &***listed)) {
+                    *listed = known;
+                }
+            }
+        }
+        let (replaced, queues) =
+            self.write(|cache| cache.replace_all(place.as_deref(), objects, undecodable, &revision));
+        replaced.refused.iter().for_each(|error| self.log(error));
         if is_first {
             // Of this part nobody was told anything, so that everybody begins here, with what the list was.
-            let listed: Arc<[Guarded<T>]> = replacement.present.into_iter().map(|(_, new)| new).collect();
+            let listed: Arc<[Entry<T>]> = replaced.present.into_iter().map(|(key, _, new)| (key, new)).collect();
             queues.iter().for_each(|queue| queue.begin(Walk::listed(listed.clone())));
         } else {
-            let deleted = replacement.deleted.into_iter().map(|object| (object.key(), gone_unseen(object)));
-            let present = replacement.present.into_iter().filter_map(|(old, new)| {
-                let key = new.key();
-                // By versions of before, nothing is known of what is there now; but this very object is.
-                let is_relisted = !goes_back || old.as_ref().is_some_and(|old| Arc::ptr_eq(old, &new));
-                Some((key, Next::Present { object: new, is_relisted }.news(old)?))
-            });
-            tell(&queues, deleted.chain(present));
+            let deleted = replaced.deleted.into_iter().map(|(key, object)| (key, self.gone_unseen(object)));
+            // A list brings much that is known, of which nobody is told.
+            let is_news = |(_, old, new): &(_, Option<Guarded<T>>, Guarded<T>)| {
+                old.as_ref().is_none_or(|old| !Arc::ptr_eq(old, new))
+            };
+            let present = replaced.present.into_iter().filter(is_news);
+            tell(&queues, deleted.chain(present.map(|(key, old, new)| (key, self.present(old, new)))));
         }
         self.cache.change_parts(|parts| parts.listed(place, choice));
         self.sync();
@@ -276,13 +271,44 @@ impl<T: Object> Publisher<T> {
         written.iter().filter_map(|written| written.refused.as_ref()).for_each(|error| self.log(error));
         let news = writes.into_iter().zip(written).filter_map(|((key, next), Written { before, refused })| {
             let news = match refused {
-                None => next.news(before),
+                None => self.news(next, before),
                 // It shows elsewhere. Of the one before by its name, nobody saw the end.
-                Some(_) => before.map(gone_unseen),
+                Some(_) => before.map(|known| self.gone_unseen(known)),
             };
             Some((key, news?))
         });
         tell(&queues, news);
+    }
+
+    /// What there is to tell, if the store had that before.
+    fn news(&self, next: Next<T>, before: Option<Guarded<T>>) -> Option<News<T>> {
+        match (next, before) {
+            (Next::Present(new), before) => Some(self.present(before, new)),
+            // Nobody was told of it.
+            (_, None) => None,
+            (Next::Gone { last: Some(last), final_state_known }, Some(known)) => {
+                Some(News::Deleted { known: self.seen(known), last: self.seen(last), final_state_known })
+            }
+            (_, Some(known)) => Some(self.gone_unseen(known)),
+        }
+    }
+
+    /// Told at an equal version as well: what a watch brings has changed.
+    fn present(&self, old: Option<Guarded<T>>, new: Guarded<T>) -> News<T> {
+        let new = self.seen(new);
+        match old {
+            None => News::Added(new),
+            Some(old) => News::Updated { old: self.seen(old), new },
+        }
+    }
+
+    fn gone_unseen(&self, known: Guarded<T>) -> News<T> {
+        let known = self.seen(known);
+        News::Deleted { last: known.clone(), known, final_state_known: false }
+    }
+
+    fn seen(&self, object: Guarded<T>) -> Seen<T> {
+        Seen::new(object, &self.hasher)
     }
 
     fn log(&self, error: &IndexFailed) {
@@ -404,15 +430,6 @@ fn tell<T: Object>(queues: &[Arc<Queue<T>>], news: impl Iterator<Item = (ObjectK
         queues.iter().for_each(|queue| queue.tell(&chunk));
         chunk.clear();
     }
-}
-
-/// A list brings much that is known, of which nobody is told. What a watch brings has changed, even at an equal version.
-fn update<T: Object>(old: Guarded<T>, new: Guarded<T>, is_relisted: bool) -> Option<News<T>> {
-    (!is_relisted || !is_same_state(&**old, &**new)).then_some(News::Updated { old, new })
-}
-
-fn gone_unseen<T>(known: Guarded<T>) -> News<T> {
-    News::Deleted { last: known.clone(), known, final_state_known: false }
 }
 
 /// Whether a relist brought what is known. Without a resourceVersion nothing can be said, and all counts as news.

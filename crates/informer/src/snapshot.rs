@@ -9,7 +9,7 @@ use pintle_meta::{LabelSelector, Object, ObjectKey};
 
 use crate::cache::{Index, find};
 use crate::guarded::Guarded;
-use crate::store::{PageAt, Pin};
+use crate::store::{Pin, Reading};
 use crate::{NAMESPACE_INDEX, UnknownIndex};
 
 pub use view::{View, Viewed};
@@ -68,6 +68,11 @@ pub struct Difference<T> {
 impl<T> Snapshot<T> {
     pub(crate) fn new(pin: Pin<Guarded<T>>, indices: Arc<Vec<Index<T>>>, resource_version: String) -> Self {
         Self { pin, indices, resource_version }
+    }
+
+    /// What it keeps of its cache.
+    pub(crate) fn into_pin(self) -> Pin<Guarded<T>> {
+        self.pin
     }
 
     /// The object of that key.
@@ -190,7 +195,7 @@ impl<T> IntoIterator for Snapshot<T> {
     type IntoIter = Iter<T>;
 
     fn into_iter(self) -> Iter<T> {
-        Iter { pin: self.pin, at: PageAt::default(), page: Vec::new().into_iter() }
+        Iter { objects: Reading::new(self.pin) }
     }
 }
 
@@ -205,9 +210,7 @@ impl<T> IntoIterator for &Snapshot<T> {
 
 /// The objects of a [`Snapshot`], which is there for as long as this is.
 pub struct Iter<T> {
-    pin: Pin<Guarded<T>>,
-    at: PageAt,
-    page: std::vec::IntoIter<Guarded<T>>,
+    objects: Reading<Guarded<T>, Guarded<T>>,
 }
 
 fn difference<T>((key, old, new): (ObjectKey, Option<Guarded<T>>, Option<Guarded<T>>)) -> Difference<T> {
@@ -218,22 +221,6 @@ impl<T> Iterator for Iter<T> {
     type Item = Arc<T>;
 
     fn next(&mut self) -> Option<Arc<T>> {
-        self.next_guarded().map(Guarded::into_arc)
-    }
-}
-
-impl<T> Iter<T> {
-    /// Whether its snapshot has an object of that key.
-    pub(crate) fn has(&self, key: &ObjectKey) -> bool {
-        self.pin.get(key.as_str()).is_some()
-    }
-
-    pub(crate) fn next_guarded(&mut self) -> Option<Guarded<T>> {
-        loop {
-            if let Some(object) = self.page.next() {
-                return Some(object);
-            }
-            self.page = self.pin.next_values(&mut self.at)?.into_iter();
-        }
+        self.objects.next(|_, object| Some(object.clone())).map(Guarded::into_arc)
     }
 }

@@ -6,9 +6,10 @@
 //!
 //! Locks are taken in this order, and none is held while code of a user's runs, drops of values included:
 //!
-//! 1. `writer`: by one commit at a time, for the whole of it.
-//! 2. that of a shard: for one record, or for a short section of a scan. Nobody holds two.
-//! 3. `now`: for the step in which a commit becomes visible, and to pin. A [`View`](crate::View) holds those of several stores.
+//! 1. those of an informer: its list of subscriptions, and then the queue of one of them, which reads on in a snapshot.
+//! 2. `writer`: by one commit at a time, for the whole of it.
+//! 3. that of a shard: for one record, or for a short section of a scan. Nobody holds two.
+//! 4. `now`: for the step in which a commit becomes visible, and to pin. A [`View`](crate::View) holds those of several stores.
 
 mod now;
 mod pin;
@@ -32,7 +33,7 @@ use crate::sync::{Mutex, MutexGuard, RwLock};
 use now::{Kept, Now};
 use shard::Shard;
 
-pub(crate) use pin::{PageAt, Pin};
+pub(crate) use pin::{Pin, Reading};
 pub(crate) use writer::Writer;
 
 /// The index of namespaces. Its values are told by the keys, the store adds them to what a [`Write`] has.

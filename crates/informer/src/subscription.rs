@@ -3,6 +3,7 @@
 mod channel;
 mod newest;
 mod queue;
+mod walk;
 
 use std::fmt;
 use std::future::poll_fn;
@@ -20,7 +21,8 @@ use tokio::sync::{Notify, watch};
 pub use self::channel::EventChannel;
 pub use self::newest::NewestSubscription;
 use self::queue::Told;
-pub(crate) use self::queue::{News, Queue, Walk};
+pub(crate) use self::queue::{News, Queue, Seen};
+pub(crate) use self::walk::{Entry, Walk};
 use crate::ResourceEvent;
 use crate::guarded::Guarded;
 

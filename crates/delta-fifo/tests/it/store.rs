@@ -1,6 +1,7 @@
 //! The contract of stores, of each store there is.
 
 use std::collections::BTreeSet;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
@@ -74,6 +75,22 @@ fn an_index_holds_keys_in_order_and_forgets_values_that_nobody_has() {
     assert!(store.by_index("none", "odd").is_none());
     assert!(!store.add_index("parity", |_| vec![]));
     assert_eq!(store.index_names().collect::<Vec<_>>(), ["parity"]);
+}
+
+#[test]
+fn an_index_function_that_panics_leaves_the_store_as_it_was() {
+    let mut store = MemoryStore::new(key_of);
+    ["foo1", "bar2"].iter().for_each(|text| store.add(things(text).remove(0)).unwrap());
+    let fails = |thing: &Thing| {
+        assert_ne!(thing.value, 2, "wanted");
+        vec!["one".to_owned()]
+    };
+    assert!(catch_unwind(AssertUnwindSafe(|| store.add_index("value", fails))).is_err());
+    assert!(!store.has_index("value"));
+    store.add_index("value", |thing: &Thing| vec![thing.value.to_string()]);
+    store.update(thing("foo", 3)).unwrap();
+    let keys = |value: &str| store.keys_by_index("value", value).unwrap().count();
+    assert_eq!(["one", "1", "2", "3"].map(keys), [0, 0, 1, 1]);
 }
 
 #[test]

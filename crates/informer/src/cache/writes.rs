@@ -16,6 +16,16 @@ pub(crate) struct Written<T> {
     pub(crate) refused: Option<IndexFailed>,
 }
 
+/// What came of a replacement.
+pub(crate) struct Replaced<T> {
+    /// What was there and is not in the list, ordered by key.
+    pub(crate) deleted: Vec<(ObjectKey, Guarded<T>)>,
+    /// The list, each object with what was there for its key.
+    pub(crate) present: Vec<(ObjectKey, Option<Guarded<T>>, Guarded<T>)>,
+    /// Why objects were not taken up.
+    pub(crate) refused: Vec<IndexFailed>,
+}
+
 /// An object that cannot be indexed.
 pub(super) struct Refused {
     pub(super) error: IndexFailed,
@@ -28,8 +38,8 @@ pub(super) fn take<T>(key: &ObjectKey) -> Write<Guarded<T>> {
     Write { key: key.clone(), value: None, values: Vec::new() }
 }
 
-/// In the order in which the keys come first.
-pub(super) fn last_of_each<T: Object>(objects: Vec<Guarded<T>>) -> Vec<(ObjectKey, Guarded<T>)> {
+/// Of several objects with one key the last one, in the order in which the keys come first.
+pub(crate) fn last_of_each<T: Object>(objects: Vec<Guarded<T>>) -> Vec<(ObjectKey, Guarded<T>)> {
     let mut places: HashMap<ObjectKey, usize> = HashMap::with_capacity(objects.len());
     let mut last: Vec<(ObjectKey, Guarded<T>)> = Vec::with_capacity(objects.len());
     for object in objects {

@@ -63,12 +63,6 @@ impl<V: Value> Pin<V> {
         }
     }
 
-    /// The values of the next page that is not read yet. `None`: that was all.
-    pub(crate) fn next_values(&self, at: &mut PageAt) -> Option<Vec<V>> {
-        let page = self.page(at)?;
-        Some((0..PAGE).filter_map(|at| Some(page.value_at(at, self.stamp)?.1.clone())).collect())
-    }
-
     /// What `take` makes of the values that have `value` in an index, in no particular order. It is called under a lock. Keys lie
     /// elsewhere than values, and are not read if it does not look at them.
     pub(crate) fn of_term<R>(
@@ -168,9 +162,39 @@ impl<V: Value> Pin<V> {
 
 /// How far a store has been read.
 #[derive(Default)]
-pub(crate) struct PageAt {
+struct PageAt {
     shard: usize,
     page: usize,
+}
+
+/// What there is at a pin, read page by page as it is asked for.
+pub(crate) struct Reading<V: Value, R> {
+    pin: Pin<V>,
+    at: PageAt,
+    page: std::vec::IntoIter<R>,
+}
+
+impl<V: Value, R> Reading<V, R> {
+    pub(crate) fn new(pin: Pin<V>) -> Self {
+        Self { pin, at: PageAt::default(), page: Vec::new().into_iter() }
+    }
+
+    pub(crate) fn pin(&self) -> &Pin<V> {
+        &self.pin
+    }
+
+    /// What `take` makes of the next value, in no particular order. Keys lie elsewhere, and are not read if it does not look at them.
+    pub(crate) fn next(&mut self, take: impl Fn(Option<&ObjectKey>, &V) -> Option<R>) -> Option<R> {
+        loop {
+            if let Some(taken) = self.page.next() {
+                return Some(taken);
+            }
+            let page = self.pin.page(&mut self.at)?;
+            let value = |at: usize| Some((page.key(at), page.value_at(at, self.pin.stamp)?.1));
+            let taken: Vec<R> = (0..PAGE).filter_map(value).filter_map(|(key, value)| take(key, value)).collect();
+            self.page = taken.into_iter();
+        }
+    }
 }
 
 impl<V: Value> Clone for Pin<V> {

@@ -1,6 +1,7 @@
 //! The shared side of a subscription: an informer puts in, one listener takes out.
 
 use std::collections::{HashSet, VecDeque};
+use std::hash::{BuildHasher, RandomState};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll, Waker};
 use std::time::{Duration, Instant};
@@ -12,8 +13,9 @@ use tokio::sync::watch;
 use crate::driver::now;
 use crate::factory::User;
 use crate::guarded::Guarded;
-use crate::snapshot::Iter;
 use crate::{Snapshot, SubscriptionStatus, SyncHandle};
+
+use super::walk::{Entry, Walk};
 
 /// The shared side of a subscription.
 ///
@@ -29,17 +31,24 @@ pub(crate) struct Queue<T> {
 
 /// What happened to an object, as all listeners are told.
 pub(crate) enum News<T> {
-    Added(Guarded<T>),
+    Added(Seen<T>),
     Updated {
-        old: Guarded<T>,
-        new: Guarded<T>,
+        old: Seen<T>,
+        new: Seen<T>,
     },
     /// `known` is what the cache had, `last` the last state that was seen.
     Deleted {
-        known: Guarded<T>,
-        last: Guarded<T>,
+        known: Seen<T>,
+        last: Seen<T>,
         final_state_known: bool,
     },
+}
+
+/// A state of an object, and a hash of its uid. So nobody asks the object, whose `Metadata` is a user's, under the lock of a queue. Of
+/// two that bear one name in turn, hashes are the same once in 2^64 times, and then the one becomes the other by an update.
+pub(crate) struct Seen<T> {
+    pub(super) object: Guarded<T>,
+    uid: u64,
 }
 
 struct State<T> {
@@ -47,8 +56,10 @@ struct State<T> {
     beginning: Option<Beginning<T>>,
     /// What follows it.
     more: VecDeque<Walk<T>>,
+    /// What is next of it may have changed since, or be gone.
+    is_behind: bool,
     done: Done<T>,
-    pending: CoalescingFifo<ObjectKey, Guarded<T>>,
+    pending: CoalescingFifo<ObjectKey, Seen<T>>,
     reminder: Option<Reminder<T>>,
     /// Who waits for an entry. There is one at most, since taking needs `&mut Subscription`.
     waker: Option<Waker>,
@@ -68,13 +79,13 @@ struct Done<T> {
     /// The walks that have come to their end.
     walks: Vec<Walk<T>>,
     /// States that the listener knew, and will not be told of.
-    untold: Vec<Guarded<T>>,
+    untold: Vec<Seen<T>>,
 }
 
 /// What was there at the beginning, and was not told yet.
 struct Beginning<T> {
-    /// In its newest state.
-    next: Guarded<T>,
+    /// In its newest state, unless the queue is behind.
+    next: Entry<T>,
     rest: Walk<T>,
 }
 
@@ -88,17 +99,16 @@ struct Reminder<T> {
 /// What a listener is told: a change of the object of that key.
 pub(super) type Told<T> = (ObjectKey, Change<Guarded<T>>);
 
-/// Objects, one after the other.
-pub(crate) struct Walk<T> {
-    objects: Objects<T>,
-    left: usize,
+/// What there is to take out.
+enum Popped<T> {
+    Told(Told<T>),
+    Nothing,
+    /// Much was passed over, and there is more to look at.
+    Unfinished,
 }
 
-enum Objects<T> {
-    Snapshot(Iter<T>),
-    /// Those of a list, in its order.
-    Listed(Arc<[Guarded<T>]>),
-}
+/// So much is passed over under the lock at a time.
+const SECTION: usize = 32;
 
 impl<T: Object> Queue<T> {
     /// `resync` is how often to remind the listener of all objects.
@@ -107,6 +117,7 @@ impl<T: Object> Queue<T> {
             has_begun: false,
             beginning: None,
             more: VecDeque::new(),
+            is_behind: false,
             done: Done::default(),
             pending: pending(delivery),
             reminder: None,
@@ -221,32 +232,44 @@ impl<T: Object> Queue<T> {
     }
 
     pub(super) fn try_next(&self) -> Option<Told<T>> {
-        let mut state = self.lock();
-        let told = self.pop(&mut state);
-        let done = std::mem::take(&mut state.done);
-        drop(state);
-        drop(done);
-        told
-    }
-
-    pub(super) fn poll_next(&self, context: &mut Context<'_>) -> Poll<Option<Told<T>>> {
-        let mut state = self.lock();
-        let told = self.pop(&mut state);
-        let done = std::mem::take(&mut state.done);
-        let has_ended = state.is_gone || (state.is_closed && state.has_begun);
-        if told.is_none() && !has_ended {
-            state.waker = Some(context.waker().clone());
+        loop {
+            match self.pop(None).0 {
+                Popped::Told(told) => return Some(told),
+                Popped::Nothing => return None,
+                Popped::Unfinished => {}
+            }
         }
-        drop(state);
-        drop(done);
-        if told.is_none() && !has_ended { Poll::Pending } else { Poll::Ready(told) }
     }
 
-    fn pop(&self, state: &mut State<T>) -> Option<Told<T>> {
-        let event = state.pop();
+    /// Who has much to pass over comes back for the rest, so that others of its runtime get their turn.
+    pub(super) fn poll_next(&self, context: &mut Context<'_>) -> Poll<Option<Told<T>>> {
+        match self.pop(Some(context.waker())) {
+            (Popped::Told(told), _) => Poll::Ready(Some(told)),
+            (Popped::Nothing, has_ended) => {
+                if has_ended {
+                    Poll::Ready(None)
+                } else {
+                    Poll::Pending
+                }
+            }
+            (Popped::Unfinished, _) => {
+                context.waker().wake_by_ref();
+                Poll::Pending
+            }
+        }
+    }
+
+    /// What is next, and whether nothing will be. If it may be, that is who waits for it.
+    fn pop(&self, waker: Option<&Waker>) -> (Popped<T>, bool) {
+        let mut state = self.lock();
+        let popped = state.pop();
         state.waits_since = if state.len() == 0 { None } else { Some(now()) };
-        self.note_synced(state);
-        event
+        let has_ended = state.is_gone || (state.is_closed && state.has_begun);
+        let waits = matches!(popped, Popped::Nothing) && !has_ended;
+        let before = waker.filter(|_| waits).and_then(|waker| state.waker.replace(waker.clone()));
+        self.leave(state);
+        drop(before);
+        (popped, has_ended)
     }
 
     fn change(&self, change: impl FnOnce(&mut State<T>)) {
@@ -256,23 +279,23 @@ impl<T: Object> Queue<T> {
         }
         change(&mut state);
         state.renew();
-        self.note_synced(&state);
         let has_news = state.len() > 0;
         if has_news && state.waits_since.is_none() {
             state.waits_since = Some(now());
         }
         let waker = if has_news || state.is_closed || state.is_gone { state.waker.take() } else { None };
-        let done = std::mem::take(&mut state.done);
-        drop(state);
-        drop(done);
+        self.leave(state);
         if let Some(waker) = waker {
             waker.wake();
         }
     }
 
-    fn note_synced(&self, state: &State<T>) {
-        let is_through = state.has_begun && state.beginning.is_none() && !state.initial_in_hand;
-        if state.upstream_synced && is_through && !state.is_gone {
+    /// Gives the lock back, and then does what is done under none.
+    fn leave(&self, mut state: MutexGuard<'_, State<T>>) {
+        let (done, has_synced) = (std::mem::take(&mut state.done), state.has_synced());
+        drop(state);
+        drop(done);
+        if has_synced {
             self.synced.send_if_modified(|synced| !std::mem::replace(synced, true));
         }
     }
@@ -300,24 +323,37 @@ impl<T: Object> State<T> {
     }
 
     /// The beginning first, then what has changed, and only then reminders.
-    fn pop(&mut self) -> Option<Told<T>> {
-        if let Some(Beginning { next, rest }) = self.beginning.take() {
+    fn pop(&mut self) -> Popped<T> {
+        self.initial_in_hand = false;
+        if self.is_behind {
+            self.renew();
+        }
+        if self.is_behind {
+            return Popped::Unfinished;
+        }
+        if let Some(Beginning { next: (key, object), rest }) = self.beginning.take() {
             self.go_on(rest);
             self.renew();
             self.initial_in_hand = true;
-            return Some((next.key(), Change::Added { object: next, is_initial: true }));
+            return Popped::Told((key, Change::Added { object, is_initial: true }));
         }
-        self.initial_in_hand = false;
-        let Some(reminder) = &mut self.reminder else { return self.pending.pop() };
         if let Some((key, change)) = self.pending.pop() {
-            reminder.leave_out(&key);
-            return Some((key, change));
+            if let Some(reminder) = &mut self.reminder {
+                reminder.leave_out(&key);
+            }
+            return Popped::Told((key, told(change)));
         }
-        let object = reminder.rest.find(|object| !reminder.changed.contains(&object.key()));
-        if reminder.rest.left == 0 {
+        let Some(reminder) = &mut self.reminder else { return Popped::Nothing };
+        let next = reminder.rest.by_ref().take(SECTION).find(|(key, _)| !reminder.changed.contains(key));
+        let is_over = reminder.rest.left == 0;
+        if is_over {
             self.done.walks.extend(self.reminder.take().map(|reminder| reminder.rest));
         }
-        object.map(|object| (object.key(), Change::Updated { old: Some(object.clone()), new: object }))
+        match next {
+            Some((key, object)) => Popped::Told((key, Change::Updated { old: Some(object.clone()), new: object })),
+            None if is_over => Popped::Nothing,
+            None => Popped::Unfinished,
+        }
     }
 
     fn go_on(&mut self, mut rest: Walk<T>) {
@@ -332,12 +368,14 @@ impl<T: Object> State<T> {
     }
 
     /// Brings what is next of the beginning to its newest state. What is gone is left out, so that there is something to tell as
-    /// long as there is a beginning; and another object by the same name is none of the beginning.
+    /// long as there is a beginning, unless the queue is behind; and another object by the same name is none of the beginning.
     fn renew(&mut self) {
-        while let Some(beginning) = &mut self.beginning {
-            match self.pending.overtake(&beginning.next.key()) {
+        self.is_behind = false;
+        for _ in 0..SECTION {
+            let Some(Beginning { next: (key, object), .. }) = &mut self.beginning else { return };
+            match self.pending.overtake(key) {
                 None => return,
-                Some(Some(newest)) => return beginning.next = newest,
+                Some(Some(newest)) => return *object = newest.object,
                 Some(None) => {
                     if let Some(beginning) = self.beginning.take() {
                         self.go_on(beginning.rest);
@@ -345,6 +383,13 @@ impl<T: Object> State<T> {
                 }
             }
         }
+        self.is_behind = self.beginning.is_some();
+    }
+
+    /// Whether the listener is through with its beginning, of which all is there.
+    fn has_synced(&self) -> bool {
+        let is_through = self.has_begun && self.beginning.is_none() && !self.initial_in_hand;
+        self.upstream_synced && is_through && !self.is_gone
     }
 
     /// How much waits: an upper bound as long as there is a beginning or a reminder, of which some may have changed.
@@ -371,75 +416,154 @@ impl<T> Default for Done<T> {
     }
 }
 
-fn pending<T: Object>(delivery: Delivery) -> CoalescingFifo<ObjectKey, Guarded<T>> {
-    CoalescingFifo::new(|old, new| old.uid() == new.uid(), delivery)
+fn pending<T>(delivery: Delivery) -> CoalescingFifo<ObjectKey, Seen<T>> {
+    CoalescingFifo::new(|old, new| old.uid == new.uid, delivery)
 }
 
-impl<T> Walk<T> {
-    pub(crate) fn of(snapshot: Snapshot<T>) -> Self {
-        let left = snapshot.len();
-        Self { objects: Objects::Snapshot(snapshot.into_iter()), left }
-    }
-
-    pub(crate) fn listed(list: Arc<[Guarded<T>]>) -> Self {
-        let left = list.len();
-        Self { objects: Objects::Listed(list), left }
-    }
-
-    /// Whether it may come by an object of that key, or has.
-    fn has(&self, key: &ObjectKey) -> bool {
-        match &self.objects {
-            Objects::Snapshot(objects) => objects.has(key),
-            Objects::Listed(_) => true,
-        }
+fn told<T>(change: Change<Seen<T>>) -> Change<Guarded<T>> {
+    match change {
+        Change::Added { object, is_initial } => Change::Added { object: object.object, is_initial },
+        Change::Updated { old, new } => Change::Updated { old: old.map(|old| old.object), new: new.object },
+        Change::Deleted { object, final_state_known } => Change::Deleted { object: object.object, final_state_known },
     }
 }
 
-impl<T> Iterator for Walk<T> {
-    type Item = Guarded<T>;
+impl<T: Object> Seen<T> {
+    /// To be compared with those that were hashed in the same way.
+    pub(crate) fn new(object: Guarded<T>, hasher: &RandomState) -> Self {
+        let uid = hasher.hash_one(object.uid());
+        Self { object, uid }
+    }
+}
 
-    fn next(&mut self) -> Option<Guarded<T>> {
-        let object = match &mut self.objects {
-            Objects::Snapshot(objects) => objects.next_guarded(),
-            Objects::Listed(list) => list.get(list.len() - self.left).cloned(),
-        };
-        self.left -= usize::from(object.is_some());
-        object
+impl<T> Clone for Seen<T> {
+    fn clone(&self) -> Self {
+        Self { object: self.object.clone(), uid: self.uid }
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use std::future::Future;
+    use std::pin::pin;
+    use std::sync::atomic::{AtomicUsize, Ordering};
+    use std::task::Wake;
+
     use pintle_meta::{ObjectMeta, PartialObject};
 
     use super::*;
     use crate::Cache;
 
-    fn pod(name: u32) -> Guarded<PartialObject> {
+    fn pod(name: usize) -> Guarded<PartialObject> {
         let metadata = ObjectMeta { uid: name.to_string(), ..ObjectMeta::new("ns", name.to_string()) };
         Arc::new(PartialObject { metadata, ..PartialObject::default() }).into()
+    }
+
+    fn cache(pods: usize) -> Cache<PartialObject> {
+        let cache = Cache::new();
+        (0..pods).for_each(|name| _ = cache.upsert(pod(name).into_arc()).unwrap());
+        cache
+    }
+
+    fn queue() -> Queue<PartialObject> {
+        Queue::new(Delivery::Coalesced, None, None)
+    }
+
+    fn seen(name: usize) -> Seen<PartialObject> {
+        Seen { object: pod(name), uid: name as u64 }
+    }
+
+    fn gone(name: usize) -> (ObjectKey, News<PartialObject>) {
+        (pod(name).key(), News::Deleted { known: seen(name), last: seen(name), final_state_known: true })
+    }
+
+    /// How often it was put off before there is nothing to wait for but news, or something to tell.
+    fn put_off(queue: &Queue<PartialObject>) -> usize {
+        #[derive(Default)]
+        struct Count(AtomicUsize);
+        impl Wake for Count {
+            fn wake(self: Arc<Self>) {
+                self.0.fetch_add(1, Ordering::Relaxed);
+            }
+        }
+        let woken = Arc::new(Count::default());
+        for polls in 0.. {
+            let polled = queue.poll_next(&mut Context::from_waker(&woken.clone().into()));
+            if polled.is_ready() || woken.0.load(Ordering::Relaxed) == polls {
+                return polls;
+            }
+        }
+        unreachable!()
+    }
+
+    #[test]
+    fn nobody_is_woken_under_the_lock() {
+        struct Looks(Arc<Queue<PartialObject>>, AtomicUsize);
+        impl Wake for Looks {
+            fn wake(self: Arc<Self>) {
+                assert!(self.0.state.try_lock().is_ok());
+                self.1.fetch_add(1, Ordering::Relaxed);
+            }
+        }
+        let queue = Arc::new(queue());
+        let looks = Arc::new(Looks(queue.clone(), AtomicUsize::new(0)));
+        let (mut handle, waker) = (queue.sync_handle(), looks.clone().into());
+        let mut context = Context::from_waker(&waker);
+        let mut synced = pin!(handle.synced());
+        assert!(queue.poll_next(&mut context).is_pending() && synced.as_mut().poll(&mut context).is_pending());
+        queue.upstream_synced();
+        queue.begin(Walk::of(cache(1).snapshot()));
+        assert!(queue.poll_next(&mut context).is_ready() && synced.as_mut().poll(&mut context).is_pending());
+        assert!(queue.poll_next(&mut context).is_pending() && synced.as_mut().poll(&mut context).is_ready());
+        assert_eq!(looks.1.load(Ordering::Relaxed), 2);
     }
 
     /// However long it does not come, and however many objects come and go meanwhile.
     #[test]
     fn a_listener_that_is_to_be_reminded_holds_no_more_than_what_was_there() {
-        let cache = Cache::new();
-        for name in 0..2 {
-            cache.upsert(pod(name).into_arc()).unwrap();
-        }
-        let queue = Queue::new(Delivery::Coalesced, None, None);
+        let (cache, queue) = (cache(2), queue());
         queue.begin(Walk::of(cache.snapshot()));
         while queue.try_next().is_some() {}
         queue.remind(cache.snapshot());
         for name in 1..1000 {
-            let object = pod(name);
-            let gone = News::Deleted { known: object.clone(), last: object.clone(), final_state_known: true };
-            let news = [(object.key(), News::Added(object.clone())), (object.key(), gone)];
+            let news = [(pod(name).key(), News::Added(seen(name))), gone(name)];
             queue.tell(if name == 1 { &news[1..] } else { &news });
         }
         let changed = queue.lock().reminder.as_ref().map(|reminder| reminder.changed.len());
         assert_eq!(changed, Some(1));
         let told: Vec<String> = std::iter::from_fn(|| queue.try_next()).map(|(key, _)| key.to_string()).collect();
         assert_eq!(told, ["ns/1", "ns/0"]);
+    }
+
+    #[test]
+    fn a_reminder_passes_over_what_has_changed_a_little_at_a_time() {
+        const MANY: usize = 10 * SECTION;
+        let (cache, queue) = (cache(MANY), queue());
+        queue.begin(Walk::of(cache.snapshot()));
+        while queue.try_next().is_some() {}
+        queue.remind(cache.snapshot());
+        let changed = |name| (pod(name).key(), News::Updated { old: seen(name), new: seen(name) });
+        queue.tell(&(0..MANY).map(changed).collect::<Vec<_>>());
+        (0..MANY).for_each(|_| assert!(queue.try_next().is_some()));
+        assert_eq!((put_off(&queue), queue.len()), (9, 0));
+    }
+
+    #[test]
+    fn what_is_gone_of_a_beginning_is_passed_over_a_little_at_a_time() {
+        const MANY: usize = 10 * SECTION;
+        for waits in [false, true] {
+            let (cache, queue) = (cache(MANY), queue());
+            queue.begin(Walk::of(cache.snapshot()));
+            queue.upstream_synced();
+            queue.tell(&(0..MANY).map(gone).collect::<Vec<_>>());
+            // With what it is told, it passes over as much at most.
+            assert_eq!(queue.len(), 2 * (MANY - SECTION));
+            assert!(!*queue.synced.borrow());
+            match waits {
+                false => assert!(queue.try_next().is_none()),
+                true => assert_eq!(put_off(&queue), 8),
+            }
+            assert!(queue.len() == 0 && *queue.synced.borrow());
+        }
     }
 }

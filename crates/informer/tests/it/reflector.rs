@@ -34,10 +34,10 @@ fn selectors_go_with_each_request() {
         page_size: Some(1),
         ..config()
     });
-    for _ in 0..2 {
+    for next in ["b", "c"] {
         let Command::List(options) = rig.command.clone() else { panic!("{:?}", rig.command) };
         assert_eq!((&options.label_selector, &options.field_selector), (&labels, &fields));
-        rig.page(&["a"], "1", "more");
+        rig.page(&["a"], "1", next);
     }
     rig.page(&["a"], "1", "");
     let Command::Watch(options) = rig.command else { panic!("{:?}", rig.command) };
@@ -103,6 +103,19 @@ fn a_later_page_that_expired_makes_the_list_start_over_in_one_page() {
     assert_eq!(rig.list_fails(expired()), "LIST rv=10 limit=0");
     assert_eq!(rig.page(&["c"], "13", ""), "WATCH rv=13");
     assert_eq!(rig.outputs, ["replaced [c] at 13"], "nothing of the first try is left");
+}
+
+#[test]
+fn a_page_that_names_itself_as_the_next_one_ends_the_list_and_not_the_memory() {
+    let mut rig = Rig::new();
+    assert_eq!(rig.page(&["a"], "12", "t1"), "LIST rv= limit=500 next");
+    assert_eq!(rig.page(&["b"], "12", "t2"), "LIST rv= limit=500 next");
+    assert_eq!(rig.page(&["b"], "12", "t2"), "SLEEP 800");
+    assert!(rig.cause().is_some_and(|cause| cause.contains("names itself")), "{:?}", rig.cause());
+    assert_eq!(rig.wake(), "LIST rv=0 limit=500");
+    assert_eq!(rig.page(&["a"], "13", "t2"), "LIST rv= limit=500 next", "a new list may name what the last one did");
+    assert_eq!(rig.page(&["b"], "13", ""), "WATCH rv=13");
+    assert_eq!(rig.outputs, ["replaced [a b] at 13"]);
 }
 
 #[test]

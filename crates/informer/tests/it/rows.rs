@@ -151,8 +151,8 @@ fn f31_pages_of_all_numbers_are_followed_and_only_the_first_names_a_revision() {
         let mut rig = Rig::with(ReflectorConfig { page_size: Some(2), ..config() });
         assert_eq!(rig.asks(), "LIST rv=0 limit=2");
         let (last, before) = pages.split_last().unwrap();
-        for page in before {
-            assert_eq!(rig.page(page, "9", "more"), "LIST rv= limit=2 next");
+        for (number, page) in before.iter().enumerate() {
+            assert_eq!(rig.page(page, "9", &format!("after {number}")), "LIST rv= limit=2 next");
         }
         assert_eq!(rig.page(last, "9", ""), "WATCH rv=9");
         assert_eq!(rig.outputs, [format!("replaced [{}] at 9", pages.concat().join(" "))]);

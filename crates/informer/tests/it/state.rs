@@ -28,8 +28,8 @@ fn the_progress_of_a_list_is_what_came_and_what_the_server_says_is_left() {
     let mut rig = Rig::new();
     assert_eq!(progress(&rig.reflector.state()), Some((0, None)));
     let mut page = |remaining| {
-        let metadata =
-            ListMeta { resource_version: "9".into(), continue_token: "more".into(), remaining_item_count: remaining };
+        let continue_token = format!("after {remaining:?}");
+        let metadata = ListMeta { resource_version: "9".into(), continue_token, remaining_item_count: remaining };
         rig.page_with(&["a", "b"], metadata);
         progress(&rig.reflector.state())
     };

@@ -2,11 +2,12 @@
 
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
+use std::future::Future;
 use std::sync::{Arc, Mutex, mpsc};
 use std::thread;
 use std::time::Duration;
 
-use pintle_informer::{InformerConfig, ResourceEvent, SharedInformer, Subscription};
+use pintle_informer::{InformerConfig, ReflectorConfig, ResourceEvent, SharedInformer, Subscription};
 use pintle_meta::{Metadata, NamespaceScope, Object, ObjectMeta, Resource, WatchEvent};
 use pintle_testing::{Break, Collection};
 use serde::Deserialize;
@@ -47,7 +48,7 @@ impl Resource for Watched {
 }
 
 thread_local! {
-    /// Whose subscriptions are looked at as objects are dropped.
+    /// Which informer is looked at by objects that are asked or dropped.
     static LOOKED_AT: RefCell<Option<SharedInformer<Nosy>>> = const { RefCell::new(None) };
 }
 
@@ -56,21 +57,55 @@ struct Nosy {
     metadata: ObjectMeta,
 }
 
-pintle_meta::resource!(Nosy, "v1", "Nosy", "nosies", Namespaced);
-
-impl Drop for Nosy {
-    fn drop(&mut self) {
+impl Nosy {
+    /// Needs the locks of the informer, of its subscriptions and of its store.
+    fn look() {
         if let Some(informer) = LOOKED_AT.take() {
             informer.subscriptions();
+            informer.lister().remember(2);
+            informer.lister().undecodable();
             LOOKED_AT.set(Some(informer));
             LOOKS.set(LOOKS.get() + 1);
         }
     }
 }
 
+impl Object for Nosy {
+    fn metadata(&self) -> &dyn Metadata {
+        Self::look();
+        &self.metadata
+    }
+}
+
+impl Resource for Nosy {
+    type Scope = NamespaceScope;
+    const API_VERSION: &'static str = "v1";
+    const KIND: &'static str = "Nosy";
+    const PLURAL: &'static str = "nosies";
+}
+
+impl Drop for Nosy {
+    fn drop(&mut self) {
+        Self::look();
+    }
+}
+
+/// On a thread of its own, since it may wait for itself.
+fn alone<F: Future<Output = ()> + 'static>(run: fn() -> F) {
+    let (tell, told) = mpsc::channel();
+    let thread = thread::spawn(move || {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_time().start_paused(true).build().unwrap();
+        runtime.block_on(run());
+        _ = tell.send(());
+    });
+    let ended = told.recv_timeout(Duration::from_secs(30));
+    assert_ne!(ended, Err(mpsc::RecvTimeoutError::Timeout), "it waits for itself");
+    thread.join().unwrap();
+}
+
 #[test]
 fn no_object_is_dropped_under_a_lock_of_a_subscription() {
-    async fn drops() -> usize {
+    async fn drops() {
         let source = Collection::<Nosy>::default();
         let put = |uid: &str| source.put_raw(json!({"metadata": {"namespace": "ns", "name": "a", "uid": uid}}));
         let informer = SharedInformer::new(source.clone(), InformerConfig::default());
@@ -78,7 +113,6 @@ fn no_object_is_dropped_under_a_lock_of_a_subscription() {
         informer.start();
         informer.wait_for_sync().await.unwrap();
         LOOKED_AT.set(Some(informer));
-        let mut untold = 0;
         for again in [false, true] {
             put("1");
             settle().await;
@@ -93,29 +127,65 @@ fn no_object_is_dropped_under_a_lock_of_a_subscription() {
                 source.remove(&key("a"));
             }
             settle().await;
-            untold += LOOKS.get();
+            assert!(LOOKS.get() > 0);
             while events.try_next().is_some() {}
             source.remove(&key("a"));
             settle().await;
             while events.try_next().is_some() {}
         }
         LOOKED_AT.take();
-        untold
     }
-    // On a thread of its own, since it may wait for itself.
-    let (told, looks) = mpsc::channel();
-    let run = move || {
-        let runtime = tokio::runtime::Builder::new_current_thread().enable_time().start_paused(true).build().unwrap();
-        told.send(runtime.block_on(drops())).unwrap();
-    };
-    let thread = thread::spawn(run);
-    match looks.recv_timeout(Duration::from_secs(30)) {
-        Err(mpsc::RecvTimeoutError::Timeout) => panic!("it waits for itself"),
-        looks => {
-            thread.join().unwrap();
-            assert!(looks.unwrap() >= 2);
+    alone(drops);
+}
+
+#[test]
+fn no_object_is_asked_under_a_lock() {
+    async fn asks() {
+        for streaming_list in [false, true] {
+            let source = Collection::<Nosy>::default();
+            let put = |name: &str, uid: &str| {
+                source.put_raw(json!({"metadata": {"namespace": "ns", "name": name, "uid": uid}}));
+            };
+            ["a", "b", "c"].iter().for_each(|name| put(name, "1"));
+            let reflector = ReflectorConfig { streaming_list, ..ReflectorConfig::default() };
+            let informer =
+                SharedInformer::new(source.clone(), InformerConfig { reflector, ..InformerConfig::default() });
+            let state = informer.states();
+            let mut subscriptions = [informer.subscribe(), informer.subscribe_ordered(1), informer.subscribe()];
+            subscriptions[2].set_resync(Some(Duration::from_secs(20)));
+            LOOKED_AT.set(Some(informer.clone()));
+            informer.start();
+            informer.wait_for_sync().await.unwrap();
+            // Changes of what waits to be told, and of what was told: of one object, and of the next one by its name.
+            for _ in 0..2 {
+                for uid in ["1", "1", "2", "1"] {
+                    ["a", "d"].iter().for_each(|name| put(name, uid));
+                    settle().await;
+                }
+                source.remove(&key("a"));
+                settle().await;
+                for events in &mut subscriptions[1..] {
+                    while events.try_next().is_some() {}
+                }
+            }
+            // Those that nobody saw, in a list that has the others as they are known.
+            source.break_watches(Break::Silent);
+            put("b", "1");
+            put("e", "1");
+            source.compact();
+            source.break_watches(Break::expired());
+            LOOKS.set(0);
+            tokio::time::sleep(Duration::from_secs(60)).await;
+            assert!(state.borrow().is_synced() && LOOKS.get() > 0);
+            assert_eq!(informer.lister().len(), 4);
+            for mut events in subscriptions {
+                while events.try_next().is_some() {}
+            }
+            LOOKED_AT.take();
+            informer.shutdown().await;
         }
     }
+    alone(asks);
 }
 
 #[tokio::test(start_paused = true)]

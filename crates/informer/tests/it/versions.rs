@@ -238,27 +238,33 @@ async fn the_version_of_the_cache_comes_from_the_server_whatever_a_transform_mak
     assert_eq!(requests(&source), ["LIST rv=0 limit=500", "WATCH rv=1"]);
 }
 
+/// A source that lists a pod at revision 10 first, and from then on the same one at that revision, in another shape at an equal version.
+/// Nothing can be watched before.
+fn told_anew_at(revision: &'static str) -> Scripted {
+    let pod = |node: &str| json!({"metadata": {"namespace": "ns", "name": "a", "uid": "u", "resourceVersion": "5"}, "node": node});
+    let lists = Arc::new(AtomicUsize::new(0));
+    let listed = lists.clone();
+    Scripted::of(
+        Pod::api_resource(),
+        Some("ns"),
+        move || {
+            let is_first = lists.fetch_add(1, Ordering::Relaxed) == 0;
+            Ok(if is_first { list(&[pod("before")], "10") } else { list(&[pod("after")], revision) })
+        },
+        move |options| match options.send_initial_events {
+            true if listed.load(Ordering::Relaxed) == 0 => Err(failure(400, Reason::Invalid)),
+            false if listed.load(Ordering::Relaxed) > 1 => Ok(silence()),
+            _ => Err(expired()),
+        },
+    )
+}
+
 #[tokio::test(start_paused = true)]
 async fn after_a_restore_an_object_of_the_same_version_is_the_one_that_the_server_has_now() {
     for streaming_list in [false, true] {
-        let pod = |node: &str| json!({"metadata": {"namespace": "ns", "name": "a", "uid": "u", "resourceVersion": "5"}, "node": node});
-        let lists = Arc::new(AtomicUsize::new(0));
-        let watched = lists.clone();
-        let source = Scripted::of(
-            Pod::api_resource(),
-            Some("ns"),
-            move || {
-                let is_first = lists.fetch_add(1, Ordering::Relaxed) == 0;
-                Ok(if is_first { list(&[pod("before")], "10") } else { list(&[pod("after")], "7") })
-            },
-            move |options| match options.send_initial_events {
-                true if watched.load(Ordering::Relaxed) == 0 => Err(failure(400, Reason::Invalid)),
-                false if watched.load(Ordering::Relaxed) > 1 => Ok(silence()),
-                _ => Err(expired()),
-            },
-        );
         let reflector = ReflectorConfig { streaming_list, ..ReflectorConfig::default() };
-        let informer = SharedInformer::new(source, InformerConfig { reflector, ..InformerConfig::default() });
+        let config = InformerConfig { reflector, ..InformerConfig::default() };
+        let informer = SharedInformer::new(told_anew_at("7"), config);
         let mut events = informer.subscribe();
         informer.start();
         informer.wait_for_sync().await.unwrap();
@@ -272,20 +278,7 @@ async fn after_a_restore_an_object_of_the_same_version_is_the_one_that_the_serve
 
 #[tokio::test(start_paused = true)]
 async fn a_list_of_the_newest_state_says_nothing_else_of_an_object_at_the_version_that_is_known() {
-    let pod = |node: &str| json!({"metadata": {"namespace": "ns", "name": "a", "uid": "u", "resourceVersion": "5"}, "node": node});
-    let lists = Arc::new(AtomicUsize::new(0));
-    let watched = lists.clone();
-    let source = Scripted::of(
-        Pod::api_resource(),
-        Some("ns"),
-        move || {
-            let is_first = lists.fetch_add(1, Ordering::Relaxed) == 0;
-            Ok(if is_first { list(&[pod("before")], "10") } else { list(&[pod("after")], "11") })
-        },
-        move |_| if watched.load(Ordering::Relaxed) > 1 { Ok(silence()) } else { Err(expired()) },
-    );
-    let reflector = ReflectorConfig { streaming_list: false, ..ReflectorConfig::default() };
-    let informer = SharedInformer::new(source, InformerConfig { reflector, ..InformerConfig::default() });
+    let informer = SharedInformer::new(told_anew_at("11"), InformerConfig::default());
     let mut events = informer.subscribe();
     informer.start();
     informer.wait_for_sync().await.unwrap();

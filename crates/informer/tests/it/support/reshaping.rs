@@ -26,6 +26,8 @@ pub(crate) struct Shapes(Arc<Mutex<Inner>>);
 struct Inner {
     /// By name and version; the last one counts.
     shapes: BTreeMap<(String, String), Vec<String>>,
+    /// In which of them watches told it last, as a change: 0 is its own.
+    told: BTreeMap<(String, String), usize>,
     made: usize,
     /// So many events are told once more, in another shape.
     echoes: usize,
@@ -49,12 +51,13 @@ impl Shapes {
         self.0.lock().unwrap().echoes += 1;
     }
 
-    /// Whether that is the pod, in a shape that it has had at its version.
+    /// Whether that is the pod, in a shape that it has had at its version since a watch told of it last.
     pub(crate) fn is_one_of(&self, seen: &Pod, pod: &Pod) -> bool {
         let inner = self.0.lock().unwrap();
-        let shapes = inner.shapes.get(&(pod.metadata.name.clone(), pod.metadata.resource_version.clone()));
-        seen.metadata == pod.metadata
-            && (seen.node == pod.node || shapes.is_some_and(|shapes| shapes.contains(&seen.node)))
+        let version = (pod.metadata.name.clone(), pod.metadata.resource_version.clone());
+        let shapes = inner.shapes.get(&version).into_iter().flatten();
+        let mut since = [&pod.node].into_iter().chain(shapes).skip(inner.told.get(&version).copied().unwrap_or(0));
+        seen.metadata == pod.metadata && since.any(|shape| *shape == seen.node)
     }
 }
 
@@ -75,6 +78,15 @@ impl Inner {
             }
             None => object,
         }
+    }
+
+    /// A watch tells it as a change.
+    fn tell(&mut self, object: &RawObject) {
+        let Some((json, name, version)) = parts(object) else { return };
+        let version = (name, version);
+        let shapes = self.shapes.get(&version).map_or(&[][..], |shapes| shapes);
+        let shape = shapes.iter().position(|shape| json["node"] == **shape).map_or(0, |at| at + 1);
+        self.told.insert(version, shape);
     }
 
     /// The same once more, if it is to be told again.
@@ -101,6 +113,10 @@ pub(crate) struct Reshaped<S, I> {
     stream: S,
     shapes: Shapes,
     reshape: fn(&mut Inner, I) -> (I, Option<I>),
+    /// Takes up what is told.
+    tell: fn(&mut Inner, &I, &mut bool),
+    /// What comes is a change, and no part of a list.
+    is_change: bool,
     echo: Option<I>,
 }
 
@@ -108,16 +124,20 @@ impl<S: Stream<Item = Result<I, ApiError>> + Unpin, I: Unpin> Stream for Reshape
     type Item = Result<I, ApiError>;
 
     fn poll_next(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<Self::Item>> {
-        if let Some(echo) = self.echo.take() {
-            return Poll::Ready(Some(Ok(echo)));
-        }
-        let Some(item) = ready!(Pin::new(&mut self.stream).poll_next(context)) else { return Poll::Ready(None) };
-        let reshape = self.reshape;
-        let told = item.map(|item| reshape(&mut self.shapes.0.lock().unwrap(), item));
-        Poll::Ready(Some(told.map(|(item, echo)| {
-            self.echo = echo;
-            item
-        })))
+        let this = &mut *self;
+        let item = match this.echo.take() {
+            Some(echo) => echo,
+            None => match ready!(Pin::new(&mut this.stream).poll_next(context)) {
+                Some(Ok(item)) => {
+                    let (item, echo) = (this.reshape)(&mut this.shapes.0.lock().unwrap(), item);
+                    this.echo = echo;
+                    item
+                }
+                end => return Poll::Ready(end),
+            },
+        };
+        (this.tell)(&mut this.shapes.0.lock().unwrap(), &item, &mut this.is_change);
+        Poll::Ready(Some(Ok(item)))
     }
 }
 
@@ -145,6 +165,14 @@ fn event(inner: &mut Inner, event: WatchEvent<RawObject>) -> (WatchEvent<RawObje
     }
 }
 
+fn tell(inner: &mut Inner, event: &WatchEvent<RawObject>, is_change: &mut bool) {
+    match event {
+        WatchEvent::Added(object) | WatchEvent::Modified(object) if *is_change => inner.tell(object),
+        WatchEvent::Bookmark(bookmark) => *is_change |= bookmark.initial_events_end,
+        _ => {}
+    }
+}
+
 impl ListWatch for Reshaping {
     type Object = Pod;
     type Page = Reshaped<<Collection<Pod> as ListWatch>::Page, ListPart>;
@@ -160,11 +188,13 @@ impl ListWatch for Reshaping {
 
     async fn list(&self, options: &ListOptions) -> Result<Self::Page, ApiError> {
         let stream = ListWatch::list(&self.source, options).await?;
-        Ok(Reshaped { stream, shapes: self.shapes.clone(), reshape: part, echo: None })
+        let shapes = self.shapes.clone();
+        Ok(Reshaped { stream, shapes, reshape: part, tell: |_, _, _| {}, is_change: false, echo: None })
     }
 
     async fn watch(&self, options: &WatchOptions) -> Result<Self::Events, ApiError> {
         let stream = ListWatch::watch(&self.source, options).await?;
-        Ok(Reshaped { stream, shapes: self.shapes.clone(), reshape: event, echo: None })
+        let (shapes, is_change) = (self.shapes.clone(), !options.send_initial_events);
+        Ok(Reshaped { stream, shapes, reshape: event, tell, is_change, echo: None })
     }
 }
