@@ -8,13 +8,10 @@
 //! What runs is what is shipped; with `--client-go`, it is a model of client-go's elector. The last line is what it cost, in JSON.
 #![allow(clippy::print_stdout, clippy::unwrap_used, reason = "a program that talks to its user")]
 
-use std::iter;
 use std::panic::{catch_unwind, resume_unwind, set_hook, take_hook};
-use std::sync::atomic::{AtomicU64, Ordering};
-use std::thread;
 use std::time::Instant;
 
-use it::world::weather::{NIGHT, survive};
+use it::world::weather::{NIGHT, many, survive};
 use it::world::{Chaos, Share, Tally};
 use serde_json::json;
 
@@ -75,19 +72,9 @@ fn main() -> Result<(), String> {
             usual(panic);
         }
     }));
-    let (first, next, begun) = (fastrand::u64(..), AtomicU64::new(0), Instant::now());
-    let some = || {
-        let seeds = iter::repeat_with(|| next.fetch_add(1, Ordering::Relaxed)).take_while(|index| *index < args.worlds);
-        seeds
-            .map(|index| first.wrapping_add(index))
-            .fold(Seen::default(), |seen, seed| seen.and(one(night(seed), seed)))
-    };
-    let seen = thread::scope(|scope| {
-        let crews = (0..thread::available_parallelism().map_or(1, usize::from)).map(|_| scope.spawn(some));
-        let crews: Vec<_> = crews.collect();
-        let seen = crews.into_iter().map(|crew| crew.join().unwrap_or_else(|broken| resume_unwind(broken)));
-        seen.fold(Seen::default(), Seen::and)
-    });
+    let begun = Instant::now();
+    let (first, seen) = many(args.worlds, |seed| one(night(seed), seed));
+    let seen = seen.into_iter().fold(Seen::default(), Seen::and);
     let Seen { overlaps, cuts, terms, outlived } = seen;
     println!("{whose}: {} worlds from seed {first}, {terms} terms, {cuts} partitions and suspends", args.worlds);
     println!("the permitted work of two overlapped in {overlaps}");

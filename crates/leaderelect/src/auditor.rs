@@ -33,7 +33,7 @@ pub struct LockAuditor<L> {
     /// What is read and watched.
     pub lock: L,
     /// How often it is read: each second by default. More often tells more surely when something was written; at least half as often as
-    /// it is renewed tells most.
+    /// it is renewed tells most. Zero reads without a pause.
     pub period: Duration,
     /// Where the time is read and waited for.
     pub clocks: Arc<dyn Clocks>,
@@ -66,7 +66,8 @@ impl<L: Lock> LockAuditor<L> {
 
     async fn look_on(&self, audit: &mut Audit, tell: &mut impl FnMut(&Finding)) {
         let (to_us, mut told) = mpsc::channel(8);
-        let pauses = BackoffConfig { base: self.period, cap: self.period * 16, ..BackoffConfig::default() };
+        let pauses =
+            BackoffConfig { base: self.period, cap: self.period.saturating_mul(16), ..BackoffConfig::default() };
         let pauses = Backoff::new(pauses, fastrand::u64(..));
         let mut following = pin!(async {
             follow(self.lock.key(), || self.lock.watch(), self.clocks.clone(), pauses, to_us).await;
@@ -77,7 +78,7 @@ impl<L: Lock> LockAuditor<L> {
         loop {
             let now = self.clocks.now();
             if now.monotonic >= look_at {
-                look_at = now.monotonic + self.period;
+                look_at = now.monotonic.saturating_add(self.period);
                 let answer = self.read().await;
                 let was_troubled = std::mem::replace(&mut troubled, answer.is_err());
                 let findings = match answer {

@@ -85,7 +85,7 @@ impl LeaseCandidateSpec {
 ///
 /// An elector that is [coordinated](crate::LeaderElectionConfig::coordinated) runs beside it, with the same identity. Servers have
 /// this by the feature `CoordinatedLeaderElection`, as `v1beta1` since 1.33 and as `v1alpha2` since 1.32; to which `api` is, the
-/// object is written.
+/// object is written. The times of day of all contenders and of the control plane have to agree to a few seconds, as told there.
 ///
 /// # Examples
 ///

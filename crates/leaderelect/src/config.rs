@@ -37,7 +37,8 @@ pub struct LeaderElectionConfig {
     pub identity: String,
     /// For how long a candidate has to see no change before it takes over. Published in whole seconds, rounded up.
     pub lease_duration: Duration,
-    /// How long a term outlives the sending of its last stored renewal.
+    /// How long a term outlives the sending of its last stored renewal. Renewals count once a second at most, so it is to be longer than
+    /// a second and a `retry_period`.
     pub renew_deadline: Duration,
     /// The pause between renewals, and the least pause between a candidate's tries.
     pub retry_period: Duration,
@@ -46,7 +47,8 @@ pub struct LeaderElectionConfig {
     /// released in any case.
     pub release_on_cancel: bool,
     /// Whether a record with this identity that this elector did not write counts as its own. False by default: the record
-    /// may belong to a process that still runs. If true, a restart with a fixed identity need not wait.
+    /// may belong to a process that still runs. If true, a restart with a fixed identity need not wait; nor does it wait for what another
+    /// elector of this process has permitted.
     pub reuse_identity: bool,
     /// Whether a candidate that finds a lock deleted which it has seen, or another one in its place, waits for a lease duration from
     /// then on. True by default: its holder may not have noticed yet, and works until `renew_deadline` after the sending of its last
@@ -55,7 +57,8 @@ pub struct LeaderElectionConfig {
     /// Whether the control plane says who leads, to which each contender is a [`Candidate`](crate::Candidate) of
     /// this `identity`. False by default. If true, the elector neither creates the lock nor takes it from anyone: it leads once
     /// the lock names it. When the lock says that another one is preferred, the term is not renewed any more, its work is asked to end,
-    /// and then the lock is given up.
+    /// and then the lock is given up. The control plane counts from the time of day at which a renewal says that it was sent, so the times
+    /// of day have to agree, with its own, to less than `lease_duration` less `renew_deadline`, or two may lead.
     pub coordinated: bool,
     /// The seed of the jitter; none for a random one.
     pub seed: Option<u64>,
@@ -150,7 +153,7 @@ impl LeaderElectionConfig {
     pub fn warnings(&self) -> Vec<String> {
         let mut warnings = Vec::new();
         let (lease, renew, retry) = (self.lease_duration, self.renew_deadline, self.retry_period);
-        if renew + retry >= lease {
+        if renew.saturating_add(retry) >= lease {
             warnings.push(format!(
                 "renew deadline {renew:?} and retry period {retry:?} leave nothing of the lease duration {lease:?} for \
                  clocks of different rates and for work that is slow to end"
@@ -160,6 +163,11 @@ impl LeaderElectionConfig {
             warnings.push(format!(
                 "retry period {retry:?}: candidates of client-go cannot tell renewals within one second apart, so only \
                  one a second counts"
+            ));
+        }
+        if renew < retry.saturating_add(Duration::from_secs(1)) {
+            warnings.push(format!(
+                "renew deadline {renew:?}: only one renewal a second counts, so a term may be over before the next one does"
             ));
         }
         warnings
@@ -326,9 +334,14 @@ mod tests {
             ..LeaderElectionConfig::default()
         };
         assert_eq!(tight.warnings().len(), 1);
+        let for_ever = LeaderElectionConfig { renew_deadline: Duration::MAX, ..tight.clone() };
+        assert_eq!(for_ever.warnings().len(), 2, "it is no valid one, and can be asked");
         let (lease_duration, renew_deadline) = (seconds(10), Duration::from_millis(9_500));
         let retry_period = Duration::from_millis(500);
         let tight = LeaderElectionConfig { lease_duration, renew_deadline, retry_period, ..tight };
         assert_eq!(tight.warnings().len(), 2);
+        let (lease_duration, renew_deadline) = (seconds(3), seconds(1));
+        let brief = LeaderElectionConfig { lease_duration, renew_deadline, ..tight };
+        assert!(brief.warnings()[1].starts_with("renew deadline 1s"), "{:?}", brief.warnings());
     }
 }

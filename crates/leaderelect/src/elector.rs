@@ -196,7 +196,8 @@ impl<L: Lock> LeaderElector<L> {
             term.begin();
             let mut new_leader = |identity: String| on_new_leader(&identity);
             // A term may be over before anybody polls for it: then nothing is begun.
-            let work = leadership.run(async { on_started_leading(leadership.clone()).await });
+            // Boxed: it may be large, and each future that awaits it would have room for it twice, up to that of the caller.
+            let work = leadership.run(Box::pin(async { on_started_leading(leadership.clone()).await }));
             let ended = meanwhile(caught(work), &mut notices, &mut new_leader).await;
             let ended = ended.unwrap_or_else(|panic| resume_unwind(panic));
             let asked = stop.is_cancelled().then_some(LossReason::Cancelled).or_else(|| term.handle.drains_for());

@@ -47,6 +47,9 @@
 //! has a [permit](Leadership::permit), in whichever task or thread. Of three [clocks](Now), the one counts that leaves the least, so
 //! a machine that was suspended, or a virtual one that was paused and has its time of day again, finds its term over.
 //!
+//! In a [coordinated](LeaderElectionConfig::coordinated) election the control plane says when a lease has expired, by the time of day,
+//! so there offsets matter, too.
+//!
 //! When a lock is deleted that is held, its holder works for less than `renew_deadline` after that, and a candidate that had seen
 //! the lock takes it no sooner than a lease duration after it knows. One that comes anew, and finds nothing, does not wait.
 //!

@@ -1,5 +1,6 @@
 //! Replicas that share the work: each shard is led by one of them.
 
+mod fleet;
 mod members;
 mod rivals;
 mod shard;
@@ -9,24 +10,23 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::future::pending;
 use std::sync::Arc;
-use std::sync::atomic::AtomicU64;
 use std::time::Duration;
 
 use futures_util::stream::{FuturesUnordered, StreamExt};
-use pintle_meta::{DeleteOptions, ListWatch, ObjectApi, ObjectKey, Preconditions, WatchEvent};
+use pintle_meta::{ListWatch, ObjectApi, WatchEvent};
 use pintle_ratelimit::Jitter;
-use tokio::sync::{Mutex, watch};
+use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
 use crate::lock::state_of;
 use crate::machine::Preference;
 use crate::{
-    Deadline, InvalidConfig, LeaderCallbacks, LeaderElectionConfig, LeaderElectors, LeaderElectorsConfig, Leadership,
-    Lease, LossReason, TermEnd, Version,
+    Deadline, InvalidConfig, LeaderCallbacks, LeaderElectionConfig, LeaderElector, LeaderElectors,
+    LeaderElectorsConfig, Leadership, Lease, LeaseLock, LossReason, TermEnd,
 };
 
+use fleet::Fleet;
 use members::Members;
-use rivals::Rivals;
 pub use shard::Shard;
 use shard::fnv1a;
 pub use sharded::{OfShard, Sharded};
@@ -99,12 +99,11 @@ impl Default for ShardsConfig {
 /// }
 /// ```
 pub struct Shards<A: ObjectApi<Lease> + ListWatch<Object = Lease>> {
-    api: A,
-    namespace: String,
-    name: String,
-    config: ShardsConfig,
-    electors: LeaderElectors<A>,
-    members: Arc<watch::Sender<Members>>,
+    fleet: Fleet<A>,
+    /// By which this replica says that it is there.
+    member: LeaderElector<LeaseLock<A>>,
+    /// One for each shard. A run that was dropped leaves them behind, so that the next one waits for what they have permitted.
+    electors: Vec<LeaderElector<LeaseLock<A>>>,
 }
 
 impl<A: ObjectApi<Lease> + ListWatch<Object = Lease> + Clone> Shards<A> {
@@ -135,7 +134,17 @@ impl<A: ObjectApi<Lease> + ListWatch<Object = Lease> + Clone> Shards<A> {
             });
         };
         let electors = LeaderElectors::start_with(api.clone(), namespace, electors, &common, tap)?;
-        Ok(Self { api, namespace: namespace.into(), name: name.into(), config, electors, members })
+        let own_lease = members.borrow().lease_of_member(&config.electors.election.identity);
+        let member = electors.elector(&own_lease);
+        let of_shard = |shard: Shard| {
+            let preference = watch::Sender::new(Preference::default());
+            let elector = electors.elector(&members.borrow().lease_of_shard(shard.index()));
+            (elector.prefer(preference.subscribe()), preference)
+        };
+        let (of_shards, preferences) = Shard::all(config.shards).map(of_shard).unzip();
+        let (namespace, name, options) = (namespace.into(), name.into(), electors.list_options());
+        let fleet = Fleet { api, namespace, name, options, config, own_lease, members, preferences };
+        Ok(Self { fleet, member, electors: of_shards })
     }
 
     /// Works on each shard for as long as this replica leads it, until `stop` is cancelled, or the work on a shard ends by itself: then
@@ -150,19 +159,16 @@ impl<A: ObjectApi<Lease> + ListWatch<Object = Lease> + Clone> Shards<A> {
     ///
     /// # Cancel safety
     ///
-    /// As for [`LeaderElector::run`](crate::LeaderElector::run), but that the next run does not wait for what the last one has permitted:
-    /// its electors are others. By default it takes its shards for those of a stranger, until their leases expire. So with
-    /// `reuse_identity`, a run that was dropped is to be followed by another one only when its permits are back.
+    /// As for [`LeaderElector::run`](crate::LeaderElector::run).
     pub async fn run<W, Fut>(&mut self, stop: &CancellationToken, work: W) -> Option<(Shard, TermEnd<Fut::Output>)>
     where
         W: Fn(Shard, Leadership) -> Fut,
         Fut: Future,
     {
-        let (stop, work, rivals) = (stop.child_token(), &work, &self.rivals());
-        let LeaderElectionConfig { clocks, lease_duration, retry_period, .. } = self.election();
-        let own_lease = self.members.borrow().lease_of_member(self.me());
+        let (fleet, member, electors) = (&self.fleet, &mut self.member, &mut self.electors);
+        let (stop, work, rivals) = (stop.child_token(), &work, &fleet.rivals());
+        let LeaderElectionConfig { clocks, lease_duration, retry_period, .. } = fleet.election();
         // It leaves first of all, so that the others know whose the shards are that it gives up.
-        let mut member = self.electors.elector(&own_lease);
         let present = async {
             // The others would yield to one that cannot list, and never works.
             tokio::select! {
@@ -175,11 +181,9 @@ impl<A: ObjectApi<Lease> + ListWatch<Object = Lease> + Clone> Shards<A> {
         };
         // Who should have what is not known before the others are.
         let unknown = Preference { defer: *lease_duration, yield_to: None };
-        let preferences: Vec<_> = Shard::all(self.config.shards).map(|_| watch::Sender::new(unknown.clone())).collect();
-        let shards = Shard::all(self.config.shards).zip(&preferences).map(async |(shard, preference)| {
-            let elector = self.electors.elector(&self.members.borrow().lease_of_shard(shard.index()));
-            let mut elector = elector.prefer(preference.subscribe());
-            let seed = self.election().seed() ^ fnv1a(format!("{shard} {}", self.me()).as_bytes());
+        fleet.preferences.iter().for_each(|preference| drop(preference.send_replace(unknown.clone())));
+        let shards = Shard::all(fleet.config.shards).zip(electors).map(async |(shard, elector)| {
+            let seed = fleet.election().seed() ^ fnv1a(format!("{shard} {}", fleet.me()).as_bytes());
             let (mut pause, mut jitter) = (Duration::ZERO, Jitter::new(seed));
             let end = loop {
                 let free = async {
@@ -209,6 +213,7 @@ impl<A: ObjectApi<Lease> + ListWatch<Object = Lease> + Clone> Shards<A> {
                     }
                     Some(work(shard, leadership).await)
                 });
+                // It contends again for what it loses, without another look before: the one that follows each taking decides.
                 match elector.run(&stop, callbacks).await {
                     // It was not begun. Of two who have seen each other, one is to come back first.
                     Some(TermEnd { reason: LossReason::Completed, work: Some(Ok(None)) }) => {
@@ -239,92 +244,15 @@ impl<A: ObjectApi<Lease> + ListWatch<Object = Lease> + Clone> Shards<A> {
         tokio::select! {
             biased;
             (_, ended) = async { tokio::join!(present, share) } => ended,
-            () = self.prefer(&own_lease, &preferences) => pending().await,
-            () = self.clean(&preferences) => pending().await,
+            () = fleet.prefer() => pending().await,
+            () = fleet.clean() => pending().await,
         }
-    }
-
-    fn rivals(&self) -> Rivals<'_, A> {
-        let (api, namespace, options) = (&self.api, &*self.namespace, self.electors.list_options());
-        let (election, members) = (self.election(), &*self.members);
-        Rivals { api, namespace, options, election, members, begun: AtomicU64::new(0), last: Mutex::default() }
-    }
-
-    /// Keeps up with who should have what.
-    async fn prefer(&self, own_lease: &str, preferences: &[watch::Sender<Preference>]) {
-        let LeaderElectionConfig { clocks, lease_duration, retry_period, .. } = self.election();
-        let mut members = self.members.subscribe();
-        let known_at = clocks.now().monotonic + *lease_duration;
-        let mut waits = false;
-        loop {
-            let now = clocks.now().monotonic;
-            let wake = {
-                let members = members.borrow_and_update();
-                let rivals = members.rivals_until(now).is_some();
-                if rivals && !std::mem::replace(&mut waits, rivals) {
-                    let (name, shards) = (&self.name, self.config.shards);
-                    tracing::warn!(name, shards, "replicas with another number of shards lead, and are waited for");
-                }
-                waits = rivals;
-                // What the watch began with came before.
-                let known = members.knows(own_lease) || now >= known_at;
-                for (shard, sender) in (0..).zip(preferences).filter(|_| known) {
-                    let preference = members.preference(self.me(), shard, *retry_period * 2, now);
-                    sender.send_if_modified(|last| {
-                        let changed = *last != preference;
-                        *last = preference;
-                        changed
-                    });
-                }
-                members.next_expiry(now).into_iter().chain((!known).then_some(known_at)).min()
-            };
-            let wake = Deadline::monotonic(wake.unwrap_or(Duration::MAX));
-            tokio::select! {
-                biased;
-                Ok(()) = members.changed() => {}
-                () = clocks.sleep_until(wake) => {}
-            }
-        }
-    }
-
-    /// Deletes the leases of replicas that are long gone, and of shards into which nobody divides any more. Whoever should have the
-    /// first shard does that.
-    async fn clean(&self, preferences: &[watch::Sender<Preference>]) {
-        let LeaderElectionConfig { clocks, lease_duration, .. } = self.election();
-        loop {
-            clocks.sleep_until(Deadline::after(clocks.now(), *lease_duration * 4)).await;
-            let is_first = preferences.first().is_some_and(|preference| *preference.borrow() == Preference::default());
-            let forgotten = self.members.borrow().forgotten(*lease_duration, clocks.now().monotonic);
-            for (name, Version { uid, resource_version }) in forgotten.into_iter().filter(|_| is_first) {
-                let preconditions = Some(Preconditions { uid: Some(uid), resource_version: Some(resource_version) });
-                let options = DeleteOptions { preconditions, ..DeleteOptions::default() };
-                let key = ObjectKey::new(&self.namespace, &name);
-                match self.api.delete(&key, &options).await {
-                    Ok(()) => {}
-                    // By another one, and nobody told.
-                    Err(error) if error.is_not_found() => {
-                        let now = clocks.now().monotonic;
-                        self.members.send_modify(|members| members.is_gone(&name, *lease_duration, now));
-                    }
-                    Err(error) => {
-                        tracing::debug!(lease = %key, %error, "cannot delete a lease that is not used any more")
-                    }
-                }
-            }
-        }
-    }
-
-    fn election(&self) -> &LeaderElectionConfig {
-        &self.config.electors.election
-    }
-
-    fn me(&self) -> &str {
-        &self.election().identity
     }
 }
 
 impl<A: ObjectApi<Lease> + ListWatch<Object = Lease>> fmt::Debug for Shards<A> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Shards").field("name", &self.name).field("config", &self.config).finish_non_exhaustive()
+        let Fleet { name, config, .. } = &self.fleet;
+        f.debug_struct("Shards").field("name", name).field("config", config).finish_non_exhaustive()
     }
 }

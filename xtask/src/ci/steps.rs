@@ -24,7 +24,7 @@ pub(super) const STEPS: &[Step] = &[
     Step { name: "tests", about: "unit and integration tests, each with a time limit", run: tests },
     Step {
         name: "election",
-        about: "electors in 20,000 worlds, and all that two can do within nine moves; PINTLE_WORLDS and PINTLE_DEPTH ask for more",
+        about: "electors in 25,000 worlds, and all that two can do within nine moves; PINTLE_WORLDS and PINTLE_DEPTH ask for more",
         run: election,
     },
     Step { name: "doctests", about: "every example in the documentation", run: doctests },
@@ -97,7 +97,7 @@ fn nextest(sh: &Shell, step: &str) -> anyhow::Result<Quiet> {
 
 /// What `tests` has built, with larger numbers.
 fn election(sh: &Shell) -> anyhow::Result<Done> {
-    // Nine fleets have so many worlds each.
+    // Ten fleets have so many worlds each.
     let asked = |name: &str, usual: &str| std::env::var(name).unwrap_or_else(|_| usual.to_owned());
     let (worlds, depth) = (asked("PINTLE_WORLDS", "2500"), asked("PINTLE_DEPTH", "9"));
     let of = "package(pintle-leaderelect) & test(/^(simulation::|exhaustive::)/)";

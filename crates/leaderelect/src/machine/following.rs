@@ -53,7 +53,9 @@ impl Machine {
                 {
                     return self.begin(found.version, found.record, written, now, instructions);
                 }
-                let transitions = self.takeover(&found, sent.at.monotonic);
+                // Where what has expired is not to be taken, the later moment is the cautious one.
+                let looked_at = if self.config.coordinated { now } else { sent.at }.monotonic;
+                let transitions = self.takeover(&found, looked_at);
                 self.forget_undone(&found);
                 transitions.map(|count| {
                     let record = self.claim(&found.record, count, now);
@@ -191,10 +193,13 @@ impl Machine {
         let same = record.leader_transitions;
         let more = same.saturating_add(1);
         if self.config.coordinated {
-            // What has expired is given to somebody before long, who may have been told already.
-            let observed = self.observed.as_ref()?;
-            let lasts = looked_at < observed.at + record.lease_duration(self.config.lease_duration);
-            return (self.is_named(record) && lasts).then_some(same);
+            // What has expired may be given to another one, whom the write of ours would meet. But the control plane leaves it with whom it
+            // would choose again, so after another lease duration nobody else will come.
+            let own = self.config.lease_duration;
+            let expires = self.observed.as_ref()?.at + record.lease_duration(own);
+            let is_given = looked_at < expires || looked_at >= expires.saturating_add(own);
+            // Who led by a lock that was deleted may not know yet, whoever is named in the next one.
+            return (self.is_named(record) && is_given && self.held_until <= looked_at).then_some(same);
         }
         if record.is_vacant() {
             let since = self.observed.as_ref().map(|observed| observed.at);

@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 use pintle_leaderelect::{
-    Audit, AuditedEnd, Finding, LeaderElectionRecord, Lease, LockAuditor, LockKind, LockState, Now, ResourceLock,
-    UNKNOWN_LEADER, Version,
+    Audit, AuditedEnd, Finding, LeaderElectionRecord, Lease, LeaseLock, LockAuditor, LockKind, LockState, Now,
+    ResourceLock, UNKNOWN_LEADER, Version,
 };
 use pintle_leaderelect::{LeaderCallbacks, LeaderElectionConfig, LeaderElector, Leadership};
 use pintle_meta::{DynamicObject, MicroTime};
@@ -14,6 +14,7 @@ use pintle_testing::{Client, Collection, CollectionConfig, Verb};
 use tokio_util::sync::CancellationToken;
 
 use crate::contender::{TestClock, pass};
+use crate::server::{NAME, NAMESPACE, put};
 
 /// A lock, and an audit that is told of it: each write at once by a watch, and each half second by a read.
 struct Bench {
@@ -302,4 +303,21 @@ async fn an_auditor_asks_for_nothing_but_to_read_and_says_once_what_it_cannot_re
     let [Finding::Malformed { why }] = &told[..] else { panic!("{told:?}") };
     assert!(why.contains("leader"), "{why}");
     assert!(maps.take_requests().iter().all(|request| matches!(request.verb(), Verb::Get | Verb::Watch)));
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_auditor_that_never_reads_again_goes_by_what_the_watch_tells() {
+    let server = Collection::<Lease>::default();
+    let lock = LeaseLock::new(server.client("auditor"), NAMESPACE, NAME);
+    let auditor = LockAuditor { period: Duration::MAX, clocks: TestClock::new(), ..LockAuditor::new(lock) };
+    let stop = CancellationToken::new();
+    let (seen, ()) = tokio::join!(auditor.run(&stop, |_| {}), async {
+        pass(1.0).await;
+        put(&server, &LeaderElectionRecord { holder_identity: "a".into(), ..LeaderElectionRecord::default() });
+        pass(10.0).await;
+        stop.cancel();
+    });
+    assert_eq!(seen.terms, 1);
+    let reads = server.take_requests().into_iter().filter(|request| request.verb() == Verb::Get);
+    assert_eq!(reads.count(), 1);
 }

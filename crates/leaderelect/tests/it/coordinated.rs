@@ -8,7 +8,7 @@ use pintle_meta::MicroTime;
 use pintle_testing::Collection;
 
 use crate::contender::{Setup, Story, pass};
-use crate::server::{holder, put, record, server, take_verbs};
+use crate::server::{delete, holder, put, record, server, take_verbs};
 
 /// What the control plane writes: the lease is given to one, for five seconds.
 fn given_to(holder: &str) -> LeaderElectionRecord {
@@ -87,8 +87,9 @@ async fn a_lock_is_never_taken_that_was_not_given_to_us() {
     }
 }
 
+/// The control plane may give it to another one. But it leaves it with whom it would choose again.
 #[tokio::test(start_paused = true)]
-async fn what_was_given_and_has_expired_is_not_taken() {
+async fn what_was_given_and_has_expired_is_taken_once_nobody_else_was_given_it_for_a_lease_duration() {
     let server = server();
     put(&server, &given_to("baz"));
     let client = server.client("baz");
@@ -101,13 +102,49 @@ async fn what_was_given_and_has_expired_is_not_taken() {
     pass(5.5).await;
     elector.client.faults().heal();
     take_verbs(&server);
-    pass(60.0).await;
+    // It was read at once, and lasted for five seconds.
+    pass(14.4).await;
     assert!(take_verbs(&server).iter().all(|verb| verb == "get"));
     assert!(!elector.status.is_leader());
-    // Given once more, it is.
-    put(&server, &given_to("baz"));
-    pass(5.0).await;
+    pass(4.6).await;
     assert!(elector.status.is_leader());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_leader_that_was_cut_off_and_is_still_the_one_named_leads_again() {
+    for watch in [false, true] {
+        let server = server();
+        put(&server, &given_to("baz"));
+        let elector = Setup { watch, ..baz() }.start(&server);
+        pass(3.0).await;
+        assert!(elector.status.is_leader());
+        elector.client.faults().cut_off();
+        pass(40.0).await;
+        assert!(!elector.status.is_leader());
+        elector.client.faults().heal();
+        pass(35.0).await;
+        assert!(elector.status.is_leader(), "watched: {watch}");
+    }
+}
+
+/// The control plane makes another lock at once, and does not know that whoever led by the last one may still work.
+#[tokio::test(start_paused = true)]
+async fn whoever_is_named_in_the_place_of_a_lock_that_was_deleted_waits_for_its_last_leader() {
+    for (watch, wait_out_deleted, waits) in [(true, true, true), (false, true, true), (true, false, false)] {
+        let server = server();
+        put(&server, &given_to("bing"));
+        let mut setup = Setup { watch, ..baz() };
+        setup.config.wait_out_deleted = wait_out_deleted;
+        let elector = setup.start(&server);
+        pass(2.0).await;
+        delete(&server);
+        put(&server, &given_to("baz"));
+        pass(if waits { 19.9 } else { 0.1 }).await;
+        // By then what it was given has expired, and the control plane leaves it so.
+        assert_eq!(elector.status.is_leader(), !waits, "watched: {watch}");
+        pass(9.0).await;
+        assert!(elector.status.is_leader(), "watched: {watch}");
+    }
 }
 
 #[tokio::test(start_paused = true)]

@@ -388,3 +388,20 @@ fn a_leader_whose_lock_is_touched_whenever_it_was_written_does_not_hammer_the_se
     }
     assert!(machine.leads() && requests <= 250, "{requests} requests in ten seconds");
 }
+
+/// The control plane may have given it to another one by then.
+#[test]
+fn what_was_given_to_us_and_expires_while_it_is_read_again_is_not_taken() {
+    let config = LeaderElectionConfig { identity: "me".into(), coordinated: true, ..LeaderElectionConfig::default() };
+    let given = LeaderElectionRecord { holder_identity: "me".into(), lease_duration_seconds: 10, ..Default::default() };
+    for (answered_at, taken) in [(9, true), (10, false)] {
+        let mut machine = Machine::new(config.clone(), TimePrecision::Micros, at(0, 0));
+        machine.step(Signal::Tick, at(0, 0));
+        assert!(matches!(sent(&machine.step(stored(&given), at(0, 0))), LockRequest::Update { .. }));
+        let refused = Failure { effect: Effect::None, retry_after: Some(Duration::from_secs(3)) };
+        machine.step(Signal::Written(Err(refused)), at(0, 0));
+        assert_eq!(sent(&machine.step(Signal::Tick, at(5, 5))), LockRequest::Read);
+        let instructions = machine.step(stored(&given), at(answered_at, 5));
+        assert_eq!(!instructions.is_empty(), taken, "{instructions:?}");
+    }
+}

@@ -25,6 +25,7 @@ mod scripted;
 mod server;
 mod shards;
 mod simulation;
+mod sizes;
 mod splits;
 mod table;
 mod trouble;

@@ -1,6 +1,7 @@
 //! Replicas that share shards: who has what, what moves, and for how long nobody has it.
 
 mod asleep;
+mod dropped;
 mod ledger;
 mod rivals;
 mod survival;
@@ -18,6 +19,7 @@ use pintle_meta::{
     ListOptions, ListPart, ListWatch, Object, ObjectMeta, PartialObject, Reason, WatchEvent, WatchOptions,
 };
 use pintle_testing::{Call, Client, Collection, Outcome, Verb};
+use tokio::sync::Notify;
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
@@ -32,6 +34,8 @@ struct Replica {
     client: Client<Lease>,
     machine: Option<Arc<NodeClock>>,
     stop: CancellationToken,
+    /// Its run is dropped, and followed by another one.
+    again: Arc<Notify>,
     run: JoinHandle<Option<(Shard, LossReason)>>,
 }
 
@@ -46,23 +50,33 @@ struct Setup {
     /// Whose work ends by itself after a second.
     ends: Option<u32>,
     release_on_cancel: bool,
+    reuse_identity: bool,
     /// A label of its leases.
     version: &'static str,
 }
 
 fn usual() -> Setup {
-    let (clocks, drain) = (TestClock::new(), Duration::ZERO);
-    Setup { shards: SHARDS, clocks, machine: None, drain, ends: None, release_on_cancel: true, version: "1" }
+    Setup {
+        shards: SHARDS,
+        clocks: TestClock::new(),
+        machine: None,
+        drain: Duration::ZERO,
+        ends: None,
+        release_on_cancel: true,
+        reuse_identity: false,
+        version: "1",
+    }
 }
 
 impl Setup {
     fn start(self, server: &Collection<Lease>, ledger: &Ledger, identity: &str) -> Replica {
-        let Self { shards, clocks, machine, drain, ends, release_on_cancel, version } = self;
+        let Self { shards, clocks, machine, drain, ends, release_on_cancel, reuse_identity, version } = self;
         let client = server.client(identity);
         let election = LeaderElectionConfig {
             identity: identity.into(),
             clocks: clocks.clone(),
             release_on_cancel,
+            reuse_identity,
             seed: Some(7),
             ..LeaderElectionConfig::default()
         };
@@ -72,7 +86,8 @@ impl Setup {
         let api = Asleep { client: client.clone(), machine: machine.clone() };
         let mut shards = Shards::start(api, "kube-system", "site", config).unwrap();
         let (ledger, identity, stop) = (ledger.clone(), identity.to_owned(), CancellationToken::new());
-        let (stopped, kept) = (stop.clone(), machine.clone());
+        let (stopped, kept, again) = (stop.clone(), machine.clone(), Arc::new(Notify::new()));
+        let dropped = again.clone();
         let run = tokio::spawn(async move {
             let work = async |shard: Shard, leadership: Leadership| {
                 let entry = ledger.starts(shard, &identity, &leadership, machine.clone());
@@ -91,9 +106,15 @@ impl Setup {
                     }
                 }
             };
-            shards.run(&stopped, work).await.map(|(shard, end)| (shard, end.reason))
+            loop {
+                tokio::select! {
+                    biased;
+                    () = dropped.notified() => {}
+                    ended = shards.run(&stopped, &work) => break ended.map(|(shard, end)| (shard, end.reason)),
+                }
+            }
         });
-        Replica { client, machine: kept, stop, run }
+        Replica { client, machine: kept, stop, again, run }
     }
 }
 

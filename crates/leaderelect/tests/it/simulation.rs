@@ -1,37 +1,21 @@
 //! Fleets through all kinds of trouble: the rules hold at every step, and afterwards there is a leader again.
 
-use std::panic::{RefUnwindSafe, catch_unwind, resume_unwind};
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::env;
+use std::panic::{RefUnwindSafe, catch_unwind};
 use std::time::Duration;
-use std::{env, iter, thread};
 
-use crate::world::weather::{BREEZE, NIGHT, QUIET, STORM, survive};
+use crate::world::weather::{BREEZE, NIGHT, QUIET, RULED, STORM, many, survive};
 use crate::world::{Chaos, Locks, Share, Tally, in_world};
 
 /// So many worlds, or as many as `PINTLE_WORLDS` says, on all processors.
 #[allow(clippy::print_stdout, reason = "how much was looked at")]
 fn survive_many(usual: u64, chaos: impl Fn(u64) -> Chaos + Sync) {
     let worlds = env::var("PINTLE_WORLDS").ok().map_or(usual, |worlds| worlds.parse().expect("PINTLE_WORLDS"));
-    let first = fastrand::u64(..);
-    let next = AtomicU64::new(0);
-    let some = || {
-        let seeds = iter::repeat_with(|| next.fetch_add(1, Ordering::Relaxed)).take_while(|index| *index < worlds);
-        let seeds = seeds.map(|index| first.wrapping_add(index));
-        seeds
-            .map(|seed| survive(chaos(seed), seed))
-            .fold((0, 0), |sum, Tally { cuts, outlived, .. }| and(sum, (cuts, outlived)))
-    };
-    let (cuts, outlived) = thread::scope(|scope| {
-        let crews = (0..thread::available_parallelism().map_or(1, usize::from)).map(|_| scope.spawn(some));
-        let crews: Vec<_> = crews.collect();
-        crews.into_iter().map(|crew| crew.join().unwrap_or_else(|broken| resume_unwind(broken))).fold((0, 0), and)
-    });
+    let (first, tallies) = many(worlds, |seed| survive(chaos(seed), seed));
+    let cuts: usize = tallies.iter().map(|tally| tally.cuts).sum();
+    let outlived: usize = tallies.iter().map(|tally| tally.outlived).sum();
     println!("never two leaders in {worlds} worlds from seed {first}, with {cuts} partitions and suspends");
     println!("{outlived} effects slept with their machine, and went on while another one led");
-}
-
-fn and(one: (usize, usize), other: (usize, usize)) -> (usize, usize) {
-    (one.0 + other.0, one.1 + other.1)
 }
 
 #[test]
@@ -89,6 +73,23 @@ fn never_two_leaders_while_a_fleet_of_client_go_moves_to_both_halves_of_ours() {
         let locks = [Locks::PrimaryOrBoth, Locks::BothOrSecondary][(seed % 2) as usize];
         Chaos { locks, watches: seed % 3 == 0, ..BREEZE }
     });
+}
+
+#[test]
+fn never_two_leaders_where_a_control_plane_says_who_leads() {
+    survive_many(60, |seed| {
+        let ruled = Chaos { watches: seed % 2 == 0, suspends: seed % 3 == 0, ..RULED };
+        match seed % 5 {
+            0 => Chaos { deletions: true, crashes: false, stops: false, ..ruled },
+            _ => ruled,
+        }
+    });
+}
+
+#[test]
+fn the_checker_finds_two_leaders_of_a_control_plane_whose_time_of_day_is_not_theirs() {
+    // It takes a lease for expired that is renewed by a clock that was set back.
+    assert!(finds_two_leaders(2_000, |seed| survive(Chaos { wall_jumps: true, ..RULED }, seed)));
 }
 
 /// Whether the checker finds two leaders in any of so many worlds.

@@ -3,6 +3,7 @@
 //! checked at every request, answer and step of the work.
 
 pub(crate) mod clock;
+mod control_plane;
 mod network;
 mod node;
 mod rules;
@@ -48,6 +49,8 @@ pub(crate) struct Chaos {
     pub(crate) tampering: bool,
     /// The lock is deleted, once all who run know it.
     pub(crate) deletions: bool,
+    /// A control plane says who leads. The times of day agree, but for a second or two.
+    pub(crate) coordinated: bool,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -102,6 +105,9 @@ pub(crate) struct State {
     calm: bool,
     /// Once a stranger breaks the exclusion, two terms may begin in either order.
     tampering: bool,
+    coordinated: bool,
+    /// Whom the control plane would choose first.
+    eldest: usize,
     /// The lock, or its two halves.
     halves: [Option<Stored>; 2],
     last_uid: u64,
@@ -149,11 +155,14 @@ pub(crate) fn in_world<T>(chaos: Chaos, seed: u64, story: impl AsyncFnOnce(&Arc<
     let runtime = tokio::runtime::Builder::new_current_thread().enable_time().start_paused(true).build().unwrap();
     runtime.block_on(async {
         let mut rng = fastrand::Rng::with_seed(seed);
-        let seconds_only = if chaos.locks == Locks::One { [rng.bool(); 2] } else { [true, false] };
+        let seconds_only =
+            if chaos.locks == Locks::One { [rng.bool() && !chaos.coordinated; 2] } else { [true, false] };
         let state = State {
             rng,
             calm: false,
             tampering: chaos.tampering,
+            coordinated: chaos.coordinated,
+            eldest: 0,
             halves: [None, None],
             last_uid: 0,
             last_version: 0,
@@ -169,6 +178,9 @@ pub(crate) fn in_world<T>(chaos: Chaos, seed: u64, story: impl AsyncFnOnce(&Arc<
         let world = Arc::new(World { chaos, seed, seconds_only, start: Instant::now(), state: Mutex::new(state) });
         for index in 0..chaos.nodes {
             world.start(index, 0);
+        }
+        if chaos.coordinated {
+            tokio::spawn(world.clone().choose());
         }
         let ended = story(&world).await;
         world.check();

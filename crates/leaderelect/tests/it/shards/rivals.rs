@@ -55,6 +55,27 @@ async fn replicas_with_another_number_of_shards_wait_until_the_leases_of_the_dea
     assert!(ledger.longest_gap() <= Duration::from_millis(15_500), "{:?}", ledger.longest_gap());
 }
 
+/// They were cut off, find their own leases free, and others at work who divide otherwise.
+#[tokio::test(start_paused = true)]
+async fn replicas_that_come_back_beside_others_of_another_number_wait_and_disturb_nobody() {
+    let (server, ledger) = (Collection::default(), Ledger::default());
+    let (old, new) = rollout(&server, &ledger).await;
+    old.iter().for_each(|replica| replica.client.faults().cut_off());
+    pass(30.0).await;
+    assert!(ledger.shards().len() == 9 && ledger.shards().iter().all(|shard| shard.count() == 9));
+    let starts = ledger.starts_so_far();
+    old.iter().for_each(|replica| replica.client.faults().heal());
+    pass(60.0).await;
+    assert_eq!((ledger.shards().len(), ledger.starts_so_far()), (9, starts));
+    let leases = server.objects().into_iter().filter(|lease| lease.metadata.name.ends_with("-of-6"));
+    let held = leases.filter(|lease| !lease.metadata.name.contains("member") && !lease.spec.record().is_vacant());
+    assert_eq!(held.map(|lease| lease.metadata.name).collect::<Vec<_>>(), Vec::<String>::new());
+    new.iter().for_each(|replica| replica.stop.cancel());
+    pass(3.0).await;
+    assert!(ledger.shards().len() == 6 && ledger.shards().iter().all(|shard| shard.count() == 6));
+    ledger.check(0);
+}
+
 #[tokio::test(start_paused = true)]
 async fn of_replicas_with_different_numbers_that_come_together_some_work() {
     for (seed, watched) in [true, true, false, false].into_iter().enumerate() {

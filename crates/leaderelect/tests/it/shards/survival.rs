@@ -12,6 +12,7 @@ use super::ledger::Ledger;
 use super::{Setup, usual};
 use crate::contender::pass;
 use crate::world::clock::{Halt, NodeClock};
+use crate::world::weather::many;
 
 /// Trouble for two minutes, then calm: see [`Ledger`] for what must hold at every step.
 async fn survive(seed: u64, numbers: &[u32]) {
@@ -19,6 +20,7 @@ async fn survive(seed: u64, numbers: &[u32]) {
     let (server, ledger) = (Collection::<Lease>::default(), Ledger::default());
     // Nobody may watch in some worlds.
     let watched = numbers.len() > 1 || rng.u8(..4) > 0;
+    let reuse_identity = rng.bool();
     let mut born = 0;
     let mut start = |rng: &mut fastrand::Rng| {
         born += 1;
@@ -26,7 +28,7 @@ async fn survive(seed: u64, numbers: &[u32]) {
         let drain = Duration::from_millis(rng.u64(..4_000));
         let clocks = Arc::new(NodeClock::new(rate, rng.i64(-3_600..3_600)));
         let shards = rng.choice(numbers).copied().unwrap();
-        let setup = Setup { shards, clocks: clocks.clone(), machine: Some(clocks), drain, ..usual() };
+        let setup = Setup { shards, clocks: clocks.clone(), machine: Some(clocks), drain, reuse_identity, ..usual() };
         let replica = setup.start(&server, &ledger, &format!("r-{born}"));
         make_unlucky(&replica.client, watched, rng.u64(..));
         replica
@@ -35,7 +37,7 @@ async fn survive(seed: u64, numbers: &[u32]) {
     for _ in 0..40 {
         pass(rng.f64() * 6.0).await;
         let index = rng.usize(..replicas.len());
-        match rng.u8(..6) {
+        match rng.u8(..7) {
             0 => replicas[index].client.faults().cut_off(),
             5 => {
                 let how = rng.choice([Halt::Stopped, Halt::Suspended, Halt::VmPaused]).unwrap();
@@ -53,6 +55,7 @@ async fn survive(seed: u64, numbers: &[u32]) {
                 replicas[index].run.abort();
                 replicas[index] = start(&mut rng);
             }
+            6 => replicas[index].again.notify_one(),
             _ => {
                 // Its successor comes while it drains.
                 replicas[index].stop.cancel();
@@ -95,11 +98,10 @@ fn make_unlucky(client: &Client<Lease>, watched: bool, seed: u64) {
 fn no_shard_is_worked_on_by_two_and_all_are_again_when_the_trouble_is_over() {
     // Each is worth ten of those with one lock.
     let worlds = std::env::var("PINTLE_WORLDS").ok();
-    let worlds = worlds.map_or(6, |worlds| worlds.parse::<u64>().expect("PINTLE_WORLDS").div_ceil(10));
-    let first = fastrand::u64(..);
-    for seed in (0..worlds).map(|index| first.wrapping_add(index)) {
+    let worlds = worlds.map_or(16, |worlds| worlds.parse::<u64>().expect("PINTLE_WORLDS").div_ceil(10));
+    many(worlds, |seed| {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_time().start_paused(true).build().unwrap();
         // In some, replicas do not agree on how many shards there are.
         runtime.block_on(survive(seed, if seed.is_multiple_of(2) { &[6] } else { &[6, 4] }));
-    }
+    });
 }

@@ -8,6 +8,9 @@ use jiff::Timestamp;
 use pintle_leaderelect::{Clocks, Deadline, Now};
 use tokio::time::Instant;
 
+/// The time of day at which each world begins, in seconds.
+pub(super) const DAWN: i64 = 1_800_000_000;
+
 /// How a process stands still.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) enum Halt {
@@ -117,7 +120,7 @@ impl Clocks for NodeClock {
         let (boot_lag, monotonic_lag) = state.lags(now);
         let on_clock = |lag| self.on_clock(now - self.born - lag);
         // Nobody keeps the time of day, so it is as wrong as the others.
-        let wall = Timestamp::constant(1_800_000_000 + state.wall_offset, 0) + on_clock(Duration::ZERO);
+        let wall = Timestamp::constant(DAWN + state.wall_offset, 0) + on_clock(Duration::ZERO);
         Now { boot: on_clock(boot_lag), monotonic: on_clock(monotonic_lag), wall }
     }
 

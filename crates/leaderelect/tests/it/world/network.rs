@@ -152,12 +152,17 @@ impl State {
             let write = Write { half: by.half, sent: by.sent_locally, record: record.clone() };
             self.nodes[by.node].stored.push(write);
         }
+        self.put(by.half, record)
+    }
+
+    /// From now on, the lock is like this.
+    pub(super) fn put(&mut self, half: usize, record: &LeaderElectionRecord) -> LockState {
         self.last_version += 1;
         let (uid, version) = (self.last_uid, self.last_version);
         let stored = Stored { uid, version, record: record.clone(), committed: Instant::now() };
-        self.tell_watchers(by.half, Some(&stored), &stored);
+        self.tell_watchers(half, Some(&stored), &stored);
         let state = stored.state();
-        self.halves[by.half] = Some(stored);
+        self.halves[half] = Some(stored);
         state
     }
 
@@ -212,13 +217,13 @@ impl Lock for Line {
             state.nodes[self.node].watchers.push((self.half, watcher));
         }
         let (told, events) = mpsc::unbounded_channel();
-        let (world, clock, node) = (self.world.clone(), self.clock.clone(), self.node);
+        let (world, clock, node, incarnation) = (self.world.clone(), self.clock.clone(), self.node, self.incarnation);
         tokio::spawn(async move {
             while let Some(event) = raw.recv().await {
                 let lag = world.lock().nodes[node].watch_lag;
                 tokio::time::sleep(lag + world.way(node).0).await;
                 clock.awake().await;
-                world.lock().telling(node, &event);
+                world.lock().telling(node, incarnation, &event);
                 if told.send(event).is_err() {
                     return;
                 }

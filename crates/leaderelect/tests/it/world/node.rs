@@ -1,5 +1,6 @@
 //! A process: an elector with work, or client-go's.
 
+use std::collections::BTreeMap;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
@@ -7,7 +8,7 @@ use std::time::Duration;
 use pintle_leaderelect::machine::{Failure, Instruction, LockRequest, Signal};
 use pintle_leaderelect::{
     Clocks, Deadline, LeaderCallbacks, LeaderElectionConfig, LeaderElectionRecord, LeaderElector, Leadership, Lock,
-    MultiLock,
+    MultiLock, Version,
 };
 use pintle_meta::ObjectKey;
 use tokio::task::JoinHandle;
@@ -17,7 +18,7 @@ use tokio_util::sync::CancellationToken;
 use super::super::client_go::ClientGo;
 use super::clock::NodeClock;
 use super::network::{Line, Request, Watcher};
-use super::{Holds, Share, World};
+use super::{Holds, Share, Stored, World};
 
 #[derive(Debug)]
 pub(crate) struct Node {
@@ -51,6 +52,10 @@ pub(crate) struct Node {
     pub(crate) usurped: Option<Instant>,
     /// The lock that it has last heard of.
     pub(crate) knows: Option<u64>,
+    /// The versions that it has heard of, and when first, on its clock.
+    pub(crate) heard: BTreeMap<u64, Duration>,
+    /// When its last term ended, on its clock.
+    pub(crate) rested: Option<Duration>,
 }
 
 /// A write that was stored.
@@ -75,6 +80,21 @@ impl Node {
     /// Whether this record is of a term that it has written itself.
     pub(crate) fn has_written(&self, record: &LeaderElectionRecord) -> bool {
         self.stored.iter().rev().any(|write| is_same_term(&write.record, record))
+    }
+
+    pub(crate) fn hear(&mut self, version: &Version) {
+        let now = self.clock.monotonic();
+        self.heard.entry(version.resource_version.parse().unwrap()).or_insert(now);
+    }
+
+    /// Whether what it sends then comes before what it has heard of expires, or another lease duration later. It may have had no ear for
+    /// that in a term, and while it gave that up.
+    pub(crate) fn has_in_time(&self, sent: Duration, stored: &Stored) -> bool {
+        let Some(heard) = self.heard.get(&stored.version).copied() else { return false };
+        let had_no_ear = self.rested.is_some_and(|rested| heard < rested + self.renew_deadline);
+        let (own, slack) = (Duration::from_secs(15), Duration::from_micros(5));
+        let expires = heard + stored.record.lease_duration(own);
+        had_no_ear || sent < expires + slack || sent + slack >= expires + own
     }
 
     pub(crate) fn leads(&self) -> bool {
@@ -114,12 +134,18 @@ impl World {
     pub(crate) fn start(self: &Arc<Self>, index: usize, incarnation: u64) {
         let mut state = self.lock();
         let rate = 1.0 + self.chaos.rate_error * (2.0 * state.rng.f64() - 1.0);
-        let clock = Arc::new(NodeClock::new(rate, state.rng.i64(-3_600..3_600)));
+        let offset = match self.chaos.coordinated {
+            // Whatever it is to begin with, it is put right.
+            true => self.start.elapsed().as_secs() as i64 + state.rng.i64(-1..=1),
+            false => state.rng.i64(-3_600..3_600),
+        };
+        let clock = Arc::new(NodeClock::new(rate, offset));
         let identity = format!("node-{index}-{incarnation}");
         let config = LeaderElectionConfig {
             identity: identity.clone(),
             seed: Some(state.rng.u64(..)),
             clocks: clock.clone(),
+            coordinated: self.chaos.coordinated,
             ..LeaderElectionConfig::default()
         };
         let is_client_go = match self.chaos.client_go {
@@ -149,6 +175,8 @@ impl World {
             last_leader: None,
             usurped: None,
             knows: None,
+            heard: BTreeMap::new(),
+            rested: None,
         };
         let holds = node.holds;
         let stop = node.stop.clone();

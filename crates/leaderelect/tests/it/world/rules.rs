@@ -57,7 +57,7 @@ impl State {
         self.rule(fallen.is_none(), || format!("the process of {fallen:?} has ended by itself"));
     }
 
-    /// S4 and S14: a request is sent.
+    /// S4, S14 and S18: a request is sent.
     pub(crate) fn sending(&mut self, node: usize, incarnation: u64, request: &Request) {
         let sender = &self.nodes[node];
         if sender.incarnation != incarnation {
@@ -68,6 +68,8 @@ impl State {
         let works = sender.works || guarded || sender.has_effects();
         let ended = sender.has_ended();
         self.rule(!ended, || format!("S14: {identity} sends {request:?} after its end"));
+        let creates = matches!(request, Request::Create(_));
+        self.rule(!(creates && self.coordinated), || format!("S18: {identity} creates the lock"));
         if let Request::Update(_, record) = request {
             let releases = record.holder_identity.is_empty();
             self.rule(!(releases && works), || format!("S4: {identity} releases while its work may go on"));
@@ -77,6 +79,9 @@ impl State {
     /// A process hears the answer to a request.
     pub(crate) fn answering(&mut self, node: usize, incarnation: u64, answer: &Result<Option<LockState>, ApiError>) {
         let node = &mut self.nodes[node];
+        if let (true, Ok(Some(state))) = (node.incarnation == incarnation, answer) {
+            node.hear(&state.version);
+        }
         // A half tells nothing before the other half was read, too.
         if node.incarnation == incarnation
             && node.holds != Holds::Both
@@ -93,9 +98,11 @@ impl State {
     }
 
     /// A process hears of an event of its watch.
-    pub(crate) fn telling(&mut self, node: usize, event: &LockEvent<LockState>) {
-        if let LockEvent::Changed(locked) = event {
-            self.nodes[node].knows = locked.state.version.uid.parse().ok();
+    pub(crate) fn telling(&mut self, node: usize, incarnation: u64, event: &LockEvent<LockState>) {
+        let node = &mut self.nodes[node];
+        if let (true, LockEvent::Changed(locked)) = (node.incarnation == incarnation, event) {
+            node.knows = locked.state.version.uid.parse().ok();
+            node.hear(&locked.state.version);
         }
     }
 
@@ -137,7 +144,8 @@ impl State {
 
     /// S11: a term has ended.
     pub(crate) fn stopped(&mut self, node: usize, reason: &LossReason) {
-        let node = &self.nodes[node];
+        let node = &mut self.nodes[node];
+        node.rested = Some(node.clock.monotonic());
         let (identity, works) = (node.identity.clone(), node.works || node.has_effects());
         let over = node.guard.as_ref().is_some_and(|guard| guard.check().is_err());
         self.rule(over && !works, || format!("S11: {identity} was told of {reason} before its work had ended"));
@@ -150,7 +158,7 @@ impl State {
         self.rule(last.as_deref() != Some(leader), || format!("S11: {identity} was told of {leader:?} twice"));
     }
 
-    /// S4, S6, S9, S10 and S13: what must hold of a write to an existing lock.
+    /// S4, S6, S9, S10, S13 and S18: what must hold of a write to an existing lock.
     pub(crate) fn check_write(&mut self, by: &Sender, new: &LeaderElectionRecord) {
         let Some(old) = self.halves[by.half].clone() else { return };
         let node = &self.nodes[by.node];
@@ -167,7 +175,12 @@ impl State {
         }
         // S13: what has its name, and which it has not written, is a stranger's.
         let foreign = was.holder_identity != identity || (!of_both && !node.has_written(was));
-        if foreign && !was.holder_identity.is_empty() {
+        if self.coordinated {
+            let given = was.holder_identity == identity && was.preferred_holder.is_none();
+            let lasts = term.is_some() || node.has_in_time(by.sent_locally, &old);
+            self.rule(given, || format!("S18: {identity} takes or renews what {was:?} holds"));
+            self.rule(lasts, || format!("S18: {identity} takes what has expired"));
+        } else if foreign && !was.holder_identity.is_empty() {
             // S6 and S15: whatever happens to its clocks, a successor has seen it unchanged for as long as the record says.
             let seen = by.sent.saturating_duration_since(old.committed).mul_f64(rate);
             let needed = was.lease_duration(Duration::from_secs(15));

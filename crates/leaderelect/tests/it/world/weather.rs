@@ -1,4 +1,8 @@
-//! What goes wrong in usual worlds.
+//! What goes wrong in usual worlds, and many of them at a time.
+
+use std::panic::resume_unwind;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::{iter, thread};
 
 use super::{Chaos, Locks, Share, Tally, in_world};
 
@@ -23,6 +27,7 @@ pub(crate) const QUIET: Chaos = Chaos {
     client_go_is_old: false,
     tampering: false,
     deletions: false,
+    coordinated: false,
 };
 
 /// `(1 + 0.19) / (1 - 0.19)` is just below 15 s / 10 s, which is what the defaults bear.
@@ -46,10 +51,14 @@ pub(crate) const STORM: Chaos = Chaos {
     client_go_is_old: false,
     tampering: false,
     deletions: false,
+    coordinated: false,
 };
 
 /// Machines that sleep, and virtual ones that are put to sleep. Their time of day is kept.
 pub(crate) const NIGHT: Chaos = Chaos { suspends: true, wall_jumps: false, ..STORM };
+
+/// A control plane says who leads. It counts from the times that renewals say, so these are right to a second or two.
+pub(crate) const RULED: Chaos = Chaos { rate_error: 0.005, wall_jumps: false, coordinated: true, ..STORM };
 
 /// What client-go's own elector bears: its work ends up to `retry_period + renew_deadline` after an answer.
 pub(crate) const BREEZE: Chaos =
@@ -64,4 +73,19 @@ pub(crate) fn survive(chaos: Chaos, seed: u64) -> Tally {
         assert_eq!(world.leaders(), 1, "L1: not one leader after the calm (seed {seed})");
         world.tally()
     })
+}
+
+/// What comes of so many worlds, on all processors, and the first of their seeds.
+pub(crate) fn many<T: Send>(worlds: u64, world: impl Fn(u64) -> T + Sync) -> (u64, Vec<T>) {
+    let (first, next) = (fastrand::u64(..), AtomicU64::new(0));
+    let some = || {
+        let indices = iter::repeat_with(|| next.fetch_add(1, Ordering::Relaxed)).take_while(|index| *index < worlds);
+        indices.map(|index| world(first.wrapping_add(index))).collect::<Vec<_>>()
+    };
+    let outcomes = thread::scope(|scope| {
+        let crews = (0..thread::available_parallelism().map_or(1, usize::from)).map(|_| scope.spawn(some));
+        let crews: Vec<_> = crews.collect();
+        crews.into_iter().flat_map(|crew| crew.join().unwrap_or_else(|broken| resume_unwind(broken))).collect()
+    });
+    (first, outcomes)
 }

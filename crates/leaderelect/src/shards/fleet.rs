@@ -1,0 +1,110 @@
+//! What a replica does for the fleet beside its work: it says who should have which shard, and deletes what nobody uses any more.
+
+use std::sync::Arc;
+use std::sync::atomic::AtomicU64;
+use std::time::Duration;
+
+use pintle_meta::{DeleteOptions, ListOptions, ListWatch, ObjectApi, ObjectKey, Preconditions};
+use tokio::sync::{Mutex, watch};
+
+use super::ShardsConfig;
+use super::members::Members;
+use super::rivals::Rivals;
+use crate::machine::Preference;
+use crate::{Deadline, LeaderElectionConfig, Lease, Version};
+
+/// The fleet, as one of its replicas knows it.
+pub(super) struct Fleet<A> {
+    pub(super) api: A,
+    pub(super) namespace: String,
+    pub(super) name: String,
+    /// Which leases are those of the fleet.
+    pub(super) options: ListOptions,
+    pub(super) config: ShardsConfig,
+    /// By which this replica says that it is there.
+    pub(super) own_lease: String,
+    pub(super) members: Arc<watch::Sender<Members>>,
+    /// What the elector of each shard is told.
+    pub(super) preferences: Vec<watch::Sender<Preference>>,
+}
+
+impl<A: ObjectApi<Lease> + ListWatch<Object = Lease>> Fleet<A> {
+    pub(super) fn rivals(&self) -> Rivals<'_, A> {
+        let (api, namespace, options) = (&self.api, &*self.namespace, self.options.clone());
+        let (election, members) = (self.election(), &*self.members);
+        Rivals { api, namespace, options, election, members, begun: AtomicU64::new(0), last: Mutex::default() }
+    }
+
+    /// Keeps up with who should have what.
+    pub(super) async fn prefer(&self) {
+        let LeaderElectionConfig { clocks, lease_duration, retry_period, .. } = self.election();
+        let mut members = self.members.subscribe();
+        let known_at = clocks.now().monotonic + *lease_duration;
+        let mut waits = false;
+        loop {
+            let now = clocks.now().monotonic;
+            let wake = {
+                let members = members.borrow_and_update();
+                let rivals = members.rivals_until(now).is_some();
+                if rivals && !std::mem::replace(&mut waits, rivals) {
+                    let (name, shards) = (&self.name, self.config.shards);
+                    tracing::warn!(name, shards, "replicas with another number of shards lead, and are waited for");
+                }
+                waits = rivals;
+                // What the watch began with came before.
+                let known = members.knows(&self.own_lease) || now >= known_at;
+                for (shard, sender) in (0..).zip(&self.preferences).filter(|_| known) {
+                    let preference = members.preference(self.me(), shard, *retry_period * 2, now);
+                    sender.send_if_modified(|last| {
+                        let changed = *last != preference;
+                        *last = preference;
+                        changed
+                    });
+                }
+                members.next_expiry(now).into_iter().chain((!known).then_some(known_at)).min()
+            };
+            let wake = Deadline::monotonic(wake.unwrap_or(Duration::MAX));
+            tokio::select! {
+                biased;
+                Ok(()) = members.changed() => {}
+                () = clocks.sleep_until(wake) => {}
+            }
+        }
+    }
+
+    /// Deletes the leases of replicas that are long gone, and of shards into which nobody divides any more. Whoever should have the
+    /// first shard does that.
+    pub(super) async fn clean(&self) {
+        let LeaderElectionConfig { clocks, lease_duration, .. } = self.election();
+        loop {
+            clocks.sleep_until(Deadline::after(clocks.now(), *lease_duration * 4)).await;
+            let is_first =
+                self.preferences.first().is_some_and(|preference| *preference.borrow() == Preference::default());
+            let forgotten = self.members.borrow().forgotten(*lease_duration, clocks.now().monotonic);
+            for (name, Version { uid, resource_version }) in forgotten.into_iter().filter(|_| is_first) {
+                let preconditions = Some(Preconditions { uid: Some(uid), resource_version: Some(resource_version) });
+                let options = DeleteOptions { preconditions, ..DeleteOptions::default() };
+                let key = ObjectKey::new(&self.namespace, &name);
+                match self.api.delete(&key, &options).await {
+                    Ok(()) => {}
+                    // By another one, and nobody told.
+                    Err(error) if error.is_not_found() => {
+                        let now = clocks.now().monotonic;
+                        self.members.send_modify(|members| members.is_gone(&name, *lease_duration, now));
+                    }
+                    Err(error) => {
+                        tracing::debug!(lease = %key, %error, "cannot delete a lease that is not used any more")
+                    }
+                }
+            }
+        }
+    }
+
+    pub(super) fn election(&self) -> &LeaderElectionConfig {
+        &self.config.electors.election
+    }
+
+    pub(super) fn me(&self) -> &str {
+        &self.election().identity
+    }
+}

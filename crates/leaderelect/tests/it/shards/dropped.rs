@@ -1,0 +1,97 @@
+//! Runs that are dropped, and what the next one waits for.
+
+use std::sync::Mutex;
+use std::time::Duration;
+
+use pintle_leaderelect::{
+    LeaderElectionConfig, LeaderElectorsConfig, Leadership, Lease, Permit, Shard, Shards, ShardsConfig,
+};
+use pintle_testing::{Collection, Verb};
+use tokio::time::{Instant, timeout};
+use tokio_util::sync::CancellationToken;
+
+use super::ledger::Ledger;
+use super::{SHARDS, Setup, usual};
+use crate::contender::{TestClock, pass};
+
+/// When the work on two shards began before a run was dropped after 2.5 s, and after that. A permit of the first shard's is given back
+/// so much later, or never.
+async fn starts(reuse_identity: bool, given_back: Option<f64>) -> Vec<(u32, f64)> {
+    let server = Collection::<Lease>::default();
+    let election = LeaderElectionConfig {
+        identity: "a".into(),
+        clocks: TestClock::new(),
+        reuse_identity,
+        seed: Some(7),
+        ..LeaderElectionConfig::default()
+    };
+    let electors = LeaderElectorsConfig { election, ..LeaderElectorsConfig::default() };
+    let config = ShardsConfig { shards: 2, electors };
+    let mut shards = Shards::start(server.client("a"), "kube-system", "site", config).unwrap();
+    let (begun, permit) = (Instant::now(), Mutex::new(None::<Permit>));
+    let starts = Mutex::new(Vec::new());
+    let stop = CancellationToken::new();
+    let work = async |shard: Shard, leadership: Leadership| {
+        starts.lock().unwrap().push((shard.index(), begun.elapsed().as_secs_f64()));
+        if shard.index() == 0 && permit.lock().unwrap().is_none() {
+            *permit.lock().unwrap() = leadership.permit().ok();
+        }
+        leadership.cancelled().await;
+    };
+    assert!(timeout(Duration::from_millis(2_500), shards.run(&stop, &work)).await.is_err());
+    let first = permit.lock().unwrap().take().unwrap();
+    assert!(first.remaining().is_zero(), "nobody prolongs it");
+    let back = async {
+        if let Some(after) = given_back {
+            pass(after).await;
+            drop(first);
+        }
+        std::future::pending().await
+    };
+    let run = async {
+        tokio::select! {
+            _ = shards.run(&stop, &work) => panic!("it ended"),
+            () = back => {}
+        }
+    };
+    assert!(timeout(Duration::from_secs(20), run).await.is_err());
+    starts.into_inner().unwrap()
+}
+
+/// What was begun under a permit has the time that it was promised.
+#[tokio::test(start_paused = true)]
+async fn work_on_a_shard_goes_on_after_a_dropped_run_once_its_permits_are_back_or_over() {
+    let after_drop = async |reuse_identity, given_back| {
+        let starts = starts(reuse_identity, given_back).await;
+        assert!(starts.len() == 4 && starts[..2].iter().all(|(_, at)| *at < 1.0), "{starts:?}");
+        let of = |shard| starts[2..].iter().find(|start| start.0 == shard).unwrap().1;
+        (of(0), of(1))
+    };
+    let (held, other) = after_drop(true, Some(1.5)).await;
+    assert!((2.5..3.0).contains(&other) && (4.0..4.5).contains(&held), "{held} {other}");
+    // A term lasts for ten seconds from the last renewal that counts.
+    let (held, other) = after_drop(true, None).await;
+    assert!((2.5..3.0).contains(&other) && (10.0..13.0).contains(&held), "{held} {other}");
+    // Its own leases are a stranger's, and last for fifteen.
+    let (held, other) = after_drop(false, Some(1.5)).await;
+    assert!(other >= 15.5 && held >= 15.5, "{held} {other}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_run_after_a_dropped_one_takes_up_its_share_and_moves_nothing_of_the_others() {
+    let (server, ledger) = (Collection::<Lease>::default(), Ledger::default());
+    let reusing = || Setup { reuse_identity: true, ..usual() };
+    let [a, _b] = ["a", "b"].map(|identity| reusing().start(&server, &ledger, identity));
+    pass(20.0).await;
+    let (owners, starts) = (ledger.owners(), ledger.starts_so_far());
+    let share = owners.values().filter(|owner| *owner == "a").count();
+    server.take_requests();
+    a.again.notify_one();
+    pass(1.0).await;
+    assert_eq!((ledger.owners(), ledger.starts_so_far()), (owners, starts + share));
+    ledger.check(0);
+    // It looks for rivals, and takes what is its own by the record.
+    let asked = server.take_requests();
+    assert!(asked.iter().any(|request| request.verb() == Verb::List));
+    assert_eq!(ledger.owners().len(), SHARDS as usize);
+}

@@ -1,0 +1,33 @@
+//! How large the futures are that programs spawn and join: each that awaits another has room for it, often twice.
+
+use pintle_leaderelect::{
+    Candidate, LeaderCallbacks, LeaderElectionConfig, LeaderElector, Leadership, LeaseCandidate, LeaseCandidateSpec,
+    LeaseLock, Shard, Shards, ShardsConfig,
+};
+use pintle_testing::Collection;
+use tokio_util::sync::CancellationToken;
+
+use crate::server::{NAME, NAMESPACE, server};
+
+/// Work whose future is large.
+async fn large(leadership: Leadership) -> u8 {
+    let large = [1; 64 * 1024];
+    leadership.cancelled().await;
+    large.iter().fold(0, |sum: u8, one| sum.wrapping_add(*one))
+}
+
+#[tokio::test]
+async fn the_futures_of_a_run_are_small_whatever_its_work_is() {
+    let stop = CancellationToken::new();
+    let lock = LeaseLock::new(server(), NAMESPACE, NAME);
+    let mut elector = LeaderElector::new(lock, LeaderElectionConfig::default()).unwrap();
+    let mut shards = Shards::start(server(), NAMESPACE, NAME, ShardsConfig::default()).unwrap();
+    let candidates = Collection::<LeaseCandidate>::default();
+    let candidate = Candidate::new(candidates, NAMESPACE, "me", LeaseCandidateSpec::new(NAME, "1.0.0"));
+    let run = size_of_val(&elector.run(&stop, LeaderCallbacks::new(large)));
+    let once = size_of_val(&elector.run_once(&stop, LeaderCallbacks::new(large)));
+    let shards = size_of_val(&shards.run(&stop, async |_: Shard, leadership| large(leadership).await));
+    let candidate = size_of_val(&candidate.run(&stop));
+    let sizes = [run, once, shards, candidate];
+    assert!(sizes.iter().all(|size| *size <= 8_192), "{sizes:?}");
+}
