@@ -105,10 +105,15 @@ impl Definitions {
             if is_same("/spec") && is_same("/status/acceptedNames") && still {
                 continue;
             }
+            let renew = || registry.db.renew(&stored(&resource).to_string().into());
+            // Of a resource that is new there is no past; who already watches it once it is served is not ended.
+            if old.is_none() {
+                renew();
+            }
             let kinds = crd::kinds(&new);
             registry.change_kinds(|known| known.replace_custom(&resource, kinds));
-            if !is_same("/spec") {
-                registry.db.renew(&stored(&resource).to_string().into());
+            if old.is_some() && !is_same("/spec") {
+                renew();
             }
         }
     }

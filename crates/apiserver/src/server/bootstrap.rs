@@ -2,35 +2,36 @@
 //! the local API services, the range of the services' addresses, the Lease of the server itself.
 //!
 //! `bootstrap/objects.jsonl` is what a kube-apiserver 1.36.1 holds a minute after its start, an object a line, in the order in which it made
-//! them, without what a server fills in. Objects whose content depends on the server are made here. The config map that says since when
+//! them: as this server would have it stored, but for uids and times. So each is put there as it is, where to make them one by one as a
+//! client would took most of a start. Objects whose content depends on the server are made here. The config map that says since when
 //! legacy tokens are tracked is left out, so that a test's config maps are its own.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
 
-use pintle_meta::FieldValidation;
-use serde::Deserialize;
 use serde_json::{Value, json};
 
 use crate::background;
 use crate::failure::{Failure, Outcome};
 use crate::fieldmanager::Writer;
-use crate::http::decode::{self, RawBody};
 use crate::kinds::Place;
+use crate::object::{items, metadata_mut, text_at};
 use crate::registry::{Registry, Wish};
 use crate::request::Part;
 use crate::request::options::WriteOptions;
+use crate::store::Expect;
 
 const OBJECTS: &str = include_str!("bootstrap/objects.jsonl");
+const MANAGER: &str = "kube-apiserver";
 
 /// Makes what is there from the start of a server that listens on `address`. The past begins after it.
 pub(super) fn bootstrap(registry: &Arc<Registry>, address: SocketAddr) {
     let namespaces = ["default", "kube-system", "kube-public", "kube-node-lease"];
     let namespaces =
         namespaces.map(|name| json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}}));
-    let made_here = namespaces.into_iter().chain(of_server(registry)).map(|object| object.to_string());
-    for object in made_here.chain(OBJECTS.lines().map(str::to_owned)) {
-        if let Err(failure) = create(registry, object) {
+    let made_here = namespaces.into_iter().chain(of_server(registry)).map(|object| create(registry, object));
+    for made in made_here.chain(OBJECTS.lines().map(|line| put(registry, line))) {
+        if let Err(failure) = made {
             tracing::error!(message = failure.status.message, "an object that every cluster has could not be made");
         }
     }
@@ -75,30 +76,14 @@ fn of_server(registry: &Registry) -> Vec<Value> {
 }
 
 /// Makes an object, and writes its status, if it has one.
-fn create(registry: &Arc<Registry>, object: String) -> Outcome<()> {
-    let Named { api_version, kind } =
-        serde_json::from_str(&object).map_err(|error| Failure::internal(error.to_string()))?;
-    let (group, version) = api_version.rsplit_once('/').unwrap_or(("", &api_version));
-    let kinds = registry.kinds();
-    let Some(kind) = kinds.kind(group, version, &kind) else {
-        return Err(Failure::internal(format!("no kind {kind:?} is served in {api_version:?}")));
-    };
-    let manager = match group {
-        "flowcontrol.apiserver.k8s.io" => "api-priority-and-fairness-config-producer-v1",
-        _ => "kube-apiserver",
-    };
-    let body = RawBody::json(object);
-    let mut object = decode::object(kind, &body, FieldValidation::Strict)?.value;
+fn create(registry: &Arc<Registry>, mut object: Value) -> Outcome<()> {
+    let mut place = place(registry, &object)?;
     let status = object.as_object_mut().and_then(|object| object.remove("status"));
-    let metadata = |name: &str| object["metadata"][name].as_str().unwrap_or_default().to_owned();
-    let mut place = Place::new(kind.clone(), &metadata("namespace"), &metadata("name"));
     let options = WriteOptions::default();
-    let by = Writer::new(&options, manager, registry.clock.now_text());
+    let by = Writer::new(&options, MANAGER, registry.clock.now_text());
     registry.create(&place, object, &by)?;
     let Some(mut status) = status else { return Ok(()) };
-    for condition in status["conditions"].as_array_mut().into_iter().flatten() {
-        condition["lastTransitionTime"] = registry.clock.now_text().into();
-    }
+    set_times(&mut status, registry);
     place.part = Part::Status;
     let make = |live: Option<&Value>| {
         let mut new = live.cloned().unwrap_or_default();
@@ -109,10 +94,82 @@ fn create(registry: &Arc<Registry>, object: String) -> Outcome<()> {
     Ok(())
 }
 
-/// What an object says it is.
-#[derive(Deserialize)]
-#[serde(rename_all = "camelCase")]
-struct Named {
-    api_version: String,
-    kind: String,
+/// Puts an object there that is whole but for its uid and times.
+fn put(registry: &Registry, line: &str) -> Outcome<()> {
+    let mut object: Value = serde_json::from_str(line).map_err(|error| Failure::internal(error.to_string()))?;
+    let place = place(registry, &object)?;
+    let now = Value::from(registry.clock.now_text());
+    let metadata = metadata_mut(&mut object);
+    metadata.insert("uid".into(), registry.uuid().into());
+    metadata.insert("creationTimestamp".into(), now.clone());
+    for entry in items(&mut object["metadata"], "managedFields") {
+        entry["time"] = now.clone();
+    }
+    if let Some(status) = object.get_mut("status") {
+        set_times(status, registry);
+    }
+    let refused = |_| Failure::internal(format!("{line} is there already"));
+    registry.db.put(&place.resource_key(), &place.key(), Expect::Absent, object).map_err(refused)?;
+    Ok(())
+}
+
+/// Where an object belongs.
+fn place(registry: &Registry, object: &Value) -> Outcome<Place> {
+    let (api_version, kind) = (text_at(object, "/apiVersion"), text_at(object, "/kind"));
+    let (group, version) = api_version.rsplit_once('/').unwrap_or(("", api_version));
+    let kinds = registry.kinds();
+    let Some(kind) = kinds.kind(group, version, kind) else {
+        return Err(Failure::internal(format!("no kind {kind:?} is served in {api_version:?}")));
+    };
+    Ok(Place::new(kind.clone(), text_at(object, "/metadata/namespace"), text_at(object, "/metadata/name")))
+}
+
+fn set_times(status: &mut Value, registry: &Registry) {
+    for condition in items(status, "conditions") {
+        condition["lastTransitionTime"] = registry.clock.now_text().into();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use pintle_meta::FieldValidation;
+
+    use super::*;
+    use crate::config::ApiServerConfig;
+    use crate::http::decode::{self, RawBody};
+
+    #[test]
+    fn each_object_is_as_a_write_of_it_would_leave_it() {
+        let registry = Arc::new(Registry::new(ApiServerConfig::default(), None));
+        for name in ["default", "kube-system", "kube-public"] {
+            let namespace = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}});
+            create(&registry, namespace).expect("it is made");
+        }
+        for line in OBJECTS.lines() {
+            let object: Value = serde_json::from_str(line).expect("JSON");
+            let place = place(&registry, &object).expect("a kind");
+            let strict = FieldValidation::Strict;
+            decode::object(&place.kind, &RawBody::json(line), strict).expect("the fields of its kind");
+            assert!(!object["metadata"]["managedFields"].as_array().is_none_or(Vec::is_empty), "{line}");
+            create(&registry, object.clone()).expect("it is valid");
+            let made = registry.db.get(&place.resource_key(), &place.key()).expect("it is there").decode();
+            assert_eq!(without_what_differs(made), without_what_differs(object), "{line}");
+        }
+    }
+
+    /// An object without uid and times, version and types; and without what tells who wrote it, which goes by what was sent.
+    fn without_what_differs(mut object: Value) -> Value {
+        let members = object.as_object_mut().expect("an object");
+        members.remove("apiVersion");
+        members.remove("kind");
+        for member in ["uid", "creationTimestamp", "resourceVersion", "managedFields"] {
+            metadata_mut(&mut object).remove(member);
+        }
+        if let Some(status) = object.get_mut("status") {
+            for condition in items(status, "conditions") {
+                condition["lastTransitionTime"] = Value::Null;
+            }
+        }
+        object
+    }
 }
