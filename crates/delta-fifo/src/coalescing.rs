@@ -61,6 +61,15 @@ pub enum Delivery {
     },
 }
 
+/// What [overtakes](CoalescingFifo::overtake) a change that waited.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Overtaken<T> {
+    /// The newest state of the object. None: it is gone.
+    pub newest: Option<T>,
+    /// The state of which the listener will not be told, if the queue had one.
+    pub untold: Option<T>,
+}
+
 /// What a [`CoalescingFifo`] delivers for a key.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Change<T> {
@@ -172,23 +181,25 @@ impl<K: Clone + Eq + Hash, T: Clone> CoalescingFifo<K, T> {
         }
     }
 
-    /// What the listener is to be told of a key of which it is to hear for the first time, where a change from there on waits: the newest
-    /// state of the object, or `Some(None)` if it is gone. That change is then done with, but for another object of that key, which
-    /// will be added. None: no change of the key waits, or each is told by itself.
-    pub fn overtake(&mut self, key: &K) -> Option<Option<T>> {
+    /// What the listener is to be told of a key of which it is to hear for the first time, where a change from there on waits. That
+    /// change is then done with, but for another object of that key, which will be added. None: no change of the key waits, or
+    /// each is told by itself.
+    pub fn overtake(&mut self, key: &K) -> Option<Overtaken<T>> {
         if matches!(self.delivery, Delivery::Ordered { .. }) {
             return None;
         }
         let place = self.line.find(self.line.hash(key), key)?;
         match &self.line[place] {
             Waiting::Added { .. } => None,
-            Waiting::Recreated { object, .. } => {
-                self.line[place] = Waiting::Added { object: object.clone(), is_initial: false };
-                Some(None)
+            Waiting::Recreated { last, object, .. } => {
+                let (untold, object) = (last.clone(), object.clone());
+                self.line[place] = Waiting::Added { object, is_initial: false };
+                Some(Overtaken { newest: None, untold: Some(untold) })
             }
             Waiting::Updated { .. } | Waiting::Deleted { .. } => match self.remove(place)?.1 {
-                Waiting::Updated { new, .. } => Some(Some(new)),
-                _ => Some(None),
+                Waiting::Updated { old, new } => Some(Overtaken { newest: Some(new), untold: old }),
+                Waiting::Deleted { last, .. } => Some(Overtaken { newest: None, untold: Some(last) }),
+                _ => None,
             },
         }
     }

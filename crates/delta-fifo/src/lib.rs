@@ -68,7 +68,7 @@ mod store;
 mod undelta_store;
 mod wait;
 
-pub use coalescing::{Change, CoalescingFifo, Delivery};
+pub use coalescing::{Change, CoalescingFifo, Delivery, Overtaken};
 pub use config::{DeltaFifoConfig, RealFifoConfig};
 pub use delta::{DeletedFinalStateUnknown, DeletedObject, Delta, DeltaType, Deltas, ZeroLengthDeltas};
 pub use delta_fifo::{DeltaFifo, Popped};

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use pintle_delta_fifo::{Change, CoalescingFifo, Delivery};
+use pintle_delta_fifo::{Change, CoalescingFifo, Delivery, Overtaken};
 
 use crate::support::{Thing, thing};
 
@@ -165,10 +165,14 @@ fn who_hears_of_a_key_for_the_first_time_overtakes_what_waits_for_it() {
         update(&mut fifo, "changed", 1, 2);
         update(&mut fifo, "anew", 1, 101);
         delete(&mut fifo, "gone", 1, 1);
-        let mut overtake = |name: &str| fifo.overtake(&name.to_owned()).map(|newest| newest.map(|newest| newest.value));
+        let overtake = |name: &str| {
+            let Overtaken { newest, untold } = fifo.overtake(&name.to_owned())?;
+            Some((newest.map(|newest| newest.value), untold.map(|untold| untold.value)))
+        };
+        let old = (delivery == Delivery::Coalesced).then_some(1);
         assert_eq!(
-            ["same", "changed", "gone", "anew"].map(&mut overtake),
-            [None, Some(Some(2)), Some(None), Some(None)]
+            ["same", "changed", "gone", "anew"].map(overtake),
+            [None, Some((Some(2), old)), Some((None, Some(1))), Some((None, Some(1)))]
         );
         assert_eq!(pops(&mut fifo), ["A anew101"], "another object is none of what is told now");
     }

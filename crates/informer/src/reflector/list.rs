@@ -1,5 +1,6 @@
 //! The listing half: pages and their failures.
 
+use std::collections::HashSet;
 use std::fmt;
 use std::time::Instant;
 
@@ -15,8 +16,8 @@ const PAGE_SIZE: u32 = 500;
 pub(super) struct Pages<T> {
     /// What the first page was asked for with.
     first: ListOptions,
-    /// What the present page was asked for by. Empty: it is the first.
-    continue_token: String,
+    /// What pages were asked for by.
+    continue_tokens: HashSet<String>,
     objects: Vec<T>,
     /// How many are on the pages to come, if the last page told.
     remaining: Option<u64>,
@@ -52,12 +53,10 @@ impl<T: Object> Reflector<T> {
     }
 
     pub(super) fn listed(&mut self, now: Instant, mut pages: Pages<T>, answer: Result<List<T>, ApiError>) -> Step<T> {
-        let answer = answer.and_then(|page| match &page.metadata.continue_token {
+        let answer = answer.and_then(|page| match pages.continue_tokens.contains(&page.metadata.continue_token) {
             // Such a list would have no end, and memory has.
-            next if !next.is_empty() && *next == pages.continue_token => {
-                Err(ApiError::decode("the page names itself as the next one, so the list would have no end"))
-            }
-            _ => Ok(page),
+            true => Err(ApiError::decode("a page names one before it as the next one, so the list would have no end")),
+            false => Ok(page),
         });
         let page = match answer {
             Ok(page) => page,
@@ -79,7 +78,7 @@ impl<T: Object> Reflector<T> {
             };
             pages.remaining = page.metadata.remaining_item_count.and_then(|count| u64::try_from(count).ok());
             pages.resource_version = Some(resource_version);
-            pages.continue_token.clone_from(&next.continue_token);
+            pages.continue_tokens.insert(next.continue_token.clone());
             self.phase = Phase::Listing(pages);
             return Command::List(next).into();
         }
@@ -108,8 +107,8 @@ impl<T: Object> Reflector<T> {
 
     fn request_first(&mut self, options: ListOptions) -> Command {
         let first = options.clone();
-        let (continue_token, objects) = (String::new(), Vec::new());
-        self.phase = Phase::Listing(Pages { first, continue_token, objects, remaining: None, resource_version: None });
+        let (continue_tokens, objects) = (HashSet::new(), Vec::new());
+        self.phase = Phase::Listing(Pages { first, continue_tokens, objects, remaining: None, resource_version: None });
         Command::List(options)
     }
 }

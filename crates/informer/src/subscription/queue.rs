@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll, Waker};
 use std::time::{Duration, Instant};
 
-use pintle_delta_fifo::{Change, CoalescingFifo, Delivery};
+use pintle_delta_fifo::{Change, CoalescingFifo, Delivery, Overtaken};
 use pintle_meta::{Object, ObjectKey};
 use tokio::sync::watch;
 
@@ -78,8 +78,8 @@ struct State<T> {
 struct Done<T> {
     /// The walks that have come to their end.
     walks: Vec<Walk<T>>,
-    /// States that the listener knew, and will not be told of.
-    untold: Vec<Seen<T>>,
+    /// States of which the listener will not be told.
+    untold: Vec<Guarded<T>>,
 }
 
 /// What was there at the beginning, and was not told yet.
@@ -263,7 +263,9 @@ impl<T: Object> Queue<T> {
     fn pop(&self, waker: Option<&Waker>) -> (Popped<T>, bool) {
         let mut state = self.lock();
         let popped = state.pop();
-        state.waits_since = if state.len() == 0 { None } else { Some(now()) };
+        if !matches!(popped, Popped::Unfinished) {
+            state.waits_since = if state.len() == 0 { None } else { Some(now()) };
+        }
         let has_ended = state.is_gone || (state.is_closed && state.has_begun);
         let waits = matches!(popped, Popped::Nothing) && !has_ended;
         let before = waker.filter(|_| waits).and_then(|waker| state.waker.replace(waker.clone()));
@@ -319,7 +321,7 @@ impl<T: Object> State<T> {
                 self.pending.deleted(key, known.clone(), last.clone(), *final_state_known)
             }
         };
-        self.done.untold.extend(untold);
+        self.done.untold.extend(untold.map(|untold| untold.object));
     }
 
     /// The beginning first, then what has changed, and only then reminders.
@@ -373,14 +375,14 @@ impl<T: Object> State<T> {
         self.is_behind = false;
         for _ in 0..SECTION {
             let Some(Beginning { next: (key, object), .. }) = &mut self.beginning else { return };
-            match self.pending.overtake(key) {
-                None => return,
-                Some(Some(newest)) => return *object = newest.object,
-                Some(None) => {
-                    if let Some(beginning) = self.beginning.take() {
-                        self.go_on(beginning.rest);
-                    }
-                }
+            let Some(Overtaken { newest, untold }) = self.pending.overtake(key) else { return };
+            self.done.untold.extend(untold.map(|untold| untold.object));
+            if let Some(newest) = newest {
+                return self.done.untold.push(std::mem::replace(object, newest.object));
+            }
+            if let Some(Beginning { next: (_, object), rest }) = self.beginning.take() {
+                self.done.untold.push(object);
+                self.go_on(rest);
             }
         }
         self.is_behind = self.beginning.is_some();

@@ -139,6 +139,32 @@ fn no_object_is_dropped_under_a_lock_of_a_subscription() {
 }
 
 #[test]
+fn no_object_is_dropped_under_a_lock_of_one_who_has_not_begun_to_listen() {
+    async fn drops() {
+        let source = Collection::<Nosy>::default();
+        let put = |name: &str| source.put_raw(json!({"metadata": {"namespace": "ns", "name": name, "uid": "1"}}));
+        ["a", "b", "c"].iter().for_each(|name| put(name));
+        let informer = SharedInformer::new(source.clone(), InformerConfig::default());
+        let mut events = informer.subscribe();
+        informer.start();
+        informer.wait_for_sync().await.unwrap();
+        LOOKED_AT.set(Some(informer));
+        // What comes of them waits until the listener has heard of the first, and is nobody's but the queue's then.
+        for name in ["b", "c"] {
+            put(name);
+            settle().await;
+            source.remove(&key(name));
+            settle().await;
+        }
+        LOOKS.set(0);
+        while events.try_next().is_some() {}
+        assert!(LOOKS.get() > 0);
+        LOOKED_AT.take();
+    }
+    alone(drops);
+}
+
+#[test]
 fn no_object_is_asked_under_a_lock() {
     async fn asks() {
         for streaming_list in [false, true] {
