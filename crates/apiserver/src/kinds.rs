@@ -7,11 +7,11 @@ use std::sync::{Arc, OnceLock};
 
 pub(crate) use pintle_meta::GroupResource;
 use pintle_meta::{GroupVersion, GroupVersionKind, Scope};
+use pintle_schema::Schema;
 use serde_json::Value;
 
 use crate::failure::Failure;
 use crate::request::{Part, Verb};
-use crate::schema::Schema;
 use crate::store::{Order, Stored};
 use crate::validate::FieldFault;
 
@@ -53,7 +53,7 @@ pub(crate) use known::{Kinds, compare_versions};
 pub(crate) use place::Place;
 pub(crate) use scale::Scale;
 pub(crate) use scale::selector_text;
-pub(crate) use strategy::{Cluster, Context, Convert, Form, Origin, Plain, Strategy};
+pub(crate) use strategy::{Cluster, Context, Form, Origin, Plain, Strategy};
 pub(crate) use without_effect::WITHOUT_EFFECT;
 
 /// One resource in one version: all that the generic handlers need to serve it.

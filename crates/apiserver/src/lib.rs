@@ -60,18 +60,18 @@ mod crd;
 mod discovery;
 mod failure;
 pub mod faults;
-mod fieldmanager;
+
 mod health;
 mod http;
 mod kinds;
 mod live;
 mod object;
-mod patch;
+
 mod plan;
-mod protobuf;
+
 mod registry;
 mod request;
-mod schema;
+
 mod selector;
 mod server;
 mod store;

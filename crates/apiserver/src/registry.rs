@@ -26,6 +26,7 @@ mod token;
 mod token_request;
 mod transform;
 mod update;
+mod writer;
 
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
 use std::time::Duration;
@@ -38,6 +39,7 @@ pub(crate) use list::{LOOKS, ListReply, Selected, Selection, compacted, is_uncac
 pub(crate) use served::{Served, Written, typed};
 pub(crate) use transform::Transform;
 pub(crate) use update::Wish;
+pub(crate) use writer::Writer;
 
 use crate::audit::AuditLog;
 use crate::auth::{Authenticator, Tokens};

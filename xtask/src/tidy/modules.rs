@@ -10,12 +10,11 @@ const SRC: &str = "crates/apiserver/src";
 /// From the bottom up. A module may use those of lower layers alone.
 const LAYERS: &[&[&str]] = &[
     &["audit", "clock", "config", "faults", "object", "wait"],
-    &["schema", "selector", "store", "validate"],
-    &["failure", "health", "patch", "protobuf"],
+    &["selector", "store", "validate"],
+    &["failure", "health"],
     &["request"],
     &["kinds"],
     &["admission", "auth", "crd"],
-    &["fieldmanager"],
     &["discovery", "registry"],
     &["background", "watch"],
     &["http"],

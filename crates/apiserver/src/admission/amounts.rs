@@ -2,9 +2,8 @@
 
 use std::collections::BTreeMap;
 
+use pintle_schema::quantity::Quantity;
 use serde_json::{Map, Value};
-
-use crate::schema::quantity::Quantity;
 
 /// An amount of each of some resources, in the order of their names.
 #[derive(Clone, Debug, Default)]

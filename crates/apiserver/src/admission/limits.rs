@@ -1,11 +1,11 @@
 //! Limit ranges: defaults for the containers of a new pod, and bounds for containers, pods and claims.
 
+use pintle_schema::quantity::Quantity;
 use serde_json::Value;
 
 use super::{Amounts, Attempt, pods};
 use crate::object::{items, list, member, set, text_at};
 use crate::request::Part;
-use crate::schema::quantity::Quantity;
 
 const ANNOTATION: &str = "kubernetes.io/limit-ranger";
 /// Resources that a pod may ask for as a whole.

@@ -6,12 +6,12 @@ mod scope;
 mod tests;
 mod usage;
 
+use pintle_schema::quantity::Quantity;
 use serde_json::Value;
 
 use super::{Amounts, Attempt};
 use crate::object::metadata;
 use crate::request::Part;
-use crate::schema::quantity::Quantity;
 
 pub(crate) use usage::concern;
 

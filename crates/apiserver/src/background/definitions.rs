@@ -9,9 +9,9 @@ use tokio::time::Instant;
 
 use super::{Controller, all, options};
 use crate::crd;
-use crate::fieldmanager::Writer;
 use crate::kinds::{GroupResource, Place};
 use crate::object::metadata;
+use crate::registry::Writer;
 use crate::registry::{Registry, Wish};
 use crate::request::Part;
 use crate::request::options::DeleteOptions;

@@ -14,8 +14,8 @@ use tokio::time::Instant;
 
 use super::{Controller, all, options};
 use crate::failure::Outcome;
-use crate::fieldmanager::Writer;
 use crate::kinds::{Kind, Kinds, Place};
+use crate::registry::Writer;
 use crate::registry::{Registry, Wish};
 use crate::request::options::DeleteOptions;
 use crate::store::{Change, ChangeKind, Key, ResourceKey, Stored, key};

@@ -3,13 +3,13 @@
 use std::net::SocketAddr;
 use std::sync::Arc;
 
+use pintle_schema::patch::merge;
 use serde_json::{Value, json};
 use tokio::time::Instant;
 
 use super::{Controller, options};
-use crate::fieldmanager::Writer;
 use crate::kinds::Place;
-use crate::patch::merge;
+use crate::registry::Writer;
 use crate::registry::{Registry, Wish};
 use crate::store::{Change, key};
 

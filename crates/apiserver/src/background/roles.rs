@@ -7,9 +7,9 @@ use serde_json::Value;
 use tokio::time::Instant;
 
 use super::{Controller, all, options};
-use crate::fieldmanager::Writer;
 use crate::kinds::Place;
 use crate::object::metadata;
+use crate::registry::Writer;
 use crate::registry::{Registry, Wish};
 use crate::selector;
 

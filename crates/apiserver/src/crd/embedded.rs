@@ -1,10 +1,10 @@
 //! Objects within custom resources: what `x-kubernetes-embedded-resource` asks of them.
 
+use pintle_schema as schema;
 use serde_json::Value;
 
 use super::at::At;
 use super::structural::{Additional, Structural};
-use crate::schema;
 use crate::validate::{Faults, FieldFault, label_key_faults, label_value_faults};
 
 /// Why an embedded object cannot be read as one at all: where, which value, and what is wrong with it.

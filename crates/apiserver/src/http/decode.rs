@@ -4,16 +4,16 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use bytes::Bytes;
 use pintle_meta::{FieldValidation, Reason, StatusDetails};
+use pintle_schema::patch::{PatchBody, PatchError};
+use pintle_schema::protobuf;
+use pintle_schema::{self as schema, StrictFinding};
 use serde_json::Value;
 
 use crate::failure::{Failure, Outcome};
-use crate::fieldmanager::Writer;
 use crate::kinds::Kind;
-use crate::patch::{Patch, PatchError};
-use crate::protobuf;
+use crate::registry::Writer;
 use crate::request::Part;
 use crate::request::options::How;
-use crate::schema::{self, Finding};
 use crate::validate::FieldFault;
 
 /// A media type that bodies come in.
@@ -159,7 +159,7 @@ fn malformed(kind: &Kind, object: &Value) -> Option<String> {
 
 /// Drops what the schema of a custom resource does not know, and tells of it; nulls go untold. What calls itself another kind,
 /// or one of another group, has no schema to be held against.
-fn unknown(kind: &Kind, object: &mut Value) -> Vec<Finding> {
+fn unknown(kind: &Kind, object: &mut Value) -> Vec<StrictFinding> {
     let says = |name: &str| object.get(name).and_then(Value::as_str).unwrap_or_default();
     let group = says("apiVersion").split_once('/').map_or("", |(group, _)| group);
     if kind.is_custom() && (says("kind"), group) != (&kind.kind, &kind.group) {
@@ -167,10 +167,10 @@ fn unknown(kind: &Kind, object: &mut Value) -> Vec<Finding> {
     }
     let unknown = kind.strategy.prune(object);
     kind.strategy.drop_nulls(object);
-    unknown.into_iter().map(Finding::Unknown).collect()
+    unknown.into_iter().map(StrictFinding::Unknown).collect()
 }
 
-fn warnings(findings: &[Finding], validation: FieldValidation) -> Vec<String> {
+fn warnings(findings: &[StrictFinding], validation: FieldValidation) -> Vec<String> {
     match validation {
         FieldValidation::Ignore => Vec::new(),
         _ => findings.iter().map(ToString::to_string).collect(),
@@ -189,8 +189,8 @@ pub(crate) struct Patcher<'a> {
 
 #[derive(Debug)]
 enum Body {
-    Apply { wish: Value, findings: Vec<Finding> },
-    Patch(Patch),
+    Apply { wish: Value, findings: Vec<StrictFinding> },
+    Patch(PatchBody),
 }
 
 impl<'a> Patcher<'a> {
@@ -203,12 +203,12 @@ impl<'a> Patcher<'a> {
         part: Part,
     ) -> Self {
         let patch = match patch_kind {
-            PatchKind::Json => Patch::json(&body.bytes).map(Body::Patch).map_err(failed),
+            PatchKind::Json => PatchBody::json(&body.bytes).map(Body::Patch).map_err(failed),
             PatchKind::Merge => {
                 let validated = manager.options.field_validation != FieldValidation::Ignore;
-                Patch::merge(&body.bytes, validated).map(Body::Patch).map_err(failed)
+                PatchBody::merge(&body.bytes, validated).map(Body::Patch).map_err(failed)
             }
-            PatchKind::Strategic => Patch::strategic(&body.bytes).map(Body::Patch).map_err(failed),
+            PatchKind::Strategic => PatchBody::strategic(&body.bytes).map(Body::Patch).map_err(failed),
             PatchKind::Apply => match &body.content {
                 Content::Yaml(Ok((wish, findings))) => {
                     Ok(Body::Apply { wish: wish.clone().into_value(), findings: findings.clone() })
@@ -241,7 +241,7 @@ impl<'a> Patcher<'a> {
         }
     }
 
-    fn apply(&self, live: Option<&Value>, wish: &Value, findings: &[Finding]) -> Outcome<Value> {
+    fn apply(&self, live: Option<&Value>, wish: &Value, findings: &[StrictFinding]) -> Outcome<Value> {
         let applied = self.manager.apply(self.kind, live, wish, self.part)?;
         let validation = self.manager.options.field_validation;
         if validation == FieldValidation::Strict
@@ -266,12 +266,12 @@ impl<'a> Patcher<'a> {
         Ok(decoded.object)
     }
 
-    fn patch(&self, live: &Value, patch: &Patch) -> Outcome<Value> {
+    fn patch(&self, live: &Value, patch: &PatchBody) -> Outcome<Value> {
         let Some(schema) = self.kind.schema() else { return Err(Failure::no_such_resource()) };
         let mut patched = patch.apply(live, &schema).map_err(failed)?;
         let shown = match patch {
-            Patch::Strategic(_) => patch.told(),
-            Patch::Json(_) | Patch::Merge(_) => patched.to_string(),
+            PatchBody::Strategic(_) => patch.told(),
+            PatchBody::Json(_) | PatchBody::Merge(_) => patched.to_string(),
         };
         let refused =
             |why: String| Failure::invalid_named("", "", "", vec![FieldFault::invalid_text("patch", &shown, why)]);
@@ -293,7 +293,7 @@ impl<'a> Patcher<'a> {
     }
 
     /// Holds what the patched object says of itself against the path.
-    fn check_types(&self, patch: &Patch, patched: &mut Value, refused: &dyn Fn(String) -> Failure) -> Outcome<()> {
+    fn check_types(&self, patch: &PatchBody, patched: &mut Value, refused: &dyn Fn(String) -> Failure) -> Outcome<()> {
         let api_version = self.kind.api_version();
         let Some(members) = patched.as_object_mut() else {
             return Err(refused(schema::no_type_meta(patched.take())));
@@ -310,7 +310,7 @@ impl<'a> Patcher<'a> {
             return Ok(());
         }
         let wrong = |found: &str, wanted: &str| !found.is_empty() && found != wanted;
-        let read_by_name = !matches!(patch, Patch::Strategic(_));
+        let read_by_name = !matches!(patch, PatchBody::Strategic(_));
         if read_by_name && (wrong(&version, &api_version) || wrong(&kind, &self.kind.kind)) {
             return Err(refused(format!("no kind {kind:?} is registered for version {version:?}")));
         }
@@ -319,7 +319,7 @@ impl<'a> Patcher<'a> {
         Ok(())
     }
 
-    fn warn(&self, findings: &[Finding]) {
+    fn warn(&self, findings: &[StrictFinding]) {
         let warnings = warnings(findings, self.manager.options.field_validation);
         *self.warnings.lock().unwrap_or_else(PoisonError::into_inner) = warnings;
     }

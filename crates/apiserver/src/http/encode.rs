@@ -10,6 +10,7 @@ use http::header::{ACCEPT_ENCODING, CONTENT_ENCODING, CONTENT_TYPE, RETRY_AFTER,
 use http::{HeaderMap, HeaderValue, Response, StatusCode};
 use jiff::Timestamp;
 use pintle_meta::Status;
+use pintle_schema::protobuf::Enveloped;
 use serde_json::{Value, json};
 
 use super::Call;
@@ -20,7 +21,6 @@ use crate::failure::Failure;
 use crate::faults::Answer;
 use crate::kinds::Kind;
 use crate::object::Ordered;
-use crate::protobuf::Enveloped;
 use crate::registry::{ListReply, Served, Transform};
 use crate::request::accept::Media;
 use crate::watch::Watcher;
@@ -167,7 +167,7 @@ pub(super) fn failure(call: &Call, failure: &Failure) -> Response<Body> {
 /// A document in the representation that was chosen.
 pub(super) fn encode(format: &Format, value: &Value) -> Bytes {
     match format.media {
-        Media::Yaml => crate::schema::write_yaml(value).into(),
+        Media::Yaml => pintle_schema::write_yaml(value).into(),
         Media::Json if format.pretty => serde_json::to_vec_pretty(&Ordered(value)).unwrap_or_default().into(),
         Media::Json => {
             let mut json = serde_json::to_vec(&Ordered(value)).unwrap_or_default();

@@ -11,6 +11,7 @@ use futures_util::stream;
 use http_body::Frame;
 use http_body_util::{BodyExt, StreamBody};
 use jiff::Timestamp;
+use pintle_schema::protobuf::ListEnvelope;
 use serde_json::{Value, json};
 
 use super::body::Body;
@@ -18,7 +19,6 @@ use super::encode::ZIPPED_FROM;
 use crate::failure::{Failure, Outcome};
 use crate::kinds::Kind;
 use crate::object::Ordered;
-use crate::protobuf::List;
 use crate::registry::{LOOKS, ListReply, Selected, Served, Transform};
 
 /// A list part by part, from the bytes of its objects.
@@ -58,7 +58,7 @@ impl ListBody {
     /// A list in protobuf.
     pub(super) async fn protobuf(kind: &Kind, list: ListReply, transform: &Transform) -> Outcome<Self> {
         let unfit = |error: serde_json::Error| Failure::internal(format!("the list has no form in protobuf: {error}"));
-        let mut messages = List::new(&metadata(kind, &list, transform)).map_err(unfit)?;
+        let mut messages = ListEnvelope::new(&metadata(kind, &list, transform)).map_err(unfit)?;
         let (mut objects, mut passed, mut made) = (list.objects, 0, 0);
         while let Some(found) = objects.look() {
             passed += 1;
@@ -120,10 +120,10 @@ impl ListBody {
             },
             Items::Protobuf(items) => match items.next() {
                 Some(message) => {
-                    List::item(&message, ready);
+                    ListEnvelope::item(&message, ready);
                     return true;
                 }
-                None => ready.extend_from_slice(&List::END),
+                None => ready.extend_from_slice(&ListEnvelope::END),
             },
             Items::Nothing => (),
         }

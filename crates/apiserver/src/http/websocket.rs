@@ -12,6 +12,7 @@ use http::header::{
 use http::{HeaderMap, HeaderValue, Method};
 use hyper::upgrade::OnUpgrade;
 use hyper_util::rt::TokioIo;
+use pintle_schema::protobuf;
 use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt};
 use tokio_tungstenite::WebSocketStream;
 use tokio_tungstenite::tungstenite::handshake::derive_accept_key;
@@ -22,7 +23,6 @@ use tokio_tungstenite::tungstenite::{Error, Message};
 
 use super::Call;
 use super::encode::{self, Reply};
-use crate::protobuf;
 use crate::request::accept::Media;
 use crate::request::is_websocket;
 use crate::watch::{Frame, Watcher};

@@ -12,8 +12,8 @@ use super::negotiate::{self, Offer};
 use super::{Call, decode, resource, subresource};
 use crate::auth::{self, Attributes};
 use crate::failure::{Failure, Outcome};
-use crate::fieldmanager::Writer;
 use crate::kinds::{Kind, Place};
+use crate::registry::Writer;
 use crate::registry::{Deleted, Registry, Selection, Wish, Written};
 use crate::request::options::{DeleteOptions, How, ListOptions, WriteOptions};
 use crate::request::path::ResourcePath;
@@ -175,7 +175,7 @@ fn decoded(call: &mut Call, place: &Place, body: &decode::RawBody, options: &Wri
     let decoded = decode::object(&place.kind, body, options.field_validation)?;
     call.warnings.extend(decoded.warnings);
     let version = decoded.value["apiVersion"].as_str().unwrap_or_default();
-    crate::schema::check_version(version, &place.kind.api_version())
+    pintle_schema::check_version(version, &place.kind.api_version())
         .map_err(|error| Failure::bad_request(error.to_string()))?;
     Ok(decoded.value)
 }

@@ -15,7 +15,7 @@ use serde_json::{Value, json};
 
 use super::check::Check;
 use super::table::{self, Column, Row};
-use super::{Context, Convert, Form, Strategy};
+use super::{Context, Form, Strategy};
 use crate::object::{default, integer_at, is_empty, list, member, set, text, text_at};
 use crate::request::Part;
 use crate::validate::FieldFault;
@@ -65,7 +65,7 @@ impl Strategy for V2 {
         }
     }
 
-    fn conversion(&self) -> Option<Convert> {
+    fn conversion(&self) -> Option<pintle_fieldmanager::Convert> {
         Some(conversion::between)
     }
 
@@ -132,7 +132,7 @@ impl Strategy for V1 {
         Arc::new(conversion::to_old(stored))
     }
 
-    fn conversion(&self) -> Option<Convert> {
+    fn conversion(&self) -> Option<pintle_fieldmanager::Convert> {
         Some(conversion::between)
     }
 

@@ -83,9 +83,6 @@ pub(crate) enum Form {
     Checked(u64),
 }
 
-/// Makes of an object of one version, named as in `apiVersion`, that of another; none if either is unknown.
-pub(crate) type Convert = fn(object: &Value, from: &str, to: &str) -> Option<Value>;
-
 /// Where a kind comes from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Origin {
@@ -235,7 +232,7 @@ pub(crate) trait Strategy: Send + Sync {
     }
 
     /// How objects become those of another version that calls its fields otherwise; none where all versions share their fields.
-    fn conversion(&self) -> Option<Convert> {
+    fn conversion(&self) -> Option<pintle_fieldmanager::Convert> {
         None
     }
 

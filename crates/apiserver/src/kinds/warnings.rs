@@ -5,13 +5,13 @@ mod labels;
 #[cfg(test)]
 mod tests;
 
+use pintle_schema::quantity;
 use serde_json::Value;
 
 pub(super) use address::{block, ip, load_balancer};
 pub(super) use labels::{node_label, node_selector, selector_term};
 
 use crate::object::list;
-use crate::schema::quantity;
 
 /// Whether the desired state is another than that of `old`; each change of it gives the object a new generation.
 pub(super) fn is_new(object: &Value, old: &Value) -> bool {

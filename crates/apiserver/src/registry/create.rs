@@ -10,9 +10,9 @@ use super::pipeline::{Complete, Write};
 use super::served::{Served, Written};
 use crate::auth;
 use crate::failure::{Failure, Outcome, details};
-use crate::fieldmanager::Writer;
 use crate::kinds::{GroupResource, Kind, Place};
 use crate::object::{metadata, metadata_mut};
+use crate::registry::Writer;
 use crate::request::options::How;
 use crate::store::{Expect, Refused, Store, Stored};
 

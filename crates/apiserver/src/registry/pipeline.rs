@@ -7,9 +7,9 @@ use serde_json::{Map, Value};
 
 use super::{Registry, admission_chain, namespace_lifecycle, nesting};
 use crate::failure::Outcome;
-use crate::fieldmanager::Writer;
 use crate::kinds::{self, Kind, Place};
 use crate::object::{metadata, metadata_mut};
+use crate::registry::Writer;
 use crate::request::Part;
 use crate::request::options::How;
 use crate::store::Charge;

@@ -3,10 +3,10 @@
 use serde_json::{Value, json};
 
 use super::Registry;
+use super::Writer;
 use super::served::{Served, Written};
 use super::update::Wish;
 use crate::failure::{Failure, Outcome};
-use crate::fieldmanager::{self, Writer};
 use crate::kinds::{GroupResource, Kind, Place, Scale};
 use crate::object::{metadata, metadata_mut};
 use crate::request::Part;
@@ -81,7 +81,7 @@ impl Registry {
 
 /// The scale with those who own the replicas of the object.
 fn with_owners(mut scale: Value, live: &Value, paths: &Scale) -> Value {
-    let entries = fieldmanager::scale_entries(live, &paths.spec_replicas);
+    let entries = pintle_fieldmanager::scale_entries(live, &paths.spec_replicas);
     if !entries.is_null() {
         metadata_mut(&mut scale).insert("managedFields".into(), entries);
     }
@@ -91,7 +91,7 @@ fn with_owners(mut scale: Value, live: &Value, paths: &Scale) -> Value {
 /// The object with the replicas of the scale, and with their owners.
 fn scaled(kind: &Kind, paths: &Scale, live: &Value, scale: &Value) -> Value {
     let mut new = paths.write(scale, live);
-    fieldmanager::keep_scale_entries(&mut new, scale, &paths.spec_replicas, &kind.api_version());
+    pintle_fieldmanager::keep_scale_entries(&mut new, scale, &paths.spec_replicas, &kind.api_version());
     let version = metadata::text(scale, "resourceVersion");
     if !version.is_empty() {
         metadata_mut(&mut new).insert("resourceVersion".into(), version.into());

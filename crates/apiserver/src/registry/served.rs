@@ -2,13 +2,13 @@
 
 use std::sync::Arc;
 
+use pintle_schema::protobuf::{self, Enveloped};
+use pintle_schema::{self as schema, Schema, Type};
 use serde_json::Value;
 
 use crate::failure::{Failure, Outcome};
 use crate::kinds::Kind;
 use crate::object::Ordered;
-use crate::protobuf::{self, Enveloped};
-use crate::schema::{self, Schema, Type};
 use crate::store::{Order, Stored};
 
 /// An object as an answer shows it: in the version that was asked for, without its `apiVersion` and `kind`, which the encoder

@@ -2,11 +2,11 @@
 
 use std::io;
 
+use pintle_schema::{Scalar, Type};
 use serde_json::Value;
 
 use crate::failure::{Failure, Outcome};
 use crate::kinds::Kind;
-use crate::schema::{Scalar, Type};
 
 /// What etcd takes in one request, and what a client sends it at all.
 const LARGEST: usize = 1536 * 1024;

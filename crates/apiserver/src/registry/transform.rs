@@ -3,6 +3,7 @@
 use std::borrow::Cow;
 
 use jiff::Timestamp;
+use pintle_schema::protobuf::Enveloped;
 use serde_json::{Value, json};
 
 use super::Served;
@@ -10,7 +11,6 @@ use crate::failure::{Failure, Outcome};
 use crate::kinds::Kind;
 use crate::kinds::table::{CREATED, Column, NAME};
 use crate::object::Ordered;
-use crate::protobuf::Enveloped;
 
 /// The form of an answer.
 #[derive(Clone, Debug)]

@@ -13,9 +13,9 @@ use serde_json::{Value, json};
 
 use crate::background;
 use crate::failure::{Failure, Outcome};
-use crate::fieldmanager::Writer;
 use crate::kinds::Place;
 use crate::object::{items, metadata_mut, text_at};
+use crate::registry::Writer;
 use crate::registry::{Registry, Wish};
 use crate::request::Part;
 use crate::request::options::WriteOptions;

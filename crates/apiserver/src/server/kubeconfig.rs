@@ -20,5 +20,5 @@ pub(super) fn render(url: &str, ca: Option<&str>, token: Option<&Secret>) -> Str
         "contexts": [{"name": "pintle", "context": {"cluster": "pintle", "user": "admin"}}],
         "current-context": "pintle",
     });
-    crate::schema::write_yaml(&config)
+    pintle_schema::write_yaml(&config)
 }

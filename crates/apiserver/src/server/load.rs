@@ -4,16 +4,16 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use pintle_meta::{FieldValidation, Reason};
+use pintle_schema as schema;
 use serde_json::Value;
 
 use super::LoadError;
 use crate::failure::Outcome;
-use crate::fieldmanager::Writer;
 use crate::http::decode::{self, RawBody};
 use crate::kinds::Place;
 use crate::registry::Registry;
+use crate::registry::Writer;
 use crate::request::options::WriteOptions;
-use crate::schema;
 
 const NAME: &str = "pintle-apiserver";
 

@@ -4,13 +4,13 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use pintle_meta::WatchEventType;
+use pintle_schema::protobuf::Enveloped;
 use serde_json::{Value, json};
 
 use crate::clock::Clock;
 use crate::failure::{Failure, Outcome};
 use crate::kinds::Kind;
 use crate::object::Ordered;
-use crate::protobuf::Enveloped;
 use crate::registry::{Served, Transform};
 use crate::request::accept::Media;
 

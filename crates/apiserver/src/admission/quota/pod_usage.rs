@@ -3,12 +3,12 @@
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use jiff::{SignedDuration, Timestamp};
+use pintle_schema::quantity::Quantity;
 use serde_json::Value;
 
 use crate::admission::Amounts;
 use crate::admission::pods::{self, ContainerType};
 use crate::object::{condition, integer_at, list, text_at};
-use crate::schema::quantity::Quantity;
 use crate::validate::qualified_name_faults;
 
 /// Of these, requests count under their bare name too, and limits are counted as well.

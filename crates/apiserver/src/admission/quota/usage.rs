@@ -1,12 +1,12 @@
 //! What an object uses of the resources that a quota can count.
 
+use pintle_schema::quantity::Quantity;
 use serde_json::Value;
 
 use super::pod_usage;
 use crate::admission::{Amounts, Attempt};
 use crate::object::{integer_at, list, text_at};
 use crate::request::Part;
-use crate::schema::quantity::Quantity;
 
 /// Resources of the core group that a quota may count by their bare names.
 const BARE: &[&str] = &["configmaps", "replicationcontrollers", "resourcequotas", "secrets"];

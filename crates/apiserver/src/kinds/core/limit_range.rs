@@ -3,8 +3,8 @@
 use crate::kinds::Strategy;
 use crate::kinds::check::Check;
 use crate::object::{doubles, items, list, member, text_at};
-use crate::schema::quantity;
 use crate::validate::{FieldFault, qualified_name_faults};
+use pintle_schema::quantity;
 use serde_json::Value;
 
 /// `v1` LimitRange.

@@ -8,9 +8,9 @@ use crate::kinds::table::{self, Column, Row};
 use crate::kinds::{Context, Strategy, warnings};
 use crate::object::{has, list, member, remove, set, text, text_at};
 use crate::request::Part;
-use crate::schema::quantity;
 use crate::validate::{FieldFault, NameRule};
 use jiff::Timestamp;
+use pintle_schema::quantity;
 use serde_json::{Value, json};
 
 /// `v1` PersistentVolumeClaim.

@@ -4,9 +4,9 @@ use crate::kinds::table::{self, Column, Row};
 use crate::kinds::{Context, Strategy};
 use crate::object::{list, member, set, text, text_at};
 use crate::request::Part;
-use crate::schema::quantity;
 use crate::validate::FieldFault;
 use jiff::Timestamp;
+use pintle_schema::quantity;
 use serde_json::{Value, json};
 
 const MODES: &[&str] = &[

@@ -2,12 +2,12 @@
 
 use std::sync::OnceLock;
 
+use pintle_schema::Schema;
 use serde_json::{Value, json};
 
 use super::notes::{self, BEHAVIOR, CONDITIONS, CURRENT_METRICS, METRICS};
 use super::read;
 use crate::object::{default, is_empty, list, member, remove, set, text_at};
-use crate::schema::Schema;
 
 const OLD: &str = "autoscaling/v1";
 const NEW: &str = "autoscaling/v2";

@@ -1,10 +1,10 @@
 //! The annotations of the older version, read. None if they make no sense.
 
+use pintle_schema::quantity::Quantity;
 use serde_json::{Map, Value};
 
 use super::metric_fields::{CURRENT, Field, Form, POLICY, RULE, RULES, SOURCES};
 use crate::object::{is_empty, member, remove, set, text_at};
-use crate::schema::quantity::Quantity;
 
 pub(super) fn metrics(text: &str) -> Option<Value> {
     read_all(text, |metric| {

@@ -1,11 +1,11 @@
 //! The faults of an autoscaler, told by the fields of the newer version.
 
+use pintle_schema::quantity;
 use serde_json::Value;
 
 use crate::kinds::check::Check;
 use crate::kinds::core::pod::container_resource_faults;
 use crate::object::{has, integer_at, list, text_at};
-use crate::schema::quantity;
 use crate::validate::{FieldFault, NameRule};
 
 /// The types of metrics, as messages list them, and where each has its source.

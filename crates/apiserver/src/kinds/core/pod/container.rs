@@ -2,11 +2,11 @@
 
 use std::collections::HashSet;
 
+use pintle_schema::quantity;
 use serde_json::Value;
 
 use crate::kinds::check::Check;
 use crate::object::{doubles, has, integer_at, is_empty, list, text_at};
-use crate::schema::quantity;
 use crate::validate::{FieldFault, NameRule, qualified_name_faults};
 
 const PORT: &str = "must be between 1 and 65535, inclusive";

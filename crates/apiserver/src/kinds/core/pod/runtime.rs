@@ -2,13 +2,13 @@
 
 use std::collections::{BTreeMap, HashSet};
 
+use pintle_schema::quantity;
 use serde_json::{Map, Value, json};
 
 use super::priority::forbidden;
 use crate::failure::{Failure, Outcome};
 use crate::kinds::{Context, GroupResource};
 use crate::object::{list, member, set};
-use crate::schema::quantity;
 
 /// Fails where there is no such class, or the pod asks for something else than it says.
 pub(super) fn admit(context: &Context<'_>, pod: &mut Value) -> Outcome<()> {

@@ -1,0 +1,122 @@
+//! Who writes, and how that is kept in `managedFields`.
+
+use pintle_meta::{Reason, StatusDetails};
+use serde_json::Value;
+
+use crate::failure::{Failure, Outcome};
+use crate::kinds::Kind;
+use crate::request::Part;
+use crate::request::options::WriteOptions;
+use crate::request::user::User;
+
+/// The longest name of a manager that is taken from a user agent.
+const LONGEST_NAME: usize = 128;
+
+/// Who writes, and with which options.
+#[derive(Clone, Debug)]
+pub(crate) struct Writer<'a> {
+    pub(crate) options: &'a WriteOptions,
+    name: String,
+    now: String,
+    /// The versions in which a custom resource is served; empty for built-in kinds.
+    served: Vec<String>,
+    /// As whom.
+    user: User,
+    /// Whether a write of an absent object may create it.
+    may_create: Outcome<()>,
+}
+
+impl<'a> Writer<'a> {
+    /// The field manager of the options, else what stands before the slash in the user agent; the server itself, until
+    /// [`acting_as`](Self::acting_as) says otherwise.
+    pub(crate) fn new(options: &'a WriteOptions, user_agent: &str, now: String) -> Self {
+        let name = match options.field_manager.as_str() {
+            "" => from_user_agent(user_agent),
+            name => name.to_owned(),
+        };
+        Self { options, name, now, served: Vec::new(), user: User::admin(), may_create: Ok(()) }
+    }
+
+    /// The same manager, who writes as this user.
+    pub(crate) fn acting_as(mut self, user: User) -> Self {
+        self.user = user;
+        self
+    }
+
+    /// As whom the manager writes.
+    pub(crate) fn user(&self) -> &User {
+        &self.user
+    }
+
+    /// The same manager, with the answer to whether it may create objects.
+    pub(crate) fn creating(mut self, may_create: Outcome<()>) -> Self {
+        self.may_create = may_create;
+        self
+    }
+
+    /// Fails if a write of an absent object may not create it.
+    pub(crate) fn check_may_create(&self) -> Outcome<()> {
+        self.may_create.clone()
+    }
+
+    /// The same manager, where the kind is served in these versions alone.
+    pub(crate) fn serving(mut self, versions: Vec<String>) -> Self {
+        self.served = versions;
+        self
+    }
+
+    /// Records which fields a write that is no apply set. Both objects are as the client wants them: defaulted, and untouched by
+    /// the rules of the kind.
+    pub(crate) fn track(&self, kind: &Kind, old: Option<&Value>, new: &mut Value, part: Part) {
+        self.with_context(kind, part, |context| pintle_fieldmanager::track_update(old, new, context));
+    }
+
+    /// Lays what this manager applies over the live object.
+    pub(crate) fn apply(&self, kind: &Kind, live: Option<&Value>, applied: &Value, part: Part) -> Outcome<Value> {
+        let run = |context: &pintle_fieldmanager::WriteContext<'_>| {
+            pintle_fieldmanager::apply(live, applied, self.options.force, context)
+        };
+        let outcome = self.with_context(kind, part, run);
+        let outcome = outcome.ok_or_else(|| Failure::plain(500, "the kind has no schema to apply by"))?;
+        let applied = outcome.map_err(|error| match error {
+            pintle_fieldmanager::ApplyError::BadRequest(why) => Failure::bad_request(why),
+            pintle_fieldmanager::ApplyError::Conflicts(conflicts) => {
+                let details = StatusDetails { causes: conflicts.causes(), ..StatusDetails::default() };
+                Failure::new(409, Reason::Conflict, conflicts.to_string()).with(details)
+            }
+            pintle_fieldmanager::ApplyError::Typed(why) => Failure::plain(500, why),
+        })?;
+        Ok(applied.object)
+    }
+
+    fn with_context<R>(
+        &self,
+        kind: &Kind,
+        part: Part,
+        run: impl FnOnce(&pintle_fieldmanager::WriteContext<'_>) -> R,
+    ) -> Option<R> {
+        let schema = kind.schema()?;
+        Some(run(&pintle_fieldmanager::WriteContext {
+            manager: &self.name,
+            api_version: &kind.api_version(),
+            subresource: part.name(),
+            now: &self.now,
+            schema: &schema,
+            reset: kind.reset_fields(part),
+            served: &self.served,
+            convert: kind.strategy.conversion(),
+        }))
+    }
+}
+
+fn from_user_agent(user_agent: &str) -> String {
+    let name = user_agent.split('/').next().unwrap_or_default();
+    let mut kept = String::new();
+    for c in name.chars().filter(|c| !c.is_control()) {
+        if kept.len() + c.len_utf8() > LONGEST_NAME {
+            break;
+        }
+        kept.push(c);
+    }
+    if kept.is_empty() { "unknown".into() } else { kept }
+}

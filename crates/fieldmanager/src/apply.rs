@@ -1,0 +1,327 @@
+//! Server-side apply: what an apply changes, and whom it conflicts with.
+
+use std::borrow::Cow;
+use std::collections::BTreeMap;
+use std::fmt;
+
+use pintle_meta::StatusCause;
+use pintle_schema::Type;
+use serde_json::{Map, Value};
+
+use super::WriteContext;
+use super::compare::{compare, same};
+use super::field_set::{check, field_set};
+use super::managers::{Managed, ManagerId, Managers};
+use super::merge::{merge, remove};
+use super::path_element::PathElement;
+use super::set::Set;
+use super::tracking::{record, strip};
+use super::versions::{Differences, View};
+
+const LAST_APPLIED: &str = "kubectl.kubernetes.io/last-applied-configuration";
+
+/// So many bytes of conflicts are told.
+const MOST_TOLD: usize = 4 << 20;
+
+/// What became of an apply.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Applied {
+    /// The object, `managedFields` included. It is not defaulted yet, nor does it have to fit the types of Go.
+    pub object: Value,
+    /// Whether the object changed, beyond who owns what. If not, it is the live one.
+    pub changed: bool,
+}
+
+/// Why an apply fails.
+#[derive(Clone, Debug, PartialEq)]
+pub enum ApplyError {
+    /// 400: the configuration makes no sense for this object.
+    BadRequest(String),
+    /// 409: others own fields that would change.
+    Conflicts(Conflicts),
+    /// 500 without a reason: the configuration does not fit the schema.
+    Typed(String),
+}
+
+/// Fields that others own and that an apply would change.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Conflicts(Vec<(ManagerId, Vec<PathElement>)>);
+
+impl Conflicts {
+    /// For the details of the answer.
+    pub fn causes(&self) -> Vec<StatusCause> {
+        let causes = self.0.iter().map(|(id, path)| StatusCause {
+            reason: "FieldManagerConflict".into(),
+            message: format!("conflict with {id}"),
+            field: spell(path),
+        });
+        causes.collect()
+    }
+}
+
+impl fmt::Display for Conflicts {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if let [(id, path)] = &self.0[..] {
+            return write!(f, "Apply failed with 1 conflict: conflict with {id}: {}", spell(path));
+        }
+        write!(f, "Apply failed with {} conflicts:", self.0.len())?;
+        let mut current = None;
+        for (id, path) in &self.0 {
+            if current != Some(id) {
+                let gap = if current.is_some() { "\n" } else { " " };
+                write!(f, "{gap}conflicts with {id}:")?;
+                current = Some(id);
+            }
+            write!(f, "\n- {}", spell(path))?;
+        }
+        Ok(())
+    }
+}
+
+impl fmt::Display for ManagerId {
+    /// As messages name a manager. Only updaters are told with their version.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:?}", self.manager)?;
+        if !self.subresource.is_empty() {
+            write!(f, " with subresource {:?}", self.subresource)?;
+        }
+        if !self.applied {
+            write!(f, " using {}", self.api_version)?;
+        }
+        Ok(())
+    }
+}
+
+impl fmt::Display for ApplyError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::BadRequest(text) | Self::Typed(text) => f.write_str(text),
+            Self::Conflicts(conflicts) => conflicts.fmt(f),
+        }
+    }
+}
+
+impl std::error::Error for ApplyError {}
+
+/// Lays what a manager applies over the live object (none: it is being created), and records who owns what.
+///
+/// The applied configuration is the manager's whole wish: what it applied before, leaves out now, and owns alone is taken away.
+/// `applied` is JSON as it came, of the request's version; `live` is the stored object in that version, as Go writes it.
+///
+/// # Errors
+///
+/// See [`ApplyError`]. Without `force` a field that another owns is not changed.
+pub fn apply(
+    live: Option<&Value>,
+    applied: &Value,
+    force: bool,
+    ctx: &WriteContext<'_>,
+) -> Result<Applied, ApplyError> {
+    let text = |name: &str| applied.get(name).and_then(Value::as_str).unwrap_or_default();
+    if (text("apiVersion"), text("kind")) != (ctx.api_version, ctx.schema.kind()) {
+        let (version, kind) = (slashed(text("apiVersion")), text("kind"));
+        return Err(ApplyError::BadRequest(format!("invalid object type: {version}, Kind={kind}")));
+    }
+    if applied.pointer("/metadata/managedFields").is_some_and(|entries| !entries.is_null()) {
+        return Err(ApplyError::BadRequest("metadata.managedFields must be nil".into()));
+    }
+    let empty;
+    let live = match live {
+        Some(live) => live,
+        None => {
+            empty = ctx.schema.empty();
+            &empty
+        }
+    };
+    let mut managers =
+        Managers::read(live).ok_or_else(|| ApplyError::Typed("failed to decode managed fields".into()))?;
+    let live = &bare(live);
+    if managers.0.is_empty() {
+        // All that is there so far belongs to a manager of this name.
+        let before = WriteContext { manager: "before-first-apply", ..*ctx };
+        record(&mut managers, &ctx.schema.empty(), live, &before);
+    }
+    let done = match run(live, applied, force, managers.clone(), ctx) {
+        Err(ApplyError::Conflicts(conflicts)) if ctx.manager == "kubectl" => {
+            // What kubectl applied on the client's side counts as its own.
+            let Some(own) = last_applied(live, ctx) else { return Err(ApplyError::Conflicts(conflicts)) };
+            let left = conflicts.0.into_iter().filter(|(_, path)| !own.contains(path)).collect::<Vec<_>>();
+            match left.is_empty() {
+                true => run(live, applied, true, managers, ctx)?,
+                false => return Err(ApplyError::Conflicts(Conflicts(left))),
+            }
+        }
+        done => done?,
+    };
+    let (mut object, changed, managers) = done;
+    if ctx.manager == "kubectl" {
+        renew_last_applied(&mut object, applied);
+    }
+    let changed = changed || !same(&object, live);
+    managers.write(&mut object);
+    Ok(Applied { object, changed })
+}
+
+fn run(
+    live: &Value,
+    applied: &Value,
+    force: bool,
+    mut managers: Managers,
+    ctx: &WriteContext<'_>,
+) -> Result<(Value, bool, Managers), ApplyError> {
+    let of = ctx.schema.root();
+    let faults = check(of, applied);
+    if !faults.is_empty() {
+        let name =
+            |field: &str| applied.pointer(&format!("/metadata/{field}")).and_then(Value::as_str).unwrap_or_default();
+        let told = match &faults[..] {
+            [one] => one.clone(),
+            all => format!("errors:\n  {}", all.join("\n  ")),
+        };
+        return Err(ApplyError::Typed(format!(
+            "failed to create typed patch object ({}/{}; {}, Kind={}): {told}",
+            name("namespace"),
+            name("name"),
+            slashed(ctx.api_version),
+            ctx.schema.kind()
+        )));
+    }
+    let merged = merge(of, Some(live), Some(applied))
+        .map_err(|why| ApplyError::Typed(format!("failed to merge config: {why}")))?
+        .unwrap_or_else(|| Value::Object(Map::new()));
+    let id = ManagerId {
+        manager: ctx.manager.into(),
+        applied: true,
+        api_version: String::new(),
+        subresource: ctx.subresource.into(),
+    };
+    let set = field_set(of, applied).without(&ctx.ignored());
+    let last = managers.0.get(&id).cloned();
+    managers.0.retain(|known, managed| *known == id || ctx.serves(&managed.api_version));
+    let time = last.as_ref().and_then(|managed| managed.time.clone());
+    managers.0.insert(id.clone(), Managed { api_version: ctx.api_version.into(), set, time });
+    let object = match last {
+        Some(last) if !last.set.is_empty() && ctx.serves(&last.api_version) => prune(merged, &last, &managers, ctx),
+        _ => merged,
+    };
+    let found = Differences::between(live, &object, &managers, ctx);
+    let (mut conflicts, mut left) = (Vec::new(), MOST_TOLD);
+    let mut changed: BTreeMap<&str, Set> = BTreeMap::new();
+    for (other, managed) in managers.0.iter().filter(|(other, _)| **other != id) {
+        let version = managed.api_version.as_str();
+        let changed = changed.entry(version).or_insert_with(|| found.in_version(version).changed());
+        let paths = managed.set.intersection(changed).paths(&mut left);
+        conflicts.extend(paths.into_iter().map(|path| (other.clone(), path)));
+    }
+    if !force && !conflicts.is_empty() {
+        return Err(ApplyError::Conflicts(Conflicts(conflicts)));
+    }
+    found.take_from_others(&mut managers, Some(&id));
+    let changes = !same(live, &object);
+    if let Some(managed) = managers.0.get_mut(&id) {
+        managed.set = strip(managed.set.clone());
+        if changes {
+            managed.time = Some(ctx.now.into());
+        }
+        if managed.set.is_empty() {
+            managers.0.remove(&id);
+        }
+    }
+    Ok((object, changes, managers))
+}
+
+/// Takes away what the manager applied before, leaves out now, and nobody else owns.
+fn prune(merged: Value, last: &Managed, managers: &Managers, ctx: &WriteContext<'_>) -> Value {
+    // What it applied before are fields of the version it used then.
+    let view = View::of(ctx, &last.api_version).unwrap_or_else(|| View::own(ctx));
+    let pruned = view.shows(&merged).and_then(|there| prune_in(&view, &there, last, managers, ctx));
+    pruned.and_then(|pruned| view.back(&pruned).map(Cow::into_owned)).unwrap_or(merged)
+}
+
+fn prune_in(
+    view: &View<'_>,
+    merged: &Value,
+    last: &Managed,
+    managers: &Managers,
+    ctx: &WriteContext<'_>,
+) -> Option<Value> {
+    let of = view.schema.root();
+    let all = |value: &Value| field_set(of, value).with_named_fields(Some(of));
+    let last = last.set.with_named_fields(Some(of));
+    let mut pruned = remove(of, merged, &last);
+    // Back comes what others own, which stands below what was taken away …
+    let mut owned: BTreeMap<&str, Set> = BTreeMap::new();
+    for managed in managers.0.values() {
+        let version =
+            if View::of(ctx, &managed.api_version).is_some() { &managed.api_version } else { ctx.api_version };
+        owned.entry(version).or_default().extend(managed.set.clone());
+    }
+    let own = |version: &str| version == view.version();
+    let (first, rest): (Vec<_>, Vec<_>) = owned.into_iter().partition(|(version, _)| own(version));
+    for (version, owned) in first.into_iter().chain(rest) {
+        let other = View::of(ctx, version).unwrap_or_else(|| View::own(ctx));
+        let there = |object: &Value| view.back(object).and_then(|object| other.shows(&object).map(Cow::into_owned));
+        let kept = match own(version) {
+            true => keep_owned(of, merged, &pruned, &owned),
+            false => {
+                let kept = keep_owned(other.schema.root(), &there(merged)?, &there(&pruned)?, &owned);
+                other.back(&kept).and_then(|kept| view.shows(&kept).map(Cow::into_owned))?
+            }
+        };
+        pruned = kept;
+    }
+    // … and what nobody owned, unless it stands in what this manager applied.
+    let dangling = all(merged).difference(&all(&pruned)).intersection(&last);
+    Some(remove(of, merged, &dangling))
+}
+
+/// Of the merged object, what is left of it or owned.
+fn keep_owned(of: &Type, merged: &Value, pruned: &Value, owned: &Set) -> Value {
+    let all = |value: &Value| field_set(of, value).with_named_fields(Some(of));
+    let kept = all(pruned).union(&owned.with_named_fields(Some(of)));
+    remove(of, merged, &all(merged).difference(&kept))
+}
+
+/// What kubectl's annotation says it applied, as far as the live object is still so.
+fn last_applied(live: &Value, ctx: &WriteContext<'_>) -> Option<Set> {
+    let text = live.get("metadata")?.get("annotations")?.get(LAST_APPLIED)?.as_str()?;
+    let applied: Value = serde_json::from_str(text).ok()?;
+    if applied.get("apiVersion")?.as_str()? != ctx.api_version || !check(ctx.schema.root(), &applied).is_empty() {
+        return None;
+    }
+    let found = compare(ctx.schema.root(), &applied, live);
+    let set = field_set(ctx.schema.root(), &applied);
+    Some(set.difference(&found.modified).difference(&found.added).difference(&found.removed))
+}
+
+/// Where kubectl's annotation is there, it follows what kubectl applies.
+fn renew_last_applied(object: &mut Value, applied: &Value) {
+    let Some(annotation) = object.pointer_mut("/metadata/annotations").and_then(|map| map.get_mut(LAST_APPLIED)) else {
+        return;
+    };
+    if annotation.as_str().unwrap_or_default().is_empty() {
+        return;
+    }
+    let mut applied = applied.clone();
+    if let Some(annotations) = applied.pointer_mut("/metadata/annotations").and_then(Value::as_object_mut) {
+        annotations.remove(LAST_APPLIED);
+    }
+    *annotation = format!("{applied}\n").into();
+}
+
+fn bare(object: &Value) -> Value {
+    let mut object = object.clone();
+    if let Some(metadata) = object.get_mut("metadata").and_then(Value::as_object_mut) {
+        metadata.remove("managedFields");
+    }
+    object
+}
+
+/// A version as Go writes it with a kind: that of the core group begins with a slash.
+fn slashed(api_version: &str) -> String {
+    if api_version.contains('/') { api_version.into() } else { format!("/{api_version}") }
+}
+
+fn spell(path: &[PathElement]) -> String {
+    path.iter().map(ToString::to_string).collect()
+}

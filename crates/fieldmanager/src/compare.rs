@@ -1,0 +1,232 @@
+//! Compares two objects of one type: the fields that were added, changed and removed.
+
+use std::collections::BTreeMap;
+
+use pintle_schema::{ListType, Topology, Type};
+use serde_json::Value;
+
+use super::path_element::PathElement;
+use super::set::Set;
+
+/// How two objects differ.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(crate) struct Comparison {
+    /// Paths in the new object alone.
+    pub added: Set,
+    /// Paths in both, with other values.
+    pub modified: Set,
+    /// Paths in the old object alone.
+    pub removed: Set,
+}
+
+impl Comparison {
+    /// What the new object has that the old one has not, or not so.
+    pub(crate) fn changed(&self) -> Set {
+        self.modified.union(&self.added)
+    }
+
+    /// The same without these paths and all below them.
+    pub(crate) fn without(&self, ignored: &Set) -> Self {
+        Self {
+            added: self.added.without(ignored),
+            modified: self.modified.without(ignored),
+            removed: self.removed.without(ignored),
+        }
+    }
+
+    /// Compares what stands at a step.
+    fn below(&mut self, step: PathElement, of: &Type, old: Option<&Value>, new: Option<&Value>) {
+        let mut below = Self::default();
+        let marks = value(of, old, new, &mut below);
+        self.mark(&step, marks);
+        self.added.extend_below(step.clone(), below.added);
+        self.modified.extend_below(step.clone(), below.modified);
+        self.removed.extend_below(step, below.removed);
+    }
+
+    fn mark(&mut self, step: &PathElement, marks: Marks) {
+        let Marks { added, modified, removed } = marks;
+        for (holds, set) in [(added, &mut self.added), (modified, &mut self.modified), (removed, &mut self.removed)] {
+            if holds {
+                set.insert(std::slice::from_ref(step));
+            }
+        }
+    }
+}
+
+/// Compares two objects of one type.
+pub(crate) fn compare(of: &Type, old: &Value, new: &Value) -> Comparison {
+    let mut found = Comparison::default();
+    value(of, Some(old), Some(new), &mut found);
+    found
+}
+
+/// What a value is to its type. JSON of any shape decides by itself; null takes the shape of its counterpart.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) enum Shape {
+    Map,
+    List,
+    Scalar,
+}
+
+pub(super) fn shape(of: &Type, value: &Value) -> Shape {
+    match (of, value) {
+        (Type::Struct { .. } | Type::Map(_), _) => Shape::Map,
+        (Type::List(_), _) => Shape::List,
+        (Type::Scalar(_), _) => Shape::Scalar,
+        (Type::Any | Type::Union(_), Value::Object(_) | Value::Null) => Shape::Map,
+        (Type::Any | Type::Union(_), Value::Array(_)) => Shape::List,
+        (Type::Any | Type::Union(_), _) => Shape::Scalar,
+    }
+}
+
+/// Whether a map of this type is owned as a whole.
+pub(super) fn atomic_map(of: &Type) -> bool {
+    match of {
+        Type::Struct { atomic, .. } => *atomic,
+        Type::Map(map) => map.atomic,
+        _ => false,
+    }
+}
+
+/// The list's type, unless the list is owned as a whole.
+pub(super) fn keyed(of: &Type) -> Option<&ListType> {
+    match of {
+        Type::List(list) if list.topology != Topology::Atomic => Some(list),
+        _ => None,
+    }
+}
+
+/// The type of a member; one that the type does not know is taken as it comes.
+pub(super) fn member<'a>(of: &'a Type, name: &str) -> &'a Type {
+    of.child(name).unwrap_or(&Type::Any)
+}
+
+pub(super) fn nothing(value: Option<&Value>) -> bool {
+    match value {
+        Some(Value::Object(members)) => members.is_empty(),
+        Some(Value::Array(items)) => items.is_empty(),
+        _ => true,
+    }
+}
+
+/// Equality by value: 3 and 3.0 are one number.
+pub(super) fn same(a: &Value, b: &Value) -> bool {
+    match (a, b) {
+        (Value::Number(a), Value::Number(b)) => a == b || (a.is_f64() != b.is_f64() && a.as_f64() == b.as_f64()),
+        (Value::Array(a), Value::Array(b)) => a.len() == b.len() && a.iter().zip(b).all(|(a, b)| same(a, b)),
+        (Value::Object(a), Value::Object(b)) => {
+            a.len() == b.len() && a.iter().all(|(name, a)| b.get(name).is_some_and(|b| same(a, b)))
+        }
+        (a, b) => a == b,
+    }
+}
+
+/// In which ways a value differs as a whole.
+#[derive(Clone, Copy, Default)]
+struct Marks {
+    added: bool,
+    modified: bool,
+    removed: bool,
+}
+
+/// Compares two values; `found` takes what differs below them.
+fn value(of: &Type, old: Option<&Value>, new: Option<&Value>, found: &mut Comparison) -> Marks {
+    let mut marks = Marks::default();
+    let leaf = match (old, new) {
+        (None, None) => return marks,
+        (Some(Value::Null) | None, Some(other)) | (Some(other), Some(Value::Null) | None) => {
+            shaped(of, shape(of, other), old, new, found, &mut marks)
+        }
+        (Some(before), Some(after)) => {
+            let (before, after) = (shape(of, before), shape(of, after));
+            if before != after {
+                shaped(of, before, old, new, found, &mut marks);
+            }
+            shaped(of, after, old, new, found, &mut marks)
+        }
+    };
+    if !leaf {
+        marks.added |= old.is_none();
+        marks.removed |= old.is_some() && new.is_none();
+    }
+    marks
+}
+
+/// Answers whether the value was compared as a whole.
+fn shaped(
+    of: &Type,
+    shape: Shape,
+    old: Option<&Value>,
+    new: Option<&Value>,
+    found: &mut Comparison,
+    marks: &mut Marks,
+) -> bool {
+    match shape {
+        Shape::Map => {
+            let (before, after) = (old.and_then(Value::as_object), new.and_then(Value::as_object));
+            let empty = before.is_none_or(|map| map.is_empty()) && after.is_none_or(|map| map.is_empty());
+            if !atomic_map(of) && !empty {
+                for (name, value) in before.into_iter().flatten() {
+                    let new = after.and_then(|map| map.get(name));
+                    found.below(PathElement::Field(name.clone()), member(of, name), Some(value), new);
+                }
+                for (name, value) in after.into_iter().flatten() {
+                    if before.is_none_or(|map| !map.contains_key(name)) {
+                        found.below(PathElement::Field(name.clone()), member(of, name), None, Some(value));
+                    }
+                }
+                return false;
+            }
+        }
+        Shape::List => {
+            let (before, after) = (old.and_then(Value::as_array), new.and_then(Value::as_array));
+            let empty = before.is_none_or(Vec::is_empty) && after.is_none_or(Vec::is_empty);
+            if let Some(list) = keyed(of).filter(|_| !empty) {
+                items(list, before, after, found);
+                return false;
+            }
+        }
+        Shape::Scalar => {}
+    }
+    match (old, new) {
+        (None, _) => marks.added = true,
+        (_, None) => marks.removed = true,
+        (Some(old), Some(new)) => marks.modified |= !same(old, new),
+    }
+    true
+}
+
+fn items(of: &ListType, old: Option<&Vec<Value>>, new: Option<&Vec<Value>>, found: &mut Comparison) {
+    let mut by_step: BTreeMap<PathElement, [Vec<&Value>; 2]> = BTreeMap::new();
+    for (side, items) in [old, new].into_iter().enumerate() {
+        for item in items.into_iter().flatten() {
+            // Items that cannot be told from others are left out.
+            if let Ok(step) = PathElement::of_item(of, item) {
+                by_step.entry(step).or_default()[side].push(item);
+            }
+        }
+    }
+    for (step, [old, new]) in by_step {
+        match (&old[..], &new[..]) {
+            ([_] | [], [_] | []) => found.below(step, &of.item, old.first().copied(), new.first().copied()),
+            // Items that stand more than once are compared as a whole.
+            ([_, _, ..], [_, _, ..]) => {
+                let equal = old.len() == new.len() && old.iter().zip(&new).all(|(old, new)| same(old, new));
+                found.mark(&step, Marks { modified: !equal, ..Marks::default() });
+            }
+            ([_, _, ..], new) => {
+                if let Some(new) = new.first() {
+                    found.below(step.clone(), &of.item, None, Some(new));
+                }
+                found.mark(&step, Marks { removed: true, ..Marks::default() });
+            }
+            (old, [_, _, ..]) => {
+                if let Some(old) = old.first() {
+                    found.below(step.clone(), &of.item, Some(old), None);
+                }
+                found.mark(&step, Marks { added: true, ..Marks::default() });
+            }
+        }
+    }
+}

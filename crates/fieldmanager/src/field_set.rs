@@ -1,0 +1,194 @@
+//! The set of all paths of an object, and the check that an applied one fits its schema.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use pintle_schema::{ListType, Scalar, Type};
+use serde_json::Value;
+
+use super::compare::{Shape, atomic_map, keyed, member, shape};
+use super::path_element::PathElement;
+use super::set::Set;
+
+/// The paths that an applied object claims.
+pub(crate) fn field_set(of: &Type, value: &Value) -> Set {
+    let mut set = Set::default();
+    claim(of, value, &mut set);
+    set
+}
+
+/// Claims what is below a value; answers whether the value itself is claimed.
+fn claim(of: &Type, value: &Value, set: &mut Set) -> bool {
+    match shape(of, value) {
+        Shape::Scalar => true,
+        Shape::Map if atomic_map(of) => true,
+        Shape::Map => {
+            for (name, value) in value.as_object().into_iter().flatten() {
+                let mut below = Set::default();
+                let whole = claim(member(of, name), value, &mut below);
+                let nothing = value.is_null() || value.as_object().is_some_and(|map| map.is_empty());
+                let step = PathElement::Field(name.clone());
+                if whole || nothing || !of.names(name) {
+                    set.insert(std::slice::from_ref(&step));
+                }
+                set.extend_below(step, below);
+            }
+            false
+        }
+        Shape::List => match keyed(of) {
+            None => true,
+            Some(list) => {
+                claim_items(list, value.as_array().map_or(&[], Vec::as_slice), set);
+                false
+            }
+        },
+    }
+}
+
+fn claim_items(of: &ListType, items: &[Value], set: &mut Set) {
+    let mut by_step: BTreeMap<PathElement, Vec<&Value>> = BTreeMap::new();
+    for item in items {
+        if let Ok(step) = PathElement::of_item(of, item) {
+            by_step.entry(step).or_default().push(item);
+        }
+    }
+    for (step, items) in by_step {
+        set.insert(std::slice::from_ref(&step));
+        // Items that stand more than once are owned as a whole.
+        if let [item] = items[..] {
+            let mut below = Set::default();
+            claim(&of.item, item, &mut below);
+            set.extend_below(step, below);
+        }
+    }
+}
+
+/// What is wrong with an applied object, in the words of Go's library; nothing if it fits.
+pub(super) fn check(of: &Type, value: &Value) -> Vec<String> {
+    let mut faults = Faults::default();
+    check_value(of, value, &mut String::new(), &mut faults);
+    faults.all
+}
+
+/// What is told, as far as it is: paths may be as long as the object.
+#[derive(Default)]
+struct Faults {
+    all: Vec<String>,
+    bytes: usize,
+}
+
+const MOST_TOLD: usize = 4 << 20;
+
+impl Faults {
+    fn tell(&mut self, path: &str, what: &str) {
+        if self.bytes < MOST_TOLD {
+            let fault = if path.is_empty() { what.to_owned() } else { format!("{path}: {what}") };
+            self.bytes += size_of::<String>() + fault.len();
+            self.all.push(fault);
+        }
+    }
+}
+
+fn check_value(of: &Type, value: &Value, path: &mut String, faults: &mut Faults) {
+    match (shape(of, value), value) {
+        (_, Value::Null) => {}
+        (Shape::Scalar, value) => {
+            if let Type::Scalar(scalar) = of {
+                check_scalar(*scalar, value).into_iter().for_each(|what| faults.tell(path, &what));
+            }
+        }
+        (Shape::Map, Value::Object(members)) => {
+            for (name, value) in members {
+                let length = path.len();
+                path.push_str(&format!(".{name}"));
+                match of.child(name) {
+                    Some(of) => check_value(of, value, path, faults),
+                    None if matches!(of, Type::Struct { .. }) => {
+                        faults.tell(path, "field not declared in schema");
+                    }
+                    None => {}
+                }
+                path.truncate(length);
+            }
+        }
+        (Shape::Map, value) => faults.tell(path, &format!("expected map, got {}", go_value(value))),
+        (Shape::List, Value::Array(items)) => {
+            if let Type::List(list) = of {
+                check_items(list, items, path, faults);
+            }
+        }
+        (Shape::List, value) => faults.tell(path, &format!("expected list, got {}", go_value(value))),
+    }
+}
+
+fn check_items(of: &ListType, items: &[Value], path: &mut String, faults: &mut Faults) {
+    let associative = of.topology != pintle_schema::Topology::Atomic;
+    let mut seen = BTreeSet::new();
+    for (at, item) in items.iter().enumerate() {
+        let step = match associative {
+            true => match PathElement::of_item(of, item) {
+                Ok(step) => step,
+                Err(why) => {
+                    faults.tell(path, &format!("element {at}: {why}"));
+                    return;
+                }
+            },
+            false => PathElement::Index(at as i64),
+        };
+        let length = path.len();
+        let spelt = step.to_string();
+        if !seen.insert(step) {
+            faults.tell(path, &format!("duplicate entries for key {spelt}"));
+        }
+        path.push_str(&spelt);
+        check_value(&of.item, item, path, faults);
+        path.truncate(length);
+    }
+}
+
+fn check_scalar(scalar: Scalar, value: &Value) -> Option<String> {
+    let fits = match scalar {
+        Scalar::Raw => true,
+        Scalar::String | Scalar::Bytes | Scalar::Duration => value.is_string(),
+        Scalar::Bool => value.is_boolean(),
+        Scalar::Int32 | Scalar::Int64 | Scalar::Number => value.is_number(),
+        Scalar::Quantity | Scalar::IntOrString | Scalar::Time | Scalar::MicroTime | Scalar::Untyped => {
+            !value.is_array() && !value.is_object()
+        }
+    };
+    let wanted = match scalar {
+        _ if fits => return None,
+        Scalar::Raw => "JSON",
+        Scalar::Bool => "boolean",
+        Scalar::Int32 | Scalar::Int64 | Scalar::Number => "numeric (int or float)",
+        Scalar::Quantity | Scalar::IntOrString | Scalar::Time | Scalar::MicroTime | Scalar::Untyped => "any scalar",
+        Scalar::String | Scalar::Bytes | Scalar::Duration => "string",
+    };
+    match scalar {
+        Scalar::Int32 | Scalar::Int64 | Scalar::Number => Some(format!("expected {wanted}, got {}", go_shape(value))),
+        _ => Some(format!("expected {wanted}, got {}", go_value(value))),
+    }
+}
+
+fn go_shape(value: &Value) -> &'static str {
+    match value {
+        Value::Null => "<nil>",
+        Value::Bool(_) => "bool",
+        Value::Number(number) if number.is_f64() => "float64",
+        Value::Number(_) => "int64",
+        Value::String(_) => "string",
+        Value::Array(_) => "[]interface {}",
+        Value::Object(_) => "map[string]interface {}",
+    }
+}
+
+fn go_value(value: &Value) -> String {
+    format!(
+        "&value.valueUnstructured{{Value:{}}}",
+        match value {
+            Value::String(text) => format!("{text:?}"),
+            Value::Number(number) => number.to_string(),
+            Value::Bool(value) => value.to_string(),
+            other => go_shape(other).to_owned() + "{…}",
+        }
+    )
+}

@@ -1,0 +1,167 @@
+//! The two ways in which apply changes an object: laying a configuration over it, and taking paths out of it.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use pintle_schema::{ListType, Type};
+use serde_json::{Map, Value};
+
+use super::compare::{Shape, atomic_map, keyed, member, nothing, shape};
+use super::path_element::PathElement;
+use super::set::Set;
+
+/// Lays `applied` over `live`. Where nothing is left of a value, it is absent.
+///
+/// # Errors
+///
+/// A list of `applied` has items that cannot be told from each other.
+pub(super) fn merge(of: &Type, live: Option<&Value>, applied: Option<&Value>) -> Result<Option<Value>, String> {
+    let like = match (live, applied) {
+        (None, None) => return Ok(None),
+        (Some(live), Some(Value::Null) | None) => shape(of, live),
+        (_, Some(applied)) => shape(of, applied),
+    };
+    let whole = || applied.or(live).cloned();
+    match like {
+        Shape::Scalar => Ok(whole()),
+        Shape::Map if atomic_map(of) || (nothing(live) && nothing(applied)) => Ok(whole()),
+        Shape::Map => {
+            let (live, applied) = (live.and_then(Value::as_object), applied.and_then(Value::as_object));
+            let mut out = Map::new();
+            let names = live.into_iter().flatten().chain(applied.into_iter().flatten()).map(|(name, _)| name);
+            for name in names {
+                if out.contains_key(name) {
+                    continue;
+                }
+                let (live, applied) = (live.and_then(|map| map.get(name)), applied.and_then(|map| map.get(name)));
+                if let Some(value) = merge(member(of, name), live, applied)? {
+                    out.insert(name.clone(), value);
+                }
+            }
+            Ok((!out.is_empty()).then_some(Value::Object(out)))
+        }
+        Shape::List => match keyed(of) {
+            Some(list) if !(nothing(live) && nothing(applied)) => {
+                let merged = merge_items(list, items(live), items(applied))?;
+                Ok((!merged.is_empty()).then_some(Value::Array(merged)))
+            }
+            _ => Ok(whole()),
+        },
+    }
+}
+
+fn items(list: Option<&Value>) -> &[Value] {
+    list.and_then(Value::as_array).map_or(&[], Vec::as_slice)
+}
+
+/// Walks both lists side by side: what stands at both heads goes out; a live item that comes later in the applied list waits for
+/// its turn there; a live item that was not applied goes out; else the applied head does.
+fn merge_items(of: &ListType, live: &[Value], applied: &[Value]) -> Result<Vec<Value>, String> {
+    let steps = |items: &[Value]| -> Result<Vec<PathElement>, String> {
+        let steps = items.iter().enumerate();
+        steps.map(|(at, item)| PathElement::of_item(of, item).map_err(|why| format!("element {at}: {why}"))).collect()
+    };
+    let (old, new) = (steps(live)?, steps(applied)?);
+    let mut wanted = BTreeSet::new();
+    if let Some(step) = new.iter().find(|step| !wanted.insert(*step)) {
+        return Err(format!("duplicate entries for key {step}"));
+    }
+    let mut known: BTreeMap<&PathElement, &Value> = BTreeMap::new();
+    for (step, item) in old.iter().zip(live) {
+        // A live item that stands more than once is not merged with: the applied one takes its place.
+        known.entry(step).and_modify(|item| *item = &Value::Null).or_insert(item);
+    }
+    let counterpart = |step: &PathElement| known.get(step).copied();
+    let mut shared = new.iter().filter(|step| known.contains_key(step)).peekable();
+    let mut out = Vec::new();
+    let mut emitted: BTreeSet<&PathElement> = BTreeSet::new();
+    let (mut l, mut r) = (0, 0);
+    while l < old.len() || r < new.len() {
+        if l < old.len() && r < new.len() && old[l] == new[r] {
+            out.extend(merge(&of.item, counterpart(&old[l]), Some(&applied[r]))?);
+            emitted.insert(&new[r]);
+            shared.next();
+            l += 1;
+            r += 1;
+            continue;
+        }
+        if l < old.len()
+            && r < new.len()
+            && wanted.contains(&old[l])
+            && shared.peek().is_some_and(|next| **next != old[l])
+        {
+            l += 1;
+            continue;
+        }
+        if l < old.len() {
+            if !wanted.contains(&old[l]) {
+                out.extend(merge(&of.item, Some(&live[l]), None)?);
+                l += 1;
+                continue;
+            }
+            if emitted.contains(&old[l]) {
+                l += 1;
+            }
+        }
+        if r < new.len() {
+            out.extend(merge(&of.item, counterpart(&new[r]), Some(&applied[r]))?);
+            emitted.insert(&new[r]);
+            shared.next_if(|next| **next == new[r]);
+            r += 1;
+        }
+    }
+    Ok(out)
+}
+
+/// Takes these paths out. Where a map or list is emptied from within it stays, empty; where all of it is named it is null.
+pub(super) fn remove(of: &Type, value: &Value, paths: &Set) -> Value {
+    match (shape(of, value), value) {
+        (Shape::Map, Value::Object(members)) if !members.is_empty() && !atomic_map(of) => {
+            let mut out = Map::new();
+            let mut within = false;
+            for (name, value) in members {
+                let step = PathElement::Field(name.clone());
+                if paths.has(&step) {
+                    continue;
+                }
+                let value = match paths.below(&step) {
+                    Some(below) => {
+                        within = true;
+                        remove_within(member(of, name), value, below)
+                    }
+                    None => value.clone(),
+                };
+                out.insert(name.clone(), value);
+            }
+            if out.is_empty() && !within { Value::Null } else { Value::Object(out) }
+        }
+        (Shape::List, Value::Array(items)) if !items.is_empty() => {
+            let Some(list) = keyed(of) else { return Value::Null };
+            let mut out = Vec::new();
+            let mut within = false;
+            for item in items {
+                let step = PathElement::of_item(list, item).ok();
+                if step.as_ref().is_some_and(|step| paths.has(step)) {
+                    continue;
+                }
+                match step.as_ref().and_then(|step| paths.below(step)) {
+                    Some(below) => {
+                        within = true;
+                        out.push(remove_within(&list.item, item, below));
+                    }
+                    None => out.push(item.clone()),
+                }
+            }
+            if out.is_empty() && !within { Value::Null } else { Value::Array(out) }
+        }
+        (Shape::Scalar, value) => value.clone(),
+        _ => Value::Null,
+    }
+}
+
+fn remove_within(of: &Type, value: &Value, paths: &Set) -> Value {
+    match (remove(of, value, paths), value) {
+        (Value::Null, Value::Object(_)) => Value::Object(Map::new()),
+        (Value::Null, Value::Array(_)) => Value::Array(Vec::new()),
+        (left, _) => left,
+    }
+}

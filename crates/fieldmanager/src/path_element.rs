@@ -1,0 +1,166 @@
+//! One step of a path into an object, as `fieldsV1` spells it.
+
+use std::cmp::Ordering;
+use std::fmt;
+
+use serde_json::{Map, Value};
+
+use pintle_schema::{ListType, Topology};
+
+/// One step of a path into an object.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum PathElement {
+    /// A field of a struct, or a key of a map.
+    Field(String),
+    /// The item of a list whose key fields have these values, sorted by name.
+    Key(Vec<(String, Atom)>),
+    /// The item of a set.
+    Value(Atom),
+    /// The item at this place of a list.
+    Index(i64),
+}
+
+/// A single value, ordered: null, false, true, numbers, texts, then all else.
+#[derive(Clone, Debug)]
+pub struct Atom(pub Value);
+
+impl PathElement {
+    /// Reads `f:name`, `k:{…}`, `v:…` or `i:0`.
+    pub fn parse(text: &str) -> Option<Self> {
+        let (kind, rest) = text.split_at_checked(2)?;
+        match kind {
+            "f:" => Some(Self::Field(rest.into())),
+            "k:" => match serde_json::from_str(rest).ok()? {
+                Value::Object(fields) => Some(Self::key(fields)),
+                _ => None,
+            },
+            "v:" => Some(Self::Value(Atom(serde_json::from_str(rest).ok()?))),
+            "i:" => Some(Self::Index(rest.parse().ok()?)),
+            _ => None,
+        }
+    }
+
+    /// As it stands in `fieldsV1`.
+    pub fn spell(&self) -> String {
+        match self {
+            Self::Field(name) => format!("f:{name}"),
+            Self::Key(fields) => {
+                let fields: Map<_, _> = fields.iter().map(|(name, value)| (name.clone(), value.0.clone())).collect();
+                format!("k:{}", Value::Object(fields))
+            }
+            Self::Value(value) => format!("v:{}", value.0),
+            Self::Index(at) => format!("i:{at}"),
+        }
+    }
+
+    /// What it takes in memory, about.
+    pub(super) fn weight(&self) -> usize {
+        let text = |value: &Atom| value.0.as_str().map_or(0, str::len);
+        let parts = match self {
+            Self::Field(name) => name.len(),
+            Self::Key(fields) => fields.iter().map(|(name, value)| size_of::<Self>() + name.len() + text(value)).sum(),
+            Self::Value(value) => text(value),
+            Self::Index(_) => 0,
+        };
+        size_of::<Self>() + parts
+    }
+
+    /// The step to an item of a list that is no atom.
+    ///
+    /// # Errors
+    ///
+    /// The item cannot be told from others, in the words of Go's library.
+    pub fn of_item(list: &ListType, item: &Value) -> Result<Self, String> {
+        let keys = match &list.topology {
+            Topology::Keyed(keys) => keys,
+            Topology::Set => {
+                return match item {
+                    Value::Object(_) => Err("associative list without keys has an element that's a map type".into()),
+                    Value::Array(_) => Err("not supported: associative list with lists as elements".into()),
+                    Value::Null => Err("associative list without keys has an element that's an explicit null".into()),
+                    value => Ok(Self::Value(Atom(value.clone()))),
+                };
+            }
+            Topology::Atomic => return Err("invalid indexing of non-associative list".into()),
+        };
+        let members = match item {
+            Value::Object(members) => members,
+            Value::Null => return Err("associative list with keys may not have a null element".into()),
+            _ => return Err("associative list with keys may not have non-map elements".into()),
+        };
+        let fields = keys.iter().filter_map(|key| {
+            let value = members.get(&key.name).or(key.default.as_ref())?;
+            Some((key.name.clone(), value.clone()))
+        });
+        let fields: Map<_, _> = fields.collect();
+        if fields.is_empty() && !keys.is_empty() {
+            let names: Vec<_> = keys.iter().map(|key| format!("{:?}", key.name)).collect();
+            return Err(format!(
+                "associative list with keys has an element that omits all key fields [{}] (and doesn't have default values \
+                 for any key fields)",
+                names.join(" ")
+            ));
+        }
+        Ok(Self::key(fields))
+    }
+
+    fn key(fields: Map<String, Value>) -> Self {
+        let mut fields: Vec<_> = fields.into_iter().map(|(name, value)| (name, Atom(value))).collect();
+        fields.sort();
+        Self::Key(fields)
+    }
+}
+
+impl fmt::Display for PathElement {
+    /// As messages show it: `.name`, `[name="c"]`, `[="v"]`, `[0]`.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Field(name) => write!(f, ".{name}"),
+            Self::Key(fields) => {
+                let fields: Vec<_> = fields.iter().map(|(name, value)| format!("{name}={}", value.0)).collect();
+                write!(f, "[{}]", fields.join(","))
+            }
+            Self::Value(value) => write!(f, "[={}]", value.0),
+            Self::Index(at) => write!(f, "[{at}]"),
+        }
+    }
+}
+
+impl Ord for Atom {
+    fn cmp(&self, other: &Self) -> Ordering {
+        let rank = |value: &Value| match value {
+            Value::Null => 0,
+            Value::Bool(_) => 1,
+            Value::Number(_) => 2,
+            Value::String(_) => 3,
+            Value::Array(_) => 4,
+            Value::Object(_) => 5,
+        };
+        match (&self.0, &other.0) {
+            (Value::Bool(a), Value::Bool(b)) => a.cmp(b),
+            (Value::Number(a), Value::Number(b)) => match (a.as_i64(), b.as_i64()) {
+                (Some(a), Some(b)) => a.cmp(&b),
+                _ => a.as_f64().unwrap_or_default().total_cmp(&b.as_f64().unwrap_or_default()),
+            },
+            (Value::String(a), Value::String(b)) => a.cmp(b),
+            (a @ (Value::Array(_) | Value::Object(_)), b @ (Value::Array(_) | Value::Object(_))) => {
+                rank(a).cmp(&rank(b)).then_with(|| a.to_string().cmp(&b.to_string()))
+            }
+            (a, b) => rank(a).cmp(&rank(b)),
+        }
+    }
+}
+
+impl PartialOrd for Atom {
+    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl PartialEq for Atom {
+    fn eq(&self, other: &Self) -> bool {
+        self.cmp(other).is_eq()
+    }
+}
+
+impl Eq for Atom {}

@@ -1,0 +1,65 @@
+//! The entries of `/scale`, which is written as an object of its own and kept as one field of another.
+
+use serde_json::{Value, json};
+
+use super::managers::{Managed, ManagerId, Managers};
+use super::path_element::PathElement;
+use super::set::Set;
+
+const SCALE: &str = "autoscaling/v1";
+
+/// The `managedFields` that the scale of an object shows to a write: those who own the replicas of the object own those of the scale.
+/// `replicas` is the path of the field in the object, such as `.spec.replicas`.
+pub fn scale_entries(object: &Value, replicas: &str) -> Value {
+    let path = steps(replicas);
+    let mut shown = Managers::default();
+    let owners = Managers::read(object).unwrap_or_default();
+    for (id, managed) in owners.0.into_iter().filter(|(_, managed)| managed.set.contains(&path)) {
+        let managed = Managed { api_version: SCALE.into(), set: one(&steps(".spec.replicas")), time: managed.time };
+        shown.0.insert(as_scale(id), managed);
+    }
+    let mut scale = json!({});
+    shown.write(&mut scale);
+    scale.pointer("/metadata/managedFields").cloned().unwrap_or_default()
+}
+
+/// Brings what a write of the scale has made of these entries back into `object`, whose entries are those before the write.
+///
+/// An updater's entry becomes one without a time: its version is that of the scale on the way.
+pub fn keep_scale_entries(object: &mut Value, scale: &Value, replicas: &str, api_version: &str) {
+    let path = steps(replicas);
+    let mut written = Managers::read(scale).unwrap_or_default();
+    let mut kept = Managers::default();
+    for (id, mut managed) in Managers::read(object).unwrap_or_default().0 {
+        if managed.set.contains(&path) && written.0.remove(&id).is_none() {
+            managed.set = managed.set.difference(&one(&path));
+        }
+        if !managed.set.is_empty() {
+            kept.0.insert(id, managed);
+        }
+    }
+    for id in
+        written.0.into_iter().filter(|(_, managed)| managed.set.contains(&steps(".spec.replicas"))).map(|(id, _)| id)
+    {
+        let own = ManagerId { api_version: if id.applied { String::new() } else { api_version.into() }, ..id };
+        // What else the manager owns through the same path stays its own.
+        let rest = kept.0.get(&own).map(|known| known.set.clone()).unwrap_or_default();
+        let time = kept.0.get(&own).and_then(|known| known.time.clone());
+        kept.0.insert(own, Managed { api_version: api_version.into(), set: rest.union(&one(&path)), time });
+    }
+    kept.write(object);
+}
+
+fn as_scale(id: ManagerId) -> ManagerId {
+    ManagerId { api_version: if id.applied { String::new() } else { SCALE.into() }, ..id }
+}
+
+fn one(path: &[PathElement]) -> Set {
+    let mut set = Set::default();
+    set.insert(path);
+    set
+}
+
+fn steps(path: &str) -> Vec<PathElement> {
+    path.split('.').filter(|part| !part.is_empty()).map(|part| PathElement::Field(part.into())).collect()
+}

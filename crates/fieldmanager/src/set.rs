@@ -1,0 +1,197 @@
+//! A set of paths into an object: what a manager owns.
+
+use std::collections::btree_map::Entry;
+use std::collections::{BTreeMap, BTreeSet};
+
+use pintle_schema::Type;
+use serde_json::{Map, Value};
+
+use super::path_element::PathElement;
+
+/// A set of paths into an object: what a manager owns.
+///
+/// A path may be in the set with or without the paths above and below it.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Set {
+    members: BTreeSet<PathElement>,
+    children: BTreeMap<PathElement, Set>,
+}
+
+impl Set {
+    /// Reads `fieldsV1`; none if it is malformed.
+    pub fn from_fields(fields: &Value) -> Option<Self> {
+        Self::from_members(fields.as_object()?)
+    }
+
+    fn from_members(fields: &Map<String, Value>) -> Option<Self> {
+        let mut set = Self::default();
+        for (name, below) in fields {
+            if name == "." {
+                continue;
+            }
+            let step = PathElement::parse(name)?;
+            let below = below.as_object()?;
+            if below.is_empty() || below.contains_key(".") {
+                set.members.insert(step.clone());
+            }
+            set.put(step, Self::from_members(below)?);
+        }
+        Some(set)
+    }
+
+    /// As it stands in `fieldsV1`.
+    pub fn to_fields(&self) -> Value {
+        let mut fields = Map::new();
+        for step in &self.members {
+            fields.insert(step.spell(), Value::Object(Map::new()));
+        }
+        for (step, below) in &self.children {
+            let mut below = below.to_fields();
+            if let (true, Value::Object(below)) = (self.members.contains(step), &mut below) {
+                below.insert(".".into(), Value::Object(Map::new()));
+            }
+            fields.insert(step.spell(), below);
+        }
+        Value::Object(fields)
+    }
+
+    /// Adds a path; the empty one is none.
+    pub fn insert(&mut self, path: &[PathElement]) {
+        match path {
+            [] => {}
+            [last] => {
+                self.members.insert(last.clone());
+            }
+            [first, rest @ ..] => self.children.entry(first.clone()).or_default().insert(rest),
+        }
+    }
+
+    /// Whether the step itself is in the set.
+    pub fn has(&self, step: &PathElement) -> bool {
+        self.members.contains(step)
+    }
+
+    /// Whether this very path is in the set.
+    pub fn contains(&self, path: &[PathElement]) -> bool {
+        match path {
+            [] => false,
+            [last] => self.members.contains(last),
+            [first, rest @ ..] => self.children.get(first).is_some_and(|below| below.contains(rest)),
+        }
+    }
+
+    /// The part of the set below a step.
+    pub fn below(&self, step: &PathElement) -> Option<&Set> {
+        self.children.get(step)
+    }
+
+    /// Whether there is nothing in it.
+    pub fn is_empty(&self) -> bool {
+        self.members.is_empty() && self.children.values().all(Self::is_empty)
+    }
+
+    /// The paths, in order, as long as they take no more bytes than are left: each is as long as the names on its way.
+    pub fn paths(&self, left: &mut usize) -> Vec<Vec<PathElement>> {
+        let mut all = Vec::new();
+        self.walk(&mut Vec::new(), 0, &mut all, left);
+        all
+    }
+
+    /// The paths in either.
+    pub fn union(&self, other: &Self) -> Self {
+        let mut all = self.clone();
+        all.extend(other.clone());
+        all
+    }
+
+    /// Adds the paths of another set.
+    pub fn extend(&mut self, other: Self) {
+        self.members.extend(other.members);
+        for (step, below) in other.children {
+            self.extend_below(step, below);
+        }
+    }
+
+    /// Adds the paths of another set below a step.
+    pub fn extend_below(&mut self, step: PathElement, below: Self) {
+        match self.children.entry(step) {
+            _ if below.is_empty() => {}
+            Entry::Vacant(place) => drop(place.insert(below)),
+            Entry::Occupied(mut known) => known.get_mut().extend(below),
+        }
+    }
+
+    /// The paths in both.
+    pub fn intersection(&self, other: &Self) -> Self {
+        let mut both = Self { members: &self.members & &other.members, children: BTreeMap::new() };
+        for (step, below) in &self.children {
+            if let Some(other) = other.children.get(step) {
+                both.put(step.clone(), below.intersection(other));
+            }
+        }
+        both
+    }
+
+    /// The paths in this one alone.
+    pub fn difference(&self, other: &Self) -> Self {
+        let mut rest = Self { members: &self.members - &other.members, children: BTreeMap::new() };
+        for (step, below) in &self.children {
+            let below = other.children.get(step).map_or_else(|| below.clone(), |other| below.difference(other));
+            rest.put(step.clone(), below);
+        }
+        rest
+    }
+
+    /// The paths in this one alone, and not below one of the other either.
+    pub fn without(&self, other: &Self) -> Self {
+        let mut rest = Self { members: &self.members - &other.members, children: BTreeMap::new() };
+        for (step, below) in self.children.iter().filter(|(step, _)| !other.members.contains(step)) {
+            let below = other.children.get(step).map_or_else(|| below.clone(), |other| below.without(other));
+            rest.put(step.clone(), below);
+        }
+        rest
+    }
+
+    /// The same, with the fields of structs that lie on the way to a path.
+    pub fn with_named_fields(&self, of: Option<&Type>) -> Self {
+        let mut all = Self { members: self.members.clone(), children: BTreeMap::new() };
+        for (step, below) in &self.children {
+            let inner = match (step, of) {
+                (PathElement::Field(name), Some(of)) => {
+                    if of.names(name) {
+                        all.members.insert(step.clone());
+                    }
+                    of.child(name)
+                }
+                (PathElement::Key(_), Some(Type::List(list))) => Some(&list.item),
+                _ => None,
+            };
+            all.children.insert(step.clone(), below.with_named_fields(inner));
+        }
+        all
+    }
+
+    fn put(&mut self, step: PathElement, below: Self) {
+        match below.is_empty() {
+            true => self.children.remove(&step),
+            false => self.children.insert(step, below),
+        };
+    }
+
+    fn walk(&self, path: &mut Vec<PathElement>, length: usize, all: &mut Vec<Vec<PathElement>>, left: &mut usize) {
+        for step in &self.members {
+            if *left == 0 {
+                return;
+            }
+            *left = left.saturating_sub(length + step.weight());
+            path.push(step.clone());
+            all.push(path.clone());
+            path.pop();
+        }
+        for (step, below) in &self.children {
+            path.push(step.clone());
+            below.walk(path, length + step.weight(), all, left);
+            path.pop();
+        }
+    }
+}

@@ -1,0 +1,112 @@
+//! Records who owns which fields after a write that is not an apply.
+
+use pintle_schema::Schema;
+use serde_json::{Value, json};
+
+use super::WriteContext;
+use super::compare::{Comparison, compare};
+use super::managers::{Managed, ManagerId, Managers};
+use super::path_element::PathElement;
+use super::set::Set;
+use super::versions::Differences;
+
+/// Records in `new` who owns its fields after a write that was no apply.
+///
+/// `old` is the object as it was, none where `new` is being created. Both are of the request's version, decoded and defaulted, and
+/// untouched by admission and by the rules of the kind: what these add belongs to nobody. Fields that changed or are new belong to
+/// the acting manager alone; those that are gone belong to nobody. Where an object that exists is not tracked at all, that stays so.
+///
+/// `managedFields` in `new`, where a client sent them, count: an empty list, or one empty entry, clears them all; a list that is
+/// well-formed replaces the stored one. A write through a subresource cannot do either.
+pub fn track_update(old: Option<&Value>, new: &mut Value, ctx: &WriteContext<'_>) {
+    let created = old.is_none();
+    let sent =
+        new.as_object_mut().and_then(|object| object.get_mut("metadata")?.as_object_mut()?.remove("managedFields"));
+    let live = || old.and_then(Managers::read).unwrap_or_default();
+    let mut managers = match &sent {
+        _ if created => Managers::default(),
+        Some(sent) if ctx.subresource.is_empty() && clears(sent) => Managers::default(),
+        Some(sent) if ctx.subresource.is_empty() => {
+            let sent = Managers::read(&json!({"metadata": {"managedFields": sent}}));
+            sent.filter(|managers| !managers.0.is_empty()).unwrap_or_else(live)
+        }
+        _ => live(),
+    };
+    if !managers.0.is_empty() || created {
+        let empty;
+        let old = match old {
+            Some(old) => old,
+            None => {
+                empty = ctx.schema.empty();
+                &empty
+            }
+        };
+        record(&mut managers, old, new, ctx);
+        managers.fold();
+    }
+    managers.write(new);
+}
+
+/// Gives what differs between two objects to the acting manager.
+pub(super) fn record(managers: &mut Managers, old: &Value, new: &Value, ctx: &WriteContext<'_>) {
+    managers.0.retain(|_, managed| ctx.serves(&managed.api_version));
+    let found = Differences::between(old, new, managers, ctx);
+    let changed = strip(found.own.changed());
+    found.take_from_others(managers, None);
+    let id = ManagerId {
+        manager: ctx.manager.into(),
+        applied: false,
+        api_version: ctx.api_version.into(),
+        subresource: ctx.subresource.into(),
+    };
+    if changed.is_empty() {
+        return;
+    }
+    let known = managers.0.get(&id).map(|managed| managed.set.clone()).unwrap_or_default();
+    let time = (ctx.subresource != "scale").then(|| ctx.now.to_owned());
+    managers.0.insert(id, Managed { api_version: ctx.api_version.into(), set: known.union(&changed), time });
+}
+
+/// How two objects of one version differ, apart from what this kind of write cannot change.
+pub(super) fn differences(schema: &Schema, old: &Value, new: &Value, ctx: &WriteContext<'_>) -> Comparison {
+    let bare = |object: &Value| {
+        let mut object = object.clone();
+        if let Some(metadata) = object.get_mut("metadata").and_then(Value::as_object_mut) {
+            metadata.remove("managedFields");
+        }
+        object
+    };
+    compare(schema.root(), &bare(old), &bare(new)).without(&ctx.ignored())
+}
+
+/// Without the paths that are never tracked.
+pub(super) fn strip(set: Set) -> Set {
+    let field = |name: &str| PathElement::Field(name.into());
+    let mut never = Set::default();
+    for name in ["apiVersion", "kind", "metadata"] {
+        never.insert(&[field(name)]);
+    }
+    for name in [
+        "name",
+        "namespace",
+        "creationTimestamp",
+        "selfLink",
+        "uid",
+        "clusterName",
+        "generation",
+        "managedFields",
+        "resourceVersion",
+    ] {
+        never.insert(&[field("metadata"), field(name)]);
+    }
+    set.difference(&never)
+}
+
+/// Whether what a client sent as `managedFields` clears them.
+fn clears(sent: &Value) -> bool {
+    match sent.as_array().map(Vec::as_slice) {
+        Some([]) => true,
+        Some([entry]) => entry.as_object().is_some_and(|entry| entry.is_empty()),
+        _ => false,
+    }
+}

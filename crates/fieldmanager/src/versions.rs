@@ -1,0 +1,99 @@
+//! One write, seen in each version that some manager owns fields in.
+
+use std::borrow::Cow;
+use std::collections::BTreeMap;
+
+use pintle_schema::Schema;
+use serde_json::Value;
+
+use super::WriteContext;
+use super::compare::Comparison;
+use super::managers::{ManagerId, Managers};
+use super::set::Set;
+use super::tracking::differences;
+
+/// How two objects differ, version by version.
+pub(super) struct Differences {
+    /// In the version of the request.
+    pub(super) own: Comparison,
+    others: BTreeMap<String, Comparison>,
+}
+
+impl Differences {
+    pub(super) fn between(old: &Value, new: &Value, managers: &Managers, ctx: &WriteContext<'_>) -> Self {
+        let mut others = BTreeMap::new();
+        for version in managers.0.values().map(|managed| &managed.api_version) {
+            if others.contains_key(version) {
+                continue;
+            }
+            if let Some(view) = View::of(ctx, version)
+                && let (Some(old), Some(new)) = (view.shows(old), view.shows(new))
+            {
+                others.insert(version.clone(), differences(&view.schema, &old, &new, ctx));
+            }
+        }
+        Self { own: differences(ctx.schema, old, new, ctx), others }
+    }
+
+    /// In the version that a manager's fields are of.
+    pub(super) fn in_version(&self, api_version: &str) -> &Comparison {
+        self.others.get(api_version).unwrap_or(&self.own)
+    }
+
+    /// Takes from all managers but one what changed or is gone.
+    pub(super) fn take_from_others(&self, managers: &mut Managers, keep: Option<&ManagerId>) {
+        let taken = |found: &Comparison| found.changed().union(&found.removed);
+        let others: BTreeMap<&str, Set> =
+            self.others.iter().map(|(name, found)| (name.as_str(), taken(found))).collect();
+        let own = taken(&self.own);
+        managers.0.retain(|id, managed| {
+            if Some(id) != keep {
+                managed.set = managed.set.difference(others.get(managed.api_version.as_str()).unwrap_or(&own));
+            }
+            Some(id) == keep || !managed.set.is_empty()
+        });
+    }
+}
+
+/// A version of the kind, and the way to it from that of the request.
+pub(super) struct View<'a> {
+    pub(super) schema: Cow<'a, Schema>,
+    ctx: &'a WriteContext<'a>,
+    version: &'a str,
+}
+
+impl<'a> View<'a> {
+    /// The version of the request.
+    pub(super) fn own(ctx: &'a WriteContext<'a>) -> Self {
+        Self { schema: Cow::Borrowed(ctx.schema), ctx, version: ctx.api_version }
+    }
+
+    /// Another version, if its fields are not those of the request's.
+    pub(super) fn of(ctx: &'a WriteContext<'a>, version: &'a str) -> Option<Self> {
+        ctx.convert.filter(|_| version != ctx.api_version)?;
+        let schema = Cow::Owned(Schema::builtin(version, ctx.schema.kind())?);
+        Some(Self { schema, ctx, version })
+    }
+
+    pub(super) fn version(&self) -> &str {
+        self.version
+    }
+
+    /// An object of the request's version in this one.
+    pub(super) fn shows<'o>(&self, object: &'o Value) -> Option<Cow<'o, Value>> {
+        self.convert(object, self.ctx.api_version, self.version)
+    }
+
+    /// An object of this version in that of the request.
+    pub(super) fn back<'o>(&self, object: &'o Value) -> Option<Cow<'o, Value>> {
+        self.convert(object, self.version, self.ctx.api_version)
+    }
+
+    fn convert<'o>(&self, object: &'o Value, from: &str, to: &str) -> Option<Cow<'o, Value>> {
+        if from == to {
+            return Some(Cow::Borrowed(object));
+        }
+        let convert = self.ctx.convert?;
+        convert(object, from, to).map(Cow::Owned)
+    }
+}

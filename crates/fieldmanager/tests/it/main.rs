@@ -1,0 +1,275 @@
+//! Who owns which fields after updates and applies.
+
+#![allow(clippy::unwrap_used, reason = "a test fails by a panic")]
+
+use pintle_fieldmanager::*;
+use pintle_schema::Schema;
+use serde_json::{Value, json};
+
+const RESET: &[&[&str]] = &[&["status"]];
+
+fn context<'a>(schema: &'a Schema, version: &'a str, manager: &'a str) -> WriteContext<'a> {
+    WriteContext {
+        manager,
+        api_version: version,
+        subresource: "",
+        now: "2024-01-01T00:00:00Z",
+        schema,
+        reset: RESET,
+        served: &[],
+        convert: None,
+    }
+}
+
+fn config_map(data: Value) -> Value {
+    json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "a"}, "data": data})
+}
+
+fn owners(object: &Value) -> Vec<(String, Value)> {
+    let entries = object.pointer("/metadata/managedFields").and_then(Value::as_array).cloned().unwrap_or_default();
+    let mut all: Vec<_> = entries
+        .iter()
+        .map(|entry| (entry["manager"].as_str().unwrap().to_owned(), entry["fieldsV1"].clone()))
+        .collect();
+    all.sort_by(|a, b| a.0.cmp(&b.0));
+    all
+}
+
+#[test]
+fn the_creator_owns_what_it_sent_with_a_dot_for_each_new_map() {
+    let schema = Schema::builtin("apps/v1", "Deployment").unwrap();
+    let sent = json!({"metadata": {"name": "a", "labels": {"l": "1"}}, "spec": {"replicas": 2, "selector": {"matchLabels": {"x": "y"}},
+        "template": {"metadata": {"labels": {"x": "y"}}, "spec": {"containers": [
+            {"name": "c", "image": "i", "ports": [{"containerPort": 80, "protocol": "TCP"}]}]}}}});
+    let mut new = schema.normalised(sent);
+    track_update(None, &mut new, &context(&schema, "apps/v1", "u1"));
+    assert_eq!(
+        new["metadata"]["managedFields"],
+        json!([{"manager": "u1", "operation": "Update", "apiVersion": "apps/v1", "time": "2024-01-01T00:00:00Z",
+            "fieldsType": "FieldsV1", "fieldsV1": {
+                "f:metadata": {"f:labels": {".": {}, "f:l": {}}},
+                "f:spec": {"f:replicas": {}, "f:selector": {}, "f:template": {
+                    "f:metadata": {"f:labels": {".": {}, "f:x": {}}},
+                    "f:spec": {"f:containers": {"k:{\"name\":\"c\"}": {".": {}, "f:image": {}, "f:name": {}, "f:resources": {},
+                        "f:ports": {".": {}, "k:{\"containerPort\":80,\"protocol\":\"TCP\"}":
+                            {".": {}, "f:containerPort": {}, "f:protocol": {}}}}}}}}}}])
+    );
+}
+
+#[test]
+fn an_update_takes_what_it_changes_from_all_others() {
+    let schema = Schema::builtin("v1", "ConfigMap").unwrap();
+    let mut one = config_map(json!({"a": "1", "b": "1"}));
+    track_update(None, &mut one, &context(&schema, "v1", "u1"));
+    let mut two = config_map(json!({"a": "2", "c": "1"}));
+    track_update(Some(&one), &mut two, &WriteContext { now: "2024-01-02T00:00:00Z", ..context(&schema, "v1", "u2") });
+    assert_eq!(
+        owners(&two),
+        [("u1".into(), json!({"f:data": {}})), ("u2".into(), json!({"f:data": {"f:a": {}, "f:c": {}}}))]
+    );
+    assert_eq!(two.pointer("/metadata/managedFields/0/time"), Some(&json!("2024-01-01T00:00:00Z")));
+    assert_eq!(two.pointer("/metadata/managedFields/1/time"), Some(&json!("2024-01-02T00:00:00Z")));
+}
+
+#[test]
+fn an_object_that_was_never_tracked_stays_so() {
+    let schema = Schema::builtin("v1", "ConfigMap").unwrap();
+    let bare = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "a"}});
+    let mut one = bare.clone();
+    track_update(None, &mut one, &context(&schema, "v1", "u1"));
+    assert_eq!(one, bare);
+    let mut two = config_map(json!({"a": "1"}));
+    track_update(Some(&one), &mut two, &context(&schema, "v1", "u1"));
+    assert_eq!(owners(&two), []);
+    let applied = apply(Some(&two), &config_map(json!({"a": "2"})), false, &context(&schema, "v1", "m1"));
+    let Err(ApplyError::Conflicts(conflicts)) = applied else { panic!("{applied:?}") };
+    assert_eq!(
+        conflicts.to_string(),
+        "Apply failed with 1 conflict: conflict with \"before-first-apply\" using v1: .data.a"
+    );
+}
+
+#[test]
+fn a_client_can_clear_the_entries_but_not_through_a_subresource() {
+    let schema = Schema::builtin("v1", "ConfigMap").unwrap();
+    let mut one = config_map(json!({"a": "1"}));
+    track_update(None, &mut one, &context(&schema, "v1", "u1"));
+    for (sent, subresource, kept) in [
+        (json!([]), "", false),
+        (json!([{}]), "", false),
+        (json!([{}]), "status", true),
+        (json!([{"operation": "x"}]), "", true),
+    ] {
+        let mut two = one.clone();
+        two["metadata"]["managedFields"] = sent.clone();
+        track_update(Some(&one), &mut two, &WriteContext { subresource, ..context(&schema, "v1", "u1") });
+        assert_eq!(!owners(&two).is_empty(), kept, "{sent} {subresource}");
+    }
+}
+
+#[test]
+fn the_eleventh_updater_folds_the_oldest() {
+    let schema = Schema::builtin("v1", "ConfigMap").unwrap();
+    let mut object = config_map(json!({"k0": "1"}));
+    track_update(None, &mut object, &context(&schema, "v1", "u00"));
+    for at in 1..12 {
+        let old = object.clone();
+        object["data"][format!("k{at}")] = "1".into();
+        track_update(Some(&old), &mut object, &context(&schema, "v1", &format!("u{at:02}")));
+    }
+    let owners = owners(&object);
+    assert_eq!(owners.len(), 10);
+    assert_eq!(owners[0], ("ancient-changes".into(), json!({"f:data": {".": {}, "f:k0": {}, "f:k1": {}, "f:k2": {}}})));
+}
+
+#[test]
+fn appliers_share_conflict_force_and_drop() {
+    let schema = Schema::builtin("v1", "ConfigMap").unwrap();
+    let by = |manager| context(&schema, "v1", manager);
+    let one = apply(None, &config_map(json!({"k": "1", "j": "1"})), false, &by("m1")).unwrap().object;
+    assert_eq!(owners(&one), [("m1".into(), json!({"f:data": {"f:j": {}, "f:k": {}}}))]);
+    let same = apply(Some(&one), &config_map(json!({"k": "1", "j": "1"})), false, &by("m1")).unwrap();
+    assert!(!same.changed);
+    assert_eq!(same.object, one);
+    let error = apply(Some(&one), &config_map(json!({"k": "2"})), false, &by("m2")).unwrap_err();
+    assert_eq!(error.to_string(), "Apply failed with 1 conflict: conflict with \"m1\": .data.k");
+    let shared = apply(Some(&one), &config_map(json!({"k": "1"})), false, &by("m2")).unwrap();
+    assert!(!shared.changed);
+    assert_eq!(owners(&shared.object)[1], ("m2".into(), json!({"f:data": {"f:k": {}}})));
+    let dropped = apply(Some(&shared.object), &config_map(json!({})), false, &by("m1")).unwrap().object;
+    assert_eq!(dropped["data"], json!({"k": "1"}));
+    let forced = apply(Some(&one), &config_map(json!({"k": "2"})), true, &by("m2")).unwrap().object;
+    assert_eq!(
+        owners(&forced),
+        [("m1".into(), json!({"f:data": {"f:j": {}}})), ("m2".into(), json!({"f:data": {"f:k": {}}}))]
+    );
+}
+
+#[test]
+fn a_field_that_the_schema_does_not_declare_cannot_be_applied() {
+    let schema = Schema::builtin("apps/v1", "Deployment").unwrap();
+    let applied = json!({"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": "a"}, "spec": {"foo": 1}});
+    let error = apply(None, &applied, true, &context(&schema, "apps/v1", "m1")).unwrap_err();
+    let told =
+        "failed to create typed patch object (/a; apps/v1, Kind=Deployment): .spec.foo: field not declared in schema";
+    assert_eq!(error, ApplyError::Typed(told.into()));
+}
+
+#[test]
+fn merged_lists_keep_the_live_order_unless_the_applier_has_another() {
+    let schema = Schema::builtin("v1", "Pod").unwrap();
+    let pod = |names: &[&str]| {
+        let containers: Vec<_> = names.iter().map(|name| json!({"name": name})).collect();
+        json!({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "a"}, "spec": {"containers": containers}})
+    };
+    let live = apply(None, &pod(&["a", "b", "c"]), false, &context(&schema, "v1", "m1")).unwrap().object;
+    for (manager, applied, merged) in
+        [("m2", ["x", "b", "y"], &["a", "x", "b", "c", "y"][..]), ("m1", ["c", "b", "a"], &["c", "b", "a"])]
+    {
+        let object = apply(Some(&live), &pod(&applied), false, &context(&schema, "v1", manager)).unwrap().object;
+        let names: Vec<_> = object["spec"]["containers"]
+            .as_array()
+            .unwrap()
+            .iter()
+            .map(|item| item["name"].as_str().unwrap())
+            .collect();
+        assert_eq!(names, merged);
+    }
+}
+
+mod laws {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn data() -> impl Strategy<Value = Value> {
+        proptest::collection::btree_map("[a-d]", "[xy]", 0..4).prop_map(|map| json!(map))
+    }
+
+    fn managers_of(object: &Value) -> Vec<Set> {
+        owners(object).iter().map(|(_, fields)| Set::from_fields(fields).unwrap()).collect()
+    }
+
+    proptest! {
+        #[test]
+        fn updaters_never_own_one_path_together_and_own_only_what_is_there(
+            writes in proptest::collection::vec((data(), 0..4_u8), 1..8),
+        ) {
+            let schema = Schema::builtin("v1", "ConfigMap").unwrap();
+            let mut live: Option<Value> = None;
+            for (data, manager) in writes {
+                let mut new = schema.normalised(config_map(data));
+                track_update(live.as_ref(), &mut new, &context(&schema, "v1", &format!("u{manager}")));
+                let sets = managers_of(&new);
+                for (at, one) in sets.iter().enumerate() {
+                    for other in &sets[at + 1..] {
+                        prop_assert!(one.intersection(other).is_empty());
+                    }
+                    for path in one.paths(&mut { usize::MAX }) {
+                        let pointer: String = path.iter().map(|step| match step {
+                            PathElement::Field(name) => format!("/{name}"),
+                            other => panic!("{other:?}"),
+                        }).collect();
+                        prop_assert!(new.pointer(&pointer).is_some(), "{}", pointer);
+                    }
+                }
+                live = Some(new);
+            }
+        }
+
+        #[test]
+        fn applying_again_changes_nothing(first in data(), second in data()) {
+            let schema = Schema::builtin("v1", "ConfigMap").unwrap();
+            let one = apply(None, &config_map(first), false, &context(&schema, "v1", "m1")).unwrap().object;
+            let two = apply(Some(&one), &config_map(second.clone()), true, &context(&schema, "v1", "m2")).unwrap().object;
+            let again = apply(Some(&two), &config_map(second), false, &context(&schema, "v1", "m2")).unwrap();
+            prop_assert!(!again.changed);
+            prop_assert_eq!(again.object, two);
+        }
+
+        #[test]
+        fn sets_are_written_and_read_back(paths in proptest::collection::vec(proptest::collection::vec("[a-c]", 1..4), 0..8)) {
+            let mut set = Set::default();
+            for path in paths {
+                set.insert(&path.into_iter().map(PathElement::Field).collect::<Vec<_>>());
+            }
+            prop_assert_eq!(Set::from_fields(&set.to_fields()), Some(set));
+        }
+    }
+}
+
+#[test]
+fn a_version_that_names_its_fields_otherwise_keeps_its_own_books() {
+    fn convert(object: &Value, from: &str, to: &str) -> Option<Value> {
+        let (old, new) = match (from, to) {
+            ("autoscaling/v1", "autoscaling/v2") => ("targetCPUUtilizationPercentage", "minReplicas"),
+            ("autoscaling/v2", "autoscaling/v1") => ("minReplicas", "targetCPUUtilizationPercentage"),
+            _ => return None,
+        };
+        let mut object = object.clone();
+        let spec = object.get_mut("spec")?.as_object_mut()?;
+        if let Some(value) = spec.remove(old) {
+            spec.insert(new.into(), value);
+        }
+        Some(object)
+    }
+    let schema = |version| Schema::builtin(version, "HorizontalPodAutoscaler").unwrap();
+    let (old_schema, new_schema) = (schema("autoscaling/v1"), schema("autoscaling/v2"));
+    let object = |version: &str, field: &str, value: i64| json!({"apiVersion": version, "kind": "HorizontalPodAutoscaler", "metadata": {}, "spec": {"maxReplicas": 9, field: value}});
+    let with = |schema, version, manager| WriteContext { convert: Some(convert), ..context(schema, version, manager) };
+    let mut first = object("autoscaling/v1", "targetCPUUtilizationPercentage", 1);
+    track_update(None, &mut first, &with(&old_schema, "autoscaling/v1", "u1"));
+    let mut live = convert(&first, "autoscaling/v1", "autoscaling/v2").unwrap();
+    live["metadata"] = first["metadata"].clone();
+    let applied = object("autoscaling/v2", "minReplicas", 2);
+    let conflict = apply(Some(&live), &applied, false, &with(&new_schema, "autoscaling/v2", "m1")).unwrap_err();
+    let words = "Apply failed with 1 conflict: conflict with \"u1\" using autoscaling/v1: \
+                 .spec.targetCPUUtilizationPercentage";
+    assert_eq!(conflict.to_string(), words);
+    let done = apply(Some(&live), &applied, true, &with(&new_schema, "autoscaling/v2", "m1")).unwrap();
+    let expected = [
+        ("m1".to_owned(), json!({"f:spec": {"f:maxReplicas": {}, "f:minReplicas": {}}})),
+        ("u1".to_owned(), json!({"f:spec": {"f:maxReplicas": {}}})),
+    ];
+    assert_eq!(owners(&done.object), expected);
+}

@@ -1,0 +1,184 @@
+//! The table of built-in types, read once from `types.txt`.
+
+use std::collections::HashMap;
+use std::sync::OnceLock;
+
+use super::types::{Field, ListKey, Merge, Scalar, Struct, StructRef, Topology, Type, Union};
+
+const TEXT: &str = include_str!("types.txt");
+
+/// The built-in types, read once from their text.
+pub(super) struct BuiltinTypes {
+    structs: Vec<Struct>,
+    names: HashMap<&'static str, u16>,
+    atomic: Vec<bool>,
+    kinds: HashMap<(&'static str, &'static str), &'static str>,
+}
+
+/// The one table.
+pub(super) fn table() -> &'static BuiltinTypes {
+    static TABLE: OnceLock<BuiltinTypes> = OnceLock::new();
+    TABLE.get_or_init(|| BuiltinTypes::read(TEXT))
+}
+
+impl BuiltinTypes {
+    /// The struct at this place.
+    pub(super) fn at(&self, at: u16) -> &Struct {
+        &self.structs[usize::from(at)]
+    }
+
+    /// The type of the objects of a kind; `version` is `version` or `group/version`.
+    pub(super) fn kind(&self, version: &str, kind: &str) -> Option<Type> {
+        self.named(self.kinds.get(&(version, kind))?)
+    }
+
+    pub(super) fn kinds(&self) -> Vec<(&'static str, &'static str)> {
+        let mut kinds: Vec<_> = self.kinds.keys().copied().collect();
+        kinds.sort_unstable();
+        kinds
+    }
+
+    /// The struct of this name, such as `meta.ObjectMeta`.
+    pub(super) fn named(&self, name: &str) -> Option<Type> {
+        let at = *self.names.get(name)?;
+        Some(Type::Struct { of: StructRef::BuiltIn(at), atomic: self.atomic[usize::from(at)] })
+    }
+
+    fn read(text: &'static str) -> Self {
+        let mut table = Self { structs: Vec::new(), names: HashMap::new(), atomic: Vec::new(), kinds: HashMap::new() };
+        let lines = || text.lines().filter(|line| !line.starts_with('#'));
+        // The names first: structs refer to each other in any order.
+        for line in lines().filter(|line| !line.starts_with([' '])) {
+            let mut words = line.split(' ');
+            match (words.next(), words.next(), words.next(), words.next()) {
+                (Some("kind"), Some(version), Some(kind), Some(of)) => {
+                    table.kinds.insert((version, kind), of);
+                }
+                (Some(name), atomic, ..) => {
+                    table.names.insert(name, table.atomic.len() as u16);
+                    table.atomic.push(atomic == Some("atomic"));
+                }
+                (None, ..) => {}
+            }
+        }
+        let mut current: Option<(&str, Vec<Field>)> = None;
+        for line in lines().filter(|line| !line.starts_with("kind ")) {
+            match (line.strip_prefix(' '), &mut current) {
+                (Some(line), Some((_, fields))) => fields.extend(table.field(line)),
+                (Some(_), None) => {}
+                (None, _) => {
+                    let name = line.split(' ').next().unwrap_or_default();
+                    if let Some((name, fields)) = current.replace((name, Vec::new())) {
+                        table.structs.push(Struct::new(go_name(name), fields, None));
+                    }
+                }
+            }
+        }
+        if let Some((name, fields)) = current {
+            table.structs.push(Struct::new(go_name(name), fields, None));
+        }
+        table
+    }
+
+    /// Reads `name[!] type [words]`.
+    fn field(&self, line: &str) -> Option<Field> {
+        let mut words = line.split(' ');
+        let (name, of) = (words.next()?, words.next()?);
+        let (name, always) = name.strip_suffix('!').map_or((name, false), |name| (name, true));
+        let (of, pointer) = of.strip_prefix('*').map_or((of, false), |of| (of, true));
+        let mut field = Field {
+            name: name.into(),
+            of: self.spelt(of)?,
+            pointer,
+            always,
+            merge: Merge::default(),
+            number: Vec::new(),
+        };
+        for word in words {
+            match word.split_once('=').unwrap_or((word, "")) {
+                ("map", keys) => {
+                    field.of = field.of.with_topology(Topology::Keyed(keys.split(',').map(list_key).collect()));
+                }
+                (number, _) if number.starts_with('#') => {
+                    field.number = number[1..].split('.').filter_map(|part| part.parse().ok()).collect();
+                }
+                ("set", _) => field.of = field.of.with_topology(Topology::Set),
+                ("atomic", _) => field.of = field.of.with_atomic(true),
+                ("granular", _) => field.of = field.of.with_atomic(false),
+                ("merge", _) => field.merge.lists = true,
+                ("replace", _) => field.merge.replace = true,
+                ("retainKeys", _) => field.merge.retain_keys = true,
+                ("key", key) => field.merge.key = Some(key.into()),
+                _ => {}
+            }
+        }
+        Some(field)
+    }
+
+    fn spelt(&self, text: &str) -> Option<Type> {
+        let scalar = match text {
+            "string" => Scalar::String,
+            "bool" => Scalar::Bool,
+            "int32" => Scalar::Int32,
+            "int64" => Scalar::Int64,
+            "float64" => Scalar::Number,
+            "quantity" => Scalar::Quantity,
+            "intstr" => Scalar::IntOrString,
+            "time" => Scalar::Time,
+            "microtime" => Scalar::MicroTime,
+            "duration" => Scalar::Duration,
+            "bytes" => Scalar::Bytes,
+            "raw" => Scalar::Raw,
+            "any" => return Some(Type::Any),
+            "schema-or-bool" => return Some(Type::Union(Union::Bool)),
+            "schema-or-list" => return Some(Type::Union(Union::List)),
+            "schema-or-strings" => return Some(Type::Union(Union::Strings)),
+            _ => {
+                return match text.split_at(1) {
+                    ("*", rest) => self.spelt(rest),
+                    ("[", rest) => Some(Type::list_of(self.spelt(rest)?)),
+                    ("{", rest) => Some(Type::map_of(self.spelt(rest)?)),
+                    _ => self.named(text),
+                };
+            }
+        };
+        Some(Type::Scalar(scalar))
+    }
+}
+
+/// Reads `name[:default]`, the default being JSON.
+fn list_key(text: &str) -> ListKey {
+    let (name, default) = text.split_once(':').unwrap_or((text, ""));
+    ListKey { name: name.into(), default: serde_json::from_str(default).ok() }
+}
+
+/// `core.Pod` is Go's `v1.Pod`, `autoscaling.v2.MetricSpec` is `v2.MetricSpec`.
+fn go_name(name: &str) -> String {
+    let mut parts = name.split('.').skip(1);
+    match (parts.next(), parts.next()) {
+        (Some(version), Some(name)) => format!("{version}.{name}"),
+        (Some(name), None) => format!("v1.{name}"),
+        _ => name.into(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_line_of_the_table_is_understood() {
+        let fields = TEXT.lines().filter(|line| line.starts_with(' ')).count();
+        assert_eq!(table().structs.iter().map(|of| of.fields.len()).sum::<usize>(), fields);
+        assert_eq!(table().structs.len(), table().atomic.len());
+        for (key, name) in &table().kinds {
+            assert!(table().named(name).is_some(), "{key:?}: no type {name}");
+        }
+        for line in TEXT.lines().filter(|line| line.starts_with(' ')) {
+            for word in line[1..].split(' ').skip(2).filter(|word| !word.starts_with('#')) {
+                let name = word.split('=').next().unwrap();
+                assert!(["map", "set", "atomic", "granular", "merge", "replace", "retainKeys", "key"].contains(&name));
+            }
+        }
+    }
+}

@@ -1,0 +1,166 @@
+//! The patches that are no apply: JSON patch, merge patch, strategic merge patch.
+//!
+//! Each has a type that reads the body, and lays it over objects as often as needed. What Go's libraries do differently from the
+//! RFCs is done here as well: clients have come to rest on it.
+
+use std::fmt;
+
+use serde_json::Value;
+
+use crate::{Node, Schema, StrictFinding};
+
+mod json;
+mod merge_patch;
+mod order;
+mod strategic;
+
+pub use json::JsonPatch;
+pub use merge_patch::merge;
+pub use strategic::strategic;
+
+/// Why a patch fails.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum PatchError {
+    /// 400: the body is no such patch.
+    BadRequest(String),
+    /// 413: it is too long.
+    TooLarge(String),
+    /// 422 without details: it cannot be applied to this object.
+    Inapplicable,
+    /// 422 without details: it could be, but the outcome would be more than this server does.
+    Excessive(String),
+    /// 500 without a reason: its directives make no sense.
+    Directive(String),
+}
+
+impl fmt::Display for PatchError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::BadRequest(text) | Self::TooLarge(text) | Self::Excessive(text) | Self::Directive(text) => {
+                f.write_str(text)
+            }
+            Self::Inapplicable => f.write_str("the server rejected our request due to an error in our request"),
+        }
+    }
+}
+
+impl std::error::Error for PatchError {}
+
+/// A patch that has been read.
+#[derive(Clone, Debug)]
+pub enum PatchBody {
+    /// RFC 6902.
+    Json(JsonPatch),
+    /// RFC 7386.
+    Merge(MergeBody),
+    /// Kubernetes' own merge patch, which knows how lists are keyed.
+    Strategic(MergeBody),
+}
+
+/// A patch that is an object.
+#[derive(Clone, Debug)]
+pub struct MergeBody {
+    value: Value,
+    findings: Vec<StrictFinding>,
+}
+
+impl PatchBody {
+    /// Reads a JSON patch.
+    ///
+    /// # Errors
+    ///
+    /// It is no list of operations, or a list of too many.
+    pub fn json(body: &[u8]) -> Result<Self, PatchError> {
+        JsonPatch::read(body).map(Self::Json)
+    }
+
+    /// Reads a merge patch.
+    ///
+    /// # Errors
+    ///
+    /// It is no object. Where fields are not validated, a list is one: it takes the place of the whole object.
+    pub fn merge(body: &[u8], validated: bool) -> Result<Self, PatchError> {
+        const NONE: &str = "Invalid JSON PatchBody";
+        let bad = |why: String| match validated {
+            true => PatchError::BadRequest(format!("error decoding patch: {why}")),
+            false => PatchError::BadRequest(NONE.into()),
+        };
+        match Node::from_json(body).map_err(bad)? {
+            Node::Null => Err(PatchError::BadRequest(NONE.into())),
+            node @ Node::List(_) if !validated => Ok(Self::Merge(MergeBody::new(node))),
+            node @ Node::Map(_) => Ok(Self::Merge(MergeBody::new(node))),
+            other => Err(bad(no_object(&other))),
+        }
+    }
+
+    /// Reads a strategic merge patch; null is one that changes nothing.
+    ///
+    /// # Errors
+    ///
+    /// It is no object.
+    pub fn strategic(body: &[u8]) -> Result<Self, PatchError> {
+        match Node::from_json(body).map_err(PatchError::BadRequest)? {
+            node @ (Node::Map(_) | Node::Null) => Ok(Self::Strategic(MergeBody::new(node))),
+            other => Err(PatchError::BadRequest(no_object(&other))),
+        }
+    }
+
+    /// Members that stand twice, or that are not known, in the patch itself.
+    pub fn findings(&self) -> &[StrictFinding] {
+        match self {
+            Self::Json(patch) => patch.findings(),
+            Self::Merge(body) | Self::Strategic(body) => &body.findings,
+        }
+    }
+
+    /// The patched object.
+    ///
+    /// # Errors
+    ///
+    /// See [`PatchError`].
+    pub fn apply(&self, object: &Value, schema: &Schema) -> Result<Value, PatchError> {
+        match self {
+            Self::Json(patch) => patch.apply(object),
+            Self::Merge(body) => Ok(merge(object, &body.value)),
+            Self::Strategic(body) if body.value.is_null() => Ok(object.clone()),
+            Self::Strategic(body) => strategic(object, &body.value, schema),
+        }
+    }
+
+    /// The patch as messages show it.
+    pub fn told(&self) -> String {
+        match self {
+            Self::Json(patch) => patch.told(),
+            Self::Merge(body) => body.value.to_string(),
+            Self::Strategic(body) => go_text(&body.value),
+        }
+    }
+}
+
+impl MergeBody {
+    fn new(node: Node) -> Self {
+        let findings = node.duplicates();
+        Self { value: node.into_verbatim(), findings }
+    }
+}
+
+fn no_object(node: &Node) -> String {
+    match node {
+        Node::Null => "unexpected null".into(),
+        node => format!("json: cannot unmarshal {} into Go value of type map[string]interface {{}}", node.shape()),
+    }
+}
+
+/// A value as Go's `%v` shows it.
+fn go_text(value: &Value) -> String {
+    match value {
+        Value::Null => "<nil>".into(),
+        Value::String(text) => text.clone(),
+        Value::Array(items) => format!("[{}]", items.iter().map(go_text).collect::<Vec<_>>().join(" ")),
+        Value::Object(members) => {
+            let members: Vec<_> = members.iter().map(|(name, value)| format!("{name}:{}", go_text(value))).collect();
+            format!("map[{}]", members.join(" "))
+        }
+        other => other.to_string(),
+    }
+}

@@ -1,0 +1,44 @@
+//! JSON merge patches (RFC 7386).
+
+use serde_json::Value;
+
+/// Lays a merge patch over an object: null deletes, lists replace. Nulls in what is new are dropped, but for those in lists.
+pub fn merge(object: &Value, patch: &Value) -> Value {
+    let mut merged = object.clone();
+    lay(&mut merged, patch);
+    merged
+}
+
+fn lay(object: &mut Value, patch: &Value) {
+    let (Value::Object(members), Value::Object(patch)) = (&mut *object, patch) else {
+        let mut new = patch.clone();
+        if !object.is_object() {
+            drop_nulls(&mut new);
+        }
+        *object = new;
+        return;
+    };
+    for (name, value) in patch {
+        match members.get_mut(name) {
+            _ if value.is_null() => drop(members.remove(name)),
+            Some(old) if !old.is_null() => lay(old, value),
+            _ => {
+                let mut new = value.clone();
+                drop_nulls(&mut new);
+                members.insert(name.clone(), new);
+            }
+        }
+    }
+}
+
+/// Drops the members that are null, in lists as well.
+pub(super) fn drop_nulls(value: &mut Value) {
+    match value {
+        Value::Object(members) => {
+            members.retain(|_, value| !value.is_null());
+            members.values_mut().for_each(drop_nulls);
+        }
+        Value::Array(items) => items.iter_mut().for_each(drop_nulls),
+        _ => {}
+    }
+}

@@ -1,0 +1,286 @@
+//! Strategic merge patches, and their directives.
+
+use std::collections::HashSet;
+
+use serde_json::{Map, Value};
+
+use super::merge_patch::drop_nulls;
+use super::order::{Places, arrange, same};
+use super::{PatchError, go_text};
+use crate::{Field, Schema, Type};
+
+const PATCH: &str = "$patch";
+const RETAIN_KEYS: &str = "$retainKeys";
+const DELETE: &str = "$deleteFromPrimitiveList/";
+const ORDER: &str = "$setElementOrder/";
+
+type Members = Map<String, Value>;
+
+/// Lays a strategic merge patch over an object: maps are merged, lists replaced, or merged by key where the schema says so.
+///
+/// # Errors
+///
+/// Its directives make no sense, or an item of a keyed list lacks its key.
+pub fn strategic(object: &Value, patch: &Value, schema: &Schema) -> Result<Value, PatchError> {
+    let (Value::Object(object), Value::Object(patch)) = (object, patch) else { return Ok(patch.clone()) };
+    merge_map(object.clone(), patch.clone(), Some(schema.root())).map(Value::Object)
+}
+
+fn merge_map(mut live: Members, mut patch: Members, of: Option<&Type>) -> Result<Members, PatchError> {
+    match patch.get(PATCH) {
+        Some(Value::String(word)) if word == "replace" => {
+            patch.remove(PATCH);
+            return Ok(patch);
+        }
+        Some(Value::String(word)) if word == "delete" => return Ok(Members::new()),
+        Some(word) => return Err(unknown(word, &patch)),
+        None => {}
+    }
+    retain_keys(&mut live, &mut patch)?;
+    merge_ordered(&mut live, &mut patch, of)?;
+    for (name, value) in patch {
+        let (name, deletes) = match name.strip_prefix(DELETE) {
+            Some(list) => (list.to_owned(), true),
+            None => (name, false),
+        };
+        if value.is_null() {
+            live.remove(&name);
+            continue;
+        }
+        let merged = match (live.remove(&name), value) {
+            (Some(Value::Object(old)), Value::Object(new)) => {
+                let field = field(of, &name);
+                match field.is_some_and(|field| field.merge.replace) {
+                    true => Value::Object(new),
+                    false => Value::Object(merge_map(old, new, below(of, &name))?),
+                }
+            }
+            (Some(Value::Array(old)), Value::Array(new)) => Value::Array(merge_field(old, new, of, &name, deletes)?),
+            (Some(old), _) if deletes => old,
+            (None, _) if deletes => continue,
+            (
+                Some(Value::String(_) | Value::Number(_) | Value::Bool(_)),
+                value @ (Value::String(_) | Value::Number(_) | Value::Bool(_)),
+            ) => value,
+            (_, value) => taken(value),
+        };
+        live.insert(name, merged);
+    }
+    Ok(live)
+}
+
+/// Merges the list in a field by the field's strategy.
+fn merge_field(
+    live: Vec<Value>,
+    patch: Vec<Value>,
+    of: Option<&Type>,
+    name: &str,
+    deletes: bool,
+) -> Result<Vec<Value>, PatchError> {
+    match field(of, name) {
+        Some(field) if field.merge.lists => merge_list(live, patch, field, deletes),
+        _ => Ok(patch),
+    }
+}
+
+fn merge_list(live: Vec<Value>, patch: Vec<Value>, field: &Field, deletes: bool) -> Result<Vec<Value>, PatchError> {
+    if live.is_empty() && patch.is_empty() {
+        return Ok(live);
+    }
+    let maps = live.iter().chain(&patch).filter(|item| item.is_object()).count();
+    if maps != 0 && maps != live.len() + patch.len() {
+        let all = go_text(&Value::Array(vec![live.into(), patch.into()]));
+        return Err(PatchError::Directive(format!("list element types are not identical: {all}")));
+    }
+    if maps == 0 {
+        if deletes {
+            let gone: HashSet<Value> = patch.into_iter().collect();
+            return Ok(live.into_iter().filter(|item| !gone.contains(item)).collect());
+        }
+        let mut seen = HashSet::new();
+        let merged = live.iter().chain(&patch).filter(|item| seen.insert(*item)).cloned().collect();
+        return Ok(arrange(merged, &patch, &live, None));
+    }
+    let Some(key) = field.merge.key.as_deref() else {
+        return Err(PatchError::Directive(format!("cannot merge lists without merge key for {}", field.name)));
+    };
+    let (live, patch) = obey(live, patch, key)?;
+    let item = match &field.of {
+        Type::List(list) => Some(&list.item),
+        _ => None,
+    };
+    let mut merged = live.clone();
+    let mut places = Places::new(&live, Some(key));
+    for new in patch.iter() {
+        new.get(key).ok_or_else(|| no_key(new, key))?;
+        match (places.of(new).and_then(|at| merged.get_mut(at)), new) {
+            (Some(old), Value::Object(new)) => {
+                let before = old.as_object_mut().map(std::mem::take).unwrap_or_default();
+                *old = Value::Object(merge_map(before, new.clone(), item)?);
+            }
+            _ => {
+                let new = taken(new.clone());
+                places.note(&new, merged.len());
+                merged.push(new);
+            }
+        }
+    }
+    for old in &live {
+        old.get(key).ok_or_else(|| no_key(old, key))?;
+    }
+    Ok(arrange(merged, &patch, &live, Some(key)))
+}
+
+/// Does what the `$patch` of the items say, and takes these items out of the patch.
+fn obey(mut live: Vec<Value>, patch: Vec<Value>, key: &str) -> Result<(Vec<Value>, Vec<Value>), PatchError> {
+    let mut rest = Vec::with_capacity(patch.len());
+    let mut gone = Vec::new();
+    let mut replace = false;
+    for item in patch {
+        match item.get(PATCH) {
+            None => rest.push(item),
+            Some(Value::String(word)) if word == "delete" => {
+                item.get(key).ok_or_else(|| no_key(&item, key))?;
+                gone.push(item);
+            }
+            Some(Value::String(word)) if word == "replace" => replace = true,
+            Some(Value::String(word)) if word == "merge" => {
+                return Err(PatchError::Directive("merging lists cannot yet be specified in the patch".into()));
+            }
+            Some(word) => return Err(unknown(word, item.as_object().unwrap_or(&Members::new()))),
+        }
+    }
+    let gone = Places::new(&gone, Some(key));
+    live.retain(|old| gone.of(old).is_none());
+    Ok(if replace { (rest, Vec::new()) } else { (live, rest) })
+}
+
+/// Merges the lists whose order the patch sets, and takes them out of the patch.
+fn merge_ordered(live: &mut Members, patch: &mut Members, of: Option<&Type>) -> Result<(), PatchError> {
+    let names: Vec<String> = patch.keys().filter_map(|name| name.strip_prefix(ORDER)).map(Into::into).collect();
+    for name in names {
+        let order = list(patch.remove(&format!("{ORDER}{name}")).unwrap_or_default())?;
+        let field = match of {
+            Some(Type::Struct { of, .. }) => of.field(&name).ok_or_else(|| {
+                let of = of.name.rsplit('.').next().unwrap_or_default();
+                PatchError::Directive(format!("unable to find api field in struct {of} for the json field {name:?}"))
+            })?,
+            _ => return Err(PatchError::Directive(format!("unable to find the json field {name:?}"))),
+        };
+        let key = field.merge.key.as_deref();
+        if let Some(key) = key {
+            for item in &order {
+                item.get(key).ok_or_else(|| no_key(item, key))?;
+            }
+        }
+        let old = live.get(&name).cloned().map(list).transpose()?;
+        let new = patch.get(&name).cloned().map(list).transpose()?;
+        check_order(new.as_deref().unwrap_or_default(), &order, key)?;
+        let merged = match (&old, &new) {
+            (Some(old), Some(new)) => merge_field(old.clone(), new.clone(), of, &name, false)?,
+            (Some(old), None) => old.clone(),
+            (None, Some(new)) => match taken(new.clone().into()) {
+                Value::Array(items) => items,
+                _ => Vec::new(),
+            },
+            (None, None) => continue,
+        };
+        patch.remove(&name);
+        live.insert(name, arrange(merged, &order, old.as_deref().unwrap_or_default(), key).into());
+    }
+    Ok(())
+}
+
+/// What the patch adds or changes must stand in the order, and in that order.
+fn check_order(patch: &[Value], order: &[Value], key: Option<&str>) -> Result<(), PatchError> {
+    let deleted = |item: &Value| item.get(PATCH).and_then(Value::as_str) == Some("delete");
+    let mut kept = patch.iter().filter(|item| key.is_none() || !deleted(item)).peekable();
+    if order.is_empty() {
+        return Ok(());
+    }
+    for item in order {
+        kept.next_if(|next| same(next, item, key));
+    }
+    match kept.peek() {
+        None => Ok(()),
+        Some(_) => Err(PatchError::Directive(format!(
+            "The order in patch list:\n{}\n doesn't match $setElementOrder list:\n{}\n",
+            go_text(&patch.to_vec().into()),
+            go_text(&order.to_vec().into())
+        ))),
+    }
+}
+
+/// Drops the fields that `$retainKeys` does not name.
+fn retain_keys(live: &mut Members, patch: &mut Members) -> Result<(), PatchError> {
+    let Some(keys) = patch.remove(RETAIN_KEYS) else { return Ok(()) };
+    let bad = || PatchError::BadRequest("invalid patch format of retainKeys".into());
+    let keys: HashSet<&str> = keys.as_array().ok_or_else(bad)?.iter().filter_map(Value::as_str).collect();
+    let named = |name: &str| keys.contains(&name);
+    let directive = |name: &str| name.starts_with(DELETE) || name.starts_with(ORDER);
+    if patch.iter().any(|(name, value)| !value.is_null() && !directive(name) && !named(name)) {
+        return Err(bad());
+    }
+    live.retain(|name, _| named(name));
+    Ok(())
+}
+
+/// What is new, without the directives in it and without nulls.
+fn taken(mut value: Value) -> Value {
+    drop_nulls(&mut value);
+    undirected(value).unwrap_or_default()
+}
+
+fn undirected(value: Value) -> Option<Value> {
+    match value {
+        Value::Array(items) => Some(items.into_iter().filter_map(undirected).collect()),
+        Value::Object(members) => {
+            if members.get(PATCH).and_then(Value::as_str) == Some("delete") {
+                return None;
+            }
+            let directive = |name: &str| {
+                name == PATCH || name == RETAIN_KEYS || name.starts_with(DELETE) || name.starts_with(ORDER)
+            };
+            let members = members.into_iter().filter(|(name, _)| !directive(name));
+            Some(Value::Object(members.filter_map(|(name, value)| Some((name, undirected(value)?))).collect()))
+        }
+        other => Some(other),
+    }
+}
+
+fn field<'a>(of: Option<&'a Type>, name: &str) -> Option<&'a Field> {
+    of?.field(name)
+}
+
+fn below<'a>(of: Option<&'a Type>, name: &str) -> Option<&'a Type> {
+    of?.child(name)
+}
+
+fn list(value: Value) -> Result<Vec<Value>, PatchError> {
+    match value {
+        Value::Array(items) => Ok(items),
+        other => {
+            let found = match other {
+                Value::Null => "nil",
+                Value::Bool(_) => "bool",
+                Value::Number(_) => "number",
+                Value::String(_) => "string",
+                _ => "map[string]interface {}",
+            };
+            Err(PatchError::Directive(format!("expected a []interface {{}}, but received a {found}")))
+        }
+    }
+}
+
+fn no_key(item: &Value, key: &str) -> PatchError {
+    PatchError::Directive(format!("map: {} does not contain declared merge key: {key}", go_text(item)))
+}
+
+fn unknown(word: &Value, patch: &Members) -> PatchError {
+    let word = match word {
+        Value::String(word) => word.clone(),
+        Value::Number(number) => format!("%!s(int64={number})"),
+        other => go_text(other),
+    };
+    PatchError::Directive(format!("unknown patch type: {word} in map: {}", go_text(&Value::Object(patch.clone()))))
+}

@@ -1,0 +1,126 @@
+//! What is around a message: the kind that it is of, and, in a watch, the event.
+
+use std::sync::Arc;
+
+use serde::de::Error as _;
+use serde_json::{Error, Value};
+
+use super::marshal::message;
+use super::wire::{bytes, length, nested};
+use crate::Schema;
+
+/// What a body in protobuf begins with.
+pub(super) const MAGIC: &[u8] = b"k8s\0";
+
+/// What follows the message: two empty texts, for codings that nobody uses.
+const END: [u8; 4] = [0x1a, 0, 0x22, 0];
+
+/// An object as a message, with the kind that its envelope names.
+#[derive(Clone, Debug)]
+pub struct Enveloped {
+    /// `version` or `group/version`.
+    pub api_version: String,
+    /// The kind.
+    pub kind: String,
+    /// The object, without its `apiVersion` and `kind`.
+    pub message: Arc<[u8]>,
+}
+
+impl Enveloped {
+    /// A document of one of the built-in kinds, which names its own.
+    ///
+    /// # Errors
+    ///
+    /// It is of no such kind, or does not fit it.
+    pub fn document(document: &Value) -> Result<Self, Error> {
+        let named = |name: &str| document.get(name).and_then(Value::as_str).unwrap_or_default();
+        let (api_version, kind) = (named("apiVersion"), named("kind"));
+        let version = if api_version.is_empty() { "v1" } else { api_version };
+        let schema = Schema::builtin(version, kind)
+            .ok_or_else(|| Error::custom(format!("no kind {kind:?} of {api_version:?} is known in protobuf")))?;
+        let message = message(schema.root(), document)?.into();
+        Ok(Self { api_version: api_version.into(), kind: kind.into(), message })
+    }
+
+    /// The whole body.
+    pub fn body(&self) -> Vec<u8> {
+        let mut body = begin(&self.api_version, &self.kind, self.message.len());
+        body.extend_from_slice(&self.message);
+        body.extend_from_slice(&END);
+        body
+    }
+
+    /// The frame of an event: four bytes that say how long it is, and a message with the event and the whole body.
+    pub fn frame(&self, event: &str) -> Vec<u8> {
+        let head = begin(&self.api_version, &self.kind, self.message.len());
+        let mut object = Vec::new();
+        length(1, head.len() + self.message.len() + END.len(), &mut object);
+        object.extend_from_slice(&head);
+        let mut frame = vec![0; LENGTH];
+        bytes(1, event.as_bytes(), &mut frame);
+        length(2, object.len() + self.message.len() + END.len(), &mut frame);
+        for part in [&object, &*self.message, &END] {
+            frame.extend_from_slice(part);
+        }
+        let length = u32::try_from(frame.len() - LENGTH).unwrap_or(u32::MAX);
+        frame[..LENGTH].copy_from_slice(&length.to_be_bytes());
+        frame
+    }
+}
+
+/// How many bytes a frame of a watch begins with that say how long it is.
+pub const LENGTH: usize = 4;
+
+/// What comes before a message of that length.
+fn begin(api_version: &str, kind: &str, message: usize) -> Vec<u8> {
+    let mut head = MAGIC.to_vec();
+    nested(1, &mut head, |to| {
+        bytes(1, api_version.as_bytes(), to);
+        bytes(2, kind.as_bytes(), to);
+    });
+    length(2, message, &mut head);
+    head
+}
+
+/// A list on its way out, whose length has to be known before its first byte.
+#[derive(Debug)]
+pub struct ListEnvelope {
+    metadata: Vec<u8>,
+    length: usize,
+    items: Vec<Arc<[u8]>>,
+}
+
+impl ListEnvelope {
+    /// # Errors
+    ///
+    /// `metadata` are not those of a list.
+    pub fn new(metadata: &Value) -> Result<Self, Error> {
+        let metadata = message(&crate::named("meta.ListMeta"), metadata)?;
+        let mut first = Vec::new();
+        bytes(1, &metadata, &mut first);
+        Ok(Self { length: first.len(), metadata: first, items: Vec::new() })
+    }
+
+    /// Adds an item, in its binary form.
+    pub fn push(&mut self, item: Arc<[u8]>) {
+        let mut head = Vec::new();
+        length(2, item.len(), &mut head);
+        self.length += head.len() + item.len();
+        self.items.push(item);
+    }
+
+    /// What comes before the items, and these.
+    pub fn begin(self, api_version: &str, kind: &str) -> (Vec<u8>, Vec<Arc<[u8]>>) {
+        let mut head = begin(api_version, kind, self.length);
+        head.extend_from_slice(&self.metadata);
+        (head, self.items)
+    }
+
+    /// Appends an item.
+    pub fn item(item: &[u8], to: &mut Vec<u8>) {
+        bytes(2, item, to);
+    }
+
+    /// What follows the items.
+    pub const END: [u8; 4] = END;
+}

@@ -1,0 +1,304 @@
+//! Encodes an object into protobuf from its JSON, be that bytes or a tree.
+//!
+//! The message is the one that Go makes of the same object: its fields come in the order of their numbers, those that are no
+//! pointers also where they are empty, and the entries of maps in the order of their keys.
+
+use std::borrow::Cow;
+use std::fmt;
+use std::ops::Range;
+
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
+use jiff::Timestamp;
+use serde::Deserialize;
+use serde::de::{DeserializeSeed, Deserializer, Error as _, IgnoredAny, MapAccess, SeqAccess, Unexpected, Visitor};
+use serde_json::Error;
+use serde_json::value::RawValue;
+
+use super::wire::{bytes, fixed64, nested, varint};
+use crate::{Field, MapType, Scalar, Struct, Type, Union};
+
+/// The message of an object of that type, which is the type of a built-in struct.
+///
+/// # Errors
+///
+/// A value of another type than the field is of.
+pub fn message<'de>(of: &Type, json: impl Deserializer<'de, Error = Error>) -> Result<Vec<u8>, Error> {
+    let Type::Struct { of, .. } = of else { return Err(Error::custom("only structs are messages")) };
+    let mut to = Vec::new();
+    json.deserialize_map(Message { of, to: &mut to })?;
+    Ok(to)
+}
+
+/// A key that is borrowed where nothing in it is escaped.
+#[derive(Deserialize)]
+struct Name<'a>(#[serde(borrow)] Cow<'a, str>);
+
+/// The fields of a struct, without what is around them.
+struct Message<'a> {
+    of: &'a Struct,
+    to: &'a mut Vec<u8>,
+}
+
+impl<'de> Visitor<'de> for Message<'_> {
+    type Value = ();
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "a {}", self.of.name)
+    }
+
+    /// The fields are encoded as they come, and then put into their order.
+    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<(), A::Error> {
+        let mut fields = Vec::new();
+        let mut places = vec![0..0; self.of.fields.len()];
+        while let Some(Name(name)) = map.next_key()? {
+            let Some(at) = self.of.place(&name) else {
+                map.next_value::<IgnoredAny>()?;
+                continue;
+            };
+            let field = &self.of.fields[at];
+            let start = fields.len();
+            match field.number.last() {
+                Some(&number) => map.next_value_seed(Put { number, of: &field.of, to: &mut fields })?,
+                None => drop(map.next_value::<IgnoredAny>()?),
+            }
+            places[at] = start..fields.len();
+        }
+        let encoded = Encoded { of: self.of, fields, places };
+        encoded.write(&self.of.numbered, 0, self.to);
+        Ok(())
+    }
+}
+
+/// The fields of a struct that are there, and where each is among the bytes.
+struct Encoded<'a> {
+    of: &'a Struct,
+    fields: Vec<u8>,
+    places: Vec<Range<usize>>,
+}
+
+impl Encoded<'_> {
+    /// Nothing of it.
+    fn none(of: &Struct) -> Encoded<'_> {
+        Encoded { of, fields: Vec::new(), places: Vec::new() }
+    }
+
+    /// Appends these fields, whose numbers are the same above `depth`. What Go embeds is a message of its own.
+    fn write(&self, these: &[usize], depth: usize, to: &mut Vec<u8>) {
+        let number = |at: usize| self.of.fields[at].number[depth];
+        for group in these.chunk_by(|&a, &b| number(a) == number(b)) {
+            let (at, field) = (group[0], &self.of.fields[group[0]]);
+            if field.number.len() > depth + 1 {
+                nested(number(at), to, |to| self.write(group, depth + 1, to));
+                continue;
+            }
+            match self.places.get(at).map_or(&[][..], |place| &self.fields[place.clone()]) {
+                [] => absent(field, to),
+                present => to.extend_from_slice(present),
+            }
+        }
+    }
+}
+
+/// What Go writes of a field that was never set.
+fn absent(field: &Field, to: &mut Vec<u8>) {
+    if let Some(&number) = field.number.last().filter(|_| !field.pointer) {
+        zero(number, &field.of, to);
+    }
+}
+
+fn zero(number: u32, of: &Type, to: &mut Vec<u8>) {
+    match of {
+        Type::List(_) | Type::Map(_) | Type::Scalar(Scalar::Bytes) => (),
+        Type::Struct { of, .. } => nested(number, to, |to| Encoded::none(of).write(&of.numbered, 0, to)),
+        Type::Scalar(Scalar::Bool | Scalar::Int32 | Scalar::Int64) => varint(number, 0, to),
+        Type::Scalar(Scalar::Number) => fixed64(number, 0, to),
+        Type::Scalar(Scalar::Quantity) => nested(number, to, |to| bytes(1, b"0", to)),
+        Type::Scalar(Scalar::IntOrString) => int_or_string(number, 0, 0, "", to),
+        Type::Union(Union::Bool) | Type::Scalar(Scalar::Duration) => nested(number, to, |to| varint(1, 0, to)),
+        Type::Scalar(Scalar::String | Scalar::Time | Scalar::MicroTime | Scalar::Raw | Scalar::Untyped)
+        | Type::Any
+        | Type::Union(Union::List | Union::Strings) => bytes(number, b"", to),
+    }
+}
+
+fn int_or_string(number: u32, case: i64, integer: i64, text: &str, to: &mut Vec<u8>) {
+    nested(number, to, |to| {
+        varint(1, case, to);
+        varint(2, integer, to);
+        bytes(3, text.as_bytes(), to);
+    });
+}
+
+fn timestamp(number: u32, nanoseconds: i128, to: &mut Vec<u8>) {
+    const SECOND: i128 = 1_000_000_000;
+    nested(number, to, |to| {
+        varint(1, nanoseconds.div_euclid(SECOND) as i64, to);
+        varint(2, nanoseconds.rem_euclid(SECOND) as i64, to);
+    });
+}
+
+/// A value under its number: nothing of a null, each item of a list.
+struct Put<'a> {
+    number: u32,
+    of: &'a Type,
+    to: &'a mut Vec<u8>,
+}
+
+impl<'de> DeserializeSeed<'de> for Put<'_> {
+    type Value = ();
+
+    fn deserialize<D: Deserializer<'de>>(self, from: D) -> Result<(), D::Error> {
+        if !matches!(self.of, Type::Any | Type::Scalar(Scalar::Raw)) {
+            return from.deserialize_any(self);
+        }
+        let raw = Box::<RawValue>::deserialize(from)?;
+        if raw.get() != "null" {
+            nested(self.number, self.to, |to| bytes(1, raw.get().as_bytes(), to));
+        }
+        Ok(())
+    }
+}
+
+impl Put<'_> {
+    /// The error for a value that no value of this type is.
+    fn unfit<E: serde::de::Error>(&self, found: Unexpected<'_>) -> E {
+        E::invalid_type(found, self)
+    }
+
+    /// The entries of a map: the key is field 1, the value field 2.
+    fn entries<'de, A: MapAccess<'de>>(self, of: &MapType, mut map: A) -> Result<(), A::Error> {
+        let (mut entries, mut places) = (Vec::new(), Vec::new());
+        while let Some(Name(key)) = map.next_key()? {
+            let start = entries.len();
+            nested(self.number, &mut entries, |to| {
+                bytes(1, key.as_bytes(), to);
+                // A list cannot be the value of a map, so it stands in a message of its own.
+                if let list @ Type::List(_) = &of.value {
+                    return nested(2, to, |to| map.next_value_seed(Put { number: 1, of: list, to }));
+                }
+                let start = to.len();
+                map.next_value_seed(Put { number: 2, of: &of.value, to })?;
+                if to.len() == start {
+                    zero(2, &of.value, to);
+                }
+                Ok(())
+            })?;
+            places.push((key.into_owned(), start..entries.len()));
+        }
+        places.sort_unstable_by(|(a, _), (b, _)| a.cmp(b));
+        for (_, place) in places {
+            self.to.extend_from_slice(&entries[place]);
+        }
+        Ok(())
+    }
+}
+
+/// Appends the items of a sequence.
+fn items<'de, A: SeqAccess<'de>>(number: u32, of: &Type, to: &mut Vec<u8>, mut seq: A) -> Result<(), A::Error> {
+    loop {
+        let start = to.len();
+        if seq.next_element_seed(Put { number, of, to })?.is_none() {
+            return Ok(());
+        }
+        // A null among them.
+        if to.len() == start {
+            zero(number, of, to);
+        }
+    }
+}
+
+impl<'de> Visitor<'de> for Put<'_> {
+    type Value = ();
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:?}", self.of)
+    }
+
+    fn visit_unit<E>(self) -> Result<(), E> {
+        Ok(())
+    }
+
+    fn visit_bool<E: serde::de::Error>(self, value: bool) -> Result<(), E> {
+        match self.of {
+            Type::Scalar(Scalar::Bool) => varint(self.number, value.into(), self.to),
+            Type::Union(Union::Bool) => nested(self.number, self.to, |to| varint(1, value.into(), to)),
+            _ => return Err(self.unfit(Unexpected::Bool(value))),
+        }
+        Ok(())
+    }
+
+    fn visit_i64<E: serde::de::Error>(self, value: i64) -> Result<(), E> {
+        match self.of {
+            Type::Scalar(Scalar::Int32 | Scalar::Int64) => varint(self.number, value, self.to),
+            Type::Scalar(Scalar::Number) => fixed64(self.number, (value as f64).to_bits(), self.to),
+            Type::Scalar(Scalar::IntOrString) => int_or_string(self.number, 0, value, "", self.to),
+            _ => return Err(self.unfit(Unexpected::Signed(value))),
+        }
+        Ok(())
+    }
+
+    fn visit_u64<E: serde::de::Error>(self, value: u64) -> Result<(), E> {
+        match i64::try_from(value) {
+            Ok(value) => self.visit_i64(value),
+            Err(_) => self.visit_f64(value as f64),
+        }
+    }
+
+    fn visit_f64<E: serde::de::Error>(self, value: f64) -> Result<(), E> {
+        match self.of {
+            Type::Scalar(Scalar::Number) => fixed64(self.number, value.to_bits(), self.to),
+            _ => return Err(self.unfit(Unexpected::Float(value))),
+        }
+        Ok(())
+    }
+
+    fn visit_str<E: serde::de::Error>(self, text: &str) -> Result<(), E> {
+        let Type::Scalar(scalar) = self.of else { return Err(self.unfit(Unexpected::Str(text))) };
+        let time = || text.parse::<Timestamp>().map(Timestamp::as_nanosecond).map_err(E::custom);
+        match scalar {
+            Scalar::String => bytes(self.number, text.as_bytes(), self.to),
+            Scalar::Bytes => bytes(self.number, &STANDARD.decode(text).map_err(E::custom)?, self.to),
+            Scalar::Quantity => nested(self.number, self.to, |to| bytes(1, text.as_bytes(), to)),
+            Scalar::IntOrString => int_or_string(self.number, 1, 0, text, self.to),
+            Scalar::Time => timestamp(self.number, time()?.div_euclid(1_000_000_000) * 1_000_000_000, self.to),
+            Scalar::MicroTime => timestamp(self.number, time()?.div_euclid(1_000) * 1_000, self.to),
+            _ => return Err(self.unfit(Unexpected::Str(text))),
+        }
+        Ok(())
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(self, seq: A) -> Result<(), A::Error> {
+        match self.of {
+            Type::List(list) => items(self.number, &list.item, self.to, seq),
+            Type::Union(Union::List) => {
+                let schema = crate::named("apiextensions.JSONSchemaProps");
+                nested(self.number, self.to, |to| items(2, &schema, to, seq))
+            }
+            Type::Union(Union::Strings) => {
+                nested(self.number, self.to, |to| items(2, &Type::Scalar(Scalar::String), to, seq))
+            }
+            _ => Err(self.unfit(Unexpected::Seq)),
+        }
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, map: A) -> Result<(), A::Error> {
+        match self.of {
+            Type::Struct { of, .. } => nested(self.number, self.to, |to| Message { of, to }.visit_map(map)),
+            Type::Map(of) => {
+                let of = of.clone();
+                self.entries(&of, map)
+            }
+            // A union is a message with a field for each of its cases.
+            Type::Union(union) => nested(self.number, self.to, |to| {
+                let schema = crate::named("apiextensions.JSONSchemaProps");
+                if *union == Union::Bool {
+                    varint(1, 1, to);
+                }
+                let number = if *union == Union::Bool { 2 } else { 1 };
+                Put { number, of: &schema, to }.visit_map(map)
+            }),
+            _ => Err(self.unfit(Unexpected::Map)),
+        }
+    }
+}

@@ -1,0 +1,291 @@
+//! What client-go 0.36 writes in protobuf, beside what it writes of the same object in JSON; and that what is written is read.
+
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
+use proptest::prelude::*;
+use serde_json::{Value, json};
+
+use super::unmarshal::{decode, go_duration};
+use super::{Enveloped, ListEnvelope, message};
+use crate::{Scalar, Schema, Type, Union};
+
+const EXPECTED: (&str, &str) = ("v1", "ConfigMap");
+
+/// Go's bytes are read into that object, and made of it.
+#[track_caller]
+fn check(body: &str, object: Value) {
+    let body = STANDARD.decode(body).unwrap();
+    assert_eq!(decode(&body, EXPECTED), Ok(object.clone()));
+    assert_eq!(Enveloped::document(&object).unwrap().body(), body);
+}
+
+#[test]
+fn a_map_of_texts_and_one_of_bytes() {
+    check(
+        concat!(
+            "azhzAAoPCgJ2MRIJQ29uZmlnTWFwEjUKIQoBYRIAGgFkIgAqADIAOABCAFoFCgF4EgBaBgoBeRIBehIGCgFrEgF2GggKAWISAwAB",
+            "/xoAIgA=",
+        ),
+        json!({"kind":"ConfigMap","apiVersion":"v1","metadata":{"name":"a","namespace":"d","labels":{"x":"","y":"z"}},"data":{"k":"v"},"binaryData":{"b":"AAH/"}}),
+    );
+}
+
+#[test]
+fn embedded_structs_pointers_to_zero_and_numbers_or_texts() {
+    check(
+        concat!(
+            "azhzAAoVCgdhcHBzL3YxEgpEZXBsb3ltZW50EvQBChkKAXcSABoAIgAqADIAOABCCAiA4s+qBhAAEsgBCAASCAoGCgFhEgFiGpwB",
+            "ChAKABIAGgAiACoAMgA4AEIAEocBCgkKAXYSBBICCgASXgoBYxIBaSoAMgoKABAAGFAiACoAOhEKAWUSABoKIggKAwoBcxIBa0IP",
+            "Cg0KA2NwdRIGCgQ1MDBtUhQKCAoGCgF4CgF5EAAYACAAKAAwAGoAcgCAAQCIAQCQAQCiAQAaADIAQgBKAFIAWABgAGgAggEAigEA",
+            "mgEAwgEAIhcKABITCgYIABABGgASCQgBEAAaAzI1JSgAOAAaDAgAEAAYACAAKAA4ABoAIgA=",
+        ),
+        json!({"kind":"Deployment","apiVersion":"apps/v1","metadata":{"name":"w","creationTimestamp":"2023-11-14T22:13:20Z"},"spec":{"replicas":0,"selector":{"matchLabels":{"a":"b"}},"template":{"metadata":{},"spec":{"volumes":[{"name":"v","emptyDir":{}}],"containers":[{"name":"c","image":"i","ports":[{"containerPort":80}],"env":[{"name":"e","valueFrom":{"secretKeyRef":{"name":"s","key":"k"}}}],"resources":{"limits":{"cpu":"500m"}},"livenessProbe":{"exec":{"command":["x","y"]}}}]}},"strategy":{"rollingUpdate":{"maxUnavailable":1,"maxSurge":"25%"}}},"status":{}}),
+    );
+}
+
+#[test]
+fn times_in_microseconds() {
+    check(
+        concat!(
+            "azhzAAofChZjb29yZGluYXRpb24uazhzLmlvL3YxEgVMZWFzZRImChEKAWwSABoAIgAqADIAOABCABIRCgAQDyILCIDiz6oGEICU",
+            "7zoaACIA",
+        ),
+        json!({"kind":"Lease","apiVersion":"coordination.k8s.io/v1","metadata":{"name":"l"},"spec":{"holderIdentity":"","leaseDurationSeconds":15,"renewTime":"2023-11-14T22:13:20.123456Z"}}),
+    );
+}
+
+#[test]
+fn negative_numbers() {
+    check(
+        "azhzAAoTCgJ2MRINRGVsZXRlT3B0aW9ucxINCP///////////wESABoAIgA=",
+        json!({"kind":"DeleteOptions","apiVersion":"v1","gracePeriodSeconds":-1,"preconditions":{}}),
+    );
+}
+
+#[test]
+fn lists_as_the_values_of_maps() {
+    check(
+        concat!(
+            "azhzAAonChhhdXRoZW50aWNhdGlvbi5rOHMuaW8vdjESC1Rva2VuUmV2aWV3EjYKEAoAEgAaACIAKgAyADgAQgASAgoAGh4IABIY",
+            "CgF1EgAaAWcaAWgiCwoBaxIGCgExCgEyGgAaACIA",
+        ),
+        json!({"kind":"TokenReview","apiVersion":"authentication.k8s.io/v1","metadata":{},"spec":{},"status":{"user":{"username":"u","groups":["g","h"],"extra":{"k":["1","2"]}}}}),
+    );
+}
+
+#[test]
+fn a_body_that_names_no_kind_is_of_the_one_that_is_expected() {
+    let named = |body: &str| decode(&STANDARD.decode(body).unwrap(), EXPECTED).unwrap();
+    let expected = json!({"kind": "ConfigMap", "apiVersion": "v1", "metadata": {"name": "b"}});
+    assert_eq!(named("azhzAAoECgASABIFCgMKAWIaACIA"), expected);
+    assert_eq!(named("azhzAAoGCgJ2MRIAEgUKAwoBYhoAIgA="), expected);
+}
+
+/// What kube-apiserver 1.36 answers.
+#[test]
+fn a_status_and_what_a_server_tells_of_itself() {
+    for (body, document) in [
+        (
+            "azhzAAoMCgJ2MRIGU3RhdHVzElEKBgoAEgAaABIHRmFpbHVyZRoZY29uZmlnbWFwcyAienoiIG5vdCBmb3VuZCIITm90Rm91bmQqFgoCenoSABoKY29uZmlnbWFwcygAMgAwlAMaACIA",
+            json!({"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Failure", "message": "configmaps \"zz\" not found",
+                   "reason": "NotFound", "details": {"name": "zz", "kind": "configmaps"}, "code": 404}),
+        ),
+        (
+            "azhzAAoOCgJ2MRIIQVBJR3JvdXASJAoEYXBwcxINCgdhcHBzL3YxEgJ2MRoNCgdhcHBzL3YxEgJ2MRoAIgA=",
+            json!({"kind": "APIGroup", "apiVersion": "v1", "name": "apps", "versions": [{"groupVersion": "apps/v1", "version": "v1"}],
+                   "preferredVersion": {"groupVersion": "apps/v1", "version": "v1"}}),
+        ),
+        (
+            "azhzAAoVCgJ2MRIPQVBJUmVzb3VyY2VMaXN0EokBChZjb29yZGluYXRpb24uazhzLmlvL3YxEm8KBmxlYXNlcxABGgVMZWFzZSJDCgZjcmVhdGUKBmRlbGV0ZQoQZGVsZXRlY29sbGVjdGlvbgoDZ2V0CgRsaXN0CgVwYXRjaAoGdXBkYXRlCgV3YXRjaDIFbGVhc2VCAEoAUgxncWtNTWIvWXFGTT0aACIA",
+            json!({"kind": "APIResourceList", "apiVersion": "v1", "groupVersion": "coordination.k8s.io/v1", "resources": [{
+                   "name": "leases", "singularName": "lease", "namespaced": true, "kind": "Lease", "storageVersionHash": "gqkMMb/YqFM=",
+                   "verbs": ["create", "delete", "deletecollection", "get", "list", "patch", "update", "watch"]}]}),
+        ),
+    ] {
+        check(body, document);
+    }
+}
+
+#[test]
+fn the_cases_of_a_union_and_json_of_any_shape_are_messages() {
+    let definition = json!({"kind": "CustomResourceDefinition", "apiVersion": "apiextensions.k8s.io/v1",
+        "metadata": {"name": "x", "creationTimestamp": "1969-12-31T23:59:59Z"},
+        "spec": {"group": "g", "names": {"plural": "p", "kind": "K"}, "scope": "Cluster", "versions": [{"name": "v1", "served": true,
+            "storage": true, "schema": {"openAPIV3Schema": {"default": {"b": [1, null], "a": "x"}, "enum": [null, 0.5], "maximum": 1.5,
+                "items": [{"type": "a"}, {}], "additionalProperties": false, "additionalItems": {"not": {"items": {}}},
+                "dependencies": {"b": ["x", "y"], "a": {"type": "z"}}}}}]},
+        "status": {"conditions": null, "acceptedNames": {"plural": "", "kind": ""}, "storedVersions": null}});
+    let body = Enveloped::document(&definition).unwrap().body();
+    assert_eq!(normalised(decode(&body, EXPECTED).unwrap()), normalised(definition));
+}
+
+#[test]
+fn a_list_begins_with_its_length_and_a_frame_with_its_own() {
+    let config_map = |name: &str| {
+        let object = json!({"kind": "ConfigMap", "apiVersion": "v1", "metadata": {"name": name}, "data": {"k": "v".repeat(200)}});
+        Enveloped::document(&object).unwrap()
+    };
+    let one = config_map("a");
+    let frame = one.frame("ADDED");
+    assert_eq!(frame[..4], u32::try_from(frame.len() - 4).unwrap().to_be_bytes());
+    assert_eq!(frame[4..11], *b"\x0a\x05ADDED");
+    assert!(frame.ends_with(&one.body()), "the whole body is within");
+    let mut list = ListEnvelope::new(&json!({"resourceVersion": "7"})).unwrap();
+    let items = [one, config_map("b")].map(|item| item.message);
+    items.iter().for_each(|item| list.push(item.clone()));
+    let (mut whole, rest) = list.begin("v1", "ConfigMapList");
+    rest.iter().for_each(|item| ListEnvelope::item(item, &mut whole));
+    whole.extend(ListEnvelope::END);
+    // A message of one field is as long as it says, with nothing behind it.
+    let message = whole.windows(10).position(|part| part == b"\x0a\x07\x0a\x00\x12\x017\x1a\x00\x12").unwrap();
+    let length = whole.len() - ListEnvelope::END.len() - message;
+    assert_eq!(whole[message - 3], 0x12);
+    assert_eq!(usize::from(whole[message - 2] & 0x7f) | usize::from(whole[message - 1]) << 7, length);
+}
+
+#[test]
+fn what_does_not_fit_its_type_is_an_error_that_says_what_was_expected() {
+    for (data, expected) in [(json!("x"), "Map"), (json!({"a": 1}), "String"), (json!({"a": {}}), "String")] {
+        let object = json!({"kind": "ConfigMap", "apiVersion": "v1", "data": data});
+        let error = Enveloped::document(&object).unwrap_err().to_string();
+        assert!(error.contains(expected), "{error}");
+    }
+    let error = Enveloped::document(&json!({"kind": "Nothing"})).unwrap_err().to_string();
+    assert!(error.contains("Nothing"), "{error}");
+}
+
+/// An object as it is once it has been read.
+fn normalised(object: Value) -> Value {
+    let named = |name: &str| object[name].as_str().unwrap();
+    let schema = Schema::builtin(named("apiVersion"), named("kind")).unwrap();
+    schema.read(object).unwrap().object
+}
+
+/// A value of that type, with anything in it that such a value can have.
+fn sample(random: &mut fastrand::Rng, of: &Type, depth: usize) -> Value {
+    const TEXTS: [&str; 6] = [
+        "",
+        "a",
+        "b/c",
+        "0",
+        "\u{fc}\u{1f600}\"\\\n",
+        "a longer text, one of more than a hundred and twenty-seven bytes, so that its length takes two bytes where it stands on the wire",
+    ];
+    const AMOUNTS: [&str; 5] = ["0", "500m", "1Gi", "-3", "100n"];
+    const TIMES: [&str; 4] =
+        ["1970-01-01T00:00:00Z", "2023-11-14T22:13:20Z", "9999-01-02T03:04:05Z", "1901-02-03T04:05:06Z"];
+    const MICRO_TIMES: [&str; 3] =
+        ["2023-11-14T22:13:20.123456Z", "2023-11-14T22:13:20.000000Z", "1901-02-03T04:05:06.000001Z"];
+    let schema = || crate::named("apiextensions.JSONSchemaProps");
+    let many = |random: &mut fastrand::Rng| 1 + random.usize(..2);
+    match of {
+        // Protobuf does not tell an empty list from none.
+        Type::List(_) | Type::Map(_) if depth == 0 => Value::Null,
+        Type::Scalar(scalar) => match scalar {
+            Scalar::String => (*random.choice(&TEXTS).unwrap()).into(),
+            Scalar::Bool => random.bool().into(),
+            Scalar::Int32 => (random.i32(..) >> random.u32(..32)).into(),
+            Scalar::Int64 => (random.i64(..) >> random.u32(..64)).into(),
+            Scalar::Number => (f64::from(random.i32(..)) / 8.0).into(),
+            Scalar::Quantity => (*random.choice(&AMOUNTS).unwrap()).into(),
+            Scalar::IntOrString if random.bool() => random.i32(..).into(),
+            Scalar::IntOrString => "25%".into(),
+            Scalar::Time => (*random.choice(&TIMES).unwrap()).into(),
+            Scalar::MicroTime => (*random.choice(&MICRO_TIMES).unwrap()).into(),
+            Scalar::Bytes => STANDARD.encode(&b"\0\xff bytes"[..random.usize(..8)]).into(),
+            Scalar::Raw => json!({"z": [1, null, {"y": "x"}], "a": random.bool()}),
+            Scalar::Duration | Scalar::Untyped => panic!("no built-in kind has a {scalar:?}"),
+        },
+        Type::Any => json!({"f:metadata": {"f:labels": {".": {}, "f:a": {}}}, "n": random.i32(..)}),
+        Type::List(list) => (0..many(random)).map(|_| sample(random, &list.item, depth - 1)).collect(),
+        Type::Map(map) => {
+            let names = ["b", "a", "", "c.d/e"].into_iter();
+            names
+                .take(many(random))
+                .map(|name| (name.to_owned(), sample(random, &map.value, depth - 1)))
+                .collect::<serde_json::Map<_, _>>()
+                .into()
+        }
+        Type::Struct { of, .. } => {
+            // Half of the fields of the object, and few of those far within: schemas hold schemas in a dozen of them.
+            let often = [0.0, 0.1, 0.15, 0.2, 0.3, 0.5, 0.5][depth];
+            let fields = of.fields.iter().filter(|field| !field.number.is_empty());
+            let there: Vec<_> = fields.filter(|_| random.f64() < often).collect();
+            let fields = there.into_iter().map(|field| (field.name.clone(), sample(random, &field.of, depth - 1)));
+            fields.collect::<serde_json::Map<_, _>>().into()
+        }
+        Type::Union(Union::Bool) if random.bool() => random.bool().into(),
+        Type::Union(Union::List) if random.bool() => {
+            (0..1 + many(random)).map(|_| sample(random, &schema(), depth.saturating_sub(1))).collect()
+        }
+        Type::Union(Union::Strings) if random.bool() => json!(["a", ""]),
+        Type::Union(_) => sample(random, &schema(), depth.saturating_sub(1)),
+    }
+}
+
+#[test]
+fn what_is_no_message_is_an_error_that_says_why() {
+    let error = |body: &[u8]| decode(body, ("", "")).unwrap_err();
+    assert!(error(b"{}").contains("magic"), "{}", error(b"{}"));
+    assert!(error(b"k8s\0").contains("nothing"), "{}", error(b"k8s\0"));
+    assert!(error(b"k8s\0\x12\0").contains("no kind"), "{}", error(b"k8s\0\x12\0"));
+    assert!(error(b"k8s\0\x0a\xff").contains("too early"), "{}", error(b"k8s\0\x0a\xff"));
+}
+
+#[test]
+fn lengths_of_time_are_written_as_go_writes_them() {
+    let second = 1_000_000_000;
+    for (nanoseconds, expected) in [
+        (0, "0s"),
+        (1, "1ns"),
+        (1_500, "1.5µs"),
+        (second / 2, "500ms"),
+        (second * 3 / 2, "1.5s"),
+        (-60 * second, "-1m0s"),
+        (3_600 * second, "1h0m0s"),
+        (i64::MAX, "2562047h47m16.854775807s"),
+    ] {
+        assert_eq!(go_duration(nanoseconds), expected);
+    }
+}
+
+proptest! {
+    // Each case is an object of every kind.
+    #![proptest_config(ProptestConfig::with_cases(32))]
+
+    #[test]
+    fn what_is_written_of_an_object_is_read_again(seed in any::<u64>()) {
+        let mut random = fastrand::Rng::with_seed(seed);
+        for (version, kind) in crate::builtin_kinds() {
+            let schema = Schema::builtin(version, kind).unwrap();
+            let mut object = sample(&mut random, schema.root(), 6);
+            object["apiVersion"] = version.into();
+            object["kind"] = kind.into();
+            let object = normalised(object);
+            let body = Enveloped::document(&object).unwrap().body();
+            prop_assert_eq!(normalised(decode(&body, EXPECTED).unwrap()), object.clone(), "{} {}", version, kind);
+            // The order of the members does not count.
+            let mut members: Vec<_> = object.as_object().unwrap().iter().collect();
+            random.shuffle(&mut members);
+            let members = members.into_iter().map(|(name, value)| format!("{name:?}:{value}"));
+            let text = format!("{{{}}}", members.collect::<Vec<_>>().join(","));
+            let from_text = message(schema.root(), &mut serde_json::Deserializer::from_str(&text)).unwrap();
+            prop_assert_eq!(&from_text[..], &Enveloped::document(&object).unwrap().message[..]);
+        }
+    }
+}
+
+proptest! {
+    #[test]
+    fn no_bytes_make_it_panic(at in 0..400usize, bytes in prop::collection::vec(any::<u8>(), 0..40)) {
+        let _refused = decode(&bytes, EXPECTED);
+        // A body that is right up to some place, and anything from there on.
+        let mut body = STANDARD.decode(CONFIG_MAP).unwrap();
+        body.truncate(at);
+        body.extend(bytes);
+        let _refused = decode(&body, EXPECTED);
+    }
+}
+
+const CONFIG_MAP: &str =
+    "azhzAAoPCgJ2MRIJQ29uZmlnTWFwEjUKIQoBYRIAGgFkIgAqADIAOABCAFoFCgF4EgBaBgoBeRIBehIGCgFrEgF2GggKAWISAwAB/xoAIgA=";

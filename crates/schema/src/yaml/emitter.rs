@@ -1,0 +1,191 @@
+//! JSON as YAML. A text stands in quotes wherever somebody could take it for something else: who reads YAML 1.1, as most do, takes `no`
+//! for false, and `2024-01-01` for a time.
+
+use std::fmt::Write as _;
+
+use serde_json::Value;
+
+use super::plain;
+use crate::Node;
+
+/// Longer keys have to be told to be keys.
+const LONGEST_KEY: usize = 1000;
+
+/// The value as a document.
+pub(crate) fn write(value: &Value) -> String {
+    let mut out = String::new();
+    block(value, 0, &mut out);
+    out
+}
+
+/// Writes a value where a line has been begun, and ends its last line.
+fn block(value: &Value, indent: usize, out: &mut String) {
+    match value {
+        Value::Object(members) if !members.is_empty() => {
+            for (at, (key, value)) in members.iter().enumerate() {
+                begin(at, indent, out);
+                let key = text(key);
+                match key.len() > LONGEST_KEY {
+                    true => {
+                        let _ = write!(out, "? {key}\n{:indent$}:", "");
+                    }
+                    false => {
+                        let _ = write!(out, "{key}:");
+                    }
+                }
+                match value {
+                    Value::Object(members) if !members.is_empty() => below(value, indent + 2, out),
+                    // A list stands no deeper than its key.
+                    Value::Array(items) if !items.is_empty() => below(value, indent, out),
+                    scalar => {
+                        out.push(' ');
+                        block(scalar, indent, out);
+                    }
+                }
+            }
+        }
+        Value::Array(items) if !items.is_empty() => {
+            for (at, item) in items.iter().enumerate() {
+                begin(at, indent, out);
+                out.push_str("- ");
+                block(item, indent + 2, out);
+            }
+        }
+        Value::String(content) => {
+            out.push_str(&text(content));
+            out.push('\n');
+        }
+        // As in JSON: null, booleans, numbers, `{}` and `[]`.
+        other => {
+            let _ = writeln!(out, "{other}");
+        }
+    }
+}
+
+/// Writes a value on lines of its own.
+fn below(value: &Value, indent: usize, out: &mut String) {
+    let _ = write!(out, "\n{:indent$}", "");
+    block(value, indent, out);
+}
+
+/// Begins a line, unless it is the first, which has been begun.
+fn begin(at: usize, indent: usize, out: &mut String) {
+    if at > 0 {
+        let _ = write!(out, "{:indent$}", "");
+    }
+}
+
+/// A text, in quotes unless it is nothing but that to everybody.
+fn text(text: &str) -> String {
+    let harmless = |c: char| c.is_ascii_alphanumeric() || " _./@+-".contains(c);
+    let bare = text.starts_with(|c: char| c.is_ascii_alphabetic() || c == '/')
+        && text.chars().all(harmless)
+        && !text.ends_with(' ')
+        && matches!(plain(text), Node::String(_));
+    if bare {
+        return text.into();
+    }
+    // In double quotes YAML reads what JSON does, but for characters that it does not take as they are.
+    let mut quoted = String::new();
+    for c in Value::from(text).to_string().chars() {
+        match c {
+            '\u{7f}'..='\u{9f}' | '\u{2028}' | '\u{2029}' | '\u{feff}' | '\u{fffe}' | '\u{ffff}' => {
+                let _ = write!(quoted, "\\u{:04x}", c as u32);
+            }
+            c => quoted.push(c),
+        }
+    }
+    quoted
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn maps_and_lists_are_blocks() {
+        let value = json!({
+            "a": {"b": [1, {"c": "d", "e": []}, ["f", ["g"]]], "h": {}},
+            "i": null,
+            "j": true,
+            "k": 1.5,
+        });
+        let expected = "a:\n  b:\n  - 1\n  - c: d\n    e: []\n  - - f\n    - - g\n  h: {}\ni: null\nj: true\nk: 1.5\n";
+        assert_eq!(write(&value), expected);
+        for (value, expected) in [(json!({}), "{}\n"), (json!([]), "[]\n"), (json!("yes"), "\"yes\"\n")] {
+            assert_eq!(write(&value), expected);
+        }
+    }
+
+    #[test]
+    fn what_is_written_is_read_as_it_was() {
+        let texts = [
+            "",
+            "a",
+            "a b",
+            "a ",
+            " a",
+            "yes",
+            "No",
+            "on",
+            "OFF",
+            "y",
+            "n",
+            "null",
+            "~",
+            "true",
+            "1",
+            "1.5",
+            "0x1",
+            "1_000",
+            "1:30",
+            "2024-01-01",
+            "2024-01-01T00:00:00Z",
+            ".inf",
+            "-",
+            "- a",
+            "a: b",
+            "a:",
+            "a #b",
+            "#a",
+            "*a",
+            "&a",
+            "!a",
+            "|",
+            ">",
+            "%a",
+            "@a",
+            "`a",
+            "\"",
+            "'",
+            "a\nb\n",
+            "\t",
+            "\u{7f}",
+            "\u{85}",
+            "\u{2028}",
+            "\u{feff}",
+            "\u{ffff}",
+            "\u{1f600}",
+            "\\",
+            "[a]",
+            "{a}",
+            "=",
+            "<<",
+            "v1",
+            "/a/b",
+            "kube-system",
+            "apps/v1",
+        ];
+        let long = "x".repeat(3000);
+        for text in texts.iter().copied().chain([long.as_str()]) {
+            for value in [json!({"a": text}), json!([text]), json!({text: [{"b": text}]}), json!({text: {"b": {}}})] {
+                let written = write(&value);
+                let (read, findings) =
+                    super::super::read(written.as_bytes()).unwrap_or_else(|why| panic!("{why}: {written}"));
+                assert_eq!((read.into_value(), findings), (value, Vec::new()), "{written}");
+            }
+        }
+    }
+}

@@ -1,0 +1,344 @@
+//! What a text of YAML stands for, and what is refused.
+
+use proptest::collection::vec;
+use proptest::prelude::*;
+use serde_json::{Value, json};
+
+use super::*;
+
+fn value(text: &str) -> Value {
+    read(text.as_bytes()).unwrap_or_else(|why| panic!("{why}: {text}")).0.into_value()
+}
+
+fn why_not(text: &str) -> String {
+    read(text.as_bytes()).unwrap_err()
+}
+
+#[test]
+fn what_is_no_text_and_a_tab_before_all_else_are_refused() {
+    for body in [&b"\t"[..], b" \n\ta: 1", b"a: \xff", b"\xc3\x28"] {
+        assert!(read(body).is_err(), "{body:?}");
+    }
+    assert!(read(b"a: 1\t\nb:\t2\n").is_ok());
+}
+
+#[test]
+fn yaml_becomes_json_with_its_anchors_and_merge_keys() {
+    let text = "base: &b {x: 1, z: 2.0}\nthen:\n  <<: *b\n  x: 3\nboth:\n  <<: [*b, {w: 4, z: 5}]\n---\nsecond: 1\n";
+    let expected = json!({"base": {"x": 1, "z": 2}, "then": {"x": 3, "z": 2}, "both": {"x": 1, "z": 2, "w": 4}});
+    assert_eq!(value(text), expected);
+}
+
+#[test]
+fn a_repeated_key_is_told_with_its_line() {
+    let (node, findings) = read(b"a: 1\nb: {a: 2}\na: 3\n1: x\n1: y\n\"1\": z\nno: x\nk: 1\noff: y\n").unwrap();
+    assert_eq!(node.into_value(), json!({"a": 3, "b": {"a": 2}, "1": "z", "k": 1, "false": true}));
+    let told = |line: usize, key: &str| StrictFinding::Other(format!("line {line}: key {key} already set in map"));
+    assert_eq!(findings, [told(3, "\"a\""), told(5, "1"), told(6, "\"1\""), told(9, "false")]);
+}
+
+#[test]
+fn a_text_without_content_is_null() {
+    for text in ["", "\n", "# only a comment\n", "---\n", "---\n...\n", "~"] {
+        assert_eq!(read(text.as_bytes()), Ok((Node::Null, vec![])), "{text:?}");
+    }
+}
+
+#[test]
+fn plain_words_alone_are_more_than_texts() {
+    for (text, expected) in [
+        ("[y, Yes, on, TRUE, n, NO, Off, false]", json!([true, true, true, true, false, false, false, false])),
+        ("['off', \"no\", yes please, !!str no]", json!(["off", "no", "yes please", "no"])),
+        ("a: yes\n  no\nb: it\n  \"on [\n", json!({"a": "yes no", "b": "it \"on ["})),
+        ("a: |\n  yes\n  no\nb: &b no\n", json!({"a": "yes\nno\n", "b": false})),
+        ("[null, ~, Null, NULL, Nil, x]", Value::Null),
+        ("[!!int \"3\", !!float 1, !!null '', !!bool \"true\", !own x]", json!([3, 1, null, true, "x"])),
+        ("- &k key\n- {*k : 1}\n", json!(["key", {"key": 1}])),
+    ] {
+        match expected {
+            Value::Null => assert_eq!(value(text), serde_yaml::from_str::<Value>(text).unwrap(), "{text}"),
+            expected => assert_eq!(value(text), expected, "{text}"),
+        }
+    }
+    for (text, why) in [
+        ("!!int x", "cannot decode `x` as a !!int"),
+        ("!!bool 1", "as a !!bool"),
+        ("!!int .inf", "as a !!int"),
+        ("{[a]: b}", "key"),
+        ("{~: b}", "key"),
+    ] {
+        assert!(why_not(text).contains(why), "{}", why_not(text));
+    }
+}
+
+/// Each with what `YAMLToJSON` and `YAMLToJSONStrict` of sigs.k8s.io/yaml make of it.
+#[test]
+fn a_later_value_counts_whether_it_is_merged_or_not_and_is_told_with_its_line() {
+    let told = |line: usize, key: &str| StrictFinding::Other(format!("line {line}: key {key} already set in map"));
+    for (text, expected, findings) in [
+        ("{a: 1, <<: {a: 2}}", json!({"a": 2}), vec![told(1, "\"a\"")]),
+        ("{<<: {a: 2}, a: 1}", json!({"a": 1}), vec![told(1, "\"a\"")]),
+        ("<<: [{a: 1}, {a: 2, b: 3}]\nc: 4", json!({"a": 1, "b": 3, "c": 4}), vec![told(1, "\"a\"")]),
+        ("{<<: {a: 1}, <<: {a: 2, b: 1}}", json!({"a": 2, "b": 1}), vec![told(1, "\"a\"")]),
+        ("{yes: 1, <<: {on: 2}}", json!({"true": 2}), vec![told(1, "true")]),
+        ("a: 1\na:\n  b: 1", json!({"a": {"b": 1}}), vec![told(3, "\"a\"")]),
+        (
+            "base: &b\n  x: 1\n  y: 2\nthen:\n  x: 3\n  <<: *b\n  y: 4",
+            json!({"base": {"x": 1, "true": 2}, "then": {"x": 1, "true": 4}}),
+            vec![told(2, "\"x\""), told(7, "true")],
+        ),
+        (
+            "base: &b\n  x: 1\nother: &c\n  x: 2\n  z: 5\nthen:\n  <<:\n  - *b\n  - *c\n  - {w: 1,\n     z: 7}\n  z: 6",
+            json!({"base": {"x": 1}, "other": {"x": 2, "z": 5}, "then": {"w": 1, "x": 1, "z": 6}}),
+            vec![told(5, "\"z\""), told(2, "\"x\""), told(12, "\"z\"")],
+        ),
+        (
+            "deep: &d\n  <<: {k: 1}\n  l: 2\nthen:\n  l: 3\n  <<: *d",
+            json!({"deep": {"k": 1, "l": 2}, "then": {"k": 1, "l": 2}}),
+            vec![told(3, "\"l\"")],
+        ),
+        ("{<<: &l [{a: 1}], b: *l}", json!({"a": 1, "b": [{"a": 1}]}), vec![]),
+    ] {
+        let (node, found) = read(text.as_bytes()).unwrap();
+        assert_eq!((node.into_value(), found), (expected, findings), "{text}");
+    }
+}
+
+#[test]
+fn what_json_cannot_hold_is_refused_but_as_a_key() {
+    for (text, shown) in
+        [("a: .inf", "+Inf"), ("[-.Inf, b]", "-Inf"), ("{a: {b: !!float .NaN}}", "NaN"), ("{a: +.INF}", "+Inf")]
+    {
+        assert_eq!(why_not(text), format!("error converting YAML to JSON: json: unsupported value: {shown}"), "{text}");
+        assert!(Documents::new(text).next().unwrap().unwrap_err().starts_with("json: "), "{text}");
+    }
+    assert_eq!(value("{.inf: 1, -.Inf: 2, .NaN: 3}"), json!({".inf": 1, "-.inf": 2, ".nan": 3}));
+    assert_eq!(value("['.inf', !!str .nan]"), json!([".inf", ".nan"]));
+}
+
+#[test]
+fn numbers_are_those_of_go() {
+    for (text, expected) in [
+        (
+            "[1, -2, +7, 0, 00, -0, 2.0, 1., .5, +.5, 1e3, 12e+2]",
+            json!([1, -2, 7, 0, 0, 0, 2, 1, 0.5, 0.5, 1000, 1200]),
+        ),
+        ("[0644, -0644, 0o17, 0O17, 08, -08, 0_8, 0644.5]", json!([420, -420, 15, 15, 8, -8, 8, 644.5])),
+        ("[0x1F, 0X1F, +0x1f, 0x_1F, 0b11, 0B1, -0b11]", json!([31, 31, 31, 31, 3, 1, -3])),
+        ("[1_000, 1__0_, -_1, 1_0.5, .5_0]", json!([1000, 10, -1, 10.5, 0.5])),
+        ("[_1, 0x, 0b, 0o8, 0b2, 0x-1, 0x1.8p1]", json!(["_1", "0x", "0b", "0o8", "0b2", "0x-1", "0x1.8p1"])),
+        ("[+, --1, ., .e3, 1e, 1.2.3, 1:30]", json!(["+", "--1", ".", ".e3", "1e", "1.2.3", "1:30"])),
+        ("[1e999, +inf, -nan, inf, NaN]", json!(["1e999", "+inf", "-nan", "inf", "NaN"])),
+        ("[2020-01-01, 2001-1-1, 2020-01-01T00:00:00Z]", json!(["2020-01-01", "2001-1-1", "2020-01-01T00:00:00Z"])),
+        ("[9223372036854775807, -9223372036854775808]", json!([i64::MAX, i64::MIN])),
+        ("[123456789012345678901234567890]", json!([123456789012345678901234567890_f64])),
+        ("['0644', \"1_000\", !!str 0x10, !!int 0644]", json!(["0644", "1_000", "0x10", 420])),
+        (
+            "{0x10: a, 1.10: b, 1e3: c, 0644: d, !!int 1_1: e}",
+            json!({"16": "a", "1.1": "b", "1000": "c", "420": "d", "11": "e"}),
+        ),
+        (
+            "{1.1: a, 1e7: b, 1234567.891: c, 0.00001: d, 1.0: e, 1e21: f, 123456.5: g, -1e6: h}",
+            json!({
+                "1.1": "a", "1e+07": "b", "1.2345679e+06": "c", "1e-05": "d", "1": "e", "1e+21": "f", "123456.5": "g",
+                "-1e+06": "h",
+            }),
+        ),
+        ("{1: a, true: b, '0x10': c, 2020-01-01: d}", json!({"1": "a", "true": "b", "0x10": "c", "2020-01-01": "d"})),
+        ("- &k 0x10\n- {*k : 1}\n", json!([16, {"16": 1}])),
+    ] {
+        assert_eq!(value(text), expected, "{text}");
+    }
+    let (_, findings) = read(b"0x10: a\n16: b\n").unwrap();
+    assert_eq!(findings, [StrictFinding::Other("line 2: key 16 already set in map".into())]);
+}
+
+#[test]
+fn only_a_plain_merge_key_merges_and_only_maps() {
+    for (text, expected) in [
+        ("{'<<': {a: 1}, \"b\": 2}", json!({"<<": {"a": 1}, "b": 2})),
+        ("{\"<<\": 5}", json!({"<<": 5})),
+        ("{!!str <<: {a: 1}}", json!({"<<": {"a": 1}})),
+        ("[&m <<, {*m : {a: 1}}]", json!(["<<", {"<<": {"a": 1}}])),
+        ("{!!merge '<<': {a: 1}}", json!({"a": 1})),
+        ("{&m <<: {a: 1}}", json!({"a": 1})),
+        ("{<<: [{a: 1}, {a: 2, b: 3}], '<<': c}", json!({"a": 1, "b": 3, "<<": "c"})),
+        ("{<<: []}", json!({})),
+    ] {
+        assert_eq!(value(text), expected, "{text}");
+    }
+    let why = "error converting YAML to JSON: yaml: map merge requires map or sequence of maps as the value";
+    for text in ["{<<: 5}", "{<<: }", "{<<: [1, {a: 1}]}", "{<<: [[{a: 1}]]}", "[&a [{a: 1}], {<<: *a}]"] {
+        assert_eq!(why_not(text), why, "{text}");
+    }
+}
+
+/// The tests build the parser with its feature that makes events of comments, which a dependent may turn on.
+#[test]
+fn comments_are_passed_over() {
+    let text = "# a\na: # b\n  # c\n  - 1 # d\n  # e\n  - {x: 1, # f\n     y: 2}\n# g\n";
+    assert_eq!(value(text), json!({"a": [1, {"x": 1, "true": 2}]}));
+}
+
+/// The text that nests a shape so often.
+fn nested(shape: &str, depth: usize) -> String {
+    match shape {
+        "list" => "[".repeat(depth) + &"]".repeat(depth),
+        "map" => "{a: ".repeat(depth - 1) + "{}" + &"}".repeat(depth - 1),
+        "json" => "{\"a\":".repeat(depth - 1) + "{}" + &"}".repeat(depth - 1),
+        "lines" => "{a:\n".repeat(depth - 1) + "{}" + &"}".repeat(depth - 1),
+        "items" => "- ".repeat(depth - 1) + "[]",
+        "indents" => {
+            (0..depth - 1).map(|at| format!("{}a:\n", " ".repeat(at))).collect::<String>() + &" ".repeat(depth) + "{}"
+        }
+        "tagged" => "!!seq &a [".repeat(depth) + &"]".repeat(depth),
+        other => panic!("{other}"),
+    }
+}
+
+#[test]
+fn so_deep_and_no_deeper() {
+    for shape in ["list", "map", "json", "lines", "items", "indents", "tagged"] {
+        let height = |node: &Node| weigh(node, &mut usize::MAX.clone());
+        let (deepest, _) = read(nested(shape, DEEPEST).as_bytes()).unwrap_or_else(|why| panic!("{shape}: {why}"));
+        assert_eq!(height(&deepest), Some(DEEPEST), "{shape}");
+        let depths = if shape == "indents" { [DEEPEST + 1, 2_000] } else { [DEEPEST + 1, 100_000] };
+        for depth in depths {
+            let why = why_not(&nested(shape, depth));
+            assert_eq!(why, "error converting YAML to JSON: yaml: exceeded max depth of 127", "{shape}");
+        }
+    }
+}
+
+#[test]
+fn aliases_bring_neither_depth_nor_weight_without_bound() {
+    let excessive = "error converting YAML to JSON: yaml: document contains excessive aliasing";
+    let laughs: String =
+        (1..30).map(|at| format!("a{at}: &a{at} [{}]\n", format!("*a{},", at - 1).repeat(9))).collect();
+    assert_eq!(why_not(&format!("a0: &a0 ha\n{laughs}")), excessive);
+    let list = format!("- &a [{}]\n", "x,".repeat(30_000));
+    assert_eq!(why_not(&(list.clone() + &"- *a\n".repeat(30_000))), excessive);
+    let text = format!("- &a {}\n", "x".repeat(1 << 20));
+    assert_eq!(why_not(&(text.clone() + &"- *a\n".repeat(1_000))), excessive);
+    let merged: String = (1..30).map(|at| format!("a{at}: &a{at} {{<<: *a{0}, b{at}: *a{0}}}\n", at - 1)).collect();
+    assert_eq!(why_not(&format!("a0: &a0 {{x: 1}}\n{merged}")), excessive);
+
+    let steps = |count: usize| (1..count).map(|at| format!("- &a{at} [*a{}]\n", at - 1)).collect::<String>();
+    assert!(read(format!("- &a0 []\n{}", steps(DEEPEST - 1)).as_bytes()).is_ok());
+    assert!(why_not(&format!("- &a0 []\n{}", steps(DEEPEST))).contains("exceeded max depth"));
+    assert!(why_not("&a [*a]").contains("contains itself"));
+    assert!(why_not("[*a]").contains("unknown anchor"));
+
+    assert_eq!(value(&(list.clone() + "- *a\n"))[1].as_array().map(Vec::len), Some(30_000));
+    assert_eq!(value(&(text + "- *a\n"))[1].as_str().map(str::len), Some(1 << 20));
+    // What no alias asks for may weigh what it will.
+    let heavy = format!("&a [&b [&c [{}]]]", "x,".repeat(200_000));
+    assert_eq!(value(&heavy)[0][0].as_array().map(Vec::len), Some(200_000));
+}
+
+#[test]
+fn much_of_anything_is_read_in_a_time_that_grows_with_it() {
+    let many = 30_000;
+    let keys: String = (0..many).map(|at| format!("k{at}: 1\n")).collect();
+    assert_eq!(value(&keys).as_object().map(serde_json::Map::len), Some(many));
+    let (node, findings) = read("k: 1\n".repeat(many).as_bytes()).unwrap();
+    assert_eq!((node.into_value(), findings.len()), (json!({"k": 1}), many - 1));
+    let tags: String = (0..many).map(|at| format!("%TAG !a{at}! b\n")).collect();
+    assert_eq!(value(&format!("{tags}---\na")), "a");
+    let anchors: String = (0..many).map(|at| format!("- &a{at} x\n")).collect();
+    assert_eq!(value(&anchors).as_array().map(Vec::len), Some(many));
+    assert_eq!(Documents::new(&"a\n---\n".repeat(many)).count(), many + 1);
+}
+
+/// JSON whose texts are full of what means something elsewhere. None is a word that is a boolean in YAML 1.1: serde_yaml writes and reads
+/// those as texts.
+fn values() -> impl Strategy<Value = Value> {
+    let text = "[a-m\\[\\]{}:,#&*!|>'\"%@`?~0-9é \\-\\\\]{0,12}";
+    let leaf = prop_oneof![
+        Just(Value::Null),
+        any::<bool>().prop_map(Value::from),
+        any::<i64>().prop_map(Value::from),
+        any::<u32>().prop_map(|number| Value::from(f64::from(number) / 64.0 + 0.001)),
+        text.prop_map(Value::from),
+        vec(text, 1..4).prop_map(|lines| Value::from(lines.join("\n"))),
+        Just("[{".repeat(200).into()),
+    ];
+    leaf.prop_recursive(6, 40, 5, move |inner| {
+        prop_oneof![
+            vec(inner.clone(), 0..5).prop_map(Value::from),
+            vec((text, inner), 0..5).prop_map(|members| Value::Object(members.into_iter().collect())),
+        ]
+    })
+}
+
+/// Writes a value by the choices that `dice` makes.
+fn print(value: &Value, indent: usize, flow: bool, dice: &mut impl FnMut() -> u8) -> String {
+    const NOISE: &str = " # it's [{ \"not content\n";
+    let pad = " ".repeat(indent);
+    let flow = flow || dice().is_multiple_of(4);
+    match value {
+        Value::Array(items) if !items.is_empty() => {
+            let items = items.iter().map(|item| print(item, indent + 2, flow, dice));
+            match flow {
+                true => format!("[{}]", items.collect::<Vec<_>>().join(" , ")),
+                false => items.map(|item| format!("\n{pad}- {}", item.trim_start_matches(' '))).collect(),
+            }
+        }
+        Value::Object(members) if !members.is_empty() => {
+            let members = members.iter().map(|(key, value)| {
+                let quote = flow || dice().is_multiple_of(2) || key.contains('\n');
+                let key = if quote { json!(key).to_string() } else { format!("'{}'", key.replace('\'', "''")) };
+                format!("{key}: {}", print(value, indent + 2, flow, dice))
+            });
+            match flow {
+                true => format!("{{{}}}", members.collect::<Vec<_>>().join(", ")),
+                false => members.map(|member| format!("\n{pad}{member}")).collect(),
+            }
+        }
+        Value::String(text)
+            if !flow
+                && dice().is_multiple_of(2)
+                && text.lines().all(|line| line.trim() == line && !line.is_empty())
+                && !text.is_empty()
+                && !text.ends_with('\n') =>
+        {
+            let lines = text.lines().map(|line| format!("\n{pad}  {line}"));
+            format!("|-{}{}", NOISE.trim_end(), lines.collect::<String>())
+        }
+        Value::String(text) if dice().is_multiple_of(2) && !text.contains('\n') => {
+            format!("'{}'", text.replace('\'', "''"))
+        }
+        scalar if !flow && dice().is_multiple_of(3) => format!("{scalar}{}", NOISE.trim_end()),
+        scalar => scalar.to_string(),
+    }
+}
+
+proptest! {
+    #[test]
+    fn each_way_of_writing_a_value_is_read_as_before(values in vec(values(), 1..4), seed: u64) {
+        let mut random = fastrand::Rng::with_seed(seed);
+        let value = json!({"all": values});
+        let text = print(&value, 0, false, &mut || random.u8(..));
+        prop_assert_eq!(&serde_yaml::from_str::<Value>(&text).unwrap(), &value, "as before: {}", text);
+        let (node, findings) = read(text.as_bytes()).unwrap();
+        prop_assert_eq!(node.into_verbatim(), value, "{}", text);
+        prop_assert_eq!(findings, vec![]);
+    }
+
+    #[test]
+    fn what_is_printed_as_yaml_is_read_back(value in values()) {
+        let text = serde_yaml::to_string(&value).unwrap();
+        prop_assert_eq!(read(text.as_bytes()).unwrap().0.into_verbatim(), value, "{}", text);
+    }
+
+    #[test]
+    fn json_is_yaml(value in values(), pretty: bool) {
+        let text = if pretty { serde_json::to_string_pretty(&value) } else { serde_json::to_string(&value) }.unwrap();
+        prop_assert_eq!(read(text.as_bytes()).unwrap().0.into_verbatim(), value, "{}", text);
+    }
+
+    #[test]
+    fn no_text_is_too_strange_to_be_judged(body in vec(prop_oneof![Just(b'\n'), Just(b' '), b' '..=b'~', any::<u8>()], 0..60)) {
+        let _ = read(&body);
+    }
+}

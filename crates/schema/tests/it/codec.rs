@@ -1,0 +1,181 @@
+//! How bodies are decoded, and what the errors say.
+
+use pintle_schema::*;
+use serde_json::{Value, json};
+
+fn read(version: &str, kind: &str, body: Value) -> Result<Decoded, String> {
+    let schema = Schema::builtin(version, kind).unwrap();
+    let expected = Expected { api_version: version, schema: &schema };
+    decode(body.to_string().as_bytes(), Format::Json, &expected).map_err(|error| error.to_string())
+}
+
+#[test]
+fn an_object_comes_as_go_writes_it() {
+    let pod = read(
+        "v1",
+        "Pod",
+        json!({"metadata": {"name": "a", "labels": {}, "creationTimestamp": null},
+        "spec": {"containers": [{"name": "c", "image": "", "args": []}], "volumes": null}}),
+    );
+    assert_eq!(
+        pod.unwrap().object,
+        json!({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "a"},
+            "spec": {"containers": [{"name": "c", "resources": {}}]}, "status": {}})
+    );
+    let deployment = read("apps/v1", "Deployment", json!({"spec": {"replicas": 0}})).unwrap().object;
+    assert_eq!(
+        deployment,
+        json!({"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {}, "status": {}, "spec": {
+            "replicas": 0, "selector": null, "strategy": {},
+            "template": {"metadata": {}, "spec": {"containers": null}}}})
+    );
+}
+
+#[test]
+fn unknown_and_repeated_fields_are_found_in_the_order_of_the_document() {
+    let schema = Schema::builtin("apps/v1", "Deployment").unwrap();
+    let expected = Expected { api_version: "apps/v1", schema: &schema };
+    let body = br#"{"kind": "Deployment", "x": 1, "spec": {"replicas": 1, "foo": {}, "replicas": 2,
+        "template": {"spec": {"containers": [{"name": "a", "bar": 1}]}}}, "Metadata": {}}"#;
+    let decoded = decode(body, Format::Json, &expected).unwrap();
+    assert_eq!(
+        strict_words(&decoded.findings).unwrap(),
+        "strict decoding error: unknown field \"x\", unknown field \"spec.foo\", duplicate field \"spec.replicas\", \
+         unknown field \"spec.template.spec.containers[0].bar\", unknown field \"Metadata\""
+    );
+    assert_eq!(decoded.object.pointer("/spec/replicas"), Some(&json!(2)));
+    assert_eq!(decoded.object.get("x"), None);
+}
+
+#[test]
+fn errors_of_type_are_told_in_gos_words() {
+    for (version, kind, body, told) in [
+        (
+            "apps/v1",
+            "Deployment",
+            json!({"spec": {"replicas": "x"}}),
+            "string into Go struct field DeploymentSpec.spec.replicas of type int32",
+        ),
+        ("v1", "ConfigMap", json!({"data": {"a": 1}}), "number into Go struct field ConfigMap.data of type string"),
+        (
+            "v1",
+            "Pod",
+            json!({"spec": {"containers": {}}}),
+            "object into Go struct field PodSpec.spec.containers of type []v1.Container",
+        ),
+        ("v1", "Pod", json!({"spec": "x"}), "string into Go struct field Pod.spec of type v1.PodSpec"),
+        ("v1", "Secret", json!({"data": {"a": 1}}), "number into Go struct field Secret.data of type []uint8"),
+        (
+            "v1",
+            "Service",
+            json!({"spec": {"ports": [{"targetPort": {}}]}}),
+            "object into Go struct field ServicePort.spec.ports.targetPort of type int32",
+        ),
+    ] {
+        let error = read(version, kind, body).unwrap_err();
+        let version = version.rsplit('/').next().unwrap();
+        assert_eq!(
+            error,
+            format!("{kind} in version \"{version}\" cannot be handled as a {kind}: json: cannot unmarshal {told}")
+        );
+    }
+}
+
+#[test]
+fn what_an_object_says_of_itself_must_fit_the_url() {
+    for (body, told) in [
+        (json!({"kind": "Pod"}), "cannot be handled as a ConfigMap"),
+        (json!({"kind": "Nonsense"}), "no kind \"Nonsense\" is registered for version \"v1\""),
+        (json!({"apiVersion": "v9"}), "no kind \"ConfigMap\" is registered for version \"v9\""),
+        (json!({"kind": 1}), "couldn't get version/kind"),
+        (json!([]), "couldn't get version/kind"),
+    ] {
+        let error = read("v1", "ConfigMap", body.clone()).unwrap_err();
+        assert!(error.contains(told), "{body}: {error}");
+    }
+    let error = read("apps/v1", "Deployment", json!({"apiVersion": "apps/v1beta1"})).unwrap_err();
+    assert_eq!(error, "the API version in the data (apps/v1beta1) does not match the expected API version (apps/v1)");
+    let read = read("v1", "ConfigMap", json!({"APIVERSION": "v1", "Kind": "ConfigMap"})).unwrap();
+    assert_eq!(read.object, json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {}}));
+    assert_eq!(read.findings, []);
+}
+
+#[test]
+fn a_custom_resource_keeps_what_it_holds() {
+    let schema = Schema::custom("Widget", &json!({"type": "object"}));
+    let expected = Expected { api_version: "example.com/v1", schema: &schema };
+    let body = br#"{"apiVersion": "example.com/v1", "kind": "Widget", "metadata": {"name": "a", "foo": 1, "creationTimestamp": null},
+        "spec": {"n": null, "m": 1.0, "m": 2.5}}"#;
+    let decoded = decode(body, Format::Json, &expected).unwrap();
+    assert_eq!(
+        decoded.object,
+        json!({"apiVersion": "example.com/v1", "kind": "Widget", "metadata": {"name": "a"}, "spec": {"n": null, "m": 2.5}})
+    );
+    let words = strict_words(&decoded.findings).unwrap();
+    assert_eq!(words, "strict decoding error: duplicate field \"spec.m\", unknown field \"metadata.foo\"");
+    let refused = |body: &[u8]| decode(body, Format::Json, &expected).unwrap_err().to_string();
+    assert!(refused(b"{}").contains("Object 'Kind' is missing"));
+    let versionless = decode(br#"{"kind": "Widget"}"#, Format::Json, &expected).unwrap().object;
+    let refused = check_version(versionless["apiVersion"].as_str().unwrap(), expected.api_version).unwrap_err();
+    assert!(refused.to_string().contains("the API version in the data () does not match"));
+}
+
+mod laws {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn json() -> impl Strategy<Value = Value> {
+        let leaf = prop_oneof![
+            Just(Value::Null),
+            any::<bool>().prop_map(Value::from),
+            any::<i64>().prop_map(Value::from),
+            any::<f64>().prop_map(Value::from),
+            "[a-z]{0,3}".prop_map(Value::from),
+        ];
+        let names = prop_oneof![
+            Just("metadata"),
+            Just("spec"),
+            Just("labels"),
+            Just("containers"),
+            Just("name"),
+            Just("template"),
+            Just("kind"),
+            Just("replicas"),
+            Just("ports"),
+            Just("resources"),
+            Just("limits"),
+            Just("x"),
+            Just("status"),
+            Just("finalizers"),
+        ];
+        leaf.prop_recursive(5, 40, 4, move |inner| {
+            prop_oneof![
+                proptest::collection::vec(inner.clone(), 0..4).prop_map(Value::from),
+                proptest::collection::btree_map(names.clone().prop_map(String::from), inner, 0..4)
+                    .prop_map(|map| Value::Object(map.into_iter().collect())),
+            ]
+        })
+    }
+
+    proptest! {
+        #[test]
+        fn no_json_makes_decoding_panic_and_what_is_read_reads_the_same_again(body in json()) {
+            for (version, kind) in [("apps/v1", "Deployment"), ("v1", "Pod"), ("apiextensions.k8s.io/v1", "CustomResourceDefinition")] {
+                if let Ok(decoded) = read(version, kind, body.clone()) {
+                    let again = read(version, kind, decoded.object.clone()).unwrap();
+                    prop_assert_eq!(&again.object, &decoded.object);
+                    prop_assert_eq!(again.findings, []);
+                }
+            }
+        }
+
+        #[test]
+        fn json_of_any_shape_is_read_as_serde_json_reads_it(body in json()) {
+            let text = body.to_string();
+            let parsed: Value = serde_json::from_str(&text).unwrap();
+            let read = Node::from_json(text.as_bytes()).unwrap();
+            prop_assert_eq!(read, Node::from(parsed));
+        }
+    }
+}

@@ -1,0 +1,262 @@
+//! The three kinds of patch: what they change, and what they refuse.
+
+use pintle_schema::patch::*;
+use pintle_schema::*;
+use serde_json::{Value, json};
+
+fn json_patch(object: &Value, patch: Value) -> Result<Value, PatchError> {
+    let schema = Schema::custom("X", &Value::Null);
+    PatchBody::json(patch.to_string().as_bytes()).and_then(|patch| patch.apply(object, &schema))
+}
+
+#[test]
+fn operations_of_a_json_patch_do_what_gos_library_does() {
+    let object = json!({"a": {"b": [1, 2, 3]}, "s": "x", "n": 3});
+    for (patch, result) in [
+        (
+            json!([{"op": "add", "path": "/a/c", "value": 1}]),
+            Some(json!({"a": {"b": [1, 2, 3], "c": 1}, "s": "x", "n": 3})),
+        ),
+        (json!([{"op": "add", "path": "/a/c"}]), Some(json!({"a": {"b": [1, 2, 3], "c": null}, "s": "x", "n": 3}))),
+        (
+            json!([{"op": "add", "path": "/a/b/-", "value": 4}]),
+            Some(json!({"a": {"b": [1, 2, 3, 4]}, "s": "x", "n": 3})),
+        ),
+        (
+            json!([{"op": "add", "path": "/a/b/3", "value": 4}]),
+            Some(json!({"a": {"b": [1, 2, 3, 4]}, "s": "x", "n": 3})),
+        ),
+        (
+            json!([{"op": "add", "path": "/a/b/-1", "value": 4}]),
+            Some(json!({"a": {"b": [1, 2, 3, 4]}, "s": "x", "n": 3})),
+        ),
+        (json!([{"op": "add", "path": "/a/b/4", "value": 4}]), None),
+        (json!([{"op": "remove", "path": "/a/b/-1"}]), Some(json!({"a": {"b": [1, 2]}, "s": "x", "n": 3}))),
+        (json!([{"op": "remove", "path": "/a/b/01"}]), Some(json!({"a": {"b": [1, 3]}, "s": "x", "n": 3}))),
+        (json!([{"op": "remove", "path": "/a/b/-"}]), None),
+        (json!([{"op": "remove", "path": "/x"}]), None),
+        (
+            json!([{"op": "replace", "path": "/x", "value": 1}]),
+            Some(json!({"a": {"b": [1, 2, 3]}, "s": "x", "n": 3, "x": 1})),
+        ),
+        (json!([{"op": "replace", "path": "/x/y", "value": 1}]), None),
+        (json!([{"op": "replace", "path": "", "value": {}}]), Some(json!({}))),
+        (
+            json!([{"op": "copy", "from": "/a/none", "path": "/s"}]),
+            Some(json!({"a": {"b": [1, 2, 3]}, "s": null, "n": 3})),
+        ),
+        (
+            json!([{"op": "move", "from": "/a/b", "path": "/b"}]),
+            Some(json!({"a": {}, "b": [1, 2, 3], "s": "x", "n": 3})),
+        ),
+        (json!([{"op": "move", "from": "/a", "path": "/a/x"}]), None),
+        (json!([{"op": "test", "path": "/n", "value": 3}]), Some(object.clone())),
+        (json!([{"op": "test", "path": "/n", "value": 3.5}]), None),
+        (json!([{"op": "test", "path": "/none", "value": null}]), Some(object.clone())),
+        (json!([{"op": "test", "path": "/none/x", "value": null}]), None),
+        (json!([{"op": "replace", "path": "x/n", "value": 4}]), Some(json!({"a": {"b": [1, 2, 3]}, "s": "x", "n": 4}))),
+        (json!([{"op": "replace", "path": "n", "value": 4}]), None),
+        (json!([{"op": "add", "path": "/s/x", "value": 4}]), None),
+        (json!([{"op": "Add", "path": "/s", "value": 4}]), None),
+        (json!([{}]), None),
+        (json!([]), Some(object.clone())),
+        (json!(null), Some(object.clone())),
+    ] {
+        assert_eq!(json_patch(&object, patch.clone()), result.ok_or(PatchError::Inapplicable), "{patch}");
+    }
+    assert_eq!(unescaped("/a~1b/c~0d~01"), json!({"a/b": {"c~d~1": 1}}));
+}
+
+fn unescaped(path: &str) -> Value {
+    json_patch(&json!({"a/b": {}}), json!([{"op": "add", "path": path, "value": 1}])).unwrap()
+}
+
+#[test]
+fn what_a_patch_moves_about_is_bounded_in_all() {
+    let moves = |times: u32| -> Value {
+        let places = (0..times).map(|at| if at % 2 == 0 { ("/a", "/b") } else { ("/b", "/a") });
+        places.map(|(from, to)| json!({"op": "move", "from": from, "path": to})).collect()
+    };
+    let object = json!({"a": vec![0; 100_000]});
+    assert!(json_patch(&object, moves(98)).is_ok_and(|patched| patched == object));
+    let error = json_patch(&object, moves(102)).unwrap_err();
+    assert!(matches!(error, PatchError::Excessive(_)) && error.to_string().contains("10000000 values"), "{error}");
+}
+
+#[test]
+fn an_operation_that_would_nest_too_deep_cannot_be_applied() {
+    let lists = |depth: usize| (0..depth).fold(json!(0), |inner, _| json!([inner]));
+    let objects = |depth: usize| (0..depth).fold(json!(0), |inner, _| json!({"": inner}));
+    // The object itself is one level, `s` another.
+    let object = json!({"s": {}, "l": lists(125), "o": objects(125), "more": lists(126)});
+    for (from, deepest) in [("/l", true), ("/o", true), ("/more", false)] {
+        for op in ["copy", "move"] {
+            let patch = json!([{"op": op, "from": from, "path": "/s/x"}]);
+            assert_eq!(json_patch(&object, patch).is_ok(), deepest, "{op} {from}");
+        }
+    }
+    // What stands too deep already does not keep others from their places.
+    let deep = json!({"l": lists(140)});
+    assert!(json_patch(&deep, json!([{"op": "add", "path": "/a", "value": 1}])).is_ok());
+    let copy = json!([{"op": "test", "path": "/b", "value": null}, {"op": "copy", "from": "/l", "path": "/a"}]);
+    let why = "operation 1 of the patch would nest a value deeper than 127 lists and objects";
+    assert_eq!(json_patch(&deep, copy), Err(PatchError::Excessive(why.into())));
+}
+
+#[test]
+fn what_is_no_list_of_operations_is_refused() {
+    for body in ["", "{}", "7", "[1]", "[{\"op\": 1}]", "[{\"path\": 1}]", "["] {
+        assert!(matches!(PatchBody::json(body.as_bytes()), Err(PatchError::BadRequest(_))), "{body}");
+    }
+    let many = format!("[{}]", vec!["{}"; 10_001].join(","));
+    assert!(matches!(PatchBody::json(many.as_bytes()), Err(PatchError::TooLarge(_))));
+    let patch = PatchBody::json(br#"[{"op": "test", "path": "/a", "foo": 1, "path": "/a"}]"#).unwrap();
+    let told: Vec<_> = patch.findings().iter().map(ToString::to_string).collect();
+    assert_eq!(told, ["json patch unknown field \"[0].foo\"", "json patch duplicate field \"[0].path\""]);
+}
+
+#[test]
+fn a_merge_patch_deletes_by_null_and_replaces_lists() {
+    for (object, patch, result) in [
+        (json!({"a": 1, "b": {"c": 1, "d": 2}}), json!({"a": null, "b": {"c": null}}), json!({"b": {"d": 2}})),
+        (json!({"l": [1, 2]}), json!({"l": [3, null]}), json!({"l": [3, null]})),
+        (json!({}), json!({"new": {"x": null, "y": 1, "l": [{"z": null}]}}), json!({"new": {"y": 1, "l": [{}]}})),
+        (json!({"a": 1}), json!({"a": {"x": null}}), json!({"a": {}})),
+        (json!({"a": {"x": 1}}), json!({"a": 1}), json!({"a": 1})),
+    ] {
+        assert_eq!(merge(&object, &patch), result, "{object} {patch}");
+    }
+    for body in ["[]", "null", "1", "", "{"] {
+        assert!(matches!(PatchBody::merge(body.as_bytes(), true), Err(PatchError::BadRequest(_))), "{body}");
+        assert_eq!(PatchBody::merge(body.as_bytes(), false).is_ok(), body == "[]", "{body}");
+    }
+}
+
+fn pod(containers: Value) -> Value {
+    json!({"spec": {"containers": containers}})
+}
+
+fn smp(object: &Value, patch: Value) -> Result<Value, PatchError> {
+    strategic(object, &patch, &Schema::builtin("v1", "Pod").unwrap())
+}
+
+#[test]
+fn a_strategic_patch_merges_keyed_lists_in_the_specified_order() {
+    let named = |names: &[&str]| pod(names.iter().map(|name| json!({"name": name})).collect());
+    for (live, patch, merged) in [
+        (&["a"][..], &["b"][..], &["b", "a"][..]),
+        (&["a", "b", "c"], &["z", "b", "c"], &["z", "a", "b", "c"][..]),
+        (&["a", "b", "c"], &["c", "a"], &["b", "c", "a"][..]),
+    ] {
+        let merged_names = smp(&named(live), named(patch)).unwrap();
+        assert_eq!(merged_names, named(merged), "{live:?} {patch:?}");
+    }
+    let ordered = json!({"spec": {"$setElementOrder/containers": [{"name": "b"}, {"name": "a"}]}});
+    assert_eq!(smp(&named(&["a", "b"]), ordered).unwrap(), named(&["b", "a"]));
+}
+
+#[test]
+fn directives_delete_replace_and_retain() {
+    let live = json!({"metadata": {"labels": {"a": "1"}, "finalizers": ["x", "y"]}, "spec": {
+        "containers": [{"name": "a", "image": "i"}, {"name": "b"}], "volumes": [{"name": "v", "emptyDir": {}}]}});
+    for (patch, pointer, result) in [
+        (
+            json!({"spec": {"containers": [{"name": "a", "$patch": "delete"}]}}),
+            "/spec/containers",
+            json!([{"name": "b"}]),
+        ),
+        (
+            json!({"spec": {"containers": [{"$patch": "replace"}, {"name": "c"}]}}),
+            "/spec/containers",
+            json!([{"name": "c"}]),
+        ),
+        (json!({"metadata": {"labels": {"$patch": "replace", "b": "2"}}}), "/metadata/labels", json!({"b": "2"})),
+        (json!({"metadata": {"labels": {"$patch": "delete"}}}), "/metadata/labels", json!({})),
+        (json!({"metadata": {"$deleteFromPrimitiveList/finalizers": ["x"]}}), "/metadata/finalizers", json!(["y"])),
+        (json!({"metadata": {"finalizers": ["z"]}}), "/metadata/finalizers", json!(["z", "x", "y"])),
+        (
+            json!({"spec": {"volumes": [{"name": "v", "$retainKeys": ["name", "secret"], "secret": {}}]}}),
+            "/spec/volumes",
+            json!([{"name": "v", "secret": {}}]),
+        ),
+        (json!({"spec": {"tolerations": [{"key": "t"}]}}), "/spec/tolerations", json!([{"key": "t"}])),
+    ] {
+        assert_eq!(smp(&live, patch.clone()).unwrap().pointer(pointer), Some(&result), "{patch}");
+    }
+}
+
+#[test]
+fn senseless_directives_are_told() {
+    let live = pod(json!([{"name": "a"}]));
+    for (patch, told) in [
+        (json!({"$patch": "foo"}), "unknown patch type: foo in map: map[$patch:foo]"),
+        (pod(json!([{"image": "i"}])), "map: map[image:i] does not contain declared merge key: name"),
+        (pod(json!([{"name": "a", "$patch": "merge"}])), "merging lists cannot yet be specified in the patch"),
+        (json!({"spec": {"$setElementOrder/containers": "a"}}), "expected a []interface {}, but received a string"),
+        (
+            json!({"spec": {"$setElementOrder/nosuch": []}}),
+            "unable to find api field in struct PodSpec for the json field \"nosuch\"",
+        ),
+        (json!({"spec": {"$retainKeys": ["x"], "containers": []}}), "invalid patch format of retainKeys"),
+    ] {
+        assert_eq!(smp(&live, patch.clone()).unwrap_err().to_string(), told, "{patch}");
+    }
+}
+
+mod laws {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn json() -> impl Strategy<Value = Value> {
+        let leaf = prop_oneof![
+            any::<bool>().prop_map(Value::from),
+            (0..9_i64).prop_map(Value::from),
+            "[a-c]".prop_map(Value::from)
+        ];
+        let keys = prop_oneof![
+            Just("spec"),
+            Just("containers"),
+            Just("name"),
+            Just("metadata"),
+            Just("labels"),
+            Just("$patch"),
+            Just("finalizers"),
+            Just("$retainKeys"),
+            Just("$setElementOrder/containers"),
+            Just("ports"),
+        ];
+        leaf.prop_recursive(4, 24, 4, move |inner| {
+            prop_oneof![
+                proptest::collection::vec(inner.clone(), 0..4).prop_map(Value::from),
+                proptest::collection::btree_map(keys.clone().prop_map(String::from), inner, 0..4)
+                    .prop_map(|map| Value::Object(map.into_iter().collect())),
+            ]
+        })
+    }
+
+    /// The smallest merge patch from one object to another.
+    fn diff(from: &Value, to: &Value) -> Value {
+        let (Value::Object(from), Value::Object(to)) = (from, to) else { return to.clone() };
+        let gone = from.keys().filter(|name| !to.contains_key(*name)).map(|name| (name.clone(), Value::Null));
+        let changed = to
+            .iter()
+            .filter(|(name, value)| from.get(*name) != Some(value))
+            .map(|(name, value)| (name.clone(), from.get(name).map_or_else(|| value.clone(), |old| diff(old, value))));
+        Value::Object(gone.chain(changed).collect())
+    }
+
+    proptest! {
+        #[test]
+        fn a_difference_laid_over_the_one_gives_the_other(a in json(), b in json()) {
+            prop_assert_eq!(merge(&a, &diff(&a, &b)), b);
+        }
+
+        #[test]
+        fn no_json_makes_a_patch_panic(object in json(), patch in json()) {
+            let _ = smp(&object, patch.clone());
+            let _ = json_patch(&object, patch.clone());
+            merge(&object, &patch);
+        }
+    }
+}
