@@ -120,6 +120,7 @@ async fn an_exchange_over_http1_goes_on_wherever_its_task_is_put_off() {
             sent = starved => drop(sent.unwrap()),
         }
     }
+    assert_eq!(server.connections(), 1, "which is as good as before each time");
 }
 
 #[tokio::test(start_paused = true)]
