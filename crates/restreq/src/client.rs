@@ -304,7 +304,7 @@ impl RestClient {
             impersonation: Impersonation::new(config.impersonate.as_ref())?,
             throttle: Throttle::new(config.qps, config.burst),
             seats: Arc::default(),
-            retries: Budget::new(),
+            retries: Budget::default(),
             backoff: backoff.map(ServerBackoff::new),
             throttled,
             user_agent,

@@ -54,7 +54,7 @@ impl Request {
     ///
     /// # Panics
     ///
-    /// Outside of a tokio runtime that has timers, unless the request has no deadline at all.
+    /// Outside of a tokio runtime that has timers, once it comes to a deadline, a pause before it sends again, or a file of credentials.
     ///
     /// # Cancel safety
     ///
@@ -257,7 +257,7 @@ impl Request {
     ) -> Result<http::Response<AnswerBody>, Error> {
         let is_write = !matches!(self.method, Method::GET | Method::HEAD);
         let mut retry = Retry::new(self.max_retries, self.body.is_replayable()).with_jitter();
-        self.client.retries().deposit(Instant::now());
+        self.client.retries().deposit();
         // Of a write: the last attempt that may have been done, although it failed.
         let mut doubt = None;
         let mut renewed = None;
@@ -278,10 +278,10 @@ impl Request {
             let mut used = Used::default();
             let outcome = self.attempt(line, mode, renewed.take(), &mut used).await;
             let code = outcome.as_ref().ok().map(http::Response::status);
-            if let (Some(seat), Ok(answer)) = (&seat, &outcome) {
-                seat.answered(answer.status(), answer.headers());
+            match (seat, &outcome) {
+                (Some(seat), Ok(answer)) => seat.answered(answer.status(), answer.headers()),
+                (seat, _) => drop(seat),
             }
-            drop(seat);
             span::attempted(span, code, resent);
             if let (Some(backoff), Some(code)) = (self.client.backoff(), code) {
                 backoff.answered(code, Instant::now());

@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, mpsc};
 use std::thread;
 use std::time::Duration;
 
-use tokio::sync::watch;
+use tokio::sync::{oneshot, watch};
 use tokio::time::{Instant, timeout_at};
 use zeroize::Zeroizing;
 
@@ -52,20 +52,38 @@ struct Reading {
     end: watch::Receiver<()>,
 }
 
+impl Reading {
+    /// Waits for its end, though not for long. Whether it has come.
+    async fn over(mut self) -> bool {
+        // That the other side is gone is what is waited for.
+        timeout_at(self.began + PATIENCE, self.end.changed()).await.is_ok()
+    }
+}
+
 impl<T: Clone + Send + 'static> FileReader<T> {
     pub(crate) fn new(what: &'static str) -> Self {
         Self { what, reading: Mutex::default(), last: Arc::default() }
     }
 
-    /// What `read` gives, or the reading that is under way. After a while, what was read before; none if that is nothing.
-    pub(crate) async fn read(&self, read: impl FnOnce() -> T + Send + 'static) -> Option<T> {
-        let (Reading { began, mut end }, is_own) = self.begin(read);
+    /// What `read` gives, or the reading that is under way. After a while, what was read before; if that is nothing, why.
+    pub(crate) async fn read(&self, read: impl FnOnce() -> T + Send + 'static) -> Result<T, &'static str> {
+        let (reading, is_own) = self.begin(read);
         let _standing = is_own.then(stand);
-        // That the other side is gone is what is waited for.
-        if timeout_at(began + PATIENCE, end.changed()).await.is_err() && is_own {
+        let is_over = reading.over().await;
+        if !is_over && is_own {
             tracing::warn!("{} cannot be read within {PATIENCE:?}; what was read before serves on", self.what);
         }
-        lock(&self.last).clone()
+        let why = if is_over { "reading it broke off, as the log may tell" } else { "reading it takes too long" };
+        lock(&self.last).clone().ok_or(why)
+    }
+
+    /// As [`read`](Self::read), but a reading that began before this is not enough.
+    pub(crate) async fn read_anew(&self, read: impl FnOnce() -> T + Send + 'static) -> Result<T, &'static str> {
+        let earlier = lock(&self.reading).clone();
+        if let Some(earlier) = earlier {
+            earlier.over().await;
+        }
+        self.read(read).await
     }
 
     /// The reading under way, and whether it was begun here.
@@ -93,12 +111,17 @@ impl<T: Clone + Send + 'static> FileReader<T> {
 }
 
 /// A clock that a test has paused stands still for as long as this is held, which a thread of our own would not make it do: else all
-/// deadlines would pass while a file is read. What holds it is a task that ends with this, so that a runtime which drops its tasks ends
-/// at once.
-fn stand() -> mpsc::Sender<()> {
-    let (held, end) = mpsc::channel();
+/// deadlines would pass while a file is read. A runtime waits at its end for the thread that holds the clock, but first drops the task
+/// that this thread waits for.
+fn stand() -> oneshot::Sender<()> {
+    let (held, end) = mpsc::channel::<()>();
     drop(tokio::task::spawn_blocking(move || end.recv_timeout(PATIENCE)));
-    held
+    let (guard, dropped) = oneshot::channel();
+    drop(tokio::spawn(async move {
+        let _held = held;
+        dropped.await
+    }));
+    guard
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
@@ -141,8 +164,9 @@ mod tests {
         let (go, first) = gated(1);
         let later = |time| tokio::time::advance(time);
         let (read, ()) = tokio::join!(reader.read(first), later(PATIENCE + Duration::from_secs(1)));
-        assert_eq!(read, None);
-        assert_eq!(reader.read(|| panic!("a second one")).await, None, "nor does the next wait once more");
+        assert_eq!(read, Err("reading it takes too long"));
+        let read = reader.read_anew(|| panic!("a second one")).await;
+        assert_eq!(read, Err("reading it takes too long"), "nor does the next wait once more");
 
         go.send(()).unwrap();
         while lock(&reader.reading).as_ref().unwrap().end.has_changed().is_ok() {
@@ -150,7 +174,7 @@ mod tests {
         }
         let (_go, second) = gated(2);
         let (read, ()) = tokio::join!(reader.read(second), later(PATIENCE + Duration::from_secs(1)));
-        assert_eq!(read, Some(1), "what came too late");
+        assert_eq!(read, Ok(1), "what came too late");
     }
 
     #[test]
@@ -159,18 +183,20 @@ mod tests {
         let (told, ended) = mpsc::channel();
         thread::spawn(move || {
             let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+            let reader = FileReader::new("a file");
+            let mut reading = Box::pin(reader.read(read));
             runtime.block_on(async {
-                let reader = FileReader::new("a file");
                 tokio::select! {
                     biased;
-                    _ = reader.read(read) => panic!("it hangs"),
+                    _ = &mut reading => panic!("it hangs"),
                     () = tokio::task::yield_now() => {}
                 }
             });
+            // What reads outlives it.
             drop(runtime);
             told.send(()).unwrap();
         });
-        ended.recv_timeout(Duration::from_secs(10)).expect("the runtime waits for the file");
+        ended.recv_timeout(PATIENCE).expect("the runtime waits for the file");
     }
 
     #[tokio::test(start_paused = true)]
@@ -182,7 +208,7 @@ mod tests {
             1
         };
         let started = Instant::now();
-        assert_eq!(tokio::time::timeout(Duration::from_millis(1), reader.read(read)).await, Ok(Some(1)));
+        assert_eq!(tokio::time::timeout(Duration::from_millis(1), reader.read(read)).await, Ok(Ok(1)));
         assert_eq!(started.elapsed(), Duration::ZERO);
     }
 
@@ -192,7 +218,24 @@ mod tests {
         let (go, first) = gated(1);
         let tell = async { go.send(()).unwrap() };
         let (one, other, ()) = tokio::join!(reader.read(first), reader.read(|| panic!("a second one")), tell);
-        assert_eq!((one, other), (Some(1), Some(1)));
-        assert_eq!(reader.read(|| 2).await, Some(2));
+        assert_eq!((one, other), (Ok(1), Ok(1)));
+        assert_eq!(reader.read(|| 2).await, Ok(2));
+    }
+
+    #[tokio::test]
+    async fn who_wants_what_there_is_from_now_on_begins_once_the_reading_under_way_is_over() {
+        let reader = FileReader::new("a file");
+        let (go, first) = gated(1);
+        let tell = async { go.send(()).unwrap() };
+        let (one, other, ()) = tokio::join!(reader.read(first), reader.read_anew(|| 2), tell);
+        assert!(one.is_ok(), "and what is told may be newer");
+        assert_eq!(other, Ok(2));
+    }
+
+    #[tokio::test]
+    async fn a_reading_that_breaks_off_is_not_told_as_a_slow_one() {
+        let reader: FileReader<u32> = FileReader::new("a file");
+        let read = reader.read(|| std::panic::resume_unwind(Box::new("on purpose"))).await;
+        assert!(read.unwrap_err().contains("broke off"), "{read:?}");
     }
 }

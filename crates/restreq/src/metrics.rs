@@ -157,10 +157,9 @@ impl Instruments {
         self.throttled.of(method.clone(), make).observe(waited.as_secs_f64());
     }
 
-    /// The addresses of a host were looked up, or it was given up.
-    pub(crate) fn resolved(&self, host: &str, took: Duration) {
-        let make = || self.provider.histogram(&RESOLVED, &[host]);
-        self.resolved.of(host.to_owned(), make).observe(took.as_secs_f64());
+    /// Takes the time that the addresses of a host are looked up for, until what is returned is dropped.
+    pub(crate) fn look_up<'a>(&'a self, host: &'a str) -> LookUp<'a> {
+        LookUp { instruments: self, host, start: Instant::now() }
     }
 
     /// An attempt was made with a body of so many bytes.
@@ -211,6 +210,21 @@ impl Drop for Timer<'_> {
         let Instruments { provider, host, durations, .. } = self.instruments;
         let make = || provider.histogram(&DURATION, &[self.method.as_str(), host]);
         durations.of(self.method.clone(), make).observe(self.start.elapsed().as_secs_f64());
+    }
+}
+
+/// A look-up of a name that is under way. One that is given up takes time as well.
+pub(crate) struct LookUp<'a> {
+    instruments: &'a Instruments,
+    host: &'a str,
+    start: Instant,
+}
+
+impl Drop for LookUp<'_> {
+    fn drop(&mut self) {
+        let Instruments { provider, resolved, .. } = self.instruments;
+        let make = || provider.histogram(&RESOLVED, &[self.host]);
+        resolved.of(self.host.to_owned(), make).observe(self.start.elapsed().as_secs_f64());
     }
 }
 

@@ -12,7 +12,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use futures_core::Stream;
-use http::header::{AUTHORIZATION, CONTENT_TYPE, HeaderName, HeaderValue};
+use http::header::{AUTHORIZATION, CONTENT_TYPE, COOKIE, HeaderName, HeaderValue, PROXY_AUTHORIZATION, SET_COOKIE};
 use http::{HeaderMap, Method};
 use pintle_meta::redacted_url;
 use serde::Serialize;
@@ -237,12 +237,12 @@ impl Request {
         }
     }
 
-    /// Sets a header, in place of all its present values. Acts even after a fault. An `Authorization` does not print itself, should a layer
-    /// print the headers.
+    /// Sets a header, in place of all its present values. Acts even after a fault. One that shows who asks, `Authorization` or a cookie, does
+    /// not print itself, should a layer print the headers.
     pub fn header(mut self, name: &str, value: &str) -> Self {
         match (HeaderName::from_bytes(name.as_bytes()), HeaderValue::from_str(value)) {
             (Ok(name), Ok(mut value)) => {
-                value.set_sensitive(name == AUTHORIZATION);
+                value.set_sensitive([AUTHORIZATION, PROXY_AUTHORIZATION, COOKIE, SET_COOKIE].contains(&name));
                 self.headers.insert(name, value);
                 self
             }

@@ -32,7 +32,8 @@ use crate::request::Body;
 ///   it comes from whoever stands in between: the sender remembers the doubt ([`Error::Retried`]).
 /// - A guarded write cannot be done twice: a PUT or PATCH with a resourceVersion, a DELETE with a precondition, an apply.
 /// - A create of a generated name that is done twice makes two objects, and nobody would notice.
-/// - No connection, and a missed deadline, are told: repeating the former is safe, but the caller knows better when.
+/// - That there is no connection is told, as client-go does: to try again is safe whatever the request is, as the error says, but who
+///   sends it has deadlines and a back-off for that. So is a missed deadline.
 /// - A body that can be read only once is never sent again.
 /// - All requests of a client share a [`Budget`] for all repetitions but one: the first of what was not looked at, or met a connection that
 ///   had died.

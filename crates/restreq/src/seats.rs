@@ -43,7 +43,7 @@ impl Seats {
     pub(crate) async fn take(self: &Arc<Self>) -> Seat {
         let waiting = {
             let mut state = self.lock();
-            if state.waiting.is_empty() && state.has_room(Instant::now()) {
+            if state.waiting.is_empty() && state.has_room() {
                 return self.seat(&mut state);
             }
             let (giver, taker) = oneshot::channel();
@@ -56,15 +56,14 @@ impl Seats {
 
     fn seat(self: &Arc<Self>, state: &mut State) -> Seat {
         state.taken += 1;
-        Seat { seats: self.clone(), cuts: state.cuts }
+        Seat { seats: self.clone(), cuts: state.cuts, is_refused: None }
     }
 
     /// Gives those who wait what there is.
     fn hand_out(self: &Arc<Self>, mut state: MutexGuard<'_, State>) {
         let mut given = Vec::new();
-        let now = Instant::now();
         while !state.waiting.is_empty()
-            && state.has_room(now)
+            && state.has_room()
             && let Some(giver) = state.waiting.pop_front()
         {
             if !giver.is_closed() {
@@ -85,18 +84,21 @@ impl Seats {
 }
 
 impl State {
-    fn has_room(&mut self, now: Instant) -> bool {
-        self.limit = self.limit.filter(|limit| now.saturating_duration_since(limit.since) < MEMORY);
+    fn has_room(&mut self) -> bool {
+        self.limit = self.limit.filter(|limit| limit.since.elapsed() < MEMORY);
         self.limit.is_none_or(|limit| self.taken < limit.seats as usize)
     }
 
     /// A request has been answered that took its seat after so many cuts.
-    fn answered(&mut self, is_refused: bool, cuts: u64, now: Instant) {
+    fn answered(&mut self, is_refused: bool, cuts: u64) {
         if is_refused {
-            let most = self.limit.map_or(f64::INFINITY, |limit| limit.seats).min(self.taken as f64);
-            let seats = if cuts == self.cuts { most / 2.0 } else { most };
+            let seats = match self.limit {
+                // Of a burst that has been cut already.
+                Some(limit) if cuts != self.cuts => limit.seats,
+                limit => limit.map_or(f64::INFINITY, |limit| limit.seats).min(self.taken as f64) / 2.0,
+            };
             self.cuts += u64::from(cuts == self.cuts);
-            self.limit = Some(Limit { seats: seats.max(1.0), since: now });
+            self.limit = Some(Limit { seats: seats.max(1.0), since: Instant::now() });
         } else if let Some(limit) = &mut self.limit {
             limit.seats += 1.0 / limit.seats;
         }
@@ -108,18 +110,23 @@ impl State {
 pub(crate) struct Seat {
     seats: Arc<Seats>,
     cuts: u64,
+    /// Whether the server refused the request, if it has answered.
+    is_refused: Option<bool>,
 }
 
 impl Seat {
-    /// The server has answered the request.
-    pub(crate) fn answered(&self, code: StatusCode, headers: &HeaderMap) {
-        self.seats.lock().answered(is_refusal(code, headers), self.cuts, Instant::now());
+    /// The server has answered the request, which is over.
+    pub(crate) fn answered(mut self, code: StatusCode, headers: &HeaderMap) {
+        self.is_refused = Some(is_refusal(code, headers));
     }
 }
 
 impl Drop for Seat {
     fn drop(&mut self) {
         let mut state = self.seats.lock();
+        if let Some(is_refused) = self.is_refused {
+            state.answered(is_refused, self.cuts);
+        }
         state.taken -= 1;
         self.seats.hand_out(state);
     }
@@ -159,12 +166,9 @@ mod tests {
         for _ in 0..40 {
             burst.push(seats.take().await);
         }
-        burst.iter().for_each(|seat| seat.answered(StatusCode::TOO_MANY_REQUESTS, &refusal()));
-        drop(burst);
+        burst.into_iter().for_each(|seat| seat.answered(StatusCode::TOO_MANY_REQUESTS, &refusal()));
         assert_eq!(room(&seats).await, 20);
-        let seat = seats.take().await;
-        seat.answered(StatusCode::TOO_MANY_REQUESTS, &refusal());
-        drop(seat);
+        seats.take().await.answered(StatusCode::TOO_MANY_REQUESTS, &refusal());
         assert_eq!(room(&seats).await, 1, "one was under way, and one there always is");
     }
 
@@ -173,12 +177,11 @@ mod tests {
         let seats = Arc::new(Seats::default());
         let both = (seats.take().await, seats.take().await);
         both.0.answered(StatusCode::TOO_MANY_REQUESTS, &refusal());
-        drop(both);
+        drop(both.1);
         let mut rooms = Vec::new();
         for _ in 0..4 {
             rooms.push(room(&seats).await);
-            let seat = seats.take().await;
-            seat.answered(StatusCode::OK, &HeaderMap::new());
+            seats.take().await.answered(StatusCode::OK, &HeaderMap::new());
         }
         assert_eq!(rooms, [1, 2, 2, 2], "1, then a half more, then 0.4, then 0.35");
         assert_eq!(room(&seats).await, 3);
@@ -189,8 +192,8 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn who_waits_is_served_in_order_and_who_gave_up_holds_up_nobody() {
         let seats = Arc::new(Seats::default());
+        seats.take().await.answered(StatusCode::TOO_MANY_REQUESTS, &refusal());
         let first = seats.take().await;
-        first.answered(StatusCode::TOO_MANY_REQUESTS, &refusal());
         let mut waiting: Vec<_> = (0..4).map(|_| Box::pin(seats.take())).collect();
         for waiting in &mut waiting {
             assert!(tokio::time::timeout(Duration::ZERO, waiting.as_mut()).await.is_err());

@@ -13,7 +13,7 @@ use crate::Error;
 /// fairness, and client-go's 5 requests a second surprise whoever did not ask for them. controller-runtime dropped them for the
 /// same reason (its pull request 3119).
 #[derive(Debug)]
-pub(crate) struct Throttle(pintle_ratelimit::Throttle<TokioClock>);
+pub(crate) struct Throttle(Option<pintle_ratelimit::Throttle<TokioClock>>);
 
 /// client-go's figure.
 const DEFAULT_BURST: u32 = 10;
@@ -25,16 +25,15 @@ impl Throttle {
     /// `qps` unset, 0 or less is no limit; `burst` unset or 0 is the default.
     pub(crate) fn new(qps: Option<f32>, burst: Option<u32>) -> Self {
         let burst = burst.filter(|burst| *burst > 0).unwrap_or(DEFAULT_BURST);
-        Self(match qps.filter(|qps| *qps > 0.0) {
-            Some(qps) => pintle_ratelimit::Throttle::new(qps.into(), burst, TokioClock),
-            None => pintle_ratelimit::Throttle::unlimited(TokioClock),
-        })
+        let qps = qps.filter(|qps| *qps > 0.0);
+        Self(qps.map(|qps| pintle_ratelimit::Throttle::new(qps.into(), burst, TokioClock)))
     }
 
     /// Waits for this request's turn. First come, first served; one that is dropped half-way leaves no debt.
     pub(crate) async fn wait(&self, line: &Arc<RequestLine>) -> Result<(), Error> {
+        let Some(throttle) = &self.0 else { return Ok(()) };
         let started = Instant::now();
-        let turn = self.0.accept().await;
+        let turn = throttle.accept().await;
         let waited = started.elapsed();
         if waited > WORTH_TELLING {
             tracing::debug!(?waited, request = %line, "waited for the client's own rate limit, not for the server");
@@ -151,7 +150,7 @@ mod tests {
         let request = line();
         let mut waiting = pin!(throttle.wait(&request));
         assert!(poll(waiting.as_mut()).is_pending());
-        throttle.0.stop();
+        throttle.0.as_ref().unwrap().stop();
         assert!(matches!(waiting.await, Err(Error::Throttled { source: ThrottleError::Stopped, .. })));
     }
 }

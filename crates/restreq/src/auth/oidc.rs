@@ -158,13 +158,15 @@ impl OidcLogin {
             return Ok((self.issuer.clone(), target.into()));
         }
         let (of, config) = (origin.to_owned(), self.config.clone());
-        let made = self.elsewhere.read(move || {
+        let made = self.elsewhere.read_anew(move || {
             let made = client(&of, &config).map_err(|error| error.to_string());
             (of, made)
         });
-        match made.await {
-            Some((of, made)) if of == origin => Ok((made?, target.into())),
-            _ => Err("reading its certificates takes too long".into()),
+        let (of, made) = made.await.map_err(|why| format!("its certificates: {why}"))?;
+        match of == origin {
+            true => Ok((made?, target.into())),
+            // What was read before, of another.
+            false => Err(format!("its certificates cannot be read in time for {:?}", redacted_url(origin))),
         }
     }
 

@@ -45,15 +45,23 @@ impl TokenFile {
         };
         match present {
             Some(header) => Ok(header),
-            None => self.reread().await,
+            None => self.note(self.reader.read(self.reading()).await),
         }
     }
 
     /// Reads the file now, however fresh the token is.
     pub(crate) async fn reread(&self) -> Result<HeaderValue, AuthError> {
+        self.note(self.reader.read_anew(self.reading()).await)
+    }
+
+    fn reading(&self) -> impl FnOnce() -> Result<HeaderValue, AuthError> + use<> {
         let path = self.path.clone();
-        let read = self.reader.read(move || token(&path)).await;
-        let read = read.unwrap_or_else(|| Err(fault(&self.path, "reading it takes too long".into())));
+        move || token(&path)
+    }
+
+    /// What serves from now on, after a look at the file.
+    fn note(&self, read: Result<Result<HeaderValue, AuthError>, &str>) -> Result<HeaderValue, AuthError> {
+        let read = read.unwrap_or_else(|why| Err(fault(&self.path, why.into())));
         let last = {
             let mut state = self.lock();
             state.read_at = Some(Instant::now());
@@ -93,4 +101,27 @@ pub(crate) fn header(content: &[u8]) -> Result<HeaderValue, String> {
 
 fn fault(path: &Path, why: String) -> AuthError {
     AuthError::TokenFile { path: path.into(), why }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::mpsc;
+
+    use super::*;
+
+    /// That one may have seen the token which was refused.
+    #[tokio::test]
+    async fn what_a_refusal_has_read_is_not_what_was_being_read_before_it() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("token");
+        std::fs::write(&path, "new").unwrap();
+        let file = TokenFile::new(path, None);
+        let (go, gate) = mpsc::channel();
+        let earlier = file.reader.read(move || {
+            gate.recv().unwrap();
+            header(b"old").map_err(|why| fault(Path::new("token"), why))
+        });
+        let (_, reread, ()) = tokio::join!(earlier, file.reread(), async { go.send(()).unwrap() });
+        assert_eq!(reread.unwrap(), "Bearer new");
+    }
 }

@@ -1,6 +1,7 @@
 //! The four kinds of body.
 
 use std::fmt;
+use std::mem;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::Pin;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -108,9 +109,8 @@ impl http_body::Body for HttpBody {
     type Error = BoxError;
 
     fn poll_frame(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, BoxError>>> {
-        // A stream or a layer is somebody else's code, and over HTTP/2 it runs in the task of a connection that others share.
-        let polled = catch_unwind(AssertUnwindSafe(|| self.0.poll_frame(cx)));
-        polled.unwrap_or_else(|_| Poll::Ready(Some(Err("the body of the request panicked".into()))))
+        let polled = caught(|| self.0.poll_frame(cx));
+        polled.unwrap_or_else(|| Poll::Ready(Some(Err("the body of the request panicked".into()))))
     }
 
     fn is_end_stream(&self) -> bool {
@@ -118,7 +118,10 @@ impl http_body::Body for HttpBody {
             Pieces::Whole(bytes) => bytes.is_none(),
             Pieces::Stream(_) => false,
             #[cfg(feature = "tower")]
-            Pieces::Layer(body) => body.lock().unwrap_or_else(PoisonError::into_inner).is_end_stream(),
+            Pieces::Layer(body) => {
+                let body = body.lock().unwrap_or_else(PoisonError::into_inner);
+                caught(|| body.is_end_stream()).unwrap_or(false)
+            }
         }
     }
 
@@ -127,7 +130,24 @@ impl http_body::Body for HttpBody {
             Pieces::Whole(bytes) => SizeHint::with_exact(bytes.as_ref().map_or(0, |bytes| bytes.len() as u64)),
             Pieces::Stream(_) => SizeHint::default(),
             #[cfg(feature = "tower")]
-            Pieces::Layer(body) => body.lock().unwrap_or_else(PoisonError::into_inner).size_hint(),
+            Pieces::Layer(body) => {
+                let body = body.lock().unwrap_or_else(PoisonError::into_inner);
+                caught(|| body.size_hint()).unwrap_or_default()
+            }
         }
     }
+}
+
+impl Drop for HttpBody {
+    fn drop(&mut self) {
+        let pieces = mem::replace(&mut self.0, Pieces::Whole(None));
+        // Of what panics even now, nothing is left to be told.
+        caught(|| drop(pieces));
+    }
+}
+
+/// Runs what may be somebody else's code, a stream's or a layer's: over HTTP/2 it runs in the task of a connection that others share. None if
+/// it panics.
+fn caught<T>(run: impl FnOnce() -> T) -> Option<T> {
+    catch_unwind(AssertUnwindSafe(run)).ok()
 }

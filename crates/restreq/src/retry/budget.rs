@@ -1,5 +1,6 @@
 //! How many retries a client has in all.
 
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
 
 use tokio::time::Instant;
@@ -7,8 +8,13 @@ use tokio::time::Instant;
 /// What all requests of a client may spend on retries: a fifth of a retry is earned with each request, fifty with each second, and five
 /// hundred are kept at most. So a client whose requests all fail asks little more of a server in trouble than one whose requests
 /// succeed, and one that asks seldom retries as often as it likes.
-#[derive(Debug)]
-pub(crate) struct Budget(Mutex<Option<Account>>);
+#[derive(Debug, Default)]
+pub(crate) struct Budget {
+    /// None before the first retry.
+    account: Mutex<Option<Account>>,
+    /// Requests since the last retry. Each is counted, few are retried: no lock and no clock for them.
+    requests: AtomicU64,
+}
 
 #[derive(Clone, Copy, Debug)]
 struct Account {
@@ -21,33 +27,23 @@ const WITH_A_REQUEST: f64 = 0.2;
 const WITH_A_SECOND: f64 = 50.0;
 
 impl Budget {
-    pub(crate) fn new() -> Self {
-        Self(Mutex::new(None))
-    }
-
     /// There is a request.
-    pub(crate) fn deposit(&self, now: Instant) {
-        self.change(now, |retries| *retries += WITH_A_REQUEST);
+    pub(crate) fn deposit(&self) {
+        self.requests.fetch_add(1, Ordering::Relaxed);
     }
 
     /// Whether there may be another retry, which is spent then.
     pub(crate) fn withdraw(&self, now: Instant) -> bool {
-        self.change(now, |retries| {
-            let is_enough = *retries >= 1.0;
-            *retries -= if is_enough { 1.0 } else { 0.0 };
-            is_enough
-        })
-    }
-
-    fn change<T>(&self, now: Instant, change: impl FnOnce(&mut f64) -> T) -> T {
         // Nothing here panics half-way.
-        let mut account = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut account = self.account.lock().unwrap_or_else(PoisonError::into_inner);
         let Account { mut retries, at } = account.unwrap_or(Account { retries: MOST, at: now });
-        let earned = now.saturating_duration_since(at).as_secs_f64() * WITH_A_SECOND;
-        retries = (retries + earned).min(MOST);
-        let result = change(&mut retries);
-        *account = Some(Account { retries: retries.min(MOST), at: at.max(now) });
-        result
+        retries += self.requests.swap(0, Ordering::Relaxed) as f64 * WITH_A_REQUEST;
+        retries += now.saturating_duration_since(at).as_secs_f64() * WITH_A_SECOND;
+        retries = retries.min(MOST);
+        let is_enough = retries >= 1.0;
+        retries -= if is_enough { 1.0 } else { 0.0 };
+        *account = Some(Account { retries, at: at.max(now) });
+        is_enough
     }
 }
 
@@ -59,11 +55,11 @@ mod tests {
 
     #[test]
     fn retries_are_earned_with_requests_and_time_and_no_more_are_spent() {
-        let (budget, start) = (Budget::new(), Instant::now());
+        let (budget, start) = (Budget::default(), Instant::now());
         let spent = |now| std::iter::from_fn(|| budget.withdraw(now).then_some(())).count();
         assert_eq!(spent(start), 500);
         for _ in 0..101 {
-            budget.deposit(start);
+            budget.deposit();
         }
         assert_eq!(spent(start), 20);
         assert_eq!(spent(start + Duration::from_millis(2001)), 100);

@@ -19,12 +19,10 @@ const PATIENCE: Duration = Duration::from_secs(10);
 
 /// Connects to the first address that answers. The error tells of all that did not.
 pub(super) async fn connect(host: &str, port: u16, metrics: Option<&Instruments>) -> io::Result<TcpStream> {
-    let started = Instant::now();
-    let addresses = tokio::net::lookup_host((host, port)).await;
     // What is an address already is not looked up.
-    if let Some(metrics) = metrics.filter(|_| host.parse::<IpAddr>().is_err()) {
-        metrics.resolved(host, started.elapsed());
-    }
+    let looking_up = metrics.filter(|_| host.parse::<IpAddr>().is_err()).map(|metrics| metrics.look_up(host));
+    let addresses = tokio::net::lookup_host((host, port)).await;
+    drop(looking_up);
     race(in_turns(addresses?.collect()), TcpStream::connect).await
 }
 

@@ -205,7 +205,8 @@ impl Lane {
         }
     }
 
-    /// Whether a connection of HTTP/1 that rests has come to its end. Else its keeper hears of what comes.
+    /// Whether a connection of HTTP/1 that rests has come to its end. Else its keeper hears of what comes. What rests has no body left to
+    /// send, so this runs no code but ours and hyper's.
     fn has_ended(&self, conn: ConnId) -> bool {
         match self.lock().links.get_mut(&conn) {
             Some(Link { sender: Sender::Http1(http1), .. }) => !http1.rest(),
@@ -484,7 +485,9 @@ impl Lease {
     pub(super) fn end(&mut self) {
         let (Some(mut link), Some(lane)) = (self.link.take(), self.lane.upgrade()) else { return };
         let bell = match &mut link.sender {
-            Sender::Http1(http1) => match http1.rest() {
+            // Where the server has answered before it had read all, the rest of the request may never come to an end, and is somebody
+            // else's code besides, which nobody may run under the lock.
+            Sender::Http1(http1) => match http1.rest() && http1.is_ready() {
                 true => Some(http1.bell()),
                 false => return lane.on(|pool| pool.lost(self.conn)),
             },

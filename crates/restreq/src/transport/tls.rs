@@ -110,7 +110,7 @@ impl TlsSource {
     pub(super) async fn look(&self, replace: impl FnOnce(Arc<TlsSettings>)) {
         let Some(files) = self.files.as_ref().filter(|_| self.is_due()) else { return };
         let config = self.config.clone();
-        let Some(read) = files.read(move || Material::read(&config).map(Arc::new)).await else { return };
+        let Ok(read) = files.read(move || Material::read(&config).map(Arc::new)).await else { return };
         let mut state = self.state.lock().await;
         let fresh = read.and_then(|material| {
             let is_other = material != state.configured;

@@ -8,6 +8,7 @@ use std::task::{Context, Poll};
 use bytes::Bytes;
 use futures_util::TryStreamExt;
 use http::{Request, Response, StatusCode};
+use http_body::{Body, Frame, SizeHint};
 use http_body_util::{BodyExt, Full};
 use pintle_meta::Secret;
 use pintle_restreq::{Error, RestClient, RestClientConfig, TransportBody, TransportLayer, TransportService};
@@ -15,6 +16,7 @@ use tower_layer::layer_fn;
 use tower_service::Service;
 
 use crate::support::{End, Reply, Server, closed_port, soon};
+use crate::tls::{Authority, settings, trusting};
 
 type BoxError = Box<dyn std::error::Error + Send + Sync>;
 
@@ -35,8 +37,11 @@ impl Service<Request<TransportBody>> for Signing {
     }
 
     fn call(&mut self, mut request: Request<TransportBody>) -> Self::Future {
+        let secrets = ["authorization", "proxy-authorization", "cookie"].map(|name| request.headers().get(name));
+        for secret in secrets.into_iter().flatten() {
+            assert!(secret.is_sensitive(), "else whoever prints the headers prints it");
+        }
         let login = request.headers().get("authorization");
-        assert!(login.is_none_or(http::HeaderValue::is_sensitive), "else whoever prints the headers prints it");
         let login = login.map(|value| value.to_str().unwrap().to_owned());
         self.seen.lock().unwrap().push(format!("{} {}", request.uri(), login.unwrap_or_default()));
         request.headers_mut().insert("x-signature", "17".parse().unwrap());
@@ -74,7 +79,8 @@ async fn a_layer_sees_each_attempt_whole() {
 
     soon(client.post().abs_path(["/a"]).param("b", "c").body("text").send()).await.unwrap();
     let _watch = soon(client.get().abs_path(["/w"]).raw_watch()).await.unwrap();
-    soon(client.get().abs_path(["/d"]).header("Authorization", "Bearer t").send()).await.unwrap();
+    let direct = client.get().abs_path(["/d"]).header("Authorization", "Bearer t");
+    soon(direct.header("Cookie", "a=b").header("Proxy-Authorization", "Basic eA==").send()).await.unwrap();
 
     let expected = ["/a?b=c", "/a?b=c", "/w", "/d"];
     assert_eq!(*seen.lock().unwrap(), expected.map(|path| format!("{}{path} Bearer t", server.url())));
@@ -92,6 +98,60 @@ async fn an_error_of_the_transport_is_told_through_a_layer_as_what_it_was() {
     let client = RestClient::new(RestClientConfig { transport_layer: Some(layer), ..config.into() }).unwrap();
     let error = soon(client.get().send()).await.unwrap_err();
     assert!(matches!(error, Error::Connect { refused: true, .. }), "{error}");
+}
+
+/// A body of which nothing can be asked before it is read.
+struct Jumpy(Full<Bytes>);
+
+impl Body for Jumpy {
+    type Data = Bytes;
+    type Error = BoxError;
+
+    fn poll_frame(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, BoxError>>> {
+        Pin::new(&mut self.0).poll_frame(cx).map_err(BoxError::from)
+    }
+
+    fn is_end_stream(&self) -> bool {
+        panic!("on purpose")
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        panic!("on purpose")
+    }
+}
+
+/// Sends the path of each request as its body.
+#[derive(Clone)]
+struct Startling(TransportService);
+
+impl Service<Request<TransportBody>> for Startling {
+    type Response = Response<TransportBody>;
+    type Error = BoxError;
+    type Future = <TransportService as Service<Request<TransportBody>>>::Future;
+
+    fn poll_ready(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), BoxError>> {
+        self.0.poll_ready(cx)
+    }
+
+    fn call(&mut self, request: Request<TransportBody>) -> Self::Future {
+        let text = Full::from(request.uri().path().to_owned());
+        self.0.call(request.map(|_| TransportBody::new(Jumpy(text))))
+    }
+}
+
+#[tokio::test]
+async fn a_body_of_a_layer_that_panics_breaks_no_connection() {
+    let authority = Authority::new();
+    let tls = settings(&authority.issue("127.0.0.1"), &["h2"], None);
+    let server = Server::start_with([], Reply::ok(), Some(tls)).await;
+    let layer = TransportLayer::new(layer_fn(Startling));
+    let config = RestClientConfig { transport_layer: Some(layer), ..trusting(&server, &authority).into() };
+    let client = RestClient::new(config).unwrap();
+    for path in ["/a", "/b"] {
+        soon(client.post().abs_path([path]).send()).await.unwrap();
+    }
+    let seen: Vec<_> = server.seen().into_iter().map(|seen| (seen.body, seen.connection)).collect();
+    assert_eq!(seen, [("/a".into(), 0), ("/b".into(), 0)]);
 }
 
 /// Answers by itself: with a status, or with nothing but an error.

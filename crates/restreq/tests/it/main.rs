@@ -27,5 +27,6 @@ mod send;
 mod span;
 mod support;
 mod tls;
+mod upload;
 mod wait;
 mod watch;

@@ -90,6 +90,18 @@ async fn a_body_that_panics_fails_its_request_alone() {
     let body = stream::poll_fn(|_| -> Poll<Option<std::io::Result<Bytes>>> { panic!("on purpose") });
     let error = soon(client.post().body_stream(body).send()).await.unwrap_err();
     assert!(matches!(error, Error::Transport { .. }), "{error}");
+    struct Bomb;
+    impl Drop for Bomb {
+        fn drop(&mut self) {
+            panic!("on purpose");
+        }
+    }
+    let bomb = Bomb;
+    let body = stream::poll_fn(move |_| {
+        let _held = &bomb;
+        Poll::Ready(None)
+    });
+    soon(client.post().body_stream(body).send()).await.unwrap();
     soon(client.get().send()).await.unwrap();
     assert_eq!(server.connections(), 1, "others share it");
 }
@@ -120,6 +132,7 @@ async fn an_exchange_over_http1_goes_on_wherever_its_task_is_put_off() {
             sent = starved => drop(sent.unwrap()),
         }
     }
+    assert_eq!(server.connections(), 1, "which is as good as before each time");
 }
 
 #[tokio::test(start_paused = true)]

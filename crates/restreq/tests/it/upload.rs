@@ -1,0 +1,95 @@
+//! Uploads that a server answers before it has read them.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::mpsc::{self, RecvTimeoutError};
+use std::thread;
+use std::time::Duration;
+
+use futures_util::{StreamExt, stream};
+use pintle_meta::ClientConfig;
+use pintle_restreq::{Error, RestClient};
+use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader};
+use tokio::net::{TcpListener, TcpStream};
+
+use crate::support::{soon, until};
+
+/// A server that refuses what is sent to it as it begins, and reads on; whatever else it is asked, it answers. And how many connections it
+/// has seen the end of.
+async fn hasty() -> (RestClient, Arc<AtomicUsize>) {
+    let listener = TcpListener::bind(("127.0.0.1", 0)).await.unwrap();
+    let client = RestClient::new(ClientConfig::new(format!("http://{}", listener.local_addr().unwrap()))).unwrap();
+    let ended = Arc::new(AtomicUsize::new(0));
+    let counted = ended.clone();
+    tokio::spawn(async move {
+        loop {
+            let (tcp, _) = listener.accept().await.unwrap();
+            let counted = counted.clone();
+            tokio::spawn(async move {
+                // However the client ends it.
+                drop(serve(BufReader::new(tcp)).await);
+                counted.fetch_add(1, Ordering::SeqCst);
+            });
+        }
+    });
+    (client, ended)
+}
+
+async fn serve(mut stream: BufReader<TcpStream>) -> std::io::Result<()> {
+    loop {
+        let (mut head, mut line) = (String::new(), String::new());
+        while line != "\r\n" {
+            line.clear();
+            if stream.read_line(&mut line).await? == 0 {
+                return Ok(());
+            }
+            head.push_str(&line);
+        }
+        let is_upload = head.starts_with("POST");
+        let status = if is_upload { "413 Payload Too Large" } else { "200 OK" };
+        let answer = format!("HTTP/1.1 {status}\r\ncontent-length: 2\r\n\r\n{{}}");
+        stream.write_all(answer.as_bytes()).await?;
+        stream.flush().await?;
+        if is_upload {
+            return stream.read_to_end(&mut Vec::new()).await.map(drop);
+        }
+    }
+}
+
+fn is_too_large(error: &Error) -> bool {
+    matches!(error, Error::Status { status, .. } if status.code == 413)
+}
+
+/// Else the next request would wait for an upload that may never end.
+#[tokio::test]
+async fn a_connection_whose_upload_was_answered_early_is_closed_and_serves_no_other() {
+    let (client, ended) = hasty().await;
+    let upload = stream::iter([Ok("x".into())]).chain(stream::pending());
+    let error = soon(client.post().body_stream(upload).send()).await.unwrap_err();
+    assert!(is_too_large(&error), "{error}");
+    soon(until(|| ended.load(Ordering::SeqCst) == 1)).await;
+    soon(client.get().send()).await.unwrap();
+}
+
+/// What blocks its thread, no timer would end.
+#[test]
+fn an_upload_that_asks_its_own_client_may_be_answered_early() {
+    let (told, ended) = mpsc::channel();
+    let test = thread::spawn(move || {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+        runtime.block_on(async {
+            let (client, ended) = hasty().await;
+            let upload = stream::unfold(client.clone(), async |client| {
+                client.get().send().await.unwrap();
+                Some((Ok("x".into()), client))
+            });
+            let error = client.post().body_stream(upload).send().await.unwrap_err();
+            assert!(is_too_large(&error), "{error}");
+            until(|| ended.load(Ordering::SeqCst) > 0).await;
+            client.get().send().await.unwrap();
+        });
+        told.send(()).unwrap();
+    });
+    assert_ne!(ended.recv_timeout(Duration::from_secs(10)), Err(RecvTimeoutError::Timeout), "it hangs");
+    test.join().unwrap();
+}
