@@ -3,7 +3,8 @@
 use std::time::Duration;
 
 use super::{
-    Doubt, EXPIRY_JITTER, Failure, Hint, Instruction, Leading, LockRequest, Machine, Phase, Purpose, Sent, Term,
+    Doubt, EXPIRY_JITTER, Failure, Hint, Instruction, Leading, LockRequest, Machine, Observation, Phase, Purpose, Sent,
+    Term,
 };
 use crate::clocks::{Deadline, Now};
 use crate::record::{LeaderElectionRecord, LockState, Version};
@@ -69,10 +70,13 @@ impl Machine {
         }
     }
 
-    /// Whether the watch has told of a later state since that request was sent.
-    pub(super) fn is_overtaken(&self, sent: &Sent, found: &LockState) -> bool {
+    /// Whether the watch has told of a later state since that request was sent. Where nothing was found, it may have been before that or
+    /// after: only a look that is sent from now on tells.
+    pub(super) fn is_overtaken(&self, sent: &Sent, found: Option<&LockState>) -> bool {
         let seen = self.observed.as_ref().filter(|seen| seen.at >= sent.at.monotonic);
-        seen.is_some_and(|seen| found.version.is_before(&seen.state.version) == Some(true))
+        let is_older =
+            |seen: &Observation| found.is_none_or(|found| found.version.is_before(&seen.state.version) == Some(true));
+        seen.is_some_and(is_older)
     }
 
     /// Decides on the outcome of a candidate's write. It may have been overtaken: the lock was another's meanwhile, and whoever led by that
