@@ -219,9 +219,13 @@ impl Machine {
     }
 
     /// Renews at whole sixteenths of the retry period, early rather than late, so that of many terms some are renewed together: what is
-    /// awake for one renewal takes a fraction of the time for the next.
+    /// awake for one renewal takes a fraction of the time for the next. Not where less than a second might then be between two.
     pub fn gather_renewals(&mut self) {
-        self.grain = self.config.retry_period / 16;
+        let grain = self.config.retry_period / 16;
+        // Within a second of the one before, a renewal does not count.
+        if self.config.retry_period - grain > Duration::from_secs(1) {
+            self.grain = grain;
+        }
     }
 
     /// When to renew what is due at that time.
@@ -311,8 +315,8 @@ impl Machine {
         if let (Phase::Following, false, Ok(found)) = (&self.phase, self.stopping, &answer)
             && self.is_overtaken(&sent, found.as_ref())
         {
-            self.next_try = self.next_look(now).min(self.next_try);
-            return;
+            let pause = self.retries.next(None);
+            return self.look_within(pause, now);
         }
         if let Ok(found) = &answer {
             let untold = |seen: &Observation| found.as_ref().is_none_or(|found| found.version != seen.state.version);
