@@ -165,7 +165,7 @@ impl LeaderElectionConfig {
                  one a second counts"
             ));
         }
-        if renew < retry.saturating_add(Duration::from_secs(1)) {
+        if renew <= retry.saturating_add(Duration::from_secs(1)) {
             warnings.push(format!(
                 "renew deadline {renew:?}: only one renewal a second counts, so a term may be over before the next one does"
             ));
@@ -343,5 +343,9 @@ mod tests {
         let (lease_duration, renew_deadline) = (seconds(3), seconds(1));
         let brief = LeaderElectionConfig { lease_duration, renew_deadline, ..tight };
         assert!(brief.warnings()[1].starts_with("renew deadline 1s"), "{:?}", brief.warnings());
+        // The next renewal that counts may come at the very end.
+        let renew_deadline = Duration::from_millis(1_500);
+        let brief = LeaderElectionConfig { renew_deadline, ..brief };
+        assert!(brief.warnings()[1].starts_with("renew deadline 1.5s"), "{:?}", brief.warnings());
     }
 }

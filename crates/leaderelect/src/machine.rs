@@ -141,6 +141,8 @@ struct Sent {
     request: LockRequest,
     purpose: Purpose,
     at: Now,
+    /// Whether it is to create the lock, and another one's was seen since.
+    overtaken: bool,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -217,9 +219,13 @@ impl Machine {
     }
 
     /// Renews at whole sixteenths of the retry period, early rather than late, so that of many terms some are renewed together: what is
-    /// awake for one renewal takes a fraction of the time for the next.
+    /// awake for one renewal takes a fraction of the time for the next. Not where less than a second might then be between two.
     pub fn gather_renewals(&mut self) {
-        self.grain = self.config.retry_period / 16;
+        let grain = self.config.retry_period / 16;
+        // Within a second of the one before, a renewal does not count.
+        if self.config.retry_period - grain > Duration::from_secs(1) {
+            self.grain = grain;
+        }
     }
 
     /// When to renew what is due at that time.
@@ -306,11 +312,11 @@ impl Machine {
         now: Now,
         instructions: &mut Vec<Instruction>,
     ) {
-        if let (Phase::Following, false, Ok(Some(found))) = (&self.phase, self.stopping, &answer)
-            && self.is_overtaken(&sent, found)
+        if let (Phase::Following, false, Ok(found)) = (&self.phase, self.stopping, &answer)
+            && self.is_overtaken(&sent, found.as_ref())
         {
-            self.next_try = self.next_look(now).min(self.next_try);
-            return;
+            let pause = self.retries.next(None);
+            return self.look_within(pause, now);
         }
         if let Ok(found) = &answer {
             let untold = |seen: &Observation| found.as_ref().is_none_or(|found| found.version != seen.state.version);
@@ -336,9 +342,6 @@ impl Machine {
             // The owner mixed answers up. It counts as none.
             LockRequest::Read => return,
         };
-        // When it was sent there was no lock, and since then there was one of another.
-        let seen = self.observed.as_ref().filter(|_| base.is_none());
-        let overtaken = seen.is_some_and(|seen| seen.state.record != record);
         if let Ok(version) = &answer {
             let state = LockState { version: version.clone(), record: record.clone() };
             self.observe(Some(&state), now, instructions);
@@ -346,7 +349,7 @@ impl Machine {
         match (&self.phase, sent.purpose) {
             (Phase::Following, Purpose::Contend) => {
                 let doubt = Doubt { base, record, sent: sent.at };
-                self.contended(doubt, overtaken, answer, now, instructions);
+                self.contended(doubt, sent.overtaken, answer, now, instructions);
             }
             (Phase::Leading(_), Purpose::Renew) => {
                 let doubt = Doubt { base, record, sent: sent.at };
@@ -396,7 +399,7 @@ impl Machine {
             // What is heard meanwhile sets it, and is not forgotten for an answer that is older.
             self.next_try = Duration::MAX;
         }
-        self.sent = Some(Sent { request: request.clone(), purpose, at: now });
+        self.sent = Some(Sent { request: request.clone(), purpose, at: now, overtaken: false });
         instructions.push(Instruction::Send { request, timeout: self.config.request_timeout().min(left) });
     }
 
@@ -496,6 +499,9 @@ impl Machine {
             return self.report("", instructions);
         };
         self.absent_since = None;
+        if let Some(Sent { request: LockRequest::Create(record), overtaken, .. }) = &mut self.sent {
+            *overtaken |= *record != found.record;
+        }
         if self.observed.as_ref().is_none_or(|observed| observed.state.version != found.version) {
             let last = self.observed.replace(Observation { state: found.clone(), at: now.monotonic });
             if let Some(gone) = last.filter(|last| !last.state.version.goes_on_in(&found.version)) {

@@ -3,7 +3,8 @@
 use std::time::Duration;
 
 use super::{
-    Doubt, EXPIRY_JITTER, Failure, Hint, Instruction, Leading, LockRequest, Machine, Phase, Purpose, Sent, Term,
+    Doubt, EXPIRY_JITTER, Failure, Hint, Instruction, Leading, LockRequest, Machine, Observation, Phase, Purpose, Sent,
+    Term,
 };
 use crate::clocks::{Deadline, Now};
 use crate::record::{LeaderElectionRecord, LockState, Version};
@@ -69,10 +70,13 @@ impl Machine {
         }
     }
 
-    /// Whether the watch has told of a later state since that request was sent.
-    pub(super) fn is_overtaken(&self, sent: &Sent, found: &LockState) -> bool {
+    /// Whether the watch has told of a later state since that request was sent. Where nothing was found, it may have been before that or
+    /// after: only a look that is sent from now on tells.
+    pub(super) fn is_overtaken(&self, sent: &Sent, found: Option<&LockState>) -> bool {
         let seen = self.observed.as_ref().filter(|seen| seen.at >= sent.at.monotonic);
-        seen.is_some_and(|seen| found.version.is_before(&seen.state.version) == Some(true))
+        let is_older =
+            |seen: &Observation| found.is_none_or(|found| found.version.is_before(&seen.state.version) == Some(true));
+        seen.is_some_and(is_older)
     }
 
     /// Decides on the outcome of a candidate's write. It may have been overtaken: the lock was another's meanwhile, and whoever led by that
@@ -123,6 +127,10 @@ impl Machine {
             Hint::Changed(found) => match self.phase {
                 Phase::Following => self.follower_hint(found, now, instructions),
                 Phase::Leading(_) => self.leader_hint(&found, now),
+                // Who came after the term is waited for if this is deleted before anything is read.
+                Phase::Lost | Phase::Releasing(_) if self.is_newer(&found) == Some(true) => {
+                    self.observe(Some(&found), now, instructions);
+                }
                 _ => {}
             },
             Hint::Touched => match &mut self.phase {
@@ -156,15 +164,14 @@ impl Machine {
     /// not make the dead look alive.
     fn follower_hint(&mut self, found: LockState, now: Now, instructions: &mut Vec<Instruction>) {
         self.watching = self.watch_is_up;
-        let known = self.observed.as_ref().map(|observed| &observed.state.version);
-        match known.map(|known| (*known != found.version, known.is_before(&found.version))) {
-            None | Some((true, Some(true))) => {}
-            Some((true, None)) => {
+        match self.is_newer(&found) {
+            Some(true) => {}
+            Some(false) => return,
+            None => {
                 // Which of the two is newer, only a read can tell.
                 let pause = self.config.retry_period / 4;
                 return self.look_within(pause, now);
             }
-            Some(_) => return,
         }
         self.observe(Some(&found), now, instructions);
         self.forget_undone(&found);
@@ -179,6 +186,12 @@ impl Machine {
         } else if self.sent.is_none() && self.watching {
             self.next_try = self.next_look(now);
         }
+    }
+
+    /// Whether this is later than what was seen; none if their versions do not tell.
+    fn is_newer(&self, found: &LockState) -> Option<bool> {
+        let Some(known) = self.observed.as_ref().map(|observed| &observed.state.version) else { return Some(true) };
+        if *known == found.version { Some(false) } else { known.is_before(&found.version) }
     }
 
     /// Forgets the writes that were to replace another version than this, or none: they cannot be done any more. Should the lock be deleted,
@@ -305,7 +318,7 @@ impl Machine {
         self.next_try = self.next_try.min(now.monotonic + self.retries.next(failure.retry_after));
     }
 
-    fn look_within(&mut self, pause: Duration, now: Now) {
+    pub(super) fn look_within(&mut self, pause: Duration, now: Now) {
         self.next_try = self.next_try.min(now.monotonic + pause);
     }
 }

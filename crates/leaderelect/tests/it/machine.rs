@@ -97,6 +97,30 @@ fn renewals_within_a_second_do_not_prolong_a_term() {
     assert_eq!(extended, [1_200, 2_100]);
 }
 
+#[test]
+fn renewals_are_gathered_only_where_more_than_a_second_stays_between_them() {
+    let millis = Duration::from_millis;
+    let now = |time: u64| {
+        let wall = Timestamp::from_millisecond(1_800_000_000_000 + time as i64).unwrap();
+        Now { boot: millis(time), monotonic: millis(time), wall }
+    };
+    // Due 50 ms after a whole sixteenth.
+    for (retry, next) in [(2_000, 4_000), (1_000, 2_050), (1_060, 2_170)] {
+        let retry_period = millis(retry);
+        let config = LeaderElectionConfig { identity: "me".into(), retry_period, ..LeaderElectionConfig::default() };
+        let mut machine = Machine::new(config, TimePrecision::Micros, now(0));
+        machine.gather_renewals();
+        machine.step(Signal::Tick, now(0));
+        machine.step(Signal::Read(Ok(None)), now(0));
+        machine.step(written(), now(0));
+        assert_eq!(wake(&machine), Some(retry_period));
+        let late = now(retry + 50);
+        assert!(matches!(sent(&machine.step(Signal::Tick, late)), LockRequest::Update { .. }));
+        machine.step(written(), late);
+        assert_eq!(wake(&machine), Some(millis(next)));
+    }
+}
+
 /// A candidate with that seed that has just looked at a lock which is held.
 fn candidate(seed: u64) -> Machine {
     let mut config = LeaderElectionConfig { identity: "me".into(), ..LeaderElectionConfig::default() };
@@ -272,6 +296,17 @@ fn a_renew_time_in_whole_seconds_does_not_run_ahead_of_the_clock() {
     assert!(renewals >= 50, "{renewals}");
 }
 
+/// In which second from then on the lock is created by a machine that finds none.
+fn created(machine: &mut Machine, first: u64) -> Option<u64> {
+    (first..60).find(|second| {
+        let now = at(*second, *second as i64);
+        let asks = !machine.step(Signal::Tick, now).is_empty();
+        let told = if asks { machine.step(Signal::Read(Ok(None)), now) } else { Vec::new() };
+        let is_create = |told: &Instruction| matches!(told, Instruction::Send { request: LockRequest::Create(_), .. });
+        told.iter().any(is_create)
+    })
+}
+
 /// Who was the last to hold it may have come since it was seen, for as long as anybody else.
 #[test]
 fn a_lock_that_was_free_when_it_was_seen_and_is_deleted_counts_as_held() {
@@ -282,32 +317,26 @@ fn a_lock_that_was_free_when_it_was_seen_and_is_deleted_counts_as_held() {
     free.record.lease_duration_seconds = 1;
     assert!(matches!(sent(&machine.step(Signal::Read(Ok(Some(free))), at(0, 0))), LockRequest::Update { .. }));
     machine.step(Signal::Written(Err(Failure { effect: Effect::Conflict, retry_after: None })), at(0, 0));
-    let created = (5..60).find(|second| match &machine.step(Signal::Tick, at(*second, *second as i64))[..] {
-        [] => false,
-        _ => machine
-            .step(Signal::Read(Ok(None)), at(*second, *second as i64))
-            .iter()
-            .any(|instruction| matches!(instruction, Instruction::Send { request: LockRequest::Create(_), .. })),
-    });
+    let created = created(&mut machine, 5);
     assert!(created.is_some_and(|second| (20..=25).contains(&second)), "{created:?}");
 }
 
 /// A create that comes late, to a lock that was another's meanwhile and is deleted: who led by that may not know yet.
 #[test]
 fn a_lock_that_was_created_after_another_one_was_deleted_counts_as_a_strangers() {
-    for answered in [true, false] {
+    for (answered, told_before) in [(true, false), (false, false), (true, true), (false, true)] {
         let mut machine = watching();
         let LockRequest::Create(record) = sent(&machine.step(Signal::Read(Ok(None)), at(0, 0))) else { panic!() };
         machine.step(Signal::Watch(Hint::Changed(held(1, "other"))), at(1, 1));
         machine.step(Signal::Watch(Hint::Deleted { uid: "uid".into() }), at(2, 2));
         let created = LockState { version: Version { uid: "late".into(), resource_version: "9".into() }, record };
-        let (answer, heard) = match answered {
-            true => (Ok(created.version.clone()), 3),
-            false => (Err(Failure::unknown()), 8),
-        };
-        machine.step(Signal::Written(answer), at(3, 3));
-        machine.step(Signal::Tick, at(heard, 3));
-        let told = machine.step(Signal::Read(Ok(Some(created.clone()))), at(heard, 3));
+        if told_before {
+            // The watch is quicker than the answer, and what was last seen is our own record again.
+            machine.step(Signal::Watch(Hint::Changed(created.clone())), at(3, 3));
+        }
+        let answer = if answered { Ok(created.version.clone()) } else { Err(Failure::unknown()) };
+        assert_eq!(sent(&machine.step(Signal::Written(answer), at(3, 3))), LockRequest::Read);
+        let told = machine.step(Signal::Read(Ok(Some(created.clone()))), at(3, 3));
         assert!(!machine.leads(), "{told:?}");
         assert!(!told.iter().any(|instruction| matches!(instruction, Instruction::Send { .. })), "{told:?}");
         // Once the other one has rested for sure, it is taken.
@@ -315,6 +344,53 @@ fn a_lock_that_was_created_after_another_one_was_deleted_counts_as_a_strangers()
         let told = machine.step(Signal::Read(Ok(Some(created))), at(24, 24));
         assert!(matches!(sent(&told), LockRequest::Update { .. }));
     }
+}
+
+/// Who leads by the next one may not know yet that it is deleted, too.
+#[test]
+fn a_lock_that_came_while_the_work_of_a_lost_term_ended_and_is_deleted_is_waited_out() {
+    for lost in [true, false] {
+        let mut machine = renewing();
+        machine.step(written(), at(2, 2));
+        match lost {
+            true => drop(machine.step(Signal::Watch(Hint::Deleted { uid: "uid".into() }), at(3, 3))),
+            // The release of what it gave up hangs.
+            false => drop(machine.step(Signal::WorkEnded, at(3, 3))),
+        }
+        let next =
+            LockState { version: Version { uid: "next".into(), resource_version: "9".into() }, ..held(9, "other") };
+        let told = machine.step(Signal::Watch(Hint::Changed(next)), at(10, 10));
+        assert_eq!(told, [Instruction::NewLeader("other".into())]);
+        match lost {
+            true => assert_eq!(sent(&machine.step(Signal::WorkEnded, at(12, 12))), LockRequest::Read),
+            false => machine.step(Signal::Read(Err(Failure::unknown())), at(12, 12)).clear(),
+        }
+        let told = machine.step(Signal::Read(Ok(None)), at(12, 12));
+        assert_eq!(told, [Instruction::NewLeader(String::new())]);
+        let created = created(&mut machine, 13);
+        assert!(created.is_some_and(|second| (27..=30).contains(&second)), "{created:?}");
+    }
+}
+
+/// There was none before the watch told of one, or after that. Who was told of then is to be waited for if it was after.
+#[test]
+fn a_look_that_may_be_older_than_what_the_watch_told_of_makes_nobody_forget_it() {
+    let mut machine = watching();
+    machine.step(Signal::Watch(Hint::Changed(held(1, "other"))), at(1, 1));
+    assert_eq!(machine.step(Signal::Read(Ok(None)), at(3, 3)), []);
+    assert_eq!(machine.leader(), Some("other"));
+    let again = wake(&machine).unwrap();
+    assert!((5_000..=7_400).contains(&again.as_millis()), "{again:?}");
+    assert_eq!(sent(&machine.step(Signal::Tick, at(8, 8))), LockRequest::Read);
+    // So it was before that, and the other one is counted from when it was told of.
+    let mut still = machine.clone();
+    assert_eq!(still.step(Signal::Read(Ok(Some(held(1, "other")))), at(8, 8)), []);
+    let expired = wake(&still).unwrap();
+    assert!((16_000..=16_120).contains(&expired.as_millis()), "{expired:?}");
+    // It was after that, and the deletion counts from now.
+    assert_eq!(machine.step(Signal::Read(Ok(None)), at(8, 8)), [Instruction::NewLeader(String::new())]);
+    let created = created(&mut machine, 9);
+    assert!(created.is_some_and(|second| (23..=26).contains(&second)), "{created:?}");
 }
 
 #[test]

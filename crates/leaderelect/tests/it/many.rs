@@ -104,12 +104,15 @@ async fn a_hundred_leases_take_one_task_one_watch_and_one_request_a_renewal() {
         let renewals = renewals(&requests);
         assert_eq!(renewals.len(), 100);
         assert!(renewals.values().all(|count| (9..=11).contains(count)), "{renewals:?}");
-        // Sixteen times in each two seconds, several together, and never more than may be under way.
+        // Sixteen times in each two seconds, several together, and never more than may be under way. Nothing in between.
+        pass(0.120).await;
+        server.take_requests();
         for _ in 0..16 {
-            pass(0.124).await;
+            pass(0.010).await;
             let group = server.take_requests().len();
-            assert!((5..=8).contains(&group), "{group} requests in 124 ms");
-            pass(0.001).await;
+            assert!((5..=8).contains(&group), "{group} requests at a time");
+            pass(0.115).await;
+            assert_eq!(server.take_requests(), []);
         }
         stop.cancel();
     };

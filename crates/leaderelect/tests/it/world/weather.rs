@@ -2,7 +2,7 @@
 
 use std::panic::resume_unwind;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::{iter, thread};
+use std::{env, iter, thread};
 
 use super::{Chaos, Locks, Share, Tally, in_world};
 
@@ -75,9 +75,10 @@ pub(crate) fn survive(chaos: Chaos, seed: u64) -> Tally {
     })
 }
 
-/// What comes of so many worlds, on all processors, and the first of their seeds.
+/// What comes of so many worlds, on all processors, and the first of their seeds: any, or the one of `PINTLE_SEED`.
 pub(crate) fn many<T: Send>(worlds: u64, world: impl Fn(u64) -> T + Sync) -> (u64, Vec<T>) {
-    let (first, next) = (fastrand::u64(..), AtomicU64::new(0));
+    let first = env::var("PINTLE_SEED").map_or_else(|_| fastrand::u64(..), |seed| seed.parse().expect("PINTLE_SEED"));
+    let next = AtomicU64::new(0);
     let some = || {
         let indices = iter::repeat_with(|| next.fetch_add(1, Ordering::Relaxed)).take_while(|index| *index < worlds);
         indices.map(|index| world(first.wrapping_add(index))).collect::<Vec<_>>()
