@@ -13,7 +13,7 @@ use serde_json::Value;
 use crate::failure::Failure;
 use crate::request::{Part, Verb};
 use crate::store::{Order, Stored};
-use crate::validate::FieldFault;
+use crate::validate::Faults;
 
 mod admission_registration;
 mod api_service;
@@ -200,7 +200,7 @@ impl Kind {
     }
 
     /// 422 for an object of this kind.
-    pub(crate) fn invalid(&self, name: &str, faults: Vec<FieldFault>) -> Failure {
+    pub(crate) fn invalid(&self, name: &str, faults: Faults) -> Failure {
         // Events of both groups are told as those of the core group.
         let group = if self.is_custom() { &self.group } else { &self.store.group };
         Failure::invalid_named(group, &self.kind, name, faults)

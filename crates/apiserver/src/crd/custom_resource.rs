@@ -17,7 +17,7 @@ use crate::kinds::without_effect::RULES;
 use crate::kinds::{Conduct, Context, Form, Kind, Origin, Scale, Strategy, Subresource, compare_versions};
 use crate::object::{differ_outside, has, is_true, list, set, text, text_at};
 use crate::request::{Part, Verb};
-use crate::validate::{FieldFault, NameRule};
+use crate::validate::{Faults, FieldFault, NameRule};
 
 const VERBS: [Verb; 8] =
     [Verb::Delete, Verb::DeleteCollection, Verb::Get, Verb::List, Verb::Patch, Verb::Create, Verb::Update, Verb::Watch];
@@ -166,7 +166,7 @@ impl Custom {
         self.stored.schemas.get(self.at).unwrap_or_else(|| EMPTY.get_or_init(Structural::default))
     }
 
-    fn faults(&self, object: &Value, old: Option<&Value>) -> Vec<FieldFault> {
+    fn faults(&self, object: &Value, old: Option<&Value>) -> Faults {
         let mut faults = validator::validate(self.schema(), object, old, "");
         if let Some(scale) = &self.scale {
             let replicas = super::json_path::lookup(&scale.spec_replicas, object).and_then(Value::as_i64);
@@ -236,16 +236,16 @@ impl Strategy for Custom {
         differ_outside(new, old, aside)
     }
 
-    fn validate_create(&self, object: &Value) -> Vec<FieldFault> {
+    fn validate_create(&self, object: &Value) -> Faults {
         self.faults(object, None)
     }
 
-    fn validate_update(&self, new: &Value, old: &Value, part: Part) -> Vec<FieldFault> {
+    fn validate_update(&self, new: &Value, old: &Value, part: Part) -> Faults {
         if part != Part::Status {
             return self.faults(new, Some(old));
         }
         let (Some(schema), Some(status)) = (self.schema().properties.get("status"), new.get("status")) else {
-            return Vec::new();
+            return Faults::default();
         };
         // The messages leave the first part of the path out.
         let shortened = |mut fault: FieldFault| {

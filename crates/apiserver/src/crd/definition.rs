@@ -7,7 +7,7 @@ use crate::kinds::without_effect::{BUILT_IN_VERSIONS, CONVERSION, part};
 use crate::kinds::{Cluster, Context, Kinds, Strategy};
 use crate::object::{default, is_true, list, member, metadata, set, text_at};
 use crate::request::Part;
-use crate::validate::FieldFault;
+use crate::validate::Faults;
 
 /// `apiextensions.k8s.io/v1` CustomResourceDefinition.
 #[derive(Clone, Copy, Debug)]
@@ -70,14 +70,14 @@ impl Strategy for Definition {
         new.get("spec") != old.get("spec")
     }
 
-    fn validate_create(&self, object: &Value) -> Vec<FieldFault> {
+    fn validate_create(&self, object: &Value) -> Faults {
         definition_faults::definition(object, None)
     }
 
-    fn validate_update(&self, new: &Value, old: &Value, part: Part) -> Vec<FieldFault> {
+    fn validate_update(&self, new: &Value, old: &Value, part: Part) -> Faults {
         match part {
             Part::Object => definition_faults::definition(new, Some(old)),
-            _ => Vec::new(),
+            _ => Faults::default(),
         }
     }
 

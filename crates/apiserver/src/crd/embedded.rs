@@ -40,10 +40,10 @@ fn malformed_part(name: &str, value: &Value) -> Option<String> {
 }
 
 /// What embedded objects lack: a version, a kind, and valid metadata.
-pub(super) fn faults(schema: &Structural, value: &Value) -> Vec<FieldFault> {
+pub(super) fn faults(schema: &Structural, value: &Value) -> Faults {
     let mut faults = Faults::default();
     lacking(schema, value, At::Start(""), &mut faults);
-    faults.into_vec()
+    faults
 }
 
 fn lacking(schema: &Structural, value: &Value, path: At<'_>, faults: &mut Faults) {

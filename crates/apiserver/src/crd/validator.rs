@@ -11,13 +11,13 @@ use super::structural::{Additional, Limits, Structural};
 use crate::validate::{FaultReason, Faults, FieldFault};
 
 /// Holds a value at a path against its schema. What `old` holds unchanged is not looked at.
-pub(crate) fn validate(schema: &Structural, value: &Value, old: Option<&Value>, path: &str) -> Vec<FieldFault> {
+pub(crate) fn validate(schema: &Structural, value: &Value, old: Option<&Value>, path: &str) -> Faults {
     let mut check = Check { left: MOST_STEPS, ..Check::default() };
     check.value(schema, value, old, At::Start(path));
     if check.left == 0 {
         check.nowhere(format_args!("{path:?} takes more than {MOST_STEPS} steps to validate"));
     }
-    check.faults.into_vec()
+    check.faults
 }
 
 /// A step looks at one value by one part of a schema, at some of a text, or at one of the values that are allowed. Branches multiply them:
@@ -96,7 +96,7 @@ impl Check {
             let (fitting, best) = self.alternatives(&schema.any_of, value, old, path);
             if fitting == 0 {
                 self.nowhere(format_args!("\"{path}\" must validate at least one schema (anyOf)"));
-                self.faults.take(best);
+                self.faults.extend(best);
             }
         }
         if !schema.one_of.is_empty() {
@@ -104,7 +104,7 @@ impl Check {
             match self.alternatives(&schema.one_of, value, old, path) {
                 (0, best) => {
                     self.nowhere(format_args!("\"{path}\" {STEM} Found none valid"));
-                    self.faults.take(best);
+                    self.faults.extend(best);
                 }
                 (1, _) => {}
                 (many, _) => self.nowhere(format_args!("\"{path}\" {STEM} Found {many} valid alternatives")),
@@ -115,7 +115,7 @@ impl Check {
             for branch in &schema.all_of {
                 let faults = self.branch(branch, value, old, path).faults;
                 fitting += usize::from(faults.is_empty());
-                self.faults.take(faults.into_vec());
+                self.faults.extend(faults);
             }
             match fitting {
                 0 => self.nowhere(format_args!("\"{path}\" must validate all the schemas (allOf). None validated")),
@@ -139,7 +139,7 @@ impl Check {
         value: &Value,
         old: Option<&Value>,
         path: At<'_>,
-    ) -> (usize, Vec<FieldFault>) {
+    ) -> (usize, Faults) {
         let (mut fitting, mut best) = (0, None::<Self>);
         for branch in branches {
             let tried = self.branch(branch, value, old, path);
@@ -148,7 +148,7 @@ impl Check {
                 best = Some(tried);
             }
         }
-        (fitting, best.map(|best| best.faults.into_vec()).unwrap_or_default())
+        (fitting, best.map(|best| best.faults).unwrap_or_default())
     }
 
     /// Holds the value against a branch by itself; the steps count as those of the whole.
@@ -314,10 +314,10 @@ impl Check {
 }
 
 /// The faults of lists that are sets or maps: the first duplicate of each.
-pub(crate) fn duplicates(schema: &Structural, value: &Value, old: Option<&Value>, path: &str) -> Vec<FieldFault> {
+pub(crate) fn duplicates(schema: &Structural, value: &Value, old: Option<&Value>, path: &str) -> Faults {
     let mut faults = Faults::default();
     doubles(schema, value, old, At::Start(path), &mut faults);
-    faults.into_vec()
+    faults
 }
 
 fn doubles(schema: &Structural, value: &Value, old: Option<&Value>, path: At<'_>, faults: &mut Faults) {

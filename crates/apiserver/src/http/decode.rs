@@ -14,7 +14,7 @@ use crate::kinds::Kind;
 use crate::registry::Writer;
 use crate::request::Part;
 use crate::request::options::How;
-use crate::validate::FieldFault;
+use crate::validate::{Faults, FieldFault};
 
 /// A media type that bodies come in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -273,8 +273,9 @@ impl<'a> Patcher<'a> {
             PatchBody::Strategic(_) => patch.told(),
             PatchBody::Json(_) | PatchBody::Merge(_) => patched.to_string(),
         };
-        let refused =
-            |why: String| Failure::invalid_named("", "", "", vec![FieldFault::invalid_text("patch", &shown, why)]);
+        let refused = |why: String| {
+            Failure::invalid_named("", "", "", Faults::from([FieldFault::invalid_text("patch", &shown, why)]))
+        };
         self.check_types(patch, &mut patched, &refused)?;
         let mut decoded = schema.read(patched).map_err(|error| refused(error.to_string()))?;
         if let Some(why) = malformed(self.kind, &decoded.object) {

@@ -6,7 +6,7 @@ use crate::kinds::table::{self, Column, Row};
 use crate::kinds::{Context, Strategy};
 use crate::object::{condition, default, has, integer_at, member, metadata, present, set, text_at};
 use crate::request::Part;
-use crate::validate::{FieldFault, NameRule, name_faults};
+use crate::validate::{Faults, FieldFault, NameRule, name_faults};
 use jiff::Timestamp;
 use serde_json::Value;
 
@@ -31,12 +31,12 @@ impl Strategy for ApiService {
         member(object, "status");
     }
 
-    fn validate_create(&self, object: &Value) -> Vec<FieldFault> {
+    fn validate_create(&self, object: &Value) -> Faults {
         faults(object)
     }
 
-    fn validate_update(&self, new: &Value, _: &Value, part: Part) -> Vec<FieldFault> {
-        if part == Part::Status { Vec::new() } else { faults(new) }
+    fn validate_update(&self, new: &Value, _: &Value, part: Part) -> Faults {
+        if part == Part::Status { Faults::default() } else { faults(new) }
     }
 
     fn columns(&self) -> Option<Vec<Column>> {
@@ -65,7 +65,7 @@ impl Strategy for ApiService {
     }
 }
 
-fn faults(object: &Value) -> Vec<FieldFault> {
+fn faults(object: &Value) -> Faults {
     let spec = object.get("spec").unwrap_or(&Value::Null);
     let (group, version) = (text_at(spec, "/group"), text_at(spec, "/version"));
     let (name, wanted) = (metadata::name(object), format!("{version}.{group}"));

@@ -22,7 +22,7 @@ use super::core::pod::{pod_template, validate_template};
 use super::table::{self, Column, Row};
 use crate::object::{integer_at, member, present, text_at};
 use crate::selector::{selects_labels, structured};
-use crate::validate::{FieldFault, label_key_faults, label_value_faults};
+use crate::validate::{Faults, FieldFault, label_key_faults, label_value_faults};
 
 /// Where the template of the pods stands.
 const TEMPLATE: &str = "/spec/template";
@@ -37,7 +37,7 @@ fn workload_spec(object: &mut Value) -> Option<&mut Value> {
 }
 
 /// What all workloads with a structured selector share. `kind` stands in the words for an empty one.
-fn workload_faults(object: &Value, kind: &str) -> Vec<FieldFault> {
+fn workload_faults(object: &Value, kind: &str) -> Faults {
     let template = object.pointer("/spec/template").unwrap_or(&Value::Null);
     let selector = object.pointer("/spec/selector").filter(|selector| !selector.is_null());
     let read = selector.map(structured);
@@ -74,8 +74,8 @@ fn workload_faults(object: &Value, kind: &str) -> Vec<FieldFault> {
 }
 
 /// The faults of a structured selector.
-pub(super) fn selector_faults(selector: &Value, path: &str) -> Vec<FieldFault> {
-    let mut faults = Vec::new();
+pub(super) fn selector_faults(selector: &Value, path: &str) -> Faults {
+    let mut faults = Faults::default();
     for (key, value) in selector.get("matchLabels").and_then(Value::as_object).into_iter().flatten() {
         let value = value.as_str().unwrap_or_default();
         for (text, why) in [(key.as_str(), label_key_faults(key)), (value, label_value_faults(value))] {
@@ -139,8 +139,8 @@ fn selector_changed(new: &Value, old: &Value) -> Option<FieldFault> {
 }
 
 /// Numbers that are negative, or greater than that of all replicas.
-fn status_faults(object: &Value, parts: &[&str]) -> Vec<FieldFault> {
-    let mut faults = Vec::new();
+fn status_faults(object: &Value, parts: &[&str]) -> Faults {
+    let mut faults = Faults::default();
     for (key, value) in object.get("status").and_then(Value::as_object).into_iter().flatten() {
         if value.as_i64().is_some_and(|number| number < 0) {
             faults.push(FieldFault::invalid(format!("status.{key}"), value, "must be greater than or equal to 0"));

@@ -13,7 +13,7 @@ use super::check::Check;
 use super::core::pod::{pod_template, template_warnings, validate_template};
 use super::warnings;
 use crate::object::{default, has, integer_at, items, present, set, text_at};
-use crate::validate::FieldFault;
+use crate::validate::{Faults, FieldFault};
 
 /// Of the Job's spec at a pointer, in the object that is named as its pods are.
 fn job_warnings(object: &Value, old: Option<&Value>, spec: &str) -> Vec<String> {
@@ -60,7 +60,7 @@ fn job_spec(spec: &mut Value) {
     }
 }
 
-fn job_faults(spec: &Value, path: &str) -> Vec<FieldFault> {
+fn job_faults(spec: &Value, path: &str) -> Faults {
     let template = spec.get("template").unwrap_or(&Value::Null);
     let indexed = text_at(spec, "/completionMode") == "Indexed";
     let mut needs_indexes = vec!["backoffLimitPerIndex", "maxFailedIndexes"];
@@ -88,7 +88,7 @@ fn job_faults(spec: &Value, path: &str) -> Vec<FieldFault> {
         .refuse(indexed && !has(spec, "/completions"), || {
             FieldFault::required("completions", "when completion mode is Indexed")
         })
-        .also(if indexed { job_policies::index_faults(spec, path) } else { Vec::new() })
+        .also(if indexed { job_policies::index_faults(spec, path) } else { Faults::default() })
         .also(needs_indexes.into_iter().map(|field| {
             let value = spec.get(field).cloned().unwrap_or_default();
             FieldFault::invalid(format!("{path}.{field}"), &value, "requires indexed completion mode")
@@ -103,7 +103,7 @@ fn job_faults(spec: &Value, path: &str) -> Vec<FieldFault> {
         .done()
 }
 
-fn template_faults(template: &Value, path: &str) -> Vec<FieldFault> {
+fn template_faults(template: &Value, path: &str) -> Faults {
     let mut faults = validate_template(template, path);
     let restart = text_at(template, "/spec/restartPolicy");
     let field = format!("{path}.spec.restartPolicy");

@@ -14,7 +14,7 @@ use super::table::{self, Column, Row};
 use super::{Context, Strategy, pem};
 use crate::object::{condition, doubles, integer_at, list, member, put_back, remove, set, text_at};
 use crate::request::Part;
-use crate::validate::{FieldFault, NameRule, name_faults};
+use crate::validate::{Faults, FieldFault, NameRule, name_faults};
 use jiff::Timestamp;
 
 /// The purposes that a certificate may be asked for.
@@ -97,14 +97,14 @@ impl Strategy for CertificateSigningRequest {
         member(object, "status");
     }
 
-    fn validate_create(&self, object: &Value) -> Vec<FieldFault> {
+    fn validate_create(&self, object: &Value) -> Faults {
         let mut faults = spec_faults(object, "");
         faults.extend(conditions::faults(object, None));
         faults.extend(certificate_fault(object));
         faults
     }
 
-    fn validate_update(&self, new: &Value, old: &Value, part: Part) -> Vec<FieldFault> {
+    fn validate_update(&self, new: &Value, old: &Value, part: Part) -> Faults {
         let certificate = |object| text_at(object, "/status/certificate");
         let (is_new, had_one) = (certificate(new) != certificate(old), !certificate(old).is_empty());
         let mut faults = spec_faults(new, text_at(old, "/spec/signerName"));
@@ -176,8 +176,8 @@ fn parsed(object: &Value) -> Result<pkcs10::CertificationRequest, String> {
 }
 
 /// The faults of the spec; of the signer of an old object that is the same, none are told.
-fn spec_faults(object: &Value, old_signer: &str) -> Vec<FieldFault> {
-    let mut faults = Vec::new();
+fn spec_faults(object: &Value, old_signer: &str) -> Faults {
+    let mut faults = Faults::default();
     if let Err(why) = parsed(object).and_then(|request| request.check_signature()) {
         faults.push(FieldFault::invalid_text("spec.request", text_at(object, "/spec/request"), why));
     }
@@ -209,16 +209,16 @@ fn spec_faults(object: &Value, old_signer: &str) -> Vec<FieldFault> {
 }
 
 /// A signer is a domain and a path in it.
-fn signer_faults(signer: &str) -> Vec<FieldFault> {
+fn signer_faults(signer: &str) -> Faults {
     const FIELD: &str = "spec.signerName";
     if signer.is_empty() {
-        return vec![FieldFault::required(FIELD, "")];
+        return Faults::from([FieldFault::required(FIELD, "")]);
     }
     let [domain, path] = signer.split('/').collect::<Vec<_>>()[..] else {
         let why = "must be a fully qualified domain and path of the form 'example.com/signer-name'";
-        return vec![FieldFault::invalid_text(FIELD, signer, why)];
+        return Faults::from([FieldFault::invalid_text(FIELD, signer, why)]);
     };
-    let mut faults = Vec::new();
+    let mut faults = Faults::default();
     // Only the first part that is wrong is told.
     let wrong_label = |segment: &str, rule: NameRule| {
         let labels = segment.split('.').map(|label| (label, name_faults(rule, label, false)));
@@ -316,7 +316,7 @@ mod tests {
             ("example.org/X", 1),
             ("ex_ample/X", 3),
         ] {
-            assert_eq!(signer_faults(signer).len(), faults, "{signer}: {:?}", signer_faults(signer));
+            assert_eq!(signer_faults(signer).into_iter().len(), faults, "{signer}: {:?}", signer_faults(signer));
         }
     }
 }

@@ -3,26 +3,26 @@
 use serde_json::Value;
 
 use crate::object::{has, is_empty, list, text_at};
-use crate::validate::{FieldFault, NameRule, name_faults};
+use crate::validate::{Faults, FieldFault, NameRule, name_faults};
 
 /// Collects the faults of an object, one rule after another. Fields are named as in the faults: `spec.ports[0].port`.
 #[derive(Debug)]
 pub(super) struct Check<'a> {
     object: &'a Value,
     prefix: String,
-    faults: Vec<FieldFault>,
+    faults: Faults,
 }
 
 impl<'a> Check<'a> {
     /// Of a whole object.
     pub(super) fn of(object: &'a Value) -> Self {
-        Self { object, prefix: String::new(), faults: Vec::new() }
+        Self { object, prefix: String::new(), faults: Faults::default() }
     }
 
     /// Of a part of one, whose faults are told at a path.
     pub(super) fn at(object: &'a Value, path: &str) -> Self {
         let prefix = if path.is_empty() { String::new() } else { format!("{path}.") };
-        Self { object, prefix, faults: Vec::new() }
+        Self { object, prefix, faults: Faults::default() }
     }
 
     /// There has to be something.
@@ -90,6 +90,9 @@ impl<'a> Check<'a> {
     pub(super) fn each(mut self, field: &str, rules: impl Fn(Check<'a>, usize) -> Check<'a>) -> Self {
         let path = self.path(field);
         for (at, item) in list(self.object, &pointer(field)).enumerate() {
+            if self.faults.is_full() {
+                break;
+            }
             let check = Check::at(item, &format!("{path}[{at}]"));
             self.faults.extend(rules(check, at).faults);
         }
@@ -118,7 +121,7 @@ impl<'a> Check<'a> {
     }
 
     /// All faults found.
-    pub(super) fn done(self) -> Vec<FieldFault> {
+    pub(super) fn done(self) -> Faults {
         self.faults
     }
 
@@ -132,7 +135,7 @@ impl<'a> Check<'a> {
 }
 
 /// A fault for each of these fields that changed.
-pub(super) fn immutable(new: &Value, old: &Value, fields: &[&str]) -> Vec<FieldFault> {
+pub(super) fn immutable(new: &Value, old: &Value, fields: &[&str]) -> Faults {
     let changed = fields.iter().filter(|field| {
         let pointer = pointer(field);
         new.pointer(&pointer) != old.pointer(&pointer)

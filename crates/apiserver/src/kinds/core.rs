@@ -35,7 +35,7 @@ pub(super) use service_account::ServiceAccount;
 use serde_json::Value;
 
 use crate::object::{is_true, list, member, set, set_metadata, text_at};
-use crate::validate::{FieldFault, NameRule, name_faults};
+use crate::validate::{Faults, FieldFault, NameRule, name_faults};
 
 const DATA_AT_MOST: usize = 1024 * 1024;
 
@@ -62,8 +62,8 @@ fn members<'a>(object: &'a Value, key: &str) -> impl Iterator<Item = &'a String>
 }
 
 /// The keys of data become names of files.
-fn key_faults(object: &Value, member: &str) -> Vec<FieldFault> {
-    let mut faults = Vec::new();
+fn key_faults(object: &Value, member: &str) -> Faults {
+    let mut faults = Faults::default();
     for key in members(object, member) {
         let field = || format!("{member}[{key}]");
         let why = name_faults(NameRule::ConfigKey, key, false);
@@ -82,12 +82,12 @@ fn decoded_size(object: &Value, member: &str) -> usize {
         .sum()
 }
 
-fn immutable(new: &Value, old: &Value, members: &[&str]) -> Vec<FieldFault> {
+fn immutable(new: &Value, old: &Value, members: &[&str]) -> Faults {
     if !is_true(old, "/immutable") {
-        return Vec::new();
+        return Faults::default();
     }
     let why = "field is immutable when `immutable` is set";
-    let mut faults = Vec::new();
+    let mut faults = Faults::default();
     if !is_true(new, "/immutable") {
         faults.push(FieldFault::forbidden("immutable", why));
     }

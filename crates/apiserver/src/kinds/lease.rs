@@ -4,7 +4,7 @@ use crate::kinds::table::{self, Column, Row};
 use crate::kinds::{Context, Strategy};
 use crate::object::{member, remove, text_at};
 use crate::request::Part;
-use crate::validate::{FieldFault, qualified_name_faults};
+use crate::validate::{Faults, FieldFault, qualified_name_faults};
 use jiff::Timestamp;
 use serde_json::Value;
 
@@ -39,8 +39,8 @@ impl Strategy for Lease {
         self.drop_coordination(new, old);
     }
 
-    fn validate_create(&self, object: &Value) -> Vec<FieldFault> {
-        let mut faults = Vec::new();
+    fn validate_create(&self, object: &Value) -> Faults {
+        let mut faults = Faults::default();
         let number =
             |key: &str| object.pointer(&format!("/spec/{key}")).filter(|value| value.is_i64() || value.is_u64());
         if let Some(seconds) =
@@ -71,14 +71,14 @@ impl Strategy for Lease {
 }
 
 /// Its path names the field twice, as in Kubernetes.
-pub(in crate::kinds) fn strategy_faults(strategy: &str) -> Vec<FieldFault> {
+pub(in crate::kinds) fn strategy_faults(strategy: &str) -> Faults {
     const FIELD: &str = "spec.strategy.strategy";
     match strategy.contains('/') {
         true => {
             let why = qualified_name_faults(strategy);
             why.into_iter().map(|why| FieldFault::invalid_text(FIELD, strategy, why)).collect()
         }
-        false if strategy == OLDEST_EMULATION_VERSION => Vec::new(),
-        false => vec![FieldFault::unsupported(FIELD, &Value::from(strategy), &[OLDEST_EMULATION_VERSION])],
+        false if strategy == OLDEST_EMULATION_VERSION => Faults::default(),
+        false => Faults::from([FieldFault::unsupported(FIELD, &Value::from(strategy), &[OLDEST_EMULATION_VERSION])]),
     }
 }

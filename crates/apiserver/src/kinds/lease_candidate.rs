@@ -5,7 +5,7 @@ use crate::kinds::Strategy;
 use crate::kinds::table::{self, Column, Row};
 use crate::object::text_at;
 use crate::request::Part;
-use crate::validate::{FieldFault, NameRule};
+use crate::validate::{Faults, FieldFault, NameRule};
 use jiff::Timestamp;
 use semver::Version;
 use serde_json::Value;
@@ -19,8 +19,8 @@ impl Strategy for LeaseCandidate {
         NameRule::ConfigKey
     }
 
-    fn validate_create(&self, object: &Value) -> Vec<FieldFault> {
-        let mut faults = Vec::new();
+    fn validate_create(&self, object: &Value) -> Faults {
+        let mut faults = Faults::default();
         let text = |key: &str| text_at(object, &format!("/spec/{key}"));
         let field = |key: &str| format!("spec.{key}");
         if text("leaseName").is_empty() {
@@ -56,7 +56,7 @@ impl Strategy for LeaseCandidate {
         faults
     }
 
-    fn validate_update(&self, new: &Value, old: &Value, _: Part) -> Vec<FieldFault> {
+    fn validate_update(&self, new: &Value, old: &Value, _: Part) -> Faults {
         let mut faults = self.validate_create(new);
         let name = |object: &Value| text_at(object, "/spec/leaseName").to_owned();
         if name(new) != name(old) {
@@ -153,7 +153,7 @@ mod tests {
             |lease: &str| json!({"spec": {"leaseName": lease, "binaryVersion": "1.0.0", "strategy": "example.com/x"}});
         assert!(LeaseCandidate.validate_update(&candidate("a"), &candidate("a"), Part::Object).is_empty());
         let faults = LeaseCandidate.validate_update(&candidate("b"), &candidate("a"), Part::Object);
-        assert_eq!(faults.len(), 1);
-        assert!(faults[0].message.ends_with("field is immutable"), "{faults:?}");
+        let [fault] = &faults.into_iter().collect::<Vec<_>>()[..] else { panic!("not one fault") };
+        assert!(fault.message.ends_with("field is immutable"), "{fault:?}");
     }
 }

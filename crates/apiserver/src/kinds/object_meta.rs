@@ -8,7 +8,7 @@ use super::Kind;
 use crate::failure::{Failure, Outcome};
 use crate::object::{is_true, metadata};
 use crate::validate::{
-    FieldFault, NameRule, annotation_key_faults, label_key_faults, label_value_faults, name_faults,
+    Faults, FieldFault, NameRule, annotation_key_faults, label_key_faults, label_value_faults, name_faults,
     qualified_name_faults,
 };
 
@@ -28,7 +28,7 @@ pub(crate) fn check_types(kind: &Kind, object: &Value) -> Outcome<()> {
     let says = |name: &str| object.get(name).and_then(Value::as_str).unwrap_or_default();
     let wrong = |field: &str, wanted: &str| FieldFault::invalid_text(field, says(field), format!("must be {wanted}"));
     let api_version = kind.api_version();
-    let mut faults = Vec::new();
+    let mut faults = Faults::default();
     if says("apiVersion") != api_version {
         faults.push(wrong("apiVersion", &api_version));
     }
@@ -42,7 +42,7 @@ pub(crate) fn check_types(kind: &Kind, object: &Value) -> Outcome<()> {
 }
 
 /// The faults of a new object's metadata.
-pub(crate) fn faults(kind: &Kind, object: &Value) -> Vec<FieldFault> {
+pub(crate) fn faults(kind: &Kind, object: &Value) -> Faults {
     let empty = Map::new();
     let metadata = object.get("metadata").and_then(Value::as_object).unwrap_or(&empty);
     let mut faults = names(kind.strategy.name_rule(), metadata);
@@ -52,12 +52,12 @@ pub(crate) fn faults(kind: &Kind, object: &Value) -> Vec<FieldFault> {
 
 /// The faults of a changed object's metadata, repeated as often as a real server repeats them: what holds for any object is held
 /// against it by the generic code, and again by the rules of its kind.
-pub(crate) fn faults_of_change(kind: &Kind, new: &Value, old: &Value) -> Vec<FieldFault> {
+pub(crate) fn faults_of_change(kind: &Kind, new: &Value, old: &Value) -> Faults {
     let members = |object: &Value| object.get("metadata").and_then(Value::as_object).cloned().unwrap_or_default();
     let (new, old) = (members(new), members(old));
-    let changes = [update(&new, &old), common(&new)].concat();
+    let changes: Faults = [update(&new, &old), common(&new)].into_iter().flatten().collect();
     let mut faults = contents(kind, &new);
-    faults.extend(changes.iter().cloned());
+    faults.extend(changes.clone());
     faults.extend(changes);
     if kind.strategy.repeats_metadata_faults() {
         faults.extend(contents(kind, &new));
@@ -79,8 +79,8 @@ pub(crate) fn warnings(kind: &Kind, object: &Value) -> Vec<String> {
         .collect()
 }
 
-fn names(rule: NameRule, metadata: &Map<String, Value>) -> Vec<FieldFault> {
-    let mut faults = Vec::new();
+fn names(rule: NameRule, metadata: &Map<String, Value>) -> Faults {
+    let mut faults = Faults::default();
     let text = |key: &str| metadata.get(key).and_then(Value::as_str).unwrap_or_default();
     let (name, generate_name) = (text("name"), text("generateName"));
     if !generate_name.is_empty() {
@@ -96,21 +96,17 @@ fn names(rule: NameRule, metadata: &Map<String, Value>) -> Vec<FieldFault> {
     faults
 }
 
-/// After so many faults of keys and values no more are looked for: an answer that tells each of a body full of them would be a
-/// hundred times the body.
-const MOST_FAULTS: usize = 10_000;
-
-fn contents(kind: &Kind, metadata: &Map<String, Value>) -> Vec<FieldFault> {
+fn contents(kind: &Kind, metadata: &Map<String, Value>) -> Faults {
     let mut faults = common(metadata);
     faults.extend(finalizers(kind, metadata));
     faults
 }
 
 /// Labels, annotations, owners and managers.
-fn common(metadata: &Map<String, Value>) -> Vec<FieldFault> {
-    let mut faults = Vec::new();
+fn common(metadata: &Map<String, Value>) -> Faults {
+    let mut faults = Faults::default();
     for (key, value) in entries(metadata, "labels") {
-        if faults.len() > MOST_FAULTS {
+        if faults.is_full() {
             return faults;
         }
         faults.extend(label_key_faults(key).iter().map(|why| FieldFault::invalid_text("metadata.labels", key, why)));
@@ -121,7 +117,7 @@ fn common(metadata: &Map<String, Value>) -> Vec<FieldFault> {
     }
     let mut size = 0;
     for (key, value) in entries(metadata, "annotations") {
-        if faults.len() > MOST_FAULTS {
+        if faults.is_full() {
             return faults;
         }
         faults.extend(
@@ -148,11 +144,14 @@ fn entries<'a>(metadata: &'a Map<String, Value>, key: &str) -> impl Iterator<Ite
     metadata.get(key).and_then(Value::as_object).into_iter().flatten()
 }
 
-fn owners(metadata: &Map<String, Value>) -> Vec<FieldFault> {
-    let Some(owners) = metadata.get("ownerReferences").and_then(Value::as_array) else { return Vec::new() };
-    let mut faults = Vec::new();
+fn owners(metadata: &Map<String, Value>) -> Faults {
+    let Some(owners) = metadata.get("ownerReferences").and_then(Value::as_array) else { return Faults::default() };
+    let mut faults = Faults::default();
     let mut controllers = 0;
     for owner in owners {
+        if faults.is_full() {
+            break;
+        }
         let text = |key: &str| owner.get(key).and_then(Value::as_str).unwrap_or_default();
         let path = |key: &str| format!("metadata.ownerReferences.{key}");
         let api_version = text("apiVersion");
@@ -175,11 +174,14 @@ fn owners(metadata: &Map<String, Value>) -> Vec<FieldFault> {
     faults
 }
 
-fn finalizers(kind: &Kind, metadata: &Map<String, Value>) -> Vec<FieldFault> {
-    let Some(finalizers) = metadata.get("finalizers").and_then(Value::as_array) else { return Vec::new() };
-    let mut faults = Vec::new();
+fn finalizers(kind: &Kind, metadata: &Map<String, Value>) -> Faults {
+    let Some(finalizers) = metadata.get("finalizers").and_then(Value::as_array) else { return Faults::default() };
+    let mut faults = Faults::default();
     let names: Vec<&str> = finalizers.iter().filter_map(Value::as_str).collect();
     for (at, name) in names.iter().enumerate() {
+        if faults.is_full() {
+            break;
+        }
         faults.extend(
             qualified_name_faults(name).iter().map(|why| FieldFault::invalid_text("metadata.finalizers", name, why)),
         );
@@ -199,8 +201,8 @@ fn finalizers(kind: &Kind, metadata: &Map<String, Value>) -> Vec<FieldFault> {
     faults
 }
 
-fn update(new: &Map<String, Value>, old: &Map<String, Value>) -> Vec<FieldFault> {
-    let mut faults = Vec::new();
+fn update(new: &Map<String, Value>, old: &Map<String, Value>) -> Faults {
+    let mut faults = Faults::default();
     fn names(metadata: &Map<String, Value>) -> BTreeSet<&str> {
         let list = metadata.get("finalizers").and_then(Value::as_array);
         list.into_iter().flatten().filter_map(Value::as_str).collect()

@@ -5,7 +5,7 @@ use crate::kinds::table::{self, Column, Row};
 use crate::kinds::{Context, Strategy};
 use crate::object::{default, has, member, set, text};
 use crate::request::Part;
-use crate::validate::{FieldFault, NameRule, label_value_faults};
+use crate::validate::{Faults, FieldFault, NameRule, label_value_faults};
 use jiff::Timestamp;
 use serde_json::{Value, json};
 
@@ -32,7 +32,7 @@ impl Strategy for PodDisruptionBudget {
         NameRule::PathSegment
     }
 
-    fn validate_create(&self, object: &Value) -> Vec<FieldFault> {
+    fn validate_create(&self, object: &Value) -> Faults {
         let both = has(object, "/spec/minAvailable") && has(object, "/spec/maxUnavailable");
         let mut labels = Vec::new();
         for (_, value) in object.pointer("/spec/selector/matchLabels").and_then(Value::as_object).into_iter().flatten()
@@ -53,7 +53,7 @@ impl Strategy for PodDisruptionBudget {
             .done()
     }
 
-    fn validate_update(&self, new: &Value, _: &Value, part: Part) -> Vec<FieldFault> {
+    fn validate_update(&self, new: &Value, _: &Value, part: Part) -> Faults {
         match part {
             Part::Status => {
                 let fields = [
@@ -84,19 +84,19 @@ impl Strategy for PodDisruptionBudget {
 }
 
 /// The faults of a number or a percentage.
-fn share_faults(object: &Value, field: &str) -> Vec<FieldFault> {
-    let Some(value) = object.pointer(&format!("/{}", field.replace('.', "/"))) else { return Vec::new() };
+fn share_faults(object: &Value, field: &str) -> Faults {
+    let Some(value) = object.pointer(&format!("/{}", field.replace('.', "/"))) else { return Faults::default() };
     let why = match value {
         Value::Number(_) if value.as_i64().is_some_and(|number| number < 0) => "must be greater than or equal to 0",
         Value::String(text) => match text.strip_suffix('%').map(str::parse::<u32>) {
             Some(Ok(share)) if share > 100 => "must not be greater than 100%",
-            Some(Ok(_)) => return Vec::new(),
+            Some(Ok(_)) => return Faults::default(),
             _ => {
                 "a valid percent string must be a numeric string followed by an ending '%' (e.g. '1%',  or '93%', regex used for \
                  validation is '[0-9]+%')"
             }
         },
-        _ => return Vec::new(),
+        _ => return Faults::default(),
     };
-    vec![FieldFault::invalid(field, value, why)]
+    Faults::from([FieldFault::invalid(field, value, why)])
 }

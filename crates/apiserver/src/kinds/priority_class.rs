@@ -5,7 +5,7 @@ use crate::kinds::check::{Check, immutable};
 use crate::kinds::table::{self, Column, Row};
 use crate::object::{default, integer_at, metadata};
 use crate::request::Part;
-use crate::validate::FieldFault;
+use crate::validate::{Faults, FieldFault};
 use jiff::Timestamp;
 use serde_json::Value;
 
@@ -21,7 +21,7 @@ impl Strategy for PriorityClass {
         default(object, "value", 0);
     }
 
-    fn validate_create(&self, object: &Value) -> Vec<FieldFault> {
+    fn validate_create(&self, object: &Value) -> Faults {
         let name = metadata::name(object);
         let system = name.starts_with("system-") && !matches!(name, "system-cluster-critical" | "system-node-critical");
         let high = !name.starts_with("system-") && integer_at(object, "/value").unwrap_or(0) > HIGHEST_PRIORITY;
@@ -41,8 +41,8 @@ impl Strategy for PriorityClass {
             .done()
     }
 
-    fn validate_update(&self, new: &Value, old: &Value, _: Part) -> Vec<FieldFault> {
-        let mut faults = Vec::new();
+    fn validate_update(&self, new: &Value, old: &Value, _: Part) -> Faults {
+        let mut faults = Faults::default();
         if new.get("value") != old.get("value") {
             faults.push(FieldFault::forbidden("value", "may not be changed in an update."));
         }

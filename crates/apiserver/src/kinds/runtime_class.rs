@@ -4,7 +4,7 @@ use crate::kinds::check::{Check, immutable};
 use crate::kinds::table::{self, Column, Row};
 use crate::kinds::{Strategy, warnings};
 use crate::request::Part;
-use crate::validate::{FieldFault, NameRule};
+use crate::validate::{Faults, NameRule};
 use jiff::Timestamp;
 use serde_json::Value;
 
@@ -19,12 +19,12 @@ impl Strategy for RuntimeClass {
         keys.filter_map(|key| warnings::node_label(key)).map(|why| format!("scheduling.nodeSelector: {why}")).collect()
     }
 
-    fn validate_create(&self, object: &Value) -> Vec<FieldFault> {
+    fn validate_create(&self, object: &Value) -> Faults {
         let check = Check::of(object).name("handler", NameRule::Label);
         check.required("handler").done()
     }
 
-    fn validate_update(&self, new: &Value, old: &Value, _: Part) -> Vec<FieldFault> {
+    fn validate_update(&self, new: &Value, old: &Value, _: Part) -> Faults {
         immutable(new, old, &["handler"])
     }
 

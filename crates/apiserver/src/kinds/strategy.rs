@@ -13,7 +13,7 @@ use crate::failure::Outcome;
 use crate::request::Part;
 use crate::request::user::User;
 use crate::store::{Db, Range, Stored, key};
-use crate::validate::FieldFault;
+use crate::validate::Faults;
 
 /// What a rule may look at besides the object itself.
 #[derive(Clone, Copy)]
@@ -131,12 +131,12 @@ pub(crate) trait Strategy: Send + Sync {
     }
 
     /// The faults of a new object, those of its metadata aside.
-    fn validate_create(&self, _object: &Value) -> Vec<FieldFault> {
-        Vec::new()
+    fn validate_create(&self, _object: &Value) -> Faults {
+        Faults::default()
     }
 
     /// The faults of a changed object, those of its metadata aside.
-    fn validate_update(&self, new: &Value, _old: &Value, _part: Part) -> Vec<FieldFault> {
+    fn validate_update(&self, new: &Value, _old: &Value, _part: Part) -> Faults {
         self.validate_create(new)
     }
 

@@ -9,6 +9,7 @@ use serde_json::{Value, json};
 use super::{Cluster, Context, GroupResource, Kind, Kinds};
 use crate::request::Part;
 use crate::request::user::User;
+use crate::validate::Faults;
 
 /// A cluster without objects.
 struct Empty;
@@ -298,7 +299,7 @@ fn a_job_selects_its_pods_by_its_uid() {
     kind.strategy.prepare_for_create(&context(&Empty), &mut job);
     assert_eq!(job["spec"]["selector"], json!({"matchLabels": {"batch.kubernetes.io/controller-uid": "u"}}));
     assert_eq!(job["spec"]["template"]["metadata"]["labels"]["job-name"], "a");
-    assert_eq!(kind.strategy.validate_create(&job), []);
+    assert_eq!(kind.strategy.validate_create(&job), Faults::default());
 }
 
 #[test]

@@ -13,6 +13,7 @@ use crate::registry::Writer;
 use crate::request::Part;
 use crate::request::options::How;
 use crate::store::Charge;
+use crate::validate::Faults;
 
 /// A write of one object, on its way.
 #[derive(Debug)]
@@ -144,7 +145,9 @@ impl Write<'_> {
                 kind.strategy.validate_update(&self.new, old, part),
             ],
         }
-        .concat();
+        .into_iter()
+        .flatten()
+        .collect::<Faults>();
         if !faults.is_empty() {
             return Err(kind.invalid(metadata::name(&self.new), faults));
         }

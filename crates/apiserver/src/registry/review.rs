@@ -13,7 +13,7 @@ use crate::registry::Writer;
 use crate::request::options::How;
 use crate::request::path::ResourcePath;
 use crate::request::user::User;
-use crate::validate::FieldFault;
+use crate::validate::{Faults, FieldFault};
 
 impl Registry {
     /// Answers a review that `user` sends.
@@ -179,5 +179,5 @@ fn user_info(user: &User) -> Value {
 }
 
 fn invalid(fault: FieldFault) -> Failure {
-    Failure::invalid_named("authorization.k8s.io", "", "", vec![fault])
+    Failure::invalid_named("authorization.k8s.io", "", "", Faults::from([fault]))
 }

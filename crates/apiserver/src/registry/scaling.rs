@@ -10,7 +10,7 @@ use crate::failure::{Failure, Outcome};
 use crate::kinds::{GroupResource, Kind, Place, Scale};
 use crate::object::{metadata, metadata_mut};
 use crate::request::Part;
-use crate::validate::FieldFault;
+use crate::validate::{Faults, FieldFault};
 
 impl Registry {
     /// The scale of an object.
@@ -155,10 +155,10 @@ fn check_replicas(place: &Place, scale: &Value) -> Outcome<()> {
     let why =
         if place.kind.is_custom() { "should be a non-negative integer" } else { "must be greater than or equal to 0" };
     Err(match place.kind.is_custom() {
-        true => place.kind.invalid(&place.name, vec![FieldFault::invalid(".spec.replicas", replicas, why)]),
+        true => place.kind.invalid(&place.name, Faults::from([FieldFault::invalid(".spec.replicas", replicas, why)])),
         false => {
             let fault = FieldFault::invalid("spec.replicas", replicas, why);
-            Failure::invalid_named("autoscaling", "Scale", &place.name, vec![fault])
+            Failure::invalid_named("autoscaling", "Scale", &place.name, Faults::from([fault]))
         }
     })
 }

@@ -9,7 +9,7 @@ use crate::failure::Outcome;
 use crate::object::metadata::text;
 use crate::request::Part;
 use crate::store::Charge;
-use crate::validate::FieldFault;
+use crate::validate::{Faults, FieldFault};
 
 const PREFIX: &str = "pod-security.kubernetes.io/";
 const MODES: [&str; 3] = ["enforce", "audit", "warn"];
@@ -34,9 +34,9 @@ impl Plugin for SecurityLabels {
     }
 }
 
-fn faults(namespace: &Value) -> Vec<FieldFault> {
+fn faults(namespace: &Value) -> Faults {
     let labels = namespace.pointer("/metadata/labels");
-    let mut faults = Vec::new();
+    let mut faults = Faults::default();
     let mut check = |label: String, is_right: fn(&str) -> bool, why: &str| {
         let value = labels.and_then(|labels| labels.get(&label)).and_then(Value::as_str);
         if let Some(value) = value.filter(|value| !is_right(value)) {

@@ -9,7 +9,7 @@ use crate::auth::{Bound, Claims, ISSUER, Named};
 use crate::failure::{Failure, Outcome};
 use crate::kinds::{Cluster, GroupResource, Place};
 use crate::object::{metadata, text_at};
-use crate::validate::FieldFault;
+use crate::validate::{Faults, FieldFault};
 
 const GROUP: &str = "authentication.k8s.io";
 const DEFAULT_SECONDS: i64 = 3600;
@@ -137,5 +137,5 @@ fn named(object: &Value) -> Named {
 }
 
 fn invalid(name: &str, fault: FieldFault) -> Failure {
-    Failure::invalid_named(GROUP, "TokenRequest", name, vec![fault])
+    Failure::invalid_named(GROUP, "TokenRequest", name, Faults::from([fault]))
 }

@@ -110,9 +110,9 @@ impl FieldFault {
     }
 }
 
-/// The faults of an object, as far as they are told. Paths and values may be as long as the object, so that without a bound a few
-/// megabytes of faulty parts would take gigabytes to tell.
-#[derive(Debug, Default)]
+/// The faults of an object, in the order in which they were found, as far as they are told. There may be some in each of its parts, and
+/// their paths and values may be as long as the object: without a bound a few megabytes would take gigabytes to tell.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Faults {
     all: Vec<FieldFault>,
     /// The bytes of what is told.
@@ -132,16 +132,52 @@ impl Faults {
         }
     }
 
-    pub(crate) fn take(&mut self, faults: impl IntoIterator<Item = FieldFault>) {
-        faults.into_iter().for_each(|fault| self.tell(|| fault));
+    /// The same with a fault that is there.
+    pub(crate) fn push(&mut self, fault: FieldFault) {
+        self.tell(|| fault);
     }
 
     pub(crate) fn is_empty(&self) -> bool {
         self.all.is_empty()
     }
 
-    pub(crate) fn into_vec(self) -> Vec<FieldFault> {
-        self.all
+    /// Whether enough is told, so that nobody has to look for more.
+    pub(crate) fn is_full(&self) -> bool {
+        self.told >= MOST_TOLD
+    }
+}
+
+impl Extend<FieldFault> for Faults {
+    fn extend<I: IntoIterator<Item = FieldFault>>(&mut self, faults: I) {
+        for fault in faults {
+            if self.is_full() {
+                return;
+            }
+            self.push(fault);
+        }
+    }
+}
+
+impl FromIterator<FieldFault> for Faults {
+    fn from_iter<I: IntoIterator<Item = FieldFault>>(faults: I) -> Self {
+        let mut told = Self::default();
+        told.extend(faults);
+        told
+    }
+}
+
+impl<const N: usize> From<[FieldFault; N]> for Faults {
+    fn from(faults: [FieldFault; N]) -> Self {
+        faults.into_iter().collect()
+    }
+}
+
+impl IntoIterator for Faults {
+    type Item = FieldFault;
+    type IntoIter = std::vec::IntoIter<FieldFault>;
+
+    fn into_iter(self) -> Self::IntoIter {
+        self.all.into_iter()
     }
 }
 

@@ -17,7 +17,7 @@ const KEYS_AT_MOST: usize = 100;
 const KEY_DEFAULT_AT_MOST: usize = 1024;
 
 /// The faults of the whole schema of a version, at a path.
-pub(super) fn all(schema: &Value, path: &str, patterns: &mut Patterns) -> Vec<FieldFault> {
+pub(super) fn all(schema: &Value, path: &str, patterns: &mut Patterns) -> Faults {
     let path = At::Start(path);
     let mut faults = Faults::default();
     plain(schema, path, patterns, &mut faults);
@@ -25,13 +25,13 @@ pub(super) fn all(schema: &Value, path: &str, patterns: &mut Patterns) -> Vec<Fi
     is_structural(schema, path, Place::Root, &mut structural);
     root(schema, path, &mut structural);
     branches::undeclared(schema, path, &mut structural);
-    let mut structural = structural.into_vec();
+    let mut structural: Vec<_> = structural.into_iter().collect();
     structural.sort_by_cached_key(ToString::to_string);
     if structural.is_empty() {
         default_values::all(schema, path, &mut faults);
     }
-    faults.take(structural);
-    faults.into_vec()
+    faults.extend(structural);
+    faults
 }
 
 /// Where a schema stands, by which its type is missed.

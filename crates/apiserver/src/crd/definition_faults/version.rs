@@ -6,7 +6,7 @@ use super::structure;
 use crate::crd::json_path;
 use crate::crd::pattern::Patterns;
 use crate::object::{doubles, has, is_true, list, text_at};
-use crate::validate::{FaultReason, FieldFault, NameRule, name_faults};
+use crate::validate::{FaultReason, Faults, FieldFault, NameRule, name_faults};
 
 const COLUMN_TYPES: &[&str] = &["boolean", "date", "integer", "number", "string"];
 const COLUMN_FORMATS: &[&str] = &["byte", "date", "date-time", "double", "float", "int32", "int64", "password"];
@@ -17,12 +17,12 @@ const COLUMNS_AT_MOST: usize = 100;
 const WARNING_AT_MOST: usize = 256;
 
 /// The faults of all versions.
-pub(super) fn all(object: &Value) -> Vec<FieldFault> {
+pub(super) fn all(object: &Value) -> Faults {
     let versions: Vec<&Value> = list(object, "/spec/versions").collect();
     if versions.len() > VERSIONS_AT_MOST {
-        return vec![FieldFault::too_many("spec.versions", versions.len(), VERSIONS_AT_MOST)];
+        return Faults::from([FieldFault::too_many("spec.versions", versions.len(), VERSIONS_AT_MOST)]);
     }
-    let mut faults = Vec::new();
+    let mut faults = Faults::default();
     for (at, version) in versions.iter().enumerate() {
         let name = text_at(version, "/name");
         let path = format!("spec.versions[{at}]");
@@ -51,8 +51,8 @@ pub(super) fn all(object: &Value) -> Vec<FieldFault> {
 }
 
 /// Schemas, subresources, columns and selectable fields, each told once where all versions have it alike.
-fn parts(versions: &[&Value]) -> Vec<FieldFault> {
-    let mut faults = Vec::new();
+fn parts(versions: &[&Value]) -> Faults {
+    let mut faults = Faults::default();
     let same = |pointer: &str| versions.windows(2).all(|pair| pair[0].pointer(pointer) == pair[1].pointer(pointer));
     let each = |pointer: &'static str, hoisted: &str, own: &str| {
         let hoist = same(pointer);
@@ -116,8 +116,8 @@ fn deprecation(version: &Value, path: &str) -> Option<FieldFault> {
     Some(FieldFault::invalid_text(format!("{path}.deprecationWarning"), text, why))
 }
 
-fn scale(version: &Value, path: &str) -> Vec<FieldFault> {
-    let mut faults = Vec::new();
+fn scale(version: &Value, path: &str) -> Faults {
+    let mut faults = Faults::default();
     if !has(version, "/subresources/scale") {
         return faults;
     }
@@ -143,8 +143,8 @@ fn scale(version: &Value, path: &str) -> Vec<FieldFault> {
     faults
 }
 
-fn one_column(column: &Value, path: &str) -> Vec<FieldFault> {
-    let mut faults = Vec::new();
+fn one_column(column: &Value, path: &str) -> Faults {
+    let mut faults = Faults::default();
     let one_of = |known: &[&str]| format!("must be one of {}", known.join(","));
     if text_at(column, "/name").is_empty() {
         faults.push(FieldFault::required(format!("{path}.name"), ""));
@@ -174,8 +174,8 @@ fn one_column(column: &Value, path: &str) -> Vec<FieldFault> {
     faults
 }
 
-fn selectable(version: &Value, path: &str) -> Vec<FieldFault> {
-    let mut faults = Vec::new();
+fn selectable(version: &Value, path: &str) -> Faults {
+    let mut faults = Faults::default();
     let fields: Vec<_> = list(version, "/selectableFields").map(|field| text_at(field, "/jsonPath")).collect();
     let doubles = doubles(fields.iter());
     for (at, text) in fields.iter().enumerate() {

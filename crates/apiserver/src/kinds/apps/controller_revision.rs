@@ -5,7 +5,7 @@ use crate::kinds::check::{Check, immutable};
 use crate::kinds::table::{self, Column, Row};
 use crate::object::{default, is_true, list, text_at};
 use crate::request::Part;
-use crate::validate::FieldFault;
+use crate::validate::{Faults, FieldFault};
 use jiff::Timestamp;
 use serde_json::Value;
 
@@ -18,7 +18,7 @@ impl Strategy for ControllerRevision {
         default(object, "revision", 0);
     }
 
-    fn validate_create(&self, object: &Value) -> Vec<FieldFault> {
+    fn validate_create(&self, object: &Value) -> Faults {
         let data = object.get("data").filter(|data| !data.is_null());
         Check::of(object)
             .refuse(data.is_none(), || FieldFault::required("data", "data is mandatory"))
@@ -29,7 +29,7 @@ impl Strategy for ControllerRevision {
             .done()
     }
 
-    fn validate_update(&self, new: &Value, old: &Value, _: Part) -> Vec<FieldFault> {
+    fn validate_update(&self, new: &Value, old: &Value, _: Part) -> Faults {
         let mut faults = self.validate_create(new);
         faults.extend(immutable(new, old, &["data"]));
         faults

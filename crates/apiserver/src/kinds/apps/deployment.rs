@@ -7,7 +7,7 @@ use crate::kinds::table::{self, Column, Row};
 use crate::kinds::{Context, Scale, Strategy};
 use crate::object::{default, integer_at, member, set, set_metadata, text_at};
 use crate::request::Part;
-use crate::validate::FieldFault;
+use crate::validate::{Faults, FieldFault};
 use jiff::Timestamp;
 use serde_json::{Value, json};
 
@@ -69,7 +69,7 @@ impl Strategy for Deployment {
         }
     }
 
-    fn validate_create(&self, object: &Value) -> Vec<FieldFault> {
+    fn validate_create(&self, object: &Value) -> Faults {
         let mut faults = workload_faults(object, "deployment");
         let strategy = text_at(object, "/spec/strategy/type");
         let rolling = "spec.strategy.rollingUpdate";
@@ -104,7 +104,7 @@ impl Strategy for Deployment {
         faults
     }
 
-    fn validate_update(&self, new: &Value, old: &Value, part: Part) -> Vec<FieldFault> {
+    fn validate_update(&self, new: &Value, old: &Value, part: Part) -> Faults {
         match part {
             Part::Status => status_faults(new, &["updatedReplicas", "readyReplicas", "availableReplicas"]),
             _ => {

@@ -8,7 +8,7 @@ use crate::kinds::table::{self, Column};
 use crate::kinds::{Context, Scale, Strategy};
 use crate::object::{default, member, set};
 use crate::request::Part;
-use crate::validate::FieldFault;
+use crate::validate::Faults;
 use jiff::Timestamp;
 use serde_json::{Value, json};
 
@@ -38,11 +38,11 @@ impl Strategy for ReplicaSet {
         set(object, "status", json!({"replicas": 0}));
     }
 
-    fn validate_create(&self, object: &Value) -> Vec<FieldFault> {
+    fn validate_create(&self, object: &Value) -> Faults {
         workload_faults(object, "deployment")
     }
 
-    fn validate_update(&self, new: &Value, old: &Value, part: Part) -> Vec<FieldFault> {
+    fn validate_update(&self, new: &Value, old: &Value, part: Part) -> Faults {
         match part {
             Part::Status => status_faults(new, &["fullyLabeledReplicas", "readyReplicas", "availableReplicas"]),
             _ => {

@@ -7,7 +7,7 @@ use crate::kinds::table::{self, Column};
 use crate::kinds::{Context, Scale, Strategy};
 use crate::object::{default, member, set};
 use crate::request::Part;
-use crate::validate::FieldFault;
+use crate::validate::{Faults, FieldFault};
 use jiff::Timestamp;
 use serde_json::{Value, json};
 
@@ -52,7 +52,7 @@ impl Strategy for ReplicationController {
         set(object, "status", json!({"replicas": 0}));
     }
 
-    fn validate_create(&self, object: &Value) -> Vec<FieldFault> {
+    fn validate_create(&self, object: &Value) -> Faults {
         let selector = object.pointer("/spec/selector").and_then(Value::as_object).cloned().unwrap_or_default();
         let template = object.pointer("/spec/template").filter(|template| !template.is_null());
         let labels = template.and_then(|template| template.pointer("/metadata/labels")).cloned().unwrap_or_default();
@@ -69,7 +69,7 @@ impl Strategy for ReplicationController {
             .done()
     }
 
-    fn validate_update(&self, new: &Value, _: &Value, part: Part) -> Vec<FieldFault> {
+    fn validate_update(&self, new: &Value, _: &Value, part: Part) -> Faults {
         match part {
             Part::Status => status_faults(new, &["fullyLabeledReplicas", "readyReplicas", "availableReplicas"]),
             _ => self.validate_create(new),

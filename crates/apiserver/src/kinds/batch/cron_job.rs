@@ -7,7 +7,7 @@ use crate::kinds::table::{self, Column, Row};
 use crate::kinds::{Context, Strategy};
 use crate::object::{default, is_true, list, member, set, text_at};
 use crate::request::Part;
-use crate::validate::{FieldFault, NameRule};
+use crate::validate::{Faults, FieldFault, NameRule};
 use jiff::Timestamp;
 use serde_json::{Value, json};
 
@@ -47,7 +47,7 @@ impl Strategy for CronJob {
         set(object, "status", json!({}));
     }
 
-    fn validate_create(&self, object: &Value) -> Vec<FieldFault> {
+    fn validate_create(&self, object: &Value) -> Faults {
         let schedule = text_at(object, "/spec/schedule");
         let why = if schedule.is_empty() { None } else { schedule_fault(schedule) };
         let zone = object.pointer("/spec/timeZone").and_then(Value::as_str);
@@ -66,8 +66,8 @@ impl Strategy for CronJob {
             .done()
     }
 
-    fn validate_update(&self, new: &Value, _: &Value, part: Part) -> Vec<FieldFault> {
-        if part != Part::Object { Vec::new() } else { self.validate_create(new) }
+    fn validate_update(&self, new: &Value, _: &Value, part: Part) -> Faults {
+        if part != Part::Object { Faults::default() } else { self.validate_create(new) }
     }
 
     fn name_rule(&self) -> NameRule {

@@ -7,7 +7,7 @@ use crate::kinds::{Context, Strategy};
 use crate::object::{default, has, holds, integer_at, is_true, list, member, metadata, set, text_at};
 use crate::request::Part;
 use crate::selector::{selects_labels, structured};
-use crate::validate::{FieldFault, NameRule, name_faults};
+use crate::validate::{Faults, FieldFault, NameRule, name_faults};
 use jiff::Timestamp;
 use pintle_meta::GroupVersionKind;
 use serde_json::{Value, json};
@@ -77,17 +77,18 @@ impl Strategy for Job {
         }
     }
 
-    fn validate_create(&self, object: &Value) -> Vec<FieldFault> {
-        [generated_faults(object), job_spec_faults(object), job_name_faults(object)].concat()
+    fn validate_create(&self, object: &Value) -> Faults {
+        [generated_faults(object), job_spec_faults(object), job_name_faults(object)].into_iter().flatten().collect()
     }
 
-    fn validate_update(&self, new: &Value, old: &Value, part: Part) -> Vec<FieldFault> {
+    fn validate_update(&self, new: &Value, old: &Value, part: Part) -> Faults {
         if part == Part::Status {
             return status_faults(new);
         }
         // The rules for the spec are among those for any Job, and again among those for a change.
         let spec = job_spec_faults(new);
-        let mut faults = [generated_faults(new), spec.clone(), job_name_faults(new), spec].concat();
+        let mut faults: Faults =
+            [generated_faults(new), spec.clone(), job_name_faults(new), spec].into_iter().flatten().collect();
         let mut keys = Vec::new();
         if text_at(new, "/spec/completionMode") != "Indexed" {
             keys.push("completions");
@@ -165,7 +166,7 @@ impl Strategy for Job {
 }
 
 /// The spec of a Job, whose selector matches its pods, whoever made it.
-fn job_spec_faults(job: &Value) -> Vec<FieldFault> {
+fn job_spec_faults(job: &Value) -> Faults {
     let spec = job.get("spec").unwrap_or(&Value::Null);
     let mut faults = job_faults(spec, "spec");
     let selector = spec.get("selector").filter(|selector| !selector.is_null());
@@ -188,27 +189,27 @@ fn job_spec_faults(job: &Value) -> Vec<FieldFault> {
 }
 
 /// The last pod of an indexed Job has a host name too.
-fn job_name_faults(job: &Value) -> Vec<FieldFault> {
+fn job_name_faults(job: &Value) -> Faults {
     let completions = integer_at(job, "/spec/completions").filter(|completions| *completions > 0);
     let Some(completions) = completions.filter(|_| text_at(job, "/spec/completionMode") == "Indexed") else {
-        return Vec::new();
+        return Faults::default();
     };
     let name = metadata::name(job);
     let host = format!("{name}-{}", completions - 1);
     match name_faults(NameRule::Label, &host, false).is_empty() {
-        true => Vec::new(),
+        true => Faults::default(),
         false => {
             let why = format!("will not able to create pod with invalid DNS label: {host}");
-            vec![FieldFault::invalid_text("metadata.name", name, why)]
+            Faults::from([FieldFault::invalid_text("metadata.name", name, why)])
         }
     }
 }
 
 /// What the server made for a Job is there unchanged, unless the Job says that it makes its own.
-fn generated_faults(job: &Value) -> Vec<FieldFault> {
+fn generated_faults(job: &Value) -> Faults {
     let selector = job.pointer("/spec/selector").filter(|selector| !selector.is_null());
     let Some(selector) = selector.filter(|_| !is_true(job, "/spec/manualSelector")) else {
-        return Vec::new();
+        return Faults::default();
     };
     let (uid, name) = (metadata::uid(job), metadata::name(job));
     let labels = job.pointer("/spec/template/metadata/labels").cloned().unwrap_or_default();
@@ -218,7 +219,7 @@ fn generated_faults(job: &Value) -> Vec<FieldFault> {
         ("batch.kubernetes.io/controller-uid", uid),
         ("batch.kubernetes.io/job-name", name),
     ];
-    let mut faults = Vec::new();
+    let mut faults = Faults::default();
     for (key, wanted) in generated {
         let field = format!("spec.template.metadata.labels[{key}]");
         let why = format!("must be '{wanted}'");
@@ -235,7 +236,7 @@ fn generated_faults(job: &Value) -> Vec<FieldFault> {
     faults
 }
 
-fn status_faults(object: &Value) -> Vec<FieldFault> {
+fn status_faults(object: &Value) -> Faults {
     let (complete, failed) = (holds(object, "Complete"), holds(object, "Failed"));
     let has_end = has(object, "/status/completionTime");
     let conditions = object.pointer("/status/conditions").cloned().unwrap_or_default();

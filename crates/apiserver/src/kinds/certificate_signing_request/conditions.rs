@@ -3,7 +3,7 @@
 use serde_json::Value;
 
 use crate::object::{doubles, is_empty, items, list, set, text_at};
-use crate::validate::FieldFault;
+use crate::validate::{Faults, FieldFault};
 
 const FIELD: &str = "status.conditions";
 const DECISIONS: [&str; 2] = ["Approved", "Denied"];
@@ -50,8 +50,8 @@ pub(super) fn keep_decisions(new: &mut Value, old: &Value) {
 }
 
 /// The faults of the conditions by themselves. What the old object had wrong may stay.
-pub(super) fn faults(object: &Value, old: Option<&Value>) -> Vec<FieldFault> {
-    let mut faults = Vec::new();
+pub(super) fn faults(object: &Value, old: Option<&Value>) -> Faults {
+    let mut faults = Faults::default();
     let had = |wrong: &dyn Fn(&Value) -> bool| old.is_some_and(wrong);
     let untyped = had(&|old| conditions(old).any(|condition| is_empty(&condition["type"])));
     let twice = had(&|old| doubles(conditions(old).map(|condition| &condition["type"])).contains(&true));
@@ -85,8 +85,8 @@ pub(super) fn faults(object: &Value, old: Option<&Value>) -> Vec<FieldFault> {
 }
 
 /// What a write may not make of the old conditions. Who does not decide may add no decision either.
-pub(super) fn changes(new: &Value, old: &Value, decides: bool) -> Vec<FieldFault> {
-    let mut faults = Vec::new();
+pub(super) fn changes(new: &Value, old: &Value, decides: bool) -> Faults {
+    let mut faults = Faults::default();
     let refuse = |what: &str, kind: &str| {
         FieldFault::forbidden(FIELD, format!("updates may not {what} a condition of type \"{kind}\""))
     };

@@ -5,7 +5,7 @@ use crate::kinds::Strategy;
 use crate::kinds::table::{self, Column, Row};
 use crate::object::has;
 use crate::request::Part;
-use crate::validate::FieldFault;
+use crate::validate::{Faults, FieldFault};
 use jiff::Timestamp;
 use serde_json::Value;
 
@@ -18,8 +18,8 @@ impl Strategy for ConfigMap {
         true
     }
 
-    fn validate_create(&self, object: &Value) -> Vec<FieldFault> {
-        let mut faults = Vec::new();
+    fn validate_create(&self, object: &Value) -> Faults {
+        let mut faults = Faults::default();
         faults.extend(key_faults(object, "data"));
         faults.extend(key_faults(object, "binaryData"));
         for key in members(object, "data") {
@@ -47,7 +47,7 @@ impl Strategy for ConfigMap {
         faults
     }
 
-    fn validate_update(&self, new: &Value, old: &Value, _: Part) -> Vec<FieldFault> {
+    fn validate_update(&self, new: &Value, old: &Value, _: Part) -> Faults {
         let mut faults = immutable(new, old, &["data", "binaryData"]);
         faults.extend(self.validate_create(new));
         faults

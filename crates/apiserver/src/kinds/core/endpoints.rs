@@ -6,7 +6,7 @@ use crate::kinds::table::{self, Column, Row};
 use crate::kinds::{Strategy, warnings};
 use crate::object::{default, integer_at, items, list, text_at};
 use crate::request::Part;
-use crate::validate::FieldFault;
+use crate::validate::{Faults, FieldFault};
 use jiff::Timestamp;
 use serde_json::Value;
 
@@ -42,7 +42,7 @@ impl Strategy for Endpoints {
         }
     }
 
-    fn validate_create(&self, object: &Value) -> Vec<FieldFault> {
+    fn validate_create(&self, object: &Value) -> Faults {
         Check::of(object)
             .each("subsets", |subset, _| {
                 let both = ["/addresses", "/notReadyAddresses"];

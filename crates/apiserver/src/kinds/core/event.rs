@@ -9,7 +9,7 @@ use crate::kinds::table::{self, Column, Row};
 use crate::kinds::{Form, Strategy};
 use crate::object::{default, has, integer_at, member, metadata, text, text_at};
 use crate::request::Part;
-use crate::validate::{FieldFault, NameRule, qualified_name_faults};
+use crate::validate::{Faults, FieldFault, NameRule, qualified_name_faults};
 use jiff::Timestamp;
 
 /// `v1` Event.
@@ -69,11 +69,11 @@ impl Strategy for CoreEvent {
         default(event, "reportingInstance", "");
     }
 
-    fn validate_create(&self, event: &Value) -> Vec<FieldFault> {
+    fn validate_create(&self, event: &Value) -> Faults {
         core_faults(event)
     }
 
-    fn validate_update(&self, new: &Value, _: &Value, _: Part) -> Vec<FieldFault> {
+    fn validate_update(&self, new: &Value, _: &Value, _: Part) -> Faults {
         namespace_faults(new)
     }
 
@@ -155,11 +155,11 @@ impl Strategy for Event {
         }
     }
 
-    fn validate_create(&self, event: &Value) -> Vec<FieldFault> {
+    fn validate_create(&self, event: &Value) -> Faults {
         new_faults(event)
     }
 
-    fn validate_update(&self, new: &Value, old: &Value, _: Part) -> Vec<FieldFault> {
+    fn validate_update(&self, new: &Value, old: &Value, _: Part) -> Faults {
         let mut faults = new_faults(new);
         faults.extend(fixed_faults(new, old));
         faults
@@ -223,7 +223,7 @@ fn rename(event: Value, pair: impl Fn((&'static str, &'static str)) -> (&'static
 }
 
 /// The faults of an event in its stored form, where its involved object is concerned.
-fn namespace_faults(event: &Value) -> Vec<FieldFault> {
+fn namespace_faults(event: &Value) -> Faults {
     let involved = text_at(event, "/involvedObject/namespace");
     let namespace = metadata::namespace(event);
     // Newer events, which say when they were, can be of anything that is in a namespace, and of the cluster in that of the system, too.
@@ -234,13 +234,17 @@ fn namespace_faults(event: &Value) -> Vec<FieldFault> {
         (involved, false) => involved == namespace,
     };
     match fits {
-        true => Vec::new(),
-        false => vec![FieldFault::invalid_text("involvedObject.namespace", involved, "does not match event.namespace")],
+        true => Faults::default(),
+        false => Faults::from([FieldFault::invalid_text(
+            "involvedObject.namespace",
+            involved,
+            "does not match event.namespace",
+        )]),
     }
 }
 
 /// The faults of an event in its stored form: one with an `eventTime` follows the newer rules.
-fn core_faults(event: &Value) -> Vec<FieldFault> {
+fn core_faults(event: &Value) -> Faults {
     if !has(event, "/eventTime") {
         return namespace_faults(event);
     }
@@ -254,7 +258,7 @@ fn core_faults(event: &Value) -> Vec<FieldFault> {
 }
 
 /// The faults of an event of `events.k8s.io`, told by the names of the core group.
-fn new_faults(event: &Value) -> Vec<FieldFault> {
+fn new_faults(event: &Value) -> Faults {
     const NOTE_AT_MOST: usize = 1024;
     let stored = stored_event(event);
     let mut faults = namespace_faults(&stored);
@@ -299,7 +303,7 @@ fn new_faults(event: &Value) -> Vec<FieldFault> {
 }
 
 /// What no update of an event of `events.k8s.io` changes. Reasons are told twice.
-fn fixed_faults(new: &Value, old: &Value) -> Vec<FieldFault> {
+fn fixed_faults(new: &Value, old: &Value) -> Faults {
     let fields = [
         ("regarding", "involvedObject"),
         ("reason", "reason"),

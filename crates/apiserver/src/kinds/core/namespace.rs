@@ -5,7 +5,7 @@ use crate::kinds::without_effect::{self, POD_SECURITY};
 use crate::kinds::{Cluster, Context, Kinds, Strategy};
 use crate::object::{has, list, member, metadata, put_back, remove, set, text_at};
 use crate::request::Part;
-use crate::validate::{FieldFault, NameRule};
+use crate::validate::{Faults, FieldFault, NameRule};
 use jiff::Timestamp;
 use serde_json::{Value, json};
 
@@ -72,7 +72,7 @@ impl Strategy for Namespace {
         Self::label(new);
     }
 
-    fn validate_create(&self, object: &Value) -> Vec<FieldFault> {
+    fn validate_create(&self, object: &Value) -> Faults {
         list(object, "/spec/finalizers")
             .filter_map(Value::as_str)
             .filter(|name| !name.contains('/') && *name != "kubernetes")
@@ -83,7 +83,7 @@ impl Strategy for Namespace {
             .collect()
     }
 
-    fn validate_update(&self, new: &Value, old: &Value, part: Part) -> Vec<FieldFault> {
+    fn validate_update(&self, new: &Value, old: &Value, part: Part) -> Faults {
         match part {
             Part::Status => {
                 let phase = text_at(new, "/status/phase");
@@ -92,7 +92,11 @@ impl Strategy for Namespace {
                     true => (phase != "Terminating", "may only be 'Terminating' if `deletionTimestamp` is not empty"),
                     false => (phase != "Active", "may only be 'Active' if `deletionTimestamp` is empty"),
                 };
-                if wrong { vec![FieldFault::invalid_text("status.Phase", phase, why)] } else { Vec::new() }
+                if wrong {
+                    Faults::from([FieldFault::invalid_text("status.Phase", phase, why)])
+                } else {
+                    Faults::default()
+                }
             }
             Part::Finalize => {
                 let names = list(new, "/spec/finalizers").filter_map(Value::as_str).enumerate();

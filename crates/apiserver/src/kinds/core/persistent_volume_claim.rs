@@ -8,7 +8,7 @@ use crate::kinds::table::{self, Column, Row};
 use crate::kinds::{Context, Strategy, warnings};
 use crate::object::{has, list, member, remove, set, text, text_at};
 use crate::request::Part;
-use crate::validate::{FieldFault, NameRule};
+use crate::validate::{Faults, FieldFault, NameRule};
 use jiff::Timestamp;
 use pintle_schema::quantity;
 use serde_json::{Value, json};
@@ -54,8 +54,8 @@ impl Strategy for PersistentVolumeClaim {
         Ok(())
     }
 
-    fn validate_create(&self, object: &Value) -> Vec<FieldFault> {
-        let mut faults = Vec::new();
+    fn validate_create(&self, object: &Value) -> Faults {
+        let mut faults = Faults::default();
         if list(object, "/spec/accessModes").next().is_none() {
             faults.push(FieldFault::required("spec.accessModes", "at least 1 access mode is required"));
         }
@@ -79,9 +79,9 @@ impl Strategy for PersistentVolumeClaim {
         faults
     }
 
-    fn validate_update(&self, new: &Value, old: &Value, part: Part) -> Vec<FieldFault> {
+    fn validate_update(&self, new: &Value, old: &Value, part: Part) -> Faults {
         if part != Part::Object {
-            return Vec::new();
+            return Faults::default();
         }
         let mut faults = self.validate_create(new);
         let fixed = |object: &Value| {

@@ -23,7 +23,7 @@ use crate::kinds::table::{self, Column};
 use crate::kinds::{Context, Strategy, warnings};
 use crate::object::{is_true, list, put_back, set, set_metadata, text_at};
 use crate::request::Part;
-use crate::validate::FieldFault;
+use crate::validate::{Faults, FieldFault};
 use jiff::Timestamp;
 
 pub(in crate::kinds) use container::{port_name_faults, resource_faults as container_resource_faults};
@@ -97,7 +97,7 @@ impl Strategy for Pod {
         !binds && new.get("spec") != old.get("spec")
     }
 
-    fn validate_create(&self, pod: &Value) -> Vec<FieldFault> {
+    fn validate_create(&self, pod: &Value) -> Faults {
         let mut faults = spec::pod(pod);
         if list(pod, "/spec/ephemeralContainers").next().is_some() {
             faults.push(FieldFault::forbidden("spec.ephemeralContainers", "cannot be set on create"));
@@ -105,7 +105,7 @@ impl Strategy for Pod {
         faults
     }
 
-    fn validate_update(&self, new: &Value, old: &Value, part: Part) -> Vec<FieldFault> {
+    fn validate_update(&self, new: &Value, old: &Value, part: Part) -> Faults {
         mutable::faults(new, old, part)
     }
 

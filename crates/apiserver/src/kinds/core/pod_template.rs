@@ -5,7 +5,7 @@ use crate::kinds::Strategy;
 use crate::kinds::table::{self, Column, Row};
 use crate::object::member;
 use crate::request::Part;
-use crate::validate::FieldFault;
+use crate::validate::Faults;
 use jiff::Timestamp;
 use serde_json::Value;
 
@@ -27,7 +27,7 @@ impl Strategy for PodTemplate {
         }
     }
 
-    fn validate_create(&self, object: &Value) -> Vec<FieldFault> {
+    fn validate_create(&self, object: &Value) -> Faults {
         validate_template(object.get("template").unwrap_or(&Value::Null), "template")
     }
 

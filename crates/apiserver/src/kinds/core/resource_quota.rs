@@ -4,7 +4,7 @@ use crate::kinds::table::{self, Column, Row};
 use crate::kinds::{Context, Strategy};
 use crate::object::{list, member, set, text, text_at};
 use crate::request::Part;
-use crate::validate::FieldFault;
+use crate::validate::{Faults, FieldFault};
 use jiff::Timestamp;
 use pintle_schema::quantity;
 use serde_json::{Value, json};
@@ -98,8 +98,8 @@ impl Strategy for ResourceQuota {
         set(object, "status", json!({}));
     }
 
-    fn validate_create(&self, object: &Value) -> Vec<FieldFault> {
-        let mut faults = Vec::new();
+    fn validate_create(&self, object: &Value) -> Faults {
+        let mut faults = Faults::default();
         for (resource, amount) in object.pointer("/spec/hard").and_then(Value::as_object).into_iter().flatten() {
             let field = format!("spec.hard[{resource}]");
             let amount = amount.as_str().unwrap_or_default();
@@ -128,8 +128,8 @@ impl Strategy for ResourceQuota {
         faults
     }
 
-    fn validate_update(&self, new: &Value, _: &Value, part: Part) -> Vec<FieldFault> {
-        if part != Part::Object { Vec::new() } else { self.validate_create(new) }
+    fn validate_update(&self, new: &Value, _: &Value, part: Part) -> Faults {
+        if part != Part::Object { Faults::default() } else { self.validate_create(new) }
     }
 
     fn columns(&self) -> Option<Vec<Column>> {

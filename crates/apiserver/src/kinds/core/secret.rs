@@ -7,7 +7,7 @@ use crate::kinds::Strategy;
 use crate::kinds::table::{self, Column, Row};
 use crate::object::{member, remove, set, text_at};
 use crate::request::Part;
-use crate::validate::FieldFault;
+use crate::validate::{Faults, FieldFault};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use jiff::Timestamp;
@@ -50,7 +50,7 @@ impl Strategy for Secret {
         }
     }
 
-    fn validate_create(&self, object: &Value) -> Vec<FieldFault> {
+    fn validate_create(&self, object: &Value) -> Faults {
         let mut faults = key_faults(object, "data");
         if decoded_size(object, "data") > DATA_AT_MOST {
             faults.push(FieldFault::too_long("data", DATA_AT_MOST));
@@ -65,11 +65,8 @@ impl Strategy for Secret {
         }
         match kind {
             "kubernetes.io/basic-auth" if !there("username") && !there("password") => {
-                faults.push(FieldFault::required("data[%s]", ""));
-                faults.push(FieldFault::required("data[%s]", ""));
-                for (fault, key) in faults.iter_mut().rev().zip(["password", "username"]) {
-                    fault.field = format!("data[{key}]");
-                }
+                faults.push(FieldFault::required("data[username]", ""));
+                faults.push(FieldFault::required("data[password]", ""));
             }
             "kubernetes.io/service-account-token" => {
                 let pointer = "/metadata/annotations/kubernetes.io~1service-account.name";
@@ -91,8 +88,8 @@ impl Strategy for Secret {
         faults
     }
 
-    fn validate_update(&self, new: &Value, old: &Value, _: Part) -> Vec<FieldFault> {
-        let mut faults = Vec::new();
+    fn validate_update(&self, new: &Value, old: &Value, _: Part) -> Faults {
+        let mut faults = Faults::default();
         if new.get("type") != old.get("type") {
             faults.push(FieldFault::invalid("type", new.get("type").unwrap_or(&Value::Null), "field is immutable"));
         }

@@ -13,7 +13,7 @@ use crate::kinds::table::{self, Column, Row};
 use crate::kinds::{Context, Strategy, warnings};
 use crate::object::{default, has, integer_at, is_empty, items, list, member, metadata, remove, set, text_at};
 use crate::request::Part;
-use crate::validate::{FieldFault, NameRule, label_key_faults, label_value_faults, name_faults};
+use crate::validate::{Faults, FieldFault, NameRule, label_key_faults, label_value_faults, name_faults};
 use jiff::Timestamp;
 
 /// `v1` Service. Addresses come from 10.0.0.0/24, node ports from 30000–32767.
@@ -143,19 +143,19 @@ impl Strategy for Service {
             return Ok(());
         }
         if let Some(fault) = taken {
-            return Err(Failure::invalid_named("", "Service", metadata::name(object), vec![fault]));
+            return Err(Failure::invalid_named("", "Service", metadata::name(object), Faults::from([fault])));
         }
         complete.map_err(Failure::internal)
     }
 
-    fn validate_create(&self, object: &Value) -> Vec<FieldFault> {
+    fn validate_create(&self, object: &Value) -> Faults {
         let found = faults(object);
         if found.is_empty() { allocation::faults(object) } else { found }
     }
 
-    fn validate_update(&self, new: &Value, old: &Value, part: Part) -> Vec<FieldFault> {
+    fn validate_update(&self, new: &Value, old: &Value, part: Part) -> Faults {
         if part == Part::Status {
-            return Vec::new();
+            return Faults::default();
         }
         let mut found = faults(new);
         let kept = text_at(old, "/spec/type") != "ExternalName" && text_at(new, "/spec/type") != "ExternalName";
@@ -257,7 +257,7 @@ fn default_if_empty(object: &mut Value, key: &str, value: &str) {
     }
 }
 
-fn faults(object: &Value) -> Vec<FieldFault> {
+fn faults(object: &Value) -> Faults {
     let kind = text_at(object, "/spec/type");
     let address = text_at(object, "/spec/clusterIP");
     let headless = address == "None";
@@ -304,9 +304,9 @@ fn faults(object: &Value) -> Vec<FieldFault> {
         .done()
 }
 
-fn port_faults(ports: &[&Value], kind: &str) -> Vec<FieldFault> {
+fn port_faults(ports: &[&Value], kind: &str) -> Faults {
     const RANGE: &str = "must be between 1 and 65535, inclusive";
-    let mut faults = Vec::new();
+    let mut faults = Faults::default();
     let mut names = HashSet::new();
     for (at, port) in ports.iter().enumerate() {
         let path = format!("spec.ports[{at}]");

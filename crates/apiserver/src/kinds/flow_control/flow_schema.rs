@@ -7,7 +7,7 @@ use crate::kinds::without_effect::{FLOW_CONTROL, whole};
 use crate::kinds::{Cluster, Kinds, Strategy};
 use crate::object::{condition, integer_at, is_empty, metadata, set, text_at};
 use crate::request::Part;
-use crate::validate::{FieldFault, NameRule};
+use crate::validate::{Faults, FieldFault, NameRule};
 use jiff::Timestamp;
 use serde_json::{Value, json};
 
@@ -32,12 +32,12 @@ impl Strategy for FlowSchema {
         }
     }
 
-    fn validate_create(&self, object: &Value) -> Vec<FieldFault> {
+    fn validate_create(&self, object: &Value) -> Faults {
         faults(object)
     }
 
-    fn validate_update(&self, new: &Value, _: &Value, part: Part) -> Vec<FieldFault> {
-        if part == Part::Status { Vec::new() } else { faults(new) }
+    fn validate_update(&self, new: &Value, _: &Value, part: Part) -> Faults {
+        if part == Part::Status { Faults::default() } else { faults(new) }
     }
 
     fn columns(&self) -> Option<Vec<Column>> {
@@ -63,7 +63,7 @@ impl Strategy for FlowSchema {
     }
 }
 
-fn faults(object: &Value) -> Vec<FieldFault> {
+fn faults(object: &Value) -> Faults {
     const MOST: i64 = 10_000;
     let spec = object.get("spec").unwrap_or(&Value::Null);
     let (name, level) = (metadata::name(object), text_at(spec, "/priorityLevelConfiguration/name"));
@@ -129,7 +129,7 @@ mod tests {
     fn what_every_cluster_has_stays_as_it_is() {
         for name in ["exempt", "catch-all"] {
             let mut object = json!({"metadata": {"name": name}, "spec": fixed(name)});
-            assert_eq!(faults(&object), [], "{name}");
+            assert_eq!(faults(&object), Faults::default(), "{name}");
             object["spec"]["matchingPrecedence"] = 5.into();
             let told: Vec<_> = faults(&object).iter().map(ToString::to_string).collect();
             let [only] = &told[..] else { panic!("one fault: {told:?}") };

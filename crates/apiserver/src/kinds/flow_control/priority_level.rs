@@ -7,7 +7,7 @@ use crate::kinds::without_effect::{FLOW_CONTROL, whole};
 use crate::kinds::{Cluster, Kinds, Strategy};
 use crate::object::{has, metadata, text_at};
 use crate::request::Part;
-use crate::validate::FieldFault;
+use crate::validate::{Faults, FieldFault};
 use jiff::Timestamp;
 use serde_json::{Value, json};
 
@@ -24,12 +24,12 @@ impl Strategy for PriorityLevelConfiguration {
         true
     }
 
-    fn validate_create(&self, object: &Value) -> Vec<FieldFault> {
+    fn validate_create(&self, object: &Value) -> Faults {
         faults(object)
     }
 
-    fn validate_update(&self, new: &Value, _: &Value, part: Part) -> Vec<FieldFault> {
-        if part == Part::Status { Vec::new() } else { faults(new) }
+    fn validate_update(&self, new: &Value, _: &Value, part: Part) -> Faults {
+        if part == Part::Status { Faults::default() } else { faults(new) }
     }
 
     fn columns(&self) -> Option<Vec<Column>> {
@@ -55,7 +55,7 @@ impl Strategy for PriorityLevelConfiguration {
     }
 }
 
-fn faults(object: &Value) -> Vec<FieldFault> {
+fn faults(object: &Value) -> Faults {
     let spec = object.get("spec").unwrap_or(&Value::Null);
     let (name, kind) = (metadata::name(object), text_at(spec, "/type"));
     let (exempt, limited) = (has(spec, "/exempt"), has(spec, "/limited"));

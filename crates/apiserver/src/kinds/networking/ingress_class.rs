@@ -5,7 +5,7 @@ use crate::kinds::check::{Check, immutable};
 use crate::kinds::table::{self, Column, Row};
 use crate::object::text_at;
 use crate::request::Part;
-use crate::validate::FieldFault;
+use crate::validate::Faults;
 use jiff::Timestamp;
 use serde_json::Value;
 
@@ -14,11 +14,11 @@ use serde_json::Value;
 pub(in crate::kinds) struct IngressClass;
 
 impl Strategy for IngressClass {
-    fn validate_create(&self, object: &Value) -> Vec<FieldFault> {
+    fn validate_create(&self, object: &Value) -> Faults {
         Check::of(object).required("spec.controller").done()
     }
 
-    fn validate_update(&self, new: &Value, old: &Value, _: Part) -> Vec<FieldFault> {
+    fn validate_update(&self, new: &Value, old: &Value, _: Part) -> Faults {
         let mut faults = self.validate_create(new);
         faults.extend(immutable(new, old, &["spec.controller"]));
         faults

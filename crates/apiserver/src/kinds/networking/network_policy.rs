@@ -7,7 +7,7 @@ use crate::kinds::table::{self, Column, Row};
 use crate::kinds::{Strategy, warnings};
 use crate::object::{default, has, is_empty, items, list, member, text_at};
 use crate::request::Part;
-use crate::validate::FieldFault;
+use crate::validate::{Faults, FieldFault};
 use jiff::Timestamp;
 use serde_json::{Value, json};
 
@@ -45,7 +45,7 @@ impl Strategy for NetworkPolicy {
         }
     }
 
-    fn validate_create(&self, object: &Value) -> Vec<FieldFault> {
+    fn validate_create(&self, object: &Value) -> Faults {
         let selector = object.pointer("/spec/podSelector").unwrap_or(&Value::Null);
         Check::of(object)
             .also(crate::kinds::apps::selector_faults(selector, "spec.podSelector"))

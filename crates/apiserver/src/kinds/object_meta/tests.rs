@@ -6,15 +6,15 @@ use serde_json::{Value, json};
 
 use super::{faults_of_change, warnings};
 use crate::kinds::{Kind, Kinds, Origin, Strategy};
-use crate::validate::FieldFault;
+use crate::validate::Faults;
 
 fn kind(group: &str, version: &str, plural: &str) -> Kind {
     Kind::clone(Kinds::builtin().resource(group, version, plural).expect("a built-in kind"))
 }
 
 /// The faults, each as `reason field`.
-fn told(faults: &[FieldFault]) -> Vec<String> {
-    faults.iter().map(|fault| format!("{} {}", &fault.reason.as_str()["FieldValue".len()..], fault.field)).collect()
+fn told(faults: &Faults) -> Vec<String> {
+    faults.clone().into_iter().map(|fault| format!("{} {}", &fault.reason.as_str()["FieldValue".len()..], fault.field)).collect()
 }
 
 #[track_caller]
@@ -106,7 +106,7 @@ impl Strategy for Custom {
 fn an_unqualified_finalizer_of_a_custom_resource_is_warned_of_alone() {
     let object = json!({"metadata": {"name": "a", "finalizers": ["plain", "x.io/y"]}});
     let custom = Kind { strategy: Arc::new(Custom), ..kind("", "v1", "configmaps") };
-    assert_eq!(super::faults(&custom, &object), []);
+    assert_eq!(super::faults(&custom, &object), Faults::default());
     assert_eq!(warnings(&custom, &object).len(), 1);
     assert_eq!(warnings(&kind("", "v1", "configmaps"), &object), Vec::<String>::new());
 }

@@ -5,7 +5,7 @@ use crate::kinds::table::{self, Column, Row};
 use crate::kinds::{Strategy, warnings};
 use crate::object::{default, list, text_at};
 use crate::request::Part;
-use crate::validate::FieldFault;
+use crate::validate::{Faults, FieldFault};
 use jiff::Timestamp;
 use serde_json::Value;
 
@@ -30,7 +30,7 @@ impl Strategy for StorageClass {
         default(object, "volumeBindingMode", "Immediate");
     }
 
-    fn validate_create(&self, object: &Value) -> Vec<FieldFault> {
+    fn validate_create(&self, object: &Value) -> Faults {
         Check::of(object)
             .required("provisioner")
             .one_of("reclaimPolicy", &["Delete", "Retain"])
@@ -38,8 +38,8 @@ impl Strategy for StorageClass {
             .done()
     }
 
-    fn validate_update(&self, new: &Value, old: &Value, _: Part) -> Vec<FieldFault> {
-        let mut faults = Vec::new();
+    fn validate_update(&self, new: &Value, old: &Value, _: Part) -> Faults {
+        let mut faults = Faults::default();
         if new.get("parameters") != old.get("parameters") {
             faults.push(FieldFault::forbidden("parameters", "updates to parameters are forbidden."));
         }

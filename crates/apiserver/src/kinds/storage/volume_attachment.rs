@@ -6,7 +6,7 @@ use crate::kinds::table::{self, Column, Row};
 use crate::kinds::{Context, Strategy};
 use crate::object::{default, member};
 use crate::request::Part;
-use crate::validate::FieldFault;
+use crate::validate::Faults;
 use jiff::Timestamp;
 use serde_json::{Value, json};
 
@@ -25,7 +25,7 @@ impl Strategy for VolumeAttachment {
         crate::object::set(object, "status", json!({"attached": false}));
     }
 
-    fn validate_create(&self, object: &Value) -> Vec<FieldFault> {
+    fn validate_create(&self, object: &Value) -> Faults {
         Check::of(object).required("spec.attacher").required("spec.nodeName").done()
     }
 

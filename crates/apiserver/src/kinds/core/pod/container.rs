@@ -7,7 +7,7 @@ use serde_json::Value;
 
 use crate::kinds::check::Check;
 use crate::object::{doubles, has, integer_at, is_empty, list, text_at};
-use crate::validate::{FieldFault, NameRule, qualified_name_faults};
+use crate::validate::{Faults, FieldFault, NameRule, qualified_name_faults};
 
 const PORT: &str = "must be between 1 and 65535, inclusive";
 const PROTOCOLS: &[&str] = &["SCTP", "TCP", "UDP"];
@@ -27,7 +27,7 @@ const FIELDS: &[&str] = &[
 ];
 
 /// The faults of one container.
-pub(super) fn faults(container: &Value, path: &str, volumes: &HashSet<&str>, host_network: bool) -> Vec<FieldFault> {
+pub(super) fn faults(container: &Value, path: &str, volumes: &HashSet<&str>, host_network: bool) -> Faults {
     let image = text_at(container, "/image");
     Check::at(container, path)
         .required("name")
@@ -67,7 +67,7 @@ pub(in crate::kinds) fn port_name_faults(name: &str) -> Vec<String> {
     faults
 }
 
-fn ports(container: &Value, path: &str, host_network: bool) -> Vec<FieldFault> {
+fn ports(container: &Value, path: &str, host_network: bool) -> Faults {
     let doubles = doubles(list(container, "/ports").map(|port| text_at(port, "/name")));
     let of_container = Check::at(container, path).each("ports", |port, at| {
         let object = port.object();
@@ -92,7 +92,7 @@ fn ports(container: &Value, path: &str, host_network: bool) -> Vec<FieldFault> {
     of_container.done()
 }
 
-fn variables(container: &Value, path: &str) -> Vec<FieldFault> {
+fn variables(container: &Value, path: &str) -> Faults {
     let of_container = Check::at(container, path).each("env", |variable, _| {
         let object = variable.object();
         let name = text_at(object, "/name").to_owned();
@@ -122,7 +122,7 @@ fn variables(container: &Value, path: &str) -> Vec<FieldFault> {
     of_container.done()
 }
 
-fn mounts(container: &Value, path: &str, volumes: &HashSet<&str>) -> Vec<FieldFault> {
+fn mounts(container: &Value, path: &str, volumes: &HashSet<&str>) -> Faults {
     let doubles = doubles(list(container, "/volumeMounts").map(|mount| text_at(mount, "/mountPath")));
     let of_container = Check::at(container, path).each("volumeMounts", |mount, at| {
         let name = text_at(mount.object(), "/name").to_owned();
@@ -141,7 +141,7 @@ fn mounts(container: &Value, path: &str, volumes: &HashSet<&str>) -> Vec<FieldFa
     of_container.done()
 }
 
-fn probes(container: &Value, path: &str) -> Vec<FieldFault> {
+fn probes(container: &Value, path: &str) -> Faults {
     let mut check = Check::at(container, path);
     for (name, once) in [("livenessProbe", true), ("readinessProbe", false), ("startupProbe", true)] {
         check = check.inside(name, |probe| {
@@ -174,8 +174,8 @@ fn probes(container: &Value, path: &str) -> Vec<FieldFault> {
     check.done()
 }
 
-fn resources(container: &Value, path: &str) -> Vec<FieldFault> {
-    let mut faults = Vec::new();
+fn resources(container: &Value, path: &str) -> Faults {
+    let mut faults = Faults::default();
     let amounts = |side: &str| {
         container.pointer(&format!("/resources/{side}")).and_then(Value::as_object).cloned().unwrap_or_default()
     };
@@ -200,9 +200,9 @@ fn resources(container: &Value, path: &str) -> Vec<FieldFault> {
 }
 
 /// The faults of the name of a resource that containers ask for.
-pub(crate) fn resource_faults(field: &str, name: &str) -> Vec<FieldFault> {
+pub(crate) fn resource_faults(field: &str, name: &str) -> Faults {
     if RESOURCES.contains(&name) || name.starts_with("hugepages-") {
-        return Vec::new();
+        return Faults::default();
     }
     let mut why = qualified_name_faults(name);
     if !name.contains('/') {

@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use super::{quality, spec};
 use crate::object::{has, items, list, put_back, put_back_all_but, set, text_at};
 use crate::request::Part;
-use crate::validate::{FieldFault, NameRule, name_faults, qualified_name_faults};
+use crate::validate::{Faults, FieldFault, NameRule, name_faults, qualified_name_faults};
 
 const FIXED: &str = "pod updates may not change fields other than `spec.containers[*].image`,`spec.initContainers[*].image`,\
                      `spec.activeDeadlineSeconds`,`spec.tolerations` (only additions to existing tolerations),\
@@ -64,17 +64,17 @@ pub(super) fn take_resources(pod: &mut Value, old: &Value) {
 }
 
 /// What a Pod may not change.
-pub(super) fn faults(new: &Value, old: &Value, part: Part) -> Vec<FieldFault> {
+pub(super) fn faults(new: &Value, old: &Value, part: Part) -> Faults {
     match part {
         Part::Object => spec_faults(new, old),
         Part::Status => status_faults(new, old),
         Part::EphemeralContainers => ephemeral_faults(new, old),
         Part::Resize => resize_faults(new, old),
-        _ => Vec::new(),
+        _ => Faults::default(),
     }
 }
 
-fn resize_faults(new: &Value, old: &Value) -> Vec<FieldFault> {
+fn resize_faults(new: &Value, old: &Value) -> Faults {
     let mut faults = spec::pod(new);
     let class = text_at(old, "/status/qosClass");
     let before = if class.is_empty() { quality::class(old) } else { class };
@@ -85,7 +85,7 @@ fn resize_faults(new: &Value, old: &Value) -> Vec<FieldFault> {
     faults
 }
 
-fn ephemeral_faults(new: &Value, old: &Value) -> Vec<FieldFault> {
+fn ephemeral_faults(new: &Value, old: &Value) -> Faults {
     let mut faults = spec::pod(new);
     let now = by_name(new, "/spec/ephemeralContainers");
     for container in list(old, "/spec/ephemeralContainers") {
@@ -100,13 +100,13 @@ fn ephemeral_faults(new: &Value, old: &Value) -> Vec<FieldFault> {
     faults
 }
 
-fn spec_faults(new: &Value, old: &Value) -> Vec<FieldFault> {
+fn spec_faults(new: &Value, old: &Value) -> Faults {
     let mut faults = spec::pod(new);
     for key in ["containers", "initContainers"] {
         let count = |pod: &Value| list(pod, &format!("/spec/{key}")).count();
         if count(new) != count(old) {
             let why = "pod updates may not add or remove containers";
-            return vec![FieldFault::forbidden(format!("spec.{key}"), why)];
+            return Faults::from([FieldFault::forbidden(format!("spec.{key}"), why)]);
         }
     }
     // An image is looked at as what may change, and once more as what every container has.
@@ -190,8 +190,8 @@ fn without_seconds(toleration: &Value) -> Value {
     toleration
 }
 
-fn status_faults(new: &Value, old: &Value) -> Vec<FieldFault> {
-    let mut faults = Vec::new();
+fn status_faults(new: &Value, old: &Value) -> Faults {
+    let mut faults = Faults::default();
     let nominated = text_at(new, "/status/nominatedNodeName");
     if nominated != text_at(old, "/status/nominatedNodeName") && !nominated.is_empty() {
         let why = name_faults(NameRule::Subdomain, nominated, false);

@@ -7,7 +7,7 @@ use serde_json::Value;
 use super::container;
 use crate::kinds::check::Check;
 use crate::object::{has, is_true, list, text_at};
-use crate::validate::{FieldFault, NameRule, label_key_faults, label_value_faults, name_faults};
+use crate::validate::{Faults, FieldFault, NameRule, label_key_faults, label_value_faults, name_faults};
 
 /// The sources of volumes, in the order in which they are looked at.
 const VOLUME_SOURCES: &[&str] = &[
@@ -43,13 +43,13 @@ const VOLUME_SOURCES: &[&str] = &[
 ];
 
 /// The faults of a Pod's spec.
-pub(super) fn pod(pod: &Value) -> Vec<FieldFault> {
+pub(super) fn pod(pod: &Value) -> Faults {
     spec(pod.get("spec").unwrap_or(&Value::Null), "spec")
 }
 
 /// The faults of a template of pods at a path: of its labels and of its spec.
-pub(in crate::kinds) fn template(template: &Value, path: &str) -> Vec<FieldFault> {
-    let mut faults = Vec::new();
+pub(in crate::kinds) fn template(template: &Value, path: &str) -> Faults {
+    let mut faults = Faults::default();
     for (key, value) in template.pointer("/metadata/labels").and_then(Value::as_object).into_iter().flatten() {
         let value = value.as_str().unwrap_or_default();
         for (text, why) in [(key.as_str(), label_key_faults(key)), (value, label_value_faults(value))] {
@@ -60,7 +60,7 @@ pub(in crate::kinds) fn template(template: &Value, path: &str) -> Vec<FieldFault
     faults
 }
 
-fn spec(spec: &Value, path: &str) -> Vec<FieldFault> {
+fn spec(spec: &Value, path: &str) -> Faults {
     let volumes: HashSet<&str> = list(spec, "/volumes").map(|volume| text_at(volume, "/name")).collect();
     let mut names: HashSet<&str> = HashSet::new();
     let host_network = is_true(spec, "/hostNetwork");
@@ -70,6 +70,9 @@ fn spec(spec: &Value, path: &str) -> Vec<FieldFault> {
     }
     for key in ["containers", "initContainers", "ephemeralContainers"] {
         for (at, container) in list(spec, &format!("/{key}")).enumerate() {
+            if faults.is_full() {
+                return faults;
+            }
             let path = format!("{path}.{key}[{at}]");
             let name = text_at(container, "/name");
             if !names.insert(name) && !name.is_empty() {
@@ -115,8 +118,8 @@ fn spec(spec: &Value, path: &str) -> Vec<FieldFault> {
     faults
 }
 
-fn node_selector_faults(spec: &Value, path: &str) -> Vec<FieldFault> {
-    let mut faults = Vec::new();
+fn node_selector_faults(spec: &Value, path: &str) -> Faults {
+    let mut faults = Faults::default();
     for (key, value) in spec.get("nodeSelector").and_then(Value::as_object).into_iter().flatten() {
         let value = value.as_str().unwrap_or_default();
         for (text, why) in [(key.as_str(), label_key_faults(key)), (value, label_value_faults(value))] {
@@ -126,8 +129,8 @@ fn node_selector_faults(spec: &Value, path: &str) -> Vec<FieldFault> {
     faults
 }
 
-fn volume_faults(spec: &Value, path: &str) -> Vec<FieldFault> {
-    let mut faults = Vec::new();
+fn volume_faults(spec: &Value, path: &str) -> Faults {
+    let mut faults = Faults::default();
     let mut names: HashSet<&str> = HashSet::new();
     for (at, volume) in list(spec, "/volumes").enumerate() {
         let path = format!("{path}.volumes[{at}]");

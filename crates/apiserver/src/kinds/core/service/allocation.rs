@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 
 use crate::kinds::Cluster;
 use crate::object::{default, has, integer_at, is_empty, items, list, member, metadata, set, text_at};
-use crate::validate::FieldFault;
+use crate::validate::{Faults, FieldFault};
 
 /// The addresses of a Service; a headless one has none.
 fn addresses(service: &Value) -> impl Iterator<Item = IpAddr> {
@@ -102,8 +102,8 @@ pub(super) fn allocate(cluster: &dyn Cluster, object: &mut Value) -> Result<(), 
 }
 
 /// What cannot be allocated: told only of Services that are valid otherwise.
-pub(super) fn faults(object: &Value) -> Vec<FieldFault> {
-    let mut faults = Vec::new();
+pub(super) fn faults(object: &Value) -> Faults {
+    let mut faults = Faults::default();
     let kind = text_at(object, "/spec/type");
     if kind == "ExternalName" {
         return faults;
