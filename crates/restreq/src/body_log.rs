@@ -17,8 +17,8 @@ const LAST_APPLIED: &str = "kubectl.kubernetes.io/last-applied-configuration";
 /// What the name of a member has in it whose value may be a secret, without regard to case, `-` and `_`.
 const SECRET_NAMES: [&str; 9] =
     ["apikey", "authorization", "credential", "keydata", "passphrase", "passw", "privatekey", "secret", "token"];
-/// Resources whose bodies do not show at all.
-const SECRET_RESOURCES: [&str; 3] = ["secrets", "tokenrequests", "tokenreviews"];
+/// What the path has in it where bodies do not show at all: resources, and a subresource.
+const SECRET_PARTS: [&str; 4] = ["secrets", "token", "tokenrequests", "tokenreviews"];
 
 impl Request {
     /// Logs what is sent, if that is wanted.
@@ -42,10 +42,9 @@ impl Request {
     }
 
     fn shown(&self, body: &[u8], most: usize) -> String {
-        let is_secret = |part: &Option<String>, names: &[&str]| {
-            part.as_deref().is_some_and(|part| names.iter().any(|name| part.eq_ignore_ascii_case(name)))
-        };
-        match is_secret(&self.resource, &SECRET_RESOURCES) || is_secret(&self.subresource, &["token"]) {
+        let is_secret = |part: &str| SECRET_PARTS.iter().any(|secret| part.eq_ignore_ascii_case(secret));
+        // The path may have been given as a whole. What of a Secret is patched does not say what it is of.
+        match self.path().split('/').any(is_secret) {
             true => size(body),
             false => shown(body, most),
         }

@@ -88,6 +88,8 @@ impl Picker {
         given.spec.strategy = Some(OLDEST_EMULATION_VERSION.into());
         match held {
             true => given.spec.preferred_holder = Some(electee),
+            // What has expired it leaves with whom it would choose again.
+            false if holder == electee => return Ok(()),
             false => {
                 given.spec.holder_identity = Some(electee);
                 (given.spec.preferred_holder, given.spec.acquire_time) = (None, None);

@@ -16,6 +16,9 @@ const ATTEMPTS: u32 = 5;
 /// Calls `attempt` until it ends in something other than a conflict, `attempts` times at most: client-go's `RetryOnConflict`. It is to
 /// read the object anew each time. Between two attempts are 10 ms, and up to a tenth of that by chance.
 ///
+/// What it conflicts with may be its own write, of which no answer came ([`ApiError::earlier_may_have_acted`]): `attempt` is to say what
+/// is to be so, as a label is, and not what is to be more, as a count.
+///
 /// # Errors
 ///
 /// What `attempt` ended with; after the last one that may be the conflict.

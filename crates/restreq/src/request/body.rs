@@ -10,6 +10,7 @@ use std::task::{Context, Poll, ready};
 use bytes::Bytes;
 use futures_core::Stream;
 use http_body::{Frame, SizeHint};
+use tokio::sync::oneshot;
 
 use crate::error::InvalidRequest;
 
@@ -46,7 +47,7 @@ impl Body {
 
     /// The body for one attempt.
     pub(crate) fn to_http(&self) -> Result<HttpBody, InvalidRequest> {
-        Ok(HttpBody(match self {
+        Ok(HttpBody::new(match self {
             Self::Empty => Pieces::Whole(None),
             Self::Bytes(bytes) => Pieces::Whole(Some(bytes.clone()).filter(|bytes| !bytes.is_empty())),
             Self::Stream(source) => {
@@ -69,7 +70,11 @@ impl fmt::Debug for Body {
 }
 
 /// What is given to the transport to send.
-pub(crate) struct HttpBody(Pieces);
+pub(crate) struct HttpBody {
+    pieces: Pieces,
+    /// Its other side is dropped once nothing more is to be sent.
+    over: Option<oneshot::Receiver<()>>,
+}
 
 /// Nobody waits for these mutexes: with them, a connection that holds what nobody shares can be shared itself.
 enum Pieces {
@@ -97,10 +102,25 @@ impl Pieces {
     }
 }
 
-#[cfg(feature = "tower")]
 impl HttpBody {
+    fn new(pieces: Pieces) -> Self {
+        Self { pieces, over: None }
+    }
+
+    #[cfg(feature = "tower")]
     pub(crate) fn of_layer(body: crate::TransportBody) -> Self {
-        Self(Pieces::Layer(Mutex::new(body)))
+        Self::new(Pieces::Layer(Mutex::new(body)))
+    }
+
+    /// Has it break off once what is returned is dropped, should it not have come to its end: over HTTP/2 it would be sent for as long as it
+    /// goes on, whatever has become of the answer. What is there as a whole needs none of that.
+    pub(crate) fn lease(&mut self) -> Option<oneshot::Sender<()>> {
+        if let Pieces::Whole(_) = self.pieces {
+            return None;
+        }
+        let (lease, over) = oneshot::channel();
+        self.over = Some(over);
+        Some(lease)
     }
 }
 
@@ -109,12 +129,15 @@ impl http_body::Body for HttpBody {
     type Error = BoxError;
 
     fn poll_frame(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, BoxError>>> {
-        let polled = caught(|| self.0.poll_frame(cx));
+        if self.over.as_mut().is_some_and(|over| Pin::new(over).poll(cx).is_ready()) {
+            return Poll::Ready(Some(Err("the exchange is over".into())));
+        }
+        let polled = caught(|| self.pieces.poll_frame(cx));
         polled.unwrap_or_else(|| Poll::Ready(Some(Err("the body of the request panicked".into()))))
     }
 
     fn is_end_stream(&self) -> bool {
-        match &self.0 {
+        match &self.pieces {
             Pieces::Whole(bytes) => bytes.is_none(),
             Pieces::Stream(_) => false,
             #[cfg(feature = "tower")]
@@ -126,7 +149,7 @@ impl http_body::Body for HttpBody {
     }
 
     fn size_hint(&self) -> SizeHint {
-        match &self.0 {
+        match &self.pieces {
             Pieces::Whole(bytes) => SizeHint::with_exact(bytes.as_ref().map_or(0, |bytes| bytes.len() as u64)),
             Pieces::Stream(_) => SizeHint::default(),
             #[cfg(feature = "tower")]
@@ -140,7 +163,7 @@ impl http_body::Body for HttpBody {
 
 impl Drop for HttpBody {
     fn drop(&mut self) {
-        let pieces = mem::replace(&mut self.0, Pieces::Whole(None));
+        let pieces = mem::replace(&mut self.pieces, Pieces::Whole(None));
         // Of what panics even now, nothing is left to be told.
         caught(|| drop(pieces));
     }

@@ -106,7 +106,7 @@ impl Request {
         format!("{base}/{}{query}", parts.join("/"))
     }
 
-    fn path(&self) -> String {
+    pub(crate) fn path(&self) -> String {
         let resource = self.resource.as_deref().unwrap_or_default();
         let is_lower = resource.bytes().all(|byte| byte.is_ascii() && !byte.is_ascii_uppercase());
         let resource = if is_lower { Cow::Borrowed(resource) } else { Cow::Owned(resource.to_lowercase()) };

@@ -97,7 +97,21 @@ fn told(failures: &[(SocketAddr, io::Error)]) -> io::Error {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::Arc;
+
+    use futures_util::FutureExt;
+    use pintle_metrics::Memory;
+
     use super::*;
+
+    #[tokio::test]
+    async fn a_look_up_that_is_cut_off_takes_time_as_well() {
+        let memory = Memory::new();
+        let metrics = Instruments::new(Arc::new(memory.clone()), "server".into());
+        drop(connect("localhost", 1, Some(&metrics)).now_or_never());
+        let found = memory.distribution("rest_client_dns_resolution_duration_seconds", &[("host", "localhost")]);
+        assert_eq!(found.map(|found| found.count()), Some(1));
+    }
 
     fn addresses(list: &[&str]) -> Vec<SocketAddr> {
         list.iter().map(|address| format!("{address}:1").parse().unwrap()).collect()

@@ -150,7 +150,7 @@ impl Lane {
     }
 
     fn lend(self: &Arc<Self>, conn: ConnId, link: Option<Link>) -> Lease {
-        Lease { lane: Arc::downgrade(self), conn, link, is_used: false }
+        Lease { lane: Arc::downgrade(self), conn, link, is_used: false, upload: None }
     }
 
     /// Has the pool decide, and does what it says.
@@ -425,6 +425,8 @@ pub(super) struct Lease {
     link: Option<Link>,
     /// Whether a request has gone to the connection.
     is_used: bool,
+    /// Ends the sending of the request when it is dropped.
+    upload: Option<oneshot::Sender<()>>,
 }
 
 impl Lease {
@@ -450,9 +452,10 @@ impl Lease {
     /// Sends a request. If the error still has it, nothing of it has left.
     pub(super) async fn send(
         &mut self,
-        request: Request<HttpBody>,
+        mut request: Request<HttpBody>,
     ) -> Option<Result<Response<Incoming>, TrySendError<Request<HttpBody>>>> {
         self.is_used = true;
+        self.upload = request.body_mut().lease();
         let link = self.link.as_mut()?;
         Some(match &mut link.sender {
             Sender::Http1(http1) => http1.send(request).await,

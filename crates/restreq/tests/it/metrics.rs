@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use pintle_metrics::{Memory, MetricKind};
-use pintle_restreq::{RestClient, RestClientConfig, Timeouts, Warning, WarningHandler};
+use pintle_restreq::{RestClient, RestClientConfig, Warning, WarningHandler};
 use pintle_testing::PanickingProvider;
 use serde_json::Value;
 use tokio::time::Instant;
@@ -132,14 +132,6 @@ async fn what_is_a_name_is_looked_up_and_that_is_told() {
     }
     let found = memory.distribution(LOOKED_UP, &[("host", "localhost")]).unwrap();
     assert_eq!(found.count(), 1, "the second request has a connection");
-
-    let timeouts = Timeouts { connect: Duration::ZERO, ..Timeouts::default() };
-    let mut config = RestClientConfig { timeouts, metrics: Some(Arc::new(memory.clone())), ..server.config().into() };
-    config.server.server = format!("http://localhost:{}", server.addr.port());
-    let client = RestClient::new(config).unwrap();
-    soon(client.get().send()).await.unwrap_err();
-    let found = memory.distribution(LOOKED_UP, &[("host", "localhost")]).unwrap();
-    assert_eq!(found.count(), 2, "one that is cut off by the deadline takes time as well");
 }
 
 #[tokio::test]

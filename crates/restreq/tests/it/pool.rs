@@ -356,6 +356,28 @@ async fn a_write_whose_stream_or_connection_broke_is_not_sent_again() {
     }
 }
 
+/// Else it would go on for as long as the stream does, and the stream with it.
+#[tokio::test]
+async fn an_upload_over_http2_ends_with_its_answer() {
+    let (config, _) = frames(&[Move::Answer, Move::Open]).await;
+    let client = RestClient::new(config).unwrap();
+    let held = Arc::new(());
+    let upload = || {
+        let held = held.clone();
+        let endless = stream::poll_fn(move |_| {
+            let _held = &held;
+            Poll::Pending
+        });
+        client.post().body_stream(endless)
+    };
+    soon(upload().send()).await.unwrap();
+    soon(until(|| Arc::strong_count(&held) == 1)).await;
+    let answer = soon(upload().stream()).await.unwrap();
+    assert_eq!(Arc::strong_count(&held), 2, "it goes on beside its answer");
+    drop(answer);
+    soon(until(|| Arc::strong_count(&held) == 1)).await;
+}
+
 /// What comes late for those who are gone is no reason to end a connection.
 #[tokio::test]
 async fn streams_that_are_given_up_together_break_no_other() {

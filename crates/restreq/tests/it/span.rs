@@ -106,8 +106,8 @@ async fn bodies_are_logged_only_where_that_is_wanted_and_without_what_is_secret(
 
     let map = r#"{"kind":"ConfigMap","data":{"a":"b","token":"hush"}}"#;
     let refusal = r#"{"kind":"Status","status":"Failure","message":"no","code":403}"#;
-    let script = [Reply::json(200, map), Reply::json(200, map), Reply::json(403, refusal), Reply::json(200, map)];
-    let server = Server::start(script).await;
+    let script = [Reply::json(200, map), Reply::json(200, map), Reply::json(403, refusal)];
+    let server = Server::start_with(script, Reply::json(200, map), None).await;
     let at = |client: &RestClient, resource| client.post().abs_path(["/api/v1"]).resource(resource).body(map);
     soon(at(&server.client(), "configmaps").send()).await.unwrap();
     assert_eq!(told(), [""; 0], "not by default");
@@ -121,7 +121,15 @@ async fn bodies_are_logged_only_where_that_is_wanted_and_without_what_is_secret(
 
     soon(at(&client, "configmaps").send()).await.unwrap_err();
     assert!(told()[1].contains(r#""message":"no""#), "what a refusal says");
-    soon(at(&client, "secrets").send()).await.unwrap();
-    let lines = told();
-    assert!(lines.iter().all(|line| line.contains(&format!("body=[{} bytes]", map.len()))), "{lines:?}");
+    let by_path = |path| client.post().request_uri(path).body(map);
+    for request in [
+        at(&client, "secrets"),
+        by_path("/api/v1/namespaces/team/secrets/a"),
+        by_path("/api/v1/namespaces/team/serviceaccounts/a/token"),
+    ] {
+        soon(request.send()).await.unwrap();
+        let lines = told();
+        let size = format!("body=[{} bytes]", map.len());
+        assert!(lines.len() == 2 && lines.iter().all(|line| line.contains(&size)), "{lines:?}");
+    }
 }
