@@ -16,6 +16,7 @@ mod in_process;
 mod kubernetes;
 mod lists;
 mod nesting;
+mod openapi;
 mod own_thread;
 mod plan;
 mod program;
