@@ -19,6 +19,7 @@ mod nesting;
 mod openapi;
 mod own_thread;
 mod plan;
+mod pod_security;
 mod program;
 mod protobuf;
 mod races;
