@@ -41,6 +41,14 @@ async fn what_would_have_an_effect_elsewhere_is_warned_of() {
         let constraints = json!({"resourceRules": rules(group)});
         json!({"metadata": {"name": name}, "spec": {"matchConstraints": constraints, "validations": [{"expression": "true"}]}})
     };
+    let flow = |name: &str, rules: Value| {
+        let spec = json!({"priorityLevelConfiguration": {"name": "workload-low"}, "rules": rules});
+        json!({"metadata": {"name": name}, "spec": spec})
+    };
+    let flow_rule = json!({
+        "subjects": [{"kind": "Group", "group": {"name": "a"}}],
+        "nonResourceRules": [{"verbs": ["*"], "nonResourceURLs": ["*"]}],
+    });
     let binding =
         |name: &str| json!({"metadata": {"name": name}, "spec": {"policyName": name, "validationActions": ["Deny"]}});
     for (path, object, expected) in [
@@ -70,6 +78,8 @@ async fn what_would_have_an_effect_elsewhere_is_warned_of() {
         (format!("{admission}/validatingadmissionpolicybindings"), binding("a"), true),
         (format!("{admission}/validatingadmissionpolicybindings"), binding("b"), false),
         (format!("{admission}/validatingadmissionpolicybindings"), binding("nosuch"), false),
+        ("/apis/flowcontrol.apiserver.k8s.io/v1/flowschemas".to_owned(), flow("a", json!([flow_rule])), true),
+        ("/apis/flowcontrol.apiserver.k8s.io/v1/flowschemas".to_owned(), flow("b", json!([])), false),
         (
             "/api/v1/namespaces".to_owned(),
             json!({"metadata": {"name": "a", "labels": {"pod-security.kubernetes.io/enforce": "baseline"}}}),
