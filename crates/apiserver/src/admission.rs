@@ -1,10 +1,11 @@
-//! Admission by what the namespace has room for: limit ranges and quotas.
+//! Admission by what the namespace has room for, limit ranges and quotas, and by the security standard of its pods.
 //!
 //! Plain functions over JSON: what they look at is handed to them, and what they find goes back. Reading the store and charging
 //! the quotas is the part of [`registry`](crate::registry).
 
 mod amounts;
 pub(crate) mod limits;
+pub(crate) mod pod_security;
 mod pods;
 pub(crate) mod quota;
 

@@ -3,6 +3,7 @@
 mod aggregated;
 mod legacy;
 mod openapi;
+mod operations;
 #[cfg(test)]
 mod tests;
 

@@ -111,6 +111,15 @@ pub struct Step {
     /// The status code to wait for (UNTIL).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub status: Option<u16>,
+    /// What to send again and again, where it is no GET of a path (UNTIL).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub request: Option<Box<Step>>,
+    /// Headers that the answer does not keep.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub without: Option<Vec<String>>,
+    /// Where in the answer a JWT is, whose claims it keeps.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub claims: Option<String>,
     /// What runs at once (TOGETHER).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub steps: Option<Vec<Step>>,

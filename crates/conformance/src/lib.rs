@@ -41,6 +41,7 @@ mod placeholders;
 mod session;
 mod shape;
 mod stream;
+mod token;
 mod verdict;
 
 pub use case::{Case, Fill, Step, load, pack, packed_folder};

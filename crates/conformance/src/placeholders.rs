@@ -9,7 +9,7 @@ use crate::shape::{is_uuid, mask};
 
 /// What one run of a case has met so far.
 pub(crate) struct Placeholders {
-    /// In the order they were set; the run's own `id` and `ns` first.
+    /// In the order they were set; the run's own `id`, `ns` and `Id` first.
     variables: Vec<(String, String)>,
     /// Variables whose value is masked in answers.
     hidden: BTreeSet<String>,
@@ -21,7 +21,10 @@ pub(crate) struct Placeholders {
 impl Placeholders {
     /// For a run whose names carry the letters `id`.
     pub(crate) fn new(id: &str) -> Self {
-        let variables = vec![("id".to_owned(), id.to_owned()), ("ns".to_owned(), format!("t-{id}"))];
+        let mut capitalised = id.to_owned();
+        capitalised.get_mut(..1).into_iter().for_each(str::make_ascii_uppercase);
+        let variables = [("id", id.to_owned()), ("ns", format!("t-{id}")), ("Id", capitalised)];
+        let variables = variables.map(|(name, value)| (name.to_owned(), value)).into();
         Self { variables, hidden: BTreeSet::new(), uids: HashMap::new(), revisions: BTreeSet::new() }
     }
 
@@ -133,7 +136,7 @@ impl<'a> Masking<'a> {
             known.variables.iter().filter(|(name, value)| known.hidden.contains(name) && value.chars().count() > 3);
         let mut names: Vec<(&str, &str)> = hidden.map(|(name, value)| (name.as_str(), value.as_str())).collect();
         names.sort_by_key(|(_, value)| std::cmp::Reverse(value.chars().count()));
-        for own in ["ns", "id"] {
+        for own in ["ns", "id", "Id"] {
             names.extend(
                 known.variables.iter().filter(|(name, _)| name == own).map(|(name, value)| (&**name, &**value)),
             );

@@ -17,7 +17,7 @@ use tokio::time::{Instant, sleep};
 use crate::client::{Answer, Client};
 use crate::placeholders::{Placeholders, is_list};
 use crate::stream::Stream;
-use crate::{Case, Json, Step};
+use crate::{Case, Json, Step, token};
 
 /// Headers that a recorded answer keeps.
 const HEADERS: [&str; 8] =
@@ -123,8 +123,9 @@ impl Session<'_> {
         let pointer = step.pointer.as_deref().map(|pointer| self.known.fill(pointer)).transpose()?;
         let equals = step.equals.as_ref().map(|value| self.known.fill_json(value)).transpose()?;
         let mut pause = Duration::from_millis(10);
+        let request = step.request.as_deref().unwrap_or(step);
         loop {
-            let answer = self.send(step).await?;
+            let answer = self.send(request).await?;
             let content = content(&answer);
             let value = pointer.as_ref().and_then(|pointer| content.member("body")?.at(pointer));
             let holds = match (step.status, &equals, step.present) {
@@ -235,7 +236,19 @@ impl Session<'_> {
             let value = value.with_context(|| format!("nothing at {place}: {} {whole}", answer.status))?;
             self.known.save(name, &value);
         }
+        let claims = match step.claims.as_ref().zip(body.as_ref()).filter(|_| answer.status < 300) {
+            None => None,
+            Some((place, body)) => {
+                let token = body.at(place).and_then(Json::text).with_context(|| format!("no token at {place}"))?;
+                Some(token::claims(token)?)
+            }
+        };
+        claims.iter().for_each(|claims| self.known.learn(claims));
         let Json::Object(members) = &mut whole else { return Ok(whole) };
+        members.extend(claims.map(|claims| ("claims".to_owned(), claims)));
+        if let Some((_, Json::Object(headers))) = members.iter_mut().find(|(name, _)| name == "headers") {
+            headers.retain(|(name, _)| !step.without.iter().flatten().any(|left_out| left_out == name));
+        }
         if step.fill.is_some() {
             members.retain(|(name, _)| name != "b64");
         }

@@ -1,6 +1,6 @@
 //! Finds what differs from run to run in a text: UUIDs, times, revisions in messages.
 
-/// Puts `<time>`, `<microtime>`, `<uuid>` or what `uid` and `revision` say in place of what differs from run to run.
+/// Puts `<time>`, `<microtime>`, `<uuid>`, `<jwt>` or what `uid` and `revision` say in place of what differs from run to run.
 pub(crate) fn mask(
     text: &str,
     uid: impl Fn(&str) -> Option<String>,
@@ -11,6 +11,7 @@ pub(crate) fn mask(
         Some((found.len(), uid(found).unwrap_or_else(|| "<uuid>".to_owned())))
     });
     let text = replace(&text, time);
+    let text = replace(&text, jwt);
     let text = replace(&text, too_old);
     replace(&text, |rest| named_revision(rest, &revision))
 }
@@ -68,6 +69,17 @@ fn time(text: &str) -> Option<(usize, String)> {
     closed.then(|| (FORM.len() + fraction + 1, name.to_owned()))
 }
 
+/// `eyJ….eyJ….…`
+fn jwt(text: &str) -> Option<(usize, String)> {
+    let is_of_part = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_');
+    let end = text.find(|c: char| !is_of_part(c) && c != '.').unwrap_or(text.len());
+    let mut parts = text[..end].splitn(3, '.');
+    let (head, claims, rest) = (parts.next()?, parts.next()?, parts.next()?);
+    let signature = rest.split('.').next()?;
+    let fits = head.starts_with("eyJ") && claims.starts_with("eyJ") && !signature.is_empty();
+    fits.then(|| (head.len() + claims.len() + signature.len() + 2, "<jwt>".to_owned()))
+}
+
 /// `too old resource version: 5 (9` and `Too large resource version: 9, current: 5`
 fn too_old(text: &str) -> Option<(usize, String)> {
     let words = ["too old resource version: ", "Too large resource version: "];
@@ -112,6 +124,12 @@ mod tests {
         check("a 12345678-0000-0000-0000-00000000000f", "a <uuid>");
         check("12345678-0000-0000-0000-00000000000F", "12345678-0000-0000-0000-00000000000F");
         check("é12345678-0000", "é12345678-0000");
+    }
+
+    #[test]
+    fn tokens() {
+        check("no eyJhb-.eyJp_.sig1.", "no <jwt>.");
+        check("eyJhb.eyJp eyJhb.xx.sig", "eyJhb.eyJp eyJhb.xx.sig");
     }
 
     #[test]

@@ -164,7 +164,10 @@ fn an_unchanged_fault_passes_an_update() {
     );
     let object = |s: &str, n: i64| json!({"metadata": {"name": "a"}, "spec": {"s": s, "n": n}});
     assert_eq!(kind.strategy.validate_update(&object("long", 2), &object("long", 1), Part::Object), Faults::default());
-    assert_eq!(kind.strategy.validate_update(&object("longer", 1), &object("long", 1), Part::Object).into_iter().len(), 1);
+    assert_eq!(
+        kind.strategy.validate_update(&object("longer", 1), &object("long", 1), Part::Object).into_iter().len(),
+        1
+    );
 }
 
 #[test]

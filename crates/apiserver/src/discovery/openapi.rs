@@ -1,16 +1,18 @@
 //! The OpenAPI documents, versions 2 and 3, as far as clients read them.
 
+use pintle_meta::GroupVersionKind;
 use serde_json::{Map, Value, json};
 
 use super::etag;
+use super::operations::{self, DELETE_OPTIONS_SCHEMA, STATUS_SCHEMA, schema_name_of_list};
 use crate::kinds::{Kind, Kinds};
 use crate::object::{default, list, member, set};
 use crate::request::Verb;
 
 const PATCHES: &[&str] =
     &["application/json-patch+json", "application/merge-patch+json", "application/strategic-merge-patch+json"];
-const APPLY: &str = "application/apply-patch+yaml";
-const PATCH_SCHEMA: &str = "io.k8s.apimachinery.pkg.apis.meta.v1.Patch";
+pub(super) const APPLY: &str = "application/apply-patch+yaml";
+pub(super) const PATCH_SCHEMA: &str = "io.k8s.apimachinery.pkg.apis.meta.v1.Patch";
 const METADATA_SCHEMA: &str = "io.k8s.apimachinery.pkg.apis.meta.v1.ObjectMeta";
 const LIST_METADATA_SCHEMA: &str = "io.k8s.apimachinery.pkg.apis.meta.v1.ListMeta";
 
@@ -35,11 +37,19 @@ pub(crate) fn document(kinds: &Kinds, group: &str, version: &str) -> Option<Valu
     let mut paths = Map::new();
     let mut schemas = Map::new();
     schemas.insert(PATCH_SCHEMA.into(), json!({"type": "object"}));
-    schemas.insert(METADATA_SCHEMA.into(), json!({"type": "object", "x-kubernetes-preserve-unknown-fields": true}));
-    schemas
-        .insert(LIST_METADATA_SCHEMA.into(), json!({"type": "object", "x-kubernetes-preserve-unknown-fields": true}));
+    // Of what is not a custom resource's own, the documents say no more than that it is there.
+    let shared =
+        |name: &str| (name.to_owned(), json!({"type": "object", "x-kubernetes-preserve-unknown-fields": true}));
+    schemas.extend([METADATA_SCHEMA, LIST_METADATA_SCHEMA].map(shared));
     for kind in kinds {
-        paths.extend(kind_paths(kind, Form::Three));
+        if !kind.is_custom() {
+            paths.extend(kind_paths(kind, Form::Three));
+            continue;
+        }
+        paths.extend(operations::paths(kind));
+        schemas.extend([STATUS_SCHEMA, DELETE_OPTIONS_SCHEMA].map(shared));
+        let elsewhere = kind.subresources.iter().filter_map(|subresource| subresource.kind.as_ref());
+        schemas.extend(elsewhere.map(|gvk| shared(&schema_of(gvk))));
         if let Some(schema) = kind.strategy.openapi() {
             schemas.extend(custom_schemas(kind, schema));
         }
@@ -100,8 +110,7 @@ fn patch_operation(kind: &Kind, form: Form) -> Value {
         [("dryRun", "string"), ("fieldManager", "string"), ("fieldValidation", "string"), ("force", "boolean")]
             .map(parameter)
             .into();
-    let types =
-        PATCHES.iter().copied().filter(|content| !(kind.is_custom() && content.contains("strategic"))).chain([APPLY]);
+    let types = patch_types(kind).chain([APPLY]);
     let mut operation = json!({
         "parameters": parameters,
         "responses": {"200": {"description": "OK"}},
@@ -117,6 +126,12 @@ fn patch_operation(kind: &Kind, form: Form) -> Value {
         }
     }
     operation
+}
+
+/// How a patch of it may be written, but for one that is applied.
+pub(super) fn patch_types(kind: &Kind) -> impl Iterator<Item = &'static str> {
+    let is_custom = kind.is_custom();
+    PATCHES.iter().copied().filter(move |content| !(is_custom && content.contains("strategic")))
 }
 
 const CONVENTIONS: &str =
@@ -148,7 +163,7 @@ fn custom_schemas(kind: &Kind, mut schema: Value) -> [(String, Value); 2] {
         }
     }
     set(&mut schema, "x-kubernetes-group-version-kind", json!([gvk(kind)]));
-    [(format!("{name}List"), of_list), (name, schema)]
+    [(schema_name_of_list(kind), of_list), (name, schema)]
 }
 
 const API_VERSION: &str = "APIVersion defines the versioned schema of this representation of an object. Servers should convert \
@@ -200,17 +215,23 @@ fn spell_out(schema: &mut Value) {
     }
 }
 
-fn gvk(kind: &Kind) -> Value {
+pub(super) fn gvk(kind: &Kind) -> Value {
     json!({"group": kind.group, "kind": kind.kind, "version": kind.version})
 }
 
 /// `com.example.v1.Widget`, `io.k8s.api.apps.v1.Deployment`.
-fn schema_name(kind: &Kind) -> String {
-    let package = match kind.is_custom() {
-        true => kind.group.rsplit('.').collect::<Vec<_>>().join("."),
-        false => {
-            format!("io.k8s.api.{}", kind.group.split('.').next().filter(|group| !group.is_empty()).unwrap_or("core"))
+pub(super) fn schema_name(kind: &Kind) -> String {
+    match kind.is_custom() {
+        true => {
+            let package = kind.group.rsplit('.').collect::<Vec<_>>().join(".");
+            format!("{package}.{}.{}", kind.version, kind.kind)
         }
-    };
-    format!("{package}.{}.{}", kind.version, kind.kind)
+        false => schema_of(&GroupVersionKind::new(&*kind.group, &*kind.version, &*kind.kind)),
+    }
+}
+
+/// The same of a built-in kind.
+pub(super) fn schema_of(gvk: &GroupVersionKind) -> String {
+    let package = gvk.group.split('.').next().filter(|group| !group.is_empty()).unwrap_or("core");
+    format!("io.k8s.api.{package}.{}.{}", gvk.version, gvk.kind)
 }

@@ -40,7 +40,11 @@ impl Strategy for ApiService {
     }
 
     fn columns(&self) -> Option<Vec<Column>> {
-        table::columns("Name, Service, Available, Age")
+        let told = [
+            ("Service", "The reference to the service that hosts this API endpoint."),
+            ("Available", "Whether this service is available."),
+        ];
+        table::described("Name, Service, Available, Age", &told)
     }
 
     fn cells(&self, object: &Value, now: Timestamp) -> Vec<Value> {

@@ -1,10 +1,14 @@
 //! RuntimeClass.
 
+use std::collections::HashSet;
+
 use crate::kinds::check::{Check, immutable};
+use crate::kinds::core::pod::{limit_faults, placing};
 use crate::kinds::table::{self, Column, Row};
 use crate::kinds::{Strategy, warnings};
+use crate::object::{list, text_at};
 use crate::request::Part;
-use crate::validate::{Faults, NameRule};
+use crate::validate::{Faults, FieldFault, NameRule};
 use jiff::Timestamp;
 use serde_json::Value;
 
@@ -20,10 +24,25 @@ impl Strategy for RuntimeClass {
     }
 
     fn validate_create(&self, object: &Value) -> Faults {
-        let check = Check::of(object).name("handler", NameRule::Label);
-        check.required("handler").done()
+        let scheduling = object.get("scheduling").unwrap_or(&Value::Null);
+        let (tolerations, mut seen) = (list(scheduling, "/tolerations"), HashSet::new());
+        let twice = tolerations.enumerate().filter(|(_, toleration)| {
+            let of = |member: &str| text_at(toleration, member).to_owned();
+            !seen.insert([of("/key"), of("/operator"), of("/value"), of("/effect")])
+        });
+        let twice =
+            twice.map(|(at, toleration)| FieldFault::duplicate(format!("scheduling.tolerations[{at}]"), toleration));
+        Check::of(object)
+            .name("handler", NameRule::Label)
+            .required("handler")
+            .also(limit_faults(object.pointer("/overhead/podFixed"), "overhead"))
+            .also(placing::node_selector(scheduling, "scheduling"))
+            .also(placing::tolerations(scheduling, "scheduling"))
+            .also(twice)
+            .done()
     }
 
+    /// Nothing but the handler is looked at again.
     fn validate_update(&self, new: &Value, old: &Value, _: Part) -> Faults {
         immutable(new, old, &["handler"])
     }

@@ -10,7 +10,7 @@ type Missing = (&'static str, &'static str);
 
 /// All of them.
 pub(crate) const WITHOUT_EFFECT: &[Missing] =
-    &[WEBHOOKS, POLICIES, RULES, CONVERSION, BUILT_IN_VERSIONS, FLOW_CONTROL, SERVICE_RANGES, POD_SECURITY];
+    &[WEBHOOKS, POLICIES, RULES, CONVERSION, BUILT_IN_VERSIONS, FLOW_CONTROL, SERVICE_RANGES];
 
 pub(crate) const WEBHOOKS: Missing =
     ("ValidatingWebhookConfiguration, MutatingWebhookConfiguration", "this server calls no admission webhooks");
@@ -27,8 +27,6 @@ pub(crate) const BUILT_IN_VERSIONS: Missing =
 pub(crate) const FLOW_CONTROL: Missing =
     ("FlowSchema, PriorityLevelConfiguration", "this server has one flow for all requests");
 pub(crate) const SERVICE_RANGES: Missing = ("ServiceCIDR", "the addresses of Services are of 10.0.0.0/24 alone");
-pub(crate) const POD_SECURITY: Missing =
-    ("the labels pod-security.kubernetes.io/* of a Namespace", "this server holds no Pod against a security standard");
 pub(crate) const RULES: Missing =
     ("x-kubernetes-validations in the schemas of custom resources", "this server evaluates no CEL rules");
 

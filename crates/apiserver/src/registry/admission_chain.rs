@@ -7,7 +7,7 @@ use serde_json::Value;
 
 use super::Registry;
 use super::pipeline::Write;
-use super::security_labels::SecurityLabels;
+use super::pod_security::PodSecurity;
 use super::served::typed;
 use super::signing::Signing;
 use crate::admission::{Attempt, limits, quota};
@@ -23,7 +23,7 @@ use crate::store::Charge;
 const MANAGER: &str = "kube-apiserver";
 
 /// Those who have a say, in the order in which they are asked.
-const CHAIN: &[&dyn Plugin] = &[&LimitRanges, &Signing, &SecurityLabels, &Quotas];
+const CHAIN: &[&dyn Plugin] = &[&LimitRanges, &PodSecurity, &Signing, &Quotas];
 
 /// One who has a say in writes. A [`Write`] tells them who writes, what the object was and is to be, and whether it is only tried.
 pub(super) trait Plugin: Sync {
@@ -35,6 +35,11 @@ pub(super) trait Plugin: Sync {
     /// Refuses an object that is valid, or says what the write is to be charged for.
     fn check(&self, _: &Registry, _: &Write<'_>) -> Outcome<Vec<Charge>> {
         Ok(Vec::new())
+    }
+
+    /// What to warn of in a write that nobody refused.
+    fn warnings(&self, _: &Registry, _: &Write<'_>) -> Vec<String> {
+        Vec::new()
     }
 }
 
@@ -48,6 +53,10 @@ pub(super) fn check(registry: &Registry, write: &Write<'_>) -> Outcome<Vec<Charg
         charges.extend(plugin.check(registry, write)?);
     }
     Ok(charges)
+}
+
+pub(super) fn warnings(registry: &Registry, write: &Write<'_>) -> Vec<String> {
+    CHAIN.iter().flat_map(|plugin| plugin.warnings(registry, write)).collect()
 }
 
 /// The limit ranges of a namespace: bounds, and what pods get that leave something out.

@@ -48,10 +48,11 @@ impl Registry {
         write.keep_other_parts();
         admission_chain::change(self, &mut write)?;
         self.prepare(&mut write)?;
-        let warnings = write.validate()?;
+        let mut warnings = write.validate()?;
         write.place.kind.normalise(&mut write.new);
         nesting::check(&write.place.kind, &write.new)?;
         let charges = admission_chain::check(self, &write)?;
+        warnings.extend(admission_chain::warnings(self, &write));
         Ok(Complete { object: write.new, warnings, charges })
     }
 

@@ -145,6 +145,11 @@ impl Faults {
     pub(crate) fn is_full(&self) -> bool {
         self.told >= MOST_TOLD
     }
+
+    #[cfg(test)]
+    pub(crate) fn iter(&self) -> std::slice::Iter<'_, FieldFault> {
+        self.all.iter()
+    }
 }
 
 impl Extend<FieldFault> for Faults {

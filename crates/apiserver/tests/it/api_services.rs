@@ -91,3 +91,14 @@ async fn what_a_service_is_to_serve_is_not_available_and_says_why() {
         assert_eq!(get(&server, path).await.code, 404, "{path}");
     }
 }
+
+#[tokio::test]
+async fn a_table_says_what_its_columns_tell() {
+    let server = server().await;
+    let table = [("accept", "application/json;as=Table;g=meta.k8s.io;v=v1")];
+    let shown = read(send(&server, Method::GET, API_SERVICES, &table, "").await).await.body;
+    let told: Vec<_> =
+        ["1", "2"].map(|at| shown.pointer(&format!("/columnDefinitions/{at}/description")).cloned()).into();
+    let expected = ["The reference to the service that hosts this API endpoint.", "Whether this service is available."];
+    assert_eq!(told, expected.map(|text| Some(json!(text))));
+}

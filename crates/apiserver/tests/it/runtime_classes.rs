@@ -77,3 +77,48 @@ async fn a_pod_that_contradicts_its_class_is_refused() {
         assert_eq!((refused.code, refused.body["message"].as_str()), (code, Some(why)));
     }
 }
+
+#[tokio::test]
+async fn a_class_is_held_to_the_rules_of_the_pods_that_it_goes_into() {
+    let server = server().await;
+    let class = json!({
+        "metadata": {"name": "wrong"},
+        "handler": "h",
+        "overhead": {"podFixed": {"cpu": "-1", "coffee": "1"}},
+        "scheduling": {
+            "nodeSelector": {"a b": "1"},
+            "tolerations": [
+                {"operator": "Wrong"},
+                {"key": "k", "operator": "Exists", "value": "v"},
+                {"key": "k", "operator": "Gt", "value": "1"},
+                {"key": "k", "tolerationSeconds": 1, "effect": "NoSchedule"},
+                {"key": "k", "effect": "Sometimes", "value": "-"},
+                {"key": "k", "operator": "Exists", "value": "v"},
+            ],
+        },
+    });
+    let refused = call(&server, Method::POST, CLASSES, class).await;
+    assert_eq!(refused.code, 422);
+    let causes = refused.body["details"]["causes"].as_array().expect("causes");
+    let told: Vec<_> = causes
+        .iter()
+        .map(|cause| [&cause["field"], &cause["reason"]].map(|text| text.as_str().unwrap_or_default()))
+        .collect();
+    let at = |at: usize, member: &str| format!("scheduling.tolerations[{at}]{member}");
+    let expected = [
+        ("overhead.limits[coffee]".to_owned(), "FieldValueInvalid"),
+        ("overhead.limits[coffee]".to_owned(), "FieldValueInvalid"),
+        ("overhead.limits[cpu]".to_owned(), "FieldValueInvalid"),
+        ("scheduling.nodeSelector".to_owned(), "FieldValueInvalid"),
+        (at(0, ".operator"), "FieldValueInvalid"),
+        (at(0, ".operator"), "FieldValueNotSupported"),
+        (at(1, ".operator"), "FieldValueInvalid"),
+        (at(2, ".operator"), "FieldValueNotSupported"),
+        (at(3, ".effect"), "FieldValueInvalid"),
+        (at(4, ".operator"), "FieldValueInvalid"),
+        (at(4, ".effect"), "FieldValueNotSupported"),
+        (at(5, ".operator"), "FieldValueInvalid"),
+        (at(5, ""), "FieldValueDuplicate"),
+    ];
+    assert_eq!(told, expected.each_ref().map(|(field, reason)| [field.as_str(), *reason]));
+}

@@ -41,6 +41,14 @@ async fn what_would_have_an_effect_elsewhere_is_warned_of() {
         let constraints = json!({"resourceRules": rules(group)});
         json!({"metadata": {"name": name}, "spec": {"matchConstraints": constraints, "validations": [{"expression": "true"}]}})
     };
+    let flow = |name: &str, rules: Value| {
+        let spec = json!({"priorityLevelConfiguration": {"name": "workload-low"}, "rules": rules});
+        json!({"metadata": {"name": name}, "spec": spec})
+    };
+    let flow_rule = json!({
+        "subjects": [{"kind": "Group", "group": {"name": "a"}}],
+        "nonResourceRules": [{"verbs": ["*"], "nonResourceURLs": ["*"]}],
+    });
     let binding =
         |name: &str| json!({"metadata": {"name": name}, "spec": {"policyName": name, "validationActions": ["Deny"]}});
     for (path, object, expected) in [
@@ -70,12 +78,13 @@ async fn what_would_have_an_effect_elsewhere_is_warned_of() {
         (format!("{admission}/validatingadmissionpolicybindings"), binding("a"), true),
         (format!("{admission}/validatingadmissionpolicybindings"), binding("b"), false),
         (format!("{admission}/validatingadmissionpolicybindings"), binding("nosuch"), false),
+        ("/apis/flowcontrol.apiserver.k8s.io/v1/flowschemas".to_owned(), flow("a", json!([flow_rule])), true),
+        ("/apis/flowcontrol.apiserver.k8s.io/v1/flowschemas".to_owned(), flow("b", json!([])), false),
         (
             "/api/v1/namespaces".to_owned(),
             json!({"metadata": {"name": "a", "labels": {"pod-security.kubernetes.io/enforce": "baseline"}}}),
-            true,
+            false,
         ),
-        ("/api/v1/namespaces".to_owned(), json!({"metadata": {"name": "b", "labels": {"a": "b"}}}), false),
         (
             "/apis/apps/v1/namespaces/default/controllerrevisions".to_owned(),
             json!({"metadata": {"name": "a"}, "revision": 1, "data": {}}),
@@ -115,28 +124,4 @@ async fn who_writes_what_a_rule_is_about_is_warned_that_nobody_looks() {
     };
     assert!(warned(&server, gadgets, gadget("a", json!({"spec": {"n": 1}}))).await);
     assert!(!warned(&server, gadgets, gadget("b", json!({"other": "x"}))).await);
-}
-
-#[tokio::test]
-async fn labels_that_name_no_security_standard_are_refused() {
-    let server = server().await;
-    let label = async |name: &str, value: &str| {
-        let labels = json!({"metadata": {"labels": {format!("pod-security.kubernetes.io/{name}"): value}}});
-        let answer = call(&server, Method::PATCH, "/api/v1/namespaces/default", labels).await;
-        let cause = &answer.body["details"]["causes"][0];
-        (answer.code, json!([cause["field"], cause["message"]]))
-    };
-    for (name, value, why) in [
-        ("enforce", "strict", "Invalid value: \"strict\": must be one of privileged, baseline, restricted"),
-        ("warn-version", "v1", "Invalid value: \"v1\": must be \"latest\" or \"v1.x\""),
-        ("audit-version", "v1.01", "Invalid value: \"v1.01\": must be \"latest\" or \"v1.x\""),
-    ] {
-        let field = format!("metadata.labels[pod-security.kubernetes.io/{name}]");
-        assert_eq!(label(name, value).await, (422, json!([field, why])));
-    }
-    for (name, value) in
-        [("enforce", "baseline"), ("warn-version", "latest"), ("audit-version", "v1.30"), ("other", "x")]
-    {
-        assert_eq!(label(name, value).await.0, 200, "{name}: {value}");
-    }
 }

@@ -94,3 +94,22 @@ async fn polling_ends_when_its_patience_does() {
     assert!(verdict.differences[0].got.contains("did not hold within 30ms; last: 404"), "{verdict:?}");
     server.shutdown().await;
 }
+
+#[tokio::test]
+async fn polling_may_send_any_request_and_an_answer_may_leave_out_headers_and_keep_a_tokens_claims() {
+    let server = embedded::start().await.expect("the embedded server");
+    let accounts = "/api/v1/namespaces/${ns}/serviceaccounts";
+    let made = format!(
+        r#"{{"do":"UNTIL","seconds":600,"status":201,"request":{{"do":"POST","path":"{accounts}","body":{{"metadata":{{"name":"a"}}}}}}}}"#
+    );
+    let claims = r#"{"header":["alg","kid"],"claims":{"iss":"https://kubernetes.default.svc","aud":["https://kubernetes.default.svc"],
+        "sub":"system:serviceaccount:${ns}:a","iat":"<seconds>","nbf":"iat+0","exp":"iat+3600","jti":"<uuid>",
+        "kubernetes.io":{"namespace":"${ns}","serviceaccount":{"name":"a","uid":"<uid:1>"}}}}"#;
+    let asked = format!(
+        r#"{{"do":"POST","path":"{accounts}/a/token","body":{{}},"only":["/status/token"],"claims":"/status/token","without":["content-type"],
+        "answer":{{"status":201,"headers":{{}},"at":{{"/status/token":"<jwt>"}},"claims":{claims}}}}}"#
+    );
+    let verdict = run(&target(server.url()), case(&format!(r#"{{"name":"a/b","steps":[{made},{asked}]}}"#))).await;
+    assert!(verdict.passes(), "{verdict:?}");
+    server.shutdown().await;
+}

@@ -1,8 +1,7 @@
 //! Namespace.
 
 use crate::kinds::table::{self, Column, Row};
-use crate::kinds::without_effect::{self, POD_SECURITY};
-use crate::kinds::{Cluster, Context, Kinds, Strategy};
+use crate::kinds::{Context, Strategy};
 use crate::object::{has, list, member, metadata, put_back, remove, set, text_at};
 use crate::request::Part;
 use crate::validate::{Faults, FieldFault, NameRule};
@@ -26,12 +25,6 @@ impl Namespace {
 }
 
 impl Strategy for Namespace {
-    fn without_effect(&self, object: &Value, _: &Kinds, _: &dyn Cluster) -> Vec<String> {
-        let labels = object.pointer("/metadata/labels").and_then(Value::as_object).into_iter().flatten();
-        let labels = labels.filter(|(key, _)| key.starts_with("pod-security.kubernetes.io/"));
-        labels.map(|(key, _)| without_effect::part(&format!("the label {key}"), POD_SECURITY)).collect()
-    }
-
     fn defaults(&self, object: &mut Value) {
         Self::label(object);
         member(object, "spec");

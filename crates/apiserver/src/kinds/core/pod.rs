@@ -4,6 +4,7 @@ mod container;
 mod container_warnings;
 mod defaults;
 mod mutable;
+pub(in crate::kinds) mod placing;
 mod pod_warnings;
 mod priority;
 mod quality;
@@ -26,7 +27,7 @@ use crate::request::Part;
 use crate::validate::{Faults, FieldFault};
 use jiff::Timestamp;
 
-pub(in crate::kinds) use container::{port_name_faults, resource_faults as container_resource_faults};
+pub(in crate::kinds) use container::{limit_faults, port_name_faults, resource_faults as container_resource_faults};
 pub(in crate::kinds) use defaults::{claim_spec, pod_template};
 pub(in crate::kinds) use pod_warnings::plugin;
 pub(in crate::kinds) use spec::template as validate_template;

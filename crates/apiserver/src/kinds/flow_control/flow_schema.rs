@@ -5,7 +5,7 @@ use crate::kinds::reset::{ALL_BUT_STATUS, Reset};
 use crate::kinds::table::{self, Column, Row};
 use crate::kinds::without_effect::{FLOW_CONTROL, whole};
 use crate::kinds::{Cluster, Kinds, Strategy};
-use crate::object::{condition, integer_at, is_empty, metadata, set, text_at};
+use crate::object::{condition, integer_at, is_empty, list, metadata, set, text_at};
 use crate::request::Part;
 use crate::validate::{Faults, FieldFault, NameRule};
 use jiff::Timestamp;
@@ -17,7 +17,8 @@ pub(in crate::kinds) struct FlowSchema;
 
 impl Strategy for FlowSchema {
     fn without_effect(&self, object: &Value, _: &Kinds, _: &dyn Cluster) -> Vec<String> {
-        whole(object, FLOW_CONTROL)
+        // One without rules is about no request anywhere.
+        if list(object, "/spec/rules").next().is_some() { whole(object, FLOW_CONTROL) } else { Vec::new() }
     }
 
     fn is_read_often(&self) -> bool {

@@ -14,7 +14,11 @@ fn kind(group: &str, version: &str, plural: &str) -> Kind {
 
 /// The faults, each as `reason field`.
 fn told(faults: &Faults) -> Vec<String> {
-    faults.clone().into_iter().map(|fault| format!("{} {}", &fault.reason.as_str()["FieldValue".len()..], fault.field)).collect()
+    faults
+        .clone()
+        .into_iter()
+        .map(|fault| format!("{} {}", &fault.reason.as_str()["FieldValue".len()..], fault.field))
+        .collect()
 }
 
 #[track_caller]

@@ -183,18 +183,30 @@ fn resources(container: &Value, path: &str) -> Faults {
     for (side, amounts) in [("limits", limits.clone()), ("requests", amounts("requests"))] {
         for (name, amount) in &amounts {
             let field = format!("{path}.resources.{side}[{name}]");
-            faults.extend(resource_faults(&field, name));
+            faults.extend(amount_faults(&field, name, amount));
             let amount = amount.as_str().unwrap_or_default();
             let nanos = quantity::nanos(amount).unwrap_or(0);
-            if nanos < 0 {
-                faults.push(FieldFault::invalid_text(field.as_str(), amount, "must be greater than or equal to 0"));
-            }
             let limit = limits.get(name).and_then(Value::as_str).filter(|_| side == "requests");
             if let Some(limit) = limit.filter(|limit| quantity::nanos(limit).is_some_and(|limit| nanos > limit)) {
                 let why = format!("must be less than or equal to {name} limit of {limit}");
                 faults.push(FieldFault::invalid_text(format!("{path}.resources.requests"), amount, why));
             }
         }
+    }
+    faults
+}
+
+/// The faults of amounts that bound what containers use, beyond what one asks for; told at a path.
+pub(crate) fn limit_faults(limits: Option<&Value>, path: &str) -> Faults {
+    let limits = limits.and_then(Value::as_object).into_iter().flatten();
+    limits.flat_map(|(name, amount)| amount_faults(&format!("{path}.limits[{name}]"), name, amount)).collect()
+}
+
+fn amount_faults(field: &str, name: &str, amount: &Value) -> Faults {
+    let amount = amount.as_str().unwrap_or_default();
+    let mut faults = resource_faults(field, name);
+    if quantity::nanos(amount).is_some_and(|nanos| nanos < 0) {
+        faults.push(FieldFault::invalid_text(field, amount, "must be greater than or equal to 0"));
     }
     faults
 }

@@ -4,7 +4,7 @@ use std::collections::HashSet;
 
 use serde_json::Value;
 
-use super::container;
+use super::{container, placing};
 use crate::kinds::check::Check;
 use crate::object::{has, is_true, list, text_at};
 use crate::validate::{Faults, FieldFault, NameRule, label_key_faults, label_value_faults, name_faults};
@@ -87,7 +87,7 @@ fn spec(spec: &Value, path: &str) -> Faults {
     let more = Check::at(spec, path)
         .one_of("restartPolicy", &["Always", "OnFailure", "Never"])
         .one_of("dnsPolicy", &dns)
-        .also(node_selector_faults(spec, path))
+        .also(placing::node_selector(spec, path))
         .name("nodeName", NameRule::Subdomain)
         .refuse(deadline.is_some(), || {
             let value = deadline.unwrap_or(&Value::Null);
@@ -96,36 +96,9 @@ fn spec(spec: &Value, path: &str) -> Faults {
         .name("serviceAccountName", NameRule::Subdomain)
         .name("hostname", NameRule::Label)
         .name("subdomain", NameRule::Label)
-        .each("tolerations", |toleration, _| {
-            let (operator, value) = (text_at(toleration.object(), "/operator"), text_at(toleration.object(), "/value"));
-            let keyless =
-                text_at(toleration.object(), "/key").is_empty() && !operator.is_empty() && operator != "Exists";
-            toleration
-                .refuse(keyless, || {
-                    FieldFault::invalid_text(
-                        "operator",
-                        operator,
-                        "operator must be Exists when `key` is empty, which means \"match all values and all keys\"",
-                    )
-                })
-                .refuse(operator == "Exists" && !value.is_empty(), || {
-                    FieldFault::invalid_text("operator", value, "value must be empty when `operator` is 'Exists'")
-                })
-                .one_of("effect", &["NoSchedule", "PreferNoSchedule", "NoExecute"])
-        })
+        .also(placing::tolerations(spec, path))
         .done();
     faults.extend(more);
-    faults
-}
-
-fn node_selector_faults(spec: &Value, path: &str) -> Faults {
-    let mut faults = Faults::default();
-    for (key, value) in spec.get("nodeSelector").and_then(Value::as_object).into_iter().flatten() {
-        let value = value.as_str().unwrap_or_default();
-        for (text, why) in [(key.as_str(), label_key_faults(key)), (value, label_value_faults(value))] {
-            faults.extend(why.iter().map(|why| FieldFault::invalid_text(format!("{path}.nodeSelector"), text, why)));
-        }
-    }
     faults
 }
 
@@ -133,6 +106,9 @@ fn volume_faults(spec: &Value, path: &str) -> Faults {
     let mut faults = Faults::default();
     let mut names: HashSet<&str> = HashSet::new();
     for (at, volume) in list(spec, "/volumes").enumerate() {
+        if faults.is_full() {
+            return faults;
+        }
         let path = format!("{path}.volumes[{at}]");
         let sources: Vec<_> = VOLUME_SOURCES.iter().filter(|source| has(volume, &format!("/{source}"))).collect();
         for source in sources.iter().skip(1) {

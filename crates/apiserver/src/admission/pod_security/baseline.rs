@@ -1,0 +1,261 @@
+//! The baseline standard: nothing that is known to lead out of a container.
+
+use std::collections::{BTreeSet, HashSet};
+
+use serde_json::Value;
+
+use super::pod::{Pod, named, plural, quoted, uses};
+use super::{Check, Version, Violation};
+use crate::failure;
+use crate::object::{has, integer_at, is_true, list, text_at};
+
+/// In the order in which they are told.
+pub(super) const BASELINE: &[Check] = &[
+    Check { since: 0, replaced: None, violation: app_armor },
+    Check { since: 0, replaced: Some(22), violation: capabilities },
+    Check { since: 0, replaced: None, violation: host_namespaces },
+    Check { since: 0, replaced: Some(0), violation: host_path },
+    Check { since: 0, replaced: None, violation: host_ports },
+    Check { since: 34, replaced: None, violation: hosts_of_probes },
+    Check { since: 0, replaced: None, violation: privileged },
+    Check { since: 0, replaced: Some(35), violation: proc_mount },
+    Check { since: 0, replaced: None, violation: se_linux },
+    Check { since: 0, replaced: Some(19), violation: seccomp },
+    Check { since: 0, replaced: None, violation: sysctls },
+    Check { since: 0, replaced: None, violation: windows_host_process },
+];
+
+const CAPABILITIES: &[&str] = &[
+    "AUDIT_WRITE",
+    "CHOWN",
+    "DAC_OVERRIDE",
+    "FOWNER",
+    "FSETID",
+    "KILL",
+    "MKNOD",
+    "NET_BIND_SERVICE",
+    "SETFCAP",
+    "SETGID",
+    "SETPCAP",
+    "SETUID",
+    "SYS_CHROOT",
+];
+
+/// The kernel's settings that are a pod's own, and the minor version since which they count as harmless.
+const SYSCTLS: &[(&str, u64)] = &[
+    ("kernel.shm_rmid_forced", 0),
+    ("net.ipv4.ip_local_port_range", 0),
+    ("net.ipv4.tcp_syncookies", 0),
+    ("net.ipv4.ping_group_range", 0),
+    ("net.ipv4.ip_unprivileged_port_start", 0),
+    ("net.ipv4.ip_local_reserved_ports", 27),
+    ("net.ipv4.tcp_keepalive_time", 29),
+    ("net.ipv4.tcp_fin_timeout", 29),
+    ("net.ipv4.tcp_keepalive_intvl", 29),
+    ("net.ipv4.tcp_keepalive_probes", 29),
+    ("net.ipv4.tcp_rmem", 32),
+    ("net.ipv4.tcp_wmem", 32),
+];
+
+/// The types of SELinux, likewise.
+const SE_LINUX_TYPES: &[(&str, u64)] =
+    &[("", 0), ("container_t", 0), ("container_init_t", 0), ("container_kvm_t", 0), ("container_engine_t", 31)];
+
+fn is_known(known: &[(&str, u64)], name: &str, version: Version) -> bool {
+    known.iter().any(|(known, since)| *known == name && version.is_since(*since))
+}
+
+fn app_armor(pod: &Pod<'_>, _: Version) -> Option<Violation> {
+    let mut types = BTreeSet::new();
+    let mut setters = pod.setters_of_profile("appArmorProfile", &mut types);
+    let is_bad = |(key, value): &(&str, &str)| {
+        key.starts_with("container.apparmor.security.beta.kubernetes.io/")
+            && !(matches!(*value, "" | "runtime/default") || value.starts_with("localhost/"))
+    };
+    let annotations: BTreeSet<_> = pod.annotations().filter(is_bad).map(told).collect();
+    if !annotations.is_empty() {
+        setters.push(plural("annotation", annotations.len()));
+    }
+    let values: Vec<_> = types.into_iter().chain(annotations).collect();
+    let reason = if values.len() == 1 { "forbidden AppArmor profile" } else { "forbidden AppArmor profiles" };
+    (!setters.is_empty()).then(|| Violation {
+        reason,
+        detail: format!("{} must not set AppArmor profile type to {}", setters.join(" and "), quoted(&values)),
+    })
+}
+
+/// An annotation as it is told.
+fn told((key, value): (&str, &str)) -> String {
+    format!("{key}={}", failure::quoted(value))
+}
+
+/// The containers that add a capability beyond those that `is_fine`, and what these add.
+pub(super) fn adding<'a>(pod: &Pod<'a>, is_fine: impl Fn(&str) -> bool) -> Option<String> {
+    let mut added = BTreeSet::new();
+    let containers = pod.those(|container| {
+        let names = list(container, "/securityContext/capabilities/add").filter_map(Value::as_str);
+        let bad: Vec<_> = names.filter(|name| !is_fine(name)).map(str::to_owned).collect();
+        let is_meant = !bad.is_empty();
+        added.extend(bad);
+        is_meant
+    });
+    let containers = named("container", &containers)?;
+    Some(format!("{containers} must not include {} in securityContext.capabilities.add", quoted(&added)))
+}
+
+fn capabilities(pod: &Pod<'_>, _: Version) -> Option<Violation> {
+    let detail = adding(pod, |name| CAPABILITIES.contains(&name))?;
+    Some(Violation { reason: "non-default capabilities", detail })
+}
+
+fn host_namespaces(pod: &Pod<'_>, _: Version) -> Option<Violation> {
+    let set = ["hostNetwork", "hostPID", "hostIPC"]
+        .into_iter()
+        .filter(|name| is_true(&pod.whole["spec"], &format!("/{name}")));
+    let set: Vec<_> = set.map(|name| format!("{name}=true")).collect();
+    (!set.is_empty()).then(|| Violation { reason: "host namespaces", detail: set.join(", ") })
+}
+
+fn host_path(pod: &Pod<'_>, _: Version) -> Option<Violation> {
+    let volumes = pod.volumes().filter(|volume| has(volume, "/hostPath")).map(|volume| text_at(volume, "/name"));
+    let detail = named("volume", &volumes.collect::<Vec<_>>())?;
+    Some(Violation { reason: "hostPath volumes", detail })
+}
+
+fn host_ports(pod: &Pod<'_>, _: Version) -> Option<Violation> {
+    let mut ports = BTreeSet::new();
+    let containers = pod.those(|container| {
+        let of_host = list(container, "/ports").filter_map(|port| integer_at(port, "/hostPort"));
+        let of_host: Vec<_> = of_host.filter(|port| *port != 0).map(|port| port.to_string()).collect();
+        let is_meant = !of_host.is_empty();
+        ports.extend(of_host);
+        is_meant
+    });
+    let count = ports.len();
+    let ports = ports.into_iter().collect::<Vec<_>>().join(", ");
+    let (verb, what) = (uses(containers.len()), plural("hostPort", count));
+    let containers = named("container", &containers)?;
+    Some(Violation { reason: "hostPort", detail: format!("{containers} {verb} {what} {ports}") })
+}
+
+/// Hosts that a kubelet would reach for a pod, from its own place in the network.
+fn hosts_of_probes(pod: &Pod<'_>, _: Version) -> Option<Violation> {
+    const HANDLERS: [&str; 5] =
+        ["/livenessProbe", "/readinessProbe", "/startupProbe", "/lifecycle/postStart", "/lifecycle/preStop"];
+    let mut hosts = BTreeSet::new();
+    let containers = pod.those(|container| {
+        let handlers = HANDLERS.iter().filter_map(|pointer| container.pointer(pointer));
+        let named =
+            handlers.flat_map(|handler| [text_at(handler, "/httpGet/host"), text_at(handler, "/tcpSocket/host")]);
+        let named: Vec<_> = named.filter(|host| !host.is_empty()).map(str::to_owned).collect();
+        let is_meant = !named.is_empty();
+        hosts.extend(named);
+        is_meant
+    });
+    let containers: Vec<_> = BTreeSet::from_iter(containers).into_iter().collect();
+    let (verb, what) = (uses(containers.len()), plural("probe or lifecycle host", hosts.len()));
+    let containers = named("container", &containers)?;
+    let detail = format!("{containers} {verb} {what} {}", quoted(&hosts));
+    Some(Violation { reason: "probe or lifecycle host", detail })
+}
+
+fn privileged(pod: &Pod<'_>, _: Version) -> Option<Violation> {
+    let containers = named("container", &pod.those(|container| is_true(container, "/securityContext/privileged")))?;
+    Some(Violation {
+        reason: "privileged",
+        detail: format!("{containers} must not set securityContext.privileged=true"),
+    })
+}
+
+fn proc_mount(pod: &Pod<'_>, version: Version) -> Option<Violation> {
+    if version.is_since(35) && pod.has_own_users() { None } else { unmasked_proc(pod, version) }
+}
+
+pub(super) fn unmasked_proc(pod: &Pod<'_>, _: Version) -> Option<Violation> {
+    let mut mounts = BTreeSet::new();
+    let containers = pod.those(|container| {
+        let mount = text_at(container, "/securityContext/procMount").to_owned();
+        let is_bad = !matches!(&*mount, "" | "Default");
+        if is_bad {
+            mounts.insert(mount);
+        }
+        is_bad
+    });
+    let containers = named("container", &containers)?;
+    let detail = format!("{containers} must not set securityContext.procMount to {}", quoted(&mounts));
+    Some(Violation { reason: "procMount", detail })
+}
+
+fn se_linux(pod: &Pod<'_>, version: Version) -> Option<Violation> {
+    let (mut types, mut sets_user, mut sets_role) = (BTreeSet::new(), false, false);
+    let setters = pod.setters(|context| {
+        let of = |member: &str| text_at(context, &format!("/seLinuxOptions/{member}"));
+        let (user, role) = (!of("user").is_empty(), !of("role").is_empty());
+        let has_bad_type = !is_known(SE_LINUX_TYPES, of("type"), version);
+        if has_bad_type {
+            types.insert(of("type").to_owned());
+        }
+        sets_user |= user;
+        sets_role |= role;
+        has_bad_type || user || role
+    });
+    let types: Vec<_> = types.iter().map(String::as_str).collect();
+    let told = [
+        named("type", &types),
+        sets_user.then(|| "user may not be set".to_owned()),
+        sets_role.then(|| "role may not be set".to_owned()),
+    ];
+    let told: Vec<_> = told.into_iter().flatten().collect();
+    (!setters.is_empty()).then(|| Violation {
+        reason: "seLinuxOptions",
+        detail: format!("{} set forbidden securityContext.seLinuxOptions: {}", setters.join(" and "), told.join("; ")),
+    })
+}
+
+fn seccomp(pod: &Pod<'_>, version: Version) -> Option<Violation> {
+    if version.is_since(19) { seccomp_profiles(pod) } else { seccomp_annotations(pod) }
+}
+
+/// Profiles that switch it off.
+pub(super) fn seccomp_profiles(pod: &Pod<'_>) -> Option<Violation> {
+    let mut types = BTreeSet::new();
+    let setters = pod.setters_of_profile("seccompProfile", &mut types);
+    (!setters.is_empty()).then(|| Violation {
+        reason: "seccompProfile",
+        detail: format!(
+            "{} must not set securityContext.seccompProfile.type to {}",
+            setters.join(" and "),
+            quoted(&types)
+        ),
+    })
+}
+
+/// What profiles were before there were fields for them.
+fn seccomp_annotations(pod: &Pod<'_>) -> Option<Violation> {
+    const OF_CONTAINER: &str = "container.seccomp.security.alpha.kubernetes.io/";
+    let containers: HashSet<_> = pod.those(|_| true).into_iter().collect();
+    let is_bad = |(key, value): &(&str, &str)| {
+        let is_meant = *key == "seccomp.security.alpha.kubernetes.io/pod"
+            || key.strip_prefix(OF_CONTAINER).is_some_and(|name| containers.contains(name));
+        is_meant && !(matches!(*value, "runtime/default" | "docker/default") || value.starts_with("localhost/"))
+    };
+    let annotations: BTreeSet<_> = pod.annotations().filter(is_bad).map(told).collect();
+    let what = plural("annotation", annotations.len());
+    let told = annotations.iter().map(String::as_str).collect::<Vec<_>>().join(", ");
+    (!annotations.is_empty())
+        .then(|| Violation { reason: "seccompProfile", detail: format!("forbidden {what} {told}") })
+}
+
+fn sysctls(pod: &Pod<'_>, version: Version) -> Option<Violation> {
+    let set = list(pod.whole, "/spec/securityContext/sysctls").map(|sysctl| text_at(sysctl, "/name"));
+    let bad: Vec<_> = set.filter(|name| !is_known(SYSCTLS, name, version)).collect();
+    (!bad.is_empty()).then(|| Violation { reason: "forbidden sysctls", detail: bad.join(", ") })
+}
+
+fn windows_host_process(pod: &Pod<'_>, _: Version) -> Option<Violation> {
+    let setters = pod.setters(|context| is_true(context, "/windowsOptions/hostProcess"));
+    (!setters.is_empty()).then(|| Violation {
+        reason: "hostProcess",
+        detail: format!("{} must not set securityContext.windowsOptions.hostProcess=true", setters.join(" and ")),
+    })
+}

@@ -1,0 +1,124 @@
+//! The restricted standard: what a hardened pod says of itself.
+
+use std::collections::BTreeSet;
+
+use serde_json::Value;
+
+use super::baseline::{adding, seccomp_profiles, unmasked_proc};
+use super::pod::{Pod, is_good_profile, named, plural, quoted, sets, uses};
+use super::{Check, Version, Violation};
+use crate::object::{list, text_at};
+
+/// In the order in which they are told.
+pub(super) const RESTRICTED: &[Check] = &[
+    Check { since: 8, replaced: None, violation: privilege_escalation },
+    Check { since: 22, replaced: None, violation: capabilities },
+    Check { since: 35, replaced: None, violation: unmasked_proc },
+    Check { since: 0, replaced: None, violation: volumes },
+    Check { since: 0, replaced: None, violation: run_as_non_root },
+    Check { since: 23, replaced: None, violation: run_as_user },
+    Check { since: 19, replaced: None, violation: seccomp },
+];
+
+const VOLUMES: &[&str] = &[
+    "configMap",
+    "csi",
+    "downwardAPI",
+    "emptyDir",
+    "ephemeral",
+    "image",
+    "persistentVolumeClaim",
+    "projected",
+    "secret",
+];
+
+/// Validation lets a pod for Windows set none of what only Linux has.
+fn is_spared(pod: &Pod<'_>, version: Version) -> bool {
+    version.is_since(25) && pod.is_for_windows()
+}
+
+fn privilege_escalation(pod: &Pod<'_>, version: Version) -> Option<Violation> {
+    if is_spared(pod, version) {
+        return None;
+    }
+    const PLACE: &str = "/securityContext/allowPrivilegeEscalation";
+    let containers = pod.those(|container| container.pointer(PLACE) != Some(&Value::Bool(false)));
+    let containers = named("container", &containers)?;
+    Some(Violation {
+        reason: "allowPrivilegeEscalation != false",
+        detail: format!("{containers} must set securityContext.allowPrivilegeEscalation=false"),
+    })
+}
+
+fn capabilities(pod: &Pod<'_>, version: Version) -> Option<Violation> {
+    if is_spared(pod, version) {
+        return None;
+    }
+    let drops_all = |container: &Value| list(container, "/securityContext/capabilities/drop").any(|name| name == "ALL");
+    let keeping = named("container", &pod.those(|container| !drops_all(container)));
+    let keeping =
+        keeping.map(|containers| format!("{containers} must set securityContext.capabilities.drop=[\"ALL\"]"));
+    let adding = adding(pod, |name| name == "NET_BIND_SERVICE");
+    let told: Vec<_> = keeping.into_iter().chain(adding).collect();
+    (!told.is_empty()).then(|| Violation { reason: "unrestricted capabilities", detail: told.join("; ") })
+}
+
+fn volumes(pod: &Pod<'_>, _: Version) -> Option<Violation> {
+    let (mut names, mut types) = (Vec::new(), BTreeSet::new());
+    for volume in pod.volumes() {
+        let members = volume.as_object().into_iter().flatten();
+        let mut sources =
+            members.filter(|(key, value)| *key != "name" && !value.is_null()).map(|(key, _)| key.as_str());
+        let source = sources.next().unwrap_or("unknown");
+        if !VOLUMES.contains(&source) {
+            names.push(text_at(volume, "/name"));
+            types.insert(source);
+        }
+    }
+    let (verb, what) = (uses(names.len()), plural("restricted volume type", types.len()));
+    let names = named("volume", &names)?;
+    Some(Violation { reason: "restricted volume types", detail: format!("{names} {verb} {what} {}", quoted(&types)) })
+}
+
+fn run_as_non_root(pod: &Pod<'_>, version: Version) -> Option<Violation> {
+    if version.is_since(35) && pod.has_own_users() {
+        return None;
+    }
+    const REASON: &str = "runAsNonRoot != true";
+    let is = |context: &Value, wanted: bool| context.get("runAsNonRoot") == Some(&Value::Bool(wanted));
+    let setters = pod.setters(|context| is(context, false));
+    if !setters.is_empty() {
+        let detail = format!("{} must not set securityContext.runAsNonRoot=false", setters.join(" and "));
+        return Some(Violation { reason: REASON, detail });
+    }
+    if pod.whole.pointer("/spec/securityContext").is_some_and(|context| is(context, true)) {
+        return None;
+    }
+    let containers = named("container", &pod.those(|container| !sets(container, "/runAsNonRoot")))?;
+    let detail = format!("pod or {containers} must set securityContext.runAsNonRoot=true");
+    Some(Violation { reason: REASON, detail })
+}
+
+fn run_as_user(pod: &Pod<'_>, version: Version) -> Option<Violation> {
+    if version.is_since(35) && pod.has_own_users() {
+        return None;
+    }
+    let setters = pod.setters(|context| context.get("runAsUser").and_then(Value::as_i64) == Some(0));
+    let detail = format!("{} must not set runAsUser=0", setters.join(" and "));
+    (!setters.is_empty()).then_some(Violation { reason: "runAsUser=0", detail })
+}
+
+fn seccomp(pod: &Pod<'_>, version: Version) -> Option<Violation> {
+    if is_spared(pod, version) {
+        return None;
+    }
+    let explicit = seccomp_profiles(pod);
+    if explicit.is_some() || is_good_profile(text_at(pod.whole, "/spec/securityContext/seccompProfile/type")) {
+        return explicit;
+    }
+    let containers = named("container", &pod.those(|container| !sets(container, "/seccompProfile")))?;
+    let detail = format!(
+        "pod or {containers} must set securityContext.seccompProfile.type to \"RuntimeDefault\" or \"Localhost\""
+    );
+    Some(Violation { reason: "seccompProfile", detail })
+}

@@ -1,0 +1,166 @@
+//! Admission by the security standard that a namespace's labels name: its pods are held to it, and who writes what pods are made of is warned.
+
+use std::collections::{BTreeMap, HashSet};
+
+use serde_json::Value;
+
+use super::Registry;
+use super::admission_chain::Plugin;
+use super::pipeline::Write;
+use crate::admission::pod_security::{Policy, Standard, reasons, told};
+use crate::failure::{Failure, Outcome};
+use crate::object::{is_true, list, metadata, text_at};
+use crate::request::Part;
+use crate::store::{Charge, Range, Stored};
+use crate::validate::Faults;
+
+/// So many pods are looked at as a namespace comes to be stricter.
+const MOST_PODS: usize = 3000;
+
+/// Refuses pods, and labels that name no standard.
+pub(super) struct PodSecurity;
+
+/// What of a write the standards are about.
+enum Subject<'a> {
+    Namespace,
+    Pod,
+    /// What pods are made of.
+    Template(&'a Value),
+}
+
+impl Plugin for PodSecurity {
+    fn check(&self, registry: &Registry, write: &Write<'_>) -> Outcome<Vec<Charge>> {
+        let (kind, name) = (&write.place.kind, metadata::name(&write.new));
+        match subject(write) {
+            Some(Subject::Namespace) => {
+                let (faults, old) = (policy(&write.new).1, write.old.map(|old| policy(old).1));
+                if !faults.is_empty() && old.as_ref() != Some(&faults) {
+                    return Err(kind.invalid(name, faults));
+                }
+            }
+            Some(Subject::Pod) => {
+                let enforce = policy_at(registry, write).enforce;
+                let violations = enforce.violations(&write.new);
+                if !violations.is_empty() {
+                    let why = format!("violates PodSecurity \"{enforce}\": {}", told(&violations));
+                    return Err(Failure::forbidden(&kind.resource(), name, &why));
+                }
+            }
+            Some(Subject::Template(_)) | None => (),
+        }
+        Ok(Vec::new())
+    }
+
+    fn warnings(&self, registry: &Registry, write: &Write<'_>) -> Vec<String> {
+        let of = |pod: &Value| {
+            let warn = policy_at(registry, write).warn;
+            let violations = warn.violations(pod);
+            let warning = || format!("would violate PodSecurity \"{warn}\": {}", told(&violations));
+            (!violations.is_empty()).then(warning).into_iter().collect()
+        };
+        match subject(write) {
+            Some(Subject::Namespace) => {
+                let enforce = policy(&write.new).0.enforce;
+                let is_stricter = write.old.is_some_and(|old| enforce.is_beyond(policy(old).0.enforce));
+                if is_stricter { of_pods_in(registry, metadata::name(&write.new), enforce) } else { Vec::new() }
+            }
+            Some(Subject::Pod) => of(&write.new),
+            Some(Subject::Template(template)) => of(template),
+            None => Vec::new(),
+        }
+    }
+}
+
+fn subject<'a>(write: &'a Write<'_>) -> Option<Subject<'a>> {
+    let (kind, part) = (&write.place.kind, write.place.part);
+    let template =
+        |pointer: &str| write.new.pointer(pointer).filter(|template| !template.is_null()).map(Subject::Template);
+    match (kind.group.as_str(), kind.plural.as_str(), part) {
+        _ if kind.is_custom() => None,
+        ("", "pods", Part::Object | Part::EphemeralContainers | Part::Resize) => {
+            write.old.is_none_or(|old| runs_otherwise(&write.new, old)).then_some(Subject::Pod)
+        }
+        ("", "namespaces", Part::Object) => Some(Subject::Namespace),
+        ("", "podtemplates", Part::Object) => template("/template"),
+        ("", "replicationcontrollers", Part::Object)
+        | ("apps", "replicasets" | "deployments" | "statefulsets" | "daemonsets", Part::Object)
+        | ("batch", "jobs", Part::Object) => template("/spec/template"),
+        ("batch", "cronjobs", Part::Object) => template("/spec/jobTemplate/spec/template"),
+        _ => None,
+    }
+}
+
+/// Whether a change of a pod brings anything to run that it had not: nothing else of what the standards are about can change.
+fn runs_otherwise(new: &Value, old: &Value) -> bool {
+    let images = |pod: &Value, pointer: &str| -> Vec<(String, String)> {
+        let containers = list(pod, pointer);
+        containers.map(|container| (text_at(container, "/name").into(), text_at(container, "/image").into())).collect()
+    };
+    let differ = |pointer: &str| images(new, pointer) != images(old, pointer);
+    differ("/spec/containers") || differ("/spec/initContainers") || {
+        let known: HashSet<_> = images(old, "/spec/ephemeralContainers").into_iter().collect();
+        !images(new, "/spec/ephemeralContainers").iter().all(|container| known.contains(container))
+    }
+}
+
+/// What a namespace wants, and what is wrong with its labels.
+fn policy(namespace: &Value) -> (Policy, Faults) {
+    let labels = namespace.pointer("/metadata/labels");
+    Policy::of(|label| labels?.get(label)?.as_str())
+}
+
+/// What the namespace wants that is written to.
+fn policy_at(registry: &Registry, write: &Write<'_>) -> Policy {
+    let namespace = registry.db.get("namespaces", &write.place.namespace);
+    let labels = namespace.as_deref().map(|namespace| namespace.labels());
+    Policy::of(|label| labels.as_ref()?.value(label)).0
+}
+
+/// What to warn of in the pods that a namespace has, which nobody takes away as it comes to be stricter.
+fn of_pods_in(registry: &Registry, namespace: &str, enforce: Standard) -> Vec<String> {
+    let pods = registry.db.objects_of("pods", &Range::namespace(Some(namespace)));
+    let mut pods: Vec<_> = pods.map(|(_, pod)| pod).collect();
+    let count = pods.len();
+    // Of those that one controller made alike, the first goes before all that are not alike.
+    let mut seen = HashSet::new();
+    pods.sort_by_cached_key(|pod| controller(pod).is_some_and(|uid| !seen.insert(uid)));
+    pods.truncate(MOST_PODS);
+    let mut found: BTreeMap<String, Vec<String>> = BTreeMap::new();
+    for pod in &pods {
+        let violations = enforce.violations(&pod.decode());
+        if !violations.is_empty() {
+            found.entry(reasons(&violations)).or_default().push(pod.name().into_owned());
+        }
+    }
+    let mut warnings = Vec::new();
+    if pods.len() < count {
+        let checked = pods.len();
+        warnings.push(format!(
+            "new PodSecurity enforce level only checked against the first {checked} of {count} existing pods"
+        ));
+    }
+    if !found.is_empty() {
+        warnings.push(format!(
+            "existing pods in namespace {namespace:?} violate the new PodSecurity enforce level \"{enforce}\""
+        ));
+    }
+    let mut of_pods: Vec<_> = found.iter().map(|(why, pods)| format!("{}: {why}", first_and_count(pods))).collect();
+    of_pods.sort();
+    warnings.extend(of_pods);
+    warnings
+}
+
+fn controller(pod: &Stored) -> Option<String> {
+    let owners = pod.owner_references();
+    let owner = owners.iter().find(|owner| is_true(owner, "/controller"))?;
+    Some(text_at(owner, "/uid").to_owned())
+}
+
+fn first_and_count(pods: &[String]) -> String {
+    let first = pods.iter().min().map_or("", String::as_str);
+    match pods.len() {
+        1 => first.to_owned(),
+        2 => format!("{first} (and 1 other pod)"),
+        count => format!("{first} (and {} other pods)", count - 1),
+    }
+}
