@@ -49,7 +49,8 @@ pub struct ApiServerConfig {
     /// How often a watch that allows bookmarks gets one: every minute, and at most once a millisecond.
     pub bookmark_interval: Duration,
     /// How many changes of its resource a watcher may lag before its stream is cut: 4096. At least 1 counts. They are kept once for
-    /// all watchers; one that is read slowly, or not at all, keeps none of them.
+    /// all watchers; one that is read slowly, or not at all, keeps none of them. What was there when it began is shown to it for as
+    /// long as all changes since are kept; if it has not read that by then, its stream is cut too.
     pub watch_buffer: usize,
     /// The resource version of the server before its first write: 1. A server that takes the place of another needs one above
     /// all that the other gave out: its clients then learn that their versions are too old and list again, where they would
