@@ -27,7 +27,7 @@ use past::Past;
 pub(crate) use past::Range;
 use resource_table::Table;
 use stored::Room;
-pub(crate) use stored::{Change, ChangeKind, Draft, Key, ResourceKey, SAME, Stored};
+pub(crate) use stored::{Change, ChangeKind, Draft, Encoding, Key, ResourceKey, SAME, Stored};
 
 /// How much of the past is kept. What is older can neither be watched from nor listed.
 #[derive(Clone, Copy, Debug)]
@@ -81,7 +81,7 @@ pub(crate) struct Store {
     revision: u64,
     compacted: u64,
     history: History,
-    /// For what is kept in protobuf: as much as for the past.
+    /// For what is kept in other encodings: as much as for the past.
     room: Arc<Room>,
     tables: HashMap<ResourceKey, Table>,
     /// What the changes that are kept of all resources take, about.

@@ -313,7 +313,7 @@ fn who_follows_a_resource_reads_on_though_nobody_may_ask_for_it_any_more() {
 }
 
 #[test]
-fn what_is_kept_in_protobuf_is_bounded_with_that_of_the_past() {
+fn what_is_kept_in_other_encodings_is_bounded_with_that_of_the_past() {
     let (now, [pods, _]) = (Instant::now(), resources());
     let mut store = Store::new(1, History { max_bytes: 1000, max_changes: 1, ..History::default() });
     let put = |store: &mut Store, key: &str| {
@@ -324,7 +324,7 @@ fn what_is_kept_in_protobuf_is_bounded_with_that_of_the_past() {
     let made = |stored: &Stored| {
         let mut made = 0;
         for _ in 0..2 {
-            let message = stored.message(|_| {
+            let message = stored.encode(Encoding::Message, || {
                 made += 1;
                 Ok::<_, ()>(vec![7; 600])
             });
@@ -339,4 +339,11 @@ fn what_is_kept_in_protobuf_is_bounded_with_that_of_the_past() {
     assert_eq!(made(&second), 2, "the last change keeps what was there before");
     drop(put(&mut store, "c"));
     assert_eq!([made(&second), made(&second)], [1, 0], "what is past frees its room");
+    // Cells of another second take the place of those that are there.
+    let cells = |at| {
+        let make = || Ok::<_, ()>(vec![at as u8; 200]);
+        let twice = [(); 2].map(|()| second.encode(Encoding::Cells("v1".into(), SAME, at), make).expect("made"));
+        (Arc::ptr_eq(&twice[0], &twice[1]), twice[0][0])
+    };
+    assert_eq!([1, 2, 1].map(cells), [1, 2, 1].map(|at| (true, at)));
 }
