@@ -49,7 +49,8 @@ pub struct ApiServerConfig {
     /// How often a watch that allows bookmarks gets one: every minute, and at most once a millisecond.
     pub bookmark_interval: Duration,
     /// How many changes of its resource a watcher may lag before its stream is cut: 4096. At least 1 counts. They are kept once for
-    /// all watchers; one that is read slowly, or not at all, keeps none of them.
+    /// all watchers; one that is read slowly, or not at all, keeps none of them. What was there when it began is shown to it for as
+    /// long as all changes since are kept; if it has not read that by then, its stream is cut too.
     pub watch_buffer: usize,
     /// The resource version of the server before its first write: 1. A server that takes the place of another needs one above
     /// all that the other gave out: its clients then learn that their versions are too old and list again, where they would
@@ -60,7 +61,8 @@ pub struct ApiServerConfig {
     pub history: usize,
     /// What the changes kept for all resources together may take in memory, about, in bytes: 256 MiB. Beyond it the oldest are
     /// dropped first, and watches that have not come so far are cut. The last change of a resource is kept in any case. As much again is
-    /// kept of objects in protobuf, present and past, once somebody has asked for that; what does not fit is made for each who asks.
+    /// kept of objects, present and past, as they were shown in protobuf, by their metadata or in a table. What does not fit is made for
+    /// each who asks; and for a list in protobuf once more, which begins with its length.
     pub history_bytes: usize,
     /// What the bodies of requests that are read or served may take in memory together, about, in bytes: 256 MiB. A request whose body
     /// does not fit is answered with 429, and is to come again after a second. A body alone has at most 3 MiB.

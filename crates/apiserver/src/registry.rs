@@ -35,7 +35,7 @@ use serde_json::Value;
 use tokio::sync::Semaphore;
 
 pub(crate) use delete::{CLEANUP, Deleted};
-pub(crate) use list::{LOOKS, ListReply, Selected, Selection, compacted, is_uncached, parse_number, present};
+pub(crate) use list::{LOOKS, ListReply, Selected, Selection, compacted, is_uncached, parse_number};
 pub(crate) use served::{Served, Written, typed};
 pub(crate) use transform::Transform;
 pub(crate) use update::Wish;

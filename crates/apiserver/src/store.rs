@@ -16,17 +16,18 @@ mod stored;
 #[cfg(test)]
 mod tests;
 
-use std::collections::HashMap;
-use std::sync::Arc;
+use std::collections::{BTreeMap, HashMap};
+use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
 
 pub(crate) use db::{Changes, Charge, Db, Feed, Over, Scope, Shown, WrittenHere, key};
 pub(crate) use json_body::Order;
 pub(crate) use objects::{Objects, Run};
-pub(crate) use past::{Past, Range};
+use past::Past;
+pub(crate) use past::Range;
 use resource_table::Table;
 use stored::Room;
-pub(crate) use stored::{Change, ChangeKind, Draft, Key, ResourceKey, SAME, Stored};
+pub(crate) use stored::{Change, ChangeKind, Draft, Encoding, Key, ResourceKey, SAME, Stored};
 
 /// How much of the past is kept. What is older can neither be watched from nor listed.
 #[derive(Clone, Copy, Debug)]
@@ -80,9 +81,13 @@ pub(crate) struct Store {
     revision: u64,
     compacted: u64,
     history: History,
-    /// For what is kept in protobuf: as much as for the past.
+    /// For what is kept in other encodings: as much as for the past.
     room: Arc<Room>,
     tables: HashMap<ResourceKey, Table>,
+    /// What the changes that are kept of all resources take, about.
+    logged: usize,
+    /// The resources of which more than the last change is kept, by the revision of the oldest.
+    with_past: BTreeMap<u64, ResourceKey>,
     /// Who has what is claimed, and what those who claim something have.
     holders: HashMap<String, (ResourceKey, Key)>,
     claimed: HashMap<(ResourceKey, Key), Vec<String>>,
@@ -139,9 +144,9 @@ impl Store {
         let table = self.tables.entry(resource.clone()).or_default();
         let written = table.version(&version, &self.room);
         let object = Arc::new(Stored::new(self.revision, written, is_first, body).selectable(fields));
-        let change = table.put(now, self.revision, resource, key, object);
+        let revision = self.revision;
+        let change = self.write(now, resource, |table| table.put(now, revision, resource, key, object));
         self.claim(resource, key, claims);
-        self.trim(now, resource);
         Ok(change)
     }
 
@@ -154,13 +159,11 @@ impl Store {
         at: u64,
     ) -> Result<Arc<Change>, Refused> {
         self.check_expected(resource, key, Expect::At(at))?;
-        let Some(table) = self.tables.get_mut(resource) else { return Err(Refused::Mismatch(None)) };
-        let Some(change) = table.remove(now, self.revision + 1, resource, key) else {
-            return Err(Refused::Mismatch(None));
-        };
-        self.revision += 1;
+        let revision = self.revision + 1;
+        let removed = self.write(now, resource, |table| table.remove(now, revision, resource, key));
+        let change = removed.ok_or(Refused::Mismatch(None))?;
+        self.revision = revision;
         self.claim(resource, key, Vec::new());
-        self.trim(now, resource);
         Ok(change)
     }
 
@@ -196,7 +199,7 @@ impl Store {
         if revision < oldest {
             return Err(Compacted { oldest });
         }
-        Ok(Past::new(self.tables.get(resource), revision))
+        Ok(self.tables.get(resource).map(|table| table.past(revision)).unwrap_or_default())
     }
 
     /// Forgets what came before `revision`: it stays the oldest that can be asked for.
@@ -210,7 +213,13 @@ impl Store {
     /// Forgets the past of one resource, as a server does whose storage for it is made anew.
     pub(crate) fn forget_past(&mut self, resource: &ResourceKey) {
         let revision = self.revision;
-        self.tables.entry(resource.clone()).or_default().forget(revision);
+        self.change_table(resource, |table| table.forget(revision));
+    }
+
+    /// The objects of a resource at a revision, there for as long as all changes since are kept: of what was there then, these hold
+    /// whatever is no longer there now.
+    pub(crate) fn keep(&mut self, resource: &ResourceKey, revision: u64, objects: &Objects) -> Weak<Objects> {
+        self.tables.entry(resource.clone()).or_default().keep(revision, objects)
     }
 
     /// The oldest revision of a resource that can still be asked for.
@@ -218,17 +227,33 @@ impl Store {
         self.tables.get(resource).map_or(0, Table::floor).max(self.compacted)
     }
 
-    /// Drops what of the past is not kept, after a write of that resource.
-    fn trim(&mut self, now: Instant, resource: &str) {
-        if let Some(table) = self.tables.get_mut(resource) {
-            table.trim(now, self.history);
+    /// Writes to a resource, and drops what of the past is no longer kept.
+    fn write<R>(&mut self, now: Instant, resource: &ResourceKey, write: impl FnOnce(&mut Table) -> R) -> R {
+        let history = self.history;
+        let written = self.change_table(resource, |table| {
+            let written = write(table);
+            table.trim(now, history);
+            written
+        });
+        while self.logged > history.max_bytes
+            && let Some(oldest) = self.with_past.values().next().cloned()
+        {
+            self.change_table(&oldest, Table::drop_oldest);
         }
-        let mut bytes: usize = self.tables.values().map(Table::logged).sum();
-        while bytes > self.history.max_bytes {
-            let with_past = self.tables.values_mut().filter(|table| table.has_past());
-            let Some(oldest) = with_past.min_by_key(|table| table.oldest_change()) else { return };
-            bytes -= oldest.drop_oldest();
+        written
+    }
+
+    /// Changes what a resource has of the past: what is known of all of them together changes with it.
+    fn change_table<R>(&mut self, resource: &ResourceKey, change: impl FnOnce(&mut Table) -> R) -> R {
+        let table = self.tables.entry(resource.clone()).or_default();
+        self.logged -= table.logged();
+        if let Some(oldest) = table.oldest_past() {
+            self.with_past.remove(&oldest);
         }
+        let changed = change(table);
+        self.logged += table.logged();
+        self.with_past.extend(table.oldest_past().map(|oldest| (oldest, resource.clone())));
+        changed
     }
 
     /// Whether an object can be put there.

@@ -10,7 +10,7 @@ mod frame;
 mod watch_event;
 
 use std::collections::VecDeque;
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -22,12 +22,10 @@ pub(crate) use watch_event::WatchEvent;
 
 use crate::failure::{Failure, Outcome};
 use crate::faults::{self, WatchFault};
-use crate::registry::{
-    LOOKS, Registry, Selected, Selection, Served, VERSION_PATIENCE, compacted, is_uncached, parse_number, present,
-};
+use crate::registry::{LOOKS, Registry, Selection, Served, VERSION_PATIENCE, compacted, is_uncached, parse_number};
 use crate::request::accept::Media;
 use crate::request::options::ListOptions;
-use crate::store::{Feed, Over};
+use crate::store::{Feed, Objects, Over, Range, ResourceKey, Store};
 
 /// What goes out at once.
 #[derive(Clone, Debug)]
@@ -72,7 +70,7 @@ pub(crate) struct Watcher {
     shape: Shape,
     feed: Feed,
     /// What is there, as far as it has not been sent yet.
-    initial: Option<Selected>,
+    initial: Option<Initial>,
     /// The revision of what is there, if a bookmark is to close it.
     end_mark: Option<u64>,
     ready: VecDeque<Bytes>,
@@ -81,6 +79,21 @@ pub(crate) struct Watcher {
     ends: Instant,
     wait_for: Option<u64>,
     fault: Option<WatchFault>,
+}
+
+/// What was there when a watch began, and is yet to be sent. It is there for as long as the changes since are kept: whoever reads it more
+/// slowly has lost what comes after it in any case, and one that does not read keeps nothing.
+#[derive(Debug)]
+struct Initial {
+    objects: Weak<Objects>,
+    range: Range,
+}
+
+impl Initial {
+    fn new(store: &mut Store, resource: &ResourceKey, selection: &Selection) -> Self {
+        let (revision, objects) = (store.revision(), store.objects(resource));
+        Self { objects: store.keep(resource, revision, &objects), range: selection.range() }
+    }
 }
 
 #[derive(Debug, PartialEq, Eq)]
@@ -124,7 +137,7 @@ impl Watcher {
         let start = Start::new(options, version);
         let resource = selection.kind.store.to_string().into();
         let ((initial, kept, revision), feed) = registry.db.follow(&resource, selection.scope(), |store| {
-            let initial = start.initial.then(|| present(store, &selection));
+            let initial = start.initial.then(|| Initial::new(store, &resource, &selection));
             let kept = start.after.map_or(Ok(()), |after| store.changes_since(&resource, after).map(|_| ()));
             (initial, kept, store.revision())
         });
@@ -192,7 +205,9 @@ impl Watcher {
             self.wait_for = None;
         }
         loop {
-            self.encode_initial().await;
+            if let Err(over) = self.encode_initial().await {
+                return self.end(over);
+            }
             if self.fault == Some(WatchFault::CutAfter(0)) && !self.ready.is_empty() {
                 // What was sent before reaches the client first.
                 tokio::task::yield_now().await;
@@ -214,11 +229,7 @@ impl Watcher {
                 biased;
                 change = self.feed.next(&self.registry.db) => match change {
                     Ok(change) => self.push(&change),
-                    Err(Over::TooSlow) => {
-                        self.state = State::Ending;
-                        return Some(Err(Cut::TooSlow));
-                    }
-                    Err(Over::Ended) => self.state = State::Ending,
+                    Err(over) => return self.end(over),
                 },
                 () = tokio::time::sleep_until(wake) => self.on_time(),
             }
@@ -230,10 +241,14 @@ impl Watcher {
         loop {
             match self.feed.next(&self.registry.db).await {
                 Ok(_) => {}
-                Err(Over::TooSlow) => return Some(Err(Cut::TooSlow)),
-                Err(Over::Ended) => return None,
+                Err(over) => return self.end(over),
             }
         }
+    }
+
+    fn end(&mut self, over: Over) -> Option<Result<Frame, Cut>> {
+        (self.initial, self.end_mark, self.state) = (None, None, State::Ending);
+        (over == Over::TooSlow).then_some(Err(Cut::TooSlow))
     }
 
     /// What a change means for this watch, if anything.
@@ -252,24 +267,30 @@ impl Watcher {
         }
     }
 
-    /// Makes the next frame of what is there, if none is ready.
-    async fn encode_initial(&mut self) {
-        let mut passed = 0;
+    /// Makes the next frame of what was there at the beginning, if none is ready. Fails if that is no longer kept.
+    async fn encode_initial(&mut self) -> Result<(), Over> {
         while self.ready.is_empty()
             && let Some(initial) = &mut self.initial
         {
-            match initial.look() {
-                Some(Some(stored)) => {
+            let gone = if self.feed.has_ended() { Over::Ended } else { Over::TooSlow };
+            let mut run = initial.objects.upgrade().ok_or(gone)?.run(&initial.range).take(LOOKS);
+            let mut last = None;
+            let found = run.find(|(key, stored)| {
+                last = Some(key.clone());
+                self.selection.matches(stored)
+            });
+            drop(run);
+            match &last {
+                Some(last) => initial.range.start_after(last),
+                None => self.initial = None,
+            }
+            match found {
+                Some((_, stored)) => {
                     let object = Served::stored(&self.selection.kind, &stored);
                     let frame = self.shape.object(WatchEventType::Added, &object, &self.selection.kind);
                     self.send(frame);
                 }
-                Some(None) => passed += 1,
-                None => self.initial = None,
-            }
-            if passed == LOOKS {
-                passed = 0;
-                tokio::task::yield_now().await;
+                None => tokio::task::yield_now().await,
             }
         }
         if self.ready.is_empty()
@@ -277,6 +298,7 @@ impl Watcher {
         {
             self.push_bookmark(revision, true);
         }
+        Ok(())
     }
 
     fn on_time(&mut self) {
@@ -320,10 +342,9 @@ impl Watcher {
             return;
         }
         let resource = self.selection.kind.store.to_string().into();
-        let ((initial, revision), feed) = self
-            .registry
-            .db
-            .follow(&resource, self.selection.scope(), |store| (present(store, &self.selection), store.revision()));
+        let ((initial, revision), feed) = self.registry.db.follow(&resource, self.selection.scope(), |store| {
+            (Initial::new(store, &resource, &self.selection), store.revision())
+        });
         (self.feed, self.initial) = (feed, Some(initial));
         self.end_mark = self.bookmarks.as_ref().map(|_| revision);
     }

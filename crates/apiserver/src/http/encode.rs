@@ -81,20 +81,20 @@ pub(super) async fn reply(call: &Call, reply: Reply, now: Timestamp) -> Response
                     Err(failure) => self::failure(call, &failure),
                 };
             }
-            if format.transform.is_none() && format.media == Media::Json && !format.pretty {
-                let mut json = object.room();
-                object.write(true, &mut json);
+            let mut json = Vec::new();
+            format.transform.write_one(&object, &kind, true, now, &mut json);
+            if format.media == Media::Json && !format.pretty {
                 json.push(b'\n');
                 return respond(call, code, Media::Json, json.into());
             }
-            value(call, code, &format, &format.transform.one(&object, &kind, true, now))
+            value(call, code, &format, &serde_json::from_slice(&json).unwrap_or_default())
         }
         Reply::List { kind, list, format } => {
             if let Err(failure) = format.transform.check(call.query.text("includeObject")) {
                 return self::failure(call, &failure);
             }
             if format.media == Media::Protobuf {
-                return match ListBody::protobuf(&kind, list, &format.transform).await {
+                return match ListBody::protobuf(kind, list, format.transform).await {
                     Ok(list) => send(call, list, Media::Protobuf).await,
                     Err(failure) => self::failure(call, &failure),
                 };

@@ -1,8 +1,7 @@
-//! The body of a list, made as it is sent: as JSON it is never whole anywhere.
+//! The body of a list, made as it is sent: it is never whole anywhere.
 
 use std::io::{self, Write};
 use std::sync::Arc;
-use std::vec;
 
 use bytes::Bytes;
 use flate2::Compression;
@@ -20,28 +19,23 @@ use crate::failure::{Failure, Outcome};
 use crate::kinds::Kind;
 use crate::object::Ordered;
 use crate::registry::{LOOKS, ListReply, Selected, Served, Transform};
+use crate::store::Stored;
 
 /// A list part by part, from the bytes of its objects.
 ///
 /// Until it is dropped it keeps the objects as they were at its revision; a client that reads slowly is cut by its request's deadline.
 pub(super) struct ListBody {
-    items: Items,
+    kind: Arc<Kind>,
+    transform: Transform,
+    encoding: Encoding,
+    /// What is yet to come; none behind the end. Each is looked for, and laid out, when there is room for it.
+    objects: Option<Selected>,
     ready: Vec<u8>,
 }
 
-/// What is yet to come.
-enum Items {
-    /// Objects as JSON. Each is looked for, and laid out, when there is room for it.
-    Json {
-        kind: Arc<Kind>,
-        transform: Transform,
-        now: Timestamp,
-        objects: Selected,
-        is_first: bool,
-    },
-    /// Objects in protobuf, all of them: such a list begins with its length.
-    Protobuf(vec::IntoIter<Arc<[u8]>>),
-    Nothing,
+enum Encoding {
+    Json { now: Timestamp, is_first: bool },
+    Protobuf,
 }
 
 impl ListBody {
@@ -52,40 +46,41 @@ impl ListBody {
         ready.pop();
         let is_table = matches!(transform, Transform::Table { .. });
         ready.extend_from_slice(if is_table { b",\"rows\":[" } else { b",\"items\":[" });
-        Self { items: Items::Json { kind, transform, now, objects: list.objects, is_first: true }, ready }
+        Self { kind, transform, encoding: Encoding::Json { now, is_first: true }, objects: Some(list.objects), ready }
     }
 
-    /// A list in protobuf.
-    pub(super) async fn protobuf(kind: &Kind, list: ListReply, transform: &Transform) -> Outcome<Self> {
+    /// A list in protobuf. It begins with its length, so all objects are looked at before; what there is no room to keep of them is made
+    /// again when it is sent.
+    pub(super) async fn protobuf(kind: Arc<Kind>, list: ListReply, transform: Transform) -> Outcome<Self> {
         let unfit = |error: serde_json::Error| Failure::internal(format!("the list has no form in protobuf: {error}"));
-        let mut messages = ListEnvelope::new(&metadata(kind, &list, transform)).map_err(unfit)?;
-        let (mut objects, mut passed, mut made) = (list.objects, 0, 0);
+        let mut head = ListEnvelope::new(&metadata(&kind, &list, &transform)).map_err(unfit)?;
+        let (mut objects, mut passed, mut made) = (list.objects.clone(), 0, 0);
         while let Some(found) = objects.look() {
             passed += 1;
             if let Some(stored) = found {
-                let message = transform.enveloped(&Served::stored(kind, &stored))?.message;
+                let message = transform.enveloped(&Served::stored(&kind, &stored))?.message;
                 made += message.len();
-                messages.push(message);
+                head.announce(&message);
             }
             if passed == LOOKS || made > ZIPPED_FROM {
                 (passed, made) = (0, 0);
                 tokio::task::yield_now().await;
             }
         }
-        let (api_version, list_kind) = transform.list_types(kind);
-        let (ready, items) = messages.begin(&api_version, list_kind);
-        Ok(Self { items: Items::Protobuf(items.into_iter()), ready })
+        let (api_version, list_kind) = transform.list_types(&kind);
+        let ready = head.begin(&api_version, list_kind);
+        Ok(Self { kind, transform, encoding: Encoding::Protobuf, objects: Some(list.objects), ready })
     }
 
     /// Whether the last part has been given out.
     pub(super) fn is_over(&self) -> bool {
-        matches!(self.items, Items::Nothing) && self.ready.is_empty()
+        self.objects.is_none() && self.ready.is_empty()
     }
 
     /// The next part, larger than what is never compressed, or the last; empty at the end.
     pub(super) async fn next(&mut self) -> Bytes {
         let mut passed = 0;
-        while self.ready.len() <= ZIPPED_FROM && !matches!(self.items, Items::Nothing) {
+        while self.ready.len() <= ZIPPED_FROM && self.objects.is_some() {
             if !self.add() {
                 passed += 1;
             }
@@ -95,40 +90,48 @@ impl ListBody {
             }
         }
         // The next part will be as long.
-        let room = if matches!(self.items, Items::Nothing) { 0 } else { self.ready.capacity() };
+        let room = if self.objects.is_some() { self.ready.capacity() } else { 0 };
         std::mem::replace(&mut self.ready, Vec::with_capacity(room)).into()
     }
 
     /// Appends the next object, or the end; answers false of an object that is not meant.
     fn add(&mut self) -> bool {
-        let ready = &mut self.ready;
-        match &mut self.items {
-            Items::Json { kind, transform, now, objects, is_first } => match objects.look() {
-                Some(Some(stored)) => {
-                    if !std::mem::take(is_first) {
-                        ready.push(b',');
-                    }
-                    transform.write_item(&Served::stored(kind, &stored), kind, *now, ready);
-                    return true;
-                }
-                Some(None) => return false,
-                None if *is_first && transform.is_null_if_empty(kind) => {
-                    ready.pop();
-                    ready.extend_from_slice(b"null}\n");
-                }
-                None => ready.extend_from_slice(b"]}\n"),
-            },
-            Items::Protobuf(items) => match items.next() {
-                Some(message) => {
-                    ListEnvelope::item(&message, ready);
-                    return true;
-                }
-                None => ready.extend_from_slice(&ListEnvelope::END),
-            },
-            Items::Nothing => (),
+        let Some(objects) = &mut self.objects else { return true };
+        match objects.look() {
+            Some(Some(stored)) => self.add_item(&stored),
+            Some(None) => return false,
+            None => self.add_end(),
         }
-        self.items = Items::Nothing;
         true
+    }
+
+    fn add_item(&mut self, stored: &Arc<Stored>) {
+        let (object, ready) = (Served::stored(&self.kind, stored), &mut self.ready);
+        match &mut self.encoding {
+            Encoding::Json { now, is_first } => {
+                if !std::mem::take(is_first) {
+                    ready.push(b',');
+                }
+                self.transform.write_item(&object, &self.kind, *now, ready);
+            }
+            Encoding::Protobuf => {
+                let enveloped = self.transform.enveloped(&object).expect("what was made before can be made again");
+                ListEnvelope::item(&enveloped.message, ready);
+            }
+        }
+    }
+
+    fn add_end(&mut self) {
+        let ready = &mut self.ready;
+        match &self.encoding {
+            Encoding::Json { is_first: true, .. } if self.transform.is_null_if_empty(&self.kind) => {
+                ready.pop();
+                ready.extend_from_slice(b"null}\n");
+            }
+            Encoding::Json { .. } => ready.extend_from_slice(b"]}\n"),
+            Encoding::Protobuf => ready.extend_from_slice(&ListEnvelope::END),
+        }
+        self.objects = None;
     }
 
     /// All of it.

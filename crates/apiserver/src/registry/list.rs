@@ -10,7 +10,7 @@ use super::{Registry, components};
 use crate::failure::{Failure, Outcome};
 use crate::kinds::{Kind, Place, indexed_field, selects_fields, unknown_field};
 use crate::request::options::ListOptions;
-use crate::store::{Compacted, Objects, Past, Range, Run, Scope, Store, Stored, key};
+use crate::store::{Compacted, Objects, Range, ResourceKey, Run, Scope, Stored, key};
 
 /// After so many objects that are not meant, who looks through them lets others work.
 pub(crate) const LOOKS: usize = 256;
@@ -161,9 +161,8 @@ impl Registry {
     }
 
     /// A resource as a stale view has it.
-    fn view(&self, resource: &str, version: u64) -> Outcome<Objects> {
-        let past = self.db.read(|store| store.past(resource, version));
-        past.map(Past::objects).map_err(|_| view_is_gone(version))
+    fn view(&self, resource: &ResourceKey, version: u64) -> Outcome<Objects> {
+        self.db.past(resource, version).map_err(|_| view_is_gone(version))
     }
 
     /// A page of the objects that are meant. `wait_for`, what [`version_to_wait_for`] told, has been waited for.
@@ -178,16 +177,20 @@ impl Registry {
             Some(start) => selection.range().starting_at(start),
             None => selection.range(),
         };
-        let resource = selection.kind.store.to_string();
+        let resource = ResourceKey::from(selection.kind.store.to_string());
         let (objects, revision) = match (at, stale) {
             (At::Newest, None) => self.db.read(|store| (store.objects(&resource), store.revision())),
             (At::Newest, Some(version)) => (self.view(&resource, version)?, version),
             (At::Exactly(revision), _) => {
-                let past = self.db.read(|store| store.past(&resource, revision));
-                (past.map_err(|_| too_old(options, start.as_deref()))?.objects(), revision)
+                let past = self.db.past(&resource, revision);
+                (past.map_err(|_| too_old(options, start.as_deref()))?, revision)
             }
         };
-        Ok(page(selection, objects.run(&range), limit, revision))
+        let reply = page(selection, objects.run(&range), limit, revision);
+        if !reply.continue_token.is_empty() {
+            self.db.keep(&resource, revision, &objects);
+        }
+        Ok(reply)
     }
 
     /// The revision that a list has to wait for, if it asks for one.
@@ -285,10 +288,4 @@ pub(crate) fn parse_number(text: &str) -> Outcome<u64> {
 /// The store's complaint, where nothing says better.
 pub(crate) fn compacted(error: Compacted, asked: u64) -> Failure {
     Failure::expired(format!("too old resource version: {asked} ({})", error.oldest))
-}
-
-/// The objects that are meant, as they are now.
-pub(crate) fn present(store: &Store, selection: &Selection) -> Selected {
-    let objects = store.objects(&selection.kind.store.to_string());
-    Selected { run: objects.run(&selection.range()), selection: selection.clone() }
 }

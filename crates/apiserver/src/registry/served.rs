@@ -9,7 +9,7 @@ use serde_json::Value;
 use crate::failure::{Failure, Outcome};
 use crate::kinds::Kind;
 use crate::object::Ordered;
-use crate::store::{Order, Stored};
+use crate::store::{Encoding, Order, Stored};
 
 /// An object as an answer shows it: in the version that was asked for, without its `apiVersion` and `kind`, which the encoder
 /// adds.
@@ -74,14 +74,6 @@ impl Served {
         typed(&self.api_version, &self.kind, Arc::unwrap_or_clone(self.tree()))
     }
 
-    /// Room for the object as JSON with a few words around it, where it is known how long that is.
-    pub(crate) fn room(&self) -> Vec<u8> {
-        match &self.content {
-            Content::Stored(stored) => Vec::with_capacity(stored.weight() + self.api_version.len() + self.kind.len()),
-            Content::Value(_) => Vec::new(),
-        }
-    }
-
     /// Appends the object as JSON, with or without its `apiVersion` and `kind`.
     pub(crate) fn write(&self, types: bool, to: &mut Vec<u8>) {
         let start = to.len();
@@ -115,40 +107,44 @@ fn write_json(to: &mut Vec<u8>, value: &impl serde::Serialize) {
 }
 
 impl Served {
-    /// The object in protobuf, where its kind is built in. That of a stored object is made once and kept with it.
+    /// What the object is shown as otherwise. Of a stored object that is made once and kept with it.
+    pub(super) fn encode<E>(
+        &self,
+        encoding: Encoding,
+        make: impl FnOnce() -> Result<Vec<u8>, E>,
+    ) -> Result<Arc<[u8]>, E> {
+        match &self.content {
+            Content::Stored(stored) => stored.encode(encoding, make),
+            Content::Value(_) => make().map(Into::into),
+        }
+    }
+
+    /// The object in protobuf, where its kind is built in.
     pub(crate) fn enveloped(&self) -> Outcome<Enveloped> {
         let schema = Schema::builtin(&self.api_version, &self.kind).ok_or_else(|| {
             Failure::internal(format!("no kind {:?} of {:?} is known in protobuf", self.kind, self.api_version))
         })?;
-        let message = match &self.content {
-            Content::Stored(stored) => stored.message(|json| message(schema.root(), json)),
-            Content::Value(value) => protobuf::message(schema.root(), &**value).map(Into::into),
-        };
-        Ok(Enveloped {
-            api_version: self.api_version.clone(),
-            kind: self.kind.clone(),
-            message: message.map_err(unfit)?,
-        })
+        let message = self.encode(Encoding::Message, || self.message(schema.root())).map_err(unfit)?;
+        Ok(Enveloped { api_version: self.api_version.clone(), kind: self.kind.clone(), message })
     }
 
     /// Its metadata alone, whatever its kind, as `PartialObjectMetadata`.
     pub(crate) fn enveloped_metadata(&self, api_version: &str) -> Outcome<Enveloped> {
         let of = schema::named("meta.PartialObjectMetadata");
-        let message = match &self.content {
+        let message = self.encode(Encoding::MetadataMessage, || self.message(&of)).map_err(unfit)?;
+        Ok(Enveloped { api_version: api_version.into(), kind: "PartialObjectMetadata".into(), message })
+    }
+
+    fn message(&self, of: &Type) -> Result<Vec<u8>, serde_json::Error> {
+        match &self.content {
             Content::Stored(stored) => {
                 let mut json = Vec::new();
                 stored.write(&mut json);
-                message(&of, &json)
+                protobuf::message(of, &mut serde_json::Deserializer::from_slice(&json))
             }
-            Content::Value(value) => protobuf::message(&of, &**value),
-        };
-        let message = message.map_err(unfit)?.into();
-        Ok(Enveloped { api_version: api_version.into(), kind: "PartialObjectMetadata".into(), message })
+            Content::Value(value) => protobuf::message(of, &**value),
+        }
     }
-}
-
-fn message(of: &Type, json: &[u8]) -> Result<Vec<u8>, serde_json::Error> {
-    protobuf::message(of, &mut serde_json::Deserializer::from_slice(json))
 }
 
 fn unfit(error: serde_json::Error) -> Failure {

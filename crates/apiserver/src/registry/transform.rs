@@ -1,16 +1,20 @@
 //! Answers in another form than the object's own: metadata alone, or a table.
 
 use std::borrow::Cow;
+use std::convert::Infallible;
+use std::sync::Arc;
 
 use jiff::Timestamp;
 use pintle_schema::protobuf::Enveloped;
+use serde::Serialize;
 use serde_json::{Value, json};
 
 use super::Served;
 use crate::failure::{Failure, Outcome};
-use crate::kinds::Kind;
 use crate::kinds::table::{CREATED, Column, NAME};
+use crate::kinds::{Form, Kind};
 use crate::object::Ordered;
+use crate::store::{Encoding, SAME};
 
 /// The form of an answer.
 #[derive(Clone, Debug)]
@@ -59,15 +63,21 @@ impl Transform {
         }
     }
 
-    /// One object in this form.
-    pub(crate) fn one(&self, object: &Served, kind: &Kind, columns: bool, now: Timestamp) -> Value {
+    /// Appends one object in this form as JSON.
+    pub(crate) fn write_one(&self, object: &Served, kind: &Kind, columns: bool, now: Timestamp, to: &mut Vec<u8>) {
         match self {
-            Self::None => object.typed(),
-            Self::Metadata { api_version } => partial(api_version, object),
+            Self::None => object.write(true, to),
+            Self::Metadata { api_version } => to.extend_from_slice(&partial(api_version, object)),
             Self::Table { api_version, include } => {
-                let rows = vec![row(api_version, *include, object, kind, now)];
-                let metadata = json!({"resourceVersion": object.metadata()["resourceVersion"]});
-                table(api_version, kind, columns, rows, metadata)
+                let mut head = self.list_head(kind, json!({"resourceVersion": object.metadata()["resourceVersion"]}));
+                if !columns {
+                    head["columnDefinitions"] = Value::Null;
+                }
+                to.extend(json_of(&Ordered(&head)));
+                to.pop();
+                to.extend_from_slice(b",\"rows\":[");
+                write_row(api_version, *include, object, kind, now, to);
+                to.extend_from_slice(b"]}");
             }
         }
     }
@@ -102,12 +112,11 @@ impl Transform {
 
     /// Appends an object as a list in this form has it. Those of built-in kinds carry neither version nor kind there.
     pub(crate) fn write_item(&self, object: &Served, kind: &Kind, now: Timestamp, to: &mut Vec<u8>) {
-        let item = match self {
-            Self::None => return object.write(kind.is_custom(), to),
-            Self::Metadata { api_version } => partial(api_version, object),
-            Self::Table { api_version, include } => row(api_version, *include, object, kind, now),
-        };
-        serde_json::to_writer(to, &Ordered(&item)).expect("memory takes any value, whose keys are texts");
+        match self {
+            Self::None => object.write(kind.is_custom(), to),
+            Self::Metadata { api_version } => to.extend_from_slice(&partial(api_version, object)),
+            Self::Table { api_version, include } => write_row(api_version, *include, object, kind, now, to),
+        }
     }
 
     /// Whether a list in this form that has no objects says null instead: a table of a kind without a printer of its own does.
@@ -116,29 +125,30 @@ impl Transform {
     }
 }
 
-fn partial(api_version: &str, object: &Served) -> Value {
-    json!({"kind": "PartialObjectMetadata", "apiVersion": api_version, "metadata": object.metadata()})
+/// The metadata of an object alone.
+fn partial(api_version: &str, object: &Served) -> Arc<[u8]> {
+    let Ok(json) = object.encode(Encoding::Metadata(api_version.into()), || {
+        let kind = "PartialObjectMetadata";
+        let partial = json!({"kind": kind, "apiVersion": api_version, "metadata": object.metadata()});
+        Ok::<_, Infallible>(json_of(&Ordered(&partial)))
+    });
+    json
 }
 
-fn table(api_version: &str, kind: &Kind, columns: bool, rows: Vec<Value>, metadata: Value) -> Value {
-    let definitions = if columns { definitions(kind) } else { Value::Null };
-    json!({
-        "kind": "Table",
-        "apiVersion": api_version,
-        "metadata": metadata,
-        "columnDefinitions": definitions,
-        "rows": rows,
-    })
-}
-
-fn row(api_version: &str, include: Include, object: &Served, kind: &Kind, now: Timestamp) -> Value {
-    let mut row = json!({"cells": cells(kind, object, now)});
+fn write_row(api_version: &str, include: Include, object: &Served, kind: &Kind, now: Timestamp, to: &mut Vec<u8>) {
+    to.extend_from_slice(b"{\"cells\":");
+    to.extend_from_slice(&cells(kind, object, now));
+    to.extend_from_slice(b",\"object\":");
     match include {
-        Include::Metadata | Include::Unknown => row["object"] = partial(api_version, object),
-        Include::Object => row["object"] = object.typed(),
-        Include::Nothing => row["object"] = Value::Null,
+        Include::Metadata | Include::Unknown => to.extend_from_slice(&partial(api_version, object)),
+        Include::Object => object.write(true, to),
+        Include::Nothing => to.extend_from_slice(b"null"),
     }
-    row
+    to.push(b'}');
+}
+
+fn json_of(value: &impl Serialize) -> Vec<u8> {
+    serde_json::to_vec(value).expect("memory takes any value, whose keys are texts")
 }
 
 fn definitions(kind: &Kind) -> Value {
@@ -155,12 +165,58 @@ fn definitions(kind: &Kind) -> Value {
     columns.iter().map(column).collect()
 }
 
-fn cells(kind: &Kind, object: &Served, now: Timestamp) -> Vec<Value> {
-    match kind.columns() {
-        Some(_) => kind.strategy.cells(&object.tree(), now),
-        None => {
-            let metadata = object.metadata();
-            vec![metadata["name"].clone(), metadata["creationTimestamp"].clone()]
+/// The cells of an object. Ages are in whole seconds.
+fn cells(kind: &Kind, object: &Served, now: Timestamp) -> Arc<[u8]> {
+    let form = match kind.strategy.form() {
+        Form::Checked(form) => form,
+        Form::Stored | Form::Converted => SAME,
+    };
+    let Ok(json) = object.encode(Encoding::Cells(kind.api_version(), form, now.as_second()), || {
+        let cells = match kind.columns() {
+            Some(_) => kind.strategy.cells(&object.tree(), now),
+            None => {
+                let metadata = object.metadata();
+                vec![metadata["name"].clone(), metadata["creationTimestamp"].clone()]
+            }
+        };
+        Ok::<_, Infallible>(json_of(&cells))
+    });
+    json
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Instant;
+
+    use super::*;
+    use crate::kinds::Kinds;
+    use crate::store::{Draft, Expect, History, Order, Store};
+
+    #[test]
+    fn what_an_object_is_shown_as_is_made_once_for_all_who_are_shown_it() {
+        let kinds = Kinds::builtin();
+        let pods = kinds.kind("", "v1", "Pod").expect("it is built in");
+        let pod = json!({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "p"}, "spec": {"containers": []}});
+        let mut store = Store::new(1, History::default());
+        let draft = Draft::new(&pod, Order::Declared, Vec::new());
+        let stored = store.put(Instant::now(), &"pods".into(), "p", Expect::Absent, draft).expect("absent").new.clone();
+        let v1 = "meta.k8s.io/v1";
+        let second = |second| Timestamp::from_second(second).expect("a time");
+        let shown = || {
+            let object = Served::stored(pods, &stored);
+            let metadata = Transform::Metadata { api_version: v1.into() };
+            [
+                partial(v1, &object),
+                metadata.enveloped(&object).expect("it has a form").message,
+                object.enveloped().expect("it has a form").message,
+                cells(pods, &object, second(1)),
+            ]
+        };
+        for (one, other) in shown().iter().zip(shown()) {
+            assert!(Arc::ptr_eq(one, &other), "{}", String::from_utf8_lossy(one));
         }
+        let object = Served::stored(pods, &stored);
+        assert_ne!(partial(v1, &object), partial("meta.k8s.io/v1beta1", &object));
+        assert!(!Arc::ptr_eq(&shown()[3], &cells(pods, &object, second(2))), "ages are of their second");
     }
 }

@@ -15,7 +15,9 @@ use serde_json::Value;
 use tokio::sync::{broadcast, watch};
 
 use crate::clock::Clock;
-use crate::store::{Change, Draft, Expect, History, Key, Range, Refused, ResourceKey, Run, Store, Stored};
+use crate::store::{
+    Change, Compacted, Draft, Expect, History, Key, Objects, Range, Refused, ResourceKey, Run, Store, Stored,
+};
 
 /// The changes of several resources as they happen, in the order of their revisions. A reader that falls too far behind is told so.
 pub(crate) type Changes = broadcast::Receiver<Arc<Change>>;
@@ -88,6 +90,24 @@ impl Db {
     /// The objects of a range as they are now, in the order of their keys. What is written meanwhile is not among them.
     pub(crate) fn objects_of(&self, resource: &str, range: &Range) -> Run {
         self.read(|store| store.objects(resource)).run(range)
+    }
+
+    /// The objects of a resource as `revision` left them. They are kept for a while, for those who read them page by page.
+    pub(crate) fn past(&self, resource: &ResourceKey, revision: u64) -> Result<Objects, Compacted> {
+        let (past, revision) = self.read(|store| {
+            // What is yet to come is shown as it is now, and is not known.
+            let revision = revision.min(store.revision());
+            store.past(resource, revision).map(|past| (past, revision))
+        })?;
+        // However many changes are to be undone, it is done under no lock.
+        let objects = past.objects();
+        self.keep(resource, revision, &objects);
+        Ok(objects)
+    }
+
+    /// Keeps the objects of a resource as they were at a revision, for one who will come back to them.
+    pub(crate) fn keep(&self, resource: &ResourceKey, revision: u64, objects: &Objects) {
+        self.lock().store.keep(resource, revision, objects);
     }
 
     /// Asks the store more than one thing about one moment.
@@ -204,10 +224,10 @@ impl Db {
         &self,
         resource: &ResourceKey,
         scope: Scope,
-        question: impl FnOnce(&Store) -> R,
+        question: impl FnOnce(&mut Store) -> R,
     ) -> (R, Feed) {
         let mut inner = self.lock();
-        let answer = question(&inner.store);
+        let answer = question(&mut inner.store);
         let after = inner.store.revision();
         let news = inner.followers.entry(resource.clone()).or_default().follow(&scope, after);
         (answer, Feed::new(resource.clone(), scope, after, news))
@@ -310,6 +330,36 @@ mod tests {
             assert_eq!(*change.key, *number.to_string());
         }
         assert_eq!(db.revision_if_read(&past), Some(db.revision()));
+    }
+
+    #[tokio::test]
+    async fn what_was_there_when_somebody_began_is_kept_for_as_long_as_all_changes_since() {
+        let history = History { max_changes: 2, followed: 2, ..History::default() };
+        let db = Db::new(1, history, DRAFT, Arc::new(Clock::new(None)));
+        let resource = ResourceKey::from("configmaps");
+        let put =
+            |number: usize| db.put(&resource, &number.to_string(), Expect::Absent, object(number)).expect("absent");
+        let first = put(0).revision;
+        let begin = |store: &mut Store| store.keep(&resource, store.revision(), &store.objects(&resource));
+        let (begun, _feed) = db.follow(&resource, Scope::All, begin);
+        let stored = Arc::downgrade(&db.get(&resource, "0").expect("it is there"));
+        db.remove(&resource, "0", first).expect("it is there");
+        put(1);
+        assert!(begun.upgrade().is_some_and(|objects| objects.get("0").is_some() && objects.get("1").is_none()));
+        put(2);
+        assert!(begun.upgrade().is_none() && stored.upgrade().is_none(), "nobody keeps it");
+        // What is yet to come is not what it will have been.
+        let next = db.revision() + 1;
+        for is_there in [false, true] {
+            let past = db.past(&resource, next).expect("it is kept");
+            assert_eq!(past.get("3").is_some(), is_there);
+            db.put(&resource, if is_there { "4" } else { "3" }, Expect::Absent, object(3)).expect("absent");
+        }
+        // Nothing need have been written of what is begun.
+        let (begun, _feed) = db.follow(&"pods".into(), Scope::All, |store| {
+            store.keep(&"pods".into(), store.revision(), &Objects::default())
+        });
+        assert!(begun.upgrade().is_some());
     }
 
     #[tokio::test]

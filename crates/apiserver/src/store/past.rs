@@ -4,7 +4,6 @@ use std::sync::Arc;
 
 use super::Change;
 use super::objects::Objects;
-use super::resource_table::Table;
 
 /// A run of keys: those that begin with `prefix`, from `start` on and before `end`.
 #[derive(Clone, Debug, Default)]
@@ -44,28 +43,28 @@ impl Range {
         &self.start
     }
 
+    /// Leaves out the keys up to that one.
+    pub(crate) fn start_after(&mut self, key: &str) {
+        self.start = format!("{key}\0");
+    }
+
     /// The first key behind all of them; none if they go on to the last.
     pub(super) fn end(&self) -> Option<&str> {
         self.end.as_deref()
     }
 }
 
-/// What a resource was at an earlier revision: what is there now, and the changes since.
-#[derive(Debug)]
+/// What a resource was at an earlier revision: what was there later, and the changes in between.
+#[derive(Debug, Default)]
 pub(crate) struct Past {
-    now: Objects,
-    since: Vec<Arc<Change>>,
+    pub(super) later: Objects,
+    pub(super) since: Vec<Arc<Change>>,
 }
 
 impl Past {
-    pub(super) fn new(table: Option<&Table>, revision: u64) -> Self {
-        let now = table.map(|table| table.objects().clone()).unwrap_or_default();
-        Self { now, since: table.into_iter().flat_map(|table| table.since(revision)).cloned().collect() }
-    }
-
-    /// The objects of that time: those of now, with every later change undone.
-    pub(crate) fn objects(self) -> Objects {
-        let mut objects = self.now;
+    /// The objects of that time: those that were there later, with every change in between undone.
+    pub(super) fn objects(self) -> Objects {
+        let mut objects = self.later;
         for change in self.since.iter().rev() {
             match &change.old {
                 Some(old) => drop(objects.insert(&change.key, old.clone())),

@@ -1,18 +1,24 @@
 //! The objects of one resource, and their past.
 
-use std::collections::VecDeque;
-use std::sync::Arc;
+use std::collections::{BTreeMap, VecDeque};
+use std::sync::{Arc, Weak};
 use std::time::Instant;
 
 use super::objects::Objects;
 use super::stored::{Room, WrittenIn};
-use super::{Change, ChangeKind, History, Key, ResourceKey, Stored};
+use super::{Change, ChangeKind, History, Key, Past, ResourceKey, Stored};
+
+/// So many states of the past are kept that nobody holds at present.
+pub(super) const ROOTS: usize = 8;
 
 /// The objects of one resource by key, and the changes that made them, oldest first.
 #[derive(Debug, Default)]
 pub(super) struct Table {
     objects: Objects,
     log: VecDeque<Arc<Change>>,
+    /// What was there at revisions that somebody reads, or may come back to. The log goes back as far as each of them, and holds what
+    /// of it is no longer there.
+    roots: BTreeMap<u64, Arc<Objects>>,
     /// The versions that the objects were written in. There are no more than the resource ever had, and the objects share them.
     versions: Vec<Arc<WrittenIn>>,
     /// What the log takes, about.
@@ -82,6 +88,7 @@ impl Table {
     /// Puts an object there, or takes it away, as if it had always been so: nobody follows it. Answers its key, as all versions of the
     /// object share it, and what was there.
     pub(super) fn set(&mut self, key: &str, new: Option<Arc<Stored>>) -> (Key, Option<Arc<Stored>>) {
+        self.roots.retain(|_, root| Arc::weak_count(root) > 0);
         match new {
             Some(new) => self.objects.insert(key, new),
             None => self.objects.remove(key).map_or_else(|| (key.into(), None), |(key, old)| (key, Some(old))),
@@ -102,14 +109,31 @@ impl Table {
         self.logged
     }
 
-    /// Whether there are more changes than the last one.
-    pub(super) fn has_past(&self) -> bool {
-        self.log.len() > 1
+    /// The revision of the oldest change, if that is not the last as well.
+    pub(super) fn oldest_past(&self) -> Option<u64> {
+        self.log.front().filter(|_| self.log.len() > 1).map(|change| change.revision)
     }
 
-    /// The revision of the oldest change.
-    pub(super) fn oldest_change(&self) -> Option<u64> {
-        self.log.front().map(|change| change.revision)
+    /// What was there at a revision: made of what is known to have been there soonest after it.
+    pub(super) fn past(&self, revision: u64) -> Past {
+        let after = self.roots.range(revision..).next();
+        let (at, objects) = after.map_or((u64::MAX, &self.objects), |(at, root)| (*at, root));
+        let since = self.since(revision).take_while(|change| change.revision <= at);
+        Past { later: objects.clone(), since: since.cloned().collect() }
+    }
+
+    /// Keeps what was there at a revision until a change after it is dropped. Of those that nobody holds, the oldest go.
+    pub(super) fn keep(&mut self, revision: u64, objects: &Objects) -> Weak<Objects> {
+        if !self.keeps(revision) {
+            return Weak::new();
+        }
+        let root = Arc::downgrade(self.roots.entry(revision).or_insert_with(|| Arc::new(objects.clone())));
+        let unheld = self.roots.iter().filter(|(_, root)| Arc::weak_count(root) == 0).map(|(at, _)| *at);
+        let unheld: Vec<_> = unheld.collect();
+        for at in unheld.iter().take(unheld.len().saturating_sub(ROOTS)) {
+            self.roots.remove(at);
+        }
+        root
     }
 
     /// Lets nobody ask for what came before. Who follows the changes reads on.
@@ -120,6 +144,7 @@ impl Table {
     /// Drops the whole log.
     pub(super) fn forget(&mut self, revision: u64) {
         self.log.clear();
+        self.roots.clear();
         self.logged = 0;
         self.dropped = self.dropped.max(revision);
         self.compact(revision);
@@ -140,14 +165,15 @@ impl Table {
         }
     }
 
-    /// Drops the oldest change; answers what it took.
-    pub(super) fn drop_oldest(&mut self) -> usize {
-        let Some(oldest) = self.log.pop_front() else { return 0 };
-        let weight = oldest.new.weight();
-        self.logged -= weight;
+    /// Drops the oldest change.
+    pub(super) fn drop_oldest(&mut self) {
+        let Some(oldest) = self.log.pop_front() else { return };
+        self.logged -= oldest.new.weight();
         self.dropped = oldest.revision;
         self.compact(oldest.revision);
-        weight
+        while self.roots.first_key_value().is_some_and(|(at, _)| *at < self.dropped) {
+            self.roots.pop_first();
+        }
     }
 
     fn record(&mut self, change: Change) -> Arc<Change> {

@@ -3,7 +3,7 @@
 use std::borrow::{Borrow, Cow};
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Instant;
 
 use serde_json::Value;
@@ -39,7 +39,7 @@ impl Draft {
     }
 }
 
-/// An `apiVersion` that objects were written in, which they share, and the room for what is kept of them in protobuf.
+/// An `apiVersion` that objects were written in, which they share, and the room for what is kept of them in other encodings.
 #[derive(Debug)]
 pub(crate) struct WrittenIn {
     version: Box<str>,
@@ -61,7 +61,7 @@ impl WrittenIn {
     }
 }
 
-/// How many bytes more all objects of a store may keep in protobuf, those of the past among them.
+/// How many bytes more all objects of a store may keep in other encodings, those of the past among them.
 #[derive(Debug, Default)]
 pub(super) struct Room(AtomicUsize);
 
@@ -96,16 +96,32 @@ pub(crate) struct Stored {
     /// The tree of what the server itself reads all the time.
     tree: OnceLock<Arc<Value>>,
     fields: OnceLock<Arc<Fields>>,
-    /// The object in protobuf, if somebody asked for it while there was room.
-    message: OnceLock<Arc<[u8]>>,
+    /// What somebody asked for while there was room.
+    encoded: Mutex<Vec<(Encoding, Arc<[u8]>)>>,
 }
 
 impl Drop for Stored {
     fn drop(&mut self) {
-        if let Some(message) = self.message.get() {
-            self.written.room.give_back(message.len());
-        }
+        self.encoded().drain(..).for_each(|(_, bytes)| self.written.room.give_back(kept(&bytes)));
     }
+}
+
+/// What it takes to keep an object in another encoding, about.
+fn kept(bytes: &[u8]) -> usize {
+    size_of::<(Encoding, Arc<[u8]>)>() + bytes.len()
+}
+
+/// What an object is shown as, beside its own JSON.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Encoding {
+    /// The object in protobuf.
+    Message,
+    /// Its metadata alone, as JSON of that `apiVersion`.
+    Metadata(String),
+    /// Its metadata alone in protobuf.
+    MetadataMessage,
+    /// The cells of a table of that `apiVersion` and form, at that second: they tell ages.
+    Cells(String, u64, i64),
 }
 
 /// What can be selected of an object, in the order of its kind, in one form: one text behind the other, since most are short or
@@ -147,7 +163,7 @@ impl Stored {
             fits: AtomicU64::new(0),
             tree: OnceLock::new(),
             fields: OnceLock::new(),
-            message: OnceLock::new(),
+            encoded: Mutex::default(),
         }
     }
 
@@ -212,21 +228,33 @@ impl Stored {
         self.body.write(self.revision, to);
     }
 
-    /// The object in another encoding, made of its JSON when somebody first asks for it, and kept if there is room: there may be many who
-    /// ask.
-    pub(crate) fn message<E>(&self, make: impl FnOnce(&[u8]) -> Result<Vec<u8>, E>) -> Result<Arc<[u8]>, E> {
-        if let Some(made) = self.message.get() {
-            return Ok(made.clone());
+    /// The object in another encoding, made when somebody first asks for it, and kept if there is room: there may be many who ask. Of
+    /// its cells the last are kept.
+    pub(crate) fn encode<E>(
+        &self,
+        encoding: Encoding,
+        make: impl FnOnce() -> Result<Vec<u8>, E>,
+    ) -> Result<Arc<[u8]>, E> {
+        let known = self.encoded().iter().find(|(of, _)| *of == encoding).map(|(_, bytes)| bytes.clone());
+        if let Some(known) = known {
+            return Ok(known);
         }
-        let mut json = Vec::new();
-        self.write(&mut json);
-        let made: Arc<[u8]> = make(&json)?.into();
-        let room = &self.written.room;
-        // Who comes second keeps nothing.
-        if room.take(made.len()) && self.message.set(made.clone()).is_err() {
-            room.give_back(made.len());
+        let made: Arc<[u8]> = make()?.into();
+        let (room, mut encoded) = (&self.written.room, self.encoded());
+        // What another has made meanwhile gives way too.
+        let gives_way =
+            |of: &Encoding| *of == encoding || matches!((of, &encoding), (Encoding::Cells(..), Encoding::Cells(..)));
+        encoded.extract_if(.., |(of, _)| gives_way(of)).for_each(|(_, bytes)| room.give_back(kept(&bytes)));
+        if room.take(kept(&made)) {
+            // Most objects are shown in one or two ways.
+            encoded.reserve_exact(1);
+            encoded.push((encoding, made.clone()));
         }
         Ok(made)
+    }
+
+    fn encoded(&self) -> MutexGuard<'_, Vec<(Encoding, Arc<[u8]>)>> {
+        self.encoded.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// The object as a tree, without `apiVersion` and `kind`. It is made anew each time.

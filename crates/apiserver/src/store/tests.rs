@@ -121,6 +121,11 @@ proptest! {
                 }
             }
             prop_assert_eq!(store.revision(), *worlds.last_key_value().unwrap().0);
+            if number % 3 == 0 {
+                for resource in &resources {
+                    store.keep(resource, store.revision(), &store.objects(resource));
+                }
+            }
             snapshots.push((store.revision(), resources.clone().map(|resource| store.objects(&resource))));
         }
         // What was taken at a revision reads as at that revision, whatever was written after.
@@ -254,7 +259,41 @@ fn history_is_bounded_by_bytes_across_resources() {
     }
     let kept = store.changes_since(&maps, store.oldest(&maps)).expect("they are kept").count();
     assert_eq!(kept, 1, "the oldest go first, and the last of each resource stays");
+    // What is known of all of them is what is to be found in each: a write need not look at all.
+    assert_eq!(store.logged, store.tables.values().map(Table::logged).sum::<usize>());
+    let with_past = store.tables.iter().filter_map(|(of, table)| Some((table.oldest_past()?, of.clone())));
+    assert_eq!(store.with_past, with_past.collect::<BTreeMap<_, _>>());
     assert_eq!(store.objects(&maps).run(&Range::namespace(None)).count(), 20, "the objects themselves stay");
+}
+
+#[test]
+fn what_the_past_was_is_made_once_and_of_what_is_known_to_have_been_there_soonest_after() {
+    let (now, [resource, _]) = (Instant::now(), resources());
+    let mut store = Store::new(1, History { max_changes: 100, ..History::default() });
+    for number in 0..100 {
+        store.put(now, &resource, &format!("a/{number:03}"), Expect::Absent, object("1")).expect("it is not there");
+    }
+    let undone = |store: &Store, revision| store.past(&resource, revision).expect("it is kept").since.len();
+    for (revision, changes) in [(90, 11), (40, 50), (40, 0), (95, 6), (39, 1)] {
+        assert_eq!(undone(&store, revision), changes, "{revision}");
+        let objects = store.past(&resource, revision).expect("it is kept").objects();
+        assert_eq!(objects.run(&Range::namespace(None)).count() as u64, revision - 1);
+        store.keep(&resource, revision, &objects);
+    }
+    // The oldest go first, but not those that somebody holds.
+    let objects = store.objects(&resource);
+    let held = store.keep(&resource, 39, &objects);
+    for revision in 60..=60 + resource_table::ROOTS as u64 {
+        store.keep(&resource, revision, &objects);
+    }
+    assert!(held.upgrade().is_some() && undone(&store, 39) == 0);
+    assert!(undone(&store, 40) > 0);
+    // And none is older than what can be told of it.
+    for number in 100..150 {
+        store.put(now, &resource, &format!("a/{number:03}"), Expect::Absent, object("1")).expect("it is not there");
+    }
+    assert!(held.upgrade().is_none());
+    assert!(store.keep(&resource, 39, &objects).upgrade().is_none());
 }
 
 #[test]
@@ -274,7 +313,7 @@ fn who_follows_a_resource_reads_on_though_nobody_may_ask_for_it_any_more() {
 }
 
 #[test]
-fn what_is_kept_in_protobuf_is_bounded_with_that_of_the_past() {
+fn what_is_kept_in_other_encodings_is_bounded_with_that_of_the_past() {
     let (now, [pods, _]) = (Instant::now(), resources());
     let mut store = Store::new(1, History { max_bytes: 1000, max_changes: 1, ..History::default() });
     let put = |store: &mut Store, key: &str| {
@@ -285,7 +324,7 @@ fn what_is_kept_in_protobuf_is_bounded_with_that_of_the_past() {
     let made = |stored: &Stored| {
         let mut made = 0;
         for _ in 0..2 {
-            let message = stored.message(|_| {
+            let message = stored.encode(Encoding::Message, || {
                 made += 1;
                 Ok::<_, ()>(vec![7; 600])
             });
@@ -300,4 +339,11 @@ fn what_is_kept_in_protobuf_is_bounded_with_that_of_the_past() {
     assert_eq!(made(&second), 2, "the last change keeps what was there before");
     drop(put(&mut store, "c"));
     assert_eq!([made(&second), made(&second)], [1, 0], "what is past frees its room");
+    // Cells of another second take the place of those that are there.
+    let cells = |at| {
+        let make = || Ok::<_, ()>(vec![at as u8; 200]);
+        let twice = [(); 2].map(|()| second.encode(Encoding::Cells("v1".into(), SAME, at), make).expect("made"));
+        (Arc::ptr_eq(&twice[0], &twice[1]), twice[0][0])
+    };
+    assert_eq!([1, 2, 1].map(cells), [1, 2, 1].map(|at| (true, at)));
 }

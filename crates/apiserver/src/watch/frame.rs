@@ -34,12 +34,9 @@ impl Shape {
         if self.media == Media::Protobuf {
             return Ok(self.transform.enveloped(object)?.frame(event.as_str()).into());
         }
-        if self.transform.is_none() {
-            return Ok(plain(event, object));
-        }
         let columns = !std::mem::replace(&mut self.columns_sent, true);
-        let value = self.transform.one(object, kind, columns, self.clock.now());
-        Ok(line(event, &value))
+        let now = self.clock.now();
+        Ok(line(event, |frame| self.transform.write_one(object, kind, columns, now, frame)))
     }
 
     /// A bookmark: an object of the kind with nothing but a version.
@@ -58,26 +55,19 @@ impl Shape {
     pub(super) fn error(&self, failure: &Failure) -> Bytes {
         let event = WatchEventType::Error;
         if self.media != Media::Protobuf {
-            return line(event, &failure.value());
+            let status = failure.value();
+            return line(event, |frame| frame.extend(serde_json::to_vec(&Ordered(&status)).unwrap_or_default()));
         }
         let status = Enveloped::document(&failure.value()).expect("a Status is of the type that it has");
         status.frame(event.as_str()).into()
     }
 }
 
-fn plain(event: WatchEventType, object: &Served) -> Bytes {
-    let mut frame = object.room();
-    frame.extend_from_slice(b"{\"type\":\"");
-    frame.extend_from_slice(event.as_str().as_bytes());
-    frame.extend_from_slice(b"\",\"object\":");
-    object.write(true, &mut frame);
+fn line(event: WatchEventType, write_object: impl FnOnce(&mut Vec<u8>)) -> Bytes {
+    let mut frame = format!("{{\"type\":\"{event}\",\"object\":").into_bytes();
+    write_object(&mut frame);
     frame.extend_from_slice(b"}\n");
     frame.into()
-}
-
-fn line(event: WatchEventType, object: &Value) -> Bytes {
-    let object = serde_json::to_string(&Ordered(object)).unwrap_or_default();
-    format!("{{\"type\":\"{event}\",\"object\":{object}}}\n").into()
 }
 
 /// The fields that Go writes of an otherwise empty object.

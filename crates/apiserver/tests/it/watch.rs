@@ -3,10 +3,13 @@
 use std::time::Duration;
 
 use crate::support::*;
-use http::Method;
+use bytes::Bytes;
+use http::{Method, Request};
+use http_body_util::{BodyExt, Full};
 use pintle_apiserver::faults::{Fault, Rule};
 use pintle_apiserver::{ApiServer, ApiServerConfig};
-use serde_json::json;
+use serde_json::{Value, json};
+use tower_service::Service;
 
 async fn server() -> ApiServer {
     ApiServer::start(ApiServerConfig { seed: Some(1), ..ApiServerConfig::default() }).await.expect("a server")
@@ -180,6 +183,40 @@ async fn a_slow_watcher_is_cut_and_the_others_go_on() {
         }
     }
     assert!(first < seen && seen < last, "it was served until it was cut: {first} {seen} {last}");
+}
+
+/// In process, where nothing is read ahead.
+#[tokio::test]
+async fn what_was_there_when_a_watch_began_is_kept_for_as_long_as_the_changes_since() {
+    for (kept, is_cut) in [(4, true), (100, false)] {
+        let config = ApiServerConfig { history: kept, watch_buffer: kept, ..ApiServerConfig::default() };
+        let server = ApiServer::start(config).await.expect("a server");
+        for name in ["a", "b", "c"] {
+            create_map(&server, name, json!({"l": "x"})).await;
+        }
+        let query = "watch=1&sendInitialEvents=true&resourceVersionMatch=NotOlderThan&allowWatchBookmarks=true";
+        let request = Request::get(format!("{CONFIG_MAPS}?{query}&labelSelector=l")).body(Full::<Bytes>::default());
+        let watch = server.in_process().call(request.expect("a request")).await;
+        let mut watch = watch.expect("an answer").into_body();
+        let mut told = async || {
+            let frame = tokio::time::timeout(PATIENCE, watch.frame()).await.expect("a frame in time").expect("no end");
+            let Ok(frame) = frame else { return "CUT".into() };
+            let event: Value = serde_json::from_slice(&frame.into_data().expect("data")).expect("a frame of JSON");
+            [&event["type"], &event["object"]["metadata"]["name"]].map(|text| text.as_str().unwrap_or("-")).join(" ")
+        };
+        assert_eq!(told().await, "ADDED a");
+        for number in 0..5 {
+            patch_map(&server, "b", json!({"data": {"k": number.to_string()}})).await;
+        }
+        delete(&server, &format!("{CONFIG_MAPS}/c")).await;
+        let rest: &[_] = match is_cut {
+            true => &["CUT"],
+            false => &["ADDED b", "ADDED c", "BOOKMARK -", "MODIFIED b"],
+        };
+        for expected in rest {
+            assert_eq!(told().await, *expected);
+        }
+    }
 }
 
 #[tokio::test]

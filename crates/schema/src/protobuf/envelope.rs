@@ -82,12 +82,11 @@ fn begin(api_version: &str, kind: &str, message: usize) -> Vec<u8> {
     head
 }
 
-/// A list on its way out, whose length has to be known before its first byte.
+/// What a list begins with: before its first byte it has to be known how long all of its items are.
 #[derive(Debug)]
 pub struct ListEnvelope {
     metadata: Vec<u8>,
     length: usize,
-    items: Vec<Arc<[u8]>>,
 }
 
 impl ListEnvelope {
@@ -98,22 +97,21 @@ impl ListEnvelope {
         let metadata = message(&crate::named("meta.ListMeta"), metadata)?;
         let mut first = Vec::new();
         bytes(1, &metadata, &mut first);
-        Ok(Self { length: first.len(), metadata: first, items: Vec::new() })
+        Ok(Self { length: first.len(), metadata: first })
     }
 
-    /// Adds an item, in its binary form.
-    pub fn push(&mut self, item: Arc<[u8]>) {
+    /// An item will follow.
+    pub fn announce(&mut self, item: &[u8]) {
         let mut head = Vec::new();
         length(2, item.len(), &mut head);
         self.length += head.len() + item.len();
-        self.items.push(item);
     }
 
-    /// What comes before the items, and these.
-    pub fn begin(self, api_version: &str, kind: &str) -> (Vec<u8>, Vec<Arc<[u8]>>) {
+    /// What comes before the items.
+    pub fn begin(self, api_version: &str, kind: &str) -> Vec<u8> {
         let mut head = begin(api_version, kind, self.length);
         head.extend_from_slice(&self.metadata);
-        (head, self.items)
+        head
     }
 
     /// Appends an item.

@@ -132,9 +132,9 @@ fn a_list_begins_with_its_length_and_a_frame_with_its_own() {
     assert!(frame.ends_with(&one.body()), "the whole body is within");
     let mut list = ListEnvelope::new(&json!({"resourceVersion": "7"})).unwrap();
     let items = [one, config_map("b")].map(|item| item.message);
-    items.iter().for_each(|item| list.push(item.clone()));
-    let (mut whole, rest) = list.begin("v1", "ConfigMapList");
-    rest.iter().for_each(|item| ListEnvelope::item(item, &mut whole));
+    items.iter().for_each(|item| list.announce(item));
+    let mut whole = list.begin("v1", "ConfigMapList");
+    items.iter().for_each(|item| ListEnvelope::item(item, &mut whole));
     whole.extend(ListEnvelope::END);
     // A message of one field is as long as it says, with nothing behind it.
     let message = whole.windows(10).position(|part| part == b"\x0a\x07\x0a\x00\x12\x017\x1a\x00\x12").unwrap();

@@ -190,7 +190,7 @@ impl Feed {
                 return Ok(change);
             }
             let last = *self.news.borrow_and_update();
-            let ended = self.news.has_changed().is_err();
+            let ended = self.has_ended();
             match self.read(db, if ended { last } else { u64::MAX }) {
                 Err(_) if ended => return Err(Over::Ended),
                 Err(over) => return Err(over),
@@ -205,6 +205,11 @@ impl Feed {
                 Ok(_) => (),
             }
         }
+    }
+
+    /// Whether nothing more will be told of: the resource is no more, or was made anew.
+    pub(crate) fn has_ended(&self) -> bool {
+        self.news.has_changed().is_err()
     }
 
     #[cfg(test)]
