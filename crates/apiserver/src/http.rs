@@ -9,6 +9,7 @@ mod body;
 pub(crate) mod decode;
 mod encode;
 mod healthz;
+mod indent;
 mod list_body;
 mod negotiate;
 mod openapi_spec;

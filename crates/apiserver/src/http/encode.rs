@@ -93,18 +93,16 @@ pub(super) async fn reply(call: &Call, reply: Reply, now: Timestamp) -> Response
             if let Err(failure) = format.transform.check(call.query.text("includeObject")) {
                 return self::failure(call, &failure);
             }
-            if format.media == Media::Protobuf {
-                return match ListBody::protobuf(kind, list, format.transform).await {
-                    Ok(list) => send(call, list, Media::Protobuf).await,
-                    Err(failure) => self::failure(call, &failure),
-                };
-            }
-            let list = ListBody::new(kind, list, format.transform.clone(), now);
-            if format.media == Media::Json && !format.pretty {
-                return send(call, list, Media::Json).await;
-            }
-            let shaped: Value = serde_json::from_slice(&list.whole().await).unwrap_or_default();
-            value(call, 200, &format, &shaped)
+            let Format { media, pretty, transform } = format;
+            let list = match media {
+                Media::Json => ListBody::json(kind, list, transform, now, pretty),
+                Media::Yaml => ListBody::yaml(kind, list, transform, now),
+                Media::Protobuf => match ListBody::protobuf(kind, list, transform).await {
+                    Ok(list) => list,
+                    Err(failure) => return self::failure(call, &failure),
+                },
+            };
+            send(call, list, media).await
         }
         Reply::Status { status, format } => {
             if let Err(failure) = format.transform.check(call.query.text("includeObject")) {

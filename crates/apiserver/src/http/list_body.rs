@@ -11,10 +11,11 @@ use http_body::Frame;
 use http_body_util::{BodyExt, StreamBody};
 use jiff::Timestamp;
 use pintle_schema::protobuf::ListEnvelope;
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 
 use super::body::Body;
 use super::encode::ZIPPED_FROM;
+use super::indent::Indent;
 use crate::failure::{Failure, Outcome};
 use crate::kinds::Kind;
 use crate::object::Ordered;
@@ -28,25 +29,44 @@ pub(super) struct ListBody {
     kind: Arc<Kind>,
     transform: Transform,
     encoding: Encoding,
+    now: Timestamp,
+    is_first: bool,
     /// What is yet to come; none behind the end. Each is looked for, and laid out, when there is room for it.
     objects: Option<Selected>,
     ready: Vec<u8>,
 }
 
 enum Encoding {
-    Json { now: Timestamp, is_first: bool },
+    Json {
+        indent: Option<Indent>,
+    },
+    /// With what comes behind the items.
+    Yaml {
+        end: String,
+    },
     Protobuf,
 }
 
 impl ListBody {
-    /// A list as JSON.
-    pub(super) fn new(kind: Arc<Kind>, list: ListReply, transform: Transform, now: Timestamp) -> Self {
+    /// A list as JSON, laid out for people if it is to be.
+    pub(super) fn json(kind: Arc<Kind>, list: ListReply, transform: Transform, now: Timestamp, pretty: bool) -> Self {
         let head = transform.list_head(&kind, metadata(&kind, &list, &transform));
         let mut ready = serde_json::to_vec(&Ordered(&head)).expect("memory takes any value, whose keys are texts");
         ready.pop();
-        let is_table = matches!(transform, Transform::Table { .. });
-        ready.extend_from_slice(if is_table { b",\"rows\":[" } else { b",\"items\":[" });
-        Self { kind, transform, encoding: Encoding::Json { now, is_first: true }, objects: Some(list.objects), ready }
+        ready.extend_from_slice(format!(",\"{}\":[", items(&transform)).as_bytes());
+        let encoding = Encoding::Json { indent: pretty.then(Indent::default) };
+        Self { kind, transform, encoding, now, is_first: true, objects: Some(list.objects), ready }
+    }
+
+    /// A list as YAML, whose keys stand in the order of the alphabet.
+    pub(super) fn yaml(kind: Arc<Kind>, list: ListReply, transform: Transform, now: Timestamp) -> Self {
+        let head = transform.list_head(&kind, metadata(&kind, &list, &transform));
+        let head = head.as_object().into_iter().flatten().map(|(key, value)| (key.clone(), value.clone()));
+        let (before, behind): (Map<_, _>, Map<_, _>) = head.partition(|(key, _)| key.as_str() < items(&transform));
+        let end = if behind.is_empty() { String::new() } else { pintle_schema::write_yaml(&behind.into()) };
+        let encoding = Encoding::Yaml { end };
+        let ready = pintle_schema::write_yaml(&before.into()).into_bytes();
+        Self { kind, transform, encoding, now, is_first: true, objects: Some(list.objects), ready }
     }
 
     /// A list in protobuf. It begins with its length, so all objects are looked at before; what there is no room to keep of them is made
@@ -69,7 +89,8 @@ impl ListBody {
         }
         let (api_version, list_kind) = transform.list_types(&kind);
         let ready = head.begin(&api_version, list_kind);
-        Ok(Self { kind, transform, encoding: Encoding::Protobuf, objects: Some(list.objects), ready })
+        let (encoding, objects) = (Encoding::Protobuf, Some(list.objects));
+        Ok(Self { kind, transform, encoding, now: Timestamp::UNIX_EPOCH, is_first: true, objects, ready })
     }
 
     /// Whether the last part has been given out.
@@ -91,7 +112,11 @@ impl ListBody {
         }
         // The next part will be as long.
         let room = if self.objects.is_some() { self.ready.capacity() } else { 0 };
-        std::mem::replace(&mut self.ready, Vec::with_capacity(room)).into()
+        let part = std::mem::replace(&mut self.ready, Vec::with_capacity(room));
+        match &mut self.encoding {
+            Encoding::Json { indent: Some(indent) } => indent.part(&part).into(),
+            _ => part.into(),
+        }
     }
 
     /// Appends the next object, or the end; answers false of an object that is not meant.
@@ -107,12 +132,23 @@ impl ListBody {
 
     fn add_item(&mut self, stored: &Arc<Stored>) {
         let (object, ready) = (Served::stored(&self.kind, stored), &mut self.ready);
-        match &mut self.encoding {
-            Encoding::Json { now, is_first } => {
-                if !std::mem::take(is_first) {
+        let is_first = std::mem::take(&mut self.is_first);
+        match &self.encoding {
+            Encoding::Json { .. } => {
+                if !is_first {
                     ready.push(b',');
                 }
-                self.transform.write_item(&object, &self.kind, *now, ready);
+                self.transform.write_item(&object, &self.kind, self.now, ready);
+            }
+            Encoding::Yaml { .. } => {
+                if is_first {
+                    ready.extend_from_slice(format!("{}:\n", items(&self.transform)).as_bytes());
+                }
+                let mut json = b"[".to_vec();
+                self.transform.write_item(&object, &self.kind, self.now, &mut json);
+                json.push(b']');
+                let item = serde_json::from_slice(&json).expect("what is written is JSON");
+                ready.extend_from_slice(pintle_schema::write_yaml(&item).as_bytes());
             }
             Encoding::Protobuf => {
                 let enveloped = self.transform.enveloped(&object).expect("what was made before can be made again");
@@ -123,24 +159,23 @@ impl ListBody {
 
     fn add_end(&mut self) {
         let ready = &mut self.ready;
+        let is_null = self.is_first && self.transform.is_null_if_empty(&self.kind);
         match &self.encoding {
-            Encoding::Json { is_first: true, .. } if self.transform.is_null_if_empty(&self.kind) => {
+            Encoding::Json { .. } if is_null => {
                 ready.pop();
                 ready.extend_from_slice(b"null}\n");
             }
             Encoding::Json { .. } => ready.extend_from_slice(b"]}\n"),
+            Encoding::Yaml { end } => {
+                if self.is_first {
+                    let nothing = if is_null { "null" } else { "[]" };
+                    ready.extend_from_slice(format!("{}: {nothing}\n", items(&self.transform)).as_bytes());
+                }
+                ready.extend_from_slice(end.as_bytes());
+            }
             Encoding::Protobuf => ready.extend_from_slice(&ListEnvelope::END),
         }
         self.objects = None;
-    }
-
-    /// All of it.
-    pub(super) async fn whole(mut self) -> Vec<u8> {
-        let mut whole = Vec::new();
-        while !self.is_over() {
-            whole.extend_from_slice(&self.next().await);
-        }
-        whole
     }
 
     /// `first`, which was the part before, and what follows, compressed or not. Each part is made when there is room for it.
@@ -180,6 +215,11 @@ impl Sending {
             }
         }
     }
+}
+
+/// The member that holds the objects.
+fn items(transform: &Transform) -> &'static str {
+    if matches!(transform, Transform::Table { .. }) { "rows" } else { "items" }
 }
 
 fn metadata(kind: &Kind, list: &ListReply, transform: &Transform) -> Value {

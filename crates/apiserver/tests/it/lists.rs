@@ -49,6 +49,29 @@ async fn a_long_list_shows_one_state_whatever_is_written_while_it_is_read() {
 }
 
 #[tokio::test]
+async fn a_long_list_for_people_comes_part_by_part_and_says_the_same() {
+    let server = server().await;
+    let plain = get(&server, CONFIG_MAPS).await.body;
+    let pretty = send(&server, Method::GET, &format!("{CONFIG_MAPS}?pretty=true"), &[], "").await;
+    let mut pretty = pretty.into_body();
+    let first = pretty.frame().await.expect("a first part").expect("it comes").into_data().expect("data");
+    assert!(first.len() < 2 * EACH, "{} bytes at once", first.len());
+    let rest = pretty.collect().await.expect("the rest").to_bytes();
+    let text = String::from_utf8([first, rest].concat()).expect("text");
+    assert_eq!(serde_json::from_str::<Value>(&text).expect("a list"), plain);
+    assert!(text.starts_with("{\n  \"kind\": \"ConfigMapList\",\n  \"apiVersion\": \"v1\",\n"), "{}", &text[..100]);
+    assert!(text.ends_with("\n    }\n  ]\n}"), "{}", &text[text.len() - 100..]);
+
+    let yaml = [("accept", "application/yaml")];
+    for path in [CONFIG_MAPS.to_owned(), format!("{CONFIG_MAPS}?labelSelector=none")] {
+        let plain = get(&server, &path).await.body;
+        let text = send(&server, Method::GET, &path, &yaml, "").await.into_body().collect().await.expect("a body");
+        let listed = pintle_schema::yaml_documents(std::str::from_utf8(&text.to_bytes()).expect("text")).next();
+        assert_eq!(listed.expect("a document").expect("YAML"), plain);
+    }
+}
+
+#[tokio::test]
 async fn a_long_list_is_the_same_compressed_in_pages_and_selected() {
     let server = server().await;
     let plain = get(&server, CONFIG_MAPS).await.body;

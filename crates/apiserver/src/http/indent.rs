@@ -1,0 +1,84 @@
+//! JSON as people read it.
+
+/// Lays compact JSON out over lines as it comes, two spaces a level, and keeps no more of it than where it stands.
+#[derive(Debug, Default)]
+pub(super) struct Indent {
+    depth: usize,
+    /// Within a text, and whether the next character of it is escaped.
+    text: Option<bool>,
+    /// A list or an object begins, and may be empty.
+    begins: bool,
+}
+
+impl Indent {
+    /// The next part, which may end anywhere.
+    pub(super) fn part(&mut self, json: &[u8]) -> Vec<u8> {
+        let mut laid_out = Vec::with_capacity(json.len() * 2);
+        for &byte in json {
+            if let Some(escaped) = self.text {
+                laid_out.push(byte);
+                self.text = (escaped || byte != b'"').then_some(!escaped && byte == b'\\');
+            } else if !byte.is_ascii_whitespace() {
+                self.token(byte, &mut laid_out);
+            }
+        }
+        laid_out
+    }
+
+    fn token(&mut self, byte: u8, to: &mut Vec<u8>) {
+        let ends = matches!(byte, b']' | b'}');
+        if ends {
+            self.depth = self.depth.saturating_sub(1);
+        }
+        // What is empty stays on its line.
+        if std::mem::take(&mut self.begins) != ends {
+            self.line(to);
+        }
+        to.push(byte);
+        match byte {
+            b'[' | b'{' => (self.depth, self.begins) = (self.depth + 1, true),
+            b',' => self.line(to),
+            b':' => to.push(b' '),
+            b'"' => self.text = Some(false),
+            _ => {}
+        }
+    }
+
+    fn line(&self, to: &mut Vec<u8>) {
+        to.push(b'\n');
+        to.extend(std::iter::repeat_n(b' ', 2 * self.depth));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+    use serde_json::{Value, json};
+
+    use super::*;
+
+    fn value() -> impl Strategy<Value = Value> {
+        let leaf = prop_oneof![
+            Just(json!(null)),
+            any::<i64>().prop_map(Value::from),
+            "[a\"\\\\{},: ]{0,4}".prop_map(Value::from)
+        ];
+        leaf.prop_recursive(4, 30, 4, |inner| {
+            prop_oneof![
+                proptest::collection::vec(inner.clone(), 0..4).prop_map(Value::from),
+                proptest::collection::btree_map("[a\"\\\\]{0,2}", inner, 0..4).prop_map(|map| json!(map)),
+            ]
+        })
+    }
+
+    proptest! {
+        #[test]
+        fn however_it_comes_it_is_laid_out_as_serde_json_does(value in value(), cut in 0..100usize) {
+            let json = serde_json::to_vec(&value).unwrap();
+            let (first, second) = json.split_at(cut.min(json.len()));
+            let mut indent = Indent::default();
+            let laid_out = [indent.part(first), indent.part(second)].concat();
+            prop_assert_eq!(String::from_utf8(laid_out).unwrap(), serde_json::to_string_pretty(&value).unwrap());
+        }
+    }
+}
