@@ -219,6 +219,10 @@ impl Store {
     /// The objects of a resource at a revision, there for as long as all changes since are kept: of what was there then, these hold
     /// whatever is no longer there now.
     pub(crate) fn keep(&mut self, resource: &ResourceKey, revision: u64, objects: &Objects) -> Weak<Objects> {
+        // A fault may show a revision yet to come, when there will be something else.
+        if revision > self.revision {
+            return Weak::new();
+        }
         self.tables.entry(resource.clone()).or_default().keep(revision, objects)
     }
 

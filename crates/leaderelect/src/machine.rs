@@ -124,6 +124,8 @@ struct Leading {
     yielding: bool,
     /// The work ends for another one, who is to find the lock free.
     gives_up: bool,
+    /// A lock of somebody else's, of which the watch told and which no look has shown yet.
+    stranger: Option<Box<Observation>>,
 }
 
 #[derive(Clone, Debug)]
@@ -474,8 +476,10 @@ impl Machine {
     }
 
     fn lose(&mut self, reason: LossReason, now: Now, instructions: &mut Vec<Instruction>) {
+        let mut stranger = None;
         if let Phase::Leading(leading) = std::mem::replace(&mut self.phase, Phase::Lost) {
             self.last_term = Some((leading.term.version.uid, leading.term.record));
+            stranger = leading.stranger;
         }
         self.in_doubt.clear();
         self.next_try = now.monotonic;
@@ -484,7 +488,8 @@ impl Machine {
             self.held_until = Duration::ZERO;
         }
         if reason == LossReason::Deleted {
-            self.observed = None;
+            // Who came after the deletion, and may be gone again, is waited for.
+            self.observed = stranger.map(|stranger| *stranger);
         }
         instructions.push(Instruction::StopLeading(reason));
     }

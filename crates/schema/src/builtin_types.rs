@@ -41,7 +41,7 @@ impl BuiltinTypes {
     /// The struct of this name, such as `meta.ObjectMeta`.
     pub(super) fn named(&self, name: &str) -> Option<Type> {
         let at = *self.names.get(name)?;
-        Some(Type::Struct { of: StructRef::BuiltIn(at), atomic: self.atomic[usize::from(at)] })
+        Some(Type::Struct { of: StructRef::built_in(at), atomic: self.atomic[usize::from(at)] })
     }
 
     fn read(text: &'static str) -> Self {

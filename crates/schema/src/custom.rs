@@ -42,7 +42,7 @@ fn object(schema: &Value, preserve: bool) -> Type {
     }
     let properties = schema.get("properties").and_then(Value::as_object);
     let fields = properties.into_iter().flatten().map(|(name, schema)| field(name, node(schema))).collect();
-    let of = StructRef::Custom(Arc::new(Struct::new("", fields, preserve.then_some(Type::Any))));
+    let of = StructRef::custom(Struct::new("", fields, preserve.then_some(Type::Any)));
     Type::Struct { of, atomic }
 }
 
@@ -74,7 +74,7 @@ fn embedded(of: Type) -> Type {
     all.push(field("apiVersion", Type::Scalar(Scalar::String)));
     all.push(field("kind", Type::Scalar(Scalar::String)));
     all.push(field("metadata", object_meta()));
-    Type::Struct { of: StructRef::Custom(Arc::new(Struct::new("", all, rest))), atomic }
+    Type::Struct { of: StructRef::custom(Struct::new("", all, rest)), atomic }
 }
 
 fn field(name: &str, of: Type) -> Field {

@@ -25,8 +25,8 @@
 //!
 //! # Bounds
 //!
-//! Nothing here recurses deeper than [`DEEPEST`] levels of what it is given, and the work is linear in its bytes, but where a function says
-//! otherwise.
+//! What reads bytes goes no deeper into them than [`DEEPEST`] levels, and its work is linear in them, but where a function says otherwise.
+//! What takes a `Value` calls itself once a level of that.
 
 use serde_json::Value;
 

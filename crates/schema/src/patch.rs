@@ -80,7 +80,7 @@ impl PatchBody {
     ///
     /// It is no object. Where fields are not validated, a list is one: it takes the place of the whole object.
     pub fn merge(body: &[u8], validated: bool) -> Result<Self, PatchError> {
-        const NONE: &str = "Invalid JSON PatchBody";
+        const NONE: &str = "Invalid JSON Patch";
         let bad = |why: String| match validated {
             true => PatchError::BadRequest(format!("error decoding patch: {why}")),
             false => PatchError::BadRequest(NONE.into()),

@@ -135,7 +135,7 @@ impl Struct {
 
     /// The field of this name.
     pub fn field(&self, name: &str) -> Option<&Field> {
-        self.place(name).map(|at| &self.fields[at])
+        self.fields.get(self.place(name)?)
     }
 
     /// Where among the fields the one of this name is.
@@ -176,20 +176,33 @@ pub struct Merge {
 
 /// A struct, wherever it lives.
 #[derive(Clone)]
-pub enum StructRef {
+pub struct StructRef(Home);
+
+#[derive(Clone)]
+enum Home {
     /// In the table of the built-in types. They may refer to themselves.
     BuiltIn(u16),
     /// In the schema of a custom resource.
     Custom(Arc<Struct>),
 }
 
+impl StructRef {
+    pub(crate) fn built_in(at: u16) -> Self {
+        Self(Home::BuiltIn(at))
+    }
+
+    pub(crate) fn custom(of: Struct) -> Self {
+        Self(Home::Custom(Arc::new(of)))
+    }
+}
+
 impl Deref for StructRef {
     type Target = Struct;
 
     fn deref(&self) -> &Struct {
-        match self {
-            Self::BuiltIn(at) => builtin_types::table().at(*at),
-            Self::Custom(of) => of,
+        match &self.0 {
+            Home::BuiltIn(at) => builtin_types::table().at(*at),
+            Home::Custom(of) => of,
         }
     }
 }

@@ -144,11 +144,10 @@ impl ListBody {
                 if is_first {
                     ready.extend_from_slice(format!("{}:\n", items(&self.transform)).as_bytes());
                 }
-                let mut json = b"[".to_vec();
+                let mut json = Vec::new();
                 self.transform.write_item(&object, &self.kind, self.now, &mut json);
-                json.push(b']');
-                let item = serde_json::from_slice(&json).expect("what is written is JSON");
-                ready.extend_from_slice(pintle_schema::write_yaml(&item).as_bytes());
+                let item: Value = serde_json::from_slice(&json).expect("what is stored was read once");
+                ready.extend_from_slice(pintle_schema::write_yaml(&vec![item].into()).as_bytes());
             }
             Encoding::Protobuf => {
                 let enveloped = self.transform.enveloped(&object).expect("what was made before can be made again");

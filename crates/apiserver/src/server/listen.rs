@@ -28,7 +28,7 @@ const MOST_STREAMS: u32 = 100;
 /// So many bytes of headers are taken over HTTP/2: as many as a real server takes.
 const LONGEST_HEAD: u32 = 1 << 20;
 /// So many headers are taken over HTTP/1, where a real server counts their bytes.
-const MOST_HEADERS: usize = 4_096;
+const MOST_HEADERS: usize = 1_000;
 /// How often a connection of HTTP/2 is asked whether its client is there, and how long that may take to answer.
 const PING: Duration = Duration::from_secs(30);
 const PING_ANSWER: Duration = Duration::from_secs(15);
@@ -122,7 +122,12 @@ async fn serve_on(socket: impl AsyncRead + AsyncWrite + Unpin + Send + 'static, 
     });
     let mut builder = auto::Builder::new(Streams);
     // What of this is bounded in time is for the activity to say.
-    builder.http1().timer(TokioTimer::new()).header_read_timeout(None).max_headers(MOST_HEADERS);
+    builder
+        .http1()
+        .timer(TokioTimer::new())
+        .header_read_timeout(None)
+        .max_headers(MOST_HEADERS)
+        .max_buf_size(LONGEST_HEAD as usize);
     builder
         .http2()
         .timer(TokioTimer::new())

@@ -18,7 +18,10 @@ pub(super) struct Table {
     log: VecDeque<Arc<Change>>,
     /// What was there at revisions that somebody reads, or may come back to. The log goes back as far as each of them, and holds what
     /// of it is no longer there.
-    roots: BTreeMap<u64, Arc<Objects>>,
+    /// With each, the era that it is of.
+    roots: BTreeMap<(u64, u64), Arc<Objects>>,
+    /// It ends when what was there at every revision is told otherwise: then only those who hold a state of it read on.
+    era: u64,
     /// The versions that the objects were written in. There are no more than the resource ever had, and the objects share them.
     versions: Vec<Arc<WrittenIn>>,
     /// What the log takes, about.
@@ -89,6 +92,7 @@ impl Table {
     /// object share it, and what was there.
     pub(super) fn set(&mut self, key: &str, new: Option<Arc<Stored>>) -> (Key, Option<Arc<Stored>>) {
         self.roots.retain(|_, root| Arc::weak_count(root) > 0);
+        self.era += 1;
         match new {
             Some(new) => self.objects.insert(key, new),
             None => self.objects.remove(key).map_or_else(|| (key.into(), None), |(key, old)| (key, Some(old))),
@@ -116,8 +120,8 @@ impl Table {
 
     /// What was there at a revision: made of what is known to have been there soonest after it.
     pub(super) fn past(&self, revision: u64) -> Past {
-        let after = self.roots.range(revision..).next();
-        let (at, objects) = after.map_or((u64::MAX, &self.objects), |(at, root)| (*at, root));
+        let after = self.roots.range((revision, 0)..).find(|((_, era), _)| *era == self.era);
+        let (at, objects) = after.map_or((u64::MAX, &self.objects), |((at, _), root)| (*at, root));
         let since = self.since(revision).take_while(|change| change.revision <= at);
         Past { later: objects.clone(), since: since.cloned().collect() }
     }
@@ -127,7 +131,7 @@ impl Table {
         if !self.keeps(revision) {
             return Weak::new();
         }
-        let root = Arc::downgrade(self.roots.entry(revision).or_insert_with(|| Arc::new(objects.clone())));
+        let root = Arc::downgrade(self.roots.entry((revision, self.era)).or_insert_with(|| Arc::new(objects.clone())));
         let unheld = self.roots.iter().filter(|(_, root)| Arc::weak_count(root) == 0).map(|(at, _)| *at);
         let unheld: Vec<_> = unheld.collect();
         for at in unheld.iter().take(unheld.len().saturating_sub(ROOTS)) {
@@ -171,7 +175,7 @@ impl Table {
         self.logged -= oldest.new.weight();
         self.dropped = oldest.revision;
         self.compact(oldest.revision);
-        while self.roots.first_key_value().is_some_and(|(at, _)| *at < self.dropped) {
+        while self.roots.first_key_value().is_some_and(|((at, _), _)| *at < self.dropped) {
             self.roots.pop_first();
         }
     }

@@ -120,7 +120,7 @@ pub(crate) struct Faults {
 }
 
 /// So many bytes of faults are told; of those beyond nobody could make use.
-const MOST_TOLD: usize = 4 << 20;
+const MOST_TOLD: usize = 8 << 20;
 
 impl Faults {
     /// Notes a fault, unless enough is told.

@@ -169,6 +169,8 @@ impl<T: Object> Queue<T> {
         self.change(|state| {
             if !state.is_closed && state.beginning.is_none() && state.reminder.is_none() && rest.left > 0 {
                 state.reminder = Some(Reminder { rest, changed: HashSet::new() });
+            } else {
+                state.done.walks.push(rest);
             }
         });
     }

@@ -128,7 +128,9 @@ impl Machine {
                 Phase::Following => self.follower_hint(found, now, instructions),
                 Phase::Leading(_) => self.leader_hint(&found, now),
                 // Who came after the term is waited for if this is deleted before anything is read.
-                Phase::Lost | Phase::Releasing(_) if self.is_newer(&found) == Some(true) => {
+                Phase::Lost | Phase::Releasing(_)
+                    if self.is_newer(&found) == Some(true) && !self.is_of_last_term(&found) =>
+                {
                     self.observe(Some(&found), now, instructions);
                 }
                 _ => {}
@@ -219,9 +221,8 @@ impl Machine {
             return (self.held_until <= looked_at && !self.defers(since, looked_at)).then_some(more);
         }
         let mine = record.holder_identity == self.config.identity;
-        let left_over = self.last_term.as_ref();
-        let left_over = left_over.is_some_and(|(uid, last)| *uid == found.version.uid && last.same_term(record));
-        let is_own = mine && (left_over || self.config.reuse_identity || self.settle(record).is_some());
+        let is_own =
+            mine && (self.is_of_last_term(found) || self.config.reuse_identity || self.settle(record).is_some());
         if is_own && self.held_until <= looked_at {
             return Some(same);
         }
@@ -229,6 +230,12 @@ impl Machine {
         let expires = (observed.at + record.lease_duration(self.config.lease_duration)).max(self.held_until);
         let taken = looked_at >= expires && !self.defers(Some(expires), looked_at);
         taken.then_some(if mine { same } else { more })
+    }
+
+    /// Whether this is what the last term has left.
+    fn is_of_last_term(&self, found: &LockState) -> bool {
+        let last = self.last_term.as_ref();
+        last.is_some_and(|(uid, last)| *uid == found.version.uid && last.same_term(&found.record))
     }
 
     /// Whether what could be taken since then is left to others who should have it.
@@ -283,6 +290,7 @@ impl Machine {
             read_back: false,
             yielding: false,
             gives_up: false,
+            stranger: None,
         });
         instructions.push(Instruction::StartLeading { term, deadline });
         self.yield_if_asked(instructions);

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 
-use super::{Doubt, Effect, Failure, Instruction, LockRequest, LossReason, Machine, Phase, Sent};
+use super::{Doubt, Effect, Failure, Instruction, LockRequest, LossReason, Machine, Observation, Phase, Sent};
 use crate::clocks::{Deadline, Now};
 use crate::record::{LeaderElectionRecord, LockState, Version};
 
@@ -89,7 +89,7 @@ impl Machine {
         if found.version.uid != leading.term.version.uid {
             return self.lose(LossReason::Deleted, now, instructions);
         }
-        leading.read_back = false;
+        (leading.read_back, leading.stranger) = (false, None);
         if let Some(other) = self.config.coordinated.then(|| found.record.preferred_holder.clone()).flatten() {
             (leading.yielding, leading.gives_up) = (true, true);
             return instructions.push(Instruction::Drain(LossReason::Preferred { other }));
@@ -125,6 +125,9 @@ impl Machine {
         let wanted = self.config.coordinated && found.record.preferred_holder.is_some();
         let ours = found.version.uid == leading.term.version.uid && found.record.same_term(&leading.term.record);
         if !known && !renewal && (!ours || wanted) {
+            if !ours && !found.record.is_vacant() {
+                leading.stranger = Some(Box::new(Observation { state: found.clone(), at: now.monotonic }));
+            }
             leading.read_back = true;
             self.next_try = now.monotonic;
         }

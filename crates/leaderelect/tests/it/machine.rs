@@ -5,7 +5,9 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 use pintle_leaderelect::machine::{Effect, Failure, Hint, Instruction, LockRequest, Machine, Signal};
-use pintle_leaderelect::{LeaderElectionConfig, LeaderElectionRecord, LockState, Now, TimePrecision, Version};
+use pintle_leaderelect::{
+    LeaderElectionConfig, LeaderElectionRecord, LockState, LossReason, Now, TimePrecision, Version,
+};
 
 fn at(seconds: u64, wall: i64) -> Now {
     let monotonic = Duration::from_secs(seconds);
@@ -370,6 +372,36 @@ fn a_lock_that_came_while_the_work_of_a_lost_term_ended_and_is_deleted_is_waited
         let created = created(&mut machine, 13);
         assert!(created.is_some_and(|second| (27..=30).contains(&second)), "{created:?}");
     }
+}
+
+/// It came after the lock was deleted, and before the leader knew.
+#[test]
+fn a_lock_that_was_told_of_before_a_term_was_lost_and_is_deleted_is_waited_out() {
+    let mut machine = renewing();
+    machine.step(written(), at(2, 2));
+    assert_eq!(sent(&machine.step(Signal::Watch(Hint::Touched), at(3, 3))), LockRequest::Read);
+    let next = LockState { version: Version { uid: "next".into(), resource_version: "9".into() }, ..held(9, "other") };
+    machine.step(Signal::Watch(Hint::Changed(next)), at(3, 3));
+    let told = machine.step(Signal::Read(Ok(None)), at(4, 4));
+    assert!(told.contains(&Instruction::StopLeading(LossReason::Deleted)), "{told:?}");
+    assert_eq!(sent(&machine.step(Signal::WorkEnded, at(12, 12))), LockRequest::Read);
+    machine.step(Signal::Read(Ok(None)), at(12, 12));
+    let created = created(&mut machine, 13);
+    assert!(created.is_some_and(|second| (27..=30).contains(&second)), "{created:?}");
+}
+
+#[test]
+fn what_a_watch_tells_late_of_the_own_term_is_not_waited_out() {
+    let mut machine = watching();
+    let LockRequest::Create(record) = sent(&machine.step(Signal::Read(Ok(None)), at(0, 0))) else { panic!() };
+    machine.step(written(), at(0, 0));
+    machine.step(Signal::Watch(Hint::Deleted { uid: "uid".into() }), at(3, 3));
+    assert!(!machine.leads());
+    let own = LockState { version: Version { uid: "uid".into(), resource_version: "9".into() }, record };
+    assert_eq!(machine.step(Signal::Watch(Hint::Changed(own)), at(4, 4)), []);
+    assert_eq!(sent(&machine.step(Signal::WorkEnded, at(5, 5))), LockRequest::Read);
+    let told = machine.step(Signal::Read(Ok(None)), at(5, 5));
+    assert!(matches!(sent(&told), LockRequest::Create(_)), "{told:?}");
 }
 
 /// There was none before the watch told of one, or after that. Who was told of then is to be waited for if it was after.

@@ -113,7 +113,8 @@ impl HttpBody {
     }
 
     /// Has it break off once what is returned is dropped, should it not have come to its end: over HTTP/2 it would be sent for as long as it
-    /// goes on, whatever has become of the answer. What is there as a whole needs none of that.
+    /// goes on, whatever has become of the answer. hyper looks at it when there is room to send more: a server that answers early, reads
+    /// no more and resets nothing keeps it until the connection ends. What is there as a whole has no end to wait for.
     pub(crate) fn lease(&mut self) -> Option<oneshot::Sender<()>> {
         if let Pieces::Whole(_) = self.pieces {
             return None;
