@@ -207,15 +207,15 @@ async fn parts_that_are_each_at_fault_are_told_up_to_a_bound() {
     let pod = |spec: Value| json!({"metadata": {"name": "a"}, "spec": spec});
     let roles = "/apis/rbac.authorization.k8s.io/v1/clusterroles";
     for (path, body) in [
-        ("/api/v1/namespaces/default/pods", pod(json!({"containers": nothing(30_000)}))),
+        ("/api/v1/namespaces/default/pods", pod(json!({"containers": nothing(10_000)}))),
         (
             "/api/v1/namespaces/default/pods",
-            pod(json!({"volumes": nothing(30_000), "containers": [{"name": "a", "image": "a"}]})),
+            pod(json!({"volumes": nothing(10_000), "containers": [{"name": "a", "image": "a"}]})),
         ),
-        (SERVICES, json!({"metadata": {"name": "a"}, "spec": {"ports": nothing(60_000)}})),
-        (SERVICES, json!({"metadata": {"name": "a", "ownerReferences": nothing(60_000)}})),
-        (SERVICES, json!({"metadata": {"name": "a", "finalizers": each(60_000, |_| json!(""))}})),
-        (roles, json!({"metadata": {"name": "a"}, "rules": nothing(60_000)})),
+        (SERVICES, json!({"metadata": {"name": "a"}, "spec": {"ports": nothing(20_000)}})),
+        (SERVICES, json!({"metadata": {"name": "a", "ownerReferences": nothing(20_000)}})),
+        (SERVICES, json!({"metadata": {"name": "a", "finalizers": each(20_000, |_| json!(""))}})),
+        (roles, json!({"metadata": {"name": "a"}, "rules": nothing(20_000)})),
     ] {
         let answer = post(&server, path, &body).await;
         assert_eq!(answer.code, 422, "{path}");
