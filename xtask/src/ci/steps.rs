@@ -102,7 +102,7 @@ fn nextest(sh: &Shell, step: &str) -> anyhow::Result<Quiet> {
 /// What `tests` has built, with larger numbers.
 fn election(sh: &Shell) -> anyhow::Result<Done> {
     // Ten fleets have so many worlds each.
-    let (worlds, depth) = (asked("PINTLE_WORLDS", "1000"), asked("PINTLE_DEPTH", "9"));
+    let (worlds, depth) = (asked("PINTLE_WORLDS", "500"), asked("PINTLE_DEPTH", "9"));
     let of = "package(pintle-leaderelect) & test(/^(simulation::|exhaustive::)/)";
     let run = nextest(sh, "election")?.args("--profile election --filterset").arg(of);
     tested(run.env("PINTLE_WORLDS", &worlds).env("PINTLE_DEPTH", &depth).end()?)
