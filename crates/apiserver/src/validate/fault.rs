@@ -197,3 +197,22 @@ impl From<FieldFault> for StatusCause {
         Self { reason: fault.reason.as_str().into(), message: fault.message, field: fault.field }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn faults_are_told_up_to_a_bound_whichever_way_they_come() {
+        let fault = || FieldFault::required("f".repeat(1 << 20), "");
+        let mut pushed = Faults::default();
+        (0..100).for_each(|_| pushed.push(fault()));
+        let mut asked = 0;
+        let collected: Faults = (0..100).inspect(|_| asked += 1).map(|_| fault()).collect();
+        for faults in [pushed, collected] {
+            assert!(faults.is_full());
+            assert_eq!(faults.into_iter().len(), 8);
+        }
+        assert_eq!(asked, 9, "nobody looks for more");
+    }
+}
