@@ -138,7 +138,7 @@ impl<T: Object> Queue<T> {
     pub(crate) fn begin(&self, walk: Walk<T>) {
         self.change(|state| {
             if state.is_closed && state.has_begun {
-                return;
+                return state.done.walks.push(walk);
             }
             state.has_begun = true;
             match state.beginning {
