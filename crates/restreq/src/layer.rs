@@ -25,7 +25,8 @@ type BoxFuture<T> = Pin<Box<dyn Future<Output = T> + Send>>;
 /// It sees each attempt as it is sent: its URL whole, with credentials and all headers but those of the connection itself. What it
 /// answers goes on as an answer of the server. An error of the transport that it hands on, as it is or as a source of another, is told
 /// as what it was; any other is an [`Error::Transport`]: whether the server acted is unknown. It has to keep the extensions of requests, by
-/// which watches and streams get connections of their own. It is cloned for each attempt, and called once it is ready.
+/// which watches and streams get connections of their own. It is cloned for each attempt, one clone
+/// at a time, so a `Clone` that sends a request of this client would wait for itself; and it is called once it is ready.
 ///
 /// # Examples
 ///

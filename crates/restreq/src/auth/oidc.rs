@@ -65,11 +65,14 @@ pub(crate) fn open(config: &OidcConfig) -> Result<Arc<Renewal<OidcLogin>>, Confi
         elsewhere: FileReader::new("the certificates of an issuer"),
         config: OidcConfig { issuer_url, id_token: None, ..config.clone() },
     };
+    // Given up after the lock: with the last of a login goes a user's store of tokens.
+    let known: Vec<_>;
     // Nothing panics half-way while it is held.
     let mut logins = LOGINS.lock().unwrap_or_else(PoisonError::into_inner);
     logins.retain(|login| login.strong_count() > 0);
-    if let Some(shared) = logins.iter().filter_map(Weak::upgrade).find(|shared| shared.source().is_of(&login)) {
-        return Ok(shared);
+    known = logins.iter().filter_map(Weak::upgrade).collect();
+    if let Some(shared) = known.iter().find(|shared| shared.source().is_of(&login)) {
+        return Ok(shared.clone());
     }
     let login = Arc::new(Renewal::new(login, first));
     logins.push(Arc::downgrade(&login));
