@@ -128,17 +128,13 @@ pub(crate) fn object(kind: &Arc<Kind>, body: &RawBody, validation: FieldValidati
     let schema = kind.schema().ok_or_else(Failure::no_such_resource)?;
     let api_version = kind.api_version();
     let expected = schema::Expected { api_version: &api_version, schema: &schema };
-    let (bytes, format) = match &body.content {
-        Content::Json => (body.bytes.clone(), schema::Format::Json),
-        Content::Yaml(read) => (body.bytes.clone(), schema::Format::Yaml(read.clone())),
-        Content::Protobuf => {
-            let expected = (api_version.as_str(), kind.kind.as_str());
-            let object = protobuf::decode(&body.bytes, expected).map_err(Failure::bad_request)?;
-            (object.to_string().into(), schema::Format::Json)
-        }
+    let format = match &body.content {
+        Content::Json => schema::Format::Json,
+        Content::Yaml(read) => schema::Format::Yaml(read),
+        Content::Protobuf => schema::Format::Protobuf,
     };
     let mut decoded =
-        schema::decode(&bytes, format, &expected).map_err(|error| Failure::bad_request(error.to_string()))?;
+        schema::decode(&body.bytes, format, &expected).map_err(|error| Failure::bad_request(error.to_string()))?;
     if let Some(why) = malformed(kind, &decoded.object) {
         return Err(Failure::bad_request(schema::handled(&expected, &why)));
     }
@@ -297,7 +293,7 @@ impl<'a> Patcher<'a> {
     fn check_types(&self, patch: &PatchBody, patched: &mut Value, refused: &dyn Fn(String) -> Failure) -> Outcome<()> {
         let api_version = self.kind.api_version();
         let Some(members) = patched.as_object_mut() else {
-            return Err(refused(schema::no_type_meta(patched.take())));
+            return Err(refused(schema::no_type_meta(patched)));
         };
         let text = |name: &str| members.get(name).and_then(Value::as_str).unwrap_or_default().to_owned();
         let (version, kind) = (text("apiVersion"), text("kind"));

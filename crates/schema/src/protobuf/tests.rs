@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 
 use super::unmarshal::{decode, go_duration};
 use super::{Enveloped, ListEnvelope, message};
-use crate::{Scalar, Schema, Type, Union};
+use crate::{DEEPEST, Scalar, Schema, Type, Union};
 
 const EXPECTED: (&str, &str) = ("v1", "ConfigMap");
 
@@ -230,6 +230,25 @@ fn what_is_no_message_is_an_error_that_says_why() {
     assert!(error(b"k8s\0").contains("nothing"), "{}", error(b"k8s\0"));
     assert!(error(b"k8s\0\x12\0").contains("no kind"), "{}", error(b"k8s\0\x12\0"));
     assert!(error(b"k8s\0\x0a\xff").contains("too early"), "{}", error(b"k8s\0\x0a\xff"));
+}
+
+#[test]
+fn a_message_and_the_json_in_it_nest_no_deeper_than_json() {
+    let definition = |schema: Value| {
+        let versions = json!([{"name": "v1", "schema": {"openAPIV3Schema": schema}}]);
+        let object = json!({"kind": "CustomResourceDefinition", "apiVersion": "apiextensions.k8s.io/v1", "spec": {"versions": versions}});
+        decode(&Enveloped::document(&object).unwrap().body(), EXPECTED)
+    };
+    // The object, its spec, the versions, one of them, and its schema.
+    let around = 5;
+    let nots = |levels: usize| (1..levels).fold(json!({}), |schema, _| json!({"not": schema}));
+    let lists = |levels: usize| json!({"default": (1..levels).fold(json!([]), |list, _| json!([list]))});
+    assert_eq!(definition(nots(DEEPEST - around)).map(drop), Ok(()));
+    assert_eq!(definition(lists(DEEPEST - around - 1)).map(drop), Ok(()));
+    for schema in [nots(DEEPEST - around + 1), lists(DEEPEST - around)] {
+        let error = definition(schema).unwrap_err();
+        assert!(error.ends_with("it is nested too deeply"), "{error}");
+    }
 }
 
 #[test]
