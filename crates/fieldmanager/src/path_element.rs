@@ -31,7 +31,9 @@ impl PathElement {
         match kind {
             "f:" => Some(Self::Field(rest.into())),
             "k:" => match serde_json::from_str(rest).ok()? {
-                Value::Object(fields) => Some(Self::key(fields)),
+                Value::Object(fields) => {
+                    Some(Self::key(fields.into_iter().map(|(name, value)| (name, Atom(value))).collect()))
+                }
                 _ => None,
             },
             "v:" => Some(Self::Value(Atom(serde_json::from_str(rest).ok()?))),
@@ -90,9 +92,9 @@ impl PathElement {
         };
         let fields = keys.iter().filter_map(|key| {
             let value = members.get(&key.name).or(key.default.as_ref())?;
-            Some((key.name.clone(), value.clone()))
+            Some((key.name.clone(), Atom(value.clone())))
         });
-        let fields: Map<_, _> = fields.collect();
+        let fields: Vec<_> = fields.collect();
         if fields.is_empty() && !keys.is_empty() {
             let names: Vec<_> = keys.iter().map(|key| format!("{:?}", key.name)).collect();
             return Err(format!(
@@ -104,8 +106,7 @@ impl PathElement {
         Ok(Self::key(fields))
     }
 
-    fn key(fields: Map<String, Value>) -> Self {
-        let mut fields: Vec<_> = fields.into_iter().map(|(name, value)| (name, Atom(value))).collect();
+    fn key(mut fields: Vec<(String, Atom)>) -> Self {
         fields.sort();
         Self::Key(fields)
     }

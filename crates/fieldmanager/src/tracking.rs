@@ -1,7 +1,9 @@
 //! Records who owns which fields after a write that is not an apply.
 
+use std::sync::LazyLock;
+
 use pintle_schema::Schema;
-use serde_json::{Value, json};
+use serde_json::Value;
 
 use super::WriteContext;
 use super::compare::{Comparison, compare};
@@ -27,7 +29,7 @@ pub fn track_update(old: Option<&Value>, new: &mut Value, ctx: &WriteContext<'_>
         _ if created => Managers::default(),
         Some(sent) if ctx.subresource.is_empty() && clears(sent) => Managers::default(),
         Some(sent) if ctx.subresource.is_empty() => {
-            let sent = Managers::read(&json!({"metadata": {"managedFields": sent}}));
+            let sent = Managers::of_entries(sent);
             sent.filter(|managers| !managers.0.is_empty()).unwrap_or_else(live)
         }
         _ => live(),
@@ -51,8 +53,9 @@ pub fn track_update(old: Option<&Value>, new: &mut Value, ctx: &WriteContext<'_>
 pub(super) fn record(managers: &mut Managers, old: &Value, new: &Value, ctx: &WriteContext<'_>) {
     managers.0.retain(|_, managed| ctx.serves(&managed.api_version));
     let found = Differences::between(old, new, managers, ctx);
-    let changed = strip(found.own.changed());
     found.take_from_others(managers, None);
+    let mut changed = found.own.into_changed();
+    changed.subtract(&NEVER);
     let id = ManagerId {
         manager: ctx.manager.into(),
         applied: false,
@@ -62,25 +65,23 @@ pub(super) fn record(managers: &mut Managers, old: &Value, new: &Value, ctx: &Wr
     if changed.is_empty() {
         return;
     }
-    let known = managers.0.get(&id).map(|managed| managed.set.clone()).unwrap_or_default();
-    let time = (ctx.subresource != "scale").then(|| ctx.now.to_owned());
-    managers.0.insert(id, Managed { api_version: ctx.api_version.into(), set: known.union(&changed), time });
+    let managed = managers.0.entry(id).or_insert_with(|| Managed::nothing(ctx.api_version));
+    managed.set.extend(changed);
+    managed.api_version = ctx.api_version.into();
+    managed.time = (ctx.subresource != "scale").then(|| ctx.now.to_owned());
 }
 
 /// How two objects of one version differ, apart from what this kind of write cannot change.
 pub(super) fn differences(schema: &Schema, old: &Value, new: &Value, ctx: &WriteContext<'_>) -> Comparison {
-    let bare = |object: &Value| {
-        let mut object = object.clone();
-        if let Some(metadata) = object.get_mut("metadata").and_then(Value::as_object_mut) {
-            metadata.remove("managedFields");
-        }
-        object
-    };
-    compare(schema.root(), &bare(old), &bare(new)).without(&ctx.ignored())
+    let mut found = compare(schema.root(), old, new);
+    let mut ignored = ctx.ignored();
+    ignored.insert(&["metadata", "managedFields"].map(|name| PathElement::Field(name.into())));
+    found.cut(&ignored);
+    found
 }
 
-/// Without the paths that are never tracked.
-pub(super) fn strip(set: Set) -> Set {
+/// The paths that are never tracked.
+pub(super) static NEVER: LazyLock<Set> = LazyLock::new(|| {
     let field = |name: &str| PathElement::Field(name.into());
     let mut never = Set::default();
     for name in ["apiVersion", "kind", "metadata"] {
@@ -99,8 +100,8 @@ pub(super) fn strip(set: Set) -> Set {
     ] {
         never.insert(&[field("metadata"), field(name)]);
     }
-    set.difference(&never)
-}
+    never
+});
 
 /// Whether what a client sent as `managedFields` clears them.
 fn clears(sent: &Value) -> bool {

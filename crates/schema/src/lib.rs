@@ -108,7 +108,7 @@ impl Schema {
     /// The object as Go writes it: empty values that Go leaves out are left out, those that it always writes are there. An object
     /// that does not fit the schema stays as it is.
     pub fn normalised(&self, object: Value) -> Value {
-        match self.read(object.clone()) {
+        match convert::read_object(&object, self) {
             Ok(decoded) => decoded.object,
             Err(_) => object,
         }
@@ -118,7 +118,7 @@ impl Schema {
     pub fn empty(&self) -> Value {
         match self.custom {
             true => Value::Object(Default::default()),
-            false => self.normalised(Value::Object(Default::default())),
+            false => fields::zero(&self.root),
         }
     }
 }
