@@ -6,6 +6,7 @@
 mod admission_chain;
 mod binding;
 mod collection;
+mod commit;
 mod components;
 mod create;
 mod delete;
