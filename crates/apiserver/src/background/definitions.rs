@@ -102,7 +102,8 @@ impl Definitions {
             let (old, new) = (old.map(|old| old.decode()), definition.decode());
             let is_same = |path: &str| old.as_ref().is_some_and(|old| old.pointer(path) == new.pointer(path));
             let still = old.as_ref().is_some_and(|old| crd::is_terminating(old) == crd::is_terminating(&new));
-            if is_same("/spec") && is_same("/status/acceptedNames") && still {
+            let same = ["/metadata/uid", "/spec", "/status/acceptedNames"].into_iter().all(is_same);
+            if same && still {
                 continue;
             }
             let renew = || registry.db.renew(&stored(&resource).to_string().into());
