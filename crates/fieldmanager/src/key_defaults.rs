@@ -1,7 +1,7 @@
 //! How much the items of keyed lists take from the defaults of their keys.
 
+use pintle_json::Json;
 use pintle_schema::{Topology, Type};
-use serde_json::Value;
 
 use super::compare::{keyed, member};
 
@@ -10,14 +10,14 @@ const MOST: usize = 32 << 20;
 
 /// Whether the steps to the items of an object can be held. Each has the defaults of all keys that its item leaves out, so that a few
 /// bytes of an object could ask for any number.
-pub(super) fn are_few(of: &Type, object: &Value) -> bool {
+pub(super) fn are_few(of: &Type, object: &Json) -> bool {
     take(of, object, &mut { MOST }).is_some()
 }
 
-fn take(of: &Type, value: &Value, left: &mut usize) -> Option<()> {
+fn take(of: &Type, value: &Json, left: &mut usize) -> Option<()> {
     match value {
-        Value::Object(members) => members.iter().try_for_each(|(name, value)| take(member(of, name), value, left)),
-        Value::Array(items) => {
+        Json::Object(members) => members.iter().try_for_each(|(name, value)| take(member(of, name), value, left)),
+        Json::Array(items) => {
             let Some(list) = keyed(of) else { return Some(()) };
             let keys = if let Topology::Keyed(keys) = &list.topology { &keys[..] } else { &[] };
             let defaults: Vec<_> = keys
@@ -36,6 +36,6 @@ fn take(of: &Type, value: &Value, left: &mut usize) -> Option<()> {
 }
 
 /// What a default takes in memory, about. It is a single value.
-fn weight(default: &Value) -> usize {
-    2 * size_of::<Value>() + default.as_str().map_or(0, str::len)
+fn weight(default: &Json) -> usize {
+    2 * size_of::<Json>() + default.as_str().map_or(0, str::len)
 }

@@ -3,7 +3,7 @@
 use std::collections::HashSet;
 use std::sync::Arc;
 
-use serde_json::Value;
+use pintle_json::Json;
 use tokio::time::Instant;
 
 use super::{Controller, all, options};
@@ -46,17 +46,17 @@ impl Controller for Aggregator {
 
 /// A role, and its rules as texts, by which equal ones are found.
 struct Role {
-    object: Value,
+    object: Json,
     texts: Vec<String>,
 }
 
 impl Role {
-    fn new(object: Value) -> Self {
-        let texts = object["rules"].as_array().into_iter().flatten().map(Value::to_string).collect();
+    fn new(object: Json) -> Self {
+        let texts = object["rules"].as_array().into_iter().flatten().map(Json::to_string).collect();
         Self { object, texts }
     }
 
-    fn rules(&self) -> impl Iterator<Item = (&str, &Value)> {
+    fn rules(&self) -> impl Iterator<Item = (&str, &Json)> {
         self.texts.iter().map(String::as_str).zip(self.object["rules"].as_array().into_iter().flatten())
     }
 }
@@ -64,7 +64,7 @@ impl Role {
 /// The rules of all roles that `role` selects, each once, in the order of the selectors and of the roles' names.
 ///
 /// A role may have very many selectors, of which most are equal: each is looked at once, and each role until it is selected.
-async fn aggregated<'a>(role: &Role, roles: &'a [Role]) -> Vec<(&'a str, &'a Value)> {
+async fn aggregated<'a>(role: &Role, roles: &'a [Role]) -> Vec<(&'a str, &'a Json)> {
     let (mut rules, mut seen) = (Vec::new(), HashSet::new());
     let mut left: Vec<_> = roles.iter().filter(|other| !std::ptr::eq(*other, role)).collect();
     let mut known = HashSet::new();
@@ -86,10 +86,10 @@ async fn aggregated<'a>(role: &Role, roles: &'a [Role]) -> Vec<(&'a str, &'a Val
     rules
 }
 
-fn write(registry: &Arc<Registry>, name: &str, rules: Vec<Value>) {
+fn write(registry: &Arc<Registry>, name: &str, rules: Vec<Json>) {
     let kinds = registry.kinds();
     let Some(kind) = kinds.group_kind(GROUP, "ClusterRole") else { return };
-    let make = |live: Option<&Value>| {
+    let make = |live: Option<&Json>| {
         let mut new = live.cloned().unwrap_or_default();
         new["rules"] = rules.clone().into();
         Ok(new)
@@ -104,13 +104,13 @@ fn write(registry: &Arc<Registry>, name: &str, rules: Vec<Value>) {
 
 #[cfg(test)]
 mod tests {
-    use serde_json::json;
+    use pintle_json::json;
 
     use super::*;
     use crate::clock::effort::{is_linear, turns};
 
     /// A role of so many selectors, and others whose rules are to be had.
-    fn roles(selectors: impl Iterator<Item = Value>, others: usize, rules: usize) -> Vec<Role> {
+    fn roles(selectors: impl Iterator<Item = Json>, others: usize, rules: usize) -> Vec<Role> {
         let selectors: Vec<_> = selectors.collect();
         let all = json!({"metadata": {"name": "all"}, "aggregationRule": {"clusterRoleSelectors": selectors}});
         let other = |at: usize| {

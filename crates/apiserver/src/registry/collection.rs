@@ -46,7 +46,7 @@ fn versioned(list: &ListOptions) -> ListOptions {
 
 #[cfg(test)]
 mod tests {
-    use serde_json::json;
+    use pintle_json::json;
 
     use super::*;
     use crate::clock::effort::turns;

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use serde_json::Value;
+use pintle_json::Json;
 
 use super::{Registry, size};
 use crate::failure::Outcome;
@@ -16,7 +16,7 @@ impl Registry {
         &self,
         place: &Place,
         expect: Expect,
-        object: Value,
+        object: Json,
         charges: Vec<Charge>,
         holds: impl FnOnce(&Store) -> bool,
     ) -> Outcome<Result<Arc<Change>, Refused>> {
