@@ -263,6 +263,7 @@ fn has_finalizer(definition: &Json) -> bool {
 mod tests {
     use pintle_json::json;
 
+    use super::super::api_services::ApiServices;
     use super::*;
     use crate::clock::effort::{is_linear, turns};
     use crate::config::ApiServerConfig;
@@ -272,7 +273,8 @@ mod tests {
     fn a_change_of_one_definition_costs_nothing_for_the_others() {
         let changes = |count: usize| {
             let registry = Arc::new(Registry::new(ApiServerConfig::default(), None));
-            let mut definitions = Definitions::default();
+            let (mut definitions, mut services) = (Definitions::default(), ApiServices::default());
+            let mut changes = registry.db.follow_all(None);
             for at in 0..count {
                 let version = json!({"name": "v1", "served": true, "storage": true, "schema": {"openAPIV3Schema": {"type": "object"}}});
                 let (key, group) = (format!("widgets.g{at}.com"), format!("g{at}.com"));
@@ -283,10 +285,14 @@ mod tests {
                 let status = json!({"acceptedNames": names, "conditions": conditions, "storedVersions": ["v1"]});
                 let object = json!({"metadata": {"name": key, "uid": key}, "spec": spec, "status": status});
                 registry.db.put(&RESOURCE.into(), &key, Expect::Absent, object).expect("absent");
-                definitions.changed.insert(key.into());
-                turns(definitions.work(&registry, 0));
+                while let Ok(change) = changes.try_recv() {
+                    definitions.observe(&change);
+                    services.observe(&change);
+                }
+                turns(async { (definitions.work(&registry, 0).await, services.work(&registry, 0).await) });
             }
             assert_eq!(registry.kinds().kinds().filter(|kind| kind.is_custom()).count(), count);
+            assert_eq!(all(&registry, "apiservices.apiregistration.k8s.io").left(), count);
         };
         assert!(is_linear(25, changes));
     }
