@@ -80,14 +80,31 @@ impl Call {
     }
 }
 
+/// By when an answer has to be out, whether its client reads it or not.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Deadline {
+    /// It is made as fast as it can be.
+    Request(Instant),
+    /// It goes on until then.
+    Watch(Instant),
+}
+
+impl Deadline {
+    pub(crate) fn at(self) -> Instant {
+        match self {
+            Self::Request(at) | Self::Watch(at) => at,
+        }
+    }
+}
+
 /// Answers one request; and says what is to run on its connection then, where that becomes a WebSocket. Never fails: what goes
 /// wrong is an answer too. Dropping it before it is done leaves each write either whole or undone.
 ///
-/// `deadline` is told by when the answer has to be out, unless it goes on for as long as somebody listens.
+/// `deadline` is told by when the answer has to be out, if it has to.
 pub(crate) async fn respond(
     registry: Arc<Registry>,
     request: Request<Incoming>,
-    deadline: impl FnOnce(Instant),
+    deadline: impl FnOnce(Deadline),
 ) -> (Response<Body>, Option<Socket>) {
     let received = Instant::now();
     let (mut head, incoming) = request.into_parts();
@@ -128,7 +145,7 @@ async fn serve_in_time(
     registry: &Arc<Registry>,
     call: &mut Call,
     incoming: Incoming,
-    deadline: impl FnOnce(Instant),
+    deadline: impl FnOnce(Deadline),
 ) -> Outcome<Reply> {
     let target = match Target::parse(&call.path) {
         Target::Undeterminable => return Err(Failure { text: Some(UNDETERMINABLE), ..Failure::plain(500, "") }),
@@ -140,10 +157,14 @@ async fn serve_in_time(
         call.place.clone_from(path);
     }
     let Some(limit) = time_limit(call, &target, verb)? else {
-        return serve(registry, call, &target, verb, incoming).await;
+        let reply = serve(registry, call, &target, verb, incoming).await?;
+        if let Reply::Watch { watcher } = &reply {
+            watcher.ends().map(Deadline::Watch).map(deadline);
+        }
+        return Ok(reply);
     };
     let end = Instant::now() + limit;
-    deadline(end);
+    deadline(Deadline::Request(end));
     let served = tokio::time::timeout_at(end, serve(registry, call, &target, verb, incoming)).await;
     served.unwrap_or_else(|_| Ok(Reply::TimedOut))
 }
