@@ -29,7 +29,6 @@ use http::header::{CACHE_CONTROL, DATE, USER_AGENT};
 use http::{HeaderName, HeaderValue, Method, Request, Response, StatusCode};
 use hyper::upgrade::OnUpgrade;
 use pintle_meta::FieldSelector;
-use tokio::sync::Semaphore;
 use tokio::time::Instant;
 pub(crate) use websocket::Socket;
 
@@ -37,7 +36,7 @@ use crate::audit::AuditRecord;
 use crate::auth::{self, Attributes};
 use crate::failure::{Failure, Outcome};
 use crate::faults::{self, Answer, Before};
-use crate::registry::Registry;
+use crate::registry::{BodyRoom, Registry};
 use crate::request::Verb;
 use crate::request::duration::go_duration;
 use crate::request::path::{ResourcePath, Target};
@@ -61,8 +60,8 @@ pub(crate) struct Call {
     stale: Option<u64>,
     /// What to warn the client of, whatever the outcome.
     pub(crate) warnings: Vec<String>,
-    /// What the bodies of all requests may take, and theirs does.
-    bodies: Arc<Semaphore>,
+    /// The room for the bodies of all requests.
+    bodies: Arc<BodyRoom>,
     /// The connection, where the client would have another protocol on it.
     upgrade: Option<OnUpgrade>,
     /// What the connection carries after the answer, if that is 101.

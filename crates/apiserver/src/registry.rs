@@ -5,6 +5,7 @@
 
 mod admission_chain;
 mod binding;
+mod body_room;
 mod collection;
 mod components;
 mod create;
@@ -32,8 +33,7 @@ use std::sync::{Arc, Mutex, PoisonError, RwLock};
 use std::time::Duration;
 
 use serde_json::Value;
-use tokio::sync::Semaphore;
-
+pub(crate) use body_room::{BodyRoom, LARGEST_BODY, Unread};
 pub(crate) use delete::{CLEANUP, Deleted};
 pub(crate) use list::{LOOKS, ListReply, Selected, Selection, compacted, is_uncached, parse_number};
 pub(crate) use served::{Served, Written, typed};
@@ -65,8 +65,7 @@ pub(crate) struct Registry {
     pub(crate) faults: Faults,
     pub(crate) audit: AuditLog,
     pub(crate) health: Health,
-    /// How many bytes more the bodies of requests may take.
-    pub(crate) bodies: Arc<Semaphore>,
+    pub(crate) bodies: Arc<BodyRoom>,
     kinds: RwLock<Arc<Kinds>>,
     random: Mutex<fastrand::Rng>,
 }
@@ -89,7 +88,7 @@ impl Registry {
             authenticator: Authenticator::new(tokens),
             faults: Faults::new(config.seed.unwrap_or(0)),
             health: Health::default(),
-            bodies: Arc::new(Semaphore::new(config.body_bytes.min(Semaphore::MAX_PERMITS))),
+            bodies: Arc::new(BodyRoom::new(config.body_bytes)),
             audit: AuditLog::new(config.audit),
             kinds: RwLock::new(Arc::new(crd::ruled(kinds))),
             random: Mutex::new(random),
