@@ -258,10 +258,10 @@ fn authorize(registry: &Registry, call: &mut Call, target: &Target, verb: Option
         }
     };
     if let Some(wanted) = auth::impersonated(&call.headers)? {
-        call.user = auth::impersonate(&registry.db, &call.user, wanted, &attributes)?;
+        call.user = auth::impersonate(registry.rbac(), &call.user, wanted, &attributes)?;
     }
     call.flow = auth::classify(&registry.db, &call.user, &attributes);
-    auth::authorize(&registry.db, &call.user, &attributes)
+    auth::authorize(registry.rbac(), &call.user, &attributes)
 }
 
 /// What the scripted faults do to the request before it is served.

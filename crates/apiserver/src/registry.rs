@@ -32,17 +32,17 @@ mod writer;
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
 use std::time::Duration;
 
-use serde_json::Value;
 pub(crate) use body_room::{BodyRoom, LARGEST_BODY, Unread};
 pub(crate) use delete::{CLEANUP, Deleted};
 pub(crate) use list::{LOOKS, ListReply, Selected, Selection, compacted, is_uncached, parse_number};
+use serde_json::Value;
 pub(crate) use served::{Served, Written, typed};
 pub(crate) use transform::Transform;
 pub(crate) use update::Wish;
 pub(crate) use writer::Writer;
 
 use crate::audit::AuditLog;
-use crate::auth::{Authenticator, Tokens};
+use crate::auth::{Authenticator, Authorizer, Rbac, Tokens};
 use crate::clock::Clock;
 use crate::config::ApiServerConfig;
 use crate::crd;
@@ -62,6 +62,7 @@ pub(crate) struct Registry {
     pub(crate) clock: Arc<Clock>,
     pub(crate) config: ApiServerConfig,
     pub(crate) authenticator: Authenticator,
+    authorizer: Authorizer,
     pub(crate) faults: Faults,
     pub(crate) audit: AuditLog,
     pub(crate) health: Health,
@@ -86,6 +87,7 @@ impl Registry {
             db,
             clock,
             authenticator: Authenticator::new(tokens),
+            authorizer: Authorizer::default(),
             faults: Faults::new(config.seed.unwrap_or(0)),
             health: Health::default(),
             bodies: Arc::new(BodyRoom::new(config.body_bytes)),
@@ -105,6 +107,11 @@ impl Registry {
     pub(crate) fn change_kinds(&self, change: impl FnOnce(&mut Kinds)) {
         let mut kinds = self.kinds.write().unwrap_or_else(PoisonError::into_inner);
         change(Arc::make_mut(&mut kinds));
+    }
+
+    /// Who may do what.
+    pub(crate) fn rbac(&self) -> Rbac<'_> {
+        self.authorizer.rules_in(&self.db)
     }
 
     /// What the rules of kinds may look at when `user` asks.

@@ -5,7 +5,6 @@
 use serde_json::Value;
 
 use super::Attributes;
-use super::rule_resolver::list;
 use crate::kinds::{Cluster, GroupResource};
 use crate::object::{metadata, text_at};
 use crate::request::user::{MASTERS, User};
@@ -88,4 +87,9 @@ fn has(rule: &Value, field: &str, wanted: &str) -> bool {
 
 fn items<'a>(value: &'a Value, field: &str) -> impl Iterator<Item = &'a Value> {
     value[field].as_array().into_iter().flatten()
+}
+
+/// The texts of a list in a rule.
+fn list<'a>(rule: &'a Value, field: &str) -> impl Iterator<Item = &'a str> {
+    items(rule, field).filter_map(Value::as_str)
 }

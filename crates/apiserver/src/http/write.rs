@@ -215,7 +215,7 @@ pub(super) fn manager<'a>(registry: &Registry, call: &Call, place: &Place, optio
         ..ResourcePath::default()
     };
     let create = Attributes::Resource { verb: Verb::Create.name(), path: &path, name: &place.name };
-    let manager = manager.creating(auth::authorize(&registry.db, &call.user, &create));
+    let manager = manager.creating(auth::authorize(registry.rbac(), &call.user, &create));
     if !place.kind.is_custom() {
         return manager;
     }
