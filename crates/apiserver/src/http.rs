@@ -32,7 +32,7 @@ use pintle_meta::FieldSelector;
 use tokio::time::Instant;
 pub(crate) use websocket::Socket;
 
-use crate::audit::AuditRecord;
+use crate::audit::{Annotations, AuditRecord};
 use crate::auth::{self, Attributes};
 use crate::failure::{Failure, Outcome};
 use crate::faults::{self, Answer, Before};
@@ -60,6 +60,8 @@ pub(crate) struct Call {
     stale: Option<u64>,
     /// What to warn the client of, whatever the outcome.
     pub(crate) warnings: Vec<String>,
+    /// What the audit is to say of it.
+    annotations: Annotations,
     /// The room for the bodies of all requests.
     bodies: Arc<BodyRoom>,
     /// The connection, where the client would have another protocol on it.
@@ -121,6 +123,7 @@ pub(crate) async fn respond(
         place: ResourcePath::default(),
         stale: None,
         warnings: Vec::new(),
+        annotations: Annotations::default(),
     };
     let outcome = serve_in_time(&registry, &mut call, incoming, deadline).await;
     let scheduled = match &outcome {
@@ -318,6 +321,7 @@ fn record(call: &mut Call, received: Instant, code: StatusCode) -> AuditRecord {
         namespace,
         name,
         code: code.as_u16(),
+        annotations: call.annotations.take(),
     }
 }
 

@@ -206,6 +206,7 @@ fn unsupported(kind: &Kind, patch: bool) -> Failure {
 
 pub(super) fn manager<'a>(registry: &Registry, call: &Call, place: &Place, options: &'a WriteOptions) -> Writer<'a> {
     let manager = Writer::new(options, call.user_agent(), registry.clock.now_text()).acting_as(call.user.clone());
+    let manager = manager.noting_in(call.annotations.clone());
     let path = ResourcePath {
         group: place.kind.group.clone(),
         version: place.kind.version.clone(),
