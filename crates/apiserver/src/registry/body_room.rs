@@ -14,8 +14,8 @@ pub(crate) const LARGEST_BODY: usize = 3 << 20;
 const READ_ON: usize = 16 << 20;
 /// A body is small up to here. Of all that are, most are.
 const SMALL: usize = 64 << 10;
-/// So many bytes of large bodies are worked on at once: what is made of one on the way may take a hundred times as much.
-const WORKED_ON: usize = 8 << 20;
+/// So many bytes of large bodies are worked on at once: what is made of one on the way may take hundreds of times as much.
+const WORKED_ON: usize = 4 << 20;
 
 /// What is kept of bodies that are still coming and of those that are served. It counts what has really come.
 ///

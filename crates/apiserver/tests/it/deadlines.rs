@@ -186,8 +186,11 @@ async fn a_stream_whose_answer_nobody_reads_is_reset_and_the_others_go_on() {
     assert_eq!(call(&server, Method::POST, CONFIG_MAPS, object).await.code, 201);
     let mut sender = with_small_windows(&server).await;
     let unread = sender.send_request(get(&server, &format!("{CONFIG_MAPS}?timeout=5s"))).await.expect("an answer");
-    let mut watch =
-        sender.send_request(get(&server, &format!("{CONFIG_MAPS}?watch=1&timeout=5s"))).await.expect("a watch").into_body();
+    let mut watch = sender
+        .send_request(get(&server, &format!("{CONFIG_MAPS}?watch=1&timeout=5s")))
+        .await
+        .expect("a watch")
+        .into_body();
     assert_eq!(unread.status(), 200);
     tokio::time::sleep(Duration::from_secs(15)).await;
     let read = unread.into_body().collect().await;
