@@ -262,3 +262,29 @@ async fn a_watch_ends_however_much_there_is_to_tell() {
         }
     }
 }
+
+#[tokio::test(start_paused = true)]
+async fn who_reads_nothing_at_all_over_http2_is_left_by_the_ping() {
+    let server = full_server().await;
+    let mut socket = connect(&server).await;
+    let frame = |kind: u8, flags: u8, stream: u8, payload: &[u8]| {
+        let length = u8::try_from(payload.len()).expect("a short frame");
+        [&[0, 0, length, kind, flags, 0, 0, 0, stream], payload].concat()
+    };
+    let path = format!("{CONFIG_MAPS}?watch=1&timeoutSeconds=600");
+    let text = |name: u8, value: &str| [&[name, u8::try_from(value.len()).expect("short")], value.as_bytes()].concat();
+    // GET, http, the path and the authority, by the static table of HPACK.
+    let head = [vec![0x82, 0x86], text(0x04, &path), text(0x01, "a")].concat();
+    let bytes = [
+        b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n".to_vec(),
+        // Windows in which all of the answer has room, so that it is the socket that is full.
+        frame(4, 0, 0, &[0, 4, 0x7f, 0xff, 0xff, 0xff]),
+        frame(8, 0, 0, &[0x7f, 0, 0, 0]),
+        frame(1, 5, 1, &head),
+    ];
+    socket.write_all(&bytes.concat()).await.expect("a request");
+    tokio::time::sleep(Duration::from_secs(60)).await;
+    let mut read = Vec::new();
+    let _ = socket.read_to_end(&mut read).await;
+    assert!((1_000..OBJECTS * LARGE).contains(&read.len()), "{} bytes", read.len());
+}
