@@ -35,7 +35,7 @@ use std::time::Duration;
 pub(crate) use body_room::{BodyRoom, LARGEST_BODY, Unread};
 pub(crate) use delete::{CLEANUP, Deleted};
 pub(crate) use list::{LOOKS, ListReply, Selected, Selection, compacted, is_uncached, parse_number};
-use serde_json::Value;
+use pintle_json::Json;
 pub(crate) use served::{Served, Written, typed};
 pub(crate) use transform::Transform;
 pub(crate) use update::Wish;
@@ -143,7 +143,7 @@ impl Registry {
 }
 
 /// What is written of an object: custom resources come in the order of their members' names.
-pub(crate) fn draft(resource: &str, object: &Value) -> Draft {
+pub(crate) fn draft(resource: &str, object: &Json) -> Draft {
     if crd::is_custom(resource) {
         return Draft::new(object, Order::Sorted, Vec::new());
     }

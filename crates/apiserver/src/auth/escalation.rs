@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use serde_json::Value;
+use pintle_json::Json;
 
 use super::GROUP;
 use super::authorize::{Attributes, Decision, decide};
@@ -24,7 +24,7 @@ pub(crate) fn grants_rights(place: &Place) -> bool {
 
 /// Fails if `user`, by writing a role or a binding, gives rights that they lack. The verb `escalate` on the role, or `bind` on the
 /// role that is bound, allows it all the same. `place` has the name of the request; `old` is what the object was.
-pub(crate) fn check_grant(rbac: Rbac<'_>, user: &User, place: &Place, new: &Value, old: Option<&Value>) -> Outcome<()> {
+pub(crate) fn check_grant(rbac: Rbac<'_>, user: &User, place: &Place, new: &Json, old: Option<&Json>) -> Outcome<()> {
     if user.is_in(MASTERS) {
         return Ok(());
     }
@@ -44,18 +44,18 @@ struct Writer<'a> {
 }
 
 impl Writer<'_> {
-    fn check_role(&self, new: &Value, old: Option<&Value>) -> Outcome<()> {
+    fn check_role(&self, new: &Json, old: Option<&Json>) -> Outcome<()> {
         if self.may("escalate", &self.place.kind.group, &self.place.kind.plural, &self.place.name)
             || old.is_some_and(|old| self.only_touches_ownership(new, old))
         {
             return Ok(());
         }
         self.check_rules(&Rule::all_of(&new["rules"])).map_err(|why| self.forbidden(&why))?;
-        let gathers = |role: &Value| {
+        let gathers = |role: &Json| {
             role["aggregationRule"]["clusterRoleSelectors"].as_array().is_some_and(|selectors| !selectors.is_empty())
         };
         if gathers(new) || old.is_some_and(gathers) {
-            let everything = serde_json::json!([
+            let everything = pintle_json::json!([
                 {"apiGroups": ["*"], "resources": ["*"], "verbs": ["*"]},
                 {"nonResourceURLs": ["*"], "verbs": ["*"]},
             ]);
@@ -65,7 +65,7 @@ impl Writer<'_> {
         Ok(())
     }
 
-    fn check_binding(&self, new: &Value, old: Option<&Value>) -> Outcome<()> {
+    fn check_binding(&self, new: &Json, old: Option<&Json>) -> Outcome<()> {
         let said = |name: &str| new["roleRef"][name].as_str().unwrap_or_default();
         let (kind, name) = (said("kind"), said("name"));
         let group = if said("apiGroup").is_empty() { GROUP } else { said("apiGroup") };
@@ -132,8 +132,8 @@ impl Writer<'_> {
     }
 
     /// Whether nothing changes but what garbage collection changes.
-    fn only_touches_ownership(&self, new: &Value, old: &Value) -> bool {
-        let rest = |object: &Value| {
+    fn only_touches_ownership(&self, new: &Json, old: &Json) -> bool {
+        let rest = |object: &Json| {
             let mut object = object.clone();
             let kind = &self.place.kind;
             kind.strategy.defaults(&mut object);
@@ -174,7 +174,7 @@ fn told(rights: &[Right]) -> Vec<String> {
 
 #[cfg(test)]
 mod tests {
-    use serde_json::json;
+    use pintle_json::json;
 
     use super::super::authorizer::{Authorizer, db_of};
     use super::*;
@@ -183,7 +183,7 @@ mod tests {
 
     /// A cluster in which `u` holds these rules, and others by a role that is not there; and there is a role `strong` to read
     /// secrets.
-    fn cluster(rules: Value) -> Db {
+    fn cluster(rules: Json) -> Db {
         let secrets = json!([{"apiGroups": [""], "resources": ["secrets"], "verbs": ["list", "get"]}]);
         db_of(&[
             ("clusterroles", json!({"metadata": {"name": "mine"}, "rules": rules})),
@@ -207,7 +207,7 @@ mod tests {
         ])
     }
 
-    fn check(rules: Value, plural: &str, new: Value, old: Option<Value>) -> Result<(), String> {
+    fn check(rules: Json, plural: &str, new: Json, old: Option<Json>) -> Result<(), String> {
         let user = User { name: "u".into(), groups: vec!["g".into(), "h".into()], ..User::default() };
         let kind = Kinds::builtin().resource(GROUP, "v1", plural).expect("a built-in kind").clone();
         let namespace = if kind.namespaced() { "n" } else { "" };
@@ -217,17 +217,17 @@ mod tests {
         granted.map_err(|failure| failure.status.message)
     }
 
-    fn role(rules: Value) -> Value {
+    fn role(rules: Json) -> Json {
         json!({"metadata": {"name": "a"}, "rules": rules})
     }
 
-    fn binding(name: &str) -> Value {
+    fn binding(name: &str) -> Json {
         json!({"metadata": {"name": "a"}, "roleRef": {"kind": "ClusterRole", "name": name}})
     }
 
     #[test]
     fn no_role_gives_more_than_its_writer_holds() {
-        let pods = |verbs: Value| json!([{"apiGroups": [""], "resources": ["pods"], "verbs": verbs}]);
+        let pods = |verbs: Json| json!([{"apiGroups": [""], "resources": ["pods"], "verbs": verbs}]);
         assert_eq!(check(pods(json!(["get", "list"])), "roles", role(pods(json!(["list"]))), None), Ok(()));
         let refused = check(pods(json!(["get"])), "roles", role(pods(json!(["list", "get", "watch"]))), None);
         assert_eq!(

@@ -95,13 +95,13 @@ fn url_covers(known: &str, url: &str) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use serde_json::{Value, json};
+    use pintle_json::{Json, json};
 
     use super::*;
 
     #[test]
     fn a_rule_gives_each_verb_on_each_thing_it_names() {
-        let check = |rule: Value, expected: &[&str]| {
+        let check = |rule: Json, expected: &[&str]| {
             let rights: Vec<_> = Rule::all_of(&json!([rule])).iter().flat_map(Right::all_of).collect();
             let told: Vec<_> = rights.iter().map(|right| right.thing.text(&[&right.verb])).collect();
             assert_eq!(told, expected, "{rule}");
@@ -127,7 +127,7 @@ mod tests {
             verb: "get".into(),
             thing: Thing::Resource { group: String::new(), resource: resource.into(), name: name.map(Into::into) },
         };
-        let rule = |resources: Value, names: Value| {
+        let rule = |resources: Json, names: Json| {
             let rule = json!({"apiGroups": [""], "resources": resources, "verbs": ["get"], "resourceNames": names});
             Rule::all_of(&json!([rule])).remove(0)
         };

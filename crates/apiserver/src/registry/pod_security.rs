@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, HashSet};
 use std::sync::Arc;
 use std::time::Duration;
 
-use serde_json::Value;
+use pintle_json::Json;
 
 use super::Registry;
 use super::admission_chain::Plugin;
@@ -32,7 +32,7 @@ enum Subject<'a> {
     Namespace,
     Pod,
     /// What pods are made of.
-    Template(&'a Value),
+    Template(&'a Json),
 }
 
 impl Plugin for PodSecurity {
@@ -62,7 +62,7 @@ impl Plugin for PodSecurity {
     }
 
     fn warnings(&self, registry: &Registry, write: &Write<'_>) -> Vec<String> {
-        let of = |pod: &Value| would_violate(policy_at(registry, write).warn, pod).into_iter().collect();
+        let of = |pod: &Json| would_violate(policy_at(registry, write).warn, pod).into_iter().collect();
         match subject(write) {
             Some(Subject::Namespace) => {
                 let enforce = policy(&write.new).0.enforce;
@@ -78,8 +78,7 @@ impl Plugin for PodSecurity {
 
 fn subject<'a>(write: &'a Write<'_>) -> Option<Subject<'a>> {
     let (kind, part) = (&write.place.kind, write.place.part);
-    let template =
-        |pointer: &str| write.new.pointer(pointer).filter(|template| !template.is_null()).map(Subject::Template);
+    let template = |pointer: &str| write.new.at(pointer).filter(|template| !template.is_null()).map(Subject::Template);
     match (kind.group.as_str(), kind.plural.as_str(), part) {
         _ if kind.is_custom() => None,
         ("", "pods", Part::Object | Part::EphemeralContainers | Part::Resize) => {
@@ -96,8 +95,8 @@ fn subject<'a>(write: &'a Write<'_>) -> Option<Subject<'a>> {
 }
 
 /// Whether a change of a pod brings anything to run that it had not: nothing else of what the standards are about can change.
-fn runs_otherwise(new: &Value, old: &Value) -> bool {
-    let images = |pod: &Value, pointer: &str| -> Vec<(String, String)> {
+fn runs_otherwise(new: &Json, old: &Json) -> bool {
+    let images = |pod: &Json, pointer: &str| -> Vec<(String, String)> {
         let containers = list(pod, pointer);
         containers.map(|container| (text_at(container, "/name").into(), text_at(container, "/image").into())).collect()
     };
@@ -109,8 +108,8 @@ fn runs_otherwise(new: &Value, old: &Value) -> bool {
 }
 
 /// What a namespace wants, and what is wrong with its labels.
-fn policy(namespace: &Value) -> (Policy, Faults) {
-    let labels = namespace.pointer("/metadata/labels");
+fn policy(namespace: &Json) -> (Policy, Faults) {
+    let labels = namespace.at("/metadata/labels");
     Policy::of(|label| labels?.get(label)?.as_str())
 }
 
@@ -121,12 +120,12 @@ fn policy_at(registry: &Registry, write: &Write<'_>) -> Policy {
     Policy::of(|label| labels.as_ref()?.value(label)).0
 }
 
-fn would_violate(standard: Standard, pod: &Value) -> Option<String> {
+fn would_violate(standard: Standard, pod: &Json) -> Option<String> {
     let violations = standard.violations(pod);
     (!violations.is_empty()).then(|| format!("would violate PodSecurity \"{standard}\": {}", told(&violations)))
 }
 
-fn note_violations(write: &Write<'_>, audit: Standard, pod: &Value) {
+fn note_violations(write: &Write<'_>, audit: Standard, pod: &Json) {
     if let Some(why) = would_violate(audit, pod) {
         write.by.annotate(VIOLATIONS, why);
     }
@@ -198,7 +197,7 @@ fn first_and_count(pods: &[String]) -> String {
 
 #[cfg(test)]
 mod tests {
-    use serde_json::json;
+    use pintle_json::json;
 
     use super::*;
 

@@ -8,7 +8,7 @@ use http_body_util::{BodyExt, Empty};
 use hyper::client::conn::http2::{self, SendRequest};
 use hyper_util::rt::{TokioExecutor, TokioIo};
 use pintle_apiserver::{ApiServer, ApiServerConfig};
-use serde_json::json;
+use pintle_json::json;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 use tokio::time::Instant;

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 use std::fmt;
 use std::sync::Arc;
 
-use serde_json::Value;
+use pintle_json::Json;
 
 use crate::auth::{Attributes, GROUP};
 use crate::object::text_at;
@@ -14,7 +14,7 @@ use crate::store::{Change, ChangeKind, Stored, key};
 /// A rule of a role, as it stands there and as it is asked.
 #[derive(Clone, Debug)]
 pub(crate) struct Rule {
-    value: Value,
+    value: Json,
     pub(in crate::auth) verbs: Names,
     pub(in crate::auth) groups: Names,
     pub(in crate::auth) resources: Names,
@@ -224,7 +224,7 @@ impl Grant {
 }
 
 impl Binding {
-    fn new(namespace: &str, name: &str, object: &Value) -> Self {
+    fn new(namespace: &str, name: &str, object: &Json) -> Self {
         let subjects = object["subjects"].as_array().into_iter().flatten();
         Self {
             namespace: namespace.into(),
@@ -242,7 +242,7 @@ impl Binding {
 
 impl Subject {
     /// `namespace` is that of the binding.
-    fn new(subject: &Value, namespace: &str) -> Self {
+    fn new(subject: &Json, namespace: &str) -> Self {
         let (kind, name, of) = (text_at(subject, "/kind"), text_at(subject, "/name"), text_at(subject, "/namespace"));
         let told = match kind {
             "ServiceAccount" => format!("{kind} {:?}", format!("{name}/{of}")),
@@ -261,14 +261,14 @@ impl Subject {
 
 impl Rule {
     /// The rules of a list.
-    pub(in crate::auth) fn all_of(rules: &Value) -> Vec<Self> {
+    pub(in crate::auth) fn all_of(rules: &Json) -> Vec<Self> {
         rules.as_array().into_iter().flatten().map(Self::new).collect()
     }
 
-    fn new(rule: &Value) -> Self {
+    fn new(rule: &Json) -> Self {
         let names = |field: &str| {
             let items = rule[field].as_array().into_iter().flatten();
-            items.filter_map(Value::as_str).map(Box::from).collect()
+            items.filter_map(Json::as_str).map(Box::from).collect()
         };
         Self {
             verbs: names("verbs"),
@@ -281,7 +281,7 @@ impl Rule {
     }
 
     /// As it stands in its role.
-    pub(crate) fn value(&self) -> &Value {
+    pub(crate) fn value(&self) -> &Json {
         &self.value
     }
 

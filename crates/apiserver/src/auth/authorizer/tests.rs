@@ -1,6 +1,6 @@
 use std::collections::HashSet;
 
-use serde_json::{Value, json};
+use pintle_json::{Json, json};
 
 use super::*;
 use crate::auth::{Attributes, Decision, GROUP, decide};
@@ -10,18 +10,18 @@ use crate::object::{metadata, text_at};
 use crate::request::path::ResourcePath;
 use crate::store::{Draft, Expect, History, Order, Shown, key};
 
-fn draft(_: &str, object: &Value) -> Draft {
+fn draft(_: &str, object: &Json) -> Draft {
     Draft::new(object, Order::Declared, Vec::new())
 }
 
 /// A store that holds these, each by its plural.
-pub(in crate::auth) fn db_of(objects: &[(&str, Value)]) -> Db {
+pub(in crate::auth) fn db_of(objects: &[(&str, Json)]) -> Db {
     let db = Db::new(1, History::default(), draft, Arc::new(Clock::new(None)));
     objects.iter().for_each(|(plural, object)| put(&db, plural, object.clone()));
     db
 }
 
-fn put(db: &Db, plural: &str, object: Value) {
+fn put(db: &Db, plural: &str, object: Json) {
     let resource = format!("{plural}.{GROUP}");
     let at = key(metadata::namespace(&object), metadata::name(&object));
     let expect = db.get(&resource, &at).map_or(Expect::Absent, |there| Expect::At(there.revision()));
@@ -39,20 +39,20 @@ fn user(name: &str, groups: &[&str]) -> User {
     User { name: name.into(), groups: groups.iter().copied().map(Into::into).collect(), ..User::default() }
 }
 
-fn role(name: &str, rules: Value) -> Value {
+fn role(name: &str, rules: Json) -> Json {
     json!({"metadata": {"name": name}, "rules": rules})
 }
 
-fn binding(name: &str, role: &str, subjects: Value) -> Value {
+fn binding(name: &str, role: &str, subjects: Json) -> Json {
     json!({"metadata": {"name": name}, "roleRef": {"kind": "ClusterRole", "name": role}, "subjects": subjects})
 }
 
-fn rule(verb: &str, resource: &str) -> Value {
+fn rule(verb: &str, resource: &str) -> Json {
     json!({"verbs": [verb], "apiGroups": [""], "resources": [resource]})
 }
 
 /// The rules that hold, in their order, and what was found wrong.
-fn told(granted: &Granted) -> (Vec<Value>, Option<String>) {
+fn told(granted: &Granted) -> (Vec<Json>, Option<String>) {
     (granted.rules().map(|rule| rule.value().clone()).collect(), granted.wrong())
 }
 
@@ -116,7 +116,7 @@ fn what_another_cluster_shows_counts_without_an_entry_of_the_log() {
 
 #[test]
 fn a_rule_covers_what_it_names_and_nothing_beside() {
-    let allows = |rule: Value, verb: &str, resource: &str, name: &str| {
+    let allows = |rule: Json, verb: &str, resource: &str, name: &str| {
         let (resource, subresource) = resource.split_once('/').unwrap_or((resource, ""));
         let path = ResourcePath {
             version: "v1".into(),
@@ -126,7 +126,7 @@ fn a_rule_covers_what_it_names_and_nothing_beside() {
         };
         Rule::all_of(&json!([rule]))[0].covers(&Attributes::Resource { verb, path: &path, name })
     };
-    let rule = |resources: Value, names: Value| json!({"verbs": ["get"], "apiGroups": [""], "resources": resources, "resourceNames": names});
+    let rule = |resources: Json, names: Json| json!({"verbs": ["get"], "apiGroups": [""], "resources": resources, "resourceNames": names});
     assert!(allows(rule(json!(["pods"]), json!([])), "get", "pods", "a"));
     assert!(!allows(rule(json!(["pods"]), json!([])), "list", "pods", ""));
     assert!(!allows(rule(json!(["pods"]), json!([])), "get", "pods/status", "a"));
@@ -143,7 +143,7 @@ fn a_rule_covers_what_it_names_and_nothing_beside() {
 }
 
 /// What is stored, walked through in full, as one would write down what holds.
-fn walk(cluster: &dyn Cluster, user: &User, namespace: &str) -> (Vec<Value>, Vec<String>, Option<String>) {
+fn walk(cluster: &dyn Cluster, user: &User, namespace: &str) -> (Vec<Json>, Vec<String>, Option<String>) {
     let (mut rules, mut reasons, mut seen, mut wrong) = (Vec::new(), Vec::new(), HashSet::new(), None);
     for (plural, of) in [("clusterrolebindings", ""), ("rolebindings", namespace)] {
         if plural == "rolebindings" && namespace.is_empty() {
@@ -181,7 +181,7 @@ fn walk(cluster: &dyn Cluster, user: &User, namespace: &str) -> (Vec<Value>, Vec
     (rules, reasons, wrong)
 }
 
-fn is_meant(subject: &Value, user: &User, namespace: &str) -> bool {
+fn is_meant(subject: &Json, user: &User, namespace: &str) -> bool {
     let (name, of) = (text_at(subject, "/name"), text_at(subject, "/namespace"));
     let of = if of.is_empty() { namespace } else { of };
     match text_at(subject, "/kind") {
@@ -217,7 +217,7 @@ fn change(db: &Db, random: &mut fastrand::Rng) {
         object["roleRef"] = json!({"kind": kind, "name": random.choice(NAMES)});
         let subject = |_| {
             let kind = random.choice(["User", "Group", "ServiceAccount", "Other"]).expect("some");
-            let of = random.choice([Value::Null, json!(""), json!("m"), json!("n")]);
+            let of = random.choice([Json::Null, json!(""), json!("m"), json!("n")]);
             json!({"kind": kind, "name": random.choice(["a", "b", "system:serviceaccount:n:a"]), "namespace": of})
         };
         object["subjects"] = (0..4).map(subject).collect();
