@@ -7,6 +7,7 @@ mod admission_chain;
 mod binding;
 mod body_room;
 mod collection;
+mod commit;
 mod components;
 mod create;
 mod delete;
