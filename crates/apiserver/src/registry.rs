@@ -46,6 +46,7 @@ use crate::auth::{Authenticator, Tokens};
 use crate::clock::Clock;
 use crate::config::ApiServerConfig;
 use crate::crd;
+use crate::discovery::Documents;
 use crate::faults::Faults;
 use crate::health::Health;
 use crate::kinds::{self, Context, Kinds};
@@ -67,6 +68,7 @@ pub(crate) struct Registry {
     pub(crate) health: Health,
     /// How many bytes more the bodies of requests may take.
     pub(crate) bodies: Arc<Semaphore>,
+    pub(crate) documents: Arc<Documents>,
     kinds: RwLock<Arc<Kinds>>,
     random: Mutex<fastrand::Rng>,
 }
@@ -91,6 +93,7 @@ impl Registry {
             health: Health::default(),
             bodies: Arc::new(Semaphore::new(config.body_bytes.min(Semaphore::MAX_PERMITS))),
             audit: AuditLog::new(config.audit),
+            documents: Arc::default(),
             kinds: RwLock::new(Arc::new(crd::ruled(kinds))),
             random: Mutex::new(random),
             config,

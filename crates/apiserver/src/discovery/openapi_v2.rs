@@ -1,0 +1,140 @@
+//! The OpenAPI 2 document of all kinds: those of OpenAPI 3 in one, in the words of version 2.
+
+use std::collections::HashSet;
+use std::sync::Arc;
+
+use pintle_schema::openapi::PLACE;
+use serde_json::{Map, Value, json};
+
+use super::openapi;
+use crate::kinds::Kind;
+use crate::object::{default, set};
+
+/// The document of these kinds, which are in groups of one version each. It is written as it comes, since as a whole it is large.
+pub(super) fn document<'a>(versions: impl Iterator<Item = &'a Vec<Arc<Kind>>>) -> String {
+    let (mut paths, mut definitions) = (String::new(), String::new());
+    let mut defined = HashSet::new();
+    for kinds in versions {
+        let mut document = openapi::document(kinds);
+        for (path, operations) in members(document["paths"].take()) {
+            write(&mut paths, &path, &path_item(operations));
+        }
+        for (name, schema) in members(document["components"]["schemas"].take()) {
+            if defined.insert(name.clone()) {
+                write(&mut definitions, &name, &lowered(schema));
+            }
+        }
+    }
+    let info = json!({"title": openapi::title(false), "version": openapi::version(false)});
+    format!(r#"{{"swagger":"2.0","info":{info},"paths":{{{paths}}},"definitions":{{{definitions}}}}}"#)
+}
+
+fn members(object: Value) -> Map<String, Value> {
+    match object {
+        Value::Object(members) => members,
+        _ => Map::new(),
+    }
+}
+
+/// Adds a member to an object that is being written.
+fn write(object: &mut String, name: &str, value: &Value) {
+    let comma = if object.is_empty() { "" } else { "," };
+    object.push_str(&format!("{comma}{}:{value}", Value::from(name)));
+}
+
+fn path_item(mut item: Value) -> Value {
+    for (name, part) in item.as_object_mut().into_iter().flatten() {
+        if name == "parameters" {
+            part.as_array_mut().into_iter().flatten().for_each(flatten);
+        } else {
+            operation(part);
+        }
+    }
+    item
+}
+
+fn operation(operation: &mut Value) {
+    let Some(members) = operation.as_object_mut() else { return };
+    let body = members.remove("requestBody");
+    let parameters = members.entry("parameters").or_insert_with(|| json!([]));
+    parameters.as_array_mut().into_iter().flatten().for_each(flatten);
+    if let (Some(body), Some(parameters)) = (&body, parameters.as_array_mut()) {
+        let mut parameter = json!({"name": "body", "in": "body", "schema": of_content(body)});
+        if body["required"] == true {
+            set(&mut parameter, "required", true.into());
+        }
+        parameters.push(parameter);
+    }
+    let mut produces = Vec::new();
+    for answer in members.get_mut("responses").and_then(Value::as_object_mut).into_iter().flat_map(Map::values_mut) {
+        let schema = of_content(answer);
+        if !schema.is_null() {
+            produces = forms(answer);
+            set(answer, "schema", schema);
+        }
+        answer.as_object_mut().and_then(|answer| answer.remove("content"));
+    }
+    members.insert("schemes".into(), json!(["https"]));
+    members.insert("produces".into(), produces.into());
+    members.insert("consumes".into(), body.map_or_else(|| vec!["*/*".into()], |body| forms(&body)).into());
+}
+
+/// The forms in which a body may be.
+fn forms(body: &Value) -> Vec<Value> {
+    let content = body["content"].as_object();
+    content.into_iter().flat_map(Map::keys).map(|form| form.as_str().into()).collect()
+}
+
+/// The schema of a body, which is the same in each form; null where there is none.
+fn of_content(body: &Value) -> Value {
+    let content = body["content"].as_object();
+    content.and_then(|content| content.values().next()).map_or(Value::Null, |form| lowered(form["schema"].clone()))
+}
+
+/// Puts the type of a parameter beside its name.
+fn flatten(parameter: &mut Value) {
+    if let Some(members) = parameter.as_object_mut()
+        && let Some(Value::Object(schema)) = members.remove("schema")
+    {
+        members.extend(schema);
+    }
+}
+
+/// A schema as version 2 can say it: without alternatives, and where null is a value, without a type.
+fn lowered(mut schema: Value) -> Value {
+    let Some(members) = schema.as_object_mut() else { return schema };
+    let nullable = members.remove("nullable") == Some(Value::Bool(true));
+    let either = members.remove("oneOf");
+    for part in ["anyOf", "not"] {
+        members.remove(part);
+    }
+    for part in ["type", "items", "properties", "additionalProperties"] {
+        if nullable {
+            members.remove(part);
+        }
+    }
+    if let Some(Value::Object(properties)) = members.get_mut("properties") {
+        properties.values_mut().for_each(|property| *property = lowered(property.take()));
+    }
+    for part in ["items", "additionalProperties"] {
+        members.get_mut(part).into_iter().for_each(|part| *part = lowered(part.take()));
+    }
+    match members.remove("allOf") {
+        Some(Value::Array(parts)) => match &parts[..] {
+            [part] if part.get("$ref").is_some() => members.extend(part.as_object().cloned().into_iter().flatten()),
+            _ => {
+                members.insert("allOf".into(), parts.into_iter().map(lowered).collect());
+            }
+        },
+        _ => {}
+    }
+    if let Some(name) = members.get("$ref").and_then(|place| place.as_str()?.strip_prefix(PLACE)) {
+        let place = format!("#/definitions/{name}");
+        members.insert("$ref".into(), place.into());
+    }
+    // What may be a number or a text is written as text.
+    if either.is_some_and(|either| either.as_array().into_iter().flatten().all(|one| one.get("type").is_some())) {
+        default(&mut schema, "type", "string");
+    }
+    schema
+}
