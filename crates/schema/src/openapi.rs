@@ -193,7 +193,7 @@ pub fn reference(name: &str) -> Value {
 /// What a field says of its type: how it is owned and patched.
 fn extensions(field: &Field) -> Map<String, Value> {
     let Merge { lists, replace, retain_keys, key } = &field.merge;
-    let strategies = [(*retain_keys, "retainKeys"), (*lists, "merge"), (*replace, "replace")];
+    let strategies = [(*lists, "merge"), (*replace, "replace"), (*retain_keys, "retainKeys")];
     let strategies: Vec<_> = strategies.iter().filter(|(said, _)| *said).map(|(_, strategy)| *strategy).collect();
     let map_type = match &field.of {
         Type::Struct { of, atomic } if *atomic != is_atomic(of) => Some(if *atomic { "atomic" } else { "granular" }),
@@ -240,6 +240,7 @@ mod tests {
                     "x-kubernetes-patch-strategy": "retainKeys",
                 }),
             ),
+            (format!("{core}.PodSpec/properties/volumes/x-kubernetes-patch-strategy"), json!("merge,retainKeys")),
             ("/io.k8s.api.apps.v1.DeploymentSpec/required".into(), json!(["selector", "template"])),
             (
                 format!("{core}.Container/properties/ports"),

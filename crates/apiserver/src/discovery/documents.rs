@@ -183,3 +183,69 @@ impl Shelf {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn apps() -> Scope {
+        Scope::Version(GroupVersion::new("apps", "v1"))
+    }
+
+    #[tokio::test]
+    async fn a_document_is_made_once_and_anew_for_other_kinds() {
+        let documents = Arc::new(Documents::default());
+        let served = Arc::new(Kinds::builtin());
+        let find = async |served| documents.find(served, apps()).await.expect("made").expect("served");
+        let first = find(&served).await;
+        assert_eq!(find(&served).await.text.as_ptr(), first.text.as_ptr());
+        // Kinds of another server, which are equal but not the same.
+        let again = find(&Arc::new(Kinds::builtin())).await;
+        assert_ne!(again.text.as_ptr(), first.text.as_ptr());
+        assert_eq!(again.tag, first.tag);
+    }
+
+    #[tokio::test]
+    async fn the_index_keeps_no_text_but_its_own() {
+        let documents = Arc::new(Documents::default());
+        let served = Arc::new(Kinds::builtin());
+        assert!(documents.shelf().documents.is_empty());
+        let index = documents.find(&served, Scope::Index).await.expect("made").expect("served");
+        let whole: Vec<_> = documents
+            .shelf()
+            .documents
+            .iter()
+            .filter(|(_, kept)| kept.text.is_some())
+            .map(|(scope, _)| scope.clone())
+            .collect();
+        assert_eq!(whole, [Scope::Index]);
+        let document = documents.find(&served, apps()).await.expect("made").expect("served");
+        let text = String::from_utf8_lossy(&index.text).into_owned();
+        assert!(text.contains(&format!("\"/openapi/v3/apis/apps/v1?hash={}\"", document.tag)), "{text}");
+        let nowhere = Scope::Version(GroupVersion::new("no.such", "v1"));
+        assert!(documents.find(&served, nowhere).await.expect("looked up").is_none());
+    }
+
+    #[test]
+    fn what_there_is_no_room_for_goes_but_for_its_tag_the_longest_unused_first() {
+        let served = Kinds::builtin();
+        let mut shelf = Shelf::default();
+        let scopes = [apps(), Scope::Version(GroupVersion::new("", "v1")), Scope::All];
+        let put = |shelf: &mut Shelf, scope: &Scope| {
+            let document = Document { tag: "tag".into(), text: vec![0; LARGEST / 2].into() };
+            shelf.asked += 1;
+            shelf.keep(&served, scope.clone(), Kept::new(scope.kinds(&served), &document, true));
+        };
+        let is_whole = |shelf: &mut Shelf, scope: &Scope| shelf.find(scope, &scope.kinds(&served)).is_some();
+        put(&mut shelf, &scopes[0]);
+        put(&mut shelf, &scopes[1]);
+        assert!(is_whole(&mut shelf, &scopes[0]));
+        put(&mut shelf, &scopes[2]);
+        assert_eq!(scopes.each_ref().map(|scope| is_whole(&mut shelf, scope)), [true, false, true]);
+        assert_eq!(shelf.tag(&scopes[1], &scopes[1].kinds(&served)).as_deref(), Some("tag"));
+        // Of versions that are gone nothing is kept.
+        let gone = Scope::Version(GroupVersion::new("gone.example.com", "v1"));
+        put(&mut shelf, &gone);
+        assert!(!shelf.documents.contains_key(&gone));
+    }
+}

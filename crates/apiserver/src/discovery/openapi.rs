@@ -44,16 +44,20 @@ pub(crate) fn version(custom: bool) -> &'static str {
 }
 
 fn schemas(kinds: &[Arc<Kind>], custom: bool) -> Map<String, Value> {
-    let shared = ["meta.ObjectMeta", "meta.ListMeta", "meta.Status", "meta.DeleteOptions"];
-    let told = (!custom).then_some("meta.APIResourceList");
-    let mut types: Vec<Type> = shared.into_iter().chain(told).map(pintle_schema::named).collect();
+    let mut names = if custom { Vec::new() } else { vec!["meta.APIResourceList"] };
+    // Where there are objects, and not only answers to questions.
+    let stored = kinds.iter().any(|kind| kind.allows(Verb::List));
+    if stored {
+        names.extend(["meta.ObjectMeta", "meta.ListMeta", "meta.Status", "meta.DeleteOptions"]);
+    }
+    let mut types: Vec<Type> = names.into_iter().map(pintle_schema::named).collect();
     for kind in kinds {
         let own = (!kind.is_custom()).then(|| kind.schema()).flatten();
         types.extend(own.map(|schema| schema.root().clone()));
         types.extend(kind.subresources.iter().filter_map(|part| built_in(part.kind.as_ref()?)));
     }
     let mut schemas = openapi::schemas(&types);
-    schemas.insert(PATCH_SCHEMA.into(), json!({"type": "object"}));
+    schemas.extend(stored.then(|| (PATCH_SCHEMA.to_owned(), json!({"type": "object"}))));
     for kind in kinds {
         let name = schema_name(kind);
         let declared = kind.strategy.openapi().map(kind_schemas::declared);

@@ -138,3 +138,61 @@ fn lowered(mut schema: Value) -> Value {
     }
     schema
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_schema_says_in_version_2_what_that_can_say() {
+        let reference = json!({"$ref": "#/components/schemas/a.B"});
+        for (schema, expected) in [
+            (reference.clone(), json!({"$ref": "#/definitions/a.B"})),
+            (
+                json!({"allOf": [reference], "description": "d"}),
+                json!({"$ref": "#/definitions/a.B", "description": "d"}),
+            ),
+            (json!({"oneOf": [{"type": "string"}, {"type": "number"}]}), json!({"type": "string"})),
+            (
+                json!({"anyOf": [{"type": "integer"}, {"type": "string"}], "x-kubernetes-int-or-string": true}),
+                json!({"x-kubernetes-int-or-string": true}),
+            ),
+            (json!({"type": "string", "nullable": true}), json!({})),
+            (
+                json!({"type": "object", "oneOf": [{"required": ["a"]}], "not": {"required": ["b"]}}),
+                json!({"type": "object"}),
+            ),
+            // A field of that name is no alternative.
+            (
+                json!({"properties": {"oneOf": {"type": "array", "items": {"type": "string", "nullable": true}}}}),
+                json!({"properties": {"oneOf": {"type": "array", "items": {}}}}),
+            ),
+            (json!({"additionalProperties": false}), json!({"additionalProperties": false})),
+        ] {
+            assert_eq!(lowered(schema.clone()), expected, "{schema}");
+        }
+    }
+
+    #[test]
+    fn a_body_becomes_a_parameter_and_its_forms_what_the_operation_takes() {
+        let content = |form: &str| json!({form: {"schema": {"$ref": "#/components/schemas/a.B"}}});
+        let mut asked = json!({
+            "parameters": [{"name": "dryRun", "in": "query", "schema": {"type": "string", "uniqueItems": true}}],
+            "requestBody": {"content": content("*/*"), "required": true},
+            "responses": {"200": {"description": "OK", "content": content("a/b")}, "401": {"description": "Unauthorized"}},
+        });
+        operation(&mut asked);
+        let schema = json!({"$ref": "#/definitions/a.B"});
+        let expected = json!({
+            "parameters": [
+                {"name": "dryRun", "in": "query", "type": "string", "uniqueItems": true},
+                {"name": "body", "in": "body", "required": true, "schema": schema},
+            ],
+            "responses": {"200": {"description": "OK", "schema": schema}, "401": {"description": "Unauthorized"}},
+            "schemes": ["https"],
+            "produces": ["a/b"],
+            "consumes": ["*/*"],
+        });
+        assert_eq!(asked, expected);
+    }
+}
