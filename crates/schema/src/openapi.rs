@@ -5,7 +5,7 @@
 
 use std::collections::HashMap;
 
-use serde_json::{Map, Value, json};
+use pintle_json::{Json, Map, json};
 
 use super::builtin_types::table;
 use super::types::{Field, ListType, Merge, Scalar, Struct, StructRef, Topology, Type, Union};
@@ -17,7 +17,7 @@ const EXTENSIONS: &str = "io.k8s.apiextensions-apiserver.pkg.apis.apiextensions"
 pub const PLACE: &str = "#/components/schemas/";
 
 /// The schemas of these types, and of all that they refer to, by their names. What is no built-in struct has none.
-pub fn schemas<'a>(types: impl IntoIterator<Item = &'a Type>) -> Map<String, Value> {
+pub fn schemas<'a>(types: impl IntoIterator<Item = &'a Type>) -> Map {
     let mut schemas = Schemas::default();
     for of in types {
         schemas.refer(of);
@@ -51,11 +51,11 @@ pub fn name(of: &Struct) -> String {
 
 #[derive(Default)]
 struct Schemas {
-    made: Map<String, Value>,
+    made: Map,
     /// Structs that something refers to, and that are not made yet.
     wanted: Vec<StructRef>,
     /// What keys of lists are when they are left out: the list knows, the field says it.
-    defaults: HashMap<Place, Value>,
+    defaults: HashMap<Place, Json>,
 }
 
 /// A field of a named schema.
@@ -66,8 +66,8 @@ struct Place {
 }
 
 impl Schemas {
-    fn of_struct(&mut self, of: &Struct, kind: Option<&(&str, &str)>) -> Value {
-        let properties: Map<_, _> = of.fields.iter().map(|field| (field.name.clone(), self.of_field(field))).collect();
+    fn of_struct(&mut self, of: &Struct, kind: Option<&(&str, &str)>) -> Json {
+        let properties: Map = of.fields.iter().map(|field| (field.name.clone(), self.of_field(field))).collect();
         let mut schema = json!({"type": "object", "properties": properties});
         let required: Vec<_> = of.fields.iter().filter(|field| field.required).map(|field| &*field.name).collect();
         if !required.is_empty() {
@@ -83,7 +83,7 @@ impl Schemas {
         schema
     }
 
-    fn of_field(&mut self, field: &Field) -> Value {
+    fn of_field(&mut self, field: &Field) -> Json {
         let mut schema = match field.of {
             // The one field whose values are no JSON schemas but of which no more is known.
             Type::Any if field.name == "fieldsV1" => {
@@ -102,7 +102,7 @@ impl Schemas {
         schema
     }
 
-    fn of_type(&mut self, of: &Type) -> Value {
+    fn of_type(&mut self, of: &Type) -> Json {
         match of {
             Type::Any => self.named(format!("{EXTENSIONS}.v1.JSON"), json!({})),
             Type::Scalar(scalar) => self.of_scalar(*scalar),
@@ -122,7 +122,7 @@ impl Schemas {
         }
     }
 
-    fn of_list(&mut self, list: &ListType) -> Value {
+    fn of_list(&mut self, list: &ListType) -> Json {
         let mut schema = json!({"type": "array", "items": self.of_type(&list.item)});
         let (topology, keys) = match &list.topology {
             Topology::Atomic => ("atomic", &[][..]),
@@ -140,7 +140,7 @@ impl Schemas {
         schema
     }
 
-    fn of_scalar(&mut self, scalar: Scalar) -> Value {
+    fn of_scalar(&mut self, scalar: Scalar) -> Json {
         let text = |format| json!({"type": "string", "format": format});
         match scalar {
             Scalar::String => json!({"type": "string"}),
@@ -166,19 +166,19 @@ impl Schemas {
     }
 
     /// A reference to a struct, whose schema will be there too.
-    fn refer(&mut self, of: &Type) -> Value {
+    fn refer(&mut self, of: &Type) -> Json {
         let Type::Struct { of, .. } = of else { return json!({}) };
         let name = name(of);
         let reference = reference(&name);
         if !name.is_empty() && !self.made.contains_key(&name) {
             // Its place is taken: it may refer to itself.
-            self.made.insert(name, Value::Null);
+            self.made.insert(name, Json::Null);
             self.wanted.push(of.clone());
         }
         reference
     }
 
-    fn named(&mut self, name: String, schema: Value) -> Value {
+    fn named(&mut self, name: String, schema: Json) -> Json {
         let reference = reference(&name);
         self.made.insert(name, schema);
         reference
@@ -186,12 +186,12 @@ impl Schemas {
 }
 
 /// A reference to the schema of this name.
-pub fn reference(name: &str) -> Value {
+pub fn reference(name: &str) -> Json {
     json!({"$ref": format!("{PLACE}{name}")})
 }
 
 /// What a field says of its type: how it is owned and patched.
-fn extensions(field: &Field) -> Map<String, Value> {
+fn extensions(field: &Field) -> Map {
     let Merge { lists, replace, retain_keys, key } = &field.merge;
     let strategies = [(*lists, "merge"), (*replace, "replace"), (*retain_keys, "retainKeys")];
     let strategies: Vec<_> = strategies.iter().filter(|(said, _)| *said).map(|(_, strategy)| *strategy).collect();
@@ -219,10 +219,10 @@ mod tests {
     use crate::Schema;
 
     #[track_caller]
-    fn check(version: &str, kind: &str, pointer: &str, expected: Value) {
+    fn check(version: &str, kind: &str, pointer: &str, expected: Json) {
         let schema = Schema::builtin(version, kind).expect("a built-in kind");
-        let told = Value::Object(schemas([schema.root()]));
-        assert_eq!(told.pointer(pointer), Some(&expected), "{pointer}");
+        let told = Json::Object(schemas([schema.root()]));
+        assert_eq!(told.at(pointer), Some(&expected), "{pointer}");
     }
 
     #[test]

@@ -4,8 +4,8 @@ use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use bytes::Bytes;
+use pintle_json::{Map, json};
 use pintle_meta::GroupVersion;
-use serde_json::{Map, json};
 use tokio::sync::Semaphore;
 
 use super::{etag, openapi, openapi_v2};

@@ -4,9 +4,9 @@ mod kind_schemas;
 
 use std::sync::Arc;
 
+use pintle_json::{Json, Map, json};
 use pintle_meta::GroupVersionKind;
 use pintle_schema::{Schema, Type, openapi};
-use serde_json::{Map, Value, json};
 
 use super::operations;
 use crate::kinds::Kind;
@@ -20,7 +20,7 @@ const METADATA_SCHEMA: &str = "io.k8s.apimachinery.pkg.apis.meta.v1.ObjectMeta";
 const LIST_METADATA_SCHEMA: &str = "io.k8s.apimachinery.pkg.apis.meta.v1.ListMeta";
 
 /// The document of the kinds of one group and version.
-pub(super) fn document(kinds: &[Arc<Kind>]) -> Value {
+pub(super) fn document(kinds: &[Arc<Kind>]) -> Json {
     let custom = kinds.iter().any(|kind| kind.is_custom());
     let mut paths = Map::new();
     paths.extend(kinds.first().filter(|_| !custom).map(|kind| operations::resources(&kind.group_version())));
@@ -43,7 +43,7 @@ pub(crate) fn version(custom: bool) -> &'static str {
     if custom { "v0.1.0" } else { "unversioned" }
 }
 
-fn schemas(kinds: &[Arc<Kind>], custom: bool) -> Map<String, Value> {
+fn schemas(kinds: &[Arc<Kind>], custom: bool) -> Map {
     let mut names = if custom { Vec::new() } else { vec!["meta.APIResourceList"] };
     // Where there are objects, and not only answers to questions.
     let stored = kinds.iter().any(|kind| kind.allows(Verb::List));
@@ -78,7 +78,7 @@ fn built_in(gvk: &GroupVersionKind) -> Option<Type> {
     Some(Schema::builtin(&version, &gvk.kind)?.root().clone())
 }
 
-pub(super) fn gvk(of: &GroupVersionKind) -> Value {
+pub(super) fn gvk(of: &GroupVersionKind) -> Json {
     json!({"group": of.group, "kind": of.kind, "version": of.version})
 }
 

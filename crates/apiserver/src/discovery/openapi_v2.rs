@@ -3,8 +3,8 @@
 use std::collections::HashSet;
 use std::sync::Arc;
 
+use pintle_json::{Json, Map, json};
 use pintle_schema::openapi::PLACE;
-use serde_json::{Map, Value, json};
 
 use super::openapi;
 use crate::kinds::Kind;
@@ -29,20 +29,20 @@ pub(super) fn document<'a>(versions: impl Iterator<Item = &'a Vec<Arc<Kind>>>) -
     format!(r#"{{"swagger":"2.0","info":{info},"paths":{{{paths}}},"definitions":{{{definitions}}}}}"#)
 }
 
-fn members(object: Value) -> Map<String, Value> {
+fn members(object: Json) -> Map {
     match object {
-        Value::Object(members) => members,
+        Json::Object(members) => members,
         _ => Map::new(),
     }
 }
 
 /// Adds a member to an object that is being written.
-fn write(object: &mut String, name: &str, value: &Value) {
+fn write(object: &mut String, name: &str, value: &Json) {
     let comma = if object.is_empty() { "" } else { "," };
-    object.push_str(&format!("{comma}{}:{value}", Value::from(name)));
+    object.push_str(&format!("{comma}{}:{value}", Json::from(name)));
 }
 
-fn path_item(mut item: Value) -> Value {
+fn path_item(mut item: Json) -> Json {
     for (name, part) in item.as_object_mut().into_iter().flatten() {
         if name == "parameters" {
             part.as_array_mut().into_iter().flatten().for_each(flatten);
@@ -53,7 +53,7 @@ fn path_item(mut item: Value) -> Value {
     item
 }
 
-fn operation(operation: &mut Value) {
+fn operation(operation: &mut Json) {
     let Some(members) = operation.as_object_mut() else { return };
     let body = members.remove("requestBody");
     let parameters = members.entry("parameters").or_insert_with(|| json!([]));
@@ -66,7 +66,7 @@ fn operation(operation: &mut Value) {
         parameters.push(parameter);
     }
     let mut produces = Vec::new();
-    for answer in members.get_mut("responses").and_then(Value::as_object_mut).into_iter().flat_map(Map::values_mut) {
+    for answer in members.get_mut("responses").and_then(Json::as_object_mut).into_iter().flat_map(Map::values_mut) {
         let schema = of_content(answer);
         if !schema.is_null() {
             produces = forms(answer);
@@ -74,36 +74,36 @@ fn operation(operation: &mut Value) {
         }
         answer.as_object_mut().and_then(|answer| answer.remove("content"));
     }
-    members.insert("schemes".into(), json!(["https"]));
-    members.insert("produces".into(), produces.into());
-    members.insert("consumes".into(), body.map_or_else(|| vec!["*/*".into()], |body| forms(&body)).into());
+    members.insert("schemes", json!(["https"]));
+    members.insert("produces", produces.into());
+    members.insert("consumes", body.map_or_else(|| vec!["*/*".into()], |body| forms(&body)).into());
 }
 
 /// The forms in which a body may be.
-fn forms(body: &Value) -> Vec<Value> {
+fn forms(body: &Json) -> Vec<Json> {
     let content = body["content"].as_object();
     content.into_iter().flat_map(Map::keys).map(|form| form.as_str().into()).collect()
 }
 
 /// The schema of a body, which is the same in each form; null where there is none.
-fn of_content(body: &Value) -> Value {
+fn of_content(body: &Json) -> Json {
     let content = body["content"].as_object();
-    content.and_then(|content| content.values().next()).map_or(Value::Null, |form| lowered(form["schema"].clone()))
+    content.and_then(|content| content.values().next()).map_or(Json::Null, |form| lowered(form["schema"].clone()))
 }
 
 /// Puts the type of a parameter beside its name.
-fn flatten(parameter: &mut Value) {
+fn flatten(parameter: &mut Json) {
     if let Some(members) = parameter.as_object_mut()
-        && let Some(Value::Object(schema)) = members.remove("schema")
+        && let Some(Json::Object(schema)) = members.remove("schema")
     {
         members.extend(schema);
     }
 }
 
 /// A schema as version 2 can say it: without alternatives, and where null is a value, without a type.
-fn lowered(mut schema: Value) -> Value {
+fn lowered(mut schema: Json) -> Json {
     let Some(members) = schema.as_object_mut() else { return schema };
-    let nullable = members.remove("nullable") == Some(Value::Bool(true));
+    let nullable = members.remove("nullable") == Some(Json::Bool(true));
     let either = members.remove("oneOf");
     for part in ["anyOf", "not"] {
         members.remove(part);
@@ -113,24 +113,24 @@ fn lowered(mut schema: Value) -> Value {
             members.remove(part);
         }
     }
-    if let Some(Value::Object(properties)) = members.get_mut("properties") {
+    if let Some(Json::Object(properties)) = members.get_mut("properties") {
         properties.values_mut().for_each(|property| *property = lowered(property.take()));
     }
     for part in ["items", "additionalProperties"] {
         members.get_mut(part).into_iter().for_each(|part| *part = lowered(part.take()));
     }
     match members.remove("allOf") {
-        Some(Value::Array(parts)) => match &parts[..] {
+        Some(Json::Array(parts)) => match &parts[..] {
             [part] if part.get("$ref").is_some() => members.extend(part.as_object().cloned().into_iter().flatten()),
             _ => {
-                members.insert("allOf".into(), parts.into_iter().map(lowered).collect());
+                members.insert("allOf", parts.into_iter().map(lowered).collect());
             }
         },
         _ => {}
     }
     if let Some(name) = members.get("$ref").and_then(|place| place.as_str()?.strip_prefix(PLACE)) {
         let place = format!("#/definitions/{name}");
-        members.insert("$ref".into(), place.into());
+        members.insert("$ref", place.into());
     }
     // What may be a number or a text is written as text.
     if either.is_some_and(|either| either.as_array().into_iter().flatten().all(|one| one.get("type").is_some())) {

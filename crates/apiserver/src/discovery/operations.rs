@@ -1,8 +1,8 @@
 //! What can be asked of a kind, path by path, as an OpenAPI 3 document has it.
 
+use pintle_json::{Json, Map, json};
 use pintle_meta::GroupVersion;
 use pintle_schema::openapi::reference;
-use serde_json::{Map, Value, json};
 
 use super::openapi::{DELETE_OPTIONS_SCHEMA, PATCH_SCHEMA, RESOURCES_SCHEMA, STATUS_SCHEMA};
 use super::openapi::{gvk, schema_name, schema_name_of_list, schema_of};
@@ -27,11 +27,11 @@ struct Place<'a> {
     /// What is read and written there: the name of its schema.
     schema: String,
     /// The kind of that.
-    gvk: Value,
+    gvk: Json,
 }
 
 /// The paths of a kind with their operations.
-pub(super) fn paths(kind: &Kind) -> Vec<(String, Value)> {
+pub(super) fn paths(kind: &Kind) -> Vec<(String, Json)> {
     let root = kind.group_version().path();
     let everywhere = format!("{root}/{}", kind.plural);
     let collection = match kind.namespaced() {
@@ -74,7 +74,7 @@ pub(super) fn paths(kind: &Kind) -> Vec<(String, Value)> {
 }
 
 /// The path at which a group and version tells its resources.
-pub(super) fn resources(of: &GroupVersion) -> (String, Value) {
+pub(super) fn resources(of: &GroupVersion) -> (String, Json) {
     let get = json!({
         "tags": [tag(of)],
         "description": "get available resources",
@@ -88,7 +88,7 @@ pub(super) fn resources(of: &GroupVersion) -> (String, Value) {
 }
 
 impl Place<'_> {
-    fn operations(&self) -> Value {
+    fn operations(&self) -> Json {
         let mut parameters = vec![parameter("pretty", "query", "string")];
         for (name, what) in [
             ("name", format!("name of the {}", text_at(&self.gvk, "/kind"))),
@@ -101,21 +101,21 @@ impl Place<'_> {
                 parameters.push(parameter);
             }
         }
-        let mut operations: Map<_, _> =
+        let mut operations: Map =
             self.verbs.iter().map(|verb| (method(*verb).to_owned(), self.operation(*verb))).collect();
         // What all operations of a path have in common stands beside them.
         if let [verb] = self.verbs[..] {
             parameters.extend(self.queries(verb));
-            if let Some(Value::Object(operation)) = operations.get_mut(method(verb)) {
+            if let Some(Json::Object(operation)) = operations.get_mut(method(verb)) {
                 operation.remove("parameters");
             }
         }
         parameters.sort_by(|a, b| a["name"].as_str().cmp(&b["name"].as_str()));
-        operations.insert("parameters".into(), parameters.into());
+        operations.insert("parameters", parameters.into());
         operations.into()
     }
 
-    fn operation(&self, verb: Verb) -> Value {
+    fn operation(&self, verb: Verb) -> Json {
         let custom = self.kind.is_custom();
         let answer = match verb {
             List | Verb::Watch => schema_name_of_list(self.kind),
@@ -132,10 +132,10 @@ impl Place<'_> {
         };
         let content = contents(&forms(custom, Some(verb)), &answer);
         let codes = [("200", "OK")].iter().chain(further);
-        let mut responses: Map<_, _> = codes
+        let mut responses: Map = codes
             .map(|(code, why)| ((*code).to_owned(), json!({"description": why, "content": content.clone()})))
             .collect();
-        responses.insert("401".into(), json!({"description": "Unauthorized"}));
+        responses.insert("401", json!({"description": "Unauthorized"}));
         let mut operation = json!({
             "tags": [tag(&self.kind.group_version())],
             "description": self.description(verb),
@@ -152,7 +152,7 @@ impl Place<'_> {
     }
 
     /// What is sent with it.
-    fn body(&self, verb: Verb) -> Option<Value> {
+    fn body(&self, verb: Verb) -> Option<Json> {
         let custom = self.kind.is_custom();
         let any = if custom { forms(custom, None) } else { vec!["*/*"] };
         match verb {
@@ -193,7 +193,7 @@ impl Place<'_> {
     }
 
     /// What can be said in the query.
-    fn queries(&self, verb: Verb) -> Vec<Value> {
+    fn queries(&self, verb: Verb) -> Vec<Json> {
         let custom = self.kind.is_custom();
         let mut names: Vec<(&str, &str)> = match verb {
             Get if custom => vec![("resourceVersion", "string")],
@@ -261,7 +261,7 @@ fn word(verb: Verb) -> &'static str {
     }
 }
 
-fn parameter(name: &str, place: &str, of_type: &str) -> Value {
+fn parameter(name: &str, place: &str, of_type: &str) -> Json {
     json!({"name": name, "in": place, "schema": {"type": of_type, "uniqueItems": true}})
 }
 
@@ -283,9 +283,9 @@ fn forms(custom: bool, verb: Option<Verb>) -> Vec<&'static str> {
 }
 
 /// A body of a schema in each of these forms.
-fn contents(types: &[&str], schema: &str) -> Value {
+fn contents(types: &[&str], schema: &str) -> Json {
     let schema = json!({"schema": reference(schema)});
-    types.iter().map(|content| ((*content).to_owned(), schema.clone())).collect::<Map<_, _>>().into()
+    types.iter().map(|content| ((*content).to_owned(), schema.clone())).collect::<Map>().into()
 }
 
 /// By which operations of a group and version are found together.

@@ -4,7 +4,7 @@ use std::collections::HashSet;
 
 use http::Method;
 use pintle_apiserver::{ApiServer, ApiServerConfig};
-use serde_json::{Value, json};
+use pintle_json::{Json, json};
 
 use crate::support::*;
 
@@ -34,13 +34,13 @@ async fn server_with(scope: &str, kind: &str, group: &str) -> ApiServer {
 }
 
 /// The document of such a group.
-async fn document(scope: &str, kind: &str, group: &str) -> Value {
+async fn document(scope: &str, kind: &str, group: &str) -> Json {
     let server = server_with(scope, kind, group).await;
     get(&server, &format!("/openapi/v3/apis/{group}/v1")).await.body
 }
 
 /// The documents of all groups and versions, each with its path without `/openapi/v3`.
-async fn documents(server: &ApiServer) -> Vec<(String, Value)> {
+async fn documents(server: &ApiServer) -> Vec<(String, Json)> {
     let index = get(server, "/openapi/v3").await.body;
     let mut documents = Vec::new();
     for (path, place) in index["paths"].as_object().expect("paths") {
@@ -52,7 +52,7 @@ async fn documents(server: &ApiServer) -> Vec<(String, Value)> {
 }
 
 /// `path method operationId action`, sorted.
-fn operations(document: &Value) -> Vec<String> {
+fn operations(document: &Json) -> Vec<String> {
     let paths = document["paths"].as_object().expect("paths");
     let mut told: Vec<_> = paths
         .iter()
@@ -127,7 +127,7 @@ async fn an_operation_says_what_it_takes_and_answers() {
     let all = "/apis/example.com/v1/namespaces/{namespace}/widgets";
     let one = format!("{all}/{{name}}");
     let paths = &document["paths"];
-    let names = |parameters: &Value| -> Vec<String> {
+    let names = |parameters: &Json| -> Vec<String> {
         let parameters = parameters.as_array().into_iter().flatten();
         parameters.map(|parameter| parameter["name"].as_str().unwrap_or_default().to_owned()).collect()
     };
@@ -164,25 +164,25 @@ async fn an_operation_says_what_it_takes_and_answers() {
 }
 
 /// What a value refers to.
-fn references<'a>(value: &'a Value, found: &mut Vec<&'a str>) {
+fn references<'a>(value: &'a Json, found: &mut Vec<&'a str>) {
     match value {
-        Value::Object(members) => members.iter().for_each(|(key, value)| match value.as_str() {
+        Json::Object(members) => members.iter().for_each(|(key, value)| match value.as_str() {
             Some(place) if key == "$ref" => found.push(place),
             _ => references(value, found),
         }),
-        Value::Array(items) => items.iter().for_each(|item| references(item, found)),
+        Json::Array(items) => items.iter().for_each(|item| references(item, found)),
         _ => (),
     }
 }
 
 #[track_caller]
-fn check_references(of: &str, document: &Value) {
+fn check_references(of: &str, document: &Json) {
     let mut found = Vec::new();
     references(document, &mut found);
     assert!(found.len() > 10, "{of}: {found:?}");
     for place in found {
         let pointer = place.strip_prefix('#').expect("a place in the document");
-        assert!(document.pointer(pointer).is_some_and(Value::is_object), "{of}: {place}");
+        assert!(document.at(pointer).is_some_and(Json::is_object), "{of}: {place}");
     }
 }
 
@@ -196,9 +196,9 @@ async fn every_schema_that_a_document_refers_to_is_in_it() {
 }
 
 /// The names of the schemas that are of that kind.
-fn named(schemas: &Value, group: &str, version: &str, kind: &str) -> Vec<String> {
+fn named(schemas: &Json, group: &str, version: &str, kind: &str) -> Vec<String> {
     let wanted = json!({"group": group, "version": version, "kind": kind});
-    let known = |schema: &Value| {
+    let known = |schema: &Json| {
         let kinds = schema["x-kubernetes-group-version-kind"].as_array();
         kinds.is_some_and(|kinds| kinds.contains(&wanted))
     };

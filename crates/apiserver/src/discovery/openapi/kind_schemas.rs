@@ -1,7 +1,7 @@
 //! The schemas of what kinds are and of their lists: what all objects have in common, and what the schema of a definition implies.
 
+use pintle_json::{Json, json};
 use pintle_schema::openapi::reference;
-use serde_json::{Value, json};
 
 use super::{LIST_METADATA_SCHEMA, METADATA_SCHEMA, gvk, schema_name};
 use crate::kinds::Kind;
@@ -17,14 +17,14 @@ const EMBEDDED_API_VERSION: &str = "apiVersion defines the versioned schema of t
 const EMBEDDED_KIND: &str = "kind is a string value representing the type of this object. In CamelCase.";
 
 /// The schema of a kind with what all objects have.
-pub(super) fn complete(kind: &Kind, schema: &mut Value) {
+pub(super) fn complete(kind: &Kind, schema: &mut Json) {
     let metadata = documented(METADATA_SCHEMA, &format!("Standard object's metadata. {CONVENTIONS}#metadata"));
     say_what_it_is(schema, metadata);
     set(schema, "x-kubernetes-group-version-kind", json!([gvk(&kind.gvk())]));
 }
 
 /// The schema of a kind's lists.
-pub(super) fn list(kind: &Kind) -> Value {
+pub(super) fn list(kind: &Kind) -> Json {
     let items = json!({
         "description": format!("List of {}. {CONVENTIONS}", kind.plural),
         "type": "array",
@@ -42,7 +42,7 @@ pub(super) fn list(kind: &Kind) -> Value {
     schema
 }
 
-fn say_what_it_is(schema: &mut Value, metadata: Value) {
+fn say_what_it_is(schema: &mut Json, metadata: Json) {
     if let Some(properties) = member(schema, "properties") {
         set(properties, "apiVersion", text(&format!("{API_VERSION} {CONVENTIONS}#resources")));
         set(properties, "kind", text(&format!("{KIND} {CONVENTIONS}#types-kinds")));
@@ -51,23 +51,23 @@ fn say_what_it_is(schema: &mut Value, metadata: Value) {
 }
 
 /// A declared schema with what its extensions imply, for clients that know none of them. It nests no deeper than what is stored.
-pub(super) fn declared(mut schema: Value) -> Value {
+pub(super) fn declared(mut schema: Json) -> Json {
     spell_out(&mut schema);
     schema
 }
 
-fn spell_out(schema: &mut Value) {
+fn spell_out(schema: &mut Json) {
     for parts in ["properties", "allOf", "anyOf", "oneOf"] {
         match schema.get_mut(parts) {
-            Some(Value::Object(parts)) => parts.values_mut().for_each(spell_out),
-            Some(Value::Array(parts)) => parts.iter_mut().for_each(spell_out),
+            Some(Json::Object(parts)) => parts.values_mut().for_each(spell_out),
+            Some(Json::Array(parts)) => parts.iter_mut().for_each(spell_out),
             _ => (),
         }
     }
     for part in ["items", "additionalProperties", "not"] {
         schema.get_mut(part).into_iter().for_each(spell_out);
     }
-    let is = |schema: &Value, extension: &str| schema.get(extension) == Some(&Value::Bool(true));
+    let is = |schema: &Json, extension: &str| schema.get(extension) == Some(&Json::Bool(true));
     if is(schema, "x-kubernetes-int-or-string") {
         default(schema, "anyOf", json!([{"type": "integer"}, {"type": "string"}]));
     }
@@ -89,10 +89,10 @@ fn spell_out(schema: &mut Value) {
     }
 }
 
-fn text(description: &str) -> Value {
+fn text(description: &str) -> Json {
     json!({"description": description, "type": "string"})
 }
 
-fn documented(schema: &str, description: &str) -> Value {
+fn documented(schema: &str, description: &str) -> Json {
     json!({"description": description, "allOf": [reference(schema)]})
 }
