@@ -205,7 +205,7 @@ fn extensions(field: &Field) -> Map {
         ("x-kubernetes-patch-merge-key", key.clone()),
         ("x-kubernetes-patch-strategy", (!strategies.is_empty()).then(|| strategies.join(","))),
     ];
-    said.into_iter().filter_map(|(name, value)| Some((name.to_owned(), value?.into()))).collect()
+    said.into_iter().filter_map(|(name, value)| Some((name.to_owned(), Json::from(value?)))).collect()
 }
 
 /// Whether server-side apply owns the struct as a whole, where a field does not say otherwise.

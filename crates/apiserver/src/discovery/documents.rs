@@ -98,7 +98,7 @@ impl Documents {
                 document.tag
             });
             let place = json!({"serverRelativeURL": format!("/openapi/v3{path}?hash={tag}")});
-            paths.insert(path[1..].into(), place);
+            paths.insert(&path[1..], place);
         }
         json!({"paths": paths}).to_string()
     }
