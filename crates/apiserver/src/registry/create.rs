@@ -89,7 +89,7 @@ impl Registry {
         check_namespace(kind, &place.namespace, object)?;
         self.check_is_open(&Place { name: metadata::name(object).into(), ..place.clone() })?;
         if auth::grants_rights(place) {
-            auth::check_grant(&self.db, by.user(), place, object, None)?;
+            auth::check_grant(self.rbac(), by.user(), place, object, None)?;
         }
         Ok(())
     }
