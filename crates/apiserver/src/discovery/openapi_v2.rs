@@ -119,14 +119,13 @@ fn lowered(mut schema: Json) -> Json {
     for part in ["items", "additionalProperties"] {
         members.get_mut(part).into_iter().for_each(|part| *part = lowered(part.take()));
     }
-    match members.remove("allOf") {
-        Some(Json::Array(parts)) => match &parts[..] {
+    if let Some(Json::Array(parts)) = members.remove("allOf") {
+        match &parts[..] {
             [part] if part.get("$ref").is_some() => members.extend(part.as_object().cloned().into_iter().flatten()),
             _ => {
                 members.insert("allOf", parts.into_iter().map(lowered).collect());
             }
-        },
-        _ => {}
+        }
     }
     if let Some(name) = members.get("$ref").and_then(|place| place.as_str()?.strip_prefix(PLACE)) {
         let place = format!("#/definitions/{name}");
