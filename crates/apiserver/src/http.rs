@@ -33,7 +33,7 @@ use tokio::sync::Semaphore;
 use tokio::time::Instant;
 pub(crate) use websocket::Socket;
 
-use crate::audit::AuditRecord;
+use crate::audit::{AuditLog, AuditRecord, Committed};
 use crate::auth::{self, Attributes};
 use crate::failure::{Failure, Outcome};
 use crate::faults::{self, Answer, Before};
@@ -89,9 +89,8 @@ pub(crate) async fn respond(
     request: Request<Incoming>,
     deadline: impl FnOnce(Instant),
 ) -> (Response<Body>, Option<Socket>) {
-    let received = Instant::now();
     let (mut head, incoming) = request.into_parts();
-    let mut call = Call {
+    let call = Call {
         bodies: registry.bodies.clone(),
         upgrade: head.extensions.remove(),
         socket: None,
@@ -106,21 +105,55 @@ pub(crate) async fn respond(
         stale: None,
         warnings: Vec::new(),
     };
-    let outcome = serve_in_time(&registry, &mut call, incoming, deadline).await;
+    let mut asked =
+        Asked { log: &registry.audit, call, received: Instant::now(), committed: Committed::default(), code: 0 };
+    let committed = asked.committed.clone();
+    let call = &mut asked.call;
+    let outcome = committed.during(serve_in_time(&registry, call, incoming, deadline)).await;
     let scheduled = match &outcome {
         Ok(reply) => !matches!(reply, Reply::TimedOut),
         Err(failure) => failure.code() != 401 && !failure.early,
     };
     let mut response = match outcome {
-        Ok(reply) => encode::reply(&call, reply, registry.clock.now()).await,
-        Err(failure) => encode::failure(&call, &failure),
+        Ok(reply) => encode::reply(call, reply, registry.clock.now()).await,
+        Err(failure) => encode::failure(call, &failure),
     };
-    registry.audit.note(record(&mut call, received, response.status()));
+    let socket = call.socket.take();
+    asked.code = response.status().as_u16();
     if response.status() == StatusCode::SWITCHING_PROTOCOLS {
-        return (response, call.socket);
+        return (response, socket);
     }
-    add_headers(&registry, &call, scheduled, &mut response);
+    add_headers(&registry, &asked.call, scheduled, &mut response);
     (response, None)
+}
+
+/// A request, which the audit log gets to know in the end, even if its client goes before it is answered.
+struct Asked<'a> {
+    log: &'a AuditLog,
+    call: Call,
+    received: Instant,
+    committed: Committed,
+    code: u16,
+}
+
+impl Drop for Asked<'_> {
+    fn drop(&mut self) {
+        let user_agent = self.call.user_agent().to_owned();
+        let ResourcePath { group, resource, subresource, namespace, name, .. } = std::mem::take(&mut self.call.place);
+        self.log.note(AuditRecord {
+            received: self.received,
+            user: std::mem::take(&mut self.call.user.name),
+            user_agent,
+            verb: std::mem::take(&mut self.call.verb),
+            group,
+            resource,
+            subresource,
+            namespace,
+            name,
+            code: self.code,
+            committed: self.committed.last(),
+        });
+    }
 }
 
 /// Serves the request for as long as it may take.
@@ -281,24 +314,6 @@ fn time_limit(call: &Call, target: &Target, verb: Option<Verb>) -> Outcome<Optio
         Failure::bad_request(format!("invalid timeout specified in the request URL - time: {why} {text}"))
     })?;
     Ok(Some(if asked.is_zero() { LONGEST } else { asked.min(LONGEST) }))
-}
-
-/// What is kept of a request that has been answered.
-fn record(call: &mut Call, received: Instant, code: StatusCode) -> AuditRecord {
-    let user_agent = call.user_agent().to_owned();
-    let ResourcePath { group, resource, subresource, namespace, name, .. } = std::mem::take(&mut call.place);
-    AuditRecord {
-        received,
-        user: call.user.name.clone(),
-        user_agent,
-        verb: std::mem::take(&mut call.verb),
-        group,
-        resource,
-        subresource,
-        namespace,
-        name,
-        code: code.as_u16(),
-    }
 }
 
 fn add_headers(registry: &Registry, call: &Call, scheduled: bool, response: &mut Response<Body>) {

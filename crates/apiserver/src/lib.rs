@@ -79,7 +79,7 @@ mod validate;
 mod wait;
 mod watch;
 
-pub use audit::{AuditRecord, ServerAudit};
+pub use audit::{AuditRecord, Commit, ServerAudit};
 pub use auth::TokenFileError;
 pub use config::{ApiServerConfig, Controllers};
 pub use plan::{Plan, PlanAction, PlanError, PlannedChange, PlannedChanges, PlannedField};
