@@ -5,6 +5,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use tokio::time::Instant;
 
+use crate::verb::RequestVerb;
+
 /// One request that was answered, or given up by its client.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct AuditRecord {
@@ -14,9 +16,8 @@ pub struct AuditRecord {
     pub user: String,
     /// The `User-Agent`.
     pub user_agent: String,
-    /// `get`, `list`, `watch`, `create`, `update`, `patch`, `delete` or `deletecollection`; of what is no resource, the method in small
-    /// letters.
-    pub verb: String,
+    /// What it asked for. None: for what is no resource, such as `/version`.
+    pub verb: Option<RequestVerb>,
     /// The API group; the empty one is the core group.
     pub group: String,
     /// The resource, by its plural; empty for what is none, such as `/version`.
@@ -168,7 +169,7 @@ impl ServerAudit {
     /// If lists may have been forgotten.
     pub fn most_lists_of_a_resource(&self) -> usize {
         let mut counts: HashMap<_, usize> = HashMap::new();
-        for record in self.records().iter().filter(|record| record.verb == "list") {
+        for record in self.records().iter().filter(|record| record.verb == Some(RequestVerb::List)) {
             *counts.entry((&record.group, &record.resource, &record.namespace)).or_default() += 1;
         }
         counts.into_values().max().unwrap_or(0)
@@ -222,8 +223,8 @@ impl AuditLog {
 }
 
 fn weight(record: &AuditRecord) -> usize {
-    let AuditRecord { user, user_agent, verb, group, resource, subresource, namespace, name, .. } = record;
-    let texts = [user, user_agent, verb, group, resource, subresource, namespace, name];
+    let AuditRecord { user, user_agent, group, resource, subresource, namespace, name, .. } = record;
+    let texts = [user, user_agent, group, resource, subresource, namespace, name];
     size_of::<AuditRecord>() + texts.map(String::len).iter().sum::<usize>()
 }
 

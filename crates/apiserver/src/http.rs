@@ -25,8 +25,9 @@ use std::time::Duration;
 
 pub(crate) use body::{Body, Incoming};
 pub(crate) use encode::Reply;
-use http::header::{CACHE_CONTROL, DATE, USER_AGENT};
+use http::header::{CACHE_CONTROL, CONTENT_TYPE, DATE, USER_AGENT};
 use http::{HeaderName, HeaderValue, Method, Request, Response, StatusCode};
+use http_body_util::{BodyExt, Full};
 use hyper::upgrade::OnUpgrade;
 use pintle_meta::FieldSelector;
 use tokio::sync::Semaphore;
@@ -36,7 +37,7 @@ pub(crate) use websocket::Socket;
 use crate::audit::{AuditLog, AuditRecord, Committed};
 use crate::auth::{self, Attributes};
 use crate::failure::{Failure, Outcome};
-use crate::faults::{self, Answer, Before};
+use crate::faults::{self, Answer, View};
 use crate::registry::Registry;
 use crate::request::Verb;
 use crate::request::duration::go_duration;
@@ -54,11 +55,13 @@ pub(crate) struct Call {
     pub(crate) user: User,
     /// What it falls under, once it is known who asks.
     flow: Option<auth::Flow>,
-    /// What it does, in the words of rules, and to what.
-    verb: String,
+    /// What it does, and to what.
+    verb: Option<Verb>,
     place: ResourcePath,
-    /// It reads what this version left, for a fault that a test asked for.
-    stale: Option<u64>,
+    /// The name of what it is about, for rules.
+    object: String,
+    /// It reads what this view shows, for a fault that a test asked for.
+    view: Option<View>,
     /// What to warn the client of, whatever the outcome.
     pub(crate) warnings: Vec<String>,
     /// What the bodies of all requests may take, and theirs does.
@@ -100,9 +103,10 @@ pub(crate) async fn respond(
         headers: head.headers,
         user: User::default(),
         flow: None,
-        verb: String::new(),
+        verb: None,
         place: ResourcePath::default(),
-        stale: None,
+        object: String::new(),
+        view: None,
         warnings: Vec::new(),
     };
     let mut asked =
@@ -144,7 +148,7 @@ impl Drop for Asked<'_> {
             received: self.received,
             user: std::mem::take(&mut self.call.user.name),
             user_agent,
-            verb: std::mem::take(&mut self.call.verb),
+            verb: self.call.verb,
             group,
             resource,
             subresource,
@@ -168,9 +172,10 @@ async fn serve_in_time(
         target => target,
     };
     let verb = verb(call, &target);
-    call.verb = word(call, &target, verb);
+    call.verb = verb;
     if let Target::Resource(path) = &target {
         call.place.clone_from(path);
+        call.object = named(call, path, verb);
     }
     let Some(limit) = time_limit(call, &target, verb)? else {
         return serve(registry, call, &target, verb, incoming).await;
@@ -192,11 +197,19 @@ async fn serve(
     call.user =
         registry.authenticator.authenticate(&registry.db, &mut call.headers, registry.clock.now().as_second())?;
     authorize(registry, call, target, verb)?;
-    let before = scripted_fault(registry, call, target, verb);
+    let incoming = match verb {
+        Some(Verb::Create) if call.object.is_empty() && registry.faults.ask_for_names() => {
+            let body = body::read(call, incoming).await?;
+            call.object = decode::name(&body, call.header(CONTENT_TYPE)).await;
+            Full::new(body).map_err(|never| match never {}).boxed_unsync()
+        }
+        _ => incoming,
+    };
+    let before = registry.faults.before(&fault_request(call));
     if !before.delay.is_zero() {
         tokio::time::sleep(before.delay).await;
     }
-    call.stale = before.stale;
+    call.view = before.view;
     if let Some(answer) = before.answer {
         return Ok(Reply::Fault(answer));
     }
@@ -259,16 +272,10 @@ fn named(call: &Call, path: &ResourcePath, verb: Option<Verb>) -> String {
 /// Holds the request against the rules; one that acts as somebody else first against those for that.
 fn authorize(registry: &Registry, call: &mut Call, target: &Target, verb: Option<Verb>) -> Outcome<()> {
     let word = word(call, target, verb);
-    let (name, path);
+    let (name, url) = (call.object.clone(), call.path.clone());
     let attributes = match target {
-        Target::Resource(path) => {
-            name = named(call, path, verb);
-            Attributes::Resource { verb: &word, path, name: &name }
-        }
-        _ => {
-            path = call.path.clone();
-            Attributes::Path { verb: &word, path: &path }
-        }
+        Target::Resource(path) => Attributes::Resource { verb: &word, path, name: &name },
+        _ => Attributes::Path { verb: &word, path: &url },
     };
     if let Some(wanted) = auth::impersonated(&call.headers)? {
         call.user = auth::impersonate(&registry.db, &call.user, wanted, &attributes)?;
@@ -277,22 +284,20 @@ fn authorize(registry: &Registry, call: &mut Call, target: &Target, verb: Option
     auth::authorize(&registry.db, &call.user, &attributes)
 }
 
-/// What the scripted faults do to the request before it is served.
-fn scripted_fault(registry: &Registry, call: &Call, target: &Target, verb: Option<Verb>) -> Before {
-    let nowhere = ResourcePath::default();
-    let path = match target {
-        Target::Resource(path) => path,
-        _ => &nowhere,
-    };
-    registry.faults.before(&faults::Request {
-        verb: &word(call, target, verb),
-        group: &path.group,
-        resource: &path.resource,
-        namespace: &path.namespace,
-        name: &path.name,
+/// The request as the rules of scripted faults see it.
+fn fault_request(call: &Call) -> faults::Request<'_> {
+    let ResourcePath { group, resource, subresource, namespace, .. } = &call.place;
+    faults::Request {
+        verb: call.verb,
+        group,
+        resource,
+        subresource,
+        namespace,
+        name: &call.object,
+        user: &call.user.name,
         user_agent: call.user_agent(),
         version: call.query.text("resourceVersion"),
-    })
+    }
 }
 
 /// How long a request may take at most; one that asks for less gets less.

@@ -11,6 +11,7 @@ mod create;
 mod delete;
 mod elsewhere;
 mod eviction;
+mod lag;
 mod list;
 mod namespace_lifecycle;
 mod nesting;

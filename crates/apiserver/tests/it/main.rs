@@ -7,6 +7,7 @@ mod bounds;
 mod certificates;
 mod deadlines;
 mod definitions;
+mod faults;
 mod fresh;
 mod fuzz;
 mod garbage;
