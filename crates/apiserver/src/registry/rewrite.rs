@@ -5,7 +5,7 @@ use serde_json::Value;
 use super::Registry;
 use crate::failure::{Failure, Outcome};
 use crate::kinds::Place;
-use crate::object::metadata;
+use crate::object::{metadata, metadata_mut};
 use crate::store::Expect;
 
 impl Registry {
@@ -27,7 +27,8 @@ impl Registry {
             if dry_run || !metadata::differ(&new, &old) {
                 return Ok(new);
             }
-            if self.db.put(&resource, &place.key(), Expect::At(stored.revision()), new.clone()).is_ok() {
+            if let Ok(change) = self.db.put(&resource, &place.key(), Expect::At(stored.revision()), new.clone()) {
+                metadata_mut(&mut new).insert("resourceVersion".into(), change.revision.to_string().into());
                 return Ok(new);
             }
         }
