@@ -480,3 +480,28 @@ async fn a_cluster_without_definitions_to_be_read_cannot_be_planned_for() {
     let error = Plan::start(live.in_process(), ApiServerConfig::default()).await.expect_err("it is refused");
     assert!(matches!(&error, PlanError::Cluster { why } if why.contains("403")), "{error}");
 }
+
+#[tokio::test]
+async fn a_review_of_who_acts_as_somebody_else_is_about_that() {
+    let (live, plan) = over(&map("a", json!({})).to_string()).await;
+    let post = async |path: &str, headers: &[(&str, &str)], body: Value| {
+        let headers = [headers, &[("content-type", "application/json")]].concat();
+        let answer = support::send(plan.server(), Method::POST, path, &headers, body.to_string()).await;
+        support::read(answer).await.body
+    };
+    let reviews = "/apis/authentication.k8s.io/v1/selfsubjectreviews";
+    let asks = json!({"spec": {"resourceAttributes": {"verb": "delete", "resource": "pods", "namespace": "default"}}});
+    let accesses = "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews";
+    let jane: &[_] = &[("impersonate-user", "jane"), ("impersonate-group", "a"), ("impersonate-group", "b")];
+    for (headers, name, allowed) in [(jane, "jane", false), (&[], "admin", true)] {
+        let who = &post(reviews, headers, json!({})).await["status"]["userInfo"];
+        assert_eq!(who["username"], name, "{who}");
+        assert_eq!(
+            who["groups"].as_array().is_some_and(|groups| groups.contains(&json!("b"))),
+            name == "jane",
+            "{who}"
+        );
+        assert_eq!(post(accesses, headers, asks.clone()).await["status"]["allowed"], allowed, "{name}");
+    }
+    live.shutdown().await;
+}
