@@ -87,7 +87,7 @@ impl Registry {
         Self {
             db,
             clock,
-            authenticator: Authenticator::new(tokens),
+            authenticator: Authenticator::new(tokens, config.seed),
             faults: Faults::new(config.seed.unwrap_or(0)),
             health: Health::default(),
             bodies: Arc::new(Semaphore::new(config.body_bytes.min(Semaphore::MAX_PERMITS))),
