@@ -144,7 +144,7 @@ async fn a_view_may_lag_by_a_time_for_reads_and_watches_and_comes_on() {
     assert_eq!(names(&server, &not_older).await, "a b", "it waits for what comes soon");
     let (name, mark) = told(&mut all).await;
     assert_eq!((name.as_str(), begun.elapsed()), ("b", LAG * 3 / 2));
-    assert!((a..b).contains(&mark), "a bookmark of {mark}");
+    assert!(mark < b, "a bookmark of {mark}");
     assert_eq!(told(&mut newest).await.0, "b");
     create(&server, "c").await;
     server.faults().remove(rule);
