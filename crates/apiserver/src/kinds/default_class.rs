@@ -9,7 +9,7 @@ use crate::object::metadata;
 pub(super) fn default_class(cluster: &dyn Cluster, classes: &GroupResource, annotations: &[&str]) -> Option<String> {
     let classes = cluster.objects(classes, None);
     let defaults = classes.iter().filter(|class| {
-        let of = class.pointer("/metadata/annotations");
+        let of = class.at("/metadata/annotations");
         annotations.iter().any(|key| of.is_some_and(|annotations| annotations[*key] == "true"))
     });
     let newest =

@@ -6,8 +6,8 @@ use std::sync::Arc;
 
 use base64::Engine;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+use pintle_json::Json;
 use serde::{Deserialize, Serialize};
-use serde_json::Value;
 
 use crate::auth::KeySeed;
 use crate::registry;
@@ -31,7 +31,7 @@ struct Line<'a> {
     resource: &'a str,
     key: String,
     api_version: String,
-    object: Value,
+    object: Json,
 }
 
 #[derive(Deserialize, Serialize)]
@@ -74,12 +74,12 @@ impl ServerSnapshot {
     /// The snapshot as a text, for a file.
     pub fn to_text(&self) -> String {
         let token_key = self.token_key.map(|key| URL_SAFE_NO_PAD.encode(key));
-        let mut text = serde_json::json!(Head { resource_version: self.revision, token_key }).to_string();
+        let mut text = pintle_json::json!(Head { resource_version: self.revision, token_key }).to_string();
         for ((resource, key), kept) in &self.objects {
             let line =
                 Line { resource, key: key.to_string(), api_version: kept.version().to_string(), object: kept.decode() };
             text.push('\n');
-            text.push_str(&serde_json::json!(line).to_string());
+            text.push_str(&pintle_json::json!(line).to_string());
         }
         text.push('\n');
         text

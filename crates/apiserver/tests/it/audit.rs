@@ -9,7 +9,7 @@ use http_body_util::{Full, StreamBody};
 use hyper::body::{Body, Frame};
 use pintle_apiserver::faults::{Answer, Fault, Rule};
 use pintle_apiserver::{ApiServer, ApiServerConfig, RequestVerb, consistently, eventually};
-use serde_json::json;
+use pintle_json::json;
 use tokio::time::Instant;
 use tower_service::Service;
 

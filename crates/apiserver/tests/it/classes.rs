@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use http::Method;
 use pintle_apiserver::{ApiServer, ApiServerConfig};
-use serde_json::{Value, json};
+use pintle_json::{Json, json};
 
 use crate::support::*;
 
@@ -14,21 +14,21 @@ async fn server() -> ApiServer {
     ApiServer::start(ApiServerConfig::default()).await.expect("a server")
 }
 
-async fn post(server: &ApiServer, path: &str, object: Value) -> Value {
+async fn post(server: &ApiServer, path: &str, object: Json) -> Json {
     let made = call(server, Method::POST, path, object).await;
     assert_eq!(made.code, 201, "{:?}", made.body);
     made.body
 }
 
 /// A StorageClass, and whether it is the default.
-async fn class(server: &ApiServer, name: &str, is_default: bool, more: Value) {
+async fn class(server: &ApiServer, name: &str, is_default: bool, more: Json) {
     let annotations = json!({"storageclass.kubernetes.io/is-default-class": is_default.to_string()});
     let mut class = json!({"metadata": {"name": name, "annotations": annotations}, "provisioner": "p"});
     class["allowVolumeExpansion"] = more;
     post(server, "/apis/storage.k8s.io/v1/storageclasses", class).await;
 }
 
-fn claim(name: &str) -> Value {
+fn claim(name: &str) -> Json {
     let resources = json!({"requests": {"storage": "1Gi"}});
     json!({"metadata": {"name": name}, "spec": {"accessModes": ["ReadWriteOnce"], "resources": resources}})
 }
@@ -36,13 +36,13 @@ fn claim(name: &str) -> Value {
 #[tokio::test(start_paused = true)]
 async fn a_claim_without_a_class_gets_the_newest_default() {
     let server = server().await;
-    let of = async |claim: Value| post(&server, CLAIMS, claim).await["spec"]["storageClassName"].clone();
-    class(&server, "other", false, Value::Null).await;
-    assert_eq!(of(claim("a")).await, Value::Null);
-    class(&server, "older", true, Value::Null).await;
+    let of = async |claim: Json| post(&server, CLAIMS, claim).await["spec"]["storageClassName"].clone();
+    class(&server, "other", false, Json::Null).await;
+    assert_eq!(of(claim("a")).await, Json::Null);
+    class(&server, "older", true, Json::Null).await;
     assert_eq!(of(claim("b")).await, "older");
     tokio::time::sleep(Duration::from_secs(2)).await;
-    class(&server, "newer", true, Value::Null).await;
+    class(&server, "newer", true, Json::Null).await;
     assert_eq!(of(claim("c")).await, "newer");
     let mut none = claim("d");
     none["spec"]["storageClassName"] = "".into();
@@ -89,7 +89,7 @@ async fn an_ingress_without_a_class_gets_the_default() {
     post(&server, &format!("{api}/ingressclasses"), class).await;
     let backend = json!({"service": {"name": "s", "port": {"number": 80}}});
     for (name, annotations, class) in
-        [("a", json!({}), json!("i")), ("b", json!({"kubernetes.io/ingress.class": "old"}), Value::Null)]
+        [("a", json!({}), json!("i")), ("b", json!({"kubernetes.io/ingress.class": "old"}), Json::Null)]
     {
         let ingress =
             json!({"metadata": {"name": name, "annotations": annotations}, "spec": {"defaultBackend": backend}});
@@ -105,7 +105,7 @@ async fn an_address_is_one_and_somebodys() {
     let parent = json!({"resource": "services", "namespace": "default", "name": "s"});
     for (name, parent, expected) in [
         ("192.168.1.5", parent.clone(), ""),
-        ("192.168.1.6", Value::Null, "spec.parentRef: Required value"),
+        ("192.168.1.6", Json::Null, "spec.parentRef: Required value"),
         ("192.168.1.7", json!({"name": "s"}), "spec.parentRef.resource: Required value"),
         ("2001:0db8::1", parent.clone(), "must be a canonical format IP address"),
         ("a", parent, "unable to parse IP"),

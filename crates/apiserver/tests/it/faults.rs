@@ -7,7 +7,7 @@ use http::{Method, Request};
 use http_body_util::{BodyExt, Full};
 use pintle_apiserver::faults::{Answer, Fault, Lag, Rule};
 use pintle_apiserver::{ApiServer, ApiServerConfig, InProcessBody, RequestVerb};
-use serde_json::{Value, json};
+use pintle_json::{Json, json};
 use tokio::time::{Instant, sleep};
 use tower_service::Service;
 
@@ -23,7 +23,7 @@ fn refusal() -> Rule {
 }
 
 /// Asks without sockets, so that a paused clock goes on only where the server itself waits.
-async fn ask(server: &ApiServer, method: Method, path: &str, body: Value) -> (u16, InProcessBody) {
+async fn ask(server: &ApiServer, method: Method, path: &str, body: Json) -> (u16, InProcessBody) {
     let body = if body.is_null() { String::new() } else { body.to_string() };
     let request = Request::builder().method(method).uri(path).header("content-type", "application/json");
     let request = request.body(Full::new(Bytes::from(body))).expect("a request");
@@ -37,13 +37,13 @@ async fn create(server: &ApiServer, name: &str) -> u64 {
     version(&value(body).await)
 }
 
-async fn value(body: InProcessBody) -> Value {
+async fn value(body: InProcessBody) -> Json {
     serde_json::from_slice(&body.collect().await.expect("a body").to_bytes()).expect("JSON")
 }
 
 /// The names that a list tells; or its code, where it fails.
 async fn names(server: &ApiServer, query: &str) -> String {
-    let (code, body) = ask(server, Method::GET, &format!("{CONFIG_MAPS}?{query}"), Value::Null).await;
+    let (code, body) = ask(server, Method::GET, &format!("{CONFIG_MAPS}?{query}"), Json::Null).await;
     let list = value(body).await;
     let Some(items) = list["items"].as_array() else { return code.to_string() };
     let names: Vec<_> = items.iter().filter_map(|item| item["metadata"]["name"].as_str()).collect();
@@ -51,7 +51,7 @@ async fn names(server: &ApiServer, query: &str) -> String {
 }
 
 async fn watch(server: &ApiServer, query: &str) -> InProcessBody {
-    let (code, body) = ask(server, Method::GET, &format!("{CONFIG_MAPS}?watch=1&{query}"), Value::Null).await;
+    let (code, body) = ask(server, Method::GET, &format!("{CONFIG_MAPS}?watch=1&{query}"), Json::Null).await;
     assert_eq!(code, 200);
     body
 }
@@ -61,7 +61,7 @@ async fn told(watch: &mut InProcessBody) -> (String, u64) {
     let mut mark = 0;
     loop {
         let frame = watch.frame().await.expect("a frame").expect("it is not cut");
-        let event: Value = serde_json::from_slice(&frame.into_data().expect("data")).expect("JSON");
+        let event: Json = serde_json::from_slice(&frame.into_data().expect("data")).expect("JSON");
         let object = &event["object"];
         if event["type"] != "BOOKMARK" {
             return (object["metadata"]["name"].as_str().unwrap_or_default().into(), mark);
@@ -83,7 +83,7 @@ fn a_verb_that_is_none_is_refused_where_it_is_written() {
 async fn a_name_is_meant_alike_whatever_the_request_and_the_fault() {
     let server = server().await;
     let rule = server.faults().add(Rule { name: Some("a".into()), ..refusal() });
-    let post = async |object: Value| call(&server, Method::POST, CONFIG_MAPS, object).await.code;
+    let post = async |object: Json| call(&server, Method::POST, CONFIG_MAPS, object).await.code;
     assert_eq!(post(json!({"metadata": {"name": "a"}})).await, 503);
     assert_eq!(post(json!({"metadata": {"name": "b"}})).await, 201);
     assert_eq!(post(json!({"metadata": {"generateName": "a"}})).await, 201);

@@ -12,7 +12,7 @@ use pintle_apiserver::faults::{Answer, Fault, Rule};
 use pintle_apiserver::{
     ApiServer, ApiServerConfig, InProcess, InProcessBody, Plan, PlanAction, PlanError, RequestVerb, eventually,
 };
-use serde_json::{Value, json};
+use pintle_json::{Json, json};
 use tower_service::Service;
 
 use crate::support::{self, CONFIG_MAPS, Watch, call, delete, get};
@@ -43,12 +43,12 @@ async fn planned(live: &ApiServer, plan: &Plan) -> Vec<String> {
     lines
 }
 
-fn map(name: &str, data: Value) -> Value {
+fn map(name: &str, data: Json) -> Json {
     json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": name, "namespace": "default"}, "data": data})
 }
 
 /// Writes to the live cluster, as somebody else does.
-fn elsewhere(live: &ApiServer, object: &Value) {
+fn elsewhere(live: &ApiServer, object: &Json) {
     live.load(&object.to_string()).expect("it is valid");
 }
 
@@ -484,7 +484,7 @@ async fn a_cluster_without_definitions_to_be_read_cannot_be_planned_for() {
 #[tokio::test]
 async fn a_review_of_who_acts_as_somebody_else_is_about_that() {
     let (live, plan) = over(&map("a", json!({})).to_string()).await;
-    let post = async |path: &str, headers: &[(&str, &str)], body: Value| {
+    let post = async |path: &str, headers: &[(&str, &str)], body: Json| {
         let headers = [headers, &[("content-type", "application/json")]].concat();
         let answer = support::send(plan.server(), Method::POST, path, &headers, body.to_string()).await;
         support::read(answer).await.body

@@ -10,8 +10,8 @@ use crate::object::{has, list, member, metadata, remove, set, text, text_at};
 use crate::request::Part;
 use crate::validate::{Faults, FieldFault, NameRule};
 use jiff::Timestamp;
+use pintle_json::{Json, json};
 use pintle_schema::quantity;
-use serde_json::{Value, json};
 
 /// `v1` PersistentVolumeClaim.
 #[derive(Clone, Copy, Debug)]
@@ -23,7 +23,7 @@ const DEFAULT_CLASS: [&str; 2] =
 const SIZE: &str = "/spec/resources/requests/storage";
 
 impl Strategy for PersistentVolumeClaim {
-    fn warnings(&self, object: &Value, _: Option<&Value>, part: Part) -> Vec<String> {
+    fn warnings(&self, object: &Json, _: Option<&Json>, part: Part) -> Vec<String> {
         if part != Part::Object {
             return Vec::new();
         }
@@ -32,27 +32,27 @@ impl Strategy for PersistentVolumeClaim {
             let why = "deprecated since v1.8; use \"storageClassName\" attribute instead";
             found.push(format!("metadata.annotations[{BETA_CLASS}]: {why}"));
         }
-        found.extend(warnings::claim(object.get("spec").unwrap_or(&Value::Null), "spec"));
+        found.extend(warnings::claim(object.get("spec").unwrap_or(&Json::Null), "spec"));
         found
     }
 
-    fn defaults(&self, object: &mut Value) {
+    fn defaults(&self, object: &mut Json) {
         if let Some(spec) = member(object, "spec") {
             claim_spec(spec);
         }
         default_phase(object);
     }
 
-    fn prepare_for_create(&self, _: &Context<'_>, object: &mut Value) {
+    fn prepare_for_create(&self, _: &Context<'_>, object: &mut Json) {
         set(object, "status", json!({"phase": "Pending"}));
     }
 
-    fn settles_late(&self, _: &Value) -> bool {
+    fn settles_late(&self, _: &Json) -> bool {
         // The phase is left to defaulting.
         true
     }
 
-    fn admit(&self, context: &Context<'_>, object: &mut Value, old: Option<&Value>, part: Part) -> Outcome<()> {
+    fn admit(&self, context: &Context<'_>, object: &mut Json, old: Option<&Json>, part: Part) -> Outcome<()> {
         match old {
             None => {
                 add_finalizer(object, "kubernetes.io/pvc-protection");
@@ -68,7 +68,7 @@ impl Strategy for PersistentVolumeClaim {
         }
     }
 
-    fn validate_create(&self, object: &Value) -> Faults {
+    fn validate_create(&self, object: &Json) -> Faults {
         let mut faults = Faults::default();
         if list(object, "/spec/accessModes").next().is_none() {
             faults.push(FieldFault::required("spec.accessModes", "at least 1 access mode is required"));
@@ -79,7 +79,7 @@ impl Strategy for PersistentVolumeClaim {
                 faults.push(FieldFault::unsupported("spec.accessModes", mode, &known));
             }
         }
-        match object.pointer("/spec/resources/requests/storage").and_then(Value::as_str) {
+        match object.at("/spec/resources/requests/storage").and_then(Json::as_str) {
             None => faults.push(FieldFault::required("spec.resources[storage]", "")),
             Some(amount) if quantity::nanos(amount).is_some_and(|nanos| nanos <= 0) => {
                 faults.push(FieldFault::invalid_text("spec.resources[storage]", amount, "must be greater than zero"));
@@ -93,12 +93,12 @@ impl Strategy for PersistentVolumeClaim {
         faults
     }
 
-    fn validate_update(&self, new: &Value, old: &Value, part: Part) -> Faults {
+    fn validate_update(&self, new: &Json, old: &Json, part: Part) -> Faults {
         if part != Part::Object {
             return Faults::default();
         }
         let mut faults = self.validate_create(new);
-        let fixed = |object: &Value| {
+        let fixed = |object: &Json| {
             let mut spec = object.get("spec").cloned().unwrap_or_default();
             for key in ["storageClassName", "volumeName"] {
                 if !has(old, &format!("/spec/{key}")) {
@@ -106,7 +106,7 @@ impl Strategy for PersistentVolumeClaim {
                 }
             }
             if text_at(new, "/status/phase") == "Bound"
-                && let Some(requests) = spec.pointer_mut("/resources/requests")
+                && let Some(requests) = spec.at_mut("/resources/requests")
             {
                 remove(requests, "storage");
             }
@@ -131,12 +131,12 @@ impl Strategy for PersistentVolumeClaim {
         )
     }
 
-    fn cells(&self, object: &Value, now: Timestamp) -> Vec<Value> {
+    fn cells(&self, object: &Json, now: Timestamp) -> Vec<Json> {
         let row = Row::new(object, now);
         let volume = text_at(object, "/spec/volumeName");
         let (capacity, access) = match volume {
             "" => (String::new(), String::new()),
-            _ => (text(object.pointer("/status/capacity/storage")), table::access_modes(object, "/status/accessModes")),
+            _ => (text(object.at("/status/capacity/storage")), table::access_modes(object, "/status/accessModes")),
         };
         vec![
             row.name(),
@@ -157,17 +157,17 @@ fn storage_classes() -> GroupResource {
 }
 
 /// The class that the claim names, be it the empty one.
-fn class(claim: &Value) -> Option<&str> {
-    let annotated = claim.pointer("/metadata/annotations").and_then(|annotations| annotations.get(BETA_CLASS));
-    annotated.or_else(|| claim.pointer("/spec/storageClassName")).and_then(Value::as_str)
+fn class(claim: &Json) -> Option<&str> {
+    let annotated = claim.at("/metadata/annotations").and_then(|annotations| annotations.get(BETA_CLASS));
+    annotated.or_else(|| claim.at("/spec/storageClassName")).and_then(Json::as_str)
 }
 
-fn amount(claim: &Value, path: &str) -> Option<i128> {
-    quantity::nanos(claim.pointer(path)?.as_str()?)
+fn amount(claim: &Json, path: &str) -> Option<i128> {
+    quantity::nanos(claim.at(path)?.as_str()?)
 }
 
 /// A claim grows only once it is bound, and if its class says that its volumes can.
-fn check_growth(cluster: &dyn Cluster, new: &Value, old: &Value) -> Outcome<()> {
+fn check_growth(cluster: &dyn Cluster, new: &Json, old: &Json) -> Outcome<()> {
     if amount(new, SIZE) <= amount(old, SIZE) {
         return Ok(());
     }

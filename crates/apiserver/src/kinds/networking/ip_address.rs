@@ -8,7 +8,7 @@ use crate::object::{has, text_at};
 use crate::request::Part;
 use crate::validate::{Faults, FieldFault, NameRule};
 use jiff::Timestamp;
-use serde_json::Value;
+use pintle_json::Json;
 
 /// `networking.k8s.io` IPAddress.
 #[derive(Clone, Copy, Debug)]
@@ -19,7 +19,7 @@ impl Strategy for IpAddress {
         NameRule::IpAddress
     }
 
-    fn validate_create(&self, object: &Value) -> Faults {
+    fn validate_create(&self, object: &Json) -> Faults {
         if !has(object, "/spec/parentRef") {
             return Faults::from([FieldFault::required("spec.parentRef", "")]);
         }
@@ -30,13 +30,13 @@ impl Strategy for IpAddress {
             .done()
     }
 
-    fn validate_update(&self, new: &Value, old: &Value, _: Part) -> Faults {
+    fn validate_update(&self, new: &Json, old: &Json, _: Part) -> Faults {
         let mut faults = self.validate_create(new);
         faults.extend(immutable(new, old, &["spec.parentRef"]));
         faults
     }
 
-    fn without_effect(&self, object: &Value, _: &Kinds, _: &dyn Cluster) -> Vec<String> {
+    fn without_effect(&self, object: &Json, _: &Kinds, _: &dyn Cluster) -> Vec<String> {
         whole(object, ADDRESSES)
     }
 
@@ -44,7 +44,7 @@ impl Strategy for IpAddress {
         table::columns("Name, ParentRef")
     }
 
-    fn cells(&self, object: &Value, now: Timestamp) -> Vec<Value> {
+    fn cells(&self, object: &Json, now: Timestamp) -> Vec<Json> {
         let row = Row::new(object, now);
         let part = |key: &str| text_at(object, &format!("/spec/parentRef/{key}"));
         let resource = match part("group") {
