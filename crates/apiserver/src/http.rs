@@ -30,15 +30,14 @@ use http::{HeaderName, HeaderValue, Method, Request, Response, StatusCode};
 use http_body_util::{BodyExt, Full};
 use hyper::upgrade::OnUpgrade;
 use pintle_meta::FieldSelector;
-use tokio::sync::Semaphore;
 use tokio::time::Instant;
 pub(crate) use websocket::Socket;
 
-use crate::audit::{AuditLog, AuditRecord, Committed};
+use crate::audit::{Annotations, AuditLog, AuditRecord, Committed};
 use crate::auth::{self, Attributes};
 use crate::failure::{Failure, Outcome};
 use crate::faults::{self, Answer, View};
-use crate::registry::Registry;
+use crate::registry::{BodyRoom, Registry};
 use crate::request::Verb;
 use crate::request::duration::go_duration;
 use crate::request::path::{ResourcePath, Target};
@@ -64,8 +63,10 @@ pub(crate) struct Call {
     view: Option<View>,
     /// What to warn the client of, whatever the outcome.
     pub(crate) warnings: Vec<String>,
-    /// What the bodies of all requests may take, and theirs does.
-    bodies: Arc<Semaphore>,
+    /// What the audit is to say of it.
+    annotations: Annotations,
+    /// The room for the bodies of all requests.
+    bodies: Arc<BodyRoom>,
     /// The connection, where the client would have another protocol on it.
     upgrade: Option<OnUpgrade>,
     /// What the connection carries after the answer, if that is 101.
@@ -83,14 +84,31 @@ impl Call {
     }
 }
 
+/// By when an answer has to be out, whether its client reads it or not.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Deadline {
+    /// It is made as fast as it can be.
+    Request(Instant),
+    /// It goes on until then.
+    Watch(Instant),
+}
+
+impl Deadline {
+    pub(crate) fn at(self) -> Instant {
+        match self {
+            Self::Request(at) | Self::Watch(at) => at,
+        }
+    }
+}
+
 /// Answers one request; and says what is to run on its connection then, where that becomes a WebSocket. Never fails: what goes
 /// wrong is an answer too. Dropping it before it is done leaves each write either whole or undone.
 ///
-/// `deadline` is told by when the answer has to be out, unless it goes on for as long as somebody listens.
+/// `deadline` is told by when the answer has to be out, if it has to.
 pub(crate) async fn respond(
     registry: Arc<Registry>,
     request: Request<Incoming>,
-    deadline: impl FnOnce(Instant),
+    deadline: impl FnOnce(Deadline),
 ) -> (Response<Body>, Option<Socket>) {
     let (mut head, incoming) = request.into_parts();
     let call = Call {
@@ -108,6 +126,7 @@ pub(crate) async fn respond(
         object: String::new(),
         view: None,
         warnings: Vec::new(),
+        annotations: Annotations::default(),
     };
     let mut asked =
         Asked { log: &registry.audit, call, received: Instant::now(), committed: Committed::default(), code: 0 };
@@ -156,6 +175,7 @@ impl Drop for Asked<'_> {
             name,
             code: self.code,
             committed: self.committed.last(),
+            annotations: self.call.annotations.take(),
         });
     }
 }
@@ -165,7 +185,7 @@ async fn serve_in_time(
     registry: &Arc<Registry>,
     call: &mut Call,
     incoming: Incoming,
-    deadline: impl FnOnce(Instant),
+    deadline: impl FnOnce(Deadline),
 ) -> Outcome<Reply> {
     let target = match Target::parse(&call.path) {
         Target::Undeterminable => return Err(Failure { text: Some(UNDETERMINABLE), ..Failure::plain(500, "") }),
@@ -178,10 +198,14 @@ async fn serve_in_time(
         call.object = named(call, path, verb);
     }
     let Some(limit) = time_limit(call, &target, verb)? else {
-        return serve(registry, call, &target, verb, incoming).await;
+        let reply = serve(registry, call, &target, verb, incoming).await?;
+        if let Reply::Watch { watcher } = &reply {
+            watcher.ends().map(Deadline::Watch).map(deadline);
+        }
+        return Ok(reply);
     };
     let end = Instant::now() + limit;
-    deadline(end);
+    deadline(Deadline::Request(end));
     let served = tokio::time::timeout_at(end, serve(registry, call, &target, verb, incoming)).await;
     served.unwrap_or_else(|_| Ok(Reply::TimedOut))
 }
@@ -278,10 +302,10 @@ fn authorize(registry: &Registry, call: &mut Call, target: &Target, verb: Option
         _ => Attributes::Path { verb: &word, path: &url },
     };
     if let Some(wanted) = auth::impersonated(&call.headers)? {
-        call.user = auth::impersonate(&registry.db, &call.user, wanted, &attributes)?;
+        call.user = auth::impersonate(registry.rbac(), &call.user, wanted, &attributes)?;
     }
     call.flow = auth::classify(&registry.db, &call.user, &attributes);
-    auth::authorize(&registry.db, &call.user, &attributes)
+    auth::authorize(registry.rbac(), &call.user, &attributes)
 }
 
 /// The request as the rules of scripted faults see it.
