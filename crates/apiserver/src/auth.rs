@@ -10,7 +10,7 @@ mod rights;
 mod subprotocols;
 mod tokens;
 
-pub(crate) use account_tokens::{AccountTokens, Bound, Claims, ISSUER, Named, Unknown};
+pub(crate) use account_tokens::{AccountTokens, Bound, Claims, ISSUER, KeySeed, Named, Unknown};
 pub(crate) use authorize::{Attributes, Decision, authorize, decide, rules};
 pub(crate) use authorizer::{Authorizer, Rbac};
 pub(crate) use escalation::{check_grant, grants_rights};
@@ -45,8 +45,9 @@ pub(crate) struct Authenticator {
 }
 
 impl Authenticator {
-    pub(crate) fn new(tokens: Option<Tokens>) -> Self {
-        Self { tokens, accounts: AccountTokens::default() }
+    /// With a seed, the tokens of service accounts are the same each time.
+    pub(crate) fn new(tokens: Option<Tokens>, seed: Option<u64>) -> Self {
+        Self { tokens, accounts: AccountTokens::new(seed) }
     }
 
     /// Finds out who asks, at `now` in seconds since the epoch. A subprotocol that says it is taken out of the headers.

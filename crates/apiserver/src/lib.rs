@@ -4,7 +4,7 @@
 //! # #[tokio::main]
 //! # async fn main() -> Result<(), Box<dyn std::error::Error>> {
 //! use pintle_apiserver::faults::{Answer, Fault, Rule};
-//! use pintle_apiserver::{ApiServer, ApiServerConfig};
+//! use pintle_apiserver::{ApiServer, ApiServerConfig, RequestVerb};
 //!
 //! let server = ApiServer::start(ApiServerConfig::default()).await?;
 //! server.load("{apiVersion: v1, kind: ConfigMap, metadata: {name: settings}, data: {colour: blue}}")?;
@@ -13,7 +13,7 @@
 //! assert!(server.url().starts_with("http://127.0.0.1:"));
 //!
 //! // The next list of config maps is refused; the one after is served.
-//! let (verb, resource) = (Some("list".into()), Some("configmaps".into()));
+//! let (verb, resource) = (Some(RequestVerb::List), Some("configmaps".into()));
 //! server.faults().add(Rule { verb, resource, ..Rule::new(Fault::Answer(Answer::new(503))) });
 //! server.shutdown().await;
 //! # Ok(())
@@ -76,14 +76,16 @@ mod selector;
 mod server;
 mod store;
 mod validate;
+mod verb;
 mod wait;
 mod watch;
 
-pub use audit::{AuditRecord, ServerAudit};
+pub use audit::{AuditRecord, Commit, ServerAudit};
 pub use auth::TokenFileError;
 pub use config::{ApiServerConfig, Controllers};
 pub use plan::{Plan, PlanAction, PlanError, PlannedChange, PlannedChanges, PlannedField};
 pub use server::{ApiServer, InProcess, InProcessBody, InvalidSnapshot, LoadError, ServerSnapshot, StartError};
+pub use verb::{RequestVerb, UnknownVerb};
 pub use wait::{consistently, eventually};
 
 // The examples of the README run as tests.

@@ -13,6 +13,7 @@ mod create;
 mod delete;
 mod elsewhere;
 mod eviction;
+mod lag;
 mod list;
 mod namespace_lifecycle;
 mod nesting;
@@ -89,7 +90,7 @@ impl Registry {
         Self {
             db,
             clock,
-            authenticator: Authenticator::new(tokens),
+            authenticator: Authenticator::new(tokens, config.seed),
             authorizer: Authorizer::default(),
             faults: Faults::new(config.seed.unwrap_or(0)),
             health: Health::default(),

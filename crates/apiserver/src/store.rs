@@ -193,6 +193,17 @@ impl Store {
         since.next().filter(|change| change.revision == revision)
     }
 
+    /// Up to which revision a resource had come at that time, as far as its changes are kept.
+    pub(crate) fn revision_at(&self, resource: &str, time: Instant) -> u64 {
+        let later = self.tables.get(resource).and_then(|table| table.first_after(time));
+        later.map_or(self.revision, |change| change.revision - 1)
+    }
+
+    /// When the change was made that a resource had come to at that revision, if it is kept.
+    pub(crate) fn written_at(&self, resource: &str, revision: u64) -> Option<Instant> {
+        self.tables.get(resource)?.last_until(revision).map(|change| change.at)
+    }
+
     /// A resource as `revision` left it.
     pub(crate) fn past(&self, resource: &str, revision: u64) -> Result<Past, Compacted> {
         let oldest = self.oldest(resource);

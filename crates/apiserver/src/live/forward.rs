@@ -10,7 +10,7 @@ use super::Live;
 use super::upstream::Refusal;
 use crate::http::{Body, Incoming};
 
-/// What is passed on of a request: not who asks, since it is this server's client that asks there.
+/// What is passed on of a request, besides as whom it acts: not who asks, since it is this server's client that asks there.
 const ASKED: [HeaderName; 3] = [ACCEPT, CONTENT_TYPE, IF_NONE_MATCH];
 const ANSWERED: [HeaderName; 6] = [CACHE_CONTROL, CONTENT_TYPE, ETAG, LOCATION, RETRY_AFTER, VARY];
 
@@ -32,6 +32,9 @@ impl Live {
         for name in ASKED {
             asked.headers_mut().extend(head.headers.get(&name).map(|value| (name, value.clone())));
         }
+        // Who acts as somebody else is answered as that, if this server's client may act so there.
+        let acting = head.headers.iter().filter(|(name, _)| name.as_str().starts_with("impersonate-"));
+        asked.headers_mut().extend(acting.map(|(name, value)| (Some(name.clone()), value.clone())));
         let (head, body) = match self.upstream.send(asked).await {
             Ok(answer) => answer.into_parts(),
             Err(refusal) => return refusal.into_response(),

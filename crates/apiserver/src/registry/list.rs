@@ -8,6 +8,7 @@ use super::served::Served;
 use super::token::Token;
 use super::{Registry, components};
 use crate::failure::{Failure, Outcome};
+use crate::faults::View;
 use crate::kinds::{Kind, Place, indexed_field, selects_fields, unknown_field};
 use crate::request::options::ListOptions;
 use crate::store::{Compacted, Objects, Range, ResourceKey, Run, Scope, Stored, key};
@@ -147,22 +148,24 @@ impl Registry {
     }
 
     /// The same as it is now, or as a stale view has it.
-    pub(crate) fn get_in(&self, place: &Place, stale: Option<u64>) -> Outcome<Served> {
+    pub(crate) fn get_in(&self, place: &Place, stale: Option<View>) -> Outcome<Served> {
         if components::are_meant(&place.kind) {
             return components::get(place);
         }
         let (resource, key) = (place.resource_key(), place.key());
         let stored = match stale {
             None => self.db.get(&resource, &key),
-            Some(version) => self.view(&resource, version)?.get(&key).cloned(),
+            Some(view) => self.view(&place.kind, view)?.0.get(&key).cloned(),
         };
         let stored = stored.ok_or_else(|| Failure::not_found(&place.kind.resource(), &place.name))?;
         Ok(Served::stored(&place.kind, &stored))
     }
 
     /// A resource as a stale view has it.
-    fn view(&self, resource: &ResourceKey, version: u64) -> Outcome<Objects> {
-        self.db.past(resource, version).map_err(|_| view_is_gone(version))
+    fn view(&self, kind: &Kind, view: View) -> Outcome<(Objects, u64)> {
+        let version = self.seen(kind, view);
+        let objects = self.db.past(&kind.store.to_string().into(), version);
+        Ok((objects.map_err(|_| view_is_gone(version))?, version))
     }
 
     /// A page of the objects that are meant. `wait_for`, what [`version_to_wait_for`] told, has been waited for.
@@ -172,7 +175,7 @@ impl Registry {
         &self,
         selection: &Selection,
         options: &ListOptions,
-        stale: Option<u64>,
+        stale: Option<View>,
     ) -> Outcome<ListReply> {
         if components::are_meant(&selection.kind) {
             return Ok(components::list(selection));
@@ -187,7 +190,7 @@ impl Registry {
         let resource = ResourceKey::from(selection.kind.store.to_string());
         let (objects, revision) = match (at, stale) {
             (At::Newest, None) => self.db.read(|store| (store.objects(&resource), store.revision())),
-            (At::Newest, Some(version)) => (self.view(&resource, version)?, version),
+            (At::Newest, Some(view)) => self.view(&selection.kind, view)?,
             (At::Exactly(revision), _) => {
                 let past = self.db.past(&resource, revision);
                 (past.map_err(|_| too_old(options, start.as_deref()))?, revision)

@@ -14,6 +14,7 @@ pub(crate) use mirror::{Shown, WrittenHere};
 use pintle_json::Json;
 use tokio::sync::{broadcast, watch};
 
+use crate::audit;
 use crate::clock::Clock;
 use crate::store::{
     Change, Compacted, Draft, Expect, History, Key, Objects, Range, Refused, ResourceKey, Run, Store, Stored,
@@ -277,6 +278,7 @@ impl Db {
         }
         inner.tell_all(change);
         self.revision.send_replace(change.revision);
+        audit::note_commit(change.revision);
     }
 
     fn lock(&self) -> MutexGuard<'_, Inner> {

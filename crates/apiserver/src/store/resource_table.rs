@@ -104,6 +104,17 @@ impl Table {
         self.log.range(first..)
     }
 
+    /// The first change after that time.
+    pub(super) fn first_after(&self, time: Instant) -> Option<&Arc<Change>> {
+        self.log.get(self.log.partition_point(|change| change.at <= time))
+    }
+
+    /// The last change up to that revision.
+    pub(super) fn last_until(&self, revision: u64) -> Option<&Arc<Change>> {
+        let after = self.log.partition_point(|change| change.revision <= revision);
+        self.log.get(after.checked_sub(1)?)
+    }
+
     /// Whether all changes after that revision are there still.
     pub(super) fn keeps(&self, revision: u64) -> bool {
         revision >= self.dropped
