@@ -8,6 +8,7 @@
 //! one resource never reads past the changes of the others.
 
 mod db;
+mod interner;
 mod json_body;
 mod objects;
 mod past;
@@ -21,6 +22,7 @@ use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
 
 pub(crate) use db::{Changes, Charge, Db, Feed, Over, Scope, Shown, WrittenHere, key};
+pub(crate) use interner::Interner;
 pub(crate) use json_body::Order;
 pub(crate) use objects::{Objects, Run};
 use past::Past;
@@ -83,6 +85,8 @@ pub(crate) struct Store {
     history: History,
     /// For what is kept in other encodings: as much as for the past.
     room: Arc<Room>,
+    /// What many objects, or several versions of one, have in common.
+    interner: Arc<Interner>,
     tables: HashMap<ResourceKey, Table>,
     /// What the changes that are kept of all resources take, about.
     logged: usize,
@@ -101,6 +105,11 @@ impl Store {
         let compacted = if revision == 1 { 0 } else { revision };
         let room = Arc::new(Room::new(history.max_bytes));
         Self { revision, compacted, history, room, ..Self::default() }
+    }
+
+    /// Where the objects that are drafted for this store find what they have in common.
+    pub(crate) fn interner(&self) -> &Arc<Interner> {
+        &self.interner
     }
 
     /// The revision of the last write.

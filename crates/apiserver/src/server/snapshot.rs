@@ -74,14 +74,14 @@ impl ServerSnapshot {
         let broken = |number: usize| InvalidSnapshot { line: number + 1 };
         let (number, head) = lines.next().ok_or(broken(0))?;
         let Head { resource_version: revision } = serde_json::from_str(head).map_err(|_| broken(number))?;
-        let mut objects = BTreeMap::new();
+        let (mut objects, interner) = (BTreeMap::new(), Arc::default());
         for (number, line) in lines.filter(|(_, line)| !line.trim().is_empty()) {
             let mut line: Line<'_> = serde_json::from_str(line).map_err(|_| broken(number))?;
             if !line.object["metadata"]["name"].is_string() {
                 return Err(broken(number));
             }
             line.object["apiVersion"] = line.api_version.into();
-            let kept = Stored::of(registry::draft(line.resource, &line.object));
+            let kept = Stored::of(registry::draft(&interner, line.resource, &line.object));
             objects.insert((line.resource.into(), line.key.into()), Arc::new(kept));
         }
         Ok(Self { revision, objects })

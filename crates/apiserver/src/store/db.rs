@@ -16,7 +16,7 @@ use tokio::sync::{broadcast, watch};
 
 use crate::clock::Clock;
 use crate::store::{
-    Change, Compacted, Draft, Expect, History, Key, Objects, Range, Refused, ResourceKey, Run, Store, Stored,
+    Change, Compacted, Draft, Expect, History, Interner, Key, Objects, Range, Refused, ResourceKey, Run, Store, Stored,
 };
 
 /// The changes of several resources as they happen, in the order of their revisions. A reader that falls too far behind is told so.
@@ -37,7 +37,7 @@ pub(crate) struct Charge {
 }
 
 /// Makes of an object what is written of it under that resource: the bytes are made under no lock.
-pub(crate) type Drafting = fn(resource: &str, object: &Value) -> Draft;
+pub(crate) type Drafting = fn(interner: &Arc<Interner>, resource: &str, object: &Value) -> Draft;
 
 /// The store, shared. The lock is held for single steps of the engine and never across an await.
 #[derive(Debug)]
@@ -46,6 +46,7 @@ pub(crate) struct Db {
     revision: watch::Sender<u64>,
     clock: Arc<Clock>,
     draft: Drafting,
+    interner: Arc<Interner>,
     /// How many changes who follows a resource may lag behind.
     longest_lag: usize,
 }
@@ -72,9 +73,10 @@ impl Db {
     pub(crate) fn new(first: u64, history: History, draft: Drafting, clock: Arc<Clock>) -> Self {
         let longest_lag = history.followed;
         let store = Store::new(first, history);
+        let interner = store.interner().clone();
         let revision = watch::Sender::new(store.revision());
         let inner = Inner { store, followers: HashMap::new(), all: Vec::new(), mirror: None };
-        Self { inner: Mutex::new(inner), revision, clock, draft, longest_lag }
+        Self { inner: Mutex::new(inner), revision, clock, draft, interner, longest_lag }
     }
 
     /// The revision of the last write.
@@ -115,6 +117,11 @@ impl Db {
         question(&self.lock().store)
     }
 
+    /// What is written of an object under that resource. It takes no lock of the store.
+    pub(crate) fn draft(&self, resource: &str, object: &Value) -> Draft {
+        (self.draft)(&self.interner, resource, object)
+    }
+
     /// Writes an object, if what is there is as expected, and tells the watchers.
     pub(crate) fn put(
         &self,
@@ -123,7 +130,7 @@ impl Db {
         expect: Expect,
         value: Value,
     ) -> Result<Arc<Change>, Refused> {
-        let draft = (self.draft)(resource, &value);
+        let draft = self.draft(resource, &value);
         drop(value);
         let mut inner = self.lock();
         let change = inner.store.put(self.clock.instant(), resource, key, expect, draft)?;
@@ -142,10 +149,10 @@ impl Db {
         charges: Vec<Charge>,
         holds: impl FnOnce(&Store) -> bool,
     ) -> Result<Arc<Change>, Refused> {
-        let draft = (self.draft)(resource, &value);
+        let draft = self.draft(resource, &value);
         drop(value);
         let quotas = ResourceKey::from(QUOTAS);
-        let drafted = |charge: Charge| (charge.key, charge.at, (self.draft)(&quotas, &charge.value));
+        let drafted = |charge: Charge| (charge.key, charge.at, self.draft(&quotas, &charge.value));
         let charges: Vec<_> = charges.into_iter().map(drafted).collect();
         let mut inner = self.lock();
         let now = self.clock.instant();
@@ -198,7 +205,7 @@ impl Db {
         for (place, kept) in wanted.iter().filter(|(place, _)| !same.contains(place)) {
             let mut value = kept.decode();
             value["apiVersion"] = kept.version().into();
-            let draft = (self.draft)(&place.0, &value);
+            let draft = self.draft(&place.0, &value);
             if let Ok(change) = inner.store.put(now, &place.0, &place.1, Expect::Absent, draft) {
                 self.tell(&mut inner, &change);
                 writes += 1;
@@ -301,7 +308,7 @@ mod tests {
     use super::*;
     use crate::store::Order;
 
-    const DRAFT: Drafting = |_, object| Draft::new(object, Order::Declared, Vec::new());
+    const DRAFT: Drafting = |interner, _, object| Draft::new(interner, object, Order::Declared, Vec::new());
 
     fn object(number: usize) -> Value {
         json!({"metadata": {"name": number.to_string()}})
@@ -392,9 +399,9 @@ mod tests {
 
     #[tokio::test]
     async fn who_follows_a_field_is_told_of_what_comes_to_have_its_value_and_of_what_ceases_to() {
-        const NODE: Drafting = |_, object| {
+        const NODE: Drafting = |interner, _, object| {
             let node = object["node"].as_str().unwrap_or_default().to_owned();
-            Draft::new(object, Order::Declared, Vec::new()).selectable(vec![String::new(), node])
+            Draft::new(interner, object, Order::Declared, Vec::new()).selectable(vec![String::new(), node])
         };
         let db = Db::new(1, History { followed: 2, ..History::default() }, NODE, Arc::new(Clock::new(None)));
         let resource = ResourceKey::from("pods");

@@ -1,14 +1,19 @@
 //! An object as bytes: JSON in the order in which it is served.
 
+mod only;
+mod writer;
+
 use std::borrow::Cow;
-use std::fmt;
+use std::ops::Range;
 use std::sync::Arc;
 
+use only::Only;
 use serde::Deserialize;
-use serde::de::{DeserializeSeed, Deserializer, IgnoredAny, MapAccess, Visitor};
-use serde_json::{Map, Value};
+use serde::de::DeserializeSeed;
+use serde_json::Value;
+use writer::Writer;
 
-use crate::object::{METADATA, OBJECT};
+use super::interner::{Interned, Interner};
 
 /// In which order the members of an object stand.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -48,11 +53,16 @@ const MEMBERS: [&str; 9] = [
 
 /// An object without `apiVersion` and `kind`, with its metadata's `resourceVersion` left empty: that is filled in on the way out, so
 /// that the bytes are made before the revision is known, and what a deletion tells shares those of the last write.
-#[derive(Clone, Debug, PartialEq, Eq)]
+///
+/// Its longer members, and what each manager owns of it, are kept apart, since most of them are the same in the version before, or in
+/// other objects of one template.
+#[derive(Clone, Debug)]
 pub(super) struct Body {
     json: Arc<[u8]>,
-    /// Where the metadata begin, and each of the members in them; 0 for what is absent.
-    metadata: u32,
+    /// What is kept apart, by where in the JSON it is left out.
+    apart: Arc<[(u32, Arc<Interned>)]>,
+    /// Where the metadata begin and end in the JSON, and where each of the members in them begins; 0 for what is absent.
+    metadata: (u32, u32),
     members: [u32; MEMBERS.len()],
 }
 
@@ -61,70 +71,72 @@ pub(super) struct Body {
 pub(super) struct Text<'a>(#[serde(borrow)] pub(super) Cow<'a, str>);
 
 impl Body {
-    pub(super) fn new(object: &Value, order: Order) -> Self {
-        Self::written(object, order, true)
+    /// What is the same in other objects is kept once by `interner`.
+    pub(super) fn new(interner: &Arc<Interner>, object: &Value, order: Order) -> Self {
+        Writer::new(Some(interner), true).written(object, order)
     }
 
     /// The same without a `resourceVersion`, which is not filled in either.
     pub(super) fn unversioned(object: &Value) -> Self {
-        Self::written(object, Order::Declared, false)
-    }
-
-    fn written(object: &Value, order: Order, versioned: bool) -> Self {
-        let json = Vec::with_capacity(1024);
-        let mut writer = Writer { json, metadata: 0, members: [0; MEMBERS.len()], versioned };
-        match object {
-            Value::Object(members) => writer.object(members, order),
-            other => writer.value(other),
-        }
-        Self { json: writer.json.into(), metadata: writer.metadata, members: writer.members }
+        Writer::new(None, false).written(object, Order::Declared)
     }
 
     pub(super) fn len(&self) -> usize {
-        self.json.len()
+        self.json.len() + self.apart.iter().map(|(_, apart)| apart.bytes().len()).sum::<usize>()
     }
 
     /// Appends the object with that revision.
     pub(super) fn write(&self, revision: u64, to: &mut Vec<u8>) {
-        to.reserve(self.json.len() + 20);
-        let Some(at) = self.revision_at() else { return to.extend_from_slice(&self.json) };
-        let (before, after) = self.json.split_at(at);
-        to.extend_from_slice(before);
-        to.extend_from_slice(revision.to_string().as_bytes());
-        to.extend_from_slice(after);
+        to.reserve(self.len() + 20);
+        self.write_part(0..self.json.len(), revision, to);
+    }
+
+    /// Appends what stands in a part of the JSON, with all that is left out there.
+    fn write_part(&self, part: Range<usize>, revision: u64, to: &mut Vec<u8>) {
+        let revision = revision.to_string();
+        let revision = self.revision_at().map(|at| (at, revision.as_bytes()));
+        let at = revision.map_or(0, |(at, _)| at);
+        let (before, behind) = self.apart.split_at(self.apart.partition_point(|(apart, _)| (*apart as usize) < at));
+        let [before, behind] =
+            [before, behind].map(|apart| apart.iter().map(|(at, apart)| (*at as usize, apart.bytes())));
+        let mut from = part.start;
+        for (at, left_out) in before.chain(revision).chain(behind).filter(|(at, _)| part.contains(at)) {
+            to.extend_from_slice(&self.json[from..at]);
+            to.extend_from_slice(left_out);
+            from = at;
+        }
+        to.extend_from_slice(&self.json[from..part.end]);
     }
 
     /// The object as a tree.
     pub(super) fn decode(&self, revision: u64) -> Value {
-        let mut object: Value = read(&self.json).unwrap_or_default();
-        if let Some(metadata) = object.get_mut("metadata") {
-            self.number(metadata, revision);
-        }
-        object
+        let mut json = Vec::new();
+        self.write(revision, &mut json);
+        read(&json).unwrap_or_default()
     }
 
     /// The metadata as a tree.
     pub(super) fn metadata(&self, revision: u64) -> Value {
-        let mut metadata = self.at::<Value>(self.metadata).unwrap_or_default();
-        self.number(&mut metadata, revision);
-        metadata
+        let (start, end) = self.metadata;
+        let mut json = Vec::new();
+        self.write_part(start as usize..end as usize, revision, &mut json);
+        read(&json).unwrap_or_default()
     }
 
     /// A member of the metadata; none if it is absent, null or of another type.
     pub(super) fn member<'a, T: Deserialize<'a>>(&'a self, member: Member) -> Option<T> {
-        self.at(self.members[member as usize])
+        let start = self.members[member as usize] as usize;
+        // None of them has anything left out but the revision.
+        read(self.json.get(start..).filter(|_| start > 0)?)
     }
 
     /// What stands at these paths, such as `spec.nodeName`, in a tree that has nothing else.
     pub(super) fn only(&self, paths: &[&str]) -> Value {
         let paths: Vec<Vec<&str>> = paths.iter().map(|path| path.split('.').collect()).collect();
-        let mut json = serde_json::Deserializer::from_slice(&self.json);
+        let mut json = Vec::new();
+        self.write(0, &mut json);
+        let mut json = serde_json::Deserializer::from_slice(&json);
         Only { paths: paths.iter().map(Vec::as_slice).collect() }.deserialize(&mut json).unwrap_or_default()
-    }
-
-    fn at<'a, T: Deserialize<'a>>(&'a self, start: u32) -> Option<T> {
-        let json = self.json.get(start as usize..).filter(|_| start > 0)?;
-        read(json)
     }
 
     /// Where the digits of the revision belong: behind the opening quote.
@@ -132,157 +144,22 @@ impl Body {
         let start = self.members[Member::ResourceVersion as usize];
         (start > 0).then_some(start as usize + 1)
     }
+}
 
-    fn number(&self, metadata: &mut Value, revision: u64) {
-        if let Some(metadata) = metadata.as_object_mut().filter(|_| self.revision_at().is_some()) {
-            metadata.insert("resourceVersion".into(), revision.to_string().into());
-        }
+impl PartialEq for Body {
+    fn eq(&self, other: &Self) -> bool {
+        let whole = |body: &Self| {
+            let mut json = Vec::new();
+            body.write(0, &mut json);
+            json
+        };
+        self.len() == other.len() && whole(self) == whole(other)
     }
 }
 
 /// The value that these bytes begin with. What comes behind it does not count.
 fn read<'a, T: Deserialize<'a>>(json: &'a [u8]) -> Option<T> {
     Option::deserialize(&mut serde_json::Deserializer::from_slice(json)).ok().flatten()
-}
-
-struct Writer {
-    json: Vec<u8>,
-    metadata: u32,
-    members: [u32; MEMBERS.len()],
-    versioned: bool,
-}
-
-impl Writer {
-    fn object(&mut self, members: &Map<String, Value>, order: Order) {
-        let present = members.iter().map(|(name, value)| (name.as_str(), value));
-        let first: &[&str] = if order == Order::Declared { &OBJECT } else { &[] };
-        let types = |name: &str| matches!(name, "apiVersion" | "kind");
-        self.members(present.filter(|(name, _)| !types(name)), first, |writer, name, value| match value {
-            Value::Object(metadata) if name == "metadata" => {
-                writer.metadata = writer.here();
-                writer.metadata(metadata, order);
-            }
-            value => writer.value(value),
-        });
-    }
-
-    fn metadata(&mut self, metadata: &Map<String, Value>, order: Order) {
-        const REVISION: &str = MEMBERS[Member::ResourceVersion as usize];
-        let unnumbered = Value::String(String::new());
-        let present = metadata.iter().map(|(name, value)| (name.as_str(), value));
-        let present =
-            present.filter(|(name, _)| *name != REVISION).chain(self.versioned.then_some((REVISION, &unnumbered)));
-        let first: &[&str] = if order == Order::Declared { &METADATA } else { &[] };
-        self.members(present, first, |writer, name, value| {
-            if let Some(at) = MEMBERS.iter().position(|member| *member == name) {
-                writer.members[at] = writer.here();
-            }
-            writer.value(value);
-        });
-    }
-
-    /// Those of `first` in that order, then the others by name.
-    fn members<'a>(
-        &mut self,
-        members: impl Iterator<Item = (&'a str, &'a Value)>,
-        first: &[&str],
-        write: impl Fn(&mut Self, &str, &Value),
-    ) {
-        let place = |name: &str| first.iter().position(|first| *first == name).unwrap_or(first.len());
-        let mut members: Vec<_> = members.map(|(name, value)| (place(name), name, value)).collect();
-        members.sort_unstable_by_key(|(place, name, _)| (*place, *name));
-        self.json.push(b'{');
-        for (at, (_, name, value)) in members.into_iter().enumerate() {
-            if at > 0 {
-                self.json.push(b',');
-            }
-            self.text(name);
-            self.json.push(b':');
-            write(self, name, value);
-        }
-        self.json.push(b'}');
-    }
-
-    /// Bodies of requests are no longer than a few MiB.
-    fn here(&self) -> u32 {
-        u32::try_from(self.json.len()).unwrap_or(0)
-    }
-
-    fn text(&mut self, text: &str) {
-        serde_json::to_writer(&mut self.json, text).expect("memory takes any text");
-    }
-
-    fn value(&mut self, value: &Value) {
-        serde_json::to_writer(&mut self.json, value).expect("memory takes any value, whose keys are texts");
-    }
-}
-
-/// Reads of a value what is at these paths, and skips all else.
-struct Only<'p> {
-    paths: Vec<&'p [&'p str]>,
-}
-
-impl<'de> DeserializeSeed<'de> for Only<'_> {
-    type Value = Value;
-
-    fn deserialize<D: Deserializer<'de>>(self, from: D) -> Result<Value, D::Error> {
-        match self.paths.iter().any(|path| path.is_empty()) {
-            true => Value::deserialize(from),
-            false => from.deserialize_any(self),
-        }
-    }
-}
-
-impl<'de> Visitor<'de> for Only<'_> {
-    type Value = Value;
-
-    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("JSON")
-    }
-
-    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Value, A::Error> {
-        let mut found = Map::new();
-        while let Some(Text(name)) = map.next_key()? {
-            let within = |path: &&'_ [&'_ str]| path.first().is_some_and(|first| *first == name);
-            let paths: Vec<_> = self.paths.iter().copied().filter(within).map(|path| &path[1..]).collect();
-            if paths.is_empty() {
-                map.next_value::<IgnoredAny>()?;
-            } else {
-                found.insert(name.into_owned(), map.next_value_seed(Only { paths })?);
-            }
-        }
-        Ok(Value::Object(found))
-    }
-
-    // What is no object has nothing at a path.
-    fn visit_seq<A: serde::de::SeqAccess<'de>>(self, mut items: A) -> Result<Value, A::Error> {
-        while items.next_element::<IgnoredAny>()?.is_some() {}
-        Ok(Value::Null)
-    }
-
-    fn visit_bool<E>(self, _: bool) -> Result<Value, E> {
-        Ok(Value::Null)
-    }
-
-    fn visit_i64<E>(self, _: i64) -> Result<Value, E> {
-        Ok(Value::Null)
-    }
-
-    fn visit_u64<E>(self, _: u64) -> Result<Value, E> {
-        Ok(Value::Null)
-    }
-
-    fn visit_f64<E>(self, _: f64) -> Result<Value, E> {
-        Ok(Value::Null)
-    }
-
-    fn visit_str<E>(self, _: &str) -> Result<Value, E> {
-        Ok(Value::Null)
-    }
-
-    fn visit_unit<E>(self) -> Result<Value, E> {
-        Ok(Value::Null)
-    }
 }
 
 #[cfg(test)]
@@ -293,7 +170,7 @@ mod tests {
 
     fn written(object: &Value, order: Order) -> String {
         let mut json = Vec::new();
-        Body::new(object, order).write(7, &mut json);
+        Body::new(&Arc::default(), object, order).write(7, &mut json);
         String::from_utf8(json).expect("JSON")
     }
 
@@ -318,7 +195,7 @@ mod tests {
             "spec": {"float": 0.1, "odd": 1.234_567_890_123_456_7e-200, "list": [{"x": [1]}]},
         });
         for order in [Order::Declared, Order::Sorted] {
-            let body = Body::new(&object, order);
+            let body = Body::new(&Arc::default(), &object, order);
             let mut expected = object.clone();
             expected["metadata"]["resourceVersion"] = "7".into();
             assert_eq!(body.decode(7), expected);
@@ -335,9 +212,83 @@ mod tests {
         let object = json!({
             "metadata": {"name": "n"}, "spec": {"a": 1, "b": {"c": [2], "d": true}, "e": "f"}, "reason": "r", "list": [{"a": 1}],
         });
-        let body = Body::new(&object, Order::Declared);
+        let body = Body::new(&Arc::default(), &object, Order::Declared);
         let found = body.only(&["spec.a", "spec.b.c", "spec.e.x", "reason", "list.a", "absent.a"]);
         let expected = json!({"spec": {"a": 1, "b": {"c": [2]}, "e": null}, "reason": "r", "list": null});
         assert_eq!(found, expected);
+    }
+
+    /// An object of some template: what is long is the same in all of them, but for the status.
+    fn replica(number: usize) -> Value {
+        let owned = |what: &str| (0..40).map(|at| (format!("f:{what}{at}"), json!({}))).collect::<Value>();
+        json!({
+            "metadata": {
+                "name": format!("n{number}"), "resourceVersion": "1",
+                "managedFields": [
+                    {"manager": "a", "fieldsType": "FieldsV1", "fieldsV1": owned("a"), "time": number.to_string()},
+                    "odd",
+                    {"manager": "b", "fieldsType": "FieldsV1", "fieldsV1": owned("b"), "subresource": "status"},
+                    {"manager": "short", "fieldsV1": {"f:c": {}}},
+                ],
+                "finalizers": ["f"],
+            },
+            "data": {"long": "x".repeat(1000)},
+            "spec": {"long": "y".repeat(1000), "number": 1},
+            "status": {"long": number.to_string().repeat(1000)},
+            "short": number,
+        })
+    }
+
+    #[test]
+    fn what_is_kept_apart_is_read_where_it_belongs() {
+        let object = replica(3);
+        for order in [Order::Declared, Order::Sorted] {
+            let mut whole = object.clone();
+            whole["metadata"]["resourceVersion"] = "12".into();
+            let body = Body::new(&Arc::default(), &object, order);
+            assert_eq!(body.apart.len(), 5, "{order:?}");
+            assert_eq!(body.decode(12), whole);
+            assert_eq!(body.metadata(12), whole["metadata"]);
+            assert_eq!(body.member::<Vec<String>>(Member::Finalizers), Some(vec!["f".into()]));
+            assert_eq!(body.only(&["spec.number", "short"]), json!({"spec": {"number": 1}, "short": 3}));
+            // As long as it says, and as if nothing had been left out.
+            let mut json = Vec::new();
+            body.write(12, &mut json);
+            assert_eq!(json.len(), body.len() + 2);
+            let mut unparted = Vec::new();
+            Body { apart: Arc::default(), ..Writer::new(None, true).written(&object, order) }.write(12, &mut unparted);
+            assert_eq!(String::from_utf8(json).expect("JSON"), String::from_utf8(unparted).expect("JSON"));
+        }
+        let unversioned = Body::unversioned(&object);
+        let mut without = object.clone();
+        without["metadata"].as_object_mut().expect("an object").remove("resourceVersion");
+        assert_eq!((unversioned.decode(12), unversioned.apart.len()), (without, 0));
+    }
+
+    #[test]
+    fn versions_of_an_object_and_others_of_its_template_share_what_is_the_same() {
+        let interner = Arc::default();
+        let shared = |object: &Value| Body::new(&interner, object, Order::Declared);
+        let first = shared(&replica(1));
+        let once = interner.kept();
+        let others: Vec<_> = (2..9).map(|number| shared(&replica(number))).collect();
+        assert_eq!(interner.kept(), once + 7 * 1011, "only the statuses differ");
+        drop(others);
+        let mut updated = replica(1);
+        updated["spec"]["number"] = 2.into();
+        let second = shared(&updated);
+        assert!(interner.kept() - once < 1100, "only the spec differs");
+        drop((first, second));
+        assert_eq!(interner.kept(), 0);
+    }
+
+    #[test]
+    fn what_is_the_same_is_equal_however_it_is_kept() {
+        let (one, same) = (Body::new(&Arc::default(), &replica(1), Order::Declared), Writer::new(None, true));
+        let same = same.written(&replica(1), Order::Declared);
+        assert_eq!(one, same);
+        let interner = Arc::default();
+        let [one, other] = [1, 2].map(|number| Body::new(&interner, &replica(number), Order::Declared));
+        assert_ne!(one, other);
     }
 }

@@ -8,6 +8,7 @@ use std::time::Instant;
 
 use serde_json::Value;
 
+use super::interner::Interner;
 use super::json_body::{Body, Member, Order, Text};
 
 /// Under which name a resource's objects are stored: `pods`, `deployments.apps`.
@@ -28,9 +29,10 @@ pub(crate) struct Draft {
 }
 
 impl Draft {
-    pub(crate) fn new(object: &Value, order: Order, claims: Vec<String>) -> Self {
+    /// What others have as well is kept once by `interner`, that of the store that it is for.
+    pub(crate) fn new(interner: &Arc<Interner>, object: &Value, order: Order, claims: Vec<String>) -> Self {
         let version = object.get("apiVersion").and_then(Value::as_str).unwrap_or_default().to_owned();
-        Self { body: Body::new(object, order), version, claims, fields: Vec::new() }
+        Self { body: Body::new(interner, object, order), version, claims, fields: Vec::new() }
     }
 
     /// The same with what can be selected of it, in the order of its kind.
@@ -187,7 +189,7 @@ impl Stored {
 
     #[cfg(test)]
     pub(crate) fn sample(object: &Value) -> Self {
-        Self::new(1, WrittenIn::nowhere("v1"), true, Body::new(object, Order::Declared))
+        Self::new(1, WrittenIn::nowhere("v1"), true, Body::new(&Arc::default(), object, Order::Declared))
     }
 
     /// The same content under another revision.

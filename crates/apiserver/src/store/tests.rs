@@ -17,7 +17,7 @@ fn object(text: &str) -> Draft {
 
 fn claiming(text: &str, claims: &[&str]) -> Draft {
     let object = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "a"}, "data": {"k": text}});
-    Draft::new(&object, Order::Declared, claims.iter().copied().map(Into::into).collect())
+    Draft::new(&Arc::default(), &object, Order::Declared, claims.iter().copied().map(Into::into).collect())
 }
 
 fn text(stored: &Stored) -> Value {
