@@ -10,6 +10,7 @@
 mod db;
 mod interner;
 mod json_body;
+mod kept;
 mod objects;
 mod past;
 mod resource_table;
@@ -24,12 +25,13 @@ use std::time::{Duration, Instant};
 pub(crate) use db::{Changes, Charge, Db, Feed, Over, Scope, Shown, WrittenHere, key};
 pub(crate) use interner::Interner;
 pub(crate) use json_body::Order;
+pub(crate) use kept::Encoding;
+use kept::Room;
 pub(crate) use objects::{Objects, Run};
 use past::Past;
 pub(crate) use past::Range;
 use resource_table::Table;
-use stored::Room;
-pub(crate) use stored::{Change, ChangeKind, Draft, Encoding, Key, ResourceKey, SAME, Stored};
+pub(crate) use stored::{Change, ChangeKind, Draft, Key, ResourceKey, SAME, Stored};
 
 /// How much of the past is kept. What is older can neither be watched from nor listed.
 #[derive(Clone, Copy, Debug)]

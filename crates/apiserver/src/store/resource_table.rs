@@ -4,8 +4,9 @@ use std::collections::{BTreeMap, VecDeque};
 use std::sync::{Arc, Weak};
 use std::time::Instant;
 
+use super::kept::Room;
 use super::objects::Objects;
-use super::stored::{Room, WrittenIn};
+use super::stored::WrittenIn;
 use super::{Change, ChangeKind, History, Key, Past, ResourceKey, Stored};
 
 /// So many states of the past are kept that nobody holds at present.

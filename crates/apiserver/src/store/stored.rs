@@ -2,14 +2,15 @@
 
 use std::borrow::{Borrow, Cow};
 use std::collections::BTreeMap;
-use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock};
 use std::time::Instant;
 
 use serde_json::Value;
 
 use super::interner::Interner;
 use super::json_body::{Body, Member, Order, Text};
+use super::kept::{Encoding, Encodings, Room};
 
 /// Under which name a resource's objects are stored: `pods`, `deployments.apps`.
 pub(crate) type ResourceKey = Arc<str>;
@@ -63,25 +64,6 @@ impl WrittenIn {
     }
 }
 
-/// How many bytes more all objects of a store may keep in other encodings, those of the past among them.
-#[derive(Debug, Default)]
-pub(super) struct Room(AtomicUsize);
-
-impl Room {
-    pub(super) fn new(bytes: usize) -> Self {
-        Self(AtomicUsize::new(bytes))
-    }
-
-    /// Takes so much of it, if it is there.
-    fn take(&self, bytes: usize) -> bool {
-        self.0.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |left| left.checked_sub(bytes)).is_ok()
-    }
-
-    fn give_back(&self, bytes: usize) {
-        self.0.fetch_add(bytes, Ordering::Relaxed);
-    }
-}
-
 /// An object as one write left it. It never changes; the next write makes another.
 ///
 /// It is kept as the bytes in which it is served, without `apiVersion` and `kind`: which one is shown depends on the version that
@@ -98,32 +80,8 @@ pub(crate) struct Stored {
     /// The tree of what the server itself reads all the time.
     tree: OnceLock<Arc<Value>>,
     fields: OnceLock<Arc<Fields>>,
-    /// What somebody asked for while there was room.
-    encoded: Mutex<Vec<(Encoding, Arc<[u8]>)>>,
-}
-
-impl Drop for Stored {
-    fn drop(&mut self) {
-        self.encoded().drain(..).for_each(|(_, bytes)| self.written.room.give_back(kept(&bytes)));
-    }
-}
-
-/// What it takes to keep an object in another encoding, about.
-fn kept(bytes: &[u8]) -> usize {
-    size_of::<(Encoding, Arc<[u8]>)>() + bytes.len()
-}
-
-/// What an object is shown as, beside its own JSON.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Encoding {
-    /// The object in protobuf.
-    Message,
-    /// Its metadata alone, as JSON of that `apiVersion`.
-    Metadata(String),
-    /// Its metadata alone in protobuf.
-    MetadataMessage,
-    /// The cells of a table of that `apiVersion` and form, at that second: they tell ages.
-    Cells(String, u64, i64),
+    /// What it is shown as otherwise, once somebody has asked for that.
+    encodings: OnceLock<Arc<Encodings>>,
 }
 
 /// What can be selected of an object, in the order of its kind, in one form: one text behind the other, since most are short or
@@ -165,7 +123,7 @@ impl Stored {
             fits: AtomicU64::new(0),
             tree: OnceLock::new(),
             fields: OnceLock::new(),
-            encoded: Mutex::default(),
+            encodings: OnceLock::new(),
         }
     }
 
@@ -230,33 +188,15 @@ impl Stored {
         self.body.write(self.revision, to);
     }
 
-    /// The object in another encoding, made when somebody first asks for it, and kept if there is room: there may be many who ask. Of
-    /// its cells the last are kept.
+    /// The object in another encoding, made when somebody first asks for it, and kept while there is room: there may be many who ask.
+    /// Cells are kept for their second.
     pub(crate) fn encode<E>(
         &self,
         encoding: Encoding,
         make: impl FnOnce() -> Result<Vec<u8>, E>,
     ) -> Result<Arc<[u8]>, E> {
-        let known = self.encoded().iter().find(|(of, _)| *of == encoding).map(|(_, bytes)| bytes.clone());
-        if let Some(known) = known {
-            return Ok(known);
-        }
-        let made: Arc<[u8]> = make()?.into();
-        let (room, mut encoded) = (&self.written.room, self.encoded());
-        // What another has made meanwhile gives way too.
-        let gives_way =
-            |of: &Encoding| *of == encoding || matches!((of, &encoding), (Encoding::Cells(..), Encoding::Cells(..)));
-        encoded.extract_if(.., |(of, _)| gives_way(of)).for_each(|(_, bytes)| room.give_back(kept(&bytes)));
-        if room.take(kept(&made)) {
-            // Most objects are shown in one or two ways.
-            encoded.reserve_exact(1);
-            encoded.push((encoding, made.clone()));
-        }
-        Ok(made)
-    }
-
-    fn encoded(&self) -> MutexGuard<'_, Vec<(Encoding, Arc<[u8]>)>> {
-        self.encoded.lock().unwrap_or_else(PoisonError::into_inner)
+        let encodings = self.encodings.get_or_init(|| Arc::new(Encodings::new(&self.written.room)));
+        encodings.find_or_make(encoding, make)
     }
 
     /// The object as a tree, without `apiVersion` and `kind`. It is made anew each time.
