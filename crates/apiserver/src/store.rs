@@ -27,7 +27,7 @@ pub(crate) use interner::Interner;
 pub(crate) use json_body::Order;
 pub(crate) use kept::Encoding;
 use kept::Room;
-pub(crate) use objects::{Objects, Run};
+pub(crate) use objects::{Neighbours, Objects, Run};
 use past::Past;
 pub(crate) use past::Range;
 use resource_table::Table;

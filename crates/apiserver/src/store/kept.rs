@@ -16,6 +16,8 @@ pub(crate) enum Encoding {
     Metadata(String),
     /// Its metadata alone in protobuf.
     MetadataMessage,
+    /// Items of a list of that `apiVersion`, compressed; in protobuf, or in JSON.
+    Zipped(String, bool),
     /// The cells of a table of that `apiVersion` and form, at that second: they tell ages.
     Cells(String, u64, i64),
 }

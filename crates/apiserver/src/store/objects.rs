@@ -1,7 +1,9 @@
 //! The objects of one resource as a value that is cheap to keep.
 
-use std::sync::Arc;
+use std::ops::{Deref, DerefMut};
+use std::sync::{Arc, OnceLock};
 
+use super::kept::{Encoding, Encodings};
 use super::{Key, Range, Stored};
 
 /// Objects by key. A clone costs nothing and shows for ever what was there when it was made.
@@ -15,10 +17,18 @@ pub(crate) struct Objects {
     leaves: Arc<Vec<Arc<Leaf>>>,
 }
 
-type Leaf = Vec<(Key, Arc<Stored>)>;
+/// Neighbouring objects, and what they are shown as together: that is over with the first that changes.
+#[derive(Debug, Default)]
+struct Leaf {
+    entries: Vec<(Key, Arc<Stored>)>,
+    encodings: OnceLock<Arc<Encodings>>,
+}
 
 /// So many objects share a leaf at most; few in tests, so that leaves come and go in these.
 const FULL: usize = if cfg!(test) { 4 } else { 128 };
+
+/// Fewer than so many are not worth being kept as one.
+const FEWEST: usize = FULL / 4;
 
 /// A leaf, and a place in it that is within it; or behind the last leaf.
 type Place = (usize, usize);
@@ -45,17 +55,19 @@ impl Objects {
         let is_last = leaf + 1 == leaves.len();
         match leaves.get_mut(leaf).map(Arc::make_mut) {
             // Where keys come in their order, leaves get full.
-            Some(full) if full.len() >= FULL && is_last && at == full.len() => leaves.push(Arc::new(vec![entry])),
+            Some(full) if full.len() >= FULL && is_last && at == full.len() => {
+                leaves.push(Arc::new(vec![entry].into()))
+            }
             Some(full) if full.len() >= FULL => {
                 let mut upper = full.split_off(FULL / 2);
                 match at.checked_sub(FULL / 2) {
                     Some(at) => upper.insert(at, entry),
                     None => full.insert(at, entry),
                 }
-                leaves.insert(leaf + 1, Arc::new(upper));
+                leaves.insert(leaf + 1, Arc::new(upper.into()));
             }
             Some(leaf) => leaf.insert(at, entry),
-            None => leaves.push(Arc::new(vec![entry])),
+            None => leaves.push(Arc::new(vec![entry].into())),
         }
         (key, None)
     }
@@ -69,7 +81,7 @@ impl Objects {
             leaves.remove(leaf);
         } else if leaves.get(leaf + 1).is_some_and(|next| left + next.len() <= FULL / 2) {
             let next = leaves.remove(leaf + 1);
-            Arc::make_mut(&mut leaves[leaf]).extend(Arc::unwrap_or_clone(next));
+            Arc::make_mut(&mut leaves[leaf]).extend(Arc::unwrap_or_clone(next).entries);
         }
         Some(removed)
     }
@@ -94,6 +106,33 @@ impl Objects {
             Some(entries) if at == entries.len() => (leaf + 1, 0),
             _ => (leaf, at),
         }
+    }
+}
+
+impl From<Vec<(Key, Arc<Stored>)>> for Leaf {
+    fn from(entries: Vec<(Key, Arc<Stored>)>) -> Self {
+        Self { entries, ..Self::default() }
+    }
+}
+
+impl Clone for Leaf {
+    fn clone(&self) -> Self {
+        self.entries.clone().into()
+    }
+}
+
+impl Deref for Leaf {
+    type Target = Vec<(Key, Arc<Stored>)>;
+
+    fn deref(&self) -> &Self::Target {
+        &self.entries
+    }
+}
+
+impl DerefMut for Leaf {
+    fn deref_mut(&mut self) -> &mut Self::Target {
+        self.encodings = OnceLock::new();
+        &mut self.entries
     }
 }
 
@@ -128,6 +167,19 @@ impl Run {
         }
     }
 
+    /// The next ones, if they are neighbours that may be shown as one to many who ask. They stay.
+    pub(crate) fn neighbours(&self) -> Option<Neighbours> {
+        let (leaf, at) = self.at;
+        let neighbours =
+            self.objects.leaves.get(leaf).filter(|leaf_| at == 0 && leaf < self.end.0 && leaf_.len() >= FEWEST)?;
+        Some(Neighbours(neighbours.clone()))
+    }
+
+    /// Passes over what [`neighbours`](Self::neighbours) has told.
+    pub(crate) fn pass_neighbours(&mut self) {
+        self.at = (self.at.0 + 1, 0);
+    }
+
     /// How many are left.
     pub(crate) fn left(&self) -> usize {
         let between = self.objects.leaves.get(self.at.0..self.end.0).into_iter().flatten();
@@ -147,5 +199,26 @@ impl Iterator for Run {
         let next = self.peek().cloned();
         self.pass();
         next
+    }
+}
+
+/// Objects that stand one behind the other, and that nobody has written to since.
+#[derive(Clone, Debug)]
+pub(crate) struct Neighbours(Arc<Leaf>);
+
+impl Neighbours {
+    pub(crate) fn iter(&self) -> impl Iterator<Item = &Arc<Stored>> {
+        self.0.iter().map(|(_, object)| object)
+    }
+
+    /// What they are shown as together, made when somebody first asks for it, and kept while there is room and none of them changes.
+    pub(crate) fn encode<E>(
+        &self,
+        encoding: Encoding,
+        make: impl FnOnce() -> Result<Vec<u8>, E>,
+    ) -> Result<Arc<[u8]>, E> {
+        let Some(first) = self.iter().next() else { return make().map(Into::into) };
+        let encodings = self.0.encodings.get_or_init(|| Arc::new(Encodings::new(first.room())));
+        encodings.find_or_make(encoding, make)
     }
 }

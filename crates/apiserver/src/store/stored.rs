@@ -199,6 +199,11 @@ impl Stored {
         encodings.find_or_make(encoding, make)
     }
 
+    /// The room for what is kept of it and its neighbours.
+    pub(super) fn room(&self) -> &Arc<Room> {
+        &self.written.room
+    }
+
     /// The object as a tree, without `apiVersion` and `kind`. It is made anew each time.
     pub(crate) fn decode(&self) -> Value {
         self.body.decode(self.revision)

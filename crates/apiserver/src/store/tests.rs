@@ -351,3 +351,48 @@ fn what_is_kept_in_other_encodings_is_bounded_with_that_of_the_past() {
     };
     assert_eq!([1, 2, 1].map(cells), [1, 2, 1].map(|at| (true, at)));
 }
+
+#[test]
+fn what_neighbours_are_shown_as_is_made_once_until_one_of_them_changes() {
+    let (now, [pods, _]) = (Instant::now(), resources());
+    let mut store = Store::new(1, History::default());
+    let put = |store: &mut Store, key: &str| {
+        let expect = store.get(&pods, key).map_or(Expect::Absent, |there| Expect::At(there.revision()));
+        store.put(now, &pods, key, expect, object("x")).expect("as expected").revision
+    };
+    for key in ["a", "b", "c", "d", "e"] {
+        put(&mut store, key);
+    }
+    // Which are neighbours, and whether they are shown as they were shown before.
+    let shown = |store: &Store| {
+        let mut run = store.objects(&pods).run(&Range::namespace(None));
+        let mut shown = Vec::new();
+        while let Some(neighbours) = run.neighbours() {
+            let revisions: Vec<_> = neighbours.iter().map(|object| object.revision()).collect();
+            let mut made = false;
+            let told = neighbours.encode(Encoding::Zipped("v1".into(), false), || {
+                made = true;
+                Ok::<_, ()>(revisions.iter().map(|revision| *revision as u8).collect())
+            });
+            assert_eq!(told.expect("made").iter().map(|told| u64::from(*told)).collect::<Vec<_>>(), revisions);
+            shown.push((revisions.len(), made));
+            run.pass_neighbours();
+        }
+        assert_eq!(run.left(), 0);
+        shown
+    };
+    let kept = store.objects(&pods);
+    assert_eq!([shown(&store), shown(&store)], [[(4, true), (1, true)], [(4, false), (1, false)]]);
+    put(&mut store, "b");
+    assert_eq!([shown(&store), shown(&store)], [[(4, true), (1, false)], [(4, false), (1, false)]]);
+    // With a snapshot that shares them, and without.
+    drop(kept);
+    let at = put(&mut store, "e");
+    store.remove(now, &pods, "e", at).expect("it is there");
+    put(&mut store, "e");
+    put(&mut store, "a");
+    assert_eq!(shown(&store), [(4, true), (1, true)]);
+    // None of a part are neighbours.
+    let part = store.objects(&pods).run(&Range::namespace(None).starting_at("b"));
+    assert!(part.neighbours().is_none());
+}
