@@ -9,7 +9,7 @@ const PARTS: usize = 16;
 
 /// Finds bytes that are kept already. It keeps none itself: they go with the last object that has them.
 #[derive(Debug, Default)]
-pub(crate) struct Interner {
+pub struct Interner {
     hasher: RandomState,
     /// By the hash of the bytes, of which some of the bits say which part.
     parts: [Mutex<HashMap<u64, Weak<Interned>>>; PARTS],

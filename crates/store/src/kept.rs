@@ -9,7 +9,7 @@ const CHANCES: usize = 64;
 
 /// What an object is shown as, beside its own JSON.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Encoding {
+pub enum Encoding {
     /// The object in protobuf.
     Message,
     /// Its metadata alone, as JSON of that `apiVersion`.

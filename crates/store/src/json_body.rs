@@ -17,7 +17,7 @@ use super::interner::{Interned, Interner};
 
 /// In which order the members of an object stand.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Order {
+pub enum MemberOrder {
     /// As Go declares what all kinds have; then by name.
     Declared,
     /// By name, as custom resources have it.
@@ -37,6 +37,28 @@ pub(crate) enum Member {
     OwnerReferences,
     Finalizers,
 }
+
+/// The members of metadata, as Go declares them.
+pub const METADATA: [&str; 15] = [
+    "name",
+    "generateName",
+    "namespace",
+    "selfLink",
+    "uid",
+    "resourceVersion",
+    "generation",
+    "creationTimestamp",
+    "deletionTimestamp",
+    "deletionGracePeriodSeconds",
+    "labels",
+    "annotations",
+    "ownerReferences",
+    "finalizers",
+    "managedFields",
+];
+
+/// What comes first in an object.
+pub const OBJECT: [&str; 3] = ["kind", "apiVersion", "metadata"];
 
 /// The members in the order of [`Member`].
 const MEMBERS: [&str; 9] = [
@@ -72,13 +94,13 @@ pub(super) struct Text<'a>(#[serde(borrow)] pub(super) Cow<'a, str>);
 
 impl Body {
     /// What is the same in other objects is kept once by `interner`.
-    pub(super) fn new(interner: &Arc<Interner>, object: &Value, order: Order) -> Self {
+    pub(super) fn new(interner: &Arc<Interner>, object: &Value, order: MemberOrder) -> Self {
         Writer::new(Some(interner), true).written(object, order)
     }
 
     /// The same without a `resourceVersion`, which is not filled in either.
     pub(super) fn unversioned(object: &Value) -> Self {
-        Writer::new(None, false).written(object, Order::Declared)
+        Writer::new(None, false).written(object, MemberOrder::Declared)
     }
 
     pub(super) fn len(&self) -> usize {
@@ -168,7 +190,7 @@ mod tests {
 
     use super::*;
 
-    fn written(object: &Value, order: Order) -> String {
+    fn written(object: &Value, order: MemberOrder) -> String {
         let mut json = Vec::new();
         Body::new(&Arc::default(), object, order).write(7, &mut json);
         String::from_utf8(json).expect("JSON")
@@ -182,10 +204,10 @@ mod tests {
             "data": {"b": "1", "a": "2", "resourceVersion": ""},
         });
         let declared = r#"{"metadata":{"name":"n","uid":"u","resourceVersion":"7","labels":{"resourceVersion":""},"annotations":{},"odd":1},"data":{"a":"2","b":"1","resourceVersion":""}}"#;
-        assert_eq!(written(&object, Order::Declared), declared);
+        assert_eq!(written(&object, MemberOrder::Declared), declared);
         let sorted = r#"{"data":{"a":"2","b":"1","resourceVersion":""},"metadata":{"annotations":{},"labels":{"resourceVersion":""},"name":"n","odd":1,"resourceVersion":"7","uid":"u"}}"#;
-        assert_eq!(written(&object, Order::Sorted), sorted);
-        assert_eq!(written(&json!({"data": 1}), Order::Declared), r#"{"data":1}"#);
+        assert_eq!(written(&object, MemberOrder::Sorted), sorted);
+        assert_eq!(written(&json!({"data": 1}), MemberOrder::Declared), r#"{"data":1}"#);
     }
 
     #[test]
@@ -194,7 +216,7 @@ mod tests {
             "metadata": {"name": "n", "resourceVersion": "1", "labels": {"a": "b\"c"}, "deletionTimestamp": null},
             "spec": {"float": 0.1, "odd": 1.234_567_890_123_456_7e-200, "list": [{"x": [1]}]},
         });
-        for order in [Order::Declared, Order::Sorted] {
+        for order in [MemberOrder::Declared, MemberOrder::Sorted] {
             let body = Body::new(&Arc::default(), &object, order);
             let mut expected = object.clone();
             expected["metadata"]["resourceVersion"] = "7".into();
@@ -212,7 +234,7 @@ mod tests {
         let object = json!({
             "metadata": {"name": "n"}, "spec": {"a": 1, "b": {"c": [2], "d": true}, "e": "f"}, "reason": "r", "list": [{"a": 1}],
         });
-        let body = Body::new(&Arc::default(), &object, Order::Declared);
+        let body = Body::new(&Arc::default(), &object, MemberOrder::Declared);
         let found = body.only(&["spec.a", "spec.b.c", "spec.e.x", "reason", "list.a", "absent.a"]);
         let expected = json!({"spec": {"a": 1, "b": {"c": [2]}, "e": null}, "reason": "r", "list": null});
         assert_eq!(found, expected);
@@ -242,7 +264,7 @@ mod tests {
     #[test]
     fn what_is_kept_apart_is_read_where_it_belongs() {
         let object = replica(3);
-        for order in [Order::Declared, Order::Sorted] {
+        for order in [MemberOrder::Declared, MemberOrder::Sorted] {
             let mut whole = object.clone();
             whole["metadata"]["resourceVersion"] = "12".into();
             let body = Body::new(&Arc::default(), &object, order);
@@ -268,7 +290,7 @@ mod tests {
     #[test]
     fn versions_of_an_object_and_others_of_its_template_share_what_is_the_same() {
         let interner = Arc::default();
-        let shared = |object: &Value| Body::new(&interner, object, Order::Declared);
+        let shared = |object: &Value| Body::new(&interner, object, MemberOrder::Declared);
         let first = shared(&replica(1));
         let once = interner.kept();
         let others: Vec<_> = (2..9).map(|number| shared(&replica(number))).collect();
@@ -284,11 +306,11 @@ mod tests {
 
     #[test]
     fn what_is_the_same_is_equal_however_it_is_kept() {
-        let (one, same) = (Body::new(&Arc::default(), &replica(1), Order::Declared), Writer::new(None, true));
-        let same = same.written(&replica(1), Order::Declared);
+        let (one, same) = (Body::new(&Arc::default(), &replica(1), MemberOrder::Declared), Writer::new(None, true));
+        let same = same.written(&replica(1), MemberOrder::Declared);
         assert_eq!(one, same);
         let interner = Arc::default();
-        let [one, other] = [1, 2].map(|number| Body::new(&interner, &replica(number), Order::Declared));
+        let [one, other] = [1, 2].map(|number| Body::new(&interner, &replica(number), MemberOrder::Declared));
         assert_ne!(one, other);
     }
 }

@@ -4,7 +4,7 @@ use std::ops::{Deref, DerefMut};
 use std::sync::{Arc, OnceLock};
 
 use super::kept::{Encoding, Encodings};
-use super::{Key, Range, Stored};
+use super::{Key, KeyRange, Stored};
 
 /// Objects by key. A clone costs nothing and shows for ever what was there when it was made.
 ///
@@ -12,7 +12,7 @@ use super::{Key, Range, Stored};
 /// these only where a clone shares them with it: so at most one write after each clone copies as many references as there are
 /// runs.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Objects {
+pub struct Objects {
     /// None of them is empty.
     leaves: Arc<Vec<Arc<Leaf>>>,
 }
@@ -34,7 +34,8 @@ const FEWEST: usize = FULL / 4;
 type Place = (usize, usize);
 
 impl Objects {
-    pub(crate) fn get(&self, key: &str) -> Option<&Arc<Stored>> {
+    /// The object of that key.
+    pub fn get(&self, key: &str) -> Option<&Arc<Stored>> {
         let (leaf, at) = self.find(key).ok()?;
         Some(&self.leaves[leaf][at].1)
     }
@@ -87,7 +88,7 @@ impl Objects {
     }
 
     /// Those of a range, in the order of their keys.
-    pub(crate) fn run(&self, range: &Range) -> Run {
+    pub fn run(&self, range: &KeyRange) -> Run {
         let place = |key: &str| self.within(self.find(key).unwrap_or_else(|place| place));
         let end = range.end().map_or((self.leaves.len(), 0), place);
         Run { at: place(range.start()), end, objects: self.clone() }
@@ -149,7 +150,7 @@ impl FromIterator<Stored> for Objects {
 
 /// Neighbouring objects, one after the other, as they were when the run was begun.
 #[derive(Clone, Debug)]
-pub(crate) struct Run {
+pub struct Run {
     objects: Objects,
     at: Place,
     end: Place,
@@ -157,37 +158,38 @@ pub(crate) struct Run {
 
 impl Run {
     /// The next one, which stays.
-    pub(crate) fn peek(&self) -> Option<&(Key, Arc<Stored>)> {
+    pub fn peek(&self) -> Option<&(Key, Arc<Stored>)> {
         (self.at < self.end).then(|| &self.objects.leaves[self.at.0][self.at.1])
     }
 
-    pub(crate) fn pass(&mut self) {
+    /// Passes over the next one.
+    pub fn pass(&mut self) {
         if self.at < self.end {
             self.at = self.objects.within((self.at.0, self.at.1 + 1));
         }
     }
 
     /// The next ones, if they are neighbours that may be shown as one to many who ask. They stay.
-    pub(crate) fn neighbours(&self) -> Option<Neighbours> {
+    pub fn neighbours(&self) -> Option<Neighbours> {
         let (leaf, at) = self.at;
         let neighbours =
             self.objects.leaves.get(leaf).filter(|leaf_| at == 0 && leaf < self.end.0 && leaf_.len() >= FEWEST)?;
         Some(Neighbours(neighbours.clone()))
     }
 
-    /// Passes over what [`neighbours`](Self::neighbours) has told.
-    pub(crate) fn pass_neighbours(&mut self) {
+    /// Passes over what [`neighbours`](Self::neighbours) has told, which is to be asked first: else over all up to the next leaf.
+    pub fn pass_neighbours(&mut self) {
         self.at = (self.at.0 + 1, 0);
     }
 
     /// How many are left.
-    pub(crate) fn left(&self) -> usize {
+    pub fn left(&self) -> usize {
         let between = self.objects.leaves.get(self.at.0..self.end.0).into_iter().flatten();
         (between.map(|leaf| leaf.len()).sum::<usize>() + self.end.1).saturating_sub(self.at.1)
     }
 
     /// The same up to where `other`, which is the same but further on, has come.
-    pub(crate) fn up_to(self, other: &Self) -> Self {
+    pub fn up_to(self, other: &Self) -> Self {
         Self { end: other.at, ..self }
     }
 }
@@ -204,19 +206,20 @@ impl Iterator for Run {
 
 /// Objects that stand one behind the other, and that nobody has written to since.
 #[derive(Clone, Debug)]
-pub(crate) struct Neighbours(Arc<Leaf>);
+pub struct Neighbours(Arc<Leaf>);
 
 impl Neighbours {
-    pub(crate) fn iter(&self) -> impl Iterator<Item = &Arc<Stored>> {
+    /// Each of them, in the order of their keys.
+    pub fn iter(&self) -> impl Iterator<Item = &Arc<Stored>> {
         self.0.iter().map(|(_, object)| object)
     }
 
     /// What they are shown as together, made when somebody first asks for it, and kept while there is room and none of them changes.
-    pub(crate) fn encode<E>(
-        &self,
-        encoding: Encoding,
-        make: impl FnOnce() -> Result<Vec<u8>, E>,
-    ) -> Result<Arc<[u8]>, E> {
+    ///
+    /// # Errors
+    ///
+    /// Those of `make`.
+    pub fn encode<E>(&self, encoding: Encoding, make: impl FnOnce() -> Result<Vec<u8>, E>) -> Result<Arc<[u8]>, E> {
         let Some(first) = self.iter().next() else { return make().map(Into::into) };
         let encodings = self.0.encodings.get_or_init(|| Arc::new(Encodings::new(first.room())));
         encodings.find_or_make(encoding, make)

@@ -4,9 +4,8 @@ use std::sync::Arc;
 
 use serde_json::{Map, Value};
 
-use super::{Body, MEMBERS, Member, Order};
-use crate::object::{METADATA, OBJECT};
-use crate::store::interner::{Interned, Interner};
+use super::{Body, MEMBERS, METADATA, Member, MemberOrder, OBJECT};
+use crate::interner::{Interned, Interner};
 
 /// What is shorter stays with its object: to keep it apart takes about half as much.
 const APART_FROM: usize = 256;
@@ -29,7 +28,7 @@ impl<'i> Writer<'i> {
         Self { json, metadata: (0, 0), members: [0; MEMBERS.len()], apart: Vec::new(), interner, versioned }
     }
 
-    pub(super) fn written(mut self, object: &Value, order: Order) -> Body {
+    pub(super) fn written(mut self, object: &Value, order: MemberOrder) -> Body {
         match object {
             Value::Object(members) => self.object(members, order),
             other => self.value(other),
@@ -38,9 +37,9 @@ impl<'i> Writer<'i> {
         Body { json: json.into(), metadata, members, apart: apart.into() }
     }
 
-    fn object(&mut self, members: &Map<String, Value>, order: Order) {
+    fn object(&mut self, members: &Map<String, Value>, order: MemberOrder) {
         let present = members.iter().map(|(name, value)| (name.as_str(), value));
-        let first: &[&str] = if order == Order::Declared { &OBJECT } else { &[] };
+        let first: &[&str] = if order == MemberOrder::Declared { &OBJECT } else { &[] };
         let types = |name: &str| matches!(name, "apiVersion" | "kind");
         self.members(present.filter(|(name, _)| !types(name)), first, |writer, name, value| match value {
             Value::Object(metadata) if name == "metadata" => {
@@ -52,13 +51,13 @@ impl<'i> Writer<'i> {
         });
     }
 
-    fn metadata(&mut self, metadata: &Map<String, Value>, order: Order) {
+    fn metadata(&mut self, metadata: &Map<String, Value>, order: MemberOrder) {
         const REVISION: &str = MEMBERS[Member::ResourceVersion as usize];
         let unnumbered = Value::String(String::new());
         let present = metadata.iter().map(|(name, value)| (name.as_str(), value));
         let present =
             present.filter(|(name, _)| *name != REVISION).chain(self.versioned.then_some((REVISION, &unnumbered)));
-        let first: &[&str] = if order == Order::Declared { &METADATA } else { &[] };
+        let first: &[&str] = if order == MemberOrder::Declared { &METADATA } else { &[] };
         self.members(present, first, |writer, name, value| {
             if let Some(at) = MEMBERS.iter().position(|member| *member == name) {
                 writer.members[at] = writer.here();
