@@ -23,7 +23,7 @@ mod validator;
 use std::sync::Arc;
 
 use definition::Definition;
-use serde_json::Value;
+use pintle_json::Json;
 
 pub(crate) use custom_resource::kinds;
 pub(crate) use naming::{set_condition, settle};
@@ -40,7 +40,7 @@ pub(crate) fn ruled(builtin: Kinds) -> Kinds {
 const CUSTOM: &str = "custom/";
 
 /// The group and plural that a definition is about, whatever it is in the registry now.
-pub(crate) fn resource(definition: &Value) -> GroupResource {
+pub(crate) fn resource(definition: &Json) -> GroupResource {
     GroupResource::new(text_at(definition, "/spec/group"), text_at(definition, "/spec/names/plural"))
 }
 
@@ -55,11 +55,11 @@ pub(crate) fn is_custom(stored: &str) -> bool {
 }
 
 /// Whether a definition's objects are served.
-pub(crate) fn is_established(definition: &Value) -> bool {
+pub(crate) fn is_established(definition: &Json) -> bool {
     holds(definition, "Established")
 }
 
 /// Whether a definition is being deleted.
-pub(crate) fn is_terminating(definition: &Value) -> bool {
+pub(crate) fn is_terminating(definition: &Json) -> bool {
     has(definition, "/metadata/deletionTimestamp")
 }

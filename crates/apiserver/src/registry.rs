@@ -31,7 +31,7 @@ mod writer;
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
 use std::time::Duration;
 
-use serde_json::Value;
+use pintle_json::Json;
 use tokio::sync::Semaphore;
 
 pub(crate) use delete::{CLEANUP, Deleted};
@@ -137,7 +137,7 @@ impl Registry {
 }
 
 /// What is written of an object: custom resources come in the order of their members' names.
-pub(crate) fn draft(interner: &Arc<Interner>, resource: &str, object: &Value) -> Draft {
+pub(crate) fn draft(interner: &Arc<Interner>, resource: &str, object: &Json) -> Draft {
     if crd::is_custom(resource) {
         return Draft::new(interner, object, Order::Sorted, Vec::new());
     }

@@ -11,7 +11,7 @@ pub(crate) use pintle_store::{
 
 /// An object as it is stored in `v1`, of no store.
 #[cfg(test)]
-pub(crate) fn sample(object: &serde_json::Value) -> Stored {
+pub(crate) fn sample(object: &pintle_json::Json) -> Stored {
     let mut object = object.clone();
     object["apiVersion"] = "v1".into();
     Stored::of(Draft::new(&Default::default(), &object, Order::Declared, Vec::new()))

@@ -8,9 +8,9 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use only::Only;
+use pintle_json::Json;
 use serde::Deserialize;
 use serde::de::DeserializeSeed;
-use serde_json::Value;
 use writer::Writer;
 
 use super::interner::{Interned, Interner};
@@ -94,12 +94,12 @@ pub(super) struct Text<'a>(#[serde(borrow)] pub(super) Cow<'a, str>);
 
 impl Body {
     /// What is the same in other objects is kept once by `interner`.
-    pub(super) fn new(interner: &Arc<Interner>, object: &Value, order: MemberOrder) -> Self {
+    pub(super) fn new(interner: &Arc<Interner>, object: &Json, order: MemberOrder) -> Self {
         Writer::new(Some(interner), true).written(object, order)
     }
 
     /// The same without a `resourceVersion`, which is not filled in either.
-    pub(super) fn unversioned(object: &Value) -> Self {
+    pub(super) fn unversioned(object: &Json) -> Self {
         Writer::new(None, false).written(object, MemberOrder::Declared)
     }
 
@@ -131,14 +131,14 @@ impl Body {
     }
 
     /// The object as a tree.
-    pub(super) fn decode(&self, revision: u64) -> Value {
+    pub(super) fn decode(&self, revision: u64) -> Json {
         let mut json = Vec::new();
         self.write(revision, &mut json);
         read(&json).unwrap_or_default()
     }
 
     /// The metadata as a tree.
-    pub(super) fn metadata(&self, revision: u64) -> Value {
+    pub(super) fn metadata(&self, revision: u64) -> Json {
         let (start, end) = self.metadata;
         let mut json = Vec::new();
         self.write_part(start as usize..end as usize, revision, &mut json);
@@ -153,7 +153,7 @@ impl Body {
     }
 
     /// What stands at these paths, such as `spec.nodeName`, in a tree that has nothing else.
-    pub(super) fn only(&self, paths: &[&str]) -> Value {
+    pub(super) fn only(&self, paths: &[&str]) -> Json {
         let paths: Vec<Vec<&str>> = paths.iter().map(|path| path.split('.').collect()).collect();
         let mut json = Vec::new();
         self.write(0, &mut json);
@@ -186,11 +186,11 @@ fn read<'a, T: Deserialize<'a>>(json: &'a [u8]) -> Option<T> {
 
 #[cfg(test)]
 mod tests {
-    use serde_json::json;
+    use pintle_json::json;
 
     use super::*;
 
-    fn written(object: &Value, order: MemberOrder) -> String {
+    fn written(object: &Json, order: MemberOrder) -> String {
         let mut json = Vec::new();
         Body::new(&Arc::default(), object, order).write(7, &mut json);
         String::from_utf8(json).expect("JSON")
@@ -225,7 +225,7 @@ mod tests {
             assert_eq!(body.member::<Text<'_>>(Member::Name), Some(Text("n".into())));
             assert_eq!(body.member::<Text<'_>>(Member::DeletionTimestamp), None);
             assert_eq!(body.member::<Text<'_>>(Member::Uid), None);
-            assert_eq!(body.member::<Value>(Member::Labels), Some(json!({"a": "b\"c"})));
+            assert_eq!(body.member::<Json>(Member::Labels), Some(json!({"a": "b\"c"})));
         }
     }
 
@@ -241,8 +241,8 @@ mod tests {
     }
 
     /// An object of some template: what is long is the same in all of them, but for the status.
-    fn replica(number: usize) -> Value {
-        let owned = |what: &str| (0..40).map(|at| (format!("f:{what}{at}"), json!({}))).collect::<Value>();
+    fn replica(number: usize) -> Json {
+        let owned = |what: &str| (0..40).map(|at| (format!("f:{what}{at}"), json!({}))).collect::<Json>();
         json!({
             "metadata": {
                 "name": format!("n{number}"), "resourceVersion": "1",
@@ -290,7 +290,7 @@ mod tests {
     #[test]
     fn versions_of_an_object_and_others_of_its_template_share_what_is_the_same() {
         let interner = Arc::default();
-        let shared = |object: &Value| Body::new(&interner, object, MemberOrder::Declared);
+        let shared = |object: &Json| Body::new(&interner, object, MemberOrder::Declared);
         let first = shared(&replica(1));
         let once = interner.kept();
         let others: Vec<_> = (2..9).map(|number| shared(&replica(number))).collect();

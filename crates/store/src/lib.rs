@@ -16,7 +16,7 @@
 //! use std::time::Instant;
 //!
 //! use pintle_store::{Draft, Expect, History, KeyRange, MemberOrder, Refused, ResourceKey, VersionedStore};
-//! use serde_json::json;
+//! use pintle_json::json;
 //!
 //! let mut store = VersionedStore::new(1, History::default());
 //! let (maps, now) = (ResourceKey::from("configmaps"), Instant::now());

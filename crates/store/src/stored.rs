@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::Instant;
 
-use serde_json::Value;
+use pintle_json::Json;
 
 use super::interner::Interner;
 use super::json_body::{Body, Member, MemberOrder, Text};
@@ -31,8 +31,8 @@ pub struct Draft {
 
 impl Draft {
     /// What others have as well is kept once by `interner`, that of the store that it is for.
-    pub fn new(interner: &Arc<Interner>, object: &Value, order: MemberOrder, claims: Vec<String>) -> Self {
-        let version = object.get("apiVersion").and_then(Value::as_str).unwrap_or_default().to_owned();
+    pub fn new(interner: &Arc<Interner>, object: &Json, order: MemberOrder, claims: Vec<String>) -> Self {
+        let version = object.get("apiVersion").and_then(Json::as_str).unwrap_or_default().to_owned();
         Self { body: Body::new(interner, object, order), version, claims, fields: Vec::new() }
     }
 
@@ -83,7 +83,7 @@ pub struct Stored {
     /// The form in which it was last found to be shown just as it is stored; 0 for none.
     fits: AtomicU64,
     /// The tree of what the server itself reads all the time.
-    tree: OnceLock<Arc<Value>>,
+    tree: OnceLock<Arc<Json>>,
     fields: OnceLock<Arc<Fields>>,
     /// What it is shown as otherwise, once somebody has asked for that.
     encodings: OnceLock<Arc<Encodings>>,
@@ -146,7 +146,7 @@ impl Stored {
     }
 
     /// An object that no store holds: it is shown without a version.
-    pub fn unversioned(object: &Value) -> Self {
+    pub fn unversioned(object: &Json) -> Self {
         Self::new(0, WrittenIn::nowhere(""), true, Body::unversioned(object))
     }
 
@@ -205,22 +205,22 @@ impl Stored {
     }
 
     /// The object as a tree, without `apiVersion` and `kind`. It is made anew each time.
-    pub fn decode(&self) -> Value {
+    pub fn decode(&self) -> Json {
         self.body.decode(self.revision)
     }
 
     /// The same, made once and kept: for the few small objects that are read with nearly every request.
-    pub fn kept_tree(&self) -> Arc<Value> {
+    pub fn kept_tree(&self) -> Arc<Json> {
         self.tree.get_or_init(|| Arc::new(self.decode())).clone()
     }
 
     /// The metadata alone as a tree.
-    pub fn metadata(&self) -> Value {
+    pub fn metadata(&self) -> Json {
         self.body.metadata(self.revision)
     }
 
     /// A tree of what is at these paths, such as `spec.nodeName`, and of nothing else.
-    pub fn only(&self, paths: &[&str]) -> Value {
+    pub fn only(&self, paths: &[&str]) -> Json {
         self.body.only(paths)
     }
 
@@ -272,7 +272,7 @@ impl Stored {
     }
 
     /// Its owners, as they stand in the metadata.
-    pub fn owner_references(&self) -> Vec<Value> {
+    pub fn owner_references(&self) -> Vec<Json> {
         self.body.member(Member::OwnerReferences).unwrap_or_default()
     }
 

@@ -4,8 +4,8 @@ use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 use std::time::Duration;
 
+use pintle_json::{Json, json};
 use pintle_meta::PropagationPolicy;
-use serde_json::{Value, json};
 use tokio::time::Instant;
 
 use super::{Controller, all};
@@ -191,11 +191,11 @@ fn report(registry: &Arc<Registry>, name: &str, remaining: &[Remaining]) {
     ];
     let now = registry.clock.now_text();
     registry.rewrite_namespace(name, |namespace| {
-        let old: Vec<Value> = namespace["status"]["conditions"].as_array().cloned().unwrap_or_default();
+        let old: Vec<Json> = namespace["status"]["conditions"].as_array().cloned().unwrap_or_default();
         let new = conditions.iter().map(|(kind, status, reason, message)| {
             let before = old.iter().find(|condition| condition["type"] == *kind && condition["status"] == *status);
             let time =
-                before.map_or_else(|| Value::from(now.as_str()), |condition| condition["lastTransitionTime"].clone());
+                before.map_or_else(|| Json::from(now.as_str()), |condition| condition["lastTransitionTime"].clone());
             json!({"type": kind, "status": status, "lastTransitionTime": time, "reason": reason, "message": message})
         });
         namespace["status"]["conditions"] = new.collect();
@@ -206,7 +206,7 @@ fn report(registry: &Arc<Registry>, name: &str, remaining: &[Remaining]) {
 fn finish(registry: &Arc<Registry>, name: &str) -> bool {
     registry.rewrite_namespace(name, |namespace| {
         let finalizers = namespace["spec"]["finalizers"].as_array().cloned().unwrap_or_default();
-        let finalizers: Vec<Value> = finalizers.into_iter().filter(|name| *name != "kubernetes").collect();
+        let finalizers: Vec<Json> = finalizers.into_iter().filter(|name| *name != "kubernetes").collect();
         match finalizers.is_empty() {
             true => namespace["spec"] = json!({}),
             false => namespace["spec"]["finalizers"] = finalizers.into(),

@@ -4,8 +4,8 @@ use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::Arc;
 
 use jiff::Timestamp;
+use pintle_json::{Json, json};
 use pintle_meta::{GroupVersion, GroupVersionKind, Scope};
-use serde_json::{Value, json};
 
 use super::at::At;
 use super::naming::Names;
@@ -23,7 +23,7 @@ const VERBS: [Verb; 8] =
     [Verb::Delete, Verb::DeleteCollection, Verb::Get, Verb::List, Verb::Patch, Verb::Create, Verb::Update, Verb::Watch];
 
 /// The kinds of an established definition, one for each served version; none before.
-pub(crate) fn kinds(definition: &Value) -> Vec<Kind> {
+pub(crate) fn kinds(definition: &Json) -> Vec<Kind> {
     if !is_established(definition) {
         return Vec::new();
     }
@@ -70,8 +70,8 @@ pub(crate) fn kinds(definition: &Value) -> Vec<Kind> {
     made.collect()
 }
 
-fn schema(version: &Value) -> Structural {
-    Structural::read(version.pointer("/schema/openAPIV3Schema").unwrap_or(&Value::Null))
+fn schema(version: &Json) -> Structural {
+    Structural::read(version.at("/schema/openAPIV3Schema").unwrap_or(&Json::Null))
 }
 
 /// 0 stands for none.
@@ -82,12 +82,12 @@ fn hash(of: &impl Hash) -> u64 {
 }
 
 /// What to warn of in each request of a version that is on its way out.
-fn deprecation(definition: &Value, version: &Value) -> Option<String> {
-    let is = |version: &Value, key: &str| version.get(key) == Some(&Value::Bool(true));
+fn deprecation(definition: &Json, version: &Json) -> Option<String> {
+    let is = |version: &Json, key: &str| version.get(key) == Some(&Json::Bool(true));
     if !is(version, "deprecated") {
         return None;
     }
-    if let Some(text) = version.get("deprecationWarning").and_then(Value::as_str) {
+    if let Some(text) = version.get("deprecationWarning").and_then(Json::as_str) {
         return Some(text.into());
     }
     let (group, kind) = (text_at(definition, "/spec/group"), text_at(definition, "/spec/names/kind"));
@@ -102,7 +102,7 @@ fn deprecation(definition: &Value, version: &Value) -> Option<String> {
     Some(format!("{group}/{name} {kind} is deprecated{instead}"))
 }
 
-fn subresources(version: &Value) -> Vec<Subresource> {
+fn subresources(version: &Json) -> Vec<Subresource> {
     let verbs = vec![Verb::Get, Verb::Patch, Verb::Update];
     let mut found = Vec::new();
     if has(version, "/subresources/status") {
@@ -131,14 +131,14 @@ struct Custom {
     selectable: Vec<String>,
     columns: Vec<Column>,
     cells: Vec<columns::Cell>,
-    openapi: Value,
+    openapi: Json,
     deprecation: Option<String>,
     /// Tells this version of the definition, as it is now, from all others.
     form: u64,
 }
 
 impl Custom {
-    fn new(version: &Value, at: usize, stored: Arc<Stored>, deprecation: Option<String>, versions: u64) -> Self {
+    fn new(version: &Json, at: usize, stored: Arc<Stored>, deprecation: Option<String>, versions: u64) -> Self {
         let path = |key: &str| text_at(version, &format!("/subresources/scale/{key}")).to_owned();
         let (columns, cells) = columns::read(version);
         Self {
@@ -166,10 +166,10 @@ impl Custom {
         self.stored.schemas.get(self.at).unwrap_or_else(|| EMPTY.get_or_init(Structural::default))
     }
 
-    fn faults(&self, object: &Value, old: Option<&Value>) -> Faults {
+    fn faults(&self, object: &Json, old: Option<&Json>) -> Faults {
         let mut faults = validator::validate(self.schema(), object, old, "");
         if let Some(scale) = &self.scale {
-            let replicas = super::json_path::lookup(&scale.spec_replicas, object).and_then(Value::as_i64);
+            let replicas = super::json_path::lookup(&scale.spec_replicas, object).and_then(Json::as_i64);
             if let Some(replicas) = replicas.filter(|replicas| *replicas < 0) {
                 let field = scale.spec_replicas.clone();
                 faults.push(FieldFault::invalid(field, &replicas.into(), "should be a non-negative integer"));
@@ -182,8 +182,8 @@ impl Custom {
 }
 
 /// The schema of a version, as clients are shown it: with what can be selected by.
-fn published(version: &Value) -> Value {
-    let mut schema = version.pointer("/schema/openAPIV3Schema").cloned().unwrap_or_default();
+fn published(version: &Json) -> Json {
+    let mut schema = version.at("/schema/openAPIV3Schema").cloned().unwrap_or_default();
     let fields = list(version, "/selectableFields").map(|field| text_at(field, "/jsonPath").trim_start_matches('.'));
     let fields: Vec<_> = fields.map(|path| json!({"fieldPath": path})).collect();
     if !fields.is_empty() {
@@ -197,7 +197,7 @@ impl Strategy for Custom {
         Origin::Custom
     }
 
-    fn prune(&self, object: &mut Value) -> Vec<String> {
+    fn prune(&self, object: &mut Json) -> Vec<String> {
         default::normalise_numbers(object);
         let version = text_at(object, "/apiVersion");
         let at = self.stored.api_versions.iter().position(|known| known == version);
@@ -211,23 +211,23 @@ impl Strategy for Custom {
         }
     }
 
-    fn malformed(&self, object: &Value) -> Option<String> {
+    fn malformed(&self, object: &Json) -> Option<String> {
         embedded::malformed(self.schema(), object, At::Start(""))
     }
 
-    fn drop_nulls(&self, object: &mut Value) {
+    fn drop_nulls(&self, object: &mut Json) {
         default::drop_nulls(self.schema(), object);
     }
 
-    fn defaults(&self, object: &mut Value) {
+    fn defaults(&self, object: &mut Json) {
         default::default(self.schema(), object);
     }
 
-    fn prepare_for_update(&self, _: &Context<'_>, new: &mut Value, _: &Value, _: Part) {
+    fn prepare_for_update(&self, _: &Context<'_>, new: &mut Json, _: &Json, _: Part) {
         prune::prune(self.schema(), new);
     }
 
-    fn changes_generation(&self, new: &Value, old: &Value) -> bool {
+    fn changes_generation(&self, new: &Json, old: &Json) -> bool {
         let aside: &[&str] = if self.has_status {
             &["apiVersion", "kind", "metadata", "status"]
         } else {
@@ -236,11 +236,11 @@ impl Strategy for Custom {
         differ_outside(new, old, aside)
     }
 
-    fn validate_create(&self, object: &Value) -> Faults {
+    fn validate_create(&self, object: &Json) -> Faults {
         self.faults(object, None)
     }
 
-    fn validate_update(&self, new: &Value, old: &Value, part: Part) -> Faults {
+    fn validate_update(&self, new: &Json, old: &Json, part: Part) -> Faults {
         if part != Part::Status {
             return self.faults(new, Some(old));
         }
@@ -256,7 +256,7 @@ impl Strategy for Custom {
         faults.chain(validator::duplicates(schema, status, old.get("status"), "status")).collect()
     }
 
-    fn warnings(&self, object: &Value, _: Option<&Value>, part: Part) -> Vec<String> {
+    fn warnings(&self, object: &Json, _: Option<&Json>, part: Part) -> Vec<String> {
         let ruled = match part {
             Part::Status => {
                 let schema = self.schema().properties.get("status");
@@ -282,11 +282,11 @@ impl Strategy for Custom {
         Some(self.selectable.iter().map(String::as_str).collect())
     }
 
-    fn field(&self, object: &Value, label: &str) -> Option<String> {
+    fn field(&self, object: &Json, label: &str) -> Option<String> {
         Some(text(super::json_path::lookup(label, object)))
     }
 
-    fn to_stored(&self, mut object: Value) -> Value {
+    fn to_stored(&self, mut object: Json) -> Json {
         if let Some(api_version) = self.stored.api_versions.get(self.stored.at) {
             set(&mut object, "apiVersion", api_version.as_str().into());
         }
@@ -297,7 +297,7 @@ impl Strategy for Custom {
         Form::Checked(self.form)
     }
 
-    fn shown(&self, object: &Arc<Value>, written: &str) -> Arc<Value> {
+    fn shown(&self, object: &Arc<Json>, written: &str) -> Arc<Json> {
         let written = self.stored.api_versions.iter().position(|known| known == written).unwrap_or(self.stored.at);
         let (Some(mine), own) = (self.stored.api_versions.get(self.at), self.schema()) else {
             return Arc::clone(object);
@@ -308,7 +308,7 @@ impl Strategy for Custom {
         if fits && written == self.at {
             return Arc::clone(object);
         }
-        let mut shown = Value::clone(object);
+        let mut shown = Json::clone(object);
         if !fits {
             prune::prune(schema, &mut shown);
             default::drop_nulls(schema, &mut shown);
@@ -321,7 +321,7 @@ impl Strategy for Custom {
         Arc::new(shown)
     }
 
-    fn openapi(&self) -> Option<Value> {
+    fn openapi(&self) -> Option<Json> {
         Some(self.openapi.clone())
     }
 
@@ -337,7 +337,7 @@ impl Strategy for Custom {
         Some(self.columns.clone())
     }
 
-    fn cells(&self, object: &Value, now: Timestamp) -> Vec<Value> {
+    fn cells(&self, object: &Json, now: Timestamp) -> Vec<Json> {
         self.cells.iter().map(|cell| cell.of(object, now)).collect()
     }
 }

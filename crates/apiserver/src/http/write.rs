@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use http::header::CONTENT_TYPE;
+use pintle_json::Json;
 use pintle_meta::{Reason, StatusDetails};
-use serde_json::Value;
 
 use super::body::{self, Incoming};
 use super::encode::Reply;
@@ -87,7 +87,7 @@ async fn patch(registry: &Arc<Registry>, call: &mut Call, place: Place, incoming
     let options = WriteOptions::parse(&call.query, patch_kind.how())?;
     let manager = manager(registry, call, &place, &options);
     let patcher = decode::Patcher::new(&kind, patch_kind, &body, &manager, place.part);
-    let make = |live: Option<&Value>| patcher.make(live);
+    let make = |live: Option<&Json>| patcher.make(live);
     let wish = match patch_kind.how() {
         How::Apply => Wish::Apply(&make),
         _ => Wish::Patch(&make),
@@ -171,7 +171,7 @@ pub(super) async fn read_object(call: &Call, incoming: Incoming, kind: &Kind) ->
     decode::RawBody::new(body::read(call, incoming).await?, media).await
 }
 
-fn decoded(call: &mut Call, place: &Place, body: &decode::RawBody, options: &WriteOptions) -> Outcome<Value> {
+fn decoded(call: &mut Call, place: &Place, body: &decode::RawBody, options: &WriteOptions) -> Outcome<Json> {
     let decoded = decode::object(&place.kind, body, options.field_validation)?;
     call.warnings.extend(decoded.warnings);
     let version = decoded.value["apiVersion"].as_str().unwrap_or_default();

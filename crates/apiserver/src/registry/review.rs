@@ -1,6 +1,6 @@
 //! Reviews: questions about who one is and what one may do. Nothing is stored; the answer is in the status.
 
-use serde_json::{Value, json};
+use pintle_json::{Json, json};
 
 use super::Registry;
 use super::pipeline::Write;
@@ -17,7 +17,7 @@ use crate::validate::{Faults, FieldFault};
 
 impl Registry {
     /// Answers a review that `user` sends.
-    pub(crate) fn review(&self, place: &Place, mut object: Value, user: &User, by: &Writer<'_>) -> Outcome<Served> {
+    pub(crate) fn review(&self, place: &Place, mut object: Json, user: &User, by: &Writer<'_>) -> Outcome<Served> {
         let kind = &place.kind;
         if let Some(object) = object.as_object_mut() {
             object.remove("status");
@@ -47,7 +47,7 @@ impl Registry {
             _ => {
                 object = tracked(place, object, by);
                 if kind.namespaced() {
-                    metadata_mut(&mut object).insert("namespace".into(), place.namespace.as_str().into());
+                    metadata_mut(&mut object).insert("namespace", place.namespace.as_str().into());
                 } else if named {
                     let value = object["metadata"].clone();
                     return Err(invalid(FieldFault::invalid("metadata", &value, "must be empty")));
@@ -58,13 +58,13 @@ impl Registry {
         Ok(Served::value(kind, object))
     }
 
-    fn access(&self, place: &Place, review: &Value, user: &User) -> Outcome<Value> {
+    fn access(&self, place: &Place, review: &Json, user: &User) -> Outcome<Json> {
         let spec = &review["spec"];
         let (resource, path) = (&spec["resourceAttributes"], &spec["nonResourceAttributes"]);
         match (resource.is_null(), path.is_null()) {
             (true, true) => {
                 let why = "exactly one of nonResourceAttributes or resourceAttributes must be specified";
-                return Err(invalid(FieldFault::invalid("spec.resourceAttributes", &Value::Null, why)));
+                return Err(invalid(FieldFault::invalid("spec.resourceAttributes", &Json::Null, why)));
             }
             (false, false) => {
                 let why = "cannot be specified in combination with resourceAttributes";
@@ -76,7 +76,7 @@ impl Registry {
             "SelfSubjectAccessReview" => user.clone(),
             _ => subject(spec)?,
         };
-        let of = |value: &Value, field: &str| value[field].as_str().unwrap_or_default().to_owned();
+        let of = |value: &Json, field: &str| value[field].as_str().unwrap_or_default().to_owned();
         if place.kind.namespaced() && of(resource, "namespace") != place.namespace {
             let namespace = of(resource, "namespace");
             let why = "must match metadata.namespace";
@@ -109,8 +109,8 @@ impl Registry {
         })
     }
 
-    fn token_status(&self, token: &str, audiences: &Value) -> Value {
-        let asked = audiences.as_array().into_iter().flatten().filter_map(Value::as_str).map(str::to_owned);
+    fn token_status(&self, token: &str, audiences: &Json) -> Json {
+        let asked = audiences.as_array().into_iter().flatten().filter_map(Json::as_str).map(str::to_owned);
         let mut audiences: Vec<_> = asked.collect();
         if audiences.is_empty() {
             audiences.push(auth::ISSUER.into());
@@ -123,7 +123,7 @@ impl Registry {
         }
     }
 
-    fn rules(&self, user: &User, namespace: &str) -> Value {
+    fn rules(&self, user: &User, namespace: &str) -> Json {
         let cluster: &dyn Cluster = &self.db;
         let (grants, wrong) = auth::grants(cluster, user, namespace);
         let (mut resources, mut paths) = (Vec::new(), Vec::new());
@@ -142,15 +142,15 @@ impl Registry {
 }
 
 /// A review with its owners, which is all that it has in common with what is stored.
-fn tracked(place: &Place, new: Value, by: &Writer<'_>) -> Value {
+fn tracked(place: &Place, new: Json, by: &Writer<'_>) -> Json {
     let mut write = Write { place, old: None, new, by, how: How::Post };
     write.track();
     write.new
 }
 
 /// Whom a review asks about.
-fn subject(spec: &Value) -> Outcome<User> {
-    let groups = spec["groups"].as_array().into_iter().flatten().filter_map(Value::as_str);
+fn subject(spec: &Json) -> Outcome<User> {
+    let groups = spec["groups"].as_array().into_iter().flatten().filter_map(Json::as_str);
     let user = User {
         name: text_at(spec, "/user").into(),
         uid: text_at(spec, "/uid").into(),
@@ -167,7 +167,7 @@ fn subject(spec: &Value) -> Outcome<User> {
     Ok(user)
 }
 
-fn user_info(user: &User) -> Value {
+fn user_info(user: &User) -> Json {
     let mut info = json!({"username": user.name, "groups": user.groups});
     if !user.uid.is_empty() {
         info["uid"] = user.uid.as_str().into();

@@ -40,7 +40,7 @@ impl Plugin for Signing {
         };
         // The signer is the old object's: no update changes it.
         let signer = text_at(old, "/spec/signerName");
-        let differ = |pointer: &str| new.pointer(pointer) != old.pointer(pointer);
+        let differ = |pointer: &str| new.at(pointer) != old.at(pointer);
         let verb = match place.part {
             Part::Approval => "approve",
             Part::Status if differ("/status/certificate") || differ("/status/conditions") => "sign",

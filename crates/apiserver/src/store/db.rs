@@ -11,7 +11,7 @@ use feed::Followers;
 pub(crate) use feed::{Feed, Over, Scope};
 use mirror::Mirror;
 pub(crate) use mirror::{Shown, WrittenHere};
-use serde_json::Value;
+use pintle_json::Json;
 use tokio::sync::{broadcast, watch};
 
 use crate::clock::Clock;
@@ -33,11 +33,11 @@ pub(crate) struct Charge {
     pub(crate) key: String,
     /// The revision of the quota that was looked at.
     pub(crate) at: u64,
-    pub(crate) value: Value,
+    pub(crate) value: Json,
 }
 
 /// Makes of an object what is written of it under that resource: the bytes are made under no lock.
-pub(crate) type Drafting = fn(interner: &Arc<Interner>, resource: &str, object: &Value) -> Draft;
+pub(crate) type Drafting = fn(interner: &Arc<Interner>, resource: &str, object: &Json) -> Draft;
 
 /// The store, shared. The lock is held for single steps of the engine and never across an await.
 #[derive(Debug)]
@@ -118,7 +118,7 @@ impl Db {
     }
 
     /// What is written of an object under that resource. It takes no lock of the store.
-    pub(crate) fn draft(&self, resource: &str, object: &Value) -> Draft {
+    pub(crate) fn draft(&self, resource: &str, object: &Json) -> Draft {
         (self.draft)(&self.interner, resource, object)
     }
 
@@ -128,7 +128,7 @@ impl Db {
         resource: &ResourceKey,
         key: &str,
         expect: Expect,
-        value: Value,
+        value: Json,
     ) -> Result<Arc<Change>, Refused> {
         let draft = self.draft(resource, &value);
         drop(value);
@@ -145,7 +145,7 @@ impl Db {
         resource: &ResourceKey,
         key: &str,
         expect: Expect,
-        value: Value,
+        value: Json,
         charges: Vec<Charge>,
         holds: impl FnOnce(&Store) -> bool,
     ) -> Result<Arc<Change>, Refused> {
@@ -303,14 +303,14 @@ pub(crate) fn key(namespace: &str, name: &str) -> String {
 
 #[cfg(test)]
 mod tests {
-    use serde_json::json;
+    use pintle_json::json;
 
     use super::*;
     use crate::store::Order;
 
     const DRAFT: Drafting = |interner, _, object| Draft::new(interner, object, Order::Declared, Vec::new());
 
-    fn object(number: usize) -> Value {
+    fn object(number: usize) -> Json {
         json!({"metadata": {"name": number.to_string()}})
     }
 

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use serde_json::{Map, Value};
+use pintle_json::{Json, Map};
 
 use super::{Body, MEMBERS, METADATA, Member, MemberOrder, OBJECT};
 use crate::interner::{Interned, Interner};
@@ -28,21 +28,21 @@ impl<'i> Writer<'i> {
         Self { json, metadata: (0, 0), members: [0; MEMBERS.len()], apart: Vec::new(), interner, versioned }
     }
 
-    pub(super) fn written(mut self, object: &Value, order: MemberOrder) -> Body {
+    pub(super) fn written(mut self, object: &Json, order: MemberOrder) -> Body {
         match object {
-            Value::Object(members) => self.object(members, order),
+            Json::Object(members) => self.object(members, order),
             other => self.value(other),
         }
         let Self { json, metadata, members, apart, .. } = self;
         Body { json: json.into(), metadata, members, apart: apart.into() }
     }
 
-    fn object(&mut self, members: &Map<String, Value>, order: MemberOrder) {
+    fn object(&mut self, members: &Map, order: MemberOrder) {
         let present = members.iter().map(|(name, value)| (name.as_str(), value));
         let first: &[&str] = if order == MemberOrder::Declared { &OBJECT } else { &[] };
         let types = |name: &str| matches!(name, "apiVersion" | "kind");
         self.members(present.filter(|(name, _)| !types(name)), first, |writer, name, value| match value {
-            Value::Object(metadata) if name == "metadata" => {
+            Json::Object(metadata) if name == "metadata" => {
                 let start = writer.here();
                 writer.metadata(metadata, order);
                 writer.metadata = (start, writer.here());
@@ -51,9 +51,9 @@ impl<'i> Writer<'i> {
         });
     }
 
-    fn metadata(&mut self, metadata: &Map<String, Value>, order: MemberOrder) {
+    fn metadata(&mut self, metadata: &Map, order: MemberOrder) {
         const REVISION: &str = MEMBERS[Member::ResourceVersion as usize];
-        let unnumbered = Value::String(String::new());
+        let unnumbered = Json::String(String::new());
         let present = metadata.iter().map(|(name, value)| (name.as_str(), value));
         let present =
             present.filter(|(name, _)| *name != REVISION).chain(self.versioned.then_some((REVISION, &unnumbered)));
@@ -63,20 +63,20 @@ impl<'i> Writer<'i> {
                 writer.members[at] = writer.here();
             }
             match value {
-                Value::Array(entries) if name == "managedFields" => writer.managed(entries),
+                Json::Array(entries) if name == "managedFields" => writer.managed(entries),
                 value => writer.value(value),
             }
         });
     }
 
     /// What the managers own is most of the metadata, and the same for many objects of one template.
-    fn managed(&mut self, entries: &[Value]) {
+    fn managed(&mut self, entries: &[Json]) {
         self.json.push(b'[');
         for (at, entry) in entries.iter().enumerate() {
             if at > 0 {
                 self.json.push(b',');
             }
-            let Value::Object(entry) = entry else {
+            let Json::Object(entry) = entry else {
                 self.value(entry);
                 continue;
             };
@@ -92,9 +92,9 @@ impl<'i> Writer<'i> {
     /// Those of `first` in that order, then the others by name.
     fn members<'a>(
         &mut self,
-        members: impl Iterator<Item = (&'a str, &'a Value)>,
+        members: impl Iterator<Item = (&'a str, &'a Json)>,
         first: &[&str],
-        write: impl Fn(&mut Self, &str, &Value),
+        write: impl Fn(&mut Self, &str, &Json),
     ) {
         let place = |name: &str| first.iter().position(|first| *first == name).unwrap_or(first.len());
         let mut members: Vec<_> = members.map(|(name, value)| (place(name), name, value)).collect();
@@ -112,7 +112,7 @@ impl<'i> Writer<'i> {
     }
 
     /// A value that other objects, or other versions of this one, may have as well.
-    fn apart(&mut self, value: &Value) {
+    fn apart(&mut self, value: &Json) {
         let start = self.json.len();
         self.value(value);
         if let Some(interner) = self.interner
@@ -133,7 +133,7 @@ impl<'i> Writer<'i> {
         serde_json::to_writer(&mut self.json, text).expect("memory takes any text");
     }
 
-    fn value(&mut self, value: &Value) {
+    fn value(&mut self, value: &Json) {
         serde_json::to_writer(&mut self.json, value).expect("memory takes any value, whose keys are texts");
     }
 }
