@@ -65,8 +65,10 @@ pub struct ApiServerConfig {
     /// what was not asked for again gives way, and is made anew for who asks; for a list in protobuf twice, which begins with its
     /// length.
     pub history_bytes: usize,
-    /// What the bodies of requests that are read or served may take in memory together, about, in bytes: 256 MiB. A request whose body
-    /// does not fit is answered with 429, and is to come again after a second. A body alone has at most 3 MiB.
+    /// What the bodies of requests that are read or served may take in memory together, about, in bytes: 256 MiB; and an eighth of that
+    /// more, which bodies of more than 64 KiB leave to others. Where there is no more room, of the larger bodies that are still coming
+    /// that which began first gives way: its request is answered with 429, and is to come again after a second. A body alone has at
+    /// most 3 MiB.
     pub body_bytes: usize,
     /// The controllers that run: all. Custom resource definitions and the Service `kubernetes` are looked after in any case.
     pub controllers: Controllers,

@@ -5,6 +5,7 @@
 
 mod admission_chain;
 mod binding;
+mod body_room;
 mod collection;
 mod components;
 mod create;
@@ -31,18 +32,17 @@ mod writer;
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
 use std::time::Duration;
 
-use pintle_json::Json;
-use tokio::sync::Semaphore;
-
+pub(crate) use body_room::{BodyRoom, LARGEST_BODY, Unread};
 pub(crate) use delete::{CLEANUP, Deleted};
 pub(crate) use list::{LOOKS, ListReply, Selected, Selection, compacted, is_uncached, parse_number};
+use pintle_json::Json;
 pub(crate) use served::{Served, Written, typed};
 pub(crate) use transform::Transform;
 pub(crate) use update::Wish;
 pub(crate) use writer::Writer;
 
 use crate::audit::AuditLog;
-use crate::auth::{Authenticator, Tokens};
+use crate::auth::{Authenticator, Authorizer, Rbac, Tokens};
 use crate::clock::Clock;
 use crate::config::ApiServerConfig;
 use crate::crd;
@@ -62,11 +62,11 @@ pub(crate) struct Registry {
     pub(crate) clock: Arc<Clock>,
     pub(crate) config: ApiServerConfig,
     pub(crate) authenticator: Authenticator,
+    authorizer: Authorizer,
     pub(crate) faults: Faults,
     pub(crate) audit: AuditLog,
     pub(crate) health: Health,
-    /// How many bytes more the bodies of requests may take.
-    pub(crate) bodies: Arc<Semaphore>,
+    pub(crate) bodies: Arc<BodyRoom>,
     kinds: RwLock<Arc<Kinds>>,
     random: Mutex<fastrand::Rng>,
 }
@@ -87,9 +87,10 @@ impl Registry {
             db,
             clock,
             authenticator: Authenticator::new(tokens),
+            authorizer: Authorizer::default(),
             faults: Faults::new(config.seed.unwrap_or(0)),
             health: Health::default(),
-            bodies: Arc::new(Semaphore::new(config.body_bytes.min(Semaphore::MAX_PERMITS))),
+            bodies: Arc::new(BodyRoom::new(config.body_bytes)),
             audit: AuditLog::new(config.audit),
             kinds: RwLock::new(Arc::new(crd::ruled(kinds))),
             random: Mutex::new(random),
@@ -106,6 +107,11 @@ impl Registry {
     pub(crate) fn change_kinds(&self, change: impl FnOnce(&mut Kinds)) {
         let mut kinds = self.kinds.write().unwrap_or_else(PoisonError::into_inner);
         change(Arc::make_mut(&mut kinds));
+    }
+
+    /// Who may do what.
+    pub(crate) fn rbac(&self) -> Rbac<'_> {
+        self.authorizer.rules_in(&self.db)
     }
 
     /// What the rules of kinds may look at when `user` asks.

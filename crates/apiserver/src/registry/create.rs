@@ -97,7 +97,7 @@ impl Registry {
             self.check_namespace_is_open(kind, &place.namespace, metadata::name(object))?;
         }
         if auth::grants_rights(place) {
-            auth::check_grant(&self.db, by.user(), place, object, None)?;
+            auth::check_grant(self.rbac(), by.user(), place, object, None)?;
         }
         Ok(())
     }

@@ -60,7 +60,7 @@ impl Registry {
             };
             super::create::check_namespace(kind, &place.namespace, &mut new)?;
             if auth::grants_rights(place) {
-                auth::check_grant(&self.db, by.user(), place, &new, Some(&old))?;
+                auth::check_grant(self.rbac(), by.user(), place, &new, Some(&old))?;
             }
             let unconditional = self.check_versions(place, &mut new, &old, how)?;
             let Complete { object, mut warnings, charges } =

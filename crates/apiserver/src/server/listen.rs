@@ -17,7 +17,7 @@ use tokio_rustls::TlsAcceptor;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
-use super::activity::{Activity, Answered, Heard};
+use super::activity::{Activity, Answered, GRACE, Heard};
 use super::front::Front;
 use super::streams::{self, Streams};
 
@@ -110,8 +110,8 @@ async fn serve_on(socket: impl AsyncRead + AsyncWrite + Unpin + Send + 'static, 
         Box::pin(async move {
             let (response, socket) = front
                 .respond(request, |deadline| {
-                    streams::answer_by(deadline);
-                    requests.answer_by(deadline);
+                    streams::answer_by(deadline.at());
+                    requests.answer_by(deadline.at());
                 })
                 .await;
             if socket.is_some() {
@@ -153,6 +153,14 @@ async fn serve_on(socket: impl AsyncRead + AsyncWrite + Unpin + Send + 'static, 
     }
     let socket = upgraded.lock().unwrap_or_else(PoisonError::into_inner).take();
     if let Some(socket) = socket {
-        socket.run().await;
+        let (ends, run) = (socket.ends(), socket.run());
+        match ends {
+            Some(ends) => {
+                if tokio::time::timeout_at(ends + GRACE, run).await.is_err() {
+                    tracing::debug!("a WebSocket was cut, since nobody reads it");
+                }
+            }
+            None => run.await,
+        }
     }
 }
