@@ -128,10 +128,10 @@ impl Encodings {
 
     fn keep(self: &Arc<Self>, encoding: Encoding, made: Arc<[u8]>) {
         let second = encoding.second();
-        // What another has made meanwhile gives way, and so do cells of another second.
-        self.drop_if(|of| *of == encoding || second.is_some() && of.second().is_some());
-        self.room.taken.fetch_add(taken(&made), Ordering::Relaxed);
         let mut kept = lock(&self.kept);
+        // What another has made meanwhile gives way, and so do cells of another second.
+        self.drop_from(&mut kept, |of| *of == encoding || second.is_some() && of.second().is_some());
+        self.room.taken.fetch_add(taken(&made), Ordering::Relaxed);
         // Most objects are shown in one or two ways.
         kept.reserve_exact(1);
         kept.push((encoding, made));
@@ -144,7 +144,10 @@ impl Encodings {
     }
 
     fn drop_if(&self, is_over: impl Fn(&Encoding) -> bool) {
-        let mut kept = lock(&self.kept);
+        self.drop_from(&mut lock(&self.kept), is_over);
+    }
+
+    fn drop_from(&self, kept: &mut Vec<(Encoding, Arc<[u8]>)>, is_over: impl Fn(&Encoding) -> bool) {
         let dropped: usize = kept.extract_if(.., |(of, _)| is_over(of)).map(|(_, bytes)| taken(&bytes)).sum();
         self.room.taken.fetch_sub(dropped, Ordering::Relaxed);
     }
