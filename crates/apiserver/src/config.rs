@@ -62,8 +62,9 @@ pub struct ApiServerConfig {
     pub history: usize,
     /// What the changes kept for all resources together may take in memory, about, in bytes: 256 MiB. Beyond it the oldest are
     /// dropped first, and watches that have not come so far are cut. The last change of a resource is kept in any case. As much again is
-    /// kept of objects, present and past, as they were shown in protobuf, by their metadata or in a table. What does not fit is made for
-    /// each who asks; and for a list in protobuf once more, which begins with its length.
+    /// kept of objects, present and past, as they were shown in protobuf, by their metadata or in a table. Where there is no more room,
+    /// what was not asked for again gives way, and is made anew for who asks; for a list in protobuf twice, which begins with its
+    /// length.
     pub history_bytes: usize,
     /// What the bodies of requests that are read or served may take in memory together, about, in bytes: 256 MiB; and an eighth of that
     /// more, which bodies of more than 64 KiB leave to others. Where there is no more room, of the larger bodies that are still coming

@@ -8,6 +8,7 @@ mod api_groups;
 mod body;
 pub(crate) mod decode;
 mod encode;
+mod gzip;
 mod healthz;
 mod indent;
 mod list_body;

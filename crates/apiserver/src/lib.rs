@@ -38,7 +38,7 @@
 //! | negotiate | JSON, YAML or protobuf, the object, its metadata alone, or a table | `http/negotiate.rs` |
 //! | decode | bytes become a value, checked against the types of the kind | `http/decode.rs`, `schema/`, `protobuf/` |
 //! | rules | patches, defaults, owners of fields, admission, validation, all on what the store holds now | `registry/`, `kinds/`, `fieldmanager/`, `admission/`, `patch/` |
-//! | commit | the value becomes the bytes that are served, and these are put under a new revision, if nothing came between: neither to it nor to what it follows from | `store/db.rs`, `store/` |
+//! | commit | the value becomes the bytes that are served, and these are put under a new revision, if nothing came between: neither to it nor to what it follows from | `store/db.rs`, the crate `pintle-store` |
 //! | feed | those who watch the resource are told, and read the change from the log | `store/db.rs` |
 //! | watch | each watcher turns the change into its own event: added, modified, deleted, or none | `watch/watch_event.rs` |
 //! | frame | the bytes of the object, between those that make an event of them; no tree, where it goes out as it is stored. In protobuf they are made of the JSON once a version | `watch/frame.rs`, `protobuf/` |

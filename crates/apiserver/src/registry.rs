@@ -53,7 +53,7 @@ use crate::faults::Faults;
 use crate::health::Health;
 use crate::kinds::{self, Context, Kinds};
 use crate::request::user::User;
-use crate::store::{Db, Draft, History, Order};
+use crate::store::{Db, Draft, History, Interner, Order};
 
 /// How long a request waits for a revision that is yet to come.
 pub(crate) const VERSION_PATIENCE: Duration = Duration::from_secs(3);
@@ -148,9 +148,10 @@ impl Registry {
 }
 
 /// What is written of an object: custom resources come in the order of their members' names.
-pub(crate) fn draft(resource: &str, object: &Json) -> Draft {
+pub(crate) fn draft(interner: &Arc<Interner>, resource: &str, object: &Json) -> Draft {
     if crd::is_custom(resource) {
-        return Draft::new(object, Order::Sorted, Vec::new());
+        return Draft::new(interner, object, Order::Sorted, Vec::new());
     }
-    Draft::new(object, Order::Declared, kinds::claims(resource, object)).selectable(kinds::selectable(resource, object))
+    let claims = kinds::claims(resource, object);
+    Draft::new(interner, object, Order::Declared, claims).selectable(kinds::selectable(resource, object))
 }

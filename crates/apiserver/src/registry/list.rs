@@ -11,7 +11,7 @@ use crate::failure::{Failure, Outcome};
 use crate::faults::View;
 use crate::kinds::{Kind, Place, indexed_field, selects_fields, unknown_field};
 use crate::request::options::ListOptions;
-use crate::store::{Compacted, Objects, Range, ResourceKey, Run, Scope, Stored, key};
+use crate::store::{Compacted, Neighbours, Objects, Range, ResourceKey, Run, Scope, Stored, key};
 
 /// After so many objects that are not meant, who looks through them lets others work.
 pub(crate) const LOOKS: usize = 256;
@@ -110,6 +110,16 @@ impl Selected {
         let meant = self.selection.matches(stored).then(|| stored.clone());
         self.run.pass();
         Some(meant)
+    }
+
+    /// The next ones, if they are neighbours, and all are meant. They stay.
+    pub(crate) fn neighbours(&self) -> Option<Neighbours> {
+        self.run.neighbours().filter(|_| self.selection.is_everything())
+    }
+
+    /// Passes over what [`neighbours`](Self::neighbours) has told.
+    pub(crate) fn pass_neighbours(&mut self) {
+        self.run.pass_neighbours();
     }
 }
 
