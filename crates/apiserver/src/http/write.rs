@@ -221,7 +221,7 @@ pub(super) fn manager<'a>(registry: &Registry, call: &Call, place: &Place, optio
         return manager;
     }
     let kinds = registry.kinds();
-    let versions = kinds.kinds().filter(|kind| kind.store == place.kind.store).map(|kind| kind.api_version());
+    let versions = kinds.versions_of(&place.kind.store).map(|kind| kind.api_version());
     manager.serving(versions.collect())
 }
 

@@ -70,9 +70,15 @@ impl Kinds {
 
     /// A set of stored objects, as its preferred version shows it.
     pub(crate) fn store(&self, store: &GroupResource) -> Option<&Arc<Kind>> {
+        self.versions_of(store).next()
+    }
+
+    /// A set of stored objects, as each version of its own group shows it.
+    pub(crate) fn versions_of(&self, store: &GroupResource) -> impl Iterator<Item = &Arc<Kind>> {
         // What stands before the plural says whether a definition has made it.
         let plural = store.resource.rsplit('/').next().unwrap_or_default();
-        self.groups.get(&store.group)?.by_plural.get(plural)?.iter().find(|kind| kind.store == *store)
+        let known = self.groups.get(&store.group).and_then(|group| group.by_plural.get(plural));
+        known.into_iter().flatten().filter(move |kind| kind.store == *store)
     }
 
     /// All kinds: the built-in ones, then the custom ones by group.
