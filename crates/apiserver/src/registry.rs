@@ -7,6 +7,7 @@ mod admission_chain;
 mod binding;
 mod body_room;
 mod collection;
+mod commit;
 mod components;
 mod create;
 mod delete;
@@ -46,6 +47,7 @@ use crate::auth::{Authenticator, Authorizer, Rbac, Tokens};
 use crate::clock::Clock;
 use crate::config::ApiServerConfig;
 use crate::crd;
+use crate::discovery::Documents;
 use crate::faults::Faults;
 use crate::health::Health;
 use crate::kinds::{self, Context, Kinds};
@@ -67,6 +69,7 @@ pub(crate) struct Registry {
     pub(crate) audit: AuditLog,
     pub(crate) health: Health,
     pub(crate) bodies: Arc<BodyRoom>,
+    pub(crate) documents: Arc<Documents>,
     kinds: RwLock<Arc<Kinds>>,
     random: Mutex<fastrand::Rng>,
 }
@@ -92,6 +95,7 @@ impl Registry {
             health: Health::default(),
             bodies: Arc::new(BodyRoom::new(config.body_bytes)),
             audit: AuditLog::new(config.audit),
+            documents: Arc::default(),
             kinds: RwLock::new(Arc::new(crd::ruled(kinds))),
             random: Mutex::new(random),
             config,

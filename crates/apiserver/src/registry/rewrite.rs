@@ -27,7 +27,7 @@ impl Registry {
             if dry_run || !metadata::differ(&new, &old) {
                 return Ok(new);
             }
-            if self.db.put(&resource, &place.key(), Expect::At(stored.revision()), new.clone()).is_ok() {
+            if self.commit(place, Expect::At(stored.revision()), new.clone(), Vec::new(), |_| true)?.is_ok() {
                 return Ok(new);
             }
         }
