@@ -1,3 +1,5 @@
+//! The compiled rules, held against a walk through all that is stored.
+
 use std::collections::HashSet;
 
 use pintle_json::{Json, json};
