@@ -23,12 +23,12 @@ mod validator;
 use std::sync::Arc;
 
 use definition::Definition;
-use serde_json::Value;
+use pintle_json::Json;
 
 pub(crate) use custom_resource::kinds;
 pub(crate) use naming::{set_condition, settle};
 
-use crate::kinds::{GroupResource, Kinds};
+use crate::kinds::{GroupResource, Kind, Kinds};
 use crate::object::{has, holds, text_at};
 
 /// The built-in kinds, with what this module says of definitions.
@@ -36,11 +36,19 @@ pub(crate) fn ruled(builtin: Kinds) -> Kinds {
     builtin.ruled("apiextensions.k8s.io", "CustomResourceDefinition", &(Arc::new(Definition) as _))
 }
 
+/// Where definitions are stored.
+pub(crate) const DEFINITIONS: &str = "customresourcedefinitions.apiextensions.k8s.io";
+
+/// What the definition of a custom resource is called.
+pub(crate) fn name(kind: &Kind) -> String {
+    format!("{}.{}", kind.plural, kind.group)
+}
+
 /// What the names begin with under which custom resources are stored.
 const CUSTOM: &str = "custom/";
 
 /// The group and plural that a definition is about, whatever it is in the registry now.
-pub(crate) fn resource(definition: &Value) -> GroupResource {
+pub(crate) fn resource(definition: &Json) -> GroupResource {
     GroupResource::new(text_at(definition, "/spec/group"), text_at(definition, "/spec/names/plural"))
 }
 
@@ -55,11 +63,11 @@ pub(crate) fn is_custom(stored: &str) -> bool {
 }
 
 /// Whether a definition's objects are served.
-pub(crate) fn is_established(definition: &Value) -> bool {
+pub(crate) fn is_established(definition: &Json) -> bool {
     holds(definition, "Established")
 }
 
 /// Whether a definition is being deleted.
-pub(crate) fn is_terminating(definition: &Value) -> bool {
+pub(crate) fn is_terminating(definition: &Json) -> bool {
     has(definition, "/metadata/deletionTimestamp")
 }

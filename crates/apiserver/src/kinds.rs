@@ -5,10 +5,10 @@
 
 use std::sync::{Arc, OnceLock};
 
+use pintle_json::Json;
 pub(crate) use pintle_meta::GroupResource;
 use pintle_meta::{GroupVersion, GroupVersionKind, Scope};
 use pintle_schema::Schema;
-use serde_json::Value;
 
 use crate::failure::Failure;
 use crate::request::{Part, Verb};
@@ -23,6 +23,7 @@ mod builtin;
 pub(crate) mod certificate_signing_request;
 mod check;
 mod core;
+mod default_class;
 mod devices;
 mod field_selectors;
 mod flow_control;
@@ -48,6 +49,7 @@ mod tests;
 mod warnings;
 pub(crate) mod without_effect;
 
+use default_class::default_class;
 pub(crate) use field_selectors::{claims, indexed_field, selectable, selects_fields, unknown_field};
 pub(crate) use known::{Kinds, compare_versions};
 pub(crate) use place::Place;
@@ -247,7 +249,7 @@ impl Kind {
     }
 
     /// Brings an object of a built-in kind into the form in which Go writes it.
-    pub(crate) fn normalise(&self, object: &mut Value) {
+    pub(crate) fn normalise(&self, object: &mut Json) {
         if !self.is_custom()
             && let Some(schema) = self.schema()
         {
@@ -256,12 +258,12 @@ impl Kind {
     }
 
     /// An object in stored form as this version shows it.
-    pub(crate) fn shown(&self, object: &Arc<Value>) -> Arc<Value> {
+    pub(crate) fn shown(&self, object: &Arc<Json>) -> Arc<Json> {
         self.strategy.shown(object, crate::object::text_at(object, "/apiVersion"))
     }
 
     /// The stored object as this version shows it, if that is not just as it is stored.
-    pub(crate) fn converted(&self, stored: &Stored) -> Option<Value> {
+    pub(crate) fn converted(&self, stored: &Stored) -> Option<Json> {
         let form = self.strategy.form();
         if form == Form::Stored || matches!(form, Form::Checked(form) if stored.fits(form)) {
             return None;
@@ -279,7 +281,7 @@ impl Kind {
     }
 
     /// The stored object as this version shows it.
-    pub(crate) fn shown_stored(&self, stored: &Stored) -> Value {
+    pub(crate) fn shown_stored(&self, stored: &Stored) -> Json {
         self.converted(stored).unwrap_or_else(|| stored.decode())
     }
 }

@@ -15,7 +15,7 @@
 //! ```
 //! use pintle_fieldmanager::{ApplyError, WriteContext, apply};
 //! use pintle_schema::Schema;
-//! use serde_json::json;
+//! use pintle_json::json;
 //!
 //! let schema = Schema::builtin("v1", "ConfigMap").unwrap();
 //! let applied = |data| json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "a"}, "data": data});
@@ -32,12 +32,13 @@
 //! # Ok::<(), ApplyError>(())
 //! ```
 
+use pintle_json::Json;
 use pintle_schema::Schema;
-use serde_json::Value;
 
 mod apply;
 mod compare;
 mod field_set;
+mod key_defaults;
 mod managers;
 mod merge;
 mod path_element;
@@ -47,13 +48,13 @@ mod tracking;
 mod versions;
 
 pub use apply::{Applied, ApplyError, Conflicts, apply};
-pub use path_element::PathElement;
+pub use path_element::{Indistinct, PathElement};
 pub use scale_handler::{keep_scale_entries, scale_entries};
 pub use set::Set;
 pub use tracking::track_update;
 
 /// Makes of an object of one version, named as in `apiVersion`, that of another; none if either is unknown.
-pub type Convert = fn(object: &Value, from: &str, to: &str) -> Option<Value>;
+pub type Convert = fn(object: &Json, from: &str, to: &str) -> Option<Json>;
 
 /// Who writes, when, and what is written.
 #[derive(Clone, Copy, Debug)]

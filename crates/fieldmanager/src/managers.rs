@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use serde_json::{Map, Value, json};
+use pintle_json::{Json, Map, json};
 
 use super::set::Set;
 
@@ -42,15 +42,15 @@ const FOLDED: &str = "ancient-changes";
 
 impl Managers {
     /// Reads `metadata.managedFields`; none if an entry is malformed.
-    pub(super) fn read(object: &Value) -> Option<Self> {
-        object.pointer("/metadata/managedFields").map_or_else(|| Some(Self::default()), Self::of_entries)
+    pub(super) fn read(object: &Json) -> Option<Self> {
+        object.at("/metadata/managedFields").map_or_else(|| Some(Self::default()), Self::of_entries)
     }
 
     /// Reads what stands there.
-    pub(super) fn of_entries(entries: &Value) -> Option<Self> {
+    pub(super) fn of_entries(entries: &Json) -> Option<Self> {
         let mut managers = Self::default();
         for entry in entries.as_array().into_iter().flatten() {
-            let text = |name: &str| entry.get(name).and_then(Value::as_str).unwrap_or_default();
+            let text = |name: &str| entry.get(name).and_then(Json::as_str).unwrap_or_default();
             let applied = match text("operation") {
                 "Apply" => true,
                 "Update" => false,
@@ -68,7 +68,7 @@ impl Managers {
             let managed = Managed {
                 api_version: text("apiVersion").into(),
                 set: entry.get("fieldsV1").map_or_else(|| Some(Set::default()), Set::from_fields)?,
-                time: entry.get("time").and_then(Value::as_str).map(Into::into),
+                time: entry.get("time").and_then(Json::as_str).map(Into::into),
             };
             managers.0.insert(id, managed);
         }
@@ -76,7 +76,7 @@ impl Managers {
     }
 
     /// Writes `metadata.managedFields`: appliers first, then by time, name, version and subresource.
-    pub(super) fn write(&self, object: &mut Value) {
+    pub(super) fn write(&self, object: &mut Json) {
         let Some(metadata) = object.as_object_mut().map(|object| object.entry("metadata").or_insert_with(|| json!({})))
         else {
             return;
@@ -92,7 +92,7 @@ impl Managers {
             true => metadata.remove("managedFields"),
             false => {
                 let entries = entries.into_iter().map(|(id, managed)| entry(id, managed)).collect();
-                metadata.insert("managedFields".into(), Value::Array(entries))
+                metadata.insert("managedFields", Json::Array(entries))
             }
         };
     }
@@ -140,11 +140,11 @@ impl Managers {
     }
 }
 
-fn entry(id: &ManagerId, managed: &Managed) -> Value {
+fn entry(id: &ManagerId, managed: &Managed) -> Json {
     let mut entry = Map::new();
     let mut put = |name: &str, value: &str| {
         if !value.is_empty() {
-            entry.insert(name.into(), value.into());
+            entry.insert(name, value.into());
         }
     };
     put("manager", &id.manager);
@@ -153,6 +153,6 @@ fn entry(id: &ManagerId, managed: &Managed) -> Value {
     put("time", managed.time.as_deref().unwrap_or_default());
     put("fieldsType", "FieldsV1");
     put("subresource", &id.subresource);
-    entry.insert("fieldsV1".into(), managed.set.to_fields());
-    Value::Object(entry)
+    entry.insert("fieldsV1", managed.set.to_fields());
+    Json::Object(entry)
 }

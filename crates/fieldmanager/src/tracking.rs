@@ -2,11 +2,12 @@
 
 use std::sync::LazyLock;
 
+use pintle_json::Json;
 use pintle_schema::Schema;
-use serde_json::Value;
 
 use super::WriteContext;
 use super::compare::{Comparison, compare};
+use super::key_defaults;
 use super::managers::{Managed, ManagerId, Managers};
 use super::path_element::PathElement;
 use super::set::Set;
@@ -20,7 +21,9 @@ use super::versions::Differences;
 ///
 /// `managedFields` in `new`, where a client sent them, count: an empty list, or one empty entry, clears them all; a list that is
 /// well-formed replaces the stored one. A write through a subresource cannot do either.
-pub fn track_update(old: Option<&Value>, new: &mut Value, ctx: &WriteContext<'_>) {
+///
+/// Of an object whose lists would take too much from the defaults of their keys, nobody owns anything: it is too large to be stored.
+pub fn track_update(old: Option<&Json>, new: &mut Json, ctx: &WriteContext<'_>) {
     let created = old.is_none();
     let sent =
         new.as_object_mut().and_then(|object| object.get_mut("metadata")?.as_object_mut()?.remove("managedFields"));
@@ -43,14 +46,18 @@ pub fn track_update(old: Option<&Value>, new: &mut Value, ctx: &WriteContext<'_>
                 &empty
             }
         };
-        record(&mut managers, old, new, ctx);
+        let root = ctx.schema.root();
+        match key_defaults::are_few(root, old) && key_defaults::are_few(root, new) {
+            true => record(&mut managers, old, new, ctx),
+            false => managers = Managers::default(),
+        }
         managers.fold();
     }
     managers.write(new);
 }
 
 /// Gives what differs between two objects to the acting manager.
-pub(super) fn record(managers: &mut Managers, old: &Value, new: &Value, ctx: &WriteContext<'_>) {
+pub(super) fn record(managers: &mut Managers, old: &Json, new: &Json, ctx: &WriteContext<'_>) {
     managers.0.retain(|_, managed| ctx.serves(&managed.api_version));
     let found = Differences::between(old, new, managers, ctx);
     found.take_from_others(managers, None);
@@ -72,7 +79,7 @@ pub(super) fn record(managers: &mut Managers, old: &Value, new: &Value, ctx: &Wr
 }
 
 /// How two objects of one version differ, apart from what this kind of write cannot change.
-pub(super) fn differences(schema: &Schema, old: &Value, new: &Value, ctx: &WriteContext<'_>) -> Comparison {
+pub(super) fn differences(schema: &Schema, old: &Json, new: &Json, ctx: &WriteContext<'_>) -> Comparison {
     let mut found = compare(schema.root(), old, new);
     let mut ignored = ctx.ignored();
     ignored.insert(&["metadata", "managedFields"].map(|name| PathElement::Field(name.into())));
@@ -104,7 +111,7 @@ pub(super) static NEVER: LazyLock<Set> = LazyLock::new(|| {
 });
 
 /// Whether what a client sent as `managedFields` clears them.
-fn clears(sent: &Value) -> bool {
+fn clears(sent: &Json) -> bool {
     match sent.as_array().map(Vec::as_slice) {
         Some([]) => true,
         Some([entry]) => entry.as_object().is_some_and(|entry| entry.is_empty()),

@@ -1,6 +1,7 @@
 //! Decodes the body of a request into an object, and finds unknown and duplicate fields.
 
-use serde_json::{Error, Map, Value};
+use pintle_json::{Json, Map};
+use serde_json::Error;
 
 use super::fields::zero;
 use super::reader::Reader;
@@ -55,12 +56,12 @@ pub fn decode(body: &[u8], format: Format<'_>, expected: &Expected<'_>) -> Resul
         Format::Yaml(Err(why)) => return Err(syntax(why.clone())),
         Format::Protobuf => {
             let object = protobuf::decode(body, (expected.api_version, kind)).map_err(BodyError::Unrecognized)?;
-            (take(object, whole).map_err(broken)?, Vec::new())
+            (take(&object, whole).map_err(broken)?, Vec::new())
         }
     };
     let mut members = match object {
-        Value::Object(members) => members,
-        Value::Null => nothing(schema),
+        Json::Object(members) => members,
+        Json::Null => nothing(schema),
         other => {
             return Err(syntax(format!("json: cannot unmarshal {} into Go value of type {TYPE_META}", shape(&other))));
         }
@@ -83,21 +84,21 @@ pub fn decode(body: &[u8], format: Format<'_>, expected: &Expected<'_>) -> Resul
     findings.extend(found);
     let version = if version.is_empty() && !schema.is_custom() { expected.api_version.into() } else { version };
     let named = if named.is_empty() { kind.into() } else { named };
-    members.insert("apiVersion".into(), version.into());
-    members.insert("kind".into(), named.into());
-    Ok(Decoded { object: Value::Object(members), findings })
+    members.insert("apiVersion", version.into());
+    members.insert("kind", named.into());
+    Ok(Decoded { object: Json::Object(members), findings })
 }
 
 /// An object in which nothing is set.
-fn nothing(schema: &Schema) -> Map<String, Value> {
+fn nothing(schema: &Schema) -> Map {
     match zero(schema.root()) {
-        Value::Object(members) if !schema.is_custom() => members,
+        Json::Object(members) if !schema.is_custom() => members,
         _ => Map::new(),
     }
 }
 
 /// What is wrong with a patched object that is no object.
-pub fn no_type_meta(patched: &Value) -> String {
+pub fn no_type_meta(patched: &Json) -> String {
     format!(
         "couldn't get version/kind; json parse error: json: cannot unmarshal {} into Go value of type {TYPE_META}",
         shape(patched)

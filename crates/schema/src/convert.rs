@@ -2,8 +2,9 @@
 
 use std::fmt;
 
+use pintle_json::Json;
 use serde::de::Deserializer;
-use serde_json::{Error, Value};
+use serde_json::Error;
 
 use super::fields::zero;
 use super::reader::{Reader, Typed, Untyped};
@@ -15,7 +16,7 @@ use super::{Schema, StrictFinding, Type};
 #[derive(Clone, Debug, PartialEq)]
 pub struct Decoded {
     /// The object, without the fields that its type does not know.
-    pub object: Value,
+    pub object: Json,
     /// What was wrong with it, without being an error.
     pub findings: Vec<StrictFinding>,
 }
@@ -64,7 +65,7 @@ pub(super) fn read_object<'de>(
 }
 
 /// Reads JSON of any shape, with numbers as they were written; the findings are the members that stand twice in one object.
-pub(super) fn read_verbatim(body: &[u8]) -> Result<(Value, Vec<StrictFinding>), String> {
+pub(super) fn read_verbatim(body: &[u8]) -> Result<(Json, Vec<StrictFinding>), String> {
     let mut reader = Reader::verbatim();
     let value = take_json(body, Untyped { reader: &mut reader, at: None, quiet: false })?;
     Ok((value, reader.repetitions()))

@@ -1,9 +1,10 @@
 //! JSON as it was written, with the order and the duplicates of its members.
 
+use pintle_json::Json;
 use serde::de::value::{BorrowedStrDeserializer, MapDeserializer, SeqDeserializer};
 use serde::de::{Deserializer, IntoDeserializer, MapAccess, SeqAccess, Visitor};
 use serde::forward_to_deserialize_any;
-use serde_json::{Error, Number, Value};
+use serde_json::{Error, Number};
 
 use super::sink::{Seed, Single, Sink, take_json};
 
@@ -38,25 +39,25 @@ impl Node {
 
     /// The value, where the last of repeated members counts. Numbers are as Go keeps them: a float that is whole is written
     /// without a point.
-    pub fn into_value(self) -> Value {
+    pub fn into_value(self) -> Json {
         self.into_value_with(plain_number)
     }
 
     /// The same, with numbers as they were written.
-    pub fn into_verbatim(self) -> Value {
+    pub fn into_verbatim(self) -> Json {
         self.into_value_with(|number| number)
     }
 
-    fn into_value_with(self, write: fn(Number) -> Number) -> Value {
+    fn into_value_with(self, write: fn(Number) -> Number) -> Json {
         match self {
-            Self::Null => Value::Null,
+            Self::Null => Json::Null,
             Self::Bool(value) => value.into(),
-            Self::Number(value) => Value::Number(write(value)),
+            Self::Number(value) => Json::Number(write(value)),
             Self::String(value) => value.into(),
             Self::List(items) => items.into_iter().map(|item| item.into_value_with(write)).collect(),
             Self::Map(members) => {
                 let members = members.into_iter().map(|(name, node)| (name, node.into_value_with(write)));
-                Value::Object(members.collect())
+                Json::Object(members.collect())
             }
         }
     }
@@ -212,7 +213,7 @@ mod tests {
         let node = Node::from_json(br#"{"b": 1, "a": {"x": 1.0}, "b": [null]}"#).unwrap();
         let Node::Map(members) = &node else { panic!("{node:?}") };
         assert_eq!(members.iter().map(|(name, _)| name.as_str()).collect::<Vec<_>>(), ["b", "a", "b"]);
-        assert_eq!(node.into_value(), serde_json::json!({"a": {"x": 1}, "b": [null]}));
+        assert_eq!(node.into_value(), pintle_json::json!({"a": {"x": 1}, "b": [null]}));
     }
 
     #[test]

@@ -2,8 +2,8 @@
 
 use std::collections::BTreeSet;
 
+use pintle_json::{Json, Map};
 use serde::de::MapAccess;
-use serde_json::{Map, Value};
 
 use super::finding::{Place, Step};
 use super::reader::{Reader, Typed};
@@ -19,7 +19,7 @@ pub(super) struct Fields<'r> {
     come: u128,
     /// Which others have, where that is told.
     others: BTreeSet<String>,
-    out: Map<String, Value>,
+    out: Map,
 }
 
 impl<'r> Fields<'r> {
@@ -27,11 +27,11 @@ impl<'r> Fields<'r> {
         Self { reader, of, at, come: 0, others: BTreeSet::new(), out: Map::new() }
     }
 
-    pub(super) fn all<'de, A: MapAccess<'de>>(mut self, mut members: A) -> Result<Value, A::Error> {
+    pub(super) fn all<'de, A: MapAccess<'de>>(mut self, mut members: A) -> Result<Json, A::Error> {
         while let Some(Name(name)) = members.next_key()? {
             self.next(&name, &mut members)?;
         }
-        Ok(Value::Object(self.finish()))
+        Ok(Json::Object(self.finish()))
     }
 
     pub(super) fn reader(&mut self) -> &mut Reader {
@@ -53,7 +53,7 @@ impl<'r> Fields<'r> {
         match members.next_value_seed(Seed(value))? {
             // Go leaves a value alone where null follows it.
             None if again && !field.pointer => (),
-            None if field.pointer => self.put(field, Value::Null, again),
+            None if field.pointer => self.put(field, Json::Null, again),
             None => self.put(field, zero(&field.of), again),
             Some(value) => self.put(field, value, again),
         }
@@ -61,7 +61,7 @@ impl<'r> Fields<'r> {
     }
 
     /// What Go writes of a struct in which only these fields were set.
-    pub(super) fn finish(mut self) -> Map<String, Value> {
+    pub(super) fn finish(mut self) -> Map {
         for &place in self.of.always.iter().filter(|&&place| self.come & bit(place) == 0) {
             let field = &self.of.fields[place];
             self.out.insert(field.name.clone(), unset(field));
@@ -79,7 +79,7 @@ impl<'r> Fields<'r> {
         members.next_value_seed(Seed(self.reader.past(Some(&at)))).map(drop)
     }
 
-    fn put(&mut self, field: &Field, value: Value, again: bool) {
+    fn put(&mut self, field: &Field, value: Json, again: bool) {
         let earlier = if again { self.out.get_mut(&field.name) } else { None };
         let Some(value) = merged(earlier, value) else { return };
         let value = if value.is_null() && field.always { unset(field) } else { value };
@@ -97,9 +97,9 @@ fn bit(place: usize) -> u128 {
 }
 
 /// The value, where it takes the place of one that came earlier. Where both are maps they are merged, as Go does.
-pub(super) fn merged(earlier: Option<&mut Value>, value: Value) -> Option<Value> {
+pub(super) fn merged(earlier: Option<&mut Json>, value: Json) -> Option<Json> {
     match (earlier, value) {
-        (Some(Value::Object(earlier)), Value::Object(later)) => {
+        (Some(Json::Object(earlier)), Json::Object(later)) => {
             earlier.extend(later);
             None
         }
@@ -108,36 +108,36 @@ pub(super) fn merged(earlier: Option<&mut Value>, value: Value) -> Option<Value>
 }
 
 /// What Go writes for a value that was never set.
-pub(super) fn zero(of: &Type) -> Value {
+pub(super) fn zero(of: &Type) -> Json {
     match of {
         Type::Scalar(scalar) => scalar.zero(),
         Type::Struct { of, .. } => {
             let always = of.always.iter().map(|&place| &of.fields[place]);
-            Value::Object(always.map(|field| (field.name.clone(), unset(field))).collect())
+            Json::Object(always.map(|field| (field.name.clone(), unset(field))).collect())
         }
-        Type::Any | Type::Map(_) | Type::List(_) | Type::Union(_) => Value::Null,
+        Type::Any | Type::Map(_) | Type::List(_) | Type::Union(_) => Json::Null,
     }
 }
 
 /// The same for a field that is always written.
-fn unset(field: &Field) -> Value {
-    if field.pointer { Value::Null } else { zero(&field.of) }
+fn unset(field: &Field) -> Json {
+    if field.pointer { Json::Null } else { zero(&field.of) }
 }
 
 /// Whether Go does not write a field of this value: the empty one, of most.
-fn is_left_out(field: &Field, value: &Value) -> bool {
+fn is_left_out(field: &Field, value: &Json) -> bool {
     // An empty struct is not empty to Go; and an empty list of managers is an order to forget them.
     let is_kept = || field.pointer || matches!(field.of, Type::Struct { .. }) || field.name == "managedFields";
     !field.always && (value.is_null() || (is_empty(value) && !is_kept()))
 }
 
-fn is_empty(value: &Value) -> bool {
+fn is_empty(value: &Json) -> bool {
     match value {
-        Value::Null => true,
-        Value::Bool(value) => !value,
-        Value::Number(value) => value.as_f64() == Some(0.0),
-        Value::String(value) => value.is_empty(),
-        Value::Array(items) => items.is_empty(),
-        Value::Object(members) => members.is_empty(),
+        Json::Null => true,
+        Json::Bool(value) => !value,
+        Json::Number(value) => value.as_f64() == Some(0.0),
+        Json::String(value) => value.is_empty(),
+        Json::Array(items) => items.is_empty(),
+        Json::Object(members) => members.is_empty(),
     }
 }

@@ -5,6 +5,7 @@
 //! - [`decode`] reads a body by a schema as kube-apiserver does: the object comes as Go would write it, and each [`StrictFinding`] is a
 //!   field that the type does not know or that stands twice.
 //! - [`read_yaml`], [`write_yaml`], [`yaml_documents`]: YAML as Kubernetes reads it.
+//! - [`openapi`] tells the built-in types as OpenAPI schemas.
 //! - [`patch`] lays patches over objects, [`protobuf`] writes and reads the binary form, [`quantity`] counts in amounts with units.
 //!
 //! All are functions of what they are given: no I/O, no clock, no task.
@@ -26,9 +27,9 @@
 //! # Bounds
 //!
 //! What reads bytes goes no deeper into them than [`DEEPEST`] levels, and its work is linear in them, but where a function says otherwise.
-//! What takes a `Value` calls itself once a level of that.
+//! What takes a `Json` calls itself once a level of that.
 
-use serde_json::Value;
+use pintle_json::Json;
 
 mod builtin_types;
 mod codec;
@@ -37,6 +38,7 @@ mod custom;
 mod document;
 mod fields;
 mod finding;
+pub mod openapi;
 pub mod patch;
 pub mod protobuf;
 pub mod quantity;
@@ -72,7 +74,7 @@ impl Schema {
     }
 
     /// The schema of a custom resource; `structural` is its `openAPIV3Schema`.
-    pub fn custom(kind: &str, structural: &Value) -> Self {
+    pub fn custom(kind: &str, structural: &Json) -> Self {
         Self { kind: kind.into(), root: custom::root(structural), custom: true }
     }
 
@@ -101,13 +103,13 @@ impl Schema {
     /// # Errors
     ///
     /// A value of the wrong type, or text of the wrong form.
-    pub fn read(&self, object: Value) -> Result<Decoded, BodyError> {
-        convert::read_object(object, self)
+    pub fn read(&self, object: Json) -> Result<Decoded, BodyError> {
+        convert::read_object(&object, self)
     }
 
     /// The object as Go writes it: empty values that Go leaves out are left out, those that it always writes are there. An object
     /// that does not fit the schema stays as it is.
-    pub fn normalised(&self, object: Value) -> Value {
+    pub fn normalised(&self, object: Json) -> Json {
         match convert::read_object(&object, self) {
             Ok(decoded) => decoded.object,
             Err(_) => object,
@@ -115,9 +117,9 @@ impl Schema {
     }
 
     /// The object of this kind that has nothing set, as Go writes it.
-    pub fn empty(&self) -> Value {
+    pub fn empty(&self) -> Json {
         match self.custom {
-            true => Value::Object(Default::default()),
+            true => Json::Object(Default::default()),
             false => fields::zero(&self.root),
         }
     }
@@ -142,12 +144,12 @@ pub fn read_yaml(body: &[u8]) -> Yaml {
 }
 
 /// A value as YAML.
-pub fn write_yaml(value: &Value) -> String {
+pub fn write_yaml(value: &Json) -> String {
     yaml::write(value)
 }
 
 /// The documents of a YAML text as JSON, up to the first that cannot be read; the error says what is wrong with that one.
-pub fn yaml_documents(text: &str) -> impl Iterator<Item = Result<Value, String>> {
+pub fn yaml_documents(text: &str) -> impl Iterator<Item = Result<Json, String>> {
     yaml::Documents::new(text).map(|read| read.map(|(node, _)| node.into_value()))
 }
 
@@ -156,7 +158,7 @@ pub fn yaml_documents(text: &str) -> impl Iterator<Item = Result<Value, String>>
 /// # Errors
 ///
 /// A value of the wrong type, or text of the wrong form.
-pub fn read_metadata(metadata: &Value) -> Result<Value, BodyError> {
+pub fn read_metadata(metadata: &Json) -> Result<Json, BodyError> {
     convert::read(metadata, &object_meta()).map(|decoded| decoded.object)
 }
 

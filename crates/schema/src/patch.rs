@@ -5,7 +5,7 @@
 
 use std::fmt;
 
-use serde_json::Value;
+use pintle_json::Json;
 
 use crate::convert::read_verbatim;
 use crate::sink::shape;
@@ -62,7 +62,7 @@ pub enum PatchBody {
 /// A patch that is an object.
 #[derive(Clone, Debug)]
 pub struct MergeBody {
-    value: Value,
+    value: Json,
     findings: Vec<StrictFinding>,
 }
 
@@ -89,9 +89,9 @@ impl PatchBody {
         };
         let (value, findings) = read_verbatim(body).map_err(bad)?;
         match &value {
-            Value::Null => Err(PatchError::BadRequest(NONE.into())),
-            Value::Object(_) => Ok(Self::Merge(MergeBody { value, findings })),
-            Value::Array(_) if !validated => Ok(Self::Merge(MergeBody { value, findings })),
+            Json::Null => Err(PatchError::BadRequest(NONE.into())),
+            Json::Object(_) => Ok(Self::Merge(MergeBody { value, findings })),
+            Json::Array(_) if !validated => Ok(Self::Merge(MergeBody { value, findings })),
             other => Err(bad(no_object(other))),
         }
     }
@@ -104,7 +104,7 @@ impl PatchBody {
     pub fn strategic(body: &[u8]) -> Result<Self, PatchError> {
         let (value, findings) = read_verbatim(body).map_err(PatchError::BadRequest)?;
         match &value {
-            Value::Object(_) | Value::Null => Ok(Self::Strategic(MergeBody { value, findings })),
+            Json::Object(_) | Json::Null => Ok(Self::Strategic(MergeBody { value, findings })),
             other => Err(PatchError::BadRequest(no_object(other))),
         }
     }
@@ -122,7 +122,7 @@ impl PatchBody {
     /// # Errors
     ///
     /// See [`PatchError`].
-    pub fn apply(&self, object: &Value, schema: &Schema) -> Result<Value, PatchError> {
+    pub fn apply(&self, object: &Json, schema: &Schema) -> Result<Json, PatchError> {
         match self {
             Self::Json(patch) => patch.apply(object),
             Self::Merge(body) => Ok(merge(object, &body.value)),
@@ -141,17 +141,17 @@ impl PatchBody {
     }
 }
 
-fn no_object(found: &Value) -> String {
+fn no_object(found: &Json) -> String {
     format!("json: cannot unmarshal {} into Go value of type map[string]interface {{}}", shape(found))
 }
 
 /// A value as Go's `%v` shows it.
-fn go_text(value: &Value) -> String {
+fn go_text(value: &Json) -> String {
     match value {
-        Value::Null => "<nil>".into(),
-        Value::String(text) => text.clone(),
-        Value::Array(items) => format!("[{}]", items.iter().map(go_text).collect::<Vec<_>>().join(" ")),
-        Value::Object(members) => {
+        Json::Null => "<nil>".into(),
+        Json::String(text) => text.to_string(),
+        Json::Array(items) => format!("[{}]", items.iter().map(go_text).collect::<Vec<_>>().join(" ")),
+        Json::Object(members) => {
             let members: Vec<_> = members.iter().map(|(name, value)| format!("{name}:{}", go_text(value))).collect();
             format!("map[{}]", members.join(" "))
         }

@@ -1,7 +1,7 @@
 //! Reads values by their types while they come, and notes what is wrong with them.
 
+use pintle_json::{Json, Map};
 use serde::de::{MapAccess, SeqAccess};
-use serde_json::{Map, Value};
 
 use super::Schema;
 use super::convert::BodyError;
@@ -98,9 +98,9 @@ pub(super) struct Typed<'r> {
 }
 
 impl Sink for Typed<'_> {
-    type Out = Option<Value>;
+    type Out = Option<Json>;
 
-    fn single(mut self, found: Single<'_>) -> Option<Value> {
+    fn single(mut self, found: Single<'_>) -> Option<Json> {
         let refused = match (found, self.of) {
             (Single::Null, _) => return None,
             (found, Type::Any) => return Some(found.into_value()),
@@ -122,7 +122,7 @@ impl Sink for Typed<'_> {
         None
     }
 
-    fn list<'de, A: SeqAccess<'de>>(mut self, items: A) -> Result<Option<Value>, A::Error> {
+    fn list<'de, A: SeqAccess<'de>>(mut self, items: A) -> Result<Option<Json>, A::Error> {
         match self.of {
             Type::List(list) => self.items(&list.item, items),
             Type::Union(Union::List) => self.items(&json_schema(), items),
@@ -137,7 +137,7 @@ impl Sink for Typed<'_> {
         .map(Some)
     }
 
-    fn map<'de, A: MapAccess<'de>>(mut self, members: A) -> Result<Option<Value>, A::Error> {
+    fn map<'de, A: MapAccess<'de>>(mut self, members: A) -> Result<Option<Json>, A::Error> {
         match self.of {
             Type::Struct { of, .. } => Fields::new(self.reader, of, self.at).all(members),
             Type::Map(map) => self.entries(&map.value, members),
@@ -160,7 +160,7 @@ impl<'r> Typed<'r> {
         Untyped { reader: self.reader, at: self.at, quiet: false }
     }
 
-    fn items<'de, A: SeqAccess<'de>>(self, of: &Type, mut items: A) -> Result<Value, A::Error> {
+    fn items<'de, A: SeqAccess<'de>>(self, of: &Type, mut items: A) -> Result<Json, A::Error> {
         let mut list = Vec::new();
         loop {
             let place = Place { above: self.at, step: Step::Item(list.len()) };
@@ -172,7 +172,7 @@ impl<'r> Typed<'r> {
         }
     }
 
-    fn entries<'de, A: MapAccess<'de>>(self, of: &Type, mut members: A) -> Result<Value, A::Error> {
+    fn entries<'de, A: MapAccess<'de>>(self, of: &Type, mut members: A) -> Result<Json, A::Error> {
         let mut out = Map::new();
         while let Some(Name(name)) = members.next_key()? {
             let place = Place { above: self.at, step: Step::Member(&name) };
@@ -189,7 +189,7 @@ impl<'r> Typed<'r> {
                 Some(value) => drop(out.insert(name.into_owned(), value)),
             }
         }
-        Ok(Value::Object(out))
+        Ok(Json::Object(out))
     }
 
     fn mismatch(&mut self, found: &str) {
@@ -211,13 +211,13 @@ pub(super) struct Untyped<'r> {
 }
 
 impl Sink for Untyped<'_> {
-    type Out = Value;
+    type Out = Json;
 
-    fn single(self, found: Single<'_>) -> Value {
+    fn single(self, found: Single<'_>) -> Json {
         if self.reader.verbatim { found.into_verbatim() } else { found.into_value() }
     }
 
-    fn list<'de, A: SeqAccess<'de>>(self, mut items: A) -> Result<Value, A::Error> {
+    fn list<'de, A: SeqAccess<'de>>(self, mut items: A) -> Result<Json, A::Error> {
         let mut list = Vec::new();
         loop {
             let place = Place { above: self.at, step: Step::Item(list.len()) };
@@ -229,7 +229,7 @@ impl Sink for Untyped<'_> {
         }
     }
 
-    fn map<'de, A: MapAccess<'de>>(self, mut members: A) -> Result<Value, A::Error> {
+    fn map<'de, A: MapAccess<'de>>(self, mut members: A) -> Result<Json, A::Error> {
         let mut out = Map::new();
         while let Some(Name(name)) = members.next_key()? {
             let place = Place { above: self.at, step: Step::Member(&name) };
@@ -240,7 +240,7 @@ impl Sink for Untyped<'_> {
             let value = members.next_value_seed(Seed(value))?;
             out.insert(name.into_owned(), value);
         }
-        Ok(Value::Object(out))
+        Ok(Json::Object(out))
     }
 }
 
@@ -252,7 +252,7 @@ fn go_type(of: &Type) -> String {
     match of {
         Type::Any => "interface {}".into(),
         Type::Scalar(scalar) => scalar.go_name().into(),
-        Type::Struct { of, .. } => of.name.clone(),
+        Type::Struct { of, .. } => of.go_name(),
         Type::Map(map) => format!("map[string]{}", go_type(&map.value)),
         Type::List(list) => format!("[]{}", go_type(&list.item)),
         Type::Union(_) => "v1.JSONSchemaProps".into(),

@@ -5,7 +5,7 @@ use std::borrow::Cow;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use jiff::{Timestamp, Unit};
-use serde_json::Value;
+use pintle_json::Json;
 
 use super::quantity;
 use super::sink::Single;
@@ -35,19 +35,19 @@ impl Scalar {
     }
 
     /// What Go writes for a value that was never set; `None` is null.
-    pub(super) fn zero(self) -> Value {
+    pub(super) fn zero(self) -> Json {
         match self {
             Self::String => "".into(),
             Self::Bool => false.into(),
             Self::Int32 | Self::Int64 | Self::Number | Self::IntOrString => 0.into(),
             Self::Quantity => "0".into(),
             Self::Duration => "0s".into(),
-            Self::Time | Self::MicroTime | Self::Bytes | Self::Untyped | Self::Raw => Value::Null,
+            Self::Time | Self::MicroTime | Self::Bytes | Self::Untyped | Self::Raw => Json::Null,
         }
     }
 
     /// Reads a value that is not null, and gives it in the form that Go writes.
-    pub(super) fn read(self, found: Single<'_>) -> Result<Value, Refused<'_>> {
+    pub(super) fn read(self, found: Single<'_>) -> Result<Json, Refused<'_>> {
         match (self, found) {
             (Self::String | Self::IntOrString | Self::Duration, Single::Text(text)) => Ok(text.into()),
             (Self::Bool, Single::Bool(value)) => Ok(value.into()),
@@ -76,12 +76,12 @@ fn whole(found: &Single<'_>) -> Option<i64> {
     }
 }
 
-fn amount(text: &str) -> Result<Value, Refused<'static>> {
+fn amount(text: &str) -> Result<Json, Refused<'static>> {
     quantity::canonical(text).map(Into::into).ok_or_else(|| Refused::Form(quantity::COMPLAINT.into()))
 }
 
 /// Base64, which may be broken into lines.
-fn bytes(mut text: Cow<'_, str>) -> Result<Value, Refused<'static>> {
+fn bytes(mut text: Cow<'_, str>) -> Result<Json, Refused<'static>> {
     if text.contains(['\r', '\n']) {
         text = text.chars().filter(|c| !matches!(c, '\r' | '\n')).collect();
     }
@@ -92,10 +92,10 @@ fn bytes(mut text: Cow<'_, str>) -> Result<Value, Refused<'static>> {
 }
 
 /// RFC 3339 with any fraction, which is dropped.
-fn time(text: &str) -> Result<Value, Refused<'static>> {
+fn time(text: &str) -> Result<Json, Refused<'static>> {
     // Go takes the empty text for the zero time here.
     if text.is_empty() {
-        return Ok(Value::Null);
+        return Ok(Json::Null);
     }
     let stamp = stamp(text)?;
     let whole = Timestamp::from_second(stamp.as_nanosecond().div_euclid(1_000_000_000) as i64).unwrap_or(stamp);
@@ -103,7 +103,7 @@ fn time(text: &str) -> Result<Value, Refused<'static>> {
 }
 
 /// RFC 3339 with exactly six digits after the point.
-fn micro_time(text: &str) -> Result<Value, Refused<'static>> {
+fn micro_time(text: &str) -> Result<Json, Refused<'static>> {
     let digits = text.split_once('.').map_or(0, |(_, rest)| rest.bytes().take_while(u8::is_ascii_digit).count());
     if digits != 6 {
         return Err(unparsable(text, "2006-01-02T15:04:05.000000Z07:00"));
@@ -130,7 +130,7 @@ fn unparsable(text: &str, layout: &str) -> Refused<'static> {
 
 #[cfg(test)]
 mod tests {
-    use serde_json::json;
+    use pintle_json::json;
 
     use super::*;
 
@@ -160,8 +160,8 @@ mod tests {
             (Scalar::Bool, json!("true"), None),
         ] {
             let found = match &value {
-                Value::Bool(value) => Single::Bool(*value),
-                Value::Number(number) => Single::Number(number.clone()),
+                Json::Bool(value) => Single::Bool(*value),
+                Json::Number(number) => Single::Number(number.clone()),
                 other => Single::Text(other.as_str().unwrap().into()),
             };
             assert_eq!(scalar.read(found).ok(), read, "{scalar:?} {value}");

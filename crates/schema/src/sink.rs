@@ -3,9 +3,10 @@
 use std::borrow::Cow;
 use std::fmt;
 
+use pintle_json::Json;
 use serde::Deserialize;
 use serde::de::{DeserializeSeed, Deserializer, MapAccess, SeqAccess, Visitor};
-use serde_json::{Error, Number, Value};
+use serde_json::{Error, Number};
 
 use super::document::{complaint, plain_number, whole_surrogates};
 
@@ -35,11 +36,11 @@ pub(super) enum Single<'a> {
 
 impl Single<'_> {
     /// The value, with numbers as they were written.
-    pub(super) fn into_verbatim(self) -> Value {
+    pub(super) fn into_verbatim(self) -> Json {
         match self {
-            Self::Null => Value::Null,
+            Self::Null => Json::Null,
             Self::Bool(value) => value.into(),
-            Self::Number(number) => Value::Number(number),
+            Self::Number(number) => Json::Number(number),
             Self::Text(text) => text.into(),
         }
     }
@@ -55,23 +56,23 @@ impl Single<'_> {
     }
 
     /// The value, with numbers as Go keeps them.
-    pub(super) fn into_value(self) -> Value {
+    pub(super) fn into_value(self) -> Json {
         match self {
-            Self::Number(number) => Value::Number(plain_number(number)),
+            Self::Number(number) => Json::Number(plain_number(number)),
             other => other.into_verbatim(),
         }
     }
 }
 
 /// What Go calls a value of this shape.
-pub(crate) fn shape(value: &Value) -> &'static str {
+pub(crate) fn shape(value: &Json) -> &'static str {
     match value {
-        Value::Null => "null",
-        Value::Bool(_) => "bool",
-        Value::Number(_) => "number",
-        Value::String(_) => "string",
-        Value::Array(_) => "array",
-        Value::Object(_) => "object",
+        Json::Null => "null",
+        Json::Bool(_) => "bool",
+        Json::Number(_) => "number",
+        Json::String(_) => "string",
+        Json::Array(_) => "array",
+        Json::Object(_) => "object",
     }
 }
 

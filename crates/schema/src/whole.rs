@@ -1,7 +1,7 @@
 //! Reads whole objects: those of built-in kinds by their types, custom resources as they are but for their metadata.
 
+use pintle_json::{Json, Map};
 use serde::de::{MapAccess, SeqAccess};
-use serde_json::{Map, Value};
 
 use super::fields::{Fields, zero};
 use super::finding::{Place, Step};
@@ -18,17 +18,17 @@ pub(super) struct Whole<'r> {
 }
 
 impl Sink for Whole<'_> {
-    type Out = Value;
+    type Out = Json;
 
-    fn single(self, found: Single<'_>) -> Value {
+    fn single(self, found: Single<'_>) -> Json {
         self.reader.past(None).single(found)
     }
 
-    fn list<'de, A: SeqAccess<'de>>(self, items: A) -> Result<Value, A::Error> {
+    fn list<'de, A: SeqAccess<'de>>(self, items: A) -> Result<Json, A::Error> {
         self.reader.past(None).list(items)
     }
 
-    fn map<'de, A: MapAccess<'de>>(mut self, mut members: A) -> Result<Value, A::Error> {
+    fn map<'de, A: MapAccess<'de>>(mut self, mut members: A) -> Result<Json, A::Error> {
         let mut object = Object::of(self.schema, self.reader);
         while let Some(Name(name)) = members.next_key()? {
             match self.says.as_mut().and_then(|says| says.named(&name)) {
@@ -36,14 +36,14 @@ impl Sink for Whole<'_> {
                 None => object.next(&name, &mut members)?,
             }
         }
-        Ok(Value::Object(object.finish()))
+        Ok(Json::Object(object.finish()))
     }
 }
 
 /// The members of an object, as far as they have come.
 enum Object<'r> {
     BuiltIn(Fields<'r>),
-    Custom { reader: &'r mut Reader, out: Map<String, Value> },
+    Custom { reader: &'r mut Reader, out: Map },
 }
 
 impl<'r> Object<'r> {
@@ -79,11 +79,11 @@ impl<'r> Object<'r> {
         } else {
             members.next_value_seed(Seed(reader.past(Some(&at))))?
         };
-        out.insert(name.into(), value);
+        out.insert(name, value);
         Ok(())
     }
 
-    fn finish(self) -> Map<String, Value> {
+    fn finish(self) -> Map {
         match self {
             Self::BuiltIn(fields) => fields.finish(),
             Self::Custom { out, .. } => out,
@@ -125,9 +125,9 @@ impl Said {
 
     fn next<'de, A: MapAccess<'de>>(&mut self, reader: &mut Reader, members: &mut A) -> Result<(), A::Error> {
         match members.next_value_seed(Seed(reader.past(None)))? {
-            Value::Null => (),
-            Value::String(text) => {
-                self.text = text;
+            Json::Null => (),
+            Json::String(text) => {
+                self.text = text.to_string();
                 self.texts += 1;
                 // Of two, it is told at the end of the object.
                 if self.texts > 2 {

@@ -5,16 +5,14 @@
 
 use std::collections::{BTreeMap, HashSet};
 use std::fmt;
-use std::sync::OnceLock;
+use std::sync::{Arc, Mutex, PoisonError};
 
-use aws_lc_rs::rand::SystemRandom;
-use aws_lc_rs::signature::{
-    ECDSA_P256_SHA256_FIXED, ECDSA_P256_SHA256_FIXED_SIGNING, EcdsaKeyPair, KeyPair, UnparsedPublicKey,
-};
+use aws_lc_rs::rand;
+use aws_lc_rs::signature::{ED25519, Ed25519KeyPair, KeyPair, UnparsedPublicKey};
 use base64::Engine;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+use pintle_json::{Json, json};
 use serde::{Deserialize, Serialize};
-use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
 
 use crate::failure::quoted;
@@ -24,6 +22,9 @@ use crate::request::user::{ServiceAccount, User};
 
 /// Who gives the tokens out, and for whom they are unless their request says otherwise: this server.
 pub(crate) const ISSUER: &str = "https://kubernetes.default.svc";
+
+/// How they are signed: in the same way each time.
+const ALGORITHM: &str = "EdDSA";
 
 /// How far the clocks of those who make and check tokens may disagree, in seconds.
 const LEEWAY: i64 = 60;
@@ -78,9 +79,23 @@ impl fmt::Display for Unknown {
     }
 }
 
+/// What a key is made of. Its signatures follow from it and what is signed alone.
+pub(crate) type KeySeed = [u8; 32];
+
 /// The key that tokens are signed with; made when the first is needed.
-#[derive(Default)]
-pub(crate) struct AccountTokens(OnceLock<Option<EcdsaKeyPair>>);
+pub(crate) struct AccountTokens(Mutex<Option<Arc<Key>>>);
+
+struct Key {
+    seed: KeySeed,
+    pair: Ed25519KeyPair,
+}
+
+impl Key {
+    fn new(seed: KeySeed) -> Option<Arc<Self>> {
+        let pair = Ed25519KeyPair::from_seed_unchecked(&seed).ok()?;
+        Some(Arc::new(Self { seed, pair }))
+    }
+}
 
 impl fmt::Debug for AccountTokens {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -89,14 +104,33 @@ impl fmt::Debug for AccountTokens {
 }
 
 impl AccountTokens {
+    /// With a seed, the key follows from that.
+    pub(crate) fn new(seed: Option<u64>) -> Self {
+        let seed = seed.map(|seed| {
+            let text = format!("service account tokens {seed}");
+            Sha256::digest(text.as_bytes()).into()
+        });
+        Self(Mutex::new(seed.and_then(Key::new)))
+    }
+
+    /// What the key is made of; none if the system has no randomness to give.
+    pub(crate) fn seed(&self) -> Option<KeySeed> {
+        Some(self.key()?.seed)
+    }
+
+    /// Signs with another key from now on. Tokens under the present one are nobody's then.
+    pub(crate) fn replace(&self, seed: KeySeed) {
+        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = Key::new(seed);
+    }
+
     /// The claims as a token; none if the system has no randomness to give.
     pub(crate) fn sign(&self, claims: &Claims) -> Option<String> {
         let key = self.key()?;
-        let id = URL_SAFE_NO_PAD.encode(Sha256::digest(key.public_key().as_ref()));
-        let part = |value: Value| URL_SAFE_NO_PAD.encode(value.to_string());
-        let header = part(json!({"alg": "ES256", "kid": id}));
-        let signed = format!("{header}.{}", part(serde_json::to_value(claims).ok()?));
-        let signature = key.sign(&SystemRandom::new(), signed.as_bytes()).ok()?;
+        let id = URL_SAFE_NO_PAD.encode(Sha256::digest(key.pair.public_key().as_ref()));
+        let part = |value: Json| URL_SAFE_NO_PAD.encode(value.to_string());
+        let header = part(json!({"alg": ALGORITHM, "kid": id}));
+        let signed = format!("{header}.{}", part(pintle_json::to_json(claims).ok()?));
+        let signature = key.pair.sign(signed.as_bytes());
         Some(format!("{signed}.{}", URL_SAFE_NO_PAD.encode(signature)))
     }
 
@@ -129,17 +163,24 @@ impl AccountTokens {
         }
         let is_ours = || {
             let signature = URL_SAFE_NO_PAD.decode(signature).ok()?;
-            let key = UnparsedPublicKey::new(&ECDSA_P256_SHA256_FIXED, self.key()?.public_key());
-            (read(header)?["alg"] == "ES256").then_some(())?;
+            let key = self.key()?;
+            let key = UnparsedPublicKey::new(&ED25519, key.pair.public_key());
+            (read(header)?["alg"] == ALGORITHM).then_some(())?;
             key.verify(signed.as_bytes(), &signature).ok()
         };
         is_ours().ok_or_else(|| Unknown("go-jose/go-jose: error in cryptographic primitive".into()))?;
         // What we signed can be read.
-        serde_json::from_value(claims).map_err(|error| Unknown(error.to_string()))
+        Claims::deserialize(&claims).map_err(|error| Unknown(error.to_string()))
     }
 
-    fn key(&self) -> Option<&EcdsaKeyPair> {
-        self.0.get_or_init(|| EcdsaKeyPair::generate(&ECDSA_P256_SHA256_FIXED_SIGNING).ok()).as_ref()
+    fn key(&self) -> Option<Arc<Key>> {
+        let mut key = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if key.is_none() {
+            let mut seed = KeySeed::default();
+            rand::fill(&mut seed).ok()?;
+            *key = Key::new(seed);
+        }
+        key.clone()
     }
 }
 
@@ -159,7 +200,7 @@ impl Claims {
         let object = |plural: &str, namespace: &str, name: &str| {
             cluster.object(&GroupResource::new("", plural), namespace, name)
         };
-        let is_gone = |object: &Value| {
+        let is_gone = |object: &Json| {
             let deleted = object["metadata"]["deletionTimestamp"].as_str();
             let deleted = deleted.and_then(|time| time.parse::<jiff::Timestamp>().ok());
             deleted.is_some_and(|deleted| deleted.as_second() < now - LEEWAY)
@@ -210,14 +251,14 @@ impl Claims {
 
 impl Named {
     /// Fails if the object of that name is another one by now.
-    fn check_uid(&self, found: &Value, why: impl FnOnce(&str, &str) -> String) -> Result<(), String> {
+    fn check_uid(&self, found: &Json, why: impl FnOnce(&str, &str) -> String) -> Result<(), String> {
         let uid = metadata::uid(found);
         if uid == self.uid { Ok(()) } else { Err(why(uid, &self.uid)) }
     }
 }
 
 /// A part of a token as JSON.
-fn read(part: &str) -> Option<Value> {
+fn read(part: &str) -> Option<Json> {
     serde_json::from_slice(&URL_SAFE_NO_PAD.decode(part).ok()?).ok()
 }
 

@@ -8,8 +8,8 @@ use std::collections::{BTreeSet, HashMap, HashSet, VecDeque};
 use std::sync::Arc;
 use std::time::Duration;
 
+use pintle_json::Json;
 use pintle_meta::{GroupVersion, PropagationPolicy};
-use serde_json::Value;
 use tokio::time::Instant;
 
 use super::{Controller, all, options};
@@ -34,6 +34,8 @@ type At = (ResourceKey, Key);
 pub(super) struct Collector {
     /// The dependents of each owner, by the owner's uid.
     dependents: HashMap<String, BTreeSet<At>>,
+    /// A dependent that blocks the owner of that uid, which waits for it to go.
+    blocked: HashMap<String, At>,
     queue: VecDeque<At>,
     queued: HashSet<At>,
     /// What could not be done, and when it is tried again.
@@ -82,6 +84,7 @@ impl Controller for Collector {
         let new = (change.kind != ChangeKind::Deleted).then_some(&*change.new);
         self.note(&at, change.old.as_deref(), new);
         if change.kind == ChangeKind::Deleted {
+            self.blocked.remove(&*change.new.uid());
             let dependents = self.dependents.get(&*change.new.uid());
             for dependent in dependents.into_iter().flatten().cloned().collect::<Vec<_>>() {
                 self.enqueue(dependent);
@@ -134,7 +137,7 @@ impl Controller for Collector {
 impl Collector {
     fn note(&mut self, at: &At, old: Option<&Stored>, new: Option<&Stored>) {
         let references = |object: Option<&Stored>| object.map(Stored::owner_references).unwrap_or_default();
-        let owners = |references: &[Value]| -> BTreeSet<String> {
+        let owners = |references: &[Json]| -> BTreeSet<String> {
             references.iter().map(|reference| text(reference, "uid").to_owned()).collect()
         };
         let (old_references, new_references) = (references(old), references(new));
@@ -169,7 +172,7 @@ impl Collector {
     }
 
     /// The owners themselves are not tracked: their place follows from the reference, if it is right.
-    fn enqueue_owners(&mut self, object: &Stored, references: &[Value]) {
+    fn enqueue_owners(&mut self, object: &Stored, references: &[Json]) {
         for reference in references {
             let group = text(reference, "apiVersion").parse::<GroupVersion>().unwrap_or_default().group;
             let name = text(reference, "name");
@@ -221,21 +224,34 @@ impl Collector {
         drop_finalizer(registry, place, ORPHAN)
     }
 
-    /// An owner that waits goes once no dependent blocks it.
+    /// An owner that waits goes once no dependent blocks it. It is looked at again whenever a dependent goes, so all of them are looked
+    /// at but the first time, and then only from the one on that was found to block it.
     fn await_dependents(&mut self, registry: &Arc<Registry>, place: &Place, owner: &Stored) -> Outcome<()> {
-        let dependents = self.dependents_of(registry, owner);
-        let blocks = |dependent: &Stored| {
-            let references = dependent.owner_references();
-            let mut of_owner = references.iter().filter(|reference| text(reference, "uid") == owner.uid());
-            of_owner.any(|reference| reference["blockOwnerDeletion"] == true)
-        };
-        let blocking = dependents.iter().any(|(_, dependent)| blocks(dependent));
-        for (at, dependent) in &dependents {
-            if !dependent.is_deleting() {
-                self.enqueue(at.clone());
+        let uid = owner.uid();
+        let before = self.blocked.remove(&*uid);
+        if before.is_none() {
+            for (at, dependent) in self.dependents_of(registry, owner) {
+                if !dependent.is_deleting() {
+                    self.enqueue(at);
+                }
             }
         }
-        if blocking { Ok(()) } else { drop_finalizer(registry, place, FOREGROUND) }
+        let blocks = |at: &&At| {
+            let references = registry.db.get(&at.0, &at.1).map(|dependent| dependent.owner_references());
+            let mut of_owner = references.iter().flatten().filter(|reference| text(reference, "uid") == uid);
+            of_owner.any(|reference| reference["blockOwnerDeletion"] == true)
+        };
+        let found = self.dependents.get(&*uid).and_then(|dependents| match &before {
+            Some(before) => dependents.range(before..).chain(dependents.range(..before)).find(blocks),
+            None => dependents.iter().find(blocks),
+        });
+        match found.cloned() {
+            Some(at) => {
+                self.blocked.insert(uid.into_owned(), at);
+                Ok(())
+            }
+            None => drop_finalizer(registry, place, FOREGROUND),
+        }
     }
 
     /// Deletes an object without living owners; drops references to those that are gone, if others live.
@@ -319,7 +335,7 @@ fn kind_of_store<'a>(kinds: &'a Kinds, resource: &str) -> Option<&'a Arc<Kind>> 
 }
 
 /// What has become of an owner, as far as changes were told.
-fn owner(registry: &Registry, kinds: &Kinds, dependent: &Place, reference: &Value, told: u64) -> Owner {
+fn owner(registry: &Registry, kinds: &Kinds, dependent: &Place, reference: &Json, told: u64) -> Owner {
     let Ok(version) = text(reference, "apiVersion").parse::<GroupVersion>() else { return Owner::Unknown };
     let Some(kind) = kinds.kind(&version.group, &version.version, text(reference, "kind")) else {
         return Owner::Unknown;
@@ -345,10 +361,10 @@ fn owner(registry: &Registry, kinds: &Kinds, dependent: &Place, reference: &Valu
     }
 }
 
-fn drop_references(registry: &Arc<Registry>, place: &Place, is_dead: &dyn Fn(&Value) -> bool) -> Outcome<()> {
+fn drop_references(registry: &Arc<Registry>, place: &Place, is_dead: &dyn Fn(&Json) -> bool) -> Outcome<()> {
     patch(registry, place, &|metadata| {
         let references = metadata["ownerReferences"].as_array().cloned().unwrap_or_default();
-        let living: Vec<Value> = references.into_iter().filter(|reference| !is_dead(reference)).collect();
+        let living: Vec<Json> = references.into_iter().filter(|reference| !is_dead(reference)).collect();
         set_or_remove(metadata, "ownerReferences", living);
     })
 }
@@ -365,12 +381,12 @@ fn unblock(registry: &Arc<Registry>, place: &Place) -> Outcome<()> {
 fn drop_finalizer(registry: &Arc<Registry>, place: &Place, finalizer: &str) -> Outcome<()> {
     patch(registry, place, &|metadata| {
         let finalizers = metadata["finalizers"].as_array().cloned().unwrap_or_default();
-        let others: Vec<Value> = finalizers.into_iter().filter(|name| *name != finalizer).collect();
+        let others: Vec<Json> = finalizers.into_iter().filter(|name| *name != finalizer).collect();
         set_or_remove(metadata, "finalizers", others);
     })
 }
 
-fn set_or_remove(metadata: &mut Value, name: &str, list: Vec<Value>) {
+fn set_or_remove(metadata: &mut Json, name: &str, list: Vec<Json>) {
     match metadata.as_object_mut() {
         Some(metadata) if list.is_empty() => {
             metadata.remove(name);
@@ -380,8 +396,8 @@ fn set_or_remove(metadata: &mut Value, name: &str, list: Vec<Value>) {
 }
 
 /// Changes an object's metadata; one that is gone is left so.
-fn patch(registry: &Arc<Registry>, place: &Place, change: &dyn Fn(&mut Value)) -> Outcome<()> {
-    let make = |live: Option<&Value>| {
+fn patch(registry: &Arc<Registry>, place: &Place, change: &dyn Fn(&mut Json)) -> Outcome<()> {
+    let make = |live: Option<&Json>| {
         let mut new = live.cloned().unwrap_or_default();
         change(&mut new["metadata"]);
         Ok(new)
@@ -398,13 +414,13 @@ fn has_finalizer(object: &Stored, finalizer: &str) -> bool {
     object.finalizers().iter().any(|name| name == finalizer)
 }
 
-fn text<'a>(value: &'a Value, name: &str) -> &'a str {
+fn text<'a>(value: &'a Json, name: &str) -> &'a str {
     value[name].as_str().unwrap_or_default()
 }
 
 #[cfg(test)]
 mod tests {
-    use serde_json::json;
+    use pintle_json::json;
 
     use super::*;
 
@@ -424,11 +440,37 @@ mod tests {
             json!({"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRole", "name": owner, "uid": uid,
                 "blockOwnerDeletion": true})
         };
-        let references: Vec<Value> = owner.into_iter().map(reference).collect();
+        let references: Vec<Json> = owner.into_iter().map(reference).collect();
         let object = json!({"metadata": {"name": name, "ownerReferences": references}});
         let options = options();
         let by = Writer::new(&options, MANAGER, registry.clock.now_text());
         registry.create(&place(registry, name), object, &by).unwrap();
+    }
+
+    #[tokio::test]
+    async fn an_owner_that_waits_looks_at_all_of_its_dependents_but_once() {
+        let registry = Arc::new(Registry::new(crate::config::ApiServerConfig::default(), None));
+        let mut collector = Collector::default();
+        create(&registry, "a", None);
+        let names = ["b", "c", "d"];
+        names.iter().for_each(|name| create(&registry, name, Some("a")));
+        collector.look_anew(&registry);
+        let options = DeleteOptions { propagation: Some(PropagationPolicy::Foreground), ..DeleteOptions::default() };
+        registry.delete(&place(&registry, "a"), &options).unwrap();
+        let owner = stored(&registry, "a").unwrap();
+        let mut enqueued = |blocking: Option<&str>| {
+            collector.queue.clear();
+            collector.queued.clear();
+            collector.await_dependents(&registry, &place(&registry, "a"), &owner).unwrap();
+            assert_eq!(stored(&registry, "a").is_some(), blocking.is_some());
+            assert_eq!(collector.blocked.values().next().map(|at| &*at.1), blocking);
+            collector.queue.len()
+        };
+        assert_eq!(enqueued(Some("b")), names.len());
+        for (gone, next) in names.iter().zip([Some("c"), Some("d"), None]) {
+            registry.delete(&place(&registry, gone), &DeleteOptions::default()).unwrap();
+            assert_eq!(enqueued(next), 0);
+        }
     }
 
     /// A chain of three, whose end is not told yet: as if it had no third.

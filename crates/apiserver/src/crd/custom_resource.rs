@@ -4,8 +4,8 @@ use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::Arc;
 
 use jiff::Timestamp;
+use pintle_json::{Json, json};
 use pintle_meta::{GroupVersion, GroupVersionKind, Scope};
-use serde_json::{Value, json};
 
 use super::at::At;
 use super::naming::Names;
@@ -15,7 +15,7 @@ use crate::kinds::reset::{ALL_BUT_STATUS, Reset};
 use crate::kinds::table::Column;
 use crate::kinds::without_effect::RULES;
 use crate::kinds::{Conduct, Context, Form, Kind, Origin, Scale, Strategy, Subresource, compare_versions};
-use crate::object::{differ_outside, has, is_true, list, set, text, text_at};
+use crate::object::{differ_outside, has, is_true, list, metadata, set, text, text_at};
 use crate::request::{Part, Verb};
 use crate::validate::{Faults, FieldFault, NameRule};
 
@@ -23,7 +23,7 @@ const VERBS: [Verb; 8] =
     [Verb::Delete, Verb::DeleteCollection, Verb::Get, Verb::List, Verb::Patch, Verb::Create, Verb::Update, Verb::Watch];
 
 /// The kinds of an established definition, one for each served version; none before.
-pub(crate) fn kinds(definition: &Value) -> Vec<Kind> {
+pub(crate) fn kinds(definition: &Json) -> Vec<Kind> {
     if !is_established(definition) {
         return Vec::new();
     }
@@ -35,6 +35,7 @@ pub(crate) fn kinds(definition: &Value) -> Vec<Kind> {
     let names = Names::accepted(definition);
     let text = hash(&definition["spec"]["versions"].to_string());
     let stored = Arc::new(Stored {
+        definition: metadata::uid(definition).into(),
         api_versions: versions.iter().map(|version| format!("{group}/{}", text_at(version, "/name"))).collect(),
         schemas,
         at: storage,
@@ -70,8 +71,8 @@ pub(crate) fn kinds(definition: &Value) -> Vec<Kind> {
     made.collect()
 }
 
-fn schema(version: &Value) -> Structural {
-    Structural::read(version.pointer("/schema/openAPIV3Schema").unwrap_or(&Value::Null))
+fn schema(version: &Json) -> Structural {
+    Structural::read(version.at("/schema/openAPIV3Schema").unwrap_or(&Json::Null))
 }
 
 /// 0 stands for none.
@@ -82,12 +83,12 @@ fn hash(of: &impl Hash) -> u64 {
 }
 
 /// What to warn of in each request of a version that is on its way out.
-fn deprecation(definition: &Value, version: &Value) -> Option<String> {
-    let is = |version: &Value, key: &str| version.get(key) == Some(&Value::Bool(true));
+fn deprecation(definition: &Json, version: &Json) -> Option<String> {
+    let is = |version: &Json, key: &str| version.get(key) == Some(&Json::Bool(true));
     if !is(version, "deprecated") {
         return None;
     }
-    if let Some(text) = version.get("deprecationWarning").and_then(Value::as_str) {
+    if let Some(text) = version.get("deprecationWarning").and_then(Json::as_str) {
         return Some(text.into());
     }
     let (group, kind) = (text_at(definition, "/spec/group"), text_at(definition, "/spec/names/kind"));
@@ -102,7 +103,7 @@ fn deprecation(definition: &Value, version: &Value) -> Option<String> {
     Some(format!("{group}/{name} {kind} is deprecated{instead}"))
 }
 
-fn subresources(version: &Value) -> Vec<Subresource> {
+fn subresources(version: &Json) -> Vec<Subresource> {
     let verbs = vec![Verb::Get, Verb::Patch, Verb::Update];
     let mut found = Vec::new();
     if has(version, "/subresources/status") {
@@ -117,6 +118,8 @@ fn subresources(version: &Value) -> Vec<Subresource> {
 
 /// What all versions of one definition share.
 struct Stored {
+    /// The uid of the definition.
+    definition: String,
     api_versions: Vec<String>,
     schemas: Vec<Structural>,
     at: usize,
@@ -131,14 +134,14 @@ struct Custom {
     selectable: Vec<String>,
     columns: Vec<Column>,
     cells: Vec<columns::Cell>,
-    openapi: Value,
+    openapi: Json,
     deprecation: Option<String>,
     /// Tells this version of the definition, as it is now, from all others.
     form: u64,
 }
 
 impl Custom {
-    fn new(version: &Value, at: usize, stored: Arc<Stored>, deprecation: Option<String>, versions: u64) -> Self {
+    fn new(version: &Json, at: usize, stored: Arc<Stored>, deprecation: Option<String>, versions: u64) -> Self {
         let path = |key: &str| text_at(version, &format!("/subresources/scale/{key}")).to_owned();
         let (columns, cells) = columns::read(version);
         Self {
@@ -166,10 +169,10 @@ impl Custom {
         self.stored.schemas.get(self.at).unwrap_or_else(|| EMPTY.get_or_init(Structural::default))
     }
 
-    fn faults(&self, object: &Value, old: Option<&Value>) -> Faults {
+    fn faults(&self, object: &Json, old: Option<&Json>) -> Faults {
         let mut faults = validator::validate(self.schema(), object, old, "");
         if let Some(scale) = &self.scale {
-            let replicas = super::json_path::lookup(&scale.spec_replicas, object).and_then(Value::as_i64);
+            let replicas = super::json_path::lookup(&scale.spec_replicas, object).and_then(Json::as_i64);
             if let Some(replicas) = replicas.filter(|replicas| *replicas < 0) {
                 let field = scale.spec_replicas.clone();
                 faults.push(FieldFault::invalid(field, &replicas.into(), "should be a non-negative integer"));
@@ -182,8 +185,8 @@ impl Custom {
 }
 
 /// The schema of a version, as clients are shown it: with what can be selected by.
-fn published(version: &Value) -> Value {
-    let mut schema = version.pointer("/schema/openAPIV3Schema").cloned().unwrap_or_default();
+fn published(version: &Json) -> Json {
+    let mut schema = version.at("/schema/openAPIV3Schema").cloned().unwrap_or_default();
     let fields = list(version, "/selectableFields").map(|field| text_at(field, "/jsonPath").trim_start_matches('.'));
     let fields: Vec<_> = fields.map(|path| json!({"fieldPath": path})).collect();
     if !fields.is_empty() {
@@ -197,7 +200,11 @@ impl Strategy for Custom {
         Origin::Custom
     }
 
-    fn prune(&self, object: &mut Value) -> Vec<String> {
+    fn definition(&self) -> Option<&str> {
+        Some(&self.stored.definition)
+    }
+
+    fn prune(&self, object: &mut Json) -> Vec<String> {
         default::normalise_numbers(object);
         let version = text_at(object, "/apiVersion");
         let at = self.stored.api_versions.iter().position(|known| known == version);
@@ -206,28 +213,31 @@ impl Strategy for Custom {
             // Nothing is known of a version that the definition has not. The object is refused soon.
             None => {
                 let fields = object.as_object().into_iter().flat_map(|members| members.keys());
-                fields.filter(|name| !["apiVersion", "kind", "metadata"].contains(&name.as_str())).cloned().collect()
+                fields
+                    .filter(|name| !["apiVersion", "kind", "metadata"].contains(&name.as_str()))
+                    .map(Into::into)
+                    .collect()
             }
         }
     }
 
-    fn malformed(&self, object: &Value) -> Option<String> {
+    fn malformed(&self, object: &Json) -> Option<String> {
         embedded::malformed(self.schema(), object, At::Start(""))
     }
 
-    fn drop_nulls(&self, object: &mut Value) {
+    fn drop_nulls(&self, object: &mut Json) {
         default::drop_nulls(self.schema(), object);
     }
 
-    fn defaults(&self, object: &mut Value) {
+    fn defaults(&self, object: &mut Json) {
         default::default(self.schema(), object);
     }
 
-    fn prepare_for_update(&self, _: &Context<'_>, new: &mut Value, _: &Value, _: Part) {
+    fn prepare_for_update(&self, _: &Context<'_>, new: &mut Json, _: &Json, _: Part) {
         prune::prune(self.schema(), new);
     }
 
-    fn changes_generation(&self, new: &Value, old: &Value) -> bool {
+    fn changes_generation(&self, new: &Json, old: &Json) -> bool {
         let aside: &[&str] = if self.has_status {
             &["apiVersion", "kind", "metadata", "status"]
         } else {
@@ -236,11 +246,11 @@ impl Strategy for Custom {
         differ_outside(new, old, aside)
     }
 
-    fn validate_create(&self, object: &Value) -> Faults {
+    fn validate_create(&self, object: &Json) -> Faults {
         self.faults(object, None)
     }
 
-    fn validate_update(&self, new: &Value, old: &Value, part: Part) -> Faults {
+    fn validate_update(&self, new: &Json, old: &Json, part: Part) -> Faults {
         if part != Part::Status {
             return self.faults(new, Some(old));
         }
@@ -256,7 +266,7 @@ impl Strategy for Custom {
         faults.chain(validator::duplicates(schema, status, old.get("status"), "status")).collect()
     }
 
-    fn warnings(&self, object: &Value, _: Option<&Value>, part: Part) -> Vec<String> {
+    fn warnings(&self, object: &Json, _: Option<&Json>, part: Part) -> Vec<String> {
         let ruled = match part {
             Part::Status => {
                 let schema = self.schema().properties.get("status");
@@ -282,11 +292,11 @@ impl Strategy for Custom {
         Some(self.selectable.iter().map(String::as_str).collect())
     }
 
-    fn field(&self, object: &Value, label: &str) -> Option<String> {
+    fn field(&self, object: &Json, label: &str) -> Option<String> {
         Some(text(super::json_path::lookup(label, object)))
     }
 
-    fn to_stored(&self, mut object: Value) -> Value {
+    fn to_stored(&self, mut object: Json) -> Json {
         if let Some(api_version) = self.stored.api_versions.get(self.stored.at) {
             set(&mut object, "apiVersion", api_version.as_str().into());
         }
@@ -297,7 +307,7 @@ impl Strategy for Custom {
         Form::Checked(self.form)
     }
 
-    fn shown(&self, object: &Arc<Value>, written: &str) -> Arc<Value> {
+    fn shown(&self, object: &Arc<Json>, written: &str) -> Arc<Json> {
         let written = self.stored.api_versions.iter().position(|known| known == written).unwrap_or(self.stored.at);
         let (Some(mine), own) = (self.stored.api_versions.get(self.at), self.schema()) else {
             return Arc::clone(object);
@@ -308,7 +318,7 @@ impl Strategy for Custom {
         if fits && written == self.at {
             return Arc::clone(object);
         }
-        let mut shown = Value::clone(object);
+        let mut shown = Json::clone(object);
         if !fits {
             prune::prune(schema, &mut shown);
             default::drop_nulls(schema, &mut shown);
@@ -321,7 +331,7 @@ impl Strategy for Custom {
         Arc::new(shown)
     }
 
-    fn openapi(&self) -> Option<Value> {
+    fn openapi(&self) -> Option<Json> {
         Some(self.openapi.clone())
     }
 
@@ -337,7 +347,7 @@ impl Strategy for Custom {
         Some(self.columns.clone())
     }
 
-    fn cells(&self, object: &Value, now: Timestamp) -> Vec<Value> {
+    fn cells(&self, object: &Json, now: Timestamp) -> Vec<Json> {
         self.cells.iter().map(|cell| cell.of(object, now)).collect()
     }
 }

@@ -4,11 +4,11 @@ use std::sync::Arc;
 
 use http::header::{ACCEPT, CACHE_CONTROL, CONTENT_TYPE, ETAG, IF_NONE_MATCH, VARY};
 use http::{HeaderMap, HeaderValue, Method};
-use serde_json::Value;
+use pintle_json::Json;
 
 use super::encode::Reply;
 use super::negotiate::{self, Format, Offer};
-use super::{Call, healthz, openapi_spec};
+use super::{Call, healthz};
 use crate::discovery;
 use crate::failure::{Failure, Outcome};
 use crate::kinds::{Kinds, Origin};
@@ -22,7 +22,6 @@ pub(super) fn serve(registry: &Arc<Registry>, call: &Call, parts: &[String]) -> 
     match parts[..] {
         ["" | "index.html"] => Ok(json(&discovery::paths(&kinds), true)),
         ["version"] => version(call),
-        ["openapi", ref rest @ ..] => openapi_spec::serve(&kinds, call, rest),
         ["api"] => {
             only_get(call)?;
             match aggregated(&kinds, call, true) {
@@ -59,7 +58,7 @@ fn resources(kinds: &Kinds, call: &Call, group: &str, version: &str) -> Outcome<
     document(call, kinds.group(group).unwrap_or(Origin::Custom), &found)
 }
 
-fn document(call: &Call, origin: Origin, document: &Value) -> Outcome<Reply> {
+fn document(call: &Call, origin: Origin, document: &Json) -> Outcome<Reply> {
     let format = negotiate::negotiate(call, Offer::Document, origin)?;
     let mut headers = HeaderMap::new();
     headers.insert(CONTENT_TYPE, HeaderValue::from_static(format.media.content_type()));
@@ -77,7 +76,7 @@ fn version(call: &Call) -> Outcome<Reply> {
     Ok(json(&healthz::version(), true))
 }
 
-fn json(value: &Value, pretty: bool) -> Reply {
+fn json(value: &Json, pretty: bool) -> Reply {
     let mut headers = HeaderMap::new();
     headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
     let format = Format { media: Media::Json, pretty, transform: Transform::None };

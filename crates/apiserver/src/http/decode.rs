@@ -3,14 +3,15 @@
 use std::sync::{Arc, Mutex, PoisonError};
 
 use bytes::Bytes;
+use pintle_json::Json;
 use pintle_meta::{FieldValidation, Reason, StatusDetails};
 use pintle_schema::patch::{PatchBody, PatchError};
 use pintle_schema::protobuf;
 use pintle_schema::{self as schema, StrictFinding};
-use serde_json::Value;
 
 use crate::failure::{Failure, Outcome};
 use crate::kinds::Kind;
+use crate::object::metadata;
 use crate::registry::Writer;
 use crate::request::Part;
 use crate::request::options::How;
@@ -65,7 +66,7 @@ impl RawBody {
 
     /// The body as a value. In protobuf it is of the version and kind that are expected, unless it says something else. The error
     /// says what is wrong with it.
-    pub(crate) fn value(&self, expected: (&str, &str)) -> Result<Value, String> {
+    pub(crate) fn value(&self, expected: (&str, &str)) -> Result<Json, String> {
         match &self.content {
             Content::Json => serde_json::from_slice(&self.bytes).map_err(|error| error.to_string()),
             Content::Yaml(read) => read.clone().map(|(node, _)| node.into_value()),
@@ -74,10 +75,18 @@ impl RawBody {
     }
 }
 
+/// The name of the object in a body; empty where it has none, or cannot be read.
+pub(crate) async fn name(bytes: &Bytes, content_type: &str) -> String {
+    let Some(media) = media(content_type) else { return String::new() };
+    let body = RawBody::new(bytes.clone(), media).await.ok();
+    let object = body.and_then(|body| body.value(("", "")).ok()).unwrap_or_default();
+    metadata::name(&object).to_owned()
+}
+
 /// An object from a body.
 #[derive(Clone, Debug)]
 pub(crate) struct Decoded {
-    pub(crate) value: Value,
+    pub(crate) value: Json,
     pub(crate) warnings: Vec<String>,
 }
 
@@ -148,15 +157,15 @@ pub(crate) fn object(kind: &Arc<Kind>, body: &RawBody, validation: FieldValidati
 }
 
 /// Why an object cannot be read by the schema of a custom resource. What calls itself another kind has no schema to be read by.
-fn malformed(kind: &Kind, object: &Value) -> Option<String> {
-    let named = object.get("kind").and_then(Value::as_str).unwrap_or_default();
+fn malformed(kind: &Kind, object: &Json) -> Option<String> {
+    let named = object.get("kind").and_then(Json::as_str).unwrap_or_default();
     kind.strategy.malformed(object).filter(|_| named == kind.kind)
 }
 
 /// Drops what the schema of a custom resource does not know, and tells of it; nulls go untold. What calls itself another kind,
 /// or one of another group, has no schema to be held against.
-fn unknown(kind: &Kind, object: &mut Value) -> Vec<StrictFinding> {
-    let says = |name: &str| object.get(name).and_then(Value::as_str).unwrap_or_default();
+fn unknown(kind: &Kind, object: &mut Json) -> Vec<StrictFinding> {
+    let says = |name: &str| object.get(name).and_then(Json::as_str).unwrap_or_default();
     let group = says("apiVersion").split_once('/').map_or("", |(group, _)| group);
     if kind.is_custom() && (says("kind"), group) != (&kind.kind, &kind.group) {
         return Vec::new();
@@ -185,7 +194,7 @@ pub(crate) struct Patcher<'a> {
 
 #[derive(Debug)]
 enum Body {
-    Apply { wish: Value, findings: Vec<StrictFinding> },
+    Apply { wish: Json, findings: Vec<StrictFinding> },
     Patch(PatchBody),
 }
 
@@ -217,7 +226,7 @@ impl<'a> Patcher<'a> {
     }
 
     /// The patched object, with `apiVersion` and `kind`.
-    pub(crate) fn make(&self, live: Option<&Value>) -> Outcome<Value> {
+    pub(crate) fn make(&self, live: Option<&Json>) -> Outcome<Json> {
         match &self.patch {
             Err(failure) => Err(failure.clone()),
             Ok(Body::Apply { wish, findings }) => self.apply(live, wish, findings),
@@ -229,15 +238,15 @@ impl<'a> Patcher<'a> {
     }
 
     /// What an apply asks for; of other patches, nothing.
-    pub(crate) fn wish(&self) -> Outcome<&Value> {
+    pub(crate) fn wish(&self) -> Outcome<&Json> {
         match &self.patch {
             Ok(Body::Apply { wish, .. }) => Ok(wish),
-            Ok(Body::Patch(_)) => Ok(&Value::Null),
+            Ok(Body::Patch(_)) => Ok(&Json::Null),
             Err(failure) => Err(failure.clone()),
         }
     }
 
-    fn apply(&self, live: Option<&Value>, wish: &Value, findings: &[StrictFinding]) -> Outcome<Value> {
+    fn apply(&self, live: Option<&Json>, wish: &Json, findings: &[StrictFinding]) -> Outcome<Json> {
         let applied = self.manager.apply(self.kind, live, wish, self.part)?;
         let validation = self.manager.options.field_validation;
         if validation == FieldValidation::Strict
@@ -262,7 +271,7 @@ impl<'a> Patcher<'a> {
         Ok(decoded.object)
     }
 
-    fn patch(&self, live: &Value, patch: &PatchBody) -> Outcome<Value> {
+    fn patch(&self, live: &Json, patch: &PatchBody) -> Outcome<Json> {
         let Some(schema) = self.kind.schema() else { return Err(Failure::no_such_resource()) };
         let mut patched = patch.apply(live, &schema).map_err(failed)?;
         let shown = match patch {
@@ -290,12 +299,12 @@ impl<'a> Patcher<'a> {
     }
 
     /// Holds what the patched object says of itself against the path.
-    fn check_types(&self, patch: &PatchBody, patched: &mut Value, refused: &dyn Fn(String) -> Failure) -> Outcome<()> {
+    fn check_types(&self, patch: &PatchBody, patched: &mut Json, refused: &dyn Fn(String) -> Failure) -> Outcome<()> {
         let api_version = self.kind.api_version();
         let Some(members) = patched.as_object_mut() else {
             return Err(refused(schema::no_type_meta(patched)));
         };
-        let text = |name: &str| members.get(name).and_then(Value::as_str).unwrap_or_default().to_owned();
+        let text = |name: &str| members.get(name).and_then(Json::as_str).unwrap_or_default().to_owned();
         let (version, kind) = (text("apiVersion"), text("kind"));
         if self.kind.is_custom() {
             if kind.is_empty() {
@@ -311,8 +320,8 @@ impl<'a> Patcher<'a> {
         if read_by_name && (wrong(&version, &api_version) || wrong(&kind, &self.kind.kind)) {
             return Err(refused(format!("no kind {kind:?} is registered for version {version:?}")));
         }
-        members.insert("apiVersion".into(), api_version.into());
-        members.insert("kind".into(), self.kind.kind.as_str().into());
+        members.insert("apiVersion", api_version.into());
+        members.insert("kind", self.kind.kind.as_str().into());
         Ok(())
     }
 
@@ -321,9 +330,8 @@ impl<'a> Patcher<'a> {
         *self.warnings.lock().unwrap_or_else(PoisonError::into_inner) = warnings;
     }
 
-    fn named(&self, object: &Value) -> String {
-        let text =
-            |name: &str| object.pointer(&format!("/metadata/{name}")).and_then(Value::as_str).unwrap_or_default();
+    fn named(&self, object: &Json) -> String {
+        let text = |name: &str| object.at(&format!("/metadata/{name}")).and_then(Json::as_str).unwrap_or_default();
         format!("{}/{}", text("namespace"), text("name"))
     }
 

@@ -1,6 +1,6 @@
 //! What only a kubelet serves of a pod: `log`, `exec`, `attach`, `portforward`. Answered as on a cluster whose nodes have none.
 
-use serde_json::Value;
+use pintle_json::Json;
 
 use super::Call;
 use super::encode::Reply;
@@ -33,7 +33,7 @@ pub(super) fn serve(registry: &Registry, call: &Call, place: &Place) -> Outcome<
     let known: Vec<_> = list(&node, "/status/addresses").collect();
     let address = ADDRESSES.iter().find_map(|kind| known.iter().find(|address| address["type"] == *kind));
     let Some(address) = address else {
-        let known = Value::from_iter(known.into_iter().cloned());
+        let known = Json::from_iter(known.into_iter().cloned());
         return Err(Failure::plain(500, format!("no preferred addresses found; known addresses: {known}")));
     };
     let address = text_at(address, "/address");
@@ -41,7 +41,7 @@ pub(super) fn serve(registry: &Registry, call: &Call, place: &Place) -> Outcome<
 }
 
 /// A container that is named has to be there; one that is not, the only one.
-fn check_container(pod: &Value, name: &str, container: &str) -> Outcome<()> {
+fn check_container(pod: &Json, name: &str, container: &str) -> Outcome<()> {
     let containers = ["/spec/initContainers", "/spec/containers", "/spec/ephemeralContainers"];
     let mut names = containers.iter().flat_map(|kind| list(pod, kind)).map(|container| text_at(container, "/name"));
     if !container.is_empty() {

@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use http::header::CONTENT_TYPE;
+use pintle_json::Json;
 use pintle_meta::{Status, TypeMeta};
-use serde_json::Value;
 
 use super::body::{self, Incoming};
 use super::decode::{self, PatchKind, Patcher};
@@ -95,7 +95,7 @@ pub(super) async fn evict(
     let (_, sent, options) = posted(call, &place, incoming, kind).await?;
     check_namespace(&place, &sent)?;
     let mut delete = match &sent["deleteOptions"] {
-        Value::Null => DeleteOptions::default(),
+        Json::Null => DeleteOptions::default(),
         options => DeleteOptions::from_body(options)?,
     };
     delete.dry_run |= options.dry_run;
@@ -123,7 +123,7 @@ async fn posted(
     place: &Place,
     incoming: Incoming,
     kind: impl FnOnce(&decode::RawBody) -> Kind,
-) -> Outcome<(Arc<Kind>, Value, WriteOptions)> {
+) -> Outcome<(Arc<Kind>, Json, WriteOptions)> {
     let body = write::read_object(call, incoming, &place.kind).await?;
     let options = WriteOptions::parse(&call.query, How::Post)?;
     let kind = Arc::new(kind(&body));
@@ -132,7 +132,7 @@ async fn posted(
     Ok((kind, decoded.value, options))
 }
 
-fn check_namespace(place: &Place, body: &Value) -> Outcome<()> {
+fn check_namespace(place: &Place, body: &Json) -> Outcome<()> {
     match body["metadata"]["namespace"].as_str() {
         Some(namespace) if !namespace.is_empty() && namespace != place.namespace => Err(Failure::bad_request(
             "the namespace of the provided object does not match the namespace sent on the request",

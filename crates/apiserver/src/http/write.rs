@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use http::header::CONTENT_TYPE;
+use pintle_json::Json;
 use pintle_meta::{Reason, StatusDetails};
-use serde_json::Value;
 
 use super::body::{self, Incoming};
 use super::encode::Reply;
@@ -87,7 +87,7 @@ async fn patch(registry: &Arc<Registry>, call: &mut Call, place: Place, incoming
     let options = WriteOptions::parse(&call.query, patch_kind.how())?;
     let manager = manager(registry, call, &place, &options);
     let patcher = decode::Patcher::new(&kind, patch_kind, &body, &manager, place.part);
-    let make = |live: Option<&Value>| patcher.make(live);
+    let make = |live: Option<&Json>| patcher.make(live);
     let wish = match patch_kind.how() {
         How::Apply => Wish::Apply(&make),
         _ => Wish::Patch(&make),
@@ -131,7 +131,7 @@ async fn delete_collection(
     if let Some(version) = registry.version_to_wait_for(&list)? {
         resource::wait_for(registry, &kind, version, None).await?;
     }
-    let list = registry.delete_collection(&selection, &list, &options)?;
+    let list = registry.delete_collection(&selection, &list, &options).await?;
     Ok(Reply::List { kind, list, format })
 }
 
@@ -171,7 +171,7 @@ pub(super) async fn read_object(call: &Call, incoming: Incoming, kind: &Kind) ->
     decode::RawBody::new(body::read(call, incoming).await?, media).await
 }
 
-fn decoded(call: &mut Call, place: &Place, body: &decode::RawBody, options: &WriteOptions) -> Outcome<Value> {
+fn decoded(call: &mut Call, place: &Place, body: &decode::RawBody, options: &WriteOptions) -> Outcome<Json> {
     let decoded = decode::object(&place.kind, body, options.field_validation)?;
     call.warnings.extend(decoded.warnings);
     let version = decoded.value["apiVersion"].as_str().unwrap_or_default();
@@ -206,6 +206,7 @@ fn unsupported(kind: &Kind, patch: bool) -> Failure {
 
 pub(super) fn manager<'a>(registry: &Registry, call: &Call, place: &Place, options: &'a WriteOptions) -> Writer<'a> {
     let manager = Writer::new(options, call.user_agent(), registry.clock.now_text()).acting_as(call.user.clone());
+    let manager = manager.noting_in(call.annotations.clone());
     let path = ResourcePath {
         group: place.kind.group.clone(),
         version: place.kind.version.clone(),
@@ -215,12 +216,12 @@ pub(super) fn manager<'a>(registry: &Registry, call: &Call, place: &Place, optio
         ..ResourcePath::default()
     };
     let create = Attributes::Resource { verb: Verb::Create.name(), path: &path, name: &place.name };
-    let manager = manager.creating(auth::authorize(&registry.db, &call.user, &create));
+    let manager = manager.creating(auth::authorize(registry.rbac(), &call.user, &create));
     if !place.kind.is_custom() {
         return manager;
     }
     let kinds = registry.kinds();
-    let versions = kinds.kinds().filter(|kind| kind.store == place.kind.store).map(|kind| kind.api_version());
+    let versions = kinds.versions_of(&place.kind.store).map(|kind| kind.api_version());
     manager.serving(versions.collect())
 }
 

@@ -8,7 +8,7 @@ use crate::object::{condition, default, has, integer_at, member, metadata, prese
 use crate::request::Part;
 use crate::validate::{Faults, FieldFault, NameRule, name_faults};
 use jiff::Timestamp;
-use serde_json::Value;
+use pintle_json::Json;
 
 /// `apiregistration.k8s.io/v1` APIService.
 #[derive(Clone, Copy, Debug)]
@@ -20,22 +20,22 @@ impl Strategy for ApiService {
         NameRule::PathSegment
     }
 
-    fn prepare_for_create(&self, _: &Context<'_>, object: &mut Value) {
-        set(object, "status", Value::Object(serde_json::Map::new()));
+    fn prepare_for_create(&self, _: &Context<'_>, object: &mut Json) {
+        set(object, "status", Json::Object(pintle_json::Map::new()));
     }
 
-    fn defaults(&self, object: &mut Value) {
+    fn defaults(&self, object: &mut Json) {
         if let Some(service) = object.get_mut("spec").and_then(|spec| present(spec, "service")) {
             default(service, "port", 443);
         }
         member(object, "status");
     }
 
-    fn validate_create(&self, object: &Value) -> Faults {
+    fn validate_create(&self, object: &Json) -> Faults {
         faults(object)
     }
 
-    fn validate_update(&self, new: &Value, _: &Value, part: Part) -> Faults {
+    fn validate_update(&self, new: &Json, _: &Json, part: Part) -> Faults {
         if part == Part::Status { Faults::default() } else { faults(new) }
     }
 
@@ -47,7 +47,7 @@ impl Strategy for ApiService {
         table::described("Name, Service, Available, Age", &told)
     }
 
-    fn cells(&self, object: &Value, now: Timestamp) -> Vec<Value> {
+    fn cells(&self, object: &Json, now: Timestamp) -> Vec<Json> {
         let row = Row::new(object, now);
         let service = match has(object, "/spec/service") {
             true => format!("{}/{}", text_at(object, "/spec/service/namespace"), text_at(object, "/spec/service/name")),
@@ -69,8 +69,8 @@ impl Strategy for ApiService {
     }
 }
 
-fn faults(object: &Value) -> Faults {
-    let spec = object.get("spec").unwrap_or(&Value::Null);
+fn faults(object: &Json) -> Faults {
+    let spec = object.get("spec").unwrap_or(&Json::Null);
     let (group, version) = (text_at(spec, "/group"), text_at(spec, "/version"));
     let (name, wanted) = (metadata::name(object), format!("{version}.{group}"));
     let number = |field: &str| integer_at(spec, &format!("/{field}")).unwrap_or(0);

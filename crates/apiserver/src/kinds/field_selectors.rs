@@ -2,22 +2,22 @@
 
 use std::borrow::Cow;
 
+use pintle_json::Json;
 use pintle_meta::FieldSelector;
-use serde_json::Value;
 
 use super::{Form, Kind, builtin};
 use crate::store::{SAME, Stored};
 
 /// What can be selected of an object that is about to be stored, in the order of its kind: of those that are shown as they are
 /// stored.
-pub(crate) fn selectable(resource: &str, object: &Value) -> Vec<String> {
+pub(crate) fn selectable(resource: &str, object: &Json) -> Vec<String> {
     let Some(strategy) = builtin::of_stored(resource) else { return Vec::new() };
     let labels = strategy.field_labels().unwrap_or_default();
     labels.into_iter().map(|label| strategy.field(object, label).unwrap_or_default()).collect()
 }
 
 /// What of an object that is about to be stored no other object may have as well.
-pub(crate) fn claims(resource: &str, object: &Value) -> Vec<String> {
+pub(crate) fn claims(resource: &str, object: &Json) -> Vec<String> {
     builtin::of_stored(resource).map(|strategy| strategy.claims(object)).unwrap_or_default()
 }
 
@@ -84,7 +84,7 @@ pub(crate) fn unknown_field(selector: &FieldSelector, kind: &Kind) -> Option<Str
 
 #[cfg(test)]
 mod tests {
-    use serde_json::json;
+    use pintle_json::json;
 
     use super::*;
     use crate::kinds::Kinds;
@@ -100,7 +100,7 @@ mod tests {
         let fields: FieldSelector = selector.parse().unwrap();
         let found = match unknown_field(&fields, kind) {
             Some(why) => Err(why),
-            None => Ok(selects_fields(&fields, kind, &Stored::sample(&object))),
+            None => Ok(selects_fields(&fields, kind, &crate::store::sample(&object))),
         };
         assert_eq!(found, expected.map_err(Into::into), "{selector:?}");
     }
@@ -139,9 +139,9 @@ mod tests {
                 let whole = kind.strategy.field(&object, label).unwrap_or_default();
                 found += usize::from(!whole.is_empty());
                 let selector = FieldSelector::everything().equals(label, &whole);
-                let converted = kind.converted(&Stored::sample(&object)).is_some();
+                let converted = kind.converted(&crate::store::sample(&object)).is_some();
                 assert!(
-                    converted || selects_fields(&selector, kind, &Stored::sample(&object)),
+                    converted || selects_fields(&selector, kind, &crate::store::sample(&object)),
                     "{}: {label}",
                     kind.kind
                 );
@@ -163,7 +163,7 @@ mod tests {
             let fields = selectable(&kind.store.to_string(), &object);
             assert_eq!(fields.len(), labels.len(), "{}", kind.kind);
             for (at, (label, expected)) in labels.into_iter().zip(fields).enumerate() {
-                assert_eq!(field(kind, &Stored::sample(&object), label), expected, "{}: {label}", kind.kind);
+                assert_eq!(field(kind, &crate::store::sample(&object), label), expected, "{}: {label}", kind.kind);
                 let selector = FieldSelector::everything().equals(label, &expected);
                 assert_eq!(indexed_field(&selector, kind), Some((at, expected.as_str())));
                 kept += 1;

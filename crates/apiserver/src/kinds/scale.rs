@@ -2,8 +2,8 @@
 
 use std::sync::LazyLock;
 
+use pintle_json::{Json, json};
 use pintle_meta::LabelSelector;
-use serde_json::{Value, json};
 
 use super::table::{self, Column, Row};
 use super::{Kind, Strategy};
@@ -34,16 +34,16 @@ impl Scale {
     }
 
     /// The Scale of an object; `None` if a custom resource lacks the number wanted.
-    pub(crate) fn read(&self, kind: &Kind, object: &Value) -> Option<Value> {
-        let wanted = at(&self.spec_replicas, object).and_then(Value::as_i64);
+    pub(crate) fn read(&self, kind: &Kind, object: &Json) -> Option<Json> {
+        let wanted = at(&self.spec_replicas, object).and_then(Json::as_i64);
         if kind.is_custom() && wanted.is_none() {
             return None;
         }
-        let there = at(&self.status_replicas, object).and_then(Value::as_i64).unwrap_or(0);
+        let there = at(&self.status_replicas, object).and_then(Json::as_i64).unwrap_or(0);
         let mut status = json!({"replicas": there});
         let selector = match at(&self.label_selector, object) {
-            Some(Value::String(text)) => text.clone(),
-            Some(selector @ Value::Object(labels)) => {
+            Some(Json::String(text)) => text.to_string(),
+            Some(selector @ Json::Object(labels)) => {
                 match selector.get("matchLabels").or(selector.get("matchExpressions")) {
                     Some(_) => selector_text(selector),
                     None => {
@@ -59,7 +59,7 @@ impl Scale {
         }
         let mut metadata = json!({});
         for key in ["name", "namespace", "uid", "resourceVersion", "creationTimestamp"] {
-            if let Some(value) = object.pointer(&format!("/metadata/{key}")) {
+            if let Some(value) = object.at(&format!("/metadata/{key}")) {
                 set(&mut metadata, key, value.clone());
             }
         }
@@ -73,9 +73,9 @@ impl Scale {
     }
 
     /// The object with the number wanted by a Scale; none is 0.
-    pub(crate) fn write(&self, scale: &Value, object: &Value) -> Value {
+    pub(crate) fn write(&self, scale: &Json, object: &Json) -> Json {
         let replicas =
-            scale.pointer("/spec/replicas").filter(|replicas| !replicas.is_null()).cloned().unwrap_or_else(|| 0.into());
+            scale.at("/spec/replicas").filter(|replicas| !replicas.is_null()).cloned().unwrap_or_else(|| 0.into());
         let mut object = object.clone();
         let mut names: Vec<&str> = self.spec_replicas.trim_start_matches('.').split('.').collect();
         let last = names.pop().unwrap_or_default();
@@ -88,11 +88,11 @@ impl Scale {
 }
 
 /// A structured selector as a text; "" if it is none.
-pub(crate) fn selector_text(selector: &Value) -> String {
+pub(crate) fn selector_text(selector: &Json) -> String {
     structured(selector).map(|selector| selector.to_string()).unwrap_or_default()
 }
 
-fn at<'a>(path: &str, object: &'a Value) -> Option<&'a Value> {
+fn at<'a>(path: &str, object: &'a Json) -> Option<&'a Json> {
     if path.is_empty() {
         return None;
     }
@@ -114,7 +114,7 @@ impl Strategy for Bodies {
         table::described("Name:string, Desired:integer, Available:integer, Age", DESCRIPTIONS)
     }
 
-    fn cells(&self, object: &Value, now: Timestamp) -> Vec<Value> {
+    fn cells(&self, object: &Json, now: Timestamp) -> Vec<Json> {
         let row = Row::new(object, now);
         vec![row.name(), row.number("/spec/replicas"), row.number("/status/replicas"), row.age()]
     }

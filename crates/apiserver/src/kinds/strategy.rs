@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use jiff::Timestamp;
+use pintle_json::Json;
 use pintle_meta::GroupVersionKind;
-use serde_json::Value;
 
 use super::reset::Reset;
 use super::table::Column;
@@ -36,23 +36,23 @@ impl Context<'_> {
 /// A reading view of all stored objects, in their stored form.
 pub(crate) trait Cluster {
     /// One object; `namespace` is empty for cluster-scoped ones.
-    fn object(&self, resource: &GroupResource, namespace: &str, name: &str) -> Option<Arc<Value>>;
+    fn object(&self, resource: &GroupResource, namespace: &str, name: &str) -> Option<Arc<Json>>;
 
     /// All objects of one namespace, or of all.
-    fn objects(&self, resource: &GroupResource, namespace: Option<&str>) -> Vec<Arc<Value>>;
+    fn objects(&self, resource: &GroupResource, namespace: Option<&str>) -> Vec<Arc<Json>>;
 
     /// Who has what only one object can have, such as an address: its namespace and name, joined by a slash.
     fn holder(&self, claim: &str) -> Option<Arc<str>>;
 }
 
 impl Cluster for Db {
-    fn object(&self, resource: &GroupResource, namespace: &str, name: &str) -> Option<Arc<Value>> {
+    fn object(&self, resource: &GroupResource, namespace: &str, name: &str) -> Option<Arc<Json>> {
         let key = key(namespace, name);
         let resource = resource.to_string();
         self.get(&resource, &key).map(|stored| tree(&stored, is_read_often(&resource)))
     }
 
-    fn objects(&self, resource: &GroupResource, namespace: Option<&str>) -> Vec<Arc<Value>> {
+    fn objects(&self, resource: &GroupResource, namespace: Option<&str>) -> Vec<Arc<Json>> {
         let resource = resource.to_string();
         let often = is_read_often(&resource);
         self.objects_of(&resource, &Range::namespace(namespace)).map(|(_, stored)| tree(&stored, often)).collect()
@@ -68,7 +68,7 @@ fn is_read_often(resource: &str) -> bool {
 }
 
 /// An object as rules look at it.
-fn tree(stored: &Stored, often: bool) -> Arc<Value> {
+fn tree(stored: &Stored, often: bool) -> Arc<Json> {
     if often { stored.kept_tree() } else { Arc::new(stored.decode()) }
 }
 
@@ -103,45 +103,50 @@ pub(crate) trait Strategy: Send + Sync {
         Origin::BuiltIn
     }
 
+    /// The uid of the definition that made the kind, if one has.
+    fn definition(&self) -> Option<&str> {
+        None
+    }
+
     /// Takes away what the schema does not know; answers the paths of what went, sorted.
-    fn prune(&self, _object: &mut Value) -> Vec<String> {
+    fn prune(&self, _object: &mut Json) -> Vec<String> {
         Vec::new()
     }
 
     /// Why the object cannot be read, though its own metadata can; it is told as a body that is wrong, not as an invalid object.
-    fn malformed(&self, _object: &Value) -> Option<String> {
+    fn malformed(&self, _object: &Json) -> Option<String> {
         None
     }
 
     /// Takes away nulls that stand for nothing.
-    fn drop_nulls(&self, _object: &mut Value) {}
+    fn drop_nulls(&self, _object: &mut Json) {}
 
     /// Fills in what was left out.
-    fn defaults(&self, _object: &mut Value) {}
+    fn defaults(&self, _object: &mut Json) {}
 
     /// Sets what only the server sets in a new object.
-    fn prepare_for_create(&self, _context: &Context<'_>, _object: &mut Value) {}
+    fn prepare_for_create(&self, _context: &Context<'_>, _object: &mut Json) {}
 
     /// Puts back what this request may not change.
-    fn prepare_for_update(&self, _context: &Context<'_>, _new: &mut Value, _old: &Value, _part: Part) {}
+    fn prepare_for_update(&self, _context: &Context<'_>, _new: &mut Json, _old: &Json, _part: Part) {}
 
     /// What admission does on a real server: changes the object, or refuses the request. `old` is the stored object of an update.
-    fn admit(&self, _context: &Context<'_>, _object: &mut Value, _old: Option<&Value>, _part: Part) -> Outcome<()> {
+    fn admit(&self, _context: &Context<'_>, _object: &mut Json, _old: Option<&Json>, _part: Part) -> Outcome<()> {
         Ok(())
     }
 
     /// The faults of a new object, those of its metadata aside.
-    fn validate_create(&self, _object: &Value) -> Faults {
+    fn validate_create(&self, _object: &Json) -> Faults {
         Faults::default()
     }
 
     /// The faults of a changed object, those of its metadata aside.
-    fn validate_update(&self, new: &Value, _old: &Value, _part: Part) -> Faults {
+    fn validate_update(&self, new: &Json, _old: &Json, _part: Part) -> Faults {
         self.validate_create(new)
     }
 
     /// What to warn of in a valid object. `old` is the stored object of an update.
-    fn warnings(&self, _object: &Value, _old: Option<&Value>, _part: Part) -> Vec<String> {
+    fn warnings(&self, _object: &Json, _old: Option<&Json>, _part: Part) -> Vec<String> {
         Vec::new()
     }
 
@@ -161,15 +166,15 @@ pub(crate) trait Strategy: Send + Sync {
     }
 
     /// Fills in what Go writes of an empty object beyond what its schema says.
-    fn complete_empty(&self, _object: &mut Value) {}
+    fn complete_empty(&self, _object: &mut Json) {}
 
     /// What to warn of in an object that is about to be stored, for it has no effect here and would have one elsewhere.
-    fn without_effect(&self, _object: &Value, _kinds: &Kinds, _cluster: &dyn Cluster) -> Vec<String> {
+    fn without_effect(&self, _object: &Json, _kinds: &Kinds, _cluster: &dyn Cluster) -> Vec<String> {
         Vec::new()
     }
 
     /// Whether the desired state changed, beyond any change outside metadata and status.
-    fn changes_generation(&self, new: &Value, old: &Value) -> bool {
+    fn changes_generation(&self, new: &Json, old: &Json) -> bool {
         crate::object::differ_outside(new, old, &["apiVersion", "kind", "metadata", "status"])
     }
 
@@ -200,13 +205,13 @@ pub(crate) trait Strategy: Send + Sync {
     }
 
     /// The value of one of these labels.
-    fn field(&self, object: &Value, label: &str) -> Option<String> {
+    fn field(&self, object: &Json, label: &str) -> Option<String> {
         let pointer = format!("/{}", label.replace('.', "/"));
-        Some(crate::object::text(object.pointer(&pointer)))
+        Some(crate::object::text(object.at(&pointer)))
     }
 
     /// What of a stored object no other object may have as well.
-    fn claims(&self, _stored: &Value) -> Vec<String> {
+    fn claims(&self, _stored: &Json) -> Vec<String> {
         Vec::new()
     }
 
@@ -216,7 +221,7 @@ pub(crate) trait Strategy: Send + Sync {
     }
 
     /// The stored form of an object of this version.
-    fn to_stored(&self, object: Value) -> Value {
+    fn to_stored(&self, object: Json) -> Json {
         object
     }
 
@@ -227,7 +232,7 @@ pub(crate) trait Strategy: Send + Sync {
 
     /// A stored object as this version shows it. `written` is the `apiVersion` that it was written with; empty if that is not
     /// known.
-    fn shown(&self, stored: &Arc<Value>, _written: &str) -> Arc<Value> {
+    fn shown(&self, stored: &Arc<Json>, _written: &str) -> Arc<Json> {
         Arc::clone(stored)
     }
 
@@ -238,7 +243,7 @@ pub(crate) trait Strategy: Send + Sync {
 
     /// Whether a new object of a real server lacks, where it is stored, what is filled in whenever it is read. The next write
     /// stores that: it counts, even if it changes nothing.
-    fn settles_late(&self, _created: &Value) -> bool {
+    fn settles_late(&self, _created: &Json) -> bool {
         false
     }
 
@@ -253,7 +258,7 @@ pub(crate) trait Strategy: Send + Sync {
     }
 
     /// The OpenAPI schema of a custom resource.
-    fn openapi(&self) -> Option<Value> {
+    fn openapi(&self) -> Option<Json> {
         None
     }
 
@@ -268,7 +273,7 @@ pub(crate) trait Strategy: Send + Sync {
     }
 
     /// The cells of one row, as many as there are columns.
-    fn cells(&self, _object: &Value, _now: Timestamp) -> Vec<Value> {
+    fn cells(&self, _object: &Json, _now: Timestamp) -> Vec<Json> {
         Vec::new()
     }
 }

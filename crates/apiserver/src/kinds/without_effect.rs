@@ -1,6 +1,6 @@
 //! What a real server would act upon and this one does not. It is never silent: who counts on it gets a Warning.
 
-use serde_json::Value;
+use pintle_json::Json;
 
 use super::{Kind, Kinds};
 use crate::object::{list, metadata, text_at};
@@ -10,7 +10,7 @@ type Missing = (&'static str, &'static str);
 
 /// All of them.
 pub(crate) const WITHOUT_EFFECT: &[Missing] =
-    &[WEBHOOKS, POLICIES, RULES, CONVERSION, BUILT_IN_VERSIONS, FLOW_CONTROL, SERVICE_RANGES];
+    &[WEBHOOKS, POLICIES, RULES, CONVERSION, BUILT_IN_VERSIONS, FLOW_CONTROL, SERVICE_RANGES, ADDRESSES];
 
 pub(crate) const WEBHOOKS: Missing =
     ("ValidatingWebhookConfiguration, MutatingWebhookConfiguration", "this server calls no admission webhooks");
@@ -27,6 +27,8 @@ pub(crate) const BUILT_IN_VERSIONS: Missing =
 pub(crate) const FLOW_CONTROL: Missing =
     ("FlowSchema, PriorityLevelConfiguration", "this server has one flow for all requests");
 pub(crate) const SERVICE_RANGES: Missing = ("ServiceCIDR", "the addresses of Services are of 10.0.0.0/24 alone");
+pub(crate) const ADDRESSES: Missing =
+    ("IPAddress", "Services get their addresses without them: none is made, and none reserves its address");
 pub(crate) const RULES: Missing =
     ("x-kubernetes-validations in the schemas of custom resources", "this server evaluates no CEL rules");
 
@@ -36,15 +38,15 @@ pub(crate) fn part(what: &str, (_, why): Missing) -> String {
 }
 
 /// The warning about a whole object.
-pub(super) fn whole(object: &Value, missing: Missing) -> Vec<String> {
+pub(super) fn whole(object: &Json, missing: Missing) -> Vec<String> {
     vec![part(&format!("{} {:?}", text_at(object, "/kind"), metadata::name(object)), missing)]
 }
 
 /// Whether a rule of admission names anything that is served.
-pub(super) fn is_about(kinds: &Kinds, rule: &Value) -> bool {
+pub(super) fn is_about(kinds: &Kinds, rule: &Json) -> bool {
     let names = |field: &str, name: &str| list(rule, field).any(|named| named == "*" || named == name);
     let names_resource = |kind: &Kind| {
-        let resources = list(rule, "/resources").filter_map(Value::as_str);
+        let resources = list(rule, "/resources").filter_map(Json::as_str);
         resources
             .map(|resource| resource.split('/').next().unwrap_or_default())
             .any(|plural| plural == "*" || plural == kind.plural)

@@ -5,7 +5,7 @@ use std::sync::{Arc, PoisonError};
 use std::time::Duration;
 
 use http_body_util::BodyExt;
-use serde_json::Value;
+use pintle_json::Json;
 
 use super::upstream::{Refusal, collection_path, encoded};
 use super::{Live, Part, is_in, version};
@@ -124,7 +124,7 @@ impl Live {
         Ok(())
     }
 
-    fn tell(&self, kind: &Arc<Kind>, part: &Part, mut event: Value, reached: &mut String) -> Result<(), Refusal> {
+    fn tell(&self, kind: &Arc<Kind>, part: &Part, mut event: Json, reached: &mut String) -> Result<(), Refusal> {
         let object = event["object"].take();
         match text_at(&event, "/type") {
             "ERROR" => return Err(Refusal::told(&object)),

@@ -11,12 +11,13 @@ use http::header::{ACCEPT, CONTENT_TYPE};
 use http::{Method, Request, Response};
 use http_body_util::{BodyExt, Full};
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
-use serde_json::{Value, json};
+use pintle_json::{Json, json};
 use tower_service::Service;
 
 use super::PATIENCE;
 use crate::http::{Body, Incoming};
 use crate::kinds::Kind;
+use crate::registry::{LARGEST_BODY, Unread};
 
 type BoxError = Box<dyn Error + Send + Sync>;
 type Exchange = Pin<Box<dyn Future<Output = Result<Response<Incoming>, BoxError>> + Send>>;
@@ -66,7 +67,7 @@ impl Upstream {
     }
 
     /// Reads the JSON at a path.
-    pub(super) async fn get(&self, path: &str) -> Result<Value, Refusal> {
+    pub(super) async fn get(&self, path: &str) -> Result<Json, Refusal> {
         let read = async { whole(self.open(path).await?, LARGEST).await };
         let body = tokio::time::timeout(PATIENCE, read).await.unwrap_or_else(|_| Err(Refusal::late()))?;
         serde_json::from_slice(&body).map_err(|error| Refusal::unreachable(&error))
@@ -80,7 +81,7 @@ impl fmt::Debug for Upstream {
 }
 
 /// Reads a body in full.
-pub(super) async fn whole(mut body: Incoming, largest: usize) -> Result<Bytes, Refusal> {
+async fn whole(mut body: Incoming, largest: usize) -> Result<Bytes, Refusal> {
     let mut bytes = Vec::new();
     while let Some(frame) = body.frame().await {
         let frame = frame.map_err(|error| Refusal::unreachable(&*error))?;
@@ -141,7 +142,7 @@ impl Refusal {
     }
 
     /// What an event says of the watch itself.
-    pub(super) fn told(status: &Value) -> Self {
+    pub(super) fn told(status: &Json) -> Self {
         let code = status["code"].as_u64().and_then(|code| code.try_into().ok()).unwrap_or(500);
         Self { code, content_type: "application/json".into(), body: status.to_string().into() }
     }
@@ -156,9 +157,15 @@ impl Refusal {
         Self::new(502, "InternalError", &why)
     }
 
-    /// So much is asked for at once that no more can be held.
-    pub(super) fn full() -> Self {
-        Self::new(429, "TooManyRequests", "too many bodies of requests are being read")
+    /// A body that is not passed on.
+    pub(super) fn unread(unread: &Unread) -> Self {
+        match unread {
+            Unread::Broken(why) => Self::new(400, "BadRequest", &format!("the body broke off: {why}")),
+            Unread::TooLarge => {
+                Self::new(413, "RequestEntityTooLarge", &format!("a body is longer than {LARGEST_BODY} bytes"))
+            }
+            Unread::NoRoom => Self::new(429, "TooManyRequests", "too many bodies of requests are being read"),
+        }
     }
 
     /// A write of what only the other cluster knows.
@@ -175,12 +182,12 @@ impl Refusal {
     /// What it says, in words.
     pub(crate) fn message(&self) -> String {
         match &self.status()["message"] {
-            Value::String(message) => message.clone(),
+            Json::String(message) => message.to_string(),
             _ => format!("{}: {}", self.code, String::from_utf8_lossy(&self.body).trim()),
         }
     }
 
-    fn status(&self) -> Value {
+    fn status(&self) -> Json {
         serde_json::from_slice(&self.body).unwrap_or_default()
     }
 

@@ -3,7 +3,7 @@
 use std::collections::HashSet;
 use std::sync::Arc;
 
-use serde_json::Value;
+use pintle_json::Json;
 
 use super::Registry;
 use super::pipeline::Write;
@@ -64,7 +64,7 @@ struct LimitRanges;
 
 impl LimitRanges {
     /// Those that have a say in the write.
-    fn of(registry: &Registry, write: &Write<'_>) -> Vec<Arc<Value>> {
+    fn of(registry: &Registry, write: &Write<'_>) -> Vec<Arc<Json>> {
         let resource = write.place.kind.resource();
         match write.place.kind.namespaced() && limits::concern(&attempt(write, &resource)) {
             true => registry.db.objects(&GroupResource::new("", "limitranges"), Some(&write.place.namespace)),
@@ -118,7 +118,7 @@ impl Plugin for Quotas {
 }
 
 /// What a quota becomes of which so much is used.
-fn charge(registry: &Registry, namespace: &str, quota: &Value, used: Value) -> Outcome<Option<Charge>> {
+fn charge(registry: &Registry, namespace: &str, quota: &Json, used: Json) -> Outcome<Option<Charge>> {
     let kinds = registry.kinds();
     let Some(kind) = kinds.kind("", "v1", "ResourceQuota") else { return Ok(None) };
     let place = Place { part: Part::Status, ..Place::new(kind.clone(), namespace, metadata::name(quota)) };
@@ -132,7 +132,9 @@ fn charge(registry: &Registry, namespace: &str, quota: &Value, used: Value) -> O
     let write = Write { place: &place, old: Some(&old), new, by: &by, how: How::Put };
     let value = registry.complete(write)?.object;
     let at = super::list::parse_number(metadata::text(quota, "resourceVersion"))?;
-    Ok(Some(Charge { key: place.key(), at, value: kind.strategy.to_stored(value) }))
+    let value = kind.strategy.to_stored(value);
+    super::size::check(kind, &place.key(), &value)?;
+    Ok(Some(Charge { key: place.key(), at, value }))
 }
 
 fn attempt<'a>(write: &'a Write<'_>, resource: &'a GroupResource) -> Attempt<'a> {

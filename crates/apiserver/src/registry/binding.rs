@@ -1,6 +1,6 @@
 //! `/binding`: a pod gets its node.
 
-use serde_json::{Value, json};
+use pintle_json::{Json, json};
 
 use super::Registry;
 use crate::failure::{Failure, Outcome};
@@ -9,7 +9,7 @@ use crate::object::{metadata, metadata_mut};
 
 impl Registry {
     /// Binds the pod at `place` to the node that the binding names.
-    pub(crate) fn bind(&self, place: &Place, binding: &Value, dry_run: bool) -> Outcome<()> {
+    pub(crate) fn bind(&self, place: &Place, binding: &Json, dry_run: bool) -> Outcome<()> {
         if metadata::name(binding) != place.name {
             return Err(Failure::bad_request("name in URL does not match name in Binding object"));
         }
@@ -28,7 +28,7 @@ impl Registry {
             check(place, pod, binding)?;
             pod["spec"]["nodeName"] = target("name").into();
             for field in ["labels", "annotations"] {
-                let Some(wanted) = metadata::member(binding, field).and_then(Value::as_object) else { continue };
+                let Some(wanted) = metadata::member(binding, field).and_then(Json::as_object) else { continue };
                 let known = metadata_mut(pod).entry(field).or_insert_with(|| json!({}));
                 if let Some(known) = known.as_object_mut() {
                     known.extend(wanted.clone());
@@ -41,7 +41,7 @@ impl Registry {
     }
 }
 
-fn check(place: &Place, pod: &Value, binding: &Value) -> Outcome<()> {
+fn check(place: &Place, pod: &Json, binding: &Json) -> Outcome<()> {
     let name = &place.name;
     for field in ["uid", "resourceVersion"] {
         let (wanted, found) = (metadata::text(binding, field), metadata::text(pod, field));

@@ -1,6 +1,6 @@
 //! ComponentStatus: what the parts of a control plane say of themselves. Nothing of it is stored, and it has no version.
 
-use serde_json::{Value, json};
+use pintle_json::{Json, json};
 
 use super::list::{ListReply, Selected, Selection};
 use super::served::Served;
@@ -31,7 +31,7 @@ pub(super) fn list(selection: &Selection) -> ListReply {
 }
 
 /// As a cluster has them that runs neither a scheduler nor a controller manager beside its API server. The store is never away.
-fn all() -> [Value; 3] {
+fn all() -> [Json; 3] {
     let absent = |name: &str, port: u16| {
         let refused = format!("dial tcp 127.0.0.1:{port}: connect: connection refused");
         component(name, "False", &format!("Get \"https://127.0.0.1:{port}/healthz\": {refused}"))
@@ -39,6 +39,6 @@ fn all() -> [Value; 3] {
     [absent("scheduler", 10_259), absent("controller-manager", 10_257), component("etcd-0", "True", "ok")]
 }
 
-fn component(name: &str, healthy: &str, message: &str) -> Value {
+fn component(name: &str, healthy: &str, message: &str) -> Json {
     json!({"metadata": {"name": name}, "conditions": [{"type": "Healthy", "status": healthy, "message": message}]})
 }

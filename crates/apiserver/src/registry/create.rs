@@ -2,13 +2,14 @@
 
 use std::sync::Arc;
 
+use pintle_json::Json;
 use pintle_meta::{Reason, StatusCause, StatusDetails};
-use serde_json::Value;
 
 use super::Registry;
 use super::pipeline::{Complete, Write};
 use super::served::{Served, Written};
 use crate::auth;
+use crate::crd;
 use crate::failure::{Failure, Outcome, details};
 use crate::kinds::{GroupResource, Kind, Place};
 use crate::object::{metadata, metadata_mut};
@@ -21,12 +22,12 @@ const CREATE_TRIES: usize = 8;
 
 impl Registry {
     /// Creates an object in `place`, whose own name does not count.
-    pub(crate) fn create(&self, place: &Place, object: Value, by: &Writer<'_>) -> Outcome<Written> {
+    pub(crate) fn create(&self, place: &Place, object: Json, by: &Writer<'_>) -> Outcome<Written> {
         self.create_by(How::Post, place, object, by)
     }
 
     /// Creates an object; one that a PUT makes keeps what a POST would wipe, but for the uid and the time.
-    pub(super) fn create_by(&self, how: How, place: &Place, mut object: Value, by: &Writer<'_>) -> Outcome<Written> {
+    pub(super) fn create_by(&self, how: How, place: &Place, mut object: Json, by: &Writer<'_>) -> Outcome<Written> {
         let kind = &place.kind;
         self.check_place(place, &mut object, by)?;
         let version = metadata::text(&object, "resourceVersion").to_owned();
@@ -37,7 +38,7 @@ impl Registry {
         while names < CREATE_TRIES {
             let mut new = object.clone();
             if generate {
-                metadata_mut(&mut new).insert("name".into(), self.generated_name(&base).into());
+                metadata_mut(&mut new).insert("name", self.generated_name(&base).into());
             }
             let name = metadata::name(&new).to_owned();
             let Complete { object: new, mut warnings, charges } =
@@ -56,17 +57,17 @@ impl Registry {
                 return Err(taken(&kind.resource(), &name, Some(&found)));
             }
             if by.options.dry_run {
-                let mut shown = Value::clone(&kind.shown(&Arc::new(stored)));
+                let mut shown = Json::clone(&kind.shown(&Arc::new(stored)));
                 if !version.is_empty() && version != "0" {
-                    metadata_mut(&mut shown).insert("resourceVersion".into(), version.into());
+                    metadata_mut(&mut shown).insert("resourceVersion", version.into());
                 }
                 return Ok(Written { object: Served::value(kind, shown), created: true, warnings });
             }
-            super::size::check(kind, &place.key(), &stored)?;
             let told = self.without_effect(&place, &stored);
-            let is_open = |store: &Store| !kind.namespaced() || namespace_is_open(store, &place.namespace);
-            let (resource, key) = (place.resource_key(), place.key());
-            match self.db.commit(&resource, &key, Expect::Absent, stored, charges, is_open) {
+            let is_open = |store: &Store| {
+                is_defined(store, kind) && (!kind.namespaced() || namespace_is_open(store, &place.namespace))
+            };
+            match self.commit(&place, Expect::Absent, stored, charges, is_open)? {
                 Ok(change) => {
                     warnings.extend(told);
                     return Ok(Written { object: Served::stored(kind, &change.new), created: true, warnings });
@@ -76,30 +77,38 @@ impl Registry {
                     return Err(taken(&kind.resource(), &name, found.as_deref()));
                 }
                 // Somebody else was quicker, so there is an end to it: what was looked at is looked at anew.
-                Err(Refused::Taken | Refused::Moved) if kind.namespaced() => {
-                    self.check_namespace_is_open(kind, &place.namespace, &name)?;
-                }
-                Err(Refused::Taken | Refused::Moved) => (),
+                Err(Refused::Taken | Refused::Moved) => self.check_is_open(&place)?,
             }
         }
         Err(all_taken(&kind.resource(), &base))
     }
 
     /// Whether anything can be created there at all, and this object by this user.
-    fn check_place(&self, place: &Place, object: &mut Value, by: &Writer<'_>) -> Outcome<()> {
+    fn check_place(&self, place: &Place, object: &mut Json, by: &Writer<'_>) -> Outcome<()> {
         let kind = &place.kind;
         check_namespace(kind, &place.namespace, object)?;
-        if kind.conduct.terminating {
-            let why = "create not allowed while custom resource definition is terminating";
-            return Err(Failure::forbidden(&kind.resource(), metadata::name(object), why));
-        }
-        if kind.namespaced() {
-            self.check_namespace_is_open(kind, &place.namespace, metadata::name(object))?;
-        }
+        self.check_is_open(&Place { name: metadata::name(object).into(), ..place.clone() })?;
         if auth::grants_rights(place) {
-            auth::check_grant(&self.db, by.user(), place, object, None)?;
+            auth::check_grant(self.rbac(), by.user(), place, object, None)?;
         }
         Ok(())
+    }
+
+    /// The definition of a custom resource must be there and not be going away, and so must the namespace.
+    fn check_is_open(&self, place: &Place) -> Outcome<()> {
+        let kind = &place.kind;
+        if !self.db.read(|store| is_defined(store, kind)) {
+            let why = "create not allowed while custom resource definition is terminating";
+            let definition = self.db.get(crd::DEFINITIONS, &crd::name(kind));
+            return Err(match definition.is_some_and(|definition| definition.is_deleting()) {
+                true => Failure::forbidden(&kind.resource(), &place.name, why),
+                false => Failure::page_not_found(),
+            });
+        }
+        match kind.namespaced() {
+            true => self.check_namespace_is_open(kind, &place.namespace, &place.name),
+            false => Ok(()),
+        }
     }
 
     /// The namespace must be there and not be going away.
@@ -123,12 +132,20 @@ impl Registry {
     }
 }
 
+/// Whether the definition of a custom resource is still that which made the kind, and is not going.
+fn is_defined(store: &Store, kind: &Kind) -> bool {
+    kind.strategy.definition().is_none_or(|uid| {
+        let definition = store.get(crd::DEFINITIONS, &crd::name(kind));
+        definition.is_some_and(|definition| definition.uid() == uid && !definition.is_deleting())
+    })
+}
+
 fn namespace_is_open(store: &Store, namespace: &str) -> bool {
     store.get("namespaces", namespace).is_some_and(|found| !found.is_deleting())
 }
 
 /// Wipes what a client may not set. A deletion that a PUT or an apply claims to be under way stays.
-fn wipe(object: &mut Value, how: How) {
+fn wipe(object: &mut Json, how: How) {
     let metadata = metadata_mut(object);
     for field in ["uid", "creationTimestamp", "selfLink", "resourceVersion"] {
         metadata.remove(field);
@@ -140,15 +157,15 @@ fn wipe(object: &mut Value, how: How) {
 }
 
 /// The namespace in the body must be that of the path; an empty one becomes it. Cluster-scoped objects lose theirs.
-pub(super) fn check_namespace(kind: &Kind, namespace: &str, object: &mut Value) -> Outcome<()> {
+pub(super) fn check_namespace(kind: &Kind, namespace: &str, object: &mut Json) -> Outcome<()> {
     let metadata = metadata_mut(object);
     if !kind.namespaced() {
         metadata.remove("namespace");
         return Ok(());
     }
-    match metadata.get("namespace").and_then(Value::as_str).unwrap_or_default() {
+    match metadata.get("namespace").and_then(Json::as_str).unwrap_or_default() {
         "" => {
-            metadata.insert("namespace".into(), namespace.into());
+            metadata.insert("namespace", namespace.into());
             Ok(())
         }
         same if same == namespace => Ok(()),

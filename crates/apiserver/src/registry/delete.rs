@@ -3,8 +3,8 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use pintle_json::Json;
 use pintle_meta::{PropagationPolicy, Status, StatusDetails, TypeMeta};
-use serde_json::Value;
 
 use super::served::Served;
 use super::{Registry, namespace_lifecycle};
@@ -61,9 +61,9 @@ impl Registry {
     }
 
     /// One try; none if the object was written meanwhile.
-    fn try_delete(&self, place: &Place, stored: &Arc<Stored>, old: &Value, options: &DeleteOptions) -> Option<Deleted> {
+    fn try_delete(&self, place: &Place, stored: &Arc<Stored>, old: &Json, options: &DeleteOptions) -> Option<Deleted> {
         let kind = &place.kind;
-        let mut new = Value::clone(old);
+        let mut new = Json::clone(old);
         let mut finalizers = finalizers_for(kind, old, options);
         if is_definition(kind) && !metadata::is_deleting(old) && !finalizers.iter().any(|name| name == CLEANUP) {
             finalizers.push(CLEANUP.into());
@@ -133,7 +133,7 @@ impl Registry {
     }
 
     /// Notes that the object is going.
-    fn mark(&self, kind: &Kind, new: &mut Value, old: &Value, grace: i64) {
+    fn mark(&self, kind: &Kind, new: &mut Json, old: &Json, grace: i64) {
         let first = !metadata::is_deleting(old);
         let seconds = Duration::from_secs(u64::try_from(grace).unwrap_or(0));
         let time = match first {
@@ -142,7 +142,7 @@ impl Registry {
         };
         let generation = metadata::generation(old).filter(|generation| first && *generation > 0);
         let metadata = metadata_mut(new);
-        metadata.insert("deletionTimestamp".into(), time.into());
+        metadata.insert("deletionTimestamp", time.into());
         if namespace_lifecycle::is_namespace(kind) {
             new["status"]["phase"] = "Terminating".into();
             return;
@@ -153,20 +153,20 @@ impl Registry {
             crate::crd::set_condition(new, "Terminating", "True", "InstanceDeletionPending", message, &now);
             return;
         }
-        metadata.insert("deletionGracePeriodSeconds".into(), grace.into());
+        metadata.insert("deletionGracePeriodSeconds", grace.into());
         if let Some(generation) = generation {
-            metadata.insert("generation".into(), (generation + 1).into());
+            metadata.insert("generation", (generation + 1).into());
         }
     }
 }
 
 /// An object that was not stored, as its kind shows it.
-fn shown(kind: &Kind, object: Value) -> Served {
+fn shown(kind: &Kind, object: Json) -> Served {
     Served::value(kind, Arc::unwrap_or_clone(kind.shown(&Arc::new(object))))
 }
 
 /// When a deletion under way ends, if its grace shrinks.
-fn earlier_end(old: &Value, grace: i64) -> Option<String> {
+fn earlier_end(old: &Json, grace: i64) -> Option<String> {
     let end: jiff::Timestamp = metadata::text(old, "deletionTimestamp").parse().ok()?;
     let less = metadata::grace_seconds(old)? - grace;
     let end = end.checked_sub(jiff::SignedDuration::from_secs(less)).ok()?;
@@ -178,7 +178,7 @@ fn is_definition(kind: &Kind) -> bool {
 }
 
 /// The finalizers that the options leave the object with.
-fn finalizers_for(kind: &Kind, object: &Value, options: &DeleteOptions) -> Vec<String> {
+fn finalizers_for(kind: &Kind, object: &Json, options: &DeleteOptions) -> Vec<String> {
     let present: Vec<String> = metadata::finalizers(object).into_iter().map(str::to_owned).collect();
     let asked = match (options.orphan_dependents, options.propagation) {
         (Some(true), _) => Some(PropagationPolicy::Orphan),
@@ -210,12 +210,12 @@ fn finalizers_for(kind: &Kind, object: &Value, options: &DeleteOptions) -> Vec<S
 }
 
 /// The seconds that the object is left.
-fn grace(kind: &Kind, object: &Value, options: &DeleteOptions) -> i64 {
+fn grace(kind: &Kind, object: &Json, options: &DeleteOptions) -> i64 {
     if !kind.conduct.graceful {
         return 0;
     }
     let left = metadata::grace_seconds(object).filter(|_| metadata::is_deleting(object));
-    let own = object.pointer("/spec/terminationGracePeriodSeconds").and_then(Value::as_i64).unwrap_or(30);
+    let own = object.at("/spec/terminationGracePeriodSeconds").and_then(Json::as_i64).unwrap_or(30);
     let asked = options.grace_seconds.or(left).unwrap_or(own);
     let asked = if asked < 0 { 1 } else { asked };
     let unscheduled = text_at(object, "/spec/nodeName").is_empty();
@@ -224,7 +224,7 @@ fn grace(kind: &Kind, object: &Value, options: &DeleteOptions) -> i64 {
     if unscheduled || over { 0 } else { left.map_or(asked, |left| asked.min(left)) }
 }
 
-pub(super) fn check_preconditions(kind: &Kind, name: &str, object: &Value, options: &DeleteOptions) -> Outcome<()> {
+pub(super) fn check_preconditions(kind: &Kind, name: &str, object: &Json, options: &DeleteOptions) -> Outcome<()> {
     let check = |what: &str, wanted: &Option<String>, field: &str| {
         let Some(wanted) = wanted else { return Ok(()) };
         let found = metadata::text(object, field);

@@ -1,6 +1,6 @@
 //! What others serve: the versions that an APIService gives to a Service. This server passes nothing on to them.
 
-use serde_json::{Value, json};
+use pintle_json::{Json, json};
 
 use super::Registry;
 use crate::failure::Failure;
@@ -18,7 +18,7 @@ impl Registry {
     }
 
     /// What is known of a group of which others serve every version.
-    pub(crate) fn group_elsewhere(&self, group: &str) -> Option<Value> {
+    pub(crate) fn group_elsewhere(&self, group: &str) -> Option<Json> {
         let all = self.db.objects_of(RESOURCE, &Range::namespace(None));
         let of_group =
             all.filter_map(|(_, stored)| of_service(&stored)).filter(|spec| text_at(spec, "/group") == group);
@@ -35,7 +35,7 @@ impl Registry {
 }
 
 /// Which version of which group it gives to a Service, if it does.
-fn of_service(stored: &Stored) -> Option<Value> {
+fn of_service(stored: &Stored) -> Option<Json> {
     let mut object = stored.only(&["spec.service", "spec.group", "spec.version"]);
     has(&object, "/spec/service").then(|| object["spec"].take())
 }

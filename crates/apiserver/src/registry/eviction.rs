@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
+use pintle_json::{Json, json};
 use pintle_meta::{Reason, StatusCause, StatusDetails};
-use serde_json::{Value, json};
 
 use super::Registry;
 use crate::failure::{Failure, Outcome};
@@ -14,7 +14,7 @@ use crate::selector::{selects, structured};
 
 impl Registry {
     /// Evicts the pod at `place`.
-    pub(crate) fn evict(&self, place: &Place, eviction: &Value, options: &DeleteOptions) -> Outcome<()> {
+    pub(crate) fn evict(&self, place: &Place, eviction: &Json, options: &DeleteOptions) -> Outcome<()> {
         if metadata::name(eviction) != place.name {
             return Err(Failure::bad_request("name in URL does not match name in Eviction object"));
         }
@@ -22,9 +22,10 @@ impl Registry {
         if !needs_no_budget(&pod) {
             self.charge_budget(place, &pod, options.dry_run)?;
         }
+        let mut options = options.clone();
         if !options.dry_run && !metadata::is_deleting(&pod) {
-            self.check_preconditions(place, &pod, options)?;
-            self.rewrite(place, false, |pod| {
+            self.check_preconditions(place, &pod, &options)?;
+            let marked = self.rewrite(place, false, |pod| {
                 let condition = json!({
                     "type": "DisruptionTarget",
                     "status": "True",
@@ -35,13 +36,17 @@ impl Registry {
                 self.set_condition(pod, condition);
                 Ok(())
             })?;
+            // The pod has to be still as it was asked to be, but for that.
+            if options.resource_version.is_some() {
+                options.resource_version = Some(metadata::text(&marked, "resourceVersion").to_owned());
+            }
         }
-        self.delete(place, options)?;
+        self.delete(place, &options)?;
         Ok(())
     }
 
     /// Takes one disruption from the budget that the pod belongs to, if there is one.
-    fn charge_budget(&self, place: &Place, pod: &Value, dry_run: bool) -> Outcome<()> {
+    fn charge_budget(&self, place: &Place, pod: &Json, dry_run: bool) -> Outcome<()> {
         let budgets = self.db.objects(&GroupResource::new("policy", "poddisruptionbudgets"), Some(&place.namespace));
         let mine: Vec<_> = budgets.iter().filter(|budget| covers(budget, pod)).collect();
         let budget = match mine[..] {
@@ -53,7 +58,7 @@ impl Registry {
                 return Err(Failure::plain(500, why));
             }
         };
-        let number = |object: &Value, path: &str| object.pointer(path).and_then(Value::as_i64).unwrap_or(0);
+        let number = |object: &Json, path: &str| object.at(path).and_then(Json::as_i64).unwrap_or(0);
         if !holds(pod, "Ready") {
             let policy = text_at(budget, "/spec/unhealthyPodEvictionPolicy");
             let (healthy, desired) =
@@ -95,18 +100,18 @@ impl Registry {
         Ok(())
     }
 
-    fn check_preconditions(&self, place: &Place, pod: &Value, options: &DeleteOptions) -> Outcome<()> {
+    fn check_preconditions(&self, place: &Place, pod: &Json, options: &DeleteOptions) -> Outcome<()> {
         super::delete::check_preconditions(&place.kind, &place.name, pod, options)
     }
 }
 
-fn needs_no_budget(pod: &Value) -> bool {
+fn needs_no_budget(pod: &Json) -> bool {
     let phase = text_at(pod, "/status/phase");
     matches!(phase, "Pending" | "Succeeded" | "Failed") || metadata::is_deleting(pod)
 }
 
 /// Whether a budget's selector selects the pod: an absent one selects nothing, an empty one everything.
-fn covers(budget: &Value, pod: &Value) -> bool {
+fn covers(budget: &Json, pod: &Json) -> bool {
     structured(&budget["spec"]["selector"]).is_some_and(|selector| selects(&selector, pod))
 }
 

@@ -1,13 +1,13 @@
 //! Reviews: questions about who one is and what one may do. Nothing is stored; the answer is in the status.
 
-use serde_json::{Value, json};
+use pintle_json::{Json, json};
 
 use super::Registry;
 use super::pipeline::Write;
 use super::served::Served;
 use crate::auth::{self, Attributes, Decision};
 use crate::failure::{Failure, Outcome};
-use crate::kinds::{Cluster, Place};
+use crate::kinds::Place;
 use crate::object::{metadata, metadata_mut, text_at};
 use crate::registry::Writer;
 use crate::request::options::How;
@@ -17,7 +17,7 @@ use crate::validate::{Faults, FieldFault};
 
 impl Registry {
     /// Answers a review that `user` sends.
-    pub(crate) fn review(&self, place: &Place, mut object: Value, user: &User, by: &Writer<'_>) -> Outcome<Served> {
+    pub(crate) fn review(&self, place: &Place, mut object: Json, user: &User, by: &Writer<'_>) -> Outcome<Served> {
         let kind = &place.kind;
         if let Some(object) = object.as_object_mut() {
             object.remove("status");
@@ -47,7 +47,7 @@ impl Registry {
             _ => {
                 object = tracked(place, object, by);
                 if kind.namespaced() {
-                    metadata_mut(&mut object).insert("namespace".into(), place.namespace.as_str().into());
+                    metadata_mut(&mut object).insert("namespace", place.namespace.as_str().into());
                 } else if named {
                     let value = object["metadata"].clone();
                     return Err(invalid(FieldFault::invalid("metadata", &value, "must be empty")));
@@ -58,13 +58,13 @@ impl Registry {
         Ok(Served::value(kind, object))
     }
 
-    fn access(&self, place: &Place, review: &Value, user: &User) -> Outcome<Value> {
+    fn access(&self, place: &Place, review: &Json, user: &User) -> Outcome<Json> {
         let spec = &review["spec"];
         let (resource, path) = (&spec["resourceAttributes"], &spec["nonResourceAttributes"]);
         match (resource.is_null(), path.is_null()) {
             (true, true) => {
                 let why = "exactly one of nonResourceAttributes or resourceAttributes must be specified";
-                return Err(invalid(FieldFault::invalid("spec.resourceAttributes", &Value::Null, why)));
+                return Err(invalid(FieldFault::invalid("spec.resourceAttributes", &Json::Null, why)));
             }
             (false, false) => {
                 let why = "cannot be specified in combination with resourceAttributes";
@@ -76,7 +76,7 @@ impl Registry {
             "SelfSubjectAccessReview" => user.clone(),
             _ => subject(spec)?,
         };
-        let of = |value: &Value, field: &str| value[field].as_str().unwrap_or_default().to_owned();
+        let of = |value: &Json, field: &str| value[field].as_str().unwrap_or_default().to_owned();
         if place.kind.namespaced() && of(resource, "namespace") != place.namespace {
             let namespace = of(resource, "namespace");
             let why = "must match metadata.namespace";
@@ -85,7 +85,7 @@ impl Registry {
         let decision = match resource.is_null() {
             true => {
                 let (verb, path) = (of(path, "verb"), of(path, "path"));
-                auth::decide(&self.db, &subject, &Attributes::Path { verb: &verb, path: &path })
+                auth::decide(self.rbac(), &subject, &Attributes::Path { verb: &verb, path: &path })
             }
             false => {
                 let (verb, name) = (of(resource, "verb"), of(resource, "name"));
@@ -98,7 +98,7 @@ impl Registry {
                     subresource: of(resource, "subresource"),
                     ..ResourcePath::default()
                 };
-                auth::decide(&self.db, &subject, &Attributes::Resource { verb: &verb, path: &path, name: &name })
+                auth::decide(self.rbac(), &subject, &Attributes::Resource { verb: &verb, path: &path, name: &name })
             }
         };
         Ok(match decision {
@@ -109,8 +109,8 @@ impl Registry {
         })
     }
 
-    fn token_status(&self, token: &str, audiences: &Value) -> Value {
-        let asked = audiences.as_array().into_iter().flatten().filter_map(Value::as_str).map(str::to_owned);
+    fn token_status(&self, token: &str, audiences: &Json) -> Json {
+        let asked = audiences.as_array().into_iter().flatten().filter_map(Json::as_str).map(str::to_owned);
         let mut audiences: Vec<_> = asked.collect();
         if audiences.is_empty() {
             audiences.push(auth::ISSUER.into());
@@ -123,34 +123,34 @@ impl Registry {
         }
     }
 
-    fn rules(&self, user: &User, namespace: &str) -> Value {
-        let cluster: &dyn Cluster = &self.db;
-        let (grants, wrong) = auth::grants(cluster, user, namespace);
+    fn rules(&self, user: &User, namespace: &str) -> Json {
+        let granted = auth::rules(self.rbac(), user, namespace);
         let (mut resources, mut paths) = (Vec::new(), Vec::new());
-        for grant in grants {
-            match grant.rule()["nonResourceURLs"].is_null() {
-                true => resources.push(grant.rule().clone()),
-                false => paths.push(grant.rule().clone()),
+        for rule in granted.rules() {
+            match rule.value()["nonResourceURLs"].is_null() {
+                true => resources.push(rule.value().clone()),
+                false => paths.push(rule.value().clone()),
             }
         }
+        let wrong = granted.wrong();
         let mut status = json!({"resourceRules": resources, "nonResourceRules": paths, "incomplete": wrong.is_some()});
         if let Some(wrong) = wrong {
-            status["evaluationError"] = wrong.to_string().into();
+            status["evaluationError"] = wrong.into();
         }
         status
     }
 }
 
 /// A review with its owners, which is all that it has in common with what is stored.
-fn tracked(place: &Place, new: Value, by: &Writer<'_>) -> Value {
+fn tracked(place: &Place, new: Json, by: &Writer<'_>) -> Json {
     let mut write = Write { place, old: None, new, by, how: How::Post };
     write.track();
     write.new
 }
 
 /// Whom a review asks about.
-fn subject(spec: &Value) -> Outcome<User> {
-    let groups = spec["groups"].as_array().into_iter().flatten().filter_map(Value::as_str);
+fn subject(spec: &Json) -> Outcome<User> {
+    let groups = spec["groups"].as_array().into_iter().flatten().filter_map(Json::as_str);
     let user = User {
         name: text_at(spec, "/user").into(),
         uid: text_at(spec, "/uid").into(),
@@ -167,8 +167,8 @@ fn subject(spec: &Value) -> Outcome<User> {
     Ok(user)
 }
 
-fn user_info(user: &User) -> Value {
-    let mut info = json!({"username": user.name, "groups": user.groups});
+fn user_info(user: &User) -> Json {
+    let mut info = json!({"username": user.name, "groups": *user.groups});
     if !user.uid.is_empty() {
         info["uid"] = user.uid.as_str().into();
     }

@@ -1,11 +1,11 @@
 //! Writes that go past the rules for clients: what the server itself does to an object.
 
-use serde_json::Value;
+use pintle_json::Json;
 
 use super::Registry;
 use crate::failure::{Failure, Outcome};
 use crate::kinds::Place;
-use crate::object::metadata;
+use crate::object::{metadata, metadata_mut};
 use crate::store::Expect;
 
 impl Registry {
@@ -14,8 +14,8 @@ impl Registry {
         &self,
         place: &Place,
         dry_run: bool,
-        change: impl Fn(&mut Value) -> Outcome<()>,
-    ) -> Outcome<Value> {
+        change: impl Fn(&mut Json) -> Outcome<()>,
+    ) -> Outcome<Json> {
         let resource = place.resource_key();
         loop {
             let Some(stored) = self.db.get(&resource, &place.key()) else {
@@ -27,16 +27,18 @@ impl Registry {
             if dry_run || !metadata::differ(&new, &old) {
                 return Ok(new);
             }
-            if self.db.put(&resource, &place.key(), Expect::At(stored.revision()), new.clone()).is_ok() {
+            let committed = self.commit(place, Expect::At(stored.revision()), new.clone(), Vec::new(), |_| true)?;
+            if let Ok(change) = committed {
+                metadata_mut(&mut new).insert("resourceVersion", change.revision.to_string().into());
                 return Ok(new);
             }
         }
     }
 
     /// Sets a condition in an object's status. The time is that of the last change of the condition's status.
-    pub(crate) fn set_condition(&self, object: &mut Value, condition: Value) {
+    pub(crate) fn set_condition(&self, object: &mut Json, condition: Json) {
         let status = match object.as_object_mut() {
-            Some(object) => object.entry("status").or_insert_with(|| Value::Object(Default::default())),
+            Some(object) => object.entry("status").or_insert_with(|| Json::Object(Default::default())),
             None => return,
         };
         let mut conditions = status["conditions"].as_array().cloned().unwrap_or_default();

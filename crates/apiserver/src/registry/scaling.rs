@@ -1,6 +1,6 @@
 //! `/scale`: the number of replicas of anything, in one form.
 
-use serde_json::{Value, json};
+use pintle_json::{Json, json};
 
 use super::Registry;
 use super::Writer;
@@ -23,12 +23,12 @@ impl Registry {
     pub(crate) fn update_scale(
         &self,
         place: &Place,
-        make: &dyn Fn(&Value) -> Outcome<Value>,
+        make: &dyn Fn(&Json) -> Outcome<Json>,
         manager: &Writer<'_>,
     ) -> Outcome<Written> {
         let kind = &place.kind;
         let paths = kind.strategy.scale().ok_or_else(Failure::no_such_resource)?;
-        let change = |live: Option<&Value>| {
+        let change = |live: Option<&Json>| {
             let live = live.ok_or_else(|| Failure::not_found(&kind.resource(), &place.name))?;
             let present = match paths.read(kind, live) {
                 Some(scale) => scale,
@@ -48,11 +48,11 @@ impl Registry {
     }
 
     /// Applies a scale: what it says of the replicas holds for the object.
-    pub(crate) fn apply_scale(&self, place: &Place, applied: &Value, manager: &Writer<'_>) -> Outcome<Written> {
+    pub(crate) fn apply_scale(&self, place: &Place, applied: &Json, manager: &Writer<'_>) -> Outcome<Written> {
         let kind = &place.kind;
         let paths = kind.strategy.scale().ok_or_else(Failure::no_such_resource)?;
         let scale_kind = Kind::of_bodies("autoscaling", "v1", "Scale");
-        let change = |live: Option<&Value>| {
+        let change = |live: Option<&Json>| {
             let live = live.ok_or_else(|| Failure::not_found(&kind.resource(), &place.name))?;
             let present = paths.read(kind, live).unwrap_or_else(|| without_replicas(paths, kind, live));
             let present = with_owners(present, live, paths);
@@ -80,30 +80,30 @@ impl Registry {
 }
 
 /// The scale with those who own the replicas of the object.
-fn with_owners(mut scale: Value, live: &Value, paths: &Scale) -> Value {
+fn with_owners(mut scale: Json, live: &Json, paths: &Scale) -> Json {
     let entries = pintle_fieldmanager::scale_entries(live, &paths.spec_replicas);
     if !entries.is_null() {
-        metadata_mut(&mut scale).insert("managedFields".into(), entries);
+        metadata_mut(&mut scale).insert("managedFields", entries);
     }
     scale
 }
 
 /// The object with the replicas of the scale, and with their owners.
-fn scaled(kind: &Kind, paths: &Scale, live: &Value, scale: &Value) -> Value {
+fn scaled(kind: &Kind, paths: &Scale, live: &Json, scale: &Json) -> Json {
     let mut new = paths.write(scale, live);
     pintle_fieldmanager::keep_scale_entries(&mut new, scale, &paths.spec_replicas, &kind.api_version());
     let version = metadata::text(scale, "resourceVersion");
     if !version.is_empty() {
-        metadata_mut(&mut new).insert("resourceVersion".into(), version.into());
+        metadata_mut(&mut new).insert("resourceVersion", version.into());
     }
     new
 }
 
-fn served(scale: Value) -> Served {
+fn served(scale: Json) -> Served {
     Served::untyped("autoscaling/v1".into(), "Scale".into(), scale)
 }
 
-fn read(kind: &Kind, object: &Value) -> Outcome<Value> {
+fn read(kind: &Kind, object: &Json) -> Outcome<Json> {
     let paths = kind.strategy.scale().ok_or_else(Failure::no_such_resource)?;
     paths
         .read(kind, object)
@@ -111,12 +111,12 @@ fn read(kind: &Kind, object: &Value) -> Outcome<Value> {
 }
 
 /// The scale of a custom resource that does not say how many replicas it wants.
-fn without_replicas(paths: &Scale, kind: &Kind, live: &Value) -> Value {
+fn without_replicas(paths: &Scale, kind: &Kind, live: &Json) -> Json {
     let zero = paths.write(&json!({"spec": {"replicas": 0}}), live);
     paths.read(kind, &zero).unwrap_or_default()
 }
 
-fn check(place: &Place, scale: &Value, live: &Value) -> Outcome<()> {
+fn check(place: &Place, scale: &Json, live: &Json) -> Outcome<()> {
     let url = &place.name;
     match metadata::name(scale) {
         "" => {
@@ -147,9 +147,8 @@ fn check(place: &Place, scale: &Value, live: &Value) -> Outcome<()> {
     check_replicas(place, scale)
 }
 
-fn check_replicas(place: &Place, scale: &Value) -> Outcome<()> {
-    let Some(replicas) = scale.pointer("/spec/replicas").filter(|replicas| replicas.as_i64().is_some_and(|n| n < 0))
-    else {
+fn check_replicas(place: &Place, scale: &Json) -> Outcome<()> {
+    let Some(replicas) = scale.at("/spec/replicas").filter(|replicas| replicas.as_i64().is_some_and(|n| n < 0)) else {
         return Ok(());
     };
     let why =

@@ -40,7 +40,7 @@ impl Plugin for Signing {
         };
         // The signer is the old object's: no update changes it.
         let signer = text_at(old, "/spec/signerName");
-        let differ = |pointer: &str| new.pointer(pointer) != old.pointer(pointer);
+        let differ = |pointer: &str| new.at(pointer) != old.at(pointer);
         let verb = match place.part {
             Part::Approval => "approve",
             Part::Status if differ("/status/certificate") || differ("/status/conditions") => "sign",
@@ -65,6 +65,6 @@ fn speaks_for(registry: &Registry, user: &User, verb: &str, signer: &str) -> boo
             ..ResourcePath::default()
         };
         let attributes = Attributes::Resource { verb, path: &path, name: &name };
-        matches!(auth::decide(&registry.db, user, &attributes), Decision::Allowed(_))
+        matches!(auth::decide(registry.rbac(), user, &attributes), Decision::Allowed(_))
     })
 }

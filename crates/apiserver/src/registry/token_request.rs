@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use serde_json::{Value, json};
+use pintle_json::{Json, json};
 
 use super::Registry;
 use crate::auth::{Bound, Claims, ISSUER, Named};
@@ -18,7 +18,7 @@ const LONGEST_SECONDS: i64 = 1 << 32;
 
 impl Registry {
     /// Makes a token for the service account at `place`. Nothing of it is kept, so a dry run makes one too, as on a real server.
-    pub(crate) fn request_token(&self, place: &Place, request: &Value) -> Outcome<Value> {
+    pub(crate) fn request_token(&self, place: &Place, request: &Json) -> Outcome<Json> {
         for (field, url, why) in [
             ("name", &place.name, "must match the service account name if specified"),
             ("namespace", &place.namespace, "must match the service account namespace if specified"),
@@ -57,7 +57,7 @@ impl Registry {
         }
         let audiences: Vec<String> = match request["spec"]["audiences"].as_array() {
             Some(audiences) if !audiences.is_empty() => {
-                audiences.iter().filter_map(Value::as_str).map(str::to_owned).collect()
+                audiences.iter().filter_map(Json::as_str).map(str::to_owned).collect()
             }
             _ => vec![ISSUER.into()],
         };
@@ -88,7 +88,7 @@ impl Registry {
     }
 
     /// Binds a token to the object that its request names: it dies with that.
-    fn bind_token(&self, place: &Place, wanted: &Value, bound: &mut Bound) -> Outcome<()> {
+    fn bind_token(&self, place: &Place, wanted: &Json, bound: &mut Bound) -> Outcome<()> {
         let (api_version, kind, name) =
             (text_at(wanted, "/apiVersion"), text_at(wanted, "/kind"), text_at(wanted, "/name"));
         let find = |plural: &str, namespace: &str, name: &str| {
@@ -132,7 +132,7 @@ impl Registry {
     }
 }
 
-fn named(object: &Value) -> Named {
+fn named(object: &Json) -> Named {
     Named { name: metadata::name(object).into(), uid: metadata::uid(object).into() }
 }
 

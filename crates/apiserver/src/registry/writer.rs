@@ -1,8 +1,9 @@
 //! Who writes, and how that is kept in `managedFields`.
 
+use pintle_json::Json;
 use pintle_meta::{Reason, StatusDetails};
-use serde_json::Value;
 
+use crate::audit::Annotations;
 use crate::failure::{Failure, Outcome};
 use crate::kinds::Kind;
 use crate::request::Part;
@@ -24,6 +25,7 @@ pub(crate) struct Writer<'a> {
     user: User,
     /// Whether a write of an absent object may create it.
     may_create: Outcome<()>,
+    annotations: Annotations,
 }
 
 impl<'a> Writer<'a> {
@@ -34,13 +36,25 @@ impl<'a> Writer<'a> {
             "" => from_user_agent(user_agent),
             name => name.to_owned(),
         };
-        Self { options, name, now, served: Vec::new(), user: User::admin(), may_create: Ok(()) }
+        let (user, annotations) = (User::admin(), Annotations::default());
+        Self { options, name, now, served: Vec::new(), user, may_create: Ok(()), annotations }
     }
 
     /// The same manager, who writes as this user.
     pub(crate) fn acting_as(mut self, user: User) -> Self {
         self.user = user;
         self
+    }
+
+    /// The same manager, where what admission has to say of the write goes to these.
+    pub(crate) fn noting_in(mut self, annotations: Annotations) -> Self {
+        self.annotations = annotations;
+        self
+    }
+
+    /// Has the audit say something of the write.
+    pub(super) fn annotate(&self, key: &str, value: String) {
+        self.annotations.note(key, value);
     }
 
     /// As whom the manager writes.
@@ -67,12 +81,12 @@ impl<'a> Writer<'a> {
 
     /// Records which fields a write that is no apply set. Both objects are as the client wants them: defaulted, and untouched by
     /// the rules of the kind.
-    pub(crate) fn track(&self, kind: &Kind, old: Option<&Value>, new: &mut Value, part: Part) {
+    pub(crate) fn track(&self, kind: &Kind, old: Option<&Json>, new: &mut Json, part: Part) {
         self.with_context(kind, part, |context| pintle_fieldmanager::track_update(old, new, context));
     }
 
     /// Lays what this manager applies over the live object.
-    pub(crate) fn apply(&self, kind: &Kind, live: Option<&Value>, applied: &Value, part: Part) -> Outcome<Value> {
+    pub(crate) fn apply(&self, kind: &Kind, live: Option<&Json>, applied: &Json, part: Part) -> Outcome<Json> {
         let run = |context: &pintle_fieldmanager::WriteContext<'_>| {
             pintle_fieldmanager::apply(live, applied, self.options.force, context)
         };

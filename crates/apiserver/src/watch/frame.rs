@@ -3,9 +3,9 @@
 use std::sync::Arc;
 
 use bytes::Bytes;
+use pintle_json::{Json, json};
 use pintle_meta::WatchEventType;
 use pintle_schema::protobuf::Enveloped;
-use serde_json::{Value, json};
 
 use crate::clock::Clock;
 use crate::failure::{Failure, Outcome};
@@ -43,7 +43,7 @@ impl Shape {
     pub(crate) fn bookmark(&mut self, revision: u64, end_mark: bool, kind: &Kind) -> Outcome<Bytes> {
         let mut value = bookmark_body(kind);
         let metadata = crate::object::metadata_mut(&mut value);
-        metadata.insert("resourceVersion".into(), revision.to_string().into());
+        metadata.insert("resourceVersion", revision.to_string().into());
         if end_mark {
             let annotations = metadata.entry("annotations").or_insert_with(|| json!({}));
             annotations["k8s.io/initial-events-end"] = "true".into();
@@ -71,7 +71,7 @@ fn line(event: WatchEventType, write_object: impl FnOnce(&mut Vec<u8>)) -> Bytes
 }
 
 /// The fields that Go writes of an otherwise empty object.
-fn bookmark_body(kind: &Kind) -> Value {
+fn bookmark_body(kind: &Kind) -> Json {
     let mut body = match kind.schema() {
         Some(schema) if !kind.is_custom() => schema.empty(),
         _ => json!({}),

@@ -7,7 +7,7 @@ use flate2::read::GzDecoder;
 use http::Method;
 use http_body_util::BodyExt;
 use pintle_apiserver::{ApiServer, ApiServerConfig};
-use serde_json::{Value, json};
+use pintle_json::{Json, json};
 
 /// More than connections hold between a server and a client that does not read.
 const MAPS: usize = 80;
@@ -23,7 +23,7 @@ async fn server() -> ApiServer {
     server
 }
 
-fn names(list: &Value) -> Vec<&str> {
+fn names(list: &Json) -> Vec<&str> {
     let items = list["items"].as_array().expect("items").iter();
     items.filter_map(|item| item["metadata"]["name"].as_str()).filter(|name| name.starts_with('m')).collect()
 }
@@ -39,7 +39,7 @@ async fn a_long_list_shows_one_state_whatever_is_written_while_it_is_read() {
         create_map(&server, &format!("m{number:02}a"), json!({})).await;
     }
     let rest = body.collect().await.expect("the rest").to_bytes();
-    let list: Value = serde_json::from_slice(&[first, rest].concat()).expect("a list");
+    let list: Json = serde_json::from_slice(&[first, rest].concat()).expect("a list");
     assert_eq!(names(&list), (0..MAPS).map(|number| format!("m{number:02}")).collect::<Vec<_>>());
     let of_then = version(&list);
     for item in list["items"].as_array().expect("items") {
@@ -58,7 +58,7 @@ async fn a_long_list_for_people_comes_part_by_part_and_says_the_same() {
     assert!(first.len() < 2 * EACH, "{} bytes at once", first.len());
     let rest = pretty.collect().await.expect("the rest").to_bytes();
     let text = String::from_utf8([first, rest].concat()).expect("text");
-    assert_eq!(serde_json::from_str::<Value>(&text).expect("a list"), plain);
+    assert_eq!(serde_json::from_str::<Json>(&text).expect("a list"), plain);
     assert!(text.starts_with("{\n  \"kind\": \"ConfigMapList\",\n  \"apiVersion\": \"v1\",\n"), "{}", &text[..100]);
     assert!(text.ends_with("\n    }\n  ]\n}"), "{}", &text[text.len() - 100..]);
 
@@ -80,7 +80,7 @@ async fn a_long_list_is_the_same_compressed_in_pages_and_selected() {
     let zipped = zipped.into_body().collect().await.expect("a body").to_bytes();
     let mut text = String::new();
     GzDecoder::new(&*zipped).read_to_string(&mut text).expect("gzip");
-    assert_eq!(serde_json::from_str::<Value>(&text).expect("a list"), plain);
+    assert_eq!(serde_json::from_str::<Json>(&text).expect("a list"), plain);
     let (mut paged, mut at) = (Vec::new(), String::new());
     loop {
         let page = get(&server, &format!("{CONFIG_MAPS}?limit=7&continue={at}")).await.body;
@@ -95,6 +95,47 @@ async fn a_long_list_is_the_same_compressed_in_pages_and_selected() {
     assert_eq!(names(&selected), ["m01", "m40", "m79"]);
 }
 
+/// The list as it comes compressed, with how much of it that is.
+async fn unzipped(server: &ApiServer, accept: &str) -> Vec<u8> {
+    let headers = [("accept", accept), ("accept-encoding", "gzip")];
+    let zipped = send(server, Method::GET, CONFIG_MAPS, &headers, "").await;
+    assert_eq!(zipped.headers()["content-encoding"], "gzip");
+    let zipped = zipped.into_body().collect().await.expect("a body").to_bytes();
+    let mut plain = Vec::new();
+    // It reads the first member alone, as many clients do.
+    let mut decoder = GzDecoder::new(&*zipped);
+    decoder.read_to_end(&mut plain).expect("gzip");
+    assert!(decoder.into_inner().is_empty(), "one member");
+    assert!(zipped.len() < plain.len() / 5, "{} of {}", zipped.len(), plain.len());
+    plain
+}
+
+#[tokio::test]
+async fn a_compressed_list_of_many_shows_what_is_there_now_though_parts_were_compressed_before() {
+    let server = ApiServer::start(ApiServerConfig::default()).await.expect("a server");
+    for number in 0..1_000 {
+        let object = json!({"metadata": {"name": format!("m{number:04}")}, "data": {"key": "value"}});
+        assert_eq!(call(&server, Method::POST, CONFIG_MAPS, object).await.code, 201);
+    }
+    let changes = ["", "m0300", "m0999", "m0301"];
+    for name in changes {
+        if !name.is_empty() {
+            patch_map(&server, name, json!({"data": {"key": "new"}})).await;
+            delete(&server, &format!("{CONFIG_MAPS}/m05{}", &name[3..])).await;
+        }
+        for accept in ["application/json", "application/vnd.kubernetes.protobuf"] {
+            let plain = send(&server, Method::GET, CONFIG_MAPS, &[("accept", accept)], "").await;
+            let plain = plain.into_body().collect().await.expect("a body").to_bytes();
+            for _ in 0..2 {
+                assert!(unzipped(&server, accept).await == plain, "{accept} {name}");
+            }
+        }
+    }
+    let listed = get(&server, CONFIG_MAPS).await.body;
+    let new = listed["items"].as_array().expect("items").iter().filter(|item| item["data"]["key"] == "new");
+    assert_eq!((new.count(), names(&listed).len()), (3, 997));
+}
+
 #[tokio::test]
 async fn a_long_table_shows_one_state_whatever_is_written_while_it_is_read() {
     let server = server().await;
@@ -107,7 +148,7 @@ async fn a_long_table_shows_one_state_whatever_is_written_while_it_is_read() {
         patch_map(&server, &format!("m{number:02}"), json!({"data": {"k": "short"}})).await;
     }
     let rest = body.collect().await.expect("the rest").to_bytes();
-    let table: Value = serde_json::from_slice(&[first, rest].concat()).expect("a table");
+    let table: Json = serde_json::from_slice(&[first, rest].concat()).expect("a table");
     let rows = table["rows"].as_array().expect("rows").iter();
     let objects: Vec<_> = rows.map(|row| &row["object"]).filter(|object| object["data"]["k"].is_string()).collect();
     assert_eq!(objects.len(), MAPS);
@@ -134,4 +175,27 @@ async fn lists_in_other_forms_have_as_many_items_as_there_are_objects() {
     }
     let yaml = listed("yaml;as=Table", CONFIG_MAPS).await;
     assert!(yaml.as_str().is_some_and(|text| text.contains("kind: Table")), "{yaml}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_token_of_a_revision_that_is_yet_to_come_is_answered_as_any_such_version() {
+    use base64::Engine;
+    let server = ApiServer::start(ApiServerConfig::default()).await.expect("a server");
+    let token = |revision: u64| {
+        let token = json!({"v": "meta.k8s.io/v1", "rv": revision, "start": "/m\u{0}"}).to_string();
+        base64::engine::general_purpose::URL_SAFE_NO_PAD.encode(token)
+    };
+    const LAST: u64 = i64::MAX as u64;
+    const EVENTS: &str = "/api/v1/namespaces/default/events";
+    for (path, revision, code, seconds, retry) in [
+        (CONFIG_MAPS, LAST, 504, 3, Some(1)),
+        (CONFIG_MAPS, 4_000_000_000, 504, 3, Some(1)),
+        (EVENTS, LAST, 504, 0, None),
+        (CONFIG_MAPS, LAST + 1, 400, 0, None),
+    ] {
+        let begun = tokio::time::Instant::now();
+        let answer = get(&server, &format!("{path}?continue={}", token(revision))).await;
+        assert_eq!((answer.code, begun.elapsed().as_secs()), (code, seconds), "{path} {revision}: {:?}", answer.body);
+        assert_eq!(answer.body["details"]["retryAfterSeconds"].as_u64(), retry, "{path} {revision}");
+    }
 }

@@ -2,7 +2,7 @@
 
 use http::Method;
 use pintle_apiserver::{ApiServer, ApiServerConfig};
-use serde_json::{Value, json};
+use pintle_json::{Json, json};
 
 use crate::support::*;
 
@@ -10,16 +10,16 @@ const NAMESPACE: &str = "/api/v1/namespaces/default";
 const PODS: &str = "/api/v1/namespaces/default/pods";
 
 /// A server whose default namespace has these labels.
-async fn server(labels: Value) -> ApiServer {
+async fn server(labels: Json) -> ApiServer {
     let server = ApiServer::start(ApiServerConfig::default()).await.expect("a server");
     label(&server, labels).await;
     server
 }
 
 /// Labels the default namespace; answers what was warned of.
-async fn label(server: &ApiServer, labels: Value) -> Vec<String> {
+async fn label(server: &ApiServer, labels: Json) -> Vec<String> {
     let labels = labels.as_object().into_iter().flatten();
-    let labels: serde_json::Map<_, _> =
+    let labels: pintle_json::Map =
         labels.map(|(name, value)| (format!("pod-security.kubernetes.io/{name}"), value.clone())).collect();
     let answer = call(server, Method::PATCH, NAMESPACE, json!({"metadata": {"labels": labels}})).await;
     assert_eq!(answer.code, 200, "{:?}", answer.body);
@@ -32,7 +32,7 @@ fn warnings(answer: &Answer) -> Vec<String> {
     quoted.map(|text| text.replace("\\\"", "\"")).collect()
 }
 
-fn pod(name: &str, more: Value) -> Value {
+fn pod(name: &str, more: Json) -> Json {
     let mut spec = json!({"containers": [{"name": "c", "image": "x"}]});
     spec.as_object_mut().expect("a spec").extend(more.as_object().cloned().unwrap_or_default());
     json!({"metadata": {"name": name}, "spec": spec})
@@ -68,8 +68,8 @@ async fn what_pods_are_made_of_is_warned_of_and_never_refused() {
     let server = server(json!({"enforce": "baseline"})).await;
     let labels = json!({"a": "b"});
     let bad = json!({"hostPID": true, "containers": [{"name": "c", "image": "x"}]});
-    let template = |spec: &Value| json!({"metadata": {"labels": labels}, "spec": spec});
-    let selecting = |spec: &Value| json!({"selector": {"matchLabels": labels}, "template": template(spec)});
+    let template = |spec: &Json| json!({"metadata": {"labels": labels}, "spec": spec});
+    let selecting = |spec: &Json| json!({"selector": {"matchLabels": labels}, "template": template(spec)});
     let mut once = bad.clone();
     once["restartPolicy"] = "Never".into();
     let job = json!({"template": template(&once)});
@@ -99,12 +99,46 @@ async fn what_pods_are_made_of_is_warned_of_and_never_refused() {
 }
 
 #[tokio::test]
+async fn the_audit_tells_what_a_pod_is_held_to_and_what_it_has_against_what_is_audited() {
+    const PREFIX: &str = "pod-security.kubernetes.io";
+    let server = server(json!({"enforce": "baseline", "audit": "restricted", "audit-version": "v1.18"})).await;
+    let spec = json!({"containers": [{"name": "c", "image": "x"}], "securityContext": {"runAsNonRoot": true}});
+    let violated = |more: &str| {
+        format!(
+            "would violate PodSecurity \"restricted:v1.18\": {more}allowPrivilegeEscalation != false (container \"c\" must set \
+             securityContext.allowPrivilegeEscalation=false)"
+        )
+    };
+    let annotations = |enforced: Option<&str>, violations: Option<String>| {
+        let enforced = enforced.map(|text| (format!("{PREFIX}/enforce-policy"), text.to_owned()));
+        let violations = violations.map(|text| (format!("{PREFIX}/audit-violations"), text));
+        enforced.into_iter().chain(violations).collect::<std::collections::BTreeMap<_, _>>()
+    };
+    let noted = || server.audit().records().last().expect("a record").annotations.clone();
+    let made = call(&server, Method::POST, PODS, pod("p", spec.clone())).await;
+    assert_eq!(made.code, 201, "{:?}", made.body);
+    assert_eq!(noted(), annotations(Some("baseline:latest"), Some(violated(""))));
+    let mut host = spec.clone();
+    host["hostPID"] = true.into();
+    assert_eq!(call(&server, Method::POST, PODS, pod("q", host)).await.code, 403);
+    assert_eq!(noted(), annotations(Some("baseline:latest"), Some(violated("host namespaces (hostPID=true), "))));
+    let template = json!({"metadata": {"name": "t"}, "template": {"spec": spec}});
+    let templates = "/api/v1/namespaces/default/podtemplates";
+    assert_eq!(call(&server, Method::POST, templates, template).await.code, 201);
+    assert_eq!(noted(), annotations(None, Some(violated(""))));
+    label(&server, json!({"enforce": "privileged", "audit": "privileged"})).await;
+    assert_eq!(noted(), annotations(None, None));
+    assert_eq!(call(&server, Method::POST, PODS, pod("r", json!({"hostPID": true}))).await.code, 201);
+    assert_eq!(noted(), annotations(Some("privileged:latest"), None));
+}
+
+#[tokio::test]
 async fn a_pod_that_is_there_is_looked_at_when_it_comes_to_run_something_else() {
     let server = server(json!({})).await;
     assert_eq!(call(&server, Method::POST, PODS, pod("p", json!({"hostIPC": true}))).await.code, 201);
     label(&server, json!({"enforce": "baseline"})).await;
     let patch =
-        async |part: &str, patch: Value| call(&server, Method::PATCH, &format!("{PODS}/p{part}"), patch).await.code;
+        async |part: &str, patch: Json| call(&server, Method::PATCH, &format!("{PODS}/p{part}"), patch).await.code;
     assert_eq!(patch("", json!({"metadata": {"labels": {"a": "b"}}})).await, 200);
     assert_eq!(patch("/status", json!({"status": {"phase": "Running"}})).await, 200);
     let image = |image: &str| json!({"spec": {"containers": [{"name": "c", "image": image}]}});
@@ -141,7 +175,7 @@ async fn a_namespace_that_comes_to_be_stricter_tells_of_its_pods() {
 async fn labels_that_name_no_security_standard_are_refused() {
     let server = server(json!({})).await;
     let try_label = async |name: &str, value: &str| {
-        let labels = json!({"metadata": {"labels": {format!("pod-security.kubernetes.io/{name}"): value}}});
+        let labels = json!({"metadata": {"labels": {(format!("pod-security.kubernetes.io/{name}")): value}}});
         let answer = call(&server, Method::PATCH, NAMESPACE, labels).await;
         let cause = &answer.body["details"]["causes"][0];
         (answer.code, json!([cause["field"], cause["message"]]))

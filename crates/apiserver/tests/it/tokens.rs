@@ -4,16 +4,19 @@ use std::time::Duration;
 
 use base64::Engine;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
-use http::Method;
-use pintle_apiserver::{ApiServer, ApiServerConfig};
-use serde_json::{Value, json};
+use bytes::Bytes;
+use http::{Method, Request};
+use http_body_util::{BodyExt, Full};
+use pintle_apiserver::{ApiServer, ApiServerConfig, ServerSnapshot};
+use pintle_json::{Json, json};
+use tower_service::Service;
 
-use crate::identity::{ask, server, who_am_i};
+use crate::identity::{ask, server, server_with, who_am_i};
 
 const ACCOUNTS: &str = "/api/v1/namespaces/default/serviceaccounts";
 const OWN: &str = "https://kubernetes.default.svc";
 
-async fn make(server: &ApiServer, path: &str, object: Value) -> Value {
+async fn make(server: &ApiServer, path: &str, object: Json) -> Json {
     let made = ask(server, "root", Method::POST, path, &[], object).await;
     assert_eq!(made.code, 201, "{:?}", made.body);
     made.body
@@ -24,13 +27,13 @@ async fn account(server: &ApiServer) {
 }
 
 /// A token of the account `a`.
-async fn token(server: &ApiServer, spec: Value) -> String {
+async fn token(server: &ApiServer, spec: Json) -> String {
     let made = make(server, &format!("{ACCOUNTS}/a/token"), json!({ "spec": spec })).await;
     made["status"]["token"].as_str().expect("a token").to_owned()
 }
 
 /// What a review says of a token, for these audiences.
-async fn review(server: &ApiServer, token: &str, audiences: &[&str]) -> Value {
+async fn review(server: &ApiServer, token: &str, audiences: &[&str]) -> Json {
     let body = json!({"spec": {"token": token, "audiences": audiences}});
     let reviews = "/apis/authentication.k8s.io/v1/tokenreviews";
     ask(server, "root", Method::POST, reviews, &[], body).await.body["status"].clone()
@@ -53,7 +56,7 @@ async fn a_token_says_who_it_is_for_whom_and_how_long() {
     account(&server).await;
     let token = token(&server, json!({"expirationSeconds": 600, "audiences": [OWN, "vault"]})).await;
     let claims = token.split('.').nth(1).and_then(|part| URL_SAFE_NO_PAD.decode(part).ok()).expect("claims");
-    let claims: Value = serde_json::from_slice(&claims).expect("JSON");
+    let claims: Json = serde_json::from_slice(&claims).expect("JSON");
     assert_eq!(claims["aud"], json!([OWN, "vault"]));
     assert_eq!(claims["sub"], "system:serviceaccount:default:a");
     assert_eq!(claims["exp"].as_i64().map(|exp| exp - 600), claims["iat"].as_i64());
@@ -77,7 +80,7 @@ async fn a_token_is_for_its_audience_alone() {
     );
     let own = token(&server, json!({})).await;
     assert!(holds(&server, &own).await);
-    assert_eq!(review(&server, &own, &["vault"]).await["authenticated"], Value::Null);
+    assert_eq!(review(&server, &own, &["vault"]).await["authenticated"], Json::Null);
     // Those of the token file are for the server.
     assert_eq!(review(&server, "weak", &[OWN]).await["user"]["username"], "bob");
     assert_eq!(review(&server, "weak", &["vault"]).await["error"], "invalid bearer token");
@@ -103,7 +106,7 @@ async fn a_token_dies_with_its_account_and_a_new_one_of_the_name_has_no_part_in_
     account(&server).await;
     let token = token(&server, json!({})).await;
     assert!(holds(&server, &token).await);
-    ask(&server, "root", Method::DELETE, &format!("{ACCOUNTS}/a"), &[], Value::Null).await;
+    ask(&server, "root", Method::DELETE, &format!("{ACCOUNTS}/a"), &[], Json::Null).await;
     assert!(!holds(&server, &token).await);
     account(&server).await;
     assert!(!holds(&server, &token).await);
@@ -118,7 +121,7 @@ async fn a_token_dies_with_its_namespace() {
     let made = make(&server, &format!("{accounts}/a/token"), json!({})).await;
     let token = made["status"]["token"].as_str().expect("a token");
     assert!(holds(&server, token).await);
-    ask(&server, "root", Method::DELETE, "/api/v1/namespaces/n", &[], Value::Null).await;
+    ask(&server, "root", Method::DELETE, "/api/v1/namespaces/n", &[], Json::Null).await;
     server.settle().await;
     assert!(!holds(&server, token).await);
 }
@@ -137,7 +140,7 @@ async fn a_token_dies_with_the_object_that_it_is_bound_to() {
         let bound = json!({"boundObjectRef": {"apiVersion": "v1", "kind": kind, "name": "x"}});
         let token = token(&server, bound).await;
         assert!(holds(&server, &token).await, "{kind}");
-        ask(&server, "root", Method::DELETE, &format!("{path}/x?gracePeriodSeconds=0"), &[], Value::Null).await;
+        ask(&server, "root", Method::DELETE, &format!("{path}/x?gracePeriodSeconds=0"), &[], Json::Null).await;
         assert!(!holds(&server, &token).await, "{kind}");
         make(&server, path, object).await;
         assert!(!holds(&server, &token).await, "a new {kind} of the name");
@@ -199,4 +202,35 @@ async fn a_review_knows_accounts_where_everybody_is_an_administrator() {
     let token = token(&server, json!({})).await;
     assert_eq!(review(&server, &token, &[]).await["user"]["username"], "system:serviceaccount:default:a");
     assert_eq!(review(&server, "x", &[]).await["error"], "invalid bearer token");
+}
+
+#[tokio::test(start_paused = true)]
+async fn with_a_seed_tokens_are_the_same_each_time_and_a_snapshot_keeps_their_key() {
+    let start_time = Some(std::time::UNIX_EPOCH + Duration::from_secs(1_800_000_000));
+    let seeded = |seed| server_with(ApiServerConfig { seed, start_time, ..ApiServerConfig::default() });
+    let made = async |seed| {
+        let server = seeded(seed).await;
+        // Without sockets, for which a paused clock does not wait.
+        let post = async |path: &str, body: Json| {
+            let request = Request::post(path).header("content-type", "application/json");
+            let request = request.body(Full::new(Bytes::from(body.to_string()))).expect("a request");
+            let body = server.in_process().call(request).await.expect("an answer").into_body();
+            let body = body.collect().await.expect("a body").to_bytes();
+            serde_json::from_slice::<Json>(&body).expect("JSON")
+        };
+        post(ACCOUNTS, json!({"metadata": {"name": "a"}})).await;
+        let made = post(&format!("{ACCOUNTS}/a/token"), json!({})).await;
+        (made["status"]["token"].as_str().expect("a token").to_owned(), server)
+    };
+    let (first, server) = made(Some(1)).await;
+    assert_eq!(first, made(Some(1)).await.0);
+    assert_ne!(first, made(Some(2)).await.0);
+    assert_ne!(made(None).await.0, made(None).await.0, "without a seed nobody knows it");
+    let snapshot = server.snapshot();
+    assert!(!format!("{snapshot:?}").contains("key"), "{snapshot:?}");
+    let snapshot = ServerSnapshot::parse(&snapshot.to_text()).expect("a snapshot");
+    let other = seeded(None).await;
+    assert!(!holds(&other, &first).await);
+    other.restore(&snapshot);
+    assert!(holds(&other, &first).await);
 }

@@ -2,8 +2,9 @@
 
 use std::sync::Arc;
 
+use pintle_json::Json;
 use serde::de::Error as _;
-use serde_json::{Error, Value};
+use serde_json::Error;
 
 use super::marshal::message;
 use super::wire::{bytes, length, nested};
@@ -32,13 +33,13 @@ impl Enveloped {
     /// # Errors
     ///
     /// It is of no such kind, or does not fit it.
-    pub fn document(document: &Value) -> Result<Self, Error> {
-        let named = |name: &str| document.get(name).and_then(Value::as_str).unwrap_or_default();
+    pub fn document(document: &Json) -> Result<Self, Error> {
+        let named = |name: &str| document.get(name).and_then(Json::as_str).unwrap_or_default();
         let (api_version, kind) = (named("apiVersion"), named("kind"));
         let version = if api_version.is_empty() { "v1" } else { api_version };
         let schema = Schema::builtin(version, kind)
             .ok_or_else(|| Error::custom(format!("no kind {kind:?} of {api_version:?} is known in protobuf")))?;
-        let message = message(schema.root(), document)?.into();
+        let message = message(schema.root(), &serde_json::to_vec(document)?)?.into();
         Ok(Self { api_version: api_version.into(), kind: kind.into(), message })
     }
 
@@ -93,8 +94,8 @@ impl ListEnvelope {
     /// # Errors
     ///
     /// `metadata` are not those of a list.
-    pub fn new(metadata: &Value) -> Result<Self, Error> {
-        let metadata = message(&crate::named("meta.ListMeta"), metadata)?;
+    pub fn new(metadata: &Json) -> Result<Self, Error> {
+        let metadata = message(&crate::named("meta.ListMeta"), &serde_json::to_vec(metadata)?)?;
         let mut first = Vec::new();
         bytes(1, &metadata, &mut first);
         Ok(Self { length: first.len(), metadata: first })

@@ -3,8 +3,8 @@
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use jiff::Timestamp;
+use pintle_json::{Json, Map};
 use pintle_meta::{MicroTime, Time};
-use serde_json::{Map, Value};
 
 use super::envelope::MAGIC;
 use super::wire::{Content, Fields};
@@ -12,7 +12,7 @@ use crate::{DEEPEST, Field, Scalar, Schema, Struct, Type, Union};
 
 /// Reads a body into the object that it stands for, `apiVersion` and `kind` included. Where it does not name them, they are those
 /// that are expected. The error says what is wrong with it.
-pub fn decode(body: &[u8], (version, kind_of): (&str, &str)) -> Result<Value, String> {
+pub fn decode(body: &[u8], (version, kind_of): (&str, &str)) -> Result<Json, String> {
     let envelope = body.strip_prefix(MAGIC).ok_or("it does not begin with the magic bytes of protobuf")?;
     if envelope.is_empty() {
         return Err("there is nothing in it".into());
@@ -45,9 +45,9 @@ pub fn decode(body: &[u8], (version, kind_of): (&str, &str)) -> Result<Value, St
     let Type::Struct { of, .. } = schema.root() else { return Err(format!("{kind} is no message")) };
     let mut object = Map::new();
     Message::of(of).read(raw, &mut object, inside(DEEPEST)?)?;
-    object.insert("apiVersion".into(), api_version.into());
-    object.insert("kind".into(), kind.into());
-    Ok(Value::Object(object))
+    object.insert("apiVersion", api_version.into());
+    object.insert("kind", kind.into());
+    Ok(Json::Object(object))
 }
 
 /// A message, or one within it whose fields belong to the object around it, since Go embeds them.
@@ -66,7 +66,7 @@ impl<'a> Message<'a> {
     }
 
     /// Reads the fields into `object`, in which so many lists and objects may stand one in another.
-    fn read(self, bytes: &[u8], object: &mut Map<String, Value>, room: usize) -> Result<(), String> {
+    fn read(self, bytes: &[u8], object: &mut Map, room: usize) -> Result<(), String> {
         for field in Fields::of(bytes) {
             let (number, content) = field?;
             let found = self.numbered(number);
@@ -95,19 +95,19 @@ impl<'a> Message<'a> {
     }
 }
 
-fn put(field: &Field, content: Content<'_>, object: &mut Map<String, Value>, room: usize) -> Result<(), String> {
+fn put(field: &Field, content: Content<'_>, object: &mut Map, room: usize) -> Result<(), String> {
     match &field.of {
         Type::List(list) => {
             let item = value(content, &list.item, inside(room)?)?;
             match object.get_mut(&field.name) {
-                Some(Value::Array(items)) => items.push(item),
+                Some(Json::Array(items)) => items.push(item),
                 _ => drop(object.insert(field.name.clone(), vec![item].into())),
             }
         }
         Type::Map(map) => {
             let (key, item) = entry(as_bytes(content)?, &map.value, inside(room)?)?;
             match object.get_mut(&field.name) {
-                Some(Value::Object(entries)) => drop(entries.insert(key, item)),
+                Some(Json::Object(entries)) => drop(entries.insert(key, item)),
                 _ => drop(object.insert(field.name.clone(), Map::from_iter([(key, item)]).into())),
             }
         }
@@ -124,7 +124,7 @@ fn put(field: &Field, content: Content<'_>, object: &mut Map<String, Value>, roo
 }
 
 /// An entry of a map: the key is field 1, the value field 2.
-fn entry(bytes: &[u8], of: &Type, room: usize) -> Result<(String, Value), String> {
+fn entry(bytes: &[u8], of: &Type, room: usize) -> Result<(String, Json), String> {
     let (mut key, mut found) = (String::new(), None);
     for field in Fields::of(bytes) {
         match field? {
@@ -138,22 +138,22 @@ fn entry(bytes: &[u8], of: &Type, room: usize) -> Result<(String, Value), String
         (Some(content), Type::List(list)) => {
             let room = inside(room)?;
             let items = Fields::of(as_bytes(content)?).map(|field| value(field?.1, &list.item, room));
-            Value::Array(items.collect::<Result<_, _>>()?)
+            Json::Array(items.collect::<Result<_, _>>()?)
         }
         (Some(content), of) => value(content, of, room)?,
-        (None, Type::Scalar(Scalar::String | Scalar::Bytes)) => Value::String(String::new()),
-        (None, _) => Value::Null,
+        (None, Type::Scalar(Scalar::String | Scalar::Bytes)) => "".into(),
+        (None, _) => Json::Null,
     };
     Ok((key, value))
 }
 
-fn value(content: Content<'_>, of: &Type, room: usize) -> Result<Value, String> {
+fn value(content: Content<'_>, of: &Type, room: usize) -> Result<Json, String> {
     match of {
         Type::Scalar(scalar) => scalar_value(content, *scalar, room),
         Type::Struct { of, .. } => {
             let mut object = Map::new();
             Message::of(of).read(as_bytes(content)?, &mut object, inside(room)?)?;
-            Ok(Value::Object(object))
+            Ok(Json::Object(object))
         }
         Type::Any => embedded(content, room),
         Type::Union(union) => union_value(content, *union, room),
@@ -162,20 +162,20 @@ fn value(content: Content<'_>, of: &Type, room: usize) -> Result<Value, String> 
 }
 
 /// JSON in a message of its own.
-fn embedded(content: Content<'_>, room: usize) -> Result<Value, String> {
+fn embedded(content: Content<'_>, room: usize) -> Result<Json, String> {
     let raw = part(content, 1)?.map(as_bytes).transpose()?.unwrap_or_default();
     if raw.is_empty() {
-        return Ok(Value::Null);
+        return Ok(Json::Null);
     }
     let value = serde_json::from_slice(raw).map_err(|error| error.to_string())?;
     if fits(&value, room) { Ok(value) } else { Err(too_deep()) }
 }
 
 /// Whether no more lists and objects than that stand one in another.
-fn fits(value: &Value, room: usize) -> bool {
+fn fits(value: &Json, room: usize) -> bool {
     match value {
-        Value::Array(items) => room > 0 && items.iter().all(|item| fits(item, room - 1)),
-        Value::Object(members) => room > 0 && members.values().all(|value| fits(value, room - 1)),
+        Json::Array(items) => room > 0 && items.iter().all(|item| fits(item, room - 1)),
+        Json::Object(members) => room > 0 && members.values().all(|value| fits(value, room - 1)),
         _ => true,
     }
 }
@@ -188,7 +188,7 @@ fn too_deep() -> String {
     "it is nested too deeply".into()
 }
 
-fn scalar_value(content: Content<'_>, scalar: Scalar, room: usize) -> Result<Value, String> {
+fn scalar_value(content: Content<'_>, scalar: Scalar, room: usize) -> Result<Json, String> {
     Ok(match scalar {
         Scalar::String => text(as_bytes(content)?)?.into(),
         Scalar::Bytes => STANDARD.encode(as_bytes(content)?).into(),
@@ -204,15 +204,15 @@ fn scalar_value(content: Content<'_>, scalar: Scalar, room: usize) -> Result<Val
             Some(1) => text_part(content, 3)?.into(),
             _ => integer_part(content, 2)?.into(),
         },
-        Scalar::Time => timestamp(content)?.map_or(Value::Null, |time| Time(time).to_string().into()),
-        Scalar::MicroTime => timestamp(content)?.map_or(Value::Null, |time| MicroTime(time).to_string().into()),
+        Scalar::Time => timestamp(content)?.map_or(Json::Null, |time| Time(time).to_string().into()),
+        Scalar::MicroTime => timestamp(content)?.map_or(Json::Null, |time| MicroTime(time).to_string().into()),
         Scalar::Raw => embedded(content, room)?,
         Scalar::Duration => go_duration(integer_part(content, 1)?).into(),
     })
 }
 
 /// A union is a message with a field for each of its cases.
-fn union_value(content: Content<'_>, union: Union, room: usize) -> Result<Value, String> {
+fn union_value(content: Content<'_>, union: Union, room: usize) -> Result<Json, String> {
     let schema = crate::named("apiextensions.JSONSchemaProps");
     let (schema_at, other_at) = if union == Union::Bool { (2, 1) } else { (1, 2) };
     if let Some(content) = part(content, schema_at)? {
@@ -226,8 +226,8 @@ fn union_value(content: Content<'_>, union: Union, room: usize) -> Result<Value,
         Union::Strings => scalar_value(field?.1, Scalar::String, room),
     });
     match union {
-        Union::Bool => values.next().unwrap_or(Ok(Value::Bool(false))),
-        Union::List | Union::Strings => Ok(Value::Array(values.collect::<Result<_, _>>()?)),
+        Union::Bool => values.next().unwrap_or(Ok(Json::Bool(false))),
+        Union::List | Union::Strings => Ok(Json::Array(values.collect::<Result<_, _>>()?)),
     }
 }
 
@@ -301,11 +301,11 @@ fn text(bytes: &[u8]) -> Result<String, String> {
     String::from_utf8(bytes.to_vec()).map_err(|_| "a text is not UTF-8".into())
 }
 
-fn is_zero(value: &Value) -> bool {
+fn is_zero(value: &Json) -> bool {
     match value {
-        Value::Bool(value) => !value,
-        Value::Number(number) => number.as_f64() == Some(0.0),
-        Value::String(text) => text.is_empty(),
+        Json::Bool(value) => !value,
+        Json::Number(number) => number.as_f64() == Some(0.0),
+        Json::String(text) => text.is_empty(),
         _ => false,
     }
 }

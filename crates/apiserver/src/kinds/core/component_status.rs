@@ -4,7 +4,7 @@ use crate::kinds::Strategy;
 use crate::kinds::table::{self, Column, Row};
 use crate::object::{list, text_at};
 use jiff::Timestamp;
-use serde_json::Value;
+use pintle_json::Json;
 
 /// `v1` ComponentStatus, which nobody writes.
 #[derive(Clone, Copy, Debug)]
@@ -19,7 +19,7 @@ impl Strategy for ComponentStatus {
         table::columns("Name, Status, Message, Error")
     }
 
-    fn cells(&self, object: &Value, now: Timestamp) -> Vec<Value> {
+    fn cells(&self, object: &Json, now: Timestamp) -> Vec<Json> {
         let row = Row::new(object, now);
         let healthy = list(object, "/conditions").find(|condition| text_at(condition, "/type") == "Healthy");
         let status = match healthy.map(|condition| text_at(condition, "/status")) {
@@ -27,7 +27,7 @@ impl Strategy for ComponentStatus {
             Some("False") => "Unhealthy",
             _ => "Unknown",
         };
-        let part = |pointer: &str| Value::from(healthy.map_or("", |condition| text_at(condition, pointer)));
+        let part = |pointer: &str| Json::from(healthy.map_or("", |condition| text_at(condition, pointer)));
         vec![row.name(), status.into(), part("/message"), part("/error")]
     }
 }

@@ -2,23 +2,28 @@
 
 use super::pod::claim_spec;
 use super::{BETA_CLASS, add_finalizer, default_phase};
-use crate::failure::Outcome;
+use crate::failure::{Failure, Outcome};
 use crate::kinds::check::Check;
 use crate::kinds::table::{self, Column, Row};
-use crate::kinds::{Context, Strategy, warnings};
-use crate::object::{has, list, member, remove, set, text, text_at};
+use crate::kinds::{Cluster, Context, GroupResource, Strategy, default_class, warnings};
+use crate::object::{has, list, member, metadata, remove, set, text, text_at};
 use crate::request::Part;
 use crate::validate::{Faults, FieldFault, NameRule};
 use jiff::Timestamp;
+use pintle_json::{Json, json};
 use pintle_schema::quantity;
-use serde_json::{Value, json};
 
 /// `v1` PersistentVolumeClaim.
 #[derive(Clone, Copy, Debug)]
 pub(in crate::kinds) struct PersistentVolumeClaim;
 
+/// The annotations that make a StorageClass the default.
+const DEFAULT_CLASS: [&str; 2] =
+    ["storageclass.kubernetes.io/is-default-class", "storageclass.beta.kubernetes.io/is-default-class"];
+const SIZE: &str = "/spec/resources/requests/storage";
+
 impl Strategy for PersistentVolumeClaim {
-    fn warnings(&self, object: &Value, _: Option<&Value>, part: Part) -> Vec<String> {
+    fn warnings(&self, object: &Json, _: Option<&Json>, part: Part) -> Vec<String> {
         if part != Part::Object {
             return Vec::new();
         }
@@ -27,34 +32,43 @@ impl Strategy for PersistentVolumeClaim {
             let why = "deprecated since v1.8; use \"storageClassName\" attribute instead";
             found.push(format!("metadata.annotations[{BETA_CLASS}]: {why}"));
         }
-        found.extend(warnings::claim(object.get("spec").unwrap_or(&Value::Null), "spec"));
+        found.extend(warnings::claim(object.get("spec").unwrap_or(&Json::Null), "spec"));
         found
     }
 
-    fn defaults(&self, object: &mut Value) {
+    fn defaults(&self, object: &mut Json) {
         if let Some(spec) = member(object, "spec") {
             claim_spec(spec);
         }
         default_phase(object);
     }
 
-    fn prepare_for_create(&self, _: &Context<'_>, object: &mut Value) {
+    fn prepare_for_create(&self, _: &Context<'_>, object: &mut Json) {
         set(object, "status", json!({"phase": "Pending"}));
     }
 
-    fn settles_late(&self, _: &Value) -> bool {
+    fn settles_late(&self, _: &Json) -> bool {
         // The phase is left to defaulting.
         true
     }
 
-    fn admit(&self, _: &Context<'_>, object: &mut Value, old: Option<&Value>, _: Part) -> Outcome<()> {
-        if old.is_none() {
-            add_finalizer(object, "kubernetes.io/pvc-protection");
+    fn admit(&self, context: &Context<'_>, object: &mut Json, old: Option<&Json>, part: Part) -> Outcome<()> {
+        match old {
+            None => {
+                add_finalizer(object, "kubernetes.io/pvc-protection");
+                if class(object).is_none()
+                    && let Some(default) = default_class(context.cluster, &storage_classes(), &DEFAULT_CLASS)
+                {
+                    set(&mut object["spec"], "storageClassName", default.into());
+                }
+                Ok(())
+            }
+            Some(old) if part == Part::Object => check_growth(context.cluster, object, old),
+            Some(_) => Ok(()),
         }
-        Ok(())
     }
 
-    fn validate_create(&self, object: &Value) -> Faults {
+    fn validate_create(&self, object: &Json) -> Faults {
         let mut faults = Faults::default();
         if list(object, "/spec/accessModes").next().is_none() {
             faults.push(FieldFault::required("spec.accessModes", "at least 1 access mode is required"));
@@ -65,7 +79,7 @@ impl Strategy for PersistentVolumeClaim {
                 faults.push(FieldFault::unsupported("spec.accessModes", mode, &known));
             }
         }
-        match object.pointer("/spec/resources/requests/storage").and_then(Value::as_str) {
+        match object.at("/spec/resources/requests/storage").and_then(Json::as_str) {
             None => faults.push(FieldFault::required("spec.resources[storage]", "")),
             Some(amount) if quantity::nanos(amount).is_some_and(|nanos| nanos <= 0) => {
                 faults.push(FieldFault::invalid_text("spec.resources[storage]", amount, "must be greater than zero"));
@@ -79,23 +93,33 @@ impl Strategy for PersistentVolumeClaim {
         faults
     }
 
-    fn validate_update(&self, new: &Value, old: &Value, part: Part) -> Faults {
+    fn validate_update(&self, new: &Json, old: &Json, part: Part) -> Faults {
         if part != Part::Object {
             return Faults::default();
         }
         let mut faults = self.validate_create(new);
-        let fixed = |object: &Value| {
+        let fixed = |object: &Json| {
             let mut spec = object.get("spec").cloned().unwrap_or_default();
             for key in ["storageClassName", "volumeName"] {
                 if !has(old, &format!("/spec/{key}")) {
                     remove(&mut spec, key);
                 }
             }
+            if text_at(new, "/status/phase") == "Bound"
+                && let Some(requests) = spec.at_mut("/resources/requests")
+            {
+                remove(requests, "storage");
+            }
             spec
         };
         if fixed(new) != fixed(old) {
             let why = "spec is immutable after creation except resources.requests and volumeAttributesClassName for bound claims";
             faults.push(FieldFault::forbidden("spec", why));
+        }
+        let present = amount(old, "/status/capacity/storage").unwrap_or(0);
+        if amount(new, SIZE) < amount(old, SIZE) && amount(new, SIZE).is_some_and(|size| size <= present) {
+            let why = "field can not be less than status.capacity";
+            faults.push(FieldFault::forbidden("spec.resources.requests.storage", why));
         }
         faults
     }
@@ -107,12 +131,12 @@ impl Strategy for PersistentVolumeClaim {
         )
     }
 
-    fn cells(&self, object: &Value, now: Timestamp) -> Vec<Value> {
+    fn cells(&self, object: &Json, now: Timestamp) -> Vec<Json> {
         let row = Row::new(object, now);
         let volume = text_at(object, "/spec/volumeName");
         let (capacity, access) = match volume {
             "" => (String::new(), String::new()),
-            _ => (text(object.pointer("/status/capacity/storage")), table::access_modes(object, "/status/accessModes")),
+            _ => (text(object.at("/status/capacity/storage")), table::access_modes(object, "/status/accessModes")),
         };
         vec![
             row.name(),
@@ -125,5 +149,41 @@ impl Strategy for PersistentVolumeClaim {
             row.age(),
             row.text_or("/spec/volumeMode", "<unset>"),
         ]
+    }
+}
+
+fn storage_classes() -> GroupResource {
+    GroupResource::new("storage.k8s.io", "storageclasses")
+}
+
+/// The class that the claim names, be it the empty one.
+fn class(claim: &Json) -> Option<&str> {
+    let annotated = claim.at("/metadata/annotations").and_then(|annotations| annotations.get(BETA_CLASS));
+    annotated.or_else(|| claim.at("/spec/storageClassName")).and_then(Json::as_str)
+}
+
+fn amount(claim: &Json, path: &str) -> Option<i128> {
+    quantity::nanos(claim.at(path)?.as_str()?)
+}
+
+/// A claim grows only once it is bound, and if its class says that its volumes can.
+fn check_growth(cluster: &dyn Cluster, new: &Json, old: &Json) -> Outcome<()> {
+    if amount(new, SIZE) <= amount(old, SIZE) {
+        return Ok(());
+    }
+    let refused = |why: &str| {
+        let claims = GroupResource::new("", "persistentvolumeclaims");
+        Err(Failure::forbidden(&claims, metadata::name(new), why))
+    };
+    if text_at(old, "/status/phase") != "Bound" {
+        return refused("Only bound persistent volume claims can be expanded");
+    }
+    let class = class(new).filter(|name| !name.is_empty() && class(old) == Some(name));
+    let class = class.and_then(|name| cluster.object(&storage_classes(), "", name));
+    match class.is_some_and(|class| class["allowVolumeExpansion"] == true) {
+        true => Ok(()),
+        false => refused(
+            "only dynamically provisioned pvc can be resized and the storageclass that provisions the pvc must support resize",
+        ),
     }
 }
