@@ -10,7 +10,7 @@ mod rule_resolver;
 mod subprotocols;
 mod tokens;
 
-pub(crate) use account_tokens::{AccountTokens, Bound, Claims, ISSUER, Named, Unknown};
+pub(crate) use account_tokens::{AccountTokens, Claims, ISSUER, Unknown};
 pub(crate) use authorize::{Attributes, authorize, decide};
 pub(crate) use escalation::{check_grant, grants_rights};
 pub(crate) use flow::{Flow, classify};

@@ -26,15 +26,20 @@ use definition::Definition;
 use serde_json::Value;
 
 pub(crate) use custom_resource::kinds;
-pub(crate) use naming::{set_condition, settle};
+pub(crate) use definition::CLEANUP;
+pub(crate) use naming::settle;
 
 use crate::kinds::{GroupResource, Kinds};
 use crate::object::{has, holds, text_at};
+use crate::store::Order;
 
 /// The built-in kinds, with what this module says of definitions.
 pub(crate) fn ruled(builtin: Kinds) -> Kinds {
     builtin.ruled("apiextensions.k8s.io", "CustomResourceDefinition", &(Arc::new(Definition) as _))
 }
+
+/// Under which name definitions are stored.
+pub(crate) const DEFINITIONS: &str = "customresourcedefinitions.apiextensions.k8s.io";
 
 /// What the names begin with under which custom resources are stored.
 const CUSTOM: &str = "custom/";
@@ -49,9 +54,9 @@ pub(crate) fn store(group: &str, plural: &str) -> crate::kinds::GroupResource {
     crate::kinds::GroupResource::new(group, format!("{CUSTOM}{plural}"))
 }
 
-/// Whether objects that are stored under that name are custom resources.
-pub(crate) fn is_custom(stored: &str) -> bool {
-    stored.starts_with(CUSTOM)
+/// The order of the members of objects that are stored under that name.
+pub(crate) fn order(stored: &str) -> Order {
+    if stored.starts_with(CUSTOM) { Order::Sorted } else { Order::Declared }
 }
 
 /// Whether a definition's objects are served.

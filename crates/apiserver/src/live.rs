@@ -14,7 +14,7 @@ use std::sync::{Arc, Mutex, PoisonError, RwLock};
 use std::time::Duration;
 
 use http::{Method, Request, Response};
-use serde_json::{Value, json};
+use serde_json::Value;
 use tokio::runtime::Handle;
 use tokio::sync::OnceCell;
 use tokio::time::Instant;
@@ -22,17 +22,17 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 pub(crate) use upstream::{Refusal, Upstream};
 
+use crate::crd::DEFINITIONS;
 use crate::http::{Body, Incoming, Socket};
-use crate::kinds::Kind;
+use crate::kinds::posting::Posting;
+use crate::kinds::{Kind, NAMESPACES, Origin, unknown_namespace};
 use crate::object::{metadata, text_at};
 use crate::registry::Registry;
-use crate::request::path::{ResourcePath, Target};
+use crate::request::Part as RequestPart;
+use crate::request::path::Target;
 use crate::request::user::MASTERS;
 use crate::store::{ResourceKey, Shown, key};
 
-const DEFINITIONS: &str = "customresourcedefinitions.apiextensions.k8s.io";
-/// Nothing of these is stored: what they answer is for the other cluster to say.
-const REVIEWS: [&str; 2] = ["authentication.k8s.io", "authorization.k8s.io"];
 /// How long a request waits for what it needs from the other cluster, and each question of it for its answer.
 const PATIENCE: Duration = Duration::from_secs(60);
 
@@ -132,14 +132,16 @@ impl Live {
             let is_proxy = path.resource == "proxy" || path.subresource == "proxy";
             return if reads && !is_proxy { Ok(Where::There) } else { Err(Refusal::unknown(&path.resource)) };
         };
-        let is_log = path.subresource == "log" || path.resource == "componentstatuses";
-        let is_review = kind.conduct.transient && path.name.is_empty() && REVIEWS.contains(&&*path.group);
-        if reads && is_log || *method == Method::POST && is_review {
+        // What others than the store would say is for the other cluster to say.
+        let part = RequestPart::parse(&path.subresource).unwrap_or_default();
+        let is_told = part == RequestPart::Log || kind.strategy.made_up().is_some();
+        let is_question = path.name.is_empty() && kind.strategy.posting(part).is_some_and(Posting::is_question);
+        if reads && is_told || *method == Method::POST && is_question {
             return Ok(Where::There);
         }
         let namespace = if kind.namespaced() { &*path.namespace } else { "" };
         if !reads {
-            self.bring_what_rules_look_at(kind, &path, namespace).await?;
+            self.bring_what_rules_look_at(kind, part, namespace).await?;
         }
         match path.name.is_empty() || path.old_watch {
             _ if kind.conduct.transient => (),
@@ -153,34 +155,21 @@ impl Live {
     async fn bring_what_rules_look_at(
         self: &Arc<Self>,
         kind: &Arc<Kind>,
-        path: &ResourcePath,
+        part: RequestPart,
         namespace: &str,
     ) -> Result<(), Refusal> {
         let kinds = self.registry.kinds();
         if let Some(namespaces) = kinds.group_kind("", "Namespace").filter(|_| !namespace.is_empty()) {
             match self.bring(namespaces, "", namespace).await {
                 // Who may not see it may still be at home in it.
-                Err(refusal) if refusal.code == 403 && self.registry.db.get("namespaces", namespace).is_some() => (),
+                Err(refusal) if refusal.code == 403 && self.registry.db.get(NAMESPACES, namespace).is_some() => (),
                 Err(refusal) if refusal.code == 403 => {
-                    let assumed = json!({
-                        "apiVersion": "v1", "kind": "Namespace", "metadata": {"name": namespace},
-                        "spec": {"finalizers": ["kubernetes"]}, "status": {"phase": "Active"},
-                    });
-                    self.show(namespaces, assumed);
+                    self.show(namespaces, unknown_namespace(namespace));
                 }
                 brought => brought?,
             }
         }
-        let looked_at: &[_] = match (&*kind.store.group, &*kind.store.resource) {
-            ("", "pods") if path.subresource == "eviction" => &[("policy", "PodDisruptionBudget")],
-            ("", "pods") => {
-                &[("scheduling.k8s.io", "PriorityClass"), ("node.k8s.io", "RuntimeClass"), ("", "LimitRange")]
-            }
-            ("", "bindings") => &[("", "Pod")],
-            ("", "persistentvolumeclaims") => &[("", "LimitRange")],
-            _ => &[],
-        };
-        for (group, kind) in looked_at {
+        for (group, kind) in kind.strategy.looks_at(part) {
             let Some(kind) = kinds.group_kind(group, kind) else { continue };
             match self.bring_all(kind, if kind.namespaced() { namespace } else { "" }).await {
                 Err(refusal) if refusal.code == 403 => (),
@@ -242,7 +231,7 @@ impl Live {
     fn source(&self, kind: &Arc<Kind>) -> Option<Arc<Kind>> {
         let kinds = self.registry.kinds();
         let mut version = kind.stored_version.as_ref().map(|stored| stored.version.clone());
-        if kind.is_custom() {
+        if kind.origin() == Origin::Custom {
             let name = format!("{}.{}", kind.plural, kind.group);
             if !self.registry.db.is_left_alone(DEFINITIONS, &name) {
                 let definition = self.registry.db.base(DEFINITIONS, &name)?.decode();

@@ -4,26 +4,20 @@
 //! it read. The HTTP shell and the background tasks call the same functions.
 
 mod admission_chain;
-mod binding;
 mod collection;
-mod components;
 mod create;
 mod delete;
 mod elsewhere;
-mod eviction;
 mod list;
-mod namespace_lifecycle;
 mod nesting;
 mod pipeline;
 mod pod_security;
-mod review;
+mod post;
 mod rewrite;
 mod scaling;
 mod served;
-mod signing;
 mod size;
 mod token;
-mod token_request;
 mod transform;
 mod update;
 mod writer;
@@ -34,7 +28,7 @@ use std::time::Duration;
 use serde_json::Value;
 use tokio::sync::Semaphore;
 
-pub(crate) use delete::{CLEANUP, Deleted};
+pub(crate) use delete::Deleted;
 pub(crate) use list::{LOOKS, ListReply, Selected, Selection, compacted, is_uncached, parse_number};
 pub(crate) use served::{Served, Written, typed};
 pub(crate) use transform::Transform;
@@ -50,7 +44,7 @@ use crate::faults::Faults;
 use crate::health::Health;
 use crate::kinds::{self, Context, Kinds};
 use crate::request::user::User;
-use crate::store::{Db, Draft, History, Order};
+use crate::store::{Db, Draft, History};
 
 /// How long a request waits for a revision that is yet to come.
 pub(crate) const VERSION_PATIENCE: Duration = Duration::from_secs(3);
@@ -136,10 +130,8 @@ impl Registry {
     }
 }
 
-/// What is written of an object: custom resources come in the order of their members' names.
+/// What is written of an object.
 pub(crate) fn draft(resource: &str, object: &Value) -> Draft {
-    if crd::is_custom(resource) {
-        return Draft::new(object, Order::Sorted, Vec::new());
-    }
-    Draft::new(object, Order::Declared, kinds::claims(resource, object)).selectable(kinds::selectable(resource, object))
+    Draft::new(object, crd::order(resource), kinds::claims(resource, object))
+        .selectable(kinds::selectable(resource, object))
 }

@@ -9,8 +9,9 @@ use tokio::time::Instant;
 use super::{Controller, all, options};
 use crate::crd;
 use crate::failure::Failure;
+use crate::kinds::api_service::RESOURCE;
 use crate::kinds::{Kind, Place};
-use crate::object::{integer_at, list, text_at};
+use crate::object::{integer_at, list, set_condition, text_at};
 use crate::registry::Writer;
 use crate::registry::{Registry, Wish};
 use crate::request::Part;
@@ -18,8 +19,6 @@ use crate::request::options::DeleteOptions;
 use crate::store::{Change, Key, Range, Stored, key};
 
 const GROUP: &str = "apiregistration.k8s.io";
-const RESOURCE: &str = "apiservices.apiregistration.k8s.io";
-const DEFINITIONS: &str = "customresourcedefinitions.apiextensions.k8s.io";
 const SERVICES: &str = "services";
 const SLICES: &str = "endpointslices.discovery.k8s.io";
 const MANAGER: &str = "kube-apiserver";
@@ -39,7 +38,7 @@ pub(super) struct ApiServices {
 type GroupVersion = (String, String);
 
 impl Controller for ApiServices {
-    const OF: Option<&'static [&'static str]> = Some(&[RESOURCE, DEFINITIONS, SERVICES, SLICES]);
+    const OF: Option<&'static [&'static str]> = Some(&[RESOURCE, crd::DEFINITIONS, SERVICES, SLICES]);
 
     fn observe(&mut self, change: &Change) -> bool {
         self.has_remote || ![SERVICES, SLICES].contains(&&*change.resource)
@@ -80,7 +79,7 @@ impl ApiServices {
     /// The versions that definitions serve, in an order that is the same in each run. Only definitions that have changed are read.
     fn served(&mut self, registry: &Registry) -> BTreeSet<GroupVersion> {
         let mut known = std::mem::take(&mut self.known);
-        for (key, stored) in all(registry, DEFINITIONS) {
+        for (key, stored) in all(registry, crd::DEFINITIONS) {
             let kept = known.remove(&key).filter(|(at, _)| *at == stored.revision());
             self.known.insert(key, kept.unwrap_or_else(|| (stored.revision(), versions(&stored))));
         }
@@ -155,7 +154,8 @@ fn say(
 ) -> Result<(), Failure> {
     let now = registry.clock.now_text();
     let Available { status, reason, message } = available;
-    let set = |object: &mut Value| crd::set_condition(object, "Available", status, reason, message, &now);
+    let condition = json!({"type": "Available", "status": status, "reason": reason, "message": message});
+    let set = |object: &mut Value| set_condition(object, condition.clone(), &now);
     if !set(&mut object.clone()) {
         return Ok(());
     }

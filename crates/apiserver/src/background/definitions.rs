@@ -4,20 +4,19 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use serde_json::Value;
+use serde_json::{Value, json};
 use tokio::time::Instant;
 
 use super::{Controller, all, options};
-use crate::crd;
+use crate::crd::{self, DEFINITIONS};
 use crate::kinds::{GroupResource, Place};
-use crate::object::metadata;
+use crate::object::{metadata, set_condition};
 use crate::registry::Writer;
 use crate::registry::{Registry, Wish};
 use crate::request::Part;
 use crate::request::options::DeleteOptions;
 use crate::store::{Key, Stored};
 
-const RESOURCE: &str = "customresourcedefinitions.apiextensions.k8s.io";
 const GROUP: &str = "apiextensions.k8s.io";
 const MANAGER: &str = "kube-apiserver";
 /// How often a definition that is going looks whether its objects have gone.
@@ -41,7 +40,7 @@ struct Definition {
 const OUTLINE: &[&str] = &["metadata", "spec.group", "spec.names", "status"];
 
 impl Controller for Definitions {
-    const OF: Option<&'static [&'static str]> = Some(&[RESOURCE]);
+    const OF: Option<&'static [&'static str]> = Some(&[DEFINITIONS]);
 
     /// Brings definitions into force and lets go of those that are deleted; answers when to look again.
     async fn work(&mut self, registry: &Arc<Registry>, _: u64) -> Option<Instant> {
@@ -54,7 +53,7 @@ impl Controller for Definitions {
         let mut waiting = false;
         let outlines = definitions.iter().map(|definition| &definition.outline);
         for definition in outlines.filter(|definition| crd::is_terminating(definition)) {
-            if registry.db.is_left_alone(RESOURCE, metadata::name(definition)) {
+            if registry.db.is_left_alone(DEFINITIONS, metadata::name(definition)) {
                 continue; // It goes in another cluster.
             }
             waiting |= !self.let_go(registry, definition).await;
@@ -68,7 +67,7 @@ impl Definitions {
     fn present(&mut self, registry: &Registry) -> Vec<Definition> {
         let mut known: HashMap<_, _> = std::mem::take(&mut self.known);
         let mut definitions = Vec::new();
-        for (key, stored) in all(registry, RESOURCE) {
+        for (key, stored) in all(registry, DEFINITIONS) {
             let definition = match known.remove(&key) {
                 Some(Definition { stored: at, outline }) if at.revision() == stored.revision() => {
                     Definition { stored, outline }
@@ -157,9 +156,11 @@ impl Definitions {
             return true;
         }
         let mut told = definition.clone();
-        let message = "CustomResource deletion is in progress";
-        let now = registry.clock.now_text();
-        if crd::set_condition(&mut told, "Terminating", "True", "InstanceDeletionInProgress", message, &now) {
+        let condition = json!({
+            "type": "Terminating", "status": "True", "reason": "InstanceDeletionInProgress",
+            "message": "CustomResource deletion is in progress",
+        });
+        if set_condition(&mut told, condition, &registry.clock.now_text()) {
             self.write_status(registry, &told);
         }
         false
@@ -174,7 +175,7 @@ impl Definitions {
         let make = |live: Option<&Value>| {
             let mut new = live.cloned().unwrap_or_default();
             let finalizers: Vec<Value> =
-                finalizers(&new).filter(|name| name.as_str() != Some(crate::registry::CLEANUP)).cloned().collect();
+                finalizers(&new).filter(|name| name.as_str() != Some(crd::CLEANUP)).cloned().collect();
             new["metadata"]["finalizers"] = finalizers.into();
             Ok(new)
         };
@@ -219,5 +220,5 @@ fn finalizers(definition: &Value) -> impl Iterator<Item = &Value> {
 }
 
 fn has_finalizer(definition: &Value) -> bool {
-    finalizers(definition).any(|name| name.as_str() == Some(crate::registry::CLEANUP))
+    finalizers(definition).any(|name| name.as_str() == Some(crd::CLEANUP))
 }

@@ -247,7 +247,7 @@ impl Collector {
         object: &Stored,
         told: u64,
     ) -> Outcome<Looked> {
-        if place.kind.kind == "Event" && place.kind.store.resource == "events" {
+        if place.kind.strategy.is_report() {
             return Ok(Looked::Done);
         }
         let references = object.owner_references();

@@ -14,7 +14,10 @@ use super::{columns, default, embedded, is_established, is_terminating, prune, v
 use crate::kinds::reset::{ALL_BUT_STATUS, Reset};
 use crate::kinds::table::Column;
 use crate::kinds::without_effect::RULES;
-use crate::kinds::{Conduct, Context, Form, Kind, Origin, Scale, Strategy, Subresource, compare_versions};
+use crate::kinds::{
+    Conduct, Context, Form, Kind, Origin, PlainFinalizers, Routing, Scale, Shape, Strategy, Subresource,
+    compare_versions,
+};
 use crate::object::{differ_outside, has, is_true, list, set, text, text_at};
 use crate::request::{Part, Verb};
 use crate::validate::{Faults, FieldFault, NameRule};
@@ -148,6 +151,7 @@ impl Custom {
                 spec_replicas: path("specReplicasPath"),
                 status_replicas: path("statusReplicasPath"),
                 label_selector: path("labelSelectorPath"),
+                is_declared: true,
             }),
             selectable: list(version, "/selectableFields")
                 .map(|field| text_at(field, "/jsonPath").trim_start_matches('.').to_owned())
@@ -195,6 +199,22 @@ fn published(version: &Value) -> Value {
 impl Strategy for Custom {
     fn origin(&self) -> Origin {
         Origin::Custom
+    }
+
+    fn shape(&self) -> Shape {
+        Shape::Free
+    }
+
+    fn routing(&self) -> Routing {
+        Routing::CatchAll
+    }
+
+    fn plain_finalizers(&self) -> PlainFinalizers {
+        PlainFinalizers::WarnedOf
+    }
+
+    fn status_keeps_metadata(&self) -> bool {
+        true
     }
 
     fn prune(&self, object: &mut Value) -> Vec<String> {
@@ -321,8 +341,8 @@ impl Strategy for Custom {
         Arc::new(shown)
     }
 
-    fn openapi(&self) -> Option<Value> {
-        Some(self.openapi.clone())
+    fn openapi(&self) -> Option<&Value> {
+        Some(&self.openapi)
     }
 
     fn scale(&self) -> Option<&Scale> {

@@ -4,16 +4,23 @@ use serde_json::{Value, json};
 
 use super::{definition_faults, formats};
 use crate::kinds::without_effect::{BUILT_IN_VERSIONS, CONVERSION, part};
-use crate::kinds::{Cluster, Context, Kinds, Strategy};
-use crate::object::{default, is_true, list, member, metadata, set, text_at};
+use crate::kinds::{Cluster, Context, Kinds, PlainFinalizers, Strategy};
+use crate::object::{default, is_true, list, member, metadata, set, set_condition, text_at};
 use crate::request::Part;
 use crate::validate::Faults;
+
+/// Keeps a definition until its objects have gone.
+pub(crate) const CLEANUP: &str = "customresourcecleanup.apiextensions.k8s.io";
 
 /// `apiextensions.k8s.io/v1` CustomResourceDefinition.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Definition;
 
 impl Strategy for Definition {
+    fn plain_finalizers(&self) -> PlainFinalizers {
+        PlainFinalizers::Taken
+    }
+
     fn without_effect(&self, object: &Value, kinds: &Kinds, _: &dyn Cluster) -> Vec<String> {
         let group = text_at(object, "/spec/group");
         let name = metadata::name(object);
@@ -64,6 +71,23 @@ impl Strategy for Definition {
         if let Some(status) = member(new, "status") {
             set(status, "storedVersions", stored.into());
         }
+    }
+
+    fn mark_terminating(&self, object: &mut Value, now: &str) -> bool {
+        let mut finalizers: Vec<String> = metadata::finalizers(object).into_iter().map(str::to_owned).collect();
+        if !finalizers.iter().any(|name| name == CLEANUP) {
+            finalizers.push(CLEANUP.into());
+            metadata::set_finalizers(object, &finalizers);
+        }
+        set_condition(
+            object,
+            json!({
+                "type": "Terminating", "status": "True", "reason": "InstanceDeletionPending",
+                "message": "CustomResourceDefinition marked for deletion; CustomResource deletion will begin soon",
+            }),
+            now,
+        );
+        true
     }
 
     fn changes_generation(&self, new: &Value, old: &Value) -> bool {

@@ -5,7 +5,7 @@ use serde_json::{Map, Value, json};
 
 use super::etag;
 use super::operations::{self, DELETE_OPTIONS_SCHEMA, STATUS_SCHEMA, schema_name_of_list};
-use crate::kinds::{Kind, Kinds};
+use crate::kinds::{Kind, Kinds, Origin};
 use crate::object::{default, list, member, set};
 use crate::request::Verb;
 
@@ -33,7 +33,7 @@ pub(crate) fn index(kinds: &Kinds) -> Value {
 /// The OpenAPI 3 document of one group and version: its paths, and the schemas of its custom resources.
 pub(crate) fn document(kinds: &Kinds, group: &str, version: &str) -> Option<Value> {
     let kinds = kinds.version(group, version);
-    let custom = kinds.first()?.is_custom();
+    let custom = kinds.first()?.strategy.openapi().is_some();
     let mut paths = Map::new();
     let mut schemas = Map::new();
     schemas.insert(PATCH_SCHEMA.into(), json!({"type": "object"}));
@@ -42,17 +42,15 @@ pub(crate) fn document(kinds: &Kinds, group: &str, version: &str) -> Option<Valu
         |name: &str| (name.to_owned(), json!({"type": "object", "x-kubernetes-preserve-unknown-fields": true}));
     schemas.extend([METADATA_SCHEMA, LIST_METADATA_SCHEMA].map(shared));
     for kind in kinds {
-        if !kind.is_custom() {
+        let Some(schema) = kind.strategy.openapi() else {
             paths.extend(kind_paths(kind, Form::Three));
             continue;
-        }
+        };
         paths.extend(operations::paths(kind));
         schemas.extend([STATUS_SCHEMA, DELETE_OPTIONS_SCHEMA].map(shared));
         let elsewhere = kind.subresources.iter().filter_map(|subresource| subresource.kind.as_ref());
         schemas.extend(elsewhere.map(|gvk| shared(&schema_of(gvk))));
-        if let Some(schema) = kind.strategy.openapi() {
-            schemas.extend(custom_schemas(kind, schema));
-        }
+        schemas.extend(custom_schemas(kind, schema.clone()));
     }
     let title = if custom { "Kubernetes CRD Swagger" } else { "Kubernetes" };
     Some(json!({
@@ -130,8 +128,8 @@ fn patch_operation(kind: &Kind, form: Form) -> Value {
 
 /// How a patch of it may be written, but for one that is applied.
 pub(super) fn patch_types(kind: &Kind) -> impl Iterator<Item = &'static str> {
-    let is_custom = kind.is_custom();
-    PATCHES.iter().copied().filter(move |content| !(is_custom && content.contains("strategic")))
+    let takes_strategic = kind.takes_strategic_patches();
+    PATCHES.iter().copied().filter(move |content| takes_strategic || !content.contains("strategic"))
 }
 
 const CONVENTIONS: &str =
@@ -221,12 +219,12 @@ pub(super) fn gvk(kind: &Kind) -> Value {
 
 /// `com.example.v1.Widget`, `io.k8s.api.apps.v1.Deployment`.
 pub(super) fn schema_name(kind: &Kind) -> String {
-    match kind.is_custom() {
-        true => {
+    match kind.origin() {
+        Origin::Custom => {
             let package = kind.group.rsplit('.').collect::<Vec<_>>().join(".");
             format!("{package}.{}.{}", kind.version, kind.kind)
         }
-        false => schema_of(&GroupVersionKind::new(&*kind.group, &*kind.version, &*kind.kind)),
+        Origin::BuiltIn => schema_of(&GroupVersionKind::new(&*kind.group, &*kind.version, &*kind.kind)),
     }
 }
 

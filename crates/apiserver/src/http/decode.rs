@@ -91,12 +91,12 @@ pub(crate) enum PatchKind {
 }
 
 impl PatchKind {
-    /// By media type. Custom resources know no strategic merge.
+    /// By media type, if the kind takes it.
     pub(crate) fn of(media: &str, kind: &Kind) -> Option<Self> {
         match media {
             "application/json-patch+json" => Some(Self::Json),
             "application/merge-patch+json" => Some(Self::Merge),
-            "application/strategic-merge-patch+json" if !kind.is_custom() => Some(Self::Strategic),
+            "application/strategic-merge-patch+json" if kind.takes_strategic_patches() => Some(Self::Strategic),
             "application/apply-patch+yaml" => Some(Self::Apply),
             _ => None,
         }
@@ -162,7 +162,7 @@ fn malformed(kind: &Kind, object: &Value) -> Option<String> {
 fn unknown(kind: &Kind, object: &mut Value) -> Vec<StrictFinding> {
     let says = |name: &str| object.get(name).and_then(Value::as_str).unwrap_or_default();
     let group = says("apiVersion").split_once('/').map_or("", |(group, _)| group);
-    if kind.is_custom() && (says("kind"), group) != (&kind.kind, &kind.group) {
+    if (says("kind"), group) != (&kind.kind, &kind.group) {
         return Vec::new();
     }
     let unknown = kind.strategy.prune(object);
@@ -301,7 +301,7 @@ impl<'a> Patcher<'a> {
         };
         let text = |name: &str| members.get(name).and_then(Value::as_str).unwrap_or_default().to_owned();
         let (version, kind) = (text("apiVersion"), text("kind"));
-        if self.kind.is_custom() {
+        if self.kind.needs_types() {
             if kind.is_empty() {
                 return Err(refused("Object 'Kind' is missing in the patched object".into()));
             }

@@ -226,7 +226,7 @@ fn metadata(kind: &Kind, list: &ListReply, transform: &Transform) -> Value {
     if list.revision > 0 {
         metadata["resourceVersion"] = list.revision.to_string().into();
     }
-    if kind.is_custom() && transform.is_none() || !list.continue_token.is_empty() {
+    if kind.lists_in_full() && transform.is_none() || !list.continue_token.is_empty() {
         metadata["continue"] = list.continue_token.as_str().into();
     }
     if let Some(remaining) = list.remaining {

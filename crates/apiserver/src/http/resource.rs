@@ -9,9 +9,9 @@ use pintle_meta::FieldSelector;
 use super::body::Incoming;
 use super::encode::Reply;
 use super::negotiate::{self, Offer};
-use super::{Call, stream, websocket, write};
+use super::{Call, websocket, write};
 use crate::failure::{Failure, Outcome};
-use crate::kinds::{Kind, Origin, Place};
+use crate::kinds::{Kind, Place, Routing};
 use crate::registry::{Registry, Selection, VERSION_PATIENCE, is_uncached, parse_number};
 use crate::request::options::ListOptions;
 use crate::request::path::ResourcePath;
@@ -28,8 +28,10 @@ pub(super) async fn serve(
 ) -> Outcome<Reply> {
     let place = route(registry, call, path)?;
     call.warnings.extend(place.kind.strategy.deprecation().map(Into::into));
-    if streams_of(&place.kind, place.part).is_some() {
-        return stream::serve(registry, call, &place);
+    if let Some(stream) = place.kind.strategy.stream(place.part) {
+        let object = registry.get(&Place { part: Part::Object, ..place.clone() })?.tree();
+        let text = (stream.answer)(&registry.db, &place, &object, call.query.text("container"))?;
+        return Ok(Reply::text(200, text));
     }
     match (verb, place.part) {
         (Some(Verb::Get), Part::Object) => get(registry, call, &place).await,
@@ -46,13 +48,15 @@ fn route(registry: &Registry, call: &Call, path: &ResourcePath) -> Outcome<Place
         if let Some(unavailable) = registry.unavailable(&path.group, &path.version) {
             return Err(unavailable);
         }
-        return Err(match kinds.group(&path.group) {
-            Some(Origin::BuiltIn) => Failure::no_such_resource(),
+        return Err(match kinds.routing(&path.group) {
+            Some(Routing::PerMethod) => Failure::no_such_resource(),
             _ => Failure::page_not_found(),
         });
     };
-    let absent = || if kind.is_custom() { Failure::page_not_found() } else { Failure::no_such_resource() };
-    let is_namespace = path.is_namespace();
+    let absent = || match kind.strategy.routing() {
+        Routing::PerMethod => Failure::no_such_resource(),
+        Routing::CatchAll => Failure::page_not_found(),
+    };
     if path.in_namespace != (kind.namespaced() && !path.namespace.is_empty()) {
         return Err(absent());
     }
@@ -63,7 +67,7 @@ fn route(registry: &Registry, call: &Call, path: &ResourcePath) -> Outcome<Place
     let across = kind.namespaced() && path.namespace.is_empty();
     if across && !(collection && matches!(*method, Method::GET | Method::HEAD)) {
         let create_only = kind.verbs.iter().all(|verb| *verb == Verb::Create);
-        let wrong_method = !kind.is_custom() && collection && !create_only;
+        let wrong_method = kind.strategy.routing() == Routing::PerMethod && collection && !create_only;
         return Err(if wrong_method { Failure::method_not_allowed() } else { absent() });
     }
     if path.old_watch && *method != Method::GET {
@@ -72,7 +76,8 @@ fn route(registry: &Registry, call: &Call, path: &ResourcePath) -> Outcome<Place
     let part = check_method(call, path, kind)?;
     let place = Place {
         kind: kind.clone(),
-        namespace: if is_namespace { String::new() } else { path.namespace.clone() },
+        // A namespace's own path names one, in which it is not.
+        namespace: if kind.namespaced() { path.namespace.clone() } else { String::new() },
         name: path.name.clone(),
         part,
     };
@@ -83,48 +88,29 @@ fn route(registry: &Registry, call: &Call, path: &ResourcePath) -> Outcome<Place
     Ok(place)
 }
 
-/// What only a kubelet can serve of a pod, and the methods for it. Other methods are refused as any server refuses them.
-const STREAMS: [(Part, &[&str]); 4] = [
-    (Part::Attach, &["GET", "POST"]),
-    (Part::Exec, &["GET", "POST"]),
-    (Part::Log, &["GET"]),
-    (Part::PortForward, &["GET", "POST"]),
-];
-
-/// Whether answers of that path below an object go on for as long as somebody listens.
-pub(super) fn is_stream(subresource: &str) -> bool {
-    let part = Part::parse(subresource);
-    part.is_some_and(|part| part == Part::Proxy || STREAMS.iter().any(|(stream, _)| *stream == part))
-}
-
-/// The methods for a part of a pod that only a kubelet can serve.
-fn streams_of(kind: &Kind, part: Part) -> Option<&'static [&'static str]> {
-    let is_pod = kind.group.is_empty() && kind.kind == "Pod";
-    STREAMS.iter().find(|(stream, _)| *stream == part && is_pod).map(|(_, methods)| *methods)
-}
-
 /// The part that the path names, if the method can be used on it.
 fn check_method(call: &Call, path: &ResourcePath, kind: &Arc<Kind>) -> Outcome<Part> {
-    let absent = || match kind.is_custom() {
-        true => Failure::not_found(&kind.resource(), &path.name),
-        false => Failure::no_such_resource(),
+    let has_routes = kind.strategy.routing() == Routing::PerMethod;
+    let absent = || match has_routes {
+        true => Failure::no_such_resource(),
+        false => Failure::not_found(&kind.resource(), &path.name),
     };
     let part = Part::parse(&path.subresource).ok_or_else(absent)?;
     let verbs = match part {
         Part::Object => &kind.verbs,
-        part => match (kind.subresource(part), streams_of(kind, part)) {
+        part => match (kind.subresource(part), kind.strategy.stream(part)) {
             (Some(subresource), _) => &subresource.verbs,
-            (None, Some(methods)) if methods.contains(&call.method.as_str()) => return Ok(part),
+            (None, Some(stream)) if stream.methods.contains(&call.method.as_str()) => return Ok(part),
             (None, Some(_)) => return Err(Failure::method_not_allowed()),
             (None, None) => return Err(absent()),
         },
     };
-    if !path.rest.is_empty() && !kind.is_custom() {
+    if !path.rest.is_empty() && has_routes {
         return Err(Failure::no_such_resource());
     }
     let collection = path.name.is_empty();
     let wanted = match (call.method.as_str(), collection) {
-        ("HEAD", _) if kind.is_custom() => Some(Verb::Get),
+        ("HEAD", _) if !has_routes => Some(Verb::Get),
         ("GET", true) => Some(Verb::List),
         ("POST", true) => Some(Verb::Create),
         ("DELETE", true) => Some(Verb::DeleteCollection),
@@ -132,8 +118,8 @@ fn check_method(call: &Call, path: &ResourcePath, kind: &Arc<Kind>) -> Outcome<P
         ("PUT", false) => Some(Verb::Update),
         ("PATCH", false) => Some(Verb::Patch),
         ("DELETE", false) if part == Part::Object => Some(Verb::Delete),
-        // Of custom resources, what the path names does not count for a POST.
-        ("POST", false) if part != Part::Object || kind.is_custom() => Some(Verb::Create),
+        // Where there are no routes, what the path names does not count for a POST.
+        ("POST", false) if part != Part::Object || !has_routes => Some(Verb::Create),
         _ => None,
     };
     if wanted.is_some_and(|verb| verbs.contains(&verb)) {
@@ -142,10 +128,10 @@ fn check_method(call: &Call, path: &ResourcePath, kind: &Arc<Kind>) -> Outcome<P
     if !collection && part == Part::Object && *verbs == [Verb::Create] {
         return Err(Failure::no_such_resource());
     }
-    if kind.is_custom() && collection && matches!(call.method, Method::PUT | Method::PATCH) {
+    if !has_routes && collection && matches!(call.method, Method::PUT | Method::PATCH) {
         return Err(Failure::bad_request("name must be provided"));
     }
-    if !kind.is_custom() {
+    if has_routes {
         return Err(Failure::method_not_allowed());
     }
     let word = match call.method.as_str() {
@@ -163,7 +149,7 @@ fn check_method(call: &Call, path: &ResourcePath, kind: &Arc<Kind>) -> Outcome<P
 
 async fn get(registry: &Arc<Registry>, call: &Call, place: &Place) -> Outcome<Reply> {
     let kind = &place.kind;
-    let format = negotiate::negotiate(call, Offer::Object, kind.origin())?;
+    let format = negotiate::negotiate(call, Offer::Object, kind)?;
     if matches!(call.query.first("export"), Some("true" | "1")) {
         let why = "the export parameter, deprecated since v1.14, is no longer supported";
         return Err(Failure::bad_request(why));
@@ -186,7 +172,7 @@ async fn get(registry: &Arc<Registry>, call: &Call, place: &Place) -> Outcome<Re
 
 async fn list(registry: &Arc<Registry>, call: &Call, place: &Place, path: &ResourcePath) -> Outcome<Reply> {
     let kind = &place.kind;
-    let format = negotiate::negotiate(call, Offer::List, kind.origin())?;
+    let format = negotiate::negotiate(call, Offer::List, kind)?;
     let options = list_options(call, path, false)?;
     let selection = Selection::parse(place, &options)?;
     options.check()?;
@@ -199,7 +185,7 @@ async fn list(registry: &Arc<Registry>, call: &Call, place: &Place, path: &Resou
 }
 
 fn watch(registry: &Arc<Registry>, call: &mut Call, place: &Place, path: &ResourcePath) -> Outcome<Reply> {
-    let format = negotiate::negotiate(call, Offer::Watch, place.kind.origin())?;
+    let format = negotiate::negotiate(call, Offer::Watch, &place.kind)?;
     let mut options = list_options(call, path, true)?;
     let place = match place.name.is_empty() {
         true => place.clone(),

@@ -1,21 +1,21 @@
-//! Paths below an object that are read and written as something else: `/scale`, `/binding`, `/eviction`.
+//! What is read and written as something else than it is stored as: `/scale`, and what is only posted, such as `/eviction`.
 
 use std::sync::Arc;
 
 use http::header::CONTENT_TYPE;
 use pintle_meta::{Status, TypeMeta};
-use serde_json::Value;
 
 use super::body::{self, Incoming};
 use super::decode::{self, PatchKind, Patcher};
 use super::encode::Reply;
 use super::negotiate::{self, Offer};
 use super::{Call, write};
-use crate::failure::{Failure, Outcome};
-use crate::kinds::{Kind, Origin, Place};
-use crate::object::metadata;
+use crate::failure::Outcome;
+use crate::kinds::posting::Posting;
+use crate::kinds::{Place, Scale};
+use crate::object::text_at;
 use crate::registry::{Registry, Served};
-use crate::request::options::{DeleteOptions, How, WriteOptions};
+use crate::request::options::{How, WriteOptions};
 use crate::request::{Part, Verb};
 
 /// The reading and writing of `/scale`.
@@ -26,8 +26,8 @@ pub(super) async fn scale(
     verb: Option<Verb>,
     incoming: Incoming,
 ) -> Outcome<Reply> {
-    let format = negotiate::negotiate(call, Offer::Object, place.kind.origin())?;
-    let kind = Arc::new(Kind::of_bodies("autoscaling", "v1", "Scale"));
+    let format = negotiate::negotiate(call, Offer::Object, &place.kind)?;
+    let kind = Arc::new(Scale::kind());
     let written = match verb {
         Some(Verb::Get) => return Ok(Reply::Object { code: 200, kind, object: registry.scale(&place)?, format }),
         Some(Verb::Update) => {
@@ -56,89 +56,25 @@ pub(super) async fn scale(
     Ok(write::written_reply(call, kind, written, format))
 }
 
-/// POST of a binding, to a pod's path or to the collection of bindings.
-pub(super) async fn bind(
+/// POST of what is to be done, and not to be stored.
+pub(super) async fn post(
     registry: &Arc<Registry>,
-    call: &mut Call,
-    place: Place,
-    incoming: Incoming,
-) -> Outcome<Reply> {
-    let format = negotiate::negotiate(call, Offer::Transient, Origin::BuiltIn)?;
-    let (_, sent, options) = posted(call, &place, incoming, |_| Kind::of_bodies("", "v1", "Binding")).await?;
-    let place = match place.name.is_empty() {
-        false => Place { part: Part::Object, ..place },
-        true => {
-            let name = metadata::name(&sent);
-            let kinds = registry.kinds();
-            let pods = kinds.kind("", "v1", "Pod").ok_or_else(Failure::no_such_resource)?;
-            Place::new(pods.clone(), &place.namespace, name)
-        }
-    };
-    check_namespace(&place, &sent)?;
-    registry.bind(&place, &sent, options.dry_run)?;
-    Ok(created(format))
-}
-
-/// POST of an eviction.
-pub(super) async fn evict(
-    registry: &Arc<Registry>,
-    call: &mut Call,
-    place: Place,
-    incoming: Incoming,
-) -> Outcome<Reply> {
-    let format = negotiate::negotiate(call, Offer::Transient, Origin::BuiltIn)?;
-    let kind = |body: &decode::RawBody| {
-        let sent = body.value(("policy/v1", "Eviction")).unwrap_or_default();
-        let kind = Kind::of_bodies("policy", "v1", "Eviction");
-        if sent["apiVersion"] == "policy/v1beta1" { kind.also_as("v1beta1") } else { kind }
-    };
-    let (_, sent, options) = posted(call, &place, incoming, kind).await?;
-    check_namespace(&place, &sent)?;
-    let mut delete = match &sent["deleteOptions"] {
-        Value::Null => DeleteOptions::default(),
-        options => DeleteOptions::from_body(options)?,
-    };
-    delete.dry_run |= options.dry_run;
-    registry.evict(&Place { part: Part::Object, ..place }, &sent, &delete)?;
-    Ok(created(format))
-}
-
-/// POST of a request for a service account's token.
-pub(super) async fn token(
-    registry: &Arc<Registry>,
-    call: &mut Call,
-    place: Place,
-    incoming: Incoming,
-) -> Outcome<Reply> {
-    let format = negotiate::negotiate(call, Offer::Transient, Origin::BuiltIn)?;
-    let kind = |_: &_| Kind::of_bodies("authentication.k8s.io", "v1", "TokenRequest");
-    let (kind, sent, _) = posted(call, &place, incoming, kind).await?;
-    let answer = registry.request_token(&Place { part: Part::Object, ..place }, &sent)?;
-    Ok(Reply::Object { code: 201, object: Served::value(&kind, answer), kind, format })
-}
-
-/// What a POST sends, of the kind that its body says.
-async fn posted(
     call: &mut Call,
     place: &Place,
+    posting: &dyn Posting,
     incoming: Incoming,
-    kind: impl FnOnce(&decode::RawBody) -> Kind,
-) -> Outcome<(Arc<Kind>, Value, WriteOptions)> {
+) -> Outcome<Reply> {
+    let format = negotiate::negotiate(call, Offer::Transient, &place.kind)?;
     let body = write::read_object(call, incoming, &place.kind).await?;
     let options = WriteOptions::parse(&call.query, How::Post)?;
-    let kind = Arc::new(kind(&body));
-    let decoded = decode::object(&kind, &body, options.field_validation)?;
-    call.warnings.extend(decoded.warnings);
-    Ok((kind, decoded.value, options))
-}
-
-fn check_namespace(place: &Place, body: &Value) -> Outcome<()> {
-    match body["metadata"]["namespace"].as_str() {
-        Some(namespace) if !namespace.is_empty() && namespace != place.namespace => Err(Failure::bad_request(
-            "the namespace of the provided object does not match the namespace sent on the request",
-        )),
-        _ => Ok(()),
-    }
+    let said = body.value(("", "")).unwrap_or_default();
+    let kind = posting.body(place, text_at(&said, "/apiVersion"));
+    let sent = write::decoded(call, &kind, &body, &options)?;
+    let manager = write::manager(registry, call, place, &options);
+    Ok(match registry.post(posting, place, sent, &manager)? {
+        Some(answer) => Reply::Object { code: 201, object: Served::value(&kind, answer), kind, format },
+        None => created(format),
+    })
 }
 
 fn created(format: negotiate::Format) -> Reply {

@@ -12,7 +12,7 @@ use super::negotiate::{self, Offer};
 use super::{Call, decode, resource, subresource};
 use crate::auth::{self, Attributes};
 use crate::failure::{Failure, Outcome};
-use crate::kinds::{Kind, Place};
+use crate::kinds::{Kind, Origin, Place, Routing};
 use crate::registry::Writer;
 use crate::registry::{Deleted, Registry, Selection, Wish, Written};
 use crate::request::options::{DeleteOptions, How, ListOptions, WriteOptions};
@@ -27,16 +27,13 @@ pub(super) async fn serve(
     verb: Option<Verb>,
     incoming: Incoming,
 ) -> Outcome<Reply> {
-    let is_binding = place.kind.kind == "Binding" && place.kind.group.is_empty();
-    match (verb, place.part) {
-        (verb, Part::Scale) => return subresource::scale(registry, call, place, verb, incoming).await,
-        (Some(Verb::Create), Part::Binding) => return subresource::bind(registry, call, place, incoming).await,
-        (Some(Verb::Create), Part::Object) if is_binding => {
-            return subresource::bind(registry, call, place, incoming).await;
-        }
-        (Some(Verb::Create), Part::Token) => return subresource::token(registry, call, place, incoming).await,
-        (Some(Verb::Create), Part::Eviction) => return subresource::evict(registry, call, place, incoming).await,
-        _ => (),
+    if place.part == Part::Scale {
+        return subresource::scale(registry, call, place, verb, incoming).await;
+    }
+    if verb == Some(Verb::Create)
+        && let Some(posting) = place.kind.strategy.posting(place.part)
+    {
+        return subresource::post(registry, call, &place, posting, incoming).await;
     }
     match verb {
         Some(Verb::Create) if place.part == Part::Object => create(registry, call, place, incoming).await,
@@ -45,7 +42,7 @@ pub(super) async fn serve(
         Some(Verb::Delete) => delete(registry, call, place, incoming).await,
         Some(Verb::DeleteCollection) => delete_collection(registry, call, place, incoming).await,
         Some(Verb::Get) => {
-            let format = negotiate::negotiate(call, Offer::Object, place.kind.origin())?;
+            let format = negotiate::negotiate(call, Offer::Object, &place.kind)?;
             let object = registry.get(&place)?;
             Ok(Reply::Object { code: 200, kind: place.kind.clone(), object, format })
         }
@@ -55,25 +52,21 @@ pub(super) async fn serve(
 
 async fn create(registry: &Arc<Registry>, call: &mut Call, place: Place, incoming: Incoming) -> Outcome<Reply> {
     let kind = place.kind.clone();
-    let format = negotiate::negotiate(call, offer(&place), kind.origin())?;
+    let format = negotiate::negotiate(call, Offer::Object, &kind)?;
     let body = read_object(call, incoming, &kind).await?;
     let options = WriteOptions::parse(&call.query, How::Post)?;
-    let object = decoded(call, &place, &body, &options)?;
+    let object = decoded(call, &kind, &body, &options)?;
     let manager = manager(registry, call, &place, &options);
-    if kind.conduct.transient {
-        let object = registry.review(&place, object, &call.user, &manager)?;
-        return Ok(Reply::Object { code: 201, kind, object, format });
-    }
     let written = registry.create(&place, object, &manager)?;
     Ok(written_reply(call, kind, written, format))
 }
 
 async fn update(registry: &Arc<Registry>, call: &mut Call, place: Place, incoming: Incoming) -> Outcome<Reply> {
     let kind = place.kind.clone();
-    let format = negotiate::negotiate(call, offer(&place), kind.origin())?;
+    let format = negotiate::negotiate(call, Offer::Object, &kind)?;
     let body = read_object(call, incoming, &kind).await?;
     let options = WriteOptions::parse(&call.query, How::Put)?;
-    let object = decoded(call, &place, &body, &options)?;
+    let object = decoded(call, &kind, &body, &options)?;
     let manager = manager(registry, call, &place, &options);
     let written = registry.update(&place, &Wish::Put(&object), &manager)?;
     Ok(written_reply(call, kind, written, format))
@@ -81,7 +74,7 @@ async fn update(registry: &Arc<Registry>, call: &mut Call, place: Place, incomin
 
 async fn patch(registry: &Arc<Registry>, call: &mut Call, place: Place, incoming: Incoming) -> Outcome<Reply> {
     let kind = place.kind.clone();
-    let format = negotiate::negotiate(call, offer(&place), kind.origin())?;
+    let format = negotiate::negotiate(call, Offer::Object, &kind)?;
     let patch_kind = patch_kind(call, &kind)?;
     let body = decode::RawBody::new(body::read(call, incoming).await?, patch_kind.body()).await?;
     let options = WriteOptions::parse(&call.query, patch_kind.how())?;
@@ -99,7 +92,7 @@ async fn patch(registry: &Arc<Registry>, call: &mut Call, place: Place, incoming
 }
 
 async fn delete(registry: &Arc<Registry>, call: &mut Call, place: Place, incoming: Incoming) -> Outcome<Reply> {
-    let format = negotiate::negotiate(call, Offer::Object, place.kind.origin())?;
+    let format = negotiate::negotiate(call, Offer::Object, &place.kind)?;
     let options = delete_options(call, &place, incoming).await?;
     warn_of_orphans(call, &place, &options);
     let kind = place.kind.clone();
@@ -120,7 +113,7 @@ async fn delete_collection(
     incoming: Incoming,
 ) -> Outcome<Reply> {
     let kind = place.kind.clone();
-    let format = negotiate::negotiate(call, Offer::List, kind.origin())?;
+    let format = negotiate::negotiate(call, Offer::List, &kind)?;
     let mut list = ListOptions::parse(&call.query)?;
     list.watch = false;
     let selection = Selection::parse(&place, &list)?;
@@ -158,7 +151,7 @@ async fn delete_options(call: &mut Call, place: &Place, incoming: Incoming) -> O
 
 pub(super) async fn read_object(call: &Call, incoming: Incoming, kind: &Kind) -> Outcome<decode::RawBody> {
     let media = decode::media(call.header(CONTENT_TYPE)).ok_or_else(|| unsupported(kind, false))?;
-    if kind.is_custom() && media == decode::BodyMedia::Protobuf {
+    if !kind.has_protobuf() && media == decode::BodyMedia::Protobuf {
         // A real server fails at these bodies: unless their fields are to be ignored, it says nothing at all.
         return Err(match call.query.text("fieldValidation") {
             "Ignore" => Failure::bad_request(format!(
@@ -171,11 +164,17 @@ pub(super) async fn read_object(call: &Call, incoming: Incoming, kind: &Kind) ->
     decode::RawBody::new(body::read(call, incoming).await?, media).await
 }
 
-fn decoded(call: &mut Call, place: &Place, body: &decode::RawBody, options: &WriteOptions) -> Outcome<Value> {
-    let decoded = decode::object(&place.kind, body, options.field_validation)?;
+/// The object that a body holds, of the kind and the version that are expected.
+pub(super) fn decoded(
+    call: &mut Call,
+    kind: &Arc<Kind>,
+    body: &decode::RawBody,
+    options: &WriteOptions,
+) -> Outcome<Value> {
+    let decoded = decode::object(kind, body, options.field_validation)?;
     call.warnings.extend(decoded.warnings);
     let version = decoded.value["apiVersion"].as_str().unwrap_or_default();
-    pintle_schema::check_version(version, &place.kind.api_version())
+    pintle_schema::check_version(version, &kind.api_version())
         .map_err(|error| Failure::bad_request(error.to_string()))?;
     Ok(decoded.value)
 }
@@ -186,13 +185,9 @@ pub(super) fn written_reply(call: &mut Call, kind: Arc<Kind>, written: Written, 
     Reply::Object { code, kind, object: written.object, format }
 }
 
-fn offer(place: &Place) -> Offer {
-    if place.kind.conduct.transient { Offer::Transient } else { Offer::Object }
-}
-
-/// 415. Built-in kinds refuse a patch without naming what they take.
+/// 415. A route of its own refuses a patch without naming what it takes.
 fn unsupported(kind: &Kind, patch: bool) -> Failure {
-    if patch && !kind.is_custom() {
+    if patch && kind.strategy.routing() == Routing::PerMethod {
         return Failure::new(415, Reason::UnsupportedMediaType, "415: Unsupported Media Type")
             .with(StatusDetails::default());
     }
@@ -216,7 +211,7 @@ pub(super) fn manager<'a>(registry: &Registry, call: &Call, place: &Place, optio
     };
     let create = Attributes::Resource { verb: Verb::Create.name(), path: &path, name: &place.name };
     let manager = manager.creating(auth::authorize(&registry.db, &call.user, &create));
-    if !place.kind.is_custom() {
+    if place.kind.origin() == Origin::BuiltIn {
         return manager;
     }
     let kinds = registry.kinds();

@@ -6,9 +6,19 @@ use crate::kinds::table::{self, Column, Row};
 use crate::kinds::{Context, Strategy};
 use crate::object::{condition, default, has, integer_at, member, metadata, present, set, text_at};
 use crate::request::Part;
+use crate::store::Stored;
 use crate::validate::{Faults, FieldFault, NameRule, name_faults};
 use jiff::Timestamp;
 use serde_json::Value;
+
+/// Under which name they are stored.
+pub(crate) const RESOURCE: &str = "apiservices.apiregistration.k8s.io";
+
+/// Which version of which group one gives to a Service, if it does: its `service`, `group` and `version`.
+pub(crate) fn given_away(stored: &Stored) -> Option<Value> {
+    let mut object = stored.only(&["spec.service", "spec.group", "spec.version"]);
+    has(&object, "/spec/service").then(|| object["spec"].take())
+}
 
 /// `apiregistration.k8s.io/v1` APIService.
 #[derive(Clone, Copy, Debug)]

@@ -11,9 +11,11 @@ use serde_json::{Map, Value, json};
 
 use super::reset::Reset;
 use super::table::{self, Column, Row};
-use super::{Context, Strategy, pem};
-use crate::object::{condition, doubles, integer_at, list, member, put_back, remove, set, text_at};
+use super::{Context, FurtherRight, GroupResource, Strategy, pem};
+use crate::failure::{Failure, Outcome, quoted};
+use crate::object::{condition, doubles, integer_at, list, member, metadata, put_back, remove, set, text_at};
 use crate::request::Part;
+use crate::request::user::MASTERS;
 use crate::validate::{Faults, FieldFault, NameRule, name_faults};
 use jiff::Timestamp;
 
@@ -44,6 +46,7 @@ const USAGES: &[&str] = &[
     "timestamping",
 ];
 
+const CLIENT_SIGNER: &str = "kubernetes.io/kube-apiserver-client";
 const LEGACY_SIGNER: &str = "kubernetes.io/legacy-unknown";
 const SHORTEST_SECONDS: i64 = 600;
 const LONGEST_DOMAIN: usize = 253;
@@ -120,6 +123,22 @@ impl Strategy for CertificateSigningRequest {
         faults
     }
 
+    fn further_right(&self, new: &Value, old: Option<&Value>, part: Part) -> Outcome<Option<FurtherRight>> {
+        let Some(old) = old else { return check_client_groups(new).map(|()| None) };
+        // The signer is the old object's: no update changes it.
+        let signer = text_at(old, "/spec/signerName");
+        let differ = |pointer: &str| new.pointer(pointer) != old.pointer(pointer);
+        let verb = match part {
+            Part::Approval => "approve",
+            Part::Status if differ("/status/certificate") || differ("/status/conditions") => "sign",
+            _ => return Ok(None),
+        };
+        let domain = signer.split('/').next().unwrap_or_default();
+        let names = vec![signer.to_owned(), format!("{domain}/*")];
+        let refusal = format!("user not permitted to {verb} requests with signerName {}", quoted(signer));
+        Ok(Some(FurtherRight { verb, resource: "signers", names, refusal }))
+    }
+
     fn name_rule(&self) -> NameRule {
         NameRule::PathSegment
     }
@@ -163,9 +182,18 @@ impl Strategy for CertificateSigningRequest {
     }
 }
 
-/// The organisations that a request names as its subject's; why it cannot be read, if it cannot.
-pub(crate) fn organizations(object: &Value) -> Result<Vec<String>, String> {
-    parsed(object).map(|request| request.organizations)
+/// Nobody becomes an administrator by a certificate.
+fn check_client_groups(object: &Value) -> Outcome<()> {
+    if text_at(object, "/spec/signerName") != CLIENT_SIGNER {
+        return Ok(());
+    }
+    let why = match parsed(object) {
+        Ok(request) if !request.organizations.iter().any(|group| group == MASTERS) => return Ok(()),
+        Ok(_) => format!("use of {CLIENT_SIGNER} signer with {MASTERS} group is not allowed"),
+        Err(why) => format!("failed to parse CSR: {why}"),
+    };
+    let resource = GroupResource::new("certificates.k8s.io", "certificatesigningrequests");
+    Err(Failure::forbidden(&resource, metadata::name(object), &why))
 }
 
 fn parsed(object: &Value) -> Result<pkcs10::CertificationRequest, String> {
@@ -224,13 +252,9 @@ fn signer_faults(signer: &str) -> Faults {
         let labels = segment.split('.').map(|label| (label, name_faults(rule, label, false)));
         let first = labels.into_iter().find(|(_, why)| !why.is_empty());
         let (label, why) = first.unwrap_or_default();
-        let told = why.iter().map(|why| {
-            FieldFault::invalid_text(
-                FIELD,
-                segment,
-                format!("validating label {}: {why}", crate::failure::quoted(label)),
-            )
-        });
+        let told = why
+            .iter()
+            .map(|why| FieldFault::invalid_text(FIELD, segment, format!("validating label {}: {why}", quoted(label))));
         told.collect::<Vec<_>>()
     };
     if domain.len() > LONGEST_DOMAIN {
@@ -266,7 +290,7 @@ fn check_certificates(pem: &[u8]) -> Result<(), String> {
     }
     blocks.into_iter().try_for_each(|block| {
         if block.label != "CERTIFICATE" {
-            let found = crate::failure::quoted(&block.label);
+            let found = quoted(&block.label);
             return Err(format!("only CERTIFICATE PEM blocks are allowed, found {found}"));
         }
         if block.has_headers {

@@ -22,15 +22,17 @@ pub(super) use endpoints::Endpoints;
 pub(super) use event::{CoreEvent, Event};
 pub(super) use limit_range::LimitRange;
 pub(super) use namespace::Namespace;
+pub(crate) use namespace::{NAMESPACES, unknown as unknown_namespace};
 pub(super) use node::Node;
 pub(super) use persistent_volume::{BETA_CLASS, PersistentVolume};
 pub(super) use persistent_volume_claim::PersistentVolumeClaim;
-pub(super) use pod::Pod;
+pub(super) use pod::{Binding, Pod};
 pub(super) use pod_template::PodTemplate;
 pub(super) use resource_quota::ResourceQuota;
 pub(super) use secret::Secret;
 pub(super) use service::Service;
 pub(super) use service_account::ServiceAccount;
+pub(crate) use service_account::{Bound, Named, TokenGrant};
 
 use serde_json::Value;
 

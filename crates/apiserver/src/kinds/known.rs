@@ -3,7 +3,7 @@
 use std::cmp::{Ordering, Reverse};
 use std::sync::Arc;
 
-use super::{GroupResource, Kind, Origin, Strategy, builtin};
+use super::{GroupResource, Kind, Origin, Routing, Strategy, builtin};
 
 /// All kinds that are served, in the order of discovery.
 ///
@@ -45,7 +45,7 @@ impl Kinds {
     pub(crate) fn group_kind(&self, group: &str, name: &str) -> Option<&Arc<Kind>> {
         let of_kind = self.kinds.iter().filter(|kind| kind.kind == name && kind.group == group);
         let order = |kind: &Arc<Kind>, best: &Arc<Kind>| {
-            kind.is_custom().cmp(&best.is_custom()).then_with(|| compare_versions(&kind.version, &best.version))
+            kind.origin().cmp(&best.origin()).then_with(|| compare_versions(&kind.version, &best.version))
         };
         of_kind.reduce(|best, kind| if order(kind, best).is_lt() { kind } else { best })
     }
@@ -79,10 +79,10 @@ impl Kinds {
         groups
     }
 
-    /// Whether a group is served, and if so whether it is a built-in one.
-    pub(crate) fn group(&self, group: &str) -> Option<Origin> {
+    /// How a group is routed, if it is served.
+    pub(crate) fn routing(&self, group: &str) -> Option<Routing> {
         let mut kinds = self.kinds.iter().filter(|kind| kind.group == group);
-        kinds.next().map(|kind| kind.origin())
+        kinds.next().map(|kind| kind.strategy.routing())
     }
 
     /// The kinds of one group and version, by plural.
@@ -95,18 +95,18 @@ impl Kinds {
 
     /// Whether a version of a group is built in. Nothing that a definition adds to it is served: its paths are taken.
     pub(crate) fn is_built_in(&self, group: &str, version: &str) -> bool {
-        self.kinds.iter().any(|kind| !kind.is_custom() && kind.group == group && kind.version == version)
+        self.kinds.iter().any(|kind| kind.origin() == Origin::BuiltIn && kind.group == group && kind.version == version)
     }
 
     /// Puts the versions of one custom resource in place of those of the same group and plural; none removes it. Versions that are
     /// built in stay as they are.
     pub(crate) fn replace_custom(&mut self, resource: &GroupResource, kinds: Vec<Kind>) {
-        self.kinds
-            .retain(|kind| !(kind.is_custom() && kind.group == resource.group && kind.plural == resource.resource));
+        let is_it = |kind: &Kind| kind.group == resource.group && kind.plural == resource.resource;
+        self.kinds.retain(|kind| kind.origin() == Origin::BuiltIn || !is_it(kind));
         let added: Vec<_> = kinds.into_iter().filter(|kind| !self.is_built_in(&kind.group, &kind.version)).collect();
         self.kinds.extend(added.into_iter().map(Arc::new));
-        self.kinds.sort_by(|a, b| match (a.is_custom(), b.is_custom()) {
-            (true, true) => (&a.group, &a.plural).cmp(&(&b.group, &b.plural)),
+        self.kinds.sort_by(|a, b| match (a.origin(), b.origin()) {
+            (Origin::Custom, Origin::Custom) => (&a.group, &a.plural).cmp(&(&b.group, &b.plural)),
             (a, b) => a.cmp(&b),
         });
     }

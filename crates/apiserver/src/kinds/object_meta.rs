@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use serde_json::{Map, Value};
 
-use super::Kind;
+use super::{Kind, PlainFinalizers};
 use crate::failure::{Failure, Outcome};
 use crate::object::{is_true, metadata};
 use crate::validate::{
@@ -20,9 +20,9 @@ const MANAGER_AT_MOST: usize = 128;
 const SUBRESOURCE_AT_MOST: usize = 256;
 const STANDARD_FINALIZERS: &[&str] = &["kubernetes", "orphan", "foregroundDeletion"];
 
-/// A custom resource must call itself what it is; of built-in kinds, decoding has seen to it.
+/// An object must call itself what it is; where its path says it, decoding has seen to it.
 pub(crate) fn check_types(kind: &Kind, object: &Value) -> Outcome<()> {
-    if !kind.is_custom() {
+    if !kind.needs_types() {
         return Ok(());
     }
     let says = |name: &str| object.get(name).and_then(Value::as_str).unwrap_or_default();
@@ -68,8 +68,8 @@ pub(crate) fn faults_of_change(kind: &Kind, new: &Value, old: &Value) -> Faults 
 /// What to warn of in valid metadata.
 pub(crate) fn warnings(kind: &Kind, object: &Value) -> Vec<String> {
     let Some(finalizers) = object.pointer("/metadata/finalizers").and_then(Value::as_array) else { return Vec::new() };
-    let plain = |name: &&str| kind.is_custom() && !name.contains('/') && !STANDARD_FINALIZERS.contains(name);
-    let names = finalizers.iter().filter_map(Value::as_str).filter(plain);
+    let is_warned_of = |name: &&str| is_plain(name) && kind.strategy.plain_finalizers() == PlainFinalizers::WarnedOf;
+    let names = finalizers.iter().filter_map(Value::as_str).filter(is_warned_of);
     names
         .map(|name| {
             format!(
@@ -174,6 +174,10 @@ fn owners(metadata: &Map<String, Value>) -> Faults {
     faults
 }
 
+fn is_plain(finalizer: &str) -> bool {
+    !finalizer.contains('/') && !STANDARD_FINALIZERS.contains(&finalizer)
+}
+
 fn finalizers(kind: &Kind, metadata: &Map<String, Value>) -> Faults {
     let Some(finalizers) = metadata.get("finalizers").and_then(Value::as_array) else { return Faults::default() };
     let mut faults = Faults::default();
@@ -185,11 +189,7 @@ fn finalizers(kind: &Kind, metadata: &Map<String, Value>) -> Faults {
         faults.extend(
             qualified_name_faults(name).iter().map(|why| FieldFault::invalid_text("metadata.finalizers", name, why)),
         );
-        if !kind.is_custom()
-            && kind.group != "apiextensions.k8s.io"
-            && !name.contains('/')
-            && !STANDARD_FINALIZERS.contains(name)
-        {
+        if is_plain(name) && kind.strategy.plain_finalizers() == PlainFinalizers::Refused {
             let why = "name is neither a standard finalizer name nor is it fully qualified";
             faults.push(FieldFault::invalid_text(format!("metadata.finalizers[{at}]"), name, why));
         }

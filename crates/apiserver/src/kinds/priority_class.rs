@@ -11,6 +11,9 @@ use serde_json::Value;
 
 const HIGHEST_PRIORITY: i64 = 1_000_000_000;
 
+/// Those that every cluster has.
+const SYSTEM: [&str; 2] = ["system-cluster-critical", "system-node-critical"];
+
 /// `scheduling.k8s.io/v1` PriorityClass.
 #[derive(Clone, Copy, Debug)]
 pub(in crate::kinds) struct PriorityClass;
@@ -23,7 +26,7 @@ impl Strategy for PriorityClass {
 
     fn validate_create(&self, object: &Value) -> Faults {
         let name = metadata::name(object);
-        let system = name.starts_with("system-") && !matches!(name, "system-cluster-critical" | "system-node-critical");
+        let system = name.starts_with("system-") && !SYSTEM.contains(&name);
         let high = !name.starts_with("system-") && integer_at(object, "/value").unwrap_or(0) > HIGHEST_PRIORITY;
         Check::of(object)
             .refuse(system, || {
@@ -48,6 +51,10 @@ impl Strategy for PriorityClass {
         }
         faults.extend(immutable(new, old, &["preemptionPolicy"]));
         faults
+    }
+
+    fn undeletable(&self, name: &str) -> Option<&'static str> {
+        SYSTEM.contains(&name).then_some("this is a system priority class and cannot be deleted")
     }
 
     fn columns(&self) -> Option<Vec<Column>> {

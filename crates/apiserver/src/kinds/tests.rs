@@ -323,7 +323,7 @@ fn a_scale_shows_and_sets_the_replicas() {
     let selector = json!({"matchLabels": {"app": "a"}, "matchExpressions": [{"key": "t", "operator": "NotIn", "values": ["y", "x"]}]});
     let deployment =
         json!({"metadata": {"name": "a"}, "spec": {"replicas": 0, "selector": selector}, "status": {"replicas": 3}});
-    let shown = scale.read(&kind, &deployment).expect("a scale");
+    let shown = scale.read(&deployment).expect("a scale");
     assert_eq!(
         (&shown["spec"], &shown["status"]),
         (&json!({}), &json!({"replicas": 3, "selector": "app=a,t notin (x,y)"}))

@@ -4,11 +4,12 @@ use std::sync::Arc;
 
 use pintle_meta::{FieldSelector, InvalidSelector, LabelSelector, ResourceVersionMatch};
 
+use super::Registry;
 use super::served::Served;
 use super::token::Token;
-use super::{Registry, components};
 use crate::failure::{Failure, Outcome};
-use crate::kinds::{Kind, Place, indexed_field, selects_fields, unknown_field};
+use crate::kinds::{GroupResource, Kind, Place, indexed_field, selects_fields, unknown_field};
+use crate::object::metadata;
 use crate::request::options::ListOptions;
 use crate::store::{Compacted, Objects, Range, ResourceKey, Run, Scope, Stored, key};
 
@@ -98,11 +99,6 @@ pub(crate) struct Selected {
 }
 
 impl Selected {
-    /// Those among objects that are not stored. The keys are for their order alone.
-    pub(super) fn among(objects: &Objects, selection: &Selection) -> Self {
-        Self { run: objects.run(&Range::namespace(None)), selection: selection.clone() }
-    }
-
     /// Looks at the next one: whether it is meant. None at the end.
     pub(crate) fn look(&mut self) -> Option<Option<Arc<Stored>>> {
         let (_, stored) = self.run.peek()?;
@@ -148,8 +144,13 @@ impl Registry {
 
     /// The same as it is now, or as a stale view has it.
     pub(crate) fn get_in(&self, place: &Place, stale: Option<u64>) -> Outcome<Served> {
-        if components::are_meant(&place.kind) {
-            return components::get(place);
+        if let Some(objects) = place.kind.strategy.made_up() {
+            let found = objects.into_iter().find(|object| metadata::name(object) == place.name);
+            // A real server says it of the kind and not of the resource.
+            let of = GroupResource::new(&place.kind.group, &place.kind.singular);
+            return found
+                .map(|object| Served::value(&place.kind, object))
+                .ok_or_else(|| Failure::not_found(&of, &place.name));
         }
         let (resource, key) = (place.resource_key(), place.key());
         let stored = match stale {
@@ -167,8 +168,9 @@ impl Registry {
 
     /// A page of the objects that are meant. `wait_for`, what [`version_to_wait_for`] told, has been waited for.
     pub(crate) fn list(&self, selection: &Selection, options: &ListOptions, stale: Option<u64>) -> Outcome<ListReply> {
-        if components::are_meant(&selection.kind) {
-            return Ok(components::list(selection));
+        if let Some(objects) = selection.kind.strategy.made_up() {
+            let objects: Objects = objects.iter().map(Stored::unversioned).collect();
+            return Ok(page(selection, objects.run(&Range::namespace(None)), None, 0));
         }
         let (at, start) = self.place_in_past(selection, options)?;
         let cached = options.resource_version == "0" && !is_uncached(&selection.kind);
@@ -258,9 +260,9 @@ fn too_old(options: &ListOptions, start: Option<&str>) -> Failure {
     failure
 }
 
-/// Whether a real server reads the kind from its storage each time: both kinds of events, and nothing else.
+/// Whether a real server reads the kind from its storage each time.
 pub(crate) fn is_uncached(kind: &Kind) -> bool {
-    kind.store.resource == "events" && kind.store.group.is_empty()
+    kind.strategy.is_report()
 }
 
 /// A resource version of a list: a whole number; empty stands for 0.

@@ -4,7 +4,7 @@ use super::{TEMPLATE, is_nothing, selector_changed, status_faults, workload_faul
 use crate::kinds::check::Check;
 use crate::kinds::core::pod::template_warnings;
 use crate::kinds::table::{self, Column, Row};
-use crate::kinds::{Context, Strategy};
+use crate::kinds::{Context, Pods, Strategy};
 use crate::object::{default, member, set, text_at};
 use crate::request::Part;
 use crate::validate::{Faults, FieldFault};
@@ -101,6 +101,10 @@ impl Strategy for DaemonSet {
         let mut faults = self.validate_create(new);
         faults.extend(selector_changed(new, old));
         faults
+    }
+
+    fn pods(&self) -> Pods {
+        Pods::MadeFrom(TEMPLATE)
     }
 
     fn columns(&self) -> Option<Vec<Column>> {

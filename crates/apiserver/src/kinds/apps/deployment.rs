@@ -4,7 +4,7 @@ use super::{TEMPLATE, is_nothing, selector_changed, status_faults, workload_faul
 use crate::kinds::core::pod::template_warnings;
 use crate::kinds::reset::Reset;
 use crate::kinds::table::{self, Column, Row};
-use crate::kinds::{Context, Scale, Strategy};
+use crate::kinds::{Context, Pods, Scale, Strategy};
 use crate::object::{default, integer_at, member, set, set_metadata, text_at};
 use crate::request::Part;
 use crate::validate::{Faults, FieldFault};
@@ -113,6 +113,10 @@ impl Strategy for Deployment {
                 faults
             }
         }
+    }
+
+    fn pods(&self) -> Pods {
+        Pods::MadeFrom(TEMPLATE)
     }
 
     fn columns(&self) -> Option<Vec<Column>> {

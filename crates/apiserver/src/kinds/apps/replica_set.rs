@@ -5,7 +5,7 @@ use super::{
 };
 use crate::kinds::core::pod::template_warnings;
 use crate::kinds::table::{self, Column};
-use crate::kinds::{Context, Scale, Strategy};
+use crate::kinds::{Context, Pods, Scale, Strategy};
 use crate::object::{default, member, set};
 use crate::request::Part;
 use crate::validate::Faults;
@@ -51,6 +51,10 @@ impl Strategy for ReplicaSet {
                 faults
             }
         }
+    }
+
+    fn pods(&self) -> Pods {
+        Pods::MadeFrom(TEMPLATE)
     }
 
     fn columns(&self) -> Option<Vec<Column>> {

@@ -4,7 +4,7 @@ use super::{TEMPLATE, replica_cells, replica_columns, status_faults, workload_sp
 use crate::kinds::check::Check;
 use crate::kinds::core::pod::{template_warnings, validate_template};
 use crate::kinds::table::{self, Column};
-use crate::kinds::{Context, Scale, Strategy};
+use crate::kinds::{Context, Pods, Scale, Strategy};
 use crate::object::{default, member, set};
 use crate::request::Part;
 use crate::validate::{Faults, FieldFault};
@@ -78,6 +78,10 @@ impl Strategy for ReplicationController {
 
     fn field_labels(&self) -> Option<Vec<&str>> {
         Some(vec!["status.replicas"])
+    }
+
+    fn pods(&self) -> Pods {
+        Pods::MadeFrom(TEMPLATE)
     }
 
     fn columns(&self) -> Option<Vec<Column>> {

@@ -4,7 +4,7 @@ use super::{TEMPLATE, status_faults, workload_faults, workload_spec};
 use crate::kinds::check::Check;
 use crate::kinds::core::pod::{claim_spec, template_warnings};
 use crate::kinds::table::{self, Column, Row};
-use crate::kinds::{Context, Scale, Strategy, warnings};
+use crate::kinds::{Context, Pods, Scale, Strategy, warnings};
 use crate::object::{default, integer_at, list, member, set, text_at};
 use crate::request::Part;
 use crate::validate::{Faults, FieldFault, NameRule};
@@ -128,6 +128,10 @@ impl Strategy for StatefulSet {
 
     fn name_rule(&self) -> NameRule {
         NameRule::Label
+    }
+
+    fn pods(&self) -> Pods {
+        Pods::MadeFrom(TEMPLATE)
     }
 
     fn columns(&self) -> Option<Vec<Column>> {

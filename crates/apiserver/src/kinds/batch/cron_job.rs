@@ -4,7 +4,7 @@ use super::{job_faults, job_warnings};
 use crate::kinds::check::Check;
 use crate::kinds::core::pod::pod_template;
 use crate::kinds::table::{self, Column, Row};
-use crate::kinds::{Context, Strategy};
+use crate::kinds::{Context, Pods, Strategy};
 use crate::object::{default, is_true, list, member, set, text_at};
 use crate::request::Part;
 use crate::validate::{Faults, FieldFault, NameRule};
@@ -72,6 +72,10 @@ impl Strategy for CronJob {
 
     fn name_rule(&self) -> NameRule {
         NameRule::ShortSubdomain(52)
+    }
+
+    fn pods(&self) -> Pods {
+        Pods::MadeFrom("/spec/jobTemplate/spec/template")
     }
 
     fn columns(&self) -> Option<Vec<Column>> {

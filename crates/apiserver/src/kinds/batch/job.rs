@@ -3,7 +3,7 @@
 use super::{job_faults, job_spec, job_warnings};
 use crate::kinds::check::Check;
 use crate::kinds::table::{self, Column, Row};
-use crate::kinds::{Context, Strategy};
+use crate::kinds::{Context, Pods, Strategy};
 use crate::object::{default, has, holds, integer_at, is_true, list, member, metadata, set, text_at};
 use crate::request::Part;
 use crate::selector::{selects_labels, structured};
@@ -143,6 +143,10 @@ impl Strategy for Job {
     fn field(&self, object: &Value, label: &str) -> Option<String> {
         (label == "status.successful")
             .then(|| crate::object::integer_at(object, "/status/succeeded").unwrap_or(0).to_string())
+    }
+
+    fn pods(&self) -> Pods {
+        Pods::MadeFrom("/spec/template")
     }
 
     fn columns(&self) -> Option<Vec<Column>> {

@@ -77,6 +77,10 @@ impl Strategy for CoreEvent {
         namespace_faults(new)
     }
 
+    fn is_report(&self) -> bool {
+        true
+    }
+
     fn name_rule(&self) -> NameRule {
         NameRule::PathSegment
     }
@@ -163,6 +167,10 @@ impl Strategy for Event {
         let mut faults = new_faults(new);
         faults.extend(fixed_faults(new, old));
         faults
+    }
+
+    fn is_report(&self) -> bool {
+        true
     }
 
     fn name_rule(&self) -> NameRule {

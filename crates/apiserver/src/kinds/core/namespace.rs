@@ -1,12 +1,23 @@
 //! Namespace.
 
 use crate::kinds::table::{self, Column, Row};
-use crate::kinds::{Context, Strategy};
+use crate::kinds::{Context, Kind, Pods, Strategy};
 use crate::object::{has, list, member, metadata, put_back, remove, set, text_at};
 use crate::request::Part;
 use crate::validate::{Faults, FieldFault, NameRule};
 use jiff::Timestamp;
 use serde_json::{Value, json};
+
+/// Under which name they are stored.
+pub(crate) const NAMESPACES: &str = "namespaces";
+
+/// One of which nothing is known but that it is there.
+pub(crate) fn unknown(name: &str) -> Value {
+    json!({
+        "apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name},
+        "spec": {"finalizers": ["kubernetes"]}, "status": {"phase": "Active"},
+    })
+}
 
 /// `v1` Namespace.
 #[derive(Clone, Copy, Debug)]
@@ -102,6 +113,34 @@ impl Strategy for Namespace {
             }
             _ => self.validate_create(new),
         }
+    }
+
+    fn undeletable(&self, name: &str) -> Option<&'static str> {
+        matches!(name, "default" | "kube-system" | "kube-public").then_some("this namespace may not be deleted")
+    }
+
+    fn mark_terminating(&self, object: &mut Value, _: &str) -> bool {
+        if let Some(status) = member(object, "status") {
+            set(status, "phase", "Terminating".into());
+        }
+        true
+    }
+
+    // These only `/finalize` changes.
+    fn is_held(&self, object: &Value) -> bool {
+        list(object, "/spec/finalizers").any(Value::is_string)
+    }
+
+    fn waits_for_dependents(&self) -> bool {
+        true
+    }
+
+    fn called_in_conflicts<'a>(&self, kind: &'a Kind) -> &'a str {
+        &kind.plural
+    }
+
+    fn pods(&self) -> Pods {
+        Pods::Inside
     }
 
     fn name_rule(&self) -> NameRule {

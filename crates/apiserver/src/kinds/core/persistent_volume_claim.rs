@@ -100,6 +100,10 @@ impl Strategy for PersistentVolumeClaim {
         faults
     }
 
+    fn looks_at(&self, _: Part) -> &'static [(&'static str, &'static str)] {
+        &[("", "LimitRange")]
+    }
+
     fn columns(&self) -> Option<Vec<Column>> {
         table::columns(
             "Name, Status, Volume, Capacity, Access Modes, StorageClass, VolumeAttributesClass, Age, \

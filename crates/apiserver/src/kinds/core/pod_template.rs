@@ -1,8 +1,8 @@
 //! PodTemplate.
 
 use super::pod::{pod_template, template_warnings, validate_template};
-use crate::kinds::Strategy;
 use crate::kinds::table::{self, Column, Row};
+use crate::kinds::{Pods, Strategy};
 use crate::object::member;
 use crate::request::Part;
 use crate::validate::Faults;
@@ -29,6 +29,10 @@ impl Strategy for PodTemplate {
 
     fn validate_create(&self, object: &Value) -> Faults {
         validate_template(object.get("template").unwrap_or(&Value::Null), "template")
+    }
+
+    fn pods(&self) -> Pods {
+        Pods::MadeFrom("/template")
     }
 
     fn columns(&self) -> Option<Vec<Column>> {

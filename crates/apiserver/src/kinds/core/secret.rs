@@ -109,6 +109,10 @@ impl Strategy for Secret {
         Some(vec!["type"])
     }
 
+    fn secrets(&self) -> &'static [&'static str] {
+        &["data", "stringData", "metadata.annotations"]
+    }
+
     fn columns(&self) -> Option<Vec<Column>> {
         table::columns("Name, Type, Data, Age")
     }

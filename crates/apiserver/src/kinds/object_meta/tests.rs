@@ -5,7 +5,7 @@ use std::sync::Arc;
 use serde_json::{Value, json};
 
 use super::{faults_of_change, warnings};
-use crate::kinds::{Kind, Kinds, Origin, Strategy};
+use crate::kinds::{Kind, Kinds, PlainFinalizers, Strategy};
 use crate::validate::Faults;
 
 fn kind(group: &str, version: &str, plural: &str) -> Kind {
@@ -101,8 +101,8 @@ fn the_metadata_of_a_changed_object_are_checked_several_times() {
 struct Custom;
 
 impl Strategy for Custom {
-    fn origin(&self) -> Origin {
-        Origin::Custom
+    fn plain_finalizers(&self) -> PlainFinalizers {
+        PlainFinalizers::WarnedOf
     }
 }
 
