@@ -5,19 +5,19 @@
 
 mod admission_chain;
 mod collection;
+mod continue_token;
 mod create;
 mod delete;
 mod elsewhere;
 mod list;
 mod nesting;
 mod pipeline;
-mod pod_security;
+mod pod_standards;
 mod post;
 mod rewrite;
 mod scaling;
 mod served;
 mod size;
-mod token;
 mod transform;
 mod update;
 mod writer;

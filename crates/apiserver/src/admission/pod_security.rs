@@ -1,7 +1,7 @@
 //! The Pod Security Standards: to which of them a namespace holds its pods, by its labels, and what a pod has against one.
 
 mod baseline;
-mod pod;
+mod pod_view;
 mod restricted;
 #[cfg(test)]
 mod tests;
@@ -12,7 +12,7 @@ use serde_json::Value;
 
 use crate::validate::{Faults, FieldFault};
 use baseline::BASELINE;
-use pod::Pod;
+use pod_view::PodView;
 use restricted::RESTRICTED;
 
 const PREFIX: &str = "pod-security.kubernetes.io/";
@@ -57,12 +57,12 @@ pub(crate) struct Violation {
 }
 
 /// One rule of the standards.
-struct Check {
+struct Control {
     /// The minor version that came with it.
     since: u64,
     /// The minor version since which a rule of the restricted standard says this and more.
     replaced: Option<u64>,
-    violation: fn(&Pod<'_>, Version) -> Option<Violation>,
+    violation: fn(&PodView<'_>, Version) -> Option<Violation>,
 }
 
 impl Policy {
@@ -142,7 +142,7 @@ impl Standard {
         });
         let restricted = RESTRICTED.iter().filter(|_| level == Level::Restricted);
         let checks = baseline.chain(restricted).filter(|check| version.is_since(check.since));
-        let pod = Pod::new(pod);
+        let pod = PodView::new(pod);
         checks.filter_map(|check| (check.violation)(&pod, version)).collect()
     }
 

@@ -33,7 +33,7 @@ pub(crate) fn check_grant(
     if user.is_in(MASTERS) {
         return Ok(());
     }
-    let writer = Writer { cluster, user, place, name: metadata::name(new) };
+    let writer = Granter { cluster, user, place, name: metadata::name(new) };
     match place.kind.kind.as_str() {
         "Role" | "ClusterRole" => writer.check_role(new, old),
         _ => writer.check_binding(new, old),
@@ -41,14 +41,14 @@ pub(crate) fn check_grant(
 }
 
 /// Who writes which object.
-struct Writer<'a> {
+struct Granter<'a> {
     cluster: &'a dyn Cluster,
     user: &'a User,
     place: &'a Place,
     name: &'a str,
 }
 
-impl Writer<'_> {
+impl Granter<'_> {
     fn check_role(&self, new: &Value, old: Option<&Value>) -> Outcome<()> {
         if self.may("escalate", &self.place.kind.group, &self.place.kind.plural, &self.place.name)
             || old.is_some_and(|old| self.only_touches_ownership(new, old))

@@ -31,11 +31,11 @@ pub(super) struct ApiServices {
     /// Whether one of them stands for a Service: then what becomes of Services counts.
     has_remote: bool,
     /// What each definition serves, by its key, and the revision at which it was read.
-    known: HashMap<Key, (u64, Vec<GroupVersion>)>,
+    known: HashMap<Key, (u64, Vec<ServedVersion>)>,
 }
 
 /// A group and a version of it.
-type GroupVersion = (String, String);
+type ServedVersion = (String, String);
 
 impl Controller for ApiServices {
     const OF: Option<&'static [&'static str]> = Some(&[RESOURCE, crd::DEFINITIONS, SERVICES, SLICES]);
@@ -52,7 +52,7 @@ impl Controller for ApiServices {
         let kinds = registry.kinds();
         let kind = kinds.group_kind(GROUP, "APIService")?;
         let served = self.served(registry);
-        let name = |(group, version): &GroupVersion| format!("{version}.{group}");
+        let name = |(group, version): &ServedVersion| format!("{version}.{group}");
         for served in served.iter().filter(|served| registry.db.get(RESOURCE, &name(served)).is_none()) {
             told(&name(served), create(registry, kind, served));
         }
@@ -77,7 +77,7 @@ impl Controller for ApiServices {
 
 impl ApiServices {
     /// The versions that definitions serve, in an order that is the same in each run. Only definitions that have changed are read.
-    fn served(&mut self, registry: &Registry) -> BTreeSet<GroupVersion> {
+    fn served(&mut self, registry: &Registry) -> BTreeSet<ServedVersion> {
         let mut known = std::mem::take(&mut self.known);
         for (key, stored) in all(registry, crd::DEFINITIONS) {
             let kept = known.remove(&key).filter(|(at, _)| *at == stored.revision());
@@ -88,7 +88,7 @@ impl ApiServices {
 }
 
 /// What a definition serves.
-fn versions(definition: &Stored) -> Vec<GroupVersion> {
+fn versions(definition: &Stored) -> Vec<ServedVersion> {
     let definition = definition.decode();
     if !crd::is_established(&definition) {
         return Vec::new();
@@ -98,7 +98,7 @@ fn versions(definition: &Stored) -> Vec<GroupVersion> {
     served.map(|version| (group.to_owned(), text_at(version, "/name").to_owned())).collect()
 }
 
-fn create(registry: &Registry, kind: &Arc<Kind>, (group, version): &GroupVersion) -> Result<(), Failure> {
+fn create(registry: &Registry, kind: &Arc<Kind>, (group, version): &ServedVersion) -> Result<(), Failure> {
     let object = json!({
         "metadata": {"name": format!("{version}.{group}"), "labels": {AUTOMANAGED: "true"}},
         "spec": {"group": group, "version": version, "groupPriorityMinimum": 1000, "versionPriority": 100},

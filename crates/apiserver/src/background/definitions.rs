@@ -25,14 +25,14 @@ const AGAIN: Duration = Duration::from_millis(100);
 #[derive(Debug, Default)]
 pub(super) struct Definitions {
     /// What was read of each definition, by its key.
-    known: HashMap<Key, Definition>,
+    known: HashMap<Key, Known>,
     /// What is in force, by group and plural, and the definition that says so.
     served: HashMap<GroupResource, Arc<Stored>>,
 }
 
 /// A definition, and what is looked at of each whenever one has changed: all but the schemas, which are most of it.
 #[derive(Clone, Debug)]
-struct Definition {
+struct Known {
     stored: Arc<Stored>,
     outline: Arc<Value>,
 }
@@ -64,27 +64,24 @@ impl Controller for Definitions {
 
 impl Definitions {
     /// The definitions in the order in which they were made. Only those that have changed are read.
-    fn present(&mut self, registry: &Registry) -> Vec<Definition> {
+    fn present(&mut self, registry: &Registry) -> Vec<Known> {
         let mut known: HashMap<_, _> = std::mem::take(&mut self.known);
         let mut definitions = Vec::new();
         for (key, stored) in all(registry, DEFINITIONS) {
             let definition = match known.remove(&key) {
-                Some(Definition { stored: at, outline }) if at.revision() == stored.revision() => {
-                    Definition { stored, outline }
-                }
-                _ => Definition { outline: Arc::new(stored.only(OUTLINE)), stored },
+                Some(Known { stored: at, outline }) if at.revision() == stored.revision() => Known { stored, outline },
+                _ => Known { outline: Arc::new(stored.only(OUTLINE)), stored },
             };
             self.known.insert(key, definition.clone());
             definitions.push(definition);
         }
-        let made =
-            |definition: &Definition| definition.outline["metadata"]["creationTimestamp"].as_str().map(str::to_owned);
+        let made = |definition: &Known| definition.outline["metadata"]["creationTimestamp"].as_str().map(str::to_owned);
         definitions.sort_by_cached_key(made);
         definitions
     }
 
     /// Makes the registry say what the definitions say.
-    fn serve(&mut self, registry: &Registry, definitions: &[Definition]) {
+    fn serve(&mut self, registry: &Registry, definitions: &[Known]) {
         let mut present: HashMap<GroupResource, &Arc<Stored>> = HashMap::new();
         for definition in definitions.iter().filter(|definition| crd::is_established(&definition.outline)) {
             present.insert(crd::resource(&definition.outline), &definition.stored);

@@ -15,7 +15,7 @@ use crate::kinds::reset::{ALL_BUT_STATUS, Reset};
 use crate::kinds::table::Column;
 use crate::kinds::without_effect::RULES;
 use crate::kinds::{
-    Conduct, Context, Form, Kind, Origin, PlainFinalizers, Routing, Scale, Shape, Strategy, Subresource,
+    Conduct, Context, Form, Kind, Layout, Origin, PlainFinalizers, Routing, Scale, Strategy, Subresource,
     compare_versions,
 };
 use crate::object::{differ_outside, has, is_true, list, set, text, text_at};
@@ -37,7 +37,7 @@ pub(crate) fn kinds(definition: &Value) -> Vec<Kind> {
     let group = text_at(definition, "/spec/group");
     let names = Names::accepted(definition);
     let text = hash(&definition["spec"]["versions"].to_string());
-    let stored = Arc::new(Stored {
+    let stored = Arc::new(Versions {
         api_versions: versions.iter().map(|version| format!("{group}/{}", text_at(version, "/name"))).collect(),
         schemas,
         at: storage,
@@ -119,7 +119,7 @@ fn subresources(version: &Value) -> Vec<Subresource> {
 }
 
 /// What all versions of one definition share.
-struct Stored {
+struct Versions {
     api_versions: Vec<String>,
     schemas: Vec<Structural>,
     at: usize,
@@ -127,7 +127,7 @@ struct Stored {
 
 /// One version of a custom resource.
 struct Custom {
-    stored: Arc<Stored>,
+    stored: Arc<Versions>,
     at: usize,
     has_status: bool,
     scale: Option<Scale>,
@@ -141,7 +141,7 @@ struct Custom {
 }
 
 impl Custom {
-    fn new(version: &Value, at: usize, stored: Arc<Stored>, deprecation: Option<String>, versions: u64) -> Self {
+    fn new(version: &Value, at: usize, stored: Arc<Versions>, deprecation: Option<String>, versions: u64) -> Self {
         let path = |key: &str| text_at(version, &format!("/subresources/scale/{key}")).to_owned();
         let (columns, cells) = columns::read(version);
         Self {
@@ -201,8 +201,8 @@ impl Strategy for Custom {
         Origin::Custom
     }
 
-    fn shape(&self) -> Shape {
-        Shape::Free
+    fn layout(&self) -> Layout {
+        Layout::Free
     }
 
     fn routing(&self) -> Routing {

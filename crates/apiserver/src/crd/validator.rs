@@ -12,7 +12,7 @@ use crate::validate::{FaultReason, Faults, FieldFault};
 
 /// Holds a value at a path against its schema. What `old` holds unchanged is not looked at.
 pub(crate) fn validate(schema: &Structural, value: &Value, old: Option<&Value>, path: &str) -> Faults {
-    let mut check = Check { left: MOST_STEPS, ..Check::default() };
+    let mut check = Validation { left: MOST_STEPS, ..Validation::default() };
     check.value(schema, value, old, At::Start(path));
     if check.left == 0 {
         check.nowhere(format_args!("{path:?} takes more than {MOST_STEPS} steps to validate"));
@@ -27,14 +27,14 @@ const MOST_STEPS: usize = 5_000_000;
 const STEP_OF_TEXT: usize = 64;
 
 #[derive(Default)]
-struct Check {
+struct Validation {
     faults: Faults,
     visits: usize,
     /// Steps that may still be taken.
     left: usize,
 }
 
-impl Check {
+impl Validation {
     fn value(&mut self, schema: &Structural, value: &Value, old: Option<&Value>, path: At<'_>) {
         if old != Some(value) {
             self.changed(schema, value, old, path);

@@ -43,7 +43,7 @@ pub(crate) fn document(kinds: &Kinds, group: &str, version: &str) -> Option<Valu
     schemas.extend([METADATA_SCHEMA, LIST_METADATA_SCHEMA].map(shared));
     for kind in kinds {
         let Some(schema) = kind.strategy.openapi() else {
-            paths.extend(kind_paths(kind, Form::Three));
+            paths.extend(kind_paths(kind, Edition::Three));
             continue;
         };
         paths.extend(operations::paths(kind));
@@ -66,7 +66,7 @@ pub(crate) fn document_v2(kinds: &Kinds) -> Value {
     let mut paths = Map::new();
     let mut definitions = Map::new();
     for kind in kinds.kinds().filter(|kind| !kind.conduct.transient) {
-        paths.extend(kind_paths(kind, Form::Two));
+        paths.extend(kind_paths(kind, Edition::Two));
         let schema =
             json!({"x-kubernetes-preserve-unknown-fields": true, "x-kubernetes-group-version-kind": [gvk(kind)]});
         definitions.insert(schema_name(kind), schema);
@@ -80,13 +80,13 @@ pub(crate) fn document_v2(kinds: &Kinds) -> Value {
 }
 
 #[derive(Clone, Copy, PartialEq)]
-enum Form {
+enum Edition {
     Two,
     Three,
 }
 
 /// The paths of single objects, with what clients look for there: how PATCH can be asked.
-fn kind_paths(kind: &Kind, form: Form) -> Vec<(String, Value)> {
+fn kind_paths(kind: &Kind, edition: Edition) -> Vec<(String, Value)> {
     if !kind.allows(Verb::Patch) {
         return Vec::new();
     }
@@ -96,13 +96,13 @@ fn kind_paths(kind: &Kind, form: Form) -> Vec<(String, Value)> {
     let patchable = kind.subresources.iter().filter(|subresource| subresource.verbs.contains(&Verb::Patch));
     let below: Vec<_> = patchable.map(|subresource| format!("{object}/{}", subresource.part.name())).collect();
     let paths = std::iter::once(object).chain(below);
-    paths.map(|path| (path, json!({"patch": patch_operation(kind, form)}))).collect()
+    paths.map(|path| (path, json!({"patch": patch_operation(kind, edition)}))).collect()
 }
 
-fn patch_operation(kind: &Kind, form: Form) -> Value {
-    let parameter = |(name, of_type): (&str, &str)| match form {
-        Form::Two => json!({"name": name, "in": "query", "type": of_type, "uniqueItems": true}),
-        Form::Three => json!({"name": name, "in": "query", "schema": {"type": of_type, "uniqueItems": true}}),
+fn patch_operation(kind: &Kind, edition: Edition) -> Value {
+    let parameter = |(name, of_type): (&str, &str)| match edition {
+        Edition::Two => json!({"name": name, "in": "query", "type": of_type, "uniqueItems": true}),
+        Edition::Three => json!({"name": name, "in": "query", "schema": {"type": of_type, "uniqueItems": true}}),
     };
     let parameters: Vec<_> =
         [("dryRun", "string"), ("fieldManager", "string"), ("fieldValidation", "string"), ("force", "boolean")]
@@ -115,9 +115,9 @@ fn patch_operation(kind: &Kind, form: Form) -> Value {
         "x-kubernetes-action": "patch",
         "x-kubernetes-group-version-kind": gvk(kind),
     });
-    match form {
-        Form::Two => set(&mut operation, "consumes", types.collect::<Vec<_>>().into()),
-        Form::Three => {
+    match edition {
+        Edition::Two => set(&mut operation, "consumes", types.collect::<Vec<_>>().into()),
+        Edition::Three => {
             let schema = json!({"schema": {"$ref": format!("#/components/schemas/{PATCH_SCHEMA}")}});
             let content: Map<_, _> = types.map(|content| (content.to_owned(), schema.clone())).collect();
             set(&mut operation, "requestBody", json!({"content": content, "required": true}));

@@ -12,7 +12,7 @@ pub(super) const STATUS_SCHEMA: &str = "io.k8s.apimachinery.pkg.apis.meta.v1.Sta
 pub(super) const DELETE_OPTIONS_SCHEMA: &str = "io.k8s.apimachinery.pkg.apis.meta.v1.DeleteOptions";
 
 /// One path, and what can be asked there.
-struct Place<'a> {
+struct PathItem<'a> {
     kind: &'a Kind,
     path: String,
     part: Part,
@@ -31,14 +31,14 @@ pub(super) fn paths(kind: &Kind) -> Vec<(String, Value)> {
     };
     let object = format!("{collection}/{{name}}");
     let schema = schema_name(kind);
-    let place = |path: String, verbs| Place { kind, path, part: Part::Object, verbs, schema: schema.clone() };
+    let place = |path: String, verbs| PathItem { kind, path, part: Part::Object, verbs, schema: schema.clone() };
     let mut places = Vec::new();
     if kind.namespaced() {
         places.push(place(everywhere, &[List]));
     }
     places.push(place(collection, &[List, Create, DeleteCollection]));
     places.push(place(object.clone(), &[Get, Update, Delete, Patch]));
-    places.extend(kind.subresources.iter().map(|subresource| Place {
+    places.extend(kind.subresources.iter().map(|subresource| PathItem {
         part: subresource.part,
         schema: subresource.kind.as_ref().map_or_else(|| schema.clone(), schema_of),
         ..place(format!("{object}/{}", subresource.part.name()), &[Get, Update, Patch])
@@ -46,7 +46,7 @@ pub(super) fn paths(kind: &Kind) -> Vec<(String, Value)> {
     places.into_iter().map(|place| (place.path.clone(), place.operations())).collect()
 }
 
-impl Place<'_> {
+impl PathItem<'_> {
     fn operations(&self) -> Value {
         let mut parameters = vec![parameter("pretty", "query", "string")];
         for (name, what) in [

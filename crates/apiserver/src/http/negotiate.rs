@@ -6,7 +6,7 @@ use super::Call;
 use crate::failure::{Failure, Outcome};
 use crate::kinds::{Kind, Routing};
 use crate::registry::Transform;
-use crate::request::accept::{self, Clause, Media, Transform as Asked};
+use crate::request::accept::{self, Asked, Clause, Media};
 use pintle_meta::{Reason, StatusDetails};
 
 /// How an answer is to look.

@@ -118,10 +118,10 @@ pub(super) fn strategy(group: &str, version: &str, kind: &str) -> Arc<dyn Strate
             Arc::new(admission_registration::Webhooks { mutating: false })
         }
         ("admissionregistration.k8s.io", _, "MutatingAdmissionPolicy") => {
-            Arc::new(admission_registration::Policy { mutating: true })
+            Arc::new(admission_registration::AdmissionPolicy { mutating: true })
         }
         ("admissionregistration.k8s.io", _, "ValidatingAdmissionPolicy") => {
-            Arc::new(admission_registration::Policy { mutating: false })
+            Arc::new(admission_registration::AdmissionPolicy { mutating: false })
         }
         ("admissionregistration.k8s.io", _, _) => Arc::new(admission_registration::PolicyBinding),
         ("apiregistration.k8s.io", _, "APIService") => Arc::new(api_service::ApiService),

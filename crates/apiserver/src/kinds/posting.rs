@@ -42,13 +42,10 @@ pub(crate) enum Task {
 /// A step of what is done.
 pub(crate) enum Step {
     /// An object is changed past the rules for clients, by a change that may be made more than once, if another write comes between.
-    Rewrite { resource: GroupResource, namespace: String, name: String, change: Change },
+    Rewrite { resource: GroupResource, namespace: String, name: String, change: Box<dyn Fn(&mut Value) -> Outcome<()>> },
     /// The object that it was posted to is deleted.
     Delete(DeleteOptions),
 }
-
-/// A change of an object.
-pub(crate) type Change = Box<dyn Fn(&mut Value) -> Outcome<()>>;
 
 /// What only they can tell who know users and their rights.
 #[derive(Debug)]

@@ -7,9 +7,9 @@ use pintle_meta::GroupVersionKind;
 use serde_json::Value;
 
 use super::answers::{Form, FurtherRight, Origin, PlainFinalizers, Pods, Routing, Stream};
+use super::layout::Layout;
 use super::posting::Posting;
 use super::reset::Reset;
-use super::shape::Shape;
 use super::table::Column;
 use super::{Cluster, Context, Kind, Kinds};
 use crate::failure::Outcome;
@@ -28,8 +28,8 @@ pub(crate) trait Strategy: Send + Sync {
     }
 
     /// How its objects are laid out.
-    fn shape(&self) -> Shape {
-        Shape::Declared
+    fn layout(&self) -> Layout {
+        Layout::Declared
     }
 
     /// How its requests are routed.

@@ -7,7 +7,7 @@ use serde_json::Value;
 
 use super::Registry;
 use super::pipeline::Write;
-use super::pod_security::PodSecurity;
+use super::pod_standards::PodSecurity;
 use super::served::typed;
 use crate::admission::{Attempt, limits, quota};
 use crate::auth::{self, Attributes, Decision};

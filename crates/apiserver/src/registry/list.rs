@@ -5,8 +5,8 @@ use std::sync::Arc;
 use pintle_meta::{FieldSelector, InvalidSelector, LabelSelector, ResourceVersionMatch};
 
 use super::Registry;
+use super::continue_token::ContinueToken;
 use super::served::Served;
-use super::token::Token;
 use crate::failure::{Failure, Outcome};
 use crate::kinds::{GroupResource, Kind, Place, indexed_field, selects_fields, unknown_field};
 use crate::object::metadata;
@@ -131,7 +131,7 @@ pub(crate) struct ListReply {
 }
 
 /// Which state a list shows.
-enum At {
+enum Moment {
     Newest,
     Exactly(u64),
 }
@@ -181,9 +181,9 @@ impl Registry {
         };
         let resource = ResourceKey::from(selection.kind.store.to_string());
         let (objects, revision) = match (at, stale) {
-            (At::Newest, None) => self.db.read(|store| (store.objects(&resource), store.revision())),
-            (At::Newest, Some(version)) => (self.view(&resource, version)?, version),
-            (At::Exactly(revision), _) => {
+            (Moment::Newest, None) => self.db.read(|store| (store.objects(&resource), store.revision())),
+            (Moment::Newest, Some(version)) => (self.view(&resource, version)?, version),
+            (Moment::Exactly(revision), _) => {
                 let past = self.db.past(&resource, revision);
                 (past.map_err(|_| too_old(options, start.as_deref()))?, revision)
             }
@@ -198,24 +198,24 @@ impl Registry {
     /// The revision that a list has to wait for, if it asks for one.
     pub(crate) fn version_to_wait_for(&self, options: &ListOptions) -> Outcome<Option<u64>> {
         if !options.continue_token.is_empty() {
-            return Ok(Token::decode(&options.continue_token)?.revision);
+            return Ok(ContinueToken::decode(&options.continue_token)?.revision);
         }
         Ok(Some(parse_version(&options.resource_version)?).filter(|version| *version > 0))
     }
 
-    fn place_in_past(&self, selection: &Selection, options: &ListOptions) -> Outcome<(At, Option<String>)> {
+    fn place_in_past(&self, selection: &Selection, options: &ListOptions) -> Outcome<(Moment, Option<String>)> {
         if !options.continue_token.is_empty() {
             if !matches!(options.resource_version.as_str(), "" | "0") {
                 return Err(Failure::bad_request("specifying resource version is not allowed when using continue"));
             }
-            let token = Token::decode(&options.continue_token)?;
-            return Ok((token.revision.map_or(At::Newest, At::Exactly), Some(token.start)));
+            let token = ContinueToken::decode(&options.continue_token)?;
+            return Ok((token.revision.map_or(Moment::Newest, Moment::Exactly), Some(token.start)));
         }
         let version = parse_version(&options.resource_version)?;
         let legacy_exact = options.limit.is_some() && options.version_match.is_none();
         let exact = version > 0 && (options.version_match == Some(ResourceVersionMatch::Exact) || legacy_exact);
         let _ = selection;
-        Ok((if exact { At::Exactly(version) } else { At::Newest }, None))
+        Ok((if exact { Moment::Exactly(version) } else { Moment::Newest }, None))
     }
 }
 
@@ -232,7 +232,7 @@ fn page(selection: &Selection, run: Run, limit: Option<usize>, revision: u64) ->
         found += usize::from(selection.matches(&stored));
         if found >= limit && rest.left() > 0 {
             reply.objects = selected(run.up_to(&rest));
-            reply.continue_token = Token::after(&key[prefix..], revision).encode();
+            reply.continue_token = ContinueToken::after(&key[prefix..], revision).encode();
             reply.remaining = selection.is_everything().then(|| rest.left());
             break;
         }
@@ -256,7 +256,7 @@ fn too_old(options: &ListOptions, start: Option<&str>) -> Failure {
          Continuing with the provided token results in an inconsistent list - objects that were created, modified, or \
          deleted between the time the first chunk was returned and now may show up in the list.",
     );
-    failure.status.metadata.continue_token = Token { revision: None, start: start.into() }.encode();
+    failure.status.metadata.continue_token = ContinueToken { revision: None, start: start.into() }.encode();
     failure
 }
 

@@ -21,7 +21,7 @@ type Leaf = Vec<(Key, Arc<Stored>)>;
 const FULL: usize = if cfg!(test) { 4 } else { 128 };
 
 /// A leaf, and a place in it that is within it; or behind the last leaf.
-type Place = (usize, usize);
+type Slot = (usize, usize);
 
 impl Objects {
     pub(crate) fn get(&self, key: &str) -> Option<&Arc<Stored>> {
@@ -82,14 +82,14 @@ impl Objects {
     }
 
     /// Where the key is, or else where it would be, which may be behind the last of a leaf.
-    fn find(&self, key: &str) -> Result<Place, Place> {
+    fn find(&self, key: &str) -> Result<Slot, Slot> {
         let leaf = self.leaves.partition_point(|leaf| *leaf[0].0 <= *key).saturating_sub(1);
         let Some(entries) = self.leaves.get(leaf) else { return Err((0, 0)) };
         let found = entries.binary_search_by(|(known, _)| (**known).cmp(key));
         found.map(|at| (leaf, at)).map_err(|at| (leaf, at))
     }
 
-    fn within(&self, (leaf, at): Place) -> Place {
+    fn within(&self, (leaf, at): Slot) -> Slot {
         match self.leaves.get(leaf) {
             Some(entries) if at == entries.len() => (leaf + 1, 0),
             _ => (leaf, at),
@@ -112,8 +112,8 @@ impl FromIterator<Stored> for Objects {
 #[derive(Clone, Debug)]
 pub(crate) struct Run {
     objects: Objects,
-    at: Place,
-    end: Place,
+    at: Slot,
+    end: Slot,
 }
 
 impl Run {

@@ -22,7 +22,7 @@ pub(super) fn all(schema: &Value, path: &str, patterns: &mut Patterns) -> Faults
     let mut faults = Faults::default();
     plain(schema, path, patterns, &mut faults);
     let mut structural = Faults::default();
-    is_structural(schema, path, Place::Root, &mut structural);
+    is_structural(schema, path, Position::Root, &mut structural);
     root(schema, path, &mut structural);
     branches::undeclared(schema, path, &mut structural);
     let mut structural: Vec<_> = structural.into_iter().collect();
@@ -36,7 +36,7 @@ pub(super) fn all(schema: &Value, path: &str, patterns: &mut Patterns) -> Faults
 
 /// Where a schema stands, by which its type is missed.
 #[derive(Clone, Copy, PartialEq)]
-enum Place {
+enum Position {
     Root,
     Field,
     Item,
@@ -216,19 +216,19 @@ fn fields(schema: &Value, path: At<'_>, mut see: impl FnMut(&Value, At<'_>)) {
 }
 
 /// What a structural schema needs on top: a type everywhere outside the branches, and nothing but limits inside them.
-fn is_structural(schema: &Value, path: At<'_>, place: Place, faults: &mut Faults) {
+fn is_structural(schema: &Value, path: At<'_>, place: Position, faults: &mut Faults) {
     let flag = |key: &str| schema.get(key) == Some(&Value::Bool(true));
     let type_name = text_at(schema, "/type");
     let untyped = flag("x-kubernetes-int-or-string") || flag("x-kubernetes-preserve-unknown-fields");
-    if type_name.is_empty() && (place == Place::Root || !untyped) {
+    if type_name.is_empty() && (place == Position::Root || !untyped) {
         let why = match place {
-            Place::Root => "must not be empty at the root",
-            Place::Field => "must not be empty for specified object fields",
-            Place::Item => "must not be empty for specified array items",
+            Position::Root => "must not be empty at the root",
+            Position::Field => "must not be empty for specified object fields",
+            Position::Item => "must not be empty for specified array items",
         };
         faults.tell(|| FieldFault::required(path.member("type"), why));
     }
-    if flag("x-kubernetes-embedded-resource") && place != Place::Root {
+    if flag("x-kubernetes-embedded-resource") && place != Position::Root {
         let empty = schema.get("properties").is_none_or(crate::object::is_empty);
         if empty && !flag("x-kubernetes-preserve-unknown-fields") {
             let why = "must not be empty if x-kubernetes-embedded-resource is true without x-kubernetes-preserve-unknown-fields";
@@ -241,7 +241,7 @@ fn is_structural(schema: &Value, path: At<'_>, place: Place, faults: &mut Faults
     }
     branches::faults(schema, path, faults);
     fields(schema, path, |schema, path| {
-        let place = if matches!(path, At::Member(_, "items")) { Place::Item } else { Place::Field };
+        let place = if matches!(path, At::Member(_, "items")) { Position::Item } else { Position::Field };
         is_structural(schema, path, place, faults);
     });
 }

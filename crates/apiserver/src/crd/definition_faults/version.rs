@@ -189,7 +189,7 @@ fn selectable(version: &Value, path: &str) -> Faults {
             let start = text.split(['.', '[']).next().unwrap_or_default();
             faults.push(invalid(&format!("is an invalid path: expected [ or . but got: {start}")));
         } else if json_path::parse(text)
-            .is_ok_and(|steps| steps.iter().any(|step| !matches!(step, json_path::Step::Member(_))))
+            .is_ok_and(|steps| steps.iter().any(|step| !matches!(step, json_path::Hop::Member(_))))
         {
             faults.push(invalid("is an invalid path: array notation is not allowed"));
         } else {
@@ -215,11 +215,11 @@ fn selectable(version: &Value, path: &str) -> Faults {
 fn declared<'a>(version: &'a Value, text: &str) -> Option<&'a Value> {
     let mut schema = version.pointer("/schema/openAPIV3Schema")?;
     let steps = json_path::parse(text).ok()?;
-    if steps.first() == Some(&json_path::Step::Member("metadata".into())) {
+    if steps.first() == Some(&json_path::Hop::Member("metadata".into())) {
         return None;
     }
     for step in steps {
-        let json_path::Step::Member(name) = step else { return None };
+        let json_path::Hop::Member(name) = step else { return None };
         schema = schema.get("properties")?.get(&name)?;
     }
     Some(schema)

@@ -1,6 +1,6 @@
 //! ServiceAccount.
 
-mod token;
+mod token_request;
 
 use crate::kinds::posting::Posting;
 use crate::kinds::table::{self, Column, Row};
@@ -9,7 +9,7 @@ use crate::request::Part;
 use jiff::Timestamp;
 use serde_json::Value;
 
-pub(crate) use token::{Bound, Named, TokenGrant};
+pub(crate) use token_request::{Bound, Named, TokenGrant};
 
 /// `v1` ServiceAccount.
 #[derive(Clone, Copy, Debug)]
@@ -27,7 +27,7 @@ impl Strategy for ServiceAccount {
     }
 
     fn posting(&self, part: Part) -> Option<&dyn Posting> {
-        (part == Part::Token).then_some(&token::TokenRequest)
+        (part == Part::Token).then_some(&token_request::TokenRequest)
     }
 
     fn columns(&self) -> Option<Vec<Column>> {

@@ -10,7 +10,7 @@ use crate::store::Order;
 
 /// How a real server holds the objects of a kind.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Shape {
+pub(crate) enum Layout {
     /// As types of Go, whose fields are declared.
     Declared,
     /// As maps, whose members nothing but a schema says anything of.
@@ -19,7 +19,7 @@ pub(crate) enum Shape {
 
 impl Kind {
     fn is_declared(&self) -> bool {
-        self.strategy.shape() == Shape::Declared
+        self.strategy.layout() == Layout::Declared
     }
 
     /// The order in which its objects have their members where they are stored and served.

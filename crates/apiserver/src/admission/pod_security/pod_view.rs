@@ -7,11 +7,11 @@ use serde_json::Value;
 use crate::object::{has, list, text_at};
 
 /// A pod, or the template of one.
-pub(super) struct Pod<'a> {
+pub(super) struct PodView<'a> {
     pub(super) whole: &'a Value,
 }
 
-impl<'a> Pod<'a> {
+impl<'a> PodView<'a> {
     pub(super) fn new(whole: &'a Value) -> Self {
         Self { whole }
     }
