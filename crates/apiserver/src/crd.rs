@@ -6,6 +6,7 @@
 mod at;
 mod columns;
 mod custom_resource;
+mod custom_strategy;
 mod default;
 mod definition;
 mod definition_faults;
@@ -20,6 +21,7 @@ mod structural;
 mod tests;
 mod validator;
 
+use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::Arc;
 
 use definition::Definition;
@@ -30,7 +32,7 @@ pub(crate) use definition::CLEANUP;
 pub(crate) use naming::settle;
 
 use crate::kinds::{GroupResource, Kinds};
-use crate::object::{has, holds, text_at};
+use crate::object::{has, holds, is_true, list, text_at};
 use crate::store::Order;
 
 /// The built-in kinds, with what this module says of definitions.
@@ -67,4 +69,17 @@ pub(crate) fn is_established(definition: &Value) -> bool {
 /// Whether a definition is being deleted.
 pub(crate) fn is_terminating(definition: &Value) -> bool {
     has(definition, "/metadata/deletionTimestamp")
+}
+
+/// The versions that say to be stored: one, in a valid definition.
+fn storage_versions(definition: &Value) -> impl Iterator<Item = &str> {
+    let stored = list(definition, "/spec/versions").filter(|version| is_true(version, "/storage"));
+    stored.map(|version| text_at(version, "/name"))
+}
+
+/// 0 stands for none.
+fn hash(of: &impl Hash) -> u64 {
+    let mut hasher = DefaultHasher::new();
+    of.hash(&mut hasher);
+    hasher.finish().max(1)
 }

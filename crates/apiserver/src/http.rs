@@ -14,6 +14,8 @@ mod list_body;
 mod negotiate;
 mod openapi_spec;
 mod resource;
+mod retrieve;
+mod sent;
 mod subresource;
 mod websocket;
 mod write;

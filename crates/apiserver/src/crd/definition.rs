@@ -2,10 +2,10 @@
 
 use serde_json::{Value, json};
 
-use super::{definition_faults, formats};
+use super::{definition_faults, formats, storage_versions};
 use crate::kinds::without_effect::{BUILT_IN_VERSIONS, CONVERSION, part};
 use crate::kinds::{Cluster, Context, Kinds, PlainFinalizers, Strategy};
-use crate::object::{default, is_true, list, member, metadata, set, set_condition, text_at};
+use crate::object::{default, list, member, metadata, set, set_condition, text_at};
 use crate::request::Part;
 use crate::validate::Faults;
 
@@ -117,12 +117,6 @@ impl Strategy for Definition {
         found.dedup();
         found.into_iter().map(|format| format!("unrecognized format \"{format}\"")).collect()
     }
-}
-
-/// The versions that say to be stored: one, in a valid definition.
-pub(super) fn storage_versions(definition: &Value) -> impl Iterator<Item = &str> {
-    let stored = list(definition, "/spec/versions").filter(|version| is_true(version, "/storage"));
-    stored.map(|version| text_at(version, "/name"))
 }
 
 fn unknown_formats(schema: &Value, found: &mut Vec<String>) {

@@ -160,9 +160,7 @@ fn stored_faults(object: &Value) -> Faults {
             "must appear in spec.versions",
         ));
     }
-    if let Some(storage) =
-        super::definition::storage_versions(object).last().filter(|storage| !stored.contains(storage))
-    {
+    if let Some(storage) = super::storage_versions(object).last().filter(|storage| !stored.contains(storage)) {
         let why = format!("must have the storage version {storage}");
         faults.push(FieldFault::invalid("status.storedVersions", &stored.into(), why));
     }

@@ -2,14 +2,13 @@
 
 use std::sync::Arc;
 
-use http::header::CONTENT_TYPE;
 use pintle_meta::{Status, TypeMeta};
 
 use super::body::{self, Incoming};
 use super::decode::{self, PatchKind, Patcher};
 use super::encode::Reply;
 use super::negotiate::{self, Offer};
-use super::{Call, write};
+use super::{Call, sent};
 use crate::failure::Outcome;
 use crate::kinds::posting::Posting;
 use crate::kinds::{Place, Scale};
@@ -17,6 +16,13 @@ use crate::object::text_at;
 use crate::registry::{Registry, Served};
 use crate::request::options::{How, WriteOptions};
 use crate::request::{Part, Verb};
+
+/// A part of an object that is shown as the whole of it.
+pub(super) fn get(registry: &Registry, call: &Call, place: &Place) -> Outcome<Reply> {
+    let format = negotiate::negotiate(call, Offer::Object, &place.kind)?;
+    let object = registry.get(place)?;
+    Ok(Reply::Object { code: 200, kind: place.kind.clone(), object, format })
+}
 
 /// The reading and writing of `/scale`.
 pub(super) async fn scale(
@@ -31,18 +37,18 @@ pub(super) async fn scale(
     let written = match verb {
         Some(Verb::Get) => return Ok(Reply::Object { code: 200, kind, object: registry.scale(&place)?, format }),
         Some(Verb::Update) => {
-            let body = write::read_object(call, incoming, &place.kind).await?;
+            let body = sent::read_object(call, incoming, &place.kind).await?;
             let options = WriteOptions::parse(&call.query, How::Put)?;
             let decoded = decode::object(&kind, &body, options.field_validation)?;
             call.warnings.extend(decoded.warnings);
-            let manager = write::manager(registry, call, &place, &options);
+            let manager = sent::manager(registry, call, &place, &options);
             registry.update_scale(&place, &|_| Ok(decoded.value.clone()), &manager)?
         }
         _ => {
-            let patch_kind = write::patch_kind(call, &place.kind)?;
+            let patch_kind = sent::patch_kind(call, &place.kind)?;
             let body = decode::RawBody::new(body::read(call, incoming).await?, patch_kind.body()).await?;
             let options = WriteOptions::parse(&call.query, patch_kind.how())?;
-            let manager = write::manager(registry, call, &place, &options);
+            let manager = sent::manager(registry, call, &place, &options);
             registry.get(&place)?;
             let patcher = Patcher::new(&kind, patch_kind, &body, &manager, Part::Object);
             let written = match patch_kind {
@@ -53,7 +59,7 @@ pub(super) async fn scale(
             written
         }
     };
-    Ok(write::written_reply(call, kind, written, format))
+    Ok(sent::written_reply(call, kind, written, format))
 }
 
 /// POST of what is to be done, and not to be stored.
@@ -65,12 +71,12 @@ pub(super) async fn post(
     incoming: Incoming,
 ) -> Outcome<Reply> {
     let format = negotiate::negotiate(call, Offer::Transient, &place.kind)?;
-    let body = write::read_object(call, incoming, &place.kind).await?;
+    let body = sent::read_object(call, incoming, &place.kind).await?;
     let options = WriteOptions::parse(&call.query, How::Post)?;
     let said = body.value(("", "")).unwrap_or_default();
     let kind = posting.body(place, text_at(&said, "/apiVersion"));
-    let sent = write::decoded(call, &kind, &body, &options)?;
-    let manager = write::manager(registry, call, place, &options);
+    let sent = sent::decoded(call, &kind, &body, &options)?;
+    let manager = sent::manager(registry, call, place, &options);
     Ok(match registry.post(posting, place, sent, &manager)? {
         Some(answer) => Reply::Object { code: 201, object: Served::value(&kind, answer), kind, format },
         None => created(format),
@@ -85,9 +91,4 @@ fn created(format: negotiate::Format) -> Reply {
         ..Status::default()
     };
     Reply::Status { status: Box::new(status), format }
-}
-
-/// The media type of a patch, without its parameters.
-pub(super) fn patch_media(call: &Call) -> &str {
-    call.header(CONTENT_TYPE).split(';').next().unwrap_or_default().trim()
 }

@@ -3,54 +3,24 @@
 use std::sync::Arc;
 
 use http::header::CONTENT_TYPE;
-use pintle_meta::{Reason, StatusDetails};
 use serde_json::Value;
 
 use super::body::{self, Incoming};
 use super::encode::Reply;
 use super::negotiate::{self, Offer};
-use super::{Call, decode, resource, subresource};
-use crate::auth::{self, Attributes};
+use super::sent::{decoded, manager, patch_kind, read_object, unsupported, written_reply};
+use super::{Call, decode, retrieve};
 use crate::failure::{Failure, Outcome};
-use crate::kinds::{Kind, Origin, Place, Routing};
-use crate::registry::Writer;
-use crate::registry::{Deleted, Registry, Selection, Wish, Written};
+use crate::kinds::Place;
+use crate::registry::{Deleted, Registry, Selection, Wish};
 use crate::request::options::{DeleteOptions, How, ListOptions, WriteOptions};
-use crate::request::path::ResourcePath;
-use crate::request::{Part, Verb};
 
-/// Serves a write, or a read of a subresource.
-pub(super) async fn serve(
+pub(super) async fn create(
     registry: &Arc<Registry>,
     call: &mut Call,
     place: Place,
-    verb: Option<Verb>,
     incoming: Incoming,
 ) -> Outcome<Reply> {
-    if place.part == Part::Scale {
-        return subresource::scale(registry, call, place, verb, incoming).await;
-    }
-    if verb == Some(Verb::Create)
-        && let Some(posting) = place.kind.strategy.posting(place.part)
-    {
-        return subresource::post(registry, call, &place, posting, incoming).await;
-    }
-    match verb {
-        Some(Verb::Create) if place.part == Part::Object => create(registry, call, place, incoming).await,
-        Some(Verb::Update) => update(registry, call, place, incoming).await,
-        Some(Verb::Patch) => patch(registry, call, place, incoming).await,
-        Some(Verb::Delete) => delete(registry, call, place, incoming).await,
-        Some(Verb::DeleteCollection) => delete_collection(registry, call, place, incoming).await,
-        Some(Verb::Get) => {
-            let format = negotiate::negotiate(call, Offer::Object, &place.kind)?;
-            let object = registry.get(&place)?;
-            Ok(Reply::Object { code: 200, kind: place.kind.clone(), object, format })
-        }
-        _ => Err(Failure::method_not_allowed()),
-    }
-}
-
-async fn create(registry: &Arc<Registry>, call: &mut Call, place: Place, incoming: Incoming) -> Outcome<Reply> {
     let kind = place.kind.clone();
     let format = negotiate::negotiate(call, Offer::Object, &kind)?;
     let body = read_object(call, incoming, &kind).await?;
@@ -61,7 +31,12 @@ async fn create(registry: &Arc<Registry>, call: &mut Call, place: Place, incomin
     Ok(written_reply(call, kind, written, format))
 }
 
-async fn update(registry: &Arc<Registry>, call: &mut Call, place: Place, incoming: Incoming) -> Outcome<Reply> {
+pub(super) async fn update(
+    registry: &Arc<Registry>,
+    call: &mut Call,
+    place: Place,
+    incoming: Incoming,
+) -> Outcome<Reply> {
     let kind = place.kind.clone();
     let format = negotiate::negotiate(call, Offer::Object, &kind)?;
     let body = read_object(call, incoming, &kind).await?;
@@ -72,7 +47,12 @@ async fn update(registry: &Arc<Registry>, call: &mut Call, place: Place, incomin
     Ok(written_reply(call, kind, written, format))
 }
 
-async fn patch(registry: &Arc<Registry>, call: &mut Call, place: Place, incoming: Incoming) -> Outcome<Reply> {
+pub(super) async fn patch(
+    registry: &Arc<Registry>,
+    call: &mut Call,
+    place: Place,
+    incoming: Incoming,
+) -> Outcome<Reply> {
     let kind = place.kind.clone();
     let format = negotiate::negotiate(call, Offer::Object, &kind)?;
     let patch_kind = patch_kind(call, &kind)?;
@@ -91,7 +71,12 @@ async fn patch(registry: &Arc<Registry>, call: &mut Call, place: Place, incoming
     Ok(written_reply(call, kind, written, format))
 }
 
-async fn delete(registry: &Arc<Registry>, call: &mut Call, place: Place, incoming: Incoming) -> Outcome<Reply> {
+pub(super) async fn delete(
+    registry: &Arc<Registry>,
+    call: &mut Call,
+    place: Place,
+    incoming: Incoming,
+) -> Outcome<Reply> {
     let format = negotiate::negotiate(call, Offer::Object, &place.kind)?;
     let options = delete_options(call, &place, incoming).await?;
     warn_of_orphans(call, &place, &options);
@@ -106,7 +91,7 @@ async fn delete(registry: &Arc<Registry>, call: &mut Call, place: Place, incomin
     })
 }
 
-async fn delete_collection(
+pub(super) async fn delete_collection(
     registry: &Arc<Registry>,
     call: &mut Call,
     place: Place,
@@ -122,7 +107,7 @@ async fn delete_collection(
     let options = delete_options(call, &place, incoming).await?;
     warn_of_orphans(call, &place, &options);
     if let Some(version) = registry.version_to_wait_for(&list)? {
-        resource::wait_for(registry, &kind, version, None).await?;
+        retrieve::wait_for(registry, &kind, version, None).await?;
     }
     let list = registry.delete_collection(&selection, &list, &options)?;
     Ok(Reply::List { kind, list, format })
@@ -147,79 +132,4 @@ async fn delete_options(call: &mut Call, place: &Place, incoming: Incoming) -> O
         .value(("v1", "DeleteOptions"))
         .map_err(|why| Failure::bad_request(format!("couldn't get version/kind; json parse error: {why}")))?;
     DeleteOptions::from_body(&body)
-}
-
-pub(super) async fn read_object(call: &Call, incoming: Incoming, kind: &Kind) -> Outcome<decode::RawBody> {
-    let media = decode::media(call.header(CONTENT_TYPE)).ok_or_else(|| unsupported(kind, false))?;
-    if !kind.has_protobuf() && media == decode::BodyMedia::Protobuf {
-        // A real server fails at these bodies: unless their fields are to be ignored, it says nothing at all.
-        return Err(match call.query.text("fieldValidation") {
-            "Ignore" => Failure::bad_request(format!(
-                "{0} in version {1:?} cannot be handled as a {0}: Object 'Kind' is missing in 'object has no kind field '",
-                kind.kind, kind.version
-            )),
-            _ => unsupported(kind, false),
-        });
-    }
-    decode::RawBody::new(body::read(call, incoming).await?, media).await
-}
-
-/// The object that a body holds, of the kind and the version that are expected.
-pub(super) fn decoded(
-    call: &mut Call,
-    kind: &Arc<Kind>,
-    body: &decode::RawBody,
-    options: &WriteOptions,
-) -> Outcome<Value> {
-    let decoded = decode::object(kind, body, options.field_validation)?;
-    call.warnings.extend(decoded.warnings);
-    let version = decoded.value["apiVersion"].as_str().unwrap_or_default();
-    pintle_schema::check_version(version, &kind.api_version())
-        .map_err(|error| Failure::bad_request(error.to_string()))?;
-    Ok(decoded.value)
-}
-
-pub(super) fn written_reply(call: &mut Call, kind: Arc<Kind>, written: Written, format: negotiate::Format) -> Reply {
-    call.warnings.extend(written.warnings);
-    let code = if written.created { 201 } else { 200 };
-    Reply::Object { code, kind, object: written.object, format }
-}
-
-/// 415. A route of its own refuses a patch without naming what it takes.
-fn unsupported(kind: &Kind, patch: bool) -> Failure {
-    if patch && kind.strategy.routing() == Routing::PerMethod {
-        return Failure::new(415, Reason::UnsupportedMediaType, "415: Unsupported Media Type")
-            .with(StatusDetails::default());
-    }
-    let types = match patch {
-        true => "application/json-patch+json, application/merge-patch+json, application/apply-patch+yaml",
-        false => "application/json, application/yaml, application/vnd.kubernetes.protobuf",
-    };
-    let message = format!("the body of the request was in an unknown format - accepted media types include: {types}");
-    Failure::new(415, Reason::UnsupportedMediaType, message)
-}
-
-pub(super) fn manager<'a>(registry: &Registry, call: &Call, place: &Place, options: &'a WriteOptions) -> Writer<'a> {
-    let manager = Writer::new(options, call.user_agent(), registry.clock.now_text()).acting_as(call.user.clone());
-    let path = ResourcePath {
-        group: place.kind.group.clone(),
-        version: place.kind.version.clone(),
-        namespace: place.namespace.clone(),
-        resource: place.kind.plural.clone(),
-        name: place.name.clone(),
-        ..ResourcePath::default()
-    };
-    let create = Attributes::Resource { verb: Verb::Create.name(), path: &path, name: &place.name };
-    let manager = manager.creating(auth::authorize(&registry.db, &call.user, &create));
-    if place.kind.origin() == Origin::BuiltIn {
-        return manager;
-    }
-    let kinds = registry.kinds();
-    let versions = kinds.kinds().filter(|kind| kind.store == place.kind.store).map(|kind| kind.api_version());
-    manager.serving(versions.collect())
-}
-
-/// The kind of a patch, by its media type.
-pub(super) fn patch_kind(call: &Call, kind: &Kind) -> Outcome<decode::PatchKind> {
-    decode::PatchKind::of(subresource::patch_media(call), kind).ok_or_else(|| unsupported(kind, true))
 }

@@ -2,6 +2,7 @@
 
 mod conditions;
 mod pkcs10;
+mod signer;
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
@@ -11,12 +12,11 @@ use serde_json::{Map, Value, json};
 
 use super::reset::Reset;
 use super::table::{self, Column, Row};
-use super::{Context, FurtherRight, GroupResource, Strategy, pem};
-use crate::failure::{Failure, Outcome, quoted};
-use crate::object::{condition, doubles, integer_at, list, member, metadata, put_back, remove, set, text_at};
+use super::{Context, FurtherRight, Strategy, pem};
+use crate::failure::{Outcome, quoted};
+use crate::object::{condition, doubles, integer_at, list, member, put_back, remove, set, text_at};
 use crate::request::Part;
-use crate::request::user::MASTERS;
-use crate::validate::{Faults, FieldFault, NameRule, name_faults};
+use crate::validate::{Faults, FieldFault, NameRule};
 use jiff::Timestamp;
 
 /// The purposes that a certificate may be asked for.
@@ -46,11 +46,8 @@ const USAGES: &[&str] = &[
     "timestamping",
 ];
 
-const CLIENT_SIGNER: &str = "kubernetes.io/kube-apiserver-client";
 const LEGACY_SIGNER: &str = "kubernetes.io/legacy-unknown";
 const SHORTEST_SECONDS: i64 = 600;
-const LONGEST_DOMAIN: usize = 253;
-const LONGEST_LABEL: usize = 63;
 
 /// A CertificateSigningRequest.
 #[derive(Clone, Copy, Debug)]
@@ -124,19 +121,7 @@ impl Strategy for CertificateSigningRequest {
     }
 
     fn further_right(&self, new: &Value, old: Option<&Value>, part: Part) -> Outcome<Option<FurtherRight>> {
-        let Some(old) = old else { return check_client_groups(new).map(|()| None) };
-        // The signer is the old object's: no update changes it.
-        let signer = text_at(old, "/spec/signerName");
-        let differ = |pointer: &str| new.pointer(pointer) != old.pointer(pointer);
-        let verb = match part {
-            Part::Approval => "approve",
-            Part::Status if differ("/status/certificate") || differ("/status/conditions") => "sign",
-            _ => return Ok(None),
-        };
-        let domain = signer.split('/').next().unwrap_or_default();
-        let names = vec![signer.to_owned(), format!("{domain}/*")];
-        let refusal = format!("user not permitted to {verb} requests with signerName {}", quoted(signer));
-        Ok(Some(FurtherRight { verb, resource: "signers", names, refusal }))
+        signer::further_right(new, old, part)
     }
 
     fn name_rule(&self) -> NameRule {
@@ -182,20 +167,6 @@ impl Strategy for CertificateSigningRequest {
     }
 }
 
-/// Nobody becomes an administrator by a certificate.
-fn check_client_groups(object: &Value) -> Outcome<()> {
-    if text_at(object, "/spec/signerName") != CLIENT_SIGNER {
-        return Ok(());
-    }
-    let why = match parsed(object) {
-        Ok(request) if !request.organizations.iter().any(|group| group == MASTERS) => return Ok(()),
-        Ok(_) => format!("use of {CLIENT_SIGNER} signer with {MASTERS} group is not allowed"),
-        Err(why) => format!("failed to parse CSR: {why}"),
-    };
-    let resource = GroupResource::new("certificates.k8s.io", "certificatesigningrequests");
-    Err(Failure::forbidden(&resource, metadata::name(object), &why))
-}
-
 fn parsed(object: &Value) -> Result<pkcs10::CertificationRequest, String> {
     let block =
         STANDARD.decode(text_at(object, "/spec/request")).ok().and_then(|pem| pem::blocks(&pem).into_iter().next());
@@ -227,48 +198,11 @@ fn spec_faults(object: &Value, old_signer: &str) -> Faults {
             let why = "the legacy signerName is not allowed via this API version";
             faults.push(FieldFault::invalid_text("spec.signerName", LEGACY_SIGNER, why));
         }
-        signer => faults.extend(signer_faults(signer)),
+        signer => faults.extend(signer::faults(signer)),
     }
     if let Some(seconds) = integer_at(object, "/spec/expirationSeconds").filter(|seconds| *seconds < SHORTEST_SECONDS) {
         let why = "may not specify a duration less than 600 seconds (10 minutes)";
         faults.push(FieldFault::invalid("spec.expirationSeconds", &seconds.into(), why));
-    }
-    faults
-}
-
-/// A signer is a domain and a path in it.
-fn signer_faults(signer: &str) -> Faults {
-    const FIELD: &str = "spec.signerName";
-    if signer.is_empty() {
-        return Faults::from([FieldFault::required(FIELD, "")]);
-    }
-    let [domain, path] = signer.split('/').collect::<Vec<_>>()[..] else {
-        let why = "must be a fully qualified domain and path of the form 'example.com/signer-name'";
-        return Faults::from([FieldFault::invalid_text(FIELD, signer, why)]);
-    };
-    let mut faults = Faults::default();
-    // Only the first part that is wrong is told.
-    let wrong_label = |segment: &str, rule: NameRule| {
-        let labels = segment.split('.').map(|label| (label, name_faults(rule, label, false)));
-        let first = labels.into_iter().find(|(_, why)| !why.is_empty());
-        let (label, why) = first.unwrap_or_default();
-        let told = why
-            .iter()
-            .map(|why| FieldFault::invalid_text(FIELD, segment, format!("validating label {}: {why}", quoted(label))));
-        told.collect::<Vec<_>>()
-    };
-    if domain.len() > LONGEST_DOMAIN {
-        faults.push(FieldFault::too_long(FIELD, LONGEST_DOMAIN));
-    }
-    faults.extend(wrong_label(domain, NameRule::Label));
-    if !domain.contains('.') {
-        let why = "should be a domain with at least two segments separated by dots";
-        faults.push(FieldFault::invalid_text(FIELD, domain, why));
-    }
-    faults.extend(wrong_label(path, NameRule::Subdomain));
-    let longest = LONGEST_DOMAIN + 1 + LONGEST_DOMAIN + LONGEST_LABEL + 1;
-    if signer.len() > longest {
-        faults.push(FieldFault::too_long(FIELD, longest));
     }
     faults
 }
@@ -324,23 +258,5 @@ mod tests {
         let columns = CertificateSigningRequest.columns().expect("columns");
         let silent: Vec<_> = columns.iter().filter(|column| column.description.is_empty()).map(|it| &it.name).collect();
         assert_eq!((columns.len(), silent), (6, Vec::new()));
-    }
-
-    #[test]
-    fn a_signer_is_a_domain_and_a_path() {
-        for (signer, faults) in [
-            ("example.org/signer", 0),
-            ("kubernetes.io/kubelet-serving", 0),
-            ("", 1),
-            ("nodomain", 1),
-            ("a.b/c/d", 1),
-            ("one/x", 1),
-            ("Example.org/x", 1),
-            ("example.org/", 1),
-            ("example.org/X", 1),
-            ("ex_ample/X", 3),
-        ] {
-            assert_eq!(signer_faults(signer).into_iter().len(), faults, "{signer}: {:?}", signer_faults(signer));
-        }
     }
 }

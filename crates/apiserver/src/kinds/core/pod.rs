@@ -21,11 +21,11 @@ mod volume_paths;
 
 use serde_json::{Value, json};
 
-use crate::failure::Outcome;
+use crate::failure::{Failure, Outcome};
 use crate::kinds::posting::Posting;
 use crate::kinds::reset::Reset;
 use crate::kinds::table::{self, Column};
-use crate::kinds::{Context, Pods, Strategy, Stream, warnings};
+use crate::kinds::{Context, GroupResource, Pods, Strategy, Stream, warnings};
 use crate::object::{integer_at, is_true, list, metadata, put_back, set, set_metadata, text_at};
 use crate::request::Part;
 use crate::validate::{Faults, FieldFault};
@@ -195,6 +195,10 @@ impl Strategy for Pod {
         const PATHS: Reset = &[&["spec"], &["metadata", "deletionTimestamp"], &["metadata", "ownerReferences"]];
         (part == Part::Status).then_some(PATHS)
     }
+}
+
+fn forbidden(pod: &Value, why: &str) -> Failure {
+    Failure::forbidden(&GroupResource::new("", PODS), metadata::name(pod), why)
 }
 
 /// What the API says of the columns.

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, HashSet};
 use pintle_schema::quantity;
 use serde_json::{Map, Value, json};
 
-use super::priority::forbidden;
+use super::forbidden;
 use crate::failure::{Failure, Outcome};
 use crate::kinds::{Context, GroupResource};
 use crate::object::{list, member, set};
