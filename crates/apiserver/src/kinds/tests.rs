@@ -6,9 +6,9 @@ use std::sync::Arc;
 use jiff::Timestamp;
 use serde_json::{Value, json};
 
-use super::{Cluster, Context, GroupResource, Kind, Kinds};
-use crate::request::Part;
+use super::{Cluster, Context, GroupResource, Kind, Kinds, Subresource};
 use crate::request::user::User;
+use crate::request::{Part, Verb};
 use crate::validate::Faults;
 
 /// A cluster without objects.
@@ -314,6 +314,19 @@ fn both_groups_of_events_are_views_of_one_object() {
     let shown = new.shown(&Arc::new(stored));
     assert_eq!((&shown["note"], &shown["reportingController"]), (&json!("x"), &json!("c")));
     assert_eq!(shown.get("message"), None);
+}
+
+#[test]
+fn what_is_posted_and_what_is_made_up_has_a_kind_that_says_how() {
+    for kind in Kinds::builtin().kinds() {
+        let is_stored = kind.stored_version.is_some();
+        assert_eq!(kind.strategy.posting(Part::Object).is_some(), kind.conduct.transient, "{kind:?}");
+        assert_eq!(kind.strategy.made_up().is_some(), !is_stored && !kind.conduct.transient, "{kind:?}");
+        for Subresource { part, verbs, .. } in &kind.subresources {
+            assert_eq!(kind.strategy.posting(*part).is_some(), verbs.contains(&Verb::Create), "{kind:?} {part:?}");
+            assert!(kind.strategy.stream(*part).is_none(), "{kind:?} {part:?} is in discovery");
+        }
+    }
 }
 
 #[test]
