@@ -18,9 +18,9 @@ pub(crate) struct Attempt<'a> {
     pub(crate) resource: &'a crate::kinds::GroupResource,
     pub(crate) part: crate::request::Part,
     /// The object as it is to be stored.
-    pub(crate) object: &'a serde_json::Value,
+    pub(crate) object: &'a pintle_json::Json,
     /// The stored object; none of a new one.
-    pub(crate) old: Option<&'a serde_json::Value>,
+    pub(crate) old: Option<&'a pintle_json::Json>,
 }
 
 impl Attempt<'_> {

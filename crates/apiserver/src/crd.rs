@@ -25,7 +25,7 @@ use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::Arc;
 
 use definition::Definition;
-use serde_json::Value;
+use pintle_json::Json;
 
 pub(crate) use custom_resource::kinds;
 pub(crate) use definition::CLEANUP;
@@ -47,7 +47,7 @@ pub(crate) const DEFINITIONS: &str = "customresourcedefinitions.apiextensions.k8
 const CUSTOM: &str = "custom/";
 
 /// The group and plural that a definition is about, whatever it is in the registry now.
-pub(crate) fn resource(definition: &Value) -> GroupResource {
+pub(crate) fn resource(definition: &Json) -> GroupResource {
     GroupResource::new(text_at(definition, "/spec/group"), text_at(definition, "/spec/names/plural"))
 }
 
@@ -62,17 +62,17 @@ pub(crate) fn order(stored: &str) -> Order {
 }
 
 /// Whether a definition's objects are served.
-pub(crate) fn is_established(definition: &Value) -> bool {
+pub(crate) fn is_established(definition: &Json) -> bool {
     holds(definition, "Established")
 }
 
 /// Whether a definition is being deleted.
-pub(crate) fn is_terminating(definition: &Value) -> bool {
+pub(crate) fn is_terminating(definition: &Json) -> bool {
     has(definition, "/metadata/deletionTimestamp")
 }
 
 /// The versions that say to be stored: one, in a valid definition.
-fn storage_versions(definition: &Value) -> impl Iterator<Item = &str> {
+fn storage_versions(definition: &Json) -> impl Iterator<Item = &str> {
     let stored = list(definition, "/spec/versions").filter(|version| is_true(version, "/storage"));
     stored.map(|version| text_at(version, "/name"))
 }

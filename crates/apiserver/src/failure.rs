@@ -2,8 +2,8 @@
 
 use std::collections::HashSet;
 
+use pintle_json::Json;
 use pintle_meta::{GroupResource, ListMeta, Reason, Status, StatusCause, StatusDetails, TypeMeta};
-use serde_json::Value;
 
 use crate::validate::Faults;
 
@@ -175,8 +175,8 @@ impl Failure {
     }
 
     /// The Status as a value.
-    pub(crate) fn value(&self) -> Value {
-        serde_json::to_value(&*self.status).unwrap_or_default()
+    pub(crate) fn value(&self) -> Json {
+        pintle_json::to_json(&*self.status).unwrap_or_default()
     }
 }
 

@@ -5,10 +5,10 @@
 
 use std::sync::{Arc, OnceLock};
 
+use pintle_json::Json;
 pub(crate) use pintle_meta::GroupResource;
 use pintle_meta::{GroupVersion, GroupVersionKind, Scope};
 use pintle_schema::Schema;
-use serde_json::Value;
 
 use crate::failure::Failure;
 use crate::request::{Part, Verb};
@@ -236,12 +236,12 @@ impl Kind {
     }
 
     /// An object in stored form as this version shows it.
-    pub(crate) fn shown(&self, object: &Arc<Value>) -> Arc<Value> {
+    pub(crate) fn shown(&self, object: &Arc<Json>) -> Arc<Json> {
         self.strategy.shown(object, crate::object::text_at(object, "/apiVersion"))
     }
 
     /// The stored object as this version shows it, if that is not just as it is stored.
-    pub(crate) fn converted(&self, stored: &Stored) -> Option<Value> {
+    pub(crate) fn converted(&self, stored: &Stored) -> Option<Json> {
         let form = self.strategy.form();
         if form == Form::Stored || matches!(form, Form::Checked(form) if stored.fits(form)) {
             return None;
@@ -259,7 +259,7 @@ impl Kind {
     }
 
     /// The stored object as this version shows it.
-    pub(crate) fn shown_stored(&self, stored: &Stored) -> Value {
+    pub(crate) fn shown_stored(&self, stored: &Stored) -> Json {
         self.converted(stored).unwrap_or_else(|| stored.decode())
     }
 }

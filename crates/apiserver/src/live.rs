@@ -14,7 +14,7 @@ use std::sync::{Arc, Mutex, PoisonError, RwLock};
 use std::time::Duration;
 
 use http::{Method, Request, Response};
-use serde_json::Value;
+use pintle_json::Json;
 use tokio::runtime::Handle;
 use tokio::sync::OnceCell;
 use tokio::time::Instant;
@@ -219,7 +219,7 @@ impl Live {
     }
 
     /// Shows an object of the other cluster. One that is none is passed over.
-    fn show(&self, kind: &Arc<Kind>, object: Value) {
+    fn show(&self, kind: &Arc<Kind>, object: Json) {
         let (namespace, name) = (metadata::namespace(&object), metadata::name(&object));
         let collection = Collection { resource: kind.store.to_string().into(), namespace: namespace.into() };
         let at = version(&object);
@@ -262,7 +262,7 @@ impl Live {
 }
 
 /// Whether it is what was asked for.
-fn is_named(object: &Value, namespace: &str, name: &str) -> bool {
+fn is_named(object: &Json, namespace: &str, name: &str) -> bool {
     text_at(object, "/metadata/namespace") == namespace && text_at(object, "/metadata/name") == name
 }
 
@@ -276,6 +276,6 @@ fn is_discovery(parts: &[String]) -> bool {
 }
 
 /// The version of an object; 0 for one that is no number.
-fn version(object: &Value) -> u64 {
+fn version(object: &Json) -> u64 {
     text_at(object, "/metadata/resourceVersion").parse().unwrap_or(0)
 }

@@ -11,10 +11,10 @@ pub(crate) use ordered::{METADATA, OBJECT, Ordered};
 use std::collections::HashSet;
 use std::hash::Hash;
 
-use serde_json::{Map, Value};
+use pintle_json::{Json, Map};
 
 /// Whether two objects differ anywhere but in these members.
-pub(crate) fn differ_outside(new: &Value, old: &Value, members: &[&str]) -> bool {
+pub(crate) fn differ_outside(new: &Json, old: &Json, members: &[&str]) -> bool {
     let empty = Map::new();
     let (new, old) = (new.as_object().unwrap_or(&empty), old.as_object().unwrap_or(&empty));
     let outside = |key: &&String| !members.contains(&key.as_str());
@@ -23,45 +23,45 @@ pub(crate) fn differ_outside(new: &Value, old: &Value, members: &[&str]) -> bool
 }
 
 /// A scalar as the text that a field selector compares; "" for what is absent.
-pub(crate) fn text(value: Option<&Value>) -> String {
+pub(crate) fn text(value: Option<&Json>) -> String {
     match value {
-        None | Some(Value::Null) => String::new(),
-        Some(Value::String(text)) => text.clone(),
+        None | Some(Json::Null) => String::new(),
+        Some(Json::String(text)) => text.to_string(),
         Some(other) => other.to_string(),
     }
 }
 
 /// Sets a member of an object; anything but an object is left alone.
-pub(crate) fn set(object: &mut Value, key: &str, value: Value) {
+pub(crate) fn set(object: &mut Json, key: &str, value: Json) {
     if let Some(members) = object.as_object_mut() {
         members.insert(key.into(), value);
     }
 }
 
 /// Removes a member of an object.
-pub(crate) fn remove(object: &mut Value, key: &str) {
+pub(crate) fn remove(object: &mut Json, key: &str) {
     if let Some(members) = object.as_object_mut() {
         members.remove(key);
     }
 }
 
 /// Sets a member of the metadata, which are made if absent.
-pub(crate) fn set_metadata(object: &mut Value, key: &str, value: Value) {
+pub(crate) fn set_metadata(object: &mut Json, key: &str, value: Json) {
     if let Some(members) = object.as_object_mut() {
-        let metadata = members.entry("metadata").or_insert_with(|| Value::Object(Map::new()));
+        let metadata = members.entry("metadata").or_insert_with(|| Json::Object(Map::new()));
         set(metadata, key, value);
     }
 }
 
 /// Removes a member of the metadata.
-pub(crate) fn remove_metadata(object: &mut Value, key: &str) {
+pub(crate) fn remove_metadata(object: &mut Json, key: &str) {
     if let Some(metadata) = object.get_mut("metadata") {
         remove(metadata, key);
     }
 }
 
 /// Gives `new` the member of `old`, or none.
-pub(crate) fn put_back(new: &mut Value, old: &Value, key: &str) {
+pub(crate) fn put_back(new: &mut Json, old: &Json, key: &str) {
     match old.get(key) {
         Some(value) => set(new, key, value.clone()),
         None => remove(new, key),
@@ -69,7 +69,7 @@ pub(crate) fn put_back(new: &mut Value, old: &Value, key: &str) {
 }
 
 /// Gives `new` all of `old` but these members.
-pub(crate) fn put_back_all_but(new: &mut Value, old: &Value, members: &[&str]) {
+pub(crate) fn put_back_all_but(new: &mut Json, old: &Json, members: &[&str]) {
     let (Some(new), Some(old)) = (new.as_object_mut(), old.as_object()) else { return };
     new.retain(|key, _| members.contains(&key.as_str()));
     for (key, value) in old.iter().filter(|(key, _)| !members.contains(&key.as_str())) {
@@ -78,9 +78,9 @@ pub(crate) fn put_back_all_but(new: &mut Value, old: &Value, members: &[&str]) {
 }
 
 /// Sets a member that is absent or null.
-pub(crate) fn default(object: &mut Value, key: &str, value: impl Into<Value>) {
+pub(crate) fn default(object: &mut Json, key: &str, value: impl Into<Json>) {
     if let Some(members) = object.as_object_mut() {
-        let member = members.entry(key).or_insert(Value::Null);
+        let member = members.entry(key).or_insert(Json::Null);
         if member.is_null() {
             *member = value.into();
         }
@@ -88,55 +88,55 @@ pub(crate) fn default(object: &mut Value, key: &str, value: impl Into<Value>) {
 }
 
 /// A member that is an object, made if absent or null; `None` if `object` or the member is of another type.
-pub(crate) fn member<'a>(object: &'a mut Value, key: &str) -> Option<&'a mut Value> {
-    default(object, key, Value::Object(Map::new()));
+pub(crate) fn member<'a>(object: &'a mut Json, key: &str) -> Option<&'a mut Json> {
+    default(object, key, Json::Object(Map::new()));
     object.get_mut(key).filter(|member| member.is_object())
 }
 
 /// A member that is an object and there.
-pub(crate) fn present<'a>(object: &'a mut Value, key: &str) -> Option<&'a mut Value> {
+pub(crate) fn present<'a>(object: &'a mut Json, key: &str) -> Option<&'a mut Json> {
     object.get_mut(key).filter(|member| member.is_object())
 }
 
 /// The items of a list member; none if it is absent.
-pub(crate) fn items<'a>(object: &'a mut Value, key: &str) -> impl Iterator<Item = &'a mut Value> {
-    object.get_mut(key).and_then(Value::as_array_mut).into_iter().flatten()
+pub(crate) fn items<'a>(object: &'a mut Json, key: &str) -> impl Iterator<Item = &'a mut Json> {
+    object.get_mut(key).and_then(Json::as_array_mut).into_iter().flatten()
 }
 
 /// The items of the list at a pointer; none if it is absent.
-pub(crate) fn list<'a>(object: &'a Value, pointer: &str) -> impl Iterator<Item = &'a Value> + use<'a> {
-    object.pointer(pointer).and_then(Value::as_array).into_iter().flatten()
+pub(crate) fn list<'a>(object: &'a Json, pointer: &str) -> impl Iterator<Item = &'a Json> + use<'a> {
+    object.at(pointer).and_then(Json::as_array).into_iter().flatten()
 }
 
 /// The text at a pointer; "" if there is none.
-pub(crate) fn text_at<'a>(object: &'a Value, pointer: &str) -> &'a str {
-    object.pointer(pointer).and_then(Value::as_str).unwrap_or_default()
+pub(crate) fn text_at<'a>(object: &'a Json, pointer: &str) -> &'a str {
+    object.at(pointer).and_then(Json::as_str).unwrap_or_default()
 }
 
 /// The integer at a pointer.
-pub(crate) fn integer_at(object: &Value, pointer: &str) -> Option<i64> {
-    object.pointer(pointer).and_then(Value::as_i64)
+pub(crate) fn integer_at(object: &Json, pointer: &str) -> Option<i64> {
+    object.at(pointer).and_then(Json::as_i64)
 }
 
 /// Whether there is `true` at a pointer.
-pub(crate) fn is_true(object: &Value, pointer: &str) -> bool {
-    object.pointer(pointer).and_then(Value::as_bool).unwrap_or_default()
+pub(crate) fn is_true(object: &Json, pointer: &str) -> bool {
+    object.at(pointer).and_then(Json::as_bool).unwrap_or_default()
 }
 
 /// The condition of a type in the status.
-pub(crate) fn condition<'a>(object: &'a Value, kind: &str) -> Option<&'a Value> {
+pub(crate) fn condition<'a>(object: &'a Json, kind: &str) -> Option<&'a Json> {
     list(object, "/status/conditions").find(|condition| text_at(condition, "/type") == kind)
 }
 
 /// Whether the status says that a condition holds.
-pub(crate) fn holds(object: &Value, kind: &str) -> bool {
-    let is = |condition: &Value| text_at(condition, "/type") == kind && text_at(condition, "/status") == "True";
+pub(crate) fn holds(object: &Json, kind: &str) -> bool {
+    let is = |condition: &Json| text_at(condition, "/type") == kind && text_at(condition, "/status") == "True";
     list(object, "/status/conditions").any(is)
 }
 
 /// Sets a condition in the status, which is made if absent. Its time is that since which it is as it is; answers whether anything
 /// changed.
-pub(crate) fn set_condition(object: &mut Value, mut wanted: Value, now: &str) -> bool {
+pub(crate) fn set_condition(object: &mut Json, mut wanted: Json, now: &str) -> bool {
     let kind = text_at(&wanted, "/type").to_owned();
     let old = condition(object, &kind);
     let lasts = old.filter(|old| text_at(old, "/status") == text_at(&wanted, "/status"));
@@ -145,7 +145,7 @@ pub(crate) fn set_condition(object: &mut Value, mut wanted: Value, now: &str) ->
     if old == Some(&wanted) {
         return false;
     }
-    let mut conditions: Vec<Value> = list(object, "/status/conditions").cloned().collect();
+    let mut conditions: Vec<Json> = list(object, "/status/conditions").cloned().collect();
     match conditions.iter_mut().find(|known| text_at(known, "/type") == kind) {
         Some(known) => *known = wanted,
         None => conditions.push(wanted),
@@ -157,17 +157,17 @@ pub(crate) fn set_condition(object: &mut Value, mut wanted: Value, now: &str) ->
 }
 
 /// Whether there is anything but null at a pointer.
-pub(crate) fn has(object: &Value, pointer: &str) -> bool {
-    object.pointer(pointer).is_some_and(|value| !value.is_null())
+pub(crate) fn has(object: &Json, pointer: &str) -> bool {
+    object.at(pointer).is_some_and(|value| !value.is_null())
 }
 
 /// Whether a value is null, an empty object, list or text.
-pub(crate) fn is_empty(value: &Value) -> bool {
+pub(crate) fn is_empty(value: &Json) -> bool {
     match value {
-        Value::Null => true,
-        Value::Object(members) => members.is_empty(),
-        Value::Array(items) => items.is_empty(),
-        Value::String(text) => text.is_empty(),
+        Json::Null => true,
+        Json::Object(members) => members.is_empty(),
+        Json::Array(items) => items.is_empty(),
+        Json::String(text) => text.is_empty(),
         _ => false,
     }
 }

@@ -25,7 +25,7 @@ mod writer;
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
 use std::time::Duration;
 
-use serde_json::Value;
+use pintle_json::Json;
 use tokio::sync::Semaphore;
 
 pub(crate) use delete::Deleted;
@@ -131,7 +131,7 @@ impl Registry {
 }
 
 /// What is written of an object.
-pub(crate) fn draft(resource: &str, object: &Value) -> Draft {
+pub(crate) fn draft(resource: &str, object: &Json) -> Draft {
     Draft::new(object, crd::order(resource), kinds::claims(resource, object))
         .selectable(kinds::selectable(resource, object))
 }

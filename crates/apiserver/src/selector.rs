@@ -1,25 +1,25 @@
 //! Matches selectors of labels against JSON objects.
 //! `pintle_meta` defines what selectors are.
 
+use pintle_json::{Json, Map};
 use pintle_meta::{LabelSelector, LabelSelectorSpec};
 use serde::Deserialize;
-use serde_json::{Map, Value};
 
 #[cfg(test)]
 mod tests;
 
 /// The selector that an object holds as `matchLabels` and `matchExpressions`; null selects nothing. `None` if it is broken.
-pub(crate) fn structured(selector: &Value) -> Option<LabelSelector> {
+pub(crate) fn structured(selector: &Json) -> Option<LabelSelector> {
     let spec = Option::<LabelSelectorSpec>::deserialize(selector).ok()?;
     LabelSelector::from_spec(spec.as_ref()).ok()
 }
 
 /// Whether the labels of an object fulfil a selector.
-pub(crate) fn selects(selector: &LabelSelector, object: &Value) -> bool {
-    selects_labels(selector, object.pointer("/metadata/labels").and_then(Value::as_object))
+pub(crate) fn selects(selector: &LabelSelector, object: &Json) -> bool {
+    selects_labels(selector, object.at("/metadata/labels").and_then(Json::as_object))
 }
 
 /// Whether these labels fulfil a selector.
-pub(crate) fn selects_labels(selector: &LabelSelector, labels: Option<&Map<String, Value>>) -> bool {
+pub(crate) fn selects_labels(selector: &LabelSelector, labels: Option<&Map>) -> bool {
     selector.matches_by(|key| labels?.get(key)?.as_str())
 }

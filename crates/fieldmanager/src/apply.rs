@@ -4,9 +4,9 @@ use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::fmt;
 
+use pintle_json::{Json, Map};
 use pintle_meta::StatusCause;
 use pintle_schema::Type;
-use serde_json::{Map, Value};
 
 use super::WriteContext;
 use super::compare::{compare, same};
@@ -27,7 +27,7 @@ const MOST_TOLD: usize = 4 << 20;
 #[derive(Clone, Debug, PartialEq)]
 pub struct Applied {
     /// The object, `managedFields` included. It is not defaulted yet, nor does it have to fit the types of Go.
-    pub object: Value,
+    pub object: Json,
     /// Whether the object changed, beyond who owns what. If not, it is the live one.
     pub changed: bool,
 }
@@ -111,18 +111,13 @@ impl std::error::Error for ApplyError {}
 /// # Errors
 ///
 /// See [`ApplyError`]. Without `force` a field that another owns is not changed.
-pub fn apply(
-    live: Option<&Value>,
-    applied: &Value,
-    force: bool,
-    ctx: &WriteContext<'_>,
-) -> Result<Applied, ApplyError> {
-    let text = |name: &str| applied.get(name).and_then(Value::as_str).unwrap_or_default();
+pub fn apply(live: Option<&Json>, applied: &Json, force: bool, ctx: &WriteContext<'_>) -> Result<Applied, ApplyError> {
+    let text = |name: &str| applied.get(name).and_then(Json::as_str).unwrap_or_default();
     if (text("apiVersion"), text("kind")) != (ctx.api_version, ctx.schema.kind()) {
         let (version, kind) = (slashed(text("apiVersion")), text("kind"));
         return Err(ApplyError::BadRequest(format!("invalid object type: {version}, Kind={kind}")));
     }
-    if applied.pointer("/metadata/managedFields").is_some_and(|entries| !entries.is_null()) {
+    if applied.at("/metadata/managedFields").is_some_and(|entries| !entries.is_null()) {
         return Err(ApplyError::BadRequest("metadata.managedFields must be nil".into()));
     }
     let empty;
@@ -163,17 +158,16 @@ pub fn apply(
 }
 
 fn run(
-    live: &Value,
-    applied: &Value,
+    live: &Json,
+    applied: &Json,
     force: bool,
     mut managers: Managers,
     ctx: &WriteContext<'_>,
-) -> Result<(Value, bool, Managers), ApplyError> {
+) -> Result<(Json, bool, Managers), ApplyError> {
     let of = ctx.schema.root();
     let faults = check(of, applied);
     if !faults.is_empty() {
-        let name =
-            |field: &str| applied.pointer(&format!("/metadata/{field}")).and_then(Value::as_str).unwrap_or_default();
+        let name = |field: &str| applied.at(&format!("/metadata/{field}")).and_then(Json::as_str).unwrap_or_default();
         let told = match &faults[..] {
             [one] => one.clone(),
             all => format!("errors:\n  {}", all.join("\n  ")),
@@ -188,7 +182,7 @@ fn run(
     }
     let merged = merge(of, Some(live), Some(applied))
         .map_err(|why| ApplyError::Typed(format!("failed to merge config: {why}")))?
-        .unwrap_or_else(|| Value::Object(Map::new()));
+        .unwrap_or_else(|| Json::Object(Map::new()));
     let id = ManagerId {
         manager: ctx.manager.into(),
         applied: true,
@@ -231,7 +225,7 @@ fn run(
 }
 
 /// Takes away what the manager applied before, leaves out now, and nobody else owns.
-fn prune(merged: Value, last: &Managed, managers: &Managers, ctx: &WriteContext<'_>) -> Value {
+fn prune(merged: Json, last: &Managed, managers: &Managers, ctx: &WriteContext<'_>) -> Json {
     // What it applied before are fields of the version it used then.
     let view = View::of(ctx, &last.api_version).unwrap_or_else(|| View::own(ctx));
     let pruned = view.shows(&merged).and_then(|there| prune_in(&view, &there, last, managers, ctx));
@@ -240,13 +234,13 @@ fn prune(merged: Value, last: &Managed, managers: &Managers, ctx: &WriteContext<
 
 fn prune_in(
     view: &View<'_>,
-    merged: &Value,
+    merged: &Json,
     last: &Managed,
     managers: &Managers,
     ctx: &WriteContext<'_>,
-) -> Option<Value> {
+) -> Option<Json> {
     let of = view.schema.root();
-    let all = |value: &Value| field_set(of, value).with_named_fields(Some(of));
+    let all = |value: &Json| field_set(of, value).with_named_fields(Some(of));
     let last = last.set.with_named_fields(Some(of));
     let mut pruned = remove(of, merged, &last);
     // Back comes what others own, which stands below what was taken away …
@@ -260,7 +254,7 @@ fn prune_in(
     let (first, rest): (Vec<_>, Vec<_>) = owned.into_iter().partition(|(version, _)| own(version));
     for (version, owned) in first.into_iter().chain(rest) {
         let other = View::of(ctx, version).unwrap_or_else(|| View::own(ctx));
-        let there = |object: &Value| view.back(object).and_then(|object| other.shows(&object).map(Cow::into_owned));
+        let there = |object: &Json| view.back(object).and_then(|object| other.shows(&object).map(Cow::into_owned));
         let kept = match own(version) {
             true => keep_owned(of, merged, &pruned, &owned),
             false => {
@@ -276,16 +270,16 @@ fn prune_in(
 }
 
 /// Of the merged object, what is left of it or owned.
-fn keep_owned(of: &Type, merged: &Value, pruned: &Value, owned: &Set) -> Value {
-    let all = |value: &Value| field_set(of, value).with_named_fields(Some(of));
+fn keep_owned(of: &Type, merged: &Json, pruned: &Json, owned: &Set) -> Json {
+    let all = |value: &Json| field_set(of, value).with_named_fields(Some(of));
     let kept = all(pruned).union(&owned.with_named_fields(Some(of)));
     remove(of, merged, &all(merged).difference(&kept))
 }
 
 /// What kubectl's annotation says it applied, as far as the live object is still so.
-fn last_applied(live: &Value, ctx: &WriteContext<'_>) -> Option<Set> {
+fn last_applied(live: &Json, ctx: &WriteContext<'_>) -> Option<Set> {
     let text = live.get("metadata")?.get("annotations")?.get(LAST_APPLIED)?.as_str()?;
-    let applied: Value = serde_json::from_str(text).ok()?;
+    let applied: Json = serde_json::from_str(text).ok()?;
     if applied.get("apiVersion")?.as_str()? != ctx.api_version || !check(ctx.schema.root(), &applied).is_empty() {
         return None;
     }
@@ -295,23 +289,23 @@ fn last_applied(live: &Value, ctx: &WriteContext<'_>) -> Option<Set> {
 }
 
 /// Where kubectl's annotation is there, it follows what kubectl applies.
-fn renew_last_applied(object: &mut Value, applied: &Value) {
-    let Some(annotation) = object.pointer_mut("/metadata/annotations").and_then(|map| map.get_mut(LAST_APPLIED)) else {
+fn renew_last_applied(object: &mut Json, applied: &Json) {
+    let Some(annotation) = object.at_mut("/metadata/annotations").and_then(|map| map.get_mut(LAST_APPLIED)) else {
         return;
     };
     if annotation.as_str().unwrap_or_default().is_empty() {
         return;
     }
     let mut applied = applied.clone();
-    if let Some(annotations) = applied.pointer_mut("/metadata/annotations").and_then(Value::as_object_mut) {
+    if let Some(annotations) = applied.at_mut("/metadata/annotations").and_then(Json::as_object_mut) {
         annotations.remove(LAST_APPLIED);
     }
     *annotation = format!("{applied}\n").into();
 }
 
-fn bare(object: &Value) -> Value {
+fn bare(object: &Json) -> Json {
     let mut object = object.clone();
-    if let Some(metadata) = object.get_mut("metadata").and_then(Value::as_object_mut) {
+    if let Some(metadata) = object.get_mut("metadata").and_then(Json::as_object_mut) {
         metadata.remove("managedFields");
     }
     object

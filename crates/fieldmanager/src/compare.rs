@@ -2,8 +2,8 @@
 
 use std::collections::BTreeMap;
 
+use pintle_json::Json;
 use pintle_schema::{ListType, Topology, Type};
-use serde_json::Value;
 
 use super::path_element::PathElement;
 use super::set::Set;
@@ -35,7 +35,7 @@ impl Comparison {
     }
 
     /// Compares what stands at a step.
-    fn below(&mut self, step: PathElement, of: &Type, old: Option<&Value>, new: Option<&Value>) {
+    fn below(&mut self, step: PathElement, of: &Type, old: Option<&Json>, new: Option<&Json>) {
         let mut below = Self::default();
         let marks = value(of, old, new, &mut below);
         self.mark(&step, marks);
@@ -55,7 +55,7 @@ impl Comparison {
 }
 
 /// Compares two objects of one type.
-pub(crate) fn compare(of: &Type, old: &Value, new: &Value) -> Comparison {
+pub(crate) fn compare(of: &Type, old: &Json, new: &Json) -> Comparison {
     let mut found = Comparison::default();
     value(of, Some(old), Some(new), &mut found);
     found
@@ -69,13 +69,13 @@ pub(super) enum Shape {
     Scalar,
 }
 
-pub(super) fn shape(of: &Type, value: &Value) -> Shape {
+pub(super) fn shape(of: &Type, value: &Json) -> Shape {
     match (of, value) {
         (Type::Struct { .. } | Type::Map(_), _) => Shape::Map,
         (Type::List(_), _) => Shape::List,
         (Type::Scalar(_), _) => Shape::Scalar,
-        (Type::Any | Type::Union(_), Value::Object(_) | Value::Null) => Shape::Map,
-        (Type::Any | Type::Union(_), Value::Array(_)) => Shape::List,
+        (Type::Any | Type::Union(_), Json::Object(_) | Json::Null) => Shape::Map,
+        (Type::Any | Type::Union(_), Json::Array(_)) => Shape::List,
         (Type::Any | Type::Union(_), _) => Shape::Scalar,
     }
 }
@@ -102,20 +102,20 @@ pub(super) fn member<'a>(of: &'a Type, name: &str) -> &'a Type {
     of.child(name).unwrap_or(&Type::Any)
 }
 
-pub(super) fn nothing(value: Option<&Value>) -> bool {
+pub(super) fn nothing(value: Option<&Json>) -> bool {
     match value {
-        Some(Value::Object(members)) => members.is_empty(),
-        Some(Value::Array(items)) => items.is_empty(),
+        Some(Json::Object(members)) => members.is_empty(),
+        Some(Json::Array(items)) => items.is_empty(),
         _ => true,
     }
 }
 
 /// Equality by value: 3 and 3.0 are one number.
-pub(super) fn same(a: &Value, b: &Value) -> bool {
+pub(super) fn same(a: &Json, b: &Json) -> bool {
     match (a, b) {
-        (Value::Number(a), Value::Number(b)) => a == b || (a.is_f64() != b.is_f64() && a.as_f64() == b.as_f64()),
-        (Value::Array(a), Value::Array(b)) => a.len() == b.len() && a.iter().zip(b).all(|(a, b)| same(a, b)),
-        (Value::Object(a), Value::Object(b)) => {
+        (Json::Number(a), Json::Number(b)) => a == b || (a.is_f64() != b.is_f64() && a.as_f64() == b.as_f64()),
+        (Json::Array(a), Json::Array(b)) => a.len() == b.len() && a.iter().zip(b).all(|(a, b)| same(a, b)),
+        (Json::Object(a), Json::Object(b)) => {
             a.len() == b.len() && a.iter().all(|(name, a)| b.get(name).is_some_and(|b| same(a, b)))
         }
         (a, b) => a == b,
@@ -131,11 +131,11 @@ struct Marks {
 }
 
 /// Compares two values; `found` takes what differs below them.
-fn value(of: &Type, old: Option<&Value>, new: Option<&Value>, found: &mut Comparison) -> Marks {
+fn value(of: &Type, old: Option<&Json>, new: Option<&Json>, found: &mut Comparison) -> Marks {
     let mut marks = Marks::default();
     let leaf = match (old, new) {
         (None, None) => return marks,
-        (Some(Value::Null) | None, Some(other)) | (Some(other), Some(Value::Null) | None) => {
+        (Some(Json::Null) | None, Some(other)) | (Some(other), Some(Json::Null) | None) => {
             shaped(of, shape(of, other), old, new, found, &mut marks)
         }
         (Some(before), Some(after)) => {
@@ -157,14 +157,14 @@ fn value(of: &Type, old: Option<&Value>, new: Option<&Value>, found: &mut Compar
 fn shaped(
     of: &Type,
     shape: Shape,
-    old: Option<&Value>,
-    new: Option<&Value>,
+    old: Option<&Json>,
+    new: Option<&Json>,
     found: &mut Comparison,
     marks: &mut Marks,
 ) -> bool {
     match shape {
         Shape::Map => {
-            let (before, after) = (old.and_then(Value::as_object), new.and_then(Value::as_object));
+            let (before, after) = (old.and_then(Json::as_object), new.and_then(Json::as_object));
             let empty = before.is_none_or(|map| map.is_empty()) && after.is_none_or(|map| map.is_empty());
             if !atomic_map(of) && !empty {
                 for (name, value) in before.into_iter().flatten() {
@@ -180,7 +180,7 @@ fn shaped(
             }
         }
         Shape::List => {
-            let (before, after) = (old.and_then(Value::as_array), new.and_then(Value::as_array));
+            let (before, after) = (old.and_then(Json::as_array), new.and_then(Json::as_array));
             let empty = before.is_none_or(Vec::is_empty) && after.is_none_or(Vec::is_empty);
             if let Some(list) = keyed(of).filter(|_| !empty) {
                 items(list, before, after, found);
@@ -197,8 +197,8 @@ fn shaped(
     true
 }
 
-fn items(of: &ListType, old: Option<&Vec<Value>>, new: Option<&Vec<Value>>, found: &mut Comparison) {
-    let mut by_step: BTreeMap<PathElement, [Vec<&Value>; 2]> = BTreeMap::new();
+fn items(of: &ListType, old: Option<&Vec<Json>>, new: Option<&Vec<Json>>, found: &mut Comparison) {
+    let mut by_step: BTreeMap<PathElement, [Vec<&Json>; 2]> = BTreeMap::new();
     for (side, items) in [old, new].into_iter().enumerate() {
         for item in items.into_iter().flatten() {
             // Items that cannot be told from others are left out.

@@ -2,22 +2,22 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use pintle_json::Json;
 use pintle_schema::{ListType, Scalar, Type};
-use serde_json::Value;
 
 use super::compare::{Shape, atomic_map, keyed, member, shape};
 use super::path_element::PathElement;
 use super::set::Set;
 
 /// The paths that an applied object claims.
-pub(crate) fn field_set(of: &Type, value: &Value) -> Set {
+pub(crate) fn field_set(of: &Type, value: &Json) -> Set {
     let mut set = Set::default();
     claim(of, value, &mut set);
     set
 }
 
 /// Claims what is below a value; answers whether the value itself is claimed.
-fn claim(of: &Type, value: &Value, set: &mut Set) -> bool {
+fn claim(of: &Type, value: &Json, set: &mut Set) -> bool {
     match shape(of, value) {
         Shape::Scalar => true,
         Shape::Map if atomic_map(of) => true,
@@ -44,8 +44,8 @@ fn claim(of: &Type, value: &Value, set: &mut Set) -> bool {
     }
 }
 
-fn claim_items(of: &ListType, items: &[Value], set: &mut Set) {
-    let mut by_step: BTreeMap<PathElement, Vec<&Value>> = BTreeMap::new();
+fn claim_items(of: &ListType, items: &[Json], set: &mut Set) {
+    let mut by_step: BTreeMap<PathElement, Vec<&Json>> = BTreeMap::new();
     for item in items {
         if let Ok(step) = PathElement::of_item(of, item) {
             by_step.entry(step).or_default().push(item);
@@ -63,7 +63,7 @@ fn claim_items(of: &ListType, items: &[Value], set: &mut Set) {
 }
 
 /// What is wrong with an applied object, in the words of Go's library; nothing if it fits.
-pub(super) fn check(of: &Type, value: &Value) -> Vec<String> {
+pub(super) fn check(of: &Type, value: &Json) -> Vec<String> {
     let mut faults = Faults::default();
     check_value(of, value, &mut String::new(), &mut faults);
     faults.all
@@ -88,15 +88,15 @@ impl Faults {
     }
 }
 
-fn check_value(of: &Type, value: &Value, path: &mut String, faults: &mut Faults) {
+fn check_value(of: &Type, value: &Json, path: &mut String, faults: &mut Faults) {
     match (shape(of, value), value) {
-        (_, Value::Null) => {}
+        (_, Json::Null) => {}
         (Shape::Scalar, value) => {
             if let Type::Scalar(scalar) = of {
                 check_scalar(*scalar, value).into_iter().for_each(|what| faults.tell(path, &what));
             }
         }
-        (Shape::Map, Value::Object(members)) => {
+        (Shape::Map, Json::Object(members)) => {
             for (name, value) in members {
                 let length = path.len();
                 path.push_str(&format!(".{name}"));
@@ -111,7 +111,7 @@ fn check_value(of: &Type, value: &Value, path: &mut String, faults: &mut Faults)
             }
         }
         (Shape::Map, value) => faults.tell(path, &format!("expected map, got {}", go_value(value))),
-        (Shape::List, Value::Array(items)) => {
+        (Shape::List, Json::Array(items)) => {
             if let Type::List(list) = of {
                 check_items(list, items, path, faults);
             }
@@ -120,7 +120,7 @@ fn check_value(of: &Type, value: &Value, path: &mut String, faults: &mut Faults)
     }
 }
 
-fn check_items(of: &ListType, items: &[Value], path: &mut String, faults: &mut Faults) {
+fn check_items(of: &ListType, items: &[Json], path: &mut String, faults: &mut Faults) {
     let associative = of.topology != pintle_schema::Topology::Atomic;
     let mut seen = BTreeSet::new();
     for (at, item) in items.iter().enumerate() {
@@ -145,7 +145,7 @@ fn check_items(of: &ListType, items: &[Value], path: &mut String, faults: &mut F
     }
 }
 
-fn check_scalar(scalar: Scalar, value: &Value) -> Option<String> {
+fn check_scalar(scalar: Scalar, value: &Json) -> Option<String> {
     let fits = match scalar {
         Scalar::Raw => true,
         Scalar::String | Scalar::Bytes | Scalar::Duration => value.is_string(),
@@ -169,25 +169,25 @@ fn check_scalar(scalar: Scalar, value: &Value) -> Option<String> {
     }
 }
 
-fn go_shape(value: &Value) -> &'static str {
+fn go_shape(value: &Json) -> &'static str {
     match value {
-        Value::Null => "<nil>",
-        Value::Bool(_) => "bool",
-        Value::Number(number) if number.is_f64() => "float64",
-        Value::Number(_) => "int64",
-        Value::String(_) => "string",
-        Value::Array(_) => "[]interface {}",
-        Value::Object(_) => "map[string]interface {}",
+        Json::Null => "<nil>",
+        Json::Bool(_) => "bool",
+        Json::Number(number) if number.is_f64() => "float64",
+        Json::Number(_) => "int64",
+        Json::String(_) => "string",
+        Json::Array(_) => "[]interface {}",
+        Json::Object(_) => "map[string]interface {}",
     }
 }
 
-fn go_value(value: &Value) -> String {
+fn go_value(value: &Json) -> String {
     format!(
         "&value.valueUnstructured{{Value:{}}}",
         match value {
-            Value::String(text) => format!("{text:?}"),
-            Value::Number(number) => number.to_string(),
-            Value::Bool(value) => value.to_string(),
+            Json::String(text) => format!("{text:?}"),
+            Json::Number(number) => number.to_string(),
+            Json::Bool(value) => value.to_string(),
             other => go_shape(other).to_owned() + "{…}",
         }
     )

@@ -15,7 +15,7 @@
 //! ```
 //! use pintle_fieldmanager::{ApplyError, WriteContext, apply};
 //! use pintle_schema::Schema;
-//! use serde_json::json;
+//! use pintle_json::json;
 //!
 //! let schema = Schema::builtin("v1", "ConfigMap").unwrap();
 //! let applied = |data| json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "a"}, "data": data});
@@ -32,8 +32,8 @@
 //! # Ok::<(), ApplyError>(())
 //! ```
 
+use pintle_json::Json;
 use pintle_schema::Schema;
-use serde_json::Value;
 
 mod apply;
 mod compare;
@@ -53,7 +53,7 @@ pub use set::Set;
 pub use tracking::track_update;
 
 /// Makes of an object of one version, named as in `apiVersion`, that of another; none if either is unknown.
-pub type Convert = fn(object: &Value, from: &str, to: &str) -> Option<Value>;
+pub type Convert = fn(object: &Json, from: &str, to: &str) -> Option<Json>;
 
 /// Who writes, when, and what is written.
 #[derive(Clone, Copy, Debug)]

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use serde_json::{Map, Value, json};
+use pintle_json::{Json, Map, json};
 
 use super::set::Set;
 
@@ -35,11 +35,11 @@ const FOLDED: &str = "ancient-changes";
 
 impl Managers {
     /// Reads `metadata.managedFields`; none if an entry is malformed.
-    pub(super) fn read(object: &Value) -> Option<Self> {
+    pub(super) fn read(object: &Json) -> Option<Self> {
         let mut managers = Self::default();
-        let Some(entries) = object.pointer("/metadata/managedFields") else { return Some(managers) };
+        let Some(entries) = object.at("/metadata/managedFields") else { return Some(managers) };
         for entry in entries.as_array().into_iter().flatten() {
-            let text = |name: &str| entry.get(name).and_then(Value::as_str).unwrap_or_default();
+            let text = |name: &str| entry.get(name).and_then(Json::as_str).unwrap_or_default();
             let applied = match text("operation") {
                 "Apply" => true,
                 "Update" => false,
@@ -57,7 +57,7 @@ impl Managers {
             let managed = Managed {
                 api_version: text("apiVersion").into(),
                 set: entry.get("fieldsV1").map_or_else(|| Some(Set::default()), Set::from_fields)?,
-                time: entry.get("time").and_then(Value::as_str).map(Into::into),
+                time: entry.get("time").and_then(Json::as_str).map(Into::into),
             };
             managers.0.insert(id, managed);
         }
@@ -65,7 +65,7 @@ impl Managers {
     }
 
     /// Writes `metadata.managedFields`: appliers first, then by time, name, version and subresource.
-    pub(super) fn write(&self, object: &mut Value) {
+    pub(super) fn write(&self, object: &mut Json) {
         let Some(metadata) = object.as_object_mut().map(|object| object.entry("metadata").or_insert_with(|| json!({})))
         else {
             return;
@@ -81,7 +81,7 @@ impl Managers {
             true => metadata.remove("managedFields"),
             false => {
                 let entries = entries.into_iter().map(|(id, managed)| entry(id, managed)).collect();
-                metadata.insert("managedFields".into(), Value::Array(entries))
+                metadata.insert("managedFields", Json::Array(entries))
             }
         };
     }
@@ -126,7 +126,7 @@ impl Managers {
     }
 }
 
-fn entry(id: &ManagerId, managed: &Managed) -> Value {
+fn entry(id: &ManagerId, managed: &Managed) -> Json {
     let mut entry = Map::new();
     let mut put = |name: &str, value: &str| {
         if !value.is_empty() {
@@ -139,6 +139,6 @@ fn entry(id: &ManagerId, managed: &Managed) -> Value {
     put("time", managed.time.as_deref().unwrap_or_default());
     put("fieldsType", "FieldsV1");
     put("subresource", &id.subresource);
-    entry.insert("fieldsV1".into(), managed.set.to_fields());
-    Value::Object(entry)
+    entry.insert("fieldsV1", managed.set.to_fields());
+    Json::Object(entry)
 }

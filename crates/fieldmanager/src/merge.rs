@@ -2,8 +2,8 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use pintle_json::{Json, Map};
 use pintle_schema::{ListType, Type};
-use serde_json::{Map, Value};
 
 use super::compare::{Shape, atomic_map, keyed, member, nothing, shape};
 use super::path_element::PathElement;
@@ -14,10 +14,10 @@ use super::set::Set;
 /// # Errors
 ///
 /// A list of `applied` has items that cannot be told from each other.
-pub(super) fn merge(of: &Type, live: Option<&Value>, applied: Option<&Value>) -> Result<Option<Value>, String> {
+pub(super) fn merge(of: &Type, live: Option<&Json>, applied: Option<&Json>) -> Result<Option<Json>, String> {
     let like = match (live, applied) {
         (None, None) => return Ok(None),
-        (Some(live), Some(Value::Null) | None) => shape(of, live),
+        (Some(live), Some(Json::Null) | None) => shape(of, live),
         (_, Some(applied)) => shape(of, applied),
     };
     let whole = || applied.or(live).cloned();
@@ -25,7 +25,7 @@ pub(super) fn merge(of: &Type, live: Option<&Value>, applied: Option<&Value>) ->
         Shape::Scalar => Ok(whole()),
         Shape::Map if atomic_map(of) || (nothing(live) && nothing(applied)) => Ok(whole()),
         Shape::Map => {
-            let (live, applied) = (live.and_then(Value::as_object), applied.and_then(Value::as_object));
+            let (live, applied) = (live.and_then(Json::as_object), applied.and_then(Json::as_object));
             let mut out = Map::new();
             let names = live.into_iter().flatten().chain(applied.into_iter().flatten()).map(|(name, _)| name);
             for name in names {
@@ -37,26 +37,26 @@ pub(super) fn merge(of: &Type, live: Option<&Value>, applied: Option<&Value>) ->
                     out.insert(name.clone(), value);
                 }
             }
-            Ok((!out.is_empty()).then_some(Value::Object(out)))
+            Ok((!out.is_empty()).then_some(Json::Object(out)))
         }
         Shape::List => match keyed(of) {
             Some(list) if !(nothing(live) && nothing(applied)) => {
                 let merged = merge_items(list, items(live), items(applied))?;
-                Ok((!merged.is_empty()).then_some(Value::Array(merged)))
+                Ok((!merged.is_empty()).then_some(Json::Array(merged)))
             }
             _ => Ok(whole()),
         },
     }
 }
 
-fn items(list: Option<&Value>) -> &[Value] {
-    list.and_then(Value::as_array).map_or(&[], Vec::as_slice)
+fn items(list: Option<&Json>) -> &[Json] {
+    list.and_then(Json::as_array).map_or(&[], Vec::as_slice)
 }
 
 /// Walks both lists side by side: what stands at both heads goes out; a live item that comes later in the applied list waits for
 /// its turn there; a live item that was not applied goes out; else the applied head does.
-fn merge_items(of: &ListType, live: &[Value], applied: &[Value]) -> Result<Vec<Value>, String> {
-    let steps = |items: &[Value]| -> Result<Vec<PathElement>, String> {
+fn merge_items(of: &ListType, live: &[Json], applied: &[Json]) -> Result<Vec<Json>, String> {
+    let steps = |items: &[Json]| -> Result<Vec<PathElement>, String> {
         let steps = items.iter().enumerate();
         steps.map(|(at, item)| PathElement::of_item(of, item).map_err(|why| format!("element {at}: {why}"))).collect()
     };
@@ -65,10 +65,10 @@ fn merge_items(of: &ListType, live: &[Value], applied: &[Value]) -> Result<Vec<V
     if let Some(step) = new.iter().find(|step| !wanted.insert(*step)) {
         return Err(format!("duplicate entries for key {step}"));
     }
-    let mut known: BTreeMap<&PathElement, &Value> = BTreeMap::new();
+    let mut known: BTreeMap<&PathElement, &Json> = BTreeMap::new();
     for (step, item) in old.iter().zip(live) {
         // A live item that stands more than once is not merged with: the applied one takes its place.
-        known.entry(step).and_modify(|item| *item = &Value::Null).or_insert(item);
+        known.entry(step).and_modify(|item| *item = &Json::Null).or_insert(item);
     }
     let counterpart = |step: &PathElement| known.get(step).copied();
     let mut shared = new.iter().filter(|step| known.contains_key(step)).peekable();
@@ -113,9 +113,9 @@ fn merge_items(of: &ListType, live: &[Value], applied: &[Value]) -> Result<Vec<V
 }
 
 /// Takes these paths out. Where a map or list is emptied from within it stays, empty; where all of it is named it is null.
-pub(super) fn remove(of: &Type, value: &Value, paths: &Set) -> Value {
+pub(super) fn remove(of: &Type, value: &Json, paths: &Set) -> Json {
     match (shape(of, value), value) {
-        (Shape::Map, Value::Object(members)) if !members.is_empty() && !atomic_map(of) => {
+        (Shape::Map, Json::Object(members)) if !members.is_empty() && !atomic_map(of) => {
             let mut out = Map::new();
             let mut within = false;
             for (name, value) in members {
@@ -132,10 +132,10 @@ pub(super) fn remove(of: &Type, value: &Value, paths: &Set) -> Value {
                 };
                 out.insert(name.clone(), value);
             }
-            if out.is_empty() && !within { Value::Null } else { Value::Object(out) }
+            if out.is_empty() && !within { Json::Null } else { Json::Object(out) }
         }
-        (Shape::List, Value::Array(items)) if !items.is_empty() => {
-            let Some(list) = keyed(of) else { return Value::Null };
+        (Shape::List, Json::Array(items)) if !items.is_empty() => {
+            let Some(list) = keyed(of) else { return Json::Null };
             let mut out = Vec::new();
             let mut within = false;
             for item in items {
@@ -151,17 +151,17 @@ pub(super) fn remove(of: &Type, value: &Value, paths: &Set) -> Value {
                     None => out.push(item.clone()),
                 }
             }
-            if out.is_empty() && !within { Value::Null } else { Value::Array(out) }
+            if out.is_empty() && !within { Json::Null } else { Json::Array(out) }
         }
         (Shape::Scalar, value) => value.clone(),
-        _ => Value::Null,
+        _ => Json::Null,
     }
 }
 
-fn remove_within(of: &Type, value: &Value, paths: &Set) -> Value {
+fn remove_within(of: &Type, value: &Json, paths: &Set) -> Json {
     match (remove(of, value, paths), value) {
-        (Value::Null, Value::Object(_)) => Value::Object(Map::new()),
-        (Value::Null, Value::Array(_)) => Value::Array(Vec::new()),
+        (Json::Null, Json::Object(_)) => Json::Object(Map::new()),
+        (Json::Null, Json::Array(_)) => Json::Array(Vec::new()),
         (left, _) => left,
     }
 }

@@ -3,7 +3,7 @@
 use std::cmp::Ordering;
 use std::fmt;
 
-use serde_json::{Map, Value};
+use pintle_json::{Json, Map};
 
 use pintle_schema::{ListType, Topology};
 
@@ -22,7 +22,7 @@ pub enum PathElement {
 
 /// A single value, ordered: null, false, true, numbers, texts, then all else.
 #[derive(Clone, Debug)]
-pub struct Atom(pub Value);
+pub struct Atom(pub Json);
 
 impl PathElement {
     /// Reads `f:name`, `k:{…}`, `v:…` or `i:0`.
@@ -31,7 +31,7 @@ impl PathElement {
         match kind {
             "f:" => Some(Self::Field(rest.into())),
             "k:" => match serde_json::from_str(rest).ok()? {
-                Value::Object(fields) => Some(Self::key(fields)),
+                Json::Object(fields) => Some(Self::key(fields)),
                 _ => None,
             },
             "v:" => Some(Self::Value(Atom(serde_json::from_str(rest).ok()?))),
@@ -45,8 +45,8 @@ impl PathElement {
         match self {
             Self::Field(name) => format!("f:{name}"),
             Self::Key(fields) => {
-                let fields: Map<_, _> = fields.iter().map(|(name, value)| (name.clone(), value.0.clone())).collect();
-                format!("k:{}", Value::Object(fields))
+                let fields: Map = fields.iter().map(|(name, value)| (name.clone(), value.0.clone())).collect();
+                format!("k:{}", Json::Object(fields))
             }
             Self::Value(value) => format!("v:{}", value.0),
             Self::Index(at) => format!("i:{at}"),
@@ -70,29 +70,29 @@ impl PathElement {
     /// # Errors
     ///
     /// The item cannot be told from others, in the words of Go's library.
-    pub fn of_item(list: &ListType, item: &Value) -> Result<Self, String> {
+    pub fn of_item(list: &ListType, item: &Json) -> Result<Self, String> {
         let keys = match &list.topology {
             Topology::Keyed(keys) => keys,
             Topology::Set => {
                 return match item {
-                    Value::Object(_) => Err("associative list without keys has an element that's a map type".into()),
-                    Value::Array(_) => Err("not supported: associative list with lists as elements".into()),
-                    Value::Null => Err("associative list without keys has an element that's an explicit null".into()),
+                    Json::Object(_) => Err("associative list without keys has an element that's a map type".into()),
+                    Json::Array(_) => Err("not supported: associative list with lists as elements".into()),
+                    Json::Null => Err("associative list without keys has an element that's an explicit null".into()),
                     value => Ok(Self::Value(Atom(value.clone()))),
                 };
             }
             Topology::Atomic => return Err("invalid indexing of non-associative list".into()),
         };
         let members = match item {
-            Value::Object(members) => members,
-            Value::Null => return Err("associative list with keys may not have a null element".into()),
+            Json::Object(members) => members,
+            Json::Null => return Err("associative list with keys may not have a null element".into()),
             _ => return Err("associative list with keys may not have non-map elements".into()),
         };
         let fields = keys.iter().filter_map(|key| {
             let value = members.get(&key.name).or(key.default.as_ref())?;
             Some((key.name.clone(), value.clone()))
         });
-        let fields: Map<_, _> = fields.collect();
+        let fields: Map = fields.collect();
         if fields.is_empty() && !keys.is_empty() {
             let names: Vec<_> = keys.iter().map(|key| format!("{:?}", key.name)).collect();
             return Err(format!(
@@ -104,7 +104,7 @@ impl PathElement {
         Ok(Self::key(fields))
     }
 
-    fn key(fields: Map<String, Value>) -> Self {
+    fn key(fields: Map) -> Self {
         let mut fields: Vec<_> = fields.into_iter().map(|(name, value)| (name, Atom(value))).collect();
         fields.sort();
         Self::Key(fields)
@@ -128,22 +128,22 @@ impl fmt::Display for PathElement {
 
 impl Ord for Atom {
     fn cmp(&self, other: &Self) -> Ordering {
-        let rank = |value: &Value| match value {
-            Value::Null => 0,
-            Value::Bool(_) => 1,
-            Value::Number(_) => 2,
-            Value::String(_) => 3,
-            Value::Array(_) => 4,
-            Value::Object(_) => 5,
+        let rank = |value: &Json| match value {
+            Json::Null => 0,
+            Json::Bool(_) => 1,
+            Json::Number(_) => 2,
+            Json::String(_) => 3,
+            Json::Array(_) => 4,
+            Json::Object(_) => 5,
         };
         match (&self.0, &other.0) {
-            (Value::Bool(a), Value::Bool(b)) => a.cmp(b),
-            (Value::Number(a), Value::Number(b)) => match (a.as_i64(), b.as_i64()) {
+            (Json::Bool(a), Json::Bool(b)) => a.cmp(b),
+            (Json::Number(a), Json::Number(b)) => match (a.as_i64(), b.as_i64()) {
                 (Some(a), Some(b)) => a.cmp(&b),
                 _ => a.as_f64().unwrap_or_default().total_cmp(&b.as_f64().unwrap_or_default()),
             },
-            (Value::String(a), Value::String(b)) => a.cmp(b),
-            (a @ (Value::Array(_) | Value::Object(_)), b @ (Value::Array(_) | Value::Object(_))) => {
+            (Json::String(a), Json::String(b)) => a.cmp(b),
+            (a @ (Json::Array(_) | Json::Object(_)), b @ (Json::Array(_) | Json::Object(_))) => {
                 rank(a).cmp(&rank(b)).then_with(|| a.to_string().cmp(&b.to_string()))
             }
             (a, b) => rank(a).cmp(&rank(b)),

@@ -1,6 +1,6 @@
 //! The entries of `/scale`, which is written as an object of its own and kept as one field of another.
 
-use serde_json::{Value, json};
+use pintle_json::{Json, json};
 
 use super::managers::{Managed, ManagerId, Managers};
 use super::path_element::PathElement;
@@ -10,7 +10,7 @@ const SCALE: &str = "autoscaling/v1";
 
 /// The `managedFields` that the scale of an object shows to a write: those who own the replicas of the object own those of the scale.
 /// `replicas` is the path of the field in the object, such as `.spec.replicas`.
-pub fn scale_entries(object: &Value, replicas: &str) -> Value {
+pub fn scale_entries(object: &Json, replicas: &str) -> Json {
     let path = steps(replicas);
     let mut shown = Managers::default();
     let owners = Managers::read(object).unwrap_or_default();
@@ -20,13 +20,13 @@ pub fn scale_entries(object: &Value, replicas: &str) -> Value {
     }
     let mut scale = json!({});
     shown.write(&mut scale);
-    scale.pointer("/metadata/managedFields").cloned().unwrap_or_default()
+    scale.at("/metadata/managedFields").cloned().unwrap_or_default()
 }
 
 /// Brings what a write of the scale has made of these entries back into `object`, whose entries are those before the write.
 ///
 /// An updater's entry becomes one without a time: its version is that of the scale on the way.
-pub fn keep_scale_entries(object: &mut Value, scale: &Value, replicas: &str, api_version: &str) {
+pub fn keep_scale_entries(object: &mut Json, scale: &Json, replicas: &str, api_version: &str) {
     let path = steps(replicas);
     let mut written = Managers::read(scale).unwrap_or_default();
     let mut kept = Managers::default();

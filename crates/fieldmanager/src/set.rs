@@ -3,8 +3,8 @@
 use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, BTreeSet};
 
+use pintle_json::{Json, Map};
 use pintle_schema::Type;
-use serde_json::{Map, Value};
 
 use super::path_element::PathElement;
 
@@ -19,11 +19,11 @@ pub struct Set {
 
 impl Set {
     /// Reads `fieldsV1`; none if it is malformed.
-    pub fn from_fields(fields: &Value) -> Option<Self> {
+    pub fn from_fields(fields: &Json) -> Option<Self> {
         Self::from_members(fields.as_object()?)
     }
 
-    fn from_members(fields: &Map<String, Value>) -> Option<Self> {
+    fn from_members(fields: &Map) -> Option<Self> {
         let mut set = Self::default();
         for (name, below) in fields {
             if name == "." {
@@ -40,19 +40,19 @@ impl Set {
     }
 
     /// As it stands in `fieldsV1`.
-    pub fn to_fields(&self) -> Value {
+    pub fn to_fields(&self) -> Json {
         let mut fields = Map::new();
         for step in &self.members {
-            fields.insert(step.spell(), Value::Object(Map::new()));
+            fields.insert(step.spell(), Json::Object(Map::new()));
         }
         for (step, below) in &self.children {
             let mut below = below.to_fields();
-            if let (true, Value::Object(below)) = (self.members.contains(step), &mut below) {
-                below.insert(".".into(), Value::Object(Map::new()));
+            if let (true, Json::Object(below)) = (self.members.contains(step), &mut below) {
+                below.insert(".", Json::Object(Map::new()));
             }
             fields.insert(step.spell(), below);
         }
-        Value::Object(fields)
+        Json::Object(fields)
     }
 
     /// Adds a path; the empty one is none.

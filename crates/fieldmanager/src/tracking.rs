@@ -1,7 +1,7 @@
 //! Records who owns which fields after a write that is not an apply.
 
+use pintle_json::{Json, json};
 use pintle_schema::Schema;
-use serde_json::{Value, json};
 
 use super::WriteContext;
 use super::compare::{Comparison, compare};
@@ -18,7 +18,7 @@ use super::versions::Differences;
 ///
 /// `managedFields` in `new`, where a client sent them, count: an empty list, or one empty entry, clears them all; a list that is
 /// well-formed replaces the stored one. A write through a subresource cannot do either.
-pub fn track_update(old: Option<&Value>, new: &mut Value, ctx: &WriteContext<'_>) {
+pub fn track_update(old: Option<&Json>, new: &mut Json, ctx: &WriteContext<'_>) {
     let created = old.is_none();
     let sent =
         new.as_object_mut().and_then(|object| object.get_mut("metadata")?.as_object_mut()?.remove("managedFields"));
@@ -48,7 +48,7 @@ pub fn track_update(old: Option<&Value>, new: &mut Value, ctx: &WriteContext<'_>
 }
 
 /// Gives what differs between two objects to the acting manager.
-pub(super) fn record(managers: &mut Managers, old: &Value, new: &Value, ctx: &WriteContext<'_>) {
+pub(super) fn record(managers: &mut Managers, old: &Json, new: &Json, ctx: &WriteContext<'_>) {
     managers.0.retain(|_, managed| ctx.serves(&managed.api_version));
     let found = Differences::between(old, new, managers, ctx);
     let changed = strip(found.own.changed());
@@ -68,10 +68,10 @@ pub(super) fn record(managers: &mut Managers, old: &Value, new: &Value, ctx: &Wr
 }
 
 /// How two objects of one version differ, apart from what this kind of write cannot change.
-pub(super) fn differences(schema: &Schema, old: &Value, new: &Value, ctx: &WriteContext<'_>) -> Comparison {
-    let bare = |object: &Value| {
+pub(super) fn differences(schema: &Schema, old: &Json, new: &Json, ctx: &WriteContext<'_>) -> Comparison {
+    let bare = |object: &Json| {
         let mut object = object.clone();
-        if let Some(metadata) = object.get_mut("metadata").and_then(Value::as_object_mut) {
+        if let Some(metadata) = object.get_mut("metadata").and_then(Json::as_object_mut) {
             metadata.remove("managedFields");
         }
         object
@@ -103,7 +103,7 @@ pub(super) fn strip(set: Set) -> Set {
 }
 
 /// Whether what a client sent as `managedFields` clears them.
-fn clears(sent: &Value) -> bool {
+fn clears(sent: &Json) -> bool {
     match sent.as_array().map(Vec::as_slice) {
         Some([]) => true,
         Some([entry]) => entry.as_object().is_some_and(|entry| entry.is_empty()),

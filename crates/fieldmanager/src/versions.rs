@@ -3,8 +3,8 @@
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 
+use pintle_json::Json;
 use pintle_schema::Schema;
-use serde_json::Value;
 
 use super::WriteContext;
 use super::compare::Comparison;
@@ -20,7 +20,7 @@ pub(super) struct Differences {
 }
 
 impl Differences {
-    pub(super) fn between(old: &Value, new: &Value, managers: &Managers, ctx: &WriteContext<'_>) -> Self {
+    pub(super) fn between(old: &Json, new: &Json, managers: &Managers, ctx: &WriteContext<'_>) -> Self {
         let mut others = BTreeMap::new();
         for version in managers.0.values().map(|managed| &managed.api_version) {
             if others.contains_key(version) {
@@ -80,16 +80,16 @@ impl<'a> View<'a> {
     }
 
     /// An object of the request's version in this one.
-    pub(super) fn shows<'o>(&self, object: &'o Value) -> Option<Cow<'o, Value>> {
+    pub(super) fn shows<'o>(&self, object: &'o Json) -> Option<Cow<'o, Json>> {
         self.convert(object, self.ctx.api_version, self.version)
     }
 
     /// An object of this version in that of the request.
-    pub(super) fn back<'o>(&self, object: &'o Value) -> Option<Cow<'o, Value>> {
+    pub(super) fn back<'o>(&self, object: &'o Json) -> Option<Cow<'o, Json>> {
         self.convert(object, self.version, self.ctx.api_version)
     }
 
-    fn convert<'o>(&self, object: &'o Value, from: &str, to: &str) -> Option<Cow<'o, Value>> {
+    fn convert<'o>(&self, object: &'o Json, from: &str, to: &str) -> Option<Cow<'o, Json>> {
         if from == to {
             return Some(Cow::Borrowed(object));
         }

@@ -1,6 +1,6 @@
 //! Decodes the body of a request into an object, and finds unknown and duplicate fields.
 
-use serde_json::Value;
+use pintle_json::Json;
 
 use super::convert::convert;
 use super::{BodyError, Decoded, Node, Schema, StrictFinding, Yaml};
@@ -77,7 +77,7 @@ pub fn decode(body: &[u8], format: Format, expected: &Expected<'_>) -> Result<De
 }
 
 /// What is wrong with a patched object that is no object.
-pub fn no_type_meta(patched: Value) -> String {
+pub fn no_type_meta(patched: Json) -> String {
     let shape = Node::from(patched).shape();
     format!(
         "couldn't get version/kind; json parse error: json: cannot unmarshal {shape} into Go value of type {TYPE_META}"

@@ -3,7 +3,7 @@
 use std::collections::HashSet;
 use std::fmt;
 
-use serde_json::{Map, Value};
+use pintle_json::{Json, Map};
 
 use super::scalar::Refused;
 use super::types::{Field, Scalar, StructRef, Type, Union};
@@ -13,7 +13,7 @@ use super::{Node, Schema, builtin_types, object_meta};
 #[derive(Clone, Debug, PartialEq)]
 pub struct Decoded {
     /// The object, without the fields that its type does not know.
-    pub object: Value,
+    pub object: Json,
     /// What was wrong with it, without being an error.
     pub findings: Vec<StrictFinding>,
 }
@@ -89,7 +89,7 @@ pub(super) fn convert(node: Node, schema: &Schema) -> Result<Decoded, BodyError>
 }
 
 /// Reads a value of a type.
-pub(super) fn read(node: &Node, of: &Type) -> Result<Value, BodyError> {
+pub(super) fn read(node: &Node, of: &Type) -> Result<Json, BodyError> {
     Reader::default().value(node, of)
 }
 
@@ -105,7 +105,7 @@ struct Reader {
 }
 
 impl Reader {
-    fn value(&mut self, node: &Node, of: &Type) -> Result<Value, BodyError> {
+    fn value(&mut self, node: &Node, of: &Type) -> Result<Json, BodyError> {
         match (node, of) {
             (Node::Null, of) => Ok(zero(of)),
             (node, Type::Any) => Ok(self.untyped(node)),
@@ -124,7 +124,7 @@ impl Reader {
                     }
                     put(&mut out, name, value);
                 }
-                Ok(Value::Object(out))
+                Ok(Json::Object(out))
             }
             (Node::List(items), Type::List(list)) => self.items(items, &list.item),
             (node, Type::Union(union)) => self.union(node, *union),
@@ -132,7 +132,7 @@ impl Reader {
         }
     }
 
-    fn items(&mut self, items: &[Node], of: &Type) -> Result<Value, BodyError> {
+    fn items(&mut self, items: &[Node], of: &Type) -> Result<Json, BodyError> {
         let mut list = Vec::with_capacity(items.len());
         for (at, item) in items.iter().enumerate() {
             list.push(self.below(&format!("[{at}]"), |reader| reader.value(item, of))?);
@@ -140,7 +140,7 @@ impl Reader {
         Ok(list.into())
     }
 
-    fn members(&mut self, members: &[(String, Node)], of: &StructRef) -> Result<Value, BodyError> {
+    fn members(&mut self, members: &[(String, Node)], of: &StructRef) -> Result<Json, BodyError> {
         let mut out = Map::new();
         let outer = self.within.take();
         let mut seen = HashSet::new();
@@ -160,7 +160,7 @@ impl Reader {
             self.within = Some((of.clone(), index));
             self.names.push(name.clone());
             let value = match (node, of.fields[index].pointer) {
-                (Node::Null, true) => Value::Null,
+                (Node::Null, true) => Json::Null,
                 (node, _) => self.below(&step, |reader| reader.value(node, &of.fields[index].of))?,
             };
             self.names.pop();
@@ -170,10 +170,10 @@ impl Reader {
         for field in &of.fields {
             finish(field, &mut out);
         }
-        Ok(Value::Object(out))
+        Ok(Json::Object(out))
     }
 
-    fn union(&mut self, node: &Node, union: Union) -> Result<Value, BodyError> {
+    fn union(&mut self, node: &Node, union: Union) -> Result<Json, BodyError> {
         let Some(schema) = builtin_types::table().named("apiextensions.JSONSchemaProps") else {
             return Ok(self.untyped(node));
         };
@@ -186,7 +186,7 @@ impl Reader {
     }
 
     /// JSON of any shape, with an eye on repeated members.
-    fn untyped(&mut self, node: &Node) -> Value {
+    fn untyped(&mut self, node: &Node) -> Json {
         match node {
             Node::Map(members) => {
                 let mut out = Map::new();
@@ -199,7 +199,7 @@ impl Reader {
                     let value = self.below(&step, |reader| reader.untyped(node));
                     out.insert(name.clone(), value);
                 }
-                Value::Object(out)
+                Json::Object(out)
             }
             Node::List(items) => {
                 let items = items.iter().enumerate();
@@ -210,7 +210,7 @@ impl Reader {
     }
 
     /// A custom resource: only its metadata have a type here; the definition's schema prunes the rest.
-    fn custom(&mut self, node: &Node) -> Result<Value, BodyError> {
+    fn custom(&mut self, node: &Node) -> Result<Json, BodyError> {
         let mut object = self.untyped(node);
         let Node::Map(_) = node else { return Ok(object) };
         let Some(metadata) = node.member("metadata") else { return Ok(object) };
@@ -221,8 +221,8 @@ impl Reader {
         self.findings.retain(|finding| {
             seen.next().is_some_and(|at| at < repeated) || !matches!(finding, StrictFinding::Duplicate(_))
         });
-        if let Value::Object(members) = &mut object {
-            members.insert("metadata".into(), value);
+        if let Json::Object(members) = &mut object {
+            members.insert("metadata", value);
         }
         Ok(object)
     }
@@ -266,9 +266,9 @@ impl Reader {
 }
 
 /// Puts a value in its place; where one stands already, maps are merged, as Go does.
-fn put(out: &mut Map<String, Value>, name: &str, value: Value) {
+fn put(out: &mut Map, name: &str, value: Json) {
     match (out.get_mut(name), value) {
-        (Some(Value::Object(earlier)), Value::Object(later)) => earlier.extend(later),
+        (Some(Json::Object(earlier)), Json::Object(later)) => earlier.extend(later),
         (_, value) => {
             out.insert(name.into(), value);
         }
@@ -276,12 +276,12 @@ fn put(out: &mut Map<String, Value>, name: &str, value: Value) {
 }
 
 /// What Go writes for a field: nothing for the empty value of most, something always for others.
-fn finish(field: &Field, out: &mut Map<String, Value>) {
+fn finish(field: &Field, out: &mut Map) {
     match out.get(&field.name) {
-        Some(Value::Null) | None => {
+        Some(Json::Null) | None => {
             out.remove(&field.name);
             if field.always {
-                let empty = if field.pointer { Value::Null } else { zero(&field.of) };
+                let empty = if field.pointer { Json::Null } else { zero(&field.of) };
                 out.insert(field.name.clone(), empty);
             }
         }
@@ -295,19 +295,19 @@ fn finish(field: &Field, out: &mut Map<String, Value>) {
     }
 }
 
-fn is_empty(value: &Value) -> bool {
+fn is_empty(value: &Json) -> bool {
     match value {
-        Value::Null => true,
-        Value::Bool(value) => !value,
-        Value::Number(value) => value.as_f64() == Some(0.0),
-        Value::String(value) => value.is_empty(),
-        Value::Array(items) => items.is_empty(),
-        Value::Object(members) => members.is_empty(),
+        Json::Null => true,
+        Json::Bool(value) => !value,
+        Json::Number(value) => value.as_f64() == Some(0.0),
+        Json::String(value) => value.is_empty(),
+        Json::Array(items) => items.is_empty(),
+        Json::Object(members) => members.is_empty(),
     }
 }
 
 /// What Go writes for a value that was never set.
-fn zero(of: &Type) -> Value {
+fn zero(of: &Type) -> Json {
     match of {
         Type::Scalar(scalar) => scalar.zero(),
         Type::Struct { of, .. } => {
@@ -315,9 +315,9 @@ fn zero(of: &Type) -> Value {
             for field in &of.fields {
                 finish(field, &mut out);
             }
-            Value::Object(out)
+            Json::Object(out)
         }
-        Type::Any | Type::Map(_) | Type::List(_) | Type::Union(_) => Value::Null,
+        Type::Any | Type::Map(_) | Type::List(_) | Type::Union(_) => Json::Null,
     }
 }
 

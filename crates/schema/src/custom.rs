@@ -5,22 +5,22 @@
 
 use std::sync::Arc;
 
-use serde_json::Value;
+use pintle_json::Json;
 
 use super::object_meta;
 use super::types::{Field, ListKey, ListType, MapType, Merge, Scalar, Struct, StructRef, Topology, Type};
 
 /// The type of a whole custom resource.
-pub(super) fn root(structural: &Value) -> Type {
+pub(super) fn root(structural: &Json) -> Type {
     embedded(node(structural))
 }
 
-fn node(schema: &Value) -> Type {
-    let says = |name: &str| schema.get(name).and_then(Value::as_bool) == Some(true);
+fn node(schema: &Json) -> Type {
+    let says = |name: &str| schema.get(name).and_then(Json::as_bool) == Some(true);
     let of = if says("x-kubernetes-int-or-string") {
         Type::Scalar(Scalar::Untyped)
     } else {
-        match schema.get("type").and_then(Value::as_str) {
+        match schema.get("type").and_then(Json::as_str) {
             Some("object") => object(schema, says("x-kubernetes-preserve-unknown-fields")),
             Some("array") => list(schema),
             Some("string") => Type::Scalar(Scalar::String),
@@ -33,28 +33,28 @@ fn node(schema: &Value) -> Type {
     if says("x-kubernetes-embedded-resource") { embedded(of) } else { of }
 }
 
-fn object(schema: &Value, preserve: bool) -> Type {
-    let atomic = schema.get("x-kubernetes-map-type").and_then(Value::as_str) == Some("atomic");
+fn object(schema: &Json, preserve: bool) -> Type {
+    let atomic = schema.get("x-kubernetes-map-type").and_then(Json::as_str) == Some("atomic");
     match schema.get("additionalProperties") {
-        Some(Value::Bool(true)) => return Type::Map(Arc::new(MapType { value: Type::Any, atomic })),
-        Some(value @ Value::Object(_)) => return Type::Map(Arc::new(MapType { value: node(value), atomic })),
+        Some(Json::Bool(true)) => return Type::Map(Arc::new(MapType { value: Type::Any, atomic })),
+        Some(value @ Json::Object(_)) => return Type::Map(Arc::new(MapType { value: node(value), atomic })),
         _ => {}
     }
-    let properties = schema.get("properties").and_then(Value::as_object);
+    let properties = schema.get("properties").and_then(Json::as_object);
     let fields = properties.into_iter().flatten().map(|(name, schema)| field(name, node(schema))).collect();
     let of = StructRef::custom(Struct::new("", fields, preserve.then_some(Type::Any)));
     Type::Struct { of, atomic }
 }
 
-fn list(schema: &Value) -> Type {
+fn list(schema: &Json) -> Type {
     let items = schema.get("items");
-    let keys = || schema.get("x-kubernetes-list-map-keys").and_then(Value::as_array).into_iter().flatten();
-    let key = |name: &Value| {
+    let keys = || schema.get("x-kubernetes-list-map-keys").and_then(Json::as_array).into_iter().flatten();
+    let key = |name: &Json| {
         let name = name.as_str()?;
         let default = items.and_then(|items| items.get("properties")?.get(name)?.get("default")).cloned();
         Some(ListKey { name: name.into(), default })
     };
-    let topology = match schema.get("x-kubernetes-list-type").and_then(Value::as_str) {
+    let topology = match schema.get("x-kubernetes-list-type").and_then(Json::as_str) {
         Some("map") => Topology::Keyed(keys().filter_map(key).collect()),
         Some("set") => Topology::Set,
         _ => Topology::Atomic,
@@ -83,7 +83,7 @@ fn field(name: &str, of: Type) -> Field {
 
 #[cfg(test)]
 mod tests {
-    use serde_json::json;
+    use pintle_json::json;
 
     use super::*;
 
@@ -105,7 +105,7 @@ mod tests {
         };
         assert_eq!(topology("set"), Topology::Set);
         assert_eq!(topology("plain"), Topology::Atomic);
-        let key = |name: &str, default: Option<Value>| ListKey { name: name.into(), default };
+        let key = |name: &str, default: Option<Json>| ListKey { name: name.into(), default };
         assert_eq!(topology("map"), Topology::Keyed(vec![key("a", None), key("b", Some(json!("x")))]));
         assert!(matches!(spec.child("free").unwrap().child("any"), Some(Type::Any)));
         assert!(matches!(spec.child("atom"), Some(Type::Map(map)) if map.atomic));

@@ -3,8 +3,9 @@
 use std::collections::HashSet;
 use std::fmt;
 
+use pintle_json::Json;
 use serde::de::{Deserialize, Deserializer, MapAccess, SeqAccess, Visitor};
-use serde_json::{Number, Value};
+use serde_json::Number;
 
 use super::{StrictFinding, note};
 
@@ -44,25 +45,25 @@ impl Node {
 
     /// The value, where the last of repeated members counts. Numbers are as Go keeps them: a float that is whole is written
     /// without a point.
-    pub fn into_value(self) -> Value {
+    pub fn into_value(self) -> Json {
         self.into_value_with(plain_number)
     }
 
     /// The same, with numbers as they were written.
-    pub fn into_verbatim(self) -> Value {
+    pub fn into_verbatim(self) -> Json {
         self.into_value_with(|number| number)
     }
 
-    fn into_value_with(self, write: fn(Number) -> Number) -> Value {
+    fn into_value_with(self, write: fn(Number) -> Number) -> Json {
         match self {
-            Self::Null => Value::Null,
+            Self::Null => Json::Null,
             Self::Bool(value) => value.into(),
-            Self::Number(value) => Value::Number(write(value)),
+            Self::Number(value) => Json::Number(write(value)),
             Self::String(value) => value.into(),
             Self::List(items) => items.into_iter().map(|item| item.into_value_with(write)).collect(),
             Self::Map(members) => {
                 let members = members.into_iter().map(|(name, node)| (name, node.into_value_with(write)));
-                Value::Object(members.collect())
+                Json::Object(members.collect())
             }
         }
     }
@@ -123,17 +124,15 @@ impl Node {
     }
 }
 
-impl From<Value> for Node {
-    fn from(value: Value) -> Self {
+impl From<Json> for Node {
+    fn from(value: Json) -> Self {
         match value {
-            Value::Null => Self::Null,
-            Value::Bool(value) => Self::Bool(value),
-            Value::Number(value) => Self::Number(value),
-            Value::String(value) => Self::String(value),
-            Value::Array(items) => Self::List(items.into_iter().map(Into::into).collect()),
-            Value::Object(members) => {
-                Self::Map(members.into_iter().map(|(name, value)| (name, value.into())).collect())
-            }
+            Json::Null => Self::Null,
+            Json::Bool(value) => Self::Bool(value),
+            Json::Number(value) => Self::Number(value),
+            Json::String(value) => Self::String(value),
+            Json::Array(items) => Self::List(items.into_iter().map(Into::into).collect()),
+            Json::Object(members) => Self::Map(members.into_iter().map(|(name, value)| (name, value.into())).collect()),
         }
     }
 }
@@ -280,7 +279,7 @@ mod tests {
         let node = Node::from_json(br#"{"b": 1, "a": {"x": 1.0}, "b": [null]}"#).unwrap();
         let Node::Map(members) = &node else { panic!("{node:?}") };
         assert_eq!(members.iter().map(|(name, _)| name.as_str()).collect::<Vec<_>>(), ["b", "a", "b"]);
-        assert_eq!(node.into_value(), serde_json::json!({"a": {"x": 1}, "b": [null]}));
+        assert_eq!(node.into_value(), pintle_json::json!({"a": {"x": 1}, "b": [null]}));
     }
 
     #[test]

@@ -26,9 +26,9 @@
 //! # Bounds
 //!
 //! What reads bytes goes no deeper into them than [`DEEPEST`] levels, and its work is linear in them, but where a function says otherwise.
-//! What takes a `Value` calls itself once a level of that.
+//! What takes a `Json` calls itself once a level of that.
 
-use serde_json::Value;
+use pintle_json::Json;
 
 mod builtin_types;
 mod codec;
@@ -66,7 +66,7 @@ impl Schema {
     }
 
     /// The schema of a custom resource; `structural` is its `openAPIV3Schema`.
-    pub fn custom(kind: &str, structural: &Value) -> Self {
+    pub fn custom(kind: &str, structural: &Json) -> Self {
         Self { kind: kind.into(), root: custom::root(structural), custom: true }
     }
 
@@ -95,13 +95,13 @@ impl Schema {
     /// # Errors
     ///
     /// A value of the wrong type, or text of the wrong form.
-    pub fn read(&self, object: Value) -> Result<Decoded, BodyError> {
+    pub fn read(&self, object: Json) -> Result<Decoded, BodyError> {
         convert::convert(object.into(), self)
     }
 
     /// The object as Go writes it: empty values that Go leaves out are left out, those that it always writes are there. An object
     /// that does not fit the schema stays as it is.
-    pub fn normalised(&self, object: Value) -> Value {
+    pub fn normalised(&self, object: Json) -> Json {
         match self.read(object.clone()) {
             Ok(decoded) => decoded.object,
             Err(_) => object,
@@ -109,10 +109,10 @@ impl Schema {
     }
 
     /// The object of this kind that has nothing set, as Go writes it.
-    pub fn empty(&self) -> Value {
+    pub fn empty(&self) -> Json {
         match self.custom {
-            true => Value::Object(Default::default()),
-            false => self.normalised(Value::Object(Default::default())),
+            true => Json::Object(Default::default()),
+            false => self.normalised(Json::Object(Default::default())),
         }
     }
 }
@@ -136,12 +136,12 @@ pub fn read_yaml(body: &[u8]) -> Yaml {
 }
 
 /// A value as YAML.
-pub fn write_yaml(value: &Value) -> String {
+pub fn write_yaml(value: &Json) -> String {
     yaml::write(value)
 }
 
 /// The documents of a YAML text as JSON, up to the first that cannot be read; the error says what is wrong with that one.
-pub fn yaml_documents(text: &str) -> impl Iterator<Item = Result<Value, String>> {
+pub fn yaml_documents(text: &str) -> impl Iterator<Item = Result<Json, String>> {
     yaml::Documents::new(text).map(|read| read.map(|(node, _)| node.into_value()))
 }
 
@@ -150,7 +150,7 @@ pub fn yaml_documents(text: &str) -> impl Iterator<Item = Result<Value, String>>
 /// # Errors
 ///
 /// A value of the wrong type, or text of the wrong form.
-pub fn read_metadata(metadata: &Value) -> Result<Value, BodyError> {
+pub fn read_metadata(metadata: &Json) -> Result<Json, BodyError> {
     convert::read(&metadata.clone().into(), &object_meta())
 }
 

@@ -5,7 +5,7 @@
 
 use std::fmt;
 
-use serde_json::Value;
+use pintle_json::Json;
 
 use crate::{Node, Schema, StrictFinding};
 
@@ -60,7 +60,7 @@ pub enum PatchBody {
 /// A patch that is an object.
 #[derive(Clone, Debug)]
 pub struct MergeBody {
-    value: Value,
+    value: Json,
     findings: Vec<StrictFinding>,
 }
 
@@ -118,7 +118,7 @@ impl PatchBody {
     /// # Errors
     ///
     /// See [`PatchError`].
-    pub fn apply(&self, object: &Value, schema: &Schema) -> Result<Value, PatchError> {
+    pub fn apply(&self, object: &Json, schema: &Schema) -> Result<Json, PatchError> {
         match self {
             Self::Json(patch) => patch.apply(object),
             Self::Merge(body) => Ok(merge(object, &body.value)),
@@ -152,12 +152,12 @@ fn no_object(node: &Node) -> String {
 }
 
 /// A value as Go's `%v` shows it.
-fn go_text(value: &Value) -> String {
+fn go_text(value: &Json) -> String {
     match value {
-        Value::Null => "<nil>".into(),
-        Value::String(text) => text.clone(),
-        Value::Array(items) => format!("[{}]", items.iter().map(go_text).collect::<Vec<_>>().join(" ")),
-        Value::Object(members) => {
+        Json::Null => "<nil>".into(),
+        Json::String(text) => text.to_string(),
+        Json::Array(items) => format!("[{}]", items.iter().map(go_text).collect::<Vec<_>>().join(" ")),
+        Json::Object(members) => {
             let members: Vec<_> = members.iter().map(|(name, value)| format!("{name}:{}", go_text(value))).collect();
             format!("map[{}]", members.join(" "))
         }

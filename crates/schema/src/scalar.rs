@@ -3,7 +3,8 @@
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use jiff::{Timestamp, Unit};
-use serde_json::{Number, Value};
+use pintle_json::Json;
+use serde_json::Number;
 
 use super::types::Scalar;
 use super::{Node, quantity};
@@ -32,19 +33,19 @@ impl Scalar {
     }
 
     /// What Go writes for a value that was never set; `None` is null.
-    pub(super) fn zero(self) -> Value {
+    pub(super) fn zero(self) -> Json {
         match self {
             Self::String => "".into(),
             Self::Bool => false.into(),
             Self::Int32 | Self::Int64 | Self::Number | Self::IntOrString => 0.into(),
             Self::Quantity => "0".into(),
             Self::Duration => "0s".into(),
-            Self::Time | Self::MicroTime | Self::Bytes | Self::Untyped | Self::Raw => Value::Null,
+            Self::Time | Self::MicroTime | Self::Bytes | Self::Untyped | Self::Raw => Json::Null,
         }
     }
 
     /// Reads a value that is not null, and gives it in the form that Go writes.
-    pub(super) fn read(self, node: &Node) -> Result<Value, Refused> {
+    pub(super) fn read(self, node: &Node) -> Result<Json, Refused> {
         let text = || match node {
             Node::String(text) => Ok(text.as_str()),
             _ => Err(Refused::Type),
@@ -60,7 +61,7 @@ impl Scalar {
             }
             Self::Int64 => whole(node).map(Into::into).ok_or(Refused::Type),
             Self::Number => match node {
-                Node::Number(value) => Ok(Value::Number(super::document::plain_number(value.clone()))),
+                Node::Number(value) => Ok(Json::Number(super::document::plain_number(value.clone()))),
                 _ => Err(Refused::Type),
             },
             Self::IntOrString => match node {
@@ -99,10 +100,10 @@ fn whole(node: &Node) -> Option<i64> {
 }
 
 /// RFC 3339 with any fraction, which is dropped.
-fn time(text: &str) -> Result<Value, Refused> {
+fn time(text: &str) -> Result<Json, Refused> {
     // Go takes the empty text for the zero time here.
     if text.is_empty() {
-        return Ok(Value::Null);
+        return Ok(Json::Null);
     }
     let stamp = stamp(text)?;
     let whole = Timestamp::from_second(stamp.as_nanosecond().div_euclid(1_000_000_000) as i64).unwrap_or(stamp);
@@ -110,7 +111,7 @@ fn time(text: &str) -> Result<Value, Refused> {
 }
 
 /// RFC 3339 with exactly six digits after the point.
-fn micro_time(text: &str) -> Result<Value, Refused> {
+fn micro_time(text: &str) -> Result<Json, Refused> {
     let digits = text.split_once('.').map_or(0, |(_, rest)| rest.bytes().take_while(u8::is_ascii_digit).count());
     if digits != 6 {
         return Err(unparsable(text, "2006-01-02T15:04:05.000000Z07:00"));
@@ -137,7 +138,7 @@ fn unparsable(text: &str, layout: &str) -> Refused {
 
 #[cfg(test)]
 mod tests {
-    use serde_json::json;
+    use pintle_json::json;
 
     use super::*;
 

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::ops::Deref;
 use std::sync::Arc;
 
-use serde_json::Value;
+use pintle_json::Json;
 
 use super::builtin_types;
 
@@ -107,7 +107,7 @@ pub struct ListKey {
     /// The field.
     pub name: String,
     /// The value that an item has which leaves it out.
-    pub default: Option<Value>,
+    pub default: Option<Json>,
 }
 
 /// A map with known fields.

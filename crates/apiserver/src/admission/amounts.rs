@@ -2,8 +2,8 @@
 
 use std::collections::BTreeMap;
 
+use pintle_json::{Json, Map};
 use pintle_schema::quantity::Quantity;
-use serde_json::{Map, Value};
 
 /// An amount of each of some resources, in the order of their names.
 #[derive(Clone, Debug, Default)]
@@ -11,11 +11,11 @@ pub(crate) struct Amounts(pub(crate) BTreeMap<String, Quantity>);
 
 impl Amounts {
     /// The amounts at a pointer; none if there is nothing.
-    pub(crate) fn at(object: &Value, pointer: &str) -> Self {
-        let members = object.pointer(pointer).and_then(Value::as_object).into_iter().flatten();
-        let amount = |value: &Value| match value {
-            Value::String(text) => Quantity::parse(text),
-            Value::Number(number) => Quantity::parse(&number.to_string()),
+    pub(crate) fn at(object: &Json, pointer: &str) -> Self {
+        let members = object.at(pointer).and_then(Json::as_object).into_iter().flatten();
+        let amount = |value: &Json| match value {
+            Json::String(text) => Quantity::parse(text),
+            Json::Number(number) => Quantity::parse(&number.to_string()),
             _ => None,
         };
         Self(members.filter_map(|(name, value)| Some((name.clone(), amount(value)?))).collect())
@@ -74,7 +74,7 @@ impl Amounts {
     }
 
     /// As objects carry them.
-    pub(crate) fn value(&self) -> Value {
-        self.iter().map(|(name, amount)| (name.to_owned(), amount.to_string().into())).collect::<Map<_, _>>().into()
+    pub(crate) fn value(&self) -> Json {
+        self.iter().map(|(name, amount)| (name.to_owned(), amount.to_string().into())).collect::<Map>().into()
     }
 }

@@ -1,7 +1,7 @@
 //! Limit ranges: defaults for the containers of a new pod, and bounds for containers, pods and claims.
 
+use pintle_json::Json;
 use pintle_schema::quantity::Quantity;
-use serde_json::Value;
 
 use super::{Amounts, Attempt, pods};
 use crate::object::{items, list, member, set, text_at};
@@ -15,7 +15,7 @@ const MOST_IN_MILLI: i128 = i64::MAX as i128 / 1000;
 
 /// Whether limit ranges have a say in it. A stored pod keeps to what it was admitted with, unless it is resized.
 pub(crate) fn concern(attempt: &Attempt<'_>) -> bool {
-    let deleting = |old: &Value| !text_at(old, "/metadata/deletionTimestamp").is_empty();
+    let deleting = |old: &Json| !text_at(old, "/metadata/deletionTimestamp").is_empty();
     match (attempt.part, attempt.old) {
         (_, Some(old)) if deleting(old) => false,
         (Part::Object, None) => attempt.is_of("pods") || attempt.is_of("persistentvolumeclaims"),
@@ -31,7 +31,7 @@ const MOST_FILLED: usize = 4 << 20;
 const MOST_TOLD: usize = 1 << 20;
 
 /// Gives the containers of a pod what the limit range has for those that ask for nothing, and notes it in an annotation.
-pub(crate) fn complete(range: &Value, pod: &mut Value) {
+pub(crate) fn complete(range: &Json, pod: &mut Json) {
     let (mut requests, mut limits) = (Amounts::default(), Amounts::default());
     for limit in of_type(range, "Container") {
         requests.0.extend(Amounts::at(limit, "/defaultRequest").0);
@@ -58,23 +58,23 @@ pub(crate) fn complete(range: &Value, pod: &mut Value) {
 }
 
 /// What the limit range has against the object; empty if nothing.
-pub(crate) fn faults(range: &Value, attempt: &Attempt<'_>) -> Vec<String> {
+pub(crate) fn faults(range: &Json, attempt: &Attempt<'_>) -> Vec<String> {
     if attempt.is_of("pods") { pod_faults(range, attempt.object) } else { claim_faults(range, attempt.object) }
 }
 
-fn of_type<'a>(range: &'a Value, kind: &str) -> impl Iterator<Item = &'a Value> {
+fn of_type<'a>(range: &'a Json, kind: &str) -> impl Iterator<Item = &'a Json> {
     list(range, "/spec/limits").filter(move |limit| text_at(limit, "/type") == kind)
 }
 
 /// Sets the amounts that a container leaves out; answers of which resources.
-fn fill(container: &mut Value, side: &str, amounts: &Amounts, left: &mut usize) -> Vec<String> {
+fn fill(container: &mut Json, side: &str, amounts: &Amounts, left: &mut usize) -> Vec<String> {
     let mut given = Vec::new();
     let known = Amounts::at(container, &format!("/resources/{side}"));
     for (name, amount) in amounts.iter().filter(|(name, _)| known.get(name).is_none()) {
         if *left == 0 {
             break;
         }
-        *left = left.saturating_sub(size_of::<Value>() + name.len());
+        *left = left.saturating_sub(size_of::<Json>() + name.len());
         let side = member(container, "resources").and_then(|resources| member(resources, side));
         if let Some(side) = side {
             set(side, name, amount.to_string().into());
@@ -84,7 +84,7 @@ fn fill(container: &mut Value, side: &str, amounts: &Amounts, left: &mut usize) 
     given
 }
 
-fn pod_faults(range: &Value, pod: &Value) -> Vec<String> {
+fn pod_faults(range: &Json, pod: &Json) -> Vec<String> {
     let (mut faults, mut told): (Vec<String>, usize) = (Vec::new(), 0);
     for limit in list(range, "/spec/limits") {
         let bounds = Bounds::of(limit);
@@ -108,7 +108,7 @@ fn pod_faults(range: &Value, pod: &Value) -> Vec<String> {
 }
 
 /// What a pod asks for: what it says itself goes before the sum over its containers.
-fn whole_pod(pod: &Value, side: &str) -> Amounts {
+fn whole_pod(pod: &Json, side: &str) -> Amounts {
     let mut total = pods::total(pod, |container, _| Amounts::at(container, &format!("/resources/{side}")));
     let own = Amounts::at(pod, &format!("/spec/resources/{side}"));
     total.0.extend(own.filtered(|name, _| POD_LEVEL.contains(&name)).0);
@@ -116,7 +116,7 @@ fn whole_pod(pod: &Value, side: &str) -> Amounts {
 }
 
 /// A claim has requests alone.
-fn claim_faults(range: &Value, claim: &Value) -> Vec<String> {
+fn claim_faults(range: &Json, claim: &Json) -> Vec<String> {
     let requests = Amounts::at(claim, "/spec/resources/requests");
     let mut faults = Vec::new();
     for bounds in of_type(range, "PersistentVolumeClaim").map(Bounds::of) {
@@ -145,7 +145,7 @@ struct Bounds<'a> {
 }
 
 impl<'a> Bounds<'a> {
-    fn of(limit: &'a Value) -> Self {
+    fn of(limit: &'a Json) -> Self {
         let amounts = |key: &str| Amounts::at(limit, key);
         Self {
             kind: text_at(limit, "/type"),
@@ -242,12 +242,12 @@ fn comparable(amount: Quantity, all: &[Quantity]) -> i128 {
 
 #[cfg(test)]
 mod tests {
-    use serde_json::json;
+    use pintle_json::json;
 
     use super::*;
     use crate::kinds::GroupResource;
 
-    fn found(limit: Value, resource: &str, object: Value) -> Vec<String> {
+    fn found(limit: Json, resource: &str, object: Json) -> Vec<String> {
         let resource = GroupResource::new("", resource);
         let attempt = Attempt { resource: &resource, part: Part::Object, object: &object, old: None };
         faults(&json!({"spec": {"limits": [limit]}}), &attempt)
@@ -298,7 +298,7 @@ mod tests {
 
     #[test]
     fn each_bound_has_its_words() {
-        let pod = |resources: Value| json!({"spec": {"containers": [{"resources": resources}]}});
+        let pod = |resources: Json| json!({"spec": {"containers": [{"resources": resources}]}});
         for (bound, resources, words) in [
             ("min", json!({}), "minimum cpu usage per Container is 1.  No request is specified"),
             (
@@ -325,7 +325,7 @@ mod tests {
 
     #[test]
     fn what_is_filled_in_and_what_is_told_have_an_end() {
-        let amounts: serde_json::Map<_, _> = (0..500).map(|at| (format!("e.com/{at:0100}"), json!("1"))).collect();
+        let amounts: pintle_json::Map = (0..500).map(|at| (format!("e.com/{at:0100}"), json!("1"))).collect();
         let mut pod = json!({"spec": {"containers": vec![json!({"name": "c"}); 2_000]}});
         let limit = json!({"type": "Container", "max": amounts});
         let told: usize = found(limit.clone(), "pods", pod.clone()).iter().map(String::len).sum();

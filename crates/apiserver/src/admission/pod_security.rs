@@ -8,7 +8,7 @@ mod tests;
 
 use std::fmt;
 
-use serde_json::Value;
+use pintle_json::Json;
 
 use crate::validate::{Faults, FieldFault};
 use baseline::BASELINE;
@@ -134,7 +134,7 @@ impl Version {
 
 impl Standard {
     /// What a pod, or the template of one, has against the standard; in the order of the rules, those of the baseline first.
-    pub(crate) fn violations(self, pod: &Value) -> Vec<Violation> {
+    pub(crate) fn violations(self, pod: &Json) -> Vec<Violation> {
         let Self { level, version } = self;
         let baseline = BASELINE.iter().filter(|check| {
             level >= Level::Baseline

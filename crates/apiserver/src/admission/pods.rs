@@ -1,6 +1,6 @@
 //! What a pod asks for as a whole.
 
-use serde_json::Value;
+use pintle_json::Json;
 
 use super::Amounts;
 use crate::object::{list, text_at};
@@ -15,7 +15,7 @@ pub(super) enum ContainerType {
 }
 
 /// The sum over the containers, or what the hungriest step of the start needs if that is more. `of` says what one of them asks for.
-pub(super) fn total(pod: &Value, of: impl Fn(&Value, ContainerType) -> Amounts) -> Amounts {
+pub(super) fn total(pod: &Json, of: impl Fn(&Json, ContainerType) -> Amounts) -> Amounts {
     let mut sum = Amounts::default();
     for container in list(pod, "/spec/containers") {
         sum.add(&of(container, ContainerType::Container));

@@ -6,8 +6,8 @@ mod scope;
 mod tests;
 mod usage;
 
+use pintle_json::Json;
 use pintle_schema::quantity::Quantity;
-use serde_json::Value;
 
 use super::{Amounts, Attempt};
 use crate::object::metadata;
@@ -16,7 +16,7 @@ use crate::request::Part;
 pub(crate) use usage::concern;
 
 /// Whether the quota can be asked at all. Fails with why the write is refused before it is known what it would use.
-pub(crate) fn check(quota: &Value, attempt: &Attempt<'_>) -> Result<(), String> {
+pub(crate) fn check(quota: &Json, attempt: &Attempt<'_>) -> Result<(), String> {
     let name = metadata::name(quota);
     let restricted = restricted(quota, attempt);
     if restricted.0.is_empty() {
@@ -33,7 +33,7 @@ pub(crate) fn check(quota: &Value, attempt: &Attempt<'_>) -> Result<(), String> 
 }
 
 /// What a quota's `status.used` becomes if the write is let through; none if it stays. Fails with why the write is refused.
-pub(crate) fn charge(quota: &Value, attempt: &Attempt<'_>, now: jiff::Timestamp) -> Result<Option<Amounts>, String> {
+pub(crate) fn charge(quota: &Json, attempt: &Attempt<'_>, now: jiff::Timestamp) -> Result<Option<Amounts>, String> {
     if restricted(quota, attempt).0.is_empty() {
         return Ok(None);
     }
@@ -70,7 +70,7 @@ pub(crate) fn charge(quota: &Value, attempt: &Attempt<'_>, now: jiff::Timestamp)
 }
 
 /// What the quota limits of the things that the object could use; nothing if it is not for this object.
-fn restricted(quota: &Value, attempt: &Attempt<'_>) -> Amounts {
+fn restricted(quota: &Json, attempt: &Attempt<'_>) -> Amounts {
     match scope::covers(quota, attempt, attempt.object) {
         true => Amounts::at(quota, "/status/hard").filtered(|resource, _| usage::counts(attempt, resource)),
         false => Amounts::default(),

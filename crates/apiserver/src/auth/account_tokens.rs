@@ -13,8 +13,8 @@ use aws_lc_rs::signature::{
 };
 use base64::Engine;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+use pintle_json::{Json, json};
 use serde::{Deserialize, Serialize};
-use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
 
 use crate::failure::quoted;
@@ -72,9 +72,9 @@ impl AccountTokens {
     pub(crate) fn sign(&self, claims: &Claims) -> Option<String> {
         let key = self.key()?;
         let id = URL_SAFE_NO_PAD.encode(Sha256::digest(key.public_key().as_ref()));
-        let part = |value: Value| URL_SAFE_NO_PAD.encode(value.to_string());
+        let part = |value: Json| URL_SAFE_NO_PAD.encode(value.to_string());
         let header = part(json!({"alg": "ES256", "kid": id}));
-        let signed = format!("{header}.{}", part(serde_json::to_value(claims).ok()?));
+        let signed = format!("{header}.{}", part(pintle_json::to_json(claims).ok()?));
         let signature = key.sign(&SystemRandom::new(), signed.as_bytes()).ok()?;
         Some(format!("{signed}.{}", URL_SAFE_NO_PAD.encode(signature)))
     }
@@ -138,7 +138,7 @@ impl Claims {
         let object = |plural: &str, namespace: &str, name: &str| {
             cluster.object(&GroupResource::new("", plural), namespace, name)
         };
-        let is_gone = |object: &Value| {
+        let is_gone = |object: &Json| {
             let deleted = object["metadata"]["deletionTimestamp"].as_str();
             let deleted = deleted.and_then(|time| time.parse::<jiff::Timestamp>().ok());
             deleted.is_some_and(|deleted| deleted.as_second() < now - LEEWAY)
@@ -189,14 +189,14 @@ impl Claims {
 
 impl Named {
     /// Fails if the object of that name is another one by now.
-    fn check_uid(&self, found: &Value, why: impl FnOnce(&str, &str) -> String) -> Result<(), String> {
+    fn check_uid(&self, found: &Json, why: impl FnOnce(&str, &str) -> String) -> Result<(), String> {
         let uid = metadata::uid(found);
         if uid == self.uid { Ok(()) } else { Err(why(uid, &self.uid)) }
     }
 }
 
 /// A part of a token as JSON.
-fn read(part: &str) -> Option<Value> {
+fn read(part: &str) -> Option<Json> {
     serde_json::from_slice(&URL_SAFE_NO_PAD.decode(part).ok()?).ok()
 }
 

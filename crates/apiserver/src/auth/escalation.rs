@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use serde_json::Value;
+use pintle_json::Json;
 
 use super::rights::{self, Right, Thing};
 use super::rule_resolver::{self, Decision, GROUP};
@@ -27,8 +27,8 @@ pub(crate) fn check_grant(
     cluster: &dyn Cluster,
     user: &User,
     place: &Place,
-    new: &Value,
-    old: Option<&Value>,
+    new: &Json,
+    old: Option<&Json>,
 ) -> Outcome<()> {
     if user.is_in(MASTERS) {
         return Ok(());
@@ -49,18 +49,18 @@ struct Granter<'a> {
 }
 
 impl Granter<'_> {
-    fn check_role(&self, new: &Value, old: Option<&Value>) -> Outcome<()> {
+    fn check_role(&self, new: &Json, old: Option<&Json>) -> Outcome<()> {
         if self.may("escalate", &self.place.kind.group, &self.place.kind.plural, &self.place.name)
             || old.is_some_and(|old| self.only_touches_ownership(new, old))
         {
             return Ok(());
         }
         self.check_rules(&new["rules"]).map_err(|why| self.forbidden(&why))?;
-        let gathers = |role: &Value| {
+        let gathers = |role: &Json| {
             role["aggregationRule"]["clusterRoleSelectors"].as_array().is_some_and(|selectors| !selectors.is_empty())
         };
         if gathers(new) || old.is_some_and(gathers) {
-            let everything = serde_json::json!([
+            let everything = pintle_json::json!([
                 {"apiGroups": ["*"], "resources": ["*"], "verbs": ["*"]},
                 {"nonResourceURLs": ["*"], "verbs": ["*"]},
             ]);
@@ -70,7 +70,7 @@ impl Granter<'_> {
         Ok(())
     }
 
-    fn check_binding(&self, new: &Value, old: Option<&Value>) -> Outcome<()> {
+    fn check_binding(&self, new: &Json, old: Option<&Json>) -> Outcome<()> {
         let said = |name: &str| new["roleRef"][name].as_str().unwrap_or_default();
         let (kind, name) = (said("kind"), said("name"));
         let group = if said("apiGroup").is_empty() { GROUP } else { said("apiGroup") };
@@ -108,7 +108,7 @@ impl Granter<'_> {
     }
 
     /// Whether the writer holds all that the rules give, in the namespace of the object; else what they lack.
-    fn check_rules(&self, rules: &Value) -> Result<(), String> {
+    fn check_rules(&self, rules: &Json) -> Result<(), String> {
         let (held, wrong) = rule_resolver::grants(self.cluster, self.user, &self.place.namespace);
         let rules = rules.as_array().into_iter().flatten();
         let given = rules.clone().map(Right::count).fold(0, usize::saturating_add);
@@ -138,8 +138,8 @@ impl Granter<'_> {
     }
 
     /// Whether nothing changes but what garbage collection changes.
-    fn only_touches_ownership(&self, new: &Value, old: &Value) -> bool {
-        let rest = |object: &Value| {
+    fn only_touches_ownership(&self, new: &Json, old: &Json) -> bool {
+        let rest = |object: &Json| {
             let mut object = object.clone();
             let kind = &self.place.kind;
             kind.strategy.defaults(&mut object);
@@ -182,21 +182,21 @@ fn told(rights: &[Right]) -> Vec<String> {
 mod tests {
     use std::sync::Arc;
 
-    use serde_json::json;
+    use pintle_json::json;
 
     use super::*;
     use crate::kinds::Kinds;
 
     /// Objects by resource; namespaces do not count.
-    struct Objects(Vec<(&'static str, Value)>);
+    struct Objects(Vec<(&'static str, Json)>);
 
     impl Cluster for Objects {
-        fn object(&self, resource: &GroupResource, namespace: &str, name: &str) -> Option<Arc<Value>> {
+        fn object(&self, resource: &GroupResource, namespace: &str, name: &str) -> Option<Arc<Json>> {
             let all = self.objects(resource, Some(namespace));
             all.into_iter().find(|object| object["metadata"]["name"] == name)
         }
 
-        fn objects(&self, resource: &GroupResource, _: Option<&str>) -> Vec<Arc<Value>> {
+        fn objects(&self, resource: &GroupResource, _: Option<&str>) -> Vec<Arc<Json>> {
             let known = self.0.iter().filter(|(plural, _)| *plural == resource.resource);
             known.map(|(_, object)| Arc::new(object.clone())).collect()
         }
@@ -208,7 +208,7 @@ mod tests {
 
     /// A cluster in which `u` holds these rules, and others by a role that is not there; and there is a role `strong` to read
     /// secrets.
-    fn cluster(rules: Value) -> Objects {
+    fn cluster(rules: Json) -> Objects {
         let secrets = json!([{"apiGroups": [""], "resources": ["secrets"], "verbs": ["list", "get"]}]);
         Objects(vec![
             ("clusterroles", json!({"metadata": {"name": "mine"}, "rules": rules})),
@@ -232,7 +232,7 @@ mod tests {
         ])
     }
 
-    fn check(rules: Value, plural: &str, new: Value, old: Option<Value>) -> Result<(), String> {
+    fn check(rules: Json, plural: &str, new: Json, old: Option<Json>) -> Result<(), String> {
         let user = User { name: "u".into(), groups: vec!["g".into(), "h".into()], ..User::default() };
         let kind = Kinds::builtin().resource(GROUP, "v1", plural).expect("a built-in kind").clone();
         let namespace = if kind.namespaced() { "n" } else { "" };
@@ -240,17 +240,17 @@ mod tests {
         check_grant(&cluster(rules), &user, &place, &new, old.as_ref()).map_err(|failure| failure.status.message)
     }
 
-    fn role(rules: Value) -> Value {
+    fn role(rules: Json) -> Json {
         json!({"metadata": {"name": "a"}, "rules": rules})
     }
 
-    fn binding(name: &str) -> Value {
+    fn binding(name: &str) -> Json {
         json!({"metadata": {"name": "a"}, "roleRef": {"kind": "ClusterRole", "name": name}})
     }
 
     #[test]
     fn no_role_gives_more_than_its_writer_holds() {
-        let pods = |verbs: Value| json!([{"apiGroups": [""], "resources": ["pods"], "verbs": verbs}]);
+        let pods = |verbs: Json| json!([{"apiGroups": [""], "resources": ["pods"], "verbs": verbs}]);
         assert_eq!(check(pods(json!(["get", "list"])), "roles", role(pods(json!(["list"]))), None), Ok(()));
         let refused = check(pods(json!(["get"])), "roles", role(pods(json!(["list", "get", "watch"]))), None);
         assert_eq!(

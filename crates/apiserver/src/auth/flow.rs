@@ -2,7 +2,7 @@
 //!
 //! Nothing is queued and nobody held back; but the answers name both, as those of a real server do.
 
-use serde_json::Value;
+use pintle_json::Json;
 
 use super::Attributes;
 use super::rule_resolver::list;
@@ -31,11 +31,11 @@ pub(crate) fn classify(cluster: &dyn Cluster, user: &User, attributes: &Attribut
     })?;
     let level = text_at(&schema, "/spec/priorityLevelConfiguration/name");
     let level = cluster.object(&GroupResource::new(GROUP, "prioritylevelconfigurations"), "", level)?;
-    let uid = |object: &Value| metadata::uid(object).to_owned();
+    let uid = |object: &Json| metadata::uid(object).to_owned();
     Some(Flow { schema: uid(&schema), level: uid(&level) })
 }
 
-fn matches(schema: &Value, user: &User, attributes: &Attributes<'_>) -> bool {
+fn matches(schema: &Json, user: &User, attributes: &Attributes<'_>) -> bool {
     items(&schema["spec"], "rules").any(|rule| {
         let covers = match attributes {
             Attributes::Path { verb, path } => {
@@ -56,7 +56,7 @@ fn matches(schema: &Value, user: &User, attributes: &Attributes<'_>) -> bool {
     })
 }
 
-fn covers_path(rule: &Value, verb: &str, path: &str) -> bool {
+fn covers_path(rule: &Json, verb: &str, path: &str) -> bool {
     let covers = |url: &str| match url.strip_suffix('*') {
         Some(prefix) => path.starts_with(prefix),
         None => url == path,
@@ -64,7 +64,7 @@ fn covers_path(rule: &Value, verb: &str, path: &str) -> bool {
     has(rule, "verbs", verb) && list(rule, "nonResourceURLs").any(covers)
 }
 
-fn is_meant(subject: &Value, user: &User) -> bool {
+fn is_meant(subject: &Json, user: &User) -> bool {
     match text_at(subject, "/kind") {
         "User" => ["*", &user.name].contains(&text_at(subject, "/user/name")),
         "Group" => match text_at(subject, "/group/name") {
@@ -82,10 +82,10 @@ fn is_meant(subject: &Value, user: &User) -> bool {
     }
 }
 
-fn has(rule: &Value, field: &str, wanted: &str) -> bool {
+fn has(rule: &Json, field: &str, wanted: &str) -> bool {
     list(rule, field).any(|item| item == "*" || item == wanted)
 }
 
-fn items<'a>(value: &'a Value, field: &str) -> impl Iterator<Item = &'a Value> {
+fn items<'a>(value: &'a Json, field: &str) -> impl Iterator<Item = &'a Json> {
     value[field].as_array().into_iter().flatten()
 }

@@ -1,6 +1,6 @@
 //! A right: one verb on one thing. A rule is a short way to write many.
 
-use serde_json::Value;
+use pintle_json::Json;
 
 use super::rule_resolver::list;
 use crate::failure::quoted;
@@ -21,7 +21,7 @@ pub(super) enum Thing {
 
 impl Right {
     /// How many a rule gives.
-    pub(super) fn count(rule: &Value) -> usize {
+    pub(super) fn count(rule: &Json) -> usize {
         let count = |field: &str| list(rule, field).count();
         let things = [count("apiGroups"), count("resources"), count("resourceNames").max(1)];
         let things = things.into_iter().fold(1, usize::saturating_mul).saturating_add(count("nonResourceURLs"));
@@ -29,7 +29,7 @@ impl Right {
     }
 
     /// All that a rule gives.
-    pub(super) fn all_of(rule: &Value) -> Vec<Self> {
+    pub(super) fn all_of(rule: &Json) -> Vec<Self> {
         let mut names: Vec<_> = list(rule, "resourceNames").map(|name| Some(name.to_owned())).collect();
         if names.is_empty() {
             names.push(None);
@@ -51,7 +51,7 @@ impl Right {
     }
 
     /// Whether one rule alone gives it.
-    pub(super) fn is_in(&self, rule: &Value) -> bool {
+    pub(super) fn is_in(&self, rule: &Json) -> bool {
         let has = |field: &str, wanted: &str| list(rule, field).any(|item| item == "*" || item == wanted);
         let mut names = list(rule, "resourceNames").peekable();
         let any_name = names.peek().is_none();
@@ -69,7 +69,7 @@ impl Right {
 }
 
 /// How much a rule says: what it takes to look for a right in it.
-pub(super) fn length(rule: &Value) -> usize {
+pub(super) fn length(rule: &Json) -> usize {
     let fields = ["verbs", "apiGroups", "resources", "resourceNames", "nonResourceURLs"];
     1 + fields.iter().map(|field| list(rule, field).count()).sum::<usize>()
 }
@@ -96,13 +96,13 @@ fn url_covers(known: &str, url: &str) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use serde_json::json;
+    use pintle_json::json;
 
     use super::*;
 
     #[test]
     fn a_rule_gives_each_verb_on_each_thing_it_names() {
-        let check = |rule: Value, expected: &[&str]| {
+        let check = |rule: Json, expected: &[&str]| {
             let rights = Right::all_of(&rule);
             let told: Vec<_> = rights.iter().map(|right| right.thing.text(&[&right.verb])).collect();
             assert_eq!(told, expected, "{rule}");
@@ -128,7 +128,7 @@ mod tests {
             verb: "get".into(),
             thing: Thing::Resource { group: String::new(), resource: resource.into(), name: name.map(Into::into) },
         };
-        let rule = |resources: Value, names: Value| json!({"apiGroups": [""], "resources": resources, "verbs": ["get"], "resourceNames": names});
+        let rule = |resources: Json, names: Json| json!({"apiGroups": [""], "resources": resources, "verbs": ["get"], "resourceNames": names});
         assert!(on("pods", None).is_in(&rule(json!(["pods"]), json!([]))));
         assert!(on("pods", Some("a")).is_in(&rule(json!(["pods"]), json!([]))));
         assert!(on("pods", Some("a")).is_in(&rule(json!(["pods"]), json!(["a"]))));

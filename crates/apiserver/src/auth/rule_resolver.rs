@@ -4,7 +4,7 @@ use std::collections::HashSet;
 use std::fmt;
 use std::sync::Arc;
 
-use serde_json::Value;
+use pintle_json::Json;
 
 use super::Attributes;
 use crate::kinds::{Cluster, GroupResource};
@@ -25,13 +25,13 @@ pub(crate) enum Decision {
 
 /// A rule that a user has, and through which binding.
 pub(crate) struct Grant {
-    role: Arc<Value>,
+    role: Arc<Json>,
     at: usize,
     reason: Arc<str>,
 }
 
 impl Grant {
-    pub(crate) fn rule(&self) -> &Value {
+    pub(crate) fn rule(&self) -> &Json {
         &self.role["rules"][self.at]
     }
 }
@@ -89,7 +89,7 @@ struct Rights<'a> {
 }
 
 impl Rights<'_> {
-    fn add(&mut self, binding: &Value, namespace: &str, told: &str) {
+    fn add(&mut self, binding: &Json, namespace: &str, told: &str) {
         let mut subjects = binding["subjects"].as_array().into_iter().flatten();
         let Some(subject) = subjects.find(|subject| is_meant(subject, self.user, namespace)) else { return };
         let (kind, name) = (text_at(binding, "/roleRef/kind"), text_at(binding, "/roleRef/name"));
@@ -108,14 +108,14 @@ impl Rights<'_> {
     }
 }
 
-fn subject_name(subject: &Value) -> String {
+fn subject_name(subject: &Json) -> String {
     match text_at(subject, "/kind") {
         "ServiceAccount" => format!("{}/{}", text_at(subject, "/name"), text_at(subject, "/namespace")),
         _ => text_at(subject, "/name").to_owned(),
     }
 }
 
-fn is_meant(subject: &Value, user: &User, namespace: &str) -> bool {
+fn is_meant(subject: &Json, user: &User, namespace: &str) -> bool {
     let name = text_at(subject, "/name");
     match text_at(subject, "/kind") {
         "User" => user.name == name,
@@ -133,7 +133,7 @@ fn is_meant(subject: &Value, user: &User, namespace: &str) -> bool {
 }
 
 /// Whether a rule allows it.
-fn covers(rule: &Value, attributes: &Attributes<'_>) -> bool {
+fn covers(rule: &Json, attributes: &Attributes<'_>) -> bool {
     let has = |field: &str, wanted: &str| list(rule, field).any(|item| item == "*" || item == wanted);
     match attributes {
         Attributes::Path { verb, path } => {
@@ -158,17 +158,17 @@ fn covers(rule: &Value, attributes: &Attributes<'_>) -> bool {
 }
 
 /// The texts of a list in a rule.
-pub(super) fn list<'a>(rule: &'a Value, field: &str) -> impl Iterator<Item = &'a str> {
-    rule[field].as_array().into_iter().flatten().filter_map(Value::as_str)
+pub(super) fn list<'a>(rule: &'a Json, field: &str) -> impl Iterator<Item = &'a str> {
+    rule[field].as_array().into_iter().flatten().filter_map(Json::as_str)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::request::path::ResourcePath;
-    use serde_json::json;
+    use pintle_json::json;
 
-    fn allows(rule: Value, verb: &str, resource: &str, name: &str) -> bool {
+    fn allows(rule: Json, verb: &str, resource: &str, name: &str) -> bool {
         let (resource, subresource) = resource.split_once('/').unwrap_or((resource, ""));
         let path = ResourcePath {
             version: "v1".into(),
@@ -181,7 +181,7 @@ mod tests {
 
     #[test]
     fn a_rule_covers_what_it_names_and_nothing_beside() {
-        let rule = |resources: Value, names: Value| json!({"verbs": ["get"], "apiGroups": [""], "resources": resources, "resourceNames": names});
+        let rule = |resources: Json, names: Json| json!({"verbs": ["get"], "apiGroups": [""], "resources": resources, "resourceNames": names});
         assert!(allows(rule(json!(["pods"]), json!([])), "get", "pods", "a"));
         assert!(!allows(rule(json!(["pods"]), json!([])), "list", "pods", ""));
         assert!(!allows(rule(json!(["pods"]), json!([])), "get", "pods/status", "a"));
@@ -194,14 +194,14 @@ mod tests {
     }
 
     /// One role, and bindings of it.
-    struct Bindings(Vec<Arc<Value>>, Arc<Value>);
+    struct Bindings(Vec<Arc<Json>>, Arc<Json>);
 
     impl Cluster for Bindings {
-        fn object(&self, resource: &GroupResource, _: &str, _: &str) -> Option<Arc<Value>> {
+        fn object(&self, resource: &GroupResource, _: &str, _: &str) -> Option<Arc<Json>> {
             (resource.resource == "clusterroles").then(|| self.1.clone())
         }
 
-        fn objects(&self, resource: &GroupResource, _: Option<&str>) -> Vec<Arc<Value>> {
+        fn objects(&self, resource: &GroupResource, _: Option<&str>) -> Vec<Arc<Json>> {
             if resource.resource == "clusterrolebindings" { self.0.clone() } else { Vec::new() }
         }
 
@@ -239,8 +239,8 @@ mod tests {
         for (of, namespace, name, meant) in [
             (json!("n"), "", "system:serviceaccount:n:a", true),
             (json!("n"), "m", "system:serviceaccount:m:a", false),
-            (Value::Null, "m", "system:serviceaccount:m:a", true),
-            (Value::Null, "", "system:serviceaccount::a", false),
+            (Json::Null, "m", "system:serviceaccount:m:a", true),
+            (Json::Null, "", "system:serviceaccount::a", false),
         ] {
             let subject = json!({"kind": "ServiceAccount", "name": "a", "namespace": of});
             assert_eq!(is_meant(&subject, &user(name), namespace), meant, "{subject} in {namespace:?}: {name}");

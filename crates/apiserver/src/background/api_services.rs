@@ -3,7 +3,7 @@
 use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 
-use serde_json::{Value, json};
+use pintle_json::{Json, json};
 use tokio::time::Instant;
 
 use super::{Controller, all, options};
@@ -65,7 +65,7 @@ impl Controller for ApiServices {
                 continue;
             }
             let object = stored.only(&["spec.service", "status"]);
-            let service = object.pointer("/spec/service").filter(|service| !service.is_null());
+            let service = object.at("/spec/service").filter(|service| !service.is_null());
             self.has_remote |= service.is_some();
             if service.is_some() || list(&object, "/status/conditions").next().is_none() {
                 told(&name, say(registry, kind, &name, &object, &Available::of(registry, service)));
@@ -117,7 +117,7 @@ struct Available {
 
 impl Available {
     /// Of a version that is served by a Service, or else by this server.
-    fn of(registry: &Registry, service: Option<&Value>) -> Self {
+    fn of(registry: &Registry, service: Option<&Json>) -> Self {
         let Some(service) = service else {
             let message = "Local APIServices are always available".into();
             return Self { status: "True", reason: "Local", message };
@@ -149,17 +149,17 @@ fn say(
     registry: &Arc<Registry>,
     kind: &Arc<Kind>,
     name: &str,
-    object: &Value,
+    object: &Json,
     available: &Available,
 ) -> Result<(), Failure> {
     let now = registry.clock.now_text();
     let Available { status, reason, message } = available;
     let condition = json!({"type": "Available", "status": status, "reason": reason, "message": message});
-    let set = |object: &mut Value| set_condition(object, condition.clone(), &now);
+    let set = |object: &mut Json| set_condition(object, condition.clone(), &now);
     if !set(&mut object.clone()) {
         return Ok(());
     }
-    let make = |live: Option<&Value>| {
+    let make = |live: Option<&Json>| {
         let mut new = live.cloned().unwrap_or_default();
         set(&mut new);
         Ok(new)

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use serde_json::{Value, json};
+use pintle_json::{Json, json};
 use tokio::time::Instant;
 
 use super::{Controller, all, options};
@@ -34,7 +34,7 @@ pub(super) struct Definitions {
 #[derive(Clone, Debug)]
 struct Known {
     stored: Arc<Stored>,
-    outline: Arc<Value>,
+    outline: Arc<Json>,
 }
 
 const OUTLINE: &[&str] = &["metadata", "spec.group", "spec.names", "status"];
@@ -96,7 +96,7 @@ impl Definitions {
                 continue;
             }
             let (old, new) = (old.map(|old| old.decode()), definition.decode());
-            let is_same = |path: &str| old.as_ref().is_some_and(|old| old.pointer(path) == new.pointer(path));
+            let is_same = |path: &str| old.as_ref().is_some_and(|old| old.at(path) == new.at(path));
             let still = old.as_ref().is_some_and(|old| crd::is_terminating(old) == crd::is_terminating(&new));
             if is_same("/spec") && is_same("/status/acceptedNames") && still {
                 continue;
@@ -123,7 +123,7 @@ impl Definitions {
     }
 
     /// Deletes the objects of a definition that is going, then the definition; answers whether it is gone.
-    async fn let_go(&mut self, registry: &Arc<Registry>, definition: &Value) -> bool {
+    async fn let_go(&mut self, registry: &Arc<Registry>, definition: &Json) -> bool {
         let resource = crd::resource(definition);
         if !has_finalizer(definition) {
             return true;
@@ -165,13 +165,13 @@ impl Definitions {
 
     /// Removes the finalizer, and with it the definition. Where no other holds it, the resource goes first: who sees that the
     /// definition is gone finds nothing served.
-    fn finish(&mut self, registry: &Arc<Registry>, definition: &Value) {
+    fn finish(&mut self, registry: &Arc<Registry>, definition: &Json) {
         if finalizers(definition).count() == 1 {
             self.withdraw(registry, &crd::resource(definition));
         }
-        let make = |live: Option<&Value>| {
+        let make = |live: Option<&Json>| {
             let mut new = live.cloned().unwrap_or_default();
-            let finalizers: Vec<Value> =
+            let finalizers: Vec<Json> =
                 finalizers(&new).filter(|name| name.as_str() != Some(crd::CLEANUP)).cloned().collect();
             new["metadata"]["finalizers"] = finalizers.into();
             Ok(new)
@@ -179,8 +179,8 @@ impl Definitions {
         self.write(registry, definition, Part::Object, &make);
     }
 
-    fn write_status(&self, registry: &Arc<Registry>, settled: &Value) {
-        let make = |live: Option<&Value>| {
+    fn write_status(&self, registry: &Arc<Registry>, settled: &Json) {
+        let make = |live: Option<&Json>| {
             let mut new = live.cloned().unwrap_or_default();
             new["status"] = settled["status"].clone();
             Ok(new)
@@ -191,9 +191,9 @@ impl Definitions {
     fn write(
         &self,
         registry: &Arc<Registry>,
-        definition: &Value,
+        definition: &Json,
         part: Part,
-        make: &dyn Fn(Option<&Value>) -> crate::failure::Outcome<Value>,
+        make: &dyn Fn(Option<&Json>) -> crate::failure::Outcome<Json>,
     ) {
         let kinds = registry.kinds();
         let Some(kind) = kinds.group_kind(GROUP, "CustomResourceDefinition") else { return };
@@ -212,10 +212,10 @@ fn stored(resource: &GroupResource) -> GroupResource {
     crd::store(&resource.group, &resource.resource)
 }
 
-fn finalizers(definition: &Value) -> impl Iterator<Item = &Value> {
+fn finalizers(definition: &Json) -> impl Iterator<Item = &Json> {
     definition["metadata"]["finalizers"].as_array().into_iter().flatten()
 }
 
-fn has_finalizer(definition: &Value) -> bool {
+fn has_finalizer(definition: &Json) -> bool {
     finalizers(definition).any(|name| name.as_str() == Some(crd::CLEANUP))
 }

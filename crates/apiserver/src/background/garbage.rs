@@ -8,8 +8,8 @@ use std::collections::{BTreeSet, HashMap, HashSet, VecDeque};
 use std::sync::Arc;
 use std::time::Duration;
 
+use pintle_json::Json;
 use pintle_meta::{GroupVersion, PropagationPolicy};
-use serde_json::Value;
 use tokio::time::Instant;
 
 use super::{Controller, all, options};
@@ -134,7 +134,7 @@ impl Controller for Collector {
 impl Collector {
     fn note(&mut self, at: &Spot, old: Option<&Stored>, new: Option<&Stored>) {
         let references = |object: Option<&Stored>| object.map(Stored::owner_references).unwrap_or_default();
-        let owners = |references: &[Value]| -> BTreeSet<String> {
+        let owners = |references: &[Json]| -> BTreeSet<String> {
             references.iter().map(|reference| text(reference, "uid").to_owned()).collect()
         };
         let (old_references, new_references) = (references(old), references(new));
@@ -169,7 +169,7 @@ impl Collector {
     }
 
     /// The owners themselves are not tracked: their place follows from the reference, if it is right.
-    fn enqueue_owners(&mut self, object: &Stored, references: &[Value]) {
+    fn enqueue_owners(&mut self, object: &Stored, references: &[Json]) {
         for reference in references {
             let group = text(reference, "apiVersion").parse::<GroupVersion>().unwrap_or_default().group;
             let name = text(reference, "name");
@@ -319,7 +319,7 @@ fn kind_of_store<'a>(kinds: &'a Kinds, resource: &str) -> Option<&'a Arc<Kind>> 
 }
 
 /// What has become of an owner, as far as changes were told.
-fn owner(registry: &Registry, kinds: &Kinds, dependent: &Place, reference: &Value, told: u64) -> Owner {
+fn owner(registry: &Registry, kinds: &Kinds, dependent: &Place, reference: &Json, told: u64) -> Owner {
     let Ok(version) = text(reference, "apiVersion").parse::<GroupVersion>() else { return Owner::Unknown };
     let Some(kind) = kinds.kind(&version.group, &version.version, text(reference, "kind")) else {
         return Owner::Unknown;
@@ -345,10 +345,10 @@ fn owner(registry: &Registry, kinds: &Kinds, dependent: &Place, reference: &Valu
     }
 }
 
-fn drop_references(registry: &Arc<Registry>, place: &Place, is_dead: &dyn Fn(&Value) -> bool) -> Outcome<()> {
+fn drop_references(registry: &Arc<Registry>, place: &Place, is_dead: &dyn Fn(&Json) -> bool) -> Outcome<()> {
     patch(registry, place, &|metadata| {
         let references = metadata["ownerReferences"].as_array().cloned().unwrap_or_default();
-        let living: Vec<Value> = references.into_iter().filter(|reference| !is_dead(reference)).collect();
+        let living: Vec<Json> = references.into_iter().filter(|reference| !is_dead(reference)).collect();
         set_or_remove(metadata, "ownerReferences", living);
     })
 }
@@ -365,12 +365,12 @@ fn unblock(registry: &Arc<Registry>, place: &Place) -> Outcome<()> {
 fn drop_finalizer(registry: &Arc<Registry>, place: &Place, finalizer: &str) -> Outcome<()> {
     patch(registry, place, &|metadata| {
         let finalizers = metadata["finalizers"].as_array().cloned().unwrap_or_default();
-        let others: Vec<Value> = finalizers.into_iter().filter(|name| *name != finalizer).collect();
+        let others: Vec<Json> = finalizers.into_iter().filter(|name| *name != finalizer).collect();
         set_or_remove(metadata, "finalizers", others);
     })
 }
 
-fn set_or_remove(metadata: &mut Value, name: &str, list: Vec<Value>) {
+fn set_or_remove(metadata: &mut Json, name: &str, list: Vec<Json>) {
     match metadata.as_object_mut() {
         Some(metadata) if list.is_empty() => {
             metadata.remove(name);
@@ -380,8 +380,8 @@ fn set_or_remove(metadata: &mut Value, name: &str, list: Vec<Value>) {
 }
 
 /// Changes an object's metadata; one that is gone is left so.
-fn patch(registry: &Arc<Registry>, place: &Place, change: &dyn Fn(&mut Value)) -> Outcome<()> {
-    let make = |live: Option<&Value>| {
+fn patch(registry: &Arc<Registry>, place: &Place, change: &dyn Fn(&mut Json)) -> Outcome<()> {
+    let make = |live: Option<&Json>| {
         let mut new = live.cloned().unwrap_or_default();
         change(&mut new["metadata"]);
         Ok(new)
@@ -398,13 +398,13 @@ fn has_finalizer(object: &Stored, finalizer: &str) -> bool {
     object.finalizers().iter().any(|name| name == finalizer)
 }
 
-fn text<'a>(value: &'a Value, name: &str) -> &'a str {
+fn text<'a>(value: &'a Json, name: &str) -> &'a str {
     value[name].as_str().unwrap_or_default()
 }
 
 #[cfg(test)]
 mod tests {
-    use serde_json::json;
+    use pintle_json::json;
 
     use super::*;
 
@@ -424,7 +424,7 @@ mod tests {
             json!({"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRole", "name": owner, "uid": uid,
                 "blockOwnerDeletion": true})
         };
-        let references: Vec<Value> = owner.into_iter().map(reference).collect();
+        let references: Vec<Json> = owner.into_iter().map(reference).collect();
         let object = json!({"metadata": {"name": name, "ownerReferences": references}});
         let options = options();
         let by = Writer::new(&options, MANAGER, registry.clock.now_text());

@@ -3,8 +3,8 @@
 use std::net::SocketAddr;
 use std::sync::Arc;
 
+use pintle_json::{Json, json};
 use pintle_schema::patch::merge;
-use serde_json::{Value, json};
 use tokio::time::Instant;
 
 use super::{Controller, options};
@@ -47,7 +47,7 @@ pub(crate) fn put_right(registry: &Arc<Registry>, address: SocketAddr) {
         let kinds = registry.kinds();
         let Some(kind) = kinds.group_kind(group, kind) else { continue };
         let place = Place::new(kind.clone(), NAMESPACE, NAME);
-        let make = |live: Option<&Value>| Ok(merge(live.unwrap_or(&Value::Null), &wanted));
+        let make = |live: Option<&Json>| Ok(merge(live.unwrap_or(&Json::Null), &wanted));
         let written = match registry.db.get(&place.resource_key(), &place.key()) {
             None => registry.create(&place, wanted.clone(), &manager),
             Some(_) if kind.kind == "Service" => continue,
@@ -64,7 +64,7 @@ pub(crate) fn put_right(registry: &Arc<Registry>, address: SocketAddr) {
 }
 
 /// Group, kind and content of each.
-fn objects(address: SocketAddr) -> [(&'static str, &'static str, Value); 3] {
+fn objects(address: SocketAddr) -> [(&'static str, &'static str, Json); 3] {
     let (ip, port) = (address.ip().to_string(), address.port());
     let ports = json!([{"name": "https", "port": port, "protocol": "TCP"}]);
     let service = json!({

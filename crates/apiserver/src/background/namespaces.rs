@@ -4,8 +4,8 @@ use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 use std::time::Duration;
 
+use pintle_json::{Json, json};
 use pintle_meta::PropagationPolicy;
-use serde_json::{Value, json};
 use tokio::time::Instant;
 
 use super::{Controller, all};
@@ -200,7 +200,7 @@ fn report(registry: &Arc<Registry>, name: &str, remaining: &[Remaining]) {
 }
 
 /// Changes a namespace as its controller does by `/finalize` and `/status`.
-fn rewrite(registry: &Registry, name: &str, change: impl Fn(&mut Value)) {
+fn rewrite(registry: &Registry, name: &str, change: impl Fn(&mut Json)) {
     let kinds = registry.kinds();
     let Some(kind) = kinds.group_kind("", "Namespace") else { return };
     let changed = registry.rewrite(&Place::new(kind.clone(), "", name), false, |namespace| {
@@ -216,7 +216,7 @@ fn rewrite(registry: &Registry, name: &str, change: impl Fn(&mut Value)) {
 fn finish(registry: &Arc<Registry>, name: &str) -> bool {
     rewrite(registry, name, |namespace| {
         let finalizers = namespace["spec"]["finalizers"].as_array().cloned().unwrap_or_default();
-        let finalizers: Vec<Value> = finalizers.into_iter().filter(|name| *name != "kubernetes").collect();
+        let finalizers: Vec<Json> = finalizers.into_iter().filter(|name| *name != "kubernetes").collect();
         match finalizers.is_empty() {
             true => namespace["spec"] = json!({}),
             false => namespace["spec"]["finalizers"] = finalizers.into(),

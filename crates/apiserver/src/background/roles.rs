@@ -3,7 +3,7 @@
 use std::collections::HashSet;
 use std::sync::Arc;
 
-use serde_json::Value;
+use pintle_json::Json;
 use tokio::time::Instant;
 
 use super::{Controller, all, options};
@@ -31,7 +31,7 @@ impl Controller for Aggregator {
         let roles: Vec<_> = all(registry, ROLES).map(|(_, role)| role.decode()).collect();
         for role in roles.iter().filter(|role| role["aggregationRule"].is_object()) {
             let rules = aggregated(role, &roles);
-            let texts = |rules: &mut dyn Iterator<Item = &Value>| rules.map(Value::to_string).collect::<HashSet<_>>();
+            let texts = |rules: &mut dyn Iterator<Item = &Json>| rules.map(Json::to_string).collect::<HashSet<_>>();
             if texts(&mut rules.iter()) != texts(&mut role["rules"].as_array().into_iter().flatten()) {
                 write(registry, metadata::name(role), rules);
             }
@@ -41,7 +41,7 @@ impl Controller for Aggregator {
 }
 
 /// The rules of all roles that `role` selects, each once, in the order of the selectors and of the roles' names.
-fn aggregated(role: &Value, roles: &[Value]) -> Vec<Value> {
+fn aggregated(role: &Json, roles: &[Json]) -> Vec<Json> {
     let mut rules = Vec::new();
     let mut seen = HashSet::new();
     for selector in role["aggregationRule"]["clusterRoleSelectors"].as_array().into_iter().flatten() {
@@ -58,10 +58,10 @@ fn aggregated(role: &Value, roles: &[Value]) -> Vec<Value> {
     rules
 }
 
-fn write(registry: &Arc<Registry>, name: &str, rules: Vec<Value>) {
+fn write(registry: &Arc<Registry>, name: &str, rules: Vec<Json>) {
     let kinds = registry.kinds();
     let Some(kind) = kinds.group_kind(GROUP, "ClusterRole") else { return };
-    let make = |live: Option<&Value>| {
+    let make = |live: Option<&Json>| {
         let mut new = live.cloned().unwrap_or_default();
         new["rules"] = rules.clone().into();
         Ok(new)

@@ -1,7 +1,7 @@
 //! The table columns that a definition asks for, and the cells of its custom resources.
 
 use jiff::Timestamp;
-use serde_json::Value;
+use pintle_json::Json;
 
 use super::json_path::{self, Hop};
 use crate::kinds::table::{Column, age};
@@ -15,7 +15,7 @@ pub(super) struct Cell {
 }
 
 /// The columns of a version, and their cells: the name, then what the definition asks for, or the age.
-pub(super) fn read(version: &Value) -> (Vec<Column>, Vec<Cell>) {
+pub(super) fn read(version: &Json) -> (Vec<Column>, Vec<Cell>) {
     let mut columns = vec![Column::name()];
     let mut cells = vec![Cell { kind: "name".into(), steps: Vec::new() }];
     let mut add = |column: Column, jsonpath: &str| {
@@ -58,29 +58,29 @@ pub(super) fn read(version: &Value) -> (Vec<Column>, Vec<Cell>) {
 
 impl Cell {
     /// The cell of an object; null where the object has nothing of the type.
-    pub(super) fn of(&self, object: &Value, now: Timestamp) -> Value {
+    pub(super) fn of(&self, object: &Json, now: Timestamp) -> Json {
         if self.kind == "name" {
             return metadata::name(object).into();
         }
         let found = json_path::find(&self.steps, object);
-        let Some(first) = found.first() else { return Value::Null };
+        let Some(first) = found.first() else { return Json::Null };
         match (self.kind.as_str(), *first) {
-            ("date", Value::String(text)) => match text.parse::<Timestamp>() {
+            ("date", Json::String(text)) => match text.parse::<Timestamp>() {
                 Ok(time) if time <= now => age(time, now).into(),
                 _ => "<invalid>".into(),
             },
-            ("integer", Value::Number(number)) if number.is_i64() || number.is_u64() => Value::Number(number.clone()),
-            ("integer", Value::Number(number)) => {
+            ("integer", Json::Number(number)) if number.is_i64() || number.is_u64() => Json::Number(number.clone()),
+            ("integer", Json::Number(number)) => {
                 #[expect(clippy::cast_possible_truncation, reason = "a column of integers cuts fractions")]
                 let whole = number.as_f64().unwrap_or_default() as i64;
                 whole.into()
             }
-            ("number", Value::Number(_)) | ("boolean", Value::Bool(_)) | ("string", Value::String(_)) => {
-                Value::clone(first)
+            ("number", Json::Number(_)) | ("boolean", Json::Bool(_)) | ("string", Json::String(_)) => {
+                Json::clone(first)
             }
-            ("string", Value::Null) => "<no value>".into(),
+            ("string", Json::Null) => "<no value>".into(),
             ("string", other) => other.to_string().into(),
-            _ => Value::Null,
+            _ => Json::Null,
         }
     }
 }

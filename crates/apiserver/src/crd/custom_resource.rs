@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
+use pintle_json::Json;
 use pintle_meta::{GroupVersion, GroupVersionKind, Scope};
-use serde_json::Value;
 
 use super::custom_strategy::{Custom, Versions};
 use super::naming::Names;
@@ -17,7 +17,7 @@ const VERBS: [Verb; 8] =
     [Verb::Delete, Verb::DeleteCollection, Verb::Get, Verb::List, Verb::Patch, Verb::Create, Verb::Update, Verb::Watch];
 
 /// The kinds of an established definition, one for each served version; none before.
-pub(crate) fn kinds(definition: &Value) -> Vec<Kind> {
+pub(crate) fn kinds(definition: &Json) -> Vec<Kind> {
     if !is_established(definition) {
         return Vec::new();
     }
@@ -64,17 +64,17 @@ pub(crate) fn kinds(definition: &Value) -> Vec<Kind> {
     made.collect()
 }
 
-fn schema(version: &Value) -> Structural {
-    Structural::read(version.pointer("/schema/openAPIV3Schema").unwrap_or(&Value::Null))
+fn schema(version: &Json) -> Structural {
+    Structural::read(version.at("/schema/openAPIV3Schema").unwrap_or(&Json::Null))
 }
 
 /// What to warn of in each request of a version that is on its way out.
-fn deprecation(definition: &Value, version: &Value) -> Option<String> {
-    let is = |version: &Value, key: &str| version.get(key) == Some(&Value::Bool(true));
+fn deprecation(definition: &Json, version: &Json) -> Option<String> {
+    let is = |version: &Json, key: &str| version.get(key) == Some(&Json::Bool(true));
     if !is(version, "deprecated") {
         return None;
     }
-    if let Some(text) = version.get("deprecationWarning").and_then(Value::as_str) {
+    if let Some(text) = version.get("deprecationWarning").and_then(Json::as_str) {
         return Some(text.into());
     }
     let (group, kind) = (text_at(definition, "/spec/group"), text_at(definition, "/spec/names/kind"));
@@ -89,7 +89,7 @@ fn deprecation(definition: &Value, version: &Value) -> Option<String> {
     Some(format!("{group}/{name} {kind} is deprecated{instead}"))
 }
 
-fn subresources(version: &Value) -> Vec<Subresource> {
+fn subresources(version: &Json) -> Vec<Subresource> {
     let verbs = vec![Verb::Get, Verb::Patch, Verb::Update];
     let mut found = Vec::new();
     if has(version, "/subresources/status") {

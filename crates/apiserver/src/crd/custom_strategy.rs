@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use jiff::Timestamp;
-use serde_json::{Value, json};
+use pintle_json::{Json, json};
 
 use super::at::At;
 use super::structural::Structural;
@@ -33,7 +33,7 @@ pub(super) struct Custom {
     selectable: Vec<String>,
     columns: Vec<Column>,
     cells: Vec<columns::Cell>,
-    openapi: Value,
+    openapi: Json,
     deprecation: Option<String>,
     /// Tells this version of the definition, as it is now, from all others.
     form: u64,
@@ -41,7 +41,7 @@ pub(super) struct Custom {
 
 impl Custom {
     pub(super) fn new(
-        version: &Value,
+        version: &Json,
         at: usize,
         stored: Arc<Versions>,
         deprecation: Option<String>,
@@ -75,10 +75,10 @@ impl Custom {
         self.stored.schemas.get(self.at).unwrap_or_else(|| EMPTY.get_or_init(Structural::default))
     }
 
-    fn faults(&self, object: &Value, old: Option<&Value>) -> Faults {
+    fn faults(&self, object: &Json, old: Option<&Json>) -> Faults {
         let mut faults = validator::validate(self.schema(), object, old, "");
         if let Some(scale) = &self.scale {
-            let replicas = super::json_path::lookup(&scale.spec_replicas, object).and_then(Value::as_i64);
+            let replicas = super::json_path::lookup(&scale.spec_replicas, object).and_then(Json::as_i64);
             if let Some(replicas) = replicas.filter(|replicas| *replicas < 0) {
                 let field = scale.spec_replicas.clone();
                 faults.push(FieldFault::invalid(field, &replicas.into(), "should be a non-negative integer"));
@@ -91,8 +91,8 @@ impl Custom {
 }
 
 /// The schema of a version, as clients are shown it: with what can be selected by.
-fn published(version: &Value) -> Value {
-    let mut schema = version.pointer("/schema/openAPIV3Schema").cloned().unwrap_or_default();
+fn published(version: &Json) -> Json {
+    let mut schema = version.at("/schema/openAPIV3Schema").cloned().unwrap_or_default();
     let fields = list(version, "/selectableFields").map(|field| text_at(field, "/jsonPath").trim_start_matches('.'));
     let fields: Vec<_> = fields.map(|path| json!({"fieldPath": path})).collect();
     if !fields.is_empty() {
@@ -122,7 +122,7 @@ impl Strategy for Custom {
         true
     }
 
-    fn prune(&self, object: &mut Value) -> Vec<String> {
+    fn prune(&self, object: &mut Json) -> Vec<String> {
         default::normalise_numbers(object);
         let version = text_at(object, "/apiVersion");
         let at = self.stored.api_versions.iter().position(|known| known == version);
@@ -136,23 +136,23 @@ impl Strategy for Custom {
         }
     }
 
-    fn malformed(&self, object: &Value) -> Option<String> {
+    fn malformed(&self, object: &Json) -> Option<String> {
         embedded::malformed(self.schema(), object, At::Start(""))
     }
 
-    fn drop_nulls(&self, object: &mut Value) {
+    fn drop_nulls(&self, object: &mut Json) {
         default::drop_nulls(self.schema(), object);
     }
 
-    fn defaults(&self, object: &mut Value) {
+    fn defaults(&self, object: &mut Json) {
         default::default(self.schema(), object);
     }
 
-    fn prepare_for_update(&self, _: &Context<'_>, new: &mut Value, _: &Value, _: Part) {
+    fn prepare_for_update(&self, _: &Context<'_>, new: &mut Json, _: &Json, _: Part) {
         prune::prune(self.schema(), new);
     }
 
-    fn changes_generation(&self, new: &Value, old: &Value) -> bool {
+    fn changes_generation(&self, new: &Json, old: &Json) -> bool {
         let aside: &[&str] = if self.has_status {
             &["apiVersion", "kind", "metadata", "status"]
         } else {
@@ -161,11 +161,11 @@ impl Strategy for Custom {
         differ_outside(new, old, aside)
     }
 
-    fn validate_create(&self, object: &Value) -> Faults {
+    fn validate_create(&self, object: &Json) -> Faults {
         self.faults(object, None)
     }
 
-    fn validate_update(&self, new: &Value, old: &Value, part: Part) -> Faults {
+    fn validate_update(&self, new: &Json, old: &Json, part: Part) -> Faults {
         if part != Part::Status {
             return self.faults(new, Some(old));
         }
@@ -181,7 +181,7 @@ impl Strategy for Custom {
         faults.chain(validator::duplicates(schema, status, old.get("status"), "status")).collect()
     }
 
-    fn warnings(&self, object: &Value, _: Option<&Value>, part: Part) -> Vec<String> {
+    fn warnings(&self, object: &Json, _: Option<&Json>, part: Part) -> Vec<String> {
         let ruled = match part {
             Part::Status => {
                 let schema = self.schema().properties.get("status");
@@ -207,11 +207,11 @@ impl Strategy for Custom {
         Some(self.selectable.iter().map(String::as_str).collect())
     }
 
-    fn field(&self, object: &Value, label: &str) -> Option<String> {
+    fn field(&self, object: &Json, label: &str) -> Option<String> {
         Some(text(super::json_path::lookup(label, object)))
     }
 
-    fn to_stored(&self, mut object: Value) -> Value {
+    fn to_stored(&self, mut object: Json) -> Json {
         if let Some(api_version) = self.stored.api_versions.get(self.stored.at) {
             set(&mut object, "apiVersion", api_version.as_str().into());
         }
@@ -222,7 +222,7 @@ impl Strategy for Custom {
         Form::Checked(self.form)
     }
 
-    fn shown(&self, object: &Arc<Value>, written: &str) -> Arc<Value> {
+    fn shown(&self, object: &Arc<Json>, written: &str) -> Arc<Json> {
         let written = self.stored.api_versions.iter().position(|known| known == written).unwrap_or(self.stored.at);
         let (Some(mine), own) = (self.stored.api_versions.get(self.at), self.schema()) else {
             return Arc::clone(object);
@@ -233,7 +233,7 @@ impl Strategy for Custom {
         if fits && written == self.at {
             return Arc::clone(object);
         }
-        let mut shown = Value::clone(object);
+        let mut shown = Json::clone(object);
         if !fits {
             prune::prune(schema, &mut shown);
             default::drop_nulls(schema, &mut shown);
@@ -246,7 +246,7 @@ impl Strategy for Custom {
         Arc::new(shown)
     }
 
-    fn openapi(&self) -> Option<&Value> {
+    fn openapi(&self) -> Option<&Json> {
         Some(&self.openapi)
     }
 
@@ -262,7 +262,7 @@ impl Strategy for Custom {
         Some(self.columns.clone())
     }
 
-    fn cells(&self, object: &Value, now: Timestamp) -> Vec<Value> {
+    fn cells(&self, object: &Json, now: Timestamp) -> Vec<Json> {
         self.cells.iter().map(|cell| cell.of(object, now)).collect()
     }
 }

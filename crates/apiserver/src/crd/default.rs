@@ -1,14 +1,14 @@
 //! Fills in the defaults of a custom resource's schema, and handles nulls and numbers as a real server does.
 
-use serde_json::Value;
+use pintle_json::Json;
 
 use super::structural::Structural;
 
 /// Drops the nulls that a schema neither allows nor has a default for, as happens to all that is read, but not to what an apply
 /// asks for.
-pub(crate) fn drop_nulls(schema: &Structural, value: &mut Value) {
+pub(crate) fn drop_nulls(schema: &Structural, value: &mut Json) {
     match value {
-        Value::Object(members) => {
+        Json::Object(members) => {
             members.retain(|key, member| {
                 let stays = |schema: &Structural| takes_null(schema) || schema.default.is_some();
                 !member.is_null() || schema.member(key).is_none_or(stays)
@@ -19,7 +19,7 @@ pub(crate) fn drop_nulls(schema: &Structural, value: &mut Value) {
                 }
             }
         }
-        Value::Array(items) => {
+        Json::Array(items) => {
             if let Some(schema) = &schema.items {
                 items.iter_mut().for_each(|item| drop_nulls(schema, item));
             }
@@ -39,16 +39,16 @@ const MOST_FILLED: usize = 8 << 20;
 ///
 /// A default appears only where the object around it is there. A few bytes of an object can ask for a long one thousands of times: once
 /// they are too large together, no more are filled in.
-pub(crate) fn default(schema: &Structural, value: &mut Value) {
+pub(crate) fn default(schema: &Structural, value: &mut Json) {
     fill(schema, value, &mut { MOST_FILLED });
 }
 
-fn fill(schema: &Structural, value: &mut Value, left: &mut usize) {
+fn fill(schema: &Structural, value: &mut Json, left: &mut usize) {
     match value {
-        Value::Object(members) => {
+        Json::Object(members) => {
             for (name, schema) in schema.defaulted() {
                 let Some(default) = &schema.default else { continue };
-                let there = |member: &Value| !member.is_null() || takes_null(schema);
+                let there = |member: &Json| !member.is_null() || takes_null(schema);
                 if *left > 0 && !members.get(name).is_some_and(there) {
                     *left = left.saturating_sub(name.len() + weight(default));
                     members.insert(name.clone(), default.clone());
@@ -60,7 +60,7 @@ fn fill(schema: &Structural, value: &mut Value, left: &mut usize) {
                 }
             }
         }
-        Value::Array(items) => {
+        Json::Array(items) => {
             if let Some(schema) = &schema.items {
                 items.iter_mut().for_each(|item| fill(schema, item, left));
             }
@@ -70,20 +70,20 @@ fn fill(schema: &Structural, value: &mut Value, left: &mut usize) {
 }
 
 /// What a value takes in memory, about.
-fn weight(value: &Value) -> usize {
+fn weight(value: &Json) -> usize {
     let parts = match value {
-        Value::String(text) => text.len(),
-        Value::Array(items) => items.iter().map(weight).sum(),
-        Value::Object(members) => members.iter().map(|(name, value)| name.len() + weight(value)).sum(),
+        Json::String(text) => text.len(),
+        Json::Array(items) => items.iter().map(weight).sum(),
+        Json::Object(members) => members.iter().map(|(name, value)| name.len() + weight(value)).sum(),
         _ => 0,
     };
-    size_of::<Value>() + parts
+    size_of::<Json>() + parts
 }
 
 /// Whether [`default`] would change nothing.
-pub(crate) fn is_defaulted(schema: &Structural, value: &Value) -> bool {
+pub(crate) fn is_defaulted(schema: &Structural, value: &Json) -> bool {
     match value {
-        Value::Object(members) => {
+        Json::Object(members) => {
             let filled = |(name, _): (&String, &Structural)| members.contains_key(name);
             schema.defaulted().all(filled)
                 && members.iter().all(|(key, member)| match schema.member(key) {
@@ -92,7 +92,7 @@ pub(crate) fn is_defaulted(schema: &Structural, value: &Value) -> bool {
                     None => true,
                 })
         }
-        Value::Array(items) => {
+        Json::Array(items) => {
             schema.items.as_ref().is_none_or(|schema| items.iter().all(|item| is_defaulted(schema, item)))
         }
         _ => true,
@@ -100,18 +100,18 @@ pub(crate) fn is_defaulted(schema: &Structural, value: &Value) -> bool {
 }
 
 /// Writes numbers as a real server stores them: without a fraction that is zero.
-pub(crate) fn normalise_numbers(value: &mut Value) {
+pub(crate) fn normalise_numbers(value: &mut Json) {
     const EXACT: f64 = 9_007_199_254_740_992.0;
     match value {
-        Value::Number(number) if number.is_f64() => {
+        Json::Number(number) if number.is_f64() => {
             if let Some(float) = number.as_f64().filter(|float| float.fract() == 0.0 && float.abs() <= EXACT) {
                 #[expect(clippy::cast_possible_truncation, reason = "a whole number in the range of exact ones")]
                 let whole = float as i64;
                 *value = whole.into();
             }
         }
-        Value::Array(items) => items.iter_mut().for_each(normalise_numbers),
-        Value::Object(members) => members.values_mut().for_each(normalise_numbers),
+        Json::Array(items) => items.iter_mut().for_each(normalise_numbers),
+        Json::Object(members) => members.values_mut().for_each(normalise_numbers),
         _ => {}
     }
 }

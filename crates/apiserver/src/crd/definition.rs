@@ -1,6 +1,6 @@
 //! The rules of the kind CustomResourceDefinition.
 
-use serde_json::{Value, json};
+use pintle_json::{Json, json};
 
 use super::{definition_faults, formats, storage_versions};
 use crate::kinds::without_effect::{BUILT_IN_VERSIONS, CONVERSION, part};
@@ -21,7 +21,7 @@ impl Strategy for Definition {
         PlainFinalizers::Taken
     }
 
-    fn without_effect(&self, object: &Value, kinds: &Kinds, _: &dyn Cluster) -> Vec<String> {
+    fn without_effect(&self, object: &Json, kinds: &Kinds, _: &dyn Cluster) -> Vec<String> {
         let group = text_at(object, "/spec/group");
         let name = metadata::name(object);
         let versions = list(object, "/spec/versions").map(|version| text_at(version, "/name"));
@@ -35,7 +35,7 @@ impl Strategy for Definition {
         found
     }
 
-    fn defaults(&self, object: &mut Value) {
+    fn defaults(&self, object: &mut Json) {
         let Some(spec) = member(object, "spec") else { return };
         if let Some(names) = member(spec, "names") {
             let kind = text_at(names, "/kind").to_owned();
@@ -51,18 +51,18 @@ impl Strategy for Definition {
         }
     }
 
-    fn prepare_for_create(&self, _: &Context<'_>, object: &mut Value) {
+    fn prepare_for_create(&self, _: &Context<'_>, object: &mut Json) {
         let stored: Vec<&str> = storage_versions(object).take(1).collect();
         let status = json!({"conditions": null, "acceptedNames": {"plural": "", "kind": ""}, "storedVersions": stored});
         set(object, "status", status);
     }
 
-    fn prepare_for_update(&self, _: &Context<'_>, new: &mut Value, _: &Value, part: Part) {
+    fn prepare_for_update(&self, _: &Context<'_>, new: &mut Json, _: &Json, part: Part) {
         if part != Part::Object && list(new, "/status/storedVersions").next().is_some() {
             return;
         }
         let wanted: Vec<String> = storage_versions(new).take(1).map(Into::into).collect();
-        let mut stored: Vec<Value> = list(new, "/status/storedVersions").cloned().collect();
+        let mut stored: Vec<Json> = list(new, "/status/storedVersions").cloned().collect();
         for version in wanted {
             if !stored.contains(&version.as_str().into()) {
                 stored.push(version.into());
@@ -73,7 +73,7 @@ impl Strategy for Definition {
         }
     }
 
-    fn mark_terminating(&self, object: &mut Value, now: &str) -> bool {
+    fn mark_terminating(&self, object: &mut Json, now: &str) -> bool {
         let mut finalizers: Vec<String> = metadata::finalizers(object).into_iter().map(str::to_owned).collect();
         if !finalizers.iter().any(|name| name == CLEANUP) {
             finalizers.push(CLEANUP.into());
@@ -90,28 +90,28 @@ impl Strategy for Definition {
         true
     }
 
-    fn changes_generation(&self, new: &Value, old: &Value) -> bool {
+    fn changes_generation(&self, new: &Json, old: &Json) -> bool {
         new.get("spec") != old.get("spec")
     }
 
-    fn validate_create(&self, object: &Value) -> Faults {
+    fn validate_create(&self, object: &Json) -> Faults {
         definition_faults::definition(object, None)
     }
 
-    fn validate_update(&self, new: &Value, old: &Value, part: Part) -> Faults {
+    fn validate_update(&self, new: &Json, old: &Json, part: Part) -> Faults {
         match part {
             Part::Object => definition_faults::definition(new, Some(old)),
             _ => Faults::default(),
         }
     }
 
-    fn warnings(&self, object: &Value, old: Option<&Value>, _: Part) -> Vec<String> {
+    fn warnings(&self, object: &Json, old: Option<&Json>, _: Part) -> Vec<String> {
         if old.is_some_and(|old| old.get("spec") == object.get("spec")) {
             return Vec::new();
         }
         let mut found = Vec::new();
         for version in list(object, "/spec/versions") {
-            unknown_formats(version.pointer("/schema/openAPIV3Schema").unwrap_or(&Value::Null), &mut found);
+            unknown_formats(version.at("/schema/openAPIV3Schema").unwrap_or(&Json::Null), &mut found);
         }
         found.sort();
         found.dedup();
@@ -119,10 +119,10 @@ impl Strategy for Definition {
     }
 }
 
-fn unknown_formats(schema: &Value, found: &mut Vec<String>) {
+fn unknown_formats(schema: &Json, found: &mut Vec<String>) {
     match schema {
-        Value::Object(members) => {
-            if let Some(format) = members.get("format").and_then(Value::as_str)
+        Json::Object(members) => {
+            if let Some(format) = members.get("format").and_then(Json::as_str)
                 && members.get("type") == Some(&"string".into())
                 && !format.is_empty()
                 && !formats::KNOWN.contains(&format)
@@ -135,7 +135,7 @@ fn unknown_formats(schema: &Value, found: &mut Vec<String>) {
                 },
             );
         }
-        Value::Array(items) => items.iter().for_each(|item| unknown_formats(item, found)),
+        Json::Array(items) => items.iter().for_each(|item| unknown_formats(item, found)),
         _ => {}
     }
 }

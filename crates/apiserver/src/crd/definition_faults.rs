@@ -8,7 +8,7 @@ mod version;
 
 use std::collections::HashSet;
 
-use serde_json::Value;
+use pintle_json::Json;
 
 use super::is_established;
 use super::naming::is_protected;
@@ -19,7 +19,7 @@ use crate::validate::{Faults, FieldFault, NameRule, name_faults};
 const NAMES_AT_MOST: usize = 100;
 
 /// The faults of a definition; `old` is the stored one of an update.
-pub(super) fn definition(object: &Value, old: Option<&Value>) -> Faults {
+pub(super) fn definition(object: &Json, old: Option<&Json>) -> Faults {
     let mut faults = Faults::default();
     let (group, plural) = (text_at(object, "/spec/group"), text_at(object, "/spec/names/plural"));
     let name = metadata::name(object);
@@ -35,7 +35,7 @@ pub(super) fn definition(object: &Value, old: Option<&Value>) -> Faults {
     if is_true(object, "/spec/preserveUnknownFields") {
         let why =
             "cannot set to true, set x-kubernetes-preserve-unknown-fields to true in spec.versions[*].schema instead";
-        faults.push(FieldFault::invalid("spec.preserveUnknownFields", &Value::Bool(true), why));
+        faults.push(FieldFault::invalid("spec.preserveUnknownFields", &Json::Bool(true), why));
     }
     faults.extend(version::all(object));
     faults.extend(names_faults(object));
@@ -74,7 +74,7 @@ fn group_faults(group: &str) -> Faults {
     why.iter().map(|why| FieldFault::invalid_text("spec.group", group, why)).collect()
 }
 
-fn names_faults(object: &Value) -> Faults {
+fn names_faults(object: &Json) -> Faults {
     let mut faults = Faults::default();
     let name = |key: &str| text_at(object, &format!("/spec/names/{key}")).to_owned();
     let label = |field: String, value: &str, prefix: &str| {
@@ -123,7 +123,7 @@ fn names_faults(object: &Value) -> Faults {
     faults
 }
 
-fn conversion_faults(object: &Value) -> Faults {
+fn conversion_faults(object: &Json) -> Faults {
     let mut faults = Faults::default();
     match text_at(object, "/spec/conversion/strategy") {
         "" | "None" => {}
@@ -144,13 +144,13 @@ fn conversion_faults(object: &Value) -> Faults {
 }
 
 /// Versions that objects are stored in have to stay, and the one that is stored now is among them.
-fn stored_faults(object: &Value) -> Faults {
+fn stored_faults(object: &Json) -> Faults {
     let mut faults = Faults::default();
-    let stored: Vec<&str> = list(object, "/status/storedVersions").filter_map(Value::as_str).collect();
+    let stored: Vec<&str> = list(object, "/status/storedVersions").filter_map(Json::as_str).collect();
     let known: HashSet<&str> = list(object, "/spec/versions").map(|version| text_at(version, "/name")).collect();
     if stored.is_empty() {
         let why = "must have at least one stored version";
-        faults.push(FieldFault::invalid("status.storedVersions", &Value::Array(Vec::new()), why));
+        faults.push(FieldFault::invalid("status.storedVersions", &Json::Array(Vec::new()), why));
         return faults;
     }
     for (at, version) in stored.iter().enumerate().filter(|(_, version)| !known.contains(**version)) {

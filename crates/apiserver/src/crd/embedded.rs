@@ -1,16 +1,16 @@
 //! Objects within custom resources: what `x-kubernetes-embedded-resource` asks of them.
 
+use pintle_json::Json;
 use pintle_schema as schema;
-use serde_json::Value;
 
 use super::at::At;
 use super::structural::{Additional, Structural};
 use crate::validate::{Faults, FieldFault, label_key_faults, label_value_faults};
 
 /// Why an embedded object cannot be read as one at all: where, which value, and what is wrong with it.
-pub(super) fn malformed(schema: &Structural, value: &Value, path: At<'_>) -> Option<String> {
+pub(super) fn malformed(schema: &Structural, value: &Json, path: At<'_>) -> Option<String> {
     match value {
-        Value::Object(members) => members.iter().find_map(|(name, member)| {
+        Json::Object(members) => members.iter().find_map(|(name, member)| {
             let below = path.member(name);
             if schema.embedded
                 && let Some(why) = malformed_part(name, member)
@@ -23,7 +23,7 @@ pub(super) fn malformed(schema: &Structural, value: &Value, path: At<'_>) -> Opt
                 _ => None,
             }
         }),
-        Value::Array(items) => {
+        Json::Array(items) => {
             let schema = schema.items.as_ref()?;
             items.iter().enumerate().find_map(|(at, item)| malformed(schema, item, path.item(at)))
         }
@@ -31,7 +31,7 @@ pub(super) fn malformed(schema: &Structural, value: &Value, path: At<'_>) -> Opt
     }
 }
 
-fn malformed_part(name: &str, value: &Value) -> Option<String> {
+fn malformed_part(name: &str, value: &Json) -> Option<String> {
     match name {
         "apiVersion" | "kind" => (!value.is_string()).then(|| "must be a string".into()),
         "metadata" => schema::read_metadata(value).err().map(|error| error.to_string()),
@@ -40,26 +40,26 @@ fn malformed_part(name: &str, value: &Value) -> Option<String> {
 }
 
 /// What embedded objects lack: a version, a kind, and valid metadata.
-pub(super) fn faults(schema: &Structural, value: &Value) -> Faults {
+pub(super) fn faults(schema: &Structural, value: &Json) -> Faults {
     let mut faults = Faults::default();
     lacking(schema, value, At::Start(""), &mut faults);
     faults
 }
 
-fn lacking(schema: &Structural, value: &Value, path: At<'_>, faults: &mut Faults) {
+fn lacking(schema: &Structural, value: &Json, path: At<'_>, faults: &mut Faults) {
     match value {
-        Value::Object(members) => {
+        Json::Object(members) => {
             if schema.embedded {
                 for key in ["apiVersion", "kind"] {
                     match members.get(key) {
                         None => faults.tell(|| FieldFault::required(path.member(key), "")),
-                        Some(Value::String(text)) if text.is_empty() => {
+                        Some(Json::String(text)) if text.is_empty() => {
                             faults.tell(|| FieldFault::invalid_text(path.member(key), "", "must not be empty"));
                         }
                         Some(_) => {}
                     }
                 }
-                for (key, value) in value.pointer("/metadata/labels").and_then(Value::as_object).into_iter().flatten() {
+                for (key, value) in value.at("/metadata/labels").and_then(Json::as_object).into_iter().flatten() {
                     let value = value.as_str().unwrap_or_default();
                     for (text, why) in [(key.as_str(), label_key_faults(key)), (value, label_value_faults(value))] {
                         for why in why {
@@ -77,7 +77,7 @@ fn lacking(schema: &Structural, value: &Value, path: At<'_>, faults: &mut Faults
                 lacking(of_member, member, path.member(name), faults);
             }
         }
-        Value::Array(items) => {
+        Json::Array(items) => {
             if let Some(schema) = &schema.items {
                 items.iter().enumerate().for_each(|(at, item)| lacking(schema, item, path.item(at), faults));
             }
@@ -88,7 +88,7 @@ fn lacking(schema: &Structural, value: &Value, path: At<'_>, faults: &mut Faults
 
 #[cfg(test)]
 mod tests {
-    use serde_json::json;
+    use pintle_json::json;
 
     use super::*;
 
@@ -100,7 +100,7 @@ mod tests {
             "list": {"type": "array", "items": object},
             "map": {"type": "object", "additionalProperties": object},
         }}));
-        let check = |value: Value, expected: Option<&str>| {
+        let check = |value: Json, expected: Option<&str>| {
             assert_eq!(malformed(&schema, &value, At::Start("")).as_deref(), expected, "{value}");
         };
         check(json!({"one": {"apiVersion": "v1", "kind": "A", "metadata": null}, "kind": 1}), None);

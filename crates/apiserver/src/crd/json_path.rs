@@ -1,6 +1,6 @@
 //! The JSONPath expressions that definitions use: parsed, and looked up in an object.
 
-use serde_json::Value;
+use pintle_json::Json;
 
 /// One step of a path into an object.
 #[derive(Clone, Debug, PartialEq)]
@@ -14,7 +14,7 @@ pub(crate) enum Hop {
     /// All items of a list, or all members of an object.
     All,
     /// The items whose member, at a path, compares to a text.
-    Where(Vec<Hop>, Comparison, Value),
+    Where(Vec<Hop>, Comparison, Json),
     /// The items that have something at a path.
     Having(Vec<Hop>),
 }
@@ -66,7 +66,7 @@ fn steps(text: &str, in_filter: bool) -> Result<Vec<Hop>, String> {
 }
 
 /// All values at a path.
-pub(crate) fn find<'a>(steps: &[Hop], value: &'a Value) -> Vec<&'a Value> {
+pub(crate) fn find<'a>(steps: &[Hop], value: &'a Json) -> Vec<&'a Json> {
     let mut found = vec![value];
     for step in steps {
         found = found.into_iter().flat_map(|value| apply(step, value)).collect();
@@ -75,11 +75,11 @@ pub(crate) fn find<'a>(steps: &[Hop], value: &'a Value) -> Vec<&'a Value> {
 }
 
 /// The value at a path of plain members, with a leading dot or without.
-pub(crate) fn lookup<'a>(path: &str, value: &'a Value) -> Option<&'a Value> {
+pub(crate) fn lookup<'a>(path: &str, value: &'a Json) -> Option<&'a Json> {
     path.trim_start_matches('.').split('.').try_fold(value, |value, name| value.get(name))
 }
 
-fn apply<'a>(step: &Hop, value: &'a Value) -> Vec<&'a Value> {
+fn apply<'a>(step: &Hop, value: &'a Json) -> Vec<&'a Json> {
     match step {
         Hop::Member(name) => value.get(name).into_iter().collect(),
         Hop::Item(at) => {
@@ -96,7 +96,7 @@ fn apply<'a>(step: &Hop, value: &'a Value) -> Vec<&'a Value> {
         }
         Hop::All => children(value),
         Hop::Where(path, comparison, wanted) => {
-            let holds = |item: &&Value| {
+            let holds = |item: &&Json| {
                 let equal = find(path, item).first().is_some_and(|found| *found == wanted);
                 equal == (*comparison == Comparison::Equal)
             };
@@ -106,10 +106,10 @@ fn apply<'a>(step: &Hop, value: &'a Value) -> Vec<&'a Value> {
     }
 }
 
-fn children(value: &Value) -> Vec<&Value> {
+fn children(value: &Json) -> Vec<&Json> {
     match value {
-        Value::Array(items) => items.iter().collect(),
-        Value::Object(members) => members.values().collect(),
+        Json::Array(items) => items.iter().collect(),
+        Json::Object(members) => members.values().collect(),
         _ => Vec::new(),
     }
 }
@@ -157,7 +157,7 @@ fn parse_filter(filter: &str) -> Result<Hop, String> {
         if let Some((path, wanted)) = filter.split_once(operator) {
             let wanted = wanted.trim();
             let wanted = match quoted(wanted) {
-                Some(text) => Value::from(text),
+                Some(text) => Json::from(text),
                 None => serde_json::from_str(wanted).map_err(|_| format!("cannot compare with {wanted}"))?,
             };
             return Ok(Hop::Where(steps(path.trim(), true)?, comparison, wanted));

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use serde_json::{Value, json};
+use pintle_json::{Json, json};
 
 use super::{is_established, is_terminating};
 use crate::object::{is_empty, list, member, set, set_condition, text_at};
@@ -21,18 +21,18 @@ pub(super) struct Names {
 
 impl Names {
     /// Those that a definition asks for.
-    fn requested(definition: &Value) -> Self {
-        Self::read(definition.pointer("/spec/names").unwrap_or(&Value::Null))
+    fn requested(definition: &Json) -> Self {
+        Self::read(definition.at("/spec/names").unwrap_or(&Json::Null))
     }
 
     /// Those that it has.
-    pub(super) fn accepted(definition: &Value) -> Self {
-        Self::read(definition.pointer("/status/acceptedNames").unwrap_or(&Value::Null))
+    pub(super) fn accepted(definition: &Json) -> Self {
+        Self::read(definition.at("/status/acceptedNames").unwrap_or(&Json::Null))
     }
 
-    fn read(names: &Value) -> Self {
+    fn read(names: &Json) -> Self {
         let text = |pointer: &str| text_at(names, pointer).to_owned();
-        let texts = |pointer: &str| list(names, pointer).filter_map(Value::as_str).map(Into::into).collect();
+        let texts = |pointer: &str| list(names, pointer).filter_map(Json::as_str).map(Into::into).collect();
         Self {
             plural: text("/plural"),
             singular: text("/singular"),
@@ -44,13 +44,13 @@ impl Names {
     }
 
     /// Without what is empty and may be left out.
-    fn value(self) -> Value {
+    fn value(self) -> Json {
         let mut names = json!({"plural": self.plural, "kind": self.kind});
         for (key, value) in [
             ("singular", self.singular.into()),
             ("shortNames", self.short_names.into()),
             ("listKind", self.list_kind.into()),
-            ("categories", Value::from(self.categories)),
+            ("categories", Json::from(self.categories)),
         ] {
             if !is_empty(&value) {
                 set(&mut names, key, value);
@@ -63,11 +63,11 @@ impl Names {
 /// Accepts names and establishes definitions, in the order given; answers those that changed, with their new status.
 ///
 /// `now` is the time of a changed condition, as metadata carry it.
-pub(crate) fn settle(definitions: &[Arc<Value>], now: &str) -> Vec<Value> {
-    let mut all: Vec<Arc<Value>> = definitions.to_vec();
+pub(crate) fn settle(definitions: &[Arc<Json>], now: &str) -> Vec<Json> {
+    let mut all: Vec<Arc<Json>> = definitions.to_vec();
     let mut changed = Vec::new();
     for at in 0..all.len() {
-        let Some(mut definition) = all.get(at).map(|definition| Value::clone(definition)) else { continue };
+        let Some(mut definition) = all.get(at).map(|definition| Json::clone(definition)) else { continue };
         let taken = if has_its_names(&definition) { Taken::default() } else { Taken::by_others(&all, at) };
         if accept(&mut definition, &taken, now) {
             changed.push(definition.clone());
@@ -78,13 +78,13 @@ pub(crate) fn settle(definitions: &[Arc<Value>], now: &str) -> Vec<Value> {
 }
 
 /// Says in a condition how it stands with a definition.
-fn say(definition: &mut Value, kind: &str, status: &str, reason: &str, message: &str, now: &str) {
+fn say(definition: &mut Json, kind: &str, status: &str, reason: &str, message: &str, now: &str) {
     let condition = json!({"type": kind, "status": status, "reason": reason, "message": message});
     set_condition(definition, condition, now);
 }
 
 /// Whether a definition has the names that it asks for: then nobody else can have them, and nobody is asked.
-fn has_its_names(definition: &Value) -> bool {
+fn has_its_names(definition: &Json) -> bool {
     Names { categories: Vec::new(), ..Names::requested(definition) }
         == Names { categories: Vec::new(), ..Names::accepted(definition) }
 }
@@ -97,8 +97,8 @@ struct Taken {
 }
 
 impl Taken {
-    fn by_others(all: &[Arc<Value>], me: usize) -> Self {
-        let group = |definition: &Value| text_at(definition, "/spec/group").to_owned();
+    fn by_others(all: &[Arc<Json>], me: usize) -> Self {
+        let group = |definition: &Json| text_at(definition, "/spec/group").to_owned();
         let mine = all.get(me).map(|definition| group(definition)).unwrap_or_default();
         let others = all.iter().enumerate().filter(|(at, other)| *at != me && group(other) == mine);
         let mut taken = Self::default();
@@ -111,7 +111,7 @@ impl Taken {
     }
 }
 
-fn accept(definition: &mut Value, taken: &Taken, now: &str) -> bool {
+fn accept(definition: &mut Json, taken: &Taken, now: &str) -> bool {
     let before = definition.clone();
     let (wanted, mut accepted) = (Names::requested(&before), Names::accepted(&before));
     // The last conflict is told.
@@ -170,7 +170,7 @@ fn accept(definition: &mut Value, taken: &Taken, now: &str) -> bool {
 }
 
 /// Groups of the Kubernetes project need an approval.
-fn approve(definition: &mut Value, now: &str) {
+fn approve(definition: &mut Json, now: &str) {
     if !is_protected(text_at(definition, "/spec/group")) {
         return;
     }

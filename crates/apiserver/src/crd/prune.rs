@@ -1,6 +1,6 @@
 //! Removes the fields of a custom resource that its schema does not know.
 
-use serde_json::{Map, Value};
+use pintle_json::{Json, Map};
 
 use super::at::At;
 use super::structural::Structural;
@@ -10,7 +10,7 @@ const OWNER: &[&str] = &["apiVersion", "kind", "name", "uid", "controller", "blo
 const MANAGED: &[&str] = &["manager", "operation", "apiVersion", "time", "fieldsType", "fieldsV1", "subresource"];
 
 /// Takes what the schema does not know from a custom resource; answers the paths of what went, sorted, as far as they are told.
-pub(crate) fn prune(schema: &Structural, object: &mut Value) -> Vec<String> {
+pub(crate) fn prune(schema: &Structural, object: &mut Json) -> Vec<String> {
     let mut gone = Gone::default();
     resource(schema, object, At::Start(""), &mut gone);
     gone.paths.sort();
@@ -38,27 +38,27 @@ impl Gone {
 }
 
 /// Takes what the schema does not know from a part of a resource.
-pub(crate) fn prune_value(schema: &Structural, value: &mut Value) {
+pub(crate) fn prune_value(schema: &Structural, value: &mut Json) {
     self::value(schema, value, At::Start(""), &mut Gone::default());
 }
 
 /// Whether [`prune`] would take anything away.
-pub(crate) fn is_pruned(schema: &Structural, object: &Value) -> bool {
+pub(crate) fn is_pruned(schema: &Structural, object: &Json) -> bool {
     resource_is_pruned(schema, object)
 }
 
-fn resource(schema: &Structural, object: &mut Value, path: At<'_>, gone: &mut Gone) {
+fn resource(schema: &Structural, object: &mut Json, path: At<'_>, gone: &mut Gone) {
     let Some(members) = object.as_object_mut() else { return };
-    if let Some(Value::Object(metadata)) = members.get_mut("metadata") {
+    if let Some(Json::Object(metadata)) = members.get_mut("metadata") {
         prune_metadata(metadata, path.member("metadata"), gone);
     }
     prune_members(schema, members, path, gone, true);
 }
 
-fn prune_metadata(metadata: &mut Map<String, Value>, path: At<'_>, gone: &mut Gone) {
+fn prune_metadata(metadata: &mut Map, path: At<'_>, gone: &mut Gone) {
     keep(metadata, &METADATA, path, gone);
     for (key, known) in [("ownerReferences", OWNER), ("managedFields", MANAGED)] {
-        for (at, item) in metadata.get_mut(key).and_then(Value::as_array_mut).into_iter().flatten().enumerate() {
+        for (at, item) in metadata.get_mut(key).and_then(Json::as_array_mut).into_iter().flatten().enumerate() {
             if let Some(item) = item.as_object_mut() {
                 keep(item, known, path.member(key).item(at), gone);
             }
@@ -66,7 +66,7 @@ fn prune_metadata(metadata: &mut Map<String, Value>, path: At<'_>, gone: &mut Go
     }
 }
 
-fn keep(members: &mut Map<String, Value>, known: &[&str], path: At<'_>, gone: &mut Gone) {
+fn keep(members: &mut Map, known: &[&str], path: At<'_>, gone: &mut Gone) {
     members.retain(|key, _| {
         let stays = known.contains(&key.as_str());
         if !stays {
@@ -76,16 +76,16 @@ fn keep(members: &mut Map<String, Value>, known: &[&str], path: At<'_>, gone: &m
     });
 }
 
-fn value(schema: &Structural, value: &mut Value, path: At<'_>, gone: &mut Gone) {
+fn value(schema: &Structural, value: &mut Json, path: At<'_>, gone: &mut Gone) {
     match value {
-        Value::Object(members) if schema.embedded => {
-            if let Some(Value::Object(metadata)) = members.get_mut("metadata") {
+        Json::Object(members) if schema.embedded => {
+            if let Some(Json::Object(metadata)) = members.get_mut("metadata") {
                 prune_metadata(metadata, path.member("metadata"), gone);
             }
             prune_members(schema, members, path, gone, true);
         }
-        Value::Object(members) => prune_members(schema, members, path, gone, false),
-        Value::Array(items) => {
+        Json::Object(members) => prune_members(schema, members, path, gone, false),
+        Json::Array(items) => {
             if let Some(schema) = &schema.items {
                 for (at, item) in items.iter_mut().enumerate() {
                     self::value(schema, item, path.item(at), gone);
@@ -103,13 +103,7 @@ fn value(schema: &Structural, value: &mut Value, path: At<'_>, gone: &mut Gone) 
     }
 }
 
-fn prune_members(
-    schema: &Structural,
-    members: &mut Map<String, Value>,
-    path: At<'_>,
-    gone: &mut Gone,
-    is_resource: bool,
-) {
+fn prune_members(schema: &Structural, members: &mut Map, path: At<'_>, gone: &mut Gone, is_resource: bool) {
     members.retain(|key, member| {
         if is_resource && OBJECT.contains(&key.as_str()) {
             return true;
@@ -126,17 +120,17 @@ fn prune_members(
     });
 }
 
-fn resource_is_pruned(schema: &Structural, object: &Value) -> bool {
+fn resource_is_pruned(schema: &Structural, object: &Json) -> bool {
     let Some(members) = object.as_object() else { return true };
     metadata_is_pruned(members) && members_are_pruned(schema, members, true)
 }
 
-fn metadata_is_pruned(members: &Map<String, Value>) -> bool {
-    let metadata = members.get("metadata").and_then(Value::as_object);
+fn metadata_is_pruned(members: &Map) -> bool {
+    let metadata = members.get("metadata").and_then(Json::as_object);
     metadata.is_none_or(|metadata| metadata.keys().all(|key| METADATA.contains(&key.as_str())))
 }
 
-fn members_are_pruned(schema: &Structural, members: &Map<String, Value>, is_resource: bool) -> bool {
+fn members_are_pruned(schema: &Structural, members: &Map, is_resource: bool) -> bool {
     members.iter().all(|(key, member)| match schema.member(key) {
         _ if is_resource && OBJECT.contains(&key.as_str()) => true,
         Some(schema) => value_is_pruned(schema, member),
@@ -144,13 +138,13 @@ fn members_are_pruned(schema: &Structural, members: &Map<String, Value>, is_reso
     })
 }
 
-fn value_is_pruned(schema: &Structural, value: &Value) -> bool {
+fn value_is_pruned(schema: &Structural, value: &Json) -> bool {
     match value {
-        Value::Object(members) if schema.embedded => {
+        Json::Object(members) if schema.embedded => {
             metadata_is_pruned(members) && members_are_pruned(schema, members, true)
         }
-        Value::Object(members) => members_are_pruned(schema, members, false),
-        Value::Array(items) => match &schema.items {
+        Json::Object(members) => members_are_pruned(schema, members, false),
+        Json::Array(items) => match &schema.items {
             Some(schema) => items.iter().all(|item| value_is_pruned(schema, item)),
             None => {
                 schema.preserve_unknown

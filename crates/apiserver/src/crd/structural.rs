@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use serde_json::Value;
+use pintle_json::Json;
 
 use super::at::At;
 use super::pattern::Pattern;
@@ -21,7 +21,7 @@ pub(crate) struct Structural {
     pub(crate) embedded: bool,
     pub(crate) list_type: String,
     pub(crate) list_map_keys: Vec<String>,
-    pub(crate) default: Option<Value>,
+    pub(crate) default: Option<Json>,
     pub(crate) properties: BTreeMap<String, Structural>,
     /// Those of the properties that have a default.
     defaulted: Vec<String>,
@@ -50,7 +50,7 @@ pub(crate) enum Additional {
 /// Bounds of a value.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Limits {
-    pub(crate) values: Option<Vec<Value>>,
+    pub(crate) values: Option<Vec<Json>>,
     pub(crate) minimum: Option<f64>,
     pub(crate) exclusive_minimum: bool,
     pub(crate) maximum: Option<f64>,
@@ -67,10 +67,10 @@ pub(crate) struct Limits {
 
 impl Structural {
     /// Reads a schema.
-    pub(crate) fn read(schema: &Value) -> Self {
-        let flag = |key: &str| schema.get(key) == Some(&Value::Bool(true));
+    pub(crate) fn read(schema: &Json) -> Self {
+        let flag = |key: &str| schema.get(key) == Some(&Json::Bool(true));
         let schemas = |key: &str| list(schema, &format!("/{key}")).map(Self::read).collect();
-        let properties = schema.get("properties").and_then(Value::as_object).into_iter().flatten();
+        let properties = schema.get("properties").and_then(Json::as_object).into_iter().flatten();
         let mut read = Self {
             type_name: text_at(schema, "/type").into(),
             format: text_at(schema, "/format").into(),
@@ -83,8 +83,8 @@ impl Structural {
             default: schema.get("default").filter(|default| !default.is_null() || flag("nullable")).cloned(),
             properties: properties.map(|(name, schema)| (name.clone(), Self::read(schema))).collect(),
             additional: schema.get("additionalProperties").and_then(|additional| match additional {
-                Value::Bool(allowed) => Some(Additional::Allowed(*allowed)),
-                Value::Object(_) => Some(Additional::Schema(Box::new(Self::read(additional)))),
+                Json::Bool(allowed) => Some(Additional::Allowed(*allowed)),
+                Json::Object(_) => Some(Additional::Schema(Box::new(Self::read(additional)))),
                 _ => None,
             }),
             items: schema.get("items").filter(|items| items.is_object()).map(|items| Box::new(Self::read(items))),
@@ -110,7 +110,7 @@ impl Structural {
     }
 
     /// The path of the first part of a value that CEL rules are about.
-    pub(crate) fn ruled(&self, value: &Value, path: At<'_>) -> Option<String> {
+    pub(crate) fn ruled(&self, value: &Json, path: At<'_>) -> Option<String> {
         if !self.has_rules_within || value.is_null() {
             return None;
         }
@@ -119,10 +119,10 @@ impl Structural {
             return Some(if path.is_empty() { "the object".into() } else { path });
         }
         match value {
-            Value::Object(members) => {
+            Json::Object(members) => {
                 members.iter().find_map(|(name, value)| self.member(name)?.ruled(value, path.member(name)))
             }
-            Value::Array(items) => {
+            Json::Array(items) => {
                 let schema = self.items.as_deref().filter(|schema| schema.has_rules_within)?;
                 items.iter().enumerate().find_map(|(at, item)| schema.ruled(item, path.item(at)))
             }
@@ -152,12 +152,12 @@ impl Structural {
 }
 
 impl Limits {
-    fn read(schema: &Value) -> Self {
-        let number = |key: &str| schema.get(key).and_then(Value::as_f64);
-        let count = |key: &str| schema.get(key).and_then(Value::as_u64);
-        let flag = |key: &str| schema.get(key) == Some(&Value::Bool(true));
+    fn read(schema: &Json) -> Self {
+        let number = |key: &str| schema.get(key).and_then(Json::as_f64);
+        let count = |key: &str| schema.get(key).and_then(Json::as_u64);
+        let flag = |key: &str| schema.get(key) == Some(&Json::Bool(true));
         Self {
-            values: schema.get("enum").and_then(Value::as_array).filter(|values| !values.is_empty()).cloned(),
+            values: schema.get("enum").and_then(Json::as_array).filter(|values| !values.is_empty()).cloned(),
             minimum: number("minimum"),
             exclusive_minimum: flag("exclusiveMinimum"),
             maximum: number("maximum"),
@@ -165,7 +165,7 @@ impl Limits {
             multiple_of: number("multipleOf").filter(|factor| *factor != 0.0),
             min_length: count("minLength"),
             max_length: count("maxLength"),
-            pattern: schema.get("pattern").and_then(Value::as_str).map(Pattern::new),
+            pattern: schema.get("pattern").and_then(Json::as_str).map(Pattern::new),
             min_items: count("minItems"),
             max_items: count("maxItems"),
             min_properties: count("minProperties"),
@@ -174,6 +174,6 @@ impl Limits {
     }
 }
 
-fn texts(schema: &Value, pointer: &str) -> Vec<String> {
-    list(schema, pointer).filter_map(Value::as_str).map(Into::into).collect()
+fn texts(schema: &Json, pointer: &str) -> Vec<String> {
+    list(schema, pointer).filter_map(Json::as_str).map(Into::into).collect()
 }

@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
+use pintle_json::{Json, json};
 use proptest::prelude::{Just, any, prop_assert, prop_assert_eq, prop_oneof, proptest};
-use serde_json::{Value, json};
 
 use super::structural::Structural;
 use super::{default, is_established, json_path, kinds, prune, settle, validator};
@@ -14,7 +14,7 @@ use crate::store::Stored;
 use crate::validate::Faults;
 
 /// A definition of widgets with one version of this schema of `spec`.
-fn definition(spec: Value) -> Value {
+fn definition(spec: Json) -> Json {
     json!({
         "apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition", "metadata": {"name": "widgets.example.com"},
         "spec": {
@@ -29,17 +29,17 @@ fn definition(spec: Value) -> Value {
     })
 }
 
-fn established(definition: &Value) -> Value {
+fn established(definition: &Json) -> Json {
     settle(&[Arc::new(definition.clone())], "2024-01-02T03:04:05Z").pop().expect("a new definition changes")
 }
 
-fn kind(spec: Value) -> Kind {
+fn kind(spec: Json) -> Kind {
     kinds(&established(&definition(spec))).pop().expect("one version")
 }
 
 /// What pruning and defaulting make of a spec.
 #[track_caller]
-fn check_made(schema: Value, spec: Value, expected: Value, unknown: &[&str]) {
+fn check_made(schema: Json, spec: Json, expected: Json, unknown: &[&str]) {
     let kind = kind(schema);
     let mut object = json!({"apiVersion": "example.com/v1", "kind": "Widget", "metadata": {"name": "a"}, "spec": spec});
     let gone = kind.strategy.prune(&mut object);
@@ -63,7 +63,7 @@ fn unknown_fields_are_pruned_and_missing_ones_filled_in() {
         "z": {"type": "string", "nullable": true},
     }});
     let bare = json!({"n": 3, "d": {"a": "deep"}});
-    let with = |more: Value| {
+    let with = |more: Json| {
         let mut all = bare.clone();
         more.as_object().into_iter().flatten().for_each(|(key, value)| all[key] = value.clone());
         all
@@ -87,7 +87,7 @@ fn unknown_fields_are_pruned_and_missing_ones_filled_in() {
 
 /// The faults of a spec, each as `reason field`.
 #[track_caller]
-fn check_faults(schema: Value, spec: Value, expected: &[&str]) {
+fn check_faults(schema: Json, spec: Json, expected: &[&str]) {
     let kind = kind(schema);
     let object = json!({"apiVersion": "example.com/v1", "kind": "Widget", "metadata": {"name": "a"}, "spec": spec});
     let faults = kind.strategy.validate_create(&object);
@@ -100,7 +100,7 @@ fn check_faults(schema: Value, spec: Value, expected: &[&str]) {
 
 #[test]
 fn a_value_is_held_against_its_schema() {
-    let of = |field: Value| json!({"type": "object", "properties": {"x": field}});
+    let of = |field: Json| json!({"type": "object", "properties": {"x": field}});
     let list = json!({"type": "array", "items": {"type": "object", "properties": {"k": {"type": "string"}}, "required": ["k"]},
                       "x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": ["k"]});
     for (schema, x, expected) in [
@@ -182,7 +182,7 @@ fn names_are_taken_once_and_heal_when_the_other_definition_goes() {
     assert_eq!(refused["status"]["acceptedNames"], json!({"plural": "gadgets", "singular": "gadget", "kind": ""}));
     let healed = settle(&[Arc::new(refused)], "t").pop().expect("it changes again");
     assert!(is_established(&healed));
-    assert_eq!(settle(&[Arc::new(healed)], "later"), Vec::<Value>::new());
+    assert_eq!(settle(&[Arc::new(healed)], "later"), Vec::<Json>::new());
 }
 
 #[test]
@@ -224,7 +224,7 @@ fn defaults_are_those_of_the_version_that_an_object_was_written_in() {
 
 #[test]
 fn an_object_that_was_shown_as_it_is_stored_is_looked_at_anew_by_another_schema() {
-    let served = |properties: Value| {
+    let served = |properties: Json| {
         let definition = definition(json!({"type": "object", "properties": properties}));
         kinds(&established(&definition)).swap_remove(0)
     };
@@ -238,7 +238,7 @@ fn an_object_that_was_shown_as_it_is_stored_is_looked_at_anew_by_another_schema(
 
 /// The faults of a definition, each as `reason field`.
 #[track_caller]
-fn check_definition(spec: Value, expected: &[&str]) {
+fn check_definition(spec: Json, expected: &[&str]) {
     let faults = super::Definition.validate_create(&definition(spec.clone()));
     let field = |field: &str| field.replace("spec.validation.openAPIV3Schema.properties[spec]", "~");
     let found: Vec<_> = faults
@@ -250,7 +250,7 @@ fn check_definition(spec: Value, expected: &[&str]) {
 
 #[test]
 fn a_schema_has_to_be_structural() {
-    let of = |field: Value| json!({"type": "object", "properties": {"x": field}});
+    let of = |field: Json| json!({"type": "object", "properties": {"x": field}});
     for (schema, expected) in [
         (of(json!({"type": "string"})), vec![]),
         (json!({}), vec!["Required ~.type"]),
@@ -284,13 +284,13 @@ fn a_schema_has_to_be_structural() {
 }
 
 #[track_caller]
-fn check_path(text: &str, expected: Value) {
+fn check_path(text: &str, expected: Json) {
     let object = json!({
         "a": {"b": 1, "x.y": 2}, "l": [{"t": "A", "v": 1}, {"t": "B", "v": 2}], "s": ["p", "q"],
     });
     let found =
         json_path::parse(text).map(|steps| json_path::find(&steps, &object).into_iter().cloned().collect::<Vec<_>>());
-    assert_eq!(found.map(Value::from), Ok(expected), "{text}");
+    assert_eq!(found.map(Json::from), Ok(expected), "{text}");
 }
 
 #[test]
@@ -319,17 +319,17 @@ fn the_path_of_a_column_reaches_members_items_and_filtered_lists() {
     }
 }
 
-fn any_json() -> impl Generator<Value = Value> {
+fn any_json() -> impl Generator<Value = Json> {
     let leaf = prop_oneof![
-        Just(Value::Null),
-        any::<bool>().prop_map(Value::from),
-        (-3_i64..3).prop_map(Value::from),
+        Just(Json::Null),
+        any::<bool>().prop_map(Json::from),
+        (-3_i64..3).prop_map(Json::from),
         prop_oneof![Just(1.0), Just(1.5)].prop_map(|number: f64| json!(number)),
-        "[abx]{0,2}".prop_map(Value::from),
+        "[abx]{0,2}".prop_map(Json::from),
     ];
     leaf.prop_recursive(4, 24, 4, |inner| {
         prop_oneof![
-            proptest::collection::vec(inner.clone(), 0..3).prop_map(Value::from),
+            proptest::collection::vec(inner.clone(), 0..3).prop_map(Json::from),
             proptest::collection::btree_map(
                 prop_oneof![
                     Just("type"),
@@ -347,7 +347,7 @@ fn any_json() -> impl Generator<Value = Value> {
                 inner,
                 0..4
             )
-            .prop_map(|members| Value::Object(
+            .prop_map(|members| Json::Object(
                 members.into_iter().map(|(key, value)| (key.to_owned(), value)).collect()
             )),
         ]

@@ -3,7 +3,7 @@
 use std::collections::{BTreeSet, HashMap};
 use std::fmt;
 
-use serde_json::Value;
+use pintle_json::Json;
 
 use super::at::At;
 use super::formats;
@@ -11,7 +11,7 @@ use super::structural::{Additional, Limits, Structural};
 use crate::validate::{FaultReason, Faults, FieldFault};
 
 /// Holds a value at a path against its schema. What `old` holds unchanged is not looked at.
-pub(crate) fn validate(schema: &Structural, value: &Value, old: Option<&Value>, path: &str) -> Faults {
+pub(crate) fn validate(schema: &Structural, value: &Json, old: Option<&Json>, path: &str) -> Faults {
     let mut check = Validation { left: MOST_STEPS, ..Validation::default() };
     check.value(schema, value, old, At::Start(path));
     if check.left == 0 {
@@ -35,14 +35,14 @@ struct Validation {
 }
 
 impl Validation {
-    fn value(&mut self, schema: &Structural, value: &Value, old: Option<&Value>, path: At<'_>) {
+    fn value(&mut self, schema: &Structural, value: &Json, old: Option<&Json>, path: At<'_>) {
         if old != Some(value) {
             self.changed(schema, value, old, path);
         }
     }
 
     /// The same of what is not as it was.
-    fn changed(&mut self, schema: &Structural, value: &Value, old: Option<&Value>, path: At<'_>) {
+    fn changed(&mut self, schema: &Structural, value: &Json, old: Option<&Json>, path: At<'_>) {
         self.visits += 1;
         self.spend(1);
         if self.left == 0 {
@@ -51,18 +51,18 @@ impl Validation {
         if value.is_null() && (schema.nullable || schema.type_name.is_empty() && !schema.int_or_string) {
             return;
         }
-        if !self.is_of_type(schema, value, path) && !matches!(value, Value::Number(_)) {
+        if !self.is_of_type(schema, value, path) && !matches!(value, Json::Number(_)) {
             return;
         }
         self.branches(schema, value, old, path);
         match value {
-            Value::String(text) => self.text(schema, text, path),
-            Value::Number(_) => self.number(schema, value, path),
-            Value::Array(items) => self.list(schema, items, old, path),
+            Json::String(text) => self.text(schema, text, path),
+            Json::Number(_) => self.number(schema, value, path),
+            Json::Array(items) => self.list(schema, items, old, path),
             _ => {}
         }
         self.one_of_values(&schema.limits, value, path);
-        if let Value::Object(members) = value {
+        if let Json::Object(members) = value {
             self.object(schema, members, old, path);
         }
     }
@@ -72,7 +72,7 @@ impl Validation {
     }
 
     /// Answers whether the JSON type fits; a fault if not.
-    fn is_of_type(&mut self, schema: &Structural, value: &Value, path: At<'_>) -> bool {
+    fn is_of_type(&mut self, schema: &Structural, value: &Json, path: At<'_>) -> bool {
         let found = type_of(value);
         let (fits, wanted) = match schema.type_name.as_str() {
             _ if schema.int_or_string => (matches!(found, "integer" | "string"), "integer,string"),
@@ -91,7 +91,7 @@ impl Validation {
         fits
     }
 
-    fn branches(&mut self, schema: &Structural, value: &Value, old: Option<&Value>, path: At<'_>) {
+    fn branches(&mut self, schema: &Structural, value: &Json, old: Option<&Json>, path: At<'_>) {
         if !schema.any_of.is_empty() {
             let (fitting, best) = self.alternatives(&schema.any_of, value, old, path);
             if fitting == 0 {
@@ -136,8 +136,8 @@ impl Validation {
     fn alternatives(
         &mut self,
         branches: &[Structural],
-        value: &Value,
-        old: Option<&Value>,
+        value: &Json,
+        old: Option<&Json>,
         path: At<'_>,
     ) -> (usize, Faults) {
         let (mut fitting, mut best) = (0, None::<Self>);
@@ -152,7 +152,7 @@ impl Validation {
     }
 
     /// Holds the value against a branch by itself; the steps count as those of the whole.
-    fn branch(&mut self, schema: &Structural, value: &Value, old: Option<&Value>, path: At<'_>) -> Self {
+    fn branch(&mut self, schema: &Structural, value: &Json, old: Option<&Json>, path: At<'_>) -> Self {
         let mut branch = Self { left: self.left, ..Self::default() };
         branch.changed(schema, value, old, path);
         self.left = branch.left;
@@ -163,7 +163,7 @@ impl Validation {
         let limits = &schema.limits;
         self.spend(text.len() / STEP_OF_TEXT);
         let length = text.chars().count() as u64;
-        let value = Value::from(text);
+        let value = Json::from(text);
         if let Some(most) = limits.max_length.filter(|most| length > *most) {
             let message = format!("Too long: may not be more than {most} bytes");
             self.faults.tell(|| FieldFault::new(FaultReason::TooLong, path, message));
@@ -188,7 +188,7 @@ impl Validation {
         }
     }
 
-    fn number(&mut self, schema: &Structural, value: &Value, path: At<'_>) {
+    fn number(&mut self, schema: &Structural, value: &Json, path: At<'_>) {
         let Some(number) = value.as_f64() else { return };
         let whole = value.is_i64();
         let fits = match (schema.type_name.as_str(), schema.format.as_str()) {
@@ -226,15 +226,15 @@ impl Validation {
         }
     }
 
-    fn list(&mut self, schema: &Structural, items: &[Value], old: Option<&Value>, path: At<'_>) {
+    fn list(&mut self, schema: &Structural, items: &[Json], old: Option<&Json>, path: At<'_>) {
         if let Some(of_items) = &schema.items {
-            let before = old.and_then(Value::as_array).filter(|_| schema.list_type == "map");
-            let keys = |item: &Value| -> String {
-                let keys = schema.list_map_keys.iter().map(|key| item.get(key).map(Value::to_string));
+            let before = old.and_then(Json::as_array).filter(|_| schema.list_type == "map");
+            let keys = |item: &Json| -> String {
+                let keys = schema.list_map_keys.iter().map(|key| item.get(key).map(Json::to_string));
                 keys.map(|key| key.unwrap_or_default() + "\n").collect()
             };
             // Of several with the same keys, the first.
-            let before: HashMap<String, &Value> =
+            let before: HashMap<String, &Json> =
                 before.into_iter().flatten().rev().map(|known| (keys(known), known)).collect();
             for (at, item) in items.iter().enumerate() {
                 let old = if before.is_empty() { None } else { before.get(&keys(item)).copied() };
@@ -255,13 +255,7 @@ impl Validation {
         }
     }
 
-    fn object(
-        &mut self,
-        schema: &Structural,
-        members: &serde_json::Map<String, Value>,
-        old: Option<&Value>,
-        path: At<'_>,
-    ) {
+    fn object(&mut self, schema: &Structural, members: &pintle_json::Map, old: Option<&Json>, path: At<'_>) {
         let (count, limits) = (members.len() as u64, &schema.limits);
         if let Some(least) = limits.min_properties.filter(|least| count < *least) {
             let why = format_args!("{path} in body should have at least {least} properties");
@@ -284,10 +278,10 @@ impl Validation {
         }
     }
 
-    fn one_of_values(&mut self, limits: &Limits, value: &Value, path: At<'_>) {
+    fn one_of_values(&mut self, limits: &Limits, value: &Json, path: At<'_>) {
         let Some(values) = &limits.values else { return };
         self.spend(values.len());
-        let same = |known: &Value| known == value || known.as_f64().is_some_and(|known| value.as_f64() == Some(known));
+        let same = |known: &Json| known == value || known.as_f64().is_some_and(|known| value.as_f64() == Some(known));
         if values.iter().any(same) {
             return;
         }
@@ -303,7 +297,7 @@ impl Validation {
         self.faults.tell(|| FieldFault::new(FaultReason::TooMany, path, message));
     }
 
-    fn fault(&mut self, reason: FaultReason, path: At<'_>, value: &Value, why: fmt::Arguments<'_>) {
+    fn fault(&mut self, reason: FaultReason, path: At<'_>, value: &Json, why: fmt::Arguments<'_>) {
         self.faults.tell(|| FieldFault::new(reason, path, format!("Invalid value: {value}: {why}")));
     }
 
@@ -314,23 +308,23 @@ impl Validation {
 }
 
 /// The faults of lists that are sets or maps: the first duplicate of each.
-pub(crate) fn duplicates(schema: &Structural, value: &Value, old: Option<&Value>, path: &str) -> Faults {
+pub(crate) fn duplicates(schema: &Structural, value: &Json, old: Option<&Json>, path: &str) -> Faults {
     let mut faults = Faults::default();
     doubles(schema, value, old, At::Start(path), &mut faults);
     faults
 }
 
-fn doubles(schema: &Structural, value: &Value, old: Option<&Value>, path: At<'_>, faults: &mut Faults) {
+fn doubles(schema: &Structural, value: &Json, old: Option<&Json>, path: At<'_>, faults: &mut Faults) {
     if old == Some(value) {
         return;
     }
     match value {
-        Value::Array(items) => {
-            let key = |item: &Value| match schema.list_type.as_str() {
+        Json::Array(items) => {
+            let key = |item: &Json| match schema.list_type.as_str() {
                 "map" => {
                     let keys = schema.list_map_keys.iter();
                     let present = keys.filter_map(|key| Some((key.clone(), item.get(key)?.clone())));
-                    Value::Object(present.collect())
+                    Json::Object(present.collect())
                 }
                 _ => item.clone(),
             };
@@ -347,7 +341,7 @@ fn doubles(schema: &Structural, value: &Value, old: Option<&Value>, path: At<'_>
                 }
             }
         }
-        Value::Object(members) => {
+        Json::Object(members) => {
             for (name, member) in members {
                 if let Some(schema) = schema.member(name) {
                     doubles(schema, member, old.and_then(|old| old.get(name)), path.member(name), faults);
@@ -359,17 +353,17 @@ fn doubles(schema: &Structural, value: &Value, old: Option<&Value>, path: At<'_>
 }
 
 /// The JSON type as the messages name it. A number without a fraction is an integer.
-fn type_of(value: &Value) -> &'static str {
+fn type_of(value: &Json) -> &'static str {
     match value {
-        Value::Null => "null",
-        Value::Bool(_) => "boolean",
-        Value::Number(number) if number.is_i64() => "integer",
-        Value::Number(number) => match number.as_f64() {
+        Json::Null => "null",
+        Json::Bool(_) => "boolean",
+        Json::Number(number) if number.is_i64() => "integer",
+        Json::Number(number) => match number.as_f64() {
             Some(float) if float.fract() == 0.0 && float.abs() < 9.2e18 => "integer",
             _ => "number",
         },
-        Value::String(_) => "string",
-        Value::Array(_) => "array",
-        Value::Object(_) => "object",
+        Json::String(_) => "string",
+        Json::Array(_) => "array",
+        Json::Object(_) => "object",
     }
 }

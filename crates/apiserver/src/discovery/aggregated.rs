@@ -1,14 +1,14 @@
 //! Aggregated discovery: all groups, versions and resources in one document.
 
+use pintle_json::{Json, json};
 use pintle_meta::Scope;
-use serde_json::{Value, json};
 
 use super::elsewhere;
 use crate::kinds::{Kind, Kinds, Origin};
 use crate::object::set;
 
 /// `/api` (the core group alone) or `/apis` (all others) in one document: groups, versions, resources.
-pub(crate) fn aggregated(kinds: &Kinds, core: bool) -> Value {
+pub(crate) fn aggregated(kinds: &Kinds, core: bool) -> Json {
     let groups = kinds.groups().into_iter().filter(|(group, _)| group.is_empty() == core);
     let items: Vec<_> = groups
         .map(|(group, versions)| {
@@ -20,12 +20,12 @@ pub(crate) fn aggregated(kinds: &Kinds, core: bool) -> Value {
     json!({"kind": "APIGroupDiscoveryList", "apiVersion": "apidiscovery.k8s.io/v2", "metadata": {}, "items": items})
 }
 
-fn one_version(kinds: &Kinds, group: &str, version: &str) -> Value {
+fn one_version(kinds: &Kinds, group: &str, version: &str) -> Json {
     let resources: Vec<_> = kinds.version(group, version).into_iter().map(|kind| resource(kind)).collect();
     json!({"version": version, "resources": resources, "freshness": "Current"})
 }
 
-fn resource(kind: &Kind) -> Value {
+fn resource(kind: &Kind) -> Json {
     let mut entry = json!({
         "resource": kind.plural,
         "responseKind": own_kind(kind, &kind.kind),
@@ -56,7 +56,7 @@ fn resource(kind: &Kind) -> Value {
 }
 
 /// Clients fill in group and version of built-in kinds themselves.
-fn own_kind(kind: &Kind, name: &str) -> Value {
+fn own_kind(kind: &Kind, name: &str) -> Json {
     match kind.origin() {
         Origin::Custom => json!({"group": kind.group, "version": kind.version, "kind": name}),
         Origin::BuiltIn => json!({"group": "", "version": "", "kind": name}),

@@ -1,13 +1,13 @@
 //! Unaggregated discovery: one document each for the groups, a group and a version.
 
-use serde_json::{Value, json};
+use pintle_json::{Json, json};
 
 use super::{elsewhere, storage_version_hash};
 use crate::kinds::{Kind, Kinds};
 use crate::object::set;
 
 /// `/api`: the versions of the core group. `address` is where the server listens, as `host:port`.
-pub(crate) fn api_versions(address: &str) -> Value {
+pub(crate) fn api_versions(address: &str) -> Json {
     json!({
         "kind": "APIVersions",
         "versions": ["v1"],
@@ -16,14 +16,14 @@ pub(crate) fn api_versions(address: &str) -> Value {
 }
 
 /// `/apis`: all other groups.
-pub(crate) fn group_list(kinds: &Kinds) -> Value {
+pub(crate) fn group_list(kinds: &Kinds) -> Json {
     let groups = kinds.groups().into_iter().filter(|(group, _)| !group.is_empty());
     let groups: Vec<_> = groups.map(|(group, versions)| group_members(group, &versions)).collect();
     json!({"kind": "APIGroupList", "apiVersion": "v1", "groups": groups})
 }
 
 /// `/apis/GROUP`.
-pub(crate) fn group(kinds: &Kinds, name: &str) -> Option<Value> {
+pub(crate) fn group(kinds: &Kinds, name: &str) -> Option<Json> {
     let (group, versions) = kinds.groups().into_iter().find(|(group, _)| *group == name && !group.is_empty())?;
     let mut value = group_members(group, &versions);
     set(&mut value, "kind", "APIGroup".into());
@@ -32,7 +32,7 @@ pub(crate) fn group(kinds: &Kinds, name: &str) -> Option<Value> {
 }
 
 /// `/api/v1` or `/apis/GROUP/VERSION`.
-pub(crate) fn resource_list(kinds: &Kinds, group: &str, version: &str) -> Option<Value> {
+pub(crate) fn resource_list(kinds: &Kinds, group: &str, version: &str) -> Option<Json> {
     let kinds = kinds.version(group, version);
     let first = kinds.first()?;
     let group_version = first.api_version();
@@ -45,7 +45,7 @@ pub(crate) fn resource_list(kinds: &Kinds, group: &str, version: &str) -> Option
 }
 
 /// `/`: where else to look.
-pub(crate) fn paths(kinds: &Kinds) -> Value {
+pub(crate) fn paths(kinds: &Kinds) -> Json {
     let mut paths: Vec<String> =
         ["/.well-known/openid-configuration", "/api", "/api/v1", "/apis", "/apis/"].map(Into::into).into();
     for (group, versions) in kinds.groups().into_iter().filter(|(group, _)| !group.is_empty()) {
@@ -59,14 +59,14 @@ pub(crate) fn paths(kinds: &Kinds) -> Value {
     json!({"paths": paths})
 }
 
-fn group_members(group: &str, versions: &[&str]) -> Value {
+fn group_members(group: &str, versions: &[&str]) -> Json {
     let version = |version: &&str| json!({"groupVersion": format!("{group}/{version}"), "version": version});
     let versions: Vec<_> = versions.iter().map(version).collect();
     json!({"name": group, "preferredVersion": versions.first(), "versions": versions})
 }
 
 /// The entries of a kind: itself, and its subresources.
-fn resources(kind: &Kind) -> Vec<Value> {
+fn resources(kind: &Kind) -> Vec<Json> {
     let mut entry = json!({
         "name": kind.plural,
         "singularName": kind.singular,

@@ -1,7 +1,7 @@
 //! The OpenAPI documents, versions 2 and 3, as far as clients read them.
 
+use pintle_json::{Json, Map, json};
 use pintle_meta::GroupVersionKind;
-use serde_json::{Map, Value, json};
 
 use super::etag;
 use super::operations::{self, DELETE_OPTIONS_SCHEMA, STATUS_SCHEMA, schema_name_of_list};
@@ -17,7 +17,7 @@ const METADATA_SCHEMA: &str = "io.k8s.apimachinery.pkg.apis.meta.v1.ObjectMeta";
 const LIST_METADATA_SCHEMA: &str = "io.k8s.apimachinery.pkg.apis.meta.v1.ListMeta";
 
 /// `/openapi/v3`: each group and version with the path of its document, by which the document can be kept for ever.
-pub(crate) fn index(kinds: &Kinds) -> Value {
+pub(crate) fn index(kinds: &Kinds) -> Json {
     let mut paths = Map::new();
     for (group, versions) in kinds.groups() {
         for version in versions {
@@ -31,7 +31,7 @@ pub(crate) fn index(kinds: &Kinds) -> Value {
 }
 
 /// The OpenAPI 3 document of one group and version: its paths, and the schemas of its custom resources.
-pub(crate) fn document(kinds: &Kinds, group: &str, version: &str) -> Option<Value> {
+pub(crate) fn document(kinds: &Kinds, group: &str, version: &str) -> Option<Json> {
     let kinds = kinds.version(group, version);
     let custom = kinds.first()?.strategy.openapi().is_some();
     let mut paths = Map::new();
@@ -62,7 +62,7 @@ pub(crate) fn document(kinds: &Kinds, group: &str, version: &str) -> Option<Valu
 }
 
 /// `/openapi/v2`: the paths of all kinds in one OpenAPI 2 document.
-pub(crate) fn document_v2(kinds: &Kinds) -> Value {
+pub(crate) fn document_v2(kinds: &Kinds) -> Json {
     let mut paths = Map::new();
     let mut definitions = Map::new();
     for kind in kinds.kinds().filter(|kind| !kind.conduct.transient) {
@@ -86,7 +86,7 @@ enum Edition {
 }
 
 /// The paths of single objects, with what clients look for there: how PATCH can be asked.
-fn kind_paths(kind: &Kind, edition: Edition) -> Vec<(String, Value)> {
+fn kind_paths(kind: &Kind, edition: Edition) -> Vec<(String, Json)> {
     if !kind.allows(Verb::Patch) {
         return Vec::new();
     }
@@ -99,7 +99,7 @@ fn kind_paths(kind: &Kind, edition: Edition) -> Vec<(String, Value)> {
     paths.map(|path| (path, json!({"patch": patch_operation(kind, edition)}))).collect()
 }
 
-fn patch_operation(kind: &Kind, edition: Edition) -> Value {
+fn patch_operation(kind: &Kind, edition: Edition) -> Json {
     let parameter = |(name, of_type): (&str, &str)| match edition {
         Edition::Two => json!({"name": name, "in": "query", "type": of_type, "uniqueItems": true}),
         Edition::Three => json!({"name": name, "in": "query", "schema": {"type": of_type, "uniqueItems": true}}),
@@ -119,7 +119,7 @@ fn patch_operation(kind: &Kind, edition: Edition) -> Value {
         Edition::Two => set(&mut operation, "consumes", types.collect::<Vec<_>>().into()),
         Edition::Three => {
             let schema = json!({"schema": {"$ref": format!("#/components/schemas/{PATCH_SCHEMA}")}});
-            let content: Map<_, _> = types.map(|content| (content.to_owned(), schema.clone())).collect();
+            let content: Map = types.map(|content| (content.to_owned(), schema.clone())).collect();
             set(&mut operation, "requestBody", json!({"content": content, "required": true}));
         }
     }
@@ -136,7 +136,7 @@ const CONVENTIONS: &str =
     "More info: https://git.k8s.io/community/contributors/devel/sig-architecture/api-conventions.md";
 
 /// The schemas of a custom resource and of its list.
-fn custom_schemas(kind: &Kind, mut schema: Value) -> [(String, Value); 2] {
+fn custom_schemas(kind: &Kind, mut schema: Json) -> [(String, Json); 2] {
     spell_out(&mut schema);
     let object = documented(METADATA_SCHEMA, &format!("Standard object's metadata. {CONVENTIONS}#metadata"));
     let list = documented(LIST_METADATA_SCHEMA, &format!("Standard list metadata. {CONVENTIONS}#types-kinds"));
@@ -171,27 +171,27 @@ const KIND: &str = "Kind is a string value representing the REST resource this o
 const EMBEDDED_API_VERSION: &str = "apiVersion defines the versioned schema of this representation of an object.";
 const EMBEDDED_KIND: &str = "kind is a string value representing the type of this object. In CamelCase.";
 
-fn text(description: &str) -> Value {
+fn text(description: &str) -> Json {
     json!({"description": description, "type": "string"})
 }
 
-fn documented(schema: &str, description: &str) -> Value {
+fn documented(schema: &str, description: &str) -> Json {
     json!({"description": description, "allOf": [{"$ref": format!("#/components/schemas/{schema}")}]})
 }
 
 /// Writes into a declared schema what its extensions imply, for clients that know none of them. It nests no deeper than what is stored.
-fn spell_out(schema: &mut Value) {
+fn spell_out(schema: &mut Json) {
     for parts in ["properties", "allOf", "anyOf", "oneOf"] {
         match schema.get_mut(parts) {
-            Some(Value::Object(parts)) => parts.values_mut().for_each(spell_out),
-            Some(Value::Array(parts)) => parts.iter_mut().for_each(spell_out),
+            Some(Json::Object(parts)) => parts.values_mut().for_each(spell_out),
+            Some(Json::Array(parts)) => parts.iter_mut().for_each(spell_out),
             _ => (),
         }
     }
     for part in ["items", "additionalProperties", "not"] {
         schema.get_mut(part).into_iter().for_each(spell_out);
     }
-    let is = |schema: &Value, extension: &str| schema.get(extension) == Some(&Value::Bool(true));
+    let is = |schema: &Json, extension: &str| schema.get(extension) == Some(&Json::Bool(true));
     if is(schema, "x-kubernetes-int-or-string") {
         default(schema, "anyOf", json!([{"type": "integer"}, {"type": "string"}]));
     }
@@ -213,7 +213,7 @@ fn spell_out(schema: &mut Value) {
     }
 }
 
-pub(super) fn gvk(kind: &Kind) -> Value {
+pub(super) fn gvk(kind: &Kind) -> Json {
     json!({"group": kind.group, "kind": kind.kind, "version": kind.version})
 }
 

@@ -1,6 +1,6 @@
 //! What can be asked of a custom resource, path by path, as an OpenAPI 3 document has it.
 
-use serde_json::{Map, Value, json};
+use pintle_json::{Json, Map, json};
 
 use super::openapi::{APPLY, PATCH_SCHEMA, gvk, patch_types, schema_name, schema_of};
 use crate::kinds::Kind;
@@ -22,7 +22,7 @@ struct PathItem<'a> {
 }
 
 /// The paths of a kind with their operations.
-pub(super) fn paths(kind: &Kind) -> Vec<(String, Value)> {
+pub(super) fn paths(kind: &Kind) -> Vec<(String, Json)> {
     let root = kind.group_version().path();
     let everywhere = format!("{root}/{}", kind.plural);
     let collection = match kind.namespaced() {
@@ -47,7 +47,7 @@ pub(super) fn paths(kind: &Kind) -> Vec<(String, Value)> {
 }
 
 impl PathItem<'_> {
-    fn operations(&self) -> Value {
+    fn operations(&self) -> Json {
         let mut parameters = vec![parameter("pretty", "query", "string")];
         for (name, what) in [
             ("name", format!("name of the {}", self.kind.kind)),
@@ -60,21 +60,21 @@ impl PathItem<'_> {
                 parameters.push(parameter);
             }
         }
-        let mut operations: Map<_, _> =
+        let mut operations: Map =
             self.verbs.iter().map(|verb| (method(*verb).to_owned(), self.operation(*verb))).collect();
         // What all operations of a path have in common stands beside them.
         if let [verb] = self.verbs {
             parameters.extend(queries(*verb));
-            if let Some(Value::Object(operation)) = operations.get_mut(method(*verb)) {
+            if let Some(Json::Object(operation)) = operations.get_mut(method(*verb)) {
                 operation.remove("parameters");
             }
         }
         parameters.sort_by(|a, b| a["name"].as_str().cmp(&b["name"].as_str()));
-        operations.insert("parameters".into(), parameters.into());
+        operations.insert("parameters", parameters.into());
         operations.into()
     }
 
-    fn operation(&self, verb: Verb) -> Value {
+    fn operation(&self, verb: Verb) -> Json {
         let answer = match verb {
             List => schema_name_of_list(self.kind),
             Delete | DeleteCollection => STATUS_SCHEMA.to_owned(),
@@ -87,10 +87,10 @@ impl PathItem<'_> {
             _ => &[],
         };
         let codes = [("200", "OK")].iter().chain(further);
-        let mut responses: Map<_, _> = codes
+        let mut responses: Map = codes
             .map(|(code, why)| ((*code).to_owned(), json!({"description": why, "content": documents(&answer)})))
             .collect();
-        responses.insert("401".into(), json!({"description": "Unauthorized"}));
+        responses.insert("401", json!({"description": "Unauthorized"}));
         let (group, version) = (&self.kind.group, &self.kind.version);
         let mut operation = json!({
             "tags": [format!("{}_{}", camel(group, false), camel(version, false))],
@@ -174,7 +174,7 @@ fn word(verb: Verb) -> &'static str {
 }
 
 /// What can be said in the query.
-fn queries(verb: Verb) -> Vec<Value> {
+fn queries(verb: Verb) -> Vec<Json> {
     let names: &[(&str, &str)] = match verb {
         Get => &[("resourceVersion", "string")],
         List | DeleteCollection | Verb::Watch => &[
@@ -205,18 +205,18 @@ fn queries(verb: Verb) -> Vec<Value> {
     names.iter().map(|(name, of_type)| parameter(name, "query", of_type)).collect()
 }
 
-fn parameter(name: &str, place: &str, of_type: &str) -> Value {
+fn parameter(name: &str, place: &str, of_type: &str) -> Json {
     json!({"name": name, "in": place, "schema": {"type": of_type, "uniqueItems": true}})
 }
 
 /// A body of a schema in each form in which objects come and go.
-fn documents(schema: &str) -> Value {
+fn documents(schema: &str) -> Json {
     contents(["application/json", "application/yaml"].into_iter(), schema)
 }
 
-fn contents<'a>(types: impl Iterator<Item = &'a str>, schema: &str) -> Value {
+fn contents<'a>(types: impl Iterator<Item = &'a str>, schema: &str) -> Json {
     let schema = json!({"schema": {"$ref": format!("#/components/schemas/{schema}")}});
-    types.map(|content| (content.to_owned(), schema.clone())).collect::<Map<_, _>>().into()
+    types.map(|content| (content.to_owned(), schema.clone())).collect::<Map>().into()
 }
 
 fn article(noun: &str) -> &'static str {

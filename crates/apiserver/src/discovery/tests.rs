@@ -1,12 +1,12 @@
 //! What discovery says of built-in kinds, and in which order.
 
-use serde_json::{Value, json};
+use pintle_json::{Json, json};
 
 use super::{aggregated, etag, group, group_list, resource_list};
 use crate::kinds::{Kinds, compare_versions};
 
 #[track_caller]
-fn check_resource(group: &str, version: &str, name: &str, expected: Value) {
+fn check_resource(group: &str, version: &str, name: &str, expected: Json) {
     let list = resource_list(&Kinds::builtin(), group, version).expect("a known version");
     let found = list["resources"].as_array().into_iter().flatten().find(|resource| resource["name"] == name);
     assert_eq!(found, Some(&expected), "{group}/{version} {name}");

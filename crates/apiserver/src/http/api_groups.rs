@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use http::header::{ACCEPT, CACHE_CONTROL, CONTENT_TYPE, ETAG, IF_NONE_MATCH, VARY};
 use http::{HeaderMap, HeaderValue, Method};
-use serde_json::Value;
+use pintle_json::Json;
 
 use super::encode::Reply;
 use super::negotiate::{self, Format};
@@ -59,7 +59,7 @@ fn resources(kinds: &Kinds, call: &Call, group: &str, version: &str) -> Outcome<
     document(call, kinds.routing(group).unwrap_or(Routing::CatchAll), &found)
 }
 
-fn document(call: &Call, routing: Routing, document: &Value) -> Outcome<Reply> {
+fn document(call: &Call, routing: Routing, document: &Json) -> Outcome<Reply> {
     let format = negotiate::document(call, routing)?;
     let mut headers = HeaderMap::new();
     headers.insert(CONTENT_TYPE, HeaderValue::from_static(format.media.content_type()));
@@ -77,7 +77,7 @@ fn version(call: &Call) -> Outcome<Reply> {
     Ok(json(&healthz::version(), true))
 }
 
-fn json(value: &Value, pretty: bool) -> Reply {
+fn json(value: &Json, pretty: bool) -> Reply {
     let mut headers = HeaderMap::new();
     headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
     let format = Format { media: Media::Json, pretty, transform: Transform::None };

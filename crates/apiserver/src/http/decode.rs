@@ -3,11 +3,11 @@
 use std::sync::{Arc, Mutex, PoisonError};
 
 use bytes::Bytes;
+use pintle_json::Json;
 use pintle_meta::{FieldValidation, Reason, StatusDetails};
 use pintle_schema::patch::{PatchBody, PatchError};
 use pintle_schema::protobuf;
 use pintle_schema::{self as schema, StrictFinding};
-use serde_json::Value;
 
 use crate::failure::{Failure, Outcome};
 use crate::kinds::Kind;
@@ -65,7 +65,7 @@ impl RawBody {
 
     /// The body as a value. In protobuf it is of the version and kind that are expected, unless it says something else. The error
     /// says what is wrong with it.
-    pub(crate) fn value(&self, expected: (&str, &str)) -> Result<Value, String> {
+    pub(crate) fn value(&self, expected: (&str, &str)) -> Result<Json, String> {
         match &self.content {
             Content::Json => serde_json::from_slice(&self.bytes).map_err(|error| error.to_string()),
             Content::Yaml(read) => read.clone().map(|(node, _)| node.into_value()),
@@ -77,7 +77,7 @@ impl RawBody {
 /// An object from a body.
 #[derive(Clone, Debug)]
 pub(crate) struct Decoded {
-    pub(crate) value: Value,
+    pub(crate) value: Json,
     pub(crate) warnings: Vec<String>,
 }
 
@@ -152,15 +152,15 @@ pub(crate) fn object(kind: &Arc<Kind>, body: &RawBody, validation: FieldValidati
 }
 
 /// Why an object cannot be read by the schema of a custom resource. What calls itself another kind has no schema to be read by.
-fn malformed(kind: &Kind, object: &Value) -> Option<String> {
-    let named = object.get("kind").and_then(Value::as_str).unwrap_or_default();
+fn malformed(kind: &Kind, object: &Json) -> Option<String> {
+    let named = object.get("kind").and_then(Json::as_str).unwrap_or_default();
     kind.strategy.malformed(object).filter(|_| named == kind.kind)
 }
 
 /// Drops what the schema of a custom resource does not know, and tells of it; nulls go untold. What calls itself another kind,
 /// or one of another group, has no schema to be held against.
-fn unknown(kind: &Kind, object: &mut Value) -> Vec<StrictFinding> {
-    let says = |name: &str| object.get(name).and_then(Value::as_str).unwrap_or_default();
+fn unknown(kind: &Kind, object: &mut Json) -> Vec<StrictFinding> {
+    let says = |name: &str| object.get(name).and_then(Json::as_str).unwrap_or_default();
     let group = says("apiVersion").split_once('/').map_or("", |(group, _)| group);
     if (says("kind"), group) != (&kind.kind, &kind.group) {
         return Vec::new();
@@ -189,7 +189,7 @@ pub(crate) struct Patcher<'a> {
 
 #[derive(Debug)]
 enum Body {
-    Apply { wish: Value, findings: Vec<StrictFinding> },
+    Apply { wish: Json, findings: Vec<StrictFinding> },
     Patch(PatchBody),
 }
 
@@ -221,7 +221,7 @@ impl<'a> Patcher<'a> {
     }
 
     /// The patched object, with `apiVersion` and `kind`.
-    pub(crate) fn make(&self, live: Option<&Value>) -> Outcome<Value> {
+    pub(crate) fn make(&self, live: Option<&Json>) -> Outcome<Json> {
         match &self.patch {
             Err(failure) => Err(failure.clone()),
             Ok(Body::Apply { wish, findings }) => self.apply(live, wish, findings),
@@ -233,15 +233,15 @@ impl<'a> Patcher<'a> {
     }
 
     /// What an apply asks for; of other patches, nothing.
-    pub(crate) fn wish(&self) -> Outcome<&Value> {
+    pub(crate) fn wish(&self) -> Outcome<&Json> {
         match &self.patch {
             Ok(Body::Apply { wish, .. }) => Ok(wish),
-            Ok(Body::Patch(_)) => Ok(&Value::Null),
+            Ok(Body::Patch(_)) => Ok(&Json::Null),
             Err(failure) => Err(failure.clone()),
         }
     }
 
-    fn apply(&self, live: Option<&Value>, wish: &Value, findings: &[StrictFinding]) -> Outcome<Value> {
+    fn apply(&self, live: Option<&Json>, wish: &Json, findings: &[StrictFinding]) -> Outcome<Json> {
         let applied = self.manager.apply(self.kind, live, wish, self.part)?;
         let validation = self.manager.options.field_validation;
         if validation == FieldValidation::Strict
@@ -266,7 +266,7 @@ impl<'a> Patcher<'a> {
         Ok(decoded.object)
     }
 
-    fn patch(&self, live: &Value, patch: &PatchBody) -> Outcome<Value> {
+    fn patch(&self, live: &Json, patch: &PatchBody) -> Outcome<Json> {
         let Some(schema) = self.kind.schema() else { return Err(Failure::no_such_resource()) };
         let mut patched = patch.apply(live, &schema).map_err(failed)?;
         let shown = match patch {
@@ -294,12 +294,12 @@ impl<'a> Patcher<'a> {
     }
 
     /// Holds what the patched object says of itself against the path.
-    fn check_types(&self, patch: &PatchBody, patched: &mut Value, refused: &dyn Fn(String) -> Failure) -> Outcome<()> {
+    fn check_types(&self, patch: &PatchBody, patched: &mut Json, refused: &dyn Fn(String) -> Failure) -> Outcome<()> {
         let api_version = self.kind.api_version();
         let Some(members) = patched.as_object_mut() else {
             return Err(refused(schema::no_type_meta(patched.take())));
         };
-        let text = |name: &str| members.get(name).and_then(Value::as_str).unwrap_or_default().to_owned();
+        let text = |name: &str| members.get(name).and_then(Json::as_str).unwrap_or_default().to_owned();
         let (version, kind) = (text("apiVersion"), text("kind"));
         if self.kind.needs_types() {
             if kind.is_empty() {
@@ -315,8 +315,8 @@ impl<'a> Patcher<'a> {
         if read_by_name && (wrong(&version, &api_version) || wrong(&kind, &self.kind.kind)) {
             return Err(refused(format!("no kind {kind:?} is registered for version {version:?}")));
         }
-        members.insert("apiVersion".into(), api_version.into());
-        members.insert("kind".into(), self.kind.kind.as_str().into());
+        members.insert("apiVersion", api_version.into());
+        members.insert("kind", self.kind.kind.as_str().into());
         Ok(())
     }
 
@@ -325,9 +325,8 @@ impl<'a> Patcher<'a> {
         *self.warnings.lock().unwrap_or_else(PoisonError::into_inner) = warnings;
     }
 
-    fn named(&self, object: &Value) -> String {
-        let text =
-            |name: &str| object.pointer(&format!("/metadata/{name}")).and_then(Value::as_str).unwrap_or_default();
+    fn named(&self, object: &Json) -> String {
+        let text = |name: &str| object.at(&format!("/metadata/{name}")).and_then(Json::as_str).unwrap_or_default();
         format!("{}/{}", text("namespace"), text("name"))
     }
 

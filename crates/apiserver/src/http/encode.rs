@@ -9,9 +9,9 @@ use flate2::write::GzEncoder;
 use http::header::{ACCEPT_ENCODING, CONTENT_ENCODING, CONTENT_TYPE, RETRY_AFTER, VARY};
 use http::{HeaderMap, HeaderValue, Response, StatusCode};
 use jiff::Timestamp;
+use pintle_json::{Json, json};
 use pintle_meta::Status;
 use pintle_schema::protobuf::Enveloped;
-use serde_json::{Value, json};
 
 use super::Call;
 use super::body::{self, Body};
@@ -109,7 +109,7 @@ pub(super) async fn reply(call: &Call, reply: Reply, now: Timestamp) -> Response
                 return self::failure(call, &failure);
             }
             let code = if status.code == 0 { 200 } else { status.code };
-            value(call, code, &format, &serde_json::to_value(&*status).unwrap_or_default())
+            value(call, code, &format, &pintle_json::to_json(&*status).unwrap_or_default())
         }
         Reply::Watch { watcher } => {
             let media = watcher.media();
@@ -163,7 +163,7 @@ pub(super) fn failure(call: &Call, failure: &Failure) -> Response<Body> {
 }
 
 /// A document in the representation that was chosen.
-pub(super) fn encode(format: &Format, value: &Value) -> Bytes {
+pub(super) fn encode(format: &Format, value: &Json) -> Bytes {
     match format.media {
         Media::Yaml => pintle_schema::write_yaml(value).into(),
         Media::Json if format.pretty => serde_json::to_vec_pretty(&Ordered(value)).unwrap_or_default().into(),
@@ -182,7 +182,7 @@ pub(super) fn encode(format: &Format, value: &Value) -> Bytes {
     }
 }
 
-fn value(call: &Call, code: u16, format: &Format, value: &Value) -> Response<Body> {
+fn value(call: &Call, code: u16, format: &Format, value: &Json) -> Response<Body> {
     respond(call, code, format.media, encode(format, value))
 }
 

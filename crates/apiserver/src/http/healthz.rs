@@ -1,6 +1,6 @@
 //! `/healthz`, `/livez`, `/readyz` and `/version`.
 
-use serde_json::json;
+use pintle_json::json;
 
 use super::Call;
 use super::encode::Reply;
@@ -51,7 +51,7 @@ fn listing(call: &Call, name: &str, checks: impl Iterator<Item = (&'static str, 
 }
 
 /// What the server says of itself.
-pub(super) fn version() -> serde_json::Value {
+pub(super) fn version() -> pintle_json::Json {
     json!({
         "major": "1",
         "minor": "36",

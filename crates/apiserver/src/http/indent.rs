@@ -52,20 +52,20 @@ impl Indent {
 
 #[cfg(test)]
 mod tests {
+    use pintle_json::{Json, json};
     use proptest::prelude::*;
-    use serde_json::{Value, json};
 
     use super::*;
 
-    fn value() -> impl Strategy<Value = Value> {
+    fn value() -> impl Strategy<Value = Json> {
         let leaf = prop_oneof![
             Just(json!(null)),
-            any::<i64>().prop_map(Value::from),
-            "[a\"\\\\{},: ]{0,4}".prop_map(Value::from)
+            any::<i64>().prop_map(Json::from),
+            "[a\"\\\\{},: ]{0,4}".prop_map(Json::from)
         ];
         leaf.prop_recursive(4, 30, 4, |inner| {
             prop_oneof![
-                proptest::collection::vec(inner.clone(), 0..4).prop_map(Value::from),
+                proptest::collection::vec(inner.clone(), 0..4).prop_map(Json::from),
                 proptest::collection::btree_map("[a\"\\\\]{0,2}", inner, 0..4).prop_map(|map| json!(map)),
             ]
         })

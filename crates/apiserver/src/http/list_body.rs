@@ -10,8 +10,8 @@ use futures_util::stream;
 use http_body::Frame;
 use http_body_util::{BodyExt, StreamBody};
 use jiff::Timestamp;
+use pintle_json::{Json, Map, json};
 use pintle_schema::protobuf::ListEnvelope;
-use serde_json::{Map, Value, json};
 
 use super::body::Body;
 use super::encode::ZIPPED_FROM;
@@ -62,7 +62,7 @@ impl ListBody {
     pub(super) fn yaml(kind: Arc<Kind>, list: ListReply, transform: Transform, now: Timestamp) -> Self {
         let head = transform.list_head(&kind, metadata(&kind, &list, &transform));
         let head = head.as_object().into_iter().flatten().map(|(key, value)| (key.clone(), value.clone()));
-        let (before, behind): (Map<_, _>, Map<_, _>) = head.partition(|(key, _)| key.as_str() < items(&transform));
+        let (before, behind): (Map, Map) = head.partition(|(key, _)| key.as_str() < items(&transform));
         let end = if behind.is_empty() { String::new() } else { pintle_schema::write_yaml(&behind.into()) };
         let encoding = Encoding::Yaml { end };
         let ready = pintle_schema::write_yaml(&before.into()).into_bytes();
@@ -146,7 +146,7 @@ impl ListBody {
                 }
                 let mut json = Vec::new();
                 self.transform.write_item(&object, &self.kind, self.now, &mut json);
-                let item: Value = serde_json::from_slice(&json).expect("what is stored was read once");
+                let item: Json = serde_json::from_slice(&json).expect("what is stored was read once");
                 ready.extend_from_slice(pintle_schema::write_yaml(&vec![item].into()).as_bytes());
             }
             Encoding::Protobuf => {
@@ -221,7 +221,7 @@ fn items(transform: &Transform) -> &'static str {
     if matches!(transform, Transform::Table { .. }) { "rows" } else { "items" }
 }
 
-fn metadata(kind: &Kind, list: &ListReply, transform: &Transform) -> Value {
+fn metadata(kind: &Kind, list: &ListReply, transform: &Transform) -> Json {
     let mut metadata = json!({});
     if list.revision > 0 {
         metadata["resourceVersion"] = list.revision.to_string().into();

@@ -5,7 +5,7 @@ use http::header::{
     ACCEPT, CACHE_CONTROL, CONTENT_ENCODING, CONTENT_LENGTH, CONTENT_TYPE, ETAG, EXPIRES, IF_NONE_MATCH, LOCATION, VARY,
 };
 use http::{HeaderMap, HeaderValue};
-use serde_json::Value;
+use pintle_json::Json;
 
 use super::Call;
 use super::encode::{self, Reply};
@@ -143,7 +143,7 @@ fn nothing(code: u16) -> Reply {
     Reply::Raw { code, headers: HeaderMap::new(), body: Bytes::new() }
 }
 
-fn text(value: &Value) -> Bytes {
+fn text(value: &Json) -> Bytes {
     value.to_string().into()
 }
 

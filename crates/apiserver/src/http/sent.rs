@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use http::header::CONTENT_TYPE;
+use pintle_json::Json;
 use pintle_meta::{Reason, StatusDetails};
-use serde_json::Value;
 
 use super::body::{self, Incoming};
 use super::encode::Reply;
@@ -39,7 +39,7 @@ pub(super) fn decoded(
     kind: &Arc<Kind>,
     body: &decode::RawBody,
     options: &WriteOptions,
-) -> Outcome<Value> {
+) -> Outcome<Json> {
     let decoded = decode::object(kind, body, options.field_validation)?;
     call.warnings.extend(decoded.warnings);
     let version = decoded.value["apiVersion"].as_str().unwrap_or_default();

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use http::header::CONTENT_TYPE;
-use serde_json::Value;
+use pintle_json::Json;
 
 use super::body::{self, Incoming};
 use super::encode::Reply;
@@ -60,7 +60,7 @@ pub(super) async fn patch(
     let options = WriteOptions::parse(&call.query, patch_kind.how())?;
     let manager = manager(registry, call, &place, &options);
     let patcher = decode::Patcher::new(&kind, patch_kind, &body, &manager, place.part);
-    let make = |live: Option<&Value>| patcher.make(live);
+    let make = |live: Option<&Json>| patcher.make(live);
     let wish = match patch_kind.how() {
         How::Apply => Wish::Apply(&make),
         _ => Wish::Patch(&make),

@@ -8,11 +8,11 @@ pub(super) use policy::AdmissionPolicy;
 pub(super) use policy_binding::PolicyBinding;
 pub(super) use webhooks::Webhooks;
 
-use serde_json::Value;
+use pintle_json::Json;
 
 use crate::object::{default, items, member};
 
-fn fill_match(rules: &mut Value) {
+fn fill_match(rules: &mut Json) {
     member(rules, "namespaceSelector");
     member(rules, "objectSelector");
     default(rules, "matchPolicy", "Equivalent");

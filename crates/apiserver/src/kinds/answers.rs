@@ -1,6 +1,6 @@
 //! What the strategies of kinds answer with.
 
-use serde_json::Value;
+use pintle_json::Json;
 
 use super::{Cluster, Place};
 use crate::failure::Outcome;
@@ -60,7 +60,7 @@ pub(crate) struct Stream {
     /// The methods by which it is asked for.
     pub(crate) methods: &'static [&'static str],
     /// Its text, or why there is none: of the object at a place, and of the container that is asked for.
-    pub(crate) answer: fn(&dyn Cluster, &Place, &Value, &str) -> Outcome<&'static str>,
+    pub(crate) answer: fn(&dyn Cluster, &Place, &Json, &str) -> Outcome<&'static str>,
 }
 
 /// A right that a write takes beside that to write: to do something to one of these objects.

@@ -9,13 +9,13 @@ use crate::request::Part;
 use crate::store::Stored;
 use crate::validate::{Faults, FieldFault, NameRule, name_faults};
 use jiff::Timestamp;
-use serde_json::Value;
+use pintle_json::Json;
 
 /// Under which name they are stored.
 pub(crate) const RESOURCE: &str = "apiservices.apiregistration.k8s.io";
 
 /// Which version of which group one gives to a Service, if it does: its `service`, `group` and `version`.
-pub(crate) fn given_away(stored: &Stored) -> Option<Value> {
+pub(crate) fn given_away(stored: &Stored) -> Option<Json> {
     let mut object = stored.only(&["spec.service", "spec.group", "spec.version"]);
     has(&object, "/spec/service").then(|| object["spec"].take())
 }
@@ -30,22 +30,22 @@ impl Strategy for ApiService {
         NameRule::PathSegment
     }
 
-    fn prepare_for_create(&self, _: &Context<'_>, object: &mut Value) {
-        set(object, "status", Value::Object(serde_json::Map::new()));
+    fn prepare_for_create(&self, _: &Context<'_>, object: &mut Json) {
+        set(object, "status", Json::Object(pintle_json::Map::new()));
     }
 
-    fn defaults(&self, object: &mut Value) {
+    fn defaults(&self, object: &mut Json) {
         if let Some(service) = object.get_mut("spec").and_then(|spec| present(spec, "service")) {
             default(service, "port", 443);
         }
         member(object, "status");
     }
 
-    fn validate_create(&self, object: &Value) -> Faults {
+    fn validate_create(&self, object: &Json) -> Faults {
         faults(object)
     }
 
-    fn validate_update(&self, new: &Value, _: &Value, part: Part) -> Faults {
+    fn validate_update(&self, new: &Json, _: &Json, part: Part) -> Faults {
         if part == Part::Status { Faults::default() } else { faults(new) }
     }
 
@@ -57,7 +57,7 @@ impl Strategy for ApiService {
         table::described("Name, Service, Available, Age", &told)
     }
 
-    fn cells(&self, object: &Value, now: Timestamp) -> Vec<Value> {
+    fn cells(&self, object: &Json, now: Timestamp) -> Vec<Json> {
         let row = Row::new(object, now);
         let service = match has(object, "/spec/service") {
             true => format!("{}/{}", text_at(object, "/spec/service/namespace"), text_at(object, "/spec/service/name")),
@@ -79,8 +79,8 @@ impl Strategy for ApiService {
     }
 }
 
-fn faults(object: &Value) -> Faults {
-    let spec = object.get("spec").unwrap_or(&Value::Null);
+fn faults(object: &Json) -> Faults {
+    let spec = object.get("spec").unwrap_or(&Json::Null);
     let (group, version) = (text_at(spec, "/group"), text_at(spec, "/version"));
     let (name, wanted) = (metadata::name(object), format!("{version}.{group}"));
     let number = |field: &str| integer_at(spec, &format!("/{field}")).unwrap_or(0);

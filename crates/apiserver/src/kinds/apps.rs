@@ -15,7 +15,7 @@ pub(super) use replication_controller::ReplicationController;
 pub(super) use stateful_set::StatefulSet;
 
 use jiff::Timestamp;
-use serde_json::Value;
+use pintle_json::Json;
 
 use super::check::Check;
 use super::core::pod::{pod_template, validate_template};
@@ -28,7 +28,7 @@ use crate::validate::{Faults, FieldFault, label_key_faults, label_value_faults};
 const TEMPLATE: &str = "/spec/template";
 
 /// The spec, its template filled in.
-fn workload_spec(object: &mut Value) -> Option<&mut Value> {
+fn workload_spec(object: &mut Json) -> Option<&mut Json> {
     let spec = member(object, "spec")?;
     if let Some(template) = present(spec, "template") {
         pod_template(template);
@@ -37,12 +37,12 @@ fn workload_spec(object: &mut Value) -> Option<&mut Value> {
 }
 
 /// What all workloads with a structured selector share. `kind` stands in the words for an empty one.
-fn workload_faults(object: &Value, kind: &str) -> Faults {
-    let template = object.pointer("/spec/template").unwrap_or(&Value::Null);
-    let selector = object.pointer("/spec/selector").filter(|selector| !selector.is_null());
+fn workload_faults(object: &Json, kind: &str) -> Faults {
+    let template = object.at("/spec/template").unwrap_or(&Json::Null);
+    let selector = object.at("/spec/selector").filter(|selector| !selector.is_null());
     let read = selector.map(structured);
-    let labels = template.pointer("/metadata/labels").cloned().unwrap_or_default();
-    let broken = selector_faults(selector.unwrap_or(&Value::Null), "spec.selector");
+    let labels = template.at("/metadata/labels").cloned().unwrap_or_default();
+    let broken = selector_faults(selector.unwrap_or(&Json::Null), "spec.selector");
     let empty = selector.is_some_and(crate::object::is_empty);
     let unreadable = !broken.is_empty() || matches!(read, Some(None));
     let matches = match &read {
@@ -74,9 +74,9 @@ fn workload_faults(object: &Value, kind: &str) -> Faults {
 }
 
 /// The faults of a structured selector.
-pub(super) fn selector_faults(selector: &Value, path: &str) -> Faults {
+pub(super) fn selector_faults(selector: &Json, path: &str) -> Faults {
     let mut faults = Faults::default();
-    for (key, value) in selector.get("matchLabels").and_then(Value::as_object).into_iter().flatten() {
+    for (key, value) in selector.get("matchLabels").and_then(Json::as_object).into_iter().flatten() {
         let value = value.as_str().unwrap_or_default();
         for (text, why) in [(key.as_str(), label_key_faults(key)), (value, label_value_faults(value))] {
             faults.extend(why.iter().map(|why| FieldFault::invalid_text(format!("{path}.matchLabels"), text, why)));
@@ -109,9 +109,9 @@ fn replica_columns() -> Option<Vec<Column>> {
     table::columns("Name, Desired:integer, Current:integer, Ready:integer, Age, Containers*, Images*, Selector*")
 }
 
-fn replica_cells(object: &Value, now: Timestamp, selector: String) -> Vec<Value> {
+fn replica_cells(object: &Json, now: Timestamp, selector: String) -> Vec<Json> {
     let row = Row::new(object, now);
-    let (containers, images) = table::containers(object.pointer("/spec/template/spec"));
+    let (containers, images) = table::containers(object.at("/spec/template/spec"));
     vec![
         row.name(),
         row.number("/spec/replicas"),
@@ -125,23 +125,23 @@ fn replica_cells(object: &Value, now: Timestamp, selector: String) -> Vec<Value>
 }
 
 /// Whether a share is nothing.
-fn is_nothing(object: &Value, pointer: &str) -> bool {
-    match object.pointer(pointer) {
-        Some(Value::String(text)) => text.strip_suffix('%').and_then(|share| share.parse().ok()) == Some(0),
+fn is_nothing(object: &Json, pointer: &str) -> bool {
+    match object.at(pointer) {
+        Some(Json::String(text)) => text.strip_suffix('%').and_then(|share| share.parse().ok()) == Some(0),
         Some(value) => value.as_i64() == Some(0),
         None => true,
     }
 }
 
-fn selector_changed(new: &Value, old: &Value) -> Option<FieldFault> {
-    let selector = |object: &Value| object.pointer("/spec/selector").cloned().unwrap_or_default();
+fn selector_changed(new: &Json, old: &Json) -> Option<FieldFault> {
+    let selector = |object: &Json| object.at("/spec/selector").cloned().unwrap_or_default();
     (selector(new) != selector(old)).then(|| FieldFault::invalid("spec.selector", &selector(new), "field is immutable"))
 }
 
 /// Numbers that are negative, or greater than that of all replicas.
-fn status_faults(object: &Value, parts: &[&str]) -> Faults {
+fn status_faults(object: &Json, parts: &[&str]) -> Faults {
     let mut faults = Faults::default();
-    for (key, value) in object.get("status").and_then(Value::as_object).into_iter().flatten() {
+    for (key, value) in object.get("status").and_then(Json::as_object).into_iter().flatten() {
         if value.as_i64().is_some_and(|number| number < 0) {
             faults.push(FieldFault::invalid(format!("status.{key}"), value, "must be greater than or equal to 0"));
         }

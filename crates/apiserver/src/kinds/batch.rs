@@ -7,7 +7,7 @@ mod job_policies;
 pub(super) use cron_job::CronJob;
 pub(super) use job::Job;
 
-use serde_json::Value;
+use pintle_json::Json;
 
 use super::check::Check;
 use super::core::pod::{pod_template, template_warnings, validate_template};
@@ -16,7 +16,7 @@ use crate::object::{default, has, integer_at, items, present, set, text_at};
 use crate::validate::{Faults, FieldFault};
 
 /// Of the Job's spec at a pointer, in the object that is named as its pods are.
-fn job_warnings(object: &Value, old: Option<&Value>, spec: &str) -> Vec<String> {
+fn job_warnings(object: &Json, old: Option<&Json>, spec: &str) -> Vec<String> {
     if old.is_some_and(|old| !warnings::is_new(object, old)) {
         return Vec::new();
     }
@@ -35,7 +35,7 @@ fn job_warnings(object: &Value, old: Option<&Value>, spec: &str) -> Vec<String> 
     found
 }
 
-fn job_spec(spec: &mut Value) {
+fn job_spec(spec: &mut Json) {
     if !has(spec, "/completions") && !has(spec, "/parallelism") {
         set(spec, "completions", 1.into());
         set(spec, "parallelism", 1.into());
@@ -60,8 +60,8 @@ fn job_spec(spec: &mut Value) {
     }
 }
 
-fn job_faults(spec: &Value, path: &str) -> Faults {
-    let template = spec.get("template").unwrap_or(&Value::Null);
+fn job_faults(spec: &Json, path: &str) -> Faults {
+    let template = spec.get("template").unwrap_or(&Json::Null);
     let indexed = text_at(spec, "/completionMode") == "Indexed";
     let mut needs_indexes = vec!["backoffLimitPerIndex", "maxFailedIndexes"];
     needs_indexes.retain(|field| !indexed && spec.get(field).is_some_and(|value| !value.is_null()));
@@ -103,7 +103,7 @@ fn job_faults(spec: &Value, path: &str) -> Faults {
         .done()
 }
 
-fn template_faults(template: &Value, path: &str) -> Faults {
+fn template_faults(template: &Json, path: &str) -> Faults {
     let mut faults = validate_template(template, path);
     let restart = text_at(template, "/spec/restartPolicy");
     let field = format!("{path}.spec.restartPolicy");

@@ -6,9 +6,9 @@ mod signer;
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
+use pintle_json::{Json, Map, json};
 use rustls::pki_types::CertificateDer;
 use rustls::server::ParsedCertificate;
-use serde_json::{Map, Value, json};
 
 use super::reset::Reset;
 use super::table::{self, Column, Row};
@@ -54,13 +54,13 @@ const SHORTEST_SECONDS: i64 = 600;
 pub(super) struct CertificateSigningRequest;
 
 impl Strategy for CertificateSigningRequest {
-    fn prepare_for_create(&self, context: &Context<'_>, object: &mut Value) {
+    fn prepare_for_create(&self, context: &Context<'_>, object: &mut Json) {
         if let Some(spec) = member(object, "spec") {
             let user = context.user;
             for field in ["username", "uid", "groups", "extra"] {
                 remove(spec, field);
             }
-            let said: [(&str, Value, bool); 4] = [
+            let said: [(&str, Json, bool); 4] = [
                 ("username", user.name.as_str().into(), user.name.is_empty()),
                 ("uid", user.uid.as_str().into(), user.uid.is_empty()),
                 ("groups", json!(user.groups), user.groups.is_empty()),
@@ -68,16 +68,16 @@ impl Strategy for CertificateSigningRequest {
             ];
             said.into_iter().filter(|(.., empty)| !empty).for_each(|(field, value, _)| set(spec, field, value));
         }
-        set(object, "status", Value::Object(Map::new()));
+        set(object, "status", Json::Object(Map::new()));
     }
 
-    fn prepare_for_update(&self, context: &Context<'_>, new: &mut Value, old: &Value, part: Part) {
+    fn prepare_for_update(&self, context: &Context<'_>, new: &mut Json, old: &Json, part: Part) {
         put_back(new, old, "spec");
         match part {
             Part::Object => put_back(new, old, "status"),
             Part::Approval => {
                 conditions::date(new, old, &context.time());
-                let conditions = new.pointer("/status/conditions").cloned();
+                let conditions = new.at("/status/conditions").cloned();
                 put_back(new, old, "status");
                 if let Some(status) = member(new, "status") {
                     match conditions {
@@ -93,18 +93,18 @@ impl Strategy for CertificateSigningRequest {
         }
     }
 
-    fn defaults(&self, object: &mut Value) {
+    fn defaults(&self, object: &mut Json) {
         member(object, "status");
     }
 
-    fn validate_create(&self, object: &Value) -> Faults {
+    fn validate_create(&self, object: &Json) -> Faults {
         let mut faults = spec_faults(object, "");
         faults.extend(conditions::faults(object, None));
         faults.extend(certificate_fault(object));
         faults
     }
 
-    fn validate_update(&self, new: &Value, old: &Value, part: Part) -> Faults {
+    fn validate_update(&self, new: &Json, old: &Json, part: Part) -> Faults {
         let certificate = |object| text_at(object, "/status/certificate");
         let (is_new, had_one) = (certificate(new) != certificate(old), !certificate(old).is_empty());
         let mut faults = spec_faults(new, text_at(old, "/spec/signerName"));
@@ -120,7 +120,7 @@ impl Strategy for CertificateSigningRequest {
         faults
     }
 
-    fn further_right(&self, new: &Value, old: Option<&Value>, part: Part) -> Outcome<Option<FurtherRight>> {
+    fn further_right(&self, new: &Json, old: Option<&Json>, part: Part) -> Outcome<Option<FurtherRight>> {
         signer::further_right(new, old, part)
     }
 
@@ -136,7 +136,7 @@ impl Strategy for CertificateSigningRequest {
         table::described("Name, Age, SignerName, Requestor, RequestedDuration, Condition", DESCRIPTIONS)
     }
 
-    fn cells(&self, object: &Value, now: Timestamp) -> Vec<Value> {
+    fn cells(&self, object: &Json, now: Timestamp) -> Vec<Json> {
         let row = Row::new(object, now);
         let is = |kind: &str| condition(object, kind).is_some();
         let mut condition = match () {
@@ -167,7 +167,7 @@ impl Strategy for CertificateSigningRequest {
     }
 }
 
-fn parsed(object: &Value) -> Result<pkcs10::CertificationRequest, String> {
+fn parsed(object: &Json) -> Result<pkcs10::CertificationRequest, String> {
     let block =
         STANDARD.decode(text_at(object, "/spec/request")).ok().and_then(|pem| pem::blocks(&pem).into_iter().next());
     let block = block.filter(|block| block.label == "CERTIFICATE REQUEST");
@@ -175,7 +175,7 @@ fn parsed(object: &Value) -> Result<pkcs10::CertificationRequest, String> {
 }
 
 /// The faults of the spec; of the signer of an old object that is the same, none are told.
-fn spec_faults(object: &Value, old_signer: &str) -> Faults {
+fn spec_faults(object: &Json, old_signer: &str) -> Faults {
     let mut faults = Faults::default();
     if let Err(why) = parsed(object).and_then(|request| request.check_signature()) {
         faults.push(FieldFault::invalid_text("spec.request", text_at(object, "/spec/request"), why));
@@ -208,7 +208,7 @@ fn spec_faults(object: &Value, old_signer: &str) -> Faults {
 }
 
 /// What is wrong with the certificate, if there is one.
-fn certificate_fault(object: &Value) -> Option<FieldFault> {
+fn certificate_fault(object: &Json) -> Option<FieldFault> {
     let text = text_at(object, "/status/certificate");
     let why = match text.is_empty() {
         true => return None,

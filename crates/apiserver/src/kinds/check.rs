@@ -1,6 +1,6 @@
 //! A chain of validation rules that collects the faults of one object.
 
-use serde_json::Value;
+use pintle_json::Json;
 
 use crate::object::{has, is_empty, list, text_at};
 use crate::validate::{Faults, FieldFault, NameRule, name_faults};
@@ -8,19 +8,19 @@ use crate::validate::{Faults, FieldFault, NameRule, name_faults};
 /// Collects the faults of an object, one rule after another. Fields are named as in the faults: `spec.ports[0].port`.
 #[derive(Debug)]
 pub(super) struct Check<'a> {
-    object: &'a Value,
+    object: &'a Json,
     prefix: String,
     faults: Faults,
 }
 
 impl<'a> Check<'a> {
     /// Of a whole object.
-    pub(super) fn of(object: &'a Value) -> Self {
+    pub(super) fn of(object: &'a Json) -> Self {
         Self { object, prefix: String::new(), faults: Faults::default() }
     }
 
     /// Of a part of one, whose faults are told at a path.
-    pub(super) fn at(object: &'a Value, path: &str) -> Self {
+    pub(super) fn at(object: &'a Json, path: &str) -> Self {
         let prefix = if path.is_empty() { String::new() } else { format!("{path}.") };
         Self { object, prefix, faults: Faults::default() }
     }
@@ -116,7 +116,7 @@ impl<'a> Check<'a> {
     }
 
     /// What is being checked.
-    pub(super) fn object(&self) -> &'a Value {
+    pub(super) fn object(&self) -> &'a Json {
         self.object
     }
 
@@ -125,8 +125,8 @@ impl<'a> Check<'a> {
         self.faults
     }
 
-    fn value(&self, field: &str) -> Option<&'a Value> {
-        self.object.pointer(&pointer(field)).filter(|value| !value.is_null())
+    fn value(&self, field: &str) -> Option<&'a Json> {
+        self.object.at(&pointer(field)).filter(|value| !value.is_null())
     }
 
     fn path(&self, field: &str) -> String {
@@ -135,14 +135,14 @@ impl<'a> Check<'a> {
 }
 
 /// A fault for each of these fields that changed.
-pub(super) fn immutable(new: &Value, old: &Value, fields: &[&str]) -> Faults {
+pub(super) fn immutable(new: &Json, old: &Json, fields: &[&str]) -> Faults {
     let changed = fields.iter().filter(|field| {
         let pointer = pointer(field);
-        new.pointer(&pointer) != old.pointer(&pointer)
+        new.at(&pointer) != old.at(&pointer)
     });
     changed
         .map(|field| {
-            let value = new.pointer(&pointer(field)).cloned().unwrap_or_default();
+            let value = new.at(&pointer(field)).cloned().unwrap_or_default();
             FieldFault::invalid(*field, &value, "field is immutable")
         })
         .collect()

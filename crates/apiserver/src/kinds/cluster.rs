@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use jiff::Timestamp;
-use serde_json::Value;
+use pintle_json::Json;
 
 use super::{GroupResource, builtin};
 use crate::request::user::User;
@@ -30,23 +30,23 @@ impl Context<'_> {
 /// A reading view of all stored objects, in their stored form.
 pub(crate) trait Cluster {
     /// One object; `namespace` is empty for cluster-scoped ones.
-    fn object(&self, resource: &GroupResource, namespace: &str, name: &str) -> Option<Arc<Value>>;
+    fn object(&self, resource: &GroupResource, namespace: &str, name: &str) -> Option<Arc<Json>>;
 
     /// All objects of one namespace, or of all.
-    fn objects(&self, resource: &GroupResource, namespace: Option<&str>) -> Vec<Arc<Value>>;
+    fn objects(&self, resource: &GroupResource, namespace: Option<&str>) -> Vec<Arc<Json>>;
 
     /// Who has what only one object can have, such as an address: its namespace and name, joined by a slash.
     fn holder(&self, claim: &str) -> Option<Arc<str>>;
 }
 
 impl Cluster for Db {
-    fn object(&self, resource: &GroupResource, namespace: &str, name: &str) -> Option<Arc<Value>> {
+    fn object(&self, resource: &GroupResource, namespace: &str, name: &str) -> Option<Arc<Json>> {
         let key = key(namespace, name);
         let resource = resource.to_string();
         self.get(&resource, &key).map(|stored| tree(&stored, is_read_often(&resource)))
     }
 
-    fn objects(&self, resource: &GroupResource, namespace: Option<&str>) -> Vec<Arc<Value>> {
+    fn objects(&self, resource: &GroupResource, namespace: Option<&str>) -> Vec<Arc<Json>> {
         let resource = resource.to_string();
         let often = is_read_often(&resource);
         self.objects_of(&resource, &Range::namespace(namespace)).map(|(_, stored)| tree(&stored, often)).collect()
@@ -62,6 +62,6 @@ fn is_read_often(resource: &str) -> bool {
 }
 
 /// An object as rules look at it.
-fn tree(stored: &Stored, often: bool) -> Arc<Value> {
+fn tree(stored: &Stored, often: bool) -> Arc<Json> {
     if often { stored.kept_tree() } else { Arc::new(stored.decode()) }
 }

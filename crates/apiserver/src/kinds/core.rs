@@ -34,7 +34,7 @@ pub(super) use service::Service;
 pub(super) use service_account::ServiceAccount;
 pub(crate) use service_account::{Bound, Named, TokenGrant};
 
-use serde_json::Value;
+use pintle_json::Json;
 
 use crate::object::{is_true, list, member, set, set_metadata, text_at};
 use crate::validate::{Faults, FieldFault, NameRule, name_faults};
@@ -42,8 +42,8 @@ use crate::validate::{Faults, FieldFault, NameRule, name_faults};
 const DATA_AT_MOST: usize = 1024 * 1024;
 
 /// Adds a finalizer that is not there yet.
-pub(super) fn add_finalizer(object: &mut Value, name: &str) {
-    let mut finalizers: Vec<Value> = list(object, "/metadata/finalizers").cloned().collect();
+pub(super) fn add_finalizer(object: &mut Json, name: &str) {
+    let mut finalizers: Vec<Json> = list(object, "/metadata/finalizers").cloned().collect();
     if !finalizers.contains(&name.into()) {
         finalizers.push(name.into());
         set_metadata(object, "finalizers", finalizers.into());
@@ -51,7 +51,7 @@ pub(super) fn add_finalizer(object: &mut Value, name: &str) {
 }
 
 /// The phase of a volume or of a claim about which nobody has said anything yet.
-fn default_phase(object: &mut Value) {
+fn default_phase(object: &mut Json) {
     if let Some(status) = member(object, "status")
         && text_at(status, "/phase").is_empty()
     {
@@ -59,12 +59,12 @@ fn default_phase(object: &mut Value) {
     }
 }
 
-fn members<'a>(object: &'a Value, key: &str) -> impl Iterator<Item = &'a String> {
-    object.get(key).and_then(Value::as_object).into_iter().flat_map(|members| members.keys())
+fn members<'a>(object: &'a Json, key: &str) -> impl Iterator<Item = &'a String> {
+    object.get(key).and_then(Json::as_object).into_iter().flat_map(|members| members.keys())
 }
 
 /// The keys of data become names of files.
-fn key_faults(object: &Value, member: &str) -> Faults {
+fn key_faults(object: &Json, member: &str) -> Faults {
     let mut faults = Faults::default();
     for key in members(object, member) {
         let field = || format!("{member}[{key}]");
@@ -74,9 +74,9 @@ fn key_faults(object: &Value, member: &str) -> Faults {
     faults
 }
 
-fn decoded_size(object: &Value, member: &str) -> usize {
+fn decoded_size(object: &Json, member: &str) -> usize {
     let texts =
-        object.get(member).and_then(Value::as_object).into_iter().flatten().filter_map(|(_, value)| value.as_str());
+        object.get(member).and_then(Json::as_object).into_iter().flatten().filter_map(|(_, value)| value.as_str());
     texts
         .map(|text| {
             text.len() / 4 * 3 - text.bytes().rev().take_while(|byte| *byte == b'=').count().min(text.len() / 4 * 3)
@@ -84,7 +84,7 @@ fn decoded_size(object: &Value, member: &str) -> usize {
         .sum()
 }
 
-fn immutable(new: &Value, old: &Value, members: &[&str]) -> Faults {
+fn immutable(new: &Json, old: &Json, members: &[&str]) -> Faults {
     if !is_true(old, "/immutable") {
         return Faults::default();
     }

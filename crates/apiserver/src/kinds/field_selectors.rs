@@ -2,22 +2,22 @@
 
 use std::borrow::Cow;
 
+use pintle_json::Json;
 use pintle_meta::FieldSelector;
-use serde_json::Value;
 
 use super::{Form, Kind, builtin};
 use crate::store::{SAME, Stored};
 
 /// What can be selected of an object that is about to be stored, in the order of its kind: of those that are shown as they are
 /// stored.
-pub(crate) fn selectable(resource: &str, object: &Value) -> Vec<String> {
+pub(crate) fn selectable(resource: &str, object: &Json) -> Vec<String> {
     let Some(strategy) = builtin::of_stored(resource) else { return Vec::new() };
     let labels = strategy.field_labels().unwrap_or_default();
     labels.into_iter().map(|label| strategy.field(object, label).unwrap_or_default()).collect()
 }
 
 /// What of an object that is about to be stored no other object may have as well.
-pub(crate) fn claims(resource: &str, object: &Value) -> Vec<String> {
+pub(crate) fn claims(resource: &str, object: &Json) -> Vec<String> {
     builtin::of_stored(resource).map(|strategy| strategy.claims(object)).unwrap_or_default()
 }
 
@@ -84,7 +84,7 @@ pub(crate) fn unknown_field(selector: &FieldSelector, kind: &Kind) -> Option<Str
 
 #[cfg(test)]
 mod tests {
-    use serde_json::json;
+    use pintle_json::json;
 
     use super::*;
     use crate::kinds::Kinds;

@@ -6,11 +6,11 @@ mod priority_level;
 pub(super) use flow_schema::FlowSchema;
 pub(super) use priority_level::PriorityLevelConfiguration;
 
-use serde_json::Value;
+use pintle_json::Json;
 
 use crate::validate::FieldFault;
 
 /// The fault of a spec that is not the one which every cluster has under that name, but for what `aside` says.
-fn not_fixed(name: &str, spec: &Value, aside: &str) -> FieldFault {
+fn not_fixed(name: &str, spec: &Json, aside: &str) -> FieldFault {
     FieldFault::invalid("spec", spec, format!("spec of '{name}'{aside} must equal the fixed value"))
 }

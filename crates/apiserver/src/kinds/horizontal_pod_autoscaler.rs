@@ -11,7 +11,7 @@ mod tests;
 
 use std::sync::Arc;
 
-use serde_json::{Value, json};
+use pintle_json::{Json, json};
 
 use super::check::Check;
 use super::table::{self, Column, Row};
@@ -30,7 +30,7 @@ pub(super) struct V2;
 pub(super) struct V1;
 
 impl Strategy for V2 {
-    fn defaults(&self, object: &mut Value) {
+    fn defaults(&self, object: &mut Json) {
         // They are for the older version alone.
         notes::ALL.iter().for_each(|name| notes::drop(object, name));
         if let Some(spec) = member(object, "spec") {
@@ -46,19 +46,19 @@ impl Strategy for V2 {
         }
         if let Some(status) = member(object, "status") {
             default(status, "desiredReplicas", 0);
-            default(status, "currentMetrics", Value::Null);
+            default(status, "currentMetrics", Json::Null);
         }
     }
 
-    fn prepare_for_create(&self, _: &Context<'_>, object: &mut Value) {
+    fn prepare_for_create(&self, _: &Context<'_>, object: &mut Json) {
         set(object, "status", json!({"desiredReplicas": 0, "currentMetrics": null}));
     }
 
-    fn validate_create(&self, object: &Value) -> Faults {
+    fn validate_create(&self, object: &Json) -> Faults {
         spec_faults::spec(object, None)
     }
 
-    fn validate_update(&self, new: &Value, old: &Value, part: Part) -> Faults {
+    fn validate_update(&self, new: &Json, old: &Json, part: Part) -> Faults {
         match part {
             Part::Status => Check::of(new).not_negative(&["status.currentReplicas", "status.desiredReplicas"]).done(),
             _ => spec_faults::spec(new, Some(old)),
@@ -73,7 +73,7 @@ impl Strategy for V2 {
         table::columns("Name, Reference, Targets, MinPods, MaxPods, Replicas, Age")
     }
 
-    fn cells(&self, object: &Value, now: Timestamp) -> Vec<Value> {
+    fn cells(&self, object: &Json, now: Timestamp) -> Vec<Json> {
         let row = Row::new(object, now);
         let target = format!(
             "{}/{}",
@@ -94,7 +94,7 @@ impl Strategy for V2 {
 }
 
 impl Strategy for V1 {
-    fn defaults(&self, object: &mut Value) {
+    fn defaults(&self, object: &mut Json) {
         if let Some(spec) = member(object, "spec") {
             default(spec, "minReplicas", 1);
         }
@@ -102,25 +102,25 @@ impl Strategy for V1 {
         *object = conversion::to_old(&conversion::to_new(object));
     }
 
-    fn prepare_for_create(&self, _: &Context<'_>, object: &mut Value) {
+    fn prepare_for_create(&self, _: &Context<'_>, object: &mut Json) {
         set(object, "status", json!({"currentReplicas": 0, "desiredReplicas": 0}));
         notes::OF_STATUS.iter().for_each(|name| notes::drop(object, name));
     }
 
-    fn prepare_for_update(&self, _: &Context<'_>, new: &mut Value, old: &Value, part: Part) {
+    fn prepare_for_update(&self, _: &Context<'_>, new: &mut Json, old: &Json, part: Part) {
         let kept = if part == Part::Status { notes::OF_SPEC } else { notes::OF_STATUS };
         kept.iter().for_each(|name| notes::put_back(new, old, name));
     }
 
-    fn validate_create(&self, object: &Value) -> Faults {
+    fn validate_create(&self, object: &Json) -> Faults {
         V2.validate_create(&conversion::to_new(object))
     }
 
-    fn validate_update(&self, new: &Value, old: &Value, part: Part) -> Faults {
+    fn validate_update(&self, new: &Json, old: &Json, part: Part) -> Faults {
         V2.validate_update(&conversion::to_new(new), &conversion::to_new(old), part)
     }
 
-    fn to_stored(&self, object: Value) -> Value {
+    fn to_stored(&self, object: Json) -> Json {
         conversion::to_new(&object)
     }
 
@@ -128,7 +128,7 @@ impl Strategy for V1 {
         Form::Converted
     }
 
-    fn shown(&self, stored: &Arc<Value>, _: &str) -> Arc<Value> {
+    fn shown(&self, stored: &Arc<Json>, _: &str) -> Arc<Json> {
         Arc::new(conversion::to_old(stored))
     }
 
@@ -140,12 +140,12 @@ impl Strategy for V1 {
         V2.columns()
     }
 
-    fn cells(&self, object: &Value, now: Timestamp) -> Vec<Value> {
+    fn cells(&self, object: &Json, now: Timestamp) -> Vec<Json> {
         V2.cells(object, now)
     }
 }
 
-fn fill_behavior(behavior: &mut Value) {
+fn fill_behavior(behavior: &mut Json) {
     let up = json!([{"type": "Pods", "value": 4, "periodSeconds": 15}, {"type": "Percent", "value": 100, "periodSeconds": 15}]);
     if let Some(rules) = member(behavior, "scaleUp") {
         default(rules, "stabilizationWindowSeconds", 0);
@@ -159,7 +159,7 @@ fn fill_behavior(behavior: &mut Value) {
 }
 
 /// What an autoscaler looks at: now, and as it should be.
-fn targets(object: &Value) -> String {
+fn targets(object: &Json) -> String {
     const SHOWN: usize = 2;
     let current: Vec<_> = list(object, "/status/currentMetrics").collect();
     let mut texts: Vec<String> = list(object, "/spec/metrics")
@@ -172,9 +172,9 @@ fn targets(object: &Value) -> String {
                 "Object" => "object",
                 _ => "external",
             };
-            let wanted = |key: &str| metric.pointer(&format!("/{member}/target/{key}"));
+            let wanted = |key: &str| metric.at(&format!("/{member}/target/{key}"));
             let now = |key: &str| {
-                let value = current.get(at).and_then(|metric| metric.pointer(&format!("/{member}/current/{key}")));
+                let value = current.get(at).and_then(|metric| metric.at(&format!("/{member}/current/{key}")));
                 value.map_or_else(|| "<unknown>".into(), |value| text(Some(value)))
             };
             let name = text_at(metric, &format!("/{member}/name"));
@@ -192,8 +192,8 @@ fn targets(object: &Value) -> String {
         })
         .collect();
     if texts.is_empty() {
-        if let Some(share) = object.pointer("/spec/targetCPUUtilizationPercentage") {
-            let now = object.pointer("/status/currentCPUUtilizationPercentage");
+        if let Some(share) = object.at("/spec/targetCPUUtilizationPercentage") {
+            let now = object.at("/status/currentCPUUtilizationPercentage");
             let now = now.map_or_else(|| "<unknown>".into(), |now| format!("{}%", text(Some(now))));
             return format!("cpu: {now}/{}%", text(Some(share)));
         }

@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
+use pintle_json::{Json, json};
 use pintle_schema::Schema;
-use serde_json::{Value, json};
 
 use super::Kind;
 use crate::store::Order;
@@ -57,14 +57,14 @@ impl Kind {
     }
 
     /// Brings an object into the form in which Go writes it.
-    pub(crate) fn normalise(&self, object: &mut Value) {
+    pub(crate) fn normalise(&self, object: &mut Json) {
         if let Some(schema) = self.schema().filter(|_| self.is_declared()) {
             *object = schema.normalised(std::mem::take(object));
         }
     }
 
     /// What Go writes of an object in which nothing is set.
-    pub(crate) fn empty(&self) -> Value {
+    pub(crate) fn empty(&self) -> Json {
         let schema = self.schema().filter(|_| self.is_declared());
         let mut empty = schema.map_or_else(|| json!({}), |schema| schema.empty());
         self.strategy.complete_empty(&mut empty);

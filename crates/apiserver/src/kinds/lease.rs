@@ -6,7 +6,7 @@ use crate::object::{member, remove, text_at};
 use crate::request::Part;
 use crate::validate::{Faults, FieldFault, qualified_name_faults};
 use jiff::Timestamp;
-use serde_json::Value;
+use pintle_json::Json;
 
 /// The strategy that Kubernetes has built in.
 pub(in crate::kinds) const OLDEST_EMULATION_VERSION: &str = "OldestEmulationVersion";
@@ -20,9 +20,9 @@ pub(in crate::kinds) struct Lease {
 
 impl Lease {
     /// Takes away what a lease did not have before.
-    fn drop_coordination(self, object: &mut Value, old: &Value) {
+    fn drop_coordination(self, object: &mut Json, old: &Json) {
         for key in ["strategy", "preferredHolder"].into_iter().filter(|_| !self.coordinated) {
-            let had = old.pointer(&format!("/spec/{key}")).is_some_and(|value| !value.is_null());
+            let had = old.at(&format!("/spec/{key}")).is_some_and(|value| !value.is_null());
             if let Some(spec) = member(object, "spec").filter(|_| !had) {
                 remove(spec, key);
             }
@@ -31,18 +31,17 @@ impl Lease {
 }
 
 impl Strategy for Lease {
-    fn prepare_for_create(&self, _: &Context<'_>, object: &mut Value) {
-        self.drop_coordination(object, &Value::Null);
+    fn prepare_for_create(&self, _: &Context<'_>, object: &mut Json) {
+        self.drop_coordination(object, &Json::Null);
     }
 
-    fn prepare_for_update(&self, _: &Context<'_>, new: &mut Value, old: &Value, _: Part) {
+    fn prepare_for_update(&self, _: &Context<'_>, new: &mut Json, old: &Json, _: Part) {
         self.drop_coordination(new, old);
     }
 
-    fn validate_create(&self, object: &Value) -> Faults {
+    fn validate_create(&self, object: &Json) -> Faults {
         let mut faults = Faults::default();
-        let number =
-            |key: &str| object.pointer(&format!("/spec/{key}")).filter(|value| value.is_i64() || value.is_u64());
+        let number = |key: &str| object.at(&format!("/spec/{key}")).filter(|value| value.is_i64() || value.is_u64());
         if let Some(seconds) =
             number("leaseDurationSeconds").filter(|seconds| seconds.as_i64().is_some_and(|seconds| seconds <= 0))
         {
@@ -51,7 +50,7 @@ impl Strategy for Lease {
         if let Some(count) = number("leaseTransitions").filter(|count| count.as_i64().is_some_and(|count| count < 0)) {
             faults.push(FieldFault::invalid("spec.leaseTransitions", count, "must be greater than or equal to 0"));
         }
-        let strategy = object.pointer("/spec/strategy").and_then(Value::as_str);
+        let strategy = object.at("/spec/strategy").and_then(Json::as_str);
         faults.extend(strategy.into_iter().flat_map(strategy_faults));
         if !text_at(object, "/spec/preferredHolder").is_empty() && strategy.unwrap_or_default().is_empty() {
             faults
@@ -64,7 +63,7 @@ impl Strategy for Lease {
         table::columns("Name, Holder, Age")
     }
 
-    fn cells(&self, object: &Value, now: Timestamp) -> Vec<Value> {
+    fn cells(&self, object: &Json, now: Timestamp) -> Vec<Json> {
         let row = Row::new(object, now);
         vec![row.name(), row.text("/spec/holderIdentity"), row.age()]
     }
@@ -79,6 +78,6 @@ pub(in crate::kinds) fn strategy_faults(strategy: &str) -> Faults {
             why.into_iter().map(|why| FieldFault::invalid_text(FIELD, strategy, why)).collect()
         }
         false if strategy == OLDEST_EMULATION_VERSION => Faults::default(),
-        false => Faults::from([FieldFault::unsupported(FIELD, &Value::from(strategy), &[OLDEST_EMULATION_VERSION])]),
+        false => Faults::from([FieldFault::unsupported(FIELD, &Json::from(strategy), &[OLDEST_EMULATION_VERSION])]),
     }
 }

@@ -7,8 +7,8 @@ use crate::object::text_at;
 use crate::request::Part;
 use crate::validate::{Faults, FieldFault, NameRule};
 use jiff::Timestamp;
+use pintle_json::Json;
 use semver::Version;
-use serde_json::Value;
 
 /// `coordination.k8s.io/v1beta1` LeaseCandidate.
 #[derive(Clone, Copy, Debug)]
@@ -19,7 +19,7 @@ impl Strategy for LeaseCandidate {
         NameRule::ConfigKey
     }
 
-    fn validate_create(&self, object: &Value) -> Faults {
+    fn validate_create(&self, object: &Json) -> Faults {
         let mut faults = Faults::default();
         let text = |key: &str| text_at(object, &format!("/spec/{key}"));
         let field = |key: &str| format!("spec.{key}");
@@ -56,9 +56,9 @@ impl Strategy for LeaseCandidate {
         faults
     }
 
-    fn validate_update(&self, new: &Value, old: &Value, _: Part) -> Faults {
+    fn validate_update(&self, new: &Json, old: &Json, _: Part) -> Faults {
         let mut faults = self.validate_create(new);
-        let name = |object: &Value| text_at(object, "/spec/leaseName").to_owned();
+        let name = |object: &Json| text_at(object, "/spec/leaseName").to_owned();
         if name(new) != name(old) {
             faults.push(FieldFault::invalid_text("spec.leaseName", &name(new), "field is immutable"));
         }
@@ -69,7 +69,7 @@ impl Strategy for LeaseCandidate {
         table::columns("Name, LeaseName, BinaryVersion, EmulationVersion, Age")
     }
 
-    fn cells(&self, object: &Value, now: Timestamp) -> Vec<Value> {
+    fn cells(&self, object: &Json, now: Timestamp) -> Vec<Json> {
         let row = Row::new(object, now);
         let text = |key: &str| row.text(&format!("/spec/{key}"));
         vec![row.name(), text("leaseName"), text("binaryVersion"), text("emulationVersion"), row.age()]
@@ -85,7 +85,7 @@ fn version(text: &str) -> Option<Version> {
 
 #[cfg(test)]
 mod tests {
-    use serde_json::json;
+    use pintle_json::json;
 
     use super::*;
 
@@ -113,7 +113,7 @@ mod tests {
         }
     }
 
-    fn candidate_faults(spec: Value) -> Vec<String> {
+    fn candidate_faults(spec: Json) -> Vec<String> {
         let faults = LeaseCandidate.validate_create(&json!({ "spec": spec }));
         faults.into_iter().map(|fault| format!("{}: {}", fault.field, fault.message)).collect()
     }

@@ -16,7 +16,7 @@ pub(super) use service_cidr::ServiceCidr;
 
 use std::net::IpAddr;
 
-use serde_json::Value;
+use pintle_json::Json;
 
 use crate::object::metadata;
 use crate::validate::FieldFault;
@@ -24,7 +24,7 @@ use crate::validate::FieldFault;
 const PROTOCOLS: &[&str] = &["SCTP", "TCP", "UDP"];
 
 /// Whether the object tells with the address where this very server is: it listens on the loopback interface alone.
-pub(super) fn is_of_this_server(object: &Value, address: &str) -> bool {
+pub(super) fn is_of_this_server(object: &Json, address: &str) -> bool {
     metadata::namespace(object) == "default"
         && metadata::name(object) == "kubernetes"
         && address.parse::<IpAddr>().is_ok_and(|ip| ip.is_loopback())

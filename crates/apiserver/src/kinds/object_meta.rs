@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use serde_json::{Map, Value};
+use pintle_json::{Json, Map};
 
 use super::{Kind, PlainFinalizers};
 use crate::failure::{Failure, Outcome};
@@ -21,11 +21,11 @@ const SUBRESOURCE_AT_MOST: usize = 256;
 const STANDARD_FINALIZERS: &[&str] = &["kubernetes", "orphan", "foregroundDeletion"];
 
 /// An object must call itself what it is; where its path says it, decoding has seen to it.
-pub(crate) fn check_types(kind: &Kind, object: &Value) -> Outcome<()> {
+pub(crate) fn check_types(kind: &Kind, object: &Json) -> Outcome<()> {
     if !kind.needs_types() {
         return Ok(());
     }
-    let says = |name: &str| object.get(name).and_then(Value::as_str).unwrap_or_default();
+    let says = |name: &str| object.get(name).and_then(Json::as_str).unwrap_or_default();
     let wrong = |field: &str, wanted: &str| FieldFault::invalid_text(field, says(field), format!("must be {wanted}"));
     let api_version = kind.api_version();
     let mut faults = Faults::default();
@@ -42,9 +42,9 @@ pub(crate) fn check_types(kind: &Kind, object: &Value) -> Outcome<()> {
 }
 
 /// The faults of a new object's metadata.
-pub(crate) fn faults(kind: &Kind, object: &Value) -> Faults {
+pub(crate) fn faults(kind: &Kind, object: &Json) -> Faults {
     let empty = Map::new();
-    let metadata = object.get("metadata").and_then(Value::as_object).unwrap_or(&empty);
+    let metadata = object.get("metadata").and_then(Json::as_object).unwrap_or(&empty);
     let mut faults = names(kind.strategy.name_rule(), metadata);
     faults.extend(contents(kind, metadata));
     faults
@@ -52,8 +52,8 @@ pub(crate) fn faults(kind: &Kind, object: &Value) -> Faults {
 
 /// The faults of a changed object's metadata, repeated as often as a real server repeats them: what holds for any object is held
 /// against it by the generic code, and again by the rules of its kind.
-pub(crate) fn faults_of_change(kind: &Kind, new: &Value, old: &Value) -> Faults {
-    let members = |object: &Value| object.get("metadata").and_then(Value::as_object).cloned().unwrap_or_default();
+pub(crate) fn faults_of_change(kind: &Kind, new: &Json, old: &Json) -> Faults {
+    let members = |object: &Json| object.get("metadata").and_then(Json::as_object).cloned().unwrap_or_default();
     let (new, old) = (members(new), members(old));
     let changes: Faults = [update(&new, &old), common(&new)].into_iter().flatten().collect();
     let mut faults = contents(kind, &new);
@@ -66,10 +66,10 @@ pub(crate) fn faults_of_change(kind: &Kind, new: &Value, old: &Value) -> Faults 
 }
 
 /// What to warn of in valid metadata.
-pub(crate) fn warnings(kind: &Kind, object: &Value) -> Vec<String> {
-    let Some(finalizers) = object.pointer("/metadata/finalizers").and_then(Value::as_array) else { return Vec::new() };
+pub(crate) fn warnings(kind: &Kind, object: &Json) -> Vec<String> {
+    let Some(finalizers) = object.at("/metadata/finalizers").and_then(Json::as_array) else { return Vec::new() };
     let is_warned_of = |name: &&str| is_plain(name) && kind.strategy.plain_finalizers() == PlainFinalizers::WarnedOf;
-    let names = finalizers.iter().filter_map(Value::as_str).filter(is_warned_of);
+    let names = finalizers.iter().filter_map(Json::as_str).filter(is_warned_of);
     names
         .map(|name| {
             format!(
@@ -79,9 +79,9 @@ pub(crate) fn warnings(kind: &Kind, object: &Value) -> Vec<String> {
         .collect()
 }
 
-fn names(rule: NameRule, metadata: &Map<String, Value>) -> Faults {
+fn names(rule: NameRule, metadata: &Map) -> Faults {
     let mut faults = Faults::default();
-    let text = |key: &str| metadata.get(key).and_then(Value::as_str).unwrap_or_default();
+    let text = |key: &str| metadata.get(key).and_then(Json::as_str).unwrap_or_default();
     let (name, generate_name) = (text("name"), text("generateName"));
     if !generate_name.is_empty() {
         let found = name_faults(rule, generate_name, true);
@@ -96,14 +96,14 @@ fn names(rule: NameRule, metadata: &Map<String, Value>) -> Faults {
     faults
 }
 
-fn contents(kind: &Kind, metadata: &Map<String, Value>) -> Faults {
+fn contents(kind: &Kind, metadata: &Map) -> Faults {
     let mut faults = common(metadata);
     faults.extend(finalizers(kind, metadata));
     faults
 }
 
 /// Labels, annotations, owners and managers.
-fn common(metadata: &Map<String, Value>) -> Faults {
+fn common(metadata: &Map) -> Faults {
     let mut faults = Faults::default();
     for (key, value) in entries(metadata, "labels") {
         if faults.is_full() {
@@ -129,10 +129,10 @@ fn common(metadata: &Map<String, Value>) -> Faults {
         faults.push(FieldFault::too_long("metadata.annotations", ANNOTATIONS_AT_MOST));
     }
     faults.extend(owners(metadata));
-    let managers = metadata.get("managedFields").and_then(Value::as_array);
+    let managers = metadata.get("managedFields").and_then(Json::as_array);
     for (at, entry) in managers.into_iter().flatten().enumerate() {
         for (key, most) in [("manager", MANAGER_AT_MOST), ("subresource", SUBRESOURCE_AT_MOST)] {
-            if entry.get(key).and_then(Value::as_str).is_some_and(|text| text.len() > most) {
+            if entry.get(key).and_then(Json::as_str).is_some_and(|text| text.len() > most) {
                 faults.push(FieldFault::too_long(format!("metadata.managedFields[{at}].{key}"), most));
             }
         }
@@ -140,19 +140,19 @@ fn common(metadata: &Map<String, Value>) -> Faults {
     faults
 }
 
-fn entries<'a>(metadata: &'a Map<String, Value>, key: &str) -> impl Iterator<Item = (&'a String, &'a Value)> {
-    metadata.get(key).and_then(Value::as_object).into_iter().flatten()
+fn entries<'a>(metadata: &'a Map, key: &str) -> impl Iterator<Item = (&'a String, &'a Json)> {
+    metadata.get(key).and_then(Json::as_object).into_iter().flatten()
 }
 
-fn owners(metadata: &Map<String, Value>) -> Faults {
-    let Some(owners) = metadata.get("ownerReferences").and_then(Value::as_array) else { return Faults::default() };
+fn owners(metadata: &Map) -> Faults {
+    let Some(owners) = metadata.get("ownerReferences").and_then(Json::as_array) else { return Faults::default() };
     let mut faults = Faults::default();
     let mut controllers = 0;
     for owner in owners {
         if faults.is_full() {
             break;
         }
-        let text = |key: &str| owner.get(key).and_then(Value::as_str).unwrap_or_default();
+        let text = |key: &str| owner.get(key).and_then(Json::as_str).unwrap_or_default();
         let path = |key: &str| format!("metadata.ownerReferences.{key}");
         let api_version = text("apiVersion");
         if api_version.parse::<pintle_meta::GroupVersion>().is_err() {
@@ -169,7 +169,7 @@ fn owners(metadata: &Map<String, Value>) -> Faults {
     }
     if controllers > 1 {
         let why = "Only one reference can have Controller set to true. Found \"true\" in references";
-        faults.push(FieldFault::invalid("metadata.ownerReferences", &Value::from(owners.clone()), why));
+        faults.push(FieldFault::invalid("metadata.ownerReferences", &Json::from(owners.clone()), why));
     }
     faults
 }
@@ -178,10 +178,10 @@ fn is_plain(finalizer: &str) -> bool {
     !finalizer.contains('/') && !STANDARD_FINALIZERS.contains(&finalizer)
 }
 
-fn finalizers(kind: &Kind, metadata: &Map<String, Value>) -> Faults {
-    let Some(finalizers) = metadata.get("finalizers").and_then(Value::as_array) else { return Faults::default() };
+fn finalizers(kind: &Kind, metadata: &Map) -> Faults {
+    let Some(finalizers) = metadata.get("finalizers").and_then(Json::as_array) else { return Faults::default() };
     let mut faults = Faults::default();
-    let names: Vec<&str> = finalizers.iter().filter_map(Value::as_str).collect();
+    let names: Vec<&str> = finalizers.iter().filter_map(Json::as_str).collect();
     for (at, name) in names.iter().enumerate() {
         if faults.is_full() {
             break;
@@ -196,16 +196,16 @@ fn finalizers(kind: &Kind, metadata: &Map<String, Value>) -> Faults {
     }
     if names.contains(&"orphan") && names.contains(&"foregroundDeletion") {
         let why = "finalizer orphan and foregroundDeletion cannot be both set";
-        faults.push(FieldFault::invalid("metadata.finalizers", &Value::from(finalizers.clone()), why));
+        faults.push(FieldFault::invalid("metadata.finalizers", &Json::from(finalizers.clone()), why));
     }
     faults
 }
 
-fn update(new: &Map<String, Value>, old: &Map<String, Value>) -> Faults {
+fn update(new: &Map, old: &Map) -> Faults {
     let mut faults = Faults::default();
-    fn names(metadata: &Map<String, Value>) -> BTreeSet<&str> {
-        let list = metadata.get("finalizers").and_then(Value::as_array);
-        list.into_iter().flatten().filter_map(Value::as_str).collect()
+    fn names(metadata: &Map) -> BTreeSet<&str> {
+        let list = metadata.get("finalizers").and_then(Json::as_array);
+        list.into_iter().flatten().filter_map(Json::as_str).collect()
     }
     if old.contains_key("deletionTimestamp") {
         let added = &names(new) - &names(old);

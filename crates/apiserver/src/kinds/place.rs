@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use serde_json::Value;
+use pintle_json::Json;
 
 use super::{GroupResource, Kind};
 use crate::failure::{Failure, Outcome};
@@ -52,7 +52,7 @@ impl Place {
     }
 
     /// Fails if a deletion with these options is meant for another object than what is there.
-    pub(crate) fn check_preconditions(&self, object: &Value, options: &DeleteOptions) -> Outcome<()> {
+    pub(crate) fn check_preconditions(&self, object: &Json, options: &DeleteOptions) -> Outcome<()> {
         let check = |what: &str, wanted: &Option<String>, field: &str| {
             let found = metadata::text(object, field);
             let Some(wanted) = wanted.as_ref().filter(|wanted| *wanted != found) else { return Ok(()) };

@@ -10,15 +10,15 @@ use crate::request::Part;
 use crate::selector::{selects, structured};
 use crate::validate::{Faults, FieldFault, NameRule, label_value_faults};
 use jiff::Timestamp;
+use pintle_json::{Json, json};
 use pintle_meta::{Reason, StatusCause, StatusDetails};
-use serde_json::{Value, json};
 
 /// `policy/v1` PodDisruptionBudget.
 #[derive(Clone, Copy, Debug)]
 pub(in crate::kinds) struct PodDisruptionBudget;
 
 impl Strategy for PodDisruptionBudget {
-    fn defaults(&self, object: &mut Value) {
+    fn defaults(&self, object: &mut Json) {
         member(object, "spec");
         if let Some(status) = member(object, "status") {
             for key in ["disruptionsAllowed", "currentHealthy", "desiredHealthy", "expectedPods"] {
@@ -27,7 +27,7 @@ impl Strategy for PodDisruptionBudget {
         }
     }
 
-    fn prepare_for_create(&self, _: &Context<'_>, object: &mut Value) {
+    fn prepare_for_create(&self, _: &Context<'_>, object: &mut Json) {
         set(object, "status", json!({}));
         self.defaults(object);
     }
@@ -36,18 +36,17 @@ impl Strategy for PodDisruptionBudget {
         NameRule::PathSegment
     }
 
-    fn validate_create(&self, object: &Value) -> Faults {
+    fn validate_create(&self, object: &Json) -> Faults {
         let both = has(object, "/spec/minAvailable") && has(object, "/spec/maxUnavailable");
         let mut labels = Vec::new();
-        for (_, value) in object.pointer("/spec/selector/matchLabels").and_then(Value::as_object).into_iter().flatten()
-        {
+        for (_, value) in object.at("/spec/selector/matchLabels").and_then(Json::as_object).into_iter().flatten() {
             let value = value.as_str().unwrap_or_default();
             let why = label_value_faults(value);
             labels.extend(why.iter().map(|why| FieldFault::invalid_text("spec.selector.matchLabels", value, why)));
         }
         Check::of(object)
             .refuse(both, || {
-                let spec = object.get("spec").unwrap_or(&Value::Null);
+                let spec = object.get("spec").unwrap_or(&Json::Null);
                 FieldFault::invalid("spec", spec, "minAvailable and maxUnavailable cannot be both set")
             })
             .also(share_faults(object, "spec.minAvailable"))
@@ -57,7 +56,7 @@ impl Strategy for PodDisruptionBudget {
             .done()
     }
 
-    fn validate_update(&self, new: &Value, _: &Value, part: Part) -> Faults {
+    fn validate_update(&self, new: &Json, _: &Json, part: Part) -> Faults {
         match part {
             Part::Status => {
                 let fields = [
@@ -76,10 +75,10 @@ impl Strategy for PodDisruptionBudget {
         table::columns("Name, Min Available, Max Unavailable, Allowed Disruptions:integer, Age")
     }
 
-    fn cells(&self, object: &Value, now: Timestamp) -> Vec<Value> {
+    fn cells(&self, object: &Json, now: Timestamp) -> Vec<Json> {
         let row = Row::new(object, now);
         let bound = |pointer: &str| match has(object, pointer) {
-            true => Value::from(text(object.pointer(pointer))),
+            true => Json::from(text(object.at(pointer))),
             false => "N/A".into(),
         };
         let (least, most) = (bound("/spec/minAvailable"), bound("/spec/maxUnavailable"));
@@ -88,7 +87,7 @@ impl Strategy for PodDisruptionBudget {
 }
 
 /// The step that takes one disruption from the budget that a pod belongs to; none if it has none, or may go without.
-pub(super) fn disruption(context: &Context<'_>, pod_at: &Place, pod: &Value, is_ready: bool) -> Outcome<Option<Step>> {
+pub(super) fn disruption(context: &Context<'_>, pod_at: &Place, pod: &Json, is_ready: bool) -> Outcome<Option<Step>> {
     let resource = GroupResource::new("policy", "poddisruptionbudgets");
     let namespace = pod_at.namespace.clone();
     let budgets = context.cluster.objects(&resource, Some(&namespace));
@@ -110,17 +109,17 @@ pub(super) fn disruption(context: &Context<'_>, pod_at: &Place, pod: &Value, is_
         }
     }
     let (name, pod, now) = (metadata::name(budget).to_owned(), pod_at.name.clone(), context.time());
-    let change = move |budget: &mut Value| charge(budget, &pod, &now);
+    let change = move |budget: &mut Json| charge(budget, &pod, &now);
     Ok(Some(Step::Rewrite { resource, namespace, name, change: Box::new(change) }))
 }
 
 /// Whether a budget's selector selects the pod: an absent one selects nothing, an empty one everything.
-fn covers(budget: &Value, pod: &Value) -> bool {
+fn covers(budget: &Json, pod: &Json) -> bool {
     structured(&budget["spec"]["selector"]).is_some_and(|selector| selects(&selector, pod))
 }
 
 /// Notes that a pod is disrupted, if one may be.
-fn charge(budget: &mut Value, pod: &str, now: &str) -> Outcome<()> {
+fn charge(budget: &mut Json, pod: &str, now: &str) -> Outcome<()> {
     let name = metadata::name(budget);
     let generation = metadata::generation(budget).unwrap_or(0);
     if number(budget, "/status/observedGeneration") < generation {
@@ -144,7 +143,7 @@ fn charge(budget: &mut Value, pod: &str, now: &str) -> Outcome<()> {
     Ok(())
 }
 
-fn number(object: &Value, pointer: &str) -> i64 {
+fn number(object: &Json, pointer: &str) -> i64 {
     integer_at(object, pointer).unwrap_or(0)
 }
 
@@ -156,11 +155,11 @@ fn refused(why: String, retry_after_seconds: u32) -> Failure {
 }
 
 /// The faults of a number or a percentage.
-fn share_faults(object: &Value, field: &str) -> Faults {
-    let Some(value) = object.pointer(&format!("/{}", field.replace('.', "/"))) else { return Faults::default() };
+fn share_faults(object: &Json, field: &str) -> Faults {
+    let Some(value) = object.at(&format!("/{}", field.replace('.', "/"))) else { return Faults::default() };
     let why = match value {
-        Value::Number(_) if value.as_i64().is_some_and(|number| number < 0) => "must be greater than or equal to 0",
-        Value::String(text) => match text.strip_suffix('%').map(str::parse::<u32>) {
+        Json::Number(_) if value.as_i64().is_some_and(|number| number < 0) => "must be greater than or equal to 0",
+        Json::String(text) => match text.strip_suffix('%').map(str::parse::<u32>) {
             Some(Ok(share)) if share > 100 => "must not be greater than 100%",
             Some(Ok(_)) => return Faults::default(),
             _ => {

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use serde_json::Value;
+use pintle_json::Json;
 
 use super::core::TokenGrant;
 use super::{Context, GroupResource, Kind, Place};
@@ -19,7 +19,7 @@ pub(crate) trait Posting: Sync {
     }
 
     /// What is to be done for what was sent there.
-    fn task(&self, context: &Context<'_>, place: &Place, sent: &Value, dry_run: bool) -> Outcome<Task>;
+    fn task(&self, context: &Context<'_>, place: &Place, sent: &Json, dry_run: bool) -> Outcome<Task>;
 
     /// Whether it is a question, which changes nothing.
     fn is_question(&self) -> bool {
@@ -32,9 +32,9 @@ pub(crate) enum Task {
     /// These steps, one after another, until one fails. The answer says that it is done.
     Steps { steps: Vec<Step>, dry_run: bool },
     /// This is answered.
-    Answer(Value),
+    Answer(Json),
     /// The object is answered, with what is found out as its status.
-    Ask(Box<Question>, Value),
+    Ask(Box<Question>, Json),
     /// A token is made.
     Token(Box<TokenGrant>),
 }
@@ -42,7 +42,7 @@ pub(crate) enum Task {
 /// A step of what is done.
 pub(crate) enum Step {
     /// An object is changed past the rules for clients, by a change that may be made more than once, if another write comes between.
-    Rewrite { resource: GroupResource, namespace: String, name: String, change: Box<dyn Fn(&mut Value) -> Outcome<()>> },
+    Rewrite { resource: GroupResource, namespace: String, name: String, change: Box<dyn Fn(&mut Json) -> Outcome<()>> },
     /// The object that it was posted to is deleted.
     Delete(DeleteOptions),
 }

@@ -7,7 +7,7 @@ use crate::object::{default, integer_at, metadata};
 use crate::request::Part;
 use crate::validate::{Faults, FieldFault};
 use jiff::Timestamp;
-use serde_json::Value;
+use pintle_json::Json;
 
 const HIGHEST_PRIORITY: i64 = 1_000_000_000;
 
@@ -19,12 +19,12 @@ const SYSTEM: [&str; 2] = ["system-cluster-critical", "system-node-critical"];
 pub(in crate::kinds) struct PriorityClass;
 
 impl Strategy for PriorityClass {
-    fn defaults(&self, object: &mut Value) {
+    fn defaults(&self, object: &mut Json) {
         default(object, "preemptionPolicy", "PreemptLowerPriority");
         default(object, "value", 0);
     }
 
-    fn validate_create(&self, object: &Value) -> Faults {
+    fn validate_create(&self, object: &Json) -> Faults {
         let name = metadata::name(object);
         let system = name.starts_with("system-") && !SYSTEM.contains(&name);
         let high = !name.starts_with("system-") && integer_at(object, "/value").unwrap_or(0) > HIGHEST_PRIORITY;
@@ -44,7 +44,7 @@ impl Strategy for PriorityClass {
             .done()
     }
 
-    fn validate_update(&self, new: &Value, old: &Value, _: Part) -> Faults {
+    fn validate_update(&self, new: &Json, old: &Json, _: Part) -> Faults {
         let mut faults = Faults::default();
         if new.get("value") != old.get("value") {
             faults.push(FieldFault::forbidden("value", "may not be changed in an update."));
@@ -61,7 +61,7 @@ impl Strategy for PriorityClass {
         table::columns("Name, Value:integer, Global-Default:boolean, Age, PreemptionPolicy")
     }
 
-    fn cells(&self, object: &Value, now: Timestamp) -> Vec<Value> {
+    fn cells(&self, object: &Json, now: Timestamp) -> Vec<Json> {
         let row = Row::new(object, now);
         vec![row.name(), row.number("/value"), row.truth("/globalDefault"), row.age(), row.text("/preemptionPolicy")]
     }

@@ -10,21 +10,21 @@ use crate::object::{list, text_at};
 use crate::request::Part;
 use crate::validate::{Faults, FieldFault, NameRule};
 use jiff::Timestamp;
-use serde_json::Value;
+use pintle_json::Json;
 
 /// `node.k8s.io/v1` RuntimeClass.
 #[derive(Clone, Copy, Debug)]
 pub(in crate::kinds) struct RuntimeClass;
 
 impl Strategy for RuntimeClass {
-    fn warnings(&self, object: &Value, _: Option<&Value>, _: Part) -> Vec<String> {
-        let selector = object.pointer("/scheduling/nodeSelector").and_then(Value::as_object);
+    fn warnings(&self, object: &Json, _: Option<&Json>, _: Part) -> Vec<String> {
+        let selector = object.at("/scheduling/nodeSelector").and_then(Json::as_object);
         let keys = selector.into_iter().flat_map(|selector| selector.keys());
         keys.filter_map(|key| warnings::node_label(key)).map(|why| format!("scheduling.nodeSelector: {why}")).collect()
     }
 
-    fn validate_create(&self, object: &Value) -> Faults {
-        let scheduling = object.get("scheduling").unwrap_or(&Value::Null);
+    fn validate_create(&self, object: &Json) -> Faults {
+        let scheduling = object.get("scheduling").unwrap_or(&Json::Null);
         let (tolerations, mut seen) = (list(scheduling, "/tolerations"), HashSet::new());
         let twice = tolerations.enumerate().filter(|(_, toleration)| {
             let of = |member: &str| text_at(toleration, member).to_owned();
@@ -35,7 +35,7 @@ impl Strategy for RuntimeClass {
         Check::of(object)
             .name("handler", NameRule::Label)
             .required("handler")
-            .also(limit_faults(object.pointer("/overhead/podFixed"), "overhead"))
+            .also(limit_faults(object.at("/overhead/podFixed"), "overhead"))
             .also(placing::node_selector(scheduling, "scheduling"))
             .also(placing::tolerations(scheduling, "scheduling"))
             .also(twice)
@@ -43,7 +43,7 @@ impl Strategy for RuntimeClass {
     }
 
     /// Nothing but the handler is looked at again.
-    fn validate_update(&self, new: &Value, old: &Value, _: Part) -> Faults {
+    fn validate_update(&self, new: &Json, old: &Json, _: Part) -> Faults {
         immutable(new, old, &["handler"])
     }
 
@@ -51,7 +51,7 @@ impl Strategy for RuntimeClass {
         table::columns("Name, Handler, Age")
     }
 
-    fn cells(&self, object: &Value, now: Timestamp) -> Vec<Value> {
+    fn cells(&self, object: &Json, now: Timestamp) -> Vec<Json> {
         let row = Row::new(object, now);
         vec![row.name(), row.text("/handler"), row.age()]
     }

@@ -2,8 +2,8 @@
 
 use std::sync::LazyLock;
 
+use pintle_json::{Json, json};
 use pintle_meta::LabelSelector;
-use serde_json::{Value, json};
 
 use super::table::{self, Column, Row};
 use super::{GroupResource, Kind, Place, Strategy};
@@ -44,27 +44,27 @@ impl Scale {
     }
 
     /// The Scale of an object, to be shown.
-    pub(crate) fn read(&self, object: &Value) -> Outcome<Value> {
+    pub(crate) fn read(&self, object: &Json) -> Outcome<Json> {
         let absent = || format!("the spec replicas field {:?} does not exist", self.spec_replicas);
         self.try_read(object).ok_or_else(|| Failure::internal(absent()))
     }
 
     /// The Scale of an object, to be changed: one that does not say how many replicas it wants begins with none.
-    pub(crate) fn present(&self, object: &Value) -> Value {
+    pub(crate) fn present(&self, object: &Json) -> Json {
         let of_none = || self.try_read(&self.write(&json!({"spec": {"replicas": 0}}), object));
         self.try_read(object).or_else(of_none).unwrap_or_default()
     }
 
-    fn try_read(&self, object: &Value) -> Option<Value> {
-        let wanted = at(&self.spec_replicas, object).and_then(Value::as_i64);
+    fn try_read(&self, object: &Json) -> Option<Json> {
+        let wanted = at(&self.spec_replicas, object).and_then(Json::as_i64);
         if self.is_declared && wanted.is_none() {
             return None;
         }
-        let there = at(&self.status_replicas, object).and_then(Value::as_i64).unwrap_or(0);
+        let there = at(&self.status_replicas, object).and_then(Json::as_i64).unwrap_or(0);
         let mut status = json!({"replicas": there});
         let selector = match at(&self.label_selector, object) {
-            Some(Value::String(text)) => text.clone(),
-            Some(selector @ Value::Object(labels)) => {
+            Some(Json::String(text)) => text.to_string(),
+            Some(selector @ Json::Object(labels)) => {
                 match selector.get("matchLabels").or(selector.get("matchExpressions")) {
                     Some(_) => selector_text(selector),
                     None => {
@@ -80,7 +80,7 @@ impl Scale {
         }
         let mut metadata = json!({});
         for key in ["name", "namespace", "uid", "resourceVersion", "creationTimestamp"] {
-            if let Some(value) = object.pointer(&format!("/metadata/{key}")) {
+            if let Some(value) = object.at(&format!("/metadata/{key}")) {
                 set(&mut metadata, key, value.clone());
             }
         }
@@ -94,9 +94,9 @@ impl Scale {
     }
 
     /// The object with the number wanted by a Scale; none is 0.
-    pub(crate) fn write(&self, scale: &Value, object: &Value) -> Value {
+    pub(crate) fn write(&self, scale: &Json, object: &Json) -> Json {
         let replicas =
-            scale.pointer("/spec/replicas").filter(|replicas| !replicas.is_null()).cloned().unwrap_or_else(|| 0.into());
+            scale.at("/spec/replicas").filter(|replicas| !replicas.is_null()).cloned().unwrap_or_else(|| 0.into());
         let mut object = object.clone();
         let mut names: Vec<&str> = self.spec_replicas.trim_start_matches('.').split('.').collect();
         let last = names.pop().unwrap_or_default();
@@ -110,7 +110,7 @@ impl Scale {
 
 impl Scale {
     /// Fails if what a Scale is to become is not that of the object at `place`, or no Scale.
-    pub(crate) fn check(&self, place: &Place, scale: &Value, live: &Value) -> Outcome<()> {
+    pub(crate) fn check(&self, place: &Place, scale: &Json, live: &Json) -> Outcome<()> {
         place.check_name(metadata::name(scale))?;
         place.check_namespace(metadata::namespace(scale))?;
         let uid = metadata::uid(scale);
@@ -120,7 +120,7 @@ impl Scale {
                 format!("Precondition failed: UID in precondition: {uid}, UID in object meta: {}", metadata::uid(live));
             return Err(Failure::conflict(&GroupResource::new(group, format!("{resource}/scale")), &place.name, &why));
         }
-        let replicas = scale.pointer("/spec/replicas").filter(|replicas| replicas.as_i64().is_some_and(|n| n < 0));
+        let replicas = scale.at("/spec/replicas").filter(|replicas| replicas.as_i64().is_some_and(|n| n < 0));
         match replicas {
             None => Ok(()),
             Some(replicas) if self.is_declared => {
@@ -136,7 +136,7 @@ impl Scale {
     }
 
     /// Fails if an apply would have to be converted, and cannot be.
-    pub(crate) fn check_applied(&self, place: &Place, scale: &Value, present: &Value) -> Outcome<()> {
+    pub(crate) fn check_applied(&self, place: &Place, scale: &Json, present: &Json) -> Outcome<()> {
         if !self.is_declared || scale.get("spec") == present.get("spec") {
             return Ok(());
         }
@@ -152,11 +152,11 @@ impl Scale {
 }
 
 /// A structured selector as a text; "" if it is none.
-pub(crate) fn selector_text(selector: &Value) -> String {
+pub(crate) fn selector_text(selector: &Json) -> String {
     structured(selector).map(|selector| selector.to_string()).unwrap_or_default()
 }
 
-fn at<'a>(path: &str, object: &'a Value) -> Option<&'a Value> {
+fn at<'a>(path: &str, object: &'a Json) -> Option<&'a Json> {
     if path.is_empty() {
         return None;
     }
@@ -178,7 +178,7 @@ impl Strategy for Bodies {
         table::described("Name:string, Desired:integer, Available:integer, Age", DESCRIPTIONS)
     }
 
-    fn cells(&self, object: &Value, now: Timestamp) -> Vec<Value> {
+    fn cells(&self, object: &Json, now: Timestamp) -> Vec<Json> {
         let row = Row::new(object, now);
         vec![row.name(), row.number("/spec/replicas"), row.number("/status/replicas"), row.age()]
     }

@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use jiff::Timestamp;
+use pintle_json::Json;
 use pintle_meta::GroupVersionKind;
-use serde_json::Value;
 
 use super::answers::{Form, FurtherRight, Origin, PlainFinalizers, Pods, Routing, Stream};
 use super::layout::Layout;
@@ -48,44 +48,44 @@ pub(crate) trait Strategy: Send + Sync {
     }
 
     /// Takes away what the schema does not know; answers the paths of what went, sorted.
-    fn prune(&self, _object: &mut Value) -> Vec<String> {
+    fn prune(&self, _object: &mut Json) -> Vec<String> {
         Vec::new()
     }
 
     /// Why the object cannot be read, though its own metadata can; it is told as a body that is wrong, not as an invalid object.
-    fn malformed(&self, _object: &Value) -> Option<String> {
+    fn malformed(&self, _object: &Json) -> Option<String> {
         None
     }
 
     /// Takes away nulls that stand for nothing.
-    fn drop_nulls(&self, _object: &mut Value) {}
+    fn drop_nulls(&self, _object: &mut Json) {}
 
     /// Fills in what was left out.
-    fn defaults(&self, _object: &mut Value) {}
+    fn defaults(&self, _object: &mut Json) {}
 
     /// Sets what only the server sets in a new object.
-    fn prepare_for_create(&self, _context: &Context<'_>, _object: &mut Value) {}
+    fn prepare_for_create(&self, _context: &Context<'_>, _object: &mut Json) {}
 
     /// Puts back what this request may not change.
-    fn prepare_for_update(&self, _context: &Context<'_>, _new: &mut Value, _old: &Value, _part: Part) {}
+    fn prepare_for_update(&self, _context: &Context<'_>, _new: &mut Json, _old: &Json, _part: Part) {}
 
     /// What admission does on a real server: changes the object, or refuses the request. `old` is the stored object of an update.
-    fn admit(&self, _context: &Context<'_>, _object: &mut Value, _old: Option<&Value>, _part: Part) -> Outcome<()> {
+    fn admit(&self, _context: &Context<'_>, _object: &mut Json, _old: Option<&Json>, _part: Part) -> Outcome<()> {
         Ok(())
     }
 
     /// The faults of a new object, those of its metadata aside.
-    fn validate_create(&self, _object: &Value) -> Faults {
+    fn validate_create(&self, _object: &Json) -> Faults {
         Faults::default()
     }
 
     /// The faults of a changed object, those of its metadata aside.
-    fn validate_update(&self, new: &Value, _old: &Value, _part: Part) -> Faults {
+    fn validate_update(&self, new: &Json, _old: &Json, _part: Part) -> Faults {
         self.validate_create(new)
     }
 
     /// What to warn of in a valid object. `old` is the stored object of an update.
-    fn warnings(&self, _object: &Value, _old: Option<&Value>, _part: Part) -> Vec<String> {
+    fn warnings(&self, _object: &Json, _old: Option<&Json>, _part: Part) -> Vec<String> {
         Vec::new()
     }
 
@@ -105,18 +105,18 @@ pub(crate) trait Strategy: Send + Sync {
     }
 
     /// The seconds that an object is left which is to go in so many.
-    fn grace(&self, _object: &Value, _asked: Option<i64>) -> i64 {
+    fn grace(&self, _object: &Json, _asked: Option<i64>) -> i64 {
         0
     }
 
     /// Marks an object that is deleted for the first time as one that is going, where more than its metadata tells that. It is not
     /// removed before that is seen.
-    fn mark_terminating(&self, _object: &mut Value, _now: &str) -> bool {
+    fn mark_terminating(&self, _object: &mut Json, _now: &str) -> bool {
         false
     }
 
     /// Whether anything but the finalizers of its metadata holds an object that is going.
-    fn is_held(&self, _object: &Value) -> bool {
+    fn is_held(&self, _object: &Json) -> bool {
         false
     }
 
@@ -136,15 +136,15 @@ pub(crate) trait Strategy: Send + Sync {
     }
 
     /// Fills in what Go writes of an empty object beyond what its schema says.
-    fn complete_empty(&self, _object: &mut Value) {}
+    fn complete_empty(&self, _object: &mut Json) {}
 
     /// What to warn of in an object that is about to be stored, for it has no effect here and would have one elsewhere.
-    fn without_effect(&self, _object: &Value, _kinds: &Kinds, _cluster: &dyn Cluster) -> Vec<String> {
+    fn without_effect(&self, _object: &Json, _kinds: &Kinds, _cluster: &dyn Cluster) -> Vec<String> {
         Vec::new()
     }
 
     /// Whether the desired state changed, beyond any change outside metadata and status.
-    fn changes_generation(&self, new: &Value, old: &Value) -> bool {
+    fn changes_generation(&self, new: &Json, old: &Json) -> bool {
         crate::object::differ_outside(new, old, &["apiVersion", "kind", "metadata", "status"])
     }
 
@@ -175,13 +175,13 @@ pub(crate) trait Strategy: Send + Sync {
     }
 
     /// The value of one of these labels.
-    fn field(&self, object: &Value, label: &str) -> Option<String> {
+    fn field(&self, object: &Json, label: &str) -> Option<String> {
         let pointer = format!("/{}", label.replace('.', "/"));
-        Some(crate::object::text(object.pointer(&pointer)))
+        Some(crate::object::text(object.at(&pointer)))
     }
 
     /// What of a stored object no other object may have as well.
-    fn claims(&self, _stored: &Value) -> Vec<String> {
+    fn claims(&self, _stored: &Json) -> Vec<String> {
         Vec::new()
     }
 
@@ -191,7 +191,7 @@ pub(crate) trait Strategy: Send + Sync {
     }
 
     /// The stored form of an object of this version.
-    fn to_stored(&self, object: Value) -> Value {
+    fn to_stored(&self, object: Json) -> Json {
         object
     }
 
@@ -202,7 +202,7 @@ pub(crate) trait Strategy: Send + Sync {
 
     /// A stored object as this version shows it. `written` is the `apiVersion` that it was written with; empty if that is not
     /// known.
-    fn shown(&self, stored: &Arc<Value>, _written: &str) -> Arc<Value> {
+    fn shown(&self, stored: &Arc<Json>, _written: &str) -> Arc<Json> {
         Arc::clone(stored)
     }
 
@@ -213,7 +213,7 @@ pub(crate) trait Strategy: Send + Sync {
 
     /// Whether a new object of a real server lacks, where it is stored, what is filled in whenever it is read. The next write
     /// stores that: it counts, even if it changes nothing.
-    fn settles_late(&self, _created: &Value) -> bool {
+    fn settles_late(&self, _created: &Json) -> bool {
         false
     }
 
@@ -228,7 +228,7 @@ pub(crate) trait Strategy: Send + Sync {
     }
 
     /// Its objects, where none are stored.
-    fn made_up(&self) -> Option<Vec<Value>> {
+    fn made_up(&self) -> Option<Vec<Json>> {
         None
     }
 
@@ -238,7 +238,7 @@ pub(crate) trait Strategy: Send + Sync {
     }
 
     /// A right that a write takes beside that to write; or why nobody may do it. `old` is the stored object of an update.
-    fn further_right(&self, _new: &Value, _old: Option<&Value>, _part: Part) -> Outcome<Option<FurtherRight>> {
+    fn further_right(&self, _new: &Json, _old: Option<&Json>, _part: Part) -> Outcome<Option<FurtherRight>> {
         Ok(None)
     }
 
@@ -268,7 +268,7 @@ pub(crate) trait Strategy: Send + Sync {
     }
 
     /// The OpenAPI schema that a definition gives the kind.
-    fn openapi(&self) -> Option<&Value> {
+    fn openapi(&self) -> Option<&Json> {
         None
     }
 
@@ -283,7 +283,7 @@ pub(crate) trait Strategy: Send + Sync {
     }
 
     /// The cells of one row, as many as there are columns.
-    fn cells(&self, _object: &Value, _now: Timestamp) -> Vec<Value> {
+    fn cells(&self, _object: &Json, _now: Timestamp) -> Vec<Json> {
         Vec::new()
     }
 }

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use jiff::Timestamp;
-use serde_json::{Value, json};
+use pintle_json::{Json, json};
 
 use super::{Cluster, Context, GroupResource, Kind, Kinds, Subresource};
 use crate::request::user::User;
@@ -19,11 +19,11 @@ impl Cluster for Empty {
         None
     }
 
-    fn object(&self, _: &GroupResource, _: &str, _: &str) -> Option<Arc<Value>> {
+    fn object(&self, _: &GroupResource, _: &str, _: &str) -> Option<Arc<Json>> {
         None
     }
 
-    fn objects(&self, _: &GroupResource, _: Option<&str>) -> Vec<Arc<Value>> {
+    fn objects(&self, _: &GroupResource, _: Option<&str>) -> Vec<Arc<Json>> {
         Vec::new()
     }
 }
@@ -39,22 +39,22 @@ fn context(cluster: &dyn Cluster) -> Context<'_> {
 }
 
 /// A pod's spec with one container, and more.
-fn pod_spec(more: Value) -> Value {
+fn pod_spec(more: Json) -> Json {
     let mut spec = json!({"containers": [{"name": "c", "image": "nginx"}]});
     more.as_object().into_iter().flatten().for_each(|(key, value)| spec[key] = value.clone());
     spec
 }
 
-fn template(more: Value) -> Value {
+fn template(more: Json) -> Json {
     json!({"metadata": {"labels": {"app": "a"}}, "spec": pod_spec(more)})
 }
 
 /// What defaulting puts at a pointer.
 #[track_caller]
-fn check_default(resource: (&str, &str, &str), object: Value, pointer: &str, expected: Value) {
+fn check_default(resource: (&str, &str, &str), object: Json, pointer: &str, expected: Json) {
     let mut made = object.clone();
     kind(resource.0, resource.1, resource.2).strategy.defaults(&mut made);
-    assert_eq!(made.pointer(pointer).unwrap_or(&Value::Null), &expected, "{resource:?} {object} {pointer}");
+    assert_eq!(made.at(pointer).unwrap_or(&Json::Null), &expected, "{resource:?} {object} {pointer}");
     let once = made.clone();
     kind(resource.0, resource.1, resource.2).strategy.defaults(&mut made);
     assert_eq!(made, once, "defaulting twice changes {object}");
@@ -63,7 +63,7 @@ fn check_default(resource: (&str, &str, &str), object: Value, pointer: &str, exp
 #[test]
 fn what_is_left_out_is_filled_in() {
     let pods = ("", "v1", "pods");
-    let container = |more: Value| json!({"spec": pod_spec(json!({"containers": [more]}))});
+    let container = |more: Json| json!({"spec": pod_spec(json!({"containers": [more]}))});
     let deployments = ("apps", "v1", "deployments");
     let jobs = ("batch", "v1", "jobs");
     let services = ("", "v1", "services");
@@ -104,10 +104,10 @@ fn what_is_left_out_is_filled_in() {
             json!({"type": "RollingUpdate", "rollingUpdate": {"maxSurge": 1, "maxUnavailable": "25%"}}),
         ),
         (jobs, json!({"spec": {"template": template(json!({}))}}), "/spec/completions", json!(1)),
-        (jobs, json!({"spec": {"parallelism": 3, "template": template(json!({}))}}), "/spec/completions", Value::Null),
+        (jobs, json!({"spec": {"parallelism": 3, "template": template(json!({}))}}), "/spec/completions", Json::Null),
         (jobs, json!({"spec": {"backoffLimitPerIndex": 1}}), "/spec/backoffLimit", json!(i32::MAX)),
         (services, json!({"spec": {"ports": [{"port": 80}]}}), "/spec/ports/0/targetPort", json!(80)),
-        (services, json!({"spec": {"type": "ExternalName"}}), "/spec/internalTrafficPolicy", Value::Null),
+        (services, json!({"spec": {"type": "ExternalName"}}), "/spec/internalTrafficPolicy", Json::Null),
         (("", "v1", "secrets"), json!({"stringData": {"a": "x"}}), "/data/a", json!("eA==")),
         (
             ("", "v1", "nodes"),
@@ -134,7 +134,7 @@ fn what_is_left_out_is_filled_in() {
 
 /// The faults of a defaulted object, each as `reason field`.
 #[track_caller]
-fn check_faults(resource: (&str, &str, &str), mut object: Value, expected: &[&str]) {
+fn check_faults(resource: (&str, &str, &str), mut object: Json, expected: &[&str]) {
     let kind = kind(resource.0, resource.1, resource.2);
     kind.strategy.defaults(&mut object);
     let faults = kind.strategy.validate_create(&object);
@@ -148,7 +148,7 @@ fn check_faults(resource: (&str, &str, &str), mut object: Value, expected: &[&st
 #[test]
 fn an_invalid_object_is_told_what_is_wrong_and_where() {
     let pods = ("", "v1", "pods");
-    let container = |more: Value| {
+    let container = |more: Json| {
         let mut container = json!({"name": "c", "image": "x"});
         more.as_object().into_iter().flatten().for_each(|(key, value)| container[key] = value.clone());
         json!({"spec": {"containers": [container]}})
@@ -228,20 +228,20 @@ fn an_invalid_object_is_told_what_is_wrong_and_where() {
 }
 
 /// A cluster with these Services and priority classes.
-struct Few(Vec<(&'static str, Value)>);
+struct Few(Vec<(&'static str, Json)>);
 
 impl Cluster for Few {
-    fn object(&self, resource: &GroupResource, _: &str, name: &str) -> Option<Arc<Value>> {
-        let named = |(of, object): &&(&str, Value)| *of == resource.resource && object["metadata"]["name"] == name;
+    fn object(&self, resource: &GroupResource, _: &str, name: &str) -> Option<Arc<Json>> {
+        let named = |(of, object): &&(&str, Json)| *of == resource.resource && object["metadata"]["name"] == name;
         self.0.iter().find(named).map(|(_, object)| Arc::new(object.clone()))
     }
 
-    fn objects(&self, resource: &GroupResource, _: Option<&str>) -> Vec<Arc<Value>> {
+    fn objects(&self, resource: &GroupResource, _: Option<&str>) -> Vec<Arc<Json>> {
         self.0.iter().filter(|(of, _)| *of == resource.resource).map(|(_, object)| Arc::new(object.clone())).collect()
     }
 
     fn holder(&self, claim: &str) -> Option<Arc<str>> {
-        let claims = |(of, object): &&(&str, Value)| super::claims(of, object).iter().any(|claimed| claimed == claim);
+        let claims = |(of, object): &&(&str, Json)| super::claims(of, object).iter().any(|claimed| claimed == claim);
         let (_, object) = self.0.iter().find(claims)?;
         let metadata = |name: &str| object["metadata"][name].as_str().unwrap_or_default();
         Some(format!("{}/{}", metadata("namespace"), metadata("name")).into())
@@ -281,7 +281,7 @@ fn a_pod_gets_the_priority_of_its_class() {
     let class = json!({"metadata": {"name": "high"}, "value": 10, "preemptionPolicy": "Never"});
     let cluster = Few(vec![("priorityclasses", class)]);
     let kind = kind("", "v1", "pods");
-    let admitted = |spec: Value| {
+    let admitted = |spec: Json| {
         let mut pod = json!({"metadata": {"name": "a"}, "spec": pod_spec(spec)});
         kind.strategy.admit(&context(&cluster), &mut pod, None, Part::Object).map(|()| pod["spec"]["priority"].clone())
     };

@@ -5,8 +5,8 @@ mod labels;
 #[cfg(test)]
 mod tests;
 
+use pintle_json::Json;
 use pintle_schema::quantity;
-use serde_json::Value;
 
 pub(super) use address::{block, ip, load_balancer};
 pub(super) use labels::{node_label, node_selector, selector_term};
@@ -14,18 +14,18 @@ pub(super) use labels::{node_label, node_selector, selector_term};
 use crate::object::list;
 
 /// Whether the desired state is another than that of `old`; each change of it gives the object a new generation.
-pub(super) fn is_new(object: &Value, old: &Value) -> bool {
+pub(super) fn is_new(object: &Json, old: &Json) -> bool {
     const GENERATION: &str = "/metadata/generation";
-    object.pointer(GENERATION) != old.pointer(GENERATION)
+    object.at(GENERATION) != old.at(GENERATION)
 }
 
 /// Whether an object has an annotation.
-pub(super) fn is_annotated(object: &Value, key: &str) -> bool {
-    object.pointer("/metadata/annotations").is_some_and(|annotations| annotations.get(key).is_some())
+pub(super) fn is_annotated(object: &Json, key: &str) -> bool {
+    object.at("/metadata/annotations").is_some_and(|annotations| annotations.get(key).is_some())
 }
 
 /// Bytes of which there is a fraction. `path` leads to the map that `name` is a key of.
-pub(super) fn fractional_bytes(amounts: Option<&Value>, name: &str, path: &str) -> Option<String> {
+pub(super) fn fractional_bytes(amounts: Option<&Json>, name: &str, path: &str) -> Option<String> {
     const MILLI: i128 = 1_000_000;
     let text = amounts?.get(name)?.as_str()?;
     // The fraction is told in thousandths, rounded up: even the smallest counts.
@@ -35,21 +35,21 @@ pub(super) fn fractional_bytes(amounts: Option<&Value>, name: &str, path: &str) 
 }
 
 /// The storage that a claim asks for; `path` leads to its spec.
-pub(super) fn claim(spec: &Value, path: &str) -> Vec<String> {
+pub(super) fn claim(spec: &Json, path: &str) -> Vec<String> {
     let of = |side: &str| {
-        fractional_bytes(spec.pointer(&format!("/resources/{side}")), "storage", &format!("{path}.resources.{side}"))
+        fractional_bytes(spec.at(&format!("/resources/{side}")), "storage", &format!("{path}.resources.{side}"))
     };
     ["requests", "limits"].into_iter().filter_map(of).collect()
 }
 
 /// The addresses in a list of texts at a pointer.
-pub(super) fn ips(object: &Value, pointer: &str, path: &str) -> Vec<String> {
+pub(super) fn ips(object: &Json, pointer: &str, path: &str) -> Vec<String> {
     let texts = list(object, pointer).enumerate();
     texts.filter_map(|(at, text)| ip(text.as_str()?, &format!("{path}[{at}]"))).collect()
 }
 
 /// The CIDR blocks in a list of texts at a pointer.
-pub(super) fn blocks(object: &Value, pointer: &str, path: &str) -> Vec<String> {
+pub(super) fn blocks(object: &Json, pointer: &str, path: &str) -> Vec<String> {
     let texts = list(object, pointer).enumerate();
     texts.flat_map(|(at, text)| block(text.as_str().unwrap_or_default(), &format!("{path}[{at}]"))).collect()
 }

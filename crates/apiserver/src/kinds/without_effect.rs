@@ -1,6 +1,6 @@
 //! What a real server would act upon and this one does not. It is never silent: who counts on it gets a Warning.
 
-use serde_json::Value;
+use pintle_json::Json;
 
 use super::{Kind, Kinds};
 use crate::object::{list, metadata, text_at};
@@ -36,15 +36,15 @@ pub(crate) fn part(what: &str, (_, why): Missing) -> String {
 }
 
 /// The warning about a whole object.
-pub(super) fn whole(object: &Value, missing: Missing) -> Vec<String> {
+pub(super) fn whole(object: &Json, missing: Missing) -> Vec<String> {
     vec![part(&format!("{} {:?}", text_at(object, "/kind"), metadata::name(object)), missing)]
 }
 
 /// Whether a rule of admission names anything that is served.
-pub(super) fn is_about(kinds: &Kinds, rule: &Value) -> bool {
+pub(super) fn is_about(kinds: &Kinds, rule: &Json) -> bool {
     let names = |field: &str, name: &str| list(rule, field).any(|named| named == "*" || named == name);
     let names_resource = |kind: &Kind| {
-        let resources = list(rule, "/resources").filter_map(Value::as_str);
+        let resources = list(rule, "/resources").filter_map(Json::as_str);
         resources
             .map(|resource| resource.split('/').next().unwrap_or_default())
             .any(|plural| plural == "*" || plural == kind.plural)

@@ -5,7 +5,7 @@ use std::sync::{Arc, PoisonError};
 use std::time::Duration;
 
 use http_body_util::BodyExt;
-use serde_json::Value;
+use pintle_json::Json;
 
 use super::upstream::{Refusal, collection_path, encoded};
 use super::{Collection, Live, is_in, version};
@@ -131,7 +131,7 @@ impl Live {
         &self,
         kind: &Arc<Kind>,
         collection: &Collection,
-        mut event: Value,
+        mut event: Json,
         reached: &mut String,
     ) -> Result<(), Refusal> {
         let object = event["object"].take();

@@ -11,7 +11,7 @@ use http::header::{ACCEPT, CONTENT_TYPE};
 use http::{Method, Request, Response};
 use http_body_util::{BodyExt, Full};
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
-use serde_json::{Value, json};
+use pintle_json::{Json, json};
 use tower_service::Service;
 
 use super::PATIENCE;
@@ -66,7 +66,7 @@ impl Upstream {
     }
 
     /// Reads the JSON at a path.
-    pub(super) async fn get(&self, path: &str) -> Result<Value, Refusal> {
+    pub(super) async fn get(&self, path: &str) -> Result<Json, Refusal> {
         let read = async { whole(self.open(path).await?, LARGEST).await };
         let body = tokio::time::timeout(PATIENCE, read).await.unwrap_or_else(|_| Err(Refusal::late()))?;
         serde_json::from_slice(&body).map_err(|error| Refusal::unreachable(&error))
@@ -141,7 +141,7 @@ impl Refusal {
     }
 
     /// What an event says of the watch itself.
-    pub(super) fn told(status: &Value) -> Self {
+    pub(super) fn told(status: &Json) -> Self {
         let code = status["code"].as_u64().and_then(|code| code.try_into().ok()).unwrap_or(500);
         Self { code, content_type: "application/json".into(), body: status.to_string().into() }
     }
@@ -175,12 +175,12 @@ impl Refusal {
     /// What it says, in words.
     pub(crate) fn message(&self) -> String {
         match &self.status()["message"] {
-            Value::String(message) => message.clone(),
+            Json::String(message) => message.to_string(),
             _ => format!("{}: {}", self.code, String::from_utf8_lossy(&self.body).trim()),
         }
     }
 
-    fn status(&self) -> Value {
+    fn status(&self) -> Json {
         serde_json::from_slice(&self.body).unwrap_or_default()
     }
 

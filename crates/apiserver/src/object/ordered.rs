@@ -1,8 +1,8 @@
 //! Objects as JSON, their members in the order in which Go writes them.
 
+use pintle_json::Json;
 use serde::Serialize;
 use serde::ser::{SerializeMap, Serializer};
-use serde_json::Value;
 
 /// The members of metadata, as Go declares them.
 pub(crate) const METADATA: [&str; 15] = [
@@ -28,11 +28,11 @@ pub(crate) const OBJECT: [&str; 3] = ["kind", "apiVersion", "metadata"];
 
 /// An object whose kind, version and metadata come first, and whose metadata are in the usual order.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Ordered<'a>(pub(crate) &'a Value);
+pub(crate) struct Ordered<'a>(pub(crate) &'a Json);
 
 impl Serialize for Ordered<'_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let Value::Object(members) = self.0 else { return self.0.serialize(serializer) };
+        let Json::Object(members) = self.0 else { return self.0.serialize(serializer) };
         let mut map = serializer.serialize_map(Some(members.len()))?;
         for name in OBJECT {
             match members.get(name) {
@@ -53,22 +53,22 @@ impl Serialize for Ordered<'_> {
 }
 
 /// The objects of a list, or the rows of a table.
-struct Items<'a>(&'a Value);
+struct Items<'a>(&'a Json);
 
 impl Serialize for Items<'_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         match self.0 {
-            Value::Array(items) => serializer.collect_seq(items.iter().map(Ordered)),
+            Json::Array(items) => serializer.collect_seq(items.iter().map(Ordered)),
             other => other.serialize(serializer),
         }
     }
 }
 
-struct Metadata<'a>(&'a Value);
+struct Metadata<'a>(&'a Json);
 
 impl Serialize for Metadata<'_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let Value::Object(members) = self.0 else { return self.0.serialize(serializer) };
+        let Json::Object(members) = self.0 else { return self.0.serialize(serializer) };
         let mut map = serializer.serialize_map(Some(members.len()))?;
         for name in METADATA {
             if let Some(value) = members.get(name) {
@@ -85,7 +85,7 @@ impl Serialize for Metadata<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use serde_json::json;
+    use pintle_json::json;
 
     #[test]
     fn metadata_come_first_and_in_the_usual_order() {

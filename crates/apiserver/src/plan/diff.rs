@@ -1,6 +1,6 @@
 //! How two objects differ, field by field.
 
-use serde_json::{Map, Value};
+use pintle_json::{Json, Map};
 
 use super::PlannedField;
 
@@ -19,7 +19,7 @@ const GOING: [&str; 2] = ["metadata.deletionGracePeriodSeconds", "metadata.delet
 const KEYS: [&str; 4] = ["name", "type", "uid", "key"];
 
 /// The fields in which an object differs from another, in the order of their paths' parts; `Null` stands for no object.
-pub(super) fn fields(old: &Value, new: &Value) -> Vec<PlannedField> {
+pub(super) fn fields(old: &Json, new: &Json) -> Vec<PlannedField> {
     let mut fields = Vec::new();
     differ(
         &mut String::new(),
@@ -35,11 +35,11 @@ pub(super) fn fields(old: &Value, new: &Value) -> Vec<PlannedField> {
     fields
 }
 
-fn differ(path: &mut String, old: Option<&Value>, new: Option<&Value>, to: &mut Vec<PlannedField>) {
+fn differ(path: &mut String, old: Option<&Json>, new: Option<&Json>, to: &mut Vec<PlannedField>) {
     match (old, new) {
         (old, new) if old == new => (),
-        (None | Some(Value::Object(_)), None | Some(Value::Object(_))) if !is_empty(old) || !is_empty(new) => {
-            let (none, members) = (Map::new(), |value: Option<&'_ Value>| value.and_then(Value::as_object).cloned());
+        (None | Some(Json::Object(_)), None | Some(Json::Object(_))) if !is_empty(old) || !is_empty(new) => {
+            let (none, members) = (Map::new(), |value: Option<&'_ Json>| value.and_then(Json::as_object).cloned());
             let (old, new) = (members(old).unwrap_or(none.clone()), members(new).unwrap_or(none));
             let added = new.keys().filter(|name| !old.contains_key(*name));
             let mut names: Vec<&String> = old.keys().chain(added).collect();
@@ -48,15 +48,15 @@ fn differ(path: &mut String, old: Option<&Value>, new: Option<&Value>, to: &mut 
                 below(path, &member(path, name), |path| differ(path, old.get(name), new.get(name), to));
             }
         }
-        (None | Some(Value::Array(_)), None | Some(Value::Array(_))) if !is_empty(old) || !is_empty(new) => {
-            let items = |value: Option<&'_ Value>| value.and_then(Value::as_array).cloned().unwrap_or_default();
+        (None | Some(Json::Array(_)), None | Some(Json::Array(_))) if !is_empty(old) || !is_empty(new) => {
+            let items = |value: Option<&'_ Json>| value.and_then(Json::as_array).cloned().unwrap_or_default();
             let (old, new) = (keyed(&items(old)), keyed(&items(new)));
             // Told apart by their places, unless both are by their keys.
             let (old, new) = match (old, new) {
                 (Ok(old), Ok(new)) => (old, new),
                 (old, new) => (placed(old), placed(new)),
             };
-            let find = |list: &[(String, Value)], key: &str| {
+            let find = |list: &[(String, Json)], key: &str| {
                 list.iter().find(|(of, _)| of == key).map(|(_, item)| item.clone())
             };
             let added = new.iter().filter(|(key, _)| find(&old, key).is_none());
@@ -70,19 +70,19 @@ fn differ(path: &mut String, old: Option<&Value>, new: Option<&Value>, to: &mut 
 }
 
 /// Whether there is nothing in it to be told one by one.
-fn is_empty(value: Option<&Value>) -> bool {
+fn is_empty(value: Option<&Json>) -> bool {
     match value {
         None => true,
-        Some(Value::Object(members)) => members.is_empty(),
-        Some(Value::Array(items)) => items.is_empty(),
+        Some(Json::Object(members)) => members.is_empty(),
+        Some(Json::Array(items)) => items.is_empty(),
         Some(_) => false,
     }
 }
 
 /// A list with a key each, or the list itself where its items have none of their own.
-fn keyed(items: &[Value]) -> Result<Vec<(String, Value)>, Vec<Value>> {
-    let keys_by = |member: &str| -> Option<Vec<(String, Value)>> {
-        let key = |item: &Value| Some((item.get(member)?.as_str()?.to_owned(), item.clone()));
+fn keyed(items: &[Json]) -> Result<Vec<(String, Json)>, Vec<Json>> {
+    let keys_by = |member: &str| -> Option<Vec<(String, Json)>> {
+        let key = |item: &Json| Some((item.get(member)?.as_str()?.to_owned(), item.clone()));
         let mut keyed: Vec<_> = items.iter().map(key).collect::<Option<_>>()?;
         let count = keyed.len();
         keyed.sort_by(|(a, _), (b, _)| a.cmp(b));
@@ -92,7 +92,7 @@ fn keyed(items: &[Value]) -> Result<Vec<(String, Value)>, Vec<Value>> {
     KEYS.into_iter().find_map(keys_by).ok_or_else(|| items.to_vec())
 }
 
-fn placed(list: Result<Vec<(String, Value)>, Vec<Value>>) -> Vec<(String, Value)> {
+fn placed(list: Result<Vec<(String, Json)>, Vec<Json>>) -> Vec<(String, Json)> {
     let items = list.unwrap_or_else(|items| items.into_iter().map(|item| (String::new(), item)).collect());
     items.into_iter().enumerate().map(|(at, (_, item))| (at.to_string(), item)).collect()
 }
@@ -116,12 +116,12 @@ fn below(path: &mut String, part: &str, then: impl FnOnce(&mut String)) {
 
 #[cfg(test)]
 mod tests {
-    use serde_json::json;
+    use pintle_json::json;
 
     use super::*;
 
     #[track_caller]
-    fn check(old: Value, new: Value, expected: &[&str]) {
+    fn check(old: Json, new: Json, expected: &[&str]) {
         let told: Vec<_> = fields(&old, &new).iter().map(ToString::to_string).collect();
         assert_eq!(told, expected);
     }
@@ -140,7 +140,7 @@ mod tests {
 
     #[test]
     fn items_are_told_apart_by_their_names_or_else_by_their_places() {
-        let pod = |containers: Value| json!({"spec": {"containers": containers}});
+        let pod = |containers: Json| json!({"spec": {"containers": containers}});
         check(
             pod(json!([{"name": "a", "image": "1"}, {"name": "b", "image": "1"}])),
             pod(json!([{"name": "b", "image": "2"}, {"name": "a", "image": "1"}])),
@@ -159,7 +159,7 @@ mod tests {
         let object = |version: &str| json!({"metadata": {"name": "a", "uid": version, "resourceVersion": version, "managedFields": [{"manager": version}]}});
         check(object("1"), object("2"), &[]);
         check(
-            Value::Null,
+            Json::Null,
             json!({"kind": "A", "metadata": {"name": "a", "labels": {"x": "y"}}}),
             &["+ metadata.labels.x: \"y\""],
         );

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use serde_json::Value;
+use pintle_json::Json;
 
 use super::diff;
 use crate::kinds::{GroupResource, Kinds};
@@ -49,9 +49,9 @@ pub struct PlannedField {
     /// else by its place.
     pub path: String,
     /// What it is; none if it is absent.
-    pub old: Option<Value>,
+    pub old: Option<Json>,
     /// What it would be; none if it would be absent.
-    pub new: Option<Value>,
+    pub new: Option<Json>,
 }
 
 /// What would be done to a cluster, from [`Plan::changes`](crate::Plan::changes). As a text, it is for people:
@@ -116,7 +116,7 @@ impl PlannedChange {
         if known.is_some_and(|kind| kind.strategy.is_report()) {
             return None;
         }
-        let tree = |stored: Option<&Stored>| stored.map_or(Value::Null, Stored::decode);
+        let tree = |stored: Option<&Stored>| stored.map_or(Json::Null, Stored::decode);
         let (old, new) = (tree(base), tree(object));
         let goes = object.is_some_and(Stored::is_deleting) && !base.is_some_and(Stored::is_deleting);
         let action = match (base, object) {
@@ -154,7 +154,7 @@ impl PlannedChange {
 impl PlannedField {
     /// Leaves of it that there is something.
     fn hide(&mut self) {
-        let hidden = |value: &mut Value| *value = "(hidden)".into();
+        let hidden = |value: &mut Json| *value = "(hidden)".into();
         self.old.iter_mut().chain(&mut self.new).for_each(hidden);
     }
 }

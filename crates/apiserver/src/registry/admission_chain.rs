@@ -3,7 +3,7 @@
 use std::collections::HashSet;
 use std::sync::Arc;
 
-use serde_json::Value;
+use pintle_json::Json;
 
 use super::Registry;
 use super::pipeline::Write;
@@ -65,7 +65,7 @@ struct LimitRanges;
 
 impl LimitRanges {
     /// Those that have a say in the write.
-    fn of(registry: &Registry, write: &Write<'_>) -> Vec<Arc<Value>> {
+    fn of(registry: &Registry, write: &Write<'_>) -> Vec<Arc<Json>> {
         let resource = write.place.kind.resource();
         match write.place.kind.namespaced() && limits::concern(&attempt(write, &resource)) {
             true => registry.db.objects(&GroupResource::new("", "limitranges"), Some(&write.place.namespace)),
@@ -145,7 +145,7 @@ impl Plugin for Quotas {
 }
 
 /// What a quota becomes of which so much is used.
-fn charge(registry: &Registry, namespace: &str, quota: &Value, used: Value) -> Outcome<Option<Charge>> {
+fn charge(registry: &Registry, namespace: &str, quota: &Json, used: Json) -> Outcome<Option<Charge>> {
     let kinds = registry.kinds();
     let Some(kind) = kinds.kind("", "v1", "ResourceQuota") else { return Ok(None) };
     let place = Place { part: Part::Status, ..Place::new(kind.clone(), namespace, metadata::name(quota)) };

@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
+use pintle_json::Json;
 use pintle_meta::{StatusCause, StatusDetails};
-use serde_json::Value;
 
 use super::Registry;
 use super::pipeline::{Complete, Write};
@@ -21,12 +21,12 @@ const CREATE_TRIES: usize = 8;
 
 impl Registry {
     /// Creates an object in `place`, whose own name does not count.
-    pub(crate) fn create(&self, place: &Place, object: Value, by: &Writer<'_>) -> Outcome<Written> {
+    pub(crate) fn create(&self, place: &Place, object: Json, by: &Writer<'_>) -> Outcome<Written> {
         self.create_by(How::Post, place, object, by)
     }
 
     /// Creates an object; one that a PUT makes keeps what a POST would wipe, but for the uid and the time.
-    pub(super) fn create_by(&self, how: How, place: &Place, mut object: Value, by: &Writer<'_>) -> Outcome<Written> {
+    pub(super) fn create_by(&self, how: How, place: &Place, mut object: Json, by: &Writer<'_>) -> Outcome<Written> {
         let kind = &place.kind;
         self.check_place(place, &mut object, by)?;
         let version = metadata::text(&object, "resourceVersion").to_owned();
@@ -37,7 +37,7 @@ impl Registry {
         while names < CREATE_TRIES {
             let mut new = object.clone();
             if generate {
-                metadata_mut(&mut new).insert("name".into(), self.generated_name(&base).into());
+                metadata_mut(&mut new).insert("name", self.generated_name(&base).into());
             }
             let name = metadata::name(&new).to_owned();
             let Complete { object: new, mut warnings, charges } =
@@ -56,9 +56,9 @@ impl Registry {
                 return Err(taken(&kind.resource(), &name, Some(&found)));
             }
             if by.options.dry_run {
-                let mut shown = Value::clone(&kind.shown(&Arc::new(stored)));
+                let mut shown = Json::clone(&kind.shown(&Arc::new(stored)));
                 if !version.is_empty() && version != "0" {
-                    metadata_mut(&mut shown).insert("resourceVersion".into(), version.into());
+                    metadata_mut(&mut shown).insert("resourceVersion", version.into());
                 }
                 return Ok(Written { object: Served::value(kind, shown), created: true, warnings });
             }
@@ -86,7 +86,7 @@ impl Registry {
     }
 
     /// Whether anything can be created there at all, and this object by this user.
-    fn check_place(&self, place: &Place, object: &mut Value, by: &Writer<'_>) -> Outcome<()> {
+    fn check_place(&self, place: &Place, object: &mut Json, by: &Writer<'_>) -> Outcome<()> {
         let kind = &place.kind;
         settle_namespace(place, object)?;
         if kind.conduct.terminating {
@@ -127,7 +127,7 @@ fn namespace_is_open(store: &Store, namespace: &str) -> bool {
 }
 
 /// Wipes what a client may not set. A deletion that a PUT or an apply claims to be under way stays.
-fn wipe(object: &mut Value, how: How) {
+fn wipe(object: &mut Json, how: How) {
     let metadata = metadata_mut(object);
     for field in ["uid", "creationTimestamp", "selfLink", "resourceVersion"] {
         metadata.remove(field);
@@ -139,13 +139,13 @@ fn wipe(object: &mut Value, how: How) {
 }
 
 /// The namespace in the body must be that of the path; an empty one becomes it. Cluster-scoped objects lose theirs.
-pub(super) fn settle_namespace(place: &Place, object: &mut Value) -> Outcome<()> {
+pub(super) fn settle_namespace(place: &Place, object: &mut Json) -> Outcome<()> {
     if !place.kind.namespaced() {
         metadata_mut(object).remove("namespace");
         return Ok(());
     }
     place.check_namespace(metadata::namespace(object))?;
-    metadata_mut(object).insert("namespace".into(), place.namespace.as_str().into());
+    metadata_mut(object).insert("namespace", place.namespace.as_str().into());
     Ok(())
 }
 

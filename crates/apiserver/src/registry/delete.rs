@@ -3,8 +3,8 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use pintle_json::Json;
 use pintle_meta::{PropagationPolicy, Status, StatusDetails, TypeMeta};
-use serde_json::Value;
 
 use super::Registry;
 use super::served::Served;
@@ -48,9 +48,9 @@ impl Registry {
     }
 
     /// One try; none if the object was written meanwhile.
-    fn try_delete(&self, place: &Place, stored: &Arc<Stored>, old: &Value, options: &DeleteOptions) -> Option<Deleted> {
+    fn try_delete(&self, place: &Place, stored: &Arc<Stored>, old: &Json, options: &DeleteOptions) -> Option<Deleted> {
         let kind = &place.kind;
-        let mut new = Value::clone(old);
+        let mut new = Json::clone(old);
         metadata::set_finalizers(&mut new, &finalizers_for(kind, old, options));
         let grace = kind.strategy.grace(old, options.grace_seconds);
         let is_first = !metadata::is_deleting(old);
@@ -115,7 +115,7 @@ impl Registry {
     }
 
     /// Notes when the object goes; and what grace it has, where it is that which it waits for.
-    fn date(&self, new: &mut Value, old: &Value, grace: Option<i64>) {
+    fn date(&self, new: &mut Json, old: &Json, grace: Option<i64>) {
         let first = !metadata::is_deleting(old);
         let seconds = Duration::from_secs(u64::try_from(grace.unwrap_or(0)).unwrap_or(0));
         let time = match grace.filter(|_| !first) {
@@ -124,17 +124,17 @@ impl Registry {
         };
         let generation = metadata::generation(old).filter(|generation| first && *generation > 0);
         let metadata = metadata_mut(new);
-        metadata.insert("deletionTimestamp".into(), time.into());
+        metadata.insert("deletionTimestamp", time.into());
         let Some(grace) = grace else { return };
-        metadata.insert("deletionGracePeriodSeconds".into(), grace.into());
+        metadata.insert("deletionGracePeriodSeconds", grace.into());
         if let Some(generation) = generation {
-            metadata.insert("generation".into(), (generation + 1).into());
+            metadata.insert("generation", (generation + 1).into());
         }
     }
 }
 
 /// Whether nothing holds an object any more that is going.
-pub(super) fn is_due(kind: &Kind, object: &Value) -> bool {
+pub(super) fn is_due(kind: &Kind, object: &Json) -> bool {
     metadata::is_deleting(object)
         && metadata::finalizers(object).is_empty()
         && metadata::grace_seconds(object).unwrap_or(0) == 0
@@ -142,12 +142,12 @@ pub(super) fn is_due(kind: &Kind, object: &Value) -> bool {
 }
 
 /// An object that was not stored, as its kind shows it.
-fn shown(kind: &Kind, object: Value) -> Served {
+fn shown(kind: &Kind, object: Json) -> Served {
     Served::value(kind, Arc::unwrap_or_clone(kind.shown(&Arc::new(object))))
 }
 
 /// When a deletion under way ends, if its grace shrinks.
-fn earlier_end(old: &Value, grace: i64) -> Option<String> {
+fn earlier_end(old: &Json, grace: i64) -> Option<String> {
     let end: jiff::Timestamp = metadata::text(old, "deletionTimestamp").parse().ok()?;
     let less = metadata::grace_seconds(old)? - grace;
     let end = end.checked_sub(jiff::SignedDuration::from_secs(less)).ok()?;
@@ -155,7 +155,7 @@ fn earlier_end(old: &Value, grace: i64) -> Option<String> {
 }
 
 /// The finalizers that the options leave the object with.
-fn finalizers_for(kind: &Kind, object: &Value, options: &DeleteOptions) -> Vec<String> {
+fn finalizers_for(kind: &Kind, object: &Json, options: &DeleteOptions) -> Vec<String> {
     let present: Vec<String> = metadata::finalizers(object).into_iter().map(str::to_owned).collect();
     let asked = match (options.orphan_dependents, options.propagation) {
         (Some(true), _) => Some(PropagationPolicy::Orphan),

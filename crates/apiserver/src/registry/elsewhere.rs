@@ -1,6 +1,6 @@
 //! What others serve: the versions that an APIService gives to a Service. This server passes nothing on to them.
 
-use serde_json::{Value, json};
+use pintle_json::{Json, json};
 
 use super::Registry;
 use crate::failure::Failure;
@@ -17,7 +17,7 @@ impl Registry {
     }
 
     /// What is known of a group of which others serve every version.
-    pub(crate) fn group_elsewhere(&self, group: &str) -> Option<Value> {
+    pub(crate) fn group_elsewhere(&self, group: &str) -> Option<Json> {
         let all = self.db.objects_of(RESOURCE, &Range::namespace(None));
         let of_group =
             all.filter_map(|(_, stored)| given_away(&stored)).filter(|spec| text_at(spec, "/group") == group);

@@ -1,7 +1,7 @@
 //! How deep objects may nest.
 
+use pintle_json::Json;
 use pintle_meta::Reason;
-use serde_json::Value;
 
 use crate::failure::{Failure, Outcome, details};
 use crate::kinds::Kind;
@@ -12,7 +12,7 @@ use crate::object::metadata;
 const DEEPEST: usize = 120;
 
 /// Refuses an object that would nest too deeply to be read once it is served.
-pub(super) fn check(kind: &Kind, object: &Value) -> Outcome<()> {
+pub(super) fn check(kind: &Kind, object: &Json) -> Outcome<()> {
     if fits(object, DEEPEST) {
         return Ok(());
     }
@@ -25,10 +25,10 @@ pub(super) fn check(kind: &Kind, object: &Value) -> Outcome<()> {
 }
 
 /// Whether no more than `room` containers stand one in another. It goes no deeper than that.
-fn fits(value: &Value, room: usize) -> bool {
+fn fits(value: &Json, room: usize) -> bool {
     match value {
-        Value::Object(members) => room > 0 && members.values().all(|value| fits(value, room - 1)),
-        Value::Array(items) => room > 0 && items.iter().all(|item| fits(item, room - 1)),
+        Json::Object(members) => room > 0 && members.values().all(|value| fits(value, room - 1)),
+        Json::Array(items) => room > 0 && items.iter().all(|item| fits(item, room - 1)),
         _ => true,
     }
 }

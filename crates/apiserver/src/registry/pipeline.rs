@@ -3,7 +3,7 @@
 //! [`Registry::complete`] lists its phases, once. Creates and updates differ in what comes before them and after: the one tries
 //! names and needs a place that is free, the other works the object out anew where another write came between.
 
-use serde_json::{Map, Value};
+use pintle_json::{Json, Map};
 
 use super::{Registry, admission_chain, nesting};
 use crate::failure::Outcome;
@@ -20,9 +20,9 @@ use crate::validate::Faults;
 pub(super) struct Write<'a> {
     pub(super) place: &'a Place,
     /// The object as it was; none of one that is new.
-    pub(super) old: Option<&'a Value>,
+    pub(super) old: Option<&'a Json>,
     /// The object as it is to be, so far.
-    pub(super) new: Value,
+    pub(super) new: Json,
     /// Who writes, with which options.
     pub(super) by: &'a Writer<'a>,
     pub(super) how: How,
@@ -31,7 +31,7 @@ pub(super) struct Write<'a> {
 /// An object that can be stored.
 #[derive(Debug)]
 pub(super) struct Complete {
-    pub(super) object: Value,
+    pub(super) object: Json,
     /// What to warn of.
     pub(super) warnings: Vec<String>,
     /// What quotas are charged with the write.
@@ -57,7 +57,7 @@ impl Registry {
     }
 
     /// What to warn of in an object that is about to be written: what of it has no effect here, and would elsewhere.
-    pub(super) fn without_effect(&self, place: &Place, object: &Value) -> Vec<String> {
+    pub(super) fn without_effect(&self, place: &Place, object: &Json) -> Vec<String> {
         match place.part {
             Part::Object => place.kind.strategy.without_effect(object, &self.kinds(), &self.db),
             _ => Vec::new(),
@@ -68,10 +68,10 @@ impl Registry {
     fn identify(&self, write: &mut Write<'_>) {
         let Some(old) = write.old else {
             let metadata = metadata_mut(&mut write.new);
-            metadata.insert("uid".into(), self.uuid().into());
-            metadata.insert("creationTimestamp".into(), self.clock.now_text().into());
+            metadata.insert("uid", self.uuid().into());
+            metadata.insert("creationTimestamp", self.clock.now_text().into());
             if write.place.kind.conduct.generation {
-                metadata.insert("generation".into(), 1.into());
+                metadata.insert("generation", 1.into());
             }
             return;
         };
@@ -110,7 +110,7 @@ impl Write<'_> {
     fn keep_other_parts(&mut self) {
         let kind = &self.place.kind;
         let Some(new) = self.new.as_object_mut() else { return };
-        let Some(old) = self.old.and_then(Value::as_object) else {
+        let Some(old) = self.old.and_then(Json::as_object) else {
             if kind.splits_status() && !kind.strategy.keeps_sent_status() {
                 new.remove("status");
             }
@@ -129,7 +129,7 @@ impl Write<'_> {
         let metadata = metadata_mut(&mut self.new);
         match metadata::generation(old) {
             Some(stored) => {
-                metadata.insert("generation".into(), (stored + i64::from(kind.conduct.generation && changes)).into())
+                metadata.insert("generation", (stored + i64::from(kind.conduct.generation && changes)).into())
             }
             None => metadata.remove("generation"),
         };
@@ -159,14 +159,14 @@ impl Write<'_> {
 }
 
 /// What no update changes, and what it may leave out.
-fn keep_identity(new: &mut Value, old: &Value) {
+fn keep_identity(new: &mut Json, old: &Json) {
     let metadata = metadata_mut(new);
     metadata.remove("selfLink");
     let stored = |field: &str| metadata::member(old, field).cloned();
-    if metadata.get("uid").and_then(Value::as_str).unwrap_or_default().is_empty()
+    if metadata.get("uid").and_then(Json::as_str).unwrap_or_default().is_empty()
         && let Some(uid) = stored("uid")
     {
-        metadata.insert("uid".into(), uid);
+        metadata.insert("uid", uid);
     }
     for field in ["creationTimestamp", "deletionTimestamp"] {
         if let Some(time) = stored(field) {
@@ -175,13 +175,13 @@ fn keep_identity(new: &mut Value, old: &Value) {
     }
     // Another grace period than the present one is refused by validation.
     if let Some(seconds) = stored("deletionGracePeriodSeconds")
-        && metadata.get("deletionGracePeriodSeconds").is_none_or(Value::is_null)
+        && metadata.get("deletionGracePeriodSeconds").is_none_or(Json::is_null)
     {
-        metadata.insert("deletionGracePeriodSeconds".into(), seconds);
+        metadata.insert("deletionGracePeriodSeconds", seconds);
     }
 }
 
-pub(super) fn keep_member(new: &mut Map<String, Value>, old: &Map<String, Value>, name: &str) {
+pub(super) fn keep_member(new: &mut Map, old: &Map, name: &str) {
     match old.get(name) {
         Some(value) => new.insert(name.into(), value.clone()),
         None => new.remove(name),
@@ -189,7 +189,7 @@ pub(super) fn keep_member(new: &mut Map<String, Value>, old: &Map<String, Value>
 }
 
 /// A write of `/status` takes the status alone; of most kinds, and the metadata that their strategies let through.
-fn keep_all_but_status(new: &mut Map<String, Value>, old: &Map<String, Value>, kind: &Kind) {
+fn keep_all_but_status(new: &mut Map, old: &Map, kind: &Kind) {
     let names: Vec<String> = new.keys().chain(old.keys()).cloned().collect();
     for name in names.iter().filter(|name| !matches!(name.as_str(), "status" | "metadata" | "apiVersion" | "kind")) {
         keep_member(new, old, name);
@@ -197,9 +197,9 @@ fn keep_all_but_status(new: &mut Map<String, Value>, old: &Map<String, Value>, k
     if kind.strategy.status_keeps_metadata() {
         let managed = new.get("metadata").and_then(|metadata| metadata.get("managedFields")).cloned();
         keep_member(new, old, "metadata");
-        if let Some(Value::Object(metadata)) = new.get_mut("metadata") {
+        if let Some(Json::Object(metadata)) = new.get_mut("metadata") {
             match managed {
-                Some(managed) => metadata.insert("managedFields".into(), managed),
+                Some(managed) => metadata.insert("managedFields", managed),
                 None => metadata.remove("managedFields"),
             };
         }

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, HashSet};
 
-use serde_json::Value;
+use pintle_json::Json;
 
 use super::Registry;
 use super::admission_chain::Plugin;
@@ -26,7 +26,7 @@ enum Subject<'a> {
     Namespace,
     Pod,
     /// What pods are made of.
-    Template(&'a Value),
+    Template(&'a Json),
 }
 
 impl Plugin for PodSecurity {
@@ -53,7 +53,7 @@ impl Plugin for PodSecurity {
     }
 
     fn warnings(&self, registry: &Registry, write: &Write<'_>) -> Vec<String> {
-        let of = |pod: &Value| {
+        let of = |pod: &Json| {
             let warn = policy_at(registry, write).warn;
             let violations = warn.violations(pod);
             let warning = || format!("would violate PodSecurity \"{warn}\": {}", told(&violations));
@@ -79,15 +79,15 @@ fn subject<'a>(write: &'a Write<'_>) -> Option<Subject<'a>> {
         }
         (Pods::Inside, Part::Object) => Some(Subject::Namespace),
         (Pods::MadeFrom(pointer), Part::Object) => {
-            write.new.pointer(pointer).filter(|template| !template.is_null()).map(Subject::Template)
+            write.new.at(pointer).filter(|template| !template.is_null()).map(Subject::Template)
         }
         _ => None,
     }
 }
 
 /// Whether a change of a pod brings anything to run that it had not: nothing else of what the standards are about can change.
-fn runs_otherwise(new: &Value, old: &Value) -> bool {
-    let images = |pod: &Value, pointer: &str| -> Vec<(String, String)> {
+fn runs_otherwise(new: &Json, old: &Json) -> bool {
+    let images = |pod: &Json, pointer: &str| -> Vec<(String, String)> {
         let containers = list(pod, pointer);
         containers.map(|container| (text_at(container, "/name").into(), text_at(container, "/image").into())).collect()
     };
@@ -99,8 +99,8 @@ fn runs_otherwise(new: &Value, old: &Value) -> bool {
 }
 
 /// What a namespace wants, and what is wrong with its labels.
-fn policy(namespace: &Value) -> (Policy, Faults) {
-    let labels = namespace.pointer("/metadata/labels");
+fn policy(namespace: &Json) -> (Policy, Faults) {
+    let labels = namespace.at("/metadata/labels");
     Policy::of(|label| labels?.get(label)?.as_str())
 }
 

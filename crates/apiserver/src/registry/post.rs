@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use serde_json::{Value, json};
+use pintle_json::{Json, json};
 
 use super::Registry;
 use super::pipeline::Write;
@@ -22,9 +22,9 @@ impl Registry {
         &self,
         posting: &dyn Posting,
         place: &Place,
-        sent: Value,
+        sent: Json,
         by: &Writer<'_>,
-    ) -> Outcome<Option<Value>> {
+    ) -> Outcome<Option<Json>> {
         let sent = if place.part == Part::Object { tracked(place, sent, by) } else { sent };
         match posting.task(&self.context(by.user()), place, &sent, by.options.dry_run)? {
             Task::Steps { steps, dry_run } => {
@@ -50,7 +50,7 @@ impl Registry {
         }
     }
 
-    fn find_out(&self, question: Question, user: &User) -> Value {
+    fn find_out(&self, question: Question, user: &User) -> Json {
         match question {
             Question::Token { token, mut audiences } => {
                 if audiences.is_empty() {
@@ -70,14 +70,14 @@ impl Registry {
         }
     }
 
-    fn access(&self, who: &User, attributes: &Attributes<'_>) -> Value {
+    fn access(&self, who: &User, attributes: &Attributes<'_>) -> Json {
         match auth::decide(&self.db, who, attributes) {
             Decision::Allowed(reason) => access_status(true, &reason),
             Decision::NoOpinion(wrong) => access_status(false, wrong.as_deref().unwrap_or_default()),
         }
     }
 
-    fn make_token(&self, place: &Place, grant: TokenGrant) -> Outcome<Value> {
+    fn make_token(&self, place: &Place, grant: TokenGrant) -> Outcome<Json> {
         let TokenGrant { mut audiences, seconds, bound, mut answer } = grant;
         if audiences.is_empty() {
             audiences.push(ISSUER.into());
@@ -103,7 +103,7 @@ impl Registry {
 }
 
 /// What was posted with its owners, which is all that it has in common with what is stored.
-fn tracked(place: &Place, mut new: Value, by: &Writer<'_>) -> Value {
+fn tracked(place: &Place, mut new: Json, by: &Writer<'_>) -> Json {
     remove(&mut new, "status");
     let mut write = Write { place, old: None, new, by, how: How::Post };
     write.track();

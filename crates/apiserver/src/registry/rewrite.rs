@@ -1,6 +1,6 @@
 //! Writes that go past the rules for clients: what the server itself does to an object.
 
-use serde_json::Value;
+use pintle_json::Json;
 
 use super::{Registry, delete};
 use crate::failure::{Failure, Outcome};
@@ -15,7 +15,7 @@ impl Registry {
         &self,
         place: &Place,
         dry_run: bool,
-        change: impl Fn(&mut Value) -> Outcome<()>,
+        change: impl Fn(&mut Json) -> Outcome<()>,
     ) -> Outcome<()> {
         let (resource, key) = (place.resource_key(), place.key());
         loop {

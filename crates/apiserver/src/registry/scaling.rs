@@ -1,6 +1,6 @@
 //! `/scale`: the number of replicas of anything, in one form.
 
-use serde_json::Value;
+use pintle_json::Json;
 
 use super::Registry;
 use super::Writer;
@@ -22,7 +22,7 @@ impl Registry {
     pub(crate) fn update_scale(
         &self,
         place: &Place,
-        make: &dyn Fn(&Value) -> Outcome<Value>,
+        make: &dyn Fn(&Json) -> Outcome<Json>,
         manager: &Writer<'_>,
     ) -> Outcome<Written> {
         let paths = of(place)?;
@@ -38,7 +38,7 @@ impl Registry {
     }
 
     /// Applies a scale: what it says of the replicas holds for the object.
-    pub(crate) fn apply_scale(&self, place: &Place, applied: &Value, manager: &Writer<'_>) -> Outcome<Written> {
+    pub(crate) fn apply_scale(&self, place: &Place, applied: &Json, manager: &Writer<'_>) -> Outcome<Written> {
         let paths = of(place)?;
         let kind = Scale::kind();
         self.write_scale(place, manager, &|live| {
@@ -56,10 +56,10 @@ impl Registry {
         &self,
         place: &Place,
         manager: &Writer<'_>,
-        make: &dyn Fn(&Value) -> Outcome<Value>,
+        make: &dyn Fn(&Json) -> Outcome<Json>,
     ) -> Outcome<Written> {
         let paths = of(place)?;
-        let change = |live: Option<&Value>| {
+        let change = |live: Option<&Json>| {
             let live = live.ok_or_else(|| Failure::not_found(&place.kind.resource(), &place.name))?;
             Ok(scaled(&place.kind, paths, live, &make(live)?))
         };
@@ -75,25 +75,25 @@ fn of(place: &Place) -> Outcome<&Scale> {
 }
 
 /// The scale with those who own the replicas of the object.
-fn with_owners(mut scale: Value, live: &Value, paths: &Scale) -> Value {
+fn with_owners(mut scale: Json, live: &Json, paths: &Scale) -> Json {
     let entries = pintle_fieldmanager::scale_entries(live, &paths.spec_replicas);
     if !entries.is_null() {
-        metadata_mut(&mut scale).insert("managedFields".into(), entries);
+        metadata_mut(&mut scale).insert("managedFields", entries);
     }
     scale
 }
 
 /// The object with the replicas of the scale, and with their owners.
-fn scaled(kind: &Kind, paths: &Scale, live: &Value, scale: &Value) -> Value {
+fn scaled(kind: &Kind, paths: &Scale, live: &Json, scale: &Json) -> Json {
     let mut new = paths.write(scale, live);
     pintle_fieldmanager::keep_scale_entries(&mut new, scale, &paths.spec_replicas, &kind.api_version());
     let version = metadata::text(scale, "resourceVersion");
     if !version.is_empty() {
-        metadata_mut(&mut new).insert("resourceVersion".into(), version.into());
+        metadata_mut(&mut new).insert("resourceVersion", version.into());
     }
     new
 }
 
-fn served(scale: Value) -> Served {
+fn served(scale: Json) -> Served {
     Served::value(&Scale::kind(), scale)
 }

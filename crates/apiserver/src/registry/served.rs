@@ -2,9 +2,9 @@
 
 use std::sync::Arc;
 
+use pintle_json::Json;
 use pintle_schema::protobuf::{self, Enveloped};
 use pintle_schema::{self as schema, Schema, Type};
-use serde_json::Value;
 
 use crate::failure::{Failure, Outcome};
 use crate::kinds::Kind;
@@ -26,7 +26,7 @@ pub(crate) struct Served {
 enum Content {
     /// It is shown just as it is stored.
     Stored(Arc<Stored>),
-    Value(Arc<Value>),
+    Value(Arc<Json>),
 }
 
 impl Served {
@@ -40,7 +40,7 @@ impl Served {
     }
 
     /// An object that is not stored, or not yet.
-    pub(crate) fn value(kind: &Kind, mut value: Value) -> Self {
+    pub(crate) fn value(kind: &Kind, mut value: Json) -> Self {
         if let Some(object) = value.as_object_mut() {
             object.remove("apiVersion");
             object.remove("kind");
@@ -50,7 +50,7 @@ impl Served {
     }
 
     /// The object as a tree.
-    pub(crate) fn tree(&self) -> Arc<Value> {
+    pub(crate) fn tree(&self) -> Arc<Json> {
         match &self.content {
             Content::Stored(stored) => Arc::new(stored.decode()),
             Content::Value(value) => value.clone(),
@@ -58,7 +58,7 @@ impl Served {
     }
 
     /// Its metadata as a tree.
-    pub(crate) fn metadata(&self) -> Value {
+    pub(crate) fn metadata(&self) -> Json {
         match &self.content {
             Content::Stored(stored) => stored.metadata(),
             Content::Value(value) => value["metadata"].clone(),
@@ -66,7 +66,7 @@ impl Served {
     }
 
     /// The object with its `apiVersion` and `kind`.
-    pub(crate) fn typed(&self) -> Value {
+    pub(crate) fn typed(&self) -> Json {
         typed(&self.api_version, &self.kind, Arc::unwrap_or_clone(self.tree()))
     }
 
@@ -148,10 +148,10 @@ fn unfit(error: serde_json::Error) -> Failure {
 }
 
 /// A value with `apiVersion` and `kind` added.
-pub(crate) fn typed(api_version: &str, kind: &str, mut value: Value) -> Value {
+pub(crate) fn typed(api_version: &str, kind: &str, mut value: Json) -> Json {
     if let Some(object) = value.as_object_mut() {
-        object.insert("apiVersion".into(), api_version.into());
-        object.insert("kind".into(), kind.into());
+        object.insert("apiVersion", api_version.into());
+        object.insert("kind", kind.into());
     }
     value
 }

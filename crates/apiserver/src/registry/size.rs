@@ -2,8 +2,8 @@
 
 use std::io;
 
+use pintle_json::Json;
 use pintle_schema::{Scalar, Type};
-use serde_json::Value;
 
 use crate::failure::{Failure, Outcome};
 use crate::kinds::Kind;
@@ -15,7 +15,7 @@ const LARGEST_SENT: usize = 2 * 1024 * 1024;
 const FRAME: usize = 96;
 
 /// Fails if an object is larger than what etcd takes, as a real server fails then.
-pub(super) fn check(kind: &Kind, key: &str, object: &Value) -> Outcome<()> {
+pub(super) fn check(kind: &Kind, key: &str, object: &Json) -> Outcome<()> {
     let size = FRAME + 3 * key.len() + stored(kind, object);
     if size <= LARGEST {
         return Ok(());
@@ -29,7 +29,7 @@ pub(super) fn check(kind: &Kind, key: &str, object: &Value) -> Outcome<()> {
     Err(Failure::plain(500, message))
 }
 
-fn stored(kind: &Kind, object: &Value) -> usize {
+fn stored(kind: &Kind, object: &Json) -> usize {
     match kind.schema().filter(|_| kind.has_protobuf()) {
         Some(schema) => content(object, schema.root()),
         None => json(object),
@@ -37,7 +37,7 @@ fn stored(kind: &Kind, object: &Value) -> usize {
 }
 
 /// The length as JSON.
-fn json(value: &Value) -> usize {
+fn json(value: &Json) -> usize {
     struct Length(usize);
     impl io::Write for Length {
         fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
@@ -56,15 +56,15 @@ fn json(value: &Value) -> usize {
 }
 
 /// The length as protobuf, without what stands before it: its field and its length.
-fn content(value: &Value, of: &Type) -> usize {
+fn content(value: &Json, of: &Type) -> usize {
     match (of, value) {
-        (_, Value::Null) => 0,
-        (Type::Struct { of, .. }, Value::Object(members)) => {
+        (_, Json::Null) => 0,
+        (Type::Struct { of, .. }, Json::Object(members)) => {
             let fields = members.iter().map(|(name, value)| match (of.field(name), value) {
-                (Some(field), Value::Array(items)) => {
+                (Some(field), Json::Array(items)) => {
                     items.iter().map(|item| framed(content(item, item_of(&field.of)))).sum()
                 }
-                (Some(field), Value::Object(entries)) if matches!(field.of, Type::Map(_)) => entries
+                (Some(field), Json::Object(entries)) if matches!(field.of, Type::Map(_)) => entries
                     .iter()
                     .map(|(key, value)| framed(framed(key.len()) + framed(content(value, item_of(&field.of)))))
                     .sum(),
@@ -73,13 +73,13 @@ fn content(value: &Value, of: &Type) -> usize {
             });
             fields.sum()
         }
-        (Type::Scalar(Scalar::Bytes), Value::String(text)) => text.len() / 4 * 3,
+        (Type::Scalar(Scalar::Bytes), Json::String(text)) => text.len() / 4 * 3,
         (Type::Scalar(Scalar::Time | Scalar::MicroTime), _) => 6,
-        (Type::Scalar(scalar), Value::String(text)) if *scalar != Scalar::Raw => text.len(),
-        (Type::Scalar(scalar), Value::Number(number)) if *scalar != Scalar::Raw => {
+        (Type::Scalar(scalar), Json::String(text)) if *scalar != Scalar::Raw => text.len(),
+        (Type::Scalar(scalar), Json::Number(number)) if *scalar != Scalar::Raw => {
             number.as_u64().map_or(10, |number| varint(usize::try_from(number).unwrap_or(usize::MAX)))
         }
-        (Type::Scalar(scalar), Value::Bool(_)) if *scalar != Scalar::Raw => 1,
+        (Type::Scalar(scalar), Json::Bool(_)) if *scalar != Scalar::Raw => 1,
         (_, value) => json(value),
     }
 }
@@ -104,7 +104,7 @@ fn varint(number: usize) -> usize {
 
 #[cfg(test)]
 mod tests {
-    use serde_json::json;
+    use pintle_json::json;
 
     use super::*;
     use crate::kinds::Kinds;

@@ -5,9 +5,9 @@ use std::convert::Infallible;
 use std::sync::Arc;
 
 use jiff::Timestamp;
+use pintle_json::{Json, json};
 use pintle_schema::protobuf::Enveloped;
 use serde::Serialize;
-use serde_json::{Value, json};
 
 use super::Served;
 use crate::failure::{Failure, Outcome};
@@ -71,7 +71,7 @@ impl Transform {
             Self::Table { api_version, include } => {
                 let mut head = self.list_head(kind, json!({"resourceVersion": object.metadata()["resourceVersion"]}));
                 if !columns {
-                    head["columnDefinitions"] = Value::Null;
+                    head["columnDefinitions"] = Json::Null;
                 }
                 to.extend(json_of(&Ordered(&head)));
                 to.pop();
@@ -101,7 +101,7 @@ impl Transform {
     }
 
     /// The members of a list in this form that come before its objects.
-    pub(crate) fn list_head(&self, kind: &Kind, metadata: Value) -> Value {
+    pub(crate) fn list_head(&self, kind: &Kind, metadata: Json) -> Json {
         let (api_version, list_kind) = self.list_types(kind);
         let mut head = json!({"kind": list_kind, "apiVersion": api_version, "metadata": metadata});
         if let Self::Table { .. } = self {
@@ -151,7 +151,7 @@ fn json_of(value: &impl Serialize) -> Vec<u8> {
     serde_json::to_vec(value).expect("memory takes any value, whose keys are texts")
 }
 
-fn definitions(kind: &Kind) -> Value {
+fn definitions(kind: &Kind) -> Json {
     let Some(columns) = kind.columns() else {
         return json!([
             {"name": "Name", "type": "string", "format": "name", "description": NAME, "priority": 0},

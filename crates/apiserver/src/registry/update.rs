@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use serde_json::Value;
+use pintle_json::Json;
 
 use super::Registry;
 use super::pipeline::{Complete, Write, keep_member};
@@ -21,12 +21,12 @@ use crate::validate::{Faults, FieldFault};
 const TRIES: usize = 64;
 
 /// Makes an object of the stored one, which it is given with `apiVersion` and `kind`.
-pub(crate) type Make<'a> = &'a dyn Fn(Option<&Value>) -> Outcome<Value>;
+pub(crate) type Make<'a> = &'a dyn Fn(Option<&Json>) -> Outcome<Json>;
 
 /// What a request would have an object be.
 pub(crate) enum Wish<'a> {
     /// Its body.
-    Put(&'a Value),
+    Put(&'a Json),
     /// What a patch makes of it.
     Patch(Make<'a>),
     /// What an apply makes of it, or of nothing: an absent object is created.
@@ -51,7 +51,7 @@ impl Registry {
             };
             let old = typed(&kind.api_version(), &kind.kind, kind.shown_stored(&stored));
             let mut new = match wish {
-                Wish::Put(body) => Value::clone(body),
+                Wish::Put(body) => Json::clone(body),
                 Wish::Patch(make) | Wish::Apply(make) => {
                     let new = make(Some(&old))?;
                     place.check_name(metadata::name(&new))?;
@@ -95,7 +95,7 @@ impl Registry {
                     return Err(Failure::conflict(&kind.resource(), &place.name, &why));
                 }
                 by.check_may_create()?;
-                self.create_by(How::Put, place, Value::clone(body), by)
+                self.create_by(How::Put, place, Json::clone(body), by)
             }
             Wish::Apply(make) if place.part == Part::Object => {
                 let object = make(None)?;
@@ -116,7 +116,7 @@ impl Registry {
 
     /// Holds the uid and the resource version of the new object against the old one. Answers whether the write may be worked
     /// out anew if another comes between.
-    fn check_versions(&self, place: &Place, new: &mut Value, old: &Value, how: How) -> Outcome<bool> {
+    fn check_versions(&self, place: &Place, new: &mut Json, old: &Json, how: How) -> Outcome<bool> {
         let (kind, is_put) = (&place.kind, how == How::Put);
         let (uid, stored_uid) = (metadata::uid(new), metadata::uid(old));
         if is_put && !uid.is_empty() && uid != stored_uid {
@@ -134,13 +134,13 @@ impl Registry {
             // A patch starts from the stored version: without one it has removed it.
             if kind.conduct.needs_version {
                 let why = "must be specified for an update";
-                let fault = FieldFault::invalid("metadata.resourceVersion", &Value::from(0), why);
+                let fault = FieldFault::invalid("metadata.resourceVersion", &Json::from(0), why);
                 return Err(Failure::invalid_named(&kind.group, &kind.plural, &place.name, Faults::from([fault])));
             }
         } else if current != number.to_string() {
             return Err(Failure::modified(&kind.resource(), &place.name));
         }
-        metadata_mut(new).insert("resourceVersion".into(), current.clone().into());
+        metadata_mut(new).insert("resourceVersion", current.clone().into());
         Ok(number == 0 || !is_put)
     }
 
@@ -149,8 +149,8 @@ impl Registry {
         &self,
         place: &Place,
         stored: &Arc<Stored>,
-        old: &Value,
-        new: Value,
+        old: &Json,
+        new: Json,
         charges: Vec<Charge>,
         by: &Writer<'_>,
     ) -> Outcome<Result<Served, Refused>> {
@@ -178,7 +178,7 @@ impl Registry {
 }
 
 /// What a write cannot change stays as it is stored, whatever became of it on the way through another version.
-fn keep_other_half(part: Part, new: &mut Value, old: &Value) {
+fn keep_other_half(part: Part, new: &mut Json, old: &Json) {
     let kept = if part == Part::Status { "spec" } else { "status" };
     if let (Some(new), Some(old)) = (new.as_object_mut(), old.as_object()) {
         keep_member(new, old, kept);

@@ -1,7 +1,7 @@
 //! Who writes, and how that is kept in `managedFields`.
 
+use pintle_json::Json;
 use pintle_meta::{Reason, StatusDetails};
-use serde_json::Value;
 
 use crate::failure::{Failure, Outcome};
 use crate::kinds::Kind;
@@ -67,12 +67,12 @@ impl<'a> Writer<'a> {
 
     /// Records which fields a write that is no apply set. Both objects are as the client wants them: defaulted, and untouched by
     /// the rules of the kind.
-    pub(crate) fn track(&self, kind: &Kind, old: Option<&Value>, new: &mut Value, part: Part) {
+    pub(crate) fn track(&self, kind: &Kind, old: Option<&Json>, new: &mut Json, part: Part) {
         self.with_context(kind, part, |context| pintle_fieldmanager::track_update(old, new, context));
     }
 
     /// Lays what this manager applies over the live object.
-    pub(crate) fn apply(&self, kind: &Kind, live: Option<&Value>, applied: &Value, part: Part) -> Outcome<Value> {
+    pub(crate) fn apply(&self, kind: &Kind, live: Option<&Json>, applied: &Json, part: Part) -> Outcome<Json> {
         let run = |context: &pintle_fieldmanager::WriteContext<'_>| {
             pintle_fieldmanager::apply(live, applied, self.options.force, context)
         };

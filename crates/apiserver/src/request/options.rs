@@ -1,7 +1,7 @@
 //! Options of requests: read from the query and from bodies, and validated.
 
+use pintle_json::Json;
 use pintle_meta::{FieldValidation, PropagationPolicy, ResourceVersionMatch};
-use serde_json::Value;
 
 use super::query::Query;
 use crate::failure::{Failure, Outcome, quoted};
@@ -210,15 +210,15 @@ impl DeleteOptions {
     }
 
     /// Reads a body, which replaces the query.
-    pub(crate) fn from_body(body: &Value) -> Outcome<Self> {
+    pub(crate) fn from_body(body: &Json) -> Outcome<Self> {
         let wrong = |why: &str| Failure::bad_request(format!("DeleteOptions in the body cannot be read: {why}"));
         if body.is_null() {
             return Ok(Self::default());
         }
         let object = body.as_object().ok_or_else(|| wrong("it is no object"))?;
-        let text = |value: Option<&Value>, field: &str| match value {
-            None | Some(Value::Null) => Ok(None),
-            Some(Value::String(text)) => Ok(Some(text.clone())),
+        let text = |value: Option<&Json>, field: &str| match value {
+            None | Some(Json::Null) => Ok(None),
+            Some(Json::String(text)) => Ok(Some(text.clone())),
             Some(_) => Err(wrong(&format!("{field} is no text"))),
         };
         if let Some(kind) = text(object.get("kind"), "kind")?
@@ -229,22 +229,22 @@ impl DeleteOptions {
             return Err(Failure::bad_request(why));
         }
         let integer = |field: &str| match object.get(field) {
-            None | Some(Value::Null) => Ok(None),
+            None | Some(Json::Null) => Ok(None),
             Some(value) => value.as_i64().map(Some).ok_or_else(|| wrong(&format!("{field} is no whole number"))),
         };
         let preconditions = match object.get("preconditions") {
-            None | Some(Value::Null) => None,
-            Some(Value::Object(conditions)) => Some(conditions),
+            None | Some(Json::Null) => None,
+            Some(Json::Object(conditions)) => Some(conditions),
             Some(_) => return Err(wrong("preconditions is no object")),
         };
         let orphan_dependents = match object.get("orphanDependents") {
-            None | Some(Value::Null) => None,
-            Some(Value::Bool(orphan)) => Some(*orphan),
+            None | Some(Json::Null) => None,
+            Some(Json::Bool(orphan)) => Some(*orphan),
             Some(_) => return Err(wrong("orphanDependents is no boolean")),
         };
         let runs = match object.get("dryRun") {
-            None | Some(Value::Null) => Vec::new(),
-            Some(Value::Array(runs)) => runs
+            None | Some(Json::Null) => Vec::new(),
+            Some(Json::Array(runs)) => runs
                 .iter()
                 .map(|run| run.as_str().ok_or_else(|| wrong("dryRun holds what is no text")))
                 .collect::<Outcome<_>>()?,
@@ -364,12 +364,12 @@ mod tests {
 
     #[test]
     fn a_body_of_delete_is_read_leniently_but_for_its_types() {
-        let read = |body: Value| DeleteOptions::from_body(&body);
-        let body = serde_json::json!({"kind": "DeleteOptions", "preconditions": {"uid": "u"}, "extra": 1});
+        let read = |body: Json| DeleteOptions::from_body(&body);
+        let body = pintle_json::json!({"kind": "DeleteOptions", "preconditions": {"uid": "u"}, "extra": 1});
         assert_eq!(read(body).unwrap().uid.as_deref(), Some("u"));
-        assert_eq!(read(serde_json::json!({"kind": "Pod"})).unwrap_err().code(), 400);
-        assert_eq!(read(serde_json::json!([])).unwrap_err().code(), 400);
-        assert_eq!(read(serde_json::json!({"gracePeriodSeconds": "x"})).unwrap_err().code(), 400);
-        assert_eq!(read(serde_json::json!({"propagationPolicy": ""})).unwrap_err().code(), 422);
+        assert_eq!(read(pintle_json::json!({"kind": "Pod"})).unwrap_err().code(), 400);
+        assert_eq!(read(pintle_json::json!([])).unwrap_err().code(), 400);
+        assert_eq!(read(pintle_json::json!({"gracePeriodSeconds": "x"})).unwrap_err().code(), 400);
+        assert_eq!(read(pintle_json::json!({"propagationPolicy": ""})).unwrap_err().code(), 422);
     }
 }

@@ -1,12 +1,12 @@
 //! Selectors against objects and kinds.
 
-use serde_json::json;
+use pintle_json::json;
 
 use super::*;
 
 #[test]
 fn labels_that_are_no_text_are_absent() {
-    let selects = |selector: &str, object: Value| super::selects(&selector.parse().unwrap(), &object);
+    let selects = |selector: &str, object: Json| super::selects(&selector.parse().unwrap(), &object);
     assert!(selects("a=1,!b", json!({"metadata": {"labels": {"a": "1"}}})));
     assert!(selects("!a", json!({"metadata": {"labels": {"a": 1}}})));
     assert!(selects("!a", json!({"metadata": {"labels": null}})));
@@ -16,8 +16,8 @@ fn labels_that_are_no_text_are_absent() {
 
 #[test]
 fn a_structured_selector_that_is_absent_selects_nothing_and_an_empty_one_everything() {
-    let selects = |selector: Value| structured(&selector).map(|selector| super::selects(&selector, &json!({})));
-    assert_eq!(selects(Value::Null), Some(false));
+    let selects = |selector: Json| structured(&selector).map(|selector| super::selects(&selector, &json!({})));
+    assert_eq!(selects(Json::Null), Some(false));
     assert_eq!(selects(json!({})), Some(true));
     assert_eq!(selects(json!({"matchLabels": {"a": "b c"}})), None);
     assert_eq!(selects(json!({"matchExpressions": "x"})), None);

@@ -9,7 +9,7 @@
 use std::net::SocketAddr;
 use std::sync::Arc;
 
-use serde_json::{Value, json};
+use pintle_json::{Json, json};
 
 use crate::background;
 use crate::failure::{Failure, Outcome};
@@ -40,7 +40,7 @@ pub(super) fn bootstrap(registry: &Arc<Registry>, address: SocketAddr) {
 }
 
 /// What says something of this very server.
-fn of_server(registry: &Registry) -> Vec<Value> {
+fn of_server(registry: &Registry) -> Vec<Json> {
     let now = registry.clock.now_text();
     let identity = registry.with_random(|random| (0..26).map(|_| random.lowercase()).collect::<String>());
     let identity = format!("apiserver-{identity}");
@@ -76,7 +76,7 @@ fn of_server(registry: &Registry) -> Vec<Value> {
 }
 
 /// Makes an object, and writes its status, if it has one.
-fn create(registry: &Arc<Registry>, mut object: Value) -> Outcome<()> {
+fn create(registry: &Arc<Registry>, mut object: Json) -> Outcome<()> {
     let mut place = place(registry, &object)?;
     let status = object.as_object_mut().and_then(|object| object.remove("status"));
     let options = WriteOptions::default();
@@ -85,7 +85,7 @@ fn create(registry: &Arc<Registry>, mut object: Value) -> Outcome<()> {
     let Some(mut status) = status else { return Ok(()) };
     set_times(&mut status, registry);
     place.part = Part::Status;
-    let make = |live: Option<&Value>| {
+    let make = |live: Option<&Json>| {
         let mut new = live.cloned().unwrap_or_default();
         new["status"] = status.clone();
         Ok(new)
@@ -96,12 +96,12 @@ fn create(registry: &Arc<Registry>, mut object: Value) -> Outcome<()> {
 
 /// Puts an object there that is whole but for its uid and times.
 fn put(registry: &Registry, line: &str) -> Outcome<()> {
-    let mut object: Value = serde_json::from_str(line).map_err(|error| Failure::internal(error.to_string()))?;
+    let mut object: Json = serde_json::from_str(line).map_err(|error| Failure::internal(error.to_string()))?;
     let place = place(registry, &object)?;
-    let now = Value::from(registry.clock.now_text());
+    let now = Json::from(registry.clock.now_text());
     let metadata = metadata_mut(&mut object);
-    metadata.insert("uid".into(), registry.uuid().into());
-    metadata.insert("creationTimestamp".into(), now.clone());
+    metadata.insert("uid", registry.uuid().into());
+    metadata.insert("creationTimestamp", now.clone());
     for entry in items(&mut object["metadata"], "managedFields") {
         entry["time"] = now.clone();
     }
@@ -114,7 +114,7 @@ fn put(registry: &Registry, line: &str) -> Outcome<()> {
 }
 
 /// Where an object belongs.
-fn place(registry: &Registry, object: &Value) -> Outcome<Place> {
+fn place(registry: &Registry, object: &Json) -> Outcome<Place> {
     let (api_version, kind) = (text_at(object, "/apiVersion"), text_at(object, "/kind"));
     let (group, version) = api_version.rsplit_once('/').unwrap_or(("", api_version));
     let kinds = registry.kinds();
@@ -124,7 +124,7 @@ fn place(registry: &Registry, object: &Value) -> Outcome<Place> {
     Ok(Place::new(kind.clone(), text_at(object, "/metadata/namespace"), text_at(object, "/metadata/name")))
 }
 
-fn set_times(status: &mut Value, registry: &Registry) {
+fn set_times(status: &mut Json, registry: &Registry) {
     for condition in items(status, "conditions") {
         condition["lastTransitionTime"] = registry.clock.now_text().into();
     }
@@ -146,7 +146,7 @@ mod tests {
             create(&registry, namespace).expect("it is made");
         }
         for line in OBJECTS.lines() {
-            let object: Value = serde_json::from_str(line).expect("JSON");
+            let object: Json = serde_json::from_str(line).expect("JSON");
             let place = place(&registry, &object).expect("a kind");
             let strict = FieldValidation::Strict;
             decode::object(&place.kind, &RawBody::json(line), strict).expect("the fields of its kind");
@@ -158,7 +158,7 @@ mod tests {
     }
 
     /// An object without uid and times, version and types; and without what tells who wrote it, which goes by what was sent.
-    fn without_what_differs(mut object: Value) -> Value {
+    fn without_what_differs(mut object: Json) -> Json {
         let members = object.as_object_mut().expect("an object");
         members.remove("apiVersion");
         members.remove("kind");
@@ -167,7 +167,7 @@ mod tests {
         }
         if let Some(status) = object.get_mut("status") {
             for condition in items(status, "conditions") {
-                condition["lastTransitionTime"] = Value::Null;
+                condition["lastTransitionTime"] = Json::Null;
             }
         }
         object

@@ -2,8 +2,8 @@
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
+use pintle_json::json;
 use pintle_meta::Secret;
-use serde_json::json;
 
 /// The file's text.
 pub(super) fn render(url: &str, ca: Option<&str>, token: Option<&Secret>) -> String {

@@ -3,9 +3,9 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use pintle_json::Json;
 use pintle_meta::{FieldValidation, Reason};
 use pintle_schema as schema;
-use serde_json::Value;
 
 use super::LoadError;
 use crate::failure::Outcome;
@@ -41,7 +41,7 @@ pub(super) fn text(registry: &Arc<Registry>, manifest: &str) -> Result<usize, Lo
         let refused = |why: String| LoadError::Refused { path: None, document: number + 1, why };
         let value = document.map_err(refused)?;
         let objects = match &value {
-            Value::Null => Vec::new(),
+            Json::Null => Vec::new(),
             value if value["kind"].as_str() == Some("List") => value["items"].as_array().cloned().unwrap_or_default(),
             value => vec![value.clone()],
         };
@@ -74,8 +74,8 @@ fn find(dir: &Path, files: &mut Vec<PathBuf>) -> Result<(), LoadError> {
     Ok(())
 }
 
-fn create(registry: &Arc<Registry>, object: Value) -> Outcome<()> {
-    let text = |name: &str| object.get(name).and_then(Value::as_str).unwrap_or_default();
+fn create(registry: &Arc<Registry>, object: Json) -> Outcome<()> {
+    let text = |name: &str| object.get(name).and_then(Json::as_str).unwrap_or_default();
     let api_version = text("apiVersion");
     let (group, version) = api_version.rsplit_once('/').unwrap_or(("", api_version));
     let kinds = registry.kinds();

@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use pintle_json::Json;
 use serde::{Deserialize, Serialize};
-use serde_json::Value;
 
 use crate::registry;
 use crate::store::{Db, Key, ResourceKey, Stored};
@@ -24,7 +24,7 @@ struct Line<'a> {
     resource: &'a str,
     key: String,
     api_version: String,
-    object: Value,
+    object: Json,
 }
 
 #[derive(Deserialize, Serialize)]
@@ -53,12 +53,12 @@ impl ServerSnapshot {
 
     /// The snapshot as a text, for a file.
     pub fn to_text(&self) -> String {
-        let mut text = serde_json::json!(Head { resource_version: self.revision }).to_string();
+        let mut text = pintle_json::json!(Head { resource_version: self.revision }).to_string();
         for ((resource, key), kept) in &self.objects {
             let line =
                 Line { resource, key: key.to_string(), api_version: kept.version().to_string(), object: kept.decode() };
             text.push('\n');
-            text.push_str(&serde_json::json!(line).to_string());
+            text.push_str(&pintle_json::json!(line).to_string());
         }
         text.push('\n');
         text

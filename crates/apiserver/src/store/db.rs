@@ -11,7 +11,7 @@ use feed::Followers;
 pub(crate) use feed::{Feed, Over, Scope};
 use mirror::Mirror;
 pub(crate) use mirror::{Shown, WrittenHere};
-use serde_json::Value;
+use pintle_json::Json;
 use tokio::sync::{broadcast, watch};
 
 use crate::clock::Clock;
@@ -32,11 +32,11 @@ pub(crate) struct Charge {
     pub(crate) key: String,
     /// The revision of the object that was looked at.
     pub(crate) at: u64,
-    pub(crate) value: Value,
+    pub(crate) value: Json,
 }
 
 /// Makes of an object what is written of it under that resource: the bytes are made under no lock.
-pub(crate) type Drafting = fn(resource: &str, object: &Value) -> Draft;
+pub(crate) type Drafting = fn(resource: &str, object: &Json) -> Draft;
 
 /// The store, shared. The lock is held for single steps of the engine and never across an await.
 #[derive(Debug)]
@@ -120,7 +120,7 @@ impl Db {
         resource: &ResourceKey,
         key: &str,
         expect: Expect,
-        value: Value,
+        value: Json,
     ) -> Result<Arc<Change>, Refused> {
         let draft = (self.draft)(resource, &value);
         drop(value);
@@ -137,7 +137,7 @@ impl Db {
         resource: &ResourceKey,
         key: &str,
         expect: Expect,
-        value: Value,
+        value: Json,
         charges: Vec<Charge>,
         holds: impl FnOnce(&Store) -> bool,
     ) -> Result<Arc<Change>, Refused> {
@@ -297,14 +297,14 @@ pub(crate) fn key(namespace: &str, name: &str) -> String {
 
 #[cfg(test)]
 mod tests {
-    use serde_json::json;
+    use pintle_json::json;
 
     use super::*;
     use crate::store::Order;
 
     const DRAFT: Drafting = |_, object| Draft::new(object, Order::Declared, Vec::new());
 
-    fn object(number: usize) -> Value {
+    fn object(number: usize) -> Json {
         json!({"metadata": {"name": number.to_string()}})
     }
 

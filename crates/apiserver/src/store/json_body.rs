@@ -4,9 +4,9 @@ use std::borrow::Cow;
 use std::fmt;
 use std::sync::Arc;
 
+use pintle_json::{Json, Map};
 use serde::Deserialize;
 use serde::de::{DeserializeSeed, Deserializer, IgnoredAny, MapAccess, Visitor};
-use serde_json::{Map, Value};
 
 use crate::object::{METADATA, OBJECT};
 
@@ -61,20 +61,20 @@ pub(super) struct Body {
 pub(super) struct Text<'a>(#[serde(borrow)] pub(super) Cow<'a, str>);
 
 impl Body {
-    pub(super) fn new(object: &Value, order: Order) -> Self {
+    pub(super) fn new(object: &Json, order: Order) -> Self {
         Self::written(object, order, true)
     }
 
     /// The same without a `resourceVersion`, which is not filled in either.
-    pub(super) fn unversioned(object: &Value) -> Self {
+    pub(super) fn unversioned(object: &Json) -> Self {
         Self::written(object, Order::Declared, false)
     }
 
-    fn written(object: &Value, order: Order, versioned: bool) -> Self {
+    fn written(object: &Json, order: Order, versioned: bool) -> Self {
         let json = Vec::with_capacity(1024);
         let mut writer = Writer { json, metadata: 0, members: [0; MEMBERS.len()], versioned };
         match object {
-            Value::Object(members) => writer.object(members, order),
+            Json::Object(members) => writer.object(members, order),
             other => writer.value(other),
         }
         Self { json: writer.json.into(), metadata: writer.metadata, members: writer.members }
@@ -95,8 +95,8 @@ impl Body {
     }
 
     /// The object as a tree.
-    pub(super) fn decode(&self, revision: u64) -> Value {
-        let mut object: Value = read(&self.json).unwrap_or_default();
+    pub(super) fn decode(&self, revision: u64) -> Json {
+        let mut object: Json = read(&self.json).unwrap_or_default();
         if let Some(metadata) = object.get_mut("metadata") {
             self.number(metadata, revision);
         }
@@ -104,8 +104,8 @@ impl Body {
     }
 
     /// The metadata as a tree.
-    pub(super) fn metadata(&self, revision: u64) -> Value {
-        let mut metadata = self.at::<Value>(self.metadata).unwrap_or_default();
+    pub(super) fn metadata(&self, revision: u64) -> Json {
+        let mut metadata = self.at::<Json>(self.metadata).unwrap_or_default();
         self.number(&mut metadata, revision);
         metadata
     }
@@ -116,7 +116,7 @@ impl Body {
     }
 
     /// What stands at these paths, such as `spec.nodeName`, in a tree that has nothing else.
-    pub(super) fn only(&self, paths: &[&str]) -> Value {
+    pub(super) fn only(&self, paths: &[&str]) -> Json {
         let paths: Vec<Vec<&str>> = paths.iter().map(|path| path.split('.').collect()).collect();
         let mut json = serde_json::Deserializer::from_slice(&self.json);
         Only { paths: paths.iter().map(Vec::as_slice).collect() }.deserialize(&mut json).unwrap_or_default()
@@ -133,9 +133,9 @@ impl Body {
         (start > 0).then_some(start as usize + 1)
     }
 
-    fn number(&self, metadata: &mut Value, revision: u64) {
+    fn number(&self, metadata: &mut Json, revision: u64) {
         if let Some(metadata) = metadata.as_object_mut().filter(|_| self.revision_at().is_some()) {
-            metadata.insert("resourceVersion".into(), revision.to_string().into());
+            metadata.insert("resourceVersion", revision.to_string().into());
         }
     }
 }
@@ -153,12 +153,12 @@ struct Writer {
 }
 
 impl Writer {
-    fn object(&mut self, members: &Map<String, Value>, order: Order) {
+    fn object(&mut self, members: &Map, order: Order) {
         let present = members.iter().map(|(name, value)| (name.as_str(), value));
         let first: &[&str] = if order == Order::Declared { &OBJECT } else { &[] };
         let types = |name: &str| matches!(name, "apiVersion" | "kind");
         self.members(present.filter(|(name, _)| !types(name)), first, |writer, name, value| match value {
-            Value::Object(metadata) if name == "metadata" => {
+            Json::Object(metadata) if name == "metadata" => {
                 writer.metadata = writer.here();
                 writer.metadata(metadata, order);
             }
@@ -166,9 +166,9 @@ impl Writer {
         });
     }
 
-    fn metadata(&mut self, metadata: &Map<String, Value>, order: Order) {
+    fn metadata(&mut self, metadata: &Map, order: Order) {
         const REVISION: &str = MEMBERS[Member::ResourceVersion as usize];
-        let unnumbered = Value::String(String::new());
+        let unnumbered = Json::String(String::new());
         let present = metadata.iter().map(|(name, value)| (name.as_str(), value));
         let present =
             present.filter(|(name, _)| *name != REVISION).chain(self.versioned.then_some((REVISION, &unnumbered)));
@@ -184,9 +184,9 @@ impl Writer {
     /// Those of `first` in that order, then the others by name.
     fn members<'a>(
         &mut self,
-        members: impl Iterator<Item = (&'a str, &'a Value)>,
+        members: impl Iterator<Item = (&'a str, &'a Json)>,
         first: &[&str],
-        write: impl Fn(&mut Self, &str, &Value),
+        write: impl Fn(&mut Self, &str, &Json),
     ) {
         let place = |name: &str| first.iter().position(|first| *first == name).unwrap_or(first.len());
         let mut members: Vec<_> = members.map(|(name, value)| (place(name), name, value)).collect();
@@ -212,7 +212,7 @@ impl Writer {
         serde_json::to_writer(&mut self.json, text).expect("memory takes any text");
     }
 
-    fn value(&mut self, value: &Value) {
+    fn value(&mut self, value: &Json) {
         serde_json::to_writer(&mut self.json, value).expect("memory takes any value, whose keys are texts");
     }
 }
@@ -223,24 +223,24 @@ struct Only<'p> {
 }
 
 impl<'de> DeserializeSeed<'de> for Only<'_> {
-    type Value = Value;
+    type Value = Json;
 
-    fn deserialize<D: Deserializer<'de>>(self, from: D) -> Result<Value, D::Error> {
+    fn deserialize<D: Deserializer<'de>>(self, from: D) -> Result<Json, D::Error> {
         match self.paths.iter().any(|path| path.is_empty()) {
-            true => Value::deserialize(from),
+            true => Json::deserialize(from),
             false => from.deserialize_any(self),
         }
     }
 }
 
 impl<'de> Visitor<'de> for Only<'_> {
-    type Value = Value;
+    type Value = Json;
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("JSON")
     }
 
-    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Value, A::Error> {
+    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Json, A::Error> {
         let mut found = Map::new();
         while let Some(Text(name)) = map.next_key()? {
             let within = |path: &&'_ [&'_ str]| path.first().is_some_and(|first| *first == name);
@@ -251,47 +251,47 @@ impl<'de> Visitor<'de> for Only<'_> {
                 found.insert(name.into_owned(), map.next_value_seed(Only { paths })?);
             }
         }
-        Ok(Value::Object(found))
+        Ok(Json::Object(found))
     }
 
     // What is no object has nothing at a path.
-    fn visit_seq<A: serde::de::SeqAccess<'de>>(self, mut items: A) -> Result<Value, A::Error> {
+    fn visit_seq<A: serde::de::SeqAccess<'de>>(self, mut items: A) -> Result<Json, A::Error> {
         while items.next_element::<IgnoredAny>()?.is_some() {}
-        Ok(Value::Null)
+        Ok(Json::Null)
     }
 
-    fn visit_bool<E>(self, _: bool) -> Result<Value, E> {
-        Ok(Value::Null)
+    fn visit_bool<E>(self, _: bool) -> Result<Json, E> {
+        Ok(Json::Null)
     }
 
-    fn visit_i64<E>(self, _: i64) -> Result<Value, E> {
-        Ok(Value::Null)
+    fn visit_i64<E>(self, _: i64) -> Result<Json, E> {
+        Ok(Json::Null)
     }
 
-    fn visit_u64<E>(self, _: u64) -> Result<Value, E> {
-        Ok(Value::Null)
+    fn visit_u64<E>(self, _: u64) -> Result<Json, E> {
+        Ok(Json::Null)
     }
 
-    fn visit_f64<E>(self, _: f64) -> Result<Value, E> {
-        Ok(Value::Null)
+    fn visit_f64<E>(self, _: f64) -> Result<Json, E> {
+        Ok(Json::Null)
     }
 
-    fn visit_str<E>(self, _: &str) -> Result<Value, E> {
-        Ok(Value::Null)
+    fn visit_str<E>(self, _: &str) -> Result<Json, E> {
+        Ok(Json::Null)
     }
 
-    fn visit_unit<E>(self) -> Result<Value, E> {
-        Ok(Value::Null)
+    fn visit_unit<E>(self) -> Result<Json, E> {
+        Ok(Json::Null)
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use serde_json::json;
+    use pintle_json::json;
 
     use super::*;
 
-    fn written(object: &Value, order: Order) -> String {
+    fn written(object: &Json, order: Order) -> String {
         let mut json = Vec::new();
         Body::new(object, order).write(7, &mut json);
         String::from_utf8(json).expect("JSON")
@@ -326,7 +326,7 @@ mod tests {
             assert_eq!(body.member::<Text<'_>>(Member::Name), Some(Text("n".into())));
             assert_eq!(body.member::<Text<'_>>(Member::DeletionTimestamp), None);
             assert_eq!(body.member::<Text<'_>>(Member::Uid), None);
-            assert_eq!(body.member::<Value>(Member::Labels), Some(json!({"a": "b\"c"})));
+            assert_eq!(body.member::<Json>(Member::Labels), Some(json!({"a": "b\"c"})));
         }
     }
 

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Instant;
 
-use serde_json::Value;
+use pintle_json::Json;
 
 use super::json_body::{Body, Member, Order, Text};
 
@@ -28,8 +28,8 @@ pub(crate) struct Draft {
 }
 
 impl Draft {
-    pub(crate) fn new(object: &Value, order: Order, claims: Vec<String>) -> Self {
-        let version = object.get("apiVersion").and_then(Value::as_str).unwrap_or_default().to_owned();
+    pub(crate) fn new(object: &Json, order: Order, claims: Vec<String>) -> Self {
+        let version = object.get("apiVersion").and_then(Json::as_str).unwrap_or_default().to_owned();
         Self { body: Body::new(object, order), version, claims, fields: Vec::new() }
     }
 
@@ -94,7 +94,7 @@ pub(crate) struct Stored {
     /// The form in which it was last found to be shown just as it is stored; 0 for none.
     fits: AtomicU64,
     /// The tree of what the server itself reads all the time.
-    tree: OnceLock<Arc<Value>>,
+    tree: OnceLock<Arc<Json>>,
     fields: OnceLock<Arc<Fields>>,
     /// What somebody asked for while there was room.
     encoded: Mutex<Vec<(Encoding, Arc<[u8]>)>>,
@@ -181,12 +181,12 @@ impl Stored {
     }
 
     /// An object that no store holds: it is shown without a version.
-    pub(crate) fn unversioned(object: &Value) -> Self {
+    pub(crate) fn unversioned(object: &Json) -> Self {
         Self::new(0, WrittenIn::nowhere(""), true, Body::unversioned(object))
     }
 
     #[cfg(test)]
-    pub(crate) fn sample(object: &Value) -> Self {
+    pub(crate) fn sample(object: &Json) -> Self {
         Self::new(1, WrittenIn::nowhere("v1"), true, Body::new(object, Order::Declared))
     }
 
@@ -258,22 +258,22 @@ impl Stored {
     }
 
     /// The object as a tree, without `apiVersion` and `kind`. It is made anew each time.
-    pub(crate) fn decode(&self) -> Value {
+    pub(crate) fn decode(&self) -> Json {
         self.body.decode(self.revision)
     }
 
     /// The same, made once and kept: for the few small objects that are read with nearly every request.
-    pub(crate) fn kept_tree(&self) -> Arc<Value> {
+    pub(crate) fn kept_tree(&self) -> Arc<Json> {
         self.tree.get_or_init(|| Arc::new(self.decode())).clone()
     }
 
     /// The metadata alone as a tree.
-    pub(crate) fn metadata(&self) -> Value {
+    pub(crate) fn metadata(&self) -> Json {
         self.body.metadata(self.revision)
     }
 
     /// A tree of what is at these paths, such as `spec.nodeName`, and of nothing else.
-    pub(crate) fn only(&self, paths: &[&str]) -> Value {
+    pub(crate) fn only(&self, paths: &[&str]) -> Json {
         self.body.only(paths)
     }
 
@@ -321,7 +321,7 @@ impl Stored {
         self.body.member(Member::Finalizers).unwrap_or_default()
     }
 
-    pub(crate) fn owner_references(&self) -> Vec<Value> {
+    pub(crate) fn owner_references(&self) -> Vec<Json> {
         self.body.member(Member::OwnerReferences).unwrap_or_default()
     }
 

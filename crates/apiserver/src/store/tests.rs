@@ -4,12 +4,12 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use pintle_json::{Json, json};
 use proptest::prelude::*;
-use serde_json::{Value, json};
 
 use super::*;
 
-type World = BTreeMap<String, (u64, Value)>;
+type World = BTreeMap<String, (u64, Json)>;
 
 fn object(text: &str) -> Draft {
     claiming(text, &[])
@@ -20,7 +20,7 @@ fn claiming(text: &str, claims: &[&str]) -> Draft {
     Draft::new(&object, Order::Declared, claims.iter().copied().map(Into::into).collect())
 }
 
-fn text(stored: &Stored) -> Value {
+fn text(stored: &Stored) -> Json {
     stored.decode()["data"]["k"].clone()
 }
 
@@ -48,7 +48,7 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
 }
 
 /// Keys, revisions and texts of a namespace, as a snapshot shows them. From each place on, as many are left as still come.
-fn read(objects: &Objects, namespace: Option<&str>) -> Vec<(String, u64, Value)> {
+fn read(objects: &Objects, namespace: Option<&str>) -> Vec<(String, u64, Json)> {
     let mut run = objects.run(&Range::namespace(namespace));
     let mut read = Vec::new();
     let mut left = run.left();
@@ -66,7 +66,7 @@ fn read(objects: &Objects, namespace: Option<&str>) -> Vec<(String, u64, Value)>
 }
 
 /// The same as the model has it.
-fn expected(world: &World, namespace: Option<&str>) -> Vec<(String, u64, Value)> {
+fn expected(world: &World, namespace: Option<&str>) -> Vec<(String, u64, Json)> {
     let within = |key: &str| namespace.is_none_or(|namespace| key.starts_with(&format!("{namespace}/")));
     let meant = world.iter().filter(|(key, _)| within(key));
     meant.map(|(key, (revision, value))| (key.clone(), *revision, value.clone())).collect()

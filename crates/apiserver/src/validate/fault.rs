@@ -2,8 +2,8 @@
 
 use std::fmt;
 
+use pintle_json::Json;
 use pintle_meta::StatusCause;
-use serde_json::Value;
 
 /// One fault of an object: where, what, and why.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -63,13 +63,13 @@ impl FieldFault {
     }
 
     /// A value that is not allowed there.
-    pub(crate) fn invalid(field: impl Into<String>, value: &Value, why: impl fmt::Display) -> Self {
+    pub(crate) fn invalid(field: impl Into<String>, value: &Json, why: impl fmt::Display) -> Self {
         Self::new(FaultReason::Invalid, field, format!("Invalid value: {value}: {why}"))
     }
 
     /// A text that is not allowed there.
     pub(crate) fn invalid_text(field: impl Into<String>, value: &str, why: impl fmt::Display) -> Self {
-        Self::invalid(field, &Value::from(value), why)
+        Self::invalid(field, &Json::from(value), why)
     }
 
     /// A missing value.
@@ -79,12 +79,12 @@ impl FieldFault {
     }
 
     /// A value that stands twice.
-    pub(crate) fn duplicate(field: impl Into<String>, value: &Value) -> Self {
+    pub(crate) fn duplicate(field: impl Into<String>, value: &Json) -> Self {
         Self::new(FaultReason::Duplicate, field, format!("Duplicate value: {value}"))
     }
 
     /// A value that is none of `known`.
-    pub(crate) fn unsupported(field: impl Into<String>, value: &Value, known: &[&str]) -> Self {
+    pub(crate) fn unsupported(field: impl Into<String>, value: &Json, known: &[&str]) -> Self {
         let known: Vec<_> = known.iter().map(|item| format!("\"{item}\"")).collect();
         let message = match known.is_empty() {
             true => format!("Unsupported value: {value}"),

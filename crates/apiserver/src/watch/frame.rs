@@ -3,9 +3,9 @@
 use std::sync::Arc;
 
 use bytes::Bytes;
+use pintle_json::json;
 use pintle_meta::WatchEventType;
 use pintle_schema::protobuf::Enveloped;
-use serde_json::json;
 
 use crate::clock::Clock;
 use crate::failure::{Failure, Outcome};
@@ -43,7 +43,7 @@ impl Shape {
     pub(crate) fn bookmark(&mut self, revision: u64, end_mark: bool, kind: &Kind) -> Outcome<Bytes> {
         let mut value = kind.empty();
         let metadata = crate::object::metadata_mut(&mut value);
-        metadata.insert("resourceVersion".into(), revision.to_string().into());
+        metadata.insert("resourceVersion", revision.to_string().into());
         if end_mark {
             let annotations = metadata.entry("annotations").or_insert_with(|| json!({}));
             annotations["k8s.io/initial-events-end"] = "true".into();

@@ -2,7 +2,7 @@
 
 use http::Method;
 use pintle_apiserver::{ApiServer, ApiServerConfig};
-use serde_json::{Value, json};
+use pintle_json::{Json, json};
 
 use crate::support::*;
 
@@ -13,14 +13,14 @@ async fn server() -> ApiServer {
     ApiServer::start(ApiServerConfig::default()).await.expect("a server")
 }
 
-async fn make(server: &ApiServer, path: &str, object: Value) {
+async fn make(server: &ApiServer, path: &str, object: Json) {
     let made = call(server, Method::POST, path, object).await;
     assert_eq!(made.code, 201, "{:?}", made.body);
     server.settle().await;
 }
 
 /// What an APIService says of itself.
-async fn available(server: &ApiServer, name: &str) -> Value {
+async fn available(server: &ApiServer, name: &str) -> Json {
     let found = get(server, &format!("{API_SERVICES}/{name}")).await;
     assert_eq!(found.code, 200, "{:?}", found.body);
     let condition = &found.body["status"]["conditions"][0];
@@ -97,8 +97,7 @@ async fn a_table_says_what_its_columns_tell() {
     let server = server().await;
     let table = [("accept", "application/json;as=Table;g=meta.k8s.io;v=v1")];
     let shown = read(send(&server, Method::GET, API_SERVICES, &table, "").await).await.body;
-    let told: Vec<_> =
-        ["1", "2"].map(|at| shown.pointer(&format!("/columnDefinitions/{at}/description")).cloned()).into();
+    let told: Vec<_> = ["1", "2"].map(|at| shown.at(&format!("/columnDefinitions/{at}/description")).cloned()).into();
     let expected = ["The reference to the service that hosts this API endpoint.", "Whether this service is available."];
     assert_eq!(told, expected.map(|text| Some(json!(text))));
 }

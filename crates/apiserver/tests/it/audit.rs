@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use http::Method;
 use pintle_apiserver::{ApiServer, ApiServerConfig, consistently, eventually};
-use serde_json::json;
+use pintle_json::json;
 use tokio::time::Instant;
 
 use crate::support::*;

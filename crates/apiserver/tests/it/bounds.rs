@@ -5,7 +5,7 @@
 use http::{Method, Request};
 use http_body_util::Full;
 use pintle_apiserver::{ApiServer, ApiServerConfig};
-use serde_json::{Map, Value, json};
+use pintle_json::{Json, Map, json};
 use tower_service::Service;
 
 use crate::support::*;
@@ -27,16 +27,16 @@ fn long() -> String {
 }
 
 /// Members of these numbers.
-fn members(count: usize, value: &Value) -> Value {
-    (0..count).map(|at| (format!("m{at}"), value.clone())).collect::<Map<_, _>>().into()
+fn members(count: usize, value: &Json) -> Json {
+    (0..count).map(|at| (format!("m{at}"), value.clone())).collect::<Map>().into()
 }
 
 /// One member of a long name.
-fn under_a_long_name(value: Value) -> Value {
-    Value::Object([(long(), value)].into_iter().collect())
+fn under_a_long_name(value: Json) -> Json {
+    Json::Object([(long(), value)].into_iter().collect())
 }
 
-fn definition(schema: Value) -> Value {
+fn definition(schema: Json) -> Json {
     let version = json!({"name": "v1", "served": true, "storage": true, "schema": {"openAPIV3Schema": schema}});
     json!({
         "apiVersion": "apiextensions.k8s.io/v1",
@@ -52,15 +52,15 @@ fn definition(schema: Value) -> Value {
 }
 
 /// A definition of widgets whose spec is so.
-fn of_spec(spec: Value) -> Value {
+fn of_spec(spec: Json) -> Json {
     definition(json!({"type": "object", "properties": {"spec": spec}}))
 }
 
-fn widget(spec: Value) -> Value {
+fn widget(spec: Json) -> Json {
     json!({"apiVersion": "example.com/v1", "kind": "Widget", "metadata": {"name": "w"}, "spec": spec})
 }
 
-async fn serving(spec: Value) -> ApiServer {
+async fn serving(spec: Json) -> ApiServer {
     let server = server().await;
     let made = call(&server, Method::POST, DEFINITIONS, of_spec(spec)).await;
     assert_eq!(made.code, 201, "{}", told(&made));
@@ -123,18 +123,18 @@ async fn what_is_wrong_in_a_definition() {
 #[tokio::test]
 async fn how_much_a_definition_may_have() {
     let server = server().await;
-    let with = |pointer: &str, value: Value| {
+    let with = |pointer: &str, value: Json| {
         let mut definition = of_spec(json!({"type": "object"}));
         let (above, name) = pointer.rsplit_once('/').expect("a pointer");
-        definition.pointer_mut(above).expect("a parent")[name] = value;
+        definition.at_mut(above).expect("a parent")[name] = value;
         definition
     };
     let version = |at: usize| json!({"name": format!("v{}", at + 1), "served": true, "storage": at == 0, "schema": {"openAPIV3Schema": {"type": "object"}}});
-    let names = |count: usize| (0..count).map(|at| json!(format!("n{at}"))).collect::<Value>();
+    let names = |count: usize| (0..count).map(|at| json!(format!("n{at}"))).collect::<Json>();
     let column = json!({"name": "A", "type": "string", "jsonPath": ".spec.a"});
-    let columns = |count: usize| Value::from(vec![column.clone(); count]);
+    let columns = |count: usize| Json::from(vec![column.clone(); count]);
     for (field, most, too_many) in [
-        ("/spec/versions", (0..100).map(version).collect::<Value>(), (0..101).map(version).collect::<Value>()),
+        ("/spec/versions", (0..100).map(version).collect::<Json>(), (0..101).map(version).collect::<Json>()),
         ("/spec/names/shortNames", names(100), names(101)),
         ("/spec/names/categories", names(100), names(101)),
         ("/spec/versions/0/additionalPrinterColumns", columns(100), columns(101)),
@@ -152,7 +152,7 @@ async fn patterns_that_are_hard_to_look_for() {
     let server = server().await;
     let patterns = |count: usize| {
         let pattern = |at: usize| (format!("p{at}"), json!({"type": "string", "pattern": format!(r"^\pL{{5}}{at}$")}));
-        json!({"type": "object", "properties": (0..count).map(pattern).collect::<Map<_, _>>()})
+        json!({"type": "object", "properties": (0..count).map(pattern).collect::<Map>()})
     };
     let refused = call(&server, Method::POST, DEFINITIONS, of_spec(patterns(2_000))).await;
     assert_short(&refused, 422, "patterns");
@@ -189,14 +189,14 @@ async fn what_is_wrong_in_a_custom_resource() {
 
 #[tokio::test]
 async fn defaults_of_many_items() {
-    let list = |default: Value| {
+    let list = |default: Json| {
         let mut a = json!({"type": "string"});
         if !default.is_null() {
             a["default"] = default;
         }
         json!({"type": "object", "properties": {"l": {"type": "array", "items": {"type": "object", "properties": {"a": a}}}}})
     };
-    let server = serving(list(Value::Null)).await;
+    let server = serving(list(Json::Null)).await;
     let made = call(&server, Method::POST, WIDGETS, widget(json!({"l": vec![json!({}); PARTS]}))).await;
     assert_eq!(made.code, 201, "{}", told(&made));
     let labelled = json!([{"op": "add", "path": "/metadata/labels", "value": {"a": "b"}}]);
@@ -222,7 +222,7 @@ async fn what_is_wrong_in_an_apply() {
     let request = json!({"apiVersion": "certificates.k8s.io/v1", "kind": "CertificateSigningRequest", "metadata": {"name": "r"}, "spec": {"extra": extra}});
     let path = "/apis/certificates.k8s.io/v1/certificatesigningrequests/r?fieldManager=m";
     // In YAML a long key has to be told to be one.
-    let yaml = |body: Value| body.to_string().replace(&format!("\"{}\":", long()), &format!("? \"{}\" :", long()));
+    let yaml = |body: Json| body.to_string().replace(&format!("\"{}\":", long()), &format!("? \"{}\" :", long()));
     assert_short(&read(send(&server, Method::PATCH, path, &apply, &yaml(request)).await).await, 500, "types");
 
     let numbers = json!({"type": "object", "additionalProperties": {"type": "integer"}});
@@ -240,7 +240,7 @@ async fn rights_that_a_role_gives() {
     let group = "rbac.authorization.k8s.io";
     let write = json!([{"apiGroups": [group], "resources": ["roles"], "verbs": ["create"]}]);
     crate::identity::grant(&server, "", "writer", write).await;
-    let each = |count: usize, name: &str| (0..count).map(|at| json!(format!("{name}{at}"))).collect::<Value>();
+    let each = |count: usize, name: &str| (0..count).map(|at| json!(format!("{name}{at}"))).collect::<Json>();
     let role = |count: usize| {
         let rule = json!({"apiGroups": each(count, "g"), "resources": each(count, "r"), "verbs": each(count, "v")});
         json!({"metadata": {"name": "r"}, "rules": [rule]})

@@ -4,8 +4,8 @@ use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use http::Method;
 use pintle_apiserver::ApiServer;
+use pintle_json::{Json, json};
 use rcgen::{CertificateParams, DnType, KeyPair};
-use serde_json::{Value, json};
 
 use crate::identity::{ask, grant, server};
 use crate::support::Answer;
@@ -22,18 +22,18 @@ fn request(organization: &str) -> String {
     STANDARD.encode(params.serialize_request(&key).and_then(|request| request.pem()).expect("a request"))
 }
 
-fn signing_request(name: &str, signer: &str, organization: &str) -> Value {
+fn signing_request(name: &str, signer: &str, organization: &str) -> Json {
     json!({
         "metadata": {"name": name},
         "spec": {"request": request(organization), "signerName": signer, "usages": ["client auth"]},
     })
 }
 
-async fn post(server: &ApiServer, token: &str, object: Value) -> Answer {
+async fn post(server: &ApiServer, token: &str, object: Json) -> Answer {
     ask(server, token, Method::POST, REQUESTS, &[], object).await
 }
 
-async fn patch(server: &ApiServer, token: &str, path: &str, patch: Value) -> Answer {
+async fn patch(server: &ApiServer, token: &str, path: &str, patch: Json) -> Answer {
     let headers = [("content-type", "application/merge-patch+json")];
     let bearer = format!("Bearer {token}");
     let all = [headers[0], ("authorization", bearer.as_str())];
@@ -43,7 +43,7 @@ async fn patch(server: &ApiServer, token: &str, path: &str, patch: Value) -> Ans
     .await
 }
 
-fn decision(kind: &str) -> Value {
+fn decision(kind: &str) -> Json {
     json!({"status": {"conditions": [{"type": kind, "status": "True", "reason": "R", "message": "m"}]}})
 }
 
@@ -70,10 +70,10 @@ async fn who_asks_is_who_sends_the_request() {
     object["status"] = decision("Approved")["status"].clone();
     let made = post(&server, "weak", object.clone()).await;
     assert_eq!(made.code, 201, "{:?}", made.body);
-    let check = |object: &Value| {
+    let check = |object: &Json| {
         let spec = &object["spec"];
         assert_eq!((&spec["username"], &spec["uid"]), (&json!("bob"), &json!("2")));
-        assert_eq!((&spec["groups"], &spec["extra"]), (&json!(["users", "system:authenticated"]), &Value::Null));
+        assert_eq!((&spec["groups"], &spec["extra"]), (&json!(["users", "system:authenticated"]), &Json::Null));
         assert_eq!(object["status"], json!({}));
     };
     check(&made.body);

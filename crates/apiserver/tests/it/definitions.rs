@@ -2,7 +2,7 @@
 
 use http::Method;
 use pintle_apiserver::{ApiServer, ApiServerConfig};
-use serde_json::{Value, json};
+use pintle_json::{Json, json};
 
 use crate::support::*;
 
@@ -13,7 +13,7 @@ async fn server() -> ApiServer {
     ApiServer::start(ApiServerConfig::default()).await.expect("a server")
 }
 
-fn definition(group: &str, plural: &str, kind: &str, versions: &[&str]) -> Value {
+fn definition(group: &str, plural: &str, kind: &str, versions: &[&str]) -> Json {
     let schema = json!({"openAPIV3Schema": {"type": "object", "x-kubernetes-preserve-unknown-fields": true}});
     let version =
         |name: &&str| json!({"name": name, "served": true, "storage": *name == versions[0], "schema": schema});
@@ -94,7 +94,7 @@ async fn an_object_that_etcd_would_not_take_is_not_stored() {
         (2_200_000, "rpc error: code = ResourceExhausted desc = trying to send message larger than max ("),
     ] {
         let refused = call(&server, Method::POST, revisions, object(size)).await;
-        assert_eq!((refused.code, &refused.body["reason"]), (500, &Value::Null), "{size}");
+        assert_eq!((refused.code, &refused.body["reason"]), (500, &Json::Null), "{size}");
         assert!(
             refused.body["message"].as_str().is_some_and(|text| text.starts_with(message)),
             "{:?}",
@@ -133,7 +133,7 @@ async fn a_custom_kind_is_not_taken_for_the_built_in_one_of_its_name() {
     let of = |plural: &str| format!("/apis/example.com/v1/namespaces/default/{plural}");
     let node = json!({"apiVersion": "example.com/v1", "kind": "Node", "metadata": {"name": "n"}, "status": {"a": 1}});
     let made = call(&server, Method::POST, &of("nodes"), node).await;
-    assert_eq!((made.code, &made.body["status"]), (201, &Value::Null));
+    assert_eq!((made.code, &made.body["status"]), (201, &Json::Null));
     let refused = get(&server, &format!("{}?fieldSelector=spec.a%3Db", of("jobs"))).await;
     assert_eq!(refused.body["message"], "field label not supported: spec.a");
 }

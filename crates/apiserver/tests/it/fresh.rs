@@ -2,7 +2,7 @@
 
 use http::Method;
 use pintle_apiserver::{ApiServer, ApiServerConfig};
-use serde_json::{Value, json};
+use pintle_json::{Json, json};
 
 use crate::support::*;
 
@@ -13,7 +13,7 @@ async fn server() -> ApiServer {
     ApiServer::start(ApiServerConfig { seed: Some(1), ..ApiServerConfig::default() }).await.expect("a server")
 }
 
-fn names(list: &Value) -> Vec<&str> {
+fn names(list: &Json) -> Vec<&str> {
     list["items"].as_array().into_iter().flatten().filter_map(|item| item["metadata"]["name"].as_str()).collect()
 }
 
@@ -84,7 +84,7 @@ async fn answers_name_the_flow_schema_and_priority_level_that_a_request_falls_un
         let request = http::Request::get(path).body(http_body_util::Empty::new()).expect("a request");
         let answer = tower_service::Service::call(&mut service.clone(), request).await.expect("an answer");
         let body = http_body_util::BodyExt::collect(answer.into_body()).await.expect("a body").to_bytes();
-        let object: Value = serde_json::from_slice(&body).expect("an object");
+        let object: Json = serde_json::from_slice(&body).expect("an object");
         object["metadata"]["uid"].as_str().expect("a uid").to_owned()
     };
     for (token, path, schema, level) in [
@@ -127,7 +127,7 @@ async fn roles_are_aggregated() {
     let made = call(&server, Method::POST, &format!("{RBAC}/clusterroles"), mine).await;
     assert_eq!(made.code, 201, "{}", made.body);
     server.settle().await;
-    let has = |role: &Value| role["rules"].as_array().expect("rules").contains(&rule);
+    let has = |role: &Json| role["rules"].as_array().expect("rules").contains(&rule);
     // What views are made of, edits are, too, and administration is made of those.
     for name in ["view", "edit", "admin"] {
         assert!(has(&get(&server, &format!("{RBAC}/clusterroles/{name}")).await.body), "{name}");

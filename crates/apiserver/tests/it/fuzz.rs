@@ -5,7 +5,7 @@ use std::io::Write as _;
 
 use http::Method;
 use pintle_apiserver::{ApiServer, ApiServerConfig};
-use serde_json::{Value, json};
+use pintle_json::{Json, json};
 
 use crate::support::*;
 
@@ -99,27 +99,27 @@ impl Maker {
             8..=11 if depth < 6 => {
                 let count = self.0.usize(..6);
                 let members: Vec<_> =
-                    (0..count).map(|_| format!("{}:{}", Value::from(self.word()), self.json(depth + 1))).collect();
+                    (0..count).map(|_| format!("{}:{}", Json::from(self.word()), self.json(depth + 1))).collect();
                 format!("{{{}}}", members.join(","))
             }
-            _ => Value::from(self.word()).to_string(),
+            _ => Json::from(self.word()).to_string(),
         }
     }
 
     /// An object in which one part is something else.
-    fn near(&mut self, object: &Value) -> String {
+    fn near(&mut self, object: &Json) -> String {
         let (mut object, mut pointer) = (object.clone(), String::new());
         for _ in 0..self.0.usize(1..7) {
-            let keys: Vec<String> = match object.pointer(&pointer) {
-                Some(Value::Object(members)) if !members.is_empty() => members.keys().cloned().collect(),
-                Some(Value::Array(items)) if !items.is_empty() => (0..items.len()).map(|at| at.to_string()).collect(),
+            let keys: Vec<String> = match object.at(&pointer) {
+                Some(Json::Object(members)) if !members.is_empty() => members.keys().cloned().collect(),
+                Some(Json::Array(items)) if !items.is_empty() => (0..items.len()).map(|at| at.to_string()).collect(),
                 _ => break,
             };
             pointer = format!("{pointer}/{}", keys[self.0.usize(..keys.len())]);
         }
         // A mark that no object has, so that what takes its place need not be JSON that anybody can read.
         const MARK: &str = "\"<here>\"";
-        *object.pointer_mut(&pointer).expect("it was found on the way") = "<here>".into();
+        *object.at_mut(&pointer).expect("it was found on the way") = "<here>".into();
         object.to_string().replace(MARK, &self.json(0))
     }
 }

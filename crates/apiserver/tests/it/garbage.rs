@@ -2,14 +2,14 @@
 
 use http::Method;
 use pintle_apiserver::{ApiServer, ApiServerConfig};
-use serde_json::{Value, json};
+use pintle_json::{Json, json};
 
 use crate::support::*;
 
 const DEFINITIONS: &str = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
 const WIDGETS: &str = "/apis/example.com/v1/namespaces/default/widgets";
 
-fn schema(required: bool) -> Value {
+fn schema(required: bool) -> Json {
     let mut schema = json!({"type": "object", "x-kubernetes-preserve-unknown-fields": true});
     if required {
         schema["required"] = json!(["must"]);

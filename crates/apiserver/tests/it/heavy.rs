@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use http::Method;
 use pintle_apiserver::{ApiServer, ApiServerConfig};
-use serde_json::{Value, json};
+use pintle_json::{Json, json};
 use tokio::time::Instant;
 
 use crate::support::*;
@@ -12,19 +12,19 @@ use crate::support::*;
 /// What is sent before, and then the heavy request.
 struct Heavy {
     name: &'static str,
-    before: Option<Value>,
+    before: Option<Json>,
     method: Method,
     media: &'static str,
     body: String,
 }
 
-fn keys(count: usize) -> Value {
-    (0..count).map(|at| (format!("k{at}"), json!("v"))).collect::<serde_json::Map<_, _>>().into()
+fn keys(count: usize) -> Json {
+    (0..count).map(|at| (format!("k{at}"), json!("v"))).collect::<pintle_json::Map>().into()
 }
 
 fn bodies() -> Vec<Heavy> {
     const MERGE: &str = "application/merge-patch+json";
-    let named = |more: Value| {
+    let named = |more: Json| {
         let mut object = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "heavy"}});
         for (key, value) in more.as_object().into_iter().flatten() {
             object[key] = value.clone();
@@ -33,15 +33,15 @@ fn bodies() -> Vec<Heavy> {
     };
     let labelled =
         json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "heavy", "labels": keys(100_000)}});
-    let owners = |range: std::ops::Range<usize>| -> Value {
+    let owners = |range: std::ops::Range<usize>| -> Json {
         range
             .map(|at| json!({"apiVersion": "e.com/v1", "kind": "E", "name": format!("n{at}"), "uid": format!("u{at}")}))
             .collect()
     };
-    let unknown: serde_json::Map<_, _> = (0..33_000).map(|at| (format!("unknown{at}"), json!(1))).collect();
-    let operations: Value =
+    let unknown: pintle_json::Map = (0..33_000).map(|at| (format!("unknown{at}"), json!(1))).collect();
+    let operations: Json =
         (0..30_000).map(|at| json!({"op": "add", "path": format!("/data/k{at}"), "value": "v"})).collect();
-    let fields: serde_json::Map<_, _> = (0..40_000).map(|at| (format!("f:k{at}"), json!({}))).collect();
+    let fields: pintle_json::Map = (0..40_000).map(|at| (format!("f:k{at}"), json!({}))).collect();
     let managed = json!([{"manager": "m", "operation": "Update", "apiVersion": "v1", "time": "2026-01-01T00:00:00Z",
         "fieldsType": "FieldsV1", "fieldsV1": {"f:data": fields}}]);
     let post = |name, body: String| Heavy { name, before: None, method: Method::POST, media: "application/json", body };
@@ -61,7 +61,7 @@ fn bodies() -> Vec<Heavy> {
         patch("a JSON patch", "application/json-patch+json", operations.to_string()),
         patch("keys of a merge patch", MERGE, json!({"data": keys(60_000)}).to_string()),
         patch("nulls of a merge patch", MERGE, {
-            let nulls: serde_json::Map<_, _> = (0..100_000).map(|at| (format!("k{at}"), Value::Null)).collect();
+            let nulls: pintle_json::Map = (0..100_000).map(|at| (format!("k{at}"), Json::Null)).collect();
             json!({"data": nulls}).to_string()
         }),
         patch("owners of a strategic patch", "application/strategic-merge-patch+json", {

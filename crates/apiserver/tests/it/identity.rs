@@ -4,7 +4,7 @@ use base64::Engine;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use http::Method;
 use pintle_apiserver::{ApiServer, ApiServerConfig};
-use serde_json::{Value, json};
+use pintle_json::{Json, json};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 
@@ -32,7 +32,7 @@ pub(crate) async fn ask(
     method: Method,
     path: &str,
     headers: Headers<'_>,
-    body: Value,
+    body: Json,
 ) -> Answer {
     let bearer = format!("Bearer {token}");
     let mut all = vec![("authorization", bearer.as_str()), ("content-type", "application/json")];
@@ -48,7 +48,7 @@ pub(crate) async fn who_am_i(server: &ApiServer, token: &str, headers: Headers<'
 }
 
 /// Gives bob a role by these rules, in a namespace or everywhere.
-pub(crate) async fn grant(server: &ApiServer, namespace: &str, name: &str, rules: Value) {
+pub(crate) async fn grant(server: &ApiServer, namespace: &str, name: &str, rules: Json) {
     let (place, role, binding) = match namespace {
         "" => (RBAC.to_owned(), "ClusterRole", "clusterrolebindings"),
         namespace => (format!("{RBAC}/namespaces/{namespace}"), "Role", "rolebindings"),
@@ -115,13 +115,13 @@ async fn a_binding_to_a_role_that_is_lost_lets_nobody_act_as_another() {
     let server = server().await;
     bind(&server, &format!("{RBAC}/clusterrolebindings"), "ClusterRole", "lost").await;
     let secrets = "/api/v1/secrets";
-    assert_eq!(ask(&server, "weak", Method::GET, secrets, &[], Value::Null).await.code, 403);
+    assert_eq!(ask(&server, "weak", Method::GET, secrets, &[], Json::Null).await.code, 403);
     for headers in [
         &[("impersonate-user", "x"), ("impersonate-group", "system:masters")][..],
         &[("impersonate-user", "root")],
         &[("impersonate-user", "system:serviceaccount:default:a"), ("impersonate-group", "system:masters")],
     ] {
-        let answer = ask(&server, "weak", Method::GET, secrets, headers, Value::Null).await;
+        let answer = ask(&server, "weak", Method::GET, secrets, headers, Json::Null).await;
         assert_eq!((answer.code, &answer.body["reason"]), (403, &json!("Forbidden")), "{headers:?} {:?}", answer.body);
         let message = answer.body["message"].as_str().unwrap_or_default();
         assert!(message.contains(r#"clusterrole.rbac.authorization.k8s.io "lost" not found"#), "{message}");

@@ -7,7 +7,7 @@ use http::{Method, Request, Response};
 use http_body_util::{BodyExt, Full};
 use pintle_apiserver::faults::{Answer, Fault, Rule};
 use pintle_apiserver::{ApiServer, ApiServerConfig, InProcess, InProcessBody};
-use serde_json::{Value, json};
+use pintle_json::{Json, json};
 use tower_service::Service;
 
 use crate::support::{self, CONFIG_MAPS, PATIENCE};
@@ -20,7 +20,7 @@ async fn send(service: &InProcess, request: Request<String>) -> io::Result<Respo
     service.clone().call(request.map(|body| Full::new(Bytes::from(body)))).await
 }
 
-async fn call(service: &InProcess, method: Method, path: &str, body: Value) -> (u16, Value) {
+async fn call(service: &InProcess, method: Method, path: &str, body: Json) -> (u16, Json) {
     let body = if body.is_null() { String::new() } else { body.to_string() };
     let request = Request::builder().method(method).uri(path).header("content-type", "application/json");
     let answer = send(service, request.body(body).expect("a request")).await.expect("an answer");
@@ -36,12 +36,12 @@ async fn a_call_is_answered_as_a_request_over_a_connection() {
     let made = call(&service, Method::POST, CONFIG_MAPS, json!({"metadata": {"name": "a"}})).await;
     assert_eq!(made.0, 201);
     for path in [&format!("{CONFIG_MAPS}/a"), CONFIG_MAPS, "/apis", "/version", "/nowhere", "/readyz?verbose"] {
-        let (code, body) = call(&service, Method::GET, path, Value::Null).await;
+        let (code, body) = call(&service, Method::GET, path, Json::Null).await;
         let over_a_connection = support::get(&server, path).await;
         assert_eq!((code, body), (over_a_connection.code, over_a_connection.body), "{path}");
     }
     // As a URL, too, whatever its host.
-    assert_eq!(call(&service, Method::GET, "https://kubernetes.default.svc/version", Value::Null).await.0, 200);
+    assert_eq!(call(&service, Method::GET, "https://kubernetes.default.svc/version", Json::Null).await.0, 200);
 }
 
 #[tokio::test]
@@ -67,7 +67,7 @@ async fn a_watch_goes_on_until_the_server_ends() {
     support::create_map(&server, "a", json!({})).await;
     let frame =
         tokio::time::timeout(PATIENCE, watch.frame()).await.expect("in time").expect("an event").expect("bytes");
-    let event: Value = serde_json::from_slice(&frame.into_data().expect("data")).expect("an event");
+    let event: Json = serde_json::from_slice(&frame.into_data().expect("data")).expect("an event");
     assert_eq!((&event["type"], &event["object"]["metadata"]["name"]), (&json!("ADDED"), &json!("a")));
     server.shutdown().await;
     let end = tokio::time::timeout(PATIENCE, watch.frame()).await.expect("in time").expect("an end that is an error");
@@ -102,7 +102,7 @@ async fn faults_strike_there_too() {
     let service = server.in_process();
     server.faults().add(Rule { verb: Some("list".into()), ..Rule::new(Fault::Answer(Answer::new(503))) });
     server.faults().add(Rule { resource: Some("configmaps".into()), ..Rule::new(Fault::CutAfter(0)) });
-    assert_eq!(call(&service, Method::GET, CONFIG_MAPS, Value::Null).await.0, 503);
+    assert_eq!(call(&service, Method::GET, CONFIG_MAPS, Json::Null).await.0, 503);
     let watch = Request::get(format!("{CONFIG_MAPS}?watch=1")).body(String::new()).expect("a request");
     let mut watch = send(&service, watch).await.expect("an answer").into_body();
     support::create_map(&server, "a", json!({})).await;

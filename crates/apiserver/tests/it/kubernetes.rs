@@ -2,7 +2,7 @@
 
 use http::Method;
 use pintle_apiserver::{ApiServer, ApiServerConfig, Controllers};
-use serde_json::{Value, json};
+use pintle_json::{Json, json};
 
 use crate::support::*;
 
@@ -54,7 +54,7 @@ async fn a_new_server_stands_behind_the_service_kubernetes() {
     let skip = "endpointslice.kubernetes.io/skip-mirror";
     assert_eq!(endpoints["metadata"]["labels"], json!({skip: "true"}));
     assert_eq!(endpoints["subsets"], json!([{"addresses": [{"ip": "127.0.0.1"}], "ports": ports}]));
-    let labels = json!({".": {}, format!("f:{skip}"): {}});
+    let labels = json!({".": {}, (format!("f:{skip}")): {}});
     let fields = json!({"f:metadata": {"f:labels": labels}, "f:subsets": {}});
     assert_eq!(managed(&endpoints), json!(["kube-apiserver", "Update", fields]));
 
@@ -116,7 +116,7 @@ async fn only_they_have_an_address_of_the_loopback_range() {
 async fn an_address_that_is_taken_is_given_to_no_other_service() {
     const SERVICES: &str = "/api/v1/namespaces/default/services";
     let server = server().await;
-    let service = |name: &str, spec: Value| {
+    let service = |name: &str, spec: Json| {
         let mut service = json!({"metadata": {"name": name}, "spec": {"ports": [{"port": 80}]}});
         for (field, value) in spec.as_object().expect("members") {
             service["spec"][field] = value.clone();
@@ -160,21 +160,21 @@ async fn an_address_that_is_taken_is_given_to_no_other_service() {
     assert_taken(call(&server, Method::PATCH, &path, back).await, "a");
 }
 
-async fn shown(server: &ApiServer, path: &str) -> Value {
+async fn shown(server: &ApiServer, path: &str) -> Json {
     let answer = get(server, path).await;
     assert_eq!(answer.code, 200, "{path}: {:?}", answer.body);
     answer.body
 }
 
 /// Manager, operation and fields of the one entry.
-fn managed(object: &Value) -> Value {
+fn managed(object: &Json) -> Json {
     let entries = object["metadata"]["managedFields"].as_array().expect("entries");
     assert_eq!(entries.len(), 1, "{entries:?}");
     json!([entries[0]["manager"], entries[0]["operation"], entries[0]["fieldsV1"]])
 }
 
 /// Everything but the metadata.
-fn parts(object: &Value) -> Value {
+fn parts(object: &Json) -> Json {
     let mut object = object.clone();
     object["metadata"] = object["metadata"]["labels"].take();
     object

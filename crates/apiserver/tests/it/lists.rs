@@ -7,7 +7,7 @@ use flate2::read::GzDecoder;
 use http::Method;
 use http_body_util::BodyExt;
 use pintle_apiserver::{ApiServer, ApiServerConfig};
-use serde_json::{Value, json};
+use pintle_json::{Json, json};
 
 /// More than connections hold between a server and a client that does not read.
 const MAPS: usize = 80;
@@ -23,7 +23,7 @@ async fn server() -> ApiServer {
     server
 }
 
-fn names(list: &Value) -> Vec<&str> {
+fn names(list: &Json) -> Vec<&str> {
     let items = list["items"].as_array().expect("items").iter();
     items.filter_map(|item| item["metadata"]["name"].as_str()).filter(|name| name.starts_with('m')).collect()
 }
@@ -39,7 +39,7 @@ async fn a_long_list_shows_one_state_whatever_is_written_while_it_is_read() {
         create_map(&server, &format!("m{number:02}a"), json!({})).await;
     }
     let rest = body.collect().await.expect("the rest").to_bytes();
-    let list: Value = serde_json::from_slice(&[first, rest].concat()).expect("a list");
+    let list: Json = serde_json::from_slice(&[first, rest].concat()).expect("a list");
     assert_eq!(names(&list), (0..MAPS).map(|number| format!("m{number:02}")).collect::<Vec<_>>());
     let of_then = version(&list);
     for item in list["items"].as_array().expect("items") {
@@ -58,7 +58,7 @@ async fn a_long_list_for_people_comes_part_by_part_and_says_the_same() {
     assert!(first.len() < 2 * EACH, "{} bytes at once", first.len());
     let rest = pretty.collect().await.expect("the rest").to_bytes();
     let text = String::from_utf8([first, rest].concat()).expect("text");
-    assert_eq!(serde_json::from_str::<Value>(&text).expect("a list"), plain);
+    assert_eq!(serde_json::from_str::<Json>(&text).expect("a list"), plain);
     assert!(text.starts_with("{\n  \"kind\": \"ConfigMapList\",\n  \"apiVersion\": \"v1\",\n"), "{}", &text[..100]);
     assert!(text.ends_with("\n    }\n  ]\n}"), "{}", &text[text.len() - 100..]);
 
@@ -80,7 +80,7 @@ async fn a_long_list_is_the_same_compressed_in_pages_and_selected() {
     let zipped = zipped.into_body().collect().await.expect("a body").to_bytes();
     let mut text = String::new();
     GzDecoder::new(&*zipped).read_to_string(&mut text).expect("gzip");
-    assert_eq!(serde_json::from_str::<Value>(&text).expect("a list"), plain);
+    assert_eq!(serde_json::from_str::<Json>(&text).expect("a list"), plain);
     let (mut paged, mut at) = (Vec::new(), String::new());
     loop {
         let page = get(&server, &format!("{CONFIG_MAPS}?limit=7&continue={at}")).await.body;
@@ -107,7 +107,7 @@ async fn a_long_table_shows_one_state_whatever_is_written_while_it_is_read() {
         patch_map(&server, &format!("m{number:02}"), json!({"data": {"k": "short"}})).await;
     }
     let rest = body.collect().await.expect("the rest").to_bytes();
-    let table: Value = serde_json::from_slice(&[first, rest].concat()).expect("a table");
+    let table: Json = serde_json::from_slice(&[first, rest].concat()).expect("a table");
     let rows = table["rows"].as_array().expect("rows").iter();
     let objects: Vec<_> = rows.map(|row| &row["object"]).filter(|object| object["data"]["k"].is_string()).collect();
     assert_eq!(objects.len(), MAPS);

@@ -2,7 +2,7 @@
 
 use http::Method;
 use pintle_apiserver::{ApiServer, ApiServerConfig};
-use serde_json::{Value, json};
+use pintle_json::{Json, json};
 
 use crate::support::*;
 
@@ -13,7 +13,7 @@ const WIDGETS: &str = "/apis/example.com/v1/namespaces/default/widgets";
 const DEEPEST: usize = 120;
 
 /// A definition of widgets that takes whatever comes below `spec` and `status`; `more` goes into its only version.
-fn definition(more: Value) -> Value {
+fn definition(more: Json) -> Json {
     let mut version = json!({
         "name": "v1",
         "served": true,
@@ -40,7 +40,7 @@ fn definition(more: Value) -> Value {
     })
 }
 
-fn widget(name: &str, spec: Value) -> Value {
+fn widget(name: &str, spec: Json) -> Json {
     json!({"apiVersion": "example.com/v1", "kind": "Widget", "metadata": {"name": name}, "spec": spec})
 }
 
@@ -53,18 +53,18 @@ async fn server() -> ApiServer {
     server
 }
 
-async fn patch(server: &ApiServer, path: &str, operations: &Value) -> Answer {
+async fn patch(server: &ApiServer, path: &str, operations: &Json) -> Answer {
     let media = [("content-type", "application/json-patch+json")];
     read(send(server, Method::PATCH, path, &media, &operations.to_string()).await).await
 }
 
 /// So many lists, one in another.
-fn lists(depth: usize) -> Value {
+fn lists(depth: usize) -> Json {
     (1..depth).fold(json!([]), |inner, _| json!([inner]))
 }
 
 /// So many objects, one in another. Unlike lists, they reach as deep into the managed fields.
-fn objects(depth: usize) -> Value {
+fn objects(depth: usize) -> Json {
     (1..depth).fold(json!({}), |inner, _| json!({"a": inner}))
 }
 
@@ -78,7 +78,7 @@ fn deep_path(depth: usize) -> String {
 async fn a_json_patch_builds_nothing_deeper_than_a_body_can_be() {
     let server = server().await;
     let path = format!("{WIDGETS}/w");
-    let add = |path: &str, value: Value| json!({"op": "add", "path": path, "value": value});
+    let add = |path: &str, value: Json| json!({"op": "add", "path": path, "value": value});
     let copy = |from: &str, path: &str| json!({"op": "copy", "from": from, "path": path});
     let to = |from: &str, path: &str| json!({"op": "move", "from": from, "path": path});
     // Each copy lays the list into its own innermost one.
@@ -104,7 +104,7 @@ async fn the_deepest_object_that_is_taken_is_served_in_every_way() {
     let path = format!("{WIDGETS}/w");
     // The object and its spec stand around the value. What managed fields tell of stands four deeper in them; lists they tell
     // of as a whole.
-    let shapes = [(lists as fn(usize) -> Value, DEEPEST - 2), (objects, DEEPEST - 6)];
+    let shapes = [(lists as fn(usize) -> Json, DEEPEST - 2), (objects, DEEPEST - 6)];
     for (shape, room) in shapes {
         for way in ["create", "put", "merge", "json", "apply", "status"] {
             let what = format!("{way} {room}");
@@ -145,7 +145,7 @@ async fn no_quota_is_charged_for_what_nests_too_deeply() {
 }
 
 /// Puts the value into the spec of the widget `w`, or into its status, in that way.
-async fn write(server: &ApiServer, way: &str, value: Value) -> Answer {
+async fn write(server: &ApiServer, way: &str, value: Json) -> Answer {
     let path = format!("{WIDGETS}/w");
     let spec = json!({"a": value});
     let (method, path, media, body) = match way {
@@ -168,7 +168,7 @@ async fn write(server: &ApiServer, way: &str, value: Value) -> Answer {
 }
 
 /// The only widget is as given in whatever is read, which serde_json takes: an answer that it does not is a text.
-async fn assert_served(server: &ApiServer, expected: &Value, what: &str) {
+async fn assert_served(server: &ApiServer, expected: &Json, what: &str) {
     const TABLE: (&str, &str) = ("accept", "application/json;as=Table;v=v1;g=meta.k8s.io");
     let path = format!("{WIDGETS}/w");
     assert_eq!(get(server, &path).await.body, *expected, "{what}");

@@ -2,12 +2,12 @@
 
 use http::Method;
 use pintle_apiserver::{ApiServer, ApiServerConfig};
-use serde_json::{Value, json};
+use pintle_json::{Json, json};
 
 use crate::support::*;
 
 /// The document of `v1` of a group with one kind, which has both subresources.
-async fn document(scope: &str, kind: &str, group: &str) -> Value {
+async fn document(scope: &str, kind: &str, group: &str) -> Json {
     let server = ApiServer::start(ApiServerConfig::default()).await.expect("a server");
     let plural = format!("{}s", kind.to_lowercase());
     let schema =
@@ -32,7 +32,7 @@ async fn document(scope: &str, kind: &str, group: &str) -> Value {
 }
 
 /// `path method operationId action`, sorted.
-fn operations(document: &Value) -> Vec<String> {
+fn operations(document: &Json) -> Vec<String> {
     let paths = document["paths"].as_object().expect("paths");
     let mut told: Vec<_> = paths
         .iter()
@@ -107,7 +107,7 @@ async fn an_operation_says_what_it_takes_and_answers() {
     let all = "/apis/example.com/v1/namespaces/{namespace}/widgets";
     let one = format!("{all}/{{name}}");
     let paths = &document["paths"];
-    let names = |parameters: &Value| -> Vec<String> {
+    let names = |parameters: &Json| -> Vec<String> {
         let parameters = parameters.as_array().into_iter().flatten();
         parameters.map(|parameter| parameter["name"].as_str().unwrap_or_default().to_owned()).collect()
     };
@@ -145,13 +145,13 @@ async fn an_operation_says_what_it_takes_and_answers() {
 
 #[tokio::test]
 async fn every_schema_that_a_document_refers_to_is_in_it() {
-    fn references<'a>(value: &'a Value, found: &mut Vec<&'a str>) {
+    fn references<'a>(value: &'a Json, found: &mut Vec<&'a str>) {
         match value {
-            Value::Object(members) => members.iter().for_each(|(key, value)| match value.as_str() {
+            Json::Object(members) => members.iter().for_each(|(key, value)| match value.as_str() {
                 Some(place) if key == "$ref" => found.push(place),
                 _ => references(value, found),
             }),
-            Value::Array(items) => items.iter().for_each(|item| references(item, found)),
+            Json::Array(items) => items.iter().for_each(|item| references(item, found)),
             _ => (),
         }
     }

@@ -10,7 +10,7 @@ use http_body::Frame;
 use http_body_util::{BodyExt, Full};
 use pintle_apiserver::faults::{Answer, Fault, Rule};
 use pintle_apiserver::{ApiServer, ApiServerConfig, InProcess};
-use serde_json::{Value, json};
+use pintle_json::{Json, json};
 use tower_service::Service;
 
 use crate::support::CONFIG_MAPS;
@@ -19,13 +19,13 @@ async fn server(own_thread: bool) -> ApiServer {
     ApiServer::start(ApiServerConfig { own_thread, ..ApiServerConfig::default() }).await.expect("a server")
 }
 
-fn request(method: Method, path: &str, body: &Value) -> Request<Full<Bytes>> {
+fn request(method: Method, path: &str, body: &Json) -> Request<Full<Bytes>> {
     let body = if body.is_null() { String::new() } else { body.to_string() };
     let request = Request::builder().method(method).uri(path).header("content-type", "application/json");
     request.body(Full::from(body)).expect("a request")
 }
 
-async fn call(service: &InProcess, method: Method, path: &str, body: Value) -> (u16, Value) {
+async fn call(service: &InProcess, method: Method, path: &str, body: Json) -> (u16, Json) {
     let answer = service.clone().call(request(method, path, &body)).await.expect("an answer");
     let code = answer.status().as_u16();
     let bytes = answer.into_body().collect().await.expect("a whole body").to_bytes();
@@ -52,9 +52,9 @@ fn it_needs_no_runtime_of_the_user() {
     let runtime = tokio::runtime::Builder::new_current_thread().build().expect("a runtime without timers or sockets");
     let server = runtime.block_on(server(true));
     let service = server.in_process();
-    assert_eq!(runtime.block_on(call(&service, Method::GET, "/version", Value::Null)).0, 200);
+    assert_eq!(runtime.block_on(call(&service, Method::GET, "/version", Json::Null)).0, 200);
     drop(server);
-    let late = runtime.block_on(service.clone().call(request(Method::GET, "/version", &Value::Null)));
+    let late = runtime.block_on(service.clone().call(request(Method::GET, "/version", &Json::Null)));
     assert_eq!(late.expect_err("it has ended").kind(), io::ErrorKind::ConnectionRefused);
 }
 
@@ -71,16 +71,16 @@ async fn a_test_whose_clock_is_paused_is_answered_before_its_deadlines_either_wa
             let map = json!({"metadata": {"name": format!("m-{number}")}, "data": {"text": "x".repeat(2000)}});
             assert_eq!(soon(Method::POST, CONFIG_MAPS, map).await.0, 201);
         }
-        let (code, list) = soon(Method::GET, CONFIG_MAPS, Value::Null).await;
+        let (code, list) = soon(Method::GET, CONFIG_MAPS, Json::Null).await;
         assert_eq!((code, list["items"].as_array().map(Vec::len)), (200, Some(300)));
         let watch = format!(
             "{CONFIG_MAPS}?watch=1&resourceVersion={}",
             list["metadata"]["resourceVersion"].as_str().expect("a version")
         );
-        let watch = service.clone().call(request(Method::GET, &watch, &Value::Null)).await.expect("an answer");
-        assert_eq!(soon(Method::DELETE, &format!("{CONFIG_MAPS}/m-7"), Value::Null).await.0, 200);
+        let watch = service.clone().call(request(Method::GET, &watch, &Json::Null)).await.expect("an answer");
+        assert_eq!(soon(Method::DELETE, &format!("{CONFIG_MAPS}/m-7"), Json::Null).await.0, 200);
         let frame = watch.into_body().frame().await.expect("an event").expect("bytes").into_data().expect("data");
-        let event: Value = serde_json::from_slice(&frame).expect("an event");
+        let event: Json = serde_json::from_slice(&frame).expect("an event");
         assert_eq!((&event["type"], &event["object"]["metadata"]["name"]), (&json!("DELETED"), &json!("m-7")));
         server.shutdown().await;
     }
@@ -93,7 +93,7 @@ async fn its_clock_is_not_the_one_that_a_test_advances() {
     let made = async |name: &str| {
         let namespace = format!("{{apiVersion: v1, kind: Namespace, metadata: {{name: {name}}}}}");
         server.load(&namespace).expect("it is valid");
-        let (_, namespace) = call(&service, Method::GET, &format!("/api/v1/namespaces/{name}"), Value::Null).await;
+        let (_, namespace) = call(&service, Method::GET, &format!("/api/v1/namespaces/{name}"), Json::Null).await;
         namespace["metadata"]["creationTimestamp"].as_str().expect("a time").parse::<jiff::Timestamp>().expect("a time")
     };
     let before = made("before").await;
@@ -107,7 +107,7 @@ async fn its_clock_is_not_the_one_that_a_test_advances() {
 async fn a_watch_in_process_goes_on_until_the_server_ends() {
     let server = server(true).await;
     let path = format!("{CONFIG_MAPS}?watch=1");
-    let watch = server.in_process().call(request(Method::GET, &path, &Value::Null)).await.expect("an answer");
+    let watch = server.in_process().call(request(Method::GET, &path, &Json::Null)).await.expect("an answer");
     let mut watch = watch.into_body();
     server.load("{apiVersion: v1, kind: ConfigMap, metadata: {name: a}}").expect("it is valid");
     let frame = watch.frame().await.expect("an event").expect("bytes").into_data().expect("data");
@@ -126,7 +126,7 @@ async fn a_panic_in_its_thread_is_the_end_of_that_request_alone() {
     let request = Request::post(CONFIG_MAPS).header("content-type", "application/json").body(broken);
     let cut = service.clone().call(request.expect("a request")).await.expect_err("there is no answer");
     assert_eq!(cut.kind(), io::ErrorKind::ConnectionAborted);
-    assert_eq!(call(&service, Method::GET, "/version", Value::Null).await.0, 200);
+    assert_eq!(call(&service, Method::GET, "/version", Json::Null).await.0, 200);
     server.shutdown().await;
 }
 
@@ -136,7 +136,7 @@ fn it_is_dropped_with_watches_open_wherever_that_is() {
     let path = format!("{CONFIG_MAPS}?watch=1");
     let (mut watch, address) = runtime.block_on(async {
         let server = server(true).await;
-        let watch = server.in_process().call(request(Method::GET, &path, &Value::Null)).await.expect("an answer");
+        let watch = server.in_process().call(request(Method::GET, &path, &Json::Null)).await.expect("an answer");
         let mut socket = TcpStream::connect(server.url().trim_start_matches("http://")).expect("it listens");
         write!(socket, "GET {path} HTTP/1.1\r\nHost: a\r\n\r\n").expect("a request");
         let mut begin = [0; 12];
@@ -166,7 +166,7 @@ async fn windows_of_faults_go_by_its_clock() {
     let fault = Fault::Answer(Answer::new(503));
     // Of another clock, all of this hour is yet to come.
     server.faults().add(Rule { from: Duration::from_nanos(1), ..Rule::new(fault) });
-    let code = call(&server.in_process(), Method::GET, CONFIG_MAPS, Value::Null).await.0;
+    let code = call(&server.in_process(), Method::GET, CONFIG_MAPS, Json::Null).await.0;
     assert_eq!(code, 503);
     server.shutdown().await;
 }

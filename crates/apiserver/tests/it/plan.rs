@@ -10,7 +10,7 @@ use http::{Method, Request, Response};
 use http_body_util::{BodyExt, Full};
 use pintle_apiserver::faults::{Answer, Fault, Rule};
 use pintle_apiserver::{ApiServer, ApiServerConfig, InProcess, InProcessBody, Plan, PlanAction, PlanError, eventually};
-use serde_json::{Value, json};
+use pintle_json::{Json, json};
 use tower_service::Service;
 
 use crate::support::{self, CONFIG_MAPS, Watch, call, delete, get};
@@ -41,12 +41,12 @@ async fn planned(live: &ApiServer, plan: &Plan) -> Vec<String> {
     lines
 }
 
-fn map(name: &str, data: Value) -> Value {
+fn map(name: &str, data: Json) -> Json {
     json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": name, "namespace": "default"}, "data": data})
 }
 
 /// Writes to the live cluster, as somebody else does.
-fn elsewhere(live: &ApiServer, object: &Value) {
+fn elsewhere(live: &ApiServer, object: &Json) {
     live.load(&object.to_string()).expect("it is valid");
 }
 

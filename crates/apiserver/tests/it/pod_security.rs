@@ -2,7 +2,7 @@
 
 use http::Method;
 use pintle_apiserver::{ApiServer, ApiServerConfig};
-use serde_json::{Value, json};
+use pintle_json::{Json, json};
 
 use crate::support::*;
 
@@ -10,16 +10,16 @@ const NAMESPACE: &str = "/api/v1/namespaces/default";
 const PODS: &str = "/api/v1/namespaces/default/pods";
 
 /// A server whose default namespace has these labels.
-async fn server(labels: Value) -> ApiServer {
+async fn server(labels: Json) -> ApiServer {
     let server = ApiServer::start(ApiServerConfig::default()).await.expect("a server");
     label(&server, labels).await;
     server
 }
 
 /// Labels the default namespace; answers what was warned of.
-async fn label(server: &ApiServer, labels: Value) -> Vec<String> {
+async fn label(server: &ApiServer, labels: Json) -> Vec<String> {
     let labels = labels.as_object().into_iter().flatten();
-    let labels: serde_json::Map<_, _> =
+    let labels: pintle_json::Map =
         labels.map(|(name, value)| (format!("pod-security.kubernetes.io/{name}"), value.clone())).collect();
     let answer = call(server, Method::PATCH, NAMESPACE, json!({"metadata": {"labels": labels}})).await;
     assert_eq!(answer.code, 200, "{:?}", answer.body);
@@ -32,7 +32,7 @@ fn warnings(answer: &Answer) -> Vec<String> {
     quoted.map(|text| text.replace("\\\"", "\"")).collect()
 }
 
-fn pod(name: &str, more: Value) -> Value {
+fn pod(name: &str, more: Json) -> Json {
     let mut spec = json!({"containers": [{"name": "c", "image": "x"}]});
     spec.as_object_mut().expect("a spec").extend(more.as_object().cloned().unwrap_or_default());
     json!({"metadata": {"name": name}, "spec": spec})
@@ -68,8 +68,8 @@ async fn what_pods_are_made_of_is_warned_of_and_never_refused() {
     let server = server(json!({"enforce": "baseline"})).await;
     let labels = json!({"a": "b"});
     let bad = json!({"hostPID": true, "containers": [{"name": "c", "image": "x"}]});
-    let template = |spec: &Value| json!({"metadata": {"labels": labels}, "spec": spec});
-    let selecting = |spec: &Value| json!({"selector": {"matchLabels": labels}, "template": template(spec)});
+    let template = |spec: &Json| json!({"metadata": {"labels": labels}, "spec": spec});
+    let selecting = |spec: &Json| json!({"selector": {"matchLabels": labels}, "template": template(spec)});
     let mut once = bad.clone();
     once["restartPolicy"] = "Never".into();
     let job = json!({"template": template(&once)});
@@ -104,7 +104,7 @@ async fn a_pod_that_is_there_is_looked_at_when_it_comes_to_run_something_else() 
     assert_eq!(call(&server, Method::POST, PODS, pod("p", json!({"hostIPC": true}))).await.code, 201);
     label(&server, json!({"enforce": "baseline"})).await;
     let patch =
-        async |part: &str, patch: Value| call(&server, Method::PATCH, &format!("{PODS}/p{part}"), patch).await.code;
+        async |part: &str, patch: Json| call(&server, Method::PATCH, &format!("{PODS}/p{part}"), patch).await.code;
     assert_eq!(patch("", json!({"metadata": {"labels": {"a": "b"}}})).await, 200);
     assert_eq!(patch("/status", json!({"status": {"phase": "Running"}})).await, 200);
     let image = |image: &str| json!({"spec": {"containers": [{"name": "c", "image": image}]}});
@@ -141,7 +141,7 @@ async fn a_namespace_that_comes_to_be_stricter_tells_of_its_pods() {
 async fn labels_that_name_no_security_standard_are_refused() {
     let server = server(json!({})).await;
     let try_label = async |name: &str, value: &str| {
-        let labels = json!({"metadata": {"labels": {format!("pod-security.kubernetes.io/{name}"): value}}});
+        let labels = json!({"metadata": {"labels": {(format!("pod-security.kubernetes.io/{name}")): value}}});
         let answer = call(&server, Method::PATCH, NAMESPACE, labels).await;
         let cause = &answer.body["details"]["causes"][0];
         (answer.code, json!([cause["field"], cause["message"]]))

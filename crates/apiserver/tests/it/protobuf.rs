@@ -6,7 +6,7 @@ use http::{Method, Response};
 use http_body_util::BodyExt;
 use hyper::body::Incoming;
 use pintle_apiserver::{ApiServer, ApiServerConfig};
-use serde_json::json;
+use pintle_json::json;
 use tokio::net::TcpStream;
 use tokio_tungstenite::tungstenite::Message;
 use tokio_tungstenite::tungstenite::client::IntoClientRequest;

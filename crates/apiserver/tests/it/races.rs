@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use http::Method;
 use pintle_apiserver::{ApiServer, ApiServerConfig};
-use serde_json::{Value, json};
+use pintle_json::{Json, json};
 
 use crate::support::{Answer, CONFIG_MAPS, PATIENCE, call, delete, get};
 
@@ -34,11 +34,11 @@ fn created(answers: &[Answer]) -> usize {
     answers.iter().filter(|answer| answer.code == 201).count()
 }
 
-async fn post(server: Arc<ApiServer>, path: &'static str, object: Value) -> Answer {
+async fn post(server: Arc<ApiServer>, path: &'static str, object: Json) -> Answer {
     call(&server, Method::POST, path, object).await
 }
 
-fn service(name: &str, spec: Value) -> Value {
+fn service(name: &str, spec: Json) -> Json {
     let mut service = json!({"metadata": {"name": name}, "spec": {"type": "NodePort", "ports": [{"port": 80}]}});
     spec.as_object().into_iter().flatten().for_each(|(key, value)| service["spec"][key] = value.clone());
     service

@@ -2,7 +2,7 @@
 
 use http::Method;
 use pintle_apiserver::{ApiServer, ApiServerConfig};
-use serde_json::{Value, json};
+use pintle_json::{Json, json};
 
 use crate::support::*;
 
@@ -23,7 +23,7 @@ async fn server() -> ApiServer {
 }
 
 /// Tries a pod of that class, with more in its spec.
-async fn pod(server: &ApiServer, class: Value, more: Value) -> Answer {
+async fn pod(server: &ApiServer, class: Json, more: Json) -> Answer {
     let mut spec = json!({"containers": [{"name": "c", "image": "x"}], "runtimeClassName": class});
     spec.as_object_mut().expect("a spec").extend(more.as_object().cloned().unwrap_or_default());
     call(server, Method::POST, &format!("{PODS}?dryRun=All"), json!({"metadata": {"name": "p"}, "spec": spec})).await
@@ -45,7 +45,7 @@ async fn a_class_adds_its_overhead_and_where_it_may_run() {
     assert_eq!(made.body["spec"]["tolerations"][3], json!({"key": "k", "operator": "Exists"}));
     let same = pod(&server, json!("elsewhere"), json!({"nodeSelector": {"a": "1"}})).await;
     assert_eq!((same.code, &same.body["spec"]["nodeSelector"]), (201, &json!({"a": "1"})));
-    assert_eq!(pod(&server, Value::Null, json!({})).await.code, 201);
+    assert_eq!(pod(&server, Json::Null, json!({})).await.code, 201);
 }
 
 #[tokio::test]
@@ -61,7 +61,7 @@ async fn a_pod_that_contradicts_its_class_is_refused() {
             "pods \"p\" is forbidden: pod rejected: Pod's Overhead doesn't match RuntimeClass's defined Overhead",
         ),
         (
-            Value::Null,
+            Json::Null,
             json!({"overhead": {"cpu": "1"}}),
             403,
             "pods \"p\" is forbidden: pod rejected: Pod Overhead set without corresponding RuntimeClass defined Overhead",

@@ -6,7 +6,7 @@ use crate::support::*;
 use http::Method;
 use pintle_apiserver::faults::{Answer, Fault, Rule};
 use pintle_apiserver::{ApiServer, ApiServerConfig, StartError};
-use serde_json::{Value, json};
+use pintle_json::{Json, json};
 
 async fn server() -> ApiServer {
     ApiServer::start(ApiServerConfig { seed: Some(1), ..ApiServerConfig::default() }).await.expect("a server")
@@ -137,7 +137,7 @@ async fn shutting_down_ends_open_watches_and_frees_the_port() {
     let url = server.url();
     let mut watch = Watch::start(&server, "").await;
     tokio::time::timeout(PATIENCE, server.shutdown()).await.expect("an end in time");
-    assert_ne!(watch.next().await, Next::Event(Value::Null));
+    assert_ne!(watch.next().await, Next::Event(Json::Null));
     let port: u16 = url.rsplit(':').next().and_then(|port| port.parse().ok()).expect("a port");
     ApiServer::start(ApiServerConfig { port, ..ApiServerConfig::default() }).await.expect("the port is free again");
 }
@@ -149,11 +149,11 @@ async fn parallel_patches_of_one_object_lose_nothing() {
     let patches = (0..20).map(|number| patch_map_key(&server, number));
     futures_util::future::join_all(patches).await;
     let data = get(&server, &format!("{CONFIG_MAPS}/a")).await.body["data"].clone();
-    assert_eq!(data.as_object().map(serde_json::Map::len), Some(21));
+    assert_eq!(data.as_object().map(pintle_json::Map::len), Some(21));
 }
 
 async fn patch_map_key(server: &ApiServer, number: u32) {
-    patch_map(server, "a", json!({"data": {format!("k{number}"): "v"}})).await;
+    patch_map(server, "a", json!({"data": {(format!("k{number}")): "v"}})).await;
 }
 
 #[tokio::test(start_paused = true)]

@@ -2,7 +2,7 @@
 
 use http::Method;
 use pintle_apiserver::{ApiServer, ApiServerConfig, InvalidSnapshot, ServerSnapshot};
-use serde_json::json;
+use pintle_json::json;
 
 use crate::support::*;
 

@@ -2,7 +2,7 @@
 
 use http::Method;
 use pintle_apiserver::{ApiServer, ApiServerConfig};
-use serde_json::{Value, json};
+use pintle_json::{Json, json};
 
 use crate::support::*;
 
@@ -10,7 +10,7 @@ use crate::support::*;
 async fn streams_of_a_pod_fail_at_the_first_thing_that_is_not_there() {
     let server = ApiServer::start(ApiServerConfig::default()).await.expect("a server");
     let pods = "/api/v1/namespaces/default/pods";
-    let containers = |names: &[&str]| names.iter().map(|name| json!({"name": name, "image": "x"})).collect::<Value>();
+    let containers = |names: &[&str]| names.iter().map(|name| json!({"name": name, "image": "x"})).collect::<Json>();
     for (name, node, names) in
         [("free", "", &["c"][..]), ("two", "", &["c", "d"]), ("lost", "gone", &["c"]), ("bound", "n", &["c"])]
     {
@@ -40,7 +40,7 @@ async fn streams_of_a_pod_fail_at_the_first_thing_that_is_not_there() {
         (Method::POST, "free/log", 405, "the server does not allow this method on the requested resource"),
         (Method::DELETE, "free/exec", 405, "the server does not allow this method on the requested resource"),
     ] {
-        let answer = call(&server, method.clone(), &format!("{pods}/{path}"), Value::Null).await;
+        let answer = call(&server, method.clone(), &format!("{pods}/{path}"), Json::Null).await;
         let told = answer.body["message"].as_str().unwrap_or_default();
         assert_eq!((answer.code, told), (code, message), "{method} {path}");
     }

@@ -8,7 +8,7 @@ use http_body_util::{BodyExt, Full};
 use hyper::body::Incoming;
 use hyper_util::rt::TokioIo;
 use pintle_apiserver::ApiServer;
-use serde_json::{Value, json};
+use pintle_json::{Json, json};
 use tokio::net::TcpStream;
 
 /// Longer than anything here takes; a test that waits so long has failed.
@@ -19,7 +19,7 @@ pub(crate) const PATIENCE: Duration = Duration::from_secs(30);
 pub(crate) struct Answer {
     pub(crate) code: u16,
     pub(crate) headers: http::HeaderMap,
-    pub(crate) body: Value,
+    pub(crate) body: Json,
 }
 
 /// Sends a request and reads the head of its answer.
@@ -43,7 +43,7 @@ pub(crate) async fn send(
 }
 
 /// Sends a request and reads its whole answer; a text is a JSON string.
-pub(crate) async fn call(server: &ApiServer, method: Method, path: &str, body: Value) -> Answer {
+pub(crate) async fn call(server: &ApiServer, method: Method, path: &str, body: Json) -> Answer {
     let media = if method == Method::PATCH { "application/merge-patch+json" } else { "application/json" };
     let text = if body.is_null() { String::new() } else { body.to_string() };
     let response = send(server, method, path, &[("content-type", media)], &text).await;
@@ -59,17 +59,17 @@ pub(crate) async fn read(response: Response<Incoming>) -> Answer {
 }
 
 pub(crate) async fn get(server: &ApiServer, path: &str) -> Answer {
-    call(server, Method::GET, path, Value::Null).await
+    call(server, Method::GET, path, Json::Null).await
 }
 
 pub(crate) async fn delete(server: &ApiServer, path: &str) -> Answer {
-    call(server, Method::DELETE, path, Value::Null).await
+    call(server, Method::DELETE, path, Json::Null).await
 }
 
 pub(crate) const CONFIG_MAPS: &str = "/api/v1/namespaces/default/configmaps";
 
 /// Creates a config map and answers its version.
-pub(crate) async fn create_map(server: &ApiServer, name: &str, labels: Value) -> u64 {
+pub(crate) async fn create_map(server: &ApiServer, name: &str, labels: Json) -> u64 {
     let object = json!({"metadata": {"name": name, "labels": labels}, "data": {"k": "v"}});
     let answer = call(server, Method::POST, CONFIG_MAPS, object).await;
     assert_eq!(answer.code, 201, "{:?}", answer.body);
@@ -77,14 +77,14 @@ pub(crate) async fn create_map(server: &ApiServer, name: &str, labels: Value) ->
 }
 
 /// Merges a patch into a config map and answers its version.
-pub(crate) async fn patch_map(server: &ApiServer, name: &str, patch: Value) -> u64 {
+pub(crate) async fn patch_map(server: &ApiServer, name: &str, patch: Json) -> u64 {
     let answer = call(server, Method::PATCH, &format!("{CONFIG_MAPS}/{name}"), patch).await;
     assert_eq!(answer.code, 200, "{:?}", answer.body);
     version(&answer.body)
 }
 
 /// The version that an object carries.
-pub(crate) fn version(object: &Value) -> u64 {
+pub(crate) fn version(object: &Json) -> u64 {
     object["metadata"]["resourceVersion"].as_str().and_then(|text| text.parse().ok()).expect("a version")
 }
 
@@ -97,7 +97,7 @@ pub(crate) struct Watch {
 /// How a watch goes on.
 #[derive(Debug, PartialEq)]
 pub(crate) enum Next {
-    Event(Value),
+    Event(Json),
     /// The stream ended as it should.
     End,
     /// The connection broke.

@@ -6,14 +6,14 @@ use base64::Engine;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use http::Method;
 use pintle_apiserver::{ApiServer, ApiServerConfig};
-use serde_json::{Value, json};
+use pintle_json::{Json, json};
 
 use crate::identity::{ask, server, who_am_i};
 
 const ACCOUNTS: &str = "/api/v1/namespaces/default/serviceaccounts";
 const OWN: &str = "https://kubernetes.default.svc";
 
-async fn make(server: &ApiServer, path: &str, object: Value) -> Value {
+async fn make(server: &ApiServer, path: &str, object: Json) -> Json {
     let made = ask(server, "root", Method::POST, path, &[], object).await;
     assert_eq!(made.code, 201, "{:?}", made.body);
     made.body
@@ -24,13 +24,13 @@ async fn account(server: &ApiServer) {
 }
 
 /// A token of the account `a`.
-async fn token(server: &ApiServer, spec: Value) -> String {
+async fn token(server: &ApiServer, spec: Json) -> String {
     let made = make(server, &format!("{ACCOUNTS}/a/token"), json!({ "spec": spec })).await;
     made["status"]["token"].as_str().expect("a token").to_owned()
 }
 
 /// What a review says of a token, for these audiences.
-async fn review(server: &ApiServer, token: &str, audiences: &[&str]) -> Value {
+async fn review(server: &ApiServer, token: &str, audiences: &[&str]) -> Json {
     let body = json!({"spec": {"token": token, "audiences": audiences}});
     let reviews = "/apis/authentication.k8s.io/v1/tokenreviews";
     ask(server, "root", Method::POST, reviews, &[], body).await.body["status"].clone()
@@ -53,7 +53,7 @@ async fn a_token_says_who_it_is_for_whom_and_how_long() {
     account(&server).await;
     let token = token(&server, json!({"expirationSeconds": 600, "audiences": [OWN, "vault"]})).await;
     let claims = token.split('.').nth(1).and_then(|part| URL_SAFE_NO_PAD.decode(part).ok()).expect("claims");
-    let claims: Value = serde_json::from_slice(&claims).expect("JSON");
+    let claims: Json = serde_json::from_slice(&claims).expect("JSON");
     assert_eq!(claims["aud"], json!([OWN, "vault"]));
     assert_eq!(claims["sub"], "system:serviceaccount:default:a");
     assert_eq!(claims["exp"].as_i64().map(|exp| exp - 600), claims["iat"].as_i64());
@@ -77,7 +77,7 @@ async fn a_token_is_for_its_audience_alone() {
     );
     let own = token(&server, json!({})).await;
     assert!(holds(&server, &own).await);
-    assert_eq!(review(&server, &own, &["vault"]).await["authenticated"], Value::Null);
+    assert_eq!(review(&server, &own, &["vault"]).await["authenticated"], Json::Null);
     // Those of the token file are for the server.
     assert_eq!(review(&server, "weak", &[OWN]).await["user"]["username"], "bob");
     assert_eq!(review(&server, "weak", &["vault"]).await["error"], "invalid bearer token");
@@ -103,7 +103,7 @@ async fn a_token_dies_with_its_account_and_a_new_one_of_the_name_has_no_part_in_
     account(&server).await;
     let token = token(&server, json!({})).await;
     assert!(holds(&server, &token).await);
-    ask(&server, "root", Method::DELETE, &format!("{ACCOUNTS}/a"), &[], Value::Null).await;
+    ask(&server, "root", Method::DELETE, &format!("{ACCOUNTS}/a"), &[], Json::Null).await;
     assert!(!holds(&server, &token).await);
     account(&server).await;
     assert!(!holds(&server, &token).await);
@@ -118,7 +118,7 @@ async fn a_token_dies_with_its_namespace() {
     let made = make(&server, &format!("{accounts}/a/token"), json!({})).await;
     let token = made["status"]["token"].as_str().expect("a token");
     assert!(holds(&server, token).await);
-    ask(&server, "root", Method::DELETE, "/api/v1/namespaces/n", &[], Value::Null).await;
+    ask(&server, "root", Method::DELETE, "/api/v1/namespaces/n", &[], Json::Null).await;
     server.settle().await;
     assert!(!holds(&server, token).await);
 }
@@ -137,7 +137,7 @@ async fn a_token_dies_with_the_object_that_it_is_bound_to() {
         let bound = json!({"boundObjectRef": {"apiVersion": "v1", "kind": kind, "name": "x"}});
         let token = token(&server, bound).await;
         assert!(holds(&server, &token).await, "{kind}");
-        ask(&server, "root", Method::DELETE, &format!("{path}/x?gracePeriodSeconds=0"), &[], Value::Null).await;
+        ask(&server, "root", Method::DELETE, &format!("{path}/x?gracePeriodSeconds=0"), &[], Json::Null).await;
         assert!(!holds(&server, &token).await, "{kind}");
         make(&server, path, object).await;
         assert!(!holds(&server, &token).await, "a new {kind} of the name");

@@ -2,7 +2,7 @@
 
 use http::Method;
 use pintle_apiserver::{ApiServer, ApiServerConfig};
-use serde_json::{Value, json};
+use pintle_json::{Json, json};
 
 use crate::support::*;
 
@@ -11,7 +11,7 @@ async fn server() -> ApiServer {
 }
 
 /// Creates an object; whether the answer warns that something of it has no effect.
-async fn warned(server: &ApiServer, path: &str, object: Value) -> bool {
+async fn warned(server: &ApiServer, path: &str, object: Json) -> bool {
     let made = call(server, Method::POST, path, object).await;
     assert!(matches!(made.code, 200 | 201), "{path}: {:?}", made.body);
     let warnings: Vec<_> =
@@ -20,7 +20,7 @@ async fn warned(server: &ApiServer, path: &str, object: Value) -> bool {
     warnings.iter().any(known)
 }
 
-fn webhook(group: &str) -> Value {
+fn webhook(group: &str) -> Json {
     let rule =
         json!({"operations": ["CREATE"], "apiGroups": [group], "apiVersions": ["v1"], "resources": ["deployments/*"]});
     json!([{
@@ -41,7 +41,7 @@ async fn what_would_have_an_effect_elsewhere_is_warned_of() {
         let constraints = json!({"resourceRules": rules(group)});
         json!({"metadata": {"name": name}, "spec": {"matchConstraints": constraints, "validations": [{"expression": "true"}]}})
     };
-    let flow = |name: &str, rules: Value| {
+    let flow = |name: &str, rules: Json| {
         let spec = json!({"priorityLevelConfiguration": {"name": "workload-low"}, "rules": rules});
         json!({"metadata": {"name": name}, "spec": spec})
     };
@@ -117,7 +117,7 @@ async fn who_writes_what_a_rule_is_about_is_warned_that_nobody_looks() {
     assert!(warned(&server, "/apis/apiextensions.k8s.io/v1/customresourcedefinitions", definition).await);
     tokio::time::timeout(PATIENCE, server.settle()).await.expect("quiet in time");
     let gadgets = "/apis/example.com/v1/namespaces/default/gadgets";
-    let gadget = |name: &str, more: Value| {
+    let gadget = |name: &str, more: Json| {
         let mut object = json!({"apiVersion": "example.com/v1", "kind": "Gadget", "metadata": {"name": name}});
         more.as_object().into_iter().flatten().for_each(|(key, value)| object[key] = value.clone());
         object

@@ -8,7 +8,7 @@ use http::{Method, Request};
 use http_body_util::{BodyExt, Full};
 use pintle_apiserver::faults::{Fault, Rule};
 use pintle_apiserver::{ApiServer, ApiServerConfig};
-use serde_json::{Value, json};
+use pintle_json::{Json, json};
 use tower_service::Service;
 
 async fn server() -> ApiServer {
@@ -201,7 +201,7 @@ async fn what_was_there_when_a_watch_began_is_kept_for_as_long_as_the_changes_si
         let mut told = async || {
             let frame = tokio::time::timeout(PATIENCE, watch.frame()).await.expect("a frame in time").expect("no end");
             let Ok(frame) = frame else { return "CUT".into() };
-            let event: Value = serde_json::from_slice(&frame.into_data().expect("data")).expect("a frame of JSON");
+            let event: Json = serde_json::from_slice(&frame.into_data().expect("data")).expect("a frame of JSON");
             [&event["type"], &event["object"]["metadata"]["name"]].map(|text| text.as_str().unwrap_or("-")).join(" ")
         };
         assert_eq!(told().await, "ADDED a");

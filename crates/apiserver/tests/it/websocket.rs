@@ -6,9 +6,9 @@ use futures_util::{SinkExt, StreamExt};
 use http::HeaderValue;
 use pintle_apiserver::faults::{Answer, Fault, Rule};
 use pintle_apiserver::{ApiServer, ApiServerConfig};
+use pintle_json::{Json, json};
 use rustls::pki_types::ServerName;
 use rustls::pki_types::pem::PemObject;
-use serde_json::{Value, json};
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use tokio::net::TcpStream;
 use tokio_tungstenite::WebSocketStream;
@@ -34,7 +34,7 @@ async fn each_event_is_one_text_message() {
     let text = text(&mut watch).await;
     assert!(text.starts_with(r#"{"type":"ADDED","object":{"kind":"ConfigMap","apiVersion":"v1","#), "{text}");
     assert!(text.ends_with("}\n"), "{text}");
-    assert_eq!(version(&serde_json::from_str::<Value>(&text).expect("JSON")["object"]), created);
+    assert_eq!(version(&serde_json::from_str::<Json>(&text).expect("JSON")["object"]), created);
     assert_eq!(told(&mut watch).await, format!("MODIFIED a {updated}"));
     assert_eq!(told(&mut watch).await, format!("DELETED a {}", updated + 1));
 }
@@ -164,7 +164,7 @@ async fn what_is_wrong_before_the_upgrade_is_a_plain_answer() {
         let refused = tokio_tungstenite::client_async(request, connect(&server).await).await;
         let Err(Error::Http(answer)) = refused else { panic!("a refusal: {path} {refused:?}") };
         assert_eq!(answer.status(), code, "{path}");
-        let status: Value = serde_json::from_slice(answer.body().as_deref().unwrap_or_default()).expect("a Status");
+        let status: Json = serde_json::from_slice(answer.body().as_deref().unwrap_or_default()).expect("a Status");
         assert_eq!(status["code"], code, "{path}");
     }
 }
@@ -259,7 +259,7 @@ async fn a_slow_watcher_is_cut() {
     }
     let mut seen = first;
     while let Some(Message::Text(text)) = message(&mut slow).await {
-        let event: Value = serde_json::from_str(&text).expect("JSON");
+        let event: Json = serde_json::from_str(&text).expect("JSON");
         assert_eq!(version(&event["object"]), seen + 1, "what it was sent has no gap");
         seen += 1;
     }
@@ -309,7 +309,7 @@ async fn text<S: AsyncRead + AsyncWrite + Unpin>(watch: &mut WebSocketStream<S>)
     }
 }
 
-async fn event<S: AsyncRead + AsyncWrite + Unpin>(watch: &mut WebSocketStream<S>) -> Value {
+async fn event<S: AsyncRead + AsyncWrite + Unpin>(watch: &mut WebSocketStream<S>) -> Json {
     serde_json::from_str(&text(watch).await).expect("JSON")
 }
 

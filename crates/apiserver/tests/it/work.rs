@@ -4,7 +4,7 @@
 
 use http::Method;
 use pintle_apiserver::{ApiServer, ApiServerConfig};
-use serde_json::{Value, json};
+use pintle_json::{Json, json};
 
 use crate::support::*;
 
@@ -15,26 +15,26 @@ async fn server() -> ApiServer {
 }
 
 /// Sends a request whose answer must come in time.
-async fn ask(server: &ApiServer, method: Method, path: &str, media: &str, body: &Value) -> Answer {
+async fn ask(server: &ApiServer, method: Method, path: &str, media: &str, body: &Json) -> Answer {
     let text = body.to_string();
     let answer = async { read(send(server, method, path, &[("content-type", media)], &text).await).await };
     tokio::time::timeout(PATIENCE, answer).await.unwrap_or_else(|_| panic!("{path}: no answer in time"))
 }
 
-async fn post(server: &ApiServer, path: &str, body: &Value) -> Answer {
+async fn post(server: &ApiServer, path: &str, body: &Json) -> Answer {
     ask(server, Method::POST, path, "application/json", body).await
 }
 
-fn each(count: usize, make: impl Fn(usize) -> Value) -> Value {
+fn each(count: usize, make: impl Fn(usize) -> Json) -> Json {
     (0..count).map(make).collect()
 }
 
 /// Finalizers of these numbers.
-fn finalizers(numbers: std::ops::Range<usize>) -> Value {
+fn finalizers(numbers: std::ops::Range<usize>) -> Json {
     numbers.map(|at| json!(format!("e.com/f{at}"))).collect()
 }
 
-fn owners(numbers: std::ops::Range<usize>) -> Value {
+fn owners(numbers: std::ops::Range<usize>) -> Json {
     let owner =
         |at: usize| json!({"apiVersion": "e.com/v1", "kind": "E", "name": format!("n{at}"), "uid": format!("u{at}")});
     numbers.map(owner).collect()
@@ -62,7 +62,7 @@ async fn the_ports_of_a_service() {
 #[tokio::test]
 async fn the_owners_and_finalizers_of_an_object() {
     let server = server().await;
-    let named = |name: &str, owners: &Value, finalizers: &Value| json!({"metadata": {"name": name, "ownerReferences": owners, "finalizers": finalizers}});
+    let named = |name: &str, owners: &Json, finalizers: &Json| json!({"metadata": {"name": name, "ownerReferences": owners, "finalizers": finalizers}});
     let object = named("c", &owners(0..8_000), &finalizers(0..15_000));
     assert_eq!(post(&server, CONFIG_MAPS, &object).await.code, 201);
     let path = format!("{CONFIG_MAPS}/c");
@@ -72,7 +72,7 @@ async fn the_owners_and_finalizers_of_an_object() {
     let count = |name: &str| merged.body["metadata"][name].as_array().map_or(0, Vec::len);
     assert_eq!((count("ownerReferences"), count("finalizers")), (12_000, 22_500));
     // Faults that are told once each.
-    let odd: Value = (0..15_000).map(|at| json!(format!("f{at}"))).collect();
+    let odd: Json = (0..15_000).map(|at| json!(format!("f{at}"))).collect();
     assert_eq!(post(&server, CONFIG_MAPS, &named("d", &json!([]), &odd)).await.code, 422);
 }
 
@@ -101,23 +101,23 @@ async fn keyed_lists_and_sets_that_are_applied() {
 #[tokio::test]
 async fn maps_of_many_keys_and_many_managers() {
     let server = server().await;
-    let keys: serde_json::Map<_, _> = (0..50_000).map(|at| (format!("k{at}"), json!("v"))).collect();
+    let keys: pintle_json::Map = (0..50_000).map(|at| (format!("k{at}"), json!("v"))).collect();
     let object = json!({"metadata": {"name": "c", "labels": keys}});
     assert_eq!(post(&server, CONFIG_MAPS, &object).await.code, 201);
     let path = format!("{CONFIG_MAPS}/c");
     for media in ["application/merge-patch+json", "application/strategic-merge-patch+json"] {
-        let nulls: serde_json::Map<_, _> = keys.keys().map(|key| (key.clone(), Value::Null)).collect();
+        let nulls: pintle_json::Map = keys.keys().map(|key| (key.clone(), Json::Null)).collect();
         let patched = ask(&server, Method::PATCH, &path, media, &json!({"metadata": {"labels": nulls}})).await;
         assert_eq!(patched.code, 200);
         assert!(patched.body["metadata"]["labels"].is_null());
     }
-    let odd: serde_json::Map<_, _> = (0..50_000).map(|at| (format!("-{at}"), json!("v"))).collect();
+    let odd: pintle_json::Map = (0..50_000).map(|at| (format!("-{at}"), json!("v"))).collect();
     assert_eq!(post(&server, CONFIG_MAPS, &json!({"metadata": {"name": "d", "labels": odd}})).await.code, 422);
     let managers = each(8_000, |at| {
-        let fields = json!({"f:data": {format!("f:k{at}"): {}}});
+        let fields = json!({"f:data": {(format!("f:k{at}")): {}}});
         json!({"manager": format!("m{at}"), "operation": "Update", "apiVersion": "v1", "fieldsType": "FieldsV1", "fieldsV1": fields})
     });
-    let data: serde_json::Map<_, _> = (0..8_000).map(|at| (format!("k{at}"), json!("v"))).collect();
+    let data: pintle_json::Map = (0..8_000).map(|at| (format!("k{at}"), json!("v"))).collect();
     let managed = json!({"metadata": {"managedFields": managers}, "data": data});
     let patched = ask(&server, Method::PATCH, &path, "application/merge-patch+json", &managed).await;
     assert_eq!(patched.code, 200, "{:?}", patched.body["message"]);
@@ -128,7 +128,7 @@ async fn members_of_a_json_patch() {
     let server = server().await;
     create_map(&server, "c", json!({})).await;
     let path = format!("{CONFIG_MAPS}/c?fieldValidation=Ignore");
-    let mut operation: serde_json::Map<_, _> = (0..200_000).map(|at| (format!("m{at}"), json!(0))).collect();
+    let mut operation: pintle_json::Map = (0..200_000).map(|at| (format!("m{at}"), json!(0))).collect();
     operation.extend([("op".into(), json!("test")), ("path".into(), json!("/data/k")), ("value".into(), json!("v"))]);
     let patched = ask(&server, Method::PATCH, &path, "application/json-patch+json", &json!([operation])).await;
     assert_eq!(patched.code, 200);
@@ -143,15 +143,15 @@ async fn members_of_a_json_patch() {
 async fn unknown_fields_are_warned_of_as_far_as_headers_go() {
     let server = server().await;
     // Those that have more than 4096 characters together are cut to 256 each first; and then so many are sent.
-    let mut object: serde_json::Map<_, _> = (0..9_000).map(|at| (format!("{at:0300}"), json!(0))).collect();
-    object.insert("metadata".into(), json!({"name": "d"}));
+    let mut object: pintle_json::Map = (0..9_000).map(|at| (format!("{at:0300}"), json!(0))).collect();
+    object.insert("metadata", json!({"name": "d"}));
     let made = post(&server, CONFIG_MAPS, &object.into()).await;
     assert_eq!(made.code, 201);
     let warnings: Vec<_> = made.headers.get_all("warning").iter().map(http::HeaderValue::len).collect();
     let frame = r#"299 - """#.len();
     assert_eq!(warnings, [256 + frame + 1; 16], "a quotation mark in it is escaped");
     let mut long = json!({"metadata": {"name": "e"}});
-    let parts: serde_json::Map<_, _> = (0..100_000).map(|at| (format!("y{at}"), json!(0))).collect();
+    let parts: pintle_json::Map = (0..100_000).map(|at| (format!("y{at}"), json!(0))).collect();
     long["data"] = json!({"k": "v"});
     long["x".repeat(1_000_000)] = parts.into();
     let made = post(&server, CONFIG_MAPS, &long).await;
@@ -166,7 +166,7 @@ async fn ports_that_share_a_number_and_labels_that_are_no_labels() {
     let pod = json!({"metadata": {"name": "p"}, "spec": {"containers": [{"name": "c", "image": "x", "ports": ports}]}});
     let made = post(&server, "/api/v1/namespaces/default/pods?dryRun=All", &pod).await;
     assert_eq!(made.code, 201, "{:?}", made.body["message"]);
-    let labels: serde_json::Map<_, _> = (0..100_000).map(|at| (format!("!{at}"), json!("?"))).collect();
+    let labels: pintle_json::Map = (0..100_000).map(|at| (format!("!{at}"), json!("?"))).collect();
     let refused = post(&server, CONFIG_MAPS, &json!({"metadata": {"name": "c", "labels": labels}})).await;
     assert_eq!(refused.code, 422);
     assert!(refused.body.to_string().len() < 16 << 20, "an answer is no hundred times its body");
@@ -188,8 +188,8 @@ async fn a_long_name_with_many_members_below_it() {
     });
     assert_eq!(post(&server, "/apis/apiextensions.k8s.io/v1/customresourcedefinitions", &definition).await.code, 201);
     tokio::time::timeout(PATIENCE, server.settle()).await.expect("quiet in time");
-    let gadget = |value: Value| {
-        let members: serde_json::Map<_, _> = (0..20_000).map(|at| (format!("m{at}"), value.clone())).collect();
+    let gadget = |value: Json| {
+        let members: pintle_json::Map = (0..20_000).map(|at| (format!("m{at}"), value.clone())).collect();
         json!({"apiVersion": "example.com/v1", "kind": "Gadget", "metadata": {"name": "a"}, "spec": {"x".repeat(300_000): members}})
     };
     let gadgets = "/apis/example.com/v1/namespaces/default/gadgets?fieldValidation=Ignore";
@@ -285,7 +285,7 @@ async fn the_audiences_of_a_token() {
     let made = post(&server, &format!("{accounts}/a/token"), &request).await;
     assert_eq!(made.code, 201, "{:?}", made.body["message"]);
     let reviews = "/apis/authentication.k8s.io/v1/tokenreviews";
-    for (prefix, authenticated) in [('a', json!(true)), ('b', Value::Null)] {
+    for (prefix, authenticated) in [('a', json!(true)), ('b', Json::Null)] {
         let review = json!({"spec": {"token": made.body["status"]["token"], "audiences": audiences(prefix)}});
         let answer = post(&server, reviews, &review).await;
         assert_eq!((answer.code, &answer.body["status"]["authenticated"]), (201, &authenticated), "{prefix}");

@@ -2,7 +2,7 @@
 
 use http::Method;
 use pintle_apiserver::{ApiServer, ApiServerConfig};
-use serde_json::{Value, json};
+use pintle_json::{Json, json};
 
 use crate::support::*;
 
@@ -80,7 +80,7 @@ async fn yaml_nests_as_deeply_as_json() {
     let server = ApiServer::start(ApiServerConfig::default()).await.expect("a server");
     for media in ["application/yaml", "application/json"] {
         for (depth, told) in [(127, "cannot unmarshal array"), (128, "error")] {
-            let deep = (2..depth).fold(json!([]), |inner: Value, _| json!([inner]));
+            let deep = (2..depth).fold(json!([]), |inner: Json, _| json!([inner]));
             let body = json!({"metadata": {"name": "c"}, "data": deep}).to_string();
             let answer = read(send(&server, Method::POST, CONFIGS, &[("content-type", media)], &body).await).await;
             let message = answer.body["message"].as_str().unwrap_or_default();

@@ -3,8 +3,8 @@
 #![allow(clippy::unwrap_used, reason = "a test fails by a panic")]
 
 use pintle_fieldmanager::*;
+use pintle_json::{Json, json};
 use pintle_schema::Schema;
-use serde_json::{Value, json};
 
 const RESET: &[&[&str]] = &[&["status"]];
 
@@ -21,12 +21,12 @@ fn context<'a>(schema: &'a Schema, version: &'a str, manager: &'a str) -> WriteC
     }
 }
 
-fn config_map(data: Value) -> Value {
+fn config_map(data: Json) -> Json {
     json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "a"}, "data": data})
 }
 
-fn owners(object: &Value) -> Vec<(String, Value)> {
-    let entries = object.pointer("/metadata/managedFields").and_then(Value::as_array).cloned().unwrap_or_default();
+fn owners(object: &Json) -> Vec<(String, Json)> {
+    let entries = object.at("/metadata/managedFields").and_then(Json::as_array).cloned().unwrap_or_default();
     let mut all: Vec<_> = entries
         .iter()
         .map(|entry| (entry["manager"].as_str().unwrap().to_owned(), entry["fieldsV1"].clone()))
@@ -67,8 +67,8 @@ fn an_update_takes_what_it_changes_from_all_others() {
         owners(&two),
         [("u1".into(), json!({"f:data": {}})), ("u2".into(), json!({"f:data": {"f:a": {}, "f:c": {}}}))]
     );
-    assert_eq!(two.pointer("/metadata/managedFields/0/time"), Some(&json!("2024-01-01T00:00:00Z")));
-    assert_eq!(two.pointer("/metadata/managedFields/1/time"), Some(&json!("2024-01-02T00:00:00Z")));
+    assert_eq!(two.at("/metadata/managedFields/0/time"), Some(&json!("2024-01-01T00:00:00Z")));
+    assert_eq!(two.at("/metadata/managedFields/1/time"), Some(&json!("2024-01-02T00:00:00Z")));
 }
 
 #[test]
@@ -182,11 +182,11 @@ mod laws {
 
     use super::*;
 
-    fn data() -> impl Strategy<Value = Value> {
+    fn data() -> impl Strategy<Value = Json> {
         proptest::collection::btree_map("[a-d]", "[xy]", 0..4).prop_map(|map| json!(map))
     }
 
-    fn managers_of(object: &Value) -> Vec<Set> {
+    fn managers_of(object: &Json) -> Vec<Set> {
         owners(object).iter().map(|(_, fields)| Set::from_fields(fields).unwrap()).collect()
     }
 
@@ -196,7 +196,7 @@ mod laws {
             writes in proptest::collection::vec((data(), 0..4_u8), 1..8),
         ) {
             let schema = Schema::builtin("v1", "ConfigMap").unwrap();
-            let mut live: Option<Value> = None;
+            let mut live: Option<Json> = None;
             for (data, manager) in writes {
                 let mut new = schema.normalised(config_map(data));
                 track_update(live.as_ref(), &mut new, &context(&schema, "v1", &format!("u{manager}")));
@@ -210,7 +210,7 @@ mod laws {
                             PathElement::Field(name) => format!("/{name}"),
                             other => panic!("{other:?}"),
                         }).collect();
-                        prop_assert!(new.pointer(&pointer).is_some(), "{}", pointer);
+                        prop_assert!(new.at(&pointer).is_some(), "{}", pointer);
                     }
                 }
                 live = Some(new);
@@ -240,7 +240,7 @@ mod laws {
 
 #[test]
 fn a_version_that_names_its_fields_otherwise_keeps_its_own_books() {
-    fn convert(object: &Value, from: &str, to: &str) -> Option<Value> {
+    fn convert(object: &Json, from: &str, to: &str) -> Option<Json> {
         let (old, new) = match (from, to) {
             ("autoscaling/v1", "autoscaling/v2") => ("targetCPUUtilizationPercentage", "minReplicas"),
             ("autoscaling/v2", "autoscaling/v1") => ("minReplicas", "targetCPUUtilizationPercentage"),

@@ -3,7 +3,7 @@
 use std::collections::HashSet;
 use std::io;
 
-use serde_json::{Map, Value};
+use pintle_json::{Json, Map};
 
 use super::PatchError;
 use crate::{DEEPEST, Node, StrictFinding};
@@ -33,7 +33,7 @@ struct Operation {
     path: Option<String>,
     from: Option<String>,
     /// None where it is absent.
-    value: Option<Value>,
+    value: Option<Json>,
 }
 
 impl JsonPatch {
@@ -75,7 +75,7 @@ impl JsonPatch {
         self.text.clone()
     }
 
-    pub(super) fn apply(&self, object: &Value) -> Result<Value, PatchError> {
+    pub(super) fn apply(&self, object: &Json) -> Result<Json, PatchError> {
         let mut object = object.clone();
         let mut effort = Effort::default();
         for (at, operation) in self.operations.iter().enumerate() {
@@ -133,9 +133,9 @@ impl JsonPatch {
 
 impl Operation {
     /// None if it cannot be done.
-    fn apply(&self, object: &mut Value, effort: &mut Effort) -> Option<()> {
+    fn apply(&self, object: &mut Json, effort: &mut Effort) -> Option<()> {
         let path = self.path.as_deref()?;
-        let value = self.value.as_ref().unwrap_or(&Value::Null);
+        let value = self.value.as_ref().unwrap_or(&Json::Null);
         match (self.op.as_str(), path) {
             ("replace", "") => {
                 *object = value.clone();
@@ -158,7 +158,7 @@ impl Operation {
             }
             ("copy", path) => {
                 let (parent, key) = parent(object, self.from.as_deref()?)?;
-                let value = get(parent, &key)?.unwrap_or(&Value::Null);
+                let value = get(parent, &key)?.unwrap_or(&Json::Null);
                 effort.copy(value)?;
                 effort.place(path, value)?;
                 let value = value.clone();
@@ -166,7 +166,7 @@ impl Operation {
             }
             ("test", path) => {
                 let (parent, key) = parent(object, path)?;
-                (get(parent, &key)?.unwrap_or(&Value::Null) == value).then_some(())
+                (get(parent, &key)?.unwrap_or(&Json::Null) == value).then_some(())
             }
             _ => None,
         }
@@ -185,7 +185,7 @@ struct Effort {
 
 impl Effort {
     /// Counts a value that is to stand at the path. None if it is one too many, or would stand too deep.
-    fn place(&mut self, path: &str, value: &Value) -> Option<()> {
+    fn place(&mut self, path: &str, value: &Json) -> Option<()> {
         let above = path.matches('/').count();
         let placed = DEEPEST.checked_sub(above).and_then(|room| self.count(value, room));
         if placed.is_none() {
@@ -198,17 +198,17 @@ impl Effort {
     }
 
     /// Counts a value and its parts; containers may stand one in another as often as there is room.
-    fn count(&mut self, value: &Value, room: usize) -> Option<()> {
+    fn count(&mut self, value: &Json, room: usize) -> Option<()> {
         self.placed += 1;
         if self.placed > MOST_PLACED {
             return None;
         }
         match value {
-            Value::Object(members) => {
+            Json::Object(members) => {
                 let room = room.checked_sub(1)?;
                 members.values().try_for_each(|value| self.count(value, room))
             }
-            Value::Array(items) => {
+            Json::Array(items) => {
                 let room = room.checked_sub(1)?;
                 items.iter().try_for_each(|value| self.count(value, room))
             }
@@ -228,7 +228,7 @@ impl Effort {
     }
 
     /// Counts a value that is to be copied, before it is. None if it is too large.
-    fn copy(&mut self, value: &Value) -> Option<()> {
+    fn copy(&mut self, value: &Json) -> Option<()> {
         serde_json::to_writer(self, value).ok()
     }
 }
@@ -248,15 +248,15 @@ impl io::Write for Effort {
 }
 
 /// The map or list that holds what a path names, and the last part of the path. The part before the first slash does not count.
-fn parent<'a>(object: &'a mut Value, path: &str) -> Option<(&'a mut Value, String)> {
+fn parent<'a>(object: &'a mut Json, path: &str) -> Option<(&'a mut Json, String)> {
     let (_, path) = path.split_once('/')?;
     let (above, key) = path.rsplit_once('/').map_or((None, path), |(above, key)| (Some(above), key));
     let mut at = object;
     for part in above.into_iter().flat_map(|above| above.split('/')) {
         let part = unescape(part);
         at = match at {
-            Value::Object(members) => members.get_mut(&part)?,
-            Value::Array(items) => {
+            Json::Object(members) => members.get_mut(&part)?,
+            Json::Array(items) => {
                 let at = index(&part, items.len())?;
                 items.get_mut(at)?
             }
@@ -292,20 +292,20 @@ fn index(part: &str, length: usize) -> Option<usize> {
 }
 
 /// An absent member of a map is found, as nothing; of a list it is not.
-fn get<'a>(parent: &'a Value, key: &str) -> Option<Option<&'a Value>> {
+fn get<'a>(parent: &'a Json, key: &str) -> Option<Option<&'a Json>> {
     match parent {
-        Value::Object(members) => Some(members.get(key)),
-        Value::Array(items) => items.get(index(key, items.len())?).map(Some),
+        Json::Object(members) => Some(members.get(key)),
+        Json::Array(items) => items.get(index(key, items.len())?).map(Some),
         _ => None,
     }
 }
 
-fn add(object: &mut Value, path: &str, value: Value, effort: &mut Effort) -> Option<()> {
+fn add(object: &mut Json, path: &str, value: Json, effort: &mut Effort) -> Option<()> {
     let (parent, key) = parent(object, path)?;
     match parent {
-        Value::Object(members) => put(members, key, value),
-        Value::Array(items) if key == "-" => items.push(value),
-        Value::Array(items) => {
+        Json::Object(members) => put(members, key, value),
+        Json::Array(items) if key == "-" => items.push(value),
+        Json::Array(items) => {
             let at = index(&key, items.len() + 1)?;
             effort.shift(items.len() - at)?;
             items.insert(at, value);
@@ -315,11 +315,11 @@ fn add(object: &mut Value, path: &str, value: Value, effort: &mut Effort) -> Opt
     Some(())
 }
 
-fn replace(object: &mut Value, path: &str, value: Value) -> Option<()> {
+fn replace(object: &mut Json, path: &str, value: Json) -> Option<()> {
     let (parent, key) = parent(object, path)?;
     match parent {
-        Value::Object(members) => put(members, key, value),
-        Value::Array(items) => {
+        Json::Object(members) => put(members, key, value),
+        Json::Array(items) => {
             let at = index(&key, items.len())?;
             *items.get_mut(at)? = value;
         }
@@ -328,11 +328,11 @@ fn replace(object: &mut Value, path: &str, value: Value) -> Option<()> {
     Some(())
 }
 
-fn remove(object: &mut Value, path: &str, effort: &mut Effort) -> Option<Value> {
+fn remove(object: &mut Json, path: &str, effort: &mut Effort) -> Option<Json> {
     let (parent, key) = parent(object, path)?;
     match parent {
-        Value::Object(members) => members.remove(&key),
-        Value::Array(items) => {
+        Json::Object(members) => members.remove(&key),
+        Json::Array(items) => {
             let at = index(&key, items.len())?;
             effort.shift(items.len() - at)?;
             Some(items.remove(at))
@@ -341,6 +341,6 @@ fn remove(object: &mut Value, path: &str, effort: &mut Effort) -> Option<Value> 
     }
 }
 
-fn put(members: &mut Map<String, Value>, key: String, value: Value) {
+fn put(members: &mut Map, key: String, value: Json) {
     members.insert(key, value);
 }

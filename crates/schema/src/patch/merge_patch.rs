@@ -1,16 +1,16 @@
 //! JSON merge patches (RFC 7386).
 
-use serde_json::Value;
+use pintle_json::Json;
 
 /// Lays a merge patch over an object: null deletes, lists replace. Nulls in what is new are dropped, but for those in lists.
-pub fn merge(object: &Value, patch: &Value) -> Value {
+pub fn merge(object: &Json, patch: &Json) -> Json {
     let mut merged = object.clone();
     lay(&mut merged, patch);
     merged
 }
 
-fn lay(object: &mut Value, patch: &Value) {
-    let (Value::Object(members), Value::Object(patch)) = (&mut *object, patch) else {
+fn lay(object: &mut Json, patch: &Json) {
+    let (Json::Object(members), Json::Object(patch)) = (&mut *object, patch) else {
         let mut new = patch.clone();
         if !object.is_object() {
             drop_nulls(&mut new);
@@ -32,13 +32,13 @@ fn lay(object: &mut Value, patch: &Value) {
 }
 
 /// Drops the members that are null, in lists as well.
-pub(super) fn drop_nulls(value: &mut Value) {
+pub(super) fn drop_nulls(value: &mut Json) {
     match value {
-        Value::Object(members) => {
+        Json::Object(members) => {
             members.retain(|_, value| !value.is_null());
             members.values_mut().for_each(drop_nulls);
         }
-        Value::Array(items) => items.iter_mut().for_each(drop_nulls),
+        Json::Array(items) => items.iter_mut().for_each(drop_nulls),
         _ => {}
     }
 }

@@ -3,11 +3,11 @@
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
 
-use serde_json::Value;
+use pintle_json::Json;
 
 /// The items of `merged`, which are those of the patch (or of its `$setElementOrder`), in its order, and those of the live list
 /// alone, in the live order, made one: a live item goes first only if both heads were live and it came first there.
-pub(super) fn arrange(merged: Vec<Value>, order: &[Value], live: &[Value], key: Option<&str>) -> Vec<Value> {
+pub(super) fn arrange(merged: Vec<Json>, order: &[Json], live: &[Json], key: Option<&str>) -> Vec<Json> {
     let (ordered, lived) = (Places::new(order, key), Places::new(live, key));
     let (mut named, mut others): (Vec<_>, Vec<_>) = merged.into_iter().partition(|item| ordered.of(item).is_some());
     named.sort_by_cached_key(|item| ordered.of(item));
@@ -38,11 +38,11 @@ pub(super) struct Places<'a> {
 #[derive(PartialEq, Eq, Hash)]
 enum Identity {
     Key(String),
-    Value(Value),
+    Value(Json),
 }
 
 impl<'a> Places<'a> {
-    pub(super) fn new(items: &[Value], key: Option<&'a str>) -> Self {
+    pub(super) fn new(items: &[Json], key: Option<&'a str>) -> Self {
         let mut places = Self { key, places: HashMap::with_capacity(items.len()) };
         for (at, item) in items.iter().enumerate() {
             places.note(item, at);
@@ -50,12 +50,12 @@ impl<'a> Places<'a> {
         places
     }
 
-    pub(super) fn of(&self, item: &Value) -> Option<usize> {
+    pub(super) fn of(&self, item: &Json) -> Option<usize> {
         self.places.get(&self.identity(item)?).copied()
     }
 
     /// Notes where an item stands; false if one like it has been noted.
-    pub(super) fn note(&mut self, item: &Value, at: usize) -> bool {
+    pub(super) fn note(&mut self, item: &Json, at: usize) -> bool {
         let Some(identity) = self.identity(item) else { return true };
         match self.places.entry(identity) {
             Entry::Vacant(place) => {
@@ -67,7 +67,7 @@ impl<'a> Places<'a> {
     }
 
     /// None for an item that lacks its key: it is like no other.
-    fn identity(&self, item: &Value) -> Option<Identity> {
+    fn identity(&self, item: &Json) -> Option<Identity> {
         Some(match self.key {
             Some(key) => Identity::Key(super::go_text(item.get(key)?)),
             None => Identity::Value(item.clone()),
@@ -76,7 +76,7 @@ impl<'a> Places<'a> {
 }
 
 /// Whether two items are one: by their key, or by their value where there is none.
-pub(super) fn same(a: &Value, b: &Value, key: Option<&str>) -> bool {
+pub(super) fn same(a: &Json, b: &Json, key: Option<&str>) -> bool {
     match key {
         Some(key) => a.get(key).is_some_and(|value| b.get(key).is_some_and(|other| go_equal(value, other))),
         None => a == b,
@@ -84,6 +84,6 @@ pub(super) fn same(a: &Value, b: &Value, key: Option<&str>) -> bool {
 }
 
 /// Go compares the keys as it prints them.
-fn go_equal(a: &Value, b: &Value) -> bool {
+fn go_equal(a: &Json, b: &Json) -> bool {
     super::go_text(a) == super::go_text(b)
 }

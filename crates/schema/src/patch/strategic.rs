@@ -2,7 +2,7 @@
 
 use std::collections::HashSet;
 
-use serde_json::{Map, Value};
+use pintle_json::{Json, Map};
 
 use super::merge_patch::drop_nulls;
 use super::order::{Places, arrange, same};
@@ -14,25 +14,25 @@ const RETAIN_KEYS: &str = "$retainKeys";
 const DELETE: &str = "$deleteFromPrimitiveList/";
 const ORDER: &str = "$setElementOrder/";
 
-type Members = Map<String, Value>;
+type Members = Map;
 
 /// Lays a strategic merge patch over an object: maps are merged, lists replaced, or merged by key where the schema says so.
 ///
 /// # Errors
 ///
 /// Its directives make no sense, or an item of a keyed list lacks its key.
-pub fn strategic(object: &Value, patch: &Value, schema: &Schema) -> Result<Value, PatchError> {
-    let (Value::Object(object), Value::Object(patch)) = (object, patch) else { return Ok(patch.clone()) };
-    merge_map(object.clone(), patch.clone(), Some(schema.root())).map(Value::Object)
+pub fn strategic(object: &Json, patch: &Json, schema: &Schema) -> Result<Json, PatchError> {
+    let (Json::Object(object), Json::Object(patch)) = (object, patch) else { return Ok(patch.clone()) };
+    merge_map(object.clone(), patch.clone(), Some(schema.root())).map(Json::Object)
 }
 
 fn merge_map(mut live: Members, mut patch: Members, of: Option<&Type>) -> Result<Members, PatchError> {
     match patch.get(PATCH) {
-        Some(Value::String(word)) if word == "replace" => {
+        Some(Json::String(word)) if word == "replace" => {
             patch.remove(PATCH);
             return Ok(patch);
         }
-        Some(Value::String(word)) if word == "delete" => return Ok(Members::new()),
+        Some(Json::String(word)) if word == "delete" => return Ok(Members::new()),
         Some(word) => return Err(unknown(word, &patch)),
         None => {}
     }
@@ -48,19 +48,19 @@ fn merge_map(mut live: Members, mut patch: Members, of: Option<&Type>) -> Result
             continue;
         }
         let merged = match (live.remove(&name), value) {
-            (Some(Value::Object(old)), Value::Object(new)) => {
+            (Some(Json::Object(old)), Json::Object(new)) => {
                 let field = field(of, &name);
                 match field.is_some_and(|field| field.merge.replace) {
-                    true => Value::Object(new),
-                    false => Value::Object(merge_map(old, new, below(of, &name))?),
+                    true => Json::Object(new),
+                    false => Json::Object(merge_map(old, new, below(of, &name))?),
                 }
             }
-            (Some(Value::Array(old)), Value::Array(new)) => Value::Array(merge_field(old, new, of, &name, deletes)?),
+            (Some(Json::Array(old)), Json::Array(new)) => Json::Array(merge_field(old, new, of, &name, deletes)?),
             (Some(old), _) if deletes => old,
             (None, _) if deletes => continue,
             (
-                Some(Value::String(_) | Value::Number(_) | Value::Bool(_)),
-                value @ (Value::String(_) | Value::Number(_) | Value::Bool(_)),
+                Some(Json::String(_) | Json::Number(_) | Json::Bool(_)),
+                value @ (Json::String(_) | Json::Number(_) | Json::Bool(_)),
             ) => value,
             (_, value) => taken(value),
         };
@@ -71,30 +71,30 @@ fn merge_map(mut live: Members, mut patch: Members, of: Option<&Type>) -> Result
 
 /// Merges the list in a field by the field's strategy.
 fn merge_field(
-    live: Vec<Value>,
-    patch: Vec<Value>,
+    live: Vec<Json>,
+    patch: Vec<Json>,
     of: Option<&Type>,
     name: &str,
     deletes: bool,
-) -> Result<Vec<Value>, PatchError> {
+) -> Result<Vec<Json>, PatchError> {
     match field(of, name) {
         Some(field) if field.merge.lists => merge_list(live, patch, field, deletes),
         _ => Ok(patch),
     }
 }
 
-fn merge_list(live: Vec<Value>, patch: Vec<Value>, field: &Field, deletes: bool) -> Result<Vec<Value>, PatchError> {
+fn merge_list(live: Vec<Json>, patch: Vec<Json>, field: &Field, deletes: bool) -> Result<Vec<Json>, PatchError> {
     if live.is_empty() && patch.is_empty() {
         return Ok(live);
     }
     let maps = live.iter().chain(&patch).filter(|item| item.is_object()).count();
     if maps != 0 && maps != live.len() + patch.len() {
-        let all = go_text(&Value::Array(vec![live.into(), patch.into()]));
+        let all = go_text(&Json::Array(vec![live.into(), patch.into()]));
         return Err(PatchError::Directive(format!("list element types are not identical: {all}")));
     }
     if maps == 0 {
         if deletes {
-            let gone: HashSet<Value> = patch.into_iter().collect();
+            let gone: HashSet<Json> = patch.into_iter().collect();
             return Ok(live.into_iter().filter(|item| !gone.contains(item)).collect());
         }
         let mut seen = HashSet::new();
@@ -114,9 +114,9 @@ fn merge_list(live: Vec<Value>, patch: Vec<Value>, field: &Field, deletes: bool)
     for new in patch.iter() {
         new.get(key).ok_or_else(|| no_key(new, key))?;
         match (places.of(new).and_then(|at| merged.get_mut(at)), new) {
-            (Some(old), Value::Object(new)) => {
+            (Some(old), Json::Object(new)) => {
                 let before = old.as_object_mut().map(std::mem::take).unwrap_or_default();
-                *old = Value::Object(merge_map(before, new.clone(), item)?);
+                *old = Json::Object(merge_map(before, new.clone(), item)?);
             }
             _ => {
                 let new = taken(new.clone());
@@ -132,19 +132,19 @@ fn merge_list(live: Vec<Value>, patch: Vec<Value>, field: &Field, deletes: bool)
 }
 
 /// Does what the `$patch` of the items say, and takes these items out of the patch.
-fn obey(mut live: Vec<Value>, patch: Vec<Value>, key: &str) -> Result<(Vec<Value>, Vec<Value>), PatchError> {
+fn obey(mut live: Vec<Json>, patch: Vec<Json>, key: &str) -> Result<(Vec<Json>, Vec<Json>), PatchError> {
     let mut rest = Vec::with_capacity(patch.len());
     let mut gone = Vec::new();
     let mut replace = false;
     for item in patch {
         match item.get(PATCH) {
             None => rest.push(item),
-            Some(Value::String(word)) if word == "delete" => {
+            Some(Json::String(word)) if word == "delete" => {
                 item.get(key).ok_or_else(|| no_key(&item, key))?;
                 gone.push(item);
             }
-            Some(Value::String(word)) if word == "replace" => replace = true,
-            Some(Value::String(word)) if word == "merge" => {
+            Some(Json::String(word)) if word == "replace" => replace = true,
+            Some(Json::String(word)) if word == "merge" => {
                 return Err(PatchError::Directive("merging lists cannot yet be specified in the patch".into()));
             }
             Some(word) => return Err(unknown(word, item.as_object().unwrap_or(&Members::new()))),
@@ -180,7 +180,7 @@ fn merge_ordered(live: &mut Members, patch: &mut Members, of: Option<&Type>) -> 
             (Some(old), Some(new)) => merge_field(old.clone(), new.clone(), of, &name, false)?,
             (Some(old), None) => old.clone(),
             (None, Some(new)) => match taken(new.clone().into()) {
-                Value::Array(items) => items,
+                Json::Array(items) => items,
                 _ => Vec::new(),
             },
             (None, None) => continue,
@@ -192,8 +192,8 @@ fn merge_ordered(live: &mut Members, patch: &mut Members, of: Option<&Type>) -> 
 }
 
 /// What the patch adds or changes must stand in the order, and in that order.
-fn check_order(patch: &[Value], order: &[Value], key: Option<&str>) -> Result<(), PatchError> {
-    let deleted = |item: &Value| item.get(PATCH).and_then(Value::as_str) == Some("delete");
+fn check_order(patch: &[Json], order: &[Json], key: Option<&str>) -> Result<(), PatchError> {
+    let deleted = |item: &Json| item.get(PATCH).and_then(Json::as_str) == Some("delete");
     let mut kept = patch.iter().filter(|item| key.is_none() || !deleted(item)).peekable();
     if order.is_empty() {
         return Ok(());
@@ -215,7 +215,7 @@ fn check_order(patch: &[Value], order: &[Value], key: Option<&str>) -> Result<()
 fn retain_keys(live: &mut Members, patch: &mut Members) -> Result<(), PatchError> {
     let Some(keys) = patch.remove(RETAIN_KEYS) else { return Ok(()) };
     let bad = || PatchError::BadRequest("invalid patch format of retainKeys".into());
-    let keys: HashSet<&str> = keys.as_array().ok_or_else(bad)?.iter().filter_map(Value::as_str).collect();
+    let keys: HashSet<&str> = keys.as_array().ok_or_else(bad)?.iter().filter_map(Json::as_str).collect();
     let named = |name: &str| keys.contains(&name);
     let directive = |name: &str| name.starts_with(DELETE) || name.starts_with(ORDER);
     if patch.iter().any(|(name, value)| !value.is_null() && !directive(name) && !named(name)) {
@@ -226,23 +226,23 @@ fn retain_keys(live: &mut Members, patch: &mut Members) -> Result<(), PatchError
 }
 
 /// What is new, without the directives in it and without nulls.
-fn taken(mut value: Value) -> Value {
+fn taken(mut value: Json) -> Json {
     drop_nulls(&mut value);
     undirected(value).unwrap_or_default()
 }
 
-fn undirected(value: Value) -> Option<Value> {
+fn undirected(value: Json) -> Option<Json> {
     match value {
-        Value::Array(items) => Some(items.into_iter().filter_map(undirected).collect()),
-        Value::Object(members) => {
-            if members.get(PATCH).and_then(Value::as_str) == Some("delete") {
+        Json::Array(items) => Some(items.into_iter().filter_map(undirected).collect()),
+        Json::Object(members) => {
+            if members.get(PATCH).and_then(Json::as_str) == Some("delete") {
                 return None;
             }
             let directive = |name: &str| {
                 name == PATCH || name == RETAIN_KEYS || name.starts_with(DELETE) || name.starts_with(ORDER)
             };
             let members = members.into_iter().filter(|(name, _)| !directive(name));
-            Some(Value::Object(members.filter_map(|(name, value)| Some((name, undirected(value)?))).collect()))
+            Some(Json::Object(members.filter_map(|(name, value)| Some((name, undirected(value)?))).collect()))
         }
         other => Some(other),
     }
@@ -256,15 +256,15 @@ fn below<'a>(of: Option<&'a Type>, name: &str) -> Option<&'a Type> {
     of?.child(name)
 }
 
-fn list(value: Value) -> Result<Vec<Value>, PatchError> {
+fn list(value: Json) -> Result<Vec<Json>, PatchError> {
     match value {
-        Value::Array(items) => Ok(items),
+        Json::Array(items) => Ok(items),
         other => {
             let found = match other {
-                Value::Null => "nil",
-                Value::Bool(_) => "bool",
-                Value::Number(_) => "number",
-                Value::String(_) => "string",
+                Json::Null => "nil",
+                Json::Bool(_) => "bool",
+                Json::Number(_) => "number",
+                Json::String(_) => "string",
                 _ => "map[string]interface {}",
             };
             Err(PatchError::Directive(format!("expected a []interface {{}}, but received a {found}")))
@@ -272,15 +272,15 @@ fn list(value: Value) -> Result<Vec<Value>, PatchError> {
     }
 }
 
-fn no_key(item: &Value, key: &str) -> PatchError {
+fn no_key(item: &Json, key: &str) -> PatchError {
     PatchError::Directive(format!("map: {} does not contain declared merge key: {key}", go_text(item)))
 }
 
-fn unknown(word: &Value, patch: &Members) -> PatchError {
+fn unknown(word: &Json, patch: &Members) -> PatchError {
     let word = match word {
-        Value::String(word) => word.clone(),
-        Value::Number(number) => format!("%!s(int64={number})"),
+        Json::String(word) => word.to_string(),
+        Json::Number(number) => format!("%!s(int64={number})"),
         other => go_text(other),
     };
-    PatchError::Directive(format!("unknown patch type: {word} in map: {}", go_text(&Value::Object(patch.clone()))))
+    PatchError::Directive(format!("unknown patch type: {word} in map: {}", go_text(&Json::Object(patch.clone()))))
 }

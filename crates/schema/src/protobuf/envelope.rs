@@ -2,8 +2,9 @@
 
 use std::sync::Arc;
 
+use pintle_json::Json;
 use serde::de::Error as _;
-use serde_json::{Error, Value};
+use serde_json::Error;
 
 use super::marshal::message;
 use super::wire::{bytes, length, nested};
@@ -32,8 +33,8 @@ impl Enveloped {
     /// # Errors
     ///
     /// It is of no such kind, or does not fit it.
-    pub fn document(document: &Value) -> Result<Self, Error> {
-        let named = |name: &str| document.get(name).and_then(Value::as_str).unwrap_or_default();
+    pub fn document(document: &Json) -> Result<Self, Error> {
+        let named = |name: &str| document.get(name).and_then(Json::as_str).unwrap_or_default();
         let (api_version, kind) = (named("apiVersion"), named("kind"));
         let version = if api_version.is_empty() { "v1" } else { api_version };
         let schema = Schema::builtin(version, kind)
@@ -93,7 +94,7 @@ impl ListEnvelope {
     /// # Errors
     ///
     /// `metadata` are not those of a list.
-    pub fn new(metadata: &Value) -> Result<Self, Error> {
+    pub fn new(metadata: &Json) -> Result<Self, Error> {
         let metadata = message(&crate::named("meta.ListMeta"), metadata)?;
         let mut first = Vec::new();
         bytes(1, &metadata, &mut first);

@@ -2,8 +2,8 @@
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
+use pintle_json::{Json, json};
 use proptest::prelude::*;
-use serde_json::{Value, json};
 
 use super::unmarshal::{decode, go_duration};
 use super::{Enveloped, ListEnvelope, message};
@@ -13,7 +13,7 @@ const EXPECTED: (&str, &str) = ("v1", "ConfigMap");
 
 /// Go's bytes are read into that object, and made of it.
 #[track_caller]
-fn check(body: &str, object: Value) {
+fn check(body: &str, object: Json) {
     let body = STANDARD.decode(body).unwrap();
     assert_eq!(decode(&body, EXPECTED), Ok(object.clone()));
     assert_eq!(Enveloped::document(&object).unwrap().body(), body);
@@ -155,14 +155,14 @@ fn what_does_not_fit_its_type_is_an_error_that_says_what_was_expected() {
 }
 
 /// An object as it is once it has been read.
-fn normalised(object: Value) -> Value {
+fn normalised(object: Json) -> Json {
     let named = |name: &str| object[name].as_str().unwrap();
     let schema = Schema::builtin(named("apiVersion"), named("kind")).unwrap();
     schema.read(object).unwrap().object
 }
 
 /// A value of that type, with anything in it that such a value can have.
-fn sample(random: &mut fastrand::Rng, of: &Type, depth: usize) -> Value {
+fn sample(random: &mut fastrand::Rng, of: &Type, depth: usize) -> Json {
     const TEXTS: [&str; 6] = [
         "",
         "a",
@@ -180,7 +180,7 @@ fn sample(random: &mut fastrand::Rng, of: &Type, depth: usize) -> Value {
     let many = |random: &mut fastrand::Rng| 1 + random.usize(..2);
     match of {
         // Protobuf does not tell an empty list from none.
-        Type::List(_) | Type::Map(_) if depth == 0 => Value::Null,
+        Type::List(_) | Type::Map(_) if depth == 0 => Json::Null,
         Type::Scalar(scalar) => match scalar {
             Scalar::String => (*random.choice(&TEXTS).unwrap()).into(),
             Scalar::Bool => random.bool().into(),
@@ -203,7 +203,7 @@ fn sample(random: &mut fastrand::Rng, of: &Type, depth: usize) -> Value {
             names
                 .take(many(random))
                 .map(|name| (name.to_owned(), sample(random, &map.value, depth - 1)))
-                .collect::<serde_json::Map<_, _>>()
+                .collect::<pintle_json::Map>()
                 .into()
         }
         Type::Struct { of, .. } => {
@@ -212,7 +212,7 @@ fn sample(random: &mut fastrand::Rng, of: &Type, depth: usize) -> Value {
             let fields = of.fields.iter().filter(|field| !field.number.is_empty());
             let there: Vec<_> = fields.filter(|_| random.f64() < often).collect();
             let fields = there.into_iter().map(|field| (field.name.clone(), sample(random, &field.of, depth - 1)));
-            fields.collect::<serde_json::Map<_, _>>().into()
+            fields.collect::<pintle_json::Map>().into()
         }
         Type::Union(Union::Bool) if random.bool() => random.bool().into(),
         Type::Union(Union::List) if random.bool() => {

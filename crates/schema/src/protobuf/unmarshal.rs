@@ -3,8 +3,8 @@
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use jiff::Timestamp;
+use pintle_json::{Json, Map};
 use pintle_meta::{MicroTime, Time};
-use serde_json::{Map, Value};
 
 use super::envelope::MAGIC;
 use super::wire::{Content, Fields};
@@ -15,7 +15,7 @@ const DEEPEST: usize = 100;
 
 /// Reads a body into the object that it stands for, `apiVersion` and `kind` included. Where it does not name them, they are those
 /// that are expected. The error says what is wrong with it.
-pub fn decode(body: &[u8], (version, kind_of): (&str, &str)) -> Result<Value, String> {
+pub fn decode(body: &[u8], (version, kind_of): (&str, &str)) -> Result<Json, String> {
     let envelope = body.strip_prefix(MAGIC).ok_or("it does not begin with the magic bytes of protobuf")?;
     if envelope.is_empty() {
         return Err("there is nothing in it".into());
@@ -48,20 +48,14 @@ pub fn decode(body: &[u8], (version, kind_of): (&str, &str)) -> Result<Value, St
     let Type::Struct { of, .. } = schema.root() else { return Err(format!("{kind} is no message")) };
     let mut object = Map::new();
     message(raw, of, &[], &mut object, DEEPEST)?;
-    object.insert("apiVersion".into(), api_version.into());
-    object.insert("kind".into(), kind.into());
-    Ok(Value::Object(object))
+    object.insert("apiVersion", api_version.into());
+    object.insert("kind", kind.into());
+    Ok(Json::Object(object))
 }
 
 /// Reads the fields of a message into `object`. `around` are the numbers of the messages whose fields Go embeds: their fields
 /// belong to the object around them.
-fn message(
-    bytes: &[u8],
-    of: &StructRef,
-    around: &[u32],
-    object: &mut Map<String, Value>,
-    depth: usize,
-) -> Result<(), String> {
+fn message(bytes: &[u8], of: &StructRef, around: &[u32], object: &mut Map, depth: usize) -> Result<(), String> {
     let depth = depth.checked_sub(1).ok_or("it is nested too deeply")?;
     for field in Fields::of(bytes) {
         let (number, content) = field?;
@@ -75,17 +69,17 @@ fn message(
     Ok(())
 }
 
-fn put(field: &Field, content: Content<'_>, object: &mut Map<String, Value>, depth: usize) -> Result<(), String> {
+fn put(field: &Field, content: Content<'_>, object: &mut Map, depth: usize) -> Result<(), String> {
     match &field.of {
         Type::List(list) => {
             let item = value(content, &list.item, depth)?;
-            if let Value::Array(items) = object.entry(&field.name).or_insert_with(|| Value::Array(Vec::new())) {
+            if let Json::Array(items) = object.entry(&field.name).or_insert_with(|| Json::Array(Vec::new())) {
                 items.push(item);
             }
         }
         Type::Map(map) => {
             let (key, item) = entry(as_bytes(content)?, &map.value, depth)?;
-            if let Value::Object(entries) = object.entry(&field.name).or_insert_with(|| Value::Object(Map::new())) {
+            if let Json::Object(entries) = object.entry(&field.name).or_insert_with(|| Json::Object(Map::new())) {
                 entries.insert(key, item);
             }
         }
@@ -102,7 +96,7 @@ fn put(field: &Field, content: Content<'_>, object: &mut Map<String, Value>, dep
 }
 
 /// An entry of a map: the key is field 1, the value field 2.
-fn entry(bytes: &[u8], of: &Type, depth: usize) -> Result<(String, Value), String> {
+fn entry(bytes: &[u8], of: &Type, depth: usize) -> Result<(String, Json), String> {
     let (mut key, mut found) = (String::new(), None);
     for field in Fields::of(bytes) {
         match field? {
@@ -115,22 +109,22 @@ fn entry(bytes: &[u8], of: &Type, depth: usize) -> Result<(String, Value), Strin
         // A list cannot be the value of a map, so it stands in a message of its own.
         (Some(content), Type::List(list)) => {
             let items = Fields::of(as_bytes(content)?).map(|field| value(field?.1, &list.item, depth));
-            Value::Array(items.collect::<Result<_, _>>()?)
+            Json::Array(items.collect::<Result<_, _>>()?)
         }
         (Some(content), of) => value(content, of, depth)?,
-        (None, Type::Scalar(Scalar::String | Scalar::Bytes)) => Value::String(String::new()),
-        (None, _) => Value::Null,
+        (None, Type::Scalar(Scalar::String | Scalar::Bytes)) => Json::String(String::new()),
+        (None, _) => Json::Null,
     };
     Ok((key, value))
 }
 
-fn value(content: Content<'_>, of: &Type, depth: usize) -> Result<Value, String> {
+fn value(content: Content<'_>, of: &Type, depth: usize) -> Result<Json, String> {
     match of {
         Type::Scalar(scalar) => scalar_value(content, *scalar),
         Type::Struct { of, .. } => {
             let mut object = Map::new();
             message(as_bytes(content)?, of, &[], &mut object, depth)?;
-            Ok(Value::Object(object))
+            Ok(Json::Object(object))
         }
         Type::Any => embedded(content),
         Type::Union(union) => union_value(content, *union, depth),
@@ -139,15 +133,15 @@ fn value(content: Content<'_>, of: &Type, depth: usize) -> Result<Value, String>
 }
 
 /// JSON in a message of its own.
-fn embedded(content: Content<'_>) -> Result<Value, String> {
+fn embedded(content: Content<'_>) -> Result<Json, String> {
     let raw = part(content, 1)?.map(as_bytes).transpose()?.unwrap_or_default();
     if raw.is_empty() {
-        return Ok(Value::Null);
+        return Ok(Json::Null);
     }
     serde_json::from_slice(raw).map_err(|error| error.to_string())
 }
 
-fn scalar_value(content: Content<'_>, scalar: Scalar) -> Result<Value, String> {
+fn scalar_value(content: Content<'_>, scalar: Scalar) -> Result<Json, String> {
     Ok(match scalar {
         Scalar::String => text(as_bytes(content)?)?.into(),
         Scalar::Bytes => STANDARD.encode(as_bytes(content)?).into(),
@@ -163,15 +157,15 @@ fn scalar_value(content: Content<'_>, scalar: Scalar) -> Result<Value, String> {
             Some(1) => text_part(content, 3)?.into(),
             _ => integer_part(content, 2)?.into(),
         },
-        Scalar::Time => timestamp(content)?.map_or(Value::Null, |time| Time(time).to_string().into()),
-        Scalar::MicroTime => timestamp(content)?.map_or(Value::Null, |time| MicroTime(time).to_string().into()),
+        Scalar::Time => timestamp(content)?.map_or(Json::Null, |time| Time(time).to_string().into()),
+        Scalar::MicroTime => timestamp(content)?.map_or(Json::Null, |time| MicroTime(time).to_string().into()),
         Scalar::Raw => embedded(content)?,
         Scalar::Duration => go_duration(integer_part(content, 1)?).into(),
     })
 }
 
 /// A union is a message with a field for each of its cases.
-fn union_value(content: Content<'_>, union: Union, depth: usize) -> Result<Value, String> {
+fn union_value(content: Content<'_>, union: Union, depth: usize) -> Result<Json, String> {
     let schema = crate::named("apiextensions.JSONSchemaProps");
     let (schema_at, other_at) = if union == Union::Bool { (2, 1) } else { (1, 2) };
     if let Some(content) = part(content, schema_at)? {
@@ -185,8 +179,8 @@ fn union_value(content: Content<'_>, union: Union, depth: usize) -> Result<Value
         Union::Strings => scalar_value(field?.1, Scalar::String),
     });
     match union {
-        Union::Bool => values.next().unwrap_or(Ok(Value::Bool(false))),
-        Union::List | Union::Strings => Ok(Value::Array(values.collect::<Result<_, _>>()?)),
+        Union::Bool => values.next().unwrap_or(Ok(Json::Bool(false))),
+        Union::List | Union::Strings => Ok(Json::Array(values.collect::<Result<_, _>>()?)),
     }
 }
 
@@ -260,11 +254,11 @@ fn text(bytes: &[u8]) -> Result<String, String> {
     String::from_utf8(bytes.to_vec()).map_err(|_| "a text is not UTF-8".into())
 }
 
-fn is_zero(value: &Value) -> bool {
+fn is_zero(value: &Json) -> bool {
     match value {
-        Value::Bool(value) => !value,
-        Value::Number(number) => number.as_f64() == Some(0.0),
-        Value::String(text) => text.is_empty(),
+        Json::Bool(value) => !value,
+        Json::Number(number) => number.as_f64() == Some(0.0),
+        Json::String(text) => text.is_empty(),
         _ => false,
     }
 }

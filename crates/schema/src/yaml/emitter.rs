@@ -3,7 +3,7 @@
 
 use std::fmt::Write as _;
 
-use serde_json::Value;
+use pintle_json::Json;
 
 use super::plain;
 use crate::Node;
@@ -12,16 +12,16 @@ use crate::Node;
 const LONGEST_KEY: usize = 1000;
 
 /// The value as a document.
-pub(crate) fn write(value: &Value) -> String {
+pub(crate) fn write(value: &Json) -> String {
     let mut out = String::new();
     block(value, 0, &mut out);
     out
 }
 
 /// Writes a value where a line has been begun, and ends its last line.
-fn block(value: &Value, indent: usize, out: &mut String) {
+fn block(value: &Json, indent: usize, out: &mut String) {
     match value {
-        Value::Object(members) if !members.is_empty() => {
+        Json::Object(members) if !members.is_empty() => {
             for (at, (key, value)) in members.iter().enumerate() {
                 begin(at, indent, out);
                 let key = text(key);
@@ -34,9 +34,9 @@ fn block(value: &Value, indent: usize, out: &mut String) {
                     }
                 }
                 match value {
-                    Value::Object(members) if !members.is_empty() => below(value, indent + 2, out),
+                    Json::Object(members) if !members.is_empty() => below(value, indent + 2, out),
                     // A list stands no deeper than its key.
-                    Value::Array(items) if !items.is_empty() => below(value, indent, out),
+                    Json::Array(items) if !items.is_empty() => below(value, indent, out),
                     scalar => {
                         out.push(' ');
                         block(scalar, indent, out);
@@ -44,14 +44,14 @@ fn block(value: &Value, indent: usize, out: &mut String) {
                 }
             }
         }
-        Value::Array(items) if !items.is_empty() => {
+        Json::Array(items) if !items.is_empty() => {
             for (at, item) in items.iter().enumerate() {
                 begin(at, indent, out);
                 out.push_str("- ");
                 block(item, indent + 2, out);
             }
         }
-        Value::String(content) => {
+        Json::String(content) => {
             out.push_str(&text(content));
             out.push('\n');
         }
@@ -63,7 +63,7 @@ fn block(value: &Value, indent: usize, out: &mut String) {
 }
 
 /// Writes a value on lines of its own.
-fn below(value: &Value, indent: usize, out: &mut String) {
+fn below(value: &Json, indent: usize, out: &mut String) {
     let _ = write!(out, "\n{:indent$}", "");
     block(value, indent, out);
 }
@@ -87,7 +87,7 @@ fn text(text: &str) -> String {
     }
     // In double quotes YAML reads what JSON does, but for characters that it does not take as they are.
     let mut quoted = String::new();
-    for c in Value::from(text).to_string().chars() {
+    for c in Json::from(text).to_string().chars() {
         match c {
             '\u{7f}'..='\u{9f}' | '\u{2028}' | '\u{2029}' | '\u{feff}' | '\u{fffe}' | '\u{ffff}' => {
                 let _ = write!(quoted, "\\u{:04x}", c as u32);
@@ -100,7 +100,7 @@ fn text(text: &str) -> String {
 
 #[cfg(test)]
 mod tests {
-    use serde_json::json;
+    use pintle_json::json;
 
     use super::*;
 

@@ -1,12 +1,12 @@
 //! What a text of YAML stands for, and what is refused.
 
+use pintle_json::{Json, json};
 use proptest::collection::vec;
 use proptest::prelude::*;
-use serde_json::{Value, json};
 
 use super::*;
 
-fn value(text: &str) -> Value {
+fn value(text: &str) -> Json {
     read(text.as_bytes()).unwrap_or_else(|why| panic!("{why}: {text}")).0.into_value()
 }
 
@@ -51,12 +51,12 @@ fn plain_words_alone_are_more_than_texts() {
         ("['off', \"no\", yes please, !!str no]", json!(["off", "no", "yes please", "no"])),
         ("a: yes\n  no\nb: it\n  \"on [\n", json!({"a": "yes no", "b": "it \"on ["})),
         ("a: |\n  yes\n  no\nb: &b no\n", json!({"a": "yes\nno\n", "b": false})),
-        ("[null, ~, Null, NULL, Nil, x]", Value::Null),
+        ("[null, ~, Null, NULL, Nil, x]", Json::Null),
         ("[!!int \"3\", !!float 1, !!null '', !!bool \"true\", !own x]", json!([3, 1, null, true, "x"])),
         ("- &k key\n- {*k : 1}\n", json!(["key", {"key": 1}])),
     ] {
         match expected {
-            Value::Null => assert_eq!(value(text), serde_yaml::from_str::<Value>(text).unwrap(), "{text}"),
+            Json::Null => assert_eq!(value(text), serde_yaml::from_str::<Json>(text).unwrap(), "{text}"),
             expected => assert_eq!(value(text), expected, "{text}"),
         }
     }
@@ -240,7 +240,7 @@ fn aliases_bring_neither_depth_nor_weight_without_bound() {
 fn much_of_anything_is_read_in_a_time_that_grows_with_it() {
     let many = 30_000;
     let keys: String = (0..many).map(|at| format!("k{at}: 1\n")).collect();
-    assert_eq!(value(&keys).as_object().map(serde_json::Map::len), Some(many));
+    assert_eq!(value(&keys).as_object().map(pintle_json::Map::len), Some(many));
     let (node, findings) = read("k: 1\n".repeat(many).as_bytes()).unwrap();
     assert_eq!((node.into_value(), findings.len()), (json!({"k": 1}), many - 1));
     let tags: String = (0..many).map(|at| format!("%TAG !a{at}! b\n")).collect();
@@ -252,39 +252,39 @@ fn much_of_anything_is_read_in_a_time_that_grows_with_it() {
 
 /// JSON whose texts are full of what means something elsewhere. None is a word that is a boolean in YAML 1.1: serde_yaml writes and reads
 /// those as texts.
-fn values() -> impl Strategy<Value = Value> {
+fn values() -> impl Strategy<Value = Json> {
     let text = "[a-m\\[\\]{}:,#&*!|>'\"%@`?~0-9é \\-\\\\]{0,12}";
     let leaf = prop_oneof![
-        Just(Value::Null),
-        any::<bool>().prop_map(Value::from),
-        any::<i64>().prop_map(Value::from),
-        any::<u32>().prop_map(|number| Value::from(f64::from(number) / 64.0 + 0.001)),
-        text.prop_map(Value::from),
-        vec(text, 1..4).prop_map(|lines| Value::from(lines.join("\n"))),
+        Just(Json::Null),
+        any::<bool>().prop_map(Json::from),
+        any::<i64>().prop_map(Json::from),
+        any::<u32>().prop_map(|number| Json::from(f64::from(number) / 64.0 + 0.001)),
+        text.prop_map(Json::from),
+        vec(text, 1..4).prop_map(|lines| Json::from(lines.join("\n"))),
         Just("[{".repeat(200).into()),
     ];
     leaf.prop_recursive(6, 40, 5, move |inner| {
         prop_oneof![
-            vec(inner.clone(), 0..5).prop_map(Value::from),
-            vec((text, inner), 0..5).prop_map(|members| Value::Object(members.into_iter().collect())),
+            vec(inner.clone(), 0..5).prop_map(Json::from),
+            vec((text, inner), 0..5).prop_map(|members| Json::Object(members.into_iter().collect())),
         ]
     })
 }
 
 /// Writes a value by the choices that `dice` makes.
-fn print(value: &Value, indent: usize, flow: bool, dice: &mut impl FnMut() -> u8) -> String {
+fn print(value: &Json, indent: usize, flow: bool, dice: &mut impl FnMut() -> u8) -> String {
     const NOISE: &str = " # it's [{ \"not content\n";
     let pad = " ".repeat(indent);
     let flow = flow || dice().is_multiple_of(4);
     match value {
-        Value::Array(items) if !items.is_empty() => {
+        Json::Array(items) if !items.is_empty() => {
             let items = items.iter().map(|item| print(item, indent + 2, flow, dice));
             match flow {
                 true => format!("[{}]", items.collect::<Vec<_>>().join(" , ")),
                 false => items.map(|item| format!("\n{pad}- {}", item.trim_start_matches(' '))).collect(),
             }
         }
-        Value::Object(members) if !members.is_empty() => {
+        Json::Object(members) if !members.is_empty() => {
             let members = members.iter().map(|(key, value)| {
                 let quote = flow || dice().is_multiple_of(2) || key.contains('\n');
                 let key = if quote { json!(key).to_string() } else { format!("'{}'", key.replace('\'', "''")) };
@@ -295,7 +295,7 @@ fn print(value: &Value, indent: usize, flow: bool, dice: &mut impl FnMut() -> u8
                 false => members.map(|member| format!("\n{pad}{member}")).collect(),
             }
         }
-        Value::String(text)
+        Json::String(text)
             if !flow
                 && dice().is_multiple_of(2)
                 && text.lines().all(|line| line.trim() == line && !line.is_empty())
@@ -305,7 +305,7 @@ fn print(value: &Value, indent: usize, flow: bool, dice: &mut impl FnMut() -> u8
             let lines = text.lines().map(|line| format!("\n{pad}  {line}"));
             format!("|-{}{}", NOISE.trim_end(), lines.collect::<String>())
         }
-        Value::String(text) if dice().is_multiple_of(2) && !text.contains('\n') => {
+        Json::String(text) if dice().is_multiple_of(2) && !text.contains('\n') => {
             format!("'{}'", text.replace('\'', "''"))
         }
         scalar if !flow && dice().is_multiple_of(3) => format!("{scalar}{}", NOISE.trim_end()),
@@ -319,7 +319,7 @@ proptest! {
         let mut random = fastrand::Rng::with_seed(seed);
         let value = json!({"all": values});
         let text = print(&value, 0, false, &mut || random.u8(..));
-        prop_assert_eq!(&serde_yaml::from_str::<Value>(&text).unwrap(), &value, "as before: {}", text);
+        prop_assert_eq!(&serde_yaml::from_str::<Json>(&text).unwrap(), &value, "as before: {}", text);
         let (node, findings) = read(text.as_bytes()).unwrap();
         prop_assert_eq!(node.into_verbatim(), value, "{}", text);
         prop_assert_eq!(findings, vec![]);

@@ -1,9 +1,9 @@
 //! How bodies are decoded, and what the errors say.
 
+use pintle_json::{Json, json};
 use pintle_schema::*;
-use serde_json::{Value, json};
 
-fn read(version: &str, kind: &str, body: Value) -> Result<Decoded, String> {
+fn read(version: &str, kind: &str, body: Json) -> Result<Decoded, String> {
     let schema = Schema::builtin(version, kind).unwrap();
     let expected = Expected { api_version: version, schema: &schema };
     decode(body.to_string().as_bytes(), Format::Json, &expected).map_err(|error| error.to_string())
@@ -43,7 +43,7 @@ fn unknown_and_repeated_fields_are_found_in_the_order_of_the_document() {
         "strict decoding error: unknown field \"x\", unknown field \"spec.foo\", duplicate field \"spec.replicas\", \
          unknown field \"spec.template.spec.containers[0].bar\", unknown field \"Metadata\""
     );
-    assert_eq!(decoded.object.pointer("/spec/replicas"), Some(&json!(2)));
+    assert_eq!(decoded.object.at("/spec/replicas"), Some(&json!(2)));
     assert_eq!(decoded.object.get("x"), None);
 }
 
@@ -125,13 +125,13 @@ mod laws {
 
     use super::*;
 
-    fn json() -> impl Strategy<Value = Value> {
+    fn json() -> impl Strategy<Value = Json> {
         let leaf = prop_oneof![
-            Just(Value::Null),
-            any::<bool>().prop_map(Value::from),
-            any::<i64>().prop_map(Value::from),
-            any::<f64>().prop_map(Value::from),
-            "[a-z]{0,3}".prop_map(Value::from),
+            Just(Json::Null),
+            any::<bool>().prop_map(Json::from),
+            any::<i64>().prop_map(Json::from),
+            any::<f64>().prop_map(Json::from),
+            "[a-z]{0,3}".prop_map(Json::from),
         ];
         let names = prop_oneof![
             Just("metadata"),
@@ -151,9 +151,9 @@ mod laws {
         ];
         leaf.prop_recursive(5, 40, 4, move |inner| {
             prop_oneof![
-                proptest::collection::vec(inner.clone(), 0..4).prop_map(Value::from),
+                proptest::collection::vec(inner.clone(), 0..4).prop_map(Json::from),
                 proptest::collection::btree_map(names.clone().prop_map(String::from), inner, 0..4)
-                    .prop_map(|map| Value::Object(map.into_iter().collect())),
+                    .prop_map(|map| Json::Object(map.into_iter().collect())),
             ]
         })
     }
@@ -173,7 +173,7 @@ mod laws {
         #[test]
         fn json_of_any_shape_is_read_as_serde_json_reads_it(body in json()) {
             let text = body.to_string();
-            let parsed: Value = serde_json::from_str(&text).unwrap();
+            let parsed: Json = serde_json::from_str(&text).unwrap();
             let read = Node::from_json(text.as_bytes()).unwrap();
             prop_assert_eq!(read, Node::from(parsed));
         }

@@ -1,11 +1,11 @@
 //! The three kinds of patch: what they change, and what they refuse.
 
+use pintle_json::{Json, json};
 use pintle_schema::patch::*;
 use pintle_schema::*;
-use serde_json::{Value, json};
 
-fn json_patch(object: &Value, patch: Value) -> Result<Value, PatchError> {
-    let schema = Schema::custom("X", &Value::Null);
+fn json_patch(object: &Json, patch: Json) -> Result<Json, PatchError> {
+    let schema = Schema::custom("X", &Json::Null);
     PatchBody::json(patch.to_string().as_bytes()).and_then(|patch| patch.apply(object, &schema))
 }
 
@@ -67,13 +67,13 @@ fn operations_of_a_json_patch_do_what_gos_library_does() {
     assert_eq!(unescaped("/a~1b/c~0d~01"), json!({"a/b": {"c~d~1": 1}}));
 }
 
-fn unescaped(path: &str) -> Value {
+fn unescaped(path: &str) -> Json {
     json_patch(&json!({"a/b": {}}), json!([{"op": "add", "path": path, "value": 1}])).unwrap()
 }
 
 #[test]
 fn what_a_patch_moves_about_is_bounded_in_all() {
-    let moves = |times: u32| -> Value {
+    let moves = |times: u32| -> Json {
         let places = (0..times).map(|at| if at % 2 == 0 { ("/a", "/b") } else { ("/b", "/a") });
         places.map(|(from, to)| json!({"op": "move", "from": from, "path": to})).collect()
     };
@@ -133,11 +133,11 @@ fn a_merge_patch_deletes_by_null_and_replaces_lists() {
     }
 }
 
-fn pod(containers: Value) -> Value {
+fn pod(containers: Json) -> Json {
     json!({"spec": {"containers": containers}})
 }
 
-fn smp(object: &Value, patch: Value) -> Result<Value, PatchError> {
+fn smp(object: &Json, patch: Json) -> Result<Json, PatchError> {
     strategic(object, &patch, &Schema::builtin("v1", "Pod").unwrap())
 }
 
@@ -182,7 +182,7 @@ fn directives_delete_replace_and_retain() {
         ),
         (json!({"spec": {"tolerations": [{"key": "t"}]}}), "/spec/tolerations", json!([{"key": "t"}])),
     ] {
-        assert_eq!(smp(&live, patch.clone()).unwrap().pointer(pointer), Some(&result), "{patch}");
+        assert_eq!(smp(&live, patch.clone()).unwrap().at(pointer), Some(&result), "{patch}");
     }
 }
 
@@ -209,11 +209,11 @@ mod laws {
 
     use super::*;
 
-    fn json() -> impl Strategy<Value = Value> {
+    fn json() -> impl Strategy<Value = Json> {
         let leaf = prop_oneof![
-            any::<bool>().prop_map(Value::from),
-            (0..9_i64).prop_map(Value::from),
-            "[a-c]".prop_map(Value::from)
+            any::<bool>().prop_map(Json::from),
+            (0..9_i64).prop_map(Json::from),
+            "[a-c]".prop_map(Json::from)
         ];
         let keys = prop_oneof![
             Just("spec"),
@@ -229,22 +229,22 @@ mod laws {
         ];
         leaf.prop_recursive(4, 24, 4, move |inner| {
             prop_oneof![
-                proptest::collection::vec(inner.clone(), 0..4).prop_map(Value::from),
+                proptest::collection::vec(inner.clone(), 0..4).prop_map(Json::from),
                 proptest::collection::btree_map(keys.clone().prop_map(String::from), inner, 0..4)
-                    .prop_map(|map| Value::Object(map.into_iter().collect())),
+                    .prop_map(|map| Json::Object(map.into_iter().collect())),
             ]
         })
     }
 
     /// The smallest merge patch from one object to another.
-    fn diff(from: &Value, to: &Value) -> Value {
-        let (Value::Object(from), Value::Object(to)) = (from, to) else { return to.clone() };
-        let gone = from.keys().filter(|name| !to.contains_key(*name)).map(|name| (name.clone(), Value::Null));
+    fn diff(from: &Json, to: &Json) -> Json {
+        let (Json::Object(from), Json::Object(to)) = (from, to) else { return to.clone() };
+        let gone = from.keys().filter(|name| !to.contains_key(*name)).map(|name| (name.clone(), Json::Null));
         let changed = to
             .iter()
             .filter(|(name, value)| from.get(*name) != Some(value))
             .map(|(name, value)| (name.clone(), from.get(name).map_or_else(|| value.clone(), |old| diff(old, value))));
-        Value::Object(gone.chain(changed).collect())
+        Json::Object(gone.chain(changed).collect())
     }
 
     proptest! {

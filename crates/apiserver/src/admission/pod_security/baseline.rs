@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeSet, HashSet};
 
-use serde_json::Value;
+use pintle_json::Json;
 
 use super::pod_view::{PodView, named, plural, quoted, uses};
 use super::{Control, Version, Violation};
@@ -93,7 +93,7 @@ fn told((key, value): (&str, &str)) -> String {
 pub(super) fn adding<'a>(pod: &PodView<'a>, is_fine: impl Fn(&str) -> bool) -> Option<String> {
     let mut added = BTreeSet::new();
     let containers = pod.those(|container| {
-        let names = list(container, "/securityContext/capabilities/add").filter_map(Value::as_str);
+        let names = list(container, "/securityContext/capabilities/add").filter_map(Json::as_str);
         let bad: Vec<_> = names.filter(|name| !is_fine(name)).map(str::to_owned).collect();
         let is_meant = !bad.is_empty();
         added.extend(bad);
@@ -144,7 +144,7 @@ fn hosts_of_probes(pod: &PodView<'_>, _: Version) -> Option<Violation> {
         ["/livenessProbe", "/readinessProbe", "/startupProbe", "/lifecycle/postStart", "/lifecycle/preStop"];
     let mut hosts = BTreeSet::new();
     let containers = pod.those(|container| {
-        let handlers = HANDLERS.iter().filter_map(|pointer| container.pointer(pointer));
+        let handlers = HANDLERS.iter().filter_map(|pointer| container.at(pointer));
         let named =
             handlers.flat_map(|handler| [text_at(handler, "/httpGet/host"), text_at(handler, "/tcpSocket/host")]);
         let named: Vec<_> = named.filter(|host| !host.is_empty()).map(str::to_owned).collect();

@@ -2,39 +2,39 @@
 
 use std::collections::BTreeSet;
 
-use serde_json::Value;
+use pintle_json::Json;
 
 use crate::object::{has, list, text_at};
 
 /// A pod, or the template of one.
 pub(super) struct PodView<'a> {
-    pub(super) whole: &'a Value,
+    pub(super) whole: &'a Json,
 }
 
 impl<'a> PodView<'a> {
-    pub(super) fn new(whole: &'a Value) -> Self {
+    pub(super) fn new(whole: &'a Json) -> Self {
         Self { whole }
     }
 
-    pub(super) fn volumes(&self) -> impl Iterator<Item = &'a Value> + use<'a> {
+    pub(super) fn volumes(&self) -> impl Iterator<Item = &'a Json> + use<'a> {
         list(self.whole, "/spec/volumes")
     }
 
     /// All containers, in the order in which they are told.
-    fn containers(&self) -> impl Iterator<Item = &'a Value> + use<'a> {
+    fn containers(&self) -> impl Iterator<Item = &'a Json> + use<'a> {
         let lists = ["/spec/initContainers", "/spec/containers", "/spec/ephemeralContainers"];
         let whole = self.whole;
         lists.into_iter().flat_map(move |pointer| list(whole, pointer))
     }
 
     /// The names of the containers that are meant.
-    pub(super) fn those(&self, mut is_meant: impl FnMut(&Value) -> bool) -> Vec<&'a str> {
+    pub(super) fn those(&self, mut is_meant: impl FnMut(&Json) -> bool) -> Vec<&'a str> {
         self.containers().filter(|container| is_meant(container)).map(|container| text_at(container, "/name")).collect()
     }
 
     /// Who has a security context that is meant, the pod or containers; none if nobody has. One that is left out is not asked about.
-    pub(super) fn setters(&self, mut is_meant: impl FnMut(&Value) -> bool) -> Vec<String> {
-        let mut has_it = |object: &Value, pointer: &str| object.pointer(pointer).is_some_and(&mut is_meant);
+    pub(super) fn setters(&self, mut is_meant: impl FnMut(&Json) -> bool) -> Vec<String> {
+        let mut has_it = |object: &Json, pointer: &str| object.at(pointer).is_some_and(&mut is_meant);
         let pod = has_it(self.whole, "/spec/securityContext").then(|| "pod".to_owned());
         let containers = self.those(|container| has_it(container, "/securityContext"));
         pod.into_iter().chain(named("container", &containers)).collect()
@@ -55,7 +55,7 @@ impl<'a> PodView<'a> {
 
     /// The annotations, in their order.
     pub(super) fn annotations(&self) -> impl Iterator<Item = (&'a str, &'a str)> + use<'a> {
-        let annotations = self.whole.pointer("/metadata/annotations").and_then(Value::as_object);
+        let annotations = self.whole.at("/metadata/annotations").and_then(Json::as_object);
         annotations.into_iter().flatten().map(|(key, value)| (key.as_str(), value.as_str().unwrap_or_default()))
     }
 
@@ -65,7 +65,7 @@ impl<'a> PodView<'a> {
 
     /// Whether root in it is somebody else on the node.
     pub(super) fn has_own_users(&self) -> bool {
-        self.whole.pointer("/spec/hostUsers") == Some(&Value::Bool(false))
+        self.whole.at("/spec/hostUsers") == Some(&Json::Bool(false))
     }
 }
 
@@ -74,7 +74,7 @@ pub(super) fn is_good_profile(of_type: &str) -> bool {
 }
 
 /// Whether there is a security context with something at a pointer in it.
-pub(super) fn sets(container: &Value, pointer: &str) -> bool {
+pub(super) fn sets(container: &Json, pointer: &str) -> bool {
     container.get("securityContext").is_some_and(|context| has(context, pointer))
 }
 

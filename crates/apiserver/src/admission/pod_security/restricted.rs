@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use serde_json::Value;
+use pintle_json::Json;
 
 use super::baseline::{adding, seccomp_profiles, unmasked_proc};
 use super::pod_view::{PodView, is_good_profile, named, plural, quoted, sets, uses};
@@ -42,7 +42,7 @@ fn privilege_escalation(pod: &PodView<'_>, version: Version) -> Option<Violation
         return None;
     }
     const PLACE: &str = "/securityContext/allowPrivilegeEscalation";
-    let containers = pod.those(|container| container.pointer(PLACE) != Some(&Value::Bool(false)));
+    let containers = pod.those(|container| container.at(PLACE) != Some(&Json::Bool(false)));
     let containers = named("container", &containers)?;
     Some(Violation {
         reason: "allowPrivilegeEscalation != false",
@@ -54,7 +54,7 @@ fn capabilities(pod: &PodView<'_>, version: Version) -> Option<Violation> {
     if is_spared(pod, version) {
         return None;
     }
-    let drops_all = |container: &Value| list(container, "/securityContext/capabilities/drop").any(|name| name == "ALL");
+    let drops_all = |container: &Json| list(container, "/securityContext/capabilities/drop").any(|name| name == "ALL");
     let keeping = named("container", &pod.those(|container| !drops_all(container)));
     let keeping =
         keeping.map(|containers| format!("{containers} must set securityContext.capabilities.drop=[\"ALL\"]"));
@@ -85,13 +85,13 @@ fn run_as_non_root(pod: &PodView<'_>, version: Version) -> Option<Violation> {
         return None;
     }
     const REASON: &str = "runAsNonRoot != true";
-    let is = |context: &Value, wanted: bool| context.get("runAsNonRoot") == Some(&Value::Bool(wanted));
+    let is = |context: &Json, wanted: bool| context.get("runAsNonRoot") == Some(&Json::Bool(wanted));
     let setters = pod.setters(|context| is(context, false));
     if !setters.is_empty() {
         let detail = format!("{} must not set securityContext.runAsNonRoot=false", setters.join(" and "));
         return Some(Violation { reason: REASON, detail });
     }
-    if pod.whole.pointer("/spec/securityContext").is_some_and(|context| is(context, true)) {
+    if pod.whole.at("/spec/securityContext").is_some_and(|context| is(context, true)) {
         return None;
     }
     let containers = named("container", &pod.those(|container| !sets(container, "/runAsNonRoot")))?;
@@ -103,7 +103,7 @@ fn run_as_user(pod: &PodView<'_>, version: Version) -> Option<Violation> {
     if version.is_since(35) && pod.has_own_users() {
         return None;
     }
-    let setters = pod.setters(|context| context.get("runAsUser").and_then(Value::as_i64) == Some(0));
+    let setters = pod.setters(|context| context.get("runAsUser").and_then(Json::as_i64) == Some(0));
     let detail = format!("{} must not set runAsUser=0", setters.join(" and "));
     (!setters.is_empty()).then_some(Violation { reason: "runAsUser=0", detail })
 }

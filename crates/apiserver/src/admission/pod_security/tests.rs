@@ -1,6 +1,6 @@
 //! What pods have against the standards, and which standards labels name.
 
-use serde_json::{Value, json};
+use pintle_json::{Json, json};
 
 use super::*;
 
@@ -10,7 +10,7 @@ fn standard(text: &str) -> Standard {
 }
 
 /// A pod that has nothing against any standard, with more in its spec and its one container.
-fn pod(spec: Value, container: Value) -> Value {
+fn pod(spec: Json, container: Json) -> Json {
     let context = json!({
         "allowPrivilegeEscalation": false, "runAsNonRoot": true, "capabilities": {"drop": ["ALL"]},
         "seccompProfile": {"type": "RuntimeDefault"},
@@ -30,13 +30,13 @@ fn pod(spec: Value, container: Value) -> Value {
     pod
 }
 
-fn told_of(name: &str, pod: &Value) -> String {
+fn told_of(name: &str, pod: &Json) -> String {
     told(&standard(name).violations(pod))
 }
 
 #[test]
 fn each_rule_of_the_baseline_tells_what_is_where() {
-    let in_context = |context: Value| pod(json!({}), json!({"securityContext": context}));
+    let in_context = |context: Json| pod(json!({}), json!({"securityContext": context}));
     let profile = |name: &str| json!({name: {"type": "Unconfined"}});
     let handlers = json!({
         "livenessProbe": {"httpGet": {"host": "b"}},
@@ -163,7 +163,7 @@ fn a_rule_counts_from_its_version_on() {
     annotated["metadata"] = json!({"annotations": {
         "container.seccomp.security.alpha.kubernetes.io/c": "unconfined", "container.seccomp.security.alpha.kubernetes.io/d": "unconfined",
     }});
-    let is_fine = |name: &str, pod: &Value| standard(name).violations(pod).is_empty();
+    let is_fine = |name: &str, pod: &Json| standard(name).violations(pod).is_empty();
     for (pod, before, since, from) in [
         (&own_users, "baseline:v1.34", "baseline:v1.35", true),
         (&for_windows, "restricted:v1.24", "restricted:v1.25", true),

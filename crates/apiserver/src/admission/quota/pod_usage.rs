@@ -3,8 +3,8 @@
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use jiff::{SignedDuration, Timestamp};
+use pintle_json::Json;
 use pintle_schema::quantity::Quantity;
-use serde_json::Value;
 
 use crate::admission::Amounts;
 use crate::admission::pods::{self, ContainerType};
@@ -17,7 +17,7 @@ const NATIVE: &[&str] = &["cpu", "ephemeral-storage", "memory"];
 const TO_BE_SAID: &[&str] = &["cpu", "limits.cpu", "limits.memory", "memory", "requests.cpu", "requests.memory"];
 const DEVICE_CLASS: &str = "deviceclass.resource.kubernetes.io/";
 
-pub(super) fn has_deadline(pod: &Value) -> bool {
+pub(super) fn has_deadline(pod: &Json) -> bool {
     integer_at(pod, "/spec/activeDeadlineSeconds").is_some_and(|seconds| seconds >= 0)
 }
 
@@ -34,12 +34,12 @@ pub(super) fn counts(resource: &str) -> bool {
 }
 
 /// What the pod uses; one that has come to its end, nothing.
-pub(super) fn usage(pod: &Value, now: Timestamp) -> Amounts {
+pub(super) fn usage(pod: &Json, now: Timestamp) -> Amounts {
     if is_over(pod, now) { Amounts::default() } else { as_counted(&whole(pod, "requests"), &whole(pod, "limits")) }
 }
 
 /// Fails if a container leaves out what a quota limits. A pod that says what it needs as a whole is complete.
-pub(super) fn check_complete(pod: &Value, restricted: &Amounts) -> Result<(), String> {
+pub(super) fn check_complete(pod: &Json, restricted: &Amounts) -> Result<(), String> {
     if ["requests", "limits"].iter().any(|side| !own(pod, side).0.is_empty()) {
         return Ok(());
     }
@@ -60,7 +60,7 @@ pub(super) fn check_complete(pod: &Value, restricted: &Amounts) -> Result<(), St
 }
 
 /// A pod that ended, or should have by now, leaves its share to others.
-fn is_over(pod: &Value, now: Timestamp) -> bool {
+fn is_over(pod: &Json, now: Timestamp) -> bool {
     let deleted: Option<Timestamp> = text_at(pod, "/metadata/deletionTimestamp").parse().ok();
     let grace = integer_at(pod, "/metadata/deletionGracePeriodSeconds");
     let overdue =
@@ -98,7 +98,7 @@ fn is_extended(resource: &str) -> bool {
 }
 
 /// What the pod asks for on one side: its containers together, or what it says itself, and what it takes to run it at all.
-fn whole(pod: &Value, side: &str) -> Amounts {
+fn whole(pod: &Json, side: &str) -> Amounts {
     let reports = Reports::of(pod);
     let mut total = pods::total(pod, |container, place| reports.in_effect(container, place, side));
     total.0.extend(own(pod, side).0);
@@ -110,7 +110,7 @@ fn whole(pod: &Value, side: &str) -> Amounts {
 }
 
 /// What a pod says for itself as a whole.
-fn own(pod: &Value, side: &str) -> Amounts {
+fn own(pod: &Json, side: &str) -> Amounts {
     let takes = |name: &str, _: Quantity| matches!(name, "cpu" | "memory") || name.starts_with("hugepages-");
     Amounts::at(pod, &format!("/spec/resources/{side}")).filtered(takes)
 }
@@ -118,14 +118,14 @@ fn own(pod: &Value, side: &str) -> Amounts {
 /// What the status of a pod says that its containers have.
 struct Reports<'a> {
     /// By the names of the containers; of several reports for a name, the first that says something of resources.
-    containers: HashMap<&'a str, &'a Value>,
-    init_containers: HashMap<&'a str, &'a Value>,
+    containers: HashMap<&'a str, &'a Json>,
+    init_containers: HashMap<&'a str, &'a Json>,
     /// A resize that was asked for cannot be.
     refused: bool,
 }
 
 impl<'a> Reports<'a> {
-    fn of(pod: &'a Value) -> Self {
+    fn of(pod: &'a Json) -> Self {
         let by_name = |pointer: &str| {
             let mut found = HashMap::new();
             for report in list(pod, pointer).filter(|report| crate::object::has(report, "/resources")) {
@@ -142,7 +142,7 @@ impl<'a> Reports<'a> {
     }
 
     /// What a container asks for; while it is being resized, the greater of what it has and what it is to have.
-    fn in_effect(&self, container: &Value, of_type: ContainerType, side: &str) -> Amounts {
+    fn in_effect(&self, container: &Json, of_type: ContainerType, side: &str) -> Amounts {
         let mut asked = Amounts::at(container, &format!("/resources/{side}"));
         let reports = match of_type {
             ContainerType::Container => &self.containers,

@@ -1,17 +1,17 @@
 //! Which objects the scopes of a quota cover.
 
-use serde_json::Value;
+use pintle_json::Json;
 
 use super::pod_usage;
 use crate::admission::Attempt;
 use crate::object::{has, list, text_at};
 
 /// Whether the quota's scopes all take in the object. Only pods and claims are in any.
-pub(super) fn covers(quota: &Value, attempt: &Attempt<'_>, object: &Value) -> bool {
+pub(super) fn covers(quota: &Json, attempt: &Attempt<'_>, object: &Json) -> bool {
     let mut scopes = list(quota, "/spec/scopes").map(|scope| (scope.as_str().unwrap_or_default(), None));
     let mut selected = list(quota, "/spec/scopeSelector/matchExpressions")
         .map(|requirement| (text_at(requirement, "/scopeName"), Some(requirement)));
-    let is_in = |(scope, requirement): (&str, Option<&Value>)| match attempt.resource.resource.as_str() {
+    let is_in = |(scope, requirement): (&str, Option<&Json>)| match attempt.resource.resource.as_str() {
         _ if !attempt.resource.group.is_empty() => false,
         "pods" => pod_is_in(object, scope, requirement),
         "persistentvolumeclaims" if scope == "VolumeAttributesClass" => picks(requirement, &attributes_classes(object)),
@@ -20,7 +20,7 @@ pub(super) fn covers(quota: &Value, attempt: &Attempt<'_>, object: &Value) -> bo
     scopes.all(is_in) && selected.all(is_in)
 }
 
-fn pod_is_in(pod: &Value, scope: &str, requirement: Option<&Value>) -> bool {
+fn pod_is_in(pod: &Json, scope: &str, requirement: Option<&Json>) -> bool {
     let best_effort = || text_at(pod, "/status/qosClass") == "BestEffort";
     match scope {
         "Terminating" => pod_usage::has_deadline(pod),
@@ -37,7 +37,7 @@ fn pod_is_in(pod: &Value, scope: &str, requirement: Option<&Value>) -> bool {
 }
 
 /// Whether the requirement picks one of the names an object has. Without a requirement there has to be one.
-fn picks(requirement: Option<&Value>, names: &[&str]) -> bool {
+fn picks(requirement: Option<&Json>, names: &[&str]) -> bool {
     let listed = |name: &str| requirement.is_some_and(|one| list(one, "/values").any(|value| value == name));
     match requirement.map_or("Exists", |requirement| text_at(requirement, "/operator")) {
         "Exists" => !names.is_empty(),
@@ -49,7 +49,7 @@ fn picks(requirement: Option<&Value>, names: &[&str]) -> bool {
 }
 
 /// The classes that a claim asks for, has, or is being moved to.
-fn attributes_classes(claim: &Value) -> Vec<&str> {
+fn attributes_classes(claim: &Json) -> Vec<&str> {
     let pointers = [
         "/spec/volumeAttributesClassName",
         "/status/currentVolumeAttributesClassName",
@@ -58,7 +58,7 @@ fn attributes_classes(claim: &Value) -> Vec<&str> {
     pointers.iter().map(|pointer| text_at(claim, pointer)).filter(|name| !name.is_empty()).collect()
 }
 
-fn reaches_other_namespaces(pod: &Value) -> bool {
+fn reaches_other_namespaces(pod: &Json) -> bool {
     ["podAffinity", "podAntiAffinity"].iter().any(|side| {
         let of = |when: &str| format!("/spec/affinity/{side}/{when}DuringSchedulingIgnoredDuringExecution");
         let weighted = of("preferred");

@@ -1,14 +1,14 @@
 //! What objects use, and what quotas are charged for them.
 
-use serde_json::{Value, json};
+use pintle_json::{Json, json};
 
 use super::*;
 use crate::kinds::GroupResource;
 use crate::request::Part;
 
-fn quota(hard: &[(&str, &str, &str)], spec: Value) -> Value {
-    let side = |amount: fn(&(&str, &str, &str)) -> String| -> Value {
-        hard.iter().map(|one| (one.0.to_owned(), amount(one).into())).collect::<serde_json::Map<_, _>>().into()
+fn quota(hard: &[(&str, &str, &str)], spec: Json) -> Json {
+    let side = |amount: fn(&(&str, &str, &str)) -> String| -> Json {
+        hard.iter().map(|one| (one.0.to_owned(), amount(one).into())).collect::<pintle_json::Map>().into()
     };
     json!({
         "metadata": {"name": "q"}, "spec": spec,
@@ -16,7 +16,7 @@ fn quota(hard: &[(&str, &str, &str)], spec: Value) -> Value {
     })
 }
 
-fn charged(quota: &Value, resource: &str, object: &Value, old: Option<&Value>) -> Result<String, String> {
+fn charged(quota: &Json, resource: &str, object: &Json, old: Option<&Json>) -> Result<String, String> {
     let (resource, group) = resource.split_once('.').unwrap_or((resource, ""));
     let resource = GroupResource::new(group, resource);
     let attempt = Attempt { resource: &resource, part: Part::Object, object, old };
@@ -45,7 +45,7 @@ fn a_service_uses_ports_by_its_type_and_pays_the_difference_when_it_changes() {
         json!({}),
     );
     let service = |kind: &str, ports: usize| json!({"spec": {"type": kind, "ports": vec![json!({"port": 1}); ports]}});
-    let charged = |new: Value, old: Option<&Value>| charged(&quota, "services", &new, old);
+    let charged = |new: Json, old: Option<&Json>| charged(&quota, "services", &new, old);
     assert_eq!(
         charged(service("NodePort", 2), None),
         Ok("services=2,services.loadbalancers=0,services.nodeports=2".into())
@@ -89,10 +89,10 @@ fn a_pod_uses_what_its_containers_ask_for_and_has_to_say_what() {
         ],
         json!({}),
     );
-    let container = |name: &str, requests: Value, limits: Value| json!({"name": name, "resources": {"requests": requests, "limits": limits}});
+    let container = |name: &str, requests: Json, limits: Json| json!({"name": name, "resources": {"requests": requests, "limits": limits}});
     let asks = json!({"cpu": "500m", "example.com/gpu": "1"});
     let one = container("a", asks.clone(), json!({"memory": "1Gi"}));
-    let pod = |containers: Value| json!({"spec": {"containers": containers, "overhead": {"cpu": "250m"}}});
+    let pod = |containers: Json| json!({"spec": {"containers": containers, "overhead": {"cpu": "250m"}}});
     assert_eq!(
         charged(&quota, "pods", &pod(json!([one])), None),
         Ok("limits.memory=1Gi,pods=1,requests.cpu=1750m,requests.example.com/gpu=1".into())

@@ -1,7 +1,7 @@
 //! What an object uses of the resources that a quota can count.
 
+use pintle_json::Json;
 use pintle_schema::quantity::Quantity;
-use serde_json::Value;
 
 use super::pod_usage;
 use crate::admission::{Amounts, Attempt};
@@ -53,7 +53,7 @@ pub(super) fn counts(attempt: &Attempt<'_>, resource: &str) -> bool {
 }
 
 /// What the object uses.
-pub(super) fn of(attempt: &Attempt<'_>, object: &Value, now: jiff::Timestamp) -> Amounts {
+pub(super) fn of(attempt: &Attempt<'_>, object: &Json, now: jiff::Timestamp) -> Amounts {
     let mut used = match attempt.resource.resource.as_str() {
         _ if !attempt.resource.group.is_empty() => Amounts::default(),
         "pods" => pod_usage::usage(object, now),
@@ -72,12 +72,12 @@ fn one(resource: &str) -> Amounts {
     amounts
 }
 
-fn of_service(service: &Value) -> Amounts {
+fn of_service(service: &Json) -> Amounts {
     let mut used = one("services");
     let kind = text_at(service, "/spec/type");
     let balanced = kind == "LoadBalancer";
-    let chosen = balanced && service.pointer("/spec/allocateLoadBalancerNodePorts") == Some(&Value::Bool(false));
-    let has_node_port = |port: &&Value| !chosen || integer_at(port, "/nodePort").unwrap_or(0) != 0;
+    let chosen = balanced && service.at("/spec/allocateLoadBalancerNodePorts") == Some(&Json::Bool(false));
+    let has_node_port = |port: &&Json| !chosen || integer_at(port, "/nodePort").unwrap_or(0) != 0;
     let ports = match balanced || kind == "NodePort" {
         true => list(service, "/spec/ports").filter(has_node_port).count(),
         false => 0,
@@ -87,7 +87,7 @@ fn of_service(service: &Value) -> Amounts {
     used
 }
 
-fn of_claim(claim: &Value) -> Amounts {
+fn of_claim(claim: &Json) -> Amounts {
     let mut used = one("persistentvolumeclaims");
     if let Some(asked) = Amounts::at(claim, "/spec/resources/requests").get("storage") {
         let set_aside = Amounts::at(claim, "/status/allocatedResources").get("storage");
@@ -102,8 +102,8 @@ fn of_claim(claim: &Value) -> Amounts {
     used
 }
 
-fn storage_class(claim: &Value) -> &str {
-    match claim.pointer("/metadata/annotations").and_then(|annotations| annotations.get(CLASS_ANNOTATION)) {
+fn storage_class(claim: &Json) -> &str {
+    match claim.at("/metadata/annotations").and_then(|annotations| annotations.get(CLASS_ANNOTATION)) {
         Some(class) => class.as_str().unwrap_or_default(),
         None => text_at(claim, "/spec/storageClassName"),
     }

@@ -1,6 +1,6 @@
 //! Validates the branches of a definition's schema: `allOf`, `anyOf`, `oneOf` and `not`.
 
-use serde_json::Value;
+use pintle_json::Json;
 
 use crate::crd::at::At;
 use crate::object::{is_empty, list, text_at};
@@ -9,17 +9,17 @@ use crate::validate::{Faults, FieldFault};
 const BRANCHES: &[&str] = &["allOf", "anyOf", "oneOf"];
 
 /// The faults of the branches of a schema: only limits may stand there.
-pub(super) fn faults(schema: &Value, path: At<'_>, faults: &mut Faults) {
+pub(super) fn faults(schema: &Json, path: At<'_>, faults: &mut Faults) {
     each(schema, path, |branch, path| inside(branch, path, faults));
 }
 
 /// Fields that only a branch at the root speaks of.
-pub(super) fn undeclared(schema: &Value, path: At<'_>, faults: &mut Faults) {
+pub(super) fn undeclared(schema: &Json, path: At<'_>, faults: &mut Faults) {
     each(schema, path, |branch, branch_path| missing(branch, branch_path, Some(schema), path, faults));
 }
 
 /// The branches right below a schema, with their paths.
-pub(super) fn each(schema: &Value, path: At<'_>, mut see: impl FnMut(&Value, At<'_>)) {
+pub(super) fn each(schema: &Json, path: At<'_>, mut see: impl FnMut(&Json, At<'_>)) {
     for key in BRANCHES {
         let branches = path.member(key);
         for (at, branch) in list(schema, &format!("/{key}")).enumerate() {
@@ -31,9 +31,9 @@ pub(super) fn each(schema: &Value, path: At<'_>, mut see: impl FnMut(&Value, At<
     }
 }
 
-fn inside(schema: &Value, path: At<'_>, faults: &mut Faults) {
+fn inside(schema: &Json, path: At<'_>, faults: &mut Faults) {
     let mut forbid = |key: &str, why: &str| faults.tell(|| FieldFault::forbidden(path.member(key), why));
-    let flag = |key: &str| schema.get(key) == Some(&Value::Bool(true));
+    let flag = |key: &str| schema.get(key) == Some(&Json::Bool(true));
     for key in ["description", "type", "title"] {
         if !text_at(schema, &format!("/{key}")).is_empty() && !is_type_of_int_or_string(schema, path, key) {
             forbid(key, "must be empty to be structural");
@@ -55,7 +55,7 @@ fn inside(schema: &Value, path: At<'_>, faults: &mut Faults) {
         }
     }
     let properties = path.member("properties");
-    for (name, property) in schema.get("properties").and_then(Value::as_object).into_iter().flatten() {
+    for (name, property) in schema.get("properties").and_then(Json::as_object).into_iter().flatten() {
         inside(property, At::Key(&properties, name), faults);
     }
     if let Some(items) = schema.get("items").filter(|items| items.is_object()) {
@@ -65,7 +65,7 @@ fn inside(schema: &Value, path: At<'_>, faults: &mut Faults) {
 }
 
 /// The one place where a branch may have a type: the two of an int-or-string.
-fn is_type_of_int_or_string(schema: &Value, path: At<'_>, key: &str) -> bool {
+fn is_type_of_int_or_string(schema: &Json, path: At<'_>, key: &str) -> bool {
     let lone = schema.as_object().is_some_and(|members| members.len() == 1);
     let fitting = matches!(
         (path, text_at(schema, "/type")),
@@ -74,9 +74,9 @@ fn is_type_of_int_or_string(schema: &Value, path: At<'_>, key: &str) -> bool {
     key == "type" && lone && fitting
 }
 
-fn missing(branch: &Value, branch_path: At<'_>, declared: Option<&Value>, path: At<'_>, faults: &mut Faults) {
+fn missing(branch: &Json, branch_path: At<'_>, declared: Option<&Json>, path: At<'_>, faults: &mut Faults) {
     let (branch_path, path) = (branch_path.member("properties"), path.member("properties"));
-    for (name, property) in branch.get("properties").and_then(Value::as_object).into_iter().flatten() {
+    for (name, property) in branch.get("properties").and_then(Json::as_object).into_iter().flatten() {
         let (branch_path, path) = (At::Key(&branch_path, name), At::Key(&path, name));
         let found =
             declared.and_then(|declared| declared.get("properties")).and_then(|properties| properties.get(name));

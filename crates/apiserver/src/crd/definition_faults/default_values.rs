@@ -1,6 +1,6 @@
 //! Validates the defaults in a definition's schema.
 
-use serde_json::Value;
+use pintle_json::Json;
 
 use crate::crd::at::At;
 use crate::crd::structural::Structural;
@@ -8,14 +8,14 @@ use crate::crd::{prune, validator};
 use crate::validate::{Faults, FieldFault};
 
 /// The faults of the defaults of a whole schema: each has to be what its schema asks for.
-pub(super) fn all(schema: &Value, path: At<'_>, faults: &mut Faults) {
+pub(super) fn all(schema: &Json, path: At<'_>, faults: &mut Faults) {
     if let Some(default) = schema.get("default").filter(|default| default.is_object()) {
         for key in ["apiVersion", "kind"].into_iter().filter(|key| default.get(key).is_none()) {
             faults.tell(|| FieldFault::required(path.member("default").member(key), ""));
         }
     }
     let properties = path.member("properties");
-    for (name, property) in schema.get("properties").and_then(Value::as_object).into_iter().flatten() {
+    for (name, property) in schema.get("properties").and_then(Json::as_object).into_iter().flatten() {
         let path = At::Key(&properties, name);
         match name.as_str() {
             "apiVersion" | "kind" | "metadata" => forbidden(property, name, path, faults),
@@ -24,18 +24,18 @@ pub(super) fn all(schema: &Value, path: At<'_>, faults: &mut Faults) {
     }
 }
 
-fn forbidden(schema: &Value, top: &str, path: At<'_>, faults: &mut Faults) {
+fn forbidden(schema: &Json, top: &str, path: At<'_>, faults: &mut Faults) {
     if schema.get("default").is_some_and(|default| !default.is_null()) {
         let why = format!("must not be set in top-level {top}");
         faults.tell(|| FieldFault::forbidden(path.member("default"), why));
     }
     let properties = path.member("properties");
-    for (name, property) in schema.get("properties").and_then(Value::as_object).into_iter().flatten() {
+    for (name, property) in schema.get("properties").and_then(Json::as_object).into_iter().flatten() {
         forbidden(property, top, At::Key(&properties, name), faults);
     }
 }
 
-fn below(schema: &Value, path: At<'_>, faults: &mut Faults) {
+fn below(schema: &Json, path: At<'_>, faults: &mut Faults) {
     if let Some(default) = schema.get("default").filter(|default| !default.is_null()) {
         let structural = Structural::read(schema);
         let path = path.member("default");
@@ -55,7 +55,7 @@ fn below(schema: &Value, path: At<'_>, faults: &mut Faults) {
         }
     }
     let properties = path.member("properties");
-    for (name, property) in schema.get("properties").and_then(Value::as_object).into_iter().flatten() {
+    for (name, property) in schema.get("properties").and_then(Json::as_object).into_iter().flatten() {
         below(property, At::Key(&properties, name), faults);
     }
     for key in ["items", "additionalProperties"] {

@@ -1,6 +1,6 @@
 //! Validates the schema of a definition, and that it is structural.
 
-use serde_json::{Value, json};
+use pintle_json::{Json, json};
 
 use super::{branches, default_values};
 use crate::crd::at::At;
@@ -17,7 +17,7 @@ const KEYS_AT_MOST: usize = 100;
 const KEY_DEFAULT_AT_MOST: usize = 1024;
 
 /// The faults of the whole schema of a version, at a path.
-pub(super) fn all(schema: &Value, path: &str, patterns: &mut Patterns) -> Faults {
+pub(super) fn all(schema: &Json, path: &str, patterns: &mut Patterns) -> Faults {
     let path = At::Start(path);
     let mut faults = Faults::default();
     plain(schema, path, patterns, &mut faults);
@@ -43,14 +43,14 @@ enum Position {
 }
 
 /// What any schema has to keep to, structural or not.
-fn plain(schema: &Value, path: At<'_>, patterns: &mut Patterns, faults: &mut Faults) {
-    let flag = |key: &str| schema.get(key) == Some(&Value::Bool(true));
+fn plain(schema: &Json, path: At<'_>, patterns: &mut Patterns, faults: &mut Faults) {
+    let flag = |key: &str| schema.get(key) == Some(&Json::Bool(true));
     if flag("uniqueItems") {
         let why = "uniqueItems cannot be set to true since the runtime complexity becomes quadratic";
         faults.tell(|| FieldFault::forbidden(path.member("uniqueItems"), why));
     }
     let properties =
-        schema.get("properties").and_then(Value::as_object).is_some_and(|properties| !properties.is_empty());
+        schema.get("properties").and_then(Json::as_object).is_some_and(|properties| !properties.is_empty());
     if properties && has(schema, "/additionalProperties") {
         let why = "additionalProperties and properties are mutual exclusive";
         faults.tell(|| FieldFault::forbidden(path.member("additionalProperties"), why));
@@ -65,23 +65,23 @@ fn plain(schema: &Value, path: At<'_>, patterns: &mut Patterns, faults: &mut Fau
     for key in UNSUPPORTED.iter().filter(|key| schema.get(**key).is_some_and(|value| !value.is_null())) {
         faults.tell(|| FieldFault::forbidden(path.member(key), format!("{key} is not supported")));
     }
-    if let Some(pattern) = schema.get("pattern").and_then(Value::as_str)
+    if let Some(pattern) = schema.get("pattern").and_then(Json::as_str)
         && let Err(why) = patterns.check(pattern)
     {
         faults.tell(|| FieldFault::invalid_text(path.member("pattern"), pattern, why));
     }
-    if schema.get("x-kubernetes-preserve-unknown-fields") == Some(&Value::Bool(false)) {
+    if schema.get("x-kubernetes-preserve-unknown-fields") == Some(&Json::Bool(false)) {
         let field = path.member("x-kubernetes-preserve-unknown-fields");
-        faults.tell(|| FieldFault::invalid(field, &Value::Bool(false), "must be true or undefined"));
+        faults.tell(|| FieldFault::invalid(field, &Json::Bool(false), "must be true or undefined"));
     }
     map_type(schema, path, faults);
     list_type(schema, path, faults);
     match schema.get("items") {
-        Some(Value::Array(_)) => {
+        Some(Json::Array(_)) => {
             let why = "items must be a schema object and not an array";
             faults.tell(|| FieldFault::forbidden(path.member("items"), why));
         }
-        None | Some(Value::Null) if type_name == "array" => {
+        None | Some(Json::Null) if type_name == "array" => {
             faults.tell(|| FieldFault::required(path.member("items"), "must be specified"));
         }
         _ => {}
@@ -90,8 +90,8 @@ fn plain(schema: &Value, path: At<'_>, patterns: &mut Patterns, faults: &mut Fau
     branches::each(schema, path, |schema, path| plain(schema, path, patterns, faults));
 }
 
-fn map_type(schema: &Value, path: At<'_>, faults: &mut Faults) {
-    let Some(kind) = schema.get("x-kubernetes-map-type").and_then(Value::as_str) else { return };
+fn map_type(schema: &Json, path: At<'_>, faults: &mut Faults) {
+    let Some(kind) = schema.get("x-kubernetes-map-type").and_then(Json::as_str) else { return };
     let type_name = text_at(schema, "/type");
     if type_name != "object" {
         let why = "must be object if x-kubernetes-map-type is specified";
@@ -103,11 +103,11 @@ fn map_type(schema: &Value, path: At<'_>, faults: &mut Faults) {
     }
 }
 
-fn list_type(schema: &Value, path: At<'_>, faults: &mut Faults) {
+fn list_type(schema: &Json, path: At<'_>, faults: &mut Faults) {
     const LIST: &str = "x-kubernetes-list-type";
     let type_name = text_at(schema, "/type");
-    let kind = schema.get(LIST).and_then(Value::as_str);
-    let items = schema.get("items").unwrap_or(&Value::Null);
+    let kind = schema.get(LIST).and_then(Json::as_str);
+    let items = schema.get("items").unwrap_or(&Json::Null);
     if kind.is_some() && type_name != "array" {
         let why = "must be array if x-kubernetes-list-type is specified";
         faults.tell(|| FieldFault::invalid_text(path.member("type"), type_name, why));
@@ -119,7 +119,7 @@ fn list_type(schema: &Value, path: At<'_>, faults: &mut Faults) {
             faults.tell(|| FieldFault::unsupported(path.member(LIST), &other.into(), &["atomic", "set", "map"]));
         }
     }
-    let keys: Vec<&str> = list(schema, &format!("/{KEYS}")).filter_map(Value::as_str).collect();
+    let keys: Vec<&str> = list(schema, &format!("/{KEYS}")).filter_map(Json::as_str).collect();
     if !keys.is_empty() && kind != Some("map") {
         let why = "must be map if x-kubernetes-list-map-keys is non-empty";
         faults.tell(|| match kind {
@@ -153,7 +153,7 @@ fn list_type(schema: &Value, path: At<'_>, faults: &mut Faults) {
 const KEYS: &str = "x-kubernetes-list-map-keys";
 
 /// What a list needs whose items are told from each other by keys.
-fn keyed(items: &Value, keys: &[&str], path: At<'_>, faults: &mut Faults) {
+fn keyed(items: &Json, keys: &[&str], path: At<'_>, faults: &mut Faults) {
     let of_items = text_at(items, "/type");
     let (items_path, keys_path) = (path.member("items"), path.member(KEYS));
     if of_items != "object" {
@@ -203,9 +203,9 @@ fn keyed(items: &Value, keys: &[&str], path: At<'_>, faults: &mut Faults) {
 }
 
 /// The schemas of fields, items and map values right below one, with their paths.
-fn fields(schema: &Value, path: At<'_>, mut see: impl FnMut(&Value, At<'_>)) {
+fn fields(schema: &Json, path: At<'_>, mut see: impl FnMut(&Json, At<'_>)) {
     let properties = path.member("properties");
-    for (name, property) in schema.get("properties").and_then(Value::as_object).into_iter().flatten() {
+    for (name, property) in schema.get("properties").and_then(Json::as_object).into_iter().flatten() {
         see(property, At::Key(&properties, name));
     }
     for key in ["items", "additionalProperties"] {
@@ -216,8 +216,8 @@ fn fields(schema: &Value, path: At<'_>, mut see: impl FnMut(&Value, At<'_>)) {
 }
 
 /// What a structural schema needs on top: a type everywhere outside the branches, and nothing but limits inside them.
-fn is_structural(schema: &Value, path: At<'_>, place: Position, faults: &mut Faults) {
-    let flag = |key: &str| schema.get(key) == Some(&Value::Bool(true));
+fn is_structural(schema: &Json, path: At<'_>, place: Position, faults: &mut Faults) {
+    let flag = |key: &str| schema.get(key) == Some(&Json::Bool(true));
     let type_name = text_at(schema, "/type");
     let untyped = flag("x-kubernetes-int-or-string") || flag("x-kubernetes-preserve-unknown-fields");
     if type_name.is_empty() && (place == Position::Root || !untyped) {
@@ -247,7 +247,7 @@ fn is_structural(schema: &Value, path: At<'_>, place: Position, faults: &mut Fau
 }
 
 /// What the root of a resource may say of itself.
-fn root(schema: &Value, path: At<'_>, faults: &mut Faults) {
+fn root(schema: &Json, path: At<'_>, faults: &mut Faults) {
     let properties = path.member("properties");
     let type_name = text_at(schema, "/type");
     if !type_name.is_empty() && type_name != "object" {
@@ -260,7 +260,7 @@ fn root(schema: &Value, path: At<'_>, faults: &mut Faults) {
             faults.tell(|| FieldFault::invalid_text(path.member("type"), found, format!("must be {wanted}")));
         }
     }
-    let members = schema.pointer("/properties/metadata/properties").and_then(Value::as_object);
+    let members = schema.at("/properties/metadata/properties").and_then(Json::as_object);
     let other = members.and_then(|members| members.keys().find(|key| !matches!(key.as_str(), "name" | "generateName")));
     if let Some(other) = other {
         let why = format!(

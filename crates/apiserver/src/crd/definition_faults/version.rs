@@ -1,6 +1,6 @@
 //! Validates the versions of a definition: names, subresources, columns and selectable fields.
 
-use serde_json::Value;
+use pintle_json::Json;
 
 use super::structure;
 use crate::crd::json_path;
@@ -17,8 +17,8 @@ const COLUMNS_AT_MOST: usize = 100;
 const WARNING_AT_MOST: usize = 256;
 
 /// The faults of all versions.
-pub(super) fn all(object: &Value) -> Faults {
-    let versions: Vec<&Value> = list(object, "/spec/versions").collect();
+pub(super) fn all(object: &Json) -> Faults {
+    let versions: Vec<&Json> = list(object, "/spec/versions").collect();
     if versions.len() > VERSIONS_AT_MOST {
         return Faults::from([FieldFault::too_many("spec.versions", versions.len(), VERSIONS_AT_MOST)]);
     }
@@ -31,7 +31,7 @@ pub(super) fn all(object: &Value) -> Faults {
         faults.extend(deprecation(version, &path));
     }
     let names: Vec<_> = versions.iter().map(|version| text_at(version, "/name")).collect();
-    let all = object.pointer("/spec/versions").cloned().unwrap_or_default();
+    let all = object.at("/spec/versions").cloned().unwrap_or_default();
     if doubles(names.iter()).contains(&true) {
         faults.push(FieldFault::invalid("spec.versions", &all, "must contain unique version names"));
     }
@@ -51,9 +51,9 @@ pub(super) fn all(object: &Value) -> Faults {
 }
 
 /// Schemas, subresources, columns and selectable fields, each told once where all versions have it alike.
-fn parts(versions: &[&Value]) -> Faults {
+fn parts(versions: &[&Json]) -> Faults {
     let mut faults = Faults::default();
-    let same = |pointer: &str| versions.windows(2).all(|pair| pair[0].pointer(pointer) == pair[1].pointer(pointer));
+    let same = |pointer: &str| versions.windows(2).all(|pair| pair[0].at(pointer) == pair[1].at(pointer));
     let each = |pointer: &'static str, hoisted: &str, own: &str| {
         let hoist = same(pointer);
         let count = if hoist { versions.len().min(1) } else { versions.len() };
@@ -70,7 +70,7 @@ fn parts(versions: &[&Value]) -> Faults {
     }
     let mut patterns = Patterns::default();
     for (version, path) in each(SCHEMA, "spec.validation.openAPIV3Schema", "schema.openAPIV3Schema") {
-        if let Some(schema) = version.pointer(SCHEMA).filter(|schema| !schema.is_null()) {
+        if let Some(schema) = version.at(SCHEMA).filter(|schema| !schema.is_null()) {
             faults.extend(structure::all(schema, &path, &mut patterns));
         }
     }
@@ -102,7 +102,7 @@ fn parts(versions: &[&Value]) -> Faults {
     faults
 }
 
-fn deprecation(version: &Value, path: &str) -> Option<FieldFault> {
+fn deprecation(version: &Json, path: &str) -> Option<FieldFault> {
     let text = version.get("deprecationWarning")?.as_str()?;
     let why = match () {
         () if !is_true(version, "/deprecated") => "can only be set for deprecated versions".into(),
@@ -116,7 +116,7 @@ fn deprecation(version: &Value, path: &str) -> Option<FieldFault> {
     Some(FieldFault::invalid_text(format!("{path}.deprecationWarning"), text, why))
 }
 
-fn scale(version: &Value, path: &str) -> Faults {
+fn scale(version: &Json, path: &str) -> Faults {
     let mut faults = Faults::default();
     if !has(version, "/subresources/scale") {
         return faults;
@@ -143,7 +143,7 @@ fn scale(version: &Value, path: &str) -> Faults {
     faults
 }
 
-fn one_column(column: &Value, path: &str) -> Faults {
+fn one_column(column: &Json, path: &str) -> Faults {
     let mut faults = Faults::default();
     let one_of = |known: &[&str]| format!("must be one of {}", known.join(","));
     if text_at(column, "/name").is_empty() {
@@ -174,7 +174,7 @@ fn one_column(column: &Value, path: &str) -> Faults {
     faults
 }
 
-fn selectable(version: &Value, path: &str) -> Faults {
+fn selectable(version: &Json, path: &str) -> Faults {
     let mut faults = Faults::default();
     let fields: Vec<_> = list(version, "/selectableFields").map(|field| text_at(field, "/jsonPath")).collect();
     let doubles = doubles(fields.iter());
@@ -184,7 +184,7 @@ fn selectable(version: &Value, path: &str) -> Faults {
         if text.is_empty() {
             faults.push(FieldFault::required(field, ""));
         } else if doubles[at] {
-            faults.push(FieldFault::duplicate(field, &Value::from(*text)));
+            faults.push(FieldFault::duplicate(field, &Json::from(*text)));
         } else if !text.starts_with(['.', '[']) {
             let start = text.split(['.', '[']).next().unwrap_or_default();
             faults.push(invalid(&format!("is an invalid path: expected [ or . but got: {start}")));
@@ -212,8 +212,8 @@ fn selectable(version: &Value, path: &str) -> Faults {
 }
 
 /// The schema of a field, which metadata do not have.
-fn declared<'a>(version: &'a Value, text: &str) -> Option<&'a Value> {
-    let mut schema = version.pointer("/schema/openAPIV3Schema")?;
+fn declared<'a>(version: &'a Json, text: &str) -> Option<&'a Json> {
+    let mut schema = version.at("/schema/openAPIV3Schema")?;
     let steps = json_path::parse(text).ok()?;
     if steps.first() == Some(&json_path::Hop::Member("metadata".into())) {
         return None;

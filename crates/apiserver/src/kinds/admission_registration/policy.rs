@@ -6,7 +6,7 @@ use crate::kinds::without_effect::{POLICIES, is_about, whole};
 use crate::kinds::{Cluster, Context, Kinds, Strategy};
 use crate::object::{default, list, member, present, set, text_at};
 use jiff::Timestamp;
-use serde_json::Value;
+use pintle_json::Json;
 
 /// ValidatingAdmissionPolicy and MutatingAdmissionPolicy.
 #[derive(Clone, Copy, Debug)]
@@ -15,22 +15,20 @@ pub(in crate::kinds) struct AdmissionPolicy {
 }
 
 impl Strategy for AdmissionPolicy {
-    fn without_effect(&self, object: &Value, kinds: &Kinds, _: &dyn Cluster) -> Vec<String> {
+    fn without_effect(&self, object: &Json, kinds: &Kinds, _: &dyn Cluster) -> Vec<String> {
         match is_about_anything(kinds, object) {
             true => whole(object, POLICIES),
             false => Vec::new(),
         }
     }
 
-    fn prepare_for_create(&self, _: &Context<'_>, object: &mut Value) {
-        if object.pointer("/spec/validations").is_some()
-            || object.get("kind") == Some(&"ValidatingAdmissionPolicy".into())
-        {
-            set(object, "status", Value::Object(serde_json::Map::new()));
+    fn prepare_for_create(&self, _: &Context<'_>, object: &mut Json) {
+        if object.at("/spec/validations").is_some() || object.get("kind") == Some(&"ValidatingAdmissionPolicy".into()) {
+            set(object, "status", Json::Object(pintle_json::Map::new()));
         }
     }
 
-    fn defaults(&self, object: &mut Value) {
+    fn defaults(&self, object: &mut Json) {
         if let Some(spec) = member(object, "spec") {
             default(spec, "failurePolicy", "Fail");
             if let Some(constraints) = present(spec, "matchConstraints") {
@@ -46,11 +44,11 @@ impl Strategy for AdmissionPolicy {
         })
     }
 
-    fn cells(&self, object: &Value, now: Timestamp) -> Vec<Value> {
+    fn cells(&self, object: &Json, now: Timestamp) -> Vec<Json> {
         let row = Row::new(object, now);
         let rules = if self.mutating { "/spec/mutations" } else { "/spec/validations" };
         let parameter = match text_at(object, "/spec/paramKind/kind") {
-            "" => Value::from("<unset>"),
+            "" => Json::from("<unset>"),
             kind => format!("{}/{kind}", text_at(object, "/spec/paramKind/apiVersion")).into(),
         };
         vec![row.name(), row.size(rules), parameter, row.age()]
@@ -58,6 +56,6 @@ impl Strategy for AdmissionPolicy {
 }
 
 /// Whether a policy is about anything that is served.
-pub(super) fn is_about_anything(kinds: &Kinds, policy: &Value) -> bool {
+pub(super) fn is_about_anything(kinds: &Kinds, policy: &Json) -> bool {
     list(policy, "/spec/matchConstraints/resourceRules").any(|rule| is_about(kinds, rule))
 }

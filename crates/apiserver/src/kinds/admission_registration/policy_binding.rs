@@ -7,14 +7,14 @@ use crate::kinds::without_effect::{POLICIES, whole};
 use crate::kinds::{Cluster, GroupResource, Kinds, Strategy};
 use crate::object::{present, text_at};
 use jiff::Timestamp;
-use serde_json::Value;
+use pintle_json::Json;
 
 /// The bindings of both.
 #[derive(Clone, Copy, Debug)]
 pub(in crate::kinds) struct PolicyBinding;
 
 impl Strategy for PolicyBinding {
-    fn without_effect(&self, object: &Value, kinds: &Kinds, cluster: &dyn Cluster) -> Vec<String> {
+    fn without_effect(&self, object: &Json, kinds: &Kinds, cluster: &dyn Cluster) -> Vec<String> {
         let policies = match text_at(object, "/kind").starts_with("Validating") {
             true => "validatingadmissionpolicies",
             false => "mutatingadmissionpolicies",
@@ -27,7 +27,7 @@ impl Strategy for PolicyBinding {
         }
     }
 
-    fn defaults(&self, object: &mut Value) {
+    fn defaults(&self, object: &mut Json) {
         if let Some(resources) = object.get_mut("spec").and_then(|spec| present(spec, "matchResources")) {
             fill_match(resources);
         }
@@ -37,7 +37,7 @@ impl Strategy for PolicyBinding {
         table::columns("Name, PolicyName, ParamRef, Age")
     }
 
-    fn cells(&self, object: &Value, now: Timestamp) -> Vec<Value> {
+    fn cells(&self, object: &Json, now: Timestamp) -> Vec<Json> {
         let row = Row::new(object, now);
         let reference = match (text_at(object, "/spec/paramRef/namespace"), text_at(object, "/spec/paramRef/name")) {
             ("", "") => "<unset>".into(),

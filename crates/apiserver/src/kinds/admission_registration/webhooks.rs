@@ -7,7 +7,7 @@ use crate::kinds::{Cluster, Kinds, Strategy};
 use crate::object::{default, has, items, list, member, present, text_at};
 use crate::validate::{Faults, FieldFault, NameRule, name_faults};
 use jiff::Timestamp;
-use serde_json::Value;
+use pintle_json::Json;
 
 const OPERATIONS: &[&str] = &["*", "CONNECT", "CREATE", "DELETE", "UPDATE"];
 
@@ -18,7 +18,7 @@ pub(in crate::kinds) struct Webhooks {
 }
 
 impl Strategy for Webhooks {
-    fn without_effect(&self, object: &Value, kinds: &Kinds, _: &dyn Cluster) -> Vec<String> {
+    fn without_effect(&self, object: &Json, kinds: &Kinds, _: &dyn Cluster) -> Vec<String> {
         let mut rules = list(object, "/webhooks").flat_map(|webhook| list(webhook, "/rules"));
         match rules.any(|rule| is_about(kinds, rule)) {
             true => whole(object, WEBHOOKS),
@@ -26,7 +26,7 @@ impl Strategy for Webhooks {
         }
     }
 
-    fn defaults(&self, object: &mut Value) {
+    fn defaults(&self, object: &mut Json) {
         for webhook in items(object, "webhooks") {
             for (key, value) in [("failurePolicy", "Fail"), ("matchPolicy", "Equivalent")] {
                 default(webhook, key, value);
@@ -44,7 +44,7 @@ impl Strategy for Webhooks {
         }
     }
 
-    fn validate_create(&self, object: &Value) -> Faults {
+    fn validate_create(&self, object: &Json) -> Faults {
         Check::of(object).each("webhooks", |webhook, _| webhook_faults(webhook)).done()
     }
 
@@ -52,7 +52,7 @@ impl Strategy for Webhooks {
         table::columns("Name, Webhooks:integer, Age")
     }
 
-    fn cells(&self, object: &Value, now: Timestamp) -> Vec<Value> {
+    fn cells(&self, object: &Json, now: Timestamp) -> Vec<Json> {
         let row = Row::new(object, now);
         vec![row.name(), row.size("/webhooks"), row.age()]
     }
@@ -87,7 +87,7 @@ fn webhook_faults(webhook: Check<'_>) -> Check<'_> {
         .one_of("sideEffects", &["None", "NoneOnDryRun"])
         .refuse(timeout.is_some(), || {
             let why = "the timeout value must be between 1 and 30 seconds";
-            FieldFault::invalid("timeoutSeconds", timeout.unwrap_or(&Value::Null), why)
+            FieldFault::invalid("timeoutSeconds", timeout.unwrap_or(&Json::Null), why)
         })
         .refuse(neither, || FieldFault::required("clientConfig", "exactly one of url or service is required"))
         .refuse(!url.is_empty() && scheme != "https", || {

@@ -7,18 +7,18 @@ use crate::object::{default, is_true, list, text_at};
 use crate::request::Part;
 use crate::validate::{Faults, FieldFault};
 use jiff::Timestamp;
-use serde_json::Value;
+use pintle_json::Json;
 
 /// `apps/v1` ControllerRevision.
 #[derive(Clone, Copy, Debug)]
 pub(in crate::kinds) struct ControllerRevision;
 
 impl Strategy for ControllerRevision {
-    fn defaults(&self, object: &mut Value) {
+    fn defaults(&self, object: &mut Json) {
         default(object, "revision", 0);
     }
 
-    fn validate_create(&self, object: &Value) -> Faults {
+    fn validate_create(&self, object: &Json) -> Faults {
         let data = object.get("data").filter(|data| !data.is_null());
         Check::of(object)
             .refuse(data.is_none(), || FieldFault::required("data", "data is mandatory"))
@@ -29,7 +29,7 @@ impl Strategy for ControllerRevision {
             .done()
     }
 
-    fn validate_update(&self, new: &Value, old: &Value, _: Part) -> Faults {
+    fn validate_update(&self, new: &Json, old: &Json, _: Part) -> Faults {
         let mut faults = self.validate_create(new);
         faults.extend(immutable(new, old, &["data"]));
         faults
@@ -39,7 +39,7 @@ impl Strategy for ControllerRevision {
         table::columns("Name, Controller, Revision, Age")
     }
 
-    fn cells(&self, object: &Value, now: Timestamp) -> Vec<Value> {
+    fn cells(&self, object: &Json, now: Timestamp) -> Vec<Json> {
         let row = Row::new(object, now);
         let owner = list(object, "/metadata/ownerReferences").find(|owner| is_true(owner, "/controller"));
         let owner = owner.map_or_else(

@@ -9,7 +9,7 @@ use crate::object::{default, member, set, text_at};
 use crate::request::Part;
 use crate::validate::{Faults, FieldFault};
 use jiff::Timestamp;
-use serde_json::{Value, json};
+use pintle_json::{Json, json};
 
 const TEMPLATE_GENERATION: &str = "deprecated.daemonset.template.generation";
 
@@ -18,18 +18,18 @@ const TEMPLATE_GENERATION: &str = "deprecated.daemonset.template.generation";
 pub(in crate::kinds) struct DaemonSet;
 
 impl Strategy for DaemonSet {
-    fn complete_empty(&self, object: &mut Value) {
+    fn complete_empty(&self, object: &mut Json) {
         object["metadata"]["annotations"]["deprecated.daemonset.template.generation"] = "0".into();
     }
 
-    fn warnings(&self, object: &Value, old: Option<&Value>, _: Part) -> Vec<String> {
-        match old.is_some_and(|old| old.pointer(TEMPLATE) == object.pointer(TEMPLATE)) {
+    fn warnings(&self, object: &Json, old: Option<&Json>, _: Part) -> Vec<String> {
+        match old.is_some_and(|old| old.at(TEMPLATE) == object.at(TEMPLATE)) {
             true => Vec::new(),
             false => template_warnings::of(object, TEMPLATE),
         }
     }
 
-    fn defaults(&self, object: &mut Value) {
+    fn defaults(&self, object: &mut Json) {
         if let Some(spec) = workload_spec(object) {
             if let Some(strategy) = member(spec, "updateStrategy") {
                 if text_at(strategy, "/type").is_empty() {
@@ -55,22 +55,22 @@ impl Strategy for DaemonSet {
         }
     }
 
-    fn prepare_for_create(&self, _: &Context<'_>, object: &mut Value) {
+    fn prepare_for_create(&self, _: &Context<'_>, object: &mut Json) {
         set(object, "status", json!({}));
         self.defaults(object);
         set_template_generation(object, 1);
     }
 
-    fn prepare_for_update(&self, _: &Context<'_>, new: &mut Value, old: &Value, part: Part) {
+    fn prepare_for_update(&self, _: &Context<'_>, new: &mut Json, old: &Json, part: Part) {
         if part == Part::Object {
             let pointer = format!("/metadata/annotations/{TEMPLATE_GENERATION}");
             let generation: i64 = text_at(old, &pointer).parse().unwrap_or(0);
-            let changed = new.pointer("/spec/template") != old.pointer("/spec/template");
+            let changed = new.at("/spec/template") != old.at("/spec/template");
             set_template_generation(new, generation + i64::from(changed));
         }
     }
 
-    fn validate_create(&self, object: &Value) -> Faults {
+    fn validate_create(&self, object: &Json) -> Faults {
         let strategy = text_at(object, "/spec/updateStrategy/type");
         let (fewer, more) =
             ("/spec/updateStrategy/rollingUpdate/maxUnavailable", "/spec/updateStrategy/rollingUpdate/maxSurge");
@@ -79,7 +79,7 @@ impl Strategy for DaemonSet {
         Check::of(object)
             .also(workload_faults(object, "daemonset"))
             .refuse(!matches!(strategy, "RollingUpdate" | "OnDelete"), || {
-                let value = object.pointer("/spec/updateStrategy").cloned().unwrap_or_default();
+                let value = object.at("/spec/updateStrategy").cloned().unwrap_or_default();
                 FieldFault::unsupported("spec.updateStrategy", &value, &["RollingUpdate", "OnDelete"])
             })
             .refuse(rolls && still && !eager, || {
@@ -87,14 +87,14 @@ impl Strategy for DaemonSet {
                 FieldFault::required(field, "cannot be 0 when maxSurge is 0")
             })
             .refuse(rolls && !still && eager, || {
-                let value = object.pointer(more).cloned().unwrap_or_default();
+                let value = object.at(more).cloned().unwrap_or_default();
                 let field = "spec.updateStrategy.rollingUpdate.maxSurge";
                 FieldFault::invalid(field, &value, "may not be set when maxUnavailable is non-zero")
             })
             .done()
     }
 
-    fn validate_update(&self, new: &Value, old: &Value, part: Part) -> Faults {
+    fn validate_update(&self, new: &Json, old: &Json, part: Part) -> Faults {
         if part == Part::Status {
             return status_faults(new, &[]);
         }
@@ -114,9 +114,9 @@ impl Strategy for DaemonSet {
         )
     }
 
-    fn cells(&self, object: &Value, now: Timestamp) -> Vec<Value> {
+    fn cells(&self, object: &Json, now: Timestamp) -> Vec<Json> {
         let row = Row::new(object, now);
-        let (containers, images) = table::containers(object.pointer("/spec/template/spec"));
+        let (containers, images) = table::containers(object.at("/spec/template/spec"));
         vec![
             row.name(),
             row.number("/status/desiredNumberScheduled"),
@@ -124,16 +124,16 @@ impl Strategy for DaemonSet {
             row.number("/status/numberReady"),
             row.number("/status/updatedNumberScheduled"),
             row.number("/status/numberAvailable"),
-            table::labels(object.pointer("/spec/template/spec/nodeSelector")).into(),
+            table::labels(object.at("/spec/template/spec/nodeSelector")).into(),
             row.age(),
             containers,
             images,
-            table::selector(object.pointer("/spec/selector")).into(),
+            table::selector(object.at("/spec/selector")).into(),
         ]
     }
 }
 
-fn set_template_generation(object: &mut Value, generation: i64) {
+fn set_template_generation(object: &mut Json, generation: i64) {
     if let Some(annotations) = member(object, "metadata").and_then(|metadata| member(metadata, "annotations")) {
         set(annotations, TEMPLATE_GENERATION, generation.to_string().into());
     }

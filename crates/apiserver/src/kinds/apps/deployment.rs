@@ -9,18 +9,18 @@ use crate::object::{default, integer_at, member, set, set_metadata, text_at};
 use crate::request::Part;
 use crate::validate::{Faults, FieldFault};
 use jiff::Timestamp;
-use serde_json::{Value, json};
+use pintle_json::{Json, json};
 
 /// `apps/v1` Deployment.
 #[derive(Clone, Copy, Debug)]
 pub(in crate::kinds) struct Deployment;
 
 impl Strategy for Deployment {
-    fn complete_empty(&self, object: &mut Value) {
+    fn complete_empty(&self, object: &mut Json) {
         object["spec"]["replicas"] = 0.into();
     }
 
-    fn warnings(&self, object: &Value, old: Option<&Value>, _: Part) -> Vec<String> {
+    fn warnings(&self, object: &Json, old: Option<&Json>, _: Part) -> Vec<String> {
         template_warnings::written(object, old, TEMPLATE)
     }
 
@@ -28,7 +28,7 @@ impl Strategy for Deployment {
         Some(Scale::workload())
     }
 
-    fn defaults(&self, object: &mut Value) {
+    fn defaults(&self, object: &mut Json) {
         if let Some(spec) = workload_spec(object) {
             default(spec, "replicas", 1);
             if let Some(strategy) = member(spec, "strategy") {
@@ -48,20 +48,19 @@ impl Strategy for Deployment {
         member(object, "status");
     }
 
-    fn changes_generation(&self, new: &Value, old: &Value) -> bool {
-        let annotations = |object: &Value| {
-            object.pointer("/metadata/annotations").filter(|map| !crate::object::is_empty(map)).cloned()
-        };
+    fn changes_generation(&self, new: &Json, old: &Json) -> bool {
+        let annotations =
+            |object: &Json| object.at("/metadata/annotations").filter(|map| !crate::object::is_empty(map)).cloned();
         new.get("spec") != old.get("spec") || annotations(new) != annotations(old)
     }
 
-    fn prepare_for_create(&self, _: &Context<'_>, object: &mut Value) {
+    fn prepare_for_create(&self, _: &Context<'_>, object: &mut Json) {
         set(object, "status", json!({}));
     }
 
-    fn prepare_for_update(&self, _: &Context<'_>, new: &mut Value, old: &Value, part: Part) {
+    fn prepare_for_update(&self, _: &Context<'_>, new: &mut Json, old: &Json, part: Part) {
         if part == Part::Status {
-            let labels = old.pointer("/metadata/labels").cloned();
+            let labels = old.at("/metadata/labels").cloned();
             match labels {
                 Some(labels) => set_metadata(new, "labels", labels),
                 None => crate::object::remove_metadata(new, "labels"),
@@ -69,7 +68,7 @@ impl Strategy for Deployment {
         }
     }
 
-    fn validate_create(&self, object: &Value) -> Faults {
+    fn validate_create(&self, object: &Json) -> Faults {
         let mut faults = workload_faults(object, "deployment");
         let strategy = text_at(object, "/spec/strategy/type");
         let rolling = "spec.strategy.rollingUpdate";
@@ -85,13 +84,13 @@ impl Strategy for Deployment {
                 faults.extend(share_faults(object, fewer, &format!("{rolling}.maxUnavailable")));
                 faults.extend(share_faults(object, more, &format!("{rolling}.maxSurge")));
                 if is_nothing(object, fewer) && is_nothing(object, more) {
-                    let value = object.pointer(fewer).cloned().unwrap_or_default();
+                    let value = object.at(fewer).cloned().unwrap_or_default();
                     let why = "may not be 0 when `maxSurge` is 0";
                     faults.push(FieldFault::invalid(format!("{rolling}.maxUnavailable"), &value, why));
                 }
             }
             _ => {
-                let value = object.pointer("/spec/strategy").cloned().unwrap_or_default();
+                let value = object.at("/spec/strategy").cloned().unwrap_or_default();
                 faults.push(FieldFault::unsupported("spec.strategy", &value, &["Recreate", "RollingUpdate"]));
             }
         }
@@ -104,7 +103,7 @@ impl Strategy for Deployment {
         faults
     }
 
-    fn validate_update(&self, new: &Value, old: &Value, part: Part) -> Faults {
+    fn validate_update(&self, new: &Json, old: &Json, part: Part) -> Faults {
         match part {
             Part::Status => status_faults(new, &["updatedReplicas", "readyReplicas", "availableReplicas"]),
             _ => {
@@ -123,9 +122,9 @@ impl Strategy for Deployment {
         table::columns("Name, Ready, Up-to-date, Available, Age, Containers*, Images*, Selector*")
     }
 
-    fn cells(&self, object: &Value, now: Timestamp) -> Vec<Value> {
+    fn cells(&self, object: &Json, now: Timestamp) -> Vec<Json> {
         let row = Row::new(object, now);
-        let (containers, images) = table::containers(object.pointer("/spec/template/spec"));
+        let (containers, images) = table::containers(object.at("/spec/template/spec"));
         vec![
             row.name(),
             row.ready(),
@@ -134,7 +133,7 @@ impl Strategy for Deployment {
             row.age(),
             containers,
             images,
-            table::selector(object.pointer("/spec/selector")).into(),
+            table::selector(object.at("/spec/selector")).into(),
         ]
     }
 
@@ -144,13 +143,13 @@ impl Strategy for Deployment {
 }
 
 /// The faults of a share of replicas: a number or a percentage.
-fn share_faults(object: &Value, pointer: &str, field: &str) -> Option<FieldFault> {
-    let value = object.pointer(pointer)?;
+fn share_faults(object: &Json, pointer: &str, field: &str) -> Option<FieldFault> {
+    let value = object.at(pointer)?;
     let why = match value {
-        Value::Number(number) if number.as_i64().is_some_and(|number| number < 0) => {
+        Json::Number(number) if number.as_i64().is_some_and(|number| number < 0) => {
             "must be greater than or equal to 0"
         }
-        Value::String(text) if text.strip_suffix('%').is_none_or(|share| share.parse::<u32>().is_err()) => {
+        Json::String(text) if text.strip_suffix('%').is_none_or(|share| share.parse::<u32>().is_err()) => {
             "a valid percent string must be a numeric string followed by an ending '%' (e.g. '1%',  or '93%', regex used for \
              validation is '[0-9]+%')"
         }

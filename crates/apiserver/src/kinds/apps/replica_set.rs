@@ -10,14 +10,14 @@ use crate::object::{default, member, set};
 use crate::request::Part;
 use crate::validate::Faults;
 use jiff::Timestamp;
-use serde_json::{Value, json};
+use pintle_json::{Json, json};
 
 /// `apps/v1` ReplicaSet.
 #[derive(Clone, Copy, Debug)]
 pub(in crate::kinds) struct ReplicaSet;
 
 impl Strategy for ReplicaSet {
-    fn warnings(&self, object: &Value, old: Option<&Value>, _: Part) -> Vec<String> {
+    fn warnings(&self, object: &Json, old: Option<&Json>, _: Part) -> Vec<String> {
         template_warnings::written(object, old, TEMPLATE)
     }
 
@@ -25,7 +25,7 @@ impl Strategy for ReplicaSet {
         Some(Scale::workload())
     }
 
-    fn defaults(&self, object: &mut Value) {
+    fn defaults(&self, object: &mut Json) {
         if let Some(spec) = workload_spec(object) {
             default(spec, "replicas", 1);
         }
@@ -34,15 +34,15 @@ impl Strategy for ReplicaSet {
         }
     }
 
-    fn prepare_for_create(&self, _: &Context<'_>, object: &mut Value) {
+    fn prepare_for_create(&self, _: &Context<'_>, object: &mut Json) {
         set(object, "status", json!({"replicas": 0}));
     }
 
-    fn validate_create(&self, object: &Value) -> Faults {
+    fn validate_create(&self, object: &Json) -> Faults {
         workload_faults(object, "deployment")
     }
 
-    fn validate_update(&self, new: &Value, old: &Value, part: Part) -> Faults {
+    fn validate_update(&self, new: &Json, old: &Json, part: Part) -> Faults {
         match part {
             Part::Status => status_faults(new, &["fullyLabeledReplicas", "readyReplicas", "availableReplicas"]),
             _ => {
@@ -61,7 +61,7 @@ impl Strategy for ReplicaSet {
         replica_columns()
     }
 
-    fn cells(&self, object: &Value, now: Timestamp) -> Vec<Value> {
-        replica_cells(object, now, table::selector(object.pointer("/spec/selector")))
+    fn cells(&self, object: &Json, now: Timestamp) -> Vec<Json> {
+        replica_cells(object, now, table::selector(object.at("/spec/selector")))
     }
 }

@@ -9,14 +9,14 @@ use crate::object::{default, member, set};
 use crate::request::Part;
 use crate::validate::{Faults, FieldFault};
 use jiff::Timestamp;
-use serde_json::{Value, json};
+use pintle_json::{Json, json};
 
 /// `v1` ReplicationController.
 #[derive(Clone, Copy, Debug)]
 pub(in crate::kinds) struct ReplicationController;
 
 impl Strategy for ReplicationController {
-    fn warnings(&self, object: &Value, old: Option<&Value>, _: Part) -> Vec<String> {
+    fn warnings(&self, object: &Json, old: Option<&Json>, _: Part) -> Vec<String> {
         match old {
             None => template_warnings::created(object, TEMPLATE),
             // The kube-apiserver looks at the template that is being replaced.
@@ -28,8 +28,8 @@ impl Strategy for ReplicationController {
         Some(Scale::workload())
     }
 
-    fn defaults(&self, object: &mut Value) {
-        let labels = object.pointer("/spec/template/metadata/labels").cloned();
+    fn defaults(&self, object: &mut Json) {
+        let labels = object.at("/spec/template/metadata/labels").cloned();
         if let Some(spec) = workload_spec(object) {
             default(spec, "replicas", 1);
             if let Some(labels) = labels.clone()
@@ -48,14 +48,14 @@ impl Strategy for ReplicationController {
         }
     }
 
-    fn prepare_for_create(&self, _: &Context<'_>, object: &mut Value) {
+    fn prepare_for_create(&self, _: &Context<'_>, object: &mut Json) {
         set(object, "status", json!({"replicas": 0}));
     }
 
-    fn validate_create(&self, object: &Value) -> Faults {
-        let selector = object.pointer("/spec/selector").and_then(Value::as_object).cloned().unwrap_or_default();
-        let template = object.pointer("/spec/template").filter(|template| !template.is_null());
-        let labels = template.and_then(|template| template.pointer("/metadata/labels")).cloned().unwrap_or_default();
+    fn validate_create(&self, object: &Json) -> Faults {
+        let selector = object.at("/spec/selector").and_then(Json::as_object).cloned().unwrap_or_default();
+        let template = object.at("/spec/template").filter(|template| !template.is_null());
+        let labels = template.and_then(|template| template.at("/metadata/labels")).cloned().unwrap_or_default();
         let matches = selector.iter().all(|(key, value)| labels.get(key) == Some(value));
         Check::of(object)
             .required("spec.selector")
@@ -69,7 +69,7 @@ impl Strategy for ReplicationController {
             .done()
     }
 
-    fn validate_update(&self, new: &Value, _: &Value, part: Part) -> Faults {
+    fn validate_update(&self, new: &Json, _: &Json, part: Part) -> Faults {
         match part {
             Part::Status => status_faults(new, &["fullyLabeledReplicas", "readyReplicas", "availableReplicas"]),
             _ => self.validate_create(new),
@@ -88,7 +88,7 @@ impl Strategy for ReplicationController {
         replica_columns()
     }
 
-    fn cells(&self, object: &Value, now: Timestamp) -> Vec<Value> {
-        replica_cells(object, now, table::labels(object.pointer("/spec/selector")))
+    fn cells(&self, object: &Json, now: Timestamp) -> Vec<Json> {
+        replica_cells(object, now, table::labels(object.at("/spec/selector")))
     }
 }

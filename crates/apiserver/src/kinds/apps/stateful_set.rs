@@ -9,14 +9,14 @@ use crate::object::{default, integer_at, list, member, set, text_at};
 use crate::request::Part;
 use crate::validate::{Faults, FieldFault, NameRule};
 use jiff::Timestamp;
-use serde_json::{Value, json};
+use pintle_json::{Json, json};
 
 /// `apps/v1` StatefulSet.
 #[derive(Clone, Copy, Debug)]
 pub(in crate::kinds) struct StatefulSet;
 
 impl Strategy for StatefulSet {
-    fn warnings(&self, object: &Value, old: Option<&Value>, part: Part) -> Vec<String> {
+    fn warnings(&self, object: &Json, old: Option<&Json>, part: Part) -> Vec<String> {
         let (mut found, path) = match old {
             _ if part == Part::Status => return Vec::new(),
             None => (template_warnings::of(object, TEMPLATE), ""),
@@ -24,7 +24,7 @@ impl Strategy for StatefulSet {
             Some(old) => (template_warnings::changed(object, old, TEMPLATE), ".Spec"),
         };
         for (at, claim) in list(object, "/spec/volumeClaimTemplates").enumerate() {
-            let spec = claim.get("spec").unwrap_or(&Value::Null);
+            let spec = claim.get("spec").unwrap_or(&Json::Null);
             found.extend(warnings::claim(spec, &format!("spec.volumeClaimTemplates[{at}]{path}")));
         }
         if integer_at(object, "/spec/revisionHistoryLimit").is_some_and(|limit| limit < 0) {
@@ -38,7 +38,7 @@ impl Strategy for StatefulSet {
         Some(Scale::workload())
     }
 
-    fn defaults(&self, object: &mut Value) {
+    fn defaults(&self, object: &mut Json) {
         if let Some(spec) = workload_spec(object) {
             default(spec, "replicas", 1);
             default(spec, "podManagementPolicy", "OrderedReady");
@@ -74,11 +74,11 @@ impl Strategy for StatefulSet {
         }
     }
 
-    fn prepare_for_create(&self, _: &Context<'_>, object: &mut Value) {
+    fn prepare_for_create(&self, _: &Context<'_>, object: &mut Json) {
         set(object, "status", json!({"replicas": 0, "availableReplicas": 0}));
     }
 
-    fn validate_create(&self, object: &Value) -> Faults {
+    fn validate_create(&self, object: &Json) -> Faults {
         let management = text_at(object, "/spec/podManagementPolicy");
         let strategy = text_at(object, "/spec/updateStrategy/type");
         let retention = ["Retain", "Delete"];
@@ -87,7 +87,7 @@ impl Strategy for StatefulSet {
                 FieldFault::invalid_text("spec.podManagementPolicy", management, "must be 'OrderedReady' or 'Parallel'")
             })
             .refuse(!matches!(strategy, "RollingUpdate" | "OnDelete"), || {
-                let value = object.pointer("/spec/updateStrategy").cloned().unwrap_or_default();
+                let value = object.at("/spec/updateStrategy").cloned().unwrap_or_default();
                 FieldFault::invalid("spec.updateStrategy", &value, "must be 'RollingUpdate' or 'OnDelete'")
             })
             .not_negative(&["spec.updateStrategy.rollingUpdate.partition"])
@@ -98,12 +98,12 @@ impl Strategy for StatefulSet {
             .done()
     }
 
-    fn validate_update(&self, new: &Value, old: &Value, part: Part) -> Faults {
+    fn validate_update(&self, new: &Json, old: &Json, part: Part) -> Faults {
         if part == Part::Status {
             return status_faults(new, &["readyReplicas", "currentReplicas", "updatedReplicas", "availableReplicas"]);
         }
         let mut faults = self.validate_create(new);
-        let fixed = |object: &Value| {
+        let fixed = |object: &Json| {
             let mut spec = object.get("spec").cloned().unwrap_or_default();
             for key in [
                 "replicas",
@@ -138,9 +138,9 @@ impl Strategy for StatefulSet {
         table::columns("Name, Ready, Age, Containers*, Images*")
     }
 
-    fn cells(&self, object: &Value, now: Timestamp) -> Vec<Value> {
+    fn cells(&self, object: &Json, now: Timestamp) -> Vec<Json> {
         let row = Row::new(object, now);
-        let (containers, images) = table::containers(object.pointer("/spec/template/spec"));
+        let (containers, images) = table::containers(object.at("/spec/template/spec"));
         vec![row.name(), row.ready(), row.age(), containers, images]
     }
 }

@@ -1,6 +1,6 @@
 //! SelfSubjectReview: who asks.
 
-use serde_json::{Value, json};
+use pintle_json::{Json, json};
 
 use super::user_info;
 use crate::failure::Outcome;
@@ -19,7 +19,7 @@ impl Strategy for SelfSubjectReview {
 }
 
 impl Posting for SelfSubjectReview {
-    fn task(&self, context: &Context<'_>, _: &Place, _: &Value, _: bool) -> Outcome<Task> {
+    fn task(&self, context: &Context<'_>, _: &Place, _: &Json, _: bool) -> Outcome<Task> {
         let metadata = json!({"creationTimestamp": context.time()});
         Ok(Task::Answer(json!({"metadata": metadata, "status": {"userInfo": user_info(context.user)}})))
     }

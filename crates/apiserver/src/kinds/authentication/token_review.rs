@@ -1,6 +1,6 @@
 //! TokenReview: who is behind a token.
 
-use serde_json::{Value, json};
+use pintle_json::{Json, json};
 
 use super::user_info;
 use crate::failure::{Failure, Outcome};
@@ -21,12 +21,12 @@ impl Strategy for TokenReview {
 }
 
 impl Posting for TokenReview {
-    fn task(&self, _: &Context<'_>, _: &Place, sent: &Value, _: bool) -> Outcome<Task> {
+    fn task(&self, _: &Context<'_>, _: &Place, sent: &Json, _: bool) -> Outcome<Task> {
         let token = text_at(sent, "/spec/token").to_owned();
         if token.is_empty() {
             return Err(Failure::bad_request("token is required for TokenReview in authentication"));
         }
-        let audiences = list(sent, "/spec/audiences").filter_map(Value::as_str).map(str::to_owned).collect();
+        let audiences = list(sent, "/spec/audiences").filter_map(Json::as_str).map(str::to_owned).collect();
         Ok(Task::Ask(Box::new(Question::Token { token, audiences }), sent.clone()))
     }
 
@@ -36,7 +36,7 @@ impl Posting for TokenReview {
 }
 
 /// What is answered of a token: whose it is and for which audiences, or why it is nobody's.
-pub(crate) fn status(found: Result<(User, Vec<String>), String>) -> Value {
+pub(crate) fn status(found: Result<(User, Vec<String>), String>) -> Json {
     match found {
         Ok((user, audiences)) => json!({"authenticated": true, "user": user_info(&user), "audiences": audiences}),
         Err(why) => json!({"user": {}, "error": why}),

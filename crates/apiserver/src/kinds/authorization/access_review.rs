@@ -1,6 +1,6 @@
 //! SubjectAccessReview, and its forms for a namespace and for who asks: whether somebody may do something.
 
-use serde_json::{Value, json};
+use pintle_json::{Json, json};
 
 use crate::failure::{Failure, Outcome};
 use crate::kinds::posting::{Posting, Question, Task};
@@ -25,7 +25,7 @@ impl Strategy for AccessReview {
 }
 
 impl Posting for AccessReview {
-    fn task(&self, context: &Context<'_>, place: &Place, sent: &Value, _: bool) -> Outcome<Task> {
+    fn task(&self, context: &Context<'_>, place: &Place, sent: &Json, _: bool) -> Outcome<Task> {
         let mut review = sent.clone();
         if place.kind.namespaced() {
             set_metadata(&mut review, "namespace", place.namespace.as_str().into());
@@ -36,7 +36,7 @@ impl Posting for AccessReview {
         match (resource.is_null(), path.is_null()) {
             (true, true) => {
                 let why = "exactly one of nonResourceAttributes or resourceAttributes must be specified";
-                return Err(invalid(FieldFault::invalid("spec.resourceAttributes", &Value::Null, why)));
+                return Err(invalid(FieldFault::invalid("spec.resourceAttributes", &Json::Null, why)));
             }
             (false, false) => {
                 let why = "cannot be specified in combination with resourceAttributes";
@@ -45,7 +45,7 @@ impl Posting for AccessReview {
             _ => (),
         }
         let who = if self.of_oneself { context.user.clone() } else { subject(sent)? };
-        let of = |value: &Value, field: &str| value[field].as_str().unwrap_or_default().to_owned();
+        let of = |value: &Json, field: &str| value[field].as_str().unwrap_or_default().to_owned();
         let namespace = of(resource, "namespace");
         if place.kind.namespaced() && namespace != place.namespace {
             let why = "must match metadata.namespace";
@@ -75,11 +75,11 @@ impl Posting for AccessReview {
 }
 
 /// Whom a review asks about.
-fn subject(review: &Value) -> Outcome<User> {
+fn subject(review: &Json) -> Outcome<User> {
     let user = User {
         name: text_at(review, "/spec/user").into(),
         uid: text_at(review, "/spec/uid").into(),
-        groups: list(review, "/spec/groups").filter_map(Value::as_str).map(str::to_owned).collect(),
+        groups: list(review, "/spec/groups").filter_map(Json::as_str).map(str::to_owned).collect(),
         ..User::default()
     };
     if user.name.is_empty() && user.groups.is_empty() {
@@ -90,7 +90,7 @@ fn subject(review: &Value) -> Outcome<User> {
 }
 
 /// What is answered.
-pub(crate) fn status(is_allowed: bool, reason: &str) -> Value {
+pub(crate) fn status(is_allowed: bool, reason: &str) -> Json {
     let mut status = json!({"allowed": is_allowed});
     if !reason.is_empty() {
         status["reason"] = reason.into();

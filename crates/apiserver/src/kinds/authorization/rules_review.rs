@@ -1,6 +1,6 @@
 //! SelfSubjectRulesReview: all that who asks may do in a namespace.
 
-use serde_json::{Value, json};
+use pintle_json::{Json, json};
 
 use crate::failure::{Failure, Outcome};
 use crate::kinds::posting::{Posting, Question, Task};
@@ -19,7 +19,7 @@ impl Strategy for SelfSubjectRulesReview {
 }
 
 impl Posting for SelfSubjectRulesReview {
-    fn task(&self, _: &Context<'_>, _: &Place, sent: &Value, _: bool) -> Outcome<Task> {
+    fn task(&self, _: &Context<'_>, _: &Place, sent: &Json, _: bool) -> Outcome<Task> {
         let namespace = text_at(sent, "/spec/namespace").to_owned();
         if namespace.is_empty() {
             return Err(Failure::bad_request("no namespace on request"));
@@ -33,7 +33,7 @@ impl Posting for SelfSubjectRulesReview {
 }
 
 /// What is answered: the rules that give somebody rights, and what was wrong with those that could not be read.
-pub(crate) fn status<'a>(rules: impl Iterator<Item = &'a Value>, wrong: Option<String>) -> Value {
+pub(crate) fn status<'a>(rules: impl Iterator<Item = &'a Json>, wrong: Option<String>) -> Json {
     let (paths, resources): (Vec<_>, Vec<_>) = rules.cloned().partition(|rule| has(rule, "/nonResourceURLs"));
     let mut status = json!({"resourceRules": resources, "nonResourceRules": paths, "incomplete": wrong.is_some()});
     if let Some(wrong) = wrong {

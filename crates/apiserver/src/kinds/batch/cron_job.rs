@@ -9,14 +9,14 @@ use crate::object::{default, is_true, list, member, set, text_at};
 use crate::request::Part;
 use crate::validate::{Faults, FieldFault, NameRule};
 use jiff::Timestamp;
-use serde_json::{Value, json};
+use pintle_json::{Json, json};
 
 /// `batch/v1` CronJob.
 #[derive(Clone, Copy, Debug)]
 pub(in crate::kinds) struct CronJob;
 
 impl Strategy for CronJob {
-    fn warnings(&self, object: &Value, old: Option<&Value>, part: Part) -> Vec<String> {
+    fn warnings(&self, object: &Json, old: Option<&Json>, part: Part) -> Vec<String> {
         let mut found = job_warnings(object, old, "/spec/jobTemplate/spec");
         if old.is_some() && part == Part::Object && text_at(object, "/spec/schedule").contains("TZ") {
             let see = "https://kubernetes.io/docs/concepts/workloads/controllers/cron-jobs/";
@@ -27,7 +27,7 @@ impl Strategy for CronJob {
         found
     }
 
-    fn defaults(&self, object: &mut Value) {
+    fn defaults(&self, object: &mut Json) {
         if let Some(spec) = member(object, "spec") {
             default(spec, "concurrencyPolicy", "Allow");
             default(spec, "suspend", false);
@@ -43,15 +43,15 @@ impl Strategy for CronJob {
         member(object, "status");
     }
 
-    fn prepare_for_create(&self, _: &Context<'_>, object: &mut Value) {
+    fn prepare_for_create(&self, _: &Context<'_>, object: &mut Json) {
         set(object, "status", json!({}));
     }
 
-    fn validate_create(&self, object: &Value) -> Faults {
+    fn validate_create(&self, object: &Json) -> Faults {
         let schedule = text_at(object, "/spec/schedule");
         let why = if schedule.is_empty() { None } else { schedule_fault(schedule) };
-        let zone = object.pointer("/spec/timeZone").and_then(Value::as_str);
-        let template = object.pointer("/spec/jobTemplate/spec").unwrap_or(&Value::Null);
+        let zone = object.at("/spec/timeZone").and_then(Json::as_str);
+        let template = object.at("/spec/jobTemplate/spec").unwrap_or(&Json::Null);
         Check::of(object)
             .required("spec.schedule")
             .refuse(why.is_some(), || FieldFault::invalid_text("spec.schedule", schedule, why.unwrap_or_default()))
@@ -66,7 +66,7 @@ impl Strategy for CronJob {
             .done()
     }
 
-    fn validate_update(&self, new: &Value, _: &Value, part: Part) -> Faults {
+    fn validate_update(&self, new: &Json, _: &Json, part: Part) -> Faults {
         if part != Part::Object { Faults::default() } else { self.validate_create(new) }
     }
 
@@ -85,11 +85,11 @@ impl Strategy for CronJob {
         )
     }
 
-    fn cells(&self, object: &Value, now: Timestamp) -> Vec<Value> {
+    fn cells(&self, object: &Json, now: Timestamp) -> Vec<Json> {
         let row = Row::new(object, now);
-        let job = object.pointer("/spec/jobTemplate/spec").unwrap_or(&Value::Null);
+        let job = object.at("/spec/jobTemplate/spec").unwrap_or(&Json::Null);
         let suspend = if is_true(object, "/spec/suspend") { "True" } else { "False" };
-        let (containers, images) = table::containers(job.pointer("/template/spec"));
+        let (containers, images) = table::containers(job.at("/template/spec"));
         vec![
             row.name(),
             row.text("/spec/schedule"),

@@ -9,8 +9,8 @@ use crate::request::Part;
 use crate::selector::{selects_labels, structured};
 use crate::validate::{Faults, FieldFault, NameRule, name_faults};
 use jiff::Timestamp;
+use pintle_json::{Json, json};
 use pintle_meta::GroupVersionKind;
-use serde_json::{Value, json};
 
 const GENERATED: [&str; 4] =
     ["controller-uid", "batch.kubernetes.io/controller-uid", "job-name", "batch.kubernetes.io/job-name"];
@@ -31,17 +31,17 @@ impl Strategy for Job {
         )
     }
 
-    fn warnings(&self, object: &Value, old: Option<&Value>, _: Part) -> Vec<String> {
+    fn warnings(&self, object: &Json, old: Option<&Json>, _: Part) -> Vec<String> {
         job_warnings(object, old, "/spec")
     }
 
-    fn defaults(&self, object: &mut Value) {
+    fn defaults(&self, object: &mut Json) {
         if let Some(spec) = member(object, "spec") {
             job_spec(spec);
             default(spec, "parallelism", 1);
         }
         let labels =
-            object.pointer("/spec/template/metadata/labels").filter(|labels| !crate::object::is_empty(labels)).cloned();
+            object.at("/spec/template/metadata/labels").filter(|labels| !crate::object::is_empty(labels)).cloned();
         if let (Some(labels), Some(metadata)) = (labels, member(object, "metadata"))
             && metadata.get("labels").is_none_or(crate::object::is_empty)
         {
@@ -50,7 +50,7 @@ impl Strategy for Job {
         member(object, "status");
     }
 
-    fn prepare_for_create(&self, _: &Context<'_>, object: &mut Value) {
+    fn prepare_for_create(&self, _: &Context<'_>, object: &mut Json) {
         set(object, "status", json!({}));
         if is_true(object, "/spec/manualSelector") {
             return;
@@ -58,8 +58,8 @@ impl Strategy for Job {
         let (uid, name) = (metadata::uid(object).to_owned(), metadata::name(object).to_owned());
         let generated = GENERATED.map(|key| (key, if key.ends_with("uid") { &uid } else { &name }));
         // Labels that defaulting took from the template are the template's own, and get what it gets.
-        let own = object.pointer("/metadata/labels").filter(|labels| !crate::object::is_empty(labels));
-        let shared = own.is_some_and(|own| object.pointer("/spec/template/metadata/labels") == Some(own));
+        let own = object.at("/metadata/labels").filter(|labels| !crate::object::is_empty(labels));
+        let shared = own.is_some_and(|own| object.at("/spec/template/metadata/labels") == Some(own));
         let Some(spec) = member(object, "spec") else { return };
         if let Some(labels) =
             member(spec, "template").and_then(|it| member(it, "metadata")).and_then(|it| member(it, "labels"))
@@ -71,17 +71,17 @@ impl Strategy for Job {
         if let Some(labels) = member(spec, "selector").and_then(|selector| member(selector, "matchLabels")) {
             default(labels, "batch.kubernetes.io/controller-uid", uid.as_str());
         }
-        let labels = object.pointer("/spec/template/metadata/labels").cloned();
+        let labels = object.at("/spec/template/metadata/labels").cloned();
         if let (Some(labels), true) = (labels, shared && text_at(object, "/metadata/generateName").is_empty()) {
             crate::object::set_metadata(object, "labels", labels);
         }
     }
 
-    fn validate_create(&self, object: &Value) -> Faults {
+    fn validate_create(&self, object: &Json) -> Faults {
         [generated_faults(object), job_spec_faults(object), job_name_faults(object)].into_iter().flatten().collect()
     }
 
-    fn validate_update(&self, new: &Value, old: &Value, part: Part) -> Faults {
+    fn validate_update(&self, new: &Json, old: &Json, part: Part) -> Faults {
         if part == Part::Status {
             return status_faults(new);
         }
@@ -92,16 +92,16 @@ impl Strategy for Job {
         let mut keys = Vec::new();
         if text_at(new, "/spec/completionMode") != "Indexed" {
             keys.push("completions");
-        } else if new.pointer("/spec/completions") != old.pointer("/spec/completions")
-            && let Some(completions) = new.pointer("/spec/completions").filter(|completions| !completions.is_null())
-            && Some(completions) != new.pointer("/spec/parallelism")
+        } else if new.at("/spec/completions") != old.at("/spec/completions")
+            && let Some(completions) = new.at("/spec/completions").filter(|completions| !completions.is_null())
+            && Some(completions) != new.at("/spec/parallelism")
         {
             let why = "can only be modified in tandem with spec.parallelism";
             faults.push(FieldFault::invalid("spec.completions", completions, why));
         }
         keys.push("selector");
         let suspended =
-            |condition: &Value| text_at(condition, "/type") == "Suspended" && text_at(condition, "/status") == "True";
+            |condition: &Json| text_at(condition, "/type") == "Suspended" && text_at(condition, "/status") == "True";
         let stopped = is_true(old, "/spec/suspend") && list(old, "/status/conditions").any(suspended);
         if !stopped {
             keys.push("template");
@@ -109,23 +109,23 @@ impl Strategy for Job {
         keys.extend(["completionMode", "podFailurePolicy", "backoffLimitPerIndex", "managedBy", "successPolicy"]);
         for key in keys {
             let pointer = format!("/spec/{key}");
-            if new.pointer(&pointer) != old.pointer(&pointer) {
-                let value = new.pointer(&pointer).cloned().unwrap_or_default();
+            if new.at(&pointer) != old.at(&pointer) {
+                let value = new.at(&pointer).cloned().unwrap_or_default();
                 faults.push(FieldFault::invalid(format!("spec.{key}"), &value, "field is immutable"));
             }
         }
         faults
     }
 
-    fn to_stored(&self, mut object: Value) -> Value {
+    fn to_stored(&self, mut object: Json) -> Json {
         // A real server finds the labels missing when it reads the object back, and takes those of the template.
         self.defaults(&mut object);
         object
     }
 
-    fn settles_late(&self, created: &Value) -> bool {
+    fn settles_late(&self, created: &Json) -> bool {
         // Labels that came from the template only when the object was read back: the template had none but those generated.
-        let labels = |pointer: &str| created.pointer(pointer).and_then(Value::as_object);
+        let labels = |pointer: &str| created.at(pointer).and_then(Json::as_object);
         let template = labels("/spec/template/metadata/labels");
         let generated = |key: &String| GENERATED.contains(&key.as_str());
         template.is_some_and(|labels| !labels.is_empty() && labels.keys().all(generated))
@@ -140,7 +140,7 @@ impl Strategy for Job {
         vec!["status.succeeded"]
     }
 
-    fn field(&self, object: &Value, label: &str) -> Option<String> {
+    fn field(&self, object: &Json, label: &str) -> Option<String> {
         (label == "status.successful")
             .then(|| crate::object::integer_at(object, "/status/succeeded").unwrap_or(0).to_string())
     }
@@ -153,9 +153,9 @@ impl Strategy for Job {
         table::columns("Name, Status, Completions, Duration, Age, Containers*, Images*, Selector*")
     }
 
-    fn cells(&self, object: &Value, now: Timestamp) -> Vec<Value> {
+    fn cells(&self, object: &Json, now: Timestamp) -> Vec<Json> {
         let row = Row::new(object, now);
-        let (containers, images) = table::containers(object.pointer("/spec/template/spec"));
+        let (containers, images) = table::containers(object.at("/spec/template/spec"));
         vec![
             row.name(),
             job_status(object).into(),
@@ -164,21 +164,21 @@ impl Strategy for Job {
             row.age(),
             containers,
             images,
-            table::selector(object.pointer("/spec/selector")).into(),
+            table::selector(object.at("/spec/selector")).into(),
         ]
     }
 }
 
 /// The spec of a Job, whose selector matches its pods, whoever made it.
-fn job_spec_faults(job: &Value) -> Faults {
-    let spec = job.get("spec").unwrap_or(&Value::Null);
+fn job_spec_faults(job: &Json) -> Faults {
+    let spec = job.get("spec").unwrap_or(&Json::Null);
     let mut faults = job_faults(spec, "spec");
     let selector = spec.get("selector").filter(|selector| !selector.is_null());
     match selector {
         None => faults.push(FieldFault::required("spec.selector", "")),
         Some(selector) => faults.extend(crate::kinds::apps::selector_faults(selector, "spec.selector")),
     }
-    let labels = job.pointer("/spec/template/metadata/labels").cloned().unwrap_or_default();
+    let labels = job.at("/spec/template/metadata/labels").cloned().unwrap_or_default();
     let matches = match selector.map(structured) {
         None => false,
         // What is wrong with the selector has been said.
@@ -193,7 +193,7 @@ fn job_spec_faults(job: &Value) -> Faults {
 }
 
 /// The last pod of an indexed Job has a host name too.
-fn job_name_faults(job: &Value) -> Faults {
+fn job_name_faults(job: &Json) -> Faults {
     let completions = integer_at(job, "/spec/completions").filter(|completions| *completions > 0);
     let Some(completions) = completions.filter(|_| text_at(job, "/spec/completionMode") == "Indexed") else {
         return Faults::default();
@@ -210,13 +210,13 @@ fn job_name_faults(job: &Value) -> Faults {
 }
 
 /// What the server made for a Job is there unchanged, unless the Job says that it makes its own.
-fn generated_faults(job: &Value) -> Faults {
-    let selector = job.pointer("/spec/selector").filter(|selector| !selector.is_null());
+fn generated_faults(job: &Json) -> Faults {
+    let selector = job.at("/spec/selector").filter(|selector| !selector.is_null());
     let Some(selector) = selector.filter(|_| !is_true(job, "/spec/manualSelector")) else {
         return Faults::default();
     };
     let (uid, name) = (metadata::uid(job), metadata::name(job));
-    let labels = job.pointer("/spec/template/metadata/labels").cloned().unwrap_or_default();
+    let labels = job.at("/spec/template/metadata/labels").cloned().unwrap_or_default();
     let generated = [
         ("controller-uid", uid),
         ("job-name", name),
@@ -227,30 +227,30 @@ fn generated_faults(job: &Value) -> Faults {
     for (key, wanted) in generated {
         let field = format!("spec.template.metadata.labels[{key}]");
         let why = format!("must be '{wanted}'");
-        match labels.get(key).and_then(Value::as_str) {
+        match labels.get(key).and_then(Json::as_str) {
             None => faults.push(FieldFault::required(field, &why)),
             Some(label) if label != wanted => faults.push(FieldFault::invalid(field, &labels, why)),
             Some(_) => {}
         }
     }
-    let expected = generated.map(|(key, value)| (key.to_owned(), Value::from(value))).into_iter().collect();
+    let expected = generated.map(|(key, value)| (key.to_owned(), Json::from(value))).into_iter().collect();
     if structured(selector).is_some_and(|selector| !selects_labels(&selector, Some(&expected))) {
         faults.push(FieldFault::invalid("spec.selector", selector, "`selector` not auto-generated"));
     }
     faults
 }
 
-fn status_faults(object: &Value) -> Faults {
+fn status_faults(object: &Json) -> Faults {
     let (complete, failed) = (holds(object, "Complete"), holds(object, "Failed"));
     let has_end = has(object, "/status/completionTime");
-    let conditions = object.pointer("/status/conditions").cloned().unwrap_or_default();
+    let conditions = object.at("/status/conditions").cloned().unwrap_or_default();
     Check::of(object)
         .not_negative(&["status.active", "status.succeeded", "status.failed", "status.ready", "status.terminating"])
         .refuse(complete && failed, || {
             FieldFault::invalid("status.conditions", &conditions, "cannot set Complete=True and Failed=true conditions")
         })
         .refuse(has_end && !complete, || {
-            let value = object.pointer("/status/completionTime").cloned().unwrap_or_default();
+            let value = object.at("/status/completionTime").cloned().unwrap_or_default();
             let why = "cannot set completionTime when there is no Complete=True condition";
             FieldFault::invalid("status.completionTime", &value, why)
         })
@@ -271,7 +271,7 @@ fn status_faults(object: &Value) -> Faults {
         .done()
 }
 
-fn job_status(job: &Value) -> &'static str {
+fn job_status(job: &Json) -> &'static str {
     match () {
         () if holds(job, "Complete") => "Complete",
         () if holds(job, "Failed") => "Failed",
@@ -283,7 +283,7 @@ fn job_status(job: &Value) -> &'static str {
     }
 }
 
-fn job_completions(job: &Value) -> String {
+fn job_completions(job: &Json) -> String {
     let succeeded = integer_at(job, "/status/succeeded").unwrap_or(0);
     match integer_at(job, "/spec/completions") {
         Some(wanted) => format!("{succeeded}/{wanted}"),
@@ -294,7 +294,7 @@ fn job_completions(job: &Value) -> String {
     }
 }
 
-fn job_duration(job: &Value, now: Timestamp) -> String {
+fn job_duration(job: &Json, now: Timestamp) -> String {
     let time = |pointer: &str| text_at(job, pointer).parse::<Timestamp>().ok();
     match (time("/status/startTime"), time("/status/completionTime")) {
         (None, _) => String::new(),

@@ -3,7 +3,7 @@
 
 use std::collections::HashSet;
 
-use serde_json::Value;
+use pintle_json::Json;
 
 use crate::failure::quoted;
 use crate::kinds::check::Check;
@@ -21,7 +21,7 @@ const INDEXED_AT_MOST: i64 = 100_000;
 const MANY_AT_MOST: i64 = 10_000;
 
 /// The faults of both policies of a Job's spec.
-pub(super) fn faults(spec: &Value, path: &str) -> Faults {
+pub(super) fn faults(spec: &Json, path: &str) -> Faults {
     let indexed = text_at(spec, "/completionMode") == "Indexed";
     let success = spec.get("successPolicy").filter(|policy| !policy.is_null()).cloned().unwrap_or_default();
     Check::at(spec, path)
@@ -45,8 +45,8 @@ pub(super) fn faults(spec: &Value, path: &str) -> Faults {
 }
 
 /// Bounds for a Job that tells its pods by index.
-pub(super) fn index_faults(spec: &Value, path: &str) -> Faults {
-    let number = |field: &str| spec.get(field).and_then(Value::as_i64);
+pub(super) fn index_faults(spec: &Json, path: &str) -> Faults {
+    let number = |field: &str| spec.get(field).and_then(Json::as_i64);
     let (completions, failed, at_once) = (number("completions"), number("maxFailedIndexes"), number("parallelism"));
     let huge = completions.is_some_and(|count| count > INDEXED_AT_MOST) && has(spec, "/backoffLimitPerIndex");
     let above = |value: Option<i64>, most: i64| value.is_some_and(|value| value > most);
@@ -73,8 +73,8 @@ pub(super) fn index_faults(spec: &Value, path: &str) -> Faults {
 }
 
 /// Who looks after the Job is named by a domain and a path.
-pub(super) fn manager_faults(spec: &Value, path: &str) -> Faults {
-    let Some(manager) = spec.get("managedBy").and_then(Value::as_str) else { return Faults::default() };
+pub(super) fn manager_faults(spec: &Json, path: &str) -> Faults {
+    let Some(manager) = spec.get("managedBy").and_then(Json::as_str) else { return Faults::default() };
     let field = format!("{path}.managedBy");
     let mut faults = match manager.split_once('/') {
         _ if manager.is_empty() => Faults::from([FieldFault::required(field.as_str(), "")]),
@@ -93,7 +93,7 @@ pub(super) fn manager_faults(spec: &Value, path: &str) -> Faults {
     faults
 }
 
-fn failure_rule<'a>(rule: Check<'a>, spec: &Value, containers: &HashSet<&str>) -> Check<'a> {
+fn failure_rule<'a>(rule: Check<'a>, spec: &Json, containers: &HashSet<&str>) -> Check<'a> {
     let action = text_at(rule.object(), "/action");
     let rule = match action {
         "FailIndex" => rule.refuse(!has(spec, "/backoffLimitPerIndex"), || {
@@ -121,10 +121,10 @@ fn failure_rule<'a>(rule: Check<'a>, spec: &Value, containers: &HashSet<&str>) -
 }
 
 fn exit_codes<'a>(codes: Check<'a>, containers: &HashSet<&str>) -> Check<'a> {
-    let container = codes.object().get("containerName").and_then(Value::as_str);
+    let container = codes.object().get("containerName").and_then(Json::as_str);
     let known = container.is_none_or(|name| containers.contains(name));
     let is_in = text_at(codes.object(), "/operator") == "In";
-    let values: Vec<i64> = list(codes.object(), "/values").filter_map(Value::as_i64).collect();
+    let values: Vec<i64> = list(codes.object(), "/values").filter_map(Json::as_i64).collect();
     let doubles = doubles(values.iter());
     let shown = codes.object().get("values").cloned().unwrap_or_default();
     let codes = one_of(codes, "operator", &["In", "NotIn"])
@@ -145,12 +145,12 @@ fn exit_codes<'a>(codes: Check<'a>, containers: &HashSet<&str>) -> Check<'a> {
 }
 
 fn success_rule(rule: Check<'_>, completions: i64) -> Check<'_> {
-    let indexes = rule.object().get("succeededIndexes").and_then(Value::as_str);
+    let indexes = rule.object().get("succeededIndexes").and_then(Json::as_str);
     let count = integer_at(rule.object(), "/succeededCount");
     let total = indexes.map(|text| count_indexes(text, completions));
     let broken = total.as_ref().and_then(|total| total.as_ref().err()).cloned();
     let named = total.and_then(Result::ok).unwrap_or(0);
-    let shown = Value::from(count.unwrap_or(0));
+    let shown = Json::from(count.unwrap_or(0));
     let too_many = |most: i64, what: &str| {
         let why = format!("must be less than or equal to {most} (the number of {what})");
         FieldFault::invalid("succeededCount", &shown, why)
@@ -212,26 +212,25 @@ fn one_of<'a>(check: Check<'a>, field: &str, known: &[&str]) -> Check<'a> {
 }
 
 fn at_most<'a>(check: Check<'a>, field: &str, most: usize) -> Check<'a> {
-    let count =
-        check.object().get(field).filter(|items| !is_empty(items)).and_then(Value::as_array).map_or(0, Vec::len);
+    let count = check.object().get(field).filter(|items| !is_empty(items)).and_then(Json::as_array).map_or(0, Vec::len);
     check.refuse(count > most, || FieldFault::too_many(field, count, most))
 }
 
 #[cfg(test)]
 mod tests {
-    use serde_json::json;
+    use pintle_json::json;
 
     use super::*;
 
     #[track_caller]
-    fn check(spec: Value, expected: &[&str]) {
+    fn check(spec: Json, expected: &[&str]) {
         let found: Vec<_> = faults(&spec, "spec").iter().map(ToString::to_string).collect();
         assert_eq!(found, expected, "{spec}");
     }
 
     #[test]
     fn a_failure_rule_does_one_thing_for_one_reason() {
-        let rule = |rule: Value| json!({"podFailurePolicy": {"rules": [rule]}, "template": {"spec": {"containers": [{"name": "c"}]}}});
+        let rule = |rule: Json| json!({"podFailurePolicy": {"rules": [rule]}, "template": {"spec": {"containers": [{"name": "c"}]}}});
         check(rule(json!({"action": "Ignore", "onPodConditions": [{"type": "a/b", "status": "True"}]})), &[]);
         check(
             rule(
@@ -263,7 +262,7 @@ mod tests {
     #[test]
     fn a_success_rule_names_indexes_that_there_are() {
         let rule =
-            |rule: Value| json!({"completionMode": "Indexed", "completions": 5, "successPolicy": {"rules": [rule]}});
+            |rule: Json| json!({"completionMode": "Indexed", "completions": 5, "successPolicy": {"rules": [rule]}});
         check(rule(json!({"succeededIndexes": "0,2-4", "succeededCount": 4})), &[]);
         let field = "spec.successPolicy.rules[0]";
         check(

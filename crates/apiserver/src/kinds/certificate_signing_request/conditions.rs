@@ -1,6 +1,6 @@
 //! The conditions of a signing request: approved, denied, failed. What was decided stays decided.
 
-use serde_json::Value;
+use pintle_json::Json;
 
 use crate::object::{doubles, is_empty, items, list, set, text_at};
 use crate::validate::{Faults, FieldFault};
@@ -10,16 +10,16 @@ const DECISIONS: [&str; 2] = ["Approved", "Denied"];
 /// These are true, or not there.
 const TRUE_ALONE: [&str; 3] = ["Approved", "Denied", "Failed"];
 
-fn conditions(object: &Value) -> impl Iterator<Item = &Value> {
+fn conditions(object: &Json) -> impl Iterator<Item = &Json> {
     list(object, "/status/conditions")
 }
 
-fn of_type<'a>(object: &'a Value, wanted: &str) -> Vec<&'a Value> {
+fn of_type<'a>(object: &'a Json, wanted: &str) -> Vec<&'a Json> {
     conditions(object).filter(|condition| condition["type"] == wanted).collect()
 }
 
 /// Gives conditions the times that they lack.
-pub(super) fn date(new: &mut Value, old: &Value, now: &str) {
+pub(super) fn date(new: &mut Json, old: &Json, now: &str) {
     let Some(status) = new.get_mut("status") else { return };
     for condition in items(status, "conditions") {
         if is_empty(&condition["lastUpdateTime"]) {
@@ -37,7 +37,7 @@ pub(super) fn date(new: &mut Value, old: &Value, now: &str) {
 }
 
 /// Keeps approvals and denials as they were, unless their number changes, which is refused.
-pub(super) fn keep_decisions(new: &mut Value, old: &Value) {
+pub(super) fn keep_decisions(new: &mut Json, old: &Json) {
     for decision in DECISIONS {
         let kept = of_type(old, decision);
         if kept.len() != of_type(new, decision).len() {
@@ -50,9 +50,9 @@ pub(super) fn keep_decisions(new: &mut Value, old: &Value) {
 }
 
 /// The faults of the conditions by themselves. What the old object had wrong may stay.
-pub(super) fn faults(object: &Value, old: Option<&Value>) -> Faults {
+pub(super) fn faults(object: &Json, old: Option<&Json>) -> Faults {
     let mut faults = Faults::default();
-    let had = |wrong: &dyn Fn(&Value) -> bool| old.is_some_and(wrong);
+    let had = |wrong: &dyn Fn(&Json) -> bool| old.is_some_and(wrong);
     let untyped = had(&|old| conditions(old).any(|condition| is_empty(&condition["type"])));
     let twice = had(&|old| doubles(conditions(old).map(|condition| &condition["type"])).contains(&true));
     let both = had(&|old| DECISIONS.iter().all(|decision| !of_type(old, decision).is_empty()));
@@ -85,7 +85,7 @@ pub(super) fn faults(object: &Value, old: Option<&Value>) -> Faults {
 }
 
 /// What a write may not make of the old conditions. Who does not decide may add no decision either.
-pub(super) fn changes(new: &Value, old: &Value, decides: bool) -> Faults {
+pub(super) fn changes(new: &Json, old: &Json, decides: bool) -> Faults {
     let mut faults = Faults::default();
     let refuse = |what: &str, kind: &str| {
         FieldFault::forbidden(FIELD, format!("updates may not {what} a condition of type \"{kind}\""))

@@ -1,6 +1,6 @@
 //! Signers: who may speak for one, what none is asked for, and what they are called.
 
-use serde_json::Value;
+use pintle_json::Json;
 
 use super::parsed;
 use crate::failure::{Failure, Outcome, quoted};
@@ -15,11 +15,11 @@ const LONGEST_DOMAIN: usize = 253;
 const LONGEST_LABEL: usize = 63;
 
 /// Who approves or signs has to be one who may speak for the signer, or for all of its domain.
-pub(super) fn further_right(new: &Value, old: Option<&Value>, part: Part) -> Outcome<Option<FurtherRight>> {
+pub(super) fn further_right(new: &Json, old: Option<&Json>, part: Part) -> Outcome<Option<FurtherRight>> {
     let Some(old) = old else { return check_client_groups(new).map(|()| None) };
     // The signer is the old object's: no update changes it.
     let signer = text_at(old, "/spec/signerName");
-    let differ = |pointer: &str| new.pointer(pointer) != old.pointer(pointer);
+    let differ = |pointer: &str| new.at(pointer) != old.at(pointer);
     let verb = match part {
         Part::Approval => "approve",
         Part::Status if differ("/status/certificate") || differ("/status/conditions") => "sign",
@@ -32,7 +32,7 @@ pub(super) fn further_right(new: &Value, old: Option<&Value>, part: Part) -> Out
 }
 
 /// Nobody becomes an administrator by a certificate.
-fn check_client_groups(object: &Value) -> Outcome<()> {
+fn check_client_groups(object: &Json) -> Outcome<()> {
     if text_at(object, "/spec/signerName") != CLIENT_SIGNER {
         return Ok(());
     }

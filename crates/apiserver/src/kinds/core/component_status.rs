@@ -4,7 +4,7 @@ use crate::kinds::Strategy;
 use crate::kinds::table::{self, Column, Row};
 use crate::object::{list, text_at};
 use jiff::Timestamp;
-use serde_json::{Value, json};
+use pintle_json::{Json, json};
 
 /// `v1` ComponentStatus, which nobody writes.
 #[derive(Clone, Copy, Debug)]
@@ -12,7 +12,7 @@ pub(in crate::kinds) struct ComponentStatus;
 
 impl Strategy for ComponentStatus {
     /// As a cluster has them that runs neither a scheduler nor a controller manager beside its API server. The store is never away.
-    fn made_up(&self) -> Option<Vec<Value>> {
+    fn made_up(&self) -> Option<Vec<Json>> {
         let absent = |name: &str, port: u16| {
             let refused = format!("dial tcp 127.0.0.1:{port}: connect: connection refused");
             component(name, "False", &format!("Get \"https://127.0.0.1:{port}/healthz\": {refused}"))
@@ -28,7 +28,7 @@ impl Strategy for ComponentStatus {
         table::columns("Name, Status, Message, Error")
     }
 
-    fn cells(&self, object: &Value, now: Timestamp) -> Vec<Value> {
+    fn cells(&self, object: &Json, now: Timestamp) -> Vec<Json> {
         let row = Row::new(object, now);
         let healthy = list(object, "/conditions").find(|condition| text_at(condition, "/type") == "Healthy");
         let status = match healthy.map(|condition| text_at(condition, "/status")) {
@@ -36,11 +36,11 @@ impl Strategy for ComponentStatus {
             Some("False") => "Unhealthy",
             _ => "Unknown",
         };
-        let part = |pointer: &str| Value::from(healthy.map_or("", |condition| text_at(condition, pointer)));
+        let part = |pointer: &str| Json::from(healthy.map_or("", |condition| text_at(condition, pointer)));
         vec![row.name(), status.into(), part("/message"), part("/error")]
     }
 }
 
-fn component(name: &str, healthy: &str, message: &str) -> Value {
+fn component(name: &str, healthy: &str, message: &str) -> Json {
     json!({"metadata": {"name": name}, "conditions": [{"type": "Healthy", "status": healthy, "message": message}]})
 }

@@ -7,7 +7,7 @@ use crate::object::has;
 use crate::request::Part;
 use crate::validate::{Faults, FieldFault};
 use jiff::Timestamp;
-use serde_json::Value;
+use pintle_json::Json;
 
 /// `v1` ConfigMap.
 #[derive(Clone, Copy, Debug)]
@@ -18,13 +18,13 @@ impl Strategy for ConfigMap {
         true
     }
 
-    fn validate_create(&self, object: &Value) -> Faults {
+    fn validate_create(&self, object: &Json) -> Faults {
         let mut faults = Faults::default();
         faults.extend(key_faults(object, "data"));
         faults.extend(key_faults(object, "binaryData"));
         for key in members(object, "data") {
             if has(object, "/binaryData")
-                && object.pointer("/binaryData").and_then(Value::as_object).is_some_and(|data| data.contains_key(key))
+                && object.at("/binaryData").and_then(Json::as_object).is_some_and(|data| data.contains_key(key))
             {
                 faults.push(FieldFault::invalid_text(
                     format!("data[{key}]"),
@@ -35,7 +35,7 @@ impl Strategy for ConfigMap {
         }
         let text: usize = object
             .get("data")
-            .and_then(Value::as_object)
+            .and_then(Json::as_object)
             .into_iter()
             .flatten()
             .map(|(_, value)| value.as_str().map_or(0, str::len))
@@ -47,7 +47,7 @@ impl Strategy for ConfigMap {
         faults
     }
 
-    fn validate_update(&self, new: &Value, old: &Value, _: Part) -> Faults {
+    fn validate_update(&self, new: &Json, old: &Json, _: Part) -> Faults {
         let mut faults = immutable(new, old, &["data", "binaryData"]);
         faults.extend(self.validate_create(new));
         faults
@@ -57,9 +57,9 @@ impl Strategy for ConfigMap {
         table::described("Name, Data, Age", DESCRIPTIONS)
     }
 
-    fn cells(&self, object: &Value, now: Timestamp) -> Vec<Value> {
+    fn cells(&self, object: &Json, now: Timestamp) -> Vec<Json> {
         let row = Row::new(object, now);
-        let size = |pointer: &str| object.pointer(pointer).map_or(0, table::size);
+        let size = |pointer: &str| object.at(pointer).map_or(0, table::size);
         vec![row.name(), (size("/data") + size("/binaryData")).into(), row.age()]
     }
 }

@@ -8,7 +8,7 @@ use crate::object::{default, integer_at, items, list, text_at};
 use crate::request::Part;
 use crate::validate::{Faults, FieldFault};
 use jiff::Timestamp;
-use serde_json::Value;
+use pintle_json::Json;
 
 /// `v1` Endpoints.
 #[derive(Clone, Copy, Debug)]
@@ -19,8 +19,8 @@ impl Strategy for Endpoints {
         Some("v1 Endpoints is deprecated in v1.33+; use discovery.k8s.io/v1 EndpointSlice")
     }
 
-    fn warnings(&self, object: &Value, _: Option<&Value>, _: Part) -> Vec<String> {
-        let labels = object.pointer("/metadata/labels");
+    fn warnings(&self, object: &Json, _: Option<&Json>, _: Part) -> Vec<String> {
+        let labels = object.at("/metadata/labels");
         let controller = labels.and_then(|labels| labels.get("endpoints.kubernetes.io/managed-by"));
         if controller.is_some_and(|controller| controller == "endpoint-controller") {
             return Vec::new();
@@ -36,13 +36,13 @@ impl Strategy for Endpoints {
         found
     }
 
-    fn defaults(&self, object: &mut Value) {
+    fn defaults(&self, object: &mut Json) {
         for subset in items(object, "subsets") {
             items(subset, "ports").for_each(|port| default(port, "protocol", "TCP"));
         }
     }
 
-    fn validate_create(&self, object: &Value) -> Faults {
+    fn validate_create(&self, object: &Json) -> Faults {
         Check::of(object)
             .each("subsets", |subset, _| {
                 let both = ["/addresses", "/notReadyAddresses"];
@@ -53,7 +53,7 @@ impl Strategy for Endpoints {
                 subset.each("notReadyAddresses", |address, _| address_faults(object, address)).each(
                     "ports",
                     |port, _| {
-                        let number = port.object().get("port").and_then(Value::as_i64).unwrap_or(0);
+                        let number = port.object().get("port").and_then(Json::as_i64).unwrap_or(0);
                         port.refuse(!(1..=65535).contains(&number), || {
                             FieldFault::invalid("port", &number.into(), "must be between 1 and 65535, inclusive")
                         })
@@ -68,7 +68,7 @@ impl Strategy for Endpoints {
         table::columns("Name, Endpoints, Age")
     }
 
-    fn cells(&self, object: &Value, now: Timestamp) -> Vec<Value> {
+    fn cells(&self, object: &Json, now: Timestamp) -> Vec<Json> {
         let row = Row::new(object, now);
         let mut texts = Vec::new();
         for subset in list(object, "/subsets") {
@@ -86,7 +86,7 @@ impl Strategy for Endpoints {
     }
 }
 
-fn address_faults<'a>(endpoints: &Value, address: Check<'a>) -> Check<'a> {
+fn address_faults<'a>(endpoints: &Json, address: Check<'a>) -> Check<'a> {
     let ip = text_at(address.object(), "/ip");
     let wrong = ip.parse::<std::net::IpAddr>().is_err();
     let special = special_address(ip, "ip").filter(|_| !is_of_this_server(endpoints, ip));

@@ -2,7 +2,7 @@
 
 mod events_api;
 
-use serde_json::Value;
+use pintle_json::Json;
 
 use crate::kinds::Strategy;
 use crate::kinds::check::Check;
@@ -33,21 +33,21 @@ const LABELS: &[&str] = &[
 ];
 
 impl Strategy for CoreEvent {
-    fn defaults(&self, event: &mut Value) {
+    fn defaults(&self, event: &mut Json) {
         member(event, "involvedObject");
         member(event, "source");
         for key in ["firstTimestamp", "lastTimestamp", "eventTime"] {
-            default(event, key, Value::Null);
+            default(event, key, Json::Null);
         }
         default(event, "reportingComponent", "");
         default(event, "reportingInstance", "");
     }
 
-    fn validate_create(&self, event: &Value) -> Faults {
+    fn validate_create(&self, event: &Json) -> Faults {
         core_faults(event)
     }
 
-    fn validate_update(&self, new: &Value, _: &Value, _: Part) -> Faults {
+    fn validate_update(&self, new: &Json, _: &Json, _: Part) -> Faults {
         namespace_faults(new)
     }
 
@@ -70,13 +70,13 @@ impl Strategy for CoreEvent {
         }
     }
 
-    fn field(&self, event: &Value, label: &str) -> Option<String> {
+    fn field(&self, event: &Json, label: &str) -> Option<String> {
         if label == "source" {
             let component = text_at(event, "/source/component");
             let component = if component.is_empty() { text_at(event, "/reportingComponent") } else { component };
             return Some(component.into());
         }
-        Some(text(event.pointer(&format!("/{}", label.replace('.', "/")))))
+        Some(text(event.at(&format!("/{}", label.replace('.', "/")))))
     }
 
     fn columns(&self) -> Option<Vec<Column>> {
@@ -86,7 +86,7 @@ impl Strategy for CoreEvent {
         )
     }
 
-    fn cells(&self, event: &Value, now: Timestamp) -> Vec<Value> {
+    fn cells(&self, event: &Json, now: Timestamp) -> Vec<Json> {
         let row = Row::new(event, now);
         let there = |pointers: [&'static str; 2]| pointers.into_iter().find(|pointer| has(event, pointer));
         let first = row.since(there(["/firstTimestamp", "/eventTime"]).unwrap_or_default(), "<unknown>");
@@ -125,7 +125,7 @@ impl Strategy for CoreEvent {
 }
 
 /// The faults of an event in its stored form, where its involved object is concerned.
-fn namespace_faults(event: &Value) -> Faults {
+fn namespace_faults(event: &Json) -> Faults {
     let involved = text_at(event, "/involvedObject/namespace");
     let namespace = metadata::namespace(event);
     // Newer events, which say when they were, can be of anything that is in a namespace, and of the cluster in that of the system, too.
@@ -146,7 +146,7 @@ fn namespace_faults(event: &Value) -> Faults {
 }
 
 /// The faults of an event in its stored form: one with an `eventTime` follows the newer rules.
-fn core_faults(event: &Value) -> Faults {
+fn core_faults(event: &Json) -> Faults {
     if !has(event, "/eventTime") {
         return namespace_faults(event);
     }

@@ -4,8 +4,8 @@ use crate::kinds::Strategy;
 use crate::kinds::check::Check;
 use crate::object::{doubles, items, list, member, text_at};
 use crate::validate::{Faults, FieldFault, qualified_name_faults};
+use pintle_json::Json;
 use pintle_schema::quantity;
-use serde_json::Value;
 
 /// `v1` LimitRange.
 #[derive(Clone, Copy, Debug)]
@@ -16,11 +16,11 @@ impl Strategy for LimitRange {
         true
     }
 
-    fn defaults(&self, object: &mut Value) {
+    fn defaults(&self, object: &mut Json) {
         let Some(spec) = member(object, "spec") else { return };
         for limit in items(spec, "limits").filter(|limit| text_at(limit, "/type") == "Container") {
             for (from, to) in [("max", "default"), ("default", "defaultRequest"), ("min", "defaultRequest")] {
-                let amounts = limit.get(from).and_then(Value::as_object).cloned().unwrap_or_default();
+                let amounts = limit.get(from).and_then(Json::as_object).cloned().unwrap_or_default();
                 for (resource, amount) in amounts {
                     if let Some(to) = member(limit, to) {
                         crate::object::default(to, &resource, amount);
@@ -30,7 +30,7 @@ impl Strategy for LimitRange {
         }
     }
 
-    fn validate_create(&self, object: &Value) -> Faults {
+    fn validate_create(&self, object: &Json) -> Faults {
         let doubles = doubles(list(object, "/spec/limits").map(|limit| text_at(limit, "/type")));
         Check::of(object)
             .each("spec.limits", |limit, at| {
@@ -57,12 +57,12 @@ fn one_limit(limit: Check<'_>) -> Check<'_> {
     }
     let mut resources: Vec<&String> = Vec::new();
     for key in ["max", "min", "default", "defaultRequest"] {
-        resources.extend(object.get(key).and_then(Value::as_object).into_iter().flat_map(|amounts| amounts.keys()));
+        resources.extend(object.get(key).and_then(Json::as_object).into_iter().flat_map(|amounts| amounts.keys()));
     }
     resources.sort();
     resources.dedup();
     for resource in resources {
-        let amount = |key: &str| object.get(key).and_then(|amounts| amounts.get(resource)).and_then(Value::as_str);
+        let amount = |key: &str| object.get(key).and_then(|amounts| amounts.get(resource)).and_then(Json::as_str);
         // The value that is told is not always that of the field.
         for (smaller, greater, field, shown, words) in [
             ("min", "max", "min", "min", "min value"),

@@ -6,13 +6,13 @@ use crate::object::{has, list, member, metadata, put_back, remove, set, text_at}
 use crate::request::Part;
 use crate::validate::{Faults, FieldFault, NameRule};
 use jiff::Timestamp;
-use serde_json::{Value, json};
+use pintle_json::{Json, json};
 
 /// Under which name they are stored.
 pub(crate) const NAMESPACES: &str = "namespaces";
 
 /// One of which nothing is known but that it is there.
-pub(crate) fn unknown(name: &str) -> Value {
+pub(crate) fn unknown(name: &str) -> Json {
     json!({
         "apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name},
         "spec": {"finalizers": ["kubernetes"]}, "status": {"phase": "Active"},
@@ -24,7 +24,7 @@ pub(crate) fn unknown(name: &str) -> Value {
 pub(in crate::kinds) struct Namespace;
 
 impl Namespace {
-    fn label(object: &mut Value) {
+    fn label(object: &mut Json) {
         let name = metadata::name(object).to_owned();
         if name.is_empty() {
             return;
@@ -36,7 +36,7 @@ impl Namespace {
 }
 
 impl Strategy for Namespace {
-    fn defaults(&self, object: &mut Value) {
+    fn defaults(&self, object: &mut Json) {
         Self::label(object);
         member(object, "spec");
         if let Some(status) = member(object, "status")
@@ -46,11 +46,11 @@ impl Strategy for Namespace {
         }
     }
 
-    fn prepare_for_create(&self, _: &Context<'_>, object: &mut Value) {
+    fn prepare_for_create(&self, _: &Context<'_>, object: &mut Json) {
         Self::label(object);
         set(object, "status", json!({"phase": "Active"}));
         if let Some(spec) = member(object, "spec") {
-            let mut finalizers: Vec<Value> = list(spec, "/finalizers").cloned().collect();
+            let mut finalizers: Vec<Json> = list(spec, "/finalizers").cloned().collect();
             if !finalizers.contains(&"kubernetes".into()) {
                 finalizers.push("kubernetes".into());
             }
@@ -58,11 +58,11 @@ impl Strategy for Namespace {
         }
     }
 
-    fn prepare_for_update(&self, _: &Context<'_>, new: &mut Value, old: &Value, part: Part) {
+    fn prepare_for_update(&self, _: &Context<'_>, new: &mut Json, old: &Json, part: Part) {
         match part {
             Part::Object => {
                 put_back(new, old, "status");
-                let finalizers = old.pointer("/spec/finalizers").cloned();
+                let finalizers = old.at("/spec/finalizers").cloned();
                 if let Some(spec) = member(new, "spec") {
                     match finalizers {
                         Some(finalizers) => set(spec, "finalizers", finalizers),
@@ -76,9 +76,9 @@ impl Strategy for Namespace {
         Self::label(new);
     }
 
-    fn validate_create(&self, object: &Value) -> Faults {
+    fn validate_create(&self, object: &Json) -> Faults {
         list(object, "/spec/finalizers")
-            .filter_map(Value::as_str)
+            .filter_map(Json::as_str)
             .filter(|name| !name.contains('/') && *name != "kubernetes")
             .map(|name| {
                 let why = "name is neither a standard finalizer name nor is it fully qualified";
@@ -87,7 +87,7 @@ impl Strategy for Namespace {
             .collect()
     }
 
-    fn validate_update(&self, new: &Value, old: &Value, part: Part) -> Faults {
+    fn validate_update(&self, new: &Json, old: &Json, part: Part) -> Faults {
         match part {
             Part::Status => {
                 let phase = text_at(new, "/status/phase");
@@ -103,7 +103,7 @@ impl Strategy for Namespace {
                 }
             }
             Part::Finalize => {
-                let names = list(new, "/spec/finalizers").filter_map(Value::as_str).enumerate();
+                let names = list(new, "/spec/finalizers").filter_map(Json::as_str).enumerate();
                 let plain = names.filter(|(_, name)| !name.contains('/') && *name != "kubernetes");
                 let fault = |(at, name): (usize, &str)| {
                     let why = "name is neither a standard finalizer name nor is it fully qualified";
@@ -119,7 +119,7 @@ impl Strategy for Namespace {
         matches!(name, "default" | "kube-system" | "kube-public").then_some("this namespace may not be deleted")
     }
 
-    fn mark_terminating(&self, object: &mut Value, _: &str) -> bool {
+    fn mark_terminating(&self, object: &mut Json, _: &str) -> bool {
         if let Some(status) = member(object, "status") {
             set(status, "phase", "Terminating".into());
         }
@@ -127,8 +127,8 @@ impl Strategy for Namespace {
     }
 
     // These only `/finalize` changes.
-    fn is_held(&self, object: &Value) -> bool {
-        list(object, "/spec/finalizers").any(Value::is_string)
+    fn is_held(&self, object: &Json) -> bool {
+        list(object, "/spec/finalizers").any(Json::is_string)
     }
 
     fn waits_for_dependents(&self) -> bool {
@@ -155,7 +155,7 @@ impl Strategy for Namespace {
         table::columns("Name, Status, Age")
     }
 
-    fn cells(&self, object: &Value, now: Timestamp) -> Vec<Value> {
+    fn cells(&self, object: &Json, now: Timestamp) -> Vec<Json> {
         let row = Row::new(object, now);
         vec![row.name(), row.text("/status/phase"), row.age()]
     }

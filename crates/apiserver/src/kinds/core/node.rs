@@ -9,7 +9,7 @@ use crate::object::{condition, default, doubles, has, is_true, list, member, set
 use crate::request::Part;
 use crate::validate::{FaultReason, Faults, FieldFault};
 use jiff::Timestamp;
-use serde_json::{Value, json};
+use pintle_json::{Json, json};
 
 /// `v1` Node.
 #[derive(Clone, Copy, Debug)]
@@ -33,7 +33,7 @@ impl Strategy for Node {
         true
     }
 
-    fn warnings(&self, object: &Value, _: Option<&Value>, part: Part) -> Vec<String> {
+    fn warnings(&self, object: &Json, _: Option<&Json>, part: Part) -> Vec<String> {
         if part != Part::Object {
             return Vec::new();
         }
@@ -48,7 +48,7 @@ impl Strategy for Node {
         found
     }
 
-    fn defaults(&self, object: &mut Value) {
+    fn defaults(&self, object: &mut Json) {
         if let Some(spec) = member(object, "spec") {
             let first = text_at(spec, "/podCIDR").to_owned();
             if !first.is_empty() {
@@ -69,11 +69,11 @@ impl Strategy for Node {
         }
     }
 
-    fn admit(&self, _: &Context<'_>, object: &mut Value, old: Option<&Value>, _: Part) -> Outcome<()> {
+    fn admit(&self, _: &Context<'_>, object: &mut Json, old: Option<&Json>, _: Part) -> Outcome<()> {
         let taint = "node.kubernetes.io/not-ready";
         let there = list(object, "/spec/taints").any(|known| text_at(known, "/key") == taint);
         if old.is_none() && !there {
-            let mut taints: Vec<Value> = list(object, "/spec/taints").cloned().collect();
+            let mut taints: Vec<Json> = list(object, "/spec/taints").cloned().collect();
             taints.push(json!({"key": taint, "effect": "NoSchedule"}));
             if let Some(spec) = member(object, "spec") {
                 set(spec, "taints", taints.into());
@@ -82,12 +82,12 @@ impl Strategy for Node {
         Ok(())
     }
 
-    fn validate_create(&self, object: &Value) -> Faults {
+    fn validate_create(&self, object: &Json) -> Faults {
         let taints = list(object, "/spec/taints").map(|taint| (text_at(taint, "/key"), text_at(taint, "/effect")));
         let doubles = doubles(taints);
         let effects = ["NoSchedule", "PreferNoSchedule", "NoExecute"];
-        let ranges: Vec<_> = list(object, "/spec/podCIDRs").filter_map(Value::as_str).collect();
-        let spec = object.get("spec").unwrap_or(&Value::Null);
+        let ranges: Vec<_> = list(object, "/spec/podCIDRs").filter_map(Json::as_str).collect();
+        let spec = object.get("spec").unwrap_or(&Json::Null);
         let mut faults = Check::at(spec, "metadata")
             .each("taints", |taint, at| {
                 let value = taint.object();
@@ -108,7 +108,7 @@ impl Strategy for Node {
         Some(vec!["spec.unschedulable"])
     }
 
-    fn field(&self, object: &Value, label: &str) -> Option<String> {
+    fn field(&self, object: &Json, label: &str) -> Option<String> {
         (label == "spec.unschedulable").then(|| is_true(object, "/spec/unschedulable").to_string())
     }
 
@@ -119,7 +119,7 @@ impl Strategy for Node {
         )
     }
 
-    fn cells(&self, object: &Value, now: Timestamp) -> Vec<Value> {
+    fn cells(&self, object: &Json, now: Timestamp) -> Vec<Json> {
         let row = Row::new(object, now);
         let ready = condition(object, "Ready");
         let mut status = match ready {
@@ -132,7 +132,7 @@ impl Strategy for Node {
         }
         let address = |kind: &str| {
             let found = list(object, "/status/addresses").find(|address| text_at(address, "/type") == kind);
-            found.map_or_else(|| "<none>".into(), |address| Value::from(text_at(address, "/address")))
+            found.map_or_else(|| "<none>".into(), |address| Json::from(text_at(address, "/address")))
         };
         let info = |key: &str| match text_at(object, &format!("/status/nodeInfo/{key}")) {
             "" => "<unknown>".to_owned(),
@@ -157,9 +157,9 @@ impl Strategy for Node {
     }
 }
 
-fn roles(object: &Value) -> String {
-    let labels = object.pointer("/metadata/labels").and_then(Value::as_object).into_iter().flatten();
-    let role = |(key, value): (&String, &Value)| match (key.strip_prefix("node-role.kubernetes.io/"), key.as_str()) {
+fn roles(object: &Json) -> String {
+    let labels = object.at("/metadata/labels").and_then(Json::as_object).into_iter().flatten();
+    let role = |(key, value): (&String, &Json)| match (key.strip_prefix("node-role.kubernetes.io/"), key.as_str()) {
         (Some(role), _) => Some(role.to_owned()),
         (None, "kubernetes.io/role") => value.as_str().map(Into::into),
         _ => None,

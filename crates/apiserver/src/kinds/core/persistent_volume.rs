@@ -9,7 +9,7 @@ use crate::object::{default, has, list, member, set, text, text_at};
 use crate::request::Part;
 use crate::validate::{Faults, FieldFault, NameRule};
 use jiff::Timestamp;
-use serde_json::{Value, json};
+use pintle_json::{Json, json};
 
 /// The annotation that named the storage class before there was a field.
 pub(in crate::kinds) const BETA_CLASS: &str = "volume.beta.kubernetes.io/storage-class";
@@ -19,7 +19,7 @@ pub(in crate::kinds) const BETA_CLASS: &str = "volume.beta.kubernetes.io/storage
 pub(in crate::kinds) struct PersistentVolume;
 
 impl Strategy for PersistentVolume {
-    fn warnings(&self, object: &Value, _: Option<&Value>, part: Part) -> Vec<String> {
+    fn warnings(&self, object: &Json, _: Option<&Json>, part: Part) -> Vec<String> {
         if part != Part::Object {
             return Vec::new();
         }
@@ -43,13 +43,13 @@ impl Strategy for PersistentVolume {
             let path = format!("spec.nodeAffinity.required.nodeSelectorTerms[{at}]");
             found.extend(warnings::selector_term(term, &path, false));
         }
-        let spec = object.get("spec").unwrap_or(&Value::Null);
+        let spec = object.get("spec").unwrap_or(&Json::Null);
         let plugins = ["cephfs", "photonPersistentDisk", "scaleIO", "storageos", "glusterfs", "rbd"];
         found.extend(plugins.iter().filter_map(|plugin| pod::plugin(spec, plugin, "spec")));
         found
     }
 
-    fn defaults(&self, object: &mut Value) {
+    fn defaults(&self, object: &mut Json) {
         if let Some(spec) = member(object, "spec") {
             default(spec, "persistentVolumeReclaimPolicy", "Retain");
             default(spec, "volumeMode", "Filesystem");
@@ -60,11 +60,11 @@ impl Strategy for PersistentVolume {
         default_phase(object);
     }
 
-    fn prepare_for_create(&self, context: &Context<'_>, object: &mut Value) {
+    fn prepare_for_create(&self, context: &Context<'_>, object: &mut Json) {
         set(object, "status", json!({"phase": "Pending", "lastPhaseTransitionTime": context.time()}));
     }
 
-    fn prepare_for_update(&self, context: &Context<'_>, new: &mut Value, old: &Value, part: Part) {
+    fn prepare_for_update(&self, context: &Context<'_>, new: &mut Json, old: &Json, part: Part) {
         if part == Part::Status
             && text_at(new, "/status/phase") != text_at(old, "/status/phase")
             && let Some(status) = new.get_mut("status")
@@ -76,19 +76,19 @@ impl Strategy for PersistentVolume {
         }
     }
 
-    fn validate_create(&self, object: &Value) -> Faults {
+    fn validate_create(&self, object: &Json) -> Faults {
         let modes = ["ReadOnlyMany", "ReadWriteMany", "ReadWriteOnce", "ReadWriteOncePod"];
         let odd =
             list(object, "/spec/accessModes").find(|mode| !mode.as_str().is_some_and(|mode| modes.contains(&mode)));
-        let capacity = object.pointer("/spec/capacity").filter(|capacity| !crate::object::is_empty(capacity));
+        let capacity = object.at("/spec/capacity").filter(|capacity| !crate::object::is_empty(capacity));
         let storage = has(object, "/spec/capacity/storage");
         let there = sources(object);
         let check = Check::of(object)
             .required("spec.accessModes")
-            .refuse(odd.is_some(), || FieldFault::unsupported("spec.accessModes", odd.unwrap_or(&Value::Null), &modes))
+            .refuse(odd.is_some(), || FieldFault::unsupported("spec.accessModes", odd.unwrap_or(&Json::Null), &modes))
             .required("spec.capacity")
             .refuse(!storage, || {
-                let value = capacity.unwrap_or(&Value::Null);
+                let value = capacity.unwrap_or(&Json::Null);
                 FieldFault::unsupported("spec.capacity", value, &["storage"])
             });
         let check = there.iter().skip(1).fold(check, |check, (source, _)| {
@@ -103,7 +103,7 @@ impl Strategy for PersistentVolume {
             .done()
     }
 
-    fn validate_update(&self, new: &Value, old: &Value, part: Part) -> Faults {
+    fn validate_update(&self, new: &Json, old: &Json, part: Part) -> Faults {
         if part != Part::Object {
             return Faults::default();
         }
@@ -119,7 +119,7 @@ impl Strategy for PersistentVolume {
         faults
     }
 
-    fn admit(&self, _: &Context<'_>, object: &mut Value, old: Option<&Value>, _: Part) -> Outcome<()> {
+    fn admit(&self, _: &Context<'_>, object: &mut Json, old: Option<&Json>, _: Part) -> Outcome<()> {
         if old.is_none() {
             add_finalizer(object, "kubernetes.io/pv-protection");
         }
@@ -133,7 +133,7 @@ impl Strategy for PersistentVolume {
         )
     }
 
-    fn cells(&self, object: &Value, now: Timestamp) -> Vec<Value> {
+    fn cells(&self, object: &Json, now: Timestamp) -> Vec<Json> {
         let row = Row::new(object, now);
         let claim = match text_at(object, "/spec/claimRef/name") {
             "" => String::new(),
@@ -141,7 +141,7 @@ impl Strategy for PersistentVolume {
         };
         vec![
             row.name(),
-            text(object.pointer("/spec/capacity/storage")).into(),
+            text(object.at("/spec/capacity/storage")).into(),
             table::access_modes(object, "/spec/accessModes").into(),
             row.text("/spec/persistentVolumeReclaimPolicy"),
             row.phase(),
@@ -156,7 +156,7 @@ impl Strategy for PersistentVolume {
 }
 
 /// The members of a volume's spec that say where it is stored.
-fn sources(object: &Value) -> Vec<(&String, &Value)> {
+fn sources(object: &Json) -> Vec<(&String, &Json)> {
     const OTHERS: &[&str] = &[
         "accessModes",
         "capacity",
@@ -168,6 +168,6 @@ fn sources(object: &Value) -> Vec<(&String, &Value)> {
         "volumeAttributesClassName",
         "volumeMode",
     ];
-    let members = object.get("spec").and_then(Value::as_object).into_iter().flatten();
+    let members = object.get("spec").and_then(Json::as_object).into_iter().flatten();
     members.filter(|(key, value)| !OTHERS.contains(&key.as_str()) && !value.is_null()).collect()
 }

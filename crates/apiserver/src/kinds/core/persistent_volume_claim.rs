@@ -10,15 +10,15 @@ use crate::object::{has, list, member, remove, set, text, text_at};
 use crate::request::Part;
 use crate::validate::{Faults, FieldFault, NameRule};
 use jiff::Timestamp;
+use pintle_json::{Json, json};
 use pintle_schema::quantity;
-use serde_json::{Value, json};
 
 /// `v1` PersistentVolumeClaim.
 #[derive(Clone, Copy, Debug)]
 pub(in crate::kinds) struct PersistentVolumeClaim;
 
 impl Strategy for PersistentVolumeClaim {
-    fn warnings(&self, object: &Value, _: Option<&Value>, part: Part) -> Vec<String> {
+    fn warnings(&self, object: &Json, _: Option<&Json>, part: Part) -> Vec<String> {
         if part != Part::Object {
             return Vec::new();
         }
@@ -27,34 +27,34 @@ impl Strategy for PersistentVolumeClaim {
             let why = "deprecated since v1.8; use \"storageClassName\" attribute instead";
             found.push(format!("metadata.annotations[{BETA_CLASS}]: {why}"));
         }
-        found.extend(warnings::claim(object.get("spec").unwrap_or(&Value::Null), "spec"));
+        found.extend(warnings::claim(object.get("spec").unwrap_or(&Json::Null), "spec"));
         found
     }
 
-    fn defaults(&self, object: &mut Value) {
+    fn defaults(&self, object: &mut Json) {
         if let Some(spec) = member(object, "spec") {
             claim_spec(spec);
         }
         default_phase(object);
     }
 
-    fn prepare_for_create(&self, _: &Context<'_>, object: &mut Value) {
+    fn prepare_for_create(&self, _: &Context<'_>, object: &mut Json) {
         set(object, "status", json!({"phase": "Pending"}));
     }
 
-    fn settles_late(&self, _: &Value) -> bool {
+    fn settles_late(&self, _: &Json) -> bool {
         // The phase is left to defaulting.
         true
     }
 
-    fn admit(&self, _: &Context<'_>, object: &mut Value, old: Option<&Value>, _: Part) -> Outcome<()> {
+    fn admit(&self, _: &Context<'_>, object: &mut Json, old: Option<&Json>, _: Part) -> Outcome<()> {
         if old.is_none() {
             add_finalizer(object, "kubernetes.io/pvc-protection");
         }
         Ok(())
     }
 
-    fn validate_create(&self, object: &Value) -> Faults {
+    fn validate_create(&self, object: &Json) -> Faults {
         let mut faults = Faults::default();
         if list(object, "/spec/accessModes").next().is_none() {
             faults.push(FieldFault::required("spec.accessModes", "at least 1 access mode is required"));
@@ -65,7 +65,7 @@ impl Strategy for PersistentVolumeClaim {
                 faults.push(FieldFault::unsupported("spec.accessModes", mode, &known));
             }
         }
-        match object.pointer("/spec/resources/requests/storage").and_then(Value::as_str) {
+        match object.at("/spec/resources/requests/storage").and_then(Json::as_str) {
             None => faults.push(FieldFault::required("spec.resources[storage]", "")),
             Some(amount) if quantity::nanos(amount).is_some_and(|nanos| nanos <= 0) => {
                 faults.push(FieldFault::invalid_text("spec.resources[storage]", amount, "must be greater than zero"));
@@ -79,12 +79,12 @@ impl Strategy for PersistentVolumeClaim {
         faults
     }
 
-    fn validate_update(&self, new: &Value, old: &Value, part: Part) -> Faults {
+    fn validate_update(&self, new: &Json, old: &Json, part: Part) -> Faults {
         if part != Part::Object {
             return Faults::default();
         }
         let mut faults = self.validate_create(new);
-        let fixed = |object: &Value| {
+        let fixed = |object: &Json| {
             let mut spec = object.get("spec").cloned().unwrap_or_default();
             for key in ["storageClassName", "volumeName"] {
                 if !has(old, &format!("/spec/{key}")) {
@@ -111,12 +111,12 @@ impl Strategy for PersistentVolumeClaim {
         )
     }
 
-    fn cells(&self, object: &Value, now: Timestamp) -> Vec<Value> {
+    fn cells(&self, object: &Json, now: Timestamp) -> Vec<Json> {
         let row = Row::new(object, now);
         let volume = text_at(object, "/spec/volumeName");
         let (capacity, access) = match volume {
             "" => (String::new(), String::new()),
-            _ => (text(object.pointer("/status/capacity/storage")), table::access_modes(object, "/status/accessModes")),
+            _ => (text(object.at("/status/capacity/storage")), table::access_modes(object, "/status/accessModes")),
         };
         vec![
             row.name(),

@@ -19,7 +19,7 @@ pub(in crate::kinds) mod template_warnings;
 mod tests;
 mod volume_paths;
 
-use serde_json::{Value, json};
+use pintle_json::{Json, json};
 
 use crate::failure::{Failure, Outcome};
 use crate::kinds::posting::Posting;
@@ -61,12 +61,12 @@ impl Strategy for Pod {
         if asked == "spec.host" { "spec.nodeName" } else { asked }
     }
 
-    fn defaults(&self, pod: &mut Value) {
+    fn defaults(&self, pod: &mut Json) {
         defaults::pod(pod);
         mutable::complete_addresses(pod);
     }
 
-    fn prepare_for_create(&self, context: &Context<'_>, pod: &mut Value) {
+    fn prepare_for_create(&self, context: &Context<'_>, pod: &mut Json) {
         let mut status = json!({"phase": "Pending", "qosClass": quality::class(pod)});
         if list(pod, "/spec/schedulingGates").next().is_some() {
             let condition = json!({
@@ -78,12 +78,12 @@ impl Strategy for Pod {
         set(pod, "status", status);
     }
 
-    fn prepare_for_update(&self, _: &Context<'_>, pod: &mut Value, old: &Value, part: Part) {
+    fn prepare_for_update(&self, _: &Context<'_>, pod: &mut Json, old: &Json, part: Part) {
         match part {
             Part::Status => {
-                let owners = old.pointer("/metadata/ownerReferences").cloned();
+                let owners = old.at("/metadata/ownerReferences").cloned();
                 set_metadata(pod, "ownerReferences", owners.unwrap_or_default());
-                if let Some(metadata) = pod.get_mut("metadata").and_then(Value::as_object_mut) {
+                if let Some(metadata) = pod.get_mut("metadata").and_then(Json::as_object_mut) {
                     metadata.retain(|_, value| !value.is_null());
                 }
                 mutable::keep_class(pod, old);
@@ -94,14 +94,14 @@ impl Strategy for Pod {
         }
     }
 
-    fn admit(&self, context: &Context<'_>, pod: &mut Value, old: Option<&Value>, part: Part) -> Outcome<()> {
+    fn admit(&self, context: &Context<'_>, pod: &mut Json, old: Option<&Json>, part: Part) -> Outcome<()> {
         match part {
             Part::Object => priority::admit(context, pod, old),
             _ => Ok(()),
         }
     }
 
-    fn grace(&self, pod: &Value, asked: Option<i64>) -> i64 {
+    fn grace(&self, pod: &Json, asked: Option<i64>) -> i64 {
         let left = metadata::grace_seconds(pod).filter(|_| metadata::is_deleting(pod));
         let own = integer_at(pod, "/spec/terminationGracePeriodSeconds").unwrap_or(30);
         let asked = asked.or(left).unwrap_or(own);
@@ -111,12 +111,12 @@ impl Strategy for Pod {
         if unscheduled || over { 0 } else { left.map_or(asked, |left| asked.min(left)) }
     }
 
-    fn changes_generation(&self, new: &Value, old: &Value) -> bool {
+    fn changes_generation(&self, new: &Json, old: &Json) -> bool {
         let binds = text_at(old, "/spec/nodeName").is_empty() && !text_at(new, "/spec/nodeName").is_empty();
         !binds && new.get("spec") != old.get("spec")
     }
 
-    fn validate_create(&self, pod: &Value) -> Faults {
+    fn validate_create(&self, pod: &Json) -> Faults {
         let mut faults = spec::pod(pod);
         if list(pod, "/spec/ephemeralContainers").next().is_some() {
             faults.push(FieldFault::forbidden("spec.ephemeralContainers", "cannot be set on create"));
@@ -124,11 +124,11 @@ impl Strategy for Pod {
         faults
     }
 
-    fn validate_update(&self, new: &Value, old: &Value, part: Part) -> Faults {
+    fn validate_update(&self, new: &Json, old: &Json, part: Part) -> Faults {
         mutable::faults(new, old, part)
     }
 
-    fn warnings(&self, pod: &Value, old: Option<&Value>, part: Part) -> Vec<String> {
+    fn warnings(&self, pod: &Json, old: Option<&Json>, part: Part) -> Vec<String> {
         let mut found = Vec::new();
         if old.is_none() {
             found.extend(template_warnings::name(pod, "the Pod's hostname"));
@@ -172,11 +172,11 @@ impl Strategy for Pod {
         Some(LABELS.to_vec())
     }
 
-    fn field(&self, pod: &Value, label: &str) -> Option<String> {
+    fn field(&self, pod: &Json, label: &str) -> Option<String> {
         Some(match label {
             "status.podIPs" => String::new(),
             "spec.hostNetwork" => is_true(pod, "/spec/hostNetwork").to_string(),
-            label => crate::object::text(pod.pointer(&format!("/{}", label.replace('.', "/")))),
+            label => crate::object::text(pod.at(&format!("/{}", label.replace('.', "/")))),
         })
     }
 
@@ -187,7 +187,7 @@ impl Strategy for Pod {
         )
     }
 
-    fn cells(&self, pod: &Value, now: Timestamp) -> Vec<Value> {
+    fn cells(&self, pod: &Json, now: Timestamp) -> Vec<Json> {
         summary::cells(pod, now)
     }
 
@@ -197,7 +197,7 @@ impl Strategy for Pod {
     }
 }
 
-fn forbidden(pod: &Value, why: &str) -> Failure {
+fn forbidden(pod: &Json, why: &str) -> Failure {
     Failure::forbidden(&GroupResource::new("", PODS), metadata::name(pod), why)
 }
 

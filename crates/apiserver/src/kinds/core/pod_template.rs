@@ -7,28 +7,28 @@ use crate::object::member;
 use crate::request::Part;
 use crate::validate::Faults;
 use jiff::Timestamp;
-use serde_json::Value;
+use pintle_json::Json;
 
 /// `v1` PodTemplate.
 #[derive(Clone, Copy, Debug)]
 pub(in crate::kinds) struct PodTemplate;
 
 impl Strategy for PodTemplate {
-    fn warnings(&self, object: &Value, old: Option<&Value>, _: Part) -> Vec<String> {
+    fn warnings(&self, object: &Json, old: Option<&Json>, _: Part) -> Vec<String> {
         match old {
             None => template_warnings::of(object, "/template"),
             Some(old) => template_warnings::changed(object, old, "/template"),
         }
     }
 
-    fn defaults(&self, object: &mut Value) {
+    fn defaults(&self, object: &mut Json) {
         if let Some(template) = member(object, "template") {
             pod_template(template);
         }
     }
 
-    fn validate_create(&self, object: &Value) -> Faults {
-        validate_template(object.get("template").unwrap_or(&Value::Null), "template")
+    fn validate_create(&self, object: &Json) -> Faults {
+        validate_template(object.get("template").unwrap_or(&Json::Null), "template")
     }
 
     fn pods(&self) -> Pods {
@@ -39,10 +39,10 @@ impl Strategy for PodTemplate {
         table::columns("Name, Containers, Images, Pod Labels")
     }
 
-    fn cells(&self, object: &Value, now: Timestamp) -> Vec<Value> {
+    fn cells(&self, object: &Json, now: Timestamp) -> Vec<Json> {
         let row = Row::new(object, now);
-        let (names, images) = table::containers(object.pointer("/template/spec"));
-        let labels = table::labels(object.pointer("/template/metadata/labels"));
+        let (names, images) = table::containers(object.at("/template/spec"));
+        let labels = table::labels(object.at("/template/metadata/labels"));
         vec![row.name(), names, images, labels.into()]
     }
 }

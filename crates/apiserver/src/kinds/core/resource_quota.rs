@@ -6,8 +6,8 @@ use crate::object::{list, member, set, text, text_at};
 use crate::request::Part;
 use crate::validate::{Faults, FieldFault};
 use jiff::Timestamp;
+use pintle_json::{Json, json};
 use pintle_schema::quantity;
-use serde_json::{Value, json};
 
 const MODES: &[&str] = &[
     "BestEffort",
@@ -61,8 +61,8 @@ const COUNTED: &[&str] = &[
 const REQUESTED: &[&str] = &["cpu", "memory", "storage", "ephemeral-storage"];
 
 /// A quota whose requests may be more than its limits.
-fn more_than_allowed(quota: &Value, resource: &str) -> Option<String> {
-    let hard = quota.pointer("/spec/hard")?;
+fn more_than_allowed(quota: &Json, resource: &str) -> Option<String> {
+    let hard = quota.at("/spec/hard")?;
     let there = |key: &String| hard.get(key).is_some();
     let bare = matches!(resource, "cpu" | "memory").then(|| resource.to_owned());
     let requests = Some(format!("requests.{resource}")).filter(there).or(bare.filter(there))?;
@@ -82,25 +82,25 @@ impl Strategy for ResourceQuota {
         true
     }
 
-    fn warnings(&self, object: &Value, old: Option<&Value>, _: Part) -> Vec<String> {
+    fn warnings(&self, object: &Json, old: Option<&Json>, _: Part) -> Vec<String> {
         match old {
             None => REQUESTED.iter().filter_map(|resource| more_than_allowed(object, resource)).collect(),
             Some(_) => Vec::new(),
         }
     }
 
-    fn defaults(&self, object: &mut Value) {
+    fn defaults(&self, object: &mut Json) {
         member(object, "spec");
         member(object, "status");
     }
 
-    fn prepare_for_create(&self, _: &Context<'_>, object: &mut Value) {
+    fn prepare_for_create(&self, _: &Context<'_>, object: &mut Json) {
         set(object, "status", json!({}));
     }
 
-    fn validate_create(&self, object: &Value) -> Faults {
+    fn validate_create(&self, object: &Json) -> Faults {
         let mut faults = Faults::default();
-        for (resource, amount) in object.pointer("/spec/hard").and_then(Value::as_object).into_iter().flatten() {
+        for (resource, amount) in object.at("/spec/hard").and_then(Json::as_object).into_iter().flatten() {
             let field = format!("spec.hard[{resource}]");
             let amount = amount.as_str().unwrap_or_default();
             let known =
@@ -122,13 +122,13 @@ impl Strategy for ResourceQuota {
         }
         let odd = list(object, "/spec/scopes").any(|scope| !scope.as_str().is_some_and(|scope| MODES.contains(&scope)));
         if odd {
-            let scopes = object.pointer("/spec/scopes").cloned().unwrap_or_default();
+            let scopes = object.at("/spec/scopes").cloned().unwrap_or_default();
             faults.push(FieldFault::invalid("spec.scopes", &scopes, "unsupported scope"));
         }
         faults
     }
 
-    fn validate_update(&self, new: &Value, _: &Value, part: Part) -> Faults {
+    fn validate_update(&self, new: &Json, _: &Json, part: Part) -> Faults {
         if part != Part::Object { Faults::default() } else { self.validate_create(new) }
     }
 
@@ -136,11 +136,11 @@ impl Strategy for ResourceQuota {
         table::columns("Name, Request, Limit, Age")
     }
 
-    fn cells(&self, object: &Value, now: Timestamp) -> Vec<Value> {
+    fn cells(&self, object: &Json, now: Timestamp) -> Vec<Json> {
         let row = Row::new(object, now);
         let (mut requests, mut limits) = (Vec::new(), Vec::new());
-        for (resource, hard) in object.pointer("/status/hard").and_then(Value::as_object).into_iter().flatten() {
-            let used = object.pointer("/status/used").and_then(|used| used.get(resource));
+        for (resource, hard) in object.at("/status/hard").and_then(Json::as_object).into_iter().flatten() {
+            let used = object.at("/status/used").and_then(|used| used.get(resource));
             let used = used.map_or_else(|| "0".into(), |used| text(Some(used)));
             let entry = format!("{resource}: {used}/{}", text(Some(hard)));
             if resource.starts_with("limits") { limits.push(entry) } else { requests.push(entry) }

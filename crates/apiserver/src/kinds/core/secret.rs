@@ -11,7 +11,7 @@ use crate::validate::{Faults, FieldFault};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use jiff::Timestamp;
-use serde_json::Value;
+use pintle_json::Json;
 
 /// `v1` Secret.
 #[derive(Clone, Copy, Debug)]
@@ -30,11 +30,11 @@ impl Strategy for Secret {
         true
     }
 
-    fn defaults(&self, object: &mut Value) {
+    fn defaults(&self, object: &mut Json) {
         if text_at(object, "/type").is_empty() {
             set(object, "type", "Opaque".into());
         }
-        let texts = object.get("stringData").and_then(Value::as_object).cloned().unwrap_or_default();
+        let texts = object.get("stringData").and_then(Json::as_object).cloned().unwrap_or_default();
         if !texts.is_empty()
             && let Some(data) = member(object, "data")
         {
@@ -43,21 +43,20 @@ impl Strategy for Secret {
             }
         }
         remove(object, "stringData");
-        for (_, value) in object.get_mut("data").and_then(Value::as_object_mut).into_iter().flatten() {
+        for (_, value) in object.get_mut("data").and_then(Json::as_object_mut).into_iter().flatten() {
             if value.is_null() {
                 *value = "".into();
             }
         }
     }
 
-    fn validate_create(&self, object: &Value) -> Faults {
+    fn validate_create(&self, object: &Json) -> Faults {
         let mut faults = key_faults(object, "data");
         if decoded_size(object, "data") > DATA_AT_MOST {
             faults.push(FieldFault::too_long("data", DATA_AT_MOST));
         }
         let kind = text_at(object, "/type");
-        let there =
-            |key: &str| object.get("data").and_then(Value::as_object).is_some_and(|data| data.contains_key(key));
+        let there = |key: &str| object.get("data").and_then(Json::as_object).is_some_and(|data| data.contains_key(key));
         for (_, keys) in KEYS_OF_TYPES.iter().filter(|(known, _)| *known == kind) {
             faults.extend(
                 keys.iter().filter(|key| !there(key)).map(|key| FieldFault::required(format!("data[{key}]"), "")),
@@ -76,9 +75,9 @@ impl Strategy for Secret {
             }
             "kubernetes.io/dockercfg" | "kubernetes.io/dockerconfigjson" => {
                 let key = if kind.ends_with("cfg") { ".dockercfg" } else { ".dockerconfigjson" };
-                let data = object.get("data").and_then(|data| data.get(key)).and_then(Value::as_str);
+                let data = object.get("data").and_then(|data| data.get(key)).and_then(Json::as_str);
                 let json = data.and_then(|data| STANDARD.decode(data).ok());
-                if json.is_some_and(|json| serde_json::from_slice::<Value>(&json).is_err()) {
+                if json.is_some_and(|json| serde_json::from_slice::<Json>(&json).is_err()) {
                     let why = "invalid character in the JSON of a docker configuration";
                     faults.push(FieldFault::invalid_text(format!("data[{key}]"), "<secret contents redacted>", why));
                 }
@@ -88,17 +87,17 @@ impl Strategy for Secret {
         faults
     }
 
-    fn validate_update(&self, new: &Value, old: &Value, _: Part) -> Faults {
+    fn validate_update(&self, new: &Json, old: &Json, _: Part) -> Faults {
         let mut faults = Faults::default();
         if new.get("type") != old.get("type") {
-            faults.push(FieldFault::invalid("type", new.get("type").unwrap_or(&Value::Null), "field is immutable"));
+            faults.push(FieldFault::invalid("type", new.get("type").unwrap_or(&Json::Null), "field is immutable"));
         }
         faults.extend(immutable(new, old, &["data"]));
         faults.extend(self.validate_create(new));
         faults
     }
 
-    fn warnings(&self, object: &Value, _: Option<&Value>, _: Part) -> Vec<String> {
+    fn warnings(&self, object: &Json, _: Option<&Json>, _: Part) -> Vec<String> {
         match text_at(object, "/type") {
             "kubernetes.io/tls" => key_pair::key_pair(object).into_iter().collect(),
             _ => Vec::new(),
@@ -117,7 +116,7 @@ impl Strategy for Secret {
         table::columns("Name, Type, Data, Age")
     }
 
-    fn cells(&self, object: &Value, now: Timestamp) -> Vec<Value> {
+    fn cells(&self, object: &Json, now: Timestamp) -> Vec<Json> {
         let row = Row::new(object, now);
         vec![row.name(), row.text("/type"), row.size("/data"), row.age()]
     }

@@ -5,7 +5,7 @@ mod allocation;
 use std::collections::{HashMap, HashSet};
 use std::net::IpAddr;
 
-use serde_json::{Value, json};
+use pintle_json::{Json, json};
 
 use crate::failure::{Failure, Outcome};
 use crate::kinds::check::Check;
@@ -21,7 +21,7 @@ use jiff::Timestamp;
 pub(in crate::kinds) struct Service;
 
 impl Strategy for Service {
-    fn claims(&self, service: &Value) -> Vec<String> {
+    fn claims(&self, service: &Json) -> Vec<String> {
         allocation::claims(service)
     }
 
@@ -29,7 +29,7 @@ impl Strategy for Service {
         true
     }
 
-    fn defaults(&self, object: &mut Value) {
+    fn defaults(&self, object: &mut Json) {
         if let Some(spec) = member(object, "spec") {
             default_if_empty(spec, "sessionAffinity", "None");
             default_if_empty(spec, "type", "ClusterIP");
@@ -66,11 +66,11 @@ impl Strategy for Service {
         }
     }
 
-    fn prepare_for_create(&self, _: &Context<'_>, object: &mut Value) {
+    fn prepare_for_create(&self, _: &Context<'_>, object: &mut Json) {
         set(object, "status", json!({"loadBalancer": {}}));
     }
 
-    fn prepare_for_update(&self, _: &Context<'_>, new: &mut Value, old: &Value, part: Part) {
+    fn prepare_for_update(&self, _: &Context<'_>, new: &mut Json, old: &Json, part: Part) {
         if part != Part::Object {
             return;
         }
@@ -79,7 +79,7 @@ impl Strategy for Service {
         let is = text_at(spec, "/type").to_owned();
         if was != "ExternalName" && is != "ExternalName" {
             for key in ["clusterIP", "clusterIPs", "ipFamilies", "ipFamilyPolicy"] {
-                let value = old.pointer(&format!("/spec/{key}")).cloned();
+                let value = old.at(&format!("/spec/{key}")).cloned();
                 if spec.get(key).is_none_or(is_empty)
                     && let Some(value) = value
                 {
@@ -99,7 +99,7 @@ impl Strategy for Service {
             }
         }
         if is == "ClusterIP" && matches!(was.as_str(), "NodePort" | "LoadBalancer") {
-            let before: HashSet<&Value> = list(old, "/spec/ports").filter_map(|port| port.get("nodePort")).collect();
+            let before: HashSet<&Json> = list(old, "/spec/ports").filter_map(|port| port.get("nodePort")).collect();
             for port in items(spec, "ports") {
                 if port.get("nodePort").is_some_and(|number| before.contains(number)) {
                     remove(port, "nodePort");
@@ -115,7 +115,7 @@ impl Strategy for Service {
         }
         if is == "ExternalName" {
             for key in ["clusterIP", "clusterIPs", "ipFamilies", "ipFamilyPolicy", "internalTrafficPolicy"] {
-                if spec.get(key) == old.pointer(&format!("/spec/{key}")) {
+                if spec.get(key) == old.at(&format!("/spec/{key}")) {
                     remove(spec, key);
                 }
             }
@@ -125,7 +125,7 @@ impl Strategy for Service {
         }
     }
 
-    fn admit(&self, context: &Context<'_>, object: &mut Value, old: Option<&Value>, part: Part) -> Outcome<()> {
+    fn admit(&self, context: &Context<'_>, object: &mut Json, old: Option<&Json>, part: Part) -> Outcome<()> {
         if part != Part::Object {
             return Ok(());
         }
@@ -148,12 +148,12 @@ impl Strategy for Service {
         complete.map_err(Failure::internal)
     }
 
-    fn validate_create(&self, object: &Value) -> Faults {
+    fn validate_create(&self, object: &Json) -> Faults {
         let found = faults(object);
         if found.is_empty() { allocation::faults(object) } else { found }
     }
 
-    fn validate_update(&self, new: &Value, old: &Value, part: Part) -> Faults {
+    fn validate_update(&self, new: &Json, old: &Json, part: Part) -> Faults {
         if part == Part::Status {
             return Faults::default();
         }
@@ -161,13 +161,13 @@ impl Strategy for Service {
         let kept = text_at(old, "/spec/type") != "ExternalName" && text_at(new, "/spec/type") != "ExternalName";
         let (was, is) = (text_at(old, "/spec/clusterIP"), text_at(new, "/spec/clusterIP"));
         if kept && !was.is_empty() && was != is {
-            let value = new.pointer("/spec/clusterIPs").cloned().unwrap_or_else(|| json!([is]));
+            let value = new.at("/spec/clusterIPs").cloned().unwrap_or_else(|| json!([is]));
             found.push(FieldFault::invalid("spec.clusterIPs[0]", &value, "may not change once set"));
         }
         found
     }
 
-    fn warnings(&self, object: &Value, _: Option<&Value>, part: Part) -> Vec<String> {
+    fn warnings(&self, object: &Json, _: Option<&Json>, part: Part) -> Vec<String> {
         match part {
             Part::Object => fields_to_warn_of(object),
             _ => warnings::load_balancer(object),
@@ -186,7 +186,7 @@ impl Strategy for Service {
         table::columns("Name, Type, Cluster-IP, External-IP, Port(s), Age, Selector*")
     }
 
-    fn cells(&self, object: &Value, now: Timestamp) -> Vec<Value> {
+    fn cells(&self, object: &Json, now: Timestamp) -> Vec<Json> {
         let row = Row::new(object, now);
         let ports: Vec<String> = list(object, "/spec/ports")
             .map(|port| {
@@ -205,13 +205,13 @@ impl Strategy for Service {
             external(object).into(),
             ports.into(),
             row.age(),
-            table::labels(object.pointer("/spec/selector")).into(),
+            table::labels(object.at("/spec/selector")).into(),
         ]
     }
 }
 
 /// Fields that nothing heeds, or whose spelling is odd.
-fn fields_to_warn_of(object: &Value) -> Vec<String> {
+fn fields_to_warn_of(object: &Json) -> Vec<String> {
     const HINTS: &str = "service.kubernetes.io/topology-aware-hints";
     const EXTERNAL: &str = "ExternalName";
     let kind = text_at(object, "/spec/type");
@@ -251,20 +251,20 @@ fn fields_to_warn_of(object: &Value) -> Vec<String> {
     found
 }
 
-fn default_if_empty(object: &mut Value, key: &str, value: &str) {
+fn default_if_empty(object: &mut Json, key: &str, value: &str) {
     if object.get(key).is_none_or(is_empty) {
         set(object, key, value.into());
     }
 }
 
-fn faults(object: &Value) -> Faults {
+fn faults(object: &Json) -> Faults {
     let kind = text_at(object, "/spec/type");
     let address = text_at(object, "/spec/clusterIP");
     let headless = address == "None";
     let external = kind == "ExternalName";
     let ports: Vec<_> = list(object, "/spec/ports").collect();
     let mut selector = Vec::new();
-    for (key, value) in object.pointer("/spec/selector").and_then(Value::as_object).into_iter().flatten() {
+    for (key, value) in object.at("/spec/selector").and_then(Json::as_object).into_iter().flatten() {
         let value = value.as_str().unwrap_or_default();
         for (text, why) in [(key.as_str(), label_key_faults(key)), (value, label_value_faults(value))] {
             selector.extend(why.iter().map(|why| FieldFault::invalid_text("spec.selector", text, why)));
@@ -304,7 +304,7 @@ fn faults(object: &Value) -> Faults {
         .done()
 }
 
-fn port_faults(ports: &[&Value], kind: &str) -> Faults {
+fn port_faults(ports: &[&Json], kind: &str) -> Faults {
     const RANGE: &str = "must be between 1 and 65535, inclusive";
     let mut faults = Faults::default();
     let mut names = HashSet::new();
@@ -330,7 +330,7 @@ fn port_faults(ports: &[&Value], kind: &str) -> Faults {
             faults.push(FieldFault::unsupported(format!("{path}.protocol"), &value, &["SCTP", "TCP", "UDP"]));
         }
         match port.get("targetPort") {
-            Some(Value::String(target)) => {
+            Some(Json::String(target)) => {
                 let why = super::pod::port_name_faults(target);
                 faults
                     .extend(why.iter().map(|why| FieldFault::invalid_text(format!("{path}.targetPort"), target, why)));
@@ -353,13 +353,13 @@ fn port_faults(ports: &[&Value], kind: &str) -> Faults {
 }
 
 /// What tells the ports of a Service apart.
-fn port_key(port: &Value) -> (Option<Value>, Option<i64>) {
+fn port_key(port: &Json) -> (Option<Json>, Option<i64>) {
     (port.get("protocol").cloned(), integer_at(port, "/port"))
 }
 
 /// The addresses of a Service that are reached from outside.
-fn external(object: &Value) -> String {
-    let given = list(object, "/spec/externalIPs").filter_map(Value::as_str).collect::<Vec<_>>().join(",");
+fn external(object: &Json) -> String {
+    let given = list(object, "/spec/externalIPs").filter_map(Json::as_str).collect::<Vec<_>>().join(",");
     match text_at(object, "/spec/type") {
         "ExternalName" => text_at(object, "/spec/externalName").into(),
         "LoadBalancer" => {

@@ -7,7 +7,7 @@ use crate::kinds::table::{self, Column, Row};
 use crate::kinds::{Strategy, warnings};
 use crate::request::Part;
 use jiff::Timestamp;
-use serde_json::Value;
+use pintle_json::Json;
 
 pub(crate) use token_request::{Bound, Named, TokenGrant};
 
@@ -16,7 +16,7 @@ pub(crate) use token_request::{Bound, Named, TokenGrant};
 pub(in crate::kinds) struct ServiceAccount;
 
 impl Strategy for ServiceAccount {
-    fn warnings(&self, object: &Value, old: Option<&Value>, _: Part) -> Vec<String> {
+    fn warnings(&self, object: &Json, old: Option<&Json>, _: Part) -> Vec<String> {
         const KEY: &str = "kubernetes.io/enforce-mountable-secrets";
         let had = old.is_some_and(|old| warnings::is_annotated(old, KEY));
         let why = "deprecated in v1.32+; prefer separate namespaces to isolate access to mounted secrets";
@@ -34,7 +34,7 @@ impl Strategy for ServiceAccount {
         table::columns("Name, Age")
     }
 
-    fn cells(&self, object: &Value, now: Timestamp) -> Vec<Value> {
+    fn cells(&self, object: &Json, now: Timestamp) -> Vec<Json> {
         let row = Row::new(object, now);
         vec![row.name(), row.age()]
     }

@@ -6,7 +6,7 @@ use crate::kinds::table::{self, Column, Row};
 use crate::object::{has, list};
 use crate::request::Part;
 use jiff::Timestamp;
-use serde_json::Value;
+use pintle_json::Json;
 
 /// `resource.k8s.io` ResourceClaim.
 #[derive(Clone, Copy, Debug)]
@@ -17,7 +17,7 @@ impl Strategy for ResourceClaim {
         table::columns("Name, State, Age")
     }
 
-    fn cells(&self, object: &Value, now: Timestamp) -> Vec<Value> {
+    fn cells(&self, object: &Json, now: Timestamp) -> Vec<Json> {
         let row = Row::new(object, now);
         let mut states = Vec::new();
         if has(object, "/metadata/deletionTimestamp") {

@@ -3,8 +3,8 @@
 use crate::kinds::Strategy;
 use crate::kinds::table::{self, Column, Row};
 use jiff::Timestamp;
+use pintle_json::Json;
 use pintle_meta::GroupVersionKind;
-use serde_json::Value;
 
 /// `resource.k8s.io/v1` ResourceSlice.
 #[derive(Clone, Copy, Debug)]
@@ -23,7 +23,7 @@ impl Strategy for ResourceSlice {
         table::columns("Name, Node, Driver, Pool, Age")
     }
 
-    fn cells(&self, object: &Value, now: Timestamp) -> Vec<Value> {
+    fn cells(&self, object: &Json, now: Timestamp) -> Vec<Json> {
         let row = Row::new(object, now);
         vec![row.name(), row.text("/spec/nodeName"), row.text("/spec/driver"), row.text("/spec/pool/name"), row.age()]
     }

@@ -9,14 +9,14 @@ use crate::object::{condition, integer_at, is_empty, list, metadata, set, text_a
 use crate::request::Part;
 use crate::validate::{Faults, FieldFault, NameRule};
 use jiff::Timestamp;
-use serde_json::{Value, json};
+use pintle_json::{Json, json};
 
 /// `flowcontrol.apiserver.k8s.io` FlowSchema.
 #[derive(Clone, Copy, Debug)]
 pub(in crate::kinds) struct FlowSchema;
 
 impl Strategy for FlowSchema {
-    fn without_effect(&self, object: &Value, _: &Kinds, _: &dyn Cluster) -> Vec<String> {
+    fn without_effect(&self, object: &Json, _: &Kinds, _: &dyn Cluster) -> Vec<String> {
         // One without rules is about no request anywhere.
         if list(object, "/spec/rules").next().is_some() { whole(object, FLOW_CONTROL) } else { Vec::new() }
     }
@@ -25,7 +25,7 @@ impl Strategy for FlowSchema {
         true
     }
 
-    fn defaults(&self, object: &mut Value) {
+    fn defaults(&self, object: &mut Json) {
         const PRECEDENCE: i64 = 1000;
         let Some(spec) = object.get_mut("spec").filter(|spec| spec.is_object()) else { return };
         if integer_at(spec, "/matchingPrecedence").unwrap_or(0) == 0 {
@@ -33,11 +33,11 @@ impl Strategy for FlowSchema {
         }
     }
 
-    fn validate_create(&self, object: &Value) -> Faults {
+    fn validate_create(&self, object: &Json) -> Faults {
         faults(object)
     }
 
-    fn validate_update(&self, new: &Value, _: &Value, part: Part) -> Faults {
+    fn validate_update(&self, new: &Json, _: &Json, part: Part) -> Faults {
         if part == Part::Status { Faults::default() } else { faults(new) }
     }
 
@@ -45,7 +45,7 @@ impl Strategy for FlowSchema {
         table::columns("Name, PriorityLevel, MatchingPrecedence, DistinguisherMethod, Age, MissingPL")
     }
 
-    fn cells(&self, object: &Value, now: Timestamp) -> Vec<Value> {
+    fn cells(&self, object: &Json, now: Timestamp) -> Vec<Json> {
         let row = Row::new(object, now);
         let dangling = condition(object, "Dangling");
         let missing = dangling.map_or("?", |condition| text_at(condition, "/status"));
@@ -64,9 +64,9 @@ impl Strategy for FlowSchema {
     }
 }
 
-fn faults(object: &Value) -> Faults {
+fn faults(object: &Json) -> Faults {
     const MOST: i64 = 10_000;
-    let spec = object.get("spec").unwrap_or(&Value::Null);
+    let spec = object.get("spec").unwrap_or(&Json::Null);
     let (name, level) = (metadata::name(object), text_at(spec, "/priorityLevelConfiguration/name"));
     let precedence = integer_at(spec, "/matchingPrecedence").unwrap_or(0);
     let precedence_is = |why: String| FieldFault::invalid("matchingPrecedence", &precedence.into(), why);
@@ -79,7 +79,7 @@ fn faults(object: &Value) -> Faults {
             precedence_is("only the schema named 'exempt' may have matchingPrecedence 1".into())
         })
         .refuse(!known, || {
-            let method = method.unwrap_or(&Value::Null);
+            let method = method.unwrap_or(&Json::Null);
             FieldFault::unsupported("distinguisherMethod.type", method, &["ByNamespace", "ByUser"])
         })
         .refuse(level.is_empty(), || {
@@ -98,9 +98,9 @@ fn faults(object: &Value) -> Faults {
 }
 
 /// The spec that a schema of that name has in every cluster.
-fn fixed(name: &str) -> Option<Value> {
+fn fixed(name: &str) -> Option<Json> {
     let group = |name: &str| json!({"kind": "Group", "group": {"name": name}});
-    let all = |subjects: Value| {
+    let all = |subjects: Json| {
         let resources =
             json!({"verbs": ["*"], "apiGroups": ["*"], "resources": ["*"], "clusterScope": true, "namespaces": ["*"]});
         let paths = json!({"verbs": ["*"], "nonResourceURLs": ["*"]});
@@ -140,7 +140,7 @@ mod tests {
 
     #[test]
     fn a_schema_needs_a_level_and_rules_that_say_something() {
-        let check = |spec: Value, expected: &[&str]| {
+        let check = |spec: Json, expected: &[&str]| {
             let mut object = json!({"metadata": {"name": "f"}, "spec": spec});
             FlowSchema.defaults(&mut object);
             let fields: Vec<_> = faults(&object).into_iter().map(|fault| fault.field).collect();

@@ -9,14 +9,14 @@ use crate::object::{has, metadata, text_at};
 use crate::request::Part;
 use crate::validate::{Faults, FieldFault};
 use jiff::Timestamp;
-use serde_json::{Value, json};
+use pintle_json::{Json, json};
 
 /// `flowcontrol.apiserver.k8s.io` PriorityLevelConfiguration.
 #[derive(Clone, Copy, Debug)]
 pub(in crate::kinds) struct PriorityLevelConfiguration;
 
 impl Strategy for PriorityLevelConfiguration {
-    fn without_effect(&self, object: &Value, _: &Kinds, _: &dyn Cluster) -> Vec<String> {
+    fn without_effect(&self, object: &Json, _: &Kinds, _: &dyn Cluster) -> Vec<String> {
         whole(object, FLOW_CONTROL)
     }
 
@@ -24,11 +24,11 @@ impl Strategy for PriorityLevelConfiguration {
         true
     }
 
-    fn validate_create(&self, object: &Value) -> Faults {
+    fn validate_create(&self, object: &Json) -> Faults {
         faults(object)
     }
 
-    fn validate_update(&self, new: &Value, _: &Value, part: Part) -> Faults {
+    fn validate_update(&self, new: &Json, _: &Json, part: Part) -> Faults {
         if part == Part::Status { Faults::default() } else { faults(new) }
     }
 
@@ -36,7 +36,7 @@ impl Strategy for PriorityLevelConfiguration {
         table::columns("Name, Type, NominalConcurrencyShares, Queues, HandSize, QueueLengthLimit, Age")
     }
 
-    fn cells(&self, object: &Value, now: Timestamp) -> Vec<Value> {
+    fn cells(&self, object: &Json, now: Timestamp) -> Vec<Json> {
         let row = Row::new(object, now);
         let queuing = |key: &str| row.scalar_or_none(&format!("/spec/limited/limitResponse/queuing/{key}"));
         vec![
@@ -55,8 +55,8 @@ impl Strategy for PriorityLevelConfiguration {
     }
 }
 
-fn faults(object: &Value) -> Faults {
-    let spec = object.get("spec").unwrap_or(&Value::Null);
+fn faults(object: &Json) -> Faults {
+    let spec = object.get("spec").unwrap_or(&Json::Null);
     let (name, kind) = (metadata::name(object), text_at(spec, "/type"));
     let (exempt, limited) = (has(spec, "/exempt"), has(spec, "/limited"));
     let mut faults = Check::at(spec, "spec")
@@ -92,7 +92,7 @@ mod tests {
     #[test]
     fn only_one_level_is_exempt_and_two_stay_as_they_are() {
         let limited = json!({"nominalConcurrencyShares": 5, "limitResponse": {"type": "Reject"}, "lendablePercent": 0});
-        let of = |name: &str, spec: Value| {
+        let of = |name: &str, spec: Json| {
             let faults = faults(&json!({"metadata": {"name": name}, "spec": spec}));
             faults.into_iter().map(|fault| fault.field).collect::<Vec<_>>()
         };

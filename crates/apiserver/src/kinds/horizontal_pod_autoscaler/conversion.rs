@@ -2,8 +2,8 @@
 
 use std::sync::OnceLock;
 
+use pintle_json::{Json, json};
 use pintle_schema::Schema;
-use serde_json::{Value, json};
 
 use super::notes::{self, BEHAVIOR, CONDITIONS, CURRENT_METRICS, METRICS};
 use super::read;
@@ -14,7 +14,7 @@ const NEW: &str = "autoscaling/v2";
 /// The share of its request that a pod is to use where nothing else is asked for.
 const DEFAULT_SHARE: i64 = 80;
 
-pub(super) fn between(object: &Value, from: &str, to: &str) -> Option<Value> {
+pub(super) fn between(object: &Json, from: &str, to: &str) -> Option<Json> {
     match (from, to) {
         (OLD, NEW) => Some(to_new(object)),
         (NEW, OLD) => Some(to_old(object)),
@@ -23,7 +23,7 @@ pub(super) fn between(object: &Value, from: &str, to: &str) -> Option<Value> {
 }
 
 /// An object of the older version as one of the newer. What an annotation says counts only if all of it can be read.
-pub(super) fn to_new(old: &Value) -> Value {
+pub(super) fn to_new(old: &Json) -> Json {
     let mut new = old.clone();
     set(&mut new, "apiVersion", NEW.into());
     let note = |name: &str| notes::text(old, name);
@@ -65,7 +65,7 @@ pub(super) fn to_new(old: &Value) -> Value {
 }
 
 /// An object of the newer version as one of the older: what that has no field for goes into annotations.
-pub(super) fn to_old(new: &Value) -> Value {
+pub(super) fn to_old(new: &Json) -> Json {
     let mut old = new.clone();
     set(&mut old, "apiVersion", OLD.into());
     notes::ALL.iter().for_each(|name| notes::drop(&mut old, name));
@@ -86,9 +86,7 @@ pub(super) fn to_old(new: &Value) -> Value {
     if let Some(status) = member(&mut old, "status") {
         let current: Vec<_> = list(new, "/status/currentMetrics").collect();
         let of_cpu = current.iter().filter(|metric| is_cpu(metric));
-        if let Some(share) =
-            of_cpu.filter_map(|metric| metric.pointer("/resource/current/averageUtilization")).next_back()
-        {
+        if let Some(share) = of_cpu.filter_map(|metric| metric.at("/resource/current/averageUtilization")).next_back() {
             set(status, "currentCPUUtilizationPercentage", share.clone());
         }
         if !current.is_empty() {
@@ -108,26 +106,26 @@ pub(super) fn to_old(new: &Value) -> Value {
     old_schema().map_or(old.clone(), |schema| schema.normalised(old))
 }
 
-fn is_cpu(metric: &Value) -> bool {
+fn is_cpu(metric: &Json) -> bool {
     text_at(metric, "/type") == "Resource" && text_at(metric, "/resource/name") == "cpu"
 }
 
 /// The share that a metric asks for, if the older version has a field for it.
-fn share(metric: &Value) -> Option<&Value> {
-    metric.pointer("/resource/target/averageUtilization").filter(|share| is_cpu(metric) && !share.is_null())
+fn share(metric: &Json) -> Option<&Json> {
+    metric.at("/resource/target/averageUtilization").filter(|share| is_cpu(metric) && !share.is_null())
 }
 
-fn cpu(side: &str, amount: Value) -> Value {
+fn cpu(side: &str, amount: Json) -> Json {
     json!({"type": "Resource", "resource": {"name": "cpu", side: amount}})
 }
 
 /// Removes a member; none if it was null.
-fn taken(object: &mut Value, key: &str) -> Option<Value> {
+fn taken(object: &mut Json, key: &str) -> Option<Json> {
     object.as_object_mut()?.remove(key).filter(|value| !value.is_null())
 }
 
 /// Whether a field of the newer version can hold that.
-fn fits(part: &str, field: &str, value: &Value) -> bool {
+fn fits(part: &str, field: &str, value: &Json) -> bool {
     new_schema().is_some_and(|schema| schema.read(json!({part: {field: value}})).is_ok())
 }
 

@@ -1,6 +1,6 @@
 //! The annotations in which the older version keeps what it has no fields for: JSON in the words and the order of its own types.
 
-use serde_json::Value;
+use pintle_json::Json;
 
 use super::metric_fields::{CURRENT, Field, FieldForm, POLICY, RULE, RULES, SOURCES};
 use crate::object::{is_empty, list, member, remove, set, text_at};
@@ -22,17 +22,17 @@ pub(super) const ALL: &[&str] = &[
 ];
 
 /// What an annotation says.
-pub(super) fn text<'a>(object: &'a Value, name: &str) -> Option<&'a str> {
-    object.pointer("/metadata/annotations")?.get(name)?.as_str()
+pub(super) fn text<'a>(object: &'a Json, name: &str) -> Option<&'a str> {
+    object.at("/metadata/annotations")?.get(name)?.as_str()
 }
 
-pub(super) fn put(object: &mut Value, name: &str, text: String) {
+pub(super) fn put(object: &mut Json, name: &str, text: String) {
     if let Some(annotations) = member(object, "metadata").and_then(|metadata| member(metadata, "annotations")) {
         set(annotations, name, text.into());
     }
 }
 
-pub(super) fn drop(object: &mut Value, name: &str) {
+pub(super) fn drop(object: &mut Json, name: &str) {
     let Some(metadata) = object.get_mut("metadata") else { return };
     let Some(annotations) = metadata.get_mut("annotations") else { return };
     remove(annotations, name);
@@ -42,23 +42,23 @@ pub(super) fn drop(object: &mut Value, name: &str) {
 }
 
 /// Gives `new` the annotation of `old`, or none.
-pub(super) fn put_back(new: &mut Value, old: &Value, name: &str) {
+pub(super) fn put_back(new: &mut Json, old: &Json, name: &str) {
     match text(old, name) {
         Some(text) => put(new, name, text.into()),
         None => drop(new, name),
     }
 }
 
-pub(super) fn write_metrics(metrics: &[&Value]) -> String {
+pub(super) fn write_metrics(metrics: &[&Json]) -> String {
     array(metrics.iter().map(|metric| write_metric(metric, SOURCES)))
 }
 
-pub(super) fn write_current_metrics(metrics: &[&Value]) -> String {
+pub(super) fn write_current_metrics(metrics: &[&Json]) -> String {
     array(metrics.iter().map(|metric| write_metric(metric, CURRENT)))
 }
 
-pub(super) fn write_conditions(conditions: &[&Value]) -> String {
-    let write = |condition: &&Value| {
+pub(super) fn write_conditions(conditions: &[&Json]) -> String {
+    let write = |condition: &&Json| {
         let text = |key: &str| condition.get(key).filter(|value| **value != "").map(json);
         members([
             ("type", Some(plain(condition, "type"))),
@@ -72,13 +72,13 @@ pub(super) fn write_conditions(conditions: &[&Value]) -> String {
 }
 
 /// The rules of scaling are written by the names that they have within the server.
-pub(super) fn write_behavior(behavior: &Value) -> String {
+pub(super) fn write_behavior(behavior: &Json) -> String {
     let null = || "null".to_owned();
-    let value = |object: &Value, key: &str| object.get(key).map_or_else(null, json);
-    let policy = |policy: &Value| members(POLICY.iter().map(|(name, key)| (*name, Some(value(policy, key)))));
-    let rule = |rule: &Value| {
+    let value = |object: &Json, key: &str| object.get(key).map_or_else(null, json);
+    let policy = |policy: &Json| members(POLICY.iter().map(|(name, key)| (*name, Some(value(policy, key)))));
+    let rule = |rule: &Json| {
         members(RULE.iter().map(|(name, key)| match *key {
-            "policies" if rule.get("policies").is_some_and(Value::is_array) => {
+            "policies" if rule.get("policies").is_some_and(Json::is_array) => {
                 (*name, Some(array(list(rule, "/policies").map(policy))))
             }
             key => (*name, Some(value(rule, key))),
@@ -88,23 +88,23 @@ pub(super) fn write_behavior(behavior: &Value) -> String {
     members(RULES.iter().map(|(name, key)| (*name, Some(there(key).map_or_else(null, rule)))))
 }
 
-fn write_metric(metric: &Value, sources: &[(&'static str, &[Field])]) -> String {
-    let source = |source: &Value, fields: &[Field]| {
-        members(fields.iter().map(|(name, pointer, form)| (*name, write_field(source.pointer(pointer), *form))))
+fn write_metric(metric: &Json, sources: &[(&'static str, &[Field])]) -> String {
+    let source = |source: &Json, fields: &[Field]| {
+        members(fields.iter().map(|(name, pointer, form)| (*name, write_field(source.at(pointer), *form))))
     };
     let there = |key: &str| metric.get(key).filter(|source| !source.is_null());
     let sources = sources.iter().map(|(key, fields)| (*key, there(key).map(|one| source(one, fields))));
     members([("type", Some(plain(metric, "type")))].into_iter().chain(sources))
 }
 
-fn write_field(value: Option<&Value>, form: FieldForm) -> Option<String> {
+fn write_field(value: Option<&Json>, form: FieldForm) -> Option<String> {
     let value = value.filter(|value| !value.is_null());
     match form {
         FieldForm::Text => Some(value.map_or_else(|| "\"\"".into(), json)),
         FieldForm::Amount => Some(value.map_or_else(|| "\"0\"".into(), json)),
         FieldForm::Optional => value.map(json),
         FieldForm::Reference => {
-            let empty = Value::Null;
+            let empty = Json::Null;
             let object = value.unwrap_or(&empty);
             let version = object.get("apiVersion").filter(|version| **version != "").map(json);
             let both = [("kind", Some(plain(object, "kind"))), ("name", Some(plain(object, "name")))];
@@ -118,7 +118,7 @@ fn write_field(value: Option<&Value>, form: FieldForm) -> Option<String> {
 }
 
 /// A text member, empty if it is absent.
-fn plain(object: &Value, key: &str) -> String {
+fn plain(object: &Json, key: &str) -> String {
     json(&text_at(object, &format!("/{key}")).into())
 }
 
@@ -132,7 +132,7 @@ fn array(items: impl Iterator<Item = String>) -> String {
 }
 
 /// JSON as Go writes it: what could be taken for markup is escaped.
-fn json(value: &Value) -> String {
+fn json(value: &Json) -> String {
     let text = value.to_string();
     let escapes =
         [("<", "\\u003c"), (">", "\\u003e"), ("&", "\\u0026"), ("\u{2028}", "\\u2028"), ("\u{2029}", "\\u2029")];

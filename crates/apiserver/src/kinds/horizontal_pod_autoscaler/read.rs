@@ -1,12 +1,12 @@
 //! The annotations of the older version, read. None if they make no sense.
 
+use pintle_json::{Json, Map};
 use pintle_schema::quantity::Quantity;
-use serde_json::{Map, Value};
 
 use super::metric_fields::{CURRENT, Field, FieldForm, POLICY, RULE, RULES, SOURCES};
 use crate::object::{is_empty, member, remove, set, text_at};
 
-pub(super) fn metrics(text: &str) -> Option<Value> {
+pub(super) fn metrics(text: &str) -> Option<Json> {
     read_all(text, |metric| {
         let mut new = read_metric(metric, SOURCES)?;
         for (source, _) in SOURCES {
@@ -18,16 +18,16 @@ pub(super) fn metrics(text: &str) -> Option<Value> {
     })
 }
 
-pub(super) fn current_metrics(text: &str) -> Option<Value> {
+pub(super) fn current_metrics(text: &str) -> Option<Json> {
     read_all(text, |metric| read_metric(metric, CURRENT))
 }
 
-pub(super) fn behavior(text: &str) -> Option<Value> {
-    let behavior: Value = serde_json::from_str(text).ok()?;
+pub(super) fn behavior(text: &str) -> Option<Json> {
+    let behavior: Json = serde_json::from_str(text).ok()?;
     let mut behavior = renamed(&behavior, RULES)?;
     for rules in behavior.as_object_mut()?.values_mut() {
         *rules = renamed(rules, RULE)?;
-        if let Some(policies) = rules.get_mut("policies").and_then(Value::as_array_mut) {
+        if let Some(policies) = rules.get_mut("policies").and_then(Json::as_array_mut) {
             for policy in policies {
                 *policy = renamed(policy, POLICY)?;
             }
@@ -36,18 +36,18 @@ pub(super) fn behavior(text: &str) -> Option<Value> {
     Some(behavior).filter(|behavior| !is_empty(behavior))
 }
 
-fn read_all(text: &str, read: impl Fn(&Value) -> Option<Value>) -> Option<Value> {
-    let items: Value = serde_json::from_str(text).ok()?;
-    items.as_array()?.iter().map(read).collect::<Option<Vec<_>>>().map(Value::Array)
+fn read_all(text: &str, read: impl Fn(&Json) -> Option<Json>) -> Option<Json> {
+    let items: Json = serde_json::from_str(text).ok()?;
+    items.as_array()?.iter().map(read).collect::<Option<Vec<_>>>().map(Json::Array)
 }
 
-fn read_metric(metric: &Value, sources: &[(&'static str, &[Field])]) -> Option<Value> {
+fn read_metric(metric: &Json, sources: &[(&'static str, &[Field])]) -> Option<Json> {
     let mut new = Map::new();
     let kind = metric.as_object()?.get("type").cloned();
-    new.insert("type".into(), kind.unwrap_or_else(|| "".into()));
+    new.insert("type", kind.unwrap_or_else(|| "".into()));
     for (key, fields) in sources {
         let Some(source) = metric.get(key).filter(|source| !source.is_null()) else { continue };
-        let mut read = Value::Object(Map::new());
+        let mut read = Json::Object(Map::new());
         for (name, pointer, form) in *fields {
             let value = source.get(name).filter(|value| !value.is_null()).cloned();
             let value = match form {
@@ -61,11 +61,11 @@ fn read_metric(metric: &Value, sources: &[(&'static str, &[Field])]) -> Option<V
         }
         new.insert((*key).into(), read);
     }
-    Some(Value::Object(new))
+    Some(Json::Object(new))
 }
 
 /// The kind of target shows in which values are set. An amount that had to be there though nothing was meant goes.
-fn complete_target(source: &str, target: &mut Value) {
+fn complete_target(source: &str, target: &mut Json) {
     let has = |key: &str| target.get(key).is_some();
     let kind = match source {
         "object" if !has("averageValue") => "Value",
@@ -81,7 +81,7 @@ fn complete_target(source: &str, target: &mut Value) {
 }
 
 /// Sets a value at a pointer, and makes the objects on the way.
-fn put_at(object: &mut Value, pointer: &str, value: Value) -> Option<()> {
+fn put_at(object: &mut Json, pointer: &str, value: Json) -> Option<()> {
     let mut keys: Vec<_> = pointer.split('/').skip(1).collect();
     let last = keys.pop()?;
     let at = keys.into_iter().try_fold(object, |object, key| member(object, key))?;
@@ -90,8 +90,8 @@ fn put_at(object: &mut Value, pointer: &str, value: Value) -> Option<()> {
 }
 
 /// The members under their other names, whatever the case they are written in. Null ones go.
-fn renamed(object: &Value, names: &[(&str, &str)]) -> Option<Value> {
+fn renamed(object: &Json, names: &[(&str, &str)]) -> Option<Json> {
     let known = |key: &str| names.iter().find(|(name, _)| name.eq_ignore_ascii_case(key)).map(|(_, to)| *to);
     let members = object.as_object()?.iter().filter(|(_, value)| !value.is_null());
-    Some(members.filter_map(|(key, value)| Some((known(key)?.to_owned(), value.clone()))).collect::<Map<_, _>>().into())
+    Some(members.filter_map(|(key, value)| Some((known(key)?.to_owned(), value.clone()))).collect::<Map>().into())
 }

@@ -1,7 +1,7 @@
 //! The faults of an autoscaler, told by the fields of the newer version.
 
+use pintle_json::Json;
 use pintle_schema::quantity;
-use serde_json::Value;
 
 use crate::kinds::check::Check;
 use crate::kinds::core::pod::container_resource_faults;
@@ -22,7 +22,7 @@ const LONGEST_WINDOW: i64 = 3600;
 const LONGEST_PERIOD: i64 = 1800;
 
 /// The faults of `spec`; `old` is the stored object of an update.
-pub(super) fn spec(object: &Value, old: Option<&Value>) -> Faults {
+pub(super) fn spec(object: &Json, old: Option<&Json>) -> Faults {
     let (least, most) = (integer_at(object, "/spec/minReplicas"), integer_at(object, "/spec/maxReplicas").unwrap_or(0));
     let was_zero = old.is_some_and(|old| integer_at(old, "/spec/minReplicas") == Some(0));
     let bound = if was_zero { 0 } else { 1 };
@@ -65,7 +65,7 @@ fn reference(check: Check<'_>, known: bool, groupless: bool) -> Check<'_> {
     check.refuse(why.is_some(), || FieldFault::invalid_text("apiVersion", version, why.unwrap_or_default()))
 }
 
-fn metric<'a>(check: Check<'a>, old: Option<&Value>) -> Check<'a> {
+fn metric<'a>(check: Check<'a>, old: Option<&Json>) -> Check<'a> {
     let object = check.object();
     let kind = text_at(object, "/type");
     let known: Vec<&str> = METRICS.iter().map(|(kind, _)| *kind).collect();
@@ -90,7 +90,7 @@ fn metric<'a>(check: Check<'a>, old: Option<&Value>) -> Check<'a> {
     })
 }
 
-fn source<'a>(check: Check<'a>, kind: &str, old: Option<&Value>) -> Check<'a> {
+fn source<'a>(check: Check<'a>, kind: &str, old: Option<&Json>) -> Check<'a> {
     let has = |key: &str| has(check.object(), &format!("/target/{key}"));
     let (value, average, share) = (has("value"), has("averageValue"), has("averageUtilization"));
     let need = |check: Check<'a>, there: bool, field: &str, why: &str| {
@@ -197,7 +197,7 @@ fn policy(check: Check<'_>) -> Check<'_> {
 }
 
 /// Whether an object that a stored autoscaler measures is of no readable version.
-fn has_odd_object(old: &Value) -> bool {
+fn has_odd_object(old: &Json) -> bool {
     list(old, "/spec/metrics")
         .any(|metric| text_at(metric, "/object/describedObject/apiVersion").matches('/').count() > 1)
 }

@@ -1,12 +1,12 @@
 //! Conversion between the versions of HorizontalPodAutoscaler loses nothing.
 
-use serde_json::{Value, json};
+use pintle_json::{Json, json};
 
 use super::{V1, V2, conversion, notes};
 use crate::kinds::Strategy;
 
 /// One of everything that the older version has no field for.
-fn rich() -> Value {
+fn rich() -> Json {
     let selector =
         json!({"matchLabels": {"b": "1", "a": "2"}, "matchExpressions": [{"key": "x", "operator": "Exists"}]});
     let mut object = json!({

@@ -8,7 +8,7 @@ use crate::object::{default, differ_outside, doubles, integer_at, is_empty, item
 use crate::request::Part;
 use crate::validate::{Faults, FieldFault};
 use jiff::Timestamp;
-use serde_json::Value;
+use pintle_json::Json;
 use std::net::{Ipv4Addr, Ipv6Addr};
 
 const CONTROLLERS: &[&str] = &["endpointslice-controller.k8s.io", "endpointslicemirroring-controller.k8s.io"];
@@ -18,12 +18,12 @@ const CONTROLLERS: &[&str] = &["endpointslice-controller.k8s.io", "endpointslice
 pub(in crate::kinds) struct EndpointSlice;
 
 impl Strategy for EndpointSlice {
-    fn warnings(&self, object: &Value, old: Option<&Value>, _: Part) -> Vec<String> {
+    fn warnings(&self, object: &Json, old: Option<&Json>, _: Part) -> Vec<String> {
         let mut found = Vec::new();
         if old.is_none() && text_at(object, "/addressType") == "FQDN" {
             found.push("spec.addressType: FQDN endpoints are deprecated".into());
         }
-        let labels = object.pointer("/metadata/labels");
+        let labels = object.at("/metadata/labels");
         let controller = labels.and_then(|labels| labels.get("endpointslice.kubernetes.io/managed-by"));
         // These two put right what they are given.
         if controller.is_some_and(|by| CONTROLLERS.iter().any(|controller| by == controller)) {
@@ -35,7 +35,7 @@ impl Strategy for EndpointSlice {
         found
     }
 
-    fn defaults(&self, object: &mut Value) {
+    fn defaults(&self, object: &mut Json) {
         for endpoint in items(object, "endpoints") {
             member(endpoint, "conditions");
         }
@@ -45,30 +45,30 @@ impl Strategy for EndpointSlice {
         }
     }
 
-    fn to_stored(&self, mut object: Value) -> Value {
+    fn to_stored(&self, mut object: Json) -> Json {
         for key in ["endpoints", "ports"] {
             if object.get(key).is_none_or(is_empty) {
-                crate::object::set(&mut object, key, Value::Null);
+                crate::object::set(&mut object, key, Json::Null);
             }
         }
         object
     }
 
-    fn changes_generation(&self, new: &Value, old: &Value) -> bool {
-        let labels = |object: &Value| object.pointer("/metadata/labels").filter(|labels| !is_empty(labels)).cloned();
-        let part = |object: &Value, key: &str| object.get(key).filter(|part| !is_empty(part)).cloned();
+    fn changes_generation(&self, new: &Json, old: &Json) -> bool {
+        let labels = |object: &Json| object.at("/metadata/labels").filter(|labels| !is_empty(labels)).cloned();
+        let part = |object: &Json, key: &str| object.get(key).filter(|part| !is_empty(part)).cloned();
         ["endpoints", "ports"].iter().any(|key| part(new, key) != part(old, key))
             || differ_outside(new, old, &["apiVersion", "kind", "metadata", "endpoints", "ports"])
             || labels(new) != labels(old)
     }
 
-    fn validate_create(&self, object: &Value) -> Faults {
+    fn validate_create(&self, object: &Json) -> Faults {
         let kind = text_at(object, "/addressType").to_owned();
         let names: Vec<&str> = list(object, "/ports").map(|port| text_at(port, "/name")).collect();
         let doubles = doubles(names.iter());
         let mut addresses = Vec::new();
         for (at, endpoint) in list(object, "/endpoints").enumerate() {
-            let all = list(endpoint, "/addresses").filter_map(Value::as_str).enumerate();
+            let all = list(endpoint, "/addresses").filter_map(Json::as_str).enumerate();
             for (nth, address) in all.filter(|(_, address)| !is_of_this_server(object, address)) {
                 addresses.extend(address_faults(&kind, address, &format!("endpoints[{at}].addresses"), nth));
             }
@@ -85,7 +85,7 @@ impl Strategy for EndpointSlice {
             .done()
     }
 
-    fn validate_update(&self, new: &Value, old: &Value, _: Part) -> Faults {
+    fn validate_update(&self, new: &Json, old: &Json, _: Part) -> Faults {
         let mut faults = self.validate_create(new);
         faults.extend(immutable(new, old, &["addressType"]));
         faults
@@ -95,16 +95,16 @@ impl Strategy for EndpointSlice {
         table::columns("Name, AddressType, Ports, Endpoints, Age")
     }
 
-    fn cells(&self, object: &Value, now: Timestamp) -> Vec<Value> {
+    fn cells(&self, object: &Json, now: Timestamp) -> Vec<Json> {
         let row = Row::new(object, now);
-        let unset = |text: String| Value::from(if text == "<none>" { "<unset>".into() } else { text });
+        let unset = |text: String| Json::from(if text == "<none>" { "<unset>".into() } else { text });
         let ports = list(object, "/ports").map(|port| match (text_at(port, "/name"), integer_at(port, "/port")) {
             (_, Some(number)) => number.to_string(),
             ("", None) => "*".into(),
             (name, None) => name.into(),
         });
         let addresses = list(object, "/endpoints").flat_map(|endpoint| list(endpoint, "/addresses"));
-        let addresses = addresses.filter_map(Value::as_str).map(Into::into);
+        let addresses = addresses.filter_map(Json::as_str).map(Into::into);
         let (ports, addresses) = (table::some(ports.collect()), table::some(addresses.collect()));
         vec![row.name(), row.text("/addressType"), unset(ports), unset(addresses), row.age()]
     }

@@ -7,7 +7,7 @@ use crate::object::{has, list, member, text_at};
 use crate::request::Part;
 use crate::validate::{Faults, FieldFault, NameRule};
 use jiff::Timestamp;
-use serde_json::{Value, json};
+use pintle_json::{Json, json};
 use std::net::IpAddr;
 
 const PATH_TYPES: &[&str] = &["Exact", "ImplementationSpecific", "Prefix"];
@@ -17,7 +17,7 @@ const PATH_TYPES: &[&str] = &["Exact", "ImplementationSpecific", "Prefix"];
 pub(in crate::kinds) struct Ingress;
 
 impl Strategy for Ingress {
-    fn warnings(&self, object: &Value, old: Option<&Value>, part: Part) -> Vec<String> {
+    fn warnings(&self, object: &Json, old: Option<&Json>, part: Part) -> Vec<String> {
         const KEY: &str = "kubernetes.io/ingress.class";
         let annotated = warnings::is_annotated(object, KEY) && !has(object, "/spec/ingressClassName");
         match old {
@@ -29,26 +29,26 @@ impl Strategy for Ingress {
         }
     }
 
-    fn defaults(&self, object: &mut Value) {
+    fn defaults(&self, object: &mut Json) {
         member(object, "spec");
         if let Some(status) = member(object, "status") {
             member(status, "loadBalancer");
         }
     }
 
-    fn prepare_for_create(&self, _: &Context<'_>, object: &mut Value) {
+    fn prepare_for_create(&self, _: &Context<'_>, object: &mut Json) {
         crate::object::set(object, "status", json!({"loadBalancer": {}}));
     }
 
-    fn validate_update(&self, new: &Value, _: &Value, part: Part) -> Faults {
+    fn validate_update(&self, new: &Json, _: &Json, part: Part) -> Faults {
         if part != Part::Object { Faults::default() } else { self.validate_create(new) }
     }
 
-    fn validate_create(&self, object: &Value) -> Faults {
+    fn validate_create(&self, object: &Json) -> Faults {
         let empty = list(object, "/spec/rules").next().is_none() && !has(object, "/spec/defaultBackend");
         Check::of(object)
             .refuse(empty, || {
-                FieldFault::invalid("spec", &Value::Null, "either `defaultBackend` or `rules` must be specified")
+                FieldFault::invalid("spec", &Json::Null, "either `defaultBackend` or `rules` must be specified")
             })
             .inside("spec.defaultBackend", backend)
             .each("spec.rules", |rule, _| {
@@ -78,7 +78,7 @@ impl Strategy for Ingress {
         table::columns("Name, Class, Hosts, Address, Ports, Age")
     }
 
-    fn cells(&self, object: &Value, now: Timestamp) -> Vec<Value> {
+    fn cells(&self, object: &Json, now: Timestamp) -> Vec<Json> {
         let row = Row::new(object, now);
         let class = match text_at(object, "/spec/ingressClassName") {
             "" => row.text_or("/metadata/annotations/kubernetes.io~1ingress.class", "<none>"),
@@ -98,7 +98,7 @@ fn backend(check: Check<'_>) -> Check<'_> {
     let neither = !has(object, "/service") && !has(object, "/resource");
     let portless = has(object, "/service")
         && text_at(object, "/service/port/name").is_empty()
-        && object.pointer("/service/port/number").and_then(Value::as_i64).unwrap_or(0) == 0;
+        && object.at("/service/port/number").and_then(Json::as_i64).unwrap_or(0) == 0;
     let why = if neither { "service or resource backend is required" } else { "port name or number is required" };
     check.refuse(neither || portless, || FieldFault::required("", why))
 }

@@ -7,18 +7,18 @@ use crate::object::text_at;
 use crate::request::Part;
 use crate::validate::Faults;
 use jiff::Timestamp;
-use serde_json::Value;
+use pintle_json::Json;
 
 /// `networking.k8s.io/v1` IngressClass.
 #[derive(Clone, Copy, Debug)]
 pub(in crate::kinds) struct IngressClass;
 
 impl Strategy for IngressClass {
-    fn validate_create(&self, object: &Value) -> Faults {
+    fn validate_create(&self, object: &Json) -> Faults {
         Check::of(object).required("spec.controller").done()
     }
 
-    fn validate_update(&self, new: &Value, old: &Value, _: Part) -> Faults {
+    fn validate_update(&self, new: &Json, old: &Json, _: Part) -> Faults {
         let mut faults = self.validate_create(new);
         faults.extend(immutable(new, old, &["spec.controller"]));
         faults
@@ -28,7 +28,7 @@ impl Strategy for IngressClass {
         table::columns("Name, Controller, Parameters, Age")
     }
 
-    fn cells(&self, object: &Value, now: Timestamp) -> Vec<Value> {
+    fn cells(&self, object: &Json, now: Timestamp) -> Vec<Json> {
         let row = Row::new(object, now);
         let parameter = |key: &str| text_at(object, &format!("/spec/parameters/{key}"));
         let kind = match parameter("apiGroup") {

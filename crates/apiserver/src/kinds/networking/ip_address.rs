@@ -4,7 +4,7 @@ use crate::kinds::Strategy;
 use crate::kinds::table::{self, Column, Row};
 use crate::object::text_at;
 use jiff::Timestamp;
-use serde_json::Value;
+use pintle_json::Json;
 
 /// `networking.k8s.io` IPAddress.
 #[derive(Clone, Copy, Debug)]
@@ -15,7 +15,7 @@ impl Strategy for IpAddress {
         table::columns("Name, ParentRef")
     }
 
-    fn cells(&self, object: &Value, now: Timestamp) -> Vec<Value> {
+    fn cells(&self, object: &Json, now: Timestamp) -> Vec<Json> {
         let row = Row::new(object, now);
         let part = |key: &str| text_at(object, &format!("/spec/parentRef/{key}"));
         let resource = match part("group") {

@@ -9,14 +9,14 @@ use crate::object::{default, has, is_empty, items, list, member, text_at};
 use crate::request::Part;
 use crate::validate::{Faults, FieldFault};
 use jiff::Timestamp;
-use serde_json::{Value, json};
+use pintle_json::{Json, json};
 
 /// `networking.k8s.io/v1` NetworkPolicy.
 #[derive(Clone, Copy, Debug)]
 pub(in crate::kinds) struct NetworkPolicy;
 
 impl Strategy for NetworkPolicy {
-    fn warnings(&self, object: &Value, _: Option<&Value>, _: Part) -> Vec<String> {
+    fn warnings(&self, object: &Json, _: Option<&Json>, _: Part) -> Vec<String> {
         let mut found = Vec::new();
         for (rules, peers) in [("ingress", "from"), ("egress", "to")] {
             for (at, rule) in list(object, &format!("/spec/{rules}")).enumerate() {
@@ -30,7 +30,7 @@ impl Strategy for NetworkPolicy {
         found
     }
 
-    fn defaults(&self, object: &mut Value) {
+    fn defaults(&self, object: &mut Json) {
         let Some(spec) = member(object, "spec") else { return };
         member(spec, "podSelector");
         for key in ["ingress", "egress"] {
@@ -45,8 +45,8 @@ impl Strategy for NetworkPolicy {
         }
     }
 
-    fn validate_create(&self, object: &Value) -> Faults {
-        let selector = object.pointer("/spec/podSelector").unwrap_or(&Value::Null);
+    fn validate_create(&self, object: &Json) -> Faults {
+        let selector = object.at("/spec/podSelector").unwrap_or(&Json::Null);
         Check::of(object)
             .also(crate::kinds::apps::selector_faults(selector, "spec.podSelector"))
             .each("spec.ingress", |rule, _| {
@@ -68,14 +68,14 @@ impl Strategy for NetworkPolicy {
         table::columns("Name, Pod-Selector, Age")
     }
 
-    fn cells(&self, object: &Value, now: Timestamp) -> Vec<Value> {
+    fn cells(&self, object: &Json, now: Timestamp) -> Vec<Json> {
         let row = Row::new(object, now);
-        vec![row.name(), table::selector(object.pointer("/spec/podSelector")).into(), row.age()]
+        vec![row.name(), table::selector(object.at("/spec/podSelector")).into(), row.age()]
     }
 }
 
 fn port_faults(port: Check<'_>) -> Check<'_> {
-    let number = port.object().get("port").and_then(Value::as_i64);
+    let number = port.object().get("port").and_then(Json::as_i64);
     let wrong = number.is_some_and(|number| !(1..=65535).contains(&number));
     let why = "must be between 1 and 65535, inclusive";
     port.one_of("protocol", PROTOCOLS).refuse(wrong, || FieldFault::invalid("port", &number.unwrap_or(0).into(), why))

@@ -6,14 +6,14 @@ use crate::kinds::without_effect::{SERVICE_RANGES, whole};
 use crate::kinds::{Cluster, Kinds, Strategy};
 use crate::request::Part;
 use jiff::Timestamp;
-use serde_json::Value;
+use pintle_json::Json;
 
 /// `networking.k8s.io` ServiceCIDR.
 #[derive(Clone, Copy, Debug)]
 pub(in crate::kinds) struct ServiceCidr;
 
 impl Strategy for ServiceCidr {
-    fn without_effect(&self, object: &Value, _: &Kinds, _: &dyn Cluster) -> Vec<String> {
+    fn without_effect(&self, object: &Json, _: &Kinds, _: &dyn Cluster) -> Vec<String> {
         whole(object, SERVICE_RANGES)
     }
 
@@ -21,7 +21,7 @@ impl Strategy for ServiceCidr {
         table::columns("Name, CIDRs, Age")
     }
 
-    fn cells(&self, object: &Value, now: Timestamp) -> Vec<Value> {
+    fn cells(&self, object: &Json, now: Timestamp) -> Vec<Json> {
         let row = Row::new(object, now);
         vec![row.name(), row.joined("/spec/cidrs"), row.age()]
     }

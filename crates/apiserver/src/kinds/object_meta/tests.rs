@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use serde_json::{Value, json};
+use pintle_json::{Json, json};
 
 use super::{faults_of_change, warnings};
 use crate::kinds::{Kind, Kinds, PlainFinalizers, Strategy};
@@ -22,7 +22,7 @@ fn told(faults: &Faults) -> Vec<String> {
 }
 
 #[track_caller]
-fn check_new(value: Value, expected: &[&str]) {
+fn check_new(value: Json, expected: &[&str]) {
     let object = json!({"metadata": value});
     assert_eq!(told(&super::faults(&kind("", "v1", "configmaps"), &object)), expected, "{value}");
 }
@@ -58,7 +58,7 @@ fn the_metadata_of_a_new_object_are_checked_once() {
 }
 
 #[track_caller]
-fn check_changed(plural: &str, new: Value, old: Value, expected: &[(usize, &str)]) {
+fn check_changed(plural: &str, new: Json, old: Json, expected: &[(usize, &str)]) {
     let (group, version) = if plural == "deployments" { ("apps", "v1") } else { ("", "v1") };
     let faults =
         told(&faults_of_change(&kind(group, version, plural), &json!({"metadata": new}), &json!({"metadata": old})));
@@ -73,7 +73,7 @@ fn check_changed(plural: &str, new: Value, old: Value, expected: &[(usize, &str)
 #[test]
 fn the_metadata_of_a_changed_object_are_checked_several_times() {
     let old = json!({"name": "a", "uid": "u", "finalizers": ["x.io/y"]});
-    let with = |key: &str, value: Value| {
+    let with = |key: &str, value: Json| {
         let mut new = old.clone();
         new[key] = value;
         new

@@ -6,7 +6,7 @@ use crate::object::{is_empty, list, set};
 use crate::request::Part;
 use crate::selector::structured;
 use crate::validate::{Faults, FieldFault, NameRule};
-use serde_json::Value;
+use pintle_json::Json;
 
 /// Role and ClusterRole.
 #[derive(Clone, Copy, Debug)]
@@ -19,24 +19,24 @@ impl Strategy for Role {
         true
     }
 
-    fn prepare_for_create(&self, _: &Context<'_>, object: &mut Value) {
+    fn prepare_for_create(&self, _: &Context<'_>, object: &mut Json) {
         if object.get("rules").is_none_or(is_empty) {
-            set(object, "rules", Value::Null);
+            set(object, "rules", Json::Null);
         }
     }
 
-    fn prepare_for_update(&self, context: &Context<'_>, new: &mut Value, _: &Value, _: Part) {
+    fn prepare_for_update(&self, context: &Context<'_>, new: &mut Json, _: &Json, _: Part) {
         self.prepare_for_create(context, new);
     }
 
-    fn validate_create(&self, object: &Value) -> Faults {
+    fn validate_create(&self, object: &Json) -> Faults {
         let gathers = crate::object::has(object, "/aggregationRule");
         let selectors = list(object, "/aggregationRule/clusterRoleSelectors").enumerate();
         let selectors = selectors.flat_map(|(at, selector)| {
             let path = format!("aggregationRule.clusterRoleSelectors[{at}]");
             let mut faults = crate::kinds::apps::selector_faults(selector, &path);
             if !faults.is_empty() || structured(selector).is_none() {
-                faults.push(FieldFault::invalid(path, &Value::Null, "invalid label selector."));
+                faults.push(FieldFault::invalid(path, &Json::Null, "invalid label selector."));
             }
             faults
         });

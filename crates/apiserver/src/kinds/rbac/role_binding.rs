@@ -8,7 +8,7 @@ use crate::object::{default, items, list, member, set, text_at};
 use crate::request::Part;
 use crate::validate::{Faults, FieldFault, NameRule};
 use jiff::Timestamp;
-use serde_json::{Value, json};
+use pintle_json::{Json, json};
 
 /// RoleBinding and ClusterRoleBinding.
 #[derive(Clone, Copy, Debug)]
@@ -21,7 +21,7 @@ impl Strategy for RoleBinding {
         true
     }
 
-    fn defaults(&self, object: &mut Value) {
+    fn defaults(&self, object: &mut Json) {
         if let Some(role) = member(object, "roleRef") {
             default(role, "apiGroup", GROUP);
             if text_at(role, "/apiGroup").is_empty() {
@@ -35,7 +35,7 @@ impl Strategy for RoleBinding {
         }
     }
 
-    fn validate_create(&self, object: &Value) -> Faults {
+    fn validate_create(&self, object: &Json) -> Faults {
         let kinds: &[&str] = if self.namespaced { &["Role", "ClusterRole"] } else { &["ClusterRole"] };
         let kind = text_at(object, "/roleRef/kind");
         Check::of(object)
@@ -47,7 +47,7 @@ impl Strategy for RoleBinding {
             .done()
     }
 
-    fn validate_update(&self, new: &Value, old: &Value, _: Part) -> Faults {
+    fn validate_update(&self, new: &Json, old: &Json, _: Part) -> Faults {
         let mut faults = self.validate_create(new);
         if new.get("roleRef") != old.get("roleRef") {
             let said = |name: &str| text_at(new, &format!("/roleRef/{name}"));
@@ -66,7 +66,7 @@ impl Strategy for RoleBinding {
         table::columns("Name, Role, Age, Users*, Groups*, ServiceAccounts*")
     }
 
-    fn cells(&self, object: &Value, now: Timestamp) -> Vec<Value> {
+    fn cells(&self, object: &Json, now: Timestamp) -> Vec<Json> {
         let row = Row::new(object, now);
         let role = format!("{}/{}", text_at(object, "/roleRef/kind"), text_at(object, "/roleRef/name"));
         let of_kind = |kind: &str| {
@@ -75,7 +75,7 @@ impl Strategy for RoleBinding {
                 "ServiceAccount" => format!("{}/{}", text_at(subject, "/namespace"), text_at(subject, "/name")),
                 _ => text_at(subject, "/name").to_owned(),
             });
-            Value::from(names.collect::<Vec<_>>().join(", "))
+            Json::from(names.collect::<Vec<_>>().join(", "))
         };
         vec![row.name(), role.into(), row.age(), of_kind("User"), of_kind("Group"), of_kind("ServiceAccount")]
     }

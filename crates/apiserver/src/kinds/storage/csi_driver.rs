@@ -5,17 +5,17 @@ use crate::kinds::table::{self, Column, Row};
 use crate::object::{default, has, list, member, text_at};
 use crate::request::Part;
 use jiff::Timestamp;
-use serde_json::{Value, json};
+use pintle_json::{Json, json};
 
 /// `storage.k8s.io/v1` CSIDriver.
 #[derive(Clone, Copy, Debug)]
 pub(in crate::kinds) struct CsiDriver;
 
 impl Strategy for CsiDriver {
-    fn warnings(&self, object: &Value, old: Option<&Value>, _: Part) -> Vec<String> {
+    fn warnings(&self, object: &Json, old: Option<&Json>, _: Part) -> Vec<String> {
         const TOKENS: &str = "/spec/tokenRequests";
         let asks = list(object, TOKENS).next().is_some() && !has(object, "/spec/serviceAccountTokenInSecrets");
-        let as_before = old.is_some_and(|old| old.pointer(TOKENS) == object.pointer(TOKENS));
+        let as_before = old.is_some_and(|old| old.at(TOKENS) == object.at(TOKENS));
         let why = "is unset; if supported by this CSI driver, set to true to prevent possible logging of tokens in volume \
                    attributes";
         match asks && !as_before {
@@ -24,7 +24,7 @@ impl Strategy for CsiDriver {
         }
     }
 
-    fn defaults(&self, object: &mut Value) {
+    fn defaults(&self, object: &mut Json) {
         let Some(spec) = member(object, "spec") else { return };
         default(spec, "attachRequired", true);
         default(spec, "volumeLifecycleModes", json!(["Persistent"]));
@@ -41,7 +41,7 @@ impl Strategy for CsiDriver {
         )
     }
 
-    fn cells(&self, object: &Value, now: Timestamp) -> Vec<Value> {
+    fn cells(&self, object: &Json, now: Timestamp) -> Vec<Json> {
         let row = Row::new(object, now);
         let audiences: Vec<_> =
             list(object, "/spec/tokenRequests").map(|request| text_at(request, "/audience")).collect();

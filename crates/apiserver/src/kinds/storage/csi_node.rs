@@ -4,7 +4,7 @@ use crate::kinds::Strategy;
 use crate::kinds::table::{self, Column, Row};
 use crate::object::list;
 use jiff::Timestamp;
-use serde_json::Value;
+use pintle_json::Json;
 
 /// `storage.k8s.io/v1` CSINode.
 #[derive(Clone, Copy, Debug)]
@@ -15,7 +15,7 @@ impl Strategy for CsiNode {
         table::columns("Name, Drivers:integer, Age")
     }
 
-    fn cells(&self, object: &Value, now: Timestamp) -> Vec<Value> {
+    fn cells(&self, object: &Json, now: Timestamp) -> Vec<Json> {
         let row = Row::new(object, now);
         vec![row.name(), list(object, "/spec/drivers").count().into(), row.age()]
     }

@@ -7,14 +7,14 @@ use crate::object::{default, list, text_at};
 use crate::request::Part;
 use crate::validate::{Faults, FieldFault};
 use jiff::Timestamp;
-use serde_json::Value;
+use pintle_json::Json;
 
 /// `storage.k8s.io/v1` StorageClass.
 #[derive(Clone, Copy, Debug)]
 pub(in crate::kinds) struct StorageClass;
 
 impl Strategy for StorageClass {
-    fn warnings(&self, object: &Value, _: Option<&Value>, _: Part) -> Vec<String> {
+    fn warnings(&self, object: &Json, _: Option<&Json>, _: Part) -> Vec<String> {
         let mut found = Vec::new();
         for (at, topology) in list(object, "/allowedTopologies").enumerate() {
             for (nth, expression) in list(topology, "/matchLabelExpressions").enumerate() {
@@ -25,12 +25,12 @@ impl Strategy for StorageClass {
         found
     }
 
-    fn defaults(&self, object: &mut Value) {
+    fn defaults(&self, object: &mut Json) {
         default(object, "reclaimPolicy", "Delete");
         default(object, "volumeBindingMode", "Immediate");
     }
 
-    fn validate_create(&self, object: &Value) -> Faults {
+    fn validate_create(&self, object: &Json) -> Faults {
         Check::of(object)
             .required("provisioner")
             .one_of("reclaimPolicy", &["Delete", "Retain"])
@@ -38,7 +38,7 @@ impl Strategy for StorageClass {
             .done()
     }
 
-    fn validate_update(&self, new: &Value, old: &Value, _: Part) -> Faults {
+    fn validate_update(&self, new: &Json, old: &Json, _: Part) -> Faults {
         let mut faults = Faults::default();
         if new.get("parameters") != old.get("parameters") {
             faults.push(FieldFault::forbidden("parameters", "updates to parameters are forbidden."));
@@ -51,7 +51,7 @@ impl Strategy for StorageClass {
         table::columns("Name, Provisioner, ReclaimPolicy, VolumeBindingMode, AllowVolumeExpansion, Age")
     }
 
-    fn cells(&self, object: &Value, now: Timestamp) -> Vec<Value> {
+    fn cells(&self, object: &Json, now: Timestamp) -> Vec<Json> {
         let row = Row::new(object, now);
         vec![
             row.name(),

@@ -8,24 +8,24 @@ use crate::object::{default, member};
 use crate::request::Part;
 use crate::validate::Faults;
 use jiff::Timestamp;
-use serde_json::{Value, json};
+use pintle_json::{Json, json};
 
 /// `storage.k8s.io/v1` VolumeAttachment.
 #[derive(Clone, Copy, Debug)]
 pub(in crate::kinds) struct VolumeAttachment;
 
 impl Strategy for VolumeAttachment {
-    fn defaults(&self, object: &mut Value) {
+    fn defaults(&self, object: &mut Json) {
         if let Some(status) = member(object, "status") {
             default(status, "attached", false);
         }
     }
 
-    fn prepare_for_create(&self, _: &Context<'_>, object: &mut Value) {
+    fn prepare_for_create(&self, _: &Context<'_>, object: &mut Json) {
         crate::object::set(object, "status", json!({"attached": false}));
     }
 
-    fn validate_create(&self, object: &Value) -> Faults {
+    fn validate_create(&self, object: &Json) -> Faults {
         Check::of(object).required("spec.attacher").required("spec.nodeName").done()
     }
 
@@ -33,7 +33,7 @@ impl Strategy for VolumeAttachment {
         table::columns("Name, Attacher, PV, Node, Attached:boolean, Age")
     }
 
-    fn cells(&self, object: &Value, now: Timestamp) -> Vec<Value> {
+    fn cells(&self, object: &Json, now: Timestamp) -> Vec<Json> {
         let row = Row::new(object, now);
         vec![
             row.name(),

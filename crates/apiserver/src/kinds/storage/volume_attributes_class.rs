@@ -3,7 +3,7 @@
 use crate::kinds::Strategy;
 use crate::kinds::table::{self, Column, Row};
 use jiff::Timestamp;
-use serde_json::Value;
+use pintle_json::Json;
 
 /// `storage.k8s.io` VolumeAttributesClass.
 #[derive(Clone, Copy, Debug)]
@@ -14,7 +14,7 @@ impl Strategy for VolumeAttributesClass {
         table::columns("Name, DriverName, Age")
     }
 
-    fn cells(&self, object: &Value, now: Timestamp) -> Vec<Value> {
+    fn cells(&self, object: &Json, now: Timestamp) -> Vec<Json> {
         let row = Row::new(object, now);
         vec![row.name(), row.text("/driverName"), row.age()]
     }

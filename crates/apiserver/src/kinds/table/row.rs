@@ -1,7 +1,7 @@
 //! What the cells of built-in kinds are made of.
 
 use jiff::Timestamp;
-use serde_json::Value;
+use pintle_json::Json;
 
 use super::durations;
 use crate::kinds::selector_text;
@@ -13,36 +13,36 @@ const SHOWN: usize = 3;
 /// An object of which a row tells.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Row<'a> {
-    object: &'a Value,
+    object: &'a Json,
     now: Timestamp,
 }
 
 impl<'a> Row<'a> {
-    pub(crate) fn new(object: &'a Value, now: Timestamp) -> Self {
+    pub(crate) fn new(object: &'a Json, now: Timestamp) -> Self {
         Self { object, now }
     }
 
-    pub(crate) fn name(&self) -> Value {
+    pub(crate) fn name(&self) -> Json {
         self.text("/metadata/name")
     }
 
-    pub(crate) fn age(&self) -> Value {
+    pub(crate) fn age(&self) -> Json {
         self.since("/metadata/creationTimestamp", "<unknown>")
     }
 
     /// How long ago a time is.
-    pub(crate) fn since(&self, pointer: &str, unset: &str) -> Value {
+    pub(crate) fn since(&self, pointer: &str, unset: &str) -> Json {
         let time = text_at(self.object, pointer).parse::<Timestamp>().ok();
         time.map_or_else(|| unset.into(), |time| durations::age(time, self.now).into())
     }
 
     /// A text; empty if there is none.
-    pub(crate) fn text(&self, pointer: &str) -> Value {
+    pub(crate) fn text(&self, pointer: &str) -> Json {
         text_at(self.object, pointer).into()
     }
 
     /// A text, or what stands for none.
-    pub(crate) fn text_or(&self, pointer: &str, none: &str) -> Value {
+    pub(crate) fn text_or(&self, pointer: &str, none: &str) -> Json {
         match text_at(self.object, pointer) {
             "" => none.into(),
             text => text.into(),
@@ -50,39 +50,39 @@ impl<'a> Row<'a> {
     }
 
     /// Any scalar as a text.
-    pub(crate) fn scalar_or_none(&self, pointer: &str) -> Value {
+    pub(crate) fn scalar_or_none(&self, pointer: &str) -> Json {
         match has(self.object, pointer) {
-            true => text(self.object.pointer(pointer)).into(),
+            true => text(self.object.at(pointer)).into(),
             false => "<none>".into(),
         }
     }
 
     /// A whole number; 0 if there is none.
-    pub(crate) fn number(&self, pointer: &str) -> Value {
+    pub(crate) fn number(&self, pointer: &str) -> Json {
         integer_at(self.object, pointer).unwrap_or(0).into()
     }
 
-    pub(crate) fn truth(&self, pointer: &str) -> Value {
-        (self.object.pointer(pointer) == Some(&Value::Bool(true))).into()
+    pub(crate) fn truth(&self, pointer: &str) -> Json {
+        (self.object.at(pointer) == Some(&Json::Bool(true))).into()
     }
 
     /// How many members or items.
-    pub(crate) fn size(&self, pointer: &str) -> Value {
-        self.object.pointer(pointer).map_or(0, size).into()
+    pub(crate) fn size(&self, pointer: &str) -> Json {
+        self.object.at(pointer).map_or(0, size).into()
     }
 
     /// The texts of a list.
-    pub(crate) fn joined(&self, pointer: &str) -> Value {
-        list(self.object, pointer).filter_map(Value::as_str).collect::<Vec<_>>().join(",").into()
+    pub(crate) fn joined(&self, pointer: &str) -> Json {
+        list(self.object, pointer).filter_map(Json::as_str).collect::<Vec<_>>().join(",").into()
     }
 
     /// How many of the replicas are ready.
-    pub(crate) fn ready(&self) -> Value {
+    pub(crate) fn ready(&self) -> Json {
         format!("{}/{}", self.number("/status/readyReplicas"), self.number("/spec/replicas")).into()
     }
 
     /// The phase of what is still there when it goes.
-    pub(crate) fn phase(&self) -> Value {
+    pub(crate) fn phase(&self) -> Json {
         match has(self.object, "/metadata/deletionTimestamp") {
             true => "Terminating".into(),
             false => self.text("/status/phase"),
@@ -91,10 +91,10 @@ impl<'a> Row<'a> {
 }
 
 /// How many members or items.
-pub(crate) fn size(value: &Value) -> usize {
+pub(crate) fn size(value: &Json) -> usize {
     match value {
-        Value::Array(items) => items.len(),
-        Value::Object(members) => members.len(),
+        Json::Array(items) => items.len(),
+        Json::Object(members) => members.len(),
         _ => 0,
     }
 }
@@ -111,29 +111,29 @@ pub(crate) fn some(mut items: Vec<String>) -> String {
 }
 
 /// A map of labels as a text.
-pub(crate) fn labels(labels: Option<&Value>) -> String {
-    let labels = labels.and_then(Value::as_object).into_iter().flatten();
+pub(crate) fn labels(labels: Option<&Json>) -> String {
+    let labels = labels.and_then(Json::as_object).into_iter().flatten();
     let texts: Vec<_> = labels.map(|(key, value)| format!("{key}={}", value.as_str().unwrap_or_default())).collect();
     if texts.is_empty() { "<none>".into() } else { texts.join(",") }
 }
 
 /// A structured selector as a text.
-pub(crate) fn selector(selector: Option<&Value>) -> String {
+pub(crate) fn selector(selector: Option<&Json>) -> String {
     let text = selector.map(selector_text).unwrap_or_default();
     if text.is_empty() { "<none>".into() } else { text }
 }
 
 /// The names and the images of the containers of a template's spec.
-pub(crate) fn containers(spec: Option<&Value>) -> (Value, Value) {
+pub(crate) fn containers(spec: Option<&Json>) -> (Json, Json) {
     let all = |key: &str| {
         let containers = spec.into_iter().flat_map(|spec| list(spec, "/containers"));
-        Value::from(containers.map(|container| text_at(container, key)).collect::<Vec<_>>().join(","))
+        Json::from(containers.map(|container| text_at(container, key)).collect::<Vec<_>>().join(","))
     };
     (all("/name"), all("/image"))
 }
 
 /// Where the balancer of a Service or an Ingress is reached.
-pub(crate) fn ingress_addresses(object: &Value) -> String {
+pub(crate) fn ingress_addresses(object: &Json) -> String {
     let addresses = list(object, "/status/loadBalancer/ingress").map(|ingress| match text_at(ingress, "/ip") {
         "" => text_at(ingress, "/hostname"),
         ip => ip,
@@ -142,7 +142,7 @@ pub(crate) fn ingress_addresses(object: &Value) -> String {
 }
 
 /// Access modes by their abbreviations, in a fixed order.
-pub(crate) fn access_modes(object: &Value, pointer: &str) -> String {
+pub(crate) fn access_modes(object: &Json, pointer: &str) -> String {
     let known =
         [("ReadWriteOnce", "RWO"), ("ReadOnlyMany", "ROX"), ("ReadWriteMany", "RWX"), ("ReadWriteOncePod", "RWOP")];
     let there = |mode: &str| list(object, pointer).any(|found| found.as_str() == Some(mode));

@@ -1,7 +1,7 @@
 //! The rows of tables, as kubectl shows them.
 
 use jiff::Timestamp;
-use serde_json::{Value, json};
+use pintle_json::{Json, json};
 
 use super::durations;
 use crate::kinds::Kinds;
@@ -14,10 +14,10 @@ fn now() -> Timestamp {
 }
 
 #[track_caller]
-fn check(group: &str, kind: &str, object: Value, expected: Value) {
+fn check(group: &str, kind: &str, object: Json, expected: Json) {
     let kinds = Kinds::coordinated();
     let kind = kinds.group_kind(group, kind).expect("a built-in kind");
-    assert_eq!(Value::from(kind.strategy.cells(&object, now())), expected, "{object}");
+    assert_eq!(Json::from(kind.strategy.cells(&object, now())), expected, "{object}");
 }
 
 #[test]
@@ -48,7 +48,7 @@ fn durations_have_one_or_two_units() {
 
 #[test]
 fn a_pod_shows_what_its_containers_do() {
-    let pod = |status: Value| {
+    let pod = |status: Json| {
         json!({"metadata": {"name": "a", "creationTimestamp": "2024-01-02T02:54:05Z"},
                "spec": {"containers": [{"name": "c"}], "initContainers": [{"name": "i"}]}, "status": status})
     };
@@ -82,7 +82,7 @@ fn a_pod_shows_what_its_containers_do() {
 
 #[test]
 fn other_kinds_show_their_own() {
-    let at = |mut object: Value| {
+    let at = |mut object: Json| {
         object["metadata"] = json!({"name": "a", "creationTimestamp": NOW});
         object
     };

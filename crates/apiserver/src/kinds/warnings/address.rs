@@ -2,7 +2,7 @@
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
-use serde_json::Value;
+use pintle_json::Json;
 
 use crate::object::{list, text_at};
 
@@ -52,7 +52,7 @@ pub(in crate::kinds) fn block(text: &str, path: &str) -> Vec<String> {
 }
 
 /// The addresses at which a load balancer is reached.
-pub(in crate::kinds) fn load_balancer(object: &Value) -> Vec<String> {
+pub(in crate::kinds) fn load_balancer(object: &Json) -> Vec<String> {
     let entries = list(object, "/status/loadBalancer/ingress").enumerate();
     entries.filter_map(|(at, entry)| ip(text_at(entry, "/ip"), &format!("status.loadBalancer.ingress[{at}]"))).collect()
 }

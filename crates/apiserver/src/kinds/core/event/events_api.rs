@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use serde_json::{Value, json};
+use pintle_json::{Json, json};
 
 use super::{CoreEvent, namespace_faults};
 use crate::kinds::check::Check;
@@ -42,19 +42,19 @@ const LABELS: &[&str] = &[
 ];
 
 impl Strategy for Event {
-    fn defaults(&self, event: &mut Value) {
+    fn defaults(&self, event: &mut Json) {
         member(event, "regarding");
         member(event, "deprecatedSource");
         for key in ["deprecatedFirstTimestamp", "deprecatedLastTimestamp", "eventTime"] {
-            default(event, key, Value::Null);
+            default(event, key, Json::Null);
         }
     }
 
-    fn validate_create(&self, event: &Value) -> Faults {
+    fn validate_create(&self, event: &Json) -> Faults {
         new_faults(event)
     }
 
-    fn validate_update(&self, new: &Value, old: &Value, _: Part) -> Faults {
+    fn validate_update(&self, new: &Json, old: &Json, _: Part) -> Faults {
         let mut faults = new_faults(new);
         faults.extend(fixed_faults(new, old));
         faults
@@ -72,10 +72,10 @@ impl Strategy for Event {
         Some(LABELS.to_vec())
     }
 
-    fn to_stored(&self, event: Value) -> Value {
+    fn to_stored(&self, event: Json) -> Json {
         let mut stored = rename(event, |(core, new)| (new, core));
         if let Some(members) = stored.as_object_mut() {
-            members.insert("apiVersion".into(), "v1".into());
+            members.insert("apiVersion", "v1".into());
         }
         CoreEvent.defaults(&mut stored);
         stored
@@ -85,10 +85,10 @@ impl Strategy for Event {
         Form::Converted
     }
 
-    fn shown(&self, stored: &Arc<Value>, _: &str) -> Arc<Value> {
-        let mut event = rename(Value::clone(stored), |(core, new)| (core, new));
+    fn shown(&self, stored: &Arc<Json>, _: &str) -> Arc<Json> {
+        let mut event = rename(Json::clone(stored), |(core, new)| (core, new));
         if let Some(members) = event.as_object_mut() {
-            members.insert("apiVersion".into(), "events.k8s.io/v1".into());
+            members.insert("apiVersion", "events.k8s.io/v1".into());
             for key in ["reportingController", "reportingInstance"] {
                 if members.get(key) == Some(&json!("")) {
                     members.remove(key);
@@ -102,27 +102,27 @@ impl Strategy for Event {
         CoreEvent.columns()
     }
 
-    fn cells(&self, event: &Value, now: Timestamp) -> Vec<Value> {
+    fn cells(&self, event: &Json, now: Timestamp) -> Vec<Json> {
         CoreEvent.cells(&stored_event(event), now)
     }
 }
 
 /// An event of `events.k8s.io` in the form of the core group.
-fn stored_event(event: &Value) -> Value {
+fn stored_event(event: &Json) -> Json {
     Event.to_stored(event.clone())
 }
 
-fn rename(event: Value, pair: impl Fn((&'static str, &'static str)) -> (&'static str, &'static str)) -> Value {
-    let Value::Object(members) = event else { return event };
+fn rename(event: Json, pair: impl Fn((&'static str, &'static str)) -> (&'static str, &'static str)) -> Json {
+    let Json::Object(members) = event else { return event };
     let renamed = members.into_iter().map(|(key, value)| {
         let name = NAMES.iter().map(|names| pair(*names)).find(|(from, _)| *from == key).map(|(_, to)| to.to_owned());
         (name.unwrap_or(key), value)
     });
-    Value::Object(renamed.collect())
+    Json::Object(renamed.collect())
 }
 
 /// The faults of an event of `events.k8s.io`, told by the names of the core group.
-fn new_faults(event: &Value) -> Faults {
+fn new_faults(event: &Json) -> Faults {
     const NOTE_AT_MOST: usize = 1024;
     let stored = stored_event(event);
     let mut faults = namespace_faults(&stored);
@@ -167,7 +167,7 @@ fn new_faults(event: &Value) -> Faults {
 }
 
 /// What no update of an event of `events.k8s.io` changes. Reasons are told twice.
-fn fixed_faults(new: &Value, old: &Value) -> Faults {
+fn fixed_faults(new: &Json, old: &Json) -> Faults {
     let fields = [
         ("regarding", "involvedObject"),
         ("reason", "reason"),
@@ -182,7 +182,7 @@ fn fixed_faults(new: &Value, old: &Value) -> Faults {
     ];
     let changed = fields.iter().filter(|(key, _)| new.get(*key) != old.get(*key));
     let fault = |(key, told): &(&str, &str)| {
-        FieldFault::invalid(*told, new.get(*key).unwrap_or(&Value::Null), "field is immutable")
+        FieldFault::invalid(*told, new.get(*key).unwrap_or(&Json::Null), "field is immutable")
     };
     changed.map(fault).collect()
 }

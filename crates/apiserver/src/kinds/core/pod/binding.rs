@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use serde_json::{Value, json};
+use pintle_json::{Json, json};
 
 use super::PODS;
 use crate::failure::{Failure, Outcome};
@@ -30,7 +30,7 @@ impl Posting for Binding {
         Arc::new(Kind::of_bodies("", "v1", "Binding"))
     }
 
-    fn task(&self, context: &Context<'_>, place: &Place, sent: &Value, dry_run: bool) -> Outcome<Task> {
+    fn task(&self, context: &Context<'_>, place: &Place, sent: &Json, dry_run: bool) -> Outcome<Task> {
         place.check_namespace(metadata::namespace(sent))?;
         let name = metadata::name(sent).to_owned();
         if !place.name.is_empty() && name != place.name {
@@ -45,20 +45,20 @@ impl Posting for Binding {
             return Err(Failure::plain(500, "target.name: Required value"));
         }
         let (binding, now) = (sent.clone(), context.time());
-        let change = move |pod: &mut Value| bind(pod, &binding, &now);
+        let change = move |pod: &mut Json| bind(pod, &binding, &now);
         let (resource, namespace) = (GroupResource::new("", PODS), place.namespace.clone());
         let step = Step::Rewrite { resource, namespace, name, change: Box::new(change) };
         Ok(Task::Steps { steps: vec![step], dry_run })
     }
 }
 
-fn bind(pod: &mut Value, binding: &Value, now: &str) -> Outcome<()> {
+fn bind(pod: &mut Json, binding: &Json, now: &str) -> Outcome<()> {
     check(pod, binding)?;
     if let Some(spec) = member(pod, "spec") {
         set(spec, "nodeName", text_at(binding, "/target/name").into());
     }
     for field in ["labels", "annotations"] {
-        let wanted = metadata::member(binding, field).and_then(Value::as_object).into_iter().flatten();
+        let wanted = metadata::member(binding, field).and_then(Json::as_object).into_iter().flatten();
         for (key, value) in wanted {
             if let Some(known) = member(pod, "metadata").and_then(|metadata| member(metadata, field)) {
                 set(known, key, value.clone());
@@ -69,7 +69,7 @@ fn bind(pod: &mut Value, binding: &Value, now: &str) -> Outcome<()> {
     Ok(())
 }
 
-fn check(pod: &Value, binding: &Value) -> Outcome<()> {
+fn check(pod: &Json, binding: &Json) -> Outcome<()> {
     let name = metadata::name(pod);
     for field in ["uid", "resourceVersion"] {
         let (wanted, found) = (metadata::text(binding, field), metadata::text(pod, field));

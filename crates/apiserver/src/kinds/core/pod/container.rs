@@ -2,8 +2,8 @@
 
 use std::collections::HashSet;
 
+use pintle_json::Json;
 use pintle_schema::quantity;
-use serde_json::Value;
 
 use crate::kinds::check::Check;
 use crate::object::{doubles, has, integer_at, is_empty, list, text_at};
@@ -27,7 +27,7 @@ const FIELDS: &[&str] = &[
 ];
 
 /// The faults of one container.
-pub(super) fn faults(container: &Value, path: &str, volumes: &HashSet<&str>, host_network: bool) -> Faults {
+pub(super) fn faults(container: &Json, path: &str, volumes: &HashSet<&str>, host_network: bool) -> Faults {
     let image = text_at(container, "/image");
     Check::at(container, path)
         .required("name")
@@ -67,7 +67,7 @@ pub(in crate::kinds) fn port_name_faults(name: &str) -> Vec<String> {
     faults
 }
 
-fn ports(container: &Value, path: &str, host_network: bool) -> Faults {
+fn ports(container: &Json, path: &str, host_network: bool) -> Faults {
     let doubles = doubles(list(container, "/ports").map(|port| text_at(port, "/name")));
     let of_container = Check::at(container, path).each("ports", |port, at| {
         let object = port.object();
@@ -92,7 +92,7 @@ fn ports(container: &Value, path: &str, host_network: bool) -> Faults {
     of_container.done()
 }
 
-fn variables(container: &Value, path: &str) -> Faults {
+fn variables(container: &Json, path: &str) -> Faults {
     let of_container = Check::at(container, path).each("env", |variable, _| {
         let object = variable.object();
         let name = text_at(object, "/name").to_owned();
@@ -122,7 +122,7 @@ fn variables(container: &Value, path: &str) -> Faults {
     of_container.done()
 }
 
-fn mounts(container: &Value, path: &str, volumes: &HashSet<&str>) -> Faults {
+fn mounts(container: &Json, path: &str, volumes: &HashSet<&str>) -> Faults {
     let doubles = doubles(list(container, "/volumeMounts").map(|mount| text_at(mount, "/mountPath")));
     let of_container = Check::at(container, path).each("volumeMounts", |mount, at| {
         let name = text_at(mount.object(), "/name").to_owned();
@@ -132,7 +132,7 @@ fn mounts(container: &Value, path: &str, volumes: &HashSet<&str>) -> Faults {
         mount
             .required("name")
             .refuse(unknown, || {
-                let message = format!("Not found: {}", Value::from(name.as_str()));
+                let message = format!("Not found: {}", Json::from(name.as_str()));
                 FieldFault::new(crate::validate::FaultReason::NotFound, "name", message)
             })
             .required("mountPath")
@@ -141,7 +141,7 @@ fn mounts(container: &Value, path: &str, volumes: &HashSet<&str>) -> Faults {
     of_container.done()
 }
 
-fn probes(container: &Value, path: &str) -> Faults {
+fn probes(container: &Json, path: &str) -> Faults {
     let mut check = Check::at(container, path);
     for (name, once) in [("livenessProbe", true), ("readinessProbe", false), ("startupProbe", true)] {
         check = check.inside(name, |probe| {
@@ -152,7 +152,7 @@ fn probes(container: &Value, path: &str) -> Faults {
                 probe.refuse(true, || FieldFault::forbidden(**handler, "may not specify more than 1 handler type"))
             });
             for handler in handlers.iter().take(1) {
-                let port = object.pointer(&format!("/{handler}/port")).and_then(Value::as_i64);
+                let port = object.at(&format!("/{handler}/port")).and_then(Json::as_i64);
                 probe = probe.refuse(port.is_some_and(|port| !(1..=65535).contains(&port)), || {
                     FieldFault::invalid(format!("{handler}.port"), &port.unwrap_or(0).into(), PORT)
                 });
@@ -174,11 +174,10 @@ fn probes(container: &Value, path: &str) -> Faults {
     check.done()
 }
 
-fn resources(container: &Value, path: &str) -> Faults {
+fn resources(container: &Json, path: &str) -> Faults {
     let mut faults = Faults::default();
-    let amounts = |side: &str| {
-        container.pointer(&format!("/resources/{side}")).and_then(Value::as_object).cloned().unwrap_or_default()
-    };
+    let amounts =
+        |side: &str| container.at(&format!("/resources/{side}")).and_then(Json::as_object).cloned().unwrap_or_default();
     let limits = amounts("limits");
     for (side, amounts) in [("limits", limits.clone()), ("requests", amounts("requests"))] {
         for (name, amount) in &amounts {
@@ -186,7 +185,7 @@ fn resources(container: &Value, path: &str) -> Faults {
             faults.extend(amount_faults(&field, name, amount));
             let amount = amount.as_str().unwrap_or_default();
             let nanos = quantity::nanos(amount).unwrap_or(0);
-            let limit = limits.get(name).and_then(Value::as_str).filter(|_| side == "requests");
+            let limit = limits.get(name).and_then(Json::as_str).filter(|_| side == "requests");
             if let Some(limit) = limit.filter(|limit| quantity::nanos(limit).is_some_and(|limit| nanos > limit)) {
                 let why = format!("must be less than or equal to {name} limit of {limit}");
                 faults.push(FieldFault::invalid_text(format!("{path}.resources.requests"), amount, why));
@@ -197,12 +196,12 @@ fn resources(container: &Value, path: &str) -> Faults {
 }
 
 /// The faults of amounts that bound what containers use, beyond what one asks for; told at a path.
-pub(crate) fn limit_faults(limits: Option<&Value>, path: &str) -> Faults {
-    let limits = limits.and_then(Value::as_object).into_iter().flatten();
+pub(crate) fn limit_faults(limits: Option<&Json>, path: &str) -> Faults {
+    let limits = limits.and_then(Json::as_object).into_iter().flatten();
     limits.flat_map(|(name, amount)| amount_faults(&format!("{path}.limits[{name}]"), name, amount)).collect()
 }
 
-fn amount_faults(field: &str, name: &str, amount: &Value) -> Faults {
+fn amount_faults(field: &str, name: &str, amount: &Json) -> Faults {
     let amount = amount.as_str().unwrap_or_default();
     let mut faults = resource_faults(field, name);
     if quantity::nanos(amount).is_some_and(|nanos| nanos < 0) {

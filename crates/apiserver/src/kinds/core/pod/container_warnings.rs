@@ -2,16 +2,16 @@
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 
-use serde_json::Value;
+use pintle_json::Json;
 
 use crate::kinds::warnings::fractional_bytes;
 use crate::object::{has, integer_at, list, text_at};
 
 /// A container with the path that leads to it.
-pub(super) type Placed<'a> = (&'a Value, String);
+pub(super) type Placed<'a> = (&'a Json, String);
 
 /// All containers of a pod, in the order in which warnings come. The path ends in a dot, or is empty.
-pub(super) fn all<'a>(pod: &'a Value, path: &str) -> Vec<Placed<'a>> {
+pub(super) fn all<'a>(pod: &'a Json, path: &str) -> Vec<Placed<'a>> {
     let of = |key: &'static str| {
         let containers = list(pod, &format!("/spec/{key}")).enumerate();
         containers.map(move |(at, container)| (container, format!("{path}spec.{key}[{at}]")))
@@ -24,7 +24,7 @@ pub(super) fn amounts((container, path): &Placed<'_>) -> Vec<String> {
     let mut found = Vec::new();
     for name in ["memory", "ephemeral-storage"] {
         for side in ["limits", "requests"] {
-            let amounts = container.pointer(&format!("/resources/{side}"));
+            let amounts = container.at(&format!("/resources/{side}"));
             found.extend(fractional_bytes(amounts, name, &format!("{path}.resources.{side}")));
         }
     }
@@ -140,7 +140,7 @@ struct Port<'a> {
 }
 
 impl<'a> Port<'a> {
-    fn read(port: &'a Value) -> Self {
+    fn read(port: &'a Json) -> Self {
         Self {
             name: text_at(port, "/name"),
             inner: integer_at(port, "/containerPort").unwrap_or(0),

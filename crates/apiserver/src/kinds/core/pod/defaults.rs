@@ -1,20 +1,20 @@
 //! Fills in the defaults of pods, pod templates and volume claims.
 
-use serde_json::{Map, Value, json};
+use pintle_json::{Json, Map, json};
 
 use crate::object::{default, has, is_true, items, member, present, text_at};
 
 /// Fills in a Pod.
-pub(super) fn pod(pod: &mut Value) {
+pub(super) fn pod(pod: &mut Json) {
     let Some(spec) = member(pod, "spec") else { return };
     default(spec, "enableServiceLinks", true);
     for key in ["containers", "initContainers"] {
         for container in items(spec, key) {
             let Some(resources) = member(container, "resources") else { continue };
-            let limits = resources.get("limits").and_then(Value::as_object).cloned().unwrap_or_default();
+            let limits = resources.get("limits").and_then(Json::as_object).cloned().unwrap_or_default();
             if !limits.is_empty() {
                 let requests = member(resources, "requests");
-                if let Some(requests) = requests.and_then(Value::as_object_mut) {
+                if let Some(requests) = requests.and_then(Json::as_object_mut) {
                     for (name, limit) in limits {
                         requests.entry(name).or_insert(limit);
                     }
@@ -26,7 +26,7 @@ pub(super) fn pod(pod: &mut Value) {
 }
 
 /// Fills in a template of pods: its metadata are always there.
-pub(in crate::kinds) fn pod_template(template: &mut Value) {
+pub(in crate::kinds) fn pod_template(template: &mut Json) {
     member(template, "metadata");
     if let Some(spec) = member(template, "spec") {
         pod_spec(spec);
@@ -34,8 +34,8 @@ pub(in crate::kinds) fn pod_template(template: &mut Value) {
 }
 
 /// Fills in the spec of a pod or of a template.
-pub(in crate::kinds) fn pod_spec(spec: &mut Value) {
-    default(spec, "containers", Value::Null);
+pub(in crate::kinds) fn pod_spec(spec: &mut Json) {
+    default(spec, "containers", Json::Null);
     for (key, value) in
         [("restartPolicy", "Always"), ("dnsPolicy", "ClusterFirst"), ("schedulerName", "default-scheduler")]
     {
@@ -44,7 +44,7 @@ pub(in crate::kinds) fn pod_spec(spec: &mut Value) {
         }
     }
     default(spec, "terminationGracePeriodSeconds", 30);
-    if spec.get("terminationGracePeriodSeconds").and_then(Value::as_i64).is_some_and(|seconds| seconds < 0) {
+    if spec.get("terminationGracePeriodSeconds").and_then(Json::as_i64).is_some_and(|seconds| seconds < 0) {
         super::set(spec, "terminationGracePeriodSeconds", 1.into());
     }
     default(spec, "securityContext", json!({}));
@@ -53,7 +53,7 @@ pub(in crate::kinds) fn pod_spec(spec: &mut Value) {
         name => name,
     };
     if !account.is_empty() {
-        let account = Value::from(account);
+        let account = Json::from(account);
         super::set(spec, "serviceAccountName", account.clone());
         super::set(spec, "serviceAccount", account);
     }
@@ -68,7 +68,7 @@ pub(in crate::kinds) fn pod_spec(spec: &mut Value) {
     }
 }
 
-fn fill_container(container: &mut Value, host_network: bool) {
+fn fill_container(container: &mut Json, host_network: bool) {
     default(container, "resources", json!({}));
     default(container, "terminationMessagePath", "/dev/termination-log");
     default(container, "terminationMessagePolicy", "File");
@@ -110,14 +110,14 @@ fn fill_container(container: &mut Value, host_network: bool) {
     }
 }
 
-fn fill_http(handler: &mut Value) {
+fn fill_http(handler: &mut Json) {
     if let Some(get) = present(handler, "httpGet") {
         default(get, "path", "/");
         default(get, "scheme", "HTTP");
     }
 }
 
-fn fill_field_source(source: &mut Value) {
+fn fill_field_source(source: &mut Json) {
     if let Some(field) = present(source, "fieldRef") {
         default(field, "apiVersion", "v1");
     }
@@ -135,11 +135,11 @@ fn is_latest(image: &str) -> bool {
     name.split_once(':').is_none_or(|(_, tag)| tag == "latest")
 }
 
-fn fill_volume(volume: &mut Value) {
+fn fill_volume(volume: &mut Json) {
     let bare =
         volume.as_object().is_some_and(|members| !members.iter().any(|(key, value)| key != "name" && !value.is_null()));
     if bare {
-        super::set(volume, "emptyDir", Value::Object(Map::new()));
+        super::set(volume, "emptyDir", Json::Object(Map::new()));
     }
     for key in ["secret", "configMap", "downwardAPI", "projected"] {
         if let Some(source) = present(volume, key) {
@@ -162,7 +162,7 @@ fn fill_volume(volume: &mut Value) {
         default(iscsi, "iscsiInterface", "default");
     }
     if has(volume, "/ephemeral/volumeClaimTemplate") {
-        let template = volume.pointer_mut("/ephemeral/volumeClaimTemplate");
+        let template = volume.at_mut("/ephemeral/volumeClaimTemplate");
         if let Some(template) = template {
             member(template, "metadata");
             if let Some(spec) = member(template, "spec") {
@@ -173,7 +173,7 @@ fn fill_volume(volume: &mut Value) {
 }
 
 /// Fills in the spec of a claim of a volume.
-pub(in crate::kinds) fn claim_spec(spec: &mut Value) {
+pub(in crate::kinds) fn claim_spec(spec: &mut Json) {
     default(spec, "resources", json!({}));
     default(spec, "volumeMode", "Filesystem");
 }

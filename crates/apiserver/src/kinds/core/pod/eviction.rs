@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use serde_json::{Value, json};
+use pintle_json::{Json, json};
 
 use super::PODS;
 use crate::failure::{Failure, Outcome};
@@ -22,7 +22,7 @@ impl Posting for Eviction {
         Arc::new(if api_version == "policy/v1beta1" { kind.also_as("v1beta1") } else { kind })
     }
 
-    fn task(&self, context: &Context<'_>, place: &Place, sent: &Value, dry_run: bool) -> Outcome<Task> {
+    fn task(&self, context: &Context<'_>, place: &Place, sent: &Json, dry_run: bool) -> Outcome<Task> {
         place.check_namespace(metadata::namespace(sent))?;
         let mut options = DeleteOptions::from_body(&sent["deleteOptions"])?;
         options.dry_run |= dry_run;
@@ -39,7 +39,7 @@ impl Posting for Eviction {
         if !metadata::is_deleting(&pod) {
             let (place, options, now) = (place.clone(), options.clone(), context.time());
             let (namespace, name) = (place.namespace.clone(), place.name.clone());
-            let change = move |pod: &mut Value| {
+            let change = move |pod: &mut Json| {
                 place.check_preconditions(pod, &options)?;
                 set_condition(pod, condition(), &now);
                 Ok(())
@@ -52,7 +52,7 @@ impl Posting for Eviction {
     }
 }
 
-fn condition() -> Value {
+fn condition() -> Json {
     json!({
         "type": "DisruptionTarget",
         "status": "True",
@@ -62,7 +62,7 @@ fn condition() -> Value {
     })
 }
 
-fn needs_no_budget(pod: &Value) -> bool {
+fn needs_no_budget(pod: &Json) -> bool {
     let phase = text_at(pod, "/status/phase");
     matches!(phase, "Pending" | "Succeeded" | "Failed") || metadata::is_deleting(pod)
 }

@@ -3,7 +3,7 @@
 use std::collections::{HashMap, HashSet};
 use std::net::IpAddr;
 
-use serde_json::{Value, json};
+use pintle_json::{Json, json};
 
 use super::{quality, spec};
 use crate::object::{has, items, list, put_back, put_back_all_but, set, text_at};
@@ -15,8 +15,8 @@ const FIXED: &str = "pod updates may not change fields other than `spec.containe
                      `spec.terminationGracePeriodSeconds` (allow it to be set to 1 if it was previously negative)";
 
 /// The quality of service stays.
-pub(super) fn keep_class(pod: &mut Value, old: &Value) {
-    let class = old.pointer("/status/qosClass").cloned();
+pub(super) fn keep_class(pod: &mut Json, old: &Json) {
+    let class = old.at("/status/qosClass").cloned();
     let Some(status) = pod.get_mut("status") else { return };
     if let (Some(class), true) = (class, text_at(status, "/qosClass").is_empty()) {
         set(status, "qosClass", class);
@@ -24,7 +24,7 @@ pub(super) fn keep_class(pod: &mut Value, old: &Value) {
 }
 
 /// `podIP` fills `podIPs`, and wins over their first; whoever sets one of them sets both.
-pub(super) fn complete_addresses(pod: &mut Value) {
+pub(super) fn complete_addresses(pod: &mut Json) {
     let Some(status) = pod.get_mut("status") else { return };
     let first = list(status, "/podIPs").next().map(|address| text_at(address, "/ip").to_owned());
     match (text_at(status, "/podIP").to_owned(), first) {
@@ -36,8 +36,8 @@ pub(super) fn complete_addresses(pod: &mut Value) {
 }
 
 /// Only the ephemeral containers of the new object count.
-pub(super) fn take_ephemeral_containers(pod: &mut Value, old: &Value) {
-    let containers = pod.pointer("/spec/ephemeralContainers").cloned();
+pub(super) fn take_ephemeral_containers(pod: &mut Json, old: &Json) {
+    let containers = pod.at("/spec/ephemeralContainers").cloned();
     put_back_all_but(pod, old, &["apiVersion", "kind", "metadata"]);
     if let Some(spec) = pod.get_mut("spec") {
         match containers {
@@ -48,7 +48,7 @@ pub(super) fn take_ephemeral_containers(pod: &mut Value, old: &Value) {
 }
 
 /// Only the resources of the containers count.
-pub(super) fn take_resources(pod: &mut Value, old: &Value) {
+pub(super) fn take_resources(pod: &mut Json, old: &Json) {
     let new = pod.clone();
     put_back_all_but(pod, old, &["apiVersion", "kind", "metadata"]);
     let Some(spec) = pod.get_mut("spec") else { return };
@@ -64,7 +64,7 @@ pub(super) fn take_resources(pod: &mut Value, old: &Value) {
 }
 
 /// What a Pod may not change.
-pub(super) fn faults(new: &Value, old: &Value, part: Part) -> Faults {
+pub(super) fn faults(new: &Json, old: &Json, part: Part) -> Faults {
     match part {
         Part::Object => spec_faults(new, old),
         Part::Status => status_faults(new, old),
@@ -74,7 +74,7 @@ pub(super) fn faults(new: &Value, old: &Value, part: Part) -> Faults {
     }
 }
 
-fn resize_faults(new: &Value, old: &Value) -> Faults {
+fn resize_faults(new: &Json, old: &Json) -> Faults {
     let mut faults = spec::pod(new);
     let class = text_at(old, "/status/qosClass");
     let before = if class.is_empty() { quality::class(old) } else { class };
@@ -85,7 +85,7 @@ fn resize_faults(new: &Value, old: &Value) -> Faults {
     faults
 }
 
-fn ephemeral_faults(new: &Value, old: &Value) -> Faults {
+fn ephemeral_faults(new: &Json, old: &Json) -> Faults {
     let mut faults = spec::pod(new);
     let now = by_name(new, "/spec/ephemeralContainers");
     for container in list(old, "/spec/ephemeralContainers") {
@@ -100,10 +100,10 @@ fn ephemeral_faults(new: &Value, old: &Value) -> Faults {
     faults
 }
 
-fn spec_faults(new: &Value, old: &Value) -> Faults {
+fn spec_faults(new: &Json, old: &Json) -> Faults {
     let mut faults = spec::pod(new);
     for key in ["containers", "initContainers"] {
-        let count = |pod: &Value| list(pod, &format!("/spec/{key}")).count();
+        let count = |pod: &Json| list(pod, &format!("/spec/{key}")).count();
         if count(new) != count(old) {
             let why = "pod updates may not add or remove containers";
             return Faults::from([FieldFault::forbidden(format!("spec.{key}"), why)]);
@@ -119,7 +119,7 @@ fn spec_faults(new: &Value, old: &Value) -> Faults {
             faults.push(FieldFault::required(format!("spec.{key}[{at}].image"), ""));
         }
     }
-    let gates: HashSet<&Value> = list(old, "/spec/schedulingGates").collect();
+    let gates: HashSet<&Json> = list(old, "/spec/schedulingGates").collect();
     for (at, gate) in list(new, "/spec/schedulingGates").enumerate() {
         if !gates.contains(gate) {
             let why = "only deletion is allowed, but found new scheduling gate";
@@ -128,33 +128,33 @@ fn spec_faults(new: &Value, old: &Value) -> Faults {
     }
     // While a pod is gated, where it may run can be narrowed down.
     let narrowed = !gates.is_empty() && narrows(new, old);
-    let tolerations: HashSet<Value> = list(new, "/spec/tolerations").map(without_seconds).collect();
+    let tolerations: HashSet<Json> = list(new, "/spec/tolerations").map(without_seconds).collect();
     if !list(old, "/spec/tolerations").all(|toleration| tolerations.contains(&without_seconds(toleration))) {
         let why = "existing toleration can not be modified except its tolerationSeconds";
         faults.push(FieldFault::forbidden("spec.tolerations", why));
     }
-    let fixed = |pod: &Value| {
+    let fixed = |pod: &Json| {
         let mut spec = pod.get("spec").cloned().unwrap_or_default();
         for key in ["containers", "initContainers"] {
-            items(&mut spec, key).for_each(|container| set(container, "image", Value::Null));
+            items(&mut spec, key).for_each(|container| set(container, "image", Json::Null));
         }
         for key in ["activeDeadlineSeconds", "tolerations", "terminationGracePeriodSeconds", "schedulingGates"] {
-            set(&mut spec, key, Value::Null);
+            set(&mut spec, key, Json::Null);
         }
         if narrowed {
-            set(&mut spec, "nodeSelector", Value::Null);
+            set(&mut spec, "nodeSelector", Json::Null);
         }
         spec
     };
-    let grace = |pod: &Value| pod.pointer("/spec/terminationGracePeriodSeconds").and_then(Value::as_i64);
+    let grace = |pod: &Json| pod.at("/spec/terminationGracePeriodSeconds").and_then(Json::as_i64);
     let grace_changed = grace(new) != grace(old) && !(grace(new) == Some(1) && grace(old).is_some_and(|old| old < 0));
-    let deadline = |pod: &Value| pod.pointer("/spec/activeDeadlineSeconds").and_then(Value::as_i64);
+    let deadline = |pod: &Json| pod.at("/spec/activeDeadlineSeconds").and_then(Json::as_i64);
     if let Some(before) = deadline(old) {
         let field = "spec.activeDeadlineSeconds";
         match deadline(new) {
             None => faults.push(FieldFault::invalid(
                 field,
-                &Value::Null,
+                &Json::Null,
                 "must not update from a positive integer to nil value",
             )),
             Some(after) if after > before => {
@@ -170,7 +170,7 @@ fn spec_faults(new: &Value, old: &Value) -> Faults {
 }
 
 /// The items of a list by their names; of several of a name, the first.
-fn by_name<'a>(pod: &'a Value, pointer: &str) -> HashMap<&'a str, &'a Value> {
+fn by_name<'a>(pod: &'a Json, pointer: &str) -> HashMap<&'a str, &'a Json> {
     let mut found = HashMap::new();
     for item in list(pod, pointer) {
         found.entry(text_at(item, "/name")).or_insert(item);
@@ -179,18 +179,18 @@ fn by_name<'a>(pod: &'a Value, pointer: &str) -> HashMap<&'a str, &'a Value> {
 }
 
 /// Whether the node selector keeps all that it had.
-fn narrows(new: &Value, old: &Value) -> bool {
-    let mut before = old.pointer("/spec/nodeSelector").and_then(Value::as_object).into_iter().flatten();
-    before.all(|(key, value)| new.pointer("/spec/nodeSelector").and_then(|now| now.get(key)) == Some(value))
+fn narrows(new: &Json, old: &Json) -> bool {
+    let mut before = old.at("/spec/nodeSelector").and_then(Json::as_object).into_iter().flatten();
+    before.all(|(key, value)| new.at("/spec/nodeSelector").and_then(|now| now.get(key)) == Some(value))
 }
 
-fn without_seconds(toleration: &Value) -> Value {
+fn without_seconds(toleration: &Json) -> Json {
     let mut toleration = toleration.clone();
-    set(&mut toleration, "tolerationSeconds", Value::Null);
+    set(&mut toleration, "tolerationSeconds", Json::Null);
     toleration
 }
 
-fn status_faults(new: &Value, old: &Value) -> Faults {
+fn status_faults(new: &Json, old: &Json) -> Faults {
     let mut faults = Faults::default();
     let nominated = text_at(new, "/status/nominatedNodeName");
     if nominated != text_at(old, "/status/nominatedNodeName") && !nominated.is_empty() {
@@ -216,7 +216,7 @@ fn status_faults(new: &Value, old: &Value) -> Faults {
         let before = by_name(old, "/status/containerStatuses");
         for (at, container) in list(new, "/status/containerStatuses").enumerate() {
             let ended = before.get(text_at(container, "/name")).is_some_and(|was| {
-                let failed = was.pointer("/state/terminated/exitCode").and_then(Value::as_i64).unwrap_or(0) != 0;
+                let failed = was.at("/state/terminated/exitCode").and_then(Json::as_i64).unwrap_or(0) != 0;
                 has(was, "/state/terminated") && !(retries && failed)
             });
             if ended && !has(container, "/state/terminated") {

@@ -1,13 +1,13 @@
 //! Validates where pods may run: what they tolerate, and which nodes they select. RuntimeClasses have the same.
 
-use serde_json::Value;
+use pintle_json::Json;
 
 use crate::kinds::check::Check;
 use crate::object::{has, text_at};
 use crate::validate::{Faults, FieldFault, label_key_faults, label_value_faults};
 
 /// The faults of the tolerations in a part of an object that is at a path.
-pub(in crate::kinds) fn tolerations(part: &Value, path: &str) -> Faults {
+pub(in crate::kinds) fn tolerations(part: &Json, path: &str) -> Faults {
     let all = Check::at(part, path).each("tolerations", |check, at| {
         let toleration = check.object();
         let text = |member: &str| text_at(toleration, member);
@@ -44,9 +44,9 @@ pub(in crate::kinds) fn tolerations(part: &Value, path: &str) -> Faults {
 }
 
 /// The same of the labels that nodes have to have.
-pub(in crate::kinds) fn node_selector(part: &Value, path: &str) -> Faults {
+pub(in crate::kinds) fn node_selector(part: &Json, path: &str) -> Faults {
     let mut faults = Faults::default();
-    for (key, value) in part.get("nodeSelector").and_then(Value::as_object).into_iter().flatten() {
+    for (key, value) in part.get("nodeSelector").and_then(Json::as_object).into_iter().flatten() {
         let value = value.as_str().unwrap_or_default();
         for (text, why) in [(key.as_str(), label_key_faults(key)), (value, label_value_faults(value))] {
             faults.extend(why.iter().map(|why| FieldFault::invalid_text(format!("{path}.nodeSelector"), text, why)));

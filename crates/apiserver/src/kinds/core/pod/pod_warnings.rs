@@ -1,6 +1,6 @@
 //! Warnings about pods and pod templates, in the order of the kube-apiserver.
 
-use serde_json::{Value, json};
+use pintle_json::{Json, json};
 
 use super::container_warnings::{self, Placed};
 use super::volume_paths;
@@ -28,7 +28,7 @@ const REQUIRED: &str = "requiredDuringSchedulingIgnoredDuringExecution";
 const PREFERRED: &str = "preferredDuringSchedulingIgnoredDuringExecution";
 
 /// A pod, or a template whose path ends in a dot. The order is that of the kube-apiserver.
-pub(in crate::kinds) fn pod(pod: &Value, path: &str) -> Vec<String> {
+pub(in crate::kinds) fn pod(pod: &Json, path: &str) -> Vec<String> {
     let placed = container_warnings::all(pod, path);
     let mut found = nodes(pod, path);
     found.extend(
@@ -40,7 +40,7 @@ pub(in crate::kinds) fn pod(pod: &Value, path: &str) -> Vec<String> {
     found.extend(volumes(pod, path));
     found.extend(repeated(pod, path));
     for name in ["memory", "ephemeral-storage"] {
-        found.extend(fractional_bytes(pod.pointer("/spec/overhead"), name, &format!("{path}spec.overhead")));
+        found.extend(fractional_bytes(pod.at("/spec/overhead"), name, &format!("{path}spec.overhead")));
     }
     found.extend(seccomp(pod, pod, "seccomp.security.alpha.kubernetes.io/pod", path));
     for container in &placed {
@@ -70,9 +70,9 @@ pub(in crate::kinds) fn pod(pod: &Value, path: &str) -> Vec<String> {
 }
 
 /// By what labels the pod selects its nodes and their neighbourhood.
-fn nodes(pod: &Value, path: &str) -> Vec<String> {
+fn nodes(pod: &Json, path: &str) -> Vec<String> {
     let mut found = Vec::new();
-    let selector = pod.pointer("/spec/nodeSelector").and_then(Value::as_object);
+    let selector = pod.at("/spec/nodeSelector").and_then(Json::as_object);
     for key in selector.into_iter().flat_map(|selector| selector.keys()) {
         found.extend(node_label(key).map(|why| format!("{path}spec.nodeSelector[{key}]: {why}")));
     }
@@ -82,7 +82,7 @@ fn nodes(pod: &Value, path: &str) -> Vec<String> {
     }
     for (at, term) in list(pod, &format!("/spec/affinity/nodeAffinity/{PREFERRED}")).enumerate() {
         let path = format!("{path}spec.affinity.nodeAffinity.{PREFERRED}[{at}].preference");
-        found.extend(selector_term(term.get("preference").unwrap_or(&Value::Null), &path, true));
+        found.extend(selector_term(term.get("preference").unwrap_or(&Json::Null), &path, true));
     }
     for (at, constraint) in list(pod, "/spec/topologySpreadConstraints").enumerate() {
         let path = format!("{path}spec.topologySpreadConstraints[{at}]");
@@ -96,20 +96,20 @@ fn nodes(pod: &Value, path: &str) -> Vec<String> {
 }
 
 /// A volume plugin that is gone, or going, in a volume or in the spec of a PersistentVolume.
-pub(in crate::kinds) fn plugin(source: &Value, plugin: &str, path: &str) -> Option<String> {
+pub(in crate::kinds) fn plugin(source: &Json, plugin: &str, path: &str) -> Option<String> {
     let (_, why) = VOLUMES.iter().find(|(known, _)| *known == plugin && has(source, &format!("/{plugin}")))?;
     // The message spells this one as Go does.
     let shown = if plugin == "storageos" { "storageOS" } else { plugin };
     Some(format!("{path}.{shown}: {why}"))
 }
 
-fn volumes(pod: &Value, path: &str) -> Vec<String> {
-    let volumes: Vec<&Value> = list(pod, "/spec/volumes").collect();
+fn volumes(pod: &Json, path: &str) -> Vec<String> {
+    let volumes: Vec<&Json> = list(pod, "/spec/volumes").collect();
     let mut found = Vec::new();
     for (at, volume) in volumes.iter().enumerate() {
         let path = format!("{path}spec.volumes[{at}]");
         found.extend(VOLUMES.iter().filter_map(|(name, _)| plugin(volume, name, &path)));
-        if let Some(spec) = volume.pointer("/ephemeral/volumeClaimTemplate/spec") {
+        if let Some(spec) = volume.at("/ephemeral/volumeClaimTemplate/spec") {
             found.extend(claim(spec, &format!("{path}.ephemeral.volumeClaimTemplate.spec")));
         }
     }
@@ -118,7 +118,7 @@ fn volumes(pod: &Value, path: &str) -> Vec<String> {
 }
 
 /// Items of lists that should differ, and that apply tells apart by what is the same.
-fn repeated(pod: &Value, path: &str) -> Vec<String> {
+fn repeated(pod: &Json, path: &str) -> Vec<String> {
     let mut found = Vec::new();
     for (list_name, key) in [("hostAliases", "ip"), ("imagePullSecrets", "name")] {
         let texts: Vec<&str> =
@@ -137,7 +137,7 @@ fn repeated(pod: &Value, path: &str) -> Vec<String> {
 }
 
 /// An annotation in place of the field of `holder`, which is the pod with its spec, or a container.
-fn seccomp(pod: &Value, holder: &Value, key: &str, path: &str) -> Option<String> {
+fn seccomp(pod: &Json, holder: &Json, key: &str, path: &str) -> Option<String> {
     let has_field =
         has(holder, "/securityContext/seccompProfile") || has(holder, "/spec/securityContext/seccompProfile");
     let why = "non-functional in v1.27+; use the \"seccompProfile\" field instead";
@@ -145,23 +145,23 @@ fn seccomp(pod: &Value, holder: &Value, key: &str, path: &str) -> Option<String>
 }
 
 /// An annotation in place of the field of a container, unless the profile of the pod says the same.
-fn app_armor(pod: &Value, (container, _): &Placed<'_>, path: &str) -> Option<String> {
+fn app_armor(pod: &Json, (container, _): &Placed<'_>, path: &str) -> Option<String> {
     const FIELD: &str = "/securityContext/appArmorProfile";
     let key = format!("container.apparmor.security.beta.kubernetes.io/{}", text_at(container, "/name"));
-    let told = pod.pointer("/metadata/annotations")?.get(&key)?.as_str()?;
+    let told = pod.at("/metadata/annotations")?.get(&key)?.as_str()?;
     let profile = match told.split_once('/') {
         None if told == "unconfined" => json!({"type": "Unconfined"}),
         Some(("runtime", "default")) => json!({"type": "RuntimeDefault"}),
         Some(("localhost", name)) if !name.is_empty() => json!({"type": "Localhost", "localhostProfile": name}),
-        _ => Value::Null,
+        _ => Json::Null,
     };
-    let same = pod.pointer(&format!("/spec{FIELD}")).is_some_and(|of_pod| *of_pod == profile);
+    let same = pod.at(&format!("/spec{FIELD}")).is_some_and(|of_pod| *of_pod == profile);
     let why = "deprecated since v1.30; use the \"appArmorProfile\" field instead";
     (!same && !has(container, FIELD)).then(|| format!("{path}metadata.annotations[{key}]: {why}"))
 }
 
 /// Terms that match no pod.
-fn affinity(pod: &Value, path: &str) -> Vec<String> {
+fn affinity(pod: &Json, path: &str) -> Vec<String> {
     let mut found = Vec::new();
     for kind in ["podAffinity", "podAntiAffinity"] {
         for (when, inner) in [(REQUIRED, ""), (PREFERRED, "podAffinityTerm.")] {

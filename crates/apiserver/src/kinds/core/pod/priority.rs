@@ -1,6 +1,6 @@
 //! Admission of pods: their priority, their default tolerations, and what their RuntimeClass adds.
 
-use serde_json::{Value, json};
+use pintle_json::{Json, json};
 
 use super::{forbidden, runtime};
 use crate::failure::Outcome;
@@ -10,12 +10,12 @@ use crate::object::{default, has, integer_at, is_true, member, metadata, set, te
 const SYSTEM: &[(&str, i64)] = &[("system-cluster-critical", 2_000_000_000), ("system-node-critical", 2_000_001_000)];
 
 /// Priority by class, the tolerations that keep a pod for a while on a node in trouble, and what its runtime asks for.
-pub(super) fn admit(context: &Context<'_>, pod: &mut Value, old: Option<&Value>) -> Outcome<()> {
+pub(super) fn admit(context: &Context<'_>, pod: &mut Json, old: Option<&Json>) -> Outcome<()> {
     match old {
         None => set_priority(context, pod)?,
         Some(old) => {
             for key in ["priority", "preemptionPolicy"] {
-                if let (Some(spec), Some(value)) = (pod.get_mut("spec"), old.pointer(&format!("/spec/{key}"))) {
+                if let (Some(spec), Some(value)) = (pod.get_mut("spec"), old.at(&format!("/spec/{key}"))) {
                     default(spec, key, value.clone());
                 }
             }
@@ -28,7 +28,7 @@ pub(super) fn admit(context: &Context<'_>, pod: &mut Value, old: Option<&Value>)
     }
 }
 
-fn set_priority(context: &Context<'_>, pod: &mut Value) -> Outcome<()> {
+fn set_priority(context: &Context<'_>, pod: &mut Json) -> Outcome<()> {
     let class = text_at(pod, "/spec/priorityClassName").to_owned();
     let (value, policy) = if let Some((_, value)) = SYSTEM.iter().find(|(name, _)| *name == class) {
         (*value, "PreemptLowerPriority".to_owned())
@@ -73,9 +73,9 @@ fn set_priority(context: &Context<'_>, pod: &mut Value) -> Outcome<()> {
     Ok(())
 }
 
-fn add_tolerations(pod: &mut Value) {
+fn add_tolerations(pod: &mut Json) {
     let Some(spec) = member(pod, "spec") else { return };
-    let tolerates = |tolerations: &[Value], taint: &str| {
+    let tolerates = |tolerations: &[Json], taint: &str| {
         tolerations.iter().any(|toleration| {
             let key = text_at(toleration, "/key");
             let effect = text_at(toleration, "/effect");
@@ -86,7 +86,7 @@ fn add_tolerations(pod: &mut Value) {
         if !has(spec, "/tolerations") {
             set(spec, "tolerations", json!([]));
         }
-        if let Some(tolerations) = spec.get_mut("tolerations").and_then(Value::as_array_mut)
+        if let Some(tolerations) = spec.get_mut("tolerations").and_then(Json::as_array_mut)
             && !tolerates(tolerations, taint)
         {
             tolerations

@@ -1,14 +1,14 @@
 //! The quality-of-service class of a pod.
 
-use serde_json::Value;
+use pintle_json::Json;
 
 use crate::object::list;
 
 /// The quality of service that a pod gets from its requests and limits of CPU and memory.
-pub(super) fn class(pod: &Value) -> &'static str {
+pub(super) fn class(pod: &Json) -> &'static str {
     let containers: Vec<_> = list(pod, "/spec/containers").chain(list(pod, "/spec/initContainers")).collect();
-    let amount = |container: &Value, side: &str, resource: &str| -> Option<Value> {
-        let amount = container.pointer(&format!("/resources/{side}/{resource}"))?;
+    let amount = |container: &Json, side: &str, resource: &str| -> Option<Json> {
+        let amount = container.at(&format!("/resources/{side}/{resource}"))?;
         let zero = amount.as_str().is_some_and(|text| text.trim_matches(|c: char| c == '0' || c == '.').is_empty());
         (!zero).then(|| amount.clone())
     };

@@ -2,8 +2,8 @@
 
 use std::collections::{BTreeMap, HashSet};
 
+use pintle_json::{Json, Map, json};
 use pintle_schema::quantity;
-use serde_json::{Map, Value, json};
 
 use super::forbidden;
 use crate::failure::{Failure, Outcome};
@@ -11,8 +11,8 @@ use crate::kinds::{Context, GroupResource};
 use crate::object::{list, member, set};
 
 /// Fails where there is no such class, or the pod asks for something else than it says.
-pub(super) fn admit(context: &Context<'_>, pod: &mut Value) -> Outcome<()> {
-    let class = match pod.pointer("/spec/runtimeClassName").and_then(Value::as_str) {
+pub(super) fn admit(context: &Context<'_>, pod: &mut Json) -> Outcome<()> {
+    let class = match pod.at("/spec/runtimeClassName").and_then(Json::as_str) {
         None => None,
         Some("") => return Err(unnamed()),
         Some(name) => {
@@ -33,8 +33,8 @@ fn unnamed() -> Failure {
     Failure::plain(500, "resource name may not be empty")
 }
 
-fn set_overhead(pod: &mut Value, class: Option<&Value>) -> Outcome<()> {
-    let sent = pod.pointer("/spec/overhead").and_then(Value::as_object).filter(|sent| !sent.is_empty());
+fn set_overhead(pod: &mut Json, class: Option<&Json>) -> Outcome<()> {
+    let sent = pod.at("/spec/overhead").and_then(Json::as_object).filter(|sent| !sent.is_empty());
     let given = class.and_then(|class| class.get("overhead")).filter(|given| !given.is_null());
     match (sent, given) {
         (Some(_), None) => {
@@ -57,17 +57,17 @@ fn set_overhead(pod: &mut Value, class: Option<&Value>) -> Outcome<()> {
 }
 
 /// What is amounted to, however it is written.
-fn amounts(amounts: &Map<String, Value>) -> BTreeMap<&str, Option<i128>> {
+fn amounts(amounts: &Map) -> BTreeMap<&str, Option<i128>> {
     amounts.iter().map(|(name, amount)| (name.as_str(), amount.as_str().and_then(quantity::nanos))).collect()
 }
 
-fn set_scheduling(pod: &mut Value, class: &Value) -> Outcome<()> {
-    let selector = class.pointer("/scheduling/nodeSelector").and_then(Value::as_object).into_iter().flatten();
-    let mut selected = pod.pointer("/spec/nodeSelector").and_then(Value::as_object).cloned().unwrap_or_default();
+fn set_scheduling(pod: &mut Json, class: &Json) -> Outcome<()> {
+    let selector = class.at("/scheduling/nodeSelector").and_then(Json::as_object).into_iter().flatten();
+    let mut selected = pod.at("/spec/nodeSelector").and_then(Json::as_object).cloned().unwrap_or_default();
     for (key, value) in selector {
         let known = selected.insert(key.clone(), value.clone());
         if let Some(known) = known.filter(|known| known != value) {
-            let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
+            let text = |value: &Json| value.as_str().unwrap_or_default().to_owned();
             let (class, pod_has) = (text(value), text(&known));
             let why = format!(
                 "conflict: runtimeClass.scheduling.nodeSelector[{key}] = {class}; pod.spec.nodeSelector[{key}] = {pod_has}"
@@ -77,7 +77,7 @@ fn set_scheduling(pod: &mut Value, class: &Value) -> Outcome<()> {
     }
     let mut seen = HashSet::new();
     let both = list(pod, "/spec/tolerations").chain(list(class, "/scheduling/tolerations"));
-    let tolerations: Vec<Value> = both.filter(|toleration| seen.insert(toleration.to_string())).cloned().collect();
+    let tolerations: Vec<Json> = both.filter(|toleration| seen.insert(toleration.to_string())).cloned().collect();
     if let Some(spec) = member(pod, "spec") {
         if !selected.is_empty() {
             set(spec, "nodeSelector", selected.into());

@@ -2,7 +2,7 @@
 
 use std::collections::HashSet;
 
-use serde_json::Value;
+use pintle_json::Json;
 
 use super::{container, placing};
 use crate::kinds::check::Check;
@@ -43,24 +43,24 @@ const VOLUME_SOURCES: &[&str] = &[
 ];
 
 /// The faults of a Pod's spec.
-pub(super) fn pod(pod: &Value) -> Faults {
-    spec(pod.get("spec").unwrap_or(&Value::Null), "spec")
+pub(super) fn pod(pod: &Json) -> Faults {
+    spec(pod.get("spec").unwrap_or(&Json::Null), "spec")
 }
 
 /// The faults of a template of pods at a path: of its labels and of its spec.
-pub(in crate::kinds) fn template(template: &Value, path: &str) -> Faults {
+pub(in crate::kinds) fn template(template: &Json, path: &str) -> Faults {
     let mut faults = Faults::default();
-    for (key, value) in template.pointer("/metadata/labels").and_then(Value::as_object).into_iter().flatten() {
+    for (key, value) in template.at("/metadata/labels").and_then(Json::as_object).into_iter().flatten() {
         let value = value.as_str().unwrap_or_default();
         for (text, why) in [(key.as_str(), label_key_faults(key)), (value, label_value_faults(value))] {
             faults.extend(why.iter().map(|why| FieldFault::invalid_text(format!("{path}.labels"), text, why)));
         }
     }
-    faults.extend(spec(template.get("spec").unwrap_or(&Value::Null), &format!("{path}.spec")));
+    faults.extend(spec(template.get("spec").unwrap_or(&Json::Null), &format!("{path}.spec")));
     faults
 }
 
-fn spec(spec: &Value, path: &str) -> Faults {
+fn spec(spec: &Json, path: &str) -> Faults {
     let volumes: HashSet<&str> = list(spec, "/volumes").map(|volume| text_at(volume, "/name")).collect();
     let mut names: HashSet<&str> = HashSet::new();
     let host_network = is_true(spec, "/hostNetwork");
@@ -90,7 +90,7 @@ fn spec(spec: &Value, path: &str) -> Faults {
         .also(placing::node_selector(spec, path))
         .name("nodeName", NameRule::Subdomain)
         .refuse(deadline.is_some(), || {
-            let value = deadline.unwrap_or(&Value::Null);
+            let value = deadline.unwrap_or(&Json::Null);
             FieldFault::invalid("activeDeadlineSeconds", value, "must be between 1 and 2147483647, inclusive")
         })
         .name("serviceAccountName", NameRule::Subdomain)
@@ -102,7 +102,7 @@ fn spec(spec: &Value, path: &str) -> Faults {
     faults
 }
 
-fn volume_faults(spec: &Value, path: &str) -> Faults {
+fn volume_faults(spec: &Json, path: &str) -> Faults {
     let mut faults = Faults::default();
     let mut names: HashSet<&str> = HashSet::new();
     for (at, volume) in list(spec, "/volumes").enumerate() {

@@ -1,6 +1,6 @@
 //! What only a kubelet serves of a pod: `log`, `exec`, `attach`, `portforward`. Answered as on a cluster whose nodes have none.
 
-use serde_json::Value;
+use pintle_json::Json;
 
 use crate::failure::{Failure, Outcome};
 use crate::kinds::{Cluster, GroupResource, Place, Stream};
@@ -22,7 +22,7 @@ pub(super) fn of(part: Part) -> Option<Stream> {
 }
 
 /// Answers what is wrong first: no such container, no node, no kubelet on it. Of a pod without a node the log is empty.
-fn answer(cluster: &dyn Cluster, place: &Place, pod: &Value, container: &str) -> Outcome<&'static str> {
+fn answer(cluster: &dyn Cluster, place: &Place, pod: &Json, container: &str) -> Outcome<&'static str> {
     let name = &place.name;
     if place.part != Part::PortForward {
         check_container(pod, name, container)?;
@@ -38,7 +38,7 @@ fn answer(cluster: &dyn Cluster, place: &Place, pod: &Value, container: &str) ->
     let known: Vec<_> = list(&node, "/status/addresses").collect();
     let address = ADDRESSES.iter().find_map(|kind| known.iter().find(|address| address["type"] == *kind));
     let Some(address) = address else {
-        let known = Value::from_iter(known.into_iter().cloned());
+        let known = Json::from_iter(known.into_iter().cloned());
         return Err(Failure::plain(500, format!("no preferred addresses found; known addresses: {known}")));
     };
     let address = text_at(address, "/address");
@@ -46,7 +46,7 @@ fn answer(cluster: &dyn Cluster, place: &Place, pod: &Value, container: &str) ->
 }
 
 /// A container that is named has to be there; one that is not, the only one.
-fn check_container(pod: &Value, name: &str, container: &str) -> Outcome<()> {
+fn check_container(pod: &Json, name: &str, container: &str) -> Outcome<()> {
     let containers = ["/spec/initContainers", "/spec/containers", "/spec/ephemeralContainers"];
     let mut names = containers.iter().flat_map(|kind| list(pod, kind)).map(|container| text_at(container, "/name"));
     if !container.is_empty() {

@@ -3,12 +3,12 @@
 use std::collections::HashSet;
 
 use jiff::Timestamp;
-use serde_json::Value;
+use pintle_json::Json;
 
 use crate::kinds::table::{self, Row};
 use crate::object::{has, holds, integer_at, is_true, list, text_at};
 
-pub(super) fn cells(pod: &Value, now: Timestamp) -> Vec<Value> {
+pub(super) fn cells(pod: &Json, now: Timestamp) -> Vec<Json> {
     let (row, summary) = (Row::new(pod, now), Summary::of(pod));
     let gates: Vec<_> = list(pod, "/spec/readinessGates").map(|gate| text_at(gate, "/conditionType")).collect();
     let holding = list(pod, "/status/conditions").filter(|condition| text_at(condition, "/status") == "True");
@@ -42,7 +42,7 @@ struct Summary {
 }
 
 impl Summary {
-    fn of(pod: &Value) -> Self {
+    fn of(pod: &Json) -> Self {
         let phase = text_at(pod, "/status/phase");
         let mut summary = Self {
             status: match text_at(pod, "/status/reason") {
@@ -54,13 +54,13 @@ impl Summary {
             restarts: 0,
             last_restart: None,
         };
-        let gated = |condition: &Value| {
+        let gated = |condition: &Json| {
             text_at(condition, "/type") == "PodScheduled" && text_at(condition, "/reason") == "SchedulingGated"
         };
         if list(pod, "/status/conditions").any(gated) {
             summary.status = "SchedulingGated".into();
         }
-        let is_sidecar = |container: &&Value| text_at(container, "/restartPolicy") == "Always";
+        let is_sidecar = |container: &&Json| text_at(container, "/restartPolicy") == "Always";
         summary.containers += list(pod, "/spec/initContainers").filter(is_sidecar).count();
         let sidecars: HashSet<&str> =
             list(pod, "/spec/initContainers").filter(is_sidecar).map(|container| text_at(container, "/name")).collect();
@@ -79,7 +79,7 @@ impl Summary {
     }
 
     /// Looks at the init containers; answers whether they are still at work.
-    fn initialize(&mut self, pod: &Value, sidecars: &HashSet<&str>) -> bool {
+    fn initialize(&mut self, pod: &Json, sidecars: &HashSet<&str>) -> bool {
         let count = list(pod, "/spec/initContainers").count();
         for (at, container) in list(pod, "/status/initContainerStatuses").enumerate() {
             self.count_restarts(container);
@@ -106,7 +106,7 @@ impl Summary {
         false
     }
 
-    fn run(&mut self, pod: &Value, sidecars: &HashSet<&str>) {
+    fn run(&mut self, pod: &Json, sidecars: &HashSet<&str>) {
         // Restarts of init containers count only while those are at work; those of sidecars always do.
         self.restarts = 0;
         self.last_restart = None;
@@ -133,7 +133,7 @@ impl Summary {
         }
     }
 
-    fn count_restarts(&mut self, container: &Value) {
+    fn count_restarts(&mut self, container: &Json) {
         self.restarts += integer_at(container, "/restartCount").unwrap_or(0);
         let ended = text_at(container, "/lastState/terminated/finishedAt").parse().ok();
         self.last_restart = self.last_restart.max(ended);
@@ -141,7 +141,7 @@ impl Summary {
 }
 
 /// How a container ended.
-fn ending(container: &Value) -> String {
+fn ending(container: &Json) -> String {
     let part = |key: &str| integer_at(container, &format!("/state/terminated/{key}")).unwrap_or(0);
     match (text_at(container, "/state/terminated/reason"), part("signal")) {
         ("", 0) => format!("ExitCode:{}", part("exitCode")),

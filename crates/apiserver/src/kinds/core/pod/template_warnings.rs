@@ -1,6 +1,6 @@
 //! Warnings about objects that make pods: their names and their templates.
 
-use serde_json::Value;
+use pintle_json::Json;
 
 use super::pod_warnings::pod;
 use crate::kinds::warnings::is_new;
@@ -8,7 +8,7 @@ use crate::object::metadata;
 use crate::validate::{NameRule, name_faults};
 
 /// The name of what makes pods, or of a pod: it ends up in host names.
-pub(in crate::kinds) fn name(object: &Value, used: &str) -> Vec<String> {
+pub(in crate::kinds) fn name(object: &Json, used: &str) -> Vec<String> {
     let name = metadata::name(object);
     let why = name_faults(NameRule::Label, name, false);
     if name.is_empty() || why.is_empty() {
@@ -21,7 +21,7 @@ pub(in crate::kinds) fn name(object: &Value, used: &str) -> Vec<String> {
 }
 
 /// An object that makes pods under its own name, from the template at a pointer.
-pub(in crate::kinds) fn written(object: &Value, old: Option<&Value>, pointer: &str) -> Vec<String> {
+pub(in crate::kinds) fn written(object: &Json, old: Option<&Json>, pointer: &str) -> Vec<String> {
     match old {
         None => created(object, pointer),
         Some(old) => changed(object, old, pointer),
@@ -29,19 +29,19 @@ pub(in crate::kinds) fn written(object: &Value, old: Option<&Value>, pointer: &s
 }
 
 /// A new object that makes pods under its own name, from the template at a pointer.
-pub(in crate::kinds) fn created(object: &Value, pointer: &str) -> Vec<String> {
+pub(in crate::kinds) fn created(object: &Json, pointer: &str) -> Vec<String> {
     let mut found = name(object, "Pod names and hostnames");
     found.extend(of(object, pointer));
     found
 }
 
 /// A changed object with a template. Status and the like are no matter of the template.
-pub(in crate::kinds) fn changed(object: &Value, old: &Value, pointer: &str) -> Vec<String> {
+pub(in crate::kinds) fn changed(object: &Json, old: &Json, pointer: &str) -> Vec<String> {
     if is_new(object, old) { of(object, pointer) } else { Vec::new() }
 }
 
 /// The template at a pointer.
-pub(in crate::kinds) fn of(object: &Value, pointer: &str) -> Vec<String> {
+pub(in crate::kinds) fn of(object: &Json, pointer: &str) -> Vec<String> {
     let path = format!("{}.", pointer.trim_start_matches('/').replace('/', "."));
-    object.pointer(pointer).map(|template| pod(template, &path)).unwrap_or_default()
+    object.at(pointer).map(|template| pod(template, &path)).unwrap_or_default()
 }

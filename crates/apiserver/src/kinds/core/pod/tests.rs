@@ -1,6 +1,6 @@
 //! What a client is warned of in a Pod, and in which words.
 
-use serde_json::{Value, json};
+use pintle_json::{Json, json};
 
 use super::pod_warnings::pod;
 
@@ -70,7 +70,7 @@ fn a_variable_may_build_on_an_earlier_one_of_its_name() {
 #[test]
 fn files_of_a_volume_that_hide_each_other_are_told() {
     let items = json!([{"path": "a"}, {"path": "a/b/"}, {"path": "c"}]);
-    let volume = |source: &str, of: Value| json!({"name": "v", source: of});
+    let volume = |source: &str, of: Json| json!({"name": "v", source: of});
     let spec = json!({"volumes": [
         volume("configMap", json!({"name": "m", "items": items})),
         volume("projected", json!({"sources": [

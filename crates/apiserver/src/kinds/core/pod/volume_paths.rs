@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use serde_json::Value;
+use pintle_json::Json;
 
 use crate::object::{has, is_empty, list, text_at};
 
@@ -23,7 +23,7 @@ impl fmt::Display for File {
 }
 
 /// Files of one volume that take each other's place.
-pub(super) fn overlaps(volumes: &[&Value]) -> Vec<String> {
+pub(super) fn overlaps(volumes: &[&Json]) -> Vec<String> {
     let mut found = Vec::new();
     for volume in volumes {
         let name = text_at(volume, "/name");
@@ -69,12 +69,12 @@ fn collisions(files: Vec<File>) -> impl Iterator<Item = String> {
     found.into_iter()
 }
 
-fn items(object: &Value, pointer: &str, source: &str) -> Vec<File> {
+fn items(object: &Json, pointer: &str, source: &str) -> Vec<File> {
     list(object, pointer).map(|item| File { path: text_at(item, "/path").into(), source: source.into() }).collect()
 }
 
 /// The files of one source of a projected volume.
-fn projected(source: &Value) -> Vec<File> {
+fn projected(source: &Json) -> Vec<File> {
     let named = |kind: &str, pointer: &str| format!("{kind} {:?}", text_at(source, pointer));
     let file = |pointer: &str, of: String| File { path: text_at(source, pointer).into(), source: of };
     match () {

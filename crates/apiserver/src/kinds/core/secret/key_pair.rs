@@ -2,14 +2,14 @@
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
-use serde_json::Value;
+use pintle_json::Json;
 
 use crate::kinds::pem;
 use crate::object::text_at;
 
 /// What is wrong with the certificate and the key of a Secret of type `kubernetes.io/tls`, in the words of Go's TLS library.
 /// What stands in the certificate, and whether the key belongs to it, is not looked at.
-pub(super) fn key_pair(secret: &Value) -> Option<String> {
+pub(super) fn key_pair(secret: &Json) -> Option<String> {
     let kinds_at = |pointer: &str| -> Vec<String> {
         let text = STANDARD.decode(text_at(secret, pointer)).unwrap_or_default();
         pem::blocks(&text).into_iter().map(|block| block.label).collect()
@@ -44,7 +44,7 @@ fn skipped(wanted: &str, kinds: &[String]) -> String {
 
 #[cfg(test)]
 mod tests {
-    use serde_json::json;
+    use pintle_json::json;
 
     use super::*;
 

@@ -3,24 +3,24 @@
 use std::collections::BTreeSet;
 use std::net::{IpAddr, Ipv4Addr};
 
-use serde_json::{Value, json};
+use pintle_json::{Json, json};
 
 use crate::kinds::Cluster;
 use crate::object::{default, has, integer_at, is_empty, items, list, member, metadata, set, text_at};
 use crate::validate::{Faults, FieldFault};
 
 /// The addresses of a Service; a headless one has none.
-fn addresses(service: &Value) -> impl Iterator<Item = IpAddr> {
-    let first = service.pointer("/spec/clusterIP").into_iter();
+fn addresses(service: &Json) -> impl Iterator<Item = IpAddr> {
+    let first = service.at("/spec/clusterIP").into_iter();
     first.chain(list(service, "/spec/clusterIPs")).filter_map(|address| address.as_str()?.parse().ok())
 }
 
-fn node_ports(service: &Value) -> impl Iterator<Item = i64> {
+fn node_ports(service: &Json) -> impl Iterator<Item = i64> {
     list(service, "/spec/ports").filter_map(|port| integer_at(port, "/nodePort")).filter(|number| *number != 0)
 }
 
 /// The addresses and the ports of the nodes: no two Services share one. A port may serve several protocols of one Service.
-pub(super) fn claims(service: &Value) -> Vec<String> {
+pub(super) fn claims(service: &Json) -> Vec<String> {
     let addresses: BTreeSet<IpAddr> = addresses(service).collect();
     let ports: BTreeSet<i64> = node_ports(service).collect();
     addresses.into_iter().map(address_claim).chain(ports.into_iter().map(node_port_claim)).collect()
@@ -36,7 +36,7 @@ fn node_port_claim(port: i64) -> String {
 
 /// The first address or port that the Service asks for, does not have yet, and cannot get. As on a real server, one that is made
 /// anew under a name that is there already is told of its address before its name.
-pub(super) fn taken(cluster: &dyn Cluster, object: &Value, old: Option<&Value>) -> Option<FieldFault> {
+pub(super) fn taken(cluster: &dyn Cluster, object: &Json, old: Option<&Json>) -> Option<FieldFault> {
     let own: BTreeSet<IpAddr> = old.into_iter().flat_map(addresses).collect();
     let is_claimed = |claim: String| cluster.holder(&claim).is_some();
     if let Some(address) =
@@ -56,7 +56,7 @@ pub(super) fn taken(cluster: &dyn Cluster, object: &Value, old: Option<&Value>) 
 }
 
 /// Gives the Service the addresses and ports that it lacks; fails if there are no more.
-pub(super) fn allocate(cluster: &dyn Cluster, object: &mut Value) -> Result<(), &'static str> {
+pub(super) fn allocate(cluster: &dyn Cluster, object: &mut Json) -> Result<(), &'static str> {
     let kind = text_at(object, "/spec/type").to_owned();
     if kind == "ExternalName" {
         return Ok(());
@@ -64,7 +64,7 @@ pub(super) fn allocate(cluster: &dyn Cluster, object: &mut Value) -> Result<(), 
     let me = format!("{}/{}", metadata::namespace(object), metadata::name(object));
     let is_free = |claim: String| cluster.holder(&claim).is_none_or(|holder| *holder == *me);
     let Some(spec) = member(object, "spec") else { return Ok(()) };
-    let first = list(spec, "/clusterIPs").next().and_then(Value::as_str).unwrap_or_default().to_owned();
+    let first = list(spec, "/clusterIPs").next().and_then(Json::as_str).unwrap_or_default().to_owned();
     let mut address = text_at(spec, "/clusterIP").to_owned();
     if address.is_empty() {
         address = first;
@@ -88,7 +88,7 @@ pub(super) fn allocate(cluster: &dyn Cluster, object: &mut Value) -> Result<(), 
     }
     default(spec, "ipFamilyPolicy", "SingleStack");
     let wants_ports = kind == "NodePort"
-        || (kind == "LoadBalancer" && spec.get("allocateLoadBalancerNodePorts") != Some(&Value::Bool(false)));
+        || (kind == "LoadBalancer" && spec.get("allocateLoadBalancerNodePorts") != Some(&Json::Bool(false)));
     if wants_ports {
         let asked: BTreeSet<i64> = node_ports(&json!({ "spec": { "ports": spec["ports"] } })).collect();
         let mut free =
@@ -102,7 +102,7 @@ pub(super) fn allocate(cluster: &dyn Cluster, object: &mut Value) -> Result<(), 
 }
 
 /// What cannot be allocated: told only of Services that are valid otherwise.
-pub(super) fn faults(object: &Value) -> Faults {
+pub(super) fn faults(object: &Json) -> Faults {
     let mut faults = Faults::default();
     let kind = text_at(object, "/spec/type");
     if kind == "ExternalName" {
@@ -119,8 +119,7 @@ pub(super) fn faults(object: &Value) -> Faults {
         }
     }
     let policy = text_at(object, "/spec/ipFamilyPolicy");
-    let selectorless =
-        text_at(object, "/spec/clusterIP") == "None" && object.pointer("/spec/selector").is_none_or(is_empty);
+    let selectorless = text_at(object, "/spec/clusterIP") == "None" && object.at("/spec/selector").is_none_or(is_empty);
     if policy == "RequireDualStack" && !selectorless {
         let why = "this cluster is not configured for dual-stack services";
         faults.push(FieldFault::invalid_text("spec.ipFamilyPolicy", policy, why));

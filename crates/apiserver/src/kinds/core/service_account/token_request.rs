@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
+use pintle_json::{Json, json};
 use serde::{Deserialize, Serialize};
-use serde_json::{Value, json};
 
 use crate::failure::{Failure, Outcome};
 use crate::kinds::posting::{Posting, Task};
@@ -25,7 +25,7 @@ pub(crate) struct TokenGrant {
     pub(crate) seconds: i64,
     pub(crate) bound: Bound,
     /// What is answered, but for the token, its end, and for whom it is.
-    pub(crate) answer: Value,
+    pub(crate) answer: Json,
 }
 
 /// The objects that a token is bound to: it dies with each of them.
@@ -58,7 +58,7 @@ impl Posting for TokenRequest {
         Arc::new(Kind::of_bodies(GROUP, "v1", "TokenRequest"))
     }
 
-    fn task(&self, context: &Context<'_>, place: &Place, sent: &Value, _: bool) -> Outcome<Task> {
+    fn task(&self, context: &Context<'_>, place: &Place, sent: &Json, _: bool) -> Outcome<Task> {
         for (field, url, why) in [
             ("name", &place.name, "must match the service account name if specified"),
             ("namespace", &place.namespace, "must match the service account namespace if specified"),
@@ -93,12 +93,12 @@ impl Posting for TokenRequest {
             },
             "spec": {"expirationSeconds": seconds, "boundObjectRef": wanted},
         });
-        let audiences = list(sent, "/spec/audiences").filter_map(Value::as_str).map(str::to_owned).collect();
+        let audiences = list(sent, "/spec/audiences").filter_map(Json::as_str).map(str::to_owned).collect();
         Ok(Task::Token(Box::new(TokenGrant { audiences, seconds, bound, answer })))
     }
 }
 
-fn seconds(request: &Value) -> Outcome<i64> {
+fn seconds(request: &Json) -> Outcome<i64> {
     let seconds = integer_at(request, "/spec/expirationSeconds").unwrap_or(DEFAULT_SECONDS);
     let why = match seconds {
         ..SHORTEST_SECONDS => "may not specify a duration less than 10 minutes",
@@ -109,7 +109,7 @@ fn seconds(request: &Value) -> Outcome<i64> {
 }
 
 /// Binds a token to the object that its request names: it dies with that.
-fn bind(context: &Context<'_>, place: &Place, wanted: &Value, bound: &mut Bound) -> Outcome<()> {
+fn bind(context: &Context<'_>, place: &Place, wanted: &Json, bound: &mut Bound) -> Outcome<()> {
     let (api_version, kind, name) =
         (text_at(wanted, "/apiVersion"), text_at(wanted, "/kind"), text_at(wanted, "/name"));
     let (group, version) = api_version.split_once('/').unwrap_or(("", api_version));
@@ -148,12 +148,12 @@ fn bind(context: &Context<'_>, place: &Place, wanted: &Value, bound: &mut Bound)
     Ok(())
 }
 
-fn find(context: &Context<'_>, plural: &str, namespace: &str, name: &str) -> Outcome<Arc<Value>> {
+fn find(context: &Context<'_>, plural: &str, namespace: &str, name: &str) -> Outcome<Arc<Json>> {
     let resource = GroupResource::new("", plural);
     context.cluster.object(&resource, namespace, name).ok_or_else(|| Failure::not_found(&resource, name))
 }
 
-fn named(object: &Value) -> Named {
+fn named(object: &Json) -> Named {
     Named { name: metadata::name(object).into(), uid: metadata::uid(object).into() }
 }
 
