@@ -97,6 +97,9 @@ pub use pintle_fieldmanager as fieldmanager;
 #[doc(inline)]
 pub use pintle_informer as informer;
 #[doc(inline)]
+#[cfg(feature = "schema")]
+pub use pintle_json as json;
+#[doc(inline)]
 pub use pintle_kubeconfig as kubeconfig;
 #[doc(inline)]
 pub use pintle_leaderelect as leaderelect;

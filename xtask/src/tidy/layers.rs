@@ -9,7 +9,7 @@ use super::Finding;
 
 /// From the bottom up. A crate may use those of lower layers alone.
 const LAYERS: &[&[&str]] = &[
-    &["pintle-delta-fifo", "pintle-meta", "pintle-metrics", "pintle-ratelimit"],
+    &["pintle-delta-fifo", "pintle-json", "pintle-meta", "pintle-metrics", "pintle-ratelimit"],
     &[
         "pintle-events",
         "pintle-informer",
@@ -29,9 +29,9 @@ const LAYERS: &[&[&str]] = &[
 
 /// Crates that use fewer of ours than their layer would let them, also in their tests.
 const ONLY: &[(&str, &[&str], &str)] = &[
-    ("pintle-apiserver", &["pintle-fieldmanager", "pintle-meta", "pintle-schema"], SERVER),
-    ("pintle-fieldmanager", &["pintle-meta", "pintle-schema"], SERVER),
-    ("pintle-schema", &["pintle-meta"], SERVER),
+    ("pintle-apiserver", &["pintle-fieldmanager", "pintle-json", "pintle-meta", "pintle-schema"], SERVER),
+    ("pintle-fieldmanager", &["pintle-json", "pintle-meta", "pintle-schema"], SERVER),
+    ("pintle-schema", &["pintle-json", "pintle-meta"], SERVER),
     ("pintle-conformance", &["pintle-apiserver"], "it is a foreign witness"),
 ];
 

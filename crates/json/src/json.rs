@@ -1,0 +1,193 @@
+//! The value itself.
+
+use std::fmt;
+use std::str::FromStr;
+
+use serde_json::Number;
+
+use crate::{Map, Text};
+
+/// Any JSON value.
+#[derive(Clone, Default, PartialEq, Eq, Hash)]
+pub enum Json {
+    /// `null`.
+    #[default]
+    Null,
+    /// `true` or `false`.
+    Bool(bool),
+    /// A number.
+    Number(Number),
+    /// A text.
+    String(Text),
+    /// A list.
+    Array(Vec<Json>),
+    /// An object.
+    Object(Map),
+}
+
+impl Json {
+    /// Whether it is `null`.
+    pub fn is_null(&self) -> bool {
+        matches!(self, Self::Null)
+    }
+
+    /// Whether it is `true` or `false`.
+    pub fn is_boolean(&self) -> bool {
+        matches!(self, Self::Bool(_))
+    }
+
+    /// Whether it is a number.
+    pub fn is_number(&self) -> bool {
+        matches!(self, Self::Number(_))
+    }
+
+    /// Whether it is an integer that fits into an `i64`.
+    pub fn is_i64(&self) -> bool {
+        matches!(self, Self::Number(number) if number.is_i64())
+    }
+
+    /// Whether it is an integer that fits into a `u64`.
+    pub fn is_u64(&self) -> bool {
+        matches!(self, Self::Number(number) if number.is_u64())
+    }
+
+    /// Whether it is a number with a fraction or an exponent.
+    pub fn is_f64(&self) -> bool {
+        matches!(self, Self::Number(number) if number.is_f64())
+    }
+
+    /// Whether it is a text.
+    pub fn is_string(&self) -> bool {
+        matches!(self, Self::String(_))
+    }
+
+    /// Whether it is a list.
+    pub fn is_array(&self) -> bool {
+        matches!(self, Self::Array(_))
+    }
+
+    /// Whether it is an object.
+    pub fn is_object(&self) -> bool {
+        matches!(self, Self::Object(_))
+    }
+
+    /// Whether it is `null`, an empty text, an empty list or an empty object.
+    pub fn is_empty(&self) -> bool {
+        match self {
+            Self::Null => true,
+            Self::String(text) => text.is_empty(),
+            Self::Array(items) => items.is_empty(),
+            Self::Object(members) => members.is_empty(),
+            Self::Bool(_) | Self::Number(_) => false,
+        }
+    }
+
+    /// The value of `true` or `false`.
+    pub fn as_bool(&self) -> Option<bool> {
+        match self {
+            Self::Bool(value) => Some(*value),
+            _ => None,
+        }
+    }
+
+    /// The integer, if it is one that fits.
+    pub fn as_i64(&self) -> Option<i64> {
+        match self {
+            Self::Number(number) => number.as_i64(),
+            _ => None,
+        }
+    }
+
+    /// The integer, if it is one that fits.
+    pub fn as_u64(&self) -> Option<u64> {
+        match self {
+            Self::Number(number) => number.as_u64(),
+            _ => None,
+        }
+    }
+
+    /// The number, or what is nearest to it.
+    pub fn as_f64(&self) -> Option<f64> {
+        match self {
+            Self::Number(number) => number.as_f64(),
+            _ => None,
+        }
+    }
+
+    /// The text.
+    pub fn as_str(&self) -> Option<&str> {
+        match self {
+            Self::String(text) => Some(text),
+            _ => None,
+        }
+    }
+
+    /// The items of a list.
+    pub fn as_array(&self) -> Option<&Vec<Json>> {
+        match self {
+            Self::Array(items) => Some(items),
+            _ => None,
+        }
+    }
+
+    /// The items of a list, to be changed.
+    pub fn as_array_mut(&mut self) -> Option<&mut Vec<Json>> {
+        match self {
+            Self::Array(items) => Some(items),
+            _ => None,
+        }
+    }
+
+    /// The members of an object.
+    pub fn as_object(&self) -> Option<&Map> {
+        match self {
+            Self::Object(members) => Some(members),
+            _ => None,
+        }
+    }
+
+    /// The members of an object, to be changed.
+    pub fn as_object_mut(&mut self) -> Option<&mut Map> {
+        match self {
+            Self::Object(members) => Some(members),
+            _ => None,
+        }
+    }
+
+    /// A member of an object.
+    pub fn get(&self, key: &str) -> Option<&Json> {
+        self.as_object()?.get(key)
+    }
+
+    /// A member of an object, to be changed.
+    pub fn get_mut(&mut self, key: &str) -> Option<&mut Json> {
+        self.as_object_mut()?.get_mut(key)
+    }
+
+    /// Takes the value away, and leaves `null`.
+    pub fn take(&mut self) -> Json {
+        std::mem::take(self)
+    }
+}
+
+/// Without spaces, its members in the order of their keys; with them where `{:#}` asks for it.
+impl fmt::Display for Json {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let text = if f.alternate() { serde_json::to_string_pretty(self) } else { serde_json::to_string(self) };
+        f.write_str(&text.map_err(|_| fmt::Error)?)
+    }
+}
+
+impl fmt::Debug for Json {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
+    }
+}
+
+impl FromStr for Json {
+    type Err = serde_json::Error;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        serde_json::from_str(text)
+    }
+}

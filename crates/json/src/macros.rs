@@ -1,0 +1,56 @@
+//! Values as they are written in JSON.
+
+/// A value as it is written in JSON, with expressions in it: of anything that can be written as JSON, which is borrowed. A key is a
+/// literal or a name, or an expression in parentheses.
+///
+/// ```
+/// use pintle_json::json;
+///
+/// let (name, finalizers, key) = ("a", vec!["b"], "kind");
+/// let object = json!({"metadata": {"name": name, "finalizers": finalizers}, (key): null, "weights": [1, -2.5, true]});
+/// assert_eq!(object.to_string(), r#"{"kind":null,"metadata":{"finalizers":["b"],"name":"a"},"weights":[1,-2.5,true]}"#);
+/// ```
+///
+/// # Panics
+/// If an expression's value cannot be JSON, such as a map whose keys are lists.
+#[macro_export]
+macro_rules! json {
+    (@items $list:ident) => {};
+    (@items $list:ident $value:tt $(, $($rest:tt)*)?) => {
+        $list.push($crate::json!($value));
+        $crate::json!(@items $list $($($rest)*)?);
+    };
+    (@items $list:ident $value:expr $(, $($rest:tt)*)?) => {
+        $list.push($crate::json!($value));
+        $crate::json!(@items $list $($($rest)*)?);
+    };
+
+    (@members $map:ident) => {};
+    (@members $map:ident $key:tt : $value:tt $(, $($rest:tt)*)?) => {
+        $map.insert($key, $crate::json!($value));
+        $crate::json!(@members $map $($($rest)*)?);
+    };
+    (@members $map:ident $key:tt : $value:expr $(, $($rest:tt)*)?) => {
+        $map.insert($key, $crate::json!($value));
+        $crate::json!(@members $map $($($rest)*)?);
+    };
+
+    (null) => {
+        $crate::Json::Null
+    };
+    ([$($items:tt)*]) => {{
+        #[allow(unused_mut)]
+        let mut list = ::std::vec::Vec::new();
+        $crate::json!(@items list $($items)*);
+        $crate::Json::Array(list)
+    }};
+    ({$($members:tt)*}) => {{
+        #[allow(unused_mut)]
+        let mut map = $crate::Map::new();
+        $crate::json!(@members map $($members)*);
+        $crate::Json::Object(map)
+    }};
+    ($value:expr) => {
+        $crate::to_json(&$value).expect("what stands in json! can be written as JSON")
+    };
+}

@@ -1,0 +1,195 @@
+//! The members of an object.
+
+mod entry;
+mod iter;
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::hash::{Hash, Hasher};
+
+pub use entry::Entry;
+pub use iter::{IntoIter, Iter, IterMut};
+
+use crate::{Json, Text};
+
+/// The members of an object, in the order of their keys.
+///
+/// As many members as most objects have are one sorted list; of more, there is a tree. So to insert `n` members takes O(`n` log `n`)
+/// time, whatever their order.
+#[derive(Clone)]
+pub struct Map(Members);
+
+/// The most members of a list, and at the same time what an insertion may have to move.
+const LIST: usize = 32;
+
+#[derive(Clone)]
+enum Members {
+    /// Sorted, without repetition.
+    List(Vec<(Text, Json)>),
+    Tree(Box<BTreeMap<Text, Json>>),
+}
+
+impl Map {
+    /// No members; takes no memory yet.
+    pub const fn new() -> Self {
+        Self(Members::List(Vec::new()))
+    }
+
+    /// How many members there are.
+    pub fn len(&self) -> usize {
+        match &self.0 {
+            Members::List(list) => list.len(),
+            Members::Tree(tree) => tree.len(),
+        }
+    }
+
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// The member of a key.
+    pub fn get(&self, key: &str) -> Option<&Json> {
+        match &self.0 {
+            Members::List(list) => find(list, key).ok().map(|at| &list[at].1),
+            Members::Tree(tree) => tree.get(key),
+        }
+    }
+
+    /// The member of a key, to be changed.
+    pub fn get_mut(&mut self, key: &str) -> Option<&mut Json> {
+        match &mut self.0 {
+            Members::List(list) => find(list, key).ok().map(|at| &mut list[at].1),
+            Members::Tree(tree) => tree.get_mut(key),
+        }
+    }
+
+    /// Whether there is a member of this key.
+    pub fn contains_key(&self, key: &str) -> bool {
+        self.get(key).is_some()
+    }
+
+    /// Puts a member in, and answers what had its key.
+    pub fn insert(&mut self, key: impl Into<Text>, value: Json) -> Option<Json> {
+        let key = key.into();
+        self.make_room();
+        match &mut self.0 {
+            Members::List(list) => match find(list, &key) {
+                Ok(at) => Some(std::mem::replace(&mut list[at].1, value)),
+                Err(at) => {
+                    list.insert(at, (key, value));
+                    None
+                }
+            },
+            Members::Tree(tree) => tree.insert(key, value),
+        }
+    }
+
+    /// The place of a member, to make it if it is not there.
+    pub fn entry(&mut self, key: impl Into<Text>) -> Entry<'_> {
+        Entry { members: self, key: key.into() }
+    }
+
+    /// Takes a member out.
+    pub fn remove(&mut self, key: &str) -> Option<Json> {
+        match &mut self.0 {
+            Members::List(list) => find(list, key).ok().map(|at| list.remove(at).1),
+            Members::Tree(tree) => tree.remove(key),
+        }
+    }
+
+    /// Keeps the members of which `keep` is true.
+    pub fn retain(&mut self, mut keep: impl FnMut(&Text, &mut Json) -> bool) {
+        match &mut self.0 {
+            Members::List(list) => list.retain_mut(|(key, value)| keep(key, value)),
+            Members::Tree(tree) => tree.retain(keep),
+        }
+    }
+
+    /// Takes all members out.
+    pub fn clear(&mut self) {
+        *self = Self::new();
+    }
+
+    /// Sees to it that one more member can be put in.
+    fn make_room(&mut self) {
+        let Members::List(list) = &mut self.0 else { return };
+        if list.len() == LIST {
+            self.0 = Members::Tree(Box::new(std::mem::take(list).into_iter().collect()));
+        } else if list.len() == list.capacity() {
+            // One member is the most frequent number, and Vec would begin with four.
+            list.reserve_exact(list.len().max(1));
+        }
+    }
+}
+
+/// Where a key is, or belongs.
+fn find(list: &[(Text, Json)], key: &str) -> Result<usize, usize> {
+    match list.last() {
+        // Most come in their order.
+        Some((last, _)) if last.as_str() < key => Err(list.len()),
+        _ => list.binary_search_by(|(known, _)| known.as_str().cmp(key)),
+    }
+}
+
+impl Default for Map {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+/// By their members, however they came to be.
+impl PartialEq for Map {
+    fn eq(&self, other: &Self) -> bool {
+        self.len() == other.len() && self.iter().eq(other.iter())
+    }
+}
+
+impl Eq for Map {}
+
+impl Hash for Map {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        state.write_usize(self.len());
+        self.iter().for_each(|member| member.hash(state));
+    }
+}
+
+impl fmt::Debug for Map {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_map().entries(self).finish()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// What `many` insertions may have moved at most, in the order that `order` makes of the first so many numbers.
+    fn moved(many: usize, order: impl FnOnce(&mut Vec<usize>)) -> usize {
+        let mut keys: Vec<_> = (0..many).collect();
+        order(&mut keys);
+        let mut map = Map::new();
+        let mut moved = 0;
+        for key in keys {
+            map.insert(format!("{key:08}"), Json::Null);
+            moved += match &map.0 {
+                Members::List(list) => list.len(),
+                Members::Tree(_) => 0,
+            };
+        }
+        assert_eq!(map.len(), many);
+        moved
+    }
+
+    #[test]
+    fn no_order_of_keys_makes_insertion_quadratic() {
+        const MANY: usize = 100_000;
+        let seed = fastrand::u64(..);
+        let all = [
+            moved(MANY, |_| ()),
+            moved(MANY, |keys| keys.reverse()),
+            moved(MANY, |keys| fastrand::Rng::with_seed(seed).shuffle(keys)),
+        ];
+        assert!(all.iter().all(|moved| *moved <= LIST * LIST), "{all:?}, seed {seed}");
+    }
+}

@@ -1,0 +1,148 @@
+//! All members, one by one, in the order of their keys.
+
+use std::collections::btree_map;
+use std::{slice, vec};
+
+use super::{Map, Members};
+use crate::{Json, Text};
+
+impl Map {
+    /// The members.
+    pub fn iter(&self) -> Iter<'_> {
+        match &self.0 {
+            Members::List(list) => Iter(Either::List(list.iter())),
+            Members::Tree(tree) => Iter(Either::Tree(tree.iter())),
+        }
+    }
+
+    /// The members, whose values can be changed.
+    pub fn iter_mut(&mut self) -> IterMut<'_> {
+        match &mut self.0 {
+            Members::List(list) => IterMut(Either::List(list.iter_mut())),
+            Members::Tree(tree) => IterMut(Either::Tree(tree.iter_mut())),
+        }
+    }
+
+    /// The keys.
+    pub fn keys(&self) -> impl ExactSizeIterator<Item = &Text> + DoubleEndedIterator + Clone {
+        self.iter().map(|(key, _)| key)
+    }
+
+    /// The values.
+    pub fn values(&self) -> impl ExactSizeIterator<Item = &Json> + DoubleEndedIterator + Clone {
+        self.iter().map(|(_, value)| value)
+    }
+
+    /// The values, to be changed.
+    pub fn values_mut(&mut self) -> impl ExactSizeIterator<Item = &mut Json> {
+        self.iter_mut().map(|(_, value)| value)
+    }
+}
+
+/// The members of a [`Map`].
+#[derive(Clone, Debug)]
+pub struct Iter<'a>(Either<slice::Iter<'a, (Text, Json)>, btree_map::Iter<'a, Text, Json>>);
+
+/// The members of a [`Map`], whose values can be changed.
+#[derive(Debug)]
+pub struct IterMut<'a>(Either<slice::IterMut<'a, (Text, Json)>, btree_map::IterMut<'a, Text, Json>>);
+
+/// The members of a [`Map`] that is taken apart.
+#[derive(Debug)]
+pub struct IntoIter(Either<vec::IntoIter<(Text, Json)>, btree_map::IntoIter<Text, Json>>);
+
+#[derive(Clone, Debug)]
+enum Either<L, T> {
+    List(L),
+    Tree(T),
+}
+
+impl<L: Iterator, T: Iterator> Either<L, T> {
+    fn size_hint(&self) -> (usize, Option<usize>) {
+        match self {
+            Self::List(list) => list.size_hint(),
+            Self::Tree(tree) => tree.size_hint(),
+        }
+    }
+}
+
+/// What an iterator of a list's members and one of a tree's have in common; `$split` makes what a tree yields of what a list does.
+macro_rules! iterate {
+    ($name:ident, $item:ty, $split:expr $(, $life:lifetime)?) => {
+        impl$(<$life>)? Iterator for $name$(<$life>)? {
+            type Item = $item;
+
+            fn next(&mut self) -> Option<Self::Item> {
+                match &mut self.0 {
+                    Either::List(list) => list.next().map($split),
+                    Either::Tree(tree) => tree.next(),
+                }
+            }
+
+            fn size_hint(&self) -> (usize, Option<usize>) {
+                self.0.size_hint()
+            }
+        }
+
+        impl$(<$life>)? DoubleEndedIterator for $name$(<$life>)? {
+            fn next_back(&mut self) -> Option<Self::Item> {
+                match &mut self.0 {
+                    Either::List(list) => list.next_back().map($split),
+                    Either::Tree(tree) => tree.next_back(),
+                }
+            }
+        }
+
+        impl$(<$life>)? ExactSizeIterator for $name$(<$life>)? {}
+    };
+}
+
+iterate!(Iter, (&'a Text, &'a Json), |(key, value)| (key, value), 'a);
+iterate!(IterMut, (&'a Text, &'a mut Json), |(key, value)| (&*key, value), 'a);
+iterate!(IntoIter, (Text, Json), |member| member);
+
+impl<'a> IntoIterator for &'a Map {
+    type Item = (&'a Text, &'a Json);
+    type IntoIter = Iter<'a>;
+
+    fn into_iter(self) -> Self::IntoIter {
+        self.iter()
+    }
+}
+
+impl<'a> IntoIterator for &'a mut Map {
+    type Item = (&'a Text, &'a mut Json);
+    type IntoIter = IterMut<'a>;
+
+    fn into_iter(self) -> Self::IntoIter {
+        self.iter_mut()
+    }
+}
+
+impl IntoIterator for Map {
+    type Item = (Text, Json);
+    type IntoIter = IntoIter;
+
+    fn into_iter(self) -> Self::IntoIter {
+        match self.0 {
+            Members::List(list) => IntoIter(Either::List(list.into_iter())),
+            Members::Tree(tree) => IntoIter(Either::Tree(tree.into_iter())),
+        }
+    }
+}
+
+/// Of a repeated key, the last member stays.
+impl<K: Into<Text>, V: Into<Json>> Extend<(K, V)> for Map {
+    fn extend<I: IntoIterator<Item = (K, V)>>(&mut self, members: I) {
+        members.into_iter().for_each(|(key, value)| drop(self.insert(key, value.into())));
+    }
+}
+
+/// Of a repeated key, the last member stays.
+impl<K: Into<Text>, V: Into<Json>> FromIterator<(K, V)> for Map {
+    fn from_iter<I: IntoIterator<Item = (K, V)>>(members: I) -> Self {
+        let mut map = Self::new();
+        map.extend(members);
+        map
+    }
+}

@@ -1,0 +1,284 @@
+//! Writing JSON, and making values of whatever can be written as JSON.
+
+mod keys;
+
+use serde::ser::{self, Serialize, Serializer};
+use serde_json::Error;
+
+use crate::{Json, Map, Text};
+use keys::KeySerializer;
+
+impl Serialize for Json {
+    fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
+        match self {
+            Self::Null => to.serialize_unit(),
+            Self::Bool(value) => to.serialize_bool(*value),
+            Self::Number(number) => number.serialize(to),
+            Self::String(text) => to.serialize_str(text),
+            Self::Array(items) => to.collect_seq(items),
+            Self::Object(members) => members.serialize(to),
+        }
+    }
+}
+
+impl Serialize for Map {
+    fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
+        to.collect_map(self)
+    }
+}
+
+/// Makes a value of what can be written as JSON.
+///
+/// # Errors
+/// If it cannot: its own `Serialize` says so, or it has a key that is neither a text nor a number, a bool or a variant.
+pub fn to_json<T: Serialize + ?Sized>(value: &T) -> Result<Json, Error> {
+    value.serialize(JsonSerializer)
+}
+
+struct JsonSerializer;
+
+impl Serializer for JsonSerializer {
+    type Ok = Json;
+    type Error = Error;
+    type SerializeSeq = Items;
+    type SerializeTuple = Items;
+    type SerializeTupleStruct = Items;
+    type SerializeTupleVariant = Items;
+    type SerializeMap = Members;
+    type SerializeStruct = Members;
+    type SerializeStructVariant = Members;
+
+    fn serialize_bool(self, value: bool) -> Result<Json, Error> {
+        Ok(value.into())
+    }
+
+    fn serialize_i8(self, value: i8) -> Result<Json, Error> {
+        Ok(value.into())
+    }
+
+    fn serialize_i16(self, value: i16) -> Result<Json, Error> {
+        Ok(value.into())
+    }
+
+    fn serialize_i32(self, value: i32) -> Result<Json, Error> {
+        Ok(value.into())
+    }
+
+    fn serialize_i64(self, value: i64) -> Result<Json, Error> {
+        Ok(value.into())
+    }
+
+    fn serialize_u8(self, value: u8) -> Result<Json, Error> {
+        Ok(value.into())
+    }
+
+    fn serialize_u16(self, value: u16) -> Result<Json, Error> {
+        Ok(value.into())
+    }
+
+    fn serialize_u32(self, value: u32) -> Result<Json, Error> {
+        Ok(value.into())
+    }
+
+    fn serialize_u64(self, value: u64) -> Result<Json, Error> {
+        Ok(value.into())
+    }
+
+    fn serialize_f32(self, value: f32) -> Result<Json, Error> {
+        Ok(value.into())
+    }
+
+    fn serialize_f64(self, value: f64) -> Result<Json, Error> {
+        Ok(value.into())
+    }
+
+    fn serialize_char(self, value: char) -> Result<Json, Error> {
+        Ok(value.encode_utf8(&mut [0; 4]).to_owned().into())
+    }
+
+    fn serialize_str(self, value: &str) -> Result<Json, Error> {
+        Ok(value.into())
+    }
+
+    fn serialize_bytes(self, value: &[u8]) -> Result<Json, Error> {
+        Ok(value.iter().copied().collect())
+    }
+
+    fn serialize_none(self) -> Result<Json, Error> {
+        Ok(Json::Null)
+    }
+
+    fn serialize_some<T: Serialize + ?Sized>(self, value: &T) -> Result<Json, Error> {
+        to_json(value)
+    }
+
+    fn serialize_unit(self) -> Result<Json, Error> {
+        Ok(Json::Null)
+    }
+
+    fn serialize_unit_struct(self, _: &'static str) -> Result<Json, Error> {
+        Ok(Json::Null)
+    }
+
+    fn serialize_unit_variant(self, _: &'static str, _: u32, variant: &'static str) -> Result<Json, Error> {
+        Ok(variant.into())
+    }
+
+    fn serialize_newtype_struct<T: Serialize + ?Sized>(self, _: &'static str, value: &T) -> Result<Json, Error> {
+        to_json(value)
+    }
+
+    fn serialize_newtype_variant<T: Serialize + ?Sized>(
+        self,
+        _: &'static str,
+        _: u32,
+        variant: &'static str,
+        value: &T,
+    ) -> Result<Json, Error> {
+        Ok(variant_of(Some(variant), to_json(value)?))
+    }
+
+    fn serialize_seq(self, len: Option<usize>) -> Result<Items, Error> {
+        // The length comes from whoever wrote the `Serialize`, who may be wrong.
+        Ok(Items { items: Vec::with_capacity(len.unwrap_or(0).min(4096)), variant: None })
+    }
+
+    fn serialize_tuple(self, len: usize) -> Result<Items, Error> {
+        self.serialize_seq(Some(len))
+    }
+
+    fn serialize_tuple_struct(self, _: &'static str, len: usize) -> Result<Items, Error> {
+        self.serialize_seq(Some(len))
+    }
+
+    fn serialize_tuple_variant(
+        self,
+        _: &'static str,
+        _: u32,
+        variant: &'static str,
+        len: usize,
+    ) -> Result<Items, Error> {
+        Ok(Items { variant: Some(variant), ..self.serialize_seq(Some(len))? })
+    }
+
+    fn serialize_map(self, _: Option<usize>) -> Result<Members, Error> {
+        Ok(Members::default())
+    }
+
+    fn serialize_struct(self, _: &'static str, _: usize) -> Result<Members, Error> {
+        Ok(Members::default())
+    }
+
+    fn serialize_struct_variant(
+        self,
+        _: &'static str,
+        _: u32,
+        variant: &'static str,
+        _: usize,
+    ) -> Result<Members, Error> {
+        Ok(Members { variant: Some(variant), ..Members::default() })
+    }
+}
+
+/// What stands for a variant with contents: an object of one member.
+fn variant_of(variant: Option<&'static str>, value: Json) -> Json {
+    match variant {
+        Some(variant) => Json::Object([(variant, value)].into_iter().collect()),
+        None => value,
+    }
+}
+
+struct Items {
+    items: Vec<Json>,
+    variant: Option<&'static str>,
+}
+
+impl Items {
+    fn push<T: Serialize + ?Sized>(&mut self, value: &T) -> Result<(), Error> {
+        self.items.push(to_json(value)?);
+        Ok(())
+    }
+
+    fn finish(self) -> Json {
+        variant_of(self.variant, Json::Array(self.items))
+    }
+}
+
+/// The traits of the kinds of lists, which differ in names alone.
+macro_rules! items {
+    ($($kind:ident $add:ident),*) => {$(
+        impl ser::$kind for Items {
+            type Ok = Json;
+            type Error = Error;
+
+            fn $add<T: Serialize + ?Sized>(&mut self, value: &T) -> Result<(), Error> {
+                self.push(value)
+            }
+
+            fn end(self) -> Result<Json, Error> {
+                Ok(self.finish())
+            }
+        }
+    )*};
+}
+
+items!(
+    SerializeSeq serialize_element,
+    SerializeTuple serialize_element,
+    SerializeTupleStruct serialize_field,
+    SerializeTupleVariant serialize_field
+);
+
+#[derive(Default)]
+struct Members {
+    members: Map,
+    /// That of the next value, in a map.
+    key: Text,
+    variant: Option<&'static str>,
+}
+
+impl Members {
+    fn finish(self) -> Json {
+        variant_of(self.variant, Json::Object(self.members))
+    }
+}
+
+impl ser::SerializeMap for Members {
+    type Ok = Json;
+    type Error = Error;
+
+    fn serialize_key<T: Serialize + ?Sized>(&mut self, key: &T) -> Result<(), Error> {
+        self.key = key.serialize(KeySerializer)?;
+        Ok(())
+    }
+
+    fn serialize_value<T: Serialize + ?Sized>(&mut self, value: &T) -> Result<(), Error> {
+        self.members.insert(std::mem::take(&mut self.key), to_json(value)?);
+        Ok(())
+    }
+
+    fn end(self) -> Result<Json, Error> {
+        Ok(self.finish())
+    }
+}
+
+/// The traits of the kinds of structs, which differ in names alone.
+macro_rules! members {
+    ($($kind:ident),*) => {$(
+        impl ser::$kind for Members {
+            type Ok = Json;
+            type Error = Error;
+
+            fn serialize_field<T: Serialize + ?Sized>(&mut self, key: &'static str, value: &T) -> Result<(), Error> {
+                self.members.insert(key, to_json(value)?);
+                Ok(())
+            }
+
+            fn end(self) -> Result<Json, Error> {
+                Ok(self.finish())
+            }
+        }
+    )*};
+}
+
+members!(SerializeStruct, SerializeStructVariant);

@@ -1,0 +1,86 @@
+//! Keys: texts, and what has a plain form as a text.
+
+use serde::ser::{Error as _, Impossible, Serialize, Serializer};
+use serde_json::Error;
+
+use crate::Text;
+
+/// Makes a key of what is to be one.
+pub(super) struct KeySerializer;
+
+fn no_key<T>() -> Result<T, Error> {
+    Err(Error::custom("a key of an object must be a text"))
+}
+
+/// What is as a key what it is in text.
+macro_rules! plain {
+    ($($name:ident $of:ty),*) => {$(
+        fn $name(self, value: $of) -> Result<Text, Error> {
+            Ok(value.to_string().into())
+        }
+    )*};
+}
+
+/// What is no key.
+macro_rules! refused {
+    ($($name:ident ($($argument:ty),*) -> $of:ty),*) => {$(
+        fn $name(self $(, _: $argument)*) -> Result<$of, Error> {
+            no_key()
+        }
+    )*};
+}
+
+type No = Impossible<Text, Error>;
+
+impl Serializer for KeySerializer {
+    type Ok = Text;
+    type Error = Error;
+    type SerializeSeq = No;
+    type SerializeTuple = No;
+    type SerializeTupleStruct = No;
+    type SerializeTupleVariant = No;
+    type SerializeMap = No;
+    type SerializeStruct = No;
+    type SerializeStructVariant = No;
+
+    fn serialize_str(self, value: &str) -> Result<Text, Error> {
+        Ok(value.into())
+    }
+
+    fn serialize_unit_variant(self, _: &'static str, _: u32, variant: &'static str) -> Result<Text, Error> {
+        Ok(variant.into())
+    }
+
+    fn serialize_some<T: Serialize + ?Sized>(self, value: &T) -> Result<Text, Error> {
+        value.serialize(self)
+    }
+
+    fn serialize_newtype_struct<T: Serialize + ?Sized>(self, _: &'static str, value: &T) -> Result<Text, Error> {
+        value.serialize(self)
+    }
+
+    fn serialize_newtype_variant<T: Serialize + ?Sized>(
+        self,
+        _: &'static str,
+        _: u32,
+        _: &'static str,
+        _: &T,
+    ) -> Result<Text, Error> {
+        no_key()
+    }
+
+    plain! {
+        serialize_bool bool, serialize_char char,
+        serialize_i8 i8, serialize_i16 i16, serialize_i32 i32, serialize_i64 i64,
+        serialize_u8 u8, serialize_u16 u16, serialize_u32 u32, serialize_u64 u64
+    }
+
+    refused! {
+        serialize_f32(f32) -> Text, serialize_f64(f64) -> Text, serialize_bytes(&[u8]) -> Text,
+        serialize_none() -> Text, serialize_unit() -> Text, serialize_unit_struct(&'static str) -> Text,
+        serialize_seq(Option<usize>) -> No, serialize_tuple(usize) -> No, serialize_tuple_struct(&'static str, usize) -> No,
+        serialize_tuple_variant(&'static str, u32, &'static str, usize) -> No, serialize_map(Option<usize>) -> No,
+        serialize_struct(&'static str, usize) -> No,
+        serialize_struct_variant(&'static str, u32, &'static str, usize) -> No
+    }
+}

@@ -1,0 +1,70 @@
+//! The words in which values are read and changed. None panics: a value of another type than is asked for counts as absent, and is left
+//! alone.
+
+use crate::{Json, Map};
+
+impl Json {
+    /// The text at a path; "" if there is none.
+    pub fn text(&self, path: &str) -> &str {
+        self.at(path).and_then(Self::as_str).unwrap_or_default()
+    }
+
+    /// The integer at a path.
+    pub fn integer(&self, path: &str) -> Option<i64> {
+        self.at(path).and_then(Self::as_i64)
+    }
+
+    /// Whether there is `true` at a path.
+    pub fn is_true(&self, path: &str) -> bool {
+        self.at(path).and_then(Self::as_bool).unwrap_or_default()
+    }
+
+    /// Whether there is anything but `null` at a path.
+    pub fn has(&self, path: &str) -> bool {
+        self.at(path).is_some_and(|value| !value.is_null())
+    }
+
+    /// The items of the list at a path; none if there is no list.
+    pub fn list(&self, path: &str) -> std::slice::Iter<'_, Json> {
+        self.at(path).and_then(Self::as_array).map(Vec::as_slice).unwrap_or_default().iter()
+    }
+
+    /// The items of the list at a path, to be changed.
+    pub fn list_mut(&mut self, path: &str) -> std::slice::IterMut<'_, Json> {
+        self.at_mut(path).and_then(Self::as_array_mut).map(Vec::as_mut_slice).unwrap_or_default().iter_mut()
+    }
+
+    /// The members of the object at a path; none if there is no object.
+    pub fn members(&self, path: &str) -> crate::Iter<'_> {
+        static NONE: Map = Map::new();
+        self.at(path).and_then(Self::as_object).unwrap_or(&NONE).iter()
+    }
+
+    /// Sets a member of an object.
+    pub fn set(&mut self, key: &str, value: impl Into<Json>) {
+        if let Some(members) = self.as_object_mut() {
+            members.insert(key, value.into());
+        }
+    }
+
+    /// Removes a member of an object, and answers what it was.
+    pub fn unset(&mut self, key: &str) -> Option<Json> {
+        self.as_object_mut()?.remove(key)
+    }
+
+    /// Sets a member that is absent or `null`.
+    pub fn default(&mut self, key: &str, value: impl Into<Json>) {
+        if let Some(members) = self.as_object_mut() {
+            let member = members.entry(key).or_insert(Self::Null);
+            if member.is_null() {
+                *member = value.into();
+            }
+        }
+    }
+
+    /// The member of an object that is an object itself, made where it is absent or `null`; `None` if either is of another type.
+    pub fn member(&mut self, key: &str) -> Option<&mut Json> {
+        self.default(key, Map::new());
+        self.get_mut(key).filter(|member| member.is_object())
+    }
+}

@@ -1,0 +1,33 @@
+//! What a value takes of memory. One test, since the allocator counts for the whole process.
+#![allow(clippy::unwrap_used, reason = "a failed unwrap is a failed test")]
+
+use std::alloc::System;
+
+use pintle_json::{Json, Map, Text, json};
+use stats_alloc::{INSTRUMENTED_SYSTEM, Region, StatsAlloc};
+
+#[global_allocator]
+static ALLOCATOR: &StatsAlloc<System> = &INSTRUMENTED_SYSTEM;
+
+#[test]
+fn a_value_is_small_and_an_object_of_one_short_member_is_one_small_allocation() {
+    assert_eq!((size_of::<Json>(), size_of::<Text>(), size_of::<Map>()), (32, 24, 24));
+
+    let check = |text: &str, allocations, bytes| {
+        let region = Region::new(ALLOCATOR);
+        let value: Json = text.parse().unwrap();
+        let used = region.change();
+        assert_eq!((used.allocations, used.reallocations, used.bytes_allocated), (allocations, 0, bytes), "{text}");
+        assert_eq!(value, Json::from(serde_json::from_str::<serde_json::Value>(text).unwrap()));
+    };
+    check(r#"{}"#, 0, 0);
+    check(r#""what fits in 24 bytes...""#, 0, 0);
+    check(r#"{"f:kubernetes.io/hostname": {}}"#, 1, 56);
+    check(r#"{"app.kubernetes.io/name": "what fits in 24 bytes..."}"#, 1, 56);
+    check(r#"["what fits in 24 bytes..."]"#, 1, 32);
+
+    let object = json!({"a": 1, "b": [true, null]});
+    let region = Region::new(ALLOCATOR);
+    assert_eq!((object.text("/b/0"), object.list("/b").count(), object.is_true("/b/0")), ("", 2, true));
+    assert_eq!(region.change().allocations, 0, "to read allocates nothing");
+}
