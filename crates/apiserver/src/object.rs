@@ -11,13 +11,13 @@ pub(crate) use ordered::{METADATA, OBJECT, Ordered};
 use std::collections::HashSet;
 use std::hash::Hash;
 
-use pintle_json::{Json, Map};
+use pintle_json::{Json, Map, Text};
 
 /// Whether two objects differ anywhere but in these members.
 pub(crate) fn differ_outside(new: &Json, old: &Json, members: &[&str]) -> bool {
     let empty = Map::new();
     let (new, old) = (new.as_object().unwrap_or(&empty), old.as_object().unwrap_or(&empty));
-    let outside = |key: &&String| !members.contains(&key.as_str());
+    let outside = |key: &&Text| !members.contains(&key.as_str());
     new.keys().filter(outside).any(|key| new.get(key) != old.get(key))
         || old.keys().filter(outside).any(|key| !new.contains_key(key))
 }
@@ -34,7 +34,7 @@ pub(crate) fn text(value: Option<&Json>) -> String {
 /// Sets a member of an object; anything but an object is left alone.
 pub(crate) fn set(object: &mut Json, key: &str, value: Json) {
     if let Some(members) = object.as_object_mut() {
-        members.insert(key.into(), value);
+        members.insert(key, value);
     }
 }
 

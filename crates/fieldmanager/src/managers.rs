@@ -130,7 +130,7 @@ fn entry(id: &ManagerId, managed: &Managed) -> Json {
     let mut entry = Map::new();
     let mut put = |name: &str, value: &str| {
         if !value.is_empty() {
-            entry.insert(name.into(), value.into());
+            entry.insert(name, value.into());
         }
     };
     put("manager", &id.manager);

@@ -3,17 +3,16 @@
 use std::cmp::Ordering;
 use std::fmt;
 
-use pintle_json::{Json, Map};
-
+use pintle_json::{Json, Map, Text};
 use pintle_schema::{ListType, Topology};
 
 /// One step of a path into an object.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum PathElement {
     /// A field of a struct, or a key of a map.
-    Field(String),
+    Field(Text),
     /// The item of a list whose key fields have these values, sorted by name.
-    Key(Vec<(String, Atom)>),
+    Key(Vec<(Text, Atom)>),
     /// The item of a set.
     Value(Atom),
     /// The item at this place of a list.

@@ -270,7 +270,7 @@ fn put(out: &mut Map, name: &str, value: Json) {
     match (out.get_mut(name), value) {
         (Some(Json::Object(earlier)), Json::Object(later)) => earlier.extend(later),
         (_, value) => {
-            out.insert(name.into(), value);
+            out.insert(name, value);
         }
     }
 }

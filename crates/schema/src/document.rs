@@ -130,9 +130,11 @@ impl From<Json> for Node {
             Json::Null => Self::Null,
             Json::Bool(value) => Self::Bool(value),
             Json::Number(value) => Self::Number(value),
-            Json::String(value) => Self::String(value),
+            Json::String(value) => Self::String(value.into()),
             Json::Array(items) => Self::List(items.into_iter().map(Into::into).collect()),
-            Json::Object(members) => Self::Map(members.into_iter().map(|(name, value)| (name, value.into())).collect()),
+            Json::Object(members) => {
+                Self::Map(members.into_iter().map(|(name, value)| (name.into(), value.into())).collect())
+            }
         }
     }
 }

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use pintle_json::{Json, Map};
+use pintle_json::Json;
 use pintle_schema::quantity::Quantity;
 
 /// An amount of each of some resources, in the order of their names.
@@ -18,7 +18,7 @@ impl Amounts {
             Json::Number(number) => Quantity::parse(&number.to_string()),
             _ => None,
         };
-        Self(members.filter_map(|(name, value)| Some((name.clone(), amount(value)?))).collect())
+        Self(members.filter_map(|(name, value)| Some((name.to_string(), amount(value)?))).collect())
     }
 
     pub(crate) fn get(&self, resource: &str) -> Option<Quantity> {
@@ -75,6 +75,6 @@ impl Amounts {
 
     /// As objects carry them.
     pub(crate) fn value(&self) -> Json {
-        self.iter().map(|(name, amount)| (name.to_owned(), amount.to_string().into())).collect::<Map>().into()
+        self.iter().map(|(name, amount)| (name, amount.to_string())).collect()
     }
 }

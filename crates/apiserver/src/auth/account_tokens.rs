@@ -114,7 +114,7 @@ impl AccountTokens {
         };
         is_ours().ok_or_else(|| Unknown("go-jose/go-jose: error in cryptographic primitive".into()))?;
         // What we signed can be read.
-        serde_json::from_value(claims).map_err(|error| Unknown(error.to_string()))
+        Claims::deserialize(&claims).map_err(|error| Unknown(error.to_string()))
     }
 
     fn key(&self) -> Option<&EcdsaKeyPair> {

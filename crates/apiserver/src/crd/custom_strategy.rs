@@ -131,7 +131,10 @@ impl Strategy for Custom {
             // Nothing is known of a version that the definition has not. The object is refused soon.
             None => {
                 let fields = object.as_object().into_iter().flat_map(|members| members.keys());
-                fields.filter(|name| !["apiVersion", "kind", "metadata"].contains(&name.as_str())).cloned().collect()
+                fields
+                    .filter(|name| !["apiVersion", "kind", "metadata"].contains(&name.as_str()))
+                    .map(Into::into)
+                    .collect()
             }
         }
     }

@@ -17,7 +17,7 @@ pub(super) fn malformed(schema: &Structural, value: &Json, path: At<'_>) -> Opti
             {
                 return Some(format!("{below}: Invalid value: {member}: {why}"));
             }
-            match (schema.properties.get(name), &schema.additional) {
+            match (schema.properties.get(name.as_str()), &schema.additional) {
                 (Some(schema), _) => malformed(schema, member, below),
                 (None, Some(Additional::Schema(schema))) => malformed(schema, member, At::Key(&path, name)),
                 _ => None,
@@ -69,7 +69,7 @@ fn lacking(schema: &Structural, value: &Json, path: At<'_>, faults: &mut Faults)
                 }
             }
             for (name, member) in members {
-                let of_member = match (schema.properties.get(name), &schema.additional) {
+                let of_member = match (schema.properties.get(name.as_str()), &schema.additional) {
                     (Some(schema), _) => schema,
                     (None, Some(Additional::Schema(schema))) => schema,
                     _ => continue,

@@ -81,7 +81,7 @@ impl Structural {
             list_type: text_at(schema, "/x-kubernetes-list-type").into(),
             list_map_keys: texts(schema, "/x-kubernetes-list-map-keys"),
             default: schema.get("default").filter(|default| !default.is_null() || flag("nullable")).cloned(),
-            properties: properties.map(|(name, schema)| (name.clone(), Self::read(schema))).collect(),
+            properties: properties.map(|(name, schema)| (name.to_string(), Self::read(schema))).collect(),
             additional: schema.get("additionalProperties").and_then(|additional| match additional {
                 Json::Bool(allowed) => Some(Additional::Allowed(*allowed)),
                 Json::Object(_) => Some(Additional::Schema(Box::new(Self::read(additional)))),

@@ -265,7 +265,7 @@ impl Validation {
             self.too_many(path, count, most);
         }
         for (name, member) in members {
-            let of_member = match (schema.properties.get(name), &schema.additional) {
+            let of_member = match (schema.properties.get(name.as_str()), &schema.additional) {
                 (Some(schema), _) => schema,
                 (None, Some(Additional::Schema(schema))) => schema,
                 _ => continue,

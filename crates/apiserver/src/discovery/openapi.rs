@@ -36,7 +36,7 @@ pub(crate) fn document(kinds: &Kinds, group: &str, version: &str) -> Option<Json
     let custom = kinds.first()?.strategy.openapi().is_some();
     let mut paths = Map::new();
     let mut schemas = Map::new();
-    schemas.insert(PATCH_SCHEMA.into(), json!({"type": "object"}));
+    schemas.insert(PATCH_SCHEMA, json!({"type": "object"}));
     // Of what is not a custom resource's own, the documents say no more than that it is there.
     let shared =
         |name: &str| (name.to_owned(), json!({"type": "object", "x-kubernetes-preserve-unknown-fields": true}));

@@ -34,7 +34,7 @@ pub(super) use service::Service;
 pub(super) use service_account::ServiceAccount;
 pub(crate) use service_account::{Bound, Named, TokenGrant};
 
-use pintle_json::Json;
+use pintle_json::{Json, Text};
 
 use crate::object::{is_true, list, member, set, set_metadata, text_at};
 use crate::validate::{Faults, FieldFault, NameRule, name_faults};
@@ -59,7 +59,7 @@ fn default_phase(object: &mut Json) {
     }
 }
 
-fn members<'a>(object: &'a Json, key: &str) -> impl Iterator<Item = &'a String> {
+fn members<'a>(object: &'a Json, key: &str) -> impl Iterator<Item = &'a Text> {
     object.get(key).and_then(Json::as_object).into_iter().flat_map(|members| members.keys())
 }
 

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use pintle_json::{Json, Map};
+use pintle_json::{Json, Map, Text};
 
 use super::{Kind, PlainFinalizers};
 use crate::failure::{Failure, Outcome};
@@ -140,7 +140,7 @@ fn common(metadata: &Map) -> Faults {
     faults
 }
 
-fn entries<'a>(metadata: &'a Map, key: &str) -> impl Iterator<Item = (&'a String, &'a Json)> {
+fn entries<'a>(metadata: &'a Map, key: &str) -> impl Iterator<Item = (&'a Text, &'a Json)> {
     metadata.get(key).and_then(Json::as_object).into_iter().flatten()
 }
 

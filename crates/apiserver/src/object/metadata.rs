@@ -2,7 +2,7 @@
 
 use std::collections::HashSet;
 
-use pintle_json::{Json, Map};
+use pintle_json::{Json, Map, Text};
 
 /// The metadata of an object; made, if there is none.
 pub(crate) fn metadata_mut(object: &mut Json) -> &mut Map {
@@ -99,7 +99,7 @@ pub(crate) fn drop_repeated_owners(object: &mut Json) -> Vec<String> {
 
 /// Whether two objects differ in more than the times of their managed fields.
 pub(crate) fn differ(new: &Json, old: &Json) -> bool {
-    fn rest(object: &Json) -> impl Iterator<Item = (&String, &Json)> {
+    fn rest(object: &Json) -> impl Iterator<Item = (&Text, &Json)> {
         let members = object.as_object().into_iter().flatten();
         members.filter(|(name, _)| !matches!(name.as_str(), "apiVersion" | "kind" | "metadata"))
     }

@@ -1,6 +1,6 @@
 //! How two objects differ, field by field.
 
-use pintle_json::{Json, Map};
+use pintle_json::{Json, Map, Text};
 
 use super::PlannedField;
 
@@ -42,7 +42,7 @@ fn differ(path: &mut String, old: Option<&Json>, new: Option<&Json>, to: &mut Ve
             let (none, members) = (Map::new(), |value: Option<&'_ Json>| value.and_then(Json::as_object).cloned());
             let (old, new) = (members(old).unwrap_or(none.clone()), members(new).unwrap_or(none));
             let added = new.keys().filter(|name| !old.contains_key(*name));
-            let mut names: Vec<&String> = old.keys().chain(added).collect();
+            let mut names: Vec<&Text> = old.keys().chain(added).collect();
             names.sort();
             for name in names {
                 below(path, &member(path, name), |path| differ(path, old.get(name), new.get(name), to));

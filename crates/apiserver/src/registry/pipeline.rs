@@ -3,7 +3,7 @@
 //! [`Registry::complete`] lists its phases, once. Creates and updates differ in what comes before them and after: the one tries
 //! names and needs a place that is free, the other works the object out anew where another write came between.
 
-use pintle_json::{Json, Map};
+use pintle_json::{Json, Map, Text};
 
 use super::{Registry, admission_chain, nesting};
 use crate::failure::Outcome;
@@ -170,7 +170,7 @@ fn keep_identity(new: &mut Json, old: &Json) {
     }
     for field in ["creationTimestamp", "deletionTimestamp"] {
         if let Some(time) = stored(field) {
-            metadata.insert(field.into(), time);
+            metadata.insert(field, time);
         }
     }
     // Another grace period than the present one is refused by validation.
@@ -183,14 +183,14 @@ fn keep_identity(new: &mut Json, old: &Json) {
 
 pub(super) fn keep_member(new: &mut Map, old: &Map, name: &str) {
     match old.get(name) {
-        Some(value) => new.insert(name.into(), value.clone()),
+        Some(value) => new.insert(name, value.clone()),
         None => new.remove(name),
     };
 }
 
 /// A write of `/status` takes the status alone; of most kinds, and the metadata that their strategies let through.
 fn keep_all_but_status(new: &mut Map, old: &Map, kind: &Kind) {
-    let names: Vec<String> = new.keys().chain(old.keys()).cloned().collect();
+    let names: Vec<Text> = new.keys().chain(old.keys()).cloned().collect();
     for name in names.iter().filter(|name| !matches!(name.as_str(), "status" | "metadata" | "apiVersion" | "kind")) {
         keep_member(new, old, name);
     }

@@ -136,9 +136,9 @@ impl Served {
             Content::Stored(stored) => {
                 let mut json = Vec::new();
                 stored.write(&mut json);
-                protobuf::message(of, &mut serde_json::Deserializer::from_slice(&json))
+                protobuf::message(of, &json)
             }
-            Content::Value(value) => protobuf::message(of, &**value),
+            Content::Value(value) => protobuf::message(of, &serde_json::to_vec(&**value)?),
         }
     }
 }

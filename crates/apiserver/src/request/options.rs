@@ -218,7 +218,7 @@ impl DeleteOptions {
         let object = body.as_object().ok_or_else(|| wrong("it is no object"))?;
         let text = |value: Option<&Json>, field: &str| match value {
             None | Some(Json::Null) => Ok(None),
-            Some(Json::String(text)) => Ok(Some(text.clone())),
+            Some(Json::String(text)) => Ok(Some(text.to_string())),
             Some(_) => Err(wrong(&format!("{field} is no text"))),
         };
         if let Some(kind) = text(object.get("kind"), "kind")?

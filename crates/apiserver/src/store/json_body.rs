@@ -168,7 +168,7 @@ impl Writer {
 
     fn metadata(&mut self, metadata: &Map, order: Order) {
         const REVISION: &str = MEMBERS[Member::ResourceVersion as usize];
-        let unnumbered = Json::String(String::new());
+        let unnumbered = Json::from("");
         let present = metadata.iter().map(|(name, value)| (name.as_str(), value));
         let present =
             present.filter(|(name, _)| *name != REVISION).chain(self.versioned.then_some((REVISION, &unnumbered)));

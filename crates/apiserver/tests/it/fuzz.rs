@@ -111,7 +111,7 @@ impl Maker {
         let (mut object, mut pointer) = (object.clone(), String::new());
         for _ in 0..self.0.usize(1..7) {
             let keys: Vec<String> = match object.at(&pointer) {
-                Some(Json::Object(members)) if !members.is_empty() => members.keys().cloned().collect(),
+                Some(Json::Object(members)) if !members.is_empty() => members.keys().map(Into::into).collect(),
                 Some(Json::Array(items)) if !items.is_empty() => (0..items.len()).map(|at| at.to_string()).collect(),
                 _ => break,
             };

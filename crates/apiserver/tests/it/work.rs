@@ -129,7 +129,7 @@ async fn members_of_a_json_patch() {
     create_map(&server, "c", json!({})).await;
     let path = format!("{CONFIG_MAPS}/c?fieldValidation=Ignore");
     let mut operation: pintle_json::Map = (0..200_000).map(|at| (format!("m{at}"), json!(0))).collect();
-    operation.extend([("op".into(), json!("test")), ("path".into(), json!("/data/k")), ("value".into(), json!("v"))]);
+    operation.extend([("op", "test"), ("path", "/data/k"), ("value", "v")]);
     let patched = ask(&server, Method::PATCH, &path, "application/json-patch+json", &json!([operation])).await;
     assert_eq!(patched.code, 200);
     // Each is put in front of all others.
@@ -190,7 +190,7 @@ async fn a_long_name_with_many_members_below_it() {
     tokio::time::timeout(PATIENCE, server.settle()).await.expect("quiet in time");
     let gadget = |value: Json| {
         let members: pintle_json::Map = (0..20_000).map(|at| (format!("m{at}"), value.clone())).collect();
-        json!({"apiVersion": "example.com/v1", "kind": "Gadget", "metadata": {"name": "a"}, "spec": {"x".repeat(300_000): members}})
+        json!({"apiVersion": "example.com/v1", "kind": "Gadget", "metadata": {"name": "a"}, "spec": {("x".repeat(300_000)): members}})
     };
     let gadgets = "/apis/example.com/v1/namespaces/default/gadgets?fieldValidation=Ignore";
     for (value, code) in [(json!(1), 201), (json!("no number"), 422)] {

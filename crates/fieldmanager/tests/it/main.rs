@@ -231,7 +231,7 @@ mod laws {
         fn sets_are_written_and_read_back(paths in proptest::collection::vec(proptest::collection::vec("[a-c]", 1..4), 0..8)) {
             let mut set = Set::default();
             for path in paths {
-                set.insert(&path.into_iter().map(PathElement::Field).collect::<Vec<_>>());
+                set.insert(&path.into_iter().map(|name| PathElement::Field(name.into())).collect::<Vec<_>>());
             }
             prop_assert_eq!(Set::from_fields(&set.to_fields()), Some(set));
         }
@@ -249,7 +249,7 @@ fn a_version_that_names_its_fields_otherwise_keeps_its_own_books() {
         let mut object = object.clone();
         let spec = object.get_mut("spec")?.as_object_mut()?;
         if let Some(value) = spec.remove(old) {
-            spec.insert(new.into(), value);
+            spec.insert(new, value);
         }
         Some(object)
     }

@@ -40,7 +40,7 @@ fn merge_map(mut live: Members, mut patch: Members, of: Option<&Type>) -> Result
     merge_ordered(&mut live, &mut patch, of)?;
     for (name, value) in patch {
         let (name, deletes) = match name.strip_prefix(DELETE) {
-            Some(list) => (list.to_owned(), true),
+            Some(list) => (list.into(), true),
             None => (name, false),
         };
         if value.is_null() {

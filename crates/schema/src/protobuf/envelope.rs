@@ -39,7 +39,7 @@ impl Enveloped {
         let version = if api_version.is_empty() { "v1" } else { api_version };
         let schema = Schema::builtin(version, kind)
             .ok_or_else(|| Error::custom(format!("no kind {kind:?} of {api_version:?} is known in protobuf")))?;
-        let message = message(schema.root(), document)?.into();
+        let message = message(schema.root(), &serde_json::to_vec(document)?)?.into();
         Ok(Self { api_version: api_version.into(), kind: kind.into(), message })
     }
 
@@ -95,7 +95,7 @@ impl ListEnvelope {
     ///
     /// `metadata` are not those of a list.
     pub fn new(metadata: &Json) -> Result<Self, Error> {
-        let metadata = message(&crate::named("meta.ListMeta"), metadata)?;
+        let metadata = message(&crate::named("meta.ListMeta"), &serde_json::to_vec(metadata)?)?;
         let mut first = Vec::new();
         bytes(1, &metadata, &mut first);
         Ok(Self { length: first.len(), metadata: first })

@@ -1,4 +1,4 @@
-//! Encodes an object into protobuf from its JSON, be that bytes or a tree.
+//! Encodes an object into protobuf from its JSON.
 //!
 //! The message is the one that Go makes of the same object: its fields come in the order of their numbers, those that are no
 //! pointers also where they are empty, and the entries of maps in the order of their keys.
@@ -23,10 +23,10 @@ use crate::{Field, MapType, Scalar, Struct, Type, Union};
 /// # Errors
 ///
 /// A value of another type than the field is of.
-pub fn message<'de>(of: &Type, json: impl Deserializer<'de, Error = Error>) -> Result<Vec<u8>, Error> {
+pub fn message(of: &Type, json: &[u8]) -> Result<Vec<u8>, Error> {
     let Type::Struct { of, .. } = of else { return Err(Error::custom("only structs are messages")) };
     let mut to = Vec::new();
-    json.deserialize_map(Message { of, to: &mut to })?;
+    serde_json::Deserializer::from_slice(json).deserialize_map(Message { of, to: &mut to })?;
     Ok(to)
 }
 

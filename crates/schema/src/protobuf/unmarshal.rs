@@ -112,7 +112,7 @@ fn entry(bytes: &[u8], of: &Type, depth: usize) -> Result<(String, Json), String
             Json::Array(items.collect::<Result<_, _>>()?)
         }
         (Some(content), of) => value(content, of, depth)?,
-        (None, Type::Scalar(Scalar::String | Scalar::Bytes)) => Json::String(String::new()),
+        (None, Type::Scalar(Scalar::String | Scalar::Bytes)) => "".into(),
         (None, _) => Json::Null,
     };
     Ok((key, value))

@@ -7,9 +7,8 @@ use crate::kinds::GroupResource;
 use crate::request::Part;
 
 fn quota(hard: &[(&str, &str, &str)], spec: Json) -> Json {
-    let side = |amount: fn(&(&str, &str, &str)) -> String| -> Json {
-        hard.iter().map(|one| (one.0.to_owned(), amount(one).into())).collect::<pintle_json::Map>().into()
-    };
+    let side =
+        |amount: fn(&(&str, &str, &str)) -> String| -> Json { hard.iter().map(|one| (one.0, amount(one))).collect() };
     json!({
         "metadata": {"name": "q"}, "spec": spec,
         "status": {"hard": side(|one| one.1.into()), "used": side(|one| one.2.into())},

@@ -9,7 +9,7 @@ use crate::request::Part;
 use crate::selector::{selects_labels, structured};
 use crate::validate::{Faults, FieldFault, NameRule, name_faults};
 use jiff::Timestamp;
-use pintle_json::{Json, json};
+use pintle_json::{Json, Text, json};
 use pintle_meta::GroupVersionKind;
 
 const GENERATED: [&str; 4] =
@@ -127,7 +127,7 @@ impl Strategy for Job {
         // Labels that came from the template only when the object was read back: the template had none but those generated.
         let labels = |pointer: &str| created.at(pointer).and_then(Json::as_object);
         let template = labels("/spec/template/metadata/labels");
-        let generated = |key: &String| GENERATED.contains(&key.as_str());
+        let generated = |key: &Text| GENERATED.contains(&key.as_str());
         template.is_some_and(|labels| !labels.is_empty() && labels.keys().all(generated))
             && labels("/metadata/labels") == template
     }

@@ -4,7 +4,7 @@ use crate::kinds::Strategy;
 use crate::kinds::check::Check;
 use crate::object::{doubles, items, list, member, text_at};
 use crate::validate::{Faults, FieldFault, qualified_name_faults};
-use pintle_json::Json;
+use pintle_json::{Json, Text};
 use pintle_schema::quantity;
 
 /// `v1` LimitRange.
@@ -55,7 +55,7 @@ fn one_limit(limit: Check<'_>) -> Check<'_> {
             limit = limit.refuse(there, fault);
         }
     }
-    let mut resources: Vec<&String> = Vec::new();
+    let mut resources: Vec<&Text> = Vec::new();
     for key in ["max", "min", "default", "defaultRequest"] {
         resources.extend(object.get(key).and_then(Json::as_object).into_iter().flat_map(|amounts| amounts.keys()));
     }

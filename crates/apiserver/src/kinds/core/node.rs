@@ -9,7 +9,7 @@ use crate::object::{condition, default, doubles, has, is_true, list, member, set
 use crate::request::Part;
 use crate::validate::{FaultReason, Faults, FieldFault};
 use jiff::Timestamp;
-use pintle_json::{Json, json};
+use pintle_json::{Json, Text, json};
 
 /// `v1` Node.
 #[derive(Clone, Copy, Debug)]
@@ -159,7 +159,7 @@ impl Strategy for Node {
 
 fn roles(object: &Json) -> String {
     let labels = object.at("/metadata/labels").and_then(Json::as_object).into_iter().flatten();
-    let role = |(key, value): (&String, &Json)| match (key.strip_prefix("node-role.kubernetes.io/"), key.as_str()) {
+    let role = |(key, value): (&Text, &Json)| match (key.strip_prefix("node-role.kubernetes.io/"), key.as_str()) {
         (Some(role), _) => Some(role.to_owned()),
         (None, "kubernetes.io/role") => value.as_str().map(Into::into),
         _ => None,

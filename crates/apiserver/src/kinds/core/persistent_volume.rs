@@ -9,7 +9,7 @@ use crate::object::{default, has, list, member, set, text, text_at};
 use crate::request::Part;
 use crate::validate::{Faults, FieldFault, NameRule};
 use jiff::Timestamp;
-use pintle_json::{Json, json};
+use pintle_json::{Json, Text, json};
 
 /// The annotation that named the storage class before there was a field.
 pub(in crate::kinds) const BETA_CLASS: &str = "volume.beta.kubernetes.io/storage-class";
@@ -156,7 +156,7 @@ impl Strategy for PersistentVolume {
 }
 
 /// The members of a volume's spec that say where it is stored.
-fn sources(object: &Json) -> Vec<(&String, &Json)> {
+fn sources(object: &Json) -> Vec<(&Text, &Json)> {
     const OTHERS: &[&str] = &[
         "accessModes",
         "capacity",

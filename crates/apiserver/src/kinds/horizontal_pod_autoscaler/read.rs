@@ -59,7 +59,7 @@ fn read_metric(metric: &Json, sources: &[(&'static str, &[Field])]) -> Option<Js
                 put_at(&mut read, pointer, value)?;
             }
         }
-        new.insert((*key).into(), read);
+        new.insert(*key, read);
     }
     Some(Json::Object(new))
 }

@@ -83,7 +83,8 @@ fn what_the_older_version_has_no_field_for_is_an_annotation_in_its_own_words() {
 #[test]
 fn an_annotation_that_cannot_be_read_does_not_count() {
     for text in ["nonsense", "{}", "[1]", r#"[{"type":5}]"#, r#"[{"type":"Pods","pods":{"metricName":5}}]"#] {
-        let mut old = json!({"metadata": {"annotations": {notes::METRICS: text, notes::BEHAVIOR: text}}, "spec": {}});
+        let mut old =
+            json!({"metadata": {"annotations": {(notes::METRICS): text, (notes::BEHAVIOR): text}}, "spec": {}});
         V1.defaults(&mut old);
         assert_eq!(old["spec"]["targetCPUUtilizationPercentage"], 80, "{text}");
         assert_eq!(old["metadata"].get("annotations"), None, "{text}");

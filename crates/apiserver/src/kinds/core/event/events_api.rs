@@ -115,7 +115,7 @@ fn stored_event(event: &Json) -> Json {
 fn rename(event: Json, pair: impl Fn((&'static str, &'static str)) -> (&'static str, &'static str)) -> Json {
     let Json::Object(members) = event else { return event };
     let renamed = members.into_iter().map(|(key, value)| {
-        let name = NAMES.iter().map(|names| pair(*names)).find(|(from, _)| *from == key).map(|(_, to)| to.to_owned());
+        let name = NAMES.iter().map(|names| pair(*names)).find(|(from, _)| *from == key).map(|(_, to)| to.into());
         (name.unwrap_or(key), value)
     });
     Json::Object(renamed.collect())
