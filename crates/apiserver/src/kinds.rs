@@ -13,7 +13,7 @@ use pintle_schema::Schema;
 use crate::failure::Failure;
 use crate::request::{Part, Verb};
 use crate::store::Stored;
-use crate::validate::Faults;
+use crate::validate::FieldFaults;
 
 mod admission_registration;
 mod answers;
@@ -199,7 +199,7 @@ impl Kind {
     }
 
     /// 422 for an object of this kind.
-    pub(crate) fn invalid(&self, name: &str, faults: Faults) -> Failure {
+    pub(crate) fn invalid(&self, name: &str, faults: FieldFaults) -> Failure {
         // Events of both groups are told as those of the core group.
         Failure::invalid_named(&self.store.group, &self.kind, name, faults)
     }

@@ -10,7 +10,7 @@ use std::fmt;
 
 use pintle_json::Json;
 
-use crate::validate::{Faults, FieldFault};
+use crate::validate::{FieldFault, FieldFaults};
 use baseline::BASELINE;
 use pod_view::PodView;
 use restricted::RESTRICTED;
@@ -68,10 +68,10 @@ struct Control {
 impl Policy {
     /// The policy of a namespace with these labels, and what is wrong with them. A level to enforce that makes no sense is taken for the
     /// strictest.
-    pub(crate) fn of<'a>(label: impl Fn(&str) -> Option<&'a str>) -> (Self, Faults) {
+    pub(crate) fn of<'a>(label: impl Fn(&str) -> Option<&'a str>) -> (Self, FieldFaults) {
         const LEVELS: &str = "must be one of privileged, baseline, restricted";
         const VERSIONS: &str = "must be \"latest\" or \"v1.x\"";
-        let mut faults = Faults::default();
+        let mut faults = FieldFaults::default();
         let mut fault = |label: &str, value: &str, why: &str| {
             faults.push(FieldFault::invalid_text(format!("metadata.labels[{label}]"), value, why));
         };

@@ -14,7 +14,7 @@ use crate::kinds::without_effect::RULES;
 use crate::kinds::{Context, Form, Layout, Origin, PlainFinalizers, Routing, Scale, Strategy};
 use crate::object::{differ_outside, has, list, set, text, text_at};
 use crate::request::Part;
-use crate::validate::{Faults, FieldFault, NameRule};
+use crate::validate::{FieldFault, FieldFaults, NameRule};
 
 /// What all versions of one definition share.
 pub(super) struct Versions {
@@ -75,7 +75,7 @@ impl Custom {
         self.stored.schemas.get(self.at).unwrap_or_else(|| EMPTY.get_or_init(Structural::default))
     }
 
-    fn faults(&self, object: &Json, old: Option<&Json>) -> Faults {
+    fn faults(&self, object: &Json, old: Option<&Json>) -> FieldFaults {
         let mut faults = validator::validate(self.schema(), object, old, "");
         if let Some(scale) = &self.scale {
             let replicas = super::json_path::lookup(&scale.spec_replicas, object).and_then(Json::as_i64);
@@ -164,16 +164,16 @@ impl Strategy for Custom {
         differ_outside(new, old, aside)
     }
 
-    fn validate_create(&self, object: &Json) -> Faults {
+    fn validate_create(&self, object: &Json) -> FieldFaults {
         self.faults(object, None)
     }
 
-    fn validate_update(&self, new: &Json, old: &Json, part: Part) -> Faults {
+    fn validate_update(&self, new: &Json, old: &Json, part: Part) -> FieldFaults {
         if part != Part::Status {
             return self.faults(new, Some(old));
         }
         let (Some(schema), Some(status)) = (self.schema().properties.get("status"), new.get("status")) else {
-            return Faults::default();
+            return FieldFaults::default();
         };
         // The messages leave the first part of the path out.
         let shortened = |mut fault: FieldFault| {

@@ -7,7 +7,7 @@ use crate::kinds::without_effect::{BUILT_IN_VERSIONS, CONVERSION, part};
 use crate::kinds::{Cluster, Context, Kinds, PlainFinalizers, Strategy};
 use crate::object::{default, list, member, metadata, set, set_condition, text_at};
 use crate::request::Part;
-use crate::validate::Faults;
+use crate::validate::FieldFaults;
 
 /// Keeps a definition until its objects have gone.
 pub(crate) const CLEANUP: &str = "customresourcecleanup.apiextensions.k8s.io";
@@ -94,14 +94,14 @@ impl Strategy for Definition {
         new.get("spec") != old.get("spec")
     }
 
-    fn validate_create(&self, object: &Json) -> Faults {
+    fn validate_create(&self, object: &Json) -> FieldFaults {
         definition_faults::definition(object, None)
     }
 
-    fn validate_update(&self, new: &Json, old: &Json, part: Part) -> Faults {
+    fn validate_update(&self, new: &Json, old: &Json, part: Part) -> FieldFaults {
         match part {
             Part::Object => definition_faults::definition(new, Some(old)),
-            _ => Faults::default(),
+            _ => FieldFaults::default(),
         }
     }
 

@@ -14,7 +14,7 @@ use crate::kinds::Kind;
 use crate::registry::Writer;
 use crate::request::Part;
 use crate::request::options::How;
-use crate::validate::{Faults, FieldFault};
+use crate::validate::{FieldFault, FieldFaults};
 
 /// A media type that bodies come in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -274,7 +274,7 @@ impl<'a> Patcher<'a> {
             PatchBody::Json(_) | PatchBody::Merge(_) => patched.to_string(),
         };
         let refused = |why: String| {
-            Failure::invalid_named("", "", "", Faults::from([FieldFault::invalid_text("patch", &shown, why)]))
+            Failure::invalid_named("", "", "", FieldFaults::from([FieldFault::invalid_text("patch", &shown, why)]))
         };
         self.check_types(patch, &mut patched, &refused)?;
         let mut decoded = schema.read(patched).map_err(|error| refused(error.to_string()))?;

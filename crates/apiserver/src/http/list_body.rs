@@ -28,7 +28,7 @@ use crate::store::Stored;
 pub(super) struct ListBody {
     kind: Arc<Kind>,
     transform: Transform,
-    encoding: Encoding,
+    encoding: ListEncoding,
     now: Timestamp,
     is_first: bool,
     /// What is yet to come; none behind the end. Each is looked for, and laid out, when there is room for it.
@@ -36,7 +36,7 @@ pub(super) struct ListBody {
     ready: Vec<u8>,
 }
 
-enum Encoding {
+enum ListEncoding {
     Json {
         indent: Option<Indent>,
     },
@@ -54,7 +54,7 @@ impl ListBody {
         let mut ready = serde_json::to_vec(&Ordered(&head)).expect("memory takes any value, whose keys are texts");
         ready.pop();
         ready.extend_from_slice(format!(",\"{}\":[", items(&transform)).as_bytes());
-        let encoding = Encoding::Json { indent: pretty.then(Indent::default) };
+        let encoding = ListEncoding::Json { indent: pretty.then(Indent::default) };
         Self { kind, transform, encoding, now, is_first: true, objects: Some(list.objects), ready }
     }
 
@@ -64,7 +64,7 @@ impl ListBody {
         let head = head.as_object().into_iter().flatten().map(|(key, value)| (key.clone(), value.clone()));
         let (before, behind): (Map, Map) = head.partition(|(key, _)| key.as_str() < items(&transform));
         let end = if behind.is_empty() { String::new() } else { pintle_schema::write_yaml(&behind.into()) };
-        let encoding = Encoding::Yaml { end };
+        let encoding = ListEncoding::Yaml { end };
         let ready = pintle_schema::write_yaml(&before.into()).into_bytes();
         Self { kind, transform, encoding, now, is_first: true, objects: Some(list.objects), ready }
     }
@@ -89,7 +89,7 @@ impl ListBody {
         }
         let (api_version, list_kind) = transform.list_types(&kind);
         let ready = head.begin(&api_version, list_kind);
-        let (encoding, objects) = (Encoding::Protobuf, Some(list.objects));
+        let (encoding, objects) = (ListEncoding::Protobuf, Some(list.objects));
         Ok(Self { kind, transform, encoding, now: Timestamp::UNIX_EPOCH, is_first: true, objects, ready })
     }
 
@@ -114,7 +114,7 @@ impl ListBody {
         let room = if self.objects.is_some() { self.ready.capacity() } else { 0 };
         let part = std::mem::replace(&mut self.ready, Vec::with_capacity(room));
         match &mut self.encoding {
-            Encoding::Json { indent: Some(indent) } => indent.part(&part).into(),
+            ListEncoding::Json { indent: Some(indent) } => indent.part(&part).into(),
             _ => part.into(),
         }
     }
@@ -134,13 +134,13 @@ impl ListBody {
         let (object, ready) = (Served::stored(&self.kind, stored), &mut self.ready);
         let is_first = std::mem::take(&mut self.is_first);
         match &self.encoding {
-            Encoding::Json { .. } => {
+            ListEncoding::Json { .. } => {
                 if !is_first {
                     ready.push(b',');
                 }
                 self.transform.write_item(&object, &self.kind, self.now, ready);
             }
-            Encoding::Yaml { .. } => {
+            ListEncoding::Yaml { .. } => {
                 if is_first {
                     ready.extend_from_slice(format!("{}:\n", items(&self.transform)).as_bytes());
                 }
@@ -149,7 +149,7 @@ impl ListBody {
                 let item: Json = serde_json::from_slice(&json).expect("what is stored was read once");
                 ready.extend_from_slice(pintle_schema::write_yaml(&vec![item].into()).as_bytes());
             }
-            Encoding::Protobuf => {
+            ListEncoding::Protobuf => {
                 let enveloped = self.transform.enveloped(&object).expect("what was made before can be made again");
                 ListEnvelope::item(&enveloped.message, ready);
             }
@@ -160,19 +160,19 @@ impl ListBody {
         let ready = &mut self.ready;
         let is_null = self.is_first && self.transform.is_null_if_empty(&self.kind);
         match &self.encoding {
-            Encoding::Json { .. } if is_null => {
+            ListEncoding::Json { .. } if is_null => {
                 ready.pop();
                 ready.extend_from_slice(b"null}\n");
             }
-            Encoding::Json { .. } => ready.extend_from_slice(b"]}\n"),
-            Encoding::Yaml { end } => {
+            ListEncoding::Json { .. } => ready.extend_from_slice(b"]}\n"),
+            ListEncoding::Yaml { end } => {
                 if self.is_first {
                     let nothing = if is_null { "null" } else { "[]" };
                     ready.extend_from_slice(format!("{}: {nothing}\n", items(&self.transform)).as_bytes());
                 }
                 ready.extend_from_slice(end.as_bytes());
             }
-            Encoding::Protobuf => ready.extend_from_slice(&ListEnvelope::END),
+            ListEncoding::Protobuf => ready.extend_from_slice(&ListEnvelope::END),
         }
         self.objects = None;
     }

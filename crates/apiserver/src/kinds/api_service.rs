@@ -7,7 +7,7 @@ use crate::kinds::{Context, Strategy};
 use crate::object::{condition, default, has, integer_at, member, metadata, present, set, text_at};
 use crate::request::Part;
 use crate::store::Stored;
-use crate::validate::{Faults, FieldFault, NameRule, name_faults};
+use crate::validate::{FieldFault, FieldFaults, NameRule, name_faults};
 use jiff::Timestamp;
 use pintle_json::Json;
 
@@ -41,12 +41,12 @@ impl Strategy for ApiService {
         member(object, "status");
     }
 
-    fn validate_create(&self, object: &Json) -> Faults {
+    fn validate_create(&self, object: &Json) -> FieldFaults {
         faults(object)
     }
 
-    fn validate_update(&self, new: &Json, _: &Json, part: Part) -> Faults {
-        if part == Part::Status { Faults::default() } else { faults(new) }
+    fn validate_update(&self, new: &Json, _: &Json, part: Part) -> FieldFaults {
+        if part == Part::Status { FieldFaults::default() } else { faults(new) }
     }
 
     fn columns(&self) -> Option<Vec<Column>> {
@@ -79,7 +79,7 @@ impl Strategy for ApiService {
     }
 }
 
-fn faults(object: &Json) -> Faults {
+fn faults(object: &Json) -> FieldFaults {
     let spec = object.get("spec").unwrap_or(&Json::Null);
     let (group, version) = (text_at(spec, "/group"), text_at(spec, "/version"));
     let (name, wanted) = (metadata::name(object), format!("{version}.{group}"));

@@ -16,7 +16,7 @@ use super::{Context, FurtherRight, Strategy, pem};
 use crate::failure::{Outcome, quoted};
 use crate::object::{condition, doubles, integer_at, list, member, put_back, remove, set, text_at};
 use crate::request::Part;
-use crate::validate::{Faults, FieldFault, NameRule};
+use crate::validate::{FieldFault, FieldFaults, NameRule};
 use jiff::Timestamp;
 
 /// The purposes that a certificate may be asked for.
@@ -97,14 +97,14 @@ impl Strategy for CertificateSigningRequest {
         member(object, "status");
     }
 
-    fn validate_create(&self, object: &Json) -> Faults {
+    fn validate_create(&self, object: &Json) -> FieldFaults {
         let mut faults = spec_faults(object, "");
         faults.extend(conditions::faults(object, None));
         faults.extend(certificate_fault(object));
         faults
     }
 
-    fn validate_update(&self, new: &Json, old: &Json, part: Part) -> Faults {
+    fn validate_update(&self, new: &Json, old: &Json, part: Part) -> FieldFaults {
         let certificate = |object| text_at(object, "/status/certificate");
         let (is_new, had_one) = (certificate(new) != certificate(old), !certificate(old).is_empty());
         let mut faults = spec_faults(new, text_at(old, "/spec/signerName"));
@@ -175,8 +175,8 @@ fn parsed(object: &Json) -> Result<pkcs10::CertificationRequest, String> {
 }
 
 /// The faults of the spec; of the signer of an old object that is the same, none are told.
-fn spec_faults(object: &Json, old_signer: &str) -> Faults {
-    let mut faults = Faults::default();
+fn spec_faults(object: &Json, old_signer: &str) -> FieldFaults {
+    let mut faults = FieldFaults::default();
     if let Err(why) = parsed(object).and_then(|request| request.check_signature()) {
         faults.push(FieldFault::invalid_text("spec.request", text_at(object, "/spec/request"), why));
     }

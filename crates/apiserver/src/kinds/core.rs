@@ -37,7 +37,7 @@ pub(crate) use service_account::{Bound, Named, TokenGrant};
 use pintle_json::{Json, Text};
 
 use crate::object::{is_true, list, member, set, set_metadata, text_at};
-use crate::validate::{Faults, FieldFault, NameRule, name_faults};
+use crate::validate::{FieldFault, FieldFaults, NameRule, name_faults};
 
 const DATA_AT_MOST: usize = 1024 * 1024;
 
@@ -64,8 +64,8 @@ fn members<'a>(object: &'a Json, key: &str) -> impl Iterator<Item = &'a Text> {
 }
 
 /// The keys of data become names of files.
-fn key_faults(object: &Json, member: &str) -> Faults {
-    let mut faults = Faults::default();
+fn key_faults(object: &Json, member: &str) -> FieldFaults {
+    let mut faults = FieldFaults::default();
     for key in members(object, member) {
         let field = || format!("{member}[{key}]");
         let why = name_faults(NameRule::ConfigKey, key, false);
@@ -84,12 +84,12 @@ fn decoded_size(object: &Json, member: &str) -> usize {
         .sum()
 }
 
-fn immutable(new: &Json, old: &Json, members: &[&str]) -> Faults {
+fn immutable(new: &Json, old: &Json, members: &[&str]) -> FieldFaults {
     if !is_true(old, "/immutable") {
-        return Faults::default();
+        return FieldFaults::default();
     }
     let why = "field is immutable when `immutable` is set";
-    let mut faults = Faults::default();
+    let mut faults = FieldFaults::default();
     if !is_true(new, "/immutable") {
         faults.push(FieldFault::forbidden("immutable", why));
     }

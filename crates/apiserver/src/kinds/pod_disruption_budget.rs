@@ -8,7 +8,7 @@ use crate::kinds::{Context, GroupResource, Place, Strategy};
 use crate::object::{default, has, integer_at, member, metadata, set, set_condition, text, text_at};
 use crate::request::Part;
 use crate::selector::{selects, structured};
-use crate::validate::{Faults, FieldFault, NameRule, label_value_faults};
+use crate::validate::{FieldFault, FieldFaults, NameRule, label_value_faults};
 use jiff::Timestamp;
 use pintle_json::{Json, json};
 use pintle_meta::{Reason, StatusCause, StatusDetails};
@@ -36,7 +36,7 @@ impl Strategy for PodDisruptionBudget {
         NameRule::PathSegment
     }
 
-    fn validate_create(&self, object: &Json) -> Faults {
+    fn validate_create(&self, object: &Json) -> FieldFaults {
         let both = has(object, "/spec/minAvailable") && has(object, "/spec/maxUnavailable");
         let mut labels = Vec::new();
         for (_, value) in object.at("/spec/selector/matchLabels").and_then(Json::as_object).into_iter().flatten() {
@@ -56,7 +56,7 @@ impl Strategy for PodDisruptionBudget {
             .done()
     }
 
-    fn validate_update(&self, new: &Json, _: &Json, part: Part) -> Faults {
+    fn validate_update(&self, new: &Json, _: &Json, part: Part) -> FieldFaults {
         match part {
             Part::Status => {
                 let fields = [
@@ -155,19 +155,19 @@ fn refused(why: String, retry_after_seconds: u32) -> Failure {
 }
 
 /// The faults of a number or a percentage.
-fn share_faults(object: &Json, field: &str) -> Faults {
-    let Some(value) = object.at(&format!("/{}", field.replace('.', "/"))) else { return Faults::default() };
+fn share_faults(object: &Json, field: &str) -> FieldFaults {
+    let Some(value) = object.at(&format!("/{}", field.replace('.', "/"))) else { return FieldFaults::default() };
     let why = match value {
         Json::Number(_) if value.as_i64().is_some_and(|number| number < 0) => "must be greater than or equal to 0",
         Json::String(text) => match text.strip_suffix('%').map(str::parse::<u32>) {
             Some(Ok(share)) if share > 100 => "must not be greater than 100%",
-            Some(Ok(_)) => return Faults::default(),
+            Some(Ok(_)) => return FieldFaults::default(),
             _ => {
                 "a valid percent string must be a numeric string followed by an ending '%' (e.g. '1%',  or '93%', regex used for \
                  validation is '[0-9]+%')"
             }
         },
-        _ => return Faults::default(),
+        _ => return FieldFaults::default(),
     };
-    Faults::from([FieldFault::invalid(field, value, why)])
+    FieldFaults::from([FieldFault::invalid(field, value, why)])
 }

@@ -5,7 +5,7 @@ use crate::kinds::check::{Check, immutable};
 use crate::kinds::table::{self, Column, Row};
 use crate::object::{default, integer_at, metadata};
 use crate::request::Part;
-use crate::validate::{Faults, FieldFault};
+use crate::validate::{FieldFault, FieldFaults};
 use jiff::Timestamp;
 use pintle_json::Json;
 
@@ -24,7 +24,7 @@ impl Strategy for PriorityClass {
         default(object, "value", 0);
     }
 
-    fn validate_create(&self, object: &Json) -> Faults {
+    fn validate_create(&self, object: &Json) -> FieldFaults {
         let name = metadata::name(object);
         let system = name.starts_with("system-") && !SYSTEM.contains(&name);
         let high = !name.starts_with("system-") && integer_at(object, "/value").unwrap_or(0) > HIGHEST_PRIORITY;
@@ -44,8 +44,8 @@ impl Strategy for PriorityClass {
             .done()
     }
 
-    fn validate_update(&self, new: &Json, old: &Json, _: Part) -> Faults {
-        let mut faults = Faults::default();
+    fn validate_update(&self, new: &Json, old: &Json, _: Part) -> FieldFaults {
+        let mut faults = FieldFaults::default();
         if new.get("value") != old.get("value") {
             faults.push(FieldFault::forbidden("value", "may not be changed in an update."));
         }

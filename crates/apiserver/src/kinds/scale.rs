@@ -10,7 +10,7 @@ use super::{GroupResource, Kind, Place, Strategy};
 use crate::failure::{Failure, Outcome};
 use crate::object::{metadata, set};
 use crate::selector::structured;
-use crate::validate::{Faults, FieldFault};
+use crate::validate::{FieldFault, FieldFaults};
 use jiff::Timestamp;
 
 /// Where a kind keeps what a Scale shows: paths of members, each with a leading dot.
@@ -126,11 +126,11 @@ impl Scale {
             Some(replicas) if self.is_declared => {
                 let why = "should be a non-negative integer";
                 let fault = FieldFault::invalid(".spec.replicas", replicas, why);
-                Err(place.kind.invalid(&place.name, Faults::from([fault])))
+                Err(place.kind.invalid(&place.name, FieldFaults::from([fault])))
             }
             Some(replicas) => {
                 let fault = FieldFault::invalid("spec.replicas", replicas, "must be greater than or equal to 0");
-                Err(Failure::invalid_named("autoscaling", "Scale", &place.name, Faults::from([fault])))
+                Err(Failure::invalid_named("autoscaling", "Scale", &place.name, FieldFaults::from([fault])))
             }
         }
     }

@@ -14,7 +14,7 @@ use super::table::Column;
 use super::{Cluster, Context, Kind, Kinds};
 use crate::failure::Outcome;
 use crate::request::Part;
-use crate::validate::Faults;
+use crate::validate::FieldFaults;
 
 /// What sets one kind apart. Each method does nothing unless a kind has a rule there.
 ///
@@ -75,12 +75,12 @@ pub(crate) trait Strategy: Send + Sync {
     }
 
     /// The faults of a new object, those of its metadata aside.
-    fn validate_create(&self, _object: &Json) -> Faults {
-        Faults::default()
+    fn validate_create(&self, _object: &Json) -> FieldFaults {
+        FieldFaults::default()
     }
 
     /// The faults of a changed object, those of its metadata aside.
-    fn validate_update(&self, new: &Json, _old: &Json, _part: Part) -> Faults {
+    fn validate_update(&self, new: &Json, _old: &Json, _part: Part) -> FieldFaults {
         self.validate_create(new)
     }
 

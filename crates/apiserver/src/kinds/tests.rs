@@ -9,7 +9,7 @@ use pintle_json::{Json, json};
 use super::{Cluster, Context, GroupResource, Kind, Kinds, Subresource};
 use crate::request::user::User;
 use crate::request::{Part, Verb};
-use crate::validate::Faults;
+use crate::validate::FieldFaults;
 
 /// A cluster without objects.
 struct Empty;
@@ -299,7 +299,7 @@ fn a_job_selects_its_pods_by_its_uid() {
     kind.strategy.prepare_for_create(&context(&Empty), &mut job);
     assert_eq!(job["spec"]["selector"], json!({"matchLabels": {"batch.kubernetes.io/controller-uid": "u"}}));
     assert_eq!(job["spec"]["template"]["metadata"]["labels"]["job-name"], "a");
-    assert_eq!(kind.strategy.validate_create(&job), Faults::default());
+    assert_eq!(kind.strategy.validate_create(&job), FieldFaults::default());
 }
 
 #[test]

@@ -13,7 +13,7 @@ use crate::registry::Writer;
 use crate::request::Part;
 use crate::request::options::How;
 use crate::store::Charge;
-use crate::validate::Faults;
+use crate::validate::FieldFaults;
 
 /// A write of one object, on its way.
 #[derive(Debug)]
@@ -147,7 +147,7 @@ impl Write<'_> {
         }
         .into_iter()
         .flatten()
-        .collect::<Faults>();
+        .collect::<FieldFaults>();
         if !faults.is_empty() {
             return Err(kind.invalid(metadata::name(&self.new), faults));
         }

@@ -13,7 +13,7 @@ use crate::kinds::{NAMESPACES, Pods};
 use crate::object::{is_true, list, metadata, text_at};
 use crate::request::Part;
 use crate::store::{Charge, Range, Stored};
-use crate::validate::Faults;
+use crate::validate::FieldFaults;
 
 /// So many pods are looked at as a namespace comes to be stricter.
 const MOST_PODS: usize = 3000;
@@ -99,7 +99,7 @@ fn runs_otherwise(new: &Json, old: &Json) -> bool {
 }
 
 /// What a namespace wants, and what is wrong with its labels.
-fn policy(namespace: &Json) -> (Policy, Faults) {
+fn policy(namespace: &Json) -> (Policy, FieldFaults) {
     let labels = namespace.at("/metadata/labels");
     Policy::of(|label| labels?.get(label)?.as_str())
 }

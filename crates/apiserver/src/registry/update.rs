@@ -15,7 +15,7 @@ use crate::registry::Writer;
 use crate::request::Part;
 use crate::request::options::How;
 use crate::store::{Charge, Expect, Refused, Stored};
-use crate::validate::{Faults, FieldFault};
+use crate::validate::{FieldFault, FieldFaults};
 
 /// How often a write without a version of its own is worked out anew because another came between.
 const TRIES: usize = 64;
@@ -135,7 +135,7 @@ impl Registry {
             if kind.conduct.needs_version {
                 let why = "must be specified for an update";
                 let fault = FieldFault::invalid("metadata.resourceVersion", &Json::from(0), why);
-                return Err(Failure::invalid_named(&kind.group, &kind.plural, &place.name, Faults::from([fault])));
+                return Err(Failure::invalid_named(&kind.group, &kind.plural, &place.name, FieldFaults::from([fault])));
             }
         } else if current != number.to_string() {
             return Err(Failure::modified(&kind.resource(), &place.name));

@@ -6,7 +6,7 @@ use super::{branches, default_values};
 use crate::crd::at::At;
 use crate::crd::pattern::Patterns;
 use crate::object::{doubles, has, is_true, list, text_at};
-use crate::validate::{Faults, FieldFault};
+use crate::validate::{FieldFault, FieldFaults};
 
 const TYPES: &[&str] = &["array", "boolean", "integer", "number", "object", "string"];
 /// What a schema of a definition may not have at all, and the words for it.
@@ -17,11 +17,11 @@ const KEYS_AT_MOST: usize = 100;
 const KEY_DEFAULT_AT_MOST: usize = 1024;
 
 /// The faults of the whole schema of a version, at a path.
-pub(super) fn all(schema: &Json, path: &str, patterns: &mut Patterns) -> Faults {
+pub(super) fn all(schema: &Json, path: &str, patterns: &mut Patterns) -> FieldFaults {
     let path = At::Start(path);
-    let mut faults = Faults::default();
+    let mut faults = FieldFaults::default();
     plain(schema, path, patterns, &mut faults);
-    let mut structural = Faults::default();
+    let mut structural = FieldFaults::default();
     is_structural(schema, path, Position::Root, &mut structural);
     root(schema, path, &mut structural);
     branches::undeclared(schema, path, &mut structural);
@@ -43,7 +43,7 @@ enum Position {
 }
 
 /// What any schema has to keep to, structural or not.
-fn plain(schema: &Json, path: At<'_>, patterns: &mut Patterns, faults: &mut Faults) {
+fn plain(schema: &Json, path: At<'_>, patterns: &mut Patterns, faults: &mut FieldFaults) {
     let flag = |key: &str| schema.get(key) == Some(&Json::Bool(true));
     if flag("uniqueItems") {
         let why = "uniqueItems cannot be set to true since the runtime complexity becomes quadratic";
@@ -90,7 +90,7 @@ fn plain(schema: &Json, path: At<'_>, patterns: &mut Patterns, faults: &mut Faul
     branches::each(schema, path, |schema, path| plain(schema, path, patterns, faults));
 }
 
-fn map_type(schema: &Json, path: At<'_>, faults: &mut Faults) {
+fn map_type(schema: &Json, path: At<'_>, faults: &mut FieldFaults) {
     let Some(kind) = schema.get("x-kubernetes-map-type").and_then(Json::as_str) else { return };
     let type_name = text_at(schema, "/type");
     if type_name != "object" {
@@ -103,7 +103,7 @@ fn map_type(schema: &Json, path: At<'_>, faults: &mut Faults) {
     }
 }
 
-fn list_type(schema: &Json, path: At<'_>, faults: &mut Faults) {
+fn list_type(schema: &Json, path: At<'_>, faults: &mut FieldFaults) {
     const LIST: &str = "x-kubernetes-list-type";
     let type_name = text_at(schema, "/type");
     let kind = schema.get(LIST).and_then(Json::as_str);
@@ -153,7 +153,7 @@ fn list_type(schema: &Json, path: At<'_>, faults: &mut Faults) {
 const KEYS: &str = "x-kubernetes-list-map-keys";
 
 /// What a list needs whose items are told from each other by keys.
-fn keyed(items: &Json, keys: &[&str], path: At<'_>, faults: &mut Faults) {
+fn keyed(items: &Json, keys: &[&str], path: At<'_>, faults: &mut FieldFaults) {
     let of_items = text_at(items, "/type");
     let (items_path, keys_path) = (path.member("items"), path.member(KEYS));
     if of_items != "object" {
@@ -216,7 +216,7 @@ fn fields(schema: &Json, path: At<'_>, mut see: impl FnMut(&Json, At<'_>)) {
 }
 
 /// What a structural schema needs on top: a type everywhere outside the branches, and nothing but limits inside them.
-fn is_structural(schema: &Json, path: At<'_>, place: Position, faults: &mut Faults) {
+fn is_structural(schema: &Json, path: At<'_>, place: Position, faults: &mut FieldFaults) {
     let flag = |key: &str| schema.get(key) == Some(&Json::Bool(true));
     let type_name = text_at(schema, "/type");
     let untyped = flag("x-kubernetes-int-or-string") || flag("x-kubernetes-preserve-unknown-fields");
@@ -247,7 +247,7 @@ fn is_structural(schema: &Json, path: At<'_>, place: Position, faults: &mut Faul
 }
 
 /// What the root of a resource may say of itself.
-fn root(schema: &Json, path: At<'_>, faults: &mut Faults) {
+fn root(schema: &Json, path: At<'_>, faults: &mut FieldFaults) {
     let properties = path.member("properties");
     let type_name = text_at(schema, "/type");
     if !type_name.is_empty() && type_name != "object" {

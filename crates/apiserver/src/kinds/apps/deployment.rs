@@ -7,7 +7,7 @@ use crate::kinds::table::{self, Column, Row};
 use crate::kinds::{Context, Pods, Scale, Strategy};
 use crate::object::{default, integer_at, member, set, set_metadata, text_at};
 use crate::request::Part;
-use crate::validate::{Faults, FieldFault};
+use crate::validate::{FieldFault, FieldFaults};
 use jiff::Timestamp;
 use pintle_json::{Json, json};
 
@@ -68,7 +68,7 @@ impl Strategy for Deployment {
         }
     }
 
-    fn validate_create(&self, object: &Json) -> Faults {
+    fn validate_create(&self, object: &Json) -> FieldFaults {
         let mut faults = workload_faults(object, "deployment");
         let strategy = text_at(object, "/spec/strategy/type");
         let rolling = "spec.strategy.rollingUpdate";
@@ -103,7 +103,7 @@ impl Strategy for Deployment {
         faults
     }
 
-    fn validate_update(&self, new: &Json, old: &Json, part: Part) -> Faults {
+    fn validate_update(&self, new: &Json, old: &Json, part: Part) -> FieldFaults {
         match part {
             Part::Status => status_faults(new, &["updatedReplicas", "readyReplicas", "availableReplicas"]),
             _ => {

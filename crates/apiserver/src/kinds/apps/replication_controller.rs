@@ -7,7 +7,7 @@ use crate::kinds::table::{self, Column};
 use crate::kinds::{Context, Pods, Scale, Strategy};
 use crate::object::{default, member, set};
 use crate::request::Part;
-use crate::validate::{Faults, FieldFault};
+use crate::validate::{FieldFault, FieldFaults};
 use jiff::Timestamp;
 use pintle_json::{Json, json};
 
@@ -52,7 +52,7 @@ impl Strategy for ReplicationController {
         set(object, "status", json!({"replicas": 0}));
     }
 
-    fn validate_create(&self, object: &Json) -> Faults {
+    fn validate_create(&self, object: &Json) -> FieldFaults {
         let selector = object.at("/spec/selector").and_then(Json::as_object).cloned().unwrap_or_default();
         let template = object.at("/spec/template").filter(|template| !template.is_null());
         let labels = template.and_then(|template| template.at("/metadata/labels")).cloned().unwrap_or_default();
@@ -69,7 +69,7 @@ impl Strategy for ReplicationController {
             .done()
     }
 
-    fn validate_update(&self, new: &Json, _: &Json, part: Part) -> Faults {
+    fn validate_update(&self, new: &Json, _: &Json, part: Part) -> FieldFaults {
         match part {
             Part::Status => status_faults(new, &["fullyLabeledReplicas", "readyReplicas", "availableReplicas"]),
             _ => self.validate_create(new),

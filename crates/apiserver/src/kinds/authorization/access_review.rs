@@ -9,7 +9,7 @@ use crate::object::{list, metadata, set_metadata, text_at};
 use crate::request::Part;
 use crate::request::path::ResourcePath;
 use crate::request::user::User;
-use crate::validate::{Faults, FieldFault};
+use crate::validate::{FieldFault, FieldFaults};
 
 /// `authorization.k8s.io/v1` SubjectAccessReview, LocalSubjectAccessReview or SelfSubjectAccessReview.
 #[derive(Clone, Copy, Debug)]
@@ -99,5 +99,5 @@ pub(crate) fn status(is_allowed: bool, reason: &str) -> Json {
 }
 
 fn invalid(fault: FieldFault) -> Failure {
-    Failure::invalid_named("authorization.k8s.io", "", "", Faults::from([fault]))
+    Failure::invalid_named("authorization.k8s.io", "", "", FieldFaults::from([fault]))
 }

@@ -8,7 +8,7 @@ use crate::kinds::{FurtherRight, GroupResource};
 use crate::object::{metadata, text_at};
 use crate::request::Part;
 use crate::request::user::MASTERS;
-use crate::validate::{Faults, FieldFault, NameRule, name_faults};
+use crate::validate::{FieldFault, FieldFaults, NameRule, name_faults};
 
 const CLIENT_SIGNER: &str = "kubernetes.io/kube-apiserver-client";
 const LONGEST_DOMAIN: usize = 253;
@@ -46,16 +46,16 @@ fn check_client_groups(object: &Json) -> Outcome<()> {
 }
 
 /// A signer is a domain and a path in it.
-pub(super) fn faults(signer: &str) -> Faults {
+pub(super) fn faults(signer: &str) -> FieldFaults {
     const FIELD: &str = "spec.signerName";
     if signer.is_empty() {
-        return Faults::from([FieldFault::required(FIELD, "")]);
+        return FieldFaults::from([FieldFault::required(FIELD, "")]);
     }
     let [domain, path] = signer.split('/').collect::<Vec<_>>()[..] else {
         let why = "must be a fully qualified domain and path of the form 'example.com/signer-name'";
-        return Faults::from([FieldFault::invalid_text(FIELD, signer, why)]);
+        return FieldFaults::from([FieldFault::invalid_text(FIELD, signer, why)]);
     };
-    let mut faults = Faults::default();
+    let mut faults = FieldFaults::default();
     // Only the first part that is wrong is told.
     let wrong_label = |segment: &str, rule: NameRule| {
         let labels = segment.split('.').map(|label| (label, name_faults(rule, label, false)));

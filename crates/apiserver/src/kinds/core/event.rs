@@ -9,7 +9,7 @@ use crate::kinds::check::Check;
 use crate::kinds::table::{self, Column, Row};
 use crate::object::{default, has, integer_at, member, metadata, text, text_at};
 use crate::request::Part;
-use crate::validate::{Faults, FieldFault, NameRule, qualified_name_faults};
+use crate::validate::{FieldFault, FieldFaults, NameRule, qualified_name_faults};
 use jiff::Timestamp;
 
 pub(in crate::kinds) use events_api::Event;
@@ -43,11 +43,11 @@ impl Strategy for CoreEvent {
         default(event, "reportingInstance", "");
     }
 
-    fn validate_create(&self, event: &Json) -> Faults {
+    fn validate_create(&self, event: &Json) -> FieldFaults {
         core_faults(event)
     }
 
-    fn validate_update(&self, new: &Json, _: &Json, _: Part) -> Faults {
+    fn validate_update(&self, new: &Json, _: &Json, _: Part) -> FieldFaults {
         namespace_faults(new)
     }
 
@@ -125,7 +125,7 @@ impl Strategy for CoreEvent {
 }
 
 /// The faults of an event in its stored form, where its involved object is concerned.
-fn namespace_faults(event: &Json) -> Faults {
+fn namespace_faults(event: &Json) -> FieldFaults {
     let involved = text_at(event, "/involvedObject/namespace");
     let namespace = metadata::namespace(event);
     // Newer events, which say when they were, can be of anything that is in a namespace, and of the cluster in that of the system, too.
@@ -136,8 +136,8 @@ fn namespace_faults(event: &Json) -> Faults {
         (involved, false) => involved == namespace,
     };
     match fits {
-        true => Faults::default(),
-        false => Faults::from([FieldFault::invalid_text(
+        true => FieldFaults::default(),
+        false => FieldFaults::from([FieldFault::invalid_text(
             "involvedObject.namespace",
             involved,
             "does not match event.namespace",
@@ -146,7 +146,7 @@ fn namespace_faults(event: &Json) -> Faults {
 }
 
 /// The faults of an event in its stored form: one with an `eventTime` follows the newer rules.
-fn core_faults(event: &Json) -> Faults {
+fn core_faults(event: &Json) -> FieldFaults {
     if !has(event, "/eventTime") {
         return namespace_faults(event);
     }

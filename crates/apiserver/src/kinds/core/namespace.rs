@@ -4,7 +4,7 @@ use crate::kinds::table::{self, Column, Row};
 use crate::kinds::{Context, Kind, Pods, Strategy};
 use crate::object::{has, list, member, metadata, put_back, remove, set, text_at};
 use crate::request::Part;
-use crate::validate::{Faults, FieldFault, NameRule};
+use crate::validate::{FieldFault, FieldFaults, NameRule};
 use jiff::Timestamp;
 use pintle_json::{Json, json};
 
@@ -76,7 +76,7 @@ impl Strategy for Namespace {
         Self::label(new);
     }
 
-    fn validate_create(&self, object: &Json) -> Faults {
+    fn validate_create(&self, object: &Json) -> FieldFaults {
         list(object, "/spec/finalizers")
             .filter_map(Json::as_str)
             .filter(|name| !name.contains('/') && *name != "kubernetes")
@@ -87,7 +87,7 @@ impl Strategy for Namespace {
             .collect()
     }
 
-    fn validate_update(&self, new: &Json, old: &Json, part: Part) -> Faults {
+    fn validate_update(&self, new: &Json, old: &Json, part: Part) -> FieldFaults {
         match part {
             Part::Status => {
                 let phase = text_at(new, "/status/phase");
@@ -97,9 +97,9 @@ impl Strategy for Namespace {
                     false => (phase != "Active", "may only be 'Active' if `deletionTimestamp` is empty"),
                 };
                 if wrong {
-                    Faults::from([FieldFault::invalid_text("status.Phase", phase, why)])
+                    FieldFaults::from([FieldFault::invalid_text("status.Phase", phase, why)])
                 } else {
-                    Faults::default()
+                    FieldFaults::default()
                 }
             }
             Part::Finalize => {

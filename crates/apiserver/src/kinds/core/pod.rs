@@ -28,7 +28,7 @@ use crate::kinds::table::{self, Column};
 use crate::kinds::{Context, GroupResource, Pods, Strategy, Stream, warnings};
 use crate::object::{integer_at, is_true, list, metadata, put_back, set, set_metadata, text_at};
 use crate::request::Part;
-use crate::validate::{Faults, FieldFault};
+use crate::validate::{FieldFault, FieldFaults};
 use jiff::Timestamp;
 
 pub(in crate::kinds) use binding::Binding;
@@ -116,7 +116,7 @@ impl Strategy for Pod {
         !binds && new.get("spec") != old.get("spec")
     }
 
-    fn validate_create(&self, pod: &Json) -> Faults {
+    fn validate_create(&self, pod: &Json) -> FieldFaults {
         let mut faults = spec::pod(pod);
         if list(pod, "/spec/ephemeralContainers").next().is_some() {
             faults.push(FieldFault::forbidden("spec.ephemeralContainers", "cannot be set on create"));
@@ -124,7 +124,7 @@ impl Strategy for Pod {
         faults
     }
 
-    fn validate_update(&self, new: &Json, old: &Json, part: Part) -> Faults {
+    fn validate_update(&self, new: &Json, old: &Json, part: Part) -> FieldFaults {
         mutable::faults(new, old, part)
     }
 

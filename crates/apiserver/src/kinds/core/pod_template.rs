@@ -5,7 +5,7 @@ use crate::kinds::table::{self, Column, Row};
 use crate::kinds::{Pods, Strategy};
 use crate::object::member;
 use crate::request::Part;
-use crate::validate::Faults;
+use crate::validate::FieldFaults;
 use jiff::Timestamp;
 use pintle_json::Json;
 
@@ -27,7 +27,7 @@ impl Strategy for PodTemplate {
         }
     }
 
-    fn validate_create(&self, object: &Json) -> Faults {
+    fn validate_create(&self, object: &Json) -> FieldFaults {
         validate_template(object.get("template").unwrap_or(&Json::Null), "template")
     }
 

@@ -10,7 +10,7 @@ use crate::kinds::table::Column;
 use crate::kinds::{Form, Strategy};
 use crate::object::{default, has, integer_at, member, text_at};
 use crate::request::Part;
-use crate::validate::{Faults, FieldFault, NameRule, qualified_name_faults};
+use crate::validate::{FieldFault, FieldFaults, NameRule, qualified_name_faults};
 use jiff::Timestamp;
 
 /// `events.k8s.io/v1` Event.
@@ -50,11 +50,11 @@ impl Strategy for Event {
         }
     }
 
-    fn validate_create(&self, event: &Json) -> Faults {
+    fn validate_create(&self, event: &Json) -> FieldFaults {
         new_faults(event)
     }
 
-    fn validate_update(&self, new: &Json, old: &Json, _: Part) -> Faults {
+    fn validate_update(&self, new: &Json, old: &Json, _: Part) -> FieldFaults {
         let mut faults = new_faults(new);
         faults.extend(fixed_faults(new, old));
         faults
@@ -122,7 +122,7 @@ fn rename(event: Json, pair: impl Fn((&'static str, &'static str)) -> (&'static 
 }
 
 /// The faults of an event of `events.k8s.io`, told by the names of the core group.
-fn new_faults(event: &Json) -> Faults {
+fn new_faults(event: &Json) -> FieldFaults {
     const NOTE_AT_MOST: usize = 1024;
     let stored = stored_event(event);
     let mut faults = namespace_faults(&stored);
@@ -167,7 +167,7 @@ fn new_faults(event: &Json) -> Faults {
 }
 
 /// What no update of an event of `events.k8s.io` changes. Reasons are told twice.
-fn fixed_faults(new: &Json, old: &Json) -> Faults {
+fn fixed_faults(new: &Json, old: &Json) -> FieldFaults {
     let fields = [
         ("regarding", "involvedObject"),
         ("reason", "reason"),

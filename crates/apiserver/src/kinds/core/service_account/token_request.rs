@@ -9,7 +9,7 @@ use crate::failure::{Failure, Outcome};
 use crate::kinds::posting::{Posting, Task};
 use crate::kinds::{Context, GroupResource, Kind, NAMESPACES, Place};
 use crate::object::{integer_at, list, metadata, text_at};
-use crate::validate::{Faults, FieldFault};
+use crate::validate::{FieldFault, FieldFaults};
 
 const GROUP: &str = "authentication.k8s.io";
 const DEFAULT_SECONDS: i64 = 3600;
@@ -158,5 +158,5 @@ fn named(object: &Json) -> Named {
 }
 
 fn invalid(name: &str, fault: FieldFault) -> Failure {
-    Failure::invalid_named(GROUP, "TokenRequest", name, Faults::from([fault]))
+    Failure::invalid_named(GROUP, "TokenRequest", name, FieldFaults::from([fault]))
 }
