@@ -42,10 +42,13 @@ pub(crate) enum Task {
 /// A step of what is done.
 pub(crate) enum Step {
     /// An object is changed past the rules for clients, by a change that may be made more than once, if another write comes between.
-    Rewrite { resource: GroupResource, namespace: String, name: String, change: Box<dyn Fn(&mut Json) -> Outcome<()>> },
+    Rewrite { resource: GroupResource, namespace: String, name: String, change: Amendment },
     /// The object that it was posted to is deleted.
     Delete(DeleteOptions),
 }
+
+/// What is done to an object.
+pub(crate) type Amendment = Box<dyn Fn(&mut Json) -> Outcome<()>>;
 
 /// What only they can tell who know users and their rights.
 #[derive(Debug)]

@@ -180,9 +180,9 @@ fn fixed_faults(new: &Json, old: &Json) -> FieldFaults {
         ("reportingInstance", "reportingInstance"),
         ("eventTime", "eventTime"),
     ];
-    let changed = fields.iter().filter(|(key, _)| new.get(*key) != old.get(*key));
+    let changed = fields.iter().filter(|(key, _)| new.get(key) != old.get(key));
     let fault = |(key, told): &(&str, &str)| {
-        FieldFault::invalid(*told, new.get(*key).unwrap_or(&Json::Null), "field is immutable")
+        FieldFault::invalid(*told, new.get(key).unwrap_or(&Json::Null), "field is immutable")
     };
     changed.map(fault).collect()
 }
