@@ -1,7 +1,7 @@
 //! What was asked of a server, by whom, and what it answered: for tests that hold their clients to it.
 
-use std::collections::{HashMap, VecDeque};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::collections::{BTreeMap, HashMap, VecDeque};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use tokio::time::Instant;
 
@@ -29,6 +29,10 @@ pub struct AuditRecord {
     pub name: String,
     /// The HTTP status. Of a watch, that with which it began.
     pub code: u16,
+    /// What admission has to say of it, as a real server has it in the annotations of its audit events: of a pod the security standard to
+    /// which it is held, `pod-security.kubernetes.io/enforce-policy`, and what it has against that which its namespace only has audited,
+    /// `pod-security.kubernetes.io/audit-violations`.
+    pub annotations: BTreeMap<String, String>,
 }
 
 impl AuditRecord {
@@ -129,6 +133,24 @@ impl ServerAudit {
     }
 }
 
+/// The annotations of a request that is on its way.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Annotations(Arc<Mutex<BTreeMap<String, String>>>);
+
+impl Annotations {
+    pub(crate) fn note(&self, key: &str, value: String) {
+        self.lock().insert(key.into(), value);
+    }
+
+    pub(crate) fn take(&self) -> BTreeMap<String, String> {
+        std::mem::take(&mut self.lock())
+    }
+
+    fn lock(&self) -> MutexGuard<'_, BTreeMap<String, String>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
 /// What the records may take in memory, in bytes: the texts in them are as long as their clients like.
 const MOST_BYTES: usize = 32 << 20;
 
@@ -173,7 +195,8 @@ impl AuditLog {
 }
 
 fn weight(record: &AuditRecord) -> usize {
-    let AuditRecord { user, user_agent, verb, group, resource, subresource, namespace, name, .. } = record;
-    let texts = [user, user_agent, verb, group, resource, subresource, namespace, name];
-    size_of::<AuditRecord>() + texts.map(String::len).iter().sum::<usize>()
+    let AuditRecord { user, user_agent, verb, group, resource, subresource, namespace, name, annotations, .. } = record;
+    let texts = [user, user_agent, verb, group, resource, subresource, namespace, name].into_iter();
+    let texts = texts.chain(annotations.iter().flat_map(|(key, value)| [key, value]));
+    size_of::<AuditRecord>() + texts.map(String::len).sum::<usize>()
 }

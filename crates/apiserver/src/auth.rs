@@ -2,22 +2,22 @@
 
 mod account_tokens;
 mod authorize;
+mod authorizer;
 mod escalation;
 mod flow;
 mod impersonate;
 mod rights;
-mod rule_resolver;
 mod subprotocols;
 mod tokens;
 
 pub(crate) use account_tokens::{AccountTokens, Claims, ISSUER, Unknown};
-pub(crate) use authorize::{Attributes, authorize, decide};
+pub(crate) use authorize::{Attributes, Decision, authorize, decide, rules};
+pub(crate) use authorizer::{Authorizer, Rbac};
 pub(crate) use escalation::{check_grant, grants_rights};
 pub(crate) use flow::{Flow, classify};
 use http::HeaderMap;
 use http::header::{AUTHORIZATION, SEC_WEBSOCKET_PROTOCOL};
 pub(crate) use impersonate::{impersonate, impersonated};
-pub(crate) use rule_resolver::{Decision, grants};
 use subprotocols::Subprotocols;
 pub use tokens::TokenFileError;
 pub(crate) use tokens::Tokens;
@@ -25,6 +25,9 @@ pub(crate) use tokens::Tokens;
 use crate::failure::{Failure, Outcome};
 use crate::kinds::Cluster;
 use crate::request::user::User;
+
+/// That of roles and bindings.
+const GROUP: &str = "rbac.authorization.k8s.io";
 
 /// What to warn of in the headers by which a request says who asks.
 pub(crate) fn warning(headers: &HeaderMap) -> Option<&'static str> {

@@ -31,7 +31,7 @@ pub(crate) use custom_resource::kinds;
 pub(crate) use definition::CLEANUP;
 pub(crate) use naming::settle;
 
-use crate::kinds::{GroupResource, Kinds};
+use crate::kinds::{GroupResource, Kind, Kinds};
 use crate::object::{has, holds, is_true, list, text_at};
 use crate::store::Order;
 
@@ -42,6 +42,11 @@ pub(crate) fn ruled(builtin: Kinds) -> Kinds {
 
 /// Under which name definitions are stored.
 pub(crate) const DEFINITIONS: &str = "customresourcedefinitions.apiextensions.k8s.io";
+
+/// What the definition of a custom resource is called.
+pub(crate) fn name(kind: &Kind) -> String {
+    format!("{}.{}", kind.plural, kind.group)
+}
 
 /// What the names begin with under which custom resources are stored.
 const CUSTOM: &str = "custom/";

@@ -30,15 +30,14 @@ use http::header::{CACHE_CONTROL, DATE, USER_AGENT};
 use http::{HeaderName, HeaderValue, Method, Request, Response, StatusCode};
 use hyper::upgrade::OnUpgrade;
 use pintle_meta::FieldSelector;
-use tokio::sync::Semaphore;
 use tokio::time::Instant;
 pub(crate) use websocket::Socket;
 
-use crate::audit::AuditRecord;
+use crate::audit::{Annotations, AuditRecord};
 use crate::auth::{self, Attributes};
 use crate::failure::{Failure, Outcome};
 use crate::faults::{self, Answer, Before};
-use crate::registry::Registry;
+use crate::registry::{BodyRoom, Registry};
 use crate::request::duration::go_duration;
 use crate::request::path::{ResourcePath, Target};
 use crate::request::query::Query;
@@ -62,8 +61,10 @@ pub(crate) struct Call {
     stale: Option<u64>,
     /// What to warn the client of, whatever the outcome.
     pub(crate) warnings: Vec<String>,
-    /// What the bodies of all requests may take, and theirs does.
-    bodies: Arc<Semaphore>,
+    /// What the audit is to say of it.
+    annotations: Annotations,
+    /// The room for the bodies of all requests.
+    bodies: Arc<BodyRoom>,
     /// The connection, where the client would have another protocol on it.
     upgrade: Option<OnUpgrade>,
     /// What the connection carries after the answer, if that is 101.
@@ -81,14 +82,31 @@ impl Call {
     }
 }
 
+/// By when an answer has to be out, whether its client reads it or not.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Deadline {
+    /// It is made as fast as it can be.
+    Request(Instant),
+    /// It goes on until then.
+    Watch(Instant),
+}
+
+impl Deadline {
+    pub(crate) fn at(self) -> Instant {
+        match self {
+            Self::Request(at) | Self::Watch(at) => at,
+        }
+    }
+}
+
 /// Answers one request; and says what is to run on its connection then, where that becomes a WebSocket. Never fails: what goes
 /// wrong is an answer too. Dropping it before it is done leaves each write either whole or undone.
 ///
-/// `deadline` is told by when the answer has to be out, unless it goes on for as long as somebody listens.
+/// `deadline` is told by when the answer has to be out, if it has to.
 pub(crate) async fn respond(
     registry: Arc<Registry>,
     request: Request<Incoming>,
-    deadline: impl FnOnce(Instant),
+    deadline: impl FnOnce(Deadline),
 ) -> (Response<Body>, Option<Socket>) {
     let received = Instant::now();
     let (mut head, incoming) = request.into_parts();
@@ -106,6 +124,7 @@ pub(crate) async fn respond(
         place: ResourcePath::default(),
         stale: None,
         warnings: Vec::new(),
+        annotations: Annotations::default(),
     };
     let outcome = serve_in_time(&registry, &mut call, incoming, deadline).await;
     let scheduled = match &outcome {
@@ -129,7 +148,7 @@ async fn serve_in_time(
     registry: &Arc<Registry>,
     call: &mut Call,
     incoming: Incoming,
-    deadline: impl FnOnce(Instant),
+    deadline: impl FnOnce(Deadline),
 ) -> Outcome<Reply> {
     let target = match Target::parse(&call.path) {
         Target::Undeterminable => return Err(Failure { text: Some(UNDETERMINABLE), ..Failure::plain(500, "") }),
@@ -141,10 +160,14 @@ async fn serve_in_time(
         call.place.clone_from(path);
     }
     let Some(limit) = time_limit(call, &target, verb)? else {
-        return serve(registry, call, &target, verb, incoming).await;
+        let reply = serve(registry, call, &target, verb, incoming).await?;
+        if let Reply::Watch { watcher } = &reply {
+            watcher.ends().map(Deadline::Watch).map(deadline);
+        }
+        return Ok(reply);
     };
     let end = Instant::now() + limit;
-    deadline(end);
+    deadline(Deadline::Request(end));
     let served = tokio::time::timeout_at(end, serve(registry, call, &target, verb, incoming)).await;
     served.unwrap_or_else(|_| Ok(Reply::TimedOut))
 }
@@ -186,7 +209,10 @@ async fn other(registry: &Arc<Registry>, call: &Call, parts: &[String]) -> Outco
     if let Some(reply) = healthz::serve(registry, call, parts) {
         return Ok(reply);
     }
-    api_groups::serve(registry, call, parts)
+    match parts {
+        [first, rest @ ..] if first == "openapi" => openapi_spec::serve(registry, call, rest).await,
+        _ => api_groups::serve(registry, call, parts),
+    }
 }
 
 /// What the request does to a resource, if that is what it is for; nothing that is known, by some methods.
@@ -239,10 +265,10 @@ fn authorize(registry: &Registry, call: &mut Call, target: &Target, verb: Option
         }
     };
     if let Some(wanted) = auth::impersonated(&call.headers)? {
-        call.user = auth::impersonate(&registry.db, &call.user, wanted, &attributes)?;
+        call.user = auth::impersonate(registry.rbac(), &call.user, wanted, &attributes)?;
     }
     call.flow = auth::classify(&registry.db, &call.user, &attributes);
-    auth::authorize(&registry.db, &call.user, &attributes)
+    auth::authorize(registry.rbac(), &call.user, &attributes)
 }
 
 /// What the scripted faults do to the request before it is served.
@@ -299,6 +325,7 @@ fn record(call: &mut Call, received: Instant, code: StatusCode) -> AuditRecord {
         namespace,
         name,
         code: code.as_u16(),
+        annotations: call.annotations.take(),
     }
 }
 

@@ -45,8 +45,8 @@
 //! | send | a frame is a part of the answer's body, or a message of a WebSocket | `http/body.rs`, `http/websocket.rs` |
 //!
 //! The store is a pure engine: one sequence of revisions for everything, no clock, no lock, no task. Lists of the past, pages,
-//! watches and bookmarks all read from it. The handlers in `registry/` never await, so a request that is dropped half-way leaves each
-//! write whole or undone. Besides the connections and the task that accepts them there is one more: `background/`, which
+//! watches and bookmarks all read from it. No write in `registry/` awaits, so a request that is dropped half-way leaves each
+//! write whole or undone; lists, and deletions of collections between two objects, let others have their turns. Besides the connections and the task that accepts them there is one more: `background/`, which
 //! establishes custom resource definitions, collects garbage, empties deleted namespaces, aggregates cluster roles and looks after
 //! APIServices and the Service `kubernetes`, through the same handlers as everybody.
 

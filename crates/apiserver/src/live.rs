@@ -23,7 +23,7 @@ use tokio_util::task::TaskTracker;
 pub(crate) use upstream::{Refusal, Upstream};
 
 use crate::crd::DEFINITIONS;
-use crate::http::{Body, Incoming, Socket};
+use crate::http::{Body, Deadline, Incoming, Socket};
 use crate::kinds::posting::Posting;
 use crate::kinds::{Kind, NAMESPACES, Origin, unknown_namespace};
 use crate::object::{metadata, text_at};
@@ -62,6 +62,8 @@ struct Collection {
 enum Where {
     Here,
     There,
+    /// There, maybe for as long as somebody listens.
+    FollowedThere,
 }
 
 impl Live {
@@ -90,7 +92,7 @@ impl Live {
     pub(crate) async fn respond(
         self: Arc<Self>,
         request: Request<Incoming>,
-        deadline: impl FnOnce(Instant),
+        deadline: impl FnOnce(Deadline),
     ) -> (Response<Body>, Option<Socket>) {
         if !self.is_of_administrator(&request) {
             return crate::http::respond(self.registry.clone(), request, deadline).await;
@@ -99,7 +101,11 @@ impl Live {
         let prepared = tokio::time::timeout(PATIENCE, self.prepare(&method, &path)).await;
         match prepared.unwrap_or_else(|_| Err(Refusal::late())) {
             Ok(Where::Here) => crate::http::respond(self.registry.clone(), request, deadline).await,
-            Ok(Where::There) => (self.forward(request).await, None),
+            Ok(Where::There) => {
+                deadline(Deadline::Request(Instant::now() + PATIENCE));
+                (self.forward(request).await, None)
+            }
+            Ok(Where::FollowedThere) => (self.forward(request).await, None),
             Err(refusal) => (refusal.into_response(), None),
         }
     }
@@ -130,13 +136,16 @@ impl Live {
         let Some(kind) = kinds.resource(&path.group, &path.version, &path.resource) else {
             // Behind a proxy, to read may be to do anything.
             let is_proxy = path.resource == "proxy" || path.subresource == "proxy";
-            return if reads && !is_proxy { Ok(Where::There) } else { Err(Refusal::unknown(&path.resource)) };
+            return if reads && !is_proxy { Ok(Where::FollowedThere) } else { Err(Refusal::unknown(&path.resource)) };
         };
         // What others than the store would say is for the other cluster to say.
         let part = Part::parse(&path.subresource).unwrap_or_default();
         let is_told = part == Part::Log || kind.strategy.made_up().is_some();
         let is_question = path.name.is_empty() && kind.strategy.posting(part).is_some_and(Posting::is_question);
-        if reads && is_told || *method == Method::POST && is_question {
+        if reads && is_told {
+            return Ok(Where::FollowedThere);
+        }
+        if *method == Method::POST && is_question {
             return Ok(Where::There);
         }
         let namespace = if kind.namespaced() { &*path.namespace } else { "" };

@@ -4,7 +4,9 @@
 //! it read. The HTTP shell and the background tasks call the same functions.
 
 mod admission_chain;
+mod body_room;
 mod collection;
+mod commit;
 mod continue_token;
 mod create;
 mod delete;
@@ -25,21 +27,21 @@ mod writer;
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
 use std::time::Duration;
 
-use pintle_json::Json;
-use tokio::sync::Semaphore;
-
+pub(crate) use body_room::{BodyRoom, LARGEST_BODY, Unread};
 pub(crate) use delete::Deleted;
 pub(crate) use list::{LOOKS, ListReply, Selected, Selection, compacted, is_uncached, parse_number};
+use pintle_json::Json;
 pub(crate) use served::{Served, Written, typed};
 pub(crate) use transform::Transform;
 pub(crate) use update::Wish;
 pub(crate) use writer::Writer;
 
 use crate::audit::AuditLog;
-use crate::auth::{Authenticator, Tokens};
+use crate::auth::{Authenticator, Authorizer, Rbac, Tokens};
 use crate::clock::Clock;
 use crate::config::ApiServerConfig;
 use crate::crd;
+use crate::discovery::Documents;
 use crate::faults::Faults;
 use crate::health::Health;
 use crate::kinds::{self, Context, Kinds};
@@ -56,11 +58,12 @@ pub(crate) struct Registry {
     pub(crate) clock: Arc<Clock>,
     pub(crate) config: ApiServerConfig,
     pub(crate) authenticator: Authenticator,
+    authorizer: Authorizer,
     pub(crate) faults: Faults,
     pub(crate) audit: AuditLog,
     pub(crate) health: Health,
-    /// How many bytes more the bodies of requests may take.
-    pub(crate) bodies: Arc<Semaphore>,
+    pub(crate) bodies: Arc<BodyRoom>,
+    pub(crate) documents: Arc<Documents>,
     kinds: RwLock<Arc<Kinds>>,
     random: Mutex<fastrand::Rng>,
 }
@@ -81,10 +84,12 @@ impl Registry {
             db,
             clock,
             authenticator: Authenticator::new(tokens),
+            authorizer: Authorizer::default(),
             faults: Faults::new(config.seed.unwrap_or(0)),
             health: Health::default(),
-            bodies: Arc::new(Semaphore::new(config.body_bytes.min(Semaphore::MAX_PERMITS))),
+            bodies: Arc::new(BodyRoom::new(config.body_bytes)),
             audit: AuditLog::new(config.audit),
+            documents: Arc::default(),
             kinds: RwLock::new(Arc::new(crd::ruled(kinds))),
             random: Mutex::new(random),
             config,
@@ -100,6 +105,11 @@ impl Registry {
     pub(crate) fn change_kinds(&self, change: impl FnOnce(&mut Kinds)) {
         let mut kinds = self.kinds.write().unwrap_or_else(PoisonError::into_inner);
         change(Arc::make_mut(&mut kinds));
+    }
+
+    /// Who may do what.
+    pub(crate) fn rbac(&self) -> Rbac<'_> {
+        self.authorizer.rules_in(&self.db)
     }
 
     /// What the rules of kinds may look at when `user` asks.

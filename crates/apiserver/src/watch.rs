@@ -198,6 +198,12 @@ impl Watcher {
         self.shape.media
     }
 
+    /// When it ends, whether it has been read by then or not; none of one that says nothing until somebody else ends it, for a fault that a
+    /// test asked for.
+    pub(crate) fn ends(&self) -> Option<Instant> {
+        (!matches!(self.fault, Some(WatchFault::SilentAfter(_)))).then_some(self.ends)
+    }
+
     /// The next frame; none at the end. Dropping the future loses nothing.
     pub(crate) async fn next(&mut self) -> Option<Result<Frame, Cut>> {
         if let Some(version) = self.wait_for {
@@ -219,7 +225,8 @@ impl Watcher {
             if let Some(frame) = self.ready.pop_front() {
                 return Some(Ok(self.faulted(frame)));
             }
-            if self.state == State::Ending {
+            // However much there is to tell, there is an end to it.
+            if self.state == State::Ending || Instant::now() >= self.ends {
                 return None;
             }
             let wake = self.bookmarks.as_ref().map_or(self.ends, |bookmarks| {

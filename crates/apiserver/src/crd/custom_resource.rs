@@ -10,7 +10,7 @@ use super::naming::Names;
 use super::structural::Structural;
 use super::{is_established, is_terminating};
 use crate::kinds::{Conduct, Kind, Subresource, compare_versions};
-use crate::object::{has, is_true, list, text_at};
+use crate::object::{has, is_true, list, metadata, text_at};
 use crate::request::{Part, Verb};
 
 const VERBS: [Verb; 8] =
@@ -29,6 +29,7 @@ pub(crate) fn kinds(definition: &Json) -> Vec<Kind> {
     let names = Names::accepted(definition);
     let text = super::hash(&definition["spec"]["versions"].to_string());
     let stored = Arc::new(Versions {
+        definition: metadata::uid(definition).into(),
         api_versions: versions.iter().map(|version| format!("{group}/{}", text_at(version, "/name"))).collect(),
         schemas,
         at: storage,

@@ -18,6 +18,8 @@ use crate::validate::{FieldFault, FieldFaults, NameRule};
 
 /// What all versions of one definition share.
 pub(super) struct Versions {
+    /// The uid of the definition.
+    pub(super) definition: String,
     pub(super) api_versions: Vec<String>,
     pub(super) schemas: Vec<Structural>,
     /// The one that is stored.
@@ -104,6 +106,10 @@ fn published(version: &Json) -> Json {
 impl Strategy for Custom {
     fn origin(&self) -> Origin {
         Origin::Custom
+    }
+
+    fn definition(&self) -> Option<&str> {
+        Some(&self.stored.definition)
     }
 
     fn layout(&self) -> Layout {

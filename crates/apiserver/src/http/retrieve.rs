@@ -48,7 +48,7 @@ pub(super) async fn list(registry: &Arc<Registry>, call: &Call, place: &Place, p
     if let Some(version) = registry.version_to_wait_for(&options)? {
         wait_for(registry, kind, version, call.stale).await?;
     }
-    let list = registry.list(&selection, &options, call.stale)?;
+    let list = registry.list(&selection, &options, call.stale).await?;
     Ok(Reply::List { kind: kind.clone(), list, format })
 }
 

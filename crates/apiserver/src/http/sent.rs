@@ -72,6 +72,7 @@ pub(super) fn unsupported(kind: &Kind, patch: bool) -> Failure {
 /// Who writes, and whether they may create what is not there.
 pub(super) fn manager<'a>(registry: &Registry, call: &Call, place: &Place, options: &'a WriteOptions) -> Writer<'a> {
     let manager = Writer::new(options, call.user_agent(), registry.clock.now_text()).acting_as(call.user.clone());
+    let manager = manager.noting_in(call.annotations.clone());
     let path = ResourcePath {
         group: place.kind.group.clone(),
         version: place.kind.version.clone(),
@@ -81,7 +82,7 @@ pub(super) fn manager<'a>(registry: &Registry, call: &Call, place: &Place, optio
         ..ResourcePath::default()
     };
     let create = Attributes::Resource { verb: Verb::Create.name(), path: &path, name: &place.name };
-    let manager = manager.creating(auth::authorize(&registry.db, &call.user, &create));
+    let manager = manager.creating(auth::authorize(registry.rbac(), &call.user, &create));
     if place.kind.origin() == Origin::BuiltIn {
         return manager;
     }

@@ -109,7 +109,7 @@ pub(super) async fn delete_collection(
     if let Some(version) = registry.version_to_wait_for(&list)? {
         retrieve::wait_for(registry, &kind, version, None).await?;
     }
-    let list = registry.delete_collection(&selection, &list, &options)?;
+    let list = registry.delete_collection(&selection, &list, &options).await?;
     Ok(Reply::List { kind, list, format })
 }
 

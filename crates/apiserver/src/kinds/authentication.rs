@@ -12,7 +12,7 @@ pub(crate) use token_review::status as token_status;
 use crate::request::user::User;
 
 fn user_info(user: &User) -> Json {
-    let mut info = json!({"username": user.name, "groups": user.groups});
+    let mut info = json!({"username": user.name, "groups": *user.groups});
     if !user.uid.is_empty() {
         info["uid"] = user.uid.as_str().into();
     }

@@ -27,6 +27,11 @@ pub(crate) trait Strategy: Send + Sync {
         Origin::BuiltIn
     }
 
+    /// The uid of the definition that made the kind, if one has.
+    fn definition(&self) -> Option<&str> {
+        None
+    }
+
     /// How its objects are laid out.
     fn layout(&self) -> Layout {
         Layout::Declared

@@ -110,7 +110,7 @@ impl Plugin for FurtherRights {
                 ..ResourcePath::default()
             };
             let attributes = Attributes::Resource { verb, path: &path, name };
-            matches!(auth::decide(&registry.db, write.by.user(), &attributes), Decision::Allowed(_))
+            matches!(auth::decide(registry.rbac(), write.by.user(), &attributes), Decision::Allowed(_))
         };
         match names.iter().any(has) {
             true => Ok(Vec::new()),
@@ -159,7 +159,9 @@ fn charge(registry: &Registry, namespace: &str, quota: &Json, used: Json) -> Out
     let write = Write { place: &place, old: Some(&old), new, by: &by, how: How::Put };
     let value = registry.complete(write)?.object;
     let at = super::list::parse_number(metadata::text(quota, "resourceVersion"))?;
-    Ok(Some(Charge { resource: place.resource_key(), key: place.key(), at, value: kind.strategy.to_stored(value) }))
+    let value = kind.strategy.to_stored(value);
+    super::size::check(kind, &place.key(), &value)?;
+    Ok(Some(Charge { resource: place.resource_key(), key: place.key(), at, value }))
 }
 
 fn attempt<'a>(write: &'a Write<'_>, resource: &'a GroupResource) -> Attempt<'a> {

@@ -167,10 +167,17 @@ impl Registry {
     }
 
     /// A page of the objects that are meant. `wait_for`, what [`version_to_wait_for`] told, has been waited for.
-    pub(crate) fn list(&self, selection: &Selection, options: &ListOptions, stale: Option<u64>) -> Outcome<ListReply> {
+    ///
+    /// Of very many objects few may be meant: others have their turns meanwhile.
+    pub(crate) async fn list(
+        &self,
+        selection: &Selection,
+        options: &ListOptions,
+        stale: Option<u64>,
+    ) -> Outcome<ListReply> {
         if let Some(objects) = selection.kind.strategy.made_up() {
             let objects: Objects = objects.iter().map(Stored::unversioned).collect();
-            return Ok(page(selection, objects.run(&Range::namespace(None)), None, 0));
+            return Ok(page(selection, objects.run(&Range::namespace(None)), None, 0).await);
         }
         let (at, start) = self.place_in_past(selection, options)?;
         let cached = options.resource_version == "0" && !is_uncached(&selection.kind);
@@ -188,7 +195,7 @@ impl Registry {
                 (past.map_err(|_| too_old(options, start.as_deref()))?, revision)
             }
         };
-        let reply = page(selection, objects.run(&range), limit, revision);
+        let reply = page(selection, objects.run(&range), limit, revision).await;
         if !reply.continue_token.is_empty() {
             self.db.keep(&resource, revision, &objects);
         }
@@ -220,14 +227,14 @@ impl Registry {
 }
 
 /// Takes a page from objects in key order.
-fn page(selection: &Selection, run: Run, limit: Option<usize>, revision: u64) -> ListReply {
+async fn page(selection: &Selection, run: Run, limit: Option<usize>, revision: u64) -> ListReply {
     let selected = |run| Selected { selection: selection.clone(), run };
     let mut reply =
         ListReply { objects: selected(run.clone()), revision, continue_token: String::new(), remaining: None };
     // Who asks for one name gets no pages.
     let Some(limit) = limit.filter(|_| selection.name().is_none()) else { return reply };
     let prefix = selection.range().prefix().len();
-    let (mut rest, mut found) = (run.clone(), 0);
+    let (mut rest, mut found, mut looks) = (run.clone(), 0, 0);
     while let Some((key, stored)) = rest.next() {
         found += usize::from(selection.matches(&stored));
         if found >= limit && rest.left() > 0 {
@@ -235,6 +242,10 @@ fn page(selection: &Selection, run: Run, limit: Option<usize>, revision: u64) ->
             reply.continue_token = ContinueToken::after(&key[prefix..], revision).encode();
             reply.remaining = selection.is_everything().then(|| rest.left());
             break;
+        }
+        looks += 1;
+        if looks % LOOKS == 0 {
+            tokio::task::yield_now().await;
         }
     }
     reply

@@ -60,8 +60,8 @@ impl Registry {
                 token_status(found.map_err(|unknown| unknown.to_string()))
             }
             Question::Rules { namespace } => {
-                let (grants, wrong) = auth::grants(&self.db, user, &namespace);
-                rules_status(grants.iter().map(|grant| grant.rule()), wrong.map(|wrong| wrong.to_string()))
+                let granted = auth::rules(self.rbac(), user, &namespace);
+                rules_status(granted.rules().map(|rule| rule.value()), granted.wrong())
             }
             Question::Path { who, verb, path } => self.access(&who, &Attributes::Path { verb: &verb, path: &path }),
             Question::Resource { who, verb, path } => {
@@ -71,7 +71,7 @@ impl Registry {
     }
 
     fn access(&self, who: &User, attributes: &Attributes<'_>) -> Json {
-        match auth::decide(&self.db, who, attributes) {
+        match auth::decide(self.rbac(), who, attributes) {
             Decision::Allowed(reason) => access_status(true, &reason),
             Decision::NoOpinion(wrong) => access_status(false, wrong.as_deref().unwrap_or_default()),
         }

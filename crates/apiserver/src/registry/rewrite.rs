@@ -29,7 +29,7 @@ impl Registry {
                 () if dry_run => true,
                 () if delete::is_due(&place.kind, &new) => self.db.remove(&resource, &key, stored.revision()).is_ok(),
                 () if !metadata::differ(&new, &old) => true,
-                () => self.db.put(&resource, &key, Expect::At(stored.revision()), new).is_ok(),
+                () => self.commit(place, Expect::At(stored.revision()), new, Vec::new(), |_| true)?.is_ok(),
             };
             if done {
                 return Ok(());

@@ -176,6 +176,16 @@ impl Db {
     /// Makes the objects those that are given, in one step: what is none of them goes, what is as it was stays untouched, and each
     /// other is a write. Answers how many writes that took.
     pub(crate) fn restore(&self, wanted: &BTreeMap<(ResourceKey, Key), Arc<Stored>>) -> usize {
+        let is_there = |(resource, key): &(ResourceKey, Key), kept: &Stored| {
+            self.get(resource, key).is_some_and(|stored| kept.has_content_of(&stored))
+        };
+        let draft = |(place, kept): (&(ResourceKey, Key), &Arc<Stored>)| {
+            let mut value = kept.decode();
+            value["apiVersion"] = kept.version().into();
+            (self.draft)(&place.0, &value)
+        };
+        let changed = wanted.iter().filter(|(place, kept)| !is_there(place, kept));
+        let mut drafts: HashMap<_, _> = changed.map(|entry| (entry.0, draft(entry))).collect();
         let mut inner = self.lock();
         let now = self.clock.instant();
         let there: Vec<_> = inner.store.everything().collect();
@@ -197,9 +207,8 @@ impl Db {
             }
         }
         for (place, kept) in wanted.iter().filter(|(place, _)| !same.contains(place)) {
-            let mut value = kept.decode();
-            value["apiVersion"] = kept.version().into();
-            let draft = (self.draft)(&place.0, &value);
+            // What was written since it was looked at is the exception.
+            let draft = drafts.remove(place).unwrap_or_else(|| draft((place, kept)));
             if let Ok(change) = inner.store.put(now, &place.0, &place.1, Expect::Absent, draft) {
                 self.tell(&mut inner, &change);
                 writes += 1;
@@ -297,6 +306,8 @@ pub(crate) fn key(namespace: &str, name: &str) -> String {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::OnceLock;
+
     use pintle_json::json;
 
     use super::*;
@@ -426,6 +437,27 @@ mod tests {
             assert_eq!(past.next(&db).await.expect("it is kept").revision, revision);
         }
         assert_eq!(db.revision_if_read(&past), Some(db.revision()));
+    }
+
+    #[tokio::test]
+    async fn the_bytes_of_what_is_restored_are_made_under_no_lock() {
+        static RESTORED: OnceLock<Db> = OnceLock::new();
+        const UNLOCKED: Drafting = |_, object| {
+            assert!(RESTORED.get().is_none_or(|db| db.inner.try_lock().is_ok()));
+            Draft::new(object, Order::Declared, Vec::new())
+        };
+        let db = Db::new(1, History::default(), UNLOCKED, Arc::new(Clock::new(None)));
+        let db = RESTORED.get_or_init(|| db);
+        let resource = ResourceKey::from("configmaps");
+        for number in 0..3 {
+            db.put(&resource, &number.to_string(), Expect::Absent, object(number)).expect("absent");
+        }
+        let wanted =
+            db.read(|store| store.everything().map(|(resource, key, stored)| ((resource, key), stored)).collect());
+        let [changed, gone] = ["0", "1"].map(|key| db.get(&resource, key).expect("it is there").revision());
+        db.put(&resource, "0", Expect::At(changed), object(7)).expect("as expected");
+        db.remove(&resource, "1", gone).expect("as expected");
+        assert_eq!((db.restore(&wanted), db.restore(&wanted)), (3, 0));
     }
 
     #[tokio::test]

@@ -135,3 +135,26 @@ async fn lists_in_other_forms_have_as_many_items_as_there_are_objects() {
     let yaml = listed("yaml;as=Table", CONFIG_MAPS).await;
     assert!(yaml.as_str().is_some_and(|text| text.contains("kind: Table")), "{yaml}");
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_token_of_a_revision_that_is_yet_to_come_is_answered_as_any_such_version() {
+    use base64::Engine;
+    let server = ApiServer::start(ApiServerConfig::default()).await.expect("a server");
+    let token = |revision: u64| {
+        let token = json!({"v": "meta.k8s.io/v1", "rv": revision, "start": "/m\u{0}"}).to_string();
+        base64::engine::general_purpose::URL_SAFE_NO_PAD.encode(token)
+    };
+    const LAST: u64 = i64::MAX as u64;
+    const EVENTS: &str = "/api/v1/namespaces/default/events";
+    for (path, revision, code, seconds, retry) in [
+        (CONFIG_MAPS, LAST, 504, 3, Some(1)),
+        (CONFIG_MAPS, 4_000_000_000, 504, 3, Some(1)),
+        (EVENTS, LAST, 504, 0, None),
+        (CONFIG_MAPS, LAST + 1, 400, 0, None),
+    ] {
+        let begun = tokio::time::Instant::now();
+        let answer = get(&server, &format!("{path}?continue={}", token(revision))).await;
+        assert_eq!((answer.code, begun.elapsed().as_secs()), (code, seconds), "{path} {revision}: {:?}", answer.body);
+        assert_eq!(answer.body["details"]["retryAfterSeconds"].as_u64(), retry, "{path} {revision}");
+    }
+}
