@@ -1,3 +1,5 @@
+//! What is compiled of roles and bindings, a change at a time.
+
 use std::collections::HashSet;
 
 use pintle_json::{Json, json};
