@@ -134,6 +134,28 @@ pub(crate) fn holds(object: &Json, kind: &str) -> bool {
     list(object, "/status/conditions").any(is)
 }
 
+/// Sets a condition in the status, which is made if absent. Its time is that since which it is as it is; answers whether anything
+/// changed.
+pub(crate) fn set_condition(object: &mut Json, mut wanted: Json, now: &str) -> bool {
+    let kind = text_at(&wanted, "/type").to_owned();
+    let old = condition(object, &kind);
+    let lasts = old.filter(|old| text_at(old, "/status") == text_at(&wanted, "/status"));
+    let time = lasts.map_or_else(|| now.into(), |old| old.get("lastTransitionTime").cloned().unwrap_or_default());
+    set(&mut wanted, "lastTransitionTime", time);
+    if old == Some(&wanted) {
+        return false;
+    }
+    let mut conditions: Vec<Json> = list(object, "/status/conditions").cloned().collect();
+    match conditions.iter_mut().find(|known| text_at(known, "/type") == kind) {
+        Some(known) => *known = wanted,
+        None => conditions.push(wanted),
+    }
+    if let Some(status) = member(object, "status") {
+        set(status, "conditions", conditions.into());
+    }
+    true
+}
+
 /// Whether there is anything but null at a pointer.
 pub(crate) fn has(object: &Json, pointer: &str) -> bool {
     object.at(pointer).is_some_and(|value| !value.is_null())

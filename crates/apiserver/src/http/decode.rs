@@ -15,7 +15,7 @@ use crate::object::metadata;
 use crate::registry::Writer;
 use crate::request::Part;
 use crate::request::options::How;
-use crate::validate::{Faults, FieldFault};
+use crate::validate::{FieldFault, FieldFaults};
 
 /// A media type that bodies come in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -100,12 +100,12 @@ pub(crate) enum PatchKind {
 }
 
 impl PatchKind {
-    /// By media type. Custom resources know no strategic merge.
+    /// By media type, if the kind takes it.
     pub(crate) fn of(media: &str, kind: &Kind) -> Option<Self> {
         match media {
             "application/json-patch+json" => Some(Self::Json),
             "application/merge-patch+json" => Some(Self::Merge),
-            "application/strategic-merge-patch+json" if !kind.is_custom() => Some(Self::Strategic),
+            "application/strategic-merge-patch+json" if kind.takes_strategic_patches() => Some(Self::Strategic),
             "application/apply-patch+yaml" => Some(Self::Apply),
             _ => None,
         }
@@ -167,7 +167,7 @@ fn malformed(kind: &Kind, object: &Json) -> Option<String> {
 fn unknown(kind: &Kind, object: &mut Json) -> Vec<StrictFinding> {
     let says = |name: &str| object.get(name).and_then(Json::as_str).unwrap_or_default();
     let group = says("apiVersion").split_once('/').map_or("", |(group, _)| group);
-    if kind.is_custom() && (says("kind"), group) != (&kind.kind, &kind.group) {
+    if (says("kind"), group) != (&kind.kind, &kind.group) {
         return Vec::new();
     }
     let unknown = kind.strategy.prune(object);
@@ -279,7 +279,7 @@ impl<'a> Patcher<'a> {
             PatchBody::Json(_) | PatchBody::Merge(_) => patched.to_string(),
         };
         let refused = |why: String| {
-            Failure::invalid_named("", "", "", Faults::from([FieldFault::invalid_text("patch", &shown, why)]))
+            Failure::invalid_named("", "", "", FieldFaults::from([FieldFault::invalid_text("patch", &shown, why)]))
         };
         self.check_types(patch, &mut patched, &refused)?;
         let mut decoded = schema.read(patched).map_err(|error| refused(error.to_string()))?;
@@ -306,7 +306,7 @@ impl<'a> Patcher<'a> {
         };
         let text = |name: &str| members.get(name).and_then(Json::as_str).unwrap_or_default().to_owned();
         let (version, kind) = (text("apiVersion"), text("kind"));
-        if self.kind.is_custom() {
+        if self.kind.needs_types() {
             if kind.is_empty() {
                 return Err(refused("Object 'Kind' is missing in the patched object".into()));
             }

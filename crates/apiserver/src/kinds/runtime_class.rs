@@ -8,7 +8,7 @@ use crate::kinds::table::{self, Column, Row};
 use crate::kinds::{Strategy, warnings};
 use crate::object::{list, text_at};
 use crate::request::Part;
-use crate::validate::{Faults, FieldFault, NameRule};
+use crate::validate::{FieldFault, FieldFaults, NameRule};
 use jiff::Timestamp;
 use pintle_json::Json;
 
@@ -23,7 +23,7 @@ impl Strategy for RuntimeClass {
         keys.filter_map(|key| warnings::node_label(key)).map(|why| format!("scheduling.nodeSelector: {why}")).collect()
     }
 
-    fn validate_create(&self, object: &Json) -> Faults {
+    fn validate_create(&self, object: &Json) -> FieldFaults {
         let scheduling = object.get("scheduling").unwrap_or(&Json::Null);
         let (tolerations, mut seen) = (list(scheduling, "/tolerations"), HashSet::new());
         let twice = tolerations.enumerate().filter(|(_, toleration)| {
@@ -43,7 +43,7 @@ impl Strategy for RuntimeClass {
     }
 
     /// Nothing but the handler is looked at again.
-    fn validate_update(&self, new: &Json, old: &Json, _: Part) -> Faults {
+    fn validate_update(&self, new: &Json, old: &Json, _: Part) -> FieldFaults {
         immutable(new, old, &["handler"])
     }
 

@@ -5,7 +5,7 @@
 
 use pintle_json::{Json, Map, Text};
 
-use super::{Registry, admission_chain, namespace_lifecycle, nesting};
+use super::{Registry, admission_chain, nesting};
 use crate::failure::Outcome;
 use crate::kinds::{self, Kind, Place};
 use crate::object::{metadata, metadata_mut};
@@ -13,7 +13,7 @@ use crate::registry::Writer;
 use crate::request::Part;
 use crate::request::options::How;
 use crate::store::Charge;
-use crate::validate::Faults;
+use crate::validate::FieldFaults;
 
 /// A write of one object, on its way.
 #[derive(Debug)]
@@ -87,7 +87,6 @@ impl Registry {
             Some(old) => kind.strategy.prepare_for_update(&context, new, old, part),
         }
         kind.strategy.admit(&context, new, write.old, part)?;
-        namespace_lifecycle::label(kind, new);
         write.count_generation();
         Ok(())
     }
@@ -148,7 +147,7 @@ impl Write<'_> {
         }
         .into_iter()
         .flatten()
-        .collect::<Faults>();
+        .collect::<FieldFaults>();
         if !faults.is_empty() {
             return Err(kind.invalid(metadata::name(&self.new), faults));
         }
@@ -189,13 +188,13 @@ pub(super) fn keep_member(new: &mut Map, old: &Map, name: &str) {
     };
 }
 
-/// A write of `/status` takes the status alone; of built-in kinds, and the metadata that their strategies let through.
+/// A write of `/status` takes the status alone; of most kinds, and the metadata that their strategies let through.
 fn keep_all_but_status(new: &mut Map, old: &Map, kind: &Kind) {
     let names: Vec<Text> = new.keys().chain(old.keys()).cloned().collect();
     for name in names.iter().filter(|name| !matches!(name.as_str(), "status" | "metadata" | "apiVersion" | "kind")) {
         keep_member(new, old, name);
     }
-    if kind.is_custom() {
+    if kind.strategy.status_keeps_metadata() {
         let managed = new.get("metadata").and_then(|metadata| metadata.get("managedFields")).cloned();
         keep_member(new, old, "metadata");
         if let Some(Json::Object(metadata)) = new.get_mut("metadata") {

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use bytes::Bytes;
-use pintle_json::{Json, json};
+use pintle_json::json;
 use pintle_meta::WatchEventType;
 use pintle_schema::protobuf::Enveloped;
 
@@ -41,7 +41,7 @@ impl Shape {
 
     /// A bookmark: an object of the kind with nothing but a version.
     pub(crate) fn bookmark(&mut self, revision: u64, end_mark: bool, kind: &Kind) -> Outcome<Bytes> {
-        let mut value = bookmark_body(kind);
+        let mut value = kind.empty();
         let metadata = crate::object::metadata_mut(&mut value);
         metadata.insert("resourceVersion", revision.to_string().into());
         if end_mark {
@@ -68,14 +68,4 @@ fn line(event: WatchEventType, write_object: impl FnOnce(&mut Vec<u8>)) -> Bytes
     write_object(&mut frame);
     frame.extend_from_slice(b"}\n");
     frame.into()
-}
-
-/// The fields that Go writes of an otherwise empty object.
-fn bookmark_body(kind: &Kind) -> Json {
-    let mut body = match kind.schema() {
-        Some(schema) if !kind.is_custom() => schema.empty(),
-        _ => json!({}),
-    };
-    kind.strategy.complete_empty(&mut body);
-    body
 }

@@ -4,10 +4,10 @@ use super::{TEMPLATE, is_nothing, selector_changed, status_faults, workload_faul
 use crate::kinds::check::Check;
 use crate::kinds::core::pod::template_warnings;
 use crate::kinds::table::{self, Column, Row};
-use crate::kinds::{Context, Strategy};
+use crate::kinds::{Context, Pods, Strategy};
 use crate::object::{default, member, set, text_at};
 use crate::request::Part;
-use crate::validate::{Faults, FieldFault};
+use crate::validate::{FieldFault, FieldFaults};
 use jiff::Timestamp;
 use pintle_json::{Json, json};
 
@@ -70,7 +70,7 @@ impl Strategy for DaemonSet {
         }
     }
 
-    fn validate_create(&self, object: &Json) -> Faults {
+    fn validate_create(&self, object: &Json) -> FieldFaults {
         let strategy = text_at(object, "/spec/updateStrategy/type");
         let (fewer, more) =
             ("/spec/updateStrategy/rollingUpdate/maxUnavailable", "/spec/updateStrategy/rollingUpdate/maxSurge");
@@ -94,13 +94,17 @@ impl Strategy for DaemonSet {
             .done()
     }
 
-    fn validate_update(&self, new: &Json, old: &Json, part: Part) -> Faults {
+    fn validate_update(&self, new: &Json, old: &Json, part: Part) -> FieldFaults {
         if part == Part::Status {
             return status_faults(new, &[]);
         }
         let mut faults = self.validate_create(new);
         faults.extend(selector_changed(new, old));
         faults
+    }
+
+    fn pods(&self) -> Pods {
+        Pods::MadeFrom(TEMPLATE)
     }
 
     fn columns(&self) -> Option<Vec<Column>> {

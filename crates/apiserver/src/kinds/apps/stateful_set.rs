@@ -4,10 +4,10 @@ use super::{TEMPLATE, status_faults, workload_faults, workload_spec};
 use crate::kinds::check::Check;
 use crate::kinds::core::pod::{claim_spec, template_warnings};
 use crate::kinds::table::{self, Column, Row};
-use crate::kinds::{Context, Scale, Strategy, warnings};
+use crate::kinds::{Context, Pods, Scale, Strategy, warnings};
 use crate::object::{default, integer_at, list, member, set, text_at};
 use crate::request::Part;
-use crate::validate::{Faults, FieldFault, NameRule};
+use crate::validate::{FieldFault, FieldFaults, NameRule};
 use jiff::Timestamp;
 use pintle_json::{Json, json};
 
@@ -78,7 +78,7 @@ impl Strategy for StatefulSet {
         set(object, "status", json!({"replicas": 0, "availableReplicas": 0}));
     }
 
-    fn validate_create(&self, object: &Json) -> Faults {
+    fn validate_create(&self, object: &Json) -> FieldFaults {
         let management = text_at(object, "/spec/podManagementPolicy");
         let strategy = text_at(object, "/spec/updateStrategy/type");
         let retention = ["Retain", "Delete"];
@@ -98,7 +98,7 @@ impl Strategy for StatefulSet {
             .done()
     }
 
-    fn validate_update(&self, new: &Json, old: &Json, part: Part) -> Faults {
+    fn validate_update(&self, new: &Json, old: &Json, part: Part) -> FieldFaults {
         if part == Part::Status {
             return status_faults(new, &["readyReplicas", "currentReplicas", "updatedReplicas", "availableReplicas"]);
         }
@@ -128,6 +128,10 @@ impl Strategy for StatefulSet {
 
     fn name_rule(&self) -> NameRule {
         NameRule::Label
+    }
+
+    fn pods(&self) -> Pods {
+        Pods::MadeFrom(TEMPLATE)
     }
 
     fn columns(&self) -> Option<Vec<Column>> {

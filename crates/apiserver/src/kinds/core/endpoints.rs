@@ -6,7 +6,7 @@ use crate::kinds::table::{self, Column, Row};
 use crate::kinds::{Strategy, warnings};
 use crate::object::{default, integer_at, items, list, text_at};
 use crate::request::Part;
-use crate::validate::{Faults, FieldFault};
+use crate::validate::{FieldFault, FieldFaults};
 use jiff::Timestamp;
 use pintle_json::Json;
 
@@ -42,7 +42,7 @@ impl Strategy for Endpoints {
         }
     }
 
-    fn validate_create(&self, object: &Json) -> Faults {
+    fn validate_create(&self, object: &Json) -> FieldFaults {
         Check::of(object)
             .each("subsets", |subset, _| {
                 let both = ["/addresses", "/notReadyAddresses"];

@@ -3,7 +3,7 @@
 use crate::kinds::Strategy;
 use crate::kinds::check::Check;
 use crate::object::{doubles, items, list, member, text_at};
-use crate::validate::{Faults, FieldFault, qualified_name_faults};
+use crate::validate::{FieldFault, FieldFaults, qualified_name_faults};
 use pintle_json::{Json, Text};
 use pintle_schema::quantity;
 
@@ -30,7 +30,7 @@ impl Strategy for LimitRange {
         }
     }
 
-    fn validate_create(&self, object: &Json) -> Faults {
+    fn validate_create(&self, object: &Json) -> FieldFaults {
         let doubles = doubles(list(object, "/spec/limits").map(|limit| text_at(limit, "/type")));
         Check::of(object)
             .each("spec.limits", |limit, at| {

@@ -7,7 +7,7 @@ use crate::kinds::table::{self, Column, Row};
 use crate::kinds::{Context, Strategy, warnings};
 use crate::object::{condition, default, doubles, has, is_true, list, member, set, text_at};
 use crate::request::Part;
-use crate::validate::{FaultReason, Faults, FieldFault};
+use crate::validate::{FaultReason, FieldFault, FieldFaults};
 use jiff::Timestamp;
 use pintle_json::{Json, Text, json};
 
@@ -82,7 +82,7 @@ impl Strategy for Node {
         Ok(())
     }
 
-    fn validate_create(&self, object: &Json) -> Faults {
+    fn validate_create(&self, object: &Json) -> FieldFaults {
         let taints = list(object, "/spec/taints").map(|taint| (text_at(taint, "/key"), text_at(taint, "/effect")));
         let doubles = doubles(taints);
         let effects = ["NoSchedule", "PreferNoSchedule", "NoExecute"];

@@ -7,7 +7,7 @@ use crate::kinds::Strategy;
 use crate::kinds::table::{self, Column, Row};
 use crate::object::{member, remove, set, text_at};
 use crate::request::Part;
-use crate::validate::{Faults, FieldFault};
+use crate::validate::{FieldFault, FieldFaults};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use jiff::Timestamp;
@@ -50,7 +50,7 @@ impl Strategy for Secret {
         }
     }
 
-    fn validate_create(&self, object: &Json) -> Faults {
+    fn validate_create(&self, object: &Json) -> FieldFaults {
         let mut faults = key_faults(object, "data");
         if decoded_size(object, "data") > DATA_AT_MOST {
             faults.push(FieldFault::too_long("data", DATA_AT_MOST));
@@ -87,8 +87,8 @@ impl Strategy for Secret {
         faults
     }
 
-    fn validate_update(&self, new: &Json, old: &Json, _: Part) -> Faults {
-        let mut faults = Faults::default();
+    fn validate_update(&self, new: &Json, old: &Json, _: Part) -> FieldFaults {
+        let mut faults = FieldFaults::default();
         if new.get("type") != old.get("type") {
             faults.push(FieldFault::invalid("type", new.get("type").unwrap_or(&Json::Null), "field is immutable"));
         }
@@ -106,6 +106,10 @@ impl Strategy for Secret {
 
     fn field_labels(&self) -> Option<Vec<&str>> {
         Some(vec!["type"])
+    }
+
+    fn secrets(&self) -> &'static [&'static str] {
+        &["data", "stringData", "metadata.annotations"]
     }
 
     fn columns(&self) -> Option<Vec<Column>> {

@@ -6,7 +6,7 @@ use crate::kinds::table::{self, Column, Row};
 use crate::kinds::{Context, GroupResource, Strategy, default_class, warnings};
 use crate::object::{has, list, member, text_at};
 use crate::request::Part;
-use crate::validate::{Faults, FieldFault, NameRule};
+use crate::validate::{FieldFault, FieldFaults, NameRule};
 use jiff::Timestamp;
 use pintle_json::{Json, json};
 use std::net::IpAddr;
@@ -53,11 +53,11 @@ impl Strategy for Ingress {
         Ok(())
     }
 
-    fn validate_update(&self, new: &Json, _: &Json, part: Part) -> Faults {
-        if part != Part::Object { Faults::default() } else { self.validate_create(new) }
+    fn validate_update(&self, new: &Json, _: &Json, part: Part) -> FieldFaults {
+        if part != Part::Object { FieldFaults::default() } else { self.validate_create(new) }
     }
 
-    fn validate_create(&self, object: &Json) -> Faults {
+    fn validate_create(&self, object: &Json) -> FieldFaults {
         let empty = list(object, "/spec/rules").next().is_none() && !has(object, "/spec/defaultBackend");
         Check::of(object)
             .refuse(empty, || {

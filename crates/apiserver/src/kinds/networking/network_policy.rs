@@ -7,7 +7,7 @@ use crate::kinds::table::{self, Column, Row};
 use crate::kinds::{Strategy, warnings};
 use crate::object::{default, has, is_empty, items, list, member, text_at};
 use crate::request::Part;
-use crate::validate::{Faults, FieldFault};
+use crate::validate::{FieldFault, FieldFaults};
 use jiff::Timestamp;
 use pintle_json::{Json, json};
 
@@ -45,7 +45,7 @@ impl Strategy for NetworkPolicy {
         }
     }
 
-    fn validate_create(&self, object: &Json) -> Faults {
+    fn validate_create(&self, object: &Json) -> FieldFaults {
         let selector = object.at("/spec/podSelector").unwrap_or(&Json::Null);
         Check::of(object)
             .also(crate::kinds::apps::selector_faults(selector, "spec.podSelector"))

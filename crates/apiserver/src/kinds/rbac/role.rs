@@ -5,7 +5,7 @@ use crate::kinds::{Context, Strategy};
 use crate::object::{is_empty, list, set};
 use crate::request::Part;
 use crate::selector::structured;
-use crate::validate::{Faults, FieldFault, NameRule};
+use crate::validate::{FieldFault, FieldFaults, NameRule};
 use pintle_json::Json;
 
 /// Role and ClusterRole.
@@ -25,7 +25,7 @@ impl Strategy for Role {
         self.prepare_for_create(context, new);
     }
 
-    fn validate_create(&self, object: &Json) -> Faults {
+    fn validate_create(&self, object: &Json) -> FieldFaults {
         let gathers = crate::object::has(object, "/aggregationRule");
         let selectors = list(object, "/aggregationRule/clusterRoleSelectors").enumerate();
         let selectors = selectors.flat_map(|(at, selector)| {

@@ -6,7 +6,7 @@ use crate::kinds::check::Check;
 use crate::kinds::table::{self, Column, Row};
 use crate::object::{default, items, list, member, set, text_at};
 use crate::request::Part;
-use crate::validate::{Faults, FieldFault, NameRule};
+use crate::validate::{FieldFault, FieldFaults, NameRule};
 use jiff::Timestamp;
 use pintle_json::{Json, json};
 
@@ -31,7 +31,7 @@ impl Strategy for RoleBinding {
         }
     }
 
-    fn validate_create(&self, object: &Json) -> Faults {
+    fn validate_create(&self, object: &Json) -> FieldFaults {
         let kinds: &[&str] = if self.namespaced { &["Role", "ClusterRole"] } else { &["ClusterRole"] };
         let kind = text_at(object, "/roleRef/kind");
         Check::of(object)
@@ -43,7 +43,7 @@ impl Strategy for RoleBinding {
             .done()
     }
 
-    fn validate_update(&self, new: &Json, old: &Json, _: Part) -> Faults {
+    fn validate_update(&self, new: &Json, old: &Json, _: Part) -> FieldFaults {
         let mut faults = self.validate_create(new);
         if new.get("roleRef") != old.get("roleRef") {
             let said = |name: &str| text_at(new, &format!("/roleRef/{name}"));

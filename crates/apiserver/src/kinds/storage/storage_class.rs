@@ -5,7 +5,7 @@ use crate::kinds::table::{self, Column, Row};
 use crate::kinds::{Strategy, warnings};
 use crate::object::{default, list, text_at};
 use crate::request::Part;
-use crate::validate::{Faults, FieldFault};
+use crate::validate::{FieldFault, FieldFaults};
 use jiff::Timestamp;
 use pintle_json::Json;
 
@@ -30,7 +30,7 @@ impl Strategy for StorageClass {
         default(object, "volumeBindingMode", "Immediate");
     }
 
-    fn validate_create(&self, object: &Json) -> Faults {
+    fn validate_create(&self, object: &Json) -> FieldFaults {
         Check::of(object)
             .required("provisioner")
             .one_of("reclaimPolicy", &["Delete", "Retain"])
@@ -38,8 +38,8 @@ impl Strategy for StorageClass {
             .done()
     }
 
-    fn validate_update(&self, new: &Json, old: &Json, _: Part) -> Faults {
-        let mut faults = Faults::default();
+    fn validate_update(&self, new: &Json, old: &Json, _: Part) -> FieldFaults {
+        let mut faults = FieldFaults::default();
         if new.get("parameters") != old.get("parameters") {
             faults.push(FieldFault::forbidden("parameters", "updates to parameters are forbidden."));
         }

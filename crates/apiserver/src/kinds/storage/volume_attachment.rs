@@ -6,7 +6,7 @@ use crate::kinds::table::{self, Column, Row};
 use crate::kinds::{Context, Strategy};
 use crate::object::{default, member};
 use crate::request::Part;
-use crate::validate::Faults;
+use crate::validate::FieldFaults;
 use jiff::Timestamp;
 use pintle_json::{Json, json};
 
@@ -25,7 +25,7 @@ impl Strategy for VolumeAttachment {
         crate::object::set(object, "status", json!({"attached": false}));
     }
 
-    fn validate_create(&self, object: &Json) -> Faults {
+    fn validate_create(&self, object: &Json) -> FieldFaults {
         Check::of(object).required("spec.attacher").required("spec.nodeName").done()
     }
 

@@ -7,7 +7,7 @@ use pintle_json::Json;
 use super::{container, placing};
 use crate::kinds::check::Check;
 use crate::object::{has, is_true, list, text_at};
-use crate::validate::{Faults, FieldFault, NameRule, label_key_faults, label_value_faults, name_faults};
+use crate::validate::{FieldFault, FieldFaults, NameRule, label_key_faults, label_value_faults, name_faults};
 
 /// The sources of volumes, in the order in which they are looked at.
 const VOLUME_SOURCES: &[&str] = &[
@@ -43,13 +43,13 @@ const VOLUME_SOURCES: &[&str] = &[
 ];
 
 /// The faults of a Pod's spec.
-pub(super) fn pod(pod: &Json) -> Faults {
+pub(super) fn pod(pod: &Json) -> FieldFaults {
     spec(pod.get("spec").unwrap_or(&Json::Null), "spec")
 }
 
 /// The faults of a template of pods at a path: of its labels and of its spec.
-pub(in crate::kinds) fn template(template: &Json, path: &str) -> Faults {
-    let mut faults = Faults::default();
+pub(in crate::kinds) fn template(template: &Json, path: &str) -> FieldFaults {
+    let mut faults = FieldFaults::default();
     for (key, value) in template.at("/metadata/labels").and_then(Json::as_object).into_iter().flatten() {
         let value = value.as_str().unwrap_or_default();
         for (text, why) in [(key.as_str(), label_key_faults(key)), (value, label_value_faults(value))] {
@@ -60,7 +60,7 @@ pub(in crate::kinds) fn template(template: &Json, path: &str) -> Faults {
     faults
 }
 
-fn spec(spec: &Json, path: &str) -> Faults {
+fn spec(spec: &Json, path: &str) -> FieldFaults {
     let volumes: HashSet<&str> = list(spec, "/volumes").map(|volume| text_at(volume, "/name")).collect();
     let mut names: HashSet<&str> = HashSet::new();
     let host_network = is_true(spec, "/hostNetwork");
@@ -102,8 +102,8 @@ fn spec(spec: &Json, path: &str) -> Faults {
     faults
 }
 
-fn volume_faults(spec: &Json, path: &str) -> Faults {
-    let mut faults = Faults::default();
+fn volume_faults(spec: &Json, path: &str) -> FieldFaults {
+    let mut faults = FieldFaults::default();
     let mut names: HashSet<&str> = HashSet::new();
     for (at, volume) in list(spec, "/volumes").enumerate() {
         if faults.is_full() {
