@@ -71,7 +71,7 @@ impl Writer<'_> {
     }
 
     fn check_binding(&self, new: &Json, old: Option<&Json>) -> Outcome<()> {
-        let said = |name: &str| new["roleRef"][name].as_str().unwrap_or_default();
+        let said = |name: &str| new["roleRef"][name].text("");
         let (kind, name) = (said("kind"), said("name"));
         let group = if said("apiGroup").is_empty() { GROUP } else { said("apiGroup") };
         let role = match kind {
@@ -110,7 +110,7 @@ impl Writer<'_> {
     /// Whether the writer holds all that the rules give, in the namespace of the object; else what they lack.
     fn check_rules(&self, rules: &Json) -> Result<(), String> {
         let (held, wrong) = rule_resolver::grants(self.cluster, self.user, &self.place.namespace);
-        let rules = rules.as_array().into_iter().flatten();
+        let rules = rules.list("");
         let given = rules.clone().map(Right::count).fold(0, usize::saturating_add);
         let known = held.iter().map(|grant| rights::length(grant.rule())).sum::<usize>();
         if given.saturating_mul(known) > MOST_COMPARED {
@@ -150,7 +150,7 @@ impl Writer<'_> {
                 }
             }
             if let Some(members) = object.as_object_mut() {
-                members.retain(|_, value| !crate::object::is_empty(value));
+                members.retain(|_, value| !value.is_empty());
             }
             object
         };

@@ -8,7 +8,7 @@ use pintle_json::Json;
 
 use super::Attributes;
 use crate::kinds::{Cluster, GroupResource};
-use crate::object::{metadata, text_at};
+use crate::object::metadata;
 use crate::request::user::User;
 
 pub(super) const GROUP: &str = "rbac.authorization.k8s.io";
@@ -90,9 +90,9 @@ struct Rights<'a> {
 
 impl Rights<'_> {
     fn add(&mut self, binding: &Json, namespace: &str, told: &str) {
-        let mut subjects = binding["subjects"].as_array().into_iter().flatten();
+        let mut subjects = binding.list("/subjects");
         let Some(subject) = subjects.find(|subject| is_meant(subject, self.user, namespace)) else { return };
-        let (kind, name) = (text_at(binding, "/roleRef/kind"), text_at(binding, "/roleRef/name"));
+        let (kind, name) = (binding.text("/roleRef/kind"), binding.text("/roleRef/name"));
         let (resource, of) = if kind == "ClusterRole" { ("clusterroles", "") } else { ("roles", namespace) };
         let Some(role) = self.cluster.object(&GroupResource::new(GROUP, resource), of, name) else {
             self.wrong = Some(Lost { kind: kind.into(), name: name.into() });
@@ -101,7 +101,7 @@ impl Rights<'_> {
         if !self.roles.insert((resource.into(), name.into())) {
             return;
         }
-        let subject = format!("{} {:?}", text_at(subject, "/kind"), subject_name(subject));
+        let subject = format!("{} {:?}", subject.text("/kind"), subject_name(subject));
         let reason: Arc<str> = format!("RBAC: allowed by {told} of {kind} {name:?} to {subject}").into();
         let count = role["rules"].as_array().map_or(0, Vec::len);
         self.found.extend((0..count).map(|at| Grant { role: role.clone(), at, reason: reason.clone() }));
@@ -109,19 +109,19 @@ impl Rights<'_> {
 }
 
 fn subject_name(subject: &Json) -> String {
-    match text_at(subject, "/kind") {
-        "ServiceAccount" => format!("{}/{}", text_at(subject, "/name"), text_at(subject, "/namespace")),
-        _ => text_at(subject, "/name").to_owned(),
+    match subject.text("/kind") {
+        "ServiceAccount" => format!("{}/{}", subject.text("/name"), subject.text("/namespace")),
+        _ => subject.text("/name").to_owned(),
     }
 }
 
 fn is_meant(subject: &Json, user: &User, namespace: &str) -> bool {
-    let name = text_at(subject, "/name");
-    match text_at(subject, "/kind") {
+    let name = subject.text("/name");
+    match subject.text("/kind") {
         "User" => user.name == name,
         "Group" => user.is_in(name),
         "ServiceAccount" => {
-            let of = match text_at(subject, "/namespace") {
+            let of = match subject.text("/namespace") {
                 "" => namespace,
                 of => of,
             };
@@ -159,7 +159,7 @@ fn covers(rule: &Json, attributes: &Attributes<'_>) -> bool {
 
 /// The texts of a list in a rule.
 pub(super) fn list<'a>(rule: &'a Json, field: &str) -> impl Iterator<Item = &'a str> {
-    rule[field].as_array().into_iter().flatten().filter_map(Json::as_str)
+    rule[field].texts("")
 }
 
 #[cfg(test)]

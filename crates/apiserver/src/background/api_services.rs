@@ -10,7 +10,6 @@ use super::{Controller, all, options};
 use crate::crd;
 use crate::failure::Failure;
 use crate::kinds::{Kind, Place};
-use crate::object::{integer_at, list, text_at};
 use crate::registry::Writer;
 use crate::registry::{Registry, Wish};
 use crate::request::Part;
@@ -68,7 +67,7 @@ impl Controller for ApiServices {
             let object = stored.only(&["spec.service", "status"]);
             let service = object.at("/spec/service").filter(|service| !service.is_null());
             self.has_remote |= service.is_some();
-            if service.is_some() || list(&object, "/status/conditions").next().is_none() {
+            if service.is_some() || object.list("/status/conditions").next().is_none() {
                 told(&name, say(registry, kind, &name, &object, &Available::of(registry, service)));
             }
         }
@@ -94,9 +93,9 @@ fn versions(definition: &Stored) -> Vec<GroupVersion> {
     if !crd::is_established(&definition) {
         return Vec::new();
     }
-    let served = list(&definition, "/spec/versions").filter(|version| version["served"] == true);
-    let group = text_at(&definition, "/spec/group");
-    served.map(|version| (group.to_owned(), text_at(version, "/name").to_owned())).collect()
+    let served = definition.list("/spec/versions").filter(|version| version["served"] == true);
+    let group = definition.text("/spec/group");
+    served.map(|version| (group.to_owned(), version.text("/name").to_owned())).collect()
 }
 
 fn create(registry: &Registry, kind: &Arc<Kind>, (group, version): &GroupVersion) -> Result<(), Failure> {
@@ -123,16 +122,16 @@ impl Available {
             let message = "Local APIServices are always available".into();
             return Self { status: "True", reason: "Local", message };
         };
-        let (namespace, name) = (text_at(service, "/namespace"), text_at(service, "/name"));
-        let port = integer_at(service, "/port").unwrap_or(443);
+        let (namespace, name) = (service.text("/namespace"), service.text("/name"));
+        let port = service.integer("/port").unwrap_or(443);
         let not = |reason, message| Self { status: "False", reason, message };
         let place = format!("service/{name} in {namespace:?}");
         let Some(found) = registry.db.get(SERVICES, &key(namespace, name)) else {
             return not("ServiceNotFound", format!("{place} is not present"));
         };
         let found = found.only(&["spec.type", "spec.ports"]);
-        if text_at(&found, "/spec/type") == "ClusterIP" {
-            if !list(&found, "/spec/ports").any(|known| integer_at(known, "/port") == Some(port)) {
+        if found.text("/spec/type") == "ClusterIP" {
+            if !found.list("/spec/ports").any(|known| known.integer("/port") == Some(port)) {
                 return not("ServicePortError", format!("{place} is not listening on port {port}"));
             }
             let mut slices = registry.db.objects_of(SLICES, &Range::namespace(Some(namespace)));

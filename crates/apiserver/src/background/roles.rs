@@ -32,7 +32,7 @@ impl Controller for Aggregator {
         for role in roles.iter().filter(|role| role["aggregationRule"].is_object()) {
             let rules = aggregated(role, &roles);
             let texts = |rules: &mut dyn Iterator<Item = &Json>| rules.map(Json::to_string).collect::<HashSet<_>>();
-            if texts(&mut rules.iter()) != texts(&mut role["rules"].as_array().into_iter().flatten()) {
+            if texts(&mut rules.iter()) != texts(&mut role.list("/rules")) {
                 write(registry, metadata::name(role), rules);
             }
         }
@@ -44,14 +44,14 @@ impl Controller for Aggregator {
 fn aggregated(role: &Json, roles: &[Json]) -> Vec<Json> {
     let mut rules = Vec::new();
     let mut seen = HashSet::new();
-    for selector in role["aggregationRule"]["clusterRoleSelectors"].as_array().into_iter().flatten() {
+    for selector in role.list("/aggregationRule/clusterRoleSelectors") {
         let Some(selector) = selector::structured(selector) else { continue };
         for selected in roles {
             let is_itself = selected["metadata"]["name"] == role["metadata"]["name"];
             if is_itself || !selector::selects(&selector, selected) {
                 continue;
             }
-            let its_rules = selected["rules"].as_array().into_iter().flatten();
+            let its_rules = selected.list("/rules");
             rules.extend(its_rules.filter(|rule| seen.insert(rule.to_string())).cloned());
         }
     }

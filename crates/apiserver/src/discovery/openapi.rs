@@ -6,7 +6,6 @@ use pintle_meta::GroupVersionKind;
 use super::etag;
 use super::operations::{self, DELETE_OPTIONS_SCHEMA, STATUS_SCHEMA, schema_name_of_list};
 use crate::kinds::{Kind, Kinds};
-use crate::object::{default, list, member, set};
 use crate::request::Verb;
 
 const PATCHES: &[&str] =
@@ -118,11 +117,11 @@ fn patch_operation(kind: &Kind, form: Form) -> Json {
         "x-kubernetes-group-version-kind": gvk(kind),
     });
     match form {
-        Form::Two => set(&mut operation, "consumes", types.collect::<Vec<_>>().into()),
+        Form::Two => operation.set("consumes", types.collect::<Vec<_>>()),
         Form::Three => {
             let schema = json!({"schema": {"$ref": format!("#/components/schemas/{PATCH_SCHEMA}")}});
             let content: Map = types.map(|content| (content.to_owned(), schema.clone())).collect();
-            set(&mut operation, "requestBody", json!({"content": content, "required": true}));
+            operation.set("requestBody", json!({"content": content, "required": true}));
         }
     }
     operation
@@ -156,13 +155,13 @@ fn custom_schemas(kind: &Kind, mut schema: Json) -> [(String, Json); 2] {
         "x-kubernetes-group-version-kind": [{"group": kind.group, "kind": kind.list_kind, "version": kind.version}],
     });
     for (schema, metadata) in [(&mut schema, object), (&mut of_list, list)] {
-        if let Some(properties) = member(schema, "properties") {
-            set(properties, "apiVersion", text(&format!("{API_VERSION} {CONVENTIONS}#resources")));
-            set(properties, "kind", text(&format!("{KIND} {CONVENTIONS}#types-kinds")));
-            set(properties, "metadata", metadata);
+        if let Some(properties) = schema.member("properties") {
+            properties.set("apiVersion", text(&format!("{API_VERSION} {CONVENTIONS}#resources")));
+            properties.set("kind", text(&format!("{KIND} {CONVENTIONS}#types-kinds")));
+            properties.set("metadata", metadata);
         }
     }
-    set(&mut schema, "x-kubernetes-group-version-kind", json!([gvk(kind)]));
+    schema.set("x-kubernetes-group-version-kind", json!([gvk(kind)]));
     [(schema_name_of_list(kind), of_list), (name, schema)]
 }
 
@@ -193,25 +192,25 @@ fn spell_out(schema: &mut Json) {
     for part in ["items", "additionalProperties", "not"] {
         schema.get_mut(part).into_iter().for_each(spell_out);
     }
-    let is = |schema: &Json, extension: &str| schema.get(extension) == Some(&Json::Bool(true));
+    let is = |schema: &Json, extension: &str| schema[extension] == true;
     if is(schema, "x-kubernetes-int-or-string") {
-        default(schema, "anyOf", json!([{"type": "integer"}, {"type": "string"}]));
+        schema.default("anyOf", json!([{"type": "integer"}, {"type": "string"}]));
     }
     if is(schema, "x-kubernetes-embedded-resource") {
-        default(schema, "properties", json!({}));
-        if let Some(properties) = member(schema, "properties") {
-            set(properties, "apiVersion", text(&format!("{EMBEDDED_API_VERSION} {CONVENTIONS}#resources")));
-            set(properties, "kind", text(&format!("{EMBEDDED_KIND} {CONVENTIONS}#types-kinds")));
+        schema.default("properties", json!({}));
+        if let Some(properties) = schema.member("properties") {
+            properties.set("apiVersion", text(&format!("{EMBEDDED_API_VERSION} {CONVENTIONS}#resources")));
+            properties.set("kind", text(&format!("{EMBEDDED_KIND} {CONVENTIONS}#types-kinds")));
             let metadata = format!("Standard object's metadata. {CONVENTIONS}#metadata");
-            set(properties, "metadata", documented(METADATA_SCHEMA, &metadata));
+            properties.set("metadata", documented(METADATA_SCHEMA, &metadata));
         }
-        let mut required = list(schema, "/required").cloned().collect::<Vec<_>>();
+        let mut required = schema.list("/required").cloned().collect::<Vec<_>>();
         for name in ["kind", "apiVersion"] {
             if !required.iter().any(|known| known == name) {
                 required.push(name.into());
             }
         }
-        set(schema, "required", required.into());
+        schema.set("required", required);
     }
 }
 

@@ -4,7 +4,6 @@ use pintle_json::{Json, Map, json};
 
 use super::openapi::{APPLY, PATCH_SCHEMA, gvk, patch_types, schema_name, schema_of};
 use crate::kinds::Kind;
-use crate::object::set;
 use crate::request::Part;
 use crate::request::Verb::{self, Create, Delete, DeleteCollection, Get, List, Patch, Update};
 
@@ -55,8 +54,8 @@ impl Place<'_> {
         ] {
             if self.path.contains(&format!("{{{name}}}")) {
                 let mut parameter = parameter(name, "path", "string");
-                set(&mut parameter, "description", what.into());
-                set(&mut parameter, "required", true.into());
+                parameter.set("description", what);
+                parameter.set("required", true);
                 parameters.push(parameter);
             }
         }
@@ -111,7 +110,7 @@ impl Place<'_> {
             _ => None,
         };
         if let Some(body) = body {
-            set(&mut operation, "requestBody", body);
+            operation.set("requestBody", body);
         }
         operation
     }

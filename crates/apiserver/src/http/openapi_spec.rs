@@ -12,7 +12,6 @@ use super::encode::{self, Reply};
 use crate::discovery;
 use crate::failure::{Failure, Outcome};
 use crate::kinds::Kinds;
-use crate::object::text_at;
 use crate::request::accept;
 
 const PROTO_V2: [&str; 2] =
@@ -52,7 +51,7 @@ fn v3(kinds: &Kinds, call: &Call, group: &str, version: &str) -> Reply {
         const MEDIA: &str = "application/com.github.proto-openapi.spec.v3.v1.0+protobuf";
         headers.insert(CONTENT_TYPE, HeaderValue::from_static(MEDIA));
         let info = &document["info"];
-        body = empty_proto(text_at(&document, "/openapi"), text_at(info, "/title"), (6, text_at(info, "/version")));
+        body = empty_proto(document.text("/openapi"), info.text("/title"), (6, info.text("/version")));
     }
     if !asked.is_empty() && asked != hash {
         insert(&mut headers, LOCATION, &format!("{}?hash={hash}", call.path));

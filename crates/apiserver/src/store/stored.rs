@@ -29,7 +29,7 @@ pub(crate) struct Draft {
 
 impl Draft {
     pub(crate) fn new(object: &Json, order: Order, claims: Vec<String>) -> Self {
-        let version = object.get("apiVersion").and_then(Json::as_str).unwrap_or_default().to_owned();
+        let version = object.text("/apiVersion").to_owned();
         Self { body: Body::new(object, order), version, claims, fields: Vec::new() }
     }
 

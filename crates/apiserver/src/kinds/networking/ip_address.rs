@@ -2,7 +2,6 @@
 
 use crate::kinds::Strategy;
 use crate::kinds::table::{self, Column, Row};
-use crate::object::text_at;
 use jiff::Timestamp;
 use pintle_json::Json;
 
@@ -17,7 +16,7 @@ impl Strategy for IpAddress {
 
     fn cells(&self, object: &Json, now: Timestamp) -> Vec<Json> {
         let row = Row::new(object, now);
-        let part = |key: &str| text_at(object, &format!("/spec/parentRef/{key}"));
+        let part = |key: &str| object.text(&format!("/spec/parentRef/{key}"));
         let resource = match part("group") {
             "" => part("resource").into(),
             group => format!("{}.{group}", part("resource")),
