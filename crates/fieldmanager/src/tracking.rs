@@ -4,6 +4,7 @@ use pintle_json::{Json, json};
 use pintle_schema::Schema;
 
 use super::WriteContext;
+use super::apply::bare;
 use super::compare::{Comparison, compare};
 use super::managers::{Managed, ManagerId, Managers};
 use super::path_element::PathElement;
@@ -69,13 +70,6 @@ pub(super) fn record(managers: &mut Managers, old: &Json, new: &Json, ctx: &Writ
 
 /// How two objects of one version differ, apart from what this kind of write cannot change.
 pub(super) fn differences(schema: &Schema, old: &Json, new: &Json, ctx: &WriteContext<'_>) -> Comparison {
-    let bare = |object: &Json| {
-        let mut object = object.clone();
-        if let Some(metadata) = object.get_mut("metadata").and_then(Json::as_object_mut) {
-            metadata.remove("managedFields");
-        }
-        object
-    };
     compare(schema.root(), &bare(old), &bare(new)).without(&ctx.ignored())
 }
 

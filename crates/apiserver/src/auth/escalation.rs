@@ -9,7 +9,7 @@ use super::rule_resolver::{self, Decision, GROUP};
 use super::{Attributes, decide};
 use crate::failure::{Failure, Outcome, quoted};
 use crate::kinds::{Cluster, GroupResource, Place};
-use crate::object::metadata;
+use crate::object::{metadata, remove_metadata};
 use crate::request::path::ResourcePath;
 use crate::request::user::{MASTERS, User};
 
@@ -144,12 +144,10 @@ impl Writer<'_> {
             let kind = &self.place.kind;
             kind.strategy.defaults(&mut object);
             kind.normalise(&mut object);
-            if let Some(metadata) = object["metadata"].as_object_mut() {
-                for field in ["ownerReferences", "finalizers", "managedFields", "selfLink"] {
-                    metadata.remove(field);
-                }
+            for field in ["ownerReferences", "finalizers", "managedFields", "selfLink"] {
+                remove_metadata(&mut object, field);
             }
-            if let Some(members) = object.as_object_mut() {
+            if let Json::Object(members) = &mut object {
                 members.retain(|_, value| !value.is_empty());
             }
             object

@@ -44,7 +44,7 @@ pub(super) fn add_finalizer(object: &mut Json, name: &str) {
     let mut finalizers: Vec<Json> = object.list("/metadata/finalizers").cloned().collect();
     if !finalizers.contains(&name.into()) {
         finalizers.push(name.into());
-        set_metadata(object, "finalizers", finalizers.into());
+        set_metadata(object, "finalizers", finalizers);
     }
 }
 
@@ -58,7 +58,7 @@ fn default_phase(object: &mut Json) {
 }
 
 fn members<'a>(object: &'a Json, key: &str) -> impl Iterator<Item = &'a Text> {
-    object[key].as_object().into_iter().flat_map(|members| members.keys())
+    object[key].members("").map(|(key, _)| key)
 }
 
 /// The keys of data become names of files.
@@ -90,8 +90,7 @@ fn immutable(new: &Json, old: &Json, members: &[&str]) -> Faults {
     if !new.is_true("/immutable") {
         faults.push(FieldFault::forbidden("immutable", why));
     }
-    faults.extend(
-        members.iter().filter(|key| new.get(**key) != old.get(**key)).map(|key| FieldFault::forbidden(*key, why)),
-    );
+    faults
+        .extend(members.iter().filter(|key| new.get(key) != old.get(key)).map(|key| FieldFault::forbidden(*key, why)));
     faults
 }

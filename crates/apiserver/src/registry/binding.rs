@@ -29,8 +29,7 @@ impl Registry {
             pod["spec"]["nodeName"] = target("name").into();
             for field in ["labels", "annotations"] {
                 let Some(wanted) = metadata::member(binding, field).and_then(Json::as_object) else { continue };
-                let known = metadata_mut(pod).entry(field).or_insert_with(|| json!({}));
-                if let Some(known) = known.as_object_mut() {
+                if let Some(Json::Object(known)) = metadata_mut(pod).member(field) {
                     known.extend(wanted.clone());
                 }
             }

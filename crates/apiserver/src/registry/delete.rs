@@ -155,7 +155,7 @@ impl Registry {
         }
         metadata.set("deletionGracePeriodSeconds", grace);
         if let Some(generation) = generation {
-            metadata.set("generation", (generation + 1));
+            metadata.set("generation", generation + 1);
         }
     }
 }

@@ -15,9 +15,8 @@ pub(super) fn label(kind: &Kind, object: &mut Json) {
         return;
     }
     let name = metadata::name(object).to_owned();
-    let labels = metadata_mut(object).entry("labels").or_insert_with(|| Json::Object(Default::default()));
-    if let Some(labels) = labels.as_object_mut() {
-        labels.insert("kubernetes.io/metadata.name", name.into());
+    if let Some(labels) = metadata_mut(object).member("labels") {
+        labels.set("kubernetes.io/metadata.name", name);
     }
 }
 
@@ -32,8 +31,7 @@ pub(super) fn may_go(kind: &Kind, object: &Json) -> bool {
 
 /// The finalizers that only `/finalize` changes.
 pub(super) fn spec_finalizers(object: &Json) -> Vec<&str> {
-    let list = object["spec"]["finalizers"].as_array();
-    list.into_iter().flatten().filter_map(Json::as_str).collect()
+    object.texts("/spec/finalizers").collect()
 }
 
 impl Registry {

@@ -8,7 +8,7 @@ use super::served::Served;
 use crate::auth::{self, Attributes, Decision};
 use crate::failure::{Failure, Outcome};
 use crate::kinds::{Cluster, Place};
-use crate::object::{metadata, metadata_mut};
+use crate::object::metadata_mut;
 use crate::registry::Writer;
 use crate::request::options::How;
 use crate::request::path::ResourcePath;
@@ -19,11 +19,10 @@ impl Registry {
     /// Answers a review that `user` sends.
     pub(crate) fn review(&self, place: &Place, mut object: Json, user: &User, by: &Writer<'_>) -> Outcome<Served> {
         let kind = &place.kind;
-        if let Some(object) = object.as_object_mut() {
-            object.remove("status");
-        }
-        let named =
-            ["name", "namespace", "generateName"].iter().any(|field| !object["metadata"][field].text("").is_empty());
+        object.unset("status");
+        let named = ["name", "namespace", "generateName"]
+            .into_iter()
+            .any(|field| !object["metadata"][field].text("").is_empty());
         match kind.kind.as_str() {
             "SelfSubjectReview" => {
                 let now = self.clock.now_text();

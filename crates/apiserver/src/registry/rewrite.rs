@@ -35,10 +35,7 @@ impl Registry {
 
     /// Sets a condition in an object's status. The time is that of the last change of the condition's status.
     pub(crate) fn set_condition(&self, object: &mut Json, condition: Json) {
-        let status = match object.as_object_mut() {
-            Some(object) => object.entry("status").or_insert_with(|| Json::Object(Default::default())),
-            None => return,
-        };
+        let Some(status) = object.member("status") else { return };
         let mut conditions = status["conditions"].as_array().cloned().unwrap_or_default();
         let at = conditions.iter().position(|known| known["type"] == condition["type"]);
         let mut condition = condition;

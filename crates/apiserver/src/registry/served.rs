@@ -46,10 +46,8 @@ impl Served {
 
     /// An object of a kind that is known by its name alone.
     pub(crate) fn untyped(api_version: String, kind: String, mut value: Json) -> Self {
-        if let Some(object) = value.as_object_mut() {
-            object.remove("apiVersion");
-            object.remove("kind");
-        }
+        value.unset("apiVersion");
+        value.unset("kind");
         Self { api_version, kind, order: Order::Declared, content: Content::Value(Arc::new(value)) }
     }
 
@@ -153,10 +151,8 @@ fn unfit(error: serde_json::Error) -> Failure {
 
 /// A value with `apiVersion` and `kind` added.
 pub(crate) fn typed(api_version: &str, kind: &str, mut value: Json) -> Json {
-    if let Some(object) = value.as_object_mut() {
-        object.insert("apiVersion", api_version.into());
-        object.insert("kind", kind.into());
-    }
+    value.set("apiVersion", api_version);
+    value.set("kind", kind);
     value
 }
 

@@ -45,8 +45,7 @@ impl Shape {
         let metadata = crate::object::metadata_mut(&mut value);
         metadata.set("resourceVersion", revision.to_string());
         if end_mark {
-            let annotations = metadata.entry("annotations").or_insert_with(|| json!({}));
-            annotations["k8s.io/initial-events-end"] = "true".into();
+            metadata["annotations"]["k8s.io/initial-events-end"] = "true".into();
         }
         self.object(WatchEventType::Bookmark, &Served::value(kind, value), kind)
     }

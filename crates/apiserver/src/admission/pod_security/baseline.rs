@@ -2,8 +2,6 @@
 
 use std::collections::{BTreeSet, HashSet};
 
-use pintle_json::Json;
-
 use super::pod::{Pod, named, plural, quoted, uses};
 use super::{Check, Version, Violation};
 use crate::failure;

@@ -175,9 +175,7 @@ impl Strategy for Event {
 
     fn to_stored(&self, event: Json) -> Json {
         let mut stored = rename(event, |(core, new)| (new, core));
-        if let Some(members) = stored.as_object_mut() {
-            members.insert("apiVersion", "v1".into());
-        }
+        stored.set("apiVersion", "v1");
         CoreEvent.defaults(&mut stored);
         stored
     }
@@ -188,12 +186,10 @@ impl Strategy for Event {
 
     fn shown(&self, stored: &Arc<Json>, _: &str) -> Arc<Json> {
         let mut event = rename(Json::clone(stored), |(core, new)| (core, new));
-        if let Some(members) = event.as_object_mut() {
-            members.insert("apiVersion", "events.k8s.io/v1".into());
-            for key in ["reportingController", "reportingInstance"] {
-                if members.get(key) == Some(&json!("")) {
-                    members.remove(key);
-                }
+        event.set("apiVersion", "events.k8s.io/v1");
+        for key in ["reportingController", "reportingInstance"] {
+            if event[key].is_empty() {
+                event.unset(key);
             }
         }
         Arc::new(event)
@@ -316,10 +312,8 @@ fn fixed_faults(new: &Json, old: &Json) -> Faults {
         ("reportingInstance", "reportingInstance"),
         ("eventTime", "eventTime"),
     ];
-    let changed = fields.iter().filter(|(key, _)| new.get(*key) != old.get(*key));
-    let fault = |(key, told): &(&str, &str)| {
-        FieldFault::invalid(*told, new.get(*key).unwrap_or(&Json::Null), "field is immutable")
-    };
+    let changed = fields.iter().filter(|(key, _)| new.get(key) != old.get(key));
+    let fault = |(key, told): &(&str, &str)| FieldFault::invalid(*told, &new[*key], "field is immutable");
     changed.map(fault).collect()
 }
 

@@ -63,7 +63,7 @@ impl<'a> Row<'a> {
     }
 
     pub(crate) fn truth(&self, pointer: &str) -> Json {
-        (self.object.is_true(pointer)).into()
+        self.object.is_true(pointer).into()
     }
 
     /// How many members or items.

@@ -10,12 +10,11 @@ pub(super) fn pod(pod: &mut Json) {
         for container in spec.items_mut(key) {
             let Some(resources) = container.member("resources") else { continue };
             let limits = resources["limits"].as_object().cloned().unwrap_or_default();
-            if !limits.is_empty() {
-                let requests = resources.member("requests");
-                if let Some(requests) = requests.and_then(Json::as_object_mut) {
-                    for (name, limit) in limits {
-                        requests.entry(name).or_insert(limit);
-                    }
+            if !limits.is_empty()
+                && let Some(Json::Object(requests)) = resources.member("requests")
+            {
+                for (name, limit) in limits {
+                    requests.entry(name).or_insert(limit);
                 }
             }
         }
