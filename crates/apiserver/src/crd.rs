@@ -29,7 +29,7 @@ pub(crate) use custom_resource::kinds;
 pub(crate) use naming::{set_condition, settle};
 
 use crate::kinds::{GroupResource, Kind, Kinds};
-use crate::object::{has, holds, text_at};
+use crate::object::holds;
 
 /// The built-in kinds, with what this module says of definitions.
 pub(crate) fn ruled(builtin: Kinds) -> Kinds {
@@ -49,7 +49,7 @@ const CUSTOM: &str = "custom/";
 
 /// The group and plural that a definition is about, whatever it is in the registry now.
 pub(crate) fn resource(definition: &Json) -> GroupResource {
-    GroupResource::new(text_at(definition, "/spec/group"), text_at(definition, "/spec/names/plural"))
+    GroupResource::new(definition.text("/spec/group"), definition.text("/spec/names/plural"))
 }
 
 /// Under which name the objects of a definition are stored: never that of a built-in kind, whatever the definition calls them.
@@ -69,5 +69,5 @@ pub(crate) fn is_established(definition: &Json) -> bool {
 
 /// Whether a definition is being deleted.
 pub(crate) fn is_terminating(definition: &Json) -> bool {
-    has(definition, "/metadata/deletionTimestamp")
+    definition.has("/metadata/deletionTimestamp")
 }

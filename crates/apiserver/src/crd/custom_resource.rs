@@ -15,7 +15,7 @@ use crate::kinds::reset::{ALL_BUT_STATUS, Reset};
 use crate::kinds::table::Column;
 use crate::kinds::without_effect::RULES;
 use crate::kinds::{Conduct, Context, Form, Kind, Origin, Scale, Strategy, Subresource, compare_versions};
-use crate::object::{differ_outside, has, is_true, list, metadata, set, text, text_at};
+use crate::object::{differ_outside, metadata, text};
 use crate::request::{Part, Verb};
 use crate::validate::{Faults, FieldFault, NameRule};
 
@@ -27,25 +27,25 @@ pub(crate) fn kinds(definition: &Json) -> Vec<Kind> {
     if !is_established(definition) {
         return Vec::new();
     }
-    let versions: Vec<_> = list(definition, "/spec/versions").collect();
+    let versions: Vec<_> = definition.list("/spec/versions").collect();
     let schemas: Vec<_> = versions.iter().map(|version| schema(version)).collect();
-    let storage = versions.iter().position(|version| is_true(version, "/storage")).unwrap_or(0);
-    let Some(stored_name) = versions.get(storage).map(|version| text_at(version, "/name")) else { return Vec::new() };
-    let group = text_at(definition, "/spec/group");
+    let storage = versions.iter().position(|version| version.is_true("/storage")).unwrap_or(0);
+    let Some(stored_name) = versions.get(storage).map(|version| version.text("/name")) else { return Vec::new() };
+    let group = definition.text("/spec/group");
     let names = Names::accepted(definition);
     let text = hash(&definition["spec"]["versions"].to_string());
     let stored = Arc::new(Stored {
         definition: metadata::uid(definition).into(),
-        api_versions: versions.iter().map(|version| format!("{group}/{}", text_at(version, "/name"))).collect(),
+        api_versions: versions.iter().map(|version| format!("{group}/{}", version.text("/name"))).collect(),
         schemas,
         at: storage,
     });
-    let served = versions.iter().enumerate().filter(|(_, version)| is_true(version, "/served"));
+    let served = versions.iter().enumerate().filter(|(_, version)| version.is_true("/served"));
     let made = served.map(|(at, version)| {
-        let scope = if text_at(definition, "/spec/scope") == "Cluster" { Scope::Cluster } else { Scope::Namespaced };
+        let scope = if definition.text("/spec/scope") == "Cluster" { Scope::Cluster } else { Scope::Namespaced };
         Kind {
             group: group.into(),
-            version: text_at(version, "/name").into(),
+            version: version.text("/name").into(),
             kind: names.kind.clone(),
             list_kind: names.list_kind.clone(),
             singular: names.singular.clone(),
@@ -84,18 +84,19 @@ fn hash(of: &impl Hash) -> u64 {
 
 /// What to warn of in each request of a version that is on its way out.
 fn deprecation(definition: &Json, version: &Json) -> Option<String> {
-    let is = |version: &Json, key: &str| version.get(key) == Some(&Json::Bool(true));
+    let is = |version: &Json, key: &str| version[key] == true;
     if !is(version, "deprecated") {
         return None;
     }
-    if let Some(text) = version.get("deprecationWarning").and_then(Json::as_str) {
+    if let Some(text) = version["deprecationWarning"].as_str() {
         return Some(text.into());
     }
-    let (group, kind) = (text_at(definition, "/spec/group"), text_at(definition, "/spec/names/kind"));
-    let name = text_at(version, "/name");
-    let mut better: Vec<&str> = list(definition, "/spec/versions")
+    let (group, kind) = (definition.text("/spec/group"), definition.text("/spec/names/kind"));
+    let name = version.text("/name");
+    let mut better: Vec<&str> = definition
+        .list("/spec/versions")
         .filter(|other| is(other, "served") && !is(other, "deprecated"))
-        .map(|other| text_at(other, "/name"))
+        .map(|other| other.text("/name"))
         .filter(|other| compare_versions(other, name).is_lt())
         .collect();
     better.sort_by(|a, b| compare_versions(a, b));
@@ -106,10 +107,10 @@ fn deprecation(definition: &Json, version: &Json) -> Option<String> {
 fn subresources(version: &Json) -> Vec<Subresource> {
     let verbs = vec![Verb::Get, Verb::Patch, Verb::Update];
     let mut found = Vec::new();
-    if has(version, "/subresources/status") {
+    if version.has("/subresources/status") {
         found.push(Subresource { part: Part::Status, verbs: verbs.clone(), kind: None });
     }
-    if has(version, "/subresources/scale") {
+    if version.has("/subresources/scale") {
         let kind = GroupVersionKind::new("autoscaling", "v1", "Scale");
         found.push(Subresource { part: Part::Scale, verbs, kind: Some(kind) });
     }
@@ -142,18 +143,19 @@ struct Custom {
 
 impl Custom {
     fn new(version: &Json, at: usize, stored: Arc<Stored>, deprecation: Option<String>, versions: u64) -> Self {
-        let path = |key: &str| text_at(version, &format!("/subresources/scale/{key}")).to_owned();
+        let path = |key: &str| version.text(&format!("/subresources/scale/{key}")).to_owned();
         let (columns, cells) = columns::read(version);
         Self {
             at,
-            has_status: has(version, "/subresources/status"),
-            scale: has(version, "/subresources/scale").then(|| Scale {
+            has_status: version.has("/subresources/status"),
+            scale: version.has("/subresources/scale").then(|| Scale {
                 spec_replicas: path("specReplicasPath"),
                 status_replicas: path("statusReplicasPath"),
                 label_selector: path("labelSelectorPath"),
             }),
-            selectable: list(version, "/selectableFields")
-                .map(|field| text_at(field, "/jsonPath").trim_start_matches('.').to_owned())
+            selectable: version
+                .list("/selectableFields")
+                .map(|field| field.text("/jsonPath").trim_start_matches('.').to_owned())
                 .collect(),
             columns,
             cells,
@@ -187,10 +189,10 @@ impl Custom {
 /// The schema of a version, as clients are shown it: with what can be selected by.
 fn published(version: &Json) -> Json {
     let mut schema = version.at("/schema/openAPIV3Schema").cloned().unwrap_or_default();
-    let fields = list(version, "/selectableFields").map(|field| text_at(field, "/jsonPath").trim_start_matches('.'));
+    let fields = version.list("/selectableFields").map(|field| field.text("/jsonPath").trim_start_matches('.'));
     let fields: Vec<_> = fields.map(|path| json!({"fieldPath": path})).collect();
     if !fields.is_empty() {
-        set(&mut schema, "x-kubernetes-selectable-fields", fields.into());
+        schema.set("x-kubernetes-selectable-fields", fields);
     }
     schema
 }
@@ -206,7 +208,7 @@ impl Strategy for Custom {
 
     fn prune(&self, object: &mut Json) -> Vec<String> {
         default::normalise_numbers(object);
-        let version = text_at(object, "/apiVersion");
+        let version = object.text("/apiVersion");
         let at = self.stored.api_versions.iter().position(|known| known == version);
         match at.and_then(|at| self.stored.schemas.get(at)) {
             Some(schema) => prune::prune(schema, object),
@@ -298,7 +300,7 @@ impl Strategy for Custom {
 
     fn to_stored(&self, mut object: Json) -> Json {
         if let Some(api_version) = self.stored.api_versions.get(self.stored.at) {
-            set(&mut object, "apiVersion", api_version.as_str().into());
+            object.set("apiVersion", api_version.as_str());
         }
         object
     }
@@ -325,7 +327,7 @@ impl Strategy for Custom {
             default::default(schema, &mut shown);
         }
         if written != self.at {
-            set(&mut shown, "apiVersion", mine.as_str().into());
+            shown.set("apiVersion", mine.as_str());
             prune::prune(own, &mut shown);
         }
         Arc::new(shown)

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use pintle_json::{Json, json};
 
 use super::{is_established, is_terminating};
-use crate::object::{condition, is_empty, list, member, set, text_at};
+use crate::object::condition;
 
 /// What a custom resource is called.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -22,17 +22,17 @@ pub(super) struct Names {
 impl Names {
     /// Those that a definition asks for.
     fn requested(definition: &Json) -> Self {
-        Self::read(definition.at("/spec/names").unwrap_or(&Json::Null))
+        Self::read(&definition["spec"]["names"])
     }
 
     /// Those that it has.
     pub(super) fn accepted(definition: &Json) -> Self {
-        Self::read(definition.at("/status/acceptedNames").unwrap_or(&Json::Null))
+        Self::read(&definition["status"]["acceptedNames"])
     }
 
     fn read(names: &Json) -> Self {
-        let text = |pointer: &str| text_at(names, pointer).to_owned();
-        let texts = |pointer: &str| list(names, pointer).filter_map(Json::as_str).map(Into::into).collect();
+        let text = |pointer: &str| names.text(pointer).to_owned();
+        let texts = |pointer: &str| names.texts(pointer).map(Into::into).collect();
         Self {
             plural: text("/plural"),
             singular: text("/singular"),
@@ -52,8 +52,8 @@ impl Names {
             ("listKind", self.list_kind.into()),
             ("categories", Json::from(self.categories)),
         ] {
-            if !is_empty(&value) {
-                set(&mut names, key, value);
+            if !value.is_empty() {
+                names.set(key, value);
             }
         }
         names
@@ -87,19 +87,19 @@ pub(crate) fn set_condition(
     now: &str,
 ) -> bool {
     let old = condition(definition, kind).cloned();
-    let same_status = old.as_ref().is_some_and(|old| text_at(old, "/status") == status);
-    let time = old.as_ref().filter(|_| same_status).map_or(now, |old| text_at(old, "/lastTransitionTime"));
+    let same_status = old.as_ref().is_some_and(|old| old.text("/status") == status);
+    let time = old.as_ref().filter(|_| same_status).map_or(now, |old| old.text("/lastTransitionTime"));
     let new = json!({"type": kind, "status": status, "lastTransitionTime": time, "reason": reason, "message": message});
     if old.as_ref() == Some(&new) {
         return false;
     }
-    let mut conditions: Vec<Json> = list(definition, "/status/conditions").cloned().collect();
-    match conditions.iter_mut().find(|condition| text_at(condition, "/type") == kind) {
+    let mut conditions: Vec<Json> = definition.list("/status/conditions").cloned().collect();
+    match conditions.iter_mut().find(|condition| condition.text("/type") == kind) {
         Some(condition) => *condition = new,
         None => conditions.push(new),
     }
-    if let Some(status) = member(definition, "status") {
-        set(status, "conditions", conditions.into());
+    if let Some(status) = definition.member("status") {
+        status.set("conditions", conditions);
     }
     true
 }
@@ -119,7 +119,7 @@ struct Taken {
 
 impl Taken {
     fn by_others(all: &[Arc<Json>], me: usize) -> Self {
-        let group = |definition: &Json| text_at(definition, "/spec/group").to_owned();
+        let group = |definition: &Json| definition.text("/spec/group").to_owned();
         let mine = all.get(me).map(|definition| group(definition)).unwrap_or_default();
         let others = all.iter().enumerate().filter(|(at, other)| *at != me && group(other) == mine);
         let mut taken = Self::default();
@@ -170,8 +170,8 @@ fn accept(definition: &mut Json, taken: &Taken, now: &str) -> bool {
     ] {
         conflict = message.map(|message| (reason, message)).or(conflict);
     }
-    if let Some(status) = member(definition, "status") {
-        set(status, "acceptedNames", accepted.value());
+    if let Some(status) = definition.member("status") {
+        status.set("acceptedNames", accepted.value());
     }
     match &conflict {
         None => set_condition(definition, "NamesAccepted", "True", "NoConflicts", "no conflicts found", now),
@@ -194,10 +194,10 @@ fn accept(definition: &mut Json, taken: &Taken, now: &str) -> bool {
 
 /// Groups of the Kubernetes project need an approval.
 fn approve(definition: &mut Json, now: &str) {
-    if !is_protected(text_at(definition, "/spec/group")) {
+    if !is_protected(definition.text("/spec/group")) {
         return;
     }
-    let approval = text_at(definition, "/metadata/annotations/api-approved.kubernetes.io").to_owned();
+    let approval = definition.text("/metadata/annotations/api-approved.kubernetes.io").to_owned();
     let kind = "KubernetesAPIApprovalPolicyConformant";
     match approval.starts_with("unapproved") {
         true => {

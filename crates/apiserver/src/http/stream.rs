@@ -6,7 +6,6 @@ use super::Call;
 use super::encode::Reply;
 use crate::failure::{Failure, Outcome};
 use crate::kinds::{Cluster, GroupResource, Place};
-use crate::object::{list, text_at};
 use crate::registry::Registry;
 use crate::request::Part;
 
@@ -22,7 +21,7 @@ pub(super) fn serve(registry: &Registry, call: &Call, place: &Place) -> Outcome<
     if place.part != Part::PortForward {
         check_container(&pod, name, call.query.text("container"))?;
     }
-    let node = text_at(&pod, "/spec/nodeName");
+    let node = pod.text("/spec/nodeName");
     match (place.part, node) {
         (Part::Log, "") => return Ok(Reply::text(200, "")),
         (_, "") => return Err(Failure::bad_request(format!("pod {name} does not have a host assigned"))),
@@ -30,27 +29,27 @@ pub(super) fn serve(registry: &Registry, call: &Call, place: &Place) -> Outcome<
     }
     let nodes = GroupResource::new("", "nodes");
     let node = registry.db.object(&nodes, "", node).ok_or_else(|| Failure::not_found(&nodes, node))?;
-    let known: Vec<_> = list(&node, "/status/addresses").collect();
+    let known: Vec<_> = node.list("/status/addresses").collect();
     let address = ADDRESSES.iter().find_map(|kind| known.iter().find(|address| address["type"] == *kind));
     let Some(address) = address else {
         let known = Json::from_iter(known.into_iter().cloned());
         return Err(Failure::plain(500, format!("no preferred addresses found; known addresses: {known}")));
     };
-    let address = text_at(address, "/address");
+    let address = address.text("/address");
     Err(Failure::plain(500, format!("error dialing backend: dial tcp {address}:{PORT}: connect: connection refused")))
 }
 
 /// A container that is named has to be there; one that is not, the only one.
 fn check_container(pod: &Json, name: &str, container: &str) -> Outcome<()> {
     let containers = ["/spec/initContainers", "/spec/containers", "/spec/ephemeralContainers"];
-    let mut names = containers.iter().flat_map(|kind| list(pod, kind)).map(|container| text_at(container, "/name"));
+    let mut names = containers.iter().flat_map(|kind| pod.list(kind)).map(|container| container.text("/name"));
     if !container.is_empty() {
         return match names.any(|known| known == container) {
             true => Ok(()),
             false => Err(Failure::bad_request(format!("container {container} is not valid for pod {name}"))),
         };
     }
-    if list(pod, "/spec/containers").count() == 1 {
+    if pod.list("/spec/containers").count() == 1 {
         return Ok(());
     }
     let names = names.collect::<Vec<_>>().join(" ");

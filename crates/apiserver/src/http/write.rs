@@ -174,7 +174,7 @@ pub(super) async fn read_object(call: &Call, incoming: Incoming, kind: &Kind) ->
 fn decoded(call: &mut Call, place: &Place, body: &decode::RawBody, options: &WriteOptions) -> Outcome<Json> {
     let decoded = decode::object(&place.kind, body, options.field_validation)?;
     call.warnings.extend(decoded.warnings);
-    let version = decoded.value["apiVersion"].as_str().unwrap_or_default();
+    let version = decoded.value.text("/apiVersion");
     pintle_schema::check_version(version, &place.kind.api_version())
         .map_err(|error| Failure::bad_request(error.to_string()))?;
     Ok(decoded.value)

@@ -13,7 +13,7 @@ impl Registry {
         if metadata::name(binding) != place.name {
             return Err(Failure::bad_request("name in URL does not match name in Binding object"));
         }
-        let target = |field: &str| binding["target"][field].as_str().unwrap_or_default();
+        let target = |field: &str| binding["target"][field].text("");
         if !matches!(target("kind"), "" | "Node") {
             let message = format!(
                 "target.kind: Unsupported value: {:?}: supported values: \"Node\", \"<empty>\"",
@@ -44,7 +44,7 @@ impl Registry {
 fn check(place: &Place, pod: &Json, binding: &Json) -> Outcome<()> {
     let name = &place.name;
     for field in ["uid", "resourceVersion"] {
-        let (wanted, found) = (metadata::text(binding, field), metadata::text(pod, field));
+        let (wanted, found) = (binding["metadata"][field].text(""), pod["metadata"][field].text(""));
         if !wanted.is_empty() && wanted != found {
             let why =
                 format!("Precondition failed: {field} in precondition: {wanted}, {field} in object meta: {found}");

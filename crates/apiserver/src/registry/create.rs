@@ -30,15 +30,15 @@ impl Registry {
     pub(super) fn create_by(&self, how: How, place: &Place, mut object: Json, by: &Writer<'_>) -> Outcome<Written> {
         let kind = &place.kind;
         self.check_place(place, &mut object, by)?;
-        let version = metadata::text(&object, "resourceVersion").to_owned();
+        let version = object.text("/metadata/resourceVersion").to_owned();
         wipe(&mut object, how);
-        let base = metadata::text(&object, "generateName").to_owned();
+        let base = object.text("/metadata/generateName").to_owned();
         let generate = metadata::name(&object).is_empty() && !base.is_empty();
         let mut names = 0;
         while names < CREATE_TRIES {
             let mut new = object.clone();
             if generate {
-                metadata_mut(&mut new).insert("name", self.generated_name(&base).into());
+                metadata_mut(&mut new).set("name", self.generated_name(&base));
             }
             let name = metadata::name(&new).to_owned();
             let Complete { object: new, mut warnings, charges } =
@@ -59,7 +59,7 @@ impl Registry {
             if by.options.dry_run {
                 let mut shown = Json::clone(&kind.shown(&Arc::new(stored)));
                 if !version.is_empty() && version != "0" {
-                    metadata_mut(&mut shown).insert("resourceVersion", version.into());
+                    metadata_mut(&mut shown).set("resourceVersion", version);
                 }
                 return Ok(Written { object: Served::value(kind, shown), created: true, warnings });
             }
@@ -148,11 +148,11 @@ fn namespace_is_open(store: &Store, namespace: &str) -> bool {
 fn wipe(object: &mut Json, how: How) {
     let metadata = metadata_mut(object);
     for field in ["uid", "creationTimestamp", "selfLink", "resourceVersion"] {
-        metadata.remove(field);
+        metadata.unset(field);
     }
     if how == How::Post {
-        metadata.remove("deletionTimestamp");
-        metadata.remove("deletionGracePeriodSeconds");
+        metadata.unset("deletionTimestamp");
+        metadata.unset("deletionGracePeriodSeconds");
     }
 }
 
@@ -160,12 +160,12 @@ fn wipe(object: &mut Json, how: How) {
 pub(super) fn check_namespace(kind: &Kind, namespace: &str, object: &mut Json) -> Outcome<()> {
     let metadata = metadata_mut(object);
     if !kind.namespaced() {
-        metadata.remove("namespace");
+        metadata.unset("namespace");
         return Ok(());
     }
-    match metadata.get("namespace").and_then(Json::as_str).unwrap_or_default() {
+    match metadata.text("/namespace") {
         "" => {
-            metadata.insert("namespace", namespace.into());
+            metadata.set("namespace", namespace);
             Ok(())
         }
         same if same == namespace => Ok(()),

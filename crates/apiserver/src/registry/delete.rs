@@ -10,7 +10,7 @@ use super::served::Served;
 use super::{Registry, namespace_lifecycle};
 use crate::failure::{Failure, Outcome};
 use crate::kinds::{GroupResource, Kind, Place};
-use crate::object::{metadata, metadata_mut, text_at};
+use crate::object::{metadata, metadata_mut};
 use crate::request::options::DeleteOptions;
 use crate::store::{Expect, Stored};
 
@@ -142,7 +142,7 @@ impl Registry {
         };
         let generation = metadata::generation(old).filter(|generation| first && *generation > 0);
         let metadata = metadata_mut(new);
-        metadata.insert("deletionTimestamp", time.into());
+        metadata.set("deletionTimestamp", time);
         if namespace_lifecycle::is_namespace(kind) {
             new["status"]["phase"] = "Terminating".into();
             return;
@@ -153,9 +153,9 @@ impl Registry {
             crate::crd::set_condition(new, "Terminating", "True", "InstanceDeletionPending", message, &now);
             return;
         }
-        metadata.insert("deletionGracePeriodSeconds", grace.into());
+        metadata.set("deletionGracePeriodSeconds", grace);
         if let Some(generation) = generation {
-            metadata.insert("generation", (generation + 1).into());
+            metadata.set("generation", (generation + 1));
         }
     }
 }
@@ -167,7 +167,7 @@ fn shown(kind: &Kind, object: Json) -> Served {
 
 /// When a deletion under way ends, if its grace shrinks.
 fn earlier_end(old: &Json, grace: i64) -> Option<String> {
-    let end: jiff::Timestamp = metadata::text(old, "deletionTimestamp").parse().ok()?;
+    let end: jiff::Timestamp = old.text("/metadata/deletionTimestamp").parse().ok()?;
     let less = metadata::grace_seconds(old)? - grace;
     let end = end.checked_sub(jiff::SignedDuration::from_secs(less)).ok()?;
     Some(pintle_meta::Time(end).to_string())
@@ -215,11 +215,11 @@ fn grace(kind: &Kind, object: &Json, options: &DeleteOptions) -> i64 {
         return 0;
     }
     let left = metadata::grace_seconds(object).filter(|_| metadata::is_deleting(object));
-    let own = object.at("/spec/terminationGracePeriodSeconds").and_then(Json::as_i64).unwrap_or(30);
+    let own = object.integer("/spec/terminationGracePeriodSeconds").unwrap_or(30);
     let asked = options.grace_seconds.or(left).unwrap_or(own);
     let asked = if asked < 0 { 1 } else { asked };
-    let unscheduled = text_at(object, "/spec/nodeName").is_empty();
-    let phase = text_at(object, "/status/phase");
+    let unscheduled = object.text("/spec/nodeName").is_empty();
+    let phase = object.text("/status/phase");
     let over = matches!(phase, "Succeeded" | "Failed") && left.is_none();
     if unscheduled || over { 0 } else { left.map_or(asked, |left| asked.min(left)) }
 }
@@ -227,7 +227,7 @@ fn grace(kind: &Kind, object: &Json, options: &DeleteOptions) -> i64 {
 pub(super) fn check_preconditions(kind: &Kind, name: &str, object: &Json, options: &DeleteOptions) -> Outcome<()> {
     let check = |what: &str, wanted: &Option<String>, field: &str| {
         let Some(wanted) = wanted else { return Ok(()) };
-        let found = metadata::text(object, field);
+        let found = object["metadata"][field].text("");
         if wanted == found {
             return Ok(());
         }

@@ -4,7 +4,6 @@ use pintle_json::{Json, json};
 
 use super::Registry;
 use crate::failure::Failure;
-use crate::object::{has, text_at};
 use crate::store::{Range, Stored};
 
 const RESOURCE: &str = "apiservices.apiregistration.k8s.io";
@@ -20,10 +19,9 @@ impl Registry {
     /// What is known of a group of which others serve every version.
     pub(crate) fn group_elsewhere(&self, group: &str) -> Option<Json> {
         let all = self.db.objects_of(RESOURCE, &Range::namespace(None));
-        let of_group =
-            all.filter_map(|(_, stored)| of_service(&stored)).filter(|spec| text_at(spec, "/group") == group);
+        let of_group = all.filter_map(|(_, stored)| of_service(&stored)).filter(|spec| spec.text("/group") == group);
         let versions = of_group.map(|spec| {
-            let version = text_at(&spec, "/version");
+            let version = spec.text("/version");
             json!({"groupVersion": format!("{group}/{version}"), "version": version})
         });
         let versions: Vec<_> = versions.collect();
@@ -37,5 +35,5 @@ impl Registry {
 /// Which version of which group it gives to a Service, if it does.
 fn of_service(stored: &Stored) -> Option<Json> {
     let mut object = stored.only(&["spec.service", "spec.group", "spec.version"]);
-    has(&object, "/spec/service").then(|| object["spec"].take())
+    object.has("/spec/service").then(|| object["spec"].take())
 }

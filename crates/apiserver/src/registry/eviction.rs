@@ -8,7 +8,7 @@ use pintle_meta::{Reason, StatusCause, StatusDetails};
 use super::Registry;
 use crate::failure::{Failure, Outcome};
 use crate::kinds::{Cluster, GroupResource, Place};
-use crate::object::{holds, metadata, text_at};
+use crate::object::{holds, metadata};
 use crate::request::options::DeleteOptions;
 use crate::selector::{selects, structured};
 
@@ -38,7 +38,7 @@ impl Registry {
             })?;
             // The pod has to be still as it was asked to be, but for that.
             if options.resource_version.is_some() {
-                options.resource_version = Some(metadata::text(&marked, "resourceVersion").to_owned());
+                options.resource_version = Some(marked.text("/metadata/resourceVersion").to_owned());
             }
         }
         self.delete(place, &options)?;
@@ -58,9 +58,9 @@ impl Registry {
                 return Err(Failure::plain(500, why));
             }
         };
-        let number = |object: &Json, path: &str| object.at(path).and_then(Json::as_i64).unwrap_or(0);
+        let number = |object: &Json, path: &str| object.integer(path).unwrap_or(0);
         if !holds(pod, "Ready") {
-            let policy = text_at(budget, "/spec/unhealthyPodEvictionPolicy");
+            let policy = budget.text("/spec/unhealthyPodEvictionPolicy");
             let (healthy, desired) =
                 (number(budget, "/status/currentHealthy"), number(budget, "/status/desiredHealthy"));
             if policy == "AlwaysAllow" || (desired > 0 && healthy >= desired) {
@@ -106,7 +106,7 @@ impl Registry {
 }
 
 fn needs_no_budget(pod: &Json) -> bool {
-    let phase = text_at(pod, "/status/phase");
+    let phase = pod.text("/status/phase");
     matches!(phase, "Pending" | "Succeeded" | "Failed") || metadata::is_deleting(pod)
 }
 

@@ -32,7 +32,7 @@ pub(super) fn may_go(kind: &Kind, object: &Json) -> bool {
 
 /// The finalizers that only `/finalize` changes.
 pub(super) fn spec_finalizers(object: &Json) -> Vec<&str> {
-    let list = object.at("/spec/finalizers").and_then(Json::as_array);
+    let list = object["spec"]["finalizers"].as_array();
     list.into_iter().flatten().filter_map(Json::as_str).collect()
 }
 

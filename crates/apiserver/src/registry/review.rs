@@ -8,7 +8,7 @@ use super::served::Served;
 use crate::auth::{self, Attributes, Decision};
 use crate::failure::{Failure, Outcome};
 use crate::kinds::Place;
-use crate::object::{metadata, metadata_mut, text_at};
+use crate::object::{metadata, metadata_mut};
 use crate::registry::Writer;
 use crate::request::options::How;
 use crate::request::path::ResourcePath;
@@ -23,21 +23,21 @@ impl Registry {
             object.remove("status");
         }
         let named =
-            ["name", "namespace", "generateName"].iter().any(|field| !metadata::text(&object, field).is_empty());
+            ["name", "namespace", "generateName"].iter().any(|field| !object["metadata"][field].text("").is_empty());
         match kind.kind.as_str() {
             "SelfSubjectReview" => {
                 let now = self.clock.now_text();
                 object = json!({"metadata": {"creationTimestamp": now}, "status": {"userInfo": user_info(user)}});
             }
             "SelfSubjectRulesReview" => {
-                let namespace = text_at(&object, "/spec/namespace");
+                let namespace = object.text("/spec/namespace");
                 if namespace.is_empty() {
                     return Err(Failure::bad_request("no namespace on request"));
                 }
                 object = json!({"metadata": {}, "spec": {}, "status": self.rules(user, namespace)});
             }
             "TokenReview" => {
-                let token = text_at(&object, "/spec/token").to_owned();
+                let token = object.text("/spec/token").to_owned();
                 if token.is_empty() {
                     return Err(Failure::bad_request("token is required for TokenReview in authentication"));
                 }
@@ -47,7 +47,7 @@ impl Registry {
             _ => {
                 object = tracked(place, object, by);
                 if kind.namespaced() {
-                    metadata_mut(&mut object).insert("namespace", place.namespace.as_str().into());
+                    metadata_mut(&mut object).set("namespace", place.namespace.as_str());
                 } else if named {
                     let value = object["metadata"].clone();
                     return Err(invalid(FieldFault::invalid("metadata", &value, "must be empty")));
@@ -76,7 +76,7 @@ impl Registry {
             "SelfSubjectAccessReview" => user.clone(),
             _ => subject(spec)?,
         };
-        let of = |value: &Json, field: &str| value[field].as_str().unwrap_or_default().to_owned();
+        let of = |value: &Json, field: &str| value[field].text("").to_owned();
         if place.kind.namespaced() && of(resource, "namespace") != place.namespace {
             let namespace = of(resource, "namespace");
             let why = "must match metadata.namespace";
@@ -110,7 +110,7 @@ impl Registry {
     }
 
     fn token_status(&self, token: &str, audiences: &Json) -> Json {
-        let asked = audiences.as_array().into_iter().flatten().filter_map(Json::as_str).map(str::to_owned);
+        let asked = audiences.texts("").map(str::to_owned);
         let mut audiences: Vec<_> = asked.collect();
         if audiences.is_empty() {
             audiences.push(auth::ISSUER.into());
@@ -150,10 +150,10 @@ fn tracked(place: &Place, new: Json, by: &Writer<'_>) -> Json {
 
 /// Whom a review asks about.
 fn subject(spec: &Json) -> Outcome<User> {
-    let groups = spec["groups"].as_array().into_iter().flatten().filter_map(Json::as_str);
+    let groups = spec.texts("/groups");
     let user = User {
-        name: text_at(spec, "/user").into(),
-        uid: text_at(spec, "/uid").into(),
+        name: spec.text("/user").into(),
+        uid: spec.text("/uid").into(),
         groups: groups.map(str::to_owned).collect(),
         ..User::default()
     };

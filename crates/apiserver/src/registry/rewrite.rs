@@ -29,7 +29,7 @@ impl Registry {
             }
             let committed = self.commit(place, Expect::At(stored.revision()), new.clone(), Vec::new(), |_| true)?;
             if let Ok(change) = committed {
-                metadata_mut(&mut new).insert("resourceVersion", change.revision.to_string().into());
+                metadata_mut(&mut new).set("resourceVersion", change.revision.to_string());
                 return Ok(new);
             }
         }

@@ -6,7 +6,7 @@ use super::pipeline::Write;
 use crate::auth::{self, Attributes, Decision};
 use crate::failure::{Failure, Outcome, quoted};
 use crate::kinds::certificate_signing_request;
-use crate::object::{metadata, text_at};
+use crate::object::metadata;
 use crate::request::Part;
 use crate::request::path::ResourcePath;
 use crate::request::user::{MASTERS, User};
@@ -27,7 +27,7 @@ impl Plugin for Signing {
         }
         let refuse = |why: &str| Err(Failure::forbidden(&place.kind.resource(), metadata::name(new), why));
         let Some(old) = write.old else {
-            if text_at(new, "/spec/signerName") != CLIENT_SIGNER {
+            if new.text("/spec/signerName") != CLIENT_SIGNER {
                 return Ok(Vec::new());
             }
             return match certificate_signing_request::organizations(new) {
@@ -39,7 +39,7 @@ impl Plugin for Signing {
             };
         };
         // The signer is the old object's: no update changes it.
-        let signer = text_at(old, "/spec/signerName");
+        let signer = old.text("/spec/signerName");
         let differ = |pointer: &str| new.at(pointer) != old.at(pointer);
         let verb = match place.part {
             Part::Approval => "approve",

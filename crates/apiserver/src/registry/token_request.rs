@@ -8,7 +8,7 @@ use super::Registry;
 use crate::auth::{Bound, Claims, ISSUER, Named};
 use crate::failure::{Failure, Outcome};
 use crate::kinds::{Cluster, GroupResource, Place};
-use crate::object::{metadata, text_at};
+use crate::object::metadata;
 use crate::validate::{Faults, FieldFault};
 
 const GROUP: &str = "authentication.k8s.io";
@@ -23,7 +23,7 @@ impl Registry {
             ("name", &place.name, "must match the service account name if specified"),
             ("namespace", &place.namespace, "must match the service account namespace if specified"),
         ] {
-            let said = metadata::text(request, field);
+            let said = request["metadata"][field].text("");
             if !said.is_empty() && said != url {
                 let fault = FieldFault::invalid_text(format!("metadata.{field}"), said, why);
                 return Err(invalid(&place.name, fault));
@@ -89,8 +89,7 @@ impl Registry {
 
     /// Binds a token to the object that its request names: it dies with that.
     fn bind_token(&self, place: &Place, wanted: &Json, bound: &mut Bound) -> Outcome<()> {
-        let (api_version, kind, name) =
-            (text_at(wanted, "/apiVersion"), text_at(wanted, "/kind"), text_at(wanted, "/name"));
+        let (api_version, kind, name) = (wanted.text("/apiVersion"), wanted.text("/kind"), wanted.text("/name"));
         let find = |plural: &str, namespace: &str, name: &str| {
             let resource = GroupResource::new("", plural);
             self.db.object(&resource, namespace, name).ok_or_else(|| Failure::not_found(&resource, name))
@@ -99,7 +98,7 @@ impl Registry {
         let found = match (group, kind) {
             ("", "Pod") => {
                 let pod = find("pods", &place.namespace, name)?;
-                let account = text_at(&pod, "/spec/serviceAccountName");
+                let account = pod.text("/spec/serviceAccountName");
                 if account != place.name {
                     return Err(Failure::bad_request(format!(
                         "cannot bind token for serviceaccount {:?} to pod running with different serviceaccount name.",
@@ -120,7 +119,7 @@ impl Registry {
                 return Err(Failure::bad_request(why));
             }
         };
-        let uid = text_at(wanted, "/uid");
+        let uid = wanted.text("/uid");
         if !uid.is_empty() && uid != found.uid {
             let why = format!(
                 "the UID in the bound object reference ({uid}) does not match the UID in record. The object might have been \

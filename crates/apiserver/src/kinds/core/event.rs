@@ -7,7 +7,7 @@ use pintle_json::{Json, json};
 use crate::kinds::check::Check;
 use crate::kinds::table::{self, Column, Row};
 use crate::kinds::{Form, Strategy};
-use crate::object::{default, has, integer_at, member, metadata, text, text_at};
+use crate::object::{metadata, text};
 use crate::request::Part;
 use crate::validate::{Faults, FieldFault, NameRule, qualified_name_faults};
 use jiff::Timestamp;
@@ -60,13 +60,13 @@ const NEW_LABELS: &[&str] = &[
 
 impl Strategy for CoreEvent {
     fn defaults(&self, event: &mut Json) {
-        member(event, "involvedObject");
-        member(event, "source");
+        event.member("involvedObject");
+        event.member("source");
         for key in ["firstTimestamp", "lastTimestamp", "eventTime"] {
-            default(event, key, Json::Null);
+            event.default(key, Json::Null);
         }
-        default(event, "reportingComponent", "");
-        default(event, "reportingInstance", "");
+        event.default("reportingComponent", "");
+        event.default("reportingInstance", "");
     }
 
     fn validate_create(&self, event: &Json) -> Faults {
@@ -94,8 +94,8 @@ impl Strategy for CoreEvent {
 
     fn field(&self, event: &Json, label: &str) -> Option<String> {
         if label == "source" {
-            let component = text_at(event, "/source/component");
-            let component = if component.is_empty() { text_at(event, "/reportingComponent") } else { component };
+            let component = event.text("/source/component");
+            let component = if component.is_empty() { event.text("/reportingComponent") } else { component };
             return Some(component.into());
         }
         Some(text(event.at(&format!("/{}", label.replace('.', "/")))))
@@ -110,25 +110,25 @@ impl Strategy for CoreEvent {
 
     fn cells(&self, event: &Json, now: Timestamp) -> Vec<Json> {
         let row = Row::new(event, now);
-        let there = |pointers: [&'static str; 2]| pointers.into_iter().find(|pointer| has(event, pointer));
+        let there = |pointers: [&'static str; 2]| pointers.into_iter().find(|pointer| event.has(pointer));
         let first = row.since(there(["/firstTimestamp", "/eventTime"]).unwrap_or_default(), "<unknown>");
         let last = match there(["/series/lastObservedTime", "/lastTimestamp"]) {
             Some(time) => row.since(time, "<unknown>"),
             None => first.clone(),
         };
-        let count = match (integer_at(event, "/series/count"), integer_at(event, "/count").unwrap_or(0)) {
+        let count = match (event.integer("/series/count"), event.integer("/count").unwrap_or(0)) {
             (Some(count), _) => count,
             (None, 0) => 1,
             (None, count) => count,
         };
-        let kind = text_at(event, "/involvedObject/kind").to_lowercase();
-        let object = match text_at(event, "/involvedObject/name") {
+        let kind = event.text("/involvedObject/kind").to_lowercase();
+        let object = match event.text("/involvedObject/name") {
             "" => kind,
             name => format!("{kind}/{name}"),
         };
-        let (component, instance) = match text_at(event, "/source/component") {
-            "" => (text_at(event, "/reportingComponent"), text_at(event, "/reportingInstance")),
-            component => (component, text_at(event, "/source/host")),
+        let (component, instance) = match event.text("/source/component") {
+            "" => (event.text("/reportingComponent"), event.text("/reportingInstance")),
+            component => (component, event.text("/source/host")),
         };
         let source = if instance.is_empty() { component.to_owned() } else { format!("{component}, {instance}") };
         vec![
@@ -138,7 +138,7 @@ impl Strategy for CoreEvent {
             object.into(),
             row.text("/involvedObject/fieldPath"),
             source.into(),
-            text_at(event, "/message").trim().into(),
+            event.text("/message").trim().into(),
             first,
             count.into(),
             row.name(),
@@ -148,10 +148,10 @@ impl Strategy for CoreEvent {
 
 impl Strategy for Event {
     fn defaults(&self, event: &mut Json) {
-        member(event, "regarding");
-        member(event, "deprecatedSource");
+        event.member("regarding");
+        event.member("deprecatedSource");
         for key in ["deprecatedFirstTimestamp", "deprecatedLastTimestamp", "eventTime"] {
-            default(event, key, Json::Null);
+            event.default(key, Json::Null);
         }
     }
 
@@ -224,10 +224,10 @@ fn rename(event: Json, pair: impl Fn((&'static str, &'static str)) -> (&'static 
 
 /// The faults of an event in its stored form, where its involved object is concerned.
 fn namespace_faults(event: &Json) -> Faults {
-    let involved = text_at(event, "/involvedObject/namespace");
+    let involved = event.text("/involvedObject/namespace");
     let namespace = metadata::namespace(event);
     // Newer events, which say when they were, can be of anything that is in a namespace, and of the cluster in that of the system, too.
-    let fits = match (involved, has(event, "/eventTime")) {
+    let fits = match (involved, event.has("/eventTime")) {
         ("", true) => matches!(namespace, "default" | "kube-system"),
         ("", false) => matches!(namespace, "default" | ""),
         (_, true) => true,
@@ -245,10 +245,10 @@ fn namespace_faults(event: &Json) -> Faults {
 
 /// The faults of an event in its stored form: one with an `eventTime` follows the newer rules.
 fn core_faults(event: &Json) -> Faults {
-    if !has(event, "/eventTime") {
+    if !event.has("/eventTime") {
         return namespace_faults(event);
     }
-    let controller = text_at(event, "/reportingComponent");
+    let controller = event.text("/reportingComponent");
     let why = qualified_name_faults(controller);
     let check = Check::of(event).also(namespace_faults(event)).required("reportingComponent");
     let check = why.iter().fold(check, |check, why| {
@@ -262,19 +262,19 @@ fn new_faults(event: &Json) -> Faults {
     const NOTE_AT_MOST: usize = 1024;
     let stored = stored_event(event);
     let mut faults = namespace_faults(&stored);
-    let kind = text_at(event, "/type");
+    let kind = event.text("/type");
     let unknown = || FieldFault::invalid_text("type", "", format!("has invalid value: {kind}"));
     let odd = !matches!(kind, "Normal" | "Warning");
-    if !has(event, "/eventTime") {
+    if !event.has("/eventTime") {
         faults.push(FieldFault::required("eventTime", ""));
         if odd {
             faults.push(unknown());
         }
         return faults;
     }
-    let controller = text_at(event, "/reportingController");
+    let controller = event.text("/reportingController");
     let why = if controller.is_empty() { Vec::new() } else { qualified_name_faults(controller) };
-    let series = integer_at(event, "/series/count");
+    let series = event.integer("/series/count");
     let check = Check::of(event).also(faults).required("reportingController");
     let mut check = why
         .iter()
@@ -284,7 +284,7 @@ fn new_faults(event: &Json) -> Faults {
         .required("reportingInstance")
         .required("action")
         .required("reason")
-        .refuse(text_at(event, "/note").len() > NOTE_AT_MOST, || {
+        .refuse(event.text("/note").len() > NOTE_AT_MOST, || {
             FieldFault::invalid_text("message", "", format!("can have at most {NOTE_AT_MOST} characters"))
         })
         .refuse(odd, unknown)
