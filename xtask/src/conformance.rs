@@ -17,8 +17,13 @@ pub(crate) fn run(sh: &Shell, flags: &Conformance) -> anyhow::Result<ExitCode> {
     if flags.fleet {
         return fleet(sh);
     }
+    if flags.clients {
+        return crate::clients::run(sh);
+    }
     if !flags.server && flags.pack.is_none() {
-        bail!("what is to be held against the cases? `cargo xtask conformance --server`, `--client` or `--fleet`");
+        bail!(
+            "what is to be held against the cases? `cargo xtask conformance --server`, `--client`, `--clients` or `--fleet`"
+        );
     }
     let mut args: Vec<String> = Vec::new();
     let values = [

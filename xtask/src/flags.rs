@@ -49,6 +49,9 @@ xflags::xflags! {
             optional --client
             /// Run a fleet of electors, client-go's among them where there is `go`, on that server, or on the embedded one.
             optional --fleet
+            /// Run the day of a controller on the embedded server by clients that we did not write: kubectl, client-go, kube, Python,
+            /// JavaScript, fabric8.
+            optional --clients
             /// Another server than the embedded one.
             optional --url url: String
             /// The token of an administrator of that server.
@@ -120,6 +123,7 @@ pub struct Conformance {
     pub server: bool,
     pub client: bool,
     pub fleet: bool,
+    pub clients: bool,
     pub url: Option<String>,
     pub token: Option<String>,
     pub ca: Option<PathBuf>,

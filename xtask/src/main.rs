@@ -7,6 +7,7 @@
 
 mod bench;
 mod ci;
+mod clients;
 mod conformance;
 mod docs;
 mod flags;

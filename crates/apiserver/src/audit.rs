@@ -1,11 +1,13 @@
 //! What was asked of a server, by whom, and what it answered: for tests that hold their clients to it.
 
-use std::collections::{HashMap, VecDeque};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::collections::{BTreeMap, HashMap, VecDeque};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use tokio::time::Instant;
 
-/// One request that was answered.
+use crate::verb::RequestVerb;
+
+/// One request that was answered, or given up by its client.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct AuditRecord {
     /// When it came.
@@ -14,9 +16,8 @@ pub struct AuditRecord {
     pub user: String,
     /// The `User-Agent`.
     pub user_agent: String,
-    /// `get`, `list`, `watch`, `create`, `update`, `patch`, `delete` or `deletecollection`; of what is no resource, the method in small
-    /// letters.
-    pub verb: String,
+    /// What it asked for. None: for what is no resource, such as `/version`.
+    pub verb: Option<RequestVerb>,
     /// The API group; the empty one is the core group.
     pub group: String,
     /// The resource, by its plural; empty for what is none, such as `/version`.
@@ -27,20 +28,32 @@ pub struct AuditRecord {
     pub namespace: String,
     /// The name; empty for a collection.
     pub name: String,
-    /// The HTTP status. Of a watch, that with which it began.
+    /// The HTTP status. Of a watch, that with which it began; 0 where the client went before there was one.
     pub code: u16,
+    /// What it wrote, whatever was answered; the last of it, where that was more than one object. None: nothing, as of a read, a dry
+    /// run, what was refused, and what left everything as it was.
+    pub committed: Option<Commit>,
+    /// What admission has to say of it, as a real server has it in the annotations of its audit events: of a pod the security standard to
+    /// which it is held, `pod-security.kubernetes.io/enforce-policy`, and what it has against that which its namespace only has audited,
+    /// `pod-security.kubernetes.io/audit-violations`.
+    pub annotations: BTreeMap<String, String>,
 }
 
-impl AuditRecord {
-    /// Whether it is of a verb that changes something, and did not fail. That a dry run changes nothing does not count.
-    pub fn is_write(&self) -> bool {
-        let changes = ["create", "update", "patch", "delete", "deletecollection"].contains(&&*self.verb);
-        changes && !self.resource.is_empty() && (200..300).contains(&self.code)
-    }
+/// That something was written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Commit {
+    /// When: in the order of the revisions, however long the request had waited before, and its answer did after.
+    pub at: Instant,
+    /// The `resourceVersion` that it made.
+    pub revision: u64,
 }
 
-/// The requests that a server has answered up to one moment, oldest first, from [`ApiServer::audit`](crate::ApiServer::audit). Each
-/// method keeps some of them.
+/// The requests that a server has answered up to one moment, in the order of their answers, from
+/// [`ApiServer::audit`](crate::ApiServer::audit). Each method keeps some of them.
+///
+/// Of very many requests the oldest are forgotten (see [`ApiServerConfig::audit`](crate::ApiServerConfig::audit)). So that nobody takes
+/// them for requests that were never made, what is asked of the rest panics then, unless it is only about what came
+/// [after](Self::committed_after) a moment since which nothing was forgotten, or the loss is [accepted](Self::despite_loss).
 ///
 /// # Examples
 ///
@@ -54,7 +67,7 @@ impl AuditRecord {
 /// // … here controllers run, and a term ends:
 /// let end_of_term = Instant::now();
 /// // … and then:
-/// assert!(server.audit().writes().by_user_agent("elector-a").received_after(end_of_term).is_empty());
+/// assert!(server.audit().writes().by_user_agent("elector-a").committed_after(end_of_term).is_empty());
 /// assert!(server.audit().by_user_agent("controller").most_lists_of_a_resource() <= 1);
 /// server.shutdown().await;
 /// # Ok(())
@@ -64,27 +77,48 @@ impl AuditRecord {
 pub struct ServerAudit {
     records: Vec<AuditRecord>,
     lost: u64,
+    /// Of what is lost, nothing came or was written later.
+    lost_until: Option<Instant>,
 }
 
 impl ServerAudit {
     /// The requests themselves.
+    ///
+    /// # Panics
+    ///
+    /// If others that may belong to them were forgotten.
     pub fn records(&self) -> &[AuditRecord] {
+        let lost = self.lost;
+        assert!(lost == 0, "{lost} requests are no longer known: raise ApiServerConfig::audit, or say despite_loss()");
         &self.records
     }
 
-    /// How many older ones are no longer known: who has seen none since the start has to look at this, too.
+    /// How many others, older than these, are no longer known.
     pub fn lost(&self) -> u64 {
         self.lost
     }
 
+    /// The same with nothing said of those that were forgotten.
+    pub fn despite_loss(self) -> Self {
+        Self { lost: 0, ..self }
+    }
+
     /// How many there are.
+    ///
+    /// # Panics
+    ///
+    /// If others that may belong to them were forgotten.
     pub fn len(&self) -> usize {
-        self.records.len()
+        self.records().len()
     }
 
     /// Whether there are none.
+    ///
+    /// # Panics
+    ///
+    /// If others that may belong to them were forgotten.
     pub fn is_empty(&self) -> bool {
-        self.records.is_empty()
+        self.records().is_empty()
     }
 
     /// Those of which `is_meant` says so.
@@ -93,9 +127,9 @@ impl ServerAudit {
         self
     }
 
-    /// Those that [changed something](AuditRecord::is_write).
+    /// Those that [wrote something](AuditRecord::committed), whatever their clients were told.
     pub fn writes(self) -> Self {
-        self.only(AuditRecord::is_write)
+        self.only(|record| record.committed.is_some())
     }
 
     /// Those of this user.
@@ -115,17 +149,52 @@ impl ServerAudit {
 
     /// Those that came after this moment.
     pub fn received_after(self, moment: Instant) -> Self {
-        self.only(|record| record.received > moment)
+        self.complete_after(moment).only(|record| record.received > moment)
+    }
+
+    /// Those that wrote something after this moment, whenever they came.
+    pub fn committed_after(self, moment: Instant) -> Self {
+        self.complete_after(moment).only(|record| record.committed.is_some_and(|commit| commit.at > moment))
+    }
+
+    /// Where only what is later than this moment is meant, what was forgotten before does not count.
+    fn complete_after(self, moment: Instant) -> Self {
+        match self.lost_until {
+            Some(until) if until <= moment => self.despite_loss(),
+            _ => self,
+        }
     }
 
     /// How often the resource was listed that was listed most, each namespace and all of them together counted apart. Pages of one list
     /// are a request each.
+    ///
+    /// # Panics
+    ///
+    /// If lists may have been forgotten.
     pub fn most_lists_of_a_resource(&self) -> usize {
         let mut counts: HashMap<_, usize> = HashMap::new();
-        for record in self.records.iter().filter(|record| record.verb == "list") {
+        for record in self.records().iter().filter(|record| record.verb == Some(RequestVerb::List)) {
             *counts.entry((&record.group, &record.resource, &record.namespace)).or_default() += 1;
         }
         counts.into_values().max().unwrap_or(0)
+    }
+}
+
+/// The annotations of a request that is on its way.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Annotations(Arc<Mutex<BTreeMap<String, String>>>);
+
+impl Annotations {
+    pub(crate) fn note(&self, key: &str, value: String) {
+        self.lock().insert(key.into(), value);
+    }
+
+    pub(crate) fn take(&self) -> BTreeMap<String, String> {
+        std::mem::take(&mut self.lock())
+    }
+
+    fn lock(&self) -> MutexGuard<'_, BTreeMap<String, String>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -144,6 +213,7 @@ struct Kept {
     records: VecDeque<AuditRecord>,
     bytes: usize,
     lost: u64,
+    lost_until: Option<Instant>,
 }
 
 impl AuditLog {
@@ -159,12 +229,14 @@ impl AuditLog {
             let Some(oldest) = kept.records.pop_front() else { return };
             kept.bytes -= weight(&oldest);
             kept.lost += 1;
+            let last = oldest.committed.map_or(oldest.received, |commit| commit.at.max(oldest.received));
+            kept.lost_until = kept.lost_until.max(Some(last));
         }
     }
 
     pub(crate) fn read(&self) -> ServerAudit {
         let kept = self.lock();
-        ServerAudit { records: kept.records.iter().cloned().collect(), lost: kept.lost }
+        ServerAudit { records: kept.records.iter().cloned().collect(), lost: kept.lost, lost_until: kept.lost_until }
     }
 
     fn lock(&self) -> MutexGuard<'_, Kept> {
@@ -173,7 +245,37 @@ impl AuditLog {
 }
 
 fn weight(record: &AuditRecord) -> usize {
-    let AuditRecord { user, user_agent, verb, group, resource, subresource, namespace, name, .. } = record;
-    let texts = [user, user_agent, verb, group, resource, subresource, namespace, name];
-    size_of::<AuditRecord>() + texts.map(String::len).iter().sum::<usize>()
+    let AuditRecord { user, user_agent, group, resource, subresource, namespace, name, annotations, .. } = record;
+    let texts = [user, user_agent, group, resource, subresource, namespace, name].into_iter();
+    let texts = texts.chain(annotations.iter().flat_map(|(key, value)| [key, value]));
+    size_of::<AuditRecord>() + texts.map(String::len).sum::<usize>()
+}
+
+tokio::task_local! {
+    /// Where what the request of this task writes is noted.
+    static COMMITTED: Committed;
+}
+
+/// What a request has written so far. It is asked from outside of the request's work, which may be given up half-way.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Committed(Arc<Mutex<Option<Commit>>>);
+
+impl Committed {
+    /// Has what `work` writes noted here.
+    pub(crate) async fn during<R>(&self, work: impl Future<Output = R>) -> R {
+        COMMITTED.scope(self.clone(), work).await
+    }
+
+    pub(crate) fn last(&self) -> Option<Commit> {
+        *self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Notes that something was written: for the request that is worked on, if it was one.
+pub(crate) fn note_commit(revision: u64) {
+    let note = |Committed(committed): &Committed| {
+        *committed.lock().unwrap_or_else(PoisonError::into_inner) = Some(Commit { at: Instant::now(), revision });
+    };
+    // What works in the background has no request.
+    let _ = COMMITTED.try_with(note);
 }

@@ -2,22 +2,22 @@
 
 mod account_tokens;
 mod authorize;
+mod authorizer;
 mod escalation;
 mod flow;
 mod impersonate;
 mod rights;
-mod rule_resolver;
 mod subprotocols;
 mod tokens;
 
-pub(crate) use account_tokens::{AccountTokens, Bound, Claims, ISSUER, Named, Unknown};
-pub(crate) use authorize::{Attributes, authorize, decide};
+pub(crate) use account_tokens::{AccountTokens, Bound, Claims, ISSUER, KeySeed, Named, Unknown};
+pub(crate) use authorize::{Attributes, Decision, authorize, decide, rules};
+pub(crate) use authorizer::{Authorizer, Rbac};
 pub(crate) use escalation::{check_grant, grants_rights};
 pub(crate) use flow::{Flow, classify};
 use http::HeaderMap;
 use http::header::{AUTHORIZATION, SEC_WEBSOCKET_PROTOCOL};
 pub(crate) use impersonate::{impersonate, impersonated};
-pub(crate) use rule_resolver::{Decision, grants};
 use subprotocols::Subprotocols;
 pub use tokens::TokenFileError;
 pub(crate) use tokens::Tokens;
@@ -25,6 +25,9 @@ pub(crate) use tokens::Tokens;
 use crate::failure::{Failure, Outcome};
 use crate::kinds::Cluster;
 use crate::request::user::User;
+
+/// That of roles and bindings.
+const GROUP: &str = "rbac.authorization.k8s.io";
 
 /// What to warn of in the headers by which a request says who asks.
 pub(crate) fn warning(headers: &HeaderMap) -> Option<&'static str> {
@@ -42,8 +45,9 @@ pub(crate) struct Authenticator {
 }
 
 impl Authenticator {
-    pub(crate) fn new(tokens: Option<Tokens>) -> Self {
-        Self { tokens, accounts: AccountTokens::default() }
+    /// With a seed, the tokens of service accounts are the same each time.
+    pub(crate) fn new(tokens: Option<Tokens>, seed: Option<u64>) -> Self {
+        Self { tokens, accounts: AccountTokens::new(seed) }
     }
 
     /// Finds out who asks, at `now` in seconds since the epoch. A subprotocol that says it is taken out of the headers.

@@ -5,10 +5,13 @@ mod rule;
 use std::sync::{Mutex, OnceLock, PoisonError};
 use std::time::Duration;
 
-pub use rule::{Answer, Fault, Rule};
+pub use rule::{Answer, Fault, Lag, Rule};
 use tokio::runtime::Handle;
+use tokio::time::Instant;
+use tokio_util::sync::CancellationToken;
 
 use self::rule::Armed;
+use crate::verb::RequestVerb;
 
 /// The scripted faults of a server, in the order in which they were added.
 #[derive(Debug)]
@@ -33,11 +36,14 @@ pub struct RuleId(usize);
 /// What a request looks like to a rule.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Request<'a> {
-    pub(crate) verb: &'a str,
+    /// None where it is for no resource.
+    pub(crate) verb: Option<RequestVerb>,
     pub(crate) group: &'a str,
     pub(crate) resource: &'a str,
+    pub(crate) subresource: &'a str,
     pub(crate) namespace: &'a str,
     pub(crate) name: &'a str,
+    pub(crate) user: &'a str,
     pub(crate) user_agent: &'a str,
     /// The `resourceVersion` that a read asks for; empty where it wants the newest.
     pub(crate) version: &'a str,
@@ -50,8 +56,36 @@ pub(crate) struct Before {
     pub(crate) answer: Option<Answer>,
     /// Serve it, then lose the answer.
     pub(crate) lose_answer: Option<Answer>,
-    /// Read what this version left.
-    pub(crate) stale: Option<u64>,
+    /// Read what this view shows.
+    pub(crate) view: Option<View>,
+}
+
+/// What of a resource is seen.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum View {
+    /// What this version left.
+    At(u64),
+    Behind(Lag),
+}
+
+/// That a watch sees a view that lags.
+#[derive(Clone, Debug)]
+pub(crate) struct Lagging {
+    pub(crate) lag: Lag,
+    until: Option<Instant>,
+    lifted: CancellationToken,
+}
+
+impl Lagging {
+    /// Waits until it lags no more.
+    pub(crate) async fn end(&self) {
+        match self.until {
+            Some(until) => {
+                let _ = tokio::time::timeout_at(until, self.lifted.cancelled()).await;
+            }
+            None => self.lifted.cancelled().await,
+        }
+    }
 }
 
 /// What a rule does to a watch.
@@ -89,12 +123,12 @@ impl Faults {
         id
     }
 
-    /// Removes one rule. One that is spent has been removed already.
+    /// Removes one rule. One that is spent strikes no more in any case; watches that lag by this one catch up.
     pub fn remove(&self, rule: RuleId) {
         self.lock().rules.retain(|armed| armed.id != rule);
     }
 
-    /// Removes all rules.
+    /// Removes all rules. Watches that lag catch up.
     pub fn clear(&self) {
         self.lock().rules.clear();
     }
@@ -109,13 +143,19 @@ impl Faults {
         self.lock().hits.get(rule.0).copied().unwrap_or(0)
     }
 
+    /// Whether some rule is for objects of one name, and may strike a create.
+    pub(crate) fn ask_for_names(&self) -> bool {
+        let is_meant = |rule: &Rule| rule.name.is_some() && rule.verb.is_none_or(|verb| verb == RequestVerb::Create);
+        self.lock().rules.iter().any(|armed| is_meant(&armed.rule))
+    }
+
     /// What the rules do to a request before it is served.
     pub(crate) fn before(&self, request: &Request<'_>) -> Before {
         let mut before = Before::default();
         let mut inner = self.lock();
         let Inner { rules, hits, .. } = &mut *inner;
         for armed in rules.iter_mut() {
-            let matches = !armed.rule.fault.is_about_watches() && armed.strikes(request);
+            let matches = !armed.rule.fault.is_about_watch(request) && armed.strikes(request);
             if !matches {
                 continue;
             }
@@ -127,31 +167,37 @@ impl Faults {
                     break;
                 }
                 Fault::LoseAnswer(answer) => before.lose_answer = Some(answer.clone()),
-                Fault::Stale(version) => before.stale = Some(*version),
+                Fault::Stale(version) => before.view = Some(View::At(*version)),
+                Fault::Lag(lag) => before.view = Some(View::Behind(*lag)),
                 Fault::Expire | Fault::CutAfter(_) | Fault::CutMidFrame(_) | Fault::SilentAfter(_) => (),
             }
         }
-        rules.retain(|armed| !armed.is_spent());
+        rules.retain(|armed| !armed.is_over());
         before
     }
 
-    /// What the rules do to a watch as it begins; only the first that strikes counts.
-    pub(crate) fn watch(&self, request: &Request<'_>) -> Option<WatchFault> {
+    /// What the rules do to a watch as it begins: of what ends it, only the first that strikes counts, and of what makes it lag.
+    pub(crate) fn watch(&self, request: &Request<'_>) -> (Option<WatchFault>, Option<Lagging>) {
         let mut inner = self.lock();
         let Inner { rules, hits, .. } = &mut *inner;
-        let mut about_watches = rules.iter_mut().filter(|armed| armed.rule.fault.is_about_watches());
-        let fault = about_watches.find_map(|armed| {
-            let struck = armed.strikes(request);
-            hits[armed.id.0] += u64::from(struck);
-            struck.then_some(match armed.rule.fault {
-                Fault::CutAfter(frames) => WatchFault::CutAfter(frames),
-                Fault::CutMidFrame(frames) => WatchFault::CutMidFrame(frames),
-                Fault::SilentAfter(frames) => WatchFault::SilentAfter(frames),
-                _ => WatchFault::Expired,
-            })
-        });
-        rules.retain(|armed| !armed.is_spent());
-        fault
+        let (mut ends, mut lags) = (None, None);
+        for armed in rules.iter_mut().filter(|armed| armed.rule.fault.is_about_watch(request)) {
+            let is_lag = matches!(armed.rule.fault, Fault::Lag(_));
+            let is_taken = if is_lag { lags.is_some() } else { ends.is_some() };
+            if is_taken || !armed.strikes(request) {
+                continue;
+            }
+            hits[armed.id.0] += 1;
+            match armed.rule.fault {
+                Fault::Lag(lag) => lags = Some(Lagging { lag, until: armed.until(), lifted: armed.lifted() }),
+                Fault::CutAfter(frames) => ends = Some(WatchFault::CutAfter(frames)),
+                Fault::CutMidFrame(frames) => ends = Some(WatchFault::CutMidFrame(frames)),
+                Fault::SilentAfter(frames) => ends = Some(WatchFault::SilentAfter(frames)),
+                _ => ends = Some(WatchFault::Expired),
+            }
+        }
+        rules.retain(|armed| !armed.is_over());
+        (ends, lags)
     }
 
     fn lock(&self) -> std::sync::MutexGuard<'_, Inner> {

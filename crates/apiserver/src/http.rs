@@ -8,6 +8,7 @@ mod api_groups;
 mod body;
 pub(crate) mod decode;
 mod encode;
+mod gzip;
 mod healthz;
 mod indent;
 mod list_body;
@@ -25,19 +26,19 @@ use std::time::Duration;
 
 pub(crate) use body::{Body, Incoming};
 pub(crate) use encode::Reply;
-use http::header::{CACHE_CONTROL, DATE, USER_AGENT};
+use http::header::{CACHE_CONTROL, CONTENT_TYPE, DATE, USER_AGENT};
 use http::{HeaderName, HeaderValue, Method, Request, Response, StatusCode};
+use http_body_util::{BodyExt, Full};
 use hyper::upgrade::OnUpgrade;
 use pintle_meta::FieldSelector;
-use tokio::sync::Semaphore;
 use tokio::time::Instant;
 pub(crate) use websocket::Socket;
 
-use crate::audit::AuditRecord;
+use crate::audit::{Annotations, AuditLog, AuditRecord, Committed};
 use crate::auth::{self, Attributes};
 use crate::failure::{Failure, Outcome};
-use crate::faults::{self, Answer, Before};
-use crate::registry::Registry;
+use crate::faults::{self, Answer, View};
+use crate::registry::{BodyRoom, Registry};
 use crate::request::Verb;
 use crate::request::duration::go_duration;
 use crate::request::path::{ResourcePath, Target};
@@ -54,15 +55,19 @@ pub(crate) struct Call {
     pub(crate) user: User,
     /// What it falls under, once it is known who asks.
     flow: Option<auth::Flow>,
-    /// What it does, in the words of rules, and to what.
-    verb: String,
+    /// What it does, and to what.
+    verb: Option<Verb>,
     place: ResourcePath,
-    /// It reads what this version left, for a fault that a test asked for.
-    stale: Option<u64>,
+    /// The name of what it is about, for rules.
+    object: String,
+    /// It reads what this view shows, for a fault that a test asked for.
+    view: Option<View>,
     /// What to warn the client of, whatever the outcome.
     pub(crate) warnings: Vec<String>,
-    /// What the bodies of all requests may take, and theirs does.
-    bodies: Arc<Semaphore>,
+    /// What the audit is to say of it.
+    annotations: Annotations,
+    /// The room for the bodies of all requests.
+    bodies: Arc<BodyRoom>,
     /// The connection, where the client would have another protocol on it.
     upgrade: Option<OnUpgrade>,
     /// What the connection carries after the answer, if that is 101.
@@ -80,18 +85,34 @@ impl Call {
     }
 }
 
+/// By when an answer has to be out, whether its client reads it or not.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Deadline {
+    /// It is made as fast as it can be.
+    Request(Instant),
+    /// It goes on until then.
+    Watch(Instant),
+}
+
+impl Deadline {
+    pub(crate) fn at(self) -> Instant {
+        match self {
+            Self::Request(at) | Self::Watch(at) => at,
+        }
+    }
+}
+
 /// Answers one request; and says what is to run on its connection then, where that becomes a WebSocket. Never fails: what goes
 /// wrong is an answer too. Dropping it before it is done leaves each write either whole or undone.
 ///
-/// `deadline` is told by when the answer has to be out, unless it goes on for as long as somebody listens.
+/// `deadline` is told by when the answer has to be out, if it has to.
 pub(crate) async fn respond(
     registry: Arc<Registry>,
     request: Request<Incoming>,
-    deadline: impl FnOnce(Instant),
+    deadline: impl FnOnce(Deadline),
 ) -> (Response<Body>, Option<Socket>) {
-    let received = Instant::now();
     let (mut head, incoming) = request.into_parts();
-    let mut call = Call {
+    let call = Call {
         bodies: registry.bodies.clone(),
         upgrade: head.extensions.remove(),
         socket: None,
@@ -101,26 +122,63 @@ pub(crate) async fn respond(
         headers: head.headers,
         user: User::default(),
         flow: None,
-        verb: String::new(),
+        verb: None,
         place: ResourcePath::default(),
-        stale: None,
+        object: String::new(),
+        view: None,
         warnings: Vec::new(),
+        annotations: Annotations::default(),
     };
-    let outcome = serve_in_time(&registry, &mut call, incoming, deadline).await;
+    let mut asked =
+        Asked { log: &registry.audit, call, received: Instant::now(), committed: Committed::default(), code: 0 };
+    let committed = asked.committed.clone();
+    let call = &mut asked.call;
+    let outcome = committed.during(serve_in_time(&registry, call, incoming, deadline)).await;
     let scheduled = match &outcome {
         Ok(reply) => !matches!(reply, Reply::TimedOut),
         Err(failure) => failure.code() != 401 && !failure.early,
     };
     let mut response = match outcome {
-        Ok(reply) => encode::reply(&call, reply, registry.clock.now()).await,
-        Err(failure) => encode::failure(&call, &failure),
+        Ok(reply) => encode::reply(call, reply, registry.clock.now()).await,
+        Err(failure) => encode::failure(call, &failure),
     };
-    registry.audit.note(record(&mut call, received, response.status()));
+    let socket = call.socket.take();
+    asked.code = response.status().as_u16();
     if response.status() == StatusCode::SWITCHING_PROTOCOLS {
-        return (response, call.socket);
+        return (response, socket);
     }
-    add_headers(&registry, &call, scheduled, &mut response);
+    add_headers(&registry, &asked.call, scheduled, &mut response);
     (response, None)
+}
+
+/// A request, which the audit log gets to know in the end, even if its client goes before it is answered.
+struct Asked<'a> {
+    log: &'a AuditLog,
+    call: Call,
+    received: Instant,
+    committed: Committed,
+    code: u16,
+}
+
+impl Drop for Asked<'_> {
+    fn drop(&mut self) {
+        let user_agent = self.call.user_agent().to_owned();
+        let ResourcePath { group, resource, subresource, namespace, name, .. } = std::mem::take(&mut self.call.place);
+        self.log.note(AuditRecord {
+            received: self.received,
+            user: std::mem::take(&mut self.call.user.name),
+            user_agent,
+            verb: self.call.verb,
+            group,
+            resource,
+            subresource,
+            namespace,
+            name,
+            code: self.code,
+            committed: self.committed.last(),
+            annotations: self.call.annotations.take(),
+        });
+    }
 }
 
 /// Serves the request for as long as it may take.
@@ -128,22 +186,27 @@ async fn serve_in_time(
     registry: &Arc<Registry>,
     call: &mut Call,
     incoming: Incoming,
-    deadline: impl FnOnce(Instant),
+    deadline: impl FnOnce(Deadline),
 ) -> Outcome<Reply> {
     let target = match Target::parse(&call.path) {
         Target::Undeterminable => return Err(Failure { text: Some(UNDETERMINABLE), ..Failure::plain(500, "") }),
         target => target,
     };
     let verb = verb(call, &target);
-    call.verb = word(call, &target, verb);
+    call.verb = verb;
     if let Target::Resource(path) = &target {
         call.place.clone_from(path);
+        call.object = named(call, path, verb);
     }
     let Some(limit) = time_limit(call, &target, verb)? else {
-        return serve(registry, call, &target, verb, incoming).await;
+        let reply = serve(registry, call, &target, verb, incoming).await?;
+        if let Reply::Watch { watcher } = &reply {
+            watcher.ends().map(Deadline::Watch).map(deadline);
+        }
+        return Ok(reply);
     };
     let end = Instant::now() + limit;
-    deadline(end);
+    deadline(Deadline::Request(end));
     let served = tokio::time::timeout_at(end, serve(registry, call, &target, verb, incoming)).await;
     served.unwrap_or_else(|_| Ok(Reply::TimedOut))
 }
@@ -159,11 +222,19 @@ async fn serve(
     call.user =
         registry.authenticator.authenticate(&registry.db, &mut call.headers, registry.clock.now().as_second())?;
     authorize(registry, call, target, verb)?;
-    let before = scripted_fault(registry, call, target, verb);
+    let incoming = match verb {
+        Some(Verb::Create) if call.object.is_empty() && registry.faults.ask_for_names() => {
+            let body = body::read(call, incoming).await?;
+            call.object = decode::name(&body, call.header(CONTENT_TYPE)).await;
+            Full::new(body).map_err(|never| match never {}).boxed_unsync()
+        }
+        _ => incoming,
+    };
+    let before = registry.faults.before(&fault_request(call));
     if !before.delay.is_zero() {
         tokio::time::sleep(before.delay).await;
     }
-    call.stale = before.stale;
+    call.view = before.view;
     if let Some(answer) = before.answer {
         return Ok(Reply::Fault(answer));
     }
@@ -185,7 +256,10 @@ async fn other(registry: &Arc<Registry>, call: &Call, parts: &[String]) -> Outco
     if let Some(reply) = healthz::serve(registry, call, parts) {
         return Ok(reply);
     }
-    api_groups::serve(registry, call, parts)
+    match parts {
+        [first, rest @ ..] if first == "openapi" => openapi_spec::serve(registry, call, rest).await,
+        _ => api_groups::serve(registry, call, parts),
+    }
 }
 
 /// What the request does to a resource, if that is what it is for; nothing that is known, by some methods.
@@ -226,40 +300,32 @@ fn named(call: &Call, path: &ResourcePath, verb: Option<Verb>) -> String {
 /// Holds the request against the rules; one that acts as somebody else first against those for that.
 fn authorize(registry: &Registry, call: &mut Call, target: &Target, verb: Option<Verb>) -> Outcome<()> {
     let word = word(call, target, verb);
-    let (name, path);
+    let (name, url) = (call.object.clone(), call.path.clone());
     let attributes = match target {
-        Target::Resource(path) => {
-            name = named(call, path, verb);
-            Attributes::Resource { verb: &word, path, name: &name }
-        }
-        _ => {
-            path = call.path.clone();
-            Attributes::Path { verb: &word, path: &path }
-        }
+        Target::Resource(path) => Attributes::Resource { verb: &word, path, name: &name },
+        _ => Attributes::Path { verb: &word, path: &url },
     };
     if let Some(wanted) = auth::impersonated(&call.headers)? {
-        call.user = auth::impersonate(&registry.db, &call.user, wanted, &attributes)?;
+        call.user = auth::impersonate(registry.rbac(), &call.user, wanted, &attributes)?;
     }
     call.flow = auth::classify(&registry.db, &call.user, &attributes);
-    auth::authorize(&registry.db, &call.user, &attributes)
+    auth::authorize(registry.rbac(), &call.user, &attributes)
 }
 
-/// What the scripted faults do to the request before it is served.
-fn scripted_fault(registry: &Registry, call: &Call, target: &Target, verb: Option<Verb>) -> Before {
-    let nowhere = ResourcePath::default();
-    let path = match target {
-        Target::Resource(path) => path,
-        _ => &nowhere,
-    };
-    registry.faults.before(&faults::Request {
-        verb: &word(call, target, verb),
-        group: &path.group,
-        resource: &path.resource,
-        namespace: &path.namespace,
-        name: &path.name,
+/// The request as the rules of scripted faults see it.
+fn fault_request(call: &Call) -> faults::Request<'_> {
+    let ResourcePath { group, resource, subresource, namespace, .. } = &call.place;
+    faults::Request {
+        verb: call.verb,
+        group,
+        resource,
+        subresource,
+        namespace,
+        name: &call.object,
+        user: &call.user.name,
         user_agent: call.user_agent(),
         version: call.query.text("resourceVersion"),
-    })
+    }
 }
 
 /// How long a request may take at most; one that asks for less gets less.
@@ -281,24 +347,6 @@ fn time_limit(call: &Call, target: &Target, verb: Option<Verb>) -> Outcome<Optio
         Failure::bad_request(format!("invalid timeout specified in the request URL - time: {why} {text}"))
     })?;
     Ok(Some(if asked.is_zero() { LONGEST } else { asked.min(LONGEST) }))
-}
-
-/// What is kept of a request that has been answered.
-fn record(call: &mut Call, received: Instant, code: StatusCode) -> AuditRecord {
-    let user_agent = call.user_agent().to_owned();
-    let ResourcePath { group, resource, subresource, namespace, name, .. } = std::mem::take(&mut call.place);
-    AuditRecord {
-        received,
-        user: call.user.name.clone(),
-        user_agent,
-        verb: std::mem::take(&mut call.verb),
-        group,
-        resource,
-        subresource,
-        namespace,
-        name,
-        code: code.as_u16(),
-    }
 }
 
 fn add_headers(registry: &Registry, call: &Call, scheduled: bool, response: &mut Response<Body>) {

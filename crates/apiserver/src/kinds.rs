@@ -23,6 +23,7 @@ mod builtin;
 pub(crate) mod certificate_signing_request;
 mod check;
 mod core;
+mod default_class;
 mod devices;
 mod field_selectors;
 mod flow_control;
@@ -48,6 +49,7 @@ mod tests;
 mod warnings;
 pub(crate) mod without_effect;
 
+use default_class::default_class;
 pub(crate) use field_selectors::{claims, indexed_field, selectable, selects_fields, unknown_field};
 pub(crate) use known::{Kinds, compare_versions};
 pub(crate) use place::Place;

@@ -4,7 +4,7 @@
 //! # #[tokio::main]
 //! # async fn main() -> Result<(), Box<dyn std::error::Error>> {
 //! use pintle_apiserver::faults::{Answer, Fault, Rule};
-//! use pintle_apiserver::{ApiServer, ApiServerConfig};
+//! use pintle_apiserver::{ApiServer, ApiServerConfig, RequestVerb};
 //!
 //! let server = ApiServer::start(ApiServerConfig::default()).await?;
 //! server.load("{apiVersion: v1, kind: ConfigMap, metadata: {name: settings}, data: {colour: blue}}")?;
@@ -13,7 +13,7 @@
 //! assert!(server.url().starts_with("http://127.0.0.1:"));
 //!
 //! // The next list of config maps is refused; the one after is served.
-//! let (verb, resource) = (Some("list".into()), Some("configmaps".into()));
+//! let (verb, resource) = (Some(RequestVerb::List), Some("configmaps".into()));
 //! server.faults().add(Rule { verb, resource, ..Rule::new(Fault::Answer(Answer::new(503))) });
 //! server.shutdown().await;
 //! # Ok(())
@@ -38,15 +38,15 @@
 //! | negotiate | JSON, YAML or protobuf, the object, its metadata alone, or a table | `http/negotiate.rs` |
 //! | decode | bytes become a value, checked against the types of the kind | `http/decode.rs`, `schema/`, `protobuf/` |
 //! | rules | patches, defaults, owners of fields, admission, validation, all on what the store holds now | `registry/`, `kinds/`, `fieldmanager/`, `admission/`, `patch/` |
-//! | commit | the value becomes the bytes that are served, and these are put under a new revision, if nothing came between: neither to it nor to what it follows from | `store/db.rs`, `store/` |
+//! | commit | the value becomes the bytes that are served, and these are put under a new revision, if nothing came between: neither to it nor to what it follows from | `store/db.rs`, the crate `pintle-store` |
 //! | feed | those who watch the resource are told, and read the change from the log | `store/db.rs` |
 //! | watch | each watcher turns the change into its own event: added, modified, deleted, or none | `watch/watch_event.rs` |
 //! | frame | the bytes of the object, between those that make an event of them; no tree, where it goes out as it is stored. In protobuf they are made of the JSON once a version | `watch/frame.rs`, `protobuf/` |
 //! | send | a frame is a part of the answer's body, or a message of a WebSocket | `http/body.rs`, `http/websocket.rs` |
 //!
 //! The store is a pure engine: one sequence of revisions for everything, no clock, no lock, no task. Lists of the past, pages,
-//! watches and bookmarks all read from it. The handlers in `registry/` never await, so a request that is dropped half-way leaves each
-//! write whole or undone. Besides the connections and the task that accepts them there is one more: `background/`, which
+//! watches and bookmarks all read from it. No write in `registry/` awaits, so a request that is dropped half-way leaves each
+//! write whole or undone; lists, and deletions of collections between two objects, let others have their turns. Besides the connections and the task that accepts them there is one more: `background/`, which
 //! establishes custom resource definitions, collects garbage, empties deleted namespaces, aggregates cluster roles and looks after
 //! APIServices and the Service `kubernetes`, through the same handlers as everybody.
 
@@ -76,14 +76,16 @@ mod selector;
 mod server;
 mod store;
 mod validate;
+mod verb;
 mod wait;
 mod watch;
 
-pub use audit::{AuditRecord, ServerAudit};
+pub use audit::{AuditRecord, Commit, ServerAudit};
 pub use auth::TokenFileError;
 pub use config::{ApiServerConfig, Controllers};
 pub use plan::{Plan, PlanAction, PlanError, PlannedChange, PlannedChanges, PlannedField};
 pub use server::{ApiServer, InProcess, InProcessBody, InvalidSnapshot, LoadError, ServerSnapshot, StartError};
+pub use verb::{RequestVerb, UnknownVerb};
 pub use wait::{consistently, eventually};
 
 // The examples of the README run as tests.

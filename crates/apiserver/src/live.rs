@@ -22,7 +22,7 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 pub(crate) use upstream::{Refusal, Upstream};
 
-use crate::http::{Body, Incoming, Socket};
+use crate::http::{Body, Deadline, Incoming, Socket};
 use crate::kinds::Kind;
 use crate::object::metadata;
 use crate::registry::Registry;
@@ -62,6 +62,8 @@ struct Part {
 enum Where {
     Here,
     There,
+    /// There, maybe for as long as somebody listens.
+    FollowedThere,
 }
 
 impl Live {
@@ -90,7 +92,7 @@ impl Live {
     pub(crate) async fn respond(
         self: Arc<Self>,
         request: Request<Incoming>,
-        deadline: impl FnOnce(Instant),
+        deadline: impl FnOnce(Deadline),
     ) -> (Response<Body>, Option<Socket>) {
         if !self.is_of_administrator(&request) {
             return crate::http::respond(self.registry.clone(), request, deadline).await;
@@ -99,7 +101,11 @@ impl Live {
         let prepared = tokio::time::timeout(PATIENCE, self.prepare(&method, &path)).await;
         match prepared.unwrap_or_else(|_| Err(Refusal::late())) {
             Ok(Where::Here) => crate::http::respond(self.registry.clone(), request, deadline).await,
-            Ok(Where::There) => (self.forward(request).await, None),
+            Ok(Where::There) => {
+                deadline(Deadline::Request(Instant::now() + PATIENCE));
+                (self.forward(request).await, None)
+            }
+            Ok(Where::FollowedThere) => (self.forward(request).await, None),
             Err(refusal) => (refusal.into_response(), None),
         }
     }
@@ -130,11 +136,14 @@ impl Live {
         let Some(kind) = kinds.resource(&path.group, &path.version, &path.resource) else {
             // Behind a proxy, to read may be to do anything.
             let is_proxy = path.resource == "proxy" || path.subresource == "proxy";
-            return if reads && !is_proxy { Ok(Where::There) } else { Err(Refusal::unknown(&path.resource)) };
+            return if reads && !is_proxy { Ok(Where::FollowedThere) } else { Err(Refusal::unknown(&path.resource)) };
         };
         let is_log = path.subresource == "log" || path.resource == "componentstatuses";
         let is_review = kind.conduct.transient && path.name.is_empty() && REVIEWS.contains(&&*path.group);
-        if reads && is_log || *method == Method::POST && is_review {
+        if reads && is_log {
+            return Ok(Where::FollowedThere);
+        }
+        if *method == Method::POST && is_review {
             return Ok(Where::There);
         }
         let namespace = if kind.namespaced() { &*path.namespace } else { "" };
@@ -231,7 +240,7 @@ impl Live {
             return tracing::warn!(resource = %part.resource, "the cluster told of an object without a name");
         }
         let object = kind.strategy.to_stored(crate::registry::typed(&kind.api_version(), &kind.kind, object));
-        let draft = crate::registry::draft(&part.resource, &object);
+        let draft = self.registry.db.draft(&part.resource, &object);
         let whole = self.whole.read().unwrap_or_else(PoisonError::into_inner);
         let shown = Shown { at, object: Some(draft) };
         self.registry.db.show(&part.resource, &place, shown, is_in(&whole, &part));

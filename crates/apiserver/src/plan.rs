@@ -58,7 +58,8 @@ use crate::server::{ApiServer, StartError};
 /// - What acts on the cluster in other ways than by objects is refused, or answered as by nodes without a kubelet: exec, attach, port
 ///   forwarding, proxies of pods, services and nodes. A GET of an aggregated API is taken for a read, whatever it does there.
 /// - Tokens of service accounts are signed by the plan, and nobody in the cluster knows them. Who acts as somebody else is held to the roles
-///   that were read; what the cluster answers itself, it answers as to the client that the plan was started with.
+///   that were read. What the cluster answers itself, such as reviews, it answers as to the client that the plan was started with; to one
+///   that acts as somebody else, as to that, if the cluster lets the plan's client act so.
 /// - It forgets all when it ends, and holds in memory each collection that was asked for.
 /// - Names that are generated, and addresses and ports that are allocated, are the plan's own: the cluster gives others.
 /// - A Lease that the real controller holds in the cluster is held here, too: the controller to be planned for has to do without leader

@@ -5,12 +5,15 @@
 
 mod admission_chain;
 mod binding;
+mod body_room;
 mod collection;
+mod commit;
 mod components;
 mod create;
 mod delete;
 mod elsewhere;
 mod eviction;
+mod lag;
 mod list;
 mod namespace_lifecycle;
 mod nesting;
@@ -31,26 +34,26 @@ mod writer;
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
 use std::time::Duration;
 
-use pintle_json::Json;
-use tokio::sync::Semaphore;
-
+pub(crate) use body_room::{BodyRoom, LARGEST_BODY, Unread};
 pub(crate) use delete::{CLEANUP, Deleted};
 pub(crate) use list::{LOOKS, ListReply, Selected, Selection, compacted, is_uncached, parse_number};
+use pintle_json::Json;
 pub(crate) use served::{Served, Written, typed};
 pub(crate) use transform::Transform;
 pub(crate) use update::Wish;
 pub(crate) use writer::Writer;
 
 use crate::audit::AuditLog;
-use crate::auth::{Authenticator, Tokens};
+use crate::auth::{Authenticator, Authorizer, Rbac, Tokens};
 use crate::clock::Clock;
 use crate::config::ApiServerConfig;
 use crate::crd;
+use crate::discovery::Documents;
 use crate::faults::Faults;
 use crate::health::Health;
 use crate::kinds::{self, Context, Kinds};
 use crate::request::user::User;
-use crate::store::{Db, Draft, History, Order};
+use crate::store::{Db, Draft, History, Interner, Order};
 
 /// How long a request waits for a revision that is yet to come.
 pub(crate) const VERSION_PATIENCE: Duration = Duration::from_secs(3);
@@ -62,11 +65,12 @@ pub(crate) struct Registry {
     pub(crate) clock: Arc<Clock>,
     pub(crate) config: ApiServerConfig,
     pub(crate) authenticator: Authenticator,
+    authorizer: Authorizer,
     pub(crate) faults: Faults,
     pub(crate) audit: AuditLog,
     pub(crate) health: Health,
-    /// How many bytes more the bodies of requests may take.
-    pub(crate) bodies: Arc<Semaphore>,
+    pub(crate) bodies: Arc<BodyRoom>,
+    pub(crate) documents: Arc<Documents>,
     kinds: RwLock<Arc<Kinds>>,
     random: Mutex<fastrand::Rng>,
 }
@@ -86,11 +90,13 @@ impl Registry {
         Self {
             db,
             clock,
-            authenticator: Authenticator::new(tokens),
+            authenticator: Authenticator::new(tokens, config.seed),
+            authorizer: Authorizer::default(),
             faults: Faults::new(config.seed.unwrap_or(0)),
             health: Health::default(),
-            bodies: Arc::new(Semaphore::new(config.body_bytes.min(Semaphore::MAX_PERMITS))),
+            bodies: Arc::new(BodyRoom::new(config.body_bytes)),
             audit: AuditLog::new(config.audit),
+            documents: Arc::default(),
             kinds: RwLock::new(Arc::new(crd::ruled(kinds))),
             random: Mutex::new(random),
             config,
@@ -106,6 +112,11 @@ impl Registry {
     pub(crate) fn change_kinds(&self, change: impl FnOnce(&mut Kinds)) {
         let mut kinds = self.kinds.write().unwrap_or_else(PoisonError::into_inner);
         change(Arc::make_mut(&mut kinds));
+    }
+
+    /// Who may do what.
+    pub(crate) fn rbac(&self) -> Rbac<'_> {
+        self.authorizer.rules_in(&self.db)
     }
 
     /// What the rules of kinds may look at when `user` asks.
@@ -137,9 +148,10 @@ impl Registry {
 }
 
 /// What is written of an object: custom resources come in the order of their members' names.
-pub(crate) fn draft(resource: &str, object: &Json) -> Draft {
+pub(crate) fn draft(interner: &Arc<Interner>, resource: &str, object: &Json) -> Draft {
     if crd::is_custom(resource) {
-        return Draft::new(object, Order::Sorted, Vec::new());
+        return Draft::new(interner, object, Order::Sorted, Vec::new());
     }
-    Draft::new(object, Order::Declared, kinds::claims(resource, object)).selectable(kinds::selectable(resource, object))
+    let claims = kinds::claims(resource, object);
+    Draft::new(interner, object, Order::Declared, claims).selectable(kinds::selectable(resource, object))
 }

@@ -8,8 +8,8 @@ pub(crate) mod path;
 pub(crate) mod query;
 mod upgrade;
 pub(crate) mod user;
-mod verb;
 
 pub(crate) use part::Part;
 pub(crate) use upgrade::is_websocket;
-pub(crate) use verb::Verb;
+
+pub(crate) use crate::verb::RequestVerb as Verb;

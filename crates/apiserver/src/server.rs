@@ -134,7 +134,8 @@ impl ApiServer {
         // Ready is who has looked at all there is.
         let background = Background::start(&registry, address, &stop, &tasks).await;
         let front = Front { registry: registry.clone(), live: live.clone() };
-        tasks.spawn(listen::accept(listener, acceptor, front, stop.clone(), tasks.clone()));
+        let most = listen::room(registry.config.connections);
+        tasks.spawn(listen::accept(listener, acceptor, front, most, stop.clone(), tasks.clone()));
         given_up.disarm();
         Ok(Self { registry, live, address, ca, token, stop, tasks, background, home: None })
     }
@@ -191,17 +192,21 @@ impl ApiServer {
         load::dir(&self.registry, dir)
     }
 
-    /// All objects, as they are now.
+    /// All objects, as they are now, and the key of the tokens of service accounts.
     pub fn snapshot(&self) -> ServerSnapshot {
-        ServerSnapshot::of(&self.registry.db)
+        ServerSnapshot::of(&self.registry.db, self.registry.authenticator.accounts.seed())
     }
 
     /// Makes the objects those of a snapshot, of this server or another one, with their uids, and returns how many writes that took.
     /// Versions do not go back: what is as the snapshot has it is left alone, and what is not is deleted or made anew, under a version
-    /// of its own, as those who watch are told. Definitions are in force, or no more, once the server has
+    /// of its own, as those who watch are told. Tokens of service accounts that were given out before the snapshot hold on, and others no
+    /// more if they were another server's. Definitions are in force, or no more, once the server has
     /// [settled](Self::settle).
     pub fn restore(&self, snapshot: &ServerSnapshot) -> usize {
         let _at_home = self.at_home();
+        if let Some(key) = snapshot.token_key() {
+            self.registry.authenticator.accounts.replace(key);
+        }
         self.registry.db.restore(snapshot.objects())
     }
 

@@ -21,11 +21,11 @@ pub(crate) use frame::Shape;
 pub(crate) use watch_event::WatchEvent;
 
 use crate::failure::{Failure, Outcome};
-use crate::faults::{self, WatchFault};
+use crate::faults::{Lagging, View, WatchFault};
 use crate::registry::{LOOKS, Registry, Selection, Served, VERSION_PATIENCE, compacted, is_uncached, parse_number};
 use crate::request::accept::Media;
 use crate::request::options::ListOptions;
-use crate::store::{Feed, Objects, Over, Range, ResourceKey, Store};
+use crate::store::{Change, Feed, Objects, Over, Range, ResourceKey, Store};
 
 /// What goes out at once.
 #[derive(Clone, Debug)]
@@ -79,6 +79,11 @@ pub(crate) struct Watcher {
     ends: Instant,
     wait_for: Option<u64>,
     fault: Option<WatchFault>,
+    lag: Option<Lagging>,
+    /// What is to be told once the view that it sees has come to it.
+    held: Option<Arc<Change>>,
+    /// The revision that it began at.
+    began: u64,
 }
 
 /// What was there when a watch began, and is yet to be sent. It is there for as long as the changes since are kept: whoever reads it more
@@ -125,7 +130,7 @@ impl Watcher {
         selection: Selection,
         options: &ListOptions,
         shape: Shape,
-        user_agent: &str,
+        (fault, lag): (Option<WatchFault>, Option<Lagging>),
     ) -> Outcome<Self> {
         let version = match options.resource_version.as_str() {
             "" => 0,
@@ -136,11 +141,18 @@ impl Watcher {
         };
         let start = Start::new(options, version);
         let resource = selection.kind.store.to_string().into();
-        let ((initial, kept, revision), feed) = registry.db.follow(&resource, selection.scope(), |store| {
-            let initial = start.initial.then(|| Initial::new(store, &resource, &selection));
-            let kept = start.after.map_or(Ok(()), |after| store.changes_since(&resource, after).map(|_| ()));
-            (initial, kept, store.revision())
-        });
+        let lagging = lag.as_ref().filter(|_| start.initial && !options.resource_version.is_empty());
+        let ((initial, kept, revision), feed) = match lagging {
+            Some(lagging) => {
+                let (initial, seen, feed) = begin_behind(&registry, &selection, lagging)?;
+                ((Some(initial), Ok(()), seen), feed)
+            }
+            None => registry.db.follow(&resource, selection.scope(), |store| {
+                let initial = start.initial.then(|| Initial::new(store, &resource, &selection));
+                let kept = start.after.map_or(Ok(()), |after| store.changes_since(&resource, after).map(|_| ()));
+                (initial, kept, store.revision())
+            }),
+        };
         let wait_for = (start.initial && version > revision).then_some(version);
         let now = Instant::now();
         let timeout = timeout(&registry, options.timeout);
@@ -149,15 +161,6 @@ impl Watcher {
         let bookmarks = options.allow_bookmarks.then(|| Bookmarks {
             next: now + bookmark_interval(&registry),
             before_end: (!uncached && timeout > LAST_BOOKMARK).then(|| ends - LAST_BOOKMARK),
-        });
-        let fault = registry.faults.watch(&faults::Request {
-            verb: "watch",
-            group: &selection.kind.group,
-            resource: &selection.kind.plural,
-            namespace: &selection.namespace,
-            name: selection.name().unwrap_or_default(),
-            user_agent,
-            version: "",
         });
         let mut watcher = Self {
             fault,
@@ -175,6 +178,9 @@ impl Watcher {
             bookmarks,
             ends,
             wait_for,
+            lag,
+            held: None,
+            began: start.after.unwrap_or(revision),
         };
         if timeout.is_zero() {
             watcher.state = State::Ending;
@@ -198,6 +204,12 @@ impl Watcher {
         self.shape.media
     }
 
+    /// When it ends, whether it has been read by then or not; none of one that says nothing until somebody else ends it, for a fault that a
+    /// test asked for.
+    pub(crate) fn ends(&self) -> Option<Instant> {
+        (!matches!(self.fault, Some(WatchFault::SilentAfter(_)))).then_some(self.ends)
+    }
+
     /// The next frame; none at the end. Dropping the future loses nothing.
     pub(crate) async fn next(&mut self) -> Option<Result<Frame, Cut>> {
         if let Some(version) = self.wait_for {
@@ -219,7 +231,8 @@ impl Watcher {
             if let Some(frame) = self.ready.pop_front() {
                 return Some(Ok(self.faulted(frame)));
             }
-            if self.state == State::Ending {
+            // However much there is to tell, there is an end to it.
+            if self.state == State::Ending || Instant::now() >= self.ends {
                 return None;
             }
             let wake = self.bookmarks.as_ref().map_or(self.ends, |bookmarks| {
@@ -227,13 +240,46 @@ impl Watcher {
             });
             tokio::select! {
                 biased;
-                change = self.feed.next(&self.registry.db) => match change {
+                change = self.next_change() => match change {
                     Ok(change) => self.push(&change),
                     Err(over) => return self.end(over),
                 },
                 () = tokio::time::sleep_until(wake) => self.on_time(),
             }
         }
+    }
+
+    /// The next change that it sees. Dropping the future loses nothing.
+    async fn next_change(&mut self) -> Result<Arc<Change>, Over> {
+        let change = match &self.held {
+            Some(change) => change,
+            None => self.held.insert(self.feed.next(&self.registry.db).await?),
+        };
+        if let Some(lagging) = &self.lag {
+            let is_over = tokio::select! {
+                biased;
+                () = lagging.end() => true,
+                () = self.registry.until_seen(&self.selection.kind, change.revision, lagging.lag) => false,
+            };
+            if is_over {
+                self.lag = None;
+            }
+        }
+        let change = change.clone();
+        self.held = None;
+        Ok(change)
+    }
+
+    /// Up to which revision everything that it is to see has been sent, if that is so up to any.
+    fn sent(&self) -> Option<u64> {
+        let db = &self.registry.db;
+        let Some(lagging) = &self.lag else { return db.revision_if_read(&self.feed) };
+        let read = match &self.held {
+            Some(change) => change.revision - 1,
+            None => db.revision_if_read(&self.feed)?,
+        };
+        let seen = self.registry.seen(&self.selection.kind, View::Behind(lagging.lag));
+        Some(seen.min(read).max(self.began))
     }
 
     /// Says nothing until the client goes, or the server.
@@ -252,7 +298,7 @@ impl Watcher {
     }
 
     /// What a change means for this watch, if anything.
-    fn push(&mut self, change: &Arc<crate::store::Change>) {
+    fn push(&mut self, change: &Arc<Change>) {
         if let Some(event) = WatchEvent::of(change, &self.selection) {
             let frame = self.shape.object(event.kind, &event.object, &self.selection.kind);
             self.send(frame);
@@ -315,7 +361,7 @@ impl Watcher {
             bookmarks.next = now + bookmark_interval(&self.registry);
         }
         // Where changes are waiting to be read, the next round sends them first.
-        if let Some(revision) = self.registry.db.revision_if_read(&self.feed) {
+        if let Some(revision) = self.sent() {
             self.push_bookmark(revision, false);
         }
     }
@@ -336,17 +382,37 @@ impl Watcher {
     async fn await_version(&mut self, version: u64) {
         let uncached = is_uncached(&self.selection.kind);
         let patience = if uncached { Duration::ZERO } else { VERSION_PATIENCE };
-        if !self.registry.db.wait_for(version, patience).await {
+        let kind = &self.selection.kind;
+        let (reached, seen) = match &self.lag {
+            Some(lagging) => {
+                let reached =
+                    tokio::time::timeout(patience, self.registry.until_seen(kind, version, lagging.lag)).await;
+                (reached.is_ok(), self.registry.seen(kind, View::Behind(lagging.lag)))
+            }
+            None => (self.registry.db.wait_for(version, patience).await, self.registry.db.revision()),
+        };
+        if !reached {
             let retry = if uncached { 2 } else { 1 };
-            self.fail(&Failure::too_large_version(version, self.registry.db.revision(), retry));
+            self.fail(&Failure::too_large_version(version, seen, retry));
             return;
         }
-        let resource = self.selection.kind.store.to_string().into();
-        let ((initial, revision), feed) = self.registry.db.follow(&resource, self.selection.scope(), |store| {
-            (Initial::new(store, &resource, &self.selection), store.revision())
-        });
-        (self.feed, self.initial) = (feed, Some(initial));
-        self.end_mark = self.bookmarks.as_ref().map(|_| revision);
+        let begun = match &self.lag {
+            Some(lagging) => begin_behind(&self.registry, &self.selection, lagging),
+            None => {
+                let resource = kind.store.to_string().into();
+                let ((initial, revision), feed) = self.registry.db.follow(&resource, self.selection.scope(), |store| {
+                    (Initial::new(store, &resource, &self.selection), store.revision())
+                });
+                Ok((initial, revision, feed))
+            }
+        };
+        match begun {
+            Ok((initial, revision, feed)) => {
+                (self.feed, self.initial, self.began) = (feed, Some(initial), revision);
+                self.end_mark = self.bookmarks.as_ref().map(|_| revision);
+            }
+            Err(failure) => self.fail(&failure),
+        }
     }
 
     /// The frame as a scripted fault leaves it.
@@ -364,6 +430,16 @@ impl Watcher {
         }
         Frame { bytes, torn }
     }
+}
+
+/// What a view that lags shows, its revision, and what comes after that.
+fn begin_behind(registry: &Registry, selection: &Selection, lagging: &Lagging) -> Outcome<(Initial, u64, Feed)> {
+    let resource = ResourceKey::from(selection.kind.store.to_string());
+    let seen = registry.seen(&selection.kind, View::Behind(lagging.lag));
+    let objects = registry.db.past(&resource, seen).map_err(|error| compacted(error, seen))?;
+    let (objects, feed) =
+        registry.db.follow(&resource, selection.scope(), |store| store.keep(&resource, seen, &objects));
+    Ok((Initial { objects, range: selection.range() }, seen, feed.starting_after(seen)))
 }
 
 impl Start {

@@ -68,7 +68,8 @@ pub const WORKS: &[(&str, Work)] = &[
     ("reads", verbs::reads),
     ("in-process-writes", in_process::writes),
     ("in-process-reads", in_process::reads),
-    ("pods", pods::pods),
+    ("pods", pods::some),
+    ("many-pods", pods::many),
     ("watchers", watchers::watchers),
     ("idle", idle::idle),
 ];

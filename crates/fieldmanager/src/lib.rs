@@ -38,6 +38,7 @@ use pintle_schema::Schema;
 mod apply;
 mod compare;
 mod field_set;
+mod key_defaults;
 mod managers;
 mod merge;
 mod path_element;
@@ -47,7 +48,7 @@ mod tracking;
 mod versions;
 
 pub use apply::{Applied, ApplyError, Conflicts, apply};
-pub use path_element::PathElement;
+pub use path_element::{Indistinct, PathElement};
 pub use scale_handler::{keep_scale_entries, scale_entries};
 pub use set::Set;
 pub use tracking::track_update;

@@ -17,6 +17,7 @@ const LAYERS: &[&[&str]] = &[
         "pintle-leaderelect",
         "pintle-restreq",
         "pintle-schema",
+        "pintle-store",
         "pintle-testing",
         "pintle-workqueue",
     ],
@@ -29,9 +30,14 @@ const LAYERS: &[&[&str]] = &[
 
 /// Crates that use fewer of ours than their layer would let them, also in their tests.
 const ONLY: &[(&str, &[&str], &str)] = &[
-    ("pintle-apiserver", &["pintle-fieldmanager", "pintle-json", "pintle-meta", "pintle-schema"], SERVER),
+    (
+        "pintle-apiserver",
+        &["pintle-fieldmanager", "pintle-json", "pintle-meta", "pintle-schema", "pintle-store"],
+        SERVER,
+    ),
     ("pintle-fieldmanager", &["pintle-json", "pintle-meta", "pintle-schema"], SERVER),
     ("pintle-schema", &["pintle-json", "pintle-meta"], SERVER),
+    ("pintle-store", &["pintle-json"], SERVER),
     ("pintle-conformance", &["pintle-apiserver"], "it is a foreign witness"),
 ];
 

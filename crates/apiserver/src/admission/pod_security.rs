@@ -45,6 +45,8 @@ pub(crate) struct Standard {
 pub(crate) struct Policy {
     /// Pods that violate this are refused.
     pub(crate) enforce: Standard,
+    /// Of what violates this the audit tells.
+    pub(crate) audit: Standard,
     /// Of what violates this is warned.
     pub(crate) warn: Standard,
 }
@@ -93,13 +95,16 @@ impl Policy {
             (of_level, of_version)
         };
         let (enforced, enforced_version) = read("enforce");
-        // What it names is told in the audit log of a cluster that is set up to keep one.
-        read("audit");
+        let (audited, audited_version) = read("audit");
         let (warned, warned_version) = read("warn");
         let known = enforced.flatten().unwrap_or(Level::Privileged);
         let enforce = Standard {
             level: enforced.map_or(known, |level| level.unwrap_or(Level::Restricted)),
             version: enforced_version.unwrap_or(Version::Latest),
+        };
+        let audit = Standard {
+            level: audited.flatten().unwrap_or(Level::Privileged),
+            version: audited_version.unwrap_or(Version::Latest),
         };
         // What is enforced is warned of, too, unless the labels say otherwise: that reaches the templates that pods are made of.
         let follows = warned.is_none() && known > Level::Privileged;
@@ -107,7 +112,7 @@ impl Policy {
             level: warned.map_or(known, |level| level.unwrap_or(Level::Privileged)),
             version: warned_version.unwrap_or(if follows { enforce.version } else { Version::Latest }),
         };
-        (Self { enforce, warn }, faults)
+        (Self { enforce, audit, warn }, faults)
     }
 }
 

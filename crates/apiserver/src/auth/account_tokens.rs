@@ -5,12 +5,10 @@
 
 use std::collections::{BTreeMap, HashSet};
 use std::fmt;
-use std::sync::OnceLock;
+use std::sync::{Arc, Mutex, PoisonError};
 
-use aws_lc_rs::rand::SystemRandom;
-use aws_lc_rs::signature::{
-    ECDSA_P256_SHA256_FIXED, ECDSA_P256_SHA256_FIXED_SIGNING, EcdsaKeyPair, KeyPair, UnparsedPublicKey,
-};
+use aws_lc_rs::rand;
+use aws_lc_rs::signature::{ED25519, Ed25519KeyPair, KeyPair, UnparsedPublicKey};
 use base64::Engine;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use pintle_json::{Json, json};
@@ -24,6 +22,9 @@ use crate::request::user::{ServiceAccount, User};
 
 /// Who gives the tokens out, and for whom they are unless their request says otherwise: this server.
 pub(crate) const ISSUER: &str = "https://kubernetes.default.svc";
+
+/// How they are signed: in the same way each time.
+const ALGORITHM: &str = "EdDSA";
 
 /// How far the clocks of those who make and check tokens may disagree, in seconds.
 const LEEWAY: i64 = 60;
@@ -78,9 +79,23 @@ impl fmt::Display for Unknown {
     }
 }
 
+/// What a key is made of. Its signatures follow from it and what is signed alone.
+pub(crate) type KeySeed = [u8; 32];
+
 /// The key that tokens are signed with; made when the first is needed.
-#[derive(Default)]
-pub(crate) struct AccountTokens(OnceLock<Option<EcdsaKeyPair>>);
+pub(crate) struct AccountTokens(Mutex<Option<Arc<Key>>>);
+
+struct Key {
+    seed: KeySeed,
+    pair: Ed25519KeyPair,
+}
+
+impl Key {
+    fn new(seed: KeySeed) -> Option<Arc<Self>> {
+        let pair = Ed25519KeyPair::from_seed_unchecked(&seed).ok()?;
+        Some(Arc::new(Self { seed, pair }))
+    }
+}
 
 impl fmt::Debug for AccountTokens {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -89,14 +104,33 @@ impl fmt::Debug for AccountTokens {
 }
 
 impl AccountTokens {
+    /// With a seed, the key follows from that.
+    pub(crate) fn new(seed: Option<u64>) -> Self {
+        let seed = seed.map(|seed| {
+            let text = format!("service account tokens {seed}");
+            Sha256::digest(text.as_bytes()).into()
+        });
+        Self(Mutex::new(seed.and_then(Key::new)))
+    }
+
+    /// What the key is made of; none if the system has no randomness to give.
+    pub(crate) fn seed(&self) -> Option<KeySeed> {
+        Some(self.key()?.seed)
+    }
+
+    /// Signs with another key from now on. Tokens under the present one are nobody's then.
+    pub(crate) fn replace(&self, seed: KeySeed) {
+        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = Key::new(seed);
+    }
+
     /// The claims as a token; none if the system has no randomness to give.
     pub(crate) fn sign(&self, claims: &Claims) -> Option<String> {
         let key = self.key()?;
-        let id = URL_SAFE_NO_PAD.encode(Sha256::digest(key.public_key().as_ref()));
+        let id = URL_SAFE_NO_PAD.encode(Sha256::digest(key.pair.public_key().as_ref()));
         let part = |value: Json| URL_SAFE_NO_PAD.encode(value.to_string());
-        let header = part(json!({"alg": "ES256", "kid": id}));
+        let header = part(json!({"alg": ALGORITHM, "kid": id}));
         let signed = format!("{header}.{}", part(pintle_json::to_json(claims).ok()?));
-        let signature = key.sign(&SystemRandom::new(), signed.as_bytes()).ok()?;
+        let signature = key.pair.sign(signed.as_bytes());
         Some(format!("{signed}.{}", URL_SAFE_NO_PAD.encode(signature)))
     }
 
@@ -129,8 +163,9 @@ impl AccountTokens {
         }
         let is_ours = || {
             let signature = URL_SAFE_NO_PAD.decode(signature).ok()?;
-            let key = UnparsedPublicKey::new(&ECDSA_P256_SHA256_FIXED, self.key()?.public_key());
-            (read(header)?["alg"] == "ES256").then_some(())?;
+            let key = self.key()?;
+            let key = UnparsedPublicKey::new(&ED25519, key.pair.public_key());
+            (read(header)?["alg"] == ALGORITHM).then_some(())?;
             key.verify(signed.as_bytes(), &signature).ok()
         };
         is_ours().ok_or_else(|| Unknown("go-jose/go-jose: error in cryptographic primitive".into()))?;
@@ -138,8 +173,14 @@ impl AccountTokens {
         Claims::deserialize(&claims).map_err(|error| Unknown(error.to_string()))
     }
 
-    fn key(&self) -> Option<&EcdsaKeyPair> {
-        self.0.get_or_init(|| EcdsaKeyPair::generate(&ECDSA_P256_SHA256_FIXED_SIGNING).ok()).as_ref()
+    fn key(&self) -> Option<Arc<Key>> {
+        let mut key = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if key.is_none() {
+            let mut seed = KeySeed::default();
+            rand::fill(&mut seed).ok()?;
+            *key = Key::new(seed);
+        }
+        key.clone()
     }
 }
 

@@ -2,11 +2,21 @@
 
 use pintle_meta::{Reason, StatusDetails};
 
-use super::rule_resolver::{self, Decision};
+use super::authorizer::{Grant, Granted, Rbac};
 use crate::failure::{Failure, Outcome};
-use crate::kinds::{Cluster, GroupResource};
+use crate::kinds::GroupResource;
 use crate::request::path::ResourcePath;
 use crate::request::user::{MASTERS, User};
+
+/// What the rules say of a request. It cannot be compared: only a match on [`Allowed`](Self::Allowed) lets anybody through,
+/// whatever was found wrong on the way.
+#[derive(Clone, Debug)]
+pub(crate) enum Decision {
+    /// It is allowed, and by what.
+    Allowed(String),
+    /// No rule allows it; and what was found wrong on the way, if anything.
+    NoOpinion(Option<String>),
+}
 
 /// What a request does, as rules see it.
 #[derive(Clone, Debug)]
@@ -23,19 +33,33 @@ pub(crate) enum Attributes<'a> {
 }
 
 /// Decides whether the user may.
-pub(crate) fn decide(cluster: &dyn Cluster, user: &User, attributes: &Attributes<'_>) -> Decision {
-    match user.is_in(MASTERS) {
-        true => Decision::Allowed(String::new()),
-        false => rule_resolver::decide(cluster, user, attributes),
+pub(crate) fn decide(rbac: Rbac<'_>, user: &User, attributes: &Attributes<'_>) -> Decision {
+    if user.is_in(MASTERS) {
+        return Decision::Allowed(String::new());
+    }
+    let namespace = match attributes {
+        Attributes::Resource { path, .. } => path.namespace.as_str(),
+        Attributes::Path { .. } => "",
+    };
+    let granted = rbac.granted(user, namespace);
+    let covers = |grant: &&Grant| grant.role.rules.iter().any(|rule| rule.covers(attributes));
+    match granted.grants.iter().find(covers) {
+        Some(grant) => Decision::Allowed(grant.reason()),
+        None => Decision::NoOpinion(granted.wrong()),
     }
 }
 
 /// Fails if the user may not.
-pub(crate) fn authorize(cluster: &dyn Cluster, user: &User, attributes: &Attributes<'_>) -> Outcome<()> {
-    match decide(cluster, user, attributes) {
+pub(crate) fn authorize(rbac: Rbac<'_>, user: &User, attributes: &Attributes<'_>) -> Outcome<()> {
+    match decide(rbac, user, attributes) {
         Decision::Allowed(_) => Ok(()),
         Decision::NoOpinion(wrong) => Err(forbidden(user, attributes, wrong)),
     }
+}
+
+/// All rules that hold for the user in a namespace.
+pub(crate) fn rules(rbac: Rbac<'_>, user: &User, namespace: &str) -> Granted {
+    rbac.granted(user, namespace)
 }
 
 /// The answer to a user who may not.

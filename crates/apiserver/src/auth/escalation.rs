@@ -4,11 +4,12 @@ use std::collections::BTreeMap;
 
 use pintle_json::Json;
 
+use super::GROUP;
+use super::authorize::{Attributes, Decision, decide};
+use super::authorizer::{Rbac, Rule};
 use super::rights::{self, Right, Thing};
-use super::rule_resolver::{self, Decision, GROUP};
-use super::{Attributes, decide};
 use crate::failure::{Failure, Outcome, quoted};
-use crate::kinds::{Cluster, GroupResource, Place};
+use crate::kinds::Place;
 use crate::object::{metadata, remove_metadata};
 use crate::request::path::ResourcePath;
 use crate::request::user::{MASTERS, User};
@@ -23,17 +24,11 @@ pub(crate) fn grants_rights(place: &Place) -> bool {
 
 /// Fails if `user`, by writing a role or a binding, gives rights that they lack. The verb `escalate` on the role, or `bind` on the
 /// role that is bound, allows it all the same. `place` has the name of the request; `old` is what the object was.
-pub(crate) fn check_grant(
-    cluster: &dyn Cluster,
-    user: &User,
-    place: &Place,
-    new: &Json,
-    old: Option<&Json>,
-) -> Outcome<()> {
+pub(crate) fn check_grant(rbac: Rbac<'_>, user: &User, place: &Place, new: &Json, old: Option<&Json>) -> Outcome<()> {
     if user.is_in(MASTERS) {
         return Ok(());
     }
-    let writer = Writer { cluster, user, place, name: metadata::name(new) };
+    let writer = Writer { rbac, user, place, name: metadata::name(new) };
     match place.kind.kind.as_str() {
         "Role" | "ClusterRole" => writer.check_role(new, old),
         _ => writer.check_binding(new, old),
@@ -42,7 +37,7 @@ pub(crate) fn check_grant(
 
 /// Who writes which object.
 struct Writer<'a> {
-    cluster: &'a dyn Cluster,
+    rbac: Rbac<'a>,
     user: &'a User,
     place: &'a Place,
     name: &'a str,
@@ -55,7 +50,7 @@ impl Writer<'_> {
         {
             return Ok(());
         }
-        self.check_rules(&new["rules"]).map_err(|why| self.forbidden(&why))?;
+        self.check_rules(&Rule::all_of(&new["rules"])).map_err(|why| self.forbidden(&why))?;
         let gathers = |role: &Json| {
             role["aggregationRule"]["clusterRoleSelectors"].as_array().is_some_and(|selectors| !selectors.is_empty())
         };
@@ -65,7 +60,7 @@ impl Writer<'_> {
                 {"nonResourceURLs": ["*"], "verbs": ["*"]},
             ]);
             let why = "must have cluster-admin privileges to use the aggregationRule";
-            self.check_rules(&everything).map_err(|_| self.forbidden(why))?;
+            self.check_rules(&Rule::all_of(&everything)).map_err(|_| self.forbidden(why))?;
         }
         Ok(())
     }
@@ -84,15 +79,15 @@ impl Writer<'_> {
         {
             return Ok(());
         }
-        let Some((resource, namespace)) = role else {
+        let Some((_, namespace)) = role else {
             return Err(Failure::plain(500, format!("unsupported role reference kind: {}", quoted(kind))));
         };
         if kind == "Role" && namespace.is_empty() {
             return Err(Failure::bad_request("Namespace parameter required."));
         }
-        let role = self.cluster.object(&GroupResource::new(GROUP, resource), namespace, name);
+        let role = self.rbac.role(namespace, name);
         let role = role.ok_or_else(|| Failure::not_found(&self.place.kind.resource(), name))?;
-        self.check_rules(&role["rules"]).map_err(|why| self.forbidden(&why))
+        self.check_rules(&role.rules).map_err(|why| self.forbidden(&why))
     }
 
     fn may(&self, verb: &str, group: &str, resource: &str, name: &str) -> bool {
@@ -104,29 +99,28 @@ impl Writer<'_> {
             ..ResourcePath::default()
         };
         let attributes = Attributes::Resource { verb, path: &path, name };
-        matches!(decide(self.cluster, self.user, &attributes), Decision::Allowed(_))
+        matches!(decide(self.rbac, self.user, &attributes), Decision::Allowed(_))
     }
 
     /// Whether the writer holds all that the rules give, in the namespace of the object; else what they lack.
-    fn check_rules(&self, rules: &Json) -> Result<(), String> {
-        let (held, wrong) = rule_resolver::grants(self.cluster, self.user, &self.place.namespace);
-        let rules = rules.list("");
-        let given = rules.clone().map(Right::count).fold(0, usize::saturating_add);
-        let known = held.iter().map(|grant| rights::length(grant.rule())).sum::<usize>();
+    fn check_rules(&self, rules: &[Rule]) -> Result<(), String> {
+        let held = self.rbac.granted(self.user, &self.place.namespace);
+        let given = rules.iter().map(Right::count).fold(0, usize::saturating_add);
+        let known = held.rules().map(rights::length).sum::<usize>();
         if given.saturating_mul(known) > MOST_COMPARED {
             return Err(format!(
                 "user {} gives {given} rights by it, which are too many to hold them against their own: fewer at a time, or a star",
                 quoted(&self.user.name)
             ));
         }
-        let given = rules.flat_map(Right::all_of);
-        let lacking: Vec<Right> = given.filter(|right| !held.iter().any(|grant| right.is_in(grant.rule()))).collect();
+        let given = rules.iter().flat_map(Right::all_of);
+        let lacking: Vec<Right> = given.filter(|right| !held.rules().any(|rule| right.is_in(rule))).collect();
         if lacking.is_empty() {
             return Ok(());
         }
         let groups: Vec<_> = self.user.groups.iter().map(|group| quoted(group)).collect();
         // A role that is not there is told as one of the resource that is written.
-        let wrong = wrong.map_or_else(String::new, |lost| {
+        let wrong = held.lost.map_or_else(String::new, |lost| {
             format!("; resolution errors: [{} {} not found]", self.place.kind.resource(), quoted(&lost.name))
         });
         Err(format!(
@@ -178,37 +172,18 @@ fn told(rights: &[Right]) -> Vec<String> {
 
 #[cfg(test)]
 mod tests {
-    use std::sync::Arc;
-
     use pintle_json::json;
 
+    use super::super::authorizer::{Authorizer, db_of};
     use super::*;
     use crate::kinds::Kinds;
-
-    /// Objects by resource; namespaces do not count.
-    struct Objects(Vec<(&'static str, Json)>);
-
-    impl Cluster for Objects {
-        fn object(&self, resource: &GroupResource, namespace: &str, name: &str) -> Option<Arc<Json>> {
-            let all = self.objects(resource, Some(namespace));
-            all.into_iter().find(|object| object["metadata"]["name"] == name)
-        }
-
-        fn objects(&self, resource: &GroupResource, _: Option<&str>) -> Vec<Arc<Json>> {
-            let known = self.0.iter().filter(|(plural, _)| *plural == resource.resource);
-            known.map(|(_, object)| Arc::new(object.clone())).collect()
-        }
-
-        fn holder(&self, _: &str) -> Option<Arc<str>> {
-            None
-        }
-    }
+    use crate::store::Db;
 
     /// A cluster in which `u` holds these rules, and others by a role that is not there; and there is a role `strong` to read
     /// secrets.
-    fn cluster(rules: Json) -> Objects {
+    fn cluster(rules: Json) -> Db {
         let secrets = json!([{"apiGroups": [""], "resources": ["secrets"], "verbs": ["list", "get"]}]);
-        Objects(vec![
+        db_of(&[
             ("clusterroles", json!({"metadata": {"name": "mine"}, "rules": rules})),
             ("clusterroles", json!({"metadata": {"name": "strong"}, "rules": secrets})),
             (
@@ -231,11 +206,13 @@ mod tests {
     }
 
     fn check(rules: Json, plural: &str, new: Json, old: Option<Json>) -> Result<(), String> {
-        let user = User { name: "u".into(), groups: vec!["g".into(), "h".into()], ..User::default() };
+        let user = User { name: "u".into(), groups: ["g".to_owned(), "h".to_owned()].into(), ..User::default() };
         let kind = Kinds::builtin().resource(GROUP, "v1", plural).expect("a built-in kind").clone();
         let namespace = if kind.namespaced() { "n" } else { "" };
         let place = Place::new(kind, namespace, "a");
-        check_grant(&cluster(rules), &user, &place, &new, old.as_ref()).map_err(|failure| failure.status.message)
+        let (authorizer, db) = (Authorizer::default(), cluster(rules));
+        let granted = check_grant(authorizer.rules_in(&db), &user, &place, &new, old.as_ref());
+        granted.map_err(|failure| failure.status.message)
     }
 
     fn role(rules: Json) -> Json {

@@ -5,7 +5,6 @@
 use pintle_json::Json;
 
 use super::Attributes;
-use super::rule_resolver::list;
 use crate::kinds::{Cluster, GroupResource};
 use crate::object::metadata;
 use crate::request::user::{MASTERS, User};
@@ -88,4 +87,9 @@ fn has(rule: &Json, field: &str, wanted: &str) -> bool {
 
 fn items<'a>(value: &'a Json, field: &str) -> impl Iterator<Item = &'a Json> {
     value[field].list("")
+}
+
+/// The texts of a list in a rule.
+fn list<'a>(rule: &'a Json, field: &str) -> impl Iterator<Item = &'a str> {
+    items(rule, field).filter_map(Json::as_str)
 }

@@ -2,11 +2,9 @@
 
 use http::{HeaderMap, HeaderValue};
 
-use super::Attributes;
-use super::authorize::{decide, forbidden};
-use super::rule_resolver::{self, Decision};
+use super::authorize::{Attributes, Decision, decide, forbidden};
+use super::authorizer::Rbac;
 use crate::failure::{Failure, Outcome};
-use crate::kinds::Cluster;
 use crate::request::path::ResourcePath;
 use crate::request::user::{ServiceAccount, User};
 use crate::validate::{NameRule, name_faults};
@@ -47,17 +45,12 @@ pub(crate) fn impersonated(headers: &HeaderMap) -> Outcome<Option<User>> {
 
 /// Whom `user` acts as: the wanted one, and the groups that follow from who that is. Each part that was asked for has to be
 /// allowed to `user` by itself.
-pub(crate) fn impersonate(
-    cluster: &dyn Cluster,
-    user: &User,
-    mut wanted: User,
-    attributes: &Attributes<'_>,
-) -> Outcome<User> {
+pub(crate) fn impersonate(rbac: Rbac<'_>, user: &User, mut wanted: User, attributes: &Attributes<'_>) -> Outcome<User> {
     for path in parts(&wanted) {
         let part = Attributes::Resource { verb: "impersonate", path: &path, name: &path.name };
-        match decide(cluster, user, &part) {
+        match decide(rbac, user, &part) {
             Decision::Allowed(_) => (),
-            Decision::NoOpinion(wrong) => return Err(refusal(cluster, user, &wanted, &part, attributes, wrong)),
+            Decision::NoOpinion(wrong) => return Err(refusal(rbac, user, &wanted, &part, attributes, wrong)),
         }
     }
     if let Some(account) = ServiceAccount::of(&wanted)
@@ -99,7 +92,7 @@ fn parts(wanted: &User) -> Vec<ResourcePath> {
 /// How a real server tells it: who has been given a right to impersonate is told which part they lack, others that they may not
 /// do this on behalf of such a user.
 fn refusal(
-    cluster: &dyn Cluster,
+    rbac: Rbac<'_>,
     user: &User,
     wanted: &User,
     part: &Attributes<'_>,
@@ -107,9 +100,8 @@ fn refusal(
     wrong: Option<String>,
 ) -> Failure {
     let namespace = ServiceAccount::of(wanted).map_or("", |account| account.namespace);
-    let (grants, _) = rule_resolver::grants(cluster, user, namespace);
-    let impersonates =
-        grants.iter().any(|grant| rule_resolver::list(grant.rule(), "verbs").any(|verb| verb == "impersonate"));
+    let granted = rbac.granted(user, namespace);
+    let impersonates = granted.rules().any(|rule| rule.verbs.iter().any(|verb| &**verb == "impersonate"));
     let Some(mode) = mode(wanted).filter(|_| !impersonates) else { return forbidden(user, part, wrong) };
     let on_behalf = |verb: &str| format!("impersonate-on:{mode}:{verb}");
     match attributes {

@@ -1,8 +1,6 @@
 //! A right: one verb on one thing. A rule is a short way to write many.
 
-use pintle_json::Json;
-
-use super::rule_resolver::list;
+use super::authorizer::{Rule, has};
 use crate::failure::quoted;
 
 /// One verb on one thing. Each part may be a star.
@@ -21,57 +19,58 @@ pub(super) enum Thing {
 
 impl Right {
     /// How many a rule gives.
-    pub(super) fn count(rule: &Json) -> usize {
-        let count = |field: &str| list(rule, field).count();
-        let things = [count("apiGroups"), count("resources"), count("resourceNames").max(1)];
-        let things = things.into_iter().fold(1, usize::saturating_mul).saturating_add(count("nonResourceURLs"));
-        things.saturating_mul(count("verbs"))
+    pub(super) fn count(rule: &Rule) -> usize {
+        let things = [rule.groups.len(), rule.resources.len(), rule.names.len().max(1)];
+        let things = things.into_iter().fold(1, usize::saturating_mul).saturating_add(rule.urls.len());
+        things.saturating_mul(rule.verbs.len())
     }
 
     /// All that a rule gives.
-    pub(super) fn all_of(rule: &Json) -> Vec<Self> {
-        let mut names: Vec<_> = list(rule, "resourceNames").map(|name| Some(name.to_owned())).collect();
+    pub(super) fn all_of(rule: &Rule) -> Vec<Self> {
+        let mut names: Vec<_> = rule.names.iter().map(|name| Some(name.to_string())).collect();
         if names.is_empty() {
             names.push(None);
         }
         let mut things = Vec::new();
-        for group in list(rule, "apiGroups") {
-            for resource in list(rule, "resources") {
+        for group in &rule.groups {
+            for resource in &rule.resources {
                 let thing = |name: &Option<String>| Thing::Resource {
-                    group: group.into(),
-                    resource: resource.into(),
+                    group: group.to_string(),
+                    resource: resource.to_string(),
                     name: name.clone(),
                 };
                 things.extend(names.iter().map(thing));
             }
         }
-        things.extend(list(rule, "nonResourceURLs").map(|url| Thing::Url(url.into())));
-        let each = |thing: Thing| list(rule, "verbs").map(move |verb| Self { verb: verb.into(), thing: thing.clone() });
+        things.extend(rule.urls.iter().map(|url| Thing::Url(url.to_string())));
+        let each =
+            |thing: Thing| rule.verbs.iter().map(move |verb| Self { verb: verb.to_string(), thing: thing.clone() });
         things.into_iter().flat_map(each).collect()
     }
 
     /// Whether one rule alone gives it.
-    pub(super) fn is_in(&self, rule: &Json) -> bool {
-        let has = |field: &str, wanted: &str| list(rule, field).any(|item| item == "*" || item == wanted);
-        let mut names = list(rule, "resourceNames").peekable();
-        let any_name = names.peek().is_none();
-        has("verbs", &self.verb)
+    pub(super) fn is_in(&self, rule: &Rule) -> bool {
+        let any_name = rule.names.is_empty();
+        has(&rule.verbs, &self.verb)
             && match &self.thing {
-                Thing::Url(url) => any_name && list(rule, "nonResourceURLs").any(|known| url_covers(known, url)),
+                Thing::Url(url) => any_name && rule.urls.iter().any(|known| url_covers(known, url)),
                 Thing::Resource { group, resource, name } => {
                     let below = resource.split_once('/').map(|(_, subresource)| format!("*/{subresource}"));
-                    has("apiGroups", group)
-                        && (has("resources", resource) || below.is_some_and(|below| has("resources", &below)))
-                        && (any_name || name.as_deref().is_some_and(|name| names.any(|known| known == name)))
+                    has(&rule.groups, group)
+                        && (has(&rule.resources, resource) || below.is_some_and(|below| has(&rule.resources, &below)))
+                        && (any_name
+                            || name.as_deref().is_some_and(|name| rule.names.iter().any(|known| **known == *name)))
                 }
             }
     }
 }
 
 /// How much a rule says: what it takes to look for a right in it.
-pub(super) fn length(rule: &Json) -> usize {
-    let fields = ["verbs", "apiGroups", "resources", "resourceNames", "nonResourceURLs"];
-    1 + fields.iter().map(|field| list(rule, field).count()).sum::<usize>()
+pub(super) fn length(rule: &Rule) -> usize {
+    1 + [&rule.verbs, &rule.groups, &rule.resources, &rule.names, &rule.urls]
+        .map(|names| names.len())
+        .iter()
+        .sum::<usize>()
 }
 
 impl Thing {
@@ -96,14 +95,14 @@ fn url_covers(known: &str, url: &str) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use pintle_json::json;
+    use pintle_json::{Json, json};
 
     use super::*;
 
     #[test]
     fn a_rule_gives_each_verb_on_each_thing_it_names() {
         let check = |rule: Json, expected: &[&str]| {
-            let rights = Right::all_of(&rule);
+            let rights: Vec<_> = Rule::all_of(&json!([rule])).iter().flat_map(Right::all_of).collect();
             let told: Vec<_> = rights.iter().map(|right| right.thing.text(&[&right.verb])).collect();
             assert_eq!(told, expected, "{rule}");
         };
@@ -128,7 +127,10 @@ mod tests {
             verb: "get".into(),
             thing: Thing::Resource { group: String::new(), resource: resource.into(), name: name.map(Into::into) },
         };
-        let rule = |resources: Json, names: Json| json!({"apiGroups": [""], "resources": resources, "verbs": ["get"], "resourceNames": names});
+        let rule = |resources: Json, names: Json| {
+            let rule = json!({"apiGroups": [""], "resources": resources, "verbs": ["get"], "resourceNames": names});
+            Rule::all_of(&json!([rule])).remove(0)
+        };
         assert!(on("pods", None).is_in(&rule(json!(["pods"]), json!([]))));
         assert!(on("pods", Some("a")).is_in(&rule(json!(["pods"]), json!([]))));
         assert!(on("pods", Some("a")).is_in(&rule(json!(["pods"]), json!(["a"]))));
@@ -136,7 +138,7 @@ mod tests {
         assert!(on("pods/log", None).is_in(&rule(json!(["*/log"]), json!([]))));
         assert!(!on("*", None).is_in(&rule(json!(["pods"]), json!([]))));
         let url = |url: &str| Right { verb: "get".into(), thing: Thing::Url(url.into()) };
-        let urls = json!({"nonResourceURLs": ["/a/*"], "verbs": ["get"]});
+        let urls = Rule::all_of(&json!([{"nonResourceURLs": ["/a/*"], "verbs": ["get"]}])).remove(0);
         assert!(url("/a/b").is_in(&urls) && url("/a/*").is_in(&urls) && !url("/a").is_in(&urls));
     }
 }

@@ -11,6 +11,7 @@ use pintle_schema::{self as schema, StrictFinding};
 
 use crate::failure::{Failure, Outcome};
 use crate::kinds::Kind;
+use crate::object::metadata;
 use crate::registry::Writer;
 use crate::request::Part;
 use crate::request::options::How;
@@ -72,6 +73,14 @@ impl RawBody {
             Content::Protobuf => protobuf::decode(&self.bytes, expected),
         }
     }
+}
+
+/// The name of the object in a body; empty where it has none, or cannot be read.
+pub(crate) async fn name(bytes: &Bytes, content_type: &str) -> String {
+    let Some(media) = media(content_type) else { return String::new() };
+    let body = RawBody::new(bytes.clone(), media).await.ok();
+    let object = body.and_then(|body| body.value(("", "")).ok()).unwrap_or_default();
+    metadata::name(&object).to_owned()
 }
 
 /// An object from a body.

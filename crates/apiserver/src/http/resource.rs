@@ -11,6 +11,7 @@ use super::encode::Reply;
 use super::negotiate::{self, Offer};
 use super::{Call, stream, websocket, write};
 use crate::failure::{Failure, Outcome};
+use crate::faults::View;
 use crate::kinds::{Kind, Origin, Place};
 use crate::registry::{Registry, Selection, VERSION_PATIENCE, is_uncached, parse_number};
 use crate::request::options::ListOptions;
@@ -178,9 +179,9 @@ async fn get(registry: &Arc<Registry>, call: &Call, place: &Place) -> Outcome<Re
                 false => Failure::plain(500, message),
             }
         })?;
-        wait_for(registry, kind, version, call.stale).await?;
+        wait_for(registry, kind, version, call.view).await?;
     }
-    let object = registry.get_in(place, call.stale)?;
+    let object = registry.get_in(place, call.view)?;
     Ok(Reply::Object { code: 200, kind: kind.clone(), object, format })
 }
 
@@ -192,9 +193,9 @@ async fn list(registry: &Arc<Registry>, call: &Call, place: &Place, path: &Resou
     options.check()?;
     let selection = selection.checked()?;
     if let Some(version) = registry.version_to_wait_for(&options)? {
-        wait_for(registry, kind, version, call.stale).await?;
+        wait_for(registry, kind, version, call.view).await?;
     }
-    let list = registry.list(&selection, &options, call.stale)?;
+    let list = registry.list(&selection, &options, call.view).await?;
     Ok(Reply::List { kind: kind.clone(), list, format })
 }
 
@@ -222,7 +223,8 @@ fn watch(registry: &Arc<Registry>, call: &mut Call, place: &Place, path: &Resour
     let selection = selection.checked()?;
     format.transform.check(call.query.text("includeObject"))?;
     let shape = Shape::new(format.transform, format.media, registry.clock.clone());
-    let watcher = Watcher::start(registry.clone(), selection, &options, shape, call.user_agent())?;
+    let faults = registry.faults.watch(&super::fault_request(call));
+    let watcher = Watcher::start(registry.clone(), selection, &options, shape, faults)?;
     Ok(websocket::reply(call, Box::new(watcher)))
 }
 
@@ -234,13 +236,20 @@ fn list_options(call: &Call, path: &ResourcePath, watch: bool) -> Outcome<ListOp
 }
 
 /// Waits for a revision that is yet to come; fails if it does not come in time. To a stale view it does not.
-pub(super) async fn wait_for(registry: &Registry, kind: &Kind, version: u64, stale: Option<u64>) -> Outcome<()> {
+pub(super) async fn wait_for(registry: &Registry, kind: &Kind, version: u64, view: Option<View>) -> Outcome<()> {
     let uncached = is_uncached(kind);
     let patience = if uncached { Duration::ZERO } else { VERSION_PATIENCE };
-    let reached = match stale {
-        Some(stale) if stale < version => {
+    let reached = match view {
+        Some(View::At(stale)) if stale < version => {
             tokio::time::sleep(patience).await;
             stale
+        }
+        Some(View::Behind(lag)) => {
+            let seen = registry.until_seen(kind, version, lag);
+            if tokio::time::timeout(patience, seen).await.is_ok() {
+                return Ok(());
+            }
+            registry.seen(kind, View::Behind(lag))
         }
         _ if registry.db.revision() >= version || registry.db.wait_for(version, patience).await => return Ok(()),
         _ => registry.db.revision(),

@@ -14,6 +14,7 @@ use hyper::upgrade::OnUpgrade;
 use hyper_util::rt::TokioIo;
 use pintle_schema::protobuf;
 use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt};
+use tokio::time::Instant;
 use tokio_tungstenite::WebSocketStream;
 use tokio_tungstenite::tungstenite::handshake::derive_accept_key;
 use tokio_tungstenite::tungstenite::protocol::frame::Frame as RawFrame;
@@ -50,6 +51,11 @@ impl Socket {
             }
             Err(error) => tracing::debug!(%error, "a connection did not become a WebSocket"),
         }
+    }
+
+    /// When the watch ends, whether it has been read by then or not, if it does.
+    pub(crate) fn ends(&self) -> Option<Instant> {
+        self.watcher.ends()
     }
 }
 

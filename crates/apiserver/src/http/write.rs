@@ -131,7 +131,7 @@ async fn delete_collection(
     if let Some(version) = registry.version_to_wait_for(&list)? {
         resource::wait_for(registry, &kind, version, None).await?;
     }
-    let list = registry.delete_collection(&selection, &list, &options)?;
+    let list = registry.delete_collection(&selection, &list, &options).await?;
     Ok(Reply::List { kind, list, format })
 }
 
@@ -206,6 +206,7 @@ fn unsupported(kind: &Kind, patch: bool) -> Failure {
 
 pub(super) fn manager<'a>(registry: &Registry, call: &Call, place: &Place, options: &'a WriteOptions) -> Writer<'a> {
     let manager = Writer::new(options, call.user_agent(), registry.clock.now_text()).acting_as(call.user.clone());
+    let manager = manager.noting_in(call.annotations.clone());
     let path = ResourcePath {
         group: place.kind.group.clone(),
         version: place.kind.version.clone(),
@@ -215,12 +216,12 @@ pub(super) fn manager<'a>(registry: &Registry, call: &Call, place: &Place, optio
         ..ResourcePath::default()
     };
     let create = Attributes::Resource { verb: Verb::Create.name(), path: &path, name: &place.name };
-    let manager = manager.creating(auth::authorize(&registry.db, &call.user, &create));
+    let manager = manager.creating(auth::authorize(registry.rbac(), &call.user, &create));
     if !place.kind.is_custom() {
         return manager;
     }
     let kinds = registry.kinds();
-    let versions = kinds.kinds().filter(|kind| kind.store == place.kind.store).map(|kind| kind.api_version());
+    let versions = kinds.versions_of(&place.kind.store).map(|kind| kind.api_version());
     manager.serving(versions.collect())
 }
 

@@ -173,7 +173,7 @@ fn subresource(text: &str, version: &GroupVersion) -> Option<Subresource> {
 }
 
 fn verbs_of(text: &str) -> Vec<Verb> {
-    text.split(',').filter_map(Verb::parse).collect()
+    text.split(',').filter_map(|name| name.parse().ok()).collect()
 }
 
 fn list(text: &str) -> Vec<String> {

@@ -10,7 +10,7 @@ type Missing = (&'static str, &'static str);
 
 /// All of them.
 pub(crate) const WITHOUT_EFFECT: &[Missing] =
-    &[WEBHOOKS, POLICIES, RULES, CONVERSION, BUILT_IN_VERSIONS, FLOW_CONTROL, SERVICE_RANGES];
+    &[WEBHOOKS, POLICIES, RULES, CONVERSION, BUILT_IN_VERSIONS, FLOW_CONTROL, SERVICE_RANGES, ADDRESSES];
 
 pub(crate) const WEBHOOKS: Missing =
     ("ValidatingWebhookConfiguration, MutatingWebhookConfiguration", "this server calls no admission webhooks");
@@ -27,6 +27,8 @@ pub(crate) const BUILT_IN_VERSIONS: Missing =
 pub(crate) const FLOW_CONTROL: Missing =
     ("FlowSchema, PriorityLevelConfiguration", "this server has one flow for all requests");
 pub(crate) const SERVICE_RANGES: Missing = ("ServiceCIDR", "the addresses of Services are of 10.0.0.0/24 alone");
+pub(crate) const ADDRESSES: Missing =
+    ("IPAddress", "Services get their addresses without them: none is made, and none reserves its address");
 pub(crate) const RULES: Missing =
     ("x-kubernetes-validations in the schemas of custom resources", "this server evaluates no CEL rules");
 

@@ -4,30 +4,23 @@ use std::io;
 
 use http::header::{ACCEPT, CACHE_CONTROL, CONTENT_TYPE, ETAG, IF_NONE_MATCH, LOCATION, RETRY_AFTER, VARY};
 use http::{HeaderName, Request, Response};
-use http_body::Body as _;
 use http_body_util::{BodyExt, Full};
 
 use super::Live;
-use super::upstream::{Refusal, whole};
+use super::upstream::Refusal;
 use crate::http::{Body, Incoming};
 
-/// What is passed on of a request: not who asks, since it is this server's client that asks there.
+/// What is passed on of a request, besides as whom it acts: not who asks, since it is this server's client that asks there.
 const ASKED: [HeaderName; 3] = [ACCEPT, CONTENT_TYPE, IF_NONE_MATCH];
 const ANSWERED: [HeaderName; 6] = [CACHE_CONTROL, CONTENT_TYPE, ETAG, LOCATION, RETRY_AFTER, VARY];
-/// The largest body that is passed on, which is the largest that a server takes.
-const LARGEST: u32 = 3 << 20;
 
 impl Live {
     /// Has the other cluster answer.
     pub(super) async fn forward(&self, request: Request<Incoming>) -> Response<Body> {
         let (head, body) = request.into_parts();
-        let most = if body.is_end_stream() { 0 } else { LARGEST };
-        let Ok(_room) = self.registry.bodies.try_acquire_many(most) else {
-            return Refusal::full().into_response();
-        };
-        let body = match whole(body, LARGEST as usize).await {
+        let body = match self.registry.bodies.read(body).await {
             Ok(body) => body,
-            Err(refusal) => return refusal.into_response(),
+            Err(unread) => return Refusal::unread(&unread).into_response(),
         };
         let target = head.uri.path_and_query().map_or("/", |target| target.as_str());
         let mut asked = Request::new(Full::new(body));
@@ -39,6 +32,9 @@ impl Live {
         for name in ASKED {
             asked.headers_mut().extend(head.headers.get(&name).map(|value| (name, value.clone())));
         }
+        // Who acts as somebody else is answered as that, if this server's client may act so there.
+        let acting = head.headers.iter().filter(|(name, _)| name.as_str().starts_with("impersonate-"));
+        asked.headers_mut().extend(acting.map(|(name, value)| (Some(name.clone()), value.clone())));
         let (head, body) = match self.upstream.send(asked).await {
             Ok(answer) => answer.into_parts(),
             Err(refusal) => return refusal.into_response(),

@@ -17,6 +17,7 @@ use tower_service::Service;
 use super::PATIENCE;
 use crate::http::{Body, Incoming};
 use crate::kinds::Kind;
+use crate::registry::{LARGEST_BODY, Unread};
 
 type BoxError = Box<dyn Error + Send + Sync>;
 type Exchange = Pin<Box<dyn Future<Output = Result<Response<Incoming>, BoxError>> + Send>>;
@@ -80,7 +81,7 @@ impl fmt::Debug for Upstream {
 }
 
 /// Reads a body in full.
-pub(super) async fn whole(mut body: Incoming, largest: usize) -> Result<Bytes, Refusal> {
+async fn whole(mut body: Incoming, largest: usize) -> Result<Bytes, Refusal> {
     let mut bytes = Vec::new();
     while let Some(frame) = body.frame().await {
         let frame = frame.map_err(|error| Refusal::unreachable(&*error))?;
@@ -156,9 +157,15 @@ impl Refusal {
         Self::new(502, "InternalError", &why)
     }
 
-    /// So much is asked for at once that no more can be held.
-    pub(super) fn full() -> Self {
-        Self::new(429, "TooManyRequests", "too many bodies of requests are being read")
+    /// A body that is not passed on.
+    pub(super) fn unread(unread: &Unread) -> Self {
+        match unread {
+            Unread::Broken(why) => Self::new(400, "BadRequest", &format!("the body broke off: {why}")),
+            Unread::TooLarge => {
+                Self::new(413, "RequestEntityTooLarge", &format!("a body is longer than {LARGEST_BODY} bytes"))
+            }
+            Unread::NoRoom => Self::new(429, "TooManyRequests", "too many bodies of requests are being read"),
+        }
     }
 
     /// A write of what only the other cluster knows.

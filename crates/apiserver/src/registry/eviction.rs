@@ -22,9 +22,10 @@ impl Registry {
         if !needs_no_budget(&pod) {
             self.charge_budget(place, &pod, options.dry_run)?;
         }
+        let mut options = options.clone();
         if !options.dry_run && !metadata::is_deleting(&pod) {
-            self.check_preconditions(place, &pod, options)?;
-            self.rewrite(place, false, |pod| {
+            self.check_preconditions(place, &pod, &options)?;
+            let marked = self.rewrite(place, false, |pod| {
                 let condition = json!({
                     "type": "DisruptionTarget",
                     "status": "True",
@@ -35,8 +36,12 @@ impl Registry {
                 self.set_condition(pod, condition);
                 Ok(())
             })?;
+            // The pod has to be still as it was asked to be, but for that.
+            if options.resource_version.is_some() {
+                options.resource_version = Some(marked.text("/metadata/resourceVersion").to_owned());
+            }
         }
-        self.delete(place, options)?;
+        self.delete(place, &options)?;
         Ok(())
     }
 

@@ -8,9 +8,10 @@ use super::served::Served;
 use super::token::Token;
 use super::{Registry, components};
 use crate::failure::{Failure, Outcome};
+use crate::faults::View;
 use crate::kinds::{Kind, Place, indexed_field, selects_fields, unknown_field};
 use crate::request::options::ListOptions;
-use crate::store::{Compacted, Objects, Range, ResourceKey, Run, Scope, Stored, key};
+use crate::store::{Compacted, Neighbours, Objects, Range, ResourceKey, Run, Scope, Stored, key};
 
 /// After so many objects that are not meant, who looks through them lets others work.
 pub(crate) const LOOKS: usize = 256;
@@ -110,6 +111,16 @@ impl Selected {
         self.run.pass();
         Some(meant)
     }
+
+    /// The next ones, if they are neighbours, and all are meant. They stay.
+    pub(crate) fn neighbours(&self) -> Option<Neighbours> {
+        self.run.neighbours().filter(|_| self.selection.is_everything())
+    }
+
+    /// Passes over what [`neighbours`](Self::neighbours) has told.
+    pub(crate) fn pass_neighbours(&mut self) {
+        self.run.pass_neighbours();
+    }
 }
 
 impl Iterator for Selected {
@@ -147,26 +158,35 @@ impl Registry {
     }
 
     /// The same as it is now, or as a stale view has it.
-    pub(crate) fn get_in(&self, place: &Place, stale: Option<u64>) -> Outcome<Served> {
+    pub(crate) fn get_in(&self, place: &Place, stale: Option<View>) -> Outcome<Served> {
         if components::are_meant(&place.kind) {
             return components::get(place);
         }
         let (resource, key) = (place.resource_key(), place.key());
         let stored = match stale {
             None => self.db.get(&resource, &key),
-            Some(version) => self.view(&resource, version)?.get(&key).cloned(),
+            Some(view) => self.view(&place.kind, view)?.0.get(&key).cloned(),
         };
         let stored = stored.ok_or_else(|| Failure::not_found(&place.kind.resource(), &place.name))?;
         Ok(Served::stored(&place.kind, &stored))
     }
 
     /// A resource as a stale view has it.
-    fn view(&self, resource: &ResourceKey, version: u64) -> Outcome<Objects> {
-        self.db.past(resource, version).map_err(|_| view_is_gone(version))
+    fn view(&self, kind: &Kind, view: View) -> Outcome<(Objects, u64)> {
+        let version = self.seen(kind, view);
+        let objects = self.db.past(&kind.store.to_string().into(), version);
+        Ok((objects.map_err(|_| view_is_gone(version))?, version))
     }
 
     /// A page of the objects that are meant. `wait_for`, what [`version_to_wait_for`] told, has been waited for.
-    pub(crate) fn list(&self, selection: &Selection, options: &ListOptions, stale: Option<u64>) -> Outcome<ListReply> {
+    ///
+    /// Of very many objects few may be meant: others have their turns meanwhile.
+    pub(crate) async fn list(
+        &self,
+        selection: &Selection,
+        options: &ListOptions,
+        stale: Option<View>,
+    ) -> Outcome<ListReply> {
         if components::are_meant(&selection.kind) {
             return Ok(components::list(selection));
         }
@@ -180,13 +200,13 @@ impl Registry {
         let resource = ResourceKey::from(selection.kind.store.to_string());
         let (objects, revision) = match (at, stale) {
             (At::Newest, None) => self.db.read(|store| (store.objects(&resource), store.revision())),
-            (At::Newest, Some(version)) => (self.view(&resource, version)?, version),
+            (At::Newest, Some(view)) => self.view(&selection.kind, view)?,
             (At::Exactly(revision), _) => {
                 let past = self.db.past(&resource, revision);
                 (past.map_err(|_| too_old(options, start.as_deref()))?, revision)
             }
         };
-        let reply = page(selection, objects.run(&range), limit, revision);
+        let reply = page(selection, objects.run(&range), limit, revision).await;
         if !reply.continue_token.is_empty() {
             self.db.keep(&resource, revision, &objects);
         }
@@ -218,14 +238,14 @@ impl Registry {
 }
 
 /// Takes a page from objects in key order.
-fn page(selection: &Selection, run: Run, limit: Option<usize>, revision: u64) -> ListReply {
+async fn page(selection: &Selection, run: Run, limit: Option<usize>, revision: u64) -> ListReply {
     let selected = |run| Selected { selection: selection.clone(), run };
     let mut reply =
         ListReply { objects: selected(run.clone()), revision, continue_token: String::new(), remaining: None };
     // Who asks for one name gets no pages.
     let Some(limit) = limit.filter(|_| selection.name().is_none()) else { return reply };
     let prefix = selection.range().prefix().len();
-    let (mut rest, mut found) = (run.clone(), 0);
+    let (mut rest, mut found, mut looks) = (run.clone(), 0, 0);
     while let Some((key, stored)) = rest.next() {
         found += usize::from(selection.matches(&stored));
         if found >= limit && rest.left() > 0 {
@@ -233,6 +253,10 @@ fn page(selection: &Selection, run: Run, limit: Option<usize>, revision: u64) ->
             reply.continue_token = Token::after(&key[prefix..], revision).encode();
             reply.remaining = selection.is_everything().then(|| rest.left());
             break;
+        }
+        looks += 1;
+        if looks % LOOKS == 0 {
+            tokio::task::yield_now().await;
         }
     }
     reply

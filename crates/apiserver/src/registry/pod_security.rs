@@ -1,6 +1,8 @@
 //! Admission by the security standard that a namespace's labels name: its pods are held to it, and who writes what pods are made of is warned.
 
 use std::collections::{BTreeMap, HashSet};
+use std::sync::Arc;
+use std::time::Duration;
 
 use pintle_json::Json;
 
@@ -14,8 +16,13 @@ use crate::request::Part;
 use crate::store::{Charge, Range, Stored};
 use crate::validate::Faults;
 
-/// So many pods are looked at as a namespace comes to be stricter.
+/// So many pods are looked at as a namespace comes to be stricter, and for so long.
 const MOST_PODS: usize = 3000;
+const LONGEST_LOOK: Duration = Duration::from_secs(1);
+
+/// What the audit says of a pod: to which standard it is held, and what it has against that which is audited.
+const ENFORCED: &str = "pod-security.kubernetes.io/enforce-policy";
+const VIOLATIONS: &str = "pod-security.kubernetes.io/audit-violations";
 
 /// Refuses pods, and labels that name no standard.
 pub(super) struct PodSecurity;
@@ -39,25 +46,23 @@ impl Plugin for PodSecurity {
                 }
             }
             Some(Subject::Pod) => {
-                let enforce = policy_at(registry, write).enforce;
+                let Policy { enforce, audit, .. } = policy_at(registry, write);
+                write.by.annotate(ENFORCED, enforce.to_string());
+                note_violations(write, audit, &write.new);
                 let violations = enforce.violations(&write.new);
                 if !violations.is_empty() {
                     let why = format!("violates PodSecurity \"{enforce}\": {}", told(&violations));
                     return Err(Failure::forbidden(&kind.resource(), name, &why));
                 }
             }
-            Some(Subject::Template(_)) | None => (),
+            Some(Subject::Template(template)) => note_violations(write, policy_at(registry, write).audit, template),
+            None => (),
         }
         Ok(Vec::new())
     }
 
     fn warnings(&self, registry: &Registry, write: &Write<'_>) -> Vec<String> {
-        let of = |pod: &Json| {
-            let warn = policy_at(registry, write).warn;
-            let violations = warn.violations(pod);
-            let warning = || format!("would violate PodSecurity \"{warn}\": {}", told(&violations));
-            (!violations.is_empty()).then(warning).into_iter().collect()
-        };
+        let of = |pod: &Json| would_violate(policy_at(registry, write).warn, pod).into_iter().collect();
         match subject(write) {
             Some(Subject::Namespace) => {
                 let enforce = policy(&write.new).0.enforce;
@@ -115,25 +120,51 @@ fn policy_at(registry: &Registry, write: &Write<'_>) -> Policy {
     Policy::of(|label| labels.as_ref()?.value(label)).0
 }
 
+fn would_violate(standard: Standard, pod: &Json) -> Option<String> {
+    let violations = standard.violations(pod);
+    (!violations.is_empty()).then(|| format!("would violate PodSecurity \"{standard}\": {}", told(&violations)))
+}
+
+fn note_violations(write: &Write<'_>, audit: Standard, pod: &Json) {
+    if let Some(why) = would_violate(audit, pod) {
+        write.by.annotate(VIOLATIONS, why);
+    }
+}
+
 /// What to warn of in the pods that a namespace has, which nobody takes away as it comes to be stricter.
 fn of_pods_in(registry: &Registry, namespace: &str, enforce: Standard) -> Vec<String> {
+    let began = registry.clock.instant();
+    let is_late = || registry.clock.instant().duration_since(began) >= LONGEST_LOOK;
     let pods = registry.db.objects_of("pods", &Range::namespace(Some(namespace)));
-    let mut pods: Vec<_> = pods.map(|(_, pod)| pod).collect();
+    of_pods(pods.map(|(_, pod)| pod).collect(), namespace, enforce, is_late)
+}
+
+/// The same, until it is late.
+fn of_pods(
+    mut pods: Vec<Arc<Stored>>,
+    namespace: &str,
+    enforce: Standard,
+    mut is_late: impl FnMut() -> bool,
+) -> Vec<String> {
     let count = pods.len();
     // Of those that one controller made alike, the first goes before all that are not alike.
     let mut seen = HashSet::new();
     pods.sort_by_cached_key(|pod| controller(pod).is_some_and(|uid| !seen.insert(uid)));
     pods.truncate(MOST_PODS);
+    let mut checked = 0;
     let mut found: BTreeMap<String, Vec<String>> = BTreeMap::new();
     for pod in &pods {
         let violations = enforce.violations(&pod.decode());
         if !violations.is_empty() {
             found.entry(reasons(&violations)).or_default().push(pod.name().into_owned());
         }
+        checked += 1;
+        if is_late() {
+            break;
+        }
     }
     let mut warnings = Vec::new();
-    if pods.len() < count {
-        let checked = pods.len();
+    if checked < count {
         warnings.push(format!(
             "new PodSecurity enforce level only checked against the first {checked} of {count} existing pods"
         ));
@@ -161,5 +192,37 @@ fn first_and_count(pods: &[String]) -> String {
         1 => first.to_owned(),
         2 => format!("{first} (and 1 other pod)"),
         count => format!("{first} (and {} other pods)", count - 1),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use pintle_json::json;
+
+    use super::*;
+
+    #[test]
+    fn the_pods_of_a_namespace_are_looked_at_until_it_is_late_or_they_are_too_many() {
+        let pod = |at: usize| {
+            let pod = json!({"metadata": {"name": format!("p{at:05}")}, "spec": {"hostPID": true, "containers": []}});
+            Arc::new(crate::store::sample(&pod))
+        };
+        let (baseline, _) = Policy::of(|label| label.ends_with("/enforce").then_some("baseline"));
+        let first = |pods: usize, most: usize| {
+            let mut looked = 0;
+            let is_late = || {
+                looked += 1;
+                looked == most
+            };
+            of_pods((0..pods).map(pod).collect(), "n", baseline.enforce, is_late)
+        };
+        let told = |checked: usize, count: usize| {
+            format!("new PodSecurity enforce level only checked against the first {checked} of {count} existing pods")
+        };
+        let violate = "existing pods in namespace \"n\" violate the new PodSecurity enforce level \"baseline:latest\"";
+        let pods = |count: usize| format!("p00000 (and {} other pods): host namespaces", count - 1);
+        assert_eq!(first(10, 3), [told(3, 10), violate.into(), pods(3)]);
+        assert_eq!(first(10, 10), [violate.into(), pods(10)]);
+        assert_eq!(first(MOST_PODS + 1, usize::MAX), [told(MOST_PODS, MOST_PODS + 1), violate.into(), pods(MOST_PODS)]);
     }
 }

@@ -7,7 +7,7 @@ use super::pipeline::Write;
 use super::served::Served;
 use crate::auth::{self, Attributes, Decision};
 use crate::failure::{Failure, Outcome};
-use crate::kinds::{Cluster, Place};
+use crate::kinds::Place;
 use crate::object::metadata_mut;
 use crate::registry::Writer;
 use crate::request::options::How;
@@ -84,7 +84,7 @@ impl Registry {
         let decision = match resource.is_null() {
             true => {
                 let (verb, path) = (of(path, "verb"), of(path, "path"));
-                auth::decide(&self.db, &subject, &Attributes::Path { verb: &verb, path: &path })
+                auth::decide(self.rbac(), &subject, &Attributes::Path { verb: &verb, path: &path })
             }
             false => {
                 let (verb, name) = (of(resource, "verb"), of(resource, "name"));
@@ -97,7 +97,7 @@ impl Registry {
                     subresource: of(resource, "subresource"),
                     ..ResourcePath::default()
                 };
-                auth::decide(&self.db, &subject, &Attributes::Resource { verb: &verb, path: &path, name: &name })
+                auth::decide(self.rbac(), &subject, &Attributes::Resource { verb: &verb, path: &path, name: &name })
             }
         };
         Ok(match decision {
@@ -123,18 +123,18 @@ impl Registry {
     }
 
     fn rules(&self, user: &User, namespace: &str) -> Json {
-        let cluster: &dyn Cluster = &self.db;
-        let (grants, wrong) = auth::grants(cluster, user, namespace);
+        let granted = auth::rules(self.rbac(), user, namespace);
         let (mut resources, mut paths) = (Vec::new(), Vec::new());
-        for grant in grants {
-            match grant.rule()["nonResourceURLs"].is_null() {
-                true => resources.push(grant.rule().clone()),
-                false => paths.push(grant.rule().clone()),
+        for rule in granted.rules() {
+            match rule.value()["nonResourceURLs"].is_null() {
+                true => resources.push(rule.value().clone()),
+                false => paths.push(rule.value().clone()),
             }
         }
+        let wrong = granted.wrong();
         let mut status = json!({"resourceRules": resources, "nonResourceRules": paths, "incomplete": wrong.is_some()});
         if let Some(wrong) = wrong {
-            status["evaluationError"] = wrong.to_string().into();
+            status["evaluationError"] = wrong.into();
         }
         status
     }
@@ -167,7 +167,7 @@ fn subject(spec: &Json) -> Outcome<User> {
 }
 
 fn user_info(user: &User) -> Json {
-    let mut info = json!({"username": user.name, "groups": user.groups});
+    let mut info = json!({"username": user.name, "groups": *user.groups});
     if !user.uid.is_empty() {
         info["uid"] = user.uid.as_str().into();
     }

@@ -5,7 +5,7 @@ use pintle_json::Json;
 use super::Registry;
 use crate::failure::{Failure, Outcome};
 use crate::kinds::Place;
-use crate::object::metadata;
+use crate::object::{metadata, metadata_mut};
 use crate::store::Expect;
 
 impl Registry {
@@ -27,7 +27,9 @@ impl Registry {
             if dry_run || !metadata::differ(&new, &old) {
                 return Ok(new);
             }
-            if self.db.put(&resource, &place.key(), Expect::At(stored.revision()), new.clone()).is_ok() {
+            let committed = self.commit(place, Expect::At(stored.revision()), new.clone(), Vec::new(), |_| true)?;
+            if let Ok(change) = committed {
+                metadata_mut(&mut new).set("resourceVersion", change.revision.to_string());
                 return Ok(new);
             }
         }

@@ -65,6 +65,6 @@ fn speaks_for(registry: &Registry, user: &User, verb: &str, signer: &str) -> boo
             ..ResourcePath::default()
         };
         let attributes = Attributes::Resource { verb, path: &path, name: &name };
-        matches!(auth::decide(&registry.db, user, &attributes), Decision::Allowed(_))
+        matches!(auth::decide(registry.rbac(), user, &attributes), Decision::Allowed(_))
     })
 }

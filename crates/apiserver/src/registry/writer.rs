@@ -3,6 +3,7 @@
 use pintle_json::Json;
 use pintle_meta::{Reason, StatusDetails};
 
+use crate::audit::Annotations;
 use crate::failure::{Failure, Outcome};
 use crate::kinds::Kind;
 use crate::request::Part;
@@ -24,6 +25,7 @@ pub(crate) struct Writer<'a> {
     user: User,
     /// Whether a write of an absent object may create it.
     may_create: Outcome<()>,
+    annotations: Annotations,
 }
 
 impl<'a> Writer<'a> {
@@ -34,13 +36,25 @@ impl<'a> Writer<'a> {
             "" => from_user_agent(user_agent),
             name => name.to_owned(),
         };
-        Self { options, name, now, served: Vec::new(), user: User::admin(), may_create: Ok(()) }
+        let (user, annotations) = (User::admin(), Annotations::default());
+        Self { options, name, now, served: Vec::new(), user, may_create: Ok(()), annotations }
     }
 
     /// The same manager, who writes as this user.
     pub(crate) fn acting_as(mut self, user: User) -> Self {
         self.user = user;
         self
+    }
+
+    /// The same manager, where what admission has to say of the write goes to these.
+    pub(crate) fn noting_in(mut self, annotations: Annotations) -> Self {
+        self.annotations = annotations;
+        self
+    }
+
+    /// Has the audit say something of the write.
+    pub(super) fn annotate(&self, key: &str, value: String) {
+        self.annotations.note(key, value);
     }
 
     /// As whom the manager writes.

@@ -3,9 +3,8 @@
 use std::sync::Arc;
 
 use http::{Request, Response};
-use tokio::time::Instant;
 
-use crate::http::{Body, Incoming, Socket};
+use crate::http::{Body, Deadline, Incoming, Socket};
 use crate::live::Live;
 use crate::registry::Registry;
 
@@ -21,7 +20,7 @@ impl Front {
     pub(super) async fn respond(
         self,
         request: Request<Incoming>,
-        deadline: impl FnOnce(Instant),
+        deadline: impl FnOnce(Deadline),
     ) -> (Response<Body>, Option<Socket>) {
         match self.live {
             Some(live) => live.respond(request, deadline).await,

@@ -1,20 +1,27 @@
 //! All that a server holds, taken and put back.
 
 use std::collections::BTreeMap;
+use std::fmt;
 use std::sync::Arc;
 
+use base64::Engine;
+use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use pintle_json::Json;
 use serde::{Deserialize, Serialize};
 
+use crate::auth::KeySeed;
 use crate::registry;
 use crate::store::{Db, Key, ResourceKey, Stored};
 
 /// The objects of a server at one moment, from [`ApiServer::snapshot`](super::ApiServer::snapshot). Taking one copies no object.
 ///
-/// As a text it has one line of JSON for its version and one an object.
-#[derive(Clone, Debug)]
+/// As a text it has one line of JSON for its version and one an object. It is as secret as what it holds: Secrets, and the key with which
+/// tokens of service accounts are signed.
+#[derive(Clone)]
 pub struct ServerSnapshot {
     revision: u64,
+    /// None in a text that was written without.
+    token_key: Option<KeySeed>,
     objects: BTreeMap<(ResourceKey, Key), Arc<Stored>>,
 }
 
@@ -31,14 +38,27 @@ struct Line<'a> {
 #[serde(rename_all = "camelCase")]
 struct Head {
     resource_version: u64,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    token_key: Option<String>,
+}
+
+impl fmt::Debug for ServerSnapshot {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (revision, objects) = (self.revision, self.objects.len());
+        f.debug_struct("ServerSnapshot").field("revision", &revision).field("objects", &objects).finish_non_exhaustive()
+    }
 }
 
 impl ServerSnapshot {
-    pub(super) fn of(db: &Db) -> Self {
+    pub(super) fn of(db: &Db, token_key: Option<KeySeed>) -> Self {
         db.read(|store| {
             let objects = store.everything().map(|(resource, key, stored)| ((resource, key), stored));
-            Self { revision: store.revision(), objects: objects.collect() }
+            Self { revision: store.revision(), token_key, objects: objects.collect() }
         })
+    }
+
+    pub(super) fn token_key(&self) -> Option<KeySeed> {
+        self.token_key
     }
 
     pub(super) fn objects(&self) -> &BTreeMap<(ResourceKey, Key), Arc<Stored>> {
@@ -53,7 +73,8 @@ impl ServerSnapshot {
 
     /// The snapshot as a text, for a file.
     pub fn to_text(&self) -> String {
-        let mut text = pintle_json::json!(Head { resource_version: self.revision }).to_string();
+        let token_key = self.token_key.map(|key| URL_SAFE_NO_PAD.encode(key));
+        let mut text = pintle_json::json!(Head { resource_version: self.revision, token_key }).to_string();
         for ((resource, key), kept) in &self.objects {
             let line =
                 Line { resource, key: key.to_string(), api_version: kept.version().to_string(), object: kept.decode() };
@@ -73,18 +94,20 @@ impl ServerSnapshot {
         let mut lines = text.lines().enumerate();
         let broken = |number: usize| InvalidSnapshot { line: number + 1 };
         let (number, head) = lines.next().ok_or(broken(0))?;
-        let Head { resource_version: revision } = serde_json::from_str(head).map_err(|_| broken(number))?;
-        let mut objects = BTreeMap::new();
+        let Head { resource_version: revision, token_key } = serde_json::from_str(head).map_err(|_| broken(number))?;
+        let key = |text: String| URL_SAFE_NO_PAD.decode(text).ok()?.try_into().ok();
+        let token_key = token_key.map(|text| key(text).ok_or(broken(number))).transpose()?;
+        let (mut objects, interner) = (BTreeMap::new(), Arc::default());
         for (number, line) in lines.filter(|(_, line)| !line.trim().is_empty()) {
             let mut line: Line<'_> = serde_json::from_str(line).map_err(|_| broken(number))?;
             if !line.object["metadata"]["name"].is_string() {
                 return Err(broken(number));
             }
             line.object["apiVersion"] = line.api_version.into();
-            let kept = Stored::of(registry::draft(line.resource, &line.object));
+            let kept = Stored::of(registry::draft(&interner, line.resource, &line.object));
             objects.insert((line.resource.into(), line.key.into()), Arc::new(kept));
         }
-        Ok(Self { revision, objects })
+        Ok(Self { revision, token_key, objects })
     }
 }
 

@@ -15,7 +15,7 @@ use super::front::Front;
 use super::in_process::cut;
 use super::{ApiServer, StartError};
 use crate::config::ApiServerConfig;
-use crate::http::{Body, Incoming};
+use crate::http::{Body, Deadline, Incoming};
 use crate::live::Upstream;
 
 /// Starts a server on a thread, which ends when the server has.
@@ -66,7 +66,7 @@ impl Home {
         let work = async move {
             let mut ends = false;
             let (head, mut body) = tokio::select! {
-                answer = front.respond(request, |_| ends = true) => answer.0.into_parts(),
+                answer = front.respond(request, |deadline| ends = matches!(deadline, Deadline::Request(_))) => answer.0.into_parts(),
                 () = told.closed() => return,
             };
             let (parts, taken) = mpsc::channel(READY);

@@ -1,5 +1,7 @@
 //! The rules for names, by kind, and for the keys of annotations. Those of labels are `pintle_meta`'s.
 
+use std::net::IpAddr;
+
 use pintle_meta::label_key_faults;
 
 /// What a kind asks of its names.
@@ -15,6 +17,8 @@ pub(crate) enum NameRule {
     OldLabel,
     /// Anything that can be one segment of a path.
     PathSegment,
+    /// An IP address as it is usually written.
+    IpAddress,
     /// What can be a key of a ConfigMap: a file's name of at most 253 bytes.
     ConfigKey,
 }
@@ -49,6 +53,11 @@ pub(crate) fn name_faults(rule: NameRule, name: &str, prefix: bool) -> Vec<Strin
         }
         NameRule::Label => label_faults(name),
         NameRule::OldLabel => old_label_faults(name),
+        NameRule::IpAddress => match name.parse::<IpAddr>() {
+            Ok(address) if address.to_string() == name => Vec::new(),
+            Ok(_) => vec!["must be a canonical format IP address".into()],
+            Err(_) => vec![format!("ParseAddr({name:?}): unable to parse IP")],
+        },
         NameRule::PathSegment => path_segment_faults(name, prefix),
         NameRule::ConfigKey => config_key_faults(name),
     }

@@ -1,11 +1,17 @@
 //! What a test can ask of a server about its clients, and wait for.
 
+use std::convert::Infallible;
 use std::time::Duration;
 
-use http::Method;
-use pintle_apiserver::{ApiServer, ApiServerConfig, consistently, eventually};
+use bytes::Bytes;
+use http::{Method, Request};
+use http_body_util::{Full, StreamBody};
+use hyper::body::{Body, Frame};
+use pintle_apiserver::faults::{Answer, Fault, Rule};
+use pintle_apiserver::{ApiServer, ApiServerConfig, RequestVerb, consistently, eventually};
 use pintle_json::json;
 use tokio::time::Instant;
+use tower_service::Service;
 
 use crate::support::*;
 
@@ -23,7 +29,7 @@ async fn a_write_after_the_end_of_a_term_is_seen() {
     };
     assert_eq!(post("before").await, 201);
     let end_of_term = Instant::now();
-    let late = || server.audit().writes().by_user_agent("elector-a/").received_after(end_of_term);
+    let late = || server.audit().writes().by_user_agent("elector-a/").committed_after(end_of_term);
     assert!(late().is_empty());
     send(&server, Method::GET, CONFIG_MAPS, &agent, "").await;
     assert_eq!(post("before").await, 409, "what fails is no write");
@@ -33,8 +39,11 @@ async fn a_write_after_the_end_of_a_term_is_seen() {
     let late = late();
     assert_eq!((late.len(), late.lost()), (1, 0));
     let record = &late.records()[0];
-    let told = [&record.verb, &record.group, &record.resource, &record.namespace, &record.user].map(String::as_str);
-    assert_eq!((told, record.code), (["create", "", "configmaps", "default", "admin"], 201));
+    let told = [&record.group, &record.resource, &record.namespace, &record.user].map(String::as_str);
+    assert_eq!(
+        (record.verb, told, record.code),
+        (Some(RequestVerb::Create), ["", "configmaps", "default", "admin"], 201)
+    );
 }
 
 #[tokio::test]
@@ -57,8 +66,85 @@ async fn the_oldest_are_forgotten_and_it_is_told_that_they_were() {
         get(&server, path).await;
     }
     let audit = server.audit();
+    assert_eq!(audit.lost(), 1);
+    let silent = std::panic::catch_unwind(|| audit.of("", "secrets").is_empty());
+    assert!(silent.is_err(), "nobody knows");
+    let audit = server.audit().despite_loss();
     let resources: Vec<_> = audit.records().iter().map(|record| record.resource.as_str()).collect();
-    assert_eq!((resources, audit.lost()), (vec!["nodes", "pods"], 1));
+    assert_eq!(resources, ["nodes", "pods"]);
+    // Of what is later than all that was forgotten, nothing was.
+    let now = Instant::now();
+    get(&server, "/api/v1/secrets").await;
+    assert_eq!(server.audit().received_after(now).len(), 1);
+    assert!(server.audit().committed_after(now).is_empty());
+}
+
+/// Creates a config map, in this process, with that body.
+async fn post(server: &ApiServer, body: impl Body<Data = Bytes, Error = Infallible> + Send + 'static) -> u16 {
+    let request = Request::post(CONFIG_MAPS).header("content-type", "application/json").body(body).expect("a request");
+    server.in_process().call(request).await.expect("an answer").status().as_u16()
+}
+
+fn map(name: &str) -> Bytes {
+    json!({"metadata": {"name": name}}).to_string().into()
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_write_that_came_before_the_end_of_a_term_and_was_made_after_it_is_seen() {
+    let (half, whole) = (Duration::from_secs(5), Duration::from_secs(10));
+    for slow_body in [false, true] {
+        let server = server().await;
+        let body = futures_util::stream::once(async move {
+            if slow_body {
+                tokio::time::sleep(whole).await;
+            }
+            Ok(Frame::data(map("a")))
+        });
+        if !slow_body {
+            server.faults().add(Rule::new(Fault::Delay(whole)));
+        }
+        let end = async {
+            tokio::time::sleep(half).await;
+            Instant::now()
+        };
+        let (code, end_of_term) = tokio::join!(post(&server, StreamBody::new(Box::pin(body))), end);
+        assert_eq!(code, 201);
+        assert!(server.audit().received_after(end_of_term).is_empty());
+        let late = server.audit().writes().committed_after(end_of_term);
+        let commit = late.records()[0].committed.expect("it was written");
+        let map = get(&server, &format!("{CONFIG_MAPS}/a")).await.body;
+        assert_eq!((late.len(), commit.revision), (1, version(&map)), "slow body: {slow_body}");
+    }
+}
+
+#[tokio::test]
+async fn a_write_whose_answer_was_lost_is_a_write_and_one_that_changes_nothing_is_none() {
+    let server = server().await;
+    server.faults().add(Rule::new(Fault::LoseAnswer(Answer::new(500))));
+    assert_eq!(post(&server, Full::new(map("a"))).await, 500);
+    let writes = server.audit().writes();
+    assert_eq!((writes.len(), writes.records()[0].code), (1, 500));
+    let path = format!("{CONFIG_MAPS}?dryRun=All");
+    assert_eq!(call(&server, Method::POST, &path, json!({"metadata": {"name": "b"}})).await.code, 201);
+    patch_map(&server, "a", json!({})).await;
+    let review = "/apis/authentication.k8s.io/v1/selfsubjectreviews";
+    assert_eq!(call(&server, Method::POST, review, json!({})).await.code, 201);
+    assert_eq!(server.audit().writes().len(), 1, "{:?}", server.audit());
+    assert_eq!(delete(&server, CONFIG_MAPS).await.code, 200);
+    let writes = server.audit().writes();
+    let commits: Vec<_> = writes.records().iter().flat_map(|write| write.committed).collect();
+    assert!(commits.len() == 2 && commits[0].revision < commits[1].revision, "{commits:?}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_request_whose_client_goes_is_known() {
+    let server = server().await;
+    server.faults().add(Rule::new(Fault::Delay(Duration::from_secs(10))));
+    let request = Request::get(CONFIG_MAPS).body(Full::new(Bytes::new())).expect("a request");
+    let mut service = server.in_process();
+    assert!(tokio::time::timeout(Duration::from_secs(1), service.call(request)).await.is_err());
+    let listed = server.audit().of("", "configmaps");
+    assert_eq!((listed.most_lists_of_a_resource(), listed.records()[0].code), (1, 0));
 }
 
 #[tokio::test(start_paused = true)]

@@ -2,7 +2,11 @@
 
 use std::time::Duration;
 
+use bytes::Bytes;
 use http::Method;
+use http_body_util::{BodyExt, Empty};
+use hyper::client::conn::http2::{self, SendRequest};
+use hyper_util::rt::{TokioExecutor, TokioIo};
 use pintle_apiserver::{ApiServer, ApiServerConfig};
 use pintle_json::json;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
@@ -133,17 +137,12 @@ async fn a_watch_is_no_request_that_takes_too_long() {
 #[tokio::test(start_paused = true)]
 async fn an_http2_client_that_is_silent_for_long_is_told_to_go() {
     let server = server().await;
-    let (sender, connection) = hyper::client::conn::http2::handshake(
-        hyper_util::rt::TokioExecutor::new(),
-        hyper_util::rt::TokioIo::new(connect(&server).await),
-    )
-    .await
-    .expect("HTTP/2");
+    let (sender, connection) =
+        http2::handshake(TokioExecutor::new(), TokioIo::new(connect(&server).await)).await.expect("HTTP/2");
     let began = Instant::now();
     let ended = tokio::spawn(connection);
-    let mut sender: hyper::client::conn::http2::SendRequest<http_body_util::Full<bytes::Bytes>> = sender;
-    let request = http::Request::get(format!("{}/version", server.url())).body(Default::default()).expect("a request");
-    assert_eq!(sender.send_request(request).await.expect("an answer").status(), 200);
+    let mut sender: SendRequest<Empty<Bytes>> = sender;
+    assert_eq!(sender.send_request(get(&server, "/version")).await.expect("an answer").status(), 200);
     ended.await.expect("the connection's task").expect("an end in good order");
     assert!(seconds(89..95).contains(&began.elapsed()), "{:?}", began.elapsed());
 }
@@ -163,35 +162,156 @@ async fn many_connections_that_do_nothing_hold_nobody_up() {
     assert_eq!(crate::support::get(&server, "/readyz").await.code, 200);
 }
 
+/// A connection on which what is not read of one answer leaves room for others.
+async fn with_small_windows(server: &ApiServer) -> SendRequest<Empty<Bytes>> {
+    let (sender, connection) = http2::Builder::new(TokioExecutor::new())
+        .initial_stream_window_size(16_384)
+        .initial_connection_window_size(1 << 20)
+        .handshake(TokioIo::new(connect(server).await))
+        .await
+        .expect("HTTP/2");
+    tokio::spawn(connection);
+    sender
+}
+
+fn get(server: &ApiServer, path: &str) -> http::Request<Empty<Bytes>> {
+    http::Request::get(format!("{}{path}", server.url())).body(Empty::new()).expect("a request")
+}
+
+#[tokio::test]
+async fn who_is_one_connection_too_many_waits_for_another_to_end() {
+    let server = ApiServer::start(ApiServerConfig { connections: 3, ..ApiServerConfig::default() }).await;
+    let server = server.expect("a server");
+    let ask = async |socket: &mut TcpStream| {
+        socket.write_all(b"GET /livez HTTP/1.1\r\nHost: a\r\n\r\n").await.expect("a request");
+        let mut answer = Vec::new();
+        while !answer.ends_with(b"\r\n\r\nok") {
+            assert!(socket.read_buf(&mut answer).await.expect("an answer") > 0);
+        }
+    };
+    let mut open = Vec::new();
+    for _ in 0..3 {
+        let mut socket = connect(&server).await;
+        ask(&mut socket).await;
+        open.push(socket);
+    }
+    let mut one_more = connect(&server).await;
+    let waiting = tokio::spawn(async move { ask(&mut one_more).await });
+    for _ in 0..20 {
+        ask(&mut open[0]).await;
+    }
+    assert!(!waiting.is_finished(), "it is yet to be accepted");
+    open.pop();
+    waiting.await.expect("it is served");
+}
+
 #[tokio::test(start_paused = true)]
 async fn a_stream_whose_answer_nobody_reads_is_reset_and_the_others_go_on() {
     let server = server().await;
     let filler = "x".repeat(1_000_000);
     let object = json!({"metadata": {"name": "large"}, "data": {"k": filler}});
     assert_eq!(call(&server, Method::POST, CONFIG_MAPS, object).await.code, 201);
-    let executor = hyper_util::rt::TokioExecutor::new();
-    let (mut sender, connection) = hyper::client::conn::http2::Builder::new(executor)
-        // What is not read of one answer leaves room for others.
-        .initial_stream_window_size(16_384)
-        .initial_connection_window_size(1 << 20)
-        .handshake(hyper_util::rt::TokioIo::new(connect(&server).await))
+    let mut sender = with_small_windows(&server).await;
+    let unread = sender.send_request(get(&server, &format!("{CONFIG_MAPS}?timeout=5s"))).await.expect("an answer");
+    let mut watch = sender
+        .send_request(get(&server, &format!("{CONFIG_MAPS}?watch=1&timeout=5s")))
         .await
-        .expect("HTTP/2");
-    tokio::spawn(connection);
-    let get = |path: &str| {
-        let body = http_body_util::Empty::<bytes::Bytes>::new();
-        http::Request::get(format!("{}{path}", server.url())).body(body).expect("a request")
-    };
-    let unread = sender.send_request(get(&format!("{CONFIG_MAPS}?timeout=5s"))).await.expect("an answer");
-    let mut watch =
-        sender.send_request(get(&format!("{CONFIG_MAPS}?watch=1&timeout=5s"))).await.expect("a watch").into_body();
+        .expect("a watch")
+        .into_body();
     assert_eq!(unread.status(), 200);
     tokio::time::sleep(Duration::from_secs(15)).await;
-    let read = http_body_util::BodyExt::collect(unread.into_body()).await;
+    let read = unread.into_body().collect().await;
     assert!(read.is_err(), "it was reset: what is left of it is kept for nobody");
     server.load("{apiVersion: v1, kind: ConfigMap, metadata: {name: a}}").expect("a config map");
-    let event = http_body_util::BodyExt::frame(&mut watch).await;
+    let event = watch.frame().await;
     assert!(event.is_some_and(|event| event.is_ok()), "a watch is not overdue");
-    let other = sender.send_request(get("/readyz")).await.expect("an answer");
+    let other = sender.send_request(get(&server, "/readyz")).await.expect("an answer");
     assert_eq!(other.status(), 200);
+}
+
+/// A server with more objects than what lies between it and a client can hold.
+async fn full_server() -> ApiServer {
+    let server = server().await;
+    for number in 0..OBJECTS {
+        let object = json!({"metadata": {"name": format!("a{number}")}, "data": {"k": "x".repeat(LARGE)}});
+        assert_eq!(call(&server, Method::POST, CONFIG_MAPS, object).await.code, 201);
+    }
+    server
+}
+
+const OBJECTS: usize = 16;
+const LARGE: usize = 1_000_000;
+
+#[tokio::test(start_paused = true)]
+async fn a_watch_that_nobody_reads_ends_all_the_same() {
+    let server = full_server().await;
+    let websocket = "Connection: upgrade\r\nUpgrade: websocket\r\nOrigin: http://a\r\n\
+                     Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\nSec-WebSocket-Version: 13\r\n";
+    for headers in ["", websocket] {
+        let mut socket = connect(&server).await;
+        let request = format!("GET {CONFIG_MAPS}?watch=1&timeoutSeconds=20 HTTP/1.1\r\nHost: a\r\n{headers}\r\n");
+        socket.write_all(request.as_bytes()).await.expect("a request");
+        tokio::time::sleep(Duration::from_secs(30)).await;
+        let mut bytes = Vec::new();
+        let _ = socket.read_to_end(&mut bytes).await;
+        assert!(bytes.len() < OBJECTS * LARGE, "the rest was not kept for it: {}", bytes.len());
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_watch_over_http2_that_nobody_reads_is_reset_and_the_others_go_on() {
+    let server = full_server().await;
+    let mut sender = with_small_windows(&server).await;
+    let watch = |seconds: usize| get(&server, &format!("{CONFIG_MAPS}?watch=1&timeoutSeconds={seconds}"));
+    let unread = sender.send_request(watch(20)).await.expect("a watch").into_body();
+    let read_later = sender.send_request(watch(600)).await.expect("a watch").into_body();
+    tokio::time::sleep(Duration::from_secs(30)).await;
+    assert!(unread.collect().await.is_err(), "it was reset: what is left of it is kept for nobody");
+    let mut frames = read_later;
+    let first = frames.frame().await.expect("a frame").expect("it is not overdue");
+    assert!(first.into_data().expect("data").starts_with(b"{\"type\":\"ADDED\""));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_watch_ends_however_much_there_is_to_tell() {
+    let server = server().await;
+    let mut watch = crate::support::Watch::start(&server, "timeoutSeconds=20").await;
+    crate::support::create_map(&server, "a", json!({})).await;
+    assert!(watch.told().await.starts_with("ADDED a "));
+    let (began, mut number) = (Instant::now(), 0);
+    loop {
+        crate::support::patch_map(&server, "a", json!({"data": {"k": number.to_string()}})).await;
+        number += 1;
+        tokio::time::advance(Duration::from_secs(1)).await;
+        match watch.next().await {
+            crate::support::Next::Event(_) => assert!(began.elapsed() < Duration::from_secs(22), "it goes on"),
+            end => return assert_eq!(end, crate::support::Next::End),
+        }
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn who_reads_nothing_at_all_over_http2_is_left_by_the_ping() {
+    let server = full_server().await;
+    let mut socket = connect(&server).await;
+    let frame = |kind: u8, flags: u8, stream: u8, payload: &[u8]| {
+        let length = u8::try_from(payload.len()).expect("a short frame");
+        [&[0, 0, length, kind, flags, 0, 0, 0, stream], payload].concat()
+    };
+    let path = format!("{CONFIG_MAPS}?watch=1&timeoutSeconds=600");
+    let text = |name: u8, value: &str| [&[name, u8::try_from(value.len()).expect("short")], value.as_bytes()].concat();
+    // GET, http, the path and the authority, by the static table of HPACK.
+    let head = [vec![0x82, 0x86], text(0x04, &path), text(0x01, "a")].concat();
+    let bytes = [
+        b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n".to_vec(),
+        // Windows in which all of the answer has room, so that it is the socket that is full.
+        frame(4, 0, 0, &[0, 4, 0x7f, 0xff, 0xff, 0xff]),
+        frame(8, 0, 0, &[0x7f, 0, 0, 0]),
+        frame(1, 5, 1, &head),
+    ];
+    socket.write_all(&bytes.concat()).await.expect("a request");
+    tokio::time::sleep(Duration::from_secs(60)).await;
+    let mut read = Vec::new();
+    let _ = socket.read_to_end(&mut read).await;
+    assert!((1_000..OBJECTS * LARGE).contains(&read.len()), "{} bytes", read.len());
 }

@@ -15,11 +15,15 @@ const RBAC: &str = "/apis/rbac.authorization.k8s.io/v1";
 
 /// A server that knows an administrator by the token `root` and bob, who has no rights, by `weak`.
 pub(crate) async fn server() -> ApiServer {
+    server_with(ApiServerConfig::default()).await
+}
+
+pub(crate) async fn server_with(config: ApiServerConfig) -> ApiServer {
     let unique = fastrand::u64(..);
     let path = std::env::temp_dir().join(format!("pintle-identity-{unique:x}.csv"));
     let tokens = "root,root,1,\"system:masters\"\nweak,bob,2,users\ntwice,eve,3,\"system:authenticated\"\n";
     std::fs::write(&path, tokens).expect("a file");
-    let config = ApiServerConfig { token_auth_file: Some(path.clone()), ..ApiServerConfig::default() };
+    let config = ApiServerConfig { token_auth_file: Some(path.clone()), ..config };
     let started = ApiServer::start(config).await;
     std::fs::remove_file(&path).expect("the file");
     started.expect("a server")

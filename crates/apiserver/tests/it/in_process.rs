@@ -6,7 +6,7 @@ use bytes::Bytes;
 use http::{Method, Request, Response};
 use http_body_util::{BodyExt, Full};
 use pintle_apiserver::faults::{Answer, Fault, Rule};
-use pintle_apiserver::{ApiServer, ApiServerConfig, InProcess, InProcessBody};
+use pintle_apiserver::{ApiServer, ApiServerConfig, InProcess, InProcessBody, RequestVerb};
 use pintle_json::{Json, json};
 use tower_service::Service;
 
@@ -100,7 +100,7 @@ async fn it_asks_as_an_administrator_unless_the_request_says_who() {
 async fn faults_strike_there_too() {
     let server = server().await;
     let service = server.in_process();
-    server.faults().add(Rule { verb: Some("list".into()), ..Rule::new(Fault::Answer(Answer::new(503))) });
+    server.faults().add(Rule { verb: Some(RequestVerb::List), ..Rule::new(Fault::Answer(Answer::new(503))) });
     server.faults().add(Rule { resource: Some("configmaps".into()), ..Rule::new(Fault::CutAfter(0)) });
     assert_eq!(call(&service, Method::GET, CONFIG_MAPS, Json::Null).await.0, 503);
     let watch = Request::get(format!("{CONFIG_MAPS}?watch=1")).body(String::new()).expect("a request");

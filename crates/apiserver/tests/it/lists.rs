@@ -95,6 +95,47 @@ async fn a_long_list_is_the_same_compressed_in_pages_and_selected() {
     assert_eq!(names(&selected), ["m01", "m40", "m79"]);
 }
 
+/// The list as it comes compressed, with how much of it that is.
+async fn unzipped(server: &ApiServer, accept: &str) -> Vec<u8> {
+    let headers = [("accept", accept), ("accept-encoding", "gzip")];
+    let zipped = send(server, Method::GET, CONFIG_MAPS, &headers, "").await;
+    assert_eq!(zipped.headers()["content-encoding"], "gzip");
+    let zipped = zipped.into_body().collect().await.expect("a body").to_bytes();
+    let mut plain = Vec::new();
+    // It reads the first member alone, as many clients do.
+    let mut decoder = GzDecoder::new(&*zipped);
+    decoder.read_to_end(&mut plain).expect("gzip");
+    assert!(decoder.into_inner().is_empty(), "one member");
+    assert!(zipped.len() < plain.len() / 5, "{} of {}", zipped.len(), plain.len());
+    plain
+}
+
+#[tokio::test]
+async fn a_compressed_list_of_many_shows_what_is_there_now_though_parts_were_compressed_before() {
+    let server = ApiServer::start(ApiServerConfig::default()).await.expect("a server");
+    for number in 0..1_000 {
+        let object = json!({"metadata": {"name": format!("m{number:04}")}, "data": {"key": "value"}});
+        assert_eq!(call(&server, Method::POST, CONFIG_MAPS, object).await.code, 201);
+    }
+    let changes = ["", "m0300", "m0999", "m0301"];
+    for name in changes {
+        if !name.is_empty() {
+            patch_map(&server, name, json!({"data": {"key": "new"}})).await;
+            delete(&server, &format!("{CONFIG_MAPS}/m05{}", &name[3..])).await;
+        }
+        for accept in ["application/json", "application/vnd.kubernetes.protobuf"] {
+            let plain = send(&server, Method::GET, CONFIG_MAPS, &[("accept", accept)], "").await;
+            let plain = plain.into_body().collect().await.expect("a body").to_bytes();
+            for _ in 0..2 {
+                assert!(unzipped(&server, accept).await == plain, "{accept} {name}");
+            }
+        }
+    }
+    let listed = get(&server, CONFIG_MAPS).await.body;
+    let new = listed["items"].as_array().expect("items").iter().filter(|item| item["data"]["key"] == "new");
+    assert_eq!((new.count(), names(&listed).len()), (3, 997));
+}
+
 #[tokio::test]
 async fn a_long_table_shows_one_state_whatever_is_written_while_it_is_read() {
     let server = server().await;
@@ -134,4 +175,27 @@ async fn lists_in_other_forms_have_as_many_items_as_there_are_objects() {
     }
     let yaml = listed("yaml;as=Table", CONFIG_MAPS).await;
     assert!(yaml.as_str().is_some_and(|text| text.contains("kind: Table")), "{yaml}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_token_of_a_revision_that_is_yet_to_come_is_answered_as_any_such_version() {
+    use base64::Engine;
+    let server = ApiServer::start(ApiServerConfig::default()).await.expect("a server");
+    let token = |revision: u64| {
+        let token = json!({"v": "meta.k8s.io/v1", "rv": revision, "start": "/m\u{0}"}).to_string();
+        base64::engine::general_purpose::URL_SAFE_NO_PAD.encode(token)
+    };
+    const LAST: u64 = i64::MAX as u64;
+    const EVENTS: &str = "/api/v1/namespaces/default/events";
+    for (path, revision, code, seconds, retry) in [
+        (CONFIG_MAPS, LAST, 504, 3, Some(1)),
+        (CONFIG_MAPS, 4_000_000_000, 504, 3, Some(1)),
+        (EVENTS, LAST, 504, 0, None),
+        (CONFIG_MAPS, LAST + 1, 400, 0, None),
+    ] {
+        let begun = tokio::time::Instant::now();
+        let answer = get(&server, &format!("{path}?continue={}", token(revision))).await;
+        assert_eq!((answer.code, begun.elapsed().as_secs()), (code, seconds), "{path} {revision}: {:?}", answer.body);
+        assert_eq!(answer.body["details"]["retryAfterSeconds"].as_u64(), retry, "{path} {revision}");
+    }
 }

@@ -99,6 +99,40 @@ async fn what_pods_are_made_of_is_warned_of_and_never_refused() {
 }
 
 #[tokio::test]
+async fn the_audit_tells_what_a_pod_is_held_to_and_what_it_has_against_what_is_audited() {
+    const PREFIX: &str = "pod-security.kubernetes.io";
+    let server = server(json!({"enforce": "baseline", "audit": "restricted", "audit-version": "v1.18"})).await;
+    let spec = json!({"containers": [{"name": "c", "image": "x"}], "securityContext": {"runAsNonRoot": true}});
+    let violated = |more: &str| {
+        format!(
+            "would violate PodSecurity \"restricted:v1.18\": {more}allowPrivilegeEscalation != false (container \"c\" must set \
+             securityContext.allowPrivilegeEscalation=false)"
+        )
+    };
+    let annotations = |enforced: Option<&str>, violations: Option<String>| {
+        let enforced = enforced.map(|text| (format!("{PREFIX}/enforce-policy"), text.to_owned()));
+        let violations = violations.map(|text| (format!("{PREFIX}/audit-violations"), text));
+        enforced.into_iter().chain(violations).collect::<std::collections::BTreeMap<_, _>>()
+    };
+    let noted = || server.audit().records().last().expect("a record").annotations.clone();
+    let made = call(&server, Method::POST, PODS, pod("p", spec.clone())).await;
+    assert_eq!(made.code, 201, "{:?}", made.body);
+    assert_eq!(noted(), annotations(Some("baseline:latest"), Some(violated(""))));
+    let mut host = spec.clone();
+    host["hostPID"] = true.into();
+    assert_eq!(call(&server, Method::POST, PODS, pod("q", host)).await.code, 403);
+    assert_eq!(noted(), annotations(Some("baseline:latest"), Some(violated("host namespaces (hostPID=true), "))));
+    let template = json!({"metadata": {"name": "t"}, "template": {"spec": spec}});
+    let templates = "/api/v1/namespaces/default/podtemplates";
+    assert_eq!(call(&server, Method::POST, templates, template).await.code, 201);
+    assert_eq!(noted(), annotations(None, Some(violated(""))));
+    label(&server, json!({"enforce": "privileged", "audit": "privileged"})).await;
+    assert_eq!(noted(), annotations(None, None));
+    assert_eq!(call(&server, Method::POST, PODS, pod("r", json!({"hostPID": true}))).await.code, 201);
+    assert_eq!(noted(), annotations(Some("privileged:latest"), None));
+}
+
+#[tokio::test]
 async fn a_pod_that_is_there_is_looked_at_when_it_comes_to_run_something_else() {
     let server = server(json!({})).await;
     assert_eq!(call(&server, Method::POST, PODS, pod("p", json!({"hostIPC": true}))).await.code, 201);

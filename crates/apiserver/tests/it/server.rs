@@ -5,7 +5,7 @@ use std::time::Duration;
 use crate::support::*;
 use http::Method;
 use pintle_apiserver::faults::{Answer, Fault, Rule};
-use pintle_apiserver::{ApiServer, ApiServerConfig, StartError};
+use pintle_apiserver::{ApiServer, ApiServerConfig, RequestVerb, StartError};
 use pintle_json::{Json, json};
 
 async fn server() -> ApiServer {
@@ -15,7 +15,7 @@ async fn server() -> ApiServer {
 #[tokio::test]
 async fn an_answer_can_be_refused_a_number_of_times() {
     let server = server().await;
-    let (verb, resource) = (Some("list".into()), Some("configmaps".into()));
+    let (verb, resource) = (Some(RequestVerb::List), Some("configmaps".into()));
     let busy = Fault::Answer(Answer { retry_after: Some(1), ..Answer::new(429) });
     server.faults().add(Rule { verb, resource, times: Some(2), ..Rule::new(busy) });
     for _ in 0..2 {
@@ -32,7 +32,7 @@ async fn an_answer_can_be_refused_a_number_of_times() {
 async fn a_lost_answer_leaves_the_write_in_place() {
     let server = server().await;
     let lost = Fault::LoseAnswer(Answer::new(500));
-    server.faults().add(Rule { verb: Some("create".into()), ..Rule::new(lost) });
+    server.faults().add(Rule { verb: Some(RequestVerb::Create), ..Rule::new(lost) });
     let object = json!({"metadata": {"name": "a"}});
     assert_eq!(call(&server, Method::POST, CONFIG_MAPS, object.clone()).await.code, 500);
     let again = call(&server, Method::POST, CONFIG_MAPS, object).await;

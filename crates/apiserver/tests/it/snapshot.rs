@@ -92,6 +92,7 @@ fn what_is_no_snapshot_is_told_by_its_line() {
         (String::new(), Err(1)),
         ("{}".to_owned(), Err(1)),
         (r#"{"resourceVersion":7}"#.to_owned(), Ok(7)),
+        (r#"{"resourceVersion":7,"tokenKey":"AAAA"}"#.to_owned(), Err(1)),
         (format!("{{\"resourceVersion\":7}}\n{object}\n\n"), Ok(7)),
         (format!("{{\"resourceVersion\":7}}\n{object}\n[]"), Err(3)),
         (format!("{{\"resourceVersion\":7}}\n{}", object.replace("metadata", "m")), Err(2)),

@@ -4,11 +4,14 @@ use std::time::Duration;
 
 use base64::Engine;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
-use http::Method;
-use pintle_apiserver::{ApiServer, ApiServerConfig};
+use bytes::Bytes;
+use http::{Method, Request};
+use http_body_util::{BodyExt, Full};
+use pintle_apiserver::{ApiServer, ApiServerConfig, ServerSnapshot};
 use pintle_json::{Json, json};
+use tower_service::Service;
 
-use crate::identity::{ask, server, who_am_i};
+use crate::identity::{ask, server, server_with, who_am_i};
 
 const ACCOUNTS: &str = "/api/v1/namespaces/default/serviceaccounts";
 const OWN: &str = "https://kubernetes.default.svc";
@@ -199,4 +202,35 @@ async fn a_review_knows_accounts_where_everybody_is_an_administrator() {
     let token = token(&server, json!({})).await;
     assert_eq!(review(&server, &token, &[]).await["user"]["username"], "system:serviceaccount:default:a");
     assert_eq!(review(&server, "x", &[]).await["error"], "invalid bearer token");
+}
+
+#[tokio::test(start_paused = true)]
+async fn with_a_seed_tokens_are_the_same_each_time_and_a_snapshot_keeps_their_key() {
+    let start_time = Some(std::time::UNIX_EPOCH + Duration::from_secs(1_800_000_000));
+    let seeded = |seed| server_with(ApiServerConfig { seed, start_time, ..ApiServerConfig::default() });
+    let made = async |seed| {
+        let server = seeded(seed).await;
+        // Without sockets, for which a paused clock does not wait.
+        let post = async |path: &str, body: Json| {
+            let request = Request::post(path).header("content-type", "application/json");
+            let request = request.body(Full::new(Bytes::from(body.to_string()))).expect("a request");
+            let body = server.in_process().call(request).await.expect("an answer").into_body();
+            let body = body.collect().await.expect("a body").to_bytes();
+            serde_json::from_slice::<Json>(&body).expect("JSON")
+        };
+        post(ACCOUNTS, json!({"metadata": {"name": "a"}})).await;
+        let made = post(&format!("{ACCOUNTS}/a/token"), json!({})).await;
+        (made["status"]["token"].as_str().expect("a token").to_owned(), server)
+    };
+    let (first, server) = made(Some(1)).await;
+    assert_eq!(first, made(Some(1)).await.0);
+    assert_ne!(first, made(Some(2)).await.0);
+    assert_ne!(made(None).await.0, made(None).await.0, "without a seed nobody knows it");
+    let snapshot = server.snapshot();
+    assert!(!format!("{snapshot:?}").contains("key"), "{snapshot:?}");
+    let snapshot = ServerSnapshot::parse(&snapshot.to_text()).expect("a snapshot");
+    let other = seeded(None).await;
+    assert!(!holds(&other, &first).await);
+    other.restore(&snapshot);
+    assert!(holds(&other, &first).await);
 }

@@ -1,5 +1,5 @@
 // Command apiserver loads an API server by client-go, once, and prints one line of JSON: small writes, reads, lists and watchers, all over
-// TLS. Both sides are this program; what differs is the server.
+// TLS, in JSON or in protobuf. Both sides are this program; what differs is the server.
 package main
 
 import (
@@ -22,14 +22,18 @@ import (
 const workers = 16
 
 func main() {
-	meter.Main(map[string]func(meter.Setting) meter.Sample{"load": load})
+	meter.Main(map[string]func(meter.Setting) meter.Sample{
+		"load":          func(how meter.Setting) meter.Sample { return load(how, "application/json") },
+		"load-protobuf": func(how meter.Setting) meter.Sample { return load(how, "application/vnd.kubernetes.protobuf") },
+	})
 }
 
 // load does the same three times, each in a namespace of its own. What is told is of the first, but for the memory after all of them.
-func load(how meter.Setting) meter.Sample {
+func load(how meter.Setting, media string) meter.Sample {
 	config, err := clientcmd.BuildConfigFromFlags("", how.Server)
 	must(err)
 	config.QPS = -1
+	config.ContentType = media
 	client := kubernetes.NewForConfigOrDie(config)
 	awaitReady(client)
 	figures := map[string]float64{}

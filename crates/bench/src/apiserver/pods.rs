@@ -13,14 +13,24 @@ use crate::meter::{Tally, measure};
 use crate::pods::Pods;
 
 const ALL: &str = "/api/v1/pods";
+const PROTOBUF: &str = "application/vnd.kubernetes.protobuf";
 /// In the clean state of a server, which collects what its owners leave behind, the pods have none.
 const SERVERS_OWN: [&str; 5] = ["namespace", "uid", "resourceVersion", "creationTimestamp", "ownerReferences"];
 
-/// Makes pods, each with its status, and lists them all; then writes small objects alone and beside such lists.
-pub(super) fn pods(how: &Setting) -> Sample {
+/// So many that a real server holds them, too.
+pub(super) fn some(how: &Setting) -> Sample {
+    pods(how, how.size(10_000))
+}
+
+/// As many as the goals say.
+pub(super) fn many(how: &Setting) -> Sample {
+    pods(how, how.size(100_000))
+}
+
+/// Makes pods, each with its status, and lists them all, as JSON and in protobuf; then writes small objects alone and beside such lists.
+fn pods(how: &Setting, n: usize) -> Sample {
     let runtime = runtime();
     let client = runtime.block_on(how.client());
-    let n = how.size(10_000);
     let pods = Arc::new(Pods::new(n));
     let before = how.server_bytes();
     let sample = measure(|| {
@@ -28,7 +38,7 @@ pub(super) fn pods(how: &Setting) -> Sample {
         runtime.block_on(each(n, 16, move |i| make(client.clone(), pods.clone(), i)));
         Tally::operations(n)
     });
-    let bytes = how.server_bytes() - before;
+    let made = how.server_bytes() - before;
     runtime.block_on(async {
         let (mut first, mut json) = (Vec::new(), 0);
         for _ in 0..5 {
@@ -40,6 +50,11 @@ pub(super) fn pods(how: &Setting) -> Sample {
                 json += part.expect("a body").len();
             }
         }
+        let mut list = client.get().abs_path([ALL]).header("accept", PROTOBUF).stream().await.expect("a list");
+        while let Some(part) = list.next().await {
+            drop(part.expect("a body"));
+        }
+        let shown = how.server_bytes() - before;
         make_maps(&client, "default", 1_000).await;
         let writes = how.size(10_000);
         let alone = quantile_ms(&mut update(&client, writes).await, 0.99);
@@ -49,7 +64,8 @@ pub(super) fn pods(how: &Setting) -> Sample {
         stop.store(true, Ordering::Relaxed);
         lists.await.expect("no panic");
         sample
-            .with("bytes of the server by byte of JSON", bytes / json as f64)
+            .with("bytes of the server by byte of JSON, once made", made / json as f64)
+            .with("bytes of the server by byte of JSON, once listed", shown / json as f64)
             .with("ms to the first byte of a LIST", quantile_ms(&mut first, 0.5))
             .with("ms, p99 of a write alone", alone)
             .with("ms, p99 of a write beside LISTs", beside)

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::time::Instant;
 
+use pintle_restreq::RestClient;
 use tokio::sync::Semaphore;
 
 use super::{Setting, config_map, each, make_maps, make_namespace, runtime};
@@ -13,7 +14,7 @@ use crate::meter::{Tally, measure};
 const SHARED: usize = 50;
 const NAMESPACE: &str = "watched";
 
-/// Each of 1,000 watchers is to hear 1,000 changes.
+/// Each of 1,000 watchers is to hear 1,000 changes. Then 100 more hear none of as many: they ask, and read nothing.
 pub(super) fn watchers(how: &Setting) -> Sample {
     let runtime = runtime();
     let (watchers, changes) = (how.size(1_000), how.size(1_000));
@@ -36,16 +37,11 @@ pub(super) fn watchers(how: &Setting) -> Sample {
     });
     let resting = how.server_bytes();
     let mut heard = 0;
+    let writer = client.clone();
     let begun = Instant::now();
     let sample = measure(|| {
         runtime.block_on(async {
-            let writes = each(changes, 16, move |i| {
-                let name = format!("c{i}");
-                let put = client.put().abs_path(["/api/v1"]).namespace(NAMESPACE).resource("configmaps").name(&name);
-                let put = put.json(&config_map(&name, "other"));
-                async move { drop(put.raw().await.expect("a write")) }
-            });
-            writes.await;
+            change(&writer, changes, "other").await;
             for (_, task) in tasks {
                 heard += task.await.expect("no panic");
             }
@@ -53,20 +49,52 @@ pub(super) fn watchers(how: &Setting) -> Sample {
         Tally::operations(watchers * changes)
     });
     let seconds = begun.elapsed().as_secs_f64();
+    let served = how.server_bytes();
+    let unread = runtime.block_on(unread(how, &client, changes));
     sample
         .with("events lost", (watchers * changes - heard) as f64)
         .with("KB of the server by watcher at rest", (resting - before) / 1e3 / watchers as f64)
+        .with("KB of the server by watcher after the changes", (served - before) / 1e3 / watchers as f64)
+        .with("KB of the server more by watcher that reads nothing", unread / 1e3)
         .with("s", seconds)
 }
 
-type Watching = (pintle_restreq::RestClient, tokio::task::JoinHandle<usize>);
+/// What each watcher costs that reads nothing of what changes, in bytes. Each object is of a KB, so that it is more than what sockets take.
+async fn unread(how: &Setting, client: &RestClient, changes: usize) -> f64 {
+    const WATCHERS: usize = 100;
+    change(client, changes, &"x".repeat(1_000)).await;
+    let before = how.server_bytes();
+    let mut watches = Vec::new();
+    for _ in 0..WATCHERS {
+        let client = how.client().await;
+        let watch =
+            client.get().abs_path(["/api/v1"]).namespace(NAMESPACE).resource("configmaps").param("watch", "true");
+        watches.push((watch.raw_watch().await.expect("a watch"), client));
+    }
+    change(client, changes, &"y".repeat(1_000)).await;
+    (how.server_bytes() - before) / WATCHERS as f64
+}
 
-fn client_of(tasks: &[Watching]) -> pintle_restreq::RestClient {
+/// Writes each object once.
+async fn change(client: &RestClient, changes: usize, value: &str) {
+    let (client, value) = (client.clone(), value.to_owned());
+    let write = move |i: usize| {
+        let name = format!("c{i}");
+        let put = client.put().abs_path(["/api/v1"]).namespace(NAMESPACE).resource("configmaps").name(&name);
+        let put = put.json(&config_map(&name, &value));
+        async move { drop(put.raw().await.expect("a write")) }
+    };
+    each(changes, 16, write).await;
+}
+
+type Watching = (RestClient, tokio::task::JoinHandle<usize>);
+
+fn client_of(tasks: &[Watching]) -> RestClient {
     tasks.last().expect("the first has a client of its own").0.clone()
 }
 
 /// Hears so many changes, or as many as come before the watch ends.
-async fn hear(client: pintle_restreq::RestClient, changes: usize, ready: Arc<Semaphore>) -> usize {
+async fn hear(client: RestClient, changes: usize, ready: Arc<Semaphore>) -> usize {
     let watch = client.get().abs_path(["/api/v1"]).namespace(NAMESPACE).resource("configmaps").param("watch", "true");
     let list: serde_json::Value = {
         let list = client.get().abs_path(["/api/v1"]).namespace(NAMESPACE).resource("configmaps").param("limit", "1");

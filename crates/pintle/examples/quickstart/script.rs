@@ -5,6 +5,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
 use k8s_openapi::api::core::v1::ConfigMap;
+use pintle::apiserver::RequestVerb;
 use pintle::apiserver::faults::{Answer, Fault, Rule};
 use pintle::prelude::*;
 use serde_json::json;
@@ -110,17 +111,17 @@ async fn play(stage: &Stage, websites: Vec<Manifest>, progress: &Progress) -> Re
 fn plan_faults(cluster: &Cluster, progress: &Progress) {
     const REPLICAS: u32 = 2;
     let Some(server) = cluster.server() else { return };
-    let strike = |times, verb: &str, resource: &str, fault| {
-        let (verb, resource) = (Some(verb.into()), Some(resource.into()));
+    let strike = |times, verb, resource: &str, fault| {
+        let (verb, resource) = (Some(verb), Some(resource.into()));
         Rule { verb, resource, times: Some(times), ..Rule::new(fault) }
     };
     for fault in [Fault::CutMidFrame(100), Fault::Expire] {
         // One watch passes: the observer's, who is to see what the others go through.
-        server.faults().add(Rule { after: 1, ..strike(REPLICAS, "watch", "websites", fault) });
+        server.faults().add(Rule { after: 1, ..strike(REPLICAS, RequestVerb::Watch, "websites", fault) });
     }
     let refusal = Answer { retry_after: Some(0), ..Answer::new(503) };
-    server.faults().add(strike(3, "create", "configmaps", Fault::Answer(refusal)));
-    server.faults().add(strike(5, "create", "deployments", Fault::Answer(Answer::new(500))));
+    server.faults().add(strike(3, RequestVerb::Create, "configmaps", Fault::Answer(refusal)));
+    server.faults().add(strike(5, RequestVerb::Create, "deployments", Fault::Answer(Answer::new(500))));
     progress.say("planned: watches are cut mid-frame, then expire; some writes fail");
 }
 

@@ -1,5 +1,6 @@
 //! Informers against the embedded server, with faults.
 
+use pintle::apiserver::RequestVerb;
 use pintle::apiserver::faults::{Answer, Fault, Rule};
 use pintle::informer::{InformerConfig, ReflectorConfig, SharedInformer};
 use pintle::meta::{DeleteOptions, Object, ObjectKey, PostOptions};
@@ -8,12 +9,12 @@ use pintle::restreq::Api;
 use crate::support::{ConfigMap, client, create, eventually, server};
 
 /// Whatever happens to lists and watches, each so many times, the cache comes to say what the server says.
-async fn converges_despite(faults: Vec<(u32, &str, Fault)>) {
+async fn converges_despite(faults: Vec<(u32, RequestVerb, Fault)>) {
     let server = server().await;
     let maps: Api<ConfigMap> = Api::namespaced(client(server.client_config()), "default");
     create(&maps, "before").await;
     for (times, verb, fault) in faults {
-        let (verb, resource) = (Some(verb.into()), Some("configmaps".into()));
+        let (verb, resource) = (Some(verb), Some("configmaps".into()));
         server.faults().add(Rule { verb, resource, times: Some(times), ..Rule::new(fault) });
     }
     let informer: SharedInformer<ConfigMap> = SharedInformer::new(maps.clone(), InformerConfig::default());
@@ -35,18 +36,19 @@ async fn converges_despite(faults: Vec<(u32, &str, Fault)>) {
 
 #[tokio::test]
 async fn the_cache_converges_though_watches_expire() {
-    converges_despite(vec![(1, "watch", Fault::CutAfter(3)), (2, "watch", Fault::Expire)]).await;
+    converges_despite(vec![(1, RequestVerb::Watch, Fault::CutAfter(3)), (2, RequestVerb::Watch, Fault::Expire)]).await;
 }
 
 #[tokio::test]
 async fn the_cache_converges_though_watches_are_cut_within_a_frame() {
-    converges_despite(vec![(3, "watch", Fault::CutMidFrame(2))]).await;
+    converges_despite(vec![(3, RequestVerb::Watch, Fault::CutMidFrame(2))]).await;
 }
 
 #[tokio::test]
 async fn the_cache_converges_though_lists_and_watches_are_refused() {
     let busy = Fault::Answer(Answer { retry_after: Some(0), ..Answer::new(429) });
-    converges_despite(vec![(1, "list", Fault::Answer(Answer::new(500))), (2, "watch", busy)]).await;
+    converges_despite(vec![(1, RequestVerb::List, Fault::Answer(Answer::new(500))), (2, RequestVerb::Watch, busy)])
+        .await;
 }
 
 #[tokio::test]

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use pintle::apiserver::faults::{Answer, Fault, Rule};
-use pintle::apiserver::{ApiServer, ApiServerConfig};
+use pintle::apiserver::{ApiServer, ApiServerConfig, RequestVerb};
 use pintle::informer::{
     InformerConfig, Lister, Namespaces, ReflectorConfig, ResourceEvent, SharedInformer, Snapshot, Subscription,
 };
@@ -131,22 +131,22 @@ fn fault(kind: u64, chance: &mut fastrand::Rng) -> Rule {
     let few = chance.u32(..4);
     let answer = |code, retry_after| Fault::Answer(Answer { retry_after, ..Answer::new(code) });
     let (verb, fault) = match kind {
-        0 => ("watch", Fault::CutAfter(few)),
-        1 => ("watch", Fault::CutMidFrame(few)),
-        2 => ("watch", Fault::SilentAfter(few)),
-        3 => ("watch", Fault::Expire),
-        4 => ("watch", answer(410, None)),
-        5 => ("list", answer(410, None)),
-        6 => ("list", answer(429, Some(0))),
-        7 => ("watch", answer(429, Some(0))),
-        8 => ("watch", answer(503, None)),
-        9 => ("list", answer(503, Some(0))),
-        10 => ("list", answer(500, None)),
-        11 => ("watch", Fault::Delay(Duration::from_millis(few.into()))),
-        _ => ("list", Fault::Delay(Duration::from_millis(few.into()))),
+        0 => (RequestVerb::Watch, Fault::CutAfter(few)),
+        1 => (RequestVerb::Watch, Fault::CutMidFrame(few)),
+        2 => (RequestVerb::Watch, Fault::SilentAfter(few)),
+        3 => (RequestVerb::Watch, Fault::Expire),
+        4 => (RequestVerb::Watch, answer(410, None)),
+        5 => (RequestVerb::List, answer(410, None)),
+        6 => (RequestVerb::List, answer(429, Some(0))),
+        7 => (RequestVerb::Watch, answer(429, Some(0))),
+        8 => (RequestVerb::Watch, answer(503, None)),
+        9 => (RequestVerb::List, answer(503, Some(0))),
+        10 => (RequestVerb::List, answer(500, None)),
+        11 => (RequestVerb::Watch, Fault::Delay(Duration::from_millis(few.into()))),
+        _ => (RequestVerb::List, Fault::Delay(Duration::from_millis(few.into()))),
     };
     Rule {
-        verb: Some(verb.into()),
+        verb: Some(verb),
         resource: Some("configmaps".into()),
         times: Some(1 + chance.u32(..3)),
         after: chance.u32(..3),

@@ -2,11 +2,11 @@
 
 use super::pod::claim_spec;
 use super::{BETA_CLASS, add_finalizer, default_phase};
-use crate::failure::Outcome;
+use crate::failure::{Failure, Outcome};
 use crate::kinds::check::Check;
 use crate::kinds::table::{self, Column, Row};
-use crate::kinds::{Context, Strategy, warnings};
-use crate::object::text;
+use crate::kinds::{Cluster, Context, GroupResource, Strategy, default_class, warnings};
+use crate::object::{metadata, text};
 use crate::request::Part;
 use crate::validate::{Faults, FieldFault, NameRule};
 use jiff::Timestamp;
@@ -16,6 +16,11 @@ use pintle_schema::quantity;
 /// `v1` PersistentVolumeClaim.
 #[derive(Clone, Copy, Debug)]
 pub(in crate::kinds) struct PersistentVolumeClaim;
+
+/// The annotations that make a StorageClass the default.
+const DEFAULT_CLASS: [&str; 2] =
+    ["storageclass.kubernetes.io/is-default-class", "storageclass.beta.kubernetes.io/is-default-class"];
+const SIZE: &str = "/spec/resources/requests/storage";
 
 impl Strategy for PersistentVolumeClaim {
     fn warnings(&self, object: &Json, _: Option<&Json>, part: Part) -> Vec<String> {
@@ -47,11 +52,20 @@ impl Strategy for PersistentVolumeClaim {
         true
     }
 
-    fn admit(&self, _: &Context<'_>, object: &mut Json, old: Option<&Json>, _: Part) -> Outcome<()> {
-        if old.is_none() {
-            add_finalizer(object, "kubernetes.io/pvc-protection");
+    fn admit(&self, context: &Context<'_>, object: &mut Json, old: Option<&Json>, part: Part) -> Outcome<()> {
+        match old {
+            None => {
+                add_finalizer(object, "kubernetes.io/pvc-protection");
+                if class(object).is_none()
+                    && let Some(default) = default_class(context.cluster, &storage_classes(), &DEFAULT_CLASS)
+                {
+                    object["spec"].set("storageClassName", default);
+                }
+                Ok(())
+            }
+            Some(old) if part == Part::Object => check_growth(context.cluster, object, old),
+            Some(_) => Ok(()),
         }
-        Ok(())
     }
 
     fn validate_create(&self, object: &Json) -> Faults {
@@ -91,11 +105,21 @@ impl Strategy for PersistentVolumeClaim {
                     spec.unset(key);
                 }
             }
+            if new.text("/status/phase") == "Bound"
+                && let Some(requests) = spec.at_mut("/resources/requests")
+            {
+                requests.unset("storage");
+            }
             spec
         };
         if fixed(new) != fixed(old) {
             let why = "spec is immutable after creation except resources.requests and volumeAttributesClassName for bound claims";
             faults.push(FieldFault::forbidden("spec", why));
+        }
+        let present = amount(old, "/status/capacity/storage").unwrap_or(0);
+        if amount(new, SIZE) < amount(old, SIZE) && amount(new, SIZE).is_some_and(|size| size <= present) {
+            let why = "field can not be less than status.capacity";
+            faults.push(FieldFault::forbidden("spec.resources.requests.storage", why));
         }
         faults
     }
@@ -125,5 +149,41 @@ impl Strategy for PersistentVolumeClaim {
             row.age(),
             row.text_or("/spec/volumeMode", "<unset>"),
         ]
+    }
+}
+
+fn storage_classes() -> GroupResource {
+    GroupResource::new("storage.k8s.io", "storageclasses")
+}
+
+/// The class that the claim names, be it the empty one.
+fn class(claim: &Json) -> Option<&str> {
+    let annotated = claim.at("/metadata/annotations").and_then(|annotations| annotations.get(BETA_CLASS));
+    annotated.or_else(|| claim.at("/spec/storageClassName")).and_then(Json::as_str)
+}
+
+fn amount(claim: &Json, path: &str) -> Option<i128> {
+    quantity::nanos(claim.at(path)?.as_str()?)
+}
+
+/// A claim grows only once it is bound, and if its class says that its volumes can.
+fn check_growth(cluster: &dyn Cluster, new: &Json, old: &Json) -> Outcome<()> {
+    if amount(new, SIZE) <= amount(old, SIZE) {
+        return Ok(());
+    }
+    let refused = |why: &str| {
+        let claims = GroupResource::new("", "persistentvolumeclaims");
+        Err(Failure::forbidden(&claims, metadata::name(new), why))
+    };
+    if old.text("/status/phase") != "Bound" {
+        return refused("Only bound persistent volume claims can be expanded");
+    }
+    let class = class(new).filter(|name| !name.is_empty() && class(old) == Some(name));
+    let class = class.and_then(|name| cluster.object(&storage_classes(), "", name));
+    match class.is_some_and(|class| class["allowVolumeExpansion"] == true) {
+        true => Ok(()),
+        false => refused(
+            "only dynamically provisioned pvc can be resized and the storageclass that provisions the pvc must support resize",
+        ),
     }
 }

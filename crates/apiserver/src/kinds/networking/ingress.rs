@@ -1,14 +1,19 @@
 //! Ingress.
 
+use crate::failure::Outcome;
 use crate::kinds::check::Check;
 use crate::kinds::table::{self, Column, Row};
-use crate::kinds::{Context, Strategy, warnings};
+use crate::kinds::{Context, GroupResource, Strategy, default_class, warnings};
 use crate::request::Part;
 use crate::validate::{Faults, FieldFault, NameRule};
 use jiff::Timestamp;
 use pintle_json::{Json, json};
 use std::net::IpAddr;
 
+/// Names the class in an old way.
+const KEY: &str = "kubernetes.io/ingress.class";
+/// Makes an IngressClass the default.
+const DEFAULT_CLASS: &str = "ingressclass.kubernetes.io/is-default-class";
 const PATH_TYPES: &[&str] = &["Exact", "ImplementationSpecific", "Prefix"];
 
 /// `networking.k8s.io/v1` Ingress.
@@ -17,7 +22,6 @@ pub(in crate::kinds) struct Ingress;
 
 impl Strategy for Ingress {
     fn warnings(&self, object: &Json, old: Option<&Json>, part: Part) -> Vec<String> {
-        const KEY: &str = "kubernetes.io/ingress.class";
         let annotated = warnings::is_annotated(object, KEY) && !object.has("/spec/ingressClassName");
         match old {
             None if annotated => {
@@ -37,6 +41,15 @@ impl Strategy for Ingress {
 
     fn prepare_for_create(&self, _: &Context<'_>, object: &mut Json) {
         object.set("status", json!({"loadBalancer": {}}));
+    }
+
+    fn admit(&self, context: &Context<'_>, object: &mut Json, old: Option<&Json>, _: Part) -> Outcome<()> {
+        let is_open = old.is_none() && !object.has("/spec/ingressClassName") && !warnings::is_annotated(object, KEY);
+        let classes = GroupResource::new("networking.k8s.io", "ingressclasses");
+        if is_open && let Some(class) = default_class(context.cluster, &classes, &[DEFAULT_CLASS]) {
+            object["spec"].set("ingressClassName", class);
+        }
+        Ok(())
     }
 
     fn validate_update(&self, new: &Json, _: &Json, part: Part) -> Faults {

@@ -1,7 +1,11 @@
 //! IPAddress.
 
-use crate::kinds::Strategy;
+use crate::kinds::check::{Check, immutable};
 use crate::kinds::table::{self, Column, Row};
+use crate::kinds::without_effect::{ADDRESSES, whole};
+use crate::kinds::{Cluster, Kinds, Strategy};
+use crate::request::Part;
+use crate::validate::{Faults, FieldFault, NameRule};
 use jiff::Timestamp;
 use pintle_json::Json;
 
@@ -10,6 +14,31 @@ use pintle_json::Json;
 pub(in crate::kinds) struct IpAddress;
 
 impl Strategy for IpAddress {
+    fn name_rule(&self) -> NameRule {
+        NameRule::IpAddress
+    }
+
+    fn validate_create(&self, object: &Json) -> Faults {
+        if !object.has("/spec/parentRef") {
+            return Faults::from([FieldFault::required("spec.parentRef", "")]);
+        }
+        Check::of(object)
+            .name("spec.parentRef.group", NameRule::Subdomain)
+            .required("spec.parentRef.resource")
+            .required("spec.parentRef.name")
+            .done()
+    }
+
+    fn validate_update(&self, new: &Json, old: &Json, _: Part) -> Faults {
+        let mut faults = self.validate_create(new);
+        faults.extend(immutable(new, old, &["spec.parentRef"]));
+        faults
+    }
+
+    fn without_effect(&self, object: &Json, _: &Kinds, _: &dyn Cluster) -> Vec<String> {
+        whole(object, ADDRESSES)
+    }
+
     fn columns(&self) -> Option<Vec<Column>> {
         table::columns("Name, ParentRef")
     }

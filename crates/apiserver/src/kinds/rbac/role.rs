@@ -14,10 +14,6 @@ pub(in crate::kinds) struct Role {
 }
 
 impl Strategy for Role {
-    fn is_read_often(&self) -> bool {
-        true
-    }
-
     fn prepare_for_create(&self, _: &Context<'_>, object: &mut Json) {
         if object.get("rules").is_none_or(Json::is_empty) {
             object.set("rules", Json::Null);

@@ -16,10 +16,6 @@ pub(in crate::kinds) struct RoleBinding {
 }
 
 impl Strategy for RoleBinding {
-    fn is_read_often(&self) -> bool {
-        true
-    }
-
     fn defaults(&self, object: &mut Json) {
         if let Some(role) = object.member("roleRef") {
             role.default("apiGroup", GROUP);

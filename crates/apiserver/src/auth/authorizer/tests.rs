@@ -1,0 +1,272 @@
+//! The compiled rules, held against a walk through all that is stored.
+
+use std::collections::HashSet;
+
+use pintle_json::{Json, json};
+
+use super::*;
+use crate::auth::{Attributes, Decision, GROUP, decide};
+use crate::clock::Clock;
+use crate::kinds::{Cluster, GroupResource};
+use crate::object::metadata;
+use crate::request::path::ResourcePath;
+use crate::store::{Draft, Expect, History, Interner, Order, Shown, key};
+
+fn draft(interner: &Arc<Interner>, _: &str, object: &Json) -> Draft {
+    Draft::new(interner, object, Order::Declared, Vec::new())
+}
+
+/// A store that holds these, each by its plural.
+pub(in crate::auth) fn db_of(objects: &[(&str, Json)]) -> Db {
+    let db = Db::new(1, History::default(), draft, Arc::new(Clock::new(None)));
+    objects.iter().for_each(|(plural, object)| put(&db, plural, object.clone()));
+    db
+}
+
+fn put(db: &Db, plural: &str, object: Json) {
+    let resource = format!("{plural}.{GROUP}");
+    let at = key(metadata::namespace(&object), metadata::name(&object));
+    let expect = db.get(&resource, &at).map_or(Expect::Absent, |there| Expect::At(there.revision()));
+    db.put(&resource.into(), &at, expect, object).expect("nobody else writes");
+}
+
+fn remove(db: &Db, plural: &str, at: &str) {
+    let resource = format!("{plural}.{GROUP}");
+    if let Some(there) = db.get(&resource, at) {
+        db.remove(&resource.into(), at, there.revision()).expect("nobody else writes");
+    }
+}
+
+fn user(name: &str, groups: &[&str]) -> User {
+    User { name: name.into(), groups: groups.iter().copied().map(Into::into).collect(), ..User::default() }
+}
+
+fn role(name: &str, rules: Json) -> Json {
+    json!({"metadata": {"name": name}, "rules": rules})
+}
+
+fn binding(name: &str, role: &str, subjects: Json) -> Json {
+    json!({"metadata": {"name": name}, "roleRef": {"kind": "ClusterRole", "name": role}, "subjects": subjects})
+}
+
+fn rule(verb: &str, resource: &str) -> Json {
+    json!({"verbs": [verb], "apiGroups": [""], "resources": [resource]})
+}
+
+/// The rules that hold, in their order, and what was found wrong.
+fn told(granted: &Granted) -> (Vec<Json>, Option<String>) {
+    (granted.rules().map(|rule| rule.value().clone()).collect(), granted.wrong())
+}
+
+#[test]
+fn a_role_that_is_bound_often_gives_its_rules_once_by_the_first_binding() {
+    let bound = |name: &str| ("clusterrolebindings", binding(name, "r", json!([{"kind": "User", "name": "u"}])));
+    let rules = json!([rule("get", "x"), rule("get", "y")]);
+    let db = db_of(&[("clusterroles", role("r", rules.clone())), bound("b"), bound("a"), bound("c")]);
+    let authorizer = Authorizer::default();
+    let granted = authorizer.rules_in(&db).granted(&user("u", &[]), "n");
+    assert_eq!((json!(told(&granted).0), granted.wrong()), (rules, None));
+    let path = ResourcePath { resource: "y".into(), ..ResourcePath::default() };
+    let get = Attributes::Resource { verb: "get", path: &path, name: "" };
+    let decided = decide(authorizer.rules_in(&db), &user("u", &[]), &get);
+    let reason = r#"RBAC: allowed by ClusterRoleBinding "a" of ClusterRole "r" to User "u""#;
+    assert!(matches!(&decided, Decision::Allowed(told) if told == reason), "{decided:?}");
+}
+
+#[test]
+fn a_change_costs_what_it_is_itself() {
+    let all = json!([{"kind": "Group", "name": "g"}]);
+    let db = db_of(&[("clusterroles", role("a", json!([]))), ("clusterroles", role("b", json!([])))]);
+    let authorizer = Authorizer::default();
+    let compiled = |name: &str| authorizer.rules_in(&db).role("", name).expect("it is there");
+    let (a, b) = (compiled("a"), compiled("b"));
+    put(&db, "clusterroles", role("b", json!([rule("get", "x")])));
+    put(&db, "clusterrolebindings", binding("b", "b", all));
+    assert!(Arc::ptr_eq(&a, &compiled("a")) && !Arc::ptr_eq(&b, &compiled("b")));
+    assert_eq!(authorizer.rules_in(&db).granted(&user("u", &["g"]), "").rules().count(), 1);
+}
+
+#[test]
+fn nothing_is_missed_where_more_has_changed_than_is_kept() {
+    let db = db_of(&[("clusterrolebindings", binding("b", "r", json!([{"kind": "User", "name": "u"}])))]);
+    let authorizer = Authorizer::default();
+    let verbs = || {
+        let granted = authorizer.rules_in(&db).granted(&user("u", &[]), "");
+        granted.rules().map(|rule| rule.verbs[0].to_string()).collect::<Vec<_>>()
+    };
+    assert_eq!(verbs(), [""; 0]);
+    for number in 0..20_000 {
+        put(&db, "clusterroles", role("r", json!([rule(&number.to_string(), "x")])));
+    }
+    assert_eq!(verbs(), ["19999"]);
+    put(&db, "clusterroles", role("r", json!([rule("last", "x")])));
+    assert_eq!(verbs(), ["last"]);
+}
+
+#[test]
+fn what_another_cluster_shows_counts_without_an_entry_of_the_log() {
+    let db = db_of(&[("clusterrolebindings", binding("b", "r", json!([{"kind": "User", "name": "u"}])))]);
+    db.begin_mirror();
+    let authorizer = Authorizer::default();
+    let count = || authorizer.rules_in(&db).granted(&user("u", &[]), "").rules().count();
+    assert_eq!(count(), 0);
+    let resource = format!("clusterroles.{GROUP}");
+    let shown = Shown { at: 7, object: Some(db.draft(&resource, &role("r", json!([rule("get", "x")])))) };
+    db.show(&resource.into(), "r", shown, false);
+    assert_eq!(count(), 1);
+}
+
+#[test]
+fn a_rule_covers_what_it_names_and_nothing_beside() {
+    let allows = |rule: Json, verb: &str, resource: &str, name: &str| {
+        let (resource, subresource) = resource.split_once('/').unwrap_or((resource, ""));
+        let path = ResourcePath {
+            version: "v1".into(),
+            resource: resource.into(),
+            subresource: subresource.into(),
+            ..ResourcePath::default()
+        };
+        Rule::all_of(&json!([rule]))[0].covers(&Attributes::Resource { verb, path: &path, name })
+    };
+    let rule = |resources: Json, names: Json| json!({"verbs": ["get"], "apiGroups": [""], "resources": resources, "resourceNames": names});
+    assert!(allows(rule(json!(["pods"]), json!([])), "get", "pods", "a"));
+    assert!(!allows(rule(json!(["pods"]), json!([])), "list", "pods", ""));
+    assert!(!allows(rule(json!(["pods"]), json!([])), "get", "pods/status", "a"));
+    assert!(allows(rule(json!(["*/status"]), json!([])), "get", "pods/status", "a"));
+    assert!(!allows(rule(json!(["*/status"]), json!([])), "get", "pods", "a"));
+    assert!(allows(rule(json!(["*"]), json!([])), "get", "pods/status", "a"));
+    assert!(allows(rule(json!(["pods"]), json!(["a"])), "get", "pods", "a"));
+    assert!(!allows(rule(json!(["pods"]), json!(["a"])), "get", "pods", ""));
+    assert!(!allows(json!({"verbs": ["*"], "apiGroups": ["apps"], "resources": ["*"]}), "get", "pods", "a"));
+    let urls = &Rule::all_of(&json!([{"verbs": ["get"], "nonResourceURLs": ["/a", "/b/*"]}]))[0];
+    for (path, expected) in [("/a", true), ("/a/x", false), ("/b", false), ("/b/x/y", true)] {
+        assert_eq!(urls.covers(&Attributes::Path { verb: "get", path }), expected, "{path}");
+    }
+}
+
+/// What is stored, walked through in full, as one would write down what holds.
+fn walk(cluster: &dyn Cluster, user: &User, namespace: &str) -> (Vec<Json>, Vec<String>, Option<String>) {
+    let (mut rules, mut reasons, mut seen, mut wrong) = (Vec::new(), Vec::new(), HashSet::new(), None);
+    for (plural, of) in [("clusterrolebindings", ""), ("rolebindings", namespace)] {
+        if plural == "rolebindings" && namespace.is_empty() {
+            continue;
+        }
+        for binding in cluster.objects(&GroupResource::new(GROUP, plural), Some(of).filter(|of| !of.is_empty())) {
+            let subjects = binding.list("/subjects");
+            let Some(subject) = subjects.clone().find(|subject| is_meant(subject, user, of)) else { continue };
+            let (kind, name) = (binding.text("/roleRef/kind"), binding.text("/roleRef/name"));
+            let (roles, at) = if kind == "ClusterRole" { ("clusterroles", "") } else { ("roles", of) };
+            let Some(role) = cluster.object(&GroupResource::new(GROUP, roles), at, name) else {
+                wrong = Some(format!("RBAC: {}.{GROUP} {name:?} not found", kind.to_lowercase()));
+                continue;
+            };
+            if !seen.insert((roles, name.to_owned())) {
+                continue;
+            }
+            let (bound, of_subject) = (metadata::name(&binding), subject.text("/name"));
+            let bound = match of {
+                "" => format!("ClusterRoleBinding {bound:?}"),
+                of => format!("RoleBinding {:?}", format!("{bound}/{of}")),
+            };
+            let meant = match subject.text("/kind") {
+                "ServiceAccount" => format!("{of_subject}/{}", subject.text("/namespace")),
+                _ => of_subject.to_owned(),
+            };
+            let reason = format!("RBAC: allowed by {bound} of {kind} {name:?} to {} {meant:?}", subject.text("/kind"));
+            for rule in role.list("/rules") {
+                rules.push(rule.clone());
+                reasons.push(reason.clone());
+            }
+        }
+    }
+    (rules, reasons, wrong)
+}
+
+fn is_meant(subject: &Json, user: &User, namespace: &str) -> bool {
+    let (name, of) = (subject.text("/name"), subject.text("/namespace"));
+    let of = if of.is_empty() { namespace } else { of };
+    match subject.text("/kind") {
+        "User" => user.name == name,
+        "Group" => user.is_in(name),
+        "ServiceAccount" => !of.is_empty() && user.name == format!("system:serviceaccount:{of}:{name}"),
+        _ => false,
+    }
+}
+
+/// One change of a few roles and bindings in two namespaces and the cluster.
+fn change(db: &Db, random: &mut fastrand::Rng) {
+    const NAMES: [&str; 4] = ["a", "b", "c", "d"];
+    let namespace = random.choice(["", "m", "n"]).expect("some");
+    let name = random.choice(NAMES).expect("some");
+    let (is_role, goes) = (random.bool(), random.u8(..4) == 0);
+    let plural = match (is_role, namespace) {
+        (true, "") => "clusterroles",
+        (true, _) => "roles",
+        (false, "") => "clusterrolebindings",
+        (false, _) => "rolebindings",
+    };
+    if goes {
+        return remove(db, plural, &key(namespace, name));
+    }
+    let mut object = json!({"metadata": {"name": name, "namespace": namespace}});
+    if is_role {
+        let rules = (0..random.usize(..3))
+            .map(|_| rule(random.choice(["get", "list"]).expect("some"), random.choice(NAMES).expect("some")));
+        object["rules"] = rules.collect();
+    } else {
+        let kind = random.choice(["ClusterRole", "Role", "Other"]).expect("some");
+        object["roleRef"] = json!({"kind": kind, "name": random.choice(NAMES)});
+        let subject = |_| {
+            let kind = random.choice(["User", "Group", "ServiceAccount", "Other"]).expect("some");
+            let of = random.choice([Json::Null, json!(""), json!("m"), json!("n")]);
+            json!({"kind": kind, "name": random.choice(["a", "b", "system:serviceaccount:n:a"]), "namespace": of})
+        };
+        object["subjects"] = (0..4).map(subject).collect();
+    }
+    put(db, plural, object);
+}
+
+#[test]
+fn what_is_compiled_answers_as_a_walk_through_all_that_is_stored() {
+    let seed = fastrand::u64(..);
+    let mut random = fastrand::Rng::with_seed(seed);
+    let users = [
+        user("a", &["a", "a"]),
+        user("b", &["b", "a"]),
+        user("c", &[]),
+        user("system:serviceaccount:n:a", &["b"]),
+        user("system:serviceaccount::a", &["system:serviceaccount:n:a"]),
+    ];
+    for _ in 0..20 {
+        let (db, authorizer) = (db_of(&[]), Authorizer::default());
+        for step in 0..200 {
+            change(&db, &mut random);
+            if random.bool() {
+                continue;
+            }
+            for (user, namespace) in
+                users.iter().flat_map(|user| ["", "m", "n", "o"].map(|namespace| (user, namespace)))
+            {
+                let (rules, reasons, wrong) = walk(&db, user, namespace);
+                let granted = authorizer.rules_in(&db).granted(user, namespace);
+                let why = format!("seed {seed}, step {step}: {user:?} in {namespace:?}");
+                assert_eq!(told(&granted), (rules.clone(), wrong.clone()), "{why}");
+                for resource in ["a", "d"] {
+                    let path = ResourcePath {
+                        resource: resource.into(),
+                        namespace: namespace.into(),
+                        ..ResourcePath::default()
+                    };
+                    let get = Attributes::Resource { verb: "get", path: &path, name: "" };
+                    let first = rules.iter().position(|held| *held == rule("get", resource));
+                    let expected = match first {
+                        Some(at) => Decision::Allowed(reasons[at].clone()),
+                        None => Decision::NoOpinion(wrong.clone()),
+                    };
+                    let decided = decide(authorizer.rules_in(&db), user, &get);
+                    assert_eq!(format!("{decided:?}"), format!("{expected:?}"), "{why}: {resource}");
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,18 @@
+//! Classes that objects get which name none.
+
+use std::cmp::Reverse;
+
+use super::{Cluster, GroupResource};
+use crate::object::metadata;
+
+/// The name of the class that one of the annotations makes the default; of several, that of the newest.
+pub(super) fn default_class(cluster: &dyn Cluster, classes: &GroupResource, annotations: &[&str]) -> Option<String> {
+    let classes = cluster.objects(classes, None);
+    let defaults = classes.iter().filter(|class| {
+        let of = class.at("/metadata/annotations");
+        annotations.iter().any(|key| of.is_some_and(|annotations| annotations[*key] == "true"))
+    });
+    let newest =
+        defaults.min_by_key(|class| (Reverse(class.text("/metadata/creationTimestamp")), metadata::name(class)));
+    newest.map(|class| metadata::name(class).to_owned())
+}

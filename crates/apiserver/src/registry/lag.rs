@@ -1,0 +1,44 @@
+//! Views that lag behind what is written, for a fault that a test asked for.
+
+use std::time::Duration;
+
+use tokio::time::Instant;
+
+use super::Registry;
+use crate::faults::{Lag, View};
+use crate::kinds::Kind;
+
+impl Registry {
+    /// The version that a view of a resource has come to.
+    pub(crate) fn seen(&self, kind: &Kind, view: View) -> u64 {
+        let resource = kind.store.to_string();
+        self.db.read(|store| {
+            let version = match view {
+                View::At(version) => return version,
+                View::Behind(Lag::Versions(last)) => store.revision().saturating_sub(last),
+                View::Behind(Lag::Time(lag)) => match self.clock.instant().checked_sub(lag) {
+                    Some(then) => store.revision_at(&resource, then),
+                    None => 0,
+                },
+            };
+            version.max(store.oldest(&resource))
+        })
+    }
+
+    /// Waits until a view of a resource that lags has come to a version. Dropping it has no effect.
+    pub(crate) async fn until_seen(&self, kind: &Kind, version: u64, lag: Lag) {
+        let last = match lag {
+            Lag::Time(_) => version,
+            Lag::Versions(last) => version.saturating_add(last),
+        };
+        while !self.db.wait_for(last, Duration::MAX).await {}
+        let Lag::Time(lag) = lag else { return };
+        let written = self.db.read(|store| store.written_at(&kind.store.to_string(), version));
+        match written.map(|at| Instant::from_std(at).checked_add(lag)) {
+            Some(Some(then)) => tokio::time::sleep_until(then).await,
+            // Later than there are times.
+            Some(None) => std::future::pending().await,
+            None => (),
+        }
+    }
+}

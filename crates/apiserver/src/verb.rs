@@ -1,0 +1,86 @@
+//! What a request does to a resource, in the words of rules and discovery.
+
+use std::fmt;
+use std::str::FromStr;
+
+use serde::{Serialize, Serializer};
+
+/// What a request does to a resource. Its text is Kubernetes' word for it, such as `deletecollection`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum RequestVerb {
+    /// POST, also to a subresource.
+    Create,
+    /// DELETE of one object.
+    Delete,
+    /// DELETE of a collection.
+    DeleteCollection,
+    /// GET of one object, or of a subresource.
+    Get,
+    /// GET of a collection.
+    List,
+    /// PATCH, apply among them.
+    Patch,
+    /// PUT.
+    Update,
+    /// GET of a collection with `watch=true`.
+    Watch,
+}
+
+/// No verb of requests for resources.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct UnknownVerb(String);
+
+impl fmt::Display for UnknownVerb {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let known = RequestVerb::ALL.map(RequestVerb::name).join(", ");
+        write!(f, "{:?} is no verb: it is one of {known}", self.0)
+    }
+}
+
+impl std::error::Error for UnknownVerb {}
+
+impl FromStr for RequestVerb {
+    type Err = UnknownVerb;
+
+    fn from_str(name: &str) -> Result<Self, UnknownVerb> {
+        Self::ALL.into_iter().find(|verb| verb.name() == name).ok_or_else(|| UnknownVerb(name.into()))
+    }
+}
+
+impl fmt::Display for RequestVerb {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+impl RequestVerb {
+    pub(crate) const ALL: [Self; 8] = [
+        Self::Create,
+        Self::Delete,
+        Self::DeleteCollection,
+        Self::Get,
+        Self::List,
+        Self::Patch,
+        Self::Update,
+        Self::Watch,
+    ];
+
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Self::Create => "create",
+            Self::Delete => "delete",
+            Self::DeleteCollection => "deletecollection",
+            Self::Get => "get",
+            Self::List => "list",
+            Self::Patch => "patch",
+            Self::Update => "update",
+            Self::Watch => "watch",
+        }
+    }
+}
+
+impl Serialize for RequestVerb {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_str(self.name())
+    }
+}

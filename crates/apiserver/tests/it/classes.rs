@@ -1,0 +1,124 @@
+//! Classes of storage and of ingresses, and addresses.
+
+use std::time::Duration;
+
+use http::Method;
+use pintle_apiserver::{ApiServer, ApiServerConfig};
+use pintle_json::{Json, json};
+
+use crate::support::*;
+
+const CLAIMS: &str = "/api/v1/namespaces/default/persistentvolumeclaims";
+
+async fn server() -> ApiServer {
+    ApiServer::start(ApiServerConfig::default()).await.expect("a server")
+}
+
+async fn post(server: &ApiServer, path: &str, object: Json) -> Json {
+    let made = call(server, Method::POST, path, object).await;
+    assert_eq!(made.code, 201, "{:?}", made.body);
+    made.body
+}
+
+/// A StorageClass, and whether it is the default.
+async fn class(server: &ApiServer, name: &str, is_default: bool, more: Json) {
+    let annotations = json!({"storageclass.kubernetes.io/is-default-class": is_default.to_string()});
+    let mut class = json!({"metadata": {"name": name, "annotations": annotations}, "provisioner": "p"});
+    class["allowVolumeExpansion"] = more;
+    post(server, "/apis/storage.k8s.io/v1/storageclasses", class).await;
+}
+
+fn claim(name: &str) -> Json {
+    let resources = json!({"requests": {"storage": "1Gi"}});
+    json!({"metadata": {"name": name}, "spec": {"accessModes": ["ReadWriteOnce"], "resources": resources}})
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_claim_without_a_class_gets_the_newest_default() {
+    let server = server().await;
+    let of = async |claim: Json| post(&server, CLAIMS, claim).await["spec"]["storageClassName"].clone();
+    class(&server, "other", false, Json::Null).await;
+    assert_eq!(of(claim("a")).await, Json::Null);
+    class(&server, "older", true, Json::Null).await;
+    assert_eq!(of(claim("b")).await, "older");
+    tokio::time::sleep(Duration::from_secs(2)).await;
+    class(&server, "newer", true, Json::Null).await;
+    assert_eq!(of(claim("c")).await, "newer");
+    let mut none = claim("d");
+    none["spec"]["storageClassName"] = "".into();
+    assert_eq!(of(none).await, "");
+}
+
+#[tokio::test]
+async fn a_claim_grows_if_it_is_bound_and_its_class_lets_it() {
+    let server = server().await;
+    class(&server, "grows", false, json!(true)).await;
+    class(&server, "stays", false, json!(false)).await;
+    let grow = async |name: &str, size: &str| {
+        let patch = json!({"spec": {"resources": {"requests": {"storage": size}}}});
+        let answer = call(&server, Method::PATCH, &format!("{CLAIMS}/{name}"), patch).await;
+        (answer.code, answer.body["message"].as_str().unwrap_or_default().to_owned())
+    };
+    for name in ["grows", "stays"] {
+        let mut claim = claim(name);
+        claim["spec"]["storageClassName"] = name.into();
+        post(&server, CLAIMS, claim).await;
+        let (code, message) = grow(name, "2Gi").await;
+        assert_eq!(code, 403);
+        assert!(message.ends_with("is forbidden: Only bound persistent volume claims can be expanded"), "{message}");
+        let bound = json!({"status": {"phase": "Bound", "capacity": {"storage": "1Gi"}}});
+        assert_eq!(call(&server, Method::PATCH, &format!("{CLAIMS}/{name}/status"), bound).await.code, 200);
+    }
+    assert_eq!(grow("grows", "2Gi").await.0, 200);
+    assert_eq!(grow("grows", "1536Mi").await.0, 200, "more than it has");
+    let (code, message) = grow("grows", "1Gi").await;
+    assert!(code == 422 && message.contains("field can not be less than status.capacity"), "{code} {message}");
+    let (code, message) = grow("stays", "2Gi").await;
+    assert!(
+        code == 403 && message.contains("the storageclass that provisions the pvc must support resize"),
+        "{message}"
+    );
+}
+
+#[tokio::test]
+async fn an_ingress_without_a_class_gets_the_default() {
+    let server = server().await;
+    let api = "/apis/networking.k8s.io/v1";
+    let annotations = json!({"ingressclass.kubernetes.io/is-default-class": "true"});
+    let class = json!({"metadata": {"name": "i", "annotations": annotations}, "spec": {"controller": "example.com/c"}});
+    post(&server, &format!("{api}/ingressclasses"), class).await;
+    let backend = json!({"service": {"name": "s", "port": {"number": 80}}});
+    for (name, annotations, class) in
+        [("a", json!({}), json!("i")), ("b", json!({"kubernetes.io/ingress.class": "old"}), Json::Null)]
+    {
+        let ingress =
+            json!({"metadata": {"name": name, "annotations": annotations}, "spec": {"defaultBackend": backend}});
+        let made = post(&server, &format!("{api}/namespaces/default/ingresses"), ingress).await;
+        assert_eq!(made["spec"]["ingressClassName"], class);
+    }
+}
+
+#[tokio::test]
+async fn an_address_is_one_and_somebodys() {
+    let server = server().await;
+    let path = "/apis/networking.k8s.io/v1/ipaddresses";
+    let parent = json!({"resource": "services", "namespace": "default", "name": "s"});
+    for (name, parent, expected) in [
+        ("192.168.1.5", parent.clone(), ""),
+        ("192.168.1.6", Json::Null, "spec.parentRef: Required value"),
+        ("192.168.1.7", json!({"name": "s"}), "spec.parentRef.resource: Required value"),
+        ("2001:0db8::1", parent.clone(), "must be a canonical format IP address"),
+        ("a", parent, "unable to parse IP"),
+    ] {
+        let made =
+            call(&server, Method::POST, path, json!({"metadata": {"name": name}, "spec": {"parentRef": parent}})).await;
+        let message = made.body["message"].as_str().unwrap_or_default();
+        assert_eq!(made.code, if expected.is_empty() { 201 } else { 422 }, "{name}: {message}");
+        assert!(message.contains(expected), "{name}: {message}");
+        let is_warned =
+            made.headers.get("warning").is_some_and(|text| text.to_str().is_ok_and(|text| text.contains("IPAddress")));
+        assert_eq!(is_warned, expected.is_empty(), "{name}");
+    }
+    let moved = json!({"spec": {"parentRef": {"name": "t"}}});
+    assert_eq!(call(&server, Method::PATCH, &format!("{path}/192.168.1.5"), moved).await.code, 422);
+}

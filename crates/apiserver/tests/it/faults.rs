@@ -1,0 +1,175 @@
+//! Which requests a rule is for, and views that lag.
+
+use std::time::Duration;
+
+use bytes::Bytes;
+use http::{Method, Request};
+use http_body_util::{BodyExt, Full};
+use pintle_apiserver::faults::{Answer, Fault, Lag, Rule};
+use pintle_apiserver::{ApiServer, ApiServerConfig, InProcessBody, RequestVerb};
+use pintle_json::{Json, json};
+use tokio::time::{Instant, sleep};
+use tower_service::Service;
+
+use crate::support::{CONFIG_MAPS, call, get, send, version};
+
+async fn server() -> ApiServer {
+    let config = ApiServerConfig { bookmark_interval: Duration::from_secs(1), ..ApiServerConfig::default() };
+    ApiServer::start(config).await.expect("a server")
+}
+
+fn refusal() -> Rule {
+    Rule { times: None, ..Rule::new(Fault::Answer(Answer::new(503))) }
+}
+
+/// Asks without sockets, so that a paused clock goes on only where the server itself waits.
+async fn ask(server: &ApiServer, method: Method, path: &str, body: Json) -> (u16, InProcessBody) {
+    let body = if body.is_null() { String::new() } else { body.to_string() };
+    let request = Request::builder().method(method).uri(path).header("content-type", "application/json");
+    let request = request.body(Full::new(Bytes::from(body))).expect("a request");
+    let answer = server.in_process().call(request).await.expect("an answer");
+    (answer.status().as_u16(), answer.into_body())
+}
+
+async fn create(server: &ApiServer, name: &str) -> u64 {
+    let (code, body) = ask(server, Method::POST, CONFIG_MAPS, json!({"metadata": {"name": name}})).await;
+    assert_eq!(code, 201);
+    version(&value(body).await)
+}
+
+async fn value(body: InProcessBody) -> Json {
+    serde_json::from_slice(&body.collect().await.expect("a body").to_bytes()).expect("JSON")
+}
+
+/// The names that a list tells; or its code, where it fails.
+async fn names(server: &ApiServer, query: &str) -> String {
+    let (code, body) = ask(server, Method::GET, &format!("{CONFIG_MAPS}?{query}"), Json::Null).await;
+    let list = value(body).await;
+    let Some(items) = list["items"].as_array() else { return code.to_string() };
+    let names: Vec<_> = items.iter().filter_map(|item| item["metadata"]["name"].as_str()).collect();
+    names.join(" ")
+}
+
+async fn watch(server: &ApiServer, query: &str) -> InProcessBody {
+    let (code, body) = ask(server, Method::GET, &format!("{CONFIG_MAPS}?watch=1&{query}"), Json::Null).await;
+    assert_eq!(code, 200);
+    body
+}
+
+/// The name in the next event that is no bookmark, and the last version that a bookmark told before.
+async fn told(watch: &mut InProcessBody) -> (String, u64) {
+    let mut mark = 0;
+    loop {
+        let frame = watch.frame().await.expect("a frame").expect("it is not cut");
+        let event: Json = serde_json::from_slice(&frame.into_data().expect("data")).expect("JSON");
+        let object = &event["object"];
+        if event["type"] != "BOOKMARK" {
+            return (object["metadata"]["name"].as_str().unwrap_or_default().into(), mark);
+        }
+        mark = version(object);
+    }
+}
+
+#[test]
+fn a_verb_that_is_none_is_refused_where_it_is_written() {
+    assert_eq!("deletecollection".parse(), Ok(RequestVerb::DeleteCollection));
+    for wrong in ["List", "watches", ""] {
+        let error = wrong.parse::<RequestVerb>().expect_err(wrong).to_string();
+        assert!(error.starts_with(&format!("{wrong:?} is no verb: it is one of create, ")), "{error}");
+    }
+}
+
+#[tokio::test]
+async fn a_name_is_meant_alike_whatever_the_request_and_the_fault() {
+    let server = server().await;
+    let rule = server.faults().add(Rule { name: Some("a".into()), ..refusal() });
+    let post = async |object: Json| call(&server, Method::POST, CONFIG_MAPS, object).await.code;
+    assert_eq!(post(json!({"metadata": {"name": "a"}})).await, 503);
+    assert_eq!(post(json!({"metadata": {"name": "b"}})).await, 201);
+    assert_eq!(post(json!({"metadata": {"generateName": "a"}})).await, 201);
+    let yaml = [("content-type", "application/yaml")];
+    assert_eq!(send(&server, Method::POST, CONFIG_MAPS, &yaml, "metadata: {name: a}").await.status(), 503);
+    let selected = "fieldSelector=metadata.name%3Da";
+    for (query, code) in [(format!("?{selected}"), 503), (String::new(), 200), ("/a".into(), 503), ("/b".into(), 200)] {
+        assert_eq!(get(&server, &format!("{CONFIG_MAPS}{query}")).await.code, code, "{query}");
+    }
+    let path = format!("{CONFIG_MAPS}?watch=1&timeoutSeconds=1&{selected}");
+    assert_eq!(send(&server, Method::GET, &path, &[], "").await.status(), 503);
+    server.faults().remove(rule);
+    let cut = Rule { name: Some("b".into()), times: None, ..Rule::new(Fault::CutAfter(0)) };
+    let cut = server.faults().add(cut);
+    for (query, is_cut) in [("fieldSelector=metadata.name%3Db", true), ("timeoutSeconds=1", false)] {
+        let first = watch(&server, query).await.frame().await.expect("a frame");
+        assert_eq!(first.is_err(), is_cut, "{query}");
+    }
+    assert_eq!(server.faults().hits_of(cut), 1);
+}
+
+#[tokio::test]
+async fn a_rule_may_be_for_a_subresource_and_for_a_user() {
+    let server = server().await;
+    let namespace = "/api/v1/namespaces/default";
+    for (subresource, codes) in [("status", [200, 503]), ("", [503, 200])] {
+        let rule = server.faults().add(Rule { subresource: Some(subresource.into()), ..refusal() });
+        let answers = [get(&server, namespace).await.code, get(&server, &format!("{namespace}/status")).await.code];
+        assert_eq!(answers, codes, "{subresource:?}");
+        server.faults().remove(rule);
+    }
+    server.faults().add(Rule { user: Some("jane".into()), ..refusal() });
+    assert_eq!(get(&server, namespace).await.code, 200);
+    let jane = [("impersonate-user", "jane"), ("impersonate-group", "system:masters")];
+    assert_eq!(send(&server, Method::GET, namespace, &jane, "").await.status(), 503);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_view_may_lag_by_a_time_for_reads_and_watches_and_comes_on() {
+    const LAG: Duration = Duration::from_secs(10);
+    let server = server().await;
+    let (begun, a) = (Instant::now(), create(&server, "a").await);
+    let rule = Rule { resource: Some("configmaps".into()), times: None, ..Rule::new(Fault::Lag(Lag::Time(LAG))) };
+    let rule = server.faults().add(rule);
+    let mut all = watch(&server, "resourceVersion=0&allowWatchBookmarks=true").await;
+    let mut newest = watch(&server, "").await;
+    assert_eq!(told(&mut newest).await.0, "a", "who wants the newest begins with that");
+    sleep(LAG / 2).await;
+    let b = create(&server, "b").await;
+    assert_eq!((names(&server, "resourceVersion=0").await, names(&server, "").await), ("".into(), "a b".into()));
+    let not_older = format!("resourceVersion={b}&resourceVersionMatch=NotOlderThan");
+    assert_eq!(names(&server, &not_older).await, "504", "it does not come in time");
+    let (name, mark) = told(&mut all).await;
+    assert_eq!((name.as_str(), begun.elapsed()), ("a", LAG));
+    assert!(mark < a, "a bookmark of {mark}");
+    assert_eq!(names(&server, "resourceVersion=0").await, "a");
+    sleep(LAG / 2 - Duration::from_secs(1)).await;
+    assert_eq!(names(&server, &not_older).await, "a b", "it waits for what comes soon");
+    let (name, mark) = told(&mut all).await;
+    assert_eq!((name.as_str(), begun.elapsed()), ("b", LAG * 3 / 2));
+    assert!(mark < b, "a bookmark of {mark}");
+    assert_eq!(told(&mut newest).await.0, "b");
+    create(&server, "c").await;
+    server.faults().remove(rule);
+    assert_eq!(told(&mut newest).await.0, "c");
+    assert_eq!(begun.elapsed(), LAG * 3 / 2, "without the rule it is told at once");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_view_may_lag_by_a_number_of_versions() {
+    let server = server().await;
+    let until = Some(Duration::from_secs(60));
+    let lag =
+        Rule { resource: Some("configmaps".into()), times: None, until, ..Rule::new(Fault::Lag(Lag::Versions(1))) };
+    let begun = Instant::now();
+    server.faults().add(lag);
+    create(&server, "a").await;
+    assert_eq!(names(&server, "resourceVersion=0").await, "");
+    let mut watch = watch(&server, "resourceVersion=0").await;
+    create(&server, "b").await;
+    assert_eq!((told(&mut watch).await.0, begun.elapsed()), ("a".into(), Duration::ZERO));
+    assert_eq!(names(&server, "resourceVersion=0").await, "a");
+    assert_eq!(
+        (told(&mut watch).await.0, begun.elapsed()),
+        ("b".into(), until.unwrap_or_default()),
+        "the rule has ended"
+    );
+    assert_eq!(names(&server, "resourceVersion=0").await, "a b");
+}

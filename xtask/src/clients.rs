@@ -1,0 +1,151 @@
+//! `cargo xtask conformance --clients`: the day of a controller on the embedded server, by clients that we did not write.
+//!
+//! Each is a program of its own that ends with an error at the first step that goes otherwise than on a cluster: kubectl, client-go
+//! (`crates/bench/go/conformance`), Python, JavaScript and Java (`crates/conformance/clients`), and kube (`crates/apiserver/examples/kube`).
+//! One whose tool is not installed is told of and passed over. What they need comes from their registries, into the target folder.
+
+use std::io::{BufRead, BufReader};
+use std::path::Path;
+use std::process::{Child, Command, ExitCode, Stdio};
+
+use anyhow::{Context, ensure};
+use xshell::{Shell, cmd};
+
+/// A client: the tool that it needs, and how its day is run.
+type Client = (&'static str, &'static str, fn(&Shell, &Path) -> anyhow::Result<()>);
+
+const CLIENTS: [Client; 6] = [
+    ("kubectl", "kubectl", kubectl),
+    ("client-go", "go", client_go),
+    ("kube", "cargo", kube),
+    ("Python", "python3", python),
+    ("JavaScript", "npm", javascript),
+    ("fabric8", "mvn", fabric8),
+];
+
+pub(crate) fn run(sh: &Shell) -> anyhow::Result<ExitCode> {
+    let target = crate::target_dir(sh)?;
+    let work = target.join("clients");
+    sh.create_dir(&work)?;
+    let kubeconfig = work.join("kubeconfig");
+    let _server = Server::start(sh, &target, &kubeconfig)?;
+    let _environment = sh.push_env("KUBECONFIG", &kubeconfig);
+    let mut failed = false;
+    for (name, tool, day) in CLIENTS {
+        if Command::new(tool).arg("--help").stdout(Stdio::null()).stderr(Stdio::null()).status().is_err() {
+            println!("{name}: passed over, `{tool}` is not installed");
+            continue;
+        }
+        match day(sh, &work) {
+            Ok(()) => println!("{name}: ok"),
+            Err(error) => {
+                failed = true;
+                println!("{name}: failed: {error:#}");
+            }
+        }
+    }
+    Ok(if failed { ExitCode::FAILURE } else { ExitCode::SUCCESS })
+}
+
+/// The embedded server as a program, with TLS. It ends when this is dropped.
+struct Server(Child);
+
+impl Server {
+    fn start(sh: &Shell, target: &Path, kubeconfig: &Path) -> anyhow::Result<Self> {
+        let cargo = crate::cargo();
+        cmd!(sh, "{cargo} build --quiet --locked --package pintle-apiserver").quiet().run()?;
+        let program = target.join("debug/pintle-apiserver");
+        let server =
+            Command::new(program).arg("--tls").arg("--kubeconfig").arg(kubeconfig).stdout(Stdio::piped()).spawn();
+        let mut server = Self(server.context("the embedded server cannot be run")?);
+        let mut url = String::new();
+        // It says where it is once it can be asked.
+        BufReader::new(server.0.stdout.take().context("it has no output")?).read_line(&mut url)?;
+        ensure!(url.starts_with("https://"), "the embedded server did not start");
+        Ok(server)
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        // One that has ended by itself is gone already.
+        drop(self.0.kill());
+        drop(self.0.wait());
+    }
+}
+
+fn kubectl(sh: &Shell, work: &Path) -> anyhow::Result<()> {
+    let file = "crates/conformance/clients/kubectl/manifest.yaml";
+    // What each says, or a part of it.
+    for (arguments, says) in [
+        (format!("apply -f {file}"), "deployment.apps/web created"),
+        (format!("apply -f {file}"), "deployment.apps/web unchanged"),
+        (format!("apply --server-side --force-conflicts -f {file}"), "deployment.apps/web serverside-applied"),
+        (format!("diff -f {file}"), ""),
+        ("get deployments -n kubectl -o wide".into(), "web:1"),
+        ("get all -n kubectl".into(), "service/web"),
+        ("get services -n kubectl -o jsonpath={.items[0].spec.ports[0].port}".into(), "80"),
+        ("api-resources --api-group=apps".into(), "StatefulSet"),
+        ("auth can-i create pods -n kubectl".into(), "yes"),
+        ("describe deployment web -n kubectl".into(), "Pod Template"),
+        ("scale deployment web -n kubectl --replicas=3".into(), "scaled"),
+        ("label configmap settings -n kubectl size=large".into(), "labeled"),
+        ("get configmaps -n kubectl -l size=large -o name".into(), "configmap/settings"),
+        ("annotate configmap settings -n kubectl a=b".into(), "annotated"),
+        ("set image deployment/web -n kubectl web=web:2".into(), "image updated"),
+        ("patch configmap settings -n kubectl -p {\"data\":{\"colour\":\"red\"}}".into(), "patched"),
+        ("wait configmap settings -n kubectl --for=jsonpath={.data.colour}=red --timeout=10s".into(), "condition met"),
+        ("create serviceaccount default -n kubectl".into(), "created"),
+        ("create token default -n kubectl".into(), ""),
+        ("explain deployment.spec.replicas".into(), "<integer>"),
+        ("delete configmap settings -n kubectl".into(), "deleted"),
+        ("delete namespace kubectl --timeout=60s".into(), "deleted"),
+    ] {
+        let words = arguments.split(' ');
+        let told = cmd!(sh, "kubectl --cache-dir={work} {words...}").quiet().read()?;
+        ensure!(told.contains(says), "`kubectl {arguments}` says {told:?}");
+    }
+    Ok(())
+}
+
+fn client_go(sh: &Shell, work: &Path) -> anyhow::Result<()> {
+    let program = work.join("client-go");
+    let _module = sh.push_dir("crates/bench/go");
+    cmd!(sh, "go build -mod=readonly -trimpath -o {program} ./conformance").quiet().run()?;
+    Ok(cmd!(sh, "{program}").quiet().run()?)
+}
+
+/// This one has a server of its own, in its process.
+fn kube(sh: &Shell, work: &Path) -> anyhow::Result<()> {
+    let (cargo, target) = (crate::cargo(), work.join("kube"));
+    let _project = sh.push_dir("crates/apiserver/examples/kube");
+    Ok(cmd!(sh, "{cargo} run --quiet --locked --target-dir {target}").quiet().run()?)
+}
+
+fn python(sh: &Shell, work: &Path) -> anyhow::Result<()> {
+    let folder = work.join("python");
+    cmd!(sh, "python3 -m venv {folder}").quiet().run()?;
+    let python = folder.join("bin/python");
+    let clients = "crates/conformance/clients/python";
+    cmd!(sh, "{python} -m pip install --quiet -r {clients}/requirements.txt").quiet().run()?;
+    Ok(cmd!(sh, "{python} {clients}/scenario.py").quiet().run()?)
+}
+
+fn javascript(sh: &Shell, work: &Path) -> anyhow::Result<()> {
+    let folder = work.join("node");
+    sh.create_dir(&folder)?;
+    for file in ["package.json", "package-lock.json", "scenario.mjs"] {
+        sh.copy_file(format!("crates/conformance/clients/node/{file}"), &folder)?;
+    }
+    let _folder = sh.push_dir(&folder);
+    cmd!(sh, "npm ci --silent --no-audit --no-fund").quiet().run()?;
+    Ok(cmd!(sh, "node scenario.mjs").quiet().run()?)
+}
+
+fn fabric8(sh: &Shell, work: &Path) -> anyhow::Result<()> {
+    let folder = work.join("java");
+    let _project = sh.push_dir("crates/conformance/clients/java");
+    // Its own output goes where the rest is built.
+    let run = cmd!(sh, "mvn --quiet --batch-mode -DbuildDirectory={folder} compile exec:java");
+    Ok(run.quiet().run()?)
+}
