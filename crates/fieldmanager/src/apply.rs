@@ -313,16 +313,17 @@ fn renew_last_applied(object: &mut Json, applied: &Json) {
         return;
     }
     let mut applied = applied.clone();
-    if let Some(annotations) = applied.at_mut("/metadata/annotations").and_then(Json::as_object_mut) {
-        annotations.remove(LAST_APPLIED);
+    if let Some(annotations) = applied.at_mut("/metadata/annotations") {
+        annotations.unset(LAST_APPLIED);
     }
     *annotation = format!("{applied}\n").into();
 }
 
-fn bare(object: &Json) -> Json {
+/// Without who owns what.
+pub(super) fn bare(object: &Json) -> Json {
     let mut object = object.clone();
-    if let Some(metadata) = object.get_mut("metadata").and_then(Json::as_object_mut) {
-        metadata.remove("managedFields");
+    if let Some(metadata) = object.get_mut("metadata") {
+        metadata.unset("managedFields");
     }
     object
 }

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use pintle_json::{Json, Map, json};
+use pintle_json::{Json, Map};
 
 use super::set::Set;
 
@@ -77,11 +77,7 @@ impl Managers {
 
     /// Writes `metadata.managedFields`: appliers first, then by time, name, version and subresource.
     pub(super) fn write(&self, object: &mut Json) {
-        let Some(metadata) = object.as_object_mut().map(|object| object.entry("metadata").or_insert_with(|| json!({})))
-        else {
-            return;
-        };
-        let Some(metadata) = metadata.as_object_mut() else { return };
+        let Some(metadata) = object.member("metadata") else { return };
         let mut entries: Vec<_> = self.0.iter().collect();
         // RFC 3339 in whole seconds of UTC sorts as text.
         entries.sort_by(|(a, x), (b, y)| {
@@ -89,12 +85,12 @@ impl Managers {
             by_time.then_with(|| (&x.api_version, &a.subresource).cmp(&(&y.api_version, &b.subresource)))
         });
         match entries.is_empty() {
-            true => metadata.remove("managedFields"),
+            true => metadata.unset("managedFields"),
             false => {
-                let entries = entries.into_iter().map(|(id, managed)| entry(id, managed)).collect();
-                metadata.insert("managedFields", Json::Array(entries))
+                let entries = entries.into_iter().map(|(id, managed)| entry(id, managed));
+                metadata.set("managedFields", entries.collect::<Vec<_>>());
             }
-        };
+        }
     }
 
     /// Folds the oldest updaters of one version into one entry, until there are few enough.

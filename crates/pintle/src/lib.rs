@@ -97,7 +97,7 @@ pub use pintle_fieldmanager as fieldmanager;
 #[doc(inline)]
 pub use pintle_informer as informer;
 #[doc(inline)]
-#[cfg(feature = "schema")]
+#[cfg(any(feature = "apiserver", feature = "schema"))]
 pub use pintle_json as json;
 #[doc(inline)]
 pub use pintle_kubeconfig as kubeconfig;

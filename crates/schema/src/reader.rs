@@ -176,7 +176,7 @@ impl<'r> Typed<'r> {
         let mut out = Map::new();
         while let Some(Name(name)) = members.next_key()? {
             let place = Place { above: self.at, step: Step::Member(&name) };
-            if out.contains_key(&*name) {
+            if out.contains_key(&name) {
                 self.reader.repeated(place);
             }
             let value = members.next_value_seed(Seed(Typed { reader: self.reader, of, at: Some(&place) }))?;
@@ -184,7 +184,7 @@ impl<'r> Typed<'r> {
                 Type::Scalar(Scalar::Bytes) => value.unwrap_or_else(|| "".into()),
                 of => value.unwrap_or_else(|| zero(of)),
             };
-            match merged(out.get_mut(&*name), value) {
+            match merged(out.get_mut(&name), value) {
                 None => (),
                 Some(value) => drop(out.insert(name.into_owned(), value)),
             }
@@ -233,7 +233,7 @@ impl Sink for Untyped<'_> {
         let mut out = Map::new();
         while let Some(Name(name)) = members.next_key()? {
             let place = Place { above: self.at, step: Step::Member(&name) };
-            if !self.quiet && out.contains_key(&*name) {
+            if !self.quiet && out.contains_key(&name) {
                 self.reader.repeated(place);
             }
             let value = Untyped { reader: self.reader, at: Some(&place), quiet: self.quiet };

@@ -10,7 +10,7 @@ use super::authorizer::{Rbac, Rule};
 use super::rights::{self, Right, Thing};
 use crate::failure::{Failure, Outcome, quoted};
 use crate::kinds::Place;
-use crate::object::metadata;
+use crate::object::{metadata, remove_metadata};
 use crate::request::path::ResourcePath;
 use crate::request::user::{MASTERS, User};
 
@@ -138,10 +138,8 @@ impl Granter<'_> {
             let kind = &self.place.kind;
             kind.strategy.defaults(&mut object);
             kind.normalise(&mut object);
-            if let Some(metadata) = object["metadata"].as_object_mut() {
-                for field in ["ownerReferences", "finalizers", "managedFields", "selfLink"] {
-                    metadata.remove(field);
-                }
+            for field in ["ownerReferences", "finalizers", "managedFields", "selfLink"] {
+                remove_metadata(&mut object, field);
             }
             if let Some(members) = object.as_object_mut() {
                 members.retain(|_, value| !value.is_empty());

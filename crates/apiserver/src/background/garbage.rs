@@ -138,7 +138,7 @@ impl Collector {
     fn note(&mut self, at: &Spot, old: Option<&Stored>, new: Option<&Stored>) {
         let references = |object: Option<&Stored>| object.map(Stored::owner_references).unwrap_or_default();
         let owners = |references: &[Json]| -> BTreeSet<String> {
-            references.iter().map(|reference| text(reference, "uid").to_owned()).collect()
+            references.iter().map(|reference| reference.text("/uid").to_owned()).collect()
         };
         let (old_references, new_references) = (references(old), references(new));
         let (before, after) = (owners(&old_references), owners(&new_references));
@@ -174,10 +174,10 @@ impl Collector {
     /// The owners themselves are not tracked: their place follows from the reference, if it is right.
     fn enqueue_owners(&mut self, object: &Stored, references: &[Json]) {
         for reference in references {
-            let group = text(reference, "apiVersion").parse::<GroupVersion>().unwrap_or_default().group;
-            let name = text(reference, "name");
+            let group = reference.text("/apiVersion").parse::<GroupVersion>().unwrap_or_default().group;
+            let name = reference.text("/name");
             let key = key(&object.namespace(), name);
-            self.enqueue((format!("?{group}/{}", text(reference, "kind")).into(), key.into()));
+            self.enqueue((format!("?{group}/{}", reference.text("/kind")).into(), key.into()));
         }
     }
 
@@ -217,7 +217,7 @@ impl Collector {
             let Some(kind) = kind_of_store(&kinds, &resource) else { continue };
             let place = Place::new(kind.clone(), &dependent.namespace(), &dependent.name());
             // One that cannot be written binds none of the others.
-            let freed = drop_references(registry, &place, &|reference| text(reference, "uid") == owner.uid());
+            let freed = drop_references(registry, &place, &|reference| reference.text("/uid") == owner.uid());
             outcome = outcome.and(freed);
         }
         outcome?;
@@ -238,7 +238,7 @@ impl Collector {
         }
         let blocks = |at: &&Spot| {
             let references = registry.db.get(&at.0, &at.1).map(|dependent| dependent.owner_references());
-            let mut of_owner = references.iter().flatten().filter(|reference| text(reference, "uid") == uid);
+            let mut of_owner = references.iter().flatten().filter(|reference| reference.text("/uid") == uid);
             of_owner.any(|reference| reference["blockOwnerDeletion"] == true)
         };
         let found = self.dependents.get(&*uid).and_then(|dependents| match &before {
@@ -282,9 +282,9 @@ impl Collector {
                     .iter()
                     .zip(&owners)
                     .filter(|(_, owner)| **owner != Owner::Lives)
-                    .map(|(reference, _)| text(reference, "uid").to_owned())
+                    .map(|(reference, _)| reference.text("/uid").to_owned())
                     .collect();
-                drop_references(registry, place, &|reference| dead.contains(text(reference, "uid")))?;
+                drop_references(registry, place, &|reference| dead.contains(reference.text("/uid")))?;
             }
             return Ok(Looked::Done);
         }
@@ -336,8 +336,8 @@ fn kind_of_store<'a>(kinds: &'a Kinds, resource: &str) -> Option<&'a Arc<Kind>> 
 
 /// What has become of an owner, as far as changes were told.
 fn owner(registry: &Registry, kinds: &Kinds, dependent: &Place, reference: &Json, told: u64) -> Owner {
-    let Ok(version) = text(reference, "apiVersion").parse::<GroupVersion>() else { return Owner::Unknown };
-    let Some(kind) = kinds.kind(&version.group, &version.version, text(reference, "kind")) else {
+    let Ok(version) = reference.text("/apiVersion").parse::<GroupVersion>() else { return Owner::Unknown };
+    let Some(kind) = kinds.kind(&version.group, &version.version, reference.text("/kind")) else {
         return Owner::Unknown;
     };
     let namespace = match (kind.namespaced(), dependent.kind.namespaced()) {
@@ -345,8 +345,8 @@ fn owner(registry: &Registry, kinds: &Kinds, dependent: &Place, reference: &Json
         (true, true) => dependent.namespace.as_str(),
         (false, _) => "",
     };
-    let (resource, key) = (kind.store.to_string(), key(namespace, text(reference, "name")));
-    let found = registry.db.get(&resource, &key).filter(|found| found.uid() == text(reference, "uid"));
+    let (resource, key) = (kind.store.to_string(), key(namespace, reference.text("/name")));
+    let found = registry.db.get(&resource, &key).filter(|found| found.uid() == reference.text("/uid"));
     let Some(found) = found else {
         // Over another cluster, one that was not deleted here may just not have been asked for.
         return if registry.db.is_left_alone(&resource, &key) { Owner::Unknown } else { Owner::Gone };
@@ -387,11 +387,9 @@ fn drop_finalizer(registry: &Arc<Registry>, place: &Place, finalizer: &str) -> O
 }
 
 fn set_or_remove(metadata: &mut Json, name: &str, list: Vec<Json>) {
-    match metadata.as_object_mut() {
-        Some(metadata) if list.is_empty() => {
-            metadata.remove(name);
-        }
-        _ => metadata[name] = list.into(),
+    match list.is_empty() {
+        true => metadata.unset(name),
+        false => metadata.set(name, list),
     }
 }
 
@@ -412,10 +410,6 @@ fn patch(registry: &Arc<Registry>, place: &Place, change: &dyn Fn(&mut Json)) ->
 
 fn has_finalizer(object: &Stored, finalizer: &str) -> bool {
     object.finalizers().iter().any(|name| name == finalizer)
-}
-
-fn text<'a>(value: &'a Json, name: &str) -> &'a str {
-    value[name].text("")
 }
 
 #[cfg(test)]

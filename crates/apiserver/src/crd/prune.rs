@@ -58,8 +58,9 @@ fn resource(schema: &Structural, object: &mut Json, path: At<'_>, gone: &mut Gon
 fn prune_metadata(metadata: &mut Map, path: At<'_>, gone: &mut Gone) {
     keep(metadata, &METADATA, path, gone);
     for (key, known) in [("ownerReferences", OWNER), ("managedFields", MANAGED)] {
-        for (at, item) in metadata.items_mut(key).enumerate() {
-            if let Some(item) = item.as_object_mut() {
+        let Some(Json::Array(items)) = metadata.get_mut(key) else { continue };
+        for (at, item) in items.iter_mut().enumerate() {
+            if let Json::Object(item) = item {
                 keep(item, known, path.member(key).item(at), gone);
             }
         }
@@ -93,7 +94,7 @@ fn value(schema: &Structural, value: &mut Json, path: At<'_>, gone: &mut Gone) {
             } else if !schema.preserve_unknown {
                 // Without a schema of the items nothing in them is known.
                 items.iter_mut().for_each(|item| {
-                    if let Some(members) = item.as_object_mut() {
+                    if let Json::Object(members) = item {
                         members.clear();
                     }
                 });

@@ -273,7 +273,7 @@ impl Validation {
             self.value(of_member, member, old.and_then(|old| old.get(name)), path.member(name));
         }
         self.spend(schema.required.len());
-        for name in schema.required.iter().filter(|name| !members.contains_key(*name)) {
+        for name in schema.required.iter().filter(|name| !members.contains_key(name)) {
             self.faults.tell(|| FieldFault::required(path.member(name), ""));
         }
     }

@@ -46,7 +46,7 @@ pub(super) fn add_finalizer(object: &mut Json, name: &str) {
     let mut finalizers: Vec<Json> = object.list("/metadata/finalizers").cloned().collect();
     if !finalizers.contains(&name.into()) {
         finalizers.push(name.into());
-        set_metadata(object, "finalizers", finalizers.into());
+        set_metadata(object, "finalizers", finalizers);
     }
 }
 
@@ -92,8 +92,7 @@ fn immutable(new: &Json, old: &Json, members: &[&str]) -> FieldFaults {
     if !new.is_true("/immutable") {
         faults.push(FieldFault::forbidden("immutable", why));
     }
-    faults.extend(
-        members.iter().filter(|key| new.get(**key) != old.get(**key)).map(|key| FieldFault::forbidden(*key, why)),
-    );
+    faults
+        .extend(members.iter().filter(|key| new.get(key) != old.get(key)).map(|key| FieldFault::forbidden(*key, why)));
     faults
 }

@@ -6,7 +6,6 @@ use pintle_json::Json;
 
 use super::{GroupResource, Kind};
 use crate::failure::{Failure, Outcome};
-use crate::object::metadata;
 use crate::request::Part;
 use crate::request::options::DeleteOptions;
 use crate::store::{ResourceKey, key};

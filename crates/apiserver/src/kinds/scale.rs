@@ -100,7 +100,7 @@ impl Scale {
         let mut object = object.clone();
         let mut names: Vec<&str> = self.spec_replicas.trim_start_matches('.').split('.').collect();
         let last = names.pop().unwrap_or_default();
-        let parent = names.into_iter().try_fold(&mut object, crate::object::member);
+        let parent = names.into_iter().try_fold(&mut object, Json::member);
         if let Some(parent) = parent {
             parent.set(last, replicas);
         }

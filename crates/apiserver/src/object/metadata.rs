@@ -4,80 +4,71 @@ use std::collections::HashSet;
 
 use pintle_json::{Json, Map, Text};
 
-/// The metadata of an object; made, if there is none.
-pub(crate) fn metadata_mut(object: &mut Json) -> &mut Map {
+/// The metadata of an object, which are an object; made, if there are none.
+pub(crate) fn metadata_mut(object: &mut Json) -> &mut Json {
     if !object.is_object() {
         *object = Json::Object(Map::new());
     }
-    let Json::Object(members) = object else { unreachable!("made an object above") };
-    let metadata = members.entry("metadata").or_insert_with(|| Json::Object(Map::new()));
+    let metadata = &mut object["metadata"];
     if !metadata.is_object() {
         *metadata = Json::Object(Map::new());
     }
-    let Json::Object(metadata) = metadata else { unreachable!("made an object above") };
     metadata
 }
 
 /// A member of the metadata.
 pub(crate) fn member<'a>(object: &'a Json, name: &str) -> Option<&'a Json> {
-    object.get("metadata")?.get(name)
-}
-
-/// A text in the metadata; empty where it is absent.
-pub(crate) fn text<'a>(object: &'a Json, name: &str) -> &'a str {
-    member(object, name).and_then(Json::as_str).unwrap_or_default()
+    object["metadata"].get(name)
 }
 
 /// The name; empty where there is none.
 pub(crate) fn name(object: &Json) -> &str {
-    text(object, "name")
+    object.text("/metadata/name")
 }
 
 /// The namespace; empty in cluster scope.
 pub(crate) fn namespace(object: &Json) -> &str {
-    text(object, "namespace")
+    object.text("/metadata/namespace")
 }
 
 /// The UID; empty where the object has none yet.
 pub(crate) fn uid(object: &Json) -> &str {
-    text(object, "uid")
+    object.text("/metadata/uid")
 }
 
 /// The finalizers.
 pub(crate) fn finalizers(object: &Json) -> Vec<&str> {
-    let list = member(object, "finalizers").and_then(Json::as_array);
-    list.into_iter().flatten().filter_map(Json::as_str).collect()
+    object.texts("/metadata/finalizers").collect()
 }
 
 /// Sets the finalizers; an empty list removes the field.
 pub(crate) fn set_finalizers(object: &mut Json, finalizers: &[String]) {
     let metadata = metadata_mut(object);
     match finalizers.is_empty() {
-        true => metadata.remove("finalizers"),
-        false => metadata.insert("finalizers", finalizers.into()),
-    };
+        true => metadata.unset("finalizers"),
+        false => metadata.set("finalizers", finalizers),
+    }
 }
 
 /// Whether a deletion is under way.
 pub(crate) fn is_deleting(object: &Json) -> bool {
-    member(object, "deletionTimestamp").is_some_and(|time| !time.is_null())
+    object.has("/metadata/deletionTimestamp")
 }
 
 /// The seconds that a deletion under way leaves the object.
 pub(crate) fn grace_seconds(object: &Json) -> Option<i64> {
-    member(object, "deletionGracePeriodSeconds").and_then(Json::as_i64)
+    object.integer("/metadata/deletionGracePeriodSeconds")
 }
 
 /// The generation, if the object has one.
 pub(crate) fn generation(object: &Json) -> Option<i64> {
-    member(object, "generation").and_then(Json::as_i64)
+    object.integer("/metadata/generation")
 }
 
 /// Drops owner references that stand twice; answers what to warn of.
 pub(crate) fn drop_repeated_owners(object: &mut Json) -> Vec<String> {
     let mut repeated = Vec::new();
-    let references = object.get_mut("metadata").and_then(|metadata| metadata.get_mut("ownerReferences"));
-    if let Some(references) = references.and_then(Json::as_array_mut) {
+    if let Some(Json::Array(references)) = object.at_mut("/metadata/ownerReferences") {
         let mut seen = HashSet::new();
         references.retain(|reference| {
             let first = seen.insert(reference.clone());
@@ -108,9 +99,6 @@ pub(crate) fn differ(new: &Json, old: &Json) -> bool {
 
 fn timeless(object: &Json) -> Option<Json> {
     let mut metadata = object.get("metadata")?.clone();
-    let managed = metadata.get_mut("managedFields").and_then(Json::as_array_mut);
-    for entry in managed.into_iter().flatten().filter_map(Json::as_object_mut) {
-        entry.remove("time");
-    }
+    metadata.items_mut("managedFields").for_each(|entry| entry.unset("time"));
     Some(metadata)
 }

@@ -41,7 +41,7 @@ fn differ(path: &mut String, old: Option<&Json>, new: Option<&Json>, to: &mut Ve
         (None | Some(Json::Object(_)), None | Some(Json::Object(_))) if !is_empty(old) || !is_empty(new) => {
             let (none, members) = (Map::new(), |value: Option<&'_ Json>| value.and_then(Json::as_object).cloned());
             let (old, new) = (members(old).unwrap_or(none.clone()), members(new).unwrap_or(none));
-            let added = new.keys().filter(|name| !old.contains_key(*name));
+            let added = new.keys().filter(|name| !old.contains_key(name));
             let mut names: Vec<&Text> = old.keys().chain(added).collect();
             names.sort();
             for name in names {

@@ -128,7 +128,7 @@ impl Registry {
         let Some(grace) = grace else { return };
         metadata.set("deletionGracePeriodSeconds", grace);
         if let Some(generation) = generation {
-            metadata.set("generation", (generation + 1));
+            metadata.set("generation", generation + 1);
         }
     }
 }

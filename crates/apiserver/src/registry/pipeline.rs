@@ -3,12 +3,12 @@
 //! [`Registry::complete`] lists its phases, once. Creates and updates differ in what comes before them and after: the one tries
 //! names and needs a place that is free, the other works the object out anew where another write came between.
 
-use pintle_json::{Json, Map, Text};
+use pintle_json::Json;
 
 use super::{Registry, admission_chain, nesting};
 use crate::failure::Outcome;
 use crate::kinds::{self, Kind, Place};
-use crate::object::{metadata, metadata_mut};
+use crate::object::{metadata, metadata_mut, put_back, put_back_all_but};
 use crate::registry::Writer;
 use crate::request::Part;
 use crate::request::options::How;
@@ -109,16 +109,11 @@ impl Write<'_> {
     /// What this write cannot change stays as it was: the status, or all but that.
     fn keep_other_parts(&mut self) {
         let kind = &self.place.kind;
-        let Some(new) = self.new.as_object_mut() else { return };
-        let Some(old) = self.old.and_then(Json::as_object) else {
-            if kind.splits_status() && !kind.strategy.keeps_sent_status() {
-                new.remove("status");
-            }
-            return;
-        };
-        match self.place.part {
-            Part::Status => keep_all_but_status(new, old, kind),
-            Part::Object if kind.splits_status() => keep_member(new, old, "status"),
+        let new = &mut self.new;
+        match (self.old, self.place.part) {
+            (None, _) if kind.splits_status() && !kind.strategy.keeps_sent_status() => new.unset("status"),
+            (Some(old), Part::Status) => keep_all_but_status(new, old, kind),
+            (Some(old), Part::Object) if kind.splits_status() => put_back(new, old, "status"),
             _ => (),
         }
     }
@@ -128,7 +123,7 @@ impl Write<'_> {
         let changes = self.place.part != Part::Status && kind.strategy.changes_generation(&self.new, old);
         let metadata = metadata_mut(&mut self.new);
         match metadata::generation(old) {
-            Some(stored) => metadata.set("generation", (stored + i64::from(kind.conduct.generation && changes))),
+            Some(stored) => metadata.set("generation", stored + i64::from(kind.conduct.generation && changes)),
             None => metadata.unset("generation"),
         };
     }
@@ -179,27 +174,16 @@ fn keep_identity(new: &mut Json, old: &Json) {
     }
 }
 
-pub(super) fn keep_member(new: &mut Map, old: &Map, name: &str) {
-    match old.get(name) {
-        Some(value) => new.insert(name, value.clone()),
-        None => new.remove(name),
-    };
-}
-
 /// A write of `/status` takes the status alone; of most kinds, and the metadata that their strategies let through.
-fn keep_all_but_status(new: &mut Map, old: &Map, kind: &Kind) {
-    let names: Vec<Text> = new.keys().chain(old.keys()).cloned().collect();
-    for name in names.iter().filter(|name| !matches!(name.as_str(), "status" | "metadata" | "apiVersion" | "kind")) {
-        keep_member(new, old, name);
-    }
-    if kind.strategy.status_keeps_metadata() {
-        let managed = new.get("metadata").and_then(|metadata| metadata.get("managedFields")).cloned();
-        keep_member(new, old, "metadata");
-        if let Some(Json::Object(metadata)) = new.get_mut("metadata") {
-            match managed {
-                Some(managed) => metadata.set("managedFields", managed),
-                None => metadata.unset("managedFields"),
-            };
+fn keep_all_but_status(new: &mut Json, old: &Json, kind: &Kind) {
+    let managed = new.at("/metadata/managedFields").cloned();
+    let taken = ["status", "apiVersion", "kind", "metadata"];
+    let keeps_metadata = kind.strategy.status_keeps_metadata();
+    put_back_all_but(new, old, if keeps_metadata { &taken[..3] } else { &taken });
+    if keeps_metadata && let Some(metadata) = new.get_mut("metadata") {
+        match managed {
+            Some(managed) => metadata.set("managedFields", managed),
+            None => metadata.unset("managedFields"),
         }
     }
 }

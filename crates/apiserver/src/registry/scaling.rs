@@ -8,7 +8,7 @@ use super::served::{Served, Written};
 use super::update::Wish;
 use crate::failure::{Failure, Outcome};
 use crate::kinds::{Kind, Place, Scale};
-use crate::object::{metadata, metadata_mut};
+use crate::object::metadata_mut;
 use crate::request::Part;
 
 impl Registry {

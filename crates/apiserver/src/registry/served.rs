@@ -149,10 +149,8 @@ fn unfit(error: serde_json::Error) -> Failure {
 
 /// A value with `apiVersion` and `kind` added.
 pub(crate) fn typed(api_version: &str, kind: &str, mut value: Json) -> Json {
-    if let Some(object) = value.as_object_mut() {
-        object.insert("apiVersion", api_version.into());
-        object.insert("kind", kind.into());
-    }
+    value.set("apiVersion", api_version);
+    value.set("kind", kind);
     value
 }
 

@@ -5,12 +5,12 @@ use std::sync::Arc;
 use pintle_json::Json;
 
 use super::Registry;
-use super::pipeline::{Complete, Write, keep_member};
+use super::pipeline::{Complete, Write};
 use super::served::{Served, Written, typed};
 use crate::auth;
 use crate::failure::{Failure, Outcome};
 use crate::kinds::Place;
-use crate::object::{metadata, metadata_mut};
+use crate::object::{metadata, metadata_mut, put_back};
 use crate::registry::Writer;
 use crate::request::Part;
 use crate::request::options::How;
@@ -179,7 +179,5 @@ impl Registry {
 /// What a write cannot change stays as it is stored, whatever became of it on the way through another version.
 fn keep_other_half(part: Part, new: &mut Json, old: &Json) {
     let kept = if part == Part::Status { "spec" } else { "status" };
-    if let (Some(new), Some(old)) = (new.as_object_mut(), old.as_object()) {
-        keep_member(new, old, kept);
-    }
+    put_back(new, old, kept);
 }

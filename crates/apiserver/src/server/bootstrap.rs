@@ -159,9 +159,8 @@ mod tests {
 
     /// An object without uid and times, version and types; and without what tells who wrote it, which goes by what was sent.
     fn without_what_differs(mut object: Json) -> Json {
-        let members = object.as_object_mut().expect("an object");
-        members.remove("apiVersion");
-        members.remove("kind");
+        object.unset("apiVersion");
+        object.unset("kind");
         for member in ["uid", "creationTimestamp", "resourceVersion", "managedFields"] {
             metadata_mut(&mut object).unset(member);
         }

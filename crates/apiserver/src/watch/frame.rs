@@ -3,7 +3,6 @@
 use std::sync::Arc;
 
 use bytes::Bytes;
-use pintle_json::json;
 use pintle_meta::WatchEventType;
 use pintle_schema::protobuf::Enveloped;
 
@@ -45,8 +44,7 @@ impl Shape {
         let metadata = crate::object::metadata_mut(&mut value);
         metadata.set("resourceVersion", revision.to_string());
         if end_mark {
-            let annotations = metadata.entry("annotations").or_insert_with(|| json!({}));
-            annotations["k8s.io/initial-events-end"] = "true".into();
+            metadata["annotations"]["k8s.io/initial-events-end"] = "true".into();
         }
         self.object(WatchEventType::Bookmark, &Served::value(kind, value), kind)
     }

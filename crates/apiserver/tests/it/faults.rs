@@ -155,9 +155,13 @@ async fn a_view_may_lag_by_a_time_for_reads_and_watches_and_comes_on() {
 #[tokio::test(start_paused = true)]
 async fn a_view_may_lag_by_a_number_of_versions() {
     let server = server().await;
-    let until = Some(Duration::from_secs(60));
-    let lag =
-        Rule { resource: Some("configmaps".into()), times: None, until, ..Rule::new(Fault::Lag(Lag::Versions(1))) };
+    let until = Duration::from_secs(60);
+    let lag = Rule {
+        resource: Some("configmaps".into()),
+        times: None,
+        until: Some(until),
+        ..Rule::new(Fault::Lag(Lag::Versions(1)))
+    };
     let begun = Instant::now();
     server.faults().add(lag);
     create(&server, "a").await;
@@ -168,7 +172,7 @@ async fn a_view_may_lag_by_a_number_of_versions() {
     assert_eq!(names(&server, "resourceVersion=0").await, "a");
     assert_eq!(
         (told(&mut watch).await.0, begun.elapsed()),
-        ("b".into(), until.unwrap_or_default()),
+        ("b".into(), until),
         "the rule has ended"
     );
     assert_eq!(names(&server, "resourceVersion=0").await, "a b");

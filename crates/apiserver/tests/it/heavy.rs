@@ -118,6 +118,5 @@ async fn readiness_is_told_within_a_second_beside_each_heavy_body() {
             assert!(waits.len() < TRIES, "{}: {waits:?}", heavy.name);
             waits.push(longest_wait(&heavy).await);
         }
-        println!("{}: {waits:?}", heavy.name);
     }
 }

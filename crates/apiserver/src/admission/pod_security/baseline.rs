@@ -2,8 +2,6 @@
 
 use std::collections::{BTreeSet, HashSet};
 
-use pintle_json::Json;
-
 use super::pod_view::{PodView, named, plural, quoted, uses};
 use super::{Control, Version, Violation};
 use crate::failure;

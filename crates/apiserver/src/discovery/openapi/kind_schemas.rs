@@ -78,7 +78,7 @@ fn spell_out(schema: &mut Json) {
             let metadata = format!("Standard object's metadata. {CONVENTIONS}#metadata");
             properties.set("metadata", documented(METADATA_SCHEMA, &metadata));
         }
-        let mut required = schema.items_mut("/required").cloned().collect::<Vec<_>>();
+        let mut required = schema.list("/required").cloned().collect::<Vec<_>>();
         for name in ["kind", "apiVersion"] {
             if !required.iter().any(|known| known == name) {
                 required.push(name.into());

@@ -5,7 +5,7 @@ use pintle_json::{Json, json};
 use crate::failure::{Failure, Outcome};
 use crate::kinds::posting::{Posting, Question, Task};
 use crate::kinds::{Context, Place, Strategy};
-use crate::object::{metadata, set_metadata};
+use crate::object::set_metadata;
 use crate::request::Part;
 use crate::request::path::ResourcePath;
 use crate::request::user::User;
@@ -28,8 +28,10 @@ impl Posting for AccessReview {
     fn task(&self, context: &Context<'_>, place: &Place, sent: &Json, _: bool) -> Outcome<Task> {
         let mut review = sent.clone();
         if place.kind.namespaced() {
-            set_metadata(&mut review, "namespace", place.namespace.as_str().into());
-        } else if ["name", "namespace", "generateName"].iter().any(|field| !sent["metadata"][field].text("").is_empty())
+            set_metadata(&mut review, "namespace", place.namespace.as_str());
+        } else if ["name", "namespace", "generateName"]
+            .iter()
+            .any(|field| !sent["metadata"].text(&format!("/{field}")).is_empty())
         {
             return Err(invalid(FieldFault::invalid("metadata", &sent["metadata"], "must be empty")));
         }

@@ -62,7 +62,7 @@ fn one_limit(limit: Check<'_>) -> Check<'_> {
     resources.sort();
     resources.dedup();
     for resource in resources {
-        let amount = |key: &str| object.get(key).and_then(|amounts| amounts.get(resource)).and_then(Json::as_str);
+        let amount = |key: &str| object[key][resource].as_str();
         // The value that is told is not always that of the field.
         for (smaller, greater, field, shown, words) in [
             ("min", "max", "min", "min", "min value"),

@@ -83,7 +83,7 @@ impl Strategy for Pod {
             Part::Status => {
                 let owners = old.at("/metadata/ownerReferences").cloned();
                 set_metadata(pod, "ownerReferences", owners.unwrap_or_default());
-                if let Some(metadata) = pod.get_mut("metadata").and_then(Json::as_object_mut) {
+                if let Some(Json::Object(metadata)) = pod.get_mut("metadata") {
                     metadata.retain(|_, value| !value.is_null());
                 }
                 mutable::keep_class(pod, old);

@@ -74,7 +74,7 @@ impl Strategy for Secret {
             }
             "kubernetes.io/dockercfg" | "kubernetes.io/dockerconfigjson" => {
                 let key = if kind.ends_with("cfg") { ".dockercfg" } else { ".dockerconfigjson" };
-                let data = object.get("data").and_then(|data| data.get(key)).and_then(Json::as_str);
+                let data = object["data"][key].as_str();
                 let json = data.and_then(|data| STANDARD.decode(data).ok());
                 if json.is_some_and(|json| serde_json::from_slice::<Json>(&json).is_err()) {
                     let why = "invalid character in the JSON of a docker configuration";

@@ -58,7 +58,7 @@ pub(super) fn write_current_metrics(metrics: &[&Json]) -> String {
 
 pub(super) fn write_conditions(conditions: &[&Json]) -> String {
     let write = |condition: &&Json| {
-        let text = |key: &str| condition.get(key).filter(|value| **value != "").map(json);
+        let text = |key: &str| condition.get(key).filter(|value| value.as_str() != Some("")).map(json);
         members([
             ("type", Some(plain(condition, "type"))),
             ("status", Some(plain(condition, "status"))),
@@ -105,7 +105,7 @@ fn write_field(value: Option<&Json>, form: FieldForm) -> Option<String> {
         FieldForm::Reference => {
             let empty = Json::Null;
             let object = value.unwrap_or(&empty);
-            let version = object.get("apiVersion").filter(|version| **version != "").map(json);
+            let version = object.get("apiVersion").filter(|version| version.as_str() != Some("")).map(json);
             let both = [("kind", Some(plain(object, "kind"))), ("name", Some(plain(object, "name")))];
             Some(members(both.into_iter().chain([("apiVersion", version)])))
         }
