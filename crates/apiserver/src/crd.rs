@@ -32,7 +32,7 @@ pub(crate) use definition::CLEANUP;
 pub(crate) use naming::settle;
 
 use crate::kinds::{GroupResource, Kind, Kinds};
-use crate::object::{has, holds, is_true, list, text_at};
+use crate::object::holds;
 use crate::store::Order;
 
 /// The built-in kinds, with what this module says of definitions.
@@ -53,7 +53,7 @@ const CUSTOM: &str = "custom/";
 
 /// The group and plural that a definition is about, whatever it is in the registry now.
 pub(crate) fn resource(definition: &Json) -> GroupResource {
-    GroupResource::new(text_at(definition, "/spec/group"), text_at(definition, "/spec/names/plural"))
+    GroupResource::new(definition.text("/spec/group"), definition.text("/spec/names/plural"))
 }
 
 /// Under which name the objects of a definition are stored: never that of a built-in kind, whatever the definition calls them.
@@ -73,13 +73,13 @@ pub(crate) fn is_established(definition: &Json) -> bool {
 
 /// Whether a definition is being deleted.
 pub(crate) fn is_terminating(definition: &Json) -> bool {
-    has(definition, "/metadata/deletionTimestamp")
+    definition.has("/metadata/deletionTimestamp")
 }
 
 /// The versions that say to be stored: one, in a valid definition.
 fn storage_versions(definition: &Json) -> impl Iterator<Item = &str> {
-    let stored = list(definition, "/spec/versions").filter(|version| is_true(version, "/storage"));
-    stored.map(|version| text_at(version, "/name"))
+    let stored = definition.list("/spec/versions").filter(|version| version.is_true("/storage"));
+    stored.map(|version| version.text("/name"))
 }
 
 /// 0 stands for none.

@@ -239,7 +239,7 @@ impl Kind {
 
     /// An object in stored form as this version shows it.
     pub(crate) fn shown(&self, object: &Arc<Json>) -> Arc<Json> {
-        self.strategy.shown(object, crate::object::text_at(object, "/apiVersion"))
+        self.strategy.shown(object, object.text("/apiVersion"))
     }
 
     /// The stored object as this version shows it, if that is not just as it is stored.

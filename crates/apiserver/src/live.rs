@@ -26,7 +26,7 @@ use crate::crd::DEFINITIONS;
 use crate::http::{Body, Deadline, Incoming, Socket};
 use crate::kinds::posting::Posting;
 use crate::kinds::{Kind, NAMESPACES, Origin, unknown_namespace};
-use crate::object::{metadata, text_at};
+use crate::object::metadata;
 use crate::registry::Registry;
 use crate::request::Part;
 use crate::request::path::Target;
@@ -252,9 +252,9 @@ impl Live {
             let name = format!("{}.{}", kind.plural, kind.group);
             if !self.registry.db.is_left_alone(DEFINITIONS, &name) {
                 let definition = self.registry.db.base(DEFINITIONS, &name)?.decode();
-                let versions = definition["spec"]["versions"].as_array().into_iter().flatten();
+                let versions = definition.list("/spec/versions");
                 let mut stored = versions.filter(|version| version["storage"] == true);
-                version = stored.next().map(|version| text_at(version, "/name").to_owned());
+                version = stored.next().map(|version| version.text("/name").to_owned());
             }
         }
         let found = version.and_then(|version| kinds.resource(&kind.group, &version, &kind.plural));
@@ -272,7 +272,7 @@ impl Live {
 
 /// Whether it is what was asked for.
 fn is_named(object: &Json, namespace: &str, name: &str) -> bool {
-    text_at(object, "/metadata/namespace") == namespace && text_at(object, "/metadata/name") == name
+    object.text("/metadata/namespace") == namespace && object.text("/metadata/name") == name
 }
 
 /// Whether a collection, or all of its resource, is among those.
@@ -286,5 +286,5 @@ fn is_discovery(parts: &[String]) -> bool {
 
 /// The version of an object; 0 for one that is no number.
 fn version(object: &Json) -> u64 {
-    text_at(object, "/metadata/resourceVersion").parse().unwrap_or(0)
+    object.text("/metadata/resourceVersion").parse().unwrap_or(0)
 }

@@ -16,7 +16,7 @@ pub(crate) fn structured(selector: &Json) -> Option<LabelSelector> {
 
 /// Whether the labels of an object fulfil a selector.
 pub(crate) fn selects(selector: &LabelSelector, object: &Json) -> bool {
-    selects_labels(selector, object.at("/metadata/labels").and_then(Json::as_object))
+    selects_labels(selector, object["metadata"]["labels"].as_object())
 }
 
 /// Whether these labels fulfil a selector.

@@ -113,12 +113,12 @@ impl std::error::Error for ApplyError {}
 ///
 /// See [`ApplyError`]. Without `force` a field that another owns is not changed.
 pub fn apply(live: Option<&Json>, applied: &Json, force: bool, ctx: &WriteContext<'_>) -> Result<Applied, ApplyError> {
-    let text = |name: &str| applied.get(name).and_then(Json::as_str).unwrap_or_default();
+    let text = |name: &str| applied[name].text("");
     if (text("apiVersion"), text("kind")) != (ctx.api_version, ctx.schema.kind()) {
         let (version, kind) = (slashed(text("apiVersion")), text("kind"));
         return Err(ApplyError::BadRequest(format!("invalid object type: {version}, Kind={kind}")));
     }
-    if applied.at("/metadata/managedFields").is_some_and(|entries| !entries.is_null()) {
+    if applied.has("/metadata/managedFields") {
         return Err(ApplyError::BadRequest("metadata.managedFields must be nil".into()));
     }
     let empty;
@@ -172,7 +172,7 @@ fn run(
     let of = ctx.schema.root();
     let faults = check(of, applied);
     if !faults.is_empty() {
-        let name = |field: &str| applied.at(&format!("/metadata/{field}")).and_then(Json::as_str).unwrap_or_default();
+        let name = |field: &str| applied.text(&format!("/metadata/{field}"));
         let told = match &faults[..] {
             [one] => one.clone(),
             all => format!("errors:\n  {}", all.join("\n  ")),

@@ -22,7 +22,7 @@ fn claim(of: &Type, value: &Json, set: &mut Set) -> bool {
         Shape::Scalar => true,
         Shape::Map if atomic_map(of) => true,
         Shape::Map => {
-            for (name, value) in value.as_object().into_iter().flatten() {
+            for (name, value) in value.members("") {
                 let mut below = Set::default();
                 let whole = claim(member(of, name), value, &mut below);
                 let nothing = value.is_null() || value.as_object().is_some_and(|map| map.is_empty());

@@ -49,8 +49,8 @@ impl Managers {
     /// Reads what stands there.
     pub(super) fn of_entries(entries: &Json) -> Option<Self> {
         let mut managers = Self::default();
-        for entry in entries.as_array().into_iter().flatten() {
-            let text = |name: &str| entry.get(name).and_then(Json::as_str).unwrap_or_default();
+        for entry in entries.list("") {
+            let text = |name: &str| entry[name].text("");
             let applied = match text("operation") {
                 "Apply" => true,
                 "Update" => false,
@@ -68,7 +68,7 @@ impl Managers {
             let managed = Managed {
                 api_version: text("apiVersion").into(),
                 set: entry.get("fieldsV1").map_or_else(|| Some(Set::default()), Set::from_fields)?,
-                time: entry.get("time").and_then(Json::as_str).map(Into::into),
+                time: entry["time"].as_str().map(Into::into),
             };
             managers.0.insert(id, managed);
         }

@@ -20,7 +20,7 @@ pub fn scale_entries(object: &Json, replicas: &str) -> Json {
     }
     let mut scale = json!({});
     shown.write(&mut scale);
-    scale.at("/metadata/managedFields").cloned().unwrap_or_default()
+    scale["metadata"]["managedFields"].clone()
 }
 
 /// Brings what a write of the scale has made of these entries back into `object`, whose entries are those before the write.

@@ -60,17 +60,11 @@ impl IndexMut<usize> for Json {
     }
 }
 
-/// A member.
-///
-/// # Panics
-/// If there is none.
+/// A member; `null` if there is none.
 impl Index<&str> for Map {
     type Output = Json;
 
     fn index(&self, key: &str) -> &Json {
-        match self.get(key) {
-            Some(value) => value,
-            None => panic!("no member {key:?}"),
-        }
+        self.get(key).unwrap_or(&Json::Null)
     }
 }

@@ -36,6 +36,6 @@ mod text;
 mod words;
 
 pub use json::Json;
-pub use map::{Entry, IntoIter, Iter, IterMut, Map};
+pub use map::{Entry, IntoMembers, Map, Members, MembersMut};
 pub use ser::to_json;
 pub use text::Text;

@@ -8,7 +8,7 @@ use std::fmt;
 use std::hash::{Hash, Hasher};
 
 pub use entry::Entry;
-pub use iter::{IntoIter, Iter, IterMut};
+pub use iter::{IntoMembers, Members, MembersMut};
 
 use crate::{Json, Text};
 
@@ -17,29 +17,30 @@ use crate::{Json, Text};
 /// As many members as most objects have are one sorted list; of more, there is a tree. So to insert `n` members takes O(`n` log `n`)
 /// time, whatever their order.
 #[derive(Clone)]
-pub struct Map(Members);
+pub struct Map(Layout);
 
 /// The most members of a list, and at the same time what an insertion may have to move.
 const LIST: usize = 32;
 
 #[derive(Clone)]
-enum Members {
+enum Layout {
     /// Sorted, without repetition.
     List(Vec<(Text, Json)>),
+    #[expect(clippy::box_collection, reason = "so that a map takes no more room than a list")]
     Tree(Box<BTreeMap<Text, Json>>),
 }
 
 impl Map {
     /// No members; takes no memory yet.
     pub const fn new() -> Self {
-        Self(Members::List(Vec::new()))
+        Self(Layout::List(Vec::new()))
     }
 
     /// How many members there are.
     pub fn len(&self) -> usize {
         match &self.0 {
-            Members::List(list) => list.len(),
-            Members::Tree(tree) => tree.len(),
+            Layout::List(list) => list.len(),
+            Layout::Tree(tree) => tree.len(),
         }
     }
 
@@ -51,16 +52,16 @@ impl Map {
     /// The member of a key.
     pub fn get(&self, key: &str) -> Option<&Json> {
         match &self.0 {
-            Members::List(list) => find(list, key).ok().map(|at| &list[at].1),
-            Members::Tree(tree) => tree.get(key),
+            Layout::List(list) => find(list, key).ok().map(|at| &list[at].1),
+            Layout::Tree(tree) => tree.get(key),
         }
     }
 
     /// The member of a key, to be changed.
     pub fn get_mut(&mut self, key: &str) -> Option<&mut Json> {
         match &mut self.0 {
-            Members::List(list) => find(list, key).ok().map(|at| &mut list[at].1),
-            Members::Tree(tree) => tree.get_mut(key),
+            Layout::List(list) => find(list, key).ok().map(|at| &mut list[at].1),
+            Layout::Tree(tree) => tree.get_mut(key),
         }
     }
 
@@ -74,14 +75,14 @@ impl Map {
         let key = key.into();
         self.make_room();
         match &mut self.0 {
-            Members::List(list) => match find(list, &key) {
+            Layout::List(list) => match find(list, &key) {
                 Ok(at) => Some(std::mem::replace(&mut list[at].1, value)),
                 Err(at) => {
                     list.insert(at, (key, value));
                     None
                 }
             },
-            Members::Tree(tree) => tree.insert(key, value),
+            Layout::Tree(tree) => tree.insert(key, value),
         }
     }
 
@@ -93,16 +94,16 @@ impl Map {
     /// Takes a member out.
     pub fn remove(&mut self, key: &str) -> Option<Json> {
         match &mut self.0 {
-            Members::List(list) => find(list, key).ok().map(|at| list.remove(at).1),
-            Members::Tree(tree) => tree.remove(key),
+            Layout::List(list) => find(list, key).ok().map(|at| list.remove(at).1),
+            Layout::Tree(tree) => tree.remove(key),
         }
     }
 
     /// Keeps the members of which `keep` is true.
     pub fn retain(&mut self, mut keep: impl FnMut(&Text, &mut Json) -> bool) {
         match &mut self.0 {
-            Members::List(list) => list.retain_mut(|(key, value)| keep(key, value)),
-            Members::Tree(tree) => tree.retain(keep),
+            Layout::List(list) => list.retain_mut(|(key, value)| keep(key, value)),
+            Layout::Tree(tree) => tree.retain(keep),
         }
     }
 
@@ -113,12 +114,12 @@ impl Map {
 
     /// Sees to it that one more member can be put in.
     fn make_room(&mut self) {
-        let Members::List(list) = &mut self.0 else { return };
+        let Layout::List(list) = &mut self.0 else { return };
         if list.len() == LIST {
-            self.0 = Members::Tree(Box::new(std::mem::take(list).into_iter().collect()));
+            self.0 = Layout::Tree(Box::new(std::mem::take(list).into_iter().collect()));
         } else if list.len() == list.capacity() {
-            // One member is the most frequent number, and Vec would begin with four.
-            list.reserve_exact(list.len().max(1));
+            // One member is the most frequent number. Vec would begin with four, which come next.
+            list.reserve_exact([1, 3].get(list.len()).copied().unwrap_or(list.len()));
         }
     }
 }
@@ -173,8 +174,8 @@ mod tests {
         for key in keys {
             map.insert(format!("{key:08}"), Json::Null);
             moved += match &map.0 {
-                Members::List(list) => list.len(),
-                Members::Tree(_) => 0,
+                Layout::List(list) => list.len(),
+                Layout::Tree(_) => 0,
             };
         }
         assert_eq!(map.len(), many);

@@ -1,7 +1,9 @@
-//! The words in which values are read and changed. None panics: a value of another type than is asked for counts as absent, and is left
-//! alone.
+//! The words in which values are read and changed. What reads takes a path, what changes takes a key. None panics: a value of another
+//! type than is asked for counts as absent, and is left alone.
 
-use crate::{Json, Map};
+use std::slice;
+
+use crate::{Json, Map, Members};
 
 impl Json {
     /// The text at a path; "" if there is none.
@@ -25,17 +27,17 @@ impl Json {
     }
 
     /// The items of the list at a path; none if there is no list.
-    pub fn list(&self, path: &str) -> std::slice::Iter<'_, Json> {
+    pub fn list(&self, path: &str) -> slice::Iter<'_, Json> {
         self.at(path).and_then(Self::as_array).map(Vec::as_slice).unwrap_or_default().iter()
     }
 
-    /// The items of the list at a path, to be changed.
-    pub fn list_mut(&mut self, path: &str) -> std::slice::IterMut<'_, Json> {
-        self.at_mut(path).and_then(Self::as_array_mut).map(Vec::as_mut_slice).unwrap_or_default().iter_mut()
+    /// The texts in the list at a path; none if there is no list.
+    pub fn texts<'a>(&'a self, path: &str) -> impl Iterator<Item = &'a str> + use<'a> {
+        self.list(path).filter_map(Self::as_str)
     }
 
     /// The members of the object at a path; none if there is no object.
-    pub fn members(&self, path: &str) -> crate::Iter<'_> {
+    pub fn members(&self, path: &str) -> Members<'_> {
         static NONE: Map = Map::new();
         self.at(path).and_then(Self::as_object).unwrap_or(&NONE).iter()
     }
@@ -47,9 +49,11 @@ impl Json {
         }
     }
 
-    /// Removes a member of an object, and answers what it was.
-    pub fn unset(&mut self, key: &str) -> Option<Json> {
-        self.as_object_mut()?.remove(key)
+    /// Removes a member of an object.
+    pub fn unset(&mut self, key: &str) {
+        if let Some(members) = self.as_object_mut() {
+            members.remove(key);
+        }
     }
 
     /// Sets a member that is absent or `null`.
@@ -66,5 +70,10 @@ impl Json {
     pub fn member(&mut self, key: &str) -> Option<&mut Json> {
         self.default(key, Map::new());
         self.get_mut(key).filter(|member| member.is_object())
+    }
+
+    /// The items of a list member, to be changed; none if there is no list.
+    pub fn items_mut(&mut self, key: &str) -> slice::IterMut<'_, Json> {
+        self.get_mut(key).and_then(Self::as_array_mut).map(Vec::as_mut_slice).unwrap_or_default().iter_mut()
     }
 }

@@ -16,11 +16,11 @@ pub(super) fn root(structural: &Json) -> Type {
 }
 
 fn node(schema: &Json) -> Type {
-    let says = |name: &str| schema.get(name).and_then(Json::as_bool) == Some(true);
+    let says = |name: &str| schema[name].as_bool() == Some(true);
     let of = if says("x-kubernetes-int-or-string") {
         Type::Scalar(Scalar::Untyped)
     } else {
-        match schema.get("type").and_then(Json::as_str) {
+        match schema["type"].as_str() {
             Some("object") => object(schema, says("x-kubernetes-preserve-unknown-fields")),
             Some("array") => list(schema),
             Some("string") => Type::Scalar(Scalar::String),
@@ -34,13 +34,13 @@ fn node(schema: &Json) -> Type {
 }
 
 fn object(schema: &Json, preserve: bool) -> Type {
-    let atomic = schema.get("x-kubernetes-map-type").and_then(Json::as_str) == Some("atomic");
+    let atomic = schema["x-kubernetes-map-type"].as_str() == Some("atomic");
     match schema.get("additionalProperties") {
         Some(Json::Bool(true)) => return Type::Map(Arc::new(MapType { value: Type::Any, atomic })),
         Some(value @ Json::Object(_)) => return Type::Map(Arc::new(MapType { value: node(value), atomic })),
         _ => {}
     }
-    let properties = schema.get("properties").and_then(Json::as_object);
+    let properties = schema["properties"].as_object();
     let fields = properties.into_iter().flatten().map(|(name, schema)| field(name, node(schema))).collect();
     let of = StructRef::custom(Struct::new("", fields, preserve.then_some(Type::Any)));
     Type::Struct { of, atomic }
@@ -48,13 +48,13 @@ fn object(schema: &Json, preserve: bool) -> Type {
 
 fn list(schema: &Json) -> Type {
     let items = schema.get("items");
-    let keys = || schema.get("x-kubernetes-list-map-keys").and_then(Json::as_array).into_iter().flatten();
+    let keys = || schema.list("/x-kubernetes-list-map-keys");
     let key = |name: &Json| {
         let name = name.as_str()?;
         let default = items.and_then(|items| items.get("properties")?.get(name)?.get("default")).cloned();
         Some(ListKey { name: name.into(), default })
     };
-    let topology = match schema.get("x-kubernetes-list-type").and_then(Json::as_str) {
+    let topology = match schema["x-kubernetes-list-type"].as_str() {
         Some("map") => Topology::Keyed(keys().filter_map(key).collect()),
         Some("set") => Topology::Set,
         _ => Topology::Atomic,

@@ -12,7 +12,7 @@ pub(crate) struct Amounts(pub(crate) BTreeMap<String, Quantity>);
 impl Amounts {
     /// The amounts at a pointer; none if there is nothing.
     pub(crate) fn at(object: &Json, pointer: &str) -> Self {
-        let members = object.at(pointer).and_then(Json::as_object).into_iter().flatten();
+        let members = object.members(pointer);
         let amount = |value: &Json| match value {
             Json::String(text) => Quantity::parse(text),
             Json::Number(number) => Quantity::parse(&number.to_string()),

@@ -4,7 +4,6 @@ use pintle_json::Json;
 use pintle_schema::quantity::Quantity;
 
 use super::{Amounts, Attempt, pods};
-use crate::object::{items, list, member, set, text_at};
 use crate::request::Part;
 
 const ANNOTATION: &str = "kubernetes.io/limit-ranger";
@@ -15,7 +14,7 @@ const MOST_IN_MILLI: i128 = i64::MAX as i128 / 1000;
 
 /// Whether limit ranges have a say in it. A stored pod keeps to what it was admitted with, unless it is resized.
 pub(crate) fn concern(attempt: &Attempt<'_>) -> bool {
-    let deleting = |old: &Json| !text_at(old, "/metadata/deletionTimestamp").is_empty();
+    let deleting = |old: &Json| !old.text("/metadata/deletionTimestamp").is_empty();
     match (attempt.part, attempt.old) {
         (_, Some(old)) if deleting(old) => false,
         (Part::Object, None) => attempt.is_of("pods") || attempt.is_of("persistentvolumeclaims"),
@@ -40,8 +39,8 @@ pub(crate) fn complete(range: &Json, pod: &mut Json) {
     let (mut notes, mut left) = (Vec::new(), MOST_FILLED);
     let Some(spec) = pod.get_mut("spec") else { return };
     for (key, called) in [("containers", "container"), ("initContainers", "init container")] {
-        for container in items(spec, key) {
-            let name = text_at(container, "/name").to_owned();
+        for container in spec.items_mut(key) {
+            let name = container.text("/name").to_owned();
             for (side, word, amounts) in [("requests", "request", &requests), ("limits", "limit", &limits)] {
                 let given = fill(container, side, amounts, &mut left);
                 if !given.is_empty() {
@@ -51,9 +50,9 @@ pub(crate) fn complete(range: &Json, pod: &mut Json) {
         }
     }
     if !notes.is_empty()
-        && let Some(annotations) = member(pod, "metadata").and_then(|metadata| member(metadata, "annotations"))
+        && let Some(annotations) = pod.member("metadata").and_then(|metadata| metadata.member("annotations"))
     {
-        set(annotations, ANNOTATION, format!("LimitRanger plugin set: {}", notes.join("; ")).into());
+        annotations.set(ANNOTATION, format!("LimitRanger plugin set: {}", notes.join("; ")));
     }
 }
 
@@ -63,7 +62,7 @@ pub(crate) fn faults(range: &Json, attempt: &Attempt<'_>) -> Vec<String> {
 }
 
 fn of_type<'a>(range: &'a Json, kind: &str) -> impl Iterator<Item = &'a Json> {
-    list(range, "/spec/limits").filter(move |limit| text_at(limit, "/type") == kind)
+    range.list("/spec/limits").filter(move |limit| limit.text("/type") == kind)
 }
 
 /// Sets the amounts that a container leaves out; answers of which resources.
@@ -75,9 +74,9 @@ fn fill(container: &mut Json, side: &str, amounts: &Amounts, left: &mut usize) -
             break;
         }
         *left = left.saturating_sub(size_of::<Json>() + name.len());
-        let side = member(container, "resources").and_then(|resources| member(resources, side));
+        let side = container.member("resources").and_then(|resources| resources.member(side));
         if let Some(side) = side {
-            set(side, name, amount.to_string().into());
+            side.set(name, amount.to_string());
             given.push(name.to_owned());
         }
     }
@@ -86,11 +85,11 @@ fn fill(container: &mut Json, side: &str, amounts: &Amounts, left: &mut usize) -
 
 fn pod_faults(range: &Json, pod: &Json) -> Vec<String> {
     let (mut faults, mut told): (Vec<String>, usize) = (Vec::new(), 0);
-    for limit in list(range, "/spec/limits") {
+    for limit in range.list("/spec/limits") {
         let bounds = Bounds::of(limit);
         match bounds.kind {
             "Container" => {
-                for container in list(pod, "/spec/containers").chain(list(pod, "/spec/initContainers")) {
+                for container in pod.list("/spec/containers").chain(pod.list("/spec/initContainers")) {
                     let side = |side: &str| Amounts::at(container, &format!("/resources/{side}"));
                     let found = bounds.faults(&side("requests"), &side("limits"));
                     told += found.iter().map(String::len).sum::<usize>();
@@ -148,7 +147,7 @@ impl<'a> Bounds<'a> {
     fn of(limit: &'a Json) -> Self {
         let amounts = |key: &str| Amounts::at(limit, key);
         Self {
-            kind: text_at(limit, "/type"),
+            kind: limit.text("/type"),
             min: amounts("/min"),
             max: amounts("/max"),
             ratio: amounts("/maxLimitRequestRatio"),

@@ -3,7 +3,6 @@
 use pintle_json::Json;
 
 use super::Amounts;
-use crate::object::{list, text_at};
 
 /// Which list of a pod's spec a container is in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -17,13 +16,13 @@ pub(super) enum ContainerType {
 /// The sum over the containers, or what the hungriest step of the start needs if that is more. `of` says what one of them asks for.
 pub(super) fn total(pod: &Json, of: impl Fn(&Json, ContainerType) -> Amounts) -> Amounts {
     let mut sum = Amounts::default();
-    for container in list(pod, "/spec/containers") {
+    for container in pod.list("/spec/containers") {
         sum.add(&of(container, ContainerType::Container));
     }
     let (mut sidecars, mut start) = (Amounts::default(), Amounts::default());
-    for container in list(pod, "/spec/initContainers") {
+    for container in pod.list("/spec/initContainers") {
         // What the start needs is known by now to be no less than what the sidecars have, so only what is new can change it.
-        if text_at(container, "/restartPolicy") == "Always" {
+        if container.text("/restartPolicy") == "Always" {
             let amounts = of(container, ContainerType::Sidecar);
             sum.add(&amounts);
             sidecars.add(&amounts);

@@ -66,7 +66,7 @@ impl Granter<'_> {
     }
 
     fn check_binding(&self, new: &Json, old: Option<&Json>) -> Outcome<()> {
-        let said = |name: &str| new["roleRef"][name].as_str().unwrap_or_default();
+        let said = |name: &str| new["roleRef"][name].text("");
         let (kind, name) = (said("kind"), said("name"));
         let group = if said("apiGroup").is_empty() { GROUP } else { said("apiGroup") };
         let role = match kind {
@@ -144,7 +144,7 @@ impl Granter<'_> {
                 }
             }
             if let Some(members) = object.as_object_mut() {
-                members.retain(|_, value| !crate::object::is_empty(value));
+                members.retain(|_, value| !value.is_empty());
             }
             object
         };

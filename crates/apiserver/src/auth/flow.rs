@@ -6,7 +6,7 @@ use pintle_json::Json;
 
 use super::Attributes;
 use crate::kinds::{Cluster, GroupResource};
-use crate::object::{metadata, text_at};
+use crate::object::metadata;
 use crate::request::user::{MASTERS, User};
 
 const GROUP: &str = "flowcontrol.apiserver.k8s.io";
@@ -28,7 +28,7 @@ pub(crate) fn classify(cluster: &dyn Cluster, user: &User, attributes: &Attribut
         let meant = all.into_iter().filter(|schema| matches(schema, user, attributes));
         meant.min_by_key(|schema| schema["spec"]["matchingPrecedence"].as_u64())
     })?;
-    let level = text_at(&schema, "/spec/priorityLevelConfiguration/name");
+    let level = schema.text("/spec/priorityLevelConfiguration/name");
     let level = cluster.object(&GroupResource::new(GROUP, "prioritylevelconfigurations"), "", level)?;
     let uid = |object: &Json| metadata::uid(object).to_owned();
     Some(Flow { schema: uid(&schema), level: uid(&level) })
@@ -64,17 +64,17 @@ fn covers_path(rule: &Json, verb: &str, path: &str) -> bool {
 }
 
 fn is_meant(subject: &Json, user: &User) -> bool {
-    match text_at(subject, "/kind") {
-        "User" => ["*", &user.name].contains(&text_at(subject, "/user/name")),
-        "Group" => match text_at(subject, "/group/name") {
+    match subject.text("/kind") {
+        "User" => ["*", &user.name].contains(&subject.text("/user/name")),
+        "Group" => match subject.text("/group/name") {
             "*" => true,
             name => user.is_in(name),
         },
         "ServiceAccount" => {
             let account = user.name.strip_prefix("system:serviceaccount:").and_then(|account| account.split_once(':'));
             account.is_some_and(|(namespace, name)| {
-                namespace == text_at(subject, "/serviceAccount/namespace")
-                    && ["*", name].contains(&text_at(subject, "/serviceAccount/name"))
+                namespace == subject.text("/serviceAccount/namespace")
+                    && ["*", name].contains(&subject.text("/serviceAccount/name"))
             })
         }
         _ => false,
@@ -86,7 +86,7 @@ fn has(rule: &Json, field: &str, wanted: &str) -> bool {
 }
 
 fn items<'a>(value: &'a Json, field: &str) -> impl Iterator<Item = &'a Json> {
-    value[field].as_array().into_iter().flatten()
+    value[field].list("")
 }
 
 /// The texts of a list in a rule.

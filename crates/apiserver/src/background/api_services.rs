@@ -11,7 +11,7 @@ use crate::crd;
 use crate::failure::Failure;
 use crate::kinds::api_service::RESOURCE;
 use crate::kinds::{Kind, Place};
-use crate::object::{integer_at, list, set_condition, text_at};
+use crate::object::set_condition;
 use crate::registry::Writer;
 use crate::registry::{Registry, Wish};
 use crate::request::Part;
@@ -106,7 +106,7 @@ impl ApiServices {
         if service.is_some() {
             self.remote.insert(name.to_owned());
         }
-        if service.is_some() || list(&object, "/status/conditions").next().is_none() {
+        if service.is_some() || object.list("/status/conditions").next().is_none() {
             told(name, say(registry, kind, name, &object, &Available::of(registry, service)));
         }
     }
@@ -118,9 +118,9 @@ fn versions(definition: &Stored) -> Vec<String> {
     if !crd::is_established(&definition) {
         return Vec::new();
     }
-    let served = list(&definition, "/spec/versions").filter(|version| version["served"] == true);
-    let group = text_at(&definition, "/spec/group");
-    served.map(|version| format!("{}.{group}", text_at(version, "/name"))).collect()
+    let served = definition.list("/spec/versions").filter(|version| version["served"] == true);
+    let group = definition.text("/spec/group");
+    served.map(|version| format!("{}.{group}", version.text("/name"))).collect()
 }
 
 fn create(registry: &Registry, kind: &Arc<Kind>, name: &str) -> Result<(), Failure> {
@@ -148,16 +148,16 @@ impl Available {
             let message = "Local APIServices are always available".into();
             return Self { status: "True", reason: "Local", message };
         };
-        let (namespace, name) = (text_at(service, "/namespace"), text_at(service, "/name"));
-        let port = integer_at(service, "/port").unwrap_or(443);
+        let (namespace, name) = (service.text("/namespace"), service.text("/name"));
+        let port = service.integer("/port").unwrap_or(443);
         let not = |reason, message| Self { status: "False", reason, message };
         let place = format!("service/{name} in {namespace:?}");
         let Some(found) = registry.db.get(SERVICES, &key(namespace, name)) else {
             return not("ServiceNotFound", format!("{place} is not present"));
         };
         let found = found.only(&["spec.type", "spec.ports"]);
-        if text_at(&found, "/spec/type") == "ClusterIP" {
-            if !list(&found, "/spec/ports").any(|known| integer_at(known, "/port") == Some(port)) {
+        if found.text("/spec/type") == "ClusterIP" {
+            if !found.list("/spec/ports").any(|known| known.integer("/port") == Some(port)) {
                 return not("ServicePortError", format!("{place} is not listening on port {port}"));
             }
             let mut slices = registry.db.objects_of(SLICES, &Range::namespace(Some(namespace)));

@@ -253,7 +253,7 @@ fn stored(resource: &GroupResource) -> GroupResource {
 }
 
 fn finalizers(definition: &Json) -> impl Iterator<Item = &Json> {
-    definition["metadata"]["finalizers"].as_array().into_iter().flatten()
+    definition.list("/metadata/finalizers")
 }
 
 fn has_finalizer(definition: &Json) -> bool {

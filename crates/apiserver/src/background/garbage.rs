@@ -415,7 +415,7 @@ fn has_finalizer(object: &Stored, finalizer: &str) -> bool {
 }
 
 fn text<'a>(value: &'a Json, name: &str) -> &'a str {
-    value[name].as_str().unwrap_or_default()
+    value[name].text("")
 }
 
 #[cfg(test)]

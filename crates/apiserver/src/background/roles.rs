@@ -52,12 +52,12 @@ struct Role {
 
 impl Role {
     fn new(object: Json) -> Self {
-        let texts = object["rules"].as_array().into_iter().flatten().map(Json::to_string).collect();
+        let texts = object.list("/rules").map(Json::to_string).collect();
         Self { object, texts }
     }
 
     fn rules(&self) -> impl Iterator<Item = (&str, &Json)> {
-        self.texts.iter().map(String::as_str).zip(self.object["rules"].as_array().into_iter().flatten())
+        self.texts.iter().map(String::as_str).zip(self.object.list("/rules"))
     }
 }
 
@@ -68,7 +68,7 @@ async fn aggregated<'a>(role: &Role, roles: &'a [Role]) -> Vec<(&'a str, &'a Jso
     let (mut rules, mut seen) = (Vec::new(), HashSet::new());
     let mut left: Vec<_> = roles.iter().filter(|other| !std::ptr::eq(*other, role)).collect();
     let mut known = HashSet::new();
-    for selector in role.object["aggregationRule"]["clusterRoleSelectors"].as_array().into_iter().flatten() {
+    for selector in role.object.list("/aggregationRule/clusterRoleSelectors") {
         if left.is_empty() {
             break;
         }

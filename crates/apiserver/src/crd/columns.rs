@@ -5,7 +5,7 @@ use pintle_json::Json;
 
 use super::json_path::{self, Hop};
 use crate::kinds::table::{Column, age};
-use crate::object::{integer_at, list, metadata, text_at};
+use crate::object::metadata;
 
 /// How one cell of a custom resource's row is made.
 #[derive(Clone, Debug)]
@@ -24,23 +24,23 @@ pub(super) fn read(version: &Json) -> (Vec<Column>, Vec<Cell>) {
             columns.push(column);
         }
     };
-    let mut asked: Vec<_> = list(version, "/additionalPrinterColumns").collect();
-    if asked.iter().any(|column| json_path::parse(text_at(column, "/jsonPath")).is_err()) {
+    let mut asked: Vec<_> = version.list("/additionalPrinterColumns").collect();
+    if asked.iter().any(|column| json_path::parse(column.text("/jsonPath")).is_err()) {
         // One path that cannot be read takes all columns with it.
         asked.clear();
     }
     for column in &asked {
-        let jsonpath = text_at(column, "/jsonPath");
-        let description = match text_at(column, "/description") {
+        let jsonpath = column.text("/jsonPath");
+        let description = match column.text("/description") {
             "" => format!("Custom resource definition column (in JSONPath format): {jsonpath}"),
             text => text.into(),
         };
         let made = Column {
-            name: text_at(column, "/name").into(),
-            kind: text_at(column, "/type").into(),
-            format: text_at(column, "/format").into(),
+            name: column.text("/name").into(),
+            kind: column.text("/type").into(),
+            format: column.text("/format").into(),
             description,
-            priority: integer_at(column, "/priority").and_then(|priority| i32::try_from(priority).ok()).unwrap_or(0),
+            priority: column.integer("/priority").and_then(|priority| i32::try_from(priority).ok()).unwrap_or(0),
         };
         add(made, jsonpath);
     }

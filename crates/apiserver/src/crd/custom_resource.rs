@@ -10,7 +10,7 @@ use super::naming::Names;
 use super::structural::Structural;
 use super::{is_established, is_terminating};
 use crate::kinds::{Conduct, Kind, Subresource, compare_versions};
-use crate::object::{has, is_true, list, metadata, text_at};
+use crate::object::metadata;
 use crate::request::{Part, Verb};
 
 const VERBS: [Verb; 8] =
@@ -21,25 +21,25 @@ pub(crate) fn kinds(definition: &Json) -> Vec<Kind> {
     if !is_established(definition) {
         return Vec::new();
     }
-    let versions: Vec<_> = list(definition, "/spec/versions").collect();
+    let versions: Vec<_> = definition.list("/spec/versions").collect();
     let schemas: Vec<_> = versions.iter().map(|version| schema(version)).collect();
-    let storage = versions.iter().position(|version| is_true(version, "/storage")).unwrap_or(0);
-    let Some(stored_name) = versions.get(storage).map(|version| text_at(version, "/name")) else { return Vec::new() };
-    let group = text_at(definition, "/spec/group");
+    let storage = versions.iter().position(|version| version.is_true("/storage")).unwrap_or(0);
+    let Some(stored_name) = versions.get(storage).map(|version| version.text("/name")) else { return Vec::new() };
+    let group = definition.text("/spec/group");
     let names = Names::accepted(definition);
     let text = super::hash(&definition["spec"]["versions"].to_string());
     let stored = Arc::new(Versions {
         definition: metadata::uid(definition).into(),
-        api_versions: versions.iter().map(|version| format!("{group}/{}", text_at(version, "/name"))).collect(),
+        api_versions: versions.iter().map(|version| format!("{group}/{}", version.text("/name"))).collect(),
         schemas,
         at: storage,
     });
-    let served = versions.iter().enumerate().filter(|(_, version)| is_true(version, "/served"));
+    let served = versions.iter().enumerate().filter(|(_, version)| version.is_true("/served"));
     let made = served.map(|(at, version)| {
-        let scope = if text_at(definition, "/spec/scope") == "Cluster" { Scope::Cluster } else { Scope::Namespaced };
+        let scope = if definition.text("/spec/scope") == "Cluster" { Scope::Cluster } else { Scope::Namespaced };
         Kind {
             group: group.into(),
-            version: text_at(version, "/name").into(),
+            version: version.text("/name").into(),
             kind: names.kind.clone(),
             list_kind: names.list_kind.clone(),
             singular: names.singular.clone(),
@@ -71,18 +71,19 @@ fn schema(version: &Json) -> Structural {
 
 /// What to warn of in each request of a version that is on its way out.
 fn deprecation(definition: &Json, version: &Json) -> Option<String> {
-    let is = |version: &Json, key: &str| version.get(key) == Some(&Json::Bool(true));
+    let is = |version: &Json, key: &str| version[key] == true;
     if !is(version, "deprecated") {
         return None;
     }
-    if let Some(text) = version.get("deprecationWarning").and_then(Json::as_str) {
+    if let Some(text) = version["deprecationWarning"].as_str() {
         return Some(text.into());
     }
-    let (group, kind) = (text_at(definition, "/spec/group"), text_at(definition, "/spec/names/kind"));
-    let name = text_at(version, "/name");
-    let mut better: Vec<&str> = list(definition, "/spec/versions")
+    let (group, kind) = (definition.text("/spec/group"), definition.text("/spec/names/kind"));
+    let name = version.text("/name");
+    let mut better: Vec<&str> = definition
+        .list("/spec/versions")
         .filter(|other| is(other, "served") && !is(other, "deprecated"))
-        .map(|other| text_at(other, "/name"))
+        .map(|other| other.text("/name"))
         .filter(|other| compare_versions(other, name).is_lt())
         .collect();
     better.sort_by(|a, b| compare_versions(a, b));
@@ -93,10 +94,10 @@ fn deprecation(definition: &Json, version: &Json) -> Option<String> {
 fn subresources(version: &Json) -> Vec<Subresource> {
     let verbs = vec![Verb::Get, Verb::Patch, Verb::Update];
     let mut found = Vec::new();
-    if has(version, "/subresources/status") {
+    if version.has("/subresources/status") {
         found.push(Subresource { part: Part::Status, verbs: verbs.clone(), kind: None });
     }
-    if has(version, "/subresources/scale") {
+    if version.has("/subresources/scale") {
         let kind = GroupVersionKind::new("autoscaling", "v1", "Scale");
         found.push(Subresource { part: Part::Scale, verbs, kind: Some(kind) });
     }

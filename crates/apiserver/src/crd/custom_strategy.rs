@@ -12,7 +12,7 @@ use crate::kinds::reset::{ALL_BUT_STATUS, Reset};
 use crate::kinds::table::Column;
 use crate::kinds::without_effect::RULES;
 use crate::kinds::{Context, Form, Layout, Origin, PlainFinalizers, Routing, Scale, Strategy};
-use crate::object::{differ_outside, has, list, set, text, text_at};
+use crate::object::{differ_outside, text};
 use crate::request::Part;
 use crate::validate::{FieldFault, FieldFaults, NameRule};
 
@@ -49,19 +49,20 @@ impl Custom {
         deprecation: Option<String>,
         versions: u64,
     ) -> Self {
-        let path = |key: &str| text_at(version, &format!("/subresources/scale/{key}")).to_owned();
+        let path = |key: &str| version.text(&format!("/subresources/scale/{key}")).to_owned();
         let (columns, cells) = columns::read(version);
         Self {
             at,
-            has_status: has(version, "/subresources/status"),
-            scale: has(version, "/subresources/scale").then(|| Scale {
+            has_status: version.has("/subresources/status"),
+            scale: version.has("/subresources/scale").then(|| Scale {
                 spec_replicas: path("specReplicasPath"),
                 status_replicas: path("statusReplicasPath"),
                 label_selector: path("labelSelectorPath"),
                 is_declared: true,
             }),
-            selectable: list(version, "/selectableFields")
-                .map(|field| text_at(field, "/jsonPath").trim_start_matches('.').to_owned())
+            selectable: version
+                .list("/selectableFields")
+                .map(|field| field.text("/jsonPath").trim_start_matches('.').to_owned())
                 .collect(),
             columns,
             cells,
@@ -95,10 +96,10 @@ impl Custom {
 /// The schema of a version, as clients are shown it: with what can be selected by.
 fn published(version: &Json) -> Json {
     let mut schema = version.at("/schema/openAPIV3Schema").cloned().unwrap_or_default();
-    let fields = list(version, "/selectableFields").map(|field| text_at(field, "/jsonPath").trim_start_matches('.'));
+    let fields = version.list("/selectableFields").map(|field| field.text("/jsonPath").trim_start_matches('.'));
     let fields: Vec<_> = fields.map(|path| json!({"fieldPath": path})).collect();
     if !fields.is_empty() {
-        set(&mut schema, "x-kubernetes-selectable-fields", fields.into());
+        schema.set("x-kubernetes-selectable-fields", fields);
     }
     schema
 }
@@ -130,7 +131,7 @@ impl Strategy for Custom {
 
     fn prune(&self, object: &mut Json) -> Vec<String> {
         default::normalise_numbers(object);
-        let version = text_at(object, "/apiVersion");
+        let version = object.text("/apiVersion");
         let at = self.stored.api_versions.iter().position(|known| known == version);
         match at.and_then(|at| self.stored.schemas.get(at)) {
             Some(schema) => prune::prune(schema, object),
@@ -222,7 +223,7 @@ impl Strategy for Custom {
 
     fn to_stored(&self, mut object: Json) -> Json {
         if let Some(api_version) = self.stored.api_versions.get(self.stored.at) {
-            set(&mut object, "apiVersion", api_version.as_str().into());
+            object.set("apiVersion", api_version.as_str());
         }
         object
     }
@@ -249,7 +250,7 @@ impl Strategy for Custom {
             default::default(schema, &mut shown);
         }
         if written != self.at {
-            set(&mut shown, "apiVersion", mine.as_str().into());
+            shown.set("apiVersion", mine.as_str());
             prune::prune(own, &mut shown);
         }
         Arc::new(shown)

@@ -5,7 +5,7 @@ use pintle_json::{Json, json};
 use super::{definition_faults, formats, storage_versions};
 use crate::kinds::without_effect::{BUILT_IN_VERSIONS, CONVERSION, part};
 use crate::kinds::{Cluster, Context, Kinds, PlainFinalizers, Strategy};
-use crate::object::{default, list, member, metadata, set, set_condition, text_at};
+use crate::object::{metadata, set_condition};
 use crate::request::Part;
 use crate::validate::FieldFaults;
 
@@ -22,54 +22,54 @@ impl Strategy for Definition {
     }
 
     fn without_effect(&self, object: &Json, kinds: &Kinds, _: &dyn Cluster) -> Vec<String> {
-        let group = text_at(object, "/spec/group");
+        let group = object.text("/spec/group");
         let name = metadata::name(object);
-        let versions = list(object, "/spec/versions").map(|version| text_at(version, "/name"));
+        let versions = object.list("/spec/versions").map(|version| version.text("/name"));
         let taken = versions.filter(|version| kinds.is_built_in(group, version));
         let told = |version| part(&format!("the version {group}/{version} of {name:?}"), BUILT_IN_VERSIONS);
         let mut found: Vec<_> = taken.map(told).collect();
-        let several = list(object, "/spec/versions").nth(1).is_some();
-        if several && text_at(object, "/spec/conversion/strategy") == "Webhook" {
+        let several = object.list("/spec/versions").nth(1).is_some();
+        if several && object.text("/spec/conversion/strategy") == "Webhook" {
             found.push(part(&format!("spec.conversion.webhook of {name:?}"), CONVERSION));
         }
         found
     }
 
     fn defaults(&self, object: &mut Json) {
-        let Some(spec) = member(object, "spec") else { return };
-        if let Some(names) = member(spec, "names") {
-            let kind = text_at(names, "/kind").to_owned();
-            if text_at(names, "/singular").is_empty() && !kind.is_empty() {
-                set(names, "singular", kind.to_lowercase().into());
+        let Some(spec) = object.member("spec") else { return };
+        if let Some(names) = spec.member("names") {
+            let kind = names.text("/kind").to_owned();
+            if names.text("/singular").is_empty() && !kind.is_empty() {
+                names.set("singular", kind.to_lowercase());
             }
-            if text_at(names, "/listKind").is_empty() && !kind.is_empty() {
-                set(names, "listKind", format!("{kind}List").into());
+            if names.text("/listKind").is_empty() && !kind.is_empty() {
+                names.set("listKind", format!("{kind}List"));
             }
         }
-        if let Some(conversion) = member(spec, "conversion") {
-            default(conversion, "strategy", "None");
+        if let Some(conversion) = spec.member("conversion") {
+            conversion.default("strategy", "None");
         }
     }
 
     fn prepare_for_create(&self, _: &Context<'_>, object: &mut Json) {
         let stored: Vec<&str> = storage_versions(object).take(1).collect();
         let status = json!({"conditions": null, "acceptedNames": {"plural": "", "kind": ""}, "storedVersions": stored});
-        set(object, "status", status);
+        object.set("status", status);
     }
 
     fn prepare_for_update(&self, _: &Context<'_>, new: &mut Json, _: &Json, part: Part) {
-        if part != Part::Object && list(new, "/status/storedVersions").next().is_some() {
+        if part != Part::Object && new.list("/status/storedVersions").next().is_some() {
             return;
         }
         let wanted: Vec<String> = storage_versions(new).take(1).map(Into::into).collect();
-        let mut stored: Vec<Json> = list(new, "/status/storedVersions").cloned().collect();
+        let mut stored: Vec<Json> = new.list("/status/storedVersions").cloned().collect();
         for version in wanted {
             if !stored.contains(&version.as_str().into()) {
                 stored.push(version.into());
             }
         }
-        if let Some(status) = member(new, "status") {
-            set(status, "storedVersions", stored.into());
+        if let Some(status) = new.member("status") {
+            status.set("storedVersions", stored);
         }
     }
 
@@ -110,7 +110,7 @@ impl Strategy for Definition {
             return Vec::new();
         }
         let mut found = Vec::new();
-        for version in list(object, "/spec/versions") {
+        for version in object.list("/spec/versions") {
             unknown_formats(version.at("/schema/openAPIV3Schema").unwrap_or(&Json::Null), &mut found);
         }
         found.sort();
@@ -122,7 +122,7 @@ impl Strategy for Definition {
 fn unknown_formats(schema: &Json, found: &mut Vec<String>) {
     match schema {
         Json::Object(members) => {
-            if let Some(format) = members.get("format").and_then(Json::as_str)
+            if let Some(format) = members["format"].as_str()
                 && members.get("type") == Some(&"string".into())
                 && !format.is_empty()
                 && !formats::KNOWN.contains(&format)

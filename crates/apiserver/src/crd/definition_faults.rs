@@ -12,7 +12,7 @@ use pintle_json::Json;
 
 use super::is_established;
 use super::naming::is_protected;
-use crate::object::{has, is_true, list, metadata, text_at};
+use crate::object::metadata;
 use crate::validate::{FieldFault, FieldFaults, NameRule, name_faults};
 
 /// Each version is served under all of them. A real server sets no bound.
@@ -21,18 +21,18 @@ const NAMES_AT_MOST: usize = 100;
 /// The faults of a definition; `old` is the stored one of an update.
 pub(super) fn definition(object: &Json, old: Option<&Json>) -> FieldFaults {
     let mut faults = FieldFaults::default();
-    let (group, plural) = (text_at(object, "/spec/group"), text_at(object, "/spec/names/plural"));
+    let (group, plural) = (object.text("/spec/group"), object.text("/spec/names/plural"));
     let name = metadata::name(object);
     if old.is_none() && name != format!("{plural}.{group}") {
         faults.push(FieldFault::invalid_text("metadata.name", name, "must be spec.names.plural+\".\"+spec.group"));
     }
     faults.extend(group_faults(group));
-    match text_at(object, "/spec/scope") {
+    match object.text("/spec/scope") {
         "" => faults.push(FieldFault::required("spec.scope", "")),
         "Cluster" | "Namespaced" => {}
         scope => faults.push(FieldFault::unsupported("spec.scope", &scope.into(), &["Cluster", "Namespaced"])),
     }
-    if is_true(object, "/spec/preserveUnknownFields") {
+    if object.is_true("/spec/preserveUnknownFields") {
         let why =
             "cannot set to true, set x-kubernetes-preserve-unknown-fields to true in spec.versions[*].schema instead";
         faults.push(FieldFault::invalid("spec.preserveUnknownFields", &Json::Bool(true), why));
@@ -41,7 +41,7 @@ pub(super) fn definition(object: &Json, old: Option<&Json>) -> FieldFaults {
     faults.extend(names_faults(object));
     faults.extend(conversion_faults(object));
     faults.extend(stored_faults(object));
-    if is_protected(group) && text_at(object, "/metadata/annotations/api-approved.kubernetes.io").is_empty() {
+    if is_protected(group) && object.text("/metadata/annotations/api-approved.kubernetes.io").is_empty() {
         let why = "protected groups must have approval annotation \"api-approved.kubernetes.io\", see \
                    https://github.com/kubernetes/enhancements/pull/1111";
         faults.push(FieldFault::required("metadata.annotations[api-approved.kubernetes.io]", why));
@@ -54,7 +54,7 @@ pub(super) fn definition(object: &Json, old: Option<&Json>) -> FieldFaults {
         };
         for key in fixed {
             let pointer = format!("/spec/{}", key.replace('.', "/"));
-            let (new, old) = (text_at(object, &pointer), text_at(old, &pointer));
+            let (new, old) = (object.text(&pointer), old.text(&pointer));
             if new != old {
                 faults.push(FieldFault::invalid_text(format!("spec.{key}"), new, "field is immutable"));
             }
@@ -76,7 +76,7 @@ fn group_faults(group: &str) -> FieldFaults {
 
 fn names_faults(object: &Json) -> FieldFaults {
     let mut faults = FieldFaults::default();
-    let name = |key: &str| text_at(object, &format!("/spec/names/{key}")).to_owned();
+    let name = |key: &str| object.text(&format!("/spec/names/{key}")).to_owned();
     let label = |field: String, value: &str, prefix: &str| {
         let why = name_faults(NameRule::OldLabel, &value.to_lowercase(), false);
         let why = if prefix.is_empty() { name_faults(NameRule::OldLabel, value, false) } else { why };
@@ -91,13 +91,13 @@ fn names_faults(object: &Json) -> FieldFaults {
         }
     }
     for names in ["shortNames", "categories"] {
-        let count = list(object, &format!("/spec/names/{names}")).count();
+        let count = object.list(&format!("/spec/names/{names}")).count();
         if count > NAMES_AT_MOST {
             faults.push(FieldFault::too_many(format!("spec.names.{names}"), count, NAMES_AT_MOST));
             return faults;
         }
     }
-    for (at, short) in list(object, "/spec/names/shortNames").enumerate() {
+    for (at, short) in object.list("/spec/names/shortNames").enumerate() {
         faults.extend(label(format!("spec.names.shortNames[{at}]"), short.as_str().unwrap_or_default(), ""));
     }
     for key in ["kind", "listKind"] {
@@ -117,7 +117,7 @@ fn names_faults(object: &Json) -> FieldFaults {
             "kind and listKind may not be the same",
         ));
     }
-    for (at, category) in list(object, "/spec/names/categories").enumerate() {
+    for (at, category) in object.list("/spec/names/categories").enumerate() {
         faults.extend(label(format!("spec.names.categories[{at}]"), category.as_str().unwrap_or_default(), ""));
     }
     faults
@@ -125,14 +125,14 @@ fn names_faults(object: &Json) -> FieldFaults {
 
 fn conversion_faults(object: &Json) -> FieldFaults {
     let mut faults = FieldFaults::default();
-    match text_at(object, "/spec/conversion/strategy") {
+    match object.text("/spec/conversion/strategy") {
         "" | "None" => {}
         "Webhook" => {
-            if !has(object, "/spec/conversion/webhook/clientConfig") {
+            if !object.has("/spec/conversion/webhook/clientConfig") {
                 let why = "required when strategy is set to Webhook";
                 faults.push(FieldFault::required("spec.conversion.webhookClientConfig", why));
             }
-            if list(object, "/spec/conversion/webhook/conversionReviewVersions").next().is_none() {
+            if object.list("/spec/conversion/webhook/conversionReviewVersions").next().is_none() {
                 faults.push(FieldFault::required("spec.conversion.conversionReviewVersions", ""));
             }
         }
@@ -146,8 +146,8 @@ fn conversion_faults(object: &Json) -> FieldFaults {
 /// Versions that objects are stored in have to stay, and the one that is stored now is among them.
 fn stored_faults(object: &Json) -> FieldFaults {
     let mut faults = FieldFaults::default();
-    let stored: Vec<&str> = list(object, "/status/storedVersions").filter_map(Json::as_str).collect();
-    let known: HashSet<&str> = list(object, "/spec/versions").map(|version| text_at(version, "/name")).collect();
+    let stored: Vec<&str> = object.texts("/status/storedVersions").collect();
+    let known: HashSet<&str> = object.list("/spec/versions").map(|version| version.text("/name")).collect();
     if stored.is_empty() {
         let why = "must have at least one stored version";
         faults.push(FieldFault::invalid("status.storedVersions", &Json::Array(Vec::new()), why));

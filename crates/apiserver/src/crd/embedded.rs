@@ -59,7 +59,7 @@ fn lacking(schema: &Structural, value: &Json, path: At<'_>, faults: &mut FieldFa
                         Some(_) => {}
                     }
                 }
-                for (key, value) in value.at("/metadata/labels").and_then(Json::as_object).into_iter().flatten() {
+                for (key, value) in value.members("/metadata/labels") {
                     let value = value.as_str().unwrap_or_default();
                     for (text, why) in [(key.as_str(), label_key_faults(key)), (value, label_value_faults(value))] {
                         for why in why {

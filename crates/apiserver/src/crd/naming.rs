@@ -6,7 +6,7 @@ use std::sync::Arc;
 use pintle_json::{Json, json};
 
 use super::{is_established, is_terminating};
-use crate::object::{is_empty, list, member, set, set_condition, text_at};
+use crate::object::set_condition;
 
 /// What a custom resource is called.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -22,17 +22,17 @@ pub(super) struct Names {
 impl Names {
     /// Those that a definition asks for.
     fn requested(definition: &Json) -> Self {
-        Self::read(definition.at("/spec/names").unwrap_or(&Json::Null))
+        Self::read(&definition["spec"]["names"])
     }
 
     /// Those that it has.
     pub(super) fn accepted(definition: &Json) -> Self {
-        Self::read(definition.at("/status/acceptedNames").unwrap_or(&Json::Null))
+        Self::read(&definition["status"]["acceptedNames"])
     }
 
     fn read(names: &Json) -> Self {
-        let text = |pointer: &str| text_at(names, pointer).to_owned();
-        let texts = |pointer: &str| list(names, pointer).filter_map(Json::as_str).map(Into::into).collect();
+        let text = |pointer: &str| names.text(pointer).to_owned();
+        let texts = |pointer: &str| names.texts(pointer).map(Into::into).collect();
         Self {
             plural: text("/plural"),
             singular: text("/singular"),
@@ -52,8 +52,8 @@ impl Names {
             ("listKind", self.list_kind.into()),
             ("categories", Json::from(self.categories)),
         ] {
-            if !is_empty(&value) {
-                set(&mut names, key, value);
+            if !value.is_empty() {
+                names.set(key, value);
             }
         }
         names
@@ -98,7 +98,7 @@ struct Taken {
 
 impl Taken {
     fn by_others(all: &[Arc<Json>], me: usize) -> Self {
-        let group = |definition: &Json| text_at(definition, "/spec/group").to_owned();
+        let group = |definition: &Json| definition.text("/spec/group").to_owned();
         let mine = all.get(me).map(|definition| group(definition)).unwrap_or_default();
         let others = all.iter().enumerate().filter(|(at, other)| *at != me && group(other) == mine);
         let mut taken = Self::default();
@@ -149,8 +149,8 @@ fn accept(definition: &mut Json, taken: &Taken, now: &str) -> bool {
     ] {
         conflict = message.map(|message| (reason, message)).or(conflict);
     }
-    if let Some(status) = member(definition, "status") {
-        set(status, "acceptedNames", accepted.value());
+    if let Some(status) = definition.member("status") {
+        status.set("acceptedNames", accepted.value());
     }
     match &conflict {
         None => say(definition, "NamesAccepted", "True", "NoConflicts", "no conflicts found", now),
@@ -171,10 +171,10 @@ fn accept(definition: &mut Json, taken: &Taken, now: &str) -> bool {
 
 /// Groups of the Kubernetes project need an approval.
 fn approve(definition: &mut Json, now: &str) {
-    if !is_protected(text_at(definition, "/spec/group")) {
+    if !is_protected(definition.text("/spec/group")) {
         return;
     }
-    let approval = text_at(definition, "/metadata/annotations/api-approved.kubernetes.io").to_owned();
+    let approval = definition.text("/metadata/annotations/api-approved.kubernetes.io").to_owned();
     let kind = "KubernetesAPIApprovalPolicyConformant";
     match approval.starts_with("unapproved") {
         true => {

@@ -58,7 +58,7 @@ fn resource(schema: &Structural, object: &mut Json, path: At<'_>, gone: &mut Gon
 fn prune_metadata(metadata: &mut Map, path: At<'_>, gone: &mut Gone) {
     keep(metadata, &METADATA, path, gone);
     for (key, known) in [("ownerReferences", OWNER), ("managedFields", MANAGED)] {
-        for (at, item) in metadata.get_mut(key).and_then(Json::as_array_mut).into_iter().flatten().enumerate() {
+        for (at, item) in metadata.items_mut(key).enumerate() {
             if let Some(item) = item.as_object_mut() {
                 keep(item, known, path.member(key).item(at), gone);
             }
@@ -126,7 +126,7 @@ fn resource_is_pruned(schema: &Structural, object: &Json) -> bool {
 }
 
 fn metadata_is_pruned(members: &Map) -> bool {
-    let metadata = members.get("metadata").and_then(Json::as_object);
+    let metadata = members["metadata"].as_object();
     metadata.is_none_or(|metadata| metadata.keys().all(|key| METADATA.contains(&key.as_str())))
 }
 

@@ -6,7 +6,6 @@ use pintle_json::Json;
 
 use super::at::At;
 use super::pattern::Pattern;
-use crate::object::{list, text_at};
 
 /// A structural schema, read once from the JSON of a definition.
 ///
@@ -68,17 +67,17 @@ pub(crate) struct Limits {
 impl Structural {
     /// Reads a schema.
     pub(crate) fn read(schema: &Json) -> Self {
-        let flag = |key: &str| schema.get(key) == Some(&Json::Bool(true));
-        let schemas = |key: &str| list(schema, &format!("/{key}")).map(Self::read).collect();
-        let properties = schema.get("properties").and_then(Json::as_object).into_iter().flatten();
+        let flag = |key: &str| schema[key] == true;
+        let schemas = |key: &str| schema.list(&format!("/{key}")).map(Self::read).collect();
+        let properties = schema.members("/properties");
         let mut read = Self {
-            type_name: text_at(schema, "/type").into(),
-            format: text_at(schema, "/format").into(),
+            type_name: schema.text("/type").into(),
+            format: schema.text("/format").into(),
             nullable: flag("nullable"),
             int_or_string: flag("x-kubernetes-int-or-string"),
             preserve_unknown: flag("x-kubernetes-preserve-unknown-fields"),
             embedded: flag("x-kubernetes-embedded-resource"),
-            list_type: text_at(schema, "/x-kubernetes-list-type").into(),
+            list_type: schema.text("/x-kubernetes-list-type").into(),
             list_map_keys: texts(schema, "/x-kubernetes-list-map-keys"),
             default: schema.get("default").filter(|default| !default.is_null() || flag("nullable")).cloned(),
             properties: properties.map(|(name, schema)| (name.to_string(), Self::read(schema))).collect(),
@@ -94,7 +93,7 @@ impl Structural {
             any_of: schemas("anyOf"),
             one_of: schemas("oneOf"),
             not: schema.get("not").filter(|not| not.is_object()).map(|not| Box::new(Self::read(not))),
-            has_rules: list(schema, "/x-kubernetes-validations").next().is_some(),
+            has_rules: schema.list("/x-kubernetes-validations").next().is_some(),
             has_rules_within: false,
             defaulted: Vec::new(),
         };
@@ -153,11 +152,11 @@ impl Structural {
 
 impl Limits {
     fn read(schema: &Json) -> Self {
-        let number = |key: &str| schema.get(key).and_then(Json::as_f64);
-        let count = |key: &str| schema.get(key).and_then(Json::as_u64);
-        let flag = |key: &str| schema.get(key) == Some(&Json::Bool(true));
+        let number = |key: &str| schema[key].as_f64();
+        let count = |key: &str| schema[key].as_u64();
+        let flag = |key: &str| schema[key] == true;
         Self {
-            values: schema.get("enum").and_then(Json::as_array).filter(|values| !values.is_empty()).cloned(),
+            values: schema["enum"].as_array().filter(|values| !values.is_empty()).cloned(),
             minimum: number("minimum"),
             exclusive_minimum: flag("exclusiveMinimum"),
             maximum: number("maximum"),
@@ -165,7 +164,7 @@ impl Limits {
             multiple_of: number("multipleOf").filter(|factor| *factor != 0.0),
             min_length: count("minLength"),
             max_length: count("maxLength"),
-            pattern: schema.get("pattern").and_then(Json::as_str).map(Pattern::new),
+            pattern: schema["pattern"].as_str().map(Pattern::new),
             min_items: count("minItems"),
             max_items: count("maxItems"),
             min_properties: count("minProperties"),
@@ -175,5 +174,5 @@ impl Limits {
 }
 
 fn texts(schema: &Json, pointer: &str) -> Vec<String> {
-    list(schema, pointer).filter_map(Json::as_str).map(Into::into).collect()
+    schema.texts(pointer).map(Into::into).collect()
 }

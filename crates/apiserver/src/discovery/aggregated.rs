@@ -5,7 +5,6 @@ use pintle_meta::Scope;
 
 use super::elsewhere;
 use crate::kinds::{Kind, Kinds, Origin};
-use crate::object::set;
 
 /// `/api` (the core group alone) or `/apis` (all others) in one document: groups, versions, resources.
 pub(crate) fn aggregated(kinds: &Kinds, core: bool) -> Json {
@@ -35,7 +34,7 @@ fn resource(kind: &Kind) -> Json {
     });
     for (key, names) in [("shortNames", &kind.short_names), ("categories", &kind.categories)] {
         if !names.is_empty() {
-            set(&mut entry, key, json!(names));
+            entry.set(key, json!(names));
         }
     }
     let subresources: Vec<_> = kind
@@ -50,7 +49,7 @@ fn resource(kind: &Kind) -> Json {
         })
         .collect();
     if !subresources.is_empty() {
-        set(&mut entry, "subresources", subresources.into());
+        entry.set("subresources", subresources);
     }
     entry
 }

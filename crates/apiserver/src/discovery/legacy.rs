@@ -4,7 +4,6 @@ use pintle_json::{Json, json};
 
 use super::{elsewhere, storage_version_hash};
 use crate::kinds::{Kind, Kinds};
-use crate::object::set;
 
 /// `/api`: the versions of the core group. `address` is where the server listens, as `host:port`.
 pub(crate) fn api_versions(address: &str) -> Json {
@@ -26,8 +25,8 @@ pub(crate) fn group_list(kinds: &Kinds) -> Json {
 pub(crate) fn group(kinds: &Kinds, name: &str) -> Option<Json> {
     let (group, versions) = kinds.groups().into_iter().find(|(group, _)| *group == name && !group.is_empty())?;
     let mut value = group_members(group, &versions);
-    set(&mut value, "kind", "APIGroup".into());
-    set(&mut value, "apiVersion", "v1".into());
+    value.set("kind", "APIGroup");
+    value.set("apiVersion", "v1");
     Some(value)
 }
 
@@ -39,7 +38,7 @@ pub(crate) fn resource_list(kinds: &Kinds, group: &str, version: &str) -> Option
     let resources: Vec<_> = kinds.iter().flat_map(|kind| resources(kind)).collect();
     let mut list = json!({"kind": "APIResourceList", "groupVersion": group_version, "resources": resources});
     if !group.is_empty() {
-        set(&mut list, "apiVersion", "v1".into());
+        list.set("apiVersion", "v1");
     }
     Some(list)
 }
@@ -76,11 +75,11 @@ fn resources(kind: &Kind) -> Vec<Json> {
     });
     for (key, names) in [("shortNames", &kind.short_names), ("categories", &kind.categories)] {
         if !names.is_empty() {
-            set(&mut entry, key, json!(names));
+            entry.set(key, json!(names));
         }
     }
     if let Some(hash) = storage_version_hash(kind) {
-        set(&mut entry, "storageVersionHash", hash.into());
+        entry.set("storageVersionHash", hash);
     }
     let mut entries = vec![entry];
     for subresource in &kind.subresources {
@@ -92,8 +91,8 @@ fn resources(kind: &Kind) -> Vec<Json> {
             "verbs": subresource.verbs,
         });
         if let Some(gvk) = elsewhere(kind, subresource) {
-            set(&mut entry, "group", gvk.group.clone().into());
-            set(&mut entry, "version", gvk.version.clone().into());
+            entry.set("group", gvk.group.clone());
+            entry.set("version", gvk.version.clone());
         }
         entries.push(entry);
     }

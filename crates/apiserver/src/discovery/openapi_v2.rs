@@ -8,7 +8,6 @@ use pintle_schema::openapi::PLACE;
 
 use super::openapi;
 use crate::kinds::Kind;
-use crate::object::{default, set};
 
 /// The document of these kinds, which are in groups of one version each. It is written as it comes, since as a whole it is large.
 pub(super) fn document<'a>(versions: impl Iterator<Item = &'a Vec<Arc<Kind>>>) -> String {
@@ -61,7 +60,7 @@ fn operation(operation: &mut Json) {
     if let (Some(body), Some(parameters)) = (&body, parameters.as_array_mut()) {
         let mut parameter = json!({"name": "body", "in": "body", "schema": of_content(body)});
         if body["required"] == true {
-            set(&mut parameter, "required", true.into());
+            parameter.set("required", true);
         }
         parameters.push(parameter);
     }
@@ -70,7 +69,7 @@ fn operation(operation: &mut Json) {
         let schema = of_content(answer);
         if !schema.is_null() {
             produces = forms(answer);
-            set(answer, "schema", schema);
+            answer.set("schema", schema);
         }
         answer.as_object_mut().and_then(|answer| answer.remove("content"));
     }
@@ -132,8 +131,8 @@ fn lowered(mut schema: Json) -> Json {
         members.insert("$ref", place.into());
     }
     // What may be a number or a text is written as text.
-    if either.is_some_and(|either| either.as_array().into_iter().flatten().all(|one| one.get("type").is_some())) {
-        default(&mut schema, "type", "string");
+    if either.is_some_and(|either| either.list("").all(|one| one.get("type").is_some())) {
+        schema.default("type", "string");
     }
     schema
 }

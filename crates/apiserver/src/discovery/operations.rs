@@ -7,7 +7,6 @@ use pintle_schema::openapi::reference;
 use super::openapi::{DELETE_OPTIONS_SCHEMA, PATCH_SCHEMA, RESOURCES_SCHEMA, STATUS_SCHEMA};
 use super::openapi::{gvk, schema_name, schema_name_of_list, schema_of};
 use crate::kinds::{Kind, Routing};
-use crate::object::{set, text_at};
 use crate::request::Part;
 use crate::request::Verb::{self, Create, Delete, DeleteCollection, Get, List, Patch, Update};
 
@@ -91,13 +90,13 @@ impl PathItem<'_> {
     fn operations(&self) -> Json {
         let mut parameters = vec![parameter("pretty", "query", "string")];
         for (name, what) in [
-            ("name", format!("name of the {}", text_at(&self.gvk, "/kind"))),
+            ("name", format!("name of the {}", self.gvk.text("/kind"))),
             ("namespace", "object name and auth scope, such as for teams and projects".to_owned()),
         ] {
             if self.path.contains(&format!("{{{name}}}")) {
                 let mut parameter = parameter(name, "path", "string");
-                set(&mut parameter, "description", what.into());
-                set(&mut parameter, "required", true.into());
+                parameter.set("description", what);
+                parameter.set("required", true);
                 parameters.push(parameter);
             }
         }
@@ -146,7 +145,7 @@ impl PathItem<'_> {
             "x-kubernetes-group-version-kind": self.gvk,
         });
         if let Some(body) = self.body(verb) {
-            set(&mut operation, "requestBody", body);
+            operation.set("requestBody", body);
         }
         operation
     }

@@ -8,7 +8,7 @@ use crate::kinds::{Kinds, compare_versions};
 #[track_caller]
 fn check_resource(group: &str, version: &str, name: &str, expected: Json) {
     let list = resource_list(&Kinds::builtin(), group, version).expect("a known version");
-    let found = list["resources"].as_array().into_iter().flatten().find(|resource| resource["name"] == name);
+    let found = list.list("/resources").find(|resource| resource["name"] == name);
     assert_eq!(found, Some(&expected), "{group}/{version} {name}");
 }
 
@@ -67,8 +67,7 @@ fn the_core_list_alone_has_no_api_version() {
 fn groups_stand_in_the_order_of_a_real_server_and_prefer_their_first_version() {
     let kinds = Kinds::builtin();
     let groups = group_list(&kinds);
-    let names: Vec<_> =
-        groups["groups"].as_array().into_iter().flatten().filter_map(|group| group["name"].as_str()).collect();
+    let names: Vec<_> = groups.list("/groups").filter_map(|group| group["name"].as_str()).collect();
     assert_eq!(&names[..3], ["apiregistration.k8s.io", "apps", "events.k8s.io"]);
     let autoscaling = group(&kinds, "autoscaling").expect("a known group");
     assert_eq!(autoscaling["preferredVersion"]["version"], "v2");

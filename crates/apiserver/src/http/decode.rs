@@ -158,14 +158,14 @@ pub(crate) fn object(kind: &Arc<Kind>, body: &RawBody, validation: FieldValidati
 
 /// Why an object cannot be read by the schema of a custom resource. What calls itself another kind has no schema to be read by.
 fn malformed(kind: &Kind, object: &Json) -> Option<String> {
-    let named = object.get("kind").and_then(Json::as_str).unwrap_or_default();
+    let named = object.text("/kind");
     kind.strategy.malformed(object).filter(|_| named == kind.kind)
 }
 
 /// Drops what the schema of a custom resource does not know, and tells of it; nulls go untold. What calls itself another kind,
 /// or one of another group, has no schema to be held against.
 fn unknown(kind: &Kind, object: &mut Json) -> Vec<StrictFinding> {
-    let says = |name: &str| object.get(name).and_then(Json::as_str).unwrap_or_default();
+    let says = |name: &str| object[name].text("");
     let group = says("apiVersion").split_once('/').map_or("", |(group, _)| group);
     if (says("kind"), group) != (&kind.kind, &kind.group) {
         return Vec::new();
@@ -304,7 +304,7 @@ impl<'a> Patcher<'a> {
         let Some(members) = patched.as_object_mut() else {
             return Err(refused(schema::no_type_meta(patched)));
         };
-        let text = |name: &str| members.get(name).and_then(Json::as_str).unwrap_or_default().to_owned();
+        let text = |name: &str| members[name].text("").to_owned();
         let (version, kind) = (text("apiVersion"), text("kind"));
         if self.kind.needs_types() {
             if kind.is_empty() {
@@ -331,7 +331,7 @@ impl<'a> Patcher<'a> {
     }
 
     fn named(&self, object: &Json) -> String {
-        let text = |name: &str| object.at(&format!("/metadata/{name}")).and_then(Json::as_str).unwrap_or_default();
+        let text = |name: &str| object.text(&format!("/metadata/{name}"));
         format!("{}/{}", text("namespace"), text("name"))
     }
 

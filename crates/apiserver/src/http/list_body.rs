@@ -65,7 +65,7 @@ impl ListBody {
     /// A list as YAML, whose keys stand in the order of the alphabet.
     pub(super) fn yaml(kind: Arc<Kind>, list: ListReply, transform: Transform, now: Timestamp) -> Self {
         let head = transform.list_head(&kind, metadata(&kind, &list, &transform));
-        let head = head.as_object().into_iter().flatten().map(|(key, value)| (key.clone(), value.clone()));
+        let head = head.members("").map(|(key, value)| (key.clone(), value.clone()));
         let (before, behind): (Map, Map) = head.partition(|(key, _)| key.as_str() < items(&transform));
         let end = if behind.is_empty() { String::new() } else { pintle_schema::write_yaml(&behind.into()) };
         let encoding = ListEncoding::Yaml { end };

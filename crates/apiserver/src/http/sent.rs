@@ -42,7 +42,7 @@ pub(super) fn decoded(
 ) -> Outcome<Json> {
     let decoded = decode::object(kind, body, options.field_validation)?;
     call.warnings.extend(decoded.warnings);
-    let version = decoded.value["apiVersion"].as_str().unwrap_or_default();
+    let version = decoded.value.text("/apiVersion");
     pintle_schema::check_version(version, &kind.api_version())
         .map_err(|error| Failure::bad_request(error.to_string()))?;
     Ok(decoded.value)

@@ -12,7 +12,6 @@ use super::{Call, sent};
 use crate::failure::Outcome;
 use crate::kinds::posting::Posting;
 use crate::kinds::{Place, Scale};
-use crate::object::text_at;
 use crate::registry::{Registry, Served};
 use crate::request::options::{How, WriteOptions};
 use crate::request::{Part, Verb};
@@ -74,7 +73,7 @@ pub(super) async fn post(
     let body = sent::read_object(call, incoming, &place.kind).await?;
     let options = WriteOptions::parse(&call.query, How::Post)?;
     let said = body.value(("", "")).unwrap_or_default();
-    let kind = posting.body(place, text_at(&said, "/apiVersion"));
+    let kind = posting.body(place, said.text("/apiVersion"));
     let sent = sent::decoded(call, &kind, &body, &options)?;
     let manager = sent::manager(registry, call, place, &options);
     Ok(match registry.post(posting, place, sent, &manager)? {

@@ -10,13 +10,11 @@ pub(super) use webhooks::Webhooks;
 
 use pintle_json::Json;
 
-use crate::object::{default, items, member};
-
 fn fill_match(rules: &mut Json) {
-    member(rules, "namespaceSelector");
-    member(rules, "objectSelector");
-    default(rules, "matchPolicy", "Equivalent");
+    rules.member("namespaceSelector");
+    rules.member("objectSelector");
+    rules.default("matchPolicy", "Equivalent");
     for key in ["resourceRules", "excludeResourceRules"] {
-        items(rules, key).for_each(|rule| default(rule, "scope", "*"));
+        rules.items_mut(key).for_each(|rule| rule.default("scope", "*"));
     }
 }

@@ -4,7 +4,7 @@ use crate::kinds::check::Check;
 use crate::kinds::reset::{ALL_BUT_STATUS, Reset};
 use crate::kinds::table::{self, Column, Row};
 use crate::kinds::{Context, Strategy};
-use crate::object::{condition, default, has, integer_at, member, metadata, present, set, text_at};
+use crate::object::{condition, metadata};
 use crate::request::Part;
 use crate::store::Stored;
 use crate::validate::{FieldFault, FieldFaults, NameRule, name_faults};
@@ -17,7 +17,7 @@ pub(crate) const RESOURCE: &str = "apiservices.apiregistration.k8s.io";
 /// Which version of which group one gives to a Service, if it does: its `service`, `group` and `version`.
 pub(crate) fn given_away(stored: &Stored) -> Option<Json> {
     let mut object = stored.only(&["spec.service", "spec.group", "spec.version"]);
-    has(&object, "/spec/service").then(|| object["spec"].take())
+    object.has("/spec/service").then(|| object["spec"].take())
 }
 
 /// `apiregistration.k8s.io/v1` APIService.
@@ -31,14 +31,14 @@ impl Strategy for ApiService {
     }
 
     fn prepare_for_create(&self, _: &Context<'_>, object: &mut Json) {
-        set(object, "status", Json::Object(pintle_json::Map::new()));
+        object.set("status", pintle_json::Map::new());
     }
 
     fn defaults(&self, object: &mut Json) {
-        if let Some(service) = object.get_mut("spec").and_then(|spec| present(spec, "service")) {
-            default(service, "port", 443);
+        if let Some(service) = object.get_mut("spec").and_then(|spec| spec.get_mut("service")) {
+            service.default("port", 443);
         }
-        member(object, "status");
+        object.member("status");
     }
 
     fn validate_create(&self, object: &Json) -> FieldFaults {
@@ -59,16 +59,16 @@ impl Strategy for ApiService {
 
     fn cells(&self, object: &Json, now: Timestamp) -> Vec<Json> {
         let row = Row::new(object, now);
-        let service = match has(object, "/spec/service") {
-            true => format!("{}/{}", text_at(object, "/spec/service/namespace"), text_at(object, "/spec/service/name")),
+        let service = match object.has("/spec/service") {
+            true => format!("{}/{}", object.text("/spec/service/namespace"), object.text("/spec/service/name")),
             false => "Local".into(),
         };
         let available = condition(object, "Available");
         let available = available.map_or_else(
             || "Unknown".into(),
-            |condition| match text_at(condition, "/status") {
+            |condition| match condition.text("/status") {
                 "True" => "True".to_owned(),
-                status => format!("{status} ({})", text_at(condition, "/reason")),
+                status => format!("{status} ({})", condition.text("/reason")),
             },
         );
         vec![row.name(), service.into(), available.into(), row.age()]
@@ -80,11 +80,11 @@ impl Strategy for ApiService {
 }
 
 fn faults(object: &Json) -> FieldFaults {
-    let spec = object.get("spec").unwrap_or(&Json::Null);
-    let (group, version) = (text_at(spec, "/group"), text_at(spec, "/version"));
+    let spec = &object["spec"];
+    let (group, version) = (spec.text("/group"), spec.text("/version"));
     let (name, wanted) = (metadata::name(object), format!("{version}.{group}"));
-    let number = |field: &str| integer_at(spec, &format!("/{field}")).unwrap_or(0);
-    let (has_bundle, insecure) = (!text_at(spec, "/caBundle").is_empty(), spec["insecureSkipTLSVerify"] == true);
+    let number = |field: &str| spec.integer(&format!("/{field}")).unwrap_or(0);
+    let (has_bundle, insecure) = (!spec.text("/caBundle").is_empty(), spec["insecureSkipTLSVerify"] == true);
     let is_insecure = |why: &str| FieldFault::invalid("spec.insecureSkipTLSVerify", &true.into(), why);
     let mut check = Check::of(object)
         .refuse(name != wanted, || {
@@ -105,16 +105,16 @@ fn faults(object: &Json) -> FieldFaults {
             FieldFault::invalid(format!("spec.{field}"), &number.into(), why)
         });
     }
-    if !has(spec, "/service") {
+    if !spec.has("/service") {
         return check
             .refuse(has_bundle, || {
-                let shown = format!("{} bytes", text_at(spec, "/caBundle").len() / 4 * 3);
+                let shown = format!("{} bytes", spec.text("/caBundle").len() / 4 * 3);
                 FieldFault::invalid_text("spec.caBundle", &shown, "local APIServices may not have a caBundle")
             })
             .refuse(insecure, || is_insecure("local APIServices may not have insecureSkipTLSVerify"))
             .done();
     }
-    let port = integer_at(spec, "/service/port").unwrap_or(0);
+    let port = spec.integer("/service/port").unwrap_or(0);
     check
         .required("spec.service.namespace")
         .required("spec.service.name")

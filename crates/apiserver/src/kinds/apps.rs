@@ -20,7 +20,6 @@ use pintle_json::Json;
 use super::check::Check;
 use super::core::pod::{pod_template, validate_template};
 use super::table::{self, Column, Row};
-use crate::object::{integer_at, member, present, text_at};
 use crate::selector::{selects_labels, structured};
 use crate::validate::{FieldFault, FieldFaults, label_key_faults, label_value_faults};
 
@@ -29,8 +28,8 @@ const TEMPLATE: &str = "/spec/template";
 
 /// The spec, its template filled in.
 fn workload_spec(object: &mut Json) -> Option<&mut Json> {
-    let spec = member(object, "spec")?;
-    if let Some(template) = present(spec, "template") {
+    let spec = object.member("spec")?;
+    if let Some(template) = spec.get_mut("template") {
         pod_template(template);
     }
     Some(spec)
@@ -38,19 +37,19 @@ fn workload_spec(object: &mut Json) -> Option<&mut Json> {
 
 /// What all workloads with a structured selector share. `kind` stands in the words for an empty one.
 fn workload_faults(object: &Json, kind: &str) -> FieldFaults {
-    let template = object.at("/spec/template").unwrap_or(&Json::Null);
+    let template = &object["spec"]["template"];
     let selector = object.at("/spec/selector").filter(|selector| !selector.is_null());
     let read = selector.map(structured);
-    let labels = template.at("/metadata/labels").cloned().unwrap_or_default();
+    let labels = template["metadata"]["labels"].clone();
     let broken = selector_faults(selector.unwrap_or(&Json::Null), "spec.selector");
-    let empty = selector.is_some_and(crate::object::is_empty);
+    let empty = selector.is_some_and(Json::is_empty);
     let unreadable = !broken.is_empty() || matches!(read, Some(None));
     let matches = match &read {
         Some(Some(selector)) => selects_labels(selector, labels.as_object()),
         _ => false,
     };
     let value = selector.cloned().unwrap_or_default();
-    let restart = text_at(template, "/spec/restartPolicy");
+    let restart = template.text("/spec/restartPolicy");
     Check::of(object)
         .not_negative(&["spec.replicas"])
         .refuse(selector.is_none(), || FieldFault::required("spec.selector", ""))
@@ -65,7 +64,7 @@ fn workload_faults(object: &Json, kind: &str) -> FieldFaults {
         .refuse(!restart.is_empty() && restart != "Always", || {
             FieldFault::unsupported("spec.template.spec.restartPolicy", &restart.into(), &["Always"])
         })
-        .refuse(crate::object::has(template, "/spec/activeDeadlineSeconds"), || {
+        .refuse(template.has("/spec/activeDeadlineSeconds"), || {
             let why = "activeDeadlineSeconds in ReplicaSet is not Supported";
             FieldFault::forbidden("spec.template.spec.activeDeadlineSeconds", why)
         })
@@ -76,15 +75,15 @@ fn workload_faults(object: &Json, kind: &str) -> FieldFaults {
 /// The faults of a structured selector.
 pub(super) fn selector_faults(selector: &Json, path: &str) -> FieldFaults {
     let mut faults = FieldFaults::default();
-    for (key, value) in selector.get("matchLabels").and_then(Json::as_object).into_iter().flatten() {
+    for (key, value) in selector.members("/matchLabels") {
         let value = value.as_str().unwrap_or_default();
         for (text, why) in [(key.as_str(), label_key_faults(key)), (value, label_value_faults(value))] {
             faults.extend(why.iter().map(|why| FieldFault::invalid_text(format!("{path}.matchLabels"), text, why)));
         }
     }
     let expressions = Check::at(selector, path).each("matchExpressions", |expression, _| {
-        let operator = text_at(expression.object(), "/operator").to_owned();
-        let values = expression.object().get("values").is_some_and(|values| !crate::object::is_empty(values));
+        let operator = expression.object().text("/operator").to_owned();
+        let values = expression.object().get("values").is_some_and(|values| !values.is_empty());
         let expression = match operator.as_str() {
             "In" | "NotIn" => {
                 expression.required_because("values", "must be specified when `operator` is 'In' or 'NotIn'")
@@ -96,7 +95,7 @@ pub(super) fn selector_faults(selector: &Json, path: &str) -> FieldFaults {
                 expression.refuse(true, || FieldFault::invalid_text("operator", other, "not a valid selector operator"))
             }
         };
-        let key = text_at(expression.object(), "/key");
+        let key = expression.object().text("/key");
         let why = label_key_faults(key);
         why.iter().fold(expression, |check, why| check.refuse(true, || FieldFault::invalid_text("key", key, why)))
     });
@@ -134,19 +133,19 @@ fn is_nothing(object: &Json, pointer: &str) -> bool {
 }
 
 fn selector_changed(new: &Json, old: &Json) -> Option<FieldFault> {
-    let selector = |object: &Json| object.at("/spec/selector").cloned().unwrap_or_default();
+    let selector = |object: &Json| object["spec"]["selector"].clone();
     (selector(new) != selector(old)).then(|| FieldFault::invalid("spec.selector", &selector(new), "field is immutable"))
 }
 
 /// Numbers that are negative, or greater than that of all replicas.
 fn status_faults(object: &Json, parts: &[&str]) -> FieldFaults {
     let mut faults = FieldFaults::default();
-    for (key, value) in object.get("status").and_then(Json::as_object).into_iter().flatten() {
+    for (key, value) in object.members("/status") {
         if value.as_i64().is_some_and(|number| number < 0) {
             faults.push(FieldFault::invalid(format!("status.{key}"), value, "must be greater than or equal to 0"));
         }
     }
-    let number = |key: &str| integer_at(object, &format!("/status/{key}")).unwrap_or(0);
+    let number = |key: &str| object.integer(&format!("/status/{key}")).unwrap_or(0);
     let replicas = number("replicas");
     for key in parts {
         if number(key) > replicas {

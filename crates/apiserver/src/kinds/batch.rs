@@ -12,7 +12,6 @@ use pintle_json::Json;
 use super::check::Check;
 use super::core::pod::{pod_template, template_warnings, validate_template};
 use super::warnings;
-use crate::object::{default, has, integer_at, items, present, set, text_at};
 use crate::validate::{FieldFault, FieldFaults};
 
 /// Of the Job's spec at a pointer, in the object that is named as its pods are.
@@ -24,8 +23,8 @@ fn job_warnings(object: &Json, old: Option<&Json>, spec: &str) -> Vec<String> {
         None => template_warnings::name(object, "Pod names and hostnames"),
         Some(_) => Vec::new(),
     };
-    let number = |key: &str| integer_at(object, &format!("{spec}/{key}")).unwrap_or(0);
-    let indexed = text_at(object, &format!("{spec}/completionMode")) == "Indexed";
+    let number = |key: &str| object.integer(&format!("{spec}/{key}")).unwrap_or(0);
+    let indexed = object.text(&format!("{spec}/completionMode")) == "Indexed";
     if indexed && number("completions") > 100_000 && number("parallelism") > 10_000 {
         let why = "In Indexed Jobs with a number of completions higher than 10^5 and a parallelism higher than 10^4, \
                    Kubernetes might not be able to track completedIndexes when a big number of indexes fail";
@@ -36,37 +35,37 @@ fn job_warnings(object: &Json, old: Option<&Json>, spec: &str) -> Vec<String> {
 }
 
 fn job_spec(spec: &mut Json) {
-    if !has(spec, "/completions") && !has(spec, "/parallelism") {
-        set(spec, "completions", 1.into());
-        set(spec, "parallelism", 1.into());
+    if !spec.has("/completions") && !spec.has("/parallelism") {
+        spec.set("completions", 1);
+        spec.set("parallelism", 1);
     }
-    default(spec, "parallelism", 1);
-    let limit = if has(spec, "/backoffLimitPerIndex") { i64::from(i32::MAX) } else { 6 };
-    default(spec, "backoffLimit", limit);
-    default(spec, "completionMode", "NonIndexed");
-    default(spec, "suspend", false);
-    default(spec, "manualSelector", false);
-    let policy = if has(spec, "/podFailurePolicy") { "Failed" } else { "TerminatingOrFailed" };
-    default(spec, "podReplacementPolicy", policy);
-    for rule in present(spec, "podFailurePolicy").into_iter().flat_map(|policy| items(policy, "rules")) {
-        for pattern in items(rule, "onPodConditions") {
-            if text_at(pattern, "/status").is_empty() {
-                set(pattern, "status", "True".into());
+    spec.default("parallelism", 1);
+    let limit = if spec.has("/backoffLimitPerIndex") { i64::from(i32::MAX) } else { 6 };
+    spec.default("backoffLimit", limit);
+    spec.default("completionMode", "NonIndexed");
+    spec.default("suspend", false);
+    spec.default("manualSelector", false);
+    let policy = if spec.has("/podFailurePolicy") { "Failed" } else { "TerminatingOrFailed" };
+    spec.default("podReplacementPolicy", policy);
+    for rule in spec.get_mut("podFailurePolicy").into_iter().flat_map(|policy| policy.items_mut("rules")) {
+        for pattern in rule.items_mut("onPodConditions") {
+            if pattern.text("/status").is_empty() {
+                pattern.set("status", "True");
             }
         }
     }
-    if let Some(template) = present(spec, "template") {
+    if let Some(template) = spec.get_mut("template") {
         pod_template(template);
     }
 }
 
 fn job_faults(spec: &Json, path: &str) -> FieldFaults {
-    let template = spec.get("template").unwrap_or(&Json::Null);
-    let indexed = text_at(spec, "/completionMode") == "Indexed";
+    let template = &spec["template"];
+    let indexed = spec.text("/completionMode") == "Indexed";
     let mut needs_indexes = vec!["backoffLimitPerIndex", "maxFailedIndexes"];
     needs_indexes.retain(|field| !indexed && spec.get(field).is_some_and(|value| !value.is_null()));
-    let restart = text_at(template, "/spec/restartPolicy");
-    let replacement: &[&str] = match has(spec, "/podFailurePolicy") {
+    let restart = template.text("/spec/restartPolicy");
+    let replacement: &[&str] = match spec.has("/podFailurePolicy") {
         true => &["Failed"],
         false => &["Failed", "TerminatingOrFailed"],
     };
@@ -80,12 +79,12 @@ fn job_faults(spec: &Json, path: &str) -> FieldFaults {
             "backoffLimitPerIndex",
             "maxFailedIndexes",
         ])
-        .refuse(has(spec, "/maxFailedIndexes") && !has(spec, "/backoffLimitPerIndex"), || {
+        .refuse(spec.has("/maxFailedIndexes") && !spec.has("/backoffLimitPerIndex"), || {
             FieldFault::required("backoffLimitPerIndex", "when maxFailedIndexes is specified")
         })
         .also(job_policies::manager_faults(spec, path))
         .one_of("completionMode", &["NonIndexed", "Indexed"])
-        .refuse(indexed && !has(spec, "/completions"), || {
+        .refuse(indexed && !spec.has("/completions"), || {
             FieldFault::required("completions", "when completion mode is Indexed")
         })
         .also(if indexed { job_policies::index_faults(spec, path) } else { FieldFaults::default() })
@@ -96,7 +95,7 @@ fn job_faults(spec: &Json, path: &str) -> FieldFaults {
         .also(job_policies::faults(spec, path))
         .one_of("podReplacementPolicy", replacement)
         .also(template_faults(template, &format!("{path}.template")))
-        .refuse(has(spec, "/podFailurePolicy") && restart == "OnFailure", || {
+        .refuse(spec.has("/podFailurePolicy") && restart == "OnFailure", || {
             let why = "only \"Never\" is supported when podFailurePolicy is specified";
             FieldFault::invalid_text("template.spec.restartPolicy", restart, why)
         })
@@ -105,7 +104,7 @@ fn job_faults(spec: &Json, path: &str) -> FieldFaults {
 
 fn template_faults(template: &Json, path: &str) -> FieldFaults {
     let mut faults = validate_template(template, path);
-    let restart = text_at(template, "/spec/restartPolicy");
+    let restart = template.text("/spec/restartPolicy");
     let field = format!("{path}.spec.restartPolicy");
     match restart {
         "OnFailure" | "Never" => {}

@@ -14,7 +14,7 @@ use super::reset::Reset;
 use super::table::{self, Column, Row};
 use super::{Context, FurtherRight, Strategy, pem};
 use crate::failure::{Outcome, quoted};
-use crate::object::{condition, doubles, integer_at, list, member, put_back, remove, set, text_at};
+use crate::object::{condition, doubles, put_back};
 use crate::request::Part;
 use crate::validate::{FieldFault, FieldFaults, NameRule};
 use jiff::Timestamp;
@@ -55,10 +55,10 @@ pub(super) struct CertificateSigningRequest;
 
 impl Strategy for CertificateSigningRequest {
     fn prepare_for_create(&self, context: &Context<'_>, object: &mut Json) {
-        if let Some(spec) = member(object, "spec") {
+        if let Some(spec) = object.member("spec") {
             let user = context.user;
             for field in ["username", "uid", "groups", "extra"] {
-                remove(spec, field);
+                spec.unset(field);
             }
             let said: [(&str, Json, bool); 4] = [
                 ("username", user.name.as_str().into(), user.name.is_empty()),
@@ -66,9 +66,9 @@ impl Strategy for CertificateSigningRequest {
                 ("groups", json!(*user.groups), user.groups.is_empty()),
                 ("extra", json!(user.extra), user.extra.is_empty()),
             ];
-            said.into_iter().filter(|(.., empty)| !empty).for_each(|(field, value, _)| set(spec, field, value));
+            said.into_iter().filter(|(.., empty)| !empty).for_each(|(field, value, _)| spec.set(field, value));
         }
-        set(object, "status", Json::Object(Map::new()));
+        object.set("status", Map::new());
     }
 
     fn prepare_for_update(&self, context: &Context<'_>, new: &mut Json, old: &Json, part: Part) {
@@ -79,10 +79,10 @@ impl Strategy for CertificateSigningRequest {
                 conditions::date(new, old, &context.time());
                 let conditions = new.at("/status/conditions").cloned();
                 put_back(new, old, "status");
-                if let Some(status) = member(new, "status") {
+                if let Some(status) = new.member("status") {
                     match conditions {
-                        Some(conditions) => set(status, "conditions", conditions),
-                        None => remove(status, "conditions"),
+                        Some(conditions) => status.set("conditions", conditions),
+                        None => status.unset("conditions"),
                     }
                 }
             }
@@ -94,7 +94,7 @@ impl Strategy for CertificateSigningRequest {
     }
 
     fn defaults(&self, object: &mut Json) {
-        member(object, "status");
+        object.member("status");
     }
 
     fn validate_create(&self, object: &Json) -> FieldFaults {
@@ -105,9 +105,9 @@ impl Strategy for CertificateSigningRequest {
     }
 
     fn validate_update(&self, new: &Json, old: &Json, part: Part) -> FieldFaults {
-        let certificate = |object| text_at(object, "/status/certificate");
+        let certificate = |object| object.text("/status/certificate");
         let (is_new, had_one) = (certificate(new) != certificate(old), !certificate(old).is_empty());
-        let mut faults = spec_faults(new, text_at(old, "/spec/signerName"));
+        let mut faults = spec_faults(new, old.text("/spec/signerName"));
         faults.extend(conditions::faults(new, Some(old)));
         faults.extend(certificate_fault(new).filter(|_| is_new));
         faults.extend(conditions::changes(new, old, part == Part::Approval));
@@ -148,10 +148,10 @@ impl Strategy for CertificateSigningRequest {
         if is("Failed") {
             condition.push_str(",Failed");
         }
-        if !text_at(object, "/status/certificate").is_empty() {
+        if !object.text("/status/certificate").is_empty() {
             condition.push_str(",Issued");
         }
-        let wanted = integer_at(object, "/spec/expirationSeconds");
+        let wanted = object.integer("/spec/expirationSeconds");
         let wanted = wanted.map_or_else(|| "<none>".into(), table::duration);
         let signer = row.text_or("/spec/signerName", "<none>");
         vec![row.name(), row.age(), signer, row.text("/spec/username"), wanted.into(), condition.into()]
@@ -168,8 +168,7 @@ impl Strategy for CertificateSigningRequest {
 }
 
 fn parsed(object: &Json) -> Result<pkcs10::CertificationRequest, String> {
-    let block =
-        STANDARD.decode(text_at(object, "/spec/request")).ok().and_then(|pem| pem::blocks(&pem).into_iter().next());
+    let block = STANDARD.decode(object.text("/spec/request")).ok().and_then(|pem| pem::blocks(&pem).into_iter().next());
     let block = block.filter(|block| block.label == "CERTIFICATE REQUEST");
     pkcs10::CertificationRequest::parse(&block.ok_or("PEM block type must be CERTIFICATE REQUEST")?.content)
 }
@@ -178,9 +177,9 @@ fn parsed(object: &Json) -> Result<pkcs10::CertificationRequest, String> {
 fn spec_faults(object: &Json, old_signer: &str) -> FieldFaults {
     let mut faults = FieldFaults::default();
     if let Err(why) = parsed(object).and_then(|request| request.check_signature()) {
-        faults.push(FieldFault::invalid_text("spec.request", text_at(object, "/spec/request"), why));
+        faults.push(FieldFault::invalid_text("spec.request", object.text("/spec/request"), why));
     }
-    let usages: Vec<_> = list(object, "/spec/usages").collect();
+    let usages: Vec<_> = object.list("/spec/usages").collect();
     if usages.is_empty() {
         faults.push(FieldFault::required("spec.usages", ""));
     }
@@ -193,14 +192,14 @@ fn spec_faults(object: &Json, old_signer: &str) -> FieldFaults {
     for (at, double) in doubles(usages.iter()).into_iter().enumerate() {
         faults.extend(double.then(|| FieldFault::duplicate(path(at), usages[at])));
     }
-    match text_at(object, "/spec/signerName") {
+    match object.text("/spec/signerName") {
         LEGACY_SIGNER if old_signer != LEGACY_SIGNER => {
             let why = "the legacy signerName is not allowed via this API version";
             faults.push(FieldFault::invalid_text("spec.signerName", LEGACY_SIGNER, why));
         }
         signer => faults.extend(signer::faults(signer)),
     }
-    if let Some(seconds) = integer_at(object, "/spec/expirationSeconds").filter(|seconds| *seconds < SHORTEST_SECONDS) {
+    if let Some(seconds) = object.integer("/spec/expirationSeconds").filter(|seconds| *seconds < SHORTEST_SECONDS) {
         let why = "may not specify a duration less than 600 seconds (10 minutes)";
         faults.push(FieldFault::invalid("spec.expirationSeconds", &seconds.into(), why));
     }
@@ -209,7 +208,7 @@ fn spec_faults(object: &Json, old_signer: &str) -> FieldFaults {
 
 /// What is wrong with the certificate, if there is one.
 fn certificate_fault(object: &Json) -> Option<FieldFault> {
-    let text = text_at(object, "/status/certificate");
+    let text = object.text("/status/certificate");
     let why = match text.is_empty() {
         true => return None,
         false => check_certificates(&STANDARD.decode(text).unwrap_or_default()).err()?,

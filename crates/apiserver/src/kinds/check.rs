@@ -2,7 +2,6 @@
 
 use pintle_json::Json;
 
-use crate::object::{has, is_empty, list, text_at};
 use crate::validate::{FieldFault, FieldFaults, NameRule, name_faults};
 
 /// Collects the faults of an object, one rule after another. Fields are named as in the faults: `spec.ports[0].port`.
@@ -32,7 +31,7 @@ impl<'a> Check<'a> {
 
     /// There has to be something, for a reason.
     pub(super) fn required_because(mut self, field: &str, why: &str) -> Self {
-        if self.value(field).is_none_or(is_empty) {
+        if self.value(field).is_none_or(Json::is_empty) {
             self.faults.push(FieldFault::required(self.path(field), why));
         }
         self
@@ -54,7 +53,7 @@ impl<'a> Check<'a> {
 
     /// A text that is there and not empty is one of some.
     pub(super) fn one_of(mut self, field: &str, known: &[&str]) -> Self {
-        if let Some(value) = self.value(field).filter(|value| !is_empty(value))
+        if let Some(value) = self.value(field).filter(|value| !value.is_empty())
             && !value.as_str().is_some_and(|text| known.contains(&text))
         {
             self.faults.push(FieldFault::unsupported(self.path(field), value, known));
@@ -64,7 +63,7 @@ impl<'a> Check<'a> {
 
     /// A text that is there is a name.
     pub(super) fn name(mut self, field: &str, rule: NameRule) -> Self {
-        let text = text_at(self.object, &pointer(field));
+        let text = self.object.text(&pointer(field));
         if !text.is_empty() {
             let path = self.path(field);
             let why = name_faults(rule, text, false);
@@ -89,7 +88,7 @@ impl<'a> Check<'a> {
     /// Each item of a list, with its index.
     pub(super) fn each(mut self, field: &str, rules: impl Fn(Check<'a>, usize) -> Check<'a>) -> Self {
         let path = self.path(field);
-        for (at, item) in list(self.object, &pointer(field)).enumerate() {
+        for (at, item) in self.object.list(&pointer(field)).enumerate() {
             if self.faults.is_full() {
                 break;
             }
@@ -101,7 +100,7 @@ impl<'a> Check<'a> {
 
     /// A part that is there.
     pub(super) fn inside(mut self, field: &str, rules: impl FnOnce(Check<'a>) -> Check<'a>) -> Self {
-        if has(self.object, &pointer(field))
+        if self.object.has(&pointer(field))
             && let Some(part) = self.value(field)
         {
             self.faults.extend(rules(Check::at(part, &self.path(field))).faults);

@@ -36,14 +36,14 @@ pub(crate) use service_account::{Bound, Named, TokenGrant};
 
 use pintle_json::{Json, Text};
 
-use crate::object::{is_true, list, member, set, set_metadata, text_at};
+use crate::object::set_metadata;
 use crate::validate::{FieldFault, FieldFaults, NameRule, name_faults};
 
 const DATA_AT_MOST: usize = 1024 * 1024;
 
 /// Adds a finalizer that is not there yet.
 pub(super) fn add_finalizer(object: &mut Json, name: &str) {
-    let mut finalizers: Vec<Json> = list(object, "/metadata/finalizers").cloned().collect();
+    let mut finalizers: Vec<Json> = object.list("/metadata/finalizers").cloned().collect();
     if !finalizers.contains(&name.into()) {
         finalizers.push(name.into());
         set_metadata(object, "finalizers", finalizers.into());
@@ -52,15 +52,15 @@ pub(super) fn add_finalizer(object: &mut Json, name: &str) {
 
 /// The phase of a volume or of a claim about which nobody has said anything yet.
 fn default_phase(object: &mut Json) {
-    if let Some(status) = member(object, "status")
-        && text_at(status, "/phase").is_empty()
+    if let Some(status) = object.member("status")
+        && status.text("/phase").is_empty()
     {
-        set(status, "phase", "Pending".into());
+        status.set("phase", "Pending");
     }
 }
 
 fn members<'a>(object: &'a Json, key: &str) -> impl Iterator<Item = &'a Text> {
-    object.get(key).and_then(Json::as_object).into_iter().flat_map(|members| members.keys())
+    object[key].as_object().into_iter().flat_map(|members| members.keys())
 }
 
 /// The keys of data become names of files.
@@ -75,8 +75,7 @@ fn key_faults(object: &Json, member: &str) -> FieldFaults {
 }
 
 fn decoded_size(object: &Json, member: &str) -> usize {
-    let texts =
-        object.get(member).and_then(Json::as_object).into_iter().flatten().filter_map(|(_, value)| value.as_str());
+    let texts = object[member].members("").filter_map(|(_, value)| value.as_str());
     texts
         .map(|text| {
             text.len() / 4 * 3 - text.bytes().rev().take_while(|byte| *byte == b'=').count().min(text.len() / 4 * 3)
@@ -85,12 +84,12 @@ fn decoded_size(object: &Json, member: &str) -> usize {
 }
 
 fn immutable(new: &Json, old: &Json, members: &[&str]) -> FieldFaults {
-    if !is_true(old, "/immutable") {
+    if !old.is_true("/immutable") {
         return FieldFaults::default();
     }
     let why = "field is immutable when `immutable` is set";
     let mut faults = FieldFaults::default();
-    if !is_true(new, "/immutable") {
+    if !new.is_true("/immutable") {
         faults.push(FieldFault::forbidden("immutable", why));
     }
     faults.extend(

@@ -13,6 +13,6 @@ pub(super) fn default_class(cluster: &dyn Cluster, classes: &GroupResource, anno
         annotations.iter().any(|key| of.is_some_and(|annotations| annotations[*key] == "true"))
     });
     let newest =
-        defaults.min_by_key(|class| (Reverse(metadata::text(class, "creationTimestamp")), metadata::name(class)));
+        defaults.min_by_key(|class| (Reverse(class.text("/metadata/creationTimestamp")), metadata::name(class)));
     newest.map(|class| metadata::name(class).to_owned())
 }

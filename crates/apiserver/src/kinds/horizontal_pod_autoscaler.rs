@@ -16,7 +16,7 @@ use pintle_json::{Json, json};
 use super::check::Check;
 use super::table::{self, Column, Row};
 use super::{Context, Form, Strategy};
-use crate::object::{default, integer_at, is_empty, list, member, set, text, text_at};
+use crate::object::text;
 use crate::request::Part;
 use crate::validate::FieldFaults;
 use jiff::Timestamp;
@@ -33,25 +33,25 @@ impl Strategy for V2 {
     fn defaults(&self, object: &mut Json) {
         // They are for the older version alone.
         notes::ALL.iter().for_each(|name| notes::drop(object, name));
-        if let Some(spec) = member(object, "spec") {
-            member(spec, "scaleTargetRef");
-            default(spec, "minReplicas", 1);
-            if spec.get("metrics").is_none_or(is_empty) {
+        if let Some(spec) = object.member("spec") {
+            spec.member("scaleTargetRef");
+            spec.default("minReplicas", 1);
+            if spec.get("metrics").is_none_or(Json::is_empty) {
                 let target = json!({"type": "Utilization", "averageUtilization": 80});
-                set(spec, "metrics", json!([{"type": "Resource", "resource": {"name": "cpu", "target": target}}]));
+                spec.set("metrics", json!([{"type": "Resource", "resource": {"name": "cpu", "target": target}}]));
             }
             if let Some(behavior) = spec.get_mut("behavior").filter(|behavior| behavior.is_object()) {
                 fill_behavior(behavior);
             }
         }
-        if let Some(status) = member(object, "status") {
-            default(status, "desiredReplicas", 0);
-            default(status, "currentMetrics", Json::Null);
+        if let Some(status) = object.member("status") {
+            status.default("desiredReplicas", 0);
+            status.default("currentMetrics", Json::Null);
         }
     }
 
     fn prepare_for_create(&self, _: &Context<'_>, object: &mut Json) {
-        set(object, "status", json!({"desiredReplicas": 0, "currentMetrics": null}));
+        object.set("status", json!({"desiredReplicas": 0, "currentMetrics": null}));
     }
 
     fn validate_create(&self, object: &Json) -> FieldFaults {
@@ -75,12 +75,9 @@ impl Strategy for V2 {
 
     fn cells(&self, object: &Json, now: Timestamp) -> Vec<Json> {
         let row = Row::new(object, now);
-        let target = format!(
-            "{}/{}",
-            text_at(object, "/spec/scaleTargetRef/kind"),
-            text_at(object, "/spec/scaleTargetRef/name")
-        );
-        let least = integer_at(object, "/spec/minReplicas").map_or_else(|| "<unset>".into(), |least| least.to_string());
+        let target =
+            format!("{}/{}", object.text("/spec/scaleTargetRef/kind"), object.text("/spec/scaleTargetRef/name"));
+        let least = object.integer("/spec/minReplicas").map_or_else(|| "<unset>".into(), |least| least.to_string());
         vec![
             row.name(),
             target.into(),
@@ -95,15 +92,15 @@ impl Strategy for V2 {
 
 impl Strategy for V1 {
     fn defaults(&self, object: &mut Json) {
-        if let Some(spec) = member(object, "spec") {
-            default(spec, "minReplicas", 1);
+        if let Some(spec) = object.member("spec") {
+            spec.default("minReplicas", 1);
         }
         // What the annotations say is taken at its word, and written again as the server writes it.
         *object = conversion::to_old(&conversion::to_new(object));
     }
 
     fn prepare_for_create(&self, _: &Context<'_>, object: &mut Json) {
-        set(object, "status", json!({"currentReplicas": 0, "desiredReplicas": 0}));
+        object.set("status", json!({"currentReplicas": 0, "desiredReplicas": 0}));
         notes::OF_STATUS.iter().for_each(|name| notes::drop(object, name));
     }
 
@@ -147,25 +144,26 @@ impl Strategy for V1 {
 
 fn fill_behavior(behavior: &mut Json) {
     let up = json!([{"type": "Pods", "value": 4, "periodSeconds": 15}, {"type": "Percent", "value": 100, "periodSeconds": 15}]);
-    if let Some(rules) = member(behavior, "scaleUp") {
-        default(rules, "stabilizationWindowSeconds", 0);
-        default(rules, "selectPolicy", "Max");
-        default(rules, "policies", up);
+    if let Some(rules) = behavior.member("scaleUp") {
+        rules.default("stabilizationWindowSeconds", 0);
+        rules.default("selectPolicy", "Max");
+        rules.default("policies", up);
     }
-    if let Some(rules) = member(behavior, "scaleDown") {
-        default(rules, "selectPolicy", "Max");
-        default(rules, "policies", json!([{"type": "Percent", "value": 100, "periodSeconds": 15}]));
+    if let Some(rules) = behavior.member("scaleDown") {
+        rules.default("selectPolicy", "Max");
+        rules.default("policies", json!([{"type": "Percent", "value": 100, "periodSeconds": 15}]));
     }
 }
 
 /// What an autoscaler looks at: now, and as it should be.
 fn targets(object: &Json) -> String {
     const SHOWN: usize = 2;
-    let current: Vec<_> = list(object, "/status/currentMetrics").collect();
-    let mut texts: Vec<String> = list(object, "/spec/metrics")
+    let current: Vec<_> = object.list("/status/currentMetrics").collect();
+    let mut texts: Vec<String> = object
+        .list("/spec/metrics")
         .enumerate()
         .map(|(at, metric)| {
-            let member = match text_at(metric, "/type") {
+            let member = match metric.text("/type") {
                 "Resource" => "resource",
                 "ContainerResource" => "containerResource",
                 "Pods" => "pods",
@@ -177,7 +175,7 @@ fn targets(object: &Json) -> String {
                 let value = current.get(at).and_then(|metric| metric.at(&format!("/{member}/current/{key}")));
                 value.map_or_else(|| "<unknown>".into(), |value| text(Some(value)))
             };
-            let name = text_at(metric, &format!("/{member}/name"));
+            let name = metric.text(&format!("/{member}/name"));
             let label = if name.is_empty() { String::new() } else { format!("{name}: ") };
             if let Some(share) = wanted("averageUtilization") {
                 let unknown = now("averageUtilization") == "<unknown>";

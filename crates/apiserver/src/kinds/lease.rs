@@ -2,7 +2,6 @@
 
 use crate::kinds::table::{self, Column, Row};
 use crate::kinds::{Context, Strategy};
-use crate::object::{member, remove, text_at};
 use crate::request::Part;
 use crate::validate::{FieldFault, FieldFaults, qualified_name_faults};
 use jiff::Timestamp;
@@ -22,9 +21,9 @@ impl Lease {
     /// Takes away what a lease did not have before.
     fn drop_coordination(self, object: &mut Json, old: &Json) {
         for key in ["strategy", "preferredHolder"].into_iter().filter(|_| !self.coordinated) {
-            let had = old.at(&format!("/spec/{key}")).is_some_and(|value| !value.is_null());
-            if let Some(spec) = member(object, "spec").filter(|_| !had) {
-                remove(spec, key);
+            let had = old.has(&format!("/spec/{key}"));
+            if let Some(spec) = object.member("spec").filter(|_| !had) {
+                spec.unset(key);
             }
         }
     }
@@ -50,9 +49,9 @@ impl Strategy for Lease {
         if let Some(count) = number("leaseTransitions").filter(|count| count.as_i64().is_some_and(|count| count < 0)) {
             faults.push(FieldFault::invalid("spec.leaseTransitions", count, "must be greater than or equal to 0"));
         }
-        let strategy = object.at("/spec/strategy").and_then(Json::as_str);
+        let strategy = object["spec"]["strategy"].as_str();
         faults.extend(strategy.into_iter().flat_map(strategy_faults));
-        if !text_at(object, "/spec/preferredHolder").is_empty() && strategy.unwrap_or_default().is_empty() {
+        if !object.text("/spec/preferredHolder").is_empty() && strategy.unwrap_or_default().is_empty() {
             faults
                 .push(FieldFault::forbidden("spec.preferredHolder", "may only be specified if `strategy` is defined"));
         }

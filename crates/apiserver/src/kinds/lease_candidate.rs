@@ -3,7 +3,6 @@
 use super::lease::{OLDEST_EMULATION_VERSION, strategy_faults};
 use crate::kinds::Strategy;
 use crate::kinds::table::{self, Column, Row};
-use crate::object::text_at;
 use crate::request::Part;
 use crate::validate::{FieldFault, FieldFaults, NameRule};
 use jiff::Timestamp;
@@ -21,7 +20,7 @@ impl Strategy for LeaseCandidate {
 
     fn validate_create(&self, object: &Json) -> FieldFaults {
         let mut faults = FieldFaults::default();
-        let text = |key: &str| text_at(object, &format!("/spec/{key}"));
+        let text = |key: &str| object.text(&format!("/spec/{key}"));
         let field = |key: &str| format!("spec.{key}");
         if text("leaseName").is_empty() {
             faults.push(FieldFault::required(field("leaseName"), ""));
@@ -58,7 +57,7 @@ impl Strategy for LeaseCandidate {
 
     fn validate_update(&self, new: &Json, old: &Json, _: Part) -> FieldFaults {
         let mut faults = self.validate_create(new);
-        let name = |object: &Json| text_at(object, "/spec/leaseName").to_owned();
+        let name = |object: &Json| object.text("/spec/leaseName").to_owned();
         if name(new) != name(old) {
             faults.push(FieldFault::invalid_text("spec.leaseName", &name(new), "field is immutable"));
         }

@@ -6,7 +6,7 @@ use pintle_json::{Json, Map, Text};
 
 use super::{Kind, PlainFinalizers};
 use crate::failure::{Failure, Outcome};
-use crate::object::{is_true, metadata};
+use crate::object::metadata;
 use crate::validate::{
     FieldFault, FieldFaults, NameRule, annotation_key_faults, label_key_faults, label_value_faults, name_faults,
     qualified_name_faults,
@@ -25,7 +25,7 @@ pub(crate) fn check_types(kind: &Kind, object: &Json) -> Outcome<()> {
     if !kind.needs_types() {
         return Ok(());
     }
-    let says = |name: &str| object.get(name).and_then(Json::as_str).unwrap_or_default();
+    let says = |name: &str| object[name].text("");
     let wrong = |field: &str, wanted: &str| FieldFault::invalid_text(field, says(field), format!("must be {wanted}"));
     let api_version = kind.api_version();
     let mut faults = FieldFaults::default();
@@ -44,7 +44,7 @@ pub(crate) fn check_types(kind: &Kind, object: &Json) -> Outcome<()> {
 /// The faults of a new object's metadata.
 pub(crate) fn faults(kind: &Kind, object: &Json) -> FieldFaults {
     let empty = Map::new();
-    let metadata = object.get("metadata").and_then(Json::as_object).unwrap_or(&empty);
+    let metadata = object["metadata"].as_object().unwrap_or(&empty);
     let mut faults = names(kind.strategy.name_rule(), metadata);
     faults.extend(contents(kind, metadata));
     faults
@@ -53,7 +53,7 @@ pub(crate) fn faults(kind: &Kind, object: &Json) -> FieldFaults {
 /// The faults of a changed object's metadata, repeated as often as a real server repeats them: what holds for any object is held
 /// against it by the generic code, and again by the rules of its kind.
 pub(crate) fn faults_of_change(kind: &Kind, new: &Json, old: &Json) -> FieldFaults {
-    let members = |object: &Json| object.get("metadata").and_then(Json::as_object).cloned().unwrap_or_default();
+    let members = |object: &Json| object["metadata"].as_object().cloned().unwrap_or_default();
     let (new, old) = (members(new), members(old));
     let changes: FieldFaults = [update(&new, &old), common(&new)].into_iter().flatten().collect();
     let mut faults = contents(kind, &new);
@@ -67,7 +67,7 @@ pub(crate) fn faults_of_change(kind: &Kind, new: &Json, old: &Json) -> FieldFaul
 
 /// What to warn of in valid metadata.
 pub(crate) fn warnings(kind: &Kind, object: &Json) -> Vec<String> {
-    let Some(finalizers) = object.at("/metadata/finalizers").and_then(Json::as_array) else { return Vec::new() };
+    let Some(finalizers) = object["metadata"]["finalizers"].as_array() else { return Vec::new() };
     let is_warned_of = |name: &&str| is_plain(name) && kind.strategy.plain_finalizers() == PlainFinalizers::WarnedOf;
     let names = finalizers.iter().filter_map(Json::as_str).filter(is_warned_of);
     names
@@ -81,7 +81,7 @@ pub(crate) fn warnings(kind: &Kind, object: &Json) -> Vec<String> {
 
 fn names(rule: NameRule, metadata: &Map) -> FieldFaults {
     let mut faults = FieldFaults::default();
-    let text = |key: &str| metadata.get(key).and_then(Json::as_str).unwrap_or_default();
+    let text = |key: &str| metadata[key].text("");
     let (name, generate_name) = (text("name"), text("generateName"));
     if !generate_name.is_empty() {
         let found = name_faults(rule, generate_name, true);
@@ -129,10 +129,10 @@ fn common(metadata: &Map) -> FieldFaults {
         faults.push(FieldFault::too_long("metadata.annotations", ANNOTATIONS_AT_MOST));
     }
     faults.extend(owners(metadata));
-    let managers = metadata.get("managedFields").and_then(Json::as_array);
+    let managers = metadata["managedFields"].as_array();
     for (at, entry) in managers.into_iter().flatten().enumerate() {
         for (key, most) in [("manager", MANAGER_AT_MOST), ("subresource", SUBRESOURCE_AT_MOST)] {
-            if entry.get(key).and_then(Json::as_str).is_some_and(|text| text.len() > most) {
+            if entry[key].as_str().is_some_and(|text| text.len() > most) {
                 faults.push(FieldFault::too_long(format!("metadata.managedFields[{at}].{key}"), most));
             }
         }
@@ -141,18 +141,18 @@ fn common(metadata: &Map) -> FieldFaults {
 }
 
 fn entries<'a>(metadata: &'a Map, key: &str) -> impl Iterator<Item = (&'a Text, &'a Json)> {
-    metadata.get(key).and_then(Json::as_object).into_iter().flatten()
+    metadata[key].members("")
 }
 
 fn owners(metadata: &Map) -> FieldFaults {
-    let Some(owners) = metadata.get("ownerReferences").and_then(Json::as_array) else { return FieldFaults::default() };
+    let Some(owners) = metadata["ownerReferences"].as_array() else { return FieldFaults::default() };
     let mut faults = FieldFaults::default();
     let mut controllers = 0;
     for owner in owners {
         if faults.is_full() {
             break;
         }
-        let text = |key: &str| owner.get(key).and_then(Json::as_str).unwrap_or_default();
+        let text = |key: &str| owner[key].text("");
         let path = |key: &str| format!("metadata.ownerReferences.{key}");
         let api_version = text("apiVersion");
         if api_version.parse::<pintle_meta::GroupVersion>().is_err() {
@@ -165,7 +165,7 @@ fn owners(metadata: &Map) -> FieldFaults {
             let why = "/v1, Kind=Event is disallowed from being an owner";
             faults.push(FieldFault::invalid("metadata.ownerReferences", owner, why));
         }
-        controllers += usize::from(is_true(owner, "/controller"));
+        controllers += usize::from(owner.is_true("/controller"));
     }
     if controllers > 1 {
         let why = "Only one reference can have Controller set to true. Found \"true\" in references";
@@ -179,7 +179,7 @@ fn is_plain(finalizer: &str) -> bool {
 }
 
 fn finalizers(kind: &Kind, metadata: &Map) -> FieldFaults {
-    let Some(finalizers) = metadata.get("finalizers").and_then(Json::as_array) else { return FieldFaults::default() };
+    let Some(finalizers) = metadata["finalizers"].as_array() else { return FieldFaults::default() };
     let mut faults = FieldFaults::default();
     let names: Vec<&str> = finalizers.iter().filter_map(Json::as_str).collect();
     for (at, name) in names.iter().enumerate() {
@@ -204,7 +204,7 @@ fn finalizers(kind: &Kind, metadata: &Map) -> FieldFaults {
 fn update(new: &Map, old: &Map) -> FieldFaults {
     let mut faults = FieldFaults::default();
     fn names(metadata: &Map) -> BTreeSet<&str> {
-        let list = metadata.get("finalizers").and_then(Json::as_array);
+        let list = metadata["finalizers"].as_array();
         list.into_iter().flatten().filter_map(Json::as_str).collect()
     }
     if old.contains_key("deletionTimestamp") {

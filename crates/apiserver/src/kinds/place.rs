@@ -54,7 +54,7 @@ impl Place {
     /// Fails if a deletion with these options is meant for another object than what is there.
     pub(crate) fn check_preconditions(&self, object: &Json, options: &DeleteOptions) -> Outcome<()> {
         let check = |what: &str, wanted: &Option<String>, field: &str| {
-            let found = metadata::text(object, field);
+            let found = object["metadata"][field].text("");
             let Some(wanted) = wanted.as_ref().filter(|wanted| *wanted != found) else { return Ok(()) };
             let called = self.kind.strategy.called_in_conflicts(&self.kind);
             let why = format!(

@@ -5,7 +5,7 @@ use crate::kinds::check::Check;
 use crate::kinds::posting::Step;
 use crate::kinds::table::{self, Column, Row};
 use crate::kinds::{Context, GroupResource, Place, Strategy};
-use crate::object::{default, has, integer_at, member, metadata, set, set_condition, text, text_at};
+use crate::object::{metadata, set_condition, text};
 use crate::request::Part;
 use crate::selector::{selects, structured};
 use crate::validate::{FieldFault, FieldFaults, NameRule, label_value_faults};
@@ -19,16 +19,16 @@ pub(in crate::kinds) struct PodDisruptionBudget;
 
 impl Strategy for PodDisruptionBudget {
     fn defaults(&self, object: &mut Json) {
-        member(object, "spec");
-        if let Some(status) = member(object, "status") {
+        object.member("spec");
+        if let Some(status) = object.member("status") {
             for key in ["disruptionsAllowed", "currentHealthy", "desiredHealthy", "expectedPods"] {
-                default(status, key, 0);
+                status.default(key, 0);
             }
         }
     }
 
     fn prepare_for_create(&self, _: &Context<'_>, object: &mut Json) {
-        set(object, "status", json!({}));
+        object.set("status", json!({}));
         self.defaults(object);
     }
 
@@ -37,16 +37,16 @@ impl Strategy for PodDisruptionBudget {
     }
 
     fn validate_create(&self, object: &Json) -> FieldFaults {
-        let both = has(object, "/spec/minAvailable") && has(object, "/spec/maxUnavailable");
+        let both = object.has("/spec/minAvailable") && object.has("/spec/maxUnavailable");
         let mut labels = Vec::new();
-        for (_, value) in object.at("/spec/selector/matchLabels").and_then(Json::as_object).into_iter().flatten() {
+        for (_, value) in object.members("/spec/selector/matchLabels") {
             let value = value.as_str().unwrap_or_default();
             let why = label_value_faults(value);
             labels.extend(why.iter().map(|why| FieldFault::invalid_text("spec.selector.matchLabels", value, why)));
         }
         Check::of(object)
             .refuse(both, || {
-                let spec = object.get("spec").unwrap_or(&Json::Null);
+                let spec = &object["spec"];
                 FieldFault::invalid("spec", spec, "minAvailable and maxUnavailable cannot be both set")
             })
             .also(share_faults(object, "spec.minAvailable"))
@@ -77,7 +77,7 @@ impl Strategy for PodDisruptionBudget {
 
     fn cells(&self, object: &Json, now: Timestamp) -> Vec<Json> {
         let row = Row::new(object, now);
-        let bound = |pointer: &str| match has(object, pointer) {
+        let bound = |pointer: &str| match object.has(pointer) {
             true => Json::from(text(object.at(pointer))),
             false => "N/A".into(),
         };
@@ -102,7 +102,7 @@ pub(super) fn disruption(context: &Context<'_>, pod_at: &Place, pod: &Json, is_r
         }
     };
     if !is_ready {
-        let policy = text_at(budget, "/spec/unhealthyPodEvictionPolicy");
+        let policy = budget.text("/spec/unhealthyPodEvictionPolicy");
         let (healthy, desired) = (number(budget, "/status/currentHealthy"), number(budget, "/status/desiredHealthy"));
         if policy == "AlwaysAllow" || (desired > 0 && healthy >= desired) {
             return Ok(None);
@@ -144,7 +144,7 @@ fn charge(budget: &mut Json, pod: &str, now: &str) -> Outcome<()> {
 }
 
 fn number(object: &Json, pointer: &str) -> i64 {
-    integer_at(object, pointer).unwrap_or(0)
+    object.integer(pointer).unwrap_or(0)
 }
 
 fn refused(why: String, retry_after_seconds: u32) -> Failure {

@@ -3,7 +3,7 @@
 use crate::kinds::Strategy;
 use crate::kinds::check::{Check, immutable};
 use crate::kinds::table::{self, Column, Row};
-use crate::object::{default, integer_at, metadata};
+use crate::object::metadata;
 use crate::request::Part;
 use crate::validate::{FieldFault, FieldFaults};
 use jiff::Timestamp;
@@ -20,14 +20,14 @@ pub(in crate::kinds) struct PriorityClass;
 
 impl Strategy for PriorityClass {
     fn defaults(&self, object: &mut Json) {
-        default(object, "preemptionPolicy", "PreemptLowerPriority");
-        default(object, "value", 0);
+        object.default("preemptionPolicy", "PreemptLowerPriority");
+        object.default("value", 0);
     }
 
     fn validate_create(&self, object: &Json) -> FieldFaults {
         let name = metadata::name(object);
         let system = name.starts_with("system-") && !SYSTEM.contains(&name);
-        let high = !name.starts_with("system-") && integer_at(object, "/value").unwrap_or(0) > HIGHEST_PRIORITY;
+        let high = !name.starts_with("system-") && object.integer("/value").unwrap_or(0) > HIGHEST_PRIORITY;
         Check::of(object)
             .refuse(system, || {
                 let why = format!(

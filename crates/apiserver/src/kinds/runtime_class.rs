@@ -6,7 +6,6 @@ use crate::kinds::check::{Check, immutable};
 use crate::kinds::core::pod::{limit_faults, placing};
 use crate::kinds::table::{self, Column, Row};
 use crate::kinds::{Strategy, warnings};
-use crate::object::{list, text_at};
 use crate::request::Part;
 use crate::validate::{FieldFault, FieldFaults, NameRule};
 use jiff::Timestamp;
@@ -18,16 +17,16 @@ pub(in crate::kinds) struct RuntimeClass;
 
 impl Strategy for RuntimeClass {
     fn warnings(&self, object: &Json, _: Option<&Json>, _: Part) -> Vec<String> {
-        let selector = object.at("/scheduling/nodeSelector").and_then(Json::as_object);
+        let selector = object["scheduling"]["nodeSelector"].as_object();
         let keys = selector.into_iter().flat_map(|selector| selector.keys());
         keys.filter_map(|key| warnings::node_label(key)).map(|why| format!("scheduling.nodeSelector: {why}")).collect()
     }
 
     fn validate_create(&self, object: &Json) -> FieldFaults {
-        let scheduling = object.get("scheduling").unwrap_or(&Json::Null);
-        let (tolerations, mut seen) = (list(scheduling, "/tolerations"), HashSet::new());
+        let scheduling = &object["scheduling"];
+        let (tolerations, mut seen) = (scheduling.list("/tolerations"), HashSet::new());
         let twice = tolerations.enumerate().filter(|(_, toleration)| {
-            let of = |member: &str| text_at(toleration, member).to_owned();
+            let of = |member: &str| toleration.text(member).to_owned();
             !seen.insert([of("/key"), of("/operator"), of("/value"), of("/effect")])
         });
         let twice =

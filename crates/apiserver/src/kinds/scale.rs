@@ -8,7 +8,7 @@ use pintle_meta::LabelSelector;
 use super::table::{self, Column, Row};
 use super::{GroupResource, Kind, Place, Strategy};
 use crate::failure::{Failure, Outcome};
-use crate::object::{metadata, set};
+use crate::object::metadata;
 use crate::selector::structured;
 use crate::validate::{FieldFault, FieldFaults};
 use jiff::Timestamp;
@@ -76,12 +76,12 @@ impl Scale {
             _ => String::new(),
         };
         if !selector.is_empty() {
-            set(&mut status, "selector", selector.into());
+            status.set("selector", selector);
         }
         let mut metadata = json!({});
         for key in ["name", "namespace", "uid", "resourceVersion", "creationTimestamp"] {
             if let Some(value) = object.at(&format!("/metadata/{key}")) {
-                set(&mut metadata, key, value.clone());
+                metadata.set(key, value.clone());
             }
         }
         let spec = match wanted.unwrap_or(0) {
@@ -102,7 +102,7 @@ impl Scale {
         let last = names.pop().unwrap_or_default();
         let parent = names.into_iter().try_fold(&mut object, crate::object::member);
         if let Some(parent) = parent {
-            set(parent, last, replicas);
+            parent.set(last, replicas);
         }
         object
     }

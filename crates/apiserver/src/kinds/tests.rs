@@ -40,7 +40,7 @@ fn context(cluster: &dyn Cluster) -> Context<'_> {
 /// A pod's spec with one container, and more.
 fn pod_spec(more: Json) -> Json {
     let mut spec = json!({"containers": [{"name": "c", "image": "nginx"}]});
-    more.as_object().into_iter().flatten().for_each(|(key, value)| spec[key] = value.clone());
+    more.members("").for_each(|(key, value)| spec[key] = value.clone());
     spec
 }
 
@@ -149,7 +149,7 @@ fn an_invalid_object_is_told_what_is_wrong_and_where() {
     let pods = ("", "v1", "pods");
     let container = |more: Json| {
         let mut container = json!({"name": "c", "image": "x"});
-        more.as_object().into_iter().flatten().for_each(|(key, value)| container[key] = value.clone());
+        more.members("").for_each(|(key, value)| container[key] = value.clone());
         json!({"spec": {"containers": [container]}})
     };
     let deployments = ("apps", "v1", "deployments");
@@ -242,7 +242,7 @@ impl Cluster for Few {
     fn holder(&self, claim: &str) -> Option<Arc<str>> {
         let claims = |(of, object): &&(&str, Json)| super::claims(of, object).iter().any(|claimed| claimed == claim);
         let (_, object) = self.0.iter().find(claims)?;
-        let metadata = |name: &str| object["metadata"][name].as_str().unwrap_or_default();
+        let metadata = |name: &str| object["metadata"][name].text("");
         Some(format!("{}/{}", metadata("namespace"), metadata("name")).into())
     }
 }

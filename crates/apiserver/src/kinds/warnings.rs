@@ -11,8 +11,6 @@ use pintle_schema::quantity;
 pub(super) use address::{block, ip, load_balancer};
 pub(super) use labels::{node_label, node_selector, selector_term};
 
-use crate::object::list;
-
 /// Whether the desired state is another than that of `old`; each change of it gives the object a new generation.
 pub(super) fn is_new(object: &Json, old: &Json) -> bool {
     const GENERATION: &str = "/metadata/generation";
@@ -44,12 +42,12 @@ pub(super) fn claim(spec: &Json, path: &str) -> Vec<String> {
 
 /// The addresses in a list of texts at a pointer.
 pub(super) fn ips(object: &Json, pointer: &str, path: &str) -> Vec<String> {
-    let texts = list(object, pointer).enumerate();
+    let texts = object.list(pointer).enumerate();
     texts.filter_map(|(at, text)| ip(text.as_str()?, &format!("{path}[{at}]"))).collect()
 }
 
 /// The CIDR blocks in a list of texts at a pointer.
 pub(super) fn blocks(object: &Json, pointer: &str, path: &str) -> Vec<String> {
-    let texts = list(object, pointer).enumerate();
+    let texts = object.list(pointer).enumerate();
     texts.flat_map(|(at, text)| block(text.as_str().unwrap_or_default(), &format!("{path}[{at}]"))).collect()
 }

@@ -3,7 +3,7 @@
 use pintle_json::Json;
 
 use super::{Kind, Kinds};
-use crate::object::{list, metadata, text_at};
+use crate::object::metadata;
 
 /// What is taken and has no effect, and why.
 type Missing = (&'static str, &'static str);
@@ -39,14 +39,14 @@ pub(crate) fn part(what: &str, (_, why): Missing) -> String {
 
 /// The warning about a whole object.
 pub(super) fn whole(object: &Json, missing: Missing) -> Vec<String> {
-    vec![part(&format!("{} {:?}", text_at(object, "/kind"), metadata::name(object)), missing)]
+    vec![part(&format!("{} {:?}", object.text("/kind"), metadata::name(object)), missing)]
 }
 
 /// Whether a rule of admission names anything that is served.
 pub(super) fn is_about(kinds: &Kinds, rule: &Json) -> bool {
-    let names = |field: &str, name: &str| list(rule, field).any(|named| named == "*" || named == name);
+    let names = |field: &str, name: &str| rule.list(field).any(|named| named == "*" || named == name);
     let names_resource = |kind: &Kind| {
-        let resources = list(rule, "/resources").filter_map(Json::as_str);
+        let resources = rule.texts("/resources");
         resources
             .map(|resource| resource.split('/').next().unwrap_or_default())
             .any(|plural| plural == "*" || plural == kind.plural)

@@ -10,7 +10,7 @@ use pintle_json::Json;
 use super::upstream::{Refusal, collection_path, encoded};
 use super::{Collection, Live, is_in, version};
 use crate::kinds::Kind;
-use crate::object::{metadata, text_at};
+use crate::object::metadata;
 use crate::store::{Range, Shown, key};
 
 /// How many objects are asked for at once.
@@ -56,12 +56,12 @@ impl Live {
                 told.insert(key(metadata::namespace(&object), metadata::name(&object)));
                 self.show(kind, object);
             }
-            match text_at(&page, "/metadata/continue") {
+            match page.text("/metadata/continue") {
                 "" => {
                     let range =
                         Range::namespace(Some(&*collection.namespace).filter(|namespace| !namespace.is_empty()));
                     self.registry.db.show_no_others(&collection.resource, &range, &told, version(&page));
-                    return Ok(text_at(&page, "/metadata/resourceVersion").to_owned());
+                    return Ok(page.text("/metadata/resourceVersion").to_owned());
                 }
                 token => next = format!("{path}?limit={PAGE}&continue={}", encoded(token)),
             }
@@ -135,7 +135,7 @@ impl Live {
         reached: &mut String,
     ) -> Result<(), Refusal> {
         let object = event["object"].take();
-        match text_at(&event, "/type") {
+        match event.text("/type") {
             "ERROR" => return Err(Refusal::told(&object)),
             "DELETED" => {
                 let (namespace, name) = (metadata::namespace(&object), metadata::name(&object));

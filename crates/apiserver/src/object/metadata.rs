@@ -82,7 +82,7 @@ pub(crate) fn drop_repeated_owners(object: &mut Json) -> Vec<String> {
         references.retain(|reference| {
             let first = seen.insert(reference.clone());
             if !first {
-                repeated.push(reference.get("uid").and_then(Json::as_str).unwrap_or_default().to_owned());
+                repeated.push(reference.text("/uid").to_owned());
             }
             first
         });
@@ -100,7 +100,7 @@ pub(crate) fn drop_repeated_owners(object: &mut Json) -> Vec<String> {
 /// Whether two objects differ in more than the times of their managed fields.
 pub(crate) fn differ(new: &Json, old: &Json) -> bool {
     fn rest(object: &Json) -> impl Iterator<Item = (&Text, &Json)> {
-        let members = object.as_object().into_iter().flatten();
+        let members = object.members("");
         members.filter(|(name, _)| !matches!(name.as_str(), "apiVersion" | "kind" | "metadata"))
     }
     !rest(new).eq(rest(old)) || timeless(new) != timeless(old)

@@ -13,7 +13,7 @@ use crate::admission::{Attempt, limits, quota};
 use crate::auth::{self, Attributes, Decision};
 use crate::failure::{Failure, Outcome};
 use crate::kinds::{Cluster, FurtherRight, GroupResource, Place, Pods};
-use crate::object::{member, metadata, set};
+use crate::object::metadata;
 use crate::registry::Writer;
 use crate::request::Part;
 use crate::request::options::{How, WriteOptions};
@@ -151,14 +151,14 @@ fn charge(registry: &Registry, namespace: &str, quota: &Json, used: Json) -> Out
     let place = Place { part: Part::Status, ..Place::new(kind.clone(), namespace, metadata::name(quota)) };
     let old = typed(&kind.api_version(), &kind.kind, quota.clone());
     let mut new = old.clone();
-    if let Some(status) = member(&mut new, "status") {
-        set(status, "used", used);
+    if let Some(status) = new.member("status") {
+        status.set("used", used);
     }
     let options = WriteOptions::default();
     let by = Writer::new(&options, MANAGER, registry.clock.now_text());
     let write = Write { place: &place, old: Some(&old), new, by: &by, how: How::Put };
     let value = registry.complete(write)?.object;
-    let at = super::list::parse_number(metadata::text(quota, "resourceVersion"))?;
+    let at = super::list::parse_number(quota.text("/metadata/resourceVersion"))?;
     let value = kind.strategy.to_stored(value);
     super::size::check(kind, &place.key(), &value)?;
     Ok(Some(Charge { resource: place.resource_key(), key: place.key(), at, value }))

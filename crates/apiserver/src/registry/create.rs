@@ -30,15 +30,15 @@ impl Registry {
     pub(super) fn create_by(&self, how: How, place: &Place, mut object: Json, by: &Writer<'_>) -> Outcome<Written> {
         let kind = &place.kind;
         self.check_place(place, &mut object, by)?;
-        let version = metadata::text(&object, "resourceVersion").to_owned();
+        let version = object.text("/metadata/resourceVersion").to_owned();
         wipe(&mut object, how);
-        let base = metadata::text(&object, "generateName").to_owned();
+        let base = object.text("/metadata/generateName").to_owned();
         let generate = metadata::name(&object).is_empty() && !base.is_empty();
         let mut names = 0;
         while names < CREATE_TRIES {
             let mut new = object.clone();
             if generate {
-                metadata_mut(&mut new).insert("name", self.generated_name(&base).into());
+                metadata_mut(&mut new).set("name", self.generated_name(&base));
             }
             let name = metadata::name(&new).to_owned();
             let Complete { object: new, mut warnings, charges } =
@@ -59,7 +59,7 @@ impl Registry {
             if by.options.dry_run {
                 let mut shown = Json::clone(&kind.shown(&Arc::new(stored)));
                 if !version.is_empty() && version != "0" {
-                    metadata_mut(&mut shown).insert("resourceVersion", version.into());
+                    metadata_mut(&mut shown).set("resourceVersion", version);
                 }
                 return Ok(Written { object: Served::value(kind, shown), created: true, warnings });
             }
@@ -146,22 +146,22 @@ fn namespace_is_open(store: &Store, namespace: &str) -> bool {
 fn wipe(object: &mut Json, how: How) {
     let metadata = metadata_mut(object);
     for field in ["uid", "creationTimestamp", "selfLink", "resourceVersion"] {
-        metadata.remove(field);
+        metadata.unset(field);
     }
     if how == How::Post {
-        metadata.remove("deletionTimestamp");
-        metadata.remove("deletionGracePeriodSeconds");
+        metadata.unset("deletionTimestamp");
+        metadata.unset("deletionGracePeriodSeconds");
     }
 }
 
 /// The namespace in the body must be that of the path; an empty one becomes it. Cluster-scoped objects lose theirs.
 pub(super) fn settle_namespace(place: &Place, object: &mut Json) -> Outcome<()> {
     if !place.kind.namespaced() {
-        metadata_mut(object).remove("namespace");
+        metadata_mut(object).unset("namespace");
         return Ok(());
     }
     place.check_namespace(metadata::namespace(object))?;
-    metadata_mut(object).insert("namespace", place.namespace.as_str().into());
+    metadata_mut(object).set("namespace", place.namespace.as_str());
     Ok(())
 }
 

@@ -124,11 +124,11 @@ impl Registry {
         };
         let generation = metadata::generation(old).filter(|generation| first && *generation > 0);
         let metadata = metadata_mut(new);
-        metadata.insert("deletionTimestamp", time.into());
+        metadata.set("deletionTimestamp", time);
         let Some(grace) = grace else { return };
-        metadata.insert("deletionGracePeriodSeconds", grace.into());
+        metadata.set("deletionGracePeriodSeconds", grace);
         if let Some(generation) = generation {
-            metadata.insert("generation", (generation + 1).into());
+            metadata.set("generation", (generation + 1));
         }
     }
 }
@@ -148,7 +148,7 @@ fn shown(kind: &Kind, object: Json) -> Served {
 
 /// When a deletion under way ends, if its grace shrinks.
 fn earlier_end(old: &Json, grace: i64) -> Option<String> {
-    let end: jiff::Timestamp = metadata::text(old, "deletionTimestamp").parse().ok()?;
+    let end: jiff::Timestamp = old.text("/metadata/deletionTimestamp").parse().ok()?;
     let less = metadata::grace_seconds(old)? - grace;
     let end = end.checked_sub(jiff::SignedDuration::from_secs(less)).ok()?;
     Some(pintle_meta::Time(end).to_string())

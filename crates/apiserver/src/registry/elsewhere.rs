@@ -5,7 +5,6 @@ use pintle_json::{Json, json};
 use super::Registry;
 use crate::failure::Failure;
 use crate::kinds::api_service::{RESOURCE, given_away};
-use crate::object::text_at;
 use crate::store::Range;
 
 impl Registry {
@@ -19,10 +18,9 @@ impl Registry {
     /// What is known of a group of which others serve every version.
     pub(crate) fn group_elsewhere(&self, group: &str) -> Option<Json> {
         let all = self.db.objects_of(RESOURCE, &Range::namespace(None));
-        let of_group =
-            all.filter_map(|(_, stored)| given_away(&stored)).filter(|spec| text_at(spec, "/group") == group);
+        let of_group = all.filter_map(|(_, stored)| given_away(&stored)).filter(|spec| spec.text("/group") == group);
         let versions = of_group.map(|spec| {
-            let version = text_at(&spec, "/version");
+            let version = spec.text("/version");
             json!({"groupVersion": format!("{group}/{version}"), "version": version})
         });
         let versions: Vec<_> = versions.collect();

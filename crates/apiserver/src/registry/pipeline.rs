@@ -68,10 +68,10 @@ impl Registry {
     fn identify(&self, write: &mut Write<'_>) {
         let Some(old) = write.old else {
             let metadata = metadata_mut(&mut write.new);
-            metadata.insert("uid", self.uuid().into());
-            metadata.insert("creationTimestamp", self.clock.now_text().into());
+            metadata.set("uid", self.uuid());
+            metadata.set("creationTimestamp", self.clock.now_text());
             if write.place.kind.conduct.generation {
-                metadata.insert("generation", 1.into());
+                metadata.set("generation", 1);
             }
             return;
         };
@@ -128,10 +128,8 @@ impl Write<'_> {
         let changes = self.place.part != Part::Status && kind.strategy.changes_generation(&self.new, old);
         let metadata = metadata_mut(&mut self.new);
         match metadata::generation(old) {
-            Some(stored) => {
-                metadata.insert("generation", (stored + i64::from(kind.conduct.generation && changes)).into())
-            }
-            None => metadata.remove("generation"),
+            Some(stored) => metadata.set("generation", (stored + i64::from(kind.conduct.generation && changes))),
+            None => metadata.unset("generation"),
         };
     }
 
@@ -161,23 +159,23 @@ impl Write<'_> {
 /// What no update changes, and what it may leave out.
 fn keep_identity(new: &mut Json, old: &Json) {
     let metadata = metadata_mut(new);
-    metadata.remove("selfLink");
+    metadata.unset("selfLink");
     let stored = |field: &str| metadata::member(old, field).cloned();
-    if metadata.get("uid").and_then(Json::as_str).unwrap_or_default().is_empty()
+    if metadata.text("/uid").is_empty()
         && let Some(uid) = stored("uid")
     {
-        metadata.insert("uid", uid);
+        metadata.set("uid", uid);
     }
     for field in ["creationTimestamp", "deletionTimestamp"] {
         if let Some(time) = stored(field) {
-            metadata.insert(field, time);
+            metadata.set(field, time);
         }
     }
     // Another grace period than the present one is refused by validation.
     if let Some(seconds) = stored("deletionGracePeriodSeconds")
         && metadata.get("deletionGracePeriodSeconds").is_none_or(Json::is_null)
     {
-        metadata.insert("deletionGracePeriodSeconds", seconds);
+        metadata.set("deletionGracePeriodSeconds", seconds);
     }
 }
 
@@ -199,8 +197,8 @@ fn keep_all_but_status(new: &mut Map, old: &Map, kind: &Kind) {
         keep_member(new, old, "metadata");
         if let Some(Json::Object(metadata)) = new.get_mut("metadata") {
             match managed {
-                Some(managed) => metadata.insert("managedFields", managed),
-                None => metadata.remove("managedFields"),
+                Some(managed) => metadata.set("managedFields", managed),
+                None => metadata.unset("managedFields"),
             };
         }
     }

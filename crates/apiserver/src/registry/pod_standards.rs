@@ -12,7 +12,7 @@ use super::pipeline::Write;
 use crate::admission::pod_security::{Policy, Standard, reasons, told};
 use crate::failure::{Failure, Outcome};
 use crate::kinds::{NAMESPACES, Pods};
-use crate::object::{is_true, list, metadata, text_at};
+use crate::object::metadata;
 use crate::request::Part;
 use crate::store::{Charge, Range, Stored};
 use crate::validate::FieldFaults;
@@ -93,8 +93,8 @@ fn subject<'a>(write: &'a Write<'_>) -> Option<Subject<'a>> {
 /// Whether a change of a pod brings anything to run that it had not: nothing else of what the standards are about can change.
 fn runs_otherwise(new: &Json, old: &Json) -> bool {
     let images = |pod: &Json, pointer: &str| -> Vec<(String, String)> {
-        let containers = list(pod, pointer);
-        containers.map(|container| (text_at(container, "/name").into(), text_at(container, "/image").into())).collect()
+        let containers = pod.list(pointer);
+        containers.map(|container| (container.text("/name").into(), container.text("/image").into())).collect()
     };
     let differ = |pointer: &str| images(new, pointer) != images(old, pointer);
     differ("/spec/containers") || differ("/spec/initContainers") || {
@@ -178,8 +178,8 @@ fn of_pods(
 
 fn controller(pod: &Stored) -> Option<String> {
     let owners = pod.owner_references();
-    let owner = owners.iter().find(|owner| is_true(owner, "/controller"))?;
-    Some(text_at(owner, "/uid").to_owned())
+    let owner = owners.iter().find(|owner| owner.is_true("/controller"))?;
+    Some(owner.text("/uid").to_owned())
 }
 
 fn first_and_count(pods: &[String]) -> String {

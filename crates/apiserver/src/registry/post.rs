@@ -10,7 +10,6 @@ use crate::auth::{self, Attributes, Claims, Decision, ISSUER};
 use crate::failure::{Failure, Outcome};
 use crate::kinds::posting::{Posting, Question, Step, Task};
 use crate::kinds::{Place, TokenGrant, access_status, rules_status, token_status};
-use crate::object::remove;
 use crate::registry::Writer;
 use crate::request::Part;
 use crate::request::options::How;
@@ -117,7 +116,7 @@ impl Registry {
 
 /// What was posted with its owners, which is all that it has in common with what is stored.
 fn tracked(place: &Place, mut new: Json, by: &Writer<'_>) -> Json {
-    remove(&mut new, "status");
+    new.unset("status");
     let mut write = Write { place, old: None, new, by, how: How::Post };
     write.track();
     write.new

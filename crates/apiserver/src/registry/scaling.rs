@@ -31,7 +31,7 @@ impl Registry {
             let mut scale = make(&present)?;
             paths.check(place, &scale, live)?;
             let present = with_owners(present, live, paths);
-            metadata_mut(&mut scale).remove("managedFields");
+            metadata_mut(&mut scale).unset("managedFields");
             manager.track(&Scale::kind(), Some(&present), &mut scale, Part::Scale);
             Ok(scale)
         })
@@ -78,7 +78,7 @@ fn of(place: &Place) -> Outcome<&Scale> {
 fn with_owners(mut scale: Json, live: &Json, paths: &Scale) -> Json {
     let entries = pintle_fieldmanager::scale_entries(live, &paths.spec_replicas);
     if !entries.is_null() {
-        metadata_mut(&mut scale).insert("managedFields", entries);
+        metadata_mut(&mut scale).set("managedFields", entries);
     }
     scale
 }
@@ -87,9 +87,9 @@ fn with_owners(mut scale: Json, live: &Json, paths: &Scale) -> Json {
 fn scaled(kind: &Kind, paths: &Scale, live: &Json, scale: &Json) -> Json {
     let mut new = paths.write(scale, live);
     pintle_fieldmanager::keep_scale_entries(&mut new, scale, &paths.spec_replicas, &kind.api_version());
-    let version = metadata::text(scale, "resourceVersion");
+    let version = scale.text("/metadata/resourceVersion");
     if !version.is_empty() {
-        metadata_mut(&mut new).insert("resourceVersion", version.into());
+        metadata_mut(&mut new).set("resourceVersion", version);
     }
     new
 }

@@ -127,8 +127,8 @@ impl Registry {
             );
             return Err(Failure::conflict(&kind.resource(), &place.name, &why));
         }
-        let version = metadata::text(new, "resourceVersion").to_owned();
-        let current = metadata::text(old, "resourceVersion").to_owned();
+        let version = new.text("/metadata/resourceVersion").to_owned();
+        let current = old.text("/metadata/resourceVersion").to_owned();
         let number = if version.is_empty() { 0 } else { super::list::parse_number(&version)? };
         if number == 0 {
             // A patch starts from the stored version: without one it has removed it.
@@ -140,7 +140,7 @@ impl Registry {
         } else if current != number.to_string() {
             return Err(Failure::modified(&kind.resource(), &place.name));
         }
-        metadata_mut(new).insert("resourceVersion", current.clone().into());
+        metadata_mut(new).set("resourceVersion", current.clone());
         Ok(number == 0 || !is_put)
     }
 

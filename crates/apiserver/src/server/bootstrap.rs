@@ -14,7 +14,7 @@ use pintle_json::{Json, json};
 use crate::background;
 use crate::failure::{Failure, Outcome};
 use crate::kinds::Place;
-use crate::object::{items, metadata_mut, text_at};
+use crate::object::metadata_mut;
 use crate::registry::Writer;
 use crate::registry::{Registry, Wish};
 use crate::request::Part;
@@ -100,9 +100,9 @@ fn put(registry: &Registry, line: &str) -> Outcome<()> {
     let place = place(registry, &object)?;
     let now = Json::from(registry.clock.now_text());
     let metadata = metadata_mut(&mut object);
-    metadata.insert("uid", registry.uuid().into());
-    metadata.insert("creationTimestamp", now.clone());
-    for entry in items(&mut object["metadata"], "managedFields") {
+    metadata.set("uid", registry.uuid());
+    metadata.set("creationTimestamp", now.clone());
+    for entry in object["metadata"].items_mut("managedFields") {
         entry["time"] = now.clone();
     }
     if let Some(status) = object.get_mut("status") {
@@ -115,17 +115,17 @@ fn put(registry: &Registry, line: &str) -> Outcome<()> {
 
 /// Where an object belongs.
 fn place(registry: &Registry, object: &Json) -> Outcome<Place> {
-    let (api_version, kind) = (text_at(object, "/apiVersion"), text_at(object, "/kind"));
+    let (api_version, kind) = (object.text("/apiVersion"), object.text("/kind"));
     let (group, version) = api_version.rsplit_once('/').unwrap_or(("", api_version));
     let kinds = registry.kinds();
     let Some(kind) = kinds.kind(group, version, kind) else {
         return Err(Failure::internal(format!("no kind {kind:?} is served in {api_version:?}")));
     };
-    Ok(Place::new(kind.clone(), text_at(object, "/metadata/namespace"), text_at(object, "/metadata/name")))
+    Ok(Place::new(kind.clone(), object.text("/metadata/namespace"), object.text("/metadata/name")))
 }
 
 fn set_times(status: &mut Json, registry: &Registry) {
-    for condition in items(status, "conditions") {
+    for condition in status.items_mut("conditions") {
         condition["lastTransitionTime"] = registry.clock.now_text().into();
     }
 }
@@ -163,10 +163,10 @@ mod tests {
         members.remove("apiVersion");
         members.remove("kind");
         for member in ["uid", "creationTimestamp", "resourceVersion", "managedFields"] {
-            metadata_mut(&mut object).remove(member);
+            metadata_mut(&mut object).unset(member);
         }
         if let Some(status) = object.get_mut("status") {
-            for condition in items(status, "conditions") {
+            for condition in status.items_mut("conditions") {
                 condition["lastTransitionTime"] = Json::Null;
             }
         }

@@ -75,7 +75,7 @@ fn find(dir: &Path, files: &mut Vec<PathBuf>) -> Result<(), LoadError> {
 }
 
 fn create(registry: &Arc<Registry>, object: Json) -> Outcome<()> {
-    let text = |name: &str| object.get(name).and_then(Json::as_str).unwrap_or_default();
+    let text = |name: &str| object[name].text("");
     let api_version = text("apiVersion");
     let (group, version) = api_version.rsplit_once('/').unwrap_or(("", api_version));
     let kinds = registry.kinds();

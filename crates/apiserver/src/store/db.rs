@@ -414,7 +414,7 @@ mod tests {
     #[tokio::test]
     async fn who_follows_a_field_is_told_of_what_comes_to_have_its_value_and_of_what_ceases_to() {
         const NODE: Drafting = |interner, _, object| {
-            let node = object["node"].as_str().unwrap_or_default().to_owned();
+            let node = object.text("/node").to_owned();
             Draft::new(interner, object, Order::Declared, Vec::new()).selectable(vec![String::new(), node])
         };
         let db = Db::new(1, History { followed: 2, ..History::default() }, NODE, Arc::new(Clock::new(None)));

@@ -43,7 +43,7 @@ impl Shape {
     pub(crate) fn bookmark(&mut self, revision: u64, end_mark: bool, kind: &Kind) -> Outcome<Bytes> {
         let mut value = kind.empty();
         let metadata = crate::object::metadata_mut(&mut value);
-        metadata.insert("resourceVersion", revision.to_string().into());
+        metadata.set("resourceVersion", revision.to_string());
         if end_mark {
             let annotations = metadata.entry("annotations").or_insert_with(|| json!({}));
             annotations["k8s.io/initial-events-end"] = "true".into();

@@ -1,6 +1,6 @@
 //! The place of one member.
 
-use super::{Map, Members, find};
+use super::{Layout, Map, find};
 use crate::{Json, Text};
 
 /// The place of a member, from [`Map::entry`].
@@ -21,14 +21,14 @@ impl<'a> Entry<'a> {
         let Self { members, key } = self;
         members.make_room();
         match &mut members.0 {
-            Members::List(list) => {
+            Layout::List(list) => {
                 let at = find(list, &key).unwrap_or_else(|at| {
                     list.insert(at, (key, make()));
                     at
                 });
                 &mut list[at].1
             }
-            Members::Tree(tree) => tree.entry(key).or_insert_with(make),
+            Layout::Tree(tree) => tree.entry(key).or_insert_with(make),
         }
     }
 }

@@ -3,23 +3,23 @@
 use std::collections::btree_map;
 use std::{slice, vec};
 
-use super::{Map, Members};
+use super::{Layout, Map};
 use crate::{Json, Text};
 
 impl Map {
     /// The members.
-    pub fn iter(&self) -> Iter<'_> {
+    pub fn iter(&self) -> Members<'_> {
         match &self.0 {
-            Members::List(list) => Iter(Either::List(list.iter())),
-            Members::Tree(tree) => Iter(Either::Tree(tree.iter())),
+            Layout::List(list) => Members(Either::List(list.iter())),
+            Layout::Tree(tree) => Members(Either::Tree(tree.iter())),
         }
     }
 
     /// The members, whose values can be changed.
-    pub fn iter_mut(&mut self) -> IterMut<'_> {
+    pub fn iter_mut(&mut self) -> MembersMut<'_> {
         match &mut self.0 {
-            Members::List(list) => IterMut(Either::List(list.iter_mut())),
-            Members::Tree(tree) => IterMut(Either::Tree(tree.iter_mut())),
+            Layout::List(list) => MembersMut(Either::List(list.iter_mut())),
+            Layout::Tree(tree) => MembersMut(Either::Tree(tree.iter_mut())),
         }
     }
 
@@ -41,15 +41,15 @@ impl Map {
 
 /// The members of a [`Map`].
 #[derive(Clone, Debug)]
-pub struct Iter<'a>(Either<slice::Iter<'a, (Text, Json)>, btree_map::Iter<'a, Text, Json>>);
+pub struct Members<'a>(Either<slice::Iter<'a, (Text, Json)>, btree_map::Iter<'a, Text, Json>>);
 
 /// The members of a [`Map`], whose values can be changed.
 #[derive(Debug)]
-pub struct IterMut<'a>(Either<slice::IterMut<'a, (Text, Json)>, btree_map::IterMut<'a, Text, Json>>);
+pub struct MembersMut<'a>(Either<slice::IterMut<'a, (Text, Json)>, btree_map::IterMut<'a, Text, Json>>);
 
 /// The members of a [`Map`] that is taken apart.
 #[derive(Debug)]
-pub struct IntoIter(Either<vec::IntoIter<(Text, Json)>, btree_map::IntoIter<Text, Json>>);
+pub struct IntoMembers(Either<vec::IntoIter<(Text, Json)>, btree_map::IntoIter<Text, Json>>);
 
 #[derive(Clone, Debug)]
 enum Either<L, T> {
@@ -97,13 +97,13 @@ macro_rules! iterate {
     };
 }
 
-iterate!(Iter, (&'a Text, &'a Json), |(key, value)| (key, value), 'a);
-iterate!(IterMut, (&'a Text, &'a mut Json), |(key, value)| (&*key, value), 'a);
-iterate!(IntoIter, (Text, Json), |member| member);
+iterate!(Members, (&'a Text, &'a Json), |(key, value)| (key, value), 'a);
+iterate!(MembersMut, (&'a Text, &'a mut Json), |(key, value)| (&*key, value), 'a);
+iterate!(IntoMembers, (Text, Json), |member| member);
 
 impl<'a> IntoIterator for &'a Map {
     type Item = (&'a Text, &'a Json);
-    type IntoIter = Iter<'a>;
+    type IntoIter = Members<'a>;
 
     fn into_iter(self) -> Self::IntoIter {
         self.iter()
@@ -112,7 +112,7 @@ impl<'a> IntoIterator for &'a Map {
 
 impl<'a> IntoIterator for &'a mut Map {
     type Item = (&'a Text, &'a mut Json);
-    type IntoIter = IterMut<'a>;
+    type IntoIter = MembersMut<'a>;
 
     fn into_iter(self) -> Self::IntoIter {
         self.iter_mut()
@@ -121,12 +121,12 @@ impl<'a> IntoIterator for &'a mut Map {
 
 impl IntoIterator for Map {
     type Item = (Text, Json);
-    type IntoIter = IntoIter;
+    type IntoIter = IntoMembers;
 
     fn into_iter(self) -> Self::IntoIter {
         match self.0 {
-            Members::List(list) => IntoIter(Either::List(list.into_iter())),
-            Members::Tree(tree) => IntoIter(Either::Tree(tree.into_iter())),
+            Layout::List(list) => IntoMembers(Either::List(list.into_iter())),
+            Layout::Tree(tree) => IntoMembers(Either::Tree(tree.into_iter())),
         }
     }
 }

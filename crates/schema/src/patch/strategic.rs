@@ -193,7 +193,7 @@ fn merge_ordered(live: &mut Members, patch: &mut Members, of: Option<&Type>) -> 
 
 /// What the patch adds or changes must stand in the order, and in that order.
 fn check_order(patch: &[Json], order: &[Json], key: Option<&str>) -> Result<(), PatchError> {
-    let deleted = |item: &Json| item.get(PATCH).and_then(Json::as_str) == Some("delete");
+    let deleted = |item: &Json| item[PATCH].as_str() == Some("delete");
     let mut kept = patch.iter().filter(|item| key.is_none() || !deleted(item)).peekable();
     if order.is_empty() {
         return Ok(());
@@ -235,7 +235,7 @@ fn undirected(value: Json) -> Option<Json> {
     match value {
         Json::Array(items) => Some(items.into_iter().filter_map(undirected).collect()),
         Json::Object(members) => {
-            if members.get(PATCH).and_then(Json::as_str) == Some("delete") {
+            if members[PATCH].as_str() == Some("delete") {
                 return None;
             }
             let directive = |name: &str| {

@@ -34,7 +34,7 @@ impl Enveloped {
     ///
     /// It is of no such kind, or does not fit it.
     pub fn document(document: &Json) -> Result<Self, Error> {
-        let named = |name: &str| document.get(name).and_then(Json::as_str).unwrap_or_default();
+        let named = |name: &str| document[name].text("");
         let (api_version, kind) = (named("apiVersion"), named("kind"));
         let version = if api_version.is_empty() { "v1" } else { api_version };
         let schema = Schema::builtin(version, kind)

@@ -7,7 +7,6 @@ use pintle_json::Json;
 use super::pod_view::{PodView, named, plural, quoted, uses};
 use super::{Control, Version, Violation};
 use crate::failure;
-use crate::object::{has, integer_at, is_true, list, text_at};
 
 /// In the order in which they are told.
 pub(super) const BASELINE: &[Control] = &[
@@ -93,7 +92,7 @@ fn told((key, value): (&str, &str)) -> String {
 pub(super) fn adding<'a>(pod: &PodView<'a>, is_fine: impl Fn(&str) -> bool) -> Option<String> {
     let mut added = BTreeSet::new();
     let containers = pod.those(|container| {
-        let names = list(container, "/securityContext/capabilities/add").filter_map(Json::as_str);
+        let names = container.texts("/securityContext/capabilities/add");
         let bad: Vec<_> = names.filter(|name| !is_fine(name)).map(str::to_owned).collect();
         let is_meant = !bad.is_empty();
         added.extend(bad);
@@ -109,15 +108,14 @@ fn capabilities(pod: &PodView<'_>, _: Version) -> Option<Violation> {
 }
 
 fn host_namespaces(pod: &PodView<'_>, _: Version) -> Option<Violation> {
-    let set = ["hostNetwork", "hostPID", "hostIPC"]
-        .into_iter()
-        .filter(|name| is_true(&pod.whole["spec"], &format!("/{name}")));
+    let set =
+        ["hostNetwork", "hostPID", "hostIPC"].into_iter().filter(|name| pod.whole["spec"].is_true(&format!("/{name}")));
     let set: Vec<_> = set.map(|name| format!("{name}=true")).collect();
     (!set.is_empty()).then(|| Violation { reason: "host namespaces", detail: set.join(", ") })
 }
 
 fn host_path(pod: &PodView<'_>, _: Version) -> Option<Violation> {
-    let volumes = pod.volumes().filter(|volume| has(volume, "/hostPath")).map(|volume| text_at(volume, "/name"));
+    let volumes = pod.volumes().filter(|volume| volume.has("/hostPath")).map(|volume| volume.text("/name"));
     let detail = named("volume", &volumes.collect::<Vec<_>>())?;
     Some(Violation { reason: "hostPath volumes", detail })
 }
@@ -125,7 +123,7 @@ fn host_path(pod: &PodView<'_>, _: Version) -> Option<Violation> {
 fn host_ports(pod: &PodView<'_>, _: Version) -> Option<Violation> {
     let mut ports = BTreeSet::new();
     let containers = pod.those(|container| {
-        let of_host = list(container, "/ports").filter_map(|port| integer_at(port, "/hostPort"));
+        let of_host = container.list("/ports").filter_map(|port| port.integer("/hostPort"));
         let of_host: Vec<_> = of_host.filter(|port| *port != 0).map(|port| port.to_string()).collect();
         let is_meant = !of_host.is_empty();
         ports.extend(of_host);
@@ -145,8 +143,7 @@ fn hosts_of_probes(pod: &PodView<'_>, _: Version) -> Option<Violation> {
     let mut hosts = BTreeSet::new();
     let containers = pod.those(|container| {
         let handlers = HANDLERS.iter().filter_map(|pointer| container.at(pointer));
-        let named =
-            handlers.flat_map(|handler| [text_at(handler, "/httpGet/host"), text_at(handler, "/tcpSocket/host")]);
+        let named = handlers.flat_map(|handler| [handler.text("/httpGet/host"), handler.text("/tcpSocket/host")]);
         let named: Vec<_> = named.filter(|host| !host.is_empty()).map(str::to_owned).collect();
         let is_meant = !named.is_empty();
         hosts.extend(named);
@@ -160,7 +157,7 @@ fn hosts_of_probes(pod: &PodView<'_>, _: Version) -> Option<Violation> {
 }
 
 fn privileged(pod: &PodView<'_>, _: Version) -> Option<Violation> {
-    let containers = named("container", &pod.those(|container| is_true(container, "/securityContext/privileged")))?;
+    let containers = named("container", &pod.those(|container| container.is_true("/securityContext/privileged")))?;
     Some(Violation {
         reason: "privileged",
         detail: format!("{containers} must not set securityContext.privileged=true"),
@@ -174,7 +171,7 @@ fn proc_mount(pod: &PodView<'_>, version: Version) -> Option<Violation> {
 pub(super) fn unmasked_proc(pod: &PodView<'_>, _: Version) -> Option<Violation> {
     let mut mounts = BTreeSet::new();
     let containers = pod.those(|container| {
-        let mount = text_at(container, "/securityContext/procMount").to_owned();
+        let mount = container.text("/securityContext/procMount").to_owned();
         let is_bad = !matches!(&*mount, "" | "Default");
         if is_bad {
             mounts.insert(mount);
@@ -189,7 +186,7 @@ pub(super) fn unmasked_proc(pod: &PodView<'_>, _: Version) -> Option<Violation> 
 fn se_linux(pod: &PodView<'_>, version: Version) -> Option<Violation> {
     let (mut types, mut sets_user, mut sets_role) = (BTreeSet::new(), false, false);
     let setters = pod.setters(|context| {
-        let of = |member: &str| text_at(context, &format!("/seLinuxOptions/{member}"));
+        let of = |member: &str| context.text(&format!("/seLinuxOptions/{member}"));
         let (user, role) = (!of("user").is_empty(), !of("role").is_empty());
         let has_bad_type = !is_known(SE_LINUX_TYPES, of("type"), version);
         if has_bad_type {
@@ -247,13 +244,13 @@ fn seccomp_annotations(pod: &PodView<'_>) -> Option<Violation> {
 }
 
 fn sysctls(pod: &PodView<'_>, version: Version) -> Option<Violation> {
-    let set = list(pod.whole, "/spec/securityContext/sysctls").map(|sysctl| text_at(sysctl, "/name"));
+    let set = pod.whole.list("/spec/securityContext/sysctls").map(|sysctl| sysctl.text("/name"));
     let bad: Vec<_> = set.filter(|name| !is_known(SYSCTLS, name, version)).collect();
     (!bad.is_empty()).then(|| Violation { reason: "forbidden sysctls", detail: bad.join(", ") })
 }
 
 fn windows_host_process(pod: &PodView<'_>, _: Version) -> Option<Violation> {
-    let setters = pod.setters(|context| is_true(context, "/windowsOptions/hostProcess"));
+    let setters = pod.setters(|context| context.is_true("/windowsOptions/hostProcess"));
     (!setters.is_empty()).then(|| Violation {
         reason: "hostProcess",
         detail: format!("{} must not set securityContext.windowsOptions.hostProcess=true", setters.join(" and ")),

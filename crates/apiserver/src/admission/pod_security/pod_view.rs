@@ -4,8 +4,6 @@ use std::collections::BTreeSet;
 
 use pintle_json::Json;
 
-use crate::object::{has, list, text_at};
-
 /// A pod, or the template of one.
 pub(super) struct PodView<'a> {
     pub(super) whole: &'a Json,
@@ -17,19 +15,19 @@ impl<'a> PodView<'a> {
     }
 
     pub(super) fn volumes(&self) -> impl Iterator<Item = &'a Json> + use<'a> {
-        list(self.whole, "/spec/volumes")
+        self.whole.list("/spec/volumes")
     }
 
     /// All containers, in the order in which they are told.
     fn containers(&self) -> impl Iterator<Item = &'a Json> + use<'a> {
         let lists = ["/spec/initContainers", "/spec/containers", "/spec/ephemeralContainers"];
         let whole = self.whole;
-        lists.into_iter().flat_map(move |pointer| list(whole, pointer))
+        lists.into_iter().flat_map(move |pointer| whole.list(pointer))
     }
 
     /// The names of the containers that are meant.
     pub(super) fn those(&self, mut is_meant: impl FnMut(&Json) -> bool) -> Vec<&'a str> {
-        self.containers().filter(|container| is_meant(container)).map(|container| text_at(container, "/name")).collect()
+        self.containers().filter(|container| is_meant(container)).map(|container| container.text("/name")).collect()
     }
 
     /// Who has a security context that is meant, the pod or containers; none if nobody has. One that is left out is not asked about.
@@ -44,7 +42,7 @@ impl<'a> PodView<'a> {
     pub(super) fn setters_of_profile(&self, member: &str, types: &mut BTreeSet<String>) -> Vec<String> {
         self.setters(|context| {
             let Some(profile) = context.get(member).filter(|profile| !profile.is_null()) else { return false };
-            let of_type = text_at(profile, "/type");
+            let of_type = profile.text("/type");
             let is_bad = !is_good_profile(of_type);
             if is_bad {
                 types.insert(of_type.to_owned());
@@ -55,12 +53,12 @@ impl<'a> PodView<'a> {
 
     /// The annotations, in their order.
     pub(super) fn annotations(&self) -> impl Iterator<Item = (&'a str, &'a str)> + use<'a> {
-        let annotations = self.whole.at("/metadata/annotations").and_then(Json::as_object);
+        let annotations = self.whole["metadata"]["annotations"].as_object();
         annotations.into_iter().flatten().map(|(key, value)| (key.as_str(), value.as_str().unwrap_or_default()))
     }
 
     pub(super) fn is_for_windows(&self) -> bool {
-        text_at(self.whole, "/spec/os/name") == "windows"
+        self.whole.text("/spec/os/name") == "windows"
     }
 
     /// Whether root in it is somebody else on the node.
@@ -75,7 +73,7 @@ pub(super) fn is_good_profile(of_type: &str) -> bool {
 
 /// Whether there is a security context with something at a pointer in it.
 pub(super) fn sets(container: &Json, pointer: &str) -> bool {
-    container.get("securityContext").is_some_and(|context| has(context, pointer))
+    container.get("securityContext").is_some_and(|context| context.has(pointer))
 }
 
 /// `container "a"` or `containers "a", "b"`; none of no names.

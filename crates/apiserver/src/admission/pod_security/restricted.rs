@@ -7,7 +7,6 @@ use pintle_json::Json;
 use super::baseline::{adding, seccomp_profiles, unmasked_proc};
 use super::pod_view::{PodView, is_good_profile, named, plural, quoted, sets, uses};
 use super::{Control, Version, Violation};
-use crate::object::{list, text_at};
 
 /// In the order in which they are told.
 pub(super) const RESTRICTED: &[Control] = &[
@@ -54,7 +53,7 @@ fn capabilities(pod: &PodView<'_>, version: Version) -> Option<Violation> {
     if is_spared(pod, version) {
         return None;
     }
-    let drops_all = |container: &Json| list(container, "/securityContext/capabilities/drop").any(|name| name == "ALL");
+    let drops_all = |container: &Json| container.list("/securityContext/capabilities/drop").any(|name| name == "ALL");
     let keeping = named("container", &pod.those(|container| !drops_all(container)));
     let keeping =
         keeping.map(|containers| format!("{containers} must set securityContext.capabilities.drop=[\"ALL\"]"));
@@ -66,12 +65,12 @@ fn capabilities(pod: &PodView<'_>, version: Version) -> Option<Violation> {
 fn volumes(pod: &PodView<'_>, _: Version) -> Option<Violation> {
     let (mut names, mut types) = (Vec::new(), BTreeSet::new());
     for volume in pod.volumes() {
-        let members = volume.as_object().into_iter().flatten();
+        let members = volume.members("");
         let mut sources =
             members.filter(|(key, value)| *key != "name" && !value.is_null()).map(|(key, _)| key.as_str());
         let source = sources.next().unwrap_or("unknown");
         if !VOLUMES.contains(&source) {
-            names.push(text_at(volume, "/name"));
+            names.push(volume.text("/name"));
             types.insert(source);
         }
     }
@@ -103,7 +102,7 @@ fn run_as_user(pod: &PodView<'_>, version: Version) -> Option<Violation> {
     if version.is_since(35) && pod.has_own_users() {
         return None;
     }
-    let setters = pod.setters(|context| context.get("runAsUser").and_then(Json::as_i64) == Some(0));
+    let setters = pod.setters(|context| context.integer("/runAsUser") == Some(0));
     let detail = format!("{} must not set runAsUser=0", setters.join(" and "));
     (!setters.is_empty()).then_some(Violation { reason: "runAsUser=0", detail })
 }
@@ -113,7 +112,7 @@ fn seccomp(pod: &PodView<'_>, version: Version) -> Option<Violation> {
         return None;
     }
     let explicit = seccomp_profiles(pod);
-    if explicit.is_some() || is_good_profile(text_at(pod.whole, "/spec/securityContext/seccompProfile/type")) {
+    if explicit.is_some() || is_good_profile(pod.whole.text("/spec/securityContext/seccompProfile/type")) {
         return explicit;
     }
     let containers = named("container", &pod.those(|container| !sets(container, "/seccompProfile")))?;

@@ -16,7 +16,7 @@ fn pod(spec: Json, container: Json) -> Json {
         "seccompProfile": {"type": "RuntimeDefault"},
     });
     let mut whole = json!({"name": "c", "image": "x", "securityContext": context});
-    for (key, value) in container.as_object().into_iter().flatten() {
+    for (key, value) in container.members("") {
         match (key.as_str(), value.as_object()) {
             ("securityContext", Some(members)) => {
                 let context = whole["securityContext"].as_object_mut().expect("a context");

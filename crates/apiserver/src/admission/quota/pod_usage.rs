@@ -8,7 +8,7 @@ use pintle_schema::quantity::Quantity;
 
 use crate::admission::Amounts;
 use crate::admission::pods::{self, ContainerType};
-use crate::object::{condition, integer_at, list, text_at};
+use crate::object::condition;
 use crate::validate::qualified_name_faults;
 
 /// Of these, requests count under their bare name too, and limits are counted as well.
@@ -18,7 +18,7 @@ const TO_BE_SAID: &[&str] = &["cpu", "limits.cpu", "limits.memory", "memory", "r
 const DEVICE_CLASS: &str = "deviceclass.resource.kubernetes.io/";
 
 pub(super) fn has_deadline(pod: &Json) -> bool {
-    integer_at(pod, "/spec/activeDeadlineSeconds").is_some_and(|seconds| seconds >= 0)
+    pod.integer("/spec/activeDeadlineSeconds").is_some_and(|seconds| seconds >= 0)
 }
 
 /// Whether `resource` of a quota is one that pods use.
@@ -44,11 +44,11 @@ pub(super) fn check_complete(pod: &Json, restricted: &Amounts) -> Result<(), Str
         return Ok(());
     }
     let mut missing: BTreeMap<&str, BTreeSet<&str>> = BTreeMap::new();
-    for container in list(pod, "/spec/containers").chain(list(pod, "/spec/initContainers")) {
+    for container in pod.list("/spec/containers").chain(pod.list("/spec/initContainers")) {
         let side = |side: &str| Amounts::at(container, &format!("/resources/{side}"));
         let said = as_counted(&side("requests"), &side("limits"));
         for (name, _) in restricted.iter().filter(|(name, _)| TO_BE_SAID.contains(name) && said.get(name).is_none()) {
-            missing.entry(name).or_default().insert(text_at(container, "/name"));
+            missing.entry(name).or_default().insert(container.text("/name"));
         }
     }
     if missing.is_empty() {
@@ -61,11 +61,11 @@ pub(super) fn check_complete(pod: &Json, restricted: &Amounts) -> Result<(), Str
 
 /// A pod that ended, or should have by now, leaves its share to others.
 fn is_over(pod: &Json, now: Timestamp) -> bool {
-    let deleted: Option<Timestamp> = text_at(pod, "/metadata/deletionTimestamp").parse().ok();
-    let grace = integer_at(pod, "/metadata/deletionGracePeriodSeconds");
+    let deleted: Option<Timestamp> = pod.text("/metadata/deletionTimestamp").parse().ok();
+    let grace = pod.integer("/metadata/deletionGracePeriodSeconds");
     let overdue =
         deleted.zip(grace).is_some_and(|(at, grace)| now.duration_since(at) > SignedDuration::from_secs(grace));
-    overdue || matches!(text_at(pod, "/status/phase"), "Failed" | "Succeeded")
+    overdue || matches!(pod.text("/status/phase"), "Failed" | "Succeeded")
 }
 
 /// Requests and limits under the names that quotas have for them.
@@ -128,8 +128,8 @@ impl<'a> Reports<'a> {
     fn of(pod: &'a Json) -> Self {
         let by_name = |pointer: &str| {
             let mut found = HashMap::new();
-            for report in list(pod, pointer).filter(|report| crate::object::has(report, "/resources")) {
-                found.entry(text_at(report, "/name")).or_insert(report);
+            for report in pod.list(pointer).filter(|report| report.has("/resources")) {
+                found.entry(report.text("/name")).or_insert(report);
             }
             found
         };
@@ -137,7 +137,7 @@ impl<'a> Reports<'a> {
         Self {
             containers: by_name("/status/containerStatuses"),
             init_containers: by_name("/status/initContainerStatuses"),
-            refused: pending.is_some_and(|condition| text_at(condition, "/reason") == "Infeasible"),
+            refused: pending.is_some_and(|condition| condition.text("/reason") == "Infeasible"),
         }
     }
 
@@ -149,7 +149,7 @@ impl<'a> Reports<'a> {
             ContainerType::Init if side == "requests" => return asked,
             ContainerType::Sidecar | ContainerType::Init => &self.init_containers,
         };
-        let Some(report) = reports.get(text_at(container, "/name")) else { return asked };
+        let Some(report) = reports.get(container.text("/name")) else { return asked };
         if self.refused {
             asked = Amounts::default();
         }

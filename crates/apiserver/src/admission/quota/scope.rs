@@ -4,13 +4,13 @@ use pintle_json::Json;
 
 use super::pod_usage;
 use crate::admission::Attempt;
-use crate::object::{has, list, text_at};
 
 /// Whether the quota's scopes all take in the object. Only pods and claims are in any.
 pub(super) fn covers(quota: &Json, attempt: &Attempt<'_>, object: &Json) -> bool {
-    let mut scopes = list(quota, "/spec/scopes").map(|scope| (scope.as_str().unwrap_or_default(), None));
-    let mut selected = list(quota, "/spec/scopeSelector/matchExpressions")
-        .map(|requirement| (text_at(requirement, "/scopeName"), Some(requirement)));
+    let mut scopes = quota.list("/spec/scopes").map(|scope| (scope.as_str().unwrap_or_default(), None));
+    let mut selected = quota
+        .list("/spec/scopeSelector/matchExpressions")
+        .map(|requirement| (requirement.text("/scopeName"), Some(requirement)));
     let is_in = |(scope, requirement): (&str, Option<&Json>)| match attempt.resource.resource.as_str() {
         _ if !attempt.resource.group.is_empty() => false,
         "pods" => pod_is_in(object, scope, requirement),
@@ -21,14 +21,14 @@ pub(super) fn covers(quota: &Json, attempt: &Attempt<'_>, object: &Json) -> bool
 }
 
 fn pod_is_in(pod: &Json, scope: &str, requirement: Option<&Json>) -> bool {
-    let best_effort = || text_at(pod, "/status/qosClass") == "BestEffort";
+    let best_effort = || pod.text("/status/qosClass") == "BestEffort";
     match scope {
         "Terminating" => pod_usage::has_deadline(pod),
         "NotTerminating" => !pod_usage::has_deadline(pod),
         "BestEffort" => best_effort(),
         "NotBestEffort" => !best_effort(),
         "PriorityClass" => {
-            let class = text_at(pod, "/spec/priorityClassName");
+            let class = pod.text("/spec/priorityClassName");
             picks(requirement, if class.is_empty() { &[] } else { std::slice::from_ref(&class) })
         }
         "CrossNamespacePodAffinity" => reaches_other_namespaces(pod),
@@ -38,8 +38,8 @@ fn pod_is_in(pod: &Json, scope: &str, requirement: Option<&Json>) -> bool {
 
 /// Whether the requirement picks one of the names an object has. Without a requirement there has to be one.
 fn picks(requirement: Option<&Json>, names: &[&str]) -> bool {
-    let listed = |name: &str| requirement.is_some_and(|one| list(one, "/values").any(|value| value == name));
-    match requirement.map_or("Exists", |requirement| text_at(requirement, "/operator")) {
+    let listed = |name: &str| requirement.is_some_and(|one| one.list("/values").any(|value| value == name));
+    match requirement.map_or("Exists", |requirement| requirement.text("/operator")) {
         "Exists" => !names.is_empty(),
         "DoesNotExist" => names.is_empty(),
         "In" => names.iter().any(|name| listed(name)),
@@ -55,16 +55,16 @@ fn attributes_classes(claim: &Json) -> Vec<&str> {
         "/status/currentVolumeAttributesClassName",
         "/status/modifyVolumeStatus/targetVolumeAttributesClassName",
     ];
-    pointers.iter().map(|pointer| text_at(claim, pointer)).filter(|name| !name.is_empty()).collect()
+    pointers.iter().map(|pointer| claim.text(pointer)).filter(|name| !name.is_empty()).collect()
 }
 
 fn reaches_other_namespaces(pod: &Json) -> bool {
     ["podAffinity", "podAntiAffinity"].iter().any(|side| {
         let of = |when: &str| format!("/spec/affinity/{side}/{when}DuringSchedulingIgnoredDuringExecution");
         let weighted = of("preferred");
-        let preferred = list(pod, &weighted).filter_map(|weighted| weighted.get("podAffinityTerm"));
-        list(pod, &of("required"))
+        let preferred = pod.list(&weighted).filter_map(|weighted| weighted.get("podAffinityTerm"));
+        pod.list(&of("required"))
             .chain(preferred)
-            .any(|term| list(term, "/namespaces").next().is_some() || has(term, "/namespaceSelector"))
+            .any(|term| term.list("/namespaces").next().is_some() || term.has("/namespaceSelector"))
     })
 }

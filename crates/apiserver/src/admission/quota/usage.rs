@@ -5,7 +5,6 @@ use pintle_schema::quantity::Quantity;
 
 use super::pod_usage;
 use crate::admission::{Amounts, Attempt};
-use crate::object::{integer_at, list, text_at};
 use crate::request::Part;
 
 /// Resources of the core group that a quota may count by their bare names.
@@ -74,12 +73,12 @@ fn one(resource: &str) -> Amounts {
 
 fn of_service(service: &Json) -> Amounts {
     let mut used = one("services");
-    let kind = text_at(service, "/spec/type");
+    let kind = service.text("/spec/type");
     let balanced = kind == "LoadBalancer";
     let chosen = balanced && service.at("/spec/allocateLoadBalancerNodePorts") == Some(&Json::Bool(false));
-    let has_node_port = |port: &&Json| !chosen || integer_at(port, "/nodePort").unwrap_or(0) != 0;
+    let has_node_port = |port: &&Json| !chosen || port.integer("/nodePort").unwrap_or(0) != 0;
     let ports = match balanced || kind == "NodePort" {
-        true => list(service, "/spec/ports").filter(has_node_port).count(),
+        true => service.list("/spec/ports").filter(has_node_port).count(),
         false => 0,
     };
     used.set("services.nodeports", Quantity::count(ports));
@@ -105,6 +104,6 @@ fn of_claim(claim: &Json) -> Amounts {
 fn storage_class(claim: &Json) -> &str {
     match claim.at("/metadata/annotations").and_then(|annotations| annotations.get(CLASS_ANNOTATION)) {
         Some(class) => class.as_str().unwrap_or_default(),
-        None => text_at(claim, "/spec/storageClassName"),
+        None => claim.text("/spec/storageClassName"),
     }
 }

@@ -7,7 +7,6 @@ use std::sync::Arc;
 use pintle_json::Json;
 
 use crate::auth::{Attributes, GROUP};
-use crate::object::text_at;
 use crate::request::user::User;
 use crate::store::{Change, ChangeKind, Stored, key};
 
@@ -225,12 +224,12 @@ impl Grant {
 
 impl Binding {
     fn new(namespace: &str, name: &str, object: &Json) -> Self {
-        let subjects = object["subjects"].as_array().into_iter().flatten();
+        let subjects = object.list("/subjects");
         Self {
             namespace: namespace.into(),
             name: name.into(),
-            role_kind: text_at(object, "/roleRef/kind").into(),
-            role_name: text_at(object, "/roleRef/name").into(),
+            role_kind: object.text("/roleRef/kind").into(),
+            role_name: object.text("/roleRef/name").into(),
             subjects: subjects.map(|subject| Subject::new(subject, namespace)).collect(),
         }
     }
@@ -243,7 +242,7 @@ impl Binding {
 impl Subject {
     /// `namespace` is that of the binding.
     fn new(subject: &Json, namespace: &str) -> Self {
-        let (kind, name, of) = (text_at(subject, "/kind"), text_at(subject, "/name"), text_at(subject, "/namespace"));
+        let (kind, name, of) = (subject.text("/kind"), subject.text("/name"), subject.text("/namespace"));
         let told = match kind {
             "ServiceAccount" => format!("{kind} {:?}", format!("{name}/{of}")),
             _ => format!("{kind} {name:?}"),
@@ -262,12 +261,12 @@ impl Subject {
 impl Rule {
     /// The rules of a list.
     pub(in crate::auth) fn all_of(rules: &Json) -> Vec<Self> {
-        rules.as_array().into_iter().flatten().map(Self::new).collect()
+        rules.list("").map(Self::new).collect()
     }
 
     fn new(rule: &Json) -> Self {
         let names = |field: &str| {
-            let items = rule[field].as_array().into_iter().flatten();
+            let items = rule[field].list("");
             items.filter_map(Json::as_str).map(Box::from).collect()
         };
         Self {

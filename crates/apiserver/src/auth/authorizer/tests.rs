@@ -8,7 +8,7 @@ use super::*;
 use crate::auth::{Attributes, Decision, GROUP, decide};
 use crate::clock::Clock;
 use crate::kinds::{Cluster, GroupResource};
-use crate::object::{metadata, text_at};
+use crate::object::metadata;
 use crate::request::path::ResourcePath;
 use crate::store::{Draft, Expect, History, Interner, Order, Shown, key};
 
@@ -152,9 +152,9 @@ fn walk(cluster: &dyn Cluster, user: &User, namespace: &str) -> (Vec<Json>, Vec<
             continue;
         }
         for binding in cluster.objects(&GroupResource::new(GROUP, plural), Some(of).filter(|of| !of.is_empty())) {
-            let subjects = binding["subjects"].as_array().into_iter().flatten();
+            let subjects = binding.list("/subjects");
             let Some(subject) = subjects.clone().find(|subject| is_meant(subject, user, of)) else { continue };
-            let (kind, name) = (text_at(&binding, "/roleRef/kind"), text_at(&binding, "/roleRef/name"));
+            let (kind, name) = (binding.text("/roleRef/kind"), binding.text("/roleRef/name"));
             let (roles, at) = if kind == "ClusterRole" { ("clusterroles", "") } else { ("roles", of) };
             let Some(role) = cluster.object(&GroupResource::new(GROUP, roles), at, name) else {
                 wrong = Some(format!("RBAC: {}.{GROUP} {name:?} not found", kind.to_lowercase()));
@@ -163,18 +163,17 @@ fn walk(cluster: &dyn Cluster, user: &User, namespace: &str) -> (Vec<Json>, Vec<
             if !seen.insert((roles, name.to_owned())) {
                 continue;
             }
-            let (bound, of_subject) = (metadata::name(&binding), text_at(subject, "/name"));
+            let (bound, of_subject) = (metadata::name(&binding), subject.text("/name"));
             let bound = match of {
                 "" => format!("ClusterRoleBinding {bound:?}"),
                 of => format!("RoleBinding {:?}", format!("{bound}/{of}")),
             };
-            let meant = match text_at(subject, "/kind") {
-                "ServiceAccount" => format!("{of_subject}/{}", text_at(subject, "/namespace")),
+            let meant = match subject.text("/kind") {
+                "ServiceAccount" => format!("{of_subject}/{}", subject.text("/namespace")),
                 _ => of_subject.to_owned(),
             };
-            let reason =
-                format!("RBAC: allowed by {bound} of {kind} {name:?} to {} {meant:?}", text_at(subject, "/kind"));
-            for rule in role["rules"].as_array().into_iter().flatten() {
+            let reason = format!("RBAC: allowed by {bound} of {kind} {name:?} to {} {meant:?}", subject.text("/kind"));
+            for rule in role.list("/rules") {
                 rules.push(rule.clone());
                 reasons.push(reason.clone());
             }
@@ -184,9 +183,9 @@ fn walk(cluster: &dyn Cluster, user: &User, namespace: &str) -> (Vec<Json>, Vec<
 }
 
 fn is_meant(subject: &Json, user: &User, namespace: &str) -> bool {
-    let (name, of) = (text_at(subject, "/name"), text_at(subject, "/namespace"));
+    let (name, of) = (subject.text("/name"), subject.text("/namespace"));
     let of = if of.is_empty() { namespace } else { of };
-    match text_at(subject, "/kind") {
+    match subject.text("/kind") {
         "User" => user.name == name,
         "Group" => user.is_in(name),
         "ServiceAccount" => !of.is_empty() && user.name == format!("system:serviceaccount:{of}:{name}"),

@@ -3,7 +3,6 @@
 use pintle_json::Json;
 
 use crate::crd::at::At;
-use crate::object::{is_empty, list, text_at};
 use crate::validate::{FieldFault, FieldFaults};
 
 const BRANCHES: &[&str] = &["allOf", "anyOf", "oneOf"];
@@ -22,7 +21,7 @@ pub(super) fn undeclared(schema: &Json, path: At<'_>, faults: &mut FieldFaults) 
 pub(super) fn each(schema: &Json, path: At<'_>, mut see: impl FnMut(&Json, At<'_>)) {
     for key in BRANCHES {
         let branches = path.member(key);
-        for (at, branch) in list(schema, &format!("/{key}")).enumerate() {
+        for (at, branch) in schema.list(&format!("/{key}")).enumerate() {
             see(branch, branches.item(at));
         }
     }
@@ -33,16 +32,16 @@ pub(super) fn each(schema: &Json, path: At<'_>, mut see: impl FnMut(&Json, At<'_
 
 fn inside(schema: &Json, path: At<'_>, faults: &mut FieldFaults) {
     let mut forbid = |key: &str, why: &str| faults.tell(|| FieldFault::forbidden(path.member(key), why));
-    let flag = |key: &str| schema.get(key) == Some(&Json::Bool(true));
+    let flag = |key: &str| schema[key] == true;
     for key in ["description", "type", "title"] {
-        if !text_at(schema, &format!("/{key}")).is_empty() && !is_type_of_int_or_string(schema, path, key) {
+        if !schema.text(&format!("/{key}")).is_empty() && !is_type_of_int_or_string(schema, path, key) {
             forbid(key, "must be empty to be structural");
         }
     }
-    if schema.get("additionalProperties").is_some_and(|additional| !is_empty(additional)) {
+    if schema.get("additionalProperties").is_some_and(|additional| !additional.is_empty()) {
         forbid("additionalProperties", "must be undefined to be structural");
     }
-    if schema.get("default").is_some_and(|default| !default.is_null()) {
+    if schema.has("/default") {
         forbid("default", "must be undefined to be structural");
     }
     if flag("nullable") {
@@ -55,7 +54,7 @@ fn inside(schema: &Json, path: At<'_>, faults: &mut FieldFaults) {
         }
     }
     let properties = path.member("properties");
-    for (name, property) in schema.get("properties").and_then(Json::as_object).into_iter().flatten() {
+    for (name, property) in schema.members("/properties") {
         inside(property, At::Key(&properties, name), faults);
     }
     if let Some(items) = schema.get("items").filter(|items| items.is_object()) {
@@ -68,7 +67,7 @@ fn inside(schema: &Json, path: At<'_>, faults: &mut FieldFaults) {
 fn is_type_of_int_or_string(schema: &Json, path: At<'_>, key: &str) -> bool {
     let lone = schema.as_object().is_some_and(|members| members.len() == 1);
     let fitting = matches!(
-        (path, text_at(schema, "/type")),
+        (path, schema.text("/type")),
         (At::Item(At::Member(_, "anyOf"), 0), "integer") | (At::Item(At::Member(_, "anyOf"), 1), "string")
     );
     key == "type" && lone && fitting
@@ -76,7 +75,7 @@ fn is_type_of_int_or_string(schema: &Json, path: At<'_>, key: &str) -> bool {
 
 fn missing(branch: &Json, branch_path: At<'_>, declared: Option<&Json>, path: At<'_>, faults: &mut FieldFaults) {
     let (branch_path, path) = (branch_path.member("properties"), path.member("properties"));
-    for (name, property) in branch.get("properties").and_then(Json::as_object).into_iter().flatten() {
+    for (name, property) in branch.members("/properties") {
         let (branch_path, path) = (At::Key(&branch_path, name), At::Key(&path, name));
         let found =
             declared.and_then(|declared| declared.get("properties")).and_then(|properties| properties.get(name));

@@ -15,7 +15,7 @@ pub(super) fn all(schema: &Json, path: At<'_>, faults: &mut FieldFaults) {
         }
     }
     let properties = path.member("properties");
-    for (name, property) in schema.get("properties").and_then(Json::as_object).into_iter().flatten() {
+    for (name, property) in schema.members("/properties") {
         let path = At::Key(&properties, name);
         match name.as_str() {
             "apiVersion" | "kind" | "metadata" => forbidden(property, name, path, faults),
@@ -25,12 +25,12 @@ pub(super) fn all(schema: &Json, path: At<'_>, faults: &mut FieldFaults) {
 }
 
 fn forbidden(schema: &Json, top: &str, path: At<'_>, faults: &mut FieldFaults) {
-    if schema.get("default").is_some_and(|default| !default.is_null()) {
+    if schema.has("/default") {
         let why = format!("must not be set in top-level {top}");
         faults.tell(|| FieldFault::forbidden(path.member("default"), why));
     }
     let properties = path.member("properties");
-    for (name, property) in schema.get("properties").and_then(Json::as_object).into_iter().flatten() {
+    for (name, property) in schema.members("/properties") {
         forbidden(property, top, At::Key(&properties, name), faults);
     }
 }
@@ -55,7 +55,7 @@ fn below(schema: &Json, path: At<'_>, faults: &mut FieldFaults) {
         }
     }
     let properties = path.member("properties");
-    for (name, property) in schema.get("properties").and_then(Json::as_object).into_iter().flatten() {
+    for (name, property) in schema.members("/properties") {
         below(property, At::Key(&properties, name), faults);
     }
     for key in ["items", "additionalProperties"] {

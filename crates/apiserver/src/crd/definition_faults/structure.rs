@@ -5,7 +5,7 @@ use pintle_json::{Json, json};
 use super::{branches, default_values};
 use crate::crd::at::At;
 use crate::crd::pattern::Patterns;
-use crate::object::{doubles, has, is_true, list, text_at};
+use crate::object::doubles;
 use crate::validate::{FieldFault, FieldFaults};
 
 const TYPES: &[&str] = &["array", "boolean", "integer", "number", "object", "string"];
@@ -44,18 +44,17 @@ enum Position {
 
 /// What any schema has to keep to, structural or not.
 fn plain(schema: &Json, path: At<'_>, patterns: &mut Patterns, faults: &mut FieldFaults) {
-    let flag = |key: &str| schema.get(key) == Some(&Json::Bool(true));
+    let flag = |key: &str| schema[key] == true;
     if flag("uniqueItems") {
         let why = "uniqueItems cannot be set to true since the runtime complexity becomes quadratic";
         faults.tell(|| FieldFault::forbidden(path.member("uniqueItems"), why));
     }
-    let properties =
-        schema.get("properties").and_then(Json::as_object).is_some_and(|properties| !properties.is_empty());
-    if properties && has(schema, "/additionalProperties") {
+    let properties = schema["properties"].as_object().is_some_and(|properties| !properties.is_empty());
+    if properties && schema.has("/additionalProperties") {
         let why = "additionalProperties and properties are mutual exclusive";
         faults.tell(|| FieldFault::forbidden(path.member("additionalProperties"), why));
     }
-    let type_name = text_at(schema, "/type");
+    let type_name = schema.text("/type");
     if type_name == "null" {
         let why = "type cannot be set to null, use nullable as an alternative";
         faults.tell(|| FieldFault::forbidden(path.member("type"), why));
@@ -65,12 +64,12 @@ fn plain(schema: &Json, path: At<'_>, patterns: &mut Patterns, faults: &mut Fiel
     for key in UNSUPPORTED.iter().filter(|key| schema.get(**key).is_some_and(|value| !value.is_null())) {
         faults.tell(|| FieldFault::forbidden(path.member(key), format!("{key} is not supported")));
     }
-    if let Some(pattern) = schema.get("pattern").and_then(Json::as_str)
+    if let Some(pattern) = schema["pattern"].as_str()
         && let Err(why) = patterns.check(pattern)
     {
         faults.tell(|| FieldFault::invalid_text(path.member("pattern"), pattern, why));
     }
-    if schema.get("x-kubernetes-preserve-unknown-fields") == Some(&Json::Bool(false)) {
+    if schema["x-kubernetes-preserve-unknown-fields"] == false {
         let field = path.member("x-kubernetes-preserve-unknown-fields");
         faults.tell(|| FieldFault::invalid(field, &Json::Bool(false), "must be true or undefined"));
     }
@@ -91,8 +90,8 @@ fn plain(schema: &Json, path: At<'_>, patterns: &mut Patterns, faults: &mut Fiel
 }
 
 fn map_type(schema: &Json, path: At<'_>, faults: &mut FieldFaults) {
-    let Some(kind) = schema.get("x-kubernetes-map-type").and_then(Json::as_str) else { return };
-    let type_name = text_at(schema, "/type");
+    let Some(kind) = schema["x-kubernetes-map-type"].as_str() else { return };
+    let type_name = schema.text("/type");
     if type_name != "object" {
         let why = "must be object if x-kubernetes-map-type is specified";
         faults.tell(|| FieldFault::invalid_text(path.member("type"), type_name, why));
@@ -105,9 +104,9 @@ fn map_type(schema: &Json, path: At<'_>, faults: &mut FieldFaults) {
 
 fn list_type(schema: &Json, path: At<'_>, faults: &mut FieldFaults) {
     const LIST: &str = "x-kubernetes-list-type";
-    let type_name = text_at(schema, "/type");
-    let kind = schema.get(LIST).and_then(Json::as_str);
-    let items = schema.get("items").unwrap_or(&Json::Null);
+    let type_name = schema.text("/type");
+    let kind = schema[LIST].as_str();
+    let items = &schema["items"];
     if kind.is_some() && type_name != "array" {
         let why = "must be array if x-kubernetes-list-type is specified";
         faults.tell(|| FieldFault::invalid_text(path.member("type"), type_name, why));
@@ -119,7 +118,7 @@ fn list_type(schema: &Json, path: At<'_>, faults: &mut FieldFaults) {
             faults.tell(|| FieldFault::unsupported(path.member(LIST), &other.into(), &["atomic", "set", "map"]));
         }
     }
-    let keys: Vec<&str> = list(schema, &format!("/{KEYS}")).filter_map(Json::as_str).collect();
+    let keys: Vec<&str> = schema.texts(&format!("/{KEYS}")).collect();
     if !keys.is_empty() && kind != Some("map") {
         let why = "must be map if x-kubernetes-list-map-keys is non-empty";
         faults.tell(|| match kind {
@@ -130,12 +129,12 @@ fn list_type(schema: &Json, path: At<'_>, faults: &mut FieldFaults) {
     match kind {
         Some("map") => keyed(items, &keys, path, faults),
         Some("set") => {
-            if is_true(items, "/nullable") {
+            if items.is_true("/nullable") {
                 let why = "cannot be nullable when x-kubernetes-list-type is set";
                 faults.tell(|| FieldFault::forbidden(path.member("items").member("nullable"), why));
             }
             let why = "must be atomic as item of a list with x-kubernetes-list-type=set";
-            let part = match text_at(items, "/type") {
+            let part = match items.text("/type") {
                 "object" => "x-kubernetes-map-type",
                 "array" => LIST,
                 _ => return,
@@ -154,7 +153,7 @@ const KEYS: &str = "x-kubernetes-list-map-keys";
 
 /// What a list needs whose items are told from each other by keys.
 fn keyed(items: &Json, keys: &[&str], path: At<'_>, faults: &mut FieldFaults) {
-    let of_items = text_at(items, "/type");
+    let of_items = items.text("/type");
     let (items_path, keys_path) = (path.member("items"), path.member(KEYS));
     if of_items != "object" {
         let why = "must be object if parent array's x-kubernetes-list-type is map";
@@ -178,21 +177,21 @@ fn keyed(items: &Json, keys: &[&str], path: At<'_>, faults: &mut FieldFaults) {
             continue;
         };
         let path = At::Key(&properties, key);
-        let of_key = text_at(property, "/type");
+        let of_key = property.text("/type");
         if matches!(of_key, "array" | "object") {
             let why = "must be a scalar type if parent array's x-kubernetes-list-type is map";
             faults.tell(|| FieldFault::invalid_text(path.member("type"), of_key, why));
         }
-        let required = list(items, "/required").any(|name| name.as_str() == Some(key));
-        if !required && !has(property, "/default") {
+        let required = items.list("/required").any(|name| name.as_str() == Some(key));
+        if !required && !property.has("/default") {
             let why =
                 "this property is in x-kubernetes-list-map-keys, so it must have a default or be a required property";
             faults.tell(|| FieldFault::required(path.member("default"), why));
         }
-        if text_at(property, "/default").len() > KEY_DEFAULT_AT_MOST {
+        if property.text("/default").len() > KEY_DEFAULT_AT_MOST {
             faults.tell(|| FieldFault::too_long(path.member("default"), KEY_DEFAULT_AT_MOST));
         }
-        if is_true(property, "/nullable") {
+        if property.is_true("/nullable") {
             let why = "this property is in x-kubernetes-list-map-keys, so it cannot be nullable";
             faults.tell(|| FieldFault::forbidden(path.member("nullable"), why));
         }
@@ -205,7 +204,7 @@ fn keyed(items: &Json, keys: &[&str], path: At<'_>, faults: &mut FieldFaults) {
 /// The schemas of fields, items and map values right below one, with their paths.
 fn fields(schema: &Json, path: At<'_>, mut see: impl FnMut(&Json, At<'_>)) {
     let properties = path.member("properties");
-    for (name, property) in schema.get("properties").and_then(Json::as_object).into_iter().flatten() {
+    for (name, property) in schema.members("/properties") {
         see(property, At::Key(&properties, name));
     }
     for key in ["items", "additionalProperties"] {
@@ -217,8 +216,8 @@ fn fields(schema: &Json, path: At<'_>, mut see: impl FnMut(&Json, At<'_>)) {
 
 /// What a structural schema needs on top: a type everywhere outside the branches, and nothing but limits inside them.
 fn is_structural(schema: &Json, path: At<'_>, place: Position, faults: &mut FieldFaults) {
-    let flag = |key: &str| schema.get(key) == Some(&Json::Bool(true));
-    let type_name = text_at(schema, "/type");
+    let flag = |key: &str| schema[key] == true;
+    let type_name = schema.text("/type");
     let untyped = flag("x-kubernetes-int-or-string") || flag("x-kubernetes-preserve-unknown-fields");
     if type_name.is_empty() && (place == Position::Root || !untyped) {
         let why = match place {
@@ -229,7 +228,7 @@ fn is_structural(schema: &Json, path: At<'_>, place: Position, faults: &mut Fiel
         faults.tell(|| FieldFault::required(path.member("type"), why));
     }
     if flag("x-kubernetes-embedded-resource") && place != Position::Root {
-        let empty = schema.get("properties").is_none_or(crate::object::is_empty);
+        let empty = schema.get("properties").is_none_or(Json::is_empty);
         if empty && !flag("x-kubernetes-preserve-unknown-fields") {
             let why = "must not be empty if x-kubernetes-embedded-resource is true without x-kubernetes-preserve-unknown-fields";
             faults.tell(|| FieldFault::required(path.member("properties"), why));
@@ -249,18 +248,18 @@ fn is_structural(schema: &Json, path: At<'_>, place: Position, faults: &mut Fiel
 /// What the root of a resource may say of itself.
 fn root(schema: &Json, path: At<'_>, faults: &mut FieldFaults) {
     let properties = path.member("properties");
-    let type_name = text_at(schema, "/type");
+    let type_name = schema.text("/type");
     if !type_name.is_empty() && type_name != "object" {
         faults.tell(|| FieldFault::invalid_text(path.member("type"), type_name, "must be object at the root"));
     }
     for (key, wanted) in [("apiVersion", "string"), ("kind", "string"), ("metadata", "object")] {
-        let found = text_at(schema, &format!("/properties/{key}/type"));
+        let found = schema.text(&format!("/properties/{key}/type"));
         if !found.is_empty() && found != wanted {
             let path = At::Key(&properties, key);
             faults.tell(|| FieldFault::invalid_text(path.member("type"), found, format!("must be {wanted}")));
         }
     }
-    let members = schema.at("/properties/metadata/properties").and_then(Json::as_object);
+    let members = schema["properties"]["metadata"]["properties"].as_object();
     let other = members.and_then(|members| members.keys().find(|key| !matches!(key.as_str(), "name" | "generateName")));
     if let Some(other) = other {
         let why = format!(

@@ -5,7 +5,7 @@ use pintle_json::Json;
 use super::structure;
 use crate::crd::json_path;
 use crate::crd::pattern::Patterns;
-use crate::object::{doubles, has, is_true, list, text_at};
+use crate::object::doubles;
 use crate::validate::{FaultReason, FieldFault, FieldFaults, NameRule, name_faults};
 
 const COLUMN_TYPES: &[&str] = &["boolean", "date", "integer", "number", "string"];
@@ -18,24 +18,24 @@ const WARNING_AT_MOST: usize = 256;
 
 /// The faults of all versions.
 pub(super) fn all(object: &Json) -> FieldFaults {
-    let versions: Vec<&Json> = list(object, "/spec/versions").collect();
+    let versions: Vec<&Json> = object.list("/spec/versions").collect();
     if versions.len() > VERSIONS_AT_MOST {
         return FieldFaults::from([FieldFault::too_many("spec.versions", versions.len(), VERSIONS_AT_MOST)]);
     }
     let mut faults = FieldFaults::default();
     for (at, version) in versions.iter().enumerate() {
-        let name = text_at(version, "/name");
+        let name = version.text("/name");
         let path = format!("spec.versions[{at}]");
         let why = name_faults(NameRule::OldLabel, name, false);
         faults.extend(why.iter().map(|why| FieldFault::invalid_text(format!("{path}.name"), name, why)));
         faults.extend(deprecation(version, &path));
     }
-    let names: Vec<_> = versions.iter().map(|version| text_at(version, "/name")).collect();
-    let all = object.at("/spec/versions").cloned().unwrap_or_default();
+    let names: Vec<_> = versions.iter().map(|version| version.text("/name")).collect();
+    let all = object["spec"]["versions"].clone();
     if doubles(names.iter()).contains(&true) {
         faults.push(FieldFault::invalid("spec.versions", &all, "must contain unique version names"));
     }
-    if versions.iter().filter(|version| is_true(version, "/storage")).count() != 1 {
+    if versions.iter().filter(|version| version.is_true("/storage")).count() != 1 {
         faults.push(FieldFault::invalid(
             "spec.versions",
             &all,
@@ -64,7 +64,7 @@ fn parts(versions: &[&Json]) -> FieldFaults {
     };
     const SCHEMA: &str = "/schema/openAPIV3Schema";
     for (at, version) in versions.iter().enumerate() {
-        if !has(version, SCHEMA) {
+        if !version.has(SCHEMA) {
             faults.push(FieldFault::required(format!("spec.versions[{at}].schema.openAPIV3Schema"), ""));
         }
     }
@@ -78,7 +78,7 @@ fn parts(versions: &[&Json]) -> FieldFaults {
         faults.extend(scale(version, &path));
     }
     if versions.len() > 1 && same(SCHEMA) && !same("/selectableFields") {
-        let with = versions.iter().enumerate().filter(|(_, version)| has(version, "/selectableFields"));
+        let with = versions.iter().enumerate().filter(|(_, version)| version.has("/selectableFields"));
         let why = "may only be set when `version.schema.openAPIV3Schema` is not included";
         faults.extend(
             with.map(|(at, _)| FieldFault::invalid_text(format!("spec.versions[{at}].selectableFields"), "", why)),
@@ -91,11 +91,11 @@ fn parts(versions: &[&Json]) -> FieldFaults {
     for (version, path) in
         each("/additionalPrinterColumns", "spec.additionalPrinterColumns", "additionalPrinterColumns")
     {
-        let count = list(version, "/additionalPrinterColumns").count();
+        let count = version.list("/additionalPrinterColumns").count();
         if count > COLUMNS_AT_MOST {
             faults.push(FieldFault::too_many(path.as_str(), count, COLUMNS_AT_MOST));
         }
-        for (at, column) in list(version, "/additionalPrinterColumns").enumerate().take(COLUMNS_AT_MOST) {
+        for (at, column) in version.list("/additionalPrinterColumns").enumerate().take(COLUMNS_AT_MOST) {
             faults.extend(one_column(column, &format!("{path}[{at}]")));
         }
     }
@@ -105,7 +105,7 @@ fn parts(versions: &[&Json]) -> FieldFaults {
 fn deprecation(version: &Json, path: &str) -> Option<FieldFault> {
     let text = version.get("deprecationWarning")?.as_str()?;
     let why = match () {
-        () if !is_true(version, "/deprecated") => "can only be set for deprecated versions".into(),
+        () if !version.is_true("/deprecated") => "can only be set for deprecated versions".into(),
         () if text.is_empty() => "must not be an empty string".into(),
         () if text.len() > WARNING_AT_MOST => format!("must be <= {WARNING_AT_MOST} characters, was {}", text.len()),
         () => {
@@ -118,7 +118,7 @@ fn deprecation(version: &Json, path: &str) -> Option<FieldFault> {
 
 fn scale(version: &Json, path: &str) -> FieldFaults {
     let mut faults = FieldFaults::default();
-    if !has(version, "/subresources/scale") {
+    if !version.has("/subresources/scale") {
         return faults;
     }
     let parts: [(&str, bool, &[&str], &str); 3] = [
@@ -128,7 +128,7 @@ fn scale(version: &Json, path: &str) -> FieldFaults {
     ];
     for (key, required, places, why) in parts {
         let field = format!("{path}.scale.{key}");
-        match text_at(version, &format!("/subresources/scale/{key}")) {
+        match version.text(&format!("/subresources/scale/{key}")) {
             "" if required => faults.push(FieldFault::required(field, "")),
             "" => {}
             text if !text.starts_with('.') => {
@@ -146,21 +146,21 @@ fn scale(version: &Json, path: &str) -> FieldFaults {
 fn one_column(column: &Json, path: &str) -> FieldFaults {
     let mut faults = FieldFaults::default();
     let one_of = |known: &[&str]| format!("must be one of {}", known.join(","));
-    if text_at(column, "/name").is_empty() {
+    if column.text("/name").is_empty() {
         faults.push(FieldFault::required(format!("{path}.name"), ""));
     }
-    match text_at(column, "/type") {
+    match column.text("/type") {
         "" => faults.push(FieldFault::required(format!("{path}.type"), &one_of(COLUMN_TYPES))),
         text if !COLUMN_TYPES.contains(&text) => {
             faults.push(FieldFault::invalid_text(format!("{path}.type"), text, one_of(COLUMN_TYPES)));
         }
         _ => {}
     }
-    let format = text_at(column, "/format");
+    let format = column.text("/format");
     if !format.is_empty() && !COLUMN_FORMATS.contains(&format) {
         faults.push(FieldFault::invalid_text(format!("{path}.format"), format, one_of(COLUMN_FORMATS)));
     }
-    match text_at(column, "/jsonPath") {
+    match column.text("/jsonPath") {
         "" => faults.push(FieldFault::required(format!("{path}.JSONPath"), "")),
         text if !text.starts_with('.') => {
             faults.push(FieldFault::invalid_text(
@@ -176,7 +176,7 @@ fn one_column(column: &Json, path: &str) -> FieldFaults {
 
 fn selectable(version: &Json, path: &str) -> FieldFaults {
     let mut faults = FieldFaults::default();
-    let fields: Vec<_> = list(version, "/selectableFields").map(|field| text_at(field, "/jsonPath")).collect();
+    let fields: Vec<_> = version.list("/selectableFields").map(|field| field.text("/jsonPath")).collect();
     let doubles = doubles(fields.iter());
     for (at, text) in fields.iter().enumerate() {
         let field = format!("{path}[{at}].jsonPath");
@@ -195,7 +195,7 @@ fn selectable(version: &Json, path: &str) -> FieldFaults {
         } else {
             match declared(version, text) {
                 None => faults.push(invalid("is an invalid path: does not refer to a valid field")),
-                Some(schema) if !["string", "boolean", "integer"].contains(&text_at(schema, "/type")) => {
+                Some(schema) if !["string", "boolean", "integer"].contains(&schema.text("/type")) => {
                     let why = "must point to a field of type string, boolean or integer. Enum string fields and strings with formats \
                                are allowed.";
                     faults.push(invalid(why));

@@ -5,7 +5,6 @@ use pintle_schema::openapi::reference;
 
 use super::{LIST_METADATA_SCHEMA, METADATA_SCHEMA, gvk, schema_name};
 use crate::kinds::Kind;
-use crate::object::{default, list as items, member, set};
 
 const CONVENTIONS: &str =
     "More info: https://git.k8s.io/community/contributors/devel/sig-architecture/api-conventions.md";
@@ -20,7 +19,7 @@ const EMBEDDED_KIND: &str = "kind is a string value representing the type of thi
 pub(super) fn complete(kind: &Kind, schema: &mut Json) {
     let metadata = documented(METADATA_SCHEMA, &format!("Standard object's metadata. {CONVENTIONS}#metadata"));
     say_what_it_is(schema, metadata);
-    set(schema, "x-kubernetes-group-version-kind", json!([gvk(&kind.gvk())]));
+    schema.set("x-kubernetes-group-version-kind", json!([gvk(&kind.gvk())]));
 }
 
 /// The schema of a kind's lists.
@@ -43,10 +42,10 @@ pub(super) fn list(kind: &Kind) -> Json {
 }
 
 fn say_what_it_is(schema: &mut Json, metadata: Json) {
-    if let Some(properties) = member(schema, "properties") {
-        set(properties, "apiVersion", text(&format!("{API_VERSION} {CONVENTIONS}#resources")));
-        set(properties, "kind", text(&format!("{KIND} {CONVENTIONS}#types-kinds")));
-        set(properties, "metadata", metadata);
+    if let Some(properties) = schema.member("properties") {
+        properties.set("apiVersion", text(&format!("{API_VERSION} {CONVENTIONS}#resources")));
+        properties.set("kind", text(&format!("{KIND} {CONVENTIONS}#types-kinds")));
+        properties.set("metadata", metadata);
     }
 }
 
@@ -67,25 +66,25 @@ fn spell_out(schema: &mut Json) {
     for part in ["items", "additionalProperties", "not"] {
         schema.get_mut(part).into_iter().for_each(spell_out);
     }
-    let is = |schema: &Json, extension: &str| schema.get(extension) == Some(&Json::Bool(true));
+    let is = |schema: &Json, extension: &str| schema[extension] == true;
     if is(schema, "x-kubernetes-int-or-string") {
-        default(schema, "anyOf", json!([{"type": "integer"}, {"type": "string"}]));
+        schema.default("anyOf", json!([{"type": "integer"}, {"type": "string"}]));
     }
     if is(schema, "x-kubernetes-embedded-resource") {
-        default(schema, "properties", json!({}));
-        if let Some(properties) = member(schema, "properties") {
-            set(properties, "apiVersion", text(&format!("{EMBEDDED_API_VERSION} {CONVENTIONS}#resources")));
-            set(properties, "kind", text(&format!("{EMBEDDED_KIND} {CONVENTIONS}#types-kinds")));
+        schema.default("properties", json!({}));
+        if let Some(properties) = schema.member("properties") {
+            properties.set("apiVersion", text(&format!("{EMBEDDED_API_VERSION} {CONVENTIONS}#resources")));
+            properties.set("kind", text(&format!("{EMBEDDED_KIND} {CONVENTIONS}#types-kinds")));
             let metadata = format!("Standard object's metadata. {CONVENTIONS}#metadata");
-            set(properties, "metadata", documented(METADATA_SCHEMA, &metadata));
+            properties.set("metadata", documented(METADATA_SCHEMA, &metadata));
         }
-        let mut required = items(schema, "/required").cloned().collect::<Vec<_>>();
+        let mut required = schema.items_mut("/required").cloned().collect::<Vec<_>>();
         for name in ["kind", "apiVersion"] {
             if !required.iter().any(|known| known == name) {
                 required.push(name.into());
             }
         }
-        set(schema, "required", required.into());
+        schema.set("required", required);
     }
 }
 

@@ -4,7 +4,6 @@ use super::fill_match;
 use crate::kinds::table::{self, Column, Row};
 use crate::kinds::without_effect::{POLICIES, is_about, whole};
 use crate::kinds::{Cluster, Context, Kinds, Strategy};
-use crate::object::{default, list, member, present, set, text_at};
 use jiff::Timestamp;
 use pintle_json::Json;
 
@@ -24,14 +23,14 @@ impl Strategy for AdmissionPolicy {
 
     fn prepare_for_create(&self, _: &Context<'_>, object: &mut Json) {
         if object.at("/spec/validations").is_some() || object.get("kind") == Some(&"ValidatingAdmissionPolicy".into()) {
-            set(object, "status", Json::Object(pintle_json::Map::new()));
+            object.set("status", pintle_json::Map::new());
         }
     }
 
     fn defaults(&self, object: &mut Json) {
-        if let Some(spec) = member(object, "spec") {
-            default(spec, "failurePolicy", "Fail");
-            if let Some(constraints) = present(spec, "matchConstraints") {
+        if let Some(spec) = object.member("spec") {
+            spec.default("failurePolicy", "Fail");
+            if let Some(constraints) = spec.get_mut("matchConstraints") {
                 fill_match(constraints);
             }
         }
@@ -47,9 +46,9 @@ impl Strategy for AdmissionPolicy {
     fn cells(&self, object: &Json, now: Timestamp) -> Vec<Json> {
         let row = Row::new(object, now);
         let rules = if self.mutating { "/spec/mutations" } else { "/spec/validations" };
-        let parameter = match text_at(object, "/spec/paramKind/kind") {
+        let parameter = match object.text("/spec/paramKind/kind") {
             "" => Json::from("<unset>"),
-            kind => format!("{}/{kind}", text_at(object, "/spec/paramKind/apiVersion")).into(),
+            kind => format!("{}/{kind}", object.text("/spec/paramKind/apiVersion")).into(),
         };
         vec![row.name(), row.size(rules), parameter, row.age()]
     }
@@ -57,5 +56,5 @@ impl Strategy for AdmissionPolicy {
 
 /// Whether a policy is about anything that is served.
 pub(super) fn is_about_anything(kinds: &Kinds, policy: &Json) -> bool {
-    list(policy, "/spec/matchConstraints/resourceRules").any(|rule| is_about(kinds, rule))
+    policy.list("/spec/matchConstraints/resourceRules").any(|rule| is_about(kinds, rule))
 }

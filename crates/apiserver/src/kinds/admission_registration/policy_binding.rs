@@ -5,7 +5,6 @@ use super::policy::is_about_anything;
 use crate::kinds::table::{self, Column, Row};
 use crate::kinds::without_effect::{POLICIES, whole};
 use crate::kinds::{Cluster, GroupResource, Kinds, Strategy};
-use crate::object::{present, text_at};
 use jiff::Timestamp;
 use pintle_json::Json;
 
@@ -15,12 +14,12 @@ pub(in crate::kinds) struct PolicyBinding;
 
 impl Strategy for PolicyBinding {
     fn without_effect(&self, object: &Json, kinds: &Kinds, cluster: &dyn Cluster) -> Vec<String> {
-        let policies = match text_at(object, "/kind").starts_with("Validating") {
+        let policies = match object.text("/kind").starts_with("Validating") {
             true => "validatingadmissionpolicies",
             false => "mutatingadmissionpolicies",
         };
         let policies = GroupResource::new("admissionregistration.k8s.io", policies);
-        let policy = cluster.object(&policies, "", text_at(object, "/spec/policyName"));
+        let policy = cluster.object(&policies, "", object.text("/spec/policyName"));
         match policy.is_some_and(|policy| is_about_anything(kinds, &policy)) {
             true => whole(object, POLICIES),
             false => Vec::new(),
@@ -28,7 +27,7 @@ impl Strategy for PolicyBinding {
     }
 
     fn defaults(&self, object: &mut Json) {
-        if let Some(resources) = object.get_mut("spec").and_then(|spec| present(spec, "matchResources")) {
+        if let Some(resources) = object.get_mut("spec").and_then(|spec| spec.get_mut("matchResources")) {
             fill_match(resources);
         }
     }
@@ -39,7 +38,7 @@ impl Strategy for PolicyBinding {
 
     fn cells(&self, object: &Json, now: Timestamp) -> Vec<Json> {
         let row = Row::new(object, now);
-        let reference = match (text_at(object, "/spec/paramRef/namespace"), text_at(object, "/spec/paramRef/name")) {
+        let reference = match (object.text("/spec/paramRef/namespace"), object.text("/spec/paramRef/name")) {
             ("", "") => "<unset>".into(),
             ("", name) => name.into(),
             (namespace, name) => format!("{namespace}/{name}"),

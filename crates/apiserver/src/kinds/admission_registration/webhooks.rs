@@ -4,7 +4,6 @@ use crate::kinds::check::Check;
 use crate::kinds::table::{self, Column, Row};
 use crate::kinds::without_effect::{WEBHOOKS, is_about, whole};
 use crate::kinds::{Cluster, Kinds, Strategy};
-use crate::object::{default, has, items, list, member, present, text_at};
 use crate::validate::{FieldFault, FieldFaults, NameRule, name_faults};
 use jiff::Timestamp;
 use pintle_json::Json;
@@ -19,7 +18,7 @@ pub(in crate::kinds) struct Webhooks {
 
 impl Strategy for Webhooks {
     fn without_effect(&self, object: &Json, kinds: &Kinds, _: &dyn Cluster) -> Vec<String> {
-        let mut rules = list(object, "/webhooks").flat_map(|webhook| list(webhook, "/rules"));
+        let mut rules = object.list("/webhooks").flat_map(|webhook| webhook.list("/rules"));
         match rules.any(|rule| is_about(kinds, rule)) {
             true => whole(object, WEBHOOKS),
             false => Vec::new(),
@@ -27,20 +26,20 @@ impl Strategy for Webhooks {
     }
 
     fn defaults(&self, object: &mut Json) {
-        for webhook in items(object, "webhooks") {
+        for webhook in object.items_mut("webhooks") {
             for (key, value) in [("failurePolicy", "Fail"), ("matchPolicy", "Equivalent")] {
-                default(webhook, key, value);
+                webhook.default(key, value);
             }
-            member(webhook, "namespaceSelector");
-            member(webhook, "objectSelector");
-            default(webhook, "timeoutSeconds", 10);
+            webhook.member("namespaceSelector");
+            webhook.member("objectSelector");
+            webhook.default("timeoutSeconds", 10);
             if self.mutating {
-                default(webhook, "reinvocationPolicy", "Never");
+                webhook.default("reinvocationPolicy", "Never");
             }
-            if let Some(service) = webhook.get_mut("clientConfig").and_then(|client| present(client, "service")) {
-                default(service, "port", 443);
+            if let Some(service) = webhook.get_mut("clientConfig").and_then(|client| client.get_mut("service")) {
+                service.default("port", 443);
             }
-            items(webhook, "rules").for_each(|rule| default(rule, "scope", "*"));
+            webhook.items_mut("rules").for_each(|rule| rule.default("scope", "*"));
         }
     }
 
@@ -60,17 +59,17 @@ impl Strategy for Webhooks {
 
 fn webhook_faults(webhook: Check<'_>) -> Check<'_> {
     let object = webhook.object();
-    let name = text_at(object, "/name");
+    let name = object.text("/name");
     let mut why = name_faults(NameRule::Subdomain, name, false);
     if why.is_empty() && name.split('.').count() < 3 {
         why.push("should be a domain with at least three segments separated by dots".into());
     }
-    let (url, service) = (text_at(object, "/clientConfig/url"), has(object, "/clientConfig/service"));
+    let (url, service) = (object.text("/clientConfig/url"), object.has("/clientConfig/service"));
     let neither = url.is_empty() != service;
     let scheme = url.split("://").next().unwrap_or_default();
     let timeout =
         object.get("timeoutSeconds").filter(|timeout| !timeout.as_i64().is_some_and(|it| (1..=30).contains(&it)));
-    let versions = list(object, "/admissionReviewVersions").next().is_some();
+    let versions = object.list("/admissionReviewVersions").next().is_some();
     let webhook =
         why.iter().fold(webhook, |check, why| check.refuse(true, || FieldFault::invalid_text("name", name, why)));
     webhook

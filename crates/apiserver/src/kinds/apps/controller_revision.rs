@@ -3,7 +3,6 @@
 use crate::kinds::Strategy;
 use crate::kinds::check::{Check, immutable};
 use crate::kinds::table::{self, Column, Row};
-use crate::object::{default, is_true, list, text_at};
 use crate::request::Part;
 use crate::validate::{FieldFault, FieldFaults};
 use jiff::Timestamp;
@@ -15,7 +14,7 @@ pub(in crate::kinds) struct ControllerRevision;
 
 impl Strategy for ControllerRevision {
     fn defaults(&self, object: &mut Json) {
-        default(object, "revision", 0);
+        object.default("revision", 0);
     }
 
     fn validate_create(&self, object: &Json) -> FieldFaults {
@@ -41,14 +40,14 @@ impl Strategy for ControllerRevision {
 
     fn cells(&self, object: &Json, now: Timestamp) -> Vec<Json> {
         let row = Row::new(object, now);
-        let owner = list(object, "/metadata/ownerReferences").find(|owner| is_true(owner, "/controller"));
+        let owner = object.list("/metadata/ownerReferences").find(|owner| owner.is_true("/controller"));
         let owner = owner.map_or_else(
             || "<none>".into(),
             |owner| {
-                let (group, _) = text_at(owner, "/apiVersion").split_once('/').unwrap_or_default();
-                let kind = text_at(owner, "/kind").to_lowercase();
+                let (group, _) = owner.text("/apiVersion").split_once('/').unwrap_or_default();
+                let kind = owner.text("/kind").to_lowercase();
                 let kind = if group.is_empty() { kind } else { format!("{kind}.{group}") };
-                format!("{kind}/{}", text_at(owner, "/name"))
+                format!("{kind}/{}", owner.text("/name"))
             },
         );
         vec![row.name(), owner.into(), row.number("/revision"), row.age()]

@@ -5,7 +5,6 @@ use crate::kinds::check::Check;
 use crate::kinds::core::pod::template_warnings;
 use crate::kinds::table::{self, Column, Row};
 use crate::kinds::{Context, Pods, Strategy};
-use crate::object::{default, member, set, text_at};
 use crate::request::Part;
 use crate::validate::{FieldFault, FieldFaults};
 use jiff::Timestamp;
@@ -31,32 +30,32 @@ impl Strategy for DaemonSet {
 
     fn defaults(&self, object: &mut Json) {
         if let Some(spec) = workload_spec(object) {
-            if let Some(strategy) = member(spec, "updateStrategy") {
-                if text_at(strategy, "/type").is_empty() {
-                    set(strategy, "type", "RollingUpdate".into());
+            if let Some(strategy) = spec.member("updateStrategy") {
+                if strategy.text("/type").is_empty() {
+                    strategy.set("type", "RollingUpdate");
                 }
-                if text_at(strategy, "/type") == "RollingUpdate"
-                    && let Some(rolling) = member(strategy, "rollingUpdate")
+                if strategy.text("/type") == "RollingUpdate"
+                    && let Some(rolling) = strategy.member("rollingUpdate")
                 {
-                    default(rolling, "maxUnavailable", 1);
-                    default(rolling, "maxSurge", 0);
+                    rolling.default("maxUnavailable", 1);
+                    rolling.default("maxSurge", 0);
                 }
             }
-            default(spec, "revisionHistoryLimit", 10);
+            spec.default("revisionHistoryLimit", 10);
         }
-        let annotations = member(object, "metadata").and_then(|metadata| member(metadata, "annotations"));
+        let annotations = object.member("metadata").and_then(|metadata| metadata.member("annotations"));
         if let Some(annotations) = annotations {
-            default(annotations, TEMPLATE_GENERATION, "0");
+            annotations.default(TEMPLATE_GENERATION, "0");
         }
-        if let Some(status) = member(object, "status") {
+        if let Some(status) = object.member("status") {
             for key in ["currentNumberScheduled", "numberMisscheduled", "desiredNumberScheduled", "numberReady"] {
-                default(status, key, 0);
+                status.default(key, 0);
             }
         }
     }
 
     fn prepare_for_create(&self, _: &Context<'_>, object: &mut Json) {
-        set(object, "status", json!({}));
+        object.set("status", json!({}));
         self.defaults(object);
         set_template_generation(object, 1);
     }
@@ -64,14 +63,14 @@ impl Strategy for DaemonSet {
     fn prepare_for_update(&self, _: &Context<'_>, new: &mut Json, old: &Json, part: Part) {
         if part == Part::Object {
             let pointer = format!("/metadata/annotations/{TEMPLATE_GENERATION}");
-            let generation: i64 = text_at(old, &pointer).parse().unwrap_or(0);
+            let generation: i64 = old.text(&pointer).parse().unwrap_or(0);
             let changed = new.at("/spec/template") != old.at("/spec/template");
             set_template_generation(new, generation + i64::from(changed));
         }
     }
 
     fn validate_create(&self, object: &Json) -> FieldFaults {
-        let strategy = text_at(object, "/spec/updateStrategy/type");
+        let strategy = object.text("/spec/updateStrategy/type");
         let (fewer, more) =
             ("/spec/updateStrategy/rollingUpdate/maxUnavailable", "/spec/updateStrategy/rollingUpdate/maxSurge");
         let rolls = strategy == "RollingUpdate";
@@ -79,7 +78,7 @@ impl Strategy for DaemonSet {
         Check::of(object)
             .also(workload_faults(object, "daemonset"))
             .refuse(!matches!(strategy, "RollingUpdate" | "OnDelete"), || {
-                let value = object.at("/spec/updateStrategy").cloned().unwrap_or_default();
+                let value = object["spec"]["updateStrategy"].clone();
                 FieldFault::unsupported("spec.updateStrategy", &value, &["RollingUpdate", "OnDelete"])
             })
             .refuse(rolls && still && !eager, || {
@@ -134,7 +133,7 @@ impl Strategy for DaemonSet {
 }
 
 fn set_template_generation(object: &mut Json, generation: i64) {
-    if let Some(annotations) = member(object, "metadata").and_then(|metadata| member(metadata, "annotations")) {
-        set(annotations, TEMPLATE_GENERATION, generation.to_string().into());
+    if let Some(annotations) = object.member("metadata").and_then(|metadata| metadata.member("annotations")) {
+        annotations.set(TEMPLATE_GENERATION, generation.to_string());
     }
 }

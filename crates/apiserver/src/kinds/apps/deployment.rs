@@ -5,7 +5,7 @@ use crate::kinds::core::pod::template_warnings;
 use crate::kinds::reset::Reset;
 use crate::kinds::table::{self, Column, Row};
 use crate::kinds::{Context, Pods, Scale, Strategy};
-use crate::object::{default, integer_at, member, set, set_metadata, text_at};
+use crate::object::set_metadata;
 use crate::request::Part;
 use crate::validate::{FieldFault, FieldFaults};
 use jiff::Timestamp;
@@ -30,32 +30,31 @@ impl Strategy for Deployment {
 
     fn defaults(&self, object: &mut Json) {
         if let Some(spec) = workload_spec(object) {
-            default(spec, "replicas", 1);
-            if let Some(strategy) = member(spec, "strategy") {
-                if text_at(strategy, "/type").is_empty() {
-                    set(strategy, "type", "RollingUpdate".into());
+            spec.default("replicas", 1);
+            if let Some(strategy) = spec.member("strategy") {
+                if strategy.text("/type").is_empty() {
+                    strategy.set("type", "RollingUpdate");
                 }
-                if text_at(strategy, "/type") == "RollingUpdate"
-                    && let Some(rolling) = member(strategy, "rollingUpdate")
+                if strategy.text("/type") == "RollingUpdate"
+                    && let Some(rolling) = strategy.member("rollingUpdate")
                 {
-                    default(rolling, "maxUnavailable", "25%");
-                    default(rolling, "maxSurge", "25%");
+                    rolling.default("maxUnavailable", "25%");
+                    rolling.default("maxSurge", "25%");
                 }
             }
-            default(spec, "revisionHistoryLimit", 10);
-            default(spec, "progressDeadlineSeconds", 600);
+            spec.default("revisionHistoryLimit", 10);
+            spec.default("progressDeadlineSeconds", 600);
         }
-        member(object, "status");
+        object.member("status");
     }
 
     fn changes_generation(&self, new: &Json, old: &Json) -> bool {
-        let annotations =
-            |object: &Json| object.at("/metadata/annotations").filter(|map| !crate::object::is_empty(map)).cloned();
+        let annotations = |object: &Json| object.at("/metadata/annotations").filter(|map| !map.is_empty()).cloned();
         new.get("spec") != old.get("spec") || annotations(new) != annotations(old)
     }
 
     fn prepare_for_create(&self, _: &Context<'_>, object: &mut Json) {
-        set(object, "status", json!({}));
+        object.set("status", json!({}));
     }
 
     fn prepare_for_update(&self, _: &Context<'_>, new: &mut Json, old: &Json, part: Part) {
@@ -70,10 +69,10 @@ impl Strategy for Deployment {
 
     fn validate_create(&self, object: &Json) -> FieldFaults {
         let mut faults = workload_faults(object, "deployment");
-        let strategy = text_at(object, "/spec/strategy/type");
+        let strategy = object.text("/spec/strategy/type");
         let rolling = "spec.strategy.rollingUpdate";
         match strategy {
-            "Recreate" if crate::object::has(object, "/spec/strategy/rollingUpdate") => {
+            "Recreate" if object.has("/spec/strategy/rollingUpdate") => {
                 let why = "may not be specified when strategy `type` is 'Recreate'";
                 faults.push(FieldFault::forbidden(rolling, why));
             }
@@ -90,12 +89,12 @@ impl Strategy for Deployment {
                 }
             }
             _ => {
-                let value = object.at("/spec/strategy").cloned().unwrap_or_default();
+                let value = object["spec"]["strategy"].clone();
                 faults.push(FieldFault::unsupported("spec.strategy", &value, &["Recreate", "RollingUpdate"]));
             }
         }
         let (deadline, ready) =
-            (integer_at(object, "/spec/progressDeadlineSeconds"), integer_at(object, "/spec/minReadySeconds"));
+            (object.integer("/spec/progressDeadlineSeconds"), object.integer("/spec/minReadySeconds"));
         if let Some(deadline) = deadline.filter(|deadline| *deadline <= ready.unwrap_or(0)) {
             let why = "must be greater than minReadySeconds";
             faults.push(FieldFault::invalid("spec.progressDeadlineSeconds", &deadline.into(), why));

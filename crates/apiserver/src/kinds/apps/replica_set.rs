@@ -6,7 +6,6 @@ use super::{
 use crate::kinds::core::pod::template_warnings;
 use crate::kinds::table::{self, Column};
 use crate::kinds::{Context, Pods, Scale, Strategy};
-use crate::object::{default, member, set};
 use crate::request::Part;
 use crate::validate::FieldFaults;
 use jiff::Timestamp;
@@ -27,15 +26,15 @@ impl Strategy for ReplicaSet {
 
     fn defaults(&self, object: &mut Json) {
         if let Some(spec) = workload_spec(object) {
-            default(spec, "replicas", 1);
+            spec.default("replicas", 1);
         }
-        if let Some(status) = member(object, "status") {
-            default(status, "replicas", 0);
+        if let Some(status) = object.member("status") {
+            status.default("replicas", 0);
         }
     }
 
     fn prepare_for_create(&self, _: &Context<'_>, object: &mut Json) {
-        set(object, "status", json!({"replicas": 0}));
+        object.set("status", json!({"replicas": 0}));
     }
 
     fn validate_create(&self, object: &Json) -> FieldFaults {

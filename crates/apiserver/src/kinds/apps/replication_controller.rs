@@ -5,7 +5,6 @@ use crate::kinds::check::Check;
 use crate::kinds::core::pod::{template_warnings, validate_template};
 use crate::kinds::table::{self, Column};
 use crate::kinds::{Context, Pods, Scale, Strategy};
-use crate::object::{default, member, set};
 use crate::request::Part;
 use crate::validate::{FieldFault, FieldFaults};
 use jiff::Timestamp;
@@ -31,29 +30,29 @@ impl Strategy for ReplicationController {
     fn defaults(&self, object: &mut Json) {
         let labels = object.at("/spec/template/metadata/labels").cloned();
         if let Some(spec) = workload_spec(object) {
-            default(spec, "replicas", 1);
+            spec.default("replicas", 1);
             if let Some(labels) = labels.clone()
-                && spec.get("selector").is_none_or(crate::object::is_empty)
+                && spec.get("selector").is_none_or(Json::is_empty)
             {
-                set(spec, "selector", labels);
+                spec.set("selector", labels);
             }
         }
-        if let (Some(labels), Some(metadata)) = (labels, member(object, "metadata"))
-            && metadata.get("labels").is_none_or(crate::object::is_empty)
+        if let (Some(labels), Some(metadata)) = (labels, object.member("metadata"))
+            && metadata.get("labels").is_none_or(Json::is_empty)
         {
-            set(metadata, "labels", labels);
+            metadata.set("labels", labels);
         }
-        if let Some(status) = member(object, "status") {
-            default(status, "replicas", 0);
+        if let Some(status) = object.member("status") {
+            status.default("replicas", 0);
         }
     }
 
     fn prepare_for_create(&self, _: &Context<'_>, object: &mut Json) {
-        set(object, "status", json!({"replicas": 0}));
+        object.set("status", json!({"replicas": 0}));
     }
 
     fn validate_create(&self, object: &Json) -> FieldFaults {
-        let selector = object.at("/spec/selector").and_then(Json::as_object).cloned().unwrap_or_default();
+        let selector = object["spec"]["selector"].as_object().cloned().unwrap_or_default();
         let template = object.at("/spec/template").filter(|template| !template.is_null());
         let labels = template.and_then(|template| template.at("/metadata/labels")).cloned().unwrap_or_default();
         let matches = selector.iter().all(|(key, value)| labels.get(key) == Some(value));

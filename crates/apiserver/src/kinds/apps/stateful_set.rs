@@ -5,7 +5,6 @@ use crate::kinds::check::Check;
 use crate::kinds::core::pod::{claim_spec, template_warnings};
 use crate::kinds::table::{self, Column, Row};
 use crate::kinds::{Context, Pods, Scale, Strategy, warnings};
-use crate::object::{default, integer_at, list, member, set, text_at};
 use crate::request::Part;
 use crate::validate::{FieldFault, FieldFaults, NameRule};
 use jiff::Timestamp;
@@ -23,11 +22,11 @@ impl Strategy for StatefulSet {
             // The path has this in an update, and only there.
             Some(old) => (template_warnings::changed(object, old, TEMPLATE), ".Spec"),
         };
-        for (at, claim) in list(object, "/spec/volumeClaimTemplates").enumerate() {
-            let spec = claim.get("spec").unwrap_or(&Json::Null);
+        for (at, claim) in object.list("/spec/volumeClaimTemplates").enumerate() {
+            let spec = &claim["spec"];
             found.extend(warnings::claim(spec, &format!("spec.volumeClaimTemplates[{at}]{path}")));
         }
-        if integer_at(object, "/spec/revisionHistoryLimit").is_some_and(|limit| limit < 0) {
+        if object.integer("/spec/revisionHistoryLimit").is_some_and(|limit| limit < 0) {
             let why = "a negative value retains all historical revisions; a value >= 0 is recommended";
             found.push(format!("spec.revisionHistoryLimit: {why}"));
         }
@@ -40,54 +39,54 @@ impl Strategy for StatefulSet {
 
     fn defaults(&self, object: &mut Json) {
         if let Some(spec) = workload_spec(object) {
-            default(spec, "replicas", 1);
-            default(spec, "podManagementPolicy", "OrderedReady");
-            if let Some(strategy) = member(spec, "updateStrategy") {
-                if text_at(strategy, "/type").is_empty() {
-                    set(strategy, "type", "RollingUpdate".into());
+            spec.default("replicas", 1);
+            spec.default("podManagementPolicy", "OrderedReady");
+            if let Some(strategy) = spec.member("updateStrategy") {
+                if strategy.text("/type").is_empty() {
+                    strategy.set("type", "RollingUpdate");
                 }
-                if text_at(strategy, "/type") == "RollingUpdate"
-                    && let Some(rolling) = member(strategy, "rollingUpdate")
+                if strategy.text("/type") == "RollingUpdate"
+                    && let Some(rolling) = strategy.member("rollingUpdate")
                 {
-                    default(rolling, "partition", 0);
+                    rolling.default("partition", 0);
                 }
             }
-            default(spec, "revisionHistoryLimit", 10);
-            if let Some(policy) = member(spec, "persistentVolumeClaimRetentionPolicy") {
-                default(policy, "whenDeleted", "Retain");
-                default(policy, "whenScaled", "Retain");
+            spec.default("revisionHistoryLimit", 10);
+            if let Some(policy) = spec.member("persistentVolumeClaimRetentionPolicy") {
+                policy.default("whenDeleted", "Retain");
+                policy.default("whenScaled", "Retain");
             }
-            for claim in crate::object::items(spec, "volumeClaimTemplates") {
-                default(claim, "apiVersion", "v1");
-                default(claim, "kind", "PersistentVolumeClaim");
-                if let Some(spec) = member(claim, "spec") {
+            for claim in spec.items_mut("volumeClaimTemplates") {
+                claim.default("apiVersion", "v1");
+                claim.default("kind", "PersistentVolumeClaim");
+                if let Some(spec) = claim.member("spec") {
                     claim_spec(spec);
                 }
-                if let Some(status) = member(claim, "status") {
-                    default(status, "phase", "Pending");
+                if let Some(status) = claim.member("status") {
+                    status.default("phase", "Pending");
                 }
             }
         }
-        if let Some(status) = member(object, "status") {
-            default(status, "replicas", 0);
-            default(status, "availableReplicas", 0);
+        if let Some(status) = object.member("status") {
+            status.default("replicas", 0);
+            status.default("availableReplicas", 0);
         }
     }
 
     fn prepare_for_create(&self, _: &Context<'_>, object: &mut Json) {
-        set(object, "status", json!({"replicas": 0, "availableReplicas": 0}));
+        object.set("status", json!({"replicas": 0, "availableReplicas": 0}));
     }
 
     fn validate_create(&self, object: &Json) -> FieldFaults {
-        let management = text_at(object, "/spec/podManagementPolicy");
-        let strategy = text_at(object, "/spec/updateStrategy/type");
+        let management = object.text("/spec/podManagementPolicy");
+        let strategy = object.text("/spec/updateStrategy/type");
         let retention = ["Retain", "Delete"];
         Check::of(object)
             .refuse(!matches!(management, "OrderedReady" | "Parallel"), || {
                 FieldFault::invalid_text("spec.podManagementPolicy", management, "must be 'OrderedReady' or 'Parallel'")
             })
             .refuse(!matches!(strategy, "RollingUpdate" | "OnDelete"), || {
-                let value = object.at("/spec/updateStrategy").cloned().unwrap_or_default();
+                let value = object["spec"]["updateStrategy"].clone();
                 FieldFault::invalid("spec.updateStrategy", &value, "must be 'RollingUpdate' or 'OnDelete'")
             })
             .not_negative(&["spec.updateStrategy.rollingUpdate.partition"])
@@ -104,7 +103,7 @@ impl Strategy for StatefulSet {
         }
         let mut faults = self.validate_create(new);
         let fixed = |object: &Json| {
-            let mut spec = object.get("spec").cloned().unwrap_or_default();
+            let mut spec = object["spec"].clone();
             for key in [
                 "replicas",
                 "ordinals",
@@ -114,7 +113,7 @@ impl Strategy for StatefulSet {
                 "persistentVolumeClaimRetentionPolicy",
                 "minReadySeconds",
             ] {
-                crate::object::remove(&mut spec, key);
+                spec.unset(key);
             }
             spec
         };

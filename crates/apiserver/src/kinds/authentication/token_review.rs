@@ -6,7 +6,6 @@ use super::user_info;
 use crate::failure::{Failure, Outcome};
 use crate::kinds::posting::{Posting, Question, Task};
 use crate::kinds::{Context, Place, Strategy};
-use crate::object::{list, text_at};
 use crate::request::Part;
 use crate::request::user::User;
 
@@ -22,11 +21,11 @@ impl Strategy for TokenReview {
 
 impl Posting for TokenReview {
     fn task(&self, _: &Context<'_>, _: &Place, sent: &Json, _: bool) -> Outcome<Task> {
-        let token = text_at(sent, "/spec/token").to_owned();
+        let token = sent.text("/spec/token").to_owned();
         if token.is_empty() {
             return Err(Failure::bad_request("token is required for TokenReview in authentication"));
         }
-        let audiences = list(sent, "/spec/audiences").filter_map(Json::as_str).map(str::to_owned).collect();
+        let audiences = sent.texts("/spec/audiences").map(str::to_owned).collect();
         Ok(Task::Ask(Box::new(Question::Token { token, audiences }), sent.clone()))
     }
 

@@ -5,7 +5,7 @@ use pintle_json::{Json, json};
 use crate::failure::{Failure, Outcome};
 use crate::kinds::posting::{Posting, Question, Task};
 use crate::kinds::{Context, Place, Strategy};
-use crate::object::{list, metadata, set_metadata, text_at};
+use crate::object::{metadata, set_metadata};
 use crate::request::Part;
 use crate::request::path::ResourcePath;
 use crate::request::user::User;
@@ -29,7 +29,8 @@ impl Posting for AccessReview {
         let mut review = sent.clone();
         if place.kind.namespaced() {
             set_metadata(&mut review, "namespace", place.namespace.as_str().into());
-        } else if ["name", "namespace", "generateName"].iter().any(|field| !metadata::text(sent, field).is_empty()) {
+        } else if ["name", "namespace", "generateName"].iter().any(|field| !sent["metadata"][field].text("").is_empty())
+        {
             return Err(invalid(FieldFault::invalid("metadata", &sent["metadata"], "must be empty")));
         }
         let (resource, path) = (&sent["spec"]["resourceAttributes"], &sent["spec"]["nonResourceAttributes"]);
@@ -45,7 +46,7 @@ impl Posting for AccessReview {
             _ => (),
         }
         let who = if self.of_oneself { context.user.clone() } else { subject(sent)? };
-        let of = |value: &Json, field: &str| value[field].as_str().unwrap_or_default().to_owned();
+        let of = |value: &Json, field: &str| value[field].text("").to_owned();
         let namespace = of(resource, "namespace");
         if place.kind.namespaced() && namespace != place.namespace {
             let why = "must match metadata.namespace";
@@ -77,9 +78,9 @@ impl Posting for AccessReview {
 /// Whom a review asks about.
 fn subject(review: &Json) -> Outcome<User> {
     let user = User {
-        name: text_at(review, "/spec/user").into(),
-        uid: text_at(review, "/spec/uid").into(),
-        groups: list(review, "/spec/groups").filter_map(Json::as_str).map(str::to_owned).collect(),
+        name: review.text("/spec/user").into(),
+        uid: review.text("/spec/uid").into(),
+        groups: review.texts("/spec/groups").map(str::to_owned).collect(),
         ..User::default()
     };
     if user.name.is_empty() && user.groups.is_empty() {

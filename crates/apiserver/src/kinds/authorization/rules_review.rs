@@ -5,7 +5,6 @@ use pintle_json::{Json, json};
 use crate::failure::{Failure, Outcome};
 use crate::kinds::posting::{Posting, Question, Task};
 use crate::kinds::{Context, Place, Strategy};
-use crate::object::{has, text_at};
 use crate::request::Part;
 
 /// `authorization.k8s.io/v1` SelfSubjectRulesReview.
@@ -20,7 +19,7 @@ impl Strategy for SelfSubjectRulesReview {
 
 impl Posting for SelfSubjectRulesReview {
     fn task(&self, _: &Context<'_>, _: &Place, sent: &Json, _: bool) -> Outcome<Task> {
-        let namespace = text_at(sent, "/spec/namespace").to_owned();
+        let namespace = sent.text("/spec/namespace").to_owned();
         if namespace.is_empty() {
             return Err(Failure::bad_request("no namespace on request"));
         }
@@ -34,7 +33,7 @@ impl Posting for SelfSubjectRulesReview {
 
 /// What is answered: the rules that give somebody rights, and what was wrong with those that could not be read.
 pub(crate) fn status<'a>(rules: impl Iterator<Item = &'a Json>, wrong: Option<String>) -> Json {
-    let (paths, resources): (Vec<_>, Vec<_>) = rules.cloned().partition(|rule| has(rule, "/nonResourceURLs"));
+    let (paths, resources): (Vec<_>, Vec<_>) = rules.cloned().partition(|rule| rule.has("/nonResourceURLs"));
     let mut status = json!({"resourceRules": resources, "nonResourceRules": paths, "incomplete": wrong.is_some()});
     if let Some(wrong) = wrong {
         status["evaluationError"] = wrong.into();

@@ -5,7 +5,6 @@ use crate::kinds::check::Check;
 use crate::kinds::core::pod::pod_template;
 use crate::kinds::table::{self, Column, Row};
 use crate::kinds::{Context, Pods, Strategy};
-use crate::object::{default, is_true, list, member, set, text_at};
 use crate::request::Part;
 use crate::validate::{FieldFault, FieldFaults, NameRule};
 use jiff::Timestamp;
@@ -18,7 +17,7 @@ pub(in crate::kinds) struct CronJob;
 impl Strategy for CronJob {
     fn warnings(&self, object: &Json, old: Option<&Json>, part: Part) -> Vec<String> {
         let mut found = job_warnings(object, old, "/spec/jobTemplate/spec");
-        if old.is_some() && part == Part::Object && text_at(object, "/spec/schedule").contains("TZ") {
+        if old.is_some() && part == Part::Object && object.text("/spec/schedule").contains("TZ") {
             let see = "https://kubernetes.io/docs/concepts/workloads/controllers/cron-jobs/";
             found.push(format!(
                 "cannot use TZ or CRON_TZ in spec.spec.schedule, use timeZone instead, see {see} for more details"
@@ -28,30 +27,30 @@ impl Strategy for CronJob {
     }
 
     fn defaults(&self, object: &mut Json) {
-        if let Some(spec) = member(object, "spec") {
-            default(spec, "concurrencyPolicy", "Allow");
-            default(spec, "suspend", false);
-            default(spec, "successfulJobsHistoryLimit", 3);
-            default(spec, "failedJobsHistoryLimit", 1);
-            if let Some(template) = member(spec, "jobTemplate") {
-                member(template, "metadata");
-                if let Some(pods) = member(template, "spec").and_then(|spec| member(spec, "template")) {
+        if let Some(spec) = object.member("spec") {
+            spec.default("concurrencyPolicy", "Allow");
+            spec.default("suspend", false);
+            spec.default("successfulJobsHistoryLimit", 3);
+            spec.default("failedJobsHistoryLimit", 1);
+            if let Some(template) = spec.member("jobTemplate") {
+                template.member("metadata");
+                if let Some(pods) = template.member("spec").and_then(|spec| spec.member("template")) {
                     pod_template(pods);
                 }
             }
         }
-        member(object, "status");
+        object.member("status");
     }
 
     fn prepare_for_create(&self, _: &Context<'_>, object: &mut Json) {
-        set(object, "status", json!({}));
+        object.set("status", json!({}));
     }
 
     fn validate_create(&self, object: &Json) -> FieldFaults {
-        let schedule = text_at(object, "/spec/schedule");
+        let schedule = object.text("/spec/schedule");
         let why = if schedule.is_empty() { None } else { schedule_fault(schedule) };
-        let zone = object.at("/spec/timeZone").and_then(Json::as_str);
-        let template = object.at("/spec/jobTemplate/spec").unwrap_or(&Json::Null);
+        let zone = object["spec"]["timeZone"].as_str();
+        let template = &object["spec"]["jobTemplate"]["spec"];
         Check::of(object)
             .required("spec.schedule")
             .refuse(why.is_some(), || FieldFault::invalid_text("spec.schedule", schedule, why.unwrap_or_default()))
@@ -87,15 +86,15 @@ impl Strategy for CronJob {
 
     fn cells(&self, object: &Json, now: Timestamp) -> Vec<Json> {
         let row = Row::new(object, now);
-        let job = object.at("/spec/jobTemplate/spec").unwrap_or(&Json::Null);
-        let suspend = if is_true(object, "/spec/suspend") { "True" } else { "False" };
+        let job = &object["spec"]["jobTemplate"]["spec"];
+        let suspend = if object.is_true("/spec/suspend") { "True" } else { "False" };
         let (containers, images) = table::containers(job.at("/template/spec"));
         vec![
             row.name(),
             row.text("/spec/schedule"),
             row.text_or("/spec/timeZone", "<none>"),
             suspend.into(),
-            list(object, "/status/active").count().into(),
+            object.list("/status/active").count().into(),
             row.since("/status/lastScheduleTime", "<none>"),
             row.age(),
             containers,

@@ -4,7 +4,7 @@ use super::{job_faults, job_spec, job_warnings};
 use crate::kinds::check::Check;
 use crate::kinds::table::{self, Column, Row};
 use crate::kinds::{Context, Pods, Strategy};
-use crate::object::{default, has, holds, integer_at, is_true, list, member, metadata, set, text_at};
+use crate::object::{holds, metadata};
 use crate::request::Part;
 use crate::selector::{selects_labels, structured};
 use crate::validate::{FieldFault, FieldFaults, NameRule, name_faults};
@@ -36,43 +36,42 @@ impl Strategy for Job {
     }
 
     fn defaults(&self, object: &mut Json) {
-        if let Some(spec) = member(object, "spec") {
+        if let Some(spec) = object.member("spec") {
             job_spec(spec);
-            default(spec, "parallelism", 1);
+            spec.default("parallelism", 1);
         }
-        let labels =
-            object.at("/spec/template/metadata/labels").filter(|labels| !crate::object::is_empty(labels)).cloned();
-        if let (Some(labels), Some(metadata)) = (labels, member(object, "metadata"))
-            && metadata.get("labels").is_none_or(crate::object::is_empty)
+        let labels = object.at("/spec/template/metadata/labels").filter(|labels| !labels.is_empty()).cloned();
+        if let (Some(labels), Some(metadata)) = (labels, object.member("metadata"))
+            && metadata.get("labels").is_none_or(Json::is_empty)
         {
-            set(metadata, "labels", labels);
+            metadata.set("labels", labels);
         }
-        member(object, "status");
+        object.member("status");
     }
 
     fn prepare_for_create(&self, _: &Context<'_>, object: &mut Json) {
-        set(object, "status", json!({}));
-        if is_true(object, "/spec/manualSelector") {
+        object.set("status", json!({}));
+        if object.is_true("/spec/manualSelector") {
             return;
         }
         let (uid, name) = (metadata::uid(object).to_owned(), metadata::name(object).to_owned());
         let generated = GENERATED.map(|key| (key, if key.ends_with("uid") { &uid } else { &name }));
         // Labels that defaulting took from the template are the template's own, and get what it gets.
-        let own = object.at("/metadata/labels").filter(|labels| !crate::object::is_empty(labels));
+        let own = object.at("/metadata/labels").filter(|labels| !labels.is_empty());
         let shared = own.is_some_and(|own| object.at("/spec/template/metadata/labels") == Some(own));
-        let Some(spec) = member(object, "spec") else { return };
+        let Some(spec) = object.member("spec") else { return };
         if let Some(labels) =
-            member(spec, "template").and_then(|it| member(it, "metadata")).and_then(|it| member(it, "labels"))
+            spec.member("template").and_then(|it| it.member("metadata")).and_then(|it| it.member("labels"))
         {
             for (key, value) in generated {
-                default(labels, key, value.as_str());
+                labels.default(key, value.as_str());
             }
         }
-        if let Some(labels) = member(spec, "selector").and_then(|selector| member(selector, "matchLabels")) {
-            default(labels, "batch.kubernetes.io/controller-uid", uid.as_str());
+        if let Some(labels) = spec.member("selector").and_then(|selector| selector.member("matchLabels")) {
+            labels.default("batch.kubernetes.io/controller-uid", uid.as_str());
         }
         let labels = object.at("/spec/template/metadata/labels").cloned();
-        if let (Some(labels), true) = (labels, shared && text_at(object, "/metadata/generateName").is_empty()) {
+        if let (Some(labels), true) = (labels, shared && object.text("/metadata/generateName").is_empty()) {
             crate::object::set_metadata(object, "labels", labels);
         }
     }
@@ -90,7 +89,7 @@ impl Strategy for Job {
         let mut faults: FieldFaults =
             [generated_faults(new), spec.clone(), job_name_faults(new), spec].into_iter().flatten().collect();
         let mut keys = Vec::new();
-        if text_at(new, "/spec/completionMode") != "Indexed" {
+        if new.text("/spec/completionMode") != "Indexed" {
             keys.push("completions");
         } else if new.at("/spec/completions") != old.at("/spec/completions")
             && let Some(completions) = new.at("/spec/completions").filter(|completions| !completions.is_null())
@@ -101,8 +100,8 @@ impl Strategy for Job {
         }
         keys.push("selector");
         let suspended =
-            |condition: &Json| text_at(condition, "/type") == "Suspended" && text_at(condition, "/status") == "True";
-        let stopped = is_true(old, "/spec/suspend") && list(old, "/status/conditions").any(suspended);
+            |condition: &Json| condition.text("/type") == "Suspended" && condition.text("/status") == "True";
+        let stopped = old.is_true("/spec/suspend") && old.list("/status/conditions").any(suspended);
         if !stopped {
             keys.push("template");
         }
@@ -141,8 +140,7 @@ impl Strategy for Job {
     }
 
     fn field(&self, object: &Json, label: &str) -> Option<String> {
-        (label == "status.successful")
-            .then(|| crate::object::integer_at(object, "/status/succeeded").unwrap_or(0).to_string())
+        (label == "status.successful").then(|| object.integer("/status/succeeded").unwrap_or(0).to_string())
     }
 
     fn pods(&self) -> Pods {
@@ -171,14 +169,14 @@ impl Strategy for Job {
 
 /// The spec of a Job, whose selector matches its pods, whoever made it.
 fn job_spec_faults(job: &Json) -> FieldFaults {
-    let spec = job.get("spec").unwrap_or(&Json::Null);
+    let spec = &job["spec"];
     let mut faults = job_faults(spec, "spec");
     let selector = spec.get("selector").filter(|selector| !selector.is_null());
     match selector {
         None => faults.push(FieldFault::required("spec.selector", "")),
         Some(selector) => faults.extend(crate::kinds::apps::selector_faults(selector, "spec.selector")),
     }
-    let labels = job.at("/spec/template/metadata/labels").cloned().unwrap_or_default();
+    let labels = job["spec"]["template"]["metadata"]["labels"].clone();
     let matches = match selector.map(structured) {
         None => false,
         // What is wrong with the selector has been said.
@@ -194,8 +192,8 @@ fn job_spec_faults(job: &Json) -> FieldFaults {
 
 /// The last pod of an indexed Job has a host name too.
 fn job_name_faults(job: &Json) -> FieldFaults {
-    let completions = integer_at(job, "/spec/completions").filter(|completions| *completions > 0);
-    let Some(completions) = completions.filter(|_| text_at(job, "/spec/completionMode") == "Indexed") else {
+    let completions = job.integer("/spec/completions").filter(|completions| *completions > 0);
+    let Some(completions) = completions.filter(|_| job.text("/spec/completionMode") == "Indexed") else {
         return FieldFaults::default();
     };
     let name = metadata::name(job);
@@ -212,11 +210,11 @@ fn job_name_faults(job: &Json) -> FieldFaults {
 /// What the server made for a Job is there unchanged, unless the Job says that it makes its own.
 fn generated_faults(job: &Json) -> FieldFaults {
     let selector = job.at("/spec/selector").filter(|selector| !selector.is_null());
-    let Some(selector) = selector.filter(|_| !is_true(job, "/spec/manualSelector")) else {
+    let Some(selector) = selector.filter(|_| !job.is_true("/spec/manualSelector")) else {
         return FieldFaults::default();
     };
     let (uid, name) = (metadata::uid(job), metadata::name(job));
-    let labels = job.at("/spec/template/metadata/labels").cloned().unwrap_or_default();
+    let labels = job["spec"]["template"]["metadata"]["labels"].clone();
     let generated = [
         ("controller-uid", uid),
         ("job-name", name),
@@ -227,7 +225,7 @@ fn generated_faults(job: &Json) -> FieldFaults {
     for (key, wanted) in generated {
         let field = format!("spec.template.metadata.labels[{key}]");
         let why = format!("must be '{wanted}'");
-        match labels.get(key).and_then(Json::as_str) {
+        match labels[key].as_str() {
             None => faults.push(FieldFault::required(field, &why)),
             Some(label) if label != wanted => faults.push(FieldFault::invalid(field, &labels, why)),
             Some(_) => {}
@@ -242,15 +240,15 @@ fn generated_faults(job: &Json) -> FieldFaults {
 
 fn status_faults(object: &Json) -> FieldFaults {
     let (complete, failed) = (holds(object, "Complete"), holds(object, "Failed"));
-    let has_end = has(object, "/status/completionTime");
-    let conditions = object.at("/status/conditions").cloned().unwrap_or_default();
+    let has_end = object.has("/status/completionTime");
+    let conditions = object["status"]["conditions"].clone();
     Check::of(object)
         .not_negative(&["status.active", "status.succeeded", "status.failed", "status.ready", "status.terminating"])
         .refuse(complete && failed, || {
             FieldFault::invalid("status.conditions", &conditions, "cannot set Complete=True and Failed=true conditions")
         })
         .refuse(has_end && !complete, || {
-            let value = object.at("/status/completionTime").cloned().unwrap_or_default();
+            let value = object["status"]["completionTime"].clone();
             let why = "cannot set completionTime when there is no Complete=True condition";
             FieldFault::invalid("status.completionTime", &value, why)
         })
@@ -265,7 +263,7 @@ fn status_faults(object: &Json) -> FieldFaults {
             let why = "Invalid value: cannot set Failed=True condition without the FailureTarget=true condition";
             FieldFault::new(crate::validate::FaultReason::Invalid, "status.conditions", why)
         })
-        .refuse((complete || failed) && !has(object, "/status/startTime"), || {
+        .refuse((complete || failed) && !object.has("/status/startTime"), || {
             FieldFault::required("status.startTime", "startTime is required for finished job")
         })
         .done()
@@ -275,7 +273,7 @@ fn job_status(job: &Json) -> &'static str {
     match () {
         () if holds(job, "Complete") => "Complete",
         () if holds(job, "Failed") => "Failed",
-        () if has(job, "/metadata/deletionTimestamp") => "Terminating",
+        () if job.has("/metadata/deletionTimestamp") => "Terminating",
         () if holds(job, "Suspended") => "Suspended",
         () if holds(job, "FailureTarget") => "FailureTarget",
         () if holds(job, "SuccessCriteriaMet") => "SuccessCriteriaMet",
@@ -284,10 +282,10 @@ fn job_status(job: &Json) -> &'static str {
 }
 
 fn job_completions(job: &Json) -> String {
-    let succeeded = integer_at(job, "/status/succeeded").unwrap_or(0);
-    match integer_at(job, "/spec/completions") {
+    let succeeded = job.integer("/status/succeeded").unwrap_or(0);
+    match job.integer("/spec/completions") {
         Some(wanted) => format!("{succeeded}/{wanted}"),
-        None => match integer_at(job, "/spec/parallelism").unwrap_or(0) {
+        None => match job.integer("/spec/parallelism").unwrap_or(0) {
             parallel if parallel > 1 => format!("{succeeded}/1 of {parallel}"),
             _ => format!("{succeeded}/1"),
         },
@@ -295,7 +293,7 @@ fn job_completions(job: &Json) -> String {
 }
 
 fn job_duration(job: &Json, now: Timestamp) -> String {
-    let time = |pointer: &str| text_at(job, pointer).parse::<Timestamp>().ok();
+    let time = |pointer: &str| job.text(pointer).parse::<Timestamp>().ok();
     match (time("/status/startTime"), time("/status/completionTime")) {
         (None, _) => String::new(),
         (Some(start), end) => table::age(start, end.unwrap_or(now)),

@@ -7,7 +7,7 @@ use pintle_json::Json;
 
 use crate::failure::quoted;
 use crate::kinds::check::Check;
-use crate::object::{doubles, has, integer_at, is_empty, list, text_at};
+use crate::object::doubles;
 use crate::validate::{FaultReason, FieldFault, FieldFaults, NameRule, name_faults, qualified_name_faults};
 
 const RULES_AT_MOST: usize = 20;
@@ -22,15 +22,15 @@ const MANY_AT_MOST: i64 = 10_000;
 
 /// The faults of both policies of a Job's spec.
 pub(super) fn faults(spec: &Json, path: &str) -> FieldFaults {
-    let indexed = text_at(spec, "/completionMode") == "Indexed";
+    let indexed = spec.text("/completionMode") == "Indexed";
     let success = spec.get("successPolicy").filter(|policy| !policy.is_null()).cloned().unwrap_or_default();
     Check::at(spec, path)
         .inside("podFailurePolicy", |policy| {
-            let containers = list(spec, "/template/spec/containers").chain(list(spec, "/template/spec/initContainers"));
-            let containers: HashSet<&str> = containers.map(|container| text_at(container, "/name")).collect();
+            let containers = spec.list("/template/spec/containers").chain(spec.list("/template/spec/initContainers"));
+            let containers: HashSet<&str> = containers.map(|container| container.text("/name")).collect();
             at_most(policy, "rules", RULES_AT_MOST).each("rules", |rule, _| failure_rule(rule, spec, &containers))
         })
-        .refuse(has(spec, "/successPolicy") && !indexed, || {
+        .refuse(spec.has("/successPolicy") && !indexed, || {
             FieldFault::invalid("successPolicy", &success, "requires indexed completion mode")
         })
         .inside("successPolicy", |policy| match indexed {
@@ -38,7 +38,7 @@ pub(super) fn faults(spec: &Json, path: &str) -> FieldFaults {
             true => {
                 let why = "at least one rules must be specified when the successPolicy is specified";
                 let policy = at_most(policy.required_because("rules", why), "rules", RULES_AT_MOST);
-                policy.each("rules", |rule, _| success_rule(rule, integer_at(spec, "/completions").unwrap_or(0)))
+                policy.each("rules", |rule, _| success_rule(rule, spec.integer("/completions").unwrap_or(0)))
             }
         })
         .done()
@@ -46,9 +46,9 @@ pub(super) fn faults(spec: &Json, path: &str) -> FieldFaults {
 
 /// Bounds for a Job that tells its pods by index.
 pub(super) fn index_faults(spec: &Json, path: &str) -> FieldFaults {
-    let number = |field: &str| spec.get(field).and_then(Json::as_i64);
+    let number = |field: &str| spec[field].as_i64();
     let (completions, failed, at_once) = (number("completions"), number("maxFailedIndexes"), number("parallelism"));
-    let huge = completions.is_some_and(|count| count > INDEXED_AT_MOST) && has(spec, "/backoffLimitPerIndex");
+    let huge = completions.is_some_and(|count| count > INDEXED_AT_MOST) && spec.has("/backoffLimitPerIndex");
     let above = |value: Option<i64>, most: i64| value.is_some_and(|value| value > most);
     let most = |field: &str, most: &str| {
         FieldFault::invalid(field, &number(field).into(), format!("must be less than or equal to {most}"))
@@ -74,7 +74,7 @@ pub(super) fn index_faults(spec: &Json, path: &str) -> FieldFaults {
 
 /// Who looks after the Job is named by a domain and a path.
 pub(super) fn manager_faults(spec: &Json, path: &str) -> FieldFaults {
-    let Some(manager) = spec.get("managedBy").and_then(Json::as_str) else { return FieldFaults::default() };
+    let Some(manager) = spec["managedBy"].as_str() else { return FieldFaults::default() };
     let field = format!("{path}.managedBy");
     let mut faults = match manager.split_once('/') {
         _ if manager.is_empty() => FieldFaults::from([FieldFault::required(field.as_str(), "")]),
@@ -94,22 +94,22 @@ pub(super) fn manager_faults(spec: &Json, path: &str) -> FieldFaults {
 }
 
 fn failure_rule<'a>(rule: Check<'a>, spec: &Json, containers: &HashSet<&str>) -> Check<'a> {
-    let action = text_at(rule.object(), "/action");
+    let action = rule.object().text("/action");
     let rule = match action {
-        "FailIndex" => rule.refuse(!has(spec, "/backoffLimitPerIndex"), || {
+        "FailIndex" => rule.refuse(!spec.has("/backoffLimitPerIndex"), || {
             FieldFault::invalid_text("action", action, "requires the backoffLimitPerIndex to be set")
         }),
         _ => one_of(rule, "action", &["Count", "FailIndex", "FailJob", "Ignore"]),
     };
-    let by_codes = has(rule.object(), "/onExitCodes");
-    let by_conditions = list(rule.object(), "/onPodConditions").next().is_some();
+    let by_codes = rule.object().has("/onExitCodes");
+    let by_conditions = rule.object().list("/onPodConditions").next().is_some();
     let refused = |words: &str| {
         let told = format!("Invalid value: specifying {words}");
         FieldFault::new(FaultReason::Invalid, "", told)
     };
     at_most(rule.inside("onExitCodes", |codes| exit_codes(codes, containers)), "onPodConditions", CONDITIONS_AT_MOST)
         .each("onPodConditions", |pattern, _| {
-            let kind = text_at(pattern.object(), "/type");
+            let kind = pattern.object().text("/type");
             let why = qualified_name_faults(kind);
             let pattern = why
                 .iter()
@@ -121,12 +121,12 @@ fn failure_rule<'a>(rule: Check<'a>, spec: &Json, containers: &HashSet<&str>) ->
 }
 
 fn exit_codes<'a>(codes: Check<'a>, containers: &HashSet<&str>) -> Check<'a> {
-    let container = codes.object().get("containerName").and_then(Json::as_str);
+    let container = codes.object()["containerName"].as_str();
     let known = container.is_none_or(|name| containers.contains(name));
-    let is_in = text_at(codes.object(), "/operator") == "In";
-    let values: Vec<i64> = list(codes.object(), "/values").filter_map(Json::as_i64).collect();
+    let is_in = codes.object().text("/operator") == "In";
+    let values: Vec<i64> = codes.object().list("/values").filter_map(Json::as_i64).collect();
     let doubles = doubles(values.iter());
-    let shown = codes.object().get("values").cloned().unwrap_or_default();
+    let shown = codes.object()["values"].clone();
     let codes = one_of(codes, "operator", &["In", "NotIn"])
         .refuse(!known, || {
             let why = "must be one of the container or initContainer names in the pod template";
@@ -145,8 +145,8 @@ fn exit_codes<'a>(codes: Check<'a>, containers: &HashSet<&str>) -> Check<'a> {
 }
 
 fn success_rule(rule: Check<'_>, completions: i64) -> Check<'_> {
-    let indexes = rule.object().get("succeededIndexes").and_then(Json::as_str);
-    let count = integer_at(rule.object(), "/succeededCount");
+    let indexes = rule.object()["succeededIndexes"].as_str();
+    let count = rule.object().integer("/succeededCount");
     let total = indexes.map(|text| count_indexes(text, completions));
     let broken = total.as_ref().and_then(|total| total.as_ref().err()).cloned();
     let named = total.and_then(Result::ok).unwrap_or(0);
@@ -212,7 +212,8 @@ fn one_of<'a>(check: Check<'a>, field: &str, known: &[&str]) -> Check<'a> {
 }
 
 fn at_most<'a>(check: Check<'a>, field: &str, most: usize) -> Check<'a> {
-    let count = check.object().get(field).filter(|items| !is_empty(items)).and_then(Json::as_array).map_or(0, Vec::len);
+    let count =
+        check.object().get(field).filter(|items| !items.is_empty()).and_then(Json::as_array).map_or(0, Vec::len);
     check.refuse(count > most, || FieldFault::too_many(field, count, most))
 }
 

@@ -2,7 +2,7 @@
 
 use pintle_json::Json;
 
-use crate::object::{doubles, is_empty, items, list, set, text_at};
+use crate::object::doubles;
 use crate::validate::{FieldFault, FieldFaults};
 
 const FIELD: &str = "status.conditions";
@@ -11,7 +11,7 @@ const DECISIONS: [&str; 2] = ["Approved", "Denied"];
 const TRUE_ALONE: [&str; 3] = ["Approved", "Denied", "Failed"];
 
 fn conditions(object: &Json) -> impl Iterator<Item = &Json> {
-    list(object, "/status/conditions")
+    object.list("/status/conditions")
 }
 
 fn of_type<'a>(object: &'a Json, wanted: &str) -> Vec<&'a Json> {
@@ -21,17 +21,17 @@ fn of_type<'a>(object: &'a Json, wanted: &str) -> Vec<&'a Json> {
 /// Gives conditions the times that they lack.
 pub(super) fn date(new: &mut Json, old: &Json, now: &str) {
     let Some(status) = new.get_mut("status") else { return };
-    for condition in items(status, "conditions") {
-        if is_empty(&condition["lastUpdateTime"]) {
-            set(condition, "lastUpdateTime", now.into());
+    for condition in status.items_mut("conditions") {
+        if condition["lastUpdateTime"].is_empty() {
+            condition.set("lastUpdateTime", now);
         }
-        if is_empty(&condition["lastTransitionTime"]) {
+        if condition["lastTransitionTime"].is_empty() {
             let same = conditions(old).find(|old| {
                 let same = |field: &str| old[field] == condition[field];
-                same("type") && same("status") && !is_empty(&old["lastTransitionTime"])
+                same("type") && same("status") && !old["lastTransitionTime"].is_empty()
             });
             let time = same.map_or_else(|| now.into(), |old| old["lastTransitionTime"].clone());
-            set(condition, "lastTransitionTime", time);
+            condition.set("lastTransitionTime", time);
         }
     }
 }
@@ -44,7 +44,7 @@ pub(super) fn keep_decisions(new: &mut Json, old: &Json) {
             continue;
         }
         let Some(status) = new.get_mut("status") else { return };
-        let places = items(status, "conditions").filter(|condition| condition["type"] == decision);
+        let places = status.items_mut("conditions").filter(|condition| condition["type"] == decision);
         places.zip(kept).for_each(|(place, kept)| *place = kept.clone());
     }
 }
@@ -53,19 +53,19 @@ pub(super) fn keep_decisions(new: &mut Json, old: &Json) {
 pub(super) fn faults(object: &Json, old: Option<&Json>) -> FieldFaults {
     let mut faults = FieldFaults::default();
     let had = |wrong: &dyn Fn(&Json) -> bool| old.is_some_and(wrong);
-    let untyped = had(&|old| conditions(old).any(|condition| is_empty(&condition["type"])));
+    let untyped = had(&|old| conditions(old).any(|condition| condition["type"].is_empty()));
     let twice = had(&|old| doubles(conditions(old).map(|condition| &condition["type"])).contains(&true));
     let both = had(&|old| DECISIONS.iter().all(|decision| !of_type(old, decision).is_empty()));
     let doubles = doubles(conditions(object).map(|condition| &condition["type"]));
     let mut decided: Option<&str> = None;
     for (at, condition) in conditions(object).enumerate() {
         let field = |name: &str| format!("{FIELD}[{at}].{name}");
-        let (kind, status) = (text_at(condition, "/type"), &condition["status"]);
+        let (kind, status) = (condition.text("/type"), &condition["status"]);
         if kind.is_empty() && !untyped {
             faults.push(FieldFault::required(field("type"), ""));
         }
         let allowed: &[&str] = if TRUE_ALONE.contains(&kind) { &["True"] } else { &["False", "True", "Unknown"] };
-        if is_empty(status) {
+        if status.is_empty() {
             faults.push(FieldFault::required(field("status"), ""));
         } else if !status.as_str().is_some_and(|status| allowed.contains(&status)) {
             faults.push(FieldFault::unsupported(field("status"), status, allowed));

@@ -5,7 +5,7 @@ use pintle_json::Json;
 use super::parsed;
 use crate::failure::{Failure, Outcome, quoted};
 use crate::kinds::{FurtherRight, GroupResource};
-use crate::object::{metadata, text_at};
+use crate::object::metadata;
 use crate::request::Part;
 use crate::request::user::MASTERS;
 use crate::validate::{FieldFault, FieldFaults, NameRule, name_faults};
@@ -18,7 +18,7 @@ const LONGEST_LABEL: usize = 63;
 pub(super) fn further_right(new: &Json, old: Option<&Json>, part: Part) -> Outcome<Option<FurtherRight>> {
     let Some(old) = old else { return check_client_groups(new).map(|()| None) };
     // The signer is the old object's: no update changes it.
-    let signer = text_at(old, "/spec/signerName");
+    let signer = old.text("/spec/signerName");
     let differ = |pointer: &str| new.at(pointer) != old.at(pointer);
     let verb = match part {
         Part::Approval => "approve",
@@ -33,7 +33,7 @@ pub(super) fn further_right(new: &Json, old: Option<&Json>, part: Part) -> Outco
 
 /// Nobody becomes an administrator by a certificate.
 fn check_client_groups(object: &Json) -> Outcome<()> {
-    if text_at(object, "/spec/signerName") != CLIENT_SIGNER {
+    if object.text("/spec/signerName") != CLIENT_SIGNER {
         return Ok(());
     }
     let why = match parsed(object) {

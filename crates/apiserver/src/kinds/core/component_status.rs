@@ -2,7 +2,6 @@
 
 use crate::kinds::Strategy;
 use crate::kinds::table::{self, Column, Row};
-use crate::object::{list, text_at};
 use jiff::Timestamp;
 use pintle_json::{Json, json};
 
@@ -30,13 +29,13 @@ impl Strategy for ComponentStatus {
 
     fn cells(&self, object: &Json, now: Timestamp) -> Vec<Json> {
         let row = Row::new(object, now);
-        let healthy = list(object, "/conditions").find(|condition| text_at(condition, "/type") == "Healthy");
-        let status = match healthy.map(|condition| text_at(condition, "/status")) {
+        let healthy = object.list("/conditions").find(|condition| condition.text("/type") == "Healthy");
+        let status = match healthy.map(|condition| condition.text("/status")) {
             Some("True") => "Healthy",
             Some("False") => "Unhealthy",
             _ => "Unknown",
         };
-        let part = |pointer: &str| Json::from(healthy.map_or("", |condition| text_at(condition, pointer)));
+        let part = |pointer: &str| Json::from(healthy.map_or("", |condition| condition.text(pointer)));
         vec![row.name(), status.into(), part("/message"), part("/error")]
     }
 }

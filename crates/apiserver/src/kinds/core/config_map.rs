@@ -3,7 +3,6 @@
 use super::{DATA_AT_MOST, decoded_size, immutable, key_faults, members};
 use crate::kinds::Strategy;
 use crate::kinds::table::{self, Column, Row};
-use crate::object::has;
 use crate::request::Part;
 use crate::validate::{FieldFault, FieldFaults};
 use jiff::Timestamp;
@@ -23,8 +22,7 @@ impl Strategy for ConfigMap {
         faults.extend(key_faults(object, "data"));
         faults.extend(key_faults(object, "binaryData"));
         for key in members(object, "data") {
-            if has(object, "/binaryData")
-                && object.at("/binaryData").and_then(Json::as_object).is_some_and(|data| data.contains_key(key))
+            if object.has("/binaryData") && object["binaryData"].as_object().is_some_and(|data| data.contains_key(key))
             {
                 faults.push(FieldFault::invalid_text(
                     format!("data[{key}]"),
@@ -33,13 +31,7 @@ impl Strategy for ConfigMap {
                 ));
             }
         }
-        let text: usize = object
-            .get("data")
-            .and_then(Json::as_object)
-            .into_iter()
-            .flatten()
-            .map(|(_, value)| value.as_str().map_or(0, str::len))
-            .sum();
+        let text: usize = object.members("/data").map(|(_, value)| value.as_str().map_or(0, str::len)).sum();
         let binary: usize = decoded_size(object, "binaryData");
         if text + binary > DATA_AT_MOST {
             faults.push(FieldFault::too_long("", DATA_AT_MOST));

@@ -4,7 +4,6 @@ use crate::kinds::check::Check;
 use crate::kinds::networking::{is_of_this_server, special_address};
 use crate::kinds::table::{self, Column, Row};
 use crate::kinds::{Strategy, warnings};
-use crate::object::{default, integer_at, items, list, text_at};
 use crate::request::Part;
 use crate::validate::{FieldFault, FieldFaults};
 use jiff::Timestamp;
@@ -26,10 +25,10 @@ impl Strategy for Endpoints {
             return Vec::new();
         }
         let mut found = Vec::new();
-        for (at, subset) in list(object, "/subsets").enumerate() {
+        for (at, subset) in object.list("/subsets").enumerate() {
             for key in ["addresses", "notReadyAddresses"] {
-                for (nth, address) in list(subset, &format!("/{key}")).enumerate() {
-                    found.extend(warnings::ip(text_at(address, "/ip"), &format!("subsets[{at}].{key}[{nth}].ip")));
+                for (nth, address) in subset.list(&format!("/{key}")).enumerate() {
+                    found.extend(warnings::ip(address.text("/ip"), &format!("subsets[{at}].{key}[{nth}].ip")));
                 }
             }
         }
@@ -37,8 +36,8 @@ impl Strategy for Endpoints {
     }
 
     fn defaults(&self, object: &mut Json) {
-        for subset in items(object, "subsets") {
-            items(subset, "ports").for_each(|port| default(port, "protocol", "TCP"));
+        for subset in object.items_mut("subsets") {
+            subset.items_mut("ports").for_each(|port| port.default("protocol", "TCP"));
         }
     }
 
@@ -46,14 +45,14 @@ impl Strategy for Endpoints {
         Check::of(object)
             .each("subsets", |subset, _| {
                 let both = ["/addresses", "/notReadyAddresses"];
-                let none = both.iter().all(|pointer| list(subset.object(), pointer).next().is_none());
+                let none = both.iter().all(|pointer| subset.object().list(pointer).next().is_none());
                 let why = "must specify `addresses` or `notReadyAddresses`";
                 let subset = subset.refuse(none, || FieldFault::required("", why));
                 let subset = subset.each("addresses", |address, _| address_faults(object, address));
                 subset.each("notReadyAddresses", |address, _| address_faults(object, address)).each(
                     "ports",
                     |port, _| {
-                        let number = port.object().get("port").and_then(Json::as_i64).unwrap_or(0);
+                        let number = port.object().integer("/port").unwrap_or(0);
                         port.refuse(!(1..=65535).contains(&number), || {
                             FieldFault::invalid("port", &number.into(), "must be between 1 and 65535, inclusive")
                         })
@@ -71,14 +70,15 @@ impl Strategy for Endpoints {
     fn cells(&self, object: &Json, now: Timestamp) -> Vec<Json> {
         let row = Row::new(object, now);
         let mut texts = Vec::new();
-        for subset in list(object, "/subsets") {
-            let ports: Vec<_> = list(subset, "/ports").collect();
-            for address in list(subset, "/addresses") {
-                let ip = text_at(address, "/ip");
+        for subset in object.list("/subsets") {
+            let ports: Vec<_> = subset.list("/ports").collect();
+            for address in subset.list("/addresses") {
+                let ip = address.text("/ip");
                 match ports.is_empty() {
                     true => texts.push(ip.to_owned()),
-                    false => texts
-                        .extend(ports.iter().map(|port| format!("{ip}:{}", integer_at(port, "/port").unwrap_or(0)))),
+                    false => {
+                        texts.extend(ports.iter().map(|port| format!("{ip}:{}", port.integer("/port").unwrap_or(0))))
+                    }
                 }
             }
         }
@@ -87,7 +87,7 @@ impl Strategy for Endpoints {
 }
 
 fn address_faults<'a>(endpoints: &Json, address: Check<'a>) -> Check<'a> {
-    let ip = text_at(address.object(), "/ip");
+    let ip = address.object().text("/ip");
     let wrong = ip.parse::<std::net::IpAddr>().is_err();
     let special = special_address(ip, "ip").filter(|_| !is_of_this_server(endpoints, ip));
     address

@@ -7,7 +7,7 @@ use pintle_json::Json;
 use crate::kinds::Strategy;
 use crate::kinds::check::Check;
 use crate::kinds::table::{self, Column, Row};
-use crate::object::{default, has, integer_at, member, metadata, text, text_at};
+use crate::object::{metadata, text};
 use crate::request::Part;
 use crate::validate::{FieldFault, FieldFaults, NameRule, qualified_name_faults};
 use jiff::Timestamp;
@@ -34,13 +34,13 @@ const LABELS: &[&str] = &[
 
 impl Strategy for CoreEvent {
     fn defaults(&self, event: &mut Json) {
-        member(event, "involvedObject");
-        member(event, "source");
+        event.member("involvedObject");
+        event.member("source");
         for key in ["firstTimestamp", "lastTimestamp", "eventTime"] {
-            default(event, key, Json::Null);
+            event.default(key, Json::Null);
         }
-        default(event, "reportingComponent", "");
-        default(event, "reportingInstance", "");
+        event.default("reportingComponent", "");
+        event.default("reportingInstance", "");
     }
 
     fn validate_create(&self, event: &Json) -> FieldFaults {
@@ -72,8 +72,8 @@ impl Strategy for CoreEvent {
 
     fn field(&self, event: &Json, label: &str) -> Option<String> {
         if label == "source" {
-            let component = text_at(event, "/source/component");
-            let component = if component.is_empty() { text_at(event, "/reportingComponent") } else { component };
+            let component = event.text("/source/component");
+            let component = if component.is_empty() { event.text("/reportingComponent") } else { component };
             return Some(component.into());
         }
         Some(text(event.at(&format!("/{}", label.replace('.', "/")))))
@@ -88,25 +88,25 @@ impl Strategy for CoreEvent {
 
     fn cells(&self, event: &Json, now: Timestamp) -> Vec<Json> {
         let row = Row::new(event, now);
-        let there = |pointers: [&'static str; 2]| pointers.into_iter().find(|pointer| has(event, pointer));
+        let there = |pointers: [&'static str; 2]| pointers.into_iter().find(|pointer| event.has(pointer));
         let first = row.since(there(["/firstTimestamp", "/eventTime"]).unwrap_or_default(), "<unknown>");
         let last = match there(["/series/lastObservedTime", "/lastTimestamp"]) {
             Some(time) => row.since(time, "<unknown>"),
             None => first.clone(),
         };
-        let count = match (integer_at(event, "/series/count"), integer_at(event, "/count").unwrap_or(0)) {
+        let count = match (event.integer("/series/count"), event.integer("/count").unwrap_or(0)) {
             (Some(count), _) => count,
             (None, 0) => 1,
             (None, count) => count,
         };
-        let kind = text_at(event, "/involvedObject/kind").to_lowercase();
-        let object = match text_at(event, "/involvedObject/name") {
+        let kind = event.text("/involvedObject/kind").to_lowercase();
+        let object = match event.text("/involvedObject/name") {
             "" => kind,
             name => format!("{kind}/{name}"),
         };
-        let (component, instance) = match text_at(event, "/source/component") {
-            "" => (text_at(event, "/reportingComponent"), text_at(event, "/reportingInstance")),
-            component => (component, text_at(event, "/source/host")),
+        let (component, instance) = match event.text("/source/component") {
+            "" => (event.text("/reportingComponent"), event.text("/reportingInstance")),
+            component => (component, event.text("/source/host")),
         };
         let source = if instance.is_empty() { component.to_owned() } else { format!("{component}, {instance}") };
         vec![
@@ -116,7 +116,7 @@ impl Strategy for CoreEvent {
             object.into(),
             row.text("/involvedObject/fieldPath"),
             source.into(),
-            text_at(event, "/message").trim().into(),
+            event.text("/message").trim().into(),
             first,
             count.into(),
             row.name(),
@@ -126,10 +126,10 @@ impl Strategy for CoreEvent {
 
 /// The faults of an event in its stored form, where its involved object is concerned.
 fn namespace_faults(event: &Json) -> FieldFaults {
-    let involved = text_at(event, "/involvedObject/namespace");
+    let involved = event.text("/involvedObject/namespace");
     let namespace = metadata::namespace(event);
     // Newer events, which say when they were, can be of anything that is in a namespace, and of the cluster in that of the system, too.
-    let fits = match (involved, has(event, "/eventTime")) {
+    let fits = match (involved, event.has("/eventTime")) {
         ("", true) => matches!(namespace, "default" | "kube-system"),
         ("", false) => matches!(namespace, "default" | ""),
         (_, true) => true,
@@ -147,10 +147,10 @@ fn namespace_faults(event: &Json) -> FieldFaults {
 
 /// The faults of an event in its stored form: one with an `eventTime` follows the newer rules.
 fn core_faults(event: &Json) -> FieldFaults {
-    if !has(event, "/eventTime") {
+    if !event.has("/eventTime") {
         return namespace_faults(event);
     }
-    let controller = text_at(event, "/reportingComponent");
+    let controller = event.text("/reportingComponent");
     let why = qualified_name_faults(controller);
     let check = Check::of(event).also(namespace_faults(event)).required("reportingComponent");
     let check = why.iter().fold(check, |check, why| {

@@ -2,7 +2,7 @@
 
 use crate::kinds::Strategy;
 use crate::kinds::check::Check;
-use crate::object::{doubles, items, list, member, text_at};
+use crate::object::doubles;
 use crate::validate::{FieldFault, FieldFaults, qualified_name_faults};
 use pintle_json::{Json, Text};
 use pintle_schema::quantity;
@@ -17,13 +17,13 @@ impl Strategy for LimitRange {
     }
 
     fn defaults(&self, object: &mut Json) {
-        let Some(spec) = member(object, "spec") else { return };
-        for limit in items(spec, "limits").filter(|limit| text_at(limit, "/type") == "Container") {
+        let Some(spec) = object.member("spec") else { return };
+        for limit in spec.items_mut("limits").filter(|limit| limit.text("/type") == "Container") {
             for (from, to) in [("max", "default"), ("default", "defaultRequest"), ("min", "defaultRequest")] {
-                let amounts = limit.get(from).and_then(Json::as_object).cloned().unwrap_or_default();
+                let amounts = limit[from].as_object().cloned().unwrap_or_default();
                 for (resource, amount) in amounts {
-                    if let Some(to) = member(limit, to) {
-                        crate::object::default(to, &resource, amount);
+                    if let Some(to) = limit.member(to) {
+                        to.default(&resource, amount);
                     }
                 }
             }
@@ -31,10 +31,10 @@ impl Strategy for LimitRange {
     }
 
     fn validate_create(&self, object: &Json) -> FieldFaults {
-        let doubles = doubles(list(object, "/spec/limits").map(|limit| text_at(limit, "/type")));
+        let doubles = doubles(object.list("/spec/limits").map(|limit| limit.text("/type")));
         Check::of(object)
             .each("spec.limits", |limit, at| {
-                let kind = limit.object().get("type").cloned().unwrap_or_default();
+                let kind = limit.object()["type"].clone();
                 one_limit(limit.refuse(doubles[at], || FieldFault::duplicate("type", &kind)))
             })
             .done()
@@ -43,21 +43,21 @@ impl Strategy for LimitRange {
 
 fn one_limit(limit: Check<'_>) -> Check<'_> {
     let object = limit.object();
-    let kind = text_at(object, "/type");
+    let kind = object.text("/type");
     let known = ["Container", "PersistentVolumeClaim", "Pod"].contains(&kind);
     let why = if known { Vec::new() } else { qualified_name_faults(kind) };
     let mut limit =
         why.iter().fold(limit, |check, why| check.refuse(true, || FieldFault::invalid_text("type", kind, why)));
     if kind == "Pod" {
         for key in ["default", "defaultRequest"] {
-            let there = object.get(key).is_some_and(|amounts| !crate::object::is_empty(amounts));
+            let there = object.get(key).is_some_and(|amounts| !amounts.is_empty());
             let fault = || FieldFault::forbidden(key, "may not be specified when `type` is 'Pod'");
             limit = limit.refuse(there, fault);
         }
     }
     let mut resources: Vec<&Text> = Vec::new();
     for key in ["max", "min", "default", "defaultRequest"] {
-        resources.extend(object.get(key).and_then(Json::as_object).into_iter().flat_map(|amounts| amounts.keys()));
+        resources.extend(object[key].as_object().into_iter().flat_map(|amounts| amounts.keys()));
     }
     resources.sort();
     resources.dedup();

@@ -2,7 +2,7 @@
 
 use crate::kinds::table::{self, Column, Row};
 use crate::kinds::{Context, Kind, Pods, Strategy};
-use crate::object::{has, list, member, metadata, put_back, remove, set, text_at};
+use crate::object::{metadata, put_back};
 use crate::request::Part;
 use crate::validate::{FieldFault, FieldFaults, NameRule};
 use jiff::Timestamp;
@@ -29,8 +29,8 @@ impl Namespace {
         if name.is_empty() {
             return;
         }
-        if let Some(labels) = member(object, "metadata").and_then(|metadata| member(metadata, "labels")) {
-            set(labels, "kubernetes.io/metadata.name", name.into());
+        if let Some(labels) = object.member("metadata").and_then(|metadata| metadata.member("labels")) {
+            labels.set("kubernetes.io/metadata.name", name);
         }
     }
 }
@@ -38,23 +38,23 @@ impl Namespace {
 impl Strategy for Namespace {
     fn defaults(&self, object: &mut Json) {
         Self::label(object);
-        member(object, "spec");
-        if let Some(status) = member(object, "status")
-            && text_at(status, "/phase").is_empty()
+        object.member("spec");
+        if let Some(status) = object.member("status")
+            && status.text("/phase").is_empty()
         {
-            set(status, "phase", "Active".into());
+            status.set("phase", "Active");
         }
     }
 
     fn prepare_for_create(&self, _: &Context<'_>, object: &mut Json) {
         Self::label(object);
-        set(object, "status", json!({"phase": "Active"}));
-        if let Some(spec) = member(object, "spec") {
-            let mut finalizers: Vec<Json> = list(spec, "/finalizers").cloned().collect();
+        object.set("status", json!({"phase": "Active"}));
+        if let Some(spec) = object.member("spec") {
+            let mut finalizers: Vec<Json> = spec.list("/finalizers").cloned().collect();
             if !finalizers.contains(&"kubernetes".into()) {
                 finalizers.push("kubernetes".into());
             }
-            set(spec, "finalizers", finalizers.into());
+            spec.set("finalizers", finalizers);
         }
     }
 
@@ -63,10 +63,10 @@ impl Strategy for Namespace {
             Part::Object => {
                 put_back(new, old, "status");
                 let finalizers = old.at("/spec/finalizers").cloned();
-                if let Some(spec) = member(new, "spec") {
+                if let Some(spec) = new.member("spec") {
                     match finalizers {
-                        Some(finalizers) => set(spec, "finalizers", finalizers),
-                        None => remove(spec, "finalizers"),
+                        Some(finalizers) => spec.set("finalizers", finalizers),
+                        None => spec.unset("finalizers"),
                     }
                 }
             }
@@ -77,8 +77,8 @@ impl Strategy for Namespace {
     }
 
     fn validate_create(&self, object: &Json) -> FieldFaults {
-        list(object, "/spec/finalizers")
-            .filter_map(Json::as_str)
+        object
+            .texts("/spec/finalizers")
             .filter(|name| !name.contains('/') && *name != "kubernetes")
             .map(|name| {
                 let why = "name is neither a standard finalizer name nor is it fully qualified";
@@ -90,8 +90,8 @@ impl Strategy for Namespace {
     fn validate_update(&self, new: &Json, old: &Json, part: Part) -> FieldFaults {
         match part {
             Part::Status => {
-                let phase = text_at(new, "/status/phase");
-                let terminating = has(old, "/metadata/deletionTimestamp");
+                let phase = new.text("/status/phase");
+                let terminating = old.has("/metadata/deletionTimestamp");
                 let (wrong, why) = match terminating {
                     true => (phase != "Terminating", "may only be 'Terminating' if `deletionTimestamp` is not empty"),
                     false => (phase != "Active", "may only be 'Active' if `deletionTimestamp` is empty"),
@@ -103,7 +103,7 @@ impl Strategy for Namespace {
                 }
             }
             Part::Finalize => {
-                let names = list(new, "/spec/finalizers").filter_map(Json::as_str).enumerate();
+                let names = new.texts("/spec/finalizers").enumerate();
                 let plain = names.filter(|(_, name)| !name.contains('/') && *name != "kubernetes");
                 let fault = |(at, name): (usize, &str)| {
                     let why = "name is neither a standard finalizer name nor is it fully qualified";
@@ -120,15 +120,15 @@ impl Strategy for Namespace {
     }
 
     fn mark_terminating(&self, object: &mut Json, _: &str) -> bool {
-        if let Some(status) = member(object, "status") {
-            set(status, "phase", "Terminating".into());
+        if let Some(status) = object.member("status") {
+            status.set("phase", "Terminating");
         }
         true
     }
 
     // These only `/finalize` changes.
     fn is_held(&self, object: &Json) -> bool {
-        list(object, "/spec/finalizers").any(Json::is_string)
+        object.list("/spec/finalizers").any(Json::is_string)
     }
 
     fn waits_for_dependents(&self) -> bool {

@@ -5,7 +5,7 @@ use crate::kinds::check::Check;
 use crate::kinds::networking::is_cidr;
 use crate::kinds::table::{self, Column, Row};
 use crate::kinds::{Context, Strategy, warnings};
-use crate::object::{condition, default, doubles, has, is_true, list, member, set, text_at};
+use crate::object::{condition, doubles};
 use crate::request::Part;
 use crate::validate::{FaultReason, FieldFault, FieldFaults};
 use jiff::Timestamp;
@@ -38,10 +38,10 @@ impl Strategy for Node {
             return Vec::new();
         }
         let mut found = Vec::new();
-        if has(object, "/spec/configSource") {
+        if object.has("/spec/configSource") {
             found.push("spec.configSource: the feature is removed".into());
         }
-        if !text_at(object, "/spec/externalID").is_empty() {
+        if !object.text("/spec/externalID").is_empty() {
             found.push("spec.externalID: this field is deprecated, and is unused by Kubernetes".into());
         }
         found.extend(warnings::blocks(object, "/spec/podCIDRs", "spec.podCIDRs"));
@@ -49,45 +49,45 @@ impl Strategy for Node {
     }
 
     fn defaults(&self, object: &mut Json) {
-        if let Some(spec) = member(object, "spec") {
-            let first = text_at(spec, "/podCIDR").to_owned();
+        if let Some(spec) = object.member("spec") {
+            let first = spec.text("/podCIDR").to_owned();
             if !first.is_empty() {
-                default(spec, "podCIDRs", json!([first]));
+                spec.default("podCIDRs", json!([first]));
             }
         }
-        let Some(status) = member(object, "status") else { return };
+        let Some(status) = object.member("status") else { return };
         if let Some(capacity) = status.get("capacity").filter(|capacity| capacity.is_object()).cloned() {
-            default(status, "allocatable", capacity);
+            status.default("allocatable", capacity);
         }
         if let Some(endpoint) =
-            member(status, "daemonEndpoints").and_then(|endpoints| member(endpoints, "kubeletEndpoint"))
+            status.member("daemonEndpoints").and_then(|endpoints| endpoints.member("kubeletEndpoint"))
         {
-            default(endpoint, "Port", 0);
+            endpoint.default("Port", 0);
         }
-        if let Some(info) = member(status, "nodeInfo") {
-            NODE_INFO.iter().for_each(|key| default(info, key, ""));
+        if let Some(info) = status.member("nodeInfo") {
+            NODE_INFO.iter().for_each(|key| info.default(key, ""));
         }
     }
 
     fn admit(&self, _: &Context<'_>, object: &mut Json, old: Option<&Json>, _: Part) -> Outcome<()> {
         let taint = "node.kubernetes.io/not-ready";
-        let there = list(object, "/spec/taints").any(|known| text_at(known, "/key") == taint);
+        let there = object.list("/spec/taints").any(|known| known.text("/key") == taint);
         if old.is_none() && !there {
-            let mut taints: Vec<Json> = list(object, "/spec/taints").cloned().collect();
+            let mut taints: Vec<Json> = object.list("/spec/taints").cloned().collect();
             taints.push(json!({"key": taint, "effect": "NoSchedule"}));
-            if let Some(spec) = member(object, "spec") {
-                set(spec, "taints", taints.into());
+            if let Some(spec) = object.member("spec") {
+                spec.set("taints", taints);
             }
         }
         Ok(())
     }
 
     fn validate_create(&self, object: &Json) -> FieldFaults {
-        let taints = list(object, "/spec/taints").map(|taint| (text_at(taint, "/key"), text_at(taint, "/effect")));
+        let taints = object.list("/spec/taints").map(|taint| (taint.text("/key"), taint.text("/effect")));
         let doubles = doubles(taints);
         let effects = ["NoSchedule", "PreferNoSchedule", "NoExecute"];
-        let ranges: Vec<_> = list(object, "/spec/podCIDRs").filter_map(Json::as_str).collect();
-        let spec = object.get("spec").unwrap_or(&Json::Null);
+        let ranges: Vec<_> = object.texts("/spec/podCIDRs").collect();
+        let spec = &object["spec"];
         let mut faults = Check::at(spec, "metadata")
             .each("taints", |taint, at| {
                 let value = taint.object();
@@ -109,7 +109,7 @@ impl Strategy for Node {
     }
 
     fn field(&self, object: &Json, label: &str) -> Option<String> {
-        (label == "spec.unschedulable").then(|| is_true(object, "/spec/unschedulable").to_string())
+        (label == "spec.unschedulable").then(|| object.is_true("/spec/unschedulable").to_string())
     }
 
     fn columns(&self) -> Option<Vec<Column>> {
@@ -123,22 +123,22 @@ impl Strategy for Node {
         let row = Row::new(object, now);
         let ready = condition(object, "Ready");
         let mut status = match ready {
-            Some(ready) if text_at(ready, "/status") == "True" => "Ready".to_owned(),
+            Some(ready) if ready.text("/status") == "True" => "Ready".to_owned(),
             Some(_) => "NotReady".to_owned(),
             None => "Unknown".to_owned(),
         };
-        if is_true(object, "/spec/unschedulable") {
+        if object.is_true("/spec/unschedulable") {
             status.push_str(",SchedulingDisabled");
         }
         let address = |kind: &str| {
-            let found = list(object, "/status/addresses").find(|address| text_at(address, "/type") == kind);
-            found.map_or_else(|| "<none>".into(), |address| Json::from(text_at(address, "/address")))
+            let found = object.list("/status/addresses").find(|address| address.text("/type") == kind);
+            found.map_or_else(|| "<none>".into(), |address| Json::from(address.text("/address")))
         };
-        let info = |key: &str| match text_at(object, &format!("/status/nodeInfo/{key}")) {
+        let info = |key: &str| match object.text(&format!("/status/nodeInfo/{key}")) {
             "" => "<unknown>".to_owned(),
             text => text.to_owned(),
         };
-        let kernel = match (info("kernelVersion"), text_at(object, "/status/nodeInfo/architecture")) {
+        let kernel = match (info("kernelVersion"), object.text("/status/nodeInfo/architecture")) {
             (kernel, "") => kernel,
             (kernel, architecture) => format!("{kernel} ({architecture})"),
         };
@@ -158,7 +158,7 @@ impl Strategy for Node {
 }
 
 fn roles(object: &Json) -> String {
-    let labels = object.at("/metadata/labels").and_then(Json::as_object).into_iter().flatten();
+    let labels = object.members("/metadata/labels");
     let role = |(key, value): (&Text, &Json)| match (key.strip_prefix("node-role.kubernetes.io/"), key.as_str()) {
         (Some(role), _) => Some(role.to_owned()),
         (None, "kubernetes.io/role") => value.as_str().map(Into::into),

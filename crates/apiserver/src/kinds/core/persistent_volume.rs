@@ -5,7 +5,7 @@ use crate::failure::Outcome;
 use crate::kinds::check::Check;
 use crate::kinds::table::{self, Column, Row};
 use crate::kinds::{Context, Strategy, warnings};
-use crate::object::{default, has, list, member, set, text, text_at};
+use crate::object::text;
 use crate::request::Part;
 use crate::validate::{FieldFault, FieldFaults, NameRule};
 use jiff::Timestamp;
@@ -35,43 +35,43 @@ impl Strategy for PersistentVolume {
                 found.push(format!("metadata.annotations[{key}]: {why}"));
             }
         }
-        if text_at(object, "/spec/persistentVolumeReclaimPolicy") == "Recycle" {
+        if object.text("/spec/persistentVolumeReclaimPolicy") == "Recycle" {
             let why = "The Recycle reclaim policy is deprecated. Instead, the recommended approach is to use dynamic provisioning.";
             found.push(format!("spec.persistentVolumeReclaimPolicy: {why}"));
         }
-        for (at, term) in list(object, "/spec/nodeAffinity/required/nodeSelectorTerms").enumerate() {
+        for (at, term) in object.list("/spec/nodeAffinity/required/nodeSelectorTerms").enumerate() {
             let path = format!("spec.nodeAffinity.required.nodeSelectorTerms[{at}]");
             found.extend(warnings::selector_term(term, &path, false));
         }
-        let spec = object.get("spec").unwrap_or(&Json::Null);
+        let spec = &object["spec"];
         let plugins = ["cephfs", "photonPersistentDisk", "scaleIO", "storageos", "glusterfs", "rbd"];
         found.extend(plugins.iter().filter_map(|plugin| pod::plugin(spec, plugin, "spec")));
         found
     }
 
     fn defaults(&self, object: &mut Json) {
-        if let Some(spec) = member(object, "spec") {
-            default(spec, "persistentVolumeReclaimPolicy", "Retain");
-            default(spec, "volumeMode", "Filesystem");
+        if let Some(spec) = object.member("spec") {
+            spec.default("persistentVolumeReclaimPolicy", "Retain");
+            spec.default("volumeMode", "Filesystem");
             if let Some(path) = spec.get_mut("hostPath") {
-                default(path, "type", "");
+                path.default("type", "");
             }
         }
         default_phase(object);
     }
 
     fn prepare_for_create(&self, context: &Context<'_>, object: &mut Json) {
-        set(object, "status", json!({"phase": "Pending", "lastPhaseTransitionTime": context.time()}));
+        object.set("status", json!({"phase": "Pending", "lastPhaseTransitionTime": context.time()}));
     }
 
     fn prepare_for_update(&self, context: &Context<'_>, new: &mut Json, old: &Json, part: Part) {
         if part == Part::Status
-            && text_at(new, "/status/phase") != text_at(old, "/status/phase")
+            && new.text("/status/phase") != old.text("/status/phase")
             && let Some(status) = new.get_mut("status")
         {
-            let sent = text_at(status, "/lastPhaseTransitionTime") != text_at(old, "/status/lastPhaseTransitionTime");
-            if !sent || !has(status, "/lastPhaseTransitionTime") {
-                set(status, "lastPhaseTransitionTime", context.time().into());
+            let sent = status.text("/lastPhaseTransitionTime") != old.text("/status/lastPhaseTransitionTime");
+            if !sent || !status.has("/lastPhaseTransitionTime") {
+                status.set("lastPhaseTransitionTime", context.time());
             }
         }
     }
@@ -79,9 +79,9 @@ impl Strategy for PersistentVolume {
     fn validate_create(&self, object: &Json) -> FieldFaults {
         let modes = ["ReadOnlyMany", "ReadWriteMany", "ReadWriteOnce", "ReadWriteOncePod"];
         let odd =
-            list(object, "/spec/accessModes").find(|mode| !mode.as_str().is_some_and(|mode| modes.contains(&mode)));
-        let capacity = object.at("/spec/capacity").filter(|capacity| !crate::object::is_empty(capacity));
-        let storage = has(object, "/spec/capacity/storage");
+            object.list("/spec/accessModes").find(|mode| !mode.as_str().is_some_and(|mode| modes.contains(&mode)));
+        let capacity = object.at("/spec/capacity").filter(|capacity| !capacity.is_empty());
+        let storage = object.has("/spec/capacity/storage");
         let there = sources(object);
         let check = Check::of(object)
             .required("spec.accessModes")
@@ -112,8 +112,8 @@ impl Strategy for PersistentVolume {
             let why = "spec.persistentvolumesource is immutable after creation";
             faults.push(FieldFault::forbidden("spec.persistentvolumesource", why));
         }
-        if text_at(new, "/spec/volumeMode") != text_at(old, "/spec/volumeMode") {
-            let mode = text_at(new, "/spec/volumeMode");
+        if new.text("/spec/volumeMode") != old.text("/spec/volumeMode") {
+            let mode = new.text("/spec/volumeMode");
             faults.push(FieldFault::invalid_text("volumeMode", mode, "field is immutable"));
         }
         faults
@@ -135,9 +135,9 @@ impl Strategy for PersistentVolume {
 
     fn cells(&self, object: &Json, now: Timestamp) -> Vec<Json> {
         let row = Row::new(object, now);
-        let claim = match text_at(object, "/spec/claimRef/name") {
+        let claim = match object.text("/spec/claimRef/name") {
             "" => String::new(),
-            name => format!("{}/{name}", text_at(object, "/spec/claimRef/namespace")),
+            name => format!("{}/{name}", object.text("/spec/claimRef/namespace")),
         };
         vec![
             row.name(),
@@ -168,6 +168,6 @@ fn sources(object: &Json) -> Vec<(&Text, &Json)> {
         "volumeAttributesClassName",
         "volumeMode",
     ];
-    let members = object.get("spec").and_then(Json::as_object).into_iter().flatten();
+    let members = object.members("/spec");
     members.filter(|(key, value)| !OTHERS.contains(&key.as_str()) && !value.is_null()).collect()
 }

@@ -6,7 +6,7 @@ use crate::failure::{Failure, Outcome};
 use crate::kinds::check::Check;
 use crate::kinds::table::{self, Column, Row};
 use crate::kinds::{Cluster, Context, GroupResource, Strategy, default_class, warnings};
-use crate::object::{has, list, member, metadata, remove, set, text, text_at};
+use crate::object::{metadata, text};
 use crate::request::Part;
 use crate::validate::{FieldFault, FieldFaults, NameRule};
 use jiff::Timestamp;
@@ -32,19 +32,19 @@ impl Strategy for PersistentVolumeClaim {
             let why = "deprecated since v1.8; use \"storageClassName\" attribute instead";
             found.push(format!("metadata.annotations[{BETA_CLASS}]: {why}"));
         }
-        found.extend(warnings::claim(object.get("spec").unwrap_or(&Json::Null), "spec"));
+        found.extend(warnings::claim(&object["spec"], "spec"));
         found
     }
 
     fn defaults(&self, object: &mut Json) {
-        if let Some(spec) = member(object, "spec") {
+        if let Some(spec) = object.member("spec") {
             claim_spec(spec);
         }
         default_phase(object);
     }
 
     fn prepare_for_create(&self, _: &Context<'_>, object: &mut Json) {
-        set(object, "status", json!({"phase": "Pending"}));
+        object.set("status", json!({"phase": "Pending"}));
     }
 
     fn settles_late(&self, _: &Json) -> bool {
@@ -59,7 +59,7 @@ impl Strategy for PersistentVolumeClaim {
                 if class(object).is_none()
                     && let Some(default) = default_class(context.cluster, &storage_classes(), &DEFAULT_CLASS)
                 {
-                    set(&mut object["spec"], "storageClassName", default.into());
+                    object["spec"].set("storageClassName", default);
                 }
                 Ok(())
             }
@@ -70,16 +70,16 @@ impl Strategy for PersistentVolumeClaim {
 
     fn validate_create(&self, object: &Json) -> FieldFaults {
         let mut faults = FieldFaults::default();
-        if list(object, "/spec/accessModes").next().is_none() {
+        if object.list("/spec/accessModes").next().is_none() {
             faults.push(FieldFault::required("spec.accessModes", "at least 1 access mode is required"));
         }
-        for mode in list(object, "/spec/accessModes") {
+        for mode in object.list("/spec/accessModes") {
             let known = ["ReadOnlyMany", "ReadWriteMany", "ReadWriteOnce", "ReadWriteOncePod"];
             if !mode.as_str().is_some_and(|mode| known.contains(&mode)) {
                 faults.push(FieldFault::unsupported("spec.accessModes", mode, &known));
             }
         }
-        match object.at("/spec/resources/requests/storage").and_then(Json::as_str) {
+        match object["spec"]["resources"]["requests"]["storage"].as_str() {
             None => faults.push(FieldFault::required("spec.resources[storage]", "")),
             Some(amount) if quantity::nanos(amount).is_some_and(|nanos| nanos <= 0) => {
                 faults.push(FieldFault::invalid_text("spec.resources[storage]", amount, "must be greater than zero"));
@@ -99,16 +99,16 @@ impl Strategy for PersistentVolumeClaim {
         }
         let mut faults = self.validate_create(new);
         let fixed = |object: &Json| {
-            let mut spec = object.get("spec").cloned().unwrap_or_default();
+            let mut spec = object["spec"].clone();
             for key in ["storageClassName", "volumeName"] {
-                if !has(old, &format!("/spec/{key}")) {
-                    remove(&mut spec, key);
+                if !old.has(&format!("/spec/{key}")) {
+                    spec.unset(key);
                 }
             }
-            if text_at(new, "/status/phase") == "Bound"
+            if new.text("/status/phase") == "Bound"
                 && let Some(requests) = spec.at_mut("/resources/requests")
             {
-                remove(requests, "storage");
+                requests.unset("storage");
             }
             spec
         };
@@ -137,7 +137,7 @@ impl Strategy for PersistentVolumeClaim {
 
     fn cells(&self, object: &Json, now: Timestamp) -> Vec<Json> {
         let row = Row::new(object, now);
-        let volume = text_at(object, "/spec/volumeName");
+        let volume = object.text("/spec/volumeName");
         let (capacity, access) = match volume {
             "" => (String::new(), String::new()),
             _ => (text(object.at("/status/capacity/storage")), table::access_modes(object, "/status/accessModes")),
@@ -179,7 +179,7 @@ fn check_growth(cluster: &dyn Cluster, new: &Json, old: &Json) -> Outcome<()> {
         let claims = GroupResource::new("", "persistentvolumeclaims");
         Err(Failure::forbidden(&claims, metadata::name(new), why))
     };
-    if text_at(old, "/status/phase") != "Bound" {
+    if old.text("/status/phase") != "Bound" {
         return refused("Only bound persistent volume claims can be expanded");
     }
     let class = class(new).filter(|name| !name.is_empty() && class(old) == Some(name));

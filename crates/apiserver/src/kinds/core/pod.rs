@@ -26,7 +26,7 @@ use crate::kinds::posting::Posting;
 use crate::kinds::reset::Reset;
 use crate::kinds::table::{self, Column};
 use crate::kinds::{Context, GroupResource, Pods, Strategy, Stream, warnings};
-use crate::object::{integer_at, is_true, list, metadata, put_back, set, set_metadata, text_at};
+use crate::object::{metadata, put_back, set_metadata};
 use crate::request::Part;
 use crate::validate::{FieldFault, FieldFaults};
 use jiff::Timestamp;
@@ -68,14 +68,14 @@ impl Strategy for Pod {
 
     fn prepare_for_create(&self, context: &Context<'_>, pod: &mut Json) {
         let mut status = json!({"phase": "Pending", "qosClass": quality::class(pod)});
-        if list(pod, "/spec/schedulingGates").next().is_some() {
+        if pod.list("/spec/schedulingGates").next().is_some() {
             let condition = json!({
                 "type": "PodScheduled", "status": "False", "lastProbeTime": null, "lastTransitionTime": context.time(),
                 "reason": "SchedulingGated", "message": "Scheduling is blocked due to non-empty scheduling gates",
             });
-            set(&mut status, "conditions", json!([condition]));
+            status.set("conditions", json!([condition]));
         }
-        set(pod, "status", status);
+        pod.set("status", status);
     }
 
     fn prepare_for_update(&self, _: &Context<'_>, pod: &mut Json, old: &Json, part: Part) {
@@ -103,22 +103,22 @@ impl Strategy for Pod {
 
     fn grace(&self, pod: &Json, asked: Option<i64>) -> i64 {
         let left = metadata::grace_seconds(pod).filter(|_| metadata::is_deleting(pod));
-        let own = integer_at(pod, "/spec/terminationGracePeriodSeconds").unwrap_or(30);
+        let own = pod.integer("/spec/terminationGracePeriodSeconds").unwrap_or(30);
         let asked = asked.or(left).unwrap_or(own);
         let asked = if asked < 0 { 1 } else { asked };
-        let unscheduled = text_at(pod, "/spec/nodeName").is_empty();
-        let over = matches!(text_at(pod, "/status/phase"), "Succeeded" | "Failed") && left.is_none();
+        let unscheduled = pod.text("/spec/nodeName").is_empty();
+        let over = matches!(pod.text("/status/phase"), "Succeeded" | "Failed") && left.is_none();
         if unscheduled || over { 0 } else { left.map_or(asked, |left| asked.min(left)) }
     }
 
     fn changes_generation(&self, new: &Json, old: &Json) -> bool {
-        let binds = text_at(old, "/spec/nodeName").is_empty() && !text_at(new, "/spec/nodeName").is_empty();
+        let binds = old.text("/spec/nodeName").is_empty() && !new.text("/spec/nodeName").is_empty();
         !binds && new.get("spec") != old.get("spec")
     }
 
     fn validate_create(&self, pod: &Json) -> FieldFaults {
         let mut faults = spec::pod(pod);
-        if list(pod, "/spec/ephemeralContainers").next().is_some() {
+        if pod.list("/spec/ephemeralContainers").next().is_some() {
             faults.push(FieldFault::forbidden("spec.ephemeralContainers", "cannot be set on create"));
         }
         faults
@@ -137,8 +137,8 @@ impl Strategy for Pod {
         // What a Pod may change is too little to warn of it once more.
         if part == Part::Status {
             for key in ["podIPs", "hostIPs"] {
-                for (at, entry) in list(pod, &format!("/status/{key}")).enumerate() {
-                    found.extend(warnings::ip(text_at(entry, "/ip"), &format!("status.{key}[{at}].ip")));
+                for (at, entry) in pod.list(&format!("/status/{key}")).enumerate() {
+                    found.extend(warnings::ip(entry.text("/ip"), &format!("status.{key}[{at}].ip")));
                 }
             }
         }
@@ -175,7 +175,7 @@ impl Strategy for Pod {
     fn field(&self, pod: &Json, label: &str) -> Option<String> {
         Some(match label {
             "status.podIPs" => String::new(),
-            "spec.hostNetwork" => is_true(pod, "/spec/hostNetwork").to_string(),
+            "spec.hostNetwork" => pod.is_true("/spec/hostNetwork").to_string(),
             label => crate::object::text(pod.at(&format!("/{}", label.replace('.', "/")))),
         })
     }

@@ -3,7 +3,6 @@
 use super::pod::{pod_template, template_warnings, validate_template};
 use crate::kinds::table::{self, Column, Row};
 use crate::kinds::{Pods, Strategy};
-use crate::object::member;
 use crate::request::Part;
 use crate::validate::FieldFaults;
 use jiff::Timestamp;
@@ -22,13 +21,13 @@ impl Strategy for PodTemplate {
     }
 
     fn defaults(&self, object: &mut Json) {
-        if let Some(template) = member(object, "template") {
+        if let Some(template) = object.member("template") {
             pod_template(template);
         }
     }
 
     fn validate_create(&self, object: &Json) -> FieldFaults {
-        validate_template(object.get("template").unwrap_or(&Json::Null), "template")
+        validate_template(&object["template"], "template")
     }
 
     fn pods(&self) -> Pods {

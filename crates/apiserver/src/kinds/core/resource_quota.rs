@@ -2,7 +2,7 @@
 
 use crate::kinds::table::{self, Column, Row};
 use crate::kinds::{Context, Strategy};
-use crate::object::{list, member, set, text, text_at};
+use crate::object::text;
 use crate::request::Part;
 use crate::validate::{FieldFault, FieldFaults};
 use jiff::Timestamp;
@@ -67,7 +67,7 @@ fn more_than_allowed(quota: &Json, resource: &str) -> Option<String> {
     let bare = matches!(resource, "cpu" | "memory").then(|| resource.to_owned());
     let requests = Some(format!("requests.{resource}")).filter(there).or(bare.filter(there))?;
     let limits = format!("limits.{resource}");
-    let (request, limit) = (text_at(hard, &format!("/{requests}")), hard.get(&limits)?.as_str()?);
+    let (request, limit) = (hard.text(&format!("/{requests}")), hard.get(&limits)?.as_str()?);
     let (request, limit) = (quantity::canonical(request)?, quantity::canonical(limit)?);
     let more = quantity::nanos(&request)? > quantity::nanos(&limit)?;
     more.then(|| format!("ResourceQuota {requests} ({request}) should be less than {limits} ({limit})"))
@@ -90,17 +90,17 @@ impl Strategy for ResourceQuota {
     }
 
     fn defaults(&self, object: &mut Json) {
-        member(object, "spec");
-        member(object, "status");
+        object.member("spec");
+        object.member("status");
     }
 
     fn prepare_for_create(&self, _: &Context<'_>, object: &mut Json) {
-        set(object, "status", json!({}));
+        object.set("status", json!({}));
     }
 
     fn validate_create(&self, object: &Json) -> FieldFaults {
         let mut faults = FieldFaults::default();
-        for (resource, amount) in object.at("/spec/hard").and_then(Json::as_object).into_iter().flatten() {
+        for (resource, amount) in object.members("/spec/hard") {
             let field = format!("spec.hard[{resource}]");
             let amount = amount.as_str().unwrap_or_default();
             let known =
@@ -120,9 +120,9 @@ impl Strategy for ResourceQuota {
                 faults.push(FieldFault::invalid_text(field, amount, "must be an integer"));
             }
         }
-        let odd = list(object, "/spec/scopes").any(|scope| !scope.as_str().is_some_and(|scope| MODES.contains(&scope)));
+        let odd = object.list("/spec/scopes").any(|scope| !scope.as_str().is_some_and(|scope| MODES.contains(&scope)));
         if odd {
-            let scopes = object.at("/spec/scopes").cloned().unwrap_or_default();
+            let scopes = object["spec"]["scopes"].clone();
             faults.push(FieldFault::invalid("spec.scopes", &scopes, "unsupported scope"));
         }
         faults
@@ -139,7 +139,7 @@ impl Strategy for ResourceQuota {
     fn cells(&self, object: &Json, now: Timestamp) -> Vec<Json> {
         let row = Row::new(object, now);
         let (mut requests, mut limits) = (Vec::new(), Vec::new());
-        for (resource, hard) in object.at("/status/hard").and_then(Json::as_object).into_iter().flatten() {
+        for (resource, hard) in object.members("/status/hard") {
             let used = object.at("/status/used").and_then(|used| used.get(resource));
             let used = used.map_or_else(|| "0".into(), |used| text(Some(used)));
             let entry = format!("{resource}: {used}/{}", text(Some(hard)));

@@ -5,7 +5,6 @@ mod key_pair;
 use super::{DATA_AT_MOST, decoded_size, immutable, key_faults};
 use crate::kinds::Strategy;
 use crate::kinds::table::{self, Column, Row};
-use crate::object::{member, remove, set, text_at};
 use crate::request::Part;
 use crate::validate::{FieldFault, FieldFaults};
 use base64::Engine as _;
@@ -31,18 +30,18 @@ impl Strategy for Secret {
     }
 
     fn defaults(&self, object: &mut Json) {
-        if text_at(object, "/type").is_empty() {
-            set(object, "type", "Opaque".into());
+        if object.text("/type").is_empty() {
+            object.set("type", "Opaque");
         }
-        let texts = object.get("stringData").and_then(Json::as_object).cloned().unwrap_or_default();
+        let texts = object["stringData"].as_object().cloned().unwrap_or_default();
         if !texts.is_empty()
-            && let Some(data) = member(object, "data")
+            && let Some(data) = object.member("data")
         {
             for (key, text) in texts {
-                set(data, &key, STANDARD.encode(text.as_str().unwrap_or_default()).into());
+                data.set(&key, STANDARD.encode(text.as_str().unwrap_or_default()));
             }
         }
-        remove(object, "stringData");
+        object.unset("stringData");
         for (_, value) in object.get_mut("data").and_then(Json::as_object_mut).into_iter().flatten() {
             if value.is_null() {
                 *value = "".into();
@@ -55,8 +54,8 @@ impl Strategy for Secret {
         if decoded_size(object, "data") > DATA_AT_MOST {
             faults.push(FieldFault::too_long("data", DATA_AT_MOST));
         }
-        let kind = text_at(object, "/type");
-        let there = |key: &str| object.get("data").and_then(Json::as_object).is_some_and(|data| data.contains_key(key));
+        let kind = object.text("/type");
+        let there = |key: &str| object["data"].as_object().is_some_and(|data| data.contains_key(key));
         for (_, keys) in KEYS_OF_TYPES.iter().filter(|(known, _)| *known == kind) {
             faults.extend(
                 keys.iter().filter(|key| !there(key)).map(|key| FieldFault::required(format!("data[{key}]"), "")),
@@ -69,7 +68,7 @@ impl Strategy for Secret {
             }
             "kubernetes.io/service-account-token" => {
                 let pointer = "/metadata/annotations/kubernetes.io~1service-account.name";
-                if text_at(object, pointer).is_empty() {
+                if object.text(pointer).is_empty() {
                     faults.push(FieldFault::required("metadata.annotations[kubernetes.io/service-account.name]", ""));
                 }
             }
@@ -90,7 +89,7 @@ impl Strategy for Secret {
     fn validate_update(&self, new: &Json, old: &Json, _: Part) -> FieldFaults {
         let mut faults = FieldFaults::default();
         if new.get("type") != old.get("type") {
-            faults.push(FieldFault::invalid("type", new.get("type").unwrap_or(&Json::Null), "field is immutable"));
+            faults.push(FieldFault::invalid("type", &new["type"], "field is immutable"));
         }
         faults.extend(immutable(new, old, &["data"]));
         faults.extend(self.validate_create(new));
@@ -98,7 +97,7 @@ impl Strategy for Secret {
     }
 
     fn warnings(&self, object: &Json, _: Option<&Json>, _: Part) -> Vec<String> {
-        match text_at(object, "/type") {
+        match object.text("/type") {
             "kubernetes.io/tls" => key_pair::key_pair(object).into_iter().collect(),
             _ => Vec::new(),
         }

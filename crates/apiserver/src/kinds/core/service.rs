@@ -11,7 +11,7 @@ use crate::failure::{Failure, Outcome};
 use crate::kinds::check::Check;
 use crate::kinds::table::{self, Column, Row};
 use crate::kinds::{Context, Strategy, warnings};
-use crate::object::{default, has, integer_at, is_empty, items, list, member, metadata, remove, set, text_at};
+use crate::object::metadata;
 use crate::request::Part;
 use crate::validate::{FieldFault, FieldFaults, NameRule, label_key_faults, label_value_faults, name_faults};
 use jiff::Timestamp;
@@ -30,25 +30,25 @@ impl Strategy for Service {
     }
 
     fn defaults(&self, object: &mut Json) {
-        if let Some(spec) = member(object, "spec") {
+        if let Some(spec) = object.member("spec") {
             default_if_empty(spec, "sessionAffinity", "None");
             default_if_empty(spec, "type", "ClusterIP");
-            if text_at(spec, "/sessionAffinity") == "None" {
-                remove(spec, "sessionAffinityConfig");
+            if spec.text("/sessionAffinity") == "None" {
+                spec.unset("sessionAffinityConfig");
             } else if let Some(client) =
-                member(spec, "sessionAffinityConfig").and_then(|config| member(config, "clientIP"))
+                spec.member("sessionAffinityConfig").and_then(|config| config.member("clientIP"))
             {
-                default(client, "timeoutSeconds", 10800);
+                client.default("timeoutSeconds", 10800);
             }
-            for port in items(spec, "ports") {
+            for port in spec.items_mut("ports") {
                 default_if_empty(port, "protocol", "TCP");
-                let number = port.get("port").cloned().unwrap_or_default();
-                if port.get("targetPort").is_none_or(|target| is_empty(target) || target == &json!(0)) {
-                    set(port, "targetPort", number);
+                let number = port["port"].clone();
+                if port.get("targetPort").is_none_or(|target| target.is_empty() || target == &json!(0)) {
+                    port.set("targetPort", number);
                 }
             }
-            let kind = text_at(spec, "/type").to_owned();
-            let external = matches!(kind.as_str(), "NodePort" | "LoadBalancer") || has(spec, "/externalIPs/0");
+            let kind = spec.text("/type").to_owned();
+            let external = matches!(kind.as_str(), "NodePort" | "LoadBalancer") || spec.has("/externalIPs/0");
             if matches!(kind.as_str(), "NodePort" | "LoadBalancer") || (external && kind == "ClusterIP") {
                 default_if_empty(spec, "externalTrafficPolicy", "Cluster");
             }
@@ -56,71 +56,71 @@ impl Strategy for Service {
                 default_if_empty(spec, "internalTrafficPolicy", "Cluster");
             }
             if kind == "LoadBalancer" {
-                default(spec, "allocateLoadBalancerNodePorts", true);
+                spec.default("allocateLoadBalancerNodePorts", true);
             }
         }
-        if let Some(balancer) = member(object, "status").and_then(|status| member(status, "loadBalancer")) {
-            for ingress in items(balancer, "ingress").filter(|ingress| !text_at(ingress, "/ip").is_empty()) {
-                default(ingress, "ipMode", "VIP");
+        if let Some(balancer) = object.member("status").and_then(|status| status.member("loadBalancer")) {
+            for ingress in balancer.items_mut("ingress").filter(|ingress| !ingress.text("/ip").is_empty()) {
+                ingress.default("ipMode", "VIP");
             }
         }
     }
 
     fn prepare_for_create(&self, _: &Context<'_>, object: &mut Json) {
-        set(object, "status", json!({"loadBalancer": {}}));
+        object.set("status", json!({"loadBalancer": {}}));
     }
 
     fn prepare_for_update(&self, _: &Context<'_>, new: &mut Json, old: &Json, part: Part) {
         if part != Part::Object {
             return;
         }
-        let was = text_at(old, "/spec/type").to_owned();
-        let Some(spec) = member(new, "spec") else { return };
-        let is = text_at(spec, "/type").to_owned();
+        let was = old.text("/spec/type").to_owned();
+        let Some(spec) = new.member("spec") else { return };
+        let is = spec.text("/type").to_owned();
         if was != "ExternalName" && is != "ExternalName" {
             for key in ["clusterIP", "clusterIPs", "ipFamilies", "ipFamilyPolicy"] {
                 let value = old.at(&format!("/spec/{key}")).cloned();
-                if spec.get(key).is_none_or(is_empty)
+                if spec.get(key).is_none_or(Json::is_empty)
                     && let Some(value) = value
                 {
-                    set(spec, key, value);
+                    spec.set(key, value);
                 }
             }
             if matches!(is.as_str(), "NodePort" | "LoadBalancer") {
                 let mut numbers = HashMap::new();
-                for port in list(old, "/spec/ports") {
+                for port in old.list("/spec/ports") {
                     numbers.entry(port_key(port)).or_insert_with(|| port.get("nodePort").cloned());
                 }
-                for port in items(spec, "ports").filter(|port| integer_at(port, "/nodePort").unwrap_or(0) == 0) {
+                for port in spec.items_mut("ports").filter(|port| port.integer("/nodePort").unwrap_or(0) == 0) {
                     if let Some(Some(number)) = numbers.get(&port_key(port)) {
-                        set(port, "nodePort", number.clone());
+                        port.set("nodePort", number.clone());
                     }
                 }
             }
         }
         if is == "ClusterIP" && matches!(was.as_str(), "NodePort" | "LoadBalancer") {
-            let before: HashSet<&Json> = list(old, "/spec/ports").filter_map(|port| port.get("nodePort")).collect();
-            for port in items(spec, "ports") {
+            let before: HashSet<&Json> = old.list("/spec/ports").filter_map(|port| port.get("nodePort")).collect();
+            for port in spec.items_mut("ports") {
                 if port.get("nodePort").is_some_and(|number| before.contains(number)) {
-                    remove(port, "nodePort");
+                    port.unset("nodePort");
                 }
             }
-            if !has(spec, "/externalIPs/0") {
-                remove(spec, "externalTrafficPolicy");
+            if !spec.has("/externalIPs/0") {
+                spec.unset("externalTrafficPolicy");
             }
         }
         if was == "LoadBalancer" && is != "LoadBalancer" {
-            remove(spec, "allocateLoadBalancerNodePorts");
-            remove(spec, "loadBalancerClass");
+            spec.unset("allocateLoadBalancerNodePorts");
+            spec.unset("loadBalancerClass");
         }
         if is == "ExternalName" {
             for key in ["clusterIP", "clusterIPs", "ipFamilies", "ipFamilyPolicy", "internalTrafficPolicy"] {
                 if spec.get(key) == old.at(&format!("/spec/{key}")) {
-                    remove(spec, key);
+                    spec.unset(key);
                 }
             }
-            if text_at(spec, "/externalTrafficPolicy") == text_at(old, "/spec/externalTrafficPolicy") {
-                remove(spec, "externalTrafficPolicy");
+            if spec.text("/externalTrafficPolicy") == old.text("/spec/externalTrafficPolicy") {
+                spec.unset("externalTrafficPolicy");
             }
         }
     }
@@ -158,8 +158,8 @@ impl Strategy for Service {
             return FieldFaults::default();
         }
         let mut found = faults(new);
-        let kept = text_at(old, "/spec/type") != "ExternalName" && text_at(new, "/spec/type") != "ExternalName";
-        let (was, is) = (text_at(old, "/spec/clusterIP"), text_at(new, "/spec/clusterIP"));
+        let kept = old.text("/spec/type") != "ExternalName" && new.text("/spec/type") != "ExternalName";
+        let (was, is) = (old.text("/spec/clusterIP"), new.text("/spec/clusterIP"));
         if kept && !was.is_empty() && was != is {
             let value = new.at("/spec/clusterIPs").cloned().unwrap_or_else(|| json!([is]));
             found.push(FieldFault::invalid("spec.clusterIPs[0]", &value, "may not change once set"));
@@ -188,10 +188,11 @@ impl Strategy for Service {
 
     fn cells(&self, object: &Json, now: Timestamp) -> Vec<Json> {
         let row = Row::new(object, now);
-        let ports: Vec<String> = list(object, "/spec/ports")
+        let ports: Vec<String> = object
+            .list("/spec/ports")
             .map(|port| {
-                let (number, protocol) = (integer_at(port, "/port").unwrap_or(0), text_at(port, "/protocol"));
-                match integer_at(port, "/nodePort").unwrap_or(0) {
+                let (number, protocol) = (port.integer("/port").unwrap_or(0), port.text("/protocol"));
+                match port.integer("/nodePort").unwrap_or(0) {
                     0 => format!("{number}/{protocol}"),
                     node => format!("{number}:{node}/{protocol}"),
                 }
@@ -214,10 +215,10 @@ impl Strategy for Service {
 fn fields_to_warn_of(object: &Json) -> Vec<String> {
     const HINTS: &str = "service.kubernetes.io/topology-aware-hints";
     const EXTERNAL: &str = "ExternalName";
-    let kind = text_at(object, "/spec/type");
-    let (address, balancer) = (text_at(object, "/spec/clusterIP"), text_at(object, "/spec/loadBalancerIP"));
+    let kind = object.text("/spec/type");
+    let (address, balancer) = (object.text("/spec/clusterIP"), object.text("/spec/loadBalancerIP"));
     let headless = kind == "ClusterIP" && address == "None";
-    let addressed = has(object, "/spec/externalIPs/0");
+    let addressed = object.has("/spec/externalIPs/0");
     let mut found = Vec::new();
     let mut warn = |holds: bool, text: String| found.extend(holds.then_some(text));
     warn(
@@ -227,7 +228,7 @@ fn fields_to_warn_of(object: &Json) -> Vec<String> {
     if address != "None" {
         warnings::ips(object, "/spec/clusterIPs", "spec.clusterIPs").into_iter().for_each(|text| warn(true, text));
     }
-    let affine = text_at(object, "/spec/sessionAffinity") != "None";
+    let affine = object.text("/spec/sessionAffinity") != "None";
     for (holds, field) in
         [(!balancer.is_empty(), "loadBalancerIP"), (addressed, "externalIPs"), (affine, "SessionAffinity")]
     {
@@ -241,38 +242,38 @@ fn fields_to_warn_of(object: &Json) -> Vec<String> {
     warnings::ip(balancer, "spec.loadBalancerIP").into_iter().for_each(|text| warn(true, text));
     let ranges = warnings::blocks(object, "/spec/loadBalancerSourceRanges", "spec.loadBalancerSourceRanges");
     ranges.into_iter().for_each(|text| warn(true, text));
-    let named = !text_at(object, "/spec/externalName").is_empty();
+    let named = !object.text("/spec/externalName").is_empty();
     warn(addressed && kind == EXTERNAL, format!("spec.externalIPs is ignored when spec.type is {EXTERNAL:?}"));
     warn(named && kind != EXTERNAL, format!("spec.externalName is ignored when spec.type is not {EXTERNAL:?}"));
     warn(
-        text_at(object, "/spec/trafficDistribution") == "PreferClose",
+        object.text("/spec/trafficDistribution") == "PreferClose",
         "spec.trafficDistribution: \"PreferClose\" is deprecated; use \"PreferSameZone\"".into(),
     );
     found
 }
 
 fn default_if_empty(object: &mut Json, key: &str, value: &str) {
-    if object.get(key).is_none_or(is_empty) {
-        set(object, key, value.into());
+    if object.get(key).is_none_or(Json::is_empty) {
+        object.set(key, value);
     }
 }
 
 fn faults(object: &Json) -> FieldFaults {
-    let kind = text_at(object, "/spec/type");
-    let address = text_at(object, "/spec/clusterIP");
+    let kind = object.text("/spec/type");
+    let address = object.text("/spec/clusterIP");
     let headless = address == "None";
     let external = kind == "ExternalName";
-    let ports: Vec<_> = list(object, "/spec/ports").collect();
+    let ports: Vec<_> = object.list("/spec/ports").collect();
     let mut selector = Vec::new();
-    for (key, value) in object.at("/spec/selector").and_then(Json::as_object).into_iter().flatten() {
+    for (key, value) in object.members("/spec/selector") {
         let value = value.as_str().unwrap_or_default();
         for (text, why) in [(key.as_str(), label_key_faults(key)), (value, label_value_faults(value))] {
             selector.extend(why.iter().map(|why| FieldFault::invalid_text("spec.selector", text, why)));
         }
     }
     let bad_address = !address.is_empty() && !headless && address.parse::<IpAddr>().is_err();
-    let reachable = matches!(kind, "NodePort" | "LoadBalancer") || has(object, "/spec/externalIPs/0");
-    let policy = text_at(object, "/spec/externalTrafficPolicy");
+    let reachable = matches!(kind, "NodePort" | "LoadBalancer") || object.has("/spec/externalIPs/0");
+    let policy = object.text("/spec/externalTrafficPolicy");
     Check::of(object)
         .refuse(ports.is_empty() && !headless && !external, || FieldFault::required("spec.ports", ""))
         .refuse(headless && matches!(kind, "NodePort" | "LoadBalancer"), || {
@@ -285,7 +286,7 @@ fn faults(object: &Json) -> FieldFaults {
         .refuse(external && !address.is_empty(), || {
             FieldFault::forbidden("spec.clusterIPs", "may not be set for ExternalName services")
         })
-        .refuse(external && text_at(object, "/spec/externalName").is_empty(), || {
+        .refuse(external && object.text("/spec/externalName").is_empty(), || {
             FieldFault::required("spec.externalName", "")
         })
         .name("spec.externalName", NameRule::Subdomain)
@@ -310,7 +311,7 @@ fn port_faults(ports: &[&Json], kind: &str) -> FieldFaults {
     let mut names = HashSet::new();
     for (at, port) in ports.iter().enumerate() {
         let path = format!("spec.ports[{at}]");
-        let name = text_at(port, "/name");
+        let name = port.text("/name");
         if ports.len() > 1 && name.is_empty() {
             faults.push(FieldFault::required(format!("{path}.name"), ""));
         } else if !name.is_empty() {
@@ -321,12 +322,12 @@ fn port_faults(ports: &[&Json], kind: &str) -> FieldFaults {
             }
         }
         let out_of_range = |number: i64| !(1..=65535).contains(&number);
-        let number = integer_at(port, "/port").unwrap_or(0);
+        let number = port.integer("/port").unwrap_or(0);
         if out_of_range(number) {
             faults.push(FieldFault::invalid(format!("{path}.port"), &number.into(), RANGE));
         }
-        if !["TCP", "UDP", "SCTP"].contains(&text_at(port, "/protocol")) {
-            let value = port.get("protocol").cloned().unwrap_or_default();
+        if !["TCP", "UDP", "SCTP"].contains(&port.text("/protocol")) {
+            let value = port["protocol"].clone();
             faults.push(FieldFault::unsupported(format!("{path}.protocol"), &value, &["SCTP", "TCP", "UDP"]));
         }
         match port.get("targetPort") {
@@ -340,7 +341,7 @@ fn port_faults(ports: &[&Json], kind: &str) -> FieldFaults {
             }
             _ => {}
         }
-        let node = integer_at(port, "/nodePort").unwrap_or(0);
+        let node = port.integer("/nodePort").unwrap_or(0);
         if node != 0 && matches!(kind, "ClusterIP" | "ExternalName") {
             let why = format!("may not be used when `type` is '{kind}'");
             faults.push(FieldFault::forbidden(format!("{path}.nodePort"), why));
@@ -354,14 +355,14 @@ fn port_faults(ports: &[&Json], kind: &str) -> FieldFaults {
 
 /// What tells the ports of a Service apart.
 fn port_key(port: &Json) -> (Option<Json>, Option<i64>) {
-    (port.get("protocol").cloned(), integer_at(port, "/port"))
+    (port.get("protocol").cloned(), port.integer("/port"))
 }
 
 /// The addresses of a Service that are reached from outside.
 fn external(object: &Json) -> String {
-    let given = list(object, "/spec/externalIPs").filter_map(Json::as_str).collect::<Vec<_>>().join(",");
-    match text_at(object, "/spec/type") {
-        "ExternalName" => text_at(object, "/spec/externalName").into(),
+    let given = object.texts("/spec/externalIPs").collect::<Vec<_>>().join(",");
+    match object.text("/spec/type") {
+        "ExternalName" => object.text("/spec/externalName").into(),
         "LoadBalancer" => {
             let balanced = table::ingress_addresses(object);
             match (balanced.is_empty(), given.is_empty()) {

@@ -3,7 +3,6 @@
 use crate::kinds::Strategy;
 use crate::kinds::reset::{ALL_BUT_STATUS, Reset};
 use crate::kinds::table::{self, Column, Row};
-use crate::object::{has, list};
 use crate::request::Part;
 use jiff::Timestamp;
 use pintle_json::Json;
@@ -20,11 +19,11 @@ impl Strategy for ResourceClaim {
     fn cells(&self, object: &Json, now: Timestamp) -> Vec<Json> {
         let row = Row::new(object, now);
         let mut states = Vec::new();
-        if has(object, "/metadata/deletionTimestamp") {
+        if object.has("/metadata/deletionTimestamp") {
             states.push("deleted");
         }
-        states.push(if has(object, "/status/allocation") { "allocated" } else { "pending" });
-        if list(object, "/status/reservedFor").next().is_some() {
+        states.push(if object.has("/status/allocation") { "allocated" } else { "pending" });
+        if object.list("/status/reservedFor").next().is_some() {
             states.push("reserved");
         }
         vec![row.name(), states.join(",").into(), row.age()]

@@ -5,7 +5,7 @@ use crate::kinds::reset::{ALL_BUT_STATUS, Reset};
 use crate::kinds::table::{self, Column, Row};
 use crate::kinds::without_effect::{FLOW_CONTROL, whole};
 use crate::kinds::{Cluster, Kinds, Strategy};
-use crate::object::{condition, integer_at, is_empty, list, metadata, set, text_at};
+use crate::object::{condition, metadata};
 use crate::request::Part;
 use crate::validate::{FieldFault, FieldFaults, NameRule};
 use jiff::Timestamp;
@@ -18,7 +18,7 @@ pub(in crate::kinds) struct FlowSchema;
 impl Strategy for FlowSchema {
     fn without_effect(&self, object: &Json, _: &Kinds, _: &dyn Cluster) -> Vec<String> {
         // One without rules is about no request anywhere.
-        if list(object, "/spec/rules").next().is_some() { whole(object, FLOW_CONTROL) } else { Vec::new() }
+        if object.list("/spec/rules").next().is_some() { whole(object, FLOW_CONTROL) } else { Vec::new() }
     }
 
     fn is_read_often(&self) -> bool {
@@ -28,8 +28,8 @@ impl Strategy for FlowSchema {
     fn defaults(&self, object: &mut Json) {
         const PRECEDENCE: i64 = 1000;
         let Some(spec) = object.get_mut("spec").filter(|spec| spec.is_object()) else { return };
-        if integer_at(spec, "/matchingPrecedence").unwrap_or(0) == 0 {
-            set(spec, "matchingPrecedence", PRECEDENCE.into());
+        if spec.integer("/matchingPrecedence").unwrap_or(0) == 0 {
+            spec.set("matchingPrecedence", PRECEDENCE);
         }
     }
 
@@ -48,7 +48,7 @@ impl Strategy for FlowSchema {
     fn cells(&self, object: &Json, now: Timestamp) -> Vec<Json> {
         let row = Row::new(object, now);
         let dangling = condition(object, "Dangling");
-        let missing = dangling.map_or("?", |condition| text_at(condition, "/status"));
+        let missing = dangling.map_or("?", |condition| condition.text("/status"));
         vec![
             row.name(),
             row.text("/spec/priorityLevelConfiguration/name"),
@@ -66,12 +66,12 @@ impl Strategy for FlowSchema {
 
 fn faults(object: &Json) -> FieldFaults {
     const MOST: i64 = 10_000;
-    let spec = object.get("spec").unwrap_or(&Json::Null);
-    let (name, level) = (metadata::name(object), text_at(spec, "/priorityLevelConfiguration/name"));
-    let precedence = integer_at(spec, "/matchingPrecedence").unwrap_or(0);
+    let spec = &object["spec"];
+    let (name, level) = (metadata::name(object), spec.text("/priorityLevelConfiguration/name"));
+    let precedence = spec.integer("/matchingPrecedence").unwrap_or(0);
     let precedence_is = |why: String| FieldFault::invalid("matchingPrecedence", &precedence.into(), why);
     let method = spec.get("distinguisherMethod").filter(|method| !method.is_null());
-    let known = method.is_none_or(|method| matches!(text_at(method, "/type"), "ByNamespace" | "ByUser"));
+    let known = method.is_none_or(|method| matches!(method.text("/type"), "ByNamespace" | "ByUser"));
     let check = Check::at(spec, "spec")
         .refuse(precedence <= 0, || precedence_is("must be a positive value".into()))
         .refuse(precedence > MOST, || precedence_is(format!("must not be greater than {MOST}")))
@@ -87,7 +87,7 @@ fn faults(object: &Json) -> FieldFaults {
         })
         .name("priorityLevelConfiguration.name", NameRule::Subdomain)
         .each("rules", |rule, _| {
-            let empty = |field: &str| rule.object().get(field).is_none_or(is_empty);
+            let empty = |field: &str| rule.object().get(field).is_none_or(Json::is_empty);
             let nothing = empty("resourceRules") && empty("nonResourceRules");
             rule.required_because("subjects", "subjects must contain at least one value").refuse(nothing, || {
                 FieldFault::required("", "at least one of resourceRules and nonResourceRules has to be non-empty")

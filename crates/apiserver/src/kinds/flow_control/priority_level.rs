@@ -5,7 +5,7 @@ use crate::kinds::reset::{ALL_BUT_STATUS, Reset};
 use crate::kinds::table::{self, Column, Row};
 use crate::kinds::without_effect::{FLOW_CONTROL, whole};
 use crate::kinds::{Cluster, Kinds, Strategy};
-use crate::object::{has, metadata, text_at};
+use crate::object::metadata;
 use crate::request::Part;
 use crate::validate::{FieldFault, FieldFaults};
 use jiff::Timestamp;
@@ -56,9 +56,9 @@ impl Strategy for PriorityLevelConfiguration {
 }
 
 fn faults(object: &Json) -> FieldFaults {
-    let spec = object.get("spec").unwrap_or(&Json::Null);
-    let (name, kind) = (metadata::name(object), text_at(spec, "/type"));
-    let (exempt, limited) = (has(spec, "/exempt"), has(spec, "/limited"));
+    let spec = &object["spec"];
+    let (name, kind) = (metadata::name(object), spec.text("/type"));
+    let (exempt, limited) = (spec.has("/exempt"), spec.has("/limited"));
     let mut faults = Check::at(spec, "spec")
         .refuse((name == "exempt") != (kind == "Exempt"), || {
             FieldFault::invalid_text("type", kind, "must be 'Exempt' if and only if `name` is 'exempt'")

@@ -7,7 +7,6 @@ use pintle_schema::Schema;
 
 use super::notes::{self, BEHAVIOR, CONDITIONS, CURRENT_METRICS, METRICS};
 use super::read;
-use crate::object::{default, is_empty, list, member, remove, set, text_at};
 
 const OLD: &str = "autoscaling/v1";
 const NEW: &str = "autoscaling/v2";
@@ -25,39 +24,39 @@ pub(super) fn between(object: &Json, from: &str, to: &str) -> Option<Json> {
 /// An object of the older version as one of the newer. What an annotation says counts only if all of it can be read.
 pub(super) fn to_new(old: &Json) -> Json {
     let mut new = old.clone();
-    set(&mut new, "apiVersion", NEW.into());
+    new.set("apiVersion", NEW);
     let note = |name: &str| notes::text(old, name);
-    if let Some(spec) = member(&mut new, "spec") {
+    if let Some(spec) = new.member("spec") {
         let mut metrics = note(METRICS).and_then(read::metrics).filter(|list| fits("spec", "metrics", list));
         let metrics = metrics.get_or_insert_with(|| json!([]));
         if let (Some(metrics), Some(share)) = (metrics.as_array_mut(), taken(spec, "targetCPUUtilizationPercentage")) {
             metrics.push(cpu("target", json!({"type": "Utilization", "averageUtilization": share})));
         }
-        if is_empty(metrics) {
+        if metrics.is_empty() {
             *metrics = json!([cpu("target", json!({"type": "Utilization", "averageUtilization": DEFAULT_SHARE}))]);
         }
-        set(spec, "metrics", metrics.take());
+        spec.set("metrics", metrics.take());
         let behavior = note(BEHAVIOR).and_then(read::behavior).filter(|rules| fits("spec", "behavior", rules));
         if let Some(mut behavior) = behavior {
             // It is stored as it would be had it come in the newer version.
             super::fill_behavior(&mut behavior);
-            set(spec, "behavior", behavior);
+            spec.set("behavior", behavior);
         }
     }
-    if let Some(status) = member(&mut new, "status") {
+    if let Some(status) = new.member("status") {
         let share = taken(status, "currentCPUUtilizationPercentage");
         let current = note(CURRENT_METRICS).and_then(read::current_metrics);
         match current.filter(|list| fits("status", "currentMetrics", list)) {
-            Some(current) => set(status, "currentMetrics", current),
+            Some(current) => status.set("currentMetrics", current),
             None => {
                 if let Some(share) = share {
-                    set(status, "currentMetrics", json!([cpu("current", json!({"averageUtilization": share}))]));
+                    status.set("currentMetrics", json!([cpu("current", json!({"averageUtilization": share}))]));
                 }
             }
         }
         let conditions = note(CONDITIONS).and_then(|text| serde_json::from_str(text).ok());
         if let Some(conditions) = conditions.filter(|list| fits("status", "conditions", list)) {
-            set(status, "conditions", conditions);
+            status.set("conditions", conditions);
         }
     }
     notes::ALL.iter().for_each(|name| notes::drop(&mut new, name));
@@ -67,13 +66,13 @@ pub(super) fn to_new(old: &Json) -> Json {
 /// An object of the newer version as one of the older: what that has no field for goes into annotations.
 pub(super) fn to_old(new: &Json) -> Json {
     let mut old = new.clone();
-    set(&mut old, "apiVersion", OLD.into());
+    old.set("apiVersion", OLD);
     notes::ALL.iter().for_each(|name| notes::drop(&mut old, name));
     let mut write = Vec::new();
-    if let Some(spec) = member(&mut old, "spec") {
-        let (shares, others): (Vec<_>, Vec<_>) = list(new, "/spec/metrics").partition(|metric| share(metric).is_some());
+    if let Some(spec) = old.member("spec") {
+        let (shares, others): (Vec<_>, Vec<_>) = new.list("/spec/metrics").partition(|metric| share(metric).is_some());
         if let Some(share) = shares.first().and_then(|metric| share(metric)) {
-            set(spec, "targetCPUUtilizationPercentage", share.clone());
+            spec.set("targetCPUUtilizationPercentage", share.clone());
         }
         if !others.is_empty() {
             write.push((METRICS, notes::write_metrics(&others)));
@@ -81,24 +80,24 @@ pub(super) fn to_old(new: &Json) -> Json {
         if let Some(behavior) = taken(spec, "behavior") {
             write.push((BEHAVIOR, notes::write_behavior(&behavior)));
         }
-        remove(spec, "metrics");
+        spec.unset("metrics");
     }
-    if let Some(status) = member(&mut old, "status") {
-        let current: Vec<_> = list(new, "/status/currentMetrics").collect();
+    if let Some(status) = old.member("status") {
+        let current: Vec<_> = new.list("/status/currentMetrics").collect();
         let of_cpu = current.iter().filter(|metric| is_cpu(metric));
         if let Some(share) = of_cpu.filter_map(|metric| metric.at("/resource/current/averageUtilization")).next_back() {
-            set(status, "currentCPUUtilizationPercentage", share.clone());
+            status.set("currentCPUUtilizationPercentage", share.clone());
         }
         if !current.is_empty() {
             write.push((CURRENT_METRICS, notes::write_current_metrics(&current)));
         }
-        let conditions: Vec<_> = list(new, "/status/conditions").collect();
+        let conditions: Vec<_> = new.list("/status/conditions").collect();
         if !conditions.is_empty() {
             write.push((CONDITIONS, notes::write_conditions(&conditions)));
         }
-        remove(status, "currentMetrics");
-        remove(status, "conditions");
-        default(status, "currentReplicas", 0);
+        status.unset("currentMetrics");
+        status.unset("conditions");
+        status.default("currentReplicas", 0);
     }
     for (name, text) in write {
         notes::put(&mut old, name, text);
@@ -107,7 +106,7 @@ pub(super) fn to_old(new: &Json) -> Json {
 }
 
 fn is_cpu(metric: &Json) -> bool {
-    text_at(metric, "/type") == "Resource" && text_at(metric, "/resource/name") == "cpu"
+    metric.text("/type") == "Resource" && metric.text("/resource/name") == "cpu"
 }
 
 /// The share that a metric asks for, if the older version has a field for it.

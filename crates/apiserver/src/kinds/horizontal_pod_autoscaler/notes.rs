@@ -3,7 +3,6 @@
 use pintle_json::Json;
 
 use super::metric_fields::{CURRENT, Field, FieldForm, POLICY, RULE, RULES, SOURCES};
-use crate::object::{is_empty, list, member, remove, set, text_at};
 
 pub(super) const METRICS: &str = "autoscaling.alpha.kubernetes.io/metrics";
 pub(super) const BEHAVIOR: &str = "autoscaling.alpha.kubernetes.io/behavior";
@@ -27,17 +26,17 @@ pub(super) fn text<'a>(object: &'a Json, name: &str) -> Option<&'a str> {
 }
 
 pub(super) fn put(object: &mut Json, name: &str, text: String) {
-    if let Some(annotations) = member(object, "metadata").and_then(|metadata| member(metadata, "annotations")) {
-        set(annotations, name, text.into());
+    if let Some(annotations) = object.member("metadata").and_then(|metadata| metadata.member("annotations")) {
+        annotations.set(name, text);
     }
 }
 
 pub(super) fn drop(object: &mut Json, name: &str) {
     let Some(metadata) = object.get_mut("metadata") else { return };
     let Some(annotations) = metadata.get_mut("annotations") else { return };
-    remove(annotations, name);
-    if is_empty(annotations) {
-        remove(metadata, "annotations");
+    annotations.unset(name);
+    if annotations.is_empty() {
+        metadata.unset("annotations");
     }
 }
 
@@ -79,7 +78,7 @@ pub(super) fn write_behavior(behavior: &Json) -> String {
     let rule = |rule: &Json| {
         members(RULE.iter().map(|(name, key)| match *key {
             "policies" if rule.get("policies").is_some_and(Json::is_array) => {
-                (*name, Some(array(list(rule, "/policies").map(policy))))
+                (*name, Some(array(rule.list("/policies").map(policy))))
             }
             key => (*name, Some(value(rule, key))),
         }))
@@ -111,7 +110,7 @@ fn write_field(value: Option<&Json>, form: FieldForm) -> Option<String> {
             Some(members(both.into_iter().chain([("apiVersion", version)])))
         }
         FieldForm::Selector => value.map(|selector| {
-            let part = |key: &str| selector.get(key).filter(|part| !is_empty(part)).map(json);
+            let part = |key: &str| selector.get(key).filter(|part| !part.is_empty()).map(json);
             members(["matchLabels", "matchExpressions"].map(|key| (key, part(key))))
         }),
     }
@@ -119,7 +118,7 @@ fn write_field(value: Option<&Json>, form: FieldForm) -> Option<String> {
 
 /// A text member, empty if it is absent.
 fn plain(object: &Json, key: &str) -> String {
-    json(&text_at(object, &format!("/{key}")).into())
+    json(&object.text(&format!("/{key}")).into())
 }
 
 fn members(members: impl IntoIterator<Item = (&'static str, Option<String>)>) -> String {

@@ -4,13 +4,12 @@ use pintle_json::{Json, Map};
 use pintle_schema::quantity::Quantity;
 
 use super::metric_fields::{CURRENT, Field, FieldForm, POLICY, RULE, RULES, SOURCES};
-use crate::object::{is_empty, member, remove, set, text_at};
 
 pub(super) fn metrics(text: &str) -> Option<Json> {
     read_all(text, |metric| {
         let mut new = read_metric(metric, SOURCES)?;
         for (source, _) in SOURCES {
-            if let Some(target) = new.get_mut(source).and_then(|source| member(source, "target")) {
+            if let Some(target) = new.get_mut(source).and_then(|source| source.member("target")) {
                 complete_target(source, target);
             }
         }
@@ -33,7 +32,7 @@ pub(super) fn behavior(text: &str) -> Option<Json> {
             }
         }
     }
-    Some(behavior).filter(|behavior| !is_empty(behavior))
+    Some(behavior).filter(|behavior| !behavior.is_empty())
 }
 
 fn read_all(text: &str, read: impl Fn(&Json) -> Option<Json>) -> Option<Json> {
@@ -73,19 +72,19 @@ fn complete_target(source: &str, target: &mut Json) {
         "resource" | "containerResource" if has("averageUtilization") => "Utilization",
         _ => "AverageValue",
     };
-    let nothing = Quantity::parse(text_at(target, "/value")).is_some_and(|value| value.nanos() == 0);
+    let nothing = Quantity::parse(target.text("/value")).is_some_and(|value| value.nanos() == 0);
     if source == "object" && kind == "AverageValue" && nothing {
-        remove(target, "value");
+        target.unset("value");
     }
-    set(target, "type", kind.into());
+    target.set("type", kind);
 }
 
 /// Sets a value at a pointer, and makes the objects on the way.
 fn put_at(object: &mut Json, pointer: &str, value: Json) -> Option<()> {
     let mut keys: Vec<_> = pointer.split('/').skip(1).collect();
     let last = keys.pop()?;
-    let at = keys.into_iter().try_fold(object, |object, key| member(object, key))?;
-    set(at, last, value);
+    let at = keys.into_iter().try_fold(object, |object, key| object.member(key))?;
+    at.set(last, value);
     Some(())
 }
 

@@ -5,7 +5,6 @@ use pintle_schema::quantity;
 
 use crate::kinds::check::Check;
 use crate::kinds::core::pod::container_resource_faults;
-use crate::object::{has, integer_at, list, text_at};
 use crate::validate::{FieldFault, FieldFaults, NameRule};
 
 /// The types of metrics, as messages list them, and where each has its source.
@@ -23,14 +22,14 @@ const LONGEST_PERIOD: i64 = 1800;
 
 /// The faults of `spec`; `old` is the stored object of an update.
 pub(super) fn spec(object: &Json, old: Option<&Json>) -> FieldFaults {
-    let (least, most) = (integer_at(object, "/spec/minReplicas"), integer_at(object, "/spec/maxReplicas").unwrap_or(0));
-    let was_zero = old.is_some_and(|old| integer_at(old, "/spec/minReplicas") == Some(0));
+    let (least, most) = (object.integer("/spec/minReplicas"), object.integer("/spec/maxReplicas").unwrap_or(0));
+    let was_zero = old.is_some_and(|old| old.integer("/spec/minReplicas") == Some(0));
     let bound = if was_zero { 0 } else { 1 };
-    let outside = list(object, "/spec/metrics").any(|metric| matches!(text_at(metric, "/type"), "Object" | "External"));
-    let same = |pointer: &str| old.is_some_and(|old| text_at(old, pointer) == text_at(object, pointer));
+    let outside = object.list("/spec/metrics").any(|metric| matches!(metric.text("/type"), "Object" | "External"));
+    let same = |pointer: &str| old.is_some_and(|old| old.text(pointer) == object.text(pointer));
     // What was let in once may stay.
     let known_target = same("/spec/scaleTargetRef/kind") && same("/spec/scaleTargetRef/apiVersion");
-    let groupless = text_at(object, "/spec/scaleTargetRef/kind") == "ReplicationController";
+    let groupless = object.text("/spec/scaleTargetRef/kind") == "ReplicationController";
     Check::of(object)
         .at_least("spec.minReplicas", bound)
         .refuse(most == 0, || FieldFault::required("spec.maxReplicas", "must be set and greater than 0"))
@@ -53,7 +52,7 @@ pub(super) fn spec(object: &Json, old: Option<&Json>) -> FieldFaults {
 
 /// What names another object. `known`: its version is not looked at; `groupless`: it may be of the core group.
 fn reference(check: Check<'_>, known: bool, groupless: bool) -> Check<'_> {
-    let version = text_at(check.object(), "/apiVersion");
+    let version = check.object().text("/apiVersion");
     let why = match version.matches('/').count() {
         _ if known => None,
         0 if !groupless => Some("apiVersion must specify API group".to_owned()),
@@ -67,11 +66,11 @@ fn reference(check: Check<'_>, known: bool, groupless: bool) -> Check<'_> {
 
 fn metric<'a>(check: Check<'a>, old: Option<&Json>) -> Check<'a> {
     let object = check.object();
-    let kind = text_at(object, "/type");
+    let kind = object.text("/type");
     let known: Vec<&str> = METRICS.iter().map(|(kind, _)| *kind).collect();
     let expected = METRICS.iter().find(|(name, _)| *name == kind).map(|(_, source)| *source);
     let unknown = || FieldFault::unsupported("type", &kind.into(), &known);
-    let there: Vec<&str> = SOURCES.iter().copied().filter(|source| has(object, &format!("/{source}"))).collect();
+    let there: Vec<&str> = SOURCES.iter().copied().filter(|source| object.has(&format!("/{source}"))).collect();
     let mut check =
         check.required_because("type", "must specify a metric source type").refuse(expected.is_none(), unknown);
     if let Some(first) = there.first() {
@@ -91,7 +90,7 @@ fn metric<'a>(check: Check<'a>, old: Option<&Json>) -> Check<'a> {
 }
 
 fn source<'a>(check: Check<'a>, kind: &str, old: Option<&Json>) -> Check<'a> {
-    let has = |key: &str| has(check.object(), &format!("/target/{key}"));
+    let has = |key: &str| check.object().has(&format!("/target/{key}"));
     let (value, average, share) = (has("value"), has("averageValue"), has("averageUtilization"));
     let need = |check: Check<'a>, there: bool, field: &str, why: &str| {
         check.refuse(!there, || FieldFault::required(format!("target.{field}"), why))
@@ -116,7 +115,7 @@ fn source<'a>(check: Check<'a>, kind: &str, old: Option<&Json>) -> Check<'a> {
             need(check, average, "averageValue", "must specify a positive target averageValue")
         }
         kind => {
-            let name = text_at(check.object(), "/name");
+            let name = check.object().text("/name");
             let mut check = check.required_because("name", "must specify a resource name");
             if kind == "containerResource" {
                 check = container_resource_faults("name", name)
@@ -146,25 +145,25 @@ fn measured(check: Check<'_>) -> Check<'_> {
 
 fn target(check: Check<'_>) -> Check<'_> {
     let object = check.object();
-    let kind = text_at(object, "/type");
+    let kind = object.text("/type");
     let check = check
         .required_because("type", "must specify a metric target type")
         .refuse(!matches!(kind, "Utilization" | "Value" | "AverageValue"), || {
             FieldFault::invalid_text("type", kind, "must be either Utilization, Value, or AverageValue")
         });
     let check = ["value", "averageValue"].iter().fold(check, |check, field| {
-        let amount = text_at(object, &format!("/{field}"));
+        let amount = object.text(&format!("/{field}"));
         let bad = quantity::nanos(amount).is_some_and(|nanos| nanos <= 0);
         check.refuse(bad, || FieldFault::invalid_text(*field, amount, "must be positive"))
     });
-    let share = integer_at(object, "/averageUtilization").unwrap_or(1);
+    let share = object.integer("/averageUtilization").unwrap_or(1);
     check.refuse(share < 1, || FieldFault::invalid("averageUtilization", &share.into(), "must be greater than 0"))
 }
 
 fn rules(check: Check<'_>) -> Check<'_> {
     let object = check.object();
-    let window = integer_at(object, "/stabilizationWindowSeconds").unwrap_or(0);
-    let tolerance = text_at(object, "/tolerance");
+    let window = object.integer("/stabilizationWindowSeconds").unwrap_or(0);
+    let tolerance = object.text("/tolerance");
     let negative = quantity::nanos(tolerance).is_some_and(|nanos| nanos < 0);
     check
         .refuse(window < 0, || {
@@ -183,7 +182,7 @@ fn rules(check: Check<'_>) -> Check<'_> {
 fn policy(check: Check<'_>) -> Check<'_> {
     let object = check.object();
     let kind = object.get("type").cloned().unwrap_or_else(|| "".into());
-    let number = |key: &str| integer_at(object, key).unwrap_or(0);
+    let number = |key: &str| object.integer(key).unwrap_or(0);
     let (value, period) = (number("/value"), number("/periodSeconds"));
     let unknown = kind != "Pods" && kind != "Percent";
     check
@@ -198,6 +197,5 @@ fn policy(check: Check<'_>) -> Check<'_> {
 
 /// Whether an object that a stored autoscaler measures is of no readable version.
 fn has_odd_object(old: &Json) -> bool {
-    list(old, "/spec/metrics")
-        .any(|metric| text_at(metric, "/object/describedObject/apiVersion").matches('/').count() > 1)
+    old.list("/spec/metrics").any(|metric| metric.text("/object/describedObject/apiVersion").matches('/').count() > 1)
 }

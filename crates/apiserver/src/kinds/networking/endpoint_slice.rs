@@ -4,7 +4,7 @@ use super::{PROTOCOLS, is_of_this_server, special_address};
 use crate::kinds::check::{Check, immutable};
 use crate::kinds::table::{self, Column, Row};
 use crate::kinds::{Strategy, warnings};
-use crate::object::{default, differ_outside, doubles, integer_at, is_empty, items, list, member, text_at};
+use crate::object::{differ_outside, doubles};
 use crate::request::Part;
 use crate::validate::{FieldFault, FieldFaults};
 use jiff::Timestamp;
@@ -20,7 +20,7 @@ pub(in crate::kinds) struct EndpointSlice;
 impl Strategy for EndpointSlice {
     fn warnings(&self, object: &Json, old: Option<&Json>, _: Part) -> Vec<String> {
         let mut found = Vec::new();
-        if old.is_none() && text_at(object, "/addressType") == "FQDN" {
+        if old.is_none() && object.text("/addressType") == "FQDN" {
             found.push("spec.addressType: FQDN endpoints are deprecated".into());
         }
         let labels = object.at("/metadata/labels");
@@ -29,46 +29,46 @@ impl Strategy for EndpointSlice {
         if controller.is_some_and(|by| CONTROLLERS.iter().any(|controller| by == controller)) {
             return found;
         }
-        for (at, endpoint) in list(object, "/endpoints").enumerate() {
+        for (at, endpoint) in object.list("/endpoints").enumerate() {
             found.extend(warnings::ips(endpoint, "/addresses", &format!("endpoints[{at}].addresses")));
         }
         found
     }
 
     fn defaults(&self, object: &mut Json) {
-        for endpoint in items(object, "endpoints") {
-            member(endpoint, "conditions");
+        for endpoint in object.items_mut("endpoints") {
+            endpoint.member("conditions");
         }
-        for port in items(object, "ports") {
-            default(port, "name", "");
-            default(port, "protocol", "TCP");
+        for port in object.items_mut("ports") {
+            port.default("name", "");
+            port.default("protocol", "TCP");
         }
     }
 
     fn to_stored(&self, mut object: Json) -> Json {
         for key in ["endpoints", "ports"] {
-            if object.get(key).is_none_or(is_empty) {
-                crate::object::set(&mut object, key, Json::Null);
+            if object.get(key).is_none_or(Json::is_empty) {
+                object.set(key, Json::Null);
             }
         }
         object
     }
 
     fn changes_generation(&self, new: &Json, old: &Json) -> bool {
-        let labels = |object: &Json| object.at("/metadata/labels").filter(|labels| !is_empty(labels)).cloned();
-        let part = |object: &Json, key: &str| object.get(key).filter(|part| !is_empty(part)).cloned();
+        let labels = |object: &Json| object.at("/metadata/labels").filter(|labels| !labels.is_empty()).cloned();
+        let part = |object: &Json, key: &str| object.get(key).filter(|part| !part.is_empty()).cloned();
         ["endpoints", "ports"].iter().any(|key| part(new, key) != part(old, key))
             || differ_outside(new, old, &["apiVersion", "kind", "metadata", "endpoints", "ports"])
             || labels(new) != labels(old)
     }
 
     fn validate_create(&self, object: &Json) -> FieldFaults {
-        let kind = text_at(object, "/addressType").to_owned();
-        let names: Vec<&str> = list(object, "/ports").map(|port| text_at(port, "/name")).collect();
+        let kind = object.text("/addressType").to_owned();
+        let names: Vec<&str> = object.list("/ports").map(|port| port.text("/name")).collect();
         let doubles = doubles(names.iter());
         let mut addresses = Vec::new();
-        for (at, endpoint) in list(object, "/endpoints").enumerate() {
-            let all = list(endpoint, "/addresses").filter_map(Json::as_str).enumerate();
+        for (at, endpoint) in object.list("/endpoints").enumerate() {
+            let all = endpoint.texts("/addresses").enumerate();
             for (nth, address) in all.filter(|(_, address)| !is_of_this_server(object, address)) {
                 addresses.extend(address_faults(&kind, address, &format!("endpoints[{at}].addresses"), nth));
             }
@@ -98,12 +98,12 @@ impl Strategy for EndpointSlice {
     fn cells(&self, object: &Json, now: Timestamp) -> Vec<Json> {
         let row = Row::new(object, now);
         let unset = |text: String| Json::from(if text == "<none>" { "<unset>".into() } else { text });
-        let ports = list(object, "/ports").map(|port| match (text_at(port, "/name"), integer_at(port, "/port")) {
+        let ports = object.list("/ports").map(|port| match (port.text("/name"), port.integer("/port")) {
             (_, Some(number)) => number.to_string(),
             ("", None) => "*".into(),
             (name, None) => name.into(),
         });
-        let addresses = list(object, "/endpoints").flat_map(|endpoint| list(endpoint, "/addresses"));
+        let addresses = object.list("/endpoints").flat_map(|endpoint| endpoint.list("/addresses"));
         let addresses = addresses.filter_map(Json::as_str).map(Into::into);
         let (ports, addresses) = (table::some(ports.collect()), table::some(addresses.collect()));
         vec![row.name(), row.text("/addressType"), unset(ports), unset(addresses), row.age()]

@@ -4,7 +4,6 @@ use crate::failure::Outcome;
 use crate::kinds::check::Check;
 use crate::kinds::table::{self, Column, Row};
 use crate::kinds::{Context, GroupResource, Strategy, default_class, warnings};
-use crate::object::{has, list, member, text_at};
 use crate::request::Part;
 use crate::validate::{FieldFault, FieldFaults, NameRule};
 use jiff::Timestamp;
@@ -23,7 +22,7 @@ pub(in crate::kinds) struct Ingress;
 
 impl Strategy for Ingress {
     fn warnings(&self, object: &Json, old: Option<&Json>, part: Part) -> Vec<String> {
-        let annotated = warnings::is_annotated(object, KEY) && !has(object, "/spec/ingressClassName");
+        let annotated = warnings::is_annotated(object, KEY) && !object.has("/spec/ingressClassName");
         match old {
             None if annotated => {
                 vec![format!("annotation {KEY:?} is deprecated, please use 'spec.ingressClassName' instead")]
@@ -34,21 +33,21 @@ impl Strategy for Ingress {
     }
 
     fn defaults(&self, object: &mut Json) {
-        member(object, "spec");
-        if let Some(status) = member(object, "status") {
-            member(status, "loadBalancer");
+        object.member("spec");
+        if let Some(status) = object.member("status") {
+            status.member("loadBalancer");
         }
     }
 
     fn prepare_for_create(&self, _: &Context<'_>, object: &mut Json) {
-        crate::object::set(object, "status", json!({"loadBalancer": {}}));
+        object.set("status", json!({"loadBalancer": {}}));
     }
 
     fn admit(&self, context: &Context<'_>, object: &mut Json, old: Option<&Json>, _: Part) -> Outcome<()> {
-        let is_open = old.is_none() && !has(object, "/spec/ingressClassName") && !warnings::is_annotated(object, KEY);
+        let is_open = old.is_none() && !object.has("/spec/ingressClassName") && !warnings::is_annotated(object, KEY);
         let classes = GroupResource::new("networking.k8s.io", "ingressclasses");
         if is_open && let Some(class) = default_class(context.cluster, &classes, &[DEFAULT_CLASS]) {
-            crate::object::set(&mut object["spec"], "ingressClassName", class.into());
+            object["spec"].set("ingressClassName", class);
         }
         Ok(())
     }
@@ -58,24 +57,24 @@ impl Strategy for Ingress {
     }
 
     fn validate_create(&self, object: &Json) -> FieldFaults {
-        let empty = list(object, "/spec/rules").next().is_none() && !has(object, "/spec/defaultBackend");
+        let empty = object.list("/spec/rules").next().is_none() && !object.has("/spec/defaultBackend");
         Check::of(object)
             .refuse(empty, || {
                 FieldFault::invalid("spec", &Json::Null, "either `defaultBackend` or `rules` must be specified")
             })
             .inside("spec.defaultBackend", backend)
             .each("spec.rules", |rule, _| {
-                let empty = has(rule.object(), "/http") && list(rule.object(), "/http/paths").next().is_none();
+                let empty = rule.object().has("/http") && rule.object().list("/http/paths").next().is_none();
                 let rule = rule.refuse(empty, || FieldFault::required("http.paths", ""));
-                let host = text_at(rule.object(), "/host").to_owned();
+                let host = rule.object().text("/host").to_owned();
                 let rule = rule.refuse(host.parse::<IpAddr>().is_ok(), || {
                     FieldFault::invalid_text("host", &host, "must be a DNS name, not an IP address")
                 });
                 rule.name("host", NameRule::Subdomain).each("http.paths", |path, _| {
-                    let text = text_at(path.object(), "/path");
-                    let exact = text_at(path.object(), "/pathType") != "ImplementationSpecific";
+                    let text = path.object().text("/path");
+                    let exact = path.object().text("/pathType") != "ImplementationSpecific";
                     let relative = !text.starts_with('/') && (exact || !text.is_empty());
-                    let known = PATH_TYPES.contains(&text_at(path.object(), "/pathType"));
+                    let known = PATH_TYPES.contains(&path.object().text("/pathType"));
                     path.required_because("pathType", "pathType must be specified")
                         .one_of("pathType", PATH_TYPES)
                         .refuse(known && relative, || {
@@ -93,14 +92,14 @@ impl Strategy for Ingress {
 
     fn cells(&self, object: &Json, now: Timestamp) -> Vec<Json> {
         let row = Row::new(object, now);
-        let class = match text_at(object, "/spec/ingressClassName") {
+        let class = match object.text("/spec/ingressClassName") {
             "" => row.text_or("/metadata/annotations/kubernetes.io~1ingress.class", "<none>"),
             class => class.into(),
         };
-        let hosts = list(object, "/spec/rules").map(|rule| text_at(rule, "/host")).filter(|host| !host.is_empty());
+        let hosts = object.list("/spec/rules").map(|rule| rule.text("/host")).filter(|host| !host.is_empty());
         let hosts: Vec<String> = hosts.map(Into::into).collect();
         let hosts = if hosts.is_empty() { "*".into() } else { table::some(hosts) };
-        let ports = if list(object, "/spec/tls").next().is_some() { "80, 443" } else { "80" };
+        let ports = if object.list("/spec/tls").next().is_some() { "80, 443" } else { "80" };
         let addresses = table::ingress_addresses(object);
         vec![row.name(), class, hosts.into(), addresses.into(), ports.into(), row.age()]
     }
@@ -108,10 +107,10 @@ impl Strategy for Ingress {
 
 fn backend(check: Check<'_>) -> Check<'_> {
     let object = check.object();
-    let neither = !has(object, "/service") && !has(object, "/resource");
-    let portless = has(object, "/service")
-        && text_at(object, "/service/port/name").is_empty()
-        && object.at("/service/port/number").and_then(Json::as_i64).unwrap_or(0) == 0;
+    let neither = !object.has("/service") && !object.has("/resource");
+    let portless = object.has("/service")
+        && object.text("/service/port/name").is_empty()
+        && object.integer("/service/port/number").unwrap_or(0) == 0;
     let why = if neither { "service or resource backend is required" } else { "port name or number is required" };
     check.refuse(neither || portless, || FieldFault::required("", why))
 }

@@ -3,7 +3,6 @@
 use crate::kinds::Strategy;
 use crate::kinds::check::{Check, immutable};
 use crate::kinds::table::{self, Column, Row};
-use crate::object::text_at;
 use crate::request::Part;
 use crate::validate::FieldFaults;
 use jiff::Timestamp;
@@ -30,7 +29,7 @@ impl Strategy for IngressClass {
 
     fn cells(&self, object: &Json, now: Timestamp) -> Vec<Json> {
         let row = Row::new(object, now);
-        let parameter = |key: &str| text_at(object, &format!("/spec/parameters/{key}"));
+        let parameter = |key: &str| object.text(&format!("/spec/parameters/{key}"));
         let kind = match parameter("apiGroup") {
             "" => parameter("kind").to_owned(),
             group => format!("{}.{group}", parameter("kind")),

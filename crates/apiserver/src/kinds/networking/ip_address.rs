@@ -4,7 +4,6 @@ use crate::kinds::check::{Check, immutable};
 use crate::kinds::table::{self, Column, Row};
 use crate::kinds::without_effect::{ADDRESSES, whole};
 use crate::kinds::{Cluster, Kinds, Strategy};
-use crate::object::{has, text_at};
 use crate::request::Part;
 use crate::validate::{FieldFault, FieldFaults, NameRule};
 use jiff::Timestamp;
@@ -20,7 +19,7 @@ impl Strategy for IpAddress {
     }
 
     fn validate_create(&self, object: &Json) -> FieldFaults {
-        if !has(object, "/spec/parentRef") {
+        if !object.has("/spec/parentRef") {
             return FieldFaults::from([FieldFault::required("spec.parentRef", "")]);
         }
         Check::of(object)
@@ -46,7 +45,7 @@ impl Strategy for IpAddress {
 
     fn cells(&self, object: &Json, now: Timestamp) -> Vec<Json> {
         let row = Row::new(object, now);
-        let part = |key: &str| text_at(object, &format!("/spec/parentRef/{key}"));
+        let part = |key: &str| object.text(&format!("/spec/parentRef/{key}"));
         let resource = match part("group") {
             "" => part("resource").into(),
             group => format!("{}.{group}", part("resource")),

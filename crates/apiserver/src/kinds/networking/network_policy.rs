@@ -5,7 +5,6 @@ use crate::kinds::check::Check;
 use crate::kinds::networking::is_cidr;
 use crate::kinds::table::{self, Column, Row};
 use crate::kinds::{Strategy, warnings};
-use crate::object::{default, has, is_empty, items, list, member, text_at};
 use crate::request::Part;
 use crate::validate::{FieldFault, FieldFaults};
 use jiff::Timestamp;
@@ -19,10 +18,10 @@ impl Strategy for NetworkPolicy {
     fn warnings(&self, object: &Json, _: Option<&Json>, _: Part) -> Vec<String> {
         let mut found = Vec::new();
         for (rules, peers) in [("ingress", "from"), ("egress", "to")] {
-            for (at, rule) in list(object, &format!("/spec/{rules}")).enumerate() {
-                for (nth, peer) in list(rule, &format!("/{peers}")).enumerate() {
+            for (at, rule) in object.list(&format!("/spec/{rules}")).enumerate() {
+                for (nth, peer) in rule.list(&format!("/{peers}")).enumerate() {
                     let path = format!("spec.{rules}[{at}].{peers}[{nth}].ipBlock");
-                    found.extend(warnings::block(text_at(peer, "/ipBlock/cidr"), &format!("{path}.cidr")));
+                    found.extend(warnings::block(peer.text("/ipBlock/cidr"), &format!("{path}.cidr")));
                     found.extend(warnings::blocks(peer, "/ipBlock/except", &format!("{path}.except")));
                 }
             }
@@ -31,22 +30,22 @@ impl Strategy for NetworkPolicy {
     }
 
     fn defaults(&self, object: &mut Json) {
-        let Some(spec) = member(object, "spec") else { return };
-        member(spec, "podSelector");
+        let Some(spec) = object.member("spec") else { return };
+        spec.member("podSelector");
         for key in ["ingress", "egress"] {
-            for rule in items(spec, key) {
-                items(rule, "ports").for_each(|port| default(port, "protocol", "TCP"));
+            for rule in spec.items_mut(key) {
+                rule.items_mut("ports").for_each(|port| port.default("protocol", "TCP"));
             }
         }
-        if spec.get("policyTypes").is_none_or(is_empty) {
-            let egress = list(spec, "/egress").next().is_some();
+        if spec.get("policyTypes").is_none_or(Json::is_empty) {
+            let egress = spec.list("/egress").next().is_some();
             let types = if egress { json!(["Ingress", "Egress"]) } else { json!(["Ingress"]) };
-            crate::object::set(spec, "policyTypes", types);
+            spec.set("policyTypes", types);
         }
     }
 
     fn validate_create(&self, object: &Json) -> FieldFaults {
-        let selector = object.at("/spec/podSelector").unwrap_or(&Json::Null);
+        let selector = &object["spec"]["podSelector"];
         Check::of(object)
             .also(crate::kinds::apps::selector_faults(selector, "spec.podSelector"))
             .each("spec.ingress", |rule, _| {
@@ -75,16 +74,16 @@ impl Strategy for NetworkPolicy {
 }
 
 fn port_faults(port: Check<'_>) -> Check<'_> {
-    let number = port.object().get("port").and_then(Json::as_i64);
+    let number = port.object().integer("/port");
     let wrong = number.is_some_and(|number| !(1..=65535).contains(&number));
     let why = "must be between 1 and 65535, inclusive";
     port.one_of("protocol", PROTOCOLS).refuse(wrong, || FieldFault::invalid("port", &number.unwrap_or(0).into(), why))
 }
 
 fn peer_faults(peer: Check<'_>) -> Check<'_> {
-    let nobody = is_empty(peer.object());
-    let range = text_at(peer.object(), "/ipBlock/cidr");
-    let block = has(peer.object(), "/ipBlock");
+    let nobody = peer.object().is_empty();
+    let range = peer.object().text("/ipBlock/cidr");
+    let block = peer.object().has("/ipBlock");
     peer.refuse(nobody, || FieldFault::required("", "must specify a peer"))
         .refuse(block && range.is_empty(), || FieldFault::required("ipBlock.cidr", ""))
         .refuse(!range.is_empty() && !is_cidr(range), || {

@@ -2,7 +2,6 @@
 
 use crate::kinds::check::Check;
 use crate::kinds::{Context, Strategy};
-use crate::object::{is_empty, list, set};
 use crate::request::Part;
 use crate::selector::structured;
 use crate::validate::{FieldFault, FieldFaults, NameRule};
@@ -16,8 +15,8 @@ pub(in crate::kinds) struct Role {
 
 impl Strategy for Role {
     fn prepare_for_create(&self, _: &Context<'_>, object: &mut Json) {
-        if object.get("rules").is_none_or(is_empty) {
-            set(object, "rules", Json::Null);
+        if object.get("rules").is_none_or(Json::is_empty) {
+            object.set("rules", Json::Null);
         }
     }
 
@@ -26,8 +25,8 @@ impl Strategy for Role {
     }
 
     fn validate_create(&self, object: &Json) -> FieldFaults {
-        let gathers = crate::object::has(object, "/aggregationRule");
-        let selectors = list(object, "/aggregationRule/clusterRoleSelectors").enumerate();
+        let gathers = object.has("/aggregationRule");
+        let selectors = object.list("/aggregationRule/clusterRoleSelectors").enumerate();
         let selectors = selectors.flat_map(|(at, selector)| {
             let path = format!("aggregationRule.clusterRoleSelectors[{at}]");
             let mut faults = crate::kinds::apps::selector_faults(selector, &path);
@@ -38,9 +37,9 @@ impl Strategy for Role {
         });
         Check::of(object)
             .each("rules", |rule, _| {
-                let filled = |field: &str| rule.object().get(field).is_some_and(|value| !is_empty(value));
+                let filled = |field: &str| rule.object().get(field).is_some_and(|value| !value.is_empty());
                 let of_resources = ["apiGroups", "resources", "resourceNames"].into_iter().any(filled);
-                let urls = rule.object().get("nonResourceURLs").filter(|urls| !is_empty(urls)).cloned();
+                let urls = rule.object().get("nonResourceURLs").filter(|urls| !urls.is_empty()).cloned();
                 let rule = rule.required_because("verbs", "verbs must contain at least one value");
                 let Some(urls) = urls else {
                     return rule
@@ -53,7 +52,7 @@ impl Strategy for Role {
                         refused("rules cannot apply to both regular resources and non-resource URLs")
                     })
             })
-            .refuse(gathers && list(object, "/aggregationRule/clusterRoleSelectors").next().is_none(), || {
+            .refuse(gathers && object.list("/aggregationRule/clusterRoleSelectors").next().is_none(), || {
                 let why = "at least one clusterRoleSelector required if aggregationRule is non-nil";
                 FieldFault::required("aggregationRule.clusterRoleSelectors", why)
             })

@@ -4,7 +4,6 @@ use super::GROUP;
 use crate::kinds::Strategy;
 use crate::kinds::check::Check;
 use crate::kinds::table::{self, Column, Row};
-use crate::object::{default, items, list, member, set, text_at};
 use crate::request::Part;
 use crate::validate::{FieldFault, FieldFaults, NameRule};
 use jiff::Timestamp;
@@ -18,22 +17,22 @@ pub(in crate::kinds) struct RoleBinding {
 
 impl Strategy for RoleBinding {
     fn defaults(&self, object: &mut Json) {
-        if let Some(role) = member(object, "roleRef") {
-            default(role, "apiGroup", GROUP);
-            if text_at(role, "/apiGroup").is_empty() {
-                set(role, "apiGroup", GROUP.into());
+        if let Some(role) = object.member("roleRef") {
+            role.default("apiGroup", GROUP);
+            if role.text("/apiGroup").is_empty() {
+                role.set("apiGroup", GROUP);
             }
         }
-        for subject in items(object, "subjects") {
-            if matches!(text_at(subject, "/kind"), "User" | "Group") && text_at(subject, "/apiGroup").is_empty() {
-                set(subject, "apiGroup", GROUP.into());
+        for subject in object.items_mut("subjects") {
+            if matches!(subject.text("/kind"), "User" | "Group") && subject.text("/apiGroup").is_empty() {
+                subject.set("apiGroup", GROUP);
             }
         }
     }
 
     fn validate_create(&self, object: &Json) -> FieldFaults {
         let kinds: &[&str] = if self.namespaced { &["Role", "ClusterRole"] } else { &["ClusterRole"] };
-        let kind = text_at(object, "/roleRef/kind");
+        let kind = object.text("/roleRef/kind");
         Check::of(object)
             .one_of("roleRef.apiGroup", &[GROUP])
             .refuse(!kinds.contains(&kind), || FieldFault::unsupported("roleRef.kind", &kind.into(), kinds))
@@ -46,7 +45,7 @@ impl Strategy for RoleBinding {
     fn validate_update(&self, new: &Json, old: &Json, _: Part) -> FieldFaults {
         let mut faults = self.validate_create(new);
         if new.get("roleRef") != old.get("roleRef") {
-            let said = |name: &str| text_at(new, &format!("/roleRef/{name}"));
+            let said = |name: &str| new.text(&format!("/roleRef/{name}"));
             // Told with the names of the Go fields.
             let value = json!({"APIGroup": said("apiGroup"), "Kind": said("kind"), "Name": said("name")});
             faults.push(FieldFault::invalid("roleRef", &value, "cannot change roleRef"));
@@ -64,12 +63,12 @@ impl Strategy for RoleBinding {
 
     fn cells(&self, object: &Json, now: Timestamp) -> Vec<Json> {
         let row = Row::new(object, now);
-        let role = format!("{}/{}", text_at(object, "/roleRef/kind"), text_at(object, "/roleRef/name"));
+        let role = format!("{}/{}", object.text("/roleRef/kind"), object.text("/roleRef/name"));
         let of_kind = |kind: &str| {
-            let subjects = list(object, "/subjects").filter(|subject| text_at(subject, "/kind") == kind);
+            let subjects = object.list("/subjects").filter(|subject| subject.text("/kind") == kind);
             let names = subjects.map(|subject| match kind {
-                "ServiceAccount" => format!("{}/{}", text_at(subject, "/namespace"), text_at(subject, "/name")),
-                _ => text_at(subject, "/name").to_owned(),
+                "ServiceAccount" => format!("{}/{}", subject.text("/namespace"), subject.text("/name")),
+                _ => subject.text("/name").to_owned(),
             });
             Json::from(names.collect::<Vec<_>>().join(", "))
         };
@@ -79,9 +78,9 @@ impl Strategy for RoleBinding {
 
 impl RoleBinding {
     fn subject<'a>(&self, subject: Check<'a>) -> Check<'a> {
-        let kind = text_at(subject.object(), "/kind");
-        let group = text_at(subject.object(), "/apiGroup");
-        let homeless = !self.namespaced && text_at(subject.object(), "/namespace").is_empty();
+        let kind = subject.object().text("/kind");
+        let group = subject.object().text("/apiGroup");
+        let homeless = !self.namespaced && subject.object().text("/namespace").is_empty();
         let subject = subject.required("name");
         match kind {
             "ServiceAccount" => subject

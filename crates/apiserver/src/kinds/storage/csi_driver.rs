@@ -2,7 +2,6 @@
 
 use crate::kinds::Strategy;
 use crate::kinds::table::{self, Column, Row};
-use crate::object::{default, has, list, member, text_at};
 use crate::request::Part;
 use jiff::Timestamp;
 use pintle_json::{Json, json};
@@ -14,7 +13,7 @@ pub(in crate::kinds) struct CsiDriver;
 impl Strategy for CsiDriver {
     fn warnings(&self, object: &Json, old: Option<&Json>, _: Part) -> Vec<String> {
         const TOKENS: &str = "/spec/tokenRequests";
-        let asks = list(object, TOKENS).next().is_some() && !has(object, "/spec/serviceAccountTokenInSecrets");
+        let asks = object.list(TOKENS).next().is_some() && !object.has("/spec/serviceAccountTokenInSecrets");
         let as_before = old.is_some_and(|old| old.at(TOKENS) == object.at(TOKENS));
         let why = "is unset; if supported by this CSI driver, set to true to prevent possible logging of tokens in volume \
                    attributes";
@@ -25,12 +24,12 @@ impl Strategy for CsiDriver {
     }
 
     fn defaults(&self, object: &mut Json) {
-        let Some(spec) = member(object, "spec") else { return };
-        default(spec, "attachRequired", true);
-        default(spec, "volumeLifecycleModes", json!(["Persistent"]));
-        default(spec, "fsGroupPolicy", "ReadWriteOnceWithFSType");
+        let Some(spec) = object.member("spec") else { return };
+        spec.default("attachRequired", true);
+        spec.default("volumeLifecycleModes", json!(["Persistent"]));
+        spec.default("fsGroupPolicy", "ReadWriteOnceWithFSType");
         for key in ["podInfoOnMount", "storageCapacity", "requiresRepublish", "seLinuxMount"] {
-            default(spec, key, false);
+            spec.default(key, false);
         }
     }
 
@@ -43,8 +42,7 @@ impl Strategy for CsiDriver {
 
     fn cells(&self, object: &Json, now: Timestamp) -> Vec<Json> {
         let row = Row::new(object, now);
-        let audiences: Vec<_> =
-            list(object, "/spec/tokenRequests").map(|request| text_at(request, "/audience")).collect();
+        let audiences: Vec<_> = object.list("/spec/tokenRequests").map(|request| request.text("/audience")).collect();
         let audiences = if audiences.is_empty() { "<unset>".into() } else { audiences.join(",") };
         vec![
             row.name(),

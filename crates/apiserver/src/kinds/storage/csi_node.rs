@@ -2,7 +2,6 @@
 
 use crate::kinds::Strategy;
 use crate::kinds::table::{self, Column, Row};
-use crate::object::list;
 use jiff::Timestamp;
 use pintle_json::Json;
 
@@ -17,6 +16,6 @@ impl Strategy for CsiNode {
 
     fn cells(&self, object: &Json, now: Timestamp) -> Vec<Json> {
         let row = Row::new(object, now);
-        vec![row.name(), list(object, "/spec/drivers").count().into(), row.age()]
+        vec![row.name(), object.list("/spec/drivers").count().into(), row.age()]
     }
 }

@@ -3,7 +3,6 @@
 use crate::kinds::check::{Check, immutable};
 use crate::kinds::table::{self, Column, Row};
 use crate::kinds::{Strategy, warnings};
-use crate::object::{default, list, text_at};
 use crate::request::Part;
 use crate::validate::{FieldFault, FieldFaults};
 use jiff::Timestamp;
@@ -16,18 +15,18 @@ pub(in crate::kinds) struct StorageClass;
 impl Strategy for StorageClass {
     fn warnings(&self, object: &Json, _: Option<&Json>, _: Part) -> Vec<String> {
         let mut found = Vec::new();
-        for (at, topology) in list(object, "/allowedTopologies").enumerate() {
-            for (nth, expression) in list(topology, "/matchLabelExpressions").enumerate() {
+        for (at, topology) in object.list("/allowedTopologies").enumerate() {
+            for (nth, expression) in topology.list("/matchLabelExpressions").enumerate() {
                 let path = format!("allowedTopologies[{at}].matchLabelExpressions[{nth}].key");
-                found.extend(warnings::node_label(text_at(expression, "/key")).map(|why| format!("{path}: {why}")));
+                found.extend(warnings::node_label(expression.text("/key")).map(|why| format!("{path}: {why}")));
             }
         }
         found
     }
 
     fn defaults(&self, object: &mut Json) {
-        default(object, "reclaimPolicy", "Delete");
-        default(object, "volumeBindingMode", "Immediate");
+        object.default("reclaimPolicy", "Delete");
+        object.default("volumeBindingMode", "Immediate");
     }
 
     fn validate_create(&self, object: &Json) -> FieldFaults {

@@ -4,7 +4,6 @@ use crate::kinds::check::Check;
 use crate::kinds::reset::{ALL_BUT_STATUS, Reset};
 use crate::kinds::table::{self, Column, Row};
 use crate::kinds::{Context, Strategy};
-use crate::object::{default, member};
 use crate::request::Part;
 use crate::validate::FieldFaults;
 use jiff::Timestamp;
@@ -16,13 +15,13 @@ pub(in crate::kinds) struct VolumeAttachment;
 
 impl Strategy for VolumeAttachment {
     fn defaults(&self, object: &mut Json) {
-        if let Some(status) = member(object, "status") {
-            default(status, "attached", false);
+        if let Some(status) = object.member("status") {
+            status.default("attached", false);
         }
     }
 
     fn prepare_for_create(&self, _: &Context<'_>, object: &mut Json) {
-        crate::object::set(object, "status", json!({"attached": false}));
+        object.set("status", json!({"attached": false}));
     }
 
     fn validate_create(&self, object: &Json) -> FieldFaults {

@@ -5,7 +5,7 @@ use pintle_json::Json;
 
 use super::durations;
 use crate::kinds::selector_text;
-use crate::object::{has, integer_at, list, text, text_at};
+use crate::object::text;
 
 /// How many of many things a cell shows.
 const SHOWN: usize = 3;
@@ -32,18 +32,18 @@ impl<'a> Row<'a> {
 
     /// How long ago a time is.
     pub(crate) fn since(&self, pointer: &str, unset: &str) -> Json {
-        let time = text_at(self.object, pointer).parse::<Timestamp>().ok();
+        let time = self.object.text(pointer).parse::<Timestamp>().ok();
         time.map_or_else(|| unset.into(), |time| durations::age(time, self.now).into())
     }
 
     /// A text; empty if there is none.
     pub(crate) fn text(&self, pointer: &str) -> Json {
-        text_at(self.object, pointer).into()
+        self.object.text(pointer).into()
     }
 
     /// A text, or what stands for none.
     pub(crate) fn text_or(&self, pointer: &str, none: &str) -> Json {
-        match text_at(self.object, pointer) {
+        match self.object.text(pointer) {
             "" => none.into(),
             text => text.into(),
         }
@@ -51,7 +51,7 @@ impl<'a> Row<'a> {
 
     /// Any scalar as a text.
     pub(crate) fn scalar_or_none(&self, pointer: &str) -> Json {
-        match has(self.object, pointer) {
+        match self.object.has(pointer) {
             true => text(self.object.at(pointer)).into(),
             false => "<none>".into(),
         }
@@ -59,11 +59,11 @@ impl<'a> Row<'a> {
 
     /// A whole number; 0 if there is none.
     pub(crate) fn number(&self, pointer: &str) -> Json {
-        integer_at(self.object, pointer).unwrap_or(0).into()
+        self.object.integer(pointer).unwrap_or(0).into()
     }
 
     pub(crate) fn truth(&self, pointer: &str) -> Json {
-        (self.object.at(pointer) == Some(&Json::Bool(true))).into()
+        (self.object.is_true(pointer)).into()
     }
 
     /// How many members or items.
@@ -73,7 +73,7 @@ impl<'a> Row<'a> {
 
     /// The texts of a list.
     pub(crate) fn joined(&self, pointer: &str) -> Json {
-        list(self.object, pointer).filter_map(Json::as_str).collect::<Vec<_>>().join(",").into()
+        self.object.texts(pointer).collect::<Vec<_>>().join(",").into()
     }
 
     /// How many of the replicas are ready.
@@ -83,7 +83,7 @@ impl<'a> Row<'a> {
 
     /// The phase of what is still there when it goes.
     pub(crate) fn phase(&self) -> Json {
-        match has(self.object, "/metadata/deletionTimestamp") {
+        match self.object.has("/metadata/deletionTimestamp") {
             true => "Terminating".into(),
             false => self.text("/status/phase"),
         }
@@ -126,16 +126,16 @@ pub(crate) fn selector(selector: Option<&Json>) -> String {
 /// The names and the images of the containers of a template's spec.
 pub(crate) fn containers(spec: Option<&Json>) -> (Json, Json) {
     let all = |key: &str| {
-        let containers = spec.into_iter().flat_map(|spec| list(spec, "/containers"));
-        Json::from(containers.map(|container| text_at(container, key)).collect::<Vec<_>>().join(","))
+        let containers = spec.into_iter().flat_map(|spec| spec.list("/containers"));
+        Json::from(containers.map(|container| container.text(key)).collect::<Vec<_>>().join(","))
     };
     (all("/name"), all("/image"))
 }
 
 /// Where the balancer of a Service or an Ingress is reached.
 pub(crate) fn ingress_addresses(object: &Json) -> String {
-    let addresses = list(object, "/status/loadBalancer/ingress").map(|ingress| match text_at(ingress, "/ip") {
-        "" => text_at(ingress, "/hostname"),
+    let addresses = object.list("/status/loadBalancer/ingress").map(|ingress| match ingress.text("/ip") {
+        "" => ingress.text("/hostname"),
         ip => ip,
     });
     addresses.collect::<Vec<_>>().join(",")
@@ -145,6 +145,6 @@ pub(crate) fn ingress_addresses(object: &Json) -> String {
 pub(crate) fn access_modes(object: &Json, pointer: &str) -> String {
     let known =
         [("ReadWriteOnce", "RWO"), ("ReadOnlyMany", "ROX"), ("ReadWriteMany", "RWX"), ("ReadWriteOncePod", "RWOP")];
-    let there = |mode: &str| list(object, pointer).any(|found| found.as_str() == Some(mode));
+    let there = |mode: &str| object.list(pointer).any(|found| found.as_str() == Some(mode));
     known.iter().filter(|(mode, _)| there(mode)).map(|(_, short)| *short).collect::<Vec<_>>().join(",")
 }

@@ -4,8 +4,6 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use pintle_json::Json;
 
-use crate::object::{list, text_at};
-
 /// An address that is not written as it should be. One that is none at all is for validation to tell.
 pub(in crate::kinds) fn ip(text: &str, path: &str) -> Option<String> {
     let (address, strict) = lenient(text)?;
@@ -53,8 +51,8 @@ pub(in crate::kinds) fn block(text: &str, path: &str) -> Vec<String> {
 
 /// The addresses at which a load balancer is reached.
 pub(in crate::kinds) fn load_balancer(object: &Json) -> Vec<String> {
-    let entries = list(object, "/status/loadBalancer/ingress").enumerate();
-    entries.filter_map(|(at, entry)| ip(text_at(entry, "/ip"), &format!("status.loadBalancer.ingress[{at}]"))).collect()
+    let entries = object.list("/status/loadBalancer/ingress").enumerate();
+    entries.filter_map(|(at, entry)| ip(entry.text("/ip"), &format!("status.loadBalancer.ingress[{at}]"))).collect()
 }
 
 /// An address, and whether it is written without the zeros in front of numbers that older versions took.

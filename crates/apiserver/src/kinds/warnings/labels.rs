@@ -2,7 +2,6 @@
 
 use pintle_json::Json;
 
-use crate::object::{list, text_at};
 use crate::validate::label_value_faults;
 
 /// Labels of nodes that are no longer set, or soon will not be, and what to use instead.
@@ -28,11 +27,11 @@ pub(in crate::kinds) fn node_label(key: &str) -> Option<&'static str> {
 /// The keys of a term that selects nodes, and its values where they are not validated.
 pub(in crate::kinds) fn selector_term(term: &Json, path: &str, values: bool) -> Vec<String> {
     let mut found = Vec::new();
-    for (at, expression) in list(term, "/matchExpressions").enumerate() {
+    for (at, expression) in term.list("/matchExpressions").enumerate() {
         let path = format!("{path}.matchExpressions[{at}]");
-        let key = text_at(expression, "/key");
+        let key = expression.text("/key");
         found.extend(node_label(key).map(|why| format!("{path}.key: {key} is {why}")));
-        for (nth, value) in list(expression, "/values").filter_map(Json::as_str).enumerate().filter(|_| values) {
+        for (nth, value) in expression.texts("/values").enumerate().filter(|_| values) {
             let why = label_value_faults(value);
             found.extend(why.iter().map(|why| format!("{path}.values[{nth}]: {value} is invalid, {why}")));
         }
@@ -43,7 +42,7 @@ pub(in crate::kinds) fn selector_term(term: &Json, path: &str, values: bool) -> 
 /// The keys of a label selector of nodes.
 pub(in crate::kinds) fn node_selector(selector: &Json, path: &str) -> Vec<String> {
     let mut found = selector_term(selector, path, false);
-    for label in selector.get("matchLabels").and_then(Json::as_object).into_iter().flat_map(|labels| labels.keys()) {
+    for label in selector["matchLabels"].as_object().into_iter().flat_map(|labels| labels.keys()) {
         found.extend(node_label(label).map(|why| format!("{path}.matchLabels.{label}: {why}")));
     }
     found

@@ -8,7 +8,6 @@ use super::{CoreEvent, namespace_faults};
 use crate::kinds::check::Check;
 use crate::kinds::table::Column;
 use crate::kinds::{Form, Strategy};
-use crate::object::{default, has, integer_at, member, text_at};
 use crate::request::Part;
 use crate::validate::{FieldFault, FieldFaults, NameRule, qualified_name_faults};
 use jiff::Timestamp;
@@ -43,10 +42,10 @@ const LABELS: &[&str] = &[
 
 impl Strategy for Event {
     fn defaults(&self, event: &mut Json) {
-        member(event, "regarding");
-        member(event, "deprecatedSource");
+        event.member("regarding");
+        event.member("deprecatedSource");
         for key in ["deprecatedFirstTimestamp", "deprecatedLastTimestamp", "eventTime"] {
-            default(event, key, Json::Null);
+            event.default(key, Json::Null);
         }
     }
 
@@ -126,19 +125,19 @@ fn new_faults(event: &Json) -> FieldFaults {
     const NOTE_AT_MOST: usize = 1024;
     let stored = stored_event(event);
     let mut faults = namespace_faults(&stored);
-    let kind = text_at(event, "/type");
+    let kind = event.text("/type");
     let unknown = || FieldFault::invalid_text("type", "", format!("has invalid value: {kind}"));
     let odd = !matches!(kind, "Normal" | "Warning");
-    if !has(event, "/eventTime") {
+    if !event.has("/eventTime") {
         faults.push(FieldFault::required("eventTime", ""));
         if odd {
             faults.push(unknown());
         }
         return faults;
     }
-    let controller = text_at(event, "/reportingController");
+    let controller = event.text("/reportingController");
     let why = if controller.is_empty() { Vec::new() } else { qualified_name_faults(controller) };
-    let series = integer_at(event, "/series/count");
+    let series = event.integer("/series/count");
     let check = Check::of(event).also(faults).required("reportingController");
     let mut check = why
         .iter()
@@ -148,7 +147,7 @@ fn new_faults(event: &Json) -> FieldFaults {
         .required("reportingInstance")
         .required("action")
         .required("reason")
-        .refuse(text_at(event, "/note").len() > NOTE_AT_MOST, || {
+        .refuse(event.text("/note").len() > NOTE_AT_MOST, || {
             FieldFault::invalid_text("message", "", format!("can have at most {NOTE_AT_MOST} characters"))
         })
         .refuse(odd, unknown)

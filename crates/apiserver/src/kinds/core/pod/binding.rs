@@ -8,7 +8,7 @@ use super::PODS;
 use crate::failure::{Failure, Outcome};
 use crate::kinds::posting::{Posting, Step, Task};
 use crate::kinds::{Context, GroupResource, Kind, Place, Strategy};
-use crate::object::{list, member, metadata, set, set_condition, text_at};
+use crate::object::{metadata, set_condition};
 use crate::request::Part;
 
 /// `v1` Binding: posted to the pod, or to where it says that the pod is.
@@ -36,12 +36,12 @@ impl Posting for Binding {
         if !place.name.is_empty() && name != place.name {
             return Err(Failure::bad_request("name in URL does not match name in Binding object"));
         }
-        let kind = text_at(sent, "/target/kind");
+        let kind = sent.text("/target/kind");
         if !matches!(kind, "" | "Node") {
             let message = format!("target.kind: Unsupported value: {kind:?}: supported values: \"Node\", \"<empty>\"");
             return Err(Failure::plain(500, message));
         }
-        if text_at(sent, "/target/name").is_empty() {
+        if sent.text("/target/name").is_empty() {
             return Err(Failure::plain(500, "target.name: Required value"));
         }
         let (binding, now) = (sent.clone(), context.time());
@@ -54,14 +54,14 @@ impl Posting for Binding {
 
 fn bind(pod: &mut Json, binding: &Json, now: &str) -> Outcome<()> {
     check(pod, binding)?;
-    if let Some(spec) = member(pod, "spec") {
-        set(spec, "nodeName", text_at(binding, "/target/name").into());
+    if let Some(spec) = pod.member("spec") {
+        spec.set("nodeName", binding.text("/target/name"));
     }
     for field in ["labels", "annotations"] {
         let wanted = metadata::member(binding, field).and_then(Json::as_object).into_iter().flatten();
         for (key, value) in wanted {
-            if let Some(known) = member(pod, "metadata").and_then(|metadata| member(metadata, field)) {
-                set(known, key, value.clone());
+            if let Some(known) = pod.member("metadata").and_then(|metadata| metadata.member(field)) {
+                known.set(key, value.clone());
             }
         }
     }
@@ -72,7 +72,7 @@ fn bind(pod: &mut Json, binding: &Json, now: &str) -> Outcome<()> {
 fn check(pod: &Json, binding: &Json) -> Outcome<()> {
     let name = metadata::name(pod);
     for field in ["uid", "resourceVersion"] {
-        let (wanted, found) = (metadata::text(binding, field), metadata::text(pod, field));
+        let (wanted, found) = (binding["metadata"][field].text(""), pod["metadata"][field].text(""));
         if !wanted.is_empty() && wanted != found {
             let why =
                 format!("Precondition failed: {field} in precondition: {wanted}, {field} in object meta: {found}");
@@ -83,11 +83,11 @@ fn check(pod: &Json, binding: &Json) -> Outcome<()> {
     if metadata::is_deleting(pod) {
         return refuse(format!("pod {name} is being deleted, cannot be assigned to a host"));
     }
-    match text_at(pod, "/spec/nodeName") {
+    match pod.text("/spec/nodeName") {
         "" => (),
         node => return refuse(format!("pod {name} is already assigned to node {node:?}")),
     }
-    match list(pod, "/spec/schedulingGates").next() {
+    match pod.list("/spec/schedulingGates").next() {
         None => Ok(()),
         Some(_) => refuse(format!("pod {name} has non-empty .spec.schedulingGates")),
     }

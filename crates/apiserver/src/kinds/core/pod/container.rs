@@ -6,7 +6,7 @@ use pintle_json::Json;
 use pintle_schema::quantity;
 
 use crate::kinds::check::Check;
-use crate::object::{doubles, has, integer_at, is_empty, list, text_at};
+use crate::object::doubles;
 use crate::validate::{FieldFault, FieldFaults, NameRule, qualified_name_faults};
 
 const PORT: &str = "must be between 1 and 65535, inclusive";
@@ -28,7 +28,7 @@ const FIELDS: &[&str] = &[
 
 /// The faults of one container.
 pub(super) fn faults(container: &Json, path: &str, volumes: &HashSet<&str>, host_network: bool) -> FieldFaults {
-    let image = text_at(container, "/image");
+    let image = container.text("/image");
     Check::at(container, path)
         .required("name")
         .name("name", NameRule::Label)
@@ -68,12 +68,11 @@ pub(in crate::kinds) fn port_name_faults(name: &str) -> Vec<String> {
 }
 
 fn ports(container: &Json, path: &str, host_network: bool) -> FieldFaults {
-    let doubles = doubles(list(container, "/ports").map(|port| text_at(port, "/name")));
+    let doubles = doubles(container.list("/ports").map(|port| port.text("/name")));
     let of_container = Check::at(container, path).each("ports", |port, at| {
         let object = port.object();
-        let name = text_at(object, "/name");
-        let (inner, outer) =
-            (integer_at(object, "/containerPort").unwrap_or(0), integer_at(object, "/hostPort").unwrap_or(0));
+        let name = object.text("/name");
+        let (inner, outer) = (object.integer("/containerPort").unwrap_or(0), object.integer("/hostPort").unwrap_or(0));
         let in_range = |port: i64| (1..=65535).contains(&port);
         let why = if name.is_empty() { Vec::new() } else { port_name_faults(name) };
         let double = !name.is_empty() && why.is_empty() && doubles[at];
@@ -95,12 +94,12 @@ fn ports(container: &Json, path: &str, host_network: bool) -> FieldFaults {
 fn variables(container: &Json, path: &str) -> FieldFaults {
     let of_container = Check::at(container, path).each("env", |variable, _| {
         let object = variable.object();
-        let name = text_at(object, "/name").to_owned();
+        let name = object.text("/name").to_owned();
         let odd = !name.is_empty() && (name.contains('=') || !name.bytes().all(|byte| (0x20..0x7f).contains(&byte)));
         let source = object.get("valueFrom").filter(|source| !source.is_null());
-        let nothing = source.is_some_and(is_empty);
-        let both = source.is_some() && !nothing && !text_at(object, "/value").is_empty();
-        let field = text_at(object, "/valueFrom/fieldRef/fieldPath").to_owned();
+        let nothing = source.is_some_and(Json::is_empty);
+        let both = source.is_some() && !nothing && !object.text("/value").is_empty();
+        let field = object.text("/valueFrom/fieldRef/fieldPath").to_owned();
         let member = field.starts_with("metadata.labels[") || field.starts_with("metadata.annotations[");
         let unknown = !field.is_empty() && !member && !FIELDS.contains(&field.as_str());
         variable
@@ -123,11 +122,11 @@ fn variables(container: &Json, path: &str) -> FieldFaults {
 }
 
 fn mounts(container: &Json, path: &str, volumes: &HashSet<&str>) -> FieldFaults {
-    let doubles = doubles(list(container, "/volumeMounts").map(|mount| text_at(mount, "/mountPath")));
+    let doubles = doubles(container.list("/volumeMounts").map(|mount| mount.text("/mountPath")));
     let of_container = Check::at(container, path).each("volumeMounts", |mount, at| {
-        let name = text_at(mount.object(), "/name").to_owned();
+        let name = mount.object().text("/name").to_owned();
         let unknown = !name.is_empty() && !volumes.contains(name.as_str());
-        let mount_path = text_at(mount.object(), "/mountPath");
+        let mount_path = mount.object().text("/mountPath");
         let double = !mount_path.is_empty() && doubles[at];
         mount
             .required("name")
@@ -146,13 +145,13 @@ fn probes(container: &Json, path: &str) -> FieldFaults {
     for (name, once) in [("livenessProbe", true), ("readinessProbe", false), ("startupProbe", true)] {
         check = check.inside(name, |probe| {
             let object = probe.object();
-            let handlers: Vec<&&str> = HANDLERS.iter().filter(|handler| has(object, &format!("/{handler}"))).collect();
-            let successes = integer_at(object, "/successThreshold").unwrap_or(1);
+            let handlers: Vec<&&str> = HANDLERS.iter().filter(|handler| object.has(&format!("/{handler}"))).collect();
+            let successes = object.integer("/successThreshold").unwrap_or(1);
             let mut probe = handlers.iter().skip(1).fold(probe, |probe, handler| {
                 probe.refuse(true, || FieldFault::forbidden(**handler, "may not specify more than 1 handler type"))
             });
             for handler in handlers.iter().take(1) {
-                let port = object.at(&format!("/{handler}/port")).and_then(Json::as_i64);
+                let port = object.integer(&format!("/{handler}/port"));
                 probe = probe.refuse(port.is_some_and(|port| !(1..=65535).contains(&port)), || {
                     FieldFault::invalid(format!("{handler}.port"), &port.unwrap_or(0).into(), PORT)
                 });
@@ -185,7 +184,7 @@ fn resources(container: &Json, path: &str) -> FieldFaults {
             faults.extend(amount_faults(&field, name, amount));
             let amount = amount.as_str().unwrap_or_default();
             let nanos = quantity::nanos(amount).unwrap_or(0);
-            let limit = limits.get(name).and_then(Json::as_str).filter(|_| side == "requests");
+            let limit = limits[name].as_str().filter(|_| side == "requests");
             if let Some(limit) = limit.filter(|limit| quantity::nanos(limit).is_some_and(|limit| nanos > limit)) {
                 let why = format!("must be less than or equal to {name} limit of {limit}");
                 faults.push(FieldFault::invalid_text(format!("{path}.resources.requests"), amount, why));

@@ -5,7 +5,6 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 use pintle_json::Json;
 
 use crate::kinds::warnings::fractional_bytes;
-use crate::object::{has, integer_at, list, text_at};
 
 /// A container with the path that leads to it.
 pub(super) type Placed<'a> = (&'a Json, String);
@@ -13,7 +12,7 @@ pub(super) type Placed<'a> = (&'a Json, String);
 /// All containers of a pod, in the order in which warnings come. The path ends in a dot, or is empty.
 pub(super) fn all<'a>(pod: &'a Json, path: &str) -> Vec<Placed<'a>> {
     let of = |key: &'static str| {
-        let containers = list(pod, &format!("/spec/{key}")).enumerate();
+        let containers = pod.list(&format!("/spec/{key}")).enumerate();
         containers.map(move |(at, container)| (container, format!("{path}spec.{key}[{at}]")))
     };
     ["initContainers", "containers", "ephemeralContainers"].into_iter().flat_map(of).collect()
@@ -34,10 +33,10 @@ pub(super) fn amounts((container, path): &Placed<'_>) -> Vec<String> {
 /// Variables that are set twice, unless the later one builds on the earlier.
 pub(super) fn variables((container, path): &Placed<'_>) -> Vec<String> {
     let (mut seen, mut found) = (HashSet::new(), Vec::new());
-    for (at, variable) in list(container, "/env").enumerate() {
-        let (name, value) = (text_at(variable, "/name"), text_at(variable, "/value"));
+    for (at, variable) in container.list("/env").enumerate() {
+        let (name, value) = (variable.text("/name"), variable.text("/value"));
         let earlier = format!("$({name})");
-        let builds_on = !has(variable, "/valueFrom") && value != earlier && value.contains(&earlier);
+        let builds_on = !variable.has("/valueFrom") && value != earlier && value.contains(&earlier);
         if !seen.insert(name) && !builds_on {
             let why = "which may be dropped when using apply";
             found.push(format!("{path}.env[{at}]: hides previous definition of {name:?}, {why}"));
@@ -127,7 +126,7 @@ pub(super) fn port_names(containers: &[Placed<'_>]) -> Vec<String> {
 
 fn each_port<'a>(containers: &'a [Placed<'a>]) -> impl Iterator<Item = (Port<'a>, String)> {
     containers.iter().flat_map(|(container, path)| {
-        list(container, "/ports").enumerate().map(move |(at, port)| (Port::read(port), format!("{path}.ports[{at}]")))
+        container.list("/ports").enumerate().map(move |(at, port)| (Port::read(port), format!("{path}.ports[{at}]")))
     })
 }
 
@@ -142,11 +141,11 @@ struct Port<'a> {
 impl<'a> Port<'a> {
     fn read(port: &'a Json) -> Self {
         Self {
-            name: text_at(port, "/name"),
-            inner: integer_at(port, "/containerPort").unwrap_or(0),
-            protocol: text_at(port, "/protocol"),
-            host: integer_at(port, "/hostPort").unwrap_or(0),
-            host_ip: text_at(port, "/hostIP"),
+            name: port.text("/name"),
+            inner: port.integer("/containerPort").unwrap_or(0),
+            protocol: port.text("/protocol"),
+            host: port.integer("/hostPort").unwrap_or(0),
+            host_ip: port.text("/hostIP"),
         }
     }
 

@@ -9,7 +9,7 @@ use crate::failure::{Failure, Outcome};
 use crate::kinds::pod_disruption_budget as budget;
 use crate::kinds::posting::{Posting, Step, Task};
 use crate::kinds::{Context, GroupResource, Kind, Place};
-use crate::object::{holds, metadata, set_condition, text_at};
+use crate::object::{holds, metadata, set_condition};
 use crate::request::options::DeleteOptions;
 
 /// `policy/v1` Eviction.
@@ -63,6 +63,6 @@ fn condition() -> Json {
 }
 
 fn needs_no_budget(pod: &Json) -> bool {
-    let phase = text_at(pod, "/status/phase");
+    let phase = pod.text("/status/phase");
     matches!(phase, "Pending" | "Succeeded" | "Failed") || metadata::is_deleting(pod)
 }

@@ -6,7 +6,7 @@ use std::net::IpAddr;
 use pintle_json::{Json, json};
 
 use super::{quality, spec};
-use crate::object::{has, items, list, put_back, put_back_all_but, set, text_at};
+use crate::object::{put_back, put_back_all_but};
 use crate::request::Part;
 use crate::validate::{FieldFault, FieldFaults, NameRule, name_faults, qualified_name_faults};
 
@@ -18,19 +18,19 @@ const FIXED: &str = "pod updates may not change fields other than `spec.containe
 pub(super) fn keep_class(pod: &mut Json, old: &Json) {
     let class = old.at("/status/qosClass").cloned();
     let Some(status) = pod.get_mut("status") else { return };
-    if let (Some(class), true) = (class, text_at(status, "/qosClass").is_empty()) {
-        set(status, "qosClass", class);
+    if let (Some(class), true) = (class, status.text("/qosClass").is_empty()) {
+        status.set("qosClass", class);
     }
 }
 
 /// `podIP` fills `podIPs`, and wins over their first; whoever sets one of them sets both.
 pub(super) fn complete_addresses(pod: &mut Json) {
     let Some(status) = pod.get_mut("status") else { return };
-    let first = list(status, "/podIPs").next().map(|address| text_at(address, "/ip").to_owned());
-    match (text_at(status, "/podIP").to_owned(), first) {
-        (address, None) if !address.is_empty() => set(status, "podIPs", json!([{"ip": address}])),
-        (address, Some(first)) if address.is_empty() => set(status, "podIP", first.into()),
-        (address, Some(first)) if address != first => set(status, "podIPs", json!([{"ip": address}])),
+    let first = status.list("/podIPs").next().map(|address| address.text("/ip").to_owned());
+    match (status.text("/podIP").to_owned(), first) {
+        (address, None) if !address.is_empty() => status.set("podIPs", json!([{"ip": address}])),
+        (address, Some(first)) if address.is_empty() => status.set("podIP", first),
+        (address, Some(first)) if address != first => status.set("podIPs", json!([{"ip": address}])),
         _ => {}
     }
 }
@@ -41,8 +41,8 @@ pub(super) fn take_ephemeral_containers(pod: &mut Json, old: &Json) {
     put_back_all_but(pod, old, &["apiVersion", "kind", "metadata"]);
     if let Some(spec) = pod.get_mut("spec") {
         match containers {
-            Some(containers) => set(spec, "ephemeralContainers", containers),
-            None => crate::object::remove(spec, "ephemeralContainers"),
+            Some(containers) => spec.set("ephemeralContainers", containers),
+            None => spec.unset("ephemeralContainers"),
         }
     }
 }
@@ -54,8 +54,8 @@ pub(super) fn take_resources(pod: &mut Json, old: &Json) {
     let Some(spec) = pod.get_mut("spec") else { return };
     for key in ["containers", "initContainers"] {
         let sent = by_name(&new, &format!("/spec/{key}"));
-        for container in items(spec, key) {
-            if let Some(sent) = sent.get(text_at(container, "/name")) {
+        for container in spec.items_mut(key) {
+            if let Some(sent) = sent.get(container.text("/name")) {
                 put_back(container, sent, "resources");
                 put_back(container, sent, "resizePolicy");
             }
@@ -76,11 +76,11 @@ pub(super) fn faults(new: &Json, old: &Json, part: Part) -> FieldFaults {
 
 fn resize_faults(new: &Json, old: &Json) -> FieldFaults {
     let mut faults = spec::pod(new);
-    let class = text_at(old, "/status/qosClass");
+    let class = old.text("/status/qosClass");
     let before = if class.is_empty() { quality::class(old) } else { class };
     if quality::class(new) != before {
         let why = "Pod QOS Class may not change as a result of resizing";
-        faults.push(FieldFault::invalid_text("spec", text_at(new, "/status/qosClass"), why));
+        faults.push(FieldFault::invalid_text("spec", new.text("/status/qosClass"), why));
     }
     faults
 }
@@ -88,8 +88,8 @@ fn resize_faults(new: &Json, old: &Json) -> FieldFaults {
 fn ephemeral_faults(new: &Json, old: &Json) -> FieldFaults {
     let mut faults = spec::pod(new);
     let now = by_name(new, "/spec/ephemeralContainers");
-    for container in list(old, "/spec/ephemeralContainers") {
-        let name = text_at(container, "/name");
+    for container in old.list("/spec/ephemeralContainers") {
+        let name = container.text("/name");
         let why = match now.get(name) {
             None => format!("existing ephemeral containers {name:?} may not be removed\n"),
             Some(now) if *now != container => format!("existing ephemeral containers {name:?} may not be changed\n"),
@@ -103,7 +103,7 @@ fn ephemeral_faults(new: &Json, old: &Json) -> FieldFaults {
 fn spec_faults(new: &Json, old: &Json) -> FieldFaults {
     let mut faults = spec::pod(new);
     for key in ["containers", "initContainers"] {
-        let count = |pod: &Json| list(pod, &format!("/spec/{key}")).count();
+        let count = |pod: &Json| pod.list(&format!("/spec/{key}")).count();
         if count(new) != count(old) {
             let why = "pod updates may not add or remove containers";
             return FieldFaults::from([FieldFault::forbidden(format!("spec.{key}"), why)]);
@@ -111,16 +111,14 @@ fn spec_faults(new: &Json, old: &Json) -> FieldFaults {
     }
     // An image is looked at as what may change, and once more as what every container has.
     for key in ["containers", "initContainers"] {
-        let containers = list(new, &format!("/spec/{key}"))
-            .map(|container| text_at(container, "/image"))
-            .enumerate()
-            .collect::<Vec<_>>();
+        let containers =
+            new.list(&format!("/spec/{key}")).map(|container| container.text("/image")).enumerate().collect::<Vec<_>>();
         for (at, _) in containers.iter().filter(|(_, image)| image.is_empty()) {
             faults.push(FieldFault::required(format!("spec.{key}[{at}].image"), ""));
         }
     }
-    let gates: HashSet<&Json> = list(old, "/spec/schedulingGates").collect();
-    for (at, gate) in list(new, "/spec/schedulingGates").enumerate() {
+    let gates: HashSet<&Json> = old.list("/spec/schedulingGates").collect();
+    for (at, gate) in new.list("/spec/schedulingGates").enumerate() {
         if !gates.contains(gate) {
             let why = "only deletion is allowed, but found new scheduling gate";
             faults.push(FieldFault::forbidden(format!("spec.schedulingGates[{at}].name"), why));
@@ -128,27 +126,27 @@ fn spec_faults(new: &Json, old: &Json) -> FieldFaults {
     }
     // While a pod is gated, where it may run can be narrowed down.
     let narrowed = !gates.is_empty() && narrows(new, old);
-    let tolerations: HashSet<Json> = list(new, "/spec/tolerations").map(without_seconds).collect();
-    if !list(old, "/spec/tolerations").all(|toleration| tolerations.contains(&without_seconds(toleration))) {
+    let tolerations: HashSet<Json> = new.list("/spec/tolerations").map(without_seconds).collect();
+    if !old.list("/spec/tolerations").all(|toleration| tolerations.contains(&without_seconds(toleration))) {
         let why = "existing toleration can not be modified except its tolerationSeconds";
         faults.push(FieldFault::forbidden("spec.tolerations", why));
     }
     let fixed = |pod: &Json| {
-        let mut spec = pod.get("spec").cloned().unwrap_or_default();
+        let mut spec = pod["spec"].clone();
         for key in ["containers", "initContainers"] {
-            items(&mut spec, key).for_each(|container| set(container, "image", Json::Null));
+            spec.items_mut(key).for_each(|container| container.set("image", Json::Null));
         }
         for key in ["activeDeadlineSeconds", "tolerations", "terminationGracePeriodSeconds", "schedulingGates"] {
-            set(&mut spec, key, Json::Null);
+            spec.set(key, Json::Null);
         }
         if narrowed {
-            set(&mut spec, "nodeSelector", Json::Null);
+            spec.set("nodeSelector", Json::Null);
         }
         spec
     };
-    let grace = |pod: &Json| pod.at("/spec/terminationGracePeriodSeconds").and_then(Json::as_i64);
+    let grace = |pod: &Json| pod.integer("/spec/terminationGracePeriodSeconds");
     let grace_changed = grace(new) != grace(old) && !(grace(new) == Some(1) && grace(old).is_some_and(|old| old < 0));
-    let deadline = |pod: &Json| pod.at("/spec/activeDeadlineSeconds").and_then(Json::as_i64);
+    let deadline = |pod: &Json| pod.integer("/spec/activeDeadlineSeconds");
     if let Some(before) = deadline(old) {
         let field = "spec.activeDeadlineSeconds";
         match deadline(new) {
@@ -172,61 +170,61 @@ fn spec_faults(new: &Json, old: &Json) -> FieldFaults {
 /// The items of a list by their names; of several of a name, the first.
 fn by_name<'a>(pod: &'a Json, pointer: &str) -> HashMap<&'a str, &'a Json> {
     let mut found = HashMap::new();
-    for item in list(pod, pointer) {
-        found.entry(text_at(item, "/name")).or_insert(item);
+    for item in pod.list(pointer) {
+        found.entry(item.text("/name")).or_insert(item);
     }
     found
 }
 
 /// Whether the node selector keeps all that it had.
 fn narrows(new: &Json, old: &Json) -> bool {
-    let mut before = old.at("/spec/nodeSelector").and_then(Json::as_object).into_iter().flatten();
+    let mut before = old.members("/spec/nodeSelector");
     before.all(|(key, value)| new.at("/spec/nodeSelector").and_then(|now| now.get(key)) == Some(value))
 }
 
 fn without_seconds(toleration: &Json) -> Json {
     let mut toleration = toleration.clone();
-    set(&mut toleration, "tolerationSeconds", Json::Null);
+    toleration.set("tolerationSeconds", Json::Null);
     toleration
 }
 
 fn status_faults(new: &Json, old: &Json) -> FieldFaults {
     let mut faults = FieldFaults::default();
-    let nominated = text_at(new, "/status/nominatedNodeName");
-    if nominated != text_at(old, "/status/nominatedNodeName") && !nominated.is_empty() {
+    let nominated = new.text("/status/nominatedNodeName");
+    if nominated != old.text("/status/nominatedNodeName") && !nominated.is_empty() {
         let why = name_faults(NameRule::Subdomain, nominated, false);
         faults.extend(why.iter().map(|why| FieldFault::invalid_text("status.nominatedNodeName", nominated, why)));
-        if !text_at(new, "/spec/nodeName").is_empty() {
+        if !new.text("/spec/nodeName").is_empty() {
             let why = "may not be set on pods that already have a nodeName";
             faults.push(FieldFault::forbidden("status.nominatedNodeName", why));
         }
     }
-    for (at, condition) in list(new, "/status/conditions").enumerate() {
-        let kind = text_at(condition, "/type");
+    for (at, condition) in new.list("/status/conditions").enumerate() {
+        let kind = condition.text("/type");
         let why = qualified_name_faults(kind);
         let field = format!("status.conditions[{at}].Type");
         faults.extend(why.iter().map(|why| FieldFault::invalid_text(field.as_str(), kind, why)));
     }
-    let (before, after) = (text_at(old, "/status/qosClass"), text_at(new, "/status/qosClass"));
+    let (before, after) = (old.text("/status/qosClass"), new.text("/status/qosClass"));
     if !before.is_empty() && !after.is_empty() && before != after {
         faults.push(FieldFault::invalid_text("status.qosClass", after, "field is immutable"));
     }
-    if text_at(new, "/spec/restartPolicy") != "Always" {
-        let retries = text_at(new, "/spec/restartPolicy") == "OnFailure";
+    if new.text("/spec/restartPolicy") != "Always" {
+        let retries = new.text("/spec/restartPolicy") == "OnFailure";
         let before = by_name(old, "/status/containerStatuses");
-        for (at, container) in list(new, "/status/containerStatuses").enumerate() {
-            let ended = before.get(text_at(container, "/name")).is_some_and(|was| {
-                let failed = was.at("/state/terminated/exitCode").and_then(Json::as_i64).unwrap_or(0) != 0;
-                has(was, "/state/terminated") && !(retries && failed)
+        for (at, container) in new.list("/status/containerStatuses").enumerate() {
+            let ended = before.get(container.text("/name")).is_some_and(|was| {
+                let failed = was.integer("/state/terminated/exitCode").unwrap_or(0) != 0;
+                was.has("/state/terminated") && !(retries && failed)
             });
-            if ended && !has(container, "/state/terminated") {
+            if ended && !container.has("/state/terminated") {
                 let field = format!("status.containerStatuses[{at}].state");
                 faults.push(FieldFault::forbidden(field, "may not be transitioned to non-terminated state"));
             }
         }
     }
-    for (at, address) in list(new, "/status/podIPs").enumerate() {
-        let address = text_at(address, "/ip");
+    for (at, address) in new.list("/status/podIPs").enumerate() {
+        let address = address.text("/ip");
         if address.parse::<IpAddr>().is_err() {
             let why = "must be a valid IP address, (e.g. 10.9.8.7 or 2001:db8::ffff)";
             faults.push(FieldFault::invalid_text(format!("status.podIPs[{at}]"), address, why));

@@ -5,7 +5,7 @@ use pintle_json::{Json, json};
 use super::container_warnings::{self, Placed};
 use super::volume_paths;
 use crate::kinds::warnings::{claim, fractional_bytes, ip, ips, is_annotated, node_label, selector_term};
-use crate::object::{doubles, has, integer_at, list, text_at};
+use crate::object::doubles;
 
 const ANNOTATIONS: [(&str, &str); 3] = [
     ("scheduler.alpha.kubernetes.io/critical-pod", "v1.16+; use the \"priorityClassName\" field instead"),
@@ -44,7 +44,7 @@ pub(in crate::kinds) fn pod(pod: &Json, path: &str) -> Vec<String> {
     }
     found.extend(seccomp(pod, pod, "seccomp.security.alpha.kubernetes.io/pod", path));
     for container in &placed {
-        let name = text_at(container.0, "/name");
+        let name = container.0.text("/name");
         found.extend(seccomp(
             pod,
             container.0,
@@ -57,14 +57,14 @@ pub(in crate::kinds) fn pod(pod: &Json, path: &str) -> Vec<String> {
     }
     found.extend(container_warnings::ports(&placed));
     found.extend(container_warnings::port_names(&placed));
-    if integer_at(pod, "/spec/terminationGracePeriodSeconds").is_some_and(|seconds| seconds < 0) {
+    if pod.integer("/spec/terminationGracePeriodSeconds").is_some_and(|seconds| seconds < 0) {
         let why = "must be >= 0; negative values are invalid and will be treated as 1";
         found.push(format!("{path}spec.terminationGracePeriodSeconds: {why}"));
     }
     found.extend(affinity(pod, path));
     found.extend(ips(pod, "/spec/dnsConfig/nameservers", &format!("{path}spec.dnsConfig.nameservers")));
-    for (at, alias) in list(pod, "/spec/hostAliases").enumerate() {
-        found.extend(ip(text_at(alias, "/ip"), &format!("{path}spec.hostAliases[{at}].ip")));
+    for (at, alias) in pod.list("/spec/hostAliases").enumerate() {
+        found.extend(ip(alias.text("/ip"), &format!("{path}spec.hostAliases[{at}].ip")));
     }
     found
 }
@@ -72,23 +72,23 @@ pub(in crate::kinds) fn pod(pod: &Json, path: &str) -> Vec<String> {
 /// By what labels the pod selects its nodes and their neighbourhood.
 fn nodes(pod: &Json, path: &str) -> Vec<String> {
     let mut found = Vec::new();
-    let selector = pod.at("/spec/nodeSelector").and_then(Json::as_object);
+    let selector = pod["spec"]["nodeSelector"].as_object();
     for key in selector.into_iter().flat_map(|selector| selector.keys()) {
         found.extend(node_label(key).map(|why| format!("{path}spec.nodeSelector[{key}]: {why}")));
     }
     let terms = format!("spec.affinity.nodeAffinity.{REQUIRED}.nodeSelectorTerms");
-    for (at, term) in list(pod, &format!("/{}", terms.replace('.', "/"))).enumerate() {
+    for (at, term) in pod.list(&format!("/{}", terms.replace('.', "/"))).enumerate() {
         found.extend(selector_term(term, &format!("{path}{terms}[{at}]"), false));
     }
-    for (at, term) in list(pod, &format!("/spec/affinity/nodeAffinity/{PREFERRED}")).enumerate() {
+    for (at, term) in pod.list(&format!("/spec/affinity/nodeAffinity/{PREFERRED}")).enumerate() {
         let path = format!("{path}spec.affinity.nodeAffinity.{PREFERRED}[{at}].preference");
-        found.extend(selector_term(term.get("preference").unwrap_or(&Json::Null), &path, true));
+        found.extend(selector_term(&term["preference"], &path, true));
     }
-    for (at, constraint) in list(pod, "/spec/topologySpreadConstraints").enumerate() {
+    for (at, constraint) in pod.list("/spec/topologySpreadConstraints").enumerate() {
         let path = format!("{path}spec.topologySpreadConstraints[{at}]");
-        let key = text_at(constraint, "/topologyKey");
+        let key = constraint.text("/topologyKey");
         found.extend(node_label(key).map(|why| format!("{path}.topologyKey: {key} is {why}")));
-        if !has(constraint, "/labelSelector") {
+        if !constraint.has("/labelSelector") {
             found.push(format!("{path}.labelSelector: {NO_SELECTOR}"));
         }
     }
@@ -97,14 +97,14 @@ fn nodes(pod: &Json, path: &str) -> Vec<String> {
 
 /// A volume plugin that is gone, or going, in a volume or in the spec of a PersistentVolume.
 pub(in crate::kinds) fn plugin(source: &Json, plugin: &str, path: &str) -> Option<String> {
-    let (_, why) = VOLUMES.iter().find(|(known, _)| *known == plugin && has(source, &format!("/{plugin}")))?;
+    let (_, why) = VOLUMES.iter().find(|(known, _)| *known == plugin && source.has(&format!("/{plugin}")))?;
     // The message spells this one as Go does.
     let shown = if plugin == "storageos" { "storageOS" } else { plugin };
     Some(format!("{path}.{shown}: {why}"))
 }
 
 fn volumes(pod: &Json, path: &str) -> Vec<String> {
-    let volumes: Vec<&Json> = list(pod, "/spec/volumes").collect();
+    let volumes: Vec<&Json> = pod.list("/spec/volumes").collect();
     let mut found = Vec::new();
     for (at, volume) in volumes.iter().enumerate() {
         let path = format!("{path}spec.volumes[{at}]");
@@ -122,14 +122,14 @@ fn repeated(pod: &Json, path: &str) -> Vec<String> {
     let mut found = Vec::new();
     for (list_name, key) in [("hostAliases", "ip"), ("imagePullSecrets", "name")] {
         let texts: Vec<&str> =
-            list(pod, &format!("/spec/{list_name}")).map(|item| text_at(item, &format!("/{key}"))).collect();
+            pod.list(&format!("/spec/{list_name}")).map(|item| item.text(&format!("/{key}"))).collect();
         let doubles = doubles(texts.iter());
         for (at, text) in texts.iter().enumerate().filter(|(at, _)| doubles[*at]) {
             found.push(format!("{path}spec.{list_name}[{at}].{key}: duplicate {key} {text:?}"));
         }
     }
-    for (at, secret) in list(pod, "/spec/imagePullSecrets").enumerate() {
-        if text_at(secret, "/name").is_empty() {
+    for (at, secret) in pod.list("/spec/imagePullSecrets").enumerate() {
+        if secret.text("/name").is_empty() {
             found.push(format!("{path}spec.imagePullSecrets[{at}].name: invalid empty name \"\""));
         }
     }
@@ -138,8 +138,7 @@ fn repeated(pod: &Json, path: &str) -> Vec<String> {
 
 /// An annotation in place of the field of `holder`, which is the pod with its spec, or a container.
 fn seccomp(pod: &Json, holder: &Json, key: &str, path: &str) -> Option<String> {
-    let has_field =
-        has(holder, "/securityContext/seccompProfile") || has(holder, "/spec/securityContext/seccompProfile");
+    let has_field = holder.has("/securityContext/seccompProfile") || holder.has("/spec/securityContext/seccompProfile");
     let why = "non-functional in v1.27+; use the \"seccompProfile\" field instead";
     (!has_field && is_annotated(pod, key)).then(|| format!("{path}metadata.annotations[{key}]: {why}"))
 }
@@ -147,7 +146,7 @@ fn seccomp(pod: &Json, holder: &Json, key: &str, path: &str) -> Option<String> {
 /// An annotation in place of the field of a container, unless the profile of the pod says the same.
 fn app_armor(pod: &Json, (container, _): &Placed<'_>, path: &str) -> Option<String> {
     const FIELD: &str = "/securityContext/appArmorProfile";
-    let key = format!("container.apparmor.security.beta.kubernetes.io/{}", text_at(container, "/name"));
+    let key = format!("container.apparmor.security.beta.kubernetes.io/{}", container.text("/name"));
     let told = pod.at("/metadata/annotations")?.get(&key)?.as_str()?;
     let profile = match told.split_once('/') {
         None if told == "unconfined" => json!({"type": "Unconfined"}),
@@ -157,7 +156,7 @@ fn app_armor(pod: &Json, (container, _): &Placed<'_>, path: &str) -> Option<Stri
     };
     let same = pod.at(&format!("/spec{FIELD}")).is_some_and(|of_pod| *of_pod == profile);
     let why = "deprecated since v1.30; use the \"appArmorProfile\" field instead";
-    (!same && !has(container, FIELD)).then(|| format!("{path}metadata.annotations[{key}]: {why}"))
+    (!same && !container.has(FIELD)).then(|| format!("{path}metadata.annotations[{key}]: {why}"))
 }
 
 /// Terms that match no pod.
@@ -165,10 +164,10 @@ fn affinity(pod: &Json, path: &str) -> Vec<String> {
     let mut found = Vec::new();
     for kind in ["podAffinity", "podAntiAffinity"] {
         for (when, inner) in [(REQUIRED, ""), (PREFERRED, "podAffinityTerm.")] {
-            let terms = list(pod, &format!("/spec/affinity/{kind}/{when}")).enumerate();
+            let terms = pod.list(&format!("/spec/affinity/{kind}/{when}")).enumerate();
             let pointer = format!("/{}labelSelector", inner.replace('.', "/"));
             found.extend(
-                terms.filter(|(_, term)| !has(term, &pointer)).map(|(at, _)| {
+                terms.filter(|(_, term)| !term.has(&pointer)).map(|(at, _)| {
                     format!("{path}spec.affinity.{kind}.{when}[{at}].{inner}labelSelector: {NO_SELECTOR}")
                 }),
             );

@@ -5,7 +5,7 @@ use pintle_json::{Json, json};
 use super::{forbidden, runtime};
 use crate::failure::Outcome;
 use crate::kinds::{Context, GroupResource};
-use crate::object::{default, has, integer_at, is_true, member, metadata, set, text_at};
+use crate::object::metadata;
 
 const SYSTEM: &[(&str, i64)] = &[("system-cluster-critical", 2_000_000_000), ("system-node-critical", 2_000_001_000)];
 
@@ -16,7 +16,7 @@ pub(super) fn admit(context: &Context<'_>, pod: &mut Json, old: Option<&Json>) -
         Some(old) => {
             for key in ["priority", "preemptionPolicy"] {
                 if let (Some(spec), Some(value)) = (pod.get_mut("spec"), old.at(&format!("/spec/{key}"))) {
-                    default(spec, key, value.clone());
+                    spec.default(key, value.clone());
                 }
             }
         }
@@ -29,7 +29,7 @@ pub(super) fn admit(context: &Context<'_>, pod: &mut Json, old: Option<&Json>) -
 }
 
 fn set_priority(context: &Context<'_>, pod: &mut Json) -> Outcome<()> {
-    let class = text_at(pod, "/spec/priorityClassName").to_owned();
+    let class = pod.text("/spec/priorityClassName").to_owned();
     let (value, policy) = if let Some((_, value)) = SYSTEM.iter().find(|(name, _)| *name == class) {
         (*value, "PreemptLowerPriority".to_owned())
     } else {
@@ -37,7 +37,7 @@ fn set_priority(context: &Context<'_>, pod: &mut Json) -> Outcome<()> {
         let found = match class.is_empty() {
             true => {
                 let all = context.cluster.objects(&classes, None);
-                all.into_iter().find(|class| is_true(class, "/globalDefault"))
+                all.into_iter().find(|class| class.is_true("/globalDefault"))
             }
             false => match context.cluster.object(&classes, "", &class) {
                 Some(class) => Some(class),
@@ -45,20 +45,20 @@ fn set_priority(context: &Context<'_>, pod: &mut Json) -> Outcome<()> {
             },
         };
         if let (true, Some(found), Some(spec)) = (class.is_empty(), &found, pod.get_mut("spec")) {
-            set(spec, "priorityClassName", metadata::name(found).into());
+            spec.set("priorityClassName", metadata::name(found));
         }
-        let policy = found.as_ref().map_or("", |class| text_at(class, "/preemptionPolicy"));
+        let policy = found.as_ref().map_or("", |class| class.text("/preemptionPolicy"));
         let policy = if policy.is_empty() { "PreemptLowerPriority" } else { policy };
-        (found.as_ref().and_then(|class| integer_at(class, "/value")).unwrap_or(0), policy.to_owned())
+        (found.as_ref().and_then(|class| class.integer("/value")).unwrap_or(0), policy.to_owned())
     };
-    if let Some(sent) = integer_at(pod, "/spec/priority").filter(|sent| *sent != value) {
+    if let Some(sent) = pod.integer("/spec/priority").filter(|sent| *sent != value) {
         let why = format!(
             "the integer value of priority ({sent}) must not be provided in pod spec; priority admission controller computed {value} \
              from the given PriorityClass name"
         );
         return Err(forbidden(pod, &why));
     }
-    let sent = text_at(pod, "/spec/preemptionPolicy");
+    let sent = pod.text("/spec/preemptionPolicy");
     if !sent.is_empty() && sent != policy {
         let why = format!(
             "the string value of PreemptionPolicy ({sent}) must not be provided in pod spec; priority admission controller computed \
@@ -66,25 +66,25 @@ fn set_priority(context: &Context<'_>, pod: &mut Json) -> Outcome<()> {
         );
         return Err(forbidden(pod, &why));
     }
-    if let Some(spec) = member(pod, "spec") {
-        set(spec, "priority", value.into());
-        set(spec, "preemptionPolicy", policy.into());
+    if let Some(spec) = pod.member("spec") {
+        spec.set("priority", value);
+        spec.set("preemptionPolicy", policy);
     }
     Ok(())
 }
 
 fn add_tolerations(pod: &mut Json) {
-    let Some(spec) = member(pod, "spec") else { return };
+    let Some(spec) = pod.member("spec") else { return };
     let tolerates = |tolerations: &[Json], taint: &str| {
         tolerations.iter().any(|toleration| {
-            let key = text_at(toleration, "/key");
-            let effect = text_at(toleration, "/effect");
+            let key = toleration.text("/key");
+            let effect = toleration.text("/effect");
             (key == taint || key.is_empty()) && (effect == "NoExecute" || effect.is_empty())
         })
     };
     for taint in ["node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable"] {
-        if !has(spec, "/tolerations") {
-            set(spec, "tolerations", json!([]));
+        if !spec.has("/tolerations") {
+            spec.set("tolerations", json!([]));
         }
         if let Some(tolerations) = spec.get_mut("tolerations").and_then(Json::as_array_mut)
             && !tolerates(tolerations, taint)

@@ -8,11 +8,10 @@ use pintle_schema::quantity;
 use super::forbidden;
 use crate::failure::{Failure, Outcome};
 use crate::kinds::{Context, GroupResource};
-use crate::object::{list, member, set};
 
 /// Fails where there is no such class, or the pod asks for something else than it says.
 pub(super) fn admit(context: &Context<'_>, pod: &mut Json) -> Outcome<()> {
-    let class = match pod.at("/spec/runtimeClassName").and_then(Json::as_str) {
+    let class = match pod["spec"]["runtimeClassName"].as_str() {
         None => None,
         Some("") => return Err(unnamed()),
         Some(name) => {
@@ -34,7 +33,7 @@ fn unnamed() -> Failure {
 }
 
 fn set_overhead(pod: &mut Json, class: Option<&Json>) -> Outcome<()> {
-    let sent = pod.at("/spec/overhead").and_then(Json::as_object).filter(|sent| !sent.is_empty());
+    let sent = pod["spec"]["overhead"].as_object().filter(|sent| !sent.is_empty());
     let given = class.and_then(|class| class.get("overhead")).filter(|given| !given.is_null());
     match (sent, given) {
         (Some(_), None) => {
@@ -47,8 +46,8 @@ fn set_overhead(pod: &mut Json, class: Option<&Json>) -> Outcome<()> {
         }
         (_, Some(given)) if given["podFixed"].is_object() => {
             let amounts = given["podFixed"].clone();
-            if let Some(spec) = member(pod, "spec") {
-                set(spec, "overhead", amounts);
+            if let Some(spec) = pod.member("spec") {
+                spec.set("overhead", amounts);
             }
             Ok(())
         }
@@ -62,8 +61,8 @@ fn amounts(amounts: &Map) -> BTreeMap<&str, Option<i128>> {
 }
 
 fn set_scheduling(pod: &mut Json, class: &Json) -> Outcome<()> {
-    let selector = class.at("/scheduling/nodeSelector").and_then(Json::as_object).into_iter().flatten();
-    let mut selected = pod.at("/spec/nodeSelector").and_then(Json::as_object).cloned().unwrap_or_default();
+    let selector = class.members("/scheduling/nodeSelector");
+    let mut selected = pod["spec"]["nodeSelector"].as_object().cloned().unwrap_or_default();
     for (key, value) in selector {
         let known = selected.insert(key.clone(), value.clone());
         if let Some(known) = known.filter(|known| known != value) {
@@ -76,14 +75,14 @@ fn set_scheduling(pod: &mut Json, class: &Json) -> Outcome<()> {
         }
     }
     let mut seen = HashSet::new();
-    let both = list(pod, "/spec/tolerations").chain(list(class, "/scheduling/tolerations"));
+    let both = pod.list("/spec/tolerations").chain(class.list("/scheduling/tolerations"));
     let tolerations: Vec<Json> = both.filter(|toleration| seen.insert(toleration.to_string())).cloned().collect();
-    if let Some(spec) = member(pod, "spec") {
+    if let Some(spec) = pod.member("spec") {
         if !selected.is_empty() {
-            set(spec, "nodeSelector", selected.into());
+            spec.set("nodeSelector", selected);
         }
         if !tolerations.is_empty() {
-            set(spec, "tolerations", json!(tolerations));
+            spec.set("tolerations", json!(tolerations));
         }
     }
     Ok(())

@@ -6,7 +6,6 @@ use pintle_json::Json;
 
 use super::{container, placing};
 use crate::kinds::check::Check;
-use crate::object::{has, is_true, list, text_at};
 use crate::validate::{FieldFault, FieldFaults, NameRule, label_key_faults, label_value_faults, name_faults};
 
 /// The sources of volumes, in the order in which they are looked at.
@@ -44,37 +43,37 @@ const VOLUME_SOURCES: &[&str] = &[
 
 /// The faults of a Pod's spec.
 pub(super) fn pod(pod: &Json) -> FieldFaults {
-    spec(pod.get("spec").unwrap_or(&Json::Null), "spec")
+    spec(&pod["spec"], "spec")
 }
 
 /// The faults of a template of pods at a path: of its labels and of its spec.
 pub(in crate::kinds) fn template(template: &Json, path: &str) -> FieldFaults {
     let mut faults = FieldFaults::default();
-    for (key, value) in template.at("/metadata/labels").and_then(Json::as_object).into_iter().flatten() {
+    for (key, value) in template.members("/metadata/labels") {
         let value = value.as_str().unwrap_or_default();
         for (text, why) in [(key.as_str(), label_key_faults(key)), (value, label_value_faults(value))] {
             faults.extend(why.iter().map(|why| FieldFault::invalid_text(format!("{path}.labels"), text, why)));
         }
     }
-    faults.extend(spec(template.get("spec").unwrap_or(&Json::Null), &format!("{path}.spec")));
+    faults.extend(spec(&template["spec"], &format!("{path}.spec")));
     faults
 }
 
 fn spec(spec: &Json, path: &str) -> FieldFaults {
-    let volumes: HashSet<&str> = list(spec, "/volumes").map(|volume| text_at(volume, "/name")).collect();
+    let volumes: HashSet<&str> = spec.list("/volumes").map(|volume| volume.text("/name")).collect();
     let mut names: HashSet<&str> = HashSet::new();
-    let host_network = is_true(spec, "/hostNetwork");
+    let host_network = spec.is_true("/hostNetwork");
     let mut faults = volume_faults(spec, path);
-    if list(spec, "/containers").next().is_none() {
+    if spec.list("/containers").next().is_none() {
         faults.push(FieldFault::required(format!("{path}.containers"), ""));
     }
     for key in ["containers", "initContainers", "ephemeralContainers"] {
-        for (at, container) in list(spec, &format!("/{key}")).enumerate() {
+        for (at, container) in spec.list(&format!("/{key}")).enumerate() {
             if faults.is_full() {
                 return faults;
             }
             let path = format!("{path}.{key}[{at}]");
-            let name = text_at(container, "/name");
+            let name = container.text("/name");
             if !names.insert(name) && !name.is_empty() {
                 faults.push(FieldFault::duplicate(format!("{path}.name"), &name.into()));
             }
@@ -105,12 +104,12 @@ fn spec(spec: &Json, path: &str) -> FieldFaults {
 fn volume_faults(spec: &Json, path: &str) -> FieldFaults {
     let mut faults = FieldFaults::default();
     let mut names: HashSet<&str> = HashSet::new();
-    for (at, volume) in list(spec, "/volumes").enumerate() {
+    for (at, volume) in spec.list("/volumes").enumerate() {
         if faults.is_full() {
             return faults;
         }
         let path = format!("{path}.volumes[{at}]");
-        let sources: Vec<_> = VOLUME_SOURCES.iter().filter(|source| has(volume, &format!("/{source}"))).collect();
+        let sources: Vec<_> = VOLUME_SOURCES.iter().filter(|source| volume.has(&format!("/{source}"))).collect();
         for source in sources.iter().skip(1) {
             faults.push(FieldFault::forbidden(format!("{path}.{source}"), "may not specify more than 1 volume type"));
         }
@@ -122,11 +121,11 @@ fn volume_faults(spec: &Json, path: &str) -> FieldFaults {
         ];
         for (source, member) in needs.iter().filter(|(source, _)| sources.first().is_some_and(|first| *first == source))
         {
-            if text_at(volume, &format!("/{source}/{member}")).is_empty() {
+            if volume.text(&format!("/{source}/{member}")).is_empty() {
                 faults.push(FieldFault::required(format!("{path}.{source}.{member}"), ""));
             }
         }
-        let name = text_at(volume, "/name");
+        let name = volume.text("/name");
         if name.is_empty() {
             faults.push(FieldFault::required(format!("{path}.name"), ""));
         } else {

@@ -4,7 +4,6 @@ use pintle_json::Json;
 
 use crate::failure::{Failure, Outcome};
 use crate::kinds::{Cluster, GroupResource, Place, Stream};
-use crate::object::{list, text_at};
 use crate::request::Part;
 
 /// Where a kubelet would listen.
@@ -27,7 +26,7 @@ fn answer(cluster: &dyn Cluster, place: &Place, pod: &Json, container: &str) -> 
     if place.part != Part::PortForward {
         check_container(pod, name, container)?;
     }
-    let node = text_at(pod, "/spec/nodeName");
+    let node = pod.text("/spec/nodeName");
     match (place.part, node) {
         (Part::Log, "") => return Ok(""),
         (_, "") => return Err(Failure::bad_request(format!("pod {name} does not have a host assigned"))),
@@ -35,27 +34,27 @@ fn answer(cluster: &dyn Cluster, place: &Place, pod: &Json, container: &str) -> 
     }
     let nodes = GroupResource::new("", "nodes");
     let node = cluster.object(&nodes, "", node).ok_or_else(|| Failure::not_found(&nodes, node))?;
-    let known: Vec<_> = list(&node, "/status/addresses").collect();
+    let known: Vec<_> = node.list("/status/addresses").collect();
     let address = ADDRESSES.iter().find_map(|kind| known.iter().find(|address| address["type"] == *kind));
     let Some(address) = address else {
         let known = Json::from_iter(known.into_iter().cloned());
         return Err(Failure::plain(500, format!("no preferred addresses found; known addresses: {known}")));
     };
-    let address = text_at(address, "/address");
+    let address = address.text("/address");
     Err(Failure::plain(500, format!("error dialing backend: dial tcp {address}:{PORT}: connect: connection refused")))
 }
 
 /// A container that is named has to be there; one that is not, the only one.
 fn check_container(pod: &Json, name: &str, container: &str) -> Outcome<()> {
     let containers = ["/spec/initContainers", "/spec/containers", "/spec/ephemeralContainers"];
-    let mut names = containers.iter().flat_map(|kind| list(pod, kind)).map(|container| text_at(container, "/name"));
+    let mut names = containers.iter().flat_map(|kind| pod.list(kind)).map(|container| container.text("/name"));
     if !container.is_empty() {
         return match names.any(|known| known == container) {
             true => Ok(()),
             false => Err(Failure::bad_request(format!("container {container} is not valid for pod {name}"))),
         };
     }
-    if list(pod, "/spec/containers").count() == 1 {
+    if pod.list("/spec/containers").count() == 1 {
         return Ok(());
     }
     let names = names.collect::<Vec<_>>().join(" ");

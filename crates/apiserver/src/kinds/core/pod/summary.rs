@@ -6,13 +6,13 @@ use jiff::Timestamp;
 use pintle_json::Json;
 
 use crate::kinds::table::{self, Row};
-use crate::object::{has, holds, integer_at, is_true, list, text_at};
+use crate::object::holds;
 
 pub(super) fn cells(pod: &Json, now: Timestamp) -> Vec<Json> {
     let (row, summary) = (Row::new(pod, now), Summary::of(pod));
-    let gates: Vec<_> = list(pod, "/spec/readinessGates").map(|gate| text_at(gate, "/conditionType")).collect();
-    let holding = list(pod, "/status/conditions").filter(|condition| text_at(condition, "/status") == "True");
-    let holding: HashSet<&str> = holding.map(|condition| text_at(condition, "/type")).collect();
+    let gates: Vec<_> = pod.list("/spec/readinessGates").map(|gate| gate.text("/conditionType")).collect();
+    let holding = pod.list("/status/conditions").filter(|condition| condition.text("/status") == "True");
+    let holding: HashSet<&str> = holding.map(|condition| condition.text("/type")).collect();
     let met = gates.iter().filter(|gate| holding.contains(*gate)).count();
     let gates = if gates.is_empty() { "<none>".into() } else { format!("{met}/{}", gates.len()) };
     let restarts = match summary.last_restart {
@@ -43,33 +43,33 @@ struct Summary {
 
 impl Summary {
     fn of(pod: &Json) -> Self {
-        let phase = text_at(pod, "/status/phase");
+        let phase = pod.text("/status/phase");
         let mut summary = Self {
-            status: match text_at(pod, "/status/reason") {
+            status: match pod.text("/status/reason") {
                 "" => phase.into(),
                 reason => reason.into(),
             },
             ready: 0,
-            containers: list(pod, "/spec/containers").count(),
+            containers: pod.list("/spec/containers").count(),
             restarts: 0,
             last_restart: None,
         };
         let gated = |condition: &Json| {
-            text_at(condition, "/type") == "PodScheduled" && text_at(condition, "/reason") == "SchedulingGated"
+            condition.text("/type") == "PodScheduled" && condition.text("/reason") == "SchedulingGated"
         };
-        if list(pod, "/status/conditions").any(gated) {
+        if pod.list("/status/conditions").any(gated) {
             summary.status = "SchedulingGated".into();
         }
-        let is_sidecar = |container: &&Json| text_at(container, "/restartPolicy") == "Always";
-        summary.containers += list(pod, "/spec/initContainers").filter(is_sidecar).count();
+        let is_sidecar = |container: &&Json| container.text("/restartPolicy") == "Always";
+        summary.containers += pod.list("/spec/initContainers").filter(is_sidecar).count();
         let sidecars: HashSet<&str> =
-            list(pod, "/spec/initContainers").filter(is_sidecar).map(|container| text_at(container, "/name")).collect();
+            pod.list("/spec/initContainers").filter(is_sidecar).map(|container| container.text("/name")).collect();
         let initializing = summary.initialize(pod, &sidecars);
         if !initializing || holds(pod, "Initialized") {
             summary.run(pod, &sidecars);
         }
-        if has(pod, "/metadata/deletionTimestamp") {
-            if text_at(pod, "/status/reason") == "NodeLost" {
+        if pod.has("/metadata/deletionTimestamp") {
+            if pod.text("/status/reason") == "NodeLost" {
                 summary.status = "Unknown".into();
             } else if !matches!(phase, "Failed" | "Succeeded") {
                 summary.status = "Terminating".into();
@@ -80,23 +80,21 @@ impl Summary {
 
     /// Looks at the init containers; answers whether they are still at work.
     fn initialize(&mut self, pod: &Json, sidecars: &HashSet<&str>) -> bool {
-        let count = list(pod, "/spec/initContainers").count();
-        for (at, container) in list(pod, "/status/initContainerStatuses").enumerate() {
+        let count = pod.list("/spec/initContainers").count();
+        for (at, container) in pod.list("/status/initContainerStatuses").enumerate() {
             self.count_restarts(container);
-            let name = text_at(container, "/name");
-            if sidecars.contains(name) && is_true(container, "/started") {
-                self.ready += usize::from(is_true(container, "/ready"));
+            let name = container.text("/name");
+            if sidecars.contains(name) && container.is_true("/started") {
+                self.ready += usize::from(container.is_true("/ready"));
                 continue;
             }
-            if has(container, "/state/terminated")
-                && integer_at(container, "/state/terminated/exitCode").unwrap_or(0) == 0
-            {
+            if container.has("/state/terminated") && container.integer("/state/terminated/exitCode").unwrap_or(0) == 0 {
                 continue;
             }
-            self.status = if has(container, "/state/terminated") {
+            self.status = if container.has("/state/terminated") {
                 format!("Init:{}", ending(container))
             } else {
-                match text_at(container, "/state/waiting/reason") {
+                match container.text("/state/waiting/reason") {
                     "" | "PodInitializing" => format!("Init:{at}/{count}"),
                     reason => format!("Init:{reason}"),
                 }
@@ -110,19 +108,18 @@ impl Summary {
         // Restarts of init containers count only while those are at work; those of sidecars always do.
         self.restarts = 0;
         self.last_restart = None;
-        let of_sidecars =
-            list(pod, "/status/initContainerStatuses").filter(|it| sidecars.contains(text_at(it, "/name")));
+        let of_sidecars = pod.list("/status/initContainerStatuses").filter(|it| sidecars.contains(it.text("/name")));
         of_sidecars.for_each(|container| self.count_restarts(container));
         let mut running = false;
-        let statuses: Vec<_> = list(pod, "/status/containerStatuses").collect();
+        let statuses: Vec<_> = pod.list("/status/containerStatuses").collect();
         for container in statuses.into_iter().rev() {
             self.count_restarts(container);
-            let waiting = text_at(container, "/state/waiting/reason");
+            let waiting = container.text("/state/waiting/reason");
             if !waiting.is_empty() {
                 self.status = waiting.into();
-            } else if has(container, "/state/terminated") {
+            } else if container.has("/state/terminated") {
                 self.status = ending(container);
-            } else if is_true(container, "/ready") && has(container, "/state/running") {
+            } else if container.is_true("/ready") && container.has("/state/running") {
                 running = true;
                 self.ready += 1;
             }
@@ -134,16 +131,16 @@ impl Summary {
     }
 
     fn count_restarts(&mut self, container: &Json) {
-        self.restarts += integer_at(container, "/restartCount").unwrap_or(0);
-        let ended = text_at(container, "/lastState/terminated/finishedAt").parse().ok();
+        self.restarts += container.integer("/restartCount").unwrap_or(0);
+        let ended = container.text("/lastState/terminated/finishedAt").parse().ok();
         self.last_restart = self.last_restart.max(ended);
     }
 }
 
 /// How a container ended.
 fn ending(container: &Json) -> String {
-    let part = |key: &str| integer_at(container, &format!("/state/terminated/{key}")).unwrap_or(0);
-    match (text_at(container, "/state/terminated/reason"), part("signal")) {
+    let part = |key: &str| container.integer(&format!("/state/terminated/{key}")).unwrap_or(0);
+    match (container.text("/state/terminated/reason"), part("signal")) {
         ("", 0) => format!("ExitCode:{}", part("exitCode")),
         ("", signal) => format!("Signal:{signal}"),
         (reason, _) => reason.into(),

@@ -4,8 +4,6 @@ use std::fmt;
 
 use pintle_json::Json;
 
-use crate::object::{has, is_empty, list, text_at};
-
 /// A file in a volume, and what it comes from where there may be several.
 #[derive(Clone, PartialEq, Eq)]
 struct File {
@@ -26,18 +24,18 @@ impl fmt::Display for File {
 pub(super) fn overlaps(volumes: &[&Json]) -> Vec<String> {
     let mut found = Vec::new();
     for volume in volumes {
-        let name = text_at(volume, "/name");
+        let name = volume.text("/name");
         for (source, described) in [
-            ("configMap", format!("ConfigMap {:?}", text_at(volume, "/configMap/name"))),
-            ("secret", format!("Secret {:?}", text_at(volume, "/secret/secretName"))),
+            ("configMap", format!("ConfigMap {:?}", volume.text("/configMap/name"))),
+            ("secret", format!("Secret {:?}", volume.text("/secret/secretName"))),
             ("downwardAPI", "DownwardAPI".to_owned()),
         ] {
             let files = items(volume, &format!("/{source}/items"), "");
             found.extend(collisions(files).map(|pair| told(name, &described, &pair)));
         }
         let mut files = Vec::new();
-        for source in list(volume, "/projected/sources") {
-            if is_empty(source) {
+        for source in volume.list("/projected/sources") {
+            if source.is_empty() {
                 found.push(format!("volume {name:?} (Projected) has no sources provided"));
             }
             files.extend(projected(source));
@@ -70,24 +68,24 @@ fn collisions(files: Vec<File>) -> impl Iterator<Item = String> {
 }
 
 fn items(object: &Json, pointer: &str, source: &str) -> Vec<File> {
-    list(object, pointer).map(|item| File { path: text_at(item, "/path").into(), source: source.into() }).collect()
+    object.list(pointer).map(|item| File { path: item.text("/path").into(), source: source.into() }).collect()
 }
 
 /// The files of one source of a projected volume.
 fn projected(source: &Json) -> Vec<File> {
-    let named = |kind: &str, pointer: &str| format!("{kind} {:?}", text_at(source, pointer));
-    let file = |pointer: &str, of: String| File { path: text_at(source, pointer).into(), source: of };
+    let named = |kind: &str, pointer: &str| format!("{kind} {:?}", source.text(pointer));
+    let file = |pointer: &str, of: String| File { path: source.text(pointer).into(), source: of };
     match () {
-        () if has(source, "/configMap/items") => {
+        () if source.has("/configMap/items") => {
             items(source, "/configMap/items", &named("ConfigMap", "/configMap/name"))
         }
-        () if has(source, "/secret/items") => items(source, "/secret/items", &named("Secret", "/secret/name")),
-        () if has(source, "/downwardAPI/items") => items(source, "/downwardAPI/items", "DownwardAPI"),
-        () if has(source, "/serviceAccountToken") => {
+        () if source.has("/secret/items") => items(source, "/secret/items", &named("Secret", "/secret/name")),
+        () if source.has("/downwardAPI/items") => items(source, "/downwardAPI/items", "DownwardAPI"),
+        () if source.has("/serviceAccountToken") => {
             vec![file("/serviceAccountToken/path", "ServiceAccountToken".into())]
         }
-        () if has(source, "/clusterTrustBundle") => {
-            let by = if has(source, "/clusterTrustBundle/name") { "name" } else { "signerName" };
+        () if source.has("/clusterTrustBundle") => {
+            let by = if source.has("/clusterTrustBundle/name") { "name" } else { "signerName" };
             let bundle = named("ClusterTrustBundle", &format!("/clusterTrustBundle/{by}"));
             vec![file("/clusterTrustBundle/path", bundle)]
         }

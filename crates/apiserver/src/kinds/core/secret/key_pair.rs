@@ -5,13 +5,12 @@ use base64::engine::general_purpose::STANDARD;
 use pintle_json::Json;
 
 use crate::kinds::pem;
-use crate::object::text_at;
 
 /// What is wrong with the certificate and the key of a Secret of type `kubernetes.io/tls`, in the words of Go's TLS library.
 /// What stands in the certificate, and whether the key belongs to it, is not looked at.
 pub(super) fn key_pair(secret: &Json) -> Option<String> {
     let kinds_at = |pointer: &str| -> Vec<String> {
-        let text = STANDARD.decode(text_at(secret, pointer)).unwrap_or_default();
+        let text = STANDARD.decode(secret.text(pointer)).unwrap_or_default();
         pem::blocks(&text).into_iter().map(|block| block.label).collect()
     };
     let (certificates, keys) = (kinds_at("/data/tls.crt"), kinds_at("/data/tls.key"));

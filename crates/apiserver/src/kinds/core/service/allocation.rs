@@ -6,17 +6,17 @@ use std::net::{IpAddr, Ipv4Addr};
 use pintle_json::{Json, json};
 
 use crate::kinds::Cluster;
-use crate::object::{default, has, integer_at, is_empty, items, list, member, metadata, set, text_at};
+use crate::object::metadata;
 use crate::validate::{FieldFault, FieldFaults};
 
 /// The addresses of a Service; a headless one has none.
 fn addresses(service: &Json) -> impl Iterator<Item = IpAddr> {
     let first = service.at("/spec/clusterIP").into_iter();
-    first.chain(list(service, "/spec/clusterIPs")).filter_map(|address| address.as_str()?.parse().ok())
+    first.chain(service.list("/spec/clusterIPs")).filter_map(|address| address.as_str()?.parse().ok())
 }
 
 fn node_ports(service: &Json) -> impl Iterator<Item = i64> {
-    list(service, "/spec/ports").filter_map(|port| integer_at(port, "/nodePort")).filter(|number| *number != 0)
+    service.list("/spec/ports").filter_map(|port| port.integer("/nodePort")).filter(|number| *number != 0)
 }
 
 /// The addresses and the ports of the nodes: no two Services share one. A port may serve several protocols of one Service.
@@ -46,8 +46,8 @@ pub(super) fn taken(cluster: &dyn Cluster, object: &Json, old: Option<&Json>) ->
         return Some(FieldFault::invalid("spec.clusterIPs", &json!([address.to_string()]), why));
     }
     let own: BTreeSet<i64> = old.into_iter().flat_map(node_ports).collect();
-    list(object, "/spec/ports").enumerate().find_map(|(at, port)| {
-        let number = integer_at(port, "/nodePort").filter(|number| *number != 0)?;
+    object.list("/spec/ports").enumerate().find_map(|(at, port)| {
+        let number = port.integer("/nodePort").filter(|number| *number != 0)?;
         (!own.contains(&number) && is_claimed(node_port_claim(number))).then(|| {
             let why = "provided port is already allocated";
             FieldFault::invalid(format!("spec.ports[{at}].nodePort"), &number.into(), why)
@@ -57,15 +57,15 @@ pub(super) fn taken(cluster: &dyn Cluster, object: &Json, old: Option<&Json>) ->
 
 /// Gives the Service the addresses and ports that it lacks; fails if there are no more.
 pub(super) fn allocate(cluster: &dyn Cluster, object: &mut Json) -> Result<(), &'static str> {
-    let kind = text_at(object, "/spec/type").to_owned();
+    let kind = object.text("/spec/type").to_owned();
     if kind == "ExternalName" {
         return Ok(());
     }
     let me = format!("{}/{}", metadata::namespace(object), metadata::name(object));
     let is_free = |claim: String| cluster.holder(&claim).is_none_or(|holder| *holder == *me);
-    let Some(spec) = member(object, "spec") else { return Ok(()) };
-    let first = list(spec, "/clusterIPs").next().and_then(Json::as_str).unwrap_or_default().to_owned();
-    let mut address = text_at(spec, "/clusterIP").to_owned();
+    let Some(spec) = object.member("spec") else { return Ok(()) };
+    let first = spec.list("/clusterIPs").next().and_then(Json::as_str).unwrap_or_default().to_owned();
+    let mut address = spec.text("/clusterIP").to_owned();
     if address.is_empty() {
         address = first;
     }
@@ -75,27 +75,27 @@ pub(super) fn allocate(cluster: &dyn Cluster, object: &mut Json) -> Result<(), &
         address = free.ok_or("failed to allocate a serviceIP: range is full")?.to_string();
     }
     if !address.is_empty() {
-        set(spec, "clusterIP", address.clone().into());
-        default(spec, "clusterIPs", json!([address]));
+        spec.set("clusterIP", address.clone());
+        spec.default("clusterIPs", json!([address]));
     }
-    let headless = address == "None" && spec.get("selector").is_none_or(is_empty);
-    if headless && !has(spec, "/ipFamilyPolicy") && spec.get("ipFamilies").is_none_or(is_empty) {
-        set(spec, "ipFamilies", json!(["IPv4", "IPv6"]));
-        set(spec, "ipFamilyPolicy", "RequireDualStack".into());
+    let headless = address == "None" && spec.get("selector").is_none_or(Json::is_empty);
+    if headless && !spec.has("/ipFamilyPolicy") && spec.get("ipFamilies").is_none_or(Json::is_empty) {
+        spec.set("ipFamilies", json!(["IPv4", "IPv6"]));
+        spec.set("ipFamilyPolicy", "RequireDualStack");
     }
-    if spec.get("ipFamilies").is_none_or(is_empty) {
-        set(spec, "ipFamilies", json!(["IPv4"]));
+    if spec.get("ipFamilies").is_none_or(Json::is_empty) {
+        spec.set("ipFamilies", json!(["IPv4"]));
     }
-    default(spec, "ipFamilyPolicy", "SingleStack");
+    spec.default("ipFamilyPolicy", "SingleStack");
     let wants_ports = kind == "NodePort"
         || (kind == "LoadBalancer" && spec.get("allocateLoadBalancerNodePorts") != Some(&Json::Bool(false)));
     if wants_ports {
         let asked: BTreeSet<i64> = node_ports(&json!({ "spec": { "ports": spec["ports"] } })).collect();
         let mut free =
             (30000_i64..=32767).filter(|number| !asked.contains(number) && is_free(node_port_claim(*number)));
-        for port in items(spec, "ports").filter(|port| integer_at(port, "/nodePort").unwrap_or(0) == 0) {
+        for port in spec.items_mut("ports").filter(|port| port.integer("/nodePort").unwrap_or(0) == 0) {
             let number = free.next().ok_or("failed to allocate a nodePort: range is full")?;
-            set(port, "nodePort", number.into());
+            port.set("nodePort", number);
         }
     }
     Ok(())
@@ -104,12 +104,12 @@ pub(super) fn allocate(cluster: &dyn Cluster, object: &mut Json) -> Result<(), &
 /// What cannot be allocated: told only of Services that are valid otherwise.
 pub(super) fn faults(object: &Json) -> FieldFaults {
     let mut faults = FieldFaults::default();
-    let kind = text_at(object, "/spec/type");
+    let kind = object.text("/spec/type");
     if kind == "ExternalName" {
         return faults;
     }
-    for (at, family) in list(object, "/spec/ipFamilies").enumerate() {
-        let headless = text_at(object, "/spec/clusterIP") == "None" && !has(object, "/spec/selector");
+    for (at, family) in object.list("/spec/ipFamilies").enumerate() {
+        let headless = object.text("/spec/clusterIP") == "None" && !object.has("/spec/selector");
         if family != "IPv4" && !headless {
             faults.push(FieldFault::invalid(
                 format!("spec.ipFamilies[{at}]"),
@@ -118,21 +118,22 @@ pub(super) fn faults(object: &Json) -> FieldFaults {
             ));
         }
     }
-    let policy = text_at(object, "/spec/ipFamilyPolicy");
-    let selectorless = text_at(object, "/spec/clusterIP") == "None" && object.at("/spec/selector").is_none_or(is_empty);
+    let policy = object.text("/spec/ipFamilyPolicy");
+    let selectorless =
+        object.text("/spec/clusterIP") == "None" && object.at("/spec/selector").is_none_or(Json::is_empty);
     if policy == "RequireDualStack" && !selectorless {
         let why = "this cluster is not configured for dual-stack services";
         faults.push(FieldFault::invalid_text("spec.ipFamilyPolicy", policy, why));
     }
-    if let Ok(address) = text_at(object, "/spec/clusterIP").parse::<Ipv4Addr>()
+    if let Ok(address) = object.text("/spec/clusterIP").parse::<Ipv4Addr>()
         && address.octets()[..3] != [10, 0, 0]
     {
         let why = format!("failed to allocate IP {address}: the provided network does not match the current range");
         faults.push(FieldFault::invalid("spec.clusterIPs", &json!([address.to_string()]), why));
     }
-    for (at, port) in list(object, "/spec/ports").enumerate() {
+    for (at, port) in object.list("/spec/ports").enumerate() {
         if let Some(number) =
-            integer_at(port, "/nodePort").filter(|number| *number != 0 && !(30000..=32767).contains(number))
+            port.integer("/nodePort").filter(|number| *number != 0 && !(30000..=32767).contains(number))
         {
             let why = "provided port is not in the valid range. The range of valid ports is 30000-32767";
             faults.push(FieldFault::invalid(format!("spec.ports[{at}].nodePort"), &number.into(), why));

@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 use crate::failure::{Failure, Outcome};
 use crate::kinds::posting::{Posting, Task};
 use crate::kinds::{Context, GroupResource, Kind, NAMESPACES, Place};
-use crate::object::{integer_at, list, metadata, text_at};
+use crate::object::metadata;
 use crate::validate::{FieldFault, FieldFaults};
 
 const GROUP: &str = "authentication.k8s.io";
@@ -63,7 +63,7 @@ impl Posting for TokenRequest {
             ("name", &place.name, "must match the service account name if specified"),
             ("namespace", &place.namespace, "must match the service account namespace if specified"),
         ] {
-            let said = metadata::text(sent, field);
+            let said = sent["metadata"][field].text("");
             if !said.is_empty() && said != url {
                 let fault = FieldFault::invalid_text(format!("metadata.{field}"), said, why);
                 return Err(invalid(&place.name, fault));
@@ -93,13 +93,13 @@ impl Posting for TokenRequest {
             },
             "spec": {"expirationSeconds": seconds, "boundObjectRef": wanted},
         });
-        let audiences = list(sent, "/spec/audiences").filter_map(Json::as_str).map(str::to_owned).collect();
+        let audiences = sent.texts("/spec/audiences").map(str::to_owned).collect();
         Ok(Task::Token(Box::new(TokenGrant { audiences, seconds, bound, answer })))
     }
 }
 
 fn seconds(request: &Json) -> Outcome<i64> {
-    let seconds = integer_at(request, "/spec/expirationSeconds").unwrap_or(DEFAULT_SECONDS);
+    let seconds = request.integer("/spec/expirationSeconds").unwrap_or(DEFAULT_SECONDS);
     let why = match seconds {
         ..SHORTEST_SECONDS => "may not specify a duration less than 10 minutes",
         seconds if seconds > LONGEST_SECONDS => "may not specify a duration larger than 2^32 seconds",
@@ -110,19 +110,18 @@ fn seconds(request: &Json) -> Outcome<i64> {
 
 /// Binds a token to the object that its request names: it dies with that.
 fn bind(context: &Context<'_>, place: &Place, wanted: &Json, bound: &mut Bound) -> Outcome<()> {
-    let (api_version, kind, name) =
-        (text_at(wanted, "/apiVersion"), text_at(wanted, "/kind"), text_at(wanted, "/name"));
+    let (api_version, kind, name) = (wanted.text("/apiVersion"), wanted.text("/kind"), wanted.text("/name"));
     let (group, version) = api_version.split_once('/').unwrap_or(("", api_version));
     let found = match (group, kind) {
         ("", "Pod") => {
             let pod = find(context, "pods", &place.namespace, name)?;
-            if text_at(&pod, "/spec/serviceAccountName") != place.name {
+            if pod.text("/spec/serviceAccountName") != place.name {
                 return Err(Failure::bad_request(format!(
                     "cannot bind token for serviceaccount {:?} to pod running with different serviceaccount name.",
                     place.name
                 )));
             }
-            let node = text_at(&pod, "/spec/nodeName");
+            let node = pod.text("/spec/nodeName");
             if !node.is_empty() {
                 let known = find(context, "nodes", "", node).ok();
                 let absent = || Named { name: node.into(), ..Named::default() };
@@ -137,7 +136,7 @@ fn bind(context: &Context<'_>, place: &Place, wanted: &Json, bound: &mut Bound) 
             return Err(Failure::bad_request(why));
         }
     };
-    let uid = text_at(wanted, "/uid");
+    let uid = wanted.text("/uid");
     if !uid.is_empty() && uid != found.uid {
         let why = format!(
             "the UID in the bound object reference ({uid}) does not match the UID in record. The object might have been \
