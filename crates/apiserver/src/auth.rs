@@ -10,7 +10,7 @@ mod rights;
 mod subprotocols;
 mod tokens;
 
-pub(crate) use account_tokens::{AccountTokens, Bound, Claims, ISSUER, KeySeed, Named, Unknown};
+pub(crate) use account_tokens::{AccountTokens, Claims, ISSUER, KeySeed, Unknown};
 pub(crate) use authorize::{Attributes, Decision, authorize, decide, rules};
 pub(crate) use authorizer::{Authorizer, Rbac};
 pub(crate) use escalation::{check_grant, grants_rights};

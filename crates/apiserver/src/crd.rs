@@ -6,6 +6,7 @@
 mod at;
 mod columns;
 mod custom_resource;
+mod custom_strategy;
 mod default;
 mod definition;
 mod definition_faults;
@@ -20,23 +21,26 @@ mod structural;
 mod tests;
 mod validator;
 
+use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::Arc;
 
 use definition::Definition;
 use pintle_json::Json;
 
 pub(crate) use custom_resource::kinds;
-pub(crate) use naming::{set_condition, settle};
+pub(crate) use definition::CLEANUP;
+pub(crate) use naming::settle;
 
 use crate::kinds::{GroupResource, Kind, Kinds};
 use crate::object::holds;
+use crate::store::Order;
 
 /// The built-in kinds, with what this module says of definitions.
 pub(crate) fn ruled(builtin: Kinds) -> Kinds {
     builtin.ruled("apiextensions.k8s.io", "CustomResourceDefinition", &(Arc::new(Definition) as _))
 }
 
-/// Where definitions are stored.
+/// Under which name definitions are stored.
 pub(crate) const DEFINITIONS: &str = "customresourcedefinitions.apiextensions.k8s.io";
 
 /// What the definition of a custom resource is called.
@@ -57,9 +61,9 @@ pub(crate) fn store(group: &str, plural: &str) -> crate::kinds::GroupResource {
     crate::kinds::GroupResource::new(group, format!("{CUSTOM}{plural}"))
 }
 
-/// Whether objects that are stored under that name are custom resources.
-pub(crate) fn is_custom(stored: &str) -> bool {
-    stored.starts_with(CUSTOM)
+/// The order of the members of objects that are stored under that name.
+pub(crate) fn order(stored: &str) -> Order {
+    if stored.starts_with(CUSTOM) { Order::Sorted } else { Order::Declared }
 }
 
 /// Whether a definition's objects are served.
@@ -70,4 +74,17 @@ pub(crate) fn is_established(definition: &Json) -> bool {
 /// Whether a definition is being deleted.
 pub(crate) fn is_terminating(definition: &Json) -> bool {
     definition.has("/metadata/deletionTimestamp")
+}
+
+/// The versions that say to be stored: one, in a valid definition.
+fn storage_versions(definition: &Json) -> impl Iterator<Item = &str> {
+    let stored = definition.list("/spec/versions").filter(|version| version.is_true("/storage"));
+    stored.map(|version| version.text("/name"))
+}
+
+/// 0 stands for none.
+fn hash(of: &impl Hash) -> u64 {
+    let mut hasher = DefaultHasher::new();
+    of.hash(&mut hasher);
+    hasher.finish().max(1)
 }

@@ -5,7 +5,7 @@ use std::collections::HashSet;
 use pintle_json::Json;
 use pintle_meta::{GroupResource, ListMeta, Reason, Status, StatusCause, StatusDetails, TypeMeta};
 
-use crate::validate::Faults;
+use crate::validate::FieldFaults;
 
 /// Why a request failed, as the client is told.
 #[derive(Clone, Debug)]
@@ -112,7 +112,7 @@ impl Failure {
     }
 
     /// 422 with everything spelt out.
-    pub(crate) fn invalid_named(group: &str, kind: &str, name: &str, faults: Faults) -> Self {
+    pub(crate) fn invalid_named(group: &str, kind: &str, name: &str, faults: FieldFaults) -> Self {
         let causes: Vec<_> = faults.into_iter().map(StatusCause::from).collect();
         // What is found twice counts twice, but is told once.
         let mut seen = HashSet::new();
@@ -128,7 +128,7 @@ impl Failure {
     }
 
     /// 422 for the options of a request.
-    pub(crate) fn invalid_options(kind: &str, faults: Faults) -> Self {
+    pub(crate) fn invalid_options(kind: &str, faults: FieldFaults) -> Self {
         Self::invalid_named("meta.k8s.io", kind, "", faults)
     }
 

@@ -15,7 +15,8 @@ mod list_body;
 mod negotiate;
 mod openapi_spec;
 mod resource;
-mod stream;
+mod retrieve;
+mod sent;
 mod subresource;
 mod websocket;
 mod write;
@@ -39,11 +40,11 @@ use crate::auth::{self, Attributes};
 use crate::failure::{Failure, Outcome};
 use crate::faults::{self, Answer, View};
 use crate::registry::{BodyRoom, Registry};
-use crate::request::Verb;
 use crate::request::duration::go_duration;
 use crate::request::path::{ResourcePath, Target};
 use crate::request::query::Query;
 use crate::request::user::User;
+use crate::request::{Part, Verb};
 
 /// A request on its way through the checks.
 #[derive(Debug)]
@@ -334,7 +335,7 @@ const LONGEST: Duration = Duration::from_secs(60);
 /// How long the request may take: until its end, if what it asks for goes on for as long as somebody listens. `timeout=` has to be
 /// a duration in Go's spelling, on every other path.
 fn time_limit(call: &Call, target: &Target, verb: Option<Verb>) -> Outcome<Option<Duration>> {
-    let streams = |path: &ResourcePath| resource::is_stream(&path.subresource);
+    let streams = |path: &ResourcePath| Part::parse(&path.subresource).is_some_and(Part::is_stream);
     if verb == Some(Verb::Watch) || matches!(target, Target::Resource(path) if streams(path)) {
         return Ok(None);
     }

@@ -12,16 +12,20 @@ use pintle_schema::Schema;
 
 use crate::failure::Failure;
 use crate::request::{Part, Verb};
-use crate::store::{Order, Stored};
-use crate::validate::Faults;
+use crate::store::Stored;
+use crate::validate::FieldFaults;
 
 mod admission_registration;
-mod api_service;
+mod answers;
+pub(crate) mod api_service;
 mod apps;
+mod authentication;
+mod authorization;
 mod batch;
 mod builtin;
-pub(crate) mod certificate_signing_request;
+mod certificate_signing_request;
 mod check;
+mod cluster;
 mod core;
 mod default_class;
 mod devices;
@@ -29,6 +33,7 @@ mod field_selectors;
 mod flow_control;
 mod horizontal_pod_autoscaler;
 mod known;
+mod layout;
 mod lease;
 mod lease_candidate;
 mod networking;
@@ -36,6 +41,7 @@ pub(crate) mod object_meta;
 mod pem;
 mod place;
 mod pod_disruption_budget;
+pub(crate) mod posting;
 mod priority_class;
 mod rbac;
 pub(crate) mod reset;
@@ -49,13 +55,19 @@ mod tests;
 mod warnings;
 pub(crate) mod without_effect;
 
+pub(crate) use self::core::{Bound, NAMESPACES, Named, TokenGrant, unknown_namespace};
+pub(crate) use answers::{Form, FurtherRight, Origin, PlainFinalizers, Pods, Routing, Stream};
+pub(crate) use authentication::token_status;
+pub(crate) use authorization::{access_status, rules_status};
+pub(crate) use cluster::{Cluster, Context};
 use default_class::default_class;
 pub(crate) use field_selectors::{claims, indexed_field, selectable, selects_fields, unknown_field};
 pub(crate) use known::{Kinds, compare_versions};
+pub(crate) use layout::Layout;
 pub(crate) use place::Place;
 pub(crate) use scale::Scale;
 pub(crate) use scale::selector_text;
-pub(crate) use strategy::{Cluster, Context, Form, Origin, Plain, Strategy};
+pub(crate) use strategy::{Plain, Strategy};
 pub(crate) use without_effect::WITHOUT_EFFECT;
 
 /// One resource in one version: all that the generic handlers need to serve it.
@@ -163,19 +175,6 @@ impl Kind {
         self.strategy.origin()
     }
 
-    /// Whether a custom resource definition made it.
-    pub(crate) fn is_custom(&self) -> bool {
-        self.origin() == Origin::Custom
-    }
-
-    /// The order in which its objects have their members where they are stored and served.
-    pub(crate) fn order(&self) -> Order {
-        match self.origin() {
-            Origin::BuiltIn => Order::Declared,
-            Origin::Custom => Order::Sorted,
-        }
-    }
-
     /// Group and version.
     pub(crate) fn group_version(&self) -> GroupVersion {
         GroupVersion::new(&self.group, &self.version)
@@ -202,10 +201,9 @@ impl Kind {
     }
 
     /// 422 for an object of this kind.
-    pub(crate) fn invalid(&self, name: &str, faults: Faults) -> Failure {
+    pub(crate) fn invalid(&self, name: &str, faults: FieldFaults) -> Failure {
         // Events of both groups are told as those of the core group.
-        let group = if self.is_custom() { &self.group } else { &self.store.group };
-        Failure::invalid_named(group, &self.kind, name, faults)
+        Failure::invalid_named(&self.store.group, &self.kind, name, faults)
     }
 
     /// The verbs that discovery shows: fewer while the definition of a custom resource is being deleted.
@@ -237,24 +235,6 @@ impl Kind {
     /// The paths that a write of that part cannot change.
     pub(crate) fn reset_fields(&self, part: Part) -> reset::Reset {
         self.strategy.reset_fields(part).unwrap_or_else(|| reset::usual(part, self.splits_status()))
-    }
-
-    /// The types of its fields; none for a kind that the server makes up.
-    pub(crate) fn schema(&self) -> Option<Arc<Schema>> {
-        let read = || match self.is_custom() {
-            true => Some(Arc::new(Schema::custom(&self.kind, &self.strategy.openapi().unwrap_or_default()))),
-            false => Schema::builtin(&self.api_version(), &self.kind).map(Arc::new),
-        };
-        self.types.get_or_init(read).clone()
-    }
-
-    /// Brings an object of a built-in kind into the form in which Go writes it.
-    pub(crate) fn normalise(&self, object: &mut Json) {
-        if !self.is_custom()
-            && let Some(schema) = self.schema()
-        {
-            *object = schema.normalised(std::mem::take(object));
-        }
     }
 
     /// An object in stored form as this version shows it.

@@ -34,7 +34,7 @@
 //! | accept | a connection is a task that the server owns; HTTP/1.1 or HTTP/2 | `server/listen.rs` |
 //! | checks | path, `timeout=`, who asks, whether they may: in the order of a real server | `http.rs`, `request/`, `auth/` |
 //! | faults | a rule may hold the request up or answer in its place | `faults/` |
-//! | route | the path finds its `Kind`; the method, its verb | `http/resource.rs`, `http/write.rs` |
+//! | route | the path finds its `Kind`; the method, its verb; of what is posted and not stored, the kind says what is done for it | `http/resource.rs`, `kinds/posting.rs` |
 //! | negotiate | JSON, YAML or protobuf, the object, its metadata alone, or a table | `http/negotiate.rs` |
 //! | decode | bytes become a value, checked against the types of the kind | `http/decode.rs`, `schema/`, `protobuf/` |
 //! | rules | patches, defaults, owners of fields, admission, validation, all on what the store holds now | `registry/`, `kinds/`, `fieldmanager/`, `admission/`, `patch/` |

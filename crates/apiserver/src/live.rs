@@ -14,7 +14,7 @@ use std::sync::{Arc, Mutex, PoisonError, RwLock};
 use std::time::Duration;
 
 use http::{Method, Request, Response};
-use pintle_json::{Json, json};
+use pintle_json::Json;
 use tokio::runtime::Handle;
 use tokio::sync::OnceCell;
 use tokio::time::Instant;
@@ -22,17 +22,17 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 pub(crate) use upstream::{Refusal, Upstream};
 
+use crate::crd::DEFINITIONS;
 use crate::http::{Body, Deadline, Incoming, Socket};
-use crate::kinds::Kind;
+use crate::kinds::posting::Posting;
+use crate::kinds::{Kind, NAMESPACES, Origin, unknown_namespace};
 use crate::object::metadata;
 use crate::registry::Registry;
-use crate::request::path::{ResourcePath, Target};
+use crate::request::Part;
+use crate::request::path::Target;
 use crate::request::user::MASTERS;
 use crate::store::{ResourceKey, Shown, key};
 
-const DEFINITIONS: &str = "customresourcedefinitions.apiextensions.k8s.io";
-/// Nothing of these is stored: what they answer is for the other cluster to say.
-const REVIEWS: [&str; 2] = ["authentication.k8s.io", "authorization.k8s.io"];
 /// How long a request waits for what it needs from the other cluster, and each question of it for its answer.
 const PATIENCE: Duration = Duration::from_secs(60);
 
@@ -42,9 +42,9 @@ pub(crate) struct Live {
     registry: Arc<Registry>,
     upstream: Upstream,
     /// The collections that were asked for: filled once they are here.
-    parts: Mutex<HashMap<Part, Arc<OnceCell<()>>>>,
+    collections: Mutex<HashMap<Collection, Arc<OnceCell<()>>>>,
     /// Those that are here whole. An object is shown under this lock, so that none comes unseen into one that has just become whole.
-    whole: RwLock<HashSet<Part>>,
+    whole: RwLock<HashSet<Collection>>,
     stop: CancellationToken,
     tasks: TaskTracker,
     /// Where the server works, whoever asks.
@@ -53,7 +53,7 @@ pub(crate) struct Live {
 
 /// The objects of a resource in one namespace; in all of them, or in cluster scope, where that is empty.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-struct Part {
+struct Collection {
     resource: ResourceKey,
     namespace: String,
 }
@@ -75,8 +75,8 @@ impl Live {
         tasks: TaskTracker,
     ) -> Arc<Self> {
         registry.db.begin_mirror();
-        let (parts, whole, runtime) = (Mutex::default(), RwLock::default(), Handle::current());
-        Arc::new(Self { registry, upstream, parts, whole, stop, tasks, runtime })
+        let (collections, whole, runtime) = (Mutex::default(), RwLock::default(), Handle::current());
+        Arc::new(Self { registry, upstream, collections, whole, stop, tasks, runtime })
     }
 
     /// Takes the definitions over, and follows them.
@@ -138,17 +138,19 @@ impl Live {
             let is_proxy = path.resource == "proxy" || path.subresource == "proxy";
             return if reads && !is_proxy { Ok(Where::FollowedThere) } else { Err(Refusal::unknown(&path.resource)) };
         };
-        let is_log = path.subresource == "log" || path.resource == "componentstatuses";
-        let is_review = kind.conduct.transient && path.name.is_empty() && REVIEWS.contains(&&*path.group);
-        if reads && is_log {
+        // What others than the store would say is for the other cluster to say.
+        let part = Part::parse(&path.subresource).unwrap_or_default();
+        let is_told = part == Part::Log || kind.strategy.made_up().is_some();
+        let is_question = path.name.is_empty() && kind.strategy.posting(part).is_some_and(Posting::is_question);
+        if reads && is_told {
             return Ok(Where::FollowedThere);
         }
-        if *method == Method::POST && is_review {
+        if *method == Method::POST && is_question {
             return Ok(Where::There);
         }
         let namespace = if kind.namespaced() { &*path.namespace } else { "" };
         if !reads {
-            self.bring_what_rules_look_at(kind, &path, namespace).await?;
+            self.bring_what_rules_look_at(kind, part, namespace).await?;
         }
         match path.name.is_empty() || path.old_watch {
             _ if kind.conduct.transient => (),
@@ -162,34 +164,21 @@ impl Live {
     async fn bring_what_rules_look_at(
         self: &Arc<Self>,
         kind: &Arc<Kind>,
-        path: &ResourcePath,
+        part: Part,
         namespace: &str,
     ) -> Result<(), Refusal> {
         let kinds = self.registry.kinds();
         if let Some(namespaces) = kinds.group_kind("", "Namespace").filter(|_| !namespace.is_empty()) {
             match self.bring(namespaces, "", namespace).await {
                 // Who may not see it may still be at home in it.
-                Err(refusal) if refusal.code == 403 && self.registry.db.get("namespaces", namespace).is_some() => (),
+                Err(refusal) if refusal.code == 403 && self.registry.db.get(NAMESPACES, namespace).is_some() => (),
                 Err(refusal) if refusal.code == 403 => {
-                    let assumed = json!({
-                        "apiVersion": "v1", "kind": "Namespace", "metadata": {"name": namespace},
-                        "spec": {"finalizers": ["kubernetes"]}, "status": {"phase": "Active"},
-                    });
-                    self.show(namespaces, assumed);
+                    self.show(namespaces, unknown_namespace(namespace));
                 }
                 brought => brought?,
             }
         }
-        let looked_at: &[_] = match (&*kind.store.group, &*kind.store.resource) {
-            ("", "pods") if path.subresource == "eviction" => &[("policy", "PodDisruptionBudget")],
-            ("", "pods") => {
-                &[("scheduling.k8s.io", "PriorityClass"), ("node.k8s.io", "RuntimeClass"), ("", "LimitRange")]
-            }
-            ("", "bindings") => &[("", "Pod")],
-            ("", "persistentvolumeclaims") => &[("", "LimitRange")],
-            _ => &[],
-        };
-        for (group, kind) in looked_at {
+        for (group, kind) in kind.strategy.looks_at(part) {
             let Some(kind) = kinds.group_kind(group, kind) else { continue };
             match self.bring_all(kind, if kind.namespaced() { namespace } else { "" }).await {
                 Err(refusal) if refusal.code == 403 => (),
@@ -201,17 +190,19 @@ impl Live {
 
     /// Brings one object here, unless it was written here or is followed.
     async fn bring(&self, kind: &Arc<Kind>, namespace: &str, name: &str) -> Result<(), Refusal> {
-        let part = Part { resource: kind.store.to_string().into(), namespace: namespace.into() };
+        let collection = Collection { resource: kind.store.to_string().into(), namespace: namespace.into() };
         let at = key(namespace, name);
-        let is_written = !self.registry.db.is_left_alone(&part.resource, &at);
-        let Some(source) = self.source(kind).filter(|_| !is_written && !self.is_whole(&part)) else { return Ok(()) };
+        let is_written = !self.registry.db.is_left_alone(&collection.resource, &at);
+        let Some(source) = self.source(kind).filter(|_| !is_written && !self.is_whole(&collection)) else {
+            return Ok(());
+        };
         match self.upstream.get(&upstream::object_path(&source, namespace, name)).await {
             Ok(object) if is_named(&object, namespace, name) => self.show(&source, object),
             Ok(_) => return Err(Refusal::foreign(&at)),
             Err(refusal) if refusal.is_absent(name) => {
                 let whole = self.whole.read().unwrap_or_else(PoisonError::into_inner);
-                if !is_in(&whole, &part) {
-                    self.registry.db.show(&part.resource, &at, Shown { at: 0, object: None }, false);
+                if !is_in(&whole, &collection) {
+                    self.registry.db.show(&collection.resource, &at, Shown { at: 0, object: None }, false);
                 }
             }
             Err(refusal) => return Err(refusal),
@@ -221,11 +212,17 @@ impl Live {
 
     /// Brings a collection here, unless it is. It goes on if the future is dropped.
     async fn bring_all(self: &Arc<Self>, kind: &Arc<Kind>, namespace: &str) -> Result<(), Refusal> {
-        let part = Part { resource: kind.store.to_string().into(), namespace: namespace.into() };
-        let Some(source) = self.source(kind).filter(|_| !self.is_whole(&part)) else { return Ok(()) };
-        let cell = self.parts.lock().unwrap_or_else(PoisonError::into_inner).entry(part.clone()).or_default().clone();
+        let collection = Collection { resource: kind.store.to_string().into(), namespace: namespace.into() };
+        let Some(source) = self.source(kind).filter(|_| !self.is_whole(&collection)) else { return Ok(()) };
+        let cell = self
+            .collections
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .entry(collection.clone())
+            .or_default()
+            .clone();
         let (live, stop) = (self.clone(), self.stop.clone());
-        let work = async move { cell.get_or_try_init(|| live.follow(source, part)).await.copied() };
+        let work = async move { cell.get_or_try_init(|| live.follow(source, collection)).await.copied() };
         let brought = self.tasks.spawn_on(async move { stop.run_until_cancelled(work).await }, &self.runtime);
         brought.await.ok().flatten().unwrap_or_else(|| Err(Refusal::late()))
     }
@@ -233,17 +230,17 @@ impl Live {
     /// Shows an object of the other cluster. One that is none is passed over.
     fn show(&self, kind: &Arc<Kind>, object: Json) {
         let (namespace, name) = (metadata::namespace(&object), metadata::name(&object));
-        let part = Part { resource: kind.store.to_string().into(), namespace: namespace.into() };
+        let collection = Collection { resource: kind.store.to_string().into(), namespace: namespace.into() };
         let at = version(&object);
         let place = key(namespace, name);
         if name.is_empty() {
-            return tracing::warn!(resource = %part.resource, "the cluster told of an object without a name");
+            return tracing::warn!(resource = %collection.resource, "the cluster told of an object without a name");
         }
         let object = kind.strategy.to_stored(crate::registry::typed(&kind.api_version(), &kind.kind, object));
-        let draft = self.registry.db.draft(&part.resource, &object);
+        let draft = self.registry.db.draft(&collection.resource, &object);
         let whole = self.whole.read().unwrap_or_else(PoisonError::into_inner);
         let shown = Shown { at, object: Some(draft) };
-        self.registry.db.show(&part.resource, &place, shown, is_in(&whole, &part));
+        self.registry.db.show(&collection.resource, &place, shown, is_in(&whole, &collection));
     }
 
     /// The kind as which the objects of this kind's store are read in the other cluster, which is that in which they are stored; none if
@@ -251,7 +248,7 @@ impl Live {
     fn source(&self, kind: &Arc<Kind>) -> Option<Arc<Kind>> {
         let kinds = self.registry.kinds();
         let mut version = kind.stored_version.as_ref().map(|stored| stored.version.clone());
-        if kind.is_custom() {
+        if kind.origin() == Origin::Custom {
             let name = format!("{}.{}", kind.plural, kind.group);
             if !self.registry.db.is_left_alone(DEFINITIONS, &name) {
                 let definition = self.registry.db.base(DEFINITIONS, &name)?.decode();
@@ -264,8 +261,8 @@ impl Live {
         Some(found.unwrap_or(kind).clone())
     }
 
-    fn is_whole(&self, part: &Part) -> bool {
-        is_in(&self.whole.read().unwrap_or_else(PoisonError::into_inner), part)
+    fn is_whole(&self, collection: &Collection) -> bool {
+        is_in(&self.whole.read().unwrap_or_else(PoisonError::into_inner), collection)
     }
 
     fn has_written_definitions(&self) -> bool {
@@ -278,9 +275,9 @@ fn is_named(object: &Json, namespace: &str, name: &str) -> bool {
     object.text("/metadata/namespace") == namespace && object.text("/metadata/name") == name
 }
 
-/// Whether a part, or all of its resource, is among those.
-fn is_in(whole: &HashSet<Part>, part: &Part) -> bool {
-    whole.contains(part) || whole.contains(&Part { namespace: String::new(), ..part.clone() })
+/// Whether a collection, or all of its resource, is among those.
+fn is_in(whole: &HashSet<Collection>, collection: &Collection) -> bool {
+    whole.contains(collection) || whole.contains(&Collection { namespace: String::new(), ..collection.clone() })
 }
 
 fn is_discovery(parts: &[String]) -> bool {

@@ -68,6 +68,28 @@ pub(crate) fn holds(object: &Json, kind: &str) -> bool {
     object.list("/status/conditions").any(is)
 }
 
+/// Sets a condition in the status, which is made if absent. Its time is that since which it is as it is; answers whether anything
+/// changed.
+pub(crate) fn set_condition(object: &mut Json, mut wanted: Json, now: &str) -> bool {
+    let kind = wanted.text("/type").to_owned();
+    let old = condition(object, &kind);
+    let lasts = old.filter(|old| old.text("/status") == wanted.text("/status"));
+    let time = lasts.map_or_else(|| now.into(), |old| old["lastTransitionTime"].clone());
+    wanted.set("lastTransitionTime", time);
+    if old == Some(&wanted) {
+        return false;
+    }
+    let mut conditions: Vec<Json> = object.list("/status/conditions").cloned().collect();
+    match conditions.iter_mut().find(|known| known.text("/type") == kind) {
+        Some(known) => *known = wanted,
+        None => conditions.push(wanted),
+    }
+    if let Some(status) = object.member("status") {
+        status.set("conditions", conditions);
+    }
+    true
+}
+
 /// Of each item, whether it came before.
 pub(crate) fn doubles<T: Eq + Hash>(items: impl Iterator<Item = T>) -> Vec<bool> {
     let mut seen = HashSet::new();

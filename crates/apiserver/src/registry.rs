@@ -4,29 +4,23 @@
 //! it read. The HTTP shell and the background tasks call the same functions.
 
 mod admission_chain;
-mod binding;
 mod body_room;
 mod collection;
 mod commit;
-mod components;
+mod continue_token;
 mod create;
 mod delete;
 mod elsewhere;
-mod eviction;
 mod lag;
 mod list;
-mod namespace_lifecycle;
 mod nesting;
 mod pipeline;
-mod pod_security;
-mod review;
+mod pod_standards;
+mod post;
 mod rewrite;
 mod scaling;
 mod served;
-mod signing;
 mod size;
-mod token;
-mod token_request;
 mod transform;
 mod update;
 mod writer;
@@ -35,7 +29,7 @@ use std::sync::{Arc, Mutex, PoisonError, RwLock};
 use std::time::Duration;
 
 pub(crate) use body_room::{BodyRoom, LARGEST_BODY, Unread};
-pub(crate) use delete::{CLEANUP, Deleted};
+pub(crate) use delete::Deleted;
 pub(crate) use list::{LOOKS, ListReply, Selected, Selection, compacted, is_uncached, parse_number};
 use pintle_json::Json;
 pub(crate) use served::{Served, Written, typed};
@@ -53,7 +47,7 @@ use crate::faults::Faults;
 use crate::health::Health;
 use crate::kinds::{self, Context, Kinds};
 use crate::request::user::User;
-use crate::store::{Db, Draft, History, Interner, Order};
+use crate::store::{Db, Draft, History, Interner};
 
 /// How long a request waits for a revision that is yet to come.
 pub(crate) const VERSION_PATIENCE: Duration = Duration::from_secs(3);
@@ -147,11 +141,8 @@ impl Registry {
     }
 }
 
-/// What is written of an object: custom resources come in the order of their members' names.
+/// What is written of an object.
 pub(crate) fn draft(interner: &Arc<Interner>, resource: &str, object: &Json) -> Draft {
-    if crd::is_custom(resource) {
-        return Draft::new(interner, object, Order::Sorted, Vec::new());
-    }
-    let claims = kinds::claims(resource, object);
-    Draft::new(interner, object, Order::Declared, claims).selectable(kinds::selectable(resource, object))
+    Draft::new(interner, object, crd::order(resource), kinds::claims(resource, object))
+        .selectable(kinds::selectable(resource, object))
 }

@@ -5,7 +5,7 @@ mod names;
 #[cfg(test)]
 mod tests;
 
-pub(crate) use fault::{FaultReason, Faults, FieldFault};
+pub(crate) use fault::{FaultReason, FieldFault, FieldFaults};
 pub(crate) use names::{NameRule, annotation_key_faults, name_faults};
 // A key of a label is what Kubernetes calls a qualified name, where it asks for one elsewhere.
 pub(crate) use pintle_meta::{label_key_faults, label_key_faults as qualified_name_faults, label_value_faults};

@@ -16,7 +16,7 @@ use super::managers::{Managed, ManagerId, Managers};
 use super::merge::{merge, remove};
 use super::path_element::PathElement;
 use super::set::Set;
-use super::tracking::{record, strip};
+use super::tracking::{NEVER, record};
 use super::versions::{Differences, View};
 
 const LAST_APPLIED: &str = "kubectl.kubernetes.io/last-applied-configuration";
@@ -194,7 +194,8 @@ fn run(
         api_version: String::new(),
         subresource: ctx.subresource.into(),
     };
-    let set = field_set(of, applied).without(&ctx.ignored());
+    let mut set = field_set(of, applied);
+    set.cut(&ctx.ignored());
     let last = managers.0.get(&id).cloned();
     managers.0.retain(|known, managed| *known == id || ctx.serves(&managed.api_version));
     let time = last.as_ref().and_then(|managed| managed.time.clone());
@@ -218,7 +219,7 @@ fn run(
     found.take_from_others(&mut managers, Some(&id));
     let changes = !same(live, &object);
     if let Some(managed) = managers.0.get_mut(&id) {
-        managed.set = strip(managed.set.clone());
+        managed.set.subtract(&NEVER);
         if changes {
             managed.time = Some(ctx.now.into());
         }
@@ -270,15 +271,19 @@ fn prune_in(
         pruned = kept;
     }
     // … and what nobody owned, unless it stands in what this manager applied.
-    let dangling = all(merged).difference(&all(&pruned)).intersection(&last);
-    Some(remove(of, merged, &dangling))
+    let mut dangling = all(merged);
+    dangling.subtract(&all(&pruned));
+    Some(remove(of, merged, &dangling.intersection(&last)))
 }
 
 /// Of the merged object, what is left of it or owned.
 fn keep_owned(of: &Type, merged: &Json, pruned: &Json, owned: &Set) -> Json {
     let all = |value: &Json| field_set(of, value).with_named_fields(Some(of));
-    let kept = all(pruned).union(&owned.with_named_fields(Some(of)));
-    remove(of, merged, &all(merged).difference(&kept))
+    let mut kept = all(pruned);
+    kept.extend(owned.with_named_fields(Some(of)));
+    let mut gone = all(merged);
+    gone.subtract(&kept);
+    remove(of, merged, &gone)
 }
 
 /// What kubectl's annotation says it applied, as far as the live object is still so.
@@ -292,8 +297,11 @@ fn last_applied(live: &Json, ctx: &WriteContext<'_>) -> Option<Set> {
         return None;
     }
     let found = compare(ctx.schema.root(), &applied, live);
-    let set = field_set(ctx.schema.root(), &applied);
-    Some(set.difference(&found.modified).difference(&found.added).difference(&found.removed))
+    let mut set = field_set(ctx.schema.root(), &applied);
+    for differs in [&found.modified, &found.added, &found.removed] {
+        set.subtract(differs);
+    }
+    Some(set)
 }
 
 /// Where kubectl's annotation is there, it follows what kubectl applies.
@@ -312,7 +320,7 @@ fn renew_last_applied(object: &mut Json, applied: &Json) {
 }
 
 /// Without who owns what.
-pub(super) fn bare(object: &Json) -> Json {
+fn bare(object: &Json) -> Json {
     let mut object = object.clone();
     if let Some(metadata) = object.get_mut("metadata") {
         metadata.unset("managedFields");

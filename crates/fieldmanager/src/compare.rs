@@ -25,23 +25,36 @@ impl Comparison {
         self.modified.union(&self.added)
     }
 
-    /// The same without these paths and all below them.
-    pub(crate) fn without(&self, ignored: &Set) -> Self {
-        Self {
-            added: self.added.without(ignored),
-            modified: self.modified.without(ignored),
-            removed: self.removed.without(ignored),
+    /// The same, with nothing left of it.
+    pub(crate) fn into_changed(self) -> Set {
+        let (mut all, rest) =
+            if self.modified.is_empty() { (self.added, self.modified) } else { (self.modified, self.added) };
+        all.extend(rest);
+        all
+    }
+
+    /// Takes these paths out, and all below them.
+    pub(crate) fn cut(&mut self, ignored: &Set) {
+        for set in [&mut self.added, &mut self.modified, &mut self.removed] {
+            set.cut(ignored);
         }
     }
 
-    /// Compares what stands at a step.
-    fn below(&mut self, step: PathElement, of: &Type, old: Option<&Json>, new: Option<&Json>) {
+    /// Compares what stands at a step, which is made only where there is a difference: most is as it was.
+    fn below(&mut self, step: impl FnOnce() -> PathElement, of: &Type, old: Option<&Json>, new: Option<&Json>) {
         let mut below = Self::default();
         let marks = value(of, old, new, &mut below);
+        let same = !marks.any() && [&below.added, &below.modified, &below.removed].into_iter().all(Set::is_empty);
+        if same {
+            return;
+        }
+        let step = step();
+        let sets =
+            [(&mut self.added, below.added), (&mut self.modified, below.modified), (&mut self.removed, below.removed)];
+        for (set, below) in sets.into_iter().filter(|(_, below)| !below.is_empty()) {
+            set.extend_below(step.clone(), below);
+        }
         self.mark(&step, marks);
-        self.added.extend_below(step.clone(), below.added);
-        self.modified.extend_below(step.clone(), below.modified);
-        self.removed.extend_below(step, below.removed);
     }
 
     fn mark(&mut self, step: &PathElement, marks: Marks) {
@@ -130,6 +143,12 @@ struct Marks {
     removed: bool,
 }
 
+impl Marks {
+    fn any(self) -> bool {
+        self.added || self.modified || self.removed
+    }
+}
+
 /// Compares two values; `found` takes what differs below them.
 fn value(of: &Type, old: Option<&Json>, new: Option<&Json>, found: &mut Comparison) -> Marks {
     let mut marks = Marks::default();
@@ -169,11 +188,11 @@ fn shaped(
             if !atomic_map(of) && !empty {
                 for (name, value) in before.into_iter().flatten() {
                     let new = after.and_then(|map| map.get(name));
-                    found.below(PathElement::Field(name.clone()), member(of, name), Some(value), new);
+                    found.below(|| PathElement::Field(name.clone()), member(of, name), Some(value), new);
                 }
                 for (name, value) in after.into_iter().flatten() {
                     if before.is_none_or(|map| !map.contains_key(name)) {
-                        found.below(PathElement::Field(name.clone()), member(of, name), None, Some(value));
+                        found.below(|| PathElement::Field(name.clone()), member(of, name), None, Some(value));
                     }
                 }
                 return false;
@@ -209,7 +228,7 @@ fn items(of: &ListType, old: Option<&Vec<Json>>, new: Option<&Vec<Json>>, found:
     }
     for (step, [old, new]) in by_step {
         match (&old[..], &new[..]) {
-            ([_] | [], [_] | []) => found.below(step, &of.item, old.first().copied(), new.first().copied()),
+            ([_] | [], [_] | []) => found.below(|| step, &of.item, old.first().copied(), new.first().copied()),
             // Items that stand more than once are compared as a whole.
             ([_, _, ..], [_, _, ..]) => {
                 let equal = old.len() == new.len() && old.iter().zip(&new).all(|(old, new)| same(old, new));
@@ -217,13 +236,13 @@ fn items(of: &ListType, old: Option<&Vec<Json>>, new: Option<&Vec<Json>>, found:
             }
             ([_, _, ..], new) => {
                 if let Some(new) = new.first() {
-                    found.below(step.clone(), &of.item, None, Some(new));
+                    found.below(|| step.clone(), &of.item, None, Some(new));
                 }
                 found.mark(&step, Marks { removed: true, ..Marks::default() });
             }
             (old, [_, _, ..]) => {
                 if let Some(old) = old.first() {
-                    found.below(step.clone(), &of.item, Some(old), None);
+                    found.below(|| step.clone(), &of.item, Some(old), None);
                 }
                 found.mark(&step, Marks { added: true, ..Marks::default() });
             }

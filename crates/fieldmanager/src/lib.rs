@@ -85,12 +85,12 @@ impl<'a> WriteContext<'a> {
 
     /// Whether the object can be had in that version. What is owned in another group's view of it cannot be known.
     fn serves(&self, api_version: &str) -> bool {
-        let group = |version: &str| version.split_once('/').map_or(String::new(), |(group, _)| group.to_owned());
         api_version == self.api_version
             || match self.schema.is_custom() {
                 true => self.served.is_empty() || self.served.iter().any(|known| known == api_version),
                 false => {
-                    group(api_version) == group(self.api_version) && Schema::knows(api_version, self.schema.kind())
+                    group_of(api_version) == group_of(self.api_version)
+                        && Schema::knows(api_version, self.schema.kind())
                 }
             }
     }
@@ -103,4 +103,9 @@ impl<'a> WriteContext<'a> {
         }
         set
     }
+}
+
+/// Nothing where there is none.
+fn group_of(api_version: &str) -> &str {
+    api_version.split_once('/').map_or("", |(group, _)| group)
 }

@@ -29,6 +29,13 @@ pub(super) struct Managed {
     pub(super) time: Option<String>,
 }
 
+impl Managed {
+    /// Of that version, nothing yet.
+    pub(super) fn nothing(api_version: &str) -> Self {
+        Self { api_version: api_version.into(), set: Set::default(), time: None }
+    }
+}
+
 /// More updaters than these are folded.
 const MOST_UPDATERS: usize = 10;
 const FOLDED: &str = "ancient-changes";
@@ -36,8 +43,12 @@ const FOLDED: &str = "ancient-changes";
 impl Managers {
     /// Reads `metadata.managedFields`; none if an entry is malformed.
     pub(super) fn read(object: &Json) -> Option<Self> {
+        object.at("/metadata/managedFields").map_or_else(|| Some(Self::default()), Self::of_entries)
+    }
+
+    /// Reads what stands there.
+    pub(super) fn of_entries(entries: &Json) -> Option<Self> {
         let mut managers = Self::default();
-        let Some(entries) = object.at("/metadata/managedFields") else { return Some(managers) };
         for entry in entries.list("") {
             let text = |name: &str| entry[name].text("");
             let applied = match text("operation") {
@@ -70,8 +81,8 @@ impl Managers {
         let mut entries: Vec<_> = self.0.iter().collect();
         // RFC 3339 in whole seconds of UTC sorts as text.
         entries.sort_by(|(a, x), (b, y)| {
-            let key = |id: &ManagerId, managed: &Managed| (!id.applied, managed.time.clone(), id.manager.clone());
-            (key(a, x), &x.api_version, &a.subresource).cmp(&(key(b, y), &y.api_version, &b.subresource))
+            let by_time = (!a.applied, &x.time, &a.manager).cmp(&(!b.applied, &y.time, &b.manager));
+            by_time.then_with(|| (&x.api_version, &a.subresource).cmp(&(&y.api_version, &b.subresource)))
         });
         match entries.is_empty() {
             true => metadata.unset("managedFields"),
@@ -84,8 +95,11 @@ impl Managers {
 
     /// Folds the oldest updaters of one version into one entry, until there are few enough.
     pub(super) fn fold(&mut self) {
+        let mut count = self.0.keys().filter(|id| !id.applied).count();
+        if count <= MOST_UPDATERS {
+            return;
+        }
         let mut updaters: Vec<_> = self.0.keys().filter(|id| !id.applied).cloned().collect();
-        let mut count = updaters.len();
         updaters.sort_by_key(|id| (self.0.get(id).and_then(|managed| managed.time.clone()), id.clone()));
         let mut firsts: BTreeMap<String, ManagerId> = BTreeMap::new();
         for id in updaters {

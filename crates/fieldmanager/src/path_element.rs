@@ -30,7 +30,9 @@ impl PathElement {
         match kind {
             "f:" => Some(Self::Field(rest.into())),
             "k:" => match serde_json::from_str(rest).ok()? {
-                Json::Object(fields) => Some(Self::key(fields)),
+                Json::Object(fields) => {
+                    Some(Self::key(fields.into_iter().map(|(name, value)| (name, Atom(value))).collect()))
+                }
                 _ => None,
             },
             "v:" => Some(Self::Value(Atom(serde_json::from_str(rest).ok()?))),
@@ -93,17 +95,16 @@ impl PathElement {
         };
         let fields = keys.iter().filter_map(|key| {
             let value = members.get(&key.name).or(key.default.as_ref())?;
-            Some((key.name.clone(), value.clone()))
+            Some((key.name.as_str().into(), Atom(value.clone())))
         });
-        let fields: Map = fields.collect();
+        let fields: Vec<_> = fields.collect();
         if fields.is_empty() && !keys.is_empty() {
             return Err(Indistinct::Keyless(keys));
         }
         Ok(Self::key(fields))
     }
 
-    fn key(fields: Map) -> Self {
-        let mut fields: Vec<_> = fields.into_iter().map(|(name, value)| (name, Atom(value))).collect();
+    fn key(mut fields: Vec<(Text, Atom)>) -> Self {
         fields.sort();
         Self::Key(fields)
     }

@@ -32,7 +32,7 @@ pub fn keep_scale_entries(object: &mut Json, scale: &Json, replicas: &str, api_v
     let mut kept = Managers::default();
     for (id, mut managed) in Managers::read(object).unwrap_or_default().0 {
         if managed.set.contains(&path) && written.0.remove(&id).is_none() {
-            managed.set = managed.set.difference(&one(&path));
+            managed.set.subtract(&one(&path));
         }
         if !managed.set.is_empty() {
             kept.0.insert(id, managed);

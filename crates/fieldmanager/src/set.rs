@@ -31,10 +31,16 @@ impl Set {
             }
             let step = PathElement::parse(name)?;
             let below = below.as_object()?;
-            if below.is_empty() || below.contains_key(".") {
-                set.members.insert(step.clone());
+            let is_member = below.is_empty() || below.contains_key(".");
+            let below = Self::from_members(below)?;
+            match (is_member, below.is_empty()) {
+                (true, true) => drop(set.members.insert(step)),
+                (true, false) => {
+                    set.members.insert(step.clone());
+                    set.children.insert(step, below);
+                }
+                (false, _) => set.put(step, below),
             }
-            set.put(step, Self::from_members(below)?);
         }
         Some(set)
     }
@@ -112,6 +118,37 @@ impl Set {
         }
     }
 
+    /// Takes the paths of another set out.
+    pub fn subtract(&mut self, other: &Self) {
+        if !other.members.is_empty() {
+            self.members.retain(|step| !other.members.contains(step));
+        }
+        if !other.children.is_empty() {
+            self.children.retain(|step, below| {
+                other.children.get(step).is_none_or(|other| {
+                    below.subtract(other);
+                    !below.is_empty()
+                })
+            });
+        }
+    }
+
+    /// Takes the paths of another set out, and all below them.
+    pub fn cut(&mut self, other: &Self) {
+        if !other.members.is_empty() {
+            self.members.retain(|step| !other.members.contains(step));
+            self.children.retain(|step, _| !other.members.contains(step));
+        }
+        if !other.children.is_empty() {
+            self.children.retain(|step, below| {
+                other.children.get(step).is_none_or(|other| {
+                    below.cut(other);
+                    !below.is_empty()
+                })
+            });
+        }
+    }
+
     /// Adds the paths of another set below a step.
     pub fn extend_below(&mut self, step: PathElement, below: Self) {
         match self.children.entry(step) {
@@ -130,26 +167,6 @@ impl Set {
             }
         }
         both
-    }
-
-    /// The paths in this one alone.
-    pub fn difference(&self, other: &Self) -> Self {
-        let mut rest = Self { members: &self.members - &other.members, children: BTreeMap::new() };
-        for (step, below) in &self.children {
-            let below = other.children.get(step).map_or_else(|| below.clone(), |other| below.difference(other));
-            rest.put(step.clone(), below);
-        }
-        rest
-    }
-
-    /// The paths in this one alone, and not below one of the other either.
-    pub fn without(&self, other: &Self) -> Self {
-        let mut rest = Self { members: &self.members - &other.members, children: BTreeMap::new() };
-        for (step, below) in self.children.iter().filter(|(step, _)| !other.members.contains(step)) {
-            let below = other.children.get(step).map_or_else(|| below.clone(), |other| below.without(other));
-            rest.put(step.clone(), below);
-        }
-        rest
     }
 
     /// The same, with the fields of structs that lie on the way to a path.

@@ -1,10 +1,11 @@
 //! Records who owns which fields after a write that is not an apply.
 
-use pintle_json::{Json, json};
+use std::sync::LazyLock;
+
+use pintle_json::Json;
 use pintle_schema::Schema;
 
 use super::WriteContext;
-use super::apply::bare;
 use super::compare::{Comparison, compare};
 use super::key_defaults;
 use super::managers::{Managed, ManagerId, Managers};
@@ -31,7 +32,7 @@ pub fn track_update(old: Option<&Json>, new: &mut Json, ctx: &WriteContext<'_>) 
         _ if created => Managers::default(),
         Some(sent) if ctx.subresource.is_empty() && clears(sent) => Managers::default(),
         Some(sent) if ctx.subresource.is_empty() => {
-            let sent = Managers::read(&json!({"metadata": {"managedFields": sent}}));
+            let sent = Managers::of_entries(sent);
             sent.filter(|managers| !managers.0.is_empty()).unwrap_or_else(live)
         }
         _ => live(),
@@ -59,8 +60,9 @@ pub fn track_update(old: Option<&Json>, new: &mut Json, ctx: &WriteContext<'_>) 
 pub(super) fn record(managers: &mut Managers, old: &Json, new: &Json, ctx: &WriteContext<'_>) {
     managers.0.retain(|_, managed| ctx.serves(&managed.api_version));
     let found = Differences::between(old, new, managers, ctx);
-    let changed = strip(found.own.changed());
     found.take_from_others(managers, None);
+    let mut changed = found.own.into_changed();
+    changed.subtract(&NEVER);
     let id = ManagerId {
         manager: ctx.manager.into(),
         applied: false,
@@ -70,18 +72,23 @@ pub(super) fn record(managers: &mut Managers, old: &Json, new: &Json, ctx: &Writ
     if changed.is_empty() {
         return;
     }
-    let known = managers.0.get(&id).map(|managed| managed.set.clone()).unwrap_or_default();
-    let time = (ctx.subresource != "scale").then(|| ctx.now.to_owned());
-    managers.0.insert(id, Managed { api_version: ctx.api_version.into(), set: known.union(&changed), time });
+    let managed = managers.0.entry(id).or_insert_with(|| Managed::nothing(ctx.api_version));
+    managed.set.extend(changed);
+    managed.api_version = ctx.api_version.into();
+    managed.time = (ctx.subresource != "scale").then(|| ctx.now.to_owned());
 }
 
 /// How two objects of one version differ, apart from what this kind of write cannot change.
 pub(super) fn differences(schema: &Schema, old: &Json, new: &Json, ctx: &WriteContext<'_>) -> Comparison {
-    compare(schema.root(), &bare(old), &bare(new)).without(&ctx.ignored())
+    let mut found = compare(schema.root(), old, new);
+    let mut ignored = ctx.ignored();
+    ignored.insert(&["metadata", "managedFields"].map(|name| PathElement::Field(name.into())));
+    found.cut(&ignored);
+    found
 }
 
-/// Without the paths that are never tracked.
-pub(super) fn strip(set: Set) -> Set {
+/// The paths that are never tracked.
+pub(super) static NEVER: LazyLock<Set> = LazyLock::new(|| {
     let field = |name: &str| PathElement::Field(name.into());
     let mut never = Set::default();
     for name in ["apiVersion", "kind", "metadata"] {
@@ -100,8 +107,8 @@ pub(super) fn strip(set: Set) -> Set {
     ] {
         never.insert(&[field("metadata"), field(name)]);
     }
-    set.difference(&never)
-}
+    never
+});
 
 /// Whether what a client sent as `managedFields` clears them.
 fn clears(sent: &Json) -> bool {

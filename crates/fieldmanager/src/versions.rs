@@ -42,13 +42,16 @@ impl Differences {
 
     /// Takes from all managers but one what changed or is gone.
     pub(super) fn take_from_others(&self, managers: &mut Managers, keep: Option<&ManagerId>) {
+        if managers.0.keys().all(|id| Some(id) == keep) {
+            return;
+        }
         let taken = |found: &Comparison| found.changed().union(&found.removed);
         let others: BTreeMap<&str, Set> =
             self.others.iter().map(|(name, found)| (name.as_str(), taken(found))).collect();
         let own = taken(&self.own);
         managers.0.retain(|id, managed| {
             if Some(id) != keep {
-                managed.set = managed.set.difference(others.get(managed.api_version.as_str()).unwrap_or(&own));
+                managed.set.subtract(others.get(managed.api_version.as_str()).unwrap_or(&own));
             }
             Some(id) == keep || !managed.set.is_empty()
         });

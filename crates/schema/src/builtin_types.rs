@@ -172,6 +172,8 @@ mod tests {
         for (key, name) in &table().kinds {
             assert!(table().named(name).is_some(), "{key:?}: no type {name}");
         }
+        let most = table().structs.iter().map(|of| of.fields.len()).max();
+        assert!(most <= Some(128), "those that have come are counted in as many bits");
         for line in TEXT.lines().filter(|line| line.starts_with(' ')) {
             for word in line[1..].split(' ').skip(2).filter(|word| !word.starts_with('#')) {
                 let name = word.split('=').next().unwrap();

@@ -1,17 +1,23 @@
 //! Decodes the body of a request into an object, and finds unknown and duplicate fields.
 
-use pintle_json::Json;
+use pintle_json::{Json, Map};
+use serde_json::Error;
 
-use super::convert::convert;
-use super::{BodyError, Decoded, Node, Schema, StrictFinding, Yaml};
+use super::fields::zero;
+use super::reader::Reader;
+use super::sink::{shape, take, take_json};
+use super::whole::{TypeMeta, Whole};
+use super::{BodyError, Decoded, Schema, StrictFinding, Yaml, protobuf};
 
 /// The language of a body.
-#[derive(Clone, Debug)]
-pub enum Format {
+#[derive(Clone, Copy, Debug)]
+pub enum Format<'a> {
     /// JSON.
     Json,
     /// YAML, and what [`read_yaml`](super::read_yaml) made of it.
-    Yaml(Yaml),
+    Yaml(&'a Yaml),
+    /// Protobuf, which only the built-in kinds have.
+    Protobuf,
 }
 
 /// What the URL says of the object that a body holds.
@@ -33,7 +39,7 @@ pub struct Expected<'a> {
 /// # Errors
 ///
 /// The body is no object of that kind, all answered with 400.
-pub fn decode(body: &[u8], format: Format, expected: &Expected<'_>) -> Result<Decoded, BodyError> {
+pub fn decode(body: &[u8], format: Format<'_>, expected: &Expected<'_>) -> Result<Decoded, BodyError> {
     let schema = expected.schema;
     let kind = schema.kind();
     let unrecognized = |why: String| {
@@ -41,20 +47,28 @@ pub fn decode(body: &[u8], format: Format, expected: &Expected<'_>) -> Result<De
     };
     let syntax =
         |why: String| unrecognized(format!("couldn't get version/kind; json parse error: {why} ({})", excerpt(body)));
-    let (node, mut findings) = match format {
-        Format::Json => (Node::from_json(body).map_err(syntax)?, Vec::new()),
-        Format::Yaml(read) => read.map_err(syntax)?,
-    };
-    let members = match node {
-        Node::Map(members) => members,
-        Node::Null => Vec::new(),
-        other => {
-            return Err(syntax(format!("json: cannot unmarshal {} into Go value of type {TYPE_META}", other.shape())));
+    let broken = |error: Error| syntax(error.to_string());
+    let (mut reader, mut says) = (Reader::of(schema), TypeMeta::new());
+    let whole = Whole { reader: &mut reader, schema, says: Some(&mut says) };
+    let (object, mut findings) = match format {
+        Format::Json => (take_json(body, whole).map_err(syntax)?, Vec::new()),
+        Format::Yaml(Ok((node, findings))) => (take(node, whole).map_err(broken)?, findings.clone()),
+        Format::Yaml(Err(why)) => return Err(syntax(why.clone())),
+        Format::Protobuf => {
+            let object = protobuf::decode(body, (expected.api_version, kind)).map_err(BodyError::Unrecognized)?;
+            (take(&object, whole).map_err(broken)?, Vec::new())
         }
     };
-    let (version, members) = type_meta(members, "apiVersion").map_err(syntax)?;
-    let (named, members) = type_meta(members, "kind").map_err(syntax)?;
-    let (version, named) = (version.unwrap_or_default(), named.unwrap_or_default());
+    let mut members = match object {
+        Json::Object(members) => members,
+        Json::Null => nothing(schema),
+        other => {
+            return Err(syntax(format!("json: cannot unmarshal {} into Go value of type {TYPE_META}", shape(&other))));
+        }
+    };
+    // What the body says of itself comes before what is wrong with its values.
+    let version = says.api_version.text(&mut reader).map_err(syntax)?;
+    let named = says.kind.text(&mut reader).map_err(syntax)?;
     match schema.is_custom() {
         true if named.is_empty() => {
             let text = String::from_utf8_lossy(body);
@@ -63,24 +77,31 @@ pub fn decode(body: &[u8], format: Format, expected: &Expected<'_>) -> Result<De
         true => {}
         false => check_kind(&version, &named, expected)?,
     }
-    let mut members = members;
-    let version = if version.is_empty() && !schema.is_custom() { expected.api_version.into() } else { version };
-    let named = if named.is_empty() { kind.into() } else { named };
-    members.push(("apiVersion".into(), Node::String(version)));
-    members.push(("kind".into(), Node::String(named)));
-    let decoded = convert(Node::Map(members), schema).map_err(|error| match error {
+    let found = reader.findings().map_err(|error| match error {
         BodyError::Value(why) => BodyError::Value(handled(expected, &why)),
         other => other,
     })?;
-    findings.extend(decoded.findings);
-    Ok(Decoded { object: decoded.object, findings })
+    findings.extend(found);
+    let version = if version.is_empty() && !schema.is_custom() { expected.api_version.into() } else { version };
+    let named = if named.is_empty() { kind.into() } else { named };
+    members.insert("apiVersion", version.into());
+    members.insert("kind", named.into());
+    Ok(Decoded { object: Json::Object(members), findings })
+}
+
+/// An object in which nothing is set.
+fn nothing(schema: &Schema) -> Map {
+    match zero(schema.root()) {
+        Json::Object(members) if !schema.is_custom() => members,
+        _ => Map::new(),
+    }
 }
 
 /// What is wrong with a patched object that is no object.
-pub fn no_type_meta(patched: Json) -> String {
-    let shape = Node::from(patched).shape();
+pub fn no_type_meta(patched: &Json) -> String {
     format!(
-        "couldn't get version/kind; json parse error: json: cannot unmarshal {shape} into Go value of type {TYPE_META}"
+        "couldn't get version/kind; json parse error: json: cannot unmarshal {} into Go value of type {TYPE_META}",
+        shape(patched)
     )
 }
 
@@ -115,33 +136,6 @@ pub(crate) fn excerpt(body: &[u8]) -> String {
 
 const TYPE_META: &str =
     "struct { APIVersion string \"json:\\\"apiVersion,omitempty\\\"\"; Kind string \"json:\\\"kind,omitempty\\\"\" }";
-
-/// Takes out what an object says of its own type; Go finds it in any letter case.
-type Members = Vec<(String, Node)>;
-
-fn type_meta(members: Members, name: &str) -> Result<(Option<String>, Members), String> {
-    let mut found = None;
-    let mut rest = Vec::with_capacity(members.len() + 1);
-    for (key, node) in members {
-        match node {
-            node if !key.eq_ignore_ascii_case(name) => rest.push((key, node)),
-            Node::String(text) => {
-                // The second of two keeps its place, to be found there.
-                if found.replace(text.clone()).is_some() {
-                    rest.push((name.into(), Node::String(text)));
-                }
-            }
-            Node::Null => {}
-            other => {
-                return Err(format!(
-                    "json: cannot unmarshal {} into Go struct field .{name} of type string",
-                    other.shape()
-                ));
-            }
-        }
-    }
-    Ok((found, rest))
-}
 
 fn check_kind(version: &str, kind: &str, expected: &Expected<'_>) -> Result<(), BodyError> {
     let version_or = if version.is_empty() { expected.api_version } else { version };

@@ -1,13 +1,12 @@
 //! JSON as it was written, with the order and the duplicates of its members.
 
-use std::collections::HashSet;
-use std::fmt;
-
 use pintle_json::Json;
-use serde::de::{Deserialize, Deserializer, MapAccess, SeqAccess, Visitor};
-use serde_json::Number;
+use serde::de::value::{BorrowedStrDeserializer, MapDeserializer, SeqDeserializer};
+use serde::de::{Deserializer, IntoDeserializer, MapAccess, SeqAccess, Visitor};
+use serde::forward_to_deserialize_any;
+use serde_json::{Error, Number};
 
-use super::{StrictFinding, note};
+use super::sink::{Seed, Single, Sink, take_json};
 
 /// JSON as it was written: members in order, each as often as it stands.
 #[derive(Clone, Debug, PartialEq)]
@@ -35,12 +34,7 @@ impl Node {
     ///
     /// What is wrong with it, much in Go's words.
     pub fn from_json(body: &[u8]) -> Result<Self, String> {
-        let text = String::from_utf8_lossy(body);
-        let parsed = match text.contains("\\ud") || text.contains("\\uD") {
-            true => serde_json::from_str(&whole_surrogates(&text)),
-            false => serde_json::from_str(&text),
-        };
-        parsed.map_err(|error: serde_json::Error| complaint(&error, &text))
+        take_json(body, AsWritten)
     }
 
     /// The value, where the last of repeated members counts. Numbers are as Go keeps them: a float that is whole is written
@@ -79,131 +73,69 @@ impl Node {
             Self::Map(_) => "object",
         }
     }
+}
 
-    /// The members that stand more than once in one object, anywhere.
-    pub fn duplicates(&self) -> Vec<StrictFinding> {
-        let mut found = Vec::new();
-        self.find_duplicates(&mut String::new(), &mut found);
-        found
-    }
+/// Keeps all as it was written.
+struct AsWritten;
 
-    fn find_duplicates(&self, path: &mut String, found: &mut Vec<StrictFinding>) {
-        let length = path.len();
-        match self {
-            Self::Map(members) => {
-                let mut seen = HashSet::new();
-                for (name, node) in members {
-                    if length > 0 {
-                        path.push('.');
-                    }
-                    path.push_str(name);
-                    if !seen.insert(name) {
-                        note(found, || StrictFinding::Duplicate(path.clone()));
-                    }
-                    node.find_duplicates(path, found);
-                    path.truncate(length);
-                }
-            }
-            Self::List(items) => {
-                for (at, item) in items.iter().enumerate() {
-                    path.push_str(&format!("[{at}]"));
-                    item.find_duplicates(path, found);
-                    path.truncate(length);
-                }
-            }
-            _ => {}
+impl Sink for AsWritten {
+    type Out = Node;
+
+    fn single(self, found: Single<'_>) -> Node {
+        match found {
+            Single::Null => Node::Null,
+            Single::Bool(value) => Node::Bool(value),
+            Single::Number(number) => Node::Number(number),
+            Single::Text(text) => Node::String(text.into_owned()),
         }
     }
 
-    /// The last member of this name.
-    pub fn member(&self, name: &str) -> Option<&Node> {
-        match self {
-            Self::Map(members) => members.iter().rfind(|(key, _)| key == name).map(|(_, node)| node),
-            _ => None,
-        }
-    }
-}
-
-impl From<Json> for Node {
-    fn from(value: Json) -> Self {
-        match value {
-            Json::Null => Self::Null,
-            Json::Bool(value) => Self::Bool(value),
-            Json::Number(value) => Self::Number(value),
-            Json::String(value) => Self::String(value.into()),
-            Json::Array(items) => Self::List(items.into_iter().map(Into::into).collect()),
-            Json::Object(members) => {
-                Self::Map(members.into_iter().map(|(name, value)| (name.into(), value.into())).collect())
-            }
-        }
-    }
-}
-
-impl<'de> Deserialize<'de> for Node {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        deserializer.deserialize_any(NodeVisitor)
-    }
-}
-
-struct NodeVisitor;
-
-impl<'de> Visitor<'de> for NodeVisitor {
-    type Value = Node;
-
-    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("JSON")
-    }
-
-    fn visit_unit<E>(self) -> Result<Node, E> {
-        Ok(Node::Null)
-    }
-
-    fn visit_none<E>(self) -> Result<Node, E> {
-        Ok(Node::Null)
-    }
-
-    fn visit_some<D: Deserializer<'de>>(self, deserializer: D) -> Result<Node, D::Error> {
-        deserializer.deserialize_any(self)
-    }
-
-    fn visit_bool<E>(self, value: bool) -> Result<Node, E> {
-        Ok(Node::Bool(value))
-    }
-
-    fn visit_i64<E>(self, value: i64) -> Result<Node, E> {
-        Ok(Node::Number(value.into()))
-    }
-
-    fn visit_u64<E>(self, value: u64) -> Result<Node, E> {
-        Ok(Node::Number(value.into()))
-    }
-
-    fn visit_f64<E>(self, value: f64) -> Result<Node, E> {
-        Ok(Number::from_f64(value).map_or(Node::Null, Node::Number))
-    }
-
-    fn visit_str<E>(self, value: &str) -> Result<Node, E> {
-        Ok(Node::String(value.into()))
-    }
-
-    fn visit_string<E>(self, value: String) -> Result<Node, E> {
-        Ok(Node::String(value))
-    }
-
-    fn visit_seq<A: SeqAccess<'de>>(self, mut items: A) -> Result<Node, A::Error> {
+    fn list<'de, A: SeqAccess<'de>>(self, mut items: A) -> Result<Node, A::Error> {
         let mut list = Vec::new();
-        while let Some(item) = items.next_element()? {
+        while let Some(item) = items.next_element_seed(Seed(Self))? {
             list.push(item);
         }
         Ok(Node::List(list))
     }
 
-    fn visit_map<A: MapAccess<'de>>(self, mut members: A) -> Result<Node, A::Error> {
+    fn map<'de, A: MapAccess<'de>>(self, mut members: A) -> Result<Node, A::Error> {
         let mut map = Vec::new();
-        while let Some(member) = members.next_entry()? {
-            map.push(member);
+        while let Some(name) = members.next_key()? {
+            map.push((name, members.next_value_seed(Seed(Self))?));
         }
         Ok(Node::Map(map))
+    }
+}
+
+/// A node is read again like a text, member by member.
+impl<'de> Deserializer<'de> for &'de Node {
+    type Error = Error;
+
+    fn deserialize_any<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Error> {
+        match self {
+            Node::Null => visitor.visit_unit(),
+            Node::Bool(value) => visitor.visit_bool(*value),
+            Node::Number(number) => number.deserialize_any(visitor),
+            Node::String(text) => visitor.visit_borrowed_str(text),
+            Node::List(items) => visitor.visit_seq(SeqDeserializer::new(items.iter())),
+            Node::Map(members) => {
+                let members = members.iter().map(|(name, node)| (BorrowedStrDeserializer::new(name), node));
+                visitor.visit_map(MapDeserializer::new(members))
+            }
+        }
+    }
+
+    forward_to_deserialize_any! {
+        bool i8 i16 i32 i64 i128 u8 u16 u32 u64 u128 f32 f64 char str string bytes byte_buf option unit unit_struct newtype_struct
+        seq tuple tuple_struct map struct enum identifier ignored_any
+    }
+}
+
+impl<'de> IntoDeserializer<'de, Error> for &'de Node {
+    type Deserializer = Self;
+
+    fn into_deserializer(self) -> Self {
+        self
     }
 }
 
@@ -228,7 +160,7 @@ pub(super) fn plain_number(number: Number) -> Number {
 }
 
 /// Puts `\ufffd` in place of each half of a surrogate pair that stands alone.
-fn whole_surrogates(text: &str) -> String {
+pub(super) fn whole_surrogates(text: &str) -> String {
     let unit = |at: usize| {
         let digits = text.get(at..at + 6)?.strip_prefix("\\u")?;
         u32::from_str_radix(digits, 16).ok()
@@ -255,7 +187,7 @@ fn whole_surrogates(text: &str) -> String {
     out
 }
 
-fn complaint(error: &serde_json::Error, text: &str) -> String {
+pub(super) fn complaint(error: &serde_json::Error, text: &str) -> String {
     if error.is_eof() {
         return "unexpected end of JSON input".into();
     }

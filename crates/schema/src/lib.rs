@@ -18,7 +18,7 @@
 //! let manifest = b"{apiVersion: apps/v1, kind: Deployment, metadata: {name: web}, spec: {replica: 3}}";
 //! let schema = Schema::builtin("apps/v1", "Deployment").unwrap();
 //! let expected = Expected { api_version: "apps/v1", schema: &schema };
-//! let decoded = decode(manifest, Format::Yaml(read_yaml(manifest)), &expected)?;
+//! let decoded = decode(manifest, Format::Yaml(&read_yaml(manifest)), &expected)?;
 //! let wrong = strict_error(&decoded.findings, &expected).unwrap();
 //! assert!(wrong.ends_with("strict decoding error: unknown field \"spec.replica\""), "{wrong}");
 //! # Ok::<(), pintle_schema::BodyError>(())
@@ -36,17 +36,23 @@ mod codec;
 mod convert;
 mod custom;
 mod document;
+mod fields;
+mod finding;
 pub mod openapi;
 pub mod patch;
 pub mod protobuf;
 pub mod quantity;
+mod reader;
 mod scalar;
+mod sink;
 mod types;
+mod whole;
 mod yaml;
 
 pub use codec::{Expected, Format, check_version, decode, handled, no_type_meta, strict_error, strict_words};
-pub use convert::{BodyError, Decoded, StrictFinding, note};
+pub use convert::{BodyError, Decoded};
 pub use document::Node;
+pub use finding::{StrictFinding, note};
 pub use types::{Field, ListKey, ListType, MapType, Merge, Scalar, Struct, StructRef, Topology, Type, Union};
 
 /// So many lists and objects may stand one in another in a body: what reads, writes and drops them calls itself once a level, and
@@ -98,13 +104,13 @@ impl Schema {
     ///
     /// A value of the wrong type, or text of the wrong form.
     pub fn read(&self, object: Json) -> Result<Decoded, BodyError> {
-        convert::convert(object.into(), self)
+        convert::read_object(&object, self)
     }
 
     /// The object as Go writes it: empty values that Go leaves out are left out, those that it always writes are there. An object
     /// that does not fit the schema stays as it is.
     pub fn normalised(&self, object: Json) -> Json {
-        match self.read(object.clone()) {
+        match convert::read_object(&object, self) {
             Ok(decoded) => decoded.object,
             Err(_) => object,
         }
@@ -114,7 +120,7 @@ impl Schema {
     pub fn empty(&self) -> Json {
         match self.custom {
             true => Json::Object(Default::default()),
-            false => self.normalised(Json::Object(Default::default())),
+            false => fields::zero(&self.root),
         }
     }
 }
@@ -153,7 +159,7 @@ pub fn yaml_documents(text: &str) -> impl Iterator<Item = Result<Json, String>> 
 ///
 /// A value of the wrong type, or text of the wrong form.
 pub fn read_metadata(metadata: &Json) -> Result<Json, BodyError> {
-    convert::read(&metadata.clone().into(), &object_meta())
+    convert::read(metadata, &object_meta()).map(|decoded| decoded.object)
 }
 
 /// The type of `metadata`.

@@ -7,7 +7,9 @@ use std::fmt;
 
 use pintle_json::Json;
 
-use crate::{Node, Schema, StrictFinding};
+use crate::convert::read_verbatim;
+use crate::sink::shape;
+use crate::{Schema, StrictFinding};
 
 mod json;
 mod merge_patch;
@@ -85,11 +87,12 @@ impl PatchBody {
             true => PatchError::BadRequest(format!("error decoding patch: {why}")),
             false => PatchError::BadRequest(NONE.into()),
         };
-        match Node::from_json(body).map_err(bad)? {
-            Node::Null => Err(PatchError::BadRequest(NONE.into())),
-            node @ Node::List(_) if !validated => Ok(Self::Merge(MergeBody::new(node))),
-            node @ Node::Map(_) => Ok(Self::Merge(MergeBody::new(node))),
-            other => Err(bad(no_object(&other))),
+        let (value, findings) = read_verbatim(body).map_err(bad)?;
+        match &value {
+            Json::Null => Err(PatchError::BadRequest(NONE.into())),
+            Json::Object(_) => Ok(Self::Merge(MergeBody { value, findings })),
+            Json::Array(_) if !validated => Ok(Self::Merge(MergeBody { value, findings })),
+            other => Err(bad(no_object(other))),
         }
     }
 
@@ -99,9 +102,10 @@ impl PatchBody {
     ///
     /// It is no object.
     pub fn strategic(body: &[u8]) -> Result<Self, PatchError> {
-        match Node::from_json(body).map_err(PatchError::BadRequest)? {
-            node @ (Node::Map(_) | Node::Null) => Ok(Self::Strategic(MergeBody::new(node))),
-            other => Err(PatchError::BadRequest(no_object(&other))),
+        let (value, findings) = read_verbatim(body).map_err(PatchError::BadRequest)?;
+        match &value {
+            Json::Object(_) | Json::Null => Ok(Self::Strategic(MergeBody { value, findings })),
+            other => Err(PatchError::BadRequest(no_object(other))),
         }
     }
 
@@ -137,18 +141,8 @@ impl PatchBody {
     }
 }
 
-impl MergeBody {
-    fn new(node: Node) -> Self {
-        let findings = node.duplicates();
-        Self { value: node.into_verbatim(), findings }
-    }
-}
-
-fn no_object(node: &Node) -> String {
-    match node {
-        Node::Null => "unexpected null".into(),
-        node => format!("json: cannot unmarshal {} into Go value of type map[string]interface {{}}", node.shape()),
-    }
+fn no_object(found: &Json) -> String {
+    format!("json: cannot unmarshal {} into Go value of type map[string]interface {{}}", shape(found))
 }
 
 /// A value as Go's `%v` shows it.

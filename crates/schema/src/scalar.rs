@@ -1,19 +1,21 @@
 //! Single values with a form of their own: how Go reads them, and how it writes them again.
 
+use std::borrow::Cow;
+
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use jiff::{Timestamp, Unit};
 use pintle_json::Json;
-use serde_json::Number;
 
+use super::quantity;
+use super::sink::Single;
 use super::types::Scalar;
-use super::{Node, quantity};
 
 /// Why a single value is refused.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Refused {
+#[derive(Clone, Debug, PartialEq)]
+pub(super) enum Refused<'a> {
     /// It has the wrong JSON type, or does not fit.
-    Type,
+    Type(Single<'a>),
     /// It is text of the wrong form; Go's complaint.
     Form(String),
 }
@@ -45,62 +47,52 @@ impl Scalar {
     }
 
     /// Reads a value that is not null, and gives it in the form that Go writes.
-    pub(super) fn read(self, node: &Node) -> Result<Json, Refused> {
-        let text = || match node {
-            Node::String(text) => Ok(text.as_str()),
-            _ => Err(Refused::Type),
-        };
-        match self {
-            Self::String => text().map(Into::into),
-            Self::Bool => match node {
-                Node::Bool(value) => Ok((*value).into()),
-                _ => Err(Refused::Type),
+    pub(super) fn read(self, found: Single<'_>) -> Result<Json, Refused<'_>> {
+        match (self, found) {
+            (Self::String | Self::IntOrString | Self::Duration, Single::Text(text)) => Ok(text.into()),
+            (Self::Bool, Single::Bool(value)) => Ok(value.into()),
+            (Self::Int32 | Self::IntOrString, found) => match whole(&found).and_then(|value| i32::try_from(value).ok())
+            {
+                Some(value) => Ok(value.into()),
+                None => Err(Refused::Type(found)),
             },
-            Self::Int32 => {
-                whole(node).filter(|value| i32::try_from(*value).is_ok()).map(Into::into).ok_or(Refused::Type)
-            }
-            Self::Int64 => whole(node).map(Into::into).ok_or(Refused::Type),
-            Self::Number => match node {
-                Node::Number(value) => Ok(Json::Number(super::document::plain_number(value.clone()))),
-                _ => Err(Refused::Type),
-            },
-            Self::IntOrString => match node {
-                Node::String(text) => Ok(text.as_str().into()),
-                _ => Self::Int32.read(node),
-            },
-            Self::Quantity => {
-                let text = match node {
-                    Node::String(text) => text.clone(),
-                    Node::Number(value) => value.to_string(),
-                    _ => return Err(Refused::Type),
-                };
-                quantity::canonical(&text).map(Into::into).ok_or_else(|| Refused::Form(quantity::COMPLAINT.into()))
-            }
-            Self::Time => time(text()?),
-            Self::MicroTime => micro_time(text()?),
-            Self::Duration => text().map(Into::into),
-            Self::Bytes => {
-                let compact: String = text()?.chars().filter(|c| !matches!(c, '\r' | '\n')).collect();
-                match STANDARD.decode(&compact) {
-                    Ok(_) => Ok(compact.into()),
-                    Err(_) => Err(Refused::Form("illegal base64 data at input byte 0".into())),
-                }
-            }
-            Self::Untyped | Self::Raw => Ok(node.clone().into_value()),
+            (Self::Int64, found) => whole(&found).map(Into::into).ok_or(Refused::Type(found)),
+            (Self::Number, found @ Single::Number(_)) | (Self::Untyped | Self::Raw, found) => Ok(found.into_value()),
+            (Self::Quantity, Single::Text(text)) => amount(&text),
+            (Self::Quantity, Single::Number(number)) => amount(&number.to_string()),
+            (Self::Time, Single::Text(text)) => time(&text),
+            (Self::MicroTime, Single::Text(text)) => micro_time(&text),
+            (Self::Bytes, Single::Text(text)) => bytes(text),
+            (_, found) => Err(Refused::Type(found)),
         }
     }
 }
 
 /// A whole number that was written as one.
-fn whole(node: &Node) -> Option<i64> {
-    match node {
-        Node::Number(number) if !number.is_f64() => Number::as_i64(number),
+fn whole(found: &Single<'_>) -> Option<i64> {
+    match found {
+        Single::Number(number) if !number.is_f64() => number.as_i64(),
         _ => None,
     }
 }
 
+fn amount(text: &str) -> Result<Json, Refused<'static>> {
+    quantity::canonical(text).map(Into::into).ok_or_else(|| Refused::Form(quantity::COMPLAINT.into()))
+}
+
+/// Base64, which may be broken into lines.
+fn bytes(mut text: Cow<'_, str>) -> Result<Json, Refused<'static>> {
+    if text.contains(['\r', '\n']) {
+        text = text.chars().filter(|c| !matches!(c, '\r' | '\n')).collect();
+    }
+    match STANDARD.decode(&*text) {
+        Ok(_) => Ok(text.into()),
+        Err(_) => Err(Refused::Form("illegal base64 data at input byte 0".into())),
+    }
+}
+
 /// RFC 3339 with any fraction, which is dropped.
-fn time(text: &str) -> Result<Json, Refused> {
+fn time(text: &str) -> Result<Json, Refused<'static>> {
     // Go takes the empty text for the zero time here.
     if text.is_empty() {
         return Ok(Json::Null);
@@ -111,7 +103,7 @@ fn time(text: &str) -> Result<Json, Refused> {
 }
 
 /// RFC 3339 with exactly six digits after the point.
-fn micro_time(text: &str) -> Result<Json, Refused> {
+fn micro_time(text: &str) -> Result<Json, Refused<'static>> {
     let digits = text.split_once('.').map_or(0, |(_, rest)| rest.bytes().take_while(u8::is_ascii_digit).count());
     if digits != 6 {
         return Err(unparsable(text, "2006-01-02T15:04:05.000000Z07:00"));
@@ -121,7 +113,7 @@ fn micro_time(text: &str) -> Result<Json, Refused> {
     Ok(format!("{stamp:.6}").into())
 }
 
-fn stamp(text: &str) -> Result<Timestamp, Refused> {
+fn stamp(text: &str) -> Result<Timestamp, Refused<'static>> {
     let unparsable = || unparsable(text, "2006-01-02T15:04:05Z07:00");
     // jiff takes more than RFC 3339: a blank for the T, no seconds, bracketed zones.
     let strict =
@@ -132,7 +124,7 @@ fn stamp(text: &str) -> Result<Timestamp, Refused> {
     }
 }
 
-fn unparsable(text: &str, layout: &str) -> Refused {
+fn unparsable(text: &str, layout: &str) -> Refused<'static> {
     Refused::Form(format!("parsing time {text:?} as {layout:?}: cannot parse {text:?} as \"2006\""))
 }
 
@@ -167,7 +159,12 @@ mod tests {
             (Scalar::Bytes, json!("aGk"), None),
             (Scalar::Bool, json!("true"), None),
         ] {
-            assert_eq!(scalar.read(&value.clone().into()).ok(), read, "{scalar:?} {value}");
+            let found = match &value {
+                Json::Bool(value) => Single::Bool(*value),
+                Json::Number(number) => Single::Number(number.clone()),
+                other => Single::Text(other.as_str().unwrap().into()),
+            };
+            assert_eq!(scalar.read(found).ok(), read, "{scalar:?} {value}");
         }
     }
 }

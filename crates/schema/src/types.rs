@@ -121,6 +121,8 @@ pub struct Struct {
     pub rest: Option<Type>,
     /// The places of the fields that protobuf has, in the order of their numbers.
     pub numbered: Vec<usize>,
+    /// The places of the fields that are always written.
+    pub(super) always: Vec<usize>,
     pub(super) index: HashMap<String, usize>,
 }
 
@@ -130,7 +132,8 @@ impl Struct {
         let index = fields.iter().enumerate().map(|(at, field)| (field.name.clone(), at)).collect();
         let mut numbered: Vec<_> = (0..fields.len()).filter(|&at| !fields[at].number.is_empty()).collect();
         numbered.sort_unstable_by_key(|&at| &fields[at].number);
-        Self { name, fields, rest, numbered, index }
+        let always = (0..fields.len()).filter(|&at| fields[at].always).collect();
+        Self { name, fields, rest, numbered, always, index }
     }
 
     /// What Go calls it, such as `v1.PodSpec`; empty for those of custom resources.

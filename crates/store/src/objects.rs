@@ -31,7 +31,7 @@ const FULL: usize = if cfg!(test) { 4 } else { 128 };
 const FEWEST: usize = FULL / 4;
 
 /// A leaf, and a place in it that is within it; or behind the last leaf.
-type Place = (usize, usize);
+type Slot = (usize, usize);
 
 impl Objects {
     /// The object of that key.
@@ -95,14 +95,14 @@ impl Objects {
     }
 
     /// Where the key is, or else where it would be, which may be behind the last of a leaf.
-    fn find(&self, key: &str) -> Result<Place, Place> {
+    fn find(&self, key: &str) -> Result<Slot, Slot> {
         let leaf = self.leaves.partition_point(|leaf| *leaf[0].0 <= *key).saturating_sub(1);
         let Some(entries) = self.leaves.get(leaf) else { return Err((0, 0)) };
         let found = entries.binary_search_by(|(known, _)| (**known).cmp(key));
         found.map(|at| (leaf, at)).map_err(|at| (leaf, at))
     }
 
-    fn within(&self, (leaf, at): Place) -> Place {
+    fn within(&self, (leaf, at): Slot) -> Slot {
         match self.leaves.get(leaf) {
             Some(entries) if at == entries.len() => (leaf + 1, 0),
             _ => (leaf, at),
@@ -152,8 +152,8 @@ impl FromIterator<Stored> for Objects {
 #[derive(Clone, Debug)]
 pub struct Run {
     objects: Objects,
-    at: Place,
-    end: Place,
+    at: Slot,
+    end: Slot,
 }
 
 impl Run {

@@ -1,6 +1,8 @@
-//! The layers of the API server's modules: each uses only those below. docs/ARCHITECTURE.md has the picture.
+//! The modules of the API server: each uses only those in layers below, of which docs/ARCHITECTURE.md has the picture; and none is
+//! named as another.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, HashMap};
+use std::ffi::OsStr;
 use std::path::Path;
 
 use super::{Finding, Source};
@@ -26,12 +28,23 @@ const LAYERS: &[&[&str]] = &[
 ];
 
 pub(super) fn check(sources: &[Source], findings: &mut Vec<Finding>) {
+    let files = sources.iter().filter(|source| source.is("rs") && source.path.starts_with(SRC));
+    for (path, other) in named_alike(files.map(|source| source.path.as_path())) {
+        findings.push(Finding::new(path, None, format!("is named as {} is: one name is one thing", other.display())));
+    }
     for source in sources.iter().filter(|source| source.is("rs")) {
         if let Ok(path) = source.path.strip_prefix(SRC) {
             let wrong = wrong_uses(path, &source.text);
             findings.extend(wrong.into_iter().map(|(line, what)| Finding::new(&source.path, line, what)));
         }
     }
+}
+
+/// The modules that are named as one before them is, and that one. Tests stand beside what they test, and are called so.
+fn named_alike<'a>(files: impl Iterator<Item = &'a Path>) -> Vec<(&'a Path, &'a Path)> {
+    let mut first = HashMap::new();
+    let named = files.filter(|file| file.file_stem() != Some(OsStr::new("tests")));
+    named.filter_map(|file| Some((file, first.insert(file.file_stem(), file)?))).collect()
 }
 
 /// What is wrong with the modules that one file uses, with the lines. `path` is that below `src`.
@@ -126,6 +139,12 @@ mod tests {
         check("object.rs", "// Not as in crate::http.\nuse http::Method;\n", &[]);
         check("lib.rs", "use crate::server::ApiServer;\n", &[]);
         check("config.rs", "use crate::ApiServer;\nuse pintle_crate::http;\n", &[]);
+    }
+
+    #[test]
+    fn a_name_is_of_one_module() {
+        let files = ["kinds.rs", "kinds/pod.rs", "kinds/tests.rs", "crd/tests.rs", "admission/pod.rs"].map(Path::new);
+        assert_eq!(named_alike(files.into_iter()), [(Path::new("admission/pod.rs"), Path::new("kinds/pod.rs"))]);
     }
 
     #[test]

@@ -1,7 +1,7 @@
 //! The Pod Security Standards: to which of them a namespace holds its pods, by its labels, and what a pod has against one.
 
 mod baseline;
-mod pod;
+mod pod_view;
 mod restricted;
 #[cfg(test)]
 mod tests;
@@ -10,9 +10,9 @@ use std::fmt;
 
 use pintle_json::Json;
 
-use crate::validate::{Faults, FieldFault};
+use crate::validate::{FieldFault, FieldFaults};
 use baseline::BASELINE;
-use pod::Pod;
+use pod_view::PodView;
 use restricted::RESTRICTED;
 
 const PREFIX: &str = "pod-security.kubernetes.io/";
@@ -59,21 +59,21 @@ pub(crate) struct Violation {
 }
 
 /// One rule of the standards.
-struct Check {
+struct Control {
     /// The minor version that came with it.
     since: u64,
     /// The minor version since which a rule of the restricted standard says this and more.
     replaced: Option<u64>,
-    violation: fn(&Pod<'_>, Version) -> Option<Violation>,
+    violation: fn(&PodView<'_>, Version) -> Option<Violation>,
 }
 
 impl Policy {
     /// The policy of a namespace with these labels, and what is wrong with them. A level to enforce that makes no sense is taken for the
     /// strictest.
-    pub(crate) fn of<'a>(label: impl Fn(&str) -> Option<&'a str>) -> (Self, Faults) {
+    pub(crate) fn of<'a>(label: impl Fn(&str) -> Option<&'a str>) -> (Self, FieldFaults) {
         const LEVELS: &str = "must be one of privileged, baseline, restricted";
         const VERSIONS: &str = "must be \"latest\" or \"v1.x\"";
-        let mut faults = Faults::default();
+        let mut faults = FieldFaults::default();
         let mut fault = |label: &str, value: &str, why: &str| {
             faults.push(FieldFault::invalid_text(format!("metadata.labels[{label}]"), value, why));
         };
@@ -147,7 +147,7 @@ impl Standard {
         });
         let restricted = RESTRICTED.iter().filter(|_| level == Level::Restricted);
         let checks = baseline.chain(restricted).filter(|check| version.is_since(check.since));
-        let pod = Pod::new(pod);
+        let pod = PodView::new(pod);
         checks.filter_map(|check| (check.violation)(&pod, version)).collect()
     }
 

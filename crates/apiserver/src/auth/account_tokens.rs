@@ -16,7 +16,7 @@ use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
 use crate::failure::quoted;
-use crate::kinds::{Cluster, GroupResource};
+use crate::kinds::{Bound, Cluster, GroupResource, Named};
 use crate::object::metadata;
 use crate::request::user::{ServiceAccount, User};
 
@@ -43,27 +43,6 @@ pub(crate) struct Claims {
     pub(crate) bound: Bound,
     pub(crate) nbf: i64,
     pub(crate) sub: String,
-}
-
-/// The objects that a token is bound to: it dies with each of them.
-#[derive(Clone, Debug, Default, Deserialize, Serialize)]
-pub(crate) struct Bound {
-    pub(crate) namespace: String,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub(crate) node: Option<Named>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub(crate) pod: Option<Named>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub(crate) secret: Option<Named>,
-    pub(crate) serviceaccount: Named,
-}
-
-/// An object, and no other of its name.
-#[derive(Clone, Debug, Default, Deserialize, Serialize)]
-pub(crate) struct Named {
-    pub(crate) name: String,
-    #[serde(default, skip_serializing_if = "String::is_empty")]
-    pub(crate) uid: String,
 }
 
 /// Why a token is nobody's. Empty where nothing says that it was ever one of this server's.

@@ -28,7 +28,7 @@ pub(crate) fn check_grant(rbac: Rbac<'_>, user: &User, place: &Place, new: &Json
     if user.is_in(MASTERS) {
         return Ok(());
     }
-    let writer = Writer { rbac, user, place, name: metadata::name(new) };
+    let writer = Granter { rbac, user, place, name: metadata::name(new) };
     match place.kind.kind.as_str() {
         "Role" | "ClusterRole" => writer.check_role(new, old),
         _ => writer.check_binding(new, old),
@@ -36,14 +36,14 @@ pub(crate) fn check_grant(rbac: Rbac<'_>, user: &User, place: &Place, new: &Json
 }
 
 /// Who writes which object.
-struct Writer<'a> {
+struct Granter<'a> {
     rbac: Rbac<'a>,
     user: &'a User,
     place: &'a Place,
     name: &'a str,
 }
 
-impl Writer<'_> {
+impl Granter<'_> {
     fn check_role(&self, new: &Json, old: Option<&Json>) -> Outcome<()> {
         if self.may("escalate", &self.place.kind.group, &self.place.kind.plural, &self.place.name)
             || old.is_some_and(|old| self.only_touches_ownership(new, old))

@@ -9,7 +9,9 @@ use tokio::time::Instant;
 use super::{Controller, all, options};
 use crate::crd;
 use crate::failure::Failure;
+use crate::kinds::api_service::RESOURCE;
 use crate::kinds::{Kind, Place};
+use crate::object::set_condition;
 use crate::registry::Writer;
 use crate::registry::{Registry, Wish};
 use crate::request::Part;
@@ -17,8 +19,6 @@ use crate::request::options::DeleteOptions;
 use crate::store::{Change, Key, Range, Stored, key};
 
 const GROUP: &str = "apiregistration.k8s.io";
-const RESOURCE: &str = "apiservices.apiregistration.k8s.io";
-const DEFINITIONS: &str = "customresourcedefinitions.apiextensions.k8s.io";
 const SERVICES: &str = "services";
 const SLICES: &str = "endpointslices.discovery.k8s.io";
 const MANAGER: &str = "kube-apiserver";
@@ -41,11 +41,11 @@ pub(super) struct ApiServices {
 }
 
 impl Controller for ApiServices {
-    const OF: Option<&'static [&'static str]> = Some(&[RESOURCE, DEFINITIONS, SERVICES, SLICES]);
+    const OF: Option<&'static [&'static str]> = Some(&[RESOURCE, crd::DEFINITIONS, SERVICES, SLICES]);
 
     fn observe(&mut self, change: &Change) -> bool {
         match &*change.resource {
-            DEFINITIONS => drop(self.definitions.insert(change.key.clone())),
+            crd::DEFINITIONS => drop(self.definitions.insert(change.key.clone())),
             RESOURCE => drop(self.due.insert(change.key.to_string())),
             _ => self.due.extend(self.remote.iter().cloned()),
         }
@@ -54,7 +54,7 @@ impl Controller for ApiServices {
 
     fn look_anew(&mut self, registry: &Registry) {
         self.definitions.extend(self.known.keys().cloned());
-        self.definitions.extend(all(registry, DEFINITIONS).map(|(key, _)| key));
+        self.definitions.extend(all(registry, crd::DEFINITIONS).map(|(key, _)| key));
         self.due.extend(all(registry, RESOURCE).map(|(key, _)| key.to_string()));
     }
 
@@ -67,7 +67,7 @@ impl Controller for ApiServices {
         let kinds = registry.kinds();
         let kind = kinds.group_kind(GROUP, "APIService")?;
         for key in definitions {
-            let new = registry.db.get(DEFINITIONS, &key).map(|stored| versions(&stored)).unwrap_or_default();
+            let new = registry.db.get(crd::DEFINITIONS, &key).map(|stored| versions(&stored)).unwrap_or_default();
             let old = self.known.remove(&key).unwrap_or_default();
             new.iter().for_each(|name| *self.served.entry(name.clone()).or_default() += 1);
             for name in &old {
@@ -180,7 +180,8 @@ fn say(
 ) -> Result<(), Failure> {
     let now = registry.clock.now_text();
     let Available { status, reason, message } = available;
-    let set = |object: &mut Json| crd::set_condition(object, "Available", status, reason, message, &now);
+    let condition = json!({"type": "Available", "status": status, "reason": reason, "message": message});
+    let set = |object: &mut Json| set_condition(object, condition.clone(), &now);
     if !set(&mut object.clone()) {
         return Ok(());
     }

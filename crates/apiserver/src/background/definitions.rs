@@ -4,20 +4,19 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
 use std::time::Duration;
 
-use pintle_json::Json;
+use pintle_json::{Json, json};
 use tokio::time::Instant;
 
 use super::{Controller, all, options};
-use crate::crd;
+use crate::crd::{self, DEFINITIONS};
 use crate::kinds::{GroupResource, Place};
-use crate::object::metadata;
+use crate::object::{metadata, set_condition};
 use crate::registry::Writer;
 use crate::registry::{Registry, Wish};
 use crate::request::Part;
 use crate::request::options::DeleteOptions;
 use crate::store::{Change, Key, Stored};
 
-const RESOURCE: &str = "customresourcedefinitions.apiextensions.k8s.io";
 const GROUP: &str = "apiextensions.k8s.io";
 const MANAGER: &str = "kube-apiserver";
 /// How often a definition that is going looks whether its objects have gone.
@@ -26,7 +25,7 @@ const AGAIN: Duration = Duration::from_millis(100);
 #[derive(Debug, Default)]
 pub(super) struct Definitions {
     /// What was read of each definition, by its group and its key.
-    known: BTreeMap<String, BTreeMap<Key, Definition>>,
+    known: BTreeMap<String, BTreeMap<Key, Known>>,
     /// Those that have changed since.
     changed: BTreeSet<Key>,
     /// Those that are going.
@@ -37,7 +36,7 @@ pub(super) struct Definitions {
 
 /// A definition, and what is looked at of each of its group when one has changed: all but the schemas, which are most of it.
 #[derive(Clone, Debug)]
-struct Definition {
+struct Known {
     stored: Arc<Stored>,
     outline: Arc<Json>,
 }
@@ -45,7 +44,7 @@ struct Definition {
 const OUTLINE: &[&str] = &["metadata", "spec.group", "spec.names", "status"];
 
 impl Controller for Definitions {
-    const OF: Option<&'static [&'static str]> = Some(&[RESOURCE]);
+    const OF: Option<&'static [&'static str]> = Some(&[DEFINITIONS]);
 
     fn observe(&mut self, change: &Change) -> bool {
         self.changed.insert(change.key.clone());
@@ -54,7 +53,7 @@ impl Controller for Definitions {
 
     fn look_anew(&mut self, registry: &Registry) {
         self.changed.extend(self.known.values().flat_map(BTreeMap::keys).cloned());
-        self.changed.extend(all(registry, RESOURCE).map(|(key, _)| key));
+        self.changed.extend(all(registry, DEFINITIONS).map(|(key, _)| key));
     }
 
     /// Brings definitions into force and lets go of those that are deleted; answers when to look again.
@@ -76,7 +75,7 @@ impl Controller for Definitions {
         let mut waiting = false;
         for key in self.going.clone() {
             let Some(outline) = self.definition(&key).map(|definition| definition.outline.clone()) else { continue };
-            if registry.db.is_left_alone(RESOURCE, &key) {
+            if registry.db.is_left_alone(DEFINITIONS, &key) {
                 continue; // It goes in another cluster.
             }
             waiting |= !self.let_go(registry, &outline).await;
@@ -91,7 +90,7 @@ fn group(key: &str) -> &str {
 }
 
 impl Definitions {
-    fn definition(&self, key: &Key) -> Option<&Definition> {
+    fn definition(&self, key: &Key) -> Option<&Known> {
         self.known.get(group(key))?.get(key)
     }
 
@@ -99,13 +98,13 @@ impl Definitions {
     fn read(&mut self, registry: &Registry, key: &Key) {
         self.going.remove(key);
         let of_group = self.known.entry(group(key).to_owned()).or_default();
-        match registry.db.get(RESOURCE, key) {
+        match registry.db.get(DEFINITIONS, key) {
             Some(stored) => {
                 let outline = Arc::new(stored.only(OUTLINE));
                 if crd::is_terminating(&outline) {
                     self.going.insert(key.clone());
                 }
-                of_group.insert(key.clone(), Definition { stored, outline });
+                of_group.insert(key.clone(), Known { stored, outline });
             }
             None => {
                 of_group.remove(key);
@@ -194,9 +193,11 @@ impl Definitions {
             return true;
         }
         let mut told = definition.clone();
-        let message = "CustomResource deletion is in progress";
-        let now = registry.clock.now_text();
-        if crd::set_condition(&mut told, "Terminating", "True", "InstanceDeletionInProgress", message, &now) {
+        let condition = json!({
+            "type": "Terminating", "status": "True", "reason": "InstanceDeletionInProgress",
+            "message": "CustomResource deletion is in progress",
+        });
+        if set_condition(&mut told, condition, &registry.clock.now_text()) {
             self.write_status(registry, &told);
         }
         false
@@ -211,7 +212,7 @@ impl Definitions {
         let make = |live: Option<&Json>| {
             let mut new = live.cloned().unwrap_or_default();
             let finalizers: Vec<Json> =
-                finalizers(&new).filter(|name| name.as_str() != Some(crate::registry::CLEANUP)).cloned().collect();
+                finalizers(&new).filter(|name| name.as_str() != Some(crd::CLEANUP)).cloned().collect();
             new["metadata"]["finalizers"] = finalizers.into();
             Ok(new)
         };
@@ -256,7 +257,7 @@ fn finalizers(definition: &Json) -> impl Iterator<Item = &Json> {
 }
 
 fn has_finalizer(definition: &Json) -> bool {
-    finalizers(definition).any(|name| name.as_str() == Some(crate::registry::CLEANUP))
+    finalizers(definition).any(|name| name.as_str() == Some(crd::CLEANUP))
 }
 
 #[cfg(test)]
@@ -267,6 +268,7 @@ mod tests {
     use super::*;
     use crate::clock::effort::{is_linear, turns};
     use crate::config::ApiServerConfig;
+    use crate::kinds::Origin;
     use crate::store::Expect;
 
     #[test]
@@ -284,14 +286,14 @@ mod tests {
                 let conditions = json!([{"type": "Established", "status": "True"}]);
                 let status = json!({"acceptedNames": names, "conditions": conditions, "storedVersions": ["v1"]});
                 let object = json!({"metadata": {"name": key, "uid": key}, "spec": spec, "status": status});
-                registry.db.put(&RESOURCE.into(), &key, Expect::Absent, object).expect("absent");
+                registry.db.put(&DEFINITIONS.into(), &key, Expect::Absent, object).expect("absent");
                 while let Ok(change) = changes.try_recv() {
                     definitions.observe(&change);
                     services.observe(&change);
                 }
                 turns(async { (definitions.work(&registry, 0).await, services.work(&registry, 0).await) });
             }
-            assert_eq!(registry.kinds().kinds().filter(|kind| kind.is_custom()).count(), count);
+            assert_eq!(registry.kinds().kinds().filter(|kind| kind.origin() == Origin::Custom).count(), count);
             assert_eq!(all(&registry, "apiservices.apiregistration.k8s.io").left(), count);
         };
         assert!(is_linear(25, changes));

@@ -28,18 +28,18 @@ const AGAIN: Duration = Duration::from_secs(1);
 const LONGEST_PAUSE: Duration = Duration::from_secs(60);
 
 /// An object by its place in the store.
-type At = (ResourceKey, Key);
+type Spot = (ResourceKey, Key);
 
 #[derive(Debug, Default)]
 pub(super) struct Collector {
     /// The dependents of each owner, by the owner's uid.
-    dependents: HashMap<String, BTreeSet<At>>,
+    dependents: HashMap<String, BTreeSet<Spot>>,
     /// A dependent that blocks the owner of that uid, which waits for it to go.
-    blocked: HashMap<String, At>,
-    queue: VecDeque<At>,
-    queued: HashSet<At>,
+    blocked: HashMap<String, Spot>,
+    queue: VecDeque<Spot>,
+    queued: HashSet<Spot>,
     /// What could not be done, and when it is tried again.
-    failed: HashSet<At>,
+    failed: HashSet<Spot>,
     again: Option<(Instant, Duration)>,
 }
 
@@ -135,7 +135,7 @@ impl Controller for Collector {
 }
 
 impl Collector {
-    fn note(&mut self, at: &At, old: Option<&Stored>, new: Option<&Stored>) {
+    fn note(&mut self, at: &Spot, old: Option<&Stored>, new: Option<&Stored>) {
         let references = |object: Option<&Stored>| object.map(Stored::owner_references).unwrap_or_default();
         let owners = |references: &[Json]| -> BTreeSet<String> {
             references.iter().map(|reference| reference.text("/uid").to_owned()).collect()
@@ -165,7 +165,7 @@ impl Collector {
         }
     }
 
-    fn enqueue(&mut self, at: At) {
+    fn enqueue(&mut self, at: Spot) {
         if self.queued.insert(at.clone()) {
             self.queue.push_back(at);
         }
@@ -181,7 +181,7 @@ impl Collector {
         }
     }
 
-    fn look_at(&mut self, registry: &Arc<Registry>, at: At, told: u64) -> Outcome<Looked> {
+    fn look_at(&mut self, registry: &Arc<Registry>, at: Spot, told: u64) -> Outcome<Looked> {
         let kinds = registry.kinds();
         let Some((kind, (resource, key))) = resolve(registry, &kinds, at) else { return Ok(Looked::Done) };
         let Some(stored) = registry.db.get(&resource, &key) else { return Ok(Looked::Done) };
@@ -204,7 +204,7 @@ impl Collector {
         Ok(Looked::Done)
     }
 
-    fn dependents_of(&self, registry: &Registry, object: &Stored) -> Vec<(At, Arc<Stored>)> {
+    fn dependents_of(&self, registry: &Registry, object: &Stored) -> Vec<(Spot, Arc<Stored>)> {
         let places = self.dependents.get(&*object.uid()).into_iter().flatten();
         places.filter_map(|at| Some((at.clone(), registry.db.get(&at.0, &at.1)?))).collect()
     }
@@ -236,7 +236,7 @@ impl Collector {
                 }
             }
         }
-        let blocks = |at: &&At| {
+        let blocks = |at: &&Spot| {
             let references = registry.db.get(&at.0, &at.1).map(|dependent| dependent.owner_references());
             let mut of_owner = references.iter().flatten().filter(|reference| reference.text("/uid") == uid);
             of_owner.any(|reference| reference["blockOwnerDeletion"] == true)
@@ -263,7 +263,7 @@ impl Collector {
         object: &Stored,
         told: u64,
     ) -> Outcome<Looked> {
-        if place.kind.kind == "Event" && place.kind.store.resource == "events" {
+        if place.kind.strategy.is_report() {
             return Ok(Looked::Done);
         }
         let references = object.owner_references();
@@ -314,7 +314,7 @@ impl Collector {
 }
 
 /// The kind that a place in the store, or a reference to an owner, belongs to.
-fn resolve(registry: &Registry, kinds: &Kinds, (resource, key): At) -> Option<(Arc<Kind>, At)> {
+fn resolve(registry: &Registry, kinds: &Kinds, (resource, key): Spot) -> Option<(Arc<Kind>, Spot)> {
     let Some(group_kind) = resource.strip_prefix('?') else {
         return Some((kind_of_store(kinds, &resource)?.clone(), (resource, key)));
     };

@@ -9,7 +9,8 @@ use pintle_meta::PropagationPolicy;
 use tokio::time::Instant;
 
 use super::{Controller, all};
-use crate::kinds::{Kind, Place};
+use crate::kinds::{Kind, NAMESPACES, Place};
+use crate::object::set_condition;
 use crate::registry::Registry;
 use crate::request::Verb;
 use crate::request::options::DeleteOptions;
@@ -31,7 +32,7 @@ pub(super) struct Cleaner {
 }
 
 impl Controller for Cleaner {
-    const OF: Option<&'static [&'static str]> = Some(&["namespaces"]);
+    const OF: Option<&'static [&'static str]> = Some(&[NAMESPACES]);
 
     fn observe(&mut self, change: &Change) -> bool {
         if change.kind == ChangeKind::Deleted {
@@ -44,7 +45,7 @@ impl Controller for Cleaner {
     }
 
     fn look_anew(&mut self, registry: &Registry) {
-        for (_, namespace) in all(registry, "namespaces") {
+        for (_, namespace) in all(registry, NAMESPACES) {
             self.note(&namespace);
         }
     }
@@ -57,7 +58,7 @@ impl Controller for Cleaner {
     /// Empties the namespaces that are due; answers when the next is.
     async fn work(&mut self, registry: &Arc<Registry>, _: u64) -> Option<Instant> {
         // Those that go in another cluster, that cluster empties.
-        self.due.retain(|name, _| !registry.db.is_left_alone("namespaces", name));
+        self.due.retain(|name, _| !registry.db.is_left_alone(NAMESPACES, name));
         let now = Instant::now();
         let due: Vec<String> = self.due.iter().filter(|(_, at)| **at <= now).map(|(name, _)| name.clone()).collect();
         for name in due {
@@ -184,16 +185,25 @@ fn report(registry: &Arc<Registry>, name: &str, remaining: &[Remaining]) {
         },
     ];
     let now = registry.clock.now_text();
-    registry.rewrite_namespace(name, |namespace| {
-        let old: Vec<Json> = namespace["status"]["conditions"].as_array().cloned().unwrap_or_default();
-        let new = conditions.iter().map(|(kind, status, reason, message)| {
-            let before = old.iter().find(|condition| condition["type"] == *kind && condition["status"] == *status);
-            let time =
-                before.map_or_else(|| Json::from(now.as_str()), |condition| condition["lastTransitionTime"].clone());
-            json!({"type": kind, "status": status, "lastTransitionTime": time, "reason": reason, "message": message})
-        });
-        namespace["status"]["conditions"] = new.collect();
+    rewrite(registry, name, |namespace| {
+        for (kind, status, reason, message) in &conditions {
+            let condition = json!({"type": kind, "status": status, "reason": reason, "message": message});
+            set_condition(namespace, condition, &now);
+        }
     });
+}
+
+/// Changes a namespace as its controller does by `/finalize` and `/status`.
+fn rewrite(registry: &Registry, name: &str, change: impl Fn(&mut Json)) {
+    let kinds = registry.kinds();
+    let Some(kind) = kinds.group_kind("", "Namespace") else { return };
+    let changed = registry.rewrite(&Place::new(kind.clone(), "", name), false, |namespace| {
+        change(namespace);
+        Ok(())
+    });
+    if let Err(failure) = changed {
+        tracing::debug!(%name, message = failure.status.message, "a deleted namespace could not be written");
+    }
 }
 
 /// In how many objects each finalizer stands, by name.
@@ -217,7 +227,7 @@ fn told(parts: impl ExactSizeIterator<Item = String>) -> String {
 
 /// Takes the namespace's own finalizer away; answers whether the namespace is gone.
 fn finish(registry: &Arc<Registry>, name: &str) -> bool {
-    registry.rewrite_namespace(name, |namespace| {
+    rewrite(registry, name, |namespace| {
         let finalizers = namespace["spec"]["finalizers"].as_array().cloned().unwrap_or_default();
         let finalizers: Vec<Json> = finalizers.into_iter().filter(|name| *name != "kubernetes").collect();
         match finalizers.is_empty() {
@@ -225,7 +235,7 @@ fn finish(registry: &Arc<Registry>, name: &str) -> bool {
             false => namespace["spec"]["finalizers"] = finalizers.into(),
         }
     });
-    registry.db.get("namespaces", name).is_none()
+    registry.db.get(NAMESPACES, name).is_none()
 }
 
 #[cfg(test)]

@@ -3,7 +3,7 @@
 use jiff::Timestamp;
 use pintle_json::Json;
 
-use super::json_path::{self, Step};
+use super::json_path::{self, Hop};
 use crate::kinds::table::{Column, age};
 use crate::object::metadata;
 
@@ -11,7 +11,7 @@ use crate::object::metadata;
 #[derive(Clone, Debug)]
 pub(super) struct Cell {
     kind: String,
-    steps: Vec<Step>,
+    steps: Vec<Hop>,
 }
 
 /// The columns of a version, and their cells: the name, then what the definition asks for, or the age.

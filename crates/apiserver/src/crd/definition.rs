@@ -2,18 +2,25 @@
 
 use pintle_json::{Json, json};
 
-use super::{definition_faults, formats};
+use super::{definition_faults, formats, storage_versions};
 use crate::kinds::without_effect::{BUILT_IN_VERSIONS, CONVERSION, part};
-use crate::kinds::{Cluster, Context, Kinds, Strategy};
-use crate::object::metadata;
+use crate::kinds::{Cluster, Context, Kinds, PlainFinalizers, Strategy};
+use crate::object::{metadata, set_condition};
 use crate::request::Part;
-use crate::validate::Faults;
+use crate::validate::FieldFaults;
+
+/// Keeps a definition until its objects have gone.
+pub(crate) const CLEANUP: &str = "customresourcecleanup.apiextensions.k8s.io";
 
 /// `apiextensions.k8s.io/v1` CustomResourceDefinition.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Definition;
 
 impl Strategy for Definition {
+    fn plain_finalizers(&self) -> PlainFinalizers {
+        PlainFinalizers::Taken
+    }
+
     fn without_effect(&self, object: &Json, kinds: &Kinds, _: &dyn Cluster) -> Vec<String> {
         let group = object.text("/spec/group");
         let name = metadata::name(object);
@@ -66,18 +73,35 @@ impl Strategy for Definition {
         }
     }
 
+    fn mark_terminating(&self, object: &mut Json, now: &str) -> bool {
+        let mut finalizers: Vec<String> = metadata::finalizers(object).into_iter().map(str::to_owned).collect();
+        if !finalizers.iter().any(|name| name == CLEANUP) {
+            finalizers.push(CLEANUP.into());
+            metadata::set_finalizers(object, &finalizers);
+        }
+        set_condition(
+            object,
+            json!({
+                "type": "Terminating", "status": "True", "reason": "InstanceDeletionPending",
+                "message": "CustomResourceDefinition marked for deletion; CustomResource deletion will begin soon",
+            }),
+            now,
+        );
+        true
+    }
+
     fn changes_generation(&self, new: &Json, old: &Json) -> bool {
         new.get("spec") != old.get("spec")
     }
 
-    fn validate_create(&self, object: &Json) -> Faults {
+    fn validate_create(&self, object: &Json) -> FieldFaults {
         definition_faults::definition(object, None)
     }
 
-    fn validate_update(&self, new: &Json, old: &Json, part: Part) -> Faults {
+    fn validate_update(&self, new: &Json, old: &Json, part: Part) -> FieldFaults {
         match part {
             Part::Object => definition_faults::definition(new, Some(old)),
-            _ => Faults::default(),
+            _ => FieldFaults::default(),
         }
     }
 
@@ -93,12 +117,6 @@ impl Strategy for Definition {
         found.dedup();
         found.into_iter().map(|format| format!("unrecognized format \"{format}\"")).collect()
     }
-}
-
-/// The versions that say to be stored: one, in a valid definition.
-pub(super) fn storage_versions(definition: &Json) -> impl Iterator<Item = &str> {
-    let stored = definition.list("/spec/versions").filter(|version| version.is_true("/storage"));
-    stored.map(|version| version.text("/name"))
 }
 
 fn unknown_formats(schema: &Json, found: &mut Vec<String>) {

@@ -13,14 +13,14 @@ use pintle_json::Json;
 use super::is_established;
 use super::naming::is_protected;
 use crate::object::metadata;
-use crate::validate::{Faults, FieldFault, NameRule, name_faults};
+use crate::validate::{FieldFault, FieldFaults, NameRule, name_faults};
 
 /// Each version is served under all of them. A real server sets no bound.
 const NAMES_AT_MOST: usize = 100;
 
 /// The faults of a definition; `old` is the stored one of an update.
-pub(super) fn definition(object: &Json, old: Option<&Json>) -> Faults {
-    let mut faults = Faults::default();
+pub(super) fn definition(object: &Json, old: Option<&Json>) -> FieldFaults {
+    let mut faults = FieldFaults::default();
     let (group, plural) = (object.text("/spec/group"), object.text("/spec/names/plural"));
     let name = metadata::name(object);
     if old.is_none() && name != format!("{plural}.{group}") {
@@ -63,9 +63,9 @@ pub(super) fn definition(object: &Json, old: Option<&Json>) -> Faults {
     faults
 }
 
-fn group_faults(group: &str) -> Faults {
+fn group_faults(group: &str) -> FieldFaults {
     if group.is_empty() {
-        return Faults::from([FieldFault::required("spec.group", "")]);
+        return FieldFaults::from([FieldFault::required("spec.group", "")]);
     }
     let mut why = name_faults(NameRule::Subdomain, group, false);
     if why.is_empty() && !group.contains('.') {
@@ -74,8 +74,8 @@ fn group_faults(group: &str) -> Faults {
     why.iter().map(|why| FieldFault::invalid_text("spec.group", group, why)).collect()
 }
 
-fn names_faults(object: &Json) -> Faults {
-    let mut faults = Faults::default();
+fn names_faults(object: &Json) -> FieldFaults {
+    let mut faults = FieldFaults::default();
     let name = |key: &str| object.text(&format!("/spec/names/{key}")).to_owned();
     let label = |field: String, value: &str, prefix: &str| {
         let why = name_faults(NameRule::OldLabel, &value.to_lowercase(), false);
@@ -123,8 +123,8 @@ fn names_faults(object: &Json) -> Faults {
     faults
 }
 
-fn conversion_faults(object: &Json) -> Faults {
-    let mut faults = Faults::default();
+fn conversion_faults(object: &Json) -> FieldFaults {
+    let mut faults = FieldFaults::default();
     match object.text("/spec/conversion/strategy") {
         "" | "None" => {}
         "Webhook" => {
@@ -144,8 +144,8 @@ fn conversion_faults(object: &Json) -> Faults {
 }
 
 /// Versions that objects are stored in have to stay, and the one that is stored now is among them.
-fn stored_faults(object: &Json) -> Faults {
-    let mut faults = Faults::default();
+fn stored_faults(object: &Json) -> FieldFaults {
+    let mut faults = FieldFaults::default();
     let stored: Vec<&str> = object.texts("/status/storedVersions").collect();
     let known: HashSet<&str> = object.list("/spec/versions").map(|version| version.text("/name")).collect();
     if stored.is_empty() {
@@ -160,9 +160,7 @@ fn stored_faults(object: &Json) -> Faults {
             "must appear in spec.versions",
         ));
     }
-    if let Some(storage) =
-        super::definition::storage_versions(object).last().filter(|storage| !stored.contains(storage))
-    {
+    if let Some(storage) = super::storage_versions(object).last().filter(|storage| !stored.contains(storage)) {
         let why = format!("must have the storage version {storage}");
         faults.push(FieldFault::invalid("status.storedVersions", &stored.into(), why));
     }

@@ -5,7 +5,7 @@ use pintle_schema as schema;
 
 use super::at::At;
 use super::structural::{Additional, Structural};
-use crate::validate::{Faults, FieldFault, label_key_faults, label_value_faults};
+use crate::validate::{FieldFault, FieldFaults, label_key_faults, label_value_faults};
 
 /// Why an embedded object cannot be read as one at all: where, which value, and what is wrong with it.
 pub(super) fn malformed(schema: &Structural, value: &Json, path: At<'_>) -> Option<String> {
@@ -40,13 +40,13 @@ fn malformed_part(name: &str, value: &Json) -> Option<String> {
 }
 
 /// What embedded objects lack: a version, a kind, and valid metadata.
-pub(super) fn faults(schema: &Structural, value: &Json) -> Faults {
-    let mut faults = Faults::default();
+pub(super) fn faults(schema: &Structural, value: &Json) -> FieldFaults {
+    let mut faults = FieldFaults::default();
     lacking(schema, value, At::Start(""), &mut faults);
     faults
 }
 
-fn lacking(schema: &Structural, value: &Json, path: At<'_>, faults: &mut Faults) {
+fn lacking(schema: &Structural, value: &Json, path: At<'_>, faults: &mut FieldFaults) {
     match value {
         Json::Object(members) => {
             if schema.embedded {

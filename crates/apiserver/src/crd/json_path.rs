@@ -4,7 +4,7 @@ use pintle_json::Json;
 
 /// One step of a path into an object.
 #[derive(Clone, Debug, PartialEq)]
-pub(crate) enum Step {
+pub(crate) enum Hop {
     /// A member of an object.
     Member(String),
     /// An item of a list; from the end if negative.
@@ -14,9 +14,9 @@ pub(crate) enum Step {
     /// All items of a list, or all members of an object.
     All,
     /// The items whose member, at a path, compares to a text.
-    Where(Vec<Step>, Comparison, Json),
+    Where(Vec<Hop>, Comparison, Json),
     /// The items that have something at a path.
-    Having(Vec<Step>),
+    Having(Vec<Hop>),
 }
 
 /// How a filter compares.
@@ -34,11 +34,11 @@ pub(crate) enum Comparison {
 /// # Errors
 ///
 /// What is wrong with it, in a few words.
-pub(crate) fn parse(text: &str) -> Result<Vec<Step>, String> {
+pub(crate) fn parse(text: &str) -> Result<Vec<Hop>, String> {
     steps(text, false)
 }
 
-fn steps(text: &str, in_filter: bool) -> Result<Vec<Step>, String> {
+fn steps(text: &str, in_filter: bool) -> Result<Vec<Hop>, String> {
     let mut steps = Vec::new();
     let mut rest = text.strip_prefix('$').or_else(|| text.strip_prefix('@')).unwrap_or(text);
     while !rest.is_empty() {
@@ -52,9 +52,9 @@ fn steps(text: &str, in_filter: bool) -> Result<Vec<Step>, String> {
                 let name = rest.strip_prefix('.').unwrap_or(rest);
                 let (name, after) = member_name(name);
                 if name == "*" {
-                    steps.push(Step::All);
+                    steps.push(Hop::All);
                 } else if !name.is_empty() {
-                    steps.push(Step::Member(name));
+                    steps.push(Hop::Member(name));
                 } else if after.is_empty() || after.starts_with('.') {
                     return Err(format!("empty name in {text:?}"));
                 }
@@ -66,7 +66,7 @@ fn steps(text: &str, in_filter: bool) -> Result<Vec<Step>, String> {
 }
 
 /// All values at a path.
-pub(crate) fn find<'a>(steps: &[Step], value: &'a Json) -> Vec<&'a Json> {
+pub(crate) fn find<'a>(steps: &[Hop], value: &'a Json) -> Vec<&'a Json> {
     let mut found = vec![value];
     for step in steps {
         found = found.into_iter().flat_map(|value| apply(step, value)).collect();
@@ -79,30 +79,30 @@ pub(crate) fn lookup<'a>(path: &str, value: &'a Json) -> Option<&'a Json> {
     path.trim_start_matches('.').split('.').try_fold(value, |value, name| value.get(name))
 }
 
-fn apply<'a>(step: &Step, value: &'a Json) -> Vec<&'a Json> {
+fn apply<'a>(step: &Hop, value: &'a Json) -> Vec<&'a Json> {
     match step {
-        Step::Member(name) => value.get(name).into_iter().collect(),
-        Step::Item(at) => {
+        Hop::Member(name) => value.get(name).into_iter().collect(),
+        Hop::Item(at) => {
             let Some(items) = value.as_array() else { return Vec::new() };
             let at = if *at < 0 { i64::try_from(items.len()).unwrap_or(i64::MAX) + at } else { *at };
             usize::try_from(at).ok().and_then(|at| items.get(at)).into_iter().collect()
         }
-        Step::Slice(from, to) => {
+        Hop::Slice(from, to) => {
             let Some(items) = value.as_array() else { return Vec::new() };
             let length = i64::try_from(items.len()).unwrap_or(i64::MAX);
             let place = |at: i64| usize::try_from(if at < 0 { length + at } else { at }.clamp(0, length)).unwrap_or(0);
             let (from, to) = (place(from.unwrap_or(0)), place(to.unwrap_or(length)));
             items.get(from..to).into_iter().flatten().collect()
         }
-        Step::All => children(value),
-        Step::Where(path, comparison, wanted) => {
+        Hop::All => children(value),
+        Hop::Where(path, comparison, wanted) => {
             let holds = |item: &&Json| {
                 let equal = find(path, item).first().is_some_and(|found| *found == wanted);
                 equal == (*comparison == Comparison::Equal)
             };
             children(value).into_iter().filter(holds).collect()
         }
-        Step::Having(path) => children(value).into_iter().filter(|item| !find(path, item).is_empty()).collect(),
+        Hop::Having(path) => children(value).into_iter().filter(|item| !find(path, item).is_empty()).collect(),
     }
 }
 
@@ -131,13 +131,13 @@ fn closing(text: &str) -> Option<usize> {
     None
 }
 
-fn bracket(inside: &str, in_filter: bool) -> Result<Step, String> {
+fn bracket(inside: &str, in_filter: bool) -> Result<Hop, String> {
     let inside = inside.trim();
     if inside == "*" {
-        return Ok(Step::All);
+        return Ok(Hop::All);
     }
     if let Some(name) = quoted(inside) {
-        return Ok(Step::Member(name.replace("\\.", ".")));
+        return Ok(Hop::Member(name.replace("\\.", ".")));
     }
     if let Some(filter) = inside.strip_prefix("?(").and_then(|filter| filter.strip_suffix(')')) {
         return if in_filter { Err("a filter within a filter".into()) } else { parse_filter(filter.trim()) };
@@ -147,12 +147,12 @@ fn bracket(inside: &str, in_filter: bool) -> Result<Step, String> {
             "" => Ok(None),
             text => text.parse().map(Some).map_err(|_| format!("invalid array index {inside}")),
         };
-        return Ok(Step::Slice(bound(from)?, bound(to)?));
+        return Ok(Hop::Slice(bound(from)?, bound(to)?));
     }
-    inside.parse().map(Step::Item).map_err(|_| format!("invalid array index {inside}"))
+    inside.parse().map(Hop::Item).map_err(|_| format!("invalid array index {inside}"))
 }
 
-fn parse_filter(filter: &str) -> Result<Step, String> {
+fn parse_filter(filter: &str) -> Result<Hop, String> {
     for (operator, comparison) in [("==", Comparison::Equal), ("!=", Comparison::Unequal)] {
         if let Some((path, wanted)) = filter.split_once(operator) {
             let wanted = wanted.trim();
@@ -160,10 +160,10 @@ fn parse_filter(filter: &str) -> Result<Step, String> {
                 Some(text) => Json::from(text),
                 None => serde_json::from_str(wanted).map_err(|_| format!("cannot compare with {wanted}"))?,
             };
-            return Ok(Step::Where(steps(path.trim(), true)?, comparison, wanted));
+            return Ok(Hop::Where(steps(path.trim(), true)?, comparison, wanted));
         }
     }
-    steps(filter, true).map(Step::Having)
+    steps(filter, true).map(Hop::Having)
 }
 
 fn quoted(text: &str) -> Option<&str> {

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use pintle_json::{Json, json};
 
 use super::{is_established, is_terminating};
-use crate::object::condition;
+use crate::object::set_condition;
 
 /// What a custom resource is called.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -77,31 +77,10 @@ pub(crate) fn settle(definitions: &[Arc<Json>], now: &str) -> Vec<Json> {
     changed
 }
 
-/// Sets a condition; answers whether that changed anything. The time changes with the status alone.
-pub(crate) fn set_condition(
-    definition: &mut Json,
-    kind: &str,
-    status: &str,
-    reason: &str,
-    message: &str,
-    now: &str,
-) -> bool {
-    let old = condition(definition, kind).cloned();
-    let same_status = old.as_ref().is_some_and(|old| old.text("/status") == status);
-    let time = old.as_ref().filter(|_| same_status).map_or(now, |old| old.text("/lastTransitionTime"));
-    let new = json!({"type": kind, "status": status, "lastTransitionTime": time, "reason": reason, "message": message});
-    if old.as_ref() == Some(&new) {
-        return false;
-    }
-    let mut conditions: Vec<Json> = definition.list("/status/conditions").cloned().collect();
-    match conditions.iter_mut().find(|condition| condition.text("/type") == kind) {
-        Some(condition) => *condition = new,
-        None => conditions.push(new),
-    }
-    if let Some(status) = definition.member("status") {
-        status.set("conditions", conditions);
-    }
-    true
+/// Says in a condition how it stands with a definition.
+fn say(definition: &mut Json, kind: &str, status: &str, reason: &str, message: &str, now: &str) {
+    let condition = json!({"type": kind, "status": status, "reason": reason, "message": message});
+    set_condition(definition, condition, now);
 }
 
 /// Whether a definition has the names that it asks for: then nobody else can have them, and nobody is asked.
@@ -174,19 +153,17 @@ fn accept(definition: &mut Json, taken: &Taken, now: &str) -> bool {
         status.set("acceptedNames", accepted.value());
     }
     match &conflict {
-        None => set_condition(definition, "NamesAccepted", "True", "NoConflicts", "no conflicts found", now),
-        Some((reason, message)) => set_condition(definition, "NamesAccepted", "False", reason, message, now),
-    };
+        None => say(definition, "NamesAccepted", "True", "NoConflicts", "no conflicts found", now),
+        Some((reason, message)) => say(definition, "NamesAccepted", "False", reason, message, now),
+    }
     if !is_established(definition) && !is_terminating(definition) {
         match conflict {
             None => {
                 let message = "the initial names have been accepted";
-                set_condition(definition, "Established", "True", "InitialNamesAccepted", message, now)
+                say(definition, "Established", "True", "InitialNamesAccepted", message, now);
             }
-            Some(_) => {
-                set_condition(definition, "Established", "False", "NotAccepted", "not all names are accepted", now)
-            }
-        };
+            Some(_) => say(definition, "Established", "False", "NotAccepted", "not all names are accepted", now),
+        }
     }
     approve(definition, now);
     *definition != before
@@ -202,11 +179,11 @@ fn approve(definition: &mut Json, now: &str) {
     match approval.starts_with("unapproved") {
         true => {
             let message = format!("not approved: \"{approval}\"");
-            set_condition(definition, kind, "False", "UnapprovedAnnotation", &message, now);
+            say(definition, kind, "False", "UnapprovedAnnotation", &message, now);
         }
         false => {
             let message = format!("approved in {approval}");
-            set_condition(definition, kind, "True", "ApprovedAnnotation", &message, now);
+            say(definition, kind, "True", "ApprovedAnnotation", &message, now);
         }
     }
 }

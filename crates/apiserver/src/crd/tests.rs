@@ -10,7 +10,7 @@ use super::{default, is_established, json_path, kinds, prune, settle, validator}
 use crate::kinds::{Kind, Strategy as _};
 use crate::object::condition;
 use crate::request::Part;
-use crate::validate::Faults;
+use crate::validate::FieldFaults;
 
 /// A definition of widgets with one version of this schema of `spec`.
 fn definition(spec: Json) -> Json {
@@ -162,7 +162,10 @@ fn an_unchanged_fault_passes_an_update() {
         json!({"type": "object", "properties": {"s": {"type": "string", "maxLength": 1}, "n": {"type": "integer"}}}),
     );
     let object = |s: &str, n: i64| json!({"metadata": {"name": "a"}, "spec": {"s": s, "n": n}});
-    assert_eq!(kind.strategy.validate_update(&object("long", 2), &object("long", 1), Part::Object), Faults::default());
+    assert_eq!(
+        kind.strategy.validate_update(&object("long", 2), &object("long", 1), Part::Object),
+        FieldFaults::default()
+    );
     assert_eq!(
         kind.strategy.validate_update(&object("longer", 1), &object("long", 1), Part::Object).into_iter().len(),
         1
@@ -379,7 +382,7 @@ proptest! {
         let faults = super::Definition.validate_create(&definition);
         prop_assert!(faults.iter().all(|fault| !fault.message.is_empty()));
         let structural = Structural::read(&schema);
-        prop_assert_eq!(validator::validate(&structural, &value, Some(&value), ""), Faults::default());
+        prop_assert_eq!(validator::validate(&structural, &value, Some(&value), ""), FieldFaults::default());
         for kind in kinds(&established(&definition)) {
             let mut object = value.clone();
             kind.strategy.prune(&mut object);

@@ -8,11 +8,11 @@ use pintle_json::Json;
 use super::at::At;
 use super::formats;
 use super::structural::{Additional, Limits, Structural};
-use crate::validate::{FaultReason, Faults, FieldFault};
+use crate::validate::{FaultReason, FieldFault, FieldFaults};
 
 /// Holds a value at a path against its schema. What `old` holds unchanged is not looked at.
-pub(crate) fn validate(schema: &Structural, value: &Json, old: Option<&Json>, path: &str) -> Faults {
-    let mut check = Check { left: MOST_STEPS, ..Check::default() };
+pub(crate) fn validate(schema: &Structural, value: &Json, old: Option<&Json>, path: &str) -> FieldFaults {
+    let mut check = Validation { left: MOST_STEPS, ..Validation::default() };
     check.value(schema, value, old, At::Start(path));
     if check.left == 0 {
         check.nowhere(format_args!("{path:?} takes more than {MOST_STEPS} steps to validate"));
@@ -27,14 +27,14 @@ const MOST_STEPS: usize = 5_000_000;
 const STEP_OF_TEXT: usize = 64;
 
 #[derive(Default)]
-struct Check {
-    faults: Faults,
+struct Validation {
+    faults: FieldFaults,
     visits: usize,
     /// Steps that may still be taken.
     left: usize,
 }
 
-impl Check {
+impl Validation {
     fn value(&mut self, schema: &Structural, value: &Json, old: Option<&Json>, path: At<'_>) {
         if old != Some(value) {
             self.changed(schema, value, old, path);
@@ -139,7 +139,7 @@ impl Check {
         value: &Json,
         old: Option<&Json>,
         path: At<'_>,
-    ) -> (usize, Faults) {
+    ) -> (usize, FieldFaults) {
         let (mut fitting, mut best) = (0, None::<Self>);
         for branch in branches {
             let tried = self.branch(branch, value, old, path);
@@ -308,13 +308,13 @@ impl Check {
 }
 
 /// The faults of lists that are sets or maps: the first duplicate of each.
-pub(crate) fn duplicates(schema: &Structural, value: &Json, old: Option<&Json>, path: &str) -> Faults {
-    let mut faults = Faults::default();
+pub(crate) fn duplicates(schema: &Structural, value: &Json, old: Option<&Json>, path: &str) -> FieldFaults {
+    let mut faults = FieldFaults::default();
     doubles(schema, value, old, At::Start(path), &mut faults);
     faults
 }
 
-fn doubles(schema: &Structural, value: &Json, old: Option<&Json>, path: At<'_>, faults: &mut Faults) {
+fn doubles(schema: &Structural, value: &Json, old: Option<&Json>, path: At<'_>, faults: &mut FieldFaults) {
     if old == Some(value) {
         return;
     }

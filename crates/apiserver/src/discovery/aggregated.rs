@@ -4,7 +4,7 @@ use pintle_json::{Json, json};
 use pintle_meta::Scope;
 
 use super::elsewhere;
-use crate::kinds::{Kind, Kinds};
+use crate::kinds::{Kind, Kinds, Origin};
 
 /// `/api` (the core group alone) or `/apis` (all others) in one document: groups, versions, resources.
 pub(crate) fn aggregated(kinds: &Kinds, core: bool) -> Json {
@@ -56,8 +56,8 @@ fn resource(kind: &Kind) -> Json {
 
 /// Clients fill in group and version of built-in kinds themselves.
 fn own_kind(kind: &Kind, name: &str) -> Json {
-    match kind.is_custom() {
-        true => json!({"group": kind.group, "version": kind.version, "kind": name}),
-        false => json!({"group": "", "version": "", "kind": name}),
+    match kind.origin() {
+        Origin::Custom => json!({"group": kind.group, "version": kind.version, "kind": name}),
+        Origin::BuiltIn => json!({"group": "", "version": "", "kind": name}),
     }
 }

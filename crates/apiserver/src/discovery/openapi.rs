@@ -9,7 +9,7 @@ use pintle_meta::GroupVersionKind;
 use pintle_schema::{Schema, Type, openapi};
 
 use super::operations;
-use crate::kinds::Kind;
+use crate::kinds::{Kind, Origin};
 use crate::request::Verb;
 
 pub(super) const PATCH_SCHEMA: &str = "io.k8s.apimachinery.pkg.apis.meta.v1.Patch";
@@ -21,7 +21,7 @@ const LIST_METADATA_SCHEMA: &str = "io.k8s.apimachinery.pkg.apis.meta.v1.ListMet
 
 /// The document of the kinds of one group and version.
 pub(super) fn document(kinds: &[Arc<Kind>]) -> Json {
-    let custom = kinds.iter().any(|kind| kind.is_custom());
+    let custom = kinds.iter().any(|kind| kind.strategy.openapi().is_some());
     let mut paths = Map::new();
     paths.extend(kinds.first().filter(|_| !custom).map(|kind| operations::resources(&kind.group_version())));
     paths.extend(kinds.iter().flat_map(|kind| operations::paths(kind)));
@@ -52,7 +52,7 @@ fn schemas(kinds: &[Arc<Kind>], custom: bool) -> Map {
     }
     let mut types: Vec<Type> = names.into_iter().map(pintle_schema::named).collect();
     for kind in kinds {
-        let own = (!kind.is_custom()).then(|| kind.schema()).flatten();
+        let own = kind.strategy.openapi().is_none().then(|| kind.schema()).flatten();
         types.extend(own.map(|schema| schema.root().clone()));
         types.extend(kind.subresources.iter().filter_map(|part| built_in(part.kind.as_ref()?)));
     }
@@ -60,7 +60,7 @@ fn schemas(kinds: &[Arc<Kind>], custom: bool) -> Map {
     schemas.extend(stored.then(|| (PATCH_SCHEMA.to_owned(), json!({"type": "object"}))));
     for kind in kinds {
         let name = schema_name(kind);
-        let declared = kind.strategy.openapi().map(kind_schemas::declared);
+        let declared = kind.strategy.openapi().cloned().map(kind_schemas::declared);
         if let Some(mut schema) = declared.or_else(|| schemas.remove(&name)) {
             kind_schemas::complete(kind, &mut schema);
             schemas.insert(name, schema);
@@ -84,12 +84,12 @@ pub(super) fn gvk(of: &GroupVersionKind) -> Json {
 
 /// `com.example.v1.Widget`, `io.k8s.api.apps.v1.Deployment`.
 pub(super) fn schema_name(kind: &Kind) -> String {
-    match kind.is_custom() {
-        true => {
+    match kind.origin() {
+        Origin::Custom => {
             let package = kind.group.rsplit('.').collect::<Vec<_>>().join(".");
             format!("{package}.{}.{}", kind.version, kind.kind)
         }
-        false => schema_of(&kind.gvk()),
+        Origin::BuiltIn => schema_of(&kind.gvk()),
     }
 }
 

@@ -6,7 +6,7 @@ use pintle_schema::openapi::reference;
 
 use super::openapi::{DELETE_OPTIONS_SCHEMA, PATCH_SCHEMA, RESOURCES_SCHEMA, STATUS_SCHEMA};
 use super::openapi::{gvk, schema_name, schema_name_of_list, schema_of};
-use crate::kinds::Kind;
+use crate::kinds::{Kind, Routing};
 use crate::request::Part;
 use crate::request::Verb::{self, Create, Delete, DeleteCollection, Get, List, Patch, Update};
 
@@ -18,7 +18,7 @@ const PATCHES: &[&str] = &[
 ];
 
 /// One path, and what can be asked there.
-struct Place<'a> {
+struct PathItem<'a> {
     kind: &'a Kind,
     path: String,
     part: Part,
@@ -38,7 +38,7 @@ pub(super) fn paths(kind: &Kind) -> Vec<(String, Json)> {
         false => everywhere.clone(),
     };
     let object = format!("{collection}/{{name}}");
-    let place = |path: String, verbs: &[Verb]| Place {
+    let place = |path: String, verbs: &[Verb]| PathItem {
         kind,
         path,
         part: Part::Object,
@@ -53,17 +53,17 @@ pub(super) fn paths(kind: &Kind) -> Vec<(String, Json)> {
     places.push(place(collection, &[List, Create, DeleteCollection]));
     places.push(place(object.clone(), &[Get, Update, Delete, Patch]));
     places.extend(kind.subresources.iter().map(|subresource| {
-        let whole = Place {
+        let whole = PathItem {
             part: subresource.part,
             verbs: subresource.verbs.clone(),
             ..place(format!("{object}/{}", subresource.part.name()), &[])
         };
         match &subresource.kind {
             None => whole,
-            Some(other) => Place {
+            Some(other) => PathItem {
                 schema: schema_of(other),
                 // A real server says of each path of a custom resource that it is of that.
-                gvk: if kind.is_custom() { whole.gvk } else { gvk(other) },
+                gvk: if is_caught(kind) { whole.gvk } else { gvk(other) },
                 ..whole
             },
         }
@@ -86,7 +86,7 @@ pub(super) fn resources(of: &GroupVersion) -> (String, Json) {
     (format!("{}/", of.path()), json!({"get": get}))
 }
 
-impl Place<'_> {
+impl PathItem<'_> {
     fn operations(&self) -> Json {
         let mut parameters = vec![parameter("pretty", "query", "string")];
         for (name, what) in [
@@ -115,7 +115,7 @@ impl Place<'_> {
     }
 
     fn operation(&self, verb: Verb) -> Json {
-        let custom = self.kind.is_custom();
+        let caught = is_caught(self.kind);
         let answer = match verb {
             List | Verb::Watch => schema_name_of_list(self.kind),
             Delete if self.kind.conduct.answers_deleted => self.schema.clone(),
@@ -125,11 +125,11 @@ impl Place<'_> {
         let further: &[(&str, &str)] = match verb {
             Create => &[("201", "Created"), ("202", "Accepted")],
             Update => &[("201", "Created")],
-            Patch if !custom => &[("201", "Created")],
+            Patch if !caught => &[("201", "Created")],
             Delete => &[("202", "Accepted")],
             _ => &[],
         };
-        let content = contents(&forms(custom, Some(verb)), &answer);
+        let content = contents(&forms(caught, Some(verb)), &answer);
         let codes = [("200", "OK")].iter().chain(further);
         let mut responses: Map = codes
             .map(|(code, why)| ((*code).to_owned(), json!({"description": why, "content": content.clone()})))
@@ -152,16 +152,16 @@ impl Place<'_> {
 
     /// What is sent with it.
     fn body(&self, verb: Verb) -> Option<Json> {
-        let custom = self.kind.is_custom();
-        let any = if custom { forms(custom, None) } else { vec!["*/*"] };
+        let caught = is_caught(self.kind);
+        let any = if caught { forms(caught, None) } else { vec!["*/*"] };
         match verb {
             Create | Update => Some(json!({"content": contents(&any, &self.schema), "required": true})),
             Patch => {
-                let takes = |content: &&&str| !(custom && content.contains("strategic"));
+                let takes = |content: &&&str| self.kind.takes_strategic_patches() || !content.contains("strategic");
                 let types: Vec<_> = PATCHES.iter().filter(takes).copied().collect();
                 Some(json!({"content": contents(&types, PATCH_SCHEMA), "required": true}))
             }
-            DeleteCollection if custom => None,
+            DeleteCollection if caught => None,
             Delete | DeleteCollection => Some(json!({"content": contents(&any, DELETE_OPTIONS_SCHEMA)})),
             Get | List | Verb::Watch => None,
         }
@@ -182,7 +182,7 @@ impl Place<'_> {
         let kind = &self.kind.kind;
         let part = if self.part == Part::Object { String::new() } else { format!("{} of ", self.part.name()) };
         match verb {
-            List | Verb::Watch if self.kind.is_custom() => format!("list objects of kind {kind}"),
+            List | Verb::Watch if is_caught(self.kind) => format!("list objects of kind {kind}"),
             List | Verb::Watch => format!("list or watch objects of kind {kind}"),
             Create | Delete => format!("{} {part}{}{kind}", word(verb), article(kind)),
             DeleteCollection => format!("delete collection of {kind}"),
@@ -193,12 +193,12 @@ impl Place<'_> {
 
     /// What can be said in the query.
     fn queries(&self, verb: Verb) -> Vec<Json> {
-        let custom = self.kind.is_custom();
+        let caught = is_caught(self.kind);
         let mut names: Vec<(&str, &str)> = match verb {
-            Get if custom => vec![("resourceVersion", "string")],
+            Get if caught => vec![("resourceVersion", "string")],
             Get => Vec::new(),
             List | Verb::Watch => LIST_OPTIONS.into(),
-            DeleteCollection if custom => LIST_OPTIONS.into(),
+            DeleteCollection if caught => LIST_OPTIONS.into(),
             DeleteCollection => {
                 let watches = |name: &str| matches!(name, "allowWatchBookmarks" | "watch");
                 LIST_OPTIONS.iter().filter(|(name, _)| !watches(name)).chain(DELETE_OPTIONS).copied().collect()
@@ -264,14 +264,19 @@ fn parameter(name: &str, place: &str, of_type: &str) -> Json {
     json!({"name": name, "in": place, "schema": {"type": of_type, "uniqueItems": true}})
 }
 
-/// The forms in which objects come and go: of a custom resource, and by what is asked.
-fn forms(custom: bool, verb: Option<Verb>) -> Vec<&'static str> {
+/// Whether no routes of its own say what can be asked of a kind.
+fn is_caught(kind: &Kind) -> bool {
+    kind.strategy.routing() == Routing::CatchAll
+}
+
+/// The forms in which objects come and go: where there are no routes, and by what is asked.
+fn forms(caught: bool, verb: Option<Verb>) -> Vec<&'static str> {
     let mut forms = vec!["application/json"];
-    let watched = !custom && verb == Some(List);
+    let watched = !caught && verb == Some(List);
     if watched {
         forms.push("application/json;stream=watch");
     }
-    if !custom {
+    if !caught {
         forms.push("application/vnd.kubernetes.protobuf");
     }
     if watched {

@@ -7,11 +7,11 @@ use http::{HeaderMap, HeaderValue, Method};
 use pintle_json::Json;
 
 use super::encode::Reply;
-use super::negotiate::{self, Format, Offer};
+use super::negotiate::{self, Format};
 use super::{Call, healthz};
 use crate::discovery;
 use crate::failure::{Failure, Outcome};
-use crate::kinds::{Kinds, Origin};
+use crate::kinds::{Kinds, Routing};
 use crate::registry::{Registry, Transform};
 use crate::request::accept::{self, Media};
 
@@ -26,17 +26,17 @@ pub(super) fn serve(registry: &Arc<Registry>, call: &Call, parts: &[String]) -> 
             only_get(call)?;
             match aggregated(&kinds, call, true) {
                 Some(reply) => Ok(reply),
-                None => document(call, Origin::BuiltIn, &discovery::api_versions(call.header("host"))),
+                None => document(call, Routing::PerMethod, &discovery::api_versions(call.header("host"))),
             }
         }
         ["apis"] => match aggregated(&kinds, call, false) {
             Some(reply) => Ok(reply),
-            None => document(call, Origin::Custom, &discovery::group_list(&kinds)),
+            None => document(call, Routing::CatchAll, &discovery::group_list(&kinds)),
         },
         ["apis", group] => {
             let found = discovery::group(&kinds, group).or_else(|| registry.group_elsewhere(group));
             let found = found.ok_or_else(Failure::page_not_found)?;
-            document(call, Origin::Custom, &found)
+            document(call, Routing::CatchAll, &found)
         }
         ["api", version] => resources(&kinds, call, "", version),
         ["apis", group, version] => match registry.unavailable(group, version) {
@@ -49,17 +49,17 @@ pub(super) fn serve(registry: &Arc<Registry>, call: &Call, parts: &[String]) -> 
 
 fn resources(kinds: &Kinds, call: &Call, group: &str, version: &str) -> Outcome<Reply> {
     let Some(found) = discovery::resource_list(kinds, group, version) else {
-        return Err(match kinds.group(group) {
-            Some(Origin::BuiltIn) => Failure::no_such_resource(),
+        return Err(match kinds.routing(group) {
+            Some(Routing::PerMethod) => Failure::no_such_resource(),
             _ => Failure::page_not_found(),
         });
     };
     only_get(call)?;
-    document(call, kinds.group(group).unwrap_or(Origin::Custom), &found)
+    document(call, kinds.routing(group).unwrap_or(Routing::CatchAll), &found)
 }
 
-fn document(call: &Call, origin: Origin, document: &Json) -> Outcome<Reply> {
-    let format = negotiate::negotiate(call, Offer::Document, origin)?;
+fn document(call: &Call, routing: Routing, document: &Json) -> Outcome<Reply> {
+    let format = negotiate::document(call, routing)?;
     let mut headers = HeaderMap::new();
     headers.insert(CONTENT_TYPE, HeaderValue::from_static(format.media.content_type()));
     Ok(Reply::Raw { code: 200, headers, body: super::encode::encode(&format, document) })

@@ -15,7 +15,7 @@ use crate::object::metadata;
 use crate::registry::Writer;
 use crate::request::Part;
 use crate::request::options::How;
-use crate::validate::{Faults, FieldFault};
+use crate::validate::{FieldFault, FieldFaults};
 
 /// A media type that bodies come in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -100,12 +100,12 @@ pub(crate) enum PatchKind {
 }
 
 impl PatchKind {
-    /// By media type. Custom resources know no strategic merge.
+    /// By media type, if the kind takes it.
     pub(crate) fn of(media: &str, kind: &Kind) -> Option<Self> {
         match media {
             "application/json-patch+json" => Some(Self::Json),
             "application/merge-patch+json" => Some(Self::Merge),
-            "application/strategic-merge-patch+json" if !kind.is_custom() => Some(Self::Strategic),
+            "application/strategic-merge-patch+json" if kind.takes_strategic_patches() => Some(Self::Strategic),
             "application/apply-patch+yaml" => Some(Self::Apply),
             _ => None,
         }
@@ -137,17 +137,13 @@ pub(crate) fn object(kind: &Arc<Kind>, body: &RawBody, validation: FieldValidati
     let schema = kind.schema().ok_or_else(Failure::no_such_resource)?;
     let api_version = kind.api_version();
     let expected = schema::Expected { api_version: &api_version, schema: &schema };
-    let (bytes, format) = match &body.content {
-        Content::Json => (body.bytes.clone(), schema::Format::Json),
-        Content::Yaml(read) => (body.bytes.clone(), schema::Format::Yaml(read.clone())),
-        Content::Protobuf => {
-            let expected = (api_version.as_str(), kind.kind.as_str());
-            let object = protobuf::decode(&body.bytes, expected).map_err(Failure::bad_request)?;
-            (object.to_string().into(), schema::Format::Json)
-        }
+    let format = match &body.content {
+        Content::Json => schema::Format::Json,
+        Content::Yaml(read) => schema::Format::Yaml(read),
+        Content::Protobuf => schema::Format::Protobuf,
     };
     let mut decoded =
-        schema::decode(&bytes, format, &expected).map_err(|error| Failure::bad_request(error.to_string()))?;
+        schema::decode(&body.bytes, format, &expected).map_err(|error| Failure::bad_request(error.to_string()))?;
     if let Some(why) = malformed(kind, &decoded.object) {
         return Err(Failure::bad_request(schema::handled(&expected, &why)));
     }
@@ -171,7 +167,7 @@ fn malformed(kind: &Kind, object: &Json) -> Option<String> {
 fn unknown(kind: &Kind, object: &mut Json) -> Vec<StrictFinding> {
     let says = |name: &str| object[name].text("");
     let group = says("apiVersion").split_once('/').map_or("", |(group, _)| group);
-    if kind.is_custom() && (says("kind"), group) != (&kind.kind, &kind.group) {
+    if (says("kind"), group) != (&kind.kind, &kind.group) {
         return Vec::new();
     }
     let unknown = kind.strategy.prune(object);
@@ -283,7 +279,7 @@ impl<'a> Patcher<'a> {
             PatchBody::Json(_) | PatchBody::Merge(_) => patched.to_string(),
         };
         let refused = |why: String| {
-            Failure::invalid_named("", "", "", Faults::from([FieldFault::invalid_text("patch", &shown, why)]))
+            Failure::invalid_named("", "", "", FieldFaults::from([FieldFault::invalid_text("patch", &shown, why)]))
         };
         self.check_types(patch, &mut patched, &refused)?;
         let mut decoded = schema.read(patched).map_err(|error| refused(error.to_string()))?;
@@ -306,11 +302,11 @@ impl<'a> Patcher<'a> {
     fn check_types(&self, patch: &PatchBody, patched: &mut Json, refused: &dyn Fn(String) -> Failure) -> Outcome<()> {
         let api_version = self.kind.api_version();
         let Some(members) = patched.as_object_mut() else {
-            return Err(refused(schema::no_type_meta(patched.take())));
+            return Err(refused(schema::no_type_meta(patched)));
         };
         let text = |name: &str| members[name].text("").to_owned();
         let (version, kind) = (text("apiVersion"), text("kind"));
-        if self.kind.is_custom() {
+        if self.kind.needs_types() {
             if kind.is_empty() {
                 return Err(refused("Object 'Kind' is missing in the patched object".into()));
             }

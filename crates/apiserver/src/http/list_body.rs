@@ -30,7 +30,7 @@ const ZIPPED_PART: usize = 16 * 1024;
 pub(super) struct ListBody {
     kind: Arc<Kind>,
     transform: Transform,
-    encoding: Encoding,
+    encoding: ListEncoding,
     now: Timestamp,
     is_first: bool,
     /// What is yet to come; none behind the end. Each is looked for, and laid out, when there is room for it.
@@ -40,7 +40,7 @@ pub(super) struct ListBody {
     zipped: bool,
 }
 
-enum Encoding {
+enum ListEncoding {
     Json {
         indent: Option<Indent>,
     },
@@ -58,7 +58,7 @@ impl ListBody {
         let mut ready = serde_json::to_vec(&Ordered(&head)).expect("memory takes any value, whose keys are texts");
         ready.pop();
         ready.extend_from_slice(format!(",\"{}\":[", items(&transform)).as_bytes());
-        let encoding = Encoding::Json { indent: pretty.then(Indent::default) };
+        let encoding = ListEncoding::Json { indent: pretty.then(Indent::default) };
         Self { kind, transform, encoding, now, is_first: true, objects: Some(list.objects), ready, zipped: false }
     }
 
@@ -68,7 +68,7 @@ impl ListBody {
         let head = head.members("").map(|(key, value)| (key.clone(), value.clone()));
         let (before, behind): (Map, Map) = head.partition(|(key, _)| key.as_str() < items(&transform));
         let end = if behind.is_empty() { String::new() } else { pintle_schema::write_yaml(&behind.into()) };
-        let encoding = Encoding::Yaml { end };
+        let encoding = ListEncoding::Yaml { end };
         let ready = pintle_schema::write_yaml(&before.into()).into_bytes();
         Self { kind, transform, encoding, now, is_first: true, objects: Some(list.objects), ready, zipped: false }
     }
@@ -93,7 +93,7 @@ impl ListBody {
         }
         let (api_version, list_kind) = transform.list_types(&kind);
         let ready = head.begin(&api_version, list_kind);
-        let (encoding, objects) = (Encoding::Protobuf, Some(list.objects));
+        let (encoding, objects) = (ListEncoding::Protobuf, Some(list.objects));
         Ok(Self {
             kind,
             transform,
@@ -127,7 +127,7 @@ impl ListBody {
         let room = if self.objects.is_some() { self.ready.capacity() } else { 0 };
         let part = std::mem::replace(&mut self.ready, Vec::with_capacity(room));
         match &mut self.encoding {
-            Encoding::Json { indent: Some(indent) } => indent.part(&part).into(),
+            ListEncoding::Json { indent: Some(indent) } => indent.part(&part).into(),
             _ => part.into(),
         }
     }
@@ -147,13 +147,13 @@ impl ListBody {
         let (object, ready) = (Served::stored(&self.kind, stored), &mut self.ready);
         let is_first = std::mem::take(&mut self.is_first);
         match &self.encoding {
-            Encoding::Json { .. } => {
+            ListEncoding::Json { .. } => {
                 if !is_first {
                     ready.push(b',');
                 }
                 self.transform.write_item(&object, &self.kind, self.now, ready);
             }
-            Encoding::Yaml { .. } => {
+            ListEncoding::Yaml { .. } => {
                 if is_first {
                     ready.extend_from_slice(format!("{}:\n", items(&self.transform)).as_bytes());
                 }
@@ -162,7 +162,7 @@ impl ListBody {
                 let item: Json = serde_json::from_slice(&json).expect("what is stored was read once");
                 ready.extend_from_slice(pintle_schema::write_yaml(&vec![item].into()).as_bytes());
             }
-            Encoding::Protobuf => {
+            ListEncoding::Protobuf => {
                 let enveloped = self.transform.enveloped(&object).expect("what was made before can be made again");
                 ListEnvelope::item(&enveloped.message, ready);
             }
@@ -173,19 +173,19 @@ impl ListBody {
         let ready = &mut self.ready;
         let is_null = self.is_first && self.transform.is_null_if_empty(&self.kind);
         match &self.encoding {
-            Encoding::Json { .. } if is_null => {
+            ListEncoding::Json { .. } if is_null => {
                 ready.pop();
                 ready.extend_from_slice(b"null}\n");
             }
-            Encoding::Json { .. } => ready.extend_from_slice(b"]}\n"),
-            Encoding::Yaml { end } => {
+            ListEncoding::Json { .. } => ready.extend_from_slice(b"]}\n"),
+            ListEncoding::Yaml { end } => {
                 if self.is_first {
                     let nothing = if is_null { "null" } else { "[]" };
                     ready.extend_from_slice(format!("{}: {nothing}\n", items(&self.transform)).as_bytes());
                 }
                 ready.extend_from_slice(end.as_bytes());
             }
-            Encoding::Protobuf => ready.extend_from_slice(&ListEnvelope::END),
+            ListEncoding::Protobuf => ready.extend_from_slice(&ListEnvelope::END),
         }
         self.objects = None;
     }
@@ -193,7 +193,8 @@ impl ListBody {
     /// The next objects compressed, where they are kept so for all who are sent them.
     fn next_zipped(&mut self, gzip: &mut Gzip) -> io::Result<Option<Arc<[u8]>>> {
         let Some(neighbours) = self.neighbours() else { return Ok(None) };
-        let encoding = store::Encoding::Zipped(self.kind.api_version(), matches!(self.encoding, Encoding::Protobuf));
+        let encoding =
+            store::Encoding::Zipped(self.kind.api_version(), matches!(self.encoding, ListEncoding::Protobuf));
         let zipped = neighbours.encode(encoding, || {
             neighbours.iter().for_each(|stored| self.add_item(stored));
             let items = std::mem::take(&mut self.ready);
@@ -207,8 +208,8 @@ impl ListBody {
     /// bytes that they hold others up.
     fn neighbours(&self) -> Option<Neighbours> {
         let is_plain = match self.encoding {
-            Encoding::Json { indent: None } | Encoding::Protobuf => self.transform.is_none(),
-            Encoding::Json { .. } | Encoding::Yaml { .. } => false,
+            ListEncoding::Json { indent: None } | ListEncoding::Protobuf => self.transform.is_none(),
+            ListEncoding::Json { .. } | ListEncoding::Yaml { .. } => false,
         };
         if !self.zipped || self.is_first || !is_plain || self.kind.strategy.form() != Form::Stored {
             return None;
@@ -270,7 +271,7 @@ fn metadata(kind: &Kind, list: &ListReply, transform: &Transform) -> Json {
     if list.revision > 0 {
         metadata["resourceVersion"] = list.revision.to_string().into();
     }
-    if kind.is_custom() && transform.is_none() || !list.continue_token.is_empty() {
+    if kind.lists_in_full() && transform.is_none() || !list.continue_token.is_empty() {
         metadata["continue"] = list.continue_token.as_str().into();
     }
     if let Some(remaining) = list.remaining {

@@ -4,9 +4,9 @@ use http::header::ACCEPT;
 
 use super::Call;
 use crate::failure::{Failure, Outcome};
-use crate::kinds::Origin;
+use crate::kinds::{Kind, Routing};
 use crate::registry::Transform;
-use crate::request::accept::{self, Clause, Media, Transform as Asked};
+use crate::request::accept::{self, Asked, Clause, Media};
 use pintle_meta::{Reason, StatusDetails};
 
 /// How an answer is to look.
@@ -35,10 +35,19 @@ pub(crate) enum Offer {
 const TYPES: &str = "application/json, application/yaml, application/vnd.kubernetes.protobuf";
 const STREAMS: &str = "application/json;stream=watch, application/vnd.kubernetes.protobuf;stream=watch";
 
-/// Chooses a representation, or tells that there is none.
-pub(crate) fn negotiate(call: &Call, offer: Offer, origin: Origin) -> Outcome<Format> {
+/// Chooses a representation of what is of a kind, or tells that there is none.
+pub(crate) fn negotiate(call: &Call, offer: Offer, kind: &Kind) -> Outcome<Format> {
+    choose(call, offer, kind.strategy.routing(), kind.has_protobuf())
+}
+
+/// The same of what the server tells of itself.
+pub(crate) fn document(call: &Call, routing: Routing) -> Outcome<Format> {
+    choose(call, Offer::Document, routing, true)
+}
+
+fn choose(call: &Call, offer: Offer, routing: Routing, has_protobuf: bool) -> Outcome<Format> {
     let clauses = accept::clauses(call.header(ACCEPT));
-    if origin == Origin::BuiltIn && !clauses.iter().any(built_in_has) {
+    if routing == Routing::PerMethod && !clauses.iter().any(routes_know) {
         let lists = matches!(offer, Offer::List | Offer::Watch);
         let types = if lists { format!("{TYPES}, {STREAMS}") } else { TYPES.to_owned() };
         let message = format!("406: Not Acceptable\n\nAvailable representations: {types}");
@@ -52,8 +61,8 @@ pub(crate) fn negotiate(call: &Call, offer: Offer, origin: Origin) -> Outcome<Fo
         if offer == Offer::Watch && media == Media::Yaml {
             break;
         }
-        let Some(transform) = transform(call, clause, offer, origin)? else { continue };
-        if media == Media::Protobuf && !has_message(&transform, offer, origin) {
+        let Some(transform) = transform(call, clause, offer, routing)? else { continue };
+        if media == Media::Protobuf && !has_message(&transform, has_protobuf) {
             continue;
         }
         let pretty = is_pretty(call) || clause.pretty();
@@ -62,10 +71,10 @@ pub(crate) fn negotiate(call: &Call, offer: Offer, origin: Origin) -> Outcome<Fo
     Err(not_acceptable())
 }
 
-/// Whether what is asked for can be written in protobuf: no table can, and of custom resources only their metadata.
-fn has_message(transform: &Transform, offer: Offer, origin: Origin) -> bool {
+/// Whether what is asked for can be written in protobuf: metadata always can, and no table.
+fn has_message(transform: &Transform, has_protobuf: bool) -> bool {
     match transform {
-        Transform::None => origin == Origin::BuiltIn || offer == Offer::Document,
+        Transform::None => has_protobuf,
         Transform::Metadata { .. } => true,
         Transform::Table { .. } => false,
     }
@@ -76,8 +85,8 @@ fn not_acceptable() -> Failure {
     Failure::new(406, Reason::NotAcceptable, format!("only the following media types are accepted: {TYPES}"))
 }
 
-/// The router of the built-in kinds does not understand `application/*` and looks no further than the media type.
-fn built_in_has(clause: &Clause) -> bool {
+/// What has routes does not understand `application/*` and looks no further than the media type.
+fn routes_know(clause: &Clause) -> bool {
     let wildcard = clause.kind == "*" && clause.subtype == "*";
     wildcard && clause.media().is_some()
         || clause.kind == "application"
@@ -85,7 +94,7 @@ fn built_in_has(clause: &Clause) -> bool {
 }
 
 /// What the clause wants the answer turned into; none where that is not offered.
-fn transform(call: &Call, clause: &Clause, offer: Offer, origin: Origin) -> Outcome<Option<Transform>> {
+fn transform(call: &Call, clause: &Clause, offer: Offer, routing: Routing) -> Outcome<Option<Transform>> {
     let asked = clause.transform();
     let Asked { name, group, version } = &asked;
     if name.is_empty() {
@@ -100,7 +109,7 @@ fn transform(call: &Call, clause: &Clause, offer: Offer, origin: Origin) -> Outc
         ("Table", _) => Ok(Some(Transform::table(api_version, call.query.text("includeObject"))?)),
         ("PartialObjectMetadata", Offer::Object | Offer::Watch) => Ok(Some(Transform::Metadata { api_version })),
         ("PartialObjectMetadataList", Offer::List) => Ok(Some(Transform::Metadata { api_version })),
-        ("PartialObjectMetadataList", Offer::Object) if origin == Origin::Custom => {
+        ("PartialObjectMetadataList", Offer::Object) if routing == Routing::CatchAll => {
             Err(Failure::plain(500, "content is not a list"))
         }
         ("PartialObjectMetadata" | "PartialObjectMetadataList", _) => Err(not_acceptable()),

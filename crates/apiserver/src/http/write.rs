@@ -4,84 +4,57 @@ use std::sync::Arc;
 
 use http::header::CONTENT_TYPE;
 use pintle_json::Json;
-use pintle_meta::{Reason, StatusDetails};
 
 use super::body::{self, Incoming};
 use super::encode::Reply;
 use super::negotiate::{self, Offer};
-use super::{Call, decode, resource, subresource};
-use crate::auth::{self, Attributes};
+use super::sent::{decoded, manager, patch_kind, read_object, unsupported, written_reply};
+use super::{Call, decode, retrieve};
 use crate::failure::{Failure, Outcome};
-use crate::kinds::{Kind, Place};
-use crate::registry::Writer;
-use crate::registry::{Deleted, Registry, Selection, Wish, Written};
+use crate::kinds::Place;
+use crate::registry::{Deleted, Registry, Selection, Wish};
 use crate::request::options::{DeleteOptions, How, ListOptions, WriteOptions};
-use crate::request::path::ResourcePath;
-use crate::request::{Part, Verb};
 
-/// Serves a write, or a read of a subresource.
-pub(super) async fn serve(
+pub(super) async fn create(
     registry: &Arc<Registry>,
     call: &mut Call,
     place: Place,
-    verb: Option<Verb>,
     incoming: Incoming,
 ) -> Outcome<Reply> {
-    let is_binding = place.kind.kind == "Binding" && place.kind.group.is_empty();
-    match (verb, place.part) {
-        (verb, Part::Scale) => return subresource::scale(registry, call, place, verb, incoming).await,
-        (Some(Verb::Create), Part::Binding) => return subresource::bind(registry, call, place, incoming).await,
-        (Some(Verb::Create), Part::Object) if is_binding => {
-            return subresource::bind(registry, call, place, incoming).await;
-        }
-        (Some(Verb::Create), Part::Token) => return subresource::token(registry, call, place, incoming).await,
-        (Some(Verb::Create), Part::Eviction) => return subresource::evict(registry, call, place, incoming).await,
-        _ => (),
-    }
-    match verb {
-        Some(Verb::Create) if place.part == Part::Object => create(registry, call, place, incoming).await,
-        Some(Verb::Update) => update(registry, call, place, incoming).await,
-        Some(Verb::Patch) => patch(registry, call, place, incoming).await,
-        Some(Verb::Delete) => delete(registry, call, place, incoming).await,
-        Some(Verb::DeleteCollection) => delete_collection(registry, call, place, incoming).await,
-        Some(Verb::Get) => {
-            let format = negotiate::negotiate(call, Offer::Object, place.kind.origin())?;
-            let object = registry.get(&place)?;
-            Ok(Reply::Object { code: 200, kind: place.kind.clone(), object, format })
-        }
-        _ => Err(Failure::method_not_allowed()),
-    }
-}
-
-async fn create(registry: &Arc<Registry>, call: &mut Call, place: Place, incoming: Incoming) -> Outcome<Reply> {
     let kind = place.kind.clone();
-    let format = negotiate::negotiate(call, offer(&place), kind.origin())?;
+    let format = negotiate::negotiate(call, Offer::Object, &kind)?;
     let body = read_object(call, incoming, &kind).await?;
     let options = WriteOptions::parse(&call.query, How::Post)?;
-    let object = decoded(call, &place, &body, &options)?;
+    let object = decoded(call, &kind, &body, &options)?;
     let manager = manager(registry, call, &place, &options);
-    if kind.conduct.transient {
-        let object = registry.review(&place, object, &call.user, &manager)?;
-        return Ok(Reply::Object { code: 201, kind, object, format });
-    }
     let written = registry.create(&place, object, &manager)?;
     Ok(written_reply(call, kind, written, format))
 }
 
-async fn update(registry: &Arc<Registry>, call: &mut Call, place: Place, incoming: Incoming) -> Outcome<Reply> {
+pub(super) async fn update(
+    registry: &Arc<Registry>,
+    call: &mut Call,
+    place: Place,
+    incoming: Incoming,
+) -> Outcome<Reply> {
     let kind = place.kind.clone();
-    let format = negotiate::negotiate(call, offer(&place), kind.origin())?;
+    let format = negotiate::negotiate(call, Offer::Object, &kind)?;
     let body = read_object(call, incoming, &kind).await?;
     let options = WriteOptions::parse(&call.query, How::Put)?;
-    let object = decoded(call, &place, &body, &options)?;
+    let object = decoded(call, &kind, &body, &options)?;
     let manager = manager(registry, call, &place, &options);
     let written = registry.update(&place, &Wish::Put(&object), &manager)?;
     Ok(written_reply(call, kind, written, format))
 }
 
-async fn patch(registry: &Arc<Registry>, call: &mut Call, place: Place, incoming: Incoming) -> Outcome<Reply> {
+pub(super) async fn patch(
+    registry: &Arc<Registry>,
+    call: &mut Call,
+    place: Place,
+    incoming: Incoming,
+) -> Outcome<Reply> {
     let kind = place.kind.clone();
-    let format = negotiate::negotiate(call, offer(&place), kind.origin())?;
+    let format = negotiate::negotiate(call, Offer::Object, &kind)?;
     let patch_kind = patch_kind(call, &kind)?;
     let body = decode::RawBody::new(body::read(call, incoming).await?, patch_kind.body()).await?;
     let options = WriteOptions::parse(&call.query, patch_kind.how())?;
@@ -98,8 +71,13 @@ async fn patch(registry: &Arc<Registry>, call: &mut Call, place: Place, incoming
     Ok(written_reply(call, kind, written, format))
 }
 
-async fn delete(registry: &Arc<Registry>, call: &mut Call, place: Place, incoming: Incoming) -> Outcome<Reply> {
-    let format = negotiate::negotiate(call, Offer::Object, place.kind.origin())?;
+pub(super) async fn delete(
+    registry: &Arc<Registry>,
+    call: &mut Call,
+    place: Place,
+    incoming: Incoming,
+) -> Outcome<Reply> {
+    let format = negotiate::negotiate(call, Offer::Object, &place.kind)?;
     let options = delete_options(call, &place, incoming).await?;
     warn_of_orphans(call, &place, &options);
     let kind = place.kind.clone();
@@ -113,14 +91,14 @@ async fn delete(registry: &Arc<Registry>, call: &mut Call, place: Place, incomin
     })
 }
 
-async fn delete_collection(
+pub(super) async fn delete_collection(
     registry: &Arc<Registry>,
     call: &mut Call,
     place: Place,
     incoming: Incoming,
 ) -> Outcome<Reply> {
     let kind = place.kind.clone();
-    let format = negotiate::negotiate(call, Offer::List, kind.origin())?;
+    let format = negotiate::negotiate(call, Offer::List, &kind)?;
     let mut list = ListOptions::parse(&call.query)?;
     list.watch = false;
     let selection = Selection::parse(&place, &list)?;
@@ -129,7 +107,7 @@ async fn delete_collection(
     let options = delete_options(call, &place, incoming).await?;
     warn_of_orphans(call, &place, &options);
     if let Some(version) = registry.version_to_wait_for(&list)? {
-        resource::wait_for(registry, &kind, version, None).await?;
+        retrieve::wait_for(registry, &kind, version, None).await?;
     }
     let list = registry.delete_collection(&selection, &list, &options).await?;
     Ok(Reply::List { kind, list, format })
@@ -154,78 +132,4 @@ async fn delete_options(call: &mut Call, place: &Place, incoming: Incoming) -> O
         .value(("v1", "DeleteOptions"))
         .map_err(|why| Failure::bad_request(format!("couldn't get version/kind; json parse error: {why}")))?;
     DeleteOptions::from_body(&body)
-}
-
-pub(super) async fn read_object(call: &Call, incoming: Incoming, kind: &Kind) -> Outcome<decode::RawBody> {
-    let media = decode::media(call.header(CONTENT_TYPE)).ok_or_else(|| unsupported(kind, false))?;
-    if kind.is_custom() && media == decode::BodyMedia::Protobuf {
-        // A real server fails at these bodies: unless their fields are to be ignored, it says nothing at all.
-        return Err(match call.query.text("fieldValidation") {
-            "Ignore" => Failure::bad_request(format!(
-                "{0} in version {1:?} cannot be handled as a {0}: Object 'Kind' is missing in 'object has no kind field '",
-                kind.kind, kind.version
-            )),
-            _ => unsupported(kind, false),
-        });
-    }
-    decode::RawBody::new(body::read(call, incoming).await?, media).await
-}
-
-fn decoded(call: &mut Call, place: &Place, body: &decode::RawBody, options: &WriteOptions) -> Outcome<Json> {
-    let decoded = decode::object(&place.kind, body, options.field_validation)?;
-    call.warnings.extend(decoded.warnings);
-    let version = decoded.value.text("/apiVersion");
-    pintle_schema::check_version(version, &place.kind.api_version())
-        .map_err(|error| Failure::bad_request(error.to_string()))?;
-    Ok(decoded.value)
-}
-
-pub(super) fn written_reply(call: &mut Call, kind: Arc<Kind>, written: Written, format: negotiate::Format) -> Reply {
-    call.warnings.extend(written.warnings);
-    let code = if written.created { 201 } else { 200 };
-    Reply::Object { code, kind, object: written.object, format }
-}
-
-fn offer(place: &Place) -> Offer {
-    if place.kind.conduct.transient { Offer::Transient } else { Offer::Object }
-}
-
-/// 415. Built-in kinds refuse a patch without naming what they take.
-fn unsupported(kind: &Kind, patch: bool) -> Failure {
-    if patch && !kind.is_custom() {
-        return Failure::new(415, Reason::UnsupportedMediaType, "415: Unsupported Media Type")
-            .with(StatusDetails::default());
-    }
-    let types = match patch {
-        true => "application/json-patch+json, application/merge-patch+json, application/apply-patch+yaml",
-        false => "application/json, application/yaml, application/vnd.kubernetes.protobuf",
-    };
-    let message = format!("the body of the request was in an unknown format - accepted media types include: {types}");
-    Failure::new(415, Reason::UnsupportedMediaType, message)
-}
-
-pub(super) fn manager<'a>(registry: &Registry, call: &Call, place: &Place, options: &'a WriteOptions) -> Writer<'a> {
-    let manager = Writer::new(options, call.user_agent(), registry.clock.now_text()).acting_as(call.user.clone());
-    let manager = manager.noting_in(call.annotations.clone());
-    let path = ResourcePath {
-        group: place.kind.group.clone(),
-        version: place.kind.version.clone(),
-        namespace: place.namespace.clone(),
-        resource: place.kind.plural.clone(),
-        name: place.name.clone(),
-        ..ResourcePath::default()
-    };
-    let create = Attributes::Resource { verb: Verb::Create.name(), path: &path, name: &place.name };
-    let manager = manager.creating(auth::authorize(registry.rbac(), &call.user, &create));
-    if !place.kind.is_custom() {
-        return manager;
-    }
-    let kinds = registry.kinds();
-    let versions = kinds.versions_of(&place.kind.store).map(|kind| kind.api_version());
-    manager.serving(versions.collect())
-}
-
-/// The kind of a patch, by its media type.
-pub(super) fn patch_kind(call: &Call, kind: &Kind) -> Outcome<decode::PatchKind> {
-    decode::PatchKind::of(subresource::patch_media(call), kind).ok_or_else(|| unsupported(kind, true))
 }

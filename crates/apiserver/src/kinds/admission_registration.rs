@@ -4,7 +4,7 @@ mod policy;
 mod policy_binding;
 mod webhooks;
 
-pub(super) use policy::Policy;
+pub(super) use policy::AdmissionPolicy;
 pub(super) use policy_binding::PolicyBinding;
 pub(super) use webhooks::Webhooks;
 

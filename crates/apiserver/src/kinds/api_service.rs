@@ -6,9 +6,19 @@ use crate::kinds::table::{self, Column, Row};
 use crate::kinds::{Context, Strategy};
 use crate::object::{condition, metadata};
 use crate::request::Part;
-use crate::validate::{Faults, FieldFault, NameRule, name_faults};
+use crate::store::Stored;
+use crate::validate::{FieldFault, FieldFaults, NameRule, name_faults};
 use jiff::Timestamp;
 use pintle_json::Json;
+
+/// Under which name they are stored.
+pub(crate) const RESOURCE: &str = "apiservices.apiregistration.k8s.io";
+
+/// Which version of which group one gives to a Service, if it does: its `service`, `group` and `version`.
+pub(crate) fn given_away(stored: &Stored) -> Option<Json> {
+    let mut object = stored.only(&["spec.service", "spec.group", "spec.version"]);
+    object.has("/spec/service").then(|| object["spec"].take())
+}
 
 /// `apiregistration.k8s.io/v1` APIService.
 #[derive(Clone, Copy, Debug)]
@@ -31,12 +41,12 @@ impl Strategy for ApiService {
         object.member("status");
     }
 
-    fn validate_create(&self, object: &Json) -> Faults {
+    fn validate_create(&self, object: &Json) -> FieldFaults {
         faults(object)
     }
 
-    fn validate_update(&self, new: &Json, _: &Json, part: Part) -> Faults {
-        if part == Part::Status { Faults::default() } else { faults(new) }
+    fn validate_update(&self, new: &Json, _: &Json, part: Part) -> FieldFaults {
+        if part == Part::Status { FieldFaults::default() } else { faults(new) }
     }
 
     fn columns(&self) -> Option<Vec<Column>> {
@@ -69,7 +79,7 @@ impl Strategy for ApiService {
     }
 }
 
-fn faults(object: &Json) -> Faults {
+fn faults(object: &Json) -> FieldFaults {
     let spec = &object["spec"];
     let (group, version) = (spec.text("/group"), spec.text("/version"));
     let (name, wanted) = (metadata::name(object), format!("{version}.{group}"));

@@ -21,7 +21,7 @@ use super::check::Check;
 use super::core::pod::{pod_template, validate_template};
 use super::table::{self, Column, Row};
 use crate::selector::{selects_labels, structured};
-use crate::validate::{Faults, FieldFault, label_key_faults, label_value_faults};
+use crate::validate::{FieldFault, FieldFaults, label_key_faults, label_value_faults};
 
 /// Where the template of the pods stands.
 const TEMPLATE: &str = "/spec/template";
@@ -36,7 +36,7 @@ fn workload_spec(object: &mut Json) -> Option<&mut Json> {
 }
 
 /// What all workloads with a structured selector share. `kind` stands in the words for an empty one.
-fn workload_faults(object: &Json, kind: &str) -> Faults {
+fn workload_faults(object: &Json, kind: &str) -> FieldFaults {
     let template = &object["spec"]["template"];
     let selector = object.at("/spec/selector").filter(|selector| !selector.is_null());
     let read = selector.map(structured);
@@ -73,8 +73,8 @@ fn workload_faults(object: &Json, kind: &str) -> Faults {
 }
 
 /// The faults of a structured selector.
-pub(super) fn selector_faults(selector: &Json, path: &str) -> Faults {
-    let mut faults = Faults::default();
+pub(super) fn selector_faults(selector: &Json, path: &str) -> FieldFaults {
+    let mut faults = FieldFaults::default();
     for (key, value) in selector.members("/matchLabels") {
         let value = value.as_str().unwrap_or_default();
         for (text, why) in [(key.as_str(), label_key_faults(key)), (value, label_value_faults(value))] {
@@ -138,8 +138,8 @@ fn selector_changed(new: &Json, old: &Json) -> Option<FieldFault> {
 }
 
 /// Numbers that are negative, or greater than that of all replicas.
-fn status_faults(object: &Json, parts: &[&str]) -> Faults {
-    let mut faults = Faults::default();
+fn status_faults(object: &Json, parts: &[&str]) -> FieldFaults {
+    let mut faults = FieldFaults::default();
     for (key, value) in object.members("/status") {
         if value.as_i64().is_some_and(|number| number < 0) {
             faults.push(FieldFault::invalid(format!("status.{key}"), value, "must be greater than or equal to 0"));

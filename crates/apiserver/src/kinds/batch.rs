@@ -12,7 +12,7 @@ use pintle_json::Json;
 use super::check::Check;
 use super::core::pod::{pod_template, template_warnings, validate_template};
 use super::warnings;
-use crate::validate::{Faults, FieldFault};
+use crate::validate::{FieldFault, FieldFaults};
 
 /// Of the Job's spec at a pointer, in the object that is named as its pods are.
 fn job_warnings(object: &Json, old: Option<&Json>, spec: &str) -> Vec<String> {
@@ -59,7 +59,7 @@ fn job_spec(spec: &mut Json) {
     }
 }
 
-fn job_faults(spec: &Json, path: &str) -> Faults {
+fn job_faults(spec: &Json, path: &str) -> FieldFaults {
     let template = &spec["template"];
     let indexed = spec.text("/completionMode") == "Indexed";
     let mut needs_indexes = vec!["backoffLimitPerIndex", "maxFailedIndexes"];
@@ -87,7 +87,7 @@ fn job_faults(spec: &Json, path: &str) -> Faults {
         .refuse(indexed && !spec.has("/completions"), || {
             FieldFault::required("completions", "when completion mode is Indexed")
         })
-        .also(if indexed { job_policies::index_faults(spec, path) } else { Faults::default() })
+        .also(if indexed { job_policies::index_faults(spec, path) } else { FieldFaults::default() })
         .also(needs_indexes.into_iter().map(|field| {
             let value = spec.get(field).cloned().unwrap_or_default();
             FieldFault::invalid(format!("{path}.{field}"), &value, "requires indexed completion mode")
@@ -102,7 +102,7 @@ fn job_faults(spec: &Json, path: &str) -> Faults {
         .done()
 }
 
-fn template_faults(template: &Json, path: &str) -> Faults {
+fn template_faults(template: &Json, path: &str) -> FieldFaults {
     let mut faults = validate_template(template, path);
     let restart = template.text("/spec/restartPolicy");
     let field = format!("{path}.spec.restartPolicy");

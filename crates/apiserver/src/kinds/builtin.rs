@@ -6,9 +6,10 @@ use std::sync::{Arc, OnceLock};
 use pintle_meta::{GroupVersion, GroupVersionKind, Scope};
 
 use super::{
-    Conduct, Form, GroupResource, Kind, Plain, Strategy, Subresource, admission_registration, api_service, apps, batch,
-    certificate_signing_request, core, devices, flow_control, horizontal_pod_autoscaler, lease, lease_candidate,
-    networking, pod_disruption_budget, priority_class, rbac, runtime_class, scale, storage,
+    Conduct, Form, GroupResource, Kind, Plain, Strategy, Subresource, admission_registration, api_service, apps,
+    authentication, authorization, batch, certificate_signing_request, core, devices, flow_control,
+    horizontal_pod_autoscaler, lease, lease_candidate, networking, pod_disruption_budget, priority_class, rbac,
+    runtime_class, scale, storage,
 };
 use crate::request::{Part, Verb};
 
@@ -84,6 +85,7 @@ pub(super) fn of_stored(resource: &str) -> Option<&'static dyn Strategy> {
 
 pub(super) fn strategy(group: &str, version: &str, kind: &str) -> Arc<dyn Strategy> {
     match (group, version, kind) {
+        ("", _, "Binding") => Arc::new(core::Binding),
         ("", _, "ComponentStatus") => Arc::new(core::ComponentStatus),
         ("", _, "ConfigMap") => Arc::new(core::ConfigMap),
         ("", _, "Endpoints") => Arc::new(core::Endpoints),
@@ -116,14 +118,21 @@ pub(super) fn strategy(group: &str, version: &str, kind: &str) -> Arc<dyn Strate
             Arc::new(admission_registration::Webhooks { mutating: false })
         }
         ("admissionregistration.k8s.io", _, "MutatingAdmissionPolicy") => {
-            Arc::new(admission_registration::Policy { mutating: true })
+            Arc::new(admission_registration::AdmissionPolicy { mutating: true })
         }
         ("admissionregistration.k8s.io", _, "ValidatingAdmissionPolicy") => {
-            Arc::new(admission_registration::Policy { mutating: false })
+            Arc::new(admission_registration::AdmissionPolicy { mutating: false })
         }
         ("admissionregistration.k8s.io", _, _) => Arc::new(admission_registration::PolicyBinding),
         ("apiregistration.k8s.io", _, "APIService") => Arc::new(api_service::ApiService),
         ("apps", _, "ControllerRevision") => Arc::new(apps::ControllerRevision),
+        ("authentication.k8s.io", _, "SelfSubjectReview") => Arc::new(authentication::SelfSubjectReview),
+        ("authentication.k8s.io", _, "TokenReview") => Arc::new(authentication::TokenReview),
+        ("authorization.k8s.io", _, "SelfSubjectRulesReview") => Arc::new(authorization::SelfSubjectRulesReview),
+        ("authorization.k8s.io", _, "SelfSubjectAccessReview") => {
+            Arc::new(authorization::AccessReview { of_oneself: true })
+        }
+        ("authorization.k8s.io", _, _) => Arc::new(authorization::AccessReview { of_oneself: false }),
         ("autoscaling", _, "Scale") => Arc::new(scale::Bodies),
         ("autoscaling", "v1", _) => Arc::new(horizontal_pod_autoscaler::V1),
         ("autoscaling", "v2", _) => Arc::new(horizontal_pod_autoscaler::V2),

@@ -2,6 +2,7 @@
 
 mod conditions;
 mod pkcs10;
+mod signer;
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
@@ -11,10 +12,11 @@ use rustls::server::ParsedCertificate;
 
 use super::reset::Reset;
 use super::table::{self, Column, Row};
-use super::{Context, Strategy, pem};
+use super::{Context, FurtherRight, Strategy, pem};
+use crate::failure::{Outcome, quoted};
 use crate::object::{condition, doubles, put_back};
 use crate::request::Part;
-use crate::validate::{Faults, FieldFault, NameRule, name_faults};
+use crate::validate::{FieldFault, FieldFaults, NameRule};
 use jiff::Timestamp;
 
 /// The purposes that a certificate may be asked for.
@@ -46,8 +48,6 @@ const USAGES: &[&str] = &[
 
 const LEGACY_SIGNER: &str = "kubernetes.io/legacy-unknown";
 const SHORTEST_SECONDS: i64 = 600;
-const LONGEST_DOMAIN: usize = 253;
-const LONGEST_LABEL: usize = 63;
 
 /// A CertificateSigningRequest.
 #[derive(Clone, Copy, Debug)]
@@ -97,14 +97,14 @@ impl Strategy for CertificateSigningRequest {
         object.member("status");
     }
 
-    fn validate_create(&self, object: &Json) -> Faults {
+    fn validate_create(&self, object: &Json) -> FieldFaults {
         let mut faults = spec_faults(object, "");
         faults.extend(conditions::faults(object, None));
         faults.extend(certificate_fault(object));
         faults
     }
 
-    fn validate_update(&self, new: &Json, old: &Json, part: Part) -> Faults {
+    fn validate_update(&self, new: &Json, old: &Json, part: Part) -> FieldFaults {
         let [now, before] = [new, old].map(|object| object.text("/status/certificate"));
         let (is_new, had_one) = (now != before, !before.is_empty());
         let mut faults = spec_faults(new, old.text("/spec/signerName"));
@@ -118,6 +118,10 @@ impl Strategy for CertificateSigningRequest {
         };
         faults.extend(is_new.then(|| FieldFault::forbidden("status.certificate", why)));
         faults
+    }
+
+    fn further_right(&self, new: &Json, old: Option<&Json>, part: Part) -> Outcome<Option<FurtherRight>> {
+        signer::further_right(new, old, part)
     }
 
     fn name_rule(&self) -> NameRule {
@@ -163,11 +167,6 @@ impl Strategy for CertificateSigningRequest {
     }
 }
 
-/// The organisations that a request names as its subject's; why it cannot be read, if it cannot.
-pub(crate) fn organizations(object: &Json) -> Result<Vec<String>, String> {
-    parsed(object).map(|request| request.organizations)
-}
-
 fn parsed(object: &Json) -> Result<pkcs10::CertificationRequest, String> {
     let block = STANDARD.decode(object.text("/spec/request")).ok().and_then(|pem| pem::blocks(&pem).into_iter().next());
     let block = block.filter(|block| block.label == "CERTIFICATE REQUEST");
@@ -175,8 +174,8 @@ fn parsed(object: &Json) -> Result<pkcs10::CertificationRequest, String> {
 }
 
 /// The faults of the spec; of the signer of an old object that is the same, none are told.
-fn spec_faults(object: &Json, old_signer: &str) -> Faults {
-    let mut faults = Faults::default();
+fn spec_faults(object: &Json, old_signer: &str) -> FieldFaults {
+    let mut faults = FieldFaults::default();
     if let Err(why) = parsed(object).and_then(|request| request.check_signature()) {
         faults.push(FieldFault::invalid_text("spec.request", object.text("/spec/request"), why));
     }
@@ -198,52 +197,11 @@ fn spec_faults(object: &Json, old_signer: &str) -> Faults {
             let why = "the legacy signerName is not allowed via this API version";
             faults.push(FieldFault::invalid_text("spec.signerName", LEGACY_SIGNER, why));
         }
-        signer => faults.extend(signer_faults(signer)),
+        signer => faults.extend(signer::faults(signer)),
     }
     if let Some(seconds) = object.integer("/spec/expirationSeconds").filter(|seconds| *seconds < SHORTEST_SECONDS) {
         let why = "may not specify a duration less than 600 seconds (10 minutes)";
         faults.push(FieldFault::invalid("spec.expirationSeconds", &seconds.into(), why));
-    }
-    faults
-}
-
-/// A signer is a domain and a path in it.
-fn signer_faults(signer: &str) -> Faults {
-    const FIELD: &str = "spec.signerName";
-    if signer.is_empty() {
-        return Faults::from([FieldFault::required(FIELD, "")]);
-    }
-    let [domain, path] = signer.split('/').collect::<Vec<_>>()[..] else {
-        let why = "must be a fully qualified domain and path of the form 'example.com/signer-name'";
-        return Faults::from([FieldFault::invalid_text(FIELD, signer, why)]);
-    };
-    let mut faults = Faults::default();
-    // Only the first part that is wrong is told.
-    let wrong_label = |segment: &str, rule: NameRule| {
-        let labels = segment.split('.').map(|label| (label, name_faults(rule, label, false)));
-        let first = labels.into_iter().find(|(_, why)| !why.is_empty());
-        let (label, why) = first.unwrap_or_default();
-        let told = why.iter().map(|why| {
-            FieldFault::invalid_text(
-                FIELD,
-                segment,
-                format!("validating label {}: {why}", crate::failure::quoted(label)),
-            )
-        });
-        told.collect::<Vec<_>>()
-    };
-    if domain.len() > LONGEST_DOMAIN {
-        faults.push(FieldFault::too_long(FIELD, LONGEST_DOMAIN));
-    }
-    faults.extend(wrong_label(domain, NameRule::Label));
-    if !domain.contains('.') {
-        let why = "should be a domain with at least two segments separated by dots";
-        faults.push(FieldFault::invalid_text(FIELD, domain, why));
-    }
-    faults.extend(wrong_label(path, NameRule::Subdomain));
-    let longest = LONGEST_DOMAIN + 1 + LONGEST_DOMAIN + LONGEST_LABEL + 1;
-    if signer.len() > longest {
-        faults.push(FieldFault::too_long(FIELD, longest));
     }
     faults
 }
@@ -265,7 +223,7 @@ fn check_certificates(pem: &[u8]) -> Result<(), String> {
     }
     blocks.into_iter().try_for_each(|block| {
         if block.label != "CERTIFICATE" {
-            let found = crate::failure::quoted(&block.label);
+            let found = quoted(&block.label);
             return Err(format!("only CERTIFICATE PEM blocks are allowed, found {found}"));
         }
         if block.has_headers {
@@ -299,23 +257,5 @@ mod tests {
         let columns = CertificateSigningRequest.columns().expect("columns");
         let silent: Vec<_> = columns.iter().filter(|column| column.description.is_empty()).map(|it| &it.name).collect();
         assert_eq!((columns.len(), silent), (6, Vec::new()));
-    }
-
-    #[test]
-    fn a_signer_is_a_domain_and_a_path() {
-        for (signer, faults) in [
-            ("example.org/signer", 0),
-            ("kubernetes.io/kubelet-serving", 0),
-            ("", 1),
-            ("nodomain", 1),
-            ("a.b/c/d", 1),
-            ("one/x", 1),
-            ("Example.org/x", 1),
-            ("example.org/", 1),
-            ("example.org/X", 1),
-            ("ex_ample/X", 3),
-        ] {
-            assert_eq!(signer_faults(signer).into_iter().len(), faults, "{signer}: {:?}", signer_faults(signer));
-        }
     }
 }

@@ -2,26 +2,26 @@
 
 use pintle_json::Json;
 
-use crate::validate::{Faults, FieldFault, NameRule, name_faults};
+use crate::validate::{FieldFault, FieldFaults, NameRule, name_faults};
 
 /// Collects the faults of an object, one rule after another. Fields are named as in the faults: `spec.ports[0].port`.
 #[derive(Debug)]
 pub(super) struct Check<'a> {
     object: &'a Json,
     prefix: String,
-    faults: Faults,
+    faults: FieldFaults,
 }
 
 impl<'a> Check<'a> {
     /// Of a whole object.
     pub(super) fn of(object: &'a Json) -> Self {
-        Self { object, prefix: String::new(), faults: Faults::default() }
+        Self { object, prefix: String::new(), faults: FieldFaults::default() }
     }
 
     /// Of a part of one, whose faults are told at a path.
     pub(super) fn at(object: &'a Json, path: &str) -> Self {
         let prefix = if path.is_empty() { String::new() } else { format!("{path}.") };
-        Self { object, prefix, faults: Faults::default() }
+        Self { object, prefix, faults: FieldFaults::default() }
     }
 
     /// There has to be something.
@@ -120,7 +120,7 @@ impl<'a> Check<'a> {
     }
 
     /// All faults found.
-    pub(super) fn done(self) -> Faults {
+    pub(super) fn done(self) -> FieldFaults {
         self.faults
     }
 
@@ -134,7 +134,7 @@ impl<'a> Check<'a> {
 }
 
 /// A fault for each of these fields that changed.
-pub(super) fn immutable(new: &Json, old: &Json, fields: &[&str]) -> Faults {
+pub(super) fn immutable(new: &Json, old: &Json, fields: &[&str]) -> FieldFaults {
     let changed = fields.iter().filter(|field| {
         let pointer = pointer(field);
         new.at(&pointer) != old.at(&pointer)

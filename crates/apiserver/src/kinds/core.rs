@@ -22,20 +22,22 @@ pub(super) use endpoints::Endpoints;
 pub(super) use event::{CoreEvent, Event};
 pub(super) use limit_range::LimitRange;
 pub(super) use namespace::Namespace;
+pub(crate) use namespace::{NAMESPACES, unknown as unknown_namespace};
 pub(super) use node::Node;
 pub(super) use persistent_volume::{BETA_CLASS, PersistentVolume};
 pub(super) use persistent_volume_claim::PersistentVolumeClaim;
-pub(super) use pod::Pod;
+pub(super) use pod::{Binding, Pod};
 pub(super) use pod_template::PodTemplate;
 pub(super) use resource_quota::ResourceQuota;
 pub(super) use secret::Secret;
 pub(super) use service::Service;
 pub(super) use service_account::ServiceAccount;
+pub(crate) use service_account::{Bound, Named, TokenGrant};
 
 use pintle_json::{Json, Text};
 
 use crate::object::set_metadata;
-use crate::validate::{Faults, FieldFault, NameRule, name_faults};
+use crate::validate::{FieldFault, FieldFaults, NameRule, name_faults};
 
 const DATA_AT_MOST: usize = 1024 * 1024;
 
@@ -62,8 +64,8 @@ fn members<'a>(object: &'a Json, key: &str) -> impl Iterator<Item = &'a Text> {
 }
 
 /// The keys of data become names of files.
-fn key_faults(object: &Json, member: &str) -> Faults {
-    let mut faults = Faults::default();
+fn key_faults(object: &Json, member: &str) -> FieldFaults {
+    let mut faults = FieldFaults::default();
     for key in members(object, member) {
         let field = || format!("{member}[{key}]");
         let why = name_faults(NameRule::ConfigKey, key, false);
@@ -81,12 +83,12 @@ fn decoded_size(object: &Json, member: &str) -> usize {
         .sum()
 }
 
-fn immutable(new: &Json, old: &Json, members: &[&str]) -> Faults {
+fn immutable(new: &Json, old: &Json, members: &[&str]) -> FieldFaults {
     if !old.is_true("/immutable") {
-        return Faults::default();
+        return FieldFaults::default();
     }
     let why = "field is immutable when `immutable` is set";
-    let mut faults = Faults::default();
+    let mut faults = FieldFaults::default();
     if !new.is_true("/immutable") {
         faults.push(FieldFault::forbidden("immutable", why));
     }

@@ -18,7 +18,7 @@ use super::table::{self, Column, Row};
 use super::{Context, Form, Strategy};
 use crate::object::text;
 use crate::request::Part;
-use crate::validate::Faults;
+use crate::validate::FieldFaults;
 use jiff::Timestamp;
 
 /// `autoscaling/v2` HorizontalPodAutoscaler.
@@ -54,11 +54,11 @@ impl Strategy for V2 {
         object.set("status", json!({"desiredReplicas": 0, "currentMetrics": null}));
     }
 
-    fn validate_create(&self, object: &Json) -> Faults {
+    fn validate_create(&self, object: &Json) -> FieldFaults {
         spec_faults::spec(object, None)
     }
 
-    fn validate_update(&self, new: &Json, old: &Json, part: Part) -> Faults {
+    fn validate_update(&self, new: &Json, old: &Json, part: Part) -> FieldFaults {
         match part {
             Part::Status => Check::of(new).not_negative(&["status.currentReplicas", "status.desiredReplicas"]).done(),
             _ => spec_faults::spec(new, Some(old)),
@@ -109,11 +109,11 @@ impl Strategy for V1 {
         kept.iter().for_each(|name| notes::put_back(new, old, name));
     }
 
-    fn validate_create(&self, object: &Json) -> Faults {
+    fn validate_create(&self, object: &Json) -> FieldFaults {
         V2.validate_create(&conversion::to_new(object))
     }
 
-    fn validate_update(&self, new: &Json, old: &Json, part: Part) -> Faults {
+    fn validate_update(&self, new: &Json, old: &Json, part: Part) -> FieldFaults {
         V2.validate_update(&conversion::to_new(new), &conversion::to_new(old), part)
     }
 

@@ -4,7 +4,7 @@ use std::cmp::{Ordering, Reverse};
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
-use super::{GroupResource, Kind, Origin, Strategy, builtin};
+use super::{GroupResource, Kind, Routing, Strategy, builtin};
 
 /// All kinds that are served, in the order of discovery.
 ///
@@ -62,7 +62,7 @@ impl Kinds {
     /// A kind in its preferred version; of a built-in kind, none that a definition has added.
     pub(crate) fn group_kind(&self, group: &str, name: &str) -> Option<&Arc<Kind>> {
         let order = |kind: &Arc<Kind>, best: &Arc<Kind>| {
-            kind.is_custom().cmp(&best.is_custom()).then_with(|| compare_versions(&kind.version, &best.version))
+            kind.origin().cmp(&best.origin()).then_with(|| compare_versions(&kind.version, &best.version))
         };
         let of_kind = self.groups.get(group)?.by_kind.get(name)?.iter();
         of_kind.reduce(|best, kind| if order(kind, best).is_lt() { kind } else { best })
@@ -106,11 +106,11 @@ impl Kinds {
         groups
     }
 
-    /// Whether a group is served, and if so whether it is a built-in one.
-    pub(crate) fn group(&self, group: &str) -> Option<Origin> {
+    /// How a group is routed, if it is served.
+    pub(crate) fn routing(&self, group: &str) -> Option<Routing> {
         let built_in = self.builtin.iter().find(|kind| kind.group == group);
         let kind = built_in.or_else(|| self.groups.get(group)?.by_plural.values().flatten().next())?;
-        Some(kind.origin())
+        Some(kind.strategy.routing())
     }
 
     /// The kinds of one group and version, by plural.
@@ -221,7 +221,7 @@ mod tests {
         assert!(kinds.kind("a.com", "v1", "Old").is_none() && kinds.group_kind("a.com", "New").is_some());
         assert_eq!((kinds.kinds().count(), kinds.version("a.com", "v1").len()), (before + 1, 1));
         kinds.replace_custom(&resource, Vec::new());
-        assert!(kinds.resource("a.com", "v1", "widgets").is_none() && kinds.group("a.com").is_none());
+        assert!(kinds.resource("a.com", "v1", "widgets").is_none() && kinds.routing("a.com").is_none());
         assert_eq!(kinds.kinds().count(), before);
     }
 }

@@ -3,7 +3,7 @@
 use crate::kinds::table::{self, Column, Row};
 use crate::kinds::{Context, Strategy};
 use crate::request::Part;
-use crate::validate::{Faults, FieldFault, qualified_name_faults};
+use crate::validate::{FieldFault, FieldFaults, qualified_name_faults};
 use jiff::Timestamp;
 use pintle_json::Json;
 
@@ -38,8 +38,8 @@ impl Strategy for Lease {
         self.drop_coordination(new, old);
     }
 
-    fn validate_create(&self, object: &Json) -> Faults {
-        let mut faults = Faults::default();
+    fn validate_create(&self, object: &Json) -> FieldFaults {
+        let mut faults = FieldFaults::default();
         let number = |key: &str| object.at(&format!("/spec/{key}")).filter(|value| value.is_i64() || value.is_u64());
         if let Some(seconds) =
             number("leaseDurationSeconds").filter(|seconds| seconds.as_i64().is_some_and(|seconds| seconds <= 0))
@@ -69,14 +69,16 @@ impl Strategy for Lease {
 }
 
 /// Its path names the field twice, as in Kubernetes.
-pub(in crate::kinds) fn strategy_faults(strategy: &str) -> Faults {
+pub(in crate::kinds) fn strategy_faults(strategy: &str) -> FieldFaults {
     const FIELD: &str = "spec.strategy.strategy";
     match strategy.contains('/') {
         true => {
             let why = qualified_name_faults(strategy);
             why.into_iter().map(|why| FieldFault::invalid_text(FIELD, strategy, why)).collect()
         }
-        false if strategy == OLDEST_EMULATION_VERSION => Faults::default(),
-        false => Faults::from([FieldFault::unsupported(FIELD, &Json::from(strategy), &[OLDEST_EMULATION_VERSION])]),
+        false if strategy == OLDEST_EMULATION_VERSION => FieldFaults::default(),
+        false => {
+            FieldFaults::from([FieldFault::unsupported(FIELD, &Json::from(strategy), &[OLDEST_EMULATION_VERSION])])
+        }
     }
 }

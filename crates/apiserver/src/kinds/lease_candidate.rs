@@ -4,7 +4,7 @@ use super::lease::{OLDEST_EMULATION_VERSION, strategy_faults};
 use crate::kinds::Strategy;
 use crate::kinds::table::{self, Column, Row};
 use crate::request::Part;
-use crate::validate::{Faults, FieldFault, NameRule};
+use crate::validate::{FieldFault, FieldFaults, NameRule};
 use jiff::Timestamp;
 use pintle_json::Json;
 use semver::Version;
@@ -18,8 +18,8 @@ impl Strategy for LeaseCandidate {
         NameRule::ConfigKey
     }
 
-    fn validate_create(&self, object: &Json) -> Faults {
-        let mut faults = Faults::default();
+    fn validate_create(&self, object: &Json) -> FieldFaults {
+        let mut faults = FieldFaults::default();
         let text = |key: &str| object.text(&format!("/spec/{key}"));
         let field = |key: &str| format!("spec.{key}");
         if text("leaseName").is_empty() {
@@ -55,7 +55,7 @@ impl Strategy for LeaseCandidate {
         faults
     }
 
-    fn validate_update(&self, new: &Json, old: &Json, _: Part) -> Faults {
+    fn validate_update(&self, new: &Json, old: &Json, _: Part) -> FieldFaults {
         let mut faults = self.validate_create(new);
         let name = |object: &Json| object.text("/spec/leaseName").to_owned();
         if name(new) != name(old) {

@@ -4,11 +4,11 @@ use std::collections::BTreeSet;
 
 use pintle_json::{Json, Map, Text};
 
-use super::Kind;
+use super::{Kind, PlainFinalizers};
 use crate::failure::{Failure, Outcome};
 use crate::object::metadata;
 use crate::validate::{
-    Faults, FieldFault, NameRule, annotation_key_faults, label_key_faults, label_value_faults, name_faults,
+    FieldFault, FieldFaults, NameRule, annotation_key_faults, label_key_faults, label_value_faults, name_faults,
     qualified_name_faults,
 };
 
@@ -20,15 +20,15 @@ const MANAGER_AT_MOST: usize = 128;
 const SUBRESOURCE_AT_MOST: usize = 256;
 const STANDARD_FINALIZERS: &[&str] = &["kubernetes", "orphan", "foregroundDeletion"];
 
-/// A custom resource must call itself what it is; of built-in kinds, decoding has seen to it.
+/// An object must call itself what it is; where its path says it, decoding has seen to it.
 pub(crate) fn check_types(kind: &Kind, object: &Json) -> Outcome<()> {
-    if !kind.is_custom() {
+    if !kind.needs_types() {
         return Ok(());
     }
     let says = |name: &str| object[name].text("");
     let wrong = |field: &str, wanted: &str| FieldFault::invalid_text(field, says(field), format!("must be {wanted}"));
     let api_version = kind.api_version();
-    let mut faults = Faults::default();
+    let mut faults = FieldFaults::default();
     if says("apiVersion") != api_version {
         faults.push(wrong("apiVersion", &api_version));
     }
@@ -42,7 +42,7 @@ pub(crate) fn check_types(kind: &Kind, object: &Json) -> Outcome<()> {
 }
 
 /// The faults of a new object's metadata.
-pub(crate) fn faults(kind: &Kind, object: &Json) -> Faults {
+pub(crate) fn faults(kind: &Kind, object: &Json) -> FieldFaults {
     let empty = Map::new();
     let metadata = object["metadata"].as_object().unwrap_or(&empty);
     let mut faults = names(kind.strategy.name_rule(), metadata);
@@ -52,10 +52,10 @@ pub(crate) fn faults(kind: &Kind, object: &Json) -> Faults {
 
 /// The faults of a changed object's metadata, repeated as often as a real server repeats them: what holds for any object is held
 /// against it by the generic code, and again by the rules of its kind.
-pub(crate) fn faults_of_change(kind: &Kind, new: &Json, old: &Json) -> Faults {
+pub(crate) fn faults_of_change(kind: &Kind, new: &Json, old: &Json) -> FieldFaults {
     let members = |object: &Json| object["metadata"].as_object().cloned().unwrap_or_default();
     let (new, old) = (members(new), members(old));
-    let changes: Faults = [update(&new, &old), common(&new)].into_iter().flatten().collect();
+    let changes: FieldFaults = [update(&new, &old), common(&new)].into_iter().flatten().collect();
     let mut faults = contents(kind, &new);
     faults.extend(changes.clone());
     faults.extend(changes);
@@ -68,8 +68,8 @@ pub(crate) fn faults_of_change(kind: &Kind, new: &Json, old: &Json) -> Faults {
 /// What to warn of in valid metadata.
 pub(crate) fn warnings(kind: &Kind, object: &Json) -> Vec<String> {
     let Some(finalizers) = object["metadata"]["finalizers"].as_array() else { return Vec::new() };
-    let plain = |name: &&str| kind.is_custom() && !name.contains('/') && !STANDARD_FINALIZERS.contains(name);
-    let names = finalizers.iter().filter_map(Json::as_str).filter(plain);
+    let is_warned_of = |name: &&str| is_plain(name) && kind.strategy.plain_finalizers() == PlainFinalizers::WarnedOf;
+    let names = finalizers.iter().filter_map(Json::as_str).filter(is_warned_of);
     names
         .map(|name| {
             format!(
@@ -79,8 +79,8 @@ pub(crate) fn warnings(kind: &Kind, object: &Json) -> Vec<String> {
         .collect()
 }
 
-fn names(rule: NameRule, metadata: &Map) -> Faults {
-    let mut faults = Faults::default();
+fn names(rule: NameRule, metadata: &Map) -> FieldFaults {
+    let mut faults = FieldFaults::default();
     let text = |key: &str| metadata[key].text("");
     let (name, generate_name) = (text("name"), text("generateName"));
     if !generate_name.is_empty() {
@@ -96,15 +96,15 @@ fn names(rule: NameRule, metadata: &Map) -> Faults {
     faults
 }
 
-fn contents(kind: &Kind, metadata: &Map) -> Faults {
+fn contents(kind: &Kind, metadata: &Map) -> FieldFaults {
     let mut faults = common(metadata);
     faults.extend(finalizers(kind, metadata));
     faults
 }
 
 /// Labels, annotations, owners and managers.
-fn common(metadata: &Map) -> Faults {
-    let mut faults = Faults::default();
+fn common(metadata: &Map) -> FieldFaults {
+    let mut faults = FieldFaults::default();
     for (key, value) in entries(metadata, "labels") {
         if faults.is_full() {
             return faults;
@@ -144,9 +144,9 @@ fn entries<'a>(metadata: &'a Map, key: &str) -> impl Iterator<Item = (&'a Text, 
     metadata[key].members("")
 }
 
-fn owners(metadata: &Map) -> Faults {
-    let Some(owners) = metadata["ownerReferences"].as_array() else { return Faults::default() };
-    let mut faults = Faults::default();
+fn owners(metadata: &Map) -> FieldFaults {
+    let Some(owners) = metadata["ownerReferences"].as_array() else { return FieldFaults::default() };
+    let mut faults = FieldFaults::default();
     let mut controllers = 0;
     for owner in owners {
         if faults.is_full() {
@@ -174,9 +174,13 @@ fn owners(metadata: &Map) -> Faults {
     faults
 }
 
-fn finalizers(kind: &Kind, metadata: &Map) -> Faults {
-    let Some(finalizers) = metadata["finalizers"].as_array() else { return Faults::default() };
-    let mut faults = Faults::default();
+fn is_plain(finalizer: &str) -> bool {
+    !finalizer.contains('/') && !STANDARD_FINALIZERS.contains(&finalizer)
+}
+
+fn finalizers(kind: &Kind, metadata: &Map) -> FieldFaults {
+    let Some(finalizers) = metadata["finalizers"].as_array() else { return FieldFaults::default() };
+    let mut faults = FieldFaults::default();
     let names: Vec<&str> = finalizers.iter().filter_map(Json::as_str).collect();
     for (at, name) in names.iter().enumerate() {
         if faults.is_full() {
@@ -185,11 +189,7 @@ fn finalizers(kind: &Kind, metadata: &Map) -> Faults {
         faults.extend(
             qualified_name_faults(name).iter().map(|why| FieldFault::invalid_text("metadata.finalizers", name, why)),
         );
-        if !kind.is_custom()
-            && kind.group != "apiextensions.k8s.io"
-            && !name.contains('/')
-            && !STANDARD_FINALIZERS.contains(name)
-        {
+        if is_plain(name) && kind.strategy.plain_finalizers() == PlainFinalizers::Refused {
             let why = "name is neither a standard finalizer name nor is it fully qualified";
             faults.push(FieldFault::invalid_text(format!("metadata.finalizers[{at}]"), name, why));
         }
@@ -201,8 +201,8 @@ fn finalizers(kind: &Kind, metadata: &Map) -> Faults {
     faults
 }
 
-fn update(new: &Map, old: &Map) -> Faults {
-    let mut faults = Faults::default();
+fn update(new: &Map, old: &Map) -> FieldFaults {
+    let mut faults = FieldFaults::default();
     fn names(metadata: &Map) -> BTreeSet<&str> {
         let list = metadata["finalizers"].as_array();
         list.into_iter().flatten().filter_map(Json::as_str).collect()

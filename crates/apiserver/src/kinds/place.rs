@@ -2,8 +2,12 @@
 
 use std::sync::Arc;
 
-use super::Kind;
+use pintle_json::Json;
+
+use super::{GroupResource, Kind};
+use crate::failure::{Failure, Outcome};
 use crate::request::Part;
+use crate::request::options::DeleteOptions;
 use crate::store::{ResourceKey, key};
 
 /// Where a request works: a kind and, but for collections, an object or one of its subresources.
@@ -20,6 +24,46 @@ pub(crate) struct Place {
 impl Place {
     pub(crate) fn new(kind: Arc<Kind>, namespace: &str, name: &str) -> Self {
         Self { kind, namespace: namespace.into(), name: name.into(), part: Part::Object }
+    }
+
+    /// Fails if what is sent to an object calls itself otherwise.
+    pub(crate) fn check_name(&self, name: &str) -> Outcome<()> {
+        let url = &self.name;
+        match name {
+            "" => Err(Failure::bad_request(format!(
+                "the name of the object ({url} based on URL) was undeterminable: name must be provided"
+            ))),
+            name if name == url => Ok(()),
+            name => Err(Failure::bad_request(format!(
+                "the name of the object ({name}) does not match the name on the URL ({url})"
+            ))),
+        }
+    }
+
+    /// Fails if what is sent there says that it is in another namespace.
+    pub(crate) fn check_namespace(&self, namespace: &str) -> Outcome<()> {
+        match namespace.is_empty() || namespace == self.namespace {
+            true => Ok(()),
+            false => Err(Failure::bad_request(
+                "the namespace of the provided object does not match the namespace sent on the request",
+            )),
+        }
+    }
+
+    /// Fails if a deletion with these options is meant for another object than what is there.
+    pub(crate) fn check_preconditions(&self, object: &Json, options: &DeleteOptions) -> Outcome<()> {
+        let check = |what: &str, wanted: &Option<String>, field: &str| {
+            let found = object["metadata"][field].text("");
+            let Some(wanted) = wanted.as_ref().filter(|wanted| *wanted != found) else { return Ok(()) };
+            let called = self.kind.strategy.called_in_conflicts(&self.kind);
+            let why = format!(
+                "the {what} in the precondition ({wanted}) does not match the {what} in record ({found}). \
+                 The object might have been deleted and then recreated"
+            );
+            Err(Failure::conflict(&GroupResource::new(&self.kind.group, called), &self.name, &why))
+        };
+        check("UID", &options.uid, "uid")?;
+        check("ResourceVersion", &options.resource_version, "resourceVersion")
     }
 
     pub(crate) fn resource_key(&self) -> ResourceKey {

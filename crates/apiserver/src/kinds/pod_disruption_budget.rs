@@ -1,13 +1,17 @@
 //! PodDisruptionBudget.
 
+use crate::failure::{Failure, Outcome};
 use crate::kinds::check::Check;
+use crate::kinds::posting::Step;
 use crate::kinds::table::{self, Column, Row};
-use crate::kinds::{Context, Strategy};
-use crate::object::text;
+use crate::kinds::{Context, GroupResource, Place, Strategy};
+use crate::object::{metadata, set_condition, text};
 use crate::request::Part;
-use crate::validate::{Faults, FieldFault, NameRule, label_value_faults};
+use crate::selector::{selects, structured};
+use crate::validate::{FieldFault, FieldFaults, NameRule, label_value_faults};
 use jiff::Timestamp;
 use pintle_json::{Json, json};
+use pintle_meta::{Reason, StatusCause, StatusDetails};
 
 /// `policy/v1` PodDisruptionBudget.
 #[derive(Clone, Copy, Debug)]
@@ -32,7 +36,7 @@ impl Strategy for PodDisruptionBudget {
         NameRule::PathSegment
     }
 
-    fn validate_create(&self, object: &Json) -> Faults {
+    fn validate_create(&self, object: &Json) -> FieldFaults {
         let both = object.has("/spec/minAvailable") && object.has("/spec/maxUnavailable");
         let mut labels = Vec::new();
         for (_, value) in object.members("/spec/selector/matchLabels") {
@@ -52,7 +56,7 @@ impl Strategy for PodDisruptionBudget {
             .done()
     }
 
-    fn validate_update(&self, new: &Json, _: &Json, part: Part) -> Faults {
+    fn validate_update(&self, new: &Json, _: &Json, part: Part) -> FieldFaults {
         match part {
             Part::Status => {
                 let fields = [
@@ -82,20 +86,88 @@ impl Strategy for PodDisruptionBudget {
     }
 }
 
+/// The step that takes one disruption from the budget that a pod belongs to; none if it has none, or may go without.
+pub(super) fn disruption(context: &Context<'_>, pod_at: &Place, pod: &Json, is_ready: bool) -> Outcome<Option<Step>> {
+    let resource = GroupResource::new("policy", "poddisruptionbudgets");
+    let namespace = pod_at.namespace.clone();
+    let budgets = context.cluster.objects(&resource, Some(&namespace));
+    let mine: Vec<_> = budgets.iter().filter(|budget| covers(budget, pod)).collect();
+    let budget = match mine[..] {
+        [] => return Ok(None),
+        [budget] => budget,
+        _ => {
+            let why =
+                "This pod has more than one PodDisruptionBudget, which the eviction subresource does not support.";
+            return Err(Failure::plain(500, why));
+        }
+    };
+    if !is_ready {
+        let policy = budget.text("/spec/unhealthyPodEvictionPolicy");
+        let (healthy, desired) = (number(budget, "/status/currentHealthy"), number(budget, "/status/desiredHealthy"));
+        if policy == "AlwaysAllow" || (desired > 0 && healthy >= desired) {
+            return Ok(None);
+        }
+    }
+    let (name, pod, now) = (metadata::name(budget).to_owned(), pod_at.name.clone(), context.time());
+    let change = move |budget: &mut Json| charge(budget, &pod, &now);
+    Ok(Some(Step::Rewrite { resource, namespace, name, change: Box::new(change) }))
+}
+
+/// Whether a budget's selector selects the pod: an absent one selects nothing, an empty one everything.
+fn covers(budget: &Json, pod: &Json) -> bool {
+    structured(&budget["spec"]["selector"]).is_some_and(|selector| selects(&selector, pod))
+}
+
+/// Notes that a pod is disrupted, if one may be.
+fn charge(budget: &mut Json, pod: &str, now: &str) -> Outcome<()> {
+    let name = metadata::name(budget);
+    let generation = metadata::generation(budget).unwrap_or(0);
+    if number(budget, "/status/observedGeneration") < generation {
+        return Err(refused(format!("The disruption budget {name} is still being processed by the server."), 10));
+    }
+    let allowed = number(budget, "/status/disruptionsAllowed");
+    if allowed <= 0 {
+        return Err(refused(format!("The disruption budget {name} does not allow evicting pods currently"), 0));
+    }
+    budget["status"]["disruptionsAllowed"] = (allowed - 1).into();
+    budget["status"]["disruptedPods"][pod] = now.into();
+    let (status, reason) = if allowed > 1 { ("True", "SufficientPods") } else { ("False", "InsufficientPods") };
+    let condition = json!({
+        "type": "DisruptionAllowed",
+        "status": status,
+        "observedGeneration": generation,
+        "reason": reason,
+        "message": "",
+    });
+    set_condition(budget, condition, now);
+    Ok(())
+}
+
+fn number(object: &Json, pointer: &str) -> i64 {
+    object.integer(pointer).unwrap_or(0)
+}
+
+fn refused(why: String, retry_after_seconds: u32) -> Failure {
+    let cause = StatusCause { reason: "DisruptionBudget".into(), message: why, ..StatusCause::default() };
+    let details = StatusDetails { causes: vec![cause], retry_after_seconds, ..StatusDetails::default() };
+    let message = "Cannot evict pod as it would violate the pod's disruption budget.";
+    Failure::new(429, Reason::TooManyRequests, message).with(details)
+}
+
 /// The faults of a number or a percentage.
-fn share_faults(object: &Json, field: &str) -> Faults {
-    let Some(value) = object.at(&format!("/{}", field.replace('.', "/"))) else { return Faults::default() };
+fn share_faults(object: &Json, field: &str) -> FieldFaults {
+    let Some(value) = object.at(&format!("/{}", field.replace('.', "/"))) else { return FieldFaults::default() };
     let why = match value {
         Json::Number(_) if value.as_i64().is_some_and(|number| number < 0) => "must be greater than or equal to 0",
         Json::String(text) => match text.strip_suffix('%').map(str::parse::<u32>) {
             Some(Ok(share)) if share > 100 => "must not be greater than 100%",
-            Some(Ok(_)) => return Faults::default(),
+            Some(Ok(_)) => return FieldFaults::default(),
             _ => {
                 "a valid percent string must be a numeric string followed by an ending '%' (e.g. '1%',  or '93%', regex used for \
                  validation is '[0-9]+%')"
             }
         },
-        _ => return Faults::default(),
+        _ => return FieldFaults::default(),
     };
-    Faults::from([FieldFault::invalid(field, value, why)])
+    FieldFaults::from([FieldFault::invalid(field, value, why)])
 }

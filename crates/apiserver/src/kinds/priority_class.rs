@@ -5,11 +5,14 @@ use crate::kinds::check::{Check, immutable};
 use crate::kinds::table::{self, Column, Row};
 use crate::object::metadata;
 use crate::request::Part;
-use crate::validate::{Faults, FieldFault};
+use crate::validate::{FieldFault, FieldFaults};
 use jiff::Timestamp;
 use pintle_json::Json;
 
 const HIGHEST_PRIORITY: i64 = 1_000_000_000;
+
+/// Those that every cluster has.
+const SYSTEM: [&str; 2] = ["system-cluster-critical", "system-node-critical"];
 
 /// `scheduling.k8s.io/v1` PriorityClass.
 #[derive(Clone, Copy, Debug)]
@@ -21,9 +24,9 @@ impl Strategy for PriorityClass {
         object.default("value", 0);
     }
 
-    fn validate_create(&self, object: &Json) -> Faults {
+    fn validate_create(&self, object: &Json) -> FieldFaults {
         let name = metadata::name(object);
-        let system = name.starts_with("system-") && !matches!(name, "system-cluster-critical" | "system-node-critical");
+        let system = name.starts_with("system-") && !SYSTEM.contains(&name);
         let high = !name.starts_with("system-") && object.integer("/value").unwrap_or(0) > HIGHEST_PRIORITY;
         Check::of(object)
             .refuse(system, || {
@@ -41,13 +44,17 @@ impl Strategy for PriorityClass {
             .done()
     }
 
-    fn validate_update(&self, new: &Json, old: &Json, _: Part) -> Faults {
-        let mut faults = Faults::default();
+    fn validate_update(&self, new: &Json, old: &Json, _: Part) -> FieldFaults {
+        let mut faults = FieldFaults::default();
         if new.get("value") != old.get("value") {
             faults.push(FieldFault::forbidden("value", "may not be changed in an update."));
         }
         faults.extend(immutable(new, old, &["preemptionPolicy"]));
         faults
+    }
+
+    fn undeletable(&self, name: &str) -> Option<&'static str> {
+        SYSTEM.contains(&name).then_some("this is a system priority class and cannot be deleted")
     }
 
     fn columns(&self) -> Option<Vec<Column>> {

@@ -7,7 +7,7 @@ use crate::kinds::core::pod::{limit_faults, placing};
 use crate::kinds::table::{self, Column, Row};
 use crate::kinds::{Strategy, warnings};
 use crate::request::Part;
-use crate::validate::{Faults, FieldFault, NameRule};
+use crate::validate::{FieldFault, FieldFaults, NameRule};
 use jiff::Timestamp;
 use pintle_json::Json;
 
@@ -22,7 +22,7 @@ impl Strategy for RuntimeClass {
         keys.filter_map(|key| warnings::node_label(key)).map(|why| format!("scheduling.nodeSelector: {why}")).collect()
     }
 
-    fn validate_create(&self, object: &Json) -> Faults {
+    fn validate_create(&self, object: &Json) -> FieldFaults {
         let scheduling = &object["scheduling"];
         let (tolerations, mut seen) = (scheduling.list("/tolerations"), HashSet::new());
         let twice = tolerations.enumerate().filter(|(_, toleration)| {
@@ -42,7 +42,7 @@ impl Strategy for RuntimeClass {
     }
 
     /// Nothing but the handler is looked at again.
-    fn validate_update(&self, new: &Json, old: &Json, _: Part) -> Faults {
+    fn validate_update(&self, new: &Json, old: &Json, _: Part) -> FieldFaults {
         immutable(new, old, &["handler"])
     }
 

@@ -6,8 +6,11 @@ use pintle_json::{Json, json};
 use pintle_meta::LabelSelector;
 
 use super::table::{self, Column, Row};
-use super::{Kind, Strategy};
+use super::{GroupResource, Kind, Place, Strategy};
+use crate::failure::{Failure, Outcome};
+use crate::object::metadata;
 use crate::selector::structured;
+use crate::validate::{FieldFault, FieldFaults};
 use jiff::Timestamp;
 
 /// Where a kind keeps what a Scale shows: paths of members, each with a leading dot.
@@ -19,23 +22,42 @@ pub(crate) struct Scale {
     pub(crate) status_replicas: String,
     /// The selector: a text, a map of labels, or a structured selector. Empty for none.
     pub(crate) label_selector: String,
+    /// Whether a definition names these paths: an object that has nothing there then has no Scale, and a Scale of it is not converted.
+    pub(crate) is_declared: bool,
 }
 
 impl Scale {
+    /// The kind of what is read and written.
+    pub(crate) fn kind() -> Kind {
+        Kind::of_bodies("autoscaling", "v1", "Scale")
+    }
+
     /// As the built-in workloads keep it.
     pub(crate) fn workload() -> &'static Self {
         static WORKLOAD: LazyLock<Scale> = LazyLock::new(|| Scale {
             spec_replicas: ".spec.replicas".into(),
             status_replicas: ".status.replicas".into(),
             label_selector: ".spec.selector".into(),
+            is_declared: false,
         });
         &WORKLOAD
     }
 
-    /// The Scale of an object; `None` if a custom resource lacks the number wanted.
-    pub(crate) fn read(&self, kind: &Kind, object: &Json) -> Option<Json> {
+    /// The Scale of an object, to be shown.
+    pub(crate) fn read(&self, object: &Json) -> Outcome<Json> {
+        let absent = || format!("the spec replicas field {:?} does not exist", self.spec_replicas);
+        self.try_read(object).ok_or_else(|| Failure::internal(absent()))
+    }
+
+    /// The Scale of an object, to be changed: one that does not say how many replicas it wants begins with none.
+    pub(crate) fn present(&self, object: &Json) -> Json {
+        let of_none = || self.try_read(&self.write(&json!({"spec": {"replicas": 0}}), object));
+        self.try_read(object).or_else(of_none).unwrap_or_default()
+    }
+
+    fn try_read(&self, object: &Json) -> Option<Json> {
         let wanted = at(&self.spec_replicas, object).and_then(Json::as_i64);
-        if kind.is_custom() && wanted.is_none() {
+        if self.is_declared && wanted.is_none() {
             return None;
         }
         let there = at(&self.status_replicas, object).and_then(Json::as_i64).unwrap_or(0);
@@ -83,6 +105,49 @@ impl Scale {
             parent.set(last, replicas);
         }
         object
+    }
+}
+
+impl Scale {
+    /// Fails if what a Scale is to become is not that of the object at `place`, or no Scale.
+    pub(crate) fn check(&self, place: &Place, scale: &Json, live: &Json) -> Outcome<()> {
+        place.check_name(metadata::name(scale))?;
+        place.check_namespace(metadata::namespace(scale))?;
+        let uid = metadata::uid(scale);
+        if !uid.is_empty() && uid != metadata::uid(live) {
+            let GroupResource { group, resource } = place.kind.resource();
+            let why =
+                format!("Precondition failed: UID in precondition: {uid}, UID in object meta: {}", metadata::uid(live));
+            return Err(Failure::conflict(&GroupResource::new(group, format!("{resource}/scale")), &place.name, &why));
+        }
+        let replicas = scale.at("/spec/replicas").filter(|replicas| replicas.as_i64().is_some_and(|n| n < 0));
+        match replicas {
+            None => Ok(()),
+            Some(replicas) if self.is_declared => {
+                let why = "should be a non-negative integer";
+                let fault = FieldFault::invalid(".spec.replicas", replicas, why);
+                Err(place.kind.invalid(&place.name, FieldFaults::from([fault])))
+            }
+            Some(replicas) => {
+                let fault = FieldFault::invalid("spec.replicas", replicas, "must be greater than or equal to 0");
+                Err(Failure::invalid_named("autoscaling", "Scale", &place.name, FieldFaults::from([fault])))
+            }
+        }
+    }
+
+    /// Fails if an apply would have to be converted, and cannot be.
+    pub(crate) fn check_applied(&self, place: &Place, scale: &Json, present: &Json) -> Outcome<()> {
+        if !self.is_declared || scale.get("spec") == present.get("spec") {
+            return Ok(());
+        }
+        Err(Failure::plain(
+            500,
+            format!(
+                "failed to convert new object ({}/{}; autoscaling/v1, Kind=Scale) to proper version: request to convert \
+                 CR to an invalid group/version: autoscaling/v1",
+                place.namespace, place.name
+            ),
+        ))
     }
 }
 

@@ -1,4 +1,4 @@
-//! The trait [`Strategy`]: what sets one kind apart from another, and what its rules may look at.
+//! The trait [`Strategy`]: what sets one kind apart from another.
 
 use std::sync::Arc;
 
@@ -6,91 +6,15 @@ use jiff::Timestamp;
 use pintle_json::Json;
 use pintle_meta::GroupVersionKind;
 
+use super::answers::{Form, FurtherRight, Origin, PlainFinalizers, Pods, Routing, Stream};
+use super::layout::Layout;
+use super::posting::Posting;
 use super::reset::Reset;
 use super::table::Column;
-use super::{GroupResource, Kinds, builtin};
+use super::{Cluster, Context, Kind, Kinds};
 use crate::failure::Outcome;
 use crate::request::Part;
-use crate::request::user::User;
-use crate::store::{Db, Range, Stored, key};
-use crate::validate::Faults;
-
-/// What a rule may look at besides the object itself.
-#[derive(Clone, Copy)]
-pub(crate) struct Context<'a> {
-    /// The server's time.
-    pub(crate) now: Timestamp,
-    /// The other objects.
-    pub(crate) cluster: &'a dyn Cluster,
-    /// Who asks.
-    pub(crate) user: &'a User,
-}
-
-impl Context<'_> {
-    /// The time as metadata carry it: RFC 3339 in whole seconds.
-    pub(crate) fn time(&self) -> String {
-        self.now.strftime("%Y-%m-%dT%H:%M:%SZ").to_string()
-    }
-}
-
-/// A reading view of all stored objects, in their stored form.
-pub(crate) trait Cluster {
-    /// One object; `namespace` is empty for cluster-scoped ones.
-    fn object(&self, resource: &GroupResource, namespace: &str, name: &str) -> Option<Arc<Json>>;
-
-    /// All objects of one namespace, or of all.
-    fn objects(&self, resource: &GroupResource, namespace: Option<&str>) -> Vec<Arc<Json>>;
-
-    /// Who has what only one object can have, such as an address: its namespace and name, joined by a slash.
-    fn holder(&self, claim: &str) -> Option<Arc<str>>;
-}
-
-impl Cluster for Db {
-    fn object(&self, resource: &GroupResource, namespace: &str, name: &str) -> Option<Arc<Json>> {
-        let key = key(namespace, name);
-        let resource = resource.to_string();
-        self.get(&resource, &key).map(|stored| tree(&stored, is_read_often(&resource)))
-    }
-
-    fn objects(&self, resource: &GroupResource, namespace: Option<&str>) -> Vec<Arc<Json>> {
-        let resource = resource.to_string();
-        let often = is_read_often(&resource);
-        self.objects_of(&resource, &Range::namespace(namespace)).map(|(_, stored)| tree(&stored, often)).collect()
-    }
-
-    fn holder(&self, claim: &str) -> Option<Arc<str>> {
-        self.read(|store| store.holder(claim).cloned())
-    }
-}
-
-fn is_read_often(resource: &str) -> bool {
-    builtin::of_stored(resource).is_some_and(|strategy| strategy.is_read_often())
-}
-
-/// An object as rules look at it.
-fn tree(stored: &Stored, often: bool) -> Arc<Json> {
-    if often { stored.kept_tree() } else { Arc::new(stored.decode()) }
-}
-
-/// How stored objects become what a version shows of them.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Form {
-    /// They are shown as they are stored.
-    Stored,
-    /// They are made anew each time.
-    Converted,
-    /// Some are shown as they are stored. Which, is the same for all that have this number.
-    Checked(u64),
-}
-
-/// Where a kind comes from.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Origin {
-    /// It is part of the server.
-    BuiltIn,
-    /// A custom resource definition made it.
-    Custom,
-}
+use crate::validate::FieldFaults;
 
 /// What sets one kind apart. Each method does nothing unless a kind has a rule there.
 ///
@@ -98,7 +22,7 @@ pub(crate) enum Origin {
 /// The order of a write: [`prune`](Self::prune), [`defaults`](Self::defaults), [`prepare_for_create`](Self::prepare_for_create) or
 /// [`prepare_for_update`](Self::prepare_for_update), [`admit`](Self::admit), then validation.
 pub(crate) trait Strategy: Send + Sync {
-    /// Where the kind comes from. A real server serves custom resources by code of its own, which words and routes many things otherwise.
+    /// Where the kind comes from.
     fn origin(&self) -> Origin {
         Origin::BuiltIn
     }
@@ -106,6 +30,26 @@ pub(crate) trait Strategy: Send + Sync {
     /// The uid of the definition that made the kind, if one has.
     fn definition(&self) -> Option<&str> {
         None
+    }
+
+    /// How its objects are laid out.
+    fn layout(&self) -> Layout {
+        Layout::Declared
+    }
+
+    /// How its requests are routed.
+    fn routing(&self) -> Routing {
+        Routing::PerMethod
+    }
+
+    /// What becomes of finalizers that are not qualified.
+    fn plain_finalizers(&self) -> PlainFinalizers {
+        PlainFinalizers::Refused
+    }
+
+    /// Whether a write of the status leaves the metadata alone, but for the managed fields.
+    fn status_keeps_metadata(&self) -> bool {
+        false
     }
 
     /// Takes away what the schema does not know; answers the paths of what went, sorted.
@@ -136,12 +80,12 @@ pub(crate) trait Strategy: Send + Sync {
     }
 
     /// The faults of a new object, those of its metadata aside.
-    fn validate_create(&self, _object: &Json) -> Faults {
-        Faults::default()
+    fn validate_create(&self, _object: &Json) -> FieldFaults {
+        FieldFaults::default()
     }
 
     /// The faults of a changed object, those of its metadata aside.
-    fn validate_update(&self, new: &Json, _old: &Json, _part: Part) -> Faults {
+    fn validate_update(&self, new: &Json, _old: &Json, _part: Part) -> FieldFaults {
         self.validate_create(new)
     }
 
@@ -158,6 +102,37 @@ pub(crate) trait Strategy: Send + Sync {
     /// Whether a new object keeps the status that it came with, though `/status` is a path of its own.
     fn keeps_sent_status(&self) -> bool {
         false
+    }
+
+    /// Why the object of that name, which every cluster has, may not be deleted.
+    fn undeletable(&self, _name: &str) -> Option<&'static str> {
+        None
+    }
+
+    /// The seconds that an object is left which is to go in so many.
+    fn grace(&self, _object: &Json, _asked: Option<i64>) -> i64 {
+        0
+    }
+
+    /// Marks an object that is deleted for the first time as one that is going, where more than its metadata tells that. It is not
+    /// removed before that is seen.
+    fn mark_terminating(&self, _object: &mut Json, _now: &str) -> bool {
+        false
+    }
+
+    /// Whether anything but the finalizers of its metadata holds an object that is going.
+    fn is_held(&self, _object: &Json) -> bool {
+        false
+    }
+
+    /// Whether an object whose dependents are not to be left alone waits for them.
+    fn waits_for_dependents(&self) -> bool {
+        false
+    }
+
+    /// What the objects are called where a deletion is meant for another one.
+    fn called_in_conflicts<'a>(&self, kind: &'a Kind) -> &'a str {
+        &kind.kind
     }
 
     /// What to warn of where a deletion does not say what becomes of the dependents.
@@ -247,6 +222,46 @@ pub(crate) trait Strategy: Send + Sync {
         false
     }
 
+    /// What is posted to that part of its objects, or to the kind itself, where it is not to be stored.
+    fn posting(&self, _part: Part) -> Option<&dyn Posting> {
+        None
+    }
+
+    /// What goes on there for as long as somebody listens.
+    fn stream(&self, _part: Part) -> Option<Stream> {
+        None
+    }
+
+    /// Its objects, where none are stored.
+    fn made_up(&self) -> Option<Vec<Json>> {
+        None
+    }
+
+    /// The other kinds whose objects the rules look at, each with its group, where that part is written.
+    fn looks_at(&self, _part: Part) -> &'static [(&'static str, &'static str)] {
+        &[]
+    }
+
+    /// A right that a write takes beside that to write; or why nobody may do it. `old` is the stored object of an update.
+    fn further_right(&self, _new: &Json, _old: Option<&Json>, _part: Part) -> Outcome<Option<FurtherRight>> {
+        Ok(None)
+    }
+
+    /// What its objects have to do with pods.
+    fn pods(&self) -> Pods {
+        Pods::Unrelated
+    }
+
+    /// Whether its objects only report what happened: there are many, nobody waits for them, and they go by themselves.
+    fn is_report(&self) -> bool {
+        false
+    }
+
+    /// The members that nobody is shown unasked.
+    fn secrets(&self) -> &'static [&'static str] {
+        &[]
+    }
+
     /// What to warn of in every request, of a version that is on its way out.
     fn deprecation(&self) -> Option<&str> {
         None
@@ -257,8 +272,8 @@ pub(crate) trait Strategy: Send + Sync {
         None
     }
 
-    /// The OpenAPI schema of a custom resource.
-    fn openapi(&self) -> Option<Json> {
+    /// The OpenAPI schema that a definition gives the kind.
+    fn openapi(&self) -> Option<&Json> {
         None
     }
 

@@ -5,10 +5,10 @@ use std::sync::{Arc, LazyLock};
 use jiff::Timestamp;
 use pintle_json::{Json, json};
 
-use super::{Cluster, Context, GroupResource, Kind, Kinds};
-use crate::request::Part;
+use super::{Cluster, Context, GroupResource, Kind, Kinds, Subresource};
 use crate::request::user::User;
-use crate::validate::Faults;
+use crate::request::{Part, Verb};
+use crate::validate::FieldFaults;
 
 /// A cluster without objects.
 struct Empty;
@@ -298,7 +298,7 @@ fn a_job_selects_its_pods_by_its_uid() {
     kind.strategy.prepare_for_create(&context(&Empty), &mut job);
     assert_eq!(job["spec"]["selector"], json!({"matchLabels": {"batch.kubernetes.io/controller-uid": "u"}}));
     assert_eq!(job["spec"]["template"]["metadata"]["labels"]["job-name"], "a");
-    assert_eq!(kind.strategy.validate_create(&job), Faults::default());
+    assert_eq!(kind.strategy.validate_create(&job), FieldFaults::default());
 }
 
 #[test]
@@ -316,13 +316,26 @@ fn both_groups_of_events_are_views_of_one_object() {
 }
 
 #[test]
+fn what_is_posted_and_what_is_made_up_has_a_kind_that_says_how() {
+    for kind in Kinds::builtin().kinds() {
+        let is_stored = kind.stored_version.is_some();
+        assert_eq!(kind.strategy.posting(Part::Object).is_some(), kind.conduct.transient, "{kind:?}");
+        assert_eq!(kind.strategy.made_up().is_some(), !is_stored && !kind.conduct.transient, "{kind:?}");
+        for Subresource { part, verbs, .. } in &kind.subresources {
+            assert_eq!(kind.strategy.posting(*part).is_some(), verbs.contains(&Verb::Create), "{kind:?} {part:?}");
+            assert!(kind.strategy.stream(*part).is_none(), "{kind:?} {part:?} is in discovery");
+        }
+    }
+}
+
+#[test]
 fn a_scale_shows_and_sets_the_replicas() {
     let kind = kind("apps", "v1", "deployments");
     let scale = kind.strategy.scale().expect("deployments scale");
     let selector = json!({"matchLabels": {"app": "a"}, "matchExpressions": [{"key": "t", "operator": "NotIn", "values": ["y", "x"]}]});
     let deployment =
         json!({"metadata": {"name": "a"}, "spec": {"replicas": 0, "selector": selector}, "status": {"replicas": 3}});
-    let shown = scale.read(&kind, &deployment).expect("a scale");
+    let shown = scale.read(&deployment).expect("a scale");
     assert_eq!(
         (&shown["spec"], &shown["status"]),
         (&json!({}), &json!({"replicas": 3, "selector": "app=a,t notin (x,y)"}))

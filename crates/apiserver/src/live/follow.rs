@@ -8,7 +8,7 @@ use http_body_util::BodyExt;
 use pintle_json::Json;
 
 use super::upstream::{Refusal, collection_path, encoded};
-use super::{Live, Part, is_in, version};
+use super::{Collection, Live, is_in, version};
 use crate::kinds::Kind;
 use crate::object::metadata;
 use crate::store::{Range, Shown, key};
@@ -29,18 +29,18 @@ const EXPIRED: u16 = 410;
 
 impl Live {
     /// Brings a collection here, and follows it until the server ends.
-    pub(super) async fn follow(self: Arc<Self>, kind: Arc<Kind>, part: Part) -> Result<(), Refusal> {
-        let version = self.list(&kind, &part).await?;
-        self.whole.write().unwrap_or_else(PoisonError::into_inner).insert(part.clone());
+    pub(super) async fn follow(self: Arc<Self>, kind: Arc<Kind>, collection: Collection) -> Result<(), Refusal> {
+        let version = self.list(&kind, &collection).await?;
+        self.whole.write().unwrap_or_else(PoisonError::into_inner).insert(collection.clone());
         let stop = self.stop.clone();
         let tasks = self.tasks.clone();
-        tasks.spawn(async move { stop.run_until_cancelled(self.watch_on(&kind, &part, version)).await });
+        tasks.spawn(async move { stop.run_until_cancelled(self.watch_on(&kind, &collection, version)).await });
         Ok(())
     }
 
     /// Shows all objects of a collection; answers the version to watch from.
-    async fn list(&self, kind: &Arc<Kind>, part: &Part) -> Result<String, Refusal> {
-        let path = collection_path(kind, &part.namespace);
+    async fn list(&self, kind: &Arc<Kind>, collection: &Collection) -> Result<String, Refusal> {
+        let path = collection_path(kind, &collection.namespace);
         let mut told = HashSet::new();
         let mut next = format!("{path}?limit={PAGE}");
         loop {
@@ -58,8 +58,9 @@ impl Live {
             }
             match page.text("/metadata/continue") {
                 "" => {
-                    let range = Range::namespace(Some(&*part.namespace).filter(|namespace| !namespace.is_empty()));
-                    self.registry.db.show_no_others(&part.resource, &range, &told, version(&page));
+                    let range =
+                        Range::namespace(Some(&*collection.namespace).filter(|namespace| !namespace.is_empty()));
+                    self.registry.db.show_no_others(&collection.resource, &range, &told, version(&page));
                     return Ok(page.text("/metadata/resourceVersion").to_owned());
                 }
                 token => next = format!("{path}?limit={PAGE}&continue={}", encoded(token)),
@@ -68,13 +69,15 @@ impl Live {
     }
 
     /// Watches from that version on, for as long as the kind is served.
-    async fn watch_on(&self, kind: &Arc<Kind>, part: &Part, mut version: String) {
+    async fn watch_on(&self, kind: &Arc<Kind>, collection: &Collection, mut version: String) {
         let mut after_failure = PAUSE_AFTER_FAILURE;
         loop {
             let end = Duration::from_secs(WATCH_SECONDS + GRACE);
-            let watched = tokio::time::timeout(end, self.watch(kind, part, &mut version)).await;
+            let watched = tokio::time::timeout(end, self.watch(kind, collection, &mut version)).await;
             let ended = match watched.unwrap_or(Ok(())) {
-                Err(refusal) if refusal.code == EXPIRED => self.list(kind, part).await.map(|newest| version = newest),
+                Err(refusal) if refusal.code == EXPIRED => {
+                    self.list(kind, collection).await.map(|newest| version = newest)
+                }
                 ended => ended,
             };
             let Err(refusal) = ended else {
@@ -83,23 +86,23 @@ impl Live {
                 continue;
             };
             if self.registry.kinds().resource(&kind.group, &kind.version, &kind.plural).is_none() {
-                return self.let_go(part);
+                return self.let_go(collection);
             }
-            tracing::warn!(resource = %part.resource, why = refusal.message(), "the cluster cannot be followed");
+            tracing::warn!(resource = %collection.resource, why = refusal.message(), "the cluster cannot be followed");
             tokio::time::sleep(after_failure).await;
             after_failure = (after_failure * 2).min(LONGEST_PAUSE);
         }
     }
 
     /// Follows a part no more. Who asks for it next, should its kind come back, has it listed anew.
-    fn let_go(&self, part: &Part) {
-        self.whole.write().unwrap_or_else(PoisonError::into_inner).remove(part);
-        self.parts.lock().unwrap_or_else(PoisonError::into_inner).remove(part);
+    fn let_go(&self, collection: &Collection) {
+        self.whole.write().unwrap_or_else(PoisonError::into_inner).remove(collection);
+        self.collections.lock().unwrap_or_else(PoisonError::into_inner).remove(collection);
     }
 
     /// Watches until the other cluster ends it; `version` is then that to go on from.
-    async fn watch(&self, kind: &Arc<Kind>, part: &Part, version: &mut String) -> Result<(), Refusal> {
-        let path = collection_path(kind, &part.namespace);
+    async fn watch(&self, kind: &Arc<Kind>, collection: &Collection, version: &mut String) -> Result<(), Refusal> {
+        let path = collection_path(kind, &collection.namespace);
         let from = encoded(version);
         let query = format!("watch=1&allowWatchBookmarks=true&timeoutSeconds={WATCH_SECONDS}&resourceVersion={from}");
         let mut body = self.upstream.open(&format!("{path}?{query}")).await?;
@@ -113,7 +116,7 @@ impl Live {
             let mut begin = 0;
             while let Some(end) = rest[read..].iter().position(|byte| *byte == b'\n') {
                 let event = serde_json::from_slice(&rest[begin..read + end]);
-                self.tell(kind, part, event.map_err(|error| Refusal::unreachable(&error))?, version)?;
+                self.tell(kind, collection, event.map_err(|error| Refusal::unreachable(&error))?, version)?;
                 (begin, read) = (read + end + 1, read + end + 1);
             }
             rest.drain(..begin);
@@ -124,7 +127,13 @@ impl Live {
         Ok(())
     }
 
-    fn tell(&self, kind: &Arc<Kind>, part: &Part, mut event: Json, reached: &mut String) -> Result<(), Refusal> {
+    fn tell(
+        &self,
+        kind: &Arc<Kind>,
+        collection: &Collection,
+        mut event: Json,
+        reached: &mut String,
+    ) -> Result<(), Refusal> {
         let object = event["object"].take();
         match event.text("/type") {
             "ERROR" => return Err(Refusal::told(&object)),
@@ -132,7 +141,7 @@ impl Live {
                 let (namespace, name) = (metadata::namespace(&object), metadata::name(&object));
                 let shown = Shown { at: version(&object), object: None };
                 let whole = self.whole.read().unwrap_or_else(PoisonError::into_inner);
-                self.registry.db.show(&part.resource, &key(namespace, name), shown, is_in(&whole, part));
+                self.registry.db.show(&collection.resource, &key(namespace, name), shown, is_in(&whole, collection));
             }
             "ADDED" | "MODIFIED" => self.show(kind, object.clone()),
             _ => (),

@@ -102,7 +102,7 @@ impl FromIterator<PlannedChange> for PlannedChanges {
 }
 
 impl PlannedChange {
-    /// What the writes of an object come to; none if that is nothing, or of an Event.
+    /// What the writes of an object come to; none if that is nothing, or of a report.
     pub(super) fn of(kinds: &Kinds, written: &WrittenHere) -> Option<Self> {
         let (plural, group) = written.resource.split_once('.').unwrap_or((&written.resource, ""));
         let (base, object) = (written.base.as_deref(), written.object.as_deref());
@@ -113,7 +113,7 @@ impl PlannedChange {
         // Who only marked it for deletion wrote none.
         let versions = [Some(any), base].into_iter().flatten().map(|stored| stored.version().to_string());
         let version = versions.chain(known.map(|kind| kind.api_version())).find(|version| !version.is_empty());
-        if kind == "Event" {
+        if known.is_some_and(|kind| kind.strategy.is_report()) {
             return None;
         }
         let tree = |stored: Option<&Stored>| stored.map_or(Json::Null, Stored::decode);
@@ -133,9 +133,11 @@ impl PlannedChange {
         if fields.is_empty() && action == PlanAction::Update {
             return None;
         }
-        if kind == "Secret" && group.is_empty() {
-            fields.iter_mut().for_each(PlannedField::hide);
-        }
+        let secrets = known.map_or(&[][..], |kind| kind.strategy.secrets());
+        fields
+            .iter_mut()
+            .filter(|field| secrets.iter().any(|name| field.path.starts_with(name)))
+            .for_each(PlannedField::hide);
         Some(Self {
             action,
             api_version: version.unwrap_or_default(),
@@ -150,15 +152,10 @@ impl PlannedChange {
 }
 
 impl PlannedField {
-    /// Leaves of what a Secret holds that there is something.
+    /// Leaves of it that there is something.
     fn hide(&mut self) {
-        if self.path.starts_with("data")
-            || self.path.starts_with("stringData")
-            || self.path.starts_with("metadata.annotations")
-        {
-            let hidden = |value: &mut Json| *value = "(hidden)".into();
-            self.old.iter_mut().chain(&mut self.new).for_each(hidden);
-        }
+        let hidden = |value: &mut Json| *value = "(hidden)".into();
+        self.old.iter_mut().chain(&mut self.new).for_each(hidden);
     }
 }
 

@@ -7,23 +7,24 @@ use pintle_json::Json;
 
 use super::Registry;
 use super::pipeline::Write;
-use super::pod_security::PodSecurity;
+use super::pod_standards::PodSecurity;
 use super::served::typed;
-use super::signing::Signing;
 use crate::admission::{Attempt, limits, quota};
+use crate::auth::{self, Attributes, Decision};
 use crate::failure::{Failure, Outcome};
-use crate::kinds::{Cluster, GroupResource, Place};
+use crate::kinds::{Cluster, FurtherRight, GroupResource, Place, Pods};
 use crate::object::metadata;
 use crate::registry::Writer;
 use crate::request::Part;
 use crate::request::options::{How, WriteOptions};
+use crate::request::path::ResourcePath;
 use crate::store::Charge;
 
 /// Who charges the quotas.
 const MANAGER: &str = "kube-apiserver";
 
 /// Those who have a say, in the order in which they are asked.
-const CHAIN: &[&dyn Plugin] = &[&LimitRanges, &PodSecurity, &Signing, &Quotas];
+const CHAIN: &[&dyn Plugin] = &[&LimitRanges, &PodSecurity, &FurtherRights, &Quotas];
 
 /// One who has a say in writes. A [`Write`] tells them who writes, what the object was and is to be, and whether it is only tried.
 pub(super) trait Plugin: Sync {
@@ -75,7 +76,7 @@ impl LimitRanges {
 
 impl Plugin for LimitRanges {
     fn change(&self, registry: &Registry, write: &mut Write<'_>) -> Outcome<()> {
-        if write.place.kind.plural == "pods" {
+        if write.place.kind.strategy.pods() == Pods::Themselves {
             Self::of(registry, write).iter().for_each(|range| limits::complete(range, &mut write.new));
         }
         Ok(())
@@ -89,6 +90,32 @@ impl Plugin for LimitRanges {
             }
         }
         Ok(Vec::new())
+    }
+}
+
+/// The rights that a write takes beside that to write.
+struct FurtherRights;
+
+impl Plugin for FurtherRights {
+    fn check(&self, registry: &Registry, write: &Write<'_>) -> Outcome<Vec<Charge>> {
+        let Place { kind, part, .. } = write.place;
+        let Some(right) = kind.strategy.further_right(&write.new, write.old, *part)? else { return Ok(Vec::new()) };
+        let FurtherRight { verb, resource, names, refusal } = right;
+        let has = |name: &String| {
+            let path = ResourcePath {
+                group: kind.group.clone(),
+                version: "*".into(),
+                resource: resource.into(),
+                name: name.clone(),
+                ..ResourcePath::default()
+            };
+            let attributes = Attributes::Resource { verb, path: &path, name };
+            matches!(auth::decide(registry.rbac(), write.by.user(), &attributes), Decision::Allowed(_))
+        };
+        match names.iter().any(has) {
+            true => Ok(Vec::new()),
+            false => Err(Failure::forbidden(&kind.resource(), metadata::name(&write.new), &refusal)),
+        }
     }
 }
 
@@ -134,7 +161,7 @@ fn charge(registry: &Registry, namespace: &str, quota: &Json, used: Json) -> Out
     let at = super::list::parse_number(quota.text("/metadata/resourceVersion"))?;
     let value = kind.strategy.to_stored(value);
     super::size::check(kind, &place.key(), &value)?;
-    Ok(Some(Charge { key: place.key(), at, value }))
+    Ok(Some(Charge { resource: place.resource_key(), key: place.key(), at, value }))
 }
 
 fn attempt<'a>(write: &'a Write<'_>, resource: &'a GroupResource) -> Attempt<'a> {

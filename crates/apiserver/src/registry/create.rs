@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use pintle_json::Json;
-use pintle_meta::{Reason, StatusCause, StatusDetails};
+use pintle_meta::{StatusCause, StatusDetails};
 
 use super::Registry;
 use super::pipeline::{Complete, Write};
@@ -11,7 +11,7 @@ use super::served::{Served, Written};
 use crate::auth;
 use crate::crd;
 use crate::failure::{Failure, Outcome, details};
-use crate::kinds::{GroupResource, Kind, Place};
+use crate::kinds::{GroupResource, Kind, NAMESPACES, Place};
 use crate::object::{metadata, metadata_mut};
 use crate::registry::Writer;
 use crate::request::options::How;
@@ -85,8 +85,7 @@ impl Registry {
 
     /// Whether anything can be created there at all, and this object by this user.
     fn check_place(&self, place: &Place, object: &mut Json, by: &Writer<'_>) -> Outcome<()> {
-        let kind = &place.kind;
-        check_namespace(kind, &place.namespace, object)?;
+        settle_namespace(place, object)?;
         self.check_is_open(&Place { name: metadata::name(object).into(), ..place.clone() })?;
         if auth::grants_rights(place) {
             auth::check_grant(self.rbac(), by.user(), place, object, None)?;
@@ -113,9 +112,8 @@ impl Registry {
 
     /// The namespace must be there and not be going away.
     pub(super) fn check_namespace_is_open(&self, kind: &Kind, namespace: &str, name: &str) -> Outcome<()> {
-        let namespaces = GroupResource::new("", "namespaces");
-        let Some(found) = self.db.get("namespaces", namespace) else {
-            return Err(Failure::not_found(&namespaces, namespace));
+        let Some(found) = self.db.get(NAMESPACES, namespace) else {
+            return Err(Failure::not_found(&GroupResource::new("", NAMESPACES), namespace));
         };
         if !found.is_deleting() {
             return Ok(());
@@ -141,7 +139,7 @@ fn is_defined(store: &Store, kind: &Kind) -> bool {
 }
 
 fn namespace_is_open(store: &Store, namespace: &str) -> bool {
-    store.get("namespaces", namespace).is_some_and(|found| !found.is_deleting())
+    store.get(NAMESPACES, namespace).is_some_and(|found| !found.is_deleting())
 }
 
 /// Wipes what a client may not set. A deletion that a PUT or an apply claims to be under way stays.
@@ -157,24 +155,14 @@ fn wipe(object: &mut Json, how: How) {
 }
 
 /// The namespace in the body must be that of the path; an empty one becomes it. Cluster-scoped objects lose theirs.
-pub(super) fn check_namespace(kind: &Kind, namespace: &str, object: &mut Json) -> Outcome<()> {
-    let metadata = metadata_mut(object);
-    if !kind.namespaced() {
-        metadata.unset("namespace");
+pub(super) fn settle_namespace(place: &Place, object: &mut Json) -> Outcome<()> {
+    if !place.kind.namespaced() {
+        metadata_mut(object).unset("namespace");
         return Ok(());
     }
-    match metadata.text("/namespace") {
-        "" => {
-            metadata.set("namespace", namespace);
-            Ok(())
-        }
-        same if same == namespace => Ok(()),
-        _ => Err(Failure::new(
-            400,
-            Reason::BadRequest,
-            "the namespace of the provided object does not match the namespace sent on the request",
-        )),
-    }
+    place.check_namespace(metadata::namespace(object))?;
+    metadata_mut(object).set("namespace", place.namespace.as_str());
+    Ok(())
 }
 
 /// No name could be generated.

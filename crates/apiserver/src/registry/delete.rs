@@ -6,8 +6,8 @@ use std::time::Duration;
 use pintle_json::Json;
 use pintle_meta::{PropagationPolicy, Status, StatusDetails, TypeMeta};
 
+use super::Registry;
 use super::served::Served;
-use super::{Registry, namespace_lifecycle};
 use crate::failure::{Failure, Outcome};
 use crate::kinds::{GroupResource, Kind, Place};
 use crate::object::{metadata, metadata_mut};
@@ -16,19 +16,6 @@ use crate::store::{Expect, Stored};
 
 const ORPHAN: &str = "orphan";
 const FOREGROUND: &str = "foregroundDeletion";
-/// Keeps a definition until its objects have gone.
-pub(crate) const CLEANUP: &str = "customresourcecleanup.apiextensions.k8s.io";
-
-/// Why an object that every cluster has may not be deleted, if it is one of those.
-fn why_for_ever(kind: &Kind, name: &str) -> Option<&'static str> {
-    match (kind.store.group.as_str(), kind.store.resource.as_str(), name) {
-        ("", "namespaces", "default" | "kube-system" | "kube-public") => Some("this namespace may not be deleted"),
-        ("scheduling.k8s.io", "priorityclasses", "system-cluster-critical" | "system-node-critical") => {
-            Some("this is a system priority class and cannot be deleted")
-        }
-        _ => None,
-    }
-}
 
 /// What a deletion answers with.
 #[derive(Debug)]
@@ -50,8 +37,8 @@ impl Registry {
                 return Err(Failure::not_found(&kind.resource(), &place.name));
             };
             let old = stored.decode();
-            check_preconditions(kind, &place.name, &old, options)?;
-            if let Some(why) = why_for_ever(kind, &place.name) {
+            place.check_preconditions(&old, options)?;
+            if let Some(why) = kind.strategy.undeletable(&place.name) {
                 return Err(Failure::forbidden(&kind.resource(), &place.name, why));
             }
             if let Some(deleted) = self.try_delete(place, &stored, &old, options) {
@@ -64,18 +51,13 @@ impl Registry {
     fn try_delete(&self, place: &Place, stored: &Arc<Stored>, old: &Json, options: &DeleteOptions) -> Option<Deleted> {
         let kind = &place.kind;
         let mut new = Json::clone(old);
-        let mut finalizers = finalizers_for(kind, old, options);
-        if is_definition(kind) && !metadata::is_deleting(old) && !finalizers.iter().any(|name| name == CLEANUP) {
-            finalizers.push(CLEANUP.into());
-        }
-        metadata::set_finalizers(&mut new, &finalizers);
-        let grace = grace(kind, old, options);
-        // The first deletion of a namespace only marks it.
-        let marks = namespace_lifecycle::is_namespace(kind) && !metadata::is_deleting(old);
-        let held = marks || !finalizers.is_empty() || !namespace_lifecycle::may_go(kind, &new);
+        metadata::set_finalizers(&mut new, &finalizers_for(kind, old, options));
+        let grace = kind.strategy.grace(old, options.grace_seconds);
+        let is_first = !metadata::is_deleting(old);
+        let marks = is_first && kind.strategy.mark_terminating(&mut new, &self.clock.now_text());
+        let held = marks || !metadata::finalizers(&new).is_empty() || kind.strategy.is_held(&new);
         // A graceful object is always seen going before it is gone.
-        let seen_going =
-            !kind.conduct.graceful || metadata::is_deleting(old) && metadata::grace_seconds(old) == Some(0);
+        let seen_going = !kind.conduct.graceful || !is_first && metadata::grace_seconds(old) == Some(0);
         if !held && grace == 0 && seen_going {
             // A dry run shows what the options would take off the object; the deletion itself takes no such step.
             return match options.dry_run && new != *old {
@@ -83,9 +65,9 @@ impl Registry {
                 false => self.remove(place, stored, options.dry_run),
             };
         }
-        let shrinks = metadata::is_deleting(old) && metadata::grace_seconds(old).is_some_and(|left| grace < left);
-        if !metadata::is_deleting(old) || shrinks {
-            self.mark(kind, &mut new, old, grace);
+        let shrinks = !is_first && metadata::grace_seconds(old).is_some_and(|left| grace < left);
+        if is_first || shrinks {
+            self.date(&mut new, old, (!marks).then_some(grace));
         }
         let changed = new != *old;
         let gone = !held && grace == 0;
@@ -132,32 +114,31 @@ impl Registry {
         })))
     }
 
-    /// Notes that the object is going.
-    fn mark(&self, kind: &Kind, new: &mut Json, old: &Json, grace: i64) {
+    /// Notes when the object goes; and what grace it has, where it is that which it waits for.
+    fn date(&self, new: &mut Json, old: &Json, grace: Option<i64>) {
         let first = !metadata::is_deleting(old);
-        let seconds = Duration::from_secs(u64::try_from(grace).unwrap_or(0));
-        let time = match first {
-            true => self.clock.text_after(seconds),
-            false => earlier_end(old, grace).unwrap_or_else(|| self.clock.text_after(seconds)),
+        let seconds = Duration::from_secs(u64::try_from(grace.unwrap_or(0)).unwrap_or(0));
+        let time = match grace.filter(|_| !first) {
+            None => self.clock.text_after(seconds),
+            Some(grace) => earlier_end(old, grace).unwrap_or_else(|| self.clock.text_after(seconds)),
         };
         let generation = metadata::generation(old).filter(|generation| first && *generation > 0);
         let metadata = metadata_mut(new);
         metadata.set("deletionTimestamp", time);
-        if namespace_lifecycle::is_namespace(kind) {
-            new["status"]["phase"] = "Terminating".into();
-            return;
-        }
-        if is_definition(kind) {
-            let message = "CustomResourceDefinition marked for deletion; CustomResource deletion will begin soon";
-            let now = self.clock.now_text();
-            crate::crd::set_condition(new, "Terminating", "True", "InstanceDeletionPending", message, &now);
-            return;
-        }
+        let Some(grace) = grace else { return };
         metadata.set("deletionGracePeriodSeconds", grace);
         if let Some(generation) = generation {
             metadata.set("generation", generation + 1);
         }
     }
+}
+
+/// Whether nothing holds an object any more that is going.
+pub(super) fn is_due(kind: &Kind, object: &Json) -> bool {
+    metadata::is_deleting(object)
+        && metadata::finalizers(object).is_empty()
+        && metadata::grace_seconds(object).unwrap_or(0) == 0
+        && !kind.strategy.is_held(object)
 }
 
 /// An object that was not stored, as its kind shows it.
@@ -173,17 +154,12 @@ fn earlier_end(old: &Json, grace: i64) -> Option<String> {
     Some(pintle_meta::Time(end).to_string())
 }
 
-fn is_definition(kind: &Kind) -> bool {
-    kind.group == "apiextensions.k8s.io"
-}
-
 /// The finalizers that the options leave the object with.
 fn finalizers_for(kind: &Kind, object: &Json, options: &DeleteOptions) -> Vec<String> {
     let present: Vec<String> = metadata::finalizers(object).into_iter().map(str::to_owned).collect();
     let asked = match (options.orphan_dependents, options.propagation) {
         (Some(true), _) => Some(PropagationPolicy::Orphan),
-        // A namespace waits for its dependents then.
-        (Some(false), _) if namespace_lifecycle::is_namespace(kind) => Some(PropagationPolicy::Foreground),
+        (Some(false), _) if kind.strategy.waits_for_dependents() => Some(PropagationPolicy::Foreground),
         (Some(false), _) => Some(PropagationPolicy::Background),
         (None, propagation) => propagation,
     };
@@ -207,40 +183,4 @@ fn finalizers_for(kind: &Kind, object: &Json, options: &DeleteOptions) -> Vec<St
     let mut finalizers: Vec<String> = present.iter().filter(|name| !of_policy(name)).cloned().collect();
     finalizers.extend(wanted.map(Into::into));
     finalizers
-}
-
-/// The seconds that the object is left.
-fn grace(kind: &Kind, object: &Json, options: &DeleteOptions) -> i64 {
-    if !kind.conduct.graceful {
-        return 0;
-    }
-    let left = metadata::grace_seconds(object).filter(|_| metadata::is_deleting(object));
-    let own = object.integer("/spec/terminationGracePeriodSeconds").unwrap_or(30);
-    let asked = options.grace_seconds.or(left).unwrap_or(own);
-    let asked = if asked < 0 { 1 } else { asked };
-    let unscheduled = object.text("/spec/nodeName").is_empty();
-    let phase = object.text("/status/phase");
-    let over = matches!(phase, "Succeeded" | "Failed") && left.is_none();
-    if unscheduled || over { 0 } else { left.map_or(asked, |left| asked.min(left)) }
-}
-
-pub(super) fn check_preconditions(kind: &Kind, name: &str, object: &Json, options: &DeleteOptions) -> Outcome<()> {
-    let check = |what: &str, wanted: &Option<String>, field: &str| {
-        let Some(wanted) = wanted else { return Ok(()) };
-        let found = object["metadata"][field].text("");
-        if wanted == found {
-            return Ok(());
-        }
-        let resource = GroupResource::new(
-            &kind.group,
-            if namespace_lifecycle::is_namespace(kind) { "namespaces" } else { &kind.kind },
-        );
-        let why = format!(
-            "the {what} in the precondition ({wanted}) does not match the {what} in record ({found}). \
-             The object might have been deleted and then recreated"
-        );
-        Err(Failure::conflict(&resource, name, &why))
-    };
-    check("UID", &options.uid, "uid")?;
-    check("ResourceVersion", &options.resource_version, "resourceVersion")
 }

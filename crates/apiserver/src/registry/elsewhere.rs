@@ -4,22 +4,21 @@ use pintle_json::{Json, json};
 
 use super::Registry;
 use crate::failure::Failure;
-use crate::store::{Range, Stored};
-
-const RESOURCE: &str = "apiservices.apiregistration.k8s.io";
+use crate::kinds::api_service::{RESOURCE, given_away};
+use crate::store::Range;
 
 impl Registry {
     /// 503 where a version is for somebody else to serve.
     pub(crate) fn unavailable(&self, group: &str, version: &str) -> Option<Failure> {
         let unavailable = Failure { text: Some("service unavailable\n"), ..Failure::plain(503, "service unavailable") };
         let found = self.db.get(RESOURCE, &format!("{version}.{group}"))?;
-        of_service(&found).map(|_| unavailable)
+        given_away(&found).map(|_| unavailable)
     }
 
     /// What is known of a group of which others serve every version.
     pub(crate) fn group_elsewhere(&self, group: &str) -> Option<Json> {
         let all = self.db.objects_of(RESOURCE, &Range::namespace(None));
-        let of_group = all.filter_map(|(_, stored)| of_service(&stored)).filter(|spec| spec.text("/group") == group);
+        let of_group = all.filter_map(|(_, stored)| given_away(&stored)).filter(|spec| spec.text("/group") == group);
         let versions = of_group.map(|spec| {
             let version = spec.text("/version");
             json!({"groupVersion": format!("{group}/{version}"), "version": version})
@@ -30,10 +29,4 @@ impl Registry {
             "kind": "APIGroup", "apiVersion": "v1", "name": group, "versions": versions, "preferredVersion": preferred,
         }))
     }
-}
-
-/// Which version of which group it gives to a Service, if it does.
-fn of_service(stored: &Stored) -> Option<Json> {
-    let mut object = stored.only(&["spec.service", "spec.group", "spec.version"]);
-    object.has("/spec/service").then(|| object["spec"].take())
 }

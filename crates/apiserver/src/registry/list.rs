@@ -4,12 +4,13 @@ use std::sync::Arc;
 
 use pintle_meta::{FieldSelector, InvalidSelector, LabelSelector, ResourceVersionMatch};
 
+use super::Registry;
+use super::continue_token::ContinueToken;
 use super::served::Served;
-use super::token::Token;
-use super::{Registry, components};
 use crate::failure::{Failure, Outcome};
 use crate::faults::View;
-use crate::kinds::{Kind, Place, indexed_field, selects_fields, unknown_field};
+use crate::kinds::{GroupResource, Kind, Place, indexed_field, selects_fields, unknown_field};
+use crate::object::metadata;
 use crate::request::options::ListOptions;
 use crate::store::{Compacted, Neighbours, Objects, Range, ResourceKey, Run, Scope, Stored, key};
 
@@ -99,11 +100,6 @@ pub(crate) struct Selected {
 }
 
 impl Selected {
-    /// Those among objects that are not stored. The keys are for their order alone.
-    pub(super) fn among(objects: &Objects, selection: &Selection) -> Self {
-        Self { run: objects.run(&Range::namespace(None)), selection: selection.clone() }
-    }
-
     /// Looks at the next one: whether it is meant. None at the end.
     pub(crate) fn look(&mut self) -> Option<Option<Arc<Stored>>> {
         let (_, stored) = self.run.peek()?;
@@ -146,7 +142,7 @@ pub(crate) struct ListReply {
 }
 
 /// Which state a list shows.
-enum At {
+enum Moment {
     Newest,
     Exactly(u64),
 }
@@ -159,8 +155,13 @@ impl Registry {
 
     /// The same as it is now, or as a stale view has it.
     pub(crate) fn get_in(&self, place: &Place, stale: Option<View>) -> Outcome<Served> {
-        if components::are_meant(&place.kind) {
-            return components::get(place);
+        if let Some(objects) = place.kind.strategy.made_up() {
+            let found = objects.into_iter().find(|object| metadata::name(object) == place.name);
+            // A real server says it of the kind and not of the resource.
+            let of = GroupResource::new(&place.kind.group, &place.kind.singular);
+            return found
+                .map(|object| Served::value(&place.kind, object))
+                .ok_or_else(|| Failure::not_found(&of, &place.name));
         }
         let (resource, key) = (place.resource_key(), place.key());
         let stored = match stale {
@@ -187,8 +188,9 @@ impl Registry {
         options: &ListOptions,
         stale: Option<View>,
     ) -> Outcome<ListReply> {
-        if components::are_meant(&selection.kind) {
-            return Ok(components::list(selection));
+        if let Some(objects) = selection.kind.strategy.made_up() {
+            let objects: Objects = objects.iter().map(Stored::unversioned).collect();
+            return Ok(page(selection, objects.run(&Range::namespace(None)), None, 0).await);
         }
         let (at, start) = self.place_in_past(selection, options)?;
         let cached = options.resource_version == "0" && !is_uncached(&selection.kind);
@@ -199,9 +201,9 @@ impl Registry {
         };
         let resource = ResourceKey::from(selection.kind.store.to_string());
         let (objects, revision) = match (at, stale) {
-            (At::Newest, None) => self.db.read(|store| (store.objects(&resource), store.revision())),
-            (At::Newest, Some(view)) => self.view(&selection.kind, view)?,
-            (At::Exactly(revision), _) => {
+            (Moment::Newest, None) => self.db.read(|store| (store.objects(&resource), store.revision())),
+            (Moment::Newest, Some(view)) => self.view(&selection.kind, view)?,
+            (Moment::Exactly(revision), _) => {
                 let past = self.db.past(&resource, revision);
                 (past.map_err(|_| too_old(options, start.as_deref()))?, revision)
             }
@@ -216,24 +218,24 @@ impl Registry {
     /// The revision that a list has to wait for, if it asks for one.
     pub(crate) fn version_to_wait_for(&self, options: &ListOptions) -> Outcome<Option<u64>> {
         if !options.continue_token.is_empty() {
-            return Ok(Token::decode(&options.continue_token)?.revision);
+            return Ok(ContinueToken::decode(&options.continue_token)?.revision);
         }
         Ok(Some(parse_version(&options.resource_version)?).filter(|version| *version > 0))
     }
 
-    fn place_in_past(&self, selection: &Selection, options: &ListOptions) -> Outcome<(At, Option<String>)> {
+    fn place_in_past(&self, selection: &Selection, options: &ListOptions) -> Outcome<(Moment, Option<String>)> {
         if !options.continue_token.is_empty() {
             if !matches!(options.resource_version.as_str(), "" | "0") {
                 return Err(Failure::bad_request("specifying resource version is not allowed when using continue"));
             }
-            let token = Token::decode(&options.continue_token)?;
-            return Ok((token.revision.map_or(At::Newest, At::Exactly), Some(token.start)));
+            let token = ContinueToken::decode(&options.continue_token)?;
+            return Ok((token.revision.map_or(Moment::Newest, Moment::Exactly), Some(token.start)));
         }
         let version = parse_version(&options.resource_version)?;
         let legacy_exact = options.limit.is_some() && options.version_match.is_none();
         let exact = version > 0 && (options.version_match == Some(ResourceVersionMatch::Exact) || legacy_exact);
         let _ = selection;
-        Ok((if exact { At::Exactly(version) } else { At::Newest }, None))
+        Ok((if exact { Moment::Exactly(version) } else { Moment::Newest }, None))
     }
 }
 
@@ -250,7 +252,7 @@ async fn page(selection: &Selection, run: Run, limit: Option<usize>, revision: u
         found += usize::from(selection.matches(&stored));
         if found >= limit && rest.left() > 0 {
             reply.objects = selected(run.up_to(&rest));
-            reply.continue_token = Token::after(&key[prefix..], revision).encode();
+            reply.continue_token = ContinueToken::after(&key[prefix..], revision).encode();
             reply.remaining = selection.is_everything().then(|| rest.left());
             break;
         }
@@ -278,13 +280,13 @@ fn too_old(options: &ListOptions, start: Option<&str>) -> Failure {
          Continuing with the provided token results in an inconsistent list - objects that were created, modified, or \
          deleted between the time the first chunk was returned and now may show up in the list.",
     );
-    failure.status.metadata.continue_token = Token { revision: None, start: start.into() }.encode();
+    failure.status.metadata.continue_token = ContinueToken { revision: None, start: start.into() }.encode();
     failure
 }
 
-/// Whether a real server reads the kind from its storage each time: both kinds of events, and nothing else.
+/// Whether a real server reads the kind from its storage each time.
 pub(crate) fn is_uncached(kind: &Kind) -> bool {
-    kind.store.resource == "events" && kind.store.group.is_empty()
+    kind.strategy.is_report()
 }
 
 /// A resource version of a list: a whole number; empty stands for 0.

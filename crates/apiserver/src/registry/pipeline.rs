@@ -5,7 +5,7 @@
 
 use pintle_json::Json;
 
-use super::{Registry, admission_chain, namespace_lifecycle, nesting};
+use super::{Registry, admission_chain, nesting};
 use crate::failure::Outcome;
 use crate::kinds::{self, Kind, Place};
 use crate::object::{metadata, metadata_mut, put_back, put_back_all_but};
@@ -13,7 +13,7 @@ use crate::registry::Writer;
 use crate::request::Part;
 use crate::request::options::How;
 use crate::store::Charge;
-use crate::validate::Faults;
+use crate::validate::FieldFaults;
 
 /// A write of one object, on its way.
 #[derive(Debug)]
@@ -87,7 +87,6 @@ impl Registry {
             Some(old) => kind.strategy.prepare_for_update(&context, new, old, part),
         }
         kind.strategy.admit(&context, new, write.old, part)?;
-        namespace_lifecycle::label(kind, new);
         write.count_generation();
         Ok(())
     }
@@ -141,7 +140,7 @@ impl Write<'_> {
         }
         .into_iter()
         .flatten()
-        .collect::<Faults>();
+        .collect::<FieldFaults>();
         if !faults.is_empty() {
             return Err(kind.invalid(metadata::name(&self.new), faults));
         }
@@ -175,12 +174,12 @@ fn keep_identity(new: &mut Json, old: &Json) {
     }
 }
 
-/// A write of `/status` takes the status alone; of built-in kinds, and the metadata that their strategies let through.
+/// A write of `/status` takes the status alone; of most kinds, and the metadata that their strategies let through.
 fn keep_all_but_status(new: &mut Json, old: &Json, kind: &Kind) {
     let managed = new.at("/metadata/managedFields").cloned();
     let taken = ["status", "apiVersion", "kind", "metadata"];
-    put_back_all_but(new, old, if kind.is_custom() { &taken[..3] } else { &taken });
-    if kind.is_custom()
+    put_back_all_but(new, old, if kind.strategy.status_keeps_metadata() { &taken[..3] } else { &taken });
+    if kind.strategy.status_keeps_metadata()
         && let Some(metadata) = new.get_mut("metadata")
     {
         match managed {

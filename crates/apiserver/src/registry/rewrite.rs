@@ -2,54 +2,38 @@
 
 use pintle_json::Json;
 
-use super::Registry;
+use super::{Registry, delete};
 use crate::failure::{Failure, Outcome};
 use crate::kinds::Place;
-use crate::object::{metadata, metadata_mut};
+use crate::object::metadata;
 use crate::store::Expect;
 
 impl Registry {
-    /// Changes the stored object at `place`; where `change` fails, or only tries, nothing is written. Answers the new value.
+    /// Changes the stored object at `place`; one that is going, and is held by nothing then, is removed. Where `change` fails, or only
+    /// tries, nothing is written. Answers the revision at which it was written, if it was.
     pub(crate) fn rewrite(
         &self,
         place: &Place,
         dry_run: bool,
         change: impl Fn(&mut Json) -> Outcome<()>,
-    ) -> Outcome<Json> {
-        let resource = place.resource_key();
+    ) -> Outcome<Option<u64>> {
+        let (resource, key) = (place.resource_key(), place.key());
         loop {
-            let Some(stored) = self.db.get(&resource, &place.key()) else {
+            let Some(stored) = self.db.get(&resource, &key) else {
                 return Err(Failure::not_found(&place.kind.resource(), &place.name));
             };
             let old = stored.decode();
             let mut new = old.clone();
             change(&mut new)?;
-            if dry_run || !metadata::differ(&new, &old) {
-                return Ok(new);
-            }
-            let committed = self.commit(place, Expect::At(stored.revision()), new.clone(), Vec::new(), |_| true)?;
-            if let Ok(change) = committed {
-                metadata_mut(&mut new).set("resourceVersion", change.revision.to_string());
-                return Ok(new);
+            let written = match () {
+                () if dry_run => return Ok(None),
+                () if delete::is_due(&place.kind, &new) => self.db.remove(&resource, &key, stored.revision()),
+                () if !metadata::differ(&new, &old) => return Ok(None),
+                () => self.commit(place, Expect::At(stored.revision()), new, Vec::new(), |_| true)?,
+            };
+            if let Ok(change) = written {
+                return Ok(Some(change.revision));
             }
         }
-    }
-
-    /// Sets a condition in an object's status. The time is that of the last change of the condition's status.
-    pub(crate) fn set_condition(&self, object: &mut Json, condition: Json) {
-        let Some(status) = object.member("status") else { return };
-        let mut conditions = status["conditions"].as_array().cloned().unwrap_or_default();
-        let at = conditions.iter().position(|known| known["type"] == condition["type"]);
-        let mut condition = condition;
-        let same = at.and_then(|at| conditions.get(at)).filter(|known| known["status"] == condition["status"]);
-        condition["lastTransitionTime"] = match same {
-            Some(known) => known["lastTransitionTime"].clone(),
-            None => self.clock.now_text().into(),
-        };
-        match at {
-            Some(at) => conditions[at] = condition,
-            None => conditions.push(condition),
-        }
-        status["conditions"] = conditions.into();
     }
 }

@@ -40,15 +40,11 @@ impl Served {
     }
 
     /// An object that is not stored, or not yet.
-    pub(crate) fn value(kind: &Kind, value: Json) -> Self {
-        Self { order: kind.order(), ..Self::untyped(kind.api_version(), kind.kind.clone(), value) }
-    }
-
-    /// An object of a kind that is known by its name alone.
-    pub(crate) fn untyped(api_version: String, kind: String, mut value: Json) -> Self {
+    pub(crate) fn value(kind: &Kind, mut value: Json) -> Self {
         value.unset("apiVersion");
         value.unset("kind");
-        Self { api_version, kind, order: Order::Declared, content: Content::Value(Arc::new(value)) }
+        let content = Content::Value(Arc::new(value));
+        Self { api_version: kind.api_version(), kind: kind.kind.clone(), order: kind.order(), content }
     }
 
     /// The object as a tree.

@@ -30,7 +30,7 @@ pub(super) fn check(kind: &Kind, key: &str, object: &Json) -> Outcome<()> {
 }
 
 fn stored(kind: &Kind, object: &Json) -> usize {
-    match kind.schema().filter(|_| !kind.is_custom()) {
+    match kind.schema().filter(|_| kind.has_protobuf()) {
         Some(schema) => content(object, schema.root()),
         None => json(object),
     }

@@ -110,10 +110,10 @@ impl Transform {
         head
     }
 
-    /// Appends an object as a list in this form has it. Those of built-in kinds carry neither version nor kind there.
+    /// Appends an object as a list in this form has it: of most kinds, with neither version nor kind.
     pub(crate) fn write_item(&self, object: &Served, kind: &Kind, now: Timestamp, to: &mut Vec<u8>) {
         match self {
-            Self::None => object.write(kind.is_custom(), to),
+            Self::None => object.write(kind.lists_in_full(), to),
             Self::Metadata { api_version } => to.extend_from_slice(&partial(api_version, object)),
             Self::Table { api_version, include } => write_row(api_version, *include, object, kind, now, to),
         }

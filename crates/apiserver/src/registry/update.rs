@@ -15,7 +15,7 @@ use crate::registry::Writer;
 use crate::request::Part;
 use crate::request::options::How;
 use crate::store::{Charge, Expect, Refused, Stored};
-use crate::validate::{Faults, FieldFault};
+use crate::validate::{FieldFault, FieldFaults};
 
 /// How often a write without a version of its own is worked out anew because another came between.
 const TRIES: usize = 64;
@@ -43,7 +43,7 @@ impl Registry {
             Wish::Apply(_) => How::Apply,
         };
         if let Wish::Put(body) = wish {
-            check_identity(place, body)?;
+            place.check_name(metadata::name(body))?;
         }
         for _ in 0..TRIES {
             let Some(stored) = self.db.get(&place.resource_key(), &place.key()) else {
@@ -54,11 +54,11 @@ impl Registry {
                 Wish::Put(body) => Json::clone(body),
                 Wish::Patch(make) | Wish::Apply(make) => {
                     let new = make(Some(&old))?;
-                    check_identity(place, &new)?;
+                    place.check_name(metadata::name(&new))?;
                     new
                 }
             };
-            super::create::check_namespace(kind, &place.namespace, &mut new)?;
+            super::create::settle_namespace(place, &mut new)?;
             if auth::grants_rights(place) {
                 auth::check_grant(self.rbac(), by.user(), place, &new, Some(&old))?;
             }
@@ -106,7 +106,7 @@ impl Registry {
                     );
                     return Err(Failure::conflict(&kind.resource(), &place.name, &why));
                 }
-                check_identity(place, &object)?;
+                place.check_name(metadata::name(&object))?;
                 by.check_may_create()?;
                 self.create_by(How::Apply, place, object, by)
             }
@@ -135,7 +135,7 @@ impl Registry {
             if kind.conduct.needs_version {
                 let why = "must be specified for an update";
                 let fault = FieldFault::invalid("metadata.resourceVersion", &Json::from(0), why);
-                return Err(Failure::invalid_named(&kind.group, &kind.plural, &place.name, Faults::from([fault])));
+                return Err(Failure::invalid_named(&kind.group, &kind.plural, &place.name, FieldFaults::from([fault])));
             }
         } else if current != number.to_string() {
             return Err(Failure::modified(&kind.resource(), &place.name));
@@ -159,14 +159,10 @@ impl Registry {
         if !settles && !metadata::differ(&new, old) {
             return Ok(Ok(Served::stored(kind, stored)));
         }
-        let finished = metadata::is_deleting(&new)
-            && metadata::finalizers(&new).is_empty()
-            && metadata::grace_seconds(&new).unwrap_or(0) == 0
-            && super::namespace_lifecycle::may_go(kind, &new);
         if by.options.dry_run {
             return Ok(Ok(Served::value(kind, new)));
         }
-        if finished {
+        if super::delete::is_due(kind, &new) {
             let removed = self.db.remove(&place.resource_key(), &place.key(), stored.revision());
             return Ok(removed.map(|_| Served::value(kind, new)));
         }
@@ -177,20 +173,6 @@ impl Registry {
         }
         let written = self.commit(place, expect, new, charges, |_| true)?;
         Ok(written.map(|change| Served::stored(kind, &change.new)))
-    }
-}
-
-/// The name in the object must be that of the path.
-fn check_identity(place: &Place, object: &Json) -> Outcome<()> {
-    let url = &place.name;
-    match metadata::name(object) {
-        "" => Err(Failure::bad_request(format!(
-            "the name of the object ({url} based on URL) was undeterminable: name must be provided"
-        ))),
-        name if name == url => Ok(()),
-        name => Err(Failure::bad_request(format!(
-            "the name of the object ({name}) does not match the name on the URL ({url})"
-        ))),
     }
 }
 

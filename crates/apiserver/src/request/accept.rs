@@ -39,7 +39,7 @@ pub(crate) struct Clause {
 
 /// What a clause asks to turn the answer into, by its parameters `as`, `g` and `v`.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Transform {
+pub(crate) struct Asked {
     pub(crate) name: String,
     pub(crate) group: String,
     pub(crate) version: String,
@@ -52,9 +52,9 @@ impl Clause {
     }
 
     /// The transform that is asked for, if any.
-    pub(crate) fn transform(&self) -> Transform {
+    pub(crate) fn transform(&self) -> Asked {
         let of = |name| self.parameter(name).unwrap_or_default().to_owned();
-        Transform { name: of("as"), group: of("g"), version: of("v") }
+        Asked { name: of("as"), group: of("g"), version: of("v") }
     }
 
     /// Whether the answer is to be indented.
@@ -128,8 +128,8 @@ mod tests {
     #[test]
     fn a_transform_is_read_from_its_three_parameters() {
         let clauses = clauses("application/json;as=Table;v=v1;g=meta.k8s.io,application/json");
-        let table = Transform { name: "Table".into(), group: "meta.k8s.io".into(), version: "v1".into() };
+        let table = Asked { name: "Table".into(), group: "meta.k8s.io".into(), version: "v1".into() };
         assert_eq!(clauses[0].transform(), table);
-        assert_eq!(clauses[1].transform(), Transform::default());
+        assert_eq!(clauses[1].transform(), Asked::default());
     }
 }

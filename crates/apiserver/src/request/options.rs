@@ -5,7 +5,7 @@ use pintle_meta::{FieldValidation, PropagationPolicy, ResourceVersionMatch};
 
 use super::query::Query;
 use crate::failure::{Failure, Outcome, quoted};
-use crate::validate::{FaultReason, Faults, FieldFault};
+use crate::validate::{FaultReason, FieldFault, FieldFaults};
 
 /// The options of POST, PUT and PATCH.
 #[derive(Clone, Debug, Default)]
@@ -29,7 +29,7 @@ pub(crate) enum How {
 
 impl WriteOptions {
     pub(crate) fn parse(query: &Query, how: How) -> Outcome<Self> {
-        let mut faults = Faults::default();
+        let mut faults = FieldFaults::default();
         let force = query.flag("force");
         let manager = query.text("fieldManager");
         match how {
@@ -117,8 +117,8 @@ impl ListOptions {
         if faults.is_empty() { Ok(()) } else { Err(Failure::invalid_options("ListOptions", faults)) }
     }
 
-    fn watch_faults(&self) -> Faults {
-        let mut faults = Faults::default();
+    fn watch_faults(&self) -> FieldFaults {
+        let mut faults = FieldFaults::default();
         let not_older_than = self.version_match == Some(ResourceVersionMatch::NotOlderThan);
         // Without a version to start from a watch begins with the present state, as if it had asked for it so.
         let implied = self.send_initial_events.is_none()
@@ -150,8 +150,8 @@ impl ListOptions {
         faults
     }
 
-    fn list_faults(&self) -> Faults {
-        let mut faults = Faults::default();
+    fn list_faults(&self) -> FieldFaults {
+        let mut faults = FieldFaults::default();
         if let Some(text) = &self.match_text {
             if self.resource_version.is_empty() {
                 faults.push(FieldFault::forbidden(
@@ -265,7 +265,7 @@ impl DeleteOptions {
     }
 
     fn checked<'a>(mut self, policy: Option<&str>, runs: impl Iterator<Item = &'a str>) -> Outcome<Self> {
-        let mut faults = Faults::default();
+        let mut faults = FieldFaults::default();
         if let Some(text) = policy {
             if self.orphan_dependents.is_some() {
                 let why = "orphanDependents and deletionPropagation cannot be both set";
@@ -298,9 +298,9 @@ fn dry_run<'a>(values: impl Iterator<Item = &'a str>) -> (bool, Option<FieldFaul
     (!values.is_empty(), fault)
 }
 
-fn manager_faults(manager: &str) -> Faults {
+fn manager_faults(manager: &str) -> FieldFaults {
     const LONGEST: usize = 128;
-    let mut faults = Faults::default();
+    let mut faults = FieldFaults::default();
     if manager.len() > LONGEST {
         let why = format!("Too long: may not be more than {LONGEST} bytes");
         faults.push(FieldFault::new(FaultReason::TooLong, "fieldManager", why));

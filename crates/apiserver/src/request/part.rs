@@ -47,6 +47,11 @@ impl Part {
         Self::BELOW.into_iter().find(|part| part.name() == name)
     }
 
+    /// Whether answers go on for as long as somebody listens.
+    pub(crate) fn is_stream(self) -> bool {
+        matches!(self, Self::Attach | Self::Exec | Self::Log | Self::PortForward | Self::Proxy)
+    }
+
     /// Its name in paths and in `managedFields`; empty for the object itself.
     pub(crate) fn name(self) -> &'static str {
         match self {

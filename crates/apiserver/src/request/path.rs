@@ -18,7 +18,7 @@ pub(crate) enum Target {
 pub(crate) struct ResourcePath {
     pub(crate) group: String,
     pub(crate) version: String,
-    /// Empty across namespaces and in cluster scope.
+    /// Empty across namespaces and in cluster scope. A namespace's own path names itself, as authorisers want it.
     pub(crate) namespace: String,
     /// The plural.
     pub(crate) resource: String,
@@ -73,11 +73,6 @@ impl ResourcePath {
         path.subresource = parts.next().unwrap_or_default();
         path.rest = parts.collect();
         Some(path)
-    }
-
-    /// Whether it is a namespace itself that is named; its `namespace` is then its own name, as authorisers want it.
-    pub(crate) fn is_namespace(&self) -> bool {
-        self.group.is_empty() && self.resource == "namespaces"
     }
 
     /// The resource as messages and rules name it: `pods/status`.

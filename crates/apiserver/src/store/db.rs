@@ -26,13 +26,12 @@ pub(crate) type Changes = broadcast::Receiver<Arc<Change>>;
 /// How many changes of its resources together a background task may lag before they look at everything anew.
 const BACKGROUND_FEED: usize = 16_384;
 
-const QUOTAS: &str = "resourcequotas";
-
-/// What a quota becomes with a write that it is charged for.
+/// What an object becomes with a write of another that it is charged for.
 #[derive(Debug)]
 pub(crate) struct Charge {
+    pub(crate) resource: ResourceKey,
     pub(crate) key: String,
-    /// The revision of the quota that was looked at.
+    /// The revision of the object that was looked at.
     pub(crate) at: u64,
     pub(crate) value: Json,
 }
@@ -152,19 +151,21 @@ impl Db {
     ) -> Result<Arc<Change>, Refused> {
         let draft = self.draft(resource, &value);
         drop(value);
-        let quotas = ResourceKey::from(QUOTAS);
-        let drafted = |charge: Charge| (charge.key, charge.at, self.draft(&quotas, &charge.value));
+        let drafted = |Charge { resource, key, at, value }| {
+            let draft = self.draft(&resource, &value);
+            (resource, key, at, draft)
+        };
         let charges: Vec<_> = charges.into_iter().map(drafted).collect();
         let mut inner = self.lock();
         let now = self.clock.instant();
         inner.store.check(resource, key, expect, &draft)?;
         let mut checked =
-            charges.iter().map(|(key, at, quota)| inner.store.check(&quotas, key, Expect::At(*at), quota));
+            charges.iter().map(|(resource, key, at, draft)| inner.store.check(resource, key, Expect::At(*at), draft));
         if !holds(&inner.store) || !checked.all(|checked| checked.is_ok()) {
             return Err(Refused::Moved);
         }
-        for (key, at, quota) in charges {
-            let change = inner.store.put(now, &quotas, &key, Expect::At(at), quota)?;
+        for (resource, key, at, draft) in charges {
+            let change = inner.store.put(now, &resource, &key, Expect::At(at), draft)?;
             self.tell(&mut inner, &change);
         }
         let change = inner.store.put(now, resource, key, expect, draft)?;

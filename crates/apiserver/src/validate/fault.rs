@@ -113,7 +113,7 @@ impl FieldFault {
 /// The faults of an object, in the order in which they were found, as far as they are told. There may be some in each of its parts, and
 /// their paths and values may be as long as the object: without a bound a few megabytes would take gigabytes to tell.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Faults {
+pub(crate) struct FieldFaults {
     all: Vec<FieldFault>,
     /// The bytes of what is told.
     told: usize,
@@ -122,7 +122,7 @@ pub(crate) struct Faults {
 /// So many bytes of faults are told; of those beyond nobody could make use.
 const MOST_TOLD: usize = 8 << 20;
 
-impl Faults {
+impl FieldFaults {
     /// Notes a fault, unless enough is told.
     pub(crate) fn tell(&mut self, fault: impl FnOnce() -> FieldFault) {
         if self.told < MOST_TOLD {
@@ -152,7 +152,7 @@ impl Faults {
     }
 }
 
-impl Extend<FieldFault> for Faults {
+impl Extend<FieldFault> for FieldFaults {
     fn extend<I: IntoIterator<Item = FieldFault>>(&mut self, faults: I) {
         for fault in faults {
             if self.is_full() {
@@ -163,7 +163,7 @@ impl Extend<FieldFault> for Faults {
     }
 }
 
-impl FromIterator<FieldFault> for Faults {
+impl FromIterator<FieldFault> for FieldFaults {
     fn from_iter<I: IntoIterator<Item = FieldFault>>(faults: I) -> Self {
         let mut told = Self::default();
         told.extend(faults);
@@ -171,13 +171,13 @@ impl FromIterator<FieldFault> for Faults {
     }
 }
 
-impl<const N: usize> From<[FieldFault; N]> for Faults {
+impl<const N: usize> From<[FieldFault; N]> for FieldFaults {
     fn from(faults: [FieldFault; N]) -> Self {
         faults.into_iter().collect()
     }
 }
 
-impl IntoIterator for Faults {
+impl IntoIterator for FieldFaults {
     type Item = FieldFault;
     type IntoIter = std::vec::IntoIter<FieldFault>;
 
@@ -205,10 +205,10 @@ mod tests {
     #[test]
     fn faults_are_told_up_to_a_bound_whichever_way_they_come() {
         let fault = || FieldFault::required("f".repeat(1 << 20), "");
-        let mut pushed = Faults::default();
+        let mut pushed = FieldFaults::default();
         (0..100).for_each(|_| pushed.push(fault()));
         let mut asked = 0;
-        let collected: Faults = (0..100).inspect(|_| asked += 1).map(|_| fault()).collect();
+        let collected: FieldFaults = (0..100).inspect(|_| asked += 1).map(|_| fault()).collect();
         for faults in [pushed, collected] {
             assert!(faults.is_full());
             assert_eq!(faults.into_iter().len(), 8);

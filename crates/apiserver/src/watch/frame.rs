@@ -3,7 +3,6 @@
 use std::sync::Arc;
 
 use bytes::Bytes;
-use pintle_json::{Json, json};
 use pintle_meta::WatchEventType;
 use pintle_schema::protobuf::Enveloped;
 
@@ -41,7 +40,7 @@ impl Shape {
 
     /// A bookmark: an object of the kind with nothing but a version.
     pub(crate) fn bookmark(&mut self, revision: u64, end_mark: bool, kind: &Kind) -> Outcome<Bytes> {
-        let mut value = bookmark_body(kind);
+        let mut value = kind.empty();
         let metadata = crate::object::metadata_mut(&mut value);
         metadata.set("resourceVersion", revision.to_string());
         if end_mark {
@@ -67,14 +66,4 @@ fn line(event: WatchEventType, write_object: impl FnOnce(&mut Vec<u8>)) -> Bytes
     write_object(&mut frame);
     frame.extend_from_slice(b"}\n");
     frame.into()
-}
-
-/// The fields that Go writes of an otherwise empty object.
-fn bookmark_body(kind: &Kind) -> Json {
-    let mut body = match kind.schema() {
-        Some(schema) if !kind.is_custom() => schema.empty(),
-        _ => json!({}),
-    };
-    kind.strategy.complete_empty(&mut body);
-    body
 }

@@ -6,8 +6,9 @@ use pintle_json::{Json, json};
 use proptest::prelude::*;
 
 use super::unmarshal::{decode, go_duration};
+use super::wire::bytes;
 use super::{Enveloped, ListEnvelope, message};
-use crate::{Scalar, Schema, Type, Union};
+use crate::{DEEPEST, Scalar, Schema, Type, Union};
 
 const EXPECTED: (&str, &str) = ("v1", "ConfigMap");
 
@@ -230,6 +231,41 @@ fn what_is_no_message_is_an_error_that_says_why() {
     assert!(error(b"k8s\0").contains("nothing"), "{}", error(b"k8s\0"));
     assert!(error(b"k8s\0\x12\0").contains("no kind"), "{}", error(b"k8s\0\x12\0"));
     assert!(error(b"k8s\0\x0a\xff").contains("too early"), "{}", error(b"k8s\0\x0a\xff"));
+}
+
+#[test]
+fn a_message_and_the_json_in_it_nest_no_deeper_than_json() {
+    let root = Schema::builtin("apiextensions.k8s.io/v1", "CustomResourceDefinition").unwrap();
+    let definition = |names: &[&str], inner: Vec<u8>| {
+        let around = ["spec", "versions", "schema", "openAPIV3Schema"];
+        let message = nested_in(root.root(), &[&around, names].concat(), inner).into();
+        let (api_version, kind) = ("apiextensions.k8s.io/v1".into(), "CustomResourceDefinition".into());
+        decode(&Enveloped { api_version, kind, message }.body(), EXPECTED)
+    };
+    // The object, its spec, the versions, one of them, and its schema.
+    let around = 5;
+    let nots = |levels: usize| definition(&vec!["not"; levels - 1], Vec::new());
+    let lists = |levels: usize| {
+        let mut json = Vec::new();
+        bytes(1, ["[".repeat(levels), "]".repeat(levels)].concat().as_bytes(), &mut json);
+        definition(&["default"], json)
+    };
+    assert_eq!(nots(DEEPEST - around).map(drop), Ok(()));
+    assert_eq!(lists(DEEPEST - around - 1).map(drop), Ok(()));
+    for definition in [nots(DEEPEST - around + 1), lists(DEEPEST - around)] {
+        let error = definition.unwrap_err();
+        assert!(error.ends_with("it is nested too deeply"), "{error}");
+    }
+}
+
+/// The message in the first of these fields of a message, that in the second of that one, and so on.
+fn nested_in(of: &Type, names: &[&str], inner: Vec<u8>) -> Vec<u8> {
+    let of = if let Type::List(list) = of { &list.item } else { of };
+    let [name, names @ ..] = names else { return inner };
+    let field = of.field(name).unwrap();
+    let mut to = Vec::new();
+    bytes(field.number[0], &nested_in(&field.of, names, inner), &mut to);
+    to
 }
 
 #[test]

@@ -8,10 +8,7 @@ use pintle_meta::{MicroTime, Time};
 
 use super::envelope::MAGIC;
 use super::wire::{Content, Fields};
-use crate::{Field, Scalar, Schema, StructRef, Type, Union};
-
-/// No message of Kubernetes is deeper, but for JSON schemas, of which a server takes no deeper ones either.
-const DEEPEST: usize = 100;
+use crate::{DEEPEST, Field, Scalar, Schema, Struct, Type, Union};
 
 /// Reads a body into the object that it stands for, `apiVersion` and `kind` included. Where it does not name them, they are those
 /// that are expected. The error says what is wrong with it.
@@ -47,44 +44,75 @@ pub fn decode(body: &[u8], (version, kind_of): (&str, &str)) -> Result<Json, Str
         .ok_or_else(|| format!("no kind {kind:?} of {api_version:?} is known in protobuf"))?;
     let Type::Struct { of, .. } = schema.root() else { return Err(format!("{kind} is no message")) };
     let mut object = Map::new();
-    message(raw, of, &[], &mut object, DEEPEST)?;
+    Message::of(of).read(raw, &mut object, inside(DEEPEST)?)?;
     object.insert("apiVersion", api_version.into());
     object.insert("kind", kind.into());
     Ok(Json::Object(object))
 }
 
-/// Reads the fields of a message into `object`. `around` are the numbers of the messages whose fields Go embeds: their fields
-/// belong to the object around them.
-fn message(bytes: &[u8], of: &StructRef, around: &[u32], object: &mut Map, depth: usize) -> Result<(), String> {
-    let depth = depth.checked_sub(1).ok_or("it is nested too deeply")?;
-    for field in Fields::of(bytes) {
-        let (number, content) = field?;
-        let path = [around, &[number]].concat();
-        if let Some(field) = of.fields.iter().find(|field| field.number == path) {
-            put(field, content, object, depth).map_err(|why| format!("{}: {why}", field.name))?;
-        } else if of.fields.iter().any(|field| field.number.len() > path.len() && field.number.starts_with(&path)) {
-            message(as_bytes(content)?, of, &path, object, depth)?;
-        }
-    }
-    Ok(())
+/// A message, or one within it whose fields belong to the object around it, since Go embeds them.
+#[derive(Clone, Copy)]
+struct Message<'a> {
+    of: &'a Struct,
+    /// The places of its fields, in the order of their numbers.
+    fields: &'a [usize],
+    /// How many messages are around it that belong to the same object.
+    around: usize,
 }
 
-fn put(field: &Field, content: Content<'_>, object: &mut Map, depth: usize) -> Result<(), String> {
+impl<'a> Message<'a> {
+    fn of(of: &'a Struct) -> Self {
+        Self { of, fields: &of.numbered, around: 0 }
+    }
+
+    /// Reads the fields into `object`, in which so many lists and objects may stand one in another.
+    fn read(self, bytes: &[u8], object: &mut Map, room: usize) -> Result<(), String> {
+        for field in Fields::of(bytes) {
+            let (number, content) = field?;
+            let found = self.numbered(number);
+            match found.fields {
+                [] => (),
+                [at] if self.number(*at).len() == found.around => {
+                    let field = &self.of.fields[*at];
+                    put(field, content, object, room).map_err(|why| format!("{}: {why}", field.name))?;
+                }
+                _ => found.read(as_bytes(content)?, object, room)?,
+            }
+        }
+        Ok(())
+    }
+
+    /// The field of that number, or the message under it.
+    fn numbered(self, number: u32) -> Self {
+        let (from, around) = (|at: &usize| self.number(*at)[self.around], self.around + 1);
+        let begin = self.fields.partition_point(|at| from(at) < number);
+        let length = self.fields[begin..].partition_point(|at| from(at) == number);
+        Self { fields: &self.fields[begin..begin + length], around, ..self }
+    }
+
+    fn number(self, at: usize) -> &'a [u32] {
+        &self.of.fields[at].number
+    }
+}
+
+fn put(field: &Field, content: Content<'_>, object: &mut Map, room: usize) -> Result<(), String> {
     match &field.of {
         Type::List(list) => {
-            let item = value(content, &list.item, depth)?;
-            if let Json::Array(items) = object.entry(&field.name).or_insert_with(|| Json::Array(Vec::new())) {
-                items.push(item);
+            let item = value(content, &list.item, inside(room)?)?;
+            match object.get_mut(&field.name) {
+                Some(Json::Array(items)) => items.push(item),
+                _ => drop(object.insert(field.name.clone(), vec![item].into())),
             }
         }
         Type::Map(map) => {
-            let (key, item) = entry(as_bytes(content)?, &map.value, depth)?;
-            if let Json::Object(entries) = object.entry(&field.name).or_insert_with(|| Json::Object(Map::new())) {
-                entries.insert(key, item);
+            let (key, item) = entry(as_bytes(content)?, &map.value, inside(room)?)?;
+            match object.get_mut(&field.name) {
+                Some(Json::Object(entries)) => drop(entries.insert(key, item)),
+                _ => drop(object.insert(field.name.clone(), Map::from_iter([(key, item)]).into())),
             }
         }
         of => {
-            let value = value(content, of, depth)?;
+            let value = value(content, of, room)?;
             // Go puts every plain field on the wire, also where JSON would leave it out.
             let is_left_out = value.is_null() || (is_zero(&value) && !field.pointer && !field.always);
             if !is_left_out {
@@ -96,7 +124,7 @@ fn put(field: &Field, content: Content<'_>, object: &mut Map, depth: usize) -> R
 }
 
 /// An entry of a map: the key is field 1, the value field 2.
-fn entry(bytes: &[u8], of: &Type, depth: usize) -> Result<(String, Json), String> {
+fn entry(bytes: &[u8], of: &Type, room: usize) -> Result<(String, Json), String> {
     let (mut key, mut found) = (String::new(), None);
     for field in Fields::of(bytes) {
         match field? {
@@ -108,40 +136,59 @@ fn entry(bytes: &[u8], of: &Type, depth: usize) -> Result<(String, Json), String
     let value = match (found, of) {
         // A list cannot be the value of a map, so it stands in a message of its own.
         (Some(content), Type::List(list)) => {
-            let items = Fields::of(as_bytes(content)?).map(|field| value(field?.1, &list.item, depth));
+            let room = inside(room)?;
+            let items = Fields::of(as_bytes(content)?).map(|field| value(field?.1, &list.item, room));
             Json::Array(items.collect::<Result<_, _>>()?)
         }
-        (Some(content), of) => value(content, of, depth)?,
+        (Some(content), of) => value(content, of, room)?,
         (None, Type::Scalar(Scalar::String | Scalar::Bytes)) => "".into(),
         (None, _) => Json::Null,
     };
     Ok((key, value))
 }
 
-fn value(content: Content<'_>, of: &Type, depth: usize) -> Result<Json, String> {
+fn value(content: Content<'_>, of: &Type, room: usize) -> Result<Json, String> {
     match of {
-        Type::Scalar(scalar) => scalar_value(content, *scalar),
+        Type::Scalar(scalar) => scalar_value(content, *scalar, room),
         Type::Struct { of, .. } => {
             let mut object = Map::new();
-            message(as_bytes(content)?, of, &[], &mut object, depth)?;
+            Message::of(of).read(as_bytes(content)?, &mut object, inside(room)?)?;
             Ok(Json::Object(object))
         }
-        Type::Any => embedded(content),
-        Type::Union(union) => union_value(content, *union, depth),
+        Type::Any => embedded(content, room),
+        Type::Union(union) => union_value(content, *union, room),
         Type::List(_) | Type::Map(_) => Err("a list within a list".into()),
     }
 }
 
 /// JSON in a message of its own.
-fn embedded(content: Content<'_>) -> Result<Json, String> {
+fn embedded(content: Content<'_>, room: usize) -> Result<Json, String> {
     let raw = part(content, 1)?.map(as_bytes).transpose()?.unwrap_or_default();
     if raw.is_empty() {
         return Ok(Json::Null);
     }
-    serde_json::from_slice(raw).map_err(|error| error.to_string())
+    let value = serde_json::from_slice(raw).map_err(|error| error.to_string())?;
+    if fits(&value, room) { Ok(value) } else { Err(too_deep()) }
 }
 
-fn scalar_value(content: Content<'_>, scalar: Scalar) -> Result<Json, String> {
+/// Whether no more lists and objects than that stand one in another.
+fn fits(value: &Json, room: usize) -> bool {
+    match value {
+        Json::Array(items) => room > 0 && items.iter().all(|item| fits(item, room - 1)),
+        Json::Object(members) => room > 0 && members.values().all(|value| fits(value, room - 1)),
+        _ => true,
+    }
+}
+
+fn inside(room: usize) -> Result<usize, String> {
+    room.checked_sub(1).ok_or_else(too_deep)
+}
+
+fn too_deep() -> String {
+    "it is nested too deeply".into()
+}
+
+fn scalar_value(content: Content<'_>, scalar: Scalar, room: usize) -> Result<Json, String> {
     Ok(match scalar {
         Scalar::String => text(as_bytes(content)?)?.into(),
         Scalar::Bytes => STANDARD.encode(as_bytes(content)?).into(),
@@ -159,24 +206,24 @@ fn scalar_value(content: Content<'_>, scalar: Scalar) -> Result<Json, String> {
         },
         Scalar::Time => timestamp(content)?.map_or(Json::Null, |time| Time(time).to_string().into()),
         Scalar::MicroTime => timestamp(content)?.map_or(Json::Null, |time| MicroTime(time).to_string().into()),
-        Scalar::Raw => embedded(content)?,
+        Scalar::Raw => embedded(content, room)?,
         Scalar::Duration => go_duration(integer_part(content, 1)?).into(),
     })
 }
 
 /// A union is a message with a field for each of its cases.
-fn union_value(content: Content<'_>, union: Union, depth: usize) -> Result<Json, String> {
+fn union_value(content: Content<'_>, union: Union, room: usize) -> Result<Json, String> {
     let schema = crate::named("apiextensions.JSONSchemaProps");
     let (schema_at, other_at) = if union == Union::Bool { (2, 1) } else { (1, 2) };
     if let Some(content) = part(content, schema_at)? {
-        return value(content, &schema, depth);
+        return value(content, &schema, room);
     }
     let others =
         Fields::of(as_bytes(content)?).filter(|field| field.as_ref().map_or(true, |(number, _)| *number == other_at));
     let mut values = others.map(|field| match union {
-        Union::Bool => scalar_value(field?.1, Scalar::Bool),
-        Union::List => value(field?.1, &schema, depth),
-        Union::Strings => scalar_value(field?.1, Scalar::String),
+        Union::Bool => scalar_value(field?.1, Scalar::Bool, room),
+        Union::List => value(field?.1, &schema, inside(room)?),
+        Union::Strings => scalar_value(field?.1, Scalar::String, room),
     });
     match union {
         Union::Bool => values.next().unwrap_or(Ok(Json::Bool(false))),

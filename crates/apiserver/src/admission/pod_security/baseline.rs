@@ -2,24 +2,24 @@
 
 use std::collections::{BTreeSet, HashSet};
 
-use super::pod::{Pod, named, plural, quoted, uses};
-use super::{Check, Version, Violation};
+use super::pod_view::{PodView, named, plural, quoted, uses};
+use super::{Control, Version, Violation};
 use crate::failure;
 
 /// In the order in which they are told.
-pub(super) const BASELINE: &[Check] = &[
-    Check { since: 0, replaced: None, violation: app_armor },
-    Check { since: 0, replaced: Some(22), violation: capabilities },
-    Check { since: 0, replaced: None, violation: host_namespaces },
-    Check { since: 0, replaced: Some(0), violation: host_path },
-    Check { since: 0, replaced: None, violation: host_ports },
-    Check { since: 34, replaced: None, violation: hosts_of_probes },
-    Check { since: 0, replaced: None, violation: privileged },
-    Check { since: 0, replaced: Some(35), violation: proc_mount },
-    Check { since: 0, replaced: None, violation: se_linux },
-    Check { since: 0, replaced: Some(19), violation: seccomp },
-    Check { since: 0, replaced: None, violation: sysctls },
-    Check { since: 0, replaced: None, violation: windows_host_process },
+pub(super) const BASELINE: &[Control] = &[
+    Control { since: 0, replaced: None, violation: app_armor },
+    Control { since: 0, replaced: Some(22), violation: capabilities },
+    Control { since: 0, replaced: None, violation: host_namespaces },
+    Control { since: 0, replaced: Some(0), violation: host_path },
+    Control { since: 0, replaced: None, violation: host_ports },
+    Control { since: 34, replaced: None, violation: hosts_of_probes },
+    Control { since: 0, replaced: None, violation: privileged },
+    Control { since: 0, replaced: Some(35), violation: proc_mount },
+    Control { since: 0, replaced: None, violation: se_linux },
+    Control { since: 0, replaced: Some(19), violation: seccomp },
+    Control { since: 0, replaced: None, violation: sysctls },
+    Control { since: 0, replaced: None, violation: windows_host_process },
 ];
 
 const CAPABILITIES: &[&str] = &[
@@ -62,7 +62,7 @@ fn is_known(known: &[(&str, u64)], name: &str, version: Version) -> bool {
     known.iter().any(|(known, since)| *known == name && version.is_since(*since))
 }
 
-fn app_armor(pod: &Pod<'_>, _: Version) -> Option<Violation> {
+fn app_armor(pod: &PodView<'_>, _: Version) -> Option<Violation> {
     let mut types = BTreeSet::new();
     let mut setters = pod.setters_of_profile("appArmorProfile", &mut types);
     let is_bad = |(key, value): &(&str, &str)| {
@@ -87,7 +87,7 @@ fn told((key, value): (&str, &str)) -> String {
 }
 
 /// The containers that add a capability beyond those that `is_fine`, and what these add.
-pub(super) fn adding<'a>(pod: &Pod<'a>, is_fine: impl Fn(&str) -> bool) -> Option<String> {
+pub(super) fn adding<'a>(pod: &PodView<'a>, is_fine: impl Fn(&str) -> bool) -> Option<String> {
     let mut added = BTreeSet::new();
     let containers = pod.those(|container| {
         let names = container.texts("/securityContext/capabilities/add");
@@ -100,25 +100,25 @@ pub(super) fn adding<'a>(pod: &Pod<'a>, is_fine: impl Fn(&str) -> bool) -> Optio
     Some(format!("{containers} must not include {} in securityContext.capabilities.add", quoted(&added)))
 }
 
-fn capabilities(pod: &Pod<'_>, _: Version) -> Option<Violation> {
+fn capabilities(pod: &PodView<'_>, _: Version) -> Option<Violation> {
     let detail = adding(pod, |name| CAPABILITIES.contains(&name))?;
     Some(Violation { reason: "non-default capabilities", detail })
 }
 
-fn host_namespaces(pod: &Pod<'_>, _: Version) -> Option<Violation> {
+fn host_namespaces(pod: &PodView<'_>, _: Version) -> Option<Violation> {
     let set =
         ["hostNetwork", "hostPID", "hostIPC"].into_iter().filter(|name| pod.whole["spec"].is_true(&format!("/{name}")));
     let set: Vec<_> = set.map(|name| format!("{name}=true")).collect();
     (!set.is_empty()).then(|| Violation { reason: "host namespaces", detail: set.join(", ") })
 }
 
-fn host_path(pod: &Pod<'_>, _: Version) -> Option<Violation> {
+fn host_path(pod: &PodView<'_>, _: Version) -> Option<Violation> {
     let volumes = pod.volumes().filter(|volume| volume.has("/hostPath")).map(|volume| volume.text("/name"));
     let detail = named("volume", &volumes.collect::<Vec<_>>())?;
     Some(Violation { reason: "hostPath volumes", detail })
 }
 
-fn host_ports(pod: &Pod<'_>, _: Version) -> Option<Violation> {
+fn host_ports(pod: &PodView<'_>, _: Version) -> Option<Violation> {
     let mut ports = BTreeSet::new();
     let containers = pod.those(|container| {
         let of_host = container.list("/ports").filter_map(|port| port.integer("/hostPort"));
@@ -135,7 +135,7 @@ fn host_ports(pod: &Pod<'_>, _: Version) -> Option<Violation> {
 }
 
 /// Hosts that a kubelet would reach for a pod, from its own place in the network.
-fn hosts_of_probes(pod: &Pod<'_>, _: Version) -> Option<Violation> {
+fn hosts_of_probes(pod: &PodView<'_>, _: Version) -> Option<Violation> {
     const HANDLERS: [&str; 5] =
         ["/livenessProbe", "/readinessProbe", "/startupProbe", "/lifecycle/postStart", "/lifecycle/preStop"];
     let mut hosts = BTreeSet::new();
@@ -154,7 +154,7 @@ fn hosts_of_probes(pod: &Pod<'_>, _: Version) -> Option<Violation> {
     Some(Violation { reason: "probe or lifecycle host", detail })
 }
 
-fn privileged(pod: &Pod<'_>, _: Version) -> Option<Violation> {
+fn privileged(pod: &PodView<'_>, _: Version) -> Option<Violation> {
     let containers = named("container", &pod.those(|container| container.is_true("/securityContext/privileged")))?;
     Some(Violation {
         reason: "privileged",
@@ -162,11 +162,11 @@ fn privileged(pod: &Pod<'_>, _: Version) -> Option<Violation> {
     })
 }
 
-fn proc_mount(pod: &Pod<'_>, version: Version) -> Option<Violation> {
+fn proc_mount(pod: &PodView<'_>, version: Version) -> Option<Violation> {
     if version.is_since(35) && pod.has_own_users() { None } else { unmasked_proc(pod, version) }
 }
 
-pub(super) fn unmasked_proc(pod: &Pod<'_>, _: Version) -> Option<Violation> {
+pub(super) fn unmasked_proc(pod: &PodView<'_>, _: Version) -> Option<Violation> {
     let mut mounts = BTreeSet::new();
     let containers = pod.those(|container| {
         let mount = container.text("/securityContext/procMount").to_owned();
@@ -181,7 +181,7 @@ pub(super) fn unmasked_proc(pod: &Pod<'_>, _: Version) -> Option<Violation> {
     Some(Violation { reason: "procMount", detail })
 }
 
-fn se_linux(pod: &Pod<'_>, version: Version) -> Option<Violation> {
+fn se_linux(pod: &PodView<'_>, version: Version) -> Option<Violation> {
     let (mut types, mut sets_user, mut sets_role) = (BTreeSet::new(), false, false);
     let setters = pod.setters(|context| {
         let of = |member: &str| context.text(&format!("/seLinuxOptions/{member}"));
@@ -207,12 +207,12 @@ fn se_linux(pod: &Pod<'_>, version: Version) -> Option<Violation> {
     })
 }
 
-fn seccomp(pod: &Pod<'_>, version: Version) -> Option<Violation> {
+fn seccomp(pod: &PodView<'_>, version: Version) -> Option<Violation> {
     if version.is_since(19) { seccomp_profiles(pod) } else { seccomp_annotations(pod) }
 }
 
 /// Profiles that switch it off.
-pub(super) fn seccomp_profiles(pod: &Pod<'_>) -> Option<Violation> {
+pub(super) fn seccomp_profiles(pod: &PodView<'_>) -> Option<Violation> {
     let mut types = BTreeSet::new();
     let setters = pod.setters_of_profile("seccompProfile", &mut types);
     (!setters.is_empty()).then(|| Violation {
@@ -226,7 +226,7 @@ pub(super) fn seccomp_profiles(pod: &Pod<'_>) -> Option<Violation> {
 }
 
 /// What profiles were before there were fields for them.
-fn seccomp_annotations(pod: &Pod<'_>) -> Option<Violation> {
+fn seccomp_annotations(pod: &PodView<'_>) -> Option<Violation> {
     const OF_CONTAINER: &str = "container.seccomp.security.alpha.kubernetes.io/";
     let containers: HashSet<_> = pod.those(|_| true).into_iter().collect();
     let is_bad = |(key, value): &(&str, &str)| {
@@ -241,13 +241,13 @@ fn seccomp_annotations(pod: &Pod<'_>) -> Option<Violation> {
         .then(|| Violation { reason: "seccompProfile", detail: format!("forbidden {what} {told}") })
 }
 
-fn sysctls(pod: &Pod<'_>, version: Version) -> Option<Violation> {
+fn sysctls(pod: &PodView<'_>, version: Version) -> Option<Violation> {
     let set = pod.whole.list("/spec/securityContext/sysctls").map(|sysctl| sysctl.text("/name"));
     let bad: Vec<_> = set.filter(|name| !is_known(SYSCTLS, name, version)).collect();
     (!bad.is_empty()).then(|| Violation { reason: "forbidden sysctls", detail: bad.join(", ") })
 }
 
-fn windows_host_process(pod: &Pod<'_>, _: Version) -> Option<Violation> {
+fn windows_host_process(pod: &PodView<'_>, _: Version) -> Option<Violation> {
     let setters = pod.setters(|context| context.is_true("/windowsOptions/hostProcess"));
     (!setters.is_empty()).then(|| Violation {
         reason: "hostProcess",

@@ -5,18 +5,18 @@ use std::collections::BTreeSet;
 use pintle_json::Json;
 
 use super::baseline::{adding, seccomp_profiles, unmasked_proc};
-use super::pod::{Pod, is_good_profile, named, plural, quoted, sets, uses};
-use super::{Check, Version, Violation};
+use super::pod_view::{PodView, is_good_profile, named, plural, quoted, sets, uses};
+use super::{Control, Version, Violation};
 
 /// In the order in which they are told.
-pub(super) const RESTRICTED: &[Check] = &[
-    Check { since: 8, replaced: None, violation: privilege_escalation },
-    Check { since: 22, replaced: None, violation: capabilities },
-    Check { since: 35, replaced: None, violation: unmasked_proc },
-    Check { since: 0, replaced: None, violation: volumes },
-    Check { since: 0, replaced: None, violation: run_as_non_root },
-    Check { since: 23, replaced: None, violation: run_as_user },
-    Check { since: 19, replaced: None, violation: seccomp },
+pub(super) const RESTRICTED: &[Control] = &[
+    Control { since: 8, replaced: None, violation: privilege_escalation },
+    Control { since: 22, replaced: None, violation: capabilities },
+    Control { since: 35, replaced: None, violation: unmasked_proc },
+    Control { since: 0, replaced: None, violation: volumes },
+    Control { since: 0, replaced: None, violation: run_as_non_root },
+    Control { since: 23, replaced: None, violation: run_as_user },
+    Control { since: 19, replaced: None, violation: seccomp },
 ];
 
 const VOLUMES: &[&str] = &[
@@ -32,11 +32,11 @@ const VOLUMES: &[&str] = &[
 ];
 
 /// Validation lets a pod for Windows set none of what only Linux has.
-fn is_spared(pod: &Pod<'_>, version: Version) -> bool {
+fn is_spared(pod: &PodView<'_>, version: Version) -> bool {
     version.is_since(25) && pod.is_for_windows()
 }
 
-fn privilege_escalation(pod: &Pod<'_>, version: Version) -> Option<Violation> {
+fn privilege_escalation(pod: &PodView<'_>, version: Version) -> Option<Violation> {
     if is_spared(pod, version) {
         return None;
     }
@@ -49,7 +49,7 @@ fn privilege_escalation(pod: &Pod<'_>, version: Version) -> Option<Violation> {
     })
 }
 
-fn capabilities(pod: &Pod<'_>, version: Version) -> Option<Violation> {
+fn capabilities(pod: &PodView<'_>, version: Version) -> Option<Violation> {
     if is_spared(pod, version) {
         return None;
     }
@@ -62,7 +62,7 @@ fn capabilities(pod: &Pod<'_>, version: Version) -> Option<Violation> {
     (!told.is_empty()).then(|| Violation { reason: "unrestricted capabilities", detail: told.join("; ") })
 }
 
-fn volumes(pod: &Pod<'_>, _: Version) -> Option<Violation> {
+fn volumes(pod: &PodView<'_>, _: Version) -> Option<Violation> {
     let (mut names, mut types) = (Vec::new(), BTreeSet::new());
     for volume in pod.volumes() {
         let members = volume.members("");
@@ -79,7 +79,7 @@ fn volumes(pod: &Pod<'_>, _: Version) -> Option<Violation> {
     Some(Violation { reason: "restricted volume types", detail: format!("{names} {verb} {what} {}", quoted(&types)) })
 }
 
-fn run_as_non_root(pod: &Pod<'_>, version: Version) -> Option<Violation> {
+fn run_as_non_root(pod: &PodView<'_>, version: Version) -> Option<Violation> {
     if version.is_since(35) && pod.has_own_users() {
         return None;
     }
@@ -98,7 +98,7 @@ fn run_as_non_root(pod: &Pod<'_>, version: Version) -> Option<Violation> {
     Some(Violation { reason: REASON, detail })
 }
 
-fn run_as_user(pod: &Pod<'_>, version: Version) -> Option<Violation> {
+fn run_as_user(pod: &PodView<'_>, version: Version) -> Option<Violation> {
     if version.is_since(35) && pod.has_own_users() {
         return None;
     }
@@ -107,7 +107,7 @@ fn run_as_user(pod: &Pod<'_>, version: Version) -> Option<Violation> {
     (!setters.is_empty()).then_some(Violation { reason: "runAsUser=0", detail })
 }
 
-fn seccomp(pod: &Pod<'_>, version: Version) -> Option<Violation> {
+fn seccomp(pod: &PodView<'_>, version: Version) -> Option<Violation> {
     if is_spared(pod, version) {
         return None;
     }

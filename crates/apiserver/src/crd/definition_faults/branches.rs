@@ -3,17 +3,17 @@
 use pintle_json::Json;
 
 use crate::crd::at::At;
-use crate::validate::{Faults, FieldFault};
+use crate::validate::{FieldFault, FieldFaults};
 
 const BRANCHES: &[&str] = &["allOf", "anyOf", "oneOf"];
 
 /// The faults of the branches of a schema: only limits may stand there.
-pub(super) fn faults(schema: &Json, path: At<'_>, faults: &mut Faults) {
+pub(super) fn faults(schema: &Json, path: At<'_>, faults: &mut FieldFaults) {
     each(schema, path, |branch, path| inside(branch, path, faults));
 }
 
 /// Fields that only a branch at the root speaks of.
-pub(super) fn undeclared(schema: &Json, path: At<'_>, faults: &mut Faults) {
+pub(super) fn undeclared(schema: &Json, path: At<'_>, faults: &mut FieldFaults) {
     each(schema, path, |branch, branch_path| missing(branch, branch_path, Some(schema), path, faults));
 }
 
@@ -30,7 +30,7 @@ pub(super) fn each(schema: &Json, path: At<'_>, mut see: impl FnMut(&Json, At<'_
     }
 }
 
-fn inside(schema: &Json, path: At<'_>, faults: &mut Faults) {
+fn inside(schema: &Json, path: At<'_>, faults: &mut FieldFaults) {
     let mut forbid = |key: &str, why: &str| faults.tell(|| FieldFault::forbidden(path.member(key), why));
     let flag = |key: &str| schema[key] == true;
     for key in ["description", "type", "title"] {
@@ -73,7 +73,7 @@ fn is_type_of_int_or_string(schema: &Json, path: At<'_>, key: &str) -> bool {
     key == "type" && lone && fitting
 }
 
-fn missing(branch: &Json, branch_path: At<'_>, declared: Option<&Json>, path: At<'_>, faults: &mut Faults) {
+fn missing(branch: &Json, branch_path: At<'_>, declared: Option<&Json>, path: At<'_>, faults: &mut FieldFaults) {
     let (branch_path, path) = (branch_path.member("properties"), path.member("properties"));
     for (name, property) in branch.members("/properties") {
         let (branch_path, path) = (At::Key(&branch_path, name), At::Key(&path, name));

@@ -5,10 +5,10 @@ use pintle_json::Json;
 use crate::crd::at::At;
 use crate::crd::structural::Structural;
 use crate::crd::{prune, validator};
-use crate::validate::{Faults, FieldFault};
+use crate::validate::{FieldFault, FieldFaults};
 
 /// The faults of the defaults of a whole schema: each has to be what its schema asks for.
-pub(super) fn all(schema: &Json, path: At<'_>, faults: &mut Faults) {
+pub(super) fn all(schema: &Json, path: At<'_>, faults: &mut FieldFaults) {
     if let Some(default) = schema.get("default").filter(|default| default.is_object()) {
         for key in ["apiVersion", "kind"].into_iter().filter(|key| default.get(key).is_none()) {
             faults.tell(|| FieldFault::required(path.member("default").member(key), ""));
@@ -24,7 +24,7 @@ pub(super) fn all(schema: &Json, path: At<'_>, faults: &mut Faults) {
     }
 }
 
-fn forbidden(schema: &Json, top: &str, path: At<'_>, faults: &mut Faults) {
+fn forbidden(schema: &Json, top: &str, path: At<'_>, faults: &mut FieldFaults) {
     if schema.has("/default") {
         let why = format!("must not be set in top-level {top}");
         faults.tell(|| FieldFault::forbidden(path.member("default"), why));
@@ -35,7 +35,7 @@ fn forbidden(schema: &Json, top: &str, path: At<'_>, faults: &mut Faults) {
     }
 }
 
-fn below(schema: &Json, path: At<'_>, faults: &mut Faults) {
+fn below(schema: &Json, path: At<'_>, faults: &mut FieldFaults) {
     if let Some(default) = schema.get("default").filter(|default| !default.is_null()) {
         let structural = Structural::read(schema);
         let path = path.member("default");

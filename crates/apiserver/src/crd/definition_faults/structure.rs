@@ -6,7 +6,7 @@ use super::{branches, default_values};
 use crate::crd::at::At;
 use crate::crd::pattern::Patterns;
 use crate::object::doubles;
-use crate::validate::{Faults, FieldFault};
+use crate::validate::{FieldFault, FieldFaults};
 
 const TYPES: &[&str] = &["array", "boolean", "integer", "number", "object", "string"];
 /// What a schema of a definition may not have at all, and the words for it.
@@ -17,12 +17,12 @@ const KEYS_AT_MOST: usize = 100;
 const KEY_DEFAULT_AT_MOST: usize = 1024;
 
 /// The faults of the whole schema of a version, at a path.
-pub(super) fn all(schema: &Json, path: &str, patterns: &mut Patterns) -> Faults {
+pub(super) fn all(schema: &Json, path: &str, patterns: &mut Patterns) -> FieldFaults {
     let path = At::Start(path);
-    let mut faults = Faults::default();
+    let mut faults = FieldFaults::default();
     plain(schema, path, patterns, &mut faults);
-    let mut structural = Faults::default();
-    is_structural(schema, path, Place::Root, &mut structural);
+    let mut structural = FieldFaults::default();
+    is_structural(schema, path, Position::Root, &mut structural);
     root(schema, path, &mut structural);
     branches::undeclared(schema, path, &mut structural);
     let mut structural: Vec<_> = structural.into_iter().collect();
@@ -36,14 +36,14 @@ pub(super) fn all(schema: &Json, path: &str, patterns: &mut Patterns) -> Faults 
 
 /// Where a schema stands, by which its type is missed.
 #[derive(Clone, Copy, PartialEq)]
-enum Place {
+enum Position {
     Root,
     Field,
     Item,
 }
 
 /// What any schema has to keep to, structural or not.
-fn plain(schema: &Json, path: At<'_>, patterns: &mut Patterns, faults: &mut Faults) {
+fn plain(schema: &Json, path: At<'_>, patterns: &mut Patterns, faults: &mut FieldFaults) {
     let flag = |key: &str| schema[key] == true;
     if flag("uniqueItems") {
         let why = "uniqueItems cannot be set to true since the runtime complexity becomes quadratic";
@@ -89,7 +89,7 @@ fn plain(schema: &Json, path: At<'_>, patterns: &mut Patterns, faults: &mut Faul
     branches::each(schema, path, |schema, path| plain(schema, path, patterns, faults));
 }
 
-fn map_type(schema: &Json, path: At<'_>, faults: &mut Faults) {
+fn map_type(schema: &Json, path: At<'_>, faults: &mut FieldFaults) {
     let Some(kind) = schema["x-kubernetes-map-type"].as_str() else { return };
     let type_name = schema.text("/type");
     if type_name != "object" {
@@ -102,7 +102,7 @@ fn map_type(schema: &Json, path: At<'_>, faults: &mut Faults) {
     }
 }
 
-fn list_type(schema: &Json, path: At<'_>, faults: &mut Faults) {
+fn list_type(schema: &Json, path: At<'_>, faults: &mut FieldFaults) {
     const LIST: &str = "x-kubernetes-list-type";
     let type_name = schema.text("/type");
     let kind = schema[LIST].as_str();
@@ -152,7 +152,7 @@ fn list_type(schema: &Json, path: At<'_>, faults: &mut Faults) {
 const KEYS: &str = "x-kubernetes-list-map-keys";
 
 /// What a list needs whose items are told from each other by keys.
-fn keyed(items: &Json, keys: &[&str], path: At<'_>, faults: &mut Faults) {
+fn keyed(items: &Json, keys: &[&str], path: At<'_>, faults: &mut FieldFaults) {
     let of_items = items.text("/type");
     let (items_path, keys_path) = (path.member("items"), path.member(KEYS));
     if of_items != "object" {
@@ -215,19 +215,19 @@ fn fields(schema: &Json, path: At<'_>, mut see: impl FnMut(&Json, At<'_>)) {
 }
 
 /// What a structural schema needs on top: a type everywhere outside the branches, and nothing but limits inside them.
-fn is_structural(schema: &Json, path: At<'_>, place: Place, faults: &mut Faults) {
+fn is_structural(schema: &Json, path: At<'_>, place: Position, faults: &mut FieldFaults) {
     let flag = |key: &str| schema[key] == true;
     let type_name = schema.text("/type");
     let untyped = flag("x-kubernetes-int-or-string") || flag("x-kubernetes-preserve-unknown-fields");
-    if type_name.is_empty() && (place == Place::Root || !untyped) {
+    if type_name.is_empty() && (place == Position::Root || !untyped) {
         let why = match place {
-            Place::Root => "must not be empty at the root",
-            Place::Field => "must not be empty for specified object fields",
-            Place::Item => "must not be empty for specified array items",
+            Position::Root => "must not be empty at the root",
+            Position::Field => "must not be empty for specified object fields",
+            Position::Item => "must not be empty for specified array items",
         };
         faults.tell(|| FieldFault::required(path.member("type"), why));
     }
-    if flag("x-kubernetes-embedded-resource") && place != Place::Root {
+    if flag("x-kubernetes-embedded-resource") && place != Position::Root {
         let empty = schema.get("properties").is_none_or(Json::is_empty);
         if empty && !flag("x-kubernetes-preserve-unknown-fields") {
             let why = "must not be empty if x-kubernetes-embedded-resource is true without x-kubernetes-preserve-unknown-fields";
@@ -240,13 +240,13 @@ fn is_structural(schema: &Json, path: At<'_>, place: Place, faults: &mut Faults)
     }
     branches::faults(schema, path, faults);
     fields(schema, path, |schema, path| {
-        let place = if matches!(path, At::Member(_, "items")) { Place::Item } else { Place::Field };
+        let place = if matches!(path, At::Member(_, "items")) { Position::Item } else { Position::Field };
         is_structural(schema, path, place, faults);
     });
 }
 
 /// What the root of a resource may say of itself.
-fn root(schema: &Json, path: At<'_>, faults: &mut Faults) {
+fn root(schema: &Json, path: At<'_>, faults: &mut FieldFaults) {
     let properties = path.member("properties");
     let type_name = schema.text("/type");
     if !type_name.is_empty() && type_name != "object" {

@@ -6,7 +6,7 @@ use super::structure;
 use crate::crd::json_path;
 use crate::crd::pattern::Patterns;
 use crate::object::doubles;
-use crate::validate::{FaultReason, Faults, FieldFault, NameRule, name_faults};
+use crate::validate::{FaultReason, FieldFault, FieldFaults, NameRule, name_faults};
 
 const COLUMN_TYPES: &[&str] = &["boolean", "date", "integer", "number", "string"];
 const COLUMN_FORMATS: &[&str] = &["byte", "date", "date-time", "double", "float", "int32", "int64", "password"];
@@ -17,12 +17,12 @@ const COLUMNS_AT_MOST: usize = 100;
 const WARNING_AT_MOST: usize = 256;
 
 /// The faults of all versions.
-pub(super) fn all(object: &Json) -> Faults {
+pub(super) fn all(object: &Json) -> FieldFaults {
     let versions: Vec<&Json> = object.list("/spec/versions").collect();
     if versions.len() > VERSIONS_AT_MOST {
-        return Faults::from([FieldFault::too_many("spec.versions", versions.len(), VERSIONS_AT_MOST)]);
+        return FieldFaults::from([FieldFault::too_many("spec.versions", versions.len(), VERSIONS_AT_MOST)]);
     }
-    let mut faults = Faults::default();
+    let mut faults = FieldFaults::default();
     for (at, version) in versions.iter().enumerate() {
         let name = version.text("/name");
         let path = format!("spec.versions[{at}]");
@@ -51,8 +51,8 @@ pub(super) fn all(object: &Json) -> Faults {
 }
 
 /// Schemas, subresources, columns and selectable fields, each told once where all versions have it alike.
-fn parts(versions: &[&Json]) -> Faults {
-    let mut faults = Faults::default();
+fn parts(versions: &[&Json]) -> FieldFaults {
+    let mut faults = FieldFaults::default();
     let same = |pointer: &str| versions.windows(2).all(|pair| pair[0].at(pointer) == pair[1].at(pointer));
     let each = |pointer: &'static str, hoisted: &str, own: &str| {
         let hoist = same(pointer);
@@ -116,8 +116,8 @@ fn deprecation(version: &Json, path: &str) -> Option<FieldFault> {
     Some(FieldFault::invalid_text(format!("{path}.deprecationWarning"), text, why))
 }
 
-fn scale(version: &Json, path: &str) -> Faults {
-    let mut faults = Faults::default();
+fn scale(version: &Json, path: &str) -> FieldFaults {
+    let mut faults = FieldFaults::default();
     if !version.has("/subresources/scale") {
         return faults;
     }
@@ -143,8 +143,8 @@ fn scale(version: &Json, path: &str) -> Faults {
     faults
 }
 
-fn one_column(column: &Json, path: &str) -> Faults {
-    let mut faults = Faults::default();
+fn one_column(column: &Json, path: &str) -> FieldFaults {
+    let mut faults = FieldFaults::default();
     let one_of = |known: &[&str]| format!("must be one of {}", known.join(","));
     if column.text("/name").is_empty() {
         faults.push(FieldFault::required(format!("{path}.name"), ""));
@@ -174,8 +174,8 @@ fn one_column(column: &Json, path: &str) -> Faults {
     faults
 }
 
-fn selectable(version: &Json, path: &str) -> Faults {
-    let mut faults = Faults::default();
+fn selectable(version: &Json, path: &str) -> FieldFaults {
+    let mut faults = FieldFaults::default();
     let fields: Vec<_> = version.list("/selectableFields").map(|field| field.text("/jsonPath")).collect();
     let doubles = doubles(fields.iter());
     for (at, text) in fields.iter().enumerate() {
@@ -189,7 +189,7 @@ fn selectable(version: &Json, path: &str) -> Faults {
             let start = text.split(['.', '[']).next().unwrap_or_default();
             faults.push(invalid(&format!("is an invalid path: expected [ or . but got: {start}")));
         } else if json_path::parse(text)
-            .is_ok_and(|steps| steps.iter().any(|step| !matches!(step, json_path::Step::Member(_))))
+            .is_ok_and(|steps| steps.iter().any(|step| !matches!(step, json_path::Hop::Member(_))))
         {
             faults.push(invalid("is an invalid path: array notation is not allowed"));
         } else {
@@ -215,11 +215,11 @@ fn selectable(version: &Json, path: &str) -> Faults {
 fn declared<'a>(version: &'a Json, text: &str) -> Option<&'a Json> {
     let mut schema = version.at("/schema/openAPIV3Schema")?;
     let steps = json_path::parse(text).ok()?;
-    if steps.first() == Some(&json_path::Step::Member("metadata".into())) {
+    if steps.first() == Some(&json_path::Hop::Member("metadata".into())) {
         return None;
     }
     for step in steps {
-        let json_path::Step::Member(name) = step else { return None };
+        let json_path::Hop::Member(name) = step else { return None };
         schema = schema.get("properties")?.get(&name)?;
     }
     Some(schema)

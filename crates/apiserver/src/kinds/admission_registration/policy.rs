@@ -9,11 +9,11 @@ use pintle_json::Json;
 
 /// ValidatingAdmissionPolicy and MutatingAdmissionPolicy.
 #[derive(Clone, Copy, Debug)]
-pub(in crate::kinds) struct Policy {
+pub(in crate::kinds) struct AdmissionPolicy {
     pub(in crate::kinds) mutating: bool,
 }
 
-impl Strategy for Policy {
+impl Strategy for AdmissionPolicy {
     fn without_effect(&self, object: &Json, kinds: &Kinds, _: &dyn Cluster) -> Vec<String> {
         match is_about_anything(kinds, object) {
             true => whole(object, POLICIES),

@@ -4,7 +4,7 @@ use crate::kinds::check::Check;
 use crate::kinds::table::{self, Column, Row};
 use crate::kinds::without_effect::{WEBHOOKS, is_about, whole};
 use crate::kinds::{Cluster, Kinds, Strategy};
-use crate::validate::{Faults, FieldFault, NameRule, name_faults};
+use crate::validate::{FieldFault, FieldFaults, NameRule, name_faults};
 use jiff::Timestamp;
 use pintle_json::Json;
 
@@ -43,7 +43,7 @@ impl Strategy for Webhooks {
         }
     }
 
-    fn validate_create(&self, object: &Json) -> Faults {
+    fn validate_create(&self, object: &Json) -> FieldFaults {
         Check::of(object).each("webhooks", |webhook, _| webhook_faults(webhook)).done()
     }
 

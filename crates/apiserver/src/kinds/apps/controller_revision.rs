@@ -4,7 +4,7 @@ use crate::kinds::Strategy;
 use crate::kinds::check::{Check, immutable};
 use crate::kinds::table::{self, Column, Row};
 use crate::request::Part;
-use crate::validate::{Faults, FieldFault};
+use crate::validate::{FieldFault, FieldFaults};
 use jiff::Timestamp;
 use pintle_json::Json;
 
@@ -17,7 +17,7 @@ impl Strategy for ControllerRevision {
         object.default("revision", 0);
     }
 
-    fn validate_create(&self, object: &Json) -> Faults {
+    fn validate_create(&self, object: &Json) -> FieldFaults {
         let data = object.get("data").filter(|data| !data.is_null());
         Check::of(object)
             .refuse(data.is_none(), || FieldFault::required("data", "data is mandatory"))
@@ -28,7 +28,7 @@ impl Strategy for ControllerRevision {
             .done()
     }
 
-    fn validate_update(&self, new: &Json, old: &Json, _: Part) -> Faults {
+    fn validate_update(&self, new: &Json, old: &Json, _: Part) -> FieldFaults {
         let mut faults = self.validate_create(new);
         faults.extend(immutable(new, old, &["data"]));
         faults

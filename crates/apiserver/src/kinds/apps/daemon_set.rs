@@ -4,9 +4,9 @@ use super::{TEMPLATE, is_nothing, selector_changed, status_faults, workload_faul
 use crate::kinds::check::Check;
 use crate::kinds::core::pod::template_warnings;
 use crate::kinds::table::{self, Column, Row};
-use crate::kinds::{Context, Strategy};
+use crate::kinds::{Context, Pods, Strategy};
 use crate::request::Part;
-use crate::validate::{Faults, FieldFault};
+use crate::validate::{FieldFault, FieldFaults};
 use jiff::Timestamp;
 use pintle_json::{Json, json};
 
@@ -69,7 +69,7 @@ impl Strategy for DaemonSet {
         }
     }
 
-    fn validate_create(&self, object: &Json) -> Faults {
+    fn validate_create(&self, object: &Json) -> FieldFaults {
         let strategy = object.text("/spec/updateStrategy/type");
         let (fewer, more) =
             ("/spec/updateStrategy/rollingUpdate/maxUnavailable", "/spec/updateStrategy/rollingUpdate/maxSurge");
@@ -93,13 +93,17 @@ impl Strategy for DaemonSet {
             .done()
     }
 
-    fn validate_update(&self, new: &Json, old: &Json, part: Part) -> Faults {
+    fn validate_update(&self, new: &Json, old: &Json, part: Part) -> FieldFaults {
         if part == Part::Status {
             return status_faults(new, &[]);
         }
         let mut faults = self.validate_create(new);
         faults.extend(selector_changed(new, old));
         faults
+    }
+
+    fn pods(&self) -> Pods {
+        Pods::MadeFrom(TEMPLATE)
     }
 
     fn columns(&self) -> Option<Vec<Column>> {

@@ -4,10 +4,10 @@ use super::{TEMPLATE, is_nothing, selector_changed, status_faults, workload_faul
 use crate::kinds::core::pod::template_warnings;
 use crate::kinds::reset::Reset;
 use crate::kinds::table::{self, Column, Row};
-use crate::kinds::{Context, Scale, Strategy};
+use crate::kinds::{Context, Pods, Scale, Strategy};
 use crate::object::set_metadata;
 use crate::request::Part;
-use crate::validate::{Faults, FieldFault};
+use crate::validate::{FieldFault, FieldFaults};
 use jiff::Timestamp;
 use pintle_json::{Json, json};
 
@@ -67,7 +67,7 @@ impl Strategy for Deployment {
         }
     }
 
-    fn validate_create(&self, object: &Json) -> Faults {
+    fn validate_create(&self, object: &Json) -> FieldFaults {
         let mut faults = workload_faults(object, "deployment");
         let strategy = object.text("/spec/strategy/type");
         let rolling = "spec.strategy.rollingUpdate";
@@ -102,7 +102,7 @@ impl Strategy for Deployment {
         faults
     }
 
-    fn validate_update(&self, new: &Json, old: &Json, part: Part) -> Faults {
+    fn validate_update(&self, new: &Json, old: &Json, part: Part) -> FieldFaults {
         match part {
             Part::Status => status_faults(new, &["updatedReplicas", "readyReplicas", "availableReplicas"]),
             _ => {
@@ -111,6 +111,10 @@ impl Strategy for Deployment {
                 faults
             }
         }
+    }
+
+    fn pods(&self) -> Pods {
+        Pods::MadeFrom(TEMPLATE)
     }
 
     fn columns(&self) -> Option<Vec<Column>> {

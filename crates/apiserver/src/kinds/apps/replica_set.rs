@@ -5,9 +5,9 @@ use super::{
 };
 use crate::kinds::core::pod::template_warnings;
 use crate::kinds::table::{self, Column};
-use crate::kinds::{Context, Scale, Strategy};
+use crate::kinds::{Context, Pods, Scale, Strategy};
 use crate::request::Part;
-use crate::validate::Faults;
+use crate::validate::FieldFaults;
 use jiff::Timestamp;
 use pintle_json::{Json, json};
 
@@ -37,11 +37,11 @@ impl Strategy for ReplicaSet {
         object.set("status", json!({"replicas": 0}));
     }
 
-    fn validate_create(&self, object: &Json) -> Faults {
+    fn validate_create(&self, object: &Json) -> FieldFaults {
         workload_faults(object, "deployment")
     }
 
-    fn validate_update(&self, new: &Json, old: &Json, part: Part) -> Faults {
+    fn validate_update(&self, new: &Json, old: &Json, part: Part) -> FieldFaults {
         match part {
             Part::Status => status_faults(new, &["fullyLabeledReplicas", "readyReplicas", "availableReplicas"]),
             _ => {
@@ -50,6 +50,10 @@ impl Strategy for ReplicaSet {
                 faults
             }
         }
+    }
+
+    fn pods(&self) -> Pods {
+        Pods::MadeFrom(TEMPLATE)
     }
 
     fn columns(&self) -> Option<Vec<Column>> {

@@ -4,9 +4,9 @@ use super::{TEMPLATE, replica_cells, replica_columns, status_faults, workload_sp
 use crate::kinds::check::Check;
 use crate::kinds::core::pod::{template_warnings, validate_template};
 use crate::kinds::table::{self, Column};
-use crate::kinds::{Context, Scale, Strategy};
+use crate::kinds::{Context, Pods, Scale, Strategy};
 use crate::request::Part;
-use crate::validate::{Faults, FieldFault};
+use crate::validate::{FieldFault, FieldFaults};
 use jiff::Timestamp;
 use pintle_json::{Json, json};
 
@@ -51,7 +51,7 @@ impl Strategy for ReplicationController {
         object.set("status", json!({"replicas": 0}));
     }
 
-    fn validate_create(&self, object: &Json) -> Faults {
+    fn validate_create(&self, object: &Json) -> FieldFaults {
         let selector = object["spec"]["selector"].as_object().cloned().unwrap_or_default();
         let template = object.at("/spec/template").filter(|template| !template.is_null());
         let labels = template.and_then(|template| template.at("/metadata/labels")).cloned().unwrap_or_default();
@@ -68,7 +68,7 @@ impl Strategy for ReplicationController {
             .done()
     }
 
-    fn validate_update(&self, new: &Json, _: &Json, part: Part) -> Faults {
+    fn validate_update(&self, new: &Json, _: &Json, part: Part) -> FieldFaults {
         match part {
             Part::Status => status_faults(new, &["fullyLabeledReplicas", "readyReplicas", "availableReplicas"]),
             _ => self.validate_create(new),
@@ -77,6 +77,10 @@ impl Strategy for ReplicationController {
 
     fn field_labels(&self) -> Option<Vec<&str>> {
         Some(vec!["status.replicas"])
+    }
+
+    fn pods(&self) -> Pods {
+        Pods::MadeFrom(TEMPLATE)
     }
 
     fn columns(&self) -> Option<Vec<Column>> {

@@ -4,9 +4,9 @@ use super::{TEMPLATE, status_faults, workload_faults, workload_spec};
 use crate::kinds::check::Check;
 use crate::kinds::core::pod::{claim_spec, template_warnings};
 use crate::kinds::table::{self, Column, Row};
-use crate::kinds::{Context, Scale, Strategy, warnings};
+use crate::kinds::{Context, Pods, Scale, Strategy, warnings};
 use crate::request::Part;
-use crate::validate::{Faults, FieldFault, NameRule};
+use crate::validate::{FieldFault, FieldFaults, NameRule};
 use jiff::Timestamp;
 use pintle_json::{Json, json};
 
@@ -77,7 +77,7 @@ impl Strategy for StatefulSet {
         object.set("status", json!({"replicas": 0, "availableReplicas": 0}));
     }
 
-    fn validate_create(&self, object: &Json) -> Faults {
+    fn validate_create(&self, object: &Json) -> FieldFaults {
         let management = object.text("/spec/podManagementPolicy");
         let strategy = object.text("/spec/updateStrategy/type");
         let retention = ["Retain", "Delete"];
@@ -97,7 +97,7 @@ impl Strategy for StatefulSet {
             .done()
     }
 
-    fn validate_update(&self, new: &Json, old: &Json, part: Part) -> Faults {
+    fn validate_update(&self, new: &Json, old: &Json, part: Part) -> FieldFaults {
         if part == Part::Status {
             return status_faults(new, &["readyReplicas", "currentReplicas", "updatedReplicas", "availableReplicas"]);
         }
@@ -127,6 +127,10 @@ impl Strategy for StatefulSet {
 
     fn name_rule(&self) -> NameRule {
         NameRule::Label
+    }
+
+    fn pods(&self) -> Pods {
+        Pods::MadeFrom(TEMPLATE)
     }
 
     fn columns(&self) -> Option<Vec<Column>> {

@@ -4,9 +4,9 @@ use super::{job_faults, job_warnings};
 use crate::kinds::check::Check;
 use crate::kinds::core::pod::pod_template;
 use crate::kinds::table::{self, Column, Row};
-use crate::kinds::{Context, Strategy};
+use crate::kinds::{Context, Pods, Strategy};
 use crate::request::Part;
-use crate::validate::{Faults, FieldFault, NameRule};
+use crate::validate::{FieldFault, FieldFaults, NameRule};
 use jiff::Timestamp;
 use pintle_json::{Json, json};
 
@@ -46,7 +46,7 @@ impl Strategy for CronJob {
         object.set("status", json!({}));
     }
 
-    fn validate_create(&self, object: &Json) -> Faults {
+    fn validate_create(&self, object: &Json) -> FieldFaults {
         let schedule = object.text("/spec/schedule");
         let why = if schedule.is_empty() { None } else { schedule_fault(schedule) };
         let zone = object["spec"]["timeZone"].as_str();
@@ -65,12 +65,16 @@ impl Strategy for CronJob {
             .done()
     }
 
-    fn validate_update(&self, new: &Json, _: &Json, part: Part) -> Faults {
-        if part != Part::Object { Faults::default() } else { self.validate_create(new) }
+    fn validate_update(&self, new: &Json, _: &Json, part: Part) -> FieldFaults {
+        if part != Part::Object { FieldFaults::default() } else { self.validate_create(new) }
     }
 
     fn name_rule(&self) -> NameRule {
         NameRule::ShortSubdomain(52)
+    }
+
+    fn pods(&self) -> Pods {
+        Pods::MadeFrom("/spec/jobTemplate/spec/template")
     }
 
     fn columns(&self) -> Option<Vec<Column>> {

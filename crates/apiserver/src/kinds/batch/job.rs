@@ -3,11 +3,11 @@
 use super::{job_faults, job_spec, job_warnings};
 use crate::kinds::check::Check;
 use crate::kinds::table::{self, Column, Row};
-use crate::kinds::{Context, Strategy};
+use crate::kinds::{Context, Pods, Strategy};
 use crate::object::{holds, metadata};
 use crate::request::Part;
 use crate::selector::{selects_labels, structured};
-use crate::validate::{Faults, FieldFault, NameRule, name_faults};
+use crate::validate::{FieldFault, FieldFaults, NameRule, name_faults};
 use jiff::Timestamp;
 use pintle_json::{Json, Text, json};
 use pintle_meta::GroupVersionKind;
@@ -76,17 +76,17 @@ impl Strategy for Job {
         }
     }
 
-    fn validate_create(&self, object: &Json) -> Faults {
+    fn validate_create(&self, object: &Json) -> FieldFaults {
         [generated_faults(object), job_spec_faults(object), job_name_faults(object)].into_iter().flatten().collect()
     }
 
-    fn validate_update(&self, new: &Json, old: &Json, part: Part) -> Faults {
+    fn validate_update(&self, new: &Json, old: &Json, part: Part) -> FieldFaults {
         if part == Part::Status {
             return status_faults(new);
         }
         // The rules for the spec are among those for any Job, and again among those for a change.
         let spec = job_spec_faults(new);
-        let mut faults: Faults =
+        let mut faults: FieldFaults =
             [generated_faults(new), spec.clone(), job_name_faults(new), spec].into_iter().flatten().collect();
         let mut keys = Vec::new();
         if new.text("/spec/completionMode") != "Indexed" {
@@ -143,6 +143,10 @@ impl Strategy for Job {
         (label == "status.successful").then(|| object.integer("/status/succeeded").unwrap_or(0).to_string())
     }
 
+    fn pods(&self) -> Pods {
+        Pods::MadeFrom("/spec/template")
+    }
+
     fn columns(&self) -> Option<Vec<Column>> {
         table::columns("Name, Status, Completions, Duration, Age, Containers*, Images*, Selector*")
     }
@@ -164,7 +168,7 @@ impl Strategy for Job {
 }
 
 /// The spec of a Job, whose selector matches its pods, whoever made it.
-fn job_spec_faults(job: &Json) -> Faults {
+fn job_spec_faults(job: &Json) -> FieldFaults {
     let spec = &job["spec"];
     let mut faults = job_faults(spec, "spec");
     let selector = spec.get("selector").filter(|selector| !selector.is_null());
@@ -187,27 +191,27 @@ fn job_spec_faults(job: &Json) -> Faults {
 }
 
 /// The last pod of an indexed Job has a host name too.
-fn job_name_faults(job: &Json) -> Faults {
+fn job_name_faults(job: &Json) -> FieldFaults {
     let completions = job.integer("/spec/completions").filter(|completions| *completions > 0);
     let Some(completions) = completions.filter(|_| job.text("/spec/completionMode") == "Indexed") else {
-        return Faults::default();
+        return FieldFaults::default();
     };
     let name = metadata::name(job);
     let host = format!("{name}-{}", completions - 1);
     match name_faults(NameRule::Label, &host, false).is_empty() {
-        true => Faults::default(),
+        true => FieldFaults::default(),
         false => {
             let why = format!("will not able to create pod with invalid DNS label: {host}");
-            Faults::from([FieldFault::invalid_text("metadata.name", name, why)])
+            FieldFaults::from([FieldFault::invalid_text("metadata.name", name, why)])
         }
     }
 }
 
 /// What the server made for a Job is there unchanged, unless the Job says that it makes its own.
-fn generated_faults(job: &Json) -> Faults {
+fn generated_faults(job: &Json) -> FieldFaults {
     let selector = job.at("/spec/selector").filter(|selector| !selector.is_null());
     let Some(selector) = selector.filter(|_| !job.is_true("/spec/manualSelector")) else {
-        return Faults::default();
+        return FieldFaults::default();
     };
     let (uid, name) = (metadata::uid(job), metadata::name(job));
     let labels = job["spec"]["template"]["metadata"]["labels"].clone();
@@ -217,7 +221,7 @@ fn generated_faults(job: &Json) -> Faults {
         ("batch.kubernetes.io/controller-uid", uid),
         ("batch.kubernetes.io/job-name", name),
     ];
-    let mut faults = Faults::default();
+    let mut faults = FieldFaults::default();
     for (key, wanted) in generated {
         let field = format!("spec.template.metadata.labels[{key}]");
         let why = format!("must be '{wanted}'");
@@ -234,7 +238,7 @@ fn generated_faults(job: &Json) -> Faults {
     faults
 }
 
-fn status_faults(object: &Json) -> Faults {
+fn status_faults(object: &Json) -> FieldFaults {
     let (complete, failed) = (holds(object, "Complete"), holds(object, "Failed"));
     let has_end = object.has("/status/completionTime");
     let conditions = object["status"]["conditions"].clone();

@@ -8,7 +8,7 @@ use pintle_json::Json;
 use crate::failure::quoted;
 use crate::kinds::check::Check;
 use crate::object::doubles;
-use crate::validate::{FaultReason, Faults, FieldFault, NameRule, name_faults, qualified_name_faults};
+use crate::validate::{FaultReason, FieldFault, FieldFaults, NameRule, name_faults, qualified_name_faults};
 
 const RULES_AT_MOST: usize = 20;
 const CONDITIONS_AT_MOST: usize = 20;
@@ -21,7 +21,7 @@ const INDEXED_AT_MOST: i64 = 100_000;
 const MANY_AT_MOST: i64 = 10_000;
 
 /// The faults of both policies of a Job's spec.
-pub(super) fn faults(spec: &Json, path: &str) -> Faults {
+pub(super) fn faults(spec: &Json, path: &str) -> FieldFaults {
     let indexed = spec.text("/completionMode") == "Indexed";
     let success = spec.get("successPolicy").filter(|policy| !policy.is_null()).cloned().unwrap_or_default();
     Check::at(spec, path)
@@ -45,7 +45,7 @@ pub(super) fn faults(spec: &Json, path: &str) -> Faults {
 }
 
 /// Bounds for a Job that tells its pods by index.
-pub(super) fn index_faults(spec: &Json, path: &str) -> Faults {
+pub(super) fn index_faults(spec: &Json, path: &str) -> FieldFaults {
     let number = |field: &str| spec[field].as_i64();
     let (completions, failed, at_once) = (number("completions"), number("maxFailedIndexes"), number("parallelism"));
     let huge = completions.is_some_and(|count| count > INDEXED_AT_MOST) && spec.has("/backoffLimitPerIndex");
@@ -73,18 +73,18 @@ pub(super) fn index_faults(spec: &Json, path: &str) -> Faults {
 }
 
 /// Who looks after the Job is named by a domain and a path.
-pub(super) fn manager_faults(spec: &Json, path: &str) -> Faults {
-    let Some(manager) = spec["managedBy"].as_str() else { return Faults::default() };
+pub(super) fn manager_faults(spec: &Json, path: &str) -> FieldFaults {
+    let Some(manager) = spec["managedBy"].as_str() else { return FieldFaults::default() };
     let field = format!("{path}.managedBy");
     let mut faults = match manager.split_once('/') {
-        _ if manager.is_empty() => Faults::from([FieldFault::required(field.as_str(), "")]),
+        _ if manager.is_empty() => FieldFaults::from([FieldFault::required(field.as_str(), "")]),
         Some((host, rest)) if !host.is_empty() && !rest.is_empty() => {
             let why = name_faults(NameRule::Subdomain, host, false);
             why.iter().map(|why| FieldFault::invalid_text(field.as_str(), host, why)).collect()
         }
         _ => {
             let why = "must be a domain-prefixed path (such as \"acme.io/foo\")";
-            Faults::from([FieldFault::invalid_text(field.as_str(), manager, why)])
+            FieldFaults::from([FieldFault::invalid_text(field.as_str(), manager, why)])
         }
     };
     if manager.len() > MANAGER_AT_MOST {

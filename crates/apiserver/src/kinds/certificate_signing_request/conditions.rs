@@ -3,7 +3,7 @@
 use pintle_json::Json;
 
 use crate::object::doubles;
-use crate::validate::{Faults, FieldFault};
+use crate::validate::{FieldFault, FieldFaults};
 
 const FIELD: &str = "status.conditions";
 const DECISIONS: [&str; 2] = ["Approved", "Denied"];
@@ -50,8 +50,8 @@ pub(super) fn keep_decisions(new: &mut Json, old: &Json) {
 }
 
 /// The faults of the conditions by themselves. What the old object had wrong may stay.
-pub(super) fn faults(object: &Json, old: Option<&Json>) -> Faults {
-    let mut faults = Faults::default();
+pub(super) fn faults(object: &Json, old: Option<&Json>) -> FieldFaults {
+    let mut faults = FieldFaults::default();
     let had = |wrong: &dyn Fn(&Json) -> bool| old.is_some_and(wrong);
     let untyped = had(&|old| conditions(old).any(|condition| condition["type"].is_empty()));
     let twice = had(&|old| doubles(conditions(old).map(|condition| &condition["type"])).contains(&true));
@@ -85,8 +85,8 @@ pub(super) fn faults(object: &Json, old: Option<&Json>) -> Faults {
 }
 
 /// What a write may not make of the old conditions. Who does not decide may add no decision either.
-pub(super) fn changes(new: &Json, old: &Json, decides: bool) -> Faults {
-    let mut faults = Faults::default();
+pub(super) fn changes(new: &Json, old: &Json, decides: bool) -> FieldFaults {
+    let mut faults = FieldFaults::default();
     let refuse = |what: &str, kind: &str| {
         FieldFault::forbidden(FIELD, format!("updates may not {what} a condition of type \"{kind}\""))
     };

@@ -1,15 +1,24 @@
-//! ComponentStatus.
+//! ComponentStatus: what the parts of a control plane say of themselves. Nothing of it is stored, and it has no version.
 
 use crate::kinds::Strategy;
 use crate::kinds::table::{self, Column, Row};
 use jiff::Timestamp;
-use pintle_json::Json;
+use pintle_json::{Json, json};
 
 /// `v1` ComponentStatus, which nobody writes.
 #[derive(Clone, Copy, Debug)]
 pub(in crate::kinds) struct ComponentStatus;
 
 impl Strategy for ComponentStatus {
+    /// As a cluster has them that runs neither a scheduler nor a controller manager beside its API server. The store is never away.
+    fn made_up(&self) -> Option<Vec<Json>> {
+        let absent = |name: &str, port: u16| {
+            let refused = format!("dial tcp 127.0.0.1:{port}: connect: connection refused");
+            component(name, "False", &format!("Get \"https://127.0.0.1:{port}/healthz\": {refused}"))
+        };
+        Some(vec![absent("scheduler", 10_259), absent("controller-manager", 10_257), component("etcd-0", "True", "ok")])
+    }
+
     fn deprecation(&self) -> Option<&str> {
         Some("v1 ComponentStatus is deprecated in v1.19+")
     }
@@ -29,4 +38,8 @@ impl Strategy for ComponentStatus {
         let part = |pointer: &str| Json::from(healthy.map_or("", |condition| condition.text(pointer)));
         vec![row.name(), status.into(), part("/message"), part("/error")]
     }
+}
+
+fn component(name: &str, healthy: &str, message: &str) -> Json {
+    json!({"metadata": {"name": name}, "conditions": [{"type": "Healthy", "status": healthy, "message": message}]})
 }

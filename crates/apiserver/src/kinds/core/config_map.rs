@@ -4,7 +4,7 @@ use super::{DATA_AT_MOST, decoded_size, immutable, key_faults, members};
 use crate::kinds::Strategy;
 use crate::kinds::table::{self, Column, Row};
 use crate::request::Part;
-use crate::validate::{Faults, FieldFault};
+use crate::validate::{FieldFault, FieldFaults};
 use jiff::Timestamp;
 use pintle_json::Json;
 
@@ -17,8 +17,8 @@ impl Strategy for ConfigMap {
         true
     }
 
-    fn validate_create(&self, object: &Json) -> Faults {
-        let mut faults = Faults::default();
+    fn validate_create(&self, object: &Json) -> FieldFaults {
+        let mut faults = FieldFaults::default();
         faults.extend(key_faults(object, "data"));
         faults.extend(key_faults(object, "binaryData"));
         for key in members(object, "data") {
@@ -38,7 +38,7 @@ impl Strategy for ConfigMap {
         faults
     }
 
-    fn validate_update(&self, new: &Json, old: &Json, _: Part) -> Faults {
+    fn validate_update(&self, new: &Json, old: &Json, _: Part) -> FieldFaults {
         let mut faults = immutable(new, old, &["data", "binaryData"]);
         faults.extend(self.validate_create(new));
         faults

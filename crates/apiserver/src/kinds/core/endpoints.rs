@@ -5,7 +5,7 @@ use crate::kinds::networking::{is_of_this_server, special_address};
 use crate::kinds::table::{self, Column, Row};
 use crate::kinds::{Strategy, warnings};
 use crate::request::Part;
-use crate::validate::{Faults, FieldFault};
+use crate::validate::{FieldFault, FieldFaults};
 use jiff::Timestamp;
 use pintle_json::Json;
 
@@ -41,7 +41,7 @@ impl Strategy for Endpoints {
         }
     }
 
-    fn validate_create(&self, object: &Json) -> Faults {
+    fn validate_create(&self, object: &Json) -> FieldFaults {
         Check::of(object)
             .each("subsets", |subset, _| {
                 let both = ["/addresses", "/notReadyAddresses"];

@@ -1,37 +1,24 @@
 //! Event: one stored form, that of the core group, and two views of it.
 
-use std::sync::Arc;
+mod events_api;
 
-use pintle_json::{Json, json};
+use pintle_json::Json;
 
+use crate::kinds::Strategy;
 use crate::kinds::check::Check;
 use crate::kinds::table::{self, Column, Row};
-use crate::kinds::{Form, Strategy};
 use crate::object::{metadata, text};
 use crate::request::Part;
-use crate::validate::{Faults, FieldFault, NameRule, qualified_name_faults};
+use crate::validate::{FieldFault, FieldFaults, NameRule, qualified_name_faults};
 use jiff::Timestamp;
+
+pub(in crate::kinds) use events_api::Event;
 
 /// `v1` Event.
 #[derive(Clone, Copy, Debug)]
 pub(in crate::kinds) struct CoreEvent;
 
-/// `events.k8s.io/v1` Event.
-#[derive(Clone, Copy, Debug)]
-pub(in crate::kinds) struct Event;
-
-/// What the two views call one field: in the core group, and in `events.k8s.io`.
-const NAMES: &[(&str, &str)] = &[
-    ("involvedObject", "regarding"),
-    ("message", "note"),
-    ("reportingComponent", "reportingController"),
-    ("source", "deprecatedSource"),
-    ("firstTimestamp", "deprecatedFirstTimestamp"),
-    ("lastTimestamp", "deprecatedLastTimestamp"),
-    ("count", "deprecatedCount"),
-];
-
-const CORE_LABELS: &[&str] = &[
+const LABELS: &[&str] = &[
     "involvedObject.kind",
     "involvedObject.namespace",
     "involvedObject.name",
@@ -42,19 +29,6 @@ const CORE_LABELS: &[&str] = &[
     "reason",
     "reportingComponent",
     "source",
-    "type",
-];
-
-const NEW_LABELS: &[&str] = &[
-    "regarding.kind",
-    "regarding.namespace",
-    "regarding.name",
-    "regarding.uid",
-    "regarding.apiVersion",
-    "regarding.resourceVersion",
-    "regarding.fieldPath",
-    "reason",
-    "reportingController",
     "type",
 ];
 
@@ -69,12 +43,16 @@ impl Strategy for CoreEvent {
         event.default("reportingInstance", "");
     }
 
-    fn validate_create(&self, event: &Json) -> Faults {
+    fn validate_create(&self, event: &Json) -> FieldFaults {
         core_faults(event)
     }
 
-    fn validate_update(&self, new: &Json, _: &Json, _: Part) -> Faults {
+    fn validate_update(&self, new: &Json, _: &Json, _: Part) -> FieldFaults {
         namespace_faults(new)
+    }
+
+    fn is_report(&self) -> bool {
+        true
     }
 
     fn name_rule(&self) -> NameRule {
@@ -82,7 +60,7 @@ impl Strategy for CoreEvent {
     }
 
     fn field_labels(&self) -> Option<Vec<&str>> {
-        Some(CORE_LABELS.to_vec())
+        Some(LABELS.to_vec())
     }
 
     fn field_paths<'a>(&self, label: &'a str) -> Vec<&'a str> {
@@ -146,80 +124,8 @@ impl Strategy for CoreEvent {
     }
 }
 
-impl Strategy for Event {
-    fn defaults(&self, event: &mut Json) {
-        event.member("regarding");
-        event.member("deprecatedSource");
-        for key in ["deprecatedFirstTimestamp", "deprecatedLastTimestamp", "eventTime"] {
-            event.default(key, Json::Null);
-        }
-    }
-
-    fn validate_create(&self, event: &Json) -> Faults {
-        new_faults(event)
-    }
-
-    fn validate_update(&self, new: &Json, old: &Json, _: Part) -> Faults {
-        let mut faults = new_faults(new);
-        faults.extend(fixed_faults(new, old));
-        faults
-    }
-
-    fn name_rule(&self) -> NameRule {
-        NameRule::PathSegment
-    }
-
-    fn field_labels(&self) -> Option<Vec<&str>> {
-        Some(NEW_LABELS.to_vec())
-    }
-
-    fn to_stored(&self, event: Json) -> Json {
-        let mut stored = rename(event, |(core, new)| (new, core));
-        stored.set("apiVersion", "v1");
-        CoreEvent.defaults(&mut stored);
-        stored
-    }
-
-    fn form(&self) -> Form {
-        Form::Converted
-    }
-
-    fn shown(&self, stored: &Arc<Json>, _: &str) -> Arc<Json> {
-        let mut event = rename(Json::clone(stored), |(core, new)| (core, new));
-        event.set("apiVersion", "events.k8s.io/v1");
-        for key in ["reportingController", "reportingInstance"] {
-            if event[key].is_empty() {
-                event.unset(key);
-            }
-        }
-        Arc::new(event)
-    }
-
-    fn columns(&self) -> Option<Vec<Column>> {
-        CoreEvent.columns()
-    }
-
-    fn cells(&self, event: &Json, now: Timestamp) -> Vec<Json> {
-        CoreEvent.cells(&stored_event(event), now)
-    }
-}
-
-/// An event of `events.k8s.io` in the form of the core group.
-fn stored_event(event: &Json) -> Json {
-    Event.to_stored(event.clone())
-}
-
-fn rename(event: Json, pair: impl Fn((&'static str, &'static str)) -> (&'static str, &'static str)) -> Json {
-    let Json::Object(members) = event else { return event };
-    let renamed = members.into_iter().map(|(key, value)| {
-        let name = NAMES.iter().map(|names| pair(*names)).find(|(from, _)| *from == key).map(|(_, to)| to.into());
-        (name.unwrap_or(key), value)
-    });
-    Json::Object(renamed.collect())
-}
-
 /// The faults of an event in its stored form, where its involved object is concerned.
-fn namespace_faults(event: &Json) -> Faults {
+fn namespace_faults(event: &Json) -> FieldFaults {
     let involved = event.text("/involvedObject/namespace");
     let namespace = metadata::namespace(event);
     // Newer events, which say when they were, can be of anything that is in a namespace, and of the cluster in that of the system, too.
@@ -230,8 +136,8 @@ fn namespace_faults(event: &Json) -> Faults {
         (involved, false) => involved == namespace,
     };
     match fits {
-        true => Faults::default(),
-        false => Faults::from([FieldFault::invalid_text(
+        true => FieldFaults::default(),
+        false => FieldFaults::from([FieldFault::invalid_text(
             "involvedObject.namespace",
             involved,
             "does not match event.namespace",
@@ -240,7 +146,7 @@ fn namespace_faults(event: &Json) -> Faults {
 }
 
 /// The faults of an event in its stored form: one with an `eventTime` follows the newer rules.
-fn core_faults(event: &Json) -> Faults {
+fn core_faults(event: &Json) -> FieldFaults {
     if !event.has("/eventTime") {
         return namespace_faults(event);
     }
@@ -251,70 +157,6 @@ fn core_faults(event: &Json) -> Faults {
         check.refuse(true, || FieldFault::invalid_text("reportingComponent", controller, why))
     });
     check.required("reportingInstance").required("action").required("reason").done()
-}
-
-/// The faults of an event of `events.k8s.io`, told by the names of the core group.
-fn new_faults(event: &Json) -> Faults {
-    const NOTE_AT_MOST: usize = 1024;
-    let stored = stored_event(event);
-    let mut faults = namespace_faults(&stored);
-    let kind = event.text("/type");
-    let unknown = || FieldFault::invalid_text("type", "", format!("has invalid value: {kind}"));
-    let odd = !matches!(kind, "Normal" | "Warning");
-    if !event.has("/eventTime") {
-        faults.push(FieldFault::required("eventTime", ""));
-        if odd {
-            faults.push(unknown());
-        }
-        return faults;
-    }
-    let controller = event.text("/reportingController");
-    let why = if controller.is_empty() { Vec::new() } else { qualified_name_faults(controller) };
-    let series = event.integer("/series/count");
-    let check = Check::of(event).also(faults).required("reportingController");
-    let mut check = why
-        .iter()
-        .fold(check, |check, why| {
-            check.refuse(true, || FieldFault::invalid_text("reportingController", controller, why))
-        })
-        .required("reportingInstance")
-        .required("action")
-        .required("reason")
-        .refuse(event.text("/note").len() > NOTE_AT_MOST, || {
-            FieldFault::invalid_text("message", "", format!("can have at most {NOTE_AT_MOST} characters"))
-        })
-        .refuse(odd, unknown)
-        .refuse(series.is_some_and(|count| count < 2), || {
-            FieldFault::invalid_text("series.count", "", "should be at least 2")
-        });
-    for (key, told) in [
-        ("deprecatedFirstTimestamp", "firstTimestamp"),
-        ("deprecatedLastTimestamp", "lastTimestamp"),
-        ("deprecatedCount", "count"),
-    ] {
-        let set = event.get(key).is_some_and(|value| !value.is_null() && value != &json!(0));
-        check = check.refuse(set, || FieldFault::invalid_text(told, "", "needs to be unset"));
-    }
-    check.done()
-}
-
-/// What no update of an event of `events.k8s.io` changes. Reasons are told twice.
-fn fixed_faults(new: &Json, old: &Json) -> Faults {
-    let fields = [
-        ("regarding", "involvedObject"),
-        ("reason", "reason"),
-        ("reason", "reason"),
-        ("note", "message"),
-        ("type", "type"),
-        ("action", "action"),
-        ("related", "related"),
-        ("reportingController", "reportingController"),
-        ("reportingInstance", "reportingInstance"),
-        ("eventTime", "eventTime"),
-    ];
-    let changed = fields.iter().filter(|(key, _)| new.get(key) != old.get(key));
-    let fault = |(key, told): &(&str, &str)| FieldFault::invalid(*told, &new[*key], "field is immutable");
-    changed.map(fault).collect()
 }
 
 /// What the API says of the columns.

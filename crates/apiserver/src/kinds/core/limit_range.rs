@@ -3,7 +3,7 @@
 use crate::kinds::Strategy;
 use crate::kinds::check::Check;
 use crate::object::doubles;
-use crate::validate::{Faults, FieldFault, qualified_name_faults};
+use crate::validate::{FieldFault, FieldFaults, qualified_name_faults};
 use pintle_json::{Json, Text};
 use pintle_schema::quantity;
 
@@ -30,7 +30,7 @@ impl Strategy for LimitRange {
         }
     }
 
-    fn validate_create(&self, object: &Json) -> Faults {
+    fn validate_create(&self, object: &Json) -> FieldFaults {
         let doubles = doubles(object.list("/spec/limits").map(|limit| limit.text("/type")));
         Check::of(object)
             .each("spec.limits", |limit, at| {

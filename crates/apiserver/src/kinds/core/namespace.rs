@@ -1,12 +1,23 @@
 //! Namespace.
 
 use crate::kinds::table::{self, Column, Row};
-use crate::kinds::{Context, Strategy};
+use crate::kinds::{Context, Kind, Pods, Strategy};
 use crate::object::{metadata, put_back};
 use crate::request::Part;
-use crate::validate::{Faults, FieldFault, NameRule};
+use crate::validate::{FieldFault, FieldFaults, NameRule};
 use jiff::Timestamp;
 use pintle_json::{Json, json};
+
+/// Under which name they are stored.
+pub(crate) const NAMESPACES: &str = "namespaces";
+
+/// One of which nothing is known but that it is there.
+pub(crate) fn unknown(name: &str) -> Json {
+    json!({
+        "apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name},
+        "spec": {"finalizers": ["kubernetes"]}, "status": {"phase": "Active"},
+    })
+}
 
 /// `v1` Namespace.
 #[derive(Clone, Copy, Debug)]
@@ -65,7 +76,7 @@ impl Strategy for Namespace {
         Self::label(new);
     }
 
-    fn validate_create(&self, object: &Json) -> Faults {
+    fn validate_create(&self, object: &Json) -> FieldFaults {
         object
             .texts("/spec/finalizers")
             .filter(|name| !name.contains('/') && *name != "kubernetes")
@@ -76,7 +87,7 @@ impl Strategy for Namespace {
             .collect()
     }
 
-    fn validate_update(&self, new: &Json, old: &Json, part: Part) -> Faults {
+    fn validate_update(&self, new: &Json, old: &Json, part: Part) -> FieldFaults {
         match part {
             Part::Status => {
                 let phase = new.text("/status/phase");
@@ -86,9 +97,9 @@ impl Strategy for Namespace {
                     false => (phase != "Active", "may only be 'Active' if `deletionTimestamp` is empty"),
                 };
                 if wrong {
-                    Faults::from([FieldFault::invalid_text("status.Phase", phase, why)])
+                    FieldFaults::from([FieldFault::invalid_text("status.Phase", phase, why)])
                 } else {
-                    Faults::default()
+                    FieldFaults::default()
                 }
             }
             Part::Finalize => {
@@ -102,6 +113,34 @@ impl Strategy for Namespace {
             }
             _ => self.validate_create(new),
         }
+    }
+
+    fn undeletable(&self, name: &str) -> Option<&'static str> {
+        matches!(name, "default" | "kube-system" | "kube-public").then_some("this namespace may not be deleted")
+    }
+
+    fn mark_terminating(&self, object: &mut Json, _: &str) -> bool {
+        if let Some(status) = object.member("status") {
+            status.set("phase", "Terminating");
+        }
+        true
+    }
+
+    // These only `/finalize` changes.
+    fn is_held(&self, object: &Json) -> bool {
+        object.list("/spec/finalizers").any(Json::is_string)
+    }
+
+    fn waits_for_dependents(&self) -> bool {
+        true
+    }
+
+    fn called_in_conflicts<'a>(&self, kind: &'a Kind) -> &'a str {
+        &kind.plural
+    }
+
+    fn pods(&self) -> Pods {
+        Pods::Inside
     }
 
     fn name_rule(&self) -> NameRule {

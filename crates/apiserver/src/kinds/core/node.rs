@@ -7,7 +7,7 @@ use crate::kinds::table::{self, Column, Row};
 use crate::kinds::{Context, Strategy, warnings};
 use crate::object::{condition, doubles};
 use crate::request::Part;
-use crate::validate::{FaultReason, Faults, FieldFault};
+use crate::validate::{FaultReason, FieldFault, FieldFaults};
 use jiff::Timestamp;
 use pintle_json::{Json, Text, json};
 
@@ -82,7 +82,7 @@ impl Strategy for Node {
         Ok(())
     }
 
-    fn validate_create(&self, object: &Json) -> Faults {
+    fn validate_create(&self, object: &Json) -> FieldFaults {
         let taints = object.list("/spec/taints").map(|taint| (taint.text("/key"), taint.text("/effect")));
         let doubles = doubles(taints);
         let effects = ["NoSchedule", "PreferNoSchedule", "NoExecute"];

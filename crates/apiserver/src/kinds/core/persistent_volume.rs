@@ -7,7 +7,7 @@ use crate::kinds::table::{self, Column, Row};
 use crate::kinds::{Context, Strategy, warnings};
 use crate::object::text;
 use crate::request::Part;
-use crate::validate::{Faults, FieldFault, NameRule};
+use crate::validate::{FieldFault, FieldFaults, NameRule};
 use jiff::Timestamp;
 use pintle_json::{Json, Text, json};
 
@@ -76,7 +76,7 @@ impl Strategy for PersistentVolume {
         }
     }
 
-    fn validate_create(&self, object: &Json) -> Faults {
+    fn validate_create(&self, object: &Json) -> FieldFaults {
         let modes = ["ReadOnlyMany", "ReadWriteMany", "ReadWriteOnce", "ReadWriteOncePod"];
         let odd =
             object.list("/spec/accessModes").find(|mode| !mode.as_str().is_some_and(|mode| modes.contains(&mode)));
@@ -103,9 +103,9 @@ impl Strategy for PersistentVolume {
             .done()
     }
 
-    fn validate_update(&self, new: &Json, old: &Json, part: Part) -> Faults {
+    fn validate_update(&self, new: &Json, old: &Json, part: Part) -> FieldFaults {
         if part != Part::Object {
-            return Faults::default();
+            return FieldFaults::default();
         }
         let mut faults = self.validate_create(new);
         if sources(new) != sources(old) {

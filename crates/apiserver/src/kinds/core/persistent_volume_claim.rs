@@ -8,7 +8,7 @@ use crate::kinds::table::{self, Column, Row};
 use crate::kinds::{Cluster, Context, GroupResource, Strategy, default_class, warnings};
 use crate::object::{metadata, text};
 use crate::request::Part;
-use crate::validate::{Faults, FieldFault, NameRule};
+use crate::validate::{FieldFault, FieldFaults, NameRule};
 use jiff::Timestamp;
 use pintle_json::{Json, json};
 use pintle_schema::quantity;
@@ -68,8 +68,8 @@ impl Strategy for PersistentVolumeClaim {
         }
     }
 
-    fn validate_create(&self, object: &Json) -> Faults {
-        let mut faults = Faults::default();
+    fn validate_create(&self, object: &Json) -> FieldFaults {
+        let mut faults = FieldFaults::default();
         if object.list("/spec/accessModes").next().is_none() {
             faults.push(FieldFault::required("spec.accessModes", "at least 1 access mode is required"));
         }
@@ -93,9 +93,9 @@ impl Strategy for PersistentVolumeClaim {
         faults
     }
 
-    fn validate_update(&self, new: &Json, old: &Json, part: Part) -> Faults {
+    fn validate_update(&self, new: &Json, old: &Json, part: Part) -> FieldFaults {
         if part != Part::Object {
-            return Faults::default();
+            return FieldFaults::default();
         }
         let mut faults = self.validate_create(new);
         let fixed = |object: &Json| {
@@ -122,6 +122,10 @@ impl Strategy for PersistentVolumeClaim {
             faults.push(FieldFault::forbidden("spec.resources.requests.storage", why));
         }
         faults
+    }
+
+    fn looks_at(&self, _: Part) -> &'static [(&'static str, &'static str)] {
+        &[("", "LimitRange")]
     }
 
     fn columns(&self) -> Option<Vec<Column>> {

@@ -1,8 +1,10 @@
 //! Pod: what a bare server makes of one, admission included.
 
+mod binding;
 mod container;
 mod container_warnings;
 mod defaults;
+mod eviction;
 mod mutable;
 pub(in crate::kinds) mod placing;
 mod pod_warnings;
@@ -10,6 +12,7 @@ mod priority;
 mod quality;
 mod runtime;
 mod spec;
+mod stream;
 mod summary;
 pub(in crate::kinds) mod template_warnings;
 #[cfg(test)]
@@ -18,19 +21,24 @@ mod volume_paths;
 
 use pintle_json::{Json, json};
 
-use crate::failure::Outcome;
+use crate::failure::{Failure, Outcome};
+use crate::kinds::posting::Posting;
 use crate::kinds::reset::Reset;
 use crate::kinds::table::{self, Column};
-use crate::kinds::{Context, Strategy, warnings};
-use crate::object::{put_back, set_metadata};
+use crate::kinds::{Context, GroupResource, Pods, Strategy, Stream, warnings};
+use crate::object::{metadata, put_back, set_metadata};
 use crate::request::Part;
-use crate::validate::{Faults, FieldFault};
+use crate::validate::{FieldFault, FieldFaults};
 use jiff::Timestamp;
 
+pub(in crate::kinds) use binding::Binding;
 pub(in crate::kinds) use container::{limit_faults, port_name_faults, resource_faults as container_resource_faults};
 pub(in crate::kinds) use defaults::{claim_spec, pod_template};
 pub(in crate::kinds) use pod_warnings::plugin;
 pub(in crate::kinds) use spec::template as validate_template;
+
+/// Under which name they are stored.
+const PODS: &str = "pods";
 
 /// `v1` Pod.
 #[derive(Clone, Copy, Debug)]
@@ -93,12 +101,22 @@ impl Strategy for Pod {
         }
     }
 
+    fn grace(&self, pod: &Json, asked: Option<i64>) -> i64 {
+        let left = metadata::grace_seconds(pod).filter(|_| metadata::is_deleting(pod));
+        let own = pod.integer("/spec/terminationGracePeriodSeconds").unwrap_or(30);
+        let asked = asked.or(left).unwrap_or(own);
+        let asked = if asked < 0 { 1 } else { asked };
+        let unscheduled = pod.text("/spec/nodeName").is_empty();
+        let over = matches!(pod.text("/status/phase"), "Succeeded" | "Failed") && left.is_none();
+        if unscheduled || over { 0 } else { left.map_or(asked, |left| asked.min(left)) }
+    }
+
     fn changes_generation(&self, new: &Json, old: &Json) -> bool {
         let binds = old.text("/spec/nodeName").is_empty() && !new.text("/spec/nodeName").is_empty();
         !binds && new.get("spec") != old.get("spec")
     }
 
-    fn validate_create(&self, pod: &Json) -> Faults {
+    fn validate_create(&self, pod: &Json) -> FieldFaults {
         let mut faults = spec::pod(pod);
         if pod.list("/spec/ephemeralContainers").next().is_some() {
             faults.push(FieldFault::forbidden("spec.ephemeralContainers", "cannot be set on create"));
@@ -106,7 +124,7 @@ impl Strategy for Pod {
         faults
     }
 
-    fn validate_update(&self, new: &Json, old: &Json, part: Part) -> Faults {
+    fn validate_update(&self, new: &Json, old: &Json, part: Part) -> FieldFaults {
         mutable::faults(new, old, part)
     }
 
@@ -125,6 +143,29 @@ impl Strategy for Pod {
             }
         }
         found
+    }
+
+    fn posting(&self, part: Part) -> Option<&dyn Posting> {
+        match part {
+            Part::Binding => Some(&Binding),
+            Part::Eviction => Some(&eviction::Eviction),
+            _ => None,
+        }
+    }
+
+    fn stream(&self, part: Part) -> Option<Stream> {
+        stream::of(part)
+    }
+
+    fn looks_at(&self, part: Part) -> &'static [(&'static str, &'static str)] {
+        match part {
+            Part::Eviction => &[("policy", "PodDisruptionBudget")],
+            _ => &[("scheduling.k8s.io", "PriorityClass"), ("node.k8s.io", "RuntimeClass"), ("", "LimitRange")],
+        }
+    }
+
+    fn pods(&self) -> Pods {
+        Pods::Themselves
     }
 
     fn field_labels(&self) -> Option<Vec<&str>> {
@@ -154,6 +195,10 @@ impl Strategy for Pod {
         const PATHS: Reset = &[&["spec"], &["metadata", "deletionTimestamp"], &["metadata", "ownerReferences"]];
         (part == Part::Status).then_some(PATHS)
     }
+}
+
+fn forbidden(pod: &Json, why: &str) -> Failure {
+    Failure::forbidden(&GroupResource::new("", PODS), metadata::name(pod), why)
 }
 
 /// What the API says of the columns.

@@ -1,10 +1,10 @@
 //! PodTemplate.
 
 use super::pod::{pod_template, template_warnings, validate_template};
-use crate::kinds::Strategy;
 use crate::kinds::table::{self, Column, Row};
+use crate::kinds::{Pods, Strategy};
 use crate::request::Part;
-use crate::validate::Faults;
+use crate::validate::FieldFaults;
 use jiff::Timestamp;
 use pintle_json::Json;
 
@@ -26,8 +26,12 @@ impl Strategy for PodTemplate {
         }
     }
 
-    fn validate_create(&self, object: &Json) -> Faults {
+    fn validate_create(&self, object: &Json) -> FieldFaults {
         validate_template(&object["template"], "template")
+    }
+
+    fn pods(&self) -> Pods {
+        Pods::MadeFrom("/template")
     }
 
     fn columns(&self) -> Option<Vec<Column>> {

@@ -4,7 +4,7 @@ use crate::kinds::table::{self, Column, Row};
 use crate::kinds::{Context, Strategy};
 use crate::object::text;
 use crate::request::Part;
-use crate::validate::{Faults, FieldFault};
+use crate::validate::{FieldFault, FieldFaults};
 use jiff::Timestamp;
 use pintle_json::{Json, json};
 use pintle_schema::quantity;
@@ -98,8 +98,8 @@ impl Strategy for ResourceQuota {
         object.set("status", json!({}));
     }
 
-    fn validate_create(&self, object: &Json) -> Faults {
-        let mut faults = Faults::default();
+    fn validate_create(&self, object: &Json) -> FieldFaults {
+        let mut faults = FieldFaults::default();
         for (resource, amount) in object.members("/spec/hard") {
             let field = format!("spec.hard[{resource}]");
             let amount = amount.as_str().unwrap_or_default();
@@ -128,8 +128,8 @@ impl Strategy for ResourceQuota {
         faults
     }
 
-    fn validate_update(&self, new: &Json, _: &Json, part: Part) -> Faults {
-        if part != Part::Object { Faults::default() } else { self.validate_create(new) }
+    fn validate_update(&self, new: &Json, _: &Json, part: Part) -> FieldFaults {
+        if part != Part::Object { FieldFaults::default() } else { self.validate_create(new) }
     }
 
     fn columns(&self) -> Option<Vec<Column>> {

@@ -6,7 +6,7 @@ use super::{DATA_AT_MOST, decoded_size, immutable, key_faults};
 use crate::kinds::Strategy;
 use crate::kinds::table::{self, Column, Row};
 use crate::request::Part;
-use crate::validate::{Faults, FieldFault};
+use crate::validate::{FieldFault, FieldFaults};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use jiff::Timestamp;
@@ -49,7 +49,7 @@ impl Strategy for Secret {
         }
     }
 
-    fn validate_create(&self, object: &Json) -> Faults {
+    fn validate_create(&self, object: &Json) -> FieldFaults {
         let mut faults = key_faults(object, "data");
         if decoded_size(object, "data") > DATA_AT_MOST {
             faults.push(FieldFault::too_long("data", DATA_AT_MOST));
@@ -86,8 +86,8 @@ impl Strategy for Secret {
         faults
     }
 
-    fn validate_update(&self, new: &Json, old: &Json, _: Part) -> Faults {
-        let mut faults = Faults::default();
+    fn validate_update(&self, new: &Json, old: &Json, _: Part) -> FieldFaults {
+        let mut faults = FieldFaults::default();
         if new.get("type") != old.get("type") {
             faults.push(FieldFault::invalid("type", &new["type"], "field is immutable"));
         }
@@ -105,6 +105,10 @@ impl Strategy for Secret {
 
     fn field_labels(&self) -> Option<Vec<&str>> {
         Some(vec!["type"])
+    }
+
+    fn secrets(&self) -> &'static [&'static str] {
+        &["data", "stringData", "metadata.annotations"]
     }
 
     fn columns(&self) -> Option<Vec<Column>> {

@@ -13,7 +13,7 @@ use crate::kinds::table::{self, Column, Row};
 use crate::kinds::{Context, Strategy, warnings};
 use crate::object::metadata;
 use crate::request::Part;
-use crate::validate::{Faults, FieldFault, NameRule, label_key_faults, label_value_faults, name_faults};
+use crate::validate::{FieldFault, FieldFaults, NameRule, label_key_faults, label_value_faults, name_faults};
 use jiff::Timestamp;
 
 /// `v1` Service. Addresses come from 10.0.0.0/24, node ports from 30000–32767.
@@ -143,19 +143,19 @@ impl Strategy for Service {
             return Ok(());
         }
         if let Some(fault) = taken {
-            return Err(Failure::invalid_named("", "Service", metadata::name(object), Faults::from([fault])));
+            return Err(Failure::invalid_named("", "Service", metadata::name(object), FieldFaults::from([fault])));
         }
         complete.map_err(Failure::internal)
     }
 
-    fn validate_create(&self, object: &Json) -> Faults {
+    fn validate_create(&self, object: &Json) -> FieldFaults {
         let found = faults(object);
         if found.is_empty() { allocation::faults(object) } else { found }
     }
 
-    fn validate_update(&self, new: &Json, old: &Json, part: Part) -> Faults {
+    fn validate_update(&self, new: &Json, old: &Json, part: Part) -> FieldFaults {
         if part == Part::Status {
-            return Faults::default();
+            return FieldFaults::default();
         }
         let mut found = faults(new);
         let kept = old.text("/spec/type") != "ExternalName" && new.text("/spec/type") != "ExternalName";
@@ -258,7 +258,7 @@ fn default_if_empty(object: &mut Json, key: &str, value: &str) {
     }
 }
 
-fn faults(object: &Json) -> Faults {
+fn faults(object: &Json) -> FieldFaults {
     let kind = object.text("/spec/type");
     let address = object.text("/spec/clusterIP");
     let headless = address == "None";
@@ -305,9 +305,9 @@ fn faults(object: &Json) -> Faults {
         .done()
 }
 
-fn port_faults(ports: &[&Json], kind: &str) -> Faults {
+fn port_faults(ports: &[&Json], kind: &str) -> FieldFaults {
     const RANGE: &str = "must be between 1 and 65535, inclusive";
-    let mut faults = Faults::default();
+    let mut faults = FieldFaults::default();
     let mut names = HashSet::new();
     for (at, port) in ports.iter().enumerate() {
         let path = format!("spec.ports[{at}]");

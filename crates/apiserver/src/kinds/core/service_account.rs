@@ -1,10 +1,15 @@
 //! ServiceAccount.
 
+mod token_request;
+
+use crate::kinds::posting::Posting;
 use crate::kinds::table::{self, Column, Row};
 use crate::kinds::{Strategy, warnings};
 use crate::request::Part;
 use jiff::Timestamp;
 use pintle_json::Json;
+
+pub(crate) use token_request::{Bound, Named, TokenGrant};
 
 /// `v1` ServiceAccount.
 #[derive(Clone, Copy, Debug)]
@@ -19,6 +24,10 @@ impl Strategy for ServiceAccount {
             true => vec![format!("metadata.annotations[{KEY}]: {why}")],
             false => Vec::new(),
         }
+    }
+
+    fn posting(&self, part: Part) -> Option<&dyn Posting> {
+        (part == Part::Token).then_some(&token_request::TokenRequest)
     }
 
     fn columns(&self) -> Option<Vec<Column>> {

@@ -7,7 +7,7 @@ use crate::kinds::without_effect::{FLOW_CONTROL, whole};
 use crate::kinds::{Cluster, Kinds, Strategy};
 use crate::object::{condition, metadata};
 use crate::request::Part;
-use crate::validate::{Faults, FieldFault, NameRule};
+use crate::validate::{FieldFault, FieldFaults, NameRule};
 use jiff::Timestamp;
 use pintle_json::{Json, json};
 
@@ -33,12 +33,12 @@ impl Strategy for FlowSchema {
         }
     }
 
-    fn validate_create(&self, object: &Json) -> Faults {
+    fn validate_create(&self, object: &Json) -> FieldFaults {
         faults(object)
     }
 
-    fn validate_update(&self, new: &Json, _: &Json, part: Part) -> Faults {
-        if part == Part::Status { Faults::default() } else { faults(new) }
+    fn validate_update(&self, new: &Json, _: &Json, part: Part) -> FieldFaults {
+        if part == Part::Status { FieldFaults::default() } else { faults(new) }
     }
 
     fn columns(&self) -> Option<Vec<Column>> {
@@ -64,7 +64,7 @@ impl Strategy for FlowSchema {
     }
 }
 
-fn faults(object: &Json) -> Faults {
+fn faults(object: &Json) -> FieldFaults {
     const MOST: i64 = 10_000;
     let spec = &object["spec"];
     let (name, level) = (metadata::name(object), spec.text("/priorityLevelConfiguration/name"));
@@ -130,7 +130,7 @@ mod tests {
     fn what_every_cluster_has_stays_as_it_is() {
         for name in ["exempt", "catch-all"] {
             let mut object = json!({"metadata": {"name": name}, "spec": fixed(name)});
-            assert_eq!(faults(&object), Faults::default(), "{name}");
+            assert_eq!(faults(&object), FieldFaults::default(), "{name}");
             object["spec"]["matchingPrecedence"] = 5.into();
             let told: Vec<_> = faults(&object).iter().map(ToString::to_string).collect();
             let [only] = &told[..] else { panic!("one fault: {told:?}") };

@@ -7,7 +7,7 @@ use crate::kinds::without_effect::{FLOW_CONTROL, whole};
 use crate::kinds::{Cluster, Kinds, Strategy};
 use crate::object::metadata;
 use crate::request::Part;
-use crate::validate::{Faults, FieldFault};
+use crate::validate::{FieldFault, FieldFaults};
 use jiff::Timestamp;
 use pintle_json::{Json, json};
 
@@ -24,12 +24,12 @@ impl Strategy for PriorityLevelConfiguration {
         true
     }
 
-    fn validate_create(&self, object: &Json) -> Faults {
+    fn validate_create(&self, object: &Json) -> FieldFaults {
         faults(object)
     }
 
-    fn validate_update(&self, new: &Json, _: &Json, part: Part) -> Faults {
-        if part == Part::Status { Faults::default() } else { faults(new) }
+    fn validate_update(&self, new: &Json, _: &Json, part: Part) -> FieldFaults {
+        if part == Part::Status { FieldFaults::default() } else { faults(new) }
     }
 
     fn columns(&self) -> Option<Vec<Column>> {
@@ -55,7 +55,7 @@ impl Strategy for PriorityLevelConfiguration {
     }
 }
 
-fn faults(object: &Json) -> Faults {
+fn faults(object: &Json) -> FieldFaults {
     let spec = &object["spec"];
     let (name, kind) = (metadata::name(object), spec.text("/type"));
     let (exempt, limited) = (spec.has("/exempt"), spec.has("/limited"));

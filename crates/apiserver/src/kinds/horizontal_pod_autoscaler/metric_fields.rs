@@ -2,7 +2,7 @@
 
 /// What a field of the older version holds.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(super) enum Form {
+pub(super) enum FieldForm {
     /// Text that is there even if it is empty.
     Text,
     /// An amount that is there even if it is nothing.
@@ -15,52 +15,52 @@ pub(super) enum Form {
 }
 
 /// A field of the older version, where the newer has it, and what it holds.
-pub(super) type Field = (&'static str, &'static str, Form);
+pub(super) type Field = (&'static str, &'static str, FieldForm);
 
 /// The sources of metrics with their fields, in the order of the older version.
 pub(super) const SOURCES: &[(&str, &[Field])] = &[
     (
         "object",
         &[
-            ("target", "/describedObject", Form::Reference),
-            ("metricName", "/metric/name", Form::Text),
-            ("targetValue", "/target/value", Form::Amount),
-            ("selector", "/metric/selector", Form::Selector),
-            ("averageValue", "/target/averageValue", Form::Optional),
+            ("target", "/describedObject", FieldForm::Reference),
+            ("metricName", "/metric/name", FieldForm::Text),
+            ("targetValue", "/target/value", FieldForm::Amount),
+            ("selector", "/metric/selector", FieldForm::Selector),
+            ("averageValue", "/target/averageValue", FieldForm::Optional),
         ],
     ),
     (
         "pods",
         &[
-            ("metricName", "/metric/name", Form::Text),
-            ("targetAverageValue", "/target/averageValue", Form::Amount),
-            ("selector", "/metric/selector", Form::Selector),
+            ("metricName", "/metric/name", FieldForm::Text),
+            ("targetAverageValue", "/target/averageValue", FieldForm::Amount),
+            ("selector", "/metric/selector", FieldForm::Selector),
         ],
     ),
     (
         "resource",
         &[
-            ("name", "/name", Form::Text),
-            ("targetAverageUtilization", "/target/averageUtilization", Form::Optional),
-            ("targetAverageValue", "/target/averageValue", Form::Optional),
+            ("name", "/name", FieldForm::Text),
+            ("targetAverageUtilization", "/target/averageUtilization", FieldForm::Optional),
+            ("targetAverageValue", "/target/averageValue", FieldForm::Optional),
         ],
     ),
     (
         "containerResource",
         &[
-            ("name", "/name", Form::Text),
-            ("targetAverageUtilization", "/target/averageUtilization", Form::Optional),
-            ("targetAverageValue", "/target/averageValue", Form::Optional),
-            ("container", "/container", Form::Text),
+            ("name", "/name", FieldForm::Text),
+            ("targetAverageUtilization", "/target/averageUtilization", FieldForm::Optional),
+            ("targetAverageValue", "/target/averageValue", FieldForm::Optional),
+            ("container", "/container", FieldForm::Text),
         ],
     ),
     (
         "external",
         &[
-            ("metricName", "/metric/name", Form::Text),
-            ("metricSelector", "/metric/selector", Form::Selector),
-            ("targetValue", "/target/value", Form::Optional),
-            ("targetAverageValue", "/target/averageValue", Form::Optional),
+            ("metricName", "/metric/name", FieldForm::Text),
+            ("metricSelector", "/metric/selector", FieldForm::Selector),
+            ("targetValue", "/target/value", FieldForm::Optional),
+            ("targetAverageValue", "/target/averageValue", FieldForm::Optional),
         ],
     ),
 ];
@@ -70,45 +70,45 @@ pub(super) const CURRENT: &[(&str, &[Field])] = &[
     (
         "object",
         &[
-            ("target", "/describedObject", Form::Reference),
-            ("metricName", "/metric/name", Form::Text),
-            ("currentValue", "/current/value", Form::Amount),
-            ("selector", "/metric/selector", Form::Selector),
-            ("averageValue", "/current/averageValue", Form::Optional),
+            ("target", "/describedObject", FieldForm::Reference),
+            ("metricName", "/metric/name", FieldForm::Text),
+            ("currentValue", "/current/value", FieldForm::Amount),
+            ("selector", "/metric/selector", FieldForm::Selector),
+            ("averageValue", "/current/averageValue", FieldForm::Optional),
         ],
     ),
     (
         "pods",
         &[
-            ("metricName", "/metric/name", Form::Text),
-            ("currentAverageValue", "/current/averageValue", Form::Amount),
-            ("selector", "/metric/selector", Form::Selector),
+            ("metricName", "/metric/name", FieldForm::Text),
+            ("currentAverageValue", "/current/averageValue", FieldForm::Amount),
+            ("selector", "/metric/selector", FieldForm::Selector),
         ],
     ),
     (
         "resource",
         &[
-            ("name", "/name", Form::Text),
-            ("currentAverageUtilization", "/current/averageUtilization", Form::Optional),
-            ("currentAverageValue", "/current/averageValue", Form::Amount),
+            ("name", "/name", FieldForm::Text),
+            ("currentAverageUtilization", "/current/averageUtilization", FieldForm::Optional),
+            ("currentAverageValue", "/current/averageValue", FieldForm::Amount),
         ],
     ),
     (
         "containerResource",
         &[
-            ("name", "/name", Form::Text),
-            ("currentAverageUtilization", "/current/averageUtilization", Form::Optional),
-            ("currentAverageValue", "/current/averageValue", Form::Amount),
-            ("container", "/container", Form::Text),
+            ("name", "/name", FieldForm::Text),
+            ("currentAverageUtilization", "/current/averageUtilization", FieldForm::Optional),
+            ("currentAverageValue", "/current/averageValue", FieldForm::Amount),
+            ("container", "/container", FieldForm::Text),
         ],
     ),
     (
         "external",
         &[
-            ("metricName", "/metric/name", Form::Text),
-            ("metricSelector", "/metric/selector", Form::Selector),
-            ("currentValue", "/current/value", Form::Amount),
-            ("currentAverageValue", "/current/averageValue", Form::Optional),
+            ("metricName", "/metric/name", FieldForm::Text),
+            ("metricSelector", "/metric/selector", FieldForm::Selector),
+            ("currentValue", "/current/value", FieldForm::Amount),
+            ("currentAverageValue", "/current/averageValue", FieldForm::Optional),
         ],
     ),
 ];

@@ -2,7 +2,7 @@
 
 use pintle_json::Json;
 
-use super::metric_fields::{CURRENT, Field, Form, POLICY, RULE, RULES, SOURCES};
+use super::metric_fields::{CURRENT, Field, FieldForm, POLICY, RULE, RULES, SOURCES};
 
 pub(super) const METRICS: &str = "autoscaling.alpha.kubernetes.io/metrics";
 pub(super) const BEHAVIOR: &str = "autoscaling.alpha.kubernetes.io/behavior";
@@ -96,20 +96,20 @@ fn write_metric(metric: &Json, sources: &[(&'static str, &[Field])]) -> String {
     members([("type", Some(plain(metric, "type")))].into_iter().chain(sources))
 }
 
-fn write_field(value: Option<&Json>, form: Form) -> Option<String> {
+fn write_field(value: Option<&Json>, form: FieldForm) -> Option<String> {
     let value = value.filter(|value| !value.is_null());
     match form {
-        Form::Text => Some(value.map_or_else(|| "\"\"".into(), json)),
-        Form::Amount => Some(value.map_or_else(|| "\"0\"".into(), json)),
-        Form::Optional => value.map(json),
-        Form::Reference => {
+        FieldForm::Text => Some(value.map_or_else(|| "\"\"".into(), json)),
+        FieldForm::Amount => Some(value.map_or_else(|| "\"0\"".into(), json)),
+        FieldForm::Optional => value.map(json),
+        FieldForm::Reference => {
             let empty = Json::Null;
             let object = value.unwrap_or(&empty);
             let version = object.get("apiVersion").filter(|version| version.as_str() != Some("")).map(json);
             let both = [("kind", Some(plain(object, "kind"))), ("name", Some(plain(object, "name")))];
             Some(members(both.into_iter().chain([("apiVersion", version)])))
         }
-        Form::Selector => value.map(|selector| {
+        FieldForm::Selector => value.map(|selector| {
             let part = |key: &str| selector.get(key).filter(|part| !part.is_empty()).map(json);
             members(["matchLabels", "matchExpressions"].map(|key| (key, part(key))))
         }),

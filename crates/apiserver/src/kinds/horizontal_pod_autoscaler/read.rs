@@ -3,7 +3,7 @@
 use pintle_json::{Json, Map};
 use pintle_schema::quantity::Quantity;
 
-use super::metric_fields::{CURRENT, Field, Form, POLICY, RULE, RULES, SOURCES};
+use super::metric_fields::{CURRENT, Field, FieldForm, POLICY, RULE, RULES, SOURCES};
 
 pub(super) fn metrics(text: &str) -> Option<Json> {
     read_all(text, |metric| {
@@ -50,8 +50,8 @@ fn read_metric(metric: &Json, sources: &[(&'static str, &[Field])]) -> Option<Js
         for (name, pointer, form) in *fields {
             let value = source.get(name).filter(|value| !value.is_null()).cloned();
             let value = match form {
-                Form::Text => value.or_else(|| Some("".into())),
-                Form::Amount => value.or_else(|| Some("0".into())),
+                FieldForm::Text => value.or_else(|| Some("".into())),
+                FieldForm::Amount => value.or_else(|| Some("0".into())),
                 _ => value,
             };
             if let Some(value) = value {

@@ -5,7 +5,7 @@ use pintle_schema::quantity;
 
 use crate::kinds::check::Check;
 use crate::kinds::core::pod::container_resource_faults;
-use crate::validate::{Faults, FieldFault, NameRule};
+use crate::validate::{FieldFault, FieldFaults, NameRule};
 
 /// The types of metrics, as messages list them, and where each has its source.
 const METRICS: &[(&str, &str)] = &[
@@ -21,7 +21,7 @@ const LONGEST_WINDOW: i64 = 3600;
 const LONGEST_PERIOD: i64 = 1800;
 
 /// The faults of `spec`; `old` is the stored object of an update.
-pub(super) fn spec(object: &Json, old: Option<&Json>) -> Faults {
+pub(super) fn spec(object: &Json, old: Option<&Json>) -> FieldFaults {
     let (least, most) = (object.integer("/spec/minReplicas"), object.integer("/spec/maxReplicas").unwrap_or(0));
     let was_zero = old.is_some_and(|old| old.integer("/spec/minReplicas") == Some(0));
     let bound = if was_zero { 0 } else { 1 };

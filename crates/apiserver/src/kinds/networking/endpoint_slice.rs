@@ -6,7 +6,7 @@ use crate::kinds::table::{self, Column, Row};
 use crate::kinds::{Strategy, warnings};
 use crate::object::{differ_outside, doubles};
 use crate::request::Part;
-use crate::validate::{Faults, FieldFault};
+use crate::validate::{FieldFault, FieldFaults};
 use jiff::Timestamp;
 use pintle_json::Json;
 use std::net::{Ipv4Addr, Ipv6Addr};
@@ -62,7 +62,7 @@ impl Strategy for EndpointSlice {
             || labels(new) != labels(old)
     }
 
-    fn validate_create(&self, object: &Json) -> Faults {
+    fn validate_create(&self, object: &Json) -> FieldFaults {
         let kind = object.text("/addressType").to_owned();
         let names: Vec<&str> = object.list("/ports").map(|port| port.text("/name")).collect();
         let doubles = doubles(names.iter());
@@ -85,7 +85,7 @@ impl Strategy for EndpointSlice {
             .done()
     }
 
-    fn validate_update(&self, new: &Json, old: &Json, _: Part) -> Faults {
+    fn validate_update(&self, new: &Json, old: &Json, _: Part) -> FieldFaults {
         let mut faults = self.validate_create(new);
         faults.extend(immutable(new, old, &["addressType"]));
         faults
@@ -110,8 +110,8 @@ impl Strategy for EndpointSlice {
     }
 }
 
-fn address_faults(kind: &str, address: &str, path: &str, at: usize) -> Faults {
-    let mut faults = Faults::default();
+fn address_faults(kind: &str, address: &str, path: &str, at: usize) -> FieldFaults {
+    let mut faults = FieldFaults::default();
     match kind {
         "IPv4" if address.parse::<Ipv4Addr>().is_err() => {
             faults.push(FieldFault::invalid_text(path, address, "must be an IPv4 address"));

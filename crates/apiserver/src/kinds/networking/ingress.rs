@@ -5,7 +5,7 @@ use crate::kinds::check::Check;
 use crate::kinds::table::{self, Column, Row};
 use crate::kinds::{Context, GroupResource, Strategy, default_class, warnings};
 use crate::request::Part;
-use crate::validate::{Faults, FieldFault, NameRule};
+use crate::validate::{FieldFault, FieldFaults, NameRule};
 use jiff::Timestamp;
 use pintle_json::{Json, json};
 use std::net::IpAddr;
@@ -52,11 +52,11 @@ impl Strategy for Ingress {
         Ok(())
     }
 
-    fn validate_update(&self, new: &Json, _: &Json, part: Part) -> Faults {
-        if part != Part::Object { Faults::default() } else { self.validate_create(new) }
+    fn validate_update(&self, new: &Json, _: &Json, part: Part) -> FieldFaults {
+        if part != Part::Object { FieldFaults::default() } else { self.validate_create(new) }
     }
 
-    fn validate_create(&self, object: &Json) -> Faults {
+    fn validate_create(&self, object: &Json) -> FieldFaults {
         let empty = object.list("/spec/rules").next().is_none() && !object.has("/spec/defaultBackend");
         Check::of(object)
             .refuse(empty, || {

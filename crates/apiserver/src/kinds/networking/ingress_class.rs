@@ -4,7 +4,7 @@ use crate::kinds::Strategy;
 use crate::kinds::check::{Check, immutable};
 use crate::kinds::table::{self, Column, Row};
 use crate::request::Part;
-use crate::validate::Faults;
+use crate::validate::FieldFaults;
 use jiff::Timestamp;
 use pintle_json::Json;
 
@@ -13,11 +13,11 @@ use pintle_json::Json;
 pub(in crate::kinds) struct IngressClass;
 
 impl Strategy for IngressClass {
-    fn validate_create(&self, object: &Json) -> Faults {
+    fn validate_create(&self, object: &Json) -> FieldFaults {
         Check::of(object).required("spec.controller").done()
     }
 
-    fn validate_update(&self, new: &Json, old: &Json, _: Part) -> Faults {
+    fn validate_update(&self, new: &Json, old: &Json, _: Part) -> FieldFaults {
         let mut faults = self.validate_create(new);
         faults.extend(immutable(new, old, &["spec.controller"]));
         faults

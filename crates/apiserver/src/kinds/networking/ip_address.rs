@@ -5,7 +5,7 @@ use crate::kinds::table::{self, Column, Row};
 use crate::kinds::without_effect::{ADDRESSES, whole};
 use crate::kinds::{Cluster, Kinds, Strategy};
 use crate::request::Part;
-use crate::validate::{Faults, FieldFault, NameRule};
+use crate::validate::{FieldFault, FieldFaults, NameRule};
 use jiff::Timestamp;
 use pintle_json::Json;
 
@@ -18,9 +18,9 @@ impl Strategy for IpAddress {
         NameRule::IpAddress
     }
 
-    fn validate_create(&self, object: &Json) -> Faults {
+    fn validate_create(&self, object: &Json) -> FieldFaults {
         if !object.has("/spec/parentRef") {
-            return Faults::from([FieldFault::required("spec.parentRef", "")]);
+            return FieldFaults::from([FieldFault::required("spec.parentRef", "")]);
         }
         Check::of(object)
             .name("spec.parentRef.group", NameRule::Subdomain)
@@ -29,7 +29,7 @@ impl Strategy for IpAddress {
             .done()
     }
 
-    fn validate_update(&self, new: &Json, old: &Json, _: Part) -> Faults {
+    fn validate_update(&self, new: &Json, old: &Json, _: Part) -> FieldFaults {
         let mut faults = self.validate_create(new);
         faults.extend(immutable(new, old, &["spec.parentRef"]));
         faults

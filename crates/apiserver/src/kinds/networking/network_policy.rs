@@ -6,7 +6,7 @@ use crate::kinds::networking::is_cidr;
 use crate::kinds::table::{self, Column, Row};
 use crate::kinds::{Strategy, warnings};
 use crate::request::Part;
-use crate::validate::{Faults, FieldFault};
+use crate::validate::{FieldFault, FieldFaults};
 use jiff::Timestamp;
 use pintle_json::{Json, json};
 
@@ -44,7 +44,7 @@ impl Strategy for NetworkPolicy {
         }
     }
 
-    fn validate_create(&self, object: &Json) -> Faults {
+    fn validate_create(&self, object: &Json) -> FieldFaults {
         let selector = &object["spec"]["podSelector"];
         Check::of(object)
             .also(crate::kinds::apps::selector_faults(selector, "spec.podSelector"))

@@ -5,15 +5,15 @@ use std::sync::Arc;
 use pintle_json::{Json, json};
 
 use super::{faults_of_change, warnings};
-use crate::kinds::{Kind, Kinds, Origin, Strategy};
-use crate::validate::Faults;
+use crate::kinds::{Kind, Kinds, PlainFinalizers, Strategy};
+use crate::validate::FieldFaults;
 
 fn kind(group: &str, version: &str, plural: &str) -> Kind {
     Kind::clone(Kinds::builtin().resource(group, version, plural).expect("a built-in kind"))
 }
 
 /// The faults, each as `reason field`.
-fn told(faults: &Faults) -> Vec<String> {
+fn told(faults: &FieldFaults) -> Vec<String> {
     faults
         .clone()
         .into_iter()
@@ -101,8 +101,8 @@ fn the_metadata_of_a_changed_object_are_checked_several_times() {
 struct Custom;
 
 impl Strategy for Custom {
-    fn origin(&self) -> Origin {
-        Origin::Custom
+    fn plain_finalizers(&self) -> PlainFinalizers {
+        PlainFinalizers::WarnedOf
     }
 }
 
@@ -110,7 +110,7 @@ impl Strategy for Custom {
 fn an_unqualified_finalizer_of_a_custom_resource_is_warned_of_alone() {
     let object = json!({"metadata": {"name": "a", "finalizers": ["plain", "x.io/y"]}});
     let custom = Kind { strategy: Arc::new(Custom), ..kind("", "v1", "configmaps") };
-    assert_eq!(super::faults(&custom, &object), Faults::default());
+    assert_eq!(super::faults(&custom, &object), FieldFaults::default());
     assert_eq!(warnings(&custom, &object).len(), 1);
     assert_eq!(warnings(&kind("", "v1", "configmaps"), &object), Vec::<String>::new());
 }

@@ -4,7 +4,7 @@ use crate::kinds::check::Check;
 use crate::kinds::{Context, Strategy};
 use crate::request::Part;
 use crate::selector::structured;
-use crate::validate::{Faults, FieldFault, NameRule};
+use crate::validate::{FieldFault, FieldFaults, NameRule};
 use pintle_json::Json;
 
 /// Role and ClusterRole.
@@ -24,7 +24,7 @@ impl Strategy for Role {
         self.prepare_for_create(context, new);
     }
 
-    fn validate_create(&self, object: &Json) -> Faults {
+    fn validate_create(&self, object: &Json) -> FieldFaults {
         let gathers = object.has("/aggregationRule");
         let selectors = object.list("/aggregationRule/clusterRoleSelectors").enumerate();
         let selectors = selectors.flat_map(|(at, selector)| {

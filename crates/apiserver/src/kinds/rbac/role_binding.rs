@@ -5,7 +5,7 @@ use crate::kinds::Strategy;
 use crate::kinds::check::Check;
 use crate::kinds::table::{self, Column, Row};
 use crate::request::Part;
-use crate::validate::{Faults, FieldFault, NameRule};
+use crate::validate::{FieldFault, FieldFaults, NameRule};
 use jiff::Timestamp;
 use pintle_json::{Json, json};
 
@@ -30,7 +30,7 @@ impl Strategy for RoleBinding {
         }
     }
 
-    fn validate_create(&self, object: &Json) -> Faults {
+    fn validate_create(&self, object: &Json) -> FieldFaults {
         let kinds: &[&str] = if self.namespaced { &["Role", "ClusterRole"] } else { &["ClusterRole"] };
         let kind = object.text("/roleRef/kind");
         Check::of(object)
@@ -42,7 +42,7 @@ impl Strategy for RoleBinding {
             .done()
     }
 
-    fn validate_update(&self, new: &Json, old: &Json, _: Part) -> Faults {
+    fn validate_update(&self, new: &Json, old: &Json, _: Part) -> FieldFaults {
         let mut faults = self.validate_create(new);
         if new.get("roleRef") != old.get("roleRef") {
             let said = |name: &str| new.text(&format!("/roleRef/{name}"));

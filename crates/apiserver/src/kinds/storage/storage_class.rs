@@ -4,7 +4,7 @@ use crate::kinds::check::{Check, immutable};
 use crate::kinds::table::{self, Column, Row};
 use crate::kinds::{Strategy, warnings};
 use crate::request::Part;
-use crate::validate::{Faults, FieldFault};
+use crate::validate::{FieldFault, FieldFaults};
 use jiff::Timestamp;
 use pintle_json::Json;
 
@@ -29,7 +29,7 @@ impl Strategy for StorageClass {
         object.default("volumeBindingMode", "Immediate");
     }
 
-    fn validate_create(&self, object: &Json) -> Faults {
+    fn validate_create(&self, object: &Json) -> FieldFaults {
         Check::of(object)
             .required("provisioner")
             .one_of("reclaimPolicy", &["Delete", "Retain"])
@@ -37,8 +37,8 @@ impl Strategy for StorageClass {
             .done()
     }
 
-    fn validate_update(&self, new: &Json, old: &Json, _: Part) -> Faults {
-        let mut faults = Faults::default();
+    fn validate_update(&self, new: &Json, old: &Json, _: Part) -> FieldFaults {
+        let mut faults = FieldFaults::default();
         if new.get("parameters") != old.get("parameters") {
             faults.push(FieldFault::forbidden("parameters", "updates to parameters are forbidden."));
         }

@@ -5,7 +5,7 @@ use crate::kinds::reset::{ALL_BUT_STATUS, Reset};
 use crate::kinds::table::{self, Column, Row};
 use crate::kinds::{Context, Strategy};
 use crate::request::Part;
-use crate::validate::Faults;
+use crate::validate::FieldFaults;
 use jiff::Timestamp;
 use pintle_json::{Json, json};
 
@@ -24,7 +24,7 @@ impl Strategy for VolumeAttachment {
         object.set("status", json!({"attached": false}));
     }
 
-    fn validate_create(&self, object: &Json) -> Faults {
+    fn validate_create(&self, object: &Json) -> FieldFaults {
         Check::of(object).required("spec.attacher").required("spec.nodeName").done()
     }
 

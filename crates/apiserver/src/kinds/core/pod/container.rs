@@ -7,7 +7,7 @@ use pintle_schema::quantity;
 
 use crate::kinds::check::Check;
 use crate::object::doubles;
-use crate::validate::{Faults, FieldFault, NameRule, qualified_name_faults};
+use crate::validate::{FieldFault, FieldFaults, NameRule, qualified_name_faults};
 
 const PORT: &str = "must be between 1 and 65535, inclusive";
 const PROTOCOLS: &[&str] = &["SCTP", "TCP", "UDP"];
@@ -27,7 +27,7 @@ const FIELDS: &[&str] = &[
 ];
 
 /// The faults of one container.
-pub(super) fn faults(container: &Json, path: &str, volumes: &HashSet<&str>, host_network: bool) -> Faults {
+pub(super) fn faults(container: &Json, path: &str, volumes: &HashSet<&str>, host_network: bool) -> FieldFaults {
     let image = container.text("/image");
     Check::at(container, path)
         .required("name")
@@ -67,7 +67,7 @@ pub(in crate::kinds) fn port_name_faults(name: &str) -> Vec<String> {
     faults
 }
 
-fn ports(container: &Json, path: &str, host_network: bool) -> Faults {
+fn ports(container: &Json, path: &str, host_network: bool) -> FieldFaults {
     let doubles = doubles(container.list("/ports").map(|port| port.text("/name")));
     let of_container = Check::at(container, path).each("ports", |port, at| {
         let object = port.object();
@@ -91,7 +91,7 @@ fn ports(container: &Json, path: &str, host_network: bool) -> Faults {
     of_container.done()
 }
 
-fn variables(container: &Json, path: &str) -> Faults {
+fn variables(container: &Json, path: &str) -> FieldFaults {
     let of_container = Check::at(container, path).each("env", |variable, _| {
         let object = variable.object();
         let name = object.text("/name").to_owned();
@@ -121,7 +121,7 @@ fn variables(container: &Json, path: &str) -> Faults {
     of_container.done()
 }
 
-fn mounts(container: &Json, path: &str, volumes: &HashSet<&str>) -> Faults {
+fn mounts(container: &Json, path: &str, volumes: &HashSet<&str>) -> FieldFaults {
     let doubles = doubles(container.list("/volumeMounts").map(|mount| mount.text("/mountPath")));
     let of_container = Check::at(container, path).each("volumeMounts", |mount, at| {
         let name = mount.object().text("/name").to_owned();
@@ -140,7 +140,7 @@ fn mounts(container: &Json, path: &str, volumes: &HashSet<&str>) -> Faults {
     of_container.done()
 }
 
-fn probes(container: &Json, path: &str) -> Faults {
+fn probes(container: &Json, path: &str) -> FieldFaults {
     let mut check = Check::at(container, path);
     for (name, once) in [("livenessProbe", true), ("readinessProbe", false), ("startupProbe", true)] {
         check = check.inside(name, |probe| {
@@ -173,8 +173,8 @@ fn probes(container: &Json, path: &str) -> Faults {
     check.done()
 }
 
-fn resources(container: &Json, path: &str) -> Faults {
-    let mut faults = Faults::default();
+fn resources(container: &Json, path: &str) -> FieldFaults {
+    let mut faults = FieldFaults::default();
     let amounts =
         |side: &str| container.at(&format!("/resources/{side}")).and_then(Json::as_object).cloned().unwrap_or_default();
     let limits = amounts("limits");
@@ -195,12 +195,12 @@ fn resources(container: &Json, path: &str) -> Faults {
 }
 
 /// The faults of amounts that bound what containers use, beyond what one asks for; told at a path.
-pub(crate) fn limit_faults(limits: Option<&Json>, path: &str) -> Faults {
+pub(crate) fn limit_faults(limits: Option<&Json>, path: &str) -> FieldFaults {
     let limits = limits.and_then(Json::as_object).into_iter().flatten();
     limits.flat_map(|(name, amount)| amount_faults(&format!("{path}.limits[{name}]"), name, amount)).collect()
 }
 
-fn amount_faults(field: &str, name: &str, amount: &Json) -> Faults {
+fn amount_faults(field: &str, name: &str, amount: &Json) -> FieldFaults {
     let amount = amount.as_str().unwrap_or_default();
     let mut faults = resource_faults(field, name);
     if quantity::nanos(amount).is_some_and(|nanos| nanos < 0) {
@@ -210,9 +210,9 @@ fn amount_faults(field: &str, name: &str, amount: &Json) -> Faults {
 }
 
 /// The faults of the name of a resource that containers ask for.
-pub(crate) fn resource_faults(field: &str, name: &str) -> Faults {
+pub(crate) fn resource_faults(field: &str, name: &str) -> FieldFaults {
     if RESOURCES.contains(&name) || name.starts_with("hugepages-") {
-        return Faults::default();
+        return FieldFaults::default();
     }
     let mut why = qualified_name_faults(name);
     if !name.contains('/') {

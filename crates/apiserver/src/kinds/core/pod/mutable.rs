@@ -8,7 +8,7 @@ use pintle_json::{Json, json};
 use super::{quality, spec};
 use crate::object::{put_back, put_back_all_but};
 use crate::request::Part;
-use crate::validate::{Faults, FieldFault, NameRule, name_faults, qualified_name_faults};
+use crate::validate::{FieldFault, FieldFaults, NameRule, name_faults, qualified_name_faults};
 
 const FIXED: &str = "pod updates may not change fields other than `spec.containers[*].image`,`spec.initContainers[*].image`,\
                      `spec.activeDeadlineSeconds`,`spec.tolerations` (only additions to existing tolerations),\
@@ -64,17 +64,17 @@ pub(super) fn take_resources(pod: &mut Json, old: &Json) {
 }
 
 /// What a Pod may not change.
-pub(super) fn faults(new: &Json, old: &Json, part: Part) -> Faults {
+pub(super) fn faults(new: &Json, old: &Json, part: Part) -> FieldFaults {
     match part {
         Part::Object => spec_faults(new, old),
         Part::Status => status_faults(new, old),
         Part::EphemeralContainers => ephemeral_faults(new, old),
         Part::Resize => resize_faults(new, old),
-        _ => Faults::default(),
+        _ => FieldFaults::default(),
     }
 }
 
-fn resize_faults(new: &Json, old: &Json) -> Faults {
+fn resize_faults(new: &Json, old: &Json) -> FieldFaults {
     let mut faults = spec::pod(new);
     let class = old.text("/status/qosClass");
     let before = if class.is_empty() { quality::class(old) } else { class };
@@ -85,7 +85,7 @@ fn resize_faults(new: &Json, old: &Json) -> Faults {
     faults
 }
 
-fn ephemeral_faults(new: &Json, old: &Json) -> Faults {
+fn ephemeral_faults(new: &Json, old: &Json) -> FieldFaults {
     let mut faults = spec::pod(new);
     let now = by_name(new, "/spec/ephemeralContainers");
     for container in old.list("/spec/ephemeralContainers") {
@@ -100,13 +100,13 @@ fn ephemeral_faults(new: &Json, old: &Json) -> Faults {
     faults
 }
 
-fn spec_faults(new: &Json, old: &Json) -> Faults {
+fn spec_faults(new: &Json, old: &Json) -> FieldFaults {
     let mut faults = spec::pod(new);
     for key in ["containers", "initContainers"] {
         let count = |pod: &Json| pod.list(&format!("/spec/{key}")).count();
         if count(new) != count(old) {
             let why = "pod updates may not add or remove containers";
-            return Faults::from([FieldFault::forbidden(format!("spec.{key}"), why)]);
+            return FieldFaults::from([FieldFault::forbidden(format!("spec.{key}"), why)]);
         }
     }
     // An image is looked at as what may change, and once more as what every container has.
@@ -188,8 +188,8 @@ fn without_seconds(toleration: &Json) -> Json {
     toleration
 }
 
-fn status_faults(new: &Json, old: &Json) -> Faults {
-    let mut faults = Faults::default();
+fn status_faults(new: &Json, old: &Json) -> FieldFaults {
+    let mut faults = FieldFaults::default();
     let nominated = new.text("/status/nominatedNodeName");
     if nominated != old.text("/status/nominatedNodeName") && !nominated.is_empty() {
         let why = name_faults(NameRule::Subdomain, nominated, false);

@@ -3,10 +3,10 @@
 use pintle_json::Json;
 
 use crate::kinds::check::Check;
-use crate::validate::{Faults, FieldFault, label_key_faults, label_value_faults};
+use crate::validate::{FieldFault, FieldFaults, label_key_faults, label_value_faults};
 
 /// The faults of the tolerations in a part of an object that is at a path.
-pub(in crate::kinds) fn tolerations(part: &Json, path: &str) -> Faults {
+pub(in crate::kinds) fn tolerations(part: &Json, path: &str) -> FieldFaults {
     let all = Check::at(part, path).each("tolerations", |check, at| {
         let toleration = check.object();
         let text = |member: &str| toleration.text(member);
@@ -43,8 +43,8 @@ pub(in crate::kinds) fn tolerations(part: &Json, path: &str) -> Faults {
 }
 
 /// The same of the labels that nodes have to have.
-pub(in crate::kinds) fn node_selector(part: &Json, path: &str) -> Faults {
-    let mut faults = Faults::default();
+pub(in crate::kinds) fn node_selector(part: &Json, path: &str) -> FieldFaults {
+    let mut faults = FieldFaults::default();
     for (key, value) in part.members("/nodeSelector") {
         let value = value.as_str().unwrap_or_default();
         for (text, why) in [(key.as_str(), label_key_faults(key)), (value, label_value_faults(value))] {

@@ -2,8 +2,8 @@
 
 use pintle_json::{Json, json};
 
-use super::runtime;
-use crate::failure::{Failure, Outcome};
+use super::{forbidden, runtime};
+use crate::failure::Outcome;
 use crate::kinds::{Context, GroupResource};
 use crate::object::metadata;
 
@@ -93,8 +93,4 @@ fn add_tolerations(pod: &mut Json) {
                 .push(json!({"key": taint, "operator": "Exists", "effect": "NoExecute", "tolerationSeconds": 300}));
         }
     }
-}
-
-pub(super) fn forbidden(pod: &Json, why: &str) -> Failure {
-    Failure::forbidden(&GroupResource::new("", "pods"), metadata::name(pod), why)
 }

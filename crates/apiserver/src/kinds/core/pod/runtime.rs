@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, HashSet};
 use pintle_json::{Json, Map, json};
 use pintle_schema::quantity;
 
-use super::priority::forbidden;
+use super::forbidden;
 use crate::failure::{Failure, Outcome};
 use crate::kinds::{Context, GroupResource};
 

@@ -6,7 +6,7 @@ use pintle_json::Json;
 
 use super::{container, placing};
 use crate::kinds::check::Check;
-use crate::validate::{Faults, FieldFault, NameRule, label_key_faults, label_value_faults, name_faults};
+use crate::validate::{FieldFault, FieldFaults, NameRule, label_key_faults, label_value_faults, name_faults};
 
 /// The sources of volumes, in the order in which they are looked at.
 const VOLUME_SOURCES: &[&str] = &[
@@ -42,13 +42,13 @@ const VOLUME_SOURCES: &[&str] = &[
 ];
 
 /// The faults of a Pod's spec.
-pub(super) fn pod(pod: &Json) -> Faults {
+pub(super) fn pod(pod: &Json) -> FieldFaults {
     spec(&pod["spec"], "spec")
 }
 
 /// The faults of a template of pods at a path: of its labels and of its spec.
-pub(in crate::kinds) fn template(template: &Json, path: &str) -> Faults {
-    let mut faults = Faults::default();
+pub(in crate::kinds) fn template(template: &Json, path: &str) -> FieldFaults {
+    let mut faults = FieldFaults::default();
     for (key, value) in template.members("/metadata/labels") {
         let value = value.as_str().unwrap_or_default();
         for (text, why) in [(key.as_str(), label_key_faults(key)), (value, label_value_faults(value))] {
@@ -59,7 +59,7 @@ pub(in crate::kinds) fn template(template: &Json, path: &str) -> Faults {
     faults
 }
 
-fn spec(spec: &Json, path: &str) -> Faults {
+fn spec(spec: &Json, path: &str) -> FieldFaults {
     let volumes: HashSet<&str> = spec.list("/volumes").map(|volume| volume.text("/name")).collect();
     let mut names: HashSet<&str> = HashSet::new();
     let host_network = spec.is_true("/hostNetwork");
@@ -101,8 +101,8 @@ fn spec(spec: &Json, path: &str) -> Faults {
     faults
 }
 
-fn volume_faults(spec: &Json, path: &str) -> Faults {
-    let mut faults = Faults::default();
+fn volume_faults(spec: &Json, path: &str) -> FieldFaults {
+    let mut faults = FieldFaults::default();
     let mut names: HashSet<&str> = HashSet::new();
     for (at, volume) in spec.list("/volumes").enumerate() {
         if faults.is_full() {

@@ -7,7 +7,7 @@ use pintle_json::{Json, json};
 
 use crate::kinds::Cluster;
 use crate::object::metadata;
-use crate::validate::{Faults, FieldFault};
+use crate::validate::{FieldFault, FieldFaults};
 
 /// The addresses of a Service; a headless one has none.
 fn addresses(service: &Json) -> impl Iterator<Item = IpAddr> {
@@ -102,8 +102,8 @@ pub(super) fn allocate(cluster: &dyn Cluster, object: &mut Json) -> Result<(), &
 }
 
 /// What cannot be allocated: told only of Services that are valid otherwise.
-pub(super) fn faults(object: &Json) -> Faults {
-    let mut faults = Faults::default();
+pub(super) fn faults(object: &Json) -> FieldFaults {
+    let mut faults = FieldFaults::default();
     let kind = object.text("/spec/type");
     if kind == "ExternalName" {
         return faults;

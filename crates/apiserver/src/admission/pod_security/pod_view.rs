@@ -5,11 +5,11 @@ use std::collections::BTreeSet;
 use pintle_json::Json;
 
 /// A pod, or the template of one.
-pub(super) struct Pod<'a> {
+pub(super) struct PodView<'a> {
     pub(super) whole: &'a Json,
 }
 
-impl<'a> Pod<'a> {
+impl<'a> PodView<'a> {
     pub(super) fn new(whole: &'a Json) -> Self {
         Self { whole }
     }

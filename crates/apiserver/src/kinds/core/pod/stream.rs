@@ -2,11 +2,8 @@
 
 use pintle_json::Json;
 
-use super::Call;
-use super::encode::Reply;
 use crate::failure::{Failure, Outcome};
-use crate::kinds::{Cluster, GroupResource, Place};
-use crate::registry::Registry;
+use crate::kinds::{Cluster, GroupResource, Place, Stream};
 use crate::request::Part;
 
 /// Where a kubelet would listen.
@@ -14,21 +11,29 @@ const PORT: u16 = 10_250;
 /// The kinds of addresses of a node, the best first.
 const ADDRESSES: [&str; 5] = ["Hostname", "InternalDNS", "InternalIP", "ExternalDNS", "ExternalIP"];
 
-/// Answers what is wrong first: no such pod, no such container, no node, no kubelet on it. Of a pod without a node the log is empty.
-pub(super) fn serve(registry: &Registry, call: &Call, place: &Place) -> Outcome<Reply> {
-    let pod = registry.get(&Place { part: Part::Object, ..place.clone() })?.tree();
+/// What is served of that part, if it is such a one.
+pub(super) fn of(part: Part) -> Option<Stream> {
+    match part {
+        Part::Log => Some(Stream { methods: &["GET"], answer }),
+        Part::Attach | Part::Exec | Part::PortForward => Some(Stream { methods: &["GET", "POST"], answer }),
+        _ => None,
+    }
+}
+
+/// Answers what is wrong first: no such container, no node, no kubelet on it. Of a pod without a node the log is empty.
+fn answer(cluster: &dyn Cluster, place: &Place, pod: &Json, container: &str) -> Outcome<&'static str> {
     let name = &place.name;
     if place.part != Part::PortForward {
-        check_container(&pod, name, call.query.text("container"))?;
+        check_container(pod, name, container)?;
     }
     let node = pod.text("/spec/nodeName");
     match (place.part, node) {
-        (Part::Log, "") => return Ok(Reply::text(200, "")),
+        (Part::Log, "") => return Ok(""),
         (_, "") => return Err(Failure::bad_request(format!("pod {name} does not have a host assigned"))),
         _ => (),
     }
     let nodes = GroupResource::new("", "nodes");
-    let node = registry.db.object(&nodes, "", node).ok_or_else(|| Failure::not_found(&nodes, node))?;
+    let node = cluster.object(&nodes, "", node).ok_or_else(|| Failure::not_found(&nodes, node))?;
     let known: Vec<_> = node.list("/status/addresses").collect();
     let address = ADDRESSES.iter().find_map(|kind| known.iter().find(|address| address["type"] == *kind));
     let Some(address) = address else {

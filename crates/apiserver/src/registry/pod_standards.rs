@@ -11,10 +11,11 @@ use super::admission_chain::Plugin;
 use super::pipeline::Write;
 use crate::admission::pod_security::{Policy, Standard, reasons, told};
 use crate::failure::{Failure, Outcome};
+use crate::kinds::{NAMESPACES, Pods};
 use crate::object::metadata;
 use crate::request::Part;
 use crate::store::{Charge, Range, Stored};
-use crate::validate::Faults;
+use crate::validate::FieldFaults;
 
 /// So many pods are looked at as a namespace comes to be stricter, and for so long.
 const MOST_PODS: usize = 3000;
@@ -77,19 +78,14 @@ impl Plugin for PodSecurity {
 }
 
 fn subject<'a>(write: &'a Write<'_>) -> Option<Subject<'a>> {
-    let (kind, part) = (&write.place.kind, write.place.part);
-    let template = |pointer: &str| write.new.at(pointer).filter(|template| !template.is_null()).map(Subject::Template);
-    match (kind.group.as_str(), kind.plural.as_str(), part) {
-        _ if kind.is_custom() => None,
-        ("", "pods", Part::Object | Part::EphemeralContainers | Part::Resize) => {
+    match (write.place.kind.strategy.pods(), write.place.part) {
+        (Pods::Themselves, Part::Object | Part::EphemeralContainers | Part::Resize) => {
             write.old.is_none_or(|old| runs_otherwise(&write.new, old)).then_some(Subject::Pod)
         }
-        ("", "namespaces", Part::Object) => Some(Subject::Namespace),
-        ("", "podtemplates", Part::Object) => template("/template"),
-        ("", "replicationcontrollers", Part::Object)
-        | ("apps", "replicasets" | "deployments" | "statefulsets" | "daemonsets", Part::Object)
-        | ("batch", "jobs", Part::Object) => template("/spec/template"),
-        ("batch", "cronjobs", Part::Object) => template("/spec/jobTemplate/spec/template"),
+        (Pods::Inside, Part::Object) => Some(Subject::Namespace),
+        (Pods::MadeFrom(pointer), Part::Object) => {
+            write.new.at(pointer).filter(|template| !template.is_null()).map(Subject::Template)
+        }
         _ => None,
     }
 }
@@ -108,14 +104,14 @@ fn runs_otherwise(new: &Json, old: &Json) -> bool {
 }
 
 /// What a namespace wants, and what is wrong with its labels.
-fn policy(namespace: &Json) -> (Policy, Faults) {
+fn policy(namespace: &Json) -> (Policy, FieldFaults) {
     let labels = namespace.at("/metadata/labels");
     Policy::of(|label| labels?.get(label)?.as_str())
 }
 
 /// What the namespace wants that is written to.
 fn policy_at(registry: &Registry, write: &Write<'_>) -> Policy {
-    let namespace = registry.db.get("namespaces", &write.place.namespace);
+    let namespace = registry.db.get(NAMESPACES, &write.place.namespace);
     let labels = namespace.as_deref().map(|namespace| namespace.labels());
     Policy::of(|label| labels.as_ref()?.value(label)).0
 }

@@ -10,7 +10,7 @@ const VERSION: &str = "meta.k8s.io/v1";
 
 /// A place in a list, and the revision that the list shows.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Token {
+pub(super) struct ContinueToken {
     /// None: the newest state.
     pub(super) revision: Option<u64>,
     /// The first key of the page, relative to the collection.
@@ -27,7 +27,7 @@ struct Wire {
     start: String,
 }
 
-impl Token {
+impl ContinueToken {
     /// The place right after `key`, which is relative to the collection.
     pub(super) fn after(key: &str, revision: u64) -> Self {
         Self { revision: Some(revision), start: format!("{key}\0") }
@@ -71,12 +71,12 @@ mod tests {
 
     #[test]
     fn a_token_says_its_place_and_revision_and_nothing_else() {
-        for token in [Token::after("a/b", 7), Token { revision: None, start: "b\0".into() }] {
-            assert_eq!(Token::decode(&token.encode()).unwrap(), token);
+        for token in [ContinueToken::after("a/b", 7), ContinueToken { revision: None, start: "b\0".into() }] {
+            assert_eq!(ContinueToken::decode(&token.encode()).unwrap(), token);
         }
         // A token of a real server.
-        let real = Token::decode("eyJ2IjoibWV0YS5rOHMuaW8vdjEiLCJydiI6MSwic3RhcnQiOiIvYlx1MDAwMCJ9").unwrap();
-        assert_eq!(real, Token { revision: Some(1), start: "b\0".into() });
+        let real = ContinueToken::decode("eyJ2IjoibWV0YS5rOHMuaW8vdjEiLCJydiI6MSwic3RhcnQiOiIvYlx1MDAwMCJ9").unwrap();
+        assert_eq!(real, ContinueToken { revision: Some(1), start: "b\0".into() });
     }
 
     #[test]
@@ -92,7 +92,7 @@ mod tests {
             encode(r#"{"v":"meta.k8s.io/v1","rv":1,"start":"../a"}"#),
             format!("{}==", encode(r#"{"v":"meta.k8s.io/v1","rv":1,"start":"a"}"#)),
         ] {
-            assert_eq!(Token::decode(&text).unwrap_err().code(), 400, "{text}");
+            assert_eq!(ContinueToken::decode(&text).unwrap_err().code(), 400, "{text}");
         }
     }
 }

@@ -1,0 +1,278 @@
+//! The rules of a custom resource: those that its definition says.
+
+use std::sync::Arc;
+
+use jiff::Timestamp;
+use pintle_json::{Json, json};
+
+use super::at::At;
+use super::structural::Structural;
+use super::{columns, default, embedded, prune, validator};
+use crate::kinds::reset::{ALL_BUT_STATUS, Reset};
+use crate::kinds::table::Column;
+use crate::kinds::without_effect::RULES;
+use crate::kinds::{Context, Form, Layout, Origin, PlainFinalizers, Routing, Scale, Strategy};
+use crate::object::{differ_outside, text};
+use crate::request::Part;
+use crate::validate::{FieldFault, FieldFaults, NameRule};
+
+/// What all versions of one definition share.
+pub(super) struct Versions {
+    /// The uid of the definition.
+    pub(super) definition: String,
+    pub(super) api_versions: Vec<String>,
+    pub(super) schemas: Vec<Structural>,
+    /// The one that is stored.
+    pub(super) at: usize,
+}
+
+/// One version of a custom resource.
+pub(super) struct Custom {
+    stored: Arc<Versions>,
+    at: usize,
+    has_status: bool,
+    scale: Option<Scale>,
+    selectable: Vec<String>,
+    columns: Vec<Column>,
+    cells: Vec<columns::Cell>,
+    openapi: Json,
+    deprecation: Option<String>,
+    /// Tells this version of the definition, as it is now, from all others.
+    form: u64,
+}
+
+impl Custom {
+    pub(super) fn new(
+        version: &Json,
+        at: usize,
+        stored: Arc<Versions>,
+        deprecation: Option<String>,
+        versions: u64,
+    ) -> Self {
+        let path = |key: &str| version.text(&format!("/subresources/scale/{key}")).to_owned();
+        let (columns, cells) = columns::read(version);
+        Self {
+            at,
+            has_status: version.has("/subresources/status"),
+            scale: version.has("/subresources/scale").then(|| Scale {
+                spec_replicas: path("specReplicasPath"),
+                status_replicas: path("statusReplicasPath"),
+                label_selector: path("labelSelectorPath"),
+                is_declared: true,
+            }),
+            selectable: version
+                .list("/selectableFields")
+                .map(|field| field.text("/jsonPath").trim_start_matches('.').to_owned())
+                .collect(),
+            columns,
+            cells,
+            openapi: published(version),
+            deprecation,
+            form: super::hash(&(versions, &stored.api_versions, at)),
+            stored,
+        }
+    }
+
+    fn schema(&self) -> &Structural {
+        static EMPTY: std::sync::OnceLock<Structural> = std::sync::OnceLock::new();
+        self.stored.schemas.get(self.at).unwrap_or_else(|| EMPTY.get_or_init(Structural::default))
+    }
+
+    fn faults(&self, object: &Json, old: Option<&Json>) -> FieldFaults {
+        let mut faults = validator::validate(self.schema(), object, old, "");
+        if let Some(scale) = &self.scale {
+            let replicas = super::json_path::lookup(&scale.spec_replicas, object).and_then(Json::as_i64);
+            if let Some(replicas) = replicas.filter(|replicas| *replicas < 0) {
+                let field = scale.spec_replicas.clone();
+                faults.push(FieldFault::invalid(field, &replicas.into(), "should be a non-negative integer"));
+            }
+        }
+        faults.extend(embedded::faults(self.schema(), object));
+        faults.extend(validator::duplicates(self.schema(), object, old, ""));
+        faults
+    }
+}
+
+/// The schema of a version, as clients are shown it: with what can be selected by.
+fn published(version: &Json) -> Json {
+    let mut schema = version.at("/schema/openAPIV3Schema").cloned().unwrap_or_default();
+    let fields = version.list("/selectableFields").map(|field| field.text("/jsonPath").trim_start_matches('.'));
+    let fields: Vec<_> = fields.map(|path| json!({"fieldPath": path})).collect();
+    if !fields.is_empty() {
+        schema.set("x-kubernetes-selectable-fields", fields);
+    }
+    schema
+}
+
+impl Strategy for Custom {
+    fn origin(&self) -> Origin {
+        Origin::Custom
+    }
+
+    fn definition(&self) -> Option<&str> {
+        Some(&self.stored.definition)
+    }
+
+    fn layout(&self) -> Layout {
+        Layout::Free
+    }
+
+    fn routing(&self) -> Routing {
+        Routing::CatchAll
+    }
+
+    fn plain_finalizers(&self) -> PlainFinalizers {
+        PlainFinalizers::WarnedOf
+    }
+
+    fn status_keeps_metadata(&self) -> bool {
+        true
+    }
+
+    fn prune(&self, object: &mut Json) -> Vec<String> {
+        default::normalise_numbers(object);
+        let version = object.text("/apiVersion");
+        let at = self.stored.api_versions.iter().position(|known| known == version);
+        match at.and_then(|at| self.stored.schemas.get(at)) {
+            Some(schema) => prune::prune(schema, object),
+            // Nothing is known of a version that the definition has not. The object is refused soon.
+            None => {
+                let fields = object.as_object().into_iter().flat_map(|members| members.keys());
+                fields
+                    .filter(|name| !["apiVersion", "kind", "metadata"].contains(&name.as_str()))
+                    .map(Into::into)
+                    .collect()
+            }
+        }
+    }
+
+    fn malformed(&self, object: &Json) -> Option<String> {
+        embedded::malformed(self.schema(), object, At::Start(""))
+    }
+
+    fn drop_nulls(&self, object: &mut Json) {
+        default::drop_nulls(self.schema(), object);
+    }
+
+    fn defaults(&self, object: &mut Json) {
+        default::default(self.schema(), object);
+    }
+
+    fn prepare_for_update(&self, _: &Context<'_>, new: &mut Json, _: &Json, _: Part) {
+        prune::prune(self.schema(), new);
+    }
+
+    fn changes_generation(&self, new: &Json, old: &Json) -> bool {
+        let aside: &[&str] = if self.has_status {
+            &["apiVersion", "kind", "metadata", "status"]
+        } else {
+            &["apiVersion", "kind", "metadata"]
+        };
+        differ_outside(new, old, aside)
+    }
+
+    fn validate_create(&self, object: &Json) -> FieldFaults {
+        self.faults(object, None)
+    }
+
+    fn validate_update(&self, new: &Json, old: &Json, part: Part) -> FieldFaults {
+        if part != Part::Status {
+            return self.faults(new, Some(old));
+        }
+        let (Some(schema), Some(status)) = (self.schema().properties.get("status"), new.get("status")) else {
+            return FieldFaults::default();
+        };
+        // The messages leave the first part of the path out.
+        let shortened = |mut fault: FieldFault| {
+            fault.message = fault.message.replace("status.", "");
+            fault
+        };
+        let faults = validator::validate(schema, status, old.get("status"), "status").into_iter().map(shortened);
+        faults.chain(validator::duplicates(schema, status, old.get("status"), "status")).collect()
+    }
+
+    fn warnings(&self, object: &Json, _: Option<&Json>, part: Part) -> Vec<String> {
+        let ruled = match part {
+            Part::Status => {
+                let schema = self.schema().properties.get("status");
+                schema.and_then(|schema| schema.ruled(object.get("status")?, At::Start("status")))
+            }
+            _ => self.schema().ruled(object, At::Start("")),
+        };
+        ruled
+            .map(|path| format!("x-kubernetes-validations of {path} have no effect: {}", RULES.1))
+            .into_iter()
+            .collect()
+    }
+
+    fn deprecation(&self) -> Option<&str> {
+        self.deprecation.as_deref()
+    }
+
+    fn name_rule(&self) -> NameRule {
+        NameRule::Subdomain
+    }
+
+    fn field_labels(&self) -> Option<Vec<&str>> {
+        Some(self.selectable.iter().map(String::as_str).collect())
+    }
+
+    fn field(&self, object: &Json, label: &str) -> Option<String> {
+        Some(text(super::json_path::lookup(label, object)))
+    }
+
+    fn to_stored(&self, mut object: Json) -> Json {
+        if let Some(api_version) = self.stored.api_versions.get(self.stored.at) {
+            object.set("apiVersion", api_version.as_str());
+        }
+        object
+    }
+
+    fn form(&self) -> Form {
+        Form::Checked(self.form)
+    }
+
+    fn shown(&self, object: &Arc<Json>, written: &str) -> Arc<Json> {
+        let written = self.stored.api_versions.iter().position(|known| known == written).unwrap_or(self.stored.at);
+        let (Some(mine), own) = (self.stored.api_versions.get(self.at), self.schema()) else {
+            return Arc::clone(object);
+        };
+        // What an object lacks, it lacks by the schema that it was written with; other versions only leave out.
+        let Some(schema) = self.stored.schemas.get(written) else { return Arc::clone(object) };
+        let fits = prune::is_pruned(schema, object) && default::is_defaulted(schema, object);
+        if fits && written == self.at {
+            return Arc::clone(object);
+        }
+        let mut shown = Json::clone(object);
+        if !fits {
+            prune::prune(schema, &mut shown);
+            default::drop_nulls(schema, &mut shown);
+            default::default(schema, &mut shown);
+        }
+        if written != self.at {
+            shown.set("apiVersion", mine.as_str());
+            prune::prune(own, &mut shown);
+        }
+        Arc::new(shown)
+    }
+
+    fn openapi(&self) -> Option<&Json> {
+        Some(&self.openapi)
+    }
+
+    fn scale(&self) -> Option<&Scale> {
+        self.scale.as_ref()
+    }
+
+    fn reset_fields(&self, part: Part) -> Option<Reset> {
+        (part == Part::Status).then_some(ALL_BUT_STATUS)
+    }
+
+    fn columns(&self) -> Option<Vec<Column>> {
+        Some(self.columns.clone())
+    }
+
+    fn cells(&self, object: &Json, now: Timestamp) -> Vec<Json> {
+        self.cells.iter().map(|cell| cell.of(object, now)).collect()
+    }
+}

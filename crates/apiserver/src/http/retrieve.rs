@@ -1,0 +1,112 @@
+//! Requests that read: one object, a list, a watch.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use pintle_meta::FieldSelector;
+
+use super::encode::Reply;
+use super::negotiate::{self, Offer};
+use super::{Call, websocket};
+use crate::failure::{Failure, Outcome};
+use crate::faults::View;
+use crate::kinds::{Kind, Place};
+use crate::registry::{Registry, Selection, VERSION_PATIENCE, is_uncached, parse_number};
+use crate::request::options::ListOptions;
+use crate::request::path::ResourcePath;
+use crate::watch::{Shape, Watcher};
+
+pub(super) async fn get(registry: &Arc<Registry>, call: &Call, place: &Place) -> Outcome<Reply> {
+    let kind = &place.kind;
+    let format = negotiate::negotiate(call, Offer::Object, kind)?;
+    if matches!(call.query.first("export"), Some("true" | "1")) {
+        let why = "the export parameter, deprecated since v1.14, is no longer supported";
+        return Err(Failure::bad_request(why));
+    }
+    let version = call.query.text("resourceVersion");
+    if !version.is_empty() {
+        let version = parse_number(version).map_err(|error| {
+            let why = &error.status.message;
+            let message = format!("resourceVersion: Invalid value: {version:?}: {why}");
+            match is_uncached(kind) {
+                true => Failure::bad_request(format!("invalid resource version: {message}")),
+                false => Failure::plain(500, message),
+            }
+        })?;
+        wait_for(registry, kind, version, call.view).await?;
+    }
+    let object = registry.get_in(place, call.view)?;
+    Ok(Reply::Object { code: 200, kind: kind.clone(), object, format })
+}
+
+pub(super) async fn list(registry: &Arc<Registry>, call: &Call, place: &Place, path: &ResourcePath) -> Outcome<Reply> {
+    let kind = &place.kind;
+    let format = negotiate::negotiate(call, Offer::List, kind)?;
+    let options = list_options(call, path, false)?;
+    let selection = Selection::parse(place, &options)?;
+    options.check()?;
+    let selection = selection.checked()?;
+    if let Some(version) = registry.version_to_wait_for(&options)? {
+        wait_for(registry, kind, version, call.view).await?;
+    }
+    let list = registry.list(&selection, &options, call.view).await?;
+    Ok(Reply::List { kind: kind.clone(), list, format })
+}
+
+pub(super) fn watch(registry: &Arc<Registry>, call: &mut Call, place: &Place, path: &ResourcePath) -> Outcome<Reply> {
+    let format = negotiate::negotiate(call, Offer::Watch, &place.kind)?;
+    let mut options = list_options(call, path, true)?;
+    let place = match place.name.is_empty() {
+        true => place.clone(),
+        false => {
+            let by_name = FieldSelector::everything().equals("metadata.name", &place.name).to_string();
+            let named: FieldSelector = options.field_selector.parse().unwrap_or_default();
+            if named.exact("metadata.name").is_some_and(|name| name != place.name) {
+                let why = format!("the name in the path ({}) does not match the field selector", place.name);
+                return Err(Failure::bad_request(why));
+            }
+            options.field_selector = match options.field_selector.as_str() {
+                "" => by_name,
+                others => format!("{others},{by_name}"),
+            };
+            Place { name: String::new(), ..place.clone() }
+        }
+    };
+    let selection = Selection::parse(&place, &options)?;
+    options.check()?;
+    let selection = selection.checked()?;
+    format.transform.check(call.query.text("includeObject"))?;
+    let shape = Shape::new(format.transform, format.media, registry.clock.clone());
+    let faults = registry.faults.watch(&super::fault_request(call));
+    let watcher = Watcher::start(registry.clone(), selection, &options, shape, faults)?;
+    Ok(websocket::reply(call, Box::new(watcher)))
+}
+
+/// The options of a list or a watch; the old spelling of a watch is one whatever `watch` says.
+fn list_options(call: &Call, path: &ResourcePath, watch: bool) -> Outcome<ListOptions> {
+    let mut options = ListOptions::parse(&call.query)?;
+    options.watch = watch || path.old_watch;
+    Ok(options)
+}
+
+/// Waits for a revision that is yet to come; fails if it does not come in time. To a stale view it does not.
+pub(super) async fn wait_for(registry: &Registry, kind: &Kind, version: u64, view: Option<View>) -> Outcome<()> {
+    let uncached = is_uncached(kind);
+    let patience = if uncached { Duration::ZERO } else { VERSION_PATIENCE };
+    let reached = match view {
+        Some(View::At(stale)) if stale < version => {
+            tokio::time::sleep(patience).await;
+            stale
+        }
+        Some(View::Behind(lag)) => {
+            let seen = registry.until_seen(kind, version, lag);
+            if tokio::time::timeout(patience, seen).await.is_ok() {
+                return Ok(());
+            }
+            registry.seen(kind, View::Behind(lag))
+        }
+        _ if registry.db.revision() >= version || registry.db.wait_for(version, patience).await => return Ok(()),
+        _ => registry.db.revision(),
+    };
+    Err(Failure::too_large_version(version, reached, u32::from(!uncached)))
+}

@@ -1,0 +1,43 @@
+//! TokenReview: who is behind a token.
+
+use pintle_json::{Json, json};
+
+use super::user_info;
+use crate::failure::{Failure, Outcome};
+use crate::kinds::posting::{Posting, Question, Task};
+use crate::kinds::{Context, Place, Strategy};
+use crate::request::Part;
+use crate::request::user::User;
+
+/// `authentication.k8s.io/v1` TokenReview.
+#[derive(Clone, Copy, Debug)]
+pub(in crate::kinds) struct TokenReview;
+
+impl Strategy for TokenReview {
+    fn posting(&self, part: Part) -> Option<&dyn Posting> {
+        (part == Part::Object).then_some(self)
+    }
+}
+
+impl Posting for TokenReview {
+    fn task(&self, _: &Context<'_>, _: &Place, sent: &Json, _: bool) -> Outcome<Task> {
+        let token = sent.text("/spec/token").to_owned();
+        if token.is_empty() {
+            return Err(Failure::bad_request("token is required for TokenReview in authentication"));
+        }
+        let audiences = sent.texts("/spec/audiences").map(str::to_owned).collect();
+        Ok(Task::Ask(Box::new(Question::Token { token, audiences }), sent.clone()))
+    }
+
+    fn is_question(&self) -> bool {
+        true
+    }
+}
+
+/// What is answered of a token: whose it is and for which audiences, or why it is nobody's.
+pub(crate) fn status(found: Result<(User, Vec<String>), String>) -> Json {
+    match found {
+        Ok((user, audiences)) => json!({"authenticated": true, "user": user_info(&user), "audiences": audiences}),
+        Err(why) => json!({"user": {}, "error": why}),
+    }
+}

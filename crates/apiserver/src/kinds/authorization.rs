@@ -1,0 +1,9 @@
+//! Questions of who may do what.
+
+mod access_review;
+mod rules_review;
+
+pub(super) use access_review::AccessReview;
+pub(crate) use access_review::status as access_status;
+pub(super) use rules_review::SelfSubjectRulesReview;
+pub(crate) use rules_review::status as rules_status;

@@ -1,0 +1,42 @@
+//! SelfSubjectRulesReview: all that who asks may do in a namespace.
+
+use pintle_json::{Json, json};
+
+use crate::failure::{Failure, Outcome};
+use crate::kinds::posting::{Posting, Question, Task};
+use crate::kinds::{Context, Place, Strategy};
+use crate::request::Part;
+
+/// `authorization.k8s.io/v1` SelfSubjectRulesReview.
+#[derive(Clone, Copy, Debug)]
+pub(in crate::kinds) struct SelfSubjectRulesReview;
+
+impl Strategy for SelfSubjectRulesReview {
+    fn posting(&self, part: Part) -> Option<&dyn Posting> {
+        (part == Part::Object).then_some(self)
+    }
+}
+
+impl Posting for SelfSubjectRulesReview {
+    fn task(&self, _: &Context<'_>, _: &Place, sent: &Json, _: bool) -> Outcome<Task> {
+        let namespace = sent.text("/spec/namespace").to_owned();
+        if namespace.is_empty() {
+            return Err(Failure::bad_request("no namespace on request"));
+        }
+        Ok(Task::Ask(Box::new(Question::Rules { namespace }), json!({"metadata": {}, "spec": {}})))
+    }
+
+    fn is_question(&self) -> bool {
+        true
+    }
+}
+
+/// What is answered: the rules that give somebody rights, and what was wrong with those that could not be read.
+pub(crate) fn status<'a>(rules: impl Iterator<Item = &'a Json>, wrong: Option<String>) -> Json {
+    let (paths, resources): (Vec<_>, Vec<_>) = rules.cloned().partition(|rule| rule.has("/nonResourceURLs"));
+    let mut status = json!({"resourceRules": resources, "nonResourceRules": paths, "incomplete": wrong.is_some()});
+    if let Some(wrong) = wrong {
+        status["evaluationError"] = wrong.into();
+    }
+    status
+}

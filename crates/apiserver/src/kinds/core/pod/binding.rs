@@ -1,0 +1,94 @@
+//! `/binding`: a pod gets its node.
+
+use std::sync::Arc;
+
+use pintle_json::{Json, json};
+
+use super::PODS;
+use crate::failure::{Failure, Outcome};
+use crate::kinds::posting::{Posting, Step, Task};
+use crate::kinds::{Context, GroupResource, Kind, Place, Strategy};
+use crate::object::{metadata, set_condition};
+use crate::request::Part;
+
+/// `v1` Binding: posted to the pod, or to where it says that the pod is.
+#[derive(Clone, Copy, Debug)]
+pub(in crate::kinds) struct Binding;
+
+impl Strategy for Binding {
+    fn posting(&self, part: Part) -> Option<&dyn Posting> {
+        (part == Part::Object).then_some(self)
+    }
+
+    fn looks_at(&self, _: Part) -> &'static [(&'static str, &'static str)] {
+        &[("", "Pod")]
+    }
+}
+
+impl Posting for Binding {
+    fn body(&self, _: &Place, _: &str) -> Arc<Kind> {
+        Arc::new(Kind::of_bodies("", "v1", "Binding"))
+    }
+
+    fn task(&self, context: &Context<'_>, place: &Place, sent: &Json, dry_run: bool) -> Outcome<Task> {
+        place.check_namespace(metadata::namespace(sent))?;
+        let name = metadata::name(sent).to_owned();
+        if !place.name.is_empty() && name != place.name {
+            return Err(Failure::bad_request("name in URL does not match name in Binding object"));
+        }
+        let kind = sent.text("/target/kind");
+        if !matches!(kind, "" | "Node") {
+            let message = format!("target.kind: Unsupported value: {kind:?}: supported values: \"Node\", \"<empty>\"");
+            return Err(Failure::plain(500, message));
+        }
+        if sent.text("/target/name").is_empty() {
+            return Err(Failure::plain(500, "target.name: Required value"));
+        }
+        let (binding, now) = (sent.clone(), context.time());
+        let change = move |pod: &mut Json| bind(pod, &binding, &now);
+        let (resource, namespace) = (GroupResource::new("", PODS), place.namespace.clone());
+        let step = Step::Rewrite { resource, namespace, name, change: Box::new(change) };
+        Ok(Task::Steps { steps: vec![step], dry_run })
+    }
+}
+
+fn bind(pod: &mut Json, binding: &Json, now: &str) -> Outcome<()> {
+    check(pod, binding)?;
+    if let Some(spec) = pod.member("spec") {
+        spec.set("nodeName", binding.text("/target/name"));
+    }
+    for field in ["labels", "annotations"] {
+        let wanted = metadata::member(binding, field).and_then(Json::as_object).into_iter().flatten();
+        for (key, value) in wanted {
+            if let Some(known) = pod.member("metadata").and_then(|metadata| metadata.member(field)) {
+                known.set(key, value.clone());
+            }
+        }
+    }
+    set_condition(pod, json!({"type": "PodScheduled", "status": "True", "lastProbeTime": null}), now);
+    Ok(())
+}
+
+fn check(pod: &Json, binding: &Json) -> Outcome<()> {
+    let name = metadata::name(pod);
+    for field in ["uid", "resourceVersion"] {
+        let (wanted, found) = (binding["metadata"][field].text(""), pod["metadata"][field].text(""));
+        if !wanted.is_empty() && wanted != found {
+            let why =
+                format!("Precondition failed: {field} in precondition: {wanted}, {field} in object meta: {found}");
+            return Err(Failure::conflict(&GroupResource::new("", PODS), name, &why));
+        }
+    }
+    let refuse = |why: String| Err(Failure::conflict(&GroupResource::new("", "pods/binding"), name, &why));
+    if metadata::is_deleting(pod) {
+        return refuse(format!("pod {name} is being deleted, cannot be assigned to a host"));
+    }
+    match pod.text("/spec/nodeName") {
+        "" => (),
+        node => return refuse(format!("pod {name} is already assigned to node {node:?}")),
+    }
+    match pod.list("/spec/schedulingGates").next() {
+        None => Ok(()),
+        Some(_) => refuse(format!("pod {name} has non-empty .spec.schedulingGates")),
+    }
+}

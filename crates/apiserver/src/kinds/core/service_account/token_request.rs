@@ -1,0 +1,161 @@
+//! `/token`: a token that speaks for the account.
+
+use std::sync::Arc;
+
+use pintle_json::{Json, json};
+use serde::{Deserialize, Serialize};
+
+use crate::failure::{Failure, Outcome};
+use crate::kinds::posting::{Posting, Task};
+use crate::kinds::{Context, GroupResource, Kind, NAMESPACES, Place};
+use crate::object::metadata;
+use crate::validate::{FieldFault, FieldFaults};
+
+const GROUP: &str = "authentication.k8s.io";
+const DEFAULT_SECONDS: i64 = 3600;
+const SHORTEST_SECONDS: i64 = 600;
+const LONGEST_SECONDS: i64 = 1 << 32;
+
+/// A token that is to be made.
+#[derive(Debug)]
+pub(crate) struct TokenGrant {
+    /// For whom it is; for the server itself, if empty.
+    pub(crate) audiences: Vec<String>,
+    /// How long it lasts.
+    pub(crate) seconds: i64,
+    pub(crate) bound: Bound,
+    /// What is answered, but for the token, its end, and for whom it is.
+    pub(crate) answer: Json,
+}
+
+/// The objects that a token is bound to: it dies with each of them.
+#[derive(Clone, Debug, Default, Deserialize, Serialize)]
+pub(crate) struct Bound {
+    pub(crate) namespace: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) node: Option<Named>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) pod: Option<Named>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) secret: Option<Named>,
+    pub(crate) serviceaccount: Named,
+}
+
+/// An object, and no other of its name.
+#[derive(Clone, Debug, Default, Deserialize, Serialize)]
+pub(crate) struct Named {
+    pub(crate) name: String,
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub(crate) uid: String,
+}
+
+/// `authentication.k8s.io/v1` TokenRequest. Nothing of it is kept, so a dry run makes a token too, as on a real server.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct TokenRequest;
+
+impl Posting for TokenRequest {
+    fn body(&self, _: &Place, _: &str) -> Arc<Kind> {
+        Arc::new(Kind::of_bodies(GROUP, "v1", "TokenRequest"))
+    }
+
+    fn task(&self, context: &Context<'_>, place: &Place, sent: &Json, _: bool) -> Outcome<Task> {
+        for (field, url, why) in [
+            ("name", &place.name, "must match the service account name if specified"),
+            ("namespace", &place.namespace, "must match the service account namespace if specified"),
+        ] {
+            let said = sent["metadata"][field].text("");
+            if !said.is_empty() && said != url {
+                let fault = FieldFault::invalid_text(format!("metadata.{field}"), said, why);
+                return Err(invalid(&place.name, fault));
+            }
+        }
+        find(context, NAMESPACES, "", &place.namespace)?;
+        let account = find(context, &place.kind.plural, &place.namespace, &place.name)?;
+        let (uid, said) = (metadata::uid(&account), metadata::uid(sent));
+        if !said.is_empty() && said != uid {
+            let why =
+                format!("the UID in the token request ({said}) does not match the UID of the service account ({uid})");
+            return Err(Failure::conflict(&GroupResource::new(GROUP, "TokenRequest"), &place.name, &why));
+        }
+        let seconds = seconds(sent)?;
+        let namespace = place.namespace.clone();
+        let mut bound = Bound { namespace, serviceaccount: named(&account), ..Bound::default() };
+        let wanted = &sent["spec"]["boundObjectRef"];
+        if !wanted.is_null() {
+            bind(context, place, wanted, &mut bound)?;
+        }
+        let answer = json!({
+            "metadata": {
+                "name": place.name,
+                "namespace": place.namespace,
+                "uid": uid,
+                "creationTimestamp": context.time(),
+            },
+            "spec": {"expirationSeconds": seconds, "boundObjectRef": wanted},
+        });
+        let audiences = sent.texts("/spec/audiences").map(str::to_owned).collect();
+        Ok(Task::Token(Box::new(TokenGrant { audiences, seconds, bound, answer })))
+    }
+}
+
+fn seconds(request: &Json) -> Outcome<i64> {
+    let seconds = request.integer("/spec/expirationSeconds").unwrap_or(DEFAULT_SECONDS);
+    let why = match seconds {
+        ..SHORTEST_SECONDS => "may not specify a duration less than 10 minutes",
+        seconds if seconds > LONGEST_SECONDS => "may not specify a duration larger than 2^32 seconds",
+        seconds => return Ok(seconds),
+    };
+    Err(invalid("", FieldFault::invalid("spec.expirationSeconds", &seconds.into(), why)))
+}
+
+/// Binds a token to the object that its request names: it dies with that.
+fn bind(context: &Context<'_>, place: &Place, wanted: &Json, bound: &mut Bound) -> Outcome<()> {
+    let (api_version, kind, name) = (wanted.text("/apiVersion"), wanted.text("/kind"), wanted.text("/name"));
+    let (group, version) = api_version.split_once('/').unwrap_or(("", api_version));
+    let found = match (group, kind) {
+        ("", "Pod") => {
+            let pod = find(context, "pods", &place.namespace, name)?;
+            if pod.text("/spec/serviceAccountName") != place.name {
+                return Err(Failure::bad_request(format!(
+                    "cannot bind token for serviceaccount {:?} to pod running with different serviceaccount name.",
+                    place.name
+                )));
+            }
+            let node = pod.text("/spec/nodeName");
+            if !node.is_empty() {
+                let known = find(context, "nodes", "", node).ok();
+                let absent = || Named { name: node.into(), ..Named::default() };
+                bound.node = Some(known.map_or_else(absent, |node| named(&node)));
+            }
+            bound.pod.insert(named(&pod))
+        }
+        ("", "Secret") => bound.secret.insert(named(&*find(context, "secrets", &place.namespace, name)?)),
+        ("", "Node") => bound.node.insert(named(&*find(context, "nodes", "", name)?)),
+        _ => {
+            let why = format!("cannot bind token to object of type {group}/{version}, Kind={kind}");
+            return Err(Failure::bad_request(why));
+        }
+    };
+    let uid = wanted.text("/uid");
+    if !uid.is_empty() && uid != found.uid {
+        let why = format!(
+            "the UID in the bound object reference ({uid}) does not match the UID in record. The object might have been \
+             deleted and then recreated"
+        );
+        return Err(Failure::conflict(&GroupResource::new(group, kind), name, &why));
+    }
+    Ok(())
+}
+
+fn find(context: &Context<'_>, plural: &str, namespace: &str, name: &str) -> Outcome<Arc<Json>> {
+    let resource = GroupResource::new("", plural);
+    context.cluster.object(&resource, namespace, name).ok_or_else(|| Failure::not_found(&resource, name))
+}
+
+fn named(object: &Json) -> Named {
+    Named { name: metadata::name(object).into(), uid: metadata::uid(object).into() }
+}
+
+fn invalid(name: &str, fault: FieldFault) -> Failure {
+    Failure::invalid_named(GROUP, "TokenRequest", name, FieldFaults::from([fault]))
+}

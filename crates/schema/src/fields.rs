@@ -1,0 +1,143 @@
+//! Reads the fields of structs, and knows what Go writes of them.
+
+use std::collections::BTreeSet;
+
+use pintle_json::{Json, Map};
+use serde::de::MapAccess;
+
+use super::finding::{Place, Step};
+use super::reader::{Reader, Typed};
+use super::sink::{Name, Seed};
+use super::types::{Field, Struct, Type};
+
+/// The fields of a struct, as far as they have come.
+pub(super) struct Fields<'r> {
+    reader: &'r mut Reader,
+    of: &'r Struct,
+    at: Option<&'r Place<'r>>,
+    /// Which fields have come, a bit each.
+    come: u128,
+    /// Which others have, where that is told.
+    others: BTreeSet<String>,
+    out: Map,
+}
+
+impl<'r> Fields<'r> {
+    pub(super) fn new(reader: &'r mut Reader, of: &'r Struct, at: Option<&'r Place<'r>>) -> Self {
+        Self { reader, of, at, come: 0, others: BTreeSet::new(), out: Map::new() }
+    }
+
+    pub(super) fn all<'de, A: MapAccess<'de>>(mut self, mut members: A) -> Result<Json, A::Error> {
+        while let Some(Name(name)) = members.next_key()? {
+            self.next(&name, &mut members)?;
+        }
+        Ok(Json::Object(self.finish()))
+    }
+
+    pub(super) fn reader(&mut self) -> &mut Reader {
+        self.reader
+    }
+
+    /// Reads the value of the member that has come.
+    pub(super) fn next<'de, A: MapAccess<'de>>(&mut self, name: &str, members: &mut A) -> Result<(), A::Error> {
+        let Some(place) = self.of.place(name) else { return self.past(name, members) };
+        let field = &self.of.fields[place];
+        let at = Place { above: self.at, step: Step::Field(self.of, field) };
+        let bit = bit(place);
+        let again = self.come & bit != 0;
+        self.come |= bit;
+        if again {
+            self.reader.repeated(at);
+        }
+        let value = Typed { reader: self.reader, of: &field.of, at: Some(&at) };
+        match members.next_value_seed(Seed(value))? {
+            // Go leaves a value alone where null follows it.
+            None if again && !field.pointer => (),
+            None if field.pointer => self.put(field, Json::Null, again),
+            None => self.put(field, zero(&field.of), again),
+            Some(value) => self.put(field, value, again),
+        }
+        Ok(())
+    }
+
+    /// What Go writes of a struct in which only these fields were set.
+    pub(super) fn finish(mut self) -> Map {
+        for &place in self.of.always.iter().filter(|&&place| self.come & bit(place) == 0) {
+            let field = &self.of.fields[place];
+            self.out.insert(field.name.clone(), unset(field));
+        }
+        self.out
+    }
+
+    /// A member that is no field.
+    fn past<'de, A: MapAccess<'de>>(&mut self, name: &str, members: &mut A) -> Result<(), A::Error> {
+        let at = Place { above: self.at, step: Step::Member(name) };
+        if self.reader.is_of_custom() && !self.others.insert(name.into()) {
+            self.reader.repeated(at);
+        }
+        self.reader.unknown(at);
+        members.next_value_seed(Seed(self.reader.past(Some(&at)))).map(drop)
+    }
+
+    fn put(&mut self, field: &Field, value: Json, again: bool) {
+        let earlier = if again { self.out.get_mut(&field.name) } else { None };
+        let Some(value) = merged(earlier, value) else { return };
+        let value = if value.is_null() && field.always { unset(field) } else { value };
+        if !is_left_out(field, &value) {
+            self.out.insert(field.name.clone(), value);
+        } else if again {
+            self.out.remove(&field.name);
+        }
+    }
+}
+
+/// No struct has more fields than there are bits; a test of the table holds that.
+fn bit(place: usize) -> u128 {
+    u32::try_from(place).ok().and_then(|place| 1_u128.checked_shl(place)).unwrap_or_default()
+}
+
+/// The value, where it takes the place of one that came earlier. Where both are maps they are merged, as Go does.
+pub(super) fn merged(earlier: Option<&mut Json>, value: Json) -> Option<Json> {
+    match (earlier, value) {
+        (Some(Json::Object(earlier)), Json::Object(later)) => {
+            earlier.extend(later);
+            None
+        }
+        (_, value) => Some(value),
+    }
+}
+
+/// What Go writes for a value that was never set.
+pub(super) fn zero(of: &Type) -> Json {
+    match of {
+        Type::Scalar(scalar) => scalar.zero(),
+        Type::Struct { of, .. } => {
+            let always = of.always.iter().map(|&place| &of.fields[place]);
+            Json::Object(always.map(|field| (field.name.clone(), unset(field))).collect())
+        }
+        Type::Any | Type::Map(_) | Type::List(_) | Type::Union(_) => Json::Null,
+    }
+}
+
+/// The same for a field that is always written.
+fn unset(field: &Field) -> Json {
+    if field.pointer { Json::Null } else { zero(&field.of) }
+}
+
+/// Whether Go does not write a field of this value: the empty one, of most.
+fn is_left_out(field: &Field, value: &Json) -> bool {
+    // An empty struct is not empty to Go; and an empty list of managers is an order to forget them.
+    let is_kept = || field.pointer || matches!(field.of, Type::Struct { .. }) || field.name == "managedFields";
+    !field.always && (value.is_null() || (is_empty(value) && !is_kept()))
+}
+
+fn is_empty(value: &Json) -> bool {
+    match value {
+        Json::Null => true,
+        Json::Bool(value) => !value,
+        Json::Number(value) => value.as_f64() == Some(0.0),
+        Json::String(value) => value.is_empty(),
+        Json::Array(items) => items.is_empty(),
+        Json::Object(members) => members.is_empty(),
+    }
+}

@@ -1,0 +1,260 @@
+//! Reads values by their types while they come, and notes what is wrong with them.
+
+use pintle_json::{Json, Map};
+use serde::de::{MapAccess, SeqAccess};
+
+use super::Schema;
+use super::convert::BodyError;
+use super::fields::{Fields, merged, zero};
+use super::finding::{Place, Step, StrictFinding, note};
+use super::scalar::Refused;
+use super::sink::{Name, Seed, Single, Sink};
+use super::types::{Scalar, Type, Union};
+
+/// What has been noted of one body.
+#[derive(Default)]
+pub(super) struct Reader {
+    findings: Vec<StrictFinding>,
+    /// Of a custom resource: the unknown fields of its metadata, which are told after the repetitions anywhere in it.
+    unknown: Option<Vec<StrictFinding>>,
+    /// How many bytes the places have in all of which text was made, told or not.
+    written: usize,
+    /// The first value that cannot be read. Those after it are read all the same: the body may be no JSON, which comes first.
+    error: Option<BodyError>,
+    /// Whether numbers stay as they were written where there is no type.
+    verbatim: bool,
+}
+
+/// A body that repeats one long place over and over is told of it no more once this much text was made.
+const MOST_WRITTEN: usize = 16 << 20;
+
+impl Reader {
+    pub(super) fn of(schema: &Schema) -> Self {
+        Self { unknown: schema.is_custom().then(Vec::new), ..Self::default() }
+    }
+
+    pub(super) fn verbatim() -> Self {
+        Self { verbatim: true, ..Self::default() }
+    }
+
+    /// What was found; or why the body cannot be read.
+    pub(super) fn findings(mut self) -> Result<Vec<StrictFinding>, BodyError> {
+        for finding in self.unknown.into_iter().flatten() {
+            note(&mut self.findings, || finding);
+        }
+        self.error.map_or(Ok(self.findings), Err)
+    }
+
+    /// What was found where nothing else can be wrong.
+    pub(super) fn repetitions(self) -> Vec<StrictFinding> {
+        self.findings
+    }
+
+    /// Forgets what is told of the metadata of a custom resource, but for repetitions: the last ones count.
+    pub(super) fn begin_metadata(&mut self) {
+        self.error = None;
+        self.unknown = Some(Vec::new());
+    }
+
+    pub(super) fn repeated(&mut self, place: Place<'_>) {
+        find(&mut self.findings, &mut self.written, StrictFinding::Duplicate, place);
+    }
+
+    pub(super) fn unknown(&mut self, place: Place<'_>) {
+        let findings = self.unknown.as_mut().unwrap_or(&mut self.findings);
+        find(findings, &mut self.written, StrictFinding::Unknown, place);
+    }
+
+    fn refuse(&mut self, why: impl FnOnce() -> String) {
+        self.error.get_or_insert_with(|| BodyError::Value(why()));
+    }
+
+    /// Whether repetitions are told of anywhere, with a type or without.
+    pub(super) fn is_of_custom(&self) -> bool {
+        self.unknown.is_some()
+    }
+
+    /// Reads what has no place in the object.
+    pub(super) fn past<'r>(&'r mut self, at: Option<&'r Place<'r>>) -> Untyped<'r> {
+        Untyped { quiet: !self.is_of_custom(), reader: self, at }
+    }
+}
+
+fn find(findings: &mut Vec<StrictFinding>, written: &mut usize, what: fn(String) -> StrictFinding, place: Place<'_>) {
+    if *written < MOST_WRITTEN {
+        note(findings, || {
+            let path = place.path();
+            *written += path.len();
+            what(path)
+        });
+    }
+}
+
+/// Reads a value of a type. None is a null.
+pub(super) struct Typed<'r> {
+    pub(super) reader: &'r mut Reader,
+    pub(super) of: &'r Type,
+    pub(super) at: Option<&'r Place<'r>>,
+}
+
+impl Sink for Typed<'_> {
+    type Out = Option<Json>;
+
+    fn single(mut self, found: Single<'_>) -> Option<Json> {
+        let refused = match (found, self.of) {
+            (Single::Null, _) => return None,
+            (found, Type::Any) => return Some(found.into_value()),
+            (Single::Bool(value), Type::Union(Union::Bool)) => return Some(value.into()),
+            (found, Type::Scalar(scalar)) => match scalar.read(found) {
+                Ok(value) => return Some(value),
+                Err(refused) => refused,
+            },
+            (found, _) => Refused::Type(found),
+        };
+        match (refused, self.of) {
+            (Refused::Form(text), _) => self.reader.refuse(|| text),
+            (
+                Refused::Type(Single::Number(number)),
+                Type::Scalar(Scalar::Int32 | Scalar::Int64 | Scalar::IntOrString),
+            ) => self.mismatch(&format!("number {number}")),
+            (Refused::Type(found), _) => self.mismatch(found.shape()),
+        }
+        None
+    }
+
+    fn list<'de, A: SeqAccess<'de>>(mut self, items: A) -> Result<Option<Json>, A::Error> {
+        match self.of {
+            Type::List(list) => self.items(&list.item, items),
+            Type::Union(Union::List) => self.items(&json_schema(), items),
+            Type::Union(Union::Strings) => self.items(&Type::Scalar(Scalar::String), items),
+            Type::Any => self.untyped().list(items),
+            Type::Scalar(Scalar::Untyped | Scalar::Raw) => self.reader.past(self.at).list(items),
+            _ => {
+                self.mismatch("array");
+                self.reader.past(self.at).list(items)
+            }
+        }
+        .map(Some)
+    }
+
+    fn map<'de, A: MapAccess<'de>>(mut self, members: A) -> Result<Option<Json>, A::Error> {
+        match self.of {
+            Type::Struct { of, .. } => Fields::new(self.reader, of, self.at).all(members),
+            Type::Map(map) => self.entries(&map.value, members),
+            Type::Union(_) => {
+                return Typed { reader: self.reader, of: &json_schema(), at: self.at }.map(members);
+            }
+            Type::Any => self.untyped().map(members),
+            Type::Scalar(Scalar::Untyped | Scalar::Raw) => self.reader.past(self.at).map(members),
+            _ => {
+                self.mismatch("object");
+                self.reader.past(self.at).map(members)
+            }
+        }
+        .map(Some)
+    }
+}
+
+impl<'r> Typed<'r> {
+    fn untyped(self) -> Untyped<'r> {
+        Untyped { reader: self.reader, at: self.at, quiet: false }
+    }
+
+    fn items<'de, A: SeqAccess<'de>>(self, of: &Type, mut items: A) -> Result<Json, A::Error> {
+        let mut list = Vec::new();
+        loop {
+            let place = Place { above: self.at, step: Step::Item(list.len()) };
+            let item = Seed(Typed { reader: self.reader, of, at: Some(&place) });
+            match items.next_element_seed(item)? {
+                Some(item) => list.push(item.unwrap_or_else(|| zero(of))),
+                None => return Ok(list.into()),
+            }
+        }
+    }
+
+    fn entries<'de, A: MapAccess<'de>>(self, of: &Type, mut members: A) -> Result<Json, A::Error> {
+        let mut out = Map::new();
+        while let Some(Name(name)) = members.next_key()? {
+            let place = Place { above: self.at, step: Step::Member(&name) };
+            if out.contains_key(&*name) {
+                self.reader.repeated(place);
+            }
+            let value = members.next_value_seed(Seed(Typed { reader: self.reader, of, at: Some(&place) }))?;
+            let value = match of {
+                Type::Scalar(Scalar::Bytes) => value.unwrap_or_else(|| "".into()),
+                of => value.unwrap_or_else(|| zero(of)),
+            };
+            match merged(out.get_mut(&*name), value) {
+                None => (),
+                Some(value) => drop(out.insert(name.into_owned(), value)),
+            }
+        }
+        Ok(Json::Object(out))
+    }
+
+    fn mismatch(&mut self, found: &str) {
+        let (of, at) = (self.of, self.at);
+        self.reader.refuse(|| {
+            let place =
+                at.and_then(Place::field).map_or_else(|| "value".into(), |field| format!("struct field {field}"));
+            format!("json: cannot unmarshal {found} into Go {place} of type {}", go_type(of))
+        });
+    }
+}
+
+/// Reads JSON of any shape, with an eye on repeated members.
+pub(super) struct Untyped<'r> {
+    pub(super) reader: &'r mut Reader,
+    pub(super) at: Option<&'r Place<'r>>,
+    /// Whether repeated members go untold.
+    pub(super) quiet: bool,
+}
+
+impl Sink for Untyped<'_> {
+    type Out = Json;
+
+    fn single(self, found: Single<'_>) -> Json {
+        if self.reader.verbatim { found.into_verbatim() } else { found.into_value() }
+    }
+
+    fn list<'de, A: SeqAccess<'de>>(self, mut items: A) -> Result<Json, A::Error> {
+        let mut list = Vec::new();
+        loop {
+            let place = Place { above: self.at, step: Step::Item(list.len()) };
+            let item = Untyped { reader: self.reader, at: Some(&place), quiet: self.quiet };
+            match items.next_element_seed(Seed(item))? {
+                Some(item) => list.push(item),
+                None => return Ok(list.into()),
+            }
+        }
+    }
+
+    fn map<'de, A: MapAccess<'de>>(self, mut members: A) -> Result<Json, A::Error> {
+        let mut out = Map::new();
+        while let Some(Name(name)) = members.next_key()? {
+            let place = Place { above: self.at, step: Step::Member(&name) };
+            if !self.quiet && out.contains_key(&*name) {
+                self.reader.repeated(place);
+            }
+            let value = Untyped { reader: self.reader, at: Some(&place), quiet: self.quiet };
+            let value = members.next_value_seed(Seed(value))?;
+            out.insert(name.into_owned(), value);
+        }
+        Ok(Json::Object(out))
+    }
+}
+
+fn json_schema() -> Type {
+    super::named("apiextensions.JSONSchemaProps")
+}
+
+fn go_type(of: &Type) -> String {
+    match of {
+        Type::Any => "interface {}".into(),
+        Type::Scalar(scalar) => scalar.go_name().into(),
+        Type::Struct { of, .. } => of.go_name(),
+        Type::Map(map) => format!("map[string]{}", go_type(&map.value)),
+        Type::List(list) => format!("[]{}", go_type(&list.item)),
+        Type::Union(_) => "v1.JSONSchemaProps".into(),
+    }
+}

@@ -1,0 +1,163 @@
+//! JSON taken in as it comes, be it from a text, from a tree or from YAML.
+
+use std::borrow::Cow;
+use std::fmt;
+
+use pintle_json::Json;
+use serde::Deserialize;
+use serde::de::{DeserializeSeed, Deserializer, MapAccess, SeqAccess, Visitor};
+use serde_json::{Error, Number};
+
+use super::document::{complaint, plain_number, whole_surrogates};
+
+/// What makes something of a value, by its shape.
+pub(super) trait Sink: Sized {
+    /// What it makes.
+    type Out;
+
+    fn single(self, found: Single<'_>) -> Self::Out;
+
+    /// Takes all items.
+    fn list<'de, A: SeqAccess<'de>>(self, items: A) -> Result<Self::Out, A::Error>;
+
+    /// Takes all members.
+    fn map<'de, A: MapAccess<'de>>(self, members: A) -> Result<Self::Out, A::Error>;
+}
+
+/// A value that is neither a list nor an object.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) enum Single<'a> {
+    Null,
+    Bool(bool),
+    /// One that is written with a point or an exponent is a float.
+    Number(Number),
+    Text(Cow<'a, str>),
+}
+
+impl Single<'_> {
+    /// The value, with numbers as they were written.
+    pub(super) fn into_verbatim(self) -> Json {
+        match self {
+            Self::Null => Json::Null,
+            Self::Bool(value) => value.into(),
+            Self::Number(number) => Json::Number(number),
+            Self::Text(text) => text.into(),
+        }
+    }
+
+    /// What Go calls a value of this shape.
+    pub(super) fn shape(&self) -> &'static str {
+        match self {
+            Self::Null => "null",
+            Self::Bool(_) => "bool",
+            Self::Number(_) => "number",
+            Self::Text(_) => "string",
+        }
+    }
+
+    /// The value, with numbers as Go keeps them.
+    pub(super) fn into_value(self) -> Json {
+        match self {
+            Self::Number(number) => Json::Number(plain_number(number)),
+            other => other.into_verbatim(),
+        }
+    }
+}
+
+/// What Go calls a value of this shape.
+pub(crate) fn shape(value: &Json) -> &'static str {
+    match value {
+        Json::Null => "null",
+        Json::Bool(_) => "bool",
+        Json::Number(_) => "number",
+        Json::String(_) => "string",
+        Json::Array(_) => "array",
+        Json::Object(_) => "object",
+    }
+}
+
+/// Takes in one JSON text. Bytes that are no UTF-8 and halves of surrogate pairs become U+FFFD.
+///
+/// # Errors
+///
+/// What is wrong with it, much in Go's words.
+pub(super) fn take_json<S: Sink>(body: &[u8], sink: S) -> Result<S::Out, String> {
+    // By itself the second is much slower, and hardly ever needed.
+    let text = std::str::from_utf8(body).map_or_else(|_| String::from_utf8_lossy(body), Cow::Borrowed);
+    let whole = match text.contains("\\ud") || text.contains("\\uD") {
+        true => Cow::Owned(whole_surrogates(&text)),
+        false => Cow::Borrowed(&*text),
+    };
+    let mut json = serde_json::Deserializer::from_str(&whole);
+    let taken = take(&mut json, sink).and_then(|out| json.end().map(|()| out));
+    taken.map_err(|error| complaint(&error, &text))
+}
+
+/// Takes in what has been read already.
+///
+/// # Errors
+///
+/// Those of the source; a sink has none of its own.
+pub(super) fn take<'de, S: Sink>(from: impl Deserializer<'de, Error = Error>, sink: S) -> Result<S::Out, Error> {
+    Seed(sink).deserialize(from)
+}
+
+/// A sink in serde's terms.
+pub(super) struct Seed<S>(pub(super) S);
+
+/// The name of a member, borrowed where nothing in it is escaped.
+#[derive(Deserialize)]
+#[serde(transparent)]
+pub(super) struct Name<'a>(#[serde(borrow)] pub(super) Cow<'a, str>);
+
+impl<'de, S: Sink> DeserializeSeed<'de> for Seed<S> {
+    type Value = S::Out;
+
+    fn deserialize<D: Deserializer<'de>>(self, from: D) -> Result<S::Out, D::Error> {
+        from.deserialize_any(self)
+    }
+}
+
+impl<'de, S: Sink> Visitor<'de> for Seed<S> {
+    type Value = S::Out;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("JSON")
+    }
+
+    fn visit_unit<E>(self) -> Result<S::Out, E> {
+        Ok(self.0.single(Single::Null))
+    }
+
+    fn visit_bool<E>(self, value: bool) -> Result<S::Out, E> {
+        Ok(self.0.single(Single::Bool(value)))
+    }
+
+    fn visit_i64<E>(self, value: i64) -> Result<S::Out, E> {
+        Ok(self.0.single(Single::Number(value.into())))
+    }
+
+    fn visit_u64<E>(self, value: u64) -> Result<S::Out, E> {
+        Ok(self.0.single(Single::Number(value.into())))
+    }
+
+    fn visit_f64<E>(self, value: f64) -> Result<S::Out, E> {
+        Ok(self.0.single(Number::from_f64(value).map_or(Single::Null, Single::Number)))
+    }
+
+    fn visit_str<E>(self, text: &str) -> Result<S::Out, E> {
+        Ok(self.0.single(Single::Text(text.into())))
+    }
+
+    fn visit_string<E>(self, text: String) -> Result<S::Out, E> {
+        Ok(self.0.single(Single::Text(text.into())))
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(self, items: A) -> Result<S::Out, A::Error> {
+        self.0.list(items)
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, members: A) -> Result<S::Out, A::Error> {
+        self.0.map(members)
+    }
+}
