@@ -74,7 +74,7 @@ pub(crate) fn set_condition(object: &mut Json, mut wanted: Json, now: &str) -> b
     let kind = wanted.text("/type").to_owned();
     let old = condition(object, &kind);
     let lasts = old.filter(|old| old.text("/status") == wanted.text("/status"));
-    let time = lasts.map_or_else(|| now.into(), |old| old.get("lastTransitionTime").cloned().unwrap_or_default());
+    let time = lasts.map_or_else(|| now.into(), |old| old["lastTransitionTime"].clone());
     wanted.set("lastTransitionTime", time);
     if old == Some(&wanted) {
         return false;

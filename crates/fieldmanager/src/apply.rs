@@ -320,7 +320,7 @@ fn renew_last_applied(object: &mut Json, applied: &Json) {
 }
 
 /// Without who owns what.
-pub(super) fn bare(object: &Json) -> Json {
+fn bare(object: &Json) -> Json {
     let mut object = object.clone();
     if let Some(metadata) = object.get_mut("metadata") {
         metadata.unset("managedFields");

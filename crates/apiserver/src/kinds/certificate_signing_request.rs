@@ -105,8 +105,8 @@ impl Strategy for CertificateSigningRequest {
     }
 
     fn validate_update(&self, new: &Json, old: &Json, part: Part) -> FieldFaults {
-        let [certificate, earlier] = [new, old].map(|object| object.text("/status/certificate"));
-        let (is_new, had_one) = (certificate != earlier, !earlier.is_empty());
+        let [now, before] = [new, old].map(|object| object.text("/status/certificate"));
+        let (is_new, had_one) = (now != before, !before.is_empty());
         let mut faults = spec_faults(new, old.text("/spec/signerName"));
         faults.extend(conditions::faults(new, Some(old)));
         faults.extend(certificate_fault(new).filter(|_| is_new));

@@ -178,9 +178,10 @@ fn keep_identity(new: &mut Json, old: &Json) {
 fn keep_all_but_status(new: &mut Json, old: &Json, kind: &Kind) {
     let managed = new.at("/metadata/managedFields").cloned();
     let taken = ["status", "apiVersion", "kind", "metadata"];
-    let keeps_metadata = kind.strategy.status_keeps_metadata();
-    put_back_all_but(new, old, if keeps_metadata { &taken[..3] } else { &taken });
-    if keeps_metadata && let Some(metadata) = new.get_mut("metadata") {
+    put_back_all_but(new, old, if kind.strategy.status_keeps_metadata() { &taken[..3] } else { &taken });
+    if kind.strategy.status_keeps_metadata()
+        && let Some(metadata) = new.get_mut("metadata")
+    {
         match managed {
             Some(managed) => metadata.set("managedFields", managed),
             None => metadata.unset("managedFields"),

@@ -41,10 +41,8 @@ impl Served {
 
     /// An object that is not stored, or not yet.
     pub(crate) fn value(kind: &Kind, mut value: Json) -> Self {
-        if let Some(object) = value.as_object_mut() {
-            object.remove("apiVersion");
-            object.remove("kind");
-        }
+        value.unset("apiVersion");
+        value.unset("kind");
         let content = Content::Value(Arc::new(value));
         Self { api_version: kind.api_version(), kind: kind.kind.clone(), order: kind.order(), content }
     }

@@ -30,8 +30,8 @@ impl Posting for AccessReview {
         if place.kind.namespaced() {
             set_metadata(&mut review, "namespace", place.namespace.as_str());
         } else if ["name", "namespace", "generateName"]
-            .iter()
-            .any(|field| !sent["metadata"].text(&format!("/{field}")).is_empty())
+            .into_iter()
+            .any(|field| !sent["metadata"][field].text("").is_empty())
         {
             return Err(invalid(FieldFault::invalid("metadata", &sent["metadata"], "must be empty")));
         }
