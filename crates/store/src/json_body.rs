@@ -253,9 +253,9 @@ mod tests {
             "metadata": {
                 "name": format!("n{number}"), "resourceVersion": "1",
                 "managedFields": [
-                    {"manager": "a", "fieldsType": "FieldsV1", "fieldsV1": owned("a"), "time": number.to_string()},
+                    {"manager": "a", "fieldsType": "FieldsV1", "fieldsV1": {"f:spec": {"f:a": owned("a"), "f:own": {(number.to_string()): {}}}}, "time": number.to_string()},
                     "odd",
-                    {"manager": "b", "fieldsType": "FieldsV1", "fieldsV1": owned("b"), "subresource": "status"},
+                    {"manager": "b", "fieldsType": "FieldsV1", "fieldsV1": {"f:status": {"f:b": owned("b")}}, "subresource": "status"},
                     {"manager": "short", "fieldsV1": {"f:c": {}}},
                 ],
                 "finalizers": ["f"],
@@ -285,7 +285,9 @@ mod tests {
             assert_eq!(json.len(), body.len() + 2);
             let mut unparted = Vec::new();
             Body { apart: Arc::default(), ..Writer::new(None, true).written(&object, order) }.write(12, &mut unparted);
-            assert_eq!(String::from_utf8(json).expect("JSON"), String::from_utf8(unparted).expect("JSON"));
+            let json = String::from_utf8(json).expect("JSON");
+            assert_eq!(json, String::from_utf8(unparted).expect("JSON"));
+            assert!(json.contains(&object["metadata"]["managedFields"].to_string()), "{json}");
         }
         let unversioned = Body::unversioned(&object);
         let mut without = object.clone();

@@ -10,6 +10,9 @@ use crate::interner::{Interned, Interner};
 /// What is shorter stays with its object: to keep it apart takes about half as much.
 const APART_FROM: usize = 256;
 
+/// So deep are the members of a spec among the fields that a manager owns.
+const PARTED: usize = 2;
+
 pub(super) struct Writer<'i> {
     json: Vec<u8>,
     metadata: (u32, u32),
@@ -82,11 +85,23 @@ impl<'i> Writer<'i> {
             };
             let entry = entry.iter().map(|(name, value)| (name.as_str(), value));
             self.members(entry, &[], |writer, name, value| match name {
-                "fieldsV1" => writer.apart(value),
+                "fieldsV1" => writer.owned(value, PARTED),
                 _ => writer.value(value),
             });
         }
         self.json.push(b']');
+    }
+
+    /// What is each object's own, such as a volume of its pod, is not to keep the rest from being shared: so each member is kept apart,
+    /// down to those of this depth.
+    fn owned(&mut self, value: &Json, depth: usize) {
+        match value {
+            Json::Object(members) if depth > 0 => {
+                let members = members.iter().map(|(name, value)| (name.as_str(), value));
+                self.members(members, &[], |writer, _, value| writer.owned(value, depth - 1));
+            }
+            value => self.apart(value),
+        }
     }
 
     /// Those of `first` in that order, then the others by name.
