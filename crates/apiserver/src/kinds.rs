@@ -49,6 +49,8 @@ mod tests;
 mod warnings;
 pub(crate) mod without_effect;
 
+#[cfg(any(test, fuzzing))]
+pub(crate) use certificate_signing_request::fuzz as fuzz_certification_request;
 use default_class::default_class;
 pub(crate) use field_selectors::{claims, indexed_field, selectable, selects_fields, unknown_field};
 pub(crate) use known::{Kinds, compare_versions};

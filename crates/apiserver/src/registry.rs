@@ -38,6 +38,8 @@ pub(crate) use delete::{CLEANUP, Deleted};
 pub(crate) use list::{LOOKS, ListReply, Selected, Selection, compacted, is_uncached, parse_number};
 use pintle_json::Json;
 pub(crate) use served::{Served, Written, typed};
+#[cfg(any(test, fuzzing))]
+pub(crate) use token::fuzz as fuzz_token;
 pub(crate) use transform::Transform;
 pub(crate) use update::Wish;
 pub(crate) use writer::Writer;

@@ -35,6 +35,8 @@ mod codec;
 mod convert;
 mod custom;
 mod document;
+#[cfg(any(test, fuzzing))]
+pub mod fuzz;
 pub mod patch;
 pub mod protobuf;
 pub mod quantity;

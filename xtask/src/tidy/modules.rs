@@ -21,7 +21,7 @@ const LAYERS: &[&[&str]] = &[
     &["http"],
     &["live"],
     &["server"],
-    &["plan"],
+    &["fuzz", "plan"],
 ];
 
 pub(super) fn check(sources: &[Source], findings: &mut Vec<Finding>) {
