@@ -1,5 +1,8 @@
 //! The only place where the server reads a clock.
 
+#[cfg(test)]
+pub(crate) mod effort;
+
 use std::sync::atomic::{AtomicI64, Ordering};
 use std::time::{Duration, SystemTime};
 

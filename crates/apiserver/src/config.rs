@@ -62,14 +62,18 @@ pub struct ApiServerConfig {
     pub history: usize,
     /// What the changes kept for all resources together may take in memory, about, in bytes: 256 MiB. Beyond it the oldest are
     /// dropped first, and watches that have not come so far are cut. The last change of a resource is kept in any case. As much again is
-    /// kept of objects, present and past, as they were shown in protobuf, by their metadata or in a table. What does not fit is made for
-    /// each who asks; and for a list in protobuf once more, which begins with its length.
+    /// kept of objects, present and past, as they were shown in protobuf, by their metadata or in a table. Where there is no more room,
+    /// what was not asked for again gives way, and is made anew for who asks; for a list in protobuf twice, which begins with its
+    /// length.
     pub history_bytes: usize,
     /// What the bodies of requests that are read or served may take in memory together, about, in bytes: 256 MiB; and an eighth of that
     /// more, which bodies of more than 64 KiB leave to others. Where there is no more room, of the larger bodies that are still coming
     /// that which began first gives way: its request is answered with 429, and is to come again after a second. A body alone has at
     /// most 3 MiB.
     pub body_bytes: usize,
+    /// How many connections there are at once: 16 384, and no more than half of the files that the process may have open when the
+    /// server starts, so that as many are left for all else. At least 1 counts. Who comes then is heard once another has gone.
+    pub connections: usize,
     /// The controllers that run: all. Custom resource definitions and the Service `kubernetes` are looked after in any case.
     pub controllers: Controllers,
     /// Whether leases are given to candidates, as by the feature gate `CoordinatedLeaderElection` of a kube-apiserver that serves
@@ -104,6 +108,7 @@ impl Default for ApiServerConfig {
             history: 100_000,
             history_bytes: 256 << 20,
             body_bytes: 256 << 20,
+            connections: 16_384,
             controllers: Controllers::default(),
             coordinated_leader_election: false,
             own_thread: false,

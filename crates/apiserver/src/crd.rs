@@ -28,12 +28,20 @@ use pintle_json::Json;
 pub(crate) use custom_resource::kinds;
 pub(crate) use naming::{set_condition, settle};
 
-use crate::kinds::{GroupResource, Kinds};
+use crate::kinds::{GroupResource, Kind, Kinds};
 use crate::object::{has, holds, text_at};
 
 /// The built-in kinds, with what this module says of definitions.
 pub(crate) fn ruled(builtin: Kinds) -> Kinds {
     builtin.ruled("apiextensions.k8s.io", "CustomResourceDefinition", &(Arc::new(Definition) as _))
+}
+
+/// Where definitions are stored.
+pub(crate) const DEFINITIONS: &str = "customresourcedefinitions.apiextensions.k8s.io";
+
+/// What the definition of a custom resource is called.
+pub(crate) fn name(kind: &Kind) -> String {
+    format!("{}.{}", kind.plural, kind.group)
 }
 
 /// What the names begin with under which custom resources are stored.

@@ -1,8 +1,10 @@
 //! What a server tells of itself: groups, versions, resources, and their OpenAPI documents.
 
 mod aggregated;
+mod documents;
 mod legacy;
-mod openapi;
+pub(crate) mod openapi;
+mod openapi_v2;
 mod operations;
 #[cfg(test)]
 mod tests;
@@ -10,8 +12,8 @@ mod tests;
 use sha2::{Digest, Sha256, Sha512};
 
 pub(crate) use aggregated::aggregated;
+pub(crate) use documents::{Document, Documents, Scope};
 pub(crate) use legacy::{api_versions, group, group_list, paths, resource_list};
-pub(crate) use openapi::{document, document_v2, index};
 
 use crate::kinds::{Kind, Subresource};
 

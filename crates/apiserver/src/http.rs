@@ -8,6 +8,7 @@ mod api_groups;
 mod body;
 pub(crate) mod decode;
 mod encode;
+mod gzip;
 mod healthz;
 mod indent;
 mod list_body;
@@ -255,7 +256,10 @@ async fn other(registry: &Arc<Registry>, call: &Call, parts: &[String]) -> Outco
     if let Some(reply) = healthz::serve(registry, call, parts) {
         return Ok(reply);
     }
-    api_groups::serve(registry, call, parts)
+    match parts {
+        [first, rest @ ..] if first == "openapi" => openapi_spec::serve(registry, call, rest).await,
+        _ => api_groups::serve(registry, call, parts),
+    }
 }
 
 /// What the request does to a resource, if that is what it is for; nothing that is known, by some methods.

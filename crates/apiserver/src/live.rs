@@ -240,7 +240,7 @@ impl Live {
             return tracing::warn!(resource = %part.resource, "the cluster told of an object without a name");
         }
         let object = kind.strategy.to_stored(crate::registry::typed(&kind.api_version(), &kind.kind, object));
-        let draft = crate::registry::draft(&part.resource, &object);
+        let draft = self.registry.db.draft(&part.resource, &object);
         let whole = self.whole.read().unwrap_or_else(PoisonError::into_inner);
         let shown = Shown { at, object: Some(draft) };
         self.registry.db.show(&part.resource, &place, shown, is_in(&whole, &part));

@@ -1,7 +1,9 @@
 //! `pintle-apiserver`: the embedded API server as a program.
 
+use std::fs::{File, Permissions};
 use std::io::{self, Write};
 use std::net::IpAddr;
+use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
@@ -113,7 +115,7 @@ async fn run(arguments: Arguments) -> Result<(), Box<dyn std::error::Error>> {
         load(&server, path)?;
     }
     if let Some(path) = arguments.kubeconfig {
-        std::fs::write(&path, server.kubeconfig())
+        write_secret(&path, &server.kubeconfig())
             .map_err(|cause| format!("the kubeconfig {} cannot be written: {cause}", path.display()))?;
     }
     // Before anybody knows of the server: a signal that nobody waits for would end it with nothing kept.
@@ -126,7 +128,7 @@ async fn run(arguments: Arguments) -> Result<(), Box<dyn std::error::Error>> {
     if let Some(path) = &arguments.snapshot {
         // What was there stays, unless all that takes its place could be written.
         let new = path.with_extension("new");
-        std::fs::write(&new, server.snapshot().to_text())
+        write_secret(&new, &server.snapshot().to_text())
             .and_then(|()| std::fs::rename(&new, path))
             .map_err(|cause| format!("the snapshot {} cannot be written: {cause}", path.display()))?;
     }
@@ -140,6 +142,17 @@ fn load(server: &ApiServer, path: &Path) -> Result<usize, LoadError> {
     }
     let unreadable = |cause| LoadError::Unreadable { path: path.to_owned(), cause };
     server.load(&std::fs::read_to_string(path).map_err(unreadable)?)
+}
+
+/// Writes a file that holds secrets: nobody but its owner may read it, whoever could before.
+fn write_secret(path: &Path, text: &str) -> io::Result<()> {
+    let mut options = File::options();
+    let mut file = options.write(true).create(true).truncate(true).mode(0o600).open(path)?;
+    // One that was there keeps its mode; what is no file, such as a pipe, has none to change.
+    if file.metadata()?.is_file() {
+        file.set_permissions(Permissions::from_mode(0o600))?;
+    }
+    file.write_all(text.as_bytes())
 }
 
 /// The snapshot in a file; none where there is no file yet.

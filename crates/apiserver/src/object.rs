@@ -6,7 +6,7 @@ pub(crate) mod metadata;
 mod ordered;
 
 pub(crate) use metadata::metadata_mut;
-pub(crate) use ordered::{METADATA, OBJECT, Ordered};
+pub(crate) use ordered::Ordered;
 
 use std::collections::HashSet;
 use std::hash::Hash;

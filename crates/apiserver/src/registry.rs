@@ -7,6 +7,7 @@ mod admission_chain;
 mod binding;
 mod body_room;
 mod collection;
+mod commit;
 mod components;
 mod create;
 mod delete;
@@ -49,11 +50,12 @@ use crate::auth::{Authenticator, Authorizer, Rbac, Tokens};
 use crate::clock::Clock;
 use crate::config::ApiServerConfig;
 use crate::crd;
+use crate::discovery::Documents;
 use crate::faults::Faults;
 use crate::health::Health;
 use crate::kinds::{self, Context, Kinds};
 use crate::request::user::User;
-use crate::store::{Db, Draft, History, Order};
+use crate::store::{Db, Draft, History, Interner, Order};
 
 /// How long a request waits for a revision that is yet to come.
 pub(crate) const VERSION_PATIENCE: Duration = Duration::from_secs(3);
@@ -70,6 +72,7 @@ pub(crate) struct Registry {
     pub(crate) audit: AuditLog,
     pub(crate) health: Health,
     pub(crate) bodies: Arc<BodyRoom>,
+    pub(crate) documents: Arc<Documents>,
     kinds: RwLock<Arc<Kinds>>,
     random: Mutex<fastrand::Rng>,
 }
@@ -95,6 +98,7 @@ impl Registry {
             health: Health::default(),
             bodies: Arc::new(BodyRoom::new(config.body_bytes)),
             audit: AuditLog::new(config.audit),
+            documents: Arc::default(),
             kinds: RwLock::new(Arc::new(crd::ruled(kinds))),
             random: Mutex::new(random),
             config,
@@ -146,9 +150,10 @@ impl Registry {
 }
 
 /// What is written of an object: custom resources come in the order of their members' names.
-pub(crate) fn draft(resource: &str, object: &Json) -> Draft {
+pub(crate) fn draft(interner: &Arc<Interner>, resource: &str, object: &Json) -> Draft {
     if crd::is_custom(resource) {
-        return Draft::new(object, Order::Sorted, Vec::new());
+        return Draft::new(interner, object, Order::Sorted, Vec::new());
     }
-    Draft::new(object, Order::Declared, kinds::claims(resource, object)).selectable(kinds::selectable(resource, object))
+    let claims = kinds::claims(resource, object);
+    Draft::new(interner, object, Order::Declared, claims).selectable(kinds::selectable(resource, object))
 }

@@ -134,7 +134,8 @@ impl ApiServer {
         // Ready is who has looked at all there is.
         let background = Background::start(&registry, address, &stop, &tasks).await;
         let front = Front { registry: registry.clone(), live: live.clone() };
-        tasks.spawn(listen::accept(listener, acceptor, front, stop.clone(), tasks.clone()));
+        let most = listen::room(registry.config.connections);
+        tasks.spawn(listen::accept(listener, acceptor, front, most, stop.clone(), tasks.clone()));
         given_up.disarm();
         Ok(Self { registry, live, address, ca, token, stop, tasks, background, home: None })
     }

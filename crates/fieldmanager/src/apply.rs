@@ -11,6 +11,7 @@ use pintle_schema::Type;
 use super::WriteContext;
 use super::compare::{compare, same};
 use super::field_set::{check, field_set};
+use super::key_defaults;
 use super::managers::{Managed, ManagerId, Managers};
 use super::merge::{merge, remove};
 use super::path_element::PathElement;
@@ -128,6 +129,10 @@ pub fn apply(live: Option<&Json>, applied: &Json, force: bool, ctx: &WriteContex
             &empty
         }
     };
+    let are_few = |object: &Json| key_defaults::are_few(ctx.schema.root(), object);
+    if !are_few(applied) || !are_few(live) {
+        return Err(ApplyError::BadRequest("the items of lists leave out too many keys that have defaults".into()));
+    }
     let mut managers =
         Managers::read(live).ok_or_else(|| ApplyError::Typed("failed to decode managed fields".into()))?;
     let live = &bare(live);
@@ -280,7 +285,10 @@ fn keep_owned(of: &Type, merged: &Json, pruned: &Json, owned: &Set) -> Json {
 fn last_applied(live: &Json, ctx: &WriteContext<'_>) -> Option<Set> {
     let text = live.get("metadata")?.get("annotations")?.get(LAST_APPLIED)?.as_str()?;
     let applied: Json = serde_json::from_str(text).ok()?;
-    if applied.get("apiVersion")?.as_str()? != ctx.api_version || !check(ctx.schema.root(), &applied).is_empty() {
+    if applied.get("apiVersion")?.as_str()? != ctx.api_version
+        || !key_defaults::are_few(ctx.schema.root(), &applied)
+        || !check(ctx.schema.root(), &applied).is_empty()
+    {
         return None;
     }
     let found = compare(ctx.schema.root(), &applied, live);

@@ -40,6 +40,7 @@ mod compare;
 mod field_set;
 #[cfg(any(test, fuzzing))]
 pub mod fuzz;
+mod key_defaults;
 mod managers;
 mod merge;
 mod path_element;
@@ -49,7 +50,7 @@ mod tracking;
 mod versions;
 
 pub use apply::{Applied, ApplyError, Conflicts, apply};
-pub use path_element::PathElement;
+pub use path_element::{Indistinct, PathElement};
 pub use scale_handler::{keep_scale_entries, scale_entries};
 pub use set::Set;
 pub use tracking::track_update;

@@ -4,7 +4,7 @@ use std::cmp::Ordering;
 use std::fmt;
 
 use pintle_json::{Json, Map, Text};
-use pintle_schema::{ListType, Topology};
+use pintle_schema::{ListKey, ListType, Topology};
 
 /// One step of a path into an object.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -68,24 +68,28 @@ impl PathElement {
     ///
     /// # Errors
     ///
-    /// The item cannot be told from others, in the words of Go's library.
-    pub fn of_item(list: &ListType, item: &Json) -> Result<Self, String> {
+    /// The item cannot be told from others.
+    pub fn of_item<'a>(list: &'a ListType, item: &Json) -> Result<Self, Indistinct<'a>> {
         let keys = match &list.topology {
             Topology::Keyed(keys) => keys,
             Topology::Set => {
                 return match item {
-                    Json::Object(_) => Err("associative list without keys has an element that's a map type".into()),
-                    Json::Array(_) => Err("not supported: associative list with lists as elements".into()),
-                    Json::Null => Err("associative list without keys has an element that's an explicit null".into()),
+                    Json::Object(_) => {
+                        Err(Indistinct::Told("associative list without keys has an element that's a map type"))
+                    }
+                    Json::Array(_) => Err(Indistinct::Told("not supported: associative list with lists as elements")),
+                    Json::Null => {
+                        Err(Indistinct::Told("associative list without keys has an element that's an explicit null"))
+                    }
                     value => Ok(Self::Value(Atom(value.clone()))),
                 };
             }
-            Topology::Atomic => return Err("invalid indexing of non-associative list".into()),
+            Topology::Atomic => return Err(Indistinct::Told("invalid indexing of non-associative list")),
         };
         let members = match item {
             Json::Object(members) => members,
-            Json::Null => return Err("associative list with keys may not have a null element".into()),
-            _ => return Err("associative list with keys may not have non-map elements".into()),
+            Json::Null => return Err(Indistinct::Told("associative list with keys may not have a null element")),
+            _ => return Err(Indistinct::Told("associative list with keys may not have non-map elements")),
         };
         let fields = keys.iter().filter_map(|key| {
             let value = members.get(&key.name).or(key.default.as_ref())?;
@@ -93,12 +97,7 @@ impl PathElement {
         });
         let fields: Map = fields.collect();
         if fields.is_empty() && !keys.is_empty() {
-            let names: Vec<_> = keys.iter().map(|key| format!("{:?}", key.name)).collect();
-            return Err(format!(
-                "associative list with keys has an element that omits all key fields [{}] (and doesn't have default values \
-                 for any key fields)",
-                names.join(" ")
-            ));
+            return Err(Indistinct::Keyless(keys));
         }
         Ok(Self::key(fields))
     }
@@ -107,6 +106,33 @@ impl PathElement {
         let mut fields: Vec<_> = fields.into_iter().map(|(name, value)| (name, Atom(value))).collect();
         fields.sort();
         Self::Key(fields)
+    }
+}
+
+/// Why an item cannot be told from others. It is put into words only where somebody is told.
+#[derive(Clone, Copy, Debug)]
+pub enum Indistinct<'a> {
+    /// For this reason.
+    Told(&'static str),
+    /// It has none of these keys.
+    Keyless(&'a [ListKey]),
+}
+
+impl fmt::Display for Indistinct<'_> {
+    /// In the words of Go's library.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Told(why) => f.write_str(why),
+            Self::Keyless(keys) => {
+                let names: Vec<_> = keys.iter().map(|key| format!("{:?}", key.name)).collect();
+                let names = names.join(" ");
+                write!(
+                    f,
+                    "associative list with keys has an element that omits all key fields [{names}] (and doesn't have default \
+                     values for any key fields)"
+                )
+            }
+        }
     }
 }
 

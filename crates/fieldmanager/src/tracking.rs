@@ -5,6 +5,7 @@ use pintle_schema::Schema;
 
 use super::WriteContext;
 use super::compare::{Comparison, compare};
+use super::key_defaults;
 use super::managers::{Managed, ManagerId, Managers};
 use super::path_element::PathElement;
 use super::set::Set;
@@ -18,6 +19,8 @@ use super::versions::Differences;
 ///
 /// `managedFields` in `new`, where a client sent them, count: an empty list, or one empty entry, clears them all; a list that is
 /// well-formed replaces the stored one. A write through a subresource cannot do either.
+///
+/// Of an object whose lists would take too much from the defaults of their keys, nobody owns anything: it is too large to be stored.
 pub fn track_update(old: Option<&Json>, new: &mut Json, ctx: &WriteContext<'_>) {
     let created = old.is_none();
     let sent =
@@ -41,7 +44,11 @@ pub fn track_update(old: Option<&Json>, new: &mut Json, ctx: &WriteContext<'_>) 
                 &empty
             }
         };
-        record(&mut managers, old, new, ctx);
+        let root = ctx.schema.root();
+        match key_defaults::are_few(root, old) && key_defaults::are_few(root, new) {
+            true => record(&mut managers, old, new, ctx),
+            false => managers = Managers::default(),
+        }
         managers.fold();
     }
     managers.write(new);

@@ -47,7 +47,7 @@
 //! - **At work**: [`controller`] turns changes into keys and hands them to a reconciler; [`workqueue`] and [`ratelimit`] hold
 //!   keys back and hand them out; [`leaderelect`] lets one replica work; [`events`] tells users what happened.
 //! - **In common**: [`meta`] is the vocabulary; [`metrics`] are handed out by a provider of yours: [`ClusterConfig::metrics`].
-//! - **For tests and demos**: [`apiserver`] and [`testing`], with the features of those names; [`schema`] and [`fieldmanager`], with the feature `schema`.
+//! - **For tests and demos**: [`apiserver`] and [`testing`], with the features of those names; [`schema`], [`fieldmanager`] and [`store`], with the feature `schema`.
 //!
 //! # Coming from client-go
 //!
@@ -114,6 +114,9 @@ pub use pintle_restreq as restreq;
 #[doc(inline)]
 #[cfg(feature = "schema")]
 pub use pintle_schema as schema;
+#[doc(inline)]
+#[cfg(feature = "schema")]
+pub use pintle_store as store;
 #[doc(inline)]
 #[cfg(feature = "testing")]
 pub use pintle_testing as testing;

@@ -13,6 +13,7 @@ import (
 	"os"
 	"path/filepath"
 	"reflect"
+	"slices"
 	"sort"
 	"strings"
 
@@ -30,6 +31,7 @@ import (
 // property is what an OpenAPI document tells of a field or a type.
 type property struct {
 	Properties map[string]property                     `json:"properties"`
+	Required   []string                                `json:"required"`
 	Default    any                                     `json:"default"`
 	ListType   string                                  `json:"x-kubernetes-list-type"`
 	Keys       []string                                `json:"x-kubernetes-list-map-keys"`
@@ -228,6 +230,9 @@ func write(out *bufio.Writer, name string, of reflect.Type) {
 		}
 		if key := field.Tag.Get("patchMergeKey"); key != "" {
 			fmt.Fprintf(out, " key=%s", key)
+		}
+		if slices.Contains(document.Required, tag[0]) {
+			fmt.Fprint(out, " required")
 		}
 		fmt.Fprintln(out)
 	}

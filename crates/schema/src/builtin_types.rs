@@ -32,6 +32,12 @@ impl BuiltinTypes {
         self.named(self.kinds.get(&(version, kind))?)
     }
 
+    /// The name of the type of each kind, with the version and the kind.
+    pub(super) fn types_of_kinds(&self) -> HashMap<&'static str, (&'static str, &'static str)> {
+        self.kinds.iter().map(|(kind, of)| (*of, *kind)).collect()
+    }
+
+    /// The versions and names of the kinds, in order.
     pub(super) fn kinds(&self) -> Vec<(&'static str, &'static str)> {
         let mut kinds: Vec<_> = self.kinds.keys().copied().collect();
         kinds.sort_unstable();
@@ -69,13 +75,13 @@ impl BuiltinTypes {
                 (None, _) => {
                     let name = line.split(' ').next().unwrap_or_default();
                     if let Some((name, fields)) = current.replace((name, Vec::new())) {
-                        table.structs.push(Struct::new(go_name(name), fields, None));
+                        table.structs.push(Struct::new(name, fields, None));
                     }
                 }
             }
         }
         if let Some((name, fields)) = current {
-            table.structs.push(Struct::new(go_name(name), fields, None));
+            table.structs.push(Struct::new(name, fields, None));
         }
         table
     }
@@ -91,6 +97,7 @@ impl BuiltinTypes {
             of: self.spelt(of)?,
             pointer,
             always,
+            required: false,
             merge: Merge::default(),
             number: Vec::new(),
         };
@@ -102,6 +109,7 @@ impl BuiltinTypes {
                 (number, _) if number.starts_with('#') => {
                     field.number = number[1..].split('.').filter_map(|part| part.parse().ok()).collect();
                 }
+                ("required", _) => field.required = true,
                 ("set", _) => field.of = field.of.with_topology(Topology::Set),
                 ("atomic", _) => field.of = field.of.with_atomic(true),
                 ("granular", _) => field.of = field.of.with_atomic(false),
@@ -152,16 +160,6 @@ fn list_key(text: &str) -> ListKey {
     ListKey { name: name.into(), default: serde_json::from_str(default).ok() }
 }
 
-/// `core.Pod` is Go's `v1.Pod`, `autoscaling.v2.MetricSpec` is `v2.MetricSpec`.
-fn go_name(name: &str) -> String {
-    let mut parts = name.split('.').skip(1);
-    match (parts.next(), parts.next()) {
-        (Some(version), Some(name)) => format!("{version}.{name}"),
-        (Some(name), None) => format!("v1.{name}"),
-        _ => name.into(),
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -177,7 +175,10 @@ mod tests {
         for line in TEXT.lines().filter(|line| line.starts_with(' ')) {
             for word in line[1..].split(' ').skip(2).filter(|word| !word.starts_with('#')) {
                 let name = word.split('=').next().unwrap();
-                assert!(["map", "set", "atomic", "granular", "merge", "replace", "retainKeys", "key"].contains(&name));
+                assert!(
+                    ["map", "set", "atomic", "granular", "merge", "replace", "retainKeys", "key", "required"]
+                        .contains(&name)
+                );
             }
         }
     }

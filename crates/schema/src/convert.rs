@@ -256,7 +256,7 @@ impl Reader {
         };
         let place = match &self.within {
             Some((of, _)) => {
-                let name = of.name.rsplit('.').next().unwrap_or_default();
+                let name = of.short_name();
                 format!("struct field {name}.{}", self.names.join("."))
             }
             None => "value".into(),
@@ -325,7 +325,7 @@ fn go_type(of: &Type) -> String {
     match of {
         Type::Any => "interface {}".into(),
         Type::Scalar(scalar) => scalar.go_name().into(),
-        Type::Struct { of, .. } => of.name.clone(),
+        Type::Struct { of, .. } => of.go_name(),
         Type::Map(map) => format!("map[string]{}", go_type(&map.value)),
         Type::List(list) => format!("[]{}", go_type(&list.item)),
         Type::Union(_) => "v1.JSONSchemaProps".into(),

@@ -78,7 +78,15 @@ fn embedded(of: Type) -> Type {
 }
 
 fn field(name: &str, of: Type) -> Field {
-    Field { name: name.into(), of, pointer: true, always: false, merge: Merge::default(), number: Vec::new() }
+    Field {
+        name: name.into(),
+        of,
+        pointer: true,
+        always: false,
+        required: false,
+        merge: Merge::default(),
+        number: Vec::new(),
+    }
 }
 
 #[cfg(test)]

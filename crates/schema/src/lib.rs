@@ -5,6 +5,7 @@
 //! - [`decode`] reads a body by a schema as kube-apiserver does: the object comes as Go would write it, and each [`StrictFinding`] is a
 //!   field that the type does not know or that stands twice.
 //! - [`read_yaml`], [`write_yaml`], [`yaml_documents`]: YAML as Kubernetes reads it.
+//! - [`openapi`] tells the built-in types as OpenAPI schemas.
 //! - [`patch`] lays patches over objects, [`protobuf`] writes and reads the binary form, [`quantity`] counts in amounts with units.
 //!
 //! All are functions of what they are given: no I/O, no clock, no task.
@@ -37,6 +38,7 @@ mod custom;
 mod document;
 #[cfg(any(test, fuzzing))]
 pub mod fuzz;
+pub mod openapi;
 pub mod patch;
 pub mod protobuf;
 pub mod quantity;

@@ -113,8 +113,8 @@ pub struct ListKey {
 /// A map with known fields.
 #[derive(Debug, Default)]
 pub struct Struct {
-    /// What Go calls it, such as `v1.PodSpec`; empty for those of custom resources.
-    pub name: String,
+    /// What the table calls it, such as `core.PodSpec`; empty for those of custom resources.
+    pub name: &'static str,
     /// The fields, in Go's order.
     pub fields: Vec<Field>,
     /// What other fields are; `None` where there are no others.
@@ -126,11 +126,30 @@ pub struct Struct {
 
 impl Struct {
     /// A struct of these fields.
-    pub fn new(name: impl Into<String>, fields: Vec<Field>, rest: Option<Type>) -> Self {
+    pub fn new(name: &'static str, fields: Vec<Field>, rest: Option<Type>) -> Self {
         let index = fields.iter().enumerate().map(|(at, field)| (field.name.clone(), at)).collect();
         let mut numbered: Vec<_> = (0..fields.len()).filter(|&at| !fields[at].number.is_empty()).collect();
         numbered.sort_unstable_by_key(|&at| &fields[at].number);
-        Self { name: name.into(), fields, rest, numbered, index }
+        Self { name, fields, rest, numbered, index }
+    }
+
+    /// What Go calls it, such as `v1.PodSpec`; empty for those of custom resources.
+    pub fn go_name(&self) -> String {
+        match self.group_version() {
+            Some((_, version)) => format!("{version}.{}", self.short_name()),
+            None => self.name.into(),
+        }
+    }
+
+    /// Its name alone, such as `PodSpec`.
+    pub fn short_name(&self) -> &'static str {
+        self.name.rsplit('.').next().unwrap_or_default()
+    }
+
+    /// The first word of its group, and its version.
+    pub(crate) fn group_version(&self) -> Option<(&'static str, &'static str)> {
+        let (package, _) = self.name.rsplit_once('.')?;
+        Some(package.split_once('.').unwrap_or((package, "v1")))
     }
 
     /// The field of this name.
@@ -155,6 +174,8 @@ pub struct Field {
     pub pointer: bool,
     /// Whether Go writes the field even when it is empty.
     pub always: bool,
+    /// Whether an object without it is incomplete.
+    pub required: bool,
     /// How strategic merge patches treat it.
     pub merge: Merge,
     /// Its number in protobuf, after that of the message around it if there is one; empty where protobuf does not have it.

@@ -17,6 +17,7 @@ const LAYERS: &[&[&str]] = &[
         "pintle-leaderelect",
         "pintle-restreq",
         "pintle-schema",
+        "pintle-store",
         "pintle-testing",
         "pintle-workqueue",
     ],
@@ -31,11 +32,12 @@ const LAYERS: &[&[&str]] = &[
 const ONLY: &[(&str, &[&str], &str)] = &[
     (
         "pintle-apiserver",
-        &["pintle-fieldmanager", "pintle-json", "pintle-meta", "pintle-schema", "pintle-testing"],
+        &["pintle-fieldmanager", "pintle-json", "pintle-meta", "pintle-schema", "pintle-store", "pintle-testing"],
         SERVER,
     ),
     ("pintle-fieldmanager", &["pintle-json", "pintle-meta", "pintle-schema", "pintle-testing"], SERVER),
     ("pintle-schema", &["pintle-json", "pintle-meta", "pintle-testing"], SERVER),
+    ("pintle-store", &["pintle-json"], SERVER),
     ("pintle-conformance", &["pintle-apiserver"], "it is a foreign witness"),
 ];
 

@@ -208,7 +208,7 @@ mod tests {
     }
 
     fn check(rules: Json, plural: &str, new: Json, old: Option<Json>) -> Result<(), String> {
-        let user = User { name: "u".into(), groups: vec!["g".into(), "h".into()], ..User::default() };
+        let user = User { name: "u".into(), groups: ["g".to_owned(), "h".to_owned()].into(), ..User::default() };
         let kind = Kinds::builtin().resource(GROUP, "v1", plural).expect("a built-in kind").clone();
         let namespace = if kind.namespaced() { "n" } else { "" };
         let place = Place::new(kind, namespace, "a");

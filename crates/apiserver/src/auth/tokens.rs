@@ -120,7 +120,7 @@ mod tests {
     #[test]
     fn a_token_file_is_csv_with_quoted_groups() {
         let tokens = Tokens::parse("t1,admin,u1,\"system:masters,ops\"\n\n# comment\nt2,bob,u2\n").unwrap();
-        assert_eq!(tokens.user("t1").unwrap().groups, ["system:masters", "ops"]);
+        assert_eq!(tokens.user("t1").unwrap().groups[..], ["system:masters", "ops"]);
         assert_eq!(tokens.user("t2").unwrap().name, "bob");
         assert!(tokens.user("t3").is_none());
     }

@@ -26,82 +26,108 @@ const MANAGER: &str = "kube-apiserver";
 /// Those that come and go with definitions are labelled so, `true`; what a server makes at its start is `onstart`.
 const AUTOMANAGED: &str = "kube-aggregator.kubernetes.io/automanaged";
 
-/// Looks after them.
+/// Looks after them. They are called by their version and group, `v1.example.com`, and only those are looked at that a change is about.
 #[derive(Debug, Default)]
 pub(super) struct ApiServices {
-    /// Whether one of them stands for a Service: then what becomes of Services counts.
-    has_remote: bool,
-    /// What each definition serves, by its key, and the revision at which it was read.
-    known: HashMap<Key, (u64, Vec<GroupVersion>)>,
+    /// The definitions that have changed.
+    definitions: BTreeSet<Key>,
+    /// What is to be looked at.
+    due: BTreeSet<String>,
+    /// What each definition serves, by its key.
+    known: HashMap<Key, Vec<String>>,
+    /// What definitions serve, and how many of them.
+    served: HashMap<String, usize>,
+    /// Those that stand for a Service: what becomes of Services counts for them.
+    remote: BTreeSet<String>,
 }
-
-/// A group and a version of it.
-type GroupVersion = (String, String);
 
 impl Controller for ApiServices {
     const OF: Option<&'static [&'static str]> = Some(&[RESOURCE, DEFINITIONS, SERVICES, SLICES]);
 
     fn observe(&mut self, change: &Change) -> bool {
-        self.has_remote || ![SERVICES, SLICES].contains(&&*change.resource)
+        match &*change.resource {
+            DEFINITIONS => drop(self.definitions.insert(change.key.clone())),
+            RESOURCE => drop(self.due.insert(change.key.to_string())),
+            _ => self.due.extend(self.remote.iter().cloned()),
+        }
+        !self.definitions.is_empty() || !self.due.is_empty()
+    }
+
+    fn look_anew(&mut self, registry: &Registry) {
+        self.definitions.extend(self.known.keys().cloned());
+        self.definitions.extend(all(registry, DEFINITIONS).map(|(key, _)| key));
+        self.due.extend(all(registry, RESOURCE).map(|(key, _)| key.to_string()));
     }
 
     async fn work(&mut self, registry: &Arc<Registry>, _: u64) -> Option<Instant> {
+        let (definitions, mut due) = (std::mem::take(&mut self.definitions), std::mem::take(&mut self.due));
         // Those of another cluster are for that to look after.
         if registry.db.is_mirror() {
             return None;
         }
         let kinds = registry.kinds();
         let kind = kinds.group_kind(GROUP, "APIService")?;
-        let served = self.served(registry);
-        let name = |(group, version): &GroupVersion| format!("{version}.{group}");
-        for served in served.iter().filter(|served| registry.db.get(RESOURCE, &name(served)).is_none()) {
-            told(&name(served), create(registry, kind, served));
-        }
-        let served: BTreeSet<_> = served.iter().map(name).collect();
-        self.has_remote = false;
-        for (name, stored) in all(registry, RESOURCE) {
-            if stored.labels().value(AUTOMANAGED) == Some("true") && !served.contains(&*name) {
-                let gone = registry.delete(&Place::new(kind.clone(), "", &name), &DeleteOptions::default());
-                told(&name, gone.map(drop));
-                continue;
+        for key in definitions {
+            let new = registry.db.get(DEFINITIONS, &key).map(|stored| versions(&stored)).unwrap_or_default();
+            let old = self.known.remove(&key).unwrap_or_default();
+            new.iter().for_each(|name| *self.served.entry(name.clone()).or_default() += 1);
+            for name in &old {
+                let left = self.served.get_mut(name).map_or(0, |count| {
+                    *count -= 1;
+                    *count
+                });
+                if left == 0 {
+                    self.served.remove(name);
+                }
             }
-            let object = stored.only(&["spec.service", "status"]);
-            let service = object.at("/spec/service").filter(|service| !service.is_null());
-            self.has_remote |= service.is_some();
-            if service.is_some() || list(&object, "/status/conditions").next().is_none() {
-                told(&name, say(registry, kind, &name, &object, &Available::of(registry, service)));
+            due.extend(old.into_iter().chain(new.iter().cloned()));
+            if !new.is_empty() {
+                self.known.insert(key, new);
             }
         }
+        due.iter().for_each(|name| self.look_at(registry, kind, name));
         None
     }
 }
 
 impl ApiServices {
-    /// The versions that definitions serve, in an order that is the same in each run. Only definitions that have changed are read.
-    fn served(&mut self, registry: &Registry) -> BTreeSet<GroupVersion> {
-        let mut known = std::mem::take(&mut self.known);
-        for (key, stored) in all(registry, DEFINITIONS) {
-            let kept = known.remove(&key).filter(|(at, _)| *at == stored.revision());
-            self.known.insert(key, kept.unwrap_or_else(|| (stored.revision(), versions(&stored))));
+    fn look_at(&mut self, registry: &Arc<Registry>, kind: &Arc<Kind>, name: &str) {
+        let is_served = self.served.contains_key(name);
+        self.remote.remove(name);
+        if is_served && registry.db.get(RESOURCE, name).is_none() {
+            told(name, create(registry, kind, name));
         }
-        self.known.values().flat_map(|(_, versions)| versions).cloned().collect()
+        let Some(stored) = registry.db.get(RESOURCE, name) else { return };
+        if stored.labels().value(AUTOMANAGED) == Some("true") && !is_served {
+            let gone = registry.delete(&Place::new(kind.clone(), "", name), &DeleteOptions::default());
+            return told(name, gone.map(drop));
+        }
+        let object = stored.only(&["spec.service", "status"]);
+        let service = object.at("/spec/service").filter(|service| !service.is_null());
+        if service.is_some() {
+            self.remote.insert(name.to_owned());
+        }
+        if service.is_some() || list(&object, "/status/conditions").next().is_none() {
+            told(name, say(registry, kind, name, &object, &Available::of(registry, service)));
+        }
     }
 }
 
 /// What a definition serves.
-fn versions(definition: &Stored) -> Vec<GroupVersion> {
+fn versions(definition: &Stored) -> Vec<String> {
     let definition = definition.decode();
     if !crd::is_established(&definition) {
         return Vec::new();
     }
     let served = list(&definition, "/spec/versions").filter(|version| version["served"] == true);
     let group = text_at(&definition, "/spec/group");
-    served.map(|version| (group.to_owned(), text_at(version, "/name").to_owned())).collect()
+    served.map(|version| format!("{}.{group}", text_at(version, "/name"))).collect()
 }
 
-fn create(registry: &Registry, kind: &Arc<Kind>, (group, version): &GroupVersion) -> Result<(), Failure> {
+fn create(registry: &Registry, kind: &Arc<Kind>, name: &str) -> Result<(), Failure> {
+    let (version, group) = name.split_once('.').unwrap_or((name, ""));
     let object = json!({
-        "metadata": {"name": format!("{version}.{group}"), "labels": {AUTOMANAGED: "true"}},
+        "metadata": {"name": name, "labels": {AUTOMANAGED: "true"}},
         "spec": {"group": group, "version": version, "groupPriorityMinimum": 1000, "versionPriority": 100},
     });
     let options = options();

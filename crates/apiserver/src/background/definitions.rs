@@ -1,6 +1,6 @@
 //! Custom resource definitions: their names are accepted, they come into force, and they go once their objects have gone.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -15,7 +15,7 @@ use crate::registry::Writer;
 use crate::registry::{Registry, Wish};
 use crate::request::Part;
 use crate::request::options::DeleteOptions;
-use crate::store::{Key, Stored};
+use crate::store::{Change, Key, Stored};
 
 const RESOURCE: &str = "customresourcedefinitions.apiextensions.k8s.io";
 const GROUP: &str = "apiextensions.k8s.io";
@@ -25,13 +25,17 @@ const AGAIN: Duration = Duration::from_millis(100);
 
 #[derive(Debug, Default)]
 pub(super) struct Definitions {
-    /// What was read of each definition, by its key.
-    known: HashMap<Key, Definition>,
+    /// What was read of each definition, by its group and its key.
+    known: BTreeMap<String, BTreeMap<Key, Definition>>,
+    /// Those that have changed since.
+    changed: BTreeSet<Key>,
+    /// Those that are going.
+    going: BTreeSet<Key>,
     /// What is in force, by group and plural, and the definition that says so.
     served: HashMap<GroupResource, Arc<Stored>>,
 }
 
-/// A definition, and what is looked at of each whenever one has changed: all but the schemas, which are most of it.
+/// A definition, and what is looked at of each of its group when one has changed: all but the schemas, which are most of it.
 #[derive(Clone, Debug)]
 struct Definition {
     stored: Arc<Stored>,
@@ -43,78 +47,111 @@ const OUTLINE: &[&str] = &["metadata", "spec.group", "spec.names", "status"];
 impl Controller for Definitions {
     const OF: Option<&'static [&'static str]> = Some(&[RESOURCE]);
 
+    fn observe(&mut self, change: &Change) -> bool {
+        self.changed.insert(change.key.clone());
+        true
+    }
+
+    fn look_anew(&mut self, registry: &Registry) {
+        self.changed.extend(self.known.values().flat_map(BTreeMap::keys).cloned());
+        self.changed.extend(all(registry, RESOURCE).map(|(key, _)| key));
+    }
+
     /// Brings definitions into force and lets go of those that are deleted; answers when to look again.
+    ///
+    /// Only what has changed is looked at, and for names, which one has that another wants, its group.
     async fn work(&mut self, registry: &Arc<Registry>, _: u64) -> Option<Instant> {
-        let outlines: Vec<_> = self.present(registry).into_iter().map(|definition| definition.outline).collect();
-        for settled in crd::settle(&outlines, &registry.clock.now_text()) {
-            self.write_status(registry, &settled);
+        let mut changed = std::mem::take(&mut self.changed);
+        changed.iter().for_each(|key| self.read(registry, key));
+        let groups: BTreeSet<String> = changed.iter().map(|key| group(key).to_owned()).collect();
+        for group in groups {
+            for settled in crd::settle(&self.outlines(&group), &registry.clock.now_text()) {
+                self.write_status(registry, &settled);
+                let key = Key::from(metadata::name(&settled));
+                self.read(registry, &key);
+                changed.insert(key);
+            }
         }
-        let definitions = self.present(registry);
-        self.serve(registry, &definitions);
+        changed.iter().for_each(|key| self.serve(registry, key));
         let mut waiting = false;
-        let outlines = definitions.iter().map(|definition| &definition.outline);
-        for definition in outlines.filter(|definition| crd::is_terminating(definition)) {
-            if registry.db.is_left_alone(RESOURCE, metadata::name(definition)) {
+        for key in self.going.clone() {
+            let Some(outline) = self.definition(&key).map(|definition| definition.outline.clone()) else { continue };
+            if registry.db.is_left_alone(RESOURCE, &key) {
                 continue; // It goes in another cluster.
             }
-            waiting |= !self.let_go(registry, definition).await;
+            waiting |= !self.let_go(registry, &outline).await;
         }
         waiting.then(|| Instant::now() + AGAIN)
     }
 }
 
+/// The group of the definition of that key, which begins with the plural.
+fn group(key: &str) -> &str {
+    key.split_once('.').map_or("", |(_, group)| group)
+}
+
 impl Definitions {
-    /// The definitions in the order in which they were made. Only those that have changed are read.
-    fn present(&mut self, registry: &Registry) -> Vec<Definition> {
-        let mut known: HashMap<_, _> = std::mem::take(&mut self.known);
-        let mut definitions = Vec::new();
-        for (key, stored) in all(registry, RESOURCE) {
-            let definition = match known.remove(&key) {
-                Some(Definition { stored: at, outline }) if at.revision() == stored.revision() => {
-                    Definition { stored, outline }
-                }
-                _ => Definition { outline: Arc::new(stored.only(OUTLINE)), stored },
-            };
-            self.known.insert(key, definition.clone());
-            definitions.push(definition);
-        }
-        let made =
-            |definition: &Definition| definition.outline["metadata"]["creationTimestamp"].as_str().map(str::to_owned);
-        definitions.sort_by_cached_key(made);
-        definitions
+    fn definition(&self, key: &Key) -> Option<&Definition> {
+        self.known.get(group(key))?.get(key)
     }
 
-    /// Makes the registry say what the definitions say.
-    fn serve(&mut self, registry: &Registry, definitions: &[Definition]) {
-        let mut present: HashMap<GroupResource, &Arc<Stored>> = HashMap::new();
-        for definition in definitions.iter().filter(|definition| crd::is_established(&definition.outline)) {
-            present.insert(crd::resource(&definition.outline), &definition.stored);
+    /// Reads a definition as it is now.
+    fn read(&mut self, registry: &Registry, key: &Key) {
+        self.going.remove(key);
+        let of_group = self.known.entry(group(key).to_owned()).or_default();
+        match registry.db.get(RESOURCE, key) {
+            Some(stored) => {
+                let outline = Arc::new(stored.only(OUTLINE));
+                if crd::is_terminating(&outline) {
+                    self.going.insert(key.clone());
+                }
+                of_group.insert(key.clone(), Definition { stored, outline });
+            }
+            None => {
+                of_group.remove(key);
+                if of_group.is_empty() {
+                    self.known.remove(group(key));
+                }
+            }
         }
-        let gone: Vec<_> = self.served.keys().filter(|resource| !present.contains_key(resource)).cloned().collect();
-        for resource in gone {
-            self.withdraw(registry, &resource);
+    }
+
+    /// The definitions of a group in the order in which they were made.
+    fn outlines(&self, group: &str) -> Vec<Arc<Json>> {
+        let of_group = self.known.get(group).into_iter().flat_map(BTreeMap::values);
+        let mut outlines: Vec<_> = of_group.map(|definition| definition.outline.clone()).collect();
+        outlines.sort_by_cached_key(|outline| outline["metadata"]["creationTimestamp"].as_str().map(str::to_owned));
+        outlines
+    }
+
+    /// Makes the registry say what a definition says.
+    fn serve(&mut self, registry: &Registry, key: &Key) {
+        let plural = key.split_once('.').map_or(&**key, |(plural, _)| plural);
+        let resource = GroupResource::new(group(key), plural);
+        let established = self.definition(key).filter(|definition| crd::is_established(&definition.outline));
+        let Some(definition) = established.map(|definition| definition.stored.clone()) else {
+            return self.withdraw(registry, &resource);
+        };
+        let old = self.served.insert(resource.clone(), definition.clone());
+        if old.as_ref().is_some_and(|old| old.revision() == definition.revision()) {
+            return;
         }
-        for (resource, definition) in present {
-            let old = self.served.insert(resource.clone(), definition.clone());
-            if old.as_ref().is_some_and(|old| old.revision() == definition.revision()) {
-                continue;
-            }
-            let (old, new) = (old.map(|old| old.decode()), definition.decode());
-            let is_same = |path: &str| old.as_ref().is_some_and(|old| old.at(path) == new.at(path));
-            let still = old.as_ref().is_some_and(|old| crd::is_terminating(old) == crd::is_terminating(&new));
-            if is_same("/spec") && is_same("/status/acceptedNames") && still {
-                continue;
-            }
-            let renew = || registry.db.renew(&stored(&resource).to_string().into());
-            // Of a resource that is new there is no past; who already watches it once it is served is not ended.
-            if old.is_none() {
-                renew();
-            }
-            let kinds = crd::kinds(&new);
-            registry.change_kinds(|known| known.replace_custom(&resource, kinds));
-            if old.is_some() && !is_same("/spec") {
-                renew();
-            }
+        let (old, new) = (old.map(|old| old.decode()), definition.decode());
+        let is_same = |path: &str| old.as_ref().is_some_and(|old| old.at(path) == new.at(path));
+        let still = old.as_ref().is_some_and(|old| crd::is_terminating(old) == crd::is_terminating(&new));
+        let same = ["/metadata/uid", "/spec", "/status/acceptedNames"].into_iter().all(is_same);
+        if same && still {
+            return;
+        }
+        let renew = || registry.db.renew(&stored(&resource).to_string().into());
+        // Of a resource that is new there is no past; who already watches it once it is served is not ended.
+        if old.is_none() {
+            renew();
+        }
+        let kinds = crd::kinds(&new);
+        registry.change_kinds(|known| known.replace_custom(&resource, kinds));
+        if old.is_some() && !is_same("/spec") {
+            renew();
         }
     }
 
@@ -220,4 +257,43 @@ fn finalizers(definition: &Json) -> impl Iterator<Item = &Json> {
 
 fn has_finalizer(definition: &Json) -> bool {
     finalizers(definition).any(|name| name.as_str() == Some(crate::registry::CLEANUP))
+}
+
+#[cfg(test)]
+mod tests {
+    use pintle_json::json;
+
+    use super::super::api_services::ApiServices;
+    use super::*;
+    use crate::clock::effort::{is_linear, turns};
+    use crate::config::ApiServerConfig;
+    use crate::store::Expect;
+
+    #[test]
+    fn a_change_of_one_definition_costs_nothing_for_the_others() {
+        let changes = |count: usize| {
+            let registry = Arc::new(Registry::new(ApiServerConfig::default(), None));
+            let (mut definitions, mut services) = (Definitions::default(), ApiServices::default());
+            let mut changes = registry.db.follow_all(None);
+            for at in 0..count {
+                let version = json!({"name": "v1", "served": true, "storage": true, "schema": {"openAPIV3Schema": {"type": "object"}}});
+                let (key, group) = (format!("widgets.g{at}.com"), format!("g{at}.com"));
+                let names =
+                    json!({"plural": "widgets", "singular": "widget", "kind": "Widget", "listKind": "WidgetList"});
+                let spec = json!({"group": group, "scope": "Namespaced", "names": names, "versions": [version]});
+                let conditions = json!([{"type": "Established", "status": "True"}]);
+                let status = json!({"acceptedNames": names, "conditions": conditions, "storedVersions": ["v1"]});
+                let object = json!({"metadata": {"name": key, "uid": key}, "spec": spec, "status": status});
+                registry.db.put(&RESOURCE.into(), &key, Expect::Absent, object).expect("absent");
+                while let Ok(change) = changes.try_recv() {
+                    definitions.observe(&change);
+                    services.observe(&change);
+                }
+                turns(async { (definitions.work(&registry, 0).await, services.work(&registry, 0).await) });
+            }
+            assert_eq!(registry.kinds().kinds().filter(|kind| kind.is_custom()).count(), count);
+            assert_eq!(all(&registry, "apiservices.apiregistration.k8s.io").left(), count);
+        };
+        assert!(is_linear(25, changes));
+    }
 }

@@ -34,6 +34,8 @@ type At = (ResourceKey, Key);
 pub(super) struct Collector {
     /// The dependents of each owner, by the owner's uid.
     dependents: HashMap<String, BTreeSet<At>>,
+    /// A dependent that blocks the owner of that uid, which waits for it to go.
+    blocked: HashMap<String, At>,
     queue: VecDeque<At>,
     queued: HashSet<At>,
     /// What could not be done, and when it is tried again.
@@ -82,6 +84,7 @@ impl Controller for Collector {
         let new = (change.kind != ChangeKind::Deleted).then_some(&*change.new);
         self.note(&at, change.old.as_deref(), new);
         if change.kind == ChangeKind::Deleted {
+            self.blocked.remove(&*change.new.uid());
             let dependents = self.dependents.get(&*change.new.uid());
             for dependent in dependents.into_iter().flatten().cloned().collect::<Vec<_>>() {
                 self.enqueue(dependent);
@@ -221,21 +224,34 @@ impl Collector {
         drop_finalizer(registry, place, ORPHAN)
     }
 
-    /// An owner that waits goes once no dependent blocks it.
+    /// An owner that waits goes once no dependent blocks it. It is looked at again whenever a dependent goes, so all of them are looked
+    /// at but the first time, and then only from the one on that was found to block it.
     fn await_dependents(&mut self, registry: &Arc<Registry>, place: &Place, owner: &Stored) -> Outcome<()> {
-        let dependents = self.dependents_of(registry, owner);
-        let blocks = |dependent: &Stored| {
-            let references = dependent.owner_references();
-            let mut of_owner = references.iter().filter(|reference| text(reference, "uid") == owner.uid());
-            of_owner.any(|reference| reference["blockOwnerDeletion"] == true)
-        };
-        let blocking = dependents.iter().any(|(_, dependent)| blocks(dependent));
-        for (at, dependent) in &dependents {
-            if !dependent.is_deleting() {
-                self.enqueue(at.clone());
+        let uid = owner.uid();
+        let before = self.blocked.remove(&*uid);
+        if before.is_none() {
+            for (at, dependent) in self.dependents_of(registry, owner) {
+                if !dependent.is_deleting() {
+                    self.enqueue(at);
+                }
             }
         }
-        if blocking { Ok(()) } else { drop_finalizer(registry, place, FOREGROUND) }
+        let blocks = |at: &&At| {
+            let references = registry.db.get(&at.0, &at.1).map(|dependent| dependent.owner_references());
+            let mut of_owner = references.iter().flatten().filter(|reference| text(reference, "uid") == uid);
+            of_owner.any(|reference| reference["blockOwnerDeletion"] == true)
+        };
+        let found = self.dependents.get(&*uid).and_then(|dependents| match &before {
+            Some(before) => dependents.range(before..).chain(dependents.range(..before)).find(blocks),
+            None => dependents.iter().find(blocks),
+        });
+        match found.cloned() {
+            Some(at) => {
+                self.blocked.insert(uid.into_owned(), at);
+                Ok(())
+            }
+            None => drop_finalizer(registry, place, FOREGROUND),
+        }
     }
 
     /// Deletes an object without living owners; drops references to those that are gone, if others live.
@@ -429,6 +445,32 @@ mod tests {
         let options = options();
         let by = Writer::new(&options, MANAGER, registry.clock.now_text());
         registry.create(&place(registry, name), object, &by).unwrap();
+    }
+
+    #[tokio::test]
+    async fn an_owner_that_waits_looks_at_all_of_its_dependents_but_once() {
+        let registry = Arc::new(Registry::new(crate::config::ApiServerConfig::default(), None));
+        let mut collector = Collector::default();
+        create(&registry, "a", None);
+        let names = ["b", "c", "d"];
+        names.iter().for_each(|name| create(&registry, name, Some("a")));
+        collector.look_anew(&registry);
+        let options = DeleteOptions { propagation: Some(PropagationPolicy::Foreground), ..DeleteOptions::default() };
+        registry.delete(&place(&registry, "a"), &options).unwrap();
+        let owner = stored(&registry, "a").unwrap();
+        let mut enqueued = |blocking: Option<&str>| {
+            collector.queue.clear();
+            collector.queued.clear();
+            collector.await_dependents(&registry, &place(&registry, "a"), &owner).unwrap();
+            assert_eq!(stored(&registry, "a").is_some(), blocking.is_some());
+            assert_eq!(collector.blocked.values().next().map(|at| &*at.1), blocking);
+            collector.queue.len()
+        };
+        assert_eq!(enqueued(Some("b")), names.len());
+        for (gone, next) in names.iter().zip([Some("c"), Some("d"), None]) {
+            registry.delete(&place(&registry, gone), &DeleteOptions::default()).unwrap();
+            assert_eq!(enqueued(next), 0);
+        }
     }
 
     /// A chain of three, whose end is not told yet: as if it had no third.

@@ -1,6 +1,6 @@
 //! Deleted namespaces are emptied and then go: pods first, so that whatever else they need outlives them.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -19,6 +19,8 @@ use crate::store::{Change, ChangeKind, Range, Stored};
 const PATIENCE: Duration = Duration::from_millis(500);
 /// How often a namespace whose contents stay is looked at again.
 const AGAIN: Duration = Duration::from_millis(500);
+/// Of so many kinds, and so many finalizers, a namespace tells that they are left.
+const MOST_TOLD: usize = 100;
 
 /// The namespaces that are going, and when each is due.
 #[derive(Debug, Default)]
@@ -133,17 +135,9 @@ fn contents(registry: &Registry, kind: &Kind, namespace: &str) -> Vec<Arc<Stored
 /// Writes down how far the deletion has come.
 fn report(registry: &Arc<Registry>, name: &str, remaining: &[Remaining]) {
     let content = remaining.iter().map(|left| format!("{} has {} resource instances", left.resource, left.count));
-    let content = content.collect::<Vec<_>>().join(", ");
-    let mut held: Vec<(String, usize)> = Vec::new();
-    for finalizer in remaining.iter().flat_map(|left| &left.finalizers) {
-        match held.iter_mut().find(|(known, _)| known == finalizer) {
-            Some((_, count)) => *count += 1,
-            None => held.push((finalizer.clone(), 1)),
-        }
-    }
-    held.sort();
-    let by = held.iter().map(|(name, count)| format!("{name} in {count} resource instances"));
-    let by = by.collect::<Vec<_>>().join(", ");
+    let content = told(content);
+    let held = holders(remaining.iter().flat_map(|left| &left.finalizers));
+    let by = told(held.iter().map(|(name, count)| format!("{name} in {count} resource instances")));
     let conditions = [
         (
             "NamespaceDeletionDiscoveryFailure",
@@ -202,6 +196,25 @@ fn report(registry: &Arc<Registry>, name: &str, remaining: &[Remaining]) {
     });
 }
 
+/// In how many objects each finalizer stands, by name.
+fn holders<'a>(finalizers: impl Iterator<Item = &'a String>) -> BTreeMap<&'a str, usize> {
+    let mut held = BTreeMap::new();
+    for finalizer in finalizers {
+        *held.entry(finalizer.as_str()).or_default() += 1;
+    }
+    held
+}
+
+/// The first of what there is to tell, and how many more there are.
+fn told(parts: impl ExactSizeIterator<Item = String>) -> String {
+    let more = parts.len().saturating_sub(MOST_TOLD);
+    let mut parts: Vec<_> = parts.take(MOST_TOLD).collect();
+    if more > 0 {
+        parts.push(format!("and {more} more"));
+    }
+    parts.join(", ")
+}
+
 /// Takes the namespace's own finalizer away; answers whether the namespace is gone.
 fn finish(registry: &Arc<Registry>, name: &str) -> bool {
     registry.rewrite_namespace(name, |namespace| {
@@ -213,4 +226,20 @@ fn finish(registry: &Arc<Registry>, name: &str) -> bool {
         }
     });
     registry.db.get("namespaces", name).is_none()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::clock::effort::is_linear;
+
+    #[test]
+    fn finalizers_are_counted_in_one_go_and_the_first_are_told() {
+        let finalizers = |count: usize| (0..count).map(|at| format!("e.com/f{at:06}")).collect::<Vec<_>>();
+        assert!(is_linear(4_000, |count| assert_eq!(holders(finalizers(count).iter()).len(), count)));
+        let names = finalizers(MOST_TOLD + 7);
+        let text = told(names.iter().cloned());
+        assert!(text.starts_with("e.com/f000000, ") && text.ends_with("e.com/f000099, and 7 more"), "{text}");
+        assert_eq!(told(names[..2].iter().cloned()), "e.com/f000000, e.com/f000001");
+    }
 }

@@ -28,32 +28,60 @@ impl Controller for Aggregator {
     /// then its write is a change, and brings another round.
     async fn work(&mut self, registry: &Arc<Registry>, _: u64) -> Option<Instant> {
         // A tree takes many times the room of its role, and this is seldom done.
-        let roles: Vec<_> = all(registry, ROLES).map(|(_, role)| role.decode()).collect();
-        for role in roles.iter().filter(|role| role["aggregationRule"].is_object()) {
-            let rules = aggregated(role, &roles);
-            let texts = |rules: &mut dyn Iterator<Item = &Json>| rules.map(Json::to_string).collect::<HashSet<_>>();
-            if texts(&mut rules.iter()) != texts(&mut role["rules"].as_array().into_iter().flatten()) {
-                write(registry, metadata::name(role), rules);
+        let roles: Vec<_> = all(registry, ROLES).map(|(_, role)| Role::new(role.decode())).collect();
+        for role in roles.iter().filter(|role| role.object["aggregationRule"].is_object()) {
+            let rules = aggregated(role, &roles).await;
+            let texts: HashSet<_> = rules.iter().map(|(text, _)| *text).collect();
+            if texts != role.rules().map(|(text, _)| text).collect() {
+                write(
+                    registry,
+                    metadata::name(&role.object),
+                    rules.into_iter().map(|(_, rule)| rule.clone()).collect(),
+                );
             }
         }
         None
     }
 }
 
+/// A role, and its rules as texts, by which equal ones are found.
+struct Role {
+    object: Json,
+    texts: Vec<String>,
+}
+
+impl Role {
+    fn new(object: Json) -> Self {
+        let texts = object["rules"].as_array().into_iter().flatten().map(Json::to_string).collect();
+        Self { object, texts }
+    }
+
+    fn rules(&self) -> impl Iterator<Item = (&str, &Json)> {
+        self.texts.iter().map(String::as_str).zip(self.object["rules"].as_array().into_iter().flatten())
+    }
+}
+
 /// The rules of all roles that `role` selects, each once, in the order of the selectors and of the roles' names.
-fn aggregated(role: &Json, roles: &[Json]) -> Vec<Json> {
-    let mut rules = Vec::new();
-    let mut seen = HashSet::new();
-    for selector in role["aggregationRule"]["clusterRoleSelectors"].as_array().into_iter().flatten() {
-        let Some(selector) = selector::structured(selector) else { continue };
-        for selected in roles {
-            let is_itself = selected["metadata"]["name"] == role["metadata"]["name"];
-            if is_itself || !selector::selects(&selector, selected) {
-                continue;
-            }
-            let its_rules = selected["rules"].as_array().into_iter().flatten();
-            rules.extend(its_rules.filter(|rule| seen.insert(rule.to_string())).cloned());
+///
+/// A role may have very many selectors, of which most are equal: each is looked at once, and each role until it is selected.
+async fn aggregated<'a>(role: &Role, roles: &'a [Role]) -> Vec<(&'a str, &'a Json)> {
+    let (mut rules, mut seen) = (Vec::new(), HashSet::new());
+    let mut left: Vec<_> = roles.iter().filter(|other| !std::ptr::eq(*other, role)).collect();
+    let mut known = HashSet::new();
+    for selector in role.object["aggregationRule"]["clusterRoleSelectors"].as_array().into_iter().flatten() {
+        if left.is_empty() {
+            break;
         }
+        if !known.insert(selector.to_string()) {
+            continue;
+        }
+        let Some(selector) = selector::structured(selector) else { continue };
+        left.retain(|other| {
+            let selects = selector::selects(&selector, &other.object);
+            rules.extend(other.rules().filter(|(text, _)| selects && seen.insert(*text)));
+            !selects
+        });
+        tokio::task::yield_now().await;
     }
     rules
 }
@@ -71,5 +99,42 @@ fn write(registry: &Arc<Registry>, name: &str, rules: Vec<Json>) {
     let place = Place::new(kind.clone(), "", name);
     if let Err(failure) = registry.update(&place, &Wish::Patch(&make), &by) {
         tracing::debug!(%name, message = failure.status.message, "a role was not aggregated");
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use pintle_json::json;
+
+    use super::*;
+    use crate::clock::effort::{is_linear, turns};
+
+    /// A role of so many selectors, and others whose rules are to be had.
+    fn roles(selectors: impl Iterator<Item = Json>, others: usize, rules: usize) -> Vec<Role> {
+        let selectors: Vec<_> = selectors.collect();
+        let all = json!({"metadata": {"name": "all"}, "aggregationRule": {"clusterRoleSelectors": selectors}});
+        let other = |at: usize| {
+            let rules: Vec<_> = (0..rules).map(|rule| json!({"verbs": [format!("v{at}/{rule}")]})).collect();
+            json!({"metadata": {"name": format!("r{at}"), "labels": {"a": at.to_string()}}, "rules": rules})
+        };
+        std::iter::once(all).chain((0..others).map(other)).map(Role::new).collect()
+    }
+
+    #[test]
+    fn what_many_equal_selectors_select_is_looked_at_once() {
+        let gathers = |count: usize| {
+            let roles = roles((0..count).map(|_| json!({})), 1, count);
+            assert_eq!(turns(aggregated(&roles[0], &roles)).0.len(), count);
+        };
+        assert!(is_linear(200, gathers));
+    }
+
+    #[test]
+    fn others_have_their_turns_while_a_role_of_many_selectors_is_looked_at() {
+        const SELECTORS: usize = 100;
+        let selectors = (0..SELECTORS).map(|at| json!({"matchLabels": {"a": at.to_string()}}));
+        let roles = roles(selectors, SELECTORS, 2);
+        let (rules, turns) = turns(aggregated(&roles[0], &roles));
+        assert!(rules.len() == 2 * SELECTORS && turns >= SELECTORS / 2, "{turns}");
     }
 }

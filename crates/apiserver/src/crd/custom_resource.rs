@@ -15,7 +15,7 @@ use crate::kinds::reset::{ALL_BUT_STATUS, Reset};
 use crate::kinds::table::Column;
 use crate::kinds::without_effect::RULES;
 use crate::kinds::{Conduct, Context, Form, Kind, Origin, Scale, Strategy, Subresource, compare_versions};
-use crate::object::{differ_outside, has, is_true, list, set, text, text_at};
+use crate::object::{differ_outside, has, is_true, list, metadata, set, text, text_at};
 use crate::request::{Part, Verb};
 use crate::validate::{Faults, FieldFault, NameRule};
 
@@ -35,6 +35,7 @@ pub(crate) fn kinds(definition: &Json) -> Vec<Kind> {
     let names = Names::accepted(definition);
     let text = hash(&definition["spec"]["versions"].to_string());
     let stored = Arc::new(Stored {
+        definition: metadata::uid(definition).into(),
         api_versions: versions.iter().map(|version| format!("{group}/{}", text_at(version, "/name"))).collect(),
         schemas,
         at: storage,
@@ -117,6 +118,8 @@ fn subresources(version: &Json) -> Vec<Subresource> {
 
 /// What all versions of one definition share.
 struct Stored {
+    /// The uid of the definition.
+    definition: String,
     api_versions: Vec<String>,
     schemas: Vec<Structural>,
     at: usize,
@@ -195,6 +198,10 @@ fn published(version: &Json) -> Json {
 impl Strategy for Custom {
     fn origin(&self) -> Origin {
         Origin::Custom
+    }
+
+    fn definition(&self) -> Option<&str> {
+        Some(&self.stored.definition)
     }
 
     fn prune(&self, object: &mut Json) -> Vec<String> {

@@ -44,14 +44,20 @@ pub(crate) fn default(schema: &Structural, value: &mut Json) {
 }
 
 fn fill(schema: &Structural, value: &mut Json, left: &mut usize) {
+    if *left == 0 {
+        return;
+    }
     match value {
         Json::Object(members) => {
             for (name, schema) in schema.defaulted() {
                 let Some(default) = &schema.default else { continue };
                 let there = |member: &Json| !member.is_null() || takes_null(schema);
-                if *left > 0 && !members.get(name).is_some_and(there) {
+                if !members.get(name).is_some_and(there) {
                     *left = left.saturating_sub(name.len() + weight(default));
                     members.insert(name.clone(), default.clone());
+                }
+                if *left == 0 {
+                    return;
                 }
             }
             for (key, member) in members.iter_mut() {
@@ -113,5 +119,28 @@ pub(crate) fn normalise_numbers(value: &mut Json) {
         Json::Array(items) => items.iter_mut().for_each(normalise_numbers),
         Json::Object(members) => members.values_mut().for_each(normalise_numbers),
         _ => {}
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use pintle_json::json;
+
+    use super::*;
+    use crate::clock::effort::is_linear;
+
+    #[test]
+    fn once_nothing_is_filled_in_any_more_the_rest_of_the_object_is_not_looked_through() {
+        let fills = |count: usize| {
+            let default = |at: usize| (format!("m{at}"), json!({"type": "integer", "default": 0}));
+            let properties: pintle_json::Map = (0..count).map(default).collect();
+            let items = json!({"type": "object", "properties": properties});
+            let schema = Structural::read(&json!({"type": "array", "items": items}));
+            let mut value = Json::from(vec![json!({}); count]);
+            let mut left = 1_000;
+            fill(&schema, &mut value, &mut left);
+            assert!(left == 0 && value[0]["m0"] == 0 && value[count - 1] == json!({}));
+        };
+        assert!(is_linear(400, fills));
     }
 }

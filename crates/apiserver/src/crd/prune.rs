@@ -4,7 +4,7 @@ use pintle_json::{Json, Map};
 
 use super::at::At;
 use super::structural::Structural;
-use crate::object::{METADATA, OBJECT};
+use pintle_store::{METADATA, OBJECT};
 
 const OWNER: &[&str] = &["apiVersion", "kind", "name", "uid", "controller", "blockOwnerDeletion"];
 const MANAGED: &[&str] = &["manager", "operation", "apiVersion", "time", "fieldsType", "fieldsV1", "subresource"];

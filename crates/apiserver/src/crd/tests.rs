@@ -10,7 +10,6 @@ use super::{default, is_established, json_path, kinds, prune, settle, validator}
 use crate::kinds::{Kind, Strategy as _};
 use crate::object::condition;
 use crate::request::Part;
-use crate::store::Stored;
 use crate::validate::Faults;
 
 /// A definition of widgets with one version of this schema of `spec`.
@@ -229,7 +228,7 @@ fn an_object_that_was_shown_as_it_is_stored_is_looked_at_anew_by_another_schema(
         kinds(&established(&definition)).swap_remove(0)
     };
     let (old, new) = (served(json!({"a": {"type": "string"}})), served(json!({"b": {"type": "string"}})));
-    let stored = Stored::sample(&json!({"metadata": {}, "spec": {"a": "1"}}));
+    let stored = crate::store::sample(&json!({"metadata": {}, "spec": {"a": "1"}}));
     for _ in 0..2 {
         assert_eq!(old.converted(&stored), None);
         assert_eq!(new.shown_stored(&stored)["spec"], json!({}));

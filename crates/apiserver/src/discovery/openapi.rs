@@ -1,222 +1,85 @@
-//! The OpenAPI documents, versions 2 and 3, as far as clients read them.
+//! The OpenAPI 3 document of a group and version: what can be asked of its kinds, and what is read and written there.
+
+mod kind_schemas;
+
+use std::sync::Arc;
 
 use pintle_json::{Json, Map, json};
 use pintle_meta::GroupVersionKind;
+use pintle_schema::{Schema, Type, openapi};
 
-use super::etag;
-use super::operations::{self, DELETE_OPTIONS_SCHEMA, STATUS_SCHEMA, schema_name_of_list};
-use crate::kinds::{Kind, Kinds};
-use crate::object::{default, list, member, set};
+use super::operations;
+use crate::kinds::Kind;
 use crate::request::Verb;
 
-const PATCHES: &[&str] =
-    &["application/json-patch+json", "application/merge-patch+json", "application/strategic-merge-patch+json"];
-pub(super) const APPLY: &str = "application/apply-patch+yaml";
 pub(super) const PATCH_SCHEMA: &str = "io.k8s.apimachinery.pkg.apis.meta.v1.Patch";
+pub(super) const STATUS_SCHEMA: &str = "io.k8s.apimachinery.pkg.apis.meta.v1.Status";
+pub(super) const DELETE_OPTIONS_SCHEMA: &str = "io.k8s.apimachinery.pkg.apis.meta.v1.DeleteOptions";
+pub(super) const RESOURCES_SCHEMA: &str = "io.k8s.apimachinery.pkg.apis.meta.v1.APIResourceList";
 const METADATA_SCHEMA: &str = "io.k8s.apimachinery.pkg.apis.meta.v1.ObjectMeta";
 const LIST_METADATA_SCHEMA: &str = "io.k8s.apimachinery.pkg.apis.meta.v1.ListMeta";
 
-/// `/openapi/v3`: each group and version with the path of its document, by which the document can be kept for ever.
-pub(crate) fn index(kinds: &Kinds) -> Json {
+/// The document of the kinds of one group and version.
+pub(super) fn document(kinds: &[Arc<Kind>]) -> Json {
+    let custom = kinds.iter().any(|kind| kind.is_custom());
     let mut paths = Map::new();
-    for (group, versions) in kinds.groups() {
-        for version in versions {
-            let path = if group.is_empty() { format!("api/{version}") } else { format!("apis/{group}/{version}") };
-            let Some(document) = document(kinds, group, version) else { continue };
-            let hash = etag(document.to_string().as_bytes());
-            paths.insert(path.clone(), json!({"serverRelativeURL": format!("/openapi/v3/{path}?hash={hash}")}));
-        }
-    }
-    json!({"paths": paths})
-}
-
-/// The OpenAPI 3 document of one group and version: its paths, and the schemas of its custom resources.
-pub(crate) fn document(kinds: &Kinds, group: &str, version: &str) -> Option<Json> {
-    let kinds = kinds.version(group, version);
-    let custom = kinds.first()?.is_custom();
-    let mut paths = Map::new();
-    let mut schemas = Map::new();
-    schemas.insert(PATCH_SCHEMA, json!({"type": "object"}));
-    // Of what is not a custom resource's own, the documents say no more than that it is there.
-    let shared =
-        |name: &str| (name.to_owned(), json!({"type": "object", "x-kubernetes-preserve-unknown-fields": true}));
-    schemas.extend([METADATA_SCHEMA, LIST_METADATA_SCHEMA].map(shared));
-    for kind in kinds {
-        if !kind.is_custom() {
-            paths.extend(kind_paths(kind, Form::Three));
-            continue;
-        }
-        paths.extend(operations::paths(kind));
-        schemas.extend([STATUS_SCHEMA, DELETE_OPTIONS_SCHEMA].map(shared));
-        let elsewhere = kind.subresources.iter().filter_map(|subresource| subresource.kind.as_ref());
-        schemas.extend(elsewhere.map(|gvk| shared(&schema_of(gvk))));
-        if let Some(schema) = kind.strategy.openapi() {
-            schemas.extend(custom_schemas(kind, schema));
-        }
-    }
-    let title = if custom { "Kubernetes CRD Swagger" } else { "Kubernetes" };
-    Some(json!({
-        "openapi": "3.0.0",
-        "info": {"title": title, "version": if custom { "v0.1.0" } else { "unversioned" }},
-        "paths": paths,
-        "components": {"schemas": schemas},
-    }))
-}
-
-/// `/openapi/v2`: the paths of all kinds in one OpenAPI 2 document.
-pub(crate) fn document_v2(kinds: &Kinds) -> Json {
-    let mut paths = Map::new();
-    let mut definitions = Map::new();
-    for kind in kinds.kinds().filter(|kind| !kind.conduct.transient) {
-        paths.extend(kind_paths(kind, Form::Two));
-        let schema =
-            json!({"x-kubernetes-preserve-unknown-fields": true, "x-kubernetes-group-version-kind": [gvk(kind)]});
-        definitions.insert(schema_name(kind), schema);
-    }
+    paths.extend(kinds.first().filter(|_| !custom).map(|kind| operations::resources(&kind.group_version())));
+    paths.extend(kinds.iter().flat_map(|kind| operations::paths(kind)));
     json!({
-        "swagger": "2.0",
-        "info": {"title": "Kubernetes", "version": "unversioned"},
+        "openapi": "3.0.0",
+        "info": {"title": title(custom), "version": version(custom)},
         "paths": paths,
-        "definitions": definitions,
+        "components": {"schemas": schemas(kinds, custom)},
     })
 }
 
-#[derive(Clone, Copy, PartialEq)]
-enum Form {
-    Two,
-    Three,
+/// What the document of a group and version calls itself.
+pub(crate) fn title(custom: bool) -> &'static str {
+    if custom { "Kubernetes CRD Swagger" } else { "Kubernetes" }
 }
 
-/// The paths of single objects, with what clients look for there: how PATCH can be asked.
-fn kind_paths(kind: &Kind, form: Form) -> Vec<(String, Json)> {
-    if !kind.allows(Verb::Patch) {
-        return Vec::new();
+/// The version of itself that it tells.
+pub(crate) fn version(custom: bool) -> &'static str {
+    if custom { "v0.1.0" } else { "unversioned" }
+}
+
+fn schemas(kinds: &[Arc<Kind>], custom: bool) -> Map {
+    let mut names = if custom { Vec::new() } else { vec!["meta.APIResourceList"] };
+    // Where there are objects, and not only answers to questions.
+    let stored = kinds.iter().any(|kind| kind.allows(Verb::List));
+    if stored {
+        names.extend(["meta.ObjectMeta", "meta.ListMeta", "meta.Status", "meta.DeleteOptions"]);
     }
-    let root = kind.group_version().path();
-    let place = if kind.namespaced() { "/namespaces/{namespace}" } else { "" };
-    let object = format!("{root}{place}/{}/{{name}}", kind.plural);
-    let patchable = kind.subresources.iter().filter(|subresource| subresource.verbs.contains(&Verb::Patch));
-    let below: Vec<_> = patchable.map(|subresource| format!("{object}/{}", subresource.part.name())).collect();
-    let paths = std::iter::once(object).chain(below);
-    paths.map(|path| (path, json!({"patch": patch_operation(kind, form)}))).collect()
-}
-
-fn patch_operation(kind: &Kind, form: Form) -> Json {
-    let parameter = |(name, of_type): (&str, &str)| match form {
-        Form::Two => json!({"name": name, "in": "query", "type": of_type, "uniqueItems": true}),
-        Form::Three => json!({"name": name, "in": "query", "schema": {"type": of_type, "uniqueItems": true}}),
-    };
-    let parameters: Vec<_> =
-        [("dryRun", "string"), ("fieldManager", "string"), ("fieldValidation", "string"), ("force", "boolean")]
-            .map(parameter)
-            .into();
-    let types = patch_types(kind).chain([APPLY]);
-    let mut operation = json!({
-        "parameters": parameters,
-        "responses": {"200": {"description": "OK"}},
-        "x-kubernetes-action": "patch",
-        "x-kubernetes-group-version-kind": gvk(kind),
-    });
-    match form {
-        Form::Two => set(&mut operation, "consumes", types.collect::<Vec<_>>().into()),
-        Form::Three => {
-            let schema = json!({"schema": {"$ref": format!("#/components/schemas/{PATCH_SCHEMA}")}});
-            let content: Map = types.map(|content| (content.to_owned(), schema.clone())).collect();
-            set(&mut operation, "requestBody", json!({"content": content, "required": true}));
+    let mut types: Vec<Type> = names.into_iter().map(pintle_schema::named).collect();
+    for kind in kinds {
+        let own = (!kind.is_custom()).then(|| kind.schema()).flatten();
+        types.extend(own.map(|schema| schema.root().clone()));
+        types.extend(kind.subresources.iter().filter_map(|part| built_in(part.kind.as_ref()?)));
+    }
+    let mut schemas = openapi::schemas(&types);
+    schemas.extend(stored.then(|| (PATCH_SCHEMA.to_owned(), json!({"type": "object"}))));
+    for kind in kinds {
+        let name = schema_name(kind);
+        let declared = kind.strategy.openapi().map(kind_schemas::declared);
+        if let Some(mut schema) = declared.or_else(|| schemas.remove(&name)) {
+            kind_schemas::complete(kind, &mut schema);
+            schemas.insert(name, schema);
+        }
+        if kind.allows(Verb::List) {
+            schemas.insert(schema_name_of_list(kind), kind_schemas::list(kind));
         }
     }
-    operation
+    schemas
 }
 
-/// How a patch of it may be written, but for one that is applied.
-pub(super) fn patch_types(kind: &Kind) -> impl Iterator<Item = &'static str> {
-    let is_custom = kind.is_custom();
-    PATCHES.iter().copied().filter(move |content| !(is_custom && content.contains("strategic")))
+/// The type of a built-in kind.
+fn built_in(gvk: &GroupVersionKind) -> Option<Type> {
+    let version = pintle_meta::GroupVersion::new(&gvk.group, &gvk.version).to_string();
+    Some(Schema::builtin(&version, &gvk.kind)?.root().clone())
 }
 
-const CONVENTIONS: &str =
-    "More info: https://git.k8s.io/community/contributors/devel/sig-architecture/api-conventions.md";
-
-/// The schemas of a custom resource and of its list.
-fn custom_schemas(kind: &Kind, mut schema: Json) -> [(String, Json); 2] {
-    spell_out(&mut schema);
-    let object = documented(METADATA_SCHEMA, &format!("Standard object's metadata. {CONVENTIONS}#metadata"));
-    let list = documented(LIST_METADATA_SCHEMA, &format!("Standard list metadata. {CONVENTIONS}#types-kinds"));
-    let name = schema_name(kind);
-    let items = json!({
-        "description": format!("List of {}. {CONVENTIONS}", kind.plural),
-        "type": "array",
-        "items": {"$ref": format!("#/components/schemas/{name}")},
-    });
-    let mut of_list = json!({
-        "description": format!("{} is a list of {}", kind.list_kind, kind.kind),
-        "type": "object",
-        "required": ["items"],
-        "properties": {"items": items},
-        "x-kubernetes-group-version-kind": [{"group": kind.group, "kind": kind.list_kind, "version": kind.version}],
-    });
-    for (schema, metadata) in [(&mut schema, object), (&mut of_list, list)] {
-        if let Some(properties) = member(schema, "properties") {
-            set(properties, "apiVersion", text(&format!("{API_VERSION} {CONVENTIONS}#resources")));
-            set(properties, "kind", text(&format!("{KIND} {CONVENTIONS}#types-kinds")));
-            set(properties, "metadata", metadata);
-        }
-    }
-    set(&mut schema, "x-kubernetes-group-version-kind", json!([gvk(kind)]));
-    [(schema_name_of_list(kind), of_list), (name, schema)]
-}
-
-const API_VERSION: &str = "APIVersion defines the versioned schema of this representation of an object. Servers should convert \
-                           recognized schemas to the latest internal value, and may reject unrecognized values.";
-const KIND: &str = "Kind is a string value representing the REST resource this object represents. Servers may infer this from the \
-                    endpoint the client submits requests to. Cannot be updated. In CamelCase.";
-const EMBEDDED_API_VERSION: &str = "apiVersion defines the versioned schema of this representation of an object.";
-const EMBEDDED_KIND: &str = "kind is a string value representing the type of this object. In CamelCase.";
-
-fn text(description: &str) -> Json {
-    json!({"description": description, "type": "string"})
-}
-
-fn documented(schema: &str, description: &str) -> Json {
-    json!({"description": description, "allOf": [{"$ref": format!("#/components/schemas/{schema}")}]})
-}
-
-/// Writes into a declared schema what its extensions imply, for clients that know none of them. It nests no deeper than what is stored.
-fn spell_out(schema: &mut Json) {
-    for parts in ["properties", "allOf", "anyOf", "oneOf"] {
-        match schema.get_mut(parts) {
-            Some(Json::Object(parts)) => parts.values_mut().for_each(spell_out),
-            Some(Json::Array(parts)) => parts.iter_mut().for_each(spell_out),
-            _ => (),
-        }
-    }
-    for part in ["items", "additionalProperties", "not"] {
-        schema.get_mut(part).into_iter().for_each(spell_out);
-    }
-    let is = |schema: &Json, extension: &str| schema.get(extension) == Some(&Json::Bool(true));
-    if is(schema, "x-kubernetes-int-or-string") {
-        default(schema, "anyOf", json!([{"type": "integer"}, {"type": "string"}]));
-    }
-    if is(schema, "x-kubernetes-embedded-resource") {
-        default(schema, "properties", json!({}));
-        if let Some(properties) = member(schema, "properties") {
-            set(properties, "apiVersion", text(&format!("{EMBEDDED_API_VERSION} {CONVENTIONS}#resources")));
-            set(properties, "kind", text(&format!("{EMBEDDED_KIND} {CONVENTIONS}#types-kinds")));
-            let metadata = format!("Standard object's metadata. {CONVENTIONS}#metadata");
-            set(properties, "metadata", documented(METADATA_SCHEMA, &metadata));
-        }
-        let mut required = list(schema, "/required").cloned().collect::<Vec<_>>();
-        for name in ["kind", "apiVersion"] {
-            if !required.iter().any(|known| known == name) {
-                required.push(name.into());
-            }
-        }
-        set(schema, "required", required.into());
-    }
-}
-
-pub(super) fn gvk(kind: &Kind) -> Json {
-    json!({"group": kind.group, "kind": kind.kind, "version": kind.version})
+pub(super) fn gvk(of: &GroupVersionKind) -> Json {
+    json!({"group": of.group, "kind": of.kind, "version": of.version})
 }
 
 /// `com.example.v1.Widget`, `io.k8s.api.apps.v1.Deployment`.
@@ -226,12 +89,21 @@ pub(super) fn schema_name(kind: &Kind) -> String {
             let package = kind.group.rsplit('.').collect::<Vec<_>>().join(".");
             format!("{package}.{}.{}", kind.version, kind.kind)
         }
-        false => schema_of(&GroupVersionKind::new(&*kind.group, &*kind.version, &*kind.kind)),
+        false => schema_of(&kind.gvk()),
     }
 }
 
-/// The same of a built-in kind.
+/// The name of the schema of a kind's lists.
+pub(super) fn schema_name_of_list(kind: &Kind) -> String {
+    let name = schema_name(kind);
+    let package = name.strip_suffix(kind.kind.as_str()).unwrap_or(&name);
+    format!("{package}{}", kind.list_kind)
+}
+
+/// The name of the schema of a built-in kind.
 pub(super) fn schema_of(gvk: &GroupVersionKind) -> String {
-    let package = gvk.group.split('.').next().filter(|group| !group.is_empty()).unwrap_or("core");
-    format!("io.k8s.api.{package}.{}.{}", gvk.version, gvk.kind)
+    match built_in(gvk) {
+        Some(Type::Struct { of, .. }) => openapi::name(&of),
+        _ => gvk.kind.clone(),
+    }
 }

@@ -1,24 +1,33 @@
-//! What can be asked of a custom resource, path by path, as an OpenAPI 3 document has it.
+//! What can be asked of a kind, path by path, as an OpenAPI 3 document has it.
 
 use pintle_json::{Json, Map, json};
+use pintle_meta::GroupVersion;
+use pintle_schema::openapi::reference;
 
-use super::openapi::{APPLY, PATCH_SCHEMA, gvk, patch_types, schema_name, schema_of};
+use super::openapi::{DELETE_OPTIONS_SCHEMA, PATCH_SCHEMA, RESOURCES_SCHEMA, STATUS_SCHEMA};
+use super::openapi::{gvk, schema_name, schema_name_of_list, schema_of};
 use crate::kinds::Kind;
-use crate::object::set;
+use crate::object::{set, text_at};
 use crate::request::Part;
 use crate::request::Verb::{self, Create, Delete, DeleteCollection, Get, List, Patch, Update};
 
-pub(super) const STATUS_SCHEMA: &str = "io.k8s.apimachinery.pkg.apis.meta.v1.Status";
-pub(super) const DELETE_OPTIONS_SCHEMA: &str = "io.k8s.apimachinery.pkg.apis.meta.v1.DeleteOptions";
+const PATCHES: &[&str] = &[
+    "application/json-patch+json",
+    "application/merge-patch+json",
+    "application/strategic-merge-patch+json",
+    "application/apply-patch+yaml",
+];
 
 /// One path, and what can be asked there.
 struct Place<'a> {
     kind: &'a Kind,
     path: String,
     part: Part,
-    verbs: &'static [Verb],
+    verbs: Vec<Verb>,
     /// What is read and written there: the name of its schema.
     schema: String,
+    /// The kind of that.
+    gvk: Json,
 }
 
 /// The paths of a kind with their operations.
@@ -30,27 +39,59 @@ pub(super) fn paths(kind: &Kind) -> Vec<(String, Json)> {
         false => everywhere.clone(),
     };
     let object = format!("{collection}/{{name}}");
-    let schema = schema_name(kind);
-    let place = |path: String, verbs| Place { kind, path, part: Part::Object, verbs, schema: schema.clone() };
+    let place = |path: String, verbs: &[Verb]| Place {
+        kind,
+        path,
+        part: Part::Object,
+        verbs: verbs.iter().copied().filter(|verb| kind.allows(*verb)).collect(),
+        schema: schema_name(kind),
+        gvk: gvk(&kind.gvk()),
+    };
     let mut places = Vec::new();
     if kind.namespaced() {
         places.push(place(everywhere, &[List]));
     }
     places.push(place(collection, &[List, Create, DeleteCollection]));
     places.push(place(object.clone(), &[Get, Update, Delete, Patch]));
-    places.extend(kind.subresources.iter().map(|subresource| Place {
-        part: subresource.part,
-        schema: subresource.kind.as_ref().map_or_else(|| schema.clone(), schema_of),
-        ..place(format!("{object}/{}", subresource.part.name()), &[Get, Update, Patch])
+    places.extend(kind.subresources.iter().map(|subresource| {
+        let whole = Place {
+            part: subresource.part,
+            verbs: subresource.verbs.clone(),
+            ..place(format!("{object}/{}", subresource.part.name()), &[])
+        };
+        match &subresource.kind {
+            None => whole,
+            Some(other) => Place {
+                schema: schema_of(other),
+                // A real server says of each path of a custom resource that it is of that.
+                gvk: if kind.is_custom() { whole.gvk } else { gvk(other) },
+                ..whole
+            },
+        }
     }));
-    places.into_iter().map(|place| (place.path.clone(), place.operations())).collect()
+    let asked = places.into_iter().filter(|place| !place.verbs.is_empty());
+    asked.map(|place| (place.path.clone(), place.operations())).collect()
+}
+
+/// The path at which a group and version tells its resources.
+pub(super) fn resources(of: &GroupVersion) -> (String, Json) {
+    let get = json!({
+        "tags": [tag(of)],
+        "description": "get available resources",
+        "operationId": format!("get{}APIResources", prefix(of)),
+        "responses": {
+            "200": {"description": "OK", "content": contents(&forms(false, None), RESOURCES_SCHEMA)},
+            "401": {"description": "Unauthorized"},
+        },
+    });
+    (format!("{}/", of.path()), json!({"get": get}))
 }
 
 impl Place<'_> {
     fn operations(&self) -> Json {
         let mut parameters = vec![parameter("pretty", "query", "string")];
         for (name, what) in [
-            ("name", format!("name of the {}", self.kind.kind)),
+            ("name", format!("name of the {}", text_at(&self.gvk, "/kind"))),
             ("namespace", "object name and auth scope, such as for teams and projects".to_owned()),
         ] {
             if self.path.contains(&format!("{{{name}}}")) {
@@ -63,9 +104,9 @@ impl Place<'_> {
         let mut operations: Map =
             self.verbs.iter().map(|verb| (method(*verb).to_owned(), self.operation(*verb))).collect();
         // What all operations of a path have in common stands beside them.
-        if let [verb] = self.verbs {
-            parameters.extend(queries(*verb));
-            if let Some(Json::Object(operation)) = operations.get_mut(method(*verb)) {
+        if let [verb] = self.verbs[..] {
+            parameters.extend(self.queries(verb));
+            if let Some(Json::Object(operation)) = operations.get_mut(method(verb)) {
                 operation.remove("parameters");
             }
         }
@@ -75,78 +116,125 @@ impl Place<'_> {
     }
 
     fn operation(&self, verb: Verb) -> Json {
+        let custom = self.kind.is_custom();
         let answer = match verb {
-            List => schema_name_of_list(self.kind),
+            List | Verb::Watch => schema_name_of_list(self.kind),
+            Delete if self.kind.conduct.answers_deleted => self.schema.clone(),
             Delete | DeleteCollection => STATUS_SCHEMA.to_owned(),
             _ => self.schema.clone(),
         };
         let further: &[(&str, &str)] = match verb {
             Create => &[("201", "Created"), ("202", "Accepted")],
             Update => &[("201", "Created")],
+            Patch if !custom => &[("201", "Created")],
             Delete => &[("202", "Accepted")],
             _ => &[],
         };
+        let content = contents(&forms(custom, Some(verb)), &answer);
         let codes = [("200", "OK")].iter().chain(further);
         let mut responses: Map = codes
-            .map(|(code, why)| ((*code).to_owned(), json!({"description": why, "content": documents(&answer)})))
+            .map(|(code, why)| ((*code).to_owned(), json!({"description": why, "content": content.clone()})))
             .collect();
         responses.insert("401", json!({"description": "Unauthorized"}));
-        let (group, version) = (&self.kind.group, &self.kind.version);
         let mut operation = json!({
-            "tags": [format!("{}_{}", camel(group, false), camel(version, false))],
+            "tags": [tag(&self.kind.group_version())],
             "description": self.description(verb),
             "operationId": self.id(verb),
-            "parameters": queries(verb),
+            "parameters": self.queries(verb),
             "responses": responses,
             "x-kubernetes-action": action(verb),
-            "x-kubernetes-group-version-kind": gvk(self.kind),
+            "x-kubernetes-group-version-kind": self.gvk,
         });
-        let body = match verb {
-            Create | Update => Some(json!({"content": documents(&self.schema), "required": true})),
-            Patch => {
-                let types = patch_types(self.kind).chain([APPLY]);
-                Some(json!({"content": contents(types, PATCH_SCHEMA), "required": true}))
-            }
-            Delete => Some(json!({"content": documents(DELETE_OPTIONS_SCHEMA)})),
-            _ => None,
-        };
-        if let Some(body) = body {
+        if let Some(body) = self.body(verb) {
             set(&mut operation, "requestBody", body);
         }
         operation
     }
 
+    /// What is sent with it.
+    fn body(&self, verb: Verb) -> Option<Json> {
+        let custom = self.kind.is_custom();
+        let any = if custom { forms(custom, None) } else { vec!["*/*"] };
+        match verb {
+            Create | Update => Some(json!({"content": contents(&any, &self.schema), "required": true})),
+            Patch => {
+                let takes = |content: &&&str| !(custom && content.contains("strategic"));
+                let types: Vec<_> = PATCHES.iter().filter(takes).copied().collect();
+                Some(json!({"content": contents(&types, PATCH_SCHEMA), "required": true}))
+            }
+            DeleteCollection if custom => None,
+            Delete | DeleteCollection => Some(json!({"content": contents(&any, DELETE_OPTIONS_SCHEMA)})),
+            Get | List | Verb::Watch => None,
+        }
+    }
+
     /// A name that no other operation of the server has.
     fn id(&self, verb: Verb) -> String {
-        let Kind { group, version, kind, .. } = self.kind;
         // What counts as the verb of the collection is the first word of it.
         let (verb, rest) = if verb == DeleteCollection { ("delete", "Collection") } else { (word(verb), "") };
         let scope = if self.path.contains("{namespace}") { "Namespaced" } else { "" };
         let part = camel(self.part.name(), true);
         let all = if self.kind.namespaced() && scope.is_empty() { "ForAllNamespaces" } else { "" };
-        let (group, version, kind) = (camel(group, true), camel(version, true), camel(kind, scope.is_empty()));
-        format!("{verb}{group}{version}{rest}{scope}{kind}{part}{all}")
+        let kind = camel(&self.kind.kind, scope.is_empty());
+        format!("{verb}{}{rest}{scope}{kind}{part}{all}", prefix(&self.kind.group_version()))
     }
 
     fn description(&self, verb: Verb) -> String {
         let kind = &self.kind.kind;
         let part = if self.part == Part::Object { String::new() } else { format!("{} of ", self.part.name()) };
         match verb {
-            List | Verb::Watch => format!("list objects of kind {kind}"),
-            Create | Delete => format!("{} {}{kind}", word(verb), article(kind)),
+            List | Verb::Watch if self.kind.is_custom() => format!("list objects of kind {kind}"),
+            List | Verb::Watch => format!("list or watch objects of kind {kind}"),
+            Create | Delete => format!("{} {part}{}{kind}", word(verb), article(kind)),
             DeleteCollection => format!("delete collection of {kind}"),
             Get | Update => format!("{} {part}the specified {kind}", word(verb)),
             Patch => format!("partially update {part}the specified {kind}"),
         }
     }
+
+    /// What can be said in the query.
+    fn queries(&self, verb: Verb) -> Vec<Json> {
+        let custom = self.kind.is_custom();
+        let mut names: Vec<(&str, &str)> = match verb {
+            Get if custom => vec![("resourceVersion", "string")],
+            Get => Vec::new(),
+            List | Verb::Watch => LIST_OPTIONS.into(),
+            DeleteCollection if custom => LIST_OPTIONS.into(),
+            DeleteCollection => {
+                let watches = |name: &str| matches!(name, "allowWatchBookmarks" | "watch");
+                LIST_OPTIONS.iter().filter(|(name, _)| !watches(name)).chain(DELETE_OPTIONS).copied().collect()
+            }
+            Create | Update => WRITE_OPTIONS.into(),
+            Patch => WRITE_OPTIONS.iter().chain(&[("force", "boolean")]).copied().collect(),
+            Delete => DELETE_OPTIONS.into(),
+        };
+        names.sort_unstable();
+        names.into_iter().map(|(name, of_type)| parameter(name, "query", of_type)).collect()
+    }
 }
 
-/// The name of the schema of a kind's lists.
-pub(super) fn schema_name_of_list(kind: &Kind) -> String {
-    let name = schema_name(kind);
-    let package = name.strip_suffix(kind.kind.as_str()).unwrap_or(&name);
-    format!("{package}{}", kind.list_kind)
-}
+const LIST_OPTIONS: &[(&str, &str)] = &[
+    ("allowWatchBookmarks", "boolean"),
+    ("continue", "string"),
+    ("fieldSelector", "string"),
+    ("labelSelector", "string"),
+    ("limit", "integer"),
+    ("resourceVersion", "string"),
+    ("resourceVersionMatch", "string"),
+    ("sendInitialEvents", "boolean"),
+    ("shardSelector", "string"),
+    ("timeoutSeconds", "integer"),
+    ("watch", "boolean"),
+];
+const WRITE_OPTIONS: &[(&str, &str)] =
+    &[("dryRun", "string"), ("fieldManager", "string"), ("fieldValidation", "string")];
+const DELETE_OPTIONS: &[(&str, &str)] = &[
+    ("dryRun", "string"),
+    ("gracePeriodSeconds", "integer"),
+    ("ignoreStoreReadErrorWithClusterBreakingPotential", "boolean"),
+    ("orphanDependents", "boolean"),
+    ("propagationPolicy", "string"),
+];
 
 fn method(verb: Verb) -> &'static str {
     match verb {
@@ -173,50 +261,45 @@ fn word(verb: Verb) -> &'static str {
     }
 }
 
-/// What can be said in the query.
-fn queries(verb: Verb) -> Vec<Json> {
-    let names: &[(&str, &str)] = match verb {
-        Get => &[("resourceVersion", "string")],
-        List | DeleteCollection | Verb::Watch => &[
-            ("allowWatchBookmarks", "boolean"),
-            ("continue", "string"),
-            ("fieldSelector", "string"),
-            ("labelSelector", "string"),
-            ("limit", "integer"),
-            ("resourceVersion", "string"),
-            ("resourceVersionMatch", "string"),
-            ("sendInitialEvents", "boolean"),
-            ("shardSelector", "string"),
-            ("timeoutSeconds", "integer"),
-            ("watch", "boolean"),
-        ],
-        Create | Update => &[("dryRun", "string"), ("fieldManager", "string"), ("fieldValidation", "string")],
-        Patch => {
-            &[("dryRun", "string"), ("fieldManager", "string"), ("fieldValidation", "string"), ("force", "boolean")]
-        }
-        Delete => &[
-            ("dryRun", "string"),
-            ("gracePeriodSeconds", "integer"),
-            ("ignoreStoreReadErrorWithClusterBreakingPotential", "boolean"),
-            ("orphanDependents", "boolean"),
-            ("propagationPolicy", "string"),
-        ],
-    };
-    names.iter().map(|(name, of_type)| parameter(name, "query", of_type)).collect()
-}
-
 fn parameter(name: &str, place: &str, of_type: &str) -> Json {
     json!({"name": name, "in": place, "schema": {"type": of_type, "uniqueItems": true}})
 }
 
-/// A body of a schema in each form in which objects come and go.
-fn documents(schema: &str) -> Json {
-    contents(["application/json", "application/yaml"].into_iter(), schema)
+/// The forms in which objects come and go: of a custom resource, and by what is asked.
+fn forms(custom: bool, verb: Option<Verb>) -> Vec<&'static str> {
+    let mut forms = vec!["application/json"];
+    let watched = !custom && verb == Some(List);
+    if watched {
+        forms.push("application/json;stream=watch");
+    }
+    if !custom {
+        forms.push("application/vnd.kubernetes.protobuf");
+    }
+    if watched {
+        forms.push("application/vnd.kubernetes.protobuf;stream=watch");
+    }
+    forms.push("application/yaml");
+    forms
 }
 
-fn contents<'a>(types: impl Iterator<Item = &'a str>, schema: &str) -> Json {
-    let schema = json!({"schema": {"$ref": format!("#/components/schemas/{schema}")}});
-    types.map(|content| (content.to_owned(), schema.clone())).collect::<Map>().into()
+/// A body of a schema in each of these forms.
+fn contents(types: &[&str], schema: &str) -> Json {
+    let schema = json!({"schema": reference(schema)});
+    types.iter().map(|content| ((*content).to_owned(), schema.clone())).collect::<Map>().into()
+}
+
+/// By which operations of a group and version are found together.
+fn tag(of: &GroupVersion) -> String {
+    format!("{}_{}", camel(group(of), false), camel(&of.version, false))
+}
+
+/// What the names of all operations of a group and version begin with, but for the verb.
+fn prefix(of: &GroupVersion) -> String {
+    format!("{}{}", camel(group(of), true), camel(&of.version, true))
+}
+
+fn group(of: &GroupVersion) -> &str {
+    if of.group.is_empty() { "core" } else { &of.group }
 }
 
 fn article(noun: &str) -> &'static str {

@@ -8,7 +8,7 @@ use pintle_json::Json;
 
 use super::encode::Reply;
 use super::negotiate::{self, Format, Offer};
-use super::{Call, healthz, openapi_spec};
+use super::{Call, healthz};
 use crate::discovery;
 use crate::failure::{Failure, Outcome};
 use crate::kinds::{Kinds, Origin};
@@ -22,7 +22,6 @@ pub(super) fn serve(registry: &Arc<Registry>, call: &Call, parts: &[String]) -> 
     match parts[..] {
         ["" | "index.html"] => Ok(json(&discovery::paths(&kinds), true)),
         ["version"] => version(call),
-        ["openapi", ref rest @ ..] => openapi_spec::serve(&kinds, call, rest),
         ["api"] => {
             only_get(call)?;
             match aggregated(&kinds, call, true) {

@@ -1,11 +1,9 @@
 //! The body of a list, made as it is sent: it is never whole anywhere.
 
-use std::io::{self, Write};
+use std::io;
 use std::sync::Arc;
 
 use bytes::Bytes;
-use flate2::Compression;
-use flate2::write::GzEncoder;
 use futures_util::stream;
 use http_body::Frame;
 use http_body_util::{BodyExt, StreamBody};
@@ -15,12 +13,16 @@ use pintle_schema::protobuf::ListEnvelope;
 
 use super::body::Body;
 use super::encode::ZIPPED_FROM;
+use super::gzip::Gzip;
 use super::indent::Indent;
 use crate::failure::{Failure, Outcome};
-use crate::kinds::Kind;
+use crate::kinds::{Form, Kind};
 use crate::object::Ordered;
 use crate::registry::{LOOKS, ListReply, Selected, Served, Transform};
-use crate::store::Stored;
+use crate::store::{self, Neighbours, Stored};
+
+/// What is compressed is sent in parts of this size, about.
+const ZIPPED_PART: usize = 16 * 1024;
 
 /// A list part by part, from the bytes of its objects.
 ///
@@ -34,6 +36,8 @@ pub(super) struct ListBody {
     /// What is yet to come; none behind the end. Each is looked for, and laid out, when there is room for it.
     objects: Option<Selected>,
     ready: Vec<u8>,
+    /// Whether neighbours are left to [`next_zipped`](Self::next_zipped).
+    zipped: bool,
 }
 
 enum Encoding {
@@ -55,7 +59,7 @@ impl ListBody {
         ready.pop();
         ready.extend_from_slice(format!(",\"{}\":[", items(&transform)).as_bytes());
         let encoding = Encoding::Json { indent: pretty.then(Indent::default) };
-        Self { kind, transform, encoding, now, is_first: true, objects: Some(list.objects), ready }
+        Self { kind, transform, encoding, now, is_first: true, objects: Some(list.objects), ready, zipped: false }
     }
 
     /// A list as YAML, whose keys stand in the order of the alphabet.
@@ -66,7 +70,7 @@ impl ListBody {
         let end = if behind.is_empty() { String::new() } else { pintle_schema::write_yaml(&behind.into()) };
         let encoding = Encoding::Yaml { end };
         let ready = pintle_schema::write_yaml(&before.into()).into_bytes();
-        Self { kind, transform, encoding, now, is_first: true, objects: Some(list.objects), ready }
+        Self { kind, transform, encoding, now, is_first: true, objects: Some(list.objects), ready, zipped: false }
     }
 
     /// A list in protobuf. It begins with its length, so all objects are looked at before; what there is no room to keep of them is made
@@ -90,7 +94,16 @@ impl ListBody {
         let (api_version, list_kind) = transform.list_types(&kind);
         let ready = head.begin(&api_version, list_kind);
         let (encoding, objects) = (Encoding::Protobuf, Some(list.objects));
-        Ok(Self { kind, transform, encoding, now: Timestamp::UNIX_EPOCH, is_first: true, objects, ready })
+        Ok(Self {
+            kind,
+            transform,
+            encoding,
+            now: Timestamp::UNIX_EPOCH,
+            is_first: true,
+            objects,
+            ready,
+            zipped: false,
+        })
     }
 
     /// Whether the last part has been given out.
@@ -101,7 +114,7 @@ impl ListBody {
     /// The next part, larger than what is never compressed, or the last; empty at the end.
     pub(super) async fn next(&mut self) -> Bytes {
         let mut passed = 0;
-        while self.ready.len() <= ZIPPED_FROM && self.objects.is_some() {
+        while self.ready.len() <= ZIPPED_FROM && self.objects.is_some() && self.neighbours().is_none() {
             if !self.add() {
                 passed += 1;
             }
@@ -177,9 +190,37 @@ impl ListBody {
         self.objects = None;
     }
 
+    /// The next objects compressed, where they are kept so for all who are sent them.
+    fn next_zipped(&mut self, gzip: &mut Gzip) -> io::Result<Option<Arc<[u8]>>> {
+        let Some(neighbours) = self.neighbours() else { return Ok(None) };
+        let encoding = store::Encoding::Zipped(self.kind.api_version(), matches!(self.encoding, Encoding::Protobuf));
+        let zipped = neighbours.encode(encoding, || {
+            neighbours.iter().for_each(|stored| self.add_item(stored));
+            let items = std::mem::take(&mut self.ready);
+            gzip.make(&items)
+        })?;
+        self.objects.iter_mut().for_each(Selected::pass_neighbours);
+        Ok(Some(zipped))
+    }
+
+    /// The next objects, if they can be sent as all others are sent them: not the first, which has no comma before it, and not so many
+    /// bytes that they hold others up.
+    fn neighbours(&self) -> Option<Neighbours> {
+        let is_plain = match self.encoding {
+            Encoding::Json { indent: None } | Encoding::Protobuf => self.transform.is_none(),
+            Encoding::Json { .. } | Encoding::Yaml { .. } => false,
+        };
+        if !self.zipped || self.is_first || !is_plain || self.kind.strategy.form() != Form::Stored {
+            return None;
+        }
+        let neighbours = self.objects.as_ref()?.neighbours()?;
+        (neighbours.iter().map(|stored| stored.weight()).sum::<usize>() <= 2 * ZIPPED_FROM).then_some(neighbours)
+    }
+
     /// `first`, which was the part before, and what follows, compressed or not. Each part is made when there is room for it.
-    pub(super) fn stream(self, first: Bytes, zipped: bool) -> Body {
-        let zip = zipped.then(|| GzEncoder::new(Vec::new(), Compression::fast()));
+    pub(super) fn stream(mut self, first: Bytes, zipped: bool) -> Body {
+        self.zipped = zipped;
+        let zip = zipped.then(Gzip::new);
         let parts = stream::try_unfold(Sending { next: first, list: self, zip }, |mut sending| async move {
             let part = sending.part().await?;
             Ok(part.map(|part| (Frame::data(part), sending)))
@@ -193,26 +234,29 @@ struct Sending {
     /// What was made already.
     next: Bytes,
     list: ListBody,
-    zip: Option<GzEncoder<Vec<u8>>>,
+    zip: Option<Gzip>,
 }
 
 impl Sending {
     async fn part(&mut self) -> io::Result<Option<Bytes>> {
-        loop {
-            let mut part = std::mem::take(&mut self.next);
-            if part.is_empty() {
-                if self.list.is_over() {
-                    return self.zip.take().map(|zip| Ok(zip.finish()?.into())).transpose();
-                }
-                part = self.list.next().await;
-            }
-            let Some(zip) = &mut self.zip else { return Ok(Some(part)) };
-            zip.write_all(&part)?;
-            let zipped = std::mem::take(zip.get_mut());
-            if !zipped.is_empty() {
-                return Ok(Some(zipped.into()));
+        let Some(zip) = &mut self.zip else {
+            let part = if self.next.is_empty() { self.list.next().await } else { std::mem::take(&mut self.next) };
+            return Ok((!part.is_empty()).then_some(part));
+        };
+        while zip.ready() <= ZIPPED_PART {
+            let next = std::mem::take(&mut self.next);
+            if !next.is_empty() {
+                zip.add(&next)?;
+            } else if let Some(zipped) = self.list.next_zipped(zip)? {
+                zip.add_made(&zipped);
+                tokio::task::yield_now().await;
+            } else if self.list.is_over() {
+                return Ok(self.zip.take().map(|zip| zip.finish().into()));
+            } else {
+                zip.add(&self.list.next().await)?;
             }
         }
+        Ok(Some(zip.take().into()))
     }
 }
 

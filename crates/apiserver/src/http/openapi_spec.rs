@@ -5,14 +5,13 @@ use http::header::{
     ACCEPT, CACHE_CONTROL, CONTENT_ENCODING, CONTENT_LENGTH, CONTENT_TYPE, ETAG, EXPIRES, IF_NONE_MATCH, LOCATION, VARY,
 };
 use http::{HeaderMap, HeaderValue};
-use pintle_json::Json;
+use pintle_meta::GroupVersion;
 
 use super::Call;
 use super::encode::{self, Reply};
-use crate::discovery;
+use crate::discovery::{Document, Scope, openapi};
 use crate::failure::{Failure, Outcome};
-use crate::kinds::Kinds;
-use crate::object::text_at;
+use crate::registry::Registry;
 use crate::request::accept;
 
 const PROTO_V2: [&str; 2] =
@@ -20,29 +19,40 @@ const PROTO_V2: [&str; 2] =
 const PROTO_V3: [&str; 2] =
     ["com.github.proto-openapi.spec.v3@v1.0+protobuf", "com.github.proto-openapi.spec.v3.v1.0+protobuf"];
 
-pub(super) fn serve(kinds: &Kinds, call: &Call, rest: &[&str]) -> Outcome<Reply> {
-    match rest {
-        ["v2"] => Ok(v2(kinds, call)),
-        ["v3"] if !call.path.ends_with('/') => {
-            let mut headers = HeaderMap::new();
-            headers.insert(CONTENT_TYPE, HeaderValue::from_static("text/plain; charset=utf-8"));
-            Ok(whole(headers, text(&discovery::index(kinds))))
+pub(super) async fn serve(registry: &Registry, call: &Call, rest: &[String]) -> Outcome<Reply> {
+    let rest: Vec<_> = rest.iter().map(String::as_str).collect();
+    let scope = match rest[..] {
+        ["v2"] => Scope::All,
+        ["v3"] if !call.path.ends_with('/') => Scope::Index,
+        ["v3", "api", version] => Scope::Version(GroupVersion::new("", version)),
+        ["v3", "apis", group, version] => Scope::Version(GroupVersion::new(group, version)),
+        ["v3", ..] => return Ok(nothing(404)),
+        _ => return Err(Failure::page_not_found()),
+    };
+    let kinds = registry.kinds();
+    let Some(document) = registry.documents.find(&kinds, scope.clone()).await? else { return Ok(nothing(404)) };
+    Ok(match scope {
+        Scope::All => v2(call, document),
+        Scope::Index => index(document),
+        Scope::Version(of) => {
+            let custom = !kinds.is_built_in(&of.group, &of.version);
+            v3(call, document, custom)
         }
-        ["v3", "api", version] => Ok(v3(kinds, call, "", version)),
-        ["v3", "apis", group, version] => Ok(v3(kinds, call, group, version)),
-        ["v3", ..] => Ok(nothing(404)),
-        _ => Err(Failure::page_not_found()),
-    }
+    })
 }
 
-fn v3(kinds: &Kinds, call: &Call, group: &str, version: &str) -> Reply {
-    let Some(document) = discovery::document(kinds, group, version) else { return nothing(404) };
+fn index(document: Document) -> Reply {
+    let mut headers = HeaderMap::new();
+    headers.insert(CONTENT_TYPE, HeaderValue::from_static("text/plain; charset=utf-8"));
+    whole(headers, document.text)
+}
+
+fn v3(call: &Call, document: Document, custom: bool) -> Reply {
+    let Document { tag: hash, text: mut body } = document;
     let proto = accepts(call, &PROTO_V3) && !accepts_first(call, "json");
     if !proto && !accepts(call, &["json"]) {
         return nothing(406);
     }
-    let mut body = text(&document);
-    let hash = discovery::etag(&body);
     let asked = call.query.text("hash");
     let mut headers = HeaderMap::new();
     insert(&mut headers, ETAG, &format!("\"{hash}\""));
@@ -51,14 +61,13 @@ fn v3(kinds: &Kinds, call: &Call, group: &str, version: &str) -> Reply {
     if proto {
         const MEDIA: &str = "application/com.github.proto-openapi.spec.v3.v1.0+protobuf";
         headers.insert(CONTENT_TYPE, HeaderValue::from_static(MEDIA));
-        let info = &document["info"];
-        body = empty_proto(text_at(&document, "/openapi"), text_at(info, "/title"), (6, text_at(info, "/version")));
+        body = empty_proto("3.0.0", openapi::title(custom), (6, openapi::version(custom)));
     }
-    if !asked.is_empty() && asked != hash {
+    if !asked.is_empty() && asked != &*hash {
         insert(&mut headers, LOCATION, &format!("{}?hash={hash}", call.path));
         return Reply::Raw { code: 301, headers, body: Bytes::new() };
     }
-    if asked == hash {
+    if asked == &*hash {
         headers.insert(CACHE_CONTROL, HeaderValue::from_static("public, immutable"));
         headers.insert(EXPIRES, HeaderValue::from_static("Thu, 31 Dec 2099 23:59:59 GMT"));
     }
@@ -69,13 +78,12 @@ fn v3(kinds: &Kinds, call: &Call, group: &str, version: &str) -> Reply {
     whole(headers, body)
 }
 
-fn v2(kinds: &Kinds, call: &Call) -> Reply {
-    let document = text(&discovery::document_v2(kinds));
+fn v2(call: &Call, document: Document) -> Reply {
+    let Document { tag: hash, text: document } = document;
     let proto = accepts(call, &PROTO_V2) && !accepts_first(call, "json");
     if !proto && !accepts(call, &["json"]) {
         return nothing(406);
     }
-    let hash = discovery::etag(&document);
     let mut headers = HeaderMap::new();
     insert(&mut headers, ETAG, &format!("\"{hash}\""));
     headers.insert(VARY, HeaderValue::from_static("Accept"));
@@ -85,7 +93,7 @@ fn v2(kinds: &Kinds, call: &Call) -> Reply {
     }
     let (media, body) = match proto {
         true => {
-            let body = empty_proto("2.0", "Kubernetes", (2, "unversioned"));
+            let body = empty_proto("2.0", openapi::title(false), (2, openapi::version(false)));
             ("application/com.github.proto-openapi.spec.v2.v1.0+protobuf", body)
         }
         false => ("application/json", document),
@@ -141,10 +149,6 @@ fn matches_tag(call: &Call, hash: &str) -> bool {
 
 fn nothing(code: u16) -> Reply {
     Reply::Raw { code, headers: HeaderMap::new(), body: Bytes::new() }
-}
-
-fn text(value: &Json) -> Bytes {
-    value.to_string().into()
 }
 
 fn insert(headers: &mut HeaderMap, name: http::HeaderName, value: &str) {

@@ -195,7 +195,7 @@ async fn list(registry: &Arc<Registry>, call: &Call, place: &Place, path: &Resou
     if let Some(version) = registry.version_to_wait_for(&options)? {
         wait_for(registry, kind, version, call.view).await?;
     }
-    let list = registry.list(&selection, &options, call.view)?;
+    let list = registry.list(&selection, &options, call.view).await?;
     Ok(Reply::List { kind: kind.clone(), list, format })
 }
 

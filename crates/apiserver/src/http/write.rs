@@ -131,7 +131,7 @@ async fn delete_collection(
     if let Some(version) = registry.version_to_wait_for(&list)? {
         resource::wait_for(registry, &kind, version, None).await?;
     }
-    let list = registry.delete_collection(&selection, &list, &options)?;
+    let list = registry.delete_collection(&selection, &list, &options).await?;
     Ok(Reply::List { kind, list, format })
 }
 
@@ -221,7 +221,7 @@ pub(super) fn manager<'a>(registry: &Registry, call: &Call, place: &Place, optio
         return manager;
     }
     let kinds = registry.kinds();
-    let versions = kinds.kinds().filter(|kind| kind.store == place.kind.store).map(|kind| kind.api_version());
+    let versions = kinds.versions_of(&place.kind.store).map(|kind| kind.api_version());
     manager.serving(versions.collect())
 }
 

@@ -63,7 +63,7 @@ impl Strategy for CertificateSigningRequest {
             let said: [(&str, Json, bool); 4] = [
                 ("username", user.name.as_str().into(), user.name.is_empty()),
                 ("uid", user.uid.as_str().into(), user.uid.is_empty()),
-                ("groups", json!(user.groups), user.groups.is_empty()),
+                ("groups", json!(*user.groups), user.groups.is_empty()),
                 ("extra", json!(user.extra), user.extra.is_empty()),
             ];
             said.into_iter().filter(|(.., empty)| !empty).for_each(|(field, value, _)| set(spec, field, value));

@@ -100,7 +100,7 @@ mod tests {
         let fields: FieldSelector = selector.parse().unwrap();
         let found = match unknown_field(&fields, kind) {
             Some(why) => Err(why),
-            None => Ok(selects_fields(&fields, kind, &Stored::sample(&object))),
+            None => Ok(selects_fields(&fields, kind, &crate::store::sample(&object))),
         };
         assert_eq!(found, expected.map_err(Into::into), "{selector:?}");
     }
@@ -139,9 +139,9 @@ mod tests {
                 let whole = kind.strategy.field(&object, label).unwrap_or_default();
                 found += usize::from(!whole.is_empty());
                 let selector = FieldSelector::everything().equals(label, &whole);
-                let converted = kind.converted(&Stored::sample(&object)).is_some();
+                let converted = kind.converted(&crate::store::sample(&object)).is_some();
                 assert!(
-                    converted || selects_fields(&selector, kind, &Stored::sample(&object)),
+                    converted || selects_fields(&selector, kind, &crate::store::sample(&object)),
                     "{}: {label}",
                     kind.kind
                 );
@@ -163,7 +163,7 @@ mod tests {
             let fields = selectable(&kind.store.to_string(), &object);
             assert_eq!(fields.len(), labels.len(), "{}", kind.kind);
             for (at, (label, expected)) in labels.into_iter().zip(fields).enumerate() {
-                assert_eq!(field(kind, &Stored::sample(&object), label), expected, "{}: {label}", kind.kind);
+                assert_eq!(field(kind, &crate::store::sample(&object), label), expected, "{}: {label}", kind.kind);
                 let selector = FieldSelector::everything().equals(label, &expected);
                 assert_eq!(indexed_field(&selector, kind), Some((at, expected.as_str())));
                 kept += 1;

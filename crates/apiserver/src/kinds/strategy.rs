@@ -103,6 +103,11 @@ pub(crate) trait Strategy: Send + Sync {
         Origin::BuiltIn
     }
 
+    /// The uid of the definition that made the kind, if one has.
+    fn definition(&self) -> Option<&str> {
+        None
+    }
+
     /// Takes away what the schema does not know; answers the paths of what went, sorted.
     fn prune(&self, _object: &mut Json) -> Vec<String> {
         Vec::new()

@@ -1,7 +1,6 @@
 //! Defaults, validation and update rules of the built-in kinds.
 
-use std::collections::BTreeMap;
-use std::sync::Arc;
+use std::sync::{Arc, LazyLock};
 
 use jiff::Timestamp;
 use pintle_json::{Json, json};
@@ -32,7 +31,7 @@ fn kind(group: &str, version: &str, plural: &str) -> Arc<Kind> {
     Kinds::builtin().resource(group, version, plural).expect("a built-in kind").clone()
 }
 
-static NOBODY: User = User { name: String::new(), uid: String::new(), groups: Vec::new(), extra: BTreeMap::new() };
+static NOBODY: LazyLock<User> = LazyLock::new(User::default);
 
 fn context(cluster: &dyn Cluster) -> Context<'_> {
     Context { now: Timestamp::UNIX_EPOCH, cluster, user: &NOBODY }

@@ -1,30 +1,9 @@
 //! Objects as JSON, their members in the order in which Go writes them.
 
 use pintle_json::Json;
+use pintle_store::{METADATA, OBJECT};
 use serde::Serialize;
 use serde::ser::{SerializeMap, Serializer};
-
-/// The members of metadata, as Go declares them.
-pub(crate) const METADATA: [&str; 15] = [
-    "name",
-    "generateName",
-    "namespace",
-    "selfLink",
-    "uid",
-    "resourceVersion",
-    "generation",
-    "creationTimestamp",
-    "deletionTimestamp",
-    "deletionGracePeriodSeconds",
-    "labels",
-    "annotations",
-    "ownerReferences",
-    "finalizers",
-    "managedFields",
-];
-
-/// What comes first in an object.
-pub(crate) const OBJECT: [&str; 3] = ["kind", "apiVersion", "metadata"];
 
 /// An object whose kind, version and metadata come first, and whose metadata are in the usual order.
 #[derive(Clone, Copy, Debug)]

@@ -132,7 +132,9 @@ fn charge(registry: &Registry, namespace: &str, quota: &Json, used: Json) -> Out
     let write = Write { place: &place, old: Some(&old), new, by: &by, how: How::Put };
     let value = registry.complete(write)?.object;
     let at = super::list::parse_number(metadata::text(quota, "resourceVersion"))?;
-    Ok(Some(Charge { key: place.key(), at, value: kind.strategy.to_stored(value) }))
+    let value = kind.strategy.to_stored(value);
+    super::size::check(kind, &place.key(), &value)?;
+    Ok(Some(Charge { key: place.key(), at, value }))
 }
 
 fn attempt<'a>(write: &'a Write<'_>, resource: &'a GroupResource) -> Attempt<'a> {

@@ -10,15 +10,19 @@ use crate::request::options::{DeleteOptions, ListOptions};
 
 impl Registry {
     /// Deletes a page of the objects that are meant; answers them as they were listed. Objects that go meanwhile are passed
-    /// over; the first other failure ends it, with what was deleted before staying so.
-    pub(crate) fn delete_collection(
+    /// over; the first other failure ends it, with what was deleted before staying so. That is also what becomes of it where it is
+    /// dropped: others have their turns between two deletions, and each of these is whole.
+    pub(crate) async fn delete_collection(
         &self,
         selection: &Selection,
         list: &ListOptions,
         options: &DeleteOptions,
     ) -> Outcome<ListReply> {
-        let listed = self.list(selection, &paged(list), None)?;
-        for item in listed.objects.clone() {
+        let listed = self.list(selection, &versioned(list), None).await?;
+        let mut left = listed.objects.clone();
+        while let Some(meant) = left.look() {
+            tokio::task::yield_now().await;
+            let Some(item) = meant else { continue };
             let place = Place::new(selection.kind.clone(), &item.namespace(), &item.name());
             match self.delete(&place, options) {
                 Err(failure) if failure.is_not_found() => (),
@@ -30,12 +34,61 @@ impl Registry {
     }
 }
 
-/// A list that is deleted is read in pages even if no limit was asked for, and a limit makes a version the exact one.
-fn paged(list: &ListOptions) -> ListOptions {
+/// A real server reads a list that is deleted in pages even if no limit was asked for, and a limit makes a version the exact one.
+fn versioned(list: &ListOptions) -> ListOptions {
     let version = !matches!(list.resource_version.as_str(), "" | "0") && list.continue_token.is_empty();
     let mut list = list.clone();
     if version && list.version_match.is_none() {
         list.version_match = Some(ResourceVersionMatch::Exact);
     }
     list
+}
+
+#[cfg(test)]
+mod tests {
+    use pintle_json::json;
+
+    use super::*;
+    use crate::clock::effort::turns;
+    use crate::config::ApiServerConfig;
+    use crate::registry::list::LOOKS;
+    use crate::store::Expect;
+
+    const MAPS: usize = 4 * LOOKS;
+
+    fn selection(registry: &Registry, options: &ListOptions) -> Selection {
+        let kinds = registry.kinds();
+        let kind = kinds.resource("", "v1", "configmaps").expect("a built-in kind");
+        Selection::parse(&Place::new(kind.clone(), "default", ""), options).expect("selectors")
+    }
+
+    fn registry() -> Registry {
+        let registry = Registry::new(ApiServerConfig::default(), None);
+        for at in 0..MAPS {
+            let object = json!({"metadata": {"name": at.to_string(), "namespace": "default", "uid": at.to_string()}});
+            let put = registry.db.put(&"configmaps".into(), &format!("default/{at}"), Expect::Absent, object);
+            put.expect("absent");
+        }
+        registry
+    }
+
+    #[test]
+    fn others_have_their_turns_while_many_objects_are_deleted() {
+        let (registry, list) = (registry(), ListOptions::default());
+        let (selection, options) = (selection(&registry, &list), DeleteOptions::default());
+        let (listed, turns) = turns(registry.delete_collection(&selection, &list, &options));
+        assert_eq!(listed.expect("a list").objects.count(), MAPS);
+        assert_eq!(registry.db.read(|store| store.objects("configmaps")).run(&selection.range()).left(), 0);
+        assert!(turns >= MAPS / 2, "{turns}");
+    }
+
+    #[test]
+    fn others_have_their_turns_while_a_page_of_few_is_looked_for_among_many() {
+        let registry = registry();
+        let mut list = ListOptions::default();
+        (list.limit, list.label_selector) = (Some(1), "a=b".into());
+        let (listed, turns) = turns(registry.list(&selection(&registry, &list), &list, None));
+        assert_eq!(listed.expect("a list").objects.count(), 0);
+        assert!(turns >= MAPS / LOOKS / 2, "{turns}");
+    }
 }

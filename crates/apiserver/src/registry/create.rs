@@ -9,6 +9,7 @@ use super::Registry;
 use super::pipeline::{Complete, Write};
 use super::served::{Served, Written};
 use crate::auth;
+use crate::crd;
 use crate::failure::{Failure, Outcome, details};
 use crate::kinds::{GroupResource, Kind, Place};
 use crate::object::{metadata, metadata_mut};
@@ -62,11 +63,11 @@ impl Registry {
                 }
                 return Ok(Written { object: Served::value(kind, shown), created: true, warnings });
             }
-            super::size::check(kind, &place.key(), &stored)?;
             let told = self.without_effect(&place, &stored);
-            let is_open = |store: &Store| !kind.namespaced() || namespace_is_open(store, &place.namespace);
-            let (resource, key) = (place.resource_key(), place.key());
-            match self.db.commit(&resource, &key, Expect::Absent, stored, charges, is_open) {
+            let is_open = |store: &Store| {
+                is_defined(store, kind) && (!kind.namespaced() || namespace_is_open(store, &place.namespace))
+            };
+            match self.commit(&place, Expect::Absent, stored, charges, is_open)? {
                 Ok(change) => {
                     warnings.extend(told);
                     return Ok(Written { object: Served::stored(kind, &change.new), created: true, warnings });
@@ -76,10 +77,7 @@ impl Registry {
                     return Err(taken(&kind.resource(), &name, found.as_deref()));
                 }
                 // Somebody else was quicker, so there is an end to it: what was looked at is looked at anew.
-                Err(Refused::Taken | Refused::Moved) if kind.namespaced() => {
-                    self.check_namespace_is_open(kind, &place.namespace, &name)?;
-                }
-                Err(Refused::Taken | Refused::Moved) => (),
+                Err(Refused::Taken | Refused::Moved) => self.check_is_open(&place)?,
             }
         }
         Err(all_taken(&kind.resource(), &base))
@@ -89,17 +87,28 @@ impl Registry {
     fn check_place(&self, place: &Place, object: &mut Json, by: &Writer<'_>) -> Outcome<()> {
         let kind = &place.kind;
         check_namespace(kind, &place.namespace, object)?;
-        if kind.conduct.terminating {
-            let why = "create not allowed while custom resource definition is terminating";
-            return Err(Failure::forbidden(&kind.resource(), metadata::name(object), why));
-        }
-        if kind.namespaced() {
-            self.check_namespace_is_open(kind, &place.namespace, metadata::name(object))?;
-        }
+        self.check_is_open(&Place { name: metadata::name(object).into(), ..place.clone() })?;
         if auth::grants_rights(place) {
             auth::check_grant(self.rbac(), by.user(), place, object, None)?;
         }
         Ok(())
+    }
+
+    /// The definition of a custom resource must be there and not be going away, and so must the namespace.
+    fn check_is_open(&self, place: &Place) -> Outcome<()> {
+        let kind = &place.kind;
+        if !self.db.read(|store| is_defined(store, kind)) {
+            let why = "create not allowed while custom resource definition is terminating";
+            let definition = self.db.get(crd::DEFINITIONS, &crd::name(kind));
+            return Err(match definition.is_some_and(|definition| definition.is_deleting()) {
+                true => Failure::forbidden(&kind.resource(), &place.name, why),
+                false => Failure::page_not_found(),
+            });
+        }
+        match kind.namespaced() {
+            true => self.check_namespace_is_open(kind, &place.namespace, &place.name),
+            false => Ok(()),
+        }
     }
 
     /// The namespace must be there and not be going away.
@@ -121,6 +130,14 @@ impl Registry {
         let details = StatusDetails { causes: vec![cause], ..details(&resource.group, &resource.resource, name) };
         Err(Failure::forbidden(&resource, name, &why).with(details))
     }
+}
+
+/// Whether the definition of a custom resource is still that which made the kind, and is not going.
+fn is_defined(store: &Store, kind: &Kind) -> bool {
+    kind.strategy.definition().is_none_or(|uid| {
+        let definition = store.get(crd::DEFINITIONS, &crd::name(kind));
+        definition.is_some_and(|definition| definition.uid() == uid && !definition.is_deleting())
+    })
 }
 
 fn namespace_is_open(store: &Store, namespace: &str) -> bool {

@@ -11,7 +11,7 @@ use crate::failure::{Failure, Outcome};
 use crate::faults::View;
 use crate::kinds::{Kind, Place, indexed_field, selects_fields, unknown_field};
 use crate::request::options::ListOptions;
-use crate::store::{Compacted, Objects, Range, ResourceKey, Run, Scope, Stored, key};
+use crate::store::{Compacted, Neighbours, Objects, Range, ResourceKey, Run, Scope, Stored, key};
 
 /// After so many objects that are not meant, who looks through them lets others work.
 pub(crate) const LOOKS: usize = 256;
@@ -111,6 +111,16 @@ impl Selected {
         self.run.pass();
         Some(meant)
     }
+
+    /// The next ones, if they are neighbours, and all are meant. They stay.
+    pub(crate) fn neighbours(&self) -> Option<Neighbours> {
+        self.run.neighbours().filter(|_| self.selection.is_everything())
+    }
+
+    /// Passes over what [`neighbours`](Self::neighbours) has told.
+    pub(crate) fn pass_neighbours(&mut self) {
+        self.run.pass_neighbours();
+    }
 }
 
 impl Iterator for Selected {
@@ -169,7 +179,14 @@ impl Registry {
     }
 
     /// A page of the objects that are meant. `wait_for`, what [`version_to_wait_for`] told, has been waited for.
-    pub(crate) fn list(&self, selection: &Selection, options: &ListOptions, stale: Option<View>) -> Outcome<ListReply> {
+    ///
+    /// Of very many objects few may be meant: others have their turns meanwhile.
+    pub(crate) async fn list(
+        &self,
+        selection: &Selection,
+        options: &ListOptions,
+        stale: Option<View>,
+    ) -> Outcome<ListReply> {
         if components::are_meant(&selection.kind) {
             return Ok(components::list(selection));
         }
@@ -189,7 +206,7 @@ impl Registry {
                 (past.map_err(|_| too_old(options, start.as_deref()))?, revision)
             }
         };
-        let reply = page(selection, objects.run(&range), limit, revision);
+        let reply = page(selection, objects.run(&range), limit, revision).await;
         if !reply.continue_token.is_empty() {
             self.db.keep(&resource, revision, &objects);
         }
@@ -221,14 +238,14 @@ impl Registry {
 }
 
 /// Takes a page from objects in key order.
-fn page(selection: &Selection, run: Run, limit: Option<usize>, revision: u64) -> ListReply {
+async fn page(selection: &Selection, run: Run, limit: Option<usize>, revision: u64) -> ListReply {
     let selected = |run| Selected { selection: selection.clone(), run };
     let mut reply =
         ListReply { objects: selected(run.clone()), revision, continue_token: String::new(), remaining: None };
     // Who asks for one name gets no pages.
     let Some(limit) = limit.filter(|_| selection.name().is_none()) else { return reply };
     let prefix = selection.range().prefix().len();
-    let (mut rest, mut found) = (run.clone(), 0);
+    let (mut rest, mut found, mut looks) = (run.clone(), 0, 0);
     while let Some((key, stored)) = rest.next() {
         found += usize::from(selection.matches(&stored));
         if found >= limit && rest.left() > 0 {
@@ -236,6 +253,10 @@ fn page(selection: &Selection, run: Run, limit: Option<usize>, revision: u64) ->
             reply.continue_token = Token::after(&key[prefix..], revision).encode();
             reply.remaining = selection.is_everything().then(|| rest.left());
             break;
+        }
+        looks += 1;
+        if looks % LOOKS == 0 {
+            tokio::task::yield_now().await;
         }
     }
     reply

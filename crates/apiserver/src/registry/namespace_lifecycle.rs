@@ -3,7 +3,7 @@
 use pintle_json::Json;
 
 use super::Registry;
-use crate::kinds::Kind;
+use crate::kinds::{Kind, Place};
 use crate::object::{metadata, metadata_mut};
 use crate::store::Expect;
 
@@ -40,6 +40,8 @@ impl Registry {
     /// Changes a namespace past the rules for clients, as the controller of namespaces does by `/finalize` and `/status`. One
     /// that is going and has no finalizer left is removed.
     pub(crate) fn rewrite_namespace(&self, name: &str, change: impl Fn(&mut Json)) {
+        let kinds = self.kinds();
+        let Some(kind) = kinds.kind("", "v1", "Namespace") else { return };
         while let Some(stored) = self.db.get(RESOURCE, name) {
             let old = stored.decode();
             let mut new = old.clone();
@@ -50,7 +52,16 @@ impl Registry {
             let done = match gone {
                 true => self.db.remove(&RESOURCE.into(), name, stored.revision()).is_ok(),
                 false if new == old => true,
-                false => self.db.put(&RESOURCE.into(), name, Expect::At(stored.revision()), new).is_ok(),
+                false => {
+                    let place = Place::new(kind.clone(), "", name);
+                    match self.commit(&place, Expect::At(stored.revision()), new, Vec::new(), |_| true) {
+                        Ok(written) => written.is_ok(),
+                        Err(failure) => {
+                            tracing::debug!(%name, message = failure.status.message, "a namespace could not be written");
+                            true
+                        }
+                    }
+                }
             };
             if done {
                 return;

@@ -205,7 +205,7 @@ mod tests {
     fn the_pods_of_a_namespace_are_looked_at_until_it_is_late_or_they_are_too_many() {
         let pod = |at: usize| {
             let pod = json!({"metadata": {"name": format!("p{at:05}")}, "spec": {"hostPID": true, "containers": []}});
-            Arc::new(Stored::sample(&pod))
+            Arc::new(crate::store::sample(&pod))
         };
         let (baseline, _) = Policy::of(|label| label.ends_with("/enforce").then_some("baseline"));
         let first = |pods: usize, most: usize| {

@@ -168,7 +168,7 @@ fn subject(spec: &Json) -> Outcome<User> {
 }
 
 fn user_info(user: &User) -> Json {
-    let mut info = json!({"username": user.name, "groups": user.groups});
+    let mut info = json!({"username": user.name, "groups": *user.groups});
     if !user.uid.is_empty() {
         info["uid"] = user.uid.as_str().into();
     }

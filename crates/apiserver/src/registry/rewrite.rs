@@ -27,7 +27,8 @@ impl Registry {
             if dry_run || !metadata::differ(&new, &old) {
                 return Ok(new);
             }
-            if let Ok(change) = self.db.put(&resource, &place.key(), Expect::At(stored.revision()), new.clone()) {
+            let committed = self.commit(place, Expect::At(stored.revision()), new.clone(), Vec::new(), |_| true)?;
+            if let Ok(change) = committed {
                 metadata_mut(&mut new).insert("resourceVersion", change.revision.to_string().into());
                 return Ok(new);
             }

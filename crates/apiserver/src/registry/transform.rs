@@ -198,7 +198,7 @@ mod tests {
         let pods = kinds.kind("", "v1", "Pod").expect("it is built in");
         let pod = json!({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "p"}, "spec": {"containers": []}});
         let mut store = Store::new(1, History::default());
-        let draft = Draft::new(&pod, Order::Declared, Vec::new());
+        let draft = Draft::new(store.interner(), &pod, Order::Declared, Vec::new());
         let stored = store.put(Instant::now(), &"pods".into(), "p", Expect::Absent, draft).expect("absent").new.clone();
         let v1 = "meta.k8s.io/v1";
         let second = |second| Timestamp::from_second(second).expect("a time");

@@ -175,8 +175,7 @@ impl Registry {
         if kind.splits_status() && kind.strategy.conversion().is_some() {
             keep_other_half(place.part, &mut new, &stored.decode());
         }
-        super::size::check(kind, &place.key(), &new)?;
-        let written = self.db.commit(&place.resource_key(), &place.key(), expect, new, charges, |_| true);
+        let written = self.commit(place, expect, new, charges, |_| true)?;
         Ok(written.map(|change| Served::stored(kind, &change.new)))
     }
 }

@@ -9,6 +9,7 @@ use http_body_util::BodyExt;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::server::conn::auto;
+use rustix::process::{Resource, getrlimit};
 use socket2::{SockRef, TcpKeepalive};
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpListener, TcpStream};
@@ -21,8 +22,6 @@ use super::activity::{Activity, Answered, GRACE, Heard};
 use super::front::Front;
 use super::streams::{self, Streams};
 
-/// How many connections there are at most; more wait to be accepted.
-const MOST_CONNECTIONS: usize = 16_384;
 /// How many requests are answered on a connection at once, where it is of HTTP/2: as on a real server.
 const MOST_STREAMS: u32 = 100;
 /// So many bytes of headers are taken over HTTP/2: as many as a real server takes.
@@ -42,15 +41,22 @@ const HANDSHAKE: Duration = Duration::from_secs(10);
 /// How long to wait where the system has no more sockets to give.
 const PAUSE: Duration = Duration::from_millis(50);
 
-/// Accepts until `stop`.
+/// How many connections there may be, where so many are wanted. A socket is a file, and the process has others to open.
+pub(super) fn room(wanted: usize) -> usize {
+    let files = getrlimit(Resource::Nofile).current.and_then(|files| usize::try_from(files).ok());
+    wanted.min(files.unwrap_or(usize::MAX) / 2).clamp(1, Semaphore::MAX_PERMITS)
+}
+
+/// Accepts until `stop`, so many connections at once. More wait for one of these to end.
 pub(super) async fn accept(
     listener: TcpListener,
     tls: Option<TlsAcceptor>,
     front: Front,
+    most: usize,
     stop: CancellationToken,
     tasks: TaskTracker,
 ) {
-    let room = Arc::new(Semaphore::new(MOST_CONNECTIONS));
+    let room = Arc::new(Semaphore::new(most));
     loop {
         let accept = async {
             // It fails only where the semaphore is closed, which nobody does.

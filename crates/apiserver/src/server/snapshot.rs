@@ -97,14 +97,14 @@ impl ServerSnapshot {
         let Head { resource_version: revision, token_key } = serde_json::from_str(head).map_err(|_| broken(number))?;
         let key = |text: String| URL_SAFE_NO_PAD.decode(text).ok()?.try_into().ok();
         let token_key = token_key.map(|text| key(text).ok_or(broken(number))).transpose()?;
-        let mut objects = BTreeMap::new();
+        let (mut objects, interner) = (BTreeMap::new(), Arc::default());
         for (number, line) in lines.filter(|(_, line)| !line.trim().is_empty()) {
             let mut line: Line<'_> = serde_json::from_str(line).map_err(|_| broken(number))?;
             if !line.object["metadata"]["name"].is_string() {
                 return Err(broken(number));
             }
             line.object["apiVersion"] = line.api_version.into();
-            let kept = Stored::of(registry::draft(line.resource, &line.object));
+            let kept = Stored::of(registry::draft(&interner, line.resource, &line.object));
             objects.insert((line.resource.into(), line.key.into()), Arc::new(kept));
         }
         Ok(Self { revision, token_key, objects })

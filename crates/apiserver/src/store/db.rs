@@ -17,7 +17,7 @@ use tokio::sync::{broadcast, watch};
 use crate::audit;
 use crate::clock::Clock;
 use crate::store::{
-    Change, Compacted, Draft, Expect, History, Key, Objects, Range, Refused, ResourceKey, Run, Store, Stored,
+    Change, Compacted, Draft, Expect, History, Interner, Key, Objects, Range, Refused, ResourceKey, Run, Store, Stored,
 };
 
 /// The changes of several resources as they happen, in the order of their revisions. A reader that falls too far behind is told so.
@@ -38,7 +38,7 @@ pub(crate) struct Charge {
 }
 
 /// Makes of an object what is written of it under that resource: the bytes are made under no lock.
-pub(crate) type Drafting = fn(resource: &str, object: &Json) -> Draft;
+pub(crate) type Drafting = fn(interner: &Arc<Interner>, resource: &str, object: &Json) -> Draft;
 
 /// The store, shared. The lock is held for single steps of the engine and never across an await.
 #[derive(Debug)]
@@ -47,6 +47,7 @@ pub(crate) struct Db {
     revision: watch::Sender<u64>,
     clock: Arc<Clock>,
     draft: Drafting,
+    interner: Arc<Interner>,
     /// How many changes who follows a resource may lag behind.
     longest_lag: usize,
 }
@@ -73,9 +74,10 @@ impl Db {
     pub(crate) fn new(first: u64, history: History, draft: Drafting, clock: Arc<Clock>) -> Self {
         let longest_lag = history.followed;
         let store = Store::new(first, history);
+        let interner = store.interner().clone();
         let revision = watch::Sender::new(store.revision());
         let inner = Inner { store, followers: HashMap::new(), all: Vec::new(), mirror: None };
-        Self { inner: Mutex::new(inner), revision, clock, draft, longest_lag }
+        Self { inner: Mutex::new(inner), revision, clock, draft, interner, longest_lag }
     }
 
     /// The revision of the last write.
@@ -116,6 +118,11 @@ impl Db {
         question(&self.lock().store)
     }
 
+    /// What is written of an object under that resource. It takes no lock of the store.
+    pub(crate) fn draft(&self, resource: &str, object: &Json) -> Draft {
+        (self.draft)(&self.interner, resource, object)
+    }
+
     /// Writes an object, if what is there is as expected, and tells the watchers.
     pub(crate) fn put(
         &self,
@@ -124,7 +131,7 @@ impl Db {
         expect: Expect,
         value: Json,
     ) -> Result<Arc<Change>, Refused> {
-        let draft = (self.draft)(resource, &value);
+        let draft = self.draft(resource, &value);
         drop(value);
         let mut inner = self.lock();
         let change = inner.store.put(self.clock.instant(), resource, key, expect, draft)?;
@@ -143,10 +150,10 @@ impl Db {
         charges: Vec<Charge>,
         holds: impl FnOnce(&Store) -> bool,
     ) -> Result<Arc<Change>, Refused> {
-        let draft = (self.draft)(resource, &value);
+        let draft = self.draft(resource, &value);
         drop(value);
         let quotas = ResourceKey::from(QUOTAS);
-        let drafted = |charge: Charge| (charge.key, charge.at, (self.draft)(&quotas, &charge.value));
+        let drafted = |charge: Charge| (charge.key, charge.at, self.draft(&quotas, &charge.value));
         let charges: Vec<_> = charges.into_iter().map(drafted).collect();
         let mut inner = self.lock();
         let now = self.clock.instant();
@@ -176,6 +183,16 @@ impl Db {
     /// Makes the objects those that are given, in one step: what is none of them goes, what is as it was stays untouched, and each
     /// other is a write. Answers how many writes that took.
     pub(crate) fn restore(&self, wanted: &BTreeMap<(ResourceKey, Key), Arc<Stored>>) -> usize {
+        let is_there = |(resource, key): &(ResourceKey, Key), kept: &Stored| {
+            self.get(resource, key).is_some_and(|stored| kept.has_content_of(&stored))
+        };
+        let draft = |(place, kept): (&(ResourceKey, Key), &Arc<Stored>)| {
+            let mut value = kept.decode();
+            value["apiVersion"] = kept.version().into();
+            self.draft(&place.0, &value)
+        };
+        let changed = wanted.iter().filter(|(place, kept)| !is_there(place, kept));
+        let mut drafts: HashMap<_, _> = changed.map(|entry| (entry.0, draft(entry))).collect();
         let mut inner = self.lock();
         let now = self.clock.instant();
         let there: Vec<_> = inner.store.everything().collect();
@@ -197,9 +214,8 @@ impl Db {
             }
         }
         for (place, kept) in wanted.iter().filter(|(place, _)| !same.contains(place)) {
-            let mut value = kept.decode();
-            value["apiVersion"] = kept.version().into();
-            let draft = (self.draft)(&place.0, &value);
+            // What was written since it was looked at is the exception.
+            let draft = drafts.remove(place).unwrap_or_else(|| draft((place, kept)));
             if let Ok(change) = inner.store.put(now, &place.0, &place.1, Expect::Absent, draft) {
                 self.tell(&mut inner, &change);
                 writes += 1;
@@ -298,12 +314,14 @@ pub(crate) fn key(namespace: &str, name: &str) -> String {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::OnceLock;
+
     use pintle_json::json;
 
     use super::*;
     use crate::store::Order;
 
-    const DRAFT: Drafting = |_, object| Draft::new(object, Order::Declared, Vec::new());
+    const DRAFT: Drafting = |interner, _, object| Draft::new(interner, object, Order::Declared, Vec::new());
 
     fn object(number: usize) -> Json {
         json!({"metadata": {"name": number.to_string()}})
@@ -394,9 +412,9 @@ mod tests {
 
     #[tokio::test]
     async fn who_follows_a_field_is_told_of_what_comes_to_have_its_value_and_of_what_ceases_to() {
-        const NODE: Drafting = |_, object| {
+        const NODE: Drafting = |interner, _, object| {
             let node = object["node"].as_str().unwrap_or_default().to_owned();
-            Draft::new(object, Order::Declared, Vec::new()).selectable(vec![String::new(), node])
+            Draft::new(interner, object, Order::Declared, Vec::new()).selectable(vec![String::new(), node])
         };
         let db = Db::new(1, History { followed: 2, ..History::default() }, NODE, Arc::new(Clock::new(None)));
         let resource = ResourceKey::from("pods");
@@ -427,6 +445,27 @@ mod tests {
             assert_eq!(past.next(&db).await.expect("it is kept").revision, revision);
         }
         assert_eq!(db.revision_if_read(&past), Some(db.revision()));
+    }
+
+    #[tokio::test]
+    async fn the_bytes_of_what_is_restored_are_made_under_no_lock() {
+        static RESTORED: OnceLock<Db> = OnceLock::new();
+        const UNLOCKED: Drafting = |interner, _, object| {
+            assert!(RESTORED.get().is_none_or(|db| db.inner.try_lock().is_ok()));
+            Draft::new(interner, object, Order::Declared, Vec::new())
+        };
+        let db = Db::new(1, History::default(), UNLOCKED, Arc::new(Clock::new(None)));
+        let db = RESTORED.get_or_init(|| db);
+        let resource = ResourceKey::from("configmaps");
+        for number in 0..3 {
+            db.put(&resource, &number.to_string(), Expect::Absent, object(number)).expect("absent");
+        }
+        let wanted =
+            db.read(|store| store.everything().map(|(resource, key, stored)| ((resource, key), stored)).collect());
+        let [changed, gone] = ["0", "1"].map(|key| db.get(&resource, key).expect("it is there").revision());
+        db.put(&resource, "0", Expect::At(changed), object(7)).expect("as expected");
+        db.remove(&resource, "1", gone).expect("as expected");
+        assert_eq!((db.restore(&wanted), db.restore(&wanted)), (3, 0));
     }
 
     #[tokio::test]

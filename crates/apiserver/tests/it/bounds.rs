@@ -271,3 +271,20 @@ async fn what_the_audit_keeps_of_long_requests() {
     assert!(kept <= 32 << 20 && lost > 0, "{kept} bytes, {lost} lost");
     assert!(audit.records().last().is_some_and(|record| record.user_agent.starts_with("399 ")), "the latest are kept");
 }
+
+#[tokio::test]
+async fn what_a_binding_adds_to_its_pod() {
+    let server = server().await;
+    let pods = "/api/v1/namespaces/default/pods";
+    let spec = json!({"containers": [{"name": "c", "image": "x"}]});
+    assert_eq!(call(&server, Method::POST, pods, json!({"metadata": {"name": "p"}, "spec": spec})).await.code, 201);
+    let binding = |annotation: usize| {
+        let annotations = json!({"a": "x".repeat(annotation)});
+        json!({"metadata": {"name": "p", "annotations": annotations}, "target": {"kind": "Node", "name": "n"}})
+    };
+    let refused = call(&server, Method::POST, &format!("{pods}/p/binding"), binding(2 << 20)).await;
+    assert_short(&refused, 500, "a binding");
+    assert!(told(&refused).contains("larger than max"), "{}", told(&refused));
+    assert_eq!(get(&server, &format!("{pods}/p")).await.body["spec"]["nodeName"], Json::Null);
+    assert_eq!(call(&server, Method::POST, &format!("{pods}/p/binding"), binding(1_000)).await.code, 201);
+}

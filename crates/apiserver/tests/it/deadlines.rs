@@ -178,6 +178,33 @@ fn get(server: &ApiServer, path: &str) -> http::Request<Empty<Bytes>> {
     http::Request::get(format!("{}{path}", server.url())).body(Empty::new()).expect("a request")
 }
 
+#[tokio::test]
+async fn who_is_one_connection_too_many_waits_for_another_to_end() {
+    let server = ApiServer::start(ApiServerConfig { connections: 3, ..ApiServerConfig::default() }).await;
+    let server = server.expect("a server");
+    let ask = async |socket: &mut TcpStream| {
+        socket.write_all(b"GET /livez HTTP/1.1\r\nHost: a\r\n\r\n").await.expect("a request");
+        let mut answer = Vec::new();
+        while !answer.ends_with(b"\r\n\r\nok") {
+            assert!(socket.read_buf(&mut answer).await.expect("an answer") > 0);
+        }
+    };
+    let mut open = Vec::new();
+    for _ in 0..3 {
+        let mut socket = connect(&server).await;
+        ask(&mut socket).await;
+        open.push(socket);
+    }
+    let mut one_more = connect(&server).await;
+    let waiting = tokio::spawn(async move { ask(&mut one_more).await });
+    for _ in 0..20 {
+        ask(&mut open[0]).await;
+    }
+    assert!(!waiting.is_finished(), "it is yet to be accepted");
+    open.pop();
+    waiting.await.expect("it is served");
+}
+
 #[tokio::test(start_paused = true)]
 async fn a_stream_whose_answer_nobody_reads_is_reset_and_the_others_go_on() {
     let server = server().await;

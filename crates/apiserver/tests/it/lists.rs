@@ -95,6 +95,47 @@ async fn a_long_list_is_the_same_compressed_in_pages_and_selected() {
     assert_eq!(names(&selected), ["m01", "m40", "m79"]);
 }
 
+/// The list as it comes compressed, with how much of it that is.
+async fn unzipped(server: &ApiServer, accept: &str) -> Vec<u8> {
+    let headers = [("accept", accept), ("accept-encoding", "gzip")];
+    let zipped = send(server, Method::GET, CONFIG_MAPS, &headers, "").await;
+    assert_eq!(zipped.headers()["content-encoding"], "gzip");
+    let zipped = zipped.into_body().collect().await.expect("a body").to_bytes();
+    let mut plain = Vec::new();
+    // It reads the first member alone, as many clients do.
+    let mut decoder = GzDecoder::new(&*zipped);
+    decoder.read_to_end(&mut plain).expect("gzip");
+    assert!(decoder.into_inner().is_empty(), "one member");
+    assert!(zipped.len() < plain.len() / 5, "{} of {}", zipped.len(), plain.len());
+    plain
+}
+
+#[tokio::test]
+async fn a_compressed_list_of_many_shows_what_is_there_now_though_parts_were_compressed_before() {
+    let server = ApiServer::start(ApiServerConfig::default()).await.expect("a server");
+    for number in 0..1_000 {
+        let object = json!({"metadata": {"name": format!("m{number:04}")}, "data": {"key": "value"}});
+        assert_eq!(call(&server, Method::POST, CONFIG_MAPS, object).await.code, 201);
+    }
+    let changes = ["", "m0300", "m0999", "m0301"];
+    for name in changes {
+        if !name.is_empty() {
+            patch_map(&server, name, json!({"data": {"key": "new"}})).await;
+            delete(&server, &format!("{CONFIG_MAPS}/m05{}", &name[3..])).await;
+        }
+        for accept in ["application/json", "application/vnd.kubernetes.protobuf"] {
+            let plain = send(&server, Method::GET, CONFIG_MAPS, &[("accept", accept)], "").await;
+            let plain = plain.into_body().collect().await.expect("a body").to_bytes();
+            for _ in 0..2 {
+                assert!(unzipped(&server, accept).await == plain, "{accept} {name}");
+            }
+        }
+    }
+    let listed = get(&server, CONFIG_MAPS).await.body;
+    let new = listed["items"].as_array().expect("items").iter().filter(|item| item["data"]["key"] == "new");
+    assert_eq!((new.count(), names(&listed).len()), (3, 997));
+}
+
 #[tokio::test]
 async fn a_long_table_shows_one_state_whatever_is_written_while_it_is_read() {
     let server = server().await;

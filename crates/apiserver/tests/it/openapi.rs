@@ -1,4 +1,6 @@
-//! The OpenAPI documents of custom resources.
+//! The OpenAPI documents of built-in kinds and of custom resources.
+
+use std::collections::HashSet;
 
 use http::Method;
 use pintle_apiserver::{ApiServer, ApiServerConfig};
@@ -6,8 +8,8 @@ use pintle_json::{Json, json};
 
 use crate::support::*;
 
-/// The document of `v1` of a group with one kind, which has both subresources.
-async fn document(scope: &str, kind: &str, group: &str) -> Json {
+/// A server with one more kind, in `v1` of that group, which has both subresources.
+async fn server_with(scope: &str, kind: &str, group: &str) -> ApiServer {
     let server = ApiServer::start(ApiServerConfig::default()).await.expect("a server");
     let plural = format!("{}s", kind.to_lowercase());
     let schema =
@@ -28,7 +30,25 @@ async fn document(scope: &str, kind: &str, group: &str) -> Json {
     let made = call(&server, Method::POST, "/apis/apiextensions.k8s.io/v1/customresourcedefinitions", definition).await;
     assert_eq!(made.code, 201, "{:?}", made.body);
     tokio::time::timeout(PATIENCE, server.settle()).await.expect("quiet in time");
+    server
+}
+
+/// The document of such a group.
+async fn document(scope: &str, kind: &str, group: &str) -> Json {
+    let server = server_with(scope, kind, group).await;
     get(&server, &format!("/openapi/v3/apis/{group}/v1")).await.body
+}
+
+/// The documents of all groups and versions, each with its path without `/openapi/v3`.
+async fn documents(server: &ApiServer) -> Vec<(String, Json)> {
+    let index = get(server, "/openapi/v3").await.body;
+    let mut documents = Vec::new();
+    for (path, place) in index["paths"].as_object().expect("paths") {
+        let found = get(server, place["serverRelativeURL"].as_str().expect("a place")).await;
+        assert_eq!(found.code, 200, "{path}");
+        documents.push((format!("/{path}"), found.body));
+    }
+    documents
 }
 
 /// `path method operationId action`, sorted.
@@ -143,24 +163,147 @@ async fn an_operation_says_what_it_takes_and_answers() {
     );
 }
 
+/// What a value refers to.
+fn references<'a>(value: &'a Json, found: &mut Vec<&'a str>) {
+    match value {
+        Json::Object(members) => members.iter().for_each(|(key, value)| match value.as_str() {
+            Some(place) if key == "$ref" => found.push(place),
+            _ => references(value, found),
+        }),
+        Json::Array(items) => items.iter().for_each(|item| references(item, found)),
+        _ => (),
+    }
+}
+
+#[track_caller]
+fn check_references(of: &str, document: &Json) {
+    let mut found = Vec::new();
+    references(document, &mut found);
+    assert!(found.len() > 10, "{of}: {found:?}");
+    for place in found {
+        let pointer = place.strip_prefix('#').expect("a place in the document");
+        assert!(document.at(pointer).is_some_and(Json::is_object), "{of}: {place}");
+    }
+}
+
 #[tokio::test]
 async fn every_schema_that_a_document_refers_to_is_in_it() {
-    fn references<'a>(value: &'a Json, found: &mut Vec<&'a str>) {
-        match value {
-            Json::Object(members) => members.iter().for_each(|(key, value)| match value.as_str() {
-                Some(place) if key == "$ref" => found.push(place),
-                _ => references(value, found),
-            }),
-            Json::Array(items) => items.iter().for_each(|item| references(item, found)),
-            _ => (),
+    let server = server_with("Namespaced", "Widget", "example.com").await;
+    for (path, document) in documents(&server).await {
+        check_references(&path, &document);
+    }
+    check_references("version 2", &get(&server, "/openapi/v2").await.body);
+}
+
+/// The names of the schemas that are of that kind.
+fn named(schemas: &Json, group: &str, version: &str, kind: &str) -> Vec<String> {
+    let wanted = json!({"group": group, "version": version, "kind": kind});
+    let known = |schema: &Json| {
+        let kinds = schema["x-kubernetes-group-version-kind"].as_array();
+        kinds.is_some_and(|kinds| kinds.contains(&wanted))
+    };
+    let found = schemas.as_object().expect("schemas").iter().filter(|(_, schema)| known(schema));
+    found.map(|(name, _)| name.to_string()).collect()
+}
+
+#[tokio::test]
+async fn every_kind_that_is_served_has_one_schema_and_its_list_another() {
+    let server = server_with("Namespaced", "Widget", "example.com").await;
+    let all = get(&server, "/openapi/v2").await.body;
+    for (path, document) in documents(&server).await {
+        let resources = get(&server, &path).await.body;
+        let own = resources["groupVersion"].as_str().expect("a version");
+        let (own_group, own_version) = own.split_once('/').unwrap_or(("", own));
+        for resource in resources["resources"].as_array().expect("resources") {
+            let text = |member: &str| resource[member].as_str();
+            let (group, version) = (text("group").unwrap_or(own_group), text("version").unwrap_or(own_version));
+            let kind = text("kind").expect("a kind");
+            let schemas = &document["components"]["schemas"];
+            let found = named(schemas, group, version, kind);
+            assert_eq!(found.len(), 1, "{path} {kind}: {found:?}");
+            assert_eq!(named(&all["definitions"], group, version, kind), found, "{path} {kind} in version 2");
+            assert!(schemas[&found[0]]["properties"]["metadata"].is_object(), "{path} {kind}");
+            if resource["verbs"].as_array().expect("verbs").contains(&json!("list")) {
+                let lists = if kind == "Widget" { "WidgetCollection".to_owned() } else { format!("{kind}List") };
+                assert_eq!(named(schemas, group, version, &lists).len(), 1, "{path} {lists}");
+            }
         }
     }
-    let document = document("Namespaced", "Widget", "example.com").await;
-    let mut found = Vec::new();
-    references(&document, &mut found);
-    assert!(found.len() > 20);
-    for place in found {
-        let name = place.strip_prefix("#/components/schemas/").expect("a schema");
-        assert!(document["components"]["schemas"].get(name).is_some(), "{name}");
+}
+
+#[tokio::test]
+async fn every_path_of_discovery_has_the_operations_that_its_verbs_say() {
+    let server = server_with("Namespaced", "Widget", "example.com").await;
+    let mut ids = HashSet::new();
+    let all = get(&server, "/openapi/v2").await.body;
+    for (path, document) in documents(&server).await {
+        let mut expected = Vec::new();
+        if !path.contains("example.com") {
+            expected.push(format!("{path}/ get "));
+        }
+        let resources = get(&server, &path).await.body;
+        for resource in resources["resources"].as_array().expect("resources") {
+            let name = resource["name"].as_str().expect("a name");
+            let namespaced = resource["namespaced"] == true;
+            let (plural, part) = name.split_once('/').unwrap_or((name, ""));
+            let collection = format!("{path}{}/{plural}", if namespaced { "/namespaces/{namespace}" } else { "" });
+            let object = format!("{collection}/{{name}}{}{part}", if part.is_empty() { "" } else { "/" });
+            for verb in resource["verbs"].as_array().expect("verbs") {
+                expected.extend(match verb.as_str().expect("a verb") {
+                    "create" if part.is_empty() => vec![format!("{collection} post post")],
+                    "create" => vec![format!("{object} post post")],
+                    "list" if namespaced => {
+                        vec![format!("{collection} get list"), format!("{path}/{plural} get list")]
+                    }
+                    "list" => vec![format!("{collection} get list")],
+                    "deletecollection" => vec![format!("{collection} delete deletecollection")],
+                    "update" => vec![format!("{object} put put")],
+                    verb @ ("get" | "patch" | "delete") => vec![format!("{object} {verb} {verb}")],
+                    "watch" => Vec::new(),
+                    verb => panic!("{name}: {verb}"),
+                });
+            }
+        }
+        expected.sort();
+        let mut found = Vec::new();
+        for operation in operations(&document) {
+            let words: Vec<_> = operation.split(' ').collect();
+            assert!(ids.insert(words[2].to_owned()), "{operation}: an id that another has");
+            assert_eq!(all["paths"][words[0]][words[1]]["operationId"], words[2], "in version 2");
+            found.push([words[0], words[1], words[3]].join(" "));
+        }
+        found.sort();
+        assert_eq!(found, expected, "{path}");
     }
+}
+
+#[tokio::test]
+async fn a_document_is_another_once_its_definition_is() {
+    let server = server_with("Cluster", "Apple", "example.com").await;
+    let tags = async || {
+        let index = get(&server, "/openapi/v3").await.body;
+        ["apis/example.com/v1", "apis/apps/v1"].map(|path| index["paths"][path]["serverRelativeURL"].clone())
+    };
+    let (old, first) = (tags().await, get(&server, "/openapi/v3/apis/example.com/v1").await.body);
+    assert_eq!(tags().await, old);
+    let change = json!({"spec": {"names": {"shortNames": ["ap"]}}});
+    let place = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions/apples.example.com";
+    assert_eq!(call(&server, Method::PATCH, place, change).await.code, 200);
+    tokio::time::timeout(PATIENCE, server.settle()).await.expect("quiet in time");
+    // Names that the document does not tell of leave it as it is.
+    assert_eq!(tags().await, old);
+    assert_eq!(get(&server, "/openapi/v3/apis/example.com/v1").await.body, first);
+    let field = "/spec/versions/0/schema/openAPIV3Schema/properties/z";
+    let more = json!([{"op": "add", "path": field, "value": {"type": "string"}}]).to_string();
+    let headers = [("content-type", "application/json-patch+json")];
+    let patched = read(send(&server, Method::PATCH, place, &headers, more).await).await;
+    assert_eq!(patched.code, 200, "{:?}", patched.body);
+    tokio::time::timeout(PATIENCE, server.settle()).await.expect("quiet in time");
+    let new = tags().await;
+    assert_ne!(new[0], old[0]);
+    assert_eq!(new[1], old[1]);
+    let document = get(&server, new[0].as_str().expect("a place")).await.body;
+    assert_eq!(document["components"]["schemas"]["com.example.v1.Apple"]["properties"]["z"], json!({"type": "string"}));
+    let all = get(&server, "/openapi/v2").await.body;
+    assert_eq!(all["definitions"]["com.example.v1.Apple"]["properties"]["z"], json!({"type": "string"}));
 }

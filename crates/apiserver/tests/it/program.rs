@@ -2,6 +2,7 @@
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
+use std::os::unix::fs::PermissionsExt;
 use std::process::{Child, Command, Stdio};
 
 /// A program that ends with the test.
@@ -17,13 +18,26 @@ impl Drop for Program {
 impl Program {
     /// Starts it, and waits for the line that names its URL.
     fn start(arguments: &[&str]) -> (Self, String) {
-        let mut command = Command::new(env!("CARGO_BIN_EXE_pintle-apiserver"));
-        command.args(arguments).env_remove("RUST_LOG").stdout(Stdio::piped()).stderr(Stdio::piped());
+        Self::run(Command::new(env!("CARGO_BIN_EXE_pintle-apiserver")).args(arguments))
+    }
+
+    /// The same by a command.
+    fn run(command: &mut Command) -> (Self, String) {
+        command.env_remove("RUST_LOG").stdout(Stdio::piped()).stderr(Stdio::piped());
         let mut program = Self(command.spawn().expect("the program starts"));
         let mut url = String::new();
         let stdout = program.0.stdout.take().expect("a pipe");
         BufReader::new(stdout).read_line(&mut url).expect("a line");
         (program, url.trim_end().to_owned())
+    }
+
+    /// Ends it; answers what it told on standard error.
+    fn end(mut self) -> String {
+        let mut stderr = self.0.stderr.take().expect("a pipe");
+        drop(self);
+        let mut told = String::new();
+        stderr.read_to_string(&mut told).expect("text");
+        told
     }
 
     fn get(url: &str, path: &str) -> String {
@@ -47,19 +61,13 @@ fn told_at_the_start(arguments: &[&str]) -> String {
     let tokens = std::env::temp_dir().join(format!("pintle-program-{:x}.csv", fastrand::u64(..)));
     std::fs::write(&tokens, "t,bob,1\n").expect("a file");
     let mut command = Command::new(env!("CARGO_BIN_EXE_pintle-apiserver"));
-    command.args(arguments).env_remove("RUST_LOG").stdout(Stdio::piped()).stderr(Stdio::piped());
+    command.args(arguments);
     if arguments.contains(&"--token-auth-file") {
         command.arg(&tokens);
     }
-    let mut program = Program(command.spawn().expect("the program starts"));
-    let mut url = String::new();
-    let stdout = program.0.stdout.take().expect("a pipe");
-    BufReader::new(stdout).read_line(&mut url).expect("a line");
+    let (program, url) = Program::run(&mut command);
     std::fs::remove_file(&tokens).expect("the file");
-    let mut stderr = program.0.stderr.take().expect("a pipe");
-    drop(program);
-    let mut told = String::new();
-    stderr.read_to_string(&mut told).expect("text");
+    let told = program.end();
     assert!(url.starts_with("http"), "{url:?} {told}");
     told
 }
@@ -123,4 +131,45 @@ fn it_binds_to_the_address_that_it_is_told_and_runs_the_controllers_that_it_is_t
     let (program, url) = Program::start(&["--bind", "0.0.0.0"]);
     assert!(Program::get(&url, "/readyz").starts_with("HTTP/1.1 200"), "{url}");
     program.terminate();
+}
+
+#[test]
+fn nobody_else_reads_what_holds_tokens_and_secrets_whatever_was_there_before() {
+    let folder = std::env::temp_dir().join(format!("pintle-program-{:x}", fastrand::u64(..)));
+    std::fs::create_dir(&folder).expect("a folder");
+    let [kubeconfig, snapshot, old] = ["kubeconfig", "state.snapshot", "old"].map(|name| folder.join(name));
+    std::fs::write(&old, "").expect("a file");
+    std::fs::set_permissions(&old, std::fs::Permissions::from_mode(0o644)).expect("a mode");
+    let text = |path: &std::path::Path| path.display().to_string();
+    for written in [&kubeconfig, &old] {
+        let (program, _) = Program::start(&["--kubeconfig", &text(written), "--snapshot", &text(&snapshot)]);
+        program.terminate();
+        for path in [written, &snapshot] {
+            let metadata = std::fs::metadata(path).expect("a file");
+            assert!(metadata.len() > 0 && metadata.permissions().mode() & 0o777 == 0o600, "{metadata:?}");
+        }
+    }
+    std::fs::remove_dir_all(folder).expect("the folder");
+}
+
+#[test]
+fn connections_leave_files_for_all_else() {
+    let mut command = Command::new("sh");
+    command.args(["-c", "ulimit -n 64 && exec \"$0\""]).arg(env!("CARGO_BIN_EXE_pintle-apiserver"));
+    let (program, url) = Program::run(&mut command);
+    let connect = || TcpStream::connect(url.trim_start_matches("http://")).expect("it listens");
+    let mut first = connect();
+    let waiting: Vec<_> = (0..80).map(|_| connect()).collect();
+    for _ in 0..20 {
+        write!(first, "GET /livez HTTP/1.1\r\nHost: a\r\n\r\n").expect("a request");
+        let (mut answer, mut part) = (Vec::new(), [0; 1024]);
+        while !answer.ends_with(b"\r\n\r\nok") {
+            let read = first.read(&mut part).expect("an answer");
+            assert!(read > 0, "it is served");
+            answer.extend_from_slice(&part[..read]);
+        }
+    }
+    let told = program.end();
+    assert_eq!(told, "", "none is accepted that there is no room for");
+    drop(waiting);
 }

@@ -7,6 +7,8 @@ use std::sync::Arc;
 use http::Method;
 use pintle_apiserver::{ApiServer, ApiServerConfig};
 use pintle_json::{Json, json};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpStream;
 
 use crate::support::{Answer, CONFIG_MAPS, PATIENCE, call, delete, get};
 
@@ -131,4 +133,54 @@ async fn nothing_is_made_in_a_namespace_that_is_gone() {
         let left = get(&server, "/api/v1/configmaps?fieldSelector=metadata.namespace=ns").await;
         assert_eq!(left.body["items"], json!([]), "{round}");
     }
+}
+
+#[tokio::test]
+async fn a_body_that_began_under_a_definition_which_is_gone_makes_nothing() {
+    let server = server().await;
+    let definitions = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
+    let schema = json!({"type": "object", "x-kubernetes-preserve-unknown-fields": true});
+    let version = json!({"name": "v1", "served": true, "storage": true, "schema": {"openAPIV3Schema": schema}});
+    let names = json!({"plural": "widgets", "kind": "Widget"});
+    let spec = json!({"group": "example.com", "scope": "Namespaced", "names": names, "versions": [version]});
+    let define = async || {
+        let definition = json!({"metadata": {"name": "widgets.example.com"}, "spec": spec});
+        assert_eq!(call(&server, Method::POST, definitions, definition).await.code, 201);
+        tokio::time::timeout(PATIENCE, server.settle()).await.expect("quiet in time");
+    };
+    let widgets = "/apis/example.com/v1/namespaces/default/widgets";
+    let body = json!({"apiVersion": "example.com/v1", "kind": "Widget", "metadata": {"name": "w"}}).to_string();
+    let begin = async || {
+        let address = server.url().trim_start_matches("http://").to_owned();
+        let mut socket = TcpStream::connect(&address).await.expect("the server listens");
+        let head = format!(
+            "POST {widgets} HTTP/1.1\r\nHost: a\r\nConnection: close\r\nContent-Type: application/json\r\n\
+             Expect: 100-continue\r\nContent-Length: {}\r\n\r\n",
+            body.len()
+        );
+        socket.write_all(head.as_bytes()).await.expect("a head");
+        // It is asked for once the path has found its kind.
+        let mut told = [0; 25];
+        socket.read_exact(&mut told).await.expect("an answer");
+        assert_eq!(&told, b"HTTP/1.1 100 Continue\r\n\r\n");
+        socket
+    };
+    let end = async |mut socket: TcpStream| {
+        socket.write_all(body.as_bytes()).await.expect("a body");
+        let mut answer = String::new();
+        socket.read_to_string(&mut answer).await.expect("an answer");
+        answer
+    };
+    define().await;
+    let mut begun = vec![begin().await, begin().await, begin().await];
+    assert!(end(begun.remove(0)).await.starts_with("HTTP/1.1 201"));
+    assert_eq!(delete(&server, &format!("{definitions}/widgets.example.com")).await.code, 200);
+    tokio::time::timeout(PATIENCE, server.settle()).await.expect("quiet in time");
+    let answer = end(begun.remove(0)).await;
+    assert!(answer.starts_with("HTTP/1.1 404"), "{answer}");
+    define().await;
+    let answer = end(begun.remove(0)).await;
+    assert!(answer.starts_with("HTTP/1.1 404"), "it is another definition: {answer}");
+    assert_eq!(get(&server, widgets).await.body["items"], json!([]));
+    assert!(end(begin().await).await.starts_with("HTTP/1.1 201"));
 }

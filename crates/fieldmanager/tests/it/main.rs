@@ -273,3 +273,41 @@ fn a_version_that_names_its_fields_otherwise_keeps_its_own_books() {
     ];
     assert_eq!(owners(&done.object), expected);
 }
+
+/// Lists whose items are told apart by many keys, all but one of them with a long default.
+fn many_keys() -> Schema {
+    let keys: Vec<_> = (0..100).map(|at| format!("k{at}")).collect();
+    let long = |name: &String| (name.clone(), json!({"type": "string", "default": "x".repeat(1_000)}));
+    let mut properties: pintle_json::Map = keys.iter().map(long).collect();
+    properties.insert("k0", json!({"type": "integer"}));
+    let list = json!({
+        "type": "array", "x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": keys,
+        "items": {"type": "object", "properties": properties},
+    });
+    Schema::custom("Widget", &json!({"type": "object", "properties": {"l": list}}))
+}
+
+fn widget(items: usize) -> Json {
+    let items: Vec<_> = (0..items).map(|at| json!({"k0": at})).collect();
+    json!({"apiVersion": "example.com/v1", "kind": "Widget", "metadata": {"name": "w"}, "l": items})
+}
+
+#[test]
+fn the_defaults_of_the_keys_of_many_items_are_owned_by_nobody() {
+    let schema = many_keys();
+    let ctx = context(&schema, "example.com/v1", "m");
+    for (items, owned) in [(10, 1), (1_000, 0)] {
+        let mut new = widget(items);
+        track_update(None, &mut new, &ctx);
+        assert_eq!(owners(&new).len(), owned, "{items}");
+        let applied = apply(None, &widget(items), false, &ctx);
+        assert_eq!(applied.is_ok(), owned == 1, "{items}");
+        let mut old = widget(items);
+        old["metadata"]["managedFields"] = json!([{"manager": "a", "operation": "Apply", "apiVersion": "example.com/v1",
+            "fieldsType": "FieldsV1", "fieldsV1": {"f:l": {}}}]);
+        let applied = apply(Some(&old), &widget(1), false, &ctx);
+        assert_eq!(applied.is_ok(), owned == 1, "{items}");
+        track_update(Some(&old), &mut new, &ctx);
+        assert_eq!(owners(&new).len(), owned, "{items}");
+    }
+}

@@ -162,7 +162,7 @@ fn merge_ordered(live: &mut Members, patch: &mut Members, of: Option<&Type>) -> 
         let order = list(patch.remove(&format!("{ORDER}{name}")).unwrap_or_default())?;
         let field = match of {
             Some(Type::Struct { of, .. }) => of.field(&name).ok_or_else(|| {
-                let of = of.name.rsplit('.').next().unwrap_or_default();
+                let of = of.short_name();
                 PatchError::Directive(format!("unable to find api field in struct {of} for the json field {name:?}"))
             })?,
             _ => return Err(PatchError::Directive(format!("unable to find the json field {name:?}"))),

@@ -1,3 +1,5 @@
+//! The compiled rules, held against a walk through all that is stored.
+
 use std::collections::HashSet;
 
 use pintle_json::{Json, json};
@@ -8,10 +10,10 @@ use crate::clock::Clock;
 use crate::kinds::{Cluster, GroupResource};
 use crate::object::{metadata, text_at};
 use crate::request::path::ResourcePath;
-use crate::store::{Draft, Expect, History, Order, Shown, key};
+use crate::store::{Draft, Expect, History, Interner, Order, Shown, key};
 
-fn draft(_: &str, object: &Json) -> Draft {
-    Draft::new(object, Order::Declared, Vec::new())
+fn draft(interner: &Arc<Interner>, _: &str, object: &Json) -> Draft {
+    Draft::new(interner, object, Order::Declared, Vec::new())
 }
 
 /// A store that holds these, each by its plural.
@@ -109,7 +111,7 @@ fn what_another_cluster_shows_counts_without_an_entry_of_the_log() {
     let count = || authorizer.rules_in(&db).granted(&user("u", &[]), "").rules().count();
     assert_eq!(count(), 0);
     let resource = format!("clusterroles.{GROUP}");
-    let shown = Shown { at: 7, object: Some(draft(&resource, &role("r", json!([rule("get", "x")])))) };
+    let shown = Shown { at: 7, object: Some(db.draft(&resource, &role("r", json!([rule("get", "x")])))) };
     db.show(&resource.into(), "r", shown, false);
     assert_eq!(count(), 1);
 }

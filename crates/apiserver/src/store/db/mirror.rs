@@ -8,7 +8,7 @@ use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
 use super::{Db, Inner};
-use crate::store::{Change, ChangeKind, Draft, Expect, Key, Range, ResourceKey, Store, Stored};
+use crate::store::{Change, Draft, Expect, Key, Range, ResourceKey, Stored};
 
 /// What is known of each object of the other cluster.
 #[derive(Debug, Default)]
@@ -53,33 +53,6 @@ impl Mirror {
     pub(super) fn note(&mut self, change: &Change) {
         let base = self.bases.entry((change.resource.clone(), change.key.clone())).or_default();
         base.written.get_or_insert(change.revision);
-    }
-}
-
-impl Store {
-    /// Puts an object there, or takes it away, as if it had always been so.
-    fn set(
-        &mut self,
-        resource: &ResourceKey,
-        key: &str,
-        new: Option<Arc<Stored>>,
-        claims: Vec<String>,
-    ) -> (Key, Option<Arc<Stored>>) {
-        let (key, old) = self.tables.entry(resource.clone()).or_default().set(key, new);
-        self.claim(resource, &key, claims);
-        (key, old)
-    }
-
-    /// An object that is to be put there.
-    fn drafted(&mut self, resource: &ResourceKey, revision: u64, is_first: bool, draft: Draft) -> Arc<Stored> {
-        let Draft { body, version, fields, .. } = draft;
-        let written = self.tables.entry(resource.clone()).or_default().version(&version, &self.room);
-        Arc::new(Stored::new(revision, written, is_first, body).selectable(fields))
-    }
-
-    /// Passes over the revisions up to that one.
-    fn advance_to(&mut self, revision: u64) {
-        self.revision = self.revision.max(revision.min(u64::MAX / 2));
     }
 }
 
@@ -182,10 +155,10 @@ impl Db {
             }
             return;
         }
-        let (key, old) = inner.store.set(resource, key, None, Vec::new());
-        let (kind, revision) = (ChangeKind::Deleted, inner.store.revision());
-        let change = Change { revision, at: now, kind, resource: resource.clone(), key, old, new: there.clone() };
-        self.tell_background(inner, change);
+        let revision = inner.store.revision();
+        if let Some(change) = inner.store.set(now, resource, key, revision, None) {
+            self.tell_background(inner, change);
+        }
     }
 
     #[expect(clippy::too_many_arguments, reason = "one step under one lock")]
@@ -203,7 +176,7 @@ impl Db {
         // What is there is there, even if somebody here claims the same.
         let expect = there.as_ref().map_or(Expect::Absent, |there| Expect::At(there.revision()));
         let is_free = inner.store.check(resource, key, expect, &draft).is_ok();
-        let draft = if is_free { draft } else { Draft { claims: Vec::new(), ..draft } };
+        let draft = if is_free { draft } else { draft.without_claims() };
         if followed {
             // Its own version, unless a write here was given that.
             inner.store.advance_to(at.saturating_sub(1));
@@ -212,12 +185,8 @@ impl Db {
             return Some(change.new.clone());
         }
         let revision = if at > 0 { at } else { inner.store.revision() + 1 };
-        let claims = draft.claims.clone();
-        let new = inner.store.drafted(resource, revision, there.is_none(), draft);
-        let (key, old) = inner.store.set(resource, key, Some(new.clone()), claims);
-        inner.store.advance_to(revision);
-        let kind = if old.is_some() { ChangeKind::Updated } else { ChangeKind::Created };
-        let change = Change { revision, at: now, kind, resource: resource.clone(), key, old, new: new.clone() };
+        let change = inner.store.set(now, resource, key, revision, Some(draft))?;
+        let new = change.new.clone();
         self.tell_background(inner, change);
         Some(new)
     }

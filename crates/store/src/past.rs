@@ -2,20 +2,20 @@
 
 use std::sync::Arc;
 
-use super::Change;
+use super::StoreChange;
 use super::objects::Objects;
 
 /// A run of keys: those that begin with `prefix`, from `start` on and before `end`.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Range {
+pub struct KeyRange {
     prefix: String,
     start: String,
     end: Option<String>,
 }
 
-impl Range {
+impl KeyRange {
     /// All keys of a namespace; of the whole resource, if there is none.
-    pub(crate) fn namespace(namespace: Option<&str>) -> Self {
+    pub fn namespace(namespace: Option<&str>) -> Self {
         let prefix = namespace.map_or_else(String::new, |namespace| format!("{namespace}/"));
         // What follows a slash.
         let end = namespace.map(|namespace| format!("{namespace}0"));
@@ -23,28 +23,30 @@ impl Range {
     }
 
     /// The key of one object; `namespace` is empty in cluster scope.
-    pub(crate) fn object(namespace: &str, name: &str) -> Self {
+    pub fn object(namespace: &str, name: &str) -> Self {
         let range = Self::namespace((!namespace.is_empty()).then_some(namespace));
         let start = format!("{}{name}", range.prefix);
         Self { end: Some(format!("{start}\0")), start, ..range }
     }
 
     /// The same keys, but none below `start`, which is relative to the prefix.
-    pub(crate) fn starting_at(mut self, start: &str) -> Self {
+    pub fn starting_at(mut self, start: &str) -> Self {
         self.start = format!("{}{start}", self.prefix);
         self
     }
 
-    pub(crate) fn prefix(&self) -> &str {
+    /// That with which all of them begin.
+    pub fn prefix(&self) -> &str {
         &self.prefix
     }
 
-    pub(crate) fn start(&self) -> &str {
+    /// The first key that there may be.
+    pub fn start(&self) -> &str {
         &self.start
     }
 
     /// Leaves out the keys up to that one.
-    pub(crate) fn start_after(&mut self, key: &str) {
+    pub fn start_after(&mut self, key: &str) {
         self.start = format!("{key}\0");
     }
 
@@ -56,14 +58,14 @@ impl Range {
 
 /// What a resource was at an earlier revision: what was there later, and the changes in between.
 #[derive(Debug, Default)]
-pub(crate) struct Past {
+pub struct Past {
     pub(super) later: Objects,
-    pub(super) since: Vec<Arc<Change>>,
+    pub(super) since: Vec<Arc<StoreChange>>,
 }
 
 impl Past {
     /// The objects of that time: those that were there later, with every change in between undone.
-    pub(super) fn objects(self) -> Objects {
+    pub fn objects(self) -> Objects {
         let mut objects = self.later;
         for change in self.since.iter().rev() {
             match &change.old {

@@ -1,8 +1,10 @@
 //! The objects of one resource as a value that is cheap to keep.
 
-use std::sync::Arc;
+use std::ops::{Deref, DerefMut};
+use std::sync::{Arc, OnceLock};
 
-use super::{Key, Range, Stored};
+use super::kept::{Encoding, Encodings};
+use super::{Key, KeyRange, Stored};
 
 /// Objects by key. A clone costs nothing and shows for ever what was there when it was made.
 ///
@@ -10,21 +12,30 @@ use super::{Key, Range, Stored};
 /// these only where a clone shares them with it: so at most one write after each clone copies as many references as there are
 /// runs.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Objects {
+pub struct Objects {
     /// None of them is empty.
     leaves: Arc<Vec<Arc<Leaf>>>,
 }
 
-type Leaf = Vec<(Key, Arc<Stored>)>;
+/// Neighbouring objects, and what they are shown as together: that is over with the first that changes.
+#[derive(Debug, Default)]
+struct Leaf {
+    entries: Vec<(Key, Arc<Stored>)>,
+    encodings: OnceLock<Arc<Encodings>>,
+}
 
 /// So many objects share a leaf at most; few in tests, so that leaves come and go in these.
 const FULL: usize = if cfg!(test) { 4 } else { 128 };
+
+/// Fewer than so many are not worth being kept as one.
+const FEWEST: usize = FULL / 4;
 
 /// A leaf, and a place in it that is within it; or behind the last leaf.
 type Place = (usize, usize);
 
 impl Objects {
-    pub(crate) fn get(&self, key: &str) -> Option<&Arc<Stored>> {
+    /// The object of that key.
+    pub fn get(&self, key: &str) -> Option<&Arc<Stored>> {
         let (leaf, at) = self.find(key).ok()?;
         Some(&self.leaves[leaf][at].1)
     }
@@ -45,17 +56,19 @@ impl Objects {
         let is_last = leaf + 1 == leaves.len();
         match leaves.get_mut(leaf).map(Arc::make_mut) {
             // Where keys come in their order, leaves get full.
-            Some(full) if full.len() >= FULL && is_last && at == full.len() => leaves.push(Arc::new(vec![entry])),
+            Some(full) if full.len() >= FULL && is_last && at == full.len() => {
+                leaves.push(Arc::new(vec![entry].into()))
+            }
             Some(full) if full.len() >= FULL => {
                 let mut upper = full.split_off(FULL / 2);
                 match at.checked_sub(FULL / 2) {
                     Some(at) => upper.insert(at, entry),
                     None => full.insert(at, entry),
                 }
-                leaves.insert(leaf + 1, Arc::new(upper));
+                leaves.insert(leaf + 1, Arc::new(upper.into()));
             }
             Some(leaf) => leaf.insert(at, entry),
-            None => leaves.push(Arc::new(vec![entry])),
+            None => leaves.push(Arc::new(vec![entry].into())),
         }
         (key, None)
     }
@@ -69,13 +82,13 @@ impl Objects {
             leaves.remove(leaf);
         } else if leaves.get(leaf + 1).is_some_and(|next| left + next.len() <= FULL / 2) {
             let next = leaves.remove(leaf + 1);
-            Arc::make_mut(&mut leaves[leaf]).extend(Arc::unwrap_or_clone(next));
+            Arc::make_mut(&mut leaves[leaf]).extend(Arc::unwrap_or_clone(next).entries);
         }
         Some(removed)
     }
 
     /// Those of a range, in the order of their keys.
-    pub(crate) fn run(&self, range: &Range) -> Run {
+    pub fn run(&self, range: &KeyRange) -> Run {
         let place = |key: &str| self.within(self.find(key).unwrap_or_else(|place| place));
         let end = range.end().map_or((self.leaves.len(), 0), place);
         Run { at: place(range.start()), end, objects: self.clone() }
@@ -97,6 +110,33 @@ impl Objects {
     }
 }
 
+impl From<Vec<(Key, Arc<Stored>)>> for Leaf {
+    fn from(entries: Vec<(Key, Arc<Stored>)>) -> Self {
+        Self { entries, ..Self::default() }
+    }
+}
+
+impl Clone for Leaf {
+    fn clone(&self) -> Self {
+        self.entries.clone().into()
+    }
+}
+
+impl Deref for Leaf {
+    type Target = Vec<(Key, Arc<Stored>)>;
+
+    fn deref(&self) -> &Self::Target {
+        &self.entries
+    }
+}
+
+impl DerefMut for Leaf {
+    fn deref_mut(&mut self) -> &mut Self::Target {
+        self.encodings = OnceLock::new();
+        &mut self.entries
+    }
+}
+
 /// Under keys that tell nothing but the order, for objects that have no place of their own.
 impl FromIterator<Stored> for Objects {
     fn from_iter<I: IntoIterator<Item = Stored>>(objects: I) -> Self {
@@ -110,7 +150,7 @@ impl FromIterator<Stored> for Objects {
 
 /// Neighbouring objects, one after the other, as they were when the run was begun.
 #[derive(Clone, Debug)]
-pub(crate) struct Run {
+pub struct Run {
     objects: Objects,
     at: Place,
     end: Place,
@@ -118,24 +158,38 @@ pub(crate) struct Run {
 
 impl Run {
     /// The next one, which stays.
-    pub(crate) fn peek(&self) -> Option<&(Key, Arc<Stored>)> {
+    pub fn peek(&self) -> Option<&(Key, Arc<Stored>)> {
         (self.at < self.end).then(|| &self.objects.leaves[self.at.0][self.at.1])
     }
 
-    pub(crate) fn pass(&mut self) {
+    /// Passes over the next one.
+    pub fn pass(&mut self) {
         if self.at < self.end {
             self.at = self.objects.within((self.at.0, self.at.1 + 1));
         }
     }
 
+    /// The next ones, if they are neighbours that may be shown as one to many who ask. They stay.
+    pub fn neighbours(&self) -> Option<Neighbours> {
+        let (leaf, at) = self.at;
+        let neighbours =
+            self.objects.leaves.get(leaf).filter(|leaf_| at == 0 && leaf < self.end.0 && leaf_.len() >= FEWEST)?;
+        Some(Neighbours(neighbours.clone()))
+    }
+
+    /// Passes over what [`neighbours`](Self::neighbours) has told, which is to be asked first: else over all up to the next leaf.
+    pub fn pass_neighbours(&mut self) {
+        self.at = (self.at.0 + 1, 0);
+    }
+
     /// How many are left.
-    pub(crate) fn left(&self) -> usize {
+    pub fn left(&self) -> usize {
         let between = self.objects.leaves.get(self.at.0..self.end.0).into_iter().flatten();
         (between.map(|leaf| leaf.len()).sum::<usize>() + self.end.1).saturating_sub(self.at.1)
     }
 
     /// The same up to where `other`, which is the same but further on, has come.
-    pub(crate) fn up_to(self, other: &Self) -> Self {
+    pub fn up_to(self, other: &Self) -> Self {
         Self { end: other.at, ..self }
     }
 }
@@ -147,5 +201,27 @@ impl Iterator for Run {
         let next = self.peek().cloned();
         self.pass();
         next
+    }
+}
+
+/// Objects that stand one behind the other, and that nobody has written to since.
+#[derive(Clone, Debug)]
+pub struct Neighbours(Arc<Leaf>);
+
+impl Neighbours {
+    /// Each of them, in the order of their keys.
+    pub fn iter(&self) -> impl Iterator<Item = &Arc<Stored>> {
+        self.0.iter().map(|(_, object)| object)
+    }
+
+    /// What they are shown as together, made when somebody first asks for it, and kept while there is room and none of them changes.
+    ///
+    /// # Errors
+    ///
+    /// Those of `make`.
+    pub fn encode<E>(&self, encoding: Encoding, make: impl FnOnce() -> Result<Vec<u8>, E>) -> Result<Arc<[u8]>, E> {
+        let Some(first) = self.iter().next() else { return make().map(Into::into) };
+        let encodings = self.0.encodings.get_or_init(|| Arc::new(Encodings::new(first.room())));
+        encodings.find_or_make(encoding, make)
     }
 }

@@ -17,7 +17,7 @@ fn object(text: &str) -> Draft {
 
 fn claiming(text: &str, claims: &[&str]) -> Draft {
     let object = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "a"}, "data": {"k": text}});
-    Draft::new(&object, Order::Declared, claims.iter().copied().map(Into::into).collect())
+    Draft::new(&Arc::default(), &object, MemberOrder::Declared, claims.iter().copied().map(Into::into).collect())
 }
 
 fn text(stored: &Stored) -> Json {
@@ -49,12 +49,12 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
 
 /// Keys, revisions and texts of a namespace, as a snapshot shows them. From each place on, as many are left as still come.
 fn read(objects: &Objects, namespace: Option<&str>) -> Vec<(String, u64, Json)> {
-    let mut run = objects.run(&Range::namespace(namespace));
+    let mut run = objects.run(&KeyRange::namespace(namespace));
     let mut read = Vec::new();
     let mut left = run.left();
     while let Some((key, stored)) = run.next() {
         let (namespace, name) = key.split_once('/').unwrap_or(("", &key));
-        let alone: Vec<_> = objects.run(&Range::object(namespace, name)).map(|(key, _)| key).collect();
+        let alone: Vec<_> = objects.run(&KeyRange::object(namespace, name)).map(|(key, _)| key).collect();
         assert_eq!(alone, std::slice::from_ref(&key));
         read.push((key.to_string(), stored.revision(), text(&stored)));
         assert_eq!(objects.get(&key).map(|found| found.revision()), Some(stored.revision()));
@@ -78,7 +78,7 @@ proptest! {
     fn each_kept_revision_reads_as_it_was_and_its_changes_lead_to_now(steps in steps()) {
         let resources = resources();
         let now = Instant::now();
-        let mut store = Store::new(1, History::default());
+        let mut store = VersionedStore::new(1, History::default());
         let mut worlds: BTreeMap<u64, [World; 2]> = [(1, Default::default())].into();
         let mut compacted = 0;
         let mut snapshots = Vec::new();
@@ -164,7 +164,7 @@ proptest! {
 
 #[test]
 fn a_deletion_carries_the_last_content_with_its_own_revision() {
-    let (mut store, [resource, _]) = (Store::new(1, History::default()), resources());
+    let (mut store, [resource, _]) = (VersionedStore::new(1, History::default()), resources());
     let created = store.put(Instant::now(), &resource, "a/x", Expect::Absent, object("1")).unwrap();
     let deleted = store.remove(Instant::now(), &resource, "a/x", created.revision).unwrap();
     assert_eq!(deleted.revision, created.revision + 1);
@@ -175,7 +175,7 @@ fn a_deletion_carries_the_last_content_with_its_own_revision() {
 
 #[test]
 fn a_stored_object_names_its_revision_and_neither_version_nor_kind() {
-    let (mut store, [resource, _]) = (Store::new(1, History::default()), resources());
+    let (mut store, [resource, _]) = (VersionedStore::new(1, History::default()), resources());
     let change = store.put(Instant::now(), &resource, "a/x", Expect::Absent, object("1")).unwrap();
     assert_eq!(change.new.decode(), json!({"metadata": {"name": "a", "resourceVersion": "2"}, "data": {"k": "1"}}));
     let mut json = Vec::new();
@@ -186,7 +186,7 @@ fn a_stored_object_names_its_revision_and_neither_version_nor_kind() {
 #[test]
 fn the_version_that_an_object_was_written_in_is_kept_to_its_end() {
     let [configmaps, _] = resources();
-    let mut store = Store::new(1, History::default());
+    let mut store = VersionedStore::new(1, History::default());
     let now = Instant::now();
     let put = store.put(now, &configmaps, "a", Expect::Absent, object("x")).unwrap();
     assert_eq!(put.new.version(), "v1");
@@ -197,7 +197,8 @@ fn the_version_that_an_object_was_written_in_is_kept_to_its_end() {
 #[test]
 fn history_is_bounded_by_number_and_by_age() {
     let (start, [resource, other]) = (Instant::now(), resources());
-    let mut store = Store::new(1, History { max_changes: 3, max_age: Duration::from_secs(10), ..History::default() });
+    let mut store =
+        VersionedStore::new(1, History { max_changes: 3, max_age: Duration::from_secs(10), ..History::default() });
     for number in 0..5 {
         store.put(start, &resource, &format!("a/{number}"), Expect::Absent, object("1")).unwrap();
     }
@@ -211,7 +212,7 @@ fn history_is_bounded_by_number_and_by_age() {
 
 #[test]
 fn a_resource_made_anew_has_no_past_and_the_others_keep_theirs() {
-    let (mut store, [resource, other]) = (Store::new(1, History::default()), resources());
+    let (mut store, [resource, other]) = (VersionedStore::new(1, History::default()), resources());
     let first = store.put(Instant::now(), &resource, "a/x", Expect::Absent, object("1")).unwrap();
     store.put(Instant::now(), &other, "a/x", Expect::Absent, object("1")).unwrap();
     store.forget_past(&resource);
@@ -225,7 +226,7 @@ fn a_resource_made_anew_has_no_past_and_the_others_keep_theirs() {
 fn no_two_objects_have_what_one_of_them_claims() {
     let [maps, pods] = resources();
     let now = Instant::now();
-    let mut store = Store::new(1, History::default());
+    let mut store = VersionedStore::new(1, History::default());
     let first = || claiming("x", &["first"]);
     let a = store.put(now, &pods, "a", Expect::Absent, first()).expect("nobody has it");
     assert_eq!(store.holder("first").map(|key| &**key), Some("a"));
@@ -247,7 +248,7 @@ fn no_two_objects_have_what_one_of_them_claims() {
 #[test]
 fn history_is_bounded_by_bytes_across_resources() {
     let (now, [maps, pods]) = (Instant::now(), resources());
-    let mut store = Store::new(1, History { max_bytes: 100_000, ..History::default() });
+    let mut store = VersionedStore::new(1, History { max_bytes: 100_000, ..History::default() });
     let filler = "x".repeat(10_000);
     for number in 0..20 {
         store.put(now, &maps, &format!("a/{number}"), Expect::Absent, object(&filler)).expect("it is not there");
@@ -263,21 +264,21 @@ fn history_is_bounded_by_bytes_across_resources() {
     assert_eq!(store.logged, store.tables.values().map(Table::logged).sum::<usize>());
     let with_past = store.tables.iter().filter_map(|(of, table)| Some((table.oldest_past()?, of.clone())));
     assert_eq!(store.with_past, with_past.collect::<BTreeMap<_, _>>());
-    assert_eq!(store.objects(&maps).run(&Range::namespace(None)).count(), 20, "the objects themselves stay");
+    assert_eq!(store.objects(&maps).run(&KeyRange::namespace(None)).count(), 20, "the objects themselves stay");
 }
 
 #[test]
 fn what_the_past_was_is_made_once_and_of_what_is_known_to_have_been_there_soonest_after() {
     let (now, [resource, _]) = (Instant::now(), resources());
-    let mut store = Store::new(1, History { max_changes: 100, ..History::default() });
+    let mut store = VersionedStore::new(1, History { max_changes: 100, ..History::default() });
     for number in 0..100 {
         store.put(now, &resource, &format!("a/{number:03}"), Expect::Absent, object("1")).expect("it is not there");
     }
-    let undone = |store: &Store, revision| store.past(&resource, revision).expect("it is kept").since.len();
+    let undone = |store: &VersionedStore, revision| store.past(&resource, revision).expect("it is kept").since.len();
     for (revision, changes) in [(90, 11), (40, 50), (40, 0), (95, 6), (39, 1)] {
         assert_eq!(undone(&store, revision), changes, "{revision}");
         let objects = store.past(&resource, revision).expect("it is kept").objects();
-        assert_eq!(objects.run(&Range::namespace(None)).count() as u64, revision - 1);
+        assert_eq!(objects.run(&KeyRange::namespace(None)).count() as u64, revision - 1);
         store.keep(&resource, revision, &objects);
     }
     // The oldest go first, but not those that somebody holds.
@@ -299,7 +300,7 @@ fn what_the_past_was_is_made_once_and_of_what_is_known_to_have_been_there_soones
 #[test]
 fn who_follows_a_resource_reads_on_though_nobody_may_ask_for_it_any_more() {
     let (now, [resource, _]) = (Instant::now(), resources());
-    let mut store = Store::new(1, History { max_changes: 0, followed: 3, ..History::default() });
+    let mut store = VersionedStore::new(1, History { max_changes: 0, followed: 3, ..History::default() });
     let first = store.put(now, &resource, "a/0", Expect::Absent, object("1")).expect("it is not there").revision;
     for number in 1..4 {
         store.put(now, &resource, &format!("a/{number}"), Expect::Absent, object("1")).expect("it is not there");
@@ -315,8 +316,8 @@ fn who_follows_a_resource_reads_on_though_nobody_may_ask_for_it_any_more() {
 #[test]
 fn what_is_kept_in_other_encodings_is_bounded_with_that_of_the_past() {
     let (now, [pods, _]) = (Instant::now(), resources());
-    let mut store = Store::new(1, History { max_bytes: 1000, max_changes: 1, ..History::default() });
-    let put = |store: &mut Store, key: &str| {
+    let mut store = VersionedStore::new(1, History { max_bytes: 1000, max_changes: 1, ..History::default() });
+    let put = |store: &mut VersionedStore, key: &str| {
         let expect = store.get(&pods, key).map_or(Expect::Absent, |there| Expect::At(there.revision()));
         store.put(now, &pods, key, expect, object("x")).expect("as expected").new.clone()
     };
@@ -333,17 +334,66 @@ fn what_is_kept_in_other_encodings_is_bounded_with_that_of_the_past() {
         made
     };
     let (first, second) = (put(&mut store, "a"), put(&mut store, "b"));
-    assert_eq!([made(&first), made(&first), made(&second)], [1, 0, 2], "there is room for one");
-    drop(first);
-    drop(put(&mut store, "a"));
-    assert_eq!(made(&second), 2, "the last change keeps what was there before");
+    assert_eq!(
+        [made(&first), made(&first), made(&second)],
+        [1, 0, 2],
+        "there is room for one, and the first is in use"
+    );
+    assert_eq!(made(&second), 0, "nobody has asked for the first meanwhile");
+    drop(second);
+    drop(put(&mut store, "b"));
     drop(put(&mut store, "c"));
-    assert_eq!([made(&second), made(&second)], [1, 0], "what is past frees its room");
+    assert_eq!([made(&first), made(&first)], [1, 0], "what is past frees its room");
     // Cells of another second take the place of those that are there.
     let cells = |at| {
         let make = || Ok::<_, ()>(vec![at as u8; 200]);
-        let twice = [(); 2].map(|()| second.encode(Encoding::Cells("v1".into(), SAME, at), make).expect("made"));
+        let twice = [(); 2].map(|()| first.encode(Encoding::Cells("v1".into(), SAME, at), make).expect("made"));
         (Arc::ptr_eq(&twice[0], &twice[1]), twice[0][0])
     };
     assert_eq!([1, 2, 1].map(cells), [1, 2, 1].map(|at| (true, at)));
+}
+
+#[test]
+fn what_neighbours_are_shown_as_is_made_once_until_one_of_them_changes() {
+    let (now, [pods, _]) = (Instant::now(), resources());
+    let mut store = VersionedStore::new(1, History::default());
+    let put = |store: &mut VersionedStore, key: &str| {
+        let expect = store.get(&pods, key).map_or(Expect::Absent, |there| Expect::At(there.revision()));
+        store.put(now, &pods, key, expect, object("x")).expect("as expected").revision
+    };
+    for key in ["a", "b", "c", "d", "e"] {
+        put(&mut store, key);
+    }
+    // Which are neighbours, and whether they are shown as they were shown before.
+    let shown = |store: &VersionedStore| {
+        let mut run = store.objects(&pods).run(&KeyRange::namespace(None));
+        let mut shown = Vec::new();
+        while let Some(neighbours) = run.neighbours() {
+            let revisions: Vec<_> = neighbours.iter().map(|object| object.revision()).collect();
+            let mut made = false;
+            let told = neighbours.encode(Encoding::Zipped("v1".into(), false), || {
+                made = true;
+                Ok::<_, ()>(revisions.iter().map(|revision| *revision as u8).collect())
+            });
+            assert_eq!(told.expect("made").iter().map(|told| u64::from(*told)).collect::<Vec<_>>(), revisions);
+            shown.push((revisions.len(), made));
+            run.pass_neighbours();
+        }
+        assert_eq!(run.left(), 0);
+        shown
+    };
+    let kept = store.objects(&pods);
+    assert_eq!([shown(&store), shown(&store)], [[(4, true), (1, true)], [(4, false), (1, false)]]);
+    put(&mut store, "b");
+    assert_eq!([shown(&store), shown(&store)], [[(4, true), (1, false)], [(4, false), (1, false)]]);
+    // With a snapshot that shares them, and without.
+    drop(kept);
+    let at = put(&mut store, "e");
+    store.remove(now, &pods, "e", at).expect("it is there");
+    put(&mut store, "e");
+    put(&mut store, "a");
+    assert_eq!(shown(&store), [(4, true), (1, true)]);
+    // None of a part are neighbours.
+    let part = store.objects(&pods).run(&KeyRange::namespace(None).starting_at("b"));
+    assert!(part.neighbours().is_none());
 }

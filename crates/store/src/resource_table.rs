@@ -4,9 +4,10 @@ use std::collections::{BTreeMap, VecDeque};
 use std::sync::{Arc, Weak};
 use std::time::Instant;
 
+use super::kept::Room;
 use super::objects::Objects;
-use super::stored::{Room, WrittenIn};
-use super::{Change, ChangeKind, History, Key, Past, ResourceKey, Stored};
+use super::stored::WrittenIn;
+use super::{ChangeKind, History, Key, Past, ResourceKey, StoreChange, Stored};
 
 /// So many states of the past are kept that nobody holds at present.
 pub(super) const ROOTS: usize = 8;
@@ -15,7 +16,7 @@ pub(super) const ROOTS: usize = 8;
 #[derive(Debug, Default)]
 pub(super) struct Table {
     objects: Objects,
-    log: VecDeque<Arc<Change>>,
+    log: VecDeque<Arc<StoreChange>>,
     /// What was there at revisions that somebody reads, or may come back to. The log goes back as far as each of them, and holds what
     /// of it is no longer there.
     /// With each, the era that it is of.
@@ -62,10 +63,10 @@ impl Table {
         resource: &ResourceKey,
         key: &str,
         new: Arc<Stored>,
-    ) -> Arc<Change> {
+    ) -> Arc<StoreChange> {
         let (key, old) = self.objects.insert(key, new.clone());
         let kind = if old.is_some() { ChangeKind::Updated } else { ChangeKind::Created };
-        self.record(Change { revision, at: now, kind, resource: resource.clone(), key, old, new })
+        self.record(StoreChange { revision, at: now, kind, resource: resource.clone(), key, old, new })
     }
 
     pub(super) fn remove(
@@ -74,10 +75,10 @@ impl Table {
         revision: u64,
         resource: &ResourceKey,
         key: &str,
-    ) -> Option<Arc<Change>> {
+    ) -> Option<Arc<StoreChange>> {
         let (key, old) = self.objects.remove(key)?;
         let new = Arc::new(old.at(revision));
-        Some(self.record(Change {
+        Some(self.record(StoreChange {
             revision,
             at: now,
             kind: ChangeKind::Deleted,
@@ -99,18 +100,18 @@ impl Table {
         }
     }
 
-    pub(super) fn since(&self, revision: u64) -> impl Iterator<Item = &Arc<Change>> {
+    pub(super) fn since(&self, revision: u64) -> impl Iterator<Item = &Arc<StoreChange>> {
         let first = self.log.partition_point(|change| change.revision <= revision);
         self.log.range(first..)
     }
 
     /// The first change after that time.
-    pub(super) fn first_after(&self, time: Instant) -> Option<&Arc<Change>> {
+    pub(super) fn first_after(&self, time: Instant) -> Option<&Arc<StoreChange>> {
         self.log.get(self.log.partition_point(|change| change.at <= time))
     }
 
     /// The last change up to that revision.
-    pub(super) fn last_until(&self, revision: u64) -> Option<&Arc<Change>> {
+    pub(super) fn last_until(&self, revision: u64) -> Option<&Arc<StoreChange>> {
         let after = self.log.partition_point(|change| change.revision <= revision);
         self.log.get(after.checked_sub(1)?)
     }
@@ -191,7 +192,7 @@ impl Table {
         }
     }
 
-    fn record(&mut self, change: Change) -> Arc<Change> {
+    fn record(&mut self, change: StoreChange) -> Arc<StoreChange> {
         self.logged += change.new.weight();
         let change = Arc::new(change);
         self.log.push_back(change.clone());

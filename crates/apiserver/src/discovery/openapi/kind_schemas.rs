@@ -1,0 +1,98 @@
+//! The schemas of what kinds are and of their lists: what all objects have in common, and what the schema of a definition implies.
+
+use pintle_json::{Json, json};
+use pintle_schema::openapi::reference;
+
+use super::{LIST_METADATA_SCHEMA, METADATA_SCHEMA, gvk, schema_name};
+use crate::kinds::Kind;
+use crate::object::{default, list as items, member, set};
+
+const CONVENTIONS: &str =
+    "More info: https://git.k8s.io/community/contributors/devel/sig-architecture/api-conventions.md";
+const API_VERSION: &str = "APIVersion defines the versioned schema of this representation of an object. Servers should convert \
+                           recognized schemas to the latest internal value, and may reject unrecognized values.";
+const KIND: &str = "Kind is a string value representing the REST resource this object represents. Servers may infer this from the \
+                    endpoint the client submits requests to. Cannot be updated. In CamelCase.";
+const EMBEDDED_API_VERSION: &str = "apiVersion defines the versioned schema of this representation of an object.";
+const EMBEDDED_KIND: &str = "kind is a string value representing the type of this object. In CamelCase.";
+
+/// The schema of a kind with what all objects have.
+pub(super) fn complete(kind: &Kind, schema: &mut Json) {
+    let metadata = documented(METADATA_SCHEMA, &format!("Standard object's metadata. {CONVENTIONS}#metadata"));
+    say_what_it_is(schema, metadata);
+    set(schema, "x-kubernetes-group-version-kind", json!([gvk(&kind.gvk())]));
+}
+
+/// The schema of a kind's lists.
+pub(super) fn list(kind: &Kind) -> Json {
+    let items = json!({
+        "description": format!("List of {}. {CONVENTIONS}", kind.plural),
+        "type": "array",
+        "items": reference(&schema_name(kind)),
+    });
+    let mut schema = json!({
+        "description": format!("{} is a list of {}", kind.list_kind, kind.kind),
+        "type": "object",
+        "required": ["items"],
+        "properties": {"items": items},
+        "x-kubernetes-group-version-kind": [gvk(&kind.group_version().with_kind(&kind.list_kind))],
+    });
+    let metadata = documented(LIST_METADATA_SCHEMA, &format!("Standard list metadata. {CONVENTIONS}#types-kinds"));
+    say_what_it_is(&mut schema, metadata);
+    schema
+}
+
+fn say_what_it_is(schema: &mut Json, metadata: Json) {
+    if let Some(properties) = member(schema, "properties") {
+        set(properties, "apiVersion", text(&format!("{API_VERSION} {CONVENTIONS}#resources")));
+        set(properties, "kind", text(&format!("{KIND} {CONVENTIONS}#types-kinds")));
+        set(properties, "metadata", metadata);
+    }
+}
+
+/// A declared schema with what its extensions imply, for clients that know none of them. It nests no deeper than what is stored.
+pub(super) fn declared(mut schema: Json) -> Json {
+    spell_out(&mut schema);
+    schema
+}
+
+fn spell_out(schema: &mut Json) {
+    for parts in ["properties", "allOf", "anyOf", "oneOf"] {
+        match schema.get_mut(parts) {
+            Some(Json::Object(parts)) => parts.values_mut().for_each(spell_out),
+            Some(Json::Array(parts)) => parts.iter_mut().for_each(spell_out),
+            _ => (),
+        }
+    }
+    for part in ["items", "additionalProperties", "not"] {
+        schema.get_mut(part).into_iter().for_each(spell_out);
+    }
+    let is = |schema: &Json, extension: &str| schema.get(extension) == Some(&Json::Bool(true));
+    if is(schema, "x-kubernetes-int-or-string") {
+        default(schema, "anyOf", json!([{"type": "integer"}, {"type": "string"}]));
+    }
+    if is(schema, "x-kubernetes-embedded-resource") {
+        default(schema, "properties", json!({}));
+        if let Some(properties) = member(schema, "properties") {
+            set(properties, "apiVersion", text(&format!("{EMBEDDED_API_VERSION} {CONVENTIONS}#resources")));
+            set(properties, "kind", text(&format!("{EMBEDDED_KIND} {CONVENTIONS}#types-kinds")));
+            let metadata = format!("Standard object's metadata. {CONVENTIONS}#metadata");
+            set(properties, "metadata", documented(METADATA_SCHEMA, &metadata));
+        }
+        let mut required = items(schema, "/required").cloned().collect::<Vec<_>>();
+        for name in ["kind", "apiVersion"] {
+            if !required.iter().any(|known| known == name) {
+                required.push(name.into());
+            }
+        }
+        set(schema, "required", required.into());
+    }
+}
+
+fn text(description: &str) -> Json {
+    json!({"description": description, "type": "string"})
+}
+
+fn documented(schema: &str, description: &str) -> Json {
+    json!({"description": description, "allOf": [reference(schema)]})
+}

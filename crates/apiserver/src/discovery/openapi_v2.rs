@@ -1,0 +1,197 @@
+//! The OpenAPI 2 document of all kinds: those of OpenAPI 3 in one, in the words of version 2.
+
+use std::collections::HashSet;
+use std::sync::Arc;
+
+use pintle_json::{Json, Map, json};
+use pintle_schema::openapi::PLACE;
+
+use super::openapi;
+use crate::kinds::Kind;
+use crate::object::{default, set};
+
+/// The document of these kinds, which are in groups of one version each. It is written as it comes, since as a whole it is large.
+pub(super) fn document<'a>(versions: impl Iterator<Item = &'a Vec<Arc<Kind>>>) -> String {
+    let (mut paths, mut definitions) = (String::new(), String::new());
+    let mut defined = HashSet::new();
+    for kinds in versions {
+        let mut document = openapi::document(kinds);
+        for (path, operations) in members(document["paths"].take()) {
+            write(&mut paths, &path, &path_item(operations));
+        }
+        for (name, schema) in members(document["components"]["schemas"].take()) {
+            if defined.insert(name.clone()) {
+                write(&mut definitions, &name, &lowered(schema));
+            }
+        }
+    }
+    let info = json!({"title": openapi::title(false), "version": openapi::version(false)});
+    format!(r#"{{"swagger":"2.0","info":{info},"paths":{{{paths}}},"definitions":{{{definitions}}}}}"#)
+}
+
+fn members(object: Json) -> Map {
+    match object {
+        Json::Object(members) => members,
+        _ => Map::new(),
+    }
+}
+
+/// Adds a member to an object that is being written.
+fn write(object: &mut String, name: &str, value: &Json) {
+    let comma = if object.is_empty() { "" } else { "," };
+    object.push_str(&format!("{comma}{}:{value}", Json::from(name)));
+}
+
+fn path_item(mut item: Json) -> Json {
+    for (name, part) in item.as_object_mut().into_iter().flatten() {
+        if name == "parameters" {
+            part.as_array_mut().into_iter().flatten().for_each(flatten);
+        } else {
+            operation(part);
+        }
+    }
+    item
+}
+
+fn operation(operation: &mut Json) {
+    let Some(members) = operation.as_object_mut() else { return };
+    let body = members.remove("requestBody");
+    let parameters = members.entry("parameters").or_insert_with(|| json!([]));
+    parameters.as_array_mut().into_iter().flatten().for_each(flatten);
+    if let (Some(body), Some(parameters)) = (&body, parameters.as_array_mut()) {
+        let mut parameter = json!({"name": "body", "in": "body", "schema": of_content(body)});
+        if body["required"] == true {
+            set(&mut parameter, "required", true.into());
+        }
+        parameters.push(parameter);
+    }
+    let mut produces = Vec::new();
+    for answer in members.get_mut("responses").and_then(Json::as_object_mut).into_iter().flat_map(Map::values_mut) {
+        let schema = of_content(answer);
+        if !schema.is_null() {
+            produces = forms(answer);
+            set(answer, "schema", schema);
+        }
+        answer.as_object_mut().and_then(|answer| answer.remove("content"));
+    }
+    members.insert("schemes", json!(["https"]));
+    members.insert("produces", produces.into());
+    members.insert("consumes", body.map_or_else(|| vec!["*/*".into()], |body| forms(&body)).into());
+}
+
+/// The forms in which a body may be.
+fn forms(body: &Json) -> Vec<Json> {
+    let content = body["content"].as_object();
+    content.into_iter().flat_map(Map::keys).map(|form| form.as_str().into()).collect()
+}
+
+/// The schema of a body, which is the same in each form; null where there is none.
+fn of_content(body: &Json) -> Json {
+    let content = body["content"].as_object();
+    content.and_then(|content| content.values().next()).map_or(Json::Null, |form| lowered(form["schema"].clone()))
+}
+
+/// Puts the type of a parameter beside its name.
+fn flatten(parameter: &mut Json) {
+    if let Some(members) = parameter.as_object_mut()
+        && let Some(Json::Object(schema)) = members.remove("schema")
+    {
+        members.extend(schema);
+    }
+}
+
+/// A schema as version 2 can say it: without alternatives, and where null is a value, without a type.
+fn lowered(mut schema: Json) -> Json {
+    let Some(members) = schema.as_object_mut() else { return schema };
+    let nullable = members.remove("nullable") == Some(Json::Bool(true));
+    let either = members.remove("oneOf");
+    for part in ["anyOf", "not"] {
+        members.remove(part);
+    }
+    for part in ["type", "items", "properties", "additionalProperties"] {
+        if nullable {
+            members.remove(part);
+        }
+    }
+    if let Some(Json::Object(properties)) = members.get_mut("properties") {
+        properties.values_mut().for_each(|property| *property = lowered(property.take()));
+    }
+    for part in ["items", "additionalProperties"] {
+        members.get_mut(part).into_iter().for_each(|part| *part = lowered(part.take()));
+    }
+    if let Some(Json::Array(parts)) = members.remove("allOf") {
+        match &parts[..] {
+            [part] if part.get("$ref").is_some() => members.extend(part.as_object().cloned().into_iter().flatten()),
+            _ => {
+                members.insert("allOf", parts.into_iter().map(lowered).collect());
+            }
+        }
+    }
+    if let Some(name) = members.get("$ref").and_then(|place| place.as_str()?.strip_prefix(PLACE)) {
+        let place = format!("#/definitions/{name}");
+        members.insert("$ref", place.into());
+    }
+    // What may be a number or a text is written as text.
+    if either.is_some_and(|either| either.as_array().into_iter().flatten().all(|one| one.get("type").is_some())) {
+        default(&mut schema, "type", "string");
+    }
+    schema
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_schema_says_in_version_2_what_that_can_say() {
+        let reference = json!({"$ref": "#/components/schemas/a.B"});
+        for (schema, expected) in [
+            (reference.clone(), json!({"$ref": "#/definitions/a.B"})),
+            (
+                json!({"allOf": [reference], "description": "d"}),
+                json!({"$ref": "#/definitions/a.B", "description": "d"}),
+            ),
+            (json!({"oneOf": [{"type": "string"}, {"type": "number"}]}), json!({"type": "string"})),
+            (
+                json!({"anyOf": [{"type": "integer"}, {"type": "string"}], "x-kubernetes-int-or-string": true}),
+                json!({"x-kubernetes-int-or-string": true}),
+            ),
+            (json!({"type": "string", "nullable": true}), json!({})),
+            (
+                json!({"type": "object", "oneOf": [{"required": ["a"]}], "not": {"required": ["b"]}}),
+                json!({"type": "object"}),
+            ),
+            // A field of that name is no alternative.
+            (
+                json!({"properties": {"oneOf": {"type": "array", "items": {"type": "string", "nullable": true}}}}),
+                json!({"properties": {"oneOf": {"type": "array", "items": {}}}}),
+            ),
+            (json!({"additionalProperties": false}), json!({"additionalProperties": false})),
+        ] {
+            assert_eq!(lowered(schema.clone()), expected, "{schema}");
+        }
+    }
+
+    #[test]
+    fn a_body_becomes_a_parameter_and_its_forms_what_the_operation_takes() {
+        let content = |form: &str| json!({form: {"schema": {"$ref": "#/components/schemas/a.B"}}});
+        let mut asked = json!({
+            "parameters": [{"name": "dryRun", "in": "query", "schema": {"type": "string", "uniqueItems": true}}],
+            "requestBody": {"content": content("*/*"), "required": true},
+            "responses": {"200": {"description": "OK", "content": content("a/b")}, "401": {"description": "Unauthorized"}},
+        });
+        operation(&mut asked);
+        let schema = json!({"$ref": "#/definitions/a.B"});
+        let expected = json!({
+            "parameters": [
+                {"name": "dryRun", "in": "query", "type": "string", "uniqueItems": true},
+                {"name": "body", "in": "body", "required": true, "schema": schema},
+            ],
+            "responses": {"200": {"description": "OK", "schema": schema}, "401": {"description": "Unauthorized"}},
+            "schemes": ["https"],
+            "produces": ["a/b"],
+            "consumes": ["*/*"],
+        });
+        assert_eq!(asked, expected);
+    }
+}

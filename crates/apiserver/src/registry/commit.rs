@@ -1,0 +1,27 @@
+//! The one way by which an object comes to be stored in place of another, or of none.
+
+use std::sync::Arc;
+
+use pintle_json::Json;
+
+use super::{Registry, size};
+use crate::failure::Outcome;
+use crate::kinds::Place;
+use crate::store::{Change, Charge, Expect, Refused, Store};
+
+impl Registry {
+    /// Stores an object and what is charged for it, in one step, unless it is larger than an object may be, or something came between:
+    /// to it, to what it is charged to, or to what else `holds` asks about.
+    pub(super) fn commit(
+        &self,
+        place: &Place,
+        expect: Expect,
+        object: Json,
+        charges: Vec<Charge>,
+        holds: impl FnOnce(&Store) -> bool,
+    ) -> Outcome<Result<Arc<Change>, Refused>> {
+        let (kind, key) = (&place.kind, place.key());
+        size::check(kind, &key, &object)?;
+        Ok(self.db.commit(&place.resource_key(), &key, expect, object, charges, holds))
+    }
+}

@@ -1,0 +1,323 @@
+//! An object as bytes: JSON in the order in which it is served.
+
+mod only;
+mod writer;
+
+use std::borrow::Cow;
+use std::ops::Range;
+use std::sync::Arc;
+
+use only::Only;
+use pintle_json::Json;
+use serde::Deserialize;
+use serde::de::DeserializeSeed;
+use writer::Writer;
+
+use super::interner::{Interned, Interner};
+
+/// In which order the members of an object stand.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum MemberOrder {
+    /// As Go declares what all kinds have; then by name.
+    Declared,
+    /// By name, as custom resources have it.
+    Sorted,
+}
+
+/// What of an object's metadata is found without decoding it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Member {
+    Name,
+    Namespace,
+    Uid,
+    ResourceVersion,
+    DeletionTimestamp,
+    DeletionGracePeriodSeconds,
+    Labels,
+    OwnerReferences,
+    Finalizers,
+}
+
+/// The members of metadata, as Go declares them.
+pub const METADATA: [&str; 15] = [
+    "name",
+    "generateName",
+    "namespace",
+    "selfLink",
+    "uid",
+    "resourceVersion",
+    "generation",
+    "creationTimestamp",
+    "deletionTimestamp",
+    "deletionGracePeriodSeconds",
+    "labels",
+    "annotations",
+    "ownerReferences",
+    "finalizers",
+    "managedFields",
+];
+
+/// What comes first in an object.
+pub const OBJECT: [&str; 3] = ["kind", "apiVersion", "metadata"];
+
+/// The members in the order of [`Member`].
+const MEMBERS: [&str; 9] = [
+    "name",
+    "namespace",
+    "uid",
+    "resourceVersion",
+    "deletionTimestamp",
+    "deletionGracePeriodSeconds",
+    "labels",
+    "ownerReferences",
+    "finalizers",
+];
+
+/// An object without `apiVersion` and `kind`, with its metadata's `resourceVersion` left empty: that is filled in on the way out, so
+/// that the bytes are made before the revision is known, and what a deletion tells shares those of the last write.
+///
+/// Its longer members, and what each manager owns of it, are kept apart, since most of them are the same in the version before, or in
+/// other objects of one template.
+#[derive(Clone, Debug)]
+pub(super) struct Body {
+    json: Arc<[u8]>,
+    /// What is kept apart, by where in the JSON it is left out.
+    apart: Arc<[(u32, Arc<Interned>)]>,
+    /// Where the metadata begin and end in the JSON, and where each of the members in them begins; 0 for what is absent.
+    metadata: (u32, u32),
+    members: [u32; MEMBERS.len()],
+}
+
+/// A text that is borrowed from the bytes where nothing in it is escaped.
+#[derive(Debug, Default, Deserialize, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct Text<'a>(#[serde(borrow)] pub(super) Cow<'a, str>);
+
+impl Body {
+    /// What is the same in other objects is kept once by `interner`.
+    pub(super) fn new(interner: &Arc<Interner>, object: &Json, order: MemberOrder) -> Self {
+        Writer::new(Some(interner), true).written(object, order)
+    }
+
+    /// The same without a `resourceVersion`, which is not filled in either.
+    pub(super) fn unversioned(object: &Json) -> Self {
+        Writer::new(None, false).written(object, MemberOrder::Declared)
+    }
+
+    pub(super) fn len(&self) -> usize {
+        self.json.len() + self.apart.iter().map(|(_, apart)| apart.bytes().len()).sum::<usize>()
+    }
+
+    /// Appends the object with that revision.
+    pub(super) fn write(&self, revision: u64, to: &mut Vec<u8>) {
+        to.reserve(self.len() + 20);
+        self.write_part(0..self.json.len(), revision, to);
+    }
+
+    /// Appends what stands in a part of the JSON, with all that is left out there.
+    fn write_part(&self, part: Range<usize>, revision: u64, to: &mut Vec<u8>) {
+        let revision = revision.to_string();
+        let revision = self.revision_at().map(|at| (at, revision.as_bytes()));
+        let at = revision.map_or(0, |(at, _)| at);
+        let (before, behind) = self.apart.split_at(self.apart.partition_point(|(apart, _)| (*apart as usize) < at));
+        let [before, behind] =
+            [before, behind].map(|apart| apart.iter().map(|(at, apart)| (*at as usize, apart.bytes())));
+        let mut from = part.start;
+        for (at, left_out) in before.chain(revision).chain(behind).filter(|(at, _)| part.contains(at)) {
+            to.extend_from_slice(&self.json[from..at]);
+            to.extend_from_slice(left_out);
+            from = at;
+        }
+        to.extend_from_slice(&self.json[from..part.end]);
+    }
+
+    /// The object as a tree.
+    pub(super) fn decode(&self, revision: u64) -> Json {
+        let mut json = Vec::new();
+        self.write(revision, &mut json);
+        read(&json).unwrap_or_default()
+    }
+
+    /// The metadata as a tree.
+    pub(super) fn metadata(&self, revision: u64) -> Json {
+        let (start, end) = self.metadata;
+        let mut json = Vec::new();
+        self.write_part(start as usize..end as usize, revision, &mut json);
+        read(&json).unwrap_or_default()
+    }
+
+    /// A member of the metadata; none if it is absent, null or of another type.
+    pub(super) fn member<'a, T: Deserialize<'a>>(&'a self, member: Member) -> Option<T> {
+        let start = self.members[member as usize] as usize;
+        // None of them has anything left out but the revision.
+        read(self.json.get(start..).filter(|_| start > 0)?)
+    }
+
+    /// What stands at these paths, such as `spec.nodeName`, in a tree that has nothing else.
+    pub(super) fn only(&self, paths: &[&str]) -> Json {
+        let paths: Vec<Vec<&str>> = paths.iter().map(|path| path.split('.').collect()).collect();
+        let mut json = Vec::new();
+        self.write(0, &mut json);
+        let mut json = serde_json::Deserializer::from_slice(&json);
+        Only { paths: paths.iter().map(Vec::as_slice).collect() }.deserialize(&mut json).unwrap_or_default()
+    }
+
+    /// Where the digits of the revision belong: behind the opening quote.
+    fn revision_at(&self) -> Option<usize> {
+        let start = self.members[Member::ResourceVersion as usize];
+        (start > 0).then_some(start as usize + 1)
+    }
+}
+
+impl PartialEq for Body {
+    fn eq(&self, other: &Self) -> bool {
+        // What is left out follows from the content, but where nothing is.
+        if self.apart.len() == other.apart.len() {
+            let mut apart = self.apart.iter().zip(&*other.apart);
+            let is_same = |one: &Arc<Interned>, other| Arc::ptr_eq(one, other) || one.bytes() == other.bytes();
+            return self.json == other.json && apart.all(|(one, other)| one.0 == other.0 && is_same(&one.1, &other.1));
+        }
+        let whole = |body: &Self| {
+            let mut json = Vec::new();
+            body.write(0, &mut json);
+            json
+        };
+        self.len() == other.len() && whole(self) == whole(other)
+    }
+}
+
+/// The value that these bytes begin with. What comes behind it does not count.
+fn read<'a, T: Deserialize<'a>>(json: &'a [u8]) -> Option<T> {
+    Option::deserialize(&mut serde_json::Deserializer::from_slice(json)).ok().flatten()
+}
+
+#[cfg(test)]
+mod tests {
+    use pintle_json::json;
+
+    use super::*;
+
+    fn written(object: &Json, order: MemberOrder) -> String {
+        let mut json = Vec::new();
+        Body::new(&Arc::default(), object, order).write(7, &mut json);
+        String::from_utf8(json).expect("JSON")
+    }
+
+    #[test]
+    fn metadata_come_first_and_in_the_usual_order_but_in_custom_resources() {
+        let object = json!({
+            "apiVersion": "v1", "kind": "ConfigMap",
+            "metadata": {"uid": "u", "labels": {"resourceVersion": ""}, "name": "n", "odd": 1, "annotations": {}},
+            "data": {"b": "1", "a": "2", "resourceVersion": ""},
+        });
+        let declared = r#"{"metadata":{"name":"n","uid":"u","resourceVersion":"7","labels":{"resourceVersion":""},"annotations":{},"odd":1},"data":{"a":"2","b":"1","resourceVersion":""}}"#;
+        assert_eq!(written(&object, MemberOrder::Declared), declared);
+        let sorted = r#"{"data":{"a":"2","b":"1","resourceVersion":""},"metadata":{"annotations":{},"labels":{"resourceVersion":""},"name":"n","odd":1,"resourceVersion":"7","uid":"u"}}"#;
+        assert_eq!(written(&object, MemberOrder::Sorted), sorted);
+        assert_eq!(written(&json!({"data": 1}), MemberOrder::Declared), r#"{"data":1}"#);
+    }
+
+    #[test]
+    fn what_is_written_is_read_back_with_its_revision() {
+        let object = json!({
+            "metadata": {"name": "n", "resourceVersion": "1", "labels": {"a": "b\"c"}, "deletionTimestamp": null},
+            "spec": {"float": 0.1, "odd": 1.234_567_890_123_456_7e-200, "list": [{"x": [1]}]},
+        });
+        for order in [MemberOrder::Declared, MemberOrder::Sorted] {
+            let body = Body::new(&Arc::default(), &object, order);
+            let mut expected = object.clone();
+            expected["metadata"]["resourceVersion"] = "7".into();
+            assert_eq!(body.decode(7), expected);
+            assert_eq!(body.metadata(7), expected["metadata"]);
+            assert_eq!(body.member::<Text<'_>>(Member::Name), Some(Text("n".into())));
+            assert_eq!(body.member::<Text<'_>>(Member::DeletionTimestamp), None);
+            assert_eq!(body.member::<Text<'_>>(Member::Uid), None);
+            assert_eq!(body.member::<Json>(Member::Labels), Some(json!({"a": "b\"c"})));
+        }
+    }
+
+    #[test]
+    fn only_what_is_asked_for_is_read() {
+        let object = json!({
+            "metadata": {"name": "n"}, "spec": {"a": 1, "b": {"c": [2], "d": true}, "e": "f"}, "reason": "r", "list": [{"a": 1}],
+        });
+        let body = Body::new(&Arc::default(), &object, MemberOrder::Declared);
+        let found = body.only(&["spec.a", "spec.b.c", "spec.e.x", "reason", "list.a", "absent.a"]);
+        let expected = json!({"spec": {"a": 1, "b": {"c": [2]}, "e": null}, "reason": "r", "list": null});
+        assert_eq!(found, expected);
+    }
+
+    /// An object of some template: what is long is the same in all of them, but for the status.
+    fn replica(number: usize) -> Json {
+        let owned = |what: &str| (0..40).map(|at| (format!("f:{what}{at}"), json!({}))).collect::<Json>();
+        json!({
+            "metadata": {
+                "name": format!("n{number}"), "resourceVersion": "1",
+                "managedFields": [
+                    {"manager": "a", "fieldsType": "FieldsV1", "fieldsV1": owned("a"), "time": number.to_string()},
+                    "odd",
+                    {"manager": "b", "fieldsType": "FieldsV1", "fieldsV1": owned("b"), "subresource": "status"},
+                    {"manager": "short", "fieldsV1": {"f:c": {}}},
+                ],
+                "finalizers": ["f"],
+            },
+            "data": {"long": "x".repeat(1000)},
+            "spec": {"long": "y".repeat(1000), "number": 1},
+            "status": {"long": number.to_string().repeat(1000)},
+            "short": number,
+        })
+    }
+
+    #[test]
+    fn what_is_kept_apart_is_read_where_it_belongs() {
+        let object = replica(3);
+        for order in [MemberOrder::Declared, MemberOrder::Sorted] {
+            let mut whole = object.clone();
+            whole["metadata"]["resourceVersion"] = "12".into();
+            let body = Body::new(&Arc::default(), &object, order);
+            assert_eq!(body.apart.len(), 5, "{order:?}");
+            assert_eq!(body.decode(12), whole);
+            assert_eq!(body.metadata(12), whole["metadata"]);
+            assert_eq!(body.member::<Vec<String>>(Member::Finalizers), Some(vec!["f".into()]));
+            assert_eq!(body.only(&["spec.number", "short"]), json!({"spec": {"number": 1}, "short": 3}));
+            // As long as it says, and as if nothing had been left out.
+            let mut json = Vec::new();
+            body.write(12, &mut json);
+            assert_eq!(json.len(), body.len() + 2);
+            let mut unparted = Vec::new();
+            Body { apart: Arc::default(), ..Writer::new(None, true).written(&object, order) }.write(12, &mut unparted);
+            assert_eq!(String::from_utf8(json).expect("JSON"), String::from_utf8(unparted).expect("JSON"));
+        }
+        let unversioned = Body::unversioned(&object);
+        let mut without = object.clone();
+        without["metadata"].as_object_mut().expect("an object").remove("resourceVersion");
+        assert_eq!((unversioned.decode(12), unversioned.apart.len()), (without, 0));
+    }
+
+    #[test]
+    fn versions_of_an_object_and_others_of_its_template_share_what_is_the_same() {
+        let interner = Arc::default();
+        let shared = |object: &Json| Body::new(&interner, object, MemberOrder::Declared);
+        let first = shared(&replica(1));
+        let once = interner.kept();
+        let others: Vec<_> = (2..9).map(|number| shared(&replica(number))).collect();
+        assert_eq!(interner.kept(), once + 7 * 1011, "only the statuses differ");
+        drop(others);
+        let mut updated = replica(1);
+        updated["spec"]["number"] = 2.into();
+        let second = shared(&updated);
+        assert!(interner.kept() - once < 1100, "only the spec differs");
+        drop((first, second));
+        assert_eq!(interner.kept(), 0);
+    }
+
+    #[test]
+    fn what_is_the_same_is_equal_however_it_is_kept() {
+        let (one, same) = (Body::new(&Arc::default(), &replica(1), MemberOrder::Declared), Writer::new(None, true));
+        let same = same.written(&replica(1), MemberOrder::Declared);
+        assert_eq!(one, same);
+        assert_eq!(one, Body::new(&Arc::default(), &replica(1), MemberOrder::Declared));
+        let interner = Arc::default();
+        let [one, other] = [1, 2].map(|number| Body::new(&interner, &replica(number), MemberOrder::Declared));
+        assert_ne!(one, other);
+    }
+}

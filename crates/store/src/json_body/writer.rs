@@ -1,0 +1,139 @@
+//! An object on its way from a tree to the bytes that are kept.
+
+use std::sync::Arc;
+
+use pintle_json::{Json, Map};
+
+use super::{Body, MEMBERS, METADATA, Member, MemberOrder, OBJECT};
+use crate::interner::{Interned, Interner};
+
+/// What is shorter stays with its object: to keep it apart takes about half as much.
+const APART_FROM: usize = 256;
+
+pub(super) struct Writer<'i> {
+    json: Vec<u8>,
+    metadata: (u32, u32),
+    members: [u32; MEMBERS.len()],
+    apart: Vec<(u32, Arc<Interned>)>,
+    /// None: nothing is kept apart.
+    interner: Option<&'i Arc<Interner>>,
+    /// Whether there is a `resourceVersion` to be filled in.
+    versioned: bool,
+}
+
+impl<'i> Writer<'i> {
+    pub(super) fn new(interner: Option<&'i Arc<Interner>>, versioned: bool) -> Self {
+        // Most objects fit.
+        let json = Vec::with_capacity(1024);
+        Self { json, metadata: (0, 0), members: [0; MEMBERS.len()], apart: Vec::new(), interner, versioned }
+    }
+
+    pub(super) fn written(mut self, object: &Json, order: MemberOrder) -> Body {
+        match object {
+            Json::Object(members) => self.object(members, order),
+            other => self.value(other),
+        }
+        let Self { json, metadata, members, apart, .. } = self;
+        Body { json: json.into(), metadata, members, apart: apart.into() }
+    }
+
+    fn object(&mut self, members: &Map, order: MemberOrder) {
+        let present = members.iter().map(|(name, value)| (name.as_str(), value));
+        let first: &[&str] = if order == MemberOrder::Declared { &OBJECT } else { &[] };
+        let types = |name: &str| matches!(name, "apiVersion" | "kind");
+        self.members(present.filter(|(name, _)| !types(name)), first, |writer, name, value| match value {
+            Json::Object(metadata) if name == "metadata" => {
+                let start = writer.here();
+                writer.metadata(metadata, order);
+                writer.metadata = (start, writer.here());
+            }
+            value => writer.apart(value),
+        });
+    }
+
+    fn metadata(&mut self, metadata: &Map, order: MemberOrder) {
+        const REVISION: &str = MEMBERS[Member::ResourceVersion as usize];
+        let unnumbered = Json::from("");
+        let present = metadata.iter().map(|(name, value)| (name.as_str(), value));
+        let present =
+            present.filter(|(name, _)| *name != REVISION).chain(self.versioned.then_some((REVISION, &unnumbered)));
+        let first: &[&str] = if order == MemberOrder::Declared { &METADATA } else { &[] };
+        self.members(present, first, |writer, name, value| {
+            if let Some(at) = MEMBERS.iter().position(|member| *member == name) {
+                writer.members[at] = writer.here();
+            }
+            match value {
+                Json::Array(entries) if name == "managedFields" => writer.managed(entries),
+                value => writer.value(value),
+            }
+        });
+    }
+
+    /// What the managers own is most of the metadata, and the same for many objects of one template.
+    fn managed(&mut self, entries: &[Json]) {
+        self.json.push(b'[');
+        for (at, entry) in entries.iter().enumerate() {
+            if at > 0 {
+                self.json.push(b',');
+            }
+            let Json::Object(entry) = entry else {
+                self.value(entry);
+                continue;
+            };
+            let entry = entry.iter().map(|(name, value)| (name.as_str(), value));
+            self.members(entry, &[], |writer, name, value| match name {
+                "fieldsV1" => writer.apart(value),
+                _ => writer.value(value),
+            });
+        }
+        self.json.push(b']');
+    }
+
+    /// Those of `first` in that order, then the others by name.
+    fn members<'a>(
+        &mut self,
+        members: impl Iterator<Item = (&'a str, &'a Json)>,
+        first: &[&str],
+        write: impl Fn(&mut Self, &str, &Json),
+    ) {
+        let place = |name: &str| first.iter().position(|first| *first == name).unwrap_or(first.len());
+        let mut members: Vec<_> = members.map(|(name, value)| (place(name), name, value)).collect();
+        members.sort_unstable_by_key(|(place, name, _)| (*place, *name));
+        self.json.push(b'{');
+        for (at, (_, name, value)) in members.into_iter().enumerate() {
+            if at > 0 {
+                self.json.push(b',');
+            }
+            self.text(name);
+            self.json.push(b':');
+            write(self, name, value);
+        }
+        self.json.push(b'}');
+    }
+
+    /// A value that other objects, or other versions of this one, may have as well.
+    fn apart(&mut self, value: &Json) {
+        let start = self.json.len();
+        self.value(value);
+        if let Some(interner) = self.interner
+            && self.json.len() - start >= APART_FROM
+            && let Ok(at) = u32::try_from(start)
+        {
+            self.apart.push((at, interner.intern(&self.json[start..])));
+            self.json.truncate(start);
+        }
+    }
+
+    /// Bodies of requests are no longer than a few MiB.
+    fn here(&self) -> u32 {
+        u32::try_from(self.json.len()).unwrap_or(0)
+    }
+
+    fn text(&mut self, text: &str) {
+        serde_json::to_writer(&mut self.json, text).expect("memory takes any text");
+    }
+
+    fn value(&mut self, value: &Json) {
+        serde_json::to_writer(&mut self.json, value).expect("memory takes any value, whose keys are texts");
+    }
+}
