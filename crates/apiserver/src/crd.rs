@@ -12,7 +12,7 @@ mod definition;
 mod definition_faults;
 mod embedded;
 mod formats;
-mod json_path;
+pub(crate) mod json_path;
 mod naming;
 mod pattern;
 mod prune;

@@ -59,6 +59,8 @@ pub(crate) use self::core::{Bound, NAMESPACES, Named, TokenGrant, unknown_namesp
 pub(crate) use answers::{Form, FurtherRight, Origin, PlainFinalizers, Pods, Routing, Stream};
 pub(crate) use authentication::token_status;
 pub(crate) use authorization::{access_status, rules_status};
+#[cfg(any(test, fuzzing))]
+pub(crate) use certificate_signing_request::fuzz as fuzz_certification_request;
 pub(crate) use cluster::{Cluster, Context};
 use default_class::default_class;
 pub(crate) use field_selectors::{claims, indexed_field, selectable, selects_fields, unknown_field};

@@ -60,6 +60,8 @@ mod crd;
 mod discovery;
 mod failure;
 pub mod faults;
+#[cfg(any(test, fuzzing))]
+pub mod fuzz;
 
 mod health;
 mod http;

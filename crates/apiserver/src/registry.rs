@@ -29,6 +29,8 @@ use std::sync::{Arc, Mutex, PoisonError, RwLock};
 use std::time::Duration;
 
 pub(crate) use body_room::{BodyRoom, LARGEST_BODY, Unread};
+#[cfg(any(test, fuzzing))]
+pub(crate) use continue_token::fuzz as fuzz_token;
 pub(crate) use delete::Deleted;
 pub(crate) use list::{LOOKS, ListReply, Selected, Selection, compacted, is_uncached, parse_number};
 use pintle_json::Json;

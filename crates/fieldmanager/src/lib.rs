@@ -38,6 +38,8 @@ use pintle_schema::Schema;
 mod apply;
 mod compare;
 mod field_set;
+#[cfg(any(test, fuzzing))]
+pub mod fuzz;
 mod key_defaults;
 mod managers;
 mod merge;

@@ -38,6 +38,8 @@ mod custom;
 mod document;
 mod fields;
 mod finding;
+#[cfg(any(test, fuzzing))]
+pub mod fuzz;
 pub mod openapi;
 pub mod patch;
 pub mod protobuf;

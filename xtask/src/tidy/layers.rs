@@ -32,15 +32,16 @@ const LAYERS: &[&[&str]] = &[
 const ONLY: &[(&str, &[&str], &str)] = &[
     (
         "pintle-apiserver",
-        &["pintle-fieldmanager", "pintle-json", "pintle-meta", "pintle-schema", "pintle-store"],
+        &["pintle-fieldmanager", "pintle-json", "pintle-meta", "pintle-schema", "pintle-store", "pintle-testing"],
         SERVER,
     ),
-    ("pintle-fieldmanager", &["pintle-json", "pintle-meta", "pintle-schema"], SERVER),
-    ("pintle-schema", &["pintle-json", "pintle-meta"], SERVER),
+    ("pintle-fieldmanager", &["pintle-json", "pintle-meta", "pintle-schema", "pintle-testing"], SERVER),
+    ("pintle-schema", &["pintle-json", "pintle-meta", "pintle-testing"], SERVER),
     ("pintle-store", &["pintle-json"], SERVER),
     ("pintle-conformance", &["pintle-apiserver"], "it is a foreign witness"),
 ];
 
+/// Tests put a corpus through by `pintle-testing`, which is of no client.
 const SERVER: &str = "so that client and server cannot share a mistake";
 
 /// Crates that are of use to anyone, and what may not be anywhere below them.

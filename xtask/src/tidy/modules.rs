@@ -24,7 +24,7 @@ const LAYERS: &[&[&str]] = &[
     &["http"],
     &["live"],
     &["server"],
-    &["plan"],
+    &["fuzz", "plan"],
 ];
 
 pub(super) fn check(sources: &[Source], findings: &mut Vec<Finding>) {

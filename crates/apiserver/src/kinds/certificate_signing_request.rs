@@ -248,6 +248,18 @@ const DESCRIPTIONS: &[(&str, &str)] = &[
     ("Condition", "Conditions applied to the request, such as approval or denial."),
 ];
 
+/// What fuzzing puts a certificate request through.
+#[cfg(any(test, fuzzing))]
+pub(crate) fn fuzz(bytes: &[u8]) {
+    let blocks = pem::blocks(bytes);
+    for der in blocks.iter().map(|block| block.content.as_slice()).chain([bytes]) {
+        if let Ok(request) = pkcs10::CertificationRequest::parse(der) {
+            // Either outcome is one.
+            let _ = request.check_signature();
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

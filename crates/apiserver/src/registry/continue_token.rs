@@ -65,6 +65,14 @@ impl ContinueToken {
     }
 }
 
+/// What fuzzing puts a token through.
+#[cfg(any(test, fuzzing))]
+pub(crate) fn fuzz(text: &str) {
+    if let Ok(token) = ContinueToken::decode(text) {
+        assert_eq!(ContinueToken::decode(&token.encode()).ok(), Some(token), "{text}");
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

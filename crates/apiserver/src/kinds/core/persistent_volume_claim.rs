@@ -63,7 +63,10 @@ impl Strategy for PersistentVolumeClaim {
                 }
                 Ok(())
             }
-            Some(old) if part == Part::Object => check_growth(context.cluster, object, old),
+            // What is wrong in itself is told as that.
+            Some(old) if part == Part::Object && self.validate_update(object, old, part).is_empty() => {
+                check_growth(context.cluster, object, old)
+            }
             Some(_) => Ok(()),
         }
     }
@@ -170,24 +173,16 @@ fn amount(claim: &Json, path: &str) -> Option<i128> {
     quantity::nanos(claim.at(path)?.as_str()?)
 }
 
-/// A claim grows only once it is bound, and if its class says that its volumes can.
+/// A claim that is bound grows only if its class says that its volumes can.
 fn check_growth(cluster: &dyn Cluster, new: &Json, old: &Json) -> Outcome<()> {
     if amount(new, SIZE) <= amount(old, SIZE) {
         return Ok(());
     }
-    let refused = |why: &str| {
-        let claims = GroupResource::new("", "persistentvolumeclaims");
-        Err(Failure::forbidden(&claims, metadata::name(new), why))
-    };
-    if old.text("/status/phase") != "Bound" {
-        return refused("Only bound persistent volume claims can be expanded");
-    }
     let class = class(new).filter(|name| !name.is_empty() && class(old) == Some(name));
     let class = class.and_then(|name| cluster.object(&storage_classes(), "", name));
-    match class.is_some_and(|class| class["allowVolumeExpansion"] == true) {
-        true => Ok(()),
-        false => refused(
-            "only dynamically provisioned pvc can be resized and the storageclass that provisions the pvc must support resize",
-        ),
+    if class.is_some_and(|class| class["allowVolumeExpansion"] == true) {
+        return Ok(());
     }
+    let why = "only dynamically provisioned pvc can be resized and the storageclass that provisions the pvc must support resize";
+    Err(Failure::forbidden(&GroupResource::new("", "persistentvolumeclaims"), metadata::name(new), why))
 }

@@ -1,0 +1,55 @@
+//! What fuzzing puts bytes through, for programs in `fuzz/` and for the tests below: each function panics at what must not be.
+
+#![allow(clippy::unwrap_used, reason = "it is to panic")]
+
+use pintle_json::{Json, json};
+use pintle_schema::Schema;
+
+use crate::{Set, WriteContext, apply};
+
+/// `fieldsV1`: a set that is written is read alike.
+pub fn fields_v1(bytes: &[u8]) {
+    let Ok(fields) = serde_json::from_slice::<Json>(bytes) else { return };
+    let Some(set) = Set::from_fields(&fields) else { return };
+    assert_eq!(Set::from_fields(&set.to_fields()), Some(set), "{fields}");
+}
+
+/// An apply over what others own: what is applied once more changes nothing.
+pub fn applied(bytes: &[u8]) {
+    let schema = Schema::builtin("v1", "Pod").unwrap();
+    let Some(applied) = serde_json::from_slice::<Json>(bytes).ok().filter(Json::is_object) else { return };
+    let other = WriteContext::new("other", "v1", "2026-01-01T00:00:00Z", &schema);
+    let theirs = json!({
+        "apiVersion": "v1", "kind": "Pod", "metadata": {"name": "p", "labels": {"a": "b"}},
+        "spec": {"containers": [{"name": "c", "image": "i", "ports": [{"containerPort": 80, "protocol": "TCP"}]}]},
+    });
+    let live = apply(None, &theirs, false, &other).unwrap().object;
+    let mine = WriteContext { manager: "mine", ..other };
+    let Ok(once) = apply(Some(&live), &applied, true, &mine) else { return };
+    let twice = apply(Some(&once.object), &applied, true, &mine).unwrap();
+    assert_eq!(twice.object, once.object, "{applied}");
+}
+
+#[cfg(test)]
+mod tests {
+    use pintle_testing::replay_corpus;
+
+    use super::*;
+
+    /// On a thread with as much stack as those of a server have by default.
+    fn replay(name: &'static str, check: fn(&[u8])) {
+        let folder = format!("{}/../../fuzz/corpus/{name}", env!("CARGO_MANIFEST_DIR"));
+        let thread = std::thread::Builder::new().stack_size(2 << 20);
+        thread.spawn(move || replay_corpus(folder, 1_000, check)).unwrap().join().unwrap();
+    }
+
+    #[test]
+    fn no_set_of_fields_is_read_otherwise_once_it_is_written() {
+        replay("fields_v1", fields_v1);
+    }
+
+    #[test]
+    fn no_apply_changes_anything_the_second_time() {
+        replay("applied", applied);
+    }
+}

@@ -1,0 +1,5 @@
+//! What is applied.
+
+#![no_main]
+
+libfuzzer_sys::fuzz_target!(|bytes: &[u8]| pintle_fieldmanager::fuzz::applied(bytes));

@@ -1,0 +1,5 @@
+//! A continue token.
+
+#![no_main]
+
+libfuzzer_sys::fuzz_target!(|bytes: &[u8]| pintle_apiserver::fuzz::continue_token(bytes));

@@ -1,0 +1,5 @@
+//! Who owns which fields.
+
+#![no_main]
+
+libfuzzer_sys::fuzz_target!(|bytes: &[u8]| pintle_fieldmanager::fuzz::fields_v1(bytes));

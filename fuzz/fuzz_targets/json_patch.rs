@@ -1,0 +1,5 @@
+//! A JSON patch.
+
+#![no_main]
+
+libfuzzer_sys::fuzz_target!(|bytes: &[u8]| pintle_schema::fuzz::json_patch(bytes));

@@ -1,0 +1,5 @@
+//! An object in JSON.
+
+#![no_main]
+
+libfuzzer_sys::fuzz_target!(|bytes: &[u8]| pintle_schema::fuzz::object(bytes));

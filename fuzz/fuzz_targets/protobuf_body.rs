@@ -1,0 +1,5 @@
+//! A body in protobuf.
+
+#![no_main]
+
+libfuzzer_sys::fuzz_target!(|bytes: &[u8]| pintle_schema::fuzz::protobuf_body(bytes));

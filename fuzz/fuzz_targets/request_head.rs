@@ -1,0 +1,5 @@
+//! The path, query and `Accept` of a request.
+
+#![no_main]
+
+libfuzzer_sys::fuzz_target!(|bytes: &[u8]| pintle_apiserver::fuzz::request_head(bytes));

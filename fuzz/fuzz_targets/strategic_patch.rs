@@ -1,0 +1,5 @@
+//! A strategic merge patch.
+
+#![no_main]
+
+libfuzzer_sys::fuzz_target!(|bytes: &[u8]| pintle_schema::fuzz::strategic_patch(bytes));

@@ -1,0 +1,5 @@
+//! A body in YAML.
+
+#![no_main]
+
+libfuzzer_sys::fuzz_target!(|bytes: &[u8]| pintle_schema::fuzz::yaml_body(bytes));
