@@ -16,6 +16,7 @@ use crate::registry::Writer;
 use crate::registry::{Registry, Wish};
 use crate::request::Part;
 use crate::request::options::DeleteOptions;
+use crate::request::user::User;
 use crate::store::{Change, Key, Range, Stored, key};
 
 const GROUP: &str = "apiregistration.k8s.io";
@@ -98,7 +99,7 @@ impl ApiServices {
         }
         let Some(stored) = registry.db.get(RESOURCE, name) else { return };
         if stored.labels().value(AUTOMANAGED) == Some("true") && !is_served {
-            let gone = registry.delete(&Place::new(kind.clone(), "", name), &DeleteOptions::default());
+            let gone = registry.delete(&Place::new(kind.clone(), "", name), &DeleteOptions::default(), &User::admin());
             return told(name, gone.map(drop));
         }
         let object = stored.only(&["spec.service", "status"]);

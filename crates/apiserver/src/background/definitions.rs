@@ -15,6 +15,7 @@ use crate::registry::Writer;
 use crate::registry::{Registry, Wish};
 use crate::request::Part;
 use crate::request::options::DeleteOptions;
+use crate::request::user::User;
 use crate::store::{Change, Key, Stored};
 
 const GROUP: &str = "apiextensions.k8s.io";
@@ -182,7 +183,7 @@ impl Definitions {
         for (_, object) in objects {
             if !object.is_deleting() {
                 let place = Place::new(kind.clone(), &object.namespace(), &object.name());
-                if let Err(failure) = registry.delete(&place, &DeleteOptions::default()) {
+                if let Err(failure) = registry.delete(&place, &DeleteOptions::default(), &User::admin()) {
                     tracing::debug!(message = failure.status.message, "an object of a deleted definition stays");
                 }
                 tokio::task::yield_now().await;

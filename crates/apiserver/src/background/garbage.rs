@@ -18,6 +18,7 @@ use crate::kinds::{Kind, Kinds, Place};
 use crate::registry::Writer;
 use crate::registry::{Registry, Wish};
 use crate::request::options::DeleteOptions;
+use crate::request::user::User;
 use crate::store::{Change, ChangeKind, Key, ResourceKey, Stored, key};
 
 const ORPHAN: &str = "orphan";
@@ -306,7 +307,7 @@ impl Collector {
             uid: Some(object.uid().into_owned()),
             ..DeleteOptions::default()
         };
-        match registry.delete(place, &options) {
+        match registry.delete(place, &options, &User::admin()) {
             Err(failure) if !failure.is_not_found() => Err(failure),
             _ => Ok(Looked::Done),
         }
@@ -450,7 +451,7 @@ mod tests {
         names.iter().for_each(|name| create(&registry, name, Some("a")));
         collector.look_anew(&registry);
         let options = DeleteOptions { propagation: Some(PropagationPolicy::Foreground), ..DeleteOptions::default() };
-        registry.delete(&place(&registry, "a"), &options).unwrap();
+        registry.delete(&place(&registry, "a"), &options, &User::admin()).unwrap();
         let owner = stored(&registry, "a").unwrap();
         let mut enqueued = |blocking: Option<&str>| {
             collector.queue.clear();
@@ -462,7 +463,7 @@ mod tests {
         };
         assert_eq!(enqueued(Some("b")), names.len());
         for (gone, next) in names.iter().zip([Some("c"), Some("d"), None]) {
-            registry.delete(&place(&registry, gone), &DeleteOptions::default()).unwrap();
+            registry.delete(&place(&registry, gone), &DeleteOptions::default(), &User::admin()).unwrap();
             assert_eq!(enqueued(next), 0);
         }
     }
@@ -478,7 +479,7 @@ mod tests {
         let told = registry.db.revision();
         create(&registry, "c", Some("b"));
         let options = DeleteOptions { propagation: Some(PropagationPolicy::Foreground), ..DeleteOptions::default() };
-        registry.delete(&place(&registry, "a"), &options).unwrap();
+        registry.delete(&place(&registry, "a"), &options, &User::admin()).unwrap();
 
         for _ in 0..2 {
             collector.observe(&changes.recv().await.unwrap());

@@ -14,6 +14,7 @@ use crate::object::set_condition;
 use crate::registry::Registry;
 use crate::request::Verb;
 use crate::request::options::DeleteOptions;
+use crate::request::user::User;
 use crate::store::{Change, ChangeKind, Range, Stored};
 
 /// How long a deleted namespace stays as it is, so that clients get to see it.
@@ -120,7 +121,7 @@ async fn delete_all(registry: &Arc<Registry>, kind: &Arc<Kind>, namespace: &str)
         if !object.is_deleting() {
             let place = Place::new(kind.clone(), namespace, &object.name());
             let options = DeleteOptions { propagation: Some(PropagationPolicy::Background), ..Default::default() };
-            if let Err(failure) = registry.delete(&place, &options) {
+            if let Err(failure) = registry.delete(&place, &options, &User::admin()) {
                 tracing::debug!(%namespace, message = failure.status.message, "content of a deleted namespace stays");
             }
             tokio::task::yield_now().await;

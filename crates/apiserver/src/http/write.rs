@@ -81,7 +81,7 @@ pub(super) async fn delete(
     let options = delete_options(call, &place, incoming).await?;
     warn_of_orphans(call, &place, &options);
     let kind = place.kind.clone();
-    Ok(match registry.delete(&place, &options)? {
+    Ok(match registry.delete(&place, &options, &call.user)? {
         // Who asks, in the old words, for the dependents to go too is told that the object itself waits.
         Deleted::Held(object) if options.orphan_dependents == Some(false) => {
             Reply::Object { code: 202, kind, object, format }
@@ -109,7 +109,7 @@ pub(super) async fn delete_collection(
     if let Some(version) = registry.version_to_wait_for(&list)? {
         retrieve::wait_for(registry, &kind, version, None).await?;
     }
-    let list = registry.delete_collection(&selection, &list, &options).await?;
+    let list = registry.delete_collection(&selection, &list, &options, &call.user).await?;
     Ok(Reply::List { kind, list, format })
 }
 

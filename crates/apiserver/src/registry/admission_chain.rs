@@ -18,16 +18,45 @@ use crate::registry::Writer;
 use crate::request::Part;
 use crate::request::options::{How, WriteOptions};
 use crate::request::path::ResourcePath;
+use crate::request::user::User;
 use crate::store::Charge;
 
 /// Who charges the quotas.
 const MANAGER: &str = "kube-apiserver";
 
 /// Those who have a say, in the order in which they are asked.
-const CHAIN: &[&dyn Plugin] = &[&LimitRanges, &PodSecurity, &FurtherRights, &Quotas];
+const CHAIN: &[&dyn Plugin] = &[&Undeletable, &LimitRanges, &PodSecurity, &FurtherRights, &Quotas];
 
-/// One who has a say in writes. A [`Write`] tells them who writes, what the object was and is to be, and whether it is only tried.
+/// What is done to an object.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Operation {
+    Create,
+    Update,
+    Delete,
+    /// What is posted to a path of its own, to be done and not to be stored: a binding, an eviction.
+    Connect,
+}
+
+/// All that one who has a say is told of a request.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct AdmissionRequest<'a> {
+    pub(super) operation: Operation,
+    pub(super) place: &'a Place,
+    /// The object as it is; none where there is none yet, or where it is not what is sent.
+    pub(super) old: Option<&'a Json>,
+    /// The object as it is to be, or what is posted; none of a deletion.
+    pub(super) new: Option<&'a Json>,
+    pub(super) user: &'a User,
+    pub(super) dry_run: bool,
+}
+
+/// One who has a say in what is done to objects.
 pub(super) trait Plugin: Sync {
+    /// Refuses a request of whatever kind, before anything of it is done. An object to be written is valid.
+    fn admit(&self, _: &Registry, _: &AdmissionRequest<'_>) -> Outcome<()> {
+        Ok(())
+    }
+
     /// Changes the object, before its kind has a look at it.
     fn change(&self, _: &Registry, _: &mut Write<'_>) -> Outcome<()> {
         Ok(())
@@ -44,6 +73,14 @@ pub(super) trait Plugin: Sync {
     }
 }
 
+pub(super) fn admit(registry: &Registry, request: &AdmissionRequest<'_>) -> Outcome<()> {
+    let admitted = CHAIN.iter().try_for_each(|plugin| plugin.admit(registry, request));
+    admitted.inspect_err(|refused| {
+        let AdmissionRequest { operation, user, dry_run, .. } = request;
+        tracing::debug!(?operation, user = user.name, dry_run, why = refused.status.message, "admission refused");
+    })
+}
+
 pub(super) fn change(registry: &Registry, write: &mut Write<'_>) -> Outcome<()> {
     CHAIN.iter().try_for_each(|plugin| plugin.change(registry, write))
 }
@@ -58,6 +95,21 @@ pub(super) fn check(registry: &Registry, write: &Write<'_>) -> Outcome<Vec<Charg
 
 pub(super) fn warnings(registry: &Registry, write: &Write<'_>) -> Vec<String> {
     CHAIN.iter().flat_map(|plugin| plugin.warnings(registry, write)).collect()
+}
+
+/// What every cluster has is not to be deleted.
+struct Undeletable;
+
+impl Plugin for Undeletable {
+    fn admit(&self, _: &Registry, request: &AdmissionRequest<'_>) -> Outcome<()> {
+        let place = request.place;
+        match place.kind.strategy.undeletable(&place.name) {
+            Some(why) if request.operation == Operation::Delete => {
+                Err(Failure::forbidden(&place.kind.resource(), &place.name, why))
+            }
+            _ => Ok(()),
+        }
+    }
 }
 
 /// The limit ranges of a namespace: bounds, and what pods get that leave something out.
@@ -97,9 +149,12 @@ impl Plugin for LimitRanges {
 struct FurtherRights;
 
 impl Plugin for FurtherRights {
-    fn check(&self, registry: &Registry, write: &Write<'_>) -> Outcome<Vec<Charge>> {
-        let Place { kind, part, .. } = write.place;
-        let Some(right) = kind.strategy.further_right(&write.new, write.old, *part)? else { return Ok(Vec::new()) };
+    fn admit(&self, registry: &Registry, request: &AdmissionRequest<'_>) -> Outcome<()> {
+        let Place { kind, part, .. } = request.place;
+        let (Operation::Create | Operation::Update, Some(new)) = (request.operation, request.new) else {
+            return Ok(());
+        };
+        let Some(right) = kind.strategy.further_right(new, request.old, *part)? else { return Ok(()) };
         let FurtherRight { verb, resource, names, refusal } = right;
         let has = |name: &String| {
             let path = ResourcePath {
@@ -110,11 +165,11 @@ impl Plugin for FurtherRights {
                 ..ResourcePath::default()
             };
             let attributes = Attributes::Resource { verb, path: &path, name };
-            matches!(auth::decide(registry.rbac(), write.by.user(), &attributes), Decision::Allowed(_))
+            matches!(auth::decide(registry.rbac(), request.user, &attributes), Decision::Allowed(_))
         };
         match names.iter().any(has) {
-            true => Ok(Vec::new()),
-            false => Err(Failure::forbidden(&kind.resource(), metadata::name(&write.new), &refusal)),
+            true => Ok(()),
+            false => Err(Failure::forbidden(&kind.resource(), metadata::name(new), &refusal)),
         }
     }
 }

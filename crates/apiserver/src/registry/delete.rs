@@ -7,11 +7,13 @@ use pintle_json::Json;
 use pintle_meta::{PropagationPolicy, Status, StatusDetails, TypeMeta};
 
 use super::Registry;
+use super::admission_chain::{self, AdmissionRequest, Operation};
 use super::served::Served;
 use crate::failure::{Failure, Outcome};
 use crate::kinds::{GroupResource, Kind, Place};
 use crate::object::{metadata, metadata_mut};
 use crate::request::options::DeleteOptions;
+use crate::request::user::User;
 use crate::store::{Expect, Stored};
 
 const ORPHAN: &str = "orphan";
@@ -29,8 +31,8 @@ pub(crate) enum Deleted {
 }
 
 impl Registry {
-    /// Deletes the object at `place`, or begins to.
-    pub(crate) fn delete(&self, place: &Place, options: &DeleteOptions) -> Outcome<Deleted> {
+    /// Deletes the object at `place` for that user, or begins to.
+    pub(crate) fn delete(&self, place: &Place, options: &DeleteOptions, user: &User) -> Outcome<Deleted> {
         let kind = &place.kind;
         loop {
             let Some(stored) = self.db.get(&place.resource_key(), &place.key()) else {
@@ -38,9 +40,11 @@ impl Registry {
             };
             let old = stored.decode();
             place.check_preconditions(&old, options)?;
-            if let Some(why) = kind.strategy.undeletable(&place.name) {
-                return Err(Failure::forbidden(&kind.resource(), &place.name, why));
-            }
+            let (operation, dry_run) = (Operation::Delete, options.dry_run);
+            admission_chain::admit(
+                self,
+                &AdmissionRequest { operation, place, old: Some(&old), new: None, user, dry_run },
+            )?;
             if let Some(deleted) = self.try_delete(place, &stored, &old, options) {
                 return Ok(deleted);
             }

@@ -5,7 +5,8 @@
 
 use pintle_json::Json;
 
-use super::{Registry, admission_chain, nesting};
+use super::admission_chain::{self, AdmissionRequest, Operation};
+use super::{Registry, nesting};
 use crate::failure::Outcome;
 use crate::kinds::{self, Kind, Place};
 use crate::object::{metadata, metadata_mut, put_back, put_back_all_but};
@@ -51,6 +52,7 @@ impl Registry {
         let mut warnings = write.validate()?;
         write.place.kind.normalise(&mut write.new);
         nesting::check(&write.place.kind, &write.new)?;
+        admission_chain::admit(self, &write.request())?;
         let charges = admission_chain::check(self, &write)?;
         warnings.extend(admission_chain::warnings(self, &write));
         Ok(Complete { object: write.new, warnings, charges })
@@ -96,6 +98,18 @@ impl Write<'_> {
     /// What of the object the rules of its kind hear of: one that is new comes whole, whatever path it came by.
     fn part(&self) -> Part {
         self.old.map_or(Part::Object, |_| self.place.part)
+    }
+
+    /// What admission is told of it.
+    fn request(&self) -> AdmissionRequest<'_> {
+        AdmissionRequest {
+            operation: if self.old.is_some() { Operation::Update } else { Operation::Create },
+            place: self.place,
+            old: self.old,
+            new: Some(&self.new),
+            user: self.by.user(),
+            dry_run: self.by.options.dry_run,
+        }
     }
 
     /// Records who owns which fields. Both objects are as the client wants them, untouched by the rules of the kind. An apply has done

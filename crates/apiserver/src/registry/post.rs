@@ -5,6 +5,7 @@ use std::time::Duration;
 use pintle_json::{Json, json};
 
 use super::Registry;
+use super::admission_chain::{self, AdmissionRequest, Operation};
 use super::pipeline::Write;
 use crate::auth::{self, Attributes, Claims, Decision, ISSUER};
 use crate::failure::{Failure, Outcome};
@@ -25,10 +26,22 @@ impl Registry {
         by: &Writer<'_>,
     ) -> Outcome<Option<Json>> {
         let sent = if place.part == Part::Object { tracked(place, sent, by) } else { sent };
+        let request = AdmissionRequest {
+            operation: Operation::Connect,
+            place,
+            old: None,
+            new: Some(&sent),
+            user: by.user(),
+            dry_run: by.options.dry_run,
+        };
+        admission_chain::admit(self, &request)?;
         match posting.task(&self.context(by.user()), place, &sent, by.options.dry_run)? {
             Task::Steps { steps, dry_run } => {
                 let mut own = None;
-                steps.into_iter().try_for_each(|step| self.take(place, step, dry_run, &mut own)).map(|()| None)
+                steps
+                    .into_iter()
+                    .try_for_each(|step| self.take(place, step, dry_run, &mut own, by.user()))
+                    .map(|()| None)
             }
             Task::Answer(answer) => Ok(Some(answer)),
             Task::Ask(question, mut answer) => {
@@ -40,7 +53,7 @@ impl Registry {
     }
 
     /// `own` is the revision at which a step before this one wrote the object itself: what it is to be like still is like that.
-    fn take(&self, place: &Place, step: Step, dry_run: bool, own: &mut Option<u64>) -> Outcome<()> {
+    fn take(&self, place: &Place, step: Step, dry_run: bool, own: &mut Option<u64>, user: &User) -> Outcome<()> {
         match step {
             Step::Rewrite { resource, namespace, name, change } => {
                 let kinds = self.kinds();
@@ -57,7 +70,7 @@ impl Registry {
                 if let (Some(version), Some(own)) = (&mut options.resource_version, own) {
                     *version = own.to_string();
                 }
-                self.delete(&Place { part: Part::Object, ..place.clone() }, &options).map(drop)
+                self.delete(&Place { part: Part::Object, ..place.clone() }, &options, user).map(drop)
             }
         }
     }
