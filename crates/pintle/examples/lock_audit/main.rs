@@ -14,7 +14,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::Context;
 use clap::Parser;
-use pintle::leaderelect::{AuditSummary, Lease, LockAuditor, LockKind};
+use pintle::leaderelect::{AuditSummary, Finding, Lease, LockAuditor, LockKind};
 use pintle::prelude::*;
 use tokio_util::task::AbortOnDropHandle;
 
@@ -43,7 +43,7 @@ async fn main() -> anyhow::Result<ExitCode> {
             asked.cancel();
         }
     }));
-    let seen = audit(&Cluster::infer()?, kind, &lock, &stop).await?;
+    let seen = audit(&Cluster::infer()?, kind, &lock, &stop, || ()).await?;
     Ok(if seen.unsafe_findings == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
@@ -52,10 +52,17 @@ async fn audit(
     kind: LockKind,
     lock: &str,
     stop: &CancellationToken,
+    on_unsafe: impl Fn(),
 ) -> anyhow::Result<AuditSummary> {
     let auditor = LockAuditor::new(cluster.lock(kind, lock, Duration::from_secs(10))?);
     let start = Instant::now();
-    let seen = auditor.run(stop, |finding| println!("{:8.2} s  {finding}", start.elapsed().as_secs_f64())).await;
+    let tell = |finding: &Finding| {
+        println!("{:8.2} s  {finding}", start.elapsed().as_secs_f64());
+        if finding.is_unsafe() {
+            on_unsafe();
+        }
+    };
+    let seen = auditor.run(stop, tell).await;
     println!(
         "{} terms, {:.2?} without a leader at most, {:.2?} between two renewals at most, {} unsafe",
         seen.terms, seen.longest_gap, seen.slowest_renewal, seen.unsafe_findings
@@ -89,10 +96,15 @@ async fn demonstrate(stop: &CancellationToken) -> anyhow::Result<()> {
             intruded?;
             println!("            replica-2 says: {}", ended.reason);
         }
-        stop.cancel();
         anyhow::Ok(())
     };
-    let (seen, told) = tokio::join!(audit(&cluster, LockKind::Leases, LOCK, stop), story);
+    // The auditor is told by a watch of its own, which may be later than the replica's.
+    let watched = async {
+        let enough = CancellationToken::new();
+        let seen = audit(&cluster, LockKind::Leases, LOCK, &enough, || enough.cancel());
+        tokio::time::timeout(Duration::from_secs(30), seen).await.context("the auditor saw nothing that is unsafe")?
+    };
+    let (seen, told) = tokio::join!(watched, story);
     told?;
     anyhow::ensure!(seen?.unsafe_findings > 0, "the intruder was not seen");
     cluster.shutdown().await;
