@@ -77,6 +77,11 @@ pub(crate) struct Lagging {
 }
 
 impl Lagging {
+    /// Whether it lags no more.
+    pub(crate) fn is_over(&self) -> bool {
+        self.lifted.is_cancelled() || self.until.is_some_and(|until| until <= Instant::now())
+    }
+
     /// Waits until it lags no more.
     pub(crate) async fn end(&self) {
         match self.until {

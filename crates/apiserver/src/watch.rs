@@ -270,14 +270,18 @@ impl Watcher {
         Ok(change)
     }
 
+    /// How far behind its view is, if it still is.
+    fn lag(&self) -> Option<&Lagging> {
+        self.lag.as_ref().filter(|lagging| !lagging.is_over())
+    }
+
     /// Up to which revision everything that it is to see has been sent, if that is so up to any.
     fn sent(&self) -> Option<u64> {
-        let db = &self.registry.db;
-        let Some(lagging) = &self.lag else { return db.revision_if_read(&self.feed) };
         let read = match &self.held {
             Some(change) => change.revision - 1,
-            None => db.revision_if_read(&self.feed)?,
+            None => self.registry.db.revision_if_read(&self.feed)?,
         };
+        let Some(lagging) = self.lag() else { return Some(read) };
         let seen = self.registry.seen(&self.selection.kind, View::Behind(lagging.lag));
         Some(seen.min(read).max(self.began))
     }
@@ -383,20 +387,26 @@ impl Watcher {
         let uncached = is_uncached(&self.selection.kind);
         let patience = if uncached { Duration::ZERO } else { VERSION_PATIENCE };
         let kind = &self.selection.kind;
-        let (reached, seen) = match &self.lag {
-            Some(lagging) => {
-                let reached =
-                    tokio::time::timeout(patience, self.registry.until_seen(kind, version, lagging.lag)).await;
-                (reached.is_ok(), self.registry.seen(kind, View::Behind(lagging.lag)))
+        let is_seen = async {
+            if let Some(lagging) = self.lag() {
+                tokio::select! {
+                    () = self.registry.until_seen(kind, version, lagging.lag) => return true,
+                    () = lagging.end() => (),
+                }
             }
-            None => (self.registry.db.wait_for(version, patience).await, self.registry.db.revision()),
+            self.registry.db.wait_for(version, patience).await
+        };
+        let reached = tokio::time::timeout(patience, is_seen).await.unwrap_or(false);
+        let seen = match self.lag() {
+            Some(lagging) => self.registry.seen(kind, View::Behind(lagging.lag)),
+            None => self.registry.db.revision(),
         };
         if !reached {
             let retry = if uncached { 2 } else { 1 };
             self.fail(&Failure::too_large_version(version, seen, retry));
             return;
         }
-        let begun = match &self.lag {
+        let begun = match self.lag() {
             Some(lagging) => begin_behind(&self.registry, &self.selection, lagging),
             None => {
                 let resource = kind.store.to_string().into();

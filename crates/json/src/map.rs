@@ -73,17 +73,11 @@ impl Map {
     /// Puts a member in, and answers what had its key.
     pub fn insert(&mut self, key: impl Into<Text>, value: Json) -> Option<Json> {
         let key = key.into();
-        self.make_room();
-        match &mut self.0 {
-            Layout::List(list) => match find(list, &key) {
-                Ok(at) => Some(std::mem::replace(&mut list[at].1, value)),
-                Err(at) => {
-                    list.insert(at, (key, value));
-                    None
-                }
-            },
-            Layout::Tree(tree) => tree.insert(key, value),
+        if let Some(known) = self.get_mut(&key) {
+            return Some(std::mem::replace(known, value));
         }
+        self.add(key, value);
+        None
     }
 
     /// The place of a member, to make it if it is not there.
@@ -112,14 +106,23 @@ impl Map {
         *self = Self::new();
     }
 
-    /// Sees to it that one more member can be put in.
-    fn make_room(&mut self) {
-        let Layout::List(list) = &mut self.0 else { return };
-        if list.len() == LIST {
-            self.0 = Layout::Tree(Box::new(std::mem::take(list).into_iter().collect()));
-        } else if list.len() == list.capacity() {
-            // One member is the most frequent number. Vec would begin with four, which come next.
-            list.reserve_exact([1, 3].get(list.len()).copied().unwrap_or(list.len()));
+    /// Puts a member in whose key none has.
+    fn add(&mut self, key: Text, value: Json) -> &mut Json {
+        if let Layout::List(list) = &mut self.0 {
+            if list.len() == LIST {
+                self.0 = Layout::Tree(Box::new(std::mem::take(list).into_iter().collect()));
+            } else if list.len() == list.capacity() {
+                // One member is the most frequent number. Vec would begin with four, which come next.
+                list.reserve_exact([1, 3].get(list.len()).copied().unwrap_or(list.len()));
+            }
+        }
+        match &mut self.0 {
+            Layout::List(list) => {
+                let at = find(list, &key).unwrap_or_else(|at| at);
+                list.insert(at, (key, value));
+                &mut list[at].1
+            }
+            Layout::Tree(tree) => tree.entry(key).or_insert(value),
         }
     }
 }

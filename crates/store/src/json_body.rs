@@ -152,11 +152,11 @@ impl Body {
         read(self.json.get(start..).filter(|_| start > 0)?)
     }
 
-    /// What stands at these paths, such as `spec.nodeName`, in a tree that has nothing else.
-    pub(super) fn only(&self, paths: &[&str]) -> Json {
+    /// What stands at these paths, such as `spec.nodeName`, in a tree of the object with that revision that has nothing else.
+    pub(super) fn only(&self, revision: u64, paths: &[&str]) -> Json {
         let paths: Vec<Vec<&str>> = paths.iter().map(|path| path.split('.').collect()).collect();
         let mut json = Vec::new();
-        self.write(0, &mut json);
+        self.write(revision, &mut json);
         let mut json = serde_json::Deserializer::from_slice(&json);
         Only { paths: paths.iter().map(Vec::as_slice).collect() }.deserialize(&mut json).unwrap_or_default()
     }
@@ -241,8 +241,8 @@ mod tests {
             "metadata": {"name": "n"}, "spec": {"a": 1, "b": {"c": [2], "d": true}, "e": "f"}, "reason": "r", "list": [{"a": 1}],
         });
         let body = Body::new(&Arc::default(), &object, MemberOrder::Declared);
-        let found = body.only(&["spec.a", "spec.b.c", "spec.e.x", "reason", "list.a", "absent.a"]);
-        let expected = json!({"spec": {"a": 1, "b": {"c": [2]}, "e": null}, "reason": "r", "list": null});
+        let found = body.only(7, &["spec.a", "spec.b.c", "spec.e.x", "reason", "list.a", "absent.a", "metadata"]);
+        let expected = json!({"metadata": {"name": "n", "resourceVersion": "7"}, "spec": {"a": 1, "b": {"c": [2]}, "e": null}, "reason": "r", "list": null});
         assert_eq!(found, expected);
     }
 
@@ -278,7 +278,7 @@ mod tests {
             assert_eq!(body.decode(12), whole);
             assert_eq!(body.metadata(12), whole["metadata"]);
             assert_eq!(body.member::<Vec<String>>(Member::Finalizers), Some(vec!["f".into()]));
-            assert_eq!(body.only(&["spec.number", "short"]), json!({"spec": {"number": 1}, "short": 3}));
+            assert_eq!(body.only(7, &["spec.number", "short"]), json!({"spec": {"number": 1}, "short": 3}));
             // As long as it says, and as if nothing had been left out.
             let mut json = Vec::new();
             body.write(12, &mut json);

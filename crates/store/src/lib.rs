@@ -346,12 +346,16 @@ impl VersionedStore {
             table.trim(now, history);
             written
         });
-        while self.logged > history.max_bytes
-            && let Some(oldest) = self.with_past.values().next().cloned()
+        while let Some(oldest) = self.with_past.values().next().cloned()
+            && (self.logged > history.max_bytes || self.is_expired(&oldest, now))
         {
             self.change_table(&oldest, Table::drop_oldest);
         }
         written
+    }
+
+    fn is_expired(&self, resource: &str, now: Instant) -> bool {
+        self.tables.get(resource).is_some_and(|table| table.is_expired(now, self.history))
     }
 
     /// Changes what a resource has of the past: what is known of all of them together changes with it.

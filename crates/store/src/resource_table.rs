@@ -172,13 +172,14 @@ impl Table {
             self.compact(self.log[at].revision);
         }
         let most = history.max_changes.max(history.followed);
-        while let Some(oldest) = self.log.front() {
-            let expired = now.saturating_duration_since(oldest.at) > history.max_age;
-            if !expired && self.log.len() <= most {
-                break;
-            }
+        while self.is_expired(now, history) || self.log.len() > most {
             self.drop_oldest();
         }
+    }
+
+    /// Whether the oldest change is older than `history` keeps.
+    pub(super) fn is_expired(&self, now: Instant, history: History) -> bool {
+        self.log.front().is_some_and(|oldest| now.saturating_duration_since(oldest.at) > history.max_age)
     }
 
     /// Drops the oldest change.

@@ -221,7 +221,7 @@ impl Stored {
 
     /// A tree of what is at these paths, such as `spec.nodeName`, and of nothing else.
     pub fn only(&self, paths: &[&str]) -> Json {
-        self.body.only(paths)
+        self.body.only(self.revision, paths)
     }
 
     /// What can be selected of it in that form, at that place in the order of its kind. All of it is read once and kept; none if that

@@ -211,6 +211,19 @@ fn history_is_bounded_by_number_and_by_age() {
 }
 
 #[test]
+fn what_is_too_old_goes_with_the_next_write_of_whatever_resource() {
+    let (start, [resource, other]) = (Instant::now(), resources());
+    let mut store = VersionedStore::new(1, History { max_age: Duration::from_secs(10), ..History::default() });
+    let put = |store: &mut VersionedStore, at, resource, key| {
+        store.put(at, resource, key, Expect::Absent, object("1")).unwrap().revision
+    };
+    let revisions = ["a/1", "a/2", "a/3"].map(|key| put(&mut store, start, &other, key));
+    assert_eq!(store.oldest(&other), 0);
+    put(&mut store, start + Duration::from_secs(11), &resource, "a/1");
+    assert_eq!(store.oldest(&other), revisions[1], "the last is kept in any case");
+}
+
+#[test]
 fn a_resource_made_anew_has_no_past_and_the_others_keep_theirs() {
     let (mut store, [resource, other]) = (VersionedStore::new(1, History::default()), resources());
     let first = store.put(Instant::now(), &resource, "a/x", Expect::Absent, object("1")).unwrap();

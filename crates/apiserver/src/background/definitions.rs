@@ -9,6 +9,7 @@ use tokio::time::Instant;
 
 use super::{Controller, all, options};
 use crate::crd::{self, DEFINITIONS};
+use crate::failure::Failure;
 use crate::kinds::{GroupResource, Place};
 use crate::object::{metadata, set_condition};
 use crate::registry::Writer;
@@ -181,6 +182,11 @@ impl Definitions {
             return true;
         }
         for (_, object) in objects {
+            // What comes in its place meanwhile keeps its objects.
+            let now = registry.db.get(DEFINITIONS, metadata::name(definition));
+            if !now.is_some_and(|now| now.uid() == metadata::uid(definition) && now.is_deleting()) {
+                return true;
+            }
             if !object.is_deleting() {
                 let place = Place::new(kind.clone(), &object.namespace(), &object.name());
                 if let Err(failure) = registry.delete(&place, &DeleteOptions::default(), &User::admin()) {
@@ -212,6 +218,9 @@ impl Definitions {
         }
         let make = |live: Option<&Json>| {
             let mut new = live.cloned().unwrap_or_default();
+            if metadata::uid(&new) != metadata::uid(definition) || !metadata::is_deleting(&new) {
+                return Err(changed_meanwhile(definition));
+            }
             let finalizers: Vec<Json> =
                 finalizers(&new).filter(|name| name.as_str() != Some(crd::CLEANUP)).cloned().collect();
             new["metadata"]["finalizers"] = finalizers.into();
@@ -220,9 +229,13 @@ impl Definitions {
         self.write(registry, definition, Part::Object, &make);
     }
 
+    /// Writes the status of a definition that is still as it was read: a write that came between brings another round.
     fn write_status(&self, registry: &Arc<Registry>, settled: &Json) {
         let make = |live: Option<&Json>| {
             let mut new = live.cloned().unwrap_or_default();
+            if new.text("/metadata/resourceVersion") != settled.text("/metadata/resourceVersion") {
+                return Err(changed_meanwhile(settled));
+            }
             new["status"] = settled["status"].clone();
             Ok(new)
         };
@@ -249,6 +262,10 @@ impl Definitions {
     }
 }
 
+fn changed_meanwhile(definition: &Json) -> Failure {
+    Failure::modified(&GroupResource::new(GROUP, "customresourcedefinitions"), metadata::name(definition))
+}
+
 fn stored(resource: &GroupResource) -> GroupResource {
     crd::store(&resource.group, &resource.resource)
 }
@@ -271,6 +288,44 @@ mod tests {
     use crate::config::ApiServerConfig;
     use crate::kinds::Origin;
     use crate::store::Expect;
+
+    fn definition(versions: &[&str]) -> Json {
+        let schema = json!({"openAPIV3Schema": {"type": "object"}});
+        let version = |name: &&str| json!({"name": *name, "served": true, "storage": *name == "v1", "schema": schema});
+        let names = json!({"plural": "widgets", "singular": "widget", "kind": "Widget", "listKind": "WidgetList"});
+        let served: Vec<_> = versions.iter().map(version).collect();
+        let metadata = json!({"name": "widgets.e.com", "uid": "1", "creationTimestamp": "2026-01-01T00:00:00Z"});
+        let spec = json!({
+            "group": "e.com", "scope": "Namespaced", "names": names, "versions": served, "conversion": {"strategy": "None"},
+        });
+        let status = json!({"acceptedNames": names, "conditions": [], "storedVersions": versions});
+        let types = ("apiextensions.k8s.io/v1", "CustomResourceDefinition");
+        json!({"apiVersion": types.0, "kind": types.1, "metadata": metadata, "spec": spec, "status": status})
+    }
+
+    #[test]
+    fn the_status_of_a_definition_that_was_written_since_it_was_read_stays() {
+        let registry = Arc::new(Registry::new(ApiServerConfig::default(), None));
+        let (mut definitions, key) = (Definitions::default(), Key::from("widgets.e.com"));
+        let put = |expect, versions: &[&str]| {
+            registry.db.put(&DEFINITIONS.into(), &key, expect, definition(versions)).expect("as expected").revision
+        };
+        let stored = || registry.db.get(DEFINITIONS, &key).expect("it is there").decode()["status"].clone();
+        let read = |definitions: &mut Definitions| {
+            definitions.read(&registry, &key);
+            let mut outline = Json::clone(&definitions.definition(&key).expect("it is read").outline);
+            outline["status"].set("conditions", json!([{"type": "Established", "status": "True"}]));
+            outline
+        };
+        let first = put(Expect::Absent, &["v1"]);
+        let old = read(&mut definitions);
+        put(Expect::At(first), &["v1", "v2"]);
+        definitions.write_status(&registry, &old);
+        assert_eq!(stored()["storedVersions"], json!(["v1", "v2"]));
+        let new = read(&mut definitions);
+        definitions.write_status(&registry, &new);
+        assert_eq!(stored()["conditions"][0]["status"], "True", "one that is as it was read is written");
+    }
 
     #[test]
     fn a_change_of_one_definition_costs_nothing_for_the_others() {

@@ -9,8 +9,9 @@ use pintle_meta::PropagationPolicy;
 use tokio::time::Instant;
 
 use super::{Controller, all};
+use crate::failure::Failure;
 use crate::kinds::{Kind, NAMESPACES, Place};
-use crate::object::set_condition;
+use crate::object::{metadata, set_condition};
 use crate::registry::Registry;
 use crate::request::Verb;
 use crate::request::options::DeleteOptions;
@@ -63,9 +64,15 @@ impl Controller for Cleaner {
         let now = Instant::now();
         let due: Vec<String> = self.due.iter().filter(|(_, at)| **at <= now).map(|(name, _)| name.clone()).collect();
         for name in due {
-            let remaining = empty(registry, &name).await;
-            report(registry, &name, &remaining);
-            if remaining.is_empty() && finish(registry, &name) {
+            let Some(namespace) = registry.db.get(NAMESPACES, &name).filter(|namespace| namespace.is_deleting()) else {
+                self.due.remove(&name);
+                self.stuck.remove(&name);
+                continue;
+            };
+            // What comes in its place while it is emptied is looked at for itself.
+            let Some(remaining) = empty(registry, &namespace).await else { continue };
+            report(registry, &namespace, &remaining);
+            if remaining.is_empty() && finish(registry, &namespace) {
                 self.due.remove(&name);
             } else {
                 self.stuck.insert(name.clone());
@@ -91,8 +98,14 @@ struct Remaining {
     finalizers: Vec<String>,
 }
 
-/// Deletes what is in a namespace; answers what stays.
-async fn empty(registry: &Arc<Registry>, name: &str) -> Vec<Remaining> {
+/// Whether it is still that namespace, and still going.
+fn is_going(registry: &Registry, namespace: &Stored) -> bool {
+    let now = registry.db.get(NAMESPACES, &namespace.name());
+    now.is_some_and(|now| now.uid() == namespace.uid() && now.is_deleting())
+}
+
+/// Deletes what is in a namespace; answers what stays. None if it is no longer going.
+async fn empty(registry: &Arc<Registry>, namespace: &Stored) -> Option<Vec<Remaining>> {
     let kinds = registry.kinds();
     let mut stores: Vec<&Arc<Kind>> = Vec::new();
     for kind in kinds.kinds().filter(|kind| kind.namespaced() && !kind.conduct.transient && kind.allows(Verb::Delete)) {
@@ -103,8 +116,11 @@ async fn empty(registry: &Arc<Registry>, name: &str) -> Vec<Remaining> {
     stores.sort_by_key(|kind| !kind.conduct.graceful);
     let mut remaining = Vec::new();
     for kind in stores {
-        delete_all(registry, kind, name).await;
-        let left = contents(registry, kind, name);
+        delete_all(registry, kind, namespace).await;
+        if !is_going(registry, namespace) {
+            return None;
+        }
+        let left = contents(registry, kind, &namespace.name());
         if !left.is_empty() {
             let finalizers = left.iter().flat_map(|object| object.finalizers()).collect();
             remaining.push(Remaining { resource: kind.resource().to_string(), count: left.len(), finalizers });
@@ -113,16 +129,23 @@ async fn empty(registry: &Arc<Registry>, name: &str) -> Vec<Remaining> {
             }
         }
     }
-    remaining
+    Some(remaining)
 }
 
-async fn delete_all(registry: &Arc<Registry>, kind: &Arc<Kind>, namespace: &str) {
-    for object in contents(registry, kind, namespace) {
+async fn delete_all(registry: &Arc<Registry>, kind: &Arc<Kind>, namespace: &Stored) {
+    for object in contents(registry, kind, &namespace.name()) {
+        if !is_going(registry, namespace) {
+            return;
+        }
         if !object.is_deleting() {
-            let place = Place::new(kind.clone(), namespace, &object.name());
+            let place = Place::new(kind.clone(), &namespace.name(), &object.name());
             let options = DeleteOptions { propagation: Some(PropagationPolicy::Background), ..Default::default() };
             if let Err(failure) = registry.delete(&place, &options, &User::admin()) {
-                tracing::debug!(%namespace, message = failure.status.message, "content of a deleted namespace stays");
+                tracing::debug!(
+                    namespace = &*namespace.name(),
+                    message = failure.status.message,
+                    "content of a deleted namespace stays"
+                );
             }
             tokio::task::yield_now().await;
         }
@@ -135,7 +158,7 @@ fn contents(registry: &Registry, kind: &Kind, namespace: &str) -> Vec<Arc<Stored
 }
 
 /// Writes down how far the deletion has come.
-fn report(registry: &Arc<Registry>, name: &str, remaining: &[Remaining]) {
+fn report(registry: &Arc<Registry>, namespace: &Stored, remaining: &[Remaining]) {
     let content = remaining.iter().map(|left| format!("{} has {} resource instances", left.resource, left.count));
     let content = told(content);
     let held = holders(remaining.iter().flat_map(|left| &left.finalizers));
@@ -186,7 +209,7 @@ fn report(registry: &Arc<Registry>, name: &str, remaining: &[Remaining]) {
         },
     ];
     let now = registry.clock.now_text();
-    rewrite(registry, name, |namespace| {
+    rewrite(registry, namespace, |namespace| {
         for (kind, status, reason, message) in &conditions {
             let condition = json!({"type": kind, "status": status, "reason": reason, "message": message});
             set_condition(namespace, condition, &now);
@@ -194,16 +217,24 @@ fn report(registry: &Arc<Registry>, name: &str, remaining: &[Remaining]) {
     });
 }
 
-/// Changes a namespace as its controller does by `/finalize` and `/status`.
-fn rewrite(registry: &Registry, name: &str, change: impl Fn(&mut Json)) {
+/// Changes a namespace that is going as its controller does by `/finalize` and `/status`.
+fn rewrite(registry: &Registry, namespace: &Stored, change: impl Fn(&mut Json)) {
     let kinds = registry.kinds();
     let Some(kind) = kinds.group_kind("", "Namespace") else { return };
-    let changed = registry.rewrite(&Place::new(kind.clone(), "", name), false, |namespace| {
-        change(namespace);
+    let place = Place::new(kind.clone(), "", &namespace.name());
+    let changed = registry.rewrite(&place, false, |live| {
+        if metadata::uid(live) != namespace.uid() || !metadata::is_deleting(live) {
+            return Err(Failure::modified(&kind.resource(), &place.name));
+        }
+        change(live);
         Ok(())
     });
     if let Err(failure) = changed {
-        tracing::debug!(%name, message = failure.status.message, "a deleted namespace could not be written");
+        tracing::debug!(
+            name = place.name,
+            message = failure.status.message,
+            "a deleted namespace could not be written"
+        );
     }
 }
 
@@ -227,8 +258,8 @@ fn told(parts: impl ExactSizeIterator<Item = String>) -> String {
 }
 
 /// Takes the namespace's own finalizer away; answers whether the namespace is gone.
-fn finish(registry: &Arc<Registry>, name: &str) -> bool {
-    rewrite(registry, name, |namespace| {
+fn finish(registry: &Arc<Registry>, namespace: &Stored) -> bool {
+    rewrite(registry, namespace, |namespace| {
         let finalizers = namespace["spec"]["finalizers"].as_array().cloned().unwrap_or_default();
         let finalizers: Vec<Json> = finalizers.into_iter().filter(|name| *name != "kubernetes").collect();
         match finalizers.is_empty() {
@@ -236,13 +267,36 @@ fn finish(registry: &Arc<Registry>, name: &str) -> bool {
             false => namespace["spec"]["finalizers"] = finalizers.into(),
         }
     });
-    registry.db.get(NAMESPACES, name).is_none()
+    registry.db.get(NAMESPACES, &namespace.name()).is_none()
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::clock::effort::is_linear;
+    use crate::clock::effort::{is_linear, turns};
+    use crate::config::ApiServerConfig;
+    use crate::store::Expect;
+
+    #[test]
+    fn what_comes_in_the_place_of_a_namespace_that_is_emptied_is_left_alone() {
+        let registry = Arc::new(Registry::new(ApiServerConfig::default(), None));
+        let put = |resource: &str, key: &str, metadata: Json| {
+            let object = json!({"metadata": metadata, "spec": {"finalizers": ["kubernetes"]}});
+            registry.db.put(&resource.into(), key, Expect::Absent, object).expect("absent").new.clone()
+        };
+        let map = |name: &str| drop(put("configmaps", &format!("a/{name}"), json!({"name": name, "namespace": "a"})));
+        let gone = put(NAMESPACES, "a", json!({"name": "a", "uid": "1", "deletionTimestamp": "2026-01-01T00:00:00Z"}));
+        map("of-the-first");
+        assert!(turns(empty(&registry, &gone)).0.is_some_and(|left| left.is_empty()), "while it goes it is emptied");
+        registry.db.remove(&NAMESPACES.into(), "a", gone.revision()).expect("it is there");
+        let next = put(NAMESPACES, "a", json!({"name": "a", "uid": "2"}));
+        map("of-the-next");
+        assert!(turns(empty(&registry, &gone)).0.is_none());
+        report(&registry, &gone, &[]);
+        assert!(!finish(&registry, &gone));
+        assert_eq!(registry.db.get(NAMESPACES, "a").expect("it is there").revision(), next.revision());
+        assert!(registry.db.get("configmaps", "a/of-the-next").is_some());
+    }
 
     #[test]
     fn finalizers_are_counted_in_one_go_and_the_first_are_told() {

@@ -7,6 +7,7 @@ use pintle_json::Json;
 use tokio::time::Instant;
 
 use super::{Controller, all, options};
+use crate::failure::Failure;
 use crate::kinds::Place;
 use crate::object::metadata;
 use crate::registry::Writer;
@@ -33,11 +34,7 @@ impl Controller for Aggregator {
             let rules = aggregated(role, &roles).await;
             let texts: HashSet<_> = rules.iter().map(|(text, _)| *text).collect();
             if texts != role.rules().map(|(text, _)| text).collect() {
-                write(
-                    registry,
-                    metadata::name(&role.object),
-                    rules.into_iter().map(|(_, rule)| rule.clone()).collect(),
-                );
+                write(registry, &role.object, rules.into_iter().map(|(_, rule)| rule.clone()).collect());
             }
         }
         None
@@ -86,19 +83,23 @@ async fn aggregated<'a>(role: &Role, roles: &'a [Role]) -> Vec<(&'a str, &'a Jso
     rules
 }
 
-fn write(registry: &Arc<Registry>, name: &str, rules: Vec<Json>) {
+/// Gives a role these rules, if it is still as it was read: a write that came between brings another round.
+fn write(registry: &Arc<Registry>, role: &Json, rules: Vec<Json>) {
     let kinds = registry.kinds();
     let Some(kind) = kinds.group_kind(GROUP, "ClusterRole") else { return };
     let make = |live: Option<&Json>| {
         let mut new = live.cloned().unwrap_or_default();
+        if new.text("/metadata/resourceVersion") != role.text("/metadata/resourceVersion") {
+            return Err(Failure::modified(&kind.resource(), metadata::name(role)));
+        }
         new["rules"] = rules.clone().into();
         Ok(new)
     };
     let options = options();
     let by = Writer::new(&options, MANAGER, registry.clock.now_text());
-    let place = Place::new(kind.clone(), "", name);
+    let place = Place::new(kind.clone(), "", metadata::name(role));
     if let Err(failure) = registry.update(&place, &Wish::Patch(&make), &by) {
-        tracing::debug!(%name, message = failure.status.message, "a role was not aggregated");
+        tracing::debug!(name = place.name, message = failure.status.message, "a role was not aggregated");
     }
 }
 
@@ -108,6 +109,26 @@ mod tests {
 
     use super::*;
     use crate::clock::effort::{is_linear, turns};
+    use crate::config::ApiServerConfig;
+    use crate::store::Expect;
+
+    #[test]
+    fn a_role_that_somebody_else_has_written_since_is_not_given_its_old_rules() {
+        let registry = Arc::new(Registry::new(ApiServerConfig::default(), None));
+        let rule = |verb: &str| json!({"verbs": [verb], "apiGroups": [""], "resources": ["pods"]});
+        let put = |expect, rules: Json| {
+            let metadata = json!({"name": "a", "uid": "1", "creationTimestamp": "2026-01-01T00:00:00Z"});
+            let object = json!({"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRole", "metadata": metadata, "rules": rules});
+            registry.db.put(&ROLES.into(), "a", expect, object).expect("as expected").new.clone()
+        };
+        let rules = || registry.db.get(ROLES, "a").expect("it is there").decode()["rules"].clone();
+        let read = put(Expect::Absent, json!([]));
+        let written = put(Expect::At(read.revision()), json!([rule("get")]));
+        write(&registry, &read.decode(), vec![rule("delete")]);
+        assert_eq!(rules(), json!([rule("get")]));
+        write(&registry, &written.decode(), vec![rule("list")]);
+        assert_eq!(rules(), json!([rule("list")]), "one that is as it was read is");
+    }
 
     /// A role of so many selectors, and others whose rules are to be had.
     fn roles(selectors: impl Iterator<Item = Json>, others: usize, rules: usize) -> Vec<Role> {

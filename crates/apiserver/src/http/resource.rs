@@ -32,7 +32,7 @@ pub(super) async fn serve(
         (Some(Verb::Get), Part::Object) => retrieve::get(registry, call, &place).await,
         (Some(Verb::List), Part::Object) => retrieve::list(registry, call, &place, path).await,
         (Some(Verb::Watch), Part::Object) => retrieve::watch(registry, call, &place, path),
-        (verb, Part::Scale) => subresource::scale(registry, call, place, verb, incoming).await,
+        (Some(verb), Part::Scale) => subresource::scale(registry, call, place, verb, incoming).await,
         (Some(Verb::Create), part) => match place.kind.strategy.posting(part) {
             Some(posting) => subresource::post(registry, call, &place, posting, incoming).await,
             None if part == Part::Object => write::create(registry, call, place, incoming).await,

@@ -9,7 +9,7 @@ use super::decode::{self, PatchKind, Patcher};
 use super::encode::Reply;
 use super::negotiate::{self, Offer};
 use super::{Call, sent};
-use crate::failure::Outcome;
+use crate::failure::{Failure, Outcome};
 use crate::kinds::posting::Posting;
 use crate::kinds::{Place, Scale};
 use crate::registry::{Registry, Served};
@@ -28,14 +28,14 @@ pub(super) async fn scale(
     registry: &Arc<Registry>,
     call: &mut Call,
     place: Place,
-    verb: Option<Verb>,
+    verb: Verb,
     incoming: Incoming,
 ) -> Outcome<Reply> {
     let format = negotiate::negotiate(call, Offer::Object, &place.kind)?;
     let kind = Arc::new(Scale::kind());
     let written = match verb {
-        Some(Verb::Get) => return Ok(Reply::Object { code: 200, kind, object: registry.scale(&place)?, format }),
-        Some(Verb::Update) => {
+        Verb::Get => return Ok(Reply::Object { code: 200, kind, object: registry.scale(&place)?, format }),
+        Verb::Update => {
             let body = sent::read_object(call, incoming, &place.kind).await?;
             let options = WriteOptions::parse(&call.query, How::Put)?;
             let decoded = decode::object(&kind, &body, options.field_validation)?;
@@ -43,7 +43,7 @@ pub(super) async fn scale(
             let manager = sent::manager(registry, call, &place, &options);
             registry.update_scale(&place, &|_| Ok(decoded.value.clone()), &manager)?
         }
-        _ => {
+        Verb::Patch => {
             let patch_kind = sent::patch_kind(call, &place.kind)?;
             let body = decode::RawBody::new(body::read(call, incoming).await?, patch_kind.body()).await?;
             let options = WriteOptions::parse(&call.query, patch_kind.how())?;
@@ -57,6 +57,8 @@ pub(super) async fn scale(
             call.warnings.extend(patcher.warnings());
             written
         }
+        // The old spelling of a watch among them: who may look may not write.
+        _ => return Err(Failure::method_not_allowed()),
     };
     Ok(sent::written_reply(call, kind, written, format))
 }

@@ -1,4 +1,5 @@
-//! The one way by which an object comes to be stored in place of another, or of none.
+//! The one way by which an object comes to be stored in place of another, or of none, but for the mark of a deletion, which must be
+//! possible for whatever is stored, and what a server begins with.
 
 use std::sync::Arc;
 

@@ -132,7 +132,8 @@ impl Registry {
         let Some(grace) = grace else { return };
         metadata.set("deletionGracePeriodSeconds", grace);
         if let Some(generation) = generation {
-            metadata.set("generation", generation + 1);
+            // Of some kinds it is what a client has sent.
+            metadata.set("generation", generation.wrapping_add(1));
         }
     }
 }

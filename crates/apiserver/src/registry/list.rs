@@ -192,7 +192,7 @@ impl Registry {
             let objects: Objects = objects.iter().map(Stored::unversioned).collect();
             return Ok(page(selection, objects.run(&Range::namespace(None)), None, 0).await);
         }
-        let (at, start) = self.place_in_past(selection, options)?;
+        let (at, start) = self.place_in_past(options)?;
         let cached = options.resource_version == "0" && !is_uncached(&selection.kind);
         let limit = options.limit.filter(|_| !cached).and_then(|limit| usize::try_from(limit).ok());
         let range = match &start {
@@ -223,7 +223,7 @@ impl Registry {
         Ok(Some(parse_version(&options.resource_version)?).filter(|version| *version > 0))
     }
 
-    fn place_in_past(&self, selection: &Selection, options: &ListOptions) -> Outcome<(Moment, Option<String>)> {
+    fn place_in_past(&self, options: &ListOptions) -> Outcome<(Moment, Option<String>)> {
         if !options.continue_token.is_empty() {
             if !matches!(options.resource_version.as_str(), "" | "0") {
                 return Err(Failure::bad_request("specifying resource version is not allowed when using continue"));
@@ -234,7 +234,6 @@ impl Registry {
         let version = parse_version(&options.resource_version)?;
         let legacy_exact = options.limit.is_some() && options.version_match.is_none();
         let exact = version > 0 && (options.version_match == Some(ResourceVersionMatch::Exact) || legacy_exact);
-        let _ = selection;
         Ok((if exact { Moment::Exactly(version) } else { Moment::Newest }, None))
     }
 }

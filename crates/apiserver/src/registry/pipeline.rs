@@ -137,7 +137,9 @@ impl Write<'_> {
         let changes = self.place.part != Part::Status && kind.strategy.changes_generation(&self.new, old);
         let metadata = metadata_mut(&mut self.new);
         match metadata::generation(old) {
-            Some(stored) => metadata.set("generation", stored + i64::from(kind.conduct.generation && changes)),
+            Some(stored) => {
+                metadata.set("generation", stored.wrapping_add(i64::from(kind.conduct.generation && changes)))
+            }
             None => metadata.unset("generation"),
         };
     }

@@ -173,3 +173,17 @@ async fn a_view_may_lag_by_a_number_of_versions() {
     assert_eq!((told(&mut watch).await.0, begun.elapsed()), ("b".into(), until), "the rule has ended");
     assert_eq!(names(&server, "resourceVersion=0").await, "a b");
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_watch_whose_lag_is_lifted_is_marked_up_to_now_though_nothing_happens() {
+    let server = server().await;
+    let lag = Fault::Lag(Lag::Versions(1_000));
+    let rule = server.faults().add(Rule { resource: Some("configmaps".into()), times: None, ..Rule::new(lag) });
+    let mut watch = watch(&server, "resourceVersion=0&allowWatchBookmarks=true").await;
+    let a = create(&server, "a").await;
+    server.faults().remove(rule);
+    assert_eq!(told(&mut watch).await.0, "a");
+    let frame = watch.frame().await.expect("a frame").expect("it is not cut");
+    let event: Json = serde_json::from_slice(&frame.into_data().expect("data")).expect("JSON");
+    assert!(event["type"] == "BOOKMARK" && version(&event["object"]) >= a, "{event}");
+}

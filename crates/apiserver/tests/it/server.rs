@@ -255,3 +255,27 @@ async fn a_read_that_takes_any_version_may_come_from_a_view_that_lags() {
     server.faults().remove(stale);
     assert_eq!(names("resourceVersion=0").await.0, "new old");
 }
+
+#[tokio::test]
+async fn a_watch_of_a_scale_in_the_old_spelling_writes_nothing() {
+    let server = server().await;
+    let pod = json!({"metadata": {"labels": {"app": "a"}}, "spec": {"containers": [{"name": "a", "image": "a"}]}});
+    let spec = json!({"selector": {"matchLabels": {"app": "a"}}, "template": pod});
+    let deployments = "/apis/apps/v1/namespaces/default/deployments";
+    let made = call(&server, Method::POST, deployments, json!({"metadata": {"name": "a"}, "spec": spec})).await;
+    assert_eq!(made.code, 201, "{}", made.body);
+    let watch = "/apis/apps/v1/watch/namespaces/default/deployments/a/scale";
+    let media = [("content-type", "application/merge-patch+json")];
+    let answer = read(send(&server, Method::GET, watch, &media, r#"{"spec":{"replicas":7}}"#).await).await;
+    assert_eq!(answer.code, 405, "{}", answer.body);
+    assert_eq!(get(&server, &format!("{deployments}/a/scale")).await.body["spec"]["replicas"], 1);
+}
+
+#[tokio::test]
+async fn a_generation_that_is_as_large_as_can_be_is_counted_on_as_go_does() {
+    let server = server().await;
+    let metadata = json!({"name": "a", "generation": i64::MAX, "finalizers": ["example.com/a"]});
+    assert_eq!(call(&server, Method::POST, CONFIG_MAPS, json!({"metadata": metadata})).await.code, 201);
+    let gone = delete(&server, &format!("{CONFIG_MAPS}/a")).await;
+    assert_eq!((gone.code, &gone.body["metadata"]["generation"]), (200, &json!(i64::MIN)));
+}

@@ -19,13 +19,12 @@ impl<'a> Entry<'a> {
     /// The member; `make` makes it where there is none.
     pub fn or_insert_with(self, make: impl FnOnce() -> Json) -> &'a mut Json {
         let Self { members, key } = self;
-        members.make_room();
+        if !members.contains_key(&key) {
+            return members.add(key, make());
+        }
         match &mut members.0 {
             Layout::List(list) => {
-                let at = find(list, &key).unwrap_or_else(|at| {
-                    list.insert(at, (key, make()));
-                    at
-                });
+                let at = find(list, &key).unwrap_or_else(|at| at);
                 &mut list[at].1
             }
             Layout::Tree(tree) => tree.entry(key).or_insert_with(make),
