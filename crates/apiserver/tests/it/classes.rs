@@ -121,3 +121,26 @@ async fn an_address_is_one_and_somebodys() {
     let moved = json!({"spec": {"parentRef": {"name": "t"}}});
     assert_eq!(call(&server, Method::PATCH, &format!("{path}/192.168.1.5"), moved).await.code, 422);
 }
+
+#[tokio::test]
+async fn a_pod_is_labelled_with_the_region_and_the_zone_of_its_node() {
+    let server = server().await;
+    let zone = "topology.kubernetes.io/zone";
+    let labels = json!({(zone): "z", "topology.kubernetes.io/region": "r", "topology.kubernetes.io/rack": "k"});
+    post(&server, "/api/v1/nodes", json!({"metadata": {"name": "n", "labels": labels}})).await;
+    let pods = "/api/v1/namespaces/default/pods";
+    let pod = |name: &str, node: Json| {
+        let containers = json!([{"name": "a", "image": "a"}]);
+        let metadata = json!({"name": name, "labels": {(zone): "its-own"}});
+        json!({"metadata": metadata, "spec": {"nodeName": node, "containers": containers}})
+    };
+    let expected = json!({(zone): "z", "topology.kubernetes.io/region": "r"});
+    let placed = post(&server, pods, pod("placed", "n".into())).await;
+    assert_eq!(placed["metadata"]["labels"], expected);
+    post(&server, pods, pod("bound", Json::Null)).await;
+    let binding = json!({"metadata": {"name": "bound"}, "target": {"kind": "Node", "name": "n"}});
+    post(&server, &format!("{pods}/bound/binding"), binding).await;
+    assert_eq!(get(&server, &format!("{pods}/bound")).await.body["metadata"]["labels"], expected);
+    let elsewhere = post(&server, pods, pod("elsewhere", "unknown".into())).await;
+    assert_eq!(elsewhere["metadata"]["labels"], json!({(zone): "its-own"}));
+}

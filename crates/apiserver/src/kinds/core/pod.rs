@@ -17,6 +17,7 @@ mod summary;
 pub(in crate::kinds) mod template_warnings;
 #[cfg(test)]
 mod tests;
+mod topology;
 mod volume_paths;
 
 use pintle_json::{Json, json};
@@ -96,7 +97,13 @@ impl Strategy for Pod {
 
     fn admit(&self, context: &Context<'_>, pod: &mut Json, old: Option<&Json>, part: Part) -> Outcome<()> {
         match part {
-            Part::Object => priority::admit(context, pod, old),
+            Part::Object => {
+                if old.is_none() {
+                    let node = pod.text("/spec/nodeName").to_owned();
+                    topology::label(context, &node, pod);
+                }
+                priority::admit(context, pod, old)
+            }
             _ => Ok(()),
         }
     }

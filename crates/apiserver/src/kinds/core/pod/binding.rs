@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use pintle_json::{Json, json};
 
-use super::PODS;
+use super::{PODS, topology};
 use crate::failure::{Failure, Outcome};
 use crate::kinds::posting::{Posting, Step, Task};
 use crate::kinds::{Context, GroupResource, Kind, Place, Strategy};
@@ -44,7 +44,8 @@ impl Posting for Binding {
         if sent.text("/target/name").is_empty() {
             return Err(Failure::plain(500, "target.name: Required value"));
         }
-        let (binding, now) = (sent.clone(), context.time());
+        let (mut binding, now) = (sent.clone(), context.time());
+        topology::label(context, sent.text("/target/name"), &mut binding);
         let change = move |pod: &mut Json| bind(pod, &binding, &now);
         let (resource, namespace) = (GroupResource::new("", PODS), place.namespace.clone());
         let step = Step::Rewrite { resource, namespace, name, change: Box::new(change) };
