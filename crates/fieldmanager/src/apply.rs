@@ -141,15 +141,11 @@ pub fn apply(live: Option<&Json>, applied: &Json, force: bool, ctx: &WriteContex
         let before = WriteContext { manager: "before-first-apply", ..*ctx };
         record(&mut managers, &ctx.schema.empty(), live, &before);
     }
-    let done = match run(live, applied, force, managers.clone(), ctx) {
+    let done = match run(live, applied, force, &Set::default(), managers.clone(), ctx) {
         Err(ApplyError::Conflicts(conflicts)) if ctx.manager == "kubectl" => {
             // What kubectl applied on the client's side counts as its own.
             let Some(own) = last_applied(live, ctx) else { return Err(ApplyError::Conflicts(conflicts)) };
-            let left = conflicts.0.into_iter().filter(|(_, path)| !own.contains(path)).collect::<Vec<_>>();
-            match left.is_empty() {
-                true => run(live, applied, true, managers, ctx)?,
-                false => return Err(ApplyError::Conflicts(Conflicts(left))),
-            }
+            run(live, applied, force, &own, managers, ctx)?
         }
         done => done?,
     };
@@ -162,10 +158,12 @@ pub fn apply(live: Option<&Json>, applied: &Json, force: bool, ctx: &WriteContex
     Ok(Applied { object, changed })
 }
 
+/// Applies, unless that conflicts with others elsewhere than in the manager's `own` fields.
 fn run(
     live: &Json,
     applied: &Json,
     force: bool,
+    own: &Set,
     mut managers: Managers,
     ctx: &WriteContext<'_>,
 ) -> Result<(Json, bool, Managers), ApplyError> {
@@ -210,7 +208,9 @@ fn run(
     for (other, managed) in managers.0.iter().filter(|(other, _)| **other != id) {
         let version = managed.api_version.as_str();
         let changed = changed.entry(version).or_insert_with(|| found.in_version(version).changed());
-        let paths = managed.set.intersection(changed).paths(&mut left);
+        let mut taken = managed.set.intersection(changed);
+        taken.subtract(own);
+        let paths = taken.paths(&mut left);
         conflicts.extend(paths.into_iter().map(|path| (other.clone(), path)));
     }
     if !force && !conflicts.is_empty() {

@@ -1,10 +1,15 @@
 //! Reading JSON.
 
+mod number;
 mod tree;
 
 use std::fmt;
 
 use serde::de::{Deserialize, Deserializer, MapAccess, SeqAccess, Visitor};
+use serde_json::Number;
+
+pub(crate) use number::KEY;
+pub use number::MapOrNumber;
 
 use crate::{Json, Map, Text};
 
@@ -39,6 +44,14 @@ impl<'de> Visitor<'de> for AnyVisitor {
 
     fn visit_u64<E>(self, value: u64) -> Result<Json, E> {
         Ok(value.into())
+    }
+
+    fn visit_i128<E>(self, value: i128) -> Result<Json, E> {
+        Ok(Number::from_i128(value).map_or_else(|| (value as f64).into(), Json::Number))
+    }
+
+    fn visit_u128<E>(self, value: u128) -> Result<Json, E> {
+        Ok(Number::from_u128(value).map_or_else(|| (value as f64).into(), Json::Number))
     }
 
     fn visit_f64<E>(self, value: f64) -> Result<Json, E> {
@@ -77,7 +90,14 @@ impl<'de> Visitor<'de> for AnyVisitor {
     }
 
     fn visit_map<A: MapAccess<'de>>(self, from: A) -> Result<Json, A::Error> {
-        MembersVisitor.visit_map(from).map(Json::Object)
+        made(MapOrNumber::of(from)?)
+    }
+}
+
+fn made<'de, A: MapAccess<'de>>(found: MapOrNumber<'de, A>) -> Result<Json, A::Error> {
+    match found {
+        MapOrNumber::Number(number) => Ok(Json::Number(number)),
+        MapOrNumber::Map(members) => MembersVisitor.visit_map(members).map(Json::Object),
     }
 }
 

@@ -35,6 +35,7 @@ mod ser;
 mod text;
 mod words;
 
+pub use de::MapOrNumber;
 pub use json::Json;
 pub use map::{Entry, IntoMembers, Map, Members, MembersMut};
 pub use ser::to_json;

@@ -5,6 +5,7 @@ mod keys;
 use serde::ser::{self, Serialize, Serializer};
 use serde_json::Error;
 
+use crate::de::KEY;
 use crate::{Json, Map, Text};
 use keys::KeySerializer;
 
@@ -165,8 +166,8 @@ impl Serializer for JsonSerializer {
         Ok(Members::default())
     }
 
-    fn serialize_struct(self, _: &'static str, _: usize) -> Result<Members, Error> {
-        Ok(Members::default())
+    fn serialize_struct(self, name: &'static str, _: usize) -> Result<Members, Error> {
+        Ok(Members { is_number: name == KEY, ..Members::default() })
     }
 
     fn serialize_struct_variant(
@@ -235,10 +236,17 @@ struct Members {
     /// That of the next value, in a map.
     key: Text,
     variant: Option<&'static str>,
+    /// Whether it is how `serde_json` writes a number that keeps its text.
+    is_number: bool,
 }
 
 impl Members {
     fn finish(self) -> Json {
+        if let Some(number) =
+            self.members.get(KEY).filter(|_| self.is_number).and_then(|text| text.as_str()?.parse().ok())
+        {
+            return Json::Number(number);
+        }
         variant_of(self.variant, Json::Object(self.members))
     }
 }

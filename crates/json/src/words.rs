@@ -57,7 +57,7 @@ impl Json {
     }
 
     /// Sets a member that is absent or `null`.
-    pub fn default(&mut self, key: &str, value: impl Into<Json>) {
+    pub fn set_default(&mut self, key: &str, value: impl Into<Json>) {
         if let Some(members) = self.as_object_mut() {
             let member = members.entry(key).or_insert(Self::Null);
             if member.is_null() {
@@ -68,7 +68,7 @@ impl Json {
 
     /// The member of an object that is an object itself, made where it is absent or `null`; `None` if either is of another type.
     pub fn member(&mut self, key: &str) -> Option<&mut Json> {
-        self.default(key, Map::new());
+        self.set_default(key, Map::new());
         self.get_mut(key).filter(|member| member.is_object())
     }
 

@@ -46,7 +46,7 @@ impl std::error::Error for BodyError {}
 /// Reads a value of a type.
 pub(super) fn read<'de>(from: impl Deserializer<'de, Error = Error>, of: &Type) -> Result<Decoded, BodyError> {
     let mut reader = Reader::default();
-    let value = take(from, Typed { reader: &mut reader, of, at: None }).map_err(broken)?;
+    let value = take(from, Typed { reader: &mut reader, of, at: None, earlier: None }).map_err(broken)?;
     let findings = reader.findings()?;
     Ok(Decoded { object: value.unwrap_or_else(|| zero(of)), findings })
 }

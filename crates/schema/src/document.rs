@@ -76,7 +76,7 @@ impl Node {
 }
 
 /// Keeps all as it was written.
-struct AsWritten;
+pub(super) struct AsWritten;
 
 impl Sink for AsWritten {
     type Out = Node;

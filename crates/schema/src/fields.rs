@@ -8,7 +8,7 @@ use serde::de::MapAccess;
 use super::finding::{Place, Step};
 use super::reader::{Reader, Typed};
 use super::sink::{Name, Seed};
-use super::types::{Field, Struct, Type};
+use super::types::{Field, Scalar, Struct, Type};
 
 /// The fields of a struct, as far as they have come.
 pub(super) struct Fields<'r> {
@@ -19,12 +19,19 @@ pub(super) struct Fields<'r> {
     come: u128,
     /// Which others have, where that is told.
     others: BTreeSet<String>,
+    /// Whether the struct stood there before, so that `out` begins with what it had then.
+    again: bool,
     out: Map,
 }
 
 impl<'r> Fields<'r> {
     pub(super) fn new(reader: &'r mut Reader, of: &'r Struct, at: Option<&'r Place<'r>>) -> Self {
-        Self { reader, of, at, come: 0, others: BTreeSet::new(), out: Map::new() }
+        Self { reader, of, at, come: 0, others: BTreeSet::new(), again: false, out: Map::new() }
+    }
+
+    /// Those of a struct that may stand there already. Go reads a repeated one into the same memory.
+    pub(super) fn over(self, earlier: Option<Map>) -> Self {
+        Self { again: earlier.is_some(), out: earlier.unwrap_or_default(), ..self }
     }
 
     pub(super) fn all<'de, A: MapAccess<'de>>(mut self, mut members: A) -> Result<Json, A::Error> {
@@ -44,15 +51,17 @@ impl<'r> Fields<'r> {
         let field = &self.of.fields[place];
         let at = Place { above: self.at, step: Step::Field(self.of, field) };
         let bit = bit(place);
-        let again = self.come & bit != 0;
-        self.come |= bit;
-        if again {
+        if self.come & bit != 0 {
             self.reader.repeated(at);
         }
-        let value = Typed { reader: self.reader, of: &field.of, at: Some(&at) };
+        let again = self.again || self.come & bit != 0;
+        self.come |= bit;
+        let earlier = if again { self.out.get_mut(&field.name) } else { None };
+        let outlasts_null =
+            !field.pointer && earlier.as_deref().is_some_and(|earlier| outlasts_null(&field.of, earlier));
+        let value = Typed { reader: self.reader, of: &field.of, at: Some(&at), earlier };
         match members.next_value_seed(Seed(value))? {
-            // Go leaves a value alone where null follows it.
-            None if again && !field.pointer => (),
+            None if outlasts_null => (),
             None if field.pointer => self.put(field, Json::Null, again),
             None => self.put(field, zero(&field.of), again),
             Some(value) => self.put(field, value, again),
@@ -64,7 +73,7 @@ impl<'r> Fields<'r> {
     pub(super) fn finish(mut self) -> Map {
         for &place in self.of.always.iter().filter(|&&place| self.come & bit(place) == 0) {
             let field = &self.of.fields[place];
-            self.out.insert(field.name.clone(), unset(field));
+            self.out.entry(&field.name).or_insert_with(|| unset(field));
         }
         self.out
     }
@@ -81,7 +90,11 @@ impl<'r> Fields<'r> {
 
     fn put(&mut self, field: &Field, value: Json, again: bool) {
         let earlier = if again { self.out.get_mut(&field.name) } else { None };
-        let Some(value) = merged(earlier, value) else { return };
+        let value = match (&field.of, earlier, value) {
+            // Go puts the entries of a repeated map into the one that is there.
+            (Type::Map(_), Some(Json::Object(earlier)), Json::Object(later)) => return earlier.extend(later),
+            (_, _, value) => value,
+        };
         let value = if value.is_null() && field.always { unset(field) } else { value };
         if !is_left_out(field, &value) {
             self.out.insert(field.name.clone(), value);
@@ -96,14 +109,16 @@ fn bit(place: usize) -> u128 {
     u32::try_from(place).ok().and_then(|place| 1_u128.checked_shl(place)).unwrap_or_default()
 }
 
-/// The value, where it takes the place of one that came earlier. Where both are maps they are merged, as Go does.
-pub(super) fn merged(earlier: Option<&mut Json>, value: Json) -> Option<Json> {
-    match (earlier, value) {
-        (Some(Json::Object(earlier)), Json::Object(later)) => {
-            earlier.extend(later);
-            None
-        }
-        (_, value) => Some(value),
+/// Whether Go leaves a value alone where null follows it. It empties lists, maps and most of what reads itself.
+fn outlasts_null(of: &Type, earlier: &Json) -> bool {
+    match of {
+        Type::Struct { .. } => true,
+        Type::Scalar(Scalar::IntOrString) => earlier.is_number(),
+        Type::Scalar(scalar) => matches!(
+            scalar,
+            Scalar::String | Scalar::Bool | Scalar::Int32 | Scalar::Int64 | Scalar::Number | Scalar::Raw
+        ),
+        Type::Any | Type::Map(_) | Type::List(_) | Type::Union(_) => false,
     }
 }
 

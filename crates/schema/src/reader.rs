@@ -5,7 +5,7 @@ use serde::de::{MapAccess, SeqAccess};
 
 use super::Schema;
 use super::convert::BodyError;
-use super::fields::{Fields, merged, zero};
+use super::fields::{Fields, zero};
 use super::finding::{Place, Step, StrictFinding, note};
 use super::scalar::Refused;
 use super::sink::{Name, Seed, Single, Sink};
@@ -95,6 +95,8 @@ pub(super) struct Typed<'r> {
     pub(super) reader: &'r mut Reader,
     pub(super) of: &'r Type,
     pub(super) at: Option<&'r Place<'r>>,
+    /// What the same field of a struct had when it came before. A struct is taken out of it, and goes on where that one ended.
+    pub(super) earlier: Option<&'r mut Json>,
 }
 
 impl Sink for Typed<'_> {
@@ -139,10 +141,13 @@ impl Sink for Typed<'_> {
 
     fn map<'de, A: MapAccess<'de>>(mut self, members: A) -> Result<Option<Json>, A::Error> {
         match self.of {
-            Type::Struct { of, .. } => Fields::new(self.reader, of, self.at).all(members),
+            Type::Struct { of, .. } => {
+                let earlier = self.earlier.and_then(Json::as_object_mut).map(std::mem::take);
+                Fields::new(self.reader, of, self.at).over(earlier).all(members)
+            }
             Type::Map(map) => self.entries(&map.value, members),
             Type::Union(_) => {
-                return Typed { reader: self.reader, of: &json_schema(), at: self.at }.map(members);
+                return Typed { reader: self.reader, of: &json_schema(), at: self.at, earlier: None }.map(members);
             }
             Type::Any => self.untyped().map(members),
             Type::Scalar(Scalar::Untyped | Scalar::Raw) => self.reader.past(self.at).map(members),
@@ -164,7 +169,7 @@ impl<'r> Typed<'r> {
         let mut list = Vec::new();
         loop {
             let place = Place { above: self.at, step: Step::Item(list.len()) };
-            let item = Seed(Typed { reader: self.reader, of, at: Some(&place) });
+            let item = Seed(Typed { reader: self.reader, of, at: Some(&place), earlier: None });
             match items.next_element_seed(item)? {
                 Some(item) => list.push(item.unwrap_or_else(|| zero(of))),
                 None => return Ok(list.into()),
@@ -179,15 +184,13 @@ impl<'r> Typed<'r> {
             if out.contains_key(&name) {
                 self.reader.repeated(place);
             }
-            let value = members.next_value_seed(Seed(Typed { reader: self.reader, of, at: Some(&place) }))?;
+            let value = Typed { reader: self.reader, of, at: Some(&place), earlier: None };
+            let value = members.next_value_seed(Seed(value))?;
             let value = match of {
                 Type::Scalar(Scalar::Bytes) => value.unwrap_or_else(|| "".into()),
                 of => value.unwrap_or_else(|| zero(of)),
             };
-            match merged(out.get_mut(&name), value) {
-                None => (),
-                Some(value) => drop(out.insert(name.into_owned(), value)),
-            }
+            out.insert(name.into_owned(), value);
         }
         Ok(Json::Object(out))
     }

@@ -3,9 +3,9 @@
 use std::borrow::Cow;
 use std::fmt;
 
-use pintle_json::Json;
+use pintle_json::{Json, MapOrNumber};
 use serde::Deserialize;
-use serde::de::{DeserializeSeed, Deserializer, MapAccess, SeqAccess, Visitor};
+use serde::de::{DeserializeSeed, Deserializer, Error as _, MapAccess, SeqAccess, Visitor};
 use serde_json::{Error, Number};
 
 use super::document::{complaint, plain_number, whole_surrogates};
@@ -141,6 +141,14 @@ impl<'de, S: Sink> Visitor<'de> for Seed<S> {
         Ok(self.0.single(Single::Number(value.into())))
     }
 
+    fn visit_i128<E: serde::de::Error>(self, value: i128) -> Result<S::Out, E> {
+        self.visit_f64(value as f64)
+    }
+
+    fn visit_u128<E: serde::de::Error>(self, value: u128) -> Result<S::Out, E> {
+        self.visit_f64(value as f64)
+    }
+
     fn visit_f64<E>(self, value: f64) -> Result<S::Out, E> {
         Ok(self.0.single(Number::from_f64(value).map_or(Single::Null, Single::Number)))
     }
@@ -158,6 +166,47 @@ impl<'de, S: Sink> Visitor<'de> for Seed<S> {
     }
 
     fn visit_map<A: MapAccess<'de>>(self, members: A) -> Result<S::Out, A::Error> {
-        self.0.map(members)
+        self.take(MapOrNumber::of(members)?)
+    }
+}
+
+impl<S: Sink> Seed<S> {
+    fn take<'de, A: MapAccess<'de>>(self, found: MapOrNumber<'de, A>) -> Result<S::Out, A::Error> {
+        match found {
+            MapOrNumber::Map(members) => self.0.map(members),
+            // Elsewhere such a text is not read in the first place.
+            MapOrNumber::Number(number) if number.as_f64().is_none() => Err(A::Error::custom("number out of range")),
+            MapOrNumber::Number(number) => Ok(self.0.single(Single::Number(number))),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde::de::value::{Error, MapDeserializer};
+
+    use super::*;
+    use crate::document::{AsWritten, Node};
+
+    #[test]
+    fn a_number_that_comes_as_a_map_is_a_number() {
+        let read = |text: &str| {
+            let members = [("$serde_json::private::Number", text.to_owned())].into_iter();
+            Seed(AsWritten).take(MapOrNumber::looked_at(MapDeserializer::<_, Error>::new(members), true)?)
+        };
+        for text in ["1", "-7", "1.5", "18446744073709551615"] {
+            assert_eq!(read(text), Ok(Node::Number(text.parse().unwrap())));
+        }
+        assert!(read("1e999").is_err());
+    }
+
+    #[test]
+    fn a_body_with_the_key_of_numbers_does_no_harm() {
+        let body = br#"{"$serde_json::private::Number": "1"}"#;
+        let one = Node::String("1".into());
+        let object = Node::Map(vec![("$serde_json::private::Number".into(), one)]);
+        let read = Node::from_json(body).unwrap();
+        // The latter where the feature is on.
+        assert!(read == object || read == Node::Number(1.into()), "{read:?}");
     }
 }

@@ -74,7 +74,8 @@ impl<'r> Object<'r> {
         let value = if name == "metadata" {
             reader.begin_metadata();
             let of = object_meta();
-            let metadata = members.next_value_seed(Seed(Typed { reader, of: &of, at: Some(&at) }))?;
+            let metadata = Typed { reader, of: &of, at: Some(&at), earlier: None };
+            let metadata = members.next_value_seed(Seed(metadata))?;
             metadata.unwrap_or_else(|| zero(&of))
         } else {
             members.next_value_seed(Seed(reader.past(Some(&at))))?

@@ -47,7 +47,7 @@ impl Strategy for Definition {
             }
         }
         if let Some(conversion) = spec.member("conversion") {
-            conversion.default("strategy", "None");
+            conversion.set_default("strategy", "None");
         }
     }
 

@@ -132,7 +132,7 @@ fn lowered(mut schema: Json) -> Json {
     }
     // What may be a number or a text is written as text.
     if either.is_some_and(|either| either.list("").all(|one| one.get("type").is_some())) {
-        schema.default("type", "string");
+        schema.set_default("type", "string");
     }
     schema
 }

@@ -13,8 +13,8 @@ use pintle_json::Json;
 fn fill_match(rules: &mut Json) {
     rules.member("namespaceSelector");
     rules.member("objectSelector");
-    rules.default("matchPolicy", "Equivalent");
+    rules.set_default("matchPolicy", "Equivalent");
     for key in ["resourceRules", "excludeResourceRules"] {
-        rules.items_mut(key).for_each(|rule| rule.default("scope", "*"));
+        rules.items_mut(key).for_each(|rule| rule.set_default("scope", "*"));
     }
 }

@@ -36,7 +36,7 @@ impl Strategy for ApiService {
 
     fn defaults(&self, object: &mut Json) {
         if let Some(service) = object.get_mut("spec").and_then(|spec| spec.get_mut("service")) {
-            service.default("port", 443);
+            service.set_default("port", 443);
         }
         object.member("status");
     }

@@ -39,14 +39,14 @@ fn job_spec(spec: &mut Json) {
         spec.set("completions", 1);
         spec.set("parallelism", 1);
     }
-    spec.default("parallelism", 1);
+    spec.set_default("parallelism", 1);
     let limit = if spec.has("/backoffLimitPerIndex") { i64::from(i32::MAX) } else { 6 };
-    spec.default("backoffLimit", limit);
-    spec.default("completionMode", "NonIndexed");
-    spec.default("suspend", false);
-    spec.default("manualSelector", false);
+    spec.set_default("backoffLimit", limit);
+    spec.set_default("completionMode", "NonIndexed");
+    spec.set_default("suspend", false);
+    spec.set_default("manualSelector", false);
     let policy = if spec.has("/podFailurePolicy") { "Failed" } else { "TerminatingOrFailed" };
-    spec.default("podReplacementPolicy", policy);
+    spec.set_default("podReplacementPolicy", policy);
     for rule in spec.get_mut("podFailurePolicy").into_iter().flat_map(|policy| policy.items_mut("rules")) {
         for pattern in rule.items_mut("onPodConditions") {
             if pattern.text("/status").is_empty() {

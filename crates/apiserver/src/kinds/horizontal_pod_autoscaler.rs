@@ -35,7 +35,7 @@ impl Strategy for V2 {
         notes::ALL.iter().for_each(|name| notes::drop(object, name));
         if let Some(spec) = object.member("spec") {
             spec.member("scaleTargetRef");
-            spec.default("minReplicas", 1);
+            spec.set_default("minReplicas", 1);
             if spec.get("metrics").is_none_or(Json::is_empty) {
                 let target = json!({"type": "Utilization", "averageUtilization": 80});
                 spec.set("metrics", json!([{"type": "Resource", "resource": {"name": "cpu", "target": target}}]));
@@ -45,8 +45,8 @@ impl Strategy for V2 {
             }
         }
         if let Some(status) = object.member("status") {
-            status.default("desiredReplicas", 0);
-            status.default("currentMetrics", Json::Null);
+            status.set_default("desiredReplicas", 0);
+            status.set_default("currentMetrics", Json::Null);
         }
     }
 
@@ -93,7 +93,7 @@ impl Strategy for V2 {
 impl Strategy for V1 {
     fn defaults(&self, object: &mut Json) {
         if let Some(spec) = object.member("spec") {
-            spec.default("minReplicas", 1);
+            spec.set_default("minReplicas", 1);
         }
         // What the annotations say is taken at its word, and written again as the server writes it.
         *object = conversion::to_old(&conversion::to_new(object));
@@ -145,13 +145,13 @@ impl Strategy for V1 {
 fn fill_behavior(behavior: &mut Json) {
     let up = json!([{"type": "Pods", "value": 4, "periodSeconds": 15}, {"type": "Percent", "value": 100, "periodSeconds": 15}]);
     if let Some(rules) = behavior.member("scaleUp") {
-        rules.default("stabilizationWindowSeconds", 0);
-        rules.default("selectPolicy", "Max");
-        rules.default("policies", up);
+        rules.set_default("stabilizationWindowSeconds", 0);
+        rules.set_default("selectPolicy", "Max");
+        rules.set_default("policies", up);
     }
     if let Some(rules) = behavior.member("scaleDown") {
-        rules.default("selectPolicy", "Max");
-        rules.default("policies", json!([{"type": "Percent", "value": 100, "periodSeconds": 15}]));
+        rules.set_default("selectPolicy", "Max");
+        rules.set_default("policies", json!([{"type": "Percent", "value": 100, "periodSeconds": 15}]));
     }
 }
 

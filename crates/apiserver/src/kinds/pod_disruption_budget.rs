@@ -22,7 +22,7 @@ impl Strategy for PodDisruptionBudget {
         object.member("spec");
         if let Some(status) = object.member("status") {
             for key in ["disruptionsAllowed", "currentHealthy", "desiredHealthy", "expectedPods"] {
-                status.default(key, 0);
+                status.set_default(key, 0);
             }
         }
     }

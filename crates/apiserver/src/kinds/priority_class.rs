@@ -20,8 +20,8 @@ pub(in crate::kinds) struct PriorityClass;
 
 impl Strategy for PriorityClass {
     fn defaults(&self, object: &mut Json) {
-        object.default("preemptionPolicy", "PreemptLowerPriority");
-        object.default("value", 0);
+        object.set_default("preemptionPolicy", "PreemptLowerPriority");
+        object.set_default("value", 0);
     }
 
     fn validate_create(&self, object: &Json) -> FieldFaults {

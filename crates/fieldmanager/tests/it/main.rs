@@ -274,6 +274,30 @@ fn a_version_that_names_its_fields_otherwise_keeps_its_own_books() {
     assert_eq!(owners(&done.object), expected);
 }
 
+#[test]
+fn kubectl_takes_over_no_field_of_another_however_many_of_its_own_come_before() {
+    let schema = Schema::builtin("v1", "ConfigMap").unwrap();
+    let by = |manager| context(&schema, "v1", manager);
+    // More than is told of conflicts, and in the order of their paths before the other's.
+    let own =
+        |value: &str| (0..6).map(|at| (format!("{at}{}", "k".repeat(1 << 20)), value)).collect::<pintle_json::Map>();
+    let mut sent = config_map(own("1").into());
+    sent["metadata"]["annotations"] = json!({"kubectl.kubernetes.io/last-applied-configuration": sent.to_string()});
+    track_update(None, &mut sent, &by("a"));
+    let mut live = sent.clone();
+    live["data"]["z"] = "1".into();
+    track_update(Some(&sent), &mut live, &by("b"));
+    let applied = |z: &str| {
+        let mut data = own("2");
+        data.insert("z", z.into());
+        config_map(data.into())
+    };
+    let error = apply(Some(&live), &applied("2"), false, &by("kubectl")).unwrap_err();
+    assert!(error.to_string().starts_with("Apply failed with 1 conflict: conflict with \"b\" using v1: .data.z"));
+    let done = apply(Some(&live), &applied("1"), false, &by("kubectl")).unwrap();
+    assert_eq!(done.object.at("/data"), applied("1").at("/data"));
+}
+
 /// Lists whose items are told apart by many keys, all but one of them with a long default.
 fn many_keys() -> Schema {
     let keys: Vec<_> = (0..100).map(|at| format!("k{at}")).collect();

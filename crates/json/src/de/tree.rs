@@ -7,6 +7,18 @@ use serde_json::Error;
 
 use crate::Json;
 
+/// A number that keeps its text has to be told of which type it is asked for.
+macro_rules! as_a_number {
+    ($($deserialize:ident)*) => {$(
+        fn $deserialize<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Error> {
+            match self {
+                Json::Number(number) => number.$deserialize(visitor),
+                other => other.deserialize_any(visitor),
+            }
+        }
+    )*};
+}
+
 impl<'de> IntoDeserializer<'de, Error> for &'de Json {
     type Deserializer = Self;
 
@@ -66,8 +78,12 @@ impl<'de> Deserializer<'de> for &'de Json {
         }
     }
 
+    as_a_number! {
+        deserialize_i8 deserialize_i16 deserialize_i32 deserialize_i64 deserialize_i128 deserialize_u8 deserialize_u16
+        deserialize_u32 deserialize_u64 deserialize_u128 deserialize_f32 deserialize_f64
+    }
+
     forward_to_deserialize_any! {
-        bool i8 i16 i32 i64 i128 u8 u16 u32 u64 u128 f32 f64 char str string bytes byte_buf unit unit_struct seq tuple
-        tuple_struct map struct identifier ignored_any
+        bool char str string bytes byte_buf unit unit_struct seq tuple tuple_struct map struct identifier ignored_any
     }
 }

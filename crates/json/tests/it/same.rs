@@ -140,6 +140,20 @@ fn structs_and_enums_become_what_they_become_with_serde_json_and_come_back() {
     assert!(to_json(&BTreeMap::from([(vec![1], 1)])).is_err(), "a list is no key");
 }
 
+/// As `serde_json` writes a number with its feature `arbitrary_precision`.
+#[derive(Serialize)]
+#[serde(rename = "$serde_json::private::Number")]
+struct Kept {
+    #[serde(rename = "$serde_json::private::Number")]
+    text: &'static str,
+}
+
+#[test]
+fn a_number_that_keeps_its_text_is_a_number() {
+    assert_eq!(to_json(&Kept { text: "18446744073709551615" }).unwrap(), json!(u64::MAX));
+    assert_eq!(to_json(&Kept { text: "x" }).unwrap(), json!({"$serde_json::private::Number": "x"}));
+}
+
 #[test]
 fn what_is_as_deep_as_serde_json_reads_is_dropped_in_a_thread() {
     // Some 100 times as deep as what is read from outside. A thread's stack of 2 MiB holds it, with a Value as well.

@@ -22,8 +22,8 @@ fn what_is_absent_or_of_another_type_reads_as_nothing() {
 #[test]
 fn what_is_changed_is_made_where_it_is_absent_and_left_alone_where_it_is_of_another_type() {
     let mut object = json!({"a": null, "list": [{}, 1]});
-    object.default("a", 1);
-    object.default("a", 2);
+    object.set_default("a", 1);
+    object.set_default("a", 2);
     object.set("b", "x");
     object.set("c", "x");
     object.unset("c");
@@ -42,7 +42,7 @@ fn what_is_changed_is_made_where_it_is_absent_and_left_alone_where_it_is_of_anot
 
     let mut text = json!("x");
     text.set("a", 1);
-    text.default("a", 1);
+    text.set_default("a", 1);
     assert_eq!(text.member("a"), None);
     text.unset("a");
     assert_eq!(text, json!("x"));

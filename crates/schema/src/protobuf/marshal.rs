@@ -3,19 +3,20 @@
 //! The message is the one that Go makes of the same object: its fields come in the order of their numbers, those that are no
 //! pointers also where they are empty, and the entries of maps in the order of their keys.
 
-use std::borrow::Cow;
 use std::fmt;
 use std::ops::Range;
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use jiff::Timestamp;
+use pintle_json::MapOrNumber;
 use serde::Deserialize;
 use serde::de::{DeserializeSeed, Deserializer, Error as _, IgnoredAny, MapAccess, SeqAccess, Unexpected, Visitor};
 use serde_json::Error;
 use serde_json::value::RawValue;
 
 use super::wire::{bytes, fixed64, nested, varint};
+use crate::sink::Name;
 use crate::{Field, MapType, Scalar, Struct, Type, Union};
 
 /// The message of an object of that type, which is the type of a built-in struct.
@@ -29,10 +30,6 @@ pub fn message(of: &Type, json: &[u8]) -> Result<Vec<u8>, Error> {
     serde_json::Deserializer::from_slice(json).deserialize_map(Message { of, to: &mut to })?;
     Ok(to)
 }
-
-/// A key that is borrowed where nothing in it is escaped.
-#[derive(Deserialize)]
-struct Name<'a>(#[serde(borrow)] Cow<'a, str>);
 
 /// The fields of a struct, without what is around them.
 struct Message<'a> {
@@ -283,6 +280,23 @@ impl<'de> Visitor<'de> for Put<'_> {
     }
 
     fn visit_map<A: MapAccess<'de>>(self, map: A) -> Result<(), A::Error> {
+        self.take(MapOrNumber::of(map)?)
+    }
+}
+
+impl Put<'_> {
+    fn take<'de, A: MapAccess<'de>>(self, found: MapOrNumber<'de, A>) -> Result<(), A::Error> {
+        match found {
+            MapOrNumber::Map(members) => self.members(members),
+            MapOrNumber::Number(number) => match (number.as_i64(), number.as_f64()) {
+                (Some(integer), _) => self.visit_i64(integer),
+                (None, Some(float)) => self.visit_f64(float),
+                (None, None) => Err(A::Error::custom("number out of range")),
+            },
+        }
+    }
+
+    fn members<'de, A: MapAccess<'de>>(self, map: A) -> Result<(), A::Error> {
         match self.of {
             Type::Struct { of, .. } => nested(self.number, self.to, |to| Message { of, to }.visit_map(map)),
             Type::Map(of) => {
@@ -296,9 +310,31 @@ impl<'de> Visitor<'de> for Put<'_> {
                     varint(1, 1, to);
                 }
                 let number = if *union == Union::Bool { 2 } else { 1 };
-                Put { number, of: &schema, to }.visit_map(map)
+                Put { number, of: &schema, to }.members(map)
             }),
             _ => Err(self.unfit(Unexpected::Map)),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde::de::value::MapDeserializer;
+
+    use super::*;
+
+    #[test]
+    fn a_number_that_comes_as_a_map_is_a_number() {
+        let written = |scalar: Scalar, text: &str| {
+            let members = [("$serde_json::private::Number", text.to_owned())].into_iter();
+            let members = MapDeserializer::<_, serde::de::value::Error>::new(members);
+            let mut to = Vec::new();
+            let put = Put { number: 1, of: &Type::Scalar(scalar), to: &mut to };
+            put.take(MapOrNumber::looked_at(members, true)?).map(|()| to)
+        };
+        assert_eq!(written(Scalar::Int32, "7"), Ok(vec![0x08, 7]));
+        assert_eq!(written(Scalar::Number, "1.50"), Ok([&[0x09][..], &1.5_f64.to_le_bytes()].concat()));
+        assert!(written(Scalar::Int32, "1.5").is_err());
+        assert!(written(Scalar::Number, "1e999").is_err());
     }
 }

@@ -155,6 +155,31 @@ fn what_does_not_fit_its_type_is_an_error_that_says_what_was_expected() {
     assert!(error.contains("Nothing"), "{error}");
 }
 
+#[test]
+fn a_message_that_comes_again_is_read_into_the_earlier_and_an_empty_field_empties() {
+    let of = |parts: &[Json]| {
+        let schema = Schema::builtin("v1", "Pod").unwrap();
+        let message = parts
+            .iter()
+            .flat_map(|part| message(schema.root(), part.to_string().as_bytes()).unwrap())
+            .collect::<Vec<_>>();
+        let body = Enveloped { api_version: "v1".into(), kind: "Pod".into(), message: message.into() }.body();
+        decode(&body, EXPECTED).unwrap()
+    };
+    let first = json!({"metadata": {"name": "a", "labels": {"a": "b"}, "creationTimestamp": "2023-11-14T22:13:20Z"},
+        "spec": {"containers": [{"name": "c"}], "hostname": "h", "priority": 1, "securityContext": {"runAsUser": 1}}});
+    let second =
+        json!({"metadata": {"labels": {"c": "d"}}, "spec": {"nodeName": "x", "securityContext": {"runAsGroup": 2}}});
+    let read = normalised(of(&[first, second]));
+    // All that is plain comes each time, empty or not.
+    assert_eq!(read["metadata"], json!({"labels": {"a": "b", "c": "d"}}));
+    assert_eq!(
+        read["spec"],
+        json!({"containers": [{"name": "c", "resources": {}}], "nodeName": "x", "priority": 1,
+            "securityContext": {"runAsUser": 1, "runAsGroup": 2}})
+    );
+}
+
 /// An object as it is once it has been read.
 fn normalised(object: Json) -> Json {
     let named = |name: &str| object[name].as_str().unwrap();

@@ -112,11 +112,18 @@ fn put(field: &Field, content: Content<'_>, object: &mut Map, room: usize) -> Re
             }
         }
         of => {
+            if let (Type::Struct { of, .. }, Some(Json::Object(earlier))) = (of, object.get_mut(&field.name)) {
+                // A message that comes again is read into what is there.
+                return Message::of(of).read(as_bytes(content)?, earlier, inside(room)?);
+            }
             let value = value(content, of, room)?;
             // Go puts every plain field on the wire, also where JSON would leave it out.
             let is_left_out = value.is_null() || (is_zero(&value) && !field.pointer && !field.always);
-            if !is_left_out {
-                object.insert(field.name.clone(), value);
+            match of {
+                _ if !is_left_out => drop(object.insert(field.name.clone(), value)),
+                // In these messages is one field, which did not come again.
+                Type::Any | Type::Scalar(Scalar::Raw | Scalar::Quantity) => (),
+                _ => drop(object.remove(&field.name)),
             }
         }
     }

@@ -152,6 +152,74 @@ fn of_repeated_fields_the_last_counts_maps_are_merged_and_null_changes_nothing()
 }
 
 #[test]
+fn a_repeated_struct_keeps_what_it_had() {
+    let read = |version: &str, kind: &str, body: &str| {
+        let schema = Schema::builtin(version, kind).unwrap();
+        let expected = Expected { api_version: version, schema: &schema };
+        decode(body.as_bytes(), Format::Json, &expected).unwrap()
+    };
+    let body = r#"{"spec": {"containers": [{"name": "c"}], "hostname": "h", "nodeName": "y", "securityContext": {"runAsUser": 1}},
+        "spec": {"hostname": "", "nodeName": "x", "securityContext": {"runAsGroup": 2}}, "spec": null}"#;
+    let pod = read("v1", "Pod", body);
+    assert_eq!(
+        pod.object["spec"],
+        json!({"containers": [{"name": "c", "resources": {}}], "nodeName": "x",
+            "securityContext": {"runAsUser": 1, "runAsGroup": 2}})
+    );
+    // What is in the later one came once there.
+    assert_eq!(pod.findings, [StrictFinding::Duplicate("spec".into())]);
+    let body = r#"{"spec": {"replicas": 1, "template": {"metadata": {"name": "t"}, "spec": {"nodeName": "x"}}},
+        "spec": {"template": {"metadata": {"labels": {"a": "b"}}, "spec": {"containers": []}}, "replicas": 2, "replicas": 3}}"#;
+    let deployment = read("apps/v1", "Deployment", body);
+    let template =
+        json!({"metadata": {"name": "t", "labels": {"a": "b"}}, "spec": {"containers": [], "nodeName": "x"}});
+    assert_eq!(
+        deployment.object["spec"],
+        json!({"replicas": 3, "selector": null, "strategy": {}, "template": template})
+    );
+    assert_eq!(deployment.findings, ["spec", "spec.replicas"].map(|path| StrictFinding::Duplicate(path.into())));
+}
+
+#[test]
+fn a_repeated_key_of_a_map_begins_anew() {
+    let body = json!({"spec": {"versions": [{"name": "v1", "schema": {"openAPIV3Schema": {"properties": {"a": {"type": "x"}}}}}]}});
+    let body = body.to_string().replace(r#""a":{"type":"x"}"#, r#""a":{"type":"x"},"a":{"format":"y"}"#);
+    let schema = Schema::builtin("apiextensions.k8s.io/v1", "CustomResourceDefinition").unwrap();
+    let expected = Expected { api_version: "apiextensions.k8s.io/v1", schema: &schema };
+    let decoded = decode(body.as_bytes(), Format::Json, &expected).unwrap();
+    let versions = &decoded.object["spec"]["versions"];
+    assert_eq!(versions[0]["schema"]["openAPIV3Schema"], json!({"properties": {"a": {"format": "y"}}}));
+    let path = "spec.versions[0].schema.openAPIV3Schema.properties.a";
+    assert_eq!(decoded.findings, [StrictFinding::Duplicate(path.into())]);
+}
+
+#[test]
+fn null_empties_what_came_before_but_for_structs_and_plain_values() {
+    let read = |version: &str, kind: &str, body: &str| {
+        let schema = Schema::builtin(version, kind).unwrap();
+        let expected = Expected { api_version: version, schema: &schema };
+        decode(body.as_bytes(), Format::Json, &expected).unwrap().object
+    };
+    let body = r#"{"metadata": {"labels": {"a": "b"}, "labels": null, "finalizers": ["f"], "finalizers": null, "name": "a", "name": null,
+        "creationTimestamp": "2024-01-01T00:00:00Z", "creationTimestamp": null, "generation": 1, "generation": null}, "metadata": null}"#;
+    assert_eq!(read("v1", "Pod", body)["metadata"], json!({"name": "a", "generation": 1}));
+    let webhook =
+        r#"{"webhooks": [{"clientConfig": {"caBundle": "AAA=", "caBundle": null, "url": "u", "url": null}}]}"#;
+    let read_webhook = read("admissionregistration.k8s.io/v1", "ValidatingWebhookConfiguration", webhook);
+    // Go tells null from nothing in a pointer, and leaves out neither.
+    assert_eq!(read_webhook["webhooks"][0]["clientConfig"], json!({}));
+    let pod = r#"{"spec": {"containers": [{"name": "c", "env": [{"name": "e", "valueFrom": {"resourceFieldRef":
+        {"resource": "r", "divisor": "5", "divisor": null}}}]}]}}"#;
+    let read_pod = read("v1", "Pod", pod);
+    let divisor = "/spec/containers/0/env/0/valueFrom/resourceFieldRef/divisor";
+    assert_eq!(read_pod.at(divisor), Some(&json!("0")));
+    let service =
+        r#"{"spec": {"ports": [{"targetPort": 80, "targetPort": null}, {"targetPort": "http", "targetPort": null}]}}"#;
+    let ports = &read("v1", "Service", service)["spec"]["ports"];
+    assert_eq!((&ports[0]["targetPort"], &ports[1]["targetPort"]), (&json!(80), &json!(0)));
+}
+
+#[test]
 fn of_repeated_metadata_of_a_custom_resource_only_the_last_can_be_wrong() {
     let schema = Schema::custom("Widget", &json!({"type": "object"}));
     let expected = Expected { api_version: "example.com/v1", schema: &schema };

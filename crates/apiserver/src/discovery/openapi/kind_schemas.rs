@@ -68,10 +68,10 @@ fn spell_out(schema: &mut Json) {
     }
     let is = |schema: &Json, extension: &str| schema[extension] == true;
     if is(schema, "x-kubernetes-int-or-string") {
-        schema.default("anyOf", json!([{"type": "integer"}, {"type": "string"}]));
+        schema.set_default("anyOf", json!([{"type": "integer"}, {"type": "string"}]));
     }
     if is(schema, "x-kubernetes-embedded-resource") {
-        schema.default("properties", json!({}));
+        schema.set_default("properties", json!({}));
         if let Some(properties) = schema.member("properties") {
             properties.set("apiVersion", text(&format!("{EMBEDDED_API_VERSION} {CONVENTIONS}#resources")));
             properties.set("kind", text(&format!("{EMBEDDED_KIND} {CONVENTIONS}#types-kinds")));

@@ -29,7 +29,7 @@ impl Strategy for AdmissionPolicy {
 
     fn defaults(&self, object: &mut Json) {
         if let Some(spec) = object.member("spec") {
-            spec.default("failurePolicy", "Fail");
+            spec.set_default("failurePolicy", "Fail");
             if let Some(constraints) = spec.get_mut("matchConstraints") {
                 fill_match(constraints);
             }

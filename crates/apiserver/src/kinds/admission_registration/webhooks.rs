@@ -28,18 +28,18 @@ impl Strategy for Webhooks {
     fn defaults(&self, object: &mut Json) {
         for webhook in object.items_mut("webhooks") {
             for (key, value) in [("failurePolicy", "Fail"), ("matchPolicy", "Equivalent")] {
-                webhook.default(key, value);
+                webhook.set_default(key, value);
             }
             webhook.member("namespaceSelector");
             webhook.member("objectSelector");
-            webhook.default("timeoutSeconds", 10);
+            webhook.set_default("timeoutSeconds", 10);
             if self.mutating {
-                webhook.default("reinvocationPolicy", "Never");
+                webhook.set_default("reinvocationPolicy", "Never");
             }
             if let Some(service) = webhook.get_mut("clientConfig").and_then(|client| client.get_mut("service")) {
-                service.default("port", 443);
+                service.set_default("port", 443);
             }
-            webhook.items_mut("rules").for_each(|rule| rule.default("scope", "*"));
+            webhook.items_mut("rules").for_each(|rule| rule.set_default("scope", "*"));
         }
     }
 

@@ -14,7 +14,7 @@ pub(in crate::kinds) struct ControllerRevision;
 
 impl Strategy for ControllerRevision {
     fn defaults(&self, object: &mut Json) {
-        object.default("revision", 0);
+        object.set_default("revision", 0);
     }
 
     fn validate_create(&self, object: &Json) -> FieldFaults {

@@ -37,19 +37,19 @@ impl Strategy for DaemonSet {
                 if strategy.text("/type") == "RollingUpdate"
                     && let Some(rolling) = strategy.member("rollingUpdate")
                 {
-                    rolling.default("maxUnavailable", 1);
-                    rolling.default("maxSurge", 0);
+                    rolling.set_default("maxUnavailable", 1);
+                    rolling.set_default("maxSurge", 0);
                 }
             }
-            spec.default("revisionHistoryLimit", 10);
+            spec.set_default("revisionHistoryLimit", 10);
         }
         let annotations = object.member("metadata").and_then(|metadata| metadata.member("annotations"));
         if let Some(annotations) = annotations {
-            annotations.default(TEMPLATE_GENERATION, "0");
+            annotations.set_default(TEMPLATE_GENERATION, "0");
         }
         if let Some(status) = object.member("status") {
             for key in ["currentNumberScheduled", "numberMisscheduled", "desiredNumberScheduled", "numberReady"] {
-                status.default(key, 0);
+                status.set_default(key, 0);
             }
         }
     }

@@ -30,7 +30,7 @@ impl Strategy for Deployment {
 
     fn defaults(&self, object: &mut Json) {
         if let Some(spec) = workload_spec(object) {
-            spec.default("replicas", 1);
+            spec.set_default("replicas", 1);
             if let Some(strategy) = spec.member("strategy") {
                 if strategy.text("/type").is_empty() {
                     strategy.set("type", "RollingUpdate");
@@ -38,12 +38,12 @@ impl Strategy for Deployment {
                 if strategy.text("/type") == "RollingUpdate"
                     && let Some(rolling) = strategy.member("rollingUpdate")
                 {
-                    rolling.default("maxUnavailable", "25%");
-                    rolling.default("maxSurge", "25%");
+                    rolling.set_default("maxUnavailable", "25%");
+                    rolling.set_default("maxSurge", "25%");
                 }
             }
-            spec.default("revisionHistoryLimit", 10);
-            spec.default("progressDeadlineSeconds", 600);
+            spec.set_default("revisionHistoryLimit", 10);
+            spec.set_default("progressDeadlineSeconds", 600);
         }
         object.member("status");
     }

@@ -26,10 +26,10 @@ impl Strategy for ReplicaSet {
 
     fn defaults(&self, object: &mut Json) {
         if let Some(spec) = workload_spec(object) {
-            spec.default("replicas", 1);
+            spec.set_default("replicas", 1);
         }
         if let Some(status) = object.member("status") {
-            status.default("replicas", 0);
+            status.set_default("replicas", 0);
         }
     }
 

@@ -30,7 +30,7 @@ impl Strategy for ReplicationController {
     fn defaults(&self, object: &mut Json) {
         let labels = object.at("/spec/template/metadata/labels").cloned();
         if let Some(spec) = workload_spec(object) {
-            spec.default("replicas", 1);
+            spec.set_default("replicas", 1);
             if let Some(labels) = labels.clone()
                 && spec.get("selector").is_none_or(Json::is_empty)
             {
@@ -43,7 +43,7 @@ impl Strategy for ReplicationController {
             metadata.set("labels", labels);
         }
         if let Some(status) = object.member("status") {
-            status.default("replicas", 0);
+            status.set_default("replicas", 0);
         }
     }
 

@@ -39,8 +39,8 @@ impl Strategy for StatefulSet {
 
     fn defaults(&self, object: &mut Json) {
         if let Some(spec) = workload_spec(object) {
-            spec.default("replicas", 1);
-            spec.default("podManagementPolicy", "OrderedReady");
+            spec.set_default("replicas", 1);
+            spec.set_default("podManagementPolicy", "OrderedReady");
             if let Some(strategy) = spec.member("updateStrategy") {
                 if strategy.text("/type").is_empty() {
                     strategy.set("type", "RollingUpdate");
@@ -48,28 +48,28 @@ impl Strategy for StatefulSet {
                 if strategy.text("/type") == "RollingUpdate"
                     && let Some(rolling) = strategy.member("rollingUpdate")
                 {
-                    rolling.default("partition", 0);
+                    rolling.set_default("partition", 0);
                 }
             }
-            spec.default("revisionHistoryLimit", 10);
+            spec.set_default("revisionHistoryLimit", 10);
             if let Some(policy) = spec.member("persistentVolumeClaimRetentionPolicy") {
-                policy.default("whenDeleted", "Retain");
-                policy.default("whenScaled", "Retain");
+                policy.set_default("whenDeleted", "Retain");
+                policy.set_default("whenScaled", "Retain");
             }
             for claim in spec.items_mut("volumeClaimTemplates") {
-                claim.default("apiVersion", "v1");
-                claim.default("kind", "PersistentVolumeClaim");
+                claim.set_default("apiVersion", "v1");
+                claim.set_default("kind", "PersistentVolumeClaim");
                 if let Some(spec) = claim.member("spec") {
                     claim_spec(spec);
                 }
                 if let Some(status) = claim.member("status") {
-                    status.default("phase", "Pending");
+                    status.set_default("phase", "Pending");
                 }
             }
         }
         if let Some(status) = object.member("status") {
-            status.default("replicas", 0);
-            status.default("availableReplicas", 0);
+            status.set_default("replicas", 0);
+            status.set_default("availableReplicas", 0);
         }
     }
 

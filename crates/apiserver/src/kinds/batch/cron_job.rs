@@ -28,10 +28,10 @@ impl Strategy for CronJob {
 
     fn defaults(&self, object: &mut Json) {
         if let Some(spec) = object.member("spec") {
-            spec.default("concurrencyPolicy", "Allow");
-            spec.default("suspend", false);
-            spec.default("successfulJobsHistoryLimit", 3);
-            spec.default("failedJobsHistoryLimit", 1);
+            spec.set_default("concurrencyPolicy", "Allow");
+            spec.set_default("suspend", false);
+            spec.set_default("successfulJobsHistoryLimit", 3);
+            spec.set_default("failedJobsHistoryLimit", 1);
             if let Some(template) = spec.member("jobTemplate") {
                 template.member("metadata");
                 if let Some(pods) = template.member("spec").and_then(|spec| spec.member("template")) {

@@ -38,7 +38,7 @@ impl Strategy for Job {
     fn defaults(&self, object: &mut Json) {
         if let Some(spec) = object.member("spec") {
             job_spec(spec);
-            spec.default("parallelism", 1);
+            spec.set_default("parallelism", 1);
         }
         let labels = object.at("/spec/template/metadata/labels").filter(|labels| !labels.is_empty()).cloned();
         if let (Some(labels), Some(metadata)) = (labels, object.member("metadata"))
@@ -64,11 +64,11 @@ impl Strategy for Job {
             spec.member("template").and_then(|it| it.member("metadata")).and_then(|it| it.member("labels"))
         {
             for (key, value) in generated {
-                labels.default(key, value.as_str());
+                labels.set_default(key, value.as_str());
             }
         }
         if let Some(labels) = spec.member("selector").and_then(|selector| selector.member("matchLabels")) {
-            labels.default("batch.kubernetes.io/controller-uid", uid.as_str());
+            labels.set_default("batch.kubernetes.io/controller-uid", uid.as_str());
         }
         let labels = object.at("/spec/template/metadata/labels").cloned();
         if let (Some(labels), true) = (labels, shared && object.text("/metadata/generateName").is_empty()) {

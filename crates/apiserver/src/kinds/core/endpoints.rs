@@ -37,7 +37,7 @@ impl Strategy for Endpoints {
 
     fn defaults(&self, object: &mut Json) {
         for subset in object.items_mut("subsets") {
-            subset.items_mut("ports").for_each(|port| port.default("protocol", "TCP"));
+            subset.items_mut("ports").for_each(|port| port.set_default("protocol", "TCP"));
         }
     }
 

@@ -37,10 +37,10 @@ impl Strategy for CoreEvent {
         event.member("involvedObject");
         event.member("source");
         for key in ["firstTimestamp", "lastTimestamp", "eventTime"] {
-            event.default(key, Json::Null);
+            event.set_default(key, Json::Null);
         }
-        event.default("reportingComponent", "");
-        event.default("reportingInstance", "");
+        event.set_default("reportingComponent", "");
+        event.set_default("reportingInstance", "");
     }
 
     fn validate_create(&self, event: &Json) -> FieldFaults {

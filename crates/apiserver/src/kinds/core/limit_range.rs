@@ -23,7 +23,7 @@ impl Strategy for LimitRange {
                 let amounts = limit[from].as_object().cloned().unwrap_or_default();
                 for (resource, amount) in amounts {
                     if let Some(to) = limit.member(to) {
-                        to.default(&resource, amount);
+                        to.set_default(&resource, amount);
                     }
                 }
             }

@@ -52,20 +52,20 @@ impl Strategy for Node {
         if let Some(spec) = object.member("spec") {
             let first = spec.text("/podCIDR").to_owned();
             if !first.is_empty() {
-                spec.default("podCIDRs", json!([first]));
+                spec.set_default("podCIDRs", json!([first]));
             }
         }
         let Some(status) = object.member("status") else { return };
         if let Some(capacity) = status.get("capacity").filter(|capacity| capacity.is_object()).cloned() {
-            status.default("allocatable", capacity);
+            status.set_default("allocatable", capacity);
         }
         if let Some(endpoint) =
             status.member("daemonEndpoints").and_then(|endpoints| endpoints.member("kubeletEndpoint"))
         {
-            endpoint.default("Port", 0);
+            endpoint.set_default("Port", 0);
         }
         if let Some(info) = status.member("nodeInfo") {
-            NODE_INFO.iter().for_each(|key| info.default(key, ""));
+            NODE_INFO.iter().for_each(|key| info.set_default(key, ""));
         }
     }
 

@@ -51,10 +51,10 @@ impl Strategy for PersistentVolume {
 
     fn defaults(&self, object: &mut Json) {
         if let Some(spec) = object.member("spec") {
-            spec.default("persistentVolumeReclaimPolicy", "Retain");
-            spec.default("volumeMode", "Filesystem");
+            spec.set_default("persistentVolumeReclaimPolicy", "Retain");
+            spec.set_default("volumeMode", "Filesystem");
             if let Some(path) = spec.get_mut("hostPath") {
-                path.default("type", "");
+                path.set_default("type", "");
             }
         }
         default_phase(object);

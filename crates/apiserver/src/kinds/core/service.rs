@@ -38,7 +38,7 @@ impl Strategy for Service {
             } else if let Some(client) =
                 spec.member("sessionAffinityConfig").and_then(|config| config.member("clientIP"))
             {
-                client.default("timeoutSeconds", 10800);
+                client.set_default("timeoutSeconds", 10800);
             }
             for port in spec.items_mut("ports") {
                 default_if_empty(port, "protocol", "TCP");
@@ -56,12 +56,12 @@ impl Strategy for Service {
                 default_if_empty(spec, "internalTrafficPolicy", "Cluster");
             }
             if kind == "LoadBalancer" {
-                spec.default("allocateLoadBalancerNodePorts", true);
+                spec.set_default("allocateLoadBalancerNodePorts", true);
             }
         }
         if let Some(balancer) = object.member("status").and_then(|status| status.member("loadBalancer")) {
             for ingress in balancer.items_mut("ingress").filter(|ingress| !ingress.text("/ip").is_empty()) {
-                ingress.default("ipMode", "VIP");
+                ingress.set_default("ipMode", "VIP");
             }
         }
     }

@@ -97,7 +97,7 @@ pub(super) fn to_old(new: &Json) -> Json {
         }
         status.unset("currentMetrics");
         status.unset("conditions");
-        status.default("currentReplicas", 0);
+        status.set_default("currentReplicas", 0);
     }
     for (name, text) in write {
         notes::put(&mut old, name, text);

@@ -40,8 +40,8 @@ impl Strategy for EndpointSlice {
             endpoint.member("conditions");
         }
         for port in object.items_mut("ports") {
-            port.default("name", "");
-            port.default("protocol", "TCP");
+            port.set_default("name", "");
+            port.set_default("protocol", "TCP");
         }
     }
 

@@ -34,7 +34,7 @@ impl Strategy for NetworkPolicy {
         spec.member("podSelector");
         for key in ["ingress", "egress"] {
             for rule in spec.items_mut(key) {
-                rule.items_mut("ports").for_each(|port| port.default("protocol", "TCP"));
+                rule.items_mut("ports").for_each(|port| port.set_default("protocol", "TCP"));
             }
         }
         if spec.get("policyTypes").is_none_or(Json::is_empty) {

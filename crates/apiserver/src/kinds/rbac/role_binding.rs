@@ -18,7 +18,7 @@ pub(in crate::kinds) struct RoleBinding {
 impl Strategy for RoleBinding {
     fn defaults(&self, object: &mut Json) {
         if let Some(role) = object.member("roleRef") {
-            role.default("apiGroup", GROUP);
+            role.set_default("apiGroup", GROUP);
             if role.text("/apiGroup").is_empty() {
                 role.set("apiGroup", GROUP);
             }

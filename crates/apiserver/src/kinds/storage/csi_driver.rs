@@ -25,11 +25,11 @@ impl Strategy for CsiDriver {
 
     fn defaults(&self, object: &mut Json) {
         let Some(spec) = object.member("spec") else { return };
-        spec.default("attachRequired", true);
-        spec.default("volumeLifecycleModes", json!(["Persistent"]));
-        spec.default("fsGroupPolicy", "ReadWriteOnceWithFSType");
+        spec.set_default("attachRequired", true);
+        spec.set_default("volumeLifecycleModes", json!(["Persistent"]));
+        spec.set_default("fsGroupPolicy", "ReadWriteOnceWithFSType");
         for key in ["podInfoOnMount", "storageCapacity", "requiresRepublish", "seLinuxMount"] {
-            spec.default(key, false);
+            spec.set_default(key, false);
         }
     }
 

@@ -25,8 +25,8 @@ impl Strategy for StorageClass {
     }
 
     fn defaults(&self, object: &mut Json) {
-        object.default("reclaimPolicy", "Delete");
-        object.default("volumeBindingMode", "Immediate");
+        object.set_default("reclaimPolicy", "Delete");
+        object.set_default("volumeBindingMode", "Immediate");
     }
 
     fn validate_create(&self, object: &Json) -> FieldFaults {

@@ -16,7 +16,7 @@ pub(in crate::kinds) struct VolumeAttachment;
 impl Strategy for VolumeAttachment {
     fn defaults(&self, object: &mut Json) {
         if let Some(status) = object.member("status") {
-            status.default("attached", false);
+            status.set_default("attached", false);
         }
     }
 

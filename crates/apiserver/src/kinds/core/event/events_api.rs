@@ -45,7 +45,7 @@ impl Strategy for Event {
         event.member("regarding");
         event.member("deprecatedSource");
         for key in ["deprecatedFirstTimestamp", "deprecatedLastTimestamp", "eventTime"] {
-            event.default(key, Json::Null);
+            event.set_default(key, Json::Null);
         }
     }
 

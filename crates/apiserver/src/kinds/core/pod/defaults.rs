@@ -5,7 +5,7 @@ use pintle_json::{Json, Map, json};
 /// Fills in a Pod.
 pub(super) fn pod(pod: &mut Json) {
     let Some(spec) = pod.member("spec") else { return };
-    spec.default("enableServiceLinks", true);
+    spec.set_default("enableServiceLinks", true);
     for key in ["containers", "initContainers"] {
         for container in spec.items_mut(key) {
             let Some(resources) = container.member("resources") else { continue };
@@ -33,7 +33,7 @@ pub(in crate::kinds) fn pod_template(template: &mut Json) {
 
 /// Fills in the spec of a pod or of a template.
 pub(in crate::kinds) fn pod_spec(spec: &mut Json) {
-    spec.default("containers", Json::Null);
+    spec.set_default("containers", Json::Null);
     for (key, value) in
         [("restartPolicy", "Always"), ("dnsPolicy", "ClusterFirst"), ("schedulerName", "default-scheduler")]
     {
@@ -41,11 +41,11 @@ pub(in crate::kinds) fn pod_spec(spec: &mut Json) {
             spec.set(key, value);
         }
     }
-    spec.default("terminationGracePeriodSeconds", 30);
+    spec.set_default("terminationGracePeriodSeconds", 30);
     if spec.integer("/terminationGracePeriodSeconds").is_some_and(|seconds| seconds < 0) {
         spec.set("terminationGracePeriodSeconds", 1);
     }
-    spec.default("securityContext", json!({}));
+    spec.set_default("securityContext", json!({}));
     let account = match spec.text("/serviceAccountName") {
         "" => spec.text("/serviceAccount"),
         name => name,
@@ -67,18 +67,18 @@ pub(in crate::kinds) fn pod_spec(spec: &mut Json) {
 }
 
 fn fill_container(container: &mut Json, host_network: bool) {
-    container.default("resources", json!({}));
-    container.default("terminationMessagePath", "/dev/termination-log");
-    container.default("terminationMessagePolicy", "File");
+    container.set_default("resources", json!({}));
+    container.set_default("terminationMessagePath", "/dev/termination-log");
+    container.set_default("terminationMessagePolicy", "File");
     if container.text("/imagePullPolicy").is_empty() {
         let policy = if is_latest(container.text("/image")) { "Always" } else { "IfNotPresent" };
         container.set("imagePullPolicy", policy);
     }
     for port in container.items_mut("ports") {
-        port.default("protocol", "TCP");
+        port.set_default("protocol", "TCP");
         if host_network {
             let number = port["containerPort"].clone();
-            port.default("hostPort", number);
+            port.set_default("hostPort", number);
         }
     }
     for key in ["livenessProbe", "readinessProbe", "startupProbe"] {
@@ -86,11 +86,11 @@ fn fill_container(container: &mut Json, host_network: bool) {
             for (key, value) in
                 [("timeoutSeconds", 1), ("periodSeconds", 10), ("successThreshold", 1), ("failureThreshold", 3)]
             {
-                probe.default(key, value);
+                probe.set_default(key, value);
             }
             fill_http(probe);
             if let Some(grpc) = probe.get_mut("grpc") {
-                grpc.default("service", "");
+                grpc.set_default("service", "");
             }
         }
     }
@@ -110,17 +110,17 @@ fn fill_container(container: &mut Json, host_network: bool) {
 
 fn fill_http(handler: &mut Json) {
     if let Some(get) = handler.get_mut("httpGet") {
-        get.default("path", "/");
-        get.default("scheme", "HTTP");
+        get.set_default("path", "/");
+        get.set_default("scheme", "HTTP");
     }
 }
 
 fn fill_field_source(source: &mut Json) {
     if let Some(field) = source.get_mut("fieldRef") {
-        field.default("apiVersion", "v1");
+        field.set_default("apiVersion", "v1");
     }
     if let Some(resource) = source.get_mut("resourceFieldRef") {
-        resource.default("divisor", "0");
+        resource.set_default("divisor", "0");
     }
 }
 
@@ -141,11 +141,11 @@ fn fill_volume(volume: &mut Json) {
     }
     for key in ["secret", "configMap", "downwardAPI", "projected"] {
         if let Some(source) = volume.get_mut(key) {
-            source.default("defaultMode", 420);
+            source.set_default("defaultMode", 420);
             source.items_mut("items").for_each(fill_field_source);
             for source in source.items_mut("sources") {
                 if let Some(token) = source.get_mut("serviceAccountToken") {
-                    token.default("expirationSeconds", 3600);
+                    token.set_default("expirationSeconds", 3600);
                 }
                 if let Some(downward) = source.get_mut("downwardAPI") {
                     downward.items_mut("items").for_each(fill_field_source);
@@ -154,10 +154,10 @@ fn fill_volume(volume: &mut Json) {
         }
     }
     if let Some(path) = volume.get_mut("hostPath") {
-        path.default("type", "");
+        path.set_default("type", "");
     }
     if let Some(iscsi) = volume.get_mut("iscsi") {
-        iscsi.default("iscsiInterface", "default");
+        iscsi.set_default("iscsiInterface", "default");
     }
     if volume.has("/ephemeral/volumeClaimTemplate") {
         let template = volume.at_mut("/ephemeral/volumeClaimTemplate");
@@ -172,6 +172,6 @@ fn fill_volume(volume: &mut Json) {
 
 /// Fills in the spec of a claim of a volume.
 pub(in crate::kinds) fn claim_spec(spec: &mut Json) {
-    spec.default("resources", json!({}));
-    spec.default("volumeMode", "Filesystem");
+    spec.set_default("resources", json!({}));
+    spec.set_default("volumeMode", "Filesystem");
 }

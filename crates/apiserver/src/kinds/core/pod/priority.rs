@@ -16,7 +16,7 @@ pub(super) fn admit(context: &Context<'_>, pod: &mut Json, old: Option<&Json>) -
         Some(old) => {
             for key in ["priority", "preemptionPolicy"] {
                 if let (Some(spec), Some(value)) = (pod.get_mut("spec"), old.at(&format!("/spec/{key}"))) {
-                    spec.default(key, value.clone());
+                    spec.set_default(key, value.clone());
                 }
             }
         }

@@ -76,7 +76,7 @@ pub(super) fn allocate(cluster: &dyn Cluster, object: &mut Json) -> Result<(), &
     }
     if !address.is_empty() {
         spec.set("clusterIP", address.clone());
-        spec.default("clusterIPs", json!([address]));
+        spec.set_default("clusterIPs", json!([address]));
     }
     let headless = address == "None" && spec.get("selector").is_none_or(Json::is_empty);
     if headless && !spec.has("/ipFamilyPolicy") && spec.get("ipFamilies").is_none_or(Json::is_empty) {
@@ -86,7 +86,7 @@ pub(super) fn allocate(cluster: &dyn Cluster, object: &mut Json) -> Result<(), &
     if spec.get("ipFamilies").is_none_or(Json::is_empty) {
         spec.set("ipFamilies", json!(["IPv4"]));
     }
-    spec.default("ipFamilyPolicy", "SingleStack");
+    spec.set_default("ipFamilyPolicy", "SingleStack");
     let wants_ports = kind == "NodePort"
         || (kind == "LoadBalancer" && spec.get("allocateLoadBalancerNodePorts") != Some(&Json::Bool(false)));
     if wants_ports {
