@@ -3,12 +3,14 @@
 use std::fs;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::path::{Path, PathBuf};
+use std::thread;
 
 /// Puts inputs through what reads bytes from outside: first each file of a folder, then as many changed ones. `check` panics at what
 /// must not be; the input is printed then, with where it came from.
 ///
 /// What is changed, and how, is the same in each run, so a test of it fails always or never. The variable `PINTLE_MUTATIONS` takes
-/// another number of inputs, for a longer look.
+/// another number of inputs, for a longer look. All of it runs on a thread with 2 MiB of stack, as threads have by default, whatever the
+/// thread of the test has: what recurses too deeply ends the process.
 ///
 /// # Examples
 ///
@@ -28,10 +30,18 @@ use std::path::{Path, PathBuf};
 ///
 /// # Panics
 ///
-/// As `check` does; and if the folder cannot be read or holds no file.
-#[allow(clippy::print_stderr, reason = "it is for whoever reads what a test says")]
-pub fn replay_corpus(folder: impl AsRef<Path>, mutations: u32, check: impl Fn(&[u8])) {
+/// As `check` does; if the folder cannot be read or holds no file; and if there is no thread to be had.
+pub fn replay_corpus(folder: impl AsRef<Path>, mutations: u32, check: impl Fn(&[u8]) + Send) {
     let folder = folder.as_ref();
+    let replayed = thread::scope(|scope| {
+        let thread = thread::Builder::new().stack_size(2 << 20);
+        thread.spawn_scoped(scope, || replay(folder, mutations, check)).expect("a thread").join()
+    });
+    replayed.unwrap_or_else(|panic| resume_unwind(panic));
+}
+
+#[allow(clippy::print_stderr, reason = "it is for whoever reads what a test says")]
+fn replay(folder: &Path, mutations: u32, check: impl Fn(&[u8])) {
     let corpus = files(folder);
     assert!(!corpus.is_empty(), "{} holds no input", folder.display());
     let mutations = std::env::var("PINTLE_MUTATIONS").ok().and_then(|number| number.parse().ok()).unwrap_or(mutations);
@@ -115,8 +125,8 @@ impl Random {
 
 #[cfg(test)]
 mod tests {
-    use std::cell::RefCell;
     use std::collections::BTreeSet;
+    use std::sync::Mutex;
 
     use super::*;
 
@@ -126,9 +136,9 @@ mod tests {
         fs::write(folder.path().join("b"), "second").unwrap();
         fs::write(folder.path().join("a"), "first").unwrap();
         let run = || {
-            let seen = RefCell::new(Vec::new());
-            replay_corpus(folder.path(), 200, |input| seen.borrow_mut().push(input.to_vec()));
-            seen.into_inner()
+            let seen = Mutex::new(Vec::new());
+            replay_corpus(folder.path(), 200, |input| seen.lock().unwrap().push(input.to_vec()));
+            seen.into_inner().unwrap()
         };
         let seen = run();
         assert_eq!(seen[..2], [b"first".to_vec(), b"second".to_vec()]);

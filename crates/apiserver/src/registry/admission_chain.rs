@@ -37,8 +37,8 @@ pub(super) enum Operation {
     Connect,
 }
 
-/// All that one who has a say is told of a request.
-#[derive(Clone, Copy, Debug)]
+/// All that one who has a say is told of a request. It has no Debug, since it may hold a Secret.
+#[derive(Clone, Copy)]
 pub(super) struct AdmissionRequest<'a> {
     pub(super) operation: Operation,
     pub(super) place: &'a Place,
