@@ -3,6 +3,7 @@
 mod account_tokens;
 mod authorize;
 mod authorizer;
+mod compiled;
 mod escalation;
 mod flow;
 mod impersonate;
@@ -14,7 +15,7 @@ pub(crate) use account_tokens::{AccountTokens, Claims, ISSUER, KeySeed, Unknown}
 pub(crate) use authorize::{Attributes, Decision, authorize, decide, rules};
 pub(crate) use authorizer::{Authorizer, Rbac};
 pub(crate) use escalation::{check_grant, grants_rights};
-pub(crate) use flow::{Flow, classify};
+pub(crate) use flow::{Flow, Flows};
 use http::HeaderMap;
 use http::header::{AUTHORIZATION, SEC_WEBSOCKET_PROTOCOL};
 pub(crate) use impersonate::{impersonate, impersonated};
@@ -90,6 +91,14 @@ impl Authenticator {
             true => Ok((user.clone().known(), vec![ISSUER.into()])),
             false => Err(Unknown::default()),
         }
+    }
+}
+
+/// Whether a URL of a rule, which may end with a star for whatever comes behind it, covers a path.
+fn covers_url(url: &str, path: &str) -> bool {
+    match url.strip_suffix('*') {
+        Some(prefix) => path.starts_with(prefix),
+        None => url == path,
     }
 }
 

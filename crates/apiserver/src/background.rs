@@ -16,7 +16,6 @@ mod roles;
 use std::net::SocketAddr;
 use std::sync::Arc;
 
-use tokio::sync::broadcast::error::{RecvError, TryRecvError};
 use tokio::sync::watch;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
@@ -26,7 +25,7 @@ pub(crate) use kubernetes::put_right as put_kubernetes_right;
 
 use crate::registry::Registry;
 use crate::request::options::WriteOptions;
-use crate::store::{Change, Changes, Db, Range, Run};
+use crate::store::{Change, Changes, Db, Lagged, Range, Run};
 
 /// What looks after something.
 trait Controller: Send + 'static {
@@ -155,14 +154,7 @@ async fn run<C: Controller>(
         };
         tokio::select! {
             () = stop.cancelled() => return,
-            change = feed.recv() => match change {
-                Ok(change) => due |= controller.observe(&change),
-                Err(RecvError::Lagged(_)) => {
-                    controller.look_anew(&registry);
-                    due = true;
-                }
-                Err(RecvError::Closed) => return,
-            },
+            next = feed.next() => due |= take_up(&mut controller, &registry, next),
             () = sleep => due = true,
             Ok(()) = asked.changed() => (),
         }
@@ -174,14 +166,18 @@ async fn run<C: Controller>(
 /// Takes the changes that have come meanwhile; answers whether anything may follow from them.
 fn catch_up(controller: &mut impl Controller, registry: &Registry, feed: &mut Changes) -> bool {
     let mut due = false;
-    loop {
-        match feed.try_recv() {
-            Ok(change) => due |= controller.observe(&change),
-            Err(TryRecvError::Lagged(_)) => {
-                controller.look_anew(registry);
-                due = true;
-            }
-            Err(TryRecvError::Empty | TryRecvError::Closed) => return due,
+    while let Some(next) = feed.try_next() {
+        due |= take_up(controller, registry, next);
+    }
+    due
+}
+
+fn take_up(controller: &mut impl Controller, registry: &Registry, next: Result<Arc<Change>, Lagged>) -> bool {
+    match next {
+        Ok(change) => controller.observe(&change),
+        Err(Lagged) => {
+            controller.look_anew(registry);
+            true
         }
     }
 }

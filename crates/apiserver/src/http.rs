@@ -309,7 +309,7 @@ fn authorize(registry: &Registry, call: &mut Call, target: &Target, verb: Option
     if let Some(wanted) = auth::impersonated(&call.headers)? {
         call.user = auth::impersonate(registry.rbac(), &call.user, wanted, &attributes)?;
     }
-    call.flow = auth::classify(&registry.db, &call.user, &attributes);
+    call.flow = registry.flow(&call.user, &attributes);
     auth::authorize(registry.rbac(), &call.user, &attributes)
 }
 

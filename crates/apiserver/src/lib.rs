@@ -76,6 +76,7 @@ mod request;
 
 mod selector;
 mod server;
+mod shared_map;
 mod store;
 mod validate;
 mod verb;

@@ -40,7 +40,7 @@ pub(crate) use update::Wish;
 pub(crate) use writer::Writer;
 
 use crate::audit::AuditLog;
-use crate::auth::{Authenticator, Authorizer, Rbac, Tokens};
+use crate::auth::{Attributes, Authenticator, Authorizer, Flow, Flows, Rbac, Tokens};
 use crate::clock::Clock;
 use crate::config::ApiServerConfig;
 use crate::crd;
@@ -62,6 +62,7 @@ pub(crate) struct Registry {
     pub(crate) config: ApiServerConfig,
     pub(crate) authenticator: Authenticator,
     authorizer: Authorizer,
+    flows: Flows,
     pub(crate) faults: Faults,
     pub(crate) audit: AuditLog,
     pub(crate) health: Health,
@@ -88,6 +89,7 @@ impl Registry {
             clock,
             authenticator: Authenticator::new(tokens, config.seed),
             authorizer: Authorizer::default(),
+            flows: Flows::default(),
             faults: Faults::new(config.seed.unwrap_or(0)),
             health: Health::default(),
             bodies: Arc::new(BodyRoom::new(config.body_bytes)),
@@ -113,6 +115,11 @@ impl Registry {
     /// Who may do what.
     pub(crate) fn rbac(&self) -> Rbac<'_> {
         self.authorizer.rules_in(&self.db)
+    }
+
+    /// What a request falls under.
+    pub(crate) fn flow(&self, user: &User, attributes: &Attributes<'_>) -> Option<Flow> {
+        self.flows.classify(&self.db, user, attributes)
     }
 
     /// What the rules of kinds may look at when `user` asks.

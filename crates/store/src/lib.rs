@@ -160,14 +160,14 @@ impl VersionedStore {
         self.tables.get(resource).map(|table| table.objects().clone()).unwrap_or_default()
     }
 
-    /// All objects, as they are now.
-    pub fn everything(&self) -> impl Iterator<Item = (ResourceKey, Key, Arc<Stored>)> {
-        let objects = |table: &Table| table.objects().run(&KeyRange::namespace(None));
-        let of = move |(resource, table): (&ResourceKey, &Table)| {
-            let resource = resource.clone();
-            objects(table).map(move |(key, stored)| (resource.clone(), key, stored))
-        };
-        self.tables.iter().flat_map(of)
+    /// All objects as they are now, whatever is written later. To begin costs the same however many there are.
+    pub fn everything(&self) -> impl Iterator<Item = (ResourceKey, Key, Arc<Stored>)> + use<> {
+        let objects = |(resource, table): (&ResourceKey, &Table)| (resource.clone(), table.objects().clone());
+        let all: Vec<_> = self.tables.iter().map(objects).collect();
+        all.into_iter().flat_map(|(resource, objects)| {
+            let run = objects.run(&KeyRange::namespace(None));
+            run.map(move |(key, stored)| (resource.clone(), key, stored))
+        })
     }
 
     /// Writes an object, if what is there is as expected.

@@ -4,38 +4,20 @@ mod index;
 #[cfg(test)]
 mod tests;
 
-use std::sync::{Arc, PoisonError, RwLock};
-
-use tokio::sync::broadcast::error::TryRecvError;
+use std::sync::Arc;
 
 use index::RuleIndex;
 pub(super) use index::{Grant, Granted, Role, Rule, has};
 #[cfg(test)]
 pub(super) use tests::db_of;
 
+use super::compiled::Compiled;
 use crate::request::user::User;
-use crate::store::{Changes, Db, Range};
+use crate::store::Db;
 
-/// What the index is made of: a change of anything else leaves it as it is.
-const RESOURCES: &[&str] = &[
-    "clusterroles.rbac.authorization.k8s.io",
-    "roles.rbac.authorization.k8s.io",
-    "clusterrolebindings.rbac.authorization.k8s.io",
-    "rolebindings.rbac.authorization.k8s.io",
-];
-
-/// The rules of one store, compiled. A change costs what it is itself, and is taken up with the next question: who asks sees whatever was
-/// written before.
+/// The rules of one store, compiled when somebody is first asked for who is no administrator.
 #[derive(Debug, Default)]
-pub(crate) struct Authorizer(RwLock<Compiled>);
-
-#[derive(Debug, Default)]
-struct Compiled {
-    index: RuleIndex,
-    /// What is yet to be taken up; none before the first question, which many servers are never asked: all their users are
-    /// administrators.
-    changes: Option<Changes>,
-}
+pub(crate) struct Authorizer(Compiled<RuleIndex>);
 
 /// Rules that can be asked.
 #[derive(Clone, Copy, Debug)]
@@ -62,42 +44,7 @@ impl Rbac<'_> {
         self.ask(|index| index.role(namespace, name).cloned())
     }
 
-    /// The lock is held for look-ups alone; who looks into rules has them without it.
     fn ask<R>(&self, question: impl FnOnce(&RuleIndex) -> R) -> R {
-        let compiled = self.authorizer.0.read().unwrap_or_else(PoisonError::into_inner);
-        if compiled.changes.as_ref().is_some_and(Changes::is_empty) {
-            return question(&compiled.index);
-        }
-        drop(compiled);
-        let mut compiled = self.authorizer.0.write().unwrap_or_else(PoisonError::into_inner);
-        compiled.catch_up(self.db);
-        question(&compiled.index)
-    }
-}
-
-impl Compiled {
-    fn catch_up(&mut self, db: &Db) {
-        loop {
-            match self.changes.as_mut().map(Changes::try_recv) {
-                Some(Ok(change)) => self.index.take_up(&change),
-                // Nothing tells any more where the store is gone, and with it who could ask.
-                Some(Err(TryRecvError::Empty | TryRecvError::Closed)) => return,
-                Some(Err(TryRecvError::Lagged(_))) | None => self.begin(db),
-            }
-        }
-    }
-
-    /// Compiles what is there. What is written from now on is among the changes, and what was so meanwhile too, which is no harm.
-    fn begin(&mut self, db: &Db) {
-        self.changes = Some(match &self.changes {
-            Some(changes) => changes.resubscribe(),
-            None => db.follow_all(Some(RESOURCES)),
-        });
-        self.index = RuleIndex::default();
-        for resource in RESOURCES {
-            for (key, stored) in db.objects_of(resource, &Range::namespace(None)) {
-                self.index.put(resource, &key, &stored);
-            }
-        }
+        self.authorizer.0.ask(self.db, question)
     }
 }

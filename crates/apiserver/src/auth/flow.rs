@@ -2,94 +2,358 @@
 //!
 //! Nothing is queued and nobody held back; but the answers name both, as those of a real server do.
 
+use std::collections::HashMap;
+use std::sync::Arc;
+
 use pintle_json::Json;
 
-use super::Attributes;
-use crate::kinds::{Cluster, GroupResource};
+use super::authorizer::has;
+use super::compiled::{Compiled, Index};
+use super::{Attributes, covers_url};
 use crate::object::metadata;
 use crate::request::user::{MASTERS, User};
+use crate::shared_map::SharedMap;
+use crate::store::{Db, Stored};
 
-const GROUP: &str = "flowcontrol.apiserver.k8s.io";
+const SCHEMAS: &str = "flowschemas.flowcontrol.apiserver.k8s.io";
+const LEVELS: &str = "prioritylevelconfigurations.flowcontrol.apiserver.k8s.io";
 
 /// The uids of a flow schema and of its priority level.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Flow {
-    pub(crate) schema: String,
-    pub(crate) level: String,
+    pub(crate) schema: Arc<str>,
+    pub(crate) level: Arc<str>,
 }
 
-/// What a request falls under: of the schemas that match, that of the lowest precedence; of those, the first by name.
-pub(crate) fn classify(cluster: &dyn Cluster, user: &User, attributes: &Attributes<'_>) -> Option<Flow> {
-    let schemas = GroupResource::new(GROUP, "flowschemas");
-    // It comes before all others, and what it says is fixed.
-    let exempt = cluster.object(&schemas, "", "exempt").filter(|_| user.is_in(MASTERS));
-    let schema = exempt.or_else(|| {
-        let all = cluster.objects(&schemas, None);
-        let meant = all.into_iter().filter(|schema| matches(schema, user, attributes));
-        meant.min_by_key(|schema| schema["spec"]["matchingPrecedence"].as_u64())
-    })?;
-    let level = schema.text("/spec/priorityLevelConfiguration/name");
-    let level = cluster.object(&GroupResource::new(GROUP, "prioritylevelconfigurations"), "", level)?;
-    let uid = |object: &Json| metadata::uid(object).to_owned();
-    Some(Flow { schema: uid(&schema), level: uid(&level) })
-}
+/// The flow schemas of one store.
+#[derive(Debug, Default)]
+pub(crate) struct Flows(Compiled<FlowIndex>);
 
-fn matches(schema: &Json, user: &User, attributes: &Attributes<'_>) -> bool {
-    items(&schema["spec"], "rules").any(|rule| {
-        let covers = match attributes {
-            Attributes::Path { verb, path } => {
-                items(rule, "nonResourceRules").any(|rule| covers_path(rule, verb, path))
-            }
-            Attributes::Resource { verb, path, .. } => items(rule, "resourceRules").any(|rule| {
-                let scope = match path.namespace.as_str() {
-                    "" => rule["clusterScope"] == true,
-                    namespace => has(rule, "namespaces", namespace),
-                };
-                scope
-                    && has(rule, "verbs", verb)
-                    && has(rule, "apiGroups", &path.group)
-                    && has(rule, "resources", &path.full_resource())
-            }),
-        };
-        covers && items(rule, "subjects").any(|subject| is_meant(subject, user))
-    })
-}
-
-fn covers_path(rule: &Json, verb: &str, path: &str) -> bool {
-    let covers = |url: &str| match url.strip_suffix('*') {
-        Some(prefix) => path.starts_with(prefix),
-        None => url == path,
-    };
-    has(rule, "verbs", verb) && list(rule, "nonResourceURLs").any(covers)
-}
-
-fn is_meant(subject: &Json, user: &User) -> bool {
-    match subject.text("/kind") {
-        "User" => ["*", &user.name].contains(&subject.text("/user/name")),
-        "Group" => match subject.text("/group/name") {
-            "*" => true,
-            name => user.is_in(name),
-        },
-        "ServiceAccount" => {
-            let account = user.name.strip_prefix("system:serviceaccount:").and_then(|account| account.split_once(':'));
-            account.is_some_and(|(namespace, name)| {
-                namespace == subject.text("/serviceAccount/namespace")
-                    && ["*", name].contains(&subject.text("/serviceAccount/name"))
-            })
+impl Flows {
+    /// What a request falls under, as `db`, which is always the same, has it now: of the schemas that match, that of the lowest
+    /// precedence; of those, the first by name.
+    pub(crate) fn classify(&self, db: &Db, user: &User, attributes: &Attributes<'_>) -> Option<Flow> {
+        // It comes before all others, and what it says is fixed.
+        let exempt =
+            self.0.ask(db, |index| index.exempt().filter(|_| user.is_in(MASTERS)).map(|flow| index.flow(flow)));
+        if let Some(exempt) = exempt {
+            return exempt;
         }
-        _ => false,
+        let schemas = self.0.ask(db, |index| index.schemas.clone());
+        let (_, schema) = schemas.iter().find(|(_, schema)| schema.matches(user, attributes))?;
+        self.0.ask(db, |index| index.flow(schema))
     }
 }
 
-fn has(rule: &Json, field: &str, wanted: &str) -> bool {
-    list(rule, field).any(|item| item == "*" || item == wanted)
+/// Flow schemas in the order in which they are asked.
+#[derive(Debug, Default)]
+struct FlowIndex {
+    /// By precedence and name.
+    schemas: SharedMap<Arc<FlowSchema>>,
+    /// Where each is among them, by name.
+    places: HashMap<Box<str>, Box<str>>,
+    /// The uids of priority levels by name.
+    levels: HashMap<Box<str>, Arc<str>>,
 }
 
-fn items<'a>(value: &'a Json, field: &str) -> impl Iterator<Item = &'a Json> {
-    value[field].list("")
+#[derive(Debug)]
+struct FlowSchema {
+    uid: Arc<str>,
+    level: Box<str>,
+    rules: Box<[FlowRule]>,
 }
 
-/// The texts of a list in a rule.
-fn list<'a>(rule: &'a Json, field: &str) -> impl Iterator<Item = &'a str> {
-    items(rule, field).filter_map(Json::as_str)
+/// Who does what.
+#[derive(Debug)]
+struct FlowRule {
+    subjects: Box<[Subject]>,
+    resources: Box<[ResourceRule]>,
+    paths: Box<[PathRule]>,
+}
+
+#[derive(Debug)]
+enum Subject {
+    Anybody,
+    User(Box<str>),
+    Group(Box<str>),
+    /// All accounts of a namespace, by what their names begin with.
+    Accounts(Box<str>),
+    Nobody,
+}
+
+#[derive(Debug)]
+struct ResourceRule {
+    verbs: Names,
+    groups: Names,
+    resources: Names,
+    namespaces: Names,
+    cluster: bool,
+}
+
+#[derive(Debug)]
+struct PathRule {
+    verbs: Names,
+    urls: Names,
+}
+
+type Names = Box<[Box<str>]>;
+
+impl Index for FlowIndex {
+    const OF: &'static [&'static str] = &[SCHEMAS, LEVELS];
+
+    fn put(&mut self, resource: &str, key: &str, stored: &Stored) {
+        if resource == LEVELS {
+            self.levels.insert(key.into(), stored.uid().as_ref().into());
+            return;
+        }
+        self.remove(resource, key);
+        let schema = stored.decode();
+        let precedence = schema.integer("/spec/matchingPrecedence").unwrap_or_default();
+        let place = format!("{precedence:010}/{key}");
+        self.schemas.insert(&place, Arc::new(FlowSchema::new(&schema)));
+        self.places.insert(key.into(), place.into());
+    }
+
+    fn remove(&mut self, resource: &str, key: &str) {
+        if resource == LEVELS {
+            self.levels.remove(key);
+        } else if let Some(place) = self.places.remove(key) {
+            self.schemas.remove(&place);
+        }
+    }
+}
+
+impl FlowIndex {
+    fn exempt(&self) -> Option<&Arc<FlowSchema>> {
+        self.schemas.get(self.places.get("exempt")?)
+    }
+
+    /// None where the priority level is not there.
+    fn flow(&self, schema: &FlowSchema) -> Option<Flow> {
+        let level = self.levels.get(&schema.level)?;
+        Some(Flow { schema: schema.uid.clone(), level: level.clone() })
+    }
+}
+
+impl FlowSchema {
+    fn new(schema: &Json) -> Self {
+        Self {
+            uid: metadata::uid(schema).into(),
+            level: schema.text("/spec/priorityLevelConfiguration/name").into(),
+            rules: schema.list("/spec/rules").map(FlowRule::new).collect(),
+        }
+    }
+
+    fn matches(&self, user: &User, attributes: &Attributes<'_>) -> bool {
+        self.rules.iter().any(|rule| rule.matches(user, attributes))
+    }
+}
+
+impl FlowRule {
+    fn new(rule: &Json) -> Self {
+        Self {
+            subjects: rule.list("/subjects").map(Subject::new).collect(),
+            resources: rule.list("/resourceRules").map(ResourceRule::new).collect(),
+            paths: rule.list("/nonResourceRules").map(PathRule::new).collect(),
+        }
+    }
+
+    fn matches(&self, user: &User, attributes: &Attributes<'_>) -> bool {
+        self.subjects.iter().any(|subject| subject.is(user))
+            && match attributes {
+                Attributes::Path { verb, path } => self.paths.iter().any(|rule| rule.covers(verb, path)),
+                Attributes::Resource { verb, path, .. } => {
+                    let resource = path.full_resource();
+                    self.resources.iter().any(|rule| {
+                        let scope = match path.namespace.as_str() {
+                            "" => rule.cluster,
+                            namespace => has(&rule.namespaces, namespace),
+                        };
+                        scope
+                            && has(&rule.verbs, verb)
+                            && has(&rule.groups, &path.group)
+                            && has(&rule.resources, &resource)
+                    })
+                }
+            }
+    }
+}
+
+impl Subject {
+    fn new(subject: &Json) -> Self {
+        match (subject.text("/kind"), subject.text("/user/name"), subject.text("/group/name")) {
+            ("User", "*", _) | ("Group", _, "*") => Self::Anybody,
+            ("User", name, _) => Self::User(name.into()),
+            ("Group", _, name) => Self::Group(name.into()),
+            ("ServiceAccount", ..) => {
+                let of = |field: &str| subject.text(&format!("/serviceAccount/{field}")).to_owned();
+                let prefix = format!("system:serviceaccount:{}:", of("namespace"));
+                match of("name").as_str() {
+                    "*" => Self::Accounts(prefix.into()),
+                    name => Self::User(format!("{prefix}{name}").into()),
+                }
+            }
+            _ => Self::Nobody,
+        }
+    }
+
+    fn is(&self, user: &User) -> bool {
+        match self {
+            Self::Anybody => true,
+            Self::User(name) => **name == *user.name,
+            Self::Group(name) => user.is_in(name),
+            Self::Accounts(prefix) => user.name.starts_with(&**prefix),
+            Self::Nobody => false,
+        }
+    }
+}
+
+impl ResourceRule {
+    fn new(rule: &Json) -> Self {
+        Self {
+            verbs: names(rule, "verbs"),
+            groups: names(rule, "apiGroups"),
+            resources: names(rule, "resources"),
+            namespaces: names(rule, "namespaces"),
+            cluster: rule["clusterScope"] == true,
+        }
+    }
+}
+
+impl PathRule {
+    fn new(rule: &Json) -> Self {
+        Self { verbs: names(rule, "verbs"), urls: names(rule, "nonResourceURLs") }
+    }
+
+    fn covers(&self, verb: &str, path: &str) -> bool {
+        has(&self.verbs, verb) && self.urls.iter().any(|url| covers_url(url, path))
+    }
+}
+
+fn names(rule: &Json, field: &str) -> Names {
+    rule[field].list("").filter_map(Json::as_str).map(Box::from).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use pintle_json::json;
+
+    use super::*;
+    use crate::clock::Clock;
+    use crate::request::path::ResourcePath;
+    use crate::store::{Draft, Expect, History, Order};
+
+    fn db() -> Db {
+        let draft = |interner: &_, _: &str, object: &Json| Draft::new(interner, object, Order::Declared, Vec::new());
+        Db::new(1, History::default(), draft, Arc::new(Clock::new(None)))
+    }
+
+    fn put(db: &Db, resource: &str, name: &str, spec: Json) {
+        let expect = db.get(resource, name).map_or(Expect::Absent, |there| Expect::At(there.revision()));
+        let object = json!({"metadata": {"name": name, "uid": name}, "spec": spec});
+        db.put(&resource.into(), name, expect, object).expect("nobody else writes");
+    }
+
+    fn schema(precedence: i64, subject: Json) -> Json {
+        let of_resources = json!({
+            "verbs": ["get"], "apiGroups": ["*"], "resources": ["pods", "pods/log"], "namespaces": ["n"],
+        });
+        let of_paths = json!({"verbs": ["*"], "nonResourceURLs": ["/healthz", "/a/*"]});
+        let rule = json!({"subjects": [subject], "resourceRules": [of_resources], "nonResourceRules": [of_paths]});
+        json!({"matchingPrecedence": precedence, "priorityLevelConfiguration": {"name": "l"}, "rules": [rule]})
+    }
+
+    fn user(name: &str, groups: &[&str]) -> User {
+        User { name: name.into(), groups: groups.iter().copied().map(Into::into).collect(), ..User::default() }
+    }
+
+    const HEALTH: Attributes<'_> = Attributes::Path { verb: "get", path: "/healthz" };
+
+    fn told(flows: &Flows, db: &Db, user: &User, attributes: &Attributes<'_>) -> Option<String> {
+        flows.classify(db, user, attributes).map(|flow| format!("{} {}", flow.schema, flow.level))
+    }
+
+    #[test]
+    fn the_first_by_precedence_and_then_by_name_that_matches_is_told_with_its_level() {
+        let (db, flows) = (db(), Flows::default());
+        let bob = user("bob", &["g"]);
+        let now = |expected: Option<&str>| assert_eq!(told(&flows, &db, &bob, &HEALTH).as_deref(), expected);
+        now(None);
+        let all = json!({"kind": "Group", "group": {"name": "*"}});
+        put(&db, SCHEMAS, "b", schema(900, all.clone()));
+        now(None);
+        put(&db, LEVELS, "l", json!({}));
+        now(Some("b l"));
+        put(&db, SCHEMAS, "a", schema(900, json!({"kind": "User", "user": {"name": "bob"}})));
+        now(Some("a l"));
+        put(&db, SCHEMAS, "z", schema(20, json!({"kind": "Group", "group": {"name": "g"}})));
+        now(Some("z l"));
+        put(&db, SCHEMAS, "z", schema(1000, all.clone()));
+        now(Some("a l"));
+        let gone = db.get(SCHEMAS, "a").expect("it is there").revision();
+        db.remove(&SCHEMAS.into(), "a", gone).expect("nobody else writes");
+        now(Some("b l"));
+        put(&db, SCHEMAS, "exempt", schema(5000, json!({"kind": "User", "user": {"name": "nobody"}})));
+        now(Some("b l"));
+        assert_eq!(told(&flows, &db, &User::admin(), &HEALTH).as_deref(), Some("exempt l"));
+        let gone = db.get(LEVELS, "l").expect("it is there").revision();
+        db.remove(&LEVELS.into(), "l", gone).expect("nobody else writes");
+        now(None);
+    }
+
+    #[test]
+    fn a_schema_is_about_those_and_that_which_one_of_its_rules_names() {
+        let account =
+            |name: &str| json!({"kind": "ServiceAccount", "serviceAccount": {"namespace": "n", "name": name}});
+        let pods = |namespace: &str, subresource: &str| ResourcePath {
+            resource: "pods".into(),
+            namespace: namespace.into(),
+            subresource: subresource.into(),
+            ..ResourcePath::default()
+        };
+        for (subject, name, expected) in [
+            (account("a"), "system:serviceaccount:n:a", true),
+            (account("a"), "system:serviceaccount:n:b", false),
+            (account("*"), "system:serviceaccount:n:b", true),
+            (account("*"), "system:serviceaccount:nn:b", false),
+            (json!({"kind": "User", "user": {"name": "*"}}), "anybody", true),
+            (json!({"kind": "Other", "user": {"name": "*"}}), "anybody", false),
+        ] {
+            let schema = FlowSchema::new(&json!({"spec": schema(1, subject.clone())}));
+            assert_eq!(schema.matches(&user(name, &[]), &HEALTH), expected, "{subject} {name}");
+        }
+        let schema = FlowSchema::new(&json!({"spec": schema(1, account("*"))}));
+        let account = user("system:serviceaccount:n:a", &[]);
+        for (verb, path, expected) in [
+            ("get", pods("n", ""), true),
+            ("get", pods("n", "log"), true),
+            ("get", pods("n", "exec"), false),
+            ("get", pods("m", ""), false),
+            ("get", pods("", ""), false),
+            ("list", pods("n", ""), false),
+        ] {
+            let resource = Attributes::Resource { verb, path: &path, name: "" };
+            assert_eq!(schema.matches(&account, &resource), expected, "{verb} {path:?}");
+        }
+        for (path, expected) in [("/healthz", true), ("/healthz/a", false), ("/a/b", true), ("/a", false)] {
+            assert_eq!(schema.matches(&account, &Attributes::Path { verb: "put", path }), expected, "{path}");
+        }
+    }
+
+    #[test]
+    fn a_change_of_one_schema_leaves_the_others_compiled_as_they_are() {
+        let (db, flows) = (db(), Flows::default());
+        let subject = json!({"kind": "User", "user": {"name": "bob"}});
+        for at in 0..100 {
+            put(&db, SCHEMAS, &at.to_string(), schema(at, subject.clone()));
+        }
+        let schemas = || flows.0.ask(&db, |index| index.schemas.clone());
+        let before = schemas();
+        assert_eq!(schemas().unshared_with(&before), 0, "it is compiled once");
+        put(&db, SCHEMAS, "7", schema(7, json!({"kind": "User", "user": {"name": "alice"}})));
+        let after = schemas();
+        let is_new =
+            |(place, schema): &(&str, &Arc<FlowSchema>)| !before.get(place).is_some_and(|old| Arc::ptr_eq(old, schema));
+        assert_eq!(after.iter().filter(is_new).map(|(place, _)| place).collect::<Vec<_>>(), ["0000000007/7"]);
+    }
 }

@@ -343,7 +343,7 @@ mod tests {
                 let status = json!({"acceptedNames": names, "conditions": conditions, "storedVersions": ["v1"]});
                 let object = json!({"metadata": {"name": key, "uid": key}, "spec": spec, "status": status});
                 registry.db.put(&DEFINITIONS.into(), &key, Expect::Absent, object).expect("absent");
-                while let Ok(change) = changes.try_recv() {
+                while let Some(Ok(change)) = changes.try_next() {
                     definitions.observe(&change);
                     services.observe(&change);
                 }

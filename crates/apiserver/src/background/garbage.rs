@@ -482,7 +482,7 @@ mod tests {
         registry.delete(&place(&registry, "a"), &options, &User::admin()).unwrap();
 
         for _ in 0..2 {
-            collector.observe(&changes.recv().await.unwrap());
+            collector.observe(&changes.next().await.unwrap());
         }
         let again = collector.work(&registry, told).await;
         assert!(again.is_some() && collector.is_busy());
@@ -491,7 +491,7 @@ mod tests {
         let mut told_of_c = false;
         while stored(&registry, "a").is_some() {
             let told = registry.db.revision();
-            while let Ok(change) = changes.try_recv() {
+            while let Some(Ok(change)) = changes.try_next() {
                 collector.observe(&change);
                 told_of_c |= &*change.key == "c" && change.kind == ChangeKind::Deleted;
                 let owner_has_gone = &*change.key == "b" && change.kind == ChangeKind::Deleted;

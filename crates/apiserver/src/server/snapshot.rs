@@ -51,10 +51,10 @@ impl fmt::Debug for ServerSnapshot {
 
 impl ServerSnapshot {
     pub(super) fn of(db: &Db, token_key: Option<KeySeed>) -> Self {
-        db.read(|store| {
-            let objects = store.everything().map(|(resource, key, stored)| ((resource, key), stored));
-            Self { revision: store.revision(), token_key, objects: objects.collect() }
-        })
+        let (revision, everything) = db.read(|store| (store.revision(), store.everything()));
+        // However many there are, they are gathered under no lock.
+        let objects = everything.map(|(resource, key, stored)| ((resource, key), stored)).collect();
+        Self { revision, token_key, objects }
     }
 
     pub(super) fn token_key(&self) -> Option<KeySeed> {

@@ -1,30 +1,28 @@
 //! The store behind a lock, with a clock and the watchers' wake-ups.
 
+mod backlog;
 mod feed;
 mod mirror;
+mod restore;
 
-use std::collections::{BTreeMap, HashMap, HashSet};
+use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use backlog::Teller;
+pub(crate) use backlog::{Changes, Lagged};
 use feed::Followers;
 pub(crate) use feed::{Feed, Over, Scope};
 use mirror::Mirror;
 pub(crate) use mirror::{Shown, WrittenHere};
 use pintle_json::Json;
-use tokio::sync::{broadcast, watch};
+use tokio::sync::watch;
 
 use crate::audit;
 use crate::clock::Clock;
 use crate::store::{
-    Change, Compacted, Draft, Expect, History, Interner, Key, Objects, Range, Refused, ResourceKey, Run, Store, Stored,
+    Change, Compacted, Draft, Expect, History, Interner, Objects, Range, Refused, ResourceKey, Run, Store, Stored,
 };
-
-/// The changes of several resources as they happen, in the order of their revisions. A reader that falls too far behind is told so.
-pub(crate) type Changes = broadcast::Receiver<Arc<Change>>;
-
-/// How many changes of its resources together a background task may lag before they look at everything anew.
-const BACKGROUND_FEED: usize = 16_384;
 
 /// What an object becomes with a write of another that it is charged for.
 #[derive(Debug)]
@@ -66,7 +64,7 @@ struct Inner {
 #[derive(Debug)]
 struct All {
     of: Option<&'static [&'static str]>,
-    news: broadcast::Sender<Arc<Change>>,
+    news: Teller,
 }
 
 impl Db {
@@ -181,50 +179,6 @@ impl Db {
         Ok(change)
     }
 
-    /// Makes the objects those that are given, in one step: what is none of them goes, what is as it was stays untouched, and each
-    /// other is a write. Answers how many writes that took.
-    pub(crate) fn restore(&self, wanted: &BTreeMap<(ResourceKey, Key), Arc<Stored>>) -> usize {
-        let is_there = |(resource, key): &(ResourceKey, Key), kept: &Stored| {
-            self.get(resource, key).is_some_and(|stored| kept.has_content_of(&stored))
-        };
-        let draft = |(place, kept): (&(ResourceKey, Key), &Arc<Stored>)| {
-            let mut value = kept.decode();
-            value["apiVersion"] = kept.version().into();
-            self.draft(&place.0, &value)
-        };
-        let changed = wanted.iter().filter(|(place, kept)| !is_there(place, kept));
-        let mut drafts: HashMap<_, _> = changed.map(|entry| (entry.0, draft(entry))).collect();
-        let mut inner = self.lock();
-        let now = self.clock.instant();
-        let there: Vec<_> = inner.store.everything().collect();
-        let mut writes = 0;
-        let mut same = HashSet::new();
-        for (resource, key, stored) in there {
-            let place = (resource, key);
-            match wanted.get(&place) {
-                Some(kept) if kept.has_content_of(&stored) => {
-                    same.insert(place);
-                }
-                // What takes its place is another object, and may claim what others let go first.
-                _ => {
-                    if let Ok(change) = inner.store.remove(now, &place.0, &place.1, stored.revision()) {
-                        self.tell(&mut inner, &change);
-                        writes += 1;
-                    }
-                }
-            }
-        }
-        for (place, kept) in wanted.iter().filter(|(place, _)| !same.contains(place)) {
-            // What was written since it was looked at is the exception.
-            let draft = drafts.remove(place).unwrap_or_else(|| draft((place, kept)));
-            if let Ok(change) = inner.store.put(now, &place.0, &place.1, Expect::Absent, draft) {
-                self.tell(&mut inner, &change);
-                writes += 1;
-            }
-        }
-        writes
-    }
-
     /// Forgets what came before that revision.
     pub(crate) fn compact(&self, revision: u64) {
         self.lock().store.compact(revision);
@@ -253,8 +207,8 @@ impl Db {
 
     /// Follows the changes of these resources. None: of all.
     pub(crate) fn follow_all(&self, of: Option<&'static [&'static str]>) -> Changes {
-        let (news, changes) = broadcast::channel(BACKGROUND_FEED);
-        self.lock().all.push(All { of, news });
+        let changes = Changes::default();
+        self.lock().all.push(All { of, news: changes.teller() });
         changes
     }
 
@@ -298,10 +252,8 @@ impl Db {
 impl Inner {
     /// Tells those who follow several resources.
     fn tell_all(&mut self, change: &Arc<Change>) {
-        // Sending fails only where nobody follows any more.
-        self.all.retain(|all| {
-            all.of.is_some_and(|of| !of.contains(&&*change.resource)) || all.news.send(change.clone()).is_ok()
-        });
+        let is_about_others = |all: &All| all.of.is_some_and(|of| !of.contains(&&*change.resource));
+        self.all.retain(|all| is_about_others(all) || all.news.tell(change));
     }
 }
 
@@ -315,8 +267,6 @@ pub(crate) fn key(namespace: &str, name: &str) -> String {
 
 #[cfg(test)]
 mod tests {
-    use std::sync::OnceLock;
-
     use pintle_json::json;
 
     use super::*;
@@ -446,27 +396,6 @@ mod tests {
             assert_eq!(past.next(&db).await.expect("it is kept").revision, revision);
         }
         assert_eq!(db.revision_if_read(&past), Some(db.revision()));
-    }
-
-    #[tokio::test]
-    async fn the_bytes_of_what_is_restored_are_made_under_no_lock() {
-        static RESTORED: OnceLock<Db> = OnceLock::new();
-        const UNLOCKED: Drafting = |interner, _, object| {
-            assert!(RESTORED.get().is_none_or(|db| db.inner.try_lock().is_ok()));
-            Draft::new(interner, object, Order::Declared, Vec::new())
-        };
-        let db = Db::new(1, History::default(), UNLOCKED, Arc::new(Clock::new(None)));
-        let db = RESTORED.get_or_init(|| db);
-        let resource = ResourceKey::from("configmaps");
-        for number in 0..3 {
-            db.put(&resource, &number.to_string(), Expect::Absent, object(number)).expect("absent");
-        }
-        let wanted =
-            db.read(|store| store.everything().map(|(resource, key, stored)| ((resource, key), stored)).collect());
-        let [changed, gone] = ["0", "1"].map(|key| db.get(&resource, key).expect("it is there").revision());
-        db.put(&resource, "0", Expect::At(changed), object(7)).expect("as expected");
-        db.remove(&resource, "1", gone).expect("as expected");
-        assert_eq!((db.restore(&wanted), db.restore(&wanted)), (3, 0));
     }
 
     #[tokio::test]

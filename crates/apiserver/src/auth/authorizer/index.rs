@@ -6,9 +6,10 @@ use std::sync::Arc;
 
 use pintle_json::Json;
 
-use crate::auth::{Attributes, GROUP};
+use crate::auth::compiled::Index;
+use crate::auth::{Attributes, GROUP, covers_url};
 use crate::request::user::User;
-use crate::store::{Change, ChangeKind, Stored, key};
+use crate::store::{Stored, key};
 
 /// A rule of a role, as it stands there and as it is asked.
 #[derive(Clone, Debug)]
@@ -92,17 +93,15 @@ pub(super) struct RuleIndex {
     groups: HashMap<Box<str>, Bound>,
 }
 
-impl RuleIndex {
-    pub(super) fn take_up(&mut self, change: &Change) {
-        match change.kind {
-            ChangeKind::Created | ChangeKind::Updated => self.put(&change.resource, &change.key, &change.new),
-            ChangeKind::Deleted if is_binding(&change.resource) => self.unbind(&change.key),
-            ChangeKind::Deleted => drop(self.roles.remove(&*change.key)),
-        }
-    }
+impl Index for RuleIndex {
+    const OF: &'static [&'static str] = &[
+        "clusterroles.rbac.authorization.k8s.io",
+        "roles.rbac.authorization.k8s.io",
+        "clusterrolebindings.rbac.authorization.k8s.io",
+        "rolebindings.rbac.authorization.k8s.io",
+    ];
 
-    /// Takes up an object of one of the four resources.
-    pub(super) fn put(&mut self, resource: &str, key: &str, stored: &Stored) {
+    fn put(&mut self, resource: &str, key: &str, stored: &Stored) {
         let object = stored.decode();
         if !is_binding(resource) {
             self.roles.insert(key.into(), Arc::new(Role { rules: Rule::all_of(&object["rules"]).into() }));
@@ -119,6 +118,15 @@ impl RuleIndex {
         self.bindings.insert(key.into(), binding);
     }
 
+    fn remove(&mut self, resource: &str, key: &str) {
+        match is_binding(resource) {
+            true => self.unbind(key),
+            false => drop(self.roles.remove(key)),
+        }
+    }
+}
+
+impl RuleIndex {
     fn unbind(&mut self, key: &str) {
         let Some(binding) = self.bindings.remove(key) else { return };
         for subject in &binding.subjects {
@@ -288,11 +296,7 @@ impl Rule {
     pub(in crate::auth) fn covers(&self, attributes: &Attributes<'_>) -> bool {
         match attributes {
             Attributes::Path { verb, path } => {
-                let matches = |url: &str| match url.strip_suffix('*') {
-                    Some(prefix) => path.starts_with(prefix),
-                    None => url == *path,
-                };
-                has(&self.verbs, verb) && self.urls.iter().any(|url| matches(url))
+                has(&self.verbs, verb) && self.urls.iter().any(|url| covers_url(url, path))
             }
             Attributes::Resource { verb, path, name } => {
                 let is_resource = || {

@@ -21,10 +21,6 @@ impl Strategy for FlowSchema {
         if object.list("/spec/rules").next().is_some() { whole(object, FLOW_CONTROL) } else { Vec::new() }
     }
 
-    fn is_read_often(&self) -> bool {
-        true
-    }
-
     fn defaults(&self, object: &mut Json) {
         const PRECEDENCE: i64 = 1000;
         let Some(spec) = object.get_mut("spec").filter(|spec| spec.is_object()) else { return };

@@ -20,10 +20,6 @@ impl Strategy for PriorityLevelConfiguration {
         whole(object, FLOW_CONTROL)
     }
 
-    fn is_read_often(&self) -> bool {
-        true
-    }
-
     fn validate_create(&self, object: &Json) -> FieldFaults {
         faults(object)
     }

@@ -1,0 +1,249 @@
+//! A map by name whose clones cost nothing, and share with each other all that is the same in them.
+
+use std::cmp::Ordering;
+use std::fmt;
+use std::sync::Arc;
+
+/// Values by name. A clone shows for ever what was there when it was made; a change copies the way to what it is about, and no more.
+///
+/// It is a tree that is balanced by weight: of two neighbours, none is more than three times as heavy as the other, so that the way
+/// to a value is as long as the logarithm of their number, whatever they are called.
+pub(crate) struct SharedMap<V>(Option<Arc<Node<V>>>);
+
+#[derive(Clone)]
+struct Node<V> {
+    name: Arc<str>,
+    value: V,
+    size: usize,
+    /// What comes before, and what comes after.
+    sides: [SharedMap<V>; 2],
+}
+
+const HEAVIEST: usize = 3;
+/// Where the inner side of what is to go up is so much heavier than its outer side, it goes up instead.
+const INNER: usize = 2;
+
+impl<V> SharedMap<V> {
+    pub(crate) fn is_empty(&self) -> bool {
+        self.0.is_none()
+    }
+
+    pub(crate) fn get(&self, name: &str) -> Option<&V> {
+        let mut at = self;
+        loop {
+            let node = at.0.as_deref()?;
+            match side(name, node) {
+                Some(side) => at = &node.sides[side],
+                None => return Some(&node.value),
+            }
+        }
+    }
+
+    /// All, in the order of their names.
+    pub(crate) fn iter(&self) -> impl Iterator<Item = (&str, &V)> {
+        let (mut above, mut next) = (Vec::new(), self);
+        std::iter::from_fn(move || {
+            while let Some(node) = next.0.as_deref() {
+                above.push(node);
+                next = &node.sides[0];
+            }
+            let node = above.pop()?;
+            next = &node.sides[1];
+            Some((&*node.name, &node.value))
+        })
+    }
+
+    fn size(&self) -> usize {
+        self.0.as_ref().map_or(0, |node| node.size)
+    }
+
+    fn weight(&self) -> usize {
+        self.size() + 1
+    }
+}
+
+impl<V: Clone> SharedMap<V> {
+    /// Puts a value there, in place of the one of the same name.
+    pub(crate) fn insert(&mut self, name: &str, value: V) {
+        let Some(node) = self.0.as_mut().map(Arc::make_mut) else {
+            self.0 = Some(Arc::new(Node { name: name.into(), value, size: 1, sides: Default::default() }));
+            return;
+        };
+        match side(name, node) {
+            Some(side) => node.sides[side].insert(name, value),
+            None => node.value = value,
+        }
+        self.balance();
+    }
+
+    pub(crate) fn remove(&mut self, name: &str) {
+        let Some(node) = self.0.as_mut().map(Arc::make_mut) else { return };
+        match side(name, node) {
+            Some(side) => node.sides[side].remove(name),
+            None => match node.sides[1].take_first() {
+                Some((name, value)) => (node.name, node.value) = (name, value),
+                None => *self = std::mem::take(&mut node.sides[0]),
+            },
+        }
+        self.balance();
+    }
+
+    fn take_first(&mut self) -> Option<(Arc<str>, V)> {
+        let node = Arc::make_mut(self.0.as_mut()?);
+        let first = node.sides[0].take_first();
+        if first.is_some() {
+            self.balance();
+            return first;
+        }
+        let first = (node.name.clone(), node.value.clone());
+        *self = std::mem::take(&mut node.sides[1]);
+        Some(first)
+    }
+
+    /// Puts right what a change of one value below has done to the weights.
+    fn balance(&mut self) {
+        let Some(node) = self.0.as_mut().map(Arc::make_mut) else { return };
+        node.measure();
+        for (up, other) in [(0, 1), (1, 0)] {
+            if node.sides[up].weight() > HEAVIEST * node.sides[other].weight() {
+                let [inner, outer] = [other, up].map(|side| node.sides[up].side(side).map_or(1, Self::weight));
+                if inner >= INNER * outer {
+                    node.sides[up].raise(other);
+                }
+                return self.raise(up);
+            }
+        }
+    }
+
+    fn side(&self, side: usize) -> Option<&Self> {
+        self.0.as_ref().map(|node| &node.sides[side])
+    }
+
+    /// Has what is on that side take its place, and it the other side of that.
+    fn raise(&mut self, side: usize) {
+        let Some(mut old) = self.0.take() else { return };
+        let lower = Arc::make_mut(&mut old);
+        let Some(mut new) = lower.sides[side].0.take() else {
+            self.0 = Some(old);
+            return;
+        };
+        let upper = Arc::make_mut(&mut new);
+        lower.sides[side] = std::mem::take(&mut upper.sides[1 - side]);
+        lower.measure();
+        upper.sides[1 - side] = Self(Some(old));
+        upper.measure();
+        self.0 = Some(new);
+    }
+}
+
+/// On which side of a node a name is; none for its own.
+fn side<V>(name: &str, node: &Node<V>) -> Option<usize> {
+    match name.cmp(&node.name) {
+        Ordering::Less => Some(0),
+        Ordering::Greater => Some(1),
+        Ordering::Equal => None,
+    }
+}
+
+impl<V> Node<V> {
+    fn measure(&mut self) {
+        self.size = 1 + self.sides.iter().map(SharedMap::size).sum::<usize>();
+    }
+}
+
+impl<V> Clone for SharedMap<V> {
+    fn clone(&self) -> Self {
+        Self(self.0.clone())
+    }
+}
+
+impl<V> Default for SharedMap<V> {
+    fn default() -> Self {
+        Self(None)
+    }
+}
+
+impl<V: fmt::Debug> fmt::Debug for SharedMap<V> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_map().entries(self.iter()).finish()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::{BTreeMap, HashSet};
+
+    use proptest::collection::vec;
+    use proptest::prelude::*;
+
+    use super::*;
+
+    impl<V> SharedMap<V> {
+        /// How many of its nodes `other` has not.
+        pub(crate) fn unshared_with(&self, other: &Self) -> usize {
+            let theirs: HashSet<_> = other.nodes().into_iter().map(std::ptr::from_ref).collect();
+            self.nodes().into_iter().filter(|node| !theirs.contains(&std::ptr::from_ref(*node))).count()
+        }
+
+        fn nodes(&self) -> Vec<&Node<V>> {
+            let mut nodes: Vec<_> = self.0.as_deref().into_iter().collect();
+            let mut at = 0;
+            while let Some(node) = nodes.get(at) {
+                let below = node.sides.each_ref().map(|side| side.0.as_deref());
+                nodes.extend(below.into_iter().flatten());
+                at += 1;
+            }
+            nodes
+        }
+    }
+
+    /// Whether each part of it is as heavy as it may be.
+    fn is_balanced<V>(map: &SharedMap<V>) -> bool {
+        map.nodes().iter().all(|node| {
+            let [left, right] = node.sides.each_ref().map(SharedMap::weight);
+            node.size + 1 == left + right && left <= HEAVIEST * right && right <= HEAVIEST * left
+        })
+    }
+
+    proptest! {
+        #[test]
+        fn it_is_what_was_put_and_not_removed_and_so_are_its_clones(changes in vec((0..40_u8, any::<bool>()), 0..200)) {
+            let (mut map, mut model) = (SharedMap::default(), BTreeMap::new());
+            let mut past = Vec::new();
+            for (at, (name, stays)) in changes.into_iter().enumerate() {
+                past.push((map.clone(), model.clone()));
+                let name = name.to_string();
+                if stays {
+                    map.insert(&name, at);
+                    model.insert(name, at);
+                } else {
+                    map.remove(&name);
+                    model.remove(&name);
+                }
+                prop_assert!(is_balanced(&map));
+            }
+            past.push((map, model));
+            for (map, model) in past {
+                let there: Vec<_> = map.iter().map(|(name, value)| (name.to_owned(), *value)).collect();
+                prop_assert_eq!(&there, &model.clone().into_iter().collect::<Vec<_>>());
+                prop_assert!(model.iter().all(|(name, value)| map.get(name) == Some(value)));
+                prop_assert_eq!(map.is_empty(), model.is_empty());
+            }
+        }
+    }
+
+    #[test]
+    fn a_change_copies_the_way_to_it_alone_whatever_the_order_of_names() {
+        const COUNT: usize = 1000;
+        let mut map = SharedMap::default();
+        for at in 0..COUNT {
+            let before = map.clone();
+            map.insert(&format!("{at:04}"), at);
+            assert!(map.unshared_with(&before) <= 25, "{at}: {}", map.unshared_with(&before));
+        }
+        let (whole, first) = (map.clone(), "0000");
+        map.remove(first);
+        assert!((1..=25).contains(&map.unshared_with(&whole)), "{}", map.unshared_with(&whole));
+        assert_eq!((map.get(first), whole.get(first)), (None, Some(&0)));
+    }
+}
