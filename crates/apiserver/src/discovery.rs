@@ -11,14 +11,15 @@ mod tests;
 
 use sha2::{Digest, Sha256, Sha512};
 
-pub(crate) use aggregated::aggregated;
-pub(crate) use documents::{Document, Documents, Scope};
-pub(crate) use legacy::{api_versions, group, group_list, paths, resource_list};
+use aggregated::aggregated;
+pub(crate) use documents::{Document, Documents, Listing, Scope};
+pub(crate) use legacy::{api_versions, group, resource_list};
+use legacy::{group_list, paths};
 
 use crate::kinds::{Kind, Subresource};
 
 /// The entity tag of a document, without its quotes: 128 upper-case hexadecimal digits.
-pub(crate) fn etag(document: &[u8]) -> String {
+fn etag(document: &[u8]) -> String {
     Sha512::digest(document).iter().map(|byte| format!("{byte:02X}")).collect()
 }
 

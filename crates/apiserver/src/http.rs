@@ -259,7 +259,7 @@ async fn other(registry: &Arc<Registry>, call: &Call, parts: &[String]) -> Outco
     }
     match parts {
         [first, rest @ ..] if first == "openapi" => openapi_spec::serve(registry, call, rest).await,
-        _ => api_groups::serve(registry, call, parts),
+        _ => api_groups::serve(registry, call, parts).await,
     }
 }
 

@@ -64,7 +64,7 @@ pub(crate) use certificate_signing_request::fuzz as fuzz_certification_request;
 pub(crate) use cluster::{Cluster, Context};
 use default_class::default_class;
 pub(crate) use field_selectors::{claims, indexed_field, selectable, selects_fields, unknown_field};
-pub(crate) use known::{Kinds, compare_versions};
+pub(crate) use known::{Group, Kinds, Version, compare_versions};
 pub(crate) use layout::Layout;
 pub(crate) use place::Place;
 pub(crate) use scale::Scale;

@@ -68,7 +68,10 @@ pub(crate) struct Registry {
     pub(crate) health: Health,
     pub(crate) bodies: Arc<BodyRoom>,
     pub(crate) documents: Arc<Documents>,
+    /// It is locked for as long as it takes to copy or to replace a reference.
     kinds: RwLock<Arc<Kinds>>,
+    /// Whose turn it is to change them.
+    changing_kinds: Mutex<()>,
     random: Mutex<fastrand::Rng>,
 }
 
@@ -96,6 +99,7 @@ impl Registry {
             audit: AuditLog::new(config.audit),
             documents: Arc::default(),
             kinds: RwLock::new(Arc::new(crd::ruled(kinds))),
+            changing_kinds: Mutex::default(),
             random: Mutex::new(random),
             config,
         }
@@ -106,10 +110,16 @@ impl Registry {
         self.kinds.read().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// Changes the kinds that are served; requests that have begun keep the old ones.
+    /// Changes the kinds that are served; requests that have begun keep the old ones, and none waits for what is changed.
     pub(crate) fn change_kinds(&self, change: impl FnOnce(&mut Kinds)) {
+        let _turn = self.changing_kinds.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut new = Kinds::clone(&self.kinds());
+        change(&mut new);
         let mut kinds = self.kinds.write().unwrap_or_else(PoisonError::into_inner);
-        change(Arc::make_mut(&mut kinds));
+        let old = std::mem::replace(&mut *kinds, Arc::new(new));
+        drop(kinds);
+        // What nobody else has goes with it, which may take a while.
+        drop(old);
     }
 
     /// Who may do what.
@@ -154,4 +164,15 @@ impl Registry {
 pub(crate) fn draft(interner: &Arc<Interner>, resource: &str, object: &Json) -> Draft {
     Draft::new(interner, object, crd::order(resource), kinds::claims(resource, object))
         .selectable(kinds::selectable(resource, object))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn who_asks_what_is_served_waits_for_no_change_of_that() {
+        let registry = Registry::new(ApiServerConfig::default(), None);
+        registry.change_kinds(|_| assert!(registry.kinds.try_read().is_ok()));
+    }
 }

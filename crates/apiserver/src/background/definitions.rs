@@ -287,7 +287,7 @@ mod tests {
     use crate::clock::effort::{is_linear, turns};
     use crate::config::ApiServerConfig;
     use crate::kinds::Origin;
-    use crate::store::Expect;
+    use crate::store::{Changes, Expect};
 
     fn definition(versions: &[&str]) -> Json {
         let schema = json!({"openAPIV3Schema": {"type": "object"}});
@@ -327,31 +327,88 @@ mod tests {
         assert_eq!(stored()["conditions"][0]["status"], "True", "one that is as it was read is written");
     }
 
-    #[test]
-    fn a_change_of_one_definition_costs_nothing_for_the_others() {
-        let changes = |count: usize| {
+    /// So many that what is made of all of them stands out.
+    const MANY: usize = 1000;
+
+    /// What the controllers of definitions do, change by change.
+    struct Cluster {
+        registry: Arc<Registry>,
+        changes: Changes,
+        definitions: Definitions,
+        services: ApiServices,
+    }
+
+    impl Cluster {
+        fn new() -> Self {
             let registry = Arc::new(Registry::new(ApiServerConfig::default(), None));
-            let (mut definitions, mut services) = (Definitions::default(), ApiServices::default());
-            let mut changes = registry.db.follow_all(None);
-            for at in 0..count {
-                let version = json!({"name": "v1", "served": true, "storage": true, "schema": {"openAPIV3Schema": {"type": "object"}}});
-                let (key, group) = (format!("widgets.g{at}.com"), format!("g{at}.com"));
-                let names =
-                    json!({"plural": "widgets", "singular": "widget", "kind": "Widget", "listKind": "WidgetList"});
-                let spec = json!({"group": group, "scope": "Namespaced", "names": names, "versions": [version]});
-                let conditions = json!([{"type": "Established", "status": "True"}]);
-                let status = json!({"acceptedNames": names, "conditions": conditions, "storedVersions": ["v1"]});
-                let object = json!({"metadata": {"name": key, "uid": key}, "spec": spec, "status": status});
-                registry.db.put(&DEFINITIONS.into(), &key, Expect::Absent, object).expect("absent");
-                while let Some(Ok(change)) = changes.try_next() {
-                    definitions.observe(&change);
-                    services.observe(&change);
-                }
-                turns(async { (definitions.work(&registry, 0).await, services.work(&registry, 0).await) });
+            let changes = registry.db.follow_all(None);
+            Self { registry, changes, definitions: Definitions::default(), services: ApiServices::default() }
+        }
+
+        fn put(&self, plural: &str, group: &str, version: &str) {
+            let schema = json!({"openAPIV3Schema": {"type": "object"}});
+            let version = json!({"name": version, "served": true, "storage": true, "schema": schema});
+            let names =
+                json!({"plural": plural, "singular": plural, "kind": plural, "listKind": format!("{plural}List")});
+            let spec = json!({"group": group, "scope": "Namespaced", "names": names, "versions": [version]});
+            let conditions = json!([{"type": "Established", "status": "True"}]);
+            let status = json!({"acceptedNames": names, "conditions": conditions, "storedVersions": ["v1"]});
+            let key = format!("{plural}.{group}");
+            let object = json!({"metadata": {"name": key, "uid": key}, "spec": spec, "status": status});
+            let there = self.registry.db.get(DEFINITIONS, &key);
+            let expect = there.map_or(Expect::Absent, |there| Expect::At(there.revision()));
+            self.registry.db.put(&DEFINITIONS.into(), &key, expect, object).expect("nobody else writes");
+        }
+
+        /// Has the controllers do what follows from what was put.
+        fn work(&mut self) {
+            let Self { registry, changes, definitions, services } = self;
+            while let Some(Ok(change)) = changes.try_next() {
+                definitions.observe(&change);
+                services.observe(&change);
             }
-            assert_eq!(registry.kinds().kinds().filter(|kind| kind.origin() == Origin::Custom).count(), count);
-            assert_eq!(all(&registry, "apiservices.apiregistration.k8s.io").left(), count);
+            turns(async { (definitions.work(registry, 0).await, services.work(registry, 0).await) });
+        }
+
+        fn custom(&self) -> usize {
+            self.registry.kinds().kinds().filter(|kind| kind.origin() == Origin::Custom).count()
+        }
+    }
+
+    #[test]
+    fn a_change_of_one_definition_makes_nothing_of_the_others_anew_while_a_request_has_the_old_kinds() {
+        for one_group in [false, true] {
+            let mut cluster = Cluster::new();
+            let group = |at: usize| if one_group { "g.com".to_owned() } else { format!("g{at}.com") };
+            let put = |cluster: &Cluster, at: usize, version: &str| cluster.put(&format!("w{at}"), &group(at), version);
+            (0..MANY).for_each(|at| put(&cluster, at, "v1"));
+            cluster.work();
+            assert_eq!(cluster.custom(), MANY);
+            for (at, version) in [(0, "v2"), (MANY / 2, "v2"), (MANY, "v1")] {
+                let held = cluster.registry.kinds();
+                put(&cluster, at, version);
+                cluster.work();
+                let now = cluster.registry.kinds();
+                let (changed, made) = now.made_since(&held);
+                assert_eq!(changed, [group(at)], "{version}");
+                assert!((1..=100).contains(&made), "{made} of {MANY}");
+                assert!(now.resource(&group(at), version, &format!("w{at}")).is_some());
+            }
+            assert_eq!(cluster.custom(), MANY + 1);
+        }
+    }
+
+    #[test]
+    fn definitions_come_one_by_one_each_at_its_own_cost() {
+        let come = |count: usize| {
+            let mut cluster = Cluster::new();
+            for at in 0..count {
+                cluster.put("widgets", &format!("g{at}.com"), "v1");
+                cluster.work();
+            }
+            assert_eq!(cluster.custom(), count);
+            assert_eq!(all(&cluster.registry, "apiservices.apiregistration.k8s.io").left(), count);
         };
-        assert!(is_linear(25, changes));
+        assert!(is_linear(25, come));
     }
 }

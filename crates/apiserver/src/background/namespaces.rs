@@ -107,12 +107,9 @@ fn is_going(registry: &Registry, namespace: &Stored) -> bool {
 /// Deletes what is in a namespace; answers what stays. None if it is no longer going.
 async fn empty(registry: &Arc<Registry>, namespace: &Stored) -> Option<Vec<Remaining>> {
     let kinds = registry.kinds();
-    let mut stores: Vec<&Arc<Kind>> = Vec::new();
-    for kind in kinds.kinds().filter(|kind| kind.namespaced() && !kind.conduct.transient && kind.allows(Verb::Delete)) {
-        if !stores.iter().any(|known| known.store == kind.store) {
-            stores.push(kind);
-        }
-    }
+    let holds = |kind: &&Arc<Kind>| kind.namespaced() && !kind.conduct.transient && kind.allows(Verb::Delete);
+    let mut known = HashSet::new();
+    let mut stores: Vec<_> = kinds.kinds().filter(|kind| holds(kind) && known.insert(&kind.store)).collect();
     stores.sort_by_key(|kind| !kind.conduct.graceful);
     let mut remaining = Vec::new();
     for kind in stores {

@@ -4,24 +4,25 @@ use pintle_json::{Json, json};
 use pintle_meta::Scope;
 
 use super::elsewhere;
-use crate::kinds::{Kind, Kinds, Origin};
+use crate::kinds::{Kind, Kinds, Origin, Version};
 
 /// `/api` (the core group alone) or `/apis` (all others) in one document: groups, versions, resources.
 pub(crate) fn aggregated(kinds: &Kinds, core: bool) -> Json {
-    let groups = kinds.groups().into_iter().filter(|(group, _)| group.is_empty() == core);
+    let groups = kinds.groups().filter(|(name, _)| name.is_empty() == core);
     let items: Vec<_> = groups
-        .map(|(group, versions)| {
-            let metadata = if core { json!({}) } else { json!({"name": group}) };
-            let versions: Vec<_> = versions.iter().map(|version| one_version(kinds, group, version)).collect();
+        .map(|(name, group)| {
+            let metadata = if core { json!({}) } else { json!({"name": name}) };
+            let versions: Vec<_> =
+                group.preferred().into_iter().map(|(name, kinds)| one_version(name, kinds)).collect();
             json!({"metadata": metadata, "versions": versions})
         })
         .collect();
     json!({"kind": "APIGroupDiscoveryList", "apiVersion": "apidiscovery.k8s.io/v2", "metadata": {}, "items": items})
 }
 
-fn one_version(kinds: &Kinds, group: &str, version: &str) -> Json {
-    let resources: Vec<_> = kinds.version(group, version).into_iter().map(|kind| resource(kind)).collect();
-    json!({"version": version, "resources": resources, "freshness": "Current"})
+fn one_version(name: &str, kinds: &Version) -> Json {
+    let resources: Vec<_> = kinds.kinds().map(|kind| resource(kind)).collect();
+    json!({"version": name, "resources": resources, "freshness": "Current"})
 }
 
 fn resource(kind: &Kind) -> Json {

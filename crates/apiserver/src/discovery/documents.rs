@@ -1,42 +1,61 @@
-//! The OpenAPI documents that somebody asked for, kept for as long as the kinds that they tell of stay the same.
+//! What a server tells of all that it serves, and the OpenAPI documents: made when somebody asks, and kept for as long as the kinds that
+//! they tell of stay the same.
 
-use std::collections::{BTreeMap, HashMap};
+mod shelf;
+
+use std::any::Any;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use bytes::Bytes;
-use pintle_json::{Map, json};
+use pintle_json::{Json, Map, json};
 use pintle_meta::GroupVersion;
+use shelf::Shelf;
 use tokio::sync::Semaphore;
 
-use super::{etag, openapi, openapi_v2};
+use super::{aggregated, etag, group_list, openapi, openapi_v2, paths};
 use crate::failure::{Failure, Outcome};
-use crate::kinds::{Kind, Kinds};
+use crate::kinds::{Kind, Kinds, Version};
+use crate::object::Ordered;
 
-/// How many bytes of documents are kept. Of what is beyond that the tag alone is, and the text is made anew for whoever asks.
-const LARGEST: usize = 16 * 1024 * 1024;
-
-/// The documents of a server. None is made before somebody asks for it, and no two at once: it takes a while, on a thread of its own.
+/// The documents of a server. None is made before somebody asks for it, and no two of one sort at once: it takes a while, on a thread of
+/// its own.
 #[derive(Debug)]
 pub(crate) struct Documents {
     shelf: Mutex<Shelf>,
-    turn: Arc<Semaphore>,
+    openapi: Arc<Semaphore>,
+    /// Who asks what there is does not wait for what takes longest.
+    listings: Arc<Semaphore>,
 }
 
 impl Default for Documents {
     fn default() -> Self {
-        Self { shelf: Mutex::default(), turn: Arc::new(Semaphore::new(1)) }
+        let [openapi, listings] = [1, 1].map(|turns| Arc::new(Semaphore::new(turns)));
+        Self { shelf: Mutex::default(), openapi, listings }
     }
 }
 
 /// What a document tells of.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum Scope {
+    /// What is served, in discovery's own words.
+    Listing(Listing),
     /// Where the documents of all versions are.
     Index,
     /// The kinds of one group and version, in OpenAPI 3.
     Version(GroupVersion),
     /// All kinds, in OpenAPI 2.
     All,
+}
+
+/// What discovery tells of all groups at once.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) enum Listing {
+    /// `/api` or `/apis` with all resources.
+    Aggregated { core: bool },
+    /// `/apis`.
+    Groups,
+    /// `/`.
+    Paths,
 }
 
 /// A document as text.
@@ -47,6 +66,9 @@ pub(crate) struct Document {
     pub(crate) text: Bytes,
 }
 
+/// What a document tells of, as it is now: one of a kind for as long as it is there.
+type Subject = Arc<dyn Any + Send + Sync>;
+
 impl Documents {
     /// The document, made if it is not kept; `None` if nothing of that is served.
     ///
@@ -54,47 +76,48 @@ impl Documents {
     ///
     /// It could not be made.
     pub(crate) async fn find(self: &Arc<Self>, served: &Arc<Kinds>, scope: Scope) -> Outcome<Option<Document>> {
-        let kinds = scope.kinds(served);
-        if kinds.is_empty() {
-            return Ok(None);
-        }
-        if let Some(document) = self.shelf().find(&scope, &kinds) {
+        let Some(subject) = scope.subject(served) else { return Ok(None) };
+        if let Some(document) = self.shelf().find(&scope, &subject) {
             return Ok(Some(document));
         }
-        // It is never closed. The turn lasts until the document is made, whether or not somebody still waits for it.
-        let turn = self.turn.clone().acquire_owned().await;
+        let turns = if matches!(scope, Scope::Listing(_)) { &self.listings } else { &self.openapi };
+        // They are never closed. The turn lasts until the document is made, whether or not somebody still waits for it.
+        let turn = turns.clone().acquire_owned().await;
         let (documents, served) = (self.clone(), served.clone());
         let made = tokio::task::spawn_blocking(move || {
             let _turn = turn;
-            let known = documents.shelf().find(&scope, &kinds);
-            known.unwrap_or_else(|| documents.make(&served, scope, kinds))
+            let known = documents.shelf().find(&scope, &subject);
+            known.unwrap_or_else(|| documents.make(&served, scope, &subject))
         });
         made.await.map(Some).map_err(|error| Failure::internal(format!("the document was not made: {error}")))
     }
 
-    fn make(&self, served: &Kinds, scope: Scope, kinds: Vec<Arc<Kind>>) -> Document {
-        let text = match &scope {
-            Scope::Index => self.index(served, &kinds),
-            Scope::Version(_) => openapi::document(&kinds).to_string(),
-            Scope::All => openapi_v2::document(by_version(&kinds).values()),
+    fn make(&self, served: &Kinds, scope: Scope, subject: &Subject) -> Document {
+        let document = match &scope {
+            Scope::Listing(listing) => listing.document(served),
+            Scope::Index => Document::new(self.index(served)),
+            Scope::Version(of) => {
+                let kinds = served.version(&of.group, &of.version).map(|version| of_version(version));
+                Document::new(openapi::document(&kinds.unwrap_or_default()).to_string())
+            }
+            Scope::All => Document::new(openapi_v2::document(served.versions().map(|(_, kinds)| of_version(kinds)))),
         };
-        let document = Document { tag: etag(text.as_bytes()).into(), text: text.into() };
-        self.shelf().keep(served, scope, Kept::new(kinds, &document, true));
+        self.shelf().keep(scope, subject, &document, true);
         document
     }
 
     /// Each group and version with the path of its document, by which the document can be kept for ever.
-    fn index(&self, served: &Kinds, kinds: &[Arc<Kind>]) -> String {
+    fn index(&self, served: &Kinds) -> String {
         let mut paths = Map::new();
-        for (version, kinds) in by_version(kinds) {
+        for (version, kinds) in served.versions() {
             let path = version.path();
             let scope = Scope::Version(version);
-            let known = self.shelf().tag(&scope, &kinds);
+            let subject: Subject = kinds.clone();
+            let known = self.shelf().tag(&scope, &subject);
             let tag = known.unwrap_or_else(|| {
-                let text = openapi::document(&kinds).to_string();
-                let document = Document { tag: etag(text.as_bytes()).into(), text: text.into() };
+                let document = Document::new(openapi::document(&of_version(kinds)).to_string());
                 // Who asks where the documents are wants few of them.
-                self.shelf().keep(served, scope, Kept::new(kinds, &document, false));
+                self.shelf().keep(scope, &subject, &document, false);
                 document.tag
             });
             let place = json!({"serverRelativeURL": format!("/openapi/v3{path}?hash={tag}")});
@@ -109,84 +132,52 @@ impl Documents {
 }
 
 impl Scope {
-    /// What it is about.
-    fn kinds(&self, served: &Kinds) -> Vec<Arc<Kind>> {
+    fn subject(&self, served: &Arc<Kinds>) -> Option<Subject> {
+        Some(match self {
+            Self::Version(of) => served.version(&of.group, &of.version)?.clone(),
+            Self::Listing(_) | Self::Index | Self::All => served.clone(),
+        })
+    }
+}
+
+impl Listing {
+    pub(crate) fn value(self, served: &Kinds) -> Json {
         match self {
-            Self::Version(of) => served.version(&of.group, &of.version).into_iter().cloned().collect(),
-            Self::Index | Self::All => served.kinds().cloned().collect(),
+            Self::Aggregated { core } => aggregated(served, core),
+            Self::Groups => group_list(served),
+            Self::Paths => paths(served),
         }
     }
-}
 
-/// The kinds of each group and version, by plural.
-fn by_version(kinds: &[Arc<Kind>]) -> BTreeMap<GroupVersion, Vec<Arc<Kind>>> {
-    let mut versions = BTreeMap::<_, Vec<_>>::new();
-    for kind in kinds {
-        versions.entry(kind.group_version()).or_default().push(kind.clone());
-    }
-    versions.values_mut().for_each(|kinds| kinds.sort_by(|a, b| a.plural.cmp(&b.plural)));
-    versions
-}
-
-/// What is kept.
-#[derive(Debug, Default)]
-struct Shelf {
-    documents: HashMap<Scope, Kept>,
-    /// How often one was asked for.
-    asked: u64,
-}
-
-#[derive(Debug)]
-struct Kept {
-    /// What it tells of. A definition that changes makes new ones.
-    kinds: Vec<Arc<Kind>>,
-    tag: Arc<str>,
-    text: Option<Bytes>,
-    /// When it was last asked for.
-    asked: u64,
-}
-
-impl Kept {
-    fn new(kinds: Vec<Arc<Kind>>, document: &Document, whole: bool) -> Self {
-        Self { kinds, tag: document.tag.clone(), text: whole.then(|| document.text.clone()), asked: 0 }
-    }
-
-    fn tells_of(&self, kinds: &[Arc<Kind>]) -> bool {
-        self.kinds.len() == kinds.len() && self.kinds.iter().zip(kinds).all(|(a, b)| Arc::ptr_eq(a, b))
+    /// As most clients ask for it.
+    fn document(self, served: &Kinds) -> Document {
+        let value = self.value(served);
+        let tag = etag(value.to_string().as_bytes()).into();
+        let text = match self {
+            Self::Paths => serde_json::to_vec_pretty(&Ordered(&value)),
+            Self::Aggregated { .. } | Self::Groups => serde_json::to_vec(&Ordered(&value)).map(|mut text| {
+                text.push(b'\n');
+                text
+            }),
+        };
+        Document { tag, text: text.unwrap_or_default().into() }
     }
 }
 
-impl Shelf {
-    fn find(&mut self, scope: &Scope, kinds: &[Arc<Kind>]) -> Option<Document> {
-        self.asked += 1;
-        let kept = self.documents.get_mut(scope).filter(|kept| kept.tells_of(kinds))?;
-        kept.asked = self.asked;
-        Some(Document { tag: kept.tag.clone(), text: kept.text.clone()? })
+impl Document {
+    fn new(text: String) -> Self {
+        Self { tag: etag(text.as_bytes()).into(), text: text.into() }
     }
+}
 
-    fn tag(&self, scope: &Scope, kinds: &[Arc<Kind>]) -> Option<Arc<str>> {
-        let kept = self.documents.get(scope).filter(|kept| kept.tells_of(kinds))?;
-        Some(kept.tag.clone())
-    }
-
-    /// Keeps a document, and lets go of those of versions that are gone and of what there is no room for.
-    fn keep(&mut self, served: &Kinds, scope: Scope, kept: Kept) {
-        self.documents.insert(scope, Kept { asked: self.asked, ..kept });
-        self.documents.retain(|scope, _| !scope.kinds(served).is_empty());
-        let size = |kept: &Kept| kept.text.as_ref().map_or(0, Bytes::len);
-        let mut all: usize = self.documents.values().map(size).sum();
-        while all > LARGEST {
-            let whole = self.documents.values_mut().filter(|kept| kept.text.is_some());
-            let Some(oldest) = whole.min_by_key(|kept| kept.asked) else { break };
-            all -= size(oldest);
-            oldest.text = None;
-        }
-    }
+fn of_version(version: &Version) -> Vec<Arc<Kind>> {
+    version.kinds().cloned().collect()
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::kinds::GroupResource;
 
     fn apps() -> Scope {
         Scope::Version(GroupVersion::new("apps", "v1"))
@@ -196,29 +187,24 @@ mod tests {
     async fn a_document_is_made_once_and_anew_for_other_kinds() {
         let documents = Arc::new(Documents::default());
         let served = Arc::new(Kinds::builtin());
-        let find = async |served| documents.find(served, apps()).await.expect("made").expect("served");
-        let first = find(&served).await;
-        assert_eq!(find(&served).await.text.as_ptr(), first.text.as_ptr());
-        // Kinds of another server, which are equal but not the same.
-        let again = find(&Arc::new(Kinds::builtin())).await;
-        assert_ne!(again.text.as_ptr(), first.text.as_ptr());
-        assert_eq!(again.tag, first.tag);
+        for scope in [apps(), Scope::Listing(Listing::Groups), Scope::Listing(Listing::Aggregated { core: true })] {
+            let find = async |served| documents.find(served, scope.clone()).await.expect("made").expect("served");
+            let first = find(&served).await;
+            assert_eq!(find(&served).await.text.as_ptr(), first.text.as_ptr());
+            // Kinds of another server, which are equal but not the same.
+            let again = find(&Arc::new(Kinds::builtin())).await;
+            assert_ne!(again.text.as_ptr(), first.text.as_ptr());
+            assert_eq!(again.tag, first.tag);
+        }
     }
 
     #[tokio::test]
     async fn the_index_keeps_no_text_but_its_own() {
         let documents = Arc::new(Documents::default());
         let served = Arc::new(Kinds::builtin());
-        assert!(documents.shelf().documents.is_empty());
+        assert!(documents.shelf().is_empty());
         let index = documents.find(&served, Scope::Index).await.expect("made").expect("served");
-        let whole: Vec<_> = documents
-            .shelf()
-            .documents
-            .iter()
-            .filter(|(_, kept)| kept.text.is_some())
-            .map(|(scope, _)| scope.clone())
-            .collect();
-        assert_eq!(whole, [Scope::Index]);
+        assert_eq!(documents.shelf().whole(), [Scope::Index]);
         let document = documents.find(&served, apps()).await.expect("made").expect("served");
         let text = String::from_utf8_lossy(&index.text).into_owned();
         assert!(text.contains(&format!("\"/openapi/v3/apis/apps/v1?hash={}\"", document.tag)), "{text}");
@@ -226,26 +212,31 @@ mod tests {
         assert!(documents.find(&served, nowhere).await.expect("looked up").is_none());
     }
 
-    #[test]
-    fn what_there_is_no_room_for_goes_but_for_its_tag_the_longest_unused_first() {
-        let served = Kinds::builtin();
-        let mut shelf = Shelf::default();
-        let scopes = [apps(), Scope::Version(GroupVersion::new("", "v1")), Scope::All];
-        let put = |shelf: &mut Shelf, scope: &Scope| {
-            let document = Document { tag: "tag".into(), text: vec![0; LARGEST / 2].into() };
-            shelf.asked += 1;
-            shelf.keep(&served, scope.clone(), Kept::new(scope.kinds(&served), &document, true));
+    #[tokio::test]
+    async fn a_definition_that_changes_has_the_document_of_its_version_made_anew_and_no_other() {
+        const COUNT: usize = 300;
+        let documents = Arc::new(Documents::default());
+        let mut served = Kinds::builtin();
+        let change = |served: &mut Kinds, at: usize, kind: &str| {
+            let resource = GroupResource::new(format!("g{at}.com"), "widgets");
+            let kind = Kind { plural: "widgets".into(), ..Kind::of_bodies(&resource.group, "v1", kind) };
+            served.replace_custom(&resource, vec![kind]);
         };
-        let is_whole = |shelf: &mut Shelf, scope: &Scope| shelf.find(scope, &scope.kinds(&served)).is_some();
-        put(&mut shelf, &scopes[0]);
-        put(&mut shelf, &scopes[1]);
-        assert!(is_whole(&mut shelf, &scopes[0]));
-        put(&mut shelf, &scopes[2]);
-        assert_eq!(scopes.each_ref().map(|scope| is_whole(&mut shelf, scope)), [true, false, true]);
-        assert_eq!(shelf.tag(&scopes[1], &scopes[1].kinds(&served)).as_deref(), Some("tag"));
-        // Of versions that are gone nothing is kept.
-        let gone = Scope::Version(GroupVersion::new("gone.example.com", "v1"));
-        put(&mut shelf, &gone);
-        assert!(!shelf.documents.contains_key(&gone));
+        (0..COUNT).for_each(|at| change(&mut served, at, "Widget"));
+        let mut before = Arc::new(served);
+        documents.find(&before, Scope::Index).await.expect("made");
+        for at in [0, 7, COUNT - 1] {
+            let mut after = Kinds::clone(&before);
+            change(&mut after, at, "Gadget");
+            let tags = |documents: &Documents| documents.shelf().tags();
+            let (after, old) = (Arc::new(after), tags(&documents));
+            documents.find(&after, Scope::Index).await.expect("made");
+            let mut made = tags(&documents);
+            made.retain(|scope, tag| !old.get(scope).is_some_and(|old| Arc::ptr_eq(old, tag)));
+            let mut made: Vec<_> = made.into_keys().collect();
+            made.sort_by_key(|scope| *scope == Scope::Index);
+            assert_eq!(made, [Scope::Version(GroupVersion::new(format!("g{at}.com"), "v1")), Scope::Index]);
+            before = after;
+        }
     }
 }

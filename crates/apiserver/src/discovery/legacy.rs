@@ -1,9 +1,10 @@
 //! Unaggregated discovery: one document each for the groups, a group and a version.
 
 use pintle_json::{Json, json};
+use pintle_meta::GroupVersion;
 
 use super::{elsewhere, storage_version_hash};
-use crate::kinds::{Kind, Kinds};
+use crate::kinds::{Group, Kind, Kinds};
 
 /// `/api`: the versions of the core group. `address` is where the server listens, as `host:port`.
 pub(crate) fn api_versions(address: &str) -> Json {
@@ -16,15 +17,15 @@ pub(crate) fn api_versions(address: &str) -> Json {
 
 /// `/apis`: all other groups.
 pub(crate) fn group_list(kinds: &Kinds) -> Json {
-    let groups = kinds.groups().into_iter().filter(|(group, _)| !group.is_empty());
-    let groups: Vec<_> = groups.map(|(group, versions)| group_members(group, &versions)).collect();
+    let groups = kinds.groups().filter(|(name, _)| !name.is_empty());
+    let groups: Vec<_> = groups.map(|(name, group)| group_members(name, group)).collect();
     json!({"kind": "APIGroupList", "apiVersion": "v1", "groups": groups})
 }
 
 /// `/apis/GROUP`.
 pub(crate) fn group(kinds: &Kinds, name: &str) -> Option<Json> {
-    let (group, versions) = kinds.groups().into_iter().find(|(group, _)| *group == name && !group.is_empty())?;
-    let mut value = group_members(group, &versions);
+    let group = kinds.group(name).filter(|_| !name.is_empty())?;
+    let mut value = group_members(name, group);
     value.set("kind", "APIGroup");
     value.set("apiVersion", "v1");
     Some(value)
@@ -32,10 +33,8 @@ pub(crate) fn group(kinds: &Kinds, name: &str) -> Option<Json> {
 
 /// `/api/v1` or `/apis/GROUP/VERSION`.
 pub(crate) fn resource_list(kinds: &Kinds, group: &str, version: &str) -> Option<Json> {
-    let kinds = kinds.version(group, version);
-    let first = kinds.first()?;
-    let group_version = first.api_version();
-    let resources: Vec<_> = kinds.iter().flat_map(|kind| resources(kind)).collect();
+    let resources: Vec<_> = kinds.version(group, version)?.kinds().flat_map(|kind| resources(kind)).collect();
+    let group_version = GroupVersion::new(group, version).to_string();
     let mut list = json!({"kind": "APIResourceList", "groupVersion": group_version, "resources": resources});
     if !group.is_empty() {
         list.set("apiVersion", "v1");
@@ -47,9 +46,9 @@ pub(crate) fn resource_list(kinds: &Kinds, group: &str, version: &str) -> Option
 pub(crate) fn paths(kinds: &Kinds) -> Json {
     let mut paths: Vec<String> =
         ["/.well-known/openid-configuration", "/api", "/api/v1", "/apis", "/apis/"].map(Into::into).into();
-    for (group, versions) in kinds.groups().into_iter().filter(|(group, _)| !group.is_empty()) {
-        paths.push(format!("/apis/{group}"));
-        paths.extend(versions.iter().map(|version| format!("/apis/{group}/{version}")));
+    for (name, group) in kinds.groups().filter(|(name, _)| !name.is_empty()) {
+        paths.push(format!("/apis/{name}"));
+        paths.extend(group.versions().map(|(version, _)| format!("/apis/{name}/{version}")));
     }
     paths.extend(
         ["/healthz", "/livez", "/openapi/v2", "/openapi/v3", "/openapi/v3/", "/readyz", "/version"].map(Into::into),
@@ -58,10 +57,10 @@ pub(crate) fn paths(kinds: &Kinds) -> Json {
     json!({"paths": paths})
 }
 
-fn group_members(group: &str, versions: &[&str]) -> Json {
-    let version = |version: &&str| json!({"groupVersion": format!("{group}/{version}"), "version": version});
-    let versions: Vec<_> = versions.iter().map(version).collect();
-    json!({"name": group, "preferredVersion": versions.first(), "versions": versions})
+fn group_members(name: &str, group: &Group) -> Json {
+    let version = |(version, _): &(&str, _)| json!({"groupVersion": format!("{name}/{version}"), "version": version});
+    let versions: Vec<_> = group.preferred().iter().map(version).collect();
+    json!({"name": name, "preferredVersion": versions.first(), "versions": versions})
 }
 
 /// The entries of a kind: itself, and its subresources.

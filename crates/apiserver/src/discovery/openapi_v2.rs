@@ -9,12 +9,12 @@ use pintle_schema::openapi::PLACE;
 use super::openapi;
 use crate::kinds::Kind;
 
-/// The document of these kinds, which are in groups of one version each. It is written as it comes, since as a whole it is large.
-pub(super) fn document<'a>(versions: impl Iterator<Item = &'a Vec<Arc<Kind>>>) -> String {
+/// The document of the kinds of these versions. It is written as it comes, since as a whole it is large.
+pub(super) fn document(versions: impl Iterator<Item = Vec<Arc<Kind>>>) -> String {
     let (mut paths, mut definitions) = (String::new(), String::new());
     let mut defined = HashSet::new();
     for kinds in versions {
-        let mut document = openapi::document(kinds);
+        let mut document = openapi::document(&kinds);
         for (path, operations) in members(document["paths"].take()) {
             write(&mut paths, &path, &path_item(operations));
         }

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use bytes::Bytes;
 use http::header::{ACCEPT, CACHE_CONTROL, CONTENT_TYPE, ETAG, IF_NONE_MATCH, VARY};
 use http::{HeaderMap, HeaderValue, Method};
 use pintle_json::Json;
@@ -9,29 +10,36 @@ use pintle_json::Json;
 use super::encode::Reply;
 use super::negotiate::{self, Format};
 use super::{Call, healthz};
-use crate::discovery;
+use crate::discovery::{self, Listing, Scope};
 use crate::failure::{Failure, Outcome};
 use crate::kinds::{Kinds, Routing};
 use crate::registry::{Registry, Transform};
 use crate::request::accept::{self, Media};
 
 /// Serves a path that names no resource.
-pub(super) fn serve(registry: &Arc<Registry>, call: &Call, parts: &[String]) -> Outcome<Reply> {
+pub(super) async fn serve(registry: &Arc<Registry>, call: &Call, parts: &[String]) -> Outcome<Reply> {
     let parts: Vec<_> = parts.iter().map(String::as_str).collect();
     let kinds = registry.kinds();
     match parts[..] {
-        ["" | "index.html"] => Ok(json(&discovery::paths(&kinds), true)),
+        ["" | "index.html"] => {
+            let (_, body) = all(registry, &kinds, Listing::Paths, &as_json(true)).await?;
+            Ok(Reply::Raw { code: 200, headers: of_type(Media::Json.content_type()), body })
+        }
         ["version"] => version(call),
         ["api"] => {
             only_get(call)?;
-            match aggregated(&kinds, call, true) {
+            match aggregated(registry, &kinds, call, true).await? {
                 Some(reply) => Ok(reply),
                 None => document(call, Routing::PerMethod, &discovery::api_versions(call.header("host"))),
             }
         }
-        ["apis"] => match aggregated(&kinds, call, false) {
+        ["apis"] => match aggregated(registry, &kinds, call, false).await? {
             Some(reply) => Ok(reply),
-            None => document(call, Routing::CatchAll, &discovery::group_list(&kinds)),
+            None => {
+                let format = negotiate::document(call, Routing::CatchAll)?;
+                let (_, body) = all(registry, &kinds, Listing::Groups, &format).await?;
+                Ok(Reply::Raw { code: 200, headers: of_type(format.media.content_type()), body })
+            }
         },
         ["apis", group] => {
             let found = discovery::group(&kinds, group).or_else(|| registry.group_elsewhere(group));
@@ -60,9 +68,16 @@ fn resources(kinds: &Kinds, call: &Call, group: &str, version: &str) -> Outcome<
 
 fn document(call: &Call, routing: Routing, document: &Json) -> Outcome<Reply> {
     let format = negotiate::document(call, routing)?;
-    let mut headers = HeaderMap::new();
-    headers.insert(CONTENT_TYPE, HeaderValue::from_static(format.media.content_type()));
+    let headers = of_type(format.media.content_type());
     Ok(Reply::Raw { code: 200, headers, body: super::encode::encode(&format, document) })
+}
+
+/// What tells of all groups, with its tag. It is kept in the form in which most ask for it.
+async fn all(registry: &Registry, kinds: &Arc<Kinds>, listing: Listing, format: &Format) -> Outcome<(Arc<str>, Bytes)> {
+    let found = registry.documents.find(kinds, Scope::Listing(listing)).await?.ok_or_else(Failure::page_not_found)?;
+    let is_kept = format.media == Media::Json && format.pretty == (listing == Listing::Paths);
+    let body = if is_kept { found.text } else { super::encode::encode(format, &listing.value(kinds)) };
+    Ok((found.tag, body))
 }
 
 fn version(call: &Call) -> Outcome<Reply> {
@@ -77,14 +92,20 @@ fn version(call: &Call) -> Outcome<Reply> {
 }
 
 fn json(value: &Json, pretty: bool) -> Reply {
-    let mut headers = HeaderMap::new();
-    headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
-    let format = Format { media: Media::Json, pretty, transform: Transform::None };
-    Reply::Raw { code: 200, headers, body: super::encode::encode(&format, value) }
+    let body = super::encode::encode(&as_json(pretty), value);
+    Reply::Raw { code: 200, headers: of_type(Media::Json.content_type()), body }
+}
+
+fn as_json(pretty: bool) -> Format {
+    Format { media: Media::Json, pretty, transform: Transform::None }
+}
+
+fn of_type(content_type: &'static str) -> HeaderMap {
+    HeaderMap::from_iter([(CONTENT_TYPE, HeaderValue::from_static(content_type))])
 }
 
 /// Everything in one document, if the client takes it: a clause that asks for it wins wherever it stands.
-fn aggregated(kinds: &Kinds, call: &Call, core: bool) -> Option<Reply> {
+async fn aggregated(registry: &Registry, kinds: &Arc<Kinds>, call: &Call, core: bool) -> Outcome<Option<Reply>> {
     let clauses = accept::clauses(call.header(ACCEPT));
     let media = clauses.iter().find_map(|clause| {
         let asked = clause.transform();
@@ -92,9 +113,10 @@ fn aggregated(kinds: &Kinds, call: &Call, core: bool) -> Option<Reply> {
             asked.name == "APIGroupDiscoveryList" && asked.group == "apidiscovery.k8s.io" && asked.version == "v2";
         clause.media().filter(|_| wanted).map(|media| (media, clause.pretty()))
     });
-    let (media, pretty) = media?;
-    let value = discovery::aggregated(kinds, core);
-    let tag = format!("\"{}\"", discovery::etag(value.to_string().as_bytes()));
+    let Some((media, pretty)) = media else { return Ok(None) };
+    let format = Format { media, pretty: pretty || negotiate::is_pretty(call), transform: Transform::None };
+    let (tag, body) = all(registry, kinds, Listing::Aggregated { core }, &format).await?;
+    let tag = format!("\"{tag}\"");
     let mut headers = HeaderMap::new();
     headers.insert(VARY, HeaderValue::from_static("Accept"));
     headers.insert(CACHE_CONTROL, HeaderValue::from_static("public"));
@@ -102,7 +124,7 @@ fn aggregated(kinds: &Kinds, call: &Call, core: bool) -> Option<Reply> {
         headers.insert(ETAG, tag);
     }
     if call.header(IF_NONE_MATCH) == tag {
-        return Some(Reply::Raw { code: 304, headers, body: Vec::new().into() });
+        return Ok(Some(Reply::Raw { code: 304, headers, body: Bytes::new() }));
     }
     headers.insert(
         CONTENT_TYPE,
@@ -114,9 +136,7 @@ fn aggregated(kinds: &Kinds, call: &Call, core: bool) -> Option<Reply> {
             }
         }),
     );
-    let pretty = pretty || negotiate::is_pretty(call);
-    let format = Format { media, pretty, transform: Transform::None };
-    Some(Reply::Raw { code: 200, headers, body: super::encode::encode(&format, &value) })
+    Ok(Some(Reply::Raw { code: 200, headers, body }))
 }
 
 fn only_get(call: &Call) -> Outcome<()> {

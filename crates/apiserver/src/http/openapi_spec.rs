@@ -33,7 +33,7 @@ pub(super) async fn serve(registry: &Registry, call: &Call, rest: &[String]) -> 
     let Some(document) = registry.documents.find(&kinds, scope.clone()).await? else { return Ok(nothing(404)) };
     Ok(match scope {
         Scope::All => v2(call, document),
-        Scope::Index => index(document),
+        Scope::Index | Scope::Listing(_) => index(document),
         Scope::Version(of) => {
             let custom = !kinds.is_built_in(&of.group, &of.version);
             v3(call, document, custom)

@@ -1,27 +1,41 @@
 //! All kinds that are served.
 
 use std::cmp::{Ordering, Reverse};
-use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
-use super::{GroupResource, Kind, Routing, Strategy, builtin};
+use pintle_meta::GroupVersion;
 
-/// All kinds that are served, in the order of discovery.
+use super::{GroupResource, Kind, Routing, Strategy, builtin};
+use crate::shared_map::SharedMap;
+
+/// All kinds that are served.
 ///
-/// A reader keeps one state of them while definitions come and go. What is looked for is found by its name, however many there are.
+/// A reader keeps one state of them while definitions come and go: a clone costs nothing, and shares with what is made of it whatever
+/// has not changed. What is looked for is found by its name, however many there are.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Kinds {
-    builtin: Vec<Arc<Kind>>,
-    /// The versions of each custom resource.
-    custom: BTreeMap<GroupResource, Vec<Arc<Kind>>>,
-    groups: HashMap<String, Group>,
+    /// Those that are built in, and their groups, in the order of discovery.
+    builtin: Arc<[Arc<Kind>]>,
+    builtin_groups: Arc<[Arc<str>]>,
+    groups: SharedMap<Arc<Group>>,
 }
 
-/// The kinds of one group by their names, those that are built in first.
+/// The kinds of one group. It is another one as soon as one of them is.
 #[derive(Clone, Debug, Default)]
-struct Group {
-    by_plural: HashMap<String, Vec<Arc<Kind>>>,
-    by_kind: HashMap<String, Vec<Arc<Kind>>>,
+pub(crate) struct Group {
+    /// As its first kind has it: a group that is built in stays as it is, whatever definitions add to it.
+    routing: Option<Routing>,
+    versions: SharedMap<Arc<Version>>,
+    /// Those that are built in first.
+    by_plural: SharedMap<Arc<[Arc<Kind>]>>,
+    by_kind: SharedMap<Arc<[Arc<Kind>]>>,
+}
+
+/// The kinds of one version of a group. It is another one as soon as one of them is.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Version {
+    is_built_in: bool,
+    by_plural: SharedMap<Arc<Kind>>,
 }
 
 impl Kinds {
@@ -35,28 +49,37 @@ impl Kinds {
         Self::of(builtin::kinds(true).map(Arc::new).collect())
     }
 
-    fn of(builtin: Vec<Arc<Kind>>) -> Self {
-        let mut kinds = Self::default();
-        builtin.iter().for_each(|kind| kinds.add(kind));
-        Self { builtin, ..kinds }
+    fn of(builtin: Arc<[Arc<Kind>]>) -> Self {
+        let mut names: Vec<Arc<str>> = Vec::new();
+        let mut groups = SharedMap::<Arc<Group>>::default();
+        for kind in &*builtin {
+            let mut group = groups.get(&kind.group).cloned().unwrap_or_else(|| {
+                names.push(kind.group.as_str().into());
+                Arc::default()
+            });
+            Arc::make_mut(&mut group).add(kind, true);
+            groups.insert(&kind.group, group);
+        }
+        Self { builtin, builtin_groups: names.into(), groups }
     }
 
     /// The same, where a kind has rules that are not of this module.
     pub(crate) fn ruled(self, group: &str, kind: &str, strategy: &Arc<dyn Strategy>) -> Self {
-        let mut builtin = self.builtin;
-        let meant = builtin.iter_mut().filter(|known| known.group == group && known.kind == kind);
-        meant.for_each(|kind| *kind = Arc::new(Kind { strategy: strategy.clone(), ..Kind::clone(kind) }));
-        Self::of(builtin)
+        let ruled = |known: &Arc<Kind>| match known.group == group && known.kind == kind {
+            true => Arc::new(Kind { strategy: strategy.clone(), ..Kind::clone(known) }),
+            false => known.clone(),
+        };
+        Self::of(self.builtin.iter().map(ruled).collect())
     }
 
     /// The kind behind a path.
     pub(crate) fn resource(&self, group: &str, version: &str, plural: &str) -> Option<&Arc<Kind>> {
-        self.groups.get(group)?.by_plural.get(plural)?.iter().find(|kind| kind.version == version)
+        self.version(group, version)?.by_plural.get(plural)
     }
 
     /// The kind that an object calls itself.
     pub(crate) fn kind(&self, group: &str, version: &str, name: &str) -> Option<&Arc<Kind>> {
-        self.groups.get(group)?.by_kind.get(name)?.iter().find(|kind| kind.version == version)
+        self.group(group)?.by_kind.get(name)?.iter().find(|kind| kind.version == version)
     }
 
     /// A kind in its preferred version; of a built-in kind, none that a definition has added.
@@ -64,7 +87,7 @@ impl Kinds {
         let order = |kind: &Arc<Kind>, best: &Arc<Kind>| {
             kind.origin().cmp(&best.origin()).then_with(|| compare_versions(&kind.version, &best.version))
         };
-        let of_kind = self.groups.get(group)?.by_kind.get(name)?.iter();
+        let of_kind = self.group(group)?.by_kind.get(name)?.iter();
         of_kind.reduce(|best, kind| if order(kind, best).is_lt() { kind } else { best })
     }
 
@@ -77,88 +100,133 @@ impl Kinds {
     pub(crate) fn versions_of(&self, store: &GroupResource) -> impl Iterator<Item = &Arc<Kind>> {
         // What stands before the plural says whether a definition has made it.
         let plural = store.resource.rsplit('/').next().unwrap_or_default();
-        let known = self.groups.get(&store.group).and_then(|group| group.by_plural.get(plural));
-        known.into_iter().flatten().filter(move |kind| kind.store == *store)
+        let known = self.group(&store.group).and_then(|group| group.by_plural.get(plural));
+        known.into_iter().flat_map(|kinds| kinds.iter()).filter(move |kind| kind.store == *store)
     }
 
     /// All kinds: the built-in ones, then the custom ones by group.
     pub(crate) fn kinds(&self) -> impl Iterator<Item = &Arc<Kind>> {
-        self.builtin.iter().chain(self.custom.values().flatten())
+        self.builtin.iter().chain(self.groups.iter().flat_map(|(_, group)| group.custom()))
     }
 
-    /// The groups in the order of discovery, each with its versions, the preferred one first.
-    pub(crate) fn groups(&self) -> Vec<(&str, Vec<&str>)> {
-        let mut places = HashMap::new();
-        let mut groups: Vec<(&str, Vec<&str>)> = Vec::new();
-        for kind in self.kinds() {
-            let at = *places.entry(kind.group.as_str()).or_insert_with(|| {
-                groups.push((&kind.group, Vec::new()));
-                groups.len() - 1
-            });
-            let versions = &mut groups[at].1;
-            if !versions.contains(&kind.version.as_str()) {
-                versions.push(&kind.version);
-            }
-        }
-        for (_, versions) in &mut groups {
-            versions.sort_by(|a, b| compare_versions(a, b));
-        }
-        groups
+    /// The groups in the order of discovery.
+    pub(crate) fn groups(&self) -> impl Iterator<Item = (&str, &Arc<Group>)> {
+        let builtin = self.builtin_groups.iter().filter_map(|name| Some((&**name, self.groups.get(name)?)));
+        builtin.chain(self.groups.iter().filter(|(_, group)| !group.is_built_in()))
+    }
+
+    pub(crate) fn group(&self, name: &str) -> Option<&Arc<Group>> {
+        self.groups.get(name)
+    }
+
+    /// The versions of all groups, by name.
+    pub(crate) fn versions(&self) -> impl Iterator<Item = (GroupVersion, &Arc<Version>)> {
+        self.groups.iter().flat_map(|(name, group)| {
+            group.versions().map(move |(version, kinds)| (GroupVersion::new(name, version), kinds))
+        })
+    }
+
+    pub(crate) fn version(&self, group: &str, version: &str) -> Option<&Arc<Version>> {
+        self.group(group)?.versions.get(version)
     }
 
     /// How a group is routed, if it is served.
     pub(crate) fn routing(&self, group: &str) -> Option<Routing> {
-        let built_in = self.builtin.iter().find(|kind| kind.group == group);
-        let kind = built_in.or_else(|| self.groups.get(group)?.by_plural.values().flatten().next())?;
-        Some(kind.strategy.routing())
-    }
-
-    /// The kinds of one group and version, by plural.
-    pub(crate) fn version(&self, group: &str, version: &str) -> Vec<&Arc<Kind>> {
-        let of_group = self.groups.get(group).into_iter().flat_map(|group| group.by_plural.values().flatten());
-        let mut kinds: Vec<_> = of_group.filter(|kind| kind.version == version).collect();
-        kinds.sort_by_key(|kind| &kind.plural);
-        kinds
+        self.group(group)?.routing
     }
 
     /// Whether a version of a group is built in. Nothing that a definition adds to it is served: its paths are taken.
     pub(crate) fn is_built_in(&self, group: &str, version: &str) -> bool {
-        self.builtin.iter().any(|kind| kind.group == group && kind.version == version)
+        self.version(group, version).is_some_and(|version| version.is_built_in)
     }
 
     /// Puts the versions of one custom resource in place of those of the same group and plural; none removes it. Versions that are
-    /// built in stay as they are.
+    /// built in stay as they are, and what is of another group or plural is not taken.
     pub(crate) fn replace_custom(&mut self, resource: &GroupResource, kinds: Vec<Kind>) {
-        for gone in self.custom.remove(resource).into_iter().flatten() {
-            self.remove(&gone);
+        let mut group = self.group(&resource.group).map(|group| Group::clone(group)).unwrap_or_default();
+        for gone in group.custom_of(&resource.resource) {
+            group.remove(&gone);
         }
-        let added: Vec<_> = kinds.into_iter().filter(|kind| !self.is_built_in(&kind.group, &kind.version)).collect();
-        let added: Vec<_> = added.into_iter().map(Arc::new).collect();
-        if !added.is_empty() {
-            added.iter().for_each(|kind| self.add(kind));
-            self.custom.insert(resource.clone(), added);
+        let added = kinds.into_iter().filter(|kind| kind.resource() == *resource);
+        for kind in added {
+            if !group.versions.get(&kind.version).is_some_and(|version| version.is_built_in) {
+                group.add(&Arc::new(kind), false);
+            }
+        }
+        match group.by_plural.is_empty() {
+            true => self.groups.remove(&resource.group),
+            false => self.groups.insert(&resource.group, Arc::new(group)),
         }
     }
+}
 
-    fn add(&mut self, kind: &Arc<Kind>) {
-        let group = self.groups.entry(kind.group.clone()).or_default();
-        group.by_plural.entry(kind.plural.clone()).or_default().push(kind.clone());
-        group.by_kind.entry(kind.kind.clone()).or_default().push(kind.clone());
+impl Group {
+    /// Its versions by name.
+    pub(crate) fn versions(&self) -> impl Iterator<Item = (&str, &Arc<Version>)> {
+        self.versions.iter()
+    }
+
+    /// Its versions, the preferred one first.
+    pub(crate) fn preferred(&self) -> Vec<(&str, &Arc<Version>)> {
+        let mut versions: Vec<_> = self.versions().collect();
+        versions.sort_by(|(a, _), (b, _)| compare_versions(a, b));
+        versions
+    }
+
+    fn is_built_in(&self) -> bool {
+        self.versions().any(|(_, version)| version.is_built_in)
+    }
+
+    fn custom(&self) -> impl Iterator<Item = &Arc<Kind>> {
+        self.by_plural.iter().flat_map(|(_, kinds)| kinds.iter()).filter(|kind| self.is_custom(kind))
+    }
+
+    fn custom_of(&self, plural: &str) -> Vec<Arc<Kind>> {
+        let kinds = self.by_plural.get(plural).into_iter().flat_map(|kinds| kinds.iter());
+        kinds.filter(|kind| self.is_custom(kind)).cloned().collect()
+    }
+
+    fn is_custom(&self, kind: &Kind) -> bool {
+        !self.versions.get(&kind.version).is_some_and(|version| version.is_built_in)
+    }
+
+    fn add(&mut self, kind: &Arc<Kind>, is_built_in: bool) {
+        self.routing.get_or_insert_with(|| kind.strategy.routing());
+        let mut version = self.versions.get(&kind.version).cloned().unwrap_or_default();
+        let of_version = Arc::make_mut(&mut version);
+        of_version.is_built_in |= is_built_in;
+        of_version.by_plural.insert(&kind.plural, kind.clone());
+        self.versions.insert(&kind.version, version);
+        for (kinds, name) in [(&mut self.by_plural, &kind.plural), (&mut self.by_kind, &kind.kind)] {
+            let known = kinds.get(name).into_iter().flat_map(|known| known.iter());
+            let known = known.chain([kind]).cloned().collect();
+            kinds.insert(name, known);
+        }
     }
 
     fn remove(&mut self, kind: &Arc<Kind>) {
-        let Some(group) = self.groups.get_mut(&kind.group) else { return };
-        for (kinds, name) in [(&mut group.by_plural, &kind.plural), (&mut group.by_kind, &kind.kind)] {
-            if let Some(known) = kinds.get_mut(name) {
-                known.retain(|known| !Arc::ptr_eq(known, kind));
-                if known.is_empty() {
-                    kinds.remove(name);
-                }
+        if let Some(mut version) = self.versions.get(&kind.version).cloned() {
+            Arc::make_mut(&mut version).by_plural.remove(&kind.plural);
+            match version.by_plural.is_empty() {
+                true => self.versions.remove(&kind.version),
+                false => self.versions.insert(&kind.version, version),
             }
         }
-        if group.by_plural.is_empty() {
-            self.groups.remove(&kind.group);
+        for (kinds, name) in [(&mut self.by_plural, &kind.plural), (&mut self.by_kind, &kind.kind)] {
+            let known = kinds.get(name).into_iter().flat_map(|known| known.iter());
+            let left: Arc<[_]> = known.filter(|known| !Arc::ptr_eq(known, kind)).cloned().collect();
+            match left.is_empty() {
+                true => kinds.remove(name),
+                false => kinds.insert(name, left),
+            }
         }
+    }
+}
+
+impl Version {
+    /// By plural.
+    pub(crate) fn kinds(&self) -> impl Iterator<Item = &Arc<Kind>> {
+        self.by_plural.iter().map(|(_, kind)| kind)
     }
 }
 
@@ -194,6 +262,31 @@ mod tests {
     use super::*;
     use crate::clock::effort::is_linear;
 
+    impl Kinds {
+        /// The groups that are not those of `old`, and how many nodes and parts of all there is `old` has not.
+        pub(crate) fn made_since(&self, old: &Self) -> (Vec<&str>, usize) {
+            let (mut changed, mut made) = (Vec::new(), self.groups.unshared_with(&old.groups));
+            if !Arc::ptr_eq(&self.builtin, &old.builtin) {
+                made += self.builtin.len();
+            }
+            for (name, group) in self.groups.iter() {
+                let before = old.group(name);
+                if before.is_some_and(|before| Arc::ptr_eq(before, group)) {
+                    continue;
+                }
+                changed.push(name);
+                let before = before.cloned().unwrap_or_default();
+                made += group.versions.unshared_with(&before.versions);
+                made += group.by_plural.unshared_with(&before.by_plural) + group.by_kind.unshared_with(&before.by_kind);
+                for (name, version) in group.versions() {
+                    let before = before.versions.get(name).cloned().unwrap_or_default();
+                    made += version.by_plural.unshared_with(&before.by_plural);
+                }
+            }
+            (changed, made)
+        }
+    }
+
     fn widgets(group: &str, kind: &str) -> Kind {
         Kind { plural: "widgets".into(), ..Kind::of_bodies(group, "v1", kind) }
     }
@@ -219,9 +312,36 @@ mod tests {
         kinds.replace_custom(&resource, vec![widgets("a.com", "Old")]);
         kinds.replace_custom(&resource, vec![widgets("a.com", "New")]);
         assert!(kinds.kind("a.com", "v1", "Old").is_none() && kinds.group_kind("a.com", "New").is_some());
-        assert_eq!((kinds.kinds().count(), kinds.version("a.com", "v1").len()), (before + 1, 1));
+        assert_eq!(
+            (kinds.kinds().count(), kinds.version("a.com", "v1").map_or(0, |version| version.kinds().count())),
+            (before + 1, 1)
+        );
         kinds.replace_custom(&resource, Vec::new());
         assert!(kinds.resource("a.com", "v1", "widgets").is_none() && kinds.routing("a.com").is_none());
         assert_eq!(kinds.kinds().count(), before);
+    }
+
+    #[test]
+    fn what_a_definition_adds_to_a_built_in_group_comes_and_goes_and_leaves_the_built_in_kinds() {
+        let (mut kinds, before) = (Kinds::builtin(), Kinds::builtin());
+        let resource = GroupResource::new("apps", "deployments");
+        let version = |version: &str| Kind { version: version.into(), ..Kind::clone(&kinds_of(&before, "Deployment")) };
+        let built_in = kinds_of(&kinds, "Deployment");
+        kinds.replace_custom(&resource, vec![version("v1"), version("v2"), widgets("apps", "Other")]);
+        assert!(Arc::ptr_eq(kinds.resource("apps", "v1", "deployments").expect("built in"), &built_in));
+        assert!(kinds.resource("apps", "v2", "deployments").is_some() && !kinds.is_built_in("apps", "v2"));
+        assert_eq!(
+            (kinds.kinds().count(), kinds.routing("apps")),
+            (before.kinds().count() + 1, before.routing("apps"))
+        );
+        assert!(kinds.resource("apps", "v1", "widgets").is_none(), "it is of another resource");
+        assert!(kinds.groups().map(|(name, _)| name).eq(before.groups().map(|(name, _)| name)));
+        kinds.replace_custom(&resource, Vec::new());
+        assert!(kinds.version("apps", "v2").is_none() && kinds.resource("apps", "v1", "deployments").is_some());
+        assert!(kinds.kinds().map(|kind| kind.gvk()).eq(before.kinds().map(|kind| kind.gvk())));
+    }
+
+    fn kinds_of(kinds: &Kinds, kind: &str) -> Arc<Kind> {
+        kinds.group_kind("apps", kind).expect("built in").clone()
     }
 }

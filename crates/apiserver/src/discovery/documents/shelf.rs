@@ -1,0 +1,170 @@
+//! Where documents are kept.
+
+use std::any::Any;
+use std::collections::{BTreeMap, HashMap};
+use std::sync::{Arc, Weak};
+
+use bytes::Bytes;
+
+use super::{Document, Scope, Subject};
+
+/// How many bytes of documents are kept. Of what is beyond that the tag alone is, and the text is made anew for whoever asks.
+const LARGEST: usize = 16 * 1024 * 1024;
+
+/// What is kept. To find or keep one costs the same however many there are.
+#[derive(Debug, Default)]
+pub(super) struct Shelf {
+    documents: HashMap<Scope, Kept>,
+    /// Those whose text is kept, by when they were last asked for.
+    whole: BTreeMap<u64, Scope>,
+    bytes: usize,
+    /// How often one was asked for.
+    asked: u64,
+    /// When there are so many, those that tell of what is no more are let go.
+    swept_at: usize,
+}
+
+#[derive(Debug)]
+struct Kept {
+    /// What it tells of: kinds that change are other ones. It does not keep them alive.
+    subject: Weak<dyn Any + Send + Sync>,
+    tag: Arc<str>,
+    text: Option<Bytes>,
+    /// When it was last asked for.
+    asked: u64,
+}
+
+impl Kept {
+    fn tells_of(&self, subject: &Subject) -> bool {
+        std::ptr::addr_eq(self.subject.as_ptr(), Arc::as_ptr(subject))
+    }
+}
+
+impl Shelf {
+    pub(super) fn find(&mut self, scope: &Scope, subject: &Subject) -> Option<Document> {
+        let kept = self.documents.get_mut(scope).filter(|kept| kept.tells_of(subject))?;
+        let text = kept.text.clone()?;
+        self.asked += 1;
+        let scope = self.whole.remove(&kept.asked).unwrap_or_else(|| scope.clone());
+        kept.asked = self.asked;
+        self.whole.insert(self.asked, scope);
+        Some(Document { tag: kept.tag.clone(), text })
+    }
+
+    pub(super) fn tag(&self, scope: &Scope, subject: &Subject) -> Option<Arc<str>> {
+        let kept = self.documents.get(scope).filter(|kept| kept.tells_of(subject))?;
+        Some(kept.tag.clone())
+    }
+
+    /// Keeps a document, or its tag alone, and lets go of what there is no room for.
+    pub(super) fn keep(&mut self, scope: Scope, subject: &Subject, document: &Document, whole: bool) {
+        self.remove(&scope);
+        self.sweep();
+        self.asked += 1;
+        let text = whole.then(|| document.text.clone());
+        if let Some(text) = &text {
+            self.bytes += text.len();
+            self.whole.insert(self.asked, scope.clone());
+        }
+        let kept = Kept { subject: Arc::downgrade(subject), tag: document.tag.clone(), text, asked: self.asked };
+        self.documents.insert(scope, kept);
+        while self.bytes > LARGEST
+            && let Some((_, oldest)) = self.whole.pop_first()
+        {
+            let text = self.documents.get_mut(&oldest).and_then(|kept| kept.text.take());
+            self.bytes -= text.map_or(0, |text| text.len());
+        }
+    }
+
+    /// Lets go of the documents of what is no more, once there are twice as many as there were after the last time.
+    fn sweep(&mut self) {
+        if self.documents.len() < self.swept_at {
+            return;
+        }
+        let gone = self.documents.iter().filter(|(_, kept)| kept.subject.strong_count() == 0);
+        let gone: Vec<_> = gone.map(|(scope, _)| scope.clone()).collect();
+        gone.iter().for_each(|scope| self.remove(scope));
+        self.swept_at = 64 + 2 * self.documents.len();
+    }
+
+    fn remove(&mut self, scope: &Scope) {
+        if let Some(Kept { text: Some(text), asked, .. }) = self.documents.remove(scope) {
+            self.whole.remove(&asked);
+            self.bytes -= text.len();
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use pintle_meta::GroupVersion;
+
+    use super::*;
+    use crate::clock::effort::is_linear;
+
+    impl Shelf {
+        pub(in crate::discovery) fn is_empty(&self) -> bool {
+            self.documents.is_empty()
+        }
+
+        /// What the texts that are kept tell of, the longest unused first.
+        pub(in crate::discovery) fn whole(&self) -> Vec<Scope> {
+            self.whole.values().cloned().collect()
+        }
+
+        pub(in crate::discovery) fn tags(&self) -> HashMap<Scope, Arc<str>> {
+            self.documents.iter().map(|(scope, kept)| (scope.clone(), kept.tag.clone())).collect()
+        }
+    }
+
+    fn scope(at: usize) -> Scope {
+        Scope::Version(GroupVersion::new(format!("g{at}.com"), "v1"))
+    }
+
+    fn document(bytes: usize) -> Document {
+        Document { tag: "tag".into(), text: vec![0; bytes].into() }
+    }
+
+    #[test]
+    fn what_there_is_no_room_for_goes_but_for_its_tag_the_longest_unused_first() {
+        let mut shelf = Shelf::default();
+        let subject: Subject = Arc::new(());
+        let put = |shelf: &mut Shelf, at: usize| shelf.keep(scope(at), &subject, &document(LARGEST / 2), true);
+        put(&mut shelf, 0);
+        put(&mut shelf, 1);
+        assert!(shelf.find(&scope(0), &subject).is_some());
+        put(&mut shelf, 2);
+        assert_eq!((shelf.whole(), shelf.bytes), (vec![scope(0), scope(2)], LARGEST));
+        assert!(shelf.find(&scope(1), &subject).is_none());
+        assert_eq!(shelf.tag(&scope(1), &subject).as_deref(), Some("tag"));
+        // One that comes again takes its own place, and what is as large as all is not kept at all.
+        put(&mut shelf, 2);
+        assert_eq!((shelf.whole(), shelf.bytes), (vec![scope(0), scope(2)], LARGEST));
+        shelf.keep(scope(3), &subject, &document(LARGEST + 1), true);
+        assert_eq!((shelf.whole(), shelf.bytes), (vec![], 0));
+    }
+
+    #[test]
+    fn of_what_is_no_more_nothing_is_kept_for_long() {
+        let mut shelf = Shelf::default();
+        let stays: Subject = Arc::new(());
+        shelf.keep(scope(0), &stays, &document(1), true);
+        for at in 1..1000 {
+            shelf.keep(scope(at), &(Arc::new(at) as Subject), &document(1), at % 2 == 0);
+            assert!(shelf.documents.len() <= 70 && shelf.bytes <= 70, "{at}");
+        }
+        assert!(shelf.find(&scope(0), &stays).is_some());
+    }
+
+    #[test]
+    fn to_keep_one_costs_the_same_however_many_there_are() {
+        let subject: Subject = Arc::new(());
+        let document = document(1);
+        let keep = |count: usize| {
+            let mut shelf = Shelf::default();
+            (0..count).for_each(|at| shelf.keep(scope(at), &subject, &document, true));
+            assert!((0..count).all(|at| shelf.find(&scope(at), &subject).is_some()));
+        };
+        assert!(is_linear(500, keep));
+    }
+}
