@@ -29,7 +29,7 @@ use pintle_json::Json;
 
 pub(crate) use custom_resource::kinds;
 pub(crate) use definition::CLEANUP;
-pub(crate) use naming::settle;
+pub(crate) use naming::{Taken, has_its_names, settle};
 
 use crate::kinds::{GroupResource, Kind, Kinds};
 use crate::object::holds;

@@ -410,3 +410,24 @@ fn what_neighbours_are_shown_as_is_made_once_until_one_of_them_changes() {
     let part = store.objects(&pods).run(&KeyRange::namespace(None).starting_at("b"));
     assert!(part.neighbours().is_none());
 }
+
+#[test]
+fn all_there_is_is_told_as_it_was_whatever_is_written_meanwhile() {
+    let (mut store, now) = (VersionedStore::new(1, History::default()), Instant::now());
+    for (at, resource) in resources().iter().enumerate() {
+        for key in KEYS {
+            store.put(now, resource, key, Expect::Absent, object(&at.to_string())).expect("absent");
+        }
+    }
+    let mut everything = store.everything();
+    let first = everything.next().expect("there is something");
+    for resource in resources() {
+        let at = store.get(&resource, "a").expect("it is there").revision();
+        store.remove(now, &resource, "a", at).expect("as expected");
+        store.put(now, &resource, "new", Expect::Absent, object("new")).expect("absent");
+    }
+    let mut told: Vec<_> = [first].into_iter().chain(everything).map(|(resource, key, _)| (resource, key)).collect();
+    told.sort();
+    let expected = resources().into_iter().flat_map(|resource| KEYS.map(|key| (resource.clone(), Key::from(key))));
+    assert_eq!(told, expected.collect::<Vec<_>>());
+}

@@ -8,7 +8,7 @@ use pintle_json::{Json, json};
 use tokio::time::Instant;
 
 use super::{Controller, all, options};
-use crate::crd::{self, DEFINITIONS};
+use crate::crd::{self, DEFINITIONS, Taken};
 use crate::failure::Failure;
 use crate::kinds::{GroupResource, Place};
 use crate::object::{metadata, set_condition};
@@ -26,8 +26,8 @@ const AGAIN: Duration = Duration::from_millis(100);
 
 #[derive(Debug, Default)]
 pub(super) struct Definitions {
-    /// What was read of each definition, by its group and its key.
-    known: BTreeMap<String, BTreeMap<Key, Known>>,
+    /// What was read of each definition, by its group.
+    known: BTreeMap<String, Group>,
     /// Those that have changed since.
     changed: BTreeSet<Key>,
     /// Those that are going.
@@ -36,7 +36,17 @@ pub(super) struct Definitions {
     served: HashMap<GroupResource, Arc<Stored>>,
 }
 
-/// A definition, and what is looked at of each of its group when one has changed: all but the schemas, which are most of it.
+/// The definitions of a group.
+#[derive(Debug, Default)]
+struct Group {
+    definitions: BTreeMap<Key, Known>,
+    /// The names that they have.
+    taken: Taken,
+    /// Those that have not all the names that they ask for: others have them, and may let go of them.
+    waiting: BTreeSet<Key>,
+}
+
+/// A definition, and what is looked at as long as it is not in force: all but the schemas, which are most of it.
 #[derive(Clone, Debug)]
 struct Known {
     stored: Arc<Stored>,
@@ -54,21 +64,21 @@ impl Controller for Definitions {
     }
 
     fn look_anew(&mut self, registry: &Registry) {
-        self.changed.extend(self.known.values().flat_map(BTreeMap::keys).cloned());
+        self.changed.extend(self.known.values().flat_map(|group| group.definitions.keys()).cloned());
         self.changed.extend(all(registry, DEFINITIONS).map(|(key, _)| key));
     }
 
     /// Brings definitions into force and lets go of those that are deleted; answers when to look again.
     ///
-    /// Only what has changed is looked at, and for names, which one has that another wants, its group.
+    /// Only what has changed is looked at, and of its group those that wait for a name.
     async fn work(&mut self, registry: &Arc<Registry>, _: u64) -> Option<Instant> {
         let mut changed = std::mem::take(&mut self.changed);
         changed.iter().for_each(|key| self.read(registry, key));
-        let groups: BTreeSet<String> = changed.iter().map(|key| group(key).to_owned()).collect();
-        for group in groups {
-            for settled in crd::settle(&self.outlines(&group), &registry.clock.now_text()) {
+        for key in self.unsettled(&changed) {
+            let settled =
+                self.known.get_mut(group(&key)).and_then(|group| group.settle(&key, &registry.clock.now_text()));
+            if let Some(settled) = settled {
                 self.write_status(registry, &settled);
-                let key = Key::from(metadata::name(&settled));
                 self.read(registry, &key);
                 changed.insert(key);
             }
@@ -93,36 +103,38 @@ fn group(key: &str) -> &str {
 
 impl Definitions {
     fn definition(&self, key: &Key) -> Option<&Known> {
-        self.known.get(group(key))?.get(key)
+        self.known.get(group(key))?.definitions.get(key)
     }
 
     /// Reads a definition as it is now.
     fn read(&mut self, registry: &Registry, key: &Key) {
         self.going.remove(key);
         let of_group = self.known.entry(group(key).to_owned()).or_default();
+        of_group.forget(key);
         match registry.db.get(DEFINITIONS, key) {
             Some(stored) => {
                 let outline = Arc::new(stored.only(OUTLINE));
                 if crd::is_terminating(&outline) {
                     self.going.insert(key.clone());
                 }
-                of_group.insert(key.clone(), Known { stored, outline });
+                of_group.put(key, Known { stored, outline });
             }
-            None => {
-                of_group.remove(key);
-                if of_group.is_empty() {
-                    self.known.remove(group(key));
-                }
-            }
+            None if of_group.definitions.is_empty() => drop(self.known.remove(group(key))),
+            None => (),
         }
     }
 
-    /// The definitions of a group in the order in which they were made.
-    fn outlines(&self, group: &str) -> Vec<Arc<Json>> {
-        let of_group = self.known.get(group).into_iter().flat_map(BTreeMap::values);
-        let mut outlines: Vec<_> = of_group.map(|definition| definition.outline.clone()).collect();
-        outlines.sort_by_cached_key(|outline| outline["metadata"]["creationTimestamp"].as_str().map(str::to_owned));
-        outlines
+    /// Those that have changed, and those of their groups that wait for a name, in the order in which they were made.
+    fn unsettled(&self, changed: &BTreeSet<Key>) -> Vec<Key> {
+        let groups: BTreeSet<&str> = changed.iter().map(|key| group(key)).collect();
+        let waiting = groups.iter().filter_map(|group| self.known.get(*group)).flat_map(|group| &group.waiting);
+        let keys: BTreeSet<&Key> = changed.iter().chain(waiting).collect();
+        let mut keys: Vec<&Key> = keys.into_iter().collect();
+        keys.sort_by_cached_key(|key| {
+            let made = self.definition(key)?.outline["metadata"]["creationTimestamp"].as_str()?;
+            Some(made.to_owned())
+        });
+        keys.into_iter().cloned().collect()
     }
 
     /// Makes the registry say what a definition says.
@@ -262,6 +274,33 @@ impl Definitions {
     }
 }
 
+impl Group {
+    fn put(&mut self, key: &Key, definition: Known) {
+        self.taken.add(&definition.outline);
+        if !crd::has_its_names(&definition.outline) {
+            self.waiting.insert(key.clone());
+        }
+        self.definitions.insert(key.clone(), definition);
+    }
+
+    fn forget(&mut self, key: &Key) {
+        if let Some(old) = self.definitions.remove(key) {
+            self.taken.remove(&old.outline);
+            self.waiting.remove(key);
+        }
+    }
+
+    /// The definition with a new status, if it is to have one.
+    fn settle(&mut self, key: &Key, now: &str) -> Option<Json> {
+        let outline = self.definitions.get(key)?.outline.clone();
+        // It does not stand in its own way.
+        self.taken.remove(&outline);
+        let settled = crd::settle(&outline, &self.taken, now);
+        self.taken.add(&outline);
+        settled
+    }
+}
+
 fn changed_meanwhile(definition: &Json) -> Failure {
     Failure::modified(&GroupResource::new(GROUP, "customresourcedefinitions"), metadata::name(definition))
 }
@@ -284,7 +323,7 @@ mod tests {
 
     use super::super::api_services::ApiServices;
     use super::*;
-    use crate::clock::effort::{is_linear, turns};
+    use crate::clock::effort::turns;
     use crate::config::ApiServerConfig;
     use crate::kinds::Origin;
     use crate::store::{Changes, Expect};
@@ -346,15 +385,23 @@ mod tests {
         }
 
         fn put(&self, plural: &str, group: &str, version: &str) {
+            self.put_named(plural, plural, group, version);
+        }
+
+        /// Nobody has accepted its names yet.
+        fn put_named(&self, plural: &str, kind: &str, group: &str, version: &str) {
             let schema = json!({"openAPIV3Schema": {"type": "object"}});
             let version = json!({"name": version, "served": true, "storage": true, "schema": schema});
-            let names =
-                json!({"plural": plural, "singular": plural, "kind": plural, "listKind": format!("{plural}List")});
+            let names = json!({"plural": plural, "singular": plural, "kind": kind, "listKind": format!("{kind}List")});
             let spec = json!({"group": group, "scope": "Namespaced", "names": names, "versions": [version]});
-            let conditions = json!([{"type": "Established", "status": "True"}]);
-            let status = json!({"acceptedNames": names, "conditions": conditions, "storedVersions": ["v1"]});
+            let status =
+                json!({"acceptedNames": {"plural": "", "kind": ""}, "conditions": [], "storedVersions": ["v1"]});
             let key = format!("{plural}.{group}");
-            let object = json!({"metadata": {"name": key, "uid": key}, "spec": spec, "status": status});
+            let types = ("apiextensions.k8s.io/v1", "CustomResourceDefinition");
+            let metadata = json!({"name": key, "uid": key});
+            let object = json!({
+                "apiVersion": types.0, "kind": types.1, "metadata": metadata, "spec": spec, "status": status,
+            });
             let there = self.registry.db.get(DEFINITIONS, &key);
             let expect = there.map_or(Expect::Absent, |there| Expect::At(there.revision()));
             self.registry.db.put(&DEFINITIONS.into(), &key, expect, object).expect("nobody else writes");
@@ -399,16 +446,22 @@ mod tests {
     }
 
     #[test]
-    fn definitions_come_one_by_one_each_at_its_own_cost() {
-        let come = |count: usize| {
-            let mut cluster = Cluster::new();
-            for at in 0..count {
-                cluster.put("widgets", &format!("g{at}.com"), "v1");
-                cluster.work();
-            }
-            assert_eq!(cluster.custom(), count);
-            assert_eq!(all(&cluster.registry, "apiservices.apiregistration.k8s.io").left(), count);
-        };
-        assert!(is_linear(25, come));
+    fn of_a_group_those_are_looked_at_that_have_changed_or_wait_for_a_name() {
+        let mut cluster = Cluster::new();
+        (0..9).for_each(|at| cluster.put(&format!("w{at}"), "g.com", "v1"));
+        cluster.put("w0", "h.com", "v1");
+        cluster.work();
+        let unsettled = |cluster: &Cluster, key: &str| cluster.definitions.unsettled(&BTreeSet::from([key.into()]));
+        assert_eq!(unsettled(&cluster, "w3.g.com"), ["w3.g.com".into()]);
+        cluster.put_named("x", "w1", "g.com", "v1");
+        cluster.work();
+        assert_eq!(cluster.custom(), 10, "another has its kind");
+        assert_eq!(unsettled(&cluster, "w3.g.com"), ["w3.g.com".into(), "x.g.com".into()]);
+        assert_eq!(unsettled(&cluster, "w0.h.com"), ["w0.h.com".into()]);
+        let at = cluster.registry.db.get(DEFINITIONS, "w1.g.com").expect("it is there").revision();
+        cluster.registry.db.remove(&DEFINITIONS.into(), "w1.g.com", at).expect("nobody else writes");
+        cluster.work();
+        assert!(cluster.registry.kinds().resource("g.com", "v1", "x").is_some(), "it has it now");
+        assert_eq!(unsettled(&cluster, "w3.g.com"), ["w3.g.com".into()]);
     }
 }

@@ -1,7 +1,7 @@
 //! Accepts the names of definitions, establishes definitions, and keeps their conditions.
 
-use std::collections::BTreeSet;
-use std::sync::Arc;
+use std::collections::HashMap;
+use std::collections::hash_map::Entry;
 
 use pintle_json::{Json, json};
 
@@ -60,21 +60,15 @@ impl Names {
     }
 }
 
-/// Accepts names and establishes definitions, in the order given; answers those that changed, with their new status.
+/// Accepts the names of a definition, as far as none of `taken` has them, the others of its group, and establishes it; answers it with its
+/// new status, if that changed.
 ///
 /// `now` is the time of a changed condition, as metadata carry it.
-pub(crate) fn settle(definitions: &[Arc<Json>], now: &str) -> Vec<Json> {
-    let mut all: Vec<Arc<Json>> = definitions.to_vec();
-    let mut changed = Vec::new();
-    for at in 0..all.len() {
-        let Some(mut definition) = all.get(at).map(|definition| Json::clone(definition)) else { continue };
-        let taken = if has_its_names(&definition) { Taken::default() } else { Taken::by_others(&all, at) };
-        if accept(&mut definition, &taken, now) {
-            changed.push(definition.clone());
-            all[at] = Arc::new(definition);
-        }
-    }
-    changed
+pub(crate) fn settle(definition: &Json, taken: &Taken, now: &str) -> Option<Json> {
+    let nothing = Taken::default();
+    let taken = if has_its_names(definition) { &nothing } else { taken };
+    let mut settled = definition.clone();
+    accept(&mut settled, taken, now).then_some(settled)
 }
 
 /// Says in a condition how it stands with a definition.
@@ -84,30 +78,40 @@ fn say(definition: &mut Json, kind: &str, status: &str, reason: &str, message: &
 }
 
 /// Whether a definition has the names that it asks for: then nobody else can have them, and nobody is asked.
-fn has_its_names(definition: &Json) -> bool {
+pub(crate) fn has_its_names(definition: &Json) -> bool {
     Names { categories: Vec::new(), ..Names::requested(definition) }
         == Names { categories: Vec::new(), ..Names::accepted(definition) }
 }
 
-/// The names of a group that other definitions have.
-#[derive(Default)]
-struct Taken {
-    resources: BTreeSet<String>,
-    kinds: BTreeSet<String>,
+/// The names that definitions of a group have, and how many of them have each.
+#[derive(Debug, Default)]
+pub(crate) struct Taken {
+    resources: HashMap<String, usize>,
+    kinds: HashMap<String, usize>,
 }
 
 impl Taken {
-    fn by_others(all: &[Arc<Json>], me: usize) -> Self {
-        let group = |definition: &Json| definition.text("/spec/group").to_owned();
-        let mine = all.get(me).map(|definition| group(definition)).unwrap_or_default();
-        let others = all.iter().enumerate().filter(|(at, other)| *at != me && group(other) == mine);
-        let mut taken = Self::default();
-        for names in others.map(|(_, other)| Names::accepted(other)) {
-            taken.resources.extend([names.plural, names.singular]);
-            taken.resources.extend(names.short_names);
-            taken.kinds.extend([names.kind, names.list_kind]);
-        }
-        taken
+    /// Adds those that a definition has.
+    pub(crate) fn add(&mut self, definition: &Json) {
+        self.each(definition, |names, name| *names.entry(name).or_default() += 1);
+    }
+
+    /// Takes away those that a definition has, which were added before.
+    pub(crate) fn remove(&mut self, definition: &Json) {
+        self.each(definition, |names, name| {
+            if let Entry::Occupied(mut count) = names.entry(name) {
+                *count.get_mut() -= 1;
+                if *count.get() == 0 {
+                    count.remove();
+                }
+            }
+        });
+    }
+
+    fn each(&mut self, definition: &Json, mut change: impl FnMut(&mut HashMap<String, usize>, String)) {
+        let Names { plural, singular, short_names, kind, list_kind, .. } = Names::accepted(definition);
+        short_names.into_iter().chain([plural, singular]).for_each(|name| change(&mut self.resources, name));
+        [kind, list_kind].into_iter().for_each(|name| change(&mut self.kinds, name));
     }
 }
 
@@ -117,17 +121,18 @@ fn accept(definition: &mut Json, taken: &Taken, now: &str) -> bool {
     // The last conflict is told.
     let mut conflict: Option<(&str, String)> = None;
     let in_use = |name: &str| format!("\"{name}\" is already in use");
-    let take =
-        |name: &str, had: &mut String, taken: &BTreeSet<String>| match had.as_str() != name && taken.contains(name) {
-            true => Some(in_use(name)),
-            false => {
-                name.clone_into(had);
-                None
-            }
-        };
+    let take = |name: &str, had: &mut String, taken: &HashMap<String, usize>| match had.as_str() != name
+        && taken.contains_key(name)
+    {
+        true => Some(in_use(name)),
+        false => {
+            name.clone_into(had);
+            None
+        }
+    };
     let plural = take(&wanted.plural, &mut accepted.plural, &taken.resources);
     let singular = take(&wanted.singular, &mut accepted.singular, &taken.resources);
-    let is_used = |name: &&String| !accepted.short_names.contains(name) && taken.resources.contains(*name);
+    let is_used = |name: &&String| !accepted.short_names.contains(name) && taken.resources.contains_key(*name);
     let used: Vec<_> = wanted.short_names.iter().filter(is_used).map(|name| in_use(name)).collect();
     let short_names = match &used[..] {
         [] => {

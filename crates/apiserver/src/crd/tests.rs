@@ -6,7 +6,7 @@ use pintle_json::{Json, json};
 use proptest::prelude::{Just, any, prop_assert, prop_assert_eq, prop_oneof, proptest};
 
 use super::structural::Structural;
-use super::{default, is_established, json_path, kinds, prune, settle, validator};
+use super::{Taken, default, is_established, json_path, kinds, prune, settle, validator};
 use crate::kinds::{Kind, Strategy as _};
 use crate::object::condition;
 use crate::request::Part;
@@ -29,7 +29,7 @@ fn definition(spec: Json) -> Json {
 }
 
 fn established(definition: &Json) -> Json {
-    settle(&[Arc::new(definition.clone())], "2024-01-02T03:04:05Z").pop().expect("a new definition changes")
+    settle(definition, &Taken::default(), "2024-01-02T03:04:05Z").expect("a new definition changes")
 }
 
 fn kind(spec: Json) -> Kind {
@@ -174,17 +174,21 @@ fn an_unchanged_fault_passes_an_update() {
 
 #[test]
 fn names_are_taken_once_and_heal_when_the_other_definition_goes() {
-    let first = Arc::new(established(&definition(json!({"type": "object"}))));
+    let first = established(&definition(json!({"type": "object"})));
+    let mut taken = Taken::default();
+    taken.add(&first);
     let mut second = definition(json!({"type": "object"}));
     second["spec"]["names"] =
         json!({"plural": "gadgets", "singular": "gadget", "kind": "Widget", "listKind": "WidgetList"});
-    let refused = settle(&[first, Arc::new(second)], "t").pop().expect("the second changes");
+    let refused = settle(&second, &taken, "t").expect("the second changes");
     assert!(!is_established(&refused));
     assert_eq!(condition(&refused, "NamesAccepted").map(|it| it["reason"].clone()), Some(json!("ListKindConflict")));
     assert_eq!(refused["status"]["acceptedNames"], json!({"plural": "gadgets", "singular": "gadget", "kind": ""}));
-    let healed = settle(&[Arc::new(refused)], "t").pop().expect("it changes again");
+    assert!(settle(&refused, &taken, "later").is_none());
+    taken.remove(&first);
+    let healed = settle(&refused, &taken, "t").expect("it changes again");
     assert!(is_established(&healed));
-    assert_eq!(settle(&[Arc::new(healed)], "later"), Vec::<Json>::new());
+    assert!(settle(&healed, &taken, "later").is_none());
 }
 
 #[test]
