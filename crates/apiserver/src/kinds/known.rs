@@ -1,6 +1,7 @@
 //! All kinds that are served.
 
 use std::cmp::{Ordering, Reverse};
+use std::collections::HashMap;
 use std::sync::Arc;
 
 use pintle_meta::GroupVersion;
@@ -50,16 +51,16 @@ impl Kinds {
     }
 
     fn of(builtin: Arc<[Arc<Kind>]>) -> Self {
-        let mut names: Vec<Arc<str>> = Vec::new();
-        let mut groups = SharedMap::<Arc<Group>>::default();
+        let (mut names, mut made) = (Vec::<Arc<str>>::new(), HashMap::<&str, Group>::new());
         for kind in &*builtin {
-            let mut group = groups.get(&kind.group).cloned().unwrap_or_else(|| {
+            let group = made.entry(&kind.group).or_insert_with(|| {
                 names.push(kind.group.as_str().into());
-                Arc::default()
+                Group::default()
             });
-            Arc::make_mut(&mut group).add(kind, true);
-            groups.insert(&kind.group, group);
+            group.add(kind, true);
         }
+        let mut groups = SharedMap::default();
+        made.into_iter().for_each(|(name, group)| groups.insert(name, Arc::new(group)));
         Self { builtin, builtin_groups: names.into(), groups }
     }
 
