@@ -24,6 +24,9 @@ use crate::store::{
     Change, Compacted, Draft, Expect, History, Interner, Objects, Range, Refused, ResourceKey, Run, Store, Stored,
 };
 
+/// However little the log keeps, who follows several resources is not to look at everything anew with each change.
+const LEAST_BACKLOG: usize = 16 << 20;
+
 /// What an object becomes with a write of another that it is charged for.
 #[derive(Debug)]
 pub(crate) struct Charge {
@@ -47,6 +50,8 @@ pub(crate) struct Db {
     interner: Arc<Interner>,
     /// How many changes who follows a resource may lag behind.
     longest_lag: usize,
+    /// How many bytes of changes who follows several may lag behind, about: as many as the log keeps anyway.
+    longest_backlog: usize,
 }
 
 #[derive(Debug)]
@@ -69,12 +74,12 @@ struct All {
 
 impl Db {
     pub(crate) fn new(first: u64, history: History, draft: Drafting, clock: Arc<Clock>) -> Self {
-        let longest_lag = history.followed;
+        let (longest_lag, longest_backlog) = (history.followed, history.max_bytes.max(LEAST_BACKLOG));
         let store = Store::new(first, history);
         let interner = store.interner().clone();
         let revision = watch::Sender::new(store.revision());
         let inner = Inner { store, followers: HashMap::new(), all: Vec::new(), mirror: None };
-        Self { inner: Mutex::new(inner), revision, clock, draft, interner, longest_lag }
+        Self { inner: Mutex::new(inner), revision, clock, draft, interner, longest_lag, longest_backlog }
     }
 
     /// The revision of the last write.
@@ -207,7 +212,7 @@ impl Db {
 
     /// Follows the changes of these resources. None: of all.
     pub(crate) fn follow_all(&self, of: Option<&'static [&'static str]>) -> Changes {
-        let changes = Changes::default();
+        let changes = Changes::new(self.longest_backlog);
         self.lock().all.push(All { of, news: changes.teller() });
         changes
     }

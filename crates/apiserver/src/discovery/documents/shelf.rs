@@ -26,7 +26,7 @@ pub(super) struct Shelf {
 
 #[derive(Debug)]
 struct Kept {
-    /// What it tells of: kinds that change are other ones. It does not keep them alive.
+    /// What it tells of: kinds that change are other ones. It does not keep them alive, but their place, so that no others come there.
     subject: Weak<dyn Any + Send + Sync>,
     tag: Arc<str>,
     text: Option<Bytes>,

@@ -7,23 +7,23 @@ use tokio::sync::Notify;
 
 use crate::store::Change;
 
-/// How many changes of its resources together who follows them may lag before it is to look at everything anew, and how many bytes
-/// of them, about: what is written over and over is there no more, and kept by its changes alone.
+/// How many changes of its resources together who follows them may lag before it is to look at everything anew.
 const MOST: usize = 16_384;
-const MOST_BYTES: usize = 64 << 20;
 
 /// The changes of several resources as they happen, in the order of their revisions.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct Changes(Arc<Backlog>);
 
 /// What has changed since was more than is kept: everything is to be looked at anew. What changes from now on is told again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Lagged;
 
-#[derive(Debug, Default)]
+#[derive(Debug)]
 struct Backlog {
     unread: Mutex<Unread>,
     news: Notify,
+    /// How many bytes of changes may be unread, about: what is written over and over is there no more, and kept by its changes alone.
+    most_bytes: usize,
 }
 
 #[derive(Debug, Default)]
@@ -39,6 +39,10 @@ struct Unread {
 pub(super) struct Teller(Weak<Backlog>);
 
 impl Changes {
+    pub(super) fn new(most_bytes: usize) -> Self {
+        Self(Arc::new(Backlog { unread: Mutex::default(), news: Notify::new(), most_bytes }))
+    }
+
     pub(super) fn teller(&self) -> Teller {
         Teller(Arc::downgrade(&self.0))
     }
@@ -79,7 +83,7 @@ impl Teller {
         if !unread.lagged {
             unread.bytes += change.new.weight();
             unread.changes.push_back(change.clone());
-            if unread.changes.len() > MOST || unread.bytes > MOST_BYTES {
+            if unread.changes.len() > MOST || unread.bytes > backlog.most_bytes {
                 *unread = Unread { lagged: true, ..Unread::default() };
             }
         }
@@ -115,8 +119,9 @@ mod tests {
 
     #[test]
     fn who_lags_by_more_changes_or_bytes_than_are_kept_is_told_so_once_and_keeps_none_of_them() {
-        for (bytes, most) in [(1, MOST), (MOST_BYTES / 4, 4)] {
-            let mut changes = Changes::default();
+        const MOST_BYTES: usize = 1 << 20;
+        for (bytes, most) in [(1, MOST), (MOST_BYTES / 16, 16)] {
+            let mut changes = Changes::new(if bytes == 1 { usize::MAX } else { MOST_BYTES });
             let teller = changes.teller();
             let object = object(bytes);
             let first = change(0, &object);
@@ -144,7 +149,7 @@ mod tests {
 
     #[tokio::test]
     async fn who_waits_is_told() {
-        let mut changes = Changes::default();
+        let mut changes = Changes::new(1 << 20);
         let teller = changes.teller();
         let (next, told) = tokio::join!(changes.next(), async { teller.tell(&change(3, &object(1))) });
         assert_eq!((next.map(|change| change.revision), told), (Ok(3), true));
