@@ -75,7 +75,7 @@ impl Kinds {
 
     /// The kind behind a path.
     pub(crate) fn resource(&self, group: &str, version: &str, plural: &str) -> Option<&Arc<Kind>> {
-        self.version(group, version)?.by_plural.get(plural)
+        self.version(group, version)?.resource(plural)
     }
 
     /// The kind that an object calls itself.
@@ -128,7 +128,7 @@ impl Kinds {
     }
 
     pub(crate) fn version(&self, group: &str, version: &str) -> Option<&Arc<Version>> {
-        self.group(group)?.versions.get(version)
+        self.group(group)?.version(version)
     }
 
     /// How a group is routed, if it is served.
@@ -165,6 +165,10 @@ impl Group {
     /// Its versions by name.
     pub(crate) fn versions(&self) -> impl Iterator<Item = (&str, &Arc<Version>)> {
         self.versions.iter()
+    }
+
+    pub(crate) fn version(&self, name: &str) -> Option<&Arc<Version>> {
+        self.versions.get(name)
     }
 
     /// Its versions, the preferred one first.
@@ -225,6 +229,10 @@ impl Group {
 }
 
 impl Version {
+    pub(crate) fn resource(&self, plural: &str) -> Option<&Arc<Kind>> {
+        self.by_plural.get(plural)
+    }
+
     /// By plural.
     pub(crate) fn kinds(&self) -> impl Iterator<Item = &Arc<Kind>> {
         self.by_plural.iter().map(|(_, kind)| kind)

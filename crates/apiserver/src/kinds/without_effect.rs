@@ -2,7 +2,7 @@
 
 use pintle_json::Json;
 
-use super::{Kind, Kinds};
+use super::{Group, Kinds, Version};
 use crate::object::metadata;
 
 /// What is taken and has no effect, and why.
@@ -44,14 +44,45 @@ pub(super) fn whole(object: &Json, missing: Missing) -> Vec<String> {
 
 /// Whether a rule of admission names anything that is served.
 pub(super) fn is_about(kinds: &Kinds, rule: &Json) -> bool {
-    let names = |field: &str, name: &str| rule.list(field).any(|named| named == "*" || named == name);
-    let names_resource = |kind: &Kind| {
-        let resources = rule.texts("/resources");
-        resources
-            .map(|resource| resource.split('/').next().unwrap_or_default())
-            .any(|plural| plural == "*" || plural == kind.plural)
+    let any = |field: &str| rule.texts(field).any(|named| named == "*");
+    let (any_group, any_version) = (any("/apiGroups"), any("/apiVersions"));
+    let is_named = |kinds: &Version| {
+        let mut plurals = rule.texts("/resources").map(|resource| resource.split('/').next().unwrap_or_default());
+        plurals.any(|plural| plural == "*" || kinds.resource(plural).is_some())
     };
-    kinds
-        .kinds()
-        .any(|kind| names("/apiGroups", &kind.group) && names("/apiVersions", &kind.version) && names_resource(kind))
+    let is_about_group = |group: &Group| match any_version {
+        true => group.versions().any(|(_, kinds)| is_named(kinds)),
+        false => rule.texts("/apiVersions").filter_map(|name| group.version(name)).any(|kinds| is_named(kinds)),
+    };
+    match any_group {
+        true => kinds.groups().any(|(_, group)| is_about_group(group)),
+        false => rule.texts("/apiGroups").filter_map(|name| kinds.group(name)).any(|group| is_about_group(group)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use pintle_json::json;
+
+    use super::*;
+
+    #[test]
+    fn a_rule_is_about_something_if_all_that_it_names_is_served_together() {
+        let kinds = Kinds::builtin();
+        for (groups, versions, resources, expected) in [
+            (json!(["apps"]), json!(["v1"]), json!(["deployments"]), true),
+            (json!(["none", "apps"]), json!(["v7", "v1"]), json!(["pods", "deployments/scale"]), true),
+            (json!(["apps"]), json!(["v1"]), json!(["pods"]), false),
+            (json!(["apps"]), json!(["v2"]), json!(["deployments"]), false),
+            (json!([""]), json!(["v1"]), json!(["pods"]), true),
+            (json!(["*"]), json!(["v1"]), json!(["deployments"]), true),
+            (json!(["*"]), json!(["*"]), json!(["gadgets"]), false),
+            (json!(["apps"]), json!(["*"]), json!(["*/status"]), true),
+            (json!(["apps"]), json!(["v2"]), json!(["*"]), false),
+            (json!([]), json!(["*"]), json!(["*"]), false),
+        ] {
+            let rule = json!({"apiGroups": groups, "apiVersions": versions, "resources": resources});
+            assert_eq!(is_about(&kinds, &rule), expected, "{rule}");
+        }
+    }
 }
