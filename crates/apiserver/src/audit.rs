@@ -1,8 +1,11 @@
 //! What was asked of a server, by whom, and what it answered: for tests that hold their clients to it.
 
-use std::collections::{BTreeMap, HashMap, VecDeque};
+mod log;
+
+use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+pub(crate) use log::AuditLog;
 use tokio::time::Instant;
 
 use crate::verb::RequestVerb;
@@ -196,59 +199,6 @@ impl Annotations {
     fn lock(&self) -> MutexGuard<'_, BTreeMap<String, String>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
-}
-
-/// What the records may take in memory, in bytes: the texts in them are as long as their clients like.
-const MOST_BYTES: usize = 32 << 20;
-
-/// Where they are kept.
-#[derive(Debug)]
-pub(crate) struct AuditLog {
-    most: usize,
-    kept: Mutex<Kept>,
-}
-
-#[derive(Debug, Default)]
-struct Kept {
-    records: VecDeque<AuditRecord>,
-    bytes: usize,
-    lost: u64,
-    lost_until: Option<Instant>,
-}
-
-impl AuditLog {
-    pub(crate) fn new(most: usize) -> Self {
-        Self { most, kept: Mutex::default() }
-    }
-
-    pub(crate) fn note(&self, record: AuditRecord) {
-        let mut kept = self.lock();
-        kept.bytes += weight(&record);
-        kept.records.push_back(record);
-        while kept.records.len() > self.most || kept.bytes > MOST_BYTES {
-            let Some(oldest) = kept.records.pop_front() else { return };
-            kept.bytes -= weight(&oldest);
-            kept.lost += 1;
-            let last = oldest.committed.map_or(oldest.received, |commit| commit.at.max(oldest.received));
-            kept.lost_until = kept.lost_until.max(Some(last));
-        }
-    }
-
-    pub(crate) fn read(&self) -> ServerAudit {
-        let kept = self.lock();
-        ServerAudit { records: kept.records.iter().cloned().collect(), lost: kept.lost, lost_until: kept.lost_until }
-    }
-
-    fn lock(&self) -> MutexGuard<'_, Kept> {
-        self.kept.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
-
-fn weight(record: &AuditRecord) -> usize {
-    let AuditRecord { user, user_agent, group, resource, subresource, namespace, name, annotations, .. } = record;
-    let texts = [user, user_agent, group, resource, subresource, namespace, name].into_iter();
-    let texts = texts.chain(annotations.iter().flat_map(|(key, value)| [key, value]));
-    size_of::<AuditRecord>() + texts.map(String::len).sum::<usize>()
 }
 
 tokio::task_local! {

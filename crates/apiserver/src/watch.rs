@@ -13,7 +13,8 @@ use std::collections::VecDeque;
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
-use bytes::Bytes;
+use bytes::{Bytes, BytesMut};
+use futures_util::FutureExt;
 use pintle_meta::WatchEventType;
 use tokio::time::Instant;
 
@@ -59,6 +60,8 @@ impl std::error::Error for Cut {}
 const DEFAULT_TIMEOUT: Duration = Duration::from_secs(30 * 60);
 /// Longer than any watch: what is added to a time is no more than this, so that it does not overflow.
 const FOREVER: Duration = Duration::from_secs(u32::MAX as u64);
+/// How long a piece of the stream gets, about, that has several frames: as long as a frame of HTTP/2 may be where nobody has said otherwise.
+const PIECE: usize = 16 << 10;
 /// How long before the end of a watch its last bookmark comes.
 const LAST_BOOKMARK: Duration = Duration::from_secs(2);
 
@@ -84,6 +87,8 @@ pub(crate) struct Watcher {
     held: Option<Arc<Change>>,
     /// The revision that it began at.
     began: u64,
+    /// How it ends, once what was sent before is out.
+    over: Option<Option<Cut>>,
 }
 
 /// What was there when a watch began, and is yet to be sent. It is there for as long as the changes since are kept: whoever reads it more
@@ -181,6 +186,7 @@ impl Watcher {
             lag,
             held: None,
             began: start.after.unwrap_or(revision),
+            over: None,
         };
         if timeout.is_zero() {
             watcher.state = State::Ending;
@@ -208,6 +214,35 @@ impl Watcher {
     /// test asked for.
     pub(crate) fn ends(&self) -> Option<Instant> {
         (!matches!(self.fault, Some(WatchFault::SilentAfter(_)))).then_some(self.ends)
+    }
+
+    /// The next frames, as many as are there already, in one piece: it costs both sides the same however much is in it. Dropping the
+    /// future loses nothing.
+    pub(crate) async fn next_piece(&mut self) -> Option<Result<Frame, Cut>> {
+        if let Some(over) = self.over.take() {
+            return over.map(Err);
+        }
+        let first = self.next().await;
+        let Some(Ok(Frame { bytes, torn: false })) = first else { return first };
+        if !self.has_more() {
+            return Some(Ok(Frame { bytes, torn: false }));
+        }
+        let mut piece = BytesMut::from(bytes);
+        while piece.len() < PIECE && self.has_more() {
+            match self.next().now_or_never() {
+                Some(Some(Ok(frame))) => piece.extend_from_slice(&frame.bytes),
+                Some(Some(Err(cut))) => self.over = Some(Some(cut)),
+                Some(None) => self.over = Some(None),
+                None => break,
+            }
+        }
+        Some(Ok(Frame { bytes: piece.freeze(), torn: false }))
+    }
+
+    /// Whether a frame may be there already. Under a fault each goes out alone, since it counts them.
+    fn has_more(&self) -> bool {
+        let is_told = !self.ready.is_empty() || self.initial.is_some() || self.feed.has_more();
+        is_told && self.fault.is_none() && self.over.is_none()
     }
 
     /// The next frame; none at the end. Dropping the future loses nothing.

@@ -33,10 +33,10 @@ pub(super) fn full(bytes: impl Into<Bytes>) -> Body {
     Full::new(bytes).map_err(|never| match never {}).boxed_unsync()
 }
 
-/// The frames of a watch, as they come. Dropping the body ends the watch.
+/// The frames of a watch, as they come, those that are there together in one piece. Dropping the body ends the watch.
 pub(super) fn frames(watcher: Watcher) -> Body {
     let frames = stream::unfold(watcher, |mut watcher| async {
-        let frame = watcher.next().await?;
+        let frame = watcher.next_piece().await?;
         let frame = frame.map(|Sent { bytes, torn }| {
             let end = if torn { bytes.len() / 2 } else { bytes.len() };
             Frame::data(bytes.slice(..end))

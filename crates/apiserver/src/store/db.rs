@@ -349,7 +349,7 @@ mod tests {
             db.put(&resource, &format!("b/{number}"), Expect::Absent, object(number)).expect("absent");
         }
         for feed in &feeds {
-            assert!(!feed.is_told(), "nothing that it follows has changed");
+            assert!(!feed.has_more(), "nothing that it follows has changed");
             assert_eq!(db.revision_if_read(feed), Some(db.revision()));
         }
         db.put(&resource, "a/1", Expect::Absent, object(1)).expect("absent");

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use bytes::Bytes;
-use http::{Method, Request};
+use http::{Method, Request, Response};
 use http_body_util::{BodyExt, Full};
 use pintle_apiserver::faults::{Answer, Fault, Lag, Rule};
 use pintle_apiserver::{ApiServer, ApiServerConfig, InProcessBody, RequestVerb};
@@ -11,7 +11,7 @@ use pintle_json::{Json, json};
 use tokio::time::{Instant, sleep};
 use tower_service::Service;
 
-use crate::support::{CONFIG_MAPS, call, get, send, version};
+use crate::support::{CONFIG_MAPS, Next, Watch, call, get, send, version};
 
 async fn server() -> ApiServer {
     let config = ApiServerConfig { bookmark_interval: Duration::from_secs(1), ..ApiServerConfig::default() };
@@ -50,18 +50,17 @@ async fn names(server: &ApiServer, query: &str) -> String {
     names.join(" ")
 }
 
-async fn watch(server: &ApiServer, query: &str) -> InProcessBody {
+async fn watch(server: &ApiServer, query: &str) -> Watch<InProcessBody> {
     let (code, body) = ask(server, Method::GET, &format!("{CONFIG_MAPS}?watch=1&{query}"), Json::Null).await;
     assert_eq!(code, 200);
-    body
+    Watch::of(Response::new(body))
 }
 
 /// The name in the next event that is no bookmark, and the last version that a bookmark told before.
-async fn told(watch: &mut InProcessBody) -> (String, u64) {
+async fn told(watch: &mut Watch<InProcessBody>) -> (String, u64) {
     let mut mark = 0;
     loop {
-        let frame = watch.frame().await.expect("a frame").expect("it is not cut");
-        let event: Json = serde_json::from_slice(&frame.into_data().expect("data")).expect("JSON");
+        let Next::Event(event) = watch.next().await else { panic!("it goes on") };
         let object = &event["object"];
         if event["type"] != "BOOKMARK" {
             return (object["metadata"]["name"].as_str().unwrap_or_default().into(), mark);
@@ -99,8 +98,8 @@ async fn a_name_is_meant_alike_whatever_the_request_and_the_fault() {
     let cut = Rule { name: Some("b".into()), times: None, ..Rule::new(Fault::CutAfter(0)) };
     let cut = server.faults().add(cut);
     for (query, is_cut) in [("fieldSelector=metadata.name%3Db", true), ("timeoutSeconds=1", false)] {
-        let first = watch(&server, query).await.frame().await.expect("a frame");
-        assert_eq!(first.is_err(), is_cut, "{query}");
+        let first = watch(&server, query).await.next().await;
+        assert_eq!(first == Next::Broken, is_cut, "{query}");
     }
     assert_eq!(server.faults().hits_of(cut), 1);
 }
@@ -155,7 +154,7 @@ async fn a_view_may_lag_by_a_time_for_reads_and_watches_and_comes_on() {
 #[tokio::test(start_paused = true)]
 async fn a_view_may_lag_by_a_number_of_versions() {
     let server = server().await;
-    let until = Duration::from_secs(60);
+    let until = Duration::from_secs(20);
     let lag = Rule {
         resource: Some("configmaps".into()),
         times: None,
@@ -183,7 +182,6 @@ async fn a_watch_whose_lag_is_lifted_is_marked_up_to_now_though_nothing_happens(
     let a = create(&server, "a").await;
     server.faults().remove(rule);
     assert_eq!(told(&mut watch).await.0, "a");
-    let frame = watch.frame().await.expect("a frame").expect("it is not cut");
-    let event: Json = serde_json::from_slice(&frame.into_data().expect("data")).expect("JSON");
+    let Next::Event(event) = watch.next().await else { panic!("it goes on") };
     assert!(event["type"] == "BOOKMARK" && version(&event["object"]) >= a, "{event}");
 }

@@ -1,11 +1,12 @@
 //! A small HTTP client: one connection a request, so that each test sees the server alone.
 
+use std::fmt::Debug;
 use std::time::Duration;
 
 use bytes::Bytes;
 use http::{Method, Request, Response};
 use http_body_util::{BodyExt, Full};
-use hyper::body::Incoming;
+use hyper::body::{Body, Incoming};
 use hyper_util::rt::TokioIo;
 use pintle_apiserver::ApiServer;
 use pintle_json::{Json, json};
@@ -89,8 +90,8 @@ pub(crate) fn version(object: &Json) -> u64 {
 }
 
 /// A watch in progress.
-pub(crate) struct Watch {
-    body: Incoming,
+pub(crate) struct Watch<B = Incoming> {
+    body: B,
     rest: Vec<u8>,
 }
 
@@ -116,9 +117,11 @@ impl Watch {
         assert_eq!(response.status(), 200);
         Self::of(response)
     }
+}
 
+impl<B: Body<Data = Bytes, Error: Debug> + Unpin> Watch<B> {
     /// The watch that this answer is.
-    pub(crate) fn of(response: Response<Incoming>) -> Self {
+    pub(crate) fn of(response: Response<B>) -> Self {
         Self { body: response.into_body(), rest: Vec::new() }
     }
 

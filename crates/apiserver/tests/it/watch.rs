@@ -68,6 +68,37 @@ async fn who_watches_a_node_is_told_of_the_pods_that_come_to_it_and_of_no_others
 }
 
 #[tokio::test]
+async fn what_is_there_together_goes_out_in_pieces_without_waiting_for_more() {
+    let server = server().await;
+    let mut expected: Vec<_> = (100..400).map(|number| format!("m{number}")).collect();
+    for name in &expected {
+        create_map(&server, name, json!({})).await;
+    }
+    let mut watch = Watch::start(&server, "").await;
+    let request = Request::get(format!("{CONFIG_MAPS}?watch=1")).body(Full::<Bytes>::default()).expect("a request");
+    let mut pieces = server.in_process().call(request).await.expect("an answer").into_body();
+    let (mut names, mut count) = (Vec::new(), 0);
+    while names.len() < expected.len() {
+        let piece = pieces.frame().await.expect("more").expect("it goes on").into_data().expect("data");
+        assert!(piece.ends_with(b"\n") && piece.len() < 17 << 10, "{}", piece.len());
+        let events = serde_json::Deserializer::from_slice(&piece).into_iter::<Json>();
+        names.extend(events.map(|event| event.expect("an event")["object"].text("/metadata/name").to_owned()));
+        count += 1;
+    }
+    names.retain(|name| name != "kube-root-ca.crt");
+    assert!(count <= 10, "{count} pieces");
+    create_map(&server, "z", json!({})).await;
+    let last = pieces.frame().await.expect("more").expect("it goes on").into_data().expect("data");
+    let last: Json = serde_json::from_slice(&last).expect("one event");
+    names.push(last["object"].text("/metadata/name").to_owned());
+    expected.push("z".into());
+    assert_eq!(names, expected);
+    for name in expected {
+        assert!(watch.told().await.starts_with(&format!("ADDED {name} ")), "{name}");
+    }
+}
+
+#[tokio::test]
 async fn a_write_that_changes_nothing_is_no_event() {
     let server = server().await;
     let created = create_map(&server, "a", json!({})).await;
@@ -192,21 +223,25 @@ async fn what_was_there_when_a_watch_began_is_kept_for_as_long_as_the_changes_si
         let config = ApiServerConfig { history: kept, watch_buffer: kept, ..ApiServerConfig::default() };
         let server = ApiServer::start(config).await.expect("a server");
         for name in ["a", "b", "c"] {
-            create_map(&server, name, json!({"l": "x"})).await;
+            // No two of them go out in one piece.
+            let data = json!({"k": "x".repeat(20 << 10)});
+            let map = json!({"metadata": {"name": name, "labels": {"l": "x"}}, "data": data});
+            assert_eq!(call(&server, Method::POST, CONFIG_MAPS, map).await.code, 201);
         }
         let query = "watch=1&sendInitialEvents=true&resourceVersionMatch=NotOlderThan&allowWatchBookmarks=true";
         let request = Request::get(format!("{CONFIG_MAPS}?{query}&labelSelector=l")).body(Full::<Bytes>::default());
         let watch = server.in_process().call(request.expect("a request")).await;
-        let mut watch = watch.expect("an answer").into_body();
-        let mut told = async || {
-            let frame = tokio::time::timeout(PATIENCE, watch.frame()).await.expect("a frame in time").expect("no end");
-            let Ok(frame) = frame else { return "CUT".into() };
-            let event: Json = serde_json::from_slice(&frame.into_data().expect("data")).expect("a frame of JSON");
-            [&event["type"], &event["object"]["metadata"]["name"]].map(|text| text.as_str().unwrap_or("-")).join(" ")
+        let mut watch = Watch::of(watch.expect("an answer"));
+        let mut told = async || match watch.next().await {
+            Next::Event(event) => [&event["type"], &event["object"]["metadata"]["name"]]
+                .map(|text| text.as_str().unwrap_or("-"))
+                .join(" "),
+            Next::Broken => "CUT".into(),
+            Next::End => "END".into(),
         };
         assert_eq!(told().await, "ADDED a");
         for number in 0..5 {
-            patch_map(&server, "b", json!({"data": {"k": number.to_string()}})).await;
+            patch_map(&server, "b", json!({"data": {"n": number.to_string()}})).await;
         }
         delete(&server, &format!("{CONFIG_MAPS}/c")).await;
         let rest: &[_] = match is_cut {

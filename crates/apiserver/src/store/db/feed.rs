@@ -212,9 +212,9 @@ impl Feed {
         self.news.has_changed().is_err()
     }
 
-    #[cfg(test)]
-    pub(super) fn is_told(&self) -> bool {
-        self.news.has_changed().unwrap_or(true)
+    /// Whether a change may be there already, or the end.
+    pub(crate) fn has_more(&self) -> bool {
+        !self.ready.is_empty() || self.news.has_changed().unwrap_or(true)
     }
 
     /// Takes what comes next from the log, up to that revision; answers whether that is all.
