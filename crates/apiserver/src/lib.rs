@@ -42,7 +42,7 @@
 //! | feed | those who watch the resource are told, and read the change from the log | `store/db.rs` |
 //! | watch | each watcher turns the change into its own event: added, modified, deleted, or none | `watch/watch_event.rs` |
 //! | frame | the bytes of the object, between those that make an event of them; no tree, where it goes out as it is stored. In protobuf they are made of the JSON once a version | `watch/frame.rs`, `protobuf/` |
-//! | send | a frame is a part of the answer's body, or a message of a WebSocket | `http/body.rs`, `http/websocket.rs` |
+//! | send | the frames that are there go out together, as a part of the answer's body; over a WebSocket each is a message | `http/body.rs`, `http/websocket.rs` |
 //!
 //! The store is a pure engine: one sequence of revisions for everything, no clock, no lock, no task. Lists of the past, pages,
 //! watches and bookmarks all read from it. No write in `registry/` awaits, so a request that is dropped half-way leaves each
