@@ -32,7 +32,8 @@ impl Sink for Whole<'_> {
         let mut object = Object::of(self.schema, self.reader);
         while let Some(Name(name)) = members.next_key()? {
             match self.says.as_mut().and_then(|says| says.named(&name)) {
-                Some(said) => said.next(object.reader(), &mut members)?,
+                Some(said) if said.name == name => said.next(object.reader(), &mut members)?,
+                Some(said) => object.next_alike(&name, said, &mut members)?,
                 None => object.next(&name, &mut members)?,
             }
         }
@@ -84,6 +85,28 @@ impl<'r> Object<'r> {
         Ok(())
     }
 
+    /// Reads a member that is called as one of the two in which an object says its type, but for the letter case. It is no field; yet
+    /// it counts as that one where Go finds out what is built in, and may be wrong everywhere.
+    fn next_alike<'de, A: MapAccess<'de>>(
+        &mut self,
+        name: &str,
+        said: &mut Said,
+        members: &mut A,
+    ) -> Result<(), A::Error> {
+        match self {
+            Self::BuiltIn(fields) => {
+                fields.reader().unknown(Place { above: None, step: Step::Member(name) });
+                said.take(members.next_value_seed(Seed(fields.reader().past(None)))?);
+            }
+            Self::Custom { .. } => {
+                self.next(name, members)?;
+                let Self::Custom { out, .. } = self else { return Ok(()) };
+                said.note_shape(&out[name]);
+            }
+        }
+        Ok(())
+    }
+
     fn finish(self) -> Map {
         match self {
             Self::BuiltIn(fields) => fields.finish(),
@@ -92,7 +115,7 @@ impl<'r> Object<'r> {
     }
 }
 
-/// What an object says of its own type. Go finds it in any letter case.
+/// What an object says of its own type.
 pub(super) struct TypeMeta {
     pub(super) api_version: Said,
     pub(super) kind: Said,
@@ -113,7 +136,7 @@ pub(super) struct Said {
     name: &'static str,
     /// The last text.
     text: String,
-    /// How many there were.
+    /// How many there were, under this very name.
     texts: usize,
     /// What there was that is no text.
     wrong: Option<&'static str>,
@@ -125,19 +148,28 @@ impl Said {
     }
 
     fn next<'de, A: MapAccess<'de>>(&mut self, reader: &mut Reader, members: &mut A) -> Result<(), A::Error> {
-        match members.next_value_seed(Seed(reader.past(None)))? {
-            Json::Null => (),
-            Json::String(text) => {
-                self.text = text.to_string();
-                self.texts += 1;
-                // Of two, it is told at the end of the object.
-                if self.texts > 2 {
-                    reader.repeated(self.at());
-                }
+        if self.take(members.next_value_seed(Seed(reader.past(None)))?) {
+            self.texts += 1;
+            // Of two, it is told at the end of the object.
+            if self.texts > 2 {
+                reader.repeated(self.at());
             }
-            other => drop(self.wrong.get_or_insert(shape(&other))),
         }
         Ok(())
+    }
+
+    /// Whether it is a text, which counts then.
+    fn take(&mut self, value: Json) -> bool {
+        self.note_shape(&value);
+        let Json::String(text) = value else { return false };
+        self.text = text.to_string();
+        true
+    }
+
+    fn note_shape(&mut self, value: &Json) {
+        if !matches!(value, Json::Null | Json::String(_)) {
+            self.wrong.get_or_insert(shape(value));
+        }
     }
 
     /// The text, empty where there is none. At the end of the object.
