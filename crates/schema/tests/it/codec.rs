@@ -137,6 +137,47 @@ fn a_type_that_is_called_so_but_for_the_letter_case_counts_and_is_no_field() {
 }
 
 #[test]
+fn the_items_of_a_repeated_list_are_read_into_those_that_stood_there() {
+    for (body, expected) in [
+        (
+            r#"{"containers": [{"name": "a", "image": "x"}, {"name": "b"}], "containers": [{"image": "y"}]}"#,
+            json!([{"name": "a", "image": "y", "resources": {}}]),
+        ),
+        (
+            r#"{"containers": [{"name": "a", "args": ["1", "2"]}], "containers": [{"args": ["3"]}, {"name": "b"}]}"#,
+            json!([{"name": "a", "args": ["3"], "resources": {}}, {"name": "b", "resources": {}}]),
+        ),
+        (
+            r#"{"containers": [{"name": "a"}], "containers": [null, null]}"#,
+            json!([{"name": "a", "resources": {}}, {"name": "", "resources": {}}]),
+        ),
+        (
+            r#"{"containers": [{"name": "a"}], "containers": [], "containers": [{"image": "y"}]}"#,
+            json!([{"name": "", "image": "y", "resources": {}}]),
+        ),
+        (
+            r#"{"containers": [{"name": "a"}], "containers": null, "containers": [{"image": "y"}]}"#,
+            json!([{"name": "", "image": "y", "resources": {}}]),
+        ),
+    ] {
+        let decoded = decode_as("v1", "Pod", &format!(r#"{{"spec": {body}}}"#)).unwrap();
+        assert_eq!(decoded.object["spec"]["containers"], expected, "{body}");
+        assert_eq!(decoded.findings, [duplicate("spec.containers")]);
+    }
+    let body = r#"{"metadata": {"finalizers": ["a", "b"], "finalizers": [null, "c", null]}}"#;
+    assert_eq!(decode_as("v1", "Pod", body).unwrap().object["metadata"]["finalizers"], json!(["a", "c", ""]));
+}
+
+#[test]
+fn a_list_that_is_repeated_without_end_is_not_copied_as_often() {
+    let (long, many) = ("x".repeat(1 << 20), r#","containers":[{}],"containers":[null]"#.repeat(50_000));
+    let body = format!(r#"{{"spec":{{"containers":[{{"name":"{long}"}}]{many}}}}}"#);
+    // A hundred gigabytes otherwise.
+    let decoded = decode_as("v1", "Pod", &body).unwrap();
+    assert_eq!(decoded.object["spec"]["containers"][0]["name"].as_str().map(str::len), Some(long.len()));
+}
+
+#[test]
 fn a_custom_resource_keeps_what_it_holds() {
     let schema = Schema::custom("Widget", &json!({"type": "object"}));
     let expected = Expected { api_version: "example.com/v1", schema: &schema };
