@@ -180,24 +180,6 @@ impl ServerAudit {
     }
 }
 
-/// The annotations of a request that is on its way.
-#[derive(Clone, Debug, Default)]
-pub(crate) struct Annotations(Arc<Mutex<BTreeMap<String, String>>>);
-
-impl Annotations {
-    pub(crate) fn note(&self, key: &str, value: String) {
-        self.lock().insert(key.into(), value);
-    }
-
-    pub(crate) fn take(&self) -> BTreeMap<String, String> {
-        std::mem::take(&mut self.lock())
-    }
-
-    fn lock(&self) -> MutexGuard<'_, BTreeMap<String, String>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
-
 /// What the records may take in memory, in bytes: the texts in them are as long as their clients like.
 const MOST_BYTES: usize = 32 << 20;
 

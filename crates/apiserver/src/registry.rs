@@ -28,6 +28,9 @@ mod writer;
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
 use std::time::Duration;
 
+pub(crate) use admission_chain::Plugin;
+#[cfg(test)]
+pub(crate) use admission_chain::{AdmissionOptions, AdmissionRequest};
 pub(crate) use body_room::{BodyRoom, LARGEST_BODY, Unread};
 #[cfg(any(test, fuzzing))]
 pub(crate) use continue_token::fuzz as fuzz_token;
@@ -67,6 +70,8 @@ pub(crate) struct Registry {
     pub(crate) health: Health,
     pub(crate) bodies: Arc<BodyRoom>,
     pub(crate) documents: Arc<Documents>,
+    /// Who has a say in requests.
+    pub(crate) chain: Vec<Arc<dyn Plugin>>,
     kinds: RwLock<Arc<Kinds>>,
     random: Mutex<fastrand::Rng>,
 }
@@ -93,6 +98,7 @@ impl Registry {
             bodies: Arc::new(BodyRoom::new(config.body_bytes)),
             audit: AuditLog::new(config.audit),
             documents: Arc::default(),
+            chain: admission_chain::chain(),
             kinds: RwLock::new(Arc::new(crd::ruled(kinds))),
             random: Mutex::new(random),
             config,
