@@ -26,6 +26,9 @@ impl Registry {
         by: &Writer<'_>,
     ) -> Outcome<Option<Json>> {
         let mut sent = if place.part == Part::Object { tracked(place, sent, by) } else { sent };
+        if place.kind.namespaced() && !posting.is_question() {
+            self.check_namespace_is_open(&place.kind, &place.namespace, &place.name)?;
+        }
         posting.defaults(&mut sent);
         admission_chain::admit(self, &mut posted(place, &mut sent, by))?;
         let user = &by.asker().user;

@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::failure::{Failure, Outcome};
 use crate::kinds::posting::{Posting, Task};
-use crate::kinds::{Context, GroupResource, Kind, NAMESPACES, Place};
+use crate::kinds::{Context, GroupResource, Kind, Place};
 use crate::object::metadata;
 use crate::validate::{FieldFault, FieldFaults};
 
@@ -75,7 +75,6 @@ impl Posting for TokenRequest {
                 return Err(invalid(&place.name, fault));
             }
         }
-        find(context, NAMESPACES, "", &place.namespace)?;
         let account = find(context, &place.kind.plural, &place.namespace, &place.name)?;
         let (uid, said) = (metadata::uid(&account), metadata::uid(sent));
         if !said.is_empty() && said != uid {
