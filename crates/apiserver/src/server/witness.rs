@@ -101,6 +101,7 @@ const TELLING: &[(&str, &str, &str)] = &[
     ("Eviction", "/deleteOptions/gracePeriodSeconds", "7"),
     ("LocalSubjectAccessReview", "/spec/user", "changed"),
     ("Deployment", "/metadata/name", ""),
+    ("ResourceQuota", "/status/used/configmaps", ""),
     ("RoleBinding", "/roleRef/name", ""),
     ("ServiceAccount", "/metadata/name", ""),
     ("Widget", "/metadata/name", ""),

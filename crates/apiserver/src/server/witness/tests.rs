@@ -57,6 +57,11 @@ async fn check(server: &Watched, deed: Deed) {
     assert_eq!(found.at(pointer), Some(&value), "after {method} {path}: {found}");
 }
 
+/// What the witness is told of something that it lets pass as it is.
+fn both(told: &str) -> Vec<String> {
+    vec![format!("admit {told}"), format!("validate {told}")]
+}
+
 /// The same line where what is sent is changed.
 fn changed(told: &str) -> String {
     let Some((before, sent)) = told.split_once("-> ").filter(|(_, sent)| !sent.starts_with('-')) else {
@@ -263,10 +268,7 @@ async fn who_joins_the_chain_is_asked_about_each_object_that_is_deleted() {
     let all = format!("{IN}/configmaps");
     server.witness.say(Say::Refuse("validate"));
     assert_eq!(server.call(Method::DELETE, &all, JSON, &Json::Null).await.code, 403);
-    let of = |k: &str| {
-        let told = format!("Delete configmaps/ n/ ConfigMap({k}) -> - by jane options None");
-        [format!("admit {told}"), format!("validate {told}")]
-    };
+    let of = |k: &str| both(&format!("Delete configmaps/ n/ ConfigMap({k}) -> - by jane options None"));
     assert_eq!(server.witness.told(), of("b"), "the first that is refused ends it");
     server.witness.say(Say::Nothing);
     let gone = server.call(Method::DELETE, &all, JSON, &Json::Null).await;
@@ -300,10 +302,7 @@ async fn who_joins_the_chain_is_asked_about_what_controllers_do() {
         json!([{"apiVersion": "v1", "kind": "ConfigMap", "name": "owner", "uid": uid}]);
     server.make(&format!("{IN}/configmaps"), dependent).await;
     assert_eq!(server.call(Method::DELETE, &format!("{IN}/configmaps/owner"), JSON, &Json::Null).await.code, 200);
-    let by = |told: &str, who: &str| {
-        let told = told.replace("WHO", &format!("system:serviceaccount:kube-system:{who}"));
-        [format!("admit {told}"), format!("validate {told}")]
-    };
+    let by = |told: &str, who: &str| both(&told.replace("WHO", &format!("system:serviceaccount:kube-system:{who}")));
     let collected = by(
         "Delete configmaps/ n/dependent ConfigMap(2) -> - by WHO options Some(Background)",
         "generic-garbage-collector",
@@ -414,4 +413,24 @@ async fn what_cannot_be_is_not_validated() {
         let told: Vec<_> = told.iter().map(|told| format!("{told} by jane options manager ")).collect();
         assert_eq!((answer.code, server.witness.told()), (code, told), "{path}: {}", answer.body);
     }
+}
+
+#[tokio::test]
+async fn who_joins_the_chain_is_asked_about_what_the_server_writes_for_a_request_unless_that_is_but_a_try() {
+    let server = Watched::start().await;
+    let (quotas, maps) = (format!("{IN}/resourcequotas"), format!("{IN}/configmaps"));
+    let hard = json!({"configmaps": "5"});
+    server.make(&quotas, json!({"metadata": {"name": "q"}, "spec": {"hard": hard}})).await;
+    let status = json!({"status": {"hard": hard, "used": {"configmaps": "0"}}});
+    assert_eq!(server.call(Method::PATCH, &format!("{quotas}/q/status"), MERGE, &status).await.code, 200);
+    server.witness.told();
+    let create = "Create configmaps/ n/a - -> ConfigMap(1) by jane options manager ";
+    let charge =
+        "Update resourcequotas/status n/q ResourceQuota(0) -> ResourceQuota(1) by system:apiserver options manager ";
+    let tried = server.call(Method::POST, &format!("{maps}?dryRun=All"), JSON, &config_map("a", "1")).await;
+    assert_eq!((tried.code, server.witness.told()), (201, both(&format!("{create} dry"))), "{}", tried.body);
+    let made = server.call(Method::POST, &maps, JSON, &config_map("a", "1")).await;
+    let told = [&both(create)[..1], &both(charge)[..], &both(create)[1..]].concat();
+    // The witness is the last of those who are asked about the object.
+    assert_eq!((made.code, server.witness.told()), (201, told), "{}", made.body);
 }
