@@ -136,34 +136,32 @@ pub(super) struct Said {
     name: &'static str,
     /// The last text.
     text: String,
-    /// How many there were, under this very name.
-    texts: usize,
+    /// How often the field stood there, under this very name.
+    times: usize,
     /// What there was that is no text.
     wrong: Option<&'static str>,
 }
 
 impl Said {
     fn nothing(name: &'static str) -> Self {
-        Self { name, text: String::new(), texts: 0, wrong: None }
+        Self { name, text: String::new(), times: 0, wrong: None }
     }
 
     fn next<'de, A: MapAccess<'de>>(&mut self, reader: &mut Reader, members: &mut A) -> Result<(), A::Error> {
-        if self.take(members.next_value_seed(Seed(reader.past(None)))?) {
-            self.texts += 1;
-            // Of two, it is told at the end of the object.
-            if self.texts > 2 {
-                reader.repeated(self.at());
-            }
+        self.take(members.next_value_seed(Seed(reader.past(None)))?);
+        self.times += 1;
+        // Of two, it is told at the end of the object.
+        if self.times > 2 {
+            reader.repeated(self.at());
         }
         Ok(())
     }
 
-    /// Whether it is a text, which counts then.
-    fn take(&mut self, value: Json) -> bool {
+    fn take(&mut self, value: Json) {
         self.note_shape(&value);
-        let Json::String(text) = value else { return false };
-        self.text = text.to_string();
-        true
+        if let Json::String(text) = value {
+            self.text = text.to_string();
+        }
     }
 
     fn note_shape(&mut self, value: &Json) {
@@ -181,7 +179,7 @@ impl Said {
         if let Some(shape) = self.wrong {
             return Err(format!("json: cannot unmarshal {shape} into Go struct field .{} of type string", self.name));
         }
-        if self.texts > 1 {
+        if self.times > 1 {
             reader.repeated(self.at());
         }
         Ok(self.text)

@@ -114,6 +114,7 @@ fn a_type_that_is_called_so_but_for_the_letter_case_counts_and_is_no_field() {
         (r#"{"kind": "ConfigMap", "Kind": "ConfigMap"}"#, vec![unknown("Kind")]),
         (r#"{"Kind": "Secret", "kind": "ConfigMap"}"#, vec![unknown("Kind")]),
         (r#"{"kind": "ConfigMap", "KIND": null, "kind": "ConfigMap"}"#, vec![unknown("KIND"), duplicate("kind")]),
+        (r#"{"kind": null, "kind": "ConfigMap"}"#, vec![duplicate("kind")]),
     ] {
         let decoded = decode_as("v1", "ConfigMap", body).unwrap();
         assert_eq!((decoded.object, decoded.findings), (config_map.clone(), findings), "{body}");
