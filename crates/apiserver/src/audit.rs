@@ -3,7 +3,7 @@
 mod log;
 
 use std::collections::{BTreeMap, HashMap};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 
 pub(crate) use log::AuditLog;
 use tokio::time::Instant;
@@ -180,24 +180,6 @@ impl ServerAudit {
             *counts.entry((&record.group, &record.resource, &record.namespace)).or_default() += 1;
         }
         counts.into_values().max().unwrap_or(0)
-    }
-}
-
-/// The annotations of a request that is on its way.
-#[derive(Clone, Debug, Default)]
-pub(crate) struct Annotations(Arc<Mutex<BTreeMap<String, String>>>);
-
-impl Annotations {
-    pub(crate) fn note(&self, key: &str, value: String) {
-        self.lock().insert(key.into(), value);
-    }
-
-    pub(crate) fn take(&self) -> BTreeMap<String, String> {
-        std::mem::take(&mut self.lock())
-    }
-
-    fn lock(&self) -> MutexGuard<'_, BTreeMap<String, String>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

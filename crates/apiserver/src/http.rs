@@ -35,7 +35,7 @@ use pintle_meta::FieldSelector;
 use tokio::time::Instant;
 pub(crate) use websocket::Socket;
 
-use crate::audit::{Annotations, AuditLog, AuditRecord, Committed};
+use crate::audit::{AuditLog, AuditRecord, Committed};
 use crate::auth::{self, Attributes};
 use crate::failure::{Failure, Outcome};
 use crate::faults::{self, Answer, View};
@@ -43,8 +43,7 @@ use crate::registry::{BodyRoom, Registry};
 use crate::request::duration::go_duration;
 use crate::request::path::{ResourcePath, Target};
 use crate::request::query::Query;
-use crate::request::user::User;
-use crate::request::{Part, Verb};
+use crate::request::{Asker, Part, Verb};
 
 /// A request on its way through the checks.
 #[derive(Debug)]
@@ -53,7 +52,7 @@ pub(crate) struct Call {
     pub(crate) path: String,
     pub(crate) query: Query,
     pub(crate) headers: http::HeaderMap,
-    pub(crate) user: User,
+    pub(crate) asker: Asker,
     /// What it falls under, once it is known who asks.
     flow: Option<auth::Flow>,
     /// What it does, and to what.
@@ -65,8 +64,6 @@ pub(crate) struct Call {
     view: Option<View>,
     /// What to warn the client of, whatever the outcome.
     pub(crate) warnings: Vec<String>,
-    /// What the audit is to say of it.
-    annotations: Annotations,
     /// The room for the bodies of all requests.
     bodies: Arc<BodyRoom>,
     /// The connection, where the client would have another protocol on it.
@@ -121,20 +118,20 @@ pub(crate) async fn respond(
         path: head.uri.path().to_owned(),
         query: Query::parse(head.uri.query().unwrap_or_default()),
         headers: head.headers,
-        user: User::default(),
+        asker: Asker::default(),
         flow: None,
         verb: None,
         place: ResourcePath::default(),
         object: String::new(),
         view: None,
         warnings: Vec::new(),
-        annotations: Annotations::default(),
     };
     let mut asked =
         Asked { log: &registry.audit, call, received: Instant::now(), committed: Committed::default(), code: 0 };
     let committed = asked.committed.clone();
     let call = &mut asked.call;
     let outcome = committed.during(serve_in_time(&registry, call, incoming, deadline)).await;
+    call.warnings.extend(call.asker.take_warnings());
     let scheduled = match &outcome {
         Ok(reply) => !matches!(reply, Reply::TimedOut),
         Err(failure) => failure.code() != 401 && !failure.early,
@@ -167,7 +164,7 @@ impl Drop for Asked<'_> {
         let ResourcePath { group, resource, subresource, namespace, name, .. } = std::mem::take(&mut self.call.place);
         self.log.note(AuditRecord {
             received: self.received,
-            user: std::mem::take(&mut self.call.user.name),
+            user: std::mem::take(&mut self.call.asker.user.name),
             user_agent,
             verb: self.call.verb,
             group,
@@ -177,7 +174,7 @@ impl Drop for Asked<'_> {
             name,
             code: self.code,
             committed: self.committed.last(),
-            annotations: self.call.annotations.take(),
+            annotations: self.call.asker.take_annotations(),
         });
     }
 }
@@ -220,7 +217,7 @@ async fn serve(
     incoming: Incoming,
 ) -> Outcome<Reply> {
     call.warnings.extend(auth::warning(&call.headers).map(Into::into));
-    call.user =
+    call.asker.user =
         registry.authenticator.authenticate(&registry.db, &mut call.headers, registry.clock.now().as_second())?;
     authorize(registry, call, target, verb)?;
     let incoming = match verb {
@@ -307,10 +304,10 @@ fn authorize(registry: &Registry, call: &mut Call, target: &Target, verb: Option
         _ => Attributes::Path { verb: &word, path: &url },
     };
     if let Some(wanted) = auth::impersonated(&call.headers)? {
-        call.user = auth::impersonate(registry.rbac(), &call.user, wanted, &attributes)?;
+        call.asker.user = auth::impersonate(registry.rbac(), &call.asker.user, wanted, &attributes)?;
     }
-    call.flow = registry.flow(&call.user, &attributes);
-    auth::authorize(registry.rbac(), &call.user, &attributes)
+    call.flow = registry.flow(&call.asker.user, &attributes);
+    auth::authorize(registry.rbac(), &call.asker.user, &attributes)
 }
 
 /// The request as the rules of scripted faults see it.
@@ -323,7 +320,7 @@ fn fault_request(call: &Call) -> faults::Request<'_> {
         subresource,
         namespace,
         name: &call.object,
-        user: &call.user.name,
+        user: &call.asker.user.name,
         user_agent: call.user_agent(),
         version: call.query.text("resourceVersion"),
     }

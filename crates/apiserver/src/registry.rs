@@ -28,6 +28,9 @@ mod writer;
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
 use std::time::Duration;
 
+pub(crate) use admission_chain::Plugin;
+#[cfg(test)]
+pub(crate) use admission_chain::{AdmissionOptions, AdmissionRequest};
 pub(crate) use body_room::{BodyRoom, LARGEST_BODY, Unread};
 #[cfg(any(test, fuzzing))]
 pub(crate) use continue_token::fuzz as fuzz_token;
@@ -68,6 +71,8 @@ pub(crate) struct Registry {
     pub(crate) health: Health,
     pub(crate) bodies: Arc<BodyRoom>,
     pub(crate) documents: Arc<Documents>,
+    /// Who has a say in requests.
+    pub(crate) chain: Vec<Arc<dyn Plugin>>,
     /// It is locked for as long as it takes to copy or to replace a reference.
     kinds: RwLock<Arc<Kinds>>,
     /// Whose turn it is to change them.
@@ -98,6 +103,7 @@ impl Registry {
             bodies: Arc::new(BodyRoom::new(config.body_bytes)),
             audit: AuditLog::new(config.audit),
             documents: Arc::default(),
+            chain: admission_chain::chain(),
             kinds: RwLock::new(Arc::new(crd::ruled(kinds))),
             changing_kinds: Mutex::default(),
             random: Mutex::new(random),

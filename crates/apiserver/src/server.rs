@@ -13,6 +13,8 @@ mod streams;
 mod tests;
 mod thread;
 mod tls;
+#[cfg(test)]
+mod witness;
 
 use std::fmt;
 use std::io;

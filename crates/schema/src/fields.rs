@@ -110,7 +110,7 @@ fn bit(place: usize) -> u128 {
 }
 
 /// Whether Go leaves a value alone where null follows it. It empties lists, maps and most of what reads itself.
-fn outlasts_null(of: &Type, earlier: &Json) -> bool {
+pub(super) fn outlasts_null(of: &Type, earlier: &Json) -> bool {
     match of {
         Type::Struct { .. } => true,
         Type::Scalar(Scalar::IntOrString) => earlier.is_number(),

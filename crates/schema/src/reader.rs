@@ -5,7 +5,7 @@ use serde::de::{MapAccess, SeqAccess};
 
 use super::Schema;
 use super::convert::BodyError;
-use super::fields::{Fields, zero};
+use super::fields::{Fields, outlasts_null, zero};
 use super::finding::{Place, Step, StrictFinding, note};
 use super::scalar::Refused;
 use super::sink::{Name, Seed, Single, Sink};
@@ -95,7 +95,8 @@ pub(super) struct Typed<'r> {
     pub(super) reader: &'r mut Reader,
     pub(super) of: &'r Type,
     pub(super) at: Option<&'r Place<'r>>,
-    /// What the same field of a struct had when it came before. A struct is taken out of it, and goes on where that one ended.
+    /// What the same field of a struct had when it came before, or the same item of a list. A struct is taken out of it, and goes on where
+    /// that one ended.
     pub(super) earlier: Option<&'r mut Json>,
 }
 
@@ -127,8 +128,8 @@ impl Sink for Typed<'_> {
     fn list<'de, A: SeqAccess<'de>>(mut self, items: A) -> Result<Option<Json>, A::Error> {
         match self.of {
             Type::List(list) => self.items(&list.item, items),
-            Type::Union(Union::List) => self.items(&json_schema(), items),
-            Type::Union(Union::Strings) => self.items(&Type::Scalar(Scalar::String), items),
+            Type::Union(Union::List) => self.anew().items(&json_schema(), items),
+            Type::Union(Union::Strings) => self.anew().items(&Type::Scalar(Scalar::String), items),
             Type::Any => self.untyped().list(items),
             Type::Scalar(Scalar::Untyped | Scalar::Raw) => self.reader.past(self.at).list(items),
             _ => {
@@ -165,12 +166,21 @@ impl<'r> Typed<'r> {
         Untyped { reader: self.reader, at: self.at, quiet: false }
     }
 
+    fn anew(self) -> Self {
+        Self { earlier: None, ..self }
+    }
+
+    /// Go reads the items of a repeated list into those that stand there.
     fn items<'de, A: SeqAccess<'de>>(self, of: &Type, mut items: A) -> Result<Json, A::Error> {
+        let mut earlier = self.earlier.and_then(Json::as_array_mut).map(std::mem::take).unwrap_or_default();
         let mut list = Vec::new();
         loop {
-            let place = Place { above: self.at, step: Step::Item(list.len()) };
-            let item = Seed(Typed { reader: self.reader, of, at: Some(&place), earlier: None });
+            let at = list.len();
+            let place = Place { above: self.at, step: Step::Item(at) };
+            let outlasts_null = earlier.get(at).is_some_and(|item| outlasts_null(of, item));
+            let item = Seed(Typed { reader: self.reader, of, at: Some(&place), earlier: earlier.get_mut(at) });
             match items.next_element_seed(item)? {
+                Some(None) if outlasts_null => list.extend(earlier.get_mut(at).map(std::mem::take)),
                 Some(item) => list.push(item.unwrap_or_else(|| zero(of))),
                 None => return Ok(list.into()),
             }

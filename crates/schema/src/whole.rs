@@ -32,7 +32,8 @@ impl Sink for Whole<'_> {
         let mut object = Object::of(self.schema, self.reader);
         while let Some(Name(name)) = members.next_key()? {
             match self.says.as_mut().and_then(|says| says.named(&name)) {
-                Some(said) => said.next(object.reader(), &mut members)?,
+                Some(said) if said.name == name => said.next(object.reader(), &mut members)?,
+                Some(said) => object.next_alike(&name, said, &mut members)?,
                 None => object.next(&name, &mut members)?,
             }
         }
@@ -84,6 +85,28 @@ impl<'r> Object<'r> {
         Ok(())
     }
 
+    /// Reads a member that is called as one of the two in which an object says its type, but for the letter case. It is no field; yet
+    /// it counts as that one where Go finds out what is built in, and may be wrong everywhere.
+    fn next_alike<'de, A: MapAccess<'de>>(
+        &mut self,
+        name: &str,
+        said: &mut Said,
+        members: &mut A,
+    ) -> Result<(), A::Error> {
+        match self {
+            Self::BuiltIn(fields) => {
+                fields.reader().unknown(Place { above: None, step: Step::Member(name) });
+                said.take(members.next_value_seed(Seed(fields.reader().past(None)))?);
+            }
+            Self::Custom { .. } => {
+                self.next(name, members)?;
+                let Self::Custom { out, .. } = self else { return Ok(()) };
+                said.note_shape(&out[name]);
+            }
+        }
+        Ok(())
+    }
+
     fn finish(self) -> Map {
         match self {
             Self::BuiltIn(fields) => fields.finish(),
@@ -92,7 +115,7 @@ impl<'r> Object<'r> {
     }
 }
 
-/// What an object says of its own type. Go finds it in any letter case.
+/// What an object says of its own type.
 pub(super) struct TypeMeta {
     pub(super) api_version: Said,
     pub(super) kind: Said,
@@ -113,31 +136,38 @@ pub(super) struct Said {
     name: &'static str,
     /// The last text.
     text: String,
-    /// How many there were.
-    texts: usize,
+    /// How often the field stood there, under this very name.
+    times: usize,
     /// What there was that is no text.
     wrong: Option<&'static str>,
 }
 
 impl Said {
     fn nothing(name: &'static str) -> Self {
-        Self { name, text: String::new(), texts: 0, wrong: None }
+        Self { name, text: String::new(), times: 0, wrong: None }
     }
 
     fn next<'de, A: MapAccess<'de>>(&mut self, reader: &mut Reader, members: &mut A) -> Result<(), A::Error> {
-        match members.next_value_seed(Seed(reader.past(None)))? {
-            Json::Null => (),
-            Json::String(text) => {
-                self.text = text.to_string();
-                self.texts += 1;
-                // Of two, it is told at the end of the object.
-                if self.texts > 2 {
-                    reader.repeated(self.at());
-                }
-            }
-            other => drop(self.wrong.get_or_insert(shape(&other))),
+        self.take(members.next_value_seed(Seed(reader.past(None)))?);
+        self.times += 1;
+        // Of two, it is told at the end of the object.
+        if self.times > 2 {
+            reader.repeated(self.at());
         }
         Ok(())
+    }
+
+    fn take(&mut self, value: Json) {
+        self.note_shape(&value);
+        if let Json::String(text) = value {
+            self.text = text.to_string();
+        }
+    }
+
+    fn note_shape(&mut self, value: &Json) {
+        if !matches!(value, Json::Null | Json::String(_)) {
+            self.wrong.get_or_insert(shape(value));
+        }
     }
 
     /// The text, empty where there is none. At the end of the object.
@@ -149,7 +179,7 @@ impl Said {
         if let Some(shape) = self.wrong {
             return Err(format!("json: cannot unmarshal {shape} into Go struct field .{} of type string", self.name));
         }
-        if self.texts > 1 {
+        if self.times > 1 {
             reader.repeated(self.at());
         }
         Ok(self.text)

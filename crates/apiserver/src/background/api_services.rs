@@ -14,9 +14,9 @@ use crate::kinds::{Kind, Place};
 use crate::object::set_condition;
 use crate::registry::Writer;
 use crate::registry::{Registry, Wish};
-use crate::request::Part;
 use crate::request::options::DeleteOptions;
 use crate::request::user::User;
+use crate::request::{Asker, Part};
 use crate::store::{Change, Key, Range, Stored, key};
 
 const GROUP: &str = "apiregistration.k8s.io";
@@ -99,7 +99,8 @@ impl ApiServices {
         }
         let Some(stored) = registry.db.get(RESOURCE, name) else { return };
         if stored.labels().value(AUTOMANAGED) == Some("true") && !is_served {
-            let gone = registry.delete(&Place::new(kind.clone(), "", name), &DeleteOptions::default(), &User::admin());
+            let by = Asker::new(User::server());
+            let gone = registry.delete(&Place::new(kind.clone(), "", name), &DeleteOptions::default(), &by);
             return told(name, gone.map(drop));
         }
         let object = stored.only(&["spec.service", "status"]);

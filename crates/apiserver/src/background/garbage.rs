@@ -17,6 +17,7 @@ use crate::failure::Outcome;
 use crate::kinds::{Kind, Kinds, Place};
 use crate::registry::Writer;
 use crate::registry::{Registry, Wish};
+use crate::request::Asker;
 use crate::request::options::DeleteOptions;
 use crate::request::user::User;
 use crate::store::{Change, ChangeKind, Key, ResourceKey, Stored, key};
@@ -24,6 +25,7 @@ use crate::store::{Change, ChangeKind, Key, ResourceKey, Stored, key};
 const ORPHAN: &str = "orphan";
 const FOREGROUND: &str = "foregroundDeletion";
 const MANAGER: &str = "kube-controller-manager";
+
 /// When what could not be done is tried again; longer each time.
 const AGAIN: Duration = Duration::from_secs(1);
 const LONGEST_PAUSE: Duration = Duration::from_secs(60);
@@ -307,7 +309,7 @@ impl Collector {
             uid: Some(object.uid().into_owned()),
             ..DeleteOptions::default()
         };
-        match registry.delete(place, &options, &User::admin()) {
+        match registry.delete(place, &options, &asker()) {
             Err(failure) if !failure.is_not_found() => Err(failure),
             _ => Ok(Looked::Done),
         }
@@ -402,11 +404,16 @@ fn patch(registry: &Arc<Registry>, place: &Place, change: &dyn Fn(&mut Json)) ->
         Ok(new)
     };
     let options = options();
-    let manager = Writer::new(&options, MANAGER, registry.clock.now_text());
+    let manager = Writer::new(&options, MANAGER, registry.clock.now_text()).asking(asker());
     match registry.update(place, &Wish::Patch(&make), &manager) {
         Err(failure) if !failure.is_not_found() => Err(failure),
         _ => Ok(()),
     }
+}
+
+/// As whom objects are written and deleted.
+fn asker() -> Asker {
+    Asker::new(User::controller("generic-garbage-collector"))
 }
 
 fn has_finalizer(object: &Stored, finalizer: &str) -> bool {
@@ -451,7 +458,7 @@ mod tests {
         names.iter().for_each(|name| create(&registry, name, Some("a")));
         collector.look_anew(&registry);
         let options = DeleteOptions { propagation: Some(PropagationPolicy::Foreground), ..DeleteOptions::default() };
-        registry.delete(&place(&registry, "a"), &options, &User::admin()).unwrap();
+        registry.delete(&place(&registry, "a"), &options, &asker()).unwrap();
         let owner = stored(&registry, "a").unwrap();
         let mut enqueued = |blocking: Option<&str>| {
             collector.queue.clear();
@@ -463,7 +470,7 @@ mod tests {
         };
         assert_eq!(enqueued(Some("b")), names.len());
         for (gone, next) in names.iter().zip([Some("c"), Some("d"), None]) {
-            registry.delete(&place(&registry, gone), &DeleteOptions::default(), &User::admin()).unwrap();
+            registry.delete(&place(&registry, gone), &DeleteOptions::default(), &asker()).unwrap();
             assert_eq!(enqueued(next), 0);
         }
     }
@@ -479,7 +486,7 @@ mod tests {
         let told = registry.db.revision();
         create(&registry, "c", Some("b"));
         let options = DeleteOptions { propagation: Some(PropagationPolicy::Foreground), ..DeleteOptions::default() };
-        registry.delete(&place(&registry, "a"), &options, &User::admin()).unwrap();
+        registry.delete(&place(&registry, "a"), &options, &asker()).unwrap();
 
         for _ in 0..2 {
             collector.observe(&changes.next().await.unwrap());

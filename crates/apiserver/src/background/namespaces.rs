@@ -13,9 +13,9 @@ use crate::failure::Failure;
 use crate::kinds::{Kind, NAMESPACES, Place};
 use crate::object::{metadata, set_condition};
 use crate::registry::Registry;
-use crate::request::Verb;
 use crate::request::options::DeleteOptions;
 use crate::request::user::User;
+use crate::request::{Asker, Verb};
 use crate::store::{Change, ChangeKind, Range, Stored};
 
 /// How long a deleted namespace stays as it is, so that clients get to see it.
@@ -137,7 +137,9 @@ async fn delete_all(registry: &Arc<Registry>, kind: &Arc<Kind>, namespace: &Stor
         if !object.is_deleting() {
             let place = Place::new(kind.clone(), &namespace.name(), &object.name());
             let options = DeleteOptions { propagation: Some(PropagationPolicy::Background), ..Default::default() };
-            if let Err(failure) = registry.delete(&place, &options, &User::admin()) {
+            if let Err(failure) =
+                registry.delete(&place, &options, &Asker::new(User::controller("namespace-controller")))
+            {
                 tracing::debug!(
                     namespace = &*namespace.name(),
                     message = failure.status.message,

@@ -24,8 +24,12 @@ pub(super) async fn serve(
     let place = route(registry, call, path)?;
     call.warnings.extend(place.kind.strategy.deprecation().map(Into::into));
     if let Some(stream) = place.kind.strategy.stream(place.part) {
+        let mut options = (stream.options)(&call.query)?;
+        if stream.connects {
+            registry.connect(&place, &mut options, &call.asker)?;
+        }
         let object = registry.get(&Place { part: Part::Object, ..place.clone() })?.tree();
-        let text = (stream.answer)(&registry.db, &place, &object, call.query.text("container"))?;
+        let text = (stream.answer)(&registry.db, &place, &object, &options)?;
         return Ok(Reply::text(200, text));
     }
     match (verb, place.part) {

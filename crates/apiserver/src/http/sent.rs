@@ -49,8 +49,7 @@ pub(super) fn decoded(
 }
 
 /// The object that a write has left.
-pub(super) fn written_reply(call: &mut Call, kind: Arc<Kind>, written: Written, format: negotiate::Format) -> Reply {
-    call.warnings.extend(written.warnings);
+pub(super) fn written_reply(kind: Arc<Kind>, written: Written, format: negotiate::Format) -> Reply {
     let code = if written.created { 201 } else { 200 };
     Reply::Object { code, kind, object: written.object, format }
 }
@@ -71,8 +70,7 @@ pub(super) fn unsupported(kind: &Kind, patch: bool) -> Failure {
 
 /// Who writes, and whether they may create what is not there.
 pub(super) fn manager<'a>(registry: &Registry, call: &Call, place: &Place, options: &'a WriteOptions) -> Writer<'a> {
-    let manager = Writer::new(options, call.user_agent(), registry.clock.now_text()).acting_as(call.user.clone());
-    let manager = manager.noting_in(call.annotations.clone());
+    let manager = Writer::new(options, call.user_agent(), registry.clock.now_text()).asking(call.asker.clone());
     let path = ResourcePath {
         group: place.kind.group.clone(),
         version: place.kind.version.clone(),
@@ -82,7 +80,7 @@ pub(super) fn manager<'a>(registry: &Registry, call: &Call, place: &Place, optio
         ..ResourcePath::default()
     };
     let create = Attributes::Resource { verb: Verb::Create.name(), path: &path, name: &place.name };
-    let manager = manager.creating(auth::authorize(registry.rbac(), &call.user, &create));
+    let manager = manager.creating(auth::authorize(registry.rbac(), &call.asker.user, &create));
     if place.kind.origin() == Origin::BuiltIn {
         return manager;
     }

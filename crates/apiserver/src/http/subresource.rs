@@ -60,7 +60,7 @@ pub(super) async fn scale(
         // The old spelling of a watch among them: who may look may not write.
         _ => return Err(Failure::method_not_allowed()),
     };
-    Ok(sent::written_reply(call, kind, written, format))
+    Ok(sent::written_reply(kind, written, format))
 }
 
 /// POST of what is to be done, and not to be stored.

@@ -28,7 +28,7 @@ pub(super) async fn create(
     let object = decoded(call, &kind, &body, &options)?;
     let manager = manager(registry, call, &place, &options);
     let written = registry.create(&place, object, &manager)?;
-    Ok(written_reply(call, kind, written, format))
+    Ok(written_reply(kind, written, format))
 }
 
 pub(super) async fn update(
@@ -44,7 +44,7 @@ pub(super) async fn update(
     let object = decoded(call, &kind, &body, &options)?;
     let manager = manager(registry, call, &place, &options);
     let written = registry.update(&place, &Wish::Put(&object), &manager)?;
-    Ok(written_reply(call, kind, written, format))
+    Ok(written_reply(kind, written, format))
 }
 
 pub(super) async fn patch(
@@ -68,7 +68,7 @@ pub(super) async fn patch(
     let written = registry.update(&place, &wish, &manager);
     call.warnings.extend(patcher.warnings());
     let written = written?;
-    Ok(written_reply(call, kind, written, format))
+    Ok(written_reply(kind, written, format))
 }
 
 pub(super) async fn delete(
@@ -81,7 +81,7 @@ pub(super) async fn delete(
     let options = delete_options(call, &place, incoming).await?;
     warn_of_orphans(call, &place, &options);
     let kind = place.kind.clone();
-    Ok(match registry.delete(&place, &options, &call.user)? {
+    Ok(match registry.delete(&place, &options, &call.asker)? {
         // Who asks, in the old words, for the dependents to go too is told that the object itself waits.
         Deleted::Held(object) if options.orphan_dependents == Some(false) => {
             Reply::Object { code: 202, kind, object, format }
@@ -109,7 +109,7 @@ pub(super) async fn delete_collection(
     if let Some(version) = registry.version_to_wait_for(&list)? {
         retrieve::wait_for(registry, &kind, version, None).await?;
     }
-    let list = registry.delete_collection(&selection, &list, &options, &call.user).await?;
+    let list = registry.delete_collection(&selection, &list, &options, &call.asker).await?;
     Ok(Reply::List { kind, list, format })
 }
 

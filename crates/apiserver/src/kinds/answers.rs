@@ -4,6 +4,7 @@ use pintle_json::Json;
 
 use super::{Cluster, Place};
 use crate::failure::Outcome;
+use crate::request::query::Query;
 
 /// How stored objects become what a version shows of them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -59,8 +60,12 @@ pub(crate) enum Pods {
 pub(crate) struct Stream {
     /// The methods by which it is asked for.
     pub(crate) methods: &'static [&'static str],
-    /// Its text, or why there is none: of the object at a place, and of the container that is asked for.
-    pub(crate) answer: fn(&dyn Cluster, &Place, &Json, &str) -> Outcome<&'static str>,
+    /// Its options, as the query has them.
+    pub(crate) options: fn(&Query) -> Outcome<Json>,
+    /// Whether it is a way into the object, about which admission is asked.
+    pub(crate) connects: bool,
+    /// Its text, or why there is none: of the object at a place, and of those options.
+    pub(crate) answer: fn(&dyn Cluster, &Place, &Json, &Json) -> Outcome<&'static str>,
 }
 
 /// A right that a write takes beside that to write: to do something to one of these objects.

@@ -18,7 +18,15 @@ pub(crate) trait Posting: Sync {
         place.kind.clone()
     }
 
-    /// What is to be done for what was sent there.
+    /// Fills in what was left out.
+    fn defaults(&self, _sent: &mut Json) {}
+
+    /// Fails if what was sent is wrong whatever else there is, so that admission is not asked about it.
+    fn check(&self, _context: &Context<'_>, _place: &Place, _sent: &Json) -> Outcome<()> {
+        Ok(())
+    }
+
+    /// What is to be done for what was sent there, and passed.
     fn task(&self, context: &Context<'_>, place: &Place, sent: &Json, dry_run: bool) -> Outcome<Task>;
 
     /// Whether it is a question, which changes nothing.

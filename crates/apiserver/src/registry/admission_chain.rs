@@ -1,6 +1,11 @@
-//! Admission: who has a say in a write beside its kind.
+//! Admission: who has a say in a request beside the kind that it is about.
+//!
+//! Each [`Plugin`] of the chain is asked twice: first whether it would have anything else than what is sent, then whether it lets pass
+//! what has come of that. It is told of every create, update and deletion, each object of a collection for itself, of what is posted to
+//! a path of its own, and of connects; by whomever they are asked for, controllers among them. What comes later joins the chain.
 
 use std::collections::HashSet;
+use std::fmt;
 use std::sync::Arc;
 
 use pintle_json::Json;
@@ -15,130 +20,174 @@ use crate::failure::{Failure, Outcome};
 use crate::kinds::{Cluster, FurtherRight, GroupResource, Place, Pods};
 use crate::object::metadata;
 use crate::registry::Writer;
-use crate::request::Part;
-use crate::request::options::{How, WriteOptions};
+use crate::request::options::{DeleteOptions, How, WriteOptions};
 use crate::request::path::ResourcePath;
-use crate::request::user::User;
+use crate::request::{Asker, Part};
 use crate::store::Charge;
 
 /// Who charges the quotas.
 const MANAGER: &str = "kube-apiserver";
 
 /// Those who have a say, in the order in which they are asked.
-const CHAIN: &[&dyn Plugin] = &[&Undeletable, &LimitRanges, &PodSecurity, &FurtherRights, &Quotas];
+pub(super) fn chain() -> Vec<Arc<dyn Plugin>> {
+    vec![Arc::new(Undeletable), Arc::new(LimitRanges), Arc::new(PodSecurity), Arc::new(FurtherRights), Arc::new(Quotas)]
+}
 
-/// What is done to an object.
+/// What is done.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Operation {
+pub(crate) enum Operation {
+    /// Of an object; or of what is posted to a path of its own and not stored, such as a binding or an eviction.
     Create,
     Update,
     Delete,
-    /// What is posted to a path of its own, to be done and not to be stored: a binding, an eviction.
+    /// A way is opened to what goes on in an object, such as `exec`.
     Connect,
 }
 
-/// All that one who has a say is told of a request. It has no Debug, since it may hold a Secret.
-#[derive(Clone, Copy)]
-pub(super) struct AdmissionRequest<'a> {
-    pub(super) operation: Operation,
-    pub(super) place: &'a Place,
-    /// The object as it is; none where there is none yet, or where it is not what is sent.
-    pub(super) old: Option<&'a Json>,
-    /// The object as it is to be, or what is posted; none of a deletion.
-    pub(super) new: Option<&'a Json>,
-    pub(super) user: &'a User,
-    pub(super) dry_run: bool,
+/// The options of a request.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum AdmissionOptions<'a> {
+    Write(&'a WriteOptions),
+    Delete(&'a DeleteOptions),
+    /// Those of a connect are what is sent.
+    None,
 }
 
-/// One who has a say in what is done to objects.
-pub(super) trait Plugin: Sync {
-    /// Refuses a request of whatever kind, before anything of it is done. An object to be written is valid.
-    fn admit(&self, _: &Registry, _: &AdmissionRequest<'_>) -> Outcome<()> {
+/// All that one who has a say is told of a request. It has no Debug, since it may hold a Secret.
+///
+/// Of a part with a form of its own, such as a Scale, an Eviction or the options of `exec`, that is what is old and new, and not the
+/// object.
+pub(crate) struct AdmissionRequest<'a> {
+    pub(crate) operation: Operation,
+    /// What the path names: without a name where an object is made, and where a collection is deleted.
+    pub(crate) place: &'a Place,
+    /// What is there; none of a create and of a connect.
+    pub(crate) old: Option<&'a Json>,
+    /// What is to be there, or what is sent; none of a deletion.
+    pub(crate) new: Option<&'a mut Json>,
+    pub(crate) options: AdmissionOptions<'a>,
+    pub(crate) by: &'a Asker,
+}
+
+impl AdmissionRequest<'_> {
+    /// The name of what it is about; empty where that is a collection, and before a name is made of `generateName`.
+    pub(crate) fn name(&self) -> &str {
+        match (self.place.name.as_str(), self.new.as_deref()) {
+            ("", Some(new)) => metadata::name(new),
+            (name, _) => name,
+        }
+    }
+
+    pub(crate) fn dry_run(&self) -> bool {
+        match self.options {
+            AdmissionOptions::Write(options) => options.dry_run,
+            AdmissionOptions::Delete(options) => options.dry_run,
+            AdmissionOptions::None => false,
+        }
+    }
+}
+
+/// One who has a say in requests. What it has to say beside, the client is [warned of](Asker::warn), whatever comes of the request.
+pub(crate) trait Plugin: fmt::Debug + Send + Sync {
+    /// Changes what is sent, before its kind has a look at it; or refuses the request. It is asked again where another write came in
+    /// between.
+    fn admit(&self, _: &Registry, _: &mut AdmissionRequest<'_>) -> Outcome<()> {
         Ok(())
     }
 
-    /// Changes the object, before its kind has a look at it.
-    fn change(&self, _: &Registry, _: &mut Write<'_>) -> Outcome<()> {
-        Ok(())
-    }
-
-    /// Refuses an object that is valid, or says what the write is to be charged for.
-    fn check(&self, _: &Registry, _: &Write<'_>) -> Outcome<Vec<Charge>> {
+    /// Refuses the request: what is sent is valid. Or says what quotas are charged with the write.
+    fn validate(&self, _: &Registry, _: &AdmissionRequest<'_>) -> Outcome<Vec<Charge>> {
         Ok(Vec::new())
     }
-
-    /// What to warn of in a write that nobody refused.
-    fn warnings(&self, _: &Registry, _: &Write<'_>) -> Vec<String> {
-        Vec::new()
-    }
 }
 
-pub(super) fn admit(registry: &Registry, request: &AdmissionRequest<'_>) -> Outcome<()> {
-    let admitted = CHAIN.iter().try_for_each(|plugin| plugin.admit(registry, request));
-    admitted.inspect_err(|refused| {
-        let AdmissionRequest { operation, user, dry_run, .. } = request;
-        tracing::debug!(?operation, user = user.name, dry_run, why = refused.status.message, "admission refused");
-    })
+/// Has what is sent changed by all who would.
+pub(super) fn admit(registry: &Registry, request: &mut AdmissionRequest<'_>) -> Outcome<()> {
+    let admitted = registry.chain.iter().try_for_each(|plugin| plugin.admit(registry, request));
+    admitted.inspect_err(|refused| tell(request, refused))
 }
 
-pub(super) fn change(registry: &Registry, write: &mut Write<'_>) -> Outcome<()> {
-    CHAIN.iter().try_for_each(|plugin| plugin.change(registry, write))
-}
-
-pub(super) fn check(registry: &Registry, write: &Write<'_>) -> Outcome<Vec<Charge>> {
+/// Asks all whether they let it pass, and what the write is to be charged for.
+pub(super) fn validate(registry: &Registry, request: &AdmissionRequest<'_>) -> Outcome<Vec<Charge>> {
     let mut charges = Vec::new();
-    for plugin in CHAIN {
-        charges.extend(plugin.check(registry, write)?);
+    for plugin in &registry.chain {
+        charges.extend(plugin.validate(registry, request).inspect_err(|refused| tell(request, refused))?);
     }
     Ok(charges)
 }
 
-pub(super) fn warnings(registry: &Registry, write: &Write<'_>) -> Vec<String> {
-    CHAIN.iter().flat_map(|plugin| plugin.warnings(registry, write)).collect()
+fn tell(request: &AdmissionRequest<'_>, refused: &Failure) {
+    let (operation, name) = (request.operation, request.name());
+    let (user, dry_run) = (&request.by.user.name, request.dry_run());
+    tracing::debug!(?operation, name, user, dry_run, why = refused.status.message, "admission refused");
+}
+
+impl Registry {
+    /// Asks about a connect to a part of an object, with what its options are.
+    pub(crate) fn connect(&self, place: &Place, options: &mut Json, by: &Asker) -> Outcome<()> {
+        let operation = Operation::Connect;
+        let request =
+            AdmissionRequest { operation, place, old: None, new: Some(options), options: AdmissionOptions::None, by };
+        self.ask(request)
+    }
+
+    /// Asks all both times, where there is nothing for a kind to do in between.
+    pub(super) fn ask(&self, mut request: AdmissionRequest<'_>) -> Outcome<()> {
+        admit(self, &mut request)?;
+        validate(self, &request).map(drop)
+    }
 }
 
 /// What every cluster has is not to be deleted.
+#[derive(Debug)]
 struct Undeletable;
 
 impl Plugin for Undeletable {
-    fn admit(&self, _: &Registry, request: &AdmissionRequest<'_>) -> Outcome<()> {
-        let place = request.place;
-        match place.kind.strategy.undeletable(&place.name) {
-            Some(why) if request.operation == Operation::Delete => {
-                Err(Failure::forbidden(&place.kind.resource(), &place.name, why))
-            }
-            _ => Ok(()),
+    fn validate(&self, _: &Registry, request: &AdmissionRequest<'_>) -> Outcome<Vec<Charge>> {
+        let AdmissionRequest { operation: Operation::Delete, place, old: Some(old), .. } = request else {
+            return Ok(Vec::new());
+        };
+        let name = metadata::name(old);
+        match place.kind.strategy.undeletable(name) {
+            Some(why) => Err(Failure::forbidden(&place.kind.resource(), name, why)),
+            None => Ok(Vec::new()),
         }
     }
 }
 
 /// The limit ranges of a namespace: bounds, and what pods get that leave something out.
+#[derive(Debug)]
 struct LimitRanges;
 
 impl LimitRanges {
     /// Those that have a say in the write.
-    fn of(registry: &Registry, write: &Write<'_>) -> Vec<Arc<Json>> {
-        let resource = write.place.kind.resource();
-        match write.place.kind.namespaced() && limits::concern(&attempt(write, &resource)) {
-            true => registry.db.objects(&GroupResource::new("", "limitranges"), Some(&write.place.namespace)),
+    fn of(registry: &Registry, place: &Place, attempt: &Attempt<'_>) -> Vec<Arc<Json>> {
+        match place.kind.namespaced() && limits::concern(attempt) {
+            true => registry.db.objects(&GroupResource::new("", "limitranges"), Some(&place.namespace)),
             false => Vec::new(),
         }
     }
 }
 
 impl Plugin for LimitRanges {
-    fn change(&self, registry: &Registry, write: &mut Write<'_>) -> Outcome<()> {
-        if write.place.kind.strategy.pods() == Pods::Themselves {
-            Self::of(registry, write).iter().for_each(|range| limits::complete(range, &mut write.new));
+    fn admit(&self, registry: &Registry, request: &mut AdmissionRequest<'_>) -> Outcome<()> {
+        let place = request.place;
+        if place.kind.strategy.pods() != Pods::Themselves {
+            return Ok(());
+        }
+        let ranges = attempt(request, &place.kind.resource()).map(|attempt| Self::of(registry, place, &attempt));
+        if let Some(pod) = request.new.as_deref_mut() {
+            ranges.iter().flatten().for_each(|range| limits::complete(range, pod));
         }
         Ok(())
     }
 
-    fn check(&self, registry: &Registry, write: &Write<'_>) -> Outcome<Vec<Charge>> {
-        let resource = write.place.kind.resource();
-        for range in Self::of(registry, write) {
-            if let Some(why) = told_together(limits::faults(&range, &attempt(write, &resource))) {
-                return Err(Failure::forbidden(&resource, metadata::name(&write.new), &why));
+    fn validate(&self, registry: &Registry, request: &AdmissionRequest<'_>) -> Outcome<Vec<Charge>> {
+        let resource = request.place.kind.resource();
+        let Some(attempt) = attempt(request, &resource) else { return Ok(Vec::new()) };
+        for range in Self::of(registry, request.place, &attempt) {
+            if let Some(why) = told_together(limits::faults(&range, &attempt)) {
+                return Err(Failure::forbidden(&resource, metadata::name(attempt.object), &why));
             }
         }
         Ok(Vec::new())
@@ -146,15 +195,16 @@ impl Plugin for LimitRanges {
 }
 
 /// The rights that a write takes beside that to write.
+#[derive(Debug)]
 struct FurtherRights;
 
 impl Plugin for FurtherRights {
-    fn admit(&self, registry: &Registry, request: &AdmissionRequest<'_>) -> Outcome<()> {
+    fn validate(&self, registry: &Registry, request: &AdmissionRequest<'_>) -> Outcome<Vec<Charge>> {
         let Place { kind, part, .. } = request.place;
-        let (Operation::Create | Operation::Update, Some(new)) = (request.operation, request.new) else {
-            return Ok(());
+        let (Operation::Create | Operation::Update, Some(new)) = (request.operation, request.new.as_deref()) else {
+            return Ok(Vec::new());
         };
-        let Some(right) = kind.strategy.further_right(new, request.old, *part)? else { return Ok(()) };
+        let Some(right) = kind.strategy.further_right(new, request.old, *part)? else { return Ok(Vec::new()) };
         let FurtherRight { verb, resource, names, refusal } = right;
         let has = |name: &String| {
             let path = ResourcePath {
@@ -165,33 +215,36 @@ impl Plugin for FurtherRights {
                 ..ResourcePath::default()
             };
             let attributes = Attributes::Resource { verb, path: &path, name };
-            matches!(auth::decide(registry.rbac(), request.user, &attributes), Decision::Allowed(_))
+            matches!(auth::decide(registry.rbac(), &request.by.user, &attributes), Decision::Allowed(_))
         };
         match names.iter().any(has) {
-            true => Ok(()),
+            true => Ok(Vec::new()),
             false => Err(Failure::forbidden(&kind.resource(), metadata::name(new), &refusal)),
         }
     }
 }
 
 /// The quotas of a namespace. They are charged where the object is written.
+#[derive(Debug)]
 struct Quotas;
 
 impl Plugin for Quotas {
-    fn check(&self, registry: &Registry, write: &Write<'_>) -> Outcome<Vec<Charge>> {
-        let (kind, namespace) = (&write.place.kind, &write.place.namespace);
+    fn validate(&self, registry: &Registry, request: &AdmissionRequest<'_>) -> Outcome<Vec<Charge>> {
+        let (kind, namespace) = (&request.place.kind, &request.place.namespace);
         let resource = kind.resource();
-        let attempt = attempt(write, &resource);
-        if !kind.namespaced() || !quota::concern(&attempt) {
+        let attempt = attempt(request, &resource);
+        let Some(attempt) = attempt.filter(|attempt| kind.namespaced() && quota::concern(attempt)) else {
             return Ok(Vec::new());
-        }
-        let refuse = |why: String| Failure::forbidden(&resource, metadata::name(&write.new), &why);
+        };
+        let refuse = |why: String| Failure::forbidden(&resource, metadata::name(attempt.object), &why);
         let quotas = registry.db.objects(&GroupResource::new("", "resourcequotas"), Some(namespace));
         quotas.iter().try_for_each(|quota| quota::check(quota, &attempt)).map_err(refuse)?;
         let mut charges = Vec::new();
         for quota in &quotas {
             let used = quota::charge(quota, &attempt, registry.clock.now()).map_err(refuse)?;
-            if let Some(used) = used {
+            if let Some(used) = used
+                && !request.dry_run()
+            {
                 charges.extend(charge(registry, namespace, quota, used.value())?);
             }
         }
@@ -211,7 +264,8 @@ fn charge(registry: &Registry, namespace: &str, quota: &Json, used: Json) -> Out
     }
     let options = WriteOptions::default();
     let by = Writer::new(&options, MANAGER, registry.clock.now_text());
-    let write = Write { place: &place, old: Some(&old), new, by: &by, how: How::Put };
+    let mut write = Write { place: &place, old: Some(&old), new, by: &by, how: How::Put };
+    registry.receive(&mut write)?;
     let value = registry.complete(write)?.object;
     let at = super::list::parse_number(quota.text("/metadata/resourceVersion"))?;
     let value = kind.strategy.to_stored(value);
@@ -219,8 +273,12 @@ fn charge(registry: &Registry, namespace: &str, quota: &Json, used: Json) -> Out
     Ok(Some(Charge { resource: place.resource_key(), key: place.key(), at, value }))
 }
 
-fn attempt<'a>(write: &'a Write<'_>, resource: &'a GroupResource) -> Attempt<'a> {
-    Attempt { resource, part: write.place.part, object: &write.new, old: write.old }
+/// What a request does to an object that it writes, if it writes one.
+fn attempt<'a>(request: &'a AdmissionRequest<'_>, resource: &'a GroupResource) -> Option<Attempt<'a>> {
+    let place = request.place;
+    let writes = matches!(request.operation, Operation::Create | Operation::Update) && !place.kind.conduct.transient;
+    let object = request.new.as_deref().filter(|_| writes)?;
+    Some(Attempt { resource, part: place.part, object, old: request.old })
 }
 
 /// What is found more than once is told once.

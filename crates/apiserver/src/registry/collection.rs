@@ -6,8 +6,8 @@ use super::Registry;
 use super::list::{ListReply, Selection};
 use crate::failure::Outcome;
 use crate::kinds::Place;
+use crate::request::Asker;
 use crate::request::options::{DeleteOptions, ListOptions};
-use crate::request::user::User;
 
 impl Registry {
     /// Deletes a page of the objects that are meant; answers them as they were listed. Objects that go meanwhile are passed
@@ -18,15 +18,16 @@ impl Registry {
         selection: &Selection,
         list: &ListOptions,
         options: &DeleteOptions,
-        user: &User,
+        by: &Asker,
     ) -> Outcome<ListReply> {
         let listed = self.list(selection, &versioned(list), None).await?;
         let mut left = listed.objects.clone();
+        let asked = |namespace: &str| Place::new(selection.kind.clone(), namespace, "");
         while let Some(meant) = left.look() {
             tokio::task::yield_now().await;
             let Some(item) = meant else { continue };
             let place = Place::new(selection.kind.clone(), &item.namespace(), &item.name());
-            match self.delete(&place, options, user) {
+            match self.delete_asked(&place, &asked(&place.namespace), options, by) {
                 Err(failure) if failure.is_not_found() => (),
                 Err(failure) => return Err(failure),
                 Ok(_) => (),
@@ -78,7 +79,7 @@ mod tests {
     fn others_have_their_turns_while_many_objects_are_deleted() {
         let (registry, list) = (registry(), ListOptions::default());
         let (selection, options) = (selection(&registry, &list), DeleteOptions::default());
-        let (listed, turns) = turns(registry.delete_collection(&selection, &list, &options, &User::admin()));
+        let (listed, turns) = turns(registry.delete_collection(&selection, &list, &options, &Asker::default()));
         assert_eq!(listed.expect("a list").objects.count(), MAPS);
         assert_eq!(registry.db.read(|store| store.objects("configmaps")).run(&selection.range()).left(), 0);
         assert!(turns >= MAPS / 2, "{turns}");

@@ -8,7 +8,6 @@ use pintle_meta::{StatusCause, StatusDetails};
 use super::Registry;
 use super::pipeline::{Complete, Write};
 use super::served::{Served, Written};
-use crate::auth;
 use crate::crd;
 use crate::failure::{Failure, Outcome, details};
 use crate::kinds::{GroupResource, Kind, NAMESPACES, Place};
@@ -29,10 +28,14 @@ impl Registry {
     /// Creates an object; one that a PUT makes keeps what a POST would wipe, but for the uid and the time.
     pub(super) fn create_by(&self, how: How, place: &Place, mut object: Json, by: &Writer<'_>) -> Outcome<Written> {
         let kind = &place.kind;
-        self.check_place(place, &mut object, by)?;
+        settle_namespace(place, &mut object)?;
+        self.check_is_open(&Place { name: metadata::name(&object).into(), ..place.clone() })?;
         let version = object.text("/metadata/resourceVersion").to_owned();
         wipe(&mut object, how);
         let base = object.text("/metadata/generateName").to_owned();
+        let mut received = Write { place, old: None, new: object, by, how };
+        self.receive(&mut received)?;
+        let object = received.new;
         let generate = metadata::name(&object).is_empty() && !base.is_empty();
         let mut names = 0;
         while names < CREATE_TRIES {
@@ -41,8 +44,7 @@ impl Registry {
                 metadata_mut(&mut new).set("name", self.generated_name(&base));
             }
             let name = metadata::name(&new).to_owned();
-            let Complete { object: new, mut warnings, charges } =
-                self.complete(Write { place, old: None, new, by, how })?;
+            let Complete { object: new, charges } = self.complete(Write { place, old: None, new, by, how })?;
             if how == How::Post && !by.options.dry_run && version.parse().is_ok_and(|version: u64| version > 0) {
                 let why = "resourceVersion should not be set on objects to be created";
                 return Err(Failure::plain(500, why));
@@ -61,17 +63,14 @@ impl Registry {
                 if !version.is_empty() && version != "0" {
                     metadata_mut(&mut shown).set("resourceVersion", version);
                 }
-                return Ok(Written { object: Served::value(kind, shown), created: true, warnings });
+                return Ok(Written { object: Served::value(kind, shown), created: true });
             }
-            let told = self.without_effect(&place, &stored);
+            self.warn_of_no_effect(&place, &stored, by);
             let is_open = |store: &Store| {
                 is_defined(store, kind) && (!kind.namespaced() || namespace_is_open(store, &place.namespace))
             };
             match self.commit(&place, Expect::Absent, stored, charges, is_open)? {
-                Ok(change) => {
-                    warnings.extend(told);
-                    return Ok(Written { object: Served::stored(kind, &change.new), created: true, warnings });
-                }
+                Ok(change) => return Ok(Written { object: Served::stored(kind, &change.new), created: true }),
                 Err(Refused::Mismatch(_)) if generate => names += 1,
                 Err(Refused::Mismatch(found)) => {
                     return Err(taken(&kind.resource(), &name, found.as_deref()));
@@ -81,16 +80,6 @@ impl Registry {
             }
         }
         Err(all_taken(&kind.resource(), &base))
-    }
-
-    /// Whether anything can be created there at all, and this object by this user.
-    fn check_place(&self, place: &Place, object: &mut Json, by: &Writer<'_>) -> Outcome<()> {
-        settle_namespace(place, object)?;
-        self.check_is_open(&Place { name: metadata::name(object).into(), ..place.clone() })?;
-        if auth::grants_rights(place) {
-            auth::check_grant(self.rbac(), by.user(), place, object, None)?;
-        }
-        Ok(())
     }
 
     /// The definition of a custom resource must be there and not be going away, and so must the namespace.

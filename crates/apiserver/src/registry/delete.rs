@@ -7,13 +7,13 @@ use pintle_json::Json;
 use pintle_meta::{PropagationPolicy, Status, StatusDetails, TypeMeta};
 
 use super::Registry;
-use super::admission_chain::{self, AdmissionRequest, Operation};
-use super::served::Served;
+use super::admission_chain::{AdmissionOptions, AdmissionRequest, Operation};
+use super::served::{Served, typed};
 use crate::failure::{Failure, Outcome};
 use crate::kinds::{GroupResource, Kind, Place};
 use crate::object::{metadata, metadata_mut};
+use crate::request::Asker;
 use crate::request::options::DeleteOptions;
-use crate::request::user::User;
 use crate::store::{Expect, Stored};
 
 const ORPHAN: &str = "orphan";
@@ -31,8 +31,40 @@ pub(crate) enum Deleted {
 }
 
 impl Registry {
-    /// Deletes the object at `place` for that user, or begins to.
-    pub(crate) fn delete(&self, place: &Place, options: &DeleteOptions, user: &User) -> Outcome<Deleted> {
+    /// Deletes the object at `place`, or begins to.
+    pub(crate) fn delete(&self, place: &Place, options: &DeleteOptions, by: &Asker) -> Outcome<Deleted> {
+        self.delete_asked(place, place, options, by)
+    }
+
+    /// The same, where `asked` is what the request's path names: the object, or the collection that it is deleted with.
+    pub(super) fn delete_asked(
+        &self,
+        place: &Place,
+        asked: &Place,
+        options: &DeleteOptions,
+        by: &Asker,
+    ) -> Outcome<Deleted> {
+        let kind = &place.kind;
+        self.delete_if(place, options, |stored| {
+            let old = typed(&kind.api_version(), &kind.kind, kind.shown_stored(stored));
+            self.ask(AdmissionRequest {
+                operation: Operation::Delete,
+                place: asked,
+                old: Some(&old),
+                new: None,
+                options: AdmissionOptions::Delete(options),
+                by,
+            })
+        })
+    }
+
+    /// Deletes the object that `passes` lets pass, without a question to admission.
+    pub(crate) fn delete_if(
+        &self,
+        place: &Place,
+        options: &DeleteOptions,
+        passes: impl Fn(&Stored) -> Outcome<()>,
+    ) -> Outcome<Deleted> {
         let kind = &place.kind;
         loop {
             let Some(stored) = self.db.get(&place.resource_key(), &place.key()) else {
@@ -40,11 +72,7 @@ impl Registry {
             };
             let old = stored.decode();
             place.check_preconditions(&old, options)?;
-            let (operation, dry_run) = (Operation::Delete, options.dry_run);
-            admission_chain::admit(
-                self,
-                &AdmissionRequest { operation, place, old: Some(&old), new: None, user, dry_run },
-            )?;
+            passes(&stored)?;
             if let Some(deleted) = self.try_delete(place, &stored, &old, options) {
                 return Ok(deleted);
             }

@@ -1,14 +1,16 @@
 //! The one way that every write takes from what a request would have to what can be stored.
 //!
-//! [`Registry::complete`] lists its phases, once. Creates and updates differ in what comes before them and after: the one tries
-//! names and needs a place that is free, the other works the object out anew where another write came between.
+//! [`Registry::receive`] and [`Registry::complete`] list its phases, once. Creates and updates differ in what comes before them,
+//! between and after: the one tries names and needs a place that is free, the other holds versions against each other, and works the
+//! object out anew where another write came between.
 
 use pintle_json::Json;
 
-use super::admission_chain::{self, AdmissionRequest, Operation};
-use super::{Registry, nesting};
+use super::admission_chain::{self, AdmissionOptions, AdmissionRequest, Operation};
+use super::{Registry, create, nesting};
+use crate::auth;
 use crate::failure::Outcome;
-use crate::kinds::{self, Kind, Place};
+use crate::kinds::{self, Kind, Place, Scale};
 use crate::object::{metadata, metadata_mut, put_back, put_back_all_but};
 use crate::registry::Writer;
 use crate::request::Part;
@@ -33,36 +35,66 @@ pub(super) struct Write<'a> {
 #[derive(Debug)]
 pub(super) struct Complete {
     pub(super) object: Json,
-    /// What to warn of.
-    pub(super) warnings: Vec<String>,
     /// What quotas are charged with the write.
     pub(super) charges: Vec<Charge>,
 }
 
 impl Registry {
-    /// The phases of every write.
-    pub(super) fn complete(&self, mut write: Write<'_>) -> Outcome<Complete> {
+    /// The phases of every write that come before the object's own: whose its fields are, and what others would have it be.
+    pub(super) fn receive(&self, write: &mut Write<'_>) -> Outcome<()> {
         write.place.kind.strategy.defaults(&mut write.new);
         write.track();
+        self.admit(write)?;
+        create::settle_namespace(write.place, &mut write.new)?;
+        if auth::grants_rights(write.place) {
+            auth::check_grant(self.rbac(), &write.by.asker().user, write.place, &write.new, write.old)?;
+        }
+        Ok(())
+    }
+
+    /// The others, on what has been received.
+    pub(super) fn complete(&self, mut write: Write<'_>) -> Outcome<Complete> {
         self.identify(&mut write);
         kinds::object_meta::check_types(&write.place.kind, &write.new)?;
         write.keep_other_parts();
-        admission_chain::change(self, &mut write)?;
         self.prepare(&mut write)?;
-        let mut warnings = write.validate()?;
+        write.validate()?;
         write.place.kind.normalise(&mut write.new);
         nesting::check(&write.place.kind, &write.new)?;
-        admission_chain::admit(self, &write.request())?;
-        let charges = admission_chain::check(self, &write)?;
-        warnings.extend(admission_chain::warnings(self, &write));
-        Ok(Complete { object: write.new, warnings, charges })
+        let charges = self.validate_admitted(&mut write)?;
+        Ok(Complete { object: write.new, charges })
     }
 
-    /// What to warn of in an object that is about to be written: what of it has no effect here, and would elsewhere.
-    pub(super) fn without_effect(&self, place: &Place, object: &Json) -> Vec<String> {
-        match place.part {
-            Part::Object => place.kind.strategy.without_effect(object, &self.kinds(), &self.db),
-            _ => Vec::new(),
+    /// Has admission change the object; of `/scale`, the Scale that becomes of it.
+    fn admit(&self, write: &mut Write<'_>) -> Outcome<()> {
+        let Some(Scales { paths, old, mut new }) = write.scales() else {
+            return admission_chain::admit(self, &mut write.request());
+        };
+        admission_chain::admit(
+            self,
+            &mut AdmissionRequest { old: Some(&old), new: Some(&mut new), ..write.request() },
+        )?;
+        write.new = paths.write(&new, &write.new);
+        Ok(())
+    }
+
+    /// Asks admission whether it lets the object pass.
+    fn validate_admitted(&self, write: &mut Write<'_>) -> Outcome<Vec<Charge>> {
+        let scales = write.scales();
+        let request = write.request();
+        match scales {
+            None => admission_chain::validate(self, &request),
+            Some(Scales { old, mut new, .. }) => {
+                admission_chain::validate(self, &AdmissionRequest { old: Some(&old), new: Some(&mut new), ..request })
+            }
+        }
+    }
+
+    /// Warns of what of an object that is about to be written has no effect here, and would elsewhere.
+    pub(super) fn warn_of_no_effect(&self, place: &Place, object: &Json, by: &Writer<'_>) {
+        if place.part == Part::Object {
+            let told = place.kind.strategy.without_effect(object, &self.kinds(), &self.db);
+            told.into_iter().for_each(|text| by.asker().warn(text));
         }
     }
 
@@ -83,7 +115,7 @@ impl Registry {
     /// The kind's own part: what it fills in and puts back, and what it refuses before it looks at the whole.
     fn prepare(&self, write: &mut Write<'_>) -> Outcome<()> {
         let (kind, part, new) = (&write.place.kind, write.part(), &mut write.new);
-        let context = self.context(write.by.user());
+        let context = self.context(&write.by.asker().user);
         match write.old {
             None => kind.strategy.prepare_for_create(&context, new),
             Some(old) => kind.strategy.prepare_for_update(&context, new, old, part),
@@ -94,22 +126,35 @@ impl Registry {
     }
 }
 
-impl Write<'_> {
+/// The scales of an object, as it was and as it is to be.
+struct Scales<'a> {
+    paths: &'a Scale,
+    old: Json,
+    new: Json,
+}
+
+impl<'a> Write<'a> {
     /// What of the object the rules of its kind hear of: one that is new comes whole, whatever path it came by.
     fn part(&self) -> Part {
         self.old.map_or(Part::Object, |_| self.place.part)
     }
 
     /// What admission is told of it.
-    fn request(&self) -> AdmissionRequest<'_> {
+    fn request(&mut self) -> AdmissionRequest<'_> {
         AdmissionRequest {
             operation: if self.old.is_some() { Operation::Update } else { Operation::Create },
             place: self.place,
             old: self.old,
-            new: Some(&self.new),
-            user: self.by.user(),
-            dry_run: self.by.options.dry_run,
+            new: Some(&mut self.new),
+            options: AdmissionOptions::Write(self.by.options),
+            by: self.by.asker(),
         }
+    }
+
+    /// What it is told instead where it is the scale that is written.
+    fn scales(&self) -> Option<Scales<'a>> {
+        let paths = self.place.kind.strategy.scale().filter(|_| self.place.part == Part::Scale)?;
+        Some(Scales { paths, old: paths.present(self.old?), new: paths.present(&self.new) })
     }
 
     /// Records who owns which fields. Both objects are as the client wants them, untouched by the rules of the kind. An apply has done
@@ -144,8 +189,8 @@ impl Write<'_> {
         };
     }
 
-    /// Fails if the object is invalid. Answers what to warn of in it.
-    fn validate(&mut self) -> Outcome<Vec<String>> {
+    /// Fails if the object is invalid. Warns of what of it is not as it should be.
+    fn validate(&mut self) -> Outcome<()> {
         let (kind, part) = (&self.place.kind, self.part());
         let faults = match self.old {
             None => [kinds::object_meta::faults(kind, &self.new), kind.strategy.validate_create(&self.new)],
@@ -163,7 +208,8 @@ impl Write<'_> {
         let mut warnings = metadata::drop_repeated_owners(&mut self.new);
         warnings.extend(kinds::object_meta::warnings(kind, &self.new));
         warnings.extend(kind.strategy.warnings(&self.new, self.old, part));
-        Ok(warnings)
+        warnings.into_iter().for_each(|text| self.by.asker().warn(text));
+        Ok(())
     }
 }
 

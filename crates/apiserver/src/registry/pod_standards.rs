@@ -7,13 +7,12 @@ use std::time::Duration;
 use pintle_json::Json;
 
 use super::Registry;
-use super::admission_chain::Plugin;
-use super::pipeline::Write;
+use super::admission_chain::{AdmissionRequest, Operation, Plugin};
 use crate::admission::pod_security::{Policy, Standard, reasons, told};
 use crate::failure::{Failure, Outcome};
-use crate::kinds::{NAMESPACES, Pods};
+use crate::kinds::{NAMESPACES, Place, Pods};
 use crate::object::metadata;
-use crate::request::Part;
+use crate::request::{Asker, Part};
 use crate::store::{Charge, Range, Stored};
 use crate::validate::FieldFaults;
 
@@ -26,6 +25,7 @@ const ENFORCED: &str = "pod-security.kubernetes.io/enforce-policy";
 const VIOLATIONS: &str = "pod-security.kubernetes.io/audit-violations";
 
 /// Refuses pods, and labels that name no standard.
+#[derive(Debug)]
 pub(super) struct PodSecurity;
 
 /// What of a write the standards are about.
@@ -37,57 +37,58 @@ enum Subject<'a> {
 }
 
 impl Plugin for PodSecurity {
-    fn check(&self, registry: &Registry, write: &Write<'_>) -> Outcome<Vec<Charge>> {
-        let (kind, name) = (&write.place.kind, metadata::name(&write.new));
-        match subject(write) {
-            Some(Subject::Namespace) => {
-                let (faults, old) = (policy(&write.new).1, write.old.map(|old| policy(old).1));
-                if !faults.is_empty() && old.as_ref() != Some(&faults) {
+    fn validate(&self, registry: &Registry, request: &AdmissionRequest<'_>) -> Outcome<Vec<Charge>> {
+        let AdmissionRequest { place, old, by, .. } = request;
+        let Some((subject, new)) = subject(request) else { return Ok(Vec::new()) };
+        let (kind, name) = (&place.kind, metadata::name(new));
+        match subject {
+            Subject::Namespace => {
+                let ((policy, faults), old) = (policy(new), old.map(policy));
+                if !faults.is_empty() && old.as_ref().is_none_or(|(_, old)| *old != faults) {
                     return Err(kind.invalid(name, faults));
                 }
+                if old.is_some_and(|(old, _)| policy.enforce.is_beyond(old.enforce)) {
+                    of_pods_in(registry, name, policy.enforce).into_iter().for_each(|text| by.warn(text));
+                }
             }
-            Some(Subject::Pod) => {
-                let Policy { enforce, audit, .. } = policy_at(registry, write);
-                write.by.annotate(ENFORCED, enforce.to_string());
-                note_violations(write, audit, &write.new);
-                let violations = enforce.violations(&write.new);
+            Subject::Pod => {
+                let Policy { enforce, audit, warn } = policy_at(registry, place);
+                by.annotate(ENFORCED, enforce.to_string());
+                note_violations(by, audit, new);
+                let violations = enforce.violations(new);
                 if !violations.is_empty() {
                     let why = format!("violates PodSecurity \"{enforce}\": {}", told(&violations));
                     return Err(Failure::forbidden(&kind.resource(), name, &why));
                 }
+                would_violate(warn, new).into_iter().for_each(|text| by.warn(text));
             }
-            Some(Subject::Template(template)) => note_violations(write, policy_at(registry, write).audit, template),
-            None => (),
+            Subject::Template(template) => {
+                let Policy { audit, warn, .. } = policy_at(registry, place);
+                note_violations(by, audit, template);
+                would_violate(warn, template).into_iter().for_each(|text| by.warn(text));
+            }
         }
         Ok(Vec::new())
     }
-
-    fn warnings(&self, registry: &Registry, write: &Write<'_>) -> Vec<String> {
-        let of = |pod: &Json| would_violate(policy_at(registry, write).warn, pod).into_iter().collect();
-        match subject(write) {
-            Some(Subject::Namespace) => {
-                let enforce = policy(&write.new).0.enforce;
-                let is_stricter = write.old.is_some_and(|old| enforce.is_beyond(policy(old).0.enforce));
-                if is_stricter { of_pods_in(registry, metadata::name(&write.new), enforce) } else { Vec::new() }
-            }
-            Some(Subject::Pod) => of(&write.new),
-            Some(Subject::Template(template)) => of(template),
-            None => Vec::new(),
-        }
-    }
 }
 
-fn subject<'a>(write: &'a Write<'_>) -> Option<Subject<'a>> {
-    match (write.place.kind.strategy.pods(), write.place.part) {
-        (Pods::Themselves, Part::Object | Part::EphemeralContainers | Part::Resize) => {
-            write.old.is_none_or(|old| runs_otherwise(&write.new, old)).then_some(Subject::Pod)
-        }
-        (Pods::Inside, Part::Object) => Some(Subject::Namespace),
-        (Pods::MadeFrom(pointer), Part::Object) => {
-            write.new.at(pointer).filter(|template| !template.is_null()).map(Subject::Template)
-        }
-        _ => None,
+/// What of it the standards are about, and the object.
+fn subject<'a>(request: &'a AdmissionRequest<'_>) -> Option<(Subject<'a>, &'a Json)> {
+    let (place, new) = (request.place, request.new.as_deref()?);
+    if !matches!(request.operation, Operation::Create | Operation::Update) {
+        return None;
     }
+    let subject = match (place.kind.strategy.pods(), place.part) {
+        (Pods::Themselves, Part::Object | Part::EphemeralContainers | Part::Resize) => {
+            request.old.is_none_or(|old| runs_otherwise(new, old)).then_some(Subject::Pod)?
+        }
+        (Pods::Inside, Part::Object) => Subject::Namespace,
+        (Pods::MadeFrom(pointer), Part::Object) => {
+            Subject::Template(new.at(pointer).filter(|template| !template.is_null())?)
+        }
+        _ => return None,
+    };
+    Some((subject, new))
 }
 
 /// Whether a change of a pod brings anything to run that it had not: nothing else of what the standards are about can change.
@@ -110,8 +111,8 @@ fn policy(namespace: &Json) -> (Policy, FieldFaults) {
 }
 
 /// What the namespace wants that is written to.
-fn policy_at(registry: &Registry, write: &Write<'_>) -> Policy {
-    let namespace = registry.db.get(NAMESPACES, &write.place.namespace);
+fn policy_at(registry: &Registry, place: &Place) -> Policy {
+    let namespace = registry.db.get(NAMESPACES, &place.namespace);
     let labels = namespace.as_deref().map(|namespace| namespace.labels());
     Policy::of(|label| labels.as_ref()?.value(label)).0
 }
@@ -121,9 +122,9 @@ fn would_violate(standard: Standard, pod: &Json) -> Option<String> {
     (!violations.is_empty()).then(|| format!("would violate PodSecurity \"{standard}\": {}", told(&violations)))
 }
 
-fn note_violations(write: &Write<'_>, audit: Standard, pod: &Json) {
+fn note_violations(by: &Asker, audit: Standard, pod: &Json) {
     if let Some(why) = would_violate(audit, pod) {
-        write.by.annotate(VIOLATIONS, why);
+        by.annotate(VIOLATIONS, why);
     }
 }
 

@@ -5,7 +5,7 @@ use std::time::Duration;
 use pintle_json::{Json, json};
 
 use super::Registry;
-use super::admission_chain::{self, AdmissionRequest, Operation};
+use super::admission_chain::{self, AdmissionOptions, AdmissionRequest, Operation};
 use super::pipeline::Write;
 use crate::auth::{self, Attributes, Claims, Decision, ISSUER};
 use crate::failure::{Failure, Outcome};
@@ -25,27 +25,24 @@ impl Registry {
         sent: Json,
         by: &Writer<'_>,
     ) -> Outcome<Option<Json>> {
-        let sent = if place.part == Part::Object { tracked(place, sent, by) } else { sent };
-        let request = AdmissionRequest {
-            operation: Operation::Connect,
-            place,
-            old: None,
-            new: Some(&sent),
-            user: by.user(),
-            dry_run: by.options.dry_run,
-        };
-        admission_chain::admit(self, &request)?;
-        match posting.task(&self.context(by.user()), place, &sent, by.options.dry_run)? {
+        let mut sent = if place.part == Part::Object { tracked(place, sent, by) } else { sent };
+        if place.kind.namespaced() && !posting.is_question() {
+            self.check_namespace_is_open(&place.kind, &place.namespace, &place.name)?;
+        }
+        posting.defaults(&mut sent);
+        admission_chain::admit(self, &mut posted(place, &mut sent, by))?;
+        let user = &by.asker().user;
+        let context = self.context(user);
+        posting.check(&context, place, &sent)?;
+        admission_chain::validate(self, &posted(place, &mut sent, by))?;
+        match posting.task(&context, place, &sent, by.options.dry_run)? {
             Task::Steps { steps, dry_run } => {
                 let mut own = None;
-                steps
-                    .into_iter()
-                    .try_for_each(|step| self.take(place, step, dry_run, &mut own, by.user()))
-                    .map(|()| None)
+                steps.into_iter().try_for_each(|step| self.take(place, step, dry_run, &mut own)).map(|()| None)
             }
             Task::Answer(answer) => Ok(Some(answer)),
             Task::Ask(question, mut answer) => {
-                answer["status"] = self.find_out(*question, by.user());
+                answer["status"] = self.find_out(*question, user);
                 Ok(Some(answer))
             }
             Task::Token(grant) => self.make_token(place, *grant).map(Some),
@@ -53,7 +50,7 @@ impl Registry {
     }
 
     /// `own` is the revision at which a step before this one wrote the object itself: what it is to be like still is like that.
-    fn take(&self, place: &Place, step: Step, dry_run: bool, own: &mut Option<u64>, user: &User) -> Outcome<()> {
+    fn take(&self, place: &Place, step: Step, dry_run: bool, own: &mut Option<u64>) -> Outcome<()> {
         match step {
             Step::Rewrite { resource, namespace, name, change } => {
                 let kinds = self.kinds();
@@ -70,7 +67,8 @@ impl Registry {
                 if let (Some(version), Some(own)) = (&mut options.resource_version, own) {
                     *version = own.to_string();
                 }
-                self.delete(&Place { part: Part::Object, ..place.clone() }, &options, user).map(drop)
+                // Who was asked about what was posted is not asked about what it takes.
+                self.delete_if(&Place { part: Part::Object, ..place.clone() }, &options, |_| Ok(())).map(drop)
             }
         }
     }
@@ -124,6 +122,18 @@ impl Registry {
         answer["spec"]["audiences"] = json!(audiences);
         answer["status"] = json!({"token": token, "expirationTimestamp": self.clock.text_after(lasts)});
         Ok(answer)
+    }
+}
+
+/// What admission is told of what was posted.
+fn posted<'a>(place: &'a Place, sent: &'a mut Json, by: &'a Writer<'_>) -> AdmissionRequest<'a> {
+    AdmissionRequest {
+        operation: Operation::Create,
+        place,
+        old: None,
+        new: Some(sent),
+        options: AdmissionOptions::Write(by.options),
+        by: by.asker(),
     }
 }
 

@@ -158,6 +158,4 @@ pub(crate) struct Written {
     pub(crate) object: Served,
     /// It was not there before.
     pub(crate) created: bool,
-    /// What to warn the client of.
-    pub(crate) warnings: Vec<String>,
 }

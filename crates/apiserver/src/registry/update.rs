@@ -7,7 +7,6 @@ use pintle_json::Json;
 use super::Registry;
 use super::pipeline::{Complete, Write};
 use super::served::{Served, Written, typed};
-use crate::auth;
 use crate::failure::{Failure, Outcome};
 use crate::kinds::Place;
 use crate::object::{metadata, metadata_mut, put_back};
@@ -59,20 +58,15 @@ impl Registry {
                 }
             };
             super::create::settle_namespace(place, &mut new)?;
-            if auth::grants_rights(place) {
-                auth::check_grant(self.rbac(), by.user(), place, &new, Some(&old))?;
+            let mut write = Write { place, old: Some(&old), new, by, how };
+            self.receive(&mut write)?;
+            let unconditional = self.check_versions(place, &mut write.new, &old, how)?;
+            let Complete { object, charges } = self.complete(write)?;
+            if !by.options.dry_run {
+                self.warn_of_no_effect(place, &object, by);
             }
-            let unconditional = self.check_versions(place, &mut new, &old, how)?;
-            let Complete { object, mut warnings, charges } =
-                self.complete(Write { place, old: Some(&old), new, by, how })?;
-            let told = self.without_effect(place, &object);
             match self.replace(place, &stored, &old, object, charges, by)? {
-                Ok(object) => {
-                    if !by.options.dry_run {
-                        warnings.extend(told);
-                    }
-                    return Ok(Written { object, created: false, warnings });
-                }
+                Ok(object) => return Ok(Written { object, created: false }),
                 Err(Refused::Mismatch(_)) if !unconditional => break,
                 Err(_) => (),
             }

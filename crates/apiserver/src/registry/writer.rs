@@ -3,12 +3,11 @@
 use pintle_json::Json;
 use pintle_meta::{Reason, StatusDetails};
 
-use crate::audit::Annotations;
 use crate::failure::{Failure, Outcome};
 use crate::kinds::Kind;
-use crate::request::Part;
 use crate::request::options::WriteOptions;
 use crate::request::user::User;
+use crate::request::{Asker, Part};
 
 /// The longest name of a manager that is taken from a user agent.
 const LONGEST_NAME: usize = 128;
@@ -21,45 +20,31 @@ pub(crate) struct Writer<'a> {
     now: String,
     /// The versions in which a custom resource is served; empty for built-in kinds.
     served: Vec<String>,
-    /// As whom.
-    user: User,
+    asker: Asker,
     /// Whether a write of an absent object may create it.
     may_create: Outcome<()>,
-    annotations: Annotations,
 }
 
 impl<'a> Writer<'a> {
-    /// The field manager of the options, else what stands before the slash in the user agent; the server itself, until
-    /// [`acting_as`](Self::acting_as) says otherwise.
+    /// The field manager of the options, else what stands before the slash in the user agent; as the server itself, until
+    /// [`asking`](Self::asking) says otherwise.
     pub(crate) fn new(options: &'a WriteOptions, user_agent: &str, now: String) -> Self {
         let name = match options.field_manager.as_str() {
             "" => from_user_agent(user_agent),
             name => name.to_owned(),
         };
-        let (user, annotations) = (User::admin(), Annotations::default());
-        Self { options, name, now, served: Vec::new(), user, may_create: Ok(()), annotations }
+        Self { options, name, now, served: Vec::new(), asker: Asker::new(User::server()), may_create: Ok(()) }
     }
 
-    /// The same manager, who writes as this user.
-    pub(crate) fn acting_as(mut self, user: User) -> Self {
-        self.user = user;
+    /// The same manager, where this is who asks for the write.
+    pub(crate) fn asking(mut self, asker: Asker) -> Self {
+        self.asker = asker;
         self
     }
 
-    /// The same manager, where what admission has to say of the write goes to these.
-    pub(crate) fn noting_in(mut self, annotations: Annotations) -> Self {
-        self.annotations = annotations;
-        self
-    }
-
-    /// Has the audit say something of the write.
-    pub(super) fn annotate(&self, key: &str, value: String) {
-        self.annotations.note(key, value);
-    }
-
-    /// As whom the manager writes.
-    pub(crate) fn user(&self) -> &User {
-        &self.user
+    /// Who asks for the write.
+    pub(super) fn asker(&self) -> &Asker {
+        &self.asker
     }
 
     /// The same manager, with the answer to whether it may create objects.

@@ -22,9 +22,23 @@ pub(crate) struct User {
 }
 
 impl User {
-    /// The server itself, and everybody where no token file was given.
+    /// Everybody where no token file was given.
     pub(crate) fn admin() -> Self {
-        Self { name: "admin".into(), groups: [MASTERS.to_owned()].into(), ..Self::default() }.known()
+        Self::master("admin")
+    }
+
+    /// The server itself.
+    pub(crate) fn server() -> Self {
+        Self::master("system:apiserver")
+    }
+
+    fn master(name: &str) -> Self {
+        Self { name: name.into(), groups: [MASTERS.to_owned()].into(), ..Self::default() }.known()
+    }
+
+    /// One of a cluster's controllers.
+    pub(crate) fn controller(name: &str) -> Self {
+        ServiceAccount::new("kube-system", name).user("").known()
     }
 
     pub(crate) fn anonymous() -> Self {

@@ -13,7 +13,9 @@ use crate::http::decode::{self, RawBody};
 use crate::kinds::Place;
 use crate::registry::Registry;
 use crate::registry::Writer;
+use crate::request::Asker;
 use crate::request::options::WriteOptions;
+use crate::request::user::User;
 
 const NAME: &str = "pintle-apiserver";
 
@@ -92,7 +94,7 @@ fn create(registry: &Arc<Registry>, object: Json) -> Outcome<()> {
     let body = RawBody::json(object.to_string());
     let decoded = decode::object(kind, &body, FieldValidation::Strict)?;
     let options = WriteOptions::default();
-    let manager = Writer::new(&options, NAME, registry.clock.now_text());
+    let manager = Writer::new(&options, NAME, registry.clock.now_text()).asking(Asker::new(User::admin()));
     registry.create(&place, decoded.value, &manager)?;
     Ok(())
 }

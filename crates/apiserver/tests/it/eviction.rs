@@ -25,3 +25,34 @@ async fn an_eviction_may_ask_for_the_version_of_the_pod() {
     assert_eq!(evict(version).await, 201);
     assert_eq!(get(&server, &format!("{pods}/p")).await.code, 404);
 }
+
+#[tokio::test]
+async fn nothing_is_posted_to_what_is_in_a_namespace_that_is_going() {
+    let server = ApiServer::start(ApiServerConfig::default()).await.expect("a server");
+    let within = "/api/v1/namespaces/n";
+    let spec = json!({"containers": [{"name": "c", "image": "i"}]});
+    let pod = json!({"metadata": {"name": "p", "finalizers": ["example.com/stay"]}, "spec": spec});
+    for (path, object) in [
+        ("/api/v1/namespaces", json!({"metadata": {"name": "n"}})),
+        ("/api/v1/namespaces/n/pods", pod),
+        ("/api/v1/namespaces/n/serviceaccounts", json!({"metadata": {"name": "s"}})),
+    ] {
+        assert_eq!(call(&server, Method::POST, path, object).await.code, 201);
+    }
+    assert_eq!(delete(&server, within).await.code, 200);
+    for (path, body) in [
+        ("pods/p/eviction", json!({"metadata": {"name": "p"}})),
+        ("pods/p/binding", json!({"metadata": {"name": "p"}, "target": {"name": "m"}})),
+        ("serviceaccounts/s/token", json!({})),
+    ] {
+        let refused = call(&server, Method::POST, &format!("{within}/{path}"), body.clone()).await;
+        let cause = &refused.body["details"]["causes"][0]["reason"];
+        assert_eq!((refused.code, cause), (403, &json!("NamespaceTerminating")), "{path}: {:?}", refused.body);
+        let elsewhere = call(&server, Method::POST, &format!("/api/v1/namespaces/none/{path}"), body).await;
+        assert_eq!((elsewhere.code, &elsewhere.body["details"]["kind"]), (404, &json!("namespaces")), "{path}");
+    }
+    let review =
+        json!({"spec": {"user": "u", "resourceAttributes": {"namespace": "n", "verb": "get", "resource": "pods"}}});
+    let reviews = "/apis/authorization.k8s.io/v1/namespaces/n/localsubjectaccessreviews";
+    assert_eq!(call(&server, Method::POST, reviews, review).await.code, 201);
+}

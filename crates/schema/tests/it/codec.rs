@@ -4,9 +4,17 @@ use pintle_json::{Json, json};
 use pintle_schema::*;
 
 fn read(version: &str, kind: &str, body: Json) -> Result<Decoded, String> {
+    decode_as(version, kind, &body.to_string())
+}
+
+fn decode_as(version: &str, kind: &str, body: &str) -> Result<Decoded, String> {
     let schema = Schema::builtin(version, kind).unwrap();
     let expected = Expected { api_version: version, schema: &schema };
-    decode(body.to_string().as_bytes(), Format::Json, &expected).map_err(|error| error.to_string())
+    decode(body.as_bytes(), Format::Json, &expected).map_err(|error| error.to_string())
+}
+
+fn duplicate(path: &str) -> StrictFinding {
+    StrictFinding::Duplicate(path.into())
 }
 
 #[test]
@@ -95,9 +103,79 @@ fn what_an_object_says_of_itself_must_fit_the_url() {
     }
     let error = read("apps/v1", "Deployment", json!({"apiVersion": "apps/v1beta1"})).unwrap_err();
     assert_eq!(error, "the API version in the data (apps/v1beta1) does not match the expected API version (apps/v1)");
-    let read = read("v1", "ConfigMap", json!({"APIVERSION": "v1", "Kind": "ConfigMap"})).unwrap();
-    assert_eq!(read.object, json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {}}));
-    assert_eq!(read.findings, []);
+}
+
+#[test]
+fn a_type_that_is_called_so_but_for_the_letter_case_counts_and_is_no_field() {
+    let unknown = |name: &str| StrictFinding::Unknown(name.into());
+    let config_map = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {}});
+    for (body, findings) in [
+        (r#"{"APIVERSION": "v1", "Kind": "ConfigMap"}"#, vec![unknown("APIVERSION"), unknown("Kind")]),
+        (r#"{"kind": "ConfigMap", "Kind": "ConfigMap"}"#, vec![unknown("Kind")]),
+        (r#"{"Kind": "Secret", "kind": "ConfigMap"}"#, vec![unknown("Kind")]),
+        (r#"{"kind": "ConfigMap", "KIND": null, "kind": "ConfigMap"}"#, vec![unknown("KIND"), duplicate("kind")]),
+        (r#"{"kind": null, "kind": "ConfigMap"}"#, vec![duplicate("kind")]),
+    ] {
+        let decoded = decode_as("v1", "ConfigMap", body).unwrap();
+        assert_eq!((decoded.object, decoded.findings), (config_map.clone(), findings), "{body}");
+    }
+    for (body, told) in [
+        (r#"{"kind": "ConfigMap", "Kind": "Secret"}"#, "cannot be handled as a ConfigMap"),
+        (r#"{"kind": "ConfigMap", "Kind": 1}"#, "cannot unmarshal number into Go struct field .kind of type string"),
+    ] {
+        let error = decode_as("v1", "ConfigMap", body).unwrap_err();
+        assert!(error.contains(told), "{body}: {error}");
+    }
+    // A custom resource says it under the very name alone; what becomes of the other is for its own schema to say.
+    let schema = Schema::custom("Widget", &json!({"type": "object"}));
+    let expected = Expected { api_version: "example.com/v1", schema: &schema };
+    let read = |body: &str| decode(body.as_bytes(), Format::Json, &expected).map_err(|error| error.to_string());
+    let widget = read(r#"{"kind": "Widget", "Kind": "Other", "KIND": "Other"}"#).unwrap();
+    assert_eq!(widget.object, json!({"apiVersion": "", "kind": "Widget", "Kind": "Other", "KIND": "Other"}));
+    assert_eq!(widget.findings, []);
+    assert!(read(r#"{"Kind": "Widget"}"#).unwrap_err().contains("Object 'Kind' is missing"));
+    assert!(read(r#"{"kind": "Widget", "Kind": {}}"#).unwrap_err().contains("cannot unmarshal object"));
+}
+
+#[test]
+fn the_items_of_a_repeated_list_are_read_into_those_that_stood_there() {
+    for (body, expected) in [
+        (
+            r#"{"containers": [{"name": "a", "image": "x"}, {"name": "b"}], "containers": [{"image": "y"}]}"#,
+            json!([{"name": "a", "image": "y", "resources": {}}]),
+        ),
+        (
+            r#"{"containers": [{"name": "a", "args": ["1", "2"]}], "containers": [{"args": ["3"]}, {"name": "b"}]}"#,
+            json!([{"name": "a", "args": ["3"], "resources": {}}, {"name": "b", "resources": {}}]),
+        ),
+        (
+            r#"{"containers": [{"name": "a"}], "containers": [null, null]}"#,
+            json!([{"name": "a", "resources": {}}, {"name": "", "resources": {}}]),
+        ),
+        (
+            r#"{"containers": [{"name": "a"}], "containers": [], "containers": [{"image": "y"}]}"#,
+            json!([{"name": "", "image": "y", "resources": {}}]),
+        ),
+        (
+            r#"{"containers": [{"name": "a"}], "containers": null, "containers": [{"image": "y"}]}"#,
+            json!([{"name": "", "image": "y", "resources": {}}]),
+        ),
+    ] {
+        let decoded = decode_as("v1", "Pod", &format!(r#"{{"spec": {body}}}"#)).unwrap();
+        assert_eq!(decoded.object["spec"]["containers"], expected, "{body}");
+        assert_eq!(decoded.findings, [duplicate("spec.containers")]);
+    }
+    let body = r#"{"metadata": {"finalizers": ["a", "b"], "finalizers": [null, "c", null]}}"#;
+    assert_eq!(decode_as("v1", "Pod", body).unwrap().object["metadata"]["finalizers"], json!(["a", "c", ""]));
+}
+
+#[test]
+fn a_list_that_is_repeated_without_end_is_not_copied_as_often() {
+    let (long, many) = ("x".repeat(1 << 20), r#","containers":[{}],"containers":[null]"#.repeat(50_000));
+    let body = format!(r#"{{"spec":{{"containers":[{{"name":"{long}"}}]{many}}}}}"#);
+    // A hundred gigabytes otherwise.
+    let decoded = decode_as("v1", "Pod", &body).unwrap();
+    assert_eq!(decoded.object["spec"]["containers"][0]["name"].as_str().map(str::len), Some(long.len()));
 }
 
 #[test]

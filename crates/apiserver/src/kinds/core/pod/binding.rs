@@ -30,10 +30,9 @@ impl Posting for Binding {
         Arc::new(Kind::of_bodies("", "v1", "Binding"))
     }
 
-    fn task(&self, context: &Context<'_>, place: &Place, sent: &Json, dry_run: bool) -> Outcome<Task> {
+    fn check(&self, _: &Context<'_>, place: &Place, sent: &Json) -> Outcome<()> {
         place.check_namespace(metadata::namespace(sent))?;
-        let name = metadata::name(sent).to_owned();
-        if !place.name.is_empty() && name != place.name {
+        if !place.name.is_empty() && metadata::name(sent) != place.name {
             return Err(Failure::bad_request("name in URL does not match name in Binding object"));
         }
         let kind = sent.text("/target/kind");
@@ -44,6 +43,11 @@ impl Posting for Binding {
         if sent.text("/target/name").is_empty() {
             return Err(Failure::plain(500, "target.name: Required value"));
         }
+        Ok(())
+    }
+
+    fn task(&self, context: &Context<'_>, place: &Place, sent: &Json, dry_run: bool) -> Outcome<Task> {
+        let name = metadata::name(sent).to_owned();
         let (mut binding, now) = (sent.clone(), context.time());
         topology::label(context, sent.text("/target/name"), &mut binding);
         let change = move |pod: &mut Json| bind(pod, &binding, &now);

@@ -22,13 +22,17 @@ impl Posting for Eviction {
         Arc::new(if api_version == "policy/v1beta1" { kind.also_as("v1beta1") } else { kind })
     }
 
-    fn task(&self, context: &Context<'_>, place: &Place, sent: &Json, dry_run: bool) -> Outcome<Task> {
+    fn check(&self, _: &Context<'_>, place: &Place, sent: &Json) -> Outcome<()> {
         place.check_namespace(metadata::namespace(sent))?;
-        let mut options = DeleteOptions::from_body(&sent["deleteOptions"])?;
-        options.dry_run |= dry_run;
         if metadata::name(sent) != place.name {
             return Err(Failure::bad_request("name in URL does not match name in Eviction object"));
         }
+        Ok(())
+    }
+
+    fn task(&self, context: &Context<'_>, place: &Place, sent: &Json, dry_run: bool) -> Outcome<Task> {
+        let mut options = DeleteOptions::from_body(&sent["deleteOptions"])?;
+        options.dry_run |= dry_run;
         let resource = GroupResource::new("", PODS);
         let pod = context.cluster.object(&resource, &place.namespace, &place.name);
         let pod = pod.ok_or_else(|| Failure::not_found(&resource, &place.name))?;

@@ -1,10 +1,11 @@
 //! What only a kubelet serves of a pod: `log`, `exec`, `attach`, `portforward`. Answered as on a cluster whose nodes have none.
 
-use pintle_json::Json;
+use pintle_json::{Json, json};
 
-use crate::failure::{Failure, Outcome};
+use crate::failure::{Failure, Outcome, quoted};
 use crate::kinds::{Cluster, GroupResource, Place, Stream};
 use crate::request::Part;
+use crate::request::query::Query;
 
 /// Where a kubelet would listen.
 const PORT: u16 = 10_250;
@@ -13,18 +14,65 @@ const ADDRESSES: [&str; 5] = ["Hostname", "InternalDNS", "InternalIP", "External
 
 /// What is served of that part, if it is such a one.
 pub(super) fn of(part: Part) -> Option<Stream> {
+    let connect = |options| Stream { methods: &["GET", "POST"], options, connects: true, answer };
     match part {
-        Part::Log => Some(Stream { methods: &["GET"], answer }),
-        Part::Attach | Part::Exec | Part::PortForward => Some(Stream { methods: &["GET", "POST"], answer }),
+        Part::Log => Some(Stream { methods: &["GET"], connects: false, ..connect(log_options) }),
+        Part::Attach => Some(connect(attach_options)),
+        Part::Exec => Some(connect(exec_options)),
+        Part::PortForward => Some(connect(port_forward_options)),
         _ => None,
     }
 }
 
+fn log_options(query: &Query) -> Outcome<Json> {
+    Ok(json!({"kind": "PodLogOptions", "apiVersion": "v1", "container": query.text("container")}))
+}
+
+fn attach_options(query: &Query) -> Outcome<Json> {
+    Ok(streams("PodAttachOptions", query))
+}
+
+fn exec_options(query: &Query) -> Outcome<Json> {
+    let mut options = streams("PodExecOptions", query);
+    let command: Json = query.all("command").collect();
+    if !command.is_empty() {
+        options.set("command", command);
+    }
+    Ok(options)
+}
+
+fn port_forward_options(query: &Query) -> Outcome<Json> {
+    let number = |text: &str| {
+        let why = || Failure::bad_request(format!("cannot convert to []int32: {} is no port", quoted(text)));
+        text.parse::<u16>().map(Json::from).map_err(|_| why())
+    };
+    let ports = query.all("ports").flat_map(|ports| ports.split(',')).map(number).collect::<Outcome<Json>>()?;
+    let mut options = json!({"kind": "PodPortForwardOptions", "apiVersion": "v1"});
+    if !ports.is_empty() {
+        options.set("ports", ports);
+    }
+    Ok(options)
+}
+
+/// What `exec` and `attach` have in common.
+fn streams(kind: &str, query: &Query) -> Json {
+    let mut options = json!({"kind": kind, "apiVersion": "v1"});
+    for name in ["stdin", "stdout", "stderr", "tty"] {
+        if query.flag(name) == Some(true) {
+            options.set(name, true);
+        }
+    }
+    if !query.text("container").is_empty() {
+        options.set("container", query.text("container"));
+    }
+    options
+}
+
 /// Answers what is wrong first: no such container, no node, no kubelet on it. Of a pod without a node the log is empty.
-fn answer(cluster: &dyn Cluster, place: &Place, pod: &Json, container: &str) -> Outcome<&'static str> {
+fn answer(cluster: &dyn Cluster, place: &Place, pod: &Json, options: &Json) -> Outcome<&'static str> {
     let name = &place.name;
     if place.part != Part::PortForward {
-        check_container(pod, name, container)?;
+        check_container(pod, name, options.text("/container"))?;
     }
     let node = pod.text("/spec/nodeName");
     match (place.part, node) {

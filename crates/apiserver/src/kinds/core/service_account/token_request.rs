@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::failure::{Failure, Outcome};
 use crate::kinds::posting::{Posting, Task};
-use crate::kinds::{Context, GroupResource, Kind, NAMESPACES, Place};
+use crate::kinds::{Context, GroupResource, Kind, Place};
 use crate::object::metadata;
 use crate::validate::{FieldFault, FieldFaults};
 
@@ -58,7 +58,13 @@ impl Posting for TokenRequest {
         Arc::new(Kind::of_bodies(GROUP, "v1", "TokenRequest"))
     }
 
-    fn task(&self, context: &Context<'_>, place: &Place, sent: &Json, _: bool) -> Outcome<Task> {
+    fn defaults(&self, sent: &mut Json) {
+        if let Some(spec) = sent.member("spec") {
+            spec.set_default("expirationSeconds", DEFAULT_SECONDS);
+        }
+    }
+
+    fn check(&self, context: &Context<'_>, place: &Place, sent: &Json) -> Outcome<()> {
         for (field, url, why) in [
             ("name", &place.name, "must match the service account name if specified"),
             ("namespace", &place.namespace, "must match the service account namespace if specified"),
@@ -69,7 +75,6 @@ impl Posting for TokenRequest {
                 return Err(invalid(&place.name, fault));
             }
         }
-        find(context, NAMESPACES, "", &place.namespace)?;
         let account = find(context, &place.kind.plural, &place.namespace, &place.name)?;
         let (uid, said) = (metadata::uid(&account), metadata::uid(sent));
         if !said.is_empty() && said != uid {
@@ -77,6 +82,12 @@ impl Posting for TokenRequest {
                 format!("the UID in the token request ({said}) does not match the UID of the service account ({uid})");
             return Err(Failure::conflict(&GroupResource::new(GROUP, "TokenRequest"), &place.name, &why));
         }
+        seconds(sent).map(drop)
+    }
+
+    fn task(&self, context: &Context<'_>, place: &Place, sent: &Json, _: bool) -> Outcome<Task> {
+        let account = find(context, &place.kind.plural, &place.namespace, &place.name)?;
+        let uid = metadata::uid(&account);
         let seconds = seconds(sent)?;
         let namespace = place.namespace.clone();
         let mut bound = Bound { namespace, serviceaccount: named(&account), ..Bound::default() };
@@ -99,7 +110,7 @@ impl Posting for TokenRequest {
 }
 
 fn seconds(request: &Json) -> Outcome<i64> {
-    let seconds = request.integer("/spec/expirationSeconds").unwrap_or(DEFAULT_SECONDS);
+    let seconds = request.integer("/spec/expirationSeconds").unwrap_or_default();
     let why = match seconds {
         ..SHORTEST_SECONDS => "may not specify a duration less than 10 minutes",
         seconds if seconds > LONGEST_SECONDS => "may not specify a duration larger than 2^32 seconds",

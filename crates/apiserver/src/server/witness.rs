@@ -1,0 +1,213 @@
+//! One who has joined the chain of admission, and the server whose chain that is.
+
+mod tests;
+
+use std::mem;
+use std::net::{Ipv4Addr, SocketAddr};
+use std::sync::{Arc, Mutex};
+
+use http::{Method, Request};
+use http_body_util::{BodyExt, Full};
+use pintle_json::{Json, json};
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
+
+use crate::background::Background;
+use crate::config::ApiServerConfig;
+use crate::failure::{Failure, Outcome};
+use crate::registry::{AdmissionOptions, AdmissionRequest, Plugin, Registry};
+use crate::server::bootstrap::bootstrap;
+use crate::store::Charge;
+
+const IN: &str = "/api/v1/namespaces/n";
+const JSON: &str = "application/json";
+const MERGE: &str = "application/merge-patch+json";
+const APPLY: &str = "application/apply-patch+yaml";
+
+/// Remembers what it is told of the namespace `n`, and has the say that a test wants.
+#[derive(Debug, Default)]
+struct Witness(Mutex<State>);
+
+#[derive(Debug, Default)]
+struct State {
+    say: Say,
+    told: Vec<String>,
+}
+
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+enum Say {
+    #[default]
+    Nothing,
+    /// Changes whatever is sent.
+    Change,
+    /// Changes a text of what is sent.
+    Set(&'static str, &'static str),
+    /// Refuses when it is asked first, or last.
+    Refuse(&'static str),
+}
+
+impl Witness {
+    fn hear(&self, phase: &'static str, request: &AdmissionRequest<'_>) -> Outcome<Say> {
+        if request.place.namespace != "n" {
+            return Ok(Say::Nothing);
+        }
+        let mut state = self.0.lock().expect("no test has panicked with it");
+        state.told.push(format!("{phase} {}", line(request)));
+        request.by.warn(format!("{phase} looked"));
+        match state.say {
+            Say::Refuse(when) if when == phase => {
+                Err(Failure::forbidden(&request.place.kind.resource(), request.name(), "the witness says no"))
+            }
+            say => Ok(say),
+        }
+    }
+
+    fn say(&self, say: Say) {
+        self.0.lock().expect("no test has panicked with it").say = say;
+    }
+
+    fn told(&self) -> Vec<String> {
+        mem::take(&mut self.0.lock().expect("no test has panicked with it").told)
+    }
+}
+
+impl Plugin for Witness {
+    fn admit(&self, _: &Registry, request: &mut AdmissionRequest<'_>) -> Outcome<()> {
+        let say = self.hear("admit", request)?;
+        match (say, request.new.as_deref_mut()) {
+            (Say::Change, Some(new)) => {
+                let (pointer, value) = telling(new);
+                set(new, pointer, value);
+            }
+            (Say::Set(pointer, text), Some(new)) => set(new, pointer, text.into()),
+            _ => (),
+        }
+        Ok(())
+    }
+
+    fn validate(&self, _: &Registry, request: &AdmissionRequest<'_>) -> Outcome<Vec<Charge>> {
+        self.hear("validate", request).map(|_| Vec::new())
+    }
+}
+
+/// What of each kind is told, and what it is changed to.
+const TELLING: &[(&str, &str, &str)] = &[
+    ("ConfigMap", "/data/k", "changed"),
+    ("Lease", "/spec/holderIdentity", "changed"),
+    ("Pod", "/status/message", "changed"),
+    ("Scale", "/spec/replicas", "7"),
+    ("Binding", "/target/name", "changed"),
+    ("TokenRequest", "/spec/expirationSeconds", "7200"),
+    ("Eviction", "/deleteOptions/gracePeriodSeconds", "7"),
+    ("LocalSubjectAccessReview", "/spec/user", "changed"),
+    ("Deployment", "/metadata/name", ""),
+    ("ResourceQuota", "/status/used/configmaps", ""),
+    ("RoleBinding", "/roleRef/name", ""),
+    ("ServiceAccount", "/metadata/name", ""),
+    ("Widget", "/metadata/name", ""),
+    ("PodExecOptions", "/container", "changed"),
+    ("PodAttachOptions", "/container", "changed"),
+    ("PodPortForwardOptions", "/ports", "[7]"),
+];
+
+/// Where that stands, and the value that it is changed to.
+fn telling(object: &Json) -> (&'static str, Json) {
+    let kind = object.text("/kind");
+    let (_, pointer, value) = TELLING.iter().find(|(known, ..)| *known == kind).unwrap_or_else(|| panic!("{object}"));
+    (pointer, serde_json::from_str(value).unwrap_or_else(|_| (*value).into()))
+}
+
+fn set(object: &mut Json, pointer: &str, value: Json) {
+    *pointer[1..].split('/').fold(object, |parent, name| &mut parent[name]) = value;
+}
+
+fn shown(object: Option<&Json>) -> String {
+    let Some(object) = object else { return "-".into() };
+    let value = object.at(telling(object).0).map(|value| value.as_str().map_or_else(|| value.to_string(), Into::into));
+    format!("{}({})", object.text("/kind"), value.unwrap_or_default())
+}
+
+/// What is told of a request, in a line.
+fn line(request: &AdmissionRequest<'_>) -> String {
+    let place = request.place;
+    let options = match request.options {
+        AdmissionOptions::Write(options) => format!("manager {}", options.field_manager),
+        AdmissionOptions::Delete(options) => format!("{:?}", options.propagation),
+        AdmissionOptions::None => "none".into(),
+    };
+    format!(
+        "{:?} {}/{} {}/{} {} -> {} by {} options {options}{}",
+        request.operation,
+        place.kind.resource(),
+        place.part.name(),
+        place.namespace,
+        request.name(),
+        shown(request.old),
+        shown(request.new.as_deref()),
+        request.by.user.name,
+        if request.dry_run() { " dry" } else { "" },
+    )
+}
+
+/// A server whose chain a witness has joined.
+struct Watched {
+    registry: Arc<Registry>,
+    witness: Arc<Witness>,
+    background: Background,
+    stop: CancellationToken,
+}
+
+struct Answer {
+    code: u16,
+    warnings: Vec<String>,
+    body: Json,
+}
+
+impl Watched {
+    async fn start() -> Self {
+        let witness = Arc::new(Witness::default());
+        let mut registry = Registry::new(ApiServerConfig::default(), None);
+        registry.chain.push(witness.clone());
+        let registry = Arc::new(registry);
+        let (address, stop) = (SocketAddr::new(Ipv4Addr::LOCALHOST.into(), 1), CancellationToken::new());
+        bootstrap(&registry, address);
+        let background = Background::start(&registry, address, &stop, &TaskTracker::new()).await;
+        let server = Self { registry, witness, background, stop };
+        server.make("/api/v1/namespaces", json!({"metadata": {"name": "n"}})).await;
+        server
+    }
+
+    /// Asks as Jane, who may do everything.
+    async fn call(&self, method: Method, path: &str, media: &str, body: &Json) -> Answer {
+        self.call_as(["jane", "system:masters"], method, path, media, body).await
+    }
+
+    /// Asks as a user of a group.
+    async fn call_as(&self, [user, group]: [&str; 2], method: Method, path: &str, media: &str, body: &Json) -> Answer {
+        let text = if body.is_null() { String::new() } else { body.to_string() };
+        let body = Full::new(text.into()).map_err(|never| match never {}).boxed_unsync();
+        let request = Request::builder().method(method).uri(path).header("content-type", media);
+        let request = request.header("impersonate-user", user).header("impersonate-group", group);
+        let request = request.body(body).expect("a request");
+        let (head, body) = crate::http::respond(self.registry.clone(), request, |_| ()).await.0.into_parts();
+        let bytes = body.collect().await.expect("a whole body").to_bytes();
+        let warnings = head.headers.get_all("warning").iter();
+        let warnings = warnings.map(|value| value.to_str().expect("a text").trim_start_matches("299 - ").to_owned());
+        let body = serde_json::from_slice(&bytes).unwrap_or_default();
+        Answer { code: head.status.as_u16(), warnings: warnings.collect(), body }
+    }
+
+    /// Makes something that the witness is not to tell of.
+    async fn make(&self, path: &str, body: Json) -> Json {
+        let made = self.call(Method::POST, path, JSON, &body).await;
+        assert_eq!(made.code, 201, "{}", made.body);
+        self.witness.told();
+        made.body
+    }
+}
+
+impl Drop for Watched {
+    fn drop(&mut self) {
+        self.stop.cancel();
+    }
+}

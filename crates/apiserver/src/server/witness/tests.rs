@@ -1,0 +1,436 @@
+//! Who joins the chain of admission is asked about all that anybody does, and has its say.
+
+use http::Method;
+use pintle_json::{Json, json};
+
+use super::{APPLY, IN, JSON, MERGE, Say, TELLING, Watched};
+
+/// Something that Jane does.
+struct Deed {
+    method: Method,
+    /// In the namespace, unless it begins with a slash.
+    path: &'static str,
+    media: &'static str,
+    body: Json,
+    /// What the witness is told, but for who asks.
+    told: &'static str,
+    /// The code once it is let through.
+    code: u16,
+    /// Where the change is to be seen then, if not in the answer, and what.
+    seen: (&'static str, &'static str, Json),
+}
+
+/// Has Jane do it four times: refused by the first who is asked, refused by the last, for a try, and changed.
+async fn check(server: &Watched, deed: Deed) {
+    let Deed { method, path, media, body, told, code, seen } = deed;
+    let absolute = |path: &str| if path.starts_with('/') { path.to_owned() } else { format!("{IN}/{path}") };
+    let path = absolute(path);
+    let told = told.replace(" options", " by jane options");
+    let (admit, validate) = (format!("admit {told}"), format!("validate {told}"));
+    let warnings = ["\"admit looked\"", "\"validate looked\""];
+    for (phase, expected) in [("admit", vec![admit.clone()]), ("validate", vec![admit.clone(), validate])] {
+        let revision = server.registry.db.revision();
+        server.witness.say(Say::Refuse(phase));
+        let answer = server.call(method.clone(), &path, media, &body).await;
+        assert_eq!(answer.warnings, warnings[..expected.len()], "{method} {path}");
+        assert_eq!((answer.code, server.witness.told()), (403, expected), "{method} {path}: {}", answer.body);
+        assert!(answer.body.text("/message").ends_with("the witness says no"), "{}", answer.body);
+        assert_eq!(server.registry.db.revision(), revision, "{method} {path} was stored though it was refused");
+    }
+    server.witness.say(Say::Change);
+    let validate = format!("validate {}", changed(&told));
+    if !told.ends_with("options none") {
+        let revision = server.registry.db.revision();
+        let dry = format!("{path}{}dryRun=All", if path.contains('?') { '&' } else { '?' });
+        let answer = server.call(method.clone(), &dry, media, &body).await;
+        let expected = vec![format!("{admit} dry"), format!("{validate} dry")];
+        assert_eq!((answer.code, server.witness.told()), (code, expected), "{method} {dry}: {}", answer.body);
+        assert_eq!(server.registry.db.revision(), revision, "{method} {dry} was stored though it was but a try");
+    }
+    let answer = server.call(method.clone(), &path, media, &body).await;
+    server.witness.say(Say::Nothing);
+    assert_eq!(answer.warnings, warnings, "{method} {path}");
+    assert_eq!((answer.code, server.witness.told()), (code, vec![admit, validate]), "{method} {path}: {}", answer.body);
+    let (at, pointer, value) = seen;
+    let found =
+        if at.is_empty() { answer.body } else { server.call(Method::GET, &absolute(at), JSON, &Json::Null).await.body };
+    assert_eq!(found.at(pointer), Some(&value), "after {method} {path}: {found}");
+}
+
+/// What the witness is told of something that it lets pass as it is.
+fn both(told: &str) -> Vec<String> {
+    vec![format!("admit {told}"), format!("validate {told}")]
+}
+
+/// The same line where what is sent is changed.
+fn changed(told: &str) -> String {
+    let Some((before, sent)) = told.split_once("-> ").filter(|(_, sent)| !sent.starts_with('-')) else {
+        return told.into();
+    };
+    let (kind, after) = (sent.split('(').next().unwrap_or_default(), sent.split_once(')').unwrap_or_default().1);
+    let (.., value) = TELLING.iter().find(|(known, ..)| *known == kind).expect("a kind that is known");
+    format!("{before}-> {kind}({value}){after}")
+}
+
+fn config_map(name: &str, k: &str) -> Json {
+    json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": name}, "data": {"k": k}})
+}
+
+fn pod(name: &str) -> Json {
+    json!({"metadata": {"name": name}, "spec": {"containers": [{"name": "c", "image": "x"}]}})
+}
+
+#[tokio::test]
+async fn who_joins_the_chain_is_asked_about_what_is_written_and_may_change_it() {
+    let server = Watched::start().await;
+    server.make(&format!("{IN}/pods"), pod("p")).await;
+    let labels = json!({"a": "b"});
+    let template = json!({"metadata": {"labels": labels}, "spec": pod("p")["spec"]});
+    let spec = json!({"replicas": 1, "selector": {"matchLabels": labels}, "template": template});
+    server.make("/apis/apps/v1/namespaces/n/deployments", json!({"metadata": {"name": "d"}, "spec": spec})).await;
+    const LEASE: &str = "/apis/coordination.k8s.io/v1/namespaces/n/leases/l";
+    const DEPLOYMENT: &str = "/apis/apps/v1/namespaces/n/deployments/d";
+    const SCALE: &str = "/apis/apps/v1/namespaces/n/deployments/d/scale?fieldManager=m&force=true";
+    let lease = json!({"metadata": {"name": "l"}, "spec": {"holderIdentity": "me"}});
+    let scale = json!({
+        "apiVersion": "autoscaling/v1", "kind": "Scale", "metadata": {"name": "d", "namespace": "n"}, "spec": {"replicas": 2},
+    });
+    let is_changed = |at, pointer| (at, pointer, json!("changed"));
+    let map = |at| is_changed(at, "/data/k");
+    let scaled = || (DEPLOYMENT, "/spec/replicas", json!(7));
+    let status = || is_changed("pods/p", "/status/message");
+    let update = "Update configmaps/ n/a ConfigMap(changed) -> ConfigMap(2) options manager m";
+    let rescale = "Update deployments.apps/scale n/d Scale(7) -> Scale(2) options manager m";
+    for (method, path, media, body, told, code, seen) in [
+        (
+            Method::POST,
+            "configmaps?fieldManager=m",
+            JSON,
+            config_map("a", "1"),
+            "Create configmaps/ n/a - -> ConfigMap(1) options manager m",
+            201,
+            map("configmaps/a"),
+        ),
+        (Method::PUT, "configmaps/a?fieldManager=m", JSON, config_map("a", "2"), update, 200, map("configmaps/a")),
+        (Method::PATCH, "configmaps/a?fieldManager=m", MERGE, config_map("a", "2"), update, 200, map("configmaps/a")),
+        (
+            Method::PATCH,
+            "configmaps/a?fieldManager=m&force=true",
+            APPLY,
+            config_map("a", "2"),
+            update,
+            200,
+            map("configmaps/a"),
+        ),
+        (
+            Method::PATCH,
+            "configmaps/b?fieldManager=m",
+            APPLY,
+            config_map("b", "1"),
+            "Create configmaps/ n/b - -> ConfigMap(1) options manager m",
+            201,
+            map("configmaps/b"),
+        ),
+        (
+            Method::PUT,
+            LEASE,
+            JSON,
+            lease,
+            "Create leases.coordination.k8s.io/ n/l - -> Lease(me) options manager ",
+            201,
+            is_changed(LEASE, "/spec/holderIdentity"),
+        ),
+        (
+            Method::PATCH,
+            "pods/p/status",
+            MERGE,
+            json!({"status": {"message": "1"}}),
+            "Update pods/status n/p Pod() -> Pod(1) options manager ",
+            200,
+            status(),
+        ),
+        (
+            Method::PUT,
+            SCALE,
+            JSON,
+            scale.clone(),
+            "Update deployments.apps/scale n/d Scale(1) -> Scale(2) options manager m",
+            200,
+            scaled(),
+        ),
+        (Method::PATCH, SCALE.trim_end_matches("&force=true"), MERGE, scale.clone(), rescale, 200, scaled()),
+        (Method::PATCH, SCALE, APPLY, scale, rescale, 200, scaled()),
+    ] {
+        check(&server, Deed { method, path, media, body, told, code, seen }).await;
+    }
+}
+
+#[tokio::test]
+async fn who_joins_the_chain_is_asked_about_what_is_posted_and_may_change_it() {
+    let server = Watched::start().await;
+    for name in ["p", "q"] {
+        server.make(&format!("{IN}/pods"), pod(name)).await;
+    }
+    server.make(&format!("{IN}/serviceaccounts"), json!({"metadata": {"name": "s"}})).await;
+    let binding = |name: &str| json!({"metadata": {"name": name}, "target": {"kind": "Node", "name": "m"}});
+    let eviction = json!({"apiVersion": "policy/v1", "kind": "Eviction", "metadata": {"name": "p"}});
+    let review =
+        json!({"spec": {"user": "u", "resourceAttributes": {"namespace": "n", "verb": "get", "resource": "pods"}}});
+    for (path, body, told, seen) in [
+        (
+            "pods/p/binding",
+            binding("p"),
+            "Create pods/binding n/p - -> Binding(m) options manager ",
+            ("pods/p", "/spec/nodeName", json!("changed")),
+        ),
+        (
+            "bindings",
+            binding("q"),
+            "Create bindings/ n/q - -> Binding(m) options manager ",
+            ("pods/q", "/spec/nodeName", json!("changed")),
+        ),
+        (
+            "serviceaccounts/s/token",
+            json!({}),
+            "Create serviceaccounts/token n/s - -> TokenRequest(3600) options manager ",
+            ("", "/spec/expirationSeconds", json!(7200)),
+        ),
+        (
+            "/apis/authorization.k8s.io/v1/namespaces/n/localsubjectaccessreviews",
+            review,
+            "Create localsubjectaccessreviews.authorization.k8s.io/ n/ - -> LocalSubjectAccessReview(u) options manager ",
+            ("", "/spec/user", json!("changed")),
+        ),
+        // What an eviction takes, of the pod and of its budget, nobody is asked about.
+        (
+            "pods/p/eviction",
+            eviction,
+            "Create pods/eviction n/p - -> Eviction() options manager ",
+            ("pods/p", "/metadata/deletionGracePeriodSeconds", json!(7)),
+        ),
+    ] {
+        check(&server, Deed { method: Method::POST, path, media: JSON, body, told, code: 201, seen }).await;
+    }
+}
+
+#[tokio::test]
+async fn who_joins_the_chain_is_asked_about_connects_and_may_change_their_options() {
+    let server = Watched::start().await;
+    server.make(&format!("{IN}/pods"), pod("p")).await;
+    for method in [Method::GET, Method::POST] {
+        for (path, told, message) in [
+            (
+                "pods/p/exec?command=ls&container=c",
+                "Connect pods/exec n/p - -> PodExecOptions(c) options none",
+                "container changed is not valid for pod p",
+            ),
+            (
+                "pods/p/attach?stdin=true",
+                "Connect pods/attach n/p - -> PodAttachOptions() options none",
+                "container changed is not valid for pod p",
+            ),
+            (
+                "pods/p/portforward?ports=80,443&ports=1",
+                "Connect pods/portforward n/p - -> PodPortForwardOptions([80,443,1]) options none",
+                "pod p does not have a host assigned",
+            ),
+        ] {
+            let (method, seen) = (method.clone(), ("", "/message", json!(message)));
+            check(&server, Deed { method, path, media: JSON, body: Json::Null, told, code: 400, seen }).await;
+        }
+    }
+    // Whether the pod is there is looked at later; what cannot be read of the query, before.
+    server.witness.say(Say::Refuse("admit"));
+    assert_eq!(server.call(Method::POST, &format!("{IN}/pods/none/exec"), JSON, &Json::Null).await.code, 403);
+    let no_port = server.call(Method::POST, &format!("{IN}/pods/p/portforward?ports=x"), JSON, &Json::Null).await;
+    assert_eq!(no_port.code, 400, "{}", no_port.body);
+    server.witness.told();
+    assert_eq!(server.call(Method::GET, &format!("{IN}/pods/p/log"), JSON, &Json::Null).await.code, 200);
+    assert_eq!(server.witness.told(), [""; 0], "a log is read");
+}
+
+#[tokio::test]
+async fn who_joins_the_chain_is_asked_about_each_object_that_is_deleted() {
+    let server = Watched::start().await;
+    for name in ["a", "b", "c"] {
+        server.make(&format!("{IN}/configmaps"), config_map(name, name)).await;
+    }
+    let one = Deed {
+        method: Method::DELETE,
+        path: "configmaps/a?propagationPolicy=Background",
+        media: JSON,
+        body: Json::Null,
+        told: "Delete configmaps/ n/a ConfigMap(a) -> - options Some(Background)",
+        code: 200,
+        seen: ("configmaps/a", "/reason", json!("NotFound")),
+    };
+    check(&server, one).await;
+    let all = format!("{IN}/configmaps");
+    server.witness.say(Say::Refuse("validate"));
+    assert_eq!(server.call(Method::DELETE, &all, JSON, &Json::Null).await.code, 403);
+    let of = |k: &str| both(&format!("Delete configmaps/ n/ ConfigMap({k}) -> - by jane options None"));
+    assert_eq!(server.witness.told(), of("b"), "the first that is refused ends it");
+    server.witness.say(Say::Nothing);
+    let gone = server.call(Method::DELETE, &all, JSON, &Json::Null).await;
+    assert_eq!((gone.code, gone.body["items"].as_array().map(Vec::len)), (200, Some(2)));
+    assert_eq!(gone.warnings, ["\"admit looked\"", "\"validate looked\""]);
+    assert_eq!(server.witness.told(), [of("b"), of("c")].concat());
+}
+
+#[tokio::test]
+async fn a_name_is_generated_after_the_first_question_and_before_the_last() {
+    let server = Watched::start().await;
+    let unnamed = json!({"metadata": {"generateName": "g-"}, "data": {"k": "1"}});
+    let made = server.call(Method::POST, &format!("{IN}/configmaps"), JSON, &unnamed).await.body;
+    let told = |name: &str| format!("Create configmaps/ n/{name} - -> ConfigMap(1) by jane options manager ");
+    let name = made.text("/metadata/name");
+    assert!(name.len() > "g-".len(), "{made}");
+    assert_eq!(server.witness.told(), [format!("admit {}", told("")), format!("validate {}", told(name))]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn who_joins_the_chain_is_asked_about_what_controllers_do() {
+    let server = Watched::start().await;
+    let told = async || {
+        server.background.settle(&server.registry.db).await;
+        server.witness.told()
+    };
+    let owner = server.make(&format!("{IN}/configmaps"), config_map("owner", "1")).await;
+    let mut dependent = config_map("dependent", "2");
+    let uid = &owner["metadata"]["uid"];
+    dependent["metadata"]["ownerReferences"] =
+        json!([{"apiVersion": "v1", "kind": "ConfigMap", "name": "owner", "uid": uid}]);
+    server.make(&format!("{IN}/configmaps"), dependent).await;
+    assert_eq!(server.call(Method::DELETE, &format!("{IN}/configmaps/owner"), JSON, &Json::Null).await.code, 200);
+    let by = |told: &str, who: &str| both(&told.replace("WHO", &format!("system:serviceaccount:kube-system:{who}")));
+    let collected = by(
+        "Delete configmaps/ n/dependent ConfigMap(2) -> - by WHO options Some(Background)",
+        "generic-garbage-collector",
+    );
+    assert_eq!(told().await[2..], collected);
+
+    server.make(&format!("{IN}/configmaps"), config_map("left", "3")).await;
+    assert_eq!(server.call(Method::DELETE, "/api/v1/namespaces/n", JSON, &Json::Null).await.code, 200);
+    let emptied =
+        by("Delete configmaps/ n/left ConfigMap(3) -> - by WHO options Some(Background)", "namespace-controller");
+    assert_eq!(told().await, emptied);
+    assert_eq!(server.call(Method::GET, "/api/v1/namespaces/n", JSON, &Json::Null).await.code, 404);
+}
+
+#[tokio::test(start_paused = true)]
+async fn nobody_is_asked_about_what_goes_with_its_definition() {
+    let server = Watched::start().await;
+    let schema = json!({"openAPIV3Schema": {"type": "object"}});
+    let definition = json!({
+        "metadata": {"name": "widgets.example.com"},
+        "spec": {
+            "group": "example.com", "scope": "Namespaced", "names": {"plural": "widgets", "kind": "Widget"},
+            "versions": [{"name": "v1", "served": true, "storage": true, "schema": schema}],
+        },
+    });
+    const DEFINITIONS: &str = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
+    const WIDGETS: &str = "/apis/example.com/v1/namespaces/n/widgets";
+    server.make(DEFINITIONS, definition).await;
+    server.background.settle(&server.registry.db).await;
+    server.make(WIDGETS, json!({"apiVersion": "example.com/v1", "kind": "Widget", "metadata": {"name": "w"}})).await;
+    server.witness.say(Say::Refuse("admit"));
+    let gone = server.call(Method::DELETE, &format!("{DEFINITIONS}/widgets.example.com"), JSON, &Json::Null).await;
+    assert_eq!(gone.code, 200, "{}", gone.body);
+    server.background.settle(&server.registry.db).await;
+    assert_eq!(server.witness.told(), [""; 0]);
+    assert!(server.registry.db.get("widgets.example.com", "n/w").is_none());
+}
+
+#[tokio::test]
+async fn admission_may_give_an_object_another_name_but_no_other_namespace() {
+    let server = Watched::start().await;
+    let maps = format!("{IN}/configmaps");
+    for (at, text, code, name) in [
+        ("/metadata/name", "b", 201, "b"),
+        ("/metadata/namespace", "default", 400, ""),
+        ("/metadata/name", "B", 422, ""),
+    ] {
+        server.witness.say(Say::Set(at, text));
+        let made = server.call(Method::POST, &maps, JSON, &config_map("a", "1")).await;
+        assert_eq!((made.code, made.body.text("/metadata/name")), (code, name), "{}", made.body);
+    }
+    server.witness.say(Say::Nothing);
+    assert_eq!(server.call(Method::GET, &format!("{maps}/b"), JSON, &Json::Null).await.code, 200);
+    assert_eq!(server.call(Method::GET, &format!("{maps}/a"), JSON, &Json::Null).await.code, 404);
+}
+
+#[tokio::test]
+async fn who_asks_may_give_no_rights_away_by_what_admission_changes() {
+    let server = Watched::start().await;
+    const ROLES: &str = "/apis/rbac.authorization.k8s.io/v1/clusterroles";
+    const BINDINGS: &str = "/apis/rbac.authorization.k8s.io/v1/namespaces/n/rolebindings";
+    let groups = json!(["rbac.authorization.k8s.io"]);
+    let rules = json!([
+        {"apiGroups": groups, "resources": ["rolebindings"], "verbs": ["create"]},
+        {"apiGroups": groups, "resources": ["clusterroles"], "resourceNames": ["view"], "verbs": ["bind"]},
+    ]);
+    server.make(ROLES, json!({"metadata": {"name": "binder"}, "rules": rules})).await;
+    let binding = |role: &str| {
+        let role = json!({"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": role});
+        let bob = json!({"kind": "User", "name": "bob", "apiGroup": "rbac.authorization.k8s.io"});
+        json!({"metadata": {"generateName": "b-"}, "roleRef": role, "subjects": [bob]})
+    };
+    server.make(BINDINGS, binding("binder")).await;
+    for (say, code) in [(Say::Nothing, 201), (Say::Set("/roleRef/name", "admin"), 403)] {
+        server.witness.say(say);
+        let bound = server.call_as(["bob", "people"], Method::POST, BINDINGS, JSON, &binding("view")).await;
+        assert_eq!(bound.code, code, "{}", bound.body);
+    }
+}
+
+#[tokio::test]
+async fn what_cannot_be_is_not_validated() {
+    let server = Watched::start().await;
+    let maps = format!("{IN}/configmaps");
+    server.make(&maps, config_map("a", "1")).await;
+    let mut stale = config_map("a", "2");
+    stale["metadata"]["resourceVersion"] = "1".into();
+    for (method, path, body, code, told) in [
+        (
+            Method::PUT,
+            format!("{maps}/a"),
+            stale,
+            409,
+            &["admit Update configmaps/ n/a ConfigMap(1) -> ConfigMap(2)"][..],
+        ),
+        (Method::POST, maps.clone(), config_map("A", "1"), 422, &["admit Create configmaps/ n/A - -> ConfigMap(1)"]),
+        (
+            Method::POST,
+            format!("{IN}/pods/p/binding"),
+            json!({"metadata": {"name": "other"}, "target": {"name": "m"}}),
+            400,
+            &["admit Create pods/binding n/p - -> Binding(m)"],
+        ),
+        (Method::DELETE, format!("{maps}/a?resourceVersion=1"), Json::Null, 409, &[]),
+        (Method::DELETE, format!("{maps}/none"), Json::Null, 404, &[]),
+    ] {
+        let answer = server.call(method, &path, JSON, &body).await;
+        let told: Vec<_> = told.iter().map(|told| format!("{told} by jane options manager ")).collect();
+        assert_eq!((answer.code, server.witness.told()), (code, told), "{path}: {}", answer.body);
+    }
+}
+
+#[tokio::test]
+async fn who_joins_the_chain_is_asked_about_what_the_server_writes_for_a_request_unless_that_is_but_a_try() {
+    let server = Watched::start().await;
+    let (quotas, maps) = (format!("{IN}/resourcequotas"), format!("{IN}/configmaps"));
+    let hard = json!({"configmaps": "5"});
+    server.make(&quotas, json!({"metadata": {"name": "q"}, "spec": {"hard": hard}})).await;
+    let status = json!({"status": {"hard": hard, "used": {"configmaps": "0"}}});
+    assert_eq!(server.call(Method::PATCH, &format!("{quotas}/q/status"), MERGE, &status).await.code, 200);
+    server.witness.told();
+    let create = "Create configmaps/ n/a - -> ConfigMap(1) by jane options manager ";
+    let charge =
+        "Update resourcequotas/status n/q ResourceQuota(0) -> ResourceQuota(1) by system:apiserver options manager ";
+    let tried = server.call(Method::POST, &format!("{maps}?dryRun=All"), JSON, &config_map("a", "1")).await;
+    assert_eq!((tried.code, server.witness.told()), (201, both(&format!("{create} dry"))), "{}", tried.body);
+    let made = server.call(Method::POST, &maps, JSON, &config_map("a", "1")).await;
+    let told = [&both(create)[..1], &both(charge)[..], &both(create)[1..]].concat();
+    // The witness is the last of those who are asked about the object.
+    assert_eq!((made.code, server.witness.told()), (201, told), "{}", made.body);
+}
