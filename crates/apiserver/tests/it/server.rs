@@ -271,6 +271,51 @@ async fn a_watch_of_a_scale_in_the_old_spelling_writes_nothing() {
     assert_eq!(get(&server, &format!("{deployments}/a/scale")).await.body["spec"]["replicas"], 1);
 }
 
+/// As a kube-apiserver has it, which keeps it as a number.
+#[tokio::test]
+async fn the_generation_of_a_daemon_sets_template_is_counted_as_go_does() {
+    const ANNOTATION: &str = "deprecated.daemonset.template.generation";
+    let server = server().await;
+    let path = "/apis/apps/v1/namespaces/default/daemonsets";
+    let generation = |sent: &str| json!({"annotations": {(ANNOTATION): sent}});
+    let made = async |name: &str, sent: &str| {
+        let pod = json!({"metadata": {"labels": {"app": "a"}}, "spec": {"containers": [{"name": "a", "image": "a"}]}});
+        let spec = json!({"selector": {"matchLabels": {"app": "a"}}, "template": pod});
+        let mut metadata = generation(sent);
+        metadata["name"] = name.into();
+        call(&server, Method::POST, path, json!({"metadata": metadata, "spec": spec})).await
+    };
+    let said = |object: &Json| object["metadata"]["annotations"][ANNOTATION].clone();
+    for (name, sent, stored) in [("a", "5", "5"), ("b", "0", "1"), ("c", "-3", "1"), ("d", "+7", "7")] {
+        assert_eq!(said(&made(name, sent).await.body), stored, "{sent}");
+    }
+    for (sent, why) in [("x", "invalid syntax"), ("", "invalid syntax"), ("9223372036854775808", "value out of range")]
+    {
+        let why = format!(
+            "DaemonSet in version \"v1\" cannot be handled as a DaemonSet: strconv.ParseInt: parsing \"{sent}\": {why}"
+        );
+        let refused = made("refused", sent).await;
+        assert_eq!((refused.code, &refused.body["message"]), (400, &json!(why)));
+    }
+    let most = i64::MAX.to_string();
+    let patch = async |path: &str, patch: Json| call(&server, Method::PATCH, path, patch).await;
+    for path in [format!("{path}/a/status"), format!("{path}/a")] {
+        for metadata in [generation(&most), json!({"annotations": null})] {
+            let patched = patch(&path, json!({"metadata": metadata})).await;
+            assert_eq!((patched.code, said(&patched.body)), (200, "5".into()), "{path}");
+        }
+    }
+    let other = json!({"spec": {"template": {"spec": {"terminationGracePeriodSeconds": 5}}}});
+    assert_eq!(said(&patch(&format!("{path}/a"), other.clone()).await.body), "6");
+    assert_eq!(said(&made("last", &most).await.body), most.as_str());
+    let refused = patch(&format!("{path}/last"), other).await;
+    let field = "spec.templateGeneration: Invalid value: -9223372036854775808: must";
+    let why = format!(
+        "DaemonSet.apps \"last\" is invalid: [{field} not be decremented, {field} be greater than or equal to 0]"
+    );
+    assert_eq!((refused.code, &refused.body["message"]), (422, &json!(why)));
+}
+
 #[tokio::test]
 async fn a_generation_that_is_as_large_as_can_be_is_counted_on_as_go_does() {
     let server = server().await;
