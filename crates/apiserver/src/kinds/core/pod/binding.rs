@@ -45,7 +45,10 @@ impl Posting for Binding {
             return Err(Failure::plain(500, "target.name: Required value"));
         }
         let (mut binding, now) = (sent.clone(), context.time());
-        topology::label(context, sent.text("/target/name"), &mut binding);
+        // As the plugin of a real server has it: none that is posted elsewhere than to the pod, or says not of what kind its target is.
+        if place.part == Part::Binding && kind == "Node" {
+            topology::label(context, sent.text("/target/name"), &mut binding);
+        }
         let change = move |pod: &mut Json| bind(pod, &binding, &now);
         let (resource, namespace) = (GroupResource::new("", PODS), place.namespace.clone());
         let step = Step::Rewrite { resource, namespace, name, change: Box::new(change) };
