@@ -47,7 +47,6 @@ use crate::request::user::User;
 use crate::request::{Part, Verb};
 
 /// A request on its way through the checks.
-#[derive(Debug)]
 pub(crate) struct Call {
     pub(crate) method: Method,
     pub(crate) path: String,
@@ -422,3 +421,6 @@ impl Reply {
         failure
     }
 }
+
+#[cfg(test)]
+assert_no_debug!(Call, Reply, decode::RawBody, decode::Decoded, decode::Patcher<'static>);

@@ -148,3 +148,8 @@ pub(crate) fn draft(interner: &Arc<Interner>, resource: &str, object: &Json) -> 
     Draft::new(interner, object, crd::order(resource), kinds::claims(resource, object))
         .selectable(kinds::selectable(resource, object))
 }
+
+#[cfg(test)]
+assert_no_debug!(Served, Written, Deleted, pipeline::Write<'static>, pipeline::Complete, crate::store::Charge);
+#[cfg(test)]
+assert_no_debug!(admission_chain::AdmissionRequest<'static>, kinds::posting::Question);

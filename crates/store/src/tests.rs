@@ -430,3 +430,14 @@ fn what_neighbours_are_shown_as_is_made_once_until_one_of_them_changes() {
     let part = store.objects(&pods).run(&KeyRange::namespace(None).starting_at("b"));
     assert!(part.neighbours().is_none());
 }
+
+#[test]
+fn an_object_is_not_printed_by_chance() {
+    let (mut store, [resource, _]) = (VersionedStore::new(1, History::default()), resources());
+    let draft = object("of nobodys business");
+    let before = format!("{draft:?}");
+    let change = store.put(Instant::now(), &resource, "a/x", Expect::Absent, draft).unwrap();
+    for text in [before, format!("{:?}", change.new), format!("{change:?}"), format!("{store:?}")] {
+        assert!(!text.contains("nobody"), "{text}");
+    }
+}

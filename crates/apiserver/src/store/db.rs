@@ -27,7 +27,6 @@ pub(crate) type Changes = broadcast::Receiver<Arc<Change>>;
 const BACKGROUND_FEED: usize = 16_384;
 
 /// What an object becomes with a write of another that it is charged for.
-#[derive(Debug)]
 pub(crate) struct Charge {
     pub(crate) resource: ResourceKey,
     pub(crate) key: String,
