@@ -60,7 +60,8 @@ xflags::xflags! {
             optional --ca file: PathBuf
             /// Believe any certificate.
             optional --insecure
-            /// Only cases whose name contains this; the list of failing cases is not held to then.
+            /// Only cases whose name contains this; the list of failing cases is not held to then. Of --clients, those with these names,
+            /// commas between; each has to run then.
             optional --only text: String
             /// Tell every difference.
             optional -v, --verbose

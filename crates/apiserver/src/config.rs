@@ -57,8 +57,8 @@ pub struct ApiServerConfig {
     /// all that the other gave out: its clients then learn that their versions are too old and list again, where they would
     /// otherwise wait for versions that they believe to have seen. Half of `u64::MAX` is the most that counts.
     pub first_revision: u64,
-    /// How many changes are kept for each resource: 100 000. Changes older than five minutes are dropped when the resource is
-    /// written next. Watches and lists from a version before those kept are refused.
+    /// How many changes are kept for each resource: 100 000. Changes older than five minutes are dropped when anything is written next,
+    /// a thousand with each write, but for the last of a resource. Watches and lists from a version before those kept are refused.
     pub history: usize,
     /// What the changes kept for all resources together may take in memory, about, in bytes: 256 MiB. Beyond it the oldest are
     /// dropped first, and watches that have not come so far are cut. The last change of a resource is kept in any case. As much again is

@@ -128,7 +128,8 @@ impl Faults {
         id
     }
 
-    /// Removes one rule. One that is spent strikes no more in any case; watches that lag by this one catch up.
+    /// Removes one rule. One that is spent strikes no more in any case; watches that lag by this one catch up, as far as what they were yet to
+    /// be told is kept.
     pub fn remove(&self, rule: RuleId) {
         self.lock().rules.retain(|armed| armed.id != rule);
     }

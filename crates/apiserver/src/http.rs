@@ -46,7 +46,6 @@ use crate::request::query::Query;
 use crate::request::{Asker, Part, Verb};
 
 /// A request on its way through the checks.
-#[derive(Debug)]
 pub(crate) struct Call {
     pub(crate) method: Method,
     pub(crate) path: String,
@@ -419,3 +418,6 @@ impl Reply {
         failure
     }
 }
+
+#[cfg(test)]
+assert_no_debug!(Call, Reply, decode::RawBody, decode::Decoded, decode::Patcher<'static>);

@@ -50,6 +50,21 @@
 //! establishes custom resource definitions, collects garbage, empties deleted namespaces, aggregates cluster roles and looks after
 //! APIServices and the Service `kubernetes`, through the same handlers as everybody.
 
+/// Does not compile where one of these types has Debug: what may hold a Secret or a token is not printed by chance.
+#[cfg(test)]
+macro_rules! assert_no_debug {
+    ($($of:ty),+) => {
+        const _: fn() = || {
+            trait Ambiguous<A> {
+                fn any() {}
+            }
+            impl<T: ?Sized> Ambiguous<()> for T {}
+            impl<T: ?Sized + std::fmt::Debug> Ambiguous<u8> for T {}
+            $(let _ = <$of as Ambiguous<_>>::any;)+
+        };
+    };
+}
+
 mod admission;
 mod audit;
 mod auth;

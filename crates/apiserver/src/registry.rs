@@ -173,6 +173,11 @@ pub(crate) fn draft(interner: &Arc<Interner>, resource: &str, object: &Json) -> 
 }
 
 #[cfg(test)]
+assert_no_debug!(Served, Written, Deleted, pipeline::Write<'static>, pipeline::Complete, crate::store::Charge);
+#[cfg(test)]
+assert_no_debug!(admission_chain::AdmissionRequest<'static>, kinds::posting::Question);
+
+#[cfg(test)]
 mod tests {
     use super::*;
 

@@ -310,15 +310,18 @@ impl Watcher {
         self.lag.as_ref().filter(|lagging| !lagging.is_over())
     }
 
-    /// Up to which revision everything that it is to see has been sent, if that is so up to any.
+    /// Up to which revision everything that it is to see has been sent, if that is so up to any. None before where it began, which may be
+    /// yet to come.
     fn sent(&self) -> Option<u64> {
         let read = match &self.held {
             Some(change) => change.revision - 1,
             None => self.registry.db.revision_if_read(&self.feed)?,
         };
-        let Some(lagging) = self.lag() else { return Some(read) };
-        let seen = self.registry.seen(&self.selection.kind, View::Behind(lagging.lag));
-        Some(seen.min(read).max(self.began))
+        let sent = match self.lag() {
+            Some(lagging) => self.registry.seen(&self.selection.kind, View::Behind(lagging.lag)).min(read),
+            None => read,
+        };
+        (sent >= self.began).then_some(sent)
     }
 
     /// Says nothing until the client goes, or the server.

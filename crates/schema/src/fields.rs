@@ -1,7 +1,5 @@
 //! Reads the fields of structs, and knows what Go writes of them.
 
-use std::collections::BTreeSet;
-
 use pintle_json::{Json, Map};
 use serde::de::MapAccess;
 
@@ -17,8 +15,6 @@ pub(super) struct Fields<'r> {
     at: Option<&'r Place<'r>>,
     /// Which fields have come, a bit each.
     come: u128,
-    /// Which others have, where that is told.
-    others: BTreeSet<String>,
     /// Whether the struct stood there before, so that `out` begins with what it had then.
     again: bool,
     out: Map,
@@ -26,7 +22,7 @@ pub(super) struct Fields<'r> {
 
 impl<'r> Fields<'r> {
     pub(super) fn new(reader: &'r mut Reader, of: &'r Struct, at: Option<&'r Place<'r>>) -> Self {
-        Self { reader, of, at, come: 0, others: BTreeSet::new(), again: false, out: Map::new() }
+        Self { reader, of, at, come: 0, again: false, out: Map::new() }
     }
 
     /// Those of a struct that may stand there already. Go reads a repeated one into the same memory.
@@ -81,9 +77,6 @@ impl<'r> Fields<'r> {
     /// A member that is no field.
     fn past<'de, A: MapAccess<'de>>(&mut self, name: &str, members: &mut A) -> Result<(), A::Error> {
         let at = Place { above: self.at, step: Step::Member(name) };
-        if self.reader.is_of_custom() && !self.others.insert(name.into()) {
-            self.reader.repeated(at);
-        }
         self.reader.unknown(at);
         members.next_value_seed(Seed(self.reader.past(Some(&at)))).map(drop)
     }

@@ -46,7 +46,8 @@ impl Quantity {
     /// The sum, written as this one is; where this one is nothing, as the other.
     pub fn plus(self, other: Self) -> Self {
         let format = if self.nanos == 0 { other.format } else { self.format };
-        Self { nanos: self.nanos.saturating_add(other.nanos), format }
+        // The least number has no amount.
+        Self { nanos: self.nanos.saturating_add(other.nanos).max(-i128::MAX), format }
     }
 
     /// The difference, but no less than nothing.
@@ -104,17 +105,24 @@ fn read(text: &str) -> Option<(i128, Format)> {
     if whole.len() + fraction.len() == 0 || fraction.contains('.') {
         return None;
     }
-    let digits: String = format!("{whole}{fraction}");
+    let (format, power) = unit(suffix)?;
+    let fraction = fraction.trim_end_matches('0');
+    let digits = format!("{whole}{fraction}");
     let mantissa = digits.trim_start_matches('0');
-    if mantissa.len() > 27 {
+    // With more digits than can be reckoned with, the last of the fraction only round it up.
+    let cut = mantissa.len().saturating_sub(if format == Format::Binary { 20 } else { 37 }).min(fraction.len());
+    let mantissa = &mantissa[..mantissa.len() - cut];
+    let mantissa: i128 = match mantissa.parse() {
+        Ok(mantissa) => mantissa,
+        Err(_) if mantissa.is_empty() => 0,
         // Beyond any amount that Kubernetes keeps.
-        return Some((i128::MAX / 2, Format::Decimal));
-    }
-    let mantissa: i128 = if mantissa.is_empty() { 0 } else { mantissa.parse().ok()? };
-    let places = i32::try_from(fraction.len()).ok()?;
-    let (amount, format) = match unit(suffix)? {
-        (Format::Binary, power) => (scaled(mantissa.saturating_mul(1 << power), -places - FINEST), Format::Binary),
-        (format, power) => (scaled(mantissa, power as i32 - places - FINEST), format),
+        Err(_) => i128::MAX,
+    };
+    let mantissa = mantissa.saturating_add(i128::from(cut > 0));
+    let places = i32::try_from(fraction.len() - cut).ok()?;
+    let amount = match format {
+        Format::Binary => scaled(mantissa.saturating_mul(1 << power), -places - FINEST),
+        _ => scaled(mantissa, power as i32 - places - FINEST),
     };
     Some((if negative { -amount } else { amount }, format))
 }
@@ -195,6 +203,29 @@ mod tests {
         ] {
             assert_eq!(canonical(text).as_deref(), Some(canon), "{text}");
         }
+        let (zeros, nines) = ("0".repeat(27), "9".repeat(60));
+        for (text, canon) in [
+            (format!("1.{zeros}"), "1"),
+            (format!("-1.{zeros}"), "-1"),
+            (format!("1.{zeros}1"), "1000000001n"),
+            (format!("-1.{zeros}1"), "-1000000001n"),
+            (format!("0.{zeros}1"), "1n"),
+            (format!("1{zeros}n"), "1E"),
+            (format!("-1{zeros}m"), "-1000000E"),
+            (format!("1.{zeros}Ei"), "1Ei"),
+            (format!("{zeros}1.5"), "1500m"),
+            ("123456789.123456789123456789123456".into(), "123456789123456790n"),
+            ("12345678901234567890123456789012n".into(), "12345678901234567890123456789012n"),
+        ] {
+            assert_eq!(canonical(&text).as_deref(), Some(canon), "{text}");
+        }
+        for text in [nines.clone(), format!("{nines}Ki"), format!("1{zeros}{zeros}.5")] {
+            let (amount, negative) = (nanos(&text).unwrap(), nanos(&format!("-{text}")).unwrap());
+            assert!(amount > i128::MAX / 2 && negative == -amount, "{text}: {amount}, {negative}");
+            let twice = Quantity::parse(&format!("-{text}")).map(|all| all.plus(all));
+            assert!(twice.is_some_and(|all| all.whole() < 0));
+        }
+        assert_eq!(canonical(&format!("1{zeros}x")), None);
         for text in ["", "x", "1.2.3", "1 Gi", "1gi", "Gi", "1e", "--1", "1Kib"] {
             assert_eq!(canonical(text), None, "{text}");
         }

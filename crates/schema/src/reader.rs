@@ -50,12 +50,6 @@ impl Reader {
         self.findings
     }
 
-    /// Forgets what is told of the metadata of a custom resource, but for repetitions: the last ones count.
-    pub(super) fn begin_metadata(&mut self) {
-        self.error = None;
-        self.unknown = Some(Vec::new());
-    }
-
     pub(super) fn repeated(&mut self, place: Place<'_>) {
         find(&mut self.findings, &mut self.written, StrictFinding::Duplicate, place);
     }

@@ -1,12 +1,12 @@
 //! Reads whole objects: those of built-in kinds by their types, custom resources as they are but for their metadata.
 
 use pintle_json::{Json, Map};
-use serde::de::{MapAccess, SeqAccess};
+use serde::de::{Error, MapAccess, SeqAccess};
 
 use super::fields::{Fields, zero};
 use super::finding::{Place, Step};
 use super::reader::{Reader, Typed};
-use super::sink::{Name, Seed, Single, Sink, shape};
+use super::sink::{Name, Seed, Single, Sink, shape, take};
 use super::{Schema, Type, object_meta};
 
 /// Reads an object. What is none comes as it is.
@@ -37,7 +37,7 @@ impl Sink for Whole<'_> {
                 None => object.next(&name, &mut members)?,
             }
         }
-        Ok(Json::Object(object.finish()))
+        object.finish().map(Json::Object)
     }
 }
 
@@ -71,16 +71,7 @@ impl<'r> Object<'r> {
         if out.contains_key(name) {
             reader.repeated(at);
         }
-        // The definition's schema prunes the rest.
-        let value = if name == "metadata" {
-            reader.begin_metadata();
-            let of = object_meta();
-            let metadata = Typed { reader, of: &of, at: Some(&at), earlier: None };
-            let metadata = members.next_value_seed(Seed(metadata))?;
-            metadata.unwrap_or_else(|| zero(&of))
-        } else {
-            members.next_value_seed(Seed(reader.past(Some(&at))))?
-        };
+        let value = members.next_value_seed(Seed(reader.past(Some(&at))))?;
         out.insert(name, value);
         Ok(())
     }
@@ -107,11 +98,19 @@ impl<'r> Object<'r> {
         Ok(())
     }
 
-    fn finish(self) -> Map {
-        match self {
-            Self::BuiltIn(fields) => fields.finish(),
-            Self::Custom { out, .. } => out,
+    fn finish<E: Error>(self) -> Result<Map, E> {
+        let (reader, mut out) = match self {
+            Self::BuiltIn(fields) => return Ok(fields.finish()),
+            Self::Custom { reader, out } => (reader, out),
+        };
+        // Go makes a map of all of it, in which the last of everything counts, and reads the metadata out of that. The rest the definition's
+        // schema prunes.
+        if let Some(metadata) = out.get_mut("metadata") {
+            let (of, at) = (object_meta(), Place { above: None, step: Step::Member("metadata") });
+            let typed = Typed { reader, of: &of, at: Some(&at), earlier: None };
+            *metadata = take(&*metadata, typed).map_err(E::custom)?.unwrap_or_else(|| zero(&of));
         }
+        Ok(out)
     }
 }
 

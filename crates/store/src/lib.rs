@@ -69,7 +69,7 @@ pub use stored::{ChangeKind, Draft, Key, Labels, ResourceKey, SAME, StoreChange,
 pub struct History {
     /// Changes kept for each resource.
     pub max_changes: usize,
-    /// How long a change is kept.
+    /// How long a change is kept. What is older goes with the next writes, of whatever resource, a thousand with each.
     pub max_age: Duration,
     /// What the changes of all resources together may take, about. The last of a resource is kept in any case.
     pub max_bytes: usize,
@@ -82,6 +82,9 @@ impl Default for History {
         Self { max_changes: 100_000, max_age: Duration::from_secs(300), max_bytes: 256 << 20, followed: 0 }
     }
 }
+
+/// So many changes that are too old go with one write: it does not pay for all that others left behind.
+const EXPIRED: usize = 1_000;
 
 /// What a write expects to find; a write that finds something else does nothing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -343,13 +346,15 @@ impl VersionedStore {
         let history = self.history;
         let written = self.change_table(resource, |table| {
             let written = write(table);
-            table.trim(now, history);
+            table.trim(history);
             written
         });
+        let mut expired = EXPIRED;
         while let Some(oldest) = self.with_past.values().next().cloned()
-            && (self.logged > history.max_bytes || self.is_expired(&oldest, now))
+            && (self.logged > history.max_bytes || (expired > 0 && self.is_expired(&oldest, now)))
         {
             self.change_table(&oldest, Table::drop_oldest);
+            expired = expired.saturating_sub(1);
         }
         written
     }

@@ -166,13 +166,13 @@ impl Table {
         self.compact(revision);
     }
 
-    /// Drops what `history` no longer keeps.
-    pub(super) fn trim(&mut self, now: Instant, history: History) {
+    /// Drops what are more changes than `history` keeps.
+    pub(super) fn trim(&mut self, history: History) {
         if let Some(at) = self.log.len().checked_sub(history.max_changes.saturating_add(1)) {
             self.compact(self.log[at].revision);
         }
         let most = history.max_changes.max(history.followed);
-        while self.is_expired(now, history) || self.log.len() > most {
+        while self.log.len() > most {
             self.drop_oldest();
         }
     }

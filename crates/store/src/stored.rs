@@ -2,6 +2,7 @@
 
 use std::borrow::{Borrow, Cow};
 use std::collections::BTreeMap;
+use std::fmt;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::Instant;
@@ -19,7 +20,6 @@ pub type ResourceKey = Arc<str>;
 pub type Key = Arc<str>;
 
 /// An object that is about to be written.
-#[derive(Debug)]
 pub struct Draft {
     pub(super) body: Body,
     pub(super) version: String,
@@ -27,6 +27,13 @@ pub struct Draft {
     pub(super) claims: Vec<String>,
     /// What can be selected of it, where that is the same however it is shown.
     pub(super) fields: Vec<String>,
+}
+
+/// Without the object: it may be a Secret.
+impl fmt::Debug for Draft {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Draft").field("version", &self.version).finish_non_exhaustive()
+    }
 }
 
 impl Draft {
@@ -74,7 +81,6 @@ impl WrittenIn {
 /// It is kept as the bytes in which it is served, without `apiVersion` and `kind`: which one is shown depends on the version that
 /// it is read through, and in typed lists neither is. The version that it was written in is kept beside it, for it may cease to be
 /// the one that is stored. A tree of it is there for as long as somebody works with one.
-#[derive(Debug)]
 pub struct Stored {
     revision: u64,
     written: Arc<WrittenIn>,
@@ -87,6 +93,13 @@ pub struct Stored {
     fields: OnceLock<Arc<Fields>>,
     /// What it is shown as otherwise, once somebody has asked for that.
     encodings: OnceLock<Arc<Encodings>>,
+}
+
+/// Without the object: it may be a Secret.
+impl fmt::Debug for Stored {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Stored").field("revision", &self.revision).finish_non_exhaustive()
+    }
 }
 
 /// What can be selected of an object, in the order of its kind, in one form: one text behind the other, since most are short or

@@ -224,6 +224,26 @@ fn what_is_too_old_goes_with_the_next_write_of_whatever_resource() {
 }
 
 #[test]
+fn one_write_drops_but_a_bounded_part_of_what_is_too_old() {
+    let (start, [resource, other]) = (Instant::now(), resources());
+    for written in [&resource, &other] {
+        let mut store = VersionedStore::new(1, History { max_age: Duration::from_secs(10), ..History::default() });
+        let mut put = |at, resource, number: usize| {
+            store.put(at, resource, &format!("a/{number}"), Expect::Absent, object("1")).unwrap();
+            store.changes_since(&other, store.oldest(&other)).unwrap().count()
+        };
+        for number in 0..2_500 {
+            put(start, &other, number);
+        }
+        let late = start + Duration::from_secs(11);
+        // What they write themselves is kept; and the last of a resource is in any case.
+        let own = usize::from(*written == other);
+        let left = [2_500, 2_501, 2_502].map(|number| put(late, written, number));
+        assert_eq!(left, [1_500 + own, 500 + 2 * own, 1 + 2 * own]);
+    }
+}
+
+#[test]
 fn a_resource_made_anew_has_no_past_and_the_others_keep_theirs() {
     let (mut store, [resource, other]) = (VersionedStore::new(1, History::default()), resources());
     let first = store.put(Instant::now(), &resource, "a/x", Expect::Absent, object("1")).unwrap();
@@ -430,4 +450,15 @@ fn all_there_is_is_told_as_it_was_whatever_is_written_meanwhile() {
     told.sort();
     let expected = resources().into_iter().flat_map(|resource| KEYS.map(|key| (resource.clone(), Key::from(key))));
     assert_eq!(told, expected.collect::<Vec<_>>());
+}
+
+#[test]
+fn an_object_is_not_printed_by_chance() {
+    let (mut store, [resource, _]) = (VersionedStore::new(1, History::default()), resources());
+    let draft = object("of nobodys business");
+    let before = format!("{draft:?}");
+    let change = store.put(Instant::now(), &resource, "a/x", Expect::Absent, draft).unwrap();
+    for text in [before, format!("{:?}", change.new), format!("{change:?}"), format!("{store:?}")] {
+        assert!(!text.contains("nobody"), "{text}");
+    }
 }

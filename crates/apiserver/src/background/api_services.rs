@@ -26,6 +26,9 @@ const MANAGER: &str = "kube-apiserver";
 /// Those that come and go with definitions are labelled so, `true`; what a server makes at its start is `onstart`.
 const AUTOMANAGED: &str = "kube-aggregator.kubernetes.io/automanaged";
 
+/// What is looked at of one.
+const OUTLINE: &[&str] = &["metadata", "spec.service", "status"];
+
 /// Looks after them. They are called by their version and group, `v1.example.com`, and only those are looked at that a change is about.
 #[derive(Debug, Default)]
 pub(super) struct ApiServices {
@@ -103,7 +106,7 @@ impl ApiServices {
             let gone = registry.delete(&Place::new(kind.clone(), "", name), &DeleteOptions::default(), &by);
             return told(name, gone.map(drop));
         }
-        let object = stored.only(&["spec.service", "status"]);
+        let object = stored.only(OUTLINE);
         let service = object.at("/spec/service").filter(|service| !service.is_null());
         if service.is_some() {
             self.remote.insert(name.to_owned());
@@ -172,7 +175,7 @@ impl Available {
     }
 }
 
-/// Writes whether one is available, unless it says so.
+/// Writes whether one is available, unless it says so, or has changed since it was read: it is looked at again for that.
 fn say(
     registry: &Arc<Registry>,
     kind: &Arc<Kind>,
@@ -189,6 +192,10 @@ fn say(
     }
     let make = |live: Option<&Json>| {
         let mut new = live.cloned().unwrap_or_default();
+        let version = "/metadata/resourceVersion";
+        if new.text(version) != object.text(version) {
+            return Err(Failure::modified(&kind.resource(), name));
+        }
         set(&mut new);
         Ok(new)
     };
@@ -201,5 +208,33 @@ fn say(
 fn told(name: &str, done: Result<(), Failure>) {
     if let Err(failure) = done {
         tracing::debug!(%name, message = failure.status.message, "an APIService could not be written");
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::config::ApiServerConfig;
+
+    #[test]
+    fn an_api_service_is_said_to_be_available_only_as_it_was_read() {
+        let registry = Arc::new(Registry::new(ApiServerConfig::default(), None));
+        let kinds = registry.kinds();
+        let (kind, name) = (kinds.group_kind(GROUP, "APIService").expect("it is built in"), "v1.e.com");
+        create(&registry, kind, name).expect("absent");
+        let read = || registry.db.get(RESOURCE, name).expect("it is there").only(OUTLINE);
+        let old = read();
+        let (options, place) = (options(), Place::new(kind.clone(), "", name));
+        let by = Writer::new(&options, MANAGER, registry.clock.now_text());
+        let make = |live: Option<&Json>| {
+            let mut new = live.cloned().unwrap_or_default();
+            new["spec"].set("service", json!({"namespace": "default", "name": "s"}));
+            Ok(new)
+        };
+        registry.update(&place, &Wish::Patch(&make), &by).expect("it is valid");
+        let said = |object: &Json| say(&registry, kind, name, object, &Available::of(&registry, None));
+        assert!(said(&old).is_err(), "a Service stands for it by now");
+        assert!(said(&read()).is_ok());
+        assert_eq!(read()["status"]["conditions"][0]["reason"], "Local");
     }
 }

@@ -366,6 +366,49 @@ mod tests {
         assert_eq!(stored()["conditions"][0]["status"], "True", "one that is as it was read is written");
     }
 
+    /// A definition that is going, and another that comes in its place, each stored as it is.
+    fn going(uid: &str) -> Json {
+        let mut definition = definition(&["v1"]);
+        definition["status"].set("conditions", json!([{"type": "Established", "status": "True"}]));
+        for (field, value) in [("uid", json!(uid)), ("finalizers", json!([crd::CLEANUP]))] {
+            definition["metadata"].set(field, value);
+        }
+        definition["metadata"].set("deletionTimestamp", "2026-01-01T00:00:00Z");
+        definition
+    }
+
+    #[test]
+    fn a_definition_that_came_in_anothers_place_is_not_finished_for_it() {
+        let registry = Arc::new(Registry::new(ApiServerConfig::default(), None));
+        let (mut definitions, key) = (Definitions::default(), Key::from("widgets.e.com"));
+        registry.db.put(&DEFINITIONS.into(), &key, Expect::Absent, going("2")).expect("absent");
+        definitions.finish(&registry, &going("1"));
+        assert!(registry.db.get(DEFINITIONS, &key).is_some(), "the one is not the other");
+        definitions.finish(&registry, &going("2"));
+        assert!(registry.db.get(DEFINITIONS, &key).is_none());
+    }
+
+    #[tokio::test]
+    async fn objects_stay_where_another_definition_comes_in_the_place_of_the_one_that_goes() {
+        let registry = Arc::new(Registry::new(ApiServerConfig::default(), None));
+        let (mut definitions, key) = (Definitions::default(), Key::from("widgets.e.com"));
+        let put = |expect, object| registry.db.put(&DEFINITIONS.into(), &key, expect, object).expect("as expected");
+        let first = put(Expect::Absent, going("1")).revision;
+        definitions.read(&registry, &key);
+        definitions.serve(&registry, &key);
+        let store = stored(&GroupResource::new("e.com", "widgets")).to_string();
+        for name in ["a", "b", "c"] {
+            let (at, object) =
+                (Key::from(format!("default/{name}")), json!({"metadata": {"name": name, "namespace": "default"}}));
+            registry.db.put(&store.clone().into(), &at, Expect::Absent, object).expect("absent");
+        }
+        let old = going("1");
+        let comes = async { drop(put(Expect::At(first), going("2"))) };
+        let (is_gone, ()) = tokio::join!(definitions.let_go(&registry, &old), comes);
+        assert!(is_gone, "it need not be looked at again");
+        assert_eq!(all(&registry, &store).left(), 2, "one was deleted before");
+    }
+
     /// So many that what is made of all of them stands out.
     const MANY: usize = 1000;
 

@@ -13,8 +13,9 @@ use pintle_meta::{GroupVersion, PropagationPolicy};
 use tokio::time::Instant;
 
 use super::{Controller, all, options};
-use crate::failure::Outcome;
+use crate::failure::{Failure, Outcome};
 use crate::kinds::{Kind, Kinds, Place};
+use crate::object::metadata;
 use crate::registry::Writer;
 use crate::registry::{Registry, Wish};
 use crate::request::Asker;
@@ -108,7 +109,7 @@ impl Controller for Collector {
         let mut unread = Vec::new();
         while let Some(at) = self.queue.pop_front() {
             self.queued.remove(&at);
-            match self.look_at(registry, at.clone(), told) {
+            match self.look_at(registry, at.clone(), told).await {
                 Ok(Looked::Done) => (),
                 Ok(Looked::TooEarly) => unread.push(at),
                 Err(failure) => {
@@ -184,7 +185,7 @@ impl Collector {
         }
     }
 
-    fn look_at(&mut self, registry: &Arc<Registry>, at: Spot, told: u64) -> Outcome<Looked> {
+    async fn look_at(&mut self, registry: &Arc<Registry>, at: Spot, told: u64) -> Outcome<Looked> {
         let kinds = registry.kinds();
         let Some((kind, (resource, key))) = resolve(registry, &kinds, at) else { return Ok(Looked::Done) };
         let Some(stored) = registry.db.get(&resource, &key) else { return Ok(Looked::Done) };
@@ -200,7 +201,7 @@ impl Collector {
             return self.follow_owners(registry, &kinds, &place, &stored, told);
         }
         if has_finalizer(&stored, ORPHAN) {
-            self.set_dependents_free(registry, &place, &stored)?;
+            self.set_dependents_free(registry, &place, &stored).await?;
         } else if has_finalizer(&stored, FOREGROUND) {
             self.await_dependents(registry, &place, &stored)?;
         }
@@ -213,18 +214,19 @@ impl Collector {
     }
 
     /// Takes the owner out of its dependents' references, then its finalizer away.
-    fn set_dependents_free(&mut self, registry: &Arc<Registry>, place: &Place, owner: &Stored) -> Outcome<()> {
+    async fn set_dependents_free(&self, registry: &Arc<Registry>, place: &Place, owner: &Stored) -> Outcome<()> {
         let kinds = registry.kinds();
         let mut outcome = Ok(());
         for ((resource, _), dependent) in self.dependents_of(registry, owner) {
             let Some(kind) = kind_of_store(&kinds, &resource) else { continue };
             let place = Place::new(kind.clone(), &dependent.namespace(), &dependent.name());
             // One that cannot be written binds none of the others.
-            let freed = drop_references(registry, &place, &|reference| reference.text("/uid") == owner.uid());
-            outcome = outcome.and(freed);
+            let is_of_owner = |reference: &Json| reference.text("/uid") == owner.uid();
+            outcome = outcome.and(drop_references(registry, &place, &dependent.uid(), &is_of_owner));
+            tokio::task::yield_now().await;
         }
         outcome?;
-        drop_finalizer(registry, place, ORPHAN)
+        drop_finalizer(registry, place, &owner.uid(), ORPHAN)
     }
 
     /// An owner that waits goes once no dependent blocks it. It is looked at again whenever a dependent goes, so all of them are looked
@@ -253,7 +255,7 @@ impl Collector {
                 self.blocked.insert(uid.into_owned(), at);
                 Ok(())
             }
-            None => drop_finalizer(registry, place, FOREGROUND),
+            None => drop_finalizer(registry, place, &uid, FOREGROUND),
         }
     }
 
@@ -287,7 +289,8 @@ impl Collector {
                     .filter(|(_, owner)| **owner != Owner::Lives)
                     .map(|(reference, _)| reference.text("/uid").to_owned())
                     .collect();
-                drop_references(registry, place, &|reference| dead.contains(reference.text("/uid")))?;
+                let is_dead = |reference: &Json| dead.contains(reference.text("/uid"));
+                drop_references(registry, place, &object.uid(), &is_dead)?;
             }
             return Ok(Looked::Done);
         }
@@ -296,7 +299,7 @@ impl Collector {
             true => {
                 let circle = dependents.iter().any(|(_, dependent)| dependent.is_deleting());
                 if circle {
-                    unblock(registry, place)?;
+                    unblock(registry, place, &object.uid())?;
                 }
                 PropagationPolicy::Foreground
             }
@@ -364,8 +367,8 @@ fn owner(registry: &Registry, kinds: &Kinds, dependent: &Place, reference: &Json
     }
 }
 
-fn drop_references(registry: &Arc<Registry>, place: &Place, is_dead: &dyn Fn(&Json) -> bool) -> Outcome<()> {
-    patch(registry, place, &|metadata| {
+fn drop_references(registry: &Arc<Registry>, place: &Place, uid: &str, is_dead: &dyn Fn(&Json) -> bool) -> Outcome<()> {
+    patch(registry, place, uid, &|metadata| {
         let references = metadata["ownerReferences"].as_array().cloned().unwrap_or_default();
         let living: Vec<Json> = references.into_iter().filter(|reference| !is_dead(reference)).collect();
         set_or_remove(metadata, "ownerReferences", living);
@@ -373,16 +376,16 @@ fn drop_references(registry: &Arc<Registry>, place: &Place, is_dead: &dyn Fn(&Js
 }
 
 /// Lets a circle of references that block each other go.
-fn unblock(registry: &Arc<Registry>, place: &Place) -> Outcome<()> {
-    patch(registry, place, &|metadata| {
+fn unblock(registry: &Arc<Registry>, place: &Place, uid: &str) -> Outcome<()> {
+    patch(registry, place, uid, &|metadata| {
         for reference in metadata["ownerReferences"].as_array_mut().into_iter().flatten() {
             reference["blockOwnerDeletion"] = false.into();
         }
     })
 }
 
-fn drop_finalizer(registry: &Arc<Registry>, place: &Place, finalizer: &str) -> Outcome<()> {
-    patch(registry, place, &|metadata| {
+fn drop_finalizer(registry: &Arc<Registry>, place: &Place, uid: &str, finalizer: &str) -> Outcome<()> {
+    patch(registry, place, uid, &|metadata| {
         let finalizers = metadata["finalizers"].as_array().cloned().unwrap_or_default();
         let others: Vec<Json> = finalizers.into_iter().filter(|name| *name != finalizer).collect();
         set_or_remove(metadata, "finalizers", others);
@@ -396,10 +399,11 @@ fn set_or_remove(metadata: &mut Json, name: &str, list: Vec<Json>) {
     }
 }
 
-/// Changes an object's metadata; one that is gone is left so.
-fn patch(registry: &Arc<Registry>, place: &Place, change: &dyn Fn(&mut Json)) -> Outcome<()> {
+/// Changes the metadata of the object of that uid; one that is gone is left so, and what came in its place as it is.
+fn patch(registry: &Arc<Registry>, place: &Place, uid: &str, change: &dyn Fn(&mut Json)) -> Outcome<()> {
     let make = |live: Option<&Json>| {
-        let mut new = live.cloned().unwrap_or_default();
+        let live = live.filter(|live| metadata::uid(live) == uid);
+        let mut new = live.cloned().ok_or_else(|| Failure::not_found(&place.kind.resource(), &place.name))?;
         change(&mut new["metadata"]);
         Ok(new)
     };
@@ -473,6 +477,53 @@ mod tests {
             registry.delete(&place(&registry, gone), &DeleteOptions::default(), &asker()).unwrap();
             assert_eq!(enqueued(next), 0);
         }
+    }
+
+    /// An owner that a client has let go and made anew, deleted likewise, while its dependents were set free.
+    #[tokio::test]
+    async fn what_comes_in_an_owners_place_keeps_its_finalizer_and_its_dependents() {
+        for (policy, finalizer) in [(PropagationPolicy::Orphan, ORPHAN), (PropagationPolicy::Foreground, FOREGROUND)] {
+            let registry = Arc::new(Registry::new(crate::config::ApiServerConfig::default(), None));
+            let mut collector = Collector::default();
+            let options = DeleteOptions { propagation: Some(policy), ..DeleteOptions::default() };
+            let delete = || registry.delete(&place(&registry, "a"), &options, &asker()).unwrap();
+            create(&registry, "a", None);
+            delete();
+            let old = stored(&registry, "a").unwrap();
+            drop_finalizer(&registry, &place(&registry, "a"), &old.uid(), finalizer).unwrap();
+            assert!(stored(&registry, "a").is_none());
+            create(&registry, "a", None);
+            create(&registry, "b", Some("a"));
+            delete();
+            match finalizer {
+                ORPHAN => collector.set_dependents_free(&registry, &place(&registry, "a"), &old).await.unwrap(),
+                _ => collector.await_dependents(&registry, &place(&registry, "a"), &old).unwrap(),
+            }
+            assert!(stored(&registry, "a").is_some_and(|new| has_finalizer(&new, finalizer)), "{finalizer}");
+            unblock(&registry, &place(&registry, "b"), &old.uid()).unwrap();
+            let dependent = stored(&registry, "b").unwrap();
+            assert_eq!(dependent.owner_references()[0]["blockOwnerDeletion"], true);
+        }
+    }
+
+    #[tokio::test]
+    async fn others_come_in_between_while_dependents_are_set_free() {
+        let registry = Arc::new(Registry::new(crate::config::ApiServerConfig::default(), None));
+        let mut collector = Collector::default();
+        create(&registry, "a", None);
+        let names: Vec<String> = (0..20).map(|at| format!("dependent-{at}")).collect();
+        names.iter().for_each(|name| create(&registry, name, Some("a")));
+        collector.look_anew(&registry);
+        let owner = stored(&registry, "a").unwrap();
+        let bound = || {
+            let owned = |name: &&String| !stored(&registry, name).unwrap().owner_references().is_empty();
+            names.iter().filter(owned).count()
+        };
+        let place = place(&registry, "a");
+        let others = async { assert_eq!(bound(), names.len() - 1) };
+        let (freed, ()) = tokio::join!(collector.set_dependents_free(&registry, &place, &owner), others);
+        freed.unwrap();
+        assert_eq!(bound(), 0);
     }
 
     /// A chain of three, whose end is not told yet: as if it had no third.

@@ -51,7 +51,8 @@ pub enum Fault {
     /// for a later version waits for a while, as with a real server. Of a watch, what it begins with is from that view unless it wants the
     /// newest, without a `resourceVersion`; each event comes once the view has come to it. It lags for as long as it lasts, and no longer
     /// than the rule's [`until`](Rule::until) or until the rule is [removed](super::Faults::remove), whichever comes first. One that lags
-    /// by more changes than [`watch_buffer`](crate::ApiServerConfig::watch_buffer) is cut off as one that reads too slowly.
+    /// by more changes than [`watch_buffer`](crate::ApiServerConfig::watch_buffer) is cut off as one that reads too slowly; so is one that
+    /// was yet to be told what is no longer [kept](crate::ApiServerConfig::history): what is older than five minutes is not there to be told.
     Lag(Lag),
     /// A watch begins with an ERROR event 410, as if its version were too old.
     Expire,

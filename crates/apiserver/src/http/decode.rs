@@ -30,7 +30,7 @@ pub(crate) enum BodyMedia {
 const LONGEST_HERE: usize = 16 << 10;
 
 /// A body, as it came. YAML has been read; what is wrong with it is told once it is its turn.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub(crate) struct RawBody {
     bytes: Bytes,
     content: Content,
@@ -84,7 +84,7 @@ pub(crate) async fn name(bytes: &Bytes, content_type: &str) -> String {
 }
 
 /// An object from a body.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub(crate) struct Decoded {
     pub(crate) value: Json,
     pub(crate) warnings: Vec<String>,
@@ -183,7 +183,6 @@ fn warnings(findings: &[StrictFinding], validation: FieldValidation) -> Vec<Stri
 }
 
 /// A patch, ready to be laid over objects.
-#[derive(Debug)]
 pub(crate) struct Patcher<'a> {
     kind: &'a Arc<Kind>,
     patch: Outcome<Body>,
@@ -192,7 +191,6 @@ pub(crate) struct Patcher<'a> {
     warnings: Mutex<Vec<String>>,
 }
 
-#[derive(Debug)]
 enum Body {
     Apply { wish: Json, findings: Vec<StrictFinding> },
     Patch(PatchBody),

@@ -26,7 +26,6 @@ use crate::request::accept::Media;
 use crate::watch::Watcher;
 
 /// What a request is answered with.
-#[derive(Debug)]
 pub(crate) enum Reply {
     /// One object. `kind` is what makes a table of it.
     Object { code: u16, kind: Arc<Kind>, object: Served, format: Format },

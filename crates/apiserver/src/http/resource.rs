@@ -67,6 +67,11 @@ fn route(registry: &Registry, call: &Call, path: &ResourcePath) -> Outcome<Place
         Routing::PerMethod => Failure::no_such_resource(),
         Routing::CatchAll => Failure::page_not_found(),
     };
+    // The old spelling of a watch is a route of its own, where there are any.
+    let is_watched = path.subresource.is_empty() && kind.verbs.contains(&Verb::Watch);
+    if path.old_watch && !is_watched && kind.strategy.routing() == Routing::PerMethod {
+        return Err(absent());
+    }
     if path.in_namespace != (kind.namespaced() && !path.namespace.is_empty()) {
         return Err(absent());
     }
@@ -80,7 +85,7 @@ fn route(registry: &Registry, call: &Call, path: &ResourcePath) -> Outcome<Place
         let wrong_method = kind.strategy.routing() == Routing::PerMethod && collection && !create_only;
         return Err(if wrong_method { Failure::method_not_allowed() } else { absent() });
     }
-    if path.old_watch && *method != Method::GET {
+    if path.old_watch && path.subresource.is_empty() && *method != Method::GET {
         return Err(Failure::method_not_allowed());
     }
     let part = check_method(call, path, kind)?;
@@ -120,6 +125,8 @@ fn check_method(call: &Call, path: &ResourcePath, kind: &Arc<Kind>) -> Outcome<P
     }
     let collection = path.name.is_empty();
     let wanted = match (call.method.as_str(), collection) {
+        _ if path.old_watch => Some(Verb::Watch),
+        ("GET", _) if call.verb == Some(Verb::Watch) => Some(Verb::Watch),
         ("HEAD", _) if !has_routes => Some(Verb::Get),
         ("GET", true) => Some(Verb::List),
         ("POST", true) => Some(Verb::Create),
@@ -141,10 +148,13 @@ fn check_method(call: &Call, path: &ResourcePath, kind: &Arc<Kind>) -> Outcome<P
     if !has_routes && collection && matches!(call.method, Method::PUT | Method::PATCH) {
         return Err(Failure::bad_request("name must be provided"));
     }
-    if has_routes {
+    // Where a route serves the list, it is found out behind it.
+    let is_listed = wanted == Some(Verb::Watch) && verbs.contains(&Verb::List);
+    if has_routes && !is_listed {
         return Err(Failure::method_not_allowed());
     }
     let word = match call.method.as_str() {
+        _ if wanted == Some(Verb::Watch) => "watch",
         "POST" => "create",
         "PUT" => "update",
         "PATCH" => "patch",

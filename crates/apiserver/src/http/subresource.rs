@@ -57,7 +57,7 @@ pub(super) async fn scale(
             call.warnings.extend(patcher.warnings());
             written
         }
-        // The old spelling of a watch among them: who may look may not write.
+        // None of them has a route.
         _ => return Err(Failure::method_not_allowed()),
     };
     Ok(sent::written_reply(kind, written, format))

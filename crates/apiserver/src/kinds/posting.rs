@@ -59,7 +59,6 @@ pub(crate) enum Step {
 pub(crate) type Amendment = Box<dyn Fn(&mut Json) -> Outcome<()>>;
 
 /// What only they can tell who know users and their rights.
-#[derive(Debug)]
 pub(crate) enum Question {
     /// Who is behind a token that is for one of these audiences; for the server itself, if there are none.
     Token { token: String, audiences: Vec<String> },

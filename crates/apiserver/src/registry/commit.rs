@@ -1,5 +1,6 @@
-//! The one way by which an object comes to be stored in place of another, or of none, but for the mark of a deletion, which must be
-//! possible for whatever is stored, and what a server begins with.
+//! The one way by which a request has an object stored in place of another, or of none, but for the mark of a deletion, which must be
+//! possible for whatever is stored. What a server begins with, what a restored snapshot holds, what a plan shows of its cluster, and what
+//! quotas are charged with go by others: their sizes are not looked at.
 
 use std::sync::Arc;
 

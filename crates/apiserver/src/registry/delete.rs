@@ -20,7 +20,6 @@ const ORPHAN: &str = "orphan";
 const FOREGROUND: &str = "foregroundDeletion";
 
 /// What a deletion answers with.
-#[derive(Debug)]
 pub(crate) enum Deleted {
     /// The object, which something still holds.
     Held(Served),

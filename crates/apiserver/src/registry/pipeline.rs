@@ -19,7 +19,6 @@ use crate::store::Charge;
 use crate::validate::FieldFaults;
 
 /// A write of one object, on its way.
-#[derive(Debug)]
 pub(super) struct Write<'a> {
     pub(super) place: &'a Place,
     /// The object as it was; none of one that is new.
@@ -32,7 +31,6 @@ pub(super) struct Write<'a> {
 }
 
 /// An object that can be stored.
-#[derive(Debug)]
 pub(super) struct Complete {
     pub(super) object: Json,
     /// What quotas are charged with the write.

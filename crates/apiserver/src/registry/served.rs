@@ -13,7 +13,7 @@ use crate::store::{Encoding, Order, Stored};
 
 /// An object as an answer shows it: in the version that was asked for, without its `apiVersion` and `kind`, which the encoder
 /// adds.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub(crate) struct Served {
     pub(crate) api_version: String,
     pub(crate) kind: String,
@@ -22,7 +22,7 @@ pub(crate) struct Served {
     content: Content,
 }
 
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 enum Content {
     /// It is shown just as it is stored.
     Stored(Arc<Stored>),
@@ -153,7 +153,7 @@ pub(crate) fn typed(api_version: &str, kind: &str, mut value: Json) -> Json {
 }
 
 /// The outcome of a write.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub(crate) struct Written {
     pub(crate) object: Served,
     /// It was not there before.

@@ -55,7 +55,7 @@ pub(crate) fn is_true(text: &str) -> bool {
 }
 
 /// A whole number as Go's `strconv.ParseInt` reads it, with its words where it cannot.
-fn parse_int(text: &str) -> Result<i64, Failure> {
+pub(crate) fn parse_int(text: &str) -> Result<i64, Failure> {
     let digits = text.strip_prefix(['+', '-']).unwrap_or(text);
     let why = match text.parse() {
         Ok(number) => return Ok(number),

@@ -28,7 +28,6 @@ use crate::store::{
 const LEAST_BACKLOG: usize = 16 << 20;
 
 /// What an object becomes with a write of another that it is charged for.
-#[derive(Debug)]
 pub(crate) struct Charge {
     pub(crate) resource: ResourceKey,
     pub(crate) key: String,

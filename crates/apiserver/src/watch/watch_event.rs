@@ -8,7 +8,6 @@ use crate::registry::{Selection, Served};
 use crate::store::{Change, ChangeKind, Stored};
 
 /// An event as one watch sees it.
-#[derive(Debug)]
 pub(crate) struct WatchEvent {
     pub(crate) kind: WatchEventType,
     pub(crate) object: Served,
@@ -33,3 +32,6 @@ impl WatchEvent {
         }
     }
 }
+
+#[cfg(test)]
+assert_no_debug!(WatchEvent);

@@ -141,6 +141,20 @@ async fn a_pod_is_labelled_with_the_region_and_the_zone_of_its_node() {
     let binding = json!({"metadata": {"name": "bound"}, "target": {"kind": "Node", "name": "n"}});
     post(&server, &format!("{pods}/bound/binding"), binding).await;
     assert_eq!(get(&server, &format!("{pods}/bound")).await.body["metadata"]["labels"], expected);
+    // None that goes by another way, or does not say that its target is a node.
+    for (name, path, target) in [
+        ("by-itself", "bindings", json!({"kind": "Node", "name": "n"})),
+        ("to-something", "pods/to-something/binding", json!({"name": "n"})),
+    ] {
+        post(&server, pods, pod(name, Json::Null)).await;
+        let binding = json!({"metadata": {"name": name}, "target": target});
+        post(&server, &format!("/api/v1/namespaces/default/{path}"), binding).await;
+        let bound = get(&server, &format!("{pods}/{name}")).await.body;
+        assert_eq!(
+            (&bound["spec"]["nodeName"], &bound["metadata"]["labels"]),
+            (&json!("n"), &json!({(zone): "its-own"}))
+        );
+    }
     let elsewhere = post(&server, pods, pod("elsewhere", "unknown".into())).await;
     assert_eq!(elsewhere["metadata"]["labels"], json!({(zone): "its-own"}));
 }

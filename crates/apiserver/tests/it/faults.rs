@@ -173,6 +173,27 @@ async fn a_view_may_lag_by_a_number_of_versions() {
     assert_eq!(names(&server, "resourceVersion=0").await, "a b");
 }
 
+/// As `Fault::Lag` says.
+#[tokio::test(start_paused = true)]
+async fn a_watch_that_lags_is_cut_where_what_it_was_to_be_told_is_no_longer_kept() {
+    let server = server().await;
+    let lag = Fault::Lag(Lag::Versions(1_000));
+    let rule = server.faults().add(Rule { resource: Some("configmaps".into()), times: None, ..Rule::new(lag) });
+    let mut watch = watch(&server, "resourceVersion=0").await;
+    create(&server, "a").await;
+    // It comes to hold the first change, and does not ask for the next.
+    let held = tokio::time::timeout(Duration::from_secs(1), watch.next()).await;
+    assert!(held.is_err(), "it is not told yet");
+    create(&server, "b").await;
+    create(&server, "c").await;
+    sleep(Duration::from_secs(360)).await;
+    let secret = json!({"metadata": {"name": "s"}});
+    assert_eq!(ask(&server, Method::POST, "/api/v1/namespaces/default/secrets", secret).await.0, 201);
+    server.faults().remove(rule);
+    assert_eq!(told(&mut watch).await.0, "a");
+    assert_eq!(watch.next().await, Next::Broken, "b is no longer kept");
+}
+
 #[tokio::test(start_paused = true)]
 async fn a_watch_whose_lag_is_lifted_is_marked_up_to_now_though_nothing_happens() {
     let server = server().await;

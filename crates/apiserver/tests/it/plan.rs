@@ -209,6 +209,20 @@ async fn dependents_follow_owners_that_are_deleted_here_and_no_others() {
 }
 
 #[tokio::test]
+async fn a_pod_is_labelled_as_in_the_cluster_whether_somebody_has_looked_at_its_node_or_not() {
+    let labels = json!({"topology.kubernetes.io/zone": "z"});
+    let node = json!({"apiVersion": "v1", "kind": "Node", "metadata": {"name": "n", "labels": labels}});
+    let (_live, plan) = over(&node.to_string()).await;
+    let (server, pods) = (plan.server(), "/api/v1/namespaces/default/pods");
+    let spec = json!({"containers": [{"name": "a", "image": "a"}]});
+    let unbound = json!({"metadata": {"name": "bound"}, "spec": spec});
+    assert_eq!(call(server, Method::POST, pods, unbound).await.code, 201);
+    let binding = json!({"metadata": {"name": "bound"}, "target": {"kind": "Node", "name": "n"}});
+    assert_eq!(call(server, Method::POST, &format!("{pods}/bound/binding"), binding).await.code, 201);
+    assert_eq!(get(server, &format!("{pods}/bound")).await.body["metadata"]["labels"], labels);
+}
+
+#[tokio::test]
 async fn what_goes_in_the_cluster_is_left_to_the_cluster() {
     let namespace = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "going", "finalizers": ["example.com/hold"]}});
     let (live, plan) = over(&namespace.to_string()).await;

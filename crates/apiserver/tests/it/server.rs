@@ -267,8 +267,98 @@ async fn a_watch_of_a_scale_in_the_old_spelling_writes_nothing() {
     let watch = "/apis/apps/v1/watch/namespaces/default/deployments/a/scale";
     let media = [("content-type", "application/merge-patch+json")];
     let answer = read(send(&server, Method::GET, watch, &media, r#"{"spec":{"replicas":7}}"#).await).await;
-    assert_eq!(answer.code, 405, "{}", answer.body);
+    assert_eq!(answer.code, 404, "{}", answer.body);
     assert_eq!(get(&server, &format!("{deployments}/a/scale")).await.body["spec"]["replicas"], 1);
+}
+
+/// As a kube-apiserver answers each.
+#[tokio::test]
+async fn a_watch_has_no_way_to_what_is_not_watched() {
+    let server = server().await;
+    let version = json!({"name": "v1", "served": true, "storage": true, "schema": {"openAPIV3Schema": {"type": "object"}},
+        "subresources": {"status": {}, "scale": {"specReplicasPath": ".spec.n", "statusReplicasPath": ".status.n"}}});
+    let spec = json!({"group": "example.com", "scope": "Namespaced", "versions": [version],
+        "names": {"plural": "widgets", "singular": "widget", "kind": "Widget", "listKind": "WidgetList"}});
+    let definition = json!({"apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
+        "metadata": {"name": "widgets.example.com"}, "spec": spec});
+    let widget =
+        json!({"apiVersion": "example.com/v1", "kind": "Widget", "metadata": {"name": "a", "namespace": "default"}});
+    server.load(&definition.to_string()).expect("it is valid");
+    server.settle().await;
+    server.load(&widget.to_string()).expect("it is valid");
+    let absent = (404, "the server could not find the requested resource");
+    let custom = (405, "watch is not supported on resources of kind \"widgets.example.com\"");
+    let widgets = "/apis/example.com/v1/watch/namespaces/default/widgets/a";
+    for (path, (code, message)) in [
+        ("/apis/apps/v1/watch/namespaces/default/deployments/a/scale", absent),
+        ("/apis/apps/v1/watch/namespaces/default/deployments/a/status", absent),
+        ("/apis/apps/v1/watch/namespaces/default/deployments/a/nothing", absent),
+        ("/api/v1/watch/namespaces/default/pods/a/log", absent),
+        ("/api/v1/watch/namespaces/default/pods/a/exec", absent),
+        ("/api/v1/watch/namespaces/default/pods/a/binding", absent),
+        ("/api/v1/watch/namespaces/default/bindings", absent),
+        ("/api/v1/watch/componentstatuses", absent),
+        ("/api/v1/watch/componentstatuses/etcd-0", absent),
+        (
+            "/api/v1/componentstatuses?watch=true",
+            (405, "watch is not supported on resources of kind \"componentstatuses\""),
+        ),
+        (&format!("{widgets}/scale"), custom),
+        (&format!("{widgets}/status"), custom),
+        (&format!("{widgets}/nothing"), (404, "widgets.example.com \"a\" not found")),
+    ] {
+        let answer = read(send(&server, Method::GET, path, &[("accept", "text/html")], "").await).await;
+        assert_eq!((answer.code, &answer.body["message"]), (code, &json!(message)), "{path}");
+    }
+    let posted = call(&server, Method::POST, &format!("{widgets}/scale"), json!({})).await;
+    assert_eq!((posted.code, &posted.body["message"]), (custom.0, &json!(custom.1)));
+    assert_eq!(call(&server, Method::POST, "/api/v1/watch/namespaces/default/pods/a/log", json!({})).await.code, 404);
+    assert_eq!(delete(&server, "/api/v1/watch/namespaces/default/pods/a").await.code, 405);
+}
+
+/// As a kube-apiserver has it, which keeps it as a number.
+#[tokio::test]
+async fn the_generation_of_a_daemon_sets_template_is_counted_as_go_does() {
+    const ANNOTATION: &str = "deprecated.daemonset.template.generation";
+    let server = server().await;
+    let path = "/apis/apps/v1/namespaces/default/daemonsets";
+    let generation = |sent: &str| json!({"annotations": {(ANNOTATION): sent}});
+    let made = async |name: &str, sent: &str| {
+        let pod = json!({"metadata": {"labels": {"app": "a"}}, "spec": {"containers": [{"name": "a", "image": "a"}]}});
+        let spec = json!({"selector": {"matchLabels": {"app": "a"}}, "template": pod});
+        let mut metadata = generation(sent);
+        metadata["name"] = name.into();
+        call(&server, Method::POST, path, json!({"metadata": metadata, "spec": spec})).await
+    };
+    let said = |object: &Json| object["metadata"]["annotations"][ANNOTATION].clone();
+    for (name, sent, stored) in [("a", "5", "5"), ("b", "0", "1"), ("c", "-3", "1"), ("d", "+7", "7")] {
+        assert_eq!(said(&made(name, sent).await.body), stored, "{sent}");
+    }
+    for (sent, why) in [("x", "invalid syntax"), ("", "invalid syntax"), ("9223372036854775808", "value out of range")]
+    {
+        let why = format!(
+            "DaemonSet in version \"v1\" cannot be handled as a DaemonSet: strconv.ParseInt: parsing \"{sent}\": {why}"
+        );
+        let refused = made("refused", sent).await;
+        assert_eq!((refused.code, &refused.body["message"]), (400, &json!(why)));
+    }
+    let most = i64::MAX.to_string();
+    let patch = async |path: &str, patch: Json| call(&server, Method::PATCH, path, patch).await;
+    for path in [format!("{path}/a/status"), format!("{path}/a")] {
+        for metadata in [generation(&most), json!({"annotations": null})] {
+            let patched = patch(&path, json!({"metadata": metadata})).await;
+            assert_eq!((patched.code, said(&patched.body)), (200, "5".into()), "{path}");
+        }
+    }
+    let other = json!({"spec": {"template": {"spec": {"terminationGracePeriodSeconds": 5}}}});
+    assert_eq!(said(&patch(&format!("{path}/a"), other.clone()).await.body), "6");
+    assert_eq!(said(&made("last", &most).await.body), most.as_str());
+    let refused = patch(&format!("{path}/last"), other).await;
+    let field = "spec.templateGeneration: Invalid value: -9223372036854775808: must";
+    let why = format!(
+        "DaemonSet.apps \"last\" is invalid: [{field} not be decremented, {field} be greater than or equal to 0]"
+    );
+    assert_eq!((refused.code, &refused.body["message"]), (422, &json!(why)));
 }
 
 #[tokio::test]

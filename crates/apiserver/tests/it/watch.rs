@@ -159,6 +159,15 @@ async fn bookmarks_come_when_asked_for_and_tell_of_other_kinds_writes() {
     }
 }
 
+/// So that the client's place does not go back by itself.
+#[tokio::test]
+async fn a_watch_from_a_version_yet_to_come_has_no_bookmark_before_it() {
+    let config = ApiServerConfig { bookmark_interval: Duration::from_millis(20), ..ApiServerConfig::default() };
+    let server = ApiServer::start(config).await.expect("a server");
+    let query = "resourceVersion=4000000000&allowWatchBookmarks=true&timeoutSeconds=1";
+    assert_eq!(Watch::start(&server, query).await.next().await, Next::End);
+}
+
 #[tokio::test]
 async fn the_extremes_of_a_configuration_and_of_a_timeout_serve_watches_too() {
     let least =

@@ -19,14 +19,14 @@ impl<'a> Entry<'a> {
     /// The member; `make` makes it where there is none.
     pub fn or_insert_with(self, make: impl FnOnce() -> Json) -> &'a mut Json {
         let Self { members, key } = self;
-        if !members.contains_key(&key) {
-            return members.add(key, make());
-        }
+        let found = match &members.0 {
+            Layout::List(list) => find(list, &key),
+            // A tree finds it out itself.
+            Layout::Tree(_) => Ok(0),
+        };
+        let Ok(at) = found else { return members.add(key, make()) };
         match &mut members.0 {
-            Layout::List(list) => {
-                let at = find(list, &key).unwrap_or_else(|at| at);
-                &mut list[at].1
-            }
+            Layout::List(list) => &mut list[at].1,
             Layout::Tree(tree) => tree.entry(key).or_insert_with(make),
         }
     }

@@ -45,6 +45,16 @@ fn embedded_structs_pointers_to_zero_and_numbers_or_texts() {
 }
 
 #[test]
+fn what_stands_where_something_else_should_is_not_told_byte_by_byte() {
+    let (mut map, mut body) = (Vec::new(), b"k8s\0".to_vec());
+    bytes(4, &[0xff; 1 << 20], &mut map);
+    bytes(2, &map, &mut body);
+    let error = decode(&body, EXPECTED).unwrap_err();
+    assert!(error.ends_with("a run of bytes stands where a number should"), "{}", &error[..error.len().min(100)]);
+    assert!(error.len() < 200, "{}", error.len());
+}
+
+#[test]
 fn times_in_microseconds() {
     check(
         concat!(

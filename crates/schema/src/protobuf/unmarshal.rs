@@ -292,7 +292,7 @@ fn integer_part(content: Content<'_>, number: u32) -> Result<i64, String> {
 fn as_bytes(content: Content<'_>) -> Result<&[u8], String> {
     match content {
         Content::Bytes(bytes) => Ok(bytes),
-        other => Err(format!("{other:?} stands where bytes should")),
+        other => Err(format!("{} stands where bytes should", other.wire_type())),
     }
 }
 
@@ -300,7 +300,7 @@ fn as_bytes(content: Content<'_>) -> Result<&[u8], String> {
 fn as_integer(content: Content<'_>) -> Result<i64, String> {
     match content {
         Content::Varint(bits) => Ok(bits.cast_signed()),
-        other => Err(format!("{other:?} stands where a number should")),
+        other => Err(format!("{} stands where a number should", other.wire_type())),
     }
 }
 

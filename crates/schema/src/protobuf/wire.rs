@@ -59,6 +59,18 @@ pub(super) enum Content<'a> {
     Bytes(&'a [u8]),
 }
 
+impl Content<'_> {
+    /// What it is, for errors: what it says may be long.
+    pub(super) fn wire_type(self) -> &'static str {
+        match self {
+            Self::Varint(_) => "a varint",
+            Self::Fixed64(_) => "a number of 64 bits",
+            Self::Fixed32(_) => "a number of 32 bits",
+            Self::Bytes(_) => "a run of bytes",
+        }
+    }
+}
+
 /// The fields of a message, in the order of the wire.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Fields<'a> {

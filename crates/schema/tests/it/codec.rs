@@ -312,6 +312,36 @@ fn of_repeated_metadata_of_a_custom_resource_only_the_last_can_be_wrong() {
     );
 }
 
+/// As a kube-apiserver takes them.
+#[test]
+fn of_whatever_is_repeated_in_a_custom_resource_the_last_counts() {
+    let schema = Schema::custom("Widget", &json!({"type": "object"}));
+    let expected = Expected { api_version: "example.com/v1", schema: &schema };
+    let read = |metadata: &str| {
+        let body = format!(r#"{{"kind": "Widget", "metadata": {{{metadata}}}}}"#);
+        decode(body.as_bytes(), Format::Json, &expected)
+    };
+    for (metadata, stored, repeated) in [
+        (r#""labels": {"a": "1"}, "labels": {"b": "2"}"#, json!({"labels": {"b": "2"}}), "labels"),
+        (r#""labels": {"a": "1"}, "labels": null"#, json!({}), "labels"),
+        (r#""name": "a", "name": null"#, json!({}), "name"),
+        (r#""name": 7, "name": "a""#, json!({"name": "a"}), "name"),
+        (r#""labels": {"a": 1}, "labels": {"b": "2"}"#, json!({"labels": {"b": "2"}}), "labels"),
+        (r#""labels": {"a": 7, "a": "x"}"#, json!({"labels": {"a": "x"}}), "labels.a"),
+    ] {
+        let decoded = read(metadata).unwrap();
+        assert_eq!(decoded.object["metadata"], stored, "{metadata}");
+        assert_eq!(decoded.findings, [StrictFinding::Duplicate(format!("metadata.{repeated}"))]);
+    }
+    let error = read(r#""labels": {"b": "2"}, "labels": {"a": 1}"#).unwrap_err();
+    let why = "json: cannot unmarshal number into Go struct field ObjectMeta.labels of type string";
+    assert!(error.to_string().contains(why), "{error}");
+    assert_eq!(
+        strict_words(&read(r#""foo": {"a": 7}, "foo": {"b": 7}"#).unwrap().findings).unwrap(),
+        "strict decoding error: duplicate field \"metadata.foo\", unknown field \"metadata.foo\""
+    );
+}
+
 #[test]
 fn a_body_says_the_same_in_json_in_yaml_and_in_protobuf() {
     let pod = json!({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "a", "creationTimestamp": "2023-11-14T22:13:20Z"},

@@ -1,11 +1,13 @@
 //! DaemonSet.
 
 use super::{TEMPLATE, is_nothing, selector_changed, status_faults, workload_faults, workload_spec};
+use crate::failure::{Failure, Outcome};
 use crate::kinds::check::Check;
 use crate::kinds::core::pod::template_warnings;
 use crate::kinds::table::{self, Column, Row};
 use crate::kinds::{Context, Pods, Strategy};
 use crate::request::Part;
+use crate::request::query::parse_int;
 use crate::validate::{FieldFault, FieldFaults};
 use jiff::Timestamp;
 use pintle_json::{Json, json};
@@ -57,16 +59,25 @@ impl Strategy for DaemonSet {
     fn prepare_for_create(&self, _: &Context<'_>, object: &mut Json) {
         object.set("status", json!({}));
         self.defaults(object);
-        set_template_generation(object, 1);
+        if let Ok(sent) = template_generation(object) {
+            set_template_generation(object, sent.max(1));
+        }
     }
 
+    /// To Go the generation is a field of the spec: it counts by itself, and not by what is written to `/status`.
     fn prepare_for_update(&self, _: &Context<'_>, new: &mut Json, old: &Json, part: Part) {
-        if part == Part::Object {
-            let pointer = format!("/metadata/annotations/{TEMPLATE_GENERATION}");
-            let generation: i64 = old.text(&pointer).parse().unwrap_or(0);
-            let changed = new.at("/spec/template") != old.at("/spec/template");
-            set_template_generation(new, generation + i64::from(changed));
+        let changed = part == Part::Object && new.at(TEMPLATE) != old.at(TEMPLATE);
+        if template_generation(new).is_ok() {
+            let generation = template_generation(old).unwrap_or_default();
+            set_template_generation(new, generation.wrapping_add(changed.into()));
         }
+    }
+
+    fn admit(&self, _: &Context<'_>, new: &mut Json, _: Option<&Json>, _: Part) -> Outcome<()> {
+        template_generation(new).map(drop).map_err(|failure| {
+            let why = failure.status.message;
+            Failure::bad_request(format!("DaemonSet in version \"v1\" cannot be handled as a DaemonSet: {why}"))
+        })
     }
 
     fn validate_create(&self, object: &Json) -> FieldFaults {
@@ -97,7 +108,8 @@ impl Strategy for DaemonSet {
         if part == Part::Status {
             return status_faults(new, &[]);
         }
-        let mut faults = self.validate_create(new);
+        let mut faults = counted_too_far(new);
+        faults.extend(self.validate_create(new));
         faults.extend(selector_changed(new, old));
         faults
     }
@@ -130,6 +142,23 @@ impl Strategy for DaemonSet {
             table::selector(object.at("/spec/selector")).into(),
         ]
     }
+}
+
+/// How often the template has changed, as an annotation says it.
+///
+/// # Errors
+///
+/// It says no number.
+fn template_generation(object: &Json) -> Outcome<i64> {
+    parse_int(object.text(&format!("/metadata/annotations/{TEMPLATE_GENERATION}")))
+}
+
+/// The faults of a count that has passed its end.
+fn counted_too_far(object: &Json) -> FieldFaults {
+    let generation = template_generation(object).unwrap_or_default();
+    let fault = |why| FieldFault::invalid("spec.templateGeneration", &generation.into(), why);
+    let wrong = ["must not be decremented", "must be greater than or equal to 0"];
+    wrong.into_iter().filter(|_| generation < 0).map(fault).collect()
 }
 
 fn set_template_generation(object: &mut Json, generation: i64) {

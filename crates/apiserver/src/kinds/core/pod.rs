@@ -167,7 +167,12 @@ impl Strategy for Pod {
     fn looks_at(&self, part: Part) -> &'static [(&'static str, &'static str)] {
         match part {
             Part::Eviction => &[("policy", "PodDisruptionBudget")],
-            _ => &[("scheduling.k8s.io", "PriorityClass"), ("node.k8s.io", "RuntimeClass"), ("", "LimitRange")],
+            _ => &[
+                ("scheduling.k8s.io", "PriorityClass"),
+                ("node.k8s.io", "RuntimeClass"),
+                ("", "LimitRange"),
+                ("", "Node"),
+            ],
         }
     }
 

@@ -49,7 +49,10 @@ impl Posting for Binding {
     fn task(&self, context: &Context<'_>, place: &Place, sent: &Json, dry_run: bool) -> Outcome<Task> {
         let name = metadata::name(sent).to_owned();
         let (mut binding, now) = (sent.clone(), context.time());
-        topology::label(context, sent.text("/target/name"), &mut binding);
+        // As the plugin of a real server has it: none that is posted elsewhere than to the pod, or says not of what kind its target is.
+        if place.part == Part::Binding && sent.text("/target/kind") == "Node" {
+            topology::label(context, sent.text("/target/name"), &mut binding);
+        }
         let change = move |pod: &mut Json| bind(pod, &binding, &now);
         let (resource, namespace) = (GroupResource::new("", PODS), place.namespace.clone());
         let step = Step::Rewrite { resource, namespace, name, change: Box::new(change) };
