@@ -24,6 +24,7 @@ use tokio_util::task::TaskTracker;
 
 pub(crate) use kubernetes::put_right as put_kubernetes_right;
 
+use crate::apart::{self, Movable};
 use crate::registry::Registry;
 use crate::request::options::WriteOptions;
 use crate::store::{Change, Changes, Db, Range, Run};
@@ -121,7 +122,8 @@ impl Starting<'_> {
     fn run(&mut self, controller: impl Controller) {
         let (told, quiet) = watch::channel(0);
         self.registry.health.controller_starts();
-        self.tasks.spawn(run(controller, self.registry.clone(), self.stop.clone(), told, self.asked.subscribe()));
+        let run = run(controller, self.registry.clone(), self.stop.clone(), told, self.asked.subscribe());
+        self.tasks.spawn(Movable::new(run));
         self.quiet.push(quiet);
     }
 }
@@ -156,7 +158,10 @@ async fn run<C: Controller>(
         tokio::select! {
             () = stop.cancelled() => return,
             change = feed.recv() => match change {
-                Ok(change) => due |= controller.observe(&change),
+                Ok(change) => {
+                    apart::work_on(change.new.weight()).await;
+                    due |= controller.observe(&change);
+                }
                 Err(RecvError::Lagged(_)) => {
                     controller.look_anew(&registry);
                     due = true;
@@ -167,16 +172,19 @@ async fn run<C: Controller>(
             Ok(()) = asked.changed() => (),
         }
         told = registry.db.revision();
-        due |= catch_up(&mut controller, &registry, &mut feed);
+        due |= catch_up(&mut controller, &registry, &mut feed).await;
     }
 }
 
 /// Takes the changes that have come meanwhile; answers whether anything may follow from them.
-fn catch_up(controller: &mut impl Controller, registry: &Registry, feed: &mut Changes) -> bool {
+async fn catch_up(controller: &mut impl Controller, registry: &Registry, feed: &mut Changes) -> bool {
     let mut due = false;
     loop {
         match feed.try_recv() {
-            Ok(change) => due |= controller.observe(&change),
+            Ok(change) => {
+                apart::work_on(change.new.weight()).await;
+                due |= controller.observe(&change);
+            }
             Err(TryRecvError::Lagged(_)) => {
                 controller.look_anew(registry);
                 due = true;

@@ -8,6 +8,7 @@ use pintle_json::{Json, json};
 use tokio::time::Instant;
 
 use super::{Controller, all, options};
+use crate::apart;
 use crate::crd::{self, DEFINITIONS};
 use crate::failure::Failure;
 use crate::kinds::{GroupResource, Place};
@@ -188,6 +189,7 @@ impl Definitions {
                 return true;
             }
             if !object.is_deleting() {
+                apart::work_on(object.weight()).await;
                 let place = Place::new(kind.clone(), &object.namespace(), &object.name());
                 if let Err(failure) = registry.delete(&place, &DeleteOptions::default(), &User::admin()) {
                     tracing::debug!(message = failure.status.message, "an object of a deleted definition stays");

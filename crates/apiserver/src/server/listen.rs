@@ -21,6 +21,7 @@ use super::activity::{Activity, Answered, GRACE, Heard};
 use super::front::Front;
 use super::heads::{Heads, NoRoom};
 use super::streams::{self, Streams};
+use crate::apart::Movable;
 
 /// How many requests are answered on a connection at once, where it is of HTTP/2: as on a real server.
 const MOST_STREAMS: u32 = 100;
@@ -112,7 +113,7 @@ async fn serve_on(socket: impl AsyncRead + AsyncWrite + Unpin + Send + 'static, 
         let (front, slot, requests) = (front.clone(), slot.clone(), requests.clone());
         let (version, open) = (request.version(), requests.open(&request));
         // Boxed where it is made: HTTP/2 makes it a task of its own, and it would be copied on each step of the way there.
-        Box::pin(async move {
+        Movable::new(async move {
             // The connection ends; a stream of HTTP/2 is reset.
             let open = open?;
             let (response, socket) = front
