@@ -23,6 +23,7 @@ use tokio_util::task::TaskTracker;
 
 pub(crate) use kubernetes::put_right as put_kubernetes_right;
 
+use crate::apart::{self, Movable};
 use crate::registry::Registry;
 use crate::request::options::WriteOptions;
 use crate::store::{Change, Changes, Db, Lagged, Range, Run};
@@ -120,7 +121,8 @@ impl Starting<'_> {
     fn run(&mut self, controller: impl Controller) {
         let (told, quiet) = watch::channel(0);
         self.registry.health.controller_starts();
-        self.tasks.spawn(run(controller, self.registry.clone(), self.stop.clone(), told, self.asked.subscribe()));
+        let run = run(controller, self.registry.clone(), self.stop.clone(), told, self.asked.subscribe());
+        self.tasks.spawn(Movable::new(run));
         self.quiet.push(quiet);
     }
 }
@@ -154,27 +156,30 @@ async fn run<C: Controller>(
         };
         tokio::select! {
             () = stop.cancelled() => return,
-            next = feed.next() => due |= take_up(&mut controller, &registry, next),
+            next = feed.next() => due |= take_up(&mut controller, &registry, next).await,
             () = sleep => due = true,
             Ok(()) = asked.changed() => (),
         }
         told = registry.db.revision();
-        due |= catch_up(&mut controller, &registry, &mut feed);
+        due |= catch_up(&mut controller, &registry, &mut feed).await;
     }
 }
 
 /// Takes the changes that have come meanwhile; answers whether anything may follow from them.
-fn catch_up(controller: &mut impl Controller, registry: &Registry, feed: &mut Changes) -> bool {
+async fn catch_up(controller: &mut impl Controller, registry: &Registry, feed: &mut Changes) -> bool {
     let mut due = false;
     while let Some(next) = feed.try_next() {
-        due |= take_up(controller, registry, next);
+        due |= take_up(controller, registry, next).await;
     }
     due
 }
 
-fn take_up(controller: &mut impl Controller, registry: &Registry, next: Result<Arc<Change>, Lagged>) -> bool {
+async fn take_up(controller: &mut impl Controller, registry: &Registry, next: Result<Arc<Change>, Lagged>) -> bool {
     match next {
-        Ok(change) => controller.observe(&change),
+        Ok(change) => {
+            apart::work_on(change.new.weight()).await;
+            controller.observe(&change)
+        }
         Err(Lagged) => {
             controller.look_anew(registry);
             true

@@ -164,6 +164,10 @@ impl Failure {
     }
 
     /// Whether it says that the object is not there.
+    pub(crate) fn is_conflict(&self) -> bool {
+        self.status.reason == Some(Reason::Conflict)
+    }
+
     pub(crate) fn is_not_found(&self) -> bool {
         self.status.reason == Some(Reason::NotFound)
     }

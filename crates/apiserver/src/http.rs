@@ -25,11 +25,11 @@ use std::collections::HashSet;
 use std::sync::Arc;
 use std::time::Duration;
 
+use body::Delivery;
 pub(crate) use body::{Body, Incoming};
 pub(crate) use encode::Reply;
 use http::header::{CACHE_CONTROL, CONTENT_TYPE, DATE, USER_AGENT};
 use http::{HeaderName, HeaderValue, Method, Request, Response, StatusCode};
-use http_body_util::{BodyExt, Full};
 use hyper::upgrade::OnUpgrade;
 use pintle_meta::FieldSelector;
 use tokio::time::Instant;
@@ -63,6 +63,8 @@ pub(crate) struct Call {
     view: Option<View>,
     /// What to warn the client of, whatever the outcome.
     pub(crate) warnings: Vec<String>,
+    /// How many bytes the object takes that it is about, if there is one.
+    weight: usize,
     /// The room for the bodies of all requests.
     bodies: Arc<BodyRoom>,
     /// The connection, where the client would have another protocol on it.
@@ -110,6 +112,7 @@ pub(crate) async fn respond(
 ) -> (Response<Body>, Option<Socket>) {
     let (mut head, incoming) = request.into_parts();
     let call = Call {
+        weight: 0,
         bodies: registry.bodies.clone(),
         upgrade: head.extensions.remove(),
         socket: None,
@@ -219,13 +222,15 @@ async fn serve(
     call.asker.user =
         registry.authenticator.authenticate(&registry.db, &mut call.headers, registry.clock.now().as_second())?;
     authorize(registry, call, target, verb)?;
-    let incoming = match verb {
+    let delivery = match verb {
         Some(Verb::Create) if call.object.is_empty() && registry.faults.ask_for_names() => {
-            let body = body::read(call, incoming).await?;
-            call.object = decode::name(&body, call.header(CONTENT_TYPE)).await;
-            Full::new(body).map_err(|never| match never {}).boxed_unsync()
+            let body = body::take(call, incoming).await?;
+            // The turn that it has for its name ends before what a fault may have it wait for.
+            let turn = body::read(call, Delivery::Come(body.clone())).await?;
+            call.object = decode::name(turn, call.header(CONTENT_TYPE));
+            Delivery::Come(body)
         }
-        _ => incoming,
+        _ => Delivery::Coming(incoming),
     };
     let before = registry.faults.before(&fault_request(call));
     if !before.delay.is_zero() {
@@ -236,7 +241,7 @@ async fn serve(
         return Ok(Reply::Fault(answer));
     }
     let reply = match target {
-        Target::Resource(path) => resource::serve(registry, call, path, verb, incoming).await,
+        Target::Resource(path) => resource::serve(registry, call, path, verb, delivery).await,
         Target::Other(parts) => other(registry, call, parts).await,
         Target::Undeterminable => Err(Failure::page_not_found()),
     };

@@ -36,7 +36,7 @@
 //! | faults | a rule may hold the request up or answer in its place | `faults/` |
 //! | route | the path finds its `Kind`; the method, its verb; of what is posted and not stored, the kind says what is done for it | `http/resource.rs`, `kinds/posting.rs` |
 //! | negotiate | JSON, YAML or protobuf, the object, its metadata alone, or a table | `http/negotiate.rs` |
-//! | decode | bytes become a value, checked against the types of the kind | `http/decode.rs`, `schema/`, `protobuf/` |
+//! | decode | bytes become a value, checked against the types of the kind; of many bytes, from here on, on another thread | `http/decode.rs`, `schema/`, `protobuf/`, `apart.rs` |
 //! | rules | patches, defaults, owners of fields, admission, validation, all on what the store holds now | `registry/`, `kinds/`, `fieldmanager/`, `admission/`, `patch/` |
 //! | commit | the value becomes the bytes that are served, and these are put under a new revision, if nothing came between: neither to it nor to what it follows from | `store/db.rs`, the crate `pintle-store` |
 //! | feed | those who watch the resource are told, and read the change from the log | `store/db.rs` |
@@ -66,6 +66,7 @@ macro_rules! assert_no_debug {
 }
 
 mod admission;
+mod apart;
 mod audit;
 mod auth;
 mod background;

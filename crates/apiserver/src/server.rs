@@ -3,6 +3,7 @@
 mod activity;
 mod bootstrap;
 mod front;
+mod heads;
 mod in_process;
 mod kubeconfig;
 mod listen;
@@ -266,7 +267,7 @@ impl ApiServer {
     }
 
     /// Ends all connections and tasks, and waits until they are gone. Watches end at once. If the future is dropped, they end all
-    /// the same, with nobody waiting.
+    /// the same, with nobody waiting. A heavy body that is being worked on is worked on to the end, which may be a little later.
     pub async fn shutdown(self) {
         self.stop.cancel();
         self.tasks.close();

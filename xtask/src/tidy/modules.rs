@@ -12,7 +12,7 @@ const SRC: &str = "crates/apiserver/src";
 /// From the bottom up. A module may use those of lower layers alone.
 const LAYERS: &[&[&str]] = &[
     &["verb"],
-    &["audit", "clock", "config", "faults", "object", "shared_map", "wait"],
+    &["apart", "audit", "clock", "config", "faults", "object", "shared_map", "wait"],
     &["selector", "store", "validate"],
     &["failure", "health"],
     &["request"],

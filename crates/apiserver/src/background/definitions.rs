@@ -8,6 +8,7 @@ use pintle_json::{Json, json};
 use tokio::time::Instant;
 
 use super::{Controller, all, options};
+use crate::apart;
 use crate::crd::{self, DEFINITIONS, Taken};
 use crate::failure::Failure;
 use crate::kinds::{GroupResource, Place};
@@ -199,6 +200,7 @@ impl Definitions {
                 return true;
             }
             if !object.is_deleting() {
+                apart::work_on(object.weight()).await;
                 let place = Place::new(kind.clone(), &object.namespace(), &object.name());
                 // Nobody has a say in what goes with its definition.
                 if let Err(failure) = registry.delete_if(&place, &DeleteOptions::default(), |_| Ok(())) {

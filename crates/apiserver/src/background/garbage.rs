@@ -13,6 +13,7 @@ use pintle_meta::{GroupVersion, PropagationPolicy};
 use tokio::time::Instant;
 
 use super::{Controller, all, options};
+use crate::apart;
 use crate::failure::{Failure, Outcome};
 use crate::kinds::{Kind, Kinds, Place};
 use crate::object::metadata;
@@ -109,6 +110,7 @@ impl Controller for Collector {
         let mut unread = Vec::new();
         while let Some(at) = self.queue.pop_front() {
             self.queued.remove(&at);
+            apart::work_on(registry.db.weight(&at.0, &at.1)).await;
             match self.look_at(registry, at.clone(), told).await {
                 Ok(Looked::Done) => (),
                 Ok(Looked::TooEarly) => unread.push(at),

@@ -9,6 +9,7 @@ use pintle_meta::PropagationPolicy;
 use tokio::time::Instant;
 
 use super::{Controller, all};
+use crate::apart;
 use crate::failure::Failure;
 use crate::kinds::{Kind, NAMESPACES, Place};
 use crate::object::{metadata, set_condition};
@@ -135,6 +136,7 @@ async fn delete_all(registry: &Arc<Registry>, kind: &Arc<Kind>, namespace: &Stor
             return;
         }
         if !object.is_deleting() {
+            apart::work_on(object.weight()).await;
             let place = Place::new(kind.clone(), &namespace.name(), &object.name());
             let options = DeleteOptions { propagation: Some(PropagationPolicy::Background), ..Default::default() };
             if let Err(failure) =

@@ -11,6 +11,7 @@ use http_body_util::{BodyExt, Full, StreamBody};
 use pintle_meta::{Reason, StatusDetails};
 
 use super::Call;
+use crate::apart;
 use crate::failure::{Failure, Outcome};
 use crate::registry::{LARGEST_BODY, Unread};
 use crate::watch::{Frame as Sent, Watcher};
@@ -50,17 +51,34 @@ pub(super) fn frames(watcher: Watcher) -> Body {
     StreamBody::new(frames).boxed_unsync()
 }
 
-/// Reads a request's body in full, and waits until it can be worked on.
-pub(super) async fn read(call: &Call, incoming: Incoming) -> Outcome<Bytes> {
-    let bytes = call.bodies.read(incoming).await.map_err(|unread| match unread {
+/// The body of a request: one that is still coming, or one that had to be read before its turn.
+pub(super) enum Delivery {
+    Coming(Incoming),
+    Come(Bytes),
+}
+
+/// Reads a request's body in full, and waits until it can be worked on; if it or the object that it is for is large, what is done with it
+/// is done apart.
+pub(super) async fn read(call: &Call, delivery: Delivery) -> Outcome<Bytes> {
+    let bytes = match delivery {
+        Delivery::Coming(incoming) => take(call, incoming).await?,
+        Delivery::Come(bytes) => bytes,
+    };
+    let bytes = call.bodies.turn(bytes).await;
+    apart::work_on(bytes.len().max(call.weight)).await;
+    Ok(bytes)
+}
+
+/// Reads a request's body in full. It can be kept so, and not be worked on.
+pub(super) async fn take(call: &Call, incoming: Incoming) -> Outcome<Bytes> {
+    call.bodies.read(incoming).await.map_err(|unread| match unread {
         Unread::Broken(why) => Failure::bad_request(format!("the body broke off: {why}")),
         Unread::TooLarge => {
             let message = format!("Request entity too large: limit is {LARGEST_BODY}");
             Failure::new(413, Reason::RequestEntityTooLarge, message)
         }
         Unread::NoRoom => too_many(),
-    })?;
-    Ok(call.bodies.turn(bytes).await)
+    })
 }
 
 /// As a server that has enough to do says it. Clients try again.

@@ -26,9 +26,6 @@ pub(crate) enum BodyMedia {
     Protobuf,
 }
 
-/// Longer YAML is read where it holds up no other request: it takes about a microsecond a byte.
-const LONGEST_HERE: usize = 16 << 10;
-
 /// A body, as it came. YAML has been read; what is wrong with it is told once it is its turn.
 #[derive(Clone)]
 pub(crate) struct RawBody {
@@ -50,18 +47,13 @@ impl RawBody {
     }
 
     /// A body of a media type.
-    pub(crate) async fn new(bytes: Bytes, media: BodyMedia) -> Outcome<Self> {
+    pub(crate) fn new(bytes: Bytes, media: BodyMedia) -> Self {
         let content = match media {
             BodyMedia::Json => Content::Json,
             BodyMedia::Protobuf => Content::Protobuf,
-            BodyMedia::Yaml if bytes.len() <= LONGEST_HERE => Content::Yaml(schema::read_yaml(&bytes)),
-            BodyMedia::Yaml => {
-                let text = bytes.clone();
-                let read = tokio::task::spawn_blocking(move || schema::read_yaml(&text)).await;
-                Content::Yaml(read.map_err(|error| Failure::internal(format!("the body was not read: {error}")))?)
-            }
+            BodyMedia::Yaml => Content::Yaml(schema::read_yaml(&bytes)),
         };
-        Ok(Self { bytes, content })
+        Self { bytes, content }
     }
 
     /// The body as a value. In protobuf it is of the version and kind that are expected, unless it says something else. The error
@@ -76,10 +68,9 @@ impl RawBody {
 }
 
 /// The name of the object in a body; empty where it has none, or cannot be read.
-pub(crate) async fn name(bytes: &Bytes, content_type: &str) -> String {
+pub(crate) fn name(bytes: Bytes, content_type: &str) -> String {
     let Some(media) = media(content_type) else { return String::new() };
-    let body = RawBody::new(bytes.clone(), media).await.ok();
-    let object = body.and_then(|body| body.value(("", "")).ok()).unwrap_or_default();
+    let object = RawBody::new(bytes, media).value(("", "")).unwrap_or_default();
     metadata::name(&object).to_owned()
 }
 
@@ -347,30 +338,5 @@ fn failed(error: PatchError) -> Failure {
             Failure::new(422, Reason::Invalid, error.to_string()).with(StatusDetails::default())
         }
         PatchError::Directive(why) => Failure::plain(500, why),
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use futures_util::FutureExt;
-
-    use super::*;
-
-    #[test]
-    fn long_yaml_is_read_on_a_thread_that_no_request_waits_for() {
-        let runtime = tokio::runtime::Builder::new_current_thread().max_blocking_threads(1).build().unwrap();
-        let body = |length: usize| Bytes::from("x".repeat(length));
-        let (go, wait) = std::sync::mpsc::channel::<()>();
-        runtime.block_on(async {
-            // The only thread for such work is busy.
-            let busy = tokio::task::spawn_blocking(move || wait.recv());
-            let short = RawBody::new(body(LONGEST_HERE), BodyMedia::Yaml).now_or_never();
-            assert_eq!(short.unwrap().unwrap().value(("", "")).unwrap().as_str().map(str::len), Some(LONGEST_HERE));
-            let mut long = Box::pin(RawBody::new(body(LONGEST_HERE + 1), BodyMedia::Yaml));
-            assert!(long.as_mut().now_or_never().is_none(), "it waits for a thread");
-            drop(go);
-            assert_eq!(long.await.unwrap().value(("", "")).unwrap().as_str().map(str::len), Some(LONGEST_HERE + 1));
-            assert!(busy.await.unwrap().is_err());
-        });
     }
 }

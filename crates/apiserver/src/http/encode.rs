@@ -17,6 +17,7 @@ use super::Call;
 use super::body::{self, Body};
 use super::list_body::ListBody;
 use super::negotiate::{self, Format};
+use crate::apart;
 use crate::failure::Failure;
 use crate::faults::Answer;
 use crate::kinds::Kind;
@@ -73,6 +74,10 @@ pub(super) async fn reply(call: &Call, reply: Reply, now: Timestamp) -> Response
         Reply::Object { code, kind, object, format } => {
             if let Err(failure) = format.transform.check(call.query.text("includeObject")) {
                 return self::failure(call, &failure);
+            }
+            let is_plain = format.media == Media::Json && !format.pretty && format.transform.is_none();
+            if !is_plain || call.weight > ZIPPED_FROM && takes_gzip(call) {
+                apart::work_on(call.weight).await;
             }
             if format.media == Media::Protobuf {
                 return match format.transform.enveloped(&object) {

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use http::Method;
 
-use super::body::Incoming;
+use super::body::Delivery;
 use super::encode::Reply;
 use super::{Call, retrieve, subresource, write};
 use crate::failure::{Failure, Outcome};
@@ -19,10 +19,11 @@ pub(super) async fn serve(
     call: &mut Call,
     path: &ResourcePath,
     verb: Option<Verb>,
-    incoming: Incoming,
+    delivery: Delivery,
 ) -> Outcome<Reply> {
     let place = route(registry, call, path)?;
     call.warnings.extend(place.kind.strategy.deprecation().map(Into::into));
+    call.weight = registry.weight(&place);
     if let Some(stream) = place.kind.strategy.stream(place.part) {
         let mut options = (stream.options)(&call.query)?;
         if stream.connects {
@@ -36,16 +37,16 @@ pub(super) async fn serve(
         (Some(Verb::Get), Part::Object) => retrieve::get(registry, call, &place).await,
         (Some(Verb::List), Part::Object) => retrieve::list(registry, call, &place, path).await,
         (Some(Verb::Watch), Part::Object) => retrieve::watch(registry, call, &place, path),
-        (Some(verb), Part::Scale) => subresource::scale(registry, call, place, verb, incoming).await,
+        (Some(verb), Part::Scale) => subresource::scale(registry, call, place, verb, delivery).await,
         (Some(Verb::Create), part) => match place.kind.strategy.posting(part) {
-            Some(posting) => subresource::post(registry, call, &place, posting, incoming).await,
-            None if part == Part::Object => write::create(registry, call, place, incoming).await,
+            Some(posting) => subresource::post(registry, call, &place, posting, delivery).await,
+            None if part == Part::Object => write::create(registry, call, place, delivery).await,
             None => Err(Failure::method_not_allowed()),
         },
-        (Some(Verb::Update), _) => write::update(registry, call, place, incoming).await,
-        (Some(Verb::Patch), _) => write::patch(registry, call, place, incoming).await,
-        (Some(Verb::Delete), _) => write::delete(registry, call, place, incoming).await,
-        (Some(Verb::DeleteCollection), _) => write::delete_collection(registry, call, place, incoming).await,
+        (Some(Verb::Update), _) => write::update(registry, call, place, delivery).await,
+        (Some(Verb::Patch), _) => write::patch(registry, call, place, delivery).await,
+        (Some(Verb::Delete), _) => write::delete(registry, call, place, delivery).await,
+        (Some(Verb::DeleteCollection), _) => write::delete_collection(registry, call, place, delivery).await,
         (Some(Verb::Get), _) => subresource::get(registry, call, &place),
         _ => Err(Failure::method_not_allowed()),
     }

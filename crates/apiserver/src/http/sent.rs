@@ -6,7 +6,7 @@ use http::header::CONTENT_TYPE;
 use pintle_json::Json;
 use pintle_meta::{Reason, StatusDetails};
 
-use super::body::{self, Incoming};
+use super::body::{self, Delivery};
 use super::encode::Reply;
 use super::{Call, decode, negotiate};
 use crate::auth::{self, Attributes};
@@ -18,7 +18,7 @@ use crate::request::options::WriteOptions;
 use crate::request::path::ResourcePath;
 
 /// The body of a request, of a media type that the kind takes.
-pub(super) async fn read_object(call: &Call, incoming: Incoming, kind: &Kind) -> Outcome<decode::RawBody> {
+pub(super) async fn read_object(call: &Call, delivery: Delivery, kind: &Kind) -> Outcome<decode::RawBody> {
     let media = decode::media(call.header(CONTENT_TYPE)).ok_or_else(|| unsupported(kind, false))?;
     if !kind.has_protobuf() && media == decode::BodyMedia::Protobuf {
         // A real server fails at these bodies: unless their fields are to be ignored, it says nothing at all.
@@ -30,7 +30,7 @@ pub(super) async fn read_object(call: &Call, incoming: Incoming, kind: &Kind) ->
             _ => unsupported(kind, false),
         });
     }
-    decode::RawBody::new(body::read(call, incoming).await?, media).await
+    Ok(decode::RawBody::new(body::read(call, delivery).await?, media))
 }
 
 /// The object that a body holds, of the kind and the version that are expected.

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use pintle_meta::{Status, TypeMeta};
 
-use super::body::{self, Incoming};
+use super::body::{self, Delivery};
 use super::decode::{self, PatchKind, Patcher};
 use super::encode::Reply;
 use super::negotiate::{self, Offer};
@@ -29,14 +29,14 @@ pub(super) async fn scale(
     call: &mut Call,
     place: Place,
     verb: Verb,
-    incoming: Incoming,
+    delivery: Delivery,
 ) -> Outcome<Reply> {
     let format = negotiate::negotiate(call, Offer::Object, &place.kind)?;
     let kind = Arc::new(Scale::kind());
     let written = match verb {
         Verb::Get => return Ok(Reply::Object { code: 200, kind, object: registry.scale(&place)?, format }),
         Verb::Update => {
-            let body = sent::read_object(call, incoming, &place.kind).await?;
+            let body = sent::read_object(call, delivery, &place.kind).await?;
             let options = WriteOptions::parse(&call.query, How::Put)?;
             let decoded = decode::object(&kind, &body, options.field_validation)?;
             call.warnings.extend(decoded.warnings);
@@ -45,7 +45,7 @@ pub(super) async fn scale(
         }
         Verb::Patch => {
             let patch_kind = sent::patch_kind(call, &place.kind)?;
-            let body = decode::RawBody::new(body::read(call, incoming).await?, patch_kind.body()).await?;
+            let body = decode::RawBody::new(body::read(call, delivery).await?, patch_kind.body());
             let options = WriteOptions::parse(&call.query, patch_kind.how())?;
             let manager = sent::manager(registry, call, &place, &options);
             registry.get(&place)?;
@@ -69,10 +69,10 @@ pub(super) async fn post(
     call: &mut Call,
     place: &Place,
     posting: &dyn Posting,
-    incoming: Incoming,
+    delivery: Delivery,
 ) -> Outcome<Reply> {
     let format = negotiate::negotiate(call, Offer::Transient, &place.kind)?;
-    let body = sent::read_object(call, incoming, &place.kind).await?;
+    let body = sent::read_object(call, delivery, &place.kind).await?;
     let options = WriteOptions::parse(&call.query, How::Post)?;
     let said = body.value(("", "")).unwrap_or_default();
     let kind = posting.body(place, said.text("/apiVersion"));

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use http::header::CONTENT_TYPE;
 use pintle_json::Json;
 
-use super::body::{self, Incoming};
+use super::body::{self, Delivery};
 use super::encode::Reply;
 use super::negotiate::{self, Offer};
 use super::sent::{decoded, manager, patch_kind, read_object, unsupported, written_reply};
@@ -19,11 +19,11 @@ pub(super) async fn create(
     registry: &Arc<Registry>,
     call: &mut Call,
     place: Place,
-    incoming: Incoming,
+    delivery: Delivery,
 ) -> Outcome<Reply> {
     let kind = place.kind.clone();
     let format = negotiate::negotiate(call, Offer::Object, &kind)?;
-    let body = read_object(call, incoming, &kind).await?;
+    let body = read_object(call, delivery, &kind).await?;
     let options = WriteOptions::parse(&call.query, How::Post)?;
     let object = decoded(call, &kind, &body, &options)?;
     let manager = manager(registry, call, &place, &options);
@@ -35,11 +35,11 @@ pub(super) async fn update(
     registry: &Arc<Registry>,
     call: &mut Call,
     place: Place,
-    incoming: Incoming,
+    delivery: Delivery,
 ) -> Outcome<Reply> {
     let kind = place.kind.clone();
     let format = negotiate::negotiate(call, Offer::Object, &kind)?;
-    let body = read_object(call, incoming, &kind).await?;
+    let body = read_object(call, delivery, &kind).await?;
     let options = WriteOptions::parse(&call.query, How::Put)?;
     let object = decoded(call, &kind, &body, &options)?;
     let manager = manager(registry, call, &place, &options);
@@ -51,12 +51,12 @@ pub(super) async fn patch(
     registry: &Arc<Registry>,
     call: &mut Call,
     place: Place,
-    incoming: Incoming,
+    delivery: Delivery,
 ) -> Outcome<Reply> {
     let kind = place.kind.clone();
     let format = negotiate::negotiate(call, Offer::Object, &kind)?;
     let patch_kind = patch_kind(call, &kind)?;
-    let body = decode::RawBody::new(body::read(call, incoming).await?, patch_kind.body()).await?;
+    let body = decode::RawBody::new(body::read(call, delivery).await?, patch_kind.body());
     let options = WriteOptions::parse(&call.query, patch_kind.how())?;
     let manager = manager(registry, call, &place, &options);
     let patcher = decode::Patcher::new(&kind, patch_kind, &body, &manager, place.part);
@@ -75,10 +75,10 @@ pub(super) async fn delete(
     registry: &Arc<Registry>,
     call: &mut Call,
     place: Place,
-    incoming: Incoming,
+    delivery: Delivery,
 ) -> Outcome<Reply> {
     let format = negotiate::negotiate(call, Offer::Object, &place.kind)?;
-    let options = delete_options(call, &place, incoming).await?;
+    let options = delete_options(call, &place, delivery).await?;
     warn_of_orphans(call, &place, &options);
     let kind = place.kind.clone();
     Ok(match registry.delete(&place, &options, &call.asker)? {
@@ -95,7 +95,7 @@ pub(super) async fn delete_collection(
     registry: &Arc<Registry>,
     call: &mut Call,
     place: Place,
-    incoming: Incoming,
+    delivery: Delivery,
 ) -> Outcome<Reply> {
     let kind = place.kind.clone();
     let format = negotiate::negotiate(call, Offer::List, &kind)?;
@@ -104,7 +104,7 @@ pub(super) async fn delete_collection(
     let selection = Selection::parse(&place, &list)?;
     list.check()?;
     let selection = selection.checked()?;
-    let options = delete_options(call, &place, incoming).await?;
+    let options = delete_options(call, &place, delivery).await?;
     warn_of_orphans(call, &place, &options);
     if let Some(version) = registry.version_to_wait_for(&list)? {
         retrieve::wait_for(registry, &kind, version, None).await?;
@@ -120,14 +120,14 @@ fn warn_of_orphans(call: &mut Call, place: &Place, options: &DeleteOptions) {
 }
 
 /// The options of a DELETE: the body's, if there is one, else the query's.
-async fn delete_options(call: &mut Call, place: &Place, incoming: Incoming) -> Outcome<DeleteOptions> {
+async fn delete_options(call: &mut Call, place: &Place, delivery: Delivery) -> Outcome<DeleteOptions> {
     let content_type = call.header(CONTENT_TYPE).to_owned();
-    let bytes = body::read(call, incoming).await?;
+    let bytes = body::read(call, delivery).await?;
     if bytes.is_empty() {
         return DeleteOptions::from_query(&call.query);
     }
     let media = decode::media(&content_type).ok_or_else(|| unsupported(&place.kind, false))?;
-    let body = decode::RawBody::new(bytes, media).await?;
+    let body = decode::RawBody::new(bytes, media);
     let body = body
         .value(("v1", "DeleteOptions"))
         .map_err(|why| Failure::bad_request(format!("couldn't get version/kind; json parse error: {why}")))?;

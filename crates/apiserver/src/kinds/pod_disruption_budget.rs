@@ -86,14 +86,24 @@ impl Strategy for PodDisruptionBudget {
     }
 }
 
-/// The step that takes one disruption from the budget that a pod belongs to; none if it has none, or may go without.
-pub(super) fn disruption(context: &Context<'_>, pod_at: &Place, pod: &Json, is_ready: bool) -> Outcome<Option<Step>> {
+/// What the budget that a pod belongs to says of its going.
+pub(super) enum Disruption {
+    /// It belongs to none.
+    Unbudgeted,
+    /// For as long as it is not ready, it may go and leave the budget as it is.
+    Spared,
+    /// This step takes one disruption from the budget.
+    Charged(Step),
+}
+
+/// What is to be done for a pod to go.
+pub(super) fn disruption(context: &Context<'_>, pod_at: &Place, pod: &Json, is_ready: bool) -> Outcome<Disruption> {
     let resource = GroupResource::new("policy", "poddisruptionbudgets");
     let namespace = pod_at.namespace.clone();
     let budgets = context.cluster.objects(&resource, Some(&namespace));
     let mine: Vec<_> = budgets.iter().filter(|budget| covers(budget, pod)).collect();
     let budget = match mine[..] {
-        [] => return Ok(None),
+        [] => return Ok(Disruption::Unbudgeted),
         [budget] => budget,
         _ => {
             let why =
@@ -105,12 +115,12 @@ pub(super) fn disruption(context: &Context<'_>, pod_at: &Place, pod: &Json, is_r
         let policy = budget.text("/spec/unhealthyPodEvictionPolicy");
         let (healthy, desired) = (number(budget, "/status/currentHealthy"), number(budget, "/status/desiredHealthy"));
         if policy == "AlwaysAllow" || (desired > 0 && healthy >= desired) {
-            return Ok(None);
+            return Ok(Disruption::Spared);
         }
     }
     let (name, pod, now) = (metadata::name(budget).to_owned(), pod_at.name.clone(), context.time());
     let change = move |budget: &mut Json| charge(budget, &pod, &now);
-    Ok(Some(Step::Rewrite { resource, namespace, name, change: Box::new(change) }))
+    Ok(Disruption::Charged(Step::Rewrite { resource, namespace, name, change: Box::new(change) }))
 }
 
 /// Whether a budget's selector selects the pod: an absent one selects nothing, an empty one everything.

@@ -37,8 +37,9 @@ pub(crate) trait Posting: Sync {
 
 /// What is done for what was posted.
 pub(crate) enum Task {
-    /// These steps, one after another, until one fails. The answer says that it is done.
-    Steps { steps: Vec<Step>, dry_run: bool },
+    /// These steps, one after another, until one fails. The answer says that it is done. If they only go for the object as it was looked
+    /// at, what is to be done is found out anew where it has changed.
+    Steps { steps: Vec<Step>, dry_run: bool, only_as_seen: bool },
     /// This is answered.
     Answer(Json),
     /// The object is answered, with what is found out as its status.

@@ -4,6 +4,7 @@ use pintle_meta::ResourceVersionMatch;
 
 use super::Registry;
 use super::list::{ListReply, Selection};
+use crate::apart;
 use crate::failure::Outcome;
 use crate::kinds::Place;
 use crate::request::Asker;
@@ -26,6 +27,7 @@ impl Registry {
         while let Some(meant) = left.look() {
             tokio::task::yield_now().await;
             let Some(item) = meant else { continue };
+            apart::work_on(item.weight()).await;
             let place = Place::new(selection.kind.clone(), &item.namespace(), &item.name());
             match self.delete_asked(&place, &asked(&place.namespace), options, by) {
                 Err(failure) if failure.is_not_found() => (),

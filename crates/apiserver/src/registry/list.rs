@@ -172,6 +172,11 @@ impl Registry {
         Ok(Served::stored(&place.kind, &stored))
     }
 
+    /// How many bytes an object takes, if it is there.
+    pub(crate) fn weight(&self, place: &Place) -> usize {
+        self.db.weight(&place.resource_key(), &place.key())
+    }
+
     /// A resource as a stale view has it.
     fn view(&self, kind: &Kind, view: View) -> Outcome<(Objects, u64)> {
         let version = self.seen(kind, view);

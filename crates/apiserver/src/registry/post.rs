@@ -16,6 +16,9 @@ use crate::request::Part;
 use crate::request::options::How;
 use crate::request::user::{ServiceAccount, User};
 
+/// How often it is found out anew what is to be done, because the object has changed since it was looked at.
+const TRIES: usize = 64;
+
 impl Registry {
     /// Does what was posted to `place`. Answers an object; none where all that is to be said is that it is done.
     pub(crate) fn post(
@@ -35,18 +38,27 @@ impl Registry {
         let context = self.context(user);
         posting.check(&context, place, &sent)?;
         admission_chain::validate(self, &posted(place, &mut sent, by))?;
-        match posting.task(&context, place, &sent, by.options.dry_run)? {
-            Task::Steps { steps, dry_run } => {
-                let mut own = None;
-                steps.into_iter().try_for_each(|step| self.take(place, step, dry_run, &mut own)).map(|()| None)
-            }
-            Task::Answer(answer) => Ok(Some(answer)),
-            Task::Ask(question, mut answer) => {
-                answer["status"] = self.find_out(*question, user);
-                Ok(Some(answer))
-            }
-            Task::Token(grant) => self.make_token(place, *grant).map(Some),
+        let mut tries = TRIES;
+        loop {
+            tries -= 1;
+            return match posting.task(&self.context(user), place, &sent, by.options.dry_run)? {
+                Task::Steps { steps, dry_run, only_as_seen } => match self.take_all(place, steps, dry_run) {
+                    Err(failure) if failure.is_conflict() && only_as_seen && tries > 0 => continue,
+                    taken => taken.map(|()| None),
+                },
+                Task::Answer(answer) => Ok(Some(answer)),
+                Task::Ask(question, mut answer) => {
+                    answer["status"] = self.find_out(*question, user);
+                    Ok(Some(answer))
+                }
+                Task::Token(grant) => self.make_token(place, *grant).map(Some),
+            };
         }
+    }
+
+    fn take_all(&self, place: &Place, steps: Vec<Step>, dry_run: bool) -> Outcome<()> {
+        let mut own = None;
+        steps.into_iter().try_for_each(|step| self.take(place, step, dry_run, &mut own))
     }
 
     /// `own` is the revision at which a step before this one wrote the object itself: what it is to be like still is like that.
@@ -143,4 +155,94 @@ fn tracked(place: &Place, mut new: Json, by: &Writer<'_>) -> Json {
     let mut write = Write { place, old: None, new, by, how: How::Post };
     write.track();
     write.new
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+    use std::sync::atomic::{AtomicUsize, Ordering};
+
+    use super::*;
+    use crate::config::ApiServerConfig;
+    use crate::kinds::{Context, Kind};
+    use crate::request::options::WriteOptions;
+    use crate::store::Expect;
+
+    /// Finds out what is to be done, and then the pod changes before it is.
+    struct Overtaken<'a> {
+        posting: &'a dyn Posting,
+        registry: &'a Registry,
+        becomes: Json,
+        asked: AtomicUsize,
+    }
+
+    impl Posting for Overtaken<'_> {
+        fn body(&self, place: &Place, api_version: &str) -> Arc<Kind> {
+            self.posting.body(place, api_version)
+        }
+
+        fn task(&self, context: &Context<'_>, place: &Place, sent: &Json, dry_run: bool) -> Outcome<Task> {
+            let task = self.posting.task(context, place, sent, dry_run);
+            if self.asked.fetch_add(1, Ordering::Relaxed) == 0 {
+                let stored = self.registry.db.get("pods", "default/p").expect("it is there");
+                let mut pod = stored.decode();
+                pod["status"] = self.becomes.clone();
+                let put = self.registry.db.put(&"pods".into(), "default/p", Expect::At(stored.revision()), pod);
+                put.expect("nobody else writes");
+            }
+            task
+        }
+    }
+
+    fn ready() -> Json {
+        json!({"phase": "Running", "conditions": [{"type": "Ready", "status": "True"}]})
+    }
+
+    /// Has a pod with that status evicted, under a budget that allows so many disruptions, while it becomes something else. Answers what comes of it,
+    /// whether the pod is there, and what the budget allows then.
+    fn evict(status: Json, becomes: Json, allowed: i64) -> (Option<u16>, bool, i64) {
+        let registry = Registry::new(ApiServerConfig::default(), None);
+        let labels = json!({"a": "b"});
+        let pod = json!({
+            "metadata": {"name": "p", "namespace": "default", "uid": "1", "labels": labels}, "status": status,
+        });
+        let budget = json!({
+            "metadata": {"name": "b", "namespace": "default", "uid": "2"},
+            "spec": {"selector": {"matchLabels": labels}, "unhealthyPodEvictionPolicy": "AlwaysAllow"},
+            "status": {"disruptionsAllowed": allowed},
+        });
+        for (resource, key, object) in
+            [("pods", "default/p", pod), ("poddisruptionbudgets.policy", "default/b", budget)]
+        {
+            registry.db.put(&resource.into(), key, Expect::Absent, object).expect("absent");
+        }
+        let kinds = registry.kinds();
+        let pods = kinds.resource("", "v1", "pods").expect("a built-in kind");
+        let mut place = Place::new(pods.clone(), "default", "p");
+        place.part = Part::Eviction;
+        let posting = pods.strategy.posting(Part::Eviction).expect("pods can be evicted");
+        let overtaken = Overtaken { posting, registry: &registry, becomes, asked: AtomicUsize::new(0) };
+        let options = WriteOptions::default();
+        let by = Writer::new(&options, "", registry.clock.now_text());
+        let outcome = registry.post(&overtaken, &place, json!({"metadata": {"name": "p"}}), &by);
+        let budget = registry.db.get("poddisruptionbudgets.policy", "default/b").expect("it is there").decode();
+        let left = budget.integer("/status/disruptionsAllowed").expect("a number");
+        (outcome.err().map(|failure| failure.code()), registry.db.get("pods", "default/p").is_some(), left)
+    }
+
+    #[test]
+    fn a_pod_that_comes_to_count_while_it_is_evicted_is_charged_to_its_budget() {
+        let unready = json!({"phase": "Running"});
+        for spared in [json!({"phase": "Pending"}), unready.clone()] {
+            assert_eq!(evict(spared.clone(), ready(), 0), (Some(429), true, 0), "{spared}");
+            assert_eq!(evict(spared.clone(), ready(), 1), (None, false, 0), "{spared}");
+            // What changes and stays spared goes.
+            assert_eq!(
+                evict(spared.clone(), json!({"phase": "Pending", "reason": "r"}), 0),
+                (None, false, 0),
+                "{spared}"
+            );
+        }
+        assert_eq!(evict(ready(), unready, 1), (None, false, 0), "what was charged is not charged again");
+    }
 }

@@ -3,16 +3,18 @@
 
 use std::io;
 use std::pin::Pin;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::task::{Context, Poll};
 use std::time::Duration;
 
 use bytes::Bytes;
-use http::Version;
+use http::{Request, Version};
 use http_body::{Body, Frame, SizeHint};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::sync::watch;
 use tokio::time::Instant;
+
+use super::heads::{Head, Heads, NoRoom};
 
 /// How long the head of a request may take, from its first byte on; the first of a connection, from the connection on.
 const HEAD: Duration = Duration::from_secs(32);
@@ -23,7 +25,12 @@ pub(super) const GRACE: Duration = Duration::from_secs(5);
 
 /// What goes on on a connection, as far as its deadlines go.
 #[derive(Debug)]
-pub(super) struct Activity(watch::Sender<State>);
+pub(super) struct Activity {
+    state: watch::Sender<State>,
+    /// What comes while no request is open.
+    head: Mutex<Head>,
+    heads: Heads,
+}
 
 #[derive(Clone, Copy, Debug)]
 struct State {
@@ -55,41 +62,55 @@ impl State {
 }
 
 impl Activity {
-    pub(super) fn new() -> Arc<Self> {
+    pub(super) fn new(heads: Heads) -> Arc<Self> {
         let began = Instant::now();
         let state = State { http2: false, open: 0, answer_by: None, idle_since: None, heard: None, began };
-        Arc::new(Self(watch::Sender::new(state)))
+        Arc::new(Self { state: watch::Sender::new(state), head: Mutex::new(heads.begin()), heads })
     }
 
-    /// A request has come, and is open for as long as what this answers lives.
-    pub(super) fn open(self: &Arc<Self>, version: Version) -> Open {
-        self.0.send_modify(|state| {
+    /// A request has come, and is open for as long as what this answers lives; so long its head is kept.
+    pub(super) fn open<B>(self: &Arc<Self>, request: &Request<B>) -> Result<Open, NoRoom> {
+        let version = request.version();
+        *self.head.lock().unwrap_or_else(PoisonError::into_inner) = self.heads.begin();
+        let head = self.heads.of(request)?;
+        self.state.send_modify(|state| {
             state.http2 = version == Version::HTTP_2;
             state.open += 1;
             state.answer_by = None;
             state.heard = None;
         });
-        Open(self.clone())
+        Ok(Open { activity: self.clone(), _head: head })
+    }
+
+    /// What comes from now on is no head of a request, for as long as what this answers lives.
+    pub(super) fn hold(self: &Arc<Self>) -> Open {
+        self.state.send_modify(|state| state.open += 1);
+        Open { activity: self.clone(), _head: self.heads.begin() }
     }
 
     /// By when the answer to the request that came last has to be out.
     pub(super) fn answer_by(&self, deadline: Instant) {
-        self.0.send_modify(|state| state.answer_by = Some(deadline));
+        self.state.send_modify(|state| state.answer_by = Some(deadline));
     }
 
-    fn heard(&self) {
-        self.0.send_if_modified(|state| {
+    /// So many bytes have come.
+    fn heard(&self, bytes: usize) -> Result<(), NoRoom> {
+        if self.state.borrow().open > 0 {
+            return Ok(());
+        }
+        self.state.send_if_modified(|state| {
             let is_news = state.open == 0 && state.heard.is_none();
             if is_news {
                 state.heard = Some(Instant::now());
             }
             is_news
         });
+        self.head.lock().unwrap_or_else(PoisonError::into_inner).grow(bytes)
     }
 
     /// Waits until the client has not done its part in time.
     pub(super) async fn overdue(&self) {
-        let mut states = self.0.subscribe();
+        let mut states = self.state.subscribe();
         loop {
             let ends = states.borrow_and_update().ends();
             let end = async {
@@ -109,11 +130,14 @@ impl Activity {
 
 /// A request whose answer is not out yet.
 #[derive(Debug)]
-pub(super) struct Open(Arc<Activity>);
+pub(super) struct Open {
+    activity: Arc<Activity>,
+    _head: Head,
+}
 
 impl Drop for Open {
     fn drop(&mut self) {
-        self.0.0.send_modify(|state| {
+        self.activity.state.send_modify(|state| {
             state.open -= 1;
             state.answer_by = None;
             state.idle_since = Some(Instant::now());
@@ -191,8 +215,11 @@ impl<T: AsyncRead + Unpin> AsyncRead for Heard<T> {
     ) -> Poll<io::Result<()>> {
         let before = buffer.filled().len();
         let polled = Pin::new(&mut self.socket).poll_read(context, buffer);
-        if buffer.filled().len() > before {
-            self.activity.heard();
+        let more = buffer.filled().len() - before;
+        if more > 0
+            && let Err(no_room) = self.activity.heard(more)
+        {
+            return Poll::Ready(Err(io::Error::other(no_room)));
         }
         polled
     }

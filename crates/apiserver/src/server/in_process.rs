@@ -18,6 +18,7 @@ use tower_service::Service;
 
 use super::front::Front;
 use super::thread::Home;
+use crate::apart::Movable;
 
 /// Reaches an [`ApiServer`](super::ApiServer) of the same process without a socket, from
 /// [`ApiServer::in_process`](super::ApiServer::in_process).
@@ -107,7 +108,7 @@ where
             let answered = async {
                 match own {
                     Some(home) => home.answer(front, request).await,
-                    None => Some(front.respond(request, |_| ()).await.0),
+                    None => Some(Movable::new(front.respond(request, |_| ())).await.0),
                 }
             };
             let answer = tokio::select! {

@@ -1,6 +1,5 @@
 //! Accepting connections. Every connection is a task that the server owns: it ends when the server does, WebSocket or not.
 
-use std::convert::Infallible;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
@@ -20,7 +19,9 @@ use tokio_util::task::TaskTracker;
 
 use super::activity::{Activity, Answered, GRACE, Heard};
 use super::front::Front;
+use super::heads::{Heads, NoRoom};
 use super::streams::{self, Streams};
+use crate::apart::Movable;
 
 /// How many requests are answered on a connection at once, where it is of HTTP/2: as on a real server.
 const MOST_STREAMS: u32 = 100;
@@ -56,7 +57,7 @@ pub(super) async fn accept(
     stop: CancellationToken,
     tasks: TaskTracker,
 ) {
-    let room = Arc::new(Semaphore::new(most));
+    let (room, heads) = (Arc::new(Semaphore::new(most)), Heads::new());
     loop {
         let accept = async {
             // It fails only where the semaphore is closed, which nobody does.
@@ -69,12 +70,12 @@ pub(super) async fn accept(
         };
         match accepted {
             Ok((socket, _)) => {
-                let (tls, front, stop) = (tls.clone(), front.clone(), stop.clone());
+                let (tls, front, heads, stop) = (tls.clone(), front.clone(), heads.clone(), stop.clone());
                 tasks.spawn(async move {
                     let _place = place;
                     tokio::select! {
                         () = stop.cancelled() => (),
-                        () = connection(socket, tls, front) => (),
+                        () = connection(socket, tls, front, heads) => (),
                     }
                 });
             }
@@ -86,7 +87,7 @@ pub(super) async fn accept(
     }
 }
 
-async fn connection(socket: TcpStream, tls: Option<TlsAcceptor>, front: Front) {
+async fn connection(socket: TcpStream, tls: Option<TlsAcceptor>, front: Front, heads: Heads) {
     if let Err(error) = socket.set_nodelay(true) {
         tracing::debug!(%error, "nodelay was refused");
     }
@@ -95,25 +96,26 @@ async fn connection(socket: TcpStream, tls: Option<TlsAcceptor>, front: Front) {
     if let Err(error) = SockRef::from(&socket).set_tcp_keepalive(&probes) {
         tracing::debug!(%error, "keep-alive was refused");
     }
-    let Some(tls) = tls else { return serve_on(socket, front).await };
+    let Some(tls) = tls else { return serve_on(socket, front, heads).await };
     match tokio::time::timeout(HANDSHAKE, tls.accept(socket)).await {
-        Ok(Ok(socket)) => serve_on(socket, front).await,
+        Ok(Ok(socket)) => serve_on(socket, front, heads).await,
         Ok(Err(error)) => tracing::debug!(%error, "a TLS handshake failed"),
         Err(_) => tracing::debug!("a TLS handshake took too long"),
     }
 }
 
-async fn serve_on(socket: impl AsyncRead + AsyncWrite + Unpin + Send + 'static, front: Front) {
+async fn serve_on(socket: impl AsyncRead + AsyncWrite + Unpin + Send + 'static, front: Front, heads: Heads) {
     let upgraded = Arc::new(Mutex::new(None));
-    let activity = Activity::new();
+    let activity = Activity::new(heads);
     let (slot, requests) = (upgraded.clone(), activity.clone());
     let service = service_fn(move |request: Request<hyper::body::Incoming>| {
         let request = request.map(|body| body.map_err(Into::into).boxed_unsync());
         let (front, slot, requests) = (front.clone(), slot.clone(), requests.clone());
-        let version = request.version();
-        let open = requests.open(version);
+        let (version, open) = (request.version(), requests.open(&request));
         // Boxed where it is made: HTTP/2 makes it a task of its own, and it would be copied on each step of the way there.
-        Box::pin(async move {
+        Movable::new(async move {
+            // The connection ends; a stream of HTTP/2 is reset.
+            let open = open?;
             let (response, socket) = front
                 .respond(request, |deadline| {
                     streams::answer_by(deadline.at());
@@ -123,7 +125,7 @@ async fn serve_on(socket: impl AsyncRead + AsyncWrite + Unpin + Send + 'static, 
             if socket.is_some() {
                 *slot.lock().unwrap_or_else(PoisonError::into_inner) = socket;
             }
-            Ok::<_, Infallible>(response.map(|body| Answered::new(body, open, version)))
+            Ok::<_, NoRoom>(response.map(|body| Answered::new(body, open, version)))
         })
     });
     let mut builder = auto::Builder::new(Streams);
@@ -159,6 +161,7 @@ async fn serve_on(socket: impl AsyncRead + AsyncWrite + Unpin + Send + 'static, 
     }
     let socket = upgraded.lock().unwrap_or_else(PoisonError::into_inner).take();
     if let Some(socket) = socket {
+        let _open = activity.hold();
         let (ends, run) = (socket.ends(), socket.run());
         match ends {
             Some(ends) => {

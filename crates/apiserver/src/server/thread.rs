@@ -14,6 +14,7 @@ use tokio_util::task::TaskTracker;
 use super::front::Front;
 use super::in_process::cut;
 use super::{ApiServer, StartError};
+use crate::apart::Movable;
 use crate::config::ApiServerConfig;
 use crate::http::{Body, Deadline, Incoming};
 use crate::live::Upstream;
@@ -85,7 +86,7 @@ impl Home {
             }
         };
         let stop = self.stop;
-        self.tasks.spawn_on(async move { stop.run_until_cancelled(work).await }, &self.runtime);
+        self.tasks.spawn_on(async move { stop.run_until_cancelled(Movable::new(work)).await }, &self.runtime);
         let still = held_still();
         let (head, taken, ends) = answered.await.ok()?;
         // What goes on for as long as somebody listens holds no clock.

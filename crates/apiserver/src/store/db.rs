@@ -91,6 +91,11 @@ impl Db {
         self.lock().store.get(resource, key).cloned()
     }
 
+    /// How many bytes that object takes, if it is there.
+    pub(crate) fn weight(&self, resource: &str, key: &str) -> usize {
+        self.lock().store.get(resource, key).map_or(0, |stored| stored.weight())
+    }
+
     /// The objects of a range as they are now, in the order of their keys. What is written meanwhile is not among them.
     pub(crate) fn objects_of(&self, resource: &str, range: &Range) -> Run {
         self.read(|store| store.objects(resource)).run(range)

@@ -1,5 +1,6 @@
 //! Clients that do not do their part are left after a while; time is paused, so that it passes at once where all wait.
 
+use std::io::ErrorKind;
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -161,6 +162,48 @@ async fn many_connections_that_do_nothing_hold_nobody_up() {
         idle.push(socket);
     }
     assert_eq!(crate::support::get(&server, "/readyz").await.code, 200);
+}
+
+#[tokio::test]
+async fn of_long_heads_that_do_not_end_only_so_many_are_kept() {
+    const LONG: usize = 1_000_000;
+    // 64 MiB, and of each 16 KiB beside that.
+    const KEPT: usize = (64 << 20) / (LONG - (16 << 10));
+    const MORE: usize = 12;
+    let server = server().await;
+    let long = format!("GET /readyz HTTP/1.1\r\nHost: a\r\nX-A: {}", "b".repeat(LONG));
+    let mut open = Vec::new();
+    for _ in 0..KEPT + MORE {
+        let mut socket = connect(&server).await;
+        // Who is cut off may be so before all is sent.
+        let _ = socket.write_all(long.as_bytes()).await;
+        open.push(socket);
+    }
+    let cut = async {
+        loop {
+            open.retain(|socket| socket.try_read(&mut [0]).is_err_and(|error| error.kind() == ErrorKind::WouldBlock));
+            if open.len() <= KEPT {
+                return;
+            }
+            tokio::task::yield_now().await;
+        }
+    };
+    tokio::time::timeout(crate::support::PATIENCE, cut).await.expect("some are cut off");
+    assert_eq!(crate::support::get(&server, "/readyz").await.code, 200, "short ones have their own room");
+    let ask = async || {
+        let mut socket = connect(&server).await;
+        let _ = socket.write_all(format!("{long}\r\nConnection: close\r\n\r\n").as_bytes()).await;
+        let mut answer = Vec::new();
+        let _ = socket.read_to_end(&mut answer).await;
+        answer.starts_with(b"HTTP/1.1 200 ")
+    };
+    drop(open);
+    let again = async {
+        while !ask().await {
+            tokio::task::yield_now().await;
+        }
+    };
+    tokio::time::timeout(crate::support::PATIENCE, again).await.expect("those who are gone leave their room");
 }
 
 /// A connection on which what is not read of one answer leaves room for others.

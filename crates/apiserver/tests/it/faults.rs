@@ -104,6 +104,23 @@ async fn a_name_is_meant_alike_whatever_the_request_and_the_fault() {
     assert_eq!(server.faults().hits_of(cut), 1);
 }
 
+#[tokio::test(start_paused = true)]
+async fn a_body_that_is_read_for_its_name_waits_for_a_delay_with_its_room_once_and_no_turn() {
+    // There is room for two, and a turn for one.
+    let config = ApiServerConfig { body_bytes: 5_500_000, ..ApiServerConfig::default() };
+    let server = ApiServer::start(config).await.expect("a server");
+    let delay = Duration::from_secs(30);
+    server.faults().add(Rule { name: Some("slow".into()), ..Rule::new(Fault::Delay(delay)) });
+    let begun = Instant::now();
+    let post = async |name: &str| {
+        let object = json!({"metadata": {"name": name}, "data": {"k": "x".repeat(2_500_000)}});
+        let (code, _) = ask(&server, Method::POST, CONFIG_MAPS, object).await;
+        (code, begun.elapsed() >= delay)
+    };
+    // So much data is refused, but not before it is looked at.
+    assert_eq!(tokio::join!(post("slow"), post("quick")), ((422, true), (422, false)));
+}
+
 #[tokio::test]
 async fn a_rule_may_be_for_a_subresource_and_for_a_user() {
     let server = server().await;

@@ -16,6 +16,7 @@ mod garbage;
 mod heavy;
 mod identity;
 mod in_process;
+mod kubeconfig;
 mod kubernetes;
 mod lists;
 mod nesting;

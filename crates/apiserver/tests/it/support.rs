@@ -1,6 +1,7 @@
 //! A small HTTP client: one connection a request, so that each test sees the server alone.
 
 use std::fmt::Debug;
+use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -10,7 +11,11 @@ use hyper::body::{Body, Incoming};
 use hyper_util::rt::TokioIo;
 use pintle_apiserver::ApiServer;
 use pintle_json::{Json, json};
+use rustls::pki_types::pem::PemObject;
+use rustls::pki_types::{CertificateDer, ServerName};
 use tokio::net::TcpStream;
+use tokio_rustls::TlsConnector;
+use tokio_rustls::client::TlsStream;
 
 /// Longer than anything here takes; a test that waits so long has failed.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(30);
@@ -49,6 +54,17 @@ pub(crate) async fn call(server: &ApiServer, method: Method, path: &str, body: J
     let text = if body.is_null() { String::new() } else { body.to_string() };
     let response = send(server, method, path, &[("content-type", media)], &text).await;
     read(response).await
+}
+
+/// TLS on a connection, with a server whom this CA knows.
+pub(crate) async fn over_tls(ca: &[u8], socket: TcpStream) -> TlsStream<TcpStream> {
+    let mut roots = rustls::RootCertStore::empty();
+    roots.add(CertificateDer::from_pem_slice(ca).expect("PEM")).expect("a certificate");
+    let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
+    let config = rustls::ClientConfig::builder_with_provider(provider).with_safe_default_protocol_versions();
+    let config = config.expect("versions").with_root_certificates(roots).with_no_client_auth();
+    let name = ServerName::try_from("localhost").expect("a name");
+    TlsConnector::from(Arc::new(config)).connect(name, socket).await.expect("TLS")
 }
 
 /// Reads an answer in full.

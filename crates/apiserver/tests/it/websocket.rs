@@ -1,14 +1,10 @@
 //! Watches over WebSockets: the same events, one text message each, and how such a watch begins and ends.
 
-use std::sync::Arc;
-
 use futures_util::{SinkExt, StreamExt};
 use http::HeaderValue;
 use pintle_apiserver::faults::{Answer, Fault, Rule};
 use pintle_apiserver::{ApiServer, ApiServerConfig};
 use pintle_json::{Json, json};
-use rustls::pki_types::ServerName;
-use rustls::pki_types::pem::PemObject;
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use tokio::net::TcpStream;
 use tokio_tungstenite::WebSocketStream;
@@ -66,14 +62,8 @@ async fn it_works_over_tls() {
     server.load("{kind: ConfigMap, apiVersion: v1, metadata: {name: a}}").expect("a config map");
     let ca = server.client_config().tls.ca;
     let Some(pintle_meta::PemSource::Inline(pem)) = &ca else { panic!("a CA") };
-    let mut roots = rustls::RootCertStore::empty();
-    roots.add(rustls::pki_types::CertificateDer::from_pem_slice(pem).expect("PEM")).expect("a certificate");
-    let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
-    let config = rustls::ClientConfig::builder_with_provider(provider).with_safe_default_protocol_versions();
-    let config = config.expect("versions").with_root_certificates(roots).with_no_client_auth();
-    let name = ServerName::try_from("localhost").expect("a name");
-    let socket = tokio_rustls::TlsConnector::from(Arc::new(config)).connect(name, connect(&server).await).await;
-    let mut watch = upgrade(socket.expect("TLS"), &format!("{CONFIG_MAPS}?watch=1")).await.expect("a watch");
+    let socket = over_tls(pem, connect(&server).await).await;
+    let mut watch = upgrade(socket, &format!("{CONFIG_MAPS}?watch=1")).await.expect("a watch");
     assert_eq!(event(&mut watch).await["object"]["metadata"]["name"], "a");
     server.shutdown().await;
     assert!(end(&mut watch).await.is_none());

@@ -56,7 +56,7 @@ impl Posting for Binding {
         let change = move |pod: &mut Json| bind(pod, &binding, &now);
         let (resource, namespace) = (GroupResource::new("", PODS), place.namespace.clone());
         let step = Step::Rewrite { resource, namespace, name, change: Box::new(change) };
-        Ok(Task::Steps { steps: vec![step], dry_run })
+        Ok(Task::Steps { steps: vec![step], dry_run, only_as_seen: false })
     }
 }
 

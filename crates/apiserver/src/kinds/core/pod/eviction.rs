@@ -6,7 +6,7 @@ use pintle_json::{Json, json};
 
 use super::PODS;
 use crate::failure::{Failure, Outcome};
-use crate::kinds::pod_disruption_budget as budget;
+use crate::kinds::pod_disruption_budget::{self as budget, Disruption};
 use crate::kinds::posting::{Posting, Step, Task};
 use crate::kinds::{Context, GroupResource, Kind, Place};
 use crate::object::{holds, metadata, set_condition};
@@ -37,8 +37,18 @@ impl Posting for Eviction {
         let pod = context.cluster.object(&resource, &place.namespace, &place.name);
         let pod = pod.ok_or_else(|| Failure::not_found(&resource, &place.name))?;
         let mut steps = Vec::new();
-        if !needs_no_budget(&pod) {
-            steps.extend(budget::disruption(context, place, &pod, holds(&pod, "Ready"))?);
+        // What spares the budget may be over before the pod goes, unless it has run its course.
+        let mut is_spared = pod.text("/status/phase") == "Pending";
+        if !is_spared && !is_over(&pod) {
+            match budget::disruption(context, place, &pod, holds(&pod, "Ready"))? {
+                Disruption::Unbudgeted => (),
+                Disruption::Spared => is_spared = true,
+                Disruption::Charged(step) => steps.push(step),
+            }
+        }
+        let only_as_seen = is_spared && !is_over(&pod) && options.resource_version.is_none();
+        if only_as_seen {
+            options.resource_version = Some(pod.text("/metadata/resourceVersion").to_owned());
         }
         if !metadata::is_deleting(&pod) {
             let (place, options, now) = (place.clone(), options.clone(), context.time());
@@ -52,7 +62,7 @@ impl Posting for Eviction {
         }
         let dry_run = options.dry_run;
         steps.push(Step::Delete(options));
-        Ok(Task::Steps { steps, dry_run })
+        Ok(Task::Steps { steps, dry_run, only_as_seen })
     }
 }
 
@@ -66,7 +76,7 @@ fn condition() -> Json {
     })
 }
 
-fn needs_no_budget(pod: &Json) -> bool {
-    let phase = pod.text("/status/phase");
-    matches!(phase, "Pending" | "Succeeded" | "Failed") || metadata::is_deleting(pod)
+/// Whether it runs no more, or is about to end, which nothing changes.
+fn is_over(pod: &Json) -> bool {
+    matches!(pod.text("/status/phase"), "Succeeded" | "Failed") || metadata::is_deleting(pod)
 }
