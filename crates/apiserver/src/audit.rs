@@ -205,11 +205,11 @@ const MOST_BYTES: usize = 32 << 20;
 #[derive(Debug)]
 pub(crate) struct AuditLog {
     most: usize,
-    kept: Mutex<Kept>,
+    kept: Mutex<KeptRecords>,
 }
 
 #[derive(Debug, Default)]
-struct Kept {
+struct KeptRecords {
     records: VecDeque<AuditRecord>,
     bytes: usize,
     lost: u64,
@@ -239,7 +239,7 @@ impl AuditLog {
         ServerAudit { records: kept.records.iter().cloned().collect(), lost: kept.lost, lost_until: kept.lost_until }
     }
 
-    fn lock(&self) -> MutexGuard<'_, Kept> {
+    fn lock(&self) -> MutexGuard<'_, KeptRecords> {
         self.kept.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -12,7 +12,7 @@ mod tests;
 use sha2::{Digest, Sha256, Sha512};
 
 pub(crate) use aggregated::aggregated;
-pub(crate) use documents::{Document, Documents, Scope};
+pub(crate) use documents::{Document, DocumentScope, Documents};
 pub(crate) use legacy::{api_versions, group, group_list, paths, resource_list};
 
 use crate::kinds::{Kind, Subresource};

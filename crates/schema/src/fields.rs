@@ -5,16 +5,16 @@ use std::collections::BTreeSet;
 use pintle_json::{Json, Map};
 use serde::de::MapAccess;
 
-use super::finding::{Place, Step};
+use super::finding::{FieldPath, PathStep};
 use super::reader::{Reader, Typed};
 use super::sink::{Name, Seed};
 use super::types::{Field, Scalar, Struct, Type};
 
 /// The fields of a struct, as far as they have come.
-pub(super) struct Fields<'r> {
+pub(super) struct StructFields<'r> {
     reader: &'r mut Reader,
     of: &'r Struct,
-    at: Option<&'r Place<'r>>,
+    at: Option<&'r FieldPath<'r>>,
     /// Which fields have come, a bit each.
     come: u128,
     /// Which others have, where that is told.
@@ -24,8 +24,8 @@ pub(super) struct Fields<'r> {
     out: Map,
 }
 
-impl<'r> Fields<'r> {
-    pub(super) fn new(reader: &'r mut Reader, of: &'r Struct, at: Option<&'r Place<'r>>) -> Self {
+impl<'r> StructFields<'r> {
+    pub(super) fn new(reader: &'r mut Reader, of: &'r Struct, at: Option<&'r FieldPath<'r>>) -> Self {
         Self { reader, of, at, come: 0, others: BTreeSet::new(), again: false, out: Map::new() }
     }
 
@@ -49,7 +49,7 @@ impl<'r> Fields<'r> {
     pub(super) fn next<'de, A: MapAccess<'de>>(&mut self, name: &str, members: &mut A) -> Result<(), A::Error> {
         let Some(place) = self.of.place(name) else { return self.past(name, members) };
         let field = &self.of.fields[place];
-        let at = Place { above: self.at, step: Step::Field(self.of, field) };
+        let at = FieldPath { above: self.at, step: PathStep::Field(self.of, field) };
         let bit = bit(place);
         if self.come & bit != 0 {
             self.reader.repeated(at);
@@ -80,7 +80,7 @@ impl<'r> Fields<'r> {
 
     /// A member that is no field.
     fn past<'de, A: MapAccess<'de>>(&mut self, name: &str, members: &mut A) -> Result<(), A::Error> {
-        let at = Place { above: self.at, step: Step::Member(name) };
+        let at = FieldPath { above: self.at, step: PathStep::Member(name) };
         if self.reader.is_of_custom() && !self.others.insert(name.into()) {
             self.reader.repeated(at);
         }

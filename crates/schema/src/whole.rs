@@ -3,8 +3,8 @@
 use pintle_json::{Json, Map};
 use serde::de::{MapAccess, SeqAccess};
 
-use super::fields::{Fields, zero};
-use super::finding::{Place, Step};
+use super::fields::{StructFields, zero};
+use super::finding::{FieldPath, PathStep};
 use super::reader::{Reader, Typed};
 use super::sink::{Name, Seed, Single, Sink, shape};
 use super::{Schema, Type, object_meta};
@@ -42,14 +42,14 @@ impl Sink for Whole<'_> {
 
 /// The members of an object, as far as they have come.
 enum Object<'r> {
-    BuiltIn(Fields<'r>),
+    BuiltIn(StructFields<'r>),
     Custom { reader: &'r mut Reader, out: Map },
 }
 
 impl<'r> Object<'r> {
     fn of(schema: &'r Schema, reader: &'r mut Reader) -> Self {
         match schema.root() {
-            Type::Struct { of, .. } if !schema.is_custom() => Self::BuiltIn(Fields::new(reader, of, None)),
+            Type::Struct { of, .. } if !schema.is_custom() => Self::BuiltIn(StructFields::new(reader, of, None)),
             _ => Self::Custom { reader, out: Map::new() },
         }
     }
@@ -66,7 +66,7 @@ impl<'r> Object<'r> {
             Self::BuiltIn(fields) => return fields.next(name, members),
             Self::Custom { reader, out } => (&mut **reader, out),
         };
-        let at = Place { above: None, step: Step::Member(name) };
+        let at = FieldPath { above: None, step: PathStep::Member(name) };
         if out.contains_key(name) {
             reader.repeated(at);
         }
@@ -155,7 +155,7 @@ impl Said {
         Ok(self.text)
     }
 
-    fn at(&self) -> Place<'static> {
-        Place { above: None, step: Step::Member(self.name) }
+    fn at(&self) -> FieldPath<'static> {
+        FieldPath { above: None, step: PathStep::Member(self.name) }
     }
 }

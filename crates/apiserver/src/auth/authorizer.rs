@@ -9,7 +9,7 @@ use std::sync::{Arc, PoisonError, RwLock};
 use tokio::sync::broadcast::error::TryRecvError;
 
 use index::RuleIndex;
-pub(super) use index::{Grant, Granted, Role, Rule, has};
+pub(super) use index::{Grant, Granted, IndexedRole, PolicyRule, has};
 #[cfg(test)]
 pub(super) use tests::db_of;
 
@@ -17,7 +17,7 @@ use crate::request::user::User;
 use crate::store::{Changes, Db, Range};
 
 /// What the index is made of: a change of anything else leaves it as it is.
-const RESOURCES: &[&str] = &[
+const INDEXED_RESOURCES: &[&str] = &[
     "clusterroles.rbac.authorization.k8s.io",
     "roles.rbac.authorization.k8s.io",
     "clusterrolebindings.rbac.authorization.k8s.io",
@@ -58,7 +58,7 @@ impl Rbac<'_> {
     }
 
     /// A role of that namespace; without one, a role of the cluster.
-    pub(super) fn role(&self, namespace: &str, name: &str) -> Option<Arc<Role>> {
+    pub(super) fn role(&self, namespace: &str, name: &str) -> Option<Arc<IndexedRole>> {
         self.ask(|index| index.role(namespace, name).cloned())
     }
 
@@ -91,10 +91,10 @@ impl Compiled {
     fn begin(&mut self, db: &Db) {
         self.changes = Some(match &self.changes {
             Some(changes) => changes.resubscribe(),
-            None => db.follow_all(Some(RESOURCES)),
+            None => db.follow_all(Some(INDEXED_RESOURCES)),
         });
         self.index = RuleIndex::default();
-        for resource in RESOURCES {
+        for resource in INDEXED_RESOURCES {
             for (key, stored) in db.objects_of(resource, &Range::namespace(None)) {
                 self.index.put(resource, &key, &stored);
             }

@@ -9,7 +9,7 @@ use crate::kinds::{Cluster, GroupResource};
 use crate::object::metadata;
 use crate::request::user::{MASTERS, User};
 
-const GROUP: &str = "flowcontrol.apiserver.k8s.io";
+const FLOW_CONTROL_GROUP: &str = "flowcontrol.apiserver.k8s.io";
 
 /// The uids of a flow schema and of its priority level.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -20,7 +20,7 @@ pub(crate) struct Flow {
 
 /// What a request falls under: of the schemas that match, that of the lowest precedence; of those, the first by name.
 pub(crate) fn classify(cluster: &dyn Cluster, user: &User, attributes: &Attributes<'_>) -> Option<Flow> {
-    let schemas = GroupResource::new(GROUP, "flowschemas");
+    let schemas = GroupResource::new(FLOW_CONTROL_GROUP, "flowschemas");
     // It comes before all others, and what it says is fixed.
     let exempt = cluster.object(&schemas, "", "exempt").filter(|_| user.is_in(MASTERS));
     let schema = exempt.or_else(|| {
@@ -29,7 +29,7 @@ pub(crate) fn classify(cluster: &dyn Cluster, user: &User, attributes: &Attribut
         meant.min_by_key(|schema| schema["spec"]["matchingPrecedence"].as_u64())
     })?;
     let level = schema.text("/spec/priorityLevelConfiguration/name");
-    let level = cluster.object(&GroupResource::new(GROUP, "prioritylevelconfigurations"), "", level)?;
+    let level = cluster.object(&GroupResource::new(FLOW_CONTROL_GROUP, "prioritylevelconfigurations"), "", level)?;
     let uid = |object: &Json| metadata::uid(object).to_owned();
     Some(Flow { schema: uid(&schema), level: uid(&level) })
 }

@@ -19,10 +19,10 @@ use crate::request::options::DeleteOptions;
 use crate::request::user::User;
 use crate::store::{Change, Key, Range, Stored, key};
 
-const GROUP: &str = "apiregistration.k8s.io";
+const REGISTRATION_GROUP: &str = "apiregistration.k8s.io";
 const SERVICES: &str = "services";
 const SLICES: &str = "endpointslices.discovery.k8s.io";
-const MANAGER: &str = "kube-apiserver";
+const OWN_MANAGER: &str = "kube-apiserver";
 /// Those that come and go with definitions are labelled so, `true`; what a server makes at its start is `onstart`.
 const AUTOMANAGED: &str = "kube-aggregator.kubernetes.io/automanaged";
 
@@ -66,7 +66,7 @@ impl Controller for ApiServices {
             return None;
         }
         let kinds = registry.kinds();
-        let kind = kinds.group_kind(GROUP, "APIService")?;
+        let kind = kinds.group_kind(REGISTRATION_GROUP, "APIService")?;
         for key in definitions {
             let new = registry.db.get(crd::DEFINITIONS, &key).map(|stored| versions(&stored)).unwrap_or_default();
             let old = self.known.remove(&key).unwrap_or_default();
@@ -131,7 +131,7 @@ fn create(registry: &Registry, kind: &Arc<Kind>, name: &str) -> Result<(), Failu
         "spec": {"group": group, "version": version, "groupPriorityMinimum": 1000, "versionPriority": 100},
     });
     let options = options();
-    let by = Writer::new(&options, MANAGER, registry.clock.now_text());
+    let by = Writer::new(&options, OWN_MANAGER, registry.clock.now_text());
     registry.create(&Place::new(kind.clone(), "", ""), object, &by).map(drop)
 }
 
@@ -192,7 +192,7 @@ fn say(
         Ok(new)
     };
     let options = options();
-    let by = Writer::new(&options, MANAGER, now.clone());
+    let by = Writer::new(&options, OWN_MANAGER, now.clone());
     let place = Place { part: Part::Status, ..Place::new(kind.clone(), "", name) };
     registry.update(&place, &Wish::Patch(&make), &by).map(drop)
 }

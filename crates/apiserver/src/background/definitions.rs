@@ -19,10 +19,10 @@ use crate::request::options::DeleteOptions;
 use crate::request::user::User;
 use crate::store::{Change, Key, Stored};
 
-const GROUP: &str = "apiextensions.k8s.io";
-const MANAGER: &str = "kube-apiserver";
+const EXTENSIONS_GROUP: &str = "apiextensions.k8s.io";
+const OWN_MANAGER: &str = "kube-apiserver";
 /// How often a definition that is going looks whether its objects have gone.
-const AGAIN: Duration = Duration::from_millis(100);
+const EMPTYING_POLL: Duration = Duration::from_millis(100);
 
 #[derive(Debug, Default)]
 pub(super) struct Definitions {
@@ -82,7 +82,7 @@ impl Controller for Definitions {
             }
             waiting |= !self.let_go(registry, &outline).await;
         }
-        waiting.then(|| Instant::now() + AGAIN)
+        waiting.then(|| Instant::now() + EMPTYING_POLL)
     }
 }
 
@@ -250,12 +250,12 @@ impl Definitions {
         make: &dyn Fn(Option<&Json>) -> crate::failure::Outcome<Json>,
     ) {
         let kinds = registry.kinds();
-        let Some(kind) = kinds.group_kind(GROUP, "CustomResourceDefinition") else { return };
+        let Some(kind) = kinds.group_kind(EXTENSIONS_GROUP, "CustomResourceDefinition") else { return };
         let name = metadata::name(definition);
         let mut place = Place::new(kind.clone(), "", name);
         place.part = part;
         let options = options();
-        let manager = Writer::new(&options, MANAGER, registry.clock.now_text());
+        let manager = Writer::new(&options, OWN_MANAGER, registry.clock.now_text());
         if let Err(failure) = registry.update(&place, &Wish::Patch(make), &manager) {
             tracing::debug!(%name, message = failure.status.message, "a definition could not be written");
         }
@@ -263,7 +263,7 @@ impl Definitions {
 }
 
 fn changed_meanwhile(definition: &Json) -> Failure {
-    Failure::modified(&GroupResource::new(GROUP, "customresourcedefinitions"), metadata::name(definition))
+    Failure::modified(&GroupResource::new(EXTENSIONS_GROUP, "customresourcedefinitions"), metadata::name(definition))
 }
 
 fn stored(resource: &GroupResource) -> GroupResource {

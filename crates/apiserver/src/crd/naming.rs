@@ -10,7 +10,7 @@ use crate::object::set_condition;
 
 /// What a custom resource is called.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(super) struct Names {
+pub(super) struct DefinitionNames {
     pub(super) plural: String,
     pub(super) singular: String,
     pub(super) short_names: Vec<String>,
@@ -19,7 +19,7 @@ pub(super) struct Names {
     pub(super) categories: Vec<String>,
 }
 
-impl Names {
+impl DefinitionNames {
     /// Those that a definition asks for.
     fn requested(definition: &Json) -> Self {
         Self::read(&definition["spec"]["names"])
@@ -85,8 +85,8 @@ fn say(definition: &mut Json, kind: &str, status: &str, reason: &str, message: &
 
 /// Whether a definition has the names that it asks for: then nobody else can have them, and nobody is asked.
 fn has_its_names(definition: &Json) -> bool {
-    Names { categories: Vec::new(), ..Names::requested(definition) }
-        == Names { categories: Vec::new(), ..Names::accepted(definition) }
+    DefinitionNames { categories: Vec::new(), ..DefinitionNames::requested(definition) }
+        == DefinitionNames { categories: Vec::new(), ..DefinitionNames::accepted(definition) }
 }
 
 /// The names of a group that other definitions have.
@@ -102,7 +102,7 @@ impl Taken {
         let mine = all.get(me).map(|definition| group(definition)).unwrap_or_default();
         let others = all.iter().enumerate().filter(|(at, other)| *at != me && group(other) == mine);
         let mut taken = Self::default();
-        for names in others.map(|(_, other)| Names::accepted(other)) {
+        for names in others.map(|(_, other)| DefinitionNames::accepted(other)) {
             taken.resources.extend([names.plural, names.singular]);
             taken.resources.extend(names.short_names);
             taken.kinds.extend([names.kind, names.list_kind]);
@@ -113,7 +113,7 @@ impl Taken {
 
 fn accept(definition: &mut Json, taken: &Taken, now: &str) -> bool {
     let before = definition.clone();
-    let (wanted, mut accepted) = (Names::requested(&before), Names::accepted(&before));
+    let (wanted, mut accepted) = (DefinitionNames::requested(&before), DefinitionNames::accepted(&before));
     // The last conflict is told.
     let mut conflict: Option<(&str, String)> = None;
     let in_use = |name: &str| format!("\"{name}\" is already in use");

@@ -13,7 +13,7 @@ use crate::failure::{Failure, Outcome};
 use crate::kinds::{Kind, Kinds};
 
 /// How many bytes of documents are kept. Of what is beyond that the tag alone is, and the text is made anew for whoever asks.
-const LARGEST: usize = 16 * 1024 * 1024;
+const LARGEST_SHELF: usize = 16 * 1024 * 1024;
 
 /// The documents of a server. None is made before somebody asks for it, and no two at once: it takes a while, on a thread of its own.
 #[derive(Debug)]
@@ -30,7 +30,7 @@ impl Default for Documents {
 
 /// What a document tells of.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub(crate) enum Scope {
+pub(crate) enum DocumentScope {
     /// Where the documents of all versions are.
     Index,
     /// The kinds of one group and version, in OpenAPI 3.
@@ -53,7 +53,7 @@ impl Documents {
     /// # Errors
     ///
     /// It could not be made.
-    pub(crate) async fn find(self: &Arc<Self>, served: &Arc<Kinds>, scope: Scope) -> Outcome<Option<Document>> {
+    pub(crate) async fn find(self: &Arc<Self>, served: &Arc<Kinds>, scope: DocumentScope) -> Outcome<Option<Document>> {
         let kinds = scope.kinds(served);
         if kinds.is_empty() {
             return Ok(None);
@@ -72,14 +72,14 @@ impl Documents {
         made.await.map(Some).map_err(|error| Failure::internal(format!("the document was not made: {error}")))
     }
 
-    fn make(&self, served: &Kinds, scope: Scope, kinds: Vec<Arc<Kind>>) -> Document {
+    fn make(&self, served: &Kinds, scope: DocumentScope, kinds: Vec<Arc<Kind>>) -> Document {
         let text = match &scope {
-            Scope::Index => self.index(served, &kinds),
-            Scope::Version(_) => openapi::document(&kinds).to_string(),
-            Scope::All => openapi_v2::document(by_version(&kinds).values()),
+            DocumentScope::Index => self.index(served, &kinds),
+            DocumentScope::Version(_) => openapi::document(&kinds).to_string(),
+            DocumentScope::All => openapi_v2::document(by_version(&kinds).values()),
         };
         let document = Document { tag: etag(text.as_bytes()).into(), text: text.into() };
-        self.shelf().keep(served, scope, Kept::new(kinds, &document, true));
+        self.shelf().keep(served, scope, KeptDocument::new(kinds, &document, true));
         document
     }
 
@@ -88,13 +88,13 @@ impl Documents {
         let mut paths = Map::new();
         for (version, kinds) in by_version(kinds) {
             let path = version.path();
-            let scope = Scope::Version(version);
+            let scope = DocumentScope::Version(version);
             let known = self.shelf().tag(&scope, &kinds);
             let tag = known.unwrap_or_else(|| {
                 let text = openapi::document(&kinds).to_string();
                 let document = Document { tag: etag(text.as_bytes()).into(), text: text.into() };
                 // Who asks where the documents are wants few of them.
-                self.shelf().keep(served, scope, Kept::new(kinds, &document, false));
+                self.shelf().keep(served, scope, KeptDocument::new(kinds, &document, false));
                 document.tag
             });
             let place = json!({"serverRelativeURL": format!("/openapi/v3{path}?hash={tag}")});
@@ -108,7 +108,7 @@ impl Documents {
     }
 }
 
-impl Scope {
+impl DocumentScope {
     /// What it is about.
     fn kinds(&self, served: &Kinds) -> Vec<Arc<Kind>> {
         match self {
@@ -131,13 +131,13 @@ fn by_version(kinds: &[Arc<Kind>]) -> BTreeMap<GroupVersion, Vec<Arc<Kind>>> {
 /// What is kept.
 #[derive(Debug, Default)]
 struct Shelf {
-    documents: HashMap<Scope, Kept>,
+    documents: HashMap<DocumentScope, KeptDocument>,
     /// How often one was asked for.
     asked: u64,
 }
 
 #[derive(Debug)]
-struct Kept {
+struct KeptDocument {
     /// What it tells of. A definition that changes makes new ones.
     kinds: Vec<Arc<Kind>>,
     tag: Arc<str>,
@@ -146,7 +146,7 @@ struct Kept {
     asked: u64,
 }
 
-impl Kept {
+impl KeptDocument {
     fn new(kinds: Vec<Arc<Kind>>, document: &Document, whole: bool) -> Self {
         Self { kinds, tag: document.tag.clone(), text: whole.then(|| document.text.clone()), asked: 0 }
     }
@@ -157,25 +157,25 @@ impl Kept {
 }
 
 impl Shelf {
-    fn find(&mut self, scope: &Scope, kinds: &[Arc<Kind>]) -> Option<Document> {
+    fn find(&mut self, scope: &DocumentScope, kinds: &[Arc<Kind>]) -> Option<Document> {
         self.asked += 1;
         let kept = self.documents.get_mut(scope).filter(|kept| kept.tells_of(kinds))?;
         kept.asked = self.asked;
         Some(Document { tag: kept.tag.clone(), text: kept.text.clone()? })
     }
 
-    fn tag(&self, scope: &Scope, kinds: &[Arc<Kind>]) -> Option<Arc<str>> {
+    fn tag(&self, scope: &DocumentScope, kinds: &[Arc<Kind>]) -> Option<Arc<str>> {
         let kept = self.documents.get(scope).filter(|kept| kept.tells_of(kinds))?;
         Some(kept.tag.clone())
     }
 
     /// Keeps a document, and lets go of those of versions that are gone and of what there is no room for.
-    fn keep(&mut self, served: &Kinds, scope: Scope, kept: Kept) {
-        self.documents.insert(scope, Kept { asked: self.asked, ..kept });
+    fn keep(&mut self, served: &Kinds, scope: DocumentScope, kept: KeptDocument) {
+        self.documents.insert(scope, KeptDocument { asked: self.asked, ..kept });
         self.documents.retain(|scope, _| !scope.kinds(served).is_empty());
-        let size = |kept: &Kept| kept.text.as_ref().map_or(0, Bytes::len);
+        let size = |kept: &KeptDocument| kept.text.as_ref().map_or(0, Bytes::len);
         let mut all: usize = self.documents.values().map(size).sum();
-        while all > LARGEST {
+        while all > LARGEST_SHELF {
             let whole = self.documents.values_mut().filter(|kept| kept.text.is_some());
             let Some(oldest) = whole.min_by_key(|kept| kept.asked) else { break };
             all -= size(oldest);
@@ -188,8 +188,8 @@ impl Shelf {
 mod tests {
     use super::*;
 
-    fn apps() -> Scope {
-        Scope::Version(GroupVersion::new("apps", "v1"))
+    fn apps() -> DocumentScope {
+        DocumentScope::Version(GroupVersion::new("apps", "v1"))
     }
 
     #[tokio::test]
@@ -210,7 +210,7 @@ mod tests {
         let documents = Arc::new(Documents::default());
         let served = Arc::new(Kinds::builtin());
         assert!(documents.shelf().documents.is_empty());
-        let index = documents.find(&served, Scope::Index).await.expect("made").expect("served");
+        let index = documents.find(&served, DocumentScope::Index).await.expect("made").expect("served");
         let whole: Vec<_> = documents
             .shelf()
             .documents
@@ -218,11 +218,11 @@ mod tests {
             .filter(|(_, kept)| kept.text.is_some())
             .map(|(scope, _)| scope.clone())
             .collect();
-        assert_eq!(whole, [Scope::Index]);
+        assert_eq!(whole, [DocumentScope::Index]);
         let document = documents.find(&served, apps()).await.expect("made").expect("served");
         let text = String::from_utf8_lossy(&index.text).into_owned();
         assert!(text.contains(&format!("\"/openapi/v3/apis/apps/v1?hash={}\"", document.tag)), "{text}");
-        let nowhere = Scope::Version(GroupVersion::new("no.such", "v1"));
+        let nowhere = DocumentScope::Version(GroupVersion::new("no.such", "v1"));
         assert!(documents.find(&served, nowhere).await.expect("looked up").is_none());
     }
 
@@ -230,13 +230,13 @@ mod tests {
     fn what_there_is_no_room_for_goes_but_for_its_tag_the_longest_unused_first() {
         let served = Kinds::builtin();
         let mut shelf = Shelf::default();
-        let scopes = [apps(), Scope::Version(GroupVersion::new("", "v1")), Scope::All];
-        let put = |shelf: &mut Shelf, scope: &Scope| {
-            let document = Document { tag: "tag".into(), text: vec![0; LARGEST / 2].into() };
+        let scopes = [apps(), DocumentScope::Version(GroupVersion::new("", "v1")), DocumentScope::All];
+        let put = |shelf: &mut Shelf, scope: &DocumentScope| {
+            let document = Document { tag: "tag".into(), text: vec![0; LARGEST_SHELF / 2].into() };
             shelf.asked += 1;
-            shelf.keep(&served, scope.clone(), Kept::new(scope.kinds(&served), &document, true));
+            shelf.keep(&served, scope.clone(), KeptDocument::new(scope.kinds(&served), &document, true));
         };
-        let is_whole = |shelf: &mut Shelf, scope: &Scope| shelf.find(scope, &scope.kinds(&served)).is_some();
+        let is_whole = |shelf: &mut Shelf, scope: &DocumentScope| shelf.find(scope, &scope.kinds(&served)).is_some();
         put(&mut shelf, &scopes[0]);
         put(&mut shelf, &scopes[1]);
         assert!(is_whole(&mut shelf, &scopes[0]));
@@ -244,7 +244,7 @@ mod tests {
         assert_eq!(scopes.each_ref().map(|scope| is_whole(&mut shelf, scope)), [true, false, true]);
         assert_eq!(shelf.tag(&scopes[1], &scopes[1].kinds(&served)).as_deref(), Some("tag"));
         // Of versions that are gone nothing is kept.
-        let gone = Scope::Version(GroupVersion::new("gone.example.com", "v1"));
+        let gone = DocumentScope::Version(GroupVersion::new("gone.example.com", "v1"));
         put(&mut shelf, &gone);
         assert!(!shelf.documents.contains_key(&gone));
     }

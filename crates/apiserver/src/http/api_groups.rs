@@ -7,7 +7,7 @@ use http::{HeaderMap, HeaderValue, Method};
 use pintle_json::Json;
 
 use super::encode::Reply;
-use super::negotiate::{self, Format};
+use super::negotiate::{self, ResponseFormat};
 use super::{Call, healthz};
 use crate::discovery;
 use crate::failure::{Failure, Outcome};
@@ -79,7 +79,7 @@ fn version(call: &Call) -> Outcome<Reply> {
 fn json(value: &Json, pretty: bool) -> Reply {
     let mut headers = HeaderMap::new();
     headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
-    let format = Format { media: Media::Json, pretty, transform: Transform::None };
+    let format = ResponseFormat { media: Media::Json, pretty, transform: Transform::None };
     Reply::Raw { code: 200, headers, body: super::encode::encode(&format, value) }
 }
 
@@ -115,7 +115,7 @@ fn aggregated(kinds: &Kinds, call: &Call, core: bool) -> Option<Reply> {
         }),
     );
     let pretty = pretty || negotiate::is_pretty(call);
-    let format = Format { media, pretty, transform: Transform::None };
+    let format = ResponseFormat { media, pretty, transform: Transform::None };
     Some(Reply::Raw { code: 200, headers, body: super::encode::encode(&format, &value) })
 }
 

@@ -49,7 +49,12 @@ pub(super) fn decoded(
 }
 
 /// The object that a write has left.
-pub(super) fn written_reply(call: &mut Call, kind: Arc<Kind>, written: Written, format: negotiate::Format) -> Reply {
+pub(super) fn written_reply(
+    call: &mut Call,
+    kind: Arc<Kind>,
+    written: Written,
+    format: negotiate::ResponseFormat,
+) -> Reply {
     call.warnings.extend(written.warnings);
     let code = if written.created { 201 } else { 200 };
     Reply::Object { code, kind, object: written.object, format }

@@ -2,7 +2,7 @@
 
 use crate::failure::{Failure, Outcome};
 use crate::kinds::check::Check;
-use crate::kinds::posting::Step;
+use crate::kinds::posting::PostingStep;
 use crate::kinds::table::{self, Column, Row};
 use crate::kinds::{Context, GroupResource, Place, Strategy};
 use crate::object::{metadata, set_condition, text};
@@ -87,7 +87,12 @@ impl Strategy for PodDisruptionBudget {
 }
 
 /// The step that takes one disruption from the budget that a pod belongs to; none if it has none, or may go without.
-pub(super) fn disruption(context: &Context<'_>, pod_at: &Place, pod: &Json, is_ready: bool) -> Outcome<Option<Step>> {
+pub(super) fn disruption(
+    context: &Context<'_>,
+    pod_at: &Place,
+    pod: &Json,
+    is_ready: bool,
+) -> Outcome<Option<PostingStep>> {
     let resource = GroupResource::new("policy", "poddisruptionbudgets");
     let namespace = pod_at.namespace.clone();
     let budgets = context.cluster.objects(&resource, Some(&namespace));
@@ -110,7 +115,7 @@ pub(super) fn disruption(context: &Context<'_>, pod_at: &Place, pod: &Json, is_r
     }
     let (name, pod, now) = (metadata::name(budget).to_owned(), pod_at.name.clone(), context.time());
     let change = move |budget: &mut Json| charge(budget, &pod, &now);
-    Ok(Some(Step::Rewrite { resource, namespace, name, change: Box::new(change) }))
+    Ok(Some(PostingStep::Rewrite { resource, namespace, name, change: Box::new(change) }))
 }
 
 /// Whether a budget's selector selects the pod: an absent one selects nothing, an empty one everything.

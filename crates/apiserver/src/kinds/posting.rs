@@ -30,7 +30,7 @@ pub(crate) trait Posting: Sync {
 /// What is done for what was posted.
 pub(crate) enum Task {
     /// These steps, one after another, until one fails. The answer says that it is done.
-    Steps { steps: Vec<Step>, dry_run: bool },
+    Steps { steps: Vec<PostingStep>, dry_run: bool },
     /// This is answered.
     Answer(Json),
     /// The object is answered, with what is found out as its status.
@@ -40,7 +40,7 @@ pub(crate) enum Task {
 }
 
 /// A step of what is done.
-pub(crate) enum Step {
+pub(crate) enum PostingStep {
     /// An object is changed past the rules for clients, by a change that may be made more than once, if another write comes between.
     Rewrite { resource: GroupResource, namespace: String, name: String, change: Amendment },
     /// The object that it was posted to is deleted.

@@ -22,7 +22,7 @@ use crate::request::user::User;
 use crate::store::Charge;
 
 /// Who charges the quotas.
-const MANAGER: &str = "kube-apiserver";
+const OWN_MANAGER: &str = "kube-apiserver";
 
 /// Those who have a say, in the order in which they are asked.
 const CHAIN: &[&dyn Plugin] = &[&Undeletable, &LimitRanges, &PodSecurity, &FurtherRights, &Quotas];
@@ -210,7 +210,7 @@ fn charge(registry: &Registry, namespace: &str, quota: &Json, used: Json) -> Out
         status.set("used", used);
     }
     let options = WriteOptions::default();
-    let by = Writer::new(&options, MANAGER, registry.clock.now_text());
+    let by = Writer::new(&options, OWN_MANAGER, registry.clock.now_text());
     let write = Write { place: &place, old: Some(&old), new, by: &by, how: How::Put };
     let value = registry.complete(write)?.object;
     let at = super::list::parse_number(quota.text("/metadata/resourceVersion"))?;

@@ -29,7 +29,7 @@ const VIOLATIONS: &str = "pod-security.kubernetes.io/audit-violations";
 pub(super) struct PodSecurity;
 
 /// What of a write the standards are about.
-enum Subject<'a> {
+enum StandardsTarget<'a> {
     Namespace,
     Pod,
     /// What pods are made of.
@@ -40,13 +40,13 @@ impl Plugin for PodSecurity {
     fn check(&self, registry: &Registry, write: &Write<'_>) -> Outcome<Vec<Charge>> {
         let (kind, name) = (&write.place.kind, metadata::name(&write.new));
         match subject(write) {
-            Some(Subject::Namespace) => {
+            Some(StandardsTarget::Namespace) => {
                 let (faults, old) = (policy(&write.new).1, write.old.map(|old| policy(old).1));
                 if !faults.is_empty() && old.as_ref() != Some(&faults) {
                     return Err(kind.invalid(name, faults));
                 }
             }
-            Some(Subject::Pod) => {
+            Some(StandardsTarget::Pod) => {
                 let Policy { enforce, audit, .. } = policy_at(registry, write);
                 write.by.annotate(ENFORCED, enforce.to_string());
                 note_violations(write, audit, &write.new);
@@ -56,7 +56,9 @@ impl Plugin for PodSecurity {
                     return Err(Failure::forbidden(&kind.resource(), name, &why));
                 }
             }
-            Some(Subject::Template(template)) => note_violations(write, policy_at(registry, write).audit, template),
+            Some(StandardsTarget::Template(template)) => {
+                note_violations(write, policy_at(registry, write).audit, template)
+            }
             None => (),
         }
         Ok(Vec::new())
@@ -65,26 +67,26 @@ impl Plugin for PodSecurity {
     fn warnings(&self, registry: &Registry, write: &Write<'_>) -> Vec<String> {
         let of = |pod: &Json| would_violate(policy_at(registry, write).warn, pod).into_iter().collect();
         match subject(write) {
-            Some(Subject::Namespace) => {
+            Some(StandardsTarget::Namespace) => {
                 let enforce = policy(&write.new).0.enforce;
                 let is_stricter = write.old.is_some_and(|old| enforce.is_beyond(policy(old).0.enforce));
                 if is_stricter { of_pods_in(registry, metadata::name(&write.new), enforce) } else { Vec::new() }
             }
-            Some(Subject::Pod) => of(&write.new),
-            Some(Subject::Template(template)) => of(template),
+            Some(StandardsTarget::Pod) => of(&write.new),
+            Some(StandardsTarget::Template(template)) => of(template),
             None => Vec::new(),
         }
     }
 }
 
-fn subject<'a>(write: &'a Write<'_>) -> Option<Subject<'a>> {
+fn subject<'a>(write: &'a Write<'_>) -> Option<StandardsTarget<'a>> {
     match (write.place.kind.strategy.pods(), write.place.part) {
         (Pods::Themselves, Part::Object | Part::EphemeralContainers | Part::Resize) => {
-            write.old.is_none_or(|old| runs_otherwise(&write.new, old)).then_some(Subject::Pod)
+            write.old.is_none_or(|old| runs_otherwise(&write.new, old)).then_some(StandardsTarget::Pod)
         }
-        (Pods::Inside, Part::Object) => Some(Subject::Namespace),
+        (Pods::Inside, Part::Object) => Some(StandardsTarget::Namespace),
         (Pods::MadeFrom(pointer), Part::Object) => {
-            write.new.at(pointer).filter(|template| !template.is_null()).map(Subject::Template)
+            write.new.at(pointer).filter(|template| !template.is_null()).map(StandardsTarget::Template)
         }
         _ => None,
     }

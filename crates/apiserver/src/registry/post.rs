@@ -9,12 +9,12 @@ use super::admission_chain::{self, AdmissionRequest, Operation};
 use super::pipeline::Write;
 use crate::auth::{self, Attributes, Claims, Decision, ISSUER};
 use crate::failure::{Failure, Outcome};
-use crate::kinds::posting::{Posting, Question, Step, Task};
+use crate::kinds::posting::{Posting, PostingStep, Question, Task};
 use crate::kinds::{Place, TokenGrant, access_status, rules_status, token_status};
 use crate::registry::Writer;
 use crate::request::Part;
 use crate::request::options::How;
-use crate::request::user::{ServiceAccount, User};
+use crate::request::user::{ServiceAccountName, User};
 
 impl Registry {
     /// Does what was posted to `place`. Answers an object; none where all that is to be said is that it is done.
@@ -53,9 +53,9 @@ impl Registry {
     }
 
     /// `own` is the revision at which a step before this one wrote the object itself: what it is to be like still is like that.
-    fn take(&self, place: &Place, step: Step, dry_run: bool, own: &mut Option<u64>, user: &User) -> Outcome<()> {
+    fn take(&self, place: &Place, step: PostingStep, dry_run: bool, own: &mut Option<u64>, user: &User) -> Outcome<()> {
         match step {
-            Step::Rewrite { resource, namespace, name, change } => {
+            PostingStep::Rewrite { resource, namespace, name, change } => {
                 let kinds = self.kinds();
                 let kind = kinds.store(&resource).ok_or_else(Failure::no_such_resource)?;
                 let written = self.rewrite(&Place::new(kind.clone(), &namespace, &name), dry_run, change)?;
@@ -66,7 +66,7 @@ impl Registry {
                 }
                 Ok(())
             }
-            Step::Delete(mut options) => {
+            PostingStep::Delete(mut options) => {
                 if let (Some(version), Some(own)) = (&mut options.resource_version, own) {
                     *version = own.to_string();
                 }
@@ -116,7 +116,7 @@ impl Registry {
             jti: self.uuid(),
             bound,
             nbf: now,
-            sub: ServiceAccount::new(&place.namespace, &place.name).user("").name,
+            sub: ServiceAccountName::new(&place.namespace, &place.name).user("").name,
         };
         let token = self.authenticator.accounts.sign(&claims);
         let token = token.ok_or_else(|| Failure::internal("failed to generate token: no randomness"))?;

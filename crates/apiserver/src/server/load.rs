@@ -15,7 +15,7 @@ use crate::registry::Registry;
 use crate::registry::Writer;
 use crate::request::options::WriteOptions;
 
-const NAME: &str = "pintle-apiserver";
+const LOADER: &str = "pintle-apiserver";
 
 /// Creates the objects of each manifest below a folder.
 pub(super) fn dir(registry: &Arc<Registry>, dir: &Path) -> Result<usize, LoadError> {
@@ -92,7 +92,7 @@ fn create(registry: &Arc<Registry>, object: Json) -> Outcome<()> {
     let body = RawBody::json(object.to_string());
     let decoded = decode::object(kind, &body, FieldValidation::Strict)?;
     let options = WriteOptions::default();
-    let manager = Writer::new(&options, NAME, registry.clock.now_text());
+    let manager = Writer::new(&options, LOADER, registry.clock.now_text());
     registry.create(&place, decoded.value, &manager)?;
     Ok(())
 }

@@ -1,6 +1,6 @@
 //! The place of one member.
 
-use super::{Layout, Map, find};
+use super::{Map, MapLayout, find};
 use crate::{Json, Text};
 
 /// The place of a member, from [`Map::entry`].
@@ -23,11 +23,11 @@ impl<'a> Entry<'a> {
             return members.add(key, make());
         }
         match &mut members.0 {
-            Layout::List(list) => {
+            MapLayout::List(list) => {
                 let at = find(list, &key).unwrap_or_else(|at| at);
                 &mut list[at].1
             }
-            Layout::Tree(tree) => tree.entry(key).or_insert_with(make),
+            MapLayout::Tree(tree) => tree.entry(key).or_insert_with(make),
         }
     }
 }

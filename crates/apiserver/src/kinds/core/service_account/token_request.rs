@@ -11,9 +11,9 @@ use crate::kinds::{Context, GroupResource, Kind, NAMESPACES, Place};
 use crate::object::metadata;
 use crate::validate::{FieldFault, FieldFaults};
 
-const GROUP: &str = "authentication.k8s.io";
+const AUTHENTICATION_GROUP: &str = "authentication.k8s.io";
 const DEFAULT_SECONDS: i64 = 3600;
-const SHORTEST_SECONDS: i64 = 600;
+const SHORTEST_TOKEN_SECONDS: i64 = 600;
 const LONGEST_SECONDS: i64 = 1 << 32;
 
 /// A token that is to be made.
@@ -55,7 +55,7 @@ pub(super) struct TokenRequest;
 
 impl Posting for TokenRequest {
     fn body(&self, _: &Place, _: &str) -> Arc<Kind> {
-        Arc::new(Kind::of_bodies(GROUP, "v1", "TokenRequest"))
+        Arc::new(Kind::of_bodies(AUTHENTICATION_GROUP, "v1", "TokenRequest"))
     }
 
     fn task(&self, context: &Context<'_>, place: &Place, sent: &Json, _: bool) -> Outcome<Task> {
@@ -75,7 +75,11 @@ impl Posting for TokenRequest {
         if !said.is_empty() && said != uid {
             let why =
                 format!("the UID in the token request ({said}) does not match the UID of the service account ({uid})");
-            return Err(Failure::conflict(&GroupResource::new(GROUP, "TokenRequest"), &place.name, &why));
+            return Err(Failure::conflict(
+                &GroupResource::new(AUTHENTICATION_GROUP, "TokenRequest"),
+                &place.name,
+                &why,
+            ));
         }
         let seconds = seconds(sent)?;
         let namespace = place.namespace.clone();
@@ -101,7 +105,7 @@ impl Posting for TokenRequest {
 fn seconds(request: &Json) -> Outcome<i64> {
     let seconds = request.integer("/spec/expirationSeconds").unwrap_or(DEFAULT_SECONDS);
     let why = match seconds {
-        ..SHORTEST_SECONDS => "may not specify a duration less than 10 minutes",
+        ..SHORTEST_TOKEN_SECONDS => "may not specify a duration less than 10 minutes",
         seconds if seconds > LONGEST_SECONDS => "may not specify a duration larger than 2^32 seconds",
         seconds => return Ok(seconds),
     };
@@ -157,5 +161,5 @@ fn named(object: &Json) -> Named {
 }
 
 fn invalid(name: &str, fault: FieldFault) -> Failure {
-    Failure::invalid_named(GROUP, "TokenRequest", name, FieldFaults::from([fault]))
+    Failure::invalid_named(AUTHENTICATION_GROUP, "TokenRequest", name, FieldFaults::from([fault]))
 }
