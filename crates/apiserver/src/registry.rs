@@ -4,6 +4,7 @@
 //! it read. The HTTP shell and the background tasks call the same functions.
 
 mod admission_chain;
+mod admission_plugin;
 mod body_room;
 mod collection;
 mod commit;
@@ -14,6 +15,7 @@ mod elsewhere;
 mod lag;
 mod list;
 mod nesting;
+mod object_write;
 mod pipeline;
 mod pod_standards;
 mod post;

@@ -4,7 +4,7 @@ use std::cmp::{Ordering, Reverse};
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
-use super::{GroupResource, Kind, Routing, Strategy, builtin};
+use super::{GroupResource, Kind, Routing, Strategy};
 
 /// All kinds that are served, in the order of discovery.
 ///
@@ -25,17 +25,8 @@ struct Group {
 }
 
 impl Kinds {
-    /// The built-in kinds alone.
-    pub(crate) fn builtin() -> Self {
-        Self::of(builtin::kinds(false).map(Arc::new).collect())
-    }
-
-    /// The built-in kinds of a server with coordinated leader election.
-    pub(crate) fn coordinated() -> Self {
-        Self::of(builtin::kinds(true).map(Arc::new).collect())
-    }
-
-    fn of(builtin: Vec<Arc<Kind>>) -> Self {
+    /// Of those that are built in.
+    pub(super) fn of(builtin: Vec<Arc<Kind>>) -> Self {
         let mut kinds = Self::default();
         builtin.iter().for_each(|kind| kinds.add(kind));
         Self { builtin, ..kinds }

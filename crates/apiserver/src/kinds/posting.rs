@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use pintle_json::Json;
 
-use super::core::TokenGrant;
+use super::token_grant::TokenGrant;
 use super::{Context, GroupResource, Kind, Place};
 use crate::failure::Outcome;
 use crate::request::options::DeleteOptions;

@@ -6,7 +6,8 @@ use pintle_json::Json;
 use pintle_meta::{StatusCause, StatusDetails};
 
 use super::Registry;
-use super::pipeline::{Complete, Write};
+use super::object_write::Write;
+use super::pipeline::Complete;
 use super::served::{Served, Written};
 use crate::auth;
 use crate::crd;

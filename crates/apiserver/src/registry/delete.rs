@@ -7,7 +7,8 @@ use pintle_json::Json;
 use pintle_meta::{PropagationPolicy, Status, StatusDetails, TypeMeta};
 
 use super::Registry;
-use super::admission_chain::{self, AdmissionRequest, Operation};
+use super::admission_chain;
+use super::admission_plugin::{AdmissionRequest, Operation};
 use super::served::Served;
 use crate::failure::{Failure, Outcome};
 use crate::kinds::{GroupResource, Kind, Place};

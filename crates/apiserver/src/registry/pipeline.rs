@@ -5,29 +5,17 @@
 
 use pintle_json::Json;
 
-use super::admission_chain::{self, AdmissionRequest, Operation};
+use super::admission_chain;
+use super::admission_plugin::{AdmissionRequest, Operation};
+use super::object_write::Write;
 use super::{Registry, nesting};
 use crate::failure::Outcome;
 use crate::kinds::{self, Kind, Place};
 use crate::object::{metadata, metadata_mut, put_back, put_back_all_but};
-use crate::registry::Writer;
 use crate::request::Part;
 use crate::request::options::How;
 use crate::store::Charge;
 use crate::validate::FieldFaults;
-
-/// A write of one object, on its way.
-#[derive(Debug)]
-pub(super) struct Write<'a> {
-    pub(super) place: &'a Place,
-    /// The object as it was; none of one that is new.
-    pub(super) old: Option<&'a Json>,
-    /// The object as it is to be, so far.
-    pub(super) new: Json,
-    /// Who writes, with which options.
-    pub(super) by: &'a Writer<'a>,
-    pub(super) how: How,
-}
 
 /// An object that can be stored.
 #[derive(Debug)]

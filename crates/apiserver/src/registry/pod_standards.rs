@@ -7,8 +7,8 @@ use std::time::Duration;
 use pintle_json::Json;
 
 use super::Registry;
-use super::admission_chain::Plugin;
-use super::pipeline::Write;
+use super::admission_plugin::Plugin;
+use super::object_write::Write;
 use crate::admission::pod_security::{Policy, Standard, reasons, told};
 use crate::failure::{Failure, Outcome};
 use crate::kinds::{NAMESPACES, Pods};

@@ -5,8 +5,9 @@ use std::time::Duration;
 use pintle_json::{Json, json};
 
 use super::Registry;
-use super::admission_chain::{self, AdmissionRequest, Operation};
-use super::pipeline::Write;
+use super::admission_chain;
+use super::admission_plugin::{AdmissionRequest, Operation};
+use super::object_write::Write;
 use crate::auth::{self, Attributes, Claims, Decision, ISSUER};
 use crate::failure::{Failure, Outcome};
 use crate::kinds::posting::{Posting, PostingStep, Question, Task};

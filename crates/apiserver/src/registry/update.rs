@@ -5,7 +5,8 @@ use std::sync::Arc;
 use pintle_json::Json;
 
 use super::Registry;
-use super::pipeline::{Complete, Write};
+use super::object_write::Write;
+use super::pipeline::Complete;
 use super::served::{Served, Written, typed};
 use crate::auth;
 use crate::failure::{Failure, Outcome};

@@ -3,10 +3,10 @@
 use std::sync::Arc;
 
 use pintle_json::{Json, json};
-use serde::{Deserialize, Serialize};
 
 use crate::failure::{Failure, Outcome};
 use crate::kinds::posting::{Posting, Task};
+use crate::kinds::token_grant::{Bound, Named, TokenGrant};
 use crate::kinds::{Context, GroupResource, Kind, NAMESPACES, Place};
 use crate::object::metadata;
 use crate::validate::{FieldFault, FieldFaults};
@@ -15,39 +15,6 @@ const AUTHENTICATION_GROUP: &str = "authentication.k8s.io";
 const DEFAULT_SECONDS: i64 = 3600;
 const SHORTEST_TOKEN_SECONDS: i64 = 600;
 const LONGEST_SECONDS: i64 = 1 << 32;
-
-/// A token that is to be made.
-#[derive(Debug)]
-pub(crate) struct TokenGrant {
-    /// For whom it is; for the server itself, if empty.
-    pub(crate) audiences: Vec<String>,
-    /// How long it lasts.
-    pub(crate) seconds: i64,
-    pub(crate) bound: Bound,
-    /// What is answered, but for the token, its end, and for whom it is.
-    pub(crate) answer: Json,
-}
-
-/// The objects that a token is bound to: it dies with each of them.
-#[derive(Clone, Debug, Default, Deserialize, Serialize)]
-pub(crate) struct Bound {
-    pub(crate) namespace: String,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub(crate) node: Option<Named>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub(crate) pod: Option<Named>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub(crate) secret: Option<Named>,
-    pub(crate) serviceaccount: Named,
-}
-
-/// An object, and no other of its name.
-#[derive(Clone, Debug, Default, Deserialize, Serialize)]
-pub(crate) struct Named {
-    pub(crate) name: String,
-    #[serde(default, skip_serializing_if = "String::is_empty")]
-    pub(crate) uid: String,
-}
 
 /// `authentication.k8s.io/v1` TokenRequest. Nothing of it is kept, so a dry run makes a token too, as on a real server.
 #[derive(Clone, Copy, Debug)]
