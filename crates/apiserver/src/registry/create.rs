@@ -86,7 +86,7 @@ impl Registry {
 
     /// Whether anything can be created there at all, and this object by this user.
     fn check_place(&self, place: &Place, object: &mut Json, by: &Writer<'_>) -> Outcome<()> {
-        settle_namespace(place, object)?;
+        place.settle_namespace(object)?;
         self.check_is_open(&Place { name: metadata::name(object).into(), ..place.clone() })?;
         if auth::grants_rights(place) {
             auth::check_grant(self.rbac(), by.user(), place, object, None)?;
@@ -153,17 +153,6 @@ fn wipe(object: &mut Json, how: How) {
         metadata.unset("deletionTimestamp");
         metadata.unset("deletionGracePeriodSeconds");
     }
-}
-
-/// The namespace in the body must be that of the path; an empty one becomes it. Cluster-scoped objects lose theirs.
-pub(super) fn settle_namespace(place: &Place, object: &mut Json) -> Outcome<()> {
-    if !place.kind.namespaced() {
-        metadata_mut(object).unset("namespace");
-        return Ok(());
-    }
-    place.check_namespace(metadata::namespace(object))?;
-    metadata_mut(object).set("namespace", place.namespace.as_str());
-    Ok(())
 }
 
 /// No name could be generated.

@@ -59,7 +59,7 @@ impl Registry {
                     new
                 }
             };
-            super::create::settle_namespace(place, &mut new)?;
+            place.settle_namespace(&mut new)?;
             if auth::grants_rights(place) {
                 auth::check_grant(self.rbac(), by.user(), place, &new, Some(&old))?;
             }
