@@ -26,7 +26,7 @@ fn most() -> usize {
 ///
 /// Dropping it has no effect.
 pub(crate) async fn work_on(bytes: usize) {
-    if bytes <= LONG || PLACE.get() != Place::Here {
+    if bytes <= LONG || PLACE.get() != StepAt::Here {
         return;
     }
     // It fails only where the semaphore is closed, which nobody does.
@@ -43,7 +43,7 @@ pub(crate) async fn work_on(bytes: usize) {
 
 thread_local! {
     /// Where the step is taken that this thread takes now.
-    static PLACE: Cell<Place> = const { Cell::new(Place::Fixed) };
+    static PLACE: Cell<StepAt> = const { Cell::new(StepAt::Fixed) };
     /// With this turn the next step is to be taken apart.
     static LEAVES: Cell<Option<Turn>> = const { Cell::new(None) };
 }
@@ -51,7 +51,7 @@ thread_local! {
 type Turn = SemaphorePermit<'static>;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Place {
+enum StepAt {
     /// Of something that is not movable.
     Fixed,
     /// On a thread that others wait for.
@@ -63,11 +63,11 @@ enum Place {
 /// that nothing that only waits takes a thread of its own.
 ///
 /// If it is dropped while such a step is taken, that is taken to its end, and what is left is dropped then.
-pub(crate) struct Movable<T>(State<T>);
+pub(crate) struct Movable<T>(MovableState<T>);
 
 type Work<T> = Pin<Box<dyn Future<Output = T> + Send>>;
 
-enum State<T> {
+enum MovableState<T> {
     Here(Work<T>),
     Apart(JoinHandle<(Work<T>, Poll<T>)>),
     /// It is done.
@@ -76,7 +76,7 @@ enum State<T> {
 
 impl<T> Movable<T> {
     pub(crate) fn new(work: impl Future<Output = T> + Send + 'static) -> Self {
-        Self(State::Here(Box::pin(work)))
+        Self(MovableState::Here(Box::pin(work)))
     }
 }
 
@@ -86,46 +86,48 @@ impl<T: Send + 'static> Future for Movable<T> {
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<T> {
         loop {
             match &mut self.0 {
-                State::Here(work) => {
-                    let (polled, leaves) = step(work, Place::Here, context);
+                MovableState::Here(work) => {
+                    let (polled, leaves) = step(work, StepAt::Here, context);
                     let turn = match leaves {
                         None if polled.is_pending() => return polled,
                         leaves => leaves,
                     };
-                    let State::Here(mut work) = std::mem::replace(&mut self.0, State::Over) else { return polled };
+                    let MovableState::Here(mut work) = std::mem::replace(&mut self.0, MovableState::Over) else {
+                        return polled;
+                    };
                     if polled.is_ready() {
                         return polled;
                     }
                     let waker = context.waker().clone();
-                    self.0 = State::Apart(tokio::task::spawn_blocking(move || {
+                    self.0 = MovableState::Apart(tokio::task::spawn_blocking(move || {
                         let _turn = turn;
-                        let (polled, _) = step(&mut work, Place::Apart, &mut Context::from_waker(&waker));
+                        let (polled, _) = step(&mut work, StepAt::Apart, &mut Context::from_waker(&waker));
                         (work, polled)
                     }));
                 }
-                State::Apart(taken) => match ready!(Pin::new(taken).poll(context)) {
+                MovableState::Apart(taken) => match ready!(Pin::new(taken).poll(context)) {
                     Ok((_, Poll::Ready(done))) => {
-                        self.0 = State::Over;
+                        self.0 = MovableState::Over;
                         return Poll::Ready(done);
                     }
                     // What it waits for is to wake who asks now, who may be another than he who asked when it left.
-                    Ok((work, Poll::Pending)) => self.0 = State::Here(work),
+                    Ok((work, Poll::Pending)) => self.0 = MovableState::Here(work),
                     Err(error) => match error.try_into_panic() {
                         Ok(panic) => std::panic::resume_unwind(panic),
                         // The runtime ends, and what it runs with it.
                         Err(_) => return Poll::Pending,
                     },
                 },
-                State::Over => return Poll::Pending,
+                MovableState::Over => return Poll::Pending,
             }
         }
     }
 }
 
 /// Takes one step; answers what came of it, and the turn with which the next is to be taken apart, if it is.
-fn step<T>(work: &mut Work<T>, place: Place, context: &mut Context<'_>) -> (Poll<T>, Option<Turn>) {
+fn step<T>(work: &mut Work<T>, place: StepAt, context: &mut Context<'_>) -> (Poll<T>, Option<Turn>) {
     /// One movable thing may be part of another, and of its steps each may panic.
-    struct Outer(Place);
+    struct Outer(StepAt);
     impl Drop for Outer {
         fn drop(&mut self) {
             PLACE.set(self.0);

@@ -28,7 +28,7 @@ use crate::kinds::Cluster;
 use crate::request::user::User;
 
 /// That of roles and bindings.
-const GROUP: &str = "rbac.authorization.k8s.io";
+const RBAC_GROUP: &str = "rbac.authorization.k8s.io";
 
 /// What to warn of in the headers by which a request says who asks.
 pub(crate) fn warning(headers: &HeaderMap) -> Option<&'static str> {

@@ -12,7 +12,7 @@ mod tests;
 use sha2::{Digest, Sha256, Sha512};
 
 use aggregated::aggregated;
-pub(crate) use documents::{Document, Documents, Listing, Scope};
+pub(crate) use documents::{Document, DocumentScope, Documents, Listing};
 pub(crate) use legacy::{api_versions, group, resource_list};
 use legacy::{group_list, paths};
 

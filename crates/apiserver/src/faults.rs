@@ -16,13 +16,13 @@ use crate::verb::RequestVerb;
 /// The scripted faults of a server, in the order in which they were added.
 #[derive(Debug)]
 pub struct Faults {
-    inner: Mutex<Inner>,
+    inner: Mutex<ArmedRules>,
     /// The runtime by whose clock windows of time go, if that is not that of whoever adds a rule.
     home: OnceLock<Handle>,
 }
 
 #[derive(Debug)]
-struct Inner {
+struct ArmedRules {
     rules: Vec<Armed>,
     seed: u64,
     /// How often each rule has struck, by its number.
@@ -108,7 +108,7 @@ pub(crate) enum WatchFault {
 
 impl Faults {
     pub(crate) fn new(seed: u64) -> Self {
-        Self { inner: Mutex::new(Inner { rules: Vec::new(), seed, hits: Vec::new() }), home: OnceLock::new() }
+        Self { inner: Mutex::new(ArmedRules { rules: Vec::new(), seed, hits: Vec::new() }), home: OnceLock::new() }
     }
 
     /// Has windows of time go by the clock of that runtime. The first that is given counts.
@@ -159,7 +159,7 @@ impl Faults {
     pub(crate) fn before(&self, request: &Request<'_>) -> Before {
         let mut before = Before::default();
         let mut inner = self.lock();
-        let Inner { rules, hits, .. } = &mut *inner;
+        let ArmedRules { rules, hits, .. } = &mut *inner;
         for armed in rules.iter_mut() {
             let matches = !armed.rule.fault.is_about_watch(request) && armed.strikes(request);
             if !matches {
@@ -185,7 +185,7 @@ impl Faults {
     /// What the rules do to a watch as it begins: of what ends it, only the first that strikes counts, and of what makes it lag.
     pub(crate) fn watch(&self, request: &Request<'_>) -> (Option<WatchFault>, Option<Lagging>) {
         let mut inner = self.lock();
-        let Inner { rules, hits, .. } = &mut *inner;
+        let ArmedRules { rules, hits, .. } = &mut *inner;
         let (mut ends, mut lags) = (None, None);
         for armed in rules.iter_mut().filter(|armed| armed.rule.fault.is_about_watch(request)) {
             let is_lag = matches!(armed.rule.fault, Fault::Lag(_));
@@ -206,7 +206,7 @@ impl Faults {
         (ends, lags)
     }
 
-    fn lock(&self) -> std::sync::MutexGuard<'_, Inner> {
+    fn lock(&self) -> std::sync::MutexGuard<'_, ArmedRules> {
         self.inner.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -26,7 +26,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use body::Delivery;
-pub(crate) use body::{Body, Incoming};
+pub(crate) use body::{Incoming, ResponseBody};
 pub(crate) use encode::Reply;
 use http::header::{CACHE_CONTROL, CONTENT_TYPE, DATE, USER_AGENT};
 use http::{HeaderName, HeaderValue, Method, Request, Response, StatusCode};
@@ -109,7 +109,7 @@ pub(crate) async fn respond(
     registry: Arc<Registry>,
     request: Request<Incoming>,
     deadline: impl FnOnce(Deadline),
-) -> (Response<Body>, Option<Socket>) {
+) -> (Response<ResponseBody>, Option<Socket>) {
     let (mut head, incoming) = request.into_parts();
     let call = Call {
         weight: 0,
@@ -129,7 +129,7 @@ pub(crate) async fn respond(
         warnings: Vec::new(),
     };
     let mut asked =
-        Asked { log: &registry.audit, call, received: Instant::now(), committed: Committed::default(), code: 0 };
+        AuditGuard { log: &registry.audit, call, received: Instant::now(), committed: Committed::default(), code: 0 };
     let committed = asked.committed.clone();
     let call = &mut asked.call;
     let outcome = committed.during(serve_in_time(&registry, call, incoming, deadline)).await;
@@ -152,7 +152,7 @@ pub(crate) async fn respond(
 }
 
 /// A request, which the audit log gets to know in the end, even if its client goes before it is answered.
-struct Asked<'a> {
+struct AuditGuard<'a> {
     log: &'a AuditLog,
     call: Call,
     received: Instant,
@@ -160,7 +160,7 @@ struct Asked<'a> {
     code: u16,
 }
 
-impl Drop for Asked<'_> {
+impl Drop for AuditGuard<'_> {
     fn drop(&mut self) {
         let user_agent = self.call.user_agent().to_owned();
         let ResourcePath { group, resource, subresource, namespace, name, .. } = std::mem::take(&mut self.call.place);
@@ -331,7 +331,7 @@ fn fault_request(call: &Call) -> faults::Request<'_> {
 }
 
 /// How long a request may take at most; one that asks for less gets less.
-const LONGEST: Duration = Duration::from_secs(60);
+const LONGEST_REQUEST: Duration = Duration::from_secs(60);
 
 /// How long the request may take: until its end, if what it asks for goes on for as long as somebody listens. `timeout=` has to be
 /// a duration in Go's spelling, on every other path.
@@ -342,16 +342,16 @@ fn time_limit(call: &Call, target: &Target, verb: Option<Verb>) -> Outcome<Optio
     }
     let text = call.query.text("timeout");
     if text.is_empty() {
-        return Ok(Some(LONGEST));
+        return Ok(Some(LONGEST_REQUEST));
     }
     let asked = go_duration(text).map_err(|why| {
         let text = crate::failure::quoted(text);
         Failure::bad_request(format!("invalid timeout specified in the request URL - time: {why} {text}"))
     })?;
-    Ok(Some(if asked.is_zero() { LONGEST } else { asked.min(LONGEST) }))
+    Ok(Some(if asked.is_zero() { LONGEST_REQUEST } else { asked.min(LONGEST_REQUEST) }))
 }
 
-fn add_headers(registry: &Registry, call: &Call, scheduled: bool, response: &mut Response<Body>) {
+fn add_headers(registry: &Registry, call: &Call, scheduled: bool, response: &mut Response<ResponseBody>) {
     let audit = match call.header("audit-id") {
         "" => registry.uuid(),
         id => id.to_owned(),
@@ -425,4 +425,4 @@ impl Reply {
 }
 
 #[cfg(test)]
-assert_no_debug!(Call, Reply, decode::RawBody, decode::Decoded, decode::Patcher<'static>);
+assert_no_debug!(Call, Reply, decode::RawBody, decode::BodyObject, decode::Patcher<'static>);

@@ -26,6 +26,7 @@ mod builtin;
 mod certificate_signing_request;
 mod check;
 mod cluster;
+mod cluster_of_store;
 mod core;
 mod default_class;
 mod devices;
@@ -47,15 +48,17 @@ mod rbac;
 pub(crate) mod reset;
 mod runtime_class;
 mod scale;
+mod scale_body;
 mod storage;
 mod strategy;
 pub(crate) mod table;
 #[cfg(test)]
 mod tests;
+mod token_grant;
 mod warnings;
 pub(crate) mod without_effect;
 
-pub(crate) use self::core::{Bound, NAMESPACES, Named, TokenGrant, unknown_namespace};
+pub(crate) use self::core::{NAMESPACES, unknown_namespace};
 pub(crate) use answers::{Form, FurtherRight, Origin, PlainFinalizers, Pods, Routing, Stream};
 pub(crate) use authentication::token_status;
 pub(crate) use authorization::{access_status, rules_status};
@@ -64,12 +67,12 @@ pub(crate) use certificate_signing_request::fuzz as fuzz_certification_request;
 pub(crate) use cluster::{Cluster, Context};
 use default_class::default_class;
 pub(crate) use field_selectors::{claims, indexed_field, selectable, selects_fields, unknown_field};
-pub(crate) use known::{Group, Kinds, Version, compare_versions};
+pub(crate) use known::{Group, Kinds, VersionKinds, compare_versions};
 pub(crate) use layout::Layout;
 pub(crate) use place::Place;
 pub(crate) use scale::Scale;
-pub(crate) use scale::selector_text;
 pub(crate) use strategy::{Plain, Strategy};
+pub(crate) use token_grant::{Bound, Named, TokenGrant};
 pub(crate) use without_effect::WITHOUT_EFFECT;
 
 /// One resource in one version: all that the generic handlers need to serve it.

@@ -23,7 +23,7 @@ use tokio_util::task::TaskTracker;
 pub(crate) use upstream::{Refusal, Upstream};
 
 use crate::crd::DEFINITIONS;
-use crate::http::{Body, Deadline, Incoming, Socket};
+use crate::http::{Deadline, Incoming, ResponseBody, Socket};
 use crate::kinds::posting::Posting;
 use crate::kinds::{Kind, NAMESPACES, Origin, unknown_namespace};
 use crate::object::metadata;
@@ -34,7 +34,7 @@ use crate::request::user::MASTERS;
 use crate::store::{ResourceKey, Shown, key};
 
 /// How long a request waits for what it needs from the other cluster, and each question of it for its answer.
-const PATIENCE: Duration = Duration::from_secs(60);
+const UPSTREAM_PATIENCE: Duration = Duration::from_secs(60);
 
 /// The cluster beneath, and how much of it is here.
 #[derive(Debug)]
@@ -93,16 +93,16 @@ impl Live {
         self: Arc<Self>,
         request: Request<Incoming>,
         deadline: impl FnOnce(Deadline),
-    ) -> (Response<Body>, Option<Socket>) {
+    ) -> (Response<ResponseBody>, Option<Socket>) {
         if !self.is_of_administrator(&request) {
             return crate::http::respond(self.registry.clone(), request, deadline).await;
         }
         let (method, path) = (request.method().clone(), request.uri().path().to_owned());
-        let prepared = tokio::time::timeout(PATIENCE, self.prepare(&method, &path)).await;
+        let prepared = tokio::time::timeout(UPSTREAM_PATIENCE, self.prepare(&method, &path)).await;
         match prepared.unwrap_or_else(|_| Err(Refusal::late())) {
             Ok(Where::Here) => crate::http::respond(self.registry.clone(), request, deadline).await,
             Ok(Where::There) => {
-                deadline(Deadline::Request(Instant::now() + PATIENCE));
+                deadline(Deadline::Request(Instant::now() + UPSTREAM_PATIENCE));
                 (self.forward(request).await, None)
             }
             Ok(Where::FollowedThere) => (self.forward(request).await, None),

@@ -4,6 +4,7 @@
 //! it read. The HTTP shell and the background tasks call the same functions.
 
 mod admission_chain;
+mod admission_plugin;
 mod body_room;
 mod collection;
 mod commit;
@@ -14,6 +15,7 @@ mod elsewhere;
 mod lag;
 mod list;
 mod nesting;
+mod object_write;
 mod pipeline;
 mod pod_standards;
 mod post;
@@ -28,9 +30,9 @@ mod writer;
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
 use std::time::Duration;
 
-pub(crate) use admission_chain::Plugin;
+pub(crate) use admission_plugin::Plugin;
 #[cfg(test)]
-pub(crate) use admission_chain::{AdmissionOptions, AdmissionRequest};
+pub(crate) use admission_plugin::{AdmissionOptions, AdmissionRequest};
 pub(crate) use body_room::{BodyRoom, LARGEST_BODY, Unread};
 #[cfg(any(test, fuzzing))]
 pub(crate) use continue_token::fuzz as fuzz_token;
@@ -173,9 +175,9 @@ pub(crate) fn draft(interner: &Arc<Interner>, resource: &str, object: &Json) -> 
 }
 
 #[cfg(test)]
-assert_no_debug!(Served, Written, Deleted, pipeline::Write<'static>, pipeline::Complete, crate::store::Charge);
+assert_no_debug!(Served, Written, Deleted, object_write::Write<'static>, pipeline::Complete, crate::store::Charge);
 #[cfg(test)]
-assert_no_debug!(admission_chain::AdmissionRequest<'static>, kinds::posting::Question);
+assert_no_debug!(admission_plugin::AdmissionRequest<'static>, kinds::posting::Question);
 
 #[cfg(test)]
 mod tests {

@@ -14,6 +14,11 @@ pub(crate) fn structured(selector: &Json) -> Option<LabelSelector> {
     LabelSelector::from_spec(spec.as_ref()).ok()
 }
 
+/// A structured selector as a text; "" if it is none.
+pub(crate) fn structured_text(selector: &Json) -> String {
+    structured(selector).map(|selector| selector.to_string()).unwrap_or_default()
+}
+
 /// Whether the labels of an object fulfil a selector.
 pub(crate) fn selects(selector: &LabelSelector, object: &Json) -> bool {
     selects_labels(selector, object["metadata"]["labels"].as_object())

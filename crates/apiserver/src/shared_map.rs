@@ -8,10 +8,10 @@ use std::sync::Arc;
 ///
 /// It is a tree that is balanced by weight: of two neighbours, none is more than three times as heavy as the other, so that the way
 /// to a value is as long as the logarithm of their number, whatever they are called.
-pub(crate) struct SharedMap<V>(Option<Arc<Node<V>>>);
+pub(crate) struct SharedMap<V>(Option<Arc<MapNode<V>>>);
 
 #[derive(Clone)]
-struct Node<V> {
+struct MapNode<V> {
     name: Arc<str>,
     value: V,
     size: usize,
@@ -66,7 +66,7 @@ impl<V: Clone> SharedMap<V> {
     /// Puts a value there, in place of the one of the same name.
     pub(crate) fn insert(&mut self, name: &str, value: V) {
         let Some(node) = self.0.as_mut().map(Arc::make_mut) else {
-            self.0 = Some(Arc::new(Node { name: name.into(), value, size: 1, sides: Default::default() }));
+            self.0 = Some(Arc::new(MapNode { name: name.into(), value, size: 1, sides: Default::default() }));
             return;
         };
         match side(name, node) {
@@ -137,7 +137,7 @@ impl<V: Clone> SharedMap<V> {
 }
 
 /// On which side of a node a name is; none for its own.
-fn side<V>(name: &str, node: &Node<V>) -> Option<usize> {
+fn side<V>(name: &str, node: &MapNode<V>) -> Option<usize> {
     match name.cmp(&node.name) {
         Ordering::Less => Some(0),
         Ordering::Greater => Some(1),
@@ -145,7 +145,7 @@ fn side<V>(name: &str, node: &Node<V>) -> Option<usize> {
     }
 }
 
-impl<V> Node<V> {
+impl<V> MapNode<V> {
     fn measure(&mut self) {
         self.size = 1 + self.sides.iter().map(SharedMap::size).sum::<usize>();
     }
@@ -185,7 +185,7 @@ mod tests {
             self.nodes().into_iter().filter(|node| !theirs.contains(&std::ptr::from_ref(*node))).count()
         }
 
-        fn nodes(&self) -> Vec<&Node<V>> {
+        fn nodes(&self) -> Vec<&MapNode<V>> {
             let mut nodes: Vec<_> = self.0.as_deref().into_iter().collect();
             let mut at = 0;
             while let Some(node) = nodes.get(at) {

@@ -3,7 +3,7 @@
 
 mod db;
 
-pub(crate) use db::{Changes, Charge, Db, Feed, Lagged, Over, Scope, Shown, WrittenHere, key};
+pub(crate) use db::{Changes, Charge, Db, Feed, FeedScope, Lagged, Over, Shown, WrittenHere, key};
 pub(crate) use pintle_store::{
     ChangeKind, Compacted, Draft, Encoding, Expect, History, Interner, Key, KeyRange as Range, MemberOrder as Order,
     Neighbours, Objects, Refused, ResourceKey, Run, SAME, StoreChange as Change, Stored, VersionedStore as Store,

@@ -18,7 +18,7 @@ use futures_util::FutureExt;
 use pintle_meta::WatchEventType;
 use tokio::time::Instant;
 
-pub(crate) use frame::Shape;
+pub(crate) use frame::FrameShape;
 pub(crate) use watch_event::WatchEvent;
 
 use crate::failure::{Failure, Outcome};
@@ -70,14 +70,14 @@ const LAST_BOOKMARK: Duration = Duration::from_secs(2);
 pub(crate) struct Watcher {
     registry: Arc<Registry>,
     selection: Selection,
-    shape: Shape,
+    shape: FrameShape,
     feed: Feed,
     /// What is there, as far as it has not been sent yet.
     initial: Option<Initial>,
     /// The revision of what is there, if a bookmark is to close it.
     end_mark: Option<u64>,
     ready: VecDeque<Bytes>,
-    state: State,
+    state: WatchState,
     bookmarks: Option<Bookmarks>,
     ends: Instant,
     wait_for: Option<u64>,
@@ -107,7 +107,7 @@ impl Initial {
 }
 
 #[derive(Debug, PartialEq, Eq)]
-enum State {
+enum WatchState {
     Live,
     Ending,
 }
@@ -134,7 +134,7 @@ impl Watcher {
         registry: Arc<Registry>,
         selection: Selection,
         options: &ListOptions,
-        shape: Shape,
+        shape: FrameShape,
         (fault, lag): (Option<WatchFault>, Option<Lagging>),
     ) -> Outcome<Self> {
         let version = match options.resource_version.as_str() {
@@ -179,7 +179,7 @@ impl Watcher {
             initial: initial.filter(|_| wait_for.is_none()),
             end_mark: (start.end_mark && wait_for.is_none()).then_some(revision),
             ready: VecDeque::new(),
-            state: State::Live,
+            state: WatchState::Live,
             bookmarks,
             ends,
             wait_for,
@@ -189,7 +189,7 @@ impl Watcher {
             over: None,
         };
         if timeout.is_zero() {
-            watcher.state = State::Ending;
+            watcher.state = WatchState::Ending;
         }
         if watcher.fault == Some(WatchFault::Expired) {
             watcher.fail(&Failure::expired(format!("too old resource version: {version} ({revision})")));
@@ -267,7 +267,7 @@ impl Watcher {
                 return Some(Ok(self.faulted(frame)));
             }
             // However much there is to tell, there is an end to it.
-            if self.state == State::Ending || Instant::now() >= self.ends {
+            if self.state == WatchState::Ending || Instant::now() >= self.ends {
                 return None;
             }
             let wake = self.bookmarks.as_ref().map_or(self.ends, |bookmarks| {
@@ -335,7 +335,7 @@ impl Watcher {
     }
 
     fn end(&mut self, over: Over) -> Option<Result<Frame, Cut>> {
-        (self.initial, self.end_mark, self.state) = (None, None, State::Ending);
+        (self.initial, self.end_mark, self.state) = (None, None, WatchState::Ending);
         (over == Over::TooSlow).then_some(Err(Cut::TooSlow))
     }
 
@@ -392,7 +392,7 @@ impl Watcher {
     fn on_time(&mut self) {
         let now = Instant::now();
         if now >= self.ends {
-            self.state = State::Ending;
+            self.state = WatchState::Ending;
             return;
         }
         let Some(bookmarks) = &mut self.bookmarks else { return };
@@ -417,7 +417,7 @@ impl Watcher {
     fn fail(&mut self, failure: &Failure) {
         self.ready.push_back(self.shape.error(failure));
         (self.initial, self.end_mark) = (None, None);
-        self.state = State::Ending;
+        self.state = WatchState::Ending;
     }
 
     /// A streaming list from a revision that is yet to come waits for it, or fails.

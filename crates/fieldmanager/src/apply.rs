@@ -17,12 +17,12 @@ use super::merge::{merge, remove};
 use super::path_element::PathElement;
 use super::set::Set;
 use super::tracking::{NEVER, record};
-use super::versions::{Differences, View};
+use super::versions::{Differences, VersionView};
 
 const LAST_APPLIED: &str = "kubectl.kubernetes.io/last-applied-configuration";
 
 /// So many bytes of conflicts are told.
-const MOST_TOLD: usize = 4 << 20;
+const MOST_CONFLICTS_TOLD: usize = 4 << 20;
 
 /// What became of an apply.
 #[derive(Clone, Debug, PartialEq)]
@@ -203,7 +203,7 @@ fn run(
         _ => merged,
     };
     let found = Differences::between(live, &object, &managers, ctx);
-    let (mut conflicts, mut left) = (Vec::new(), MOST_TOLD);
+    let (mut conflicts, mut left) = (Vec::new(), MOST_CONFLICTS_TOLD);
     let mut changed: BTreeMap<&str, Set> = BTreeMap::new();
     for (other, managed) in managers.0.iter().filter(|(other, _)| **other != id) {
         let version = managed.api_version.as_str();
@@ -233,13 +233,13 @@ fn run(
 /// Takes away what the manager applied before, leaves out now, and nobody else owns.
 fn prune(merged: Json, last: &Managed, managers: &Managers, ctx: &WriteContext<'_>) -> Json {
     // What it applied before are fields of the version it used then.
-    let view = View::of(ctx, &last.api_version).unwrap_or_else(|| View::own(ctx));
+    let view = VersionView::of(ctx, &last.api_version).unwrap_or_else(|| VersionView::own(ctx));
     let pruned = view.shows(&merged).and_then(|there| prune_in(&view, &there, last, managers, ctx));
     pruned.and_then(|pruned| view.back(&pruned).map(Cow::into_owned)).unwrap_or(merged)
 }
 
 fn prune_in(
-    view: &View<'_>,
+    view: &VersionView<'_>,
     merged: &Json,
     last: &Managed,
     managers: &Managers,
@@ -253,13 +253,13 @@ fn prune_in(
     let mut owned: BTreeMap<&str, Set> = BTreeMap::new();
     for managed in managers.0.values() {
         let version =
-            if View::of(ctx, &managed.api_version).is_some() { &managed.api_version } else { ctx.api_version };
+            if VersionView::of(ctx, &managed.api_version).is_some() { &managed.api_version } else { ctx.api_version };
         owned.entry(version).or_default().extend(managed.set.clone());
     }
     let own = |version: &str| version == view.version();
     let (first, rest): (Vec<_>, Vec<_>) = owned.into_iter().partition(|(version, _)| own(version));
     for (version, owned) in first.into_iter().chain(rest) {
-        let other = View::of(ctx, version).unwrap_or_else(|| View::own(ctx));
+        let other = VersionView::of(ctx, version).unwrap_or_else(|| VersionView::own(ctx));
         let there = |object: &Json| view.back(object).and_then(|object| other.shows(&object).map(Cow::into_owned));
         let kept = match own(version) {
             true => keep_owned(of, merged, &pruned, &owned),

@@ -64,23 +64,23 @@ fn claim_items(of: &ListType, items: &[Json], set: &mut Set) {
 
 /// What is wrong with an applied object, in the words of Go's library; nothing if it fits.
 pub(super) fn check(of: &Type, value: &Json) -> Vec<String> {
-    let mut faults = Faults::default();
+    let mut faults = ValidationErrors::default();
     check_value(of, value, &mut String::new(), &mut faults);
     faults.all
 }
 
 /// What is told, as far as it is: paths may be as long as the object.
 #[derive(Default)]
-struct Faults {
+struct ValidationErrors {
     all: Vec<String>,
     bytes: usize,
 }
 
-const MOST_TOLD: usize = 4 << 20;
+const MOST_ERRORS_TOLD: usize = 4 << 20;
 
-impl Faults {
+impl ValidationErrors {
     fn tell(&mut self, path: &str, what: &str) {
-        if self.bytes < MOST_TOLD {
+        if self.bytes < MOST_ERRORS_TOLD {
             let fault = if path.is_empty() { what.to_owned() } else { format!("{path}: {what}") };
             self.bytes += size_of::<String>() + fault.len();
             self.all.push(fault);
@@ -88,7 +88,7 @@ impl Faults {
     }
 }
 
-fn check_value(of: &Type, value: &Json, path: &mut String, faults: &mut Faults) {
+fn check_value(of: &Type, value: &Json, path: &mut String, faults: &mut ValidationErrors) {
     match (shape(of, value), value) {
         (_, Json::Null) => {}
         (Shape::Scalar, value) => {
@@ -120,7 +120,7 @@ fn check_value(of: &Type, value: &Json, path: &mut String, faults: &mut Faults) 
     }
 }
 
-fn check_items(of: &ListType, items: &[Json], path: &mut String, faults: &mut Faults) {
+fn check_items(of: &ListType, items: &[Json], path: &mut String, faults: &mut ValidationErrors) {
     let associative = of.topology != pintle_schema::Topology::Atomic;
     let mut seen = BTreeSet::new();
     for (at, item) in items.iter().enumerate() {

@@ -6,12 +6,12 @@ use pintle_schema::{Topology, Type};
 use super::compare::{keyed, member};
 
 /// So many bytes of defaults stand in the steps to the items of one object. With all of them filled in it is too large to be stored.
-const MOST: usize = 32 << 20;
+const MOST_DEFAULTS: usize = 32 << 20;
 
 /// Whether the steps to the items of an object can be held. Each has the defaults of all keys that its item leaves out, so that a few
 /// bytes of an object could ask for any number.
 pub(super) fn are_few(of: &Type, object: &Json) -> bool {
-    take(of, object, &mut { MOST }).is_some()
+    take(of, object, &mut { MOST_DEFAULTS }).is_some()
 }
 
 fn take(of: &Type, value: &Json, left: &mut usize) -> Option<()> {

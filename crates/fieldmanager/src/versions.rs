@@ -26,7 +26,7 @@ impl Differences {
             if others.contains_key(version) {
                 continue;
             }
-            if let Some(view) = View::of(ctx, version)
+            if let Some(view) = VersionView::of(ctx, version)
                 && let (Some(old), Some(new)) = (view.shows(old), view.shows(new))
             {
                 others.insert(version.clone(), differences(&view.schema, &old, &new, ctx));
@@ -59,13 +59,13 @@ impl Differences {
 }
 
 /// A version of the kind, and the way to it from that of the request.
-pub(super) struct View<'a> {
+pub(super) struct VersionView<'a> {
     pub(super) schema: Cow<'a, Schema>,
     ctx: &'a WriteContext<'a>,
     version: &'a str,
 }
 
-impl<'a> View<'a> {
+impl<'a> VersionView<'a> {
     /// The version of the request.
     pub(super) fn own(ctx: &'a WriteContext<'a>) -> Self {
         Self { schema: Cow::Borrowed(ctx.schema), ctx, version: ctx.api_version }

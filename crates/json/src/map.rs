@@ -17,13 +17,13 @@ use crate::{Json, Text};
 /// As many members as most objects have are one sorted list; of more, there is a tree. So to insert `n` members takes O(`n` log `n`)
 /// time, whatever their order.
 #[derive(Clone)]
-pub struct Map(Layout);
+pub struct Map(MapLayout);
 
 /// The most members of a list, and at the same time what an insertion may have to move.
 const LIST: usize = 32;
 
 #[derive(Clone)]
-enum Layout {
+enum MapLayout {
     /// Sorted, without repetition.
     List(Vec<(Text, Json)>),
     #[expect(clippy::box_collection, reason = "so that a map takes no more room than a list")]
@@ -33,14 +33,14 @@ enum Layout {
 impl Map {
     /// No members; takes no memory yet.
     pub const fn new() -> Self {
-        Self(Layout::List(Vec::new()))
+        Self(MapLayout::List(Vec::new()))
     }
 
     /// How many members there are.
     pub fn len(&self) -> usize {
         match &self.0 {
-            Layout::List(list) => list.len(),
-            Layout::Tree(tree) => tree.len(),
+            MapLayout::List(list) => list.len(),
+            MapLayout::Tree(tree) => tree.len(),
         }
     }
 
@@ -52,16 +52,16 @@ impl Map {
     /// The member of a key.
     pub fn get(&self, key: &str) -> Option<&Json> {
         match &self.0 {
-            Layout::List(list) => find(list, key).ok().map(|at| &list[at].1),
-            Layout::Tree(tree) => tree.get(key),
+            MapLayout::List(list) => find(list, key).ok().map(|at| &list[at].1),
+            MapLayout::Tree(tree) => tree.get(key),
         }
     }
 
     /// The member of a key, to be changed.
     pub fn get_mut(&mut self, key: &str) -> Option<&mut Json> {
         match &mut self.0 {
-            Layout::List(list) => find(list, key).ok().map(|at| &mut list[at].1),
-            Layout::Tree(tree) => tree.get_mut(key),
+            MapLayout::List(list) => find(list, key).ok().map(|at| &mut list[at].1),
+            MapLayout::Tree(tree) => tree.get_mut(key),
         }
     }
 
@@ -88,16 +88,16 @@ impl Map {
     /// Takes a member out.
     pub fn remove(&mut self, key: &str) -> Option<Json> {
         match &mut self.0 {
-            Layout::List(list) => find(list, key).ok().map(|at| list.remove(at).1),
-            Layout::Tree(tree) => tree.remove(key),
+            MapLayout::List(list) => find(list, key).ok().map(|at| list.remove(at).1),
+            MapLayout::Tree(tree) => tree.remove(key),
         }
     }
 
     /// Keeps the members of which `keep` is true.
     pub fn retain(&mut self, mut keep: impl FnMut(&Text, &mut Json) -> bool) {
         match &mut self.0 {
-            Layout::List(list) => list.retain_mut(|(key, value)| keep(key, value)),
-            Layout::Tree(tree) => tree.retain(keep),
+            MapLayout::List(list) => list.retain_mut(|(key, value)| keep(key, value)),
+            MapLayout::Tree(tree) => tree.retain(keep),
         }
     }
 
@@ -108,21 +108,21 @@ impl Map {
 
     /// Puts a member in whose key none has.
     fn add(&mut self, key: Text, value: Json) -> &mut Json {
-        if let Layout::List(list) = &mut self.0 {
+        if let MapLayout::List(list) = &mut self.0 {
             if list.len() == LIST {
-                self.0 = Layout::Tree(Box::new(std::mem::take(list).into_iter().collect()));
+                self.0 = MapLayout::Tree(Box::new(std::mem::take(list).into_iter().collect()));
             } else if list.len() == list.capacity() {
                 // One member is the most frequent number. Vec would begin with four, which come next.
                 list.reserve_exact([1, 3].get(list.len()).copied().unwrap_or(list.len()));
             }
         }
         match &mut self.0 {
-            Layout::List(list) => {
+            MapLayout::List(list) => {
                 let at = find(list, &key).unwrap_or_else(|at| at);
                 list.insert(at, (key, value));
                 &mut list[at].1
             }
-            Layout::Tree(tree) => tree.entry(key).or_insert(value),
+            MapLayout::Tree(tree) => tree.entry(key).or_insert(value),
         }
     }
 }
@@ -177,8 +177,8 @@ mod tests {
         for key in keys {
             map.insert(format!("{key:08}"), Json::Null);
             moved += match &map.0 {
-                Layout::List(list) => list.len(),
-                Layout::Tree(_) => 0,
+                MapLayout::List(list) => list.len(),
+                MapLayout::Tree(_) => 0,
             };
         }
         assert_eq!(map.len(), many);

@@ -41,13 +41,13 @@ struct JsonSerializer;
 impl Serializer for JsonSerializer {
     type Ok = Json;
     type Error = Error;
-    type SerializeSeq = Items;
-    type SerializeTuple = Items;
-    type SerializeTupleStruct = Items;
-    type SerializeTupleVariant = Items;
-    type SerializeMap = Members;
-    type SerializeStruct = Members;
-    type SerializeStructVariant = Members;
+    type SerializeSeq = ItemsSerializer;
+    type SerializeTuple = ItemsSerializer;
+    type SerializeTupleStruct = ItemsSerializer;
+    type SerializeTupleVariant = ItemsSerializer;
+    type SerializeMap = MembersSerializer;
+    type SerializeStruct = MembersSerializer;
+    type SerializeStructVariant = MembersSerializer;
 
     fn serialize_bool(self, value: bool) -> Result<Json, Error> {
         Ok(value.into())
@@ -139,16 +139,16 @@ impl Serializer for JsonSerializer {
         Ok(variant_of(Some(variant), to_json(value)?))
     }
 
-    fn serialize_seq(self, len: Option<usize>) -> Result<Items, Error> {
+    fn serialize_seq(self, len: Option<usize>) -> Result<ItemsSerializer, Error> {
         // The length comes from whoever wrote the `Serialize`, who may be wrong.
-        Ok(Items { items: Vec::with_capacity(len.unwrap_or(0).min(4096)), variant: None })
+        Ok(ItemsSerializer { items: Vec::with_capacity(len.unwrap_or(0).min(4096)), variant: None })
     }
 
-    fn serialize_tuple(self, len: usize) -> Result<Items, Error> {
+    fn serialize_tuple(self, len: usize) -> Result<ItemsSerializer, Error> {
         self.serialize_seq(Some(len))
     }
 
-    fn serialize_tuple_struct(self, _: &'static str, len: usize) -> Result<Items, Error> {
+    fn serialize_tuple_struct(self, _: &'static str, len: usize) -> Result<ItemsSerializer, Error> {
         self.serialize_seq(Some(len))
     }
 
@@ -158,16 +158,16 @@ impl Serializer for JsonSerializer {
         _: u32,
         variant: &'static str,
         len: usize,
-    ) -> Result<Items, Error> {
-        Ok(Items { variant: Some(variant), ..self.serialize_seq(Some(len))? })
+    ) -> Result<ItemsSerializer, Error> {
+        Ok(ItemsSerializer { variant: Some(variant), ..self.serialize_seq(Some(len))? })
     }
 
-    fn serialize_map(self, _: Option<usize>) -> Result<Members, Error> {
-        Ok(Members::default())
+    fn serialize_map(self, _: Option<usize>) -> Result<MembersSerializer, Error> {
+        Ok(MembersSerializer::default())
     }
 
-    fn serialize_struct(self, name: &'static str, _: usize) -> Result<Members, Error> {
-        Ok(Members { is_number: name == KEY, ..Members::default() })
+    fn serialize_struct(self, name: &'static str, _: usize) -> Result<MembersSerializer, Error> {
+        Ok(MembersSerializer { is_number: name == KEY, ..MembersSerializer::default() })
     }
 
     fn serialize_struct_variant(
@@ -176,8 +176,8 @@ impl Serializer for JsonSerializer {
         _: u32,
         variant: &'static str,
         _: usize,
-    ) -> Result<Members, Error> {
-        Ok(Members { variant: Some(variant), ..Members::default() })
+    ) -> Result<MembersSerializer, Error> {
+        Ok(MembersSerializer { variant: Some(variant), ..MembersSerializer::default() })
     }
 }
 
@@ -189,12 +189,12 @@ fn variant_of(variant: Option<&'static str>, value: Json) -> Json {
     }
 }
 
-struct Items {
+struct ItemsSerializer {
     items: Vec<Json>,
     variant: Option<&'static str>,
 }
 
-impl Items {
+impl ItemsSerializer {
     fn push<T: Serialize + ?Sized>(&mut self, value: &T) -> Result<(), Error> {
         self.items.push(to_json(value)?);
         Ok(())
@@ -208,7 +208,7 @@ impl Items {
 /// The traits of the kinds of lists, which differ in names alone.
 macro_rules! items {
     ($($kind:ident $add:ident),*) => {$(
-        impl ser::$kind for Items {
+        impl ser::$kind for ItemsSerializer {
             type Ok = Json;
             type Error = Error;
 
@@ -231,7 +231,7 @@ items!(
 );
 
 #[derive(Default)]
-struct Members {
+struct MembersSerializer {
     members: Map,
     /// That of the next value, in a map.
     key: Text,
@@ -240,7 +240,7 @@ struct Members {
     is_number: bool,
 }
 
-impl Members {
+impl MembersSerializer {
     fn finish(self) -> Json {
         if let Some(number) =
             self.members.get(KEY).filter(|_| self.is_number).and_then(|text| text.as_str()?.parse().ok())
@@ -251,7 +251,7 @@ impl Members {
     }
 }
 
-impl ser::SerializeMap for Members {
+impl ser::SerializeMap for MembersSerializer {
     type Ok = Json;
     type Error = Error;
 
@@ -273,7 +273,7 @@ impl ser::SerializeMap for Members {
 /// The traits of the kinds of structs, which differ in names alone.
 macro_rules! members {
     ($($kind:ident),*) => {$(
-        impl ser::$kind for Members {
+        impl ser::$kind for MembersSerializer {
             type Ok = Json;
             type Error = Error;
 

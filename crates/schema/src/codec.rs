@@ -11,7 +11,7 @@ use super::{BodyError, Decoded, Schema, StrictFinding, Yaml, protobuf};
 
 /// The language of a body.
 #[derive(Clone, Copy, Debug)]
-pub enum Format<'a> {
+pub enum BodyFormat<'a> {
     /// JSON.
     Json,
     /// YAML, and what [`read_yaml`](super::read_yaml) made of it.
@@ -39,7 +39,7 @@ pub struct Expected<'a> {
 /// # Errors
 ///
 /// The body is no object of that kind, all answered with 400.
-pub fn decode(body: &[u8], format: Format<'_>, expected: &Expected<'_>) -> Result<Decoded, BodyError> {
+pub fn decode(body: &[u8], format: BodyFormat<'_>, expected: &Expected<'_>) -> Result<Decoded, BodyError> {
     let schema = expected.schema;
     let kind = schema.kind();
     let unrecognized = |why: String| {
@@ -51,10 +51,10 @@ pub fn decode(body: &[u8], format: Format<'_>, expected: &Expected<'_>) -> Resul
     let (mut reader, mut says) = (Reader::of(schema), TypeMeta::new());
     let whole = Whole { reader: &mut reader, schema, says: Some(&mut says) };
     let (object, mut findings) = match format {
-        Format::Json => (take_json(body, whole).map_err(syntax)?, Vec::new()),
-        Format::Yaml(Ok((node, findings))) => (take(node, whole).map_err(broken)?, findings.clone()),
-        Format::Yaml(Err(why)) => return Err(syntax(why.clone())),
-        Format::Protobuf => {
+        BodyFormat::Json => (take_json(body, whole).map_err(syntax)?, Vec::new()),
+        BodyFormat::Yaml(Ok((node, findings))) => (take(node, whole).map_err(broken)?, findings.clone()),
+        BodyFormat::Yaml(Err(why)) => return Err(syntax(why.clone())),
+        BodyFormat::Protobuf => {
             let object = protobuf::decode(body, (expected.api_version, kind)).map_err(BodyError::Unrecognized)?;
             (take(&object, whole).map_err(broken)?, Vec::new())
         }

@@ -10,7 +10,7 @@ use super::sink::{Seed, Single, Sink, take_json};
 
 /// JSON as it was written: members in order, each as often as it stands.
 #[derive(Clone, Debug, PartialEq)]
-pub enum Node {
+pub enum JsonNode {
     /// null.
     Null,
     /// true or false.
@@ -20,12 +20,12 @@ pub enum Node {
     /// Text.
     String(String),
     /// A list.
-    List(Vec<Node>),
+    List(Vec<JsonNode>),
     /// An object.
-    Map(Vec<(String, Node)>),
+    Map(Vec<(String, JsonNode)>),
 }
 
-impl Node {
+impl JsonNode {
     /// Reads one JSON text.
     ///
     /// Bytes that are no UTF-8 and halves of surrogate pairs become U+FFFD.
@@ -79,46 +79,46 @@ impl Node {
 pub(super) struct AsWritten;
 
 impl Sink for AsWritten {
-    type Out = Node;
+    type Out = JsonNode;
 
-    fn single(self, found: Single<'_>) -> Node {
+    fn single(self, found: Single<'_>) -> JsonNode {
         match found {
-            Single::Null => Node::Null,
-            Single::Bool(value) => Node::Bool(value),
-            Single::Number(number) => Node::Number(number),
-            Single::Text(text) => Node::String(text.into_owned()),
+            Single::Null => JsonNode::Null,
+            Single::Bool(value) => JsonNode::Bool(value),
+            Single::Number(number) => JsonNode::Number(number),
+            Single::Text(text) => JsonNode::String(text.into_owned()),
         }
     }
 
-    fn list<'de, A: SeqAccess<'de>>(self, mut items: A) -> Result<Node, A::Error> {
+    fn list<'de, A: SeqAccess<'de>>(self, mut items: A) -> Result<JsonNode, A::Error> {
         let mut list = Vec::new();
         while let Some(item) = items.next_element_seed(Seed(Self))? {
             list.push(item);
         }
-        Ok(Node::List(list))
+        Ok(JsonNode::List(list))
     }
 
-    fn map<'de, A: MapAccess<'de>>(self, mut members: A) -> Result<Node, A::Error> {
+    fn map<'de, A: MapAccess<'de>>(self, mut members: A) -> Result<JsonNode, A::Error> {
         let mut map = Vec::new();
         while let Some(name) = members.next_key()? {
             map.push((name, members.next_value_seed(Seed(Self))?));
         }
-        Ok(Node::Map(map))
+        Ok(JsonNode::Map(map))
     }
 }
 
 /// A node is read again like a text, member by member.
-impl<'de> Deserializer<'de> for &'de Node {
+impl<'de> Deserializer<'de> for &'de JsonNode {
     type Error = Error;
 
     fn deserialize_any<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Error> {
         match self {
-            Node::Null => visitor.visit_unit(),
-            Node::Bool(value) => visitor.visit_bool(*value),
-            Node::Number(number) => number.deserialize_any(visitor),
-            Node::String(text) => visitor.visit_borrowed_str(text),
-            Node::List(items) => visitor.visit_seq(SeqDeserializer::new(items.iter())),
-            Node::Map(members) => {
+            JsonNode::Null => visitor.visit_unit(),
+            JsonNode::Bool(value) => visitor.visit_bool(*value),
+            JsonNode::Number(number) => number.deserialize_any(visitor),
+            JsonNode::String(text) => visitor.visit_borrowed_str(text),
+            JsonNode::List(items) => visitor.visit_seq(SeqDeserializer::new(items.iter())),
+            JsonNode::Map(members) => {
                 let members = members.iter().map(|(name, node)| (BorrowedStrDeserializer::new(name), node));
                 visitor.visit_map(MapDeserializer::new(members))
             }
@@ -131,7 +131,7 @@ impl<'de> Deserializer<'de> for &'de Node {
     }
 }
 
-impl<'de> IntoDeserializer<'de, Error> for &'de Node {
+impl<'de> IntoDeserializer<'de, Error> for &'de JsonNode {
     type Deserializer = Self;
 
     fn into_deserializer(self) -> Self {
@@ -210,8 +210,8 @@ mod tests {
 
     #[test]
     fn members_keep_their_order_and_their_repetitions() {
-        let node = Node::from_json(br#"{"b": 1, "a": {"x": 1.0}, "b": [null]}"#).unwrap();
-        let Node::Map(members) = &node else { panic!("{node:?}") };
+        let node = JsonNode::from_json(br#"{"b": 1, "a": {"x": 1.0}, "b": [null]}"#).unwrap();
+        let JsonNode::Map(members) = &node else { panic!("{node:?}") };
         assert_eq!(members.iter().map(|(name, _)| name.as_str()).collect::<Vec<_>>(), ["b", "a", "b"]);
         assert_eq!(node.into_value(), pintle_json::json!({"a": {"x": 1}, "b": [null]}));
     }
@@ -224,27 +224,27 @@ mod tests {
             (br#""\\ud800""#, "\\ud800"),
             (b"\"a\xffb\"", "a\u{fffd}b"),
         ] {
-            assert_eq!(Node::from_json(body), Ok(Node::String(text.into())));
+            assert_eq!(JsonNode::from_json(body), Ok(JsonNode::String(text.into())));
         }
     }
 
     #[test]
     fn what_is_no_json_is_refused() {
         for body in ["", "{", "{} x", "\u{feff}{}", "{'a': 1}", "{} \0", "nonsense"] {
-            assert!(Node::from_json(body.as_bytes()).is_err(), "{body:?}");
+            assert!(JsonNode::from_json(body.as_bytes()).is_err(), "{body:?}");
         }
     }
 
     proptest! {
         #[test]
         fn any_bytes_are_read_or_refused(body in proptest::collection::vec(any::<u8>(), 0..64)) {
-            let _ = Node::from_json(&body);
+            let _ = JsonNode::from_json(&body);
         }
 
         #[test]
         fn text_is_read_as_serde_json_reads_it(text in "\\PC{0,20}") {
             let json = serde_json::to_string(&text).unwrap();
-            prop_assert_eq!(Node::from_json(json.as_bytes()), Ok(Node::String(text)));
+            prop_assert_eq!(JsonNode::from_json(json.as_bytes()), Ok(JsonNode::String(text)));
         }
     }
 }

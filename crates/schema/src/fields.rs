@@ -3,16 +3,16 @@
 use pintle_json::{Json, Map};
 use serde::de::MapAccess;
 
-use super::finding::{Place, Step};
+use super::finding::{FieldPath, PathStep};
 use super::reader::{Reader, Typed};
 use super::sink::{Name, Seed};
 use super::types::{Field, Scalar, Struct, Type};
 
 /// The fields of a struct, as far as they have come.
-pub(super) struct Fields<'r> {
+pub(super) struct StructFields<'r> {
     reader: &'r mut Reader,
     of: &'r Struct,
-    at: Option<&'r Place<'r>>,
+    at: Option<&'r FieldPath<'r>>,
     /// Which fields have come, a bit each.
     come: u128,
     /// Whether the struct stood there before, so that `out` begins with what it had then.
@@ -20,8 +20,8 @@ pub(super) struct Fields<'r> {
     out: Map,
 }
 
-impl<'r> Fields<'r> {
-    pub(super) fn new(reader: &'r mut Reader, of: &'r Struct, at: Option<&'r Place<'r>>) -> Self {
+impl<'r> StructFields<'r> {
+    pub(super) fn new(reader: &'r mut Reader, of: &'r Struct, at: Option<&'r FieldPath<'r>>) -> Self {
         Self { reader, of, at, come: 0, again: false, out: Map::new() }
     }
 
@@ -45,7 +45,7 @@ impl<'r> Fields<'r> {
     pub(super) fn next<'de, A: MapAccess<'de>>(&mut self, name: &str, members: &mut A) -> Result<(), A::Error> {
         let Some(place) = self.of.place(name) else { return self.past(name, members) };
         let field = &self.of.fields[place];
-        let at = Place { above: self.at, step: Step::Field(self.of, field) };
+        let at = FieldPath { above: self.at, step: PathStep::Field(self.of, field) };
         let bit = bit(place);
         if self.come & bit != 0 {
             self.reader.repeated(at);
@@ -76,7 +76,7 @@ impl<'r> Fields<'r> {
 
     /// A member that is no field.
     fn past<'de, A: MapAccess<'de>>(&mut self, name: &str, members: &mut A) -> Result<(), A::Error> {
-        let at = Place { above: self.at, step: Step::Member(name) };
+        let at = FieldPath { above: self.at, step: PathStep::Member(name) };
         self.reader.unknown(at);
         members.next_value_seed(Seed(self.reader.past(Some(&at)))).map(drop)
     }

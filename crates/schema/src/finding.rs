@@ -17,14 +17,14 @@ pub enum StrictFinding {
 
 /// So much is told of one body, as by Go; and no more bytes than these, since a path may be as long as the body.
 const MOST_FINDINGS: usize = 100;
-const MOST_TOLD: usize = 4 << 20;
+const MOST_FINDINGS_TOLD: usize = 4 << 20;
 
 /// Notes a finding, unless it is known or one too many.
 pub fn note(findings: &mut Vec<StrictFinding>, finding: impl FnOnce() -> StrictFinding) {
     let told = |finding: &StrictFinding| match finding {
         StrictFinding::Unknown(text) | StrictFinding::Duplicate(text) | StrictFinding::Other(text) => text.len(),
     };
-    if findings.len() < MOST_FINDINGS && findings.iter().map(told).sum::<usize>() < MOST_TOLD {
+    if findings.len() < MOST_FINDINGS && findings.iter().map(told).sum::<usize>() < MOST_FINDINGS_TOLD {
         let finding = finding();
         if !findings.contains(&finding) {
             findings.push(finding);
@@ -45,14 +45,14 @@ impl fmt::Display for StrictFinding {
 /// Where in an object a value stands: the last step to it, and where that begins. Text is made of it only if there is something to
 /// tell.
 #[derive(Clone, Copy)]
-pub(super) struct Place<'a> {
-    pub(super) above: Option<&'a Place<'a>>,
-    pub(super) step: Step<'a>,
+pub(super) struct FieldPath<'a> {
+    pub(super) above: Option<&'a FieldPath<'a>>,
+    pub(super) step: PathStep<'a>,
 }
 
 /// From an object or a list to a value in it.
 #[derive(Clone, Copy)]
-pub(super) enum Step<'a> {
+pub(super) enum PathStep<'a> {
     /// To a field of a struct.
     Field(&'a Struct, &'a Field),
     /// To any other member.
@@ -61,7 +61,7 @@ pub(super) enum Step<'a> {
     Item(usize),
 }
 
-impl Place<'_> {
+impl FieldPath<'_> {
     /// With the indexes of lists: `spec.containers[0].name`.
     pub(super) fn path(&self) -> String {
         let mut path = String::new();
@@ -74,9 +74,9 @@ impl Place<'_> {
             above.write(path);
         }
         let name = match self.step {
-            Step::Field(_, field) => field.name.as_str(),
-            Step::Member(name) => name,
-            Step::Item(at) => {
+            PathStep::Field(_, field) => field.name.as_str(),
+            PathStep::Member(name) => name,
+            PathStep::Item(at) => {
                 // Text takes all that is written to it.
                 let _ = write!(path, "[{at}]");
                 return;
@@ -94,7 +94,7 @@ impl Place<'_> {
         let mut within = None;
         let mut next = Some(self);
         while let Some(place) = next {
-            if let Step::Field(of, field) = place.step {
+            if let PathStep::Field(of, field) = place.step {
                 within = within.or(Some(of));
                 names.push(field.name.as_str());
             }

@@ -6,7 +6,7 @@ use pintle_json::{Json, json};
 
 use crate::patch::PatchBody;
 use crate::protobuf::{self, Enveloped};
-use crate::{Expected, Format, Schema, decode, read_yaml, write_yaml};
+use crate::{BodyFormat, Expected, Schema, decode, read_yaml, write_yaml};
 
 const POD: (&str, &str) = ("v1", "Pod");
 
@@ -62,7 +62,7 @@ pub fn strategic_patch(bytes: &[u8]) {
 pub fn object(bytes: &[u8]) {
     let schema = schema();
     let expected = Expected { api_version: POD.0, schema: &schema };
-    let Ok(read) = decode(bytes, Format::Json, &expected) else { return };
+    let Ok(read) = decode(bytes, BodyFormat::Json, &expected) else { return };
     assert_eq!(schema.read(read.object.clone()).unwrap().object, read.object);
 }
 

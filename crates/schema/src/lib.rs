@@ -13,12 +13,12 @@
 //! Who has a manifest learns before any cluster does what is wrong with it:
 //!
 //! ```
-//! use pintle_schema::{Expected, Format, Schema, decode, read_yaml, strict_error};
+//! use pintle_schema::{Expected, BodyFormat, Schema, decode, read_yaml, strict_error};
 //!
 //! let manifest = b"{apiVersion: apps/v1, kind: Deployment, metadata: {name: web}, spec: {replica: 3}}";
 //! let schema = Schema::builtin("apps/v1", "Deployment").unwrap();
 //! let expected = Expected { api_version: "apps/v1", schema: &schema };
-//! let decoded = decode(manifest, Format::Yaml(&read_yaml(manifest)), &expected)?;
+//! let decoded = decode(manifest, BodyFormat::Yaml(&read_yaml(manifest)), &expected)?;
 //! let wrong = strict_error(&decoded.findings, &expected).unwrap();
 //! assert!(wrong.ends_with("strict decoding error: unknown field \"spec.replica\""), "{wrong}");
 //! # Ok::<(), pintle_schema::BodyError>(())
@@ -51,9 +51,9 @@ mod types;
 mod whole;
 mod yaml;
 
-pub use codec::{Expected, Format, check_version, decode, handled, no_type_meta, strict_error, strict_words};
+pub use codec::{BodyFormat, Expected, check_version, decode, handled, no_type_meta, strict_error, strict_words};
 pub use convert::{BodyError, Decoded};
-pub use document::Node;
+pub use document::JsonNode;
 pub use finding::{StrictFinding, note};
 pub use types::{Field, ListKey, ListType, MapType, Merge, Scalar, Struct, StructRef, Topology, Type, Union};
 
@@ -138,7 +138,7 @@ pub fn builtin_kinds() -> Vec<(&'static str, &'static str)> {
 }
 
 /// The first document of a YAML text, with the keys that stand twice; or what is wrong with it.
-pub type Yaml = Result<(Node, Vec<StrictFinding>), String>;
+pub type Yaml = Result<(JsonNode, Vec<StrictFinding>), String>;
 
 /// Reads a body that is YAML 1.1, as Kubernetes does: the first document alone counts, and no text is null.
 pub fn read_yaml(body: &[u8]) -> Yaml {
@@ -152,7 +152,7 @@ pub fn write_yaml(value: &Json) -> String {
 
 /// The documents of a YAML text as JSON, up to the first that cannot be read; the error says what is wrong with that one.
 pub fn yaml_documents(text: &str) -> impl Iterator<Item = Result<Json, String>> {
-    yaml::Documents::new(text).map(|read| read.map(|(node, _)| node.into_value()))
+    yaml::YamlDocuments::new(text).map(|read| read.map(|(node, _)| node.into_value()))
 }
 
 /// Reads the metadata of an object within an object.

@@ -55,12 +55,12 @@ struct Schemas {
     /// Structs that something refers to, and that are not made yet.
     wanted: Vec<StructRef>,
     /// What keys of lists are when they are left out: the list knows, the field says it.
-    defaults: HashMap<Place, Json>,
+    defaults: HashMap<SchemaField, Json>,
 }
 
 /// A field of a named schema.
 #[derive(PartialEq, Eq, Hash)]
-struct Place {
+struct SchemaField {
     of: String,
     field: String,
 }
@@ -135,7 +135,8 @@ impl Schemas {
         }
         if let Type::Struct { of, .. } = &list.item {
             let told = keys.iter().filter_map(|key| Some((&key.name, key.default.clone()?)));
-            self.defaults.extend(told.map(|(field, value)| (Place { of: name(of), field: field.clone() }, value)));
+            self.defaults
+                .extend(told.map(|(field, value)| (SchemaField { of: name(of), field: field.clone() }, value)));
         }
         schema
     }

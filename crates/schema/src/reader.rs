@@ -5,9 +5,9 @@ use serde::de::{MapAccess, SeqAccess};
 
 use super::Schema;
 use super::convert::BodyError;
-use super::fields::{Fields, outlasts_null, zero};
-use super::finding::{Place, Step, StrictFinding, note};
-use super::scalar::Refused;
+use super::fields::{StructFields, outlasts_null, zero};
+use super::finding::{FieldPath, PathStep, StrictFinding, note};
+use super::scalar::RefusedScalar;
 use super::sink::{Name, Seed, Single, Sink};
 use super::types::{Scalar, Type, Union};
 
@@ -50,11 +50,11 @@ impl Reader {
         self.findings
     }
 
-    pub(super) fn repeated(&mut self, place: Place<'_>) {
+    pub(super) fn repeated(&mut self, place: FieldPath<'_>) {
         find(&mut self.findings, &mut self.written, StrictFinding::Duplicate, place);
     }
 
-    pub(super) fn unknown(&mut self, place: Place<'_>) {
+    pub(super) fn unknown(&mut self, place: FieldPath<'_>) {
         let findings = self.unknown.as_mut().unwrap_or(&mut self.findings);
         find(findings, &mut self.written, StrictFinding::Unknown, place);
     }
@@ -69,12 +69,17 @@ impl Reader {
     }
 
     /// Reads what has no place in the object.
-    pub(super) fn past<'r>(&'r mut self, at: Option<&'r Place<'r>>) -> Untyped<'r> {
+    pub(super) fn past<'r>(&'r mut self, at: Option<&'r FieldPath<'r>>) -> Untyped<'r> {
         Untyped { quiet: !self.is_of_custom(), reader: self, at }
     }
 }
 
-fn find(findings: &mut Vec<StrictFinding>, written: &mut usize, what: fn(String) -> StrictFinding, place: Place<'_>) {
+fn find(
+    findings: &mut Vec<StrictFinding>,
+    written: &mut usize,
+    what: fn(String) -> StrictFinding,
+    place: FieldPath<'_>,
+) {
     if *written < MOST_WRITTEN {
         note(findings, || {
             let path = place.path();
@@ -88,7 +93,7 @@ fn find(findings: &mut Vec<StrictFinding>, written: &mut usize, what: fn(String)
 pub(super) struct Typed<'r> {
     pub(super) reader: &'r mut Reader,
     pub(super) of: &'r Type,
-    pub(super) at: Option<&'r Place<'r>>,
+    pub(super) at: Option<&'r FieldPath<'r>>,
     /// What the same field of a struct had when it came before, or the same item of a list. A struct is taken out of it, and goes on where
     /// that one ended.
     pub(super) earlier: Option<&'r mut Json>,
@@ -106,15 +111,15 @@ impl Sink for Typed<'_> {
                 Ok(value) => return Some(value),
                 Err(refused) => refused,
             },
-            (found, _) => Refused::Type(found),
+            (found, _) => RefusedScalar::Type(found),
         };
         match (refused, self.of) {
-            (Refused::Form(text), _) => self.reader.refuse(|| text),
+            (RefusedScalar::Form(text), _) => self.reader.refuse(|| text),
             (
-                Refused::Type(Single::Number(number)),
+                RefusedScalar::Type(Single::Number(number)),
                 Type::Scalar(Scalar::Int32 | Scalar::Int64 | Scalar::IntOrString),
             ) => self.mismatch(&format!("number {number}")),
-            (Refused::Type(found), _) => self.mismatch(found.shape()),
+            (RefusedScalar::Type(found), _) => self.mismatch(found.shape()),
         }
         None
     }
@@ -138,7 +143,7 @@ impl Sink for Typed<'_> {
         match self.of {
             Type::Struct { of, .. } => {
                 let earlier = self.earlier.and_then(Json::as_object_mut).map(std::mem::take);
-                Fields::new(self.reader, of, self.at).over(earlier).all(members)
+                StructFields::new(self.reader, of, self.at).over(earlier).all(members)
             }
             Type::Map(map) => self.entries(&map.value, members),
             Type::Union(_) => {
@@ -170,7 +175,7 @@ impl<'r> Typed<'r> {
         let mut list = Vec::new();
         loop {
             let at = list.len();
-            let place = Place { above: self.at, step: Step::Item(at) };
+            let place = FieldPath { above: self.at, step: PathStep::Item(at) };
             let outlasts_null = earlier.get(at).is_some_and(|item| outlasts_null(of, item));
             let item = Seed(Typed { reader: self.reader, of, at: Some(&place), earlier: earlier.get_mut(at) });
             match items.next_element_seed(item)? {
@@ -184,7 +189,7 @@ impl<'r> Typed<'r> {
     fn entries<'de, A: MapAccess<'de>>(self, of: &Type, mut members: A) -> Result<Json, A::Error> {
         let mut out = Map::new();
         while let Some(Name(name)) = members.next_key()? {
-            let place = Place { above: self.at, step: Step::Member(&name) };
+            let place = FieldPath { above: self.at, step: PathStep::Member(&name) };
             if out.contains_key(&name) {
                 self.reader.repeated(place);
             }
@@ -203,7 +208,7 @@ impl<'r> Typed<'r> {
         let (of, at) = (self.of, self.at);
         self.reader.refuse(|| {
             let place =
-                at.and_then(Place::field).map_or_else(|| "value".into(), |field| format!("struct field {field}"));
+                at.and_then(FieldPath::field).map_or_else(|| "value".into(), |field| format!("struct field {field}"));
             format!("json: cannot unmarshal {found} into Go {place} of type {}", go_type(of))
         });
     }
@@ -212,7 +217,7 @@ impl<'r> Typed<'r> {
 /// Reads JSON of any shape, with an eye on repeated members.
 pub(super) struct Untyped<'r> {
     pub(super) reader: &'r mut Reader,
-    pub(super) at: Option<&'r Place<'r>>,
+    pub(super) at: Option<&'r FieldPath<'r>>,
     /// Whether repeated members go untold.
     pub(super) quiet: bool,
 }
@@ -227,7 +232,7 @@ impl Sink for Untyped<'_> {
     fn list<'de, A: SeqAccess<'de>>(self, mut items: A) -> Result<Json, A::Error> {
         let mut list = Vec::new();
         loop {
-            let place = Place { above: self.at, step: Step::Item(list.len()) };
+            let place = FieldPath { above: self.at, step: PathStep::Item(list.len()) };
             let item = Untyped { reader: self.reader, at: Some(&place), quiet: self.quiet };
             match items.next_element_seed(Seed(item))? {
                 Some(item) => list.push(item),
@@ -239,7 +244,7 @@ impl Sink for Untyped<'_> {
     fn map<'de, A: MapAccess<'de>>(self, mut members: A) -> Result<Json, A::Error> {
         let mut out = Map::new();
         while let Some(Name(name)) = members.next_key()? {
-            let place = Place { above: self.at, step: Step::Member(&name) };
+            let place = FieldPath { above: self.at, step: PathStep::Member(&name) };
             if !self.quiet && out.contains_key(&name) {
                 self.reader.repeated(place);
             }

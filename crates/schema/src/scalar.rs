@@ -13,7 +13,7 @@ use super::types::Scalar;
 
 /// Why a single value is refused.
 #[derive(Clone, Debug, PartialEq)]
-pub(super) enum Refused<'a> {
+pub(super) enum RefusedScalar<'a> {
     /// It has the wrong JSON type, or does not fit.
     Type(Single<'a>),
     /// It is text of the wrong form; Go's complaint.
@@ -47,23 +47,23 @@ impl Scalar {
     }
 
     /// Reads a value that is not null, and gives it in the form that Go writes.
-    pub(super) fn read(self, found: Single<'_>) -> Result<Json, Refused<'_>> {
+    pub(super) fn read(self, found: Single<'_>) -> Result<Json, RefusedScalar<'_>> {
         match (self, found) {
             (Self::String | Self::IntOrString | Self::Duration, Single::Text(text)) => Ok(text.into()),
             (Self::Bool, Single::Bool(value)) => Ok(value.into()),
             (Self::Int32 | Self::IntOrString, found) => match whole(&found).and_then(|value| i32::try_from(value).ok())
             {
                 Some(value) => Ok(value.into()),
-                None => Err(Refused::Type(found)),
+                None => Err(RefusedScalar::Type(found)),
             },
-            (Self::Int64, found) => whole(&found).map(Into::into).ok_or(Refused::Type(found)),
+            (Self::Int64, found) => whole(&found).map(Into::into).ok_or(RefusedScalar::Type(found)),
             (Self::Number, found @ Single::Number(_)) | (Self::Untyped | Self::Raw, found) => Ok(found.into_value()),
             (Self::Quantity, Single::Text(text)) => amount(&text),
             (Self::Quantity, Single::Number(number)) => amount(&number.to_string()),
             (Self::Time, Single::Text(text)) => time(&text),
             (Self::MicroTime, Single::Text(text)) => micro_time(&text),
             (Self::Bytes, Single::Text(text)) => bytes(text),
-            (_, found) => Err(Refused::Type(found)),
+            (_, found) => Err(RefusedScalar::Type(found)),
         }
     }
 }
@@ -76,23 +76,23 @@ fn whole(found: &Single<'_>) -> Option<i64> {
     }
 }
 
-fn amount(text: &str) -> Result<Json, Refused<'static>> {
-    quantity::canonical(text).map(Into::into).ok_or_else(|| Refused::Form(quantity::COMPLAINT.into()))
+fn amount(text: &str) -> Result<Json, RefusedScalar<'static>> {
+    quantity::canonical(text).map(Into::into).ok_or_else(|| RefusedScalar::Form(quantity::COMPLAINT.into()))
 }
 
 /// Base64, which may be broken into lines.
-fn bytes(mut text: Cow<'_, str>) -> Result<Json, Refused<'static>> {
+fn bytes(mut text: Cow<'_, str>) -> Result<Json, RefusedScalar<'static>> {
     if text.contains(['\r', '\n']) {
         text = text.chars().filter(|c| !matches!(c, '\r' | '\n')).collect();
     }
     match STANDARD.decode(&*text) {
         Ok(_) => Ok(text.into()),
-        Err(_) => Err(Refused::Form("illegal base64 data at input byte 0".into())),
+        Err(_) => Err(RefusedScalar::Form("illegal base64 data at input byte 0".into())),
     }
 }
 
 /// RFC 3339 with any fraction, which is dropped.
-fn time(text: &str) -> Result<Json, Refused<'static>> {
+fn time(text: &str) -> Result<Json, RefusedScalar<'static>> {
     // Go takes the empty text for the zero time here.
     if text.is_empty() {
         return Ok(Json::Null);
@@ -103,7 +103,7 @@ fn time(text: &str) -> Result<Json, Refused<'static>> {
 }
 
 /// RFC 3339 with exactly six digits after the point.
-fn micro_time(text: &str) -> Result<Json, Refused<'static>> {
+fn micro_time(text: &str) -> Result<Json, RefusedScalar<'static>> {
     let digits = text.split_once('.').map_or(0, |(_, rest)| rest.bytes().take_while(u8::is_ascii_digit).count());
     if digits != 6 {
         return Err(unparsable(text, "2006-01-02T15:04:05.000000Z07:00"));
@@ -113,7 +113,7 @@ fn micro_time(text: &str) -> Result<Json, Refused<'static>> {
     Ok(format!("{stamp:.6}").into())
 }
 
-fn stamp(text: &str) -> Result<Timestamp, Refused<'static>> {
+fn stamp(text: &str) -> Result<Timestamp, RefusedScalar<'static>> {
     let unparsable = || unparsable(text, "2006-01-02T15:04:05Z07:00");
     // jiff takes more than RFC 3339: a blank for the T, no seconds, bracketed zones.
     let strict =
@@ -124,8 +124,8 @@ fn stamp(text: &str) -> Result<Timestamp, Refused<'static>> {
     }
 }
 
-fn unparsable(text: &str, layout: &str) -> Refused<'static> {
-    Refused::Form(format!("parsing time {text:?} as {layout:?}: cannot parse {text:?} as \"2006\""))
+fn unparsable(text: &str, layout: &str) -> RefusedScalar<'static> {
+    RefusedScalar::Form(format!("parsing time {text:?} as {layout:?}: cannot parse {text:?} as \"2006\""))
 }
 
 #[cfg(test)]

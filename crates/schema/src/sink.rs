@@ -186,7 +186,7 @@ mod tests {
     use serde::de::value::{Error, MapDeserializer};
 
     use super::*;
-    use crate::document::{AsWritten, Node};
+    use crate::document::{AsWritten, JsonNode};
 
     #[test]
     fn a_number_that_comes_as_a_map_is_a_number() {
@@ -195,7 +195,7 @@ mod tests {
             Seed(AsWritten).take(MapOrNumber::looked_at(MapDeserializer::<_, Error>::new(members), true)?)
         };
         for text in ["1", "-7", "1.5", "18446744073709551615"] {
-            assert_eq!(read(text), Ok(Node::Number(text.parse().unwrap())));
+            assert_eq!(read(text), Ok(JsonNode::Number(text.parse().unwrap())));
         }
         assert!(read("1e999").is_err());
     }
@@ -203,10 +203,10 @@ mod tests {
     #[test]
     fn a_body_with_the_key_of_numbers_does_no_harm() {
         let body = br#"{"$serde_json::private::Number": "1"}"#;
-        let one = Node::String("1".into());
-        let object = Node::Map(vec![("$serde_json::private::Number".into(), one)]);
-        let read = Node::from_json(body).unwrap();
+        let one = JsonNode::String("1".into());
+        let object = JsonNode::Map(vec![("$serde_json::private::Number".into(), one)]);
+        let read = JsonNode::from_json(body).unwrap();
         // The latter where the feature is on.
-        assert!(read == object || read == Node::Number(1.into()), "{read:?}");
+        assert!(read == object || read == JsonNode::Number(1.into()), "{read:?}");
     }
 }

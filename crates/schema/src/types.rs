@@ -200,10 +200,10 @@ pub struct Merge {
 
 /// A struct, wherever it lives.
 #[derive(Clone)]
-pub struct StructRef(Home);
+pub struct StructRef(StructHome);
 
 #[derive(Clone)]
-enum Home {
+enum StructHome {
     /// In the table of the built-in types. They may refer to themselves.
     BuiltIn(u16),
     /// In the schema of a custom resource.
@@ -212,11 +212,11 @@ enum Home {
 
 impl StructRef {
     pub(crate) fn built_in(at: u16) -> Self {
-        Self(Home::BuiltIn(at))
+        Self(StructHome::BuiltIn(at))
     }
 
     pub(crate) fn custom(of: Struct) -> Self {
-        Self(Home::Custom(Arc::new(of)))
+        Self(StructHome::Custom(Arc::new(of)))
     }
 }
 
@@ -225,8 +225,8 @@ impl Deref for StructRef {
 
     fn deref(&self) -> &Struct {
         match &self.0 {
-            Home::BuiltIn(at) => builtin_types::table().at(*at),
-            Home::Custom(of) => of,
+            StructHome::BuiltIn(at) => builtin_types::table().at(*at),
+            StructHome::Custom(of) => of,
         }
     }
 }

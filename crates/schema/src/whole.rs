@@ -3,8 +3,8 @@
 use pintle_json::{Json, Map};
 use serde::de::{Error, MapAccess, SeqAccess};
 
-use super::fields::{Fields, zero};
-use super::finding::{Place, Step};
+use super::fields::{StructFields, zero};
+use super::finding::{FieldPath, PathStep};
 use super::reader::{Reader, Typed};
 use super::sink::{Name, Seed, Single, Sink, shape, take};
 use super::{Schema, Type, object_meta};
@@ -43,14 +43,14 @@ impl Sink for Whole<'_> {
 
 /// The members of an object, as far as they have come.
 enum Object<'r> {
-    BuiltIn(Fields<'r>),
+    BuiltIn(StructFields<'r>),
     Custom { reader: &'r mut Reader, out: Map },
 }
 
 impl<'r> Object<'r> {
     fn of(schema: &'r Schema, reader: &'r mut Reader) -> Self {
         match schema.root() {
-            Type::Struct { of, .. } if !schema.is_custom() => Self::BuiltIn(Fields::new(reader, of, None)),
+            Type::Struct { of, .. } if !schema.is_custom() => Self::BuiltIn(StructFields::new(reader, of, None)),
             _ => Self::Custom { reader, out: Map::new() },
         }
     }
@@ -67,7 +67,7 @@ impl<'r> Object<'r> {
             Self::BuiltIn(fields) => return fields.next(name, members),
             Self::Custom { reader, out } => (&mut **reader, out),
         };
-        let at = Place { above: None, step: Step::Member(name) };
+        let at = FieldPath { above: None, step: PathStep::Member(name) };
         if out.contains_key(name) {
             reader.repeated(at);
         }
@@ -86,7 +86,7 @@ impl<'r> Object<'r> {
     ) -> Result<(), A::Error> {
         match self {
             Self::BuiltIn(fields) => {
-                fields.reader().unknown(Place { above: None, step: Step::Member(name) });
+                fields.reader().unknown(FieldPath { above: None, step: PathStep::Member(name) });
                 said.take(members.next_value_seed(Seed(fields.reader().past(None)))?);
             }
             Self::Custom { .. } => {
@@ -106,7 +106,7 @@ impl<'r> Object<'r> {
         // Go makes a map of all of it, in which the last of everything counts, and reads the metadata out of that. The rest the definition's
         // schema prunes.
         if let Some(metadata) = out.get_mut("metadata") {
-            let (of, at) = (object_meta(), Place { above: None, step: Step::Member("metadata") });
+            let (of, at) = (object_meta(), FieldPath { above: None, step: PathStep::Member("metadata") });
             let typed = Typed { reader, of: &of, at: Some(&at), earlier: None };
             *metadata = take(&*metadata, typed).map_err(E::custom)?.unwrap_or_else(|| zero(&of));
         }
@@ -184,7 +184,7 @@ impl Said {
         Ok(self.text)
     }
 
-    fn at(&self) -> Place<'static> {
-        Place { above: None, step: Step::Member(self.name) }
+    fn at(&self) -> FieldPath<'static> {
+        FieldPath { above: None, step: PathStep::Member(self.name) }
     }
 }

@@ -12,12 +12,12 @@ use granit_parser::{ErrorKind, Event, Parser, ScalarStyle, ScanError, StrInput, 
 use serde_json::Number;
 
 use super::document::plain_number;
-use super::{DEEPEST, Node, StrictFinding, Yaml};
+use super::{DEEPEST, JsonNode, StrictFinding, Yaml};
 
 pub(super) use emitter::write;
 
 /// What the nodes with an anchor and their aliases may weigh, in bytes. Go, too, takes some 400,000 nodes for harmless.
-const MOST_COPIED: usize = 16 << 20;
+const MOST_ALIASED: usize = 16 << 20;
 
 /// Reads the first document of a body. A key that stands twice is a finding; the later one counts.
 pub(super) fn read(body: &[u8]) -> Yaml {
@@ -32,16 +32,16 @@ fn first(body: &[u8]) -> Yaml {
     if text.trim_start_matches([' ', '\n', '\r', '\u{feff}']).starts_with('\t') {
         return Err("found character that cannot start any token".into());
     }
-    Documents::new(text).next().unwrap_or(Ok((Node::Null, Vec::new())))
+    YamlDocuments::new(text).next().unwrap_or(Ok((JsonNode::Null, Vec::new())))
 }
 
 /// The documents of a text, up to the first that cannot be read.
-pub(super) struct Documents<'a> {
+pub(super) struct YamlDocuments<'a> {
     events: Parser<'a, StrInput<'a>>,
     broken: bool,
 }
 
-impl<'a> Documents<'a> {
+impl<'a> YamlDocuments<'a> {
     pub(super) fn new(text: &'a str) -> Self {
         // Where libyaml and the letter of the specification differ, Go sides with libyaml.
         let options = granit_parser::options! {
@@ -56,13 +56,13 @@ impl<'a> Documents<'a> {
     }
 }
 
-impl Iterator for Documents<'_> {
+impl Iterator for YamlDocuments<'_> {
     type Item = Yaml;
 
     fn next(&mut self) -> Option<Self::Item> {
         while !self.broken {
             let read = match self.events.next_event()? {
-                Ok((Event::DocumentStart(..), _)) => Reader::new(&mut self.events).document(),
+                Ok((Event::DocumentStart(..), _)) => YamlReader::new(&mut self.events).document(),
                 Ok(_) => continue,
                 Err(error) => Err(complaint(&error)),
             };
@@ -74,7 +74,7 @@ impl Iterator for Documents<'_> {
 }
 
 /// Reads one document.
-struct Reader<'p, 'a> {
+struct YamlReader<'p, 'a> {
     events: &'p mut Parser<'a, StrInput<'a>>,
     /// None stands for a node that is too heavy to be copied.
     anchors: HashMap<usize, Option<Anchored>>,
@@ -82,14 +82,14 @@ struct Reader<'p, 'a> {
     copies: usize,
     findings: Vec<StrictFinding>,
     /// Where the members of the map stand that was read or copied last.
-    places: Vec<Place>,
+    places: Vec<KeyMark>,
     /// A value that no JSON can hold, as Go shows it.
     unsupported: Option<&'static str>,
 }
 
 /// What is told of a member that stands twice.
 #[derive(Clone)]
-struct Place {
+struct KeyMark {
     /// The key, as Go shows it.
     shown: String,
     /// The line of the value.
@@ -98,15 +98,15 @@ struct Place {
 
 /// The members of a map, as far as they have been read.
 #[derive(Default)]
-struct Members {
-    members: Vec<(String, Node)>,
-    places: Vec<Place>,
+struct YamlMembers {
+    members: Vec<(String, JsonNode)>,
+    places: Vec<KeyMark>,
     by_key: HashMap<String, usize>,
 }
 
-impl Members {
+impl YamlMembers {
     /// The last value of a key counts; that there was one before is told.
-    fn set(&mut self, key: String, node: Node, place: Place) -> Option<StrictFinding> {
+    fn set(&mut self, key: String, node: JsonNode, place: KeyMark) -> Option<StrictFinding> {
         let Some(&at) = self.by_key.get(&key) else {
             self.by_key.insert(key.clone(), self.members.len());
             self.members.push((key, node));
@@ -120,19 +120,19 @@ impl Members {
 }
 
 /// The members of a map that another takes in, and where they stand.
-type Base = (Vec<(String, Node)>, Vec<Place>);
+type MergeSource = (Vec<(String, JsonNode)>, Vec<KeyMark>);
 
 struct Anchored {
-    node: Node,
-    places: Vec<Place>,
+    node: JsonNode,
+    places: Vec<KeyMark>,
     weight: usize,
     height: usize,
 }
 
-impl<'p, 'a> Reader<'p, 'a> {
+impl<'p, 'a> YamlReader<'p, 'a> {
     fn new(events: &'p mut Parser<'a, StrInput<'a>>) -> Self {
         let (anchors, findings, places) = (HashMap::new(), Vec::new(), Vec::new());
-        Self { events, anchors, copies: MOST_COPIED, findings, places, unsupported: None }
+        Self { events, anchors, copies: MOST_ALIASED, findings, places, unsupported: None }
     }
 
     fn document(mut self) -> Yaml {
@@ -154,7 +154,7 @@ impl<'p, 'a> Reader<'p, 'a> {
     }
 
     /// The node that an event begins. In it, `room` lists and maps may stand one in another.
-    fn node(&mut self, event: Event<'a>, room: usize) -> Result<Node, String> {
+    fn node(&mut self, event: Event<'a>, room: usize) -> Result<JsonNode, String> {
         let (node, anchor) = match event {
             Event::Alias(anchor) => return self.copy(anchor, room),
             Event::Scalar(text, style, anchor, tag) => {
@@ -169,19 +169,19 @@ impl<'p, 'a> Reader<'p, 'a> {
         Ok(node)
     }
 
-    fn list(&mut self, room: usize) -> Result<Node, String> {
+    fn list(&mut self, room: usize) -> Result<JsonNode, String> {
         let mut items = Vec::new();
         loop {
             match self.event()? {
-                (Event::SequenceEnd, _) => return Ok(Node::List(items)),
+                (Event::SequenceEnd, _) => return Ok(JsonNode::List(items)),
                 (event, _) => items.push(self.node(event, room)?),
             }
         }
     }
 
     /// Drops repeated keys and tells of them; takes in what `<<` names, where it stands.
-    fn map(&mut self, room: usize) -> Result<Node, String> {
-        let mut map = Members::default();
+    fn map(&mut self, room: usize) -> Result<JsonNode, String> {
+        let mut map = YamlMembers::default();
         loop {
             let (event, _) = self.event()?;
             if event == Event::MappingEnd {
@@ -199,14 +199,14 @@ impl<'p, 'a> Reader<'p, 'a> {
             let (key, shown) = self.key(event)?;
             let (event, line) = self.event()?;
             let node = self.node(event, room)?;
-            self.findings.extend(map.set(key, node, Place { shown, line }));
+            self.findings.extend(map.set(key, node, KeyMark { shown, line }));
         }
         self.places = map.places;
-        Ok(Node::Map(map.members))
+        Ok(JsonNode::Map(map.members))
     }
 
     /// The maps that the value of a `<<` names.
-    fn bases(&mut self, room: usize) -> Result<Vec<Base>, String> {
+    fn bases(&mut self, room: usize) -> Result<Vec<MergeSource>, String> {
         let (event, _) = self.event()?;
         // Go takes no list by its alias.
         let Event::SequenceStart(_, anchor, _) = event else { return Ok(vec![self.base(event, room)?]) };
@@ -218,13 +218,16 @@ impl<'p, 'a> Reader<'p, 'a> {
                 (event, _) => bases.push(self.base(event, room)?),
             }
         }
-        self.remember(anchor, &Node::List(bases.iter().map(|(members, _)| Node::Map(members.clone())).collect()));
+        self.remember(
+            anchor,
+            &JsonNode::List(bases.iter().map(|(members, _)| JsonNode::Map(members.clone())).collect()),
+        );
         Ok(bases)
     }
 
-    fn base(&mut self, event: Event<'a>, room: usize) -> Result<Base, String> {
+    fn base(&mut self, event: Event<'a>, room: usize) -> Result<MergeSource, String> {
         match self.node(event, room)? {
-            Node::Map(members) => Ok((members, std::mem::take(&mut self.places))),
+            JsonNode::Map(members) => Ok((members, std::mem::take(&mut self.places))),
             _ => Err("map merge requires map or sequence of maps as the value".into()),
         }
     }
@@ -243,19 +246,19 @@ impl<'p, 'a> Reader<'p, 'a> {
             is_float = integer(&text.replace('_', "")).is_none();
         }
         let key = match self.node(event, DEEPEST)? {
-            Node::String(text) => {
+            JsonNode::String(text) => {
                 let shown = format!("{text:?}");
                 return Ok((text, shown));
             }
-            Node::Bool(value) => value.to_string(),
-            Node::Number(number) if is_float || number.is_f64() => float_key(number.as_f64().unwrap_or_default()),
-            Node::Number(number) => number.to_string(),
-            Node::Null | Node::List(_) | Node::Map(_) => return Err(NO_KEY.into()),
+            JsonNode::Bool(value) => value.to_string(),
+            JsonNode::Number(number) if is_float || number.is_f64() => float_key(number.as_f64().unwrap_or_default()),
+            JsonNode::Number(number) => number.to_string(),
+            JsonNode::Null | JsonNode::List(_) | JsonNode::Map(_) => return Err(NO_KEY.into()),
         };
         Ok((key.clone(), key))
     }
 
-    fn remember(&mut self, anchor: usize, node: &Node) {
+    fn remember(&mut self, anchor: usize, node: &JsonNode) {
         // 0 is none.
         if anchor == 0 {
             return;
@@ -264,13 +267,13 @@ impl<'p, 'a> Reader<'p, 'a> {
         let anchored = weigh(node, &mut left).map(|height| {
             let weight = self.copies - left;
             self.copies = left;
-            let places = if matches!(node, Node::Map(_)) { self.places.clone() } else { Vec::new() };
+            let places = if matches!(node, JsonNode::Map(_)) { self.places.clone() } else { Vec::new() };
             Anchored { node: node.clone(), places, weight, height }
         });
         self.anchors.insert(anchor, anchored);
     }
 
-    fn copy(&mut self, anchor: usize, room: usize) -> Result<Node, String> {
+    fn copy(&mut self, anchor: usize, room: usize) -> Result<JsonNode, String> {
         const EXCESSIVE: &str = "document contains excessive aliasing";
         let anchored = self.anchors.get(&anchor).ok_or("an anchor's value contains itself")?;
         let Anchored { node, places, weight, height } = anchored.as_ref().ok_or(EXCESSIVE)?;
@@ -283,20 +286,20 @@ impl<'p, 'a> Reader<'p, 'a> {
     }
 }
 
-fn scalar(text: Cow<'_, str>, style: ScalarStyle, tag: Option<&Tag>) -> Result<Node, String> {
+fn scalar(text: Cow<'_, str>, style: ScalarStyle, tag: Option<&Tag>) -> Result<JsonNode, String> {
     let Some(tag) = tag else {
-        return Ok(if style == ScalarStyle::Plain { plain(&text) } else { Node::String(text.into()) });
+        return Ok(if style == ScalarStyle::Plain { plain(&text) } else { JsonNode::String(text.into()) });
     };
     let wanted = tag.core_suffix().unwrap_or_default();
     let node = match wanted {
-        "float" if endless(&text, style, Some(tag)).is_some() => return Ok(Node::Null),
+        "float" if endless(&text, style, Some(tag)).is_some() => return Ok(JsonNode::Null),
         "bool" | "float" | "int" | "null" => plain(&text),
-        _ => return Ok(Node::String(text.into())),
+        _ => return Ok(JsonNode::String(text.into())),
     };
     let fits = match &node {
-        Node::Null => wanted == "null",
-        Node::Bool(_) => wanted == "bool",
-        Node::Number(number) => wanted == "float" || (wanted == "int" && !number.is_f64()),
+        JsonNode::Null => wanted == "null",
+        JsonNode::Bool(_) => wanted == "bool",
+        JsonNode::Number(number) => wanted == "float" || (wanted == "int" && !number.is_f64()),
         _ => false,
     };
     if fits { Ok(node) } else { Err(format!("cannot decode `{text}` as a !!{wanted}")) }
@@ -317,15 +320,17 @@ fn endless(text: &str, style: ScalarStyle, tag: Option<&Tag>) -> Option<(&'stati
 }
 
 /// What a text without quotes stands for.
-fn plain(text: &str) -> Node {
+fn plain(text: &str) -> JsonNode {
     match text {
-        "" | "~" | "null" | "Null" | "NULL" => Node::Null,
-        "true" | "True" | "TRUE" => Node::Bool(true),
-        "false" | "False" | "FALSE" => Node::Bool(false),
-        "y" | "Y" | "yes" | "Yes" | "YES" | "on" | "On" | "ON" => Node::Bool(true),
-        "n" | "N" | "no" | "No" | "NO" | "off" | "Off" | "OFF" => Node::Bool(false),
+        "" | "~" | "null" | "Null" | "NULL" => JsonNode::Null,
+        "true" | "True" | "TRUE" => JsonNode::Bool(true),
+        "false" | "False" | "FALSE" => JsonNode::Bool(false),
+        "y" | "Y" | "yes" | "Yes" | "YES" | "on" | "On" | "ON" => JsonNode::Bool(true),
+        "n" | "N" | "no" | "No" | "NO" | "off" | "Off" | "OFF" => JsonNode::Bool(false),
         // YAML takes 2.0 for a whole number.
-        _ => number(text).map_or_else(|| Node::String(text.into()), |number| Node::Number(plain_number(number))),
+        _ => {
+            number(text).map_or_else(|| JsonNode::String(text.into()), |number| JsonNode::Number(plain_number(number)))
+        }
     }
 }
 
@@ -403,25 +408,25 @@ fn complaint(error: &ScanError) -> String {
 }
 
 /// Takes the weight of a node off what is left, and answers how deep it nests. None: it is heavier than that.
-fn weigh(node: &Node, left: &mut usize) -> Option<usize> {
+fn weigh(node: &JsonNode, left: &mut usize) -> Option<usize> {
     let mut take = |text: &str| {
-        *left = left.checked_sub(size_of::<Node>() + text.len())?;
+        *left = left.checked_sub(size_of::<JsonNode>() + text.len())?;
         Some(())
     };
     match node {
-        Node::String(text) => take(text).map(|()| 0),
-        Node::List(items) => {
+        JsonNode::String(text) => take(text).map(|()| 0),
+        JsonNode::List(items) => {
             take("")?;
             items.iter().try_fold(1, |height, item| Some(height.max(1 + weigh(item, left)?)))
         }
-        Node::Map(members) => {
+        JsonNode::Map(members) => {
             take("")?;
             members.iter().try_fold(1, |height, (key, node)| {
                 *left = left.checked_sub(size_of::<String>() + key.len())?;
                 Some(height.max(1 + weigh(node, left)?))
             })
         }
-        Node::Null | Node::Bool(_) | Node::Number(_) => take("").map(|()| 0),
+        JsonNode::Null | JsonNode::Bool(_) | JsonNode::Number(_) => take("").map(|()| 0),
     }
 }
 

@@ -11,7 +11,7 @@ use only::Only;
 use pintle_json::Json;
 use serde::Deserialize;
 use serde::de::DeserializeSeed;
-use writer::Writer;
+use writer::BodyWriter;
 
 use super::interner::{Interned, Interner};
 
@@ -79,7 +79,7 @@ const MEMBERS: [&str; 9] = [
 /// Its longer members, and what each manager owns of it, are kept apart, since most of them are the same in the version before, or in
 /// other objects of one template.
 #[derive(Clone, Debug)]
-pub(super) struct Body {
+pub(super) struct JsonBody {
     json: Arc<[u8]>,
     /// What is kept apart, by where in the JSON it is left out.
     apart: Arc<[(u32, Arc<Interned>)]>,
@@ -90,17 +90,17 @@ pub(super) struct Body {
 
 /// A text that is borrowed from the bytes where nothing in it is escaped.
 #[derive(Debug, Default, Deserialize, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) struct Text<'a>(#[serde(borrow)] pub(super) Cow<'a, str>);
+pub(super) struct BorrowedText<'a>(#[serde(borrow)] pub(super) Cow<'a, str>);
 
-impl Body {
+impl JsonBody {
     /// What is the same in other objects is kept once by `interner`.
     pub(super) fn new(interner: &Arc<Interner>, object: &Json, order: MemberOrder) -> Self {
-        Writer::new(Some(interner), true).written(object, order)
+        BodyWriter::new(Some(interner), true).written(object, order)
     }
 
     /// The same without a `resourceVersion`, which is not filled in either.
     pub(super) fn unversioned(object: &Json) -> Self {
-        Writer::new(None, false).written(object, MemberOrder::Declared)
+        BodyWriter::new(None, false).written(object, MemberOrder::Declared)
     }
 
     pub(super) fn len(&self) -> usize {
@@ -168,7 +168,7 @@ impl Body {
     }
 }
 
-impl PartialEq for Body {
+impl PartialEq for JsonBody {
     fn eq(&self, other: &Self) -> bool {
         // What is left out follows from the content, but where nothing is.
         if self.apart.len() == other.apart.len() {
@@ -198,7 +198,7 @@ mod tests {
 
     fn written(object: &Json, order: MemberOrder) -> String {
         let mut json = Vec::new();
-        Body::new(&Arc::default(), object, order).write(7, &mut json);
+        JsonBody::new(&Arc::default(), object, order).write(7, &mut json);
         String::from_utf8(json).expect("JSON")
     }
 
@@ -223,14 +223,14 @@ mod tests {
             "spec": {"float": 0.1, "odd": 1.234_567_890_123_456_7e-200, "list": [{"x": [1]}]},
         });
         for order in [MemberOrder::Declared, MemberOrder::Sorted] {
-            let body = Body::new(&Arc::default(), &object, order);
+            let body = JsonBody::new(&Arc::default(), &object, order);
             let mut expected = object.clone();
             expected["metadata"]["resourceVersion"] = "7".into();
             assert_eq!(body.decode(7), expected);
             assert_eq!(body.metadata(7), expected["metadata"]);
-            assert_eq!(body.member::<Text<'_>>(Member::Name), Some(Text("n".into())));
-            assert_eq!(body.member::<Text<'_>>(Member::DeletionTimestamp), None);
-            assert_eq!(body.member::<Text<'_>>(Member::Uid), None);
+            assert_eq!(body.member::<BorrowedText<'_>>(Member::Name), Some(BorrowedText("n".into())));
+            assert_eq!(body.member::<BorrowedText<'_>>(Member::DeletionTimestamp), None);
+            assert_eq!(body.member::<BorrowedText<'_>>(Member::Uid), None);
             assert_eq!(body.member::<Json>(Member::Labels), Some(json!({"a": "b\"c"})));
         }
     }
@@ -240,7 +240,7 @@ mod tests {
         let object = json!({
             "metadata": {"name": "n"}, "spec": {"a": 1, "b": {"c": [2], "d": true}, "e": "f"}, "reason": "r", "list": [{"a": 1}],
         });
-        let body = Body::new(&Arc::default(), &object, MemberOrder::Declared);
+        let body = JsonBody::new(&Arc::default(), &object, MemberOrder::Declared);
         let found = body.only(7, &["spec.a", "spec.b.c", "spec.e.x", "reason", "list.a", "absent.a", "metadata"]);
         let expected = json!({"metadata": {"name": "n", "resourceVersion": "7"}, "spec": {"a": 1, "b": {"c": [2]}, "e": null}, "reason": "r", "list": null});
         assert_eq!(found, expected);
@@ -273,7 +273,7 @@ mod tests {
         for order in [MemberOrder::Declared, MemberOrder::Sorted] {
             let mut whole = object.clone();
             whole["metadata"]["resourceVersion"] = "12".into();
-            let body = Body::new(&Arc::default(), &object, order);
+            let body = JsonBody::new(&Arc::default(), &object, order);
             assert_eq!(body.apart.len(), 5, "{order:?}");
             assert_eq!(body.decode(12), whole);
             assert_eq!(body.metadata(12), whole["metadata"]);
@@ -284,12 +284,13 @@ mod tests {
             body.write(12, &mut json);
             assert_eq!(json.len(), body.len() + 2);
             let mut unparted = Vec::new();
-            Body { apart: Arc::default(), ..Writer::new(None, true).written(&object, order) }.write(12, &mut unparted);
+            JsonBody { apart: Arc::default(), ..BodyWriter::new(None, true).written(&object, order) }
+                .write(12, &mut unparted);
             let json = String::from_utf8(json).expect("JSON");
             assert_eq!(json, String::from_utf8(unparted).expect("JSON"));
             assert!(json.contains(&object["metadata"]["managedFields"].to_string()), "{json}");
         }
-        let unversioned = Body::unversioned(&object);
+        let unversioned = JsonBody::unversioned(&object);
         let mut without = object.clone();
         without["metadata"].as_object_mut().expect("an object").remove("resourceVersion");
         assert_eq!((unversioned.decode(12), unversioned.apart.len()), (without, 0));
@@ -298,7 +299,7 @@ mod tests {
     #[test]
     fn versions_of_an_object_and_others_of_its_template_share_what_is_the_same() {
         let interner = Arc::default();
-        let shared = |object: &Json| Body::new(&interner, object, MemberOrder::Declared);
+        let shared = |object: &Json| JsonBody::new(&interner, object, MemberOrder::Declared);
         let first = shared(&replica(1));
         let once = interner.kept();
         let others: Vec<_> = (2..9).map(|number| shared(&replica(number))).collect();
@@ -314,12 +315,13 @@ mod tests {
 
     #[test]
     fn what_is_the_same_is_equal_however_it_is_kept() {
-        let (one, same) = (Body::new(&Arc::default(), &replica(1), MemberOrder::Declared), Writer::new(None, true));
+        let (one, same) =
+            (JsonBody::new(&Arc::default(), &replica(1), MemberOrder::Declared), BodyWriter::new(None, true));
         let same = same.written(&replica(1), MemberOrder::Declared);
         assert_eq!(one, same);
-        assert_eq!(one, Body::new(&Arc::default(), &replica(1), MemberOrder::Declared));
+        assert_eq!(one, JsonBody::new(&Arc::default(), &replica(1), MemberOrder::Declared));
         let interner = Arc::default();
-        let [one, other] = [1, 2].map(|number| Body::new(&interner, &replica(number), MemberOrder::Declared));
+        let [one, other] = [1, 2].map(|number| JsonBody::new(&interner, &replica(number), MemberOrder::Declared));
         assert_ne!(one, other);
     }
 }

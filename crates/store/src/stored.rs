@@ -10,7 +10,7 @@ use std::time::Instant;
 use pintle_json::Json;
 
 use super::interner::Interner;
-use super::json_body::{Body, Member, MemberOrder, Text};
+use super::json_body::{BorrowedText, JsonBody, Member, MemberOrder};
 use super::kept::{Encoding, Encodings, Room};
 
 /// Under which name a resource's objects are stored: `pods`, `deployments.apps`.
@@ -21,7 +21,7 @@ pub type Key = Arc<str>;
 
 /// An object that is about to be written.
 pub struct Draft {
-    pub(super) body: Body,
+    pub(super) body: JsonBody,
     pub(super) version: String,
     /// What no other object may have as well, such as an address.
     pub(super) claims: Vec<String>,
@@ -40,7 +40,7 @@ impl Draft {
     /// What others have as well is kept once by `interner`, that of the store that it is for.
     pub fn new(interner: &Arc<Interner>, object: &Json, order: MemberOrder, claims: Vec<String>) -> Self {
         let version = object.get("apiVersion").and_then(Json::as_str).unwrap_or_default().to_owned();
-        Self { body: Body::new(interner, object, order), version, claims, fields: Vec::new() }
+        Self { body: JsonBody::new(interner, object, order), version, claims, fields: Vec::new() }
     }
 
     /// The same without what no other object may have as well.
@@ -85,12 +85,12 @@ pub struct Stored {
     revision: u64,
     written: Arc<WrittenIn>,
     is_first: bool,
-    body: Body,
+    body: JsonBody,
     /// The form in which it was last found to be shown just as it is stored; 0 for none.
     fits: AtomicU64,
     /// The tree of what the server itself reads all the time.
     tree: OnceLock<Arc<Json>>,
-    fields: OnceLock<Arc<Fields>>,
+    fields: OnceLock<Arc<SelectableFields>>,
     /// What it is shown as otherwise, once somebody has asked for that.
     encodings: OnceLock<Arc<Encodings>>,
 }
@@ -105,7 +105,7 @@ impl fmt::Debug for Stored {
 /// What can be selected of an object, in the order of its kind, in one form: one text behind the other, since most are short or
 /// empty.
 #[derive(Debug)]
-struct Fields {
+struct SelectableFields {
     form: u64,
     text: Box<str>,
     /// Where each ends.
@@ -115,7 +115,7 @@ struct Fields {
 /// The form of what is the same however it is shown.
 pub const SAME: u64 = 0;
 
-impl Fields {
+impl SelectableFields {
     fn new(form: u64, values: &[String]) -> Self {
         let mut end = 0;
         let ends = values.iter().map(|value| {
@@ -132,7 +132,7 @@ impl Fields {
 }
 
 impl Stored {
-    pub(super) fn new(revision: u64, written: Arc<WrittenIn>, is_first: bool, body: Body) -> Self {
+    pub(super) fn new(revision: u64, written: Arc<WrittenIn>, is_first: bool, body: JsonBody) -> Self {
         Self {
             revision,
             written,
@@ -148,7 +148,7 @@ impl Stored {
     /// The same with what can be selected of it, if that is known.
     pub(super) fn selectable(mut self, fields: Vec<String>) -> Self {
         if !fields.is_empty() {
-            self.fields = Arc::new(Fields::new(SAME, &fields)).into();
+            self.fields = Arc::new(SelectableFields::new(SAME, &fields)).into();
         }
         self
     }
@@ -160,7 +160,7 @@ impl Stored {
 
     /// An object that no store holds: it is shown without a version.
     pub fn unversioned(object: &Json) -> Self {
-        Self::new(0, WrittenIn::nowhere(""), true, Body::unversioned(object))
+        Self::new(0, WrittenIn::nowhere(""), true, JsonBody::unversioned(object))
     }
 
     /// The same content under another revision.
@@ -240,7 +240,7 @@ impl Stored {
     /// What can be selected of it in that form, at that place in the order of its kind. All of it is read once and kept; none if that
     /// was done in another form.
     pub fn field(&self, form: u64, at: usize, read: impl FnOnce() -> Vec<String>) -> Option<&str> {
-        let fields = self.fields.get_or_init(|| Arc::new(Fields::new(form, &read())));
+        let fields = self.fields.get_or_init(|| Arc::new(SelectableFields::new(form, &read())));
         fields.value(at).filter(|_| fields.form == form)
     }
 
@@ -271,7 +271,7 @@ impl Stored {
 
     /// Whether a deletion is under way.
     pub fn is_deleting(&self) -> bool {
-        self.body.member::<Text<'_>>(Member::DeletionTimestamp).is_some()
+        self.body.member::<BorrowedText<'_>>(Member::DeletionTimestamp).is_some()
     }
 
     /// The seconds that a deletion under way leaves the object.
@@ -300,22 +300,22 @@ impl Stored {
     }
 
     fn text(&self, member: Member) -> Cow<'_, str> {
-        self.body.member(member).map(|Text(text)| text).unwrap_or_default()
+        self.body.member(member).map(|BorrowedText(text)| text).unwrap_or_default()
     }
 }
 
 /// The labels of an object.
 #[derive(Debug)]
-pub struct Labels<'a>(BTreeMap<Text<'a>, Text<'a>>);
+pub struct Labels<'a>(BTreeMap<BorrowedText<'a>, BorrowedText<'a>>);
 
 impl Labels<'_> {
     /// The value of that label.
     pub fn value(&self, key: &str) -> Option<&str> {
-        self.0.get(key).map(|Text(value)| &**value)
+        self.0.get(key).map(|BorrowedText(value)| &**value)
     }
 }
 
-impl Borrow<str> for Text<'_> {
+impl Borrow<str> for BorrowedText<'_> {
     fn borrow(&self) -> &str {
         &self.0
     }

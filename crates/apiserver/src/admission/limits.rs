@@ -27,7 +27,7 @@ pub(crate) fn concern(attempt: &Attempt<'_>) -> bool {
 /// So many bytes are filled into one pod, which is then too large to be stored; and so many are told against one. Each container may lack
 /// all that a limit range has.
 const MOST_FILLED: usize = 4 << 20;
-const MOST_TOLD: usize = 1 << 20;
+const MOST_LIMITS_TOLD: usize = 1 << 20;
 
 /// Gives the containers of a pod what the limit range has for those that ask for nothing, and notes it in an annotation.
 pub(crate) fn complete(range: &Json, pod: &mut Json) {
@@ -94,7 +94,7 @@ fn pod_faults(range: &Json, pod: &Json) -> Vec<String> {
                     let found = bounds.faults(&side("requests"), &side("limits"));
                     told += found.iter().map(String::len).sum::<usize>();
                     faults.extend(found);
-                    if told > MOST_TOLD {
+                    if told > MOST_LIMITS_TOLD {
                         return faults;
                     }
                 }
@@ -328,7 +328,7 @@ mod tests {
         let mut pod = json!({"spec": {"containers": vec![json!({"name": "c"}); 2_000]}});
         let limit = json!({"type": "Container", "max": amounts});
         let told: usize = found(limit.clone(), "pods", pod.clone()).iter().map(String::len).sum();
-        assert!((MOST_TOLD..2 * MOST_TOLD).contains(&told), "{told}");
+        assert!((MOST_LIMITS_TOLD..2 * MOST_LIMITS_TOLD).contains(&told), "{told}");
         complete(&json!({"spec": {"limits": [{"type": "Container", "default": amounts}]}}), &mut pod);
         let filled = pod.to_string().len();
         assert!((MOST_FILLED / 2..4 * MOST_FILLED).contains(&filled), "{filled}");

@@ -15,7 +15,7 @@ use baseline::BASELINE;
 use pod_view::PodView;
 use restricted::RESTRICTED;
 
-const PREFIX: &str = "pod-security.kubernetes.io/";
+const POD_SECURITY_PREFIX: &str = "pod-security.kubernetes.io/";
 
 /// How strict a standard is, the laxest first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -78,7 +78,8 @@ impl Policy {
             faults.push(FieldFault::invalid_text(format!("metadata.labels[{label}]"), value, why));
         };
         let mut read = |mode: &str| {
-            let (level, version) = (format!("{PREFIX}{mode}"), format!("{PREFIX}{mode}-version"));
+            let (level, version) =
+                (format!("{POD_SECURITY_PREFIX}{mode}"), format!("{POD_SECURITY_PREFIX}{mode}-version"));
             let of_level = label(&level).map(|text| {
                 let known = Level::parse(text);
                 if known.is_none() {

@@ -18,7 +18,7 @@ use sha2::{Digest, Sha256};
 use crate::failure::quoted;
 use crate::kinds::{Bound, Cluster, GroupResource, Named};
 use crate::object::metadata;
-use crate::request::user::{ServiceAccount, User};
+use crate::request::user::{ServiceAccountName, User};
 
 /// Who gives the tokens out, and for whom they are unless their request says otherwise: this server.
 pub(crate) const ISSUER: &str = "https://kubernetes.default.svc";
@@ -62,14 +62,14 @@ impl fmt::Display for Unknown {
 pub(crate) type KeySeed = [u8; 32];
 
 /// The key that tokens are signed with; made when the first is needed.
-pub(crate) struct AccountTokens(Mutex<Option<Arc<Key>>>);
+pub(crate) struct AccountTokens(Mutex<Option<Arc<SigningKey>>>);
 
-struct Key {
+struct SigningKey {
     seed: KeySeed,
     pair: Ed25519KeyPair,
 }
 
-impl Key {
+impl SigningKey {
     fn new(seed: KeySeed) -> Option<Arc<Self>> {
         let pair = Ed25519KeyPair::from_seed_unchecked(&seed).ok()?;
         Some(Arc::new(Self { seed, pair }))
@@ -89,7 +89,7 @@ impl AccountTokens {
             let text = format!("service account tokens {seed}");
             Sha256::digest(text.as_bytes()).into()
         });
-        Self(Mutex::new(seed.and_then(Key::new)))
+        Self(Mutex::new(seed.and_then(SigningKey::new)))
     }
 
     /// What the key is made of; none if the system has no randomness to give.
@@ -99,7 +99,7 @@ impl AccountTokens {
 
     /// Signs with another key from now on. Tokens under the present one are nobody's then.
     pub(crate) fn replace(&self, seed: KeySeed) {
-        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = Key::new(seed);
+        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = SigningKey::new(seed);
     }
 
     /// The claims as a token; none if the system has no randomness to give.
@@ -152,12 +152,12 @@ impl AccountTokens {
         Claims::deserialize(&claims).map_err(|error| Unknown(error.to_string()))
     }
 
-    fn key(&self) -> Option<Arc<Key>> {
+    fn key(&self) -> Option<Arc<SigningKey>> {
         let mut key = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         if key.is_none() {
             let mut seed = KeySeed::default();
             rand::fill(&mut seed).ok()?;
-            *key = Key::new(seed);
+            *key = SigningKey::new(seed);
         }
         key.clone()
     }
@@ -213,7 +213,7 @@ impl Claims {
 
     fn user(&self) -> User {
         let Bound { namespace, node, pod, serviceaccount, .. } = &self.bound;
-        let mut user = ServiceAccount::new(namespace, &serviceaccount.name).user(&serviceaccount.uid);
+        let mut user = ServiceAccountName::new(namespace, &serviceaccount.name).user(&serviceaccount.uid);
         let mut extra = BTreeMap::from([(CREDENTIAL.to_owned(), vec![format!("JTI={}", self.jti)])]);
         for (kind, named) in [("pod", pod), ("node", node)] {
             let Some(Named { name, uid }) = named else { continue };

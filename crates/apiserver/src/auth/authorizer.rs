@@ -7,7 +7,7 @@ mod tests;
 use std::sync::Arc;
 
 use index::RuleIndex;
-pub(super) use index::{Grant, Granted, Role, Rule, has};
+pub(super) use index::{Grant, Granted, IndexedRole, PolicyRule, has};
 #[cfg(test)]
 pub(super) use tests::db_of;
 
@@ -40,7 +40,7 @@ impl Rbac<'_> {
     }
 
     /// A role of that namespace; without one, a role of the cluster.
-    pub(super) fn role(&self, namespace: &str, name: &str) -> Option<Arc<Role>> {
+    pub(super) fn role(&self, namespace: &str, name: &str) -> Option<Arc<IndexedRole>> {
         self.ask(|index| index.role(namespace, name).cloned())
     }
 

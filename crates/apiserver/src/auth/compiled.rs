@@ -18,10 +18,10 @@ pub(super) trait Index: Default {
 /// The index of one store. A change costs what it is itself, and is taken up with the next question: who asks sees whatever was written
 /// before.
 #[derive(Debug, Default)]
-pub(super) struct Compiled<I>(RwLock<State<I>>);
+pub(super) struct Compiled<I>(RwLock<CompiledState<I>>);
 
 #[derive(Debug, Default)]
-struct State<I> {
+struct CompiledState<I> {
     index: I,
     /// What is yet to be taken up; none before the first question. However long nobody asks, it is bounded.
     changes: Option<Changes>,
@@ -42,7 +42,7 @@ impl<I: Index> Compiled<I> {
     }
 }
 
-impl<I: Index> State<I> {
+impl<I: Index> CompiledState<I> {
     fn catch_up(&mut self, db: &Db) {
         let Some(changes) = &mut self.changes else {
             self.changes = Some(db.follow_all(Some(I::OF)));

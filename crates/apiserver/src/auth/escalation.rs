@@ -4,9 +4,9 @@ use std::collections::BTreeMap;
 
 use pintle_json::Json;
 
-use super::GROUP;
+use super::RBAC_GROUP;
 use super::authorize::{Attributes, Decision, decide};
-use super::authorizer::{Rbac, Rule};
+use super::authorizer::{PolicyRule, Rbac};
 use super::rights::{self, Right, Thing};
 use crate::failure::{Failure, Outcome, quoted};
 use crate::kinds::Place;
@@ -19,7 +19,7 @@ const MOST_COMPARED: usize = 20_000_000;
 
 /// Whether writes of the kind give rights away.
 pub(crate) fn grants_rights(place: &Place) -> bool {
-    place.kind.group == GROUP
+    place.kind.group == RBAC_GROUP
 }
 
 /// Fails if `user`, by writing a role or a binding, gives rights that they lack. The verb `escalate` on the role, or `bind` on the
@@ -50,7 +50,7 @@ impl Granter<'_> {
         {
             return Ok(());
         }
-        self.check_rules(&Rule::all_of(&new["rules"])).map_err(|why| self.forbidden(&why))?;
+        self.check_rules(&PolicyRule::all_of(&new["rules"])).map_err(|why| self.forbidden(&why))?;
         let gathers = |role: &Json| {
             role["aggregationRule"]["clusterRoleSelectors"].as_array().is_some_and(|selectors| !selectors.is_empty())
         };
@@ -60,7 +60,7 @@ impl Granter<'_> {
                 {"nonResourceURLs": ["*"], "verbs": ["*"]},
             ]);
             let why = "must have cluster-admin privileges to use the aggregationRule";
-            self.check_rules(&Rule::all_of(&everything)).map_err(|_| self.forbidden(why))?;
+            self.check_rules(&PolicyRule::all_of(&everything)).map_err(|_| self.forbidden(why))?;
         }
         Ok(())
     }
@@ -68,7 +68,7 @@ impl Granter<'_> {
     fn check_binding(&self, new: &Json, old: Option<&Json>) -> Outcome<()> {
         let said = |name: &str| new["roleRef"][name].text("");
         let (kind, name) = (said("kind"), said("name"));
-        let group = if said("apiGroup").is_empty() { GROUP } else { said("apiGroup") };
+        let group = if said("apiGroup").is_empty() { RBAC_GROUP } else { said("apiGroup") };
         let role = match kind {
             "Role" => Some(("roles", self.place.namespace.as_str())),
             "ClusterRole" => Some(("clusterroles", "")),
@@ -103,7 +103,7 @@ impl Granter<'_> {
     }
 
     /// Whether the writer holds all that the rules give, in the namespace of the object; else what they lack.
-    fn check_rules(&self, rules: &[Rule]) -> Result<(), String> {
+    fn check_rules(&self, rules: &[PolicyRule]) -> Result<(), String> {
         let held = self.rbac.granted(self.user, &self.place.namespace);
         let given = rules.iter().map(Right::count).fold(0, usize::saturating_add);
         let known = held.rules().map(rights::length).sum::<usize>();
@@ -207,7 +207,7 @@ mod tests {
 
     fn check(rules: Json, plural: &str, new: Json, old: Option<Json>) -> Result<(), String> {
         let user = User { name: "u".into(), groups: ["g".to_owned(), "h".to_owned()].into(), ..User::default() };
-        let kind = Kinds::builtin().resource(GROUP, "v1", plural).expect("a built-in kind").clone();
+        let kind = Kinds::builtin().resource(RBAC_GROUP, "v1", plural).expect("a built-in kind").clone();
         let namespace = if kind.namespaced() { "n" } else { "" };
         let place = Place::new(kind, namespace, "a");
         let (authorizer, db) = (Authorizer::default(), cluster(rules));
@@ -234,7 +234,7 @@ mod tests {
              permissions not currently held:\n{APIGroups:[\"\"], Resources:[\"pods\"], Verbs:[\"list\" \"watch\"]}; resolution \
              errors: [roles.rbac.authorization.k8s.io \"lost\" not found]"
         );
-        let escalate = json!([{"apiGroups": [GROUP], "resources": ["roles"], "verbs": ["escalate"]}]);
+        let escalate = json!([{"apiGroups": [RBAC_GROUP], "resources": ["roles"], "verbs": ["escalate"]}]);
         assert_eq!(check(escalate.clone(), "roles", role(pods(json!(["*"]))), None), Ok(()));
         assert!(check(escalate, "clusterroles", role(pods(json!(["*"]))), None).is_err());
     }
@@ -243,7 +243,7 @@ mod tests {
     fn a_binding_needs_what_it_gives_or_the_right_to_bind() {
         let secrets = json!([{"apiGroups": [""], "resources": ["*"], "verbs": ["get", "list"]}]);
         assert_eq!(check(secrets, "rolebindings", binding("strong"), None), Ok(()));
-        let bind = |name: &str| json!([{"apiGroups": [GROUP], "resources": ["clusterroles"], "verbs": ["bind"], "resourceNames": [name]}]);
+        let bind = |name: &str| json!([{"apiGroups": [RBAC_GROUP], "resources": ["clusterroles"], "verbs": ["bind"], "resourceNames": [name]}]);
         assert_eq!(check(bind("strong"), "rolebindings", binding("strong"), None), Ok(()));
         assert!(check(bind("other"), "clusterrolebindings", binding("strong"), None).is_err());
         let absent = check(json!([]), "rolebindings", binding("none"), None);

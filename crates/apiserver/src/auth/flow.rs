@@ -49,7 +49,7 @@ impl Flows {
 #[derive(Debug, Default)]
 struct FlowIndex {
     /// By precedence and name.
-    schemas: SharedMap<Arc<FlowSchema>>,
+    schemas: SharedMap<Arc<CompiledFlowSchema>>,
     /// Where each is among them, by name.
     places: HashMap<Box<str>, Box<str>>,
     /// The uids of priority levels by name.
@@ -57,7 +57,7 @@ struct FlowIndex {
 }
 
 #[derive(Debug)]
-struct FlowSchema {
+struct CompiledFlowSchema {
     uid: Arc<str>,
     level: Box<str>,
     rules: Box<[FlowRule]>,
@@ -66,13 +66,13 @@ struct FlowSchema {
 /// Who does what.
 #[derive(Debug)]
 struct FlowRule {
-    subjects: Box<[Subject]>,
+    subjects: Box<[FlowSubject]>,
     resources: Box<[ResourceRule]>,
     paths: Box<[PathRule]>,
 }
 
 #[derive(Debug)]
-enum Subject {
+enum FlowSubject {
     Anybody,
     User(Box<str>),
     Group(Box<str>),
@@ -83,20 +83,20 @@ enum Subject {
 
 #[derive(Debug)]
 struct ResourceRule {
-    verbs: Names,
-    groups: Names,
-    resources: Names,
-    namespaces: Names,
+    verbs: FlowNames,
+    groups: FlowNames,
+    resources: FlowNames,
+    namespaces: FlowNames,
     cluster: bool,
 }
 
 #[derive(Debug)]
 struct PathRule {
-    verbs: Names,
-    urls: Names,
+    verbs: FlowNames,
+    urls: FlowNames,
 }
 
-type Names = Box<[Box<str>]>;
+type FlowNames = Box<[Box<str>]>;
 
 impl Index for FlowIndex {
     const OF: &'static [&'static str] = &[SCHEMAS, LEVELS];
@@ -110,7 +110,7 @@ impl Index for FlowIndex {
         let schema = stored.decode();
         let precedence = schema.integer("/spec/matchingPrecedence").unwrap_or_default();
         let place = format!("{precedence:010}/{key}");
-        self.schemas.insert(&place, Arc::new(FlowSchema::new(&schema)));
+        self.schemas.insert(&place, Arc::new(CompiledFlowSchema::new(&schema)));
         self.places.insert(key.into(), place.into());
     }
 
@@ -124,18 +124,18 @@ impl Index for FlowIndex {
 }
 
 impl FlowIndex {
-    fn exempt(&self) -> Option<&Arc<FlowSchema>> {
+    fn exempt(&self) -> Option<&Arc<CompiledFlowSchema>> {
         self.schemas.get(self.places.get("exempt")?)
     }
 
     /// None where the priority level is not there.
-    fn flow(&self, schema: &FlowSchema) -> Option<Flow> {
+    fn flow(&self, schema: &CompiledFlowSchema) -> Option<Flow> {
         let level = self.levels.get(&schema.level)?;
         Some(Flow { schema: schema.uid.clone(), level: level.clone() })
     }
 }
 
-impl FlowSchema {
+impl CompiledFlowSchema {
     fn new(schema: &Json) -> Self {
         Self {
             uid: metadata::uid(schema).into(),
@@ -152,7 +152,7 @@ impl FlowSchema {
 impl FlowRule {
     fn new(rule: &Json) -> Self {
         Self {
-            subjects: rule.list("/subjects").map(Subject::new).collect(),
+            subjects: rule.list("/subjects").map(FlowSubject::new).collect(),
             resources: rule.list("/resourceRules").map(ResourceRule::new).collect(),
             paths: rule.list("/nonResourceRules").map(PathRule::new).collect(),
         }
@@ -179,7 +179,7 @@ impl FlowRule {
     }
 }
 
-impl Subject {
+impl FlowSubject {
     fn new(subject: &Json) -> Self {
         match (subject.text("/kind"), subject.text("/user/name"), subject.text("/group/name")) {
             ("User", "*", _) | ("Group", _, "*") => Self::Anybody,
@@ -230,7 +230,7 @@ impl PathRule {
     }
 }
 
-fn names(rule: &Json, field: &str) -> Names {
+fn names(rule: &Json, field: &str) -> FlowNames {
     rule[field].list("").filter_map(Json::as_str).map(Box::from).collect()
 }
 
@@ -319,10 +319,10 @@ mod tests {
             (json!({"kind": "User", "user": {"name": "*"}}), "anybody", true),
             (json!({"kind": "Other", "user": {"name": "*"}}), "anybody", false),
         ] {
-            let schema = FlowSchema::new(&json!({"spec": schema(1, subject.clone())}));
+            let schema = CompiledFlowSchema::new(&json!({"spec": schema(1, subject.clone())}));
             assert_eq!(schema.matches(&user(name, &[]), &HEALTH), expected, "{subject} {name}");
         }
-        let schema = FlowSchema::new(&json!({"spec": schema(1, account("*"))}));
+        let schema = CompiledFlowSchema::new(&json!({"spec": schema(1, account("*"))}));
         let account = user("system:serviceaccount:n:a", &[]);
         for (verb, path, expected) in [
             ("get", pods("n", ""), true),
@@ -352,8 +352,9 @@ mod tests {
         assert_eq!(schemas().unshared_with(&before), 0, "it is compiled once");
         put(&db, SCHEMAS, "7", schema(7, json!({"kind": "User", "user": {"name": "alice"}})));
         let after = schemas();
-        let is_new =
-            |(place, schema): &(&str, &Arc<FlowSchema>)| !before.get(place).is_some_and(|old| Arc::ptr_eq(old, schema));
+        let is_new = |(place, schema): &(&str, &Arc<CompiledFlowSchema>)| {
+            !before.get(place).is_some_and(|old| Arc::ptr_eq(old, schema))
+        };
         assert_eq!(after.iter().filter(is_new).map(|(place, _)| place).collect::<Vec<_>>(), ["0000000007/7"]);
     }
 }

@@ -6,13 +6,13 @@ use super::authorize::{Attributes, Decision, decide, forbidden};
 use super::authorizer::Rbac;
 use crate::failure::{Failure, Outcome};
 use crate::request::path::ResourcePath;
-use crate::request::user::{ServiceAccount, User};
+use crate::request::user::{ServiceAccountName, User};
 use crate::validate::{NameRule, name_faults};
 
-const NAME: &str = "impersonate-user";
-const UID: &str = "impersonate-uid";
-const GROUP: &str = "impersonate-group";
-const EXTRA: &str = "impersonate-extra-";
+const IMPERSONATE_USER: &str = "impersonate-user";
+const IMPERSONATE_UID: &str = "impersonate-uid";
+const IMPERSONATE_GROUP: &str = "impersonate-group";
+const IMPERSONATE_EXTRA: &str = "impersonate-extra-";
 
 /// As whom a request asks to act, if it does: just as the headers have it. The order of headers does not count.
 ///
@@ -24,10 +24,10 @@ const EXTRA: &str = "impersonate-extra-";
 /// the rights of its sender.
 pub(crate) fn impersonated(headers: &HeaderMap) -> Outcome<Option<User>> {
     let first = |name: &str| headers.get(name).map(text).unwrap_or_default();
-    let groups = headers.get_all(GROUP).iter().map(text).collect();
-    let mut wanted = User { name: first(NAME), uid: first(UID), groups, ..User::default() };
+    let groups = headers.get_all(IMPERSONATE_GROUP).iter().map(text).collect();
+    let mut wanted = User { name: first(IMPERSONATE_USER), uid: first(IMPERSONATE_UID), groups, ..User::default() };
     for (header, value) in headers {
-        if let Some(key) = header.as_str().strip_prefix(EXTRA) {
+        if let Some(key) = header.as_str().strip_prefix(IMPERSONATE_EXTRA) {
             wanted.extra.entry(extra_key(key)).or_default().push(text(value));
         }
     }
@@ -53,7 +53,7 @@ pub(crate) fn impersonate(rbac: Rbac<'_>, user: &User, mut wanted: User, attribu
             Decision::NoOpinion(wrong) => return Err(refusal(rbac, user, &wanted, &part, attributes, wrong)),
         }
     }
-    if let Some(account) = ServiceAccount::of(&wanted)
+    if let Some(account) = ServiceAccountName::of(&wanted)
         && wanted.groups.is_empty()
     {
         wanted.groups = account.groups().into();
@@ -71,7 +71,7 @@ fn parts(wanted: &User) -> Vec<ResourcePath> {
         ..ResourcePath::default()
     };
     const AUTHENTICATION: &str = "authentication.k8s.io";
-    let mut parts = vec![match ServiceAccount::of(wanted) {
+    let mut parts = vec![match ServiceAccountName::of(wanted) {
         Some(account) => {
             ResourcePath { namespace: account.namespace.into(), ..part("", "serviceaccounts", account.name) }
         }
@@ -99,7 +99,7 @@ fn refusal(
     attributes: &Attributes<'_>,
     wrong: Option<String>,
 ) -> Failure {
-    let namespace = ServiceAccount::of(wanted).map_or("", |account| account.namespace);
+    let namespace = ServiceAccountName::of(wanted).map_or("", |account| account.namespace);
     let granted = rbac.granted(user, namespace);
     let impersonates = granted.rules().any(|rule| rule.verbs.iter().any(|verb| &**verb == "impersonate"));
     let Some(mode) = mode(wanted).filter(|_| !impersonates) else { return forbidden(user, part, wrong) };
@@ -120,7 +120,7 @@ fn mode(wanted: &User) -> Option<&'static str> {
     if node.is_some_and(|name| name_faults(NameRule::Subdomain, name, false).is_empty()) {
         return bare.then_some("arbitrary-node");
     }
-    match ServiceAccount::of(wanted) {
+    match ServiceAccountName::of(wanted) {
         Some(_) => bare.then_some("serviceaccount"),
         None => Some("user-info"),
     }
@@ -158,7 +158,7 @@ mod tests {
             ("impersonate-extra-", ""),
         ] {
             let mut headers = HeaderMap::new();
-            headers.insert(NAME, HeaderValue::from_static("x"));
+            headers.insert(IMPERSONATE_USER, HeaderValue::from_static("x"));
             headers.insert(http::HeaderName::from_static(header), HeaderValue::from_static("v"));
             let wanted = impersonated(&headers).ok().flatten().expect("a user");
             assert_eq!(wanted.extra, BTreeMap::from([(key.to_owned(), vec!["v".to_owned()])]));

@@ -1,6 +1,6 @@
 //! A right: one verb on one thing. A rule is a short way to write many.
 
-use super::authorizer::{Rule, has};
+use super::authorizer::{PolicyRule, has};
 use crate::failure::quoted;
 
 /// One verb on one thing. Each part may be a star.
@@ -19,14 +19,14 @@ pub(super) enum Thing {
 
 impl Right {
     /// How many a rule gives.
-    pub(super) fn count(rule: &Rule) -> usize {
+    pub(super) fn count(rule: &PolicyRule) -> usize {
         let things = [rule.groups.len(), rule.resources.len(), rule.names.len().max(1)];
         let things = things.into_iter().fold(1, usize::saturating_mul).saturating_add(rule.urls.len());
         things.saturating_mul(rule.verbs.len())
     }
 
     /// All that a rule gives.
-    pub(super) fn all_of(rule: &Rule) -> Vec<Self> {
+    pub(super) fn all_of(rule: &PolicyRule) -> Vec<Self> {
         let mut names: Vec<_> = rule.names.iter().map(|name| Some(name.to_string())).collect();
         if names.is_empty() {
             names.push(None);
@@ -49,7 +49,7 @@ impl Right {
     }
 
     /// Whether one rule alone gives it.
-    pub(super) fn is_in(&self, rule: &Rule) -> bool {
+    pub(super) fn is_in(&self, rule: &PolicyRule) -> bool {
         let any_name = rule.names.is_empty();
         has(&rule.verbs, &self.verb)
             && match &self.thing {
@@ -66,7 +66,7 @@ impl Right {
 }
 
 /// How much a rule says: what it takes to look for a right in it.
-pub(super) fn length(rule: &Rule) -> usize {
+pub(super) fn length(rule: &PolicyRule) -> usize {
     1 + [&rule.verbs, &rule.groups, &rule.resources, &rule.names, &rule.urls]
         .map(|names| names.len())
         .iter()
@@ -102,7 +102,7 @@ mod tests {
     #[test]
     fn a_rule_gives_each_verb_on_each_thing_it_names() {
         let check = |rule: Json, expected: &[&str]| {
-            let rights: Vec<_> = Rule::all_of(&json!([rule])).iter().flat_map(Right::all_of).collect();
+            let rights: Vec<_> = PolicyRule::all_of(&json!([rule])).iter().flat_map(Right::all_of).collect();
             let told: Vec<_> = rights.iter().map(|right| right.thing.text(&[&right.verb])).collect();
             assert_eq!(told, expected, "{rule}");
         };
@@ -129,7 +129,7 @@ mod tests {
         };
         let rule = |resources: Json, names: Json| {
             let rule = json!({"apiGroups": [""], "resources": resources, "verbs": ["get"], "resourceNames": names});
-            Rule::all_of(&json!([rule])).remove(0)
+            PolicyRule::all_of(&json!([rule])).remove(0)
         };
         assert!(on("pods", None).is_in(&rule(json!(["pods"]), json!([]))));
         assert!(on("pods", Some("a")).is_in(&rule(json!(["pods"]), json!([]))));
@@ -138,7 +138,7 @@ mod tests {
         assert!(on("pods/log", None).is_in(&rule(json!(["*/log"]), json!([]))));
         assert!(!on("*", None).is_in(&rule(json!(["pods"]), json!([]))));
         let url = |url: &str| Right { verb: "get".into(), thing: Thing::Url(url.into()) };
-        let urls = Rule::all_of(&json!([{"nonResourceURLs": ["/a/*"], "verbs": ["get"]}])).remove(0);
+        let urls = PolicyRule::all_of(&json!([{"nonResourceURLs": ["/a/*"], "verbs": ["get"]}])).remove(0);
         assert!(url("/a/b").is_in(&urls) && url("/a/*").is_in(&urls) && !url("/a").is_in(&urls));
     }
 }

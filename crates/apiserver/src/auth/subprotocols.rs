@@ -9,7 +9,7 @@ use crate::failure::{Failure, Outcome};
 use crate::request::is_websocket;
 
 /// What comes before the token.
-const PREFIX: &[u8] = b"base64url.bearer.authorization.k8s.io.";
+const TOKEN_PREFIX: &[u8] = b"base64url.bearer.authorization.k8s.io.";
 
 /// What a client offers to speak over a WebSocket.
 #[derive(Debug)]
@@ -28,7 +28,7 @@ impl Subprotocols {
         let (mut token, mut others) = (None, Vec::new());
         let offers = headers.get_all(SEC_WEBSOCKET_PROTOCOL).into_iter();
         for offer in offers.flat_map(|offers| offers.as_bytes().split(|byte| *byte == b',')).map(<[u8]>::trim_ascii) {
-            match offer.strip_prefix(PREFIX) {
+            match offer.strip_prefix(TOKEN_PREFIX) {
                 None => others.push(offer),
                 Some(_) if token.is_some() => return Err(Failure::unauthorized()),
                 Some(encoded) => token = Some(decoded(encoded).ok_or_else(Failure::unauthorized)?),

@@ -19,10 +19,10 @@ use crate::request::user::User;
 use crate::request::{Asker, Part};
 use crate::store::{Change, Key, Range, Stored, key};
 
-const GROUP: &str = "apiregistration.k8s.io";
+const REGISTRATION_GROUP: &str = "apiregistration.k8s.io";
 const SERVICES: &str = "services";
 const SLICES: &str = "endpointslices.discovery.k8s.io";
-const MANAGER: &str = "kube-apiserver";
+const OWN_MANAGER: &str = "kube-apiserver";
 /// Those that come and go with definitions are labelled so, `true`; what a server makes at its start is `onstart`.
 const AUTOMANAGED: &str = "kube-aggregator.kubernetes.io/automanaged";
 
@@ -69,7 +69,7 @@ impl Controller for ApiServices {
             return None;
         }
         let kinds = registry.kinds();
-        let kind = kinds.group_kind(GROUP, "APIService")?;
+        let kind = kinds.group_kind(REGISTRATION_GROUP, "APIService")?;
         for key in definitions {
             let new = registry.db.get(crd::DEFINITIONS, &key).map(|stored| versions(&stored)).unwrap_or_default();
             let old = self.known.remove(&key).unwrap_or_default();
@@ -135,7 +135,7 @@ fn create(registry: &Registry, kind: &Arc<Kind>, name: &str) -> Result<(), Failu
         "spec": {"group": group, "version": version, "groupPriorityMinimum": 1000, "versionPriority": 100},
     });
     let options = options();
-    let by = Writer::new(&options, MANAGER, registry.clock.now_text());
+    let by = Writer::new(&options, OWN_MANAGER, registry.clock.now_text());
     registry.create(&Place::new(kind.clone(), "", ""), object, &by).map(drop)
 }
 
@@ -200,7 +200,7 @@ fn say(
         Ok(new)
     };
     let options = options();
-    let by = Writer::new(&options, MANAGER, now.clone());
+    let by = Writer::new(&options, OWN_MANAGER, now.clone());
     let place = Place { part: Part::Status, ..Place::new(kind.clone(), "", name) };
     registry.update(&place, &Wish::Patch(&make), &by).map(drop)
 }
@@ -220,12 +220,12 @@ mod tests {
     fn an_api_service_is_said_to_be_available_only_as_it_was_read() {
         let registry = Arc::new(Registry::new(ApiServerConfig::default(), None));
         let kinds = registry.kinds();
-        let (kind, name) = (kinds.group_kind(GROUP, "APIService").expect("it is built in"), "v1.e.com");
+        let (kind, name) = (kinds.group_kind(REGISTRATION_GROUP, "APIService").expect("it is built in"), "v1.e.com");
         create(&registry, kind, name).expect("absent");
         let read = || registry.db.get(RESOURCE, name).expect("it is there").only(OUTLINE);
         let old = read();
         let (options, place) = (options(), Place::new(kind.clone(), "", name));
-        let by = Writer::new(&options, MANAGER, registry.clock.now_text());
+        let by = Writer::new(&options, OWN_MANAGER, registry.clock.now_text());
         let make = |live: Option<&Json>| {
             let mut new = live.cloned().unwrap_or_default();
             new["spec"].set("service", json!({"namespace": "default", "name": "s"}));

@@ -19,15 +19,15 @@ use crate::request::Part;
 use crate::request::options::DeleteOptions;
 use crate::store::{Change, Key, Stored};
 
-const GROUP: &str = "apiextensions.k8s.io";
-const MANAGER: &str = "kube-apiserver";
+const EXTENSIONS_GROUP: &str = "apiextensions.k8s.io";
+const OWN_MANAGER: &str = "kube-apiserver";
 /// How often a definition that is going looks whether its objects have gone.
-const AGAIN: Duration = Duration::from_millis(100);
+const EMPTYING_POLL: Duration = Duration::from_millis(100);
 
 #[derive(Debug, Default)]
 pub(super) struct Definitions {
     /// What was read of each definition, by its group.
-    known: BTreeMap<String, Group>,
+    known: BTreeMap<String, DefinitionGroup>,
     /// Those that have changed since.
     changed: BTreeSet<Key>,
     /// Those that are going.
@@ -38,7 +38,7 @@ pub(super) struct Definitions {
 
 /// The definitions of a group.
 #[derive(Debug, Default)]
-struct Group {
+struct DefinitionGroup {
     definitions: BTreeMap<Key, Known>,
     /// The names that they have.
     taken: Taken,
@@ -92,7 +92,7 @@ impl Controller for Definitions {
             }
             waiting |= !self.let_go(registry, &outline).await;
         }
-        waiting.then(|| Instant::now() + AGAIN)
+        waiting.then(|| Instant::now() + EMPTYING_POLL)
     }
 }
 
@@ -264,19 +264,19 @@ impl Definitions {
         make: &dyn Fn(Option<&Json>) -> crate::failure::Outcome<Json>,
     ) {
         let kinds = registry.kinds();
-        let Some(kind) = kinds.group_kind(GROUP, "CustomResourceDefinition") else { return };
+        let Some(kind) = kinds.group_kind(EXTENSIONS_GROUP, "CustomResourceDefinition") else { return };
         let name = metadata::name(definition);
         let mut place = Place::new(kind.clone(), "", name);
         place.part = part;
         let options = options();
-        let manager = Writer::new(&options, MANAGER, registry.clock.now_text());
+        let manager = Writer::new(&options, OWN_MANAGER, registry.clock.now_text());
         if let Err(failure) = registry.update(&place, &Wish::Patch(make), &manager) {
             tracing::debug!(%name, message = failure.status.message, "a definition could not be written");
         }
     }
 }
 
-impl Group {
+impl DefinitionGroup {
     fn put(&mut self, key: &Key, definition: Known) {
         self.taken.add(&definition.outline);
         if !crd::has_its_names(&definition.outline) {
@@ -304,7 +304,7 @@ impl Group {
 }
 
 fn changed_meanwhile(definition: &Json) -> Failure {
-    Failure::modified(&GroupResource::new(GROUP, "customresourcedefinitions"), metadata::name(definition))
+    Failure::modified(&GroupResource::new(EXTENSIONS_GROUP, "customresourcedefinitions"), metadata::name(definition))
 }
 
 fn stored(resource: &GroupResource) -> GroupResource {

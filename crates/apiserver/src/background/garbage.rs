@@ -24,13 +24,13 @@ use crate::request::options::DeleteOptions;
 use crate::request::user::User;
 use crate::store::{Change, ChangeKind, Key, ResourceKey, Stored, key};
 
-const ORPHAN: &str = "orphan";
-const FOREGROUND: &str = "foregroundDeletion";
-const MANAGER: &str = "kube-controller-manager";
+const ORPHAN_FINALIZER: &str = "orphan";
+const FOREGROUND_FINALIZER: &str = "foregroundDeletion";
+const COLLECTOR: &str = "kube-controller-manager";
 
 /// When what could not be done is tried again; longer each time.
-const AGAIN: Duration = Duration::from_secs(1);
-const LONGEST_PAUSE: Duration = Duration::from_secs(60);
+const FIRST_RETRY: Duration = Duration::from_secs(1);
+const LONGEST_RETRY: Duration = Duration::from_secs(60);
 
 /// An object by its place in the store.
 type Spot = (ResourceKey, Key);
@@ -128,7 +128,7 @@ impl Controller for Collector {
             _ if self.failed.is_empty() => None,
             Some((due, pause)) if due > now => Some((due, pause)),
             before => {
-                let pause = before.map_or(AGAIN, |(_, pause)| (pause * 2).min(LONGEST_PAUSE));
+                let pause = before.map_or(FIRST_RETRY, |(_, pause)| (pause * 2).min(LONGEST_RETRY));
                 Some((now + pause, pause))
             }
         };
@@ -160,7 +160,8 @@ impl Collector {
             self.dependents.entry(added.clone()).or_default().insert(at.clone());
         }
         let Some(new) = new else { return };
-        let waits = new.is_deleting() && (has_finalizer(new, ORPHAN) || has_finalizer(new, FOREGROUND));
+        let waits =
+            new.is_deleting() && (has_finalizer(new, ORPHAN_FINALIZER) || has_finalizer(new, FOREGROUND_FINALIZER));
         if waits || !after.is_empty() {
             self.enqueue(at.clone());
         }
@@ -202,9 +203,9 @@ impl Collector {
         if !stored.is_deleting() {
             return self.follow_owners(registry, &kinds, &place, &stored, told);
         }
-        if has_finalizer(&stored, ORPHAN) {
+        if has_finalizer(&stored, ORPHAN_FINALIZER) {
             self.set_dependents_free(registry, &place, &stored).await?;
-        } else if has_finalizer(&stored, FOREGROUND) {
+        } else if has_finalizer(&stored, FOREGROUND_FINALIZER) {
             self.await_dependents(registry, &place, &stored)?;
         }
         Ok(Looked::Done)
@@ -228,7 +229,7 @@ impl Collector {
             tokio::task::yield_now().await;
         }
         outcome?;
-        drop_finalizer(registry, place, &owner.uid(), ORPHAN)
+        drop_finalizer(registry, place, &owner.uid(), ORPHAN_FINALIZER)
     }
 
     /// An owner that waits goes once no dependent blocks it. It is looked at again whenever a dependent goes, so all of them are looked
@@ -257,7 +258,7 @@ impl Collector {
                 self.blocked.insert(uid.into_owned(), at);
                 Ok(())
             }
-            None => drop_finalizer(registry, place, &uid, FOREGROUND),
+            None => drop_finalizer(registry, place, &uid, FOREGROUND_FINALIZER),
         }
     }
 
@@ -305,8 +306,8 @@ impl Collector {
                 }
                 PropagationPolicy::Foreground
             }
-            false if has_finalizer(object, ORPHAN) => PropagationPolicy::Orphan,
-            false if has_finalizer(object, FOREGROUND) => PropagationPolicy::Foreground,
+            false if has_finalizer(object, ORPHAN_FINALIZER) => PropagationPolicy::Orphan,
+            false if has_finalizer(object, FOREGROUND_FINALIZER) => PropagationPolicy::Foreground,
             false => PropagationPolicy::Background,
         };
         let options = DeleteOptions {
@@ -362,7 +363,7 @@ fn owner(registry: &Registry, kinds: &Kinds, dependent: &Place, reference: &Json
     if found.revision() > told {
         return Owner::Unread;
     }
-    let waiting = found.is_deleting() && has_finalizer(&found, FOREGROUND);
+    let waiting = found.is_deleting() && has_finalizer(&found, FOREGROUND_FINALIZER);
     match waiting && reference["blockOwnerDeletion"] == true {
         true => Owner::Waits,
         false => Owner::Lives,
@@ -410,7 +411,7 @@ fn patch(registry: &Arc<Registry>, place: &Place, uid: &str, change: &dyn Fn(&mu
         Ok(new)
     };
     let options = options();
-    let manager = Writer::new(&options, MANAGER, registry.clock.now_text()).asking(asker());
+    let manager = Writer::new(&options, COLLECTOR, registry.clock.now_text()).asking(asker());
     match registry.update(place, &Wish::Patch(&make), &manager) {
         Err(failure) if !failure.is_not_found() => Err(failure),
         _ => Ok(()),
@@ -451,7 +452,7 @@ mod tests {
         let references: Vec<Json> = owner.into_iter().map(reference).collect();
         let object = json!({"metadata": {"name": name, "ownerReferences": references}});
         let options = options();
-        let by = Writer::new(&options, MANAGER, registry.clock.now_text());
+        let by = Writer::new(&options, COLLECTOR, registry.clock.now_text());
         registry.create(&place(registry, name), object, &by).unwrap();
     }
 
@@ -484,7 +485,9 @@ mod tests {
     /// An owner that a client has let go and made anew, deleted likewise, while its dependents were set free.
     #[tokio::test]
     async fn what_comes_in_an_owners_place_keeps_its_finalizer_and_its_dependents() {
-        for (policy, finalizer) in [(PropagationPolicy::Orphan, ORPHAN), (PropagationPolicy::Foreground, FOREGROUND)] {
+        for (policy, finalizer) in
+            [(PropagationPolicy::Orphan, ORPHAN_FINALIZER), (PropagationPolicy::Foreground, FOREGROUND_FINALIZER)]
+        {
             let registry = Arc::new(Registry::new(crate::config::ApiServerConfig::default(), None));
             let mut collector = Collector::default();
             let options = DeleteOptions { propagation: Some(policy), ..DeleteOptions::default() };
@@ -498,7 +501,9 @@ mod tests {
             create(&registry, "b", Some("a"));
             delete();
             match finalizer {
-                ORPHAN => collector.set_dependents_free(&registry, &place(&registry, "a"), &old).await.unwrap(),
+                ORPHAN_FINALIZER => {
+                    collector.set_dependents_free(&registry, &place(&registry, "a"), &old).await.unwrap()
+                }
                 _ => collector.await_dependents(&registry, &place(&registry, "a"), &old).unwrap(),
             }
             assert!(stored(&registry, "a").is_some_and(|new| has_finalizer(&new, finalizer)), "{finalizer}");

@@ -14,8 +14,8 @@ use crate::registry::{Registry, Wish};
 use crate::store::{Change, key};
 
 const NAMESPACE: &str = "default";
-const NAME: &str = "kubernetes";
-const MANAGER: &str = "kube-apiserver";
+const KUBERNETES: &str = "kubernetes";
+const OWN_MANAGER: &str = "kube-apiserver";
 
 /// Looks after the three objects.
 #[derive(Debug)]
@@ -27,7 +27,7 @@ impl Controller for Kubernetes {
     const OF: Option<&'static [&'static str]> = Some(&["services", "endpoints", "endpointslices.discovery.k8s.io"]);
 
     fn observe(&mut self, change: &Change) -> bool {
-        *change.key == *key(NAMESPACE, NAME)
+        *change.key == *key(NAMESPACE, KUBERNETES)
     }
 
     async fn work(&mut self, registry: &Arc<Registry>, _: u64) -> Option<Instant> {
@@ -42,11 +42,11 @@ impl Controller for Kubernetes {
 /// alone.
 pub(crate) fn put_right(registry: &Arc<Registry>, address: SocketAddr) {
     let options = options();
-    let manager = Writer::new(&options, MANAGER, registry.clock.now_text());
+    let manager = Writer::new(&options, OWN_MANAGER, registry.clock.now_text());
     for (group, kind, wanted) in objects(address) {
         let kinds = registry.kinds();
         let Some(kind) = kinds.group_kind(group, kind) else { continue };
-        let place = Place::new(kind.clone(), NAMESPACE, NAME);
+        let place = Place::new(kind.clone(), NAMESPACE, KUBERNETES);
         let make = |live: Option<&Json>| Ok(merge(live.unwrap_or(&Json::Null), &wanted));
         let written = match registry.db.get(&place.resource_key(), &place.key()) {
             None => registry.create(&place, wanted.clone(), &manager),
@@ -68,7 +68,7 @@ fn objects(address: SocketAddr) -> [(&'static str, &'static str, Json); 3] {
     let (ip, port) = (address.ip().to_string(), address.port());
     let ports = json!([{"name": "https", "port": port, "protocol": "TCP"}]);
     let service = json!({
-        "metadata": {"name": NAME, "labels": {"component": "apiserver", "provider": "kubernetes"}},
+        "metadata": {"name": KUBERNETES, "labels": {"component": "apiserver", "provider": "kubernetes"}},
         "spec": {
             "clusterIP": "10.0.0.1",
             "ipFamilyPolicy": "SingleStack",
@@ -78,11 +78,11 @@ fn objects(address: SocketAddr) -> [(&'static str, &'static str, Json); 3] {
         },
     });
     let endpoints = json!({
-        "metadata": {"name": NAME, "labels": {"endpointslice.kubernetes.io/skip-mirror": "true"}},
+        "metadata": {"name": KUBERNETES, "labels": {"endpointslice.kubernetes.io/skip-mirror": "true"}},
         "subsets": [{"addresses": [{"ip": ip}], "ports": ports}],
     });
     let slice = json!({
-        "metadata": {"name": NAME, "labels": {"kubernetes.io/service-name": NAME}},
+        "metadata": {"name": KUBERNETES, "labels": {"kubernetes.io/service-name": KUBERNETES}},
         "addressType": "IPv4",
         "endpoints": [{"addresses": [ip], "conditions": {"ready": true}}],
         "ports": ports,

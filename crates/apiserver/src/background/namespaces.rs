@@ -20,11 +20,11 @@ use crate::request::{Asker, Verb};
 use crate::store::{Change, ChangeKind, Range, Stored};
 
 /// How long a deleted namespace stays as it is, so that clients get to see it.
-const PATIENCE: Duration = Duration::from_millis(500);
+const NAMESPACE_LINGER: Duration = Duration::from_millis(500);
 /// How often a namespace whose contents stay is looked at again.
-const AGAIN: Duration = Duration::from_millis(500);
+const NAMESPACE_POLL: Duration = Duration::from_millis(500);
 /// Of so many kinds, and so many finalizers, a namespace tells that they are left.
-const MOST_TOLD: usize = 100;
+const MOST_LEFT_TOLD: usize = 100;
 
 /// The namespaces that are going, and when each is due.
 #[derive(Debug, Default)]
@@ -77,7 +77,7 @@ impl Controller for Cleaner {
                 self.due.remove(&name);
             } else {
                 self.stuck.insert(name.clone());
-                self.due.insert(name, Instant::now() + AGAIN);
+                self.due.insert(name, Instant::now() + NAMESPACE_POLL);
             }
         }
         self.due.values().min().copied()
@@ -87,7 +87,7 @@ impl Controller for Cleaner {
 impl Cleaner {
     fn note(&mut self, namespace: &Stored) {
         if namespace.is_deleting() {
-            self.due.entry(namespace.name().into_owned()).or_insert_with(|| Instant::now() + PATIENCE);
+            self.due.entry(namespace.name().into_owned()).or_insert_with(|| Instant::now() + NAMESPACE_LINGER);
         }
     }
 }
@@ -250,8 +250,8 @@ fn holders<'a>(finalizers: impl Iterator<Item = &'a String>) -> BTreeMap<&'a str
 
 /// The first of what there is to tell, and how many more there are.
 fn told(parts: impl ExactSizeIterator<Item = String>) -> String {
-    let more = parts.len().saturating_sub(MOST_TOLD);
-    let mut parts: Vec<_> = parts.take(MOST_TOLD).collect();
+    let more = parts.len().saturating_sub(MOST_LEFT_TOLD);
+    let mut parts: Vec<_> = parts.take(MOST_LEFT_TOLD).collect();
     if more > 0 {
         parts.push(format!("and {more} more"));
     }
@@ -303,7 +303,7 @@ mod tests {
     fn finalizers_are_counted_in_one_go_and_the_first_are_told() {
         let finalizers = |count: usize| (0..count).map(|at| format!("e.com/f{at:06}")).collect::<Vec<_>>();
         assert!(is_linear(4_000, |count| assert_eq!(holders(finalizers(count).iter()).len(), count)));
-        let names = finalizers(MOST_TOLD + 7);
+        let names = finalizers(MOST_LEFT_TOLD + 7);
         let text = told(names.iter().cloned());
         assert!(text.starts_with("e.com/f000000, ") && text.ends_with("e.com/f000099, and 7 more"), "{text}");
         assert_eq!(told(names[..2].iter().cloned()), "e.com/f000000, e.com/f000001");

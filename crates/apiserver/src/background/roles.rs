@@ -14,9 +14,9 @@ use crate::registry::Writer;
 use crate::registry::{Registry, Wish};
 use crate::selector;
 
-const GROUP: &str = "rbac.authorization.k8s.io";
+const RBAC_GROUP: &str = "rbac.authorization.k8s.io";
 const ROLES: &str = "clusterroles.rbac.authorization.k8s.io";
-const MANAGER: &str = "clusterrole-aggregation-controller";
+const AGGREGATION_CONTROLLER: &str = "clusterrole-aggregation-controller";
 
 /// Looks after them.
 #[derive(Debug)]
@@ -29,7 +29,7 @@ impl Controller for Aggregator {
     /// then its write is a change, and brings another round.
     async fn work(&mut self, registry: &Arc<Registry>, _: u64) -> Option<Instant> {
         // A tree takes many times the room of its role, and this is seldom done.
-        let roles: Vec<_> = all(registry, ROLES).map(|(_, role)| Role::new(role.decode())).collect();
+        let roles: Vec<_> = all(registry, ROLES).map(|(_, role)| RoleTexts::new(role.decode())).collect();
         for role in roles.iter().filter(|role| role.object["aggregationRule"].is_object()) {
             let rules = aggregated(role, &roles).await;
             let texts: HashSet<_> = rules.iter().map(|(text, _)| *text).collect();
@@ -42,12 +42,12 @@ impl Controller for Aggregator {
 }
 
 /// A role, and its rules as texts, by which equal ones are found.
-struct Role {
+struct RoleTexts {
     object: Json,
     texts: Vec<String>,
 }
 
-impl Role {
+impl RoleTexts {
     fn new(object: Json) -> Self {
         let texts = object.list("/rules").map(Json::to_string).collect();
         Self { object, texts }
@@ -61,7 +61,7 @@ impl Role {
 /// The rules of all roles that `role` selects, each once, in the order of the selectors and of the roles' names.
 ///
 /// A role may have very many selectors, of which most are equal: each is looked at once, and each role until it is selected.
-async fn aggregated<'a>(role: &Role, roles: &'a [Role]) -> Vec<(&'a str, &'a Json)> {
+async fn aggregated<'a>(role: &RoleTexts, roles: &'a [RoleTexts]) -> Vec<(&'a str, &'a Json)> {
     let (mut rules, mut seen) = (Vec::new(), HashSet::new());
     let mut left: Vec<_> = roles.iter().filter(|other| !std::ptr::eq(*other, role)).collect();
     let mut known = HashSet::new();
@@ -86,7 +86,7 @@ async fn aggregated<'a>(role: &Role, roles: &'a [Role]) -> Vec<(&'a str, &'a Jso
 /// Gives a role these rules, if it is still as it was read: a write that came between brings another round.
 fn write(registry: &Arc<Registry>, role: &Json, rules: Vec<Json>) {
     let kinds = registry.kinds();
-    let Some(kind) = kinds.group_kind(GROUP, "ClusterRole") else { return };
+    let Some(kind) = kinds.group_kind(RBAC_GROUP, "ClusterRole") else { return };
     let make = |live: Option<&Json>| {
         let mut new = live.cloned().unwrap_or_default();
         if new.text("/metadata/resourceVersion") != role.text("/metadata/resourceVersion") {
@@ -96,7 +96,7 @@ fn write(registry: &Arc<Registry>, role: &Json, rules: Vec<Json>) {
         Ok(new)
     };
     let options = options();
-    let by = Writer::new(&options, MANAGER, registry.clock.now_text());
+    let by = Writer::new(&options, AGGREGATION_CONTROLLER, registry.clock.now_text());
     let place = Place::new(kind.clone(), "", metadata::name(role));
     if let Err(failure) = registry.update(&place, &Wish::Patch(&make), &by) {
         tracing::debug!(name = place.name, message = failure.status.message, "a role was not aggregated");
@@ -131,14 +131,14 @@ mod tests {
     }
 
     /// A role of so many selectors, and others whose rules are to be had.
-    fn roles(selectors: impl Iterator<Item = Json>, others: usize, rules: usize) -> Vec<Role> {
+    fn roles(selectors: impl Iterator<Item = Json>, others: usize, rules: usize) -> Vec<RoleTexts> {
         let selectors: Vec<_> = selectors.collect();
         let all = json!({"metadata": {"name": "all"}, "aggregationRule": {"clusterRoleSelectors": selectors}});
         let other = |at: usize| {
             let rules: Vec<_> = (0..rules).map(|rule| json!({"verbs": [format!("v{at}/{rule}")]})).collect();
             json!({"metadata": {"name": format!("r{at}"), "labels": {"a": at.to_string()}}, "rules": rules})
         };
-        std::iter::once(all).chain((0..others).map(other)).map(Role::new).collect()
+        std::iter::once(all).chain((0..others).map(other)).map(RoleTexts::new).collect()
     }
 
     #[test]

@@ -6,7 +6,7 @@ use pintle_json::Json;
 use pintle_meta::{GroupVersion, GroupVersionKind, Scope};
 
 use super::custom_strategy::{Custom, Versions};
-use super::naming::Names;
+use super::naming::DefinitionNames;
 use super::structural::Structural;
 use super::{is_established, is_terminating};
 use crate::kinds::{Conduct, Kind, Subresource, compare_versions};
@@ -26,7 +26,7 @@ pub(crate) fn kinds(definition: &Json) -> Vec<Kind> {
     let storage = versions.iter().position(|version| version.is_true("/storage")).unwrap_or(0);
     let Some(stored_name) = versions.get(storage).map(|version| version.text("/name")) else { return Vec::new() };
     let group = definition.text("/spec/group");
-    let names = Names::accepted(definition);
+    let names = DefinitionNames::accepted(definition);
     let text = super::hash(&definition["spec"]["versions"].to_string());
     let stored = Arc::new(Versions {
         definition: metadata::uid(definition).into(),

@@ -33,14 +33,14 @@ fn takes_null(schema: &Structural) -> bool {
 }
 
 /// So many bytes of defaults are filled into one object. It is too large to be stored by then.
-const MOST_FILLED: usize = 8 << 20;
+const MOST_DEFAULTED: usize = 8 << 20;
 
 /// Fills in what a custom resource left out and its schema has a default for. A null that may not be counts as left out.
 ///
 /// A default appears only where the object around it is there. A few bytes of an object can ask for a long one thousands of times: once
 /// they are too large together, no more are filled in.
 pub(crate) fn default(schema: &Structural, value: &mut Json) {
-    fill(schema, value, &mut { MOST_FILLED });
+    fill(schema, value, &mut { MOST_DEFAULTED });
 }
 
 fn fill(schema: &Structural, value: &mut Json, left: &mut usize) {

@@ -14,14 +14,14 @@ pub(crate) enum Hop {
     /// All items of a list, or all members of an object.
     All,
     /// The items whose member, at a path, compares to a text.
-    Where(Vec<Hop>, Comparison, Json),
+    Where(Vec<Hop>, FilterOperator, Json),
     /// The items that have something at a path.
     Having(Vec<Hop>),
 }
 
 /// How a filter compares.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Comparison {
+pub(crate) enum FilterOperator {
     /// `==`
     Equal,
     /// `!=`
@@ -98,7 +98,7 @@ fn apply<'a>(step: &Hop, value: &'a Json) -> Vec<&'a Json> {
         Hop::Where(path, comparison, wanted) => {
             let holds = |item: &&Json| {
                 let equal = find(path, item).first().is_some_and(|found| *found == wanted);
-                equal == (*comparison == Comparison::Equal)
+                equal == (*comparison == FilterOperator::Equal)
             };
             children(value).into_iter().filter(holds).collect()
         }
@@ -153,7 +153,7 @@ fn bracket(inside: &str, in_filter: bool) -> Result<Hop, String> {
 }
 
 fn parse_filter(filter: &str) -> Result<Hop, String> {
-    for (operator, comparison) in [("==", Comparison::Equal), ("!=", Comparison::Unequal)] {
+    for (operator, comparison) in [("==", FilterOperator::Equal), ("!=", FilterOperator::Unequal)] {
         if let Some((path, wanted)) = filter.split_once(operator) {
             let wanted = wanted.trim();
             let wanted = match quoted(wanted) {

@@ -10,7 +10,7 @@ use crate::object::set_condition;
 
 /// What a custom resource is called.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(super) struct Names {
+pub(super) struct DefinitionNames {
     pub(super) plural: String,
     pub(super) singular: String,
     pub(super) short_names: Vec<String>,
@@ -19,7 +19,7 @@ pub(super) struct Names {
     pub(super) categories: Vec<String>,
 }
 
-impl Names {
+impl DefinitionNames {
     /// Those that a definition asks for.
     fn requested(definition: &Json) -> Self {
         Self::read(&definition["spec"]["names"])
@@ -79,8 +79,8 @@ fn say(definition: &mut Json, kind: &str, status: &str, reason: &str, message: &
 
 /// Whether a definition has the names that it asks for: then nobody else can have them, and nobody is asked.
 pub(crate) fn has_its_names(definition: &Json) -> bool {
-    Names { categories: Vec::new(), ..Names::requested(definition) }
-        == Names { categories: Vec::new(), ..Names::accepted(definition) }
+    DefinitionNames { categories: Vec::new(), ..DefinitionNames::requested(definition) }
+        == DefinitionNames { categories: Vec::new(), ..DefinitionNames::accepted(definition) }
 }
 
 /// The names that definitions of a group have, and how many of them have each.
@@ -109,7 +109,8 @@ impl Taken {
     }
 
     fn each(&mut self, definition: &Json, mut change: impl FnMut(&mut HashMap<String, usize>, String)) {
-        let Names { plural, singular, short_names, kind, list_kind, .. } = Names::accepted(definition);
+        let DefinitionNames { plural, singular, short_names, kind, list_kind, .. } =
+            DefinitionNames::accepted(definition);
         short_names.into_iter().chain([plural, singular]).for_each(|name| change(&mut self.resources, name));
         [kind, list_kind].into_iter().for_each(|name| change(&mut self.kinds, name));
     }
@@ -117,7 +118,7 @@ impl Taken {
 
 fn accept(definition: &mut Json, taken: &Taken, now: &str) -> bool {
     let before = definition.clone();
-    let (wanted, mut accepted) = (Names::requested(&before), Names::accepted(&before));
+    let (wanted, mut accepted) = (DefinitionNames::requested(&before), DefinitionNames::accepted(&before));
     // The last conflict is told.
     let mut conflict: Option<(&str, String)> = None;
     let in_use = |name: &str| format!("\"{name}\" is already in use");

@@ -10,9 +10,9 @@ use regex::{Error, Regex, RegexBuilder};
 const SIZES: [(usize, usize); 3] = [(32 << 10, 1), (1 << 20, 1 << 10), (10 << 20, 1 << 14)];
 const STEP_OF_TEXT: usize = 64;
 /// Longer ones are refused: each three characters can name a class of thousands of others.
-const LONGEST: usize = 8 << 10;
+const LONGEST_PATTERN: usize = 8 << 10;
 /// What all patterns of a definition may cost: what their automata may take, and as much for each character.
-const MOST: usize = 128 << 20;
+const PATTERN_BUDGET: usize = 128 << 20;
 const OF_CHARACTER: usize = 1 << 10;
 
 /// A pattern, made ready when it is first needed: most definitions have more of them than their objects ask for.
@@ -47,8 +47,8 @@ impl fmt::Display for Pattern {
 }
 
 fn build(pattern: &str, size: usize) -> Result<Regex, Error> {
-    if pattern.len() > LONGEST {
-        return Err(Error::CompiledTooBig(LONGEST));
+    if pattern.len() > LONGEST_PATTERN {
+        return Err(Error::CompiledTooBig(LONGEST_PATTERN));
     }
     RegexBuilder::new(&as_go_reads_it(pattern)).size_limit(size).build()
 }
@@ -84,7 +84,7 @@ pub(super) struct Patterns {
 
 impl Default for Patterns {
     fn default() -> Self {
-        Self { known: HashMap::new(), left: MOST }
+        Self { known: HashMap::new(), left: PATTERN_BUDGET }
     }
 }
 
@@ -107,7 +107,7 @@ impl Patterns {
             self.left = left;
             match build(pattern, size) {
                 Ok(_) => return Ok(()),
-                Err(Error::CompiledTooBig(_)) if pattern.len() <= LONGEST => {}
+                Err(Error::CompiledTooBig(_)) if pattern.len() <= LONGEST_PATTERN => {}
                 Err(error) => return Err(format!("must be a valid regular expression, but isn't: {error}")),
             }
         }
@@ -131,7 +131,7 @@ mod tests {
         check(r"^\w{1,63}$", "a_1", (true, 0));
         check("(", &long, (true, 0));
         check(r"\pL{9000}{9000}", &long, (true, 0));
-        check(&"a".repeat(LONGEST + 1), &long, (true, 0));
+        check(&"a".repeat(LONGEST_PATTERN + 1), &long, (true, 0));
     }
 
     #[test]

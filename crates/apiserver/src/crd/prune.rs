@@ -25,11 +25,11 @@ struct Gone {
 }
 
 /// So many bytes of paths are told.
-const MOST_TOLD: usize = 4 << 20;
+const MOST_PATHS_TOLD: usize = 4 << 20;
 
 impl Gone {
     fn tell(&mut self, path: At<'_>) {
-        if self.told < MOST_TOLD {
+        if self.told < MOST_PATHS_TOLD {
             let path = String::from(path);
             self.told += size_of::<String>() + path.len();
             self.paths.push(path);

@@ -4,7 +4,7 @@ use pintle_json::{Json, json};
 use pintle_meta::Scope;
 
 use super::elsewhere;
-use crate::kinds::{Kind, Kinds, Origin, Version};
+use crate::kinds::{Kind, Kinds, Origin, VersionKinds};
 
 /// `/api` (the core group alone) or `/apis` (all others) in one document: groups, versions, resources.
 pub(crate) fn aggregated(kinds: &Kinds, core: bool) -> Json {
@@ -20,7 +20,7 @@ pub(crate) fn aggregated(kinds: &Kinds, core: bool) -> Json {
     json!({"kind": "APIGroupDiscoveryList", "apiVersion": "apidiscovery.k8s.io/v2", "metadata": {}, "items": items})
 }
 
-fn one_version(name: &str, kinds: &Version) -> Json {
+fn one_version(name: &str, kinds: &VersionKinds) -> Json {
     let resources: Vec<_> = kinds.kinds().map(|kind| resource(kind)).collect();
     json!({"version": name, "resources": resources, "freshness": "Current"})
 }

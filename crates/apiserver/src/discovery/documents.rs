@@ -14,7 +14,7 @@ use tokio::sync::Semaphore;
 
 use super::{aggregated, etag, group_list, openapi, openapi_v2, paths};
 use crate::failure::{Failure, Outcome};
-use crate::kinds::{Kind, Kinds, Version};
+use crate::kinds::{Kind, Kinds, VersionKinds};
 use crate::object::Ordered;
 
 /// The documents of a server. None is made before somebody asks for it, and no two of one sort at once: it takes a while, on a thread of
@@ -36,7 +36,7 @@ impl Default for Documents {
 
 /// What a document tells of.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub(crate) enum Scope {
+pub(crate) enum DocumentScope {
     /// What is served, in discovery's own words.
     Listing(Listing),
     /// Where the documents of all versions are.
@@ -67,7 +67,7 @@ pub(crate) struct Document {
 }
 
 /// What a document tells of, as it is now: one of a kind for as long as it is there.
-type Subject = Arc<dyn Any + Send + Sync>;
+type DocumentSubject = Arc<dyn Any + Send + Sync>;
 
 impl Documents {
     /// The document, made if it is not kept; `None` if nothing of that is served.
@@ -75,12 +75,12 @@ impl Documents {
     /// # Errors
     ///
     /// It could not be made.
-    pub(crate) async fn find(self: &Arc<Self>, served: &Arc<Kinds>, scope: Scope) -> Outcome<Option<Document>> {
+    pub(crate) async fn find(self: &Arc<Self>, served: &Arc<Kinds>, scope: DocumentScope) -> Outcome<Option<Document>> {
         let Some(subject) = scope.subject(served) else { return Ok(None) };
         if let Some(document) = self.shelf().find(&scope, &subject) {
             return Ok(Some(document));
         }
-        let turns = if matches!(scope, Scope::Listing(_)) { &self.listings } else { &self.openapi };
+        let turns = if matches!(scope, DocumentScope::Listing(_)) { &self.listings } else { &self.openapi };
         // They are never closed. The turn lasts until the document is made, whether or not somebody still waits for it.
         let turn = turns.clone().acquire_owned().await;
         let (documents, served) = (self.clone(), served.clone());
@@ -92,15 +92,17 @@ impl Documents {
         made.await.map(Some).map_err(|error| Failure::internal(format!("the document was not made: {error}")))
     }
 
-    fn make(&self, served: &Kinds, scope: Scope, subject: &Subject) -> Document {
+    fn make(&self, served: &Kinds, scope: DocumentScope, subject: &DocumentSubject) -> Document {
         let document = match &scope {
-            Scope::Listing(listing) => listing.document(served),
-            Scope::Index => Document::new(self.index(served)),
-            Scope::Version(of) => {
+            DocumentScope::Listing(listing) => listing.document(served),
+            DocumentScope::Index => Document::new(self.index(served)),
+            DocumentScope::Version(of) => {
                 let kinds = served.version(&of.group, &of.version).map(|version| of_version(version));
                 Document::new(openapi::document(&kinds.unwrap_or_default()).to_string())
             }
-            Scope::All => Document::new(openapi_v2::document(served.versions().map(|(_, kinds)| of_version(kinds)))),
+            DocumentScope::All => {
+                Document::new(openapi_v2::document(served.versions().map(|(_, kinds)| of_version(kinds))))
+            }
         };
         self.shelf().keep(scope, subject, &document, true);
         document
@@ -111,8 +113,8 @@ impl Documents {
         let mut paths = Map::new();
         for (version, kinds) in served.versions() {
             let path = version.path();
-            let scope = Scope::Version(version);
-            let subject: Subject = kinds.clone();
+            let scope = DocumentScope::Version(version);
+            let subject: DocumentSubject = kinds.clone();
             let known = self.shelf().tag(&scope, &subject);
             let tag = known.unwrap_or_else(|| {
                 let document = Document::new(openapi::document(&of_version(kinds)).to_string());
@@ -131,8 +133,8 @@ impl Documents {
     }
 }
 
-impl Scope {
-    fn subject(&self, served: &Arc<Kinds>) -> Option<Subject> {
+impl DocumentScope {
+    fn subject(&self, served: &Arc<Kinds>) -> Option<DocumentSubject> {
         Some(match self {
             Self::Version(of) => served.version(&of.group, &of.version)?.clone(),
             Self::Listing(_) | Self::Index | Self::All => served.clone(),
@@ -170,7 +172,7 @@ impl Document {
     }
 }
 
-fn of_version(version: &Version) -> Vec<Arc<Kind>> {
+fn of_version(version: &VersionKinds) -> Vec<Arc<Kind>> {
     version.kinds().cloned().collect()
 }
 
@@ -179,15 +181,19 @@ mod tests {
     use super::*;
     use crate::kinds::GroupResource;
 
-    fn apps() -> Scope {
-        Scope::Version(GroupVersion::new("apps", "v1"))
+    fn apps() -> DocumentScope {
+        DocumentScope::Version(GroupVersion::new("apps", "v1"))
     }
 
     #[tokio::test]
     async fn a_document_is_made_once_and_anew_for_other_kinds() {
         let documents = Arc::new(Documents::default());
         let served = Arc::new(Kinds::builtin());
-        for scope in [apps(), Scope::Listing(Listing::Groups), Scope::Listing(Listing::Aggregated { core: true })] {
+        for scope in [
+            apps(),
+            DocumentScope::Listing(Listing::Groups),
+            DocumentScope::Listing(Listing::Aggregated { core: true }),
+        ] {
             let find = async |served| documents.find(served, scope.clone()).await.expect("made").expect("served");
             let first = find(&served).await;
             assert_eq!(find(&served).await.text.as_ptr(), first.text.as_ptr());
@@ -203,12 +209,12 @@ mod tests {
         let documents = Arc::new(Documents::default());
         let served = Arc::new(Kinds::builtin());
         assert!(documents.shelf().is_empty());
-        let index = documents.find(&served, Scope::Index).await.expect("made").expect("served");
-        assert_eq!(documents.shelf().whole(), [Scope::Index]);
+        let index = documents.find(&served, DocumentScope::Index).await.expect("made").expect("served");
+        assert_eq!(documents.shelf().whole(), [DocumentScope::Index]);
         let document = documents.find(&served, apps()).await.expect("made").expect("served");
         let text = String::from_utf8_lossy(&index.text).into_owned();
         assert!(text.contains(&format!("\"/openapi/v3/apis/apps/v1?hash={}\"", document.tag)), "{text}");
-        let nowhere = Scope::Version(GroupVersion::new("no.such", "v1"));
+        let nowhere = DocumentScope::Version(GroupVersion::new("no.such", "v1"));
         assert!(documents.find(&served, nowhere).await.expect("looked up").is_none());
     }
 
@@ -224,18 +230,21 @@ mod tests {
         };
         (0..COUNT).for_each(|at| change(&mut served, at, "Widget"));
         let mut before = Arc::new(served);
-        documents.find(&before, Scope::Index).await.expect("made");
+        documents.find(&before, DocumentScope::Index).await.expect("made");
         for at in [0, 7, COUNT - 1] {
             let mut after = Kinds::clone(&before);
             change(&mut after, at, "Gadget");
             let tags = |documents: &Documents| documents.shelf().tags();
             let (after, old) = (Arc::new(after), tags(&documents));
-            documents.find(&after, Scope::Index).await.expect("made");
+            documents.find(&after, DocumentScope::Index).await.expect("made");
             let mut made = tags(&documents);
             made.retain(|scope, tag| !old.get(scope).is_some_and(|old| Arc::ptr_eq(old, tag)));
             let mut made: Vec<_> = made.into_keys().collect();
-            made.sort_by_key(|scope| *scope == Scope::Index);
-            assert_eq!(made, [Scope::Version(GroupVersion::new(format!("g{at}.com"), "v1")), Scope::Index]);
+            made.sort_by_key(|scope| *scope == DocumentScope::Index);
+            assert_eq!(
+                made,
+                [DocumentScope::Version(GroupVersion::new(format!("g{at}.com"), "v1")), DocumentScope::Index]
+            );
             before = after;
         }
     }

@@ -8,9 +8,9 @@ use http::{HeaderMap, HeaderValue, Method};
 use pintle_json::Json;
 
 use super::encode::Reply;
-use super::negotiate::{self, Format};
+use super::negotiate::{self, ResponseFormat};
 use super::{Call, healthz};
-use crate::discovery::{self, Listing, Scope};
+use crate::discovery::{self, DocumentScope, Listing};
 use crate::failure::{Failure, Outcome};
 use crate::kinds::{Kinds, Routing};
 use crate::registry::{Registry, Transform};
@@ -73,8 +73,14 @@ fn document(call: &Call, routing: Routing, document: &Json) -> Outcome<Reply> {
 }
 
 /// What tells of all groups, with its tag. It is kept in the form in which most ask for it.
-async fn all(registry: &Registry, kinds: &Arc<Kinds>, listing: Listing, format: &Format) -> Outcome<(Arc<str>, Bytes)> {
-    let found = registry.documents.find(kinds, Scope::Listing(listing)).await?.ok_or_else(Failure::page_not_found)?;
+async fn all(
+    registry: &Registry,
+    kinds: &Arc<Kinds>,
+    listing: Listing,
+    format: &ResponseFormat,
+) -> Outcome<(Arc<str>, Bytes)> {
+    let found =
+        registry.documents.find(kinds, DocumentScope::Listing(listing)).await?.ok_or_else(Failure::page_not_found)?;
     let is_kept = format.media == Media::Json && format.pretty == (listing == Listing::Paths);
     let body = if is_kept { found.text } else { super::encode::encode(format, &listing.value(kinds)) };
     Ok((found.tag, body))
@@ -96,8 +102,8 @@ fn json(value: &Json, pretty: bool) -> Reply {
     Reply::Raw { code: 200, headers: of_type(Media::Json.content_type()), body }
 }
 
-fn as_json(pretty: bool) -> Format {
-    Format { media: Media::Json, pretty, transform: Transform::None }
+fn as_json(pretty: bool) -> ResponseFormat {
+    ResponseFormat { media: Media::Json, pretty, transform: Transform::None }
 }
 
 fn of_type(content_type: &'static str) -> HeaderMap {
@@ -114,7 +120,7 @@ async fn aggregated(registry: &Registry, kinds: &Arc<Kinds>, call: &Call, core: 
         clause.media().filter(|_| wanted).map(|media| (media, clause.pretty()))
     });
     let Some((media, pretty)) = media else { return Ok(None) };
-    let format = Format { media, pretty: pretty || negotiate::is_pretty(call), transform: Transform::None };
+    let format = ResponseFormat { media, pretty: pretty || negotiate::is_pretty(call), transform: Transform::None };
     let (tag, body) = all(registry, kinds, Listing::Aggregated { core }, &format).await?;
     let tag = format!("\"{tag}\"");
     let mut headers = HeaderMap::new();

@@ -20,13 +20,13 @@ use crate::watch::{Frame as Sent, Watcher};
 pub(crate) type Incoming = UnsyncBoxBody<Bytes, Box<dyn Error + Send + Sync>>;
 
 /// The body of an answer. An error in it breaks the connection off.
-pub(crate) type Body = UnsyncBoxBody<Bytes, io::Error>;
+pub(crate) type ResponseBody = UnsyncBoxBody<Bytes, io::Error>;
 
 /// Longer bodies are sent in chunks, as Go does, and do not say how long they are.
 const LONGEST_WITH_LENGTH: usize = 2048;
 
 /// A body that is known in full.
-pub(super) fn full(bytes: impl Into<Bytes>) -> Body {
+pub(super) fn full(bytes: impl Into<Bytes>) -> ResponseBody {
     let bytes = bytes.into();
     if bytes.len() > LONGEST_WITH_LENGTH {
         return StreamBody::new(stream::iter([Ok(Frame::data(bytes))])).boxed_unsync();
@@ -35,7 +35,7 @@ pub(super) fn full(bytes: impl Into<Bytes>) -> Body {
 }
 
 /// The frames of a watch, as they come, those that are there together in one piece. Dropping the body ends the watch.
-pub(super) fn frames(watcher: Watcher) -> Body {
+pub(super) fn frames(watcher: Watcher) -> ResponseBody {
     let frames = stream::unfold(watcher, |mut watcher| async {
         let frame = watcher.next_piece().await?;
         let frame = frame.map(|Sent { bytes, torn }| {

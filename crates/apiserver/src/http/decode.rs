@@ -30,11 +30,11 @@ pub(crate) enum BodyMedia {
 #[derive(Clone)]
 pub(crate) struct RawBody {
     bytes: Bytes,
-    content: Content,
+    content: BodyContent,
 }
 
 #[derive(Clone, Debug)]
-enum Content {
+enum BodyContent {
     Json,
     Yaml(schema::Yaml),
     Protobuf,
@@ -43,15 +43,15 @@ enum Content {
 impl RawBody {
     /// A body of JSON.
     pub(crate) fn json(bytes: impl Into<Bytes>) -> Self {
-        Self { bytes: bytes.into(), content: Content::Json }
+        Self { bytes: bytes.into(), content: BodyContent::Json }
     }
 
     /// A body of a media type.
     pub(crate) fn new(bytes: Bytes, media: BodyMedia) -> Self {
         let content = match media {
-            BodyMedia::Json => Content::Json,
-            BodyMedia::Protobuf => Content::Protobuf,
-            BodyMedia::Yaml => Content::Yaml(schema::read_yaml(&bytes)),
+            BodyMedia::Json => BodyContent::Json,
+            BodyMedia::Protobuf => BodyContent::Protobuf,
+            BodyMedia::Yaml => BodyContent::Yaml(schema::read_yaml(&bytes)),
         };
         Self { bytes, content }
     }
@@ -60,9 +60,9 @@ impl RawBody {
     /// says what is wrong with it.
     pub(crate) fn value(&self, expected: (&str, &str)) -> Result<Json, String> {
         match &self.content {
-            Content::Json => serde_json::from_slice(&self.bytes).map_err(|error| error.to_string()),
-            Content::Yaml(read) => read.clone().map(|(node, _)| node.into_value()),
-            Content::Protobuf => protobuf::decode(&self.bytes, expected),
+            BodyContent::Json => serde_json::from_slice(&self.bytes).map_err(|error| error.to_string()),
+            BodyContent::Yaml(read) => read.clone().map(|(node, _)| node.into_value()),
+            BodyContent::Protobuf => protobuf::decode(&self.bytes, expected),
         }
     }
 }
@@ -76,7 +76,7 @@ pub(crate) fn name(bytes: Bytes, content_type: &str) -> String {
 
 /// An object from a body.
 #[derive(Clone)]
-pub(crate) struct Decoded {
+pub(crate) struct BodyObject {
     pub(crate) value: Json,
     pub(crate) warnings: Vec<String>,
 }
@@ -124,14 +124,14 @@ pub(crate) fn media(content_type: &str) -> Option<BodyMedia> {
 }
 
 /// An object of the kind that the path names.
-pub(crate) fn object(kind: &Arc<Kind>, body: &RawBody, validation: FieldValidation) -> Outcome<Decoded> {
+pub(crate) fn object(kind: &Arc<Kind>, body: &RawBody, validation: FieldValidation) -> Outcome<BodyObject> {
     let schema = kind.schema().ok_or_else(Failure::no_such_resource)?;
     let api_version = kind.api_version();
     let expected = schema::Expected { api_version: &api_version, schema: &schema };
     let format = match &body.content {
-        Content::Json => schema::Format::Json,
-        Content::Yaml(read) => schema::Format::Yaml(read),
-        Content::Protobuf => schema::Format::Protobuf,
+        BodyContent::Json => schema::BodyFormat::Json,
+        BodyContent::Yaml(read) => schema::BodyFormat::Yaml(read),
+        BodyContent::Protobuf => schema::BodyFormat::Protobuf,
     };
     let mut decoded =
         schema::decode(&body.bytes, format, &expected).map_err(|error| Failure::bad_request(error.to_string()))?;
@@ -144,7 +144,7 @@ pub(crate) fn object(kind: &Arc<Kind>, body: &RawBody, validation: FieldValidati
     {
         return Err(Failure::bad_request(why));
     }
-    Ok(Decoded { value: decoded.object, warnings: warnings(&decoded.findings, validation) })
+    Ok(BodyObject { value: decoded.object, warnings: warnings(&decoded.findings, validation) })
 }
 
 /// Why an object cannot be read by the schema of a custom resource. What calls itself another kind has no schema to be read by.
@@ -176,13 +176,13 @@ fn warnings(findings: &[StrictFinding], validation: FieldValidation) -> Vec<Stri
 /// A patch, ready to be laid over objects.
 pub(crate) struct Patcher<'a> {
     kind: &'a Arc<Kind>,
-    patch: Outcome<Body>,
+    patch: Outcome<PatchInput>,
     manager: &'a Writer<'a>,
     part: Part,
     warnings: Mutex<Vec<String>>,
 }
 
-enum Body {
+enum PatchInput {
     Apply { wish: Json, findings: Vec<StrictFinding> },
     Patch(PatchBody),
 }
@@ -197,18 +197,18 @@ impl<'a> Patcher<'a> {
         part: Part,
     ) -> Self {
         let patch = match patch_kind {
-            PatchKind::Json => PatchBody::json(&body.bytes).map(Body::Patch).map_err(failed),
+            PatchKind::Json => PatchBody::json(&body.bytes).map(PatchInput::Patch).map_err(failed),
             PatchKind::Merge => {
                 let validated = manager.options.field_validation != FieldValidation::Ignore;
-                PatchBody::merge(&body.bytes, validated).map(Body::Patch).map_err(failed)
+                PatchBody::merge(&body.bytes, validated).map(PatchInput::Patch).map_err(failed)
             }
-            PatchKind::Strategic => PatchBody::strategic(&body.bytes).map(Body::Patch).map_err(failed),
+            PatchKind::Strategic => PatchBody::strategic(&body.bytes).map(PatchInput::Patch).map_err(failed),
             PatchKind::Apply => match &body.content {
-                Content::Yaml(Ok((wish, findings))) => {
-                    Ok(Body::Apply { wish: wish.clone().into_value(), findings: findings.clone() })
+                BodyContent::Yaml(Ok((wish, findings))) => {
+                    Ok(PatchInput::Apply { wish: wish.clone().into_value(), findings: findings.clone() })
                 }
-                Content::Yaml(Err(why)) => Err(Failure::bad_request(format!("error decoding YAML: {why}"))),
-                Content::Json | Content::Protobuf => Err(Failure::internal("an apply that is no YAML")),
+                BodyContent::Yaml(Err(why)) => Err(Failure::bad_request(format!("error decoding YAML: {why}"))),
+                BodyContent::Json | BodyContent::Protobuf => Err(Failure::internal("an apply that is no YAML")),
             },
         };
         Self { kind, patch, manager, part, warnings: Mutex::new(Vec::new()) }
@@ -218,8 +218,8 @@ impl<'a> Patcher<'a> {
     pub(crate) fn make(&self, live: Option<&Json>) -> Outcome<Json> {
         match &self.patch {
             Err(failure) => Err(failure.clone()),
-            Ok(Body::Apply { wish, findings }) => self.apply(live, wish, findings),
-            Ok(Body::Patch(patch)) => {
+            Ok(PatchInput::Apply { wish, findings }) => self.apply(live, wish, findings),
+            Ok(PatchInput::Patch(patch)) => {
                 let live = live.ok_or_else(|| Failure::not_found(&self.kind.resource(), ""))?;
                 self.patch(live, patch)
             }
@@ -229,8 +229,8 @@ impl<'a> Patcher<'a> {
     /// What an apply asks for; of other patches, nothing.
     pub(crate) fn wish(&self) -> Outcome<&Json> {
         match &self.patch {
-            Ok(Body::Apply { wish, .. }) => Ok(wish),
-            Ok(Body::Patch(_)) => Ok(&Json::Null),
+            Ok(PatchInput::Apply { wish, .. }) => Ok(wish),
+            Ok(PatchInput::Patch(_)) => Ok(&Json::Null),
             Err(failure) => Err(failure.clone()),
         }
     }

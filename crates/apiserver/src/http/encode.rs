@@ -14,9 +14,9 @@ use pintle_meta::Status;
 use pintle_schema::protobuf::Enveloped;
 
 use super::Call;
-use super::body::{self, Body};
+use super::body::{self, ResponseBody};
 use super::list_body::ListBody;
-use super::negotiate::{self, Format};
+use super::negotiate::{self, ResponseFormat};
 use crate::apart;
 use crate::failure::Failure;
 use crate::faults::Answer;
@@ -29,11 +29,11 @@ use crate::watch::Watcher;
 /// What a request is answered with.
 pub(crate) enum Reply {
     /// One object. `kind` is what makes a table of it.
-    Object { code: u16, kind: Arc<Kind>, object: Served, format: Format },
+    Object { code: u16, kind: Arc<Kind>, object: Served, format: ResponseFormat },
     /// Several.
-    List { kind: Arc<Kind>, list: ListReply, format: Format },
+    List { kind: Arc<Kind>, list: ListReply, format: ResponseFormat },
     /// That it was done.
-    Status { status: Box<Status>, format: Format },
+    Status { status: Box<Status>, format: ResponseFormat },
     /// A stream of events.
     Watch { watcher: Box<Watcher> },
     /// Anything else.
@@ -58,18 +58,18 @@ pub(super) fn text_headers() -> HeaderMap {
     headers
 }
 
-fn text_response(code: u16, text: Bytes) -> Response<Body> {
+fn text_response(code: u16, text: Bytes) -> Response<ResponseBody> {
     raw(code, text_headers(), text)
 }
 
-fn raw(code: u16, headers: HeaderMap, body: Bytes) -> Response<Body> {
+fn raw(code: u16, headers: HeaderMap, body: Bytes) -> Response<ResponseBody> {
     let mut response = Response::new(body::full(body));
     *response.status_mut() = status_code(code);
     *response.headers_mut() = headers;
     response
 }
 
-pub(super) async fn reply(call: &Call, reply: Reply, now: Timestamp) -> Response<Body> {
+pub(super) async fn reply(call: &Call, reply: Reply, now: Timestamp) -> Response<ResponseBody> {
     match reply {
         Reply::Object { code, kind, object, format } => {
             if let Err(failure) = format.transform.check(call.query.text("includeObject")) {
@@ -97,7 +97,7 @@ pub(super) async fn reply(call: &Call, reply: Reply, now: Timestamp) -> Response
             if let Err(failure) = format.transform.check(call.query.text("includeObject")) {
                 return self::failure(call, &failure);
             }
-            let Format { media, pretty, transform } = format;
+            let ResponseFormat { media, pretty, transform } = format;
             let list = match media {
                 Media::Json => ListBody::json(kind, list, transform, now, pretty),
                 Media::Yaml => ListBody::yaml(kind, list, transform, now),
@@ -149,13 +149,13 @@ pub(super) async fn reply(call: &Call, reply: Reply, now: Timestamp) -> Response
 }
 
 /// A failure, negotiated as far as it can be.
-pub(super) fn failure(call: &Call, failure: &Failure) -> Response<Body> {
+pub(super) fn failure(call: &Call, failure: &Failure) -> Response<ResponseBody> {
     if let Some(text) = failure.text {
         return text_response(failure.code(), text.into());
     }
     let (media, pretty) = negotiate::for_errors(call);
     let pretty = pretty || failure.code() == 406;
-    let format = Format { media, pretty, transform: Transform::None };
+    let format = ResponseFormat { media, pretty, transform: Transform::None };
     let mut response = value(call, failure.code(), &format, &failure.value());
     if let Some(seconds) = failure.retry_after() {
         response.headers_mut().insert(RETRY_AFTER, seconds.into());
@@ -167,7 +167,7 @@ pub(super) fn failure(call: &Call, failure: &Failure) -> Response<Body> {
 }
 
 /// A document in the representation that was chosen.
-pub(super) fn encode(format: &Format, value: &Json) -> Bytes {
+pub(super) fn encode(format: &ResponseFormat, value: &Json) -> Bytes {
     match format.media {
         Media::Yaml => pintle_schema::write_yaml(value).into(),
         Media::Json if format.pretty => serde_json::to_vec_pretty(&Ordered(value)).unwrap_or_default().into(),
@@ -186,12 +186,12 @@ pub(super) fn encode(format: &Format, value: &Json) -> Bytes {
     }
 }
 
-fn value(call: &Call, code: u16, format: &Format, value: &Json) -> Response<Body> {
+fn value(call: &Call, code: u16, format: &ResponseFormat, value: &Json) -> Response<ResponseBody> {
     respond(call, code, format.media, encode(format, value))
 }
 
 /// A list, sent as it is made unless it is short.
-async fn send(call: &Call, mut list: ListBody, media: Media) -> Response<Body> {
+async fn send(call: &Call, mut list: ListBody, media: Media) -> Response<ResponseBody> {
     let first = list.next().await;
     if list.is_over() {
         return respond(call, 200, media, first);
@@ -200,12 +200,12 @@ async fn send(call: &Call, mut list: ListBody, media: Media) -> Response<Body> {
     answer(200, media, zipped, list.stream(first, zipped))
 }
 
-fn respond(call: &Call, code: u16, media: Media, bytes: Bytes) -> Response<Body> {
+fn respond(call: &Call, code: u16, media: Media, bytes: Bytes) -> Response<ResponseBody> {
     let zipped = (bytes.len() > ZIPPED_FROM && takes_gzip(call)).then(|| gzip(&bytes)).flatten();
     answer(code, media, zipped.is_some(), body::full(zipped.unwrap_or(bytes)))
 }
 
-fn answer(code: u16, media: Media, zipped: bool, body: Body) -> Response<Body> {
+fn answer(code: u16, media: Media, zipped: bool, body: ResponseBody) -> Response<ResponseBody> {
     let mut response = Response::new(body);
     *response.status_mut() = status_code(code);
     let headers = response.headers_mut();

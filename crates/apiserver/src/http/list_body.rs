@@ -11,7 +11,7 @@ use jiff::Timestamp;
 use pintle_json::{Json, Map, json};
 use pintle_schema::protobuf::ListEnvelope;
 
-use super::body::Body;
+use super::body::ResponseBody;
 use super::encode::ZIPPED_FROM;
 use super::gzip::Gzip;
 use super::indent::Indent;
@@ -219,7 +219,7 @@ impl ListBody {
     }
 
     /// `first`, which was the part before, and what follows, compressed or not. Each part is made when there is room for it.
-    pub(super) fn stream(mut self, first: Bytes, zipped: bool) -> Body {
+    pub(super) fn stream(mut self, first: Bytes, zipped: bool) -> ResponseBody {
         self.zipped = zipped;
         let zip = zipped.then(Gzip::new);
         let parts = stream::try_unfold(Sending { next: first, list: self, zip }, |mut sending| async move {

@@ -11,7 +11,7 @@ use pintle_meta::{Reason, StatusDetails};
 
 /// How an answer is to look.
 #[derive(Clone, Debug)]
-pub(crate) struct Format {
+pub(crate) struct ResponseFormat {
     pub(crate) media: Media,
     pub(crate) pretty: bool,
     pub(crate) transform: Transform,
@@ -32,24 +32,24 @@ pub(crate) enum Offer {
     Document,
 }
 
-const TYPES: &str = "application/json, application/yaml, application/vnd.kubernetes.protobuf";
+const MEDIA_TYPES: &str = "application/json, application/yaml, application/vnd.kubernetes.protobuf";
 const STREAMS: &str = "application/json;stream=watch, application/vnd.kubernetes.protobuf;stream=watch";
 
 /// Chooses a representation of what is of a kind, or tells that there is none.
-pub(crate) fn negotiate(call: &Call, offer: Offer, kind: &Kind) -> Outcome<Format> {
+pub(crate) fn negotiate(call: &Call, offer: Offer, kind: &Kind) -> Outcome<ResponseFormat> {
     choose(call, offer, kind.strategy.routing(), kind.has_protobuf())
 }
 
 /// The same of what the server tells of itself.
-pub(crate) fn document(call: &Call, routing: Routing) -> Outcome<Format> {
+pub(crate) fn document(call: &Call, routing: Routing) -> Outcome<ResponseFormat> {
     choose(call, Offer::Document, routing, true)
 }
 
-fn choose(call: &Call, offer: Offer, routing: Routing, has_protobuf: bool) -> Outcome<Format> {
+fn choose(call: &Call, offer: Offer, routing: Routing, has_protobuf: bool) -> Outcome<ResponseFormat> {
     let clauses = accept::clauses(call.header(ACCEPT));
     if routing == Routing::PerMethod && !clauses.iter().any(routes_know) {
         let lists = matches!(offer, Offer::List | Offer::Watch);
-        let types = if lists { format!("{TYPES}, {STREAMS}") } else { TYPES.to_owned() };
+        let types = if lists { format!("{MEDIA_TYPES}, {STREAMS}") } else { MEDIA_TYPES.to_owned() };
         let message = format!("406: Not Acceptable\n\nAvailable representations: {types}");
         return Err(Failure::new(406, Reason::NotAcceptable, message).with(StatusDetails::default()));
     }
@@ -66,7 +66,7 @@ fn choose(call: &Call, offer: Offer, routing: Routing, has_protobuf: bool) -> Ou
             continue;
         }
         let pretty = is_pretty(call) || clause.pretty();
-        return Ok(Format { media, pretty, transform });
+        return Ok(ResponseFormat { media, pretty, transform });
     }
     Err(not_acceptable())
 }
@@ -82,7 +82,7 @@ fn has_message(transform: &Transform, has_protobuf: bool) -> bool {
 
 /// What is answered where no clause can be served.
 fn not_acceptable() -> Failure {
-    Failure::new(406, Reason::NotAcceptable, format!("only the following media types are accepted: {TYPES}"))
+    Failure::new(406, Reason::NotAcceptable, format!("only the following media types are accepted: {MEDIA_TYPES}"))
 }
 
 /// What has routes does not understand `application/*` and looks no further than the media type.

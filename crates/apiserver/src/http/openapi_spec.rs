@@ -9,7 +9,7 @@ use pintle_meta::GroupVersion;
 
 use super::Call;
 use super::encode::{self, Reply};
-use crate::discovery::{Document, Scope, openapi};
+use crate::discovery::{Document, DocumentScope, openapi};
 use crate::failure::{Failure, Outcome};
 use crate::registry::Registry;
 use crate::request::accept;
@@ -22,19 +22,19 @@ const PROTO_V3: [&str; 2] =
 pub(super) async fn serve(registry: &Registry, call: &Call, rest: &[String]) -> Outcome<Reply> {
     let rest: Vec<_> = rest.iter().map(String::as_str).collect();
     let scope = match rest[..] {
-        ["v2"] => Scope::All,
-        ["v3"] if !call.path.ends_with('/') => Scope::Index,
-        ["v3", "api", version] => Scope::Version(GroupVersion::new("", version)),
-        ["v3", "apis", group, version] => Scope::Version(GroupVersion::new(group, version)),
+        ["v2"] => DocumentScope::All,
+        ["v3"] if !call.path.ends_with('/') => DocumentScope::Index,
+        ["v3", "api", version] => DocumentScope::Version(GroupVersion::new("", version)),
+        ["v3", "apis", group, version] => DocumentScope::Version(GroupVersion::new(group, version)),
         ["v3", ..] => return Ok(nothing(404)),
         _ => return Err(Failure::page_not_found()),
     };
     let kinds = registry.kinds();
     let Some(document) = registry.documents.find(&kinds, scope.clone()).await? else { return Ok(nothing(404)) };
     Ok(match scope {
-        Scope::All => v2(call, document),
-        Scope::Index | Scope::Listing(_) => index(document),
-        Scope::Version(of) => {
+        DocumentScope::All => v2(call, document),
+        DocumentScope::Index | DocumentScope::Listing(_) => index(document),
+        DocumentScope::Version(of) => {
             let custom = !kinds.is_built_in(&of.group, &of.version);
             v3(call, document, custom)
         }

@@ -14,7 +14,7 @@ use crate::kinds::{Kind, Place};
 use crate::registry::{Registry, Selection, VERSION_PATIENCE, is_uncached, parse_number};
 use crate::request::options::ListOptions;
 use crate::request::path::ResourcePath;
-use crate::watch::{Shape, Watcher};
+use crate::watch::{FrameShape, Watcher};
 
 pub(super) async fn get(registry: &Arc<Registry>, call: &Call, place: &Place) -> Outcome<Reply> {
     let kind = &place.kind;
@@ -76,7 +76,7 @@ pub(super) fn watch(registry: &Arc<Registry>, call: &mut Call, place: &Place, pa
     options.check()?;
     let selection = selection.checked()?;
     format.transform.check(call.query.text("includeObject"))?;
-    let shape = Shape::new(format.transform, format.media, registry.clock.clone());
+    let shape = FrameShape::new(format.transform, format.media, registry.clock.clone());
     let faults = registry.faults.watch(&super::fault_request(call));
     let watcher = Watcher::start(registry.clone(), selection, &options, shape, faults)?;
     Ok(websocket::reply(call, Box::new(watcher)))

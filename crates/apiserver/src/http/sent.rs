@@ -49,7 +49,7 @@ pub(super) fn decoded(
 }
 
 /// The object that a write has left.
-pub(super) fn written_reply(kind: Arc<Kind>, written: Written, format: negotiate::Format) -> Reply {
+pub(super) fn written_reply(kind: Arc<Kind>, written: Written, format: negotiate::ResponseFormat) -> Reply {
     let code = if written.created { 201 } else { 200 };
     Reply::Object { code, kind, object: written.object, format }
 }

@@ -84,7 +84,7 @@ pub(super) async fn post(
     })
 }
 
-fn created(format: negotiate::Format) -> Reply {
+fn created(format: negotiate::ResponseFormat) -> Reply {
     let status = Status {
         types: TypeMeta { api_version: "v1".into(), kind: "Status".into() },
         status: "Success".into(),

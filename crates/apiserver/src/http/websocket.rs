@@ -29,7 +29,7 @@ use crate::request::is_websocket;
 use crate::watch::{Frame, Watcher};
 
 /// The largest message that a client may send. All of them are read and ignored.
-const LARGEST: usize = 64 * 1024;
+const LARGEST_MESSAGE: usize = 64 * 1024;
 /// The client's close is waited for that long.
 const LINGER: Duration = Duration::from_secs(1);
 
@@ -107,8 +107,10 @@ fn is_uri(text: &str) -> bool {
 
 /// Sends what the watch has to say, and answers pings, until one of the two sides ends.
 async fn stream(connection: impl AsyncRead + AsyncWrite + Unpin, mut watcher: Watcher) -> Result<(), Error> {
-    let config =
-        WebSocketConfig::default().read_buffer_size(4096).max_message_size(Some(LARGEST)).max_frame_size(Some(LARGEST));
+    let config = WebSocketConfig::default()
+        .read_buffer_size(4096)
+        .max_message_size(Some(LARGEST_MESSAGE))
+        .max_frame_size(Some(LARGEST_MESSAGE));
     let socket = WebSocketStream::from_raw_socket(connection, Role::Server, Some(config)).await;
     let (mut sink, mut source) = socket.split();
     let media = watcher.media();

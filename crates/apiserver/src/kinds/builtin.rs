@@ -6,17 +6,29 @@ use std::sync::{Arc, OnceLock};
 use pintle_meta::{GroupVersion, GroupVersionKind, Scope};
 
 use super::{
-    Conduct, Form, GroupResource, Kind, Plain, Strategy, Subresource, admission_registration, api_service, apps,
+    Conduct, Form, GroupResource, Kind, Kinds, Plain, Strategy, Subresource, admission_registration, api_service, apps,
     authentication, authorization, batch, certificate_signing_request, core, devices, flow_control,
     horizontal_pod_autoscaler, lease, lease_candidate, networking, pod_disruption_budget, priority_class, rbac,
-    runtime_class, scale, storage,
+    runtime_class, scale_body, storage,
 };
 use crate::request::{Part, Verb};
 
 const TABLE: &str = include_str!("builtin.txt");
 
+impl Kinds {
+    /// The built-in kinds alone.
+    pub(crate) fn builtin() -> Self {
+        Self::of(kinds(false).map(Arc::new).collect())
+    }
+
+    /// The built-in kinds of a server with coordinated leader election.
+    pub(crate) fn coordinated() -> Self {
+        Self::of(kinds(true).map(Arc::new).collect())
+    }
+}
+
 /// Every built-in kind, in the order of discovery, those of coordinated leader election only where that is switched on.
-pub(super) fn kinds(coordinated: bool) -> impl Iterator<Item = Kind> {
+fn kinds(coordinated: bool) -> impl Iterator<Item = Kind> {
     let lines = TABLE.lines().filter(|line| !line.starts_with('#'));
     lines.filter_map(read).filter_map(move |kind| match (kind.group.as_str(), kind.kind.as_str()) {
         ("coordination.k8s.io", "Lease") => Some(Kind { strategy: Arc::new(lease::Lease { coordinated }), ..kind }),
@@ -133,7 +145,7 @@ pub(super) fn strategy(group: &str, version: &str, kind: &str) -> Arc<dyn Strate
             Arc::new(authorization::AccessReview { of_oneself: true })
         }
         ("authorization.k8s.io", _, _) => Arc::new(authorization::AccessReview { of_oneself: false }),
-        ("autoscaling", _, "Scale") => Arc::new(scale::Bodies),
+        ("autoscaling", _, "Scale") => Arc::new(scale_body::ScaleBody),
         ("autoscaling", "v1", _) => Arc::new(horizontal_pod_autoscaler::V1),
         ("autoscaling", "v2", _) => Arc::new(horizontal_pod_autoscaler::V2),
         ("certificates.k8s.io", _, "CertificateSigningRequest") => {

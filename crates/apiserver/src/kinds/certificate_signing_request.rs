@@ -47,7 +47,7 @@ const USAGES: &[&str] = &[
 ];
 
 const LEGACY_SIGNER: &str = "kubernetes.io/legacy-unknown";
-const SHORTEST_SECONDS: i64 = 600;
+const SHORTEST_CERTIFICATE_SECONDS: i64 = 600;
 
 /// A CertificateSigningRequest.
 #[derive(Clone, Copy, Debug)]
@@ -199,7 +199,9 @@ fn spec_faults(object: &Json, old_signer: &str) -> FieldFaults {
         }
         signer => faults.extend(signer::faults(signer)),
     }
-    if let Some(seconds) = object.integer("/spec/expirationSeconds").filter(|seconds| *seconds < SHORTEST_SECONDS) {
+    if let Some(seconds) =
+        object.integer("/spec/expirationSeconds").filter(|seconds| *seconds < SHORTEST_CERTIFICATE_SECONDS)
+    {
         let why = "may not specify a duration less than 600 seconds (10 minutes)";
         faults.push(FieldFault::invalid("spec.expirationSeconds", &seconds.into(), why));
     }

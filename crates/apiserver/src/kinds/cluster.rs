@@ -5,9 +5,8 @@ use std::sync::Arc;
 use jiff::Timestamp;
 use pintle_json::Json;
 
-use super::{GroupResource, builtin};
+use super::GroupResource;
 use crate::request::user::User;
-use crate::store::{Db, Range, Stored, key};
 
 /// What a rule may look at besides the object itself.
 #[derive(Clone, Copy)]
@@ -37,31 +36,4 @@ pub(crate) trait Cluster {
 
     /// Who has what only one object can have, such as an address: its namespace and name, joined by a slash.
     fn holder(&self, claim: &str) -> Option<Arc<str>>;
-}
-
-impl Cluster for Db {
-    fn object(&self, resource: &GroupResource, namespace: &str, name: &str) -> Option<Arc<Json>> {
-        let key = key(namespace, name);
-        let resource = resource.to_string();
-        self.get(&resource, &key).map(|stored| tree(&stored, is_read_often(&resource)))
-    }
-
-    fn objects(&self, resource: &GroupResource, namespace: Option<&str>) -> Vec<Arc<Json>> {
-        let resource = resource.to_string();
-        let often = is_read_often(&resource);
-        self.objects_of(&resource, &Range::namespace(namespace)).map(|(_, stored)| tree(&stored, often)).collect()
-    }
-
-    fn holder(&self, claim: &str) -> Option<Arc<str>> {
-        self.read(|store| store.holder(claim).cloned())
-    }
-}
-
-fn is_read_often(resource: &str) -> bool {
-    builtin::of_stored(resource).is_some_and(|strategy| strategy.is_read_often())
-}
-
-/// An object as rules look at it.
-fn tree(stored: &Stored, often: bool) -> Arc<Json> {
-    if often { stored.kept_tree() } else { Arc::new(stored.decode()) }
 }

@@ -32,7 +32,6 @@ pub(super) use resource_quota::ResourceQuota;
 pub(super) use secret::Secret;
 pub(super) use service::Service;
 pub(super) use service_account::ServiceAccount;
-pub(crate) use service_account::{Bound, Named, TokenGrant};
 
 use pintle_json::{Json, Text};
 

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use pintle_meta::GroupVersion;
 
-use super::{GroupResource, Kind, Routing, Strategy, builtin};
+use super::{GroupResource, Kind, Routing, Strategy};
 use crate::shared_map::SharedMap;
 
 /// All kinds that are served.
@@ -26,7 +26,7 @@ pub(crate) struct Kinds {
 pub(crate) struct Group {
     /// As its first kind has it: a group that is built in stays as it is, whatever definitions add to it.
     routing: Option<Routing>,
-    versions: SharedMap<Arc<Version>>,
+    versions: SharedMap<Arc<VersionKinds>>,
     /// Those that are built in first.
     by_plural: SharedMap<Arc<[Arc<Kind>]>>,
     by_kind: SharedMap<Arc<[Arc<Kind>]>>,
@@ -34,23 +34,14 @@ pub(crate) struct Group {
 
 /// The kinds of one version of a group. It is another one as soon as one of them is.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Version {
+pub(crate) struct VersionKinds {
     is_built_in: bool,
     by_plural: SharedMap<Arc<Kind>>,
 }
 
 impl Kinds {
-    /// The built-in kinds alone.
-    pub(crate) fn builtin() -> Self {
-        Self::of(builtin::kinds(false).map(Arc::new).collect())
-    }
-
-    /// The built-in kinds of a server with coordinated leader election.
-    pub(crate) fn coordinated() -> Self {
-        Self::of(builtin::kinds(true).map(Arc::new).collect())
-    }
-
-    fn of(builtin: Arc<[Arc<Kind>]>) -> Self {
+    /// Of those that are built in.
+    pub(super) fn of(builtin: Arc<[Arc<Kind>]>) -> Self {
         let (mut names, mut made) = (Vec::<Arc<str>>::new(), HashMap::<&str, Group>::new());
         for kind in &*builtin {
             let group = made.entry(&kind.group).or_insert_with(|| {
@@ -121,13 +112,13 @@ impl Kinds {
     }
 
     /// The versions of all groups, by name.
-    pub(crate) fn versions(&self) -> impl Iterator<Item = (GroupVersion, &Arc<Version>)> {
+    pub(crate) fn versions(&self) -> impl Iterator<Item = (GroupVersion, &Arc<VersionKinds>)> {
         self.groups.iter().flat_map(|(name, group)| {
             group.versions().map(move |(version, kinds)| (GroupVersion::new(name, version), kinds))
         })
     }
 
-    pub(crate) fn version(&self, group: &str, version: &str) -> Option<&Arc<Version>> {
+    pub(crate) fn version(&self, group: &str, version: &str) -> Option<&Arc<VersionKinds>> {
         self.group(group)?.version(version)
     }
 
@@ -163,16 +154,16 @@ impl Kinds {
 
 impl Group {
     /// Its versions by name.
-    pub(crate) fn versions(&self) -> impl Iterator<Item = (&str, &Arc<Version>)> {
+    pub(crate) fn versions(&self) -> impl Iterator<Item = (&str, &Arc<VersionKinds>)> {
         self.versions.iter()
     }
 
-    pub(crate) fn version(&self, name: &str) -> Option<&Arc<Version>> {
+    pub(crate) fn version(&self, name: &str) -> Option<&Arc<VersionKinds>> {
         self.versions.get(name)
     }
 
     /// Its versions, the preferred one first.
-    pub(crate) fn preferred(&self) -> Vec<(&str, &Arc<Version>)> {
+    pub(crate) fn preferred(&self) -> Vec<(&str, &Arc<VersionKinds>)> {
         let mut versions: Vec<_> = self.versions().collect();
         versions.sort_by(|(a, _), (b, _)| compare_versions(a, b));
         versions
@@ -228,7 +219,7 @@ impl Group {
     }
 }
 
-impl Version {
+impl VersionKinds {
     pub(crate) fn resource(&self, plural: &str) -> Option<&Arc<Kind>> {
         self.by_plural.get(plural)
     }

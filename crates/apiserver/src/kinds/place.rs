@@ -6,6 +6,7 @@ use pintle_json::Json;
 
 use super::{GroupResource, Kind};
 use crate::failure::{Failure, Outcome};
+use crate::object::{metadata, metadata_mut};
 use crate::request::Part;
 use crate::request::options::DeleteOptions;
 use crate::store::{ResourceKey, key};
@@ -48,6 +49,17 @@ impl Place {
                 "the namespace of the provided object does not match the namespace sent on the request",
             )),
         }
+    }
+
+    /// The namespace in the body must be that of the path; an empty one becomes it. Cluster-scoped objects lose theirs.
+    pub(crate) fn settle_namespace(&self, object: &mut Json) -> Outcome<()> {
+        if !self.kind.namespaced() {
+            metadata_mut(object).unset("namespace");
+            return Ok(());
+        }
+        self.check_namespace(metadata::namespace(object))?;
+        metadata_mut(object).set("namespace", self.namespace.as_str());
+        Ok(())
     }
 
     /// Fails if a deletion with these options is meant for another object than what is there.

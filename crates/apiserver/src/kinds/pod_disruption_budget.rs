@@ -2,7 +2,7 @@
 
 use crate::failure::{Failure, Outcome};
 use crate::kinds::check::Check;
-use crate::kinds::posting::Step;
+use crate::kinds::posting::PostingStep;
 use crate::kinds::table::{self, Column, Row};
 use crate::kinds::{Context, GroupResource, Place, Strategy};
 use crate::object::{metadata, set_condition, text};
@@ -93,7 +93,7 @@ pub(super) enum Disruption {
     /// For as long as it is not ready, it may go and leave the budget as it is.
     Spared,
     /// This step takes one disruption from the budget.
-    Charged(Step),
+    Charged(PostingStep),
 }
 
 /// What is to be done for a pod to go.
@@ -120,7 +120,7 @@ pub(super) fn disruption(context: &Context<'_>, pod_at: &Place, pod: &Json, is_r
     }
     let (name, pod, now) = (metadata::name(budget).to_owned(), pod_at.name.clone(), context.time());
     let change = move |budget: &mut Json| charge(budget, &pod, &now);
-    Ok(Disruption::Charged(Step::Rewrite { resource, namespace, name, change: Box::new(change) }))
+    Ok(Disruption::Charged(PostingStep::Rewrite { resource, namespace, name, change: Box::new(change) }))
 }
 
 /// Whether a budget's selector selects the pod: an absent one selects nothing, an empty one everything.

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use pintle_json::Json;
 
-use super::core::TokenGrant;
+use super::token_grant::TokenGrant;
 use super::{Context, GroupResource, Kind, Place};
 use crate::failure::Outcome;
 use crate::request::options::DeleteOptions;
@@ -39,7 +39,7 @@ pub(crate) trait Posting: Sync {
 pub(crate) enum Task {
     /// These steps, one after another, until one fails. The answer says that it is done. If they only go for the object as it was looked
     /// at, what is to be done is found out anew where it has changed.
-    Steps { steps: Vec<Step>, dry_run: bool, only_as_seen: bool },
+    Steps { steps: Vec<PostingStep>, dry_run: bool, only_as_seen: bool },
     /// This is answered.
     Answer(Json),
     /// The object is answered, with what is found out as its status.
@@ -49,7 +49,7 @@ pub(crate) enum Task {
 }
 
 /// A step of what is done.
-pub(crate) enum Step {
+pub(crate) enum PostingStep {
     /// An object is changed past the rules for clients, by a change that may be made more than once, if another write comes between.
     Rewrite { resource: GroupResource, namespace: String, name: String, change: Amendment },
     /// The object that it was posted to is deleted.

@@ -12,7 +12,7 @@ use pintle_json::Json;
 const HIGHEST_PRIORITY: i64 = 1_000_000_000;
 
 /// Those that every cluster has.
-const SYSTEM: [&str; 2] = ["system-cluster-critical", "system-node-critical"];
+const SYSTEM_CLASSES: [&str; 2] = ["system-cluster-critical", "system-node-critical"];
 
 /// `scheduling.k8s.io/v1` PriorityClass.
 #[derive(Clone, Copy, Debug)]
@@ -26,7 +26,7 @@ impl Strategy for PriorityClass {
 
     fn validate_create(&self, object: &Json) -> FieldFaults {
         let name = metadata::name(object);
-        let system = name.starts_with("system-") && !SYSTEM.contains(&name);
+        let system = name.starts_with("system-") && !SYSTEM_CLASSES.contains(&name);
         let high = !name.starts_with("system-") && object.integer("/value").unwrap_or(0) > HIGHEST_PRIORITY;
         Check::of(object)
             .refuse(system, || {
@@ -54,7 +54,7 @@ impl Strategy for PriorityClass {
     }
 
     fn undeletable(&self, name: &str) -> Option<&'static str> {
-        SYSTEM.contains(&name).then_some("this is a system priority class and cannot be deleted")
+        SYSTEM_CLASSES.contains(&name).then_some("this is a system priority class and cannot be deleted")
     }
 
     fn columns(&self) -> Option<Vec<Column>> {

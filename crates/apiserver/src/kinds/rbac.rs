@@ -6,4 +6,4 @@ mod role_binding;
 pub(super) use role::Role;
 pub(super) use role_binding::RoleBinding;
 
-const GROUP: &str = "rbac.authorization.k8s.io";
+const RBAC_GROUP: &str = "rbac.authorization.k8s.io";

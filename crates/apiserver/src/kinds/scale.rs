@@ -5,13 +5,11 @@ use std::sync::LazyLock;
 use pintle_json::{Json, json};
 use pintle_meta::LabelSelector;
 
-use super::table::{self, Column, Row};
-use super::{GroupResource, Kind, Place, Strategy};
+use super::{GroupResource, Kind, Place};
 use crate::failure::{Failure, Outcome};
 use crate::object::metadata;
-use crate::selector::structured;
+use crate::selector::structured_text;
 use crate::validate::{FieldFault, FieldFaults};
-use jiff::Timestamp;
 
 /// Where a kind keeps what a Scale shows: paths of members, each with a leading dot.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -66,7 +64,7 @@ impl Scale {
             Some(Json::String(text)) => text.to_string(),
             Some(selector @ Json::Object(labels)) => {
                 match selector.get("matchLabels").or(selector.get("matchExpressions")) {
-                    Some(_) => selector_text(selector),
+                    Some(_) => structured_text(selector),
                     None => {
                         let labels = labels.iter().map(|(key, value)| (key, value.as_str().unwrap_or_default()));
                         LabelSelector::from_labels(labels).map(|selector| selector.to_string()).unwrap_or_default()
@@ -151,35 +149,9 @@ impl Scale {
     }
 }
 
-/// A structured selector as a text; "" if it is none.
-pub(crate) fn selector_text(selector: &Json) -> String {
-    structured(selector).map(|selector| selector.to_string()).unwrap_or_default()
-}
-
 fn at<'a>(path: &str, object: &'a Json) -> Option<&'a Json> {
     if path.is_empty() {
         return None;
     }
     path.trim_start_matches('.').split('.').try_fold(object, |object, name| object.get(name))
-}
-
-/// What the API says of the columns.
-const DESCRIPTIONS: &[(&str, &str)] = &[
-    ("Desired", "replicas is the desired number of instances for the scaled object."),
-    ("Available", "replicas is the actual number of observed instances of the scaled object."),
-];
-
-/// `autoscaling/v1` Scale, as it is shown.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Bodies;
-
-impl Strategy for Bodies {
-    fn columns(&self) -> Option<Vec<Column>> {
-        table::described("Name:string, Desired:integer, Available:integer, Age", DESCRIPTIONS)
-    }
-
-    fn cells(&self, object: &Json, now: Timestamp) -> Vec<Json> {
-        let row = Row::new(object, now);
-        vec![row.name(), row.number("/spec/replicas"), row.number("/status/replicas"), row.age()]
-    }
 }

@@ -2,7 +2,7 @@
 
 use pintle_json::Json;
 
-use super::{Group, Kinds, Version};
+use super::{Group, Kinds, VersionKinds};
 use crate::object::metadata;
 
 /// What is taken and has no effect, and why.
@@ -46,7 +46,7 @@ pub(super) fn whole(object: &Json, missing: Missing) -> Vec<String> {
 pub(super) fn is_about(kinds: &Kinds, rule: &Json) -> bool {
     let any = |field: &str| rule.texts(field).any(|named| named == "*");
     let (any_group, any_version) = (any("/apiGroups"), any("/apiVersions"));
-    let is_named = |kinds: &Version| {
+    let is_named = |kinds: &VersionKinds| {
         let mut plurals = rule.texts("/resources").map(|resource| resource.split('/').next().unwrap_or_default());
         plurals.any(|plural| plural == "*" || kinds.resource(plural).is_some())
     };

@@ -18,7 +18,7 @@ const PAGE: usize = 500;
 /// How long a watch goes on before it is begun anew.
 const WATCH_SECONDS: u64 = 300;
 /// How much longer it may go on before it is given up, since nobody seems to be there.
-const GRACE: u64 = 60;
+const WATCH_GRACE: u64 = 60;
 /// How long to wait before a watch that ended is begun anew; one that failed, at first, and at most after several that did.
 const PAUSE: Duration = Duration::from_millis(100);
 const PAUSE_AFTER_FAILURE: Duration = Duration::from_secs(1);
@@ -72,7 +72,7 @@ impl Live {
     async fn watch_on(&self, kind: &Arc<Kind>, collection: &Collection, mut version: String) {
         let mut after_failure = PAUSE_AFTER_FAILURE;
         loop {
-            let end = Duration::from_secs(WATCH_SECONDS + GRACE);
+            let end = Duration::from_secs(WATCH_SECONDS + WATCH_GRACE);
             let watched = tokio::time::timeout(end, self.watch(kind, collection, &mut version)).await;
             let ended = match watched.unwrap_or(Ok(())) {
                 Err(refusal) if refusal.code == EXPIRED => {

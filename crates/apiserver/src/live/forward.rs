@@ -8,7 +8,7 @@ use http_body_util::{BodyExt, Full};
 
 use super::Live;
 use super::upstream::Refusal;
-use crate::http::{Body, Incoming};
+use crate::http::{Incoming, ResponseBody};
 
 /// What is passed on of a request, besides as whom it acts: not who asks, since it is this server's client that asks there.
 const ASKED: [HeaderName; 3] = [ACCEPT, CONTENT_TYPE, IF_NONE_MATCH];
@@ -16,7 +16,7 @@ const ANSWERED: [HeaderName; 6] = [CACHE_CONTROL, CONTENT_TYPE, ETAG, LOCATION, 
 
 impl Live {
     /// Has the other cluster answer.
-    pub(super) async fn forward(&self, request: Request<Incoming>) -> Response<Body> {
+    pub(super) async fn forward(&self, request: Request<Incoming>) -> Response<ResponseBody> {
         let (head, body) = request.into_parts();
         let body = match self.registry.bodies.read(body).await {
             Ok(body) => body,

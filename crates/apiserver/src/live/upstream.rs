@@ -14,8 +14,8 @@ use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 use pintle_json::{Json, json};
 use tower_service::Service;
 
-use super::PATIENCE;
-use crate::http::{Body, Incoming};
+use super::UPSTREAM_PATIENCE;
+use crate::http::{Incoming, ResponseBody};
 use crate::kinds::Kind;
 use crate::registry::{LARGEST_BODY, Unread};
 
@@ -23,7 +23,7 @@ type BoxError = Box<dyn Error + Send + Sync>;
 type Exchange = Pin<Box<dyn Future<Output = Result<Response<Incoming>, BoxError>> + Send>>;
 
 /// The most that one answer may take: a page of a list, or an object.
-const LARGEST: usize = 1 << 30;
+const LARGEST_ANSWER: usize = 1 << 30;
 
 /// Sends requests to the other cluster.
 #[derive(Clone)]
@@ -49,7 +49,7 @@ impl Upstream {
     }
 
     pub(super) async fn send(&self, request: Request<Full<Bytes>>) -> Result<Response<Incoming>, Refusal> {
-        let answered = tokio::time::timeout(PATIENCE, (self.0)(request)).await.map_err(|_| Refusal::late())?;
+        let answered = tokio::time::timeout(UPSTREAM_PATIENCE, (self.0)(request)).await.map_err(|_| Refusal::late())?;
         answered.map_err(|error| Refusal::unreachable(&*error))
     }
 
@@ -63,13 +63,13 @@ impl Upstream {
         }
         let kind = head.headers.get(CONTENT_TYPE).and_then(|value| value.to_str().ok());
         let content_type = kind.unwrap_or("text/plain").to_owned();
-        Err(Refusal { code: head.status.as_u16(), content_type, body: whole(body, LARGEST).await? })
+        Err(Refusal { code: head.status.as_u16(), content_type, body: whole(body, LARGEST_ANSWER).await? })
     }
 
     /// Reads the JSON at a path.
     pub(super) async fn get(&self, path: &str) -> Result<Json, Refusal> {
-        let read = async { whole(self.open(path).await?, LARGEST).await };
-        let body = tokio::time::timeout(PATIENCE, read).await.unwrap_or_else(|_| Err(Refusal::late()))?;
+        let read = async { whole(self.open(path).await?, LARGEST_ANSWER).await };
+        let body = tokio::time::timeout(UPSTREAM_PATIENCE, read).await.unwrap_or_else(|_| Err(Refusal::late()))?;
         serde_json::from_slice(&body).map_err(|error| Refusal::unreachable(&error))
     }
 }
@@ -191,7 +191,7 @@ impl Refusal {
         serde_json::from_slice(&self.body).unwrap_or_default()
     }
 
-    pub(super) fn into_response(self) -> Response<Body> {
+    pub(super) fn into_response(self) -> Response<ResponseBody> {
         let body = Full::new(self.body).map_err(|never| match never {}).boxed_unsync();
         let answer = Response::builder().status(self.code).header(CONTENT_TYPE, self.content_type).body(body);
         // It was an answer before, or is one of those above.

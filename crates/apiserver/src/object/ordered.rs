@@ -22,7 +22,7 @@ impl Serialize for Ordered<'_> {
         }
         for (name, value) in members.iter().filter(|(name, _)| !OBJECT.contains(&name.as_str())) {
             match name.as_str() {
-                "items" | "rows" => map.serialize_entry(name, &Items(value))?,
+                "items" | "rows" => map.serialize_entry(name, &OrderedItems(value))?,
                 "object" => map.serialize_entry(name, &Ordered(value))?,
                 _ => map.serialize_entry(name, value)?,
             }
@@ -32,9 +32,9 @@ impl Serialize for Ordered<'_> {
 }
 
 /// The objects of a list, or the rows of a table.
-struct Items<'a>(&'a Json);
+struct OrderedItems<'a>(&'a Json);
 
-impl Serialize for Items<'_> {
+impl Serialize for OrderedItems<'_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         match self.0 {
             Json::Array(items) => serializer.collect_seq(items.iter().map(Ordered)),

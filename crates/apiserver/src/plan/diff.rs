@@ -16,7 +16,7 @@ const NOT_TOLD: [&str; 6] = [
 /// Of a deletion, that it is under way.
 const GOING: [&str; 2] = ["metadata.deletionGracePeriodSeconds", "metadata.deletionTimestamp"];
 /// By which of their members the objects of a list are told apart, where each has one of its own.
-const KEYS: [&str; 4] = ["name", "type", "uid", "key"];
+const ITEM_KEYS: [&str; 4] = ["name", "type", "uid", "key"];
 
 /// The fields in which an object differs from another, in the order of their paths' parts; `Null` stands for no object.
 pub(super) fn fields(old: &Json, new: &Json) -> Vec<PlannedField> {
@@ -89,7 +89,7 @@ fn keyed(items: &[Json]) -> Result<Vec<(String, Json)>, Vec<Json>> {
         keyed.dedup_by(|(a, _), (b, _)| a == b);
         (keyed.len() == count).then_some(keyed)
     };
-    KEYS.into_iter().find_map(keys_by).ok_or_else(|| items.to_vec())
+    ITEM_KEYS.into_iter().find_map(keys_by).ok_or_else(|| items.to_vec())
 }
 
 fn placed(list: Result<Vec<(String, Json)>, Vec<Json>>) -> Vec<(String, Json)> {

@@ -5,13 +5,13 @@
 //! a path of its own, and of connects; by whomever they are asked for, controllers among them. What comes later joins the chain.
 
 use std::collections::HashSet;
-use std::fmt;
 use std::sync::Arc;
 
 use pintle_json::Json;
 
 use super::Registry;
-use super::pipeline::Write;
+use super::admission_plugin::{AdmissionOptions, AdmissionRequest, Operation, Plugin};
+use super::object_write::Write;
 use super::pod_standards::PodSecurity;
 use super::served::typed;
 use crate::admission::{Attempt, limits, quota};
@@ -20,85 +20,17 @@ use crate::failure::{Failure, Outcome};
 use crate::kinds::{Cluster, FurtherRight, GroupResource, Place, Pods};
 use crate::object::metadata;
 use crate::registry::Writer;
-use crate::request::options::{DeleteOptions, How, WriteOptions};
+use crate::request::options::{How, WriteOptions};
 use crate::request::path::ResourcePath;
 use crate::request::{Asker, Part};
 use crate::store::Charge;
 
 /// Who charges the quotas.
-const MANAGER: &str = "kube-apiserver";
+const OWN_MANAGER: &str = "kube-apiserver";
 
 /// Those who have a say, in the order in which they are asked.
 pub(super) fn chain() -> Vec<Arc<dyn Plugin>> {
     vec![Arc::new(Undeletable), Arc::new(LimitRanges), Arc::new(PodSecurity), Arc::new(FurtherRights), Arc::new(Quotas)]
-}
-
-/// What is done.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Operation {
-    /// Of an object; or of what is posted to a path of its own and not stored, such as a binding or an eviction.
-    Create,
-    Update,
-    Delete,
-    /// A way is opened to what goes on in an object, such as `exec`.
-    Connect,
-}
-
-/// The options of a request.
-#[derive(Clone, Copy, Debug)]
-pub(crate) enum AdmissionOptions<'a> {
-    Write(&'a WriteOptions),
-    Delete(&'a DeleteOptions),
-    /// Those of a connect are what is sent.
-    None,
-}
-
-/// All that one who has a say is told of a request. It has no Debug, since it may hold a Secret.
-///
-/// Of a part with a form of its own, such as a Scale, an Eviction or the options of `exec`, that is what is old and new, and not the
-/// object.
-pub(crate) struct AdmissionRequest<'a> {
-    pub(crate) operation: Operation,
-    /// What the path names: without a name where an object is made, and where a collection is deleted.
-    pub(crate) place: &'a Place,
-    /// What is there; none of a create and of a connect.
-    pub(crate) old: Option<&'a Json>,
-    /// What is to be there, or what is sent; none of a deletion.
-    pub(crate) new: Option<&'a mut Json>,
-    pub(crate) options: AdmissionOptions<'a>,
-    pub(crate) by: &'a Asker,
-}
-
-impl AdmissionRequest<'_> {
-    /// The name of what it is about; empty where that is a collection, and before a name is made of `generateName`.
-    pub(crate) fn name(&self) -> &str {
-        match (self.place.name.as_str(), self.new.as_deref()) {
-            ("", Some(new)) => metadata::name(new),
-            (name, _) => name,
-        }
-    }
-
-    pub(crate) fn dry_run(&self) -> bool {
-        match self.options {
-            AdmissionOptions::Write(options) => options.dry_run,
-            AdmissionOptions::Delete(options) => options.dry_run,
-            AdmissionOptions::None => false,
-        }
-    }
-}
-
-/// One who has a say in requests. What it has to say beside, the client is [warned of](Asker::warn), whatever comes of the request.
-pub(crate) trait Plugin: fmt::Debug + Send + Sync {
-    /// Changes what is sent, before its kind has a look at it; or refuses the request. It is asked again where another write came in
-    /// between.
-    fn admit(&self, _: &Registry, _: &mut AdmissionRequest<'_>) -> Outcome<()> {
-        Ok(())
-    }
-
-    /// Refuses the request: what is sent is valid. Or says what quotas are charged with the write.
-    fn validate(&self, _: &Registry, _: &AdmissionRequest<'_>) -> Outcome<Vec<Charge>> {
-        Ok(Vec::new())
-    }
 }
 
 /// Has what is sent changed by all who would.
@@ -263,7 +195,7 @@ fn charge(registry: &Registry, namespace: &str, quota: &Json, used: Json) -> Out
         status.set("used", used);
     }
     let options = WriteOptions::default();
-    let by = Writer::new(&options, MANAGER, registry.clock.now_text());
+    let by = Writer::new(&options, OWN_MANAGER, registry.clock.now_text());
     let mut write = Write { place: &place, old: Some(&old), new, by: &by, how: How::Put };
     registry.receive(&mut write)?;
     let value = registry.complete(write)?.object;

@@ -24,7 +24,7 @@ const WORKED_ON: usize = 4 << 20;
 /// who send slowly, or stop half-way, keep nobody out, and a burst of large ones keeps no small one out.
 #[derive(Debug)]
 pub(crate) struct BodyRoom {
-    kept: Mutex<Kept>,
+    kept: Mutex<RoomLeft>,
     turns: Arc<Semaphore>,
 }
 
@@ -39,17 +39,17 @@ pub(crate) enum Unread {
 }
 
 #[derive(Debug)]
-struct Kept {
+struct RoomLeft {
     left: usize,
     /// What large bodies leave of that.
     for_small: usize,
     /// The bodies that are still coming, in the order in which they give way: the large ones first, and of these the oldest.
-    coming: BTreeMap<Place, Coming>,
+    coming: BTreeMap<Precedence, Coming>,
     next: u64,
 }
 
 /// In the line of those who give way: whether it is small, and which of them it is.
-type Place = (bool, u64);
+type Precedence = (bool, u64);
 
 #[derive(Debug)]
 struct Coming {
@@ -62,7 +62,7 @@ impl BodyRoom {
     /// Room for so many bytes, and for an eighth more of small bodies.
     pub(crate) fn new(bytes: usize) -> Self {
         let for_small = bytes / 8;
-        let kept = Kept { left: bytes.saturating_add(for_small), for_small, coming: BTreeMap::new(), next: 0 };
+        let kept = RoomLeft { left: bytes.saturating_add(for_small), for_small, coming: BTreeMap::new(), next: 0 };
         Self { kept: Mutex::new(kept), turns: Arc::new(Semaphore::new(WORKED_ON)) }
     }
 
@@ -123,14 +123,14 @@ impl BodyRoom {
         Arriving { room: self.clone(), place, gives_way }
     }
 
-    fn lock(&self) -> MutexGuard<'_, Kept> {
+    fn lock(&self) -> MutexGuard<'_, RoomLeft> {
         self.kept.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl Kept {
+impl RoomLeft {
     /// Adds to a body that is coming; none if it gives way. Answers its new place.
-    fn add(&mut self, place: Place, data: &[u8]) -> Option<Place> {
+    fn add(&mut self, place: Precedence, data: &[u8]) -> Option<Precedence> {
         let mut coming = self.coming.remove(&place)?;
         let is_small = coming.bytes.len() + data.len() <= SMALL;
         let place = (is_small, place.1);
@@ -153,7 +153,7 @@ impl Kept {
 /// A body that is coming.
 struct Arriving {
     room: Arc<BodyRoom>,
-    place: Place,
+    place: Precedence,
     gives_way: oneshot::Receiver<()>,
 }
 

@@ -6,7 +6,8 @@ use pintle_json::Json;
 use pintle_meta::{StatusCause, StatusDetails};
 
 use super::Registry;
-use super::pipeline::{Complete, Write};
+use super::object_write::Write;
+use super::pipeline::Complete;
 use super::served::{Served, Written};
 use crate::crd;
 use crate::failure::{Failure, Outcome, details};
@@ -28,7 +29,7 @@ impl Registry {
     /// Creates an object; one that a PUT makes keeps what a POST would wipe, but for the uid and the time.
     pub(super) fn create_by(&self, how: How, place: &Place, mut object: Json, by: &Writer<'_>) -> Outcome<Written> {
         let kind = &place.kind;
-        settle_namespace(place, &mut object)?;
+        place.settle_namespace(&mut object)?;
         self.check_is_open(&Place { name: metadata::name(&object).into(), ..place.clone() })?;
         let version = object.text("/metadata/resourceVersion").to_owned();
         wipe(&mut object, how);
@@ -141,17 +142,6 @@ fn wipe(object: &mut Json, how: How) {
         metadata.unset("deletionTimestamp");
         metadata.unset("deletionGracePeriodSeconds");
     }
-}
-
-/// The namespace in the body must be that of the path; an empty one becomes it. Cluster-scoped objects lose theirs.
-pub(super) fn settle_namespace(place: &Place, object: &mut Json) -> Outcome<()> {
-    if !place.kind.namespaced() {
-        metadata_mut(object).unset("namespace");
-        return Ok(());
-    }
-    place.check_namespace(metadata::namespace(object))?;
-    metadata_mut(object).set("namespace", place.namespace.as_str());
-    Ok(())
 }
 
 /// No name could be generated.

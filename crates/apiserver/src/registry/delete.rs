@@ -7,7 +7,7 @@ use pintle_json::Json;
 use pintle_meta::{PropagationPolicy, Status, StatusDetails, TypeMeta};
 
 use super::Registry;
-use super::admission_chain::{AdmissionOptions, AdmissionRequest, Operation};
+use super::admission_plugin::{AdmissionOptions, AdmissionRequest, Operation};
 use super::served::{Served, typed};
 use crate::failure::{Failure, Outcome};
 use crate::kinds::{GroupResource, Kind, Place};
@@ -16,8 +16,8 @@ use crate::request::Asker;
 use crate::request::options::DeleteOptions;
 use crate::store::{Expect, Stored};
 
-const ORPHAN: &str = "orphan";
-const FOREGROUND: &str = "foregroundDeletion";
+const ORPHAN_FINALIZER: &str = "orphan";
+const FOREGROUND_FINALIZER: &str = "foregroundDeletion";
 
 /// What a deletion answers with.
 pub(crate) enum Deleted {
@@ -197,17 +197,17 @@ fn finalizers_for(kind: &Kind, object: &Json, options: &DeleteOptions) -> Vec<St
     };
     let has = |name: &str| present.iter().any(|known| known == name);
     let policy = asked.unwrap_or_else(|| match () {
-        () if has(ORPHAN) => PropagationPolicy::Orphan,
-        () if has(FOREGROUND) => PropagationPolicy::Foreground,
+        () if has(ORPHAN_FINALIZER) => PropagationPolicy::Orphan,
+        () if has(FOREGROUND_FINALIZER) => PropagationPolicy::Foreground,
         () if kind.conduct.orphans => PropagationPolicy::Orphan,
         () => PropagationPolicy::Background,
     });
     let wanted = match policy {
         PropagationPolicy::Background => None,
-        PropagationPolicy::Foreground => Some(FOREGROUND),
-        PropagationPolicy::Orphan => Some(ORPHAN),
+        PropagationPolicy::Foreground => Some(FOREGROUND_FINALIZER),
+        PropagationPolicy::Orphan => Some(ORPHAN_FINALIZER),
     };
-    let of_policy = |name: &str| matches!(name, ORPHAN | FOREGROUND);
+    let of_policy = |name: &str| matches!(name, ORPHAN_FINALIZER | FOREGROUND_FINALIZER);
     if present.iter().filter(|name| of_policy(name)).all(|name| Some(name.as_str()) == wanted) && wanted.is_none_or(has)
     {
         return present;

@@ -12,7 +12,7 @@ use crate::faults::View;
 use crate::kinds::{GroupResource, Kind, Place, indexed_field, selects_fields, unknown_field};
 use crate::object::metadata;
 use crate::request::options::ListOptions;
-use crate::store::{Compacted, Neighbours, Objects, Range, ResourceKey, Run, Scope, Stored, key};
+use crate::store::{Compacted, FeedScope, Neighbours, Objects, Range, ResourceKey, Run, Stored, key};
 
 /// After so many objects that are not meant, who looks through them lets others work.
 pub(crate) const LOOKS: usize = 256;
@@ -70,13 +70,13 @@ impl Selection {
     }
 
     /// What of the resource the objects are in.
-    pub(crate) fn scope(&self) -> Scope {
+    pub(crate) fn scope(&self) -> FeedScope {
         match self.place() {
-            Some(name) => Scope::Object(key(&self.namespace, name)),
-            None if !self.namespace.is_empty() => Scope::Namespace(self.namespace.clone()),
+            Some(name) => FeedScope::Object(key(&self.namespace, name)),
+            None if !self.namespace.is_empty() => FeedScope::Namespace(self.namespace.clone()),
             None => match indexed_field(&self.fields, &self.kind) {
-                Some((at, value)) => Scope::Field { at, value: value.into() },
-                None => Scope::All,
+                Some((at, value)) => FeedScope::Field { at, value: value.into() },
+                None => FeedScope::All,
             },
         }
     }

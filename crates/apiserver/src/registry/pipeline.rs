@@ -6,8 +6,10 @@
 
 use pintle_json::Json;
 
-use super::admission_chain::{self, AdmissionOptions, AdmissionRequest, Operation};
-use super::{Registry, create, nesting};
+use super::admission_chain;
+use super::admission_plugin::{AdmissionOptions, AdmissionRequest, Operation};
+use super::object_write::Write;
+use super::{Registry, nesting};
 use crate::auth;
 use crate::failure::Outcome;
 use crate::kinds::{self, Kind, Place, Scale};
@@ -17,18 +19,6 @@ use crate::request::Part;
 use crate::request::options::How;
 use crate::store::Charge;
 use crate::validate::FieldFaults;
-
-/// A write of one object, on its way.
-pub(super) struct Write<'a> {
-    pub(super) place: &'a Place,
-    /// The object as it was; none of one that is new.
-    pub(super) old: Option<&'a Json>,
-    /// The object as it is to be, so far.
-    pub(super) new: Json,
-    /// Who writes, with which options.
-    pub(super) by: &'a Writer<'a>,
-    pub(super) how: How,
-}
 
 /// An object that can be stored.
 pub(super) struct Complete {
@@ -43,7 +33,7 @@ impl Registry {
         write.place.kind.strategy.defaults(&mut write.new);
         write.track();
         self.admit(write)?;
-        create::settle_namespace(write.place, &mut write.new)?;
+        write.place.settle_namespace(&mut write.new)?;
         if auth::grants_rights(write.place) {
             auth::check_grant(self.rbac(), &write.by.asker().user, write.place, &write.new, write.old)?;
         }

@@ -7,7 +7,7 @@ use std::time::Duration;
 use pintle_json::Json;
 
 use super::Registry;
-use super::admission_chain::{AdmissionRequest, Operation, Plugin};
+use super::admission_plugin::{AdmissionRequest, Operation, Plugin};
 use crate::admission::pod_security::{Policy, Standard, reasons, told};
 use crate::failure::{Failure, Outcome};
 use crate::kinds::{NAMESPACES, Place, Pods};
@@ -29,7 +29,7 @@ const VIOLATIONS: &str = "pod-security.kubernetes.io/audit-violations";
 pub(super) struct PodSecurity;
 
 /// What of a write the standards are about.
-enum Subject<'a> {
+enum StandardsTarget<'a> {
     Namespace,
     Pod,
     /// What pods are made of.
@@ -42,7 +42,7 @@ impl Plugin for PodSecurity {
         let Some((subject, new)) = subject(request) else { return Ok(Vec::new()) };
         let (kind, name) = (&place.kind, metadata::name(new));
         match subject {
-            Subject::Namespace => {
+            StandardsTarget::Namespace => {
                 let ((policy, faults), old) = (policy(new), old.map(policy));
                 if !faults.is_empty() && old.as_ref().is_none_or(|(_, old)| *old != faults) {
                     return Err(kind.invalid(name, faults));
@@ -51,7 +51,7 @@ impl Plugin for PodSecurity {
                     of_pods_in(registry, name, policy.enforce).into_iter().for_each(|text| by.warn(text));
                 }
             }
-            Subject::Pod => {
+            StandardsTarget::Pod => {
                 let Policy { enforce, audit, warn } = policy_at(registry, place);
                 by.annotate(ENFORCED, enforce.to_string());
                 note_violations(by, audit, new);
@@ -62,7 +62,7 @@ impl Plugin for PodSecurity {
                 }
                 would_violate(warn, new).into_iter().for_each(|text| by.warn(text));
             }
-            Subject::Template(template) => {
+            StandardsTarget::Template(template) => {
                 let Policy { audit, warn, .. } = policy_at(registry, place);
                 note_violations(by, audit, template);
                 would_violate(warn, template).into_iter().for_each(|text| by.warn(text));
@@ -73,18 +73,18 @@ impl Plugin for PodSecurity {
 }
 
 /// What of it the standards are about, and the object.
-fn subject<'a>(request: &'a AdmissionRequest<'_>) -> Option<(Subject<'a>, &'a Json)> {
+fn subject<'a>(request: &'a AdmissionRequest<'_>) -> Option<(StandardsTarget<'a>, &'a Json)> {
     let (place, new) = (request.place, request.new.as_deref()?);
     if !matches!(request.operation, Operation::Create | Operation::Update) {
         return None;
     }
     let subject = match (place.kind.strategy.pods(), place.part) {
         (Pods::Themselves, Part::Object | Part::EphemeralContainers | Part::Resize) => {
-            request.old.is_none_or(|old| runs_otherwise(new, old)).then_some(Subject::Pod)?
+            request.old.is_none_or(|old| runs_otherwise(new, old)).then_some(StandardsTarget::Pod)?
         }
-        (Pods::Inside, Part::Object) => Subject::Namespace,
+        (Pods::Inside, Part::Object) => StandardsTarget::Namespace,
         (Pods::MadeFrom(pointer), Part::Object) => {
-            Subject::Template(new.at(pointer).filter(|template| !template.is_null())?)
+            StandardsTarget::Template(new.at(pointer).filter(|template| !template.is_null())?)
         }
         _ => return None,
     };

@@ -5,19 +5,20 @@ use std::time::Duration;
 use pintle_json::{Json, json};
 
 use super::Registry;
-use super::admission_chain::{self, AdmissionOptions, AdmissionRequest, Operation};
-use super::pipeline::Write;
+use super::admission_chain;
+use super::admission_plugin::{AdmissionOptions, AdmissionRequest, Operation};
+use super::object_write::Write;
 use crate::auth::{self, Attributes, Claims, Decision, ISSUER};
 use crate::failure::{Failure, Outcome};
-use crate::kinds::posting::{Posting, Question, Step, Task};
+use crate::kinds::posting::{Posting, PostingStep, Question, Task};
 use crate::kinds::{Place, TokenGrant, access_status, rules_status, token_status};
 use crate::registry::Writer;
 use crate::request::Part;
 use crate::request::options::How;
-use crate::request::user::{ServiceAccount, User};
+use crate::request::user::{ServiceAccountName, User};
 
 /// How often it is found out anew what is to be done, because the object has changed since it was looked at.
-const TRIES: usize = 64;
+const POSTING_TRIES: usize = 64;
 
 impl Registry {
     /// Does what was posted to `place`. Answers an object; none where all that is to be said is that it is done.
@@ -38,7 +39,7 @@ impl Registry {
         let context = self.context(user);
         posting.check(&context, place, &sent)?;
         admission_chain::validate(self, &posted(place, &mut sent, by))?;
-        let mut tries = TRIES;
+        let mut tries = POSTING_TRIES;
         loop {
             tries -= 1;
             return match posting.task(&self.context(user), place, &sent, by.options.dry_run)? {
@@ -56,15 +57,15 @@ impl Registry {
         }
     }
 
-    fn take_all(&self, place: &Place, steps: Vec<Step>, dry_run: bool) -> Outcome<()> {
+    fn take_all(&self, place: &Place, steps: Vec<PostingStep>, dry_run: bool) -> Outcome<()> {
         let mut own = None;
         steps.into_iter().try_for_each(|step| self.take(place, step, dry_run, &mut own))
     }
 
     /// `own` is the revision at which a step before this one wrote the object itself: what it is to be like still is like that.
-    fn take(&self, place: &Place, step: Step, dry_run: bool, own: &mut Option<u64>) -> Outcome<()> {
+    fn take(&self, place: &Place, step: PostingStep, dry_run: bool, own: &mut Option<u64>) -> Outcome<()> {
         match step {
-            Step::Rewrite { resource, namespace, name, change } => {
+            PostingStep::Rewrite { resource, namespace, name, change } => {
                 let kinds = self.kinds();
                 let kind = kinds.store(&resource).ok_or_else(Failure::no_such_resource)?;
                 let written = self.rewrite(&Place::new(kind.clone(), &namespace, &name), dry_run, change)?;
@@ -75,7 +76,7 @@ impl Registry {
                 }
                 Ok(())
             }
-            Step::Delete(mut options) => {
+            PostingStep::Delete(mut options) => {
                 if let (Some(version), Some(own)) = (&mut options.resource_version, own) {
                     *version = own.to_string();
                 }
@@ -126,7 +127,7 @@ impl Registry {
             jti: self.uuid(),
             bound,
             nbf: now,
-            sub: ServiceAccount::new(&place.namespace, &place.name).user("").name,
+            sub: ServiceAccountName::new(&place.namespace, &place.name).user("").name,
         };
         let token = self.authenticator.accounts.sign(&claims);
         let token = token.ok_or_else(|| Failure::internal("failed to generate token: no randomness"))?;

@@ -19,11 +19,11 @@ pub(crate) struct Served {
     pub(crate) kind: String,
     /// That of the members where the object is a tree.
     order: Order,
-    content: Content,
+    content: ServedContent,
 }
 
 #[derive(Clone)]
-enum Content {
+enum ServedContent {
     /// It is shown just as it is stored.
     Stored(Arc<Stored>),
     Value(Arc<Json>),
@@ -34,7 +34,7 @@ impl Served {
     pub(crate) fn stored(kind: &Kind, stored: &Arc<Stored>) -> Self {
         let content = match kind.converted(stored) {
             Some(value) => return Self::value(kind, value),
-            None => Content::Stored(stored.clone()),
+            None => ServedContent::Stored(stored.clone()),
         };
         Self { api_version: kind.api_version(), kind: kind.kind.clone(), order: kind.order(), content }
     }
@@ -43,23 +43,23 @@ impl Served {
     pub(crate) fn value(kind: &Kind, mut value: Json) -> Self {
         value.unset("apiVersion");
         value.unset("kind");
-        let content = Content::Value(Arc::new(value));
+        let content = ServedContent::Value(Arc::new(value));
         Self { api_version: kind.api_version(), kind: kind.kind.clone(), order: kind.order(), content }
     }
 
     /// The object as a tree.
     pub(crate) fn tree(&self) -> Arc<Json> {
         match &self.content {
-            Content::Stored(stored) => Arc::new(stored.decode()),
-            Content::Value(value) => value.clone(),
+            ServedContent::Stored(stored) => Arc::new(stored.decode()),
+            ServedContent::Value(value) => value.clone(),
         }
     }
 
     /// Its metadata as a tree.
     pub(crate) fn metadata(&self) -> Json {
         match &self.content {
-            Content::Stored(stored) => stored.metadata(),
-            Content::Value(value) => value["metadata"].clone(),
+            ServedContent::Stored(stored) => stored.metadata(),
+            ServedContent::Value(value) => value["metadata"].clone(),
         }
     }
 
@@ -80,8 +80,8 @@ impl Served {
         }
         let joint = to.len();
         match &self.content {
-            Content::Stored(stored) => stored.write(to),
-            Content::Value(value) => match self.order {
+            ServedContent::Stored(stored) => stored.write(to),
+            ServedContent::Value(value) => match self.order {
                 Order::Sorted => write_json(to, &**value),
                 Order::Declared => write_json(to, &Ordered(value)),
             },
@@ -108,8 +108,8 @@ impl Served {
         make: impl FnOnce() -> Result<Vec<u8>, E>,
     ) -> Result<Arc<[u8]>, E> {
         match &self.content {
-            Content::Stored(stored) => stored.encode(encoding, make),
-            Content::Value(_) => make().map(Into::into),
+            ServedContent::Stored(stored) => stored.encode(encoding, make),
+            ServedContent::Value(_) => make().map(Into::into),
         }
     }
 
@@ -131,12 +131,12 @@ impl Served {
 
     fn message(&self, of: &Type) -> Result<Vec<u8>, serde_json::Error> {
         match &self.content {
-            Content::Stored(stored) => {
+            ServedContent::Stored(stored) => {
                 let mut json = Vec::new();
                 stored.write(&mut json);
                 protobuf::message(of, &json)
             }
-            Content::Value(value) => protobuf::message(of, &serde_json::to_vec(&**value)?),
+            ServedContent::Value(value) => protobuf::message(of, &serde_json::to_vec(&**value)?),
         }
     }
 }

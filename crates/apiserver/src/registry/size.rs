@@ -9,7 +9,7 @@ use crate::failure::{Failure, Outcome};
 use crate::kinds::Kind;
 
 /// What etcd takes in one request, and what a client sends it at all.
-const LARGEST: usize = 1536 * 1024;
+const LARGEST_STORED: usize = 1536 * 1024;
 const LARGEST_SENT: usize = 2 * 1024 * 1024;
 /// What a request for a write is besides the object and its key, which stands in it three times: about.
 const FRAME: usize = 96;
@@ -17,7 +17,7 @@ const FRAME: usize = 96;
 /// Fails if an object is larger than what etcd takes, as a real server fails then.
 pub(super) fn check(kind: &Kind, key: &str, object: &Json) -> Outcome<()> {
     let size = FRAME + 3 * key.len() + stored(kind, object);
-    if size <= LARGEST {
+    if size <= LARGEST_STORED {
         return Ok(());
     }
     let message = match size > LARGEST_SENT {

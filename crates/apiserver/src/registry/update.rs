@@ -5,7 +5,8 @@ use std::sync::Arc;
 use pintle_json::Json;
 
 use super::Registry;
-use super::pipeline::{Complete, Write};
+use super::object_write::Write;
+use super::pipeline::Complete;
 use super::served::{Served, Written, typed};
 use crate::failure::{Failure, Outcome};
 use crate::kinds::Place;
@@ -57,7 +58,7 @@ impl Registry {
                     new
                 }
             };
-            super::create::settle_namespace(place, &mut new)?;
+            place.settle_namespace(&mut new)?;
             let mut write = Write { place, old: Some(&old), new, by, how };
             self.receive(&mut write)?;
             let unconditional = self.check_versions(place, &mut write.new, &old, how)?;

@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use super::user::User;
 
 /// So many warnings are kept; a client is sent far fewer.
-const MOST_WARNINGS: usize = 1024;
+const MOST_REMARKS: usize = 1024;
 
 /// Who asks. What the rules and admission have to say of the request is kept with it: also of one that is refused in the end.
 #[derive(Clone, Debug, Default)]
@@ -30,7 +30,7 @@ impl Asker {
     /// Has the client warned of something, once.
     pub(crate) fn warn(&self, text: String) {
         let mut remarks = self.remarks();
-        if remarks.warnings.len() < MOST_WARNINGS && remarks.known.insert(text.clone()) {
+        if remarks.warnings.len() < MOST_REMARKS && remarks.known.insert(text.clone()) {
             remarks.warnings.push(text);
         }
     }

@@ -38,7 +38,7 @@ impl User {
 
     /// One of a cluster's controllers.
     pub(crate) fn controller(name: &str) -> Self {
-        ServiceAccount::new("kube-system", name).user("").known()
+        ServiceAccountName::new("kube-system", name).user("").known()
     }
 
     pub(crate) fn anonymous() -> Self {
@@ -101,12 +101,12 @@ impl Deref for Groups {
 
 /// A service account by its place.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct ServiceAccount<'a> {
+pub(crate) struct ServiceAccountName<'a> {
     pub(crate) namespace: &'a str,
     pub(crate) name: &'a str,
 }
 
-impl<'a> ServiceAccount<'a> {
+impl<'a> ServiceAccountName<'a> {
     pub(crate) fn new(namespace: &'a str, name: &'a str) -> Self {
         Self { namespace, name }
     }

@@ -14,26 +14,26 @@ use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::sync::watch;
 use tokio::time::Instant;
 
-use super::heads::{Head, Heads, NoRoom};
+use super::heads::{Heads, NoRoom, RequestHead};
 
 /// How long the head of a request may take, from its first byte on; the first of a connection, from the connection on.
 const HEAD: Duration = Duration::from_secs(32);
 /// How long a connection stays open between two requests.
 const IDLE: Duration = Duration::from_secs(90);
 /// How long after its deadline an answer may take to get out, so that the one which says that it is too late does.
-pub(super) const GRACE: Duration = Duration::from_secs(5);
+pub(super) const ANSWER_GRACE: Duration = Duration::from_secs(5);
 
 /// What goes on on a connection, as far as its deadlines go.
 #[derive(Debug)]
 pub(super) struct Activity {
-    state: watch::Sender<State>,
+    state: watch::Sender<ConnectionState>,
     /// What comes while no request is open.
-    head: Mutex<Head>,
+    head: Mutex<RequestHead>,
     heads: Heads,
 }
 
 #[derive(Clone, Copy, Debug)]
-struct State {
+struct ConnectionState {
     http2: bool,
     /// Requests whose answers are not out yet.
     open: usize,
@@ -46,12 +46,12 @@ struct State {
     began: Instant,
 }
 
-impl State {
+impl ConnectionState {
     /// When the connection is closed, unless something happens.
     fn ends(&self) -> Option<Instant> {
         if self.open > 0 {
             // One stream of HTTP/2 that nobody reads is no reason to end the others.
-            return self.answer_by.filter(|_| !self.http2).map(|by| by + GRACE);
+            return self.answer_by.filter(|_| !self.http2).map(|by| by + ANSWER_GRACE);
         }
         Some(match (self.idle_since, self.heard) {
             (None, _) => self.began + HEAD,
@@ -64,7 +64,7 @@ impl State {
 impl Activity {
     pub(super) fn new(heads: Heads) -> Arc<Self> {
         let began = Instant::now();
-        let state = State { http2: false, open: 0, answer_by: None, idle_since: None, heard: None, began };
+        let state = ConnectionState { http2: false, open: 0, answer_by: None, idle_since: None, heard: None, began };
         Arc::new(Self { state: watch::Sender::new(state), head: Mutex::new(heads.begin()), heads })
     }
 
@@ -132,7 +132,7 @@ impl Activity {
 #[derive(Debug)]
 pub(super) struct Open {
     activity: Arc<Activity>,
-    _head: Head,
+    _head: RequestHead,
 }
 
 impl Drop for Open {
@@ -151,7 +151,7 @@ impl Drop for Open {
 /// reads it or not: of one that nobody reads, no more than a piece is.
 #[derive(Debug)]
 pub(super) struct Answered {
-    body: crate::http::Body,
+    body: crate::http::ResponseBody,
     piece: usize,
     rest: Bytes,
     _open: Open,
@@ -160,7 +160,7 @@ pub(super) struct Answered {
 const PIECE: usize = 64 << 10;
 
 impl Answered {
-    pub(super) fn new(body: crate::http::Body, open: Open, version: Version) -> Self {
+    pub(super) fn new(body: crate::http::ResponseBody, open: Open, version: Version) -> Self {
         let piece = if version == Version::HTTP_2 { PIECE } else { usize::MAX };
         Self { body, piece, rest: Bytes::new(), _open: open }
     }

@@ -22,7 +22,7 @@ use crate::request::options::WriteOptions;
 use crate::store::Expect;
 
 const OBJECTS: &str = include_str!("bootstrap/objects.jsonl");
-const MANAGER: &str = "kube-apiserver";
+const OWN_MANAGER: &str = "kube-apiserver";
 
 /// Makes what is there from the start of a server that listens on `address`. The past begins after it.
 pub(super) fn bootstrap(registry: &Arc<Registry>, address: SocketAddr) {
@@ -80,7 +80,7 @@ fn create(registry: &Arc<Registry>, mut object: Json) -> Outcome<()> {
     let mut place = place(registry, &object)?;
     let status = object.as_object_mut().and_then(|object| object.remove("status"));
     let options = WriteOptions::default();
-    let by = Writer::new(&options, MANAGER, registry.clock.now_text());
+    let by = Writer::new(&options, OWN_MANAGER, registry.clock.now_text());
     registry.create(&place, object, &by)?;
     let Some(mut status) = status else { return Ok(()) };
     set_times(&mut status, registry);

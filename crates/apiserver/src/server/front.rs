@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use http::{Request, Response};
 
-use crate::http::{Body, Deadline, Incoming, Socket};
+use crate::http::{Deadline, Incoming, ResponseBody, Socket};
 use crate::live::Live;
 use crate::registry::Registry;
 
@@ -21,7 +21,7 @@ impl Front {
         self,
         request: Request<Incoming>,
         deadline: impl FnOnce(Deadline),
-    ) -> (Response<Body>, Option<Socket>) {
+    ) -> (Response<ResponseBody>, Option<Socket>) {
         match self.live {
             Some(live) => live.respond(request, deadline).await,
             None => crate::http::respond(self.registry, request, deadline).await,

@@ -6,7 +6,7 @@ use http::Request;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 /// A head is small up to here, and then nobody asks for room: 16,384 connections keep 256 MiB of such.
-const SMALL: usize = 16 << 10;
+const SMALL_HEAD: usize = 16 << 10;
 /// So many bytes of larger ones are kept, of which each has at most 1 MiB.
 const LARGE: usize = 64 << 20;
 /// What a header takes besides its texts, about.
@@ -18,7 +18,7 @@ pub(super) struct Heads(Arc<Semaphore>);
 
 /// The head of one request, that comes or has come. Dropping it gives its room back.
 #[derive(Debug)]
-pub(super) struct Head {
+pub(super) struct RequestHead {
     heads: Heads,
     bytes: usize,
     room: Option<OwnedSemaphorePermit>,
@@ -35,12 +35,12 @@ impl Heads {
     }
 
     /// One of which nothing has come yet.
-    pub(super) fn begin(&self) -> Head {
-        Head { heads: self.clone(), bytes: 0, room: None }
+    pub(super) fn begin(&self) -> RequestHead {
+        RequestHead { heads: self.clone(), bytes: 0, room: None }
     }
 
     /// One that has come.
-    pub(super) fn of<B>(&self, request: &Request<B>) -> Result<Head, NoRoom> {
+    pub(super) fn of<B>(&self, request: &Request<B>) -> Result<RequestHead, NoRoom> {
         let uri = request.uri().path_and_query().map_or(0, |path| path.as_str().len());
         let headers = request.headers().iter();
         let headers: usize = headers.map(|(name, value)| name.as_str().len() + value.len() + HEADER).sum();
@@ -50,12 +50,12 @@ impl Heads {
     }
 }
 
-impl Head {
+impl RequestHead {
     /// More of it has come.
     pub(super) fn grow(&mut self, bytes: usize) -> Result<(), NoRoom> {
-        let before = self.bytes.saturating_sub(SMALL);
+        let before = self.bytes.saturating_sub(SMALL_HEAD);
         self.bytes += bytes;
-        let more = self.bytes.saturating_sub(SMALL) - before;
+        let more = self.bytes.saturating_sub(SMALL_HEAD) - before;
         if more == 0 {
             return Ok(());
         }
@@ -78,7 +78,7 @@ mod tests {
         let heads = Heads::new();
         let large = |bytes: usize| {
             let mut head = heads.begin();
-            head.grow(SMALL).and_then(|()| head.grow(bytes)).map(|()| head)
+            head.grow(SMALL_HEAD).and_then(|()| head.grow(bytes)).map(|()| head)
         };
         let (first, second) = (large(LARGE / 2).expect("room"), large(LARGE / 2).expect("room"));
         assert!(large(1).is_err() && large(0).is_ok());
@@ -86,8 +86,8 @@ mod tests {
         assert!(large(LARGE / 2).is_ok() && large(LARGE / 2 + 1).is_err());
         let request = |length: usize| Request::get("/a").header("a", "x".repeat(length)).body(()).expect("a request");
         let _third = large(LARGE / 2).expect("room");
-        assert!(heads.of(&request(SMALL)).is_err() && heads.of(&request(SMALL / 2)).is_ok());
+        assert!(heads.of(&request(SMALL_HEAD)).is_err() && heads.of(&request(SMALL_HEAD / 2)).is_ok());
         drop(second);
-        assert!(heads.of(&request(SMALL)).is_ok());
+        assert!(heads.of(&request(SMALL_HEAD)).is_ok());
     }
 }

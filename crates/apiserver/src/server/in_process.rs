@@ -131,7 +131,7 @@ pub(super) fn cut() -> io::Error {
 /// ends before it does.
 pub struct InProcessBody {
     /// An answer to HEAD has none.
-    body: Option<crate::http::Body>,
+    body: Option<crate::http::ResponseBody>,
     stopped: Pin<Box<WaitForCancellationFutureOwned>>,
 }
 

@@ -17,7 +17,7 @@ use tokio_rustls::TlsAcceptor;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
-use super::activity::{Activity, Answered, GRACE, Heard};
+use super::activity::{ANSWER_GRACE, Activity, Answered, Heard};
 use super::front::Front;
 use super::heads::{Heads, NoRoom};
 use super::streams::{self, Streams};
@@ -40,7 +40,7 @@ const PROBES: u32 = 4;
 const FAREWELL: Duration = Duration::from_secs(1);
 const HANDSHAKE: Duration = Duration::from_secs(10);
 /// How long to wait where the system has no more sockets to give.
-const PAUSE: Duration = Duration::from_millis(50);
+const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
 
 /// How many connections there may be, where so many are wanted. A socket is a file, and the process has others to open.
 pub(super) fn room(wanted: usize) -> usize {
@@ -81,7 +81,7 @@ pub(super) async fn accept(
             }
             Err(error) => {
                 tracing::warn!(%error, "a connection could not be accepted");
-                tokio::time::sleep(PAUSE).await;
+                tokio::time::sleep(ACCEPT_PAUSE).await;
             }
         }
     }
@@ -165,7 +165,7 @@ async fn serve_on(socket: impl AsyncRead + AsyncWrite + Unpin + Send + 'static, 
         let (ends, run) = (socket.ends(), socket.run());
         match ends {
             Some(ends) => {
-                if tokio::time::timeout_at(ends + GRACE, run).await.is_err() {
+                if tokio::time::timeout_at(ends + ANSWER_GRACE, run).await.is_err() {
                     tracing::debug!("a WebSocket was cut, since nobody reads it");
                 }
             }

@@ -17,7 +17,7 @@ use crate::request::Asker;
 use crate::request::options::WriteOptions;
 use crate::request::user::User;
 
-const NAME: &str = "pintle-apiserver";
+const LOADER: &str = "pintle-apiserver";
 
 /// Creates the objects of each manifest below a folder.
 pub(super) fn dir(registry: &Arc<Registry>, dir: &Path) -> Result<usize, LoadError> {
@@ -94,7 +94,7 @@ fn create(registry: &Arc<Registry>, object: Json) -> Outcome<()> {
     let body = RawBody::json(object.to_string());
     let decoded = decode::object(kind, &body, FieldValidation::Strict)?;
     let options = WriteOptions::default();
-    let manager = Writer::new(&options, NAME, registry.clock.now_text()).asking(Asker::new(User::admin()));
+    let manager = Writer::new(&options, LOADER, registry.clock.now_text()).asking(Asker::new(User::admin()));
     registry.create(&place, decoded.value, &manager)?;
     Ok(())
 }

@@ -3,7 +3,7 @@
 use tokio::sync::watch;
 use tokio::time::Instant;
 
-use super::activity::GRACE;
+use super::activity::ANSWER_GRACE;
 
 tokio::task_local! {
     /// By when the answer of the stream that this task serves has to be out.
@@ -25,7 +25,7 @@ where
         let overdue = async move {
             // Its sender lives as long as the task.
             if let Ok(Some(end)) = ends.wait_for(Option::is_some).await.map(|end| *end) {
-                tokio::time::sleep_until(end + GRACE).await;
+                tokio::time::sleep_until(end + ANSWER_GRACE).await;
             } else {
                 std::future::pending::<()>().await;
             }

@@ -16,7 +16,7 @@ use super::in_process::cut;
 use super::{ApiServer, StartError};
 use crate::apart::Movable;
 use crate::config::ApiServerConfig;
-use crate::http::{Body, Deadline, Incoming};
+use crate::http::{Deadline, Incoming, ResponseBody};
 use crate::live::Upstream;
 
 /// Starts a server on a thread, which ends when the server has.
@@ -62,7 +62,7 @@ const READY: usize = 16;
 impl Home {
     /// Has a request answered there, and the parts of the answer made. None comes of it if the server ends. Dropping the future, or the
     /// body later, ends the work.
-    pub(super) async fn answer(self, front: Front, request: Request<Incoming>) -> Option<Response<Body>> {
+    pub(super) async fn answer(self, front: Front, request: Request<Incoming>) -> Option<Response<ResponseBody>> {
         let (mut told, answered) = oneshot::channel();
         let work = async move {
             let mut ends = false;

@@ -26,10 +26,10 @@ const APPLY: &str = "application/apply-patch+yaml";
 
 /// Remembers what it is told of the namespace `n`, and has the say that a test wants.
 #[derive(Debug, Default)]
-struct Witness(Mutex<State>);
+struct Witness(Mutex<WitnessState>);
 
 #[derive(Debug, Default)]
-struct State {
+struct WitnessState {
     say: Say,
     told: Vec<String>,
 }
@@ -157,7 +157,7 @@ struct Watched {
     stop: CancellationToken,
 }
 
-struct Answer {
+struct WitnessAnswer {
     code: u16,
     warnings: Vec<String>,
     body: Json,
@@ -178,12 +178,19 @@ impl Watched {
     }
 
     /// Asks as Jane, who may do everything.
-    async fn call(&self, method: Method, path: &str, media: &str, body: &Json) -> Answer {
+    async fn call(&self, method: Method, path: &str, media: &str, body: &Json) -> WitnessAnswer {
         self.call_as(["jane", "system:masters"], method, path, media, body).await
     }
 
     /// Asks as a user of a group.
-    async fn call_as(&self, [user, group]: [&str; 2], method: Method, path: &str, media: &str, body: &Json) -> Answer {
+    async fn call_as(
+        &self,
+        [user, group]: [&str; 2],
+        method: Method,
+        path: &str,
+        media: &str,
+        body: &Json,
+    ) -> WitnessAnswer {
         let text = if body.is_null() { String::new() } else { body.to_string() };
         let body = Full::new(text.into()).map_err(|never| match never {}).boxed_unsync();
         let request = Request::builder().method(method).uri(path).header("content-type", media);
@@ -194,7 +201,7 @@ impl Watched {
         let warnings = head.headers.get_all("warning").iter();
         let warnings = warnings.map(|value| value.to_str().expect("a text").trim_start_matches("299 - ").to_owned());
         let body = serde_json::from_slice(&bytes).unwrap_or_default();
-        Answer { code: head.status.as_u16(), warnings: warnings.collect(), body }
+        WitnessAnswer { code: head.status.as_u16(), warnings: warnings.collect(), body }
     }
 
     /// Makes something that the witness is not to tell of.

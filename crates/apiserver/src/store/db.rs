@@ -12,7 +12,7 @@ use std::time::Duration;
 use backlog::Teller;
 pub(crate) use backlog::{Changes, Lagged};
 use feed::Followers;
-pub(crate) use feed::{Feed, Over, Scope};
+pub(crate) use feed::{Feed, FeedScope, Over};
 use mirror::Mirror;
 pub(crate) use mirror::{Shown, WrittenHere};
 use pintle_json::Json;
@@ -204,7 +204,7 @@ impl Db {
     pub(crate) fn follow<R>(
         &self,
         resource: &ResourceKey,
-        scope: Scope,
+        scope: FeedScope,
         question: impl FnOnce(&mut Store) -> R,
     ) -> (R, Feed) {
         let mut inner = self.lock();
@@ -292,7 +292,7 @@ mod tests {
         let history = History { max_changes: 1, followed: 2, ..History::default() };
         let db = Db::new(1, history, DRAFT, Arc::new(Clock::new(None)));
         let resource = ResourceKey::from("configmaps");
-        let ((), mut slow) = db.follow(&resource, Scope::All, |_| ());
+        let ((), mut slow) = db.follow(&resource, FeedScope::All, |_| ());
         let put =
             |number: usize| db.put(&resource, &number.to_string(), Expect::Absent, object(number)).expect("absent");
         let first = Arc::downgrade(&put(0));
@@ -302,7 +302,7 @@ mod tests {
         assert!(first.upgrade().is_none(), "nobody keeps it");
         assert_eq!(slow.next(&db).await.err(), Some(Over::TooSlow));
         // Who is within the lag that is let pass reads on, and one that begins in the past may have more before it.
-        let ((), within) = db.follow(&resource, Scope::All, |_| ());
+        let ((), within) = db.follow(&resource, FeedScope::All, |_| ());
         put(3);
         let mut past = within.starting_after(second);
         for number in [2, 3] {
@@ -321,7 +321,7 @@ mod tests {
             |number: usize| db.put(&resource, &number.to_string(), Expect::Absent, object(number)).expect("absent");
         let first = put(0).revision;
         let begin = |store: &mut Store| store.keep(&resource, store.revision(), &store.objects(&resource));
-        let (begun, _feed) = db.follow(&resource, Scope::All, begin);
+        let (begun, _feed) = db.follow(&resource, FeedScope::All, begin);
         let stored = Arc::downgrade(&db.get(&resource, "0").expect("it is there"));
         db.remove(&resource, "0", first).expect("it is there");
         put(1);
@@ -336,7 +336,7 @@ mod tests {
             db.put(&resource, if is_there { "4" } else { "3" }, Expect::Absent, object(3)).expect("absent");
         }
         // Nothing need have been written of what is begun.
-        let (begun, _feed) = db.follow(&"pods".into(), Scope::All, |store| {
+        let (begun, _feed) = db.follow(&"pods".into(), FeedScope::All, |store| {
             store.keep(&"pods".into(), store.revision(), &Objects::default())
         });
         assert!(begun.upgrade().is_some());
@@ -348,7 +348,7 @@ mod tests {
         let db = Db::new(1, history, DRAFT, Arc::new(Clock::new(None)));
         let resource = ResourceKey::from("configmaps");
         let follow = |scope| db.follow(&resource, scope, |_| ()).1;
-        let mut feeds = [Scope::Namespace("a".into()), Scope::Object("a/1".into())].map(follow);
+        let mut feeds = [FeedScope::Namespace("a".into()), FeedScope::Object("a/1".into())].map(follow);
         for number in 0..9 {
             db.put(&resource, &format!("b/{number}"), Expect::Absent, object(number)).expect("absent");
         }
@@ -365,7 +365,7 @@ mod tests {
         }
         // From the past on, what others wrote is passed over.
         let before = db.revision() - 2;
-        let mut past = follow(Scope::Namespace("a".into())).starting_after(before);
+        let mut past = follow(FeedScope::Namespace("a".into())).starting_after(before);
         assert_eq!(&*past.next(&db).await.expect("it is kept").key, "a/1");
         assert_eq!(db.revision_if_read(&past), Some(db.revision()));
     }
@@ -378,7 +378,7 @@ mod tests {
         };
         let db = Db::new(1, History { followed: 2, ..History::default() }, NODE, Arc::new(Clock::new(None)));
         let resource = ResourceKey::from("pods");
-        let follow = |value: &str| db.follow(&resource, Scope::Field { at: 1, value: value.into() }, |_| ()).1;
+        let follow = |value: &str| db.follow(&resource, FeedScope::Field { at: 1, value: value.into() }, |_| ()).1;
         let mut feeds = ["", "x", "y"].map(follow);
         let put =
             |expect, node: &str| db.put(&resource, "a/1", expect, json!({"node": node})).expect("as expected").revision;
@@ -411,7 +411,7 @@ mod tests {
     async fn a_feed_of_a_resource_that_is_made_anew_ends() {
         let db = Db::new(1, History { followed: 8, ..History::default() }, DRAFT, Arc::new(Clock::new(None)));
         let resource = ResourceKey::from("configmaps");
-        let ((), mut feed) = db.follow(&resource, Scope::All, |_| ());
+        let ((), mut feed) = db.follow(&resource, FeedScope::All, |_| ());
         db.put(&"pods".into(), "a", Expect::Absent, object(1)).expect("absent");
         db.renew(&resource);
         db.put(&resource, "a", Expect::Absent, object(1)).expect("absent");

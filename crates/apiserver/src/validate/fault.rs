@@ -120,12 +120,12 @@ pub(crate) struct FieldFaults {
 }
 
 /// So many bytes of faults are told; of those beyond nobody could make use.
-const MOST_TOLD: usize = 8 << 20;
+const MOST_FAULTS_TOLD: usize = 8 << 20;
 
 impl FieldFaults {
     /// Notes a fault, unless enough is told.
     pub(crate) fn tell(&mut self, fault: impl FnOnce() -> FieldFault) {
-        if self.told < MOST_TOLD {
+        if self.told < MOST_FAULTS_TOLD {
             let fault = fault();
             self.told += size_of::<FieldFault>() + fault.field.len() + fault.message.len();
             self.all.push(fault);
@@ -143,7 +143,7 @@ impl FieldFaults {
 
     /// Whether enough is told, so that nobody has to look for more.
     pub(crate) fn is_full(&self) -> bool {
-        self.told >= MOST_TOLD
+        self.told >= MOST_FAULTS_TOLD
     }
 
     #[cfg(test)]

@@ -15,7 +15,7 @@ use crate::request::accept::Media;
 
 /// How the frames of a watch look.
 #[derive(Clone, Debug)]
-pub(crate) struct Shape {
+pub(crate) struct FrameShape {
     pub(crate) transform: Transform,
     pub(crate) media: Media,
     clock: Arc<Clock>,
@@ -23,7 +23,7 @@ pub(crate) struct Shape {
     columns_sent: bool,
 }
 
-impl Shape {
+impl FrameShape {
     pub(crate) fn new(transform: Transform, media: Media, clock: Arc<Clock>) -> Self {
         Self { transform, media, clock, columns_sent: false }
     }

@@ -45,8 +45,8 @@ impl<'de, A: MapAccess<'de>> MapOrNumber<'de, A> {
     pub fn looked_at(mut from: A, come_as_maps: bool) -> Result<Self, A::Error> {
         let first = if come_as_maps { from.next_key()? } else { None };
         match first {
-            Some(Key(key)) if key == KEY => {
-                let Key(text) = from.next_value()?;
+            Some(NumberKey(key)) if key == KEY => {
+                let NumberKey(text) = from.next_value()?;
                 text.parse().map(Self::Number).map_err(A::Error::custom)
             }
             first => Ok(Self::Map(Ahead { first, rest: from })),
@@ -57,21 +57,21 @@ impl<'de, A: MapAccess<'de>> MapOrNumber<'de, A> {
 /// The members of a map, of which the first key may have been looked at.
 #[derive(Debug)]
 pub struct Ahead<'de, A> {
-    first: Option<Key<'de>>,
+    first: Option<NumberKey<'de>>,
     rest: A,
 }
 
 #[derive(Debug, Deserialize)]
 #[serde(transparent)]
-struct Key<'a>(#[serde(borrow)] Cow<'a, str>);
+struct NumberKey<'a>(#[serde(borrow)] Cow<'a, str>);
 
 impl<'de, A: MapAccess<'de>> MapAccess<'de> for Ahead<'de, A> {
     type Error = A::Error;
 
     fn next_key_seed<K: DeserializeSeed<'de>>(&mut self, seed: K) -> Result<Option<K::Value>, A::Error> {
         match self.first.take() {
-            Some(Key(Cow::Borrowed(key))) => seed.deserialize(BorrowedStrDeserializer::new(key)).map(Some),
-            Some(Key(Cow::Owned(key))) => seed.deserialize(key.into_deserializer()).map(Some),
+            Some(NumberKey(Cow::Borrowed(key))) => seed.deserialize(BorrowedStrDeserializer::new(key)).map(Some),
+            Some(NumberKey(Cow::Owned(key))) => seed.deserialize(key.into_deserializer()).map(Some),
             None => self.rest.next_key_seed(seed),
         }
     }

@@ -1,6 +1,6 @@
 //! The place of one member.
 
-use super::{Layout, Map, find};
+use super::{Map, MapLayout, find};
 use crate::{Json, Text};
 
 /// The place of a member, from [`Map::entry`].
@@ -20,14 +20,14 @@ impl<'a> Entry<'a> {
     pub fn or_insert_with(self, make: impl FnOnce() -> Json) -> &'a mut Json {
         let Self { members, key } = self;
         let found = match &members.0 {
-            Layout::List(list) => find(list, &key),
+            MapLayout::List(list) => find(list, &key),
             // A tree finds it out itself.
-            Layout::Tree(_) => Ok(0),
+            MapLayout::Tree(_) => Ok(0),
         };
         let Ok(at) = found else { return members.add(key, make()) };
         match &mut members.0 {
-            Layout::List(list) => &mut list[at].1,
-            Layout::Tree(tree) => tree.entry(key).or_insert_with(make),
+            MapLayout::List(list) => &mut list[at].1,
+            MapLayout::Tree(tree) => tree.entry(key).or_insert_with(make),
         }
     }
 }

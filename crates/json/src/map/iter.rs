@@ -3,23 +3,23 @@
 use std::collections::btree_map;
 use std::{slice, vec};
 
-use super::{Layout, Map};
+use super::{Map, MapLayout};
 use crate::{Json, Text};
 
 impl Map {
     /// The members.
     pub fn iter(&self) -> Members<'_> {
         match &self.0 {
-            Layout::List(list) => Members(Either::List(list.iter())),
-            Layout::Tree(tree) => Members(Either::Tree(tree.iter())),
+            MapLayout::List(list) => Members(Either::List(list.iter())),
+            MapLayout::Tree(tree) => Members(Either::Tree(tree.iter())),
         }
     }
 
     /// The members, whose values can be changed.
     pub fn iter_mut(&mut self) -> MembersMut<'_> {
         match &mut self.0 {
-            Layout::List(list) => MembersMut(Either::List(list.iter_mut())),
-            Layout::Tree(tree) => MembersMut(Either::Tree(tree.iter_mut())),
+            MapLayout::List(list) => MembersMut(Either::List(list.iter_mut())),
+            MapLayout::Tree(tree) => MembersMut(Either::Tree(tree.iter_mut())),
         }
     }
 
@@ -125,8 +125,8 @@ impl IntoIterator for Map {
 
     fn into_iter(self) -> Self::IntoIter {
         match self.0 {
-            Layout::List(list) => IntoMembers(Either::List(list.into_iter())),
-            Layout::Tree(tree) => IntoMembers(Either::Tree(tree.into_iter())),
+            MapLayout::List(list) => IntoMembers(Either::List(list.into_iter())),
+            MapLayout::Tree(tree) => IntoMembers(Either::Tree(tree.into_iter())),
         }
     }
 }

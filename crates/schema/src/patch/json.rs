@@ -6,7 +6,7 @@ use std::io;
 use pintle_json::{Json, Map};
 
 use super::PatchError;
-use crate::{DEEPEST, Node, StrictFinding};
+use crate::{DEEPEST, JsonNode, StrictFinding};
 
 /// A JSON patch of more operations is refused.
 const MOST_OPERATIONS: usize = 10_000;
@@ -22,13 +22,13 @@ const MOST_SHIFTED: usize = 100_000_000;
 /// 127 lists and objects, cannot be applied to an object.
 #[derive(Clone, Debug)]
 pub struct JsonPatch {
-    operations: Vec<Operation>,
+    operations: Vec<PatchOperation>,
     findings: Vec<StrictFinding>,
     text: String,
 }
 
 #[derive(Clone, Debug, Default)]
-struct Operation {
+struct PatchOperation {
     op: String,
     path: Option<String>,
     from: Option<String>,
@@ -39,9 +39,9 @@ struct Operation {
 impl JsonPatch {
     pub(super) fn read(body: &[u8]) -> Result<Self, PatchError> {
         let bad = |why: String| PatchError::BadRequest(format!("error decoding patch: {why}"));
-        let nodes = match Node::from_json(body).map_err(bad)? {
-            Node::List(nodes) => nodes,
-            Node::Null => Vec::new(),
+        let nodes = match JsonNode::from_json(body).map_err(bad)? {
+            JsonNode::List(nodes) => nodes,
+            JsonNode::Null => Vec::new(),
             other => {
                 return Err(bad(format!(
                     "json: cannot unmarshal {} into Go value of type []handlers.jsonPatchOp",
@@ -88,10 +88,10 @@ impl JsonPatch {
         Ok(object)
     }
 
-    fn operation(&mut self, at: usize, node: Node) -> Result<Operation, String> {
+    fn operation(&mut self, at: usize, node: JsonNode) -> Result<PatchOperation, String> {
         let members = match node {
-            Node::Map(members) => members,
-            Node::Null => Vec::new(),
+            JsonNode::Map(members) => members,
+            JsonNode::Null => Vec::new(),
             other => {
                 return Err(format!(
                     "json: cannot unmarshal {} into Go value of type handlers.jsonPatchOp",
@@ -99,15 +99,15 @@ impl JsonPatch {
                 ));
             }
         };
-        let mut operation = Operation::default();
+        let mut operation = PatchOperation::default();
         let mut seen = HashSet::new();
         for (name, node) in members {
             if !seen.insert(name.clone()) {
                 self.find("duplicate", at, &name);
             }
-            let text = |node: Node| match node {
-                Node::String(text) => Ok(Some(text)),
-                Node::Null => Ok(None),
+            let text = |node: JsonNode| match node {
+                JsonNode::String(text) => Ok(Some(text)),
+                JsonNode::Null => Ok(None),
                 other => Err(format!(
                     "json: cannot unmarshal {} into Go struct field jsonPatchOp.{name} of type string",
                     other.shape()
@@ -131,7 +131,7 @@ impl JsonPatch {
     }
 }
 
-impl Operation {
+impl PatchOperation {
     /// None if it cannot be done.
     fn apply(&self, object: &mut Json, effort: &mut Effort) -> Option<()> {
         let path = self.path.as_deref()?;

@@ -27,17 +27,17 @@ use crate::{Field, MapType, Scalar, Struct, Type, Union};
 pub fn message(of: &Type, json: &[u8]) -> Result<Vec<u8>, Error> {
     let Type::Struct { of, .. } = of else { return Err(Error::custom("only structs are messages")) };
     let mut to = Vec::new();
-    serde_json::Deserializer::from_slice(json).deserialize_map(Message { of, to: &mut to })?;
+    serde_json::Deserializer::from_slice(json).deserialize_map(MessageWriter { of, to: &mut to })?;
     Ok(to)
 }
 
 /// The fields of a struct, without what is around them.
-struct Message<'a> {
+struct MessageWriter<'a> {
     of: &'a Struct,
     to: &'a mut Vec<u8>,
 }
 
-impl<'de> Visitor<'de> for Message<'_> {
+impl<'de> Visitor<'de> for MessageWriter<'_> {
     type Value = ();
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -298,7 +298,7 @@ impl Put<'_> {
 
     fn members<'de, A: MapAccess<'de>>(self, map: A) -> Result<(), A::Error> {
         match self.of {
-            Type::Struct { of, .. } => nested(self.number, self.to, |to| Message { of, to }.visit_map(map)),
+            Type::Struct { of, .. } => nested(self.number, self.to, |to| MessageWriter { of, to }.visit_map(map)),
             Type::Map(of) => {
                 let of = of.clone();
                 self.entries(&of, map)

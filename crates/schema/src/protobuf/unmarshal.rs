@@ -7,7 +7,7 @@ use pintle_json::{Json, Map};
 use pintle_meta::{MicroTime, Time};
 
 use super::envelope::MAGIC;
-use super::wire::{Content, Fields};
+use super::wire::{WireFields, WireValue};
 use crate::{DEEPEST, Field, Scalar, Schema, Struct, Type, Union};
 
 /// Reads a body into the object that it stands for, `apiVersion` and `kind` included. Where it does not name them, they are those
@@ -18,18 +18,18 @@ pub fn decode(body: &[u8], (version, kind_of): (&str, &str)) -> Result<Json, Str
         return Err("there is nothing in it".into());
     }
     let (mut api_version, mut kind, mut raw) = (String::new(), String::new(), &[][..]);
-    for field in Fields::of(envelope) {
+    for field in WireFields::of(envelope) {
         match field? {
-            (1, Content::Bytes(types)) => {
-                for field in Fields::of(types) {
+            (1, WireValue::Bytes(types)) => {
+                for field in WireFields::of(types) {
                     match field? {
-                        (1, Content::Bytes(bytes)) => api_version = text(bytes)?,
-                        (2, Content::Bytes(bytes)) => kind = text(bytes)?,
+                        (1, WireValue::Bytes(bytes)) => api_version = text(bytes)?,
+                        (2, WireValue::Bytes(bytes)) => kind = text(bytes)?,
                         _ => {}
                     }
                 }
             }
-            (2, Content::Bytes(bytes)) => raw = bytes,
+            (2, WireValue::Bytes(bytes)) => raw = bytes,
             _ => {}
         }
     }
@@ -44,7 +44,7 @@ pub fn decode(body: &[u8], (version, kind_of): (&str, &str)) -> Result<Json, Str
         .ok_or_else(|| format!("no kind {kind:?} of {api_version:?} is known in protobuf"))?;
     let Type::Struct { of, .. } = schema.root() else { return Err(format!("{kind} is no message")) };
     let mut object = Map::new();
-    Message::of(of).read(raw, &mut object, inside(DEEPEST)?)?;
+    MessageReader::of(of).read(raw, &mut object, inside(DEEPEST)?)?;
     object.insert("apiVersion", api_version.into());
     object.insert("kind", kind.into());
     Ok(Json::Object(object))
@@ -52,7 +52,7 @@ pub fn decode(body: &[u8], (version, kind_of): (&str, &str)) -> Result<Json, Str
 
 /// A message, or one within it whose fields belong to the object around it, since Go embeds them.
 #[derive(Clone, Copy)]
-struct Message<'a> {
+struct MessageReader<'a> {
     of: &'a Struct,
     /// The places of its fields, in the order of their numbers.
     fields: &'a [usize],
@@ -60,14 +60,14 @@ struct Message<'a> {
     around: usize,
 }
 
-impl<'a> Message<'a> {
+impl<'a> MessageReader<'a> {
     fn of(of: &'a Struct) -> Self {
         Self { of, fields: &of.numbered, around: 0 }
     }
 
     /// Reads the fields into `object`, in which so many lists and objects may stand one in another.
     fn read(self, bytes: &[u8], object: &mut Map, room: usize) -> Result<(), String> {
-        for field in Fields::of(bytes) {
+        for field in WireFields::of(bytes) {
             let (number, content) = field?;
             let found = self.numbered(number);
             match found.fields {
@@ -95,7 +95,7 @@ impl<'a> Message<'a> {
     }
 }
 
-fn put(field: &Field, content: Content<'_>, object: &mut Map, room: usize) -> Result<(), String> {
+fn put(field: &Field, content: WireValue<'_>, object: &mut Map, room: usize) -> Result<(), String> {
     match &field.of {
         Type::List(list) => {
             let item = value(content, &list.item, inside(room)?)?;
@@ -114,7 +114,7 @@ fn put(field: &Field, content: Content<'_>, object: &mut Map, room: usize) -> Re
         of => {
             if let (Type::Struct { of, .. }, Some(Json::Object(earlier))) = (of, object.get_mut(&field.name)) {
                 // A message that comes again is read into what is there.
-                return Message::of(of).read(as_bytes(content)?, earlier, inside(room)?);
+                return MessageReader::of(of).read(as_bytes(content)?, earlier, inside(room)?);
             }
             let value = value(content, of, room)?;
             // Go puts every plain field on the wire, also where JSON would leave it out.
@@ -133,7 +133,7 @@ fn put(field: &Field, content: Content<'_>, object: &mut Map, room: usize) -> Re
 /// An entry of a map: the key is field 1, the value field 2.
 fn entry(bytes: &[u8], of: &Type, room: usize) -> Result<(String, Json), String> {
     let (mut key, mut found) = (String::new(), None);
-    for field in Fields::of(bytes) {
+    for field in WireFields::of(bytes) {
         match field? {
             (1, content) => key = text(as_bytes(content)?)?,
             (2, content) => found = Some(content),
@@ -144,7 +144,7 @@ fn entry(bytes: &[u8], of: &Type, room: usize) -> Result<(String, Json), String>
         // A list cannot be the value of a map, so it stands in a message of its own.
         (Some(content), Type::List(list)) => {
             let room = inside(room)?;
-            let items = Fields::of(as_bytes(content)?).map(|field| value(field?.1, &list.item, room));
+            let items = WireFields::of(as_bytes(content)?).map(|field| value(field?.1, &list.item, room));
             Json::Array(items.collect::<Result<_, _>>()?)
         }
         (Some(content), of) => value(content, of, room)?,
@@ -154,12 +154,12 @@ fn entry(bytes: &[u8], of: &Type, room: usize) -> Result<(String, Json), String>
     Ok((key, value))
 }
 
-fn value(content: Content<'_>, of: &Type, room: usize) -> Result<Json, String> {
+fn value(content: WireValue<'_>, of: &Type, room: usize) -> Result<Json, String> {
     match of {
         Type::Scalar(scalar) => scalar_value(content, *scalar, room),
         Type::Struct { of, .. } => {
             let mut object = Map::new();
-            Message::of(of).read(as_bytes(content)?, &mut object, inside(room)?)?;
+            MessageReader::of(of).read(as_bytes(content)?, &mut object, inside(room)?)?;
             Ok(Json::Object(object))
         }
         Type::Any => embedded(content, room),
@@ -169,7 +169,7 @@ fn value(content: Content<'_>, of: &Type, room: usize) -> Result<Json, String> {
 }
 
 /// JSON in a message of its own.
-fn embedded(content: Content<'_>, room: usize) -> Result<Json, String> {
+fn embedded(content: WireValue<'_>, room: usize) -> Result<Json, String> {
     let raw = part(content, 1)?.map(as_bytes).transpose()?.unwrap_or_default();
     if raw.is_empty() {
         return Ok(Json::Null);
@@ -195,15 +195,15 @@ fn too_deep() -> String {
     "it is nested too deeply".into()
 }
 
-fn scalar_value(content: Content<'_>, scalar: Scalar, room: usize) -> Result<Json, String> {
+fn scalar_value(content: WireValue<'_>, scalar: Scalar, room: usize) -> Result<Json, String> {
     Ok(match scalar {
         Scalar::String => text(as_bytes(content)?)?.into(),
         Scalar::Bytes => STANDARD.encode(as_bytes(content)?).into(),
         Scalar::Bool => (as_integer(content)? != 0).into(),
         Scalar::Int32 | Scalar::Int64 | Scalar::Untyped => as_integer(content)?.into(),
         Scalar::Number => match content {
-            Content::Fixed64(bits) => f64::from_bits(bits).into(),
-            Content::Fixed32(bits) => f32::from_bits(bits).into(),
+            WireValue::Fixed64(bits) => f64::from_bits(bits).into(),
+            WireValue::Fixed32(bits) => f32::from_bits(bits).into(),
             other => as_integer(other)?.into(),
         },
         Scalar::Quantity => text_part(content, 1)?.into(),
@@ -219,14 +219,14 @@ fn scalar_value(content: Content<'_>, scalar: Scalar, room: usize) -> Result<Jso
 }
 
 /// A union is a message with a field for each of its cases.
-fn union_value(content: Content<'_>, union: Union, room: usize) -> Result<Json, String> {
+fn union_value(content: WireValue<'_>, union: Union, room: usize) -> Result<Json, String> {
     let schema = crate::named("apiextensions.JSONSchemaProps");
     let (schema_at, other_at) = if union == Union::Bool { (2, 1) } else { (1, 2) };
     if let Some(content) = part(content, schema_at)? {
         return value(content, &schema, room);
     }
-    let others =
-        Fields::of(as_bytes(content)?).filter(|field| field.as_ref().map_or(true, |(number, _)| *number == other_at));
+    let others = WireFields::of(as_bytes(content)?)
+        .filter(|field| field.as_ref().map_or(true, |(number, _)| *number == other_at));
     let mut values = others.map(|field| match union {
         Union::Bool => scalar_value(field?.1, Scalar::Bool, room),
         Union::List => value(field?.1, &schema, inside(room)?),
@@ -239,7 +239,7 @@ fn union_value(content: Content<'_>, union: Union, room: usize) -> Result<Json, 
 }
 
 /// An empty message stands for no time at all.
-fn timestamp(content: Content<'_>) -> Result<Option<Timestamp>, String> {
+fn timestamp(content: WireValue<'_>) -> Result<Option<Timestamp>, String> {
     if as_bytes(content)?.is_empty() {
         return Ok(None);
     }
@@ -270,9 +270,9 @@ pub(super) fn go_duration(nanoseconds: i64) -> String {
 }
 
 /// The last field of that number in a message.
-fn part(content: Content<'_>, number: u32) -> Result<Option<Content<'_>>, String> {
+fn part(content: WireValue<'_>, number: u32) -> Result<Option<WireValue<'_>>, String> {
     let mut found = None;
-    for field in Fields::of(as_bytes(content)?) {
+    for field in WireFields::of(as_bytes(content)?) {
         let (at, content) = field?;
         if at == number {
             found = Some(content);
@@ -281,25 +281,25 @@ fn part(content: Content<'_>, number: u32) -> Result<Option<Content<'_>>, String
     Ok(found)
 }
 
-fn text_part(content: Content<'_>, number: u32) -> Result<String, String> {
+fn text_part(content: WireValue<'_>, number: u32) -> Result<String, String> {
     part(content, number)?.map_or(Ok(String::new()), |content| text(as_bytes(content)?))
 }
 
-fn integer_part(content: Content<'_>, number: u32) -> Result<i64, String> {
+fn integer_part(content: WireValue<'_>, number: u32) -> Result<i64, String> {
     part(content, number)?.map_or(Ok(0), as_integer)
 }
 
-fn as_bytes(content: Content<'_>) -> Result<&[u8], String> {
+fn as_bytes(content: WireValue<'_>) -> Result<&[u8], String> {
     match content {
-        Content::Bytes(bytes) => Ok(bytes),
+        WireValue::Bytes(bytes) => Ok(bytes),
         other => Err(format!("{} stands where bytes should", other.wire_type())),
     }
 }
 
 /// Negative numbers of 32 bits are as long on the wire as those of 64.
-fn as_integer(content: Content<'_>) -> Result<i64, String> {
+fn as_integer(content: WireValue<'_>) -> Result<i64, String> {
     match content {
-        Content::Varint(bits) => Ok(bits.cast_signed()),
+        WireValue::Varint(bits) => Ok(bits.cast_signed()),
         other => Err(format!("{} stands where a number should", other.wire_type())),
     }
 }

@@ -52,14 +52,14 @@ fn digits(mut value: u64, to: &mut Vec<u8>) {
 
 /// A field as it stands on the wire.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(super) enum Content<'a> {
+pub(super) enum WireValue<'a> {
     Varint(u64),
     Fixed64(u64),
     Fixed32(u32),
     Bytes(&'a [u8]),
 }
 
-impl Content<'_> {
+impl WireValue<'_> {
     /// What it is, for errors: what it says may be long.
     pub(super) fn wire_type(self) -> &'static str {
         match self {
@@ -73,26 +73,26 @@ impl Content<'_> {
 
 /// The fields of a message, in the order of the wire.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Fields<'a> {
+pub(super) struct WireFields<'a> {
     rest: &'a [u8],
 }
 
-impl<'a> Fields<'a> {
+impl<'a> WireFields<'a> {
     pub(super) fn of(message: &'a [u8]) -> Self {
         Self { rest: message }
     }
 
-    fn field(&mut self) -> Result<(u32, Content<'a>), String> {
+    fn field(&mut self) -> Result<(u32, WireValue<'a>), String> {
         let tag = self.varint()?;
         let number = u32::try_from(tag >> 3).map_err(|_| format!("{} is no field number", tag >> 3))?;
         let content = match tag & 7 {
-            0 => Content::Varint(self.varint()?),
-            1 => Content::Fixed64(u64::from_le_bytes(self.array()?)),
+            0 => WireValue::Varint(self.varint()?),
+            1 => WireValue::Fixed64(u64::from_le_bytes(self.array()?)),
             2 => {
                 let length = self.varint()?;
-                Content::Bytes(self.take(usize::try_from(length).unwrap_or(usize::MAX))?)
+                WireValue::Bytes(self.take(usize::try_from(length).unwrap_or(usize::MAX))?)
             }
-            5 => Content::Fixed32(u32::from_le_bytes(self.array()?)),
+            5 => WireValue::Fixed32(u32::from_le_bytes(self.array()?)),
             other => return Err(format!("field {number} is of the unknown wire type {other}")),
         };
         Ok((number, content))
@@ -123,8 +123,8 @@ impl<'a> Fields<'a> {
     }
 }
 
-impl<'a> Iterator for Fields<'a> {
-    type Item = Result<(u32, Content<'a>), String>;
+impl<'a> Iterator for WireFields<'a> {
+    type Item = Result<(u32, WireValue<'a>), String>;
 
     /// After an error there is nothing more to read.
     fn next(&mut self) -> Option<Self::Item> {

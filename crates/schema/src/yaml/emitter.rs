@@ -6,7 +6,7 @@ use std::fmt::Write as _;
 use pintle_json::Json;
 
 use super::plain;
-use crate::Node;
+use crate::JsonNode;
 
 /// Longer keys have to be told to be keys.
 const LONGEST_KEY: usize = 1000;
@@ -81,7 +81,7 @@ fn text(text: &str) -> String {
     let bare = text.starts_with(|c: char| c.is_ascii_alphabetic() || c == '/')
         && text.chars().all(harmless)
         && !text.ends_with(' ')
-        && matches!(plain(text), Node::String(_));
+        && matches!(plain(text), JsonNode::String(_));
     if bare {
         return text.into();
     }

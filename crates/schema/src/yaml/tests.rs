@@ -40,7 +40,7 @@ fn a_repeated_key_is_told_with_its_line() {
 #[test]
 fn a_text_without_content_is_null() {
     for text in ["", "\n", "# only a comment\n", "---\n", "---\n...\n", "~"] {
-        assert_eq!(read(text.as_bytes()), Ok((Node::Null, vec![])), "{text:?}");
+        assert_eq!(read(text.as_bytes()), Ok((JsonNode::Null, vec![])), "{text:?}");
     }
 }
 
@@ -110,7 +110,7 @@ fn what_json_cannot_hold_is_refused_but_as_a_key() {
         [("a: .inf", "+Inf"), ("[-.Inf, b]", "-Inf"), ("{a: {b: !!float .NaN}}", "NaN"), ("{a: +.INF}", "+Inf")]
     {
         assert_eq!(why_not(text), format!("error converting YAML to JSON: json: unsupported value: {shown}"), "{text}");
-        assert!(Documents::new(text).next().unwrap().unwrap_err().starts_with("json: "), "{text}");
+        assert!(YamlDocuments::new(text).next().unwrap().unwrap_err().starts_with("json: "), "{text}");
     }
     assert_eq!(value("{.inf: 1, -.Inf: 2, .NaN: 3}"), json!({".inf": 1, "-.inf": 2, ".nan": 3}));
     assert_eq!(value("['.inf', !!str .nan]"), json!([".inf", ".nan"]));
@@ -199,7 +199,7 @@ fn nested(shape: &str, depth: usize) -> String {
 #[test]
 fn so_deep_and_no_deeper() {
     for shape in ["list", "map", "json", "lines", "items", "indents", "tagged"] {
-        let height = |node: &Node| weigh(node, &mut usize::MAX.clone());
+        let height = |node: &JsonNode| weigh(node, &mut usize::MAX.clone());
         let (deepest, _) = read(nested(shape, DEEPEST).as_bytes()).unwrap_or_else(|why| panic!("{shape}: {why}"));
         assert_eq!(height(&deepest), Some(DEEPEST), "{shape}");
         let depths = if shape == "indents" { [DEEPEST + 1, 2_000] } else { [DEEPEST + 1, 100_000] };
@@ -247,7 +247,7 @@ fn much_of_anything_is_read_in_a_time_that_grows_with_it() {
     assert_eq!(value(&format!("{tags}---\na")), "a");
     let anchors: String = (0..many).map(|at| format!("- &a{at} x\n")).collect();
     assert_eq!(value(&anchors).as_array().map(Vec::len), Some(many));
-    assert_eq!(Documents::new(&"a\n---\n".repeat(many)).count(), many + 1);
+    assert_eq!(YamlDocuments::new(&"a\n---\n".repeat(many)).count(), many + 1);
 }
 
 /// JSON whose texts are full of what means something elsewhere. None is a word that is a boolean in YAML 1.1: serde_yaml writes and reads

@@ -10,7 +10,7 @@ fn read(version: &str, kind: &str, body: Json) -> Result<Decoded, String> {
 fn decode_as(version: &str, kind: &str, body: &str) -> Result<Decoded, String> {
     let schema = Schema::builtin(version, kind).unwrap();
     let expected = Expected { api_version: version, schema: &schema };
-    decode(body.as_bytes(), Format::Json, &expected).map_err(|error| error.to_string())
+    decode(body.as_bytes(), BodyFormat::Json, &expected).map_err(|error| error.to_string())
 }
 
 fn duplicate(path: &str) -> StrictFinding {
@@ -45,7 +45,7 @@ fn unknown_and_repeated_fields_are_found_in_the_order_of_the_document() {
     let expected = Expected { api_version: "apps/v1", schema: &schema };
     let body = br#"{"kind": "Deployment", "x": 1, "spec": {"replicas": 1, "foo": {}, "replicas": 2,
         "template": {"spec": {"containers": [{"name": "a", "bar": 1}]}}}, "Metadata": {}}"#;
-    let decoded = decode(body, Format::Json, &expected).unwrap();
+    let decoded = decode(body, BodyFormat::Json, &expected).unwrap();
     assert_eq!(
         strict_words(&decoded.findings).unwrap(),
         "strict decoding error: unknown field \"x\", unknown field \"spec.foo\", duplicate field \"spec.replicas\", \
@@ -129,7 +129,7 @@ fn a_type_that_is_called_so_but_for_the_letter_case_counts_and_is_no_field() {
     // A custom resource says it under the very name alone; what becomes of the other is for its own schema to say.
     let schema = Schema::custom("Widget", &json!({"type": "object"}));
     let expected = Expected { api_version: "example.com/v1", schema: &schema };
-    let read = |body: &str| decode(body.as_bytes(), Format::Json, &expected).map_err(|error| error.to_string());
+    let read = |body: &str| decode(body.as_bytes(), BodyFormat::Json, &expected).map_err(|error| error.to_string());
     let widget = read(r#"{"kind": "Widget", "Kind": "Other", "KIND": "Other"}"#).unwrap();
     assert_eq!(widget.object, json!({"apiVersion": "", "kind": "Widget", "Kind": "Other", "KIND": "Other"}));
     assert_eq!(widget.findings, []);
@@ -184,16 +184,16 @@ fn a_custom_resource_keeps_what_it_holds() {
     let expected = Expected { api_version: "example.com/v1", schema: &schema };
     let body = br#"{"apiVersion": "example.com/v1", "kind": "Widget", "metadata": {"name": "a", "foo": 1, "creationTimestamp": null},
         "spec": {"n": null, "m": 1.0, "m": 2.5}}"#;
-    let decoded = decode(body, Format::Json, &expected).unwrap();
+    let decoded = decode(body, BodyFormat::Json, &expected).unwrap();
     assert_eq!(
         decoded.object,
         json!({"apiVersion": "example.com/v1", "kind": "Widget", "metadata": {"name": "a"}, "spec": {"n": null, "m": 2.5}})
     );
     let words = strict_words(&decoded.findings).unwrap();
     assert_eq!(words, "strict decoding error: duplicate field \"spec.m\", unknown field \"metadata.foo\"");
-    let refused = |body: &[u8]| decode(body, Format::Json, &expected).unwrap_err().to_string();
+    let refused = |body: &[u8]| decode(body, BodyFormat::Json, &expected).unwrap_err().to_string();
     assert!(refused(b"{}").contains("Object 'Kind' is missing"));
-    let versionless = decode(br#"{"kind": "Widget"}"#, Format::Json, &expected).unwrap().object;
+    let versionless = decode(br#"{"kind": "Widget"}"#, BodyFormat::Json, &expected).unwrap().object;
     let refused = check_version(versionless["apiVersion"].as_str().unwrap(), expected.api_version).unwrap_err();
     assert!(refused.to_string().contains("the API version in the data () does not match"));
 }
@@ -202,7 +202,7 @@ fn a_custom_resource_keeps_what_it_holds() {
 fn what_is_no_json_comes_before_another_kind_and_that_before_values() {
     let schema = Schema::builtin("v1", "Pod").unwrap();
     let expected = Expected { api_version: "v1", schema: &schema };
-    let refused = |body: &str| decode(body.as_bytes(), Format::Json, &expected).unwrap_err();
+    let refused = |body: &str| decode(body.as_bytes(), BodyFormat::Json, &expected).unwrap_err();
     let deep = format!("{}{}", "[".repeat(DEEPEST), "]".repeat(DEEPEST));
     for bad in ["{\"x\": 1e999}", "{\"x\": \"\\x\"}", "[1, }", &deep] {
         let error = refused(&format!("{{\"spec\": 1, \"kind\": \"Secret\", \"unknown\": {bad}}}"));
@@ -220,7 +220,7 @@ fn of_repeated_fields_the_last_counts_maps_are_merged_and_null_changes_nothing()
     let expected = Expected { api_version: "v1", schema: &schema };
     let body = br#"{"apiVersion": "v1", "metadata": {"name": "a", "labels": {"a": "1"}, "labels": {}, "labels": {"b": "2", "b": "3"},
         "name": "b", "name": null, "namespace": "n", "namespace": ""}, "spec": {"priority": 1, "priority": null}, "apiVersion": "v1"}"#;
-    let decoded = decode(body, Format::Json, &expected).unwrap();
+    let decoded = decode(body, BodyFormat::Json, &expected).unwrap();
     assert_eq!(decoded.object["metadata"], json!({"name": "b", "labels": {"a": "1", "b": "3"}}));
     // Go can tell null from nothing where there is a pointer.
     assert_eq!(decoded.object["spec"], json!({"containers": null}));
@@ -234,7 +234,7 @@ fn a_repeated_struct_keeps_what_it_had() {
     let read = |version: &str, kind: &str, body: &str| {
         let schema = Schema::builtin(version, kind).unwrap();
         let expected = Expected { api_version: version, schema: &schema };
-        decode(body.as_bytes(), Format::Json, &expected).unwrap()
+        decode(body.as_bytes(), BodyFormat::Json, &expected).unwrap()
     };
     let body = r#"{"spec": {"containers": [{"name": "c"}], "hostname": "h", "nodeName": "y", "securityContext": {"runAsUser": 1}},
         "spec": {"hostname": "", "nodeName": "x", "securityContext": {"runAsGroup": 2}}, "spec": null}"#;
@@ -264,7 +264,7 @@ fn a_repeated_key_of_a_map_begins_anew() {
     let body = body.to_string().replace(r#""a":{"type":"x"}"#, r#""a":{"type":"x"},"a":{"format":"y"}"#);
     let schema = Schema::builtin("apiextensions.k8s.io/v1", "CustomResourceDefinition").unwrap();
     let expected = Expected { api_version: "apiextensions.k8s.io/v1", schema: &schema };
-    let decoded = decode(body.as_bytes(), Format::Json, &expected).unwrap();
+    let decoded = decode(body.as_bytes(), BodyFormat::Json, &expected).unwrap();
     let versions = &decoded.object["spec"]["versions"];
     assert_eq!(versions[0]["schema"]["openAPIV3Schema"], json!({"properties": {"a": {"format": "y"}}}));
     let path = "spec.versions[0].schema.openAPIV3Schema.properties.a";
@@ -276,7 +276,7 @@ fn null_empties_what_came_before_but_for_structs_and_plain_values() {
     let read = |version: &str, kind: &str, body: &str| {
         let schema = Schema::builtin(version, kind).unwrap();
         let expected = Expected { api_version: version, schema: &schema };
-        decode(body.as_bytes(), Format::Json, &expected).unwrap().object
+        decode(body.as_bytes(), BodyFormat::Json, &expected).unwrap().object
     };
     let body = r#"{"metadata": {"labels": {"a": "b"}, "labels": null, "finalizers": ["f"], "finalizers": null, "name": "a", "name": null,
         "creationTimestamp": "2024-01-01T00:00:00Z", "creationTimestamp": null, "generation": 1, "generation": null}, "metadata": null}"#;
@@ -302,7 +302,7 @@ fn of_repeated_metadata_of_a_custom_resource_only_the_last_can_be_wrong() {
     let schema = Schema::custom("Widget", &json!({"type": "object"}));
     let expected = Expected { api_version: "example.com/v1", schema: &schema };
     let body = br#"{"kind": "Widget", "metadata": {"x": 1, "labels": [{"a": 1, "a": 2}]}, "metadata": {"y": {"z": 1, "z": 2}}}"#;
-    let decoded = decode(body, Format::Json, &expected).unwrap();
+    let decoded = decode(body, BodyFormat::Json, &expected).unwrap();
     assert_eq!(decoded.object["metadata"], json!({}));
     let words = strict_words(&decoded.findings).unwrap();
     assert_eq!(
@@ -319,7 +319,7 @@ fn of_whatever_is_repeated_in_a_custom_resource_the_last_counts() {
     let expected = Expected { api_version: "example.com/v1", schema: &schema };
     let read = |metadata: &str| {
         let body = format!(r#"{{"kind": "Widget", "metadata": {{{metadata}}}}}"#);
-        decode(body.as_bytes(), Format::Json, &expected)
+        decode(body.as_bytes(), BodyFormat::Json, &expected)
     };
     for (metadata, stored, repeated) in [
         (r#""labels": {"a": "1"}, "labels": {"b": "2"}"#, json!({"labels": {"b": "2"}}), "labels"),
@@ -348,14 +348,14 @@ fn a_body_says_the_same_in_json_in_yaml_and_in_protobuf() {
         "spec": {"priority": 0, "containers": [{"name": "c", "resources": {"limits": {"cpu": "1500m"}}}]}});
     let schema = Schema::builtin("v1", "Pod").unwrap();
     let expected = Expected { api_version: "v1", schema: &schema };
-    let json = decode(pod.to_string().as_bytes(), Format::Json, &expected).unwrap();
+    let json = decode(pod.to_string().as_bytes(), BodyFormat::Json, &expected).unwrap();
     assert_eq!(json.object["spec"]["priority"], 0);
     let yaml = write_yaml(&pod);
-    assert_eq!(decode(yaml.as_bytes(), Format::Yaml(&read_yaml(yaml.as_bytes())), &expected).as_ref(), Ok(&json));
+    assert_eq!(decode(yaml.as_bytes(), BodyFormat::Yaml(&read_yaml(yaml.as_bytes())), &expected).as_ref(), Ok(&json));
     let body = protobuf::Enveloped::document(&pod).unwrap().body();
-    assert_eq!(decode(&body, Format::Protobuf, &expected).as_ref(), Ok(&json));
+    assert_eq!(decode(&body, BodyFormat::Protobuf, &expected).as_ref(), Ok(&json));
     let secret = Schema::builtin("v1", "Secret").unwrap();
-    let error = decode(&body, Format::Protobuf, &Expected { api_version: "v1", schema: &secret }).unwrap_err();
+    let error = decode(&body, BodyFormat::Protobuf, &Expected { api_version: "v1", schema: &secret }).unwrap_err();
     assert!(matches!(error, BodyError::OtherKind(_)), "{error}");
 }
 
@@ -366,7 +366,7 @@ fn a_long_place_that_is_repeated_without_end_is_not_written_as_often() {
     let (long, many) = ("x".repeat(1 << 20), r#""a":1,"#.repeat(300_000));
     let body = format!(r#"{{"kind":"Widget","{long}":{{{many}"a":2}}}}"#);
     // Three hundred gigabytes otherwise.
-    let decoded = decode(body.as_bytes(), Format::Json, &expected).unwrap();
+    let decoded = decode(body.as_bytes(), BodyFormat::Json, &expected).unwrap();
     assert_eq!(decoded.findings, [StrictFinding::Duplicate(format!("{long}.a"))]);
 }
 
@@ -424,7 +424,7 @@ mod laws {
         fn json_of_any_shape_is_read_as_serde_json_reads_it(body in json()) {
             let text = body.to_string();
             let parsed: Json = serde_json::from_str(&text).unwrap();
-            let read = Node::from_json(text.as_bytes()).unwrap();
+            let read = JsonNode::from_json(text.as_bytes()).unwrap();
             prop_assert_eq!(read.into_verbatim(), parsed);
         }
     }

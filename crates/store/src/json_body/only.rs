@@ -6,7 +6,7 @@ use pintle_json::{Json, Map};
 use serde::Deserialize;
 use serde::de::{DeserializeSeed, Deserializer, IgnoredAny, MapAccess, SeqAccess, Visitor};
 
-use super::Text;
+use super::BorrowedText;
 
 /// Reads of a value what is at these paths, and skips all else.
 pub(super) struct Only<'p> {
@@ -33,7 +33,7 @@ impl<'de> Visitor<'de> for Only<'_> {
 
     fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Json, A::Error> {
         let mut found = Map::new();
-        while let Some(Text(name)) = map.next_key()? {
+        while let Some(BorrowedText(name)) = map.next_key()? {
             let within = |path: &&'_ [&'_ str]| path.first().is_some_and(|first| *first == name);
             let paths: Vec<_> = self.paths.iter().copied().filter(within).map(|path| &path[1..]).collect();
             if paths.is_empty() {

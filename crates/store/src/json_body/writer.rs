@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use pintle_json::{Json, Map};
 
-use super::{Body, MEMBERS, METADATA, Member, MemberOrder, OBJECT};
+use super::{JsonBody, MEMBERS, METADATA, Member, MemberOrder, OBJECT};
 use crate::interner::{Interned, Interner};
 
 /// What is shorter stays with its object: to keep it apart takes about half as much.
@@ -13,7 +13,7 @@ const APART_FROM: usize = 256;
 /// So deep are the members of a spec among the fields that a manager owns.
 const PARTED: usize = 2;
 
-pub(super) struct Writer<'i> {
+pub(super) struct BodyWriter<'i> {
     json: Vec<u8>,
     metadata: (u32, u32),
     members: [u32; MEMBERS.len()],
@@ -24,20 +24,20 @@ pub(super) struct Writer<'i> {
     versioned: bool,
 }
 
-impl<'i> Writer<'i> {
+impl<'i> BodyWriter<'i> {
     pub(super) fn new(interner: Option<&'i Arc<Interner>>, versioned: bool) -> Self {
         // Most objects fit.
         let json = Vec::with_capacity(1024);
         Self { json, metadata: (0, 0), members: [0; MEMBERS.len()], apart: Vec::new(), interner, versioned }
     }
 
-    pub(super) fn written(mut self, object: &Json, order: MemberOrder) -> Body {
+    pub(super) fn written(mut self, object: &Json, order: MemberOrder) -> JsonBody {
         match object {
             Json::Object(members) => self.object(members, order),
             other => self.value(other),
         }
         let Self { json, metadata, members, apart, .. } = self;
-        Body { json: json.into(), metadata, members, apart: apart.into() }
+        JsonBody { json: json.into(), metadata, members, apart: apart.into() }
     }
 
     fn object(&mut self, members: &Map, order: MemberOrder) {

@@ -19,7 +19,7 @@ pub(super) const RESTRICTED: &[Control] = &[
     Control { since: 19, replaced: None, violation: seccomp },
 ];
 
-const VOLUMES: &[&str] = &[
+const RESTRICTED_VOLUMES: &[&str] = &[
     "configMap",
     "csi",
     "downwardAPI",
@@ -69,7 +69,7 @@ fn volumes(pod: &PodView<'_>, _: Version) -> Option<Violation> {
         let mut sources =
             members.filter(|(key, value)| *key != "name" && !value.is_null()).map(|(key, _)| key.as_str());
         let source = sources.next().unwrap_or("unknown");
-        if !VOLUMES.contains(&source) {
+        if !RESTRICTED_VOLUMES.contains(&source) {
             names.push(volume.text("/name"));
             types.insert(source);
         }

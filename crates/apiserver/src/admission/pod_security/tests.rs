@@ -218,7 +218,7 @@ fn what_is_enforced_is_warned_of_unless_the_labels_say_otherwise() {
             3,
         ),
     ] {
-        let of = |label: &str| labels.get(label.strip_prefix(PREFIX)?)?.as_str();
+        let of = |label: &str| labels.get(label.strip_prefix(POD_SECURITY_PREFIX)?)?.as_str();
         let (policy, found) = Policy::of(of);
         assert_eq!(
             (policy.enforce, policy.warn, found.into_iter().len()),

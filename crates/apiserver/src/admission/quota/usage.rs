@@ -9,8 +9,8 @@ use crate::request::Part;
 
 /// Resources of the core group that a quota may count by their bare names.
 const BARE: &[&str] = &["configmaps", "replicationcontrollers", "resourcequotas", "secrets"];
-const SERVICES: &[&str] = &["services", "services.nodeports", "services.loadbalancers"];
-const CLAIMS: &[&str] = &["persistentvolumeclaims", "requests.storage"];
+const SERVICE_RESOURCES: &[&str] = &["services", "services.nodeports", "services.loadbalancers"];
+const CLAIM_RESOURCES: &[&str] = &["persistentvolumeclaims", "requests.storage"];
 /// Between a storage class and what is counted of it.
 const OF_CLASS: &str = ".storageclass.storage.k8s.io/";
 /// The annotation that named the storage class before there was a field.
@@ -43,9 +43,10 @@ pub(super) fn counts(attempt: &Attempt<'_>, resource: &str) -> bool {
     match attempt.resource.resource.as_str() {
         _ if !attempt.resource.group.is_empty() => false,
         "pods" => pod_usage::counts(resource),
-        "services" => known(SERVICES),
+        "services" => known(SERVICE_RESOURCES),
         "persistentvolumeclaims" => {
-            known(CLAIMS) || CLAIMS.iter().any(|one| resource.strip_suffix(one).is_some_and(|c| c.ends_with(OF_CLASS)))
+            known(CLAIM_RESOURCES)
+                || CLAIM_RESOURCES.iter().any(|one| resource.strip_suffix(one).is_some_and(|c| c.ends_with(OF_CLASS)))
         }
         bare => resource == bare && BARE.contains(&bare),
     }

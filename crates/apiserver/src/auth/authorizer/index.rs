@@ -7,13 +7,13 @@ use std::sync::Arc;
 use pintle_json::Json;
 
 use crate::auth::compiled::Index;
-use crate::auth::{Attributes, GROUP, covers_url};
+use crate::auth::{Attributes, RBAC_GROUP, covers_url};
 use crate::request::user::User;
 use crate::store::{Stored, key};
 
 /// A rule of a role, as it stands there and as it is asked.
 #[derive(Clone, Debug)]
-pub(crate) struct Rule {
+pub(crate) struct PolicyRule {
     value: Json,
     pub(in crate::auth) verbs: Names,
     pub(in crate::auth) groups: Names,
@@ -26,15 +26,15 @@ type Names = Box<[Box<str>]>;
 
 /// What a role allows.
 #[derive(Debug)]
-pub(crate) struct Role {
-    pub(in crate::auth) rules: Box<[Rule]>,
+pub(crate) struct IndexedRole {
+    pub(in crate::auth) rules: Box<[PolicyRule]>,
 }
 
 /// A role that a user has, and through whom.
 #[derive(Debug)]
 pub(in crate::auth) struct Grant {
-    pub(in crate::auth) role: Arc<Role>,
-    binding: Arc<Binding>,
+    pub(in crate::auth) role: Arc<IndexedRole>,
+    binding: Arc<IndexedBinding>,
     /// Which of its subjects is meant.
     at: usize,
 }
@@ -56,7 +56,7 @@ pub(crate) struct Lost {
 }
 
 #[derive(Debug)]
-struct Binding {
+struct IndexedBinding {
     /// Empty for one that holds in the whole cluster.
     namespace: Box<str>,
     name: Box<str>,
@@ -81,16 +81,16 @@ enum Who {
 }
 
 /// The bindings for one user or group by their namespaces and names, each with the first of its subjects that is meant.
-type Bound = HashMap<Box<str>, BTreeMap<Box<str>, (usize, Arc<Binding>)>>;
+type BindingsOfSubject = HashMap<Box<str>, BTreeMap<Box<str>, (usize, Arc<IndexedBinding>)>>;
 
 /// Roles and bindings by whom they are for.
 #[derive(Debug, Default)]
 pub(super) struct RuleIndex {
     /// By the keys of the store, which name a namespace for roles alone.
-    roles: HashMap<Box<str>, Arc<Role>>,
-    bindings: HashMap<Box<str>, Arc<Binding>>,
-    users: HashMap<Box<str>, Bound>,
-    groups: HashMap<Box<str>, Bound>,
+    roles: HashMap<Box<str>, Arc<IndexedRole>>,
+    bindings: HashMap<Box<str>, Arc<IndexedBinding>>,
+    users: HashMap<Box<str>, BindingsOfSubject>,
+    groups: HashMap<Box<str>, BindingsOfSubject>,
 }
 
 impl Index for RuleIndex {
@@ -104,12 +104,12 @@ impl Index for RuleIndex {
     fn put(&mut self, resource: &str, key: &str, stored: &Stored) {
         let object = stored.decode();
         if !is_binding(resource) {
-            self.roles.insert(key.into(), Arc::new(Role { rules: Rule::all_of(&object["rules"]).into() }));
+            self.roles.insert(key.into(), Arc::new(IndexedRole { rules: PolicyRule::all_of(&object["rules"]).into() }));
             return;
         }
         self.unbind(key);
         let (namespace, name) = key.split_once('/').unwrap_or(("", key));
-        let binding = Arc::new(Binding::new(namespace, name, &object));
+        let binding = Arc::new(IndexedBinding::new(namespace, name, &object));
         for (at, subject) in binding.subjects.iter().enumerate() {
             let Some((bound, who)) = self.bound_mut(&subject.who) else { continue };
             let here = bound.entry(who.into()).or_default().entry(binding.namespace.clone()).or_default();
@@ -145,7 +145,7 @@ impl RuleIndex {
         }
     }
 
-    fn bound_mut<'a>(&mut self, who: &'a Who) -> Option<(&mut HashMap<Box<str>, Bound>, &'a str)> {
+    fn bound_mut<'a>(&mut self, who: &'a Who) -> Option<(&mut HashMap<Box<str>, BindingsOfSubject>, &'a str)> {
         match who {
             Who::User(name) => Some((&mut self.users, name)),
             Who::Group(name) => Some((&mut self.groups, name)),
@@ -154,7 +154,7 @@ impl RuleIndex {
     }
 
     /// A role of that namespace; without one, a role of the cluster.
-    pub(super) fn role(&self, namespace: &str, name: &str) -> Option<&Arc<Role>> {
+    pub(super) fn role(&self, namespace: &str, name: &str) -> Option<&Arc<IndexedRole>> {
         self.roles.get(&*key(namespace, name))
     }
 
@@ -178,7 +178,7 @@ impl RuleIndex {
     }
 
     /// The bindings of one place for a user, by name, each with the first of its subjects that the user is.
-    fn bindings_for(&self, user: &User, place: &str) -> Vec<(usize, &Arc<Binding>)> {
+    fn bindings_for(&self, user: &User, place: &str) -> Vec<(usize, &Arc<IndexedBinding>)> {
         let groups = user.groups.iter().filter_map(|group| self.groups.get(&**group));
         let bound = self.users.get(&*user.name).into_iter().chain(groups).filter_map(|bound| bound.get(place));
         let mut found: Vec<_> = bound.flatten().map(|(_, (at, binding))| (*at, binding)).collect();
@@ -187,7 +187,7 @@ impl RuleIndex {
         found
     }
 
-    fn bound_by(&self, binding: &Binding) -> Option<&Arc<Role>> {
+    fn bound_by(&self, binding: &IndexedBinding) -> Option<&Arc<IndexedRole>> {
         match (&*binding.role_kind, &*binding.namespace) {
             ("ClusterRole", _) => self.role("", &binding.role_name),
             // What holds in the whole cluster can bind no role of a namespace.
@@ -202,7 +202,7 @@ fn is_binding(resource: &str) -> bool {
 }
 
 impl Granted {
-    pub(crate) fn rules(&self) -> impl Iterator<Item = &Rule> {
+    pub(crate) fn rules(&self) -> impl Iterator<Item = &PolicyRule> {
         self.grants.iter().flat_map(|grant| &grant.role.rules)
     }
 
@@ -214,14 +214,14 @@ impl Granted {
 
 impl fmt::Display for Lost {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "RBAC: {}.{GROUP} {:?} not found", self.kind.to_lowercase(), self.name)
+        write!(f, "RBAC: {}.{RBAC_GROUP} {:?} not found", self.kind.to_lowercase(), self.name)
     }
 }
 
 impl Grant {
     /// Why the user has the role.
     pub(in crate::auth) fn reason(&self) -> String {
-        let Binding { namespace, name, role_kind, role_name, subjects } = &*self.binding;
+        let IndexedBinding { namespace, name, role_kind, role_name, subjects } = &*self.binding;
         let binding = match &**namespace {
             "" => format!("ClusterRoleBinding {name:?}"),
             namespace => format!("RoleBinding {:?}", format!("{name}/{namespace}")),
@@ -230,7 +230,7 @@ impl Grant {
     }
 }
 
-impl Binding {
+impl IndexedBinding {
     fn new(namespace: &str, name: &str, object: &Json) -> Self {
         let subjects = object.list("/subjects");
         Self {
@@ -266,7 +266,7 @@ impl Subject {
     }
 }
 
-impl Rule {
+impl PolicyRule {
     /// The rules of a list.
     pub(in crate::auth) fn all_of(rules: &Json) -> Vec<Self> {
         rules.list("").map(Self::new).collect()

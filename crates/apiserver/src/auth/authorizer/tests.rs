@@ -5,7 +5,7 @@ use std::collections::HashSet;
 use pintle_json::{Json, json};
 
 use super::*;
-use crate::auth::{Attributes, Decision, GROUP, decide};
+use crate::auth::{Attributes, Decision, RBAC_GROUP, decide};
 use crate::clock::Clock;
 use crate::kinds::{Cluster, GroupResource};
 use crate::object::metadata;
@@ -24,14 +24,14 @@ pub(in crate::auth) fn db_of(objects: &[(&str, Json)]) -> Db {
 }
 
 fn put(db: &Db, plural: &str, object: Json) {
-    let resource = format!("{plural}.{GROUP}");
+    let resource = format!("{plural}.{RBAC_GROUP}");
     let at = key(metadata::namespace(&object), metadata::name(&object));
     let expect = db.get(&resource, &at).map_or(Expect::Absent, |there| Expect::At(there.revision()));
     db.put(&resource.into(), &at, expect, object).expect("nobody else writes");
 }
 
 fn remove(db: &Db, plural: &str, at: &str) {
-    let resource = format!("{plural}.{GROUP}");
+    let resource = format!("{plural}.{RBAC_GROUP}");
     if let Some(there) = db.get(&resource, at) {
         db.remove(&resource.into(), at, there.revision()).expect("nobody else writes");
     }
@@ -112,7 +112,7 @@ fn what_another_cluster_shows_counts_without_an_entry_of_the_log() {
     let authorizer = Authorizer::default();
     let count = || authorizer.rules_in(&db).granted(&user("u", &[]), "").rules().count();
     assert_eq!(count(), 0);
-    let resource = format!("clusterroles.{GROUP}");
+    let resource = format!("clusterroles.{RBAC_GROUP}");
     let shown = Shown { at: 7, object: Some(db.draft(&resource, &role("r", json!([rule("get", "x")])))) };
     db.show(&resource.into(), "r", shown, false);
     assert_eq!(count(), 1);
@@ -128,7 +128,7 @@ fn a_rule_covers_what_it_names_and_nothing_beside() {
             subresource: subresource.into(),
             ..ResourcePath::default()
         };
-        Rule::all_of(&json!([rule]))[0].covers(&Attributes::Resource { verb, path: &path, name })
+        PolicyRule::all_of(&json!([rule]))[0].covers(&Attributes::Resource { verb, path: &path, name })
     };
     let rule = |resources: Json, names: Json| json!({"verbs": ["get"], "apiGroups": [""], "resources": resources, "resourceNames": names});
     assert!(allows(rule(json!(["pods"]), json!([])), "get", "pods", "a"));
@@ -140,7 +140,7 @@ fn a_rule_covers_what_it_names_and_nothing_beside() {
     assert!(allows(rule(json!(["pods"]), json!(["a"])), "get", "pods", "a"));
     assert!(!allows(rule(json!(["pods"]), json!(["a"])), "get", "pods", ""));
     assert!(!allows(json!({"verbs": ["*"], "apiGroups": ["apps"], "resources": ["*"]}), "get", "pods", "a"));
-    let urls = &Rule::all_of(&json!([{"verbs": ["get"], "nonResourceURLs": ["/a", "/b/*"]}]))[0];
+    let urls = &PolicyRule::all_of(&json!([{"verbs": ["get"], "nonResourceURLs": ["/a", "/b/*"]}]))[0];
     for (path, expected) in [("/a", true), ("/a/x", false), ("/b", false), ("/b/x/y", true)] {
         assert_eq!(urls.covers(&Attributes::Path { verb: "get", path }), expected, "{path}");
     }
@@ -153,13 +153,13 @@ fn walk(cluster: &dyn Cluster, user: &User, namespace: &str) -> (Vec<Json>, Vec<
         if plural == "rolebindings" && namespace.is_empty() {
             continue;
         }
-        for binding in cluster.objects(&GroupResource::new(GROUP, plural), Some(of).filter(|of| !of.is_empty())) {
+        for binding in cluster.objects(&GroupResource::new(RBAC_GROUP, plural), Some(of).filter(|of| !of.is_empty())) {
             let subjects = binding.list("/subjects");
             let Some(subject) = subjects.clone().find(|subject| is_meant(subject, user, of)) else { continue };
             let (kind, name) = (binding.text("/roleRef/kind"), binding.text("/roleRef/name"));
             let (roles, at) = if kind == "ClusterRole" { ("clusterroles", "") } else { ("roles", of) };
-            let Some(role) = cluster.object(&GroupResource::new(GROUP, roles), at, name) else {
-                wrong = Some(format!("RBAC: {}.{GROUP} {name:?} not found", kind.to_lowercase()));
+            let Some(role) = cluster.object(&GroupResource::new(RBAC_GROUP, roles), at, name) else {
+                wrong = Some(format!("RBAC: {}.{RBAC_GROUP} {name:?} not found", kind.to_lowercase()));
                 continue;
             };
             if !seen.insert((roles, name.to_owned())) {

@@ -118,7 +118,7 @@ fn list_type(schema: &Json, path: At<'_>, faults: &mut FieldFaults) {
             faults.tell(|| FieldFault::unsupported(path.member(LIST), &other.into(), &["atomic", "set", "map"]));
         }
     }
-    let keys: Vec<&str> = schema.texts(&format!("/{KEYS}")).collect();
+    let keys: Vec<&str> = schema.texts(&format!("/{LIST_MAP_KEYS}")).collect();
     if !keys.is_empty() && kind != Some("map") {
         let why = "must be map if x-kubernetes-list-map-keys is non-empty";
         faults.tell(|| match kind {
@@ -149,12 +149,12 @@ fn list_type(schema: &Json, path: At<'_>, faults: &mut FieldFaults) {
     }
 }
 
-const KEYS: &str = "x-kubernetes-list-map-keys";
+const LIST_MAP_KEYS: &str = "x-kubernetes-list-map-keys";
 
 /// What a list needs whose items are told from each other by keys.
 fn keyed(items: &Json, keys: &[&str], path: At<'_>, faults: &mut FieldFaults) {
     let of_items = items.text("/type");
-    let (items_path, keys_path) = (path.member("items"), path.member(KEYS));
+    let (items_path, keys_path) = (path.member("items"), path.member(LIST_MAP_KEYS));
     if of_items != "object" {
         let why = "must be object if parent array's x-kubernetes-list-type is map";
         faults.tell(|| FieldFault::invalid_text(items_path.member("type"), of_items, why));

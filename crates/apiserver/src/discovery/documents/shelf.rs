@@ -6,7 +6,7 @@ use std::sync::{Arc, Weak};
 
 use bytes::Bytes;
 
-use super::{Document, Scope, Subject};
+use super::{Document, DocumentScope, DocumentSubject};
 
 /// How many bytes of documents are kept. Of what is beyond that the tag alone is, and the text is made anew for whoever asks.
 const LARGEST: usize = 16 * 1024 * 1024;
@@ -14,9 +14,9 @@ const LARGEST: usize = 16 * 1024 * 1024;
 /// What is kept. To find or keep one costs the same however many there are.
 #[derive(Debug, Default)]
 pub(super) struct Shelf {
-    documents: HashMap<Scope, Kept>,
+    documents: HashMap<DocumentScope, Kept>,
     /// Those whose text is kept, by when they were last asked for.
-    whole: BTreeMap<u64, Scope>,
+    whole: BTreeMap<u64, DocumentScope>,
     bytes: usize,
     /// How often one was asked for.
     asked: u64,
@@ -35,13 +35,13 @@ struct Kept {
 }
 
 impl Kept {
-    fn tells_of(&self, subject: &Subject) -> bool {
+    fn tells_of(&self, subject: &DocumentSubject) -> bool {
         std::ptr::addr_eq(self.subject.as_ptr(), Arc::as_ptr(subject))
     }
 }
 
 impl Shelf {
-    pub(super) fn find(&mut self, scope: &Scope, subject: &Subject) -> Option<Document> {
+    pub(super) fn find(&mut self, scope: &DocumentScope, subject: &DocumentSubject) -> Option<Document> {
         let kept = self.documents.get_mut(scope).filter(|kept| kept.tells_of(subject))?;
         let text = kept.text.clone()?;
         self.asked += 1;
@@ -51,13 +51,13 @@ impl Shelf {
         Some(Document { tag: kept.tag.clone(), text })
     }
 
-    pub(super) fn tag(&self, scope: &Scope, subject: &Subject) -> Option<Arc<str>> {
+    pub(super) fn tag(&self, scope: &DocumentScope, subject: &DocumentSubject) -> Option<Arc<str>> {
         let kept = self.documents.get(scope).filter(|kept| kept.tells_of(subject))?;
         Some(kept.tag.clone())
     }
 
     /// Keeps a document, or its tag alone, and lets go of what there is no room for.
-    pub(super) fn keep(&mut self, scope: Scope, subject: &Subject, document: &Document, whole: bool) {
+    pub(super) fn keep(&mut self, scope: DocumentScope, subject: &DocumentSubject, document: &Document, whole: bool) {
         self.remove(&scope);
         self.sweep();
         self.asked += 1;
@@ -87,7 +87,7 @@ impl Shelf {
         self.swept_at = 64 + 2 * self.documents.len();
     }
 
-    fn remove(&mut self, scope: &Scope) {
+    fn remove(&mut self, scope: &DocumentScope) {
         if let Some(Kept { text: Some(text), asked, .. }) = self.documents.remove(scope) {
             self.whole.remove(&asked);
             self.bytes -= text.len();
@@ -108,17 +108,17 @@ mod tests {
         }
 
         /// What the texts that are kept tell of, the longest unused first.
-        pub(in crate::discovery) fn whole(&self) -> Vec<Scope> {
+        pub(in crate::discovery) fn whole(&self) -> Vec<DocumentScope> {
             self.whole.values().cloned().collect()
         }
 
-        pub(in crate::discovery) fn tags(&self) -> HashMap<Scope, Arc<str>> {
+        pub(in crate::discovery) fn tags(&self) -> HashMap<DocumentScope, Arc<str>> {
             self.documents.iter().map(|(scope, kept)| (scope.clone(), kept.tag.clone())).collect()
         }
     }
 
-    fn scope(at: usize) -> Scope {
-        Scope::Version(GroupVersion::new(format!("g{at}.com"), "v1"))
+    fn scope(at: usize) -> DocumentScope {
+        DocumentScope::Version(GroupVersion::new(format!("g{at}.com"), "v1"))
     }
 
     fn document(bytes: usize) -> Document {
@@ -128,7 +128,7 @@ mod tests {
     #[test]
     fn what_there_is_no_room_for_goes_but_for_its_tag_the_longest_unused_first() {
         let mut shelf = Shelf::default();
-        let subject: Subject = Arc::new(());
+        let subject: DocumentSubject = Arc::new(());
         let put = |shelf: &mut Shelf, at: usize| shelf.keep(scope(at), &subject, &document(LARGEST / 2), true);
         put(&mut shelf, 0);
         put(&mut shelf, 1);
@@ -147,10 +147,10 @@ mod tests {
     #[test]
     fn of_what_is_no_more_nothing_is_kept_for_long() {
         let mut shelf = Shelf::default();
-        let stays: Subject = Arc::new(());
+        let stays: DocumentSubject = Arc::new(());
         shelf.keep(scope(0), &stays, &document(1), true);
         for at in 1..1000 {
-            shelf.keep(scope(at), &(Arc::new(at) as Subject), &document(1), at % 2 == 0);
+            shelf.keep(scope(at), &(Arc::new(at) as DocumentSubject), &document(1), at % 2 == 0);
             assert!(shelf.documents.len() <= 70 && shelf.bytes <= 70, "{at}");
         }
         assert!(shelf.find(&scope(0), &stays).is_some());
@@ -158,7 +158,7 @@ mod tests {
 
     #[test]
     fn to_keep_one_costs_the_same_however_many_there_are() {
-        let subject: Subject = Arc::new(());
+        let subject: DocumentSubject = Arc::new(());
         let document = document(1);
         let keep = |count: usize| {
             let mut shelf = Shelf::default();

@@ -14,7 +14,7 @@ const RULES_AT_MOST: usize = 20;
 const CONDITIONS_AT_MOST: usize = 20;
 const EXIT_CODES_AT_MOST: usize = 255;
 const INDEXES_AT_MOST: usize = 64 * 1024;
-const MANAGER_AT_MOST: usize = 63;
+const MANAGED_BY_AT_MOST: usize = 63;
 /// The indexes that may run at once, or fail, and the most that need no care.
 const INDEXED_AT_MOST: i64 = 100_000;
 /// The same for a Job with more indexes.
@@ -87,8 +87,8 @@ pub(super) fn manager_faults(spec: &Json, path: &str) -> FieldFaults {
             FieldFaults::from([FieldFault::invalid_text(field.as_str(), manager, why)])
         }
     };
-    if manager.len() > MANAGER_AT_MOST {
-        faults.push(FieldFault::too_long(field, MANAGER_AT_MOST));
+    if manager.len() > MANAGED_BY_AT_MOST {
+        faults.push(FieldFault::too_long(field, MANAGED_BY_AT_MOST));
     }
     faults
 }

@@ -18,7 +18,7 @@ pub(in crate::kinds) use events_api::Event;
 #[derive(Clone, Copy, Debug)]
 pub(in crate::kinds) struct CoreEvent;
 
-const LABELS: &[&str] = &[
+const EVENT_FIELD_LABELS: &[&str] = &[
     "involvedObject.kind",
     "involvedObject.namespace",
     "involvedObject.name",
@@ -60,7 +60,7 @@ impl Strategy for CoreEvent {
     }
 
     fn field_labels(&self) -> Option<Vec<&str>> {
-        Some(LABELS.to_vec())
+        Some(EVENT_FIELD_LABELS.to_vec())
     }
 
     fn field_paths<'a>(&self, label: &'a str) -> Vec<&'a str> {

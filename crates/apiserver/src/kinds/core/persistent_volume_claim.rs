@@ -18,7 +18,7 @@ use pintle_schema::quantity;
 pub(in crate::kinds) struct PersistentVolumeClaim;
 
 /// The annotations that make a StorageClass the default.
-const DEFAULT_CLASS: [&str; 2] =
+const DEFAULT_STORAGE_CLASS: [&str; 2] =
     ["storageclass.kubernetes.io/is-default-class", "storageclass.beta.kubernetes.io/is-default-class"];
 const SIZE: &str = "/spec/resources/requests/storage";
 
@@ -57,7 +57,7 @@ impl Strategy for PersistentVolumeClaim {
             None => {
                 add_finalizer(object, "kubernetes.io/pvc-protection");
                 if class(object).is_none()
-                    && let Some(default) = default_class(context.cluster, &storage_classes(), &DEFAULT_CLASS)
+                    && let Some(default) = default_class(context.cluster, &storage_classes(), &DEFAULT_STORAGE_CLASS)
                 {
                     object["spec"].set("storageClassName", default);
                 }

@@ -45,7 +45,7 @@ const PODS: &str = "pods";
 #[derive(Clone, Copy, Debug)]
 pub(in crate::kinds) struct Pod;
 
-const LABELS: &[&str] = &[
+const POD_FIELD_LABELS: &[&str] = &[
     "spec.nodeName",
     "spec.restartPolicy",
     "spec.schedulerName",
@@ -181,7 +181,7 @@ impl Strategy for Pod {
     }
 
     fn field_labels(&self) -> Option<Vec<&str>> {
-        Some(LABELS.to_vec())
+        Some(POD_FIELD_LABELS.to_vec())
     }
 
     fn field(&self, pod: &Json, label: &str) -> Option<String> {

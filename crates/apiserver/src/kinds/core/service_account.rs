@@ -9,8 +9,6 @@ use crate::request::Part;
 use jiff::Timestamp;
 use pintle_json::Json;
 
-pub(crate) use token_request::{Bound, Named, TokenGrant};
-
 /// `v1` ServiceAccount.
 #[derive(Clone, Copy, Debug)]
 pub(in crate::kinds) struct ServiceAccount;

@@ -15,10 +15,10 @@ pub(super) enum FieldForm {
 }
 
 /// A field of the older version, where the newer has it, and what it holds.
-pub(super) type Field = (&'static str, &'static str, FieldForm);
+pub(super) type MetricField = (&'static str, &'static str, FieldForm);
 
 /// The sources of metrics with their fields, in the order of the older version.
-pub(super) const SOURCES: &[(&str, &[Field])] = &[
+pub(super) const SOURCES: &[(&str, &[MetricField])] = &[
     (
         "object",
         &[
@@ -66,7 +66,7 @@ pub(super) const SOURCES: &[(&str, &[Field])] = &[
 ];
 
 /// The same for metrics as they are measured.
-pub(super) const CURRENT: &[(&str, &[Field])] = &[
+pub(super) const CURRENT: &[(&str, &[MetricField])] = &[
     (
         "object",
         &[
@@ -113,8 +113,8 @@ pub(super) const CURRENT: &[(&str, &[Field])] = &[
     ),
 ];
 
-pub(super) const RULES: &[(&str, &str)] = &[("ScaleUp", "scaleUp"), ("ScaleDown", "scaleDown")];
-pub(super) const RULE: &[(&str, &str)] = &[
+pub(super) const SCALING_RULES: &[(&str, &str)] = &[("ScaleUp", "scaleUp"), ("ScaleDown", "scaleDown")];
+pub(super) const SCALING_RULE: &[(&str, &str)] = &[
     ("StabilizationWindowSeconds", "stabilizationWindowSeconds"),
     ("SelectPolicy", "selectPolicy"),
     ("Policies", "policies"),

@@ -2,7 +2,7 @@
 
 use pintle_json::Json;
 
-use super::metric_fields::{CURRENT, Field, FieldForm, POLICY, RULE, RULES, SOURCES};
+use super::metric_fields::{CURRENT, FieldForm, MetricField, POLICY, SCALING_RULE, SCALING_RULES, SOURCES};
 
 pub(super) const METRICS: &str = "autoscaling.alpha.kubernetes.io/metrics";
 pub(super) const BEHAVIOR: &str = "autoscaling.alpha.kubernetes.io/behavior";
@@ -76,7 +76,7 @@ pub(super) fn write_behavior(behavior: &Json) -> String {
     let value = |object: &Json, key: &str| object.get(key).map_or_else(null, json);
     let policy = |policy: &Json| members(POLICY.iter().map(|(name, key)| (*name, Some(value(policy, key)))));
     let rule = |rule: &Json| {
-        members(RULE.iter().map(|(name, key)| match *key {
+        members(SCALING_RULE.iter().map(|(name, key)| match *key {
             "policies" if rule.get("policies").is_some_and(Json::is_array) => {
                 (*name, Some(array(rule.list("/policies").map(policy))))
             }
@@ -84,11 +84,11 @@ pub(super) fn write_behavior(behavior: &Json) -> String {
         }))
     };
     let there = |key: &str| behavior.get(key).filter(|rules| !rules.is_null());
-    members(RULES.iter().map(|(name, key)| (*name, Some(there(key).map_or_else(null, rule)))))
+    members(SCALING_RULES.iter().map(|(name, key)| (*name, Some(there(key).map_or_else(null, rule)))))
 }
 
-fn write_metric(metric: &Json, sources: &[(&'static str, &[Field])]) -> String {
-    let source = |source: &Json, fields: &[Field]| {
+fn write_metric(metric: &Json, sources: &[(&'static str, &[MetricField])]) -> String {
+    let source = |source: &Json, fields: &[MetricField]| {
         members(fields.iter().map(|(name, pointer, form)| (*name, write_field(source.at(pointer), *form))))
     };
     let there = |key: &str| metric.get(key).filter(|source| !source.is_null());

@@ -3,7 +3,7 @@
 use pintle_json::{Json, Map};
 use pintle_schema::quantity::Quantity;
 
-use super::metric_fields::{CURRENT, Field, FieldForm, POLICY, RULE, RULES, SOURCES};
+use super::metric_fields::{CURRENT, FieldForm, MetricField, POLICY, SCALING_RULE, SCALING_RULES, SOURCES};
 
 pub(super) fn metrics(text: &str) -> Option<Json> {
     read_all(text, |metric| {
@@ -23,9 +23,9 @@ pub(super) fn current_metrics(text: &str) -> Option<Json> {
 
 pub(super) fn behavior(text: &str) -> Option<Json> {
     let behavior: Json = serde_json::from_str(text).ok()?;
-    let mut behavior = renamed(&behavior, RULES)?;
+    let mut behavior = renamed(&behavior, SCALING_RULES)?;
     for rules in behavior.as_object_mut()?.values_mut() {
-        *rules = renamed(rules, RULE)?;
+        *rules = renamed(rules, SCALING_RULE)?;
         if let Some(policies) = rules.get_mut("policies").and_then(Json::as_array_mut) {
             for policy in policies {
                 *policy = renamed(policy, POLICY)?;
@@ -40,7 +40,7 @@ fn read_all(text: &str, read: impl Fn(&Json) -> Option<Json>) -> Option<Json> {
     items.as_array()?.iter().map(read).collect::<Option<Vec<_>>>().map(Json::Array)
 }
 
-fn read_metric(metric: &Json, sources: &[(&'static str, &[Field])]) -> Option<Json> {
+fn read_metric(metric: &Json, sources: &[(&'static str, &[MetricField])]) -> Option<Json> {
     let mut new = Map::new();
     let kind = metric.as_object()?.get("type").cloned();
     new.insert("type", kind.unwrap_or_else(|| "".into()));

@@ -8,7 +8,7 @@ use crate::kinds::core::pod::container_resource_faults;
 use crate::validate::{FieldFault, FieldFaults, NameRule};
 
 /// The types of metrics, as messages list them, and where each has its source.
-const METRICS: &[(&str, &str)] = &[
+const METRIC_TYPES: &[(&str, &str)] = &[
     ("ContainerResource", "containerResource"),
     ("External", "external"),
     ("Object", "object"),
@@ -16,7 +16,7 @@ const METRICS: &[(&str, &str)] = &[
     ("Resource", "resource"),
 ];
 /// The order in which sources are looked for.
-const SOURCES: &[&str] = &["object", "external", "pods", "resource", "containerResource"];
+const SOURCE_ORDER: &[&str] = &["object", "external", "pods", "resource", "containerResource"];
 const LONGEST_WINDOW: i64 = 3600;
 const LONGEST_PERIOD: i64 = 1800;
 
@@ -67,10 +67,10 @@ fn reference(check: Check<'_>, known: bool, groupless: bool) -> Check<'_> {
 fn metric<'a>(check: Check<'a>, old: Option<&Json>) -> Check<'a> {
     let object = check.object();
     let kind = object.text("/type");
-    let known: Vec<&str> = METRICS.iter().map(|(kind, _)| *kind).collect();
-    let expected = METRICS.iter().find(|(name, _)| *name == kind).map(|(_, source)| *source);
+    let known: Vec<&str> = METRIC_TYPES.iter().map(|(kind, _)| *kind).collect();
+    let expected = METRIC_TYPES.iter().find(|(name, _)| *name == kind).map(|(_, source)| *source);
     let unknown = || FieldFault::unsupported("type", &kind.into(), &known);
-    let there: Vec<&str> = SOURCES.iter().copied().filter(|source| object.has(&format!("/{source}"))).collect();
+    let there: Vec<&str> = SOURCE_ORDER.iter().copied().filter(|source| object.has(&format!("/{source}"))).collect();
     let mut check =
         check.required_because("type", "must specify a metric source type").refuse(expected.is_none(), unknown);
     if let Some(first) = there.first() {

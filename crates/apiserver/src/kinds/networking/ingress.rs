@@ -11,9 +11,9 @@ use pintle_json::{Json, json};
 use std::net::IpAddr;
 
 /// Names the class in an old way.
-const KEY: &str = "kubernetes.io/ingress.class";
+const INGRESS_CLASS_ANNOTATION: &str = "kubernetes.io/ingress.class";
 /// Makes an IngressClass the default.
-const DEFAULT_CLASS: &str = "ingressclass.kubernetes.io/is-default-class";
+const DEFAULT_INGRESS_CLASS: &str = "ingressclass.kubernetes.io/is-default-class";
 const PATH_TYPES: &[&str] = &["Exact", "ImplementationSpecific", "Prefix"];
 
 /// `networking.k8s.io/v1` Ingress.
@@ -22,10 +22,13 @@ pub(in crate::kinds) struct Ingress;
 
 impl Strategy for Ingress {
     fn warnings(&self, object: &Json, old: Option<&Json>, part: Part) -> Vec<String> {
-        let annotated = warnings::is_annotated(object, KEY) && !object.has("/spec/ingressClassName");
+        let annotated =
+            warnings::is_annotated(object, INGRESS_CLASS_ANNOTATION) && !object.has("/spec/ingressClassName");
         match old {
             None if annotated => {
-                vec![format!("annotation {KEY:?} is deprecated, please use 'spec.ingressClassName' instead")]
+                vec![format!(
+                    "annotation {INGRESS_CLASS_ANNOTATION:?} is deprecated, please use 'spec.ingressClassName' instead"
+                )]
             }
             Some(_) if part != Part::Object => warnings::load_balancer(object),
             _ => Vec::new(),
@@ -44,9 +47,11 @@ impl Strategy for Ingress {
     }
 
     fn admit(&self, context: &Context<'_>, object: &mut Json, old: Option<&Json>, _: Part) -> Outcome<()> {
-        let is_open = old.is_none() && !object.has("/spec/ingressClassName") && !warnings::is_annotated(object, KEY);
+        let is_open = old.is_none()
+            && !object.has("/spec/ingressClassName")
+            && !warnings::is_annotated(object, INGRESS_CLASS_ANNOTATION);
         let classes = GroupResource::new("networking.k8s.io", "ingressclasses");
-        if is_open && let Some(class) = default_class(context.cluster, &classes, &[DEFAULT_CLASS]) {
+        if is_open && let Some(class) = default_class(context.cluster, &classes, &[DEFAULT_INGRESS_CLASS]) {
             object["spec"].set("ingressClassName", class);
         }
         Ok(())

@@ -1,6 +1,6 @@
 //! RoleBinding and ClusterRoleBinding.
 
-use super::GROUP;
+use super::RBAC_GROUP;
 use crate::kinds::Strategy;
 use crate::kinds::check::Check;
 use crate::kinds::table::{self, Column, Row};
@@ -18,14 +18,14 @@ pub(in crate::kinds) struct RoleBinding {
 impl Strategy for RoleBinding {
     fn defaults(&self, object: &mut Json) {
         if let Some(role) = object.member("roleRef") {
-            role.set_default("apiGroup", GROUP);
+            role.set_default("apiGroup", RBAC_GROUP);
             if role.text("/apiGroup").is_empty() {
-                role.set("apiGroup", GROUP);
+                role.set("apiGroup", RBAC_GROUP);
             }
         }
         for subject in object.items_mut("subjects") {
             if matches!(subject.text("/kind"), "User" | "Group") && subject.text("/apiGroup").is_empty() {
-                subject.set("apiGroup", GROUP);
+                subject.set("apiGroup", RBAC_GROUP);
             }
         }
     }
@@ -34,7 +34,7 @@ impl Strategy for RoleBinding {
         let kinds: &[&str] = if self.namespaced { &["Role", "ClusterRole"] } else { &["ClusterRole"] };
         let kind = object.text("/roleRef/kind");
         Check::of(object)
-            .one_of("roleRef.apiGroup", &[GROUP])
+            .one_of("roleRef.apiGroup", &[RBAC_GROUP])
             .refuse(!kinds.contains(&kind), || FieldFault::unsupported("roleRef.kind", &kind.into(), kinds))
             .required("roleRef.name")
             .name("roleRef.name", NameRule::PathSegment)
@@ -87,7 +87,7 @@ impl RoleBinding {
                 .name("name", NameRule::Subdomain)
                 .refuse(!group.is_empty(), || FieldFault::unsupported("apiGroup", &group.into(), &[""]))
                 .refuse(homeless, || FieldFault::required("namespace", "")),
-            "User" | "Group" => subject.one_of("apiGroup", &[GROUP]),
+            "User" | "Group" => subject.one_of("apiGroup", &[RBAC_GROUP]),
             other => subject
                 .refuse(true, || FieldFault::unsupported("kind", &other.into(), &["ServiceAccount", "User", "Group"])),
         }

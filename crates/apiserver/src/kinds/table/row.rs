@@ -4,8 +4,8 @@ use jiff::Timestamp;
 use pintle_json::Json;
 
 use super::durations;
-use crate::kinds::selector_text;
 use crate::object::text;
+use crate::selector::structured_text;
 
 /// How many of many things a cell shows.
 const SHOWN: usize = 3;
@@ -119,7 +119,7 @@ pub(crate) fn labels(labels: Option<&Json>) -> String {
 
 /// A structured selector as a text.
 pub(crate) fn selector(selector: Option<&Json>) -> String {
-    let text = selector.map(selector_text).unwrap_or_default();
+    let text = selector.map(structured_text).unwrap_or_default();
     if text.is_empty() { "<none>".into() } else { text }
 }
 

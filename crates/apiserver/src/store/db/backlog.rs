@@ -20,14 +20,14 @@ pub(crate) struct Lagged;
 
 #[derive(Debug)]
 struct Backlog {
-    unread: Mutex<Unread>,
+    unread: Mutex<UnreadChanges>,
     news: Notify,
     /// How many bytes of changes may be unread, about: what is written over and over is there no more, and kept by its changes alone.
     most_bytes: usize,
 }
 
 #[derive(Debug, Default)]
-struct Unread {
+struct UnreadChanges {
     changes: VecDeque<Arc<Change>>,
     bytes: usize,
     /// Whether there were more than are kept: then none are.
@@ -84,7 +84,7 @@ impl Teller {
             unread.bytes += change.new.weight();
             unread.changes.push_back(change.clone());
             if unread.changes.len() > MOST || unread.bytes > backlog.most_bytes {
-                *unread = Unread { lagged: true, ..Unread::default() };
+                *unread = UnreadChanges { lagged: true, ..UnreadChanges::default() };
             }
         }
         drop(unread);
@@ -94,7 +94,7 @@ impl Teller {
 }
 
 impl Backlog {
-    fn unread(&self) -> MutexGuard<'_, Unread> {
+    fn unread(&self) -> MutexGuard<'_, UnreadChanges> {
         self.unread.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -119,9 +119,9 @@ mod tests {
 
     #[test]
     fn who_lags_by_more_changes_or_bytes_than_are_kept_is_told_so_once_and_keeps_none_of_them() {
-        const MOST_BYTES: usize = 1 << 20;
-        for (bytes, most) in [(1, MOST), (MOST_BYTES / 16, 16)] {
-            let mut changes = Changes::new(if bytes == 1 { usize::MAX } else { MOST_BYTES });
+        const BACKLOG_BYTES: usize = 1 << 20;
+        for (bytes, most) in [(1, MOST), (BACKLOG_BYTES / 16, 16)] {
+            let mut changes = Changes::new(if bytes == 1 { usize::MAX } else { BACKLOG_BYTES });
             let teller = changes.teller();
             let object = object(bytes);
             let first = change(0, &object);

@@ -11,11 +11,11 @@ use crate::store::{Change, ResourceKey};
 /// How many changes a feed takes from the log at once, how many bytes of them, about, and how many it looks at.
 const BATCH: usize = 64;
 const BATCH_BYTES: usize = 1 << 20;
-const LOOKS: usize = 4096;
+const FEED_LOOKS: usize = 4096;
 
 /// What of a resource is followed.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Scope {
+pub(crate) enum FeedScope {
     All,
     Namespace(String),
     /// One object, by its key.
@@ -27,7 +27,7 @@ pub(crate) enum Scope {
     },
 }
 
-impl Scope {
+impl FeedScope {
     fn holds(&self, change: &Change) -> bool {
         match self {
             Self::All => true,
@@ -97,17 +97,17 @@ impl News {
 
 impl Followers {
     /// Whoever has the answer follows `scope` from `now` on.
-    pub(super) fn follow(&mut self, scope: &Scope, now: u64) -> watch::Receiver<u64> {
+    pub(super) fn follow(&mut self, scope: &FeedScope, now: u64) -> watch::Receiver<u64> {
         if self.parts() >= self.swept_at {
             let places = [&mut self.namespaces, &mut self.objects].into_iter().chain(self.fields.values_mut());
             places.for_each(|news| news.retain(|_, news| news.is_followed()));
             self.swept_at = 64 + 2 * self.parts();
         }
         let news = match scope {
-            Scope::All => self.all.get_or_insert_with(|| News::new(now)),
-            Scope::Namespace(name) => self.namespaces.entry(name.clone()).or_insert_with(|| News::new(now)),
-            Scope::Object(key) => self.objects.entry(key.clone()).or_insert_with(|| News::new(now)),
-            Scope::Field { at, value } => {
+            FeedScope::All => self.all.get_or_insert_with(|| News::new(now)),
+            FeedScope::Namespace(name) => self.namespaces.entry(name.clone()).or_insert_with(|| News::new(now)),
+            FeedScope::Object(key) => self.objects.entry(key.clone()).or_insert_with(|| News::new(now)),
+            FeedScope::Field { at, value } => {
                 let values = self.fields.entry(*at).or_default();
                 values.entry(value.clone()).or_insert_with(|| News::new(now))
             }
@@ -136,12 +136,12 @@ impl Followers {
         }
     }
 
-    fn since(&self, scope: &Scope, revision: u64) -> Option<impl Iterator<Item = u64>> {
+    fn since(&self, scope: &FeedScope, revision: u64) -> Option<impl Iterator<Item = u64>> {
         let news = match scope {
-            Scope::All => self.all.as_ref(),
-            Scope::Namespace(name) => self.namespaces.get(name),
-            Scope::Object(key) => self.objects.get(key),
-            Scope::Field { at, value } => self.fields.get(at)?.get(value),
+            FeedScope::All => self.all.as_ref(),
+            FeedScope::Namespace(name) => self.namespaces.get(name),
+            FeedScope::Object(key) => self.objects.get(key),
+            FeedScope::Field { at, value } => self.fields.get(at)?.get(value),
         };
         news?.since(revision)
     }
@@ -152,7 +152,7 @@ impl Followers {
 #[derive(Debug)]
 pub(crate) struct Feed {
     resource: ResourceKey,
-    scope: Scope,
+    scope: FeedScope,
     /// Up to which revision they have been read from the log.
     after: u64,
     /// Whether it has come to the end of the log once. Before, it does not lag: it begins in the past, of which it looks at the
@@ -172,7 +172,7 @@ pub(crate) enum Over {
 }
 
 impl Feed {
-    pub(super) fn new(resource: ResourceKey, scope: Scope, after: u64, news: watch::Receiver<u64>) -> Self {
+    pub(super) fn new(resource: ResourceKey, scope: FeedScope, after: u64, news: watch::Receiver<u64>) -> Self {
         Self { resource, scope, after, live: true, news, ready: VecDeque::new() }
     }
 
@@ -235,7 +235,7 @@ impl Feed {
         }
         let changes = inner.store.followed(&self.resource, self.after).ok_or(Over::TooSlow)?;
         for (at, change) in changes.take_while(|change| change.revision <= last).enumerate() {
-            if self.is_full() || at == LOOKS {
+            if self.is_full() || at == FEED_LOOKS {
                 return Ok(false);
             }
             self.after = change.revision;

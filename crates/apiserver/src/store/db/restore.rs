@@ -7,21 +7,21 @@ use super::{Db, Inner};
 use crate::store::{Draft, Expect, Key, ResourceKey, Stored};
 
 /// Where an object is.
-type Place = (ResourceKey, Key);
+type StoredAt = (ResourceKey, Key);
 
 /// So often what is there is held against what is wanted under no lock. If somebody writes each time, what was written since the last
 /// time is under it.
-const LOOKS: usize = 3;
+const RESTORE_LOOKS: usize = 3;
 
 /// What is to be done for what is wanted to be there.
 #[derive(Default)]
 struct Difference<'a> {
     /// What is there with the content that is wanted.
-    same: HashMap<Place, Arc<Stored>>,
+    same: HashMap<StoredAt, Arc<Stored>>,
     /// What is there otherwise, and at which revision.
-    wrong: Vec<(Place, u64)>,
-    missing: Vec<&'a Place>,
-    drafts: HashMap<&'a Place, Draft>,
+    wrong: Vec<(StoredAt, u64)>,
+    missing: Vec<&'a StoredAt>,
+    drafts: HashMap<&'a StoredAt, Draft>,
 }
 
 impl Db {
@@ -31,9 +31,9 @@ impl Db {
     /// It is one step since whoever saw a half of it would act upon that: an owner that is yet to come back is none, and what depends
     /// on it goes. So the lock is held for as long as its writes take, and for no longer: not for what they are made of, nor for what
     /// is there already.
-    pub(crate) fn restore(&self, wanted: &BTreeMap<Place, Arc<Stored>>) -> usize {
+    pub(crate) fn restore(&self, wanted: &BTreeMap<StoredAt, Arc<Stored>>) -> usize {
         let mut difference = Difference::default();
-        for _ in 0..LOOKS {
+        for _ in 0..RESTORE_LOOKS {
             let (revision, there) = self.read(|store| (store.revision(), store.everything()));
             difference.look(self, wanted, there);
             let mut inner = self.lock();
@@ -73,7 +73,7 @@ impl<'a> Difference<'a> {
     fn look(
         &mut self,
         db: &Db,
-        wanted: &'a BTreeMap<Place, Arc<Stored>>,
+        wanted: &'a BTreeMap<StoredAt, Arc<Stored>>,
         there: impl Iterator<Item = (ResourceKey, Key, Arc<Stored>)>,
     ) {
         let before = std::mem::take(&mut self.same);
@@ -123,7 +123,7 @@ mod tests {
         db
     }
 
-    fn all(db: &Db) -> BTreeMap<Place, Arc<Stored>> {
+    fn all(db: &Db) -> BTreeMap<StoredAt, Arc<Stored>> {
         db.read(|store| store.everything()).map(|(resource, key, stored)| ((resource, key), stored)).collect()
     }
 
@@ -174,7 +174,7 @@ mod tests {
         let writes = db.restore(&wanted);
         let late = DRAFTS.load(Ordering::Relaxed);
         assert_eq!((late, writes), (4, 3 + late + 2), "three are gone, one has changed, and some are new");
-        let texts = |all: BTreeMap<Place, Arc<Stored>>| -> Vec<_> {
+        let texts = |all: BTreeMap<StoredAt, Arc<Stored>>| -> Vec<_> {
             all.into_iter().map(|(place, stored)| (place, stored.decode()["metadata"]["name"].clone())).collect()
         };
         assert_eq!(texts(all(db)), texts(wanted));

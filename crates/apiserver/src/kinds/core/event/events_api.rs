@@ -27,7 +27,7 @@ const NAMES: &[(&str, &str)] = &[
     ("count", "deprecatedCount"),
 ];
 
-const LABELS: &[&str] = &[
+const EVENTS_API_FIELD_LABELS: &[&str] = &[
     "regarding.kind",
     "regarding.namespace",
     "regarding.name",
@@ -68,7 +68,7 @@ impl Strategy for Event {
     }
 
     fn field_labels(&self) -> Option<Vec<&str>> {
-        Some(LABELS.to_vec())
+        Some(EVENTS_API_FIELD_LABELS.to_vec())
     }
 
     fn to_stored(&self, event: Json) -> Json {

@@ -6,7 +6,7 @@ use pintle_json::{Json, json};
 
 use super::{PODS, topology};
 use crate::failure::{Failure, Outcome};
-use crate::kinds::posting::{Posting, Step, Task};
+use crate::kinds::posting::{Posting, PostingStep, Task};
 use crate::kinds::{Context, GroupResource, Kind, Place, Strategy};
 use crate::object::{metadata, set_condition};
 use crate::request::Part;
@@ -55,7 +55,7 @@ impl Posting for Binding {
         }
         let change = move |pod: &mut Json| bind(pod, &binding, &now);
         let (resource, namespace) = (GroupResource::new("", PODS), place.namespace.clone());
-        let step = Step::Rewrite { resource, namespace, name, change: Box::new(change) };
+        let step = PostingStep::Rewrite { resource, namespace, name, change: Box::new(change) };
         Ok(Task::Steps { steps: vec![step], dry_run, only_as_seen: false })
     }
 }

@@ -9,10 +9,10 @@ use crate::kinds::check::Check;
 use crate::object::doubles;
 use crate::validate::{FieldFault, FieldFaults, NameRule, qualified_name_faults};
 
-const PORT: &str = "must be between 1 and 65535, inclusive";
+const PORT_RANGE: &str = "must be between 1 and 65535, inclusive";
 const PROTOCOLS: &[&str] = &["SCTP", "TCP", "UDP"];
 const HANDLERS: &[&str] = &["exec", "httpGet", "tcpSocket", "grpc"];
-const RESOURCES: &[&str] = &["cpu", "memory", "ephemeral-storage"];
+const COMPUTE_RESOURCES: &[&str] = &["cpu", "memory", "ephemeral-storage"];
 /// What the downward API tells of.
 const FIELDS: &[&str] = &[
     "metadata.name",
@@ -79,8 +79,8 @@ fn ports(container: &Json, path: &str, host_network: bool) -> FieldFaults {
         let port = why.iter().fold(port, |port, why| port.refuse(true, || FieldFault::invalid_text("name", name, why)));
         port.refuse(double, || FieldFault::duplicate("name", &name.into()))
             .refuse(inner == 0, || FieldFault::required("containerPort", ""))
-            .refuse(inner != 0 && !in_range(inner), || FieldFault::invalid("containerPort", &inner.into(), PORT))
-            .refuse(outer != 0 && !in_range(outer), || FieldFault::invalid("hostPort", &outer.into(), PORT))
+            .refuse(inner != 0 && !in_range(inner), || FieldFault::invalid("containerPort", &inner.into(), PORT_RANGE))
+            .refuse(outer != 0 && !in_range(outer), || FieldFault::invalid("hostPort", &outer.into(), PORT_RANGE))
             .required("protocol")
             .one_of("protocol", PROTOCOLS)
             .refuse(host_network && outer != inner, || {
@@ -153,7 +153,7 @@ fn probes(container: &Json, path: &str) -> FieldFaults {
             for handler in handlers.iter().take(1) {
                 let port = object.integer(&format!("/{handler}/port"));
                 probe = probe.refuse(port.is_some_and(|port| !(1..=65535).contains(&port)), || {
-                    FieldFault::invalid(format!("{handler}.port"), &port.unwrap_or(0).into(), PORT)
+                    FieldFault::invalid(format!("{handler}.port"), &port.unwrap_or(0).into(), PORT_RANGE)
                 });
             }
             probe
@@ -211,7 +211,7 @@ fn amount_faults(field: &str, name: &str, amount: &Json) -> FieldFaults {
 
 /// The faults of the name of a resource that containers ask for.
 pub(crate) fn resource_faults(field: &str, name: &str) -> FieldFaults {
-    if RESOURCES.contains(&name) || name.starts_with("hugepages-") {
+    if COMPUTE_RESOURCES.contains(&name) || name.starts_with("hugepages-") {
         return FieldFaults::default();
     }
     let mut why = qualified_name_faults(name);

@@ -7,7 +7,7 @@ use pintle_json::{Json, json};
 use super::PODS;
 use crate::failure::{Failure, Outcome};
 use crate::kinds::pod_disruption_budget::{self as budget, Disruption};
-use crate::kinds::posting::{Posting, Step, Task};
+use crate::kinds::posting::{Posting, PostingStep, Task};
 use crate::kinds::{Context, GroupResource, Kind, Place};
 use crate::object::{holds, metadata, set_condition};
 use crate::request::options::DeleteOptions;
@@ -58,10 +58,10 @@ impl Posting for Eviction {
                 set_condition(pod, condition(), &now);
                 Ok(())
             };
-            steps.push(Step::Rewrite { resource, namespace, name, change: Box::new(change) });
+            steps.push(PostingStep::Rewrite { resource, namespace, name, change: Box::new(change) });
         }
         let dry_run = options.dry_run;
-        steps.push(Step::Delete(options));
+        steps.push(PostingStep::Delete(options));
         Ok(Task::Steps { steps, dry_run, only_as_seen })
     }
 }

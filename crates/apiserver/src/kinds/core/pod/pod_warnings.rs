@@ -12,7 +12,7 @@ const ANNOTATIONS: [(&str, &str); 3] = [
     ("security.alpha.kubernetes.io/sysctls", "v1.11+; use the \"sysctls\" field instead"),
     ("security.alpha.kubernetes.io/unsafe-sysctls", "v1.11+; use the \"sysctls\" field instead"),
 ];
-const VOLUMES: [(&str, &str); 9] = [
+const DEPRECATED_VOLUMES: [(&str, &str); 9] = [
     ("photonPersistentDisk", "deprecated in v1.11, non-functional in v1.16+"),
     ("gitRepo", "deprecated in v1.11, and disabled by default in v1.33+"),
     ("scaleIO", "deprecated in v1.16, non-functional in v1.22+"),
@@ -97,7 +97,8 @@ fn nodes(pod: &Json, path: &str) -> Vec<String> {
 
 /// A volume plugin that is gone, or going, in a volume or in the spec of a PersistentVolume.
 pub(in crate::kinds) fn plugin(source: &Json, plugin: &str, path: &str) -> Option<String> {
-    let (_, why) = VOLUMES.iter().find(|(known, _)| *known == plugin && source.has(&format!("/{plugin}")))?;
+    let (_, why) =
+        DEPRECATED_VOLUMES.iter().find(|(known, _)| *known == plugin && source.has(&format!("/{plugin}")))?;
     // The message spells this one as Go does.
     let shown = if plugin == "storageos" { "storageOS" } else { plugin };
     Some(format!("{path}.{shown}: {why}"))
@@ -108,7 +109,7 @@ fn volumes(pod: &Json, path: &str) -> Vec<String> {
     let mut found = Vec::new();
     for (at, volume) in volumes.iter().enumerate() {
         let path = format!("{path}spec.volumes[{at}]");
-        found.extend(VOLUMES.iter().filter_map(|(name, _)| plugin(volume, name, &path)));
+        found.extend(DEPRECATED_VOLUMES.iter().filter_map(|(name, _)| plugin(volume, name, &path)));
         if let Some(spec) = volume.at("/ephemeral/volumeClaimTemplate/spec") {
             found.extend(claim(spec, &format!("{path}.ephemeral.volumeClaimTemplate.spec")));
         }

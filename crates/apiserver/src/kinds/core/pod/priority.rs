@@ -7,7 +7,8 @@ use crate::failure::Outcome;
 use crate::kinds::{Context, GroupResource};
 use crate::object::metadata;
 
-const SYSTEM: &[(&str, i64)] = &[("system-cluster-critical", 2_000_000_000), ("system-node-critical", 2_000_001_000)];
+const SYSTEM_CLASSES: &[(&str, i64)] =
+    &[("system-cluster-critical", 2_000_000_000), ("system-node-critical", 2_000_001_000)];
 
 /// Priority by class, the tolerations that keep a pod for a while on a node in trouble, and what its runtime asks for.
 pub(super) fn admit(context: &Context<'_>, pod: &mut Json, old: Option<&Json>) -> Outcome<()> {
@@ -30,7 +31,7 @@ pub(super) fn admit(context: &Context<'_>, pod: &mut Json, old: Option<&Json>) -
 
 fn set_priority(context: &Context<'_>, pod: &mut Json) -> Outcome<()> {
     let class = pod.text("/spec/priorityClassName").to_owned();
-    let (value, policy) = if let Some((_, value)) = SYSTEM.iter().find(|(name, _)| *name == class) {
+    let (value, policy) = if let Some((_, value)) = SYSTEM_CLASSES.iter().find(|(name, _)| *name == class) {
         (*value, "PreemptLowerPriority".to_owned())
     } else {
         let classes = GroupResource::new("scheduling.k8s.io", "priorityclasses");

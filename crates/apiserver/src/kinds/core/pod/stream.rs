@@ -8,9 +8,9 @@ use crate::request::Part;
 use crate::request::query::Query;
 
 /// Where a kubelet would listen.
-const PORT: u16 = 10_250;
+const KUBELET_PORT: u16 = 10_250;
 /// The kinds of addresses of a node, the best first.
-const ADDRESSES: [&str; 5] = ["Hostname", "InternalDNS", "InternalIP", "ExternalDNS", "ExternalIP"];
+const ADDRESS_TYPES: [&str; 5] = ["Hostname", "InternalDNS", "InternalIP", "ExternalDNS", "ExternalIP"];
 
 /// What is served of that part, if it is such a one.
 pub(super) fn of(part: Part) -> Option<Stream> {
@@ -83,13 +83,16 @@ fn answer(cluster: &dyn Cluster, place: &Place, pod: &Json, options: &Json) -> O
     let nodes = GroupResource::new("", "nodes");
     let node = cluster.object(&nodes, "", node).ok_or_else(|| Failure::not_found(&nodes, node))?;
     let known: Vec<_> = node.list("/status/addresses").collect();
-    let address = ADDRESSES.iter().find_map(|kind| known.iter().find(|address| address["type"] == *kind));
+    let address = ADDRESS_TYPES.iter().find_map(|kind| known.iter().find(|address| address["type"] == *kind));
     let Some(address) = address else {
         let known = Json::from_iter(known.into_iter().cloned());
         return Err(Failure::plain(500, format!("no preferred addresses found; known addresses: {known}")));
     };
     let address = address.text("/address");
-    Err(Failure::plain(500, format!("error dialing backend: dial tcp {address}:{PORT}: connect: connection refused")))
+    Err(Failure::plain(
+        500,
+        format!("error dialing backend: dial tcp {address}:{KUBELET_PORT}: connect: connection refused"),
+    ))
 }
 
 /// A container that is named has to be there; one that is not, the only one.

@@ -5,7 +5,7 @@ use pintle_json::Json;
 use crate::kinds::{Context, GroupResource};
 use crate::object::metadata;
 
-const LABELS: [&str; 2] = ["topology.kubernetes.io/region", "topology.kubernetes.io/zone"];
+const TOPOLOGY_LABELS: [&str; 2] = ["topology.kubernetes.io/region", "topology.kubernetes.io/zone"];
 
 /// Gives an object the region and the zone of a node, whatever it said of them. Of a node that is not there nothing is known.
 pub(super) fn label(context: &Context<'_>, node: &str, object: &mut Json) {
@@ -14,7 +14,7 @@ pub(super) fn label(context: &Context<'_>, node: &str, object: &mut Json) {
     }
     let Some(node) = context.cluster.object(&GroupResource::new("", "nodes"), "", node) else { return };
     let Some(known) = metadata::member(&node, "labels") else { return };
-    for name in LABELS {
+    for name in TOPOLOGY_LABELS {
         if let Some(value) = known.get(name)
             && let Some(labels) = object.member("metadata").and_then(|metadata| metadata.member("labels"))
         {

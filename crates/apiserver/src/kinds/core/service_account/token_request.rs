@@ -3,51 +3,18 @@
 use std::sync::Arc;
 
 use pintle_json::{Json, json};
-use serde::{Deserialize, Serialize};
 
 use crate::failure::{Failure, Outcome};
 use crate::kinds::posting::{Posting, Task};
+use crate::kinds::token_grant::{Bound, Named, TokenGrant};
 use crate::kinds::{Context, GroupResource, Kind, Place};
 use crate::object::metadata;
 use crate::validate::{FieldFault, FieldFaults};
 
-const GROUP: &str = "authentication.k8s.io";
+const AUTHENTICATION_GROUP: &str = "authentication.k8s.io";
 const DEFAULT_SECONDS: i64 = 3600;
-const SHORTEST_SECONDS: i64 = 600;
+const SHORTEST_TOKEN_SECONDS: i64 = 600;
 const LONGEST_SECONDS: i64 = 1 << 32;
-
-/// A token that is to be made.
-#[derive(Debug)]
-pub(crate) struct TokenGrant {
-    /// For whom it is; for the server itself, if empty.
-    pub(crate) audiences: Vec<String>,
-    /// How long it lasts.
-    pub(crate) seconds: i64,
-    pub(crate) bound: Bound,
-    /// What is answered, but for the token, its end, and for whom it is.
-    pub(crate) answer: Json,
-}
-
-/// The objects that a token is bound to: it dies with each of them.
-#[derive(Clone, Debug, Default, Deserialize, Serialize)]
-pub(crate) struct Bound {
-    pub(crate) namespace: String,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub(crate) node: Option<Named>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub(crate) pod: Option<Named>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub(crate) secret: Option<Named>,
-    pub(crate) serviceaccount: Named,
-}
-
-/// An object, and no other of its name.
-#[derive(Clone, Debug, Default, Deserialize, Serialize)]
-pub(crate) struct Named {
-    pub(crate) name: String,
-    #[serde(default, skip_serializing_if = "String::is_empty")]
-    pub(crate) uid: String,
-}
 
 /// `authentication.k8s.io/v1` TokenRequest. Nothing of it is kept, so a dry run makes a token too, as on a real server.
 #[derive(Clone, Copy, Debug)]
@@ -55,7 +22,7 @@ pub(super) struct TokenRequest;
 
 impl Posting for TokenRequest {
     fn body(&self, _: &Place, _: &str) -> Arc<Kind> {
-        Arc::new(Kind::of_bodies(GROUP, "v1", "TokenRequest"))
+        Arc::new(Kind::of_bodies(AUTHENTICATION_GROUP, "v1", "TokenRequest"))
     }
 
     fn defaults(&self, sent: &mut Json) {
@@ -80,7 +47,11 @@ impl Posting for TokenRequest {
         if !said.is_empty() && said != uid {
             let why =
                 format!("the UID in the token request ({said}) does not match the UID of the service account ({uid})");
-            return Err(Failure::conflict(&GroupResource::new(GROUP, "TokenRequest"), &place.name, &why));
+            return Err(Failure::conflict(
+                &GroupResource::new(AUTHENTICATION_GROUP, "TokenRequest"),
+                &place.name,
+                &why,
+            ));
         }
         seconds(sent).map(drop)
     }
@@ -112,7 +83,7 @@ impl Posting for TokenRequest {
 fn seconds(request: &Json) -> Outcome<i64> {
     let seconds = request.integer("/spec/expirationSeconds").unwrap_or_default();
     let why = match seconds {
-        ..SHORTEST_SECONDS => "may not specify a duration less than 10 minutes",
+        ..SHORTEST_TOKEN_SECONDS => "may not specify a duration less than 10 minutes",
         seconds if seconds > LONGEST_SECONDS => "may not specify a duration larger than 2^32 seconds",
         seconds => return Ok(seconds),
     };
@@ -168,5 +139,5 @@ fn named(object: &Json) -> Named {
 }
 
 fn invalid(name: &str, fault: FieldFault) -> Failure {
-    Failure::invalid_named(GROUP, "TokenRequest", name, FieldFaults::from([fault]))
+    Failure::invalid_named(AUTHENTICATION_GROUP, "TokenRequest", name, FieldFaults::from([fault]))
 }

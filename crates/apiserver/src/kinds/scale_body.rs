@@ -1,0 +1,28 @@
+//! `autoscaling/v1` Scale as a kind: how it is shown.
+
+use jiff::Timestamp;
+use pintle_json::Json;
+
+use super::table::{Column, Row};
+use super::{Strategy, table};
+
+/// What the API says of the columns.
+const DESCRIPTIONS: &[(&str, &str)] = &[
+    ("Desired", "replicas is the desired number of instances for the scaled object."),
+    ("Available", "replicas is the actual number of observed instances of the scaled object."),
+];
+
+/// `autoscaling/v1` Scale, as it is shown.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct ScaleBody;
+
+impl Strategy for ScaleBody {
+    fn columns(&self) -> Option<Vec<Column>> {
+        table::described("Name:string, Desired:integer, Available:integer, Age", DESCRIPTIONS)
+    }
+
+    fn cells(&self, object: &Json, now: Timestamp) -> Vec<Json> {
+        let row = Row::new(object, now);
+        vec![row.name(), row.number("/spec/replicas"), row.number("/status/replicas"), row.age()]
+    }
+}
