@@ -26,9 +26,6 @@ use crate::failure::{Failure, Outcome};
 use crate::kinds::Cluster;
 use crate::request::user::User;
 
-/// That of roles and bindings.
-const RBAC_GROUP: &str = "rbac.authorization.k8s.io";
-
 /// What to warn of in the headers by which a request says who asks.
 pub(crate) fn warning(headers: &HeaderMap) -> Option<&'static str> {
     const PADDED: &str =

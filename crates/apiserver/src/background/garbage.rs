@@ -15,14 +15,11 @@ use tokio::time::Instant;
 use super::{Controller, all, options};
 use crate::failure::Outcome;
 use crate::kinds::{Kind, Kinds, Place};
-use crate::registry::Writer;
-use crate::registry::{Registry, Wish};
+use crate::registry::{FOREGROUND_FINALIZER, ORPHAN_FINALIZER, Registry, Wish, Writer};
 use crate::request::options::DeleteOptions;
 use crate::request::user::User;
 use crate::store::{Change, ChangeKind, Key, ResourceKey, Stored, key};
 
-const ORPHAN_FINALIZER: &str = "orphan";
-const FOREGROUND_FINALIZER: &str = "foregroundDeletion";
 const COLLECTOR: &str = "kube-controller-manager";
 /// When what could not be done is tried again; longer each time.
 const FIRST_RETRY: Duration = Duration::from_secs(1);

@@ -15,14 +15,11 @@ use crate::auth::{self, Attributes, Decision};
 use crate::failure::{Failure, Outcome};
 use crate::kinds::{Cluster, FurtherRight, GroupResource, Place, Pods};
 use crate::object::metadata;
-use crate::registry::Writer;
+use crate::registry::{OWN_MANAGER, Writer};
 use crate::request::Part;
 use crate::request::options::{How, WriteOptions};
 use crate::request::path::ResourcePath;
 use crate::store::Charge;
-
-/// Who charges the quotas.
-const OWN_MANAGER: &str = "kube-apiserver";
 
 /// Those who have a say, in the order in which they are asked.
 const CHAIN: &[&dyn Plugin] = &[&Undeletable, &LimitRanges, &PodSecurity, &FurtherRights, &Quotas];

@@ -10,6 +10,9 @@ use crate::request::Part;
 use crate::request::options::WriteOptions;
 use crate::request::user::User;
 
+/// Who owns what the server itself writes.
+pub(crate) const OWN_MANAGER: &str = "kube-apiserver";
+
 /// The longest name of a manager that is taken from a user agent.
 const LONGEST_NAME: usize = 128;
 

@@ -6,7 +6,8 @@ use std::sync::Arc;
 
 use pintle_json::Json;
 
-use crate::auth::{Attributes, RBAC_GROUP};
+use crate::auth::Attributes;
+use crate::kinds::RBAC_GROUP;
 use crate::request::user::User;
 use crate::store::{Change, ChangeKind, Stored, key};
 
