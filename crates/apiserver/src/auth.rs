@@ -1,6 +1,7 @@
 //! Who asks, and whether they may.
 
 mod account_tokens;
+mod attributes;
 mod authorize;
 mod authorizer;
 mod escalation;
@@ -11,7 +12,8 @@ mod subprotocols;
 mod tokens;
 
 pub(crate) use account_tokens::{AccountTokens, Claims, ISSUER, KeySeed, Unknown};
-pub(crate) use authorize::{Attributes, Decision, authorize, decide, rules};
+pub(crate) use attributes::Attributes;
+pub(crate) use authorize::{Decision, authorize, decide, rules};
 pub(crate) use authorizer::{Authorizer, Rbac};
 pub(crate) use escalation::{check_grant, grants_rights};
 pub(crate) use flow::{Flow, classify};

@@ -4,7 +4,8 @@ use std::collections::BTreeMap;
 
 use pintle_json::Json;
 
-use super::authorize::{Attributes, Decision, decide};
+use super::attributes::Attributes;
+use super::authorize::{Decision, decide};
 use super::authorizer::{PolicyRule, Rbac};
 use super::rights::{self, Right, Thing};
 use crate::failure::{Failure, Outcome, quoted};
