@@ -42,9 +42,9 @@ fn circles(modules: &BTreeMap<Module, (&Path, String)>, allowed: &[(&[&str], &st
     for (module, (_, code)) in modules {
         for statement in code.split("\nuse ").skip(1).chain(code.split(" use ").skip(1)) {
             let statement = statement.split(';').next().unwrap_or_default();
-            let named = used(module, statement, modules).into_iter();
-            known_as
-                .extend(named.filter_map(|(_, path)| Some(([&module[..], &path[path.len() - 1..]].concat(), path))));
+            for (_, path) in used(module, statement, modules) {
+                known_as.insert([&module[..], &path[path.len() - 1..]].concat(), path);
+            }
         }
     }
     let mut uses: BTreeMap<String, BTreeMap<String, (&Path, usize)>> = BTreeMap::new();
@@ -144,6 +144,7 @@ mod tests {
     #[test]
     fn nor_do_folders_or_by_way_of_others() {
         let files = [
+            ("crates/a/src/b.rs", "mod in;\n"),
             ("crates/a/src/b/in.rs", "use crate::{c::{self, C}, d};\n"),
             ("crates/a/src/c.rs", "use crate::d::D;\n"),
             ("crates/a/src/d.rs", "use super::b;\n"),
