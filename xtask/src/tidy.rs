@@ -1,5 +1,6 @@
 //! `cargo xtask tidy`: the repository's own rules, which no other tool knows.
 
+mod circles;
 mod crates;
 mod layers;
 mod links;
@@ -8,6 +9,7 @@ mod rows;
 mod text;
 mod words;
 
+use std::ffi::OsStr;
 use std::fmt;
 use std::path::{Path, PathBuf};
 
@@ -61,6 +63,7 @@ pub(crate) fn run(sh: &Shell) -> anyhow::Result<String> {
     crates::check(&root, &sources, &packages, &mut findings);
     words::check(&root, &sources, &packages, &mut findings);
     modules::check(&sources, &mut findings);
+    circles::check(&sources, &mut findings);
     layers::check(sh, &root, &packages, &mut findings)?;
     if findings.is_empty() {
         return Ok(format!("{} files", sources.len()));
@@ -82,6 +85,14 @@ fn sources(sh: &Shell, root: &Path) -> anyhow::Result<Vec<Source>> {
     let text =
         |path: PathBuf| Some(Source { text: String::from_utf8(std::fs::read(root.join(&path)).ok()?).ok()?, path });
     Ok(paths.into_iter().filter_map(text).collect())
+}
+
+/// The modules of one of our crates, without those that hold tests.
+fn code_of<'a>(name: &str, sources: &'a [Source]) -> impl Iterator<Item = &'a Source> {
+    let src = Path::new("crates").join(name).join("src");
+    sources.iter().filter(move |source| {
+        source.is("rs") && source.path.starts_with(&src) && source.path.file_stem() != Some(OsStr::new("tests"))
+    })
 }
 
 fn files_below(root: &Path, folder: &Path) -> anyhow::Result<Vec<PathBuf>> {

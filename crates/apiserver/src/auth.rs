@@ -1,6 +1,7 @@
 //! Who asks, and whether they may.
 
 mod account_tokens;
+mod attributes;
 mod authorize;
 mod authorizer;
 mod compiled;
@@ -12,7 +13,8 @@ mod subprotocols;
 mod tokens;
 
 pub(crate) use account_tokens::{AccountTokens, Claims, ISSUER, KeySeed, Unknown};
-pub(crate) use authorize::{Attributes, Decision, authorize, decide, rules};
+pub(crate) use attributes::Attributes;
+pub(crate) use authorize::{Decision, authorize, decide, rules};
 pub(crate) use authorizer::{Authorizer, Rbac};
 pub(crate) use escalation::{check_grant, grants_rights};
 pub(crate) use flow::{Flow, Flows};
@@ -26,9 +28,6 @@ pub(crate) use tokens::Tokens;
 use crate::failure::{Failure, Outcome};
 use crate::kinds::Cluster;
 use crate::request::user::User;
-
-/// That of roles and bindings.
-const RBAC_GROUP: &str = "rbac.authorization.k8s.io";
 
 /// What to warn of in the headers by which a request says who asks.
 pub(crate) fn warning(headers: &HeaderMap) -> Option<&'static str> {

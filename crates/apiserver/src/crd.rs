@@ -1,7 +1,7 @@
 //! Custom resource definitions, and the kinds that they make.
 //!
 //! [`settle`] does what the controllers of a real server do with definitions: it accepts names and establishes. [`kinds`] turns an
-//! established definition into [`Kind`](crate::kinds::Kind)s, whose strategy prunes, defaults and validates by the definition's schema.
+//! established definition into [`Kind`]s, whose strategy prunes, defaults and validates by the definition's schema.
 
 mod at;
 mod columns;

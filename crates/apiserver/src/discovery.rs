@@ -6,6 +6,7 @@ mod legacy;
 pub(crate) mod openapi;
 mod openapi_v2;
 mod operations;
+mod schema_names;
 #[cfg(test)]
 mod tests;
 

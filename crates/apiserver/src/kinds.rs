@@ -37,6 +37,7 @@ mod known;
 mod layout;
 mod lease;
 mod lease_candidate;
+mod network_rules;
 mod networking;
 pub(crate) mod object_meta;
 mod pem;
@@ -70,6 +71,7 @@ pub(crate) use field_selectors::{claims, indexed_field, selectable, selects_fiel
 pub(crate) use known::{Group, Kinds, VersionKinds, compare_versions};
 pub(crate) use layout::Layout;
 pub(crate) use place::Place;
+pub(crate) use rbac::RBAC_GROUP;
 pub(crate) use scale::Scale;
 pub(crate) use strategy::{Plain, Strategy};
 pub(crate) use token_grant::{Bound, Named, TokenGrant};

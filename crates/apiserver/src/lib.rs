@@ -36,12 +36,12 @@
 //! | faults | a rule may hold the request up or answer in its place | `faults/` |
 //! | route | the path finds its `Kind`; the method, its verb; of what is posted and not stored, the kind says what is done for it | `http/resource.rs`, `kinds/posting.rs` |
 //! | negotiate | JSON, YAML or protobuf, the object, its metadata alone, or a table | `http/negotiate.rs` |
-//! | decode | bytes become a value, checked against the types of the kind; of many bytes, from here on, on another thread | `http/decode.rs`, `schema/`, `protobuf/`, `apart.rs` |
-//! | rules | patches, defaults, owners of fields, admission, validation, all on what the store holds now | `registry/`, `kinds/`, `fieldmanager/`, `admission/`, `patch/` |
+//! | decode | bytes become a value, checked against the types of the kind; of many bytes, from here on, on another thread | `http/decode.rs`, `apart.rs`, the crate `pintle-schema` |
+//! | rules | patches, defaults, owners of fields, admission, validation, all on what the store holds now | `registry/pipeline.rs`, `kinds/`, `admission/`, the crate `pintle-fieldmanager` |
 //! | commit | the value becomes the bytes that are served, and these are put under a new revision, if nothing came between: neither to it nor to what it follows from | `store/db.rs`, the crate `pintle-store` |
 //! | feed | those who watch the resource are told, and read the change from the log | `store/db.rs` |
 //! | watch | each watcher turns the change into its own event: added, modified, deleted, or none | `watch/watch_event.rs` |
-//! | frame | the bytes of the object, between those that make an event of them; no tree, where it goes out as it is stored. In protobuf they are made of the JSON once a version | `watch/frame.rs`, `protobuf/` |
+//! | frame | the bytes of the object, between those that make an event of them; no tree, where it goes out as it is stored. In protobuf they are made of the JSON once a version | `watch/frame.rs`, the crate `pintle-schema` |
 //! | send | the frames that are there go out together, as a part of the answer's body; over a WebSocket each is a message | `http/body.rs`, `http/websocket.rs` |
 //!
 //! The store is a pure engine: one sequence of revisions for everything, no clock, no lock, no task. Lists of the past, pages,
@@ -78,18 +78,14 @@ mod failure;
 pub mod faults;
 #[cfg(any(test, fuzzing))]
 pub mod fuzz;
-
 mod health;
 mod http;
 mod kinds;
 mod live;
 mod object;
-
 mod plan;
-
 mod registry;
 mod request;
-
 mod selector;
 mod server;
 mod shared_map;

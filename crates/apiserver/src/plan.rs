@@ -6,10 +6,11 @@ mod show;
 use std::error::Error;
 
 use bytes::Bytes;
+pub use diff::PlannedField;
 use http::{Request, Response};
 use http_body::Body;
 use http_body_util::Full;
-pub use show::{PlanAction, PlannedChange, PlannedChanges, PlannedField};
+pub use show::{PlanAction, PlannedChange, PlannedChanges};
 use tower_service::Service;
 
 use crate::config::{ApiServerConfig, Controllers};

@@ -36,13 +36,13 @@ pub(crate) use admission_plugin::{AdmissionOptions, AdmissionRequest};
 pub(crate) use body_room::{BodyRoom, LARGEST_BODY, Unread};
 #[cfg(any(test, fuzzing))]
 pub(crate) use continue_token::fuzz as fuzz_token;
-pub(crate) use delete::Deleted;
+pub(crate) use delete::{Deleted, FOREGROUND_FINALIZER, ORPHAN_FINALIZER};
 pub(crate) use list::{LOOKS, ListReply, Selected, Selection, compacted, is_uncached, parse_number};
 use pintle_json::Json;
 pub(crate) use served::{Served, Written, typed};
 pub(crate) use transform::Transform;
 pub(crate) use update::Wish;
-pub(crate) use writer::Writer;
+pub(crate) use writer::{OWN_MANAGER, Writer};
 
 use crate::audit::AuditLog;
 use crate::auth::{Attributes, Authenticator, Authorizer, Flow, Flows, Rbac, Tokens};

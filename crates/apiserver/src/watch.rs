@@ -2,7 +2,7 @@
 //!
 //! A [`Watcher`] reads the changes of its resource from the log that all watchers of the resource share. A write wakes those that
 //! watch its namespace, its object, a value that one of its fields has or had, or all of the resource, and costs the same however many
-//! watch something else. What one of them shows is decided here, alone: [`event`] is a pure function. There is no queue for each
+//! watch something else. What one of them shows is decided by [`WatchEvent`] alone, which is pure. There is no queue for each
 //! watcher, and nothing is encoded before it can go out; one that falls too far behind is cut, and its client comes back with the last
 //! version it saw.
 

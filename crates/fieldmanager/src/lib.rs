@@ -1,6 +1,6 @@
 //! Who owns which field: `metadata.managedFields`, and server-side apply.
 //!
-//! - [`apply`] lays what a manager applies over an object; what it leaves out and owned before is taken away, and what others own is a
+//! - [`apply()`] lays what a manager applies over an object; what it leaves out and owned before is taken away, and what others own is a
 //!   conflict ([`Conflicts`]).
 //! - [`track_update`] records a write that is no apply.
 //! - [`scale_entries`] and [`keep_scale_entries`] do the same for writes of `/scale`.

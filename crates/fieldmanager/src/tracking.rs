@@ -3,10 +3,8 @@
 use std::sync::LazyLock;
 
 use pintle_json::Json;
-use pintle_schema::Schema;
 
 use super::WriteContext;
-use super::compare::{Comparison, compare};
 use super::key_defaults;
 use super::managers::{Managed, ManagerId, Managers};
 use super::path_element::PathElement;
@@ -76,15 +74,6 @@ pub(super) fn record(managers: &mut Managers, old: &Json, new: &Json, ctx: &Writ
     managed.set.extend(changed);
     managed.api_version = ctx.api_version.into();
     managed.time = (ctx.subresource != "scale").then(|| ctx.now.to_owned());
-}
-
-/// How two objects of one version differ, apart from what this kind of write cannot change.
-pub(super) fn differences(schema: &Schema, old: &Json, new: &Json, ctx: &WriteContext<'_>) -> Comparison {
-    let mut found = compare(schema.root(), old, new);
-    let mut ignored = ctx.ignored();
-    ignored.insert(&["metadata", "managedFields"].map(|name| PathElement::Field(name.into())));
-    found.cut(&ignored);
-    found
 }
 
 /// The paths that are never tracked.

@@ -7,10 +7,10 @@ use pintle_json::Json;
 use pintle_schema::Schema;
 
 use super::WriteContext;
-use super::compare::Comparison;
+use super::compare::{Comparison, compare};
 use super::managers::{ManagerId, Managers};
+use super::path_element::PathElement;
 use super::set::Set;
-use super::tracking::differences;
 
 /// How two objects differ, version by version.
 pub(super) struct Differences {
@@ -56,6 +56,15 @@ impl Differences {
             Some(id) == keep || !managed.set.is_empty()
         });
     }
+}
+
+/// How two objects of one version differ, apart from what this kind of write cannot change.
+fn differences(schema: &Schema, old: &Json, new: &Json, ctx: &WriteContext<'_>) -> Comparison {
+    let mut found = compare(schema.root(), old, new);
+    let mut ignored = ctx.ignored();
+    ignored.insert(&["metadata", "managedFields"].map(|name| PathElement::Field(name.into())));
+    found.cut(&ignored);
+    found
 }
 
 /// A version of the kind, and the way to it from that of the request.

@@ -6,6 +6,7 @@ use serde::de::{Deserializer, IntoDeserializer, MapAccess, SeqAccess, Visitor};
 use serde::forward_to_deserialize_any;
 use serde_json::{Error, Number};
 
+use super::go_json::plain_number;
 use super::sink::{Seed, Single, Sink, take_json};
 
 /// JSON as it was written: members in order, each as often as it stands.
@@ -136,69 +137,6 @@ impl<'de> IntoDeserializer<'de, Error> for &'de JsonNode {
 
     fn into_deserializer(self) -> Self {
         self
-    }
-}
-
-/// Go keeps whole numbers of 64 bits as they are, and all others as floats, which it writes without a point where they are whole.
-pub(super) fn plain_number(number: Number) -> Number {
-    if number.as_i64().is_some() {
-        return number;
-    }
-    match number.as_f64() {
-        Some(float) if float.fract() == 0.0 && float.abs() < 9.2e18 => (float as i64).into(),
-        // Go writes the shortest digits that mean this float, filled up with zeros.
-        Some(float) if float.fract() == 0.0 && float > 0.0 && float < 1.8e19 => {
-            let shortest = format!("{float:e}");
-            let (digits, power) = shortest.split_once('e').unwrap_or((&shortest, "0"));
-            let digits = digits.replace('.', "");
-            let width = power.parse().unwrap_or(0_usize) + 1;
-            format!("{digits:0<width$}").parse::<u64>().map_or(number, Number::from)
-        }
-        Some(float) => Number::from_f64(float).unwrap_or(number),
-        None => number,
-    }
-}
-
-/// Puts `\ufffd` in place of each half of a surrogate pair that stands alone.
-pub(super) fn whole_surrogates(text: &str) -> String {
-    let unit = |at: usize| {
-        let digits = text.get(at..at + 6)?.strip_prefix("\\u")?;
-        u32::from_str_radix(digits, 16).ok()
-    };
-    let mut out = String::with_capacity(text.len());
-    let mut at = 0;
-    while at < text.len() {
-        let rest = &text[at..];
-        let width = match (unit(at), rest.chars().next()) {
-            (Some(0xd800..=0xdbff), _) if matches!(unit(at + 6), Some(0xdc00..=0xdfff)) => 12,
-            (Some(0xd800..=0xdfff), _) => {
-                out.push_str("\\ufffd");
-                at += 6;
-                continue;
-            }
-            (Some(_), _) => 6,
-            // An escaped backslash hides what follows it.
-            (None, Some('\\')) => rest.chars().take(2).map(char::len_utf8).sum(),
-            (None, first) => first.map_or(1, char::len_utf8),
-        };
-        out.push_str(&rest[..width]);
-        at += width;
-    }
-    out
-}
-
-pub(super) fn complaint(error: &serde_json::Error, text: &str) -> String {
-    if error.is_eof() {
-        return "unexpected end of JSON input".into();
-    }
-    let line = text.split_inclusive('\n').take(error.line().saturating_sub(1)).map(str::len).sum::<usize>();
-    let at = line + error.column().saturating_sub(1);
-    let found = text.get(at..).and_then(|rest| rest.chars().next());
-    let trailing = error.to_string().starts_with("trailing characters");
-    match found {
-        Some(found) if trailing => format!("invalid character '{}' after top-level value", found.escape_default()),
-        Some(found) => format!("invalid character '{}' looking for beginning of value", found.escape_default()),
-        None => error.to_string(),
     }
 }
 

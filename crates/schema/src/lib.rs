@@ -35,11 +35,13 @@ mod builtin_types;
 mod codec;
 mod convert;
 mod custom;
+mod decoded;
 mod document;
 mod fields;
 mod finding;
 #[cfg(any(test, fuzzing))]
 pub mod fuzz;
+mod go_json;
 pub mod openapi;
 pub mod patch;
 pub mod protobuf;
@@ -52,7 +54,7 @@ mod whole;
 mod yaml;
 
 pub use codec::{BodyFormat, Expected, check_version, decode, handled, no_type_meta, strict_error, strict_words};
-pub use convert::{BodyError, Decoded};
+pub use decoded::{BodyError, Decoded};
 pub use document::JsonNode;
 pub use finding::{StrictFinding, note};
 pub use types::{Field, ListKey, ListType, MapType, Merge, Scalar, Struct, StructRef, Topology, Type, Union};

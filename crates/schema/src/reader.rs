@@ -4,7 +4,7 @@ use pintle_json::{Json, Map};
 use serde::de::{MapAccess, SeqAccess};
 
 use super::Schema;
-use super::convert::BodyError;
+use super::decoded::BodyError;
 use super::fields::{StructFields, outlasts_null, zero};
 use super::finding::{FieldPath, PathStep, StrictFinding, note};
 use super::scalar::RefusedScalar;

@@ -8,7 +8,7 @@ use serde::Deserialize;
 use serde::de::{DeserializeSeed, Deserializer, Error as _, MapAccess, SeqAccess, Visitor};
 use serde_json::{Error, Number};
 
-use super::document::{complaint, plain_number, whole_surrogates};
+use super::go_json::{complaint, plain_number, whole_surrogates};
 
 /// What makes something of a value, by its shape.
 pub(super) trait Sink: Sized {

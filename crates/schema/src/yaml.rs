@@ -11,7 +11,7 @@ use std::collections::HashMap;
 use granit_parser::{ErrorKind, Event, Parser, ScalarStyle, ScanError, StrInput, Tag};
 use serde_json::Number;
 
-use super::document::plain_number;
+use super::go_json::plain_number;
 use super::{DEEPEST, JsonNode, StrictFinding, Yaml};
 
 pub(super) use emitter::write;

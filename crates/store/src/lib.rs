@@ -44,6 +44,7 @@
 mod interner;
 mod json_body;
 mod kept;
+mod key_range;
 mod objects;
 mod past;
 mod resource_table;
@@ -59,8 +60,9 @@ pub use interner::Interner;
 pub use json_body::{METADATA, MemberOrder, OBJECT};
 pub use kept::Encoding;
 use kept::Room;
+pub use key_range::KeyRange;
 pub use objects::{Neighbours, Objects, Run};
-pub use past::{KeyRange, Past};
+pub use past::Past;
 use resource_table::Table;
 pub use stored::{ChangeKind, Draft, Key, Labels, ResourceKey, SAME, StoreChange, Stored};
 

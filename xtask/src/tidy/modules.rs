@@ -70,27 +70,37 @@ fn wrong_uses(path: &Path, text: &str) -> Vec<(Option<usize>, String)> {
 /// The modules of the crate's root that a file names in its code, each with the line. `depth` is how far the file's own module is
 /// below the root: as many `super` lead there.
 fn used_modules(text: &str, depth: usize) -> BTreeSet<(usize, String)> {
-    let code: Vec<&str> = text.lines().map(|line| line.split("//").next().unwrap_or_default()).collect();
-    let code = code.join("\n");
+    let code = without_comments(text);
     let up = "super::".repeat(depth);
-    let mut used = BTreeSet::new();
-    for root in ["crate::", up.as_str()] {
-        for (at, _) in code.match_indices(root) {
-            if code[..at].ends_with(|before: char| before.is_alphanumeric() || matches!(before, '_' | ':')) {
-                continue;
-            }
-            let line = code[..at].matches('\n').count() + 1;
-            used.extend(first_names(&code[at + root.len()..]).into_iter().map(|name| (line, name)));
-        }
-    }
-    used
+    let found = ["crate::", up.as_str()].into_iter().flat_map(|root| paths_from(root, &code));
+    found.filter_map(|(line, path)| Some((line, path.into_iter().next()?))).collect()
 }
 
-/// The names with which a path goes on: one, or those of a group in braces.
-fn first_names(rest: &str) -> Vec<String> {
-    let name = |text: &str| text.chars().take_while(|c| c.is_alphanumeric() || *c == '_').collect::<String>();
-    let Some(group) = rest.strip_prefix('{') else { return vec![name(rest)] };
-    let (mut names, mut depth, mut begins) = (Vec::new(), 1, true);
+pub(super) fn without_comments(text: &str) -> String {
+    let code: Vec<&str> = text.lines().map(|line| line.split("//").next().unwrap_or_default()).collect();
+    code.join("\n")
+}
+
+/// The paths that begin with `root`, each with its line and without that.
+pub(super) fn paths_from(root: &str, code: &str) -> Vec<(usize, Vec<String>)> {
+    let mut found = Vec::new();
+    for (at, _) in code.match_indices(root) {
+        if !code[..at].ends_with(|before: char| before.is_alphanumeric() || matches!(before, '_' | ':' | '.')) {
+            let line = code[..at].matches('\n').count() + 1;
+            found.extend(paths(&code[at + root.len()..]).into_iter().map(|path| (line, path)));
+        }
+    }
+    found
+}
+
+/// The ways in which a path goes on: one, or those of a group in braces.
+fn paths(rest: &str) -> Vec<Vec<String>> {
+    let Some(group) = rest.strip_prefix('{') else {
+        let name: String = rest.chars().take_while(|c| c.is_alphanumeric() || *c == '_').collect();
+        let further = rest[name.len()..].strip_prefix("::").map_or_else(|| vec![Vec::new()], paths);
+        return further.into_iter().map(|further| [vec![name.clone()], further].concat()).collect();
+    };
+    let (mut all, mut depth, mut begins) = (Vec::new(), 1, true);
     for (at, c) in group.char_indices() {
         match c {
             '{' => depth += 1,
@@ -98,13 +108,13 @@ fn first_names(rest: &str) -> Vec<String> {
             '}' => depth -= 1,
             ',' if depth == 1 => begins = true,
             c if begins && !c.is_whitespace() => {
-                names.push(name(&group[at..]));
+                all.extend(paths(&group[at..]));
                 begins = false;
             }
             _ => (),
         }
     }
-    names
+    all
 }
 
 #[cfg(test)]

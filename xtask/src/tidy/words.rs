@@ -1,4 +1,5 @@
-//! One word, one public type: no two published crates export types of the same name.
+//! One word, one thing: no two published crates export types of the same name, and in the server with the crates below it no two files
+//! define types or constants of one name, private or not.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -9,6 +10,12 @@ use super::{Finding, Source};
 
 /// Names that crates share, and why.
 const SHARED: &[(&str, &str)] = &[("Error", "how the work of a crate fails, as is the custom in Rust")];
+
+/// The server and the crates below it.
+pub(super) const SERVER: &[&str] = &["apiserver", "fieldmanager", "json", "schema", "store"];
+
+/// Names that several files there define, and why.
+const REPEATED: &[(&str, &str)] = &[("DESCRIPTIONS", "what the API says of the columns of a kind: each has its own")];
 
 pub(super) fn check(root: &Path, sources: &[Source], packages: &[Value], findings: &mut Vec<Finding>) {
     let mut owners = BTreeMap::<String, Vec<PathBuf>>::new();
@@ -21,6 +28,13 @@ pub(super) fn check(root: &Path, sources: &[Source], packages: &[Value], finding
         }
     }
     findings.extend(faults(&owners, SHARED));
+    let mut owners = BTreeMap::<String, Vec<PathBuf>>::new();
+    for source in SERVER.iter().flat_map(|name| super::code_of(name, sources)) {
+        for name in defined(without_tests(&source.text)) {
+            owners.entry(name).or_default().push(source.path.clone());
+        }
+    }
+    findings.extend(faults(&owners, REPEATED));
 }
 
 fn faults(owners: &BTreeMap<String, Vec<PathBuf>>, shared: &[(&str, &str)]) -> Vec<Finding> {
@@ -28,7 +42,7 @@ fn faults(owners: &BTreeMap<String, Vec<PathBuf>>, shared: &[(&str, &str)]) -> V
     for (name, libraries) in owners.iter().filter(|(_, libraries)| libraries.len() > 1) {
         if !shared.iter().any(|(known, _)| known == name) {
             let others = libraries[1..].iter().map(|library| library.display().to_string()).collect::<Vec<_>>();
-            let what = format!("exports a type {name}, as {} does: one word is one thing", others.join(", "));
+            let what = format!("defines {name}, as {} does: one word is one thing", others.join(", "));
             findings.push(Finding::new(&libraries[0], None, what));
         }
     }
@@ -76,6 +90,23 @@ fn own_types(text: &str) -> Vec<String> {
     names
 }
 
+/// A file but for the tests at its end.
+pub(super) fn without_tests(text: &str) -> &str {
+    text.split_once("\n#[cfg(test)]\nmod tests {").map_or(text, |(code, _)| code)
+}
+
+/// The types and constants that a file defines at its top level.
+fn defined(text: &str) -> Vec<String> {
+    let name = |line: &str| {
+        let public = line.strip_prefix("pub").map(|rest| rest.trim_start_matches(|c| c != ' '));
+        let mut words = public.unwrap_or(line).trim_start().split(|c: char| !c.is_alphanumeric() && c != '_');
+        let keyword = words.next().filter(|_| !line.starts_with(char::is_whitespace))?;
+        let known = ["struct", "enum", "trait", "type", "union", "const", "static"].contains(&keyword);
+        words.next().filter(|name| known && name.starts_with(char::is_uppercase)).map(str::to_owned)
+    };
+    text.lines().filter_map(name).collect()
+}
+
 fn modules<'a>(text: &'a str, keyword: &'a str) -> impl Iterator<Item = &'a str> {
     text.lines().filter_map(move |line| line.strip_prefix(keyword)?.strip_suffix(';'))
 }
@@ -117,6 +148,13 @@ mod tests {
     }
 
     #[test]
+    fn all_that_a_file_defines_has_a_name_of_its_own() {
+        let text = "//! A.\npub(crate) struct One<T>(T);\nconst TWO: u8 = 2;\nconst fn f() {\n    const IN: u8 = 1;\n}\n\
+                    pub type Three = One<u8>;\nimpl One {}\n#[cfg(test)]\nmod tests {\n    struct Other;\n}\nstruct Last;\n";
+        assert_eq!(defined(without_tests(text)), ["One", "TWO", "Three"]);
+    }
+
+    #[test]
     fn a_word_of_two_crates_is_found_and_so_is_an_exception_that_has_gone() {
         let owners = |names: &[(&str, usize)]| {
             names.iter().map(|(name, count)| ((*name).to_owned(), vec![PathBuf::from("lib.rs"); *count])).collect()
@@ -126,6 +164,6 @@ mod tests {
         let found = faults(&owners(&[("Error", 1), ("Lock", 2)]), &shared);
         let found: Vec<String> = found.iter().map(ToString::to_string).collect();
         assert_eq!(found.len(), 2, "{found:?}");
-        assert!(found[0].contains("a type Lock") && found[1].contains("Error is no longer shared"), "{found:?}");
+        assert!(found[0].contains("defines Lock") && found[1].contains("Error is no longer shared"), "{found:?}");
     }
 }

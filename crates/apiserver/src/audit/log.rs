@@ -34,7 +34,7 @@ struct KeptRecord {
     name: Box<str>,
     code: u16,
     committed: Option<Commit>,
-    annotations: Option<Box<BTreeMap<String, String>>>,
+    annotations: BTreeMap<String, String>,
 }
 
 /// What a client's requests to one resource have in common.
@@ -58,7 +58,6 @@ impl AuditLog {
         let AuditRecord { received, user, user_agent, verb, group, resource, subresource, namespace, .. } = record;
         let AuditRecord { name, code, committed, annotations, .. } = record;
         let common = Common { user, user_agent, verb, group, resource, subresource, namespace };
-        let annotations = (!annotations.is_empty()).then(|| annotations.into());
         let mut kept = self.lock();
         let common = kept.share(common);
         kept.add(KeptRecord { common, received, name: name.into(), code, committed, annotations });
@@ -123,13 +122,14 @@ impl KeptRecord {
             name: self.name.to_string(),
             code: self.code,
             committed: self.committed,
-            annotations: self.annotations.as_deref().cloned().unwrap_or_default(),
+            annotations: self.annotations.clone(),
         }
     }
 
     fn weight(&self) -> usize {
-        let annotations = self.annotations.iter().flat_map(|annotations| annotations.iter());
-        size_of::<Self>() + self.name.len() + annotations.map(|(key, value)| key.len() + value.len()).sum::<usize>()
+        size_of::<Self>()
+            + self.name.len()
+            + self.annotations.iter().map(|(key, value)| key.len() + value.len()).sum::<usize>()
     }
 }
 

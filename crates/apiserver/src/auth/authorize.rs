@@ -2,10 +2,10 @@
 
 use pintle_meta::{Reason, StatusDetails};
 
+use super::attributes::Attributes;
 use super::authorizer::{Grant, Granted, Rbac};
 use crate::failure::{Failure, Outcome};
 use crate::kinds::GroupResource;
-use crate::request::path::ResourcePath;
 use crate::request::user::{MASTERS, User};
 
 /// What the rules say of a request. It cannot be compared: only a match on [`Allowed`](Self::Allowed) lets anybody through,
@@ -16,20 +16,6 @@ pub(crate) enum Decision {
     Allowed(String),
     /// No rule allows it; and what was found wrong on the way, if anything.
     NoOpinion(Option<String>),
-}
-
-/// What a request does, as rules see it.
-#[derive(Clone, Debug)]
-pub(crate) enum Attributes<'a> {
-    /// Something to a resource.
-    Resource {
-        verb: &'a str,
-        path: &'a ResourcePath,
-        /// The object; empty for collections. A list that selects one name is about that object.
-        name: &'a str,
-    },
-    /// Something else, such as health or discovery.
-    Path { verb: &'a str, path: &'a str },
 }
 
 /// Decides whether the user may.

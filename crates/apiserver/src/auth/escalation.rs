@@ -4,12 +4,12 @@ use std::collections::BTreeMap;
 
 use pintle_json::Json;
 
-use super::RBAC_GROUP;
-use super::authorize::{Attributes, Decision, decide};
+use super::attributes::Attributes;
+use super::authorize::{Decision, decide};
 use super::authorizer::{PolicyRule, Rbac};
 use super::rights::{self, Right, Thing};
 use crate::failure::{Failure, Outcome, quoted};
-use crate::kinds::Place;
+use crate::kinds::{Place, RBAC_GROUP};
 use crate::object::{metadata, remove_metadata};
 use crate::request::path::ResourcePath;
 use crate::request::user::{MASTERS, User};

@@ -2,7 +2,8 @@
 
 use http::{HeaderMap, HeaderValue};
 
-use super::authorize::{Attributes, Decision, decide, forbidden};
+use super::attributes::Attributes;
+use super::authorize::{Decision, decide, forbidden};
 use super::authorizer::Rbac;
 use crate::failure::{Failure, Outcome};
 use crate::request::path::ResourcePath;

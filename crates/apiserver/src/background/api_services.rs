@@ -12,8 +12,7 @@ use crate::failure::Failure;
 use crate::kinds::api_service::RESOURCE;
 use crate::kinds::{Kind, Place};
 use crate::object::set_condition;
-use crate::registry::Writer;
-use crate::registry::{Registry, Wish};
+use crate::registry::{OWN_MANAGER, Registry, Wish, Writer};
 use crate::request::options::DeleteOptions;
 use crate::request::user::User;
 use crate::request::{Asker, Part};
@@ -22,7 +21,6 @@ use crate::store::{Change, Key, Range, Stored, key};
 const REGISTRATION_GROUP: &str = "apiregistration.k8s.io";
 const SERVICES: &str = "services";
 const SLICES: &str = "endpointslices.discovery.k8s.io";
-const OWN_MANAGER: &str = "kube-apiserver";
 /// Those that come and go with definitions are labelled so, `true`; what a server makes at its start is `onstart`.
 const AUTOMANAGED: &str = "kube-aggregator.kubernetes.io/automanaged";
 

@@ -13,14 +13,12 @@ use crate::crd::{self, DEFINITIONS, Taken};
 use crate::failure::Failure;
 use crate::kinds::{GroupResource, Place};
 use crate::object::{metadata, set_condition};
-use crate::registry::Writer;
-use crate::registry::{Registry, Wish};
+use crate::registry::{OWN_MANAGER, Registry, Wish, Writer};
 use crate::request::Part;
 use crate::request::options::DeleteOptions;
 use crate::store::{Change, Key, Stored};
 
 const EXTENSIONS_GROUP: &str = "apiextensions.k8s.io";
-const OWN_MANAGER: &str = "kube-apiserver";
 /// How often a definition that is going looks whether its objects have gone.
 const EMPTYING_POLL: Duration = Duration::from_millis(100);
 

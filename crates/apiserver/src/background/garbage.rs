@@ -4,6 +4,9 @@
 //! objects without owner references cost nothing here. What is in the store may be newer than the changes that were told, so that its
 //! dependents are not known yet: it is looked at once they are.
 
+mod owners;
+mod release;
+
 use std::collections::{BTreeSet, HashMap, HashSet, VecDeque};
 use std::sync::Arc;
 use std::time::Duration;
@@ -12,21 +15,15 @@ use pintle_json::Json;
 use pintle_meta::{GroupVersion, PropagationPolicy};
 use tokio::time::Instant;
 
-use super::{Controller, all, options};
+use self::owners::{Owner, owner};
+use self::release::{asker, drop_finalizer, drop_references, has_finalizer, unblock};
+use super::{Controller, all};
 use crate::apart;
-use crate::failure::{Failure, Outcome};
+use crate::failure::Outcome;
 use crate::kinds::{Kind, Kinds, Place};
-use crate::object::metadata;
-use crate::registry::Writer;
-use crate::registry::{Registry, Wish};
-use crate::request::Asker;
+use crate::registry::{FOREGROUND_FINALIZER, ORPHAN_FINALIZER, Registry};
 use crate::request::options::DeleteOptions;
-use crate::request::user::User;
 use crate::store::{Change, ChangeKind, Key, ResourceKey, Stored, key};
-
-const ORPHAN_FINALIZER: &str = "orphan";
-const FOREGROUND_FINALIZER: &str = "foregroundDeletion";
-const COLLECTOR: &str = "kube-controller-manager";
 
 /// When what could not be done is tried again; longer each time.
 const FIRST_RETRY: Duration = Duration::from_secs(1);
@@ -35,6 +32,7 @@ const LONGEST_RETRY: Duration = Duration::from_secs(60);
 /// An object by its place in the store.
 type Spot = (ResourceKey, Key);
 
+/// Collects garbage.
 #[derive(Debug, Default)]
 pub(super) struct Collector {
     /// The dependents of each owner, by the owner's uid.
@@ -54,19 +52,6 @@ enum Looked {
     Done,
     /// It, or an owner of it, has changed since the last change that was told.
     TooEarly,
-}
-
-/// What has become of the owner that a reference names.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Owner {
-    Lives,
-    /// It waits for this very dependent to go.
-    Waits,
-    Gone,
-    /// It lives, and has changed since the last change that was told.
-    Unread,
-    /// Its kind is not known: nothing can be said.
-    Unknown,
 }
 
 impl Controller for Collector {
@@ -343,95 +328,14 @@ fn kind_of_store<'a>(kinds: &'a Kinds, resource: &str) -> Option<&'a Arc<Kind>> 
     kinds.store(&crate::kinds::GroupResource::new(group, plural))
 }
 
-/// What has become of an owner, as far as changes were told.
-fn owner(registry: &Registry, kinds: &Kinds, dependent: &Place, reference: &Json, told: u64) -> Owner {
-    let Ok(version) = reference.text("/apiVersion").parse::<GroupVersion>() else { return Owner::Unknown };
-    let Some(kind) = kinds.kind(&version.group, &version.version, reference.text("/kind")) else {
-        return Owner::Unknown;
-    };
-    let namespace = match (kind.namespaced(), dependent.kind.namespaced()) {
-        (true, false) => return Owner::Unknown,
-        (true, true) => dependent.namespace.as_str(),
-        (false, _) => "",
-    };
-    let (resource, key) = (kind.store.to_string(), key(namespace, reference.text("/name")));
-    let found = registry.db.get(&resource, &key).filter(|found| found.uid() == reference.text("/uid"));
-    let Some(found) = found else {
-        // Over another cluster, one that was not deleted here may just not have been asked for.
-        return if registry.db.is_left_alone(&resource, &key) { Owner::Unknown } else { Owner::Gone };
-    };
-    if found.revision() > told {
-        return Owner::Unread;
-    }
-    let waiting = found.is_deleting() && has_finalizer(&found, FOREGROUND_FINALIZER);
-    match waiting && reference["blockOwnerDeletion"] == true {
-        true => Owner::Waits,
-        false => Owner::Lives,
-    }
-}
-
-fn drop_references(registry: &Arc<Registry>, place: &Place, uid: &str, is_dead: &dyn Fn(&Json) -> bool) -> Outcome<()> {
-    patch(registry, place, uid, &|metadata| {
-        let references = metadata["ownerReferences"].as_array().cloned().unwrap_or_default();
-        let living: Vec<Json> = references.into_iter().filter(|reference| !is_dead(reference)).collect();
-        set_or_remove(metadata, "ownerReferences", living);
-    })
-}
-
-/// Lets a circle of references that block each other go.
-fn unblock(registry: &Arc<Registry>, place: &Place, uid: &str) -> Outcome<()> {
-    patch(registry, place, uid, &|metadata| {
-        for reference in metadata["ownerReferences"].as_array_mut().into_iter().flatten() {
-            reference["blockOwnerDeletion"] = false.into();
-        }
-    })
-}
-
-fn drop_finalizer(registry: &Arc<Registry>, place: &Place, uid: &str, finalizer: &str) -> Outcome<()> {
-    patch(registry, place, uid, &|metadata| {
-        let finalizers = metadata["finalizers"].as_array().cloned().unwrap_or_default();
-        let others: Vec<Json> = finalizers.into_iter().filter(|name| *name != finalizer).collect();
-        set_or_remove(metadata, "finalizers", others);
-    })
-}
-
-fn set_or_remove(metadata: &mut Json, name: &str, list: Vec<Json>) {
-    match list.is_empty() {
-        true => metadata.unset(name),
-        false => metadata.set(name, list),
-    }
-}
-
-/// Changes the metadata of the object of that uid; one that is gone is left so, and what came in its place as it is.
-fn patch(registry: &Arc<Registry>, place: &Place, uid: &str, change: &dyn Fn(&mut Json)) -> Outcome<()> {
-    let make = |live: Option<&Json>| {
-        let live = live.filter(|live| metadata::uid(live) == uid);
-        let mut new = live.cloned().ok_or_else(|| Failure::not_found(&place.kind.resource(), &place.name))?;
-        change(&mut new["metadata"]);
-        Ok(new)
-    };
-    let options = options();
-    let manager = Writer::new(&options, COLLECTOR, registry.clock.now_text()).asking(asker());
-    match registry.update(place, &Wish::Patch(&make), &manager) {
-        Err(failure) if !failure.is_not_found() => Err(failure),
-        _ => Ok(()),
-    }
-}
-
-/// As whom objects are written and deleted.
-fn asker() -> Asker {
-    Asker::new(User::controller("generic-garbage-collector"))
-}
-
-fn has_finalizer(object: &Stored, finalizer: &str) -> bool {
-    object.finalizers().iter().any(|name| name == finalizer)
-}
-
 #[cfg(test)]
 mod tests {
     use pintle_json::json;
 
+    use super::release::COLLECTOR;
     use super::*;
+    use crate::background::options;
+    use crate::registry::Writer;
 
     fn place(registry: &Registry, name: &str) -> Place {
         let kinds = registry.kinds();

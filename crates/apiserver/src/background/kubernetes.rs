@@ -9,13 +9,11 @@ use tokio::time::Instant;
 
 use super::{Controller, options};
 use crate::kinds::Place;
-use crate::registry::Writer;
-use crate::registry::{Registry, Wish};
+use crate::registry::{OWN_MANAGER, Registry, Wish, Writer};
 use crate::store::{Change, key};
 
 const NAMESPACE: &str = "default";
 const KUBERNETES: &str = "kubernetes";
-const OWN_MANAGER: &str = "kube-apiserver";
 
 /// Looks after the three objects.
 #[derive(Debug)]

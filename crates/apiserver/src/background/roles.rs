@@ -8,13 +8,11 @@ use tokio::time::Instant;
 
 use super::{Controller, all, options};
 use crate::failure::Failure;
-use crate::kinds::Place;
+use crate::kinds::{Place, RBAC_GROUP};
 use crate::object::metadata;
-use crate::registry::Writer;
-use crate::registry::{Registry, Wish};
+use crate::registry::{Registry, Wish, Writer};
 use crate::selector;
 
-const RBAC_GROUP: &str = "rbac.authorization.k8s.io";
 const ROLES: &str = "clusterroles.rbac.authorization.k8s.io";
 const AGGREGATION_CONTROLLER: &str = "clusterrole-aggregation-controller";
 

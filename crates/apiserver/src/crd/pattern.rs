@@ -8,7 +8,8 @@ use regex::{Error, Regex, RegexBuilder};
 
 /// How many bytes an automaton may take, and how many steps of a validation one of that size takes for 64 bytes of a text.
 const SIZES: [(usize, usize); 3] = [(32 << 10, 1), (1 << 20, 1 << 10), (10 << 20, 1 << 14)];
-const STEP_OF_TEXT: usize = 64;
+/// So many bytes of a text are a step.
+pub(super) const STEP_OF_TEXT: usize = 64;
 /// Longer ones are refused: each three characters can name a class of thousands of others.
 const LONGEST_PATTERN: usize = 8 << 10;
 /// What all patterns of a definition may cost: what their automata may take, and as much for each character.

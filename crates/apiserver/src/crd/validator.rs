@@ -7,6 +7,7 @@ use pintle_json::Json;
 
 use super::at::At;
 use super::formats;
+use super::pattern::STEP_OF_TEXT;
 use super::structural::{Additional, Limits, Structural};
 use crate::validate::{FaultReason, FieldFault, FieldFaults};
 
@@ -23,8 +24,6 @@ pub(crate) fn validate(schema: &Structural, value: &Json, old: Option<&Json>, pa
 /// A step looks at one value by one part of a schema, at some of a text, or at one of the values that are allowed. Branches multiply them:
 /// without a bound, a schema and an object that are both within their limits take hours.
 const MOST_STEPS: usize = 5_000_000;
-/// So many bytes of a text are a step.
-const STEP_OF_TEXT: usize = 64;
 
 #[derive(Default)]
 struct Validation {

@@ -5,19 +5,12 @@ mod kind_schemas;
 use std::sync::Arc;
 
 use pintle_json::{Json, Map, json};
-use pintle_meta::GroupVersionKind;
-use pintle_schema::{Schema, Type, openapi};
+use pintle_schema::{Type, openapi};
 
 use super::operations;
-use crate::kinds::{Kind, Origin};
+use super::schema_names::{PATCH_SCHEMA, built_in, schema_name, schema_name_of_list};
+use crate::kinds::Kind;
 use crate::request::Verb;
-
-pub(super) const PATCH_SCHEMA: &str = "io.k8s.apimachinery.pkg.apis.meta.v1.Patch";
-pub(super) const STATUS_SCHEMA: &str = "io.k8s.apimachinery.pkg.apis.meta.v1.Status";
-pub(super) const DELETE_OPTIONS_SCHEMA: &str = "io.k8s.apimachinery.pkg.apis.meta.v1.DeleteOptions";
-pub(super) const RESOURCES_SCHEMA: &str = "io.k8s.apimachinery.pkg.apis.meta.v1.APIResourceList";
-const METADATA_SCHEMA: &str = "io.k8s.apimachinery.pkg.apis.meta.v1.ObjectMeta";
-const LIST_METADATA_SCHEMA: &str = "io.k8s.apimachinery.pkg.apis.meta.v1.ListMeta";
 
 /// The document of the kinds of one group and version.
 pub(super) fn document(kinds: &[Arc<Kind>]) -> Json {
@@ -70,40 +63,4 @@ fn schemas(kinds: &[Arc<Kind>], custom: bool) -> Map {
         }
     }
     schemas
-}
-
-/// The type of a built-in kind.
-fn built_in(gvk: &GroupVersionKind) -> Option<Type> {
-    let version = pintle_meta::GroupVersion::new(&gvk.group, &gvk.version).to_string();
-    Some(Schema::builtin(&version, &gvk.kind)?.root().clone())
-}
-
-pub(super) fn gvk(of: &GroupVersionKind) -> Json {
-    json!({"group": of.group, "kind": of.kind, "version": of.version})
-}
-
-/// `com.example.v1.Widget`, `io.k8s.api.apps.v1.Deployment`.
-pub(super) fn schema_name(kind: &Kind) -> String {
-    match kind.origin() {
-        Origin::Custom => {
-            let package = kind.group.rsplit('.').collect::<Vec<_>>().join(".");
-            format!("{package}.{}.{}", kind.version, kind.kind)
-        }
-        Origin::BuiltIn => schema_of(&kind.gvk()),
-    }
-}
-
-/// The name of the schema of a kind's lists.
-pub(super) fn schema_name_of_list(kind: &Kind) -> String {
-    let name = schema_name(kind);
-    let package = name.strip_suffix(kind.kind.as_str()).unwrap_or(&name);
-    format!("{package}{}", kind.list_kind)
-}
-
-/// The name of the schema of a built-in kind.
-pub(super) fn schema_of(gvk: &GroupVersionKind) -> String {
-    match built_in(gvk) {
-        Some(Type::Struct { of, .. }) => openapi::name(&of),
-        _ => gvk.kind.clone(),
-    }
 }

@@ -4,8 +4,8 @@ use pintle_json::{Json, Map, json};
 use pintle_meta::GroupVersion;
 use pintle_schema::openapi::reference;
 
-use super::openapi::{DELETE_OPTIONS_SCHEMA, PATCH_SCHEMA, RESOURCES_SCHEMA, STATUS_SCHEMA};
-use super::openapi::{gvk, schema_name, schema_name_of_list, schema_of};
+use super::schema_names::{DELETE_OPTIONS_SCHEMA, PATCH_SCHEMA, RESOURCES_SCHEMA, STATUS_SCHEMA};
+use super::schema_names::{gvk, schema_name, schema_name_of_list, schema_of};
 use crate::kinds::{Kind, Routing};
 use crate::request::Part;
 use crate::request::Verb::{self, Create, Delete, DeleteCollection, Get, List, Patch, Update};

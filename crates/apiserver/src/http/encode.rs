@@ -1,12 +1,9 @@
 //! Answers as bytes.
 
-use std::io::Write;
 use std::sync::Arc;
 
 use bytes::Bytes;
-use flate2::Compression;
-use flate2::write::GzEncoder;
-use http::header::{ACCEPT_ENCODING, CONTENT_ENCODING, CONTENT_TYPE, RETRY_AFTER, VARY};
+use http::header::{CONTENT_ENCODING, CONTENT_TYPE, RETRY_AFTER, VARY};
 use http::{HeaderMap, HeaderValue, Response, StatusCode};
 use jiff::Timestamp;
 use pintle_json::{Json, json};
@@ -15,6 +12,7 @@ use pintle_schema::protobuf::Enveloped;
 
 use super::Call;
 use super::body::{self, ResponseBody};
+use super::gzip::{ZIPPED_FROM, gzip, takes_gzip};
 use super::list_body::ListBody;
 use super::negotiate::{self, ResponseFormat};
 use crate::apart;
@@ -215,21 +213,6 @@ fn answer(code: u16, media: Media, zipped: bool, body: ResponseBody) -> Response
         headers.insert(VARY, HeaderValue::from_static("Accept-Encoding"));
     }
     response
-}
-
-/// Answers up to this size are sent as they are.
-pub(super) const ZIPPED_FROM: usize = 128 * 1024;
-
-/// Whether the client takes gzip, in the one spelling that counts.
-pub(super) fn takes_gzip(call: &Call) -> bool {
-    call.header(ACCEPT_ENCODING).split(',').any(|coding| coding.trim() == "gzip")
-}
-
-/// The same, compressed.
-pub(super) fn gzip(bytes: &[u8]) -> Option<Bytes> {
-    let mut encoder = GzEncoder::new(Vec::with_capacity(bytes.len() / 4), Compression::fast());
-    encoder.write_all(bytes).ok()?;
-    encoder.finish().ok().map(Bytes::from)
 }
 
 fn status_code(code: u16) -> StatusCode {

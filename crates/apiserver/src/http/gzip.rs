@@ -1,9 +1,29 @@
-//! A list compressed, where parts of it were compressed before.
+//! Answers compressed: whole, or lists of which parts were compressed before.
 
-use std::io;
+use std::io::{self, Write};
 
+use bytes::Bytes;
 use crc32fast::Hasher;
+use flate2::write::GzEncoder;
 use flate2::{Compress, Compression, FlushCompress};
+use http::header::ACCEPT_ENCODING;
+
+use super::Call;
+
+/// Answers up to this size are sent as they are.
+pub(super) const ZIPPED_FROM: usize = 128 * 1024;
+
+/// Whether the client takes gzip, in the one spelling that counts.
+pub(super) fn takes_gzip(call: &Call) -> bool {
+    call.header(ACCEPT_ENCODING).split(',').any(|coding| coding.trim() == "gzip")
+}
+
+/// Bytes compressed, as one member.
+pub(super) fn gzip(bytes: &[u8]) -> Option<Bytes> {
+    let mut encoder = GzEncoder::new(Vec::with_capacity(bytes.len() / 4), Compression::fast());
+    encoder.write_all(bytes).ok()?;
+    encoder.finish().ok().map(Bytes::from)
+}
 
 /// One stream of gzip, each part of which is compressed for itself: it names nothing in those before. So a part can be one that others
 /// were sent, and any client reads what comes, since there is but one member, of which some know no second.

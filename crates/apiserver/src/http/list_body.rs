@@ -12,8 +12,7 @@ use pintle_json::{Json, Map, json};
 use pintle_schema::protobuf::ListEnvelope;
 
 use super::body::ResponseBody;
-use super::encode::ZIPPED_FROM;
-use super::gzip::Gzip;
+use super::gzip::{Gzip, ZIPPED_FROM};
 use super::indent::Indent;
 use crate::failure::{Failure, Outcome};
 use crate::kinds::{Form, Kind};

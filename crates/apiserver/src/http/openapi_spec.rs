@@ -8,7 +8,8 @@ use http::{HeaderMap, HeaderValue};
 use pintle_meta::GroupVersion;
 
 use super::Call;
-use super::encode::{self, Reply};
+use super::encode::Reply;
+use super::gzip;
 use crate::discovery::{Document, DocumentScope, openapi};
 use crate::failure::{Failure, Outcome};
 use crate::registry::Registry;
@@ -99,7 +100,7 @@ fn v2(call: &Call, document: Document) -> Reply {
         false => ("application/json", document),
     };
     headers.insert(CONTENT_TYPE, HeaderValue::from_static(media));
-    match encode::takes_gzip(call).then(|| encode::gzip(&body)).flatten() {
+    match gzip::takes_gzip(call).then(|| gzip::gzip(&body)).flatten() {
         None => whole(headers, body),
         Some(zipped) => {
             headers.insert(CONTENT_ENCODING, HeaderValue::from_static("gzip"));

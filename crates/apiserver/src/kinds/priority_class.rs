@@ -2,6 +2,7 @@
 
 use crate::kinds::Strategy;
 use crate::kinds::check::{Check, immutable};
+use crate::kinds::core::pod::SYSTEM_CLASSES;
 use crate::kinds::table::{self, Column, Row};
 use crate::object::metadata;
 use crate::request::Part;
@@ -10,9 +11,6 @@ use jiff::Timestamp;
 use pintle_json::Json;
 
 const HIGHEST_PRIORITY: i64 = 1_000_000_000;
-
-/// Those that every cluster has.
-const SYSTEM_CLASSES: [&str; 2] = ["system-cluster-critical", "system-node-critical"];
 
 /// `scheduling.k8s.io/v1` PriorityClass.
 #[derive(Clone, Copy, Debug)]
@@ -26,7 +24,7 @@ impl Strategy for PriorityClass {
 
     fn validate_create(&self, object: &Json) -> FieldFaults {
         let name = metadata::name(object);
-        let system = name.starts_with("system-") && !SYSTEM_CLASSES.contains(&name);
+        let system = name.starts_with("system-") && !is_system(name);
         let high = !name.starts_with("system-") && object.integer("/value").unwrap_or(0) > HIGHEST_PRIORITY;
         Check::of(object)
             .refuse(system, || {
@@ -54,7 +52,7 @@ impl Strategy for PriorityClass {
     }
 
     fn undeletable(&self, name: &str) -> Option<&'static str> {
-        SYSTEM_CLASSES.contains(&name).then_some("this is a system priority class and cannot be deleted")
+        is_system(name).then_some("this is a system priority class and cannot be deleted")
     }
 
     fn columns(&self) -> Option<Vec<Column>> {
@@ -65,4 +63,8 @@ impl Strategy for PriorityClass {
         let row = Row::new(object, now);
         vec![row.name(), row.number("/value"), row.truth("/globalDefault"), row.age(), row.text("/preemptionPolicy")]
     }
+}
+
+fn is_system(name: &str) -> bool {
+    SYSTEM_CLASSES.iter().any(|(system, _)| *system == name)
 }

@@ -6,4 +6,5 @@ mod role_binding;
 pub(super) use role::Role;
 pub(super) use role_binding::RoleBinding;
 
-const RBAC_GROUP: &str = "rbac.authorization.k8s.io";
+/// That of roles and bindings.
+pub(crate) const RBAC_GROUP: &str = "rbac.authorization.k8s.io";

@@ -2,8 +2,6 @@
 
 use pintle_json::{Json, Map, Text};
 
-use super::PlannedField;
-
 /// What servers fill in, or what follows from the change itself.
 const NOT_TOLD: [&str; 6] = [
     "metadata.creationTimestamp",
@@ -17,6 +15,18 @@ const NOT_TOLD: [&str; 6] = [
 const GOING: [&str; 2] = ["metadata.deletionGracePeriodSeconds", "metadata.deletionTimestamp"];
 /// By which of their members the objects of a list are told apart, where each has one of its own.
 const ITEM_KEYS: [&str; 4] = ["name", "type", "uid", "key"];
+
+/// A field that would differ. Of a Secret's contents, neither value is told.
+#[derive(Clone, Debug, PartialEq)]
+pub struct PlannedField {
+    /// Where it is: `spec.template.spec.containers[web].image`. An item of a list goes by its name, type, uid or key, if all have one, or
+    /// else by its place.
+    pub path: String,
+    /// What it is; none if it is absent.
+    pub old: Option<Json>,
+    /// What it would be; none if it would be absent.
+    pub new: Option<Json>,
+}
 
 /// The fields in which an object differs from another, in the order of their paths' parts; `Null` stands for no object.
 pub(super) fn fields(old: &Json, new: &Json) -> Vec<PlannedField> {

@@ -4,7 +4,7 @@ use std::fmt;
 
 use pintle_json::Json;
 
-use super::diff;
+use super::diff::{self, PlannedField};
 use crate::kinds::{GroupResource, Kinds};
 use crate::store::{Stored, WrittenHere};
 
@@ -40,18 +40,6 @@ pub struct PlannedChange {
     pub waits_for: Vec<String>,
     /// Whether the object has changed in the cluster since it was first written here: the controller would find it otherwise.
     pub moved: bool,
-}
-
-/// A field that would differ. Of a Secret's contents, neither value is told.
-#[derive(Clone, Debug, PartialEq)]
-pub struct PlannedField {
-    /// Where it is: `spec.template.spec.containers[web].image`. An item of a list goes by its name, type, uid or key, if all have one, or
-    /// else by its place.
-    pub path: String,
-    /// What it is; none if it is absent.
-    pub old: Option<Json>,
-    /// What it would be; none if it would be absent.
-    pub new: Option<Json>,
 }
 
 /// What would be done to a cluster, from [`Plan::changes`](crate::Plan::changes). As a text, it is for people:

@@ -19,14 +19,11 @@ use crate::auth::{self, Attributes, Decision};
 use crate::failure::{Failure, Outcome};
 use crate::kinds::{Cluster, FurtherRight, GroupResource, Place, Pods};
 use crate::object::metadata;
-use crate::registry::Writer;
+use crate::registry::{OWN_MANAGER, Writer};
 use crate::request::options::{How, WriteOptions};
 use crate::request::path::ResourcePath;
 use crate::request::{Asker, Part};
 use crate::store::Charge;
-
-/// Who charges the quotas.
-const OWN_MANAGER: &str = "kube-apiserver";
 
 /// Those who have a say, in the order in which they are asked.
 pub(super) fn chain() -> Vec<Arc<dyn Plugin>> {

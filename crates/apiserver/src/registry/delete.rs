@@ -16,8 +16,9 @@ use crate::request::Asker;
 use crate::request::options::DeleteOptions;
 use crate::store::{Expect, Stored};
 
-const ORPHAN_FINALIZER: &str = "orphan";
-const FOREGROUND_FINALIZER: &str = "foregroundDeletion";
+/// What holds an object until its dependents have been let go, or have gone.
+pub(crate) const ORPHAN_FINALIZER: &str = "orphan";
+pub(crate) const FOREGROUND_FINALIZER: &str = "foregroundDeletion";
 
 /// What a deletion answers with.
 pub(crate) enum Deleted {

@@ -184,7 +184,7 @@ impl Registry {
         Ok((objects.map_err(|_| view_is_gone(version))?, version))
     }
 
-    /// A page of the objects that are meant. `wait_for`, what [`version_to_wait_for`] told, has been waited for.
+    /// A page of the objects that are meant. `wait_for`, what [`version_to_wait_for`](Self::version_to_wait_for) told, has been waited for.
     ///
     /// Of very many objects few may be meant: others have their turns meanwhile.
     pub(crate) async fn list(

@@ -9,6 +9,9 @@ use crate::request::options::WriteOptions;
 use crate::request::user::User;
 use crate::request::{Asker, Part};
 
+/// Who owns what the server itself writes.
+pub(crate) const OWN_MANAGER: &str = "kube-apiserver";
+
 /// The longest name of a manager that is taken from a user agent.
 const LONGEST_NAME: usize = 128;
 

@@ -15,14 +15,12 @@ use crate::background;
 use crate::failure::{Failure, Outcome};
 use crate::kinds::Place;
 use crate::object::metadata_mut;
-use crate::registry::Writer;
-use crate::registry::{Registry, Wish};
+use crate::registry::{OWN_MANAGER, Registry, Wish, Writer};
 use crate::request::Part;
 use crate::request::options::WriteOptions;
 use crate::store::Expect;
 
 const OBJECTS: &str = include_str!("bootstrap/objects.jsonl");
-const OWN_MANAGER: &str = "kube-apiserver";
 
 /// Makes what is there from the start of a server that listens on `address`. The past begins after it.
 pub(super) fn bootstrap(registry: &Arc<Registry>, address: SocketAddr) {

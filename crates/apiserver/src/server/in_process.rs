@@ -17,7 +17,7 @@ use tokio_util::sync::{CancellationToken, WaitForCancellationFutureOwned};
 use tower_service::Service;
 
 use super::front::Front;
-use super::thread::Home;
+use super::thread::{Home, cut};
 use crate::apart::Movable;
 
 /// Reaches an [`ApiServer`](super::ApiServer) of the same process without a socket, from
@@ -121,10 +121,6 @@ where
             }))
         })
     }
-}
-
-pub(super) fn cut() -> io::Error {
-    io::Error::new(io::ErrorKind::ConnectionAborted, "the API server has ended")
 }
 
 /// The body of an answer of [`InProcess`]. Dropping it ends a watch. It fails where a scripted fault cuts it off, and where the server

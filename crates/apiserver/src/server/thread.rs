@@ -12,7 +12,6 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use super::front::Front;
-use super::in_process::cut;
 use super::{ApiServer, StartError};
 use crate::apart::Movable;
 use crate::config::ApiServerConfig;
@@ -114,4 +113,9 @@ fn held_still() -> Option<std::sync::mpsc::Sender<()>> {
     // It ends when the other end is dropped.
     runtime.spawn_blocking(move || released.recv());
     Some(held)
+}
+
+/// How a request fails whose server ends.
+pub(super) fn cut() -> io::Error {
+    io::Error::new(io::ErrorKind::ConnectionAborted, "the API server has ended")
 }

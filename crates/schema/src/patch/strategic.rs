@@ -14,8 +14,6 @@ const RETAIN_KEYS: &str = "$retainKeys";
 const DELETE: &str = "$deleteFromPrimitiveList/";
 const ORDER: &str = "$setElementOrder/";
 
-type Members = Map;
-
 /// Lays a strategic merge patch over an object: maps are merged, lists replaced, or merged by key where the schema says so.
 ///
 /// # Errors
@@ -26,13 +24,13 @@ pub fn strategic(object: &Json, patch: &Json, schema: &Schema) -> Result<Json, P
     merge_map(object.clone(), patch.clone(), Some(schema.root())).map(Json::Object)
 }
 
-fn merge_map(mut live: Members, mut patch: Members, of: Option<&Type>) -> Result<Members, PatchError> {
+fn merge_map(mut live: Map, mut patch: Map, of: Option<&Type>) -> Result<Map, PatchError> {
     match patch.get(PATCH) {
         Some(Json::String(word)) if word == "replace" => {
             patch.remove(PATCH);
             return Ok(patch);
         }
-        Some(Json::String(word)) if word == "delete" => return Ok(Members::new()),
+        Some(Json::String(word)) if word == "delete" => return Ok(Map::new()),
         Some(word) => return Err(unknown(word, &patch)),
         None => {}
     }
@@ -147,7 +145,7 @@ fn obey(mut live: Vec<Json>, patch: Vec<Json>, key: &str) -> Result<(Vec<Json>, 
             Some(Json::String(word)) if word == "merge" => {
                 return Err(PatchError::Directive("merging lists cannot yet be specified in the patch".into()));
             }
-            Some(word) => return Err(unknown(word, item.as_object().unwrap_or(&Members::new()))),
+            Some(word) => return Err(unknown(word, item.as_object().unwrap_or(&Map::new()))),
         }
     }
     let gone = Places::new(&gone, Some(key));
@@ -156,7 +154,7 @@ fn obey(mut live: Vec<Json>, patch: Vec<Json>, key: &str) -> Result<(Vec<Json>, 
 }
 
 /// Merges the lists whose order the patch sets, and takes them out of the patch.
-fn merge_ordered(live: &mut Members, patch: &mut Members, of: Option<&Type>) -> Result<(), PatchError> {
+fn merge_ordered(live: &mut Map, patch: &mut Map, of: Option<&Type>) -> Result<(), PatchError> {
     let names: Vec<String> = patch.keys().filter_map(|name| name.strip_prefix(ORDER)).map(Into::into).collect();
     for name in names {
         let order = list(patch.remove(&format!("{ORDER}{name}")).unwrap_or_default())?;
@@ -212,7 +210,7 @@ fn check_order(patch: &[Json], order: &[Json], key: Option<&str>) -> Result<(), 
 }
 
 /// Drops the fields that `$retainKeys` does not name.
-fn retain_keys(live: &mut Members, patch: &mut Members) -> Result<(), PatchError> {
+fn retain_keys(live: &mut Map, patch: &mut Map) -> Result<(), PatchError> {
     let Some(keys) = patch.remove(RETAIN_KEYS) else { return Ok(()) };
     let bad = || PatchError::BadRequest("invalid patch format of retainKeys".into());
     let keys: HashSet<&str> = keys.as_array().ok_or_else(bad)?.iter().filter_map(Json::as_str).collect();
@@ -276,7 +274,7 @@ fn no_key(item: &Json, key: &str) -> PatchError {
     PatchError::Directive(format!("map: {} does not contain declared merge key: {key}", go_text(item)))
 }
 
-fn unknown(word: &Json, patch: &Members) -> PatchError {
+fn unknown(word: &Json, patch: &Map) -> PatchError {
     let word = match word {
         Json::String(word) => word.to_string(),
         Json::Number(number) => format!("%!s(int64={number})"),

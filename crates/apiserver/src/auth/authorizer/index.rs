@@ -7,7 +7,8 @@ use std::sync::Arc;
 use pintle_json::Json;
 
 use crate::auth::compiled::Index;
-use crate::auth::{Attributes, RBAC_GROUP, covers_url};
+use crate::auth::{Attributes, covers_url};
+use crate::kinds::RBAC_GROUP;
 use crate::request::user::User;
 use crate::store::{Stored, key};
 

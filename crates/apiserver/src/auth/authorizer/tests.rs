@@ -5,9 +5,9 @@ use std::collections::HashSet;
 use pintle_json::{Json, json};
 
 use super::*;
-use crate::auth::{Attributes, Decision, RBAC_GROUP, decide};
+use crate::auth::{Attributes, Decision, decide};
 use crate::clock::Clock;
-use crate::kinds::{Cluster, GroupResource};
+use crate::kinds::{Cluster, GroupResource, RBAC_GROUP};
 use crate::object::metadata;
 use crate::request::path::ResourcePath;
 use crate::store::{Draft, Expect, History, Interner, Order, Shown, key};

@@ -3,7 +3,7 @@
 use pintle_json::{Json, json};
 use pintle_schema::openapi::reference;
 
-use super::{LIST_METADATA_SCHEMA, METADATA_SCHEMA, gvk, schema_name};
+use crate::discovery::schema_names::{LIST_METADATA_SCHEMA, METADATA_SCHEMA, gvk, schema_name};
 use crate::kinds::Kind;
 
 const CONVENTIONS: &str =

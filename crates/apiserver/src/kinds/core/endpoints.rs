@@ -1,7 +1,7 @@
 //! Endpoints.
 
 use crate::kinds::check::Check;
-use crate::kinds::networking::{is_of_this_server, special_address};
+use crate::kinds::network_rules::{is_of_this_server, special_address};
 use crate::kinds::table::{self, Column, Row};
 use crate::kinds::{Strategy, warnings};
 use crate::request::Part;

@@ -2,7 +2,7 @@
 
 use crate::failure::Outcome;
 use crate::kinds::check::Check;
-use crate::kinds::networking::is_cidr;
+use crate::kinds::network_rules::is_cidr;
 use crate::kinds::table::{self, Column, Row};
 use crate::kinds::{Context, Strategy, warnings};
 use crate::object::{condition, doubles};

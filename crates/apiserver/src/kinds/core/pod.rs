@@ -36,6 +36,7 @@ pub(in crate::kinds) use binding::Binding;
 pub(in crate::kinds) use container::{limit_faults, port_name_faults, resource_faults as container_resource_faults};
 pub(in crate::kinds) use defaults::{claim_spec, pod_template};
 pub(in crate::kinds) use pod_warnings::plugin;
+pub(in crate::kinds) use priority::SYSTEM_CLASSES;
 pub(in crate::kinds) use spec::template as validate_template;
 
 /// Under which name they are stored.

@@ -1,7 +1,7 @@
 //! EndpointSlice, which is of a group of its own.
 
-use super::{PROTOCOLS, is_of_this_server, special_address};
 use crate::kinds::check::{Check, immutable};
+use crate::kinds::network_rules::{PROTOCOLS, is_of_this_server, special_address};
 use crate::kinds::table::{self, Column, Row};
 use crate::kinds::{Strategy, warnings};
 use crate::object::{differ_outside, doubles};

@@ -1,8 +1,7 @@
 //! NetworkPolicy.
 
-use super::PROTOCOLS;
 use crate::kinds::check::Check;
-use crate::kinds::networking::is_cidr;
+use crate::kinds::network_rules::{PROTOCOLS, is_cidr};
 use crate::kinds::table::{self, Column, Row};
 use crate::kinds::{Strategy, warnings};
 use crate::request::Part;

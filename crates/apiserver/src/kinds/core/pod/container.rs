@@ -6,11 +6,11 @@ use pintle_json::Json;
 use pintle_schema::quantity;
 
 use crate::kinds::check::Check;
+use crate::kinds::network_rules::PROTOCOLS;
 use crate::object::doubles;
 use crate::validate::{FieldFault, FieldFaults, NameRule, qualified_name_faults};
 
 const PORT_RANGE: &str = "must be between 1 and 65535, inclusive";
-const PROTOCOLS: &[&str] = &["SCTP", "TCP", "UDP"];
 const HANDLERS: &[&str] = &["exec", "httpGet", "tcpSocket", "grpc"];
 const COMPUTE_RESOURCES: &[&str] = &["cpu", "memory", "ephemeral-storage"];
 /// What the downward API tells of.

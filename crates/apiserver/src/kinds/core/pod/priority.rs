@@ -7,7 +7,8 @@ use crate::failure::Outcome;
 use crate::kinds::{Context, GroupResource};
 use crate::object::metadata;
 
-const SYSTEM_CLASSES: &[(&str, i64)] =
+/// Those that every cluster has, and what they are worth.
+pub(in crate::kinds) const SYSTEM_CLASSES: &[(&str, i64)] =
     &[("system-cluster-critical", 2_000_000_000), ("system-node-critical", 2_000_001_000)];
 
 /// Priority by class, the tolerations that keep a pod for a while on a node in trouble, and what its runtime asks for.

@@ -1,0 +1,80 @@
+//! What the collector takes out of objects: references to what has gone, and the finalizers that made it look at them.
+
+use std::sync::Arc;
+
+use pintle_json::Json;
+
+use crate::background::options;
+use crate::failure::{Failure, Outcome};
+use crate::kinds::Place;
+use crate::object::metadata;
+use crate::registry::{Registry, Wish, Writer};
+use crate::request::Asker;
+use crate::request::user::User;
+use crate::store::Stored;
+
+/// As whom it writes.
+pub(super) const COLLECTOR: &str = "kube-controller-manager";
+
+/// Takes references out of an object that are dead.
+pub(super) fn drop_references(
+    registry: &Arc<Registry>,
+    place: &Place,
+    uid: &str,
+    is_dead: &dyn Fn(&Json) -> bool,
+) -> Outcome<()> {
+    patch(registry, place, uid, &|metadata| {
+        let references = metadata["ownerReferences"].as_array().cloned().unwrap_or_default();
+        let living: Vec<Json> = references.into_iter().filter(|reference| !is_dead(reference)).collect();
+        set_or_remove(metadata, "ownerReferences", living);
+    })
+}
+
+/// Lets a circle of references that block each other go.
+pub(super) fn unblock(registry: &Arc<Registry>, place: &Place, uid: &str) -> Outcome<()> {
+    patch(registry, place, uid, &|metadata| {
+        for reference in metadata["ownerReferences"].as_array_mut().into_iter().flatten() {
+            reference["blockOwnerDeletion"] = false.into();
+        }
+    })
+}
+
+pub(super) fn drop_finalizer(registry: &Arc<Registry>, place: &Place, uid: &str, finalizer: &str) -> Outcome<()> {
+    patch(registry, place, uid, &|metadata| {
+        let finalizers = metadata["finalizers"].as_array().cloned().unwrap_or_default();
+        let others: Vec<Json> = finalizers.into_iter().filter(|name| *name != finalizer).collect();
+        set_or_remove(metadata, "finalizers", others);
+    })
+}
+
+fn set_or_remove(metadata: &mut Json, name: &str, list: Vec<Json>) {
+    match list.is_empty() {
+        true => metadata.unset(name),
+        false => metadata.set(name, list),
+    }
+}
+
+/// Changes the metadata of the object of that uid; one that is gone is left so, and what came in its place as it is.
+fn patch(registry: &Arc<Registry>, place: &Place, uid: &str, change: &dyn Fn(&mut Json)) -> Outcome<()> {
+    let make = |live: Option<&Json>| {
+        let live = live.filter(|live| metadata::uid(live) == uid);
+        let mut new = live.cloned().ok_or_else(|| Failure::not_found(&place.kind.resource(), &place.name))?;
+        change(&mut new["metadata"]);
+        Ok(new)
+    };
+    let options = options();
+    let manager = Writer::new(&options, COLLECTOR, registry.clock.now_text()).asking(asker());
+    match registry.update(place, &Wish::Patch(&make), &manager) {
+        Err(failure) if !failure.is_not_found() => Err(failure),
+        _ => Ok(()),
+    }
+}
+
+/// As whom objects are written and deleted.
+pub(super) fn asker() -> Asker {
+    Asker::new(User::controller("generic-garbage-collector"))
+}
+
+pub(super) fn has_finalizer(object: &Stored, finalizer: &str) -> bool {
+    object.finalizers().iter().any(|name| name == finalizer)
+}

@@ -1,0 +1,175 @@
+//! Modules side by side: of those of one folder, none uses one that uses it, by itself or by others. What a folder's own file defines is
+//! of all that are in it.
+
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::path::Path;
+
+use super::modules::{paths_from, without_comments};
+use super::words::{SERVER, without_tests};
+use super::{Finding, Source};
+
+/// Those that use each other all the same, and why.
+const CIRCLES: &[(&[&str], &str)] = &[
+    (
+        &["apiserver::kinds::known", "apiserver::kinds::strategy"],
+        "a strategy is told of all kinds, each of which has one",
+    ),
+    (&["json::json", "json::map"], "a value is a map, whose members are values"),
+    (&["schema::builtin_types", "schema::types"], "a type refers to a struct by its place in the table of types"),
+    (&["schema::fields", "schema::reader"], "a value is a struct, whose fields are values"),
+];
+
+/// Of a crate, its name and the names down to it.
+type Module = Vec<String>;
+
+pub(super) fn check(sources: &[Source], findings: &mut Vec<Finding>) {
+    let mut modules = BTreeMap::new();
+    for source in SERVER.iter().flat_map(|name| super::code_of(name, sources)) {
+        modules.insert(module(&source.path), (source.path.as_path(), without_comments(without_tests(&source.text))));
+    }
+    findings.extend(circles(&modules, CIRCLES));
+}
+
+/// `crates/a/src/b/c.rs` is `a::b::c`.
+fn module(file: &Path) -> Module {
+    let file = file.with_extension("");
+    let names = file.iter().skip(1).filter_map(|name| name.to_str());
+    names.filter(|name| !matches!(*name, "src" | "lib")).map(str::to_owned).collect()
+}
+
+fn circles(modules: &BTreeMap<Module, (&Path, String)>, allowed: &[(&[&str], &str)]) -> Vec<Finding> {
+    let mut known_as = HashMap::new();
+    for (module, (_, code)) in modules {
+        for statement in code.split("\nuse ").skip(1).chain(code.split(" use ").skip(1)) {
+            let statement = statement.split(';').next().unwrap_or_default();
+            for (_, path) in used(module, statement, modules) {
+                known_as.insert([&module[..], &path[path.len() - 1..]].concat(), path);
+            }
+        }
+    }
+    let mut uses: BTreeMap<String, BTreeMap<String, (&Path, usize)>> = BTreeMap::new();
+    for (module, (file, code)) in modules {
+        for (line, path) in used(module, code, modules) {
+            let path = owner(path, modules, &known_as);
+            let common = module.iter().zip(&path).take_while(|(one, other)| one == other).count();
+            if common < module.len().min(path.len()) {
+                let [from, to] = [module, &path].map(|path| path[..=common].join("::"));
+                uses.entry(from).or_default().entry(to).or_insert((file, line));
+            }
+        }
+    }
+    let in_list = |from: &str, to: &str| allowed.iter().position(|(all, _)| all.contains(&from) && all.contains(&to));
+    let (mut findings, mut met) = (Vec::new(), BTreeSet::new());
+    for (from, all) in &uses {
+        for (to, (file, line)) in all.iter().filter(|(to, _)| reaches(&uses, to, from)) {
+            match in_list(from, to) {
+                Some(place) => _ = met.insert(place),
+                None => findings.push(Finding::new(file, *line, format!("{from} uses {to}, which uses it in turn"))),
+            }
+        }
+    }
+    let gone = allowed.iter().enumerate().filter(|(place, _)| !met.contains(place));
+    findings.extend(gone.map(|(_, (all, _))| {
+        let what = format!("{} no longer use each other: take them off the list", all.join(" and "));
+        Finding::new(Path::new("xtask/src/tidy/circles.rs"), None, what)
+    }));
+    findings
+}
+
+/// The paths of its own crate that a module's code names, each with the line.
+fn used(module: &Module, code: &str, modules: &BTreeMap<Module, (&Path, String)>) -> Vec<(usize, Module)> {
+    let mut roots = vec![("crate::".to_owned(), module[..1].to_vec()), ("self::".to_owned(), module.clone())];
+    roots.extend((1..module.len()).map(|up| ("super::".repeat(up), module[..module.len() - up].to_vec())));
+    let parts = modules.keys().filter(|part| part.len() == module.len() + 1 && part.starts_with(module));
+    roots.extend(parts.map(|part| (format!("{}::", part[module.len()]), part.clone())));
+    let found =
+        roots.iter().flat_map(|(root, base)| paths_from(root, code).into_iter().map(move |found| (base, found)));
+    found
+        .filter(|(_, (_, path))| path.first().is_none_or(|name| name != "super"))
+        .map(|(base, (line, path))| (line, [&base[..], &path[..]].concat()))
+        .collect()
+}
+
+/// The module that defines what a path names, as far as others only pass it on.
+fn owner(mut path: Module, modules: &BTreeMap<Module, (&Path, String)>, known_as: &HashMap<Module, Module>) -> Module {
+    // Whoever passes on what was passed on to him is followed a few times, and not for ever.
+    for _ in 0..8 {
+        let own = (1..=path.len()).rev().find(|&length| modules.contains_key(&path[..length])).unwrap_or(1);
+        match path.get(..=own).and_then(|item| known_as.get(item)).filter(|known| !path.starts_with(known)) {
+            Some(known) => path = [&known[..], &path[own + 1..]].concat(),
+            None => return path[..own].to_vec(),
+        }
+    }
+    path
+}
+
+fn reaches(uses: &BTreeMap<String, BTreeMap<String, (&Path, usize)>>, from: &str, to: &str) -> bool {
+    let (mut seen, mut next) = (BTreeSet::new(), vec![from]);
+    while let Some(module) = next.pop() {
+        if module == to {
+            return true;
+        }
+        if seen.insert(module) {
+            next.extend(uses.get(module).into_iter().flatten().map(|(used, _)| used.as_str()));
+        }
+    }
+    false
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[track_caller]
+    fn check(files: &[(&str, &str)], allowed: &[(&[&str], &str)], expected: &[&str]) {
+        let files = files.iter().map(|(file, code)| (module(Path::new(file)), (Path::new(file), (*code).to_owned())));
+        let found: Vec<String> = circles(&files.collect(), allowed).iter().map(ToString::to_string).collect();
+        assert_eq!(found, expected);
+    }
+
+    #[test]
+    fn neighbours_do_not_use_each_other() {
+        let files =
+            [("crates/a/src/b.rs", "use crate::c::C;\n"), ("crates/a/src/c.rs", "fn f() {\n    super::b::f()\n}\n")];
+        let told = [
+            "crates/a/src/b.rs:1: a::b uses a::c, which uses it in turn",
+            "crates/a/src/c.rs:2: a::c uses a::b, which uses it in turn",
+        ];
+        check(&files, &[], &told);
+        check(&files, &[(&["a::b", "a::c"], "")], &[]);
+        let gone = "xtask/src/tidy/circles.rs: a::b and a::c no longer use each other: take them off the list";
+        check(&files[..1], &[(&["a::b", "a::c"], "")], &[gone]);
+    }
+
+    #[test]
+    fn nor_do_folders_or_by_way_of_others() {
+        let files = [
+            ("crates/a/src/b.rs", "mod in;\n"),
+            ("crates/a/src/b/in.rs", "use crate::{c::{self, C}, d};\n"),
+            ("crates/a/src/c.rs", "use crate::d::D;\n"),
+            ("crates/a/src/d.rs", "use super::b;\n"),
+        ];
+        let told = [
+            "crates/a/src/b/in.rs:1: a::b uses a::c, which uses it in turn",
+            "crates/a/src/b/in.rs:1: a::b uses a::d, which uses it in turn",
+            "crates/a/src/c.rs:1: a::c uses a::d, which uses it in turn",
+            "crates/a/src/d.rs:1: a::d uses a::b, which uses it in turn",
+        ];
+        check(&files, &[], &told);
+    }
+
+    #[test]
+    fn what_is_passed_on_is_of_whom_it_comes_from() {
+        let files = [
+            ("crates/a/src/b.rs", "mod c;\nmod d;\n\npub(crate) use c::C;\n\nstruct B;\n"),
+            ("crates/a/src/b/c.rs", "use super::{B, d};\n"),
+            ("crates/a/src/b/d.rs", "use super::{B, C};\n"),
+        ];
+        let told = [
+            "crates/a/src/b/c.rs:1: a::b::c uses a::b::d, which uses it in turn",
+            "crates/a/src/b/d.rs:1: a::b::d uses a::b::c, which uses it in turn",
+        ];
+        check(&files, &[], &told);
+        check(&files[..2], &[], &[]);
+    }
+}
