@@ -61,7 +61,7 @@ const DEFAULT_TIMEOUT: Duration = Duration::from_secs(30 * 60);
 /// Longer than any watch: what is added to a time is no more than this, so that it does not overflow.
 const FOREVER: Duration = Duration::from_secs(u32::MAX as u64);
 /// How long a piece of the stream gets, about, that has several frames: as long as a frame of HTTP/2 may be where nobody has said otherwise.
-const PIECE: usize = 16 << 10;
+const WATCH_PIECE: usize = 16 << 10;
 /// How long before the end of a watch its last bookmark comes.
 const LAST_BOOKMARK: Duration = Duration::from_secs(2);
 
@@ -228,7 +228,7 @@ impl Watcher {
             return Some(Ok(Frame { bytes, torn: false }));
         }
         let mut piece = BytesMut::from(bytes);
-        while piece.len() < PIECE && self.has_more() {
+        while piece.len() < WATCH_PIECE && self.has_more() {
             match self.next().now_or_never() {
                 Some(Some(Ok(frame))) => piece.extend_from_slice(&frame.bytes),
                 Some(Some(Err(cut))) => self.over = Some(Some(cut)),

@@ -86,7 +86,7 @@ impl Default for History {
 }
 
 /// So many changes that are too old go with one write: it does not pay for all that others left behind.
-const EXPIRED: usize = 1_000;
+const MOST_EXPIRED: usize = 1_000;
 
 /// What a write expects to find; a write that finds something else does nothing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -351,7 +351,7 @@ impl VersionedStore {
             table.trim(history);
             written
         });
-        let mut expired = EXPIRED;
+        let mut expired = MOST_EXPIRED;
         while let Some(oldest) = self.with_past.values().next().cloned()
             && (self.logged > history.max_bytes || (expired > 0 && self.is_expired(&oldest, now)))
         {

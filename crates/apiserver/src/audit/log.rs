@@ -15,11 +15,11 @@ const MOST_BYTES: usize = 32 << 20;
 #[derive(Debug)]
 pub(crate) struct AuditLog {
     most: usize,
-    kept: Mutex<Kept>,
+    kept: Mutex<KeptRequests>,
 }
 
 #[derive(Debug, Default)]
-struct Kept {
+struct KeptRequests {
     records: VecDeque<KeptRecord>,
     common: HashSet<Arc<Common>>,
     bytes: usize,
@@ -72,12 +72,12 @@ impl AuditLog {
         ServerAudit { records, lost: kept.lost, lost_until: kept.lost_until }
     }
 
-    fn lock(&self) -> MutexGuard<'_, Kept> {
+    fn lock(&self) -> MutexGuard<'_, KeptRequests> {
         self.kept.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl Kept {
+impl KeptRequests {
     fn share(&mut self, common: Common) -> Arc<Common> {
         if let Some(known) = self.common.get(&common) {
             return known.clone();

@@ -25,7 +25,7 @@ const SLICES: &str = "endpointslices.discovery.k8s.io";
 const AUTOMANAGED: &str = "kube-aggregator.kubernetes.io/automanaged";
 
 /// What is looked at of one.
-const OUTLINE: &[&str] = &["metadata", "spec.service", "status"];
+const SERVICE_OUTLINE: &[&str] = &["metadata", "spec.service", "status"];
 
 /// Looks after them. They are called by their version and group, `v1.example.com`, and only those are looked at that a change is about.
 #[derive(Debug, Default)]
@@ -104,7 +104,7 @@ impl ApiServices {
             let gone = registry.delete(&Place::new(kind.clone(), "", name), &DeleteOptions::default(), &by);
             return told(name, gone.map(drop));
         }
-        let object = stored.only(OUTLINE);
+        let object = stored.only(SERVICE_OUTLINE);
         let service = object.at("/spec/service").filter(|service| !service.is_null());
         if service.is_some() {
             self.remote.insert(name.to_owned());
@@ -220,7 +220,7 @@ mod tests {
         let kinds = registry.kinds();
         let (kind, name) = (kinds.group_kind(REGISTRATION_GROUP, "APIService").expect("it is built in"), "v1.e.com");
         create(&registry, kind, name).expect("absent");
-        let read = || registry.db.get(RESOURCE, name).expect("it is there").only(OUTLINE);
+        let read = || registry.db.get(RESOURCE, name).expect("it is there").only(SERVICE_OUTLINE);
         let old = read();
         let (options, place) = (options(), Place::new(kind.clone(), "", name));
         let by = Writer::new(&options, OWN_MANAGER, registry.clock.now_text());

@@ -51,7 +51,7 @@ struct Known {
     outline: Arc<Json>,
 }
 
-const OUTLINE: &[&str] = &["metadata", "spec.group", "spec.names", "status"];
+const DEFINITION_OUTLINE: &[&str] = &["metadata", "spec.group", "spec.names", "status"];
 
 impl Controller for Definitions {
     const OF: Option<&'static [&'static str]> = Some(&[DEFINITIONS]);
@@ -111,7 +111,7 @@ impl Definitions {
         of_group.forget(key);
         match registry.db.get(DEFINITIONS, key) {
             Some(stored) => {
-                let outline = Arc::new(stored.only(OUTLINE));
+                let outline = Arc::new(stored.only(DEFINITION_OUTLINE));
                 if crd::is_terminating(&outline) {
                     self.going.insert(key.clone());
                 }

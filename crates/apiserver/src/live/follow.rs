@@ -25,7 +25,7 @@ const PAUSE_AFTER_FAILURE: Duration = Duration::from_secs(1);
 const LONGEST_PAUSE: Duration = Duration::from_secs(60);
 /// The longest event that is read.
 const LONGEST_EVENT: usize = 64 << 20;
-const EXPIRED: u16 = 410;
+const EXPIRED_CODE: u16 = 410;
 
 impl Live {
     /// Brings a collection here, and follows it until the server ends.
@@ -46,7 +46,7 @@ impl Live {
         loop {
             let mut page = match self.upstream.get(&next).await {
                 // It took so long that the pages after this one are gone.
-                Err(refusal) if refusal.code == EXPIRED && !told.is_empty() => {
+                Err(refusal) if refusal.code == EXPIRED_CODE && !told.is_empty() => {
                     told.clear();
                     self.upstream.get(&path).await?
                 }
@@ -75,7 +75,7 @@ impl Live {
             let end = Duration::from_secs(WATCH_SECONDS + WATCH_GRACE);
             let watched = tokio::time::timeout(end, self.watch(kind, collection, &mut version)).await;
             let ended = match watched.unwrap_or(Ok(())) {
-                Err(refusal) if refusal.code == EXPIRED => {
+                Err(refusal) if refusal.code == EXPIRED_CODE => {
                     self.list(kind, collection).await.map(|newest| version = newest)
                 }
                 ended => ended,

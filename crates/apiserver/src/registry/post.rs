@@ -212,9 +212,12 @@ mod tests {
             "spec": {"selector": {"matchLabels": labels}, "unhealthyPodEvictionPolicy": "AlwaysAllow"},
             "status": {"disruptionsAllowed": allowed},
         });
-        for (resource, key, object) in
-            [("pods", "default/p", pod), ("poddisruptionbudgets.policy", "default/b", budget)]
-        {
+        let namespace = json!({"metadata": {"name": "default"}});
+        for (resource, key, object) in [
+            ("namespaces", "default", namespace),
+            ("pods", "default/p", pod),
+            ("poddisruptionbudgets.policy", "default/b", budget),
+        ] {
             registry.db.put(&resource.into(), key, Expect::Absent, object).expect("absent");
         }
         let kinds = registry.kinds();

@@ -14,7 +14,7 @@ const LARGEST: usize = 16 * 1024 * 1024;
 /// What is kept. To find or keep one costs the same however many there are.
 #[derive(Debug, Default)]
 pub(super) struct Shelf {
-    documents: HashMap<DocumentScope, Kept>,
+    documents: HashMap<DocumentScope, KeptDocument>,
     /// Those whose text is kept, by when they were last asked for.
     whole: BTreeMap<u64, DocumentScope>,
     bytes: usize,
@@ -25,7 +25,7 @@ pub(super) struct Shelf {
 }
 
 #[derive(Debug)]
-struct Kept {
+struct KeptDocument {
     /// What it tells of: kinds that change are other ones. It does not keep them alive, but their place, so that no others come there.
     subject: Weak<dyn Any + Send + Sync>,
     tag: Arc<str>,
@@ -34,7 +34,7 @@ struct Kept {
     asked: u64,
 }
 
-impl Kept {
+impl KeptDocument {
     fn tells_of(&self, subject: &DocumentSubject) -> bool {
         std::ptr::addr_eq(self.subject.as_ptr(), Arc::as_ptr(subject))
     }
@@ -66,7 +66,8 @@ impl Shelf {
             self.bytes += text.len();
             self.whole.insert(self.asked, scope.clone());
         }
-        let kept = Kept { subject: Arc::downgrade(subject), tag: document.tag.clone(), text, asked: self.asked };
+        let kept =
+            KeptDocument { subject: Arc::downgrade(subject), tag: document.tag.clone(), text, asked: self.asked };
         self.documents.insert(scope, kept);
         while self.bytes > LARGEST
             && let Some((_, oldest)) = self.whole.pop_first()
@@ -88,7 +89,7 @@ impl Shelf {
     }
 
     fn remove(&mut self, scope: &DocumentScope) {
-        if let Some(Kept { text: Some(text), asked, .. }) = self.documents.remove(scope) {
+        if let Some(KeptDocument { text: Some(text), asked, .. }) = self.documents.remove(scope) {
             self.whole.remove(&asked);
             self.bytes -= text.len();
         }
