@@ -58,7 +58,7 @@ impl ContinueToken {
             return Err(wrong("encoded start key empty (version meta.k8s.io/v1)"));
         }
         let start = wire.start.strip_prefix('/').unwrap_or(&wire.start);
-        if start.split('/').any(|part| part == "..") {
+        if start.split('/').any(|part| matches!(part, "" | "." | "..")) {
             return Err(wrong(&wire.start));
         }
         Ok(Self { revision: u64::try_from(wire.rv).ok(), start: start.into() })
@@ -98,6 +98,8 @@ mod tests {
             encode(r#"{"v":"meta.k8s.io/v1","rv":0,"start":"a"}"#),
             encode(r#"{"v":"meta.k8s.io/v1","rv":1,"start":""}"#),
             encode(r#"{"v":"meta.k8s.io/v1","rv":1,"start":"../a"}"#),
+            encode(r#"{"v":"meta.k8s.io/v1","rv":1,"start":"//a"}"#),
+            encode(r#"{"v":"meta.k8s.io/v1","rv":1,"start":"a/./b"}"#),
             format!("{}==", encode(r#"{"v":"meta.k8s.io/v1","rv":1,"start":"a"}"#)),
         ] {
             assert_eq!(ContinueToken::decode(&text).unwrap_err().code(), 400, "{text}");
