@@ -122,7 +122,7 @@ impl Starting<'_> {
         let (told, quiet) = watch::channel(0);
         self.registry.health.controller_starts();
         let run = run(controller, self.registry.clone(), self.stop.clone(), told, self.asked.subscribe());
-        self.tasks.spawn(Movable::new(run));
+        self.tasks.spawn(Movable::new(&self.registry.turns, run));
         self.quiet.push(quiet);
     }
 }

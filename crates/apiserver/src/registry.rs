@@ -1,7 +1,7 @@
 //! The verbs, for every kind alike: what a request does once it is known what it asks for.
 //!
-//! No function here awaits: each reads the store, works the new object out, and commits it only if the store still holds what
-//! it read. The HTTP shell and the background tasks call the same functions.
+//! No function that writes one object awaits: each reads the store, works the new object out, and commits it only if the store still holds
+//! what it read. The HTTP shell and the background tasks call the same functions.
 
 mod admission_chain;
 mod admission_plugin;
@@ -44,6 +44,7 @@ pub(crate) use transform::Transform;
 pub(crate) use update::Wish;
 pub(crate) use writer::{OWN_MANAGER, Writer};
 
+use crate::apart::Turns;
 use crate::audit::AuditLog;
 use crate::auth::{Attributes, Authenticator, Authorizer, Flow, Flows, Rbac, Tokens};
 use crate::clock::Clock;
@@ -73,6 +74,7 @@ pub(crate) struct Registry {
     pub(crate) health: Health,
     pub(crate) bodies: Arc<BodyRoom>,
     pub(crate) documents: Arc<Documents>,
+    pub(crate) turns: Turns,
     /// Who has a say in requests.
     pub(crate) chain: Vec<Arc<dyn Plugin>>,
     /// It is locked for as long as it takes to copy or to replace a reference.
@@ -105,6 +107,7 @@ impl Registry {
             bodies: Arc::new(BodyRoom::new(config.body_bytes)),
             audit: AuditLog::new(config.audit),
             documents: Arc::default(),
+            turns: Turns::new(),
             chain: admission_chain::chain(),
             kinds: RwLock::new(Arc::new(crd::ruled(kinds))),
             changing_kinds: Mutex::default(),

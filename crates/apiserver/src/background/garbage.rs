@@ -95,7 +95,6 @@ impl Controller for Collector {
         let mut unread = Vec::new();
         while let Some(at) = self.queue.pop_front() {
             self.queued.remove(&at);
-            apart::work_on(registry.db.weight(&at.0, &at.1)).await;
             match self.look_at(registry, at.clone(), told).await {
                 Ok(Looked::Done) => (),
                 Ok(Looked::TooEarly) => unread.push(at),
@@ -176,6 +175,7 @@ impl Collector {
     async fn look_at(&mut self, registry: &Arc<Registry>, at: Spot, told: u64) -> Outcome<Looked> {
         let kinds = registry.kinds();
         let Some((kind, (resource, key))) = resolve(registry, &kinds, at) else { return Ok(Looked::Done) };
+        apart::work_on(registry.db.weight(&resource, &key)).await;
         let Some(stored) = registry.db.get(&resource, &key) else { return Ok(Looked::Done) };
         // What goes in another cluster, that cluster collects.
         if stored.is_deleting() && registry.db.is_left_alone(&resource, &key) {
@@ -209,11 +209,13 @@ impl Collector {
             let Some(kind) = kind_of_store(&kinds, &resource) else { continue };
             let place = Place::new(kind.clone(), &dependent.namespace(), &dependent.name());
             // One that cannot be written binds none of the others.
+            apart::work_on(dependent.weight()).await;
             let is_of_owner = |reference: &Json| reference.text("/uid") == owner.uid();
             outcome = outcome.and(drop_references(registry, &place, &dependent.uid(), &is_of_owner));
             tokio::task::yield_now().await;
         }
         outcome?;
+        apart::work_on(owner.weight()).await;
         drop_finalizer(registry, place, &owner.uid(), ORPHAN_FINALIZER)
     }
 

@@ -10,6 +10,7 @@ use pintle_json::Json;
 use super::encode::Reply;
 use super::negotiate::{self, ResponseFormat};
 use super::{Call, healthz};
+use crate::apart;
 use crate::discovery::{self, DocumentScope, Listing};
 use crate::failure::{Failure, Outcome};
 use crate::kinds::{Kinds, Routing};
@@ -82,8 +83,11 @@ async fn all(
     let found =
         registry.documents.find(kinds, DocumentScope::Listing(listing)).await?.ok_or_else(Failure::page_not_found)?;
     let is_kept = format.media == Media::Json && format.pretty == (listing == Listing::Paths);
-    let body = if is_kept { found.text } else { super::encode::encode(format, &listing.value(kinds)) };
-    Ok((found.tag, body))
+    if is_kept {
+        return Ok((found.tag, found.text));
+    }
+    apart::work_on(found.text.len()).await;
+    Ok((found.tag, super::encode::encode(format, &listing.value(kinds))))
 }
 
 fn version(call: &Call) -> Outcome<Reply> {

@@ -5,6 +5,7 @@ use std::io;
 
 use bytes::Bytes;
 use futures_util::stream;
+use http::header::CONTENT_TYPE;
 use http_body::Frame;
 use http_body_util::combinators::UnsyncBoxBody;
 use http_body_util::{BodyExt, Full, StreamBody};
@@ -13,6 +14,7 @@ use pintle_meta::{Reason, StatusDetails};
 use super::Call;
 use crate::apart;
 use crate::failure::{Failure, Outcome};
+use crate::kinds::RBAC_GROUP;
 use crate::registry::{LARGEST_BODY, Unread};
 use crate::watch::{Frame as Sent, Watcher};
 
@@ -65,8 +67,19 @@ pub(super) async fn read(call: &Call, delivery: Delivery) -> Outcome<Bytes> {
         Delivery::Come(bytes) => bytes,
     };
     let bytes = call.bodies.turn(bytes).await;
-    apart::work_on(bytes.len().max(call.weight)).await;
+    apart::work_on(if multiplies(call) { apart::ALWAYS } else { bytes.len().max(call.weight) }).await;
     Ok(bytes)
+}
+
+/// Whether what follows from a body may be out of proportion to it: aliases of YAML and operations of a patch copy, rights multiply, and the
+/// labels of a namespace are held against its pods.
+fn multiplies(call: &Call) -> bool {
+    let media = call.header(CONTENT_TYPE);
+    let place = &call.place;
+    media.contains("yaml")
+        || media.contains("json-patch")
+        || place.group == RBAC_GROUP
+        || place.resource == "namespaces"
 }
 
 /// Reads a request's body in full. It can be kept so, and not be worked on.

@@ -10,6 +10,7 @@ use pintle_meta::GroupVersion;
 use super::Call;
 use super::encode::Reply;
 use super::gzip;
+use crate::apart;
 use crate::discovery::{Document, DocumentScope, openapi};
 use crate::failure::{Failure, Outcome};
 use crate::registry::Registry;
@@ -33,7 +34,10 @@ pub(super) async fn serve(registry: &Registry, call: &Call, rest: &[String]) -> 
     let kinds = registry.kinds();
     let Some(document) = registry.documents.find(&kinds, scope.clone()).await? else { return Ok(nothing(404)) };
     Ok(match scope {
-        DocumentScope::All => v2(call, document),
+        DocumentScope::All => {
+            apart::work_on(document.text.len()).await;
+            v2(call, document)
+        }
         DocumentScope::Index | DocumentScope::Listing(_) => index(document),
         DocumentScope::Version(of) => {
             let custom = !kinds.is_built_in(&of.group, &of.version);

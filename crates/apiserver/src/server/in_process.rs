@@ -108,7 +108,10 @@ where
             let answered = async {
                 match own {
                     Some(home) => home.answer(front, request).await,
-                    None => Some(Movable::new(front.respond(request, |_| ())).await.0),
+                    None => {
+                        let turns = front.registry.turns.clone();
+                        Some(Movable::new(&turns, front.respond(request, |_| ())).await.0)
+                    }
                 }
             };
             let answer = tokio::select! {

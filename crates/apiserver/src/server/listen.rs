@@ -113,7 +113,8 @@ async fn serve_on(socket: impl AsyncRead + AsyncWrite + Unpin + Send + 'static, 
         let (front, slot, requests) = (front.clone(), slot.clone(), requests.clone());
         let (version, open) = (request.version(), requests.open(&request));
         // Boxed where it is made: HTTP/2 makes it a task of its own, and it would be copied on each step of the way there.
-        Movable::new(async move {
+        let turns = front.registry.turns.clone();
+        Movable::new(&turns, async move {
             // The connection ends; a stream of HTTP/2 is reset.
             let open = open?;
             let (response, socket) = front

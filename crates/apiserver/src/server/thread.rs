@@ -63,6 +63,7 @@ impl Home {
     /// body later, ends the work.
     pub(super) async fn answer(self, front: Front, request: Request<Incoming>) -> Option<Response<ResponseBody>> {
         let (mut told, answered) = oneshot::channel();
+        let turns = front.registry.turns.clone();
         let work = async move {
             let mut ends = false;
             let (head, mut body) = tokio::select! {
@@ -84,8 +85,8 @@ impl Home {
                 }
             }
         };
-        let stop = self.stop;
-        self.tasks.spawn_on(async move { stop.run_until_cancelled(Movable::new(work)).await }, &self.runtime);
+        let (stop, work) = (self.stop, Movable::new(&turns, work));
+        self.tasks.spawn_on(async move { stop.run_until_cancelled(work).await }, &self.runtime);
         let still = held_still();
         let (head, taken, ends) = answered.await.ok()?;
         // What goes on for as long as somebody listens holds no clock.
