@@ -63,7 +63,7 @@ pub(crate) struct Call {
     view: Option<View>,
     /// What to warn the client of, whatever the outcome.
     pub(crate) warnings: Vec<String>,
-    /// How many bytes the object takes that it is about, if there is one.
+    /// How many bytes the object takes that it is to write, if it is there.
     weight: usize,
     /// The room for the bodies of all requests.
     bodies: Arc<BodyRoom>,

@@ -58,12 +58,14 @@ impl AuditLog {
         let AuditRecord { received, user, user_agent, verb, group, resource, subresource, namespace, .. } = record;
         let AuditRecord { name, code, committed, annotations, .. } = record;
         let common = Common { user, user_agent, verb, group, resource, subresource, namespace };
+        let name = name.into();
         let mut kept = self.lock();
-        let common = kept.share(common);
-        kept.add(KeptRecord { common, received, name: name.into(), code, committed, annotations });
+        let (common, _known) = kept.share(common);
+        kept.add(KeptRecord { common, received, name, code, committed, annotations });
         while kept.records.len() > self.most || kept.bytes > MOST_BYTES {
             kept.forget_oldest();
         }
+        drop(kept);
     }
 
     pub(crate) fn read(&self) -> ServerAudit {
@@ -78,14 +80,16 @@ impl AuditLog {
 }
 
 impl KeptRequests {
-    fn share(&mut self, common: Common) -> Arc<Common> {
-        if let Some(known) = self.common.get(&common) {
-            return known.clone();
+    /// The shared one; and the other, if it is not needed any more, to be freed under no lock.
+    fn share(&mut self, common: Common) -> (Arc<Common>, Option<Common>) {
+        let last = self.records.back().map(|last| &last.common).filter(|last| ***last == common);
+        if let Some(known) = last.or_else(|| self.common.get(&common)) {
+            return (known.clone(), Some(common));
         }
         let common = Arc::new(common);
         self.bytes += common.weight();
         self.common.insert(common.clone());
-        common
+        (common, None)
     }
 
     fn add(&mut self, record: KeptRecord) {

@@ -74,8 +74,8 @@ pub(super) async fn reply(call: &Call, reply: Reply, now: Timestamp) -> Response
                 return self::failure(call, &failure);
             }
             let is_plain = format.media == Media::Json && !format.pretty && format.transform.is_none();
-            if !is_plain || call.weight > ZIPPED_FROM && takes_gzip(call) {
-                apart::work_on(call.weight).await;
+            if !is_plain {
+                apart::work_on(object.weight()).await;
             }
             if format.media == Media::Protobuf {
                 return match format.transform.enveloped(&object) {
@@ -87,6 +87,9 @@ pub(super) async fn reply(call: &Call, reply: Reply, now: Timestamp) -> Response
             format.transform.write_one(&object, &kind, true, now, &mut json);
             if format.media == Media::Json && !format.pretty {
                 json.push(b'\n');
+                if json.len() > ZIPPED_FROM && takes_gzip(call) {
+                    apart::work_on(json.len()).await;
+                }
                 return respond(call, code, Media::Json, json.into());
             }
             value(call, code, &format, &serde_json::from_slice(&json).unwrap_or_default())

@@ -23,7 +23,9 @@ pub(super) async fn serve(
 ) -> Outcome<Reply> {
     let place = route(registry, call, path)?;
     call.warnings.extend(place.kind.strategy.deprecation().map(Into::into));
-    call.weight = registry.weight(&place);
+    if !matches!(verb, Some(Verb::Get | Verb::List | Verb::Watch)) {
+        call.weight = registry.weight(&place);
+    }
     if let Some(stream) = place.kind.strategy.stream(place.part) {
         let mut options = (stream.options)(&call.query)?;
         if stream.connects {

@@ -6,6 +6,7 @@ use pintle_json::Json;
 use pintle_schema::protobuf::{self, Enveloped};
 use pintle_schema::{self as schema, Schema, Type};
 
+use crate::apart;
 use crate::failure::{Failure, Outcome};
 use crate::kinds::Kind;
 use crate::object::Ordered;
@@ -45,6 +46,14 @@ impl Served {
         value.unset("kind");
         let content = ServedContent::Value(Arc::new(value));
         Self { api_version: kind.api_version(), kind: kind.kind.clone(), order: kind.order(), content }
+    }
+
+    /// How many bytes it takes where it is stored; as good as any number, where it is a tree already.
+    pub(crate) fn weight(&self) -> usize {
+        match &self.content {
+            ServedContent::Stored(stored) => stored.weight(),
+            ServedContent::Value(_) => apart::ALWAYS,
+        }
     }
 
     /// The object as a tree.
