@@ -121,7 +121,7 @@ pub struct VersionedStore {
     revision: u64,
     compacted: u64,
     history: History,
-    /// For what is kept in other encodings: as much as for the past.
+    /// For what is kept in other encodings: half as much as for the past.
     room: Arc<Room>,
     /// What many objects, or several versions of one, have in common.
     interner: Arc<Interner>,
@@ -141,7 +141,7 @@ impl VersionedStore {
         // Far enough from the end that no number of writes reaches it.
         let revision = first.clamp(1, u64::MAX / 2);
         let compacted = if revision == 1 { 0 } else { revision };
-        let room = Arc::new(Room::new(history.max_bytes));
+        let room = Arc::new(Room::new(history.max_bytes / 2));
         Self { revision, compacted, history, room, ..Self::default() }
     }
 

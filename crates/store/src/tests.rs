@@ -349,7 +349,7 @@ fn who_follows_a_resource_reads_on_though_nobody_may_ask_for_it_any_more() {
 #[test]
 fn what_is_kept_in_other_encodings_is_bounded_with_that_of_the_past() {
     let (now, [pods, _]) = (Instant::now(), resources());
-    let mut store = VersionedStore::new(1, History { max_bytes: 1000, max_changes: 1, ..History::default() });
+    let mut store = VersionedStore::new(1, History { max_bytes: 2000, max_changes: 1, ..History::default() });
     let put = |store: &mut VersionedStore, key: &str| {
         let expect = store.get(&pods, key).map_or(Expect::Absent, |there| Expect::At(there.revision()));
         store.put(now, &pods, key, expect, object("x")).expect("as expected").new.clone()

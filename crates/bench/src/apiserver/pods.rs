@@ -40,14 +40,16 @@ fn pods(how: &Setting, n: usize) -> Sample {
     });
     let made = how.server_bytes() - before;
     runtime.block_on(async {
-        let (mut first, mut json) = (Vec::new(), 0);
+        // Of the pods as they came, not as the server shows them: it says who owns their fields.
+        let json = pods.list(0..n).len();
+        let mut first = Vec::new();
         for _ in 0..5 {
             let begun = Instant::now();
             let mut list = client.get().abs_path([ALL]).stream().await.expect("a list");
-            json = list.next().await.expect("a first byte").expect("a body").len();
+            list.next().await.expect("a first byte").expect("a body");
             first.push(begun.elapsed());
             while let Some(part) = list.next().await {
-                json += part.expect("a body").len();
+                drop(part.expect("a body"));
             }
         }
         let mut list = client.get().abs_path([ALL]).header("accept", PROTOBUF).stream().await.expect("a list");
