@@ -13,7 +13,7 @@ use std::collections::{HashMap, HashSet};
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
 use std::time::Duration;
 
-use http::{Method, Request, Response};
+use http::{Method, Request, Response, Uri};
 use pintle_json::Json;
 use tokio::runtime::Handle;
 use tokio::sync::OnceCell;
@@ -30,6 +30,7 @@ use crate::object::metadata;
 use crate::registry::Registry;
 use crate::request::Part;
 use crate::request::path::Target;
+use crate::request::query::Query;
 use crate::request::user::MASTERS;
 use crate::store::{ResourceKey, Shown, key};
 
@@ -105,7 +106,12 @@ impl Live {
                 deadline(Deadline::Request(Instant::now() + UPSTREAM_PATIENCE));
                 (self.forward(request).await, None)
             }
-            Ok(Where::FollowedThere) => (self.forward(request).await, None),
+            Ok(Where::FollowedThere) => {
+                if !goes_on(request.uri()) {
+                    deadline(Deadline::Request(Instant::now() + UPSTREAM_PATIENCE));
+                }
+                (self.forward(request).await, None)
+            }
             Err(refusal) => (refusal.into_response(), None),
         }
     }
@@ -287,4 +293,11 @@ fn is_discovery(parts: &[String]) -> bool {
 /// The version of an object; 0 for one that is no number.
 fn version(object: &Json) -> u64 {
     object.text("/metadata/resourceVersion").parse().unwrap_or(0)
+}
+
+/// Whether the answer may go on for as long as somebody listens: of a watch, or of a log that is followed.
+fn goes_on(uri: &Uri) -> bool {
+    let query = Query::parse(uri.query().unwrap_or_default());
+    let says = |name: &str| !matches!(query.text(name), "" | "false" | "0");
+    says("watch") || says("follow") || uri.path().contains("/watch/")
 }

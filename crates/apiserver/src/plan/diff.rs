@@ -1,5 +1,7 @@
 //! How two objects differ, field by field.
 
+use std::collections::HashMap;
+
 use pintle_json::{Json, Map, Text};
 
 /// What servers fill in, or what follows from the change itself.
@@ -66,13 +68,11 @@ fn differ(path: &mut String, old: Option<&Json>, new: Option<&Json>, to: &mut Ve
                 (Ok(old), Ok(new)) => (old, new),
                 (old, new) => (placed(old), placed(new)),
             };
-            let find = |list: &[(String, Json)], key: &str| {
-                list.iter().find(|(of, _)| of == key).map(|(_, item)| item.clone())
-            };
-            let added = new.iter().filter(|(key, _)| find(&old, key).is_none());
+            let by_key = |list: &'_ [(String, Json)]| -> HashMap<String, Json> { list.iter().cloned().collect() };
+            let (olds, news) = (by_key(&old), by_key(&new));
+            let added = new.iter().filter(|(key, _)| !olds.contains_key(key));
             for (key, _) in old.iter().chain(added) {
-                let (old, new) = (find(&old, key), find(&new, key));
-                below(path, &format!("[{key}]"), |path| differ(path, old.as_ref(), new.as_ref(), to));
+                below(path, &format!("[{key}]"), |path| differ(path, olds.get(key), news.get(key), to));
             }
         }
         (old, new) => to.push(PlannedField { path: path.clone(), old: old.cloned(), new: new.cloned() }),
@@ -129,6 +129,7 @@ mod tests {
     use pintle_json::json;
 
     use super::*;
+    use crate::clock::effort::is_linear;
 
     #[track_caller]
     fn check(old: Json, new: Json, expected: &[&str]) {
@@ -146,6 +147,18 @@ mod tests {
         check(json!({"a": {"b": 1}}), json!({}), &["- a.b: 1"]);
         check(json!({"a": {}}), json!({}), &["- a: {}"]);
         check(json!({"a": {"b": 1}}), json!({"a": {}}), &["- a.b: 1"]);
+    }
+
+    #[test]
+    fn a_list_is_compared_in_proportion_to_its_items() {
+        let differ = |items: usize| {
+            let list = |first: &str| {
+                let rest = (1..items).map(|item| Json::from(item.to_string()));
+                json!({"l": std::iter::once(Json::from(first)).chain(rest).collect::<Vec<_>>()})
+            };
+            assert_eq!(fields(&list("a"), &list("b")).len(), 1);
+        };
+        assert!(is_linear(2_000, differ));
     }
 
     #[test]
