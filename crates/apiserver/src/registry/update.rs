@@ -1,6 +1,7 @@
 //! PUT and PATCH: both read an object, make another of it, and commit that if nothing came between.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use pintle_json::Json;
 
@@ -17,8 +18,14 @@ use crate::request::options::How;
 use crate::store::{Charge, Expect, Refused, Stored};
 use crate::validate::{FieldFault, FieldFaults};
 
-/// How often a write without a version of its own is worked out anew because another came between.
+/// How often a write without a version of its own is worked out at most, anew whenever another came between.
 const TRIES: usize = 64;
+
+/// As often a real server works a patch out in any case: once, and five times anew.
+const SURE_TRIES: usize = 6;
+
+/// After as long no more than these are made.
+const LONGEST: Duration = Duration::from_secs(2);
 
 /// Makes an object of the stored one, which it is given with `apiVersion` and `kind`.
 pub(crate) type Make<'a> = &'a dyn Fn(Option<&Json>) -> Outcome<Json>;
@@ -45,7 +52,11 @@ impl Registry {
         if let Wish::Put(body) = wish {
             place.check_name(metadata::name(body))?;
         }
-        for _ in 0..TRIES {
+        let begun = self.clock.instant();
+        for tried in 0..TRIES {
+            if tried >= SURE_TRIES && self.clock.instant() - begun >= LONGEST {
+                break;
+            }
             let Some(stored) = self.db.get(&place.resource_key(), &place.key()) else {
                 return self.update_absent(place, wish, by);
             };
@@ -175,4 +186,58 @@ impl Registry {
 fn keep_other_half(part: Part, new: &mut Json, old: &Json) {
     let kept = if part == Part::Status { "spec" } else { "status" };
     put_back(new, old, kept);
+}
+
+#[cfg(test)]
+mod tests {
+    use std::cell::Cell;
+
+    use futures_util::FutureExt;
+    use pintle_json::json;
+
+    use super::*;
+    use crate::config::ApiServerConfig;
+    use crate::request::options::WriteOptions;
+
+    #[tokio::test(start_paused = true)]
+    async fn a_patch_that_keeps_losing_its_race_is_worked_out_less_often_if_that_takes_long() {
+        let registry = Arc::new(Registry::new(ApiServerConfig::default(), None));
+        let kinds = registry.kinds();
+        let kind = kinds.group_kind("", "Namespace").expect("it is built in");
+        let options = WriteOptions::default();
+        let by = Writer::new(&options, "m", registry.clock.now_text());
+        for (name, each, lost, expected) in [
+            ("light", Duration::ZERO, 20, Ok(21)),
+            ("always", Duration::ZERO, usize::MAX, Err(TRIES)),
+            ("heavy", Duration::from_secs(1), 5, Ok(6)),
+            ("hopeless", Duration::from_secs(1), usize::MAX, Err(SURE_TRIES)),
+            ("slow", Duration::from_millis(100), usize::MAX, Err(20)),
+        ] {
+            let place = Place::new(kind.clone(), "", name);
+            let object = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}});
+            registry.create(&place, object, &by).unwrap_or_else(|failure| panic!("{}", failure.status.message));
+            let tries = Cell::new(0);
+            let with = |live: Option<&Json>, key: &str, value: usize| {
+                let mut new = live.cloned().unwrap_or_default();
+                new["metadata"]["labels"] = json!({key: value.to_string()});
+                Ok(new)
+            };
+            let make = |live: Option<&Json>| {
+                tries.set(tries.get() + 1);
+                // The time goes on with the first poll.
+                let _ = tokio::time::advance(each).now_or_never();
+                if tries.get() <= lost {
+                    let between = |live: Option<&Json>| with(live, "between", tries.get());
+                    registry.update(&place, &Wish::Patch(&between), &by)?;
+                }
+                with(live, "wanted", 0)
+            };
+            let written = registry.update(&place, &Wish::Patch(&make), &by);
+            let told = written.map(|_| tries.get()).map_err(|failure| {
+                assert_eq!(failure.status.code, 409, "{name}");
+                tries.get()
+            });
+            assert_eq!(told, expected, "{name}");
+        }
+    }
 }

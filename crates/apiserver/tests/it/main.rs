@@ -8,6 +8,7 @@ mod certificates;
 mod classes;
 mod deadlines;
 mod definitions;
+mod events;
 mod eviction;
 mod faults;
 mod fresh;

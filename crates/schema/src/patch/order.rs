@@ -36,7 +36,7 @@ pub(super) struct Places<'a> {
 
 /// What makes items one: their key as Go prints it, or their value where there is none.
 #[derive(PartialEq, Eq, Hash)]
-enum Identity {
+pub(super) enum Identity {
     Key(String),
     Value(Json),
 }
@@ -51,12 +51,12 @@ impl<'a> Places<'a> {
     }
 
     pub(super) fn of(&self, item: &Json) -> Option<usize> {
-        self.places.get(&self.identity(item)?).copied()
+        self.places.get(&identity(item, self.key)?).copied()
     }
 
     /// Notes where an item stands; false if one like it has been noted.
     pub(super) fn note(&mut self, item: &Json, at: usize) -> bool {
-        let Some(identity) = self.identity(item) else { return true };
+        let Some(identity) = identity(item, self.key) else { return true };
         match self.places.entry(identity) {
             Entry::Vacant(place) => {
                 place.insert(at);
@@ -65,25 +65,12 @@ impl<'a> Places<'a> {
             Entry::Occupied(_) => false,
         }
     }
-
-    /// None for an item that lacks its key: it is like no other.
-    fn identity(&self, item: &Json) -> Option<Identity> {
-        Some(match self.key {
-            Some(key) => Identity::Key(super::go_text(item.get(key)?)),
-            None => Identity::Value(item.clone()),
-        })
-    }
 }
 
-/// Whether two items are one: by their key, or by their value where there is none.
-pub(super) fn same(a: &Json, b: &Json, key: Option<&str>) -> bool {
-    match key {
-        Some(key) => a.get(key).is_some_and(|value| b.get(key).is_some_and(|other| go_equal(value, other))),
-        None => a == b,
-    }
-}
-
-/// Go compares the keys as it prints them.
-fn go_equal(a: &Json, b: &Json) -> bool {
-    super::go_text(a) == super::go_text(b)
+/// None for an item that lacks its key: it is like no other.
+pub(super) fn identity(item: &Json, key: Option<&str>) -> Option<Identity> {
+    Some(match key {
+        Some(key) => Identity::Key(super::go_text(item.get(key)?)),
+        None => Identity::Value(item.clone()),
+    })
 }

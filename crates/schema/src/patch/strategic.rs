@@ -5,7 +5,7 @@ use std::collections::HashSet;
 use pintle_json::{Json, Map};
 
 use super::merge_patch::drop_nulls;
-use super::order::{Places, arrange, same};
+use super::order::{Places, arrange, identity};
 use super::{PatchError, go_text};
 use crate::{Field, Schema, Type};
 
@@ -192,12 +192,14 @@ fn merge_ordered(live: &mut Map, patch: &mut Map, of: Option<&Type>) -> Result<(
 /// What the patch adds or changes must stand in the order, and in that order.
 fn check_order(patch: &[Json], order: &[Json], key: Option<&str>) -> Result<(), PatchError> {
     let deleted = |item: &Json| item[PATCH].as_str() == Some("delete");
-    let mut kept = patch.iter().filter(|item| key.is_none() || !deleted(item)).peekable();
+    let kept = patch.iter().filter(|item| key.is_none() || !deleted(item));
+    let mut kept = kept.map(|item| identity(item, key)).peekable();
     if order.is_empty() {
         return Ok(());
     }
     for item in order {
-        kept.next_if(|next| same(next, item, key));
+        let named = identity(item, key);
+        kept.next_if(|next| next.is_some() && *next == named);
     }
     match kept.peek() {
         None => Ok(()),

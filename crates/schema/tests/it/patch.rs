@@ -1,5 +1,7 @@
 //! The three kinds of patch: what they change, and what they refuse.
 
+use std::time::Instant;
+
 use pintle_json::{Json, json};
 use pintle_schema::patch::*;
 use pintle_schema::*;
@@ -154,6 +156,24 @@ fn a_strategic_patch_merges_keyed_lists_in_the_specified_order() {
     }
     let ordered = json!({"spec": {"$setElementOrder/containers": [{"name": "b"}, {"name": "a"}]}});
     assert_eq!(smp(&named(&["a", "b"]), ordered).unwrap(), named(&["b", "a"]));
+}
+
+#[test]
+fn the_order_of_a_list_is_checked_in_work_that_grows_with_the_patch() {
+    let parts = |parts: usize| {
+        let order: Json = (0..parts * 100).map(|at| json!({"name": at})).collect();
+        let items = json!([{"name": "n".repeat(parts * 10_000)}]);
+        json!({"spec": {"$setElementOrder/containers": order, "containers": items}})
+    };
+    let took = |patch: &Json| {
+        let begun = Instant::now();
+        assert!(matches!(smp(&pod(json!([])), patch.clone()), Err(PatchError::Directive(_))));
+        begun.elapsed()
+    };
+    // Work that grows with the square takes 64 times as long. Of a few tries the least counts: the machine may do something else, too.
+    let least = |patch: &Json| (0..5).map(|_| took(patch)).min().unwrap_or_default();
+    let (part, whole) = (least(&parts(10)), least(&parts(80)));
+    assert!(whole < part * 20, "{part:?} {whole:?}");
 }
 
 #[test]
