@@ -7,6 +7,7 @@ use pintle_meta::{GroupVersion, GroupVersionKind, Scope};
 
 use super::custom_strategy::{Custom, Versions};
 use super::naming::DefinitionNames;
+use super::pattern::Patterns;
 use super::structural::Structural;
 use super::{is_established, is_terminating};
 use crate::kinds::{Conduct, Kind, Subresource, compare_versions};
@@ -22,7 +23,8 @@ pub(crate) fn kinds(definition: &Json) -> Vec<Kind> {
         return Vec::new();
     }
     let versions: Vec<_> = definition.list("/spec/versions").collect();
-    let schemas: Vec<_> = versions.iter().map(|version| schema(version)).collect();
+    let mut patterns = Patterns::default();
+    let schemas: Vec<_> = versions.iter().map(|version| schema(version, &mut patterns)).collect();
     let storage = versions.iter().position(|version| version.is_true("/storage")).unwrap_or(0);
     let Some(stored_name) = versions.get(storage).map(|version| version.text("/name")) else { return Vec::new() };
     let group = definition.text("/spec/group");
@@ -65,8 +67,8 @@ pub(crate) fn kinds(definition: &Json) -> Vec<Kind> {
     made.collect()
 }
 
-fn schema(version: &Json) -> Structural {
-    Structural::read(version.at("/schema/openAPIV3Schema").unwrap_or(&Json::Null))
+fn schema(version: &Json, patterns: &mut Patterns) -> Structural {
+    Structural::read(version.at("/schema/openAPIV3Schema").unwrap_or(&Json::Null), patterns)
 }
 
 /// What to warn of in each request of a version that is on its way out.

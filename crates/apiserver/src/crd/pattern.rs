@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 use std::fmt;
-use std::sync::OnceLock;
+use std::sync::{Arc, OnceLock};
 
 use regex::{Error, Regex, RegexBuilder};
 
@@ -17,14 +17,14 @@ const PATTERN_BUDGET: usize = 128 << 20;
 const OF_CHARACTER: usize = 1 << 10;
 
 /// A pattern, made ready when it is first needed: most definitions have more of them than their objects ask for.
-#[derive(Clone, Debug)]
+#[derive(Debug)]
 pub(crate) struct Pattern {
     text: String,
     ready: OnceLock<Option<(Regex, usize)>>,
 }
 
 impl Pattern {
-    pub(super) fn new(text: &str) -> Self {
+    fn new(text: &str) -> Self {
         Self { text: text.into(), ready: OnceLock::new() }
     }
 
@@ -76,20 +76,31 @@ fn as_go_reads_it(pattern: &str) -> String {
     spelt
 }
 
-/// The patterns of one definition, as far as they have been looked at. Most stand in it many times.
+/// The patterns of one definition, as far as they have been looked at. Most stand in it many times, and are made ready once.
 #[derive(Debug)]
 pub(super) struct Patterns {
+    by_text: HashMap<String, Arc<Pattern>>,
     known: HashMap<String, Result<(), String>>,
     left: usize,
 }
 
 impl Default for Patterns {
     fn default() -> Self {
-        Self { known: HashMap::new(), left: PATTERN_BUDGET }
+        Self { by_text: HashMap::new(), known: HashMap::new(), left: PATTERN_BUDGET }
     }
 }
 
 impl Patterns {
+    /// The pattern of that text, which all share that ask for it.
+    pub(super) fn shared(&mut self, text: &str) -> Arc<Pattern> {
+        if let Some(known) = self.by_text.get(text) {
+            return known.clone();
+        }
+        let made = Arc::new(Pattern::new(text));
+        self.by_text.insert(text.into(), made.clone());
+        made
+    }
+
     /// Why it is no pattern, if so; or one too many.
     pub(super) fn check(&mut self, pattern: &str) -> Result<(), String> {
         if let Some(known) = self.known.get(pattern) {

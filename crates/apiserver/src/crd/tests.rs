@@ -5,6 +5,7 @@ use std::sync::Arc;
 use pintle_json::{Json, json};
 use proptest::prelude::{Just, any, prop_assert, prop_assert_eq, prop_oneof, proptest};
 
+use super::pattern::Patterns;
 use super::structural::Structural;
 use super::{Taken, default, is_established, json_path, kinds, prune, settle, validator};
 use crate::kinds::{Kind, Strategy as _};
@@ -34,6 +35,19 @@ fn established(definition: &Json) -> Json {
 
 fn kind(spec: Json) -> Kind {
     kinds(&established(&definition(spec))).pop().expect("one version")
+}
+
+#[test]
+fn a_pattern_that_stands_often_in_a_definition_is_one_pattern() {
+    let mut patterns = Patterns::default();
+    let property = |at: usize| (format!("p{at}"), json!({"type": "string", "pattern": r"\pL{99}"}));
+    let schema = json!({"type": "object", "properties": (0..200).map(property).collect::<pintle_json::Map>()});
+    let [one, other] = [&schema, &schema].map(|schema| Structural::read(schema, &mut patterns));
+    let first = one.properties["p0"].limits.pattern.as_ref().expect("it has one");
+    for property in one.properties.values().chain(other.properties.values()) {
+        let pattern = property.limits.pattern.as_ref().expect("each has one");
+        assert!(Arc::ptr_eq(first, pattern), "of each version");
+    }
 }
 
 /// What pruning and defaulting make of a spec.
@@ -365,7 +379,7 @@ use proptest::strategy::Strategy as Generator;
 proptest! {
     #[test]
     fn pruning_and_defaulting_twice_is_as_once(schema in any_json(), value in any_json()) {
-        let schema = Structural::read(&schema);
+        let schema = Structural::read(&schema, &mut Patterns::default());
         let mut once = value;
         prune::prune(&schema, &mut once);
         prop_assert!(prune::is_pruned(&schema, &once));
@@ -385,7 +399,7 @@ proptest! {
         let definition = definition(schema.clone());
         let faults = super::Definition.validate_create(&definition);
         prop_assert!(faults.iter().all(|fault| !fault.message.is_empty()));
-        let structural = Structural::read(&schema);
+        let structural = Structural::read(&schema, &mut Patterns::default());
         prop_assert_eq!(validator::validate(&structural, &value, Some(&value), ""), FieldFaults::default());
         for kind in kinds(&established(&definition)) {
             let mut object = value.clone();

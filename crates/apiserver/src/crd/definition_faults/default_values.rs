@@ -3,12 +3,13 @@
 use pintle_json::Json;
 
 use crate::crd::at::At;
+use crate::crd::pattern::Patterns;
 use crate::crd::structural::Structural;
 use crate::crd::{prune, validator};
 use crate::validate::{FieldFault, FieldFaults};
 
 /// The faults of the defaults of a whole schema: each has to be what its schema asks for.
-pub(super) fn all(schema: &Json, path: At<'_>, faults: &mut FieldFaults) {
+pub(super) fn all(schema: &Json, path: At<'_>, patterns: &mut Patterns, faults: &mut FieldFaults) {
     if let Some(default) = schema.get("default").filter(|default| default.is_object()) {
         for key in ["apiVersion", "kind"].into_iter().filter(|key| default.get(key).is_none()) {
             faults.tell(|| FieldFault::required(path.member("default").member(key), ""));
@@ -19,7 +20,7 @@ pub(super) fn all(schema: &Json, path: At<'_>, faults: &mut FieldFaults) {
         let path = At::Key(&properties, name);
         match name.as_str() {
             "apiVersion" | "kind" | "metadata" => forbidden(property, name, path, faults),
-            _ => below(property, path, faults),
+            _ => below(property, path, patterns, faults),
         }
     }
 }
@@ -35,9 +36,9 @@ fn forbidden(schema: &Json, top: &str, path: At<'_>, faults: &mut FieldFaults) {
     }
 }
 
-fn below(schema: &Json, path: At<'_>, faults: &mut FieldFaults) {
+fn below(schema: &Json, path: At<'_>, patterns: &mut Patterns, faults: &mut FieldFaults) {
     if let Some(default) = schema.get("default").filter(|default| !default.is_null()) {
-        let structural = Structural::read(schema);
+        let structural = Structural::read(schema, patterns);
         let path = path.member("default");
         let mut pruned = default.clone();
         prune::prune_value(&structural, &mut pruned);
@@ -56,11 +57,11 @@ fn below(schema: &Json, path: At<'_>, faults: &mut FieldFaults) {
     }
     let properties = path.member("properties");
     for (name, property) in schema.members("/properties") {
-        below(property, At::Key(&properties, name), faults);
+        below(property, At::Key(&properties, name), patterns, faults);
     }
     for key in ["items", "additionalProperties"] {
         if let Some(schema) = schema.get(key).filter(|schema| schema.is_object()) {
-            below(schema, path.member(key), faults);
+            below(schema, path.member(key), patterns, faults);
         }
     }
 }

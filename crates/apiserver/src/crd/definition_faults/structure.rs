@@ -28,7 +28,7 @@ pub(super) fn all(schema: &Json, path: &str, patterns: &mut Patterns) -> FieldFa
     let mut structural: Vec<_> = structural.into_iter().collect();
     structural.sort_by_cached_key(ToString::to_string);
     if structural.is_empty() {
-        default_values::all(schema, path, &mut faults);
+        default_values::all(schema, path, patterns, &mut faults);
     }
     faults.extend(structural);
     faults
