@@ -76,7 +76,7 @@ fn fill(schema: &Structural, value: &mut Json, left: &mut usize) {
 }
 
 /// What a value takes in memory, about.
-fn weight(value: &Json) -> usize {
+pub(super) fn weight(value: &Json) -> usize {
     let parts = match value {
         Json::String(text) => text.len(),
         Json::Array(items) => items.iter().map(weight).sum(),
