@@ -14,8 +14,20 @@ use crate::validate::{FaultReason, FieldFault, FieldFaults};
 
 /// Holds a value at a path against its schema. What `old` holds unchanged is not looked at.
 pub(crate) fn validate(schema: &Structural, value: &Json, old: Option<&Json>, path: &str) -> FieldFaults {
-    let mut check = Validation { left: MOST_STEPS, ..Validation::default() };
+    validate_within(schema, value, old, path, &mut { MOST_STEPS })
+}
+
+/// The same of one of several values that may take so many steps together; what this one takes is taken off.
+pub(super) fn validate_within(
+    schema: &Structural,
+    value: &Json,
+    old: Option<&Json>,
+    path: &str,
+    left: &mut usize,
+) -> FieldFaults {
+    let mut check = Validation { left: *left, ..Validation::default() };
     check.value(schema, value, old, At::Start(path));
+    *left = check.left;
     if check.left == 0 {
         check.nowhere(format_args!("{path:?} takes more than {MOST_STEPS} steps to validate"));
     }
@@ -24,7 +36,7 @@ pub(crate) fn validate(schema: &Structural, value: &Json, old: Option<&Json>, pa
 
 /// A step looks at one value by one part of a schema, at some of a text, or at one of the values that are allowed, or tells some of a fault.
 /// Branches multiply them: without a bound, a schema and an object that are both within their limits take hours.
-const MOST_STEPS: usize = 5_000_000;
+pub(super) const MOST_STEPS: usize = 5_000_000;
 
 #[derive(Default)]
 struct Validation {
