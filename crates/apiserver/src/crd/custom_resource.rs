@@ -19,6 +19,15 @@ const VERBS: [Verb; 8] =
 
 /// The kinds of an established definition, one for each served version; none before.
 pub(crate) fn kinds(definition: &Json) -> Vec<Kind> {
+    kinds_of(definition, |version| version.is_true("/served"))
+}
+
+/// The kind as which an established definition stores its objects, served or not.
+pub(crate) fn stored_kind(definition: &Json) -> Option<Kind> {
+    kinds_of(definition, |version| version.is_true("/storage")).pop()
+}
+
+fn kinds_of(definition: &Json, is_wanted: impl Fn(&Json) -> bool) -> Vec<Kind> {
     if !is_established(definition) {
         return Vec::new();
     }
@@ -36,8 +45,8 @@ pub(crate) fn kinds(definition: &Json) -> Vec<Kind> {
         schemas,
         at: storage,
     });
-    let served = versions.iter().enumerate().filter(|(_, version)| version.is_true("/served"));
-    let made = served.map(|(at, version)| {
+    let wanted = versions.iter().enumerate().filter(|(_, version)| is_wanted(version));
+    let made = wanted.map(|(at, version)| {
         let scope = if definition.text("/spec/scope") == "Cluster" { Scope::Cluster } else { Scope::Namespaced };
         Kind {
             group: group.into(),
