@@ -42,6 +42,7 @@ fn kinds_of(definition: &Json, is_wanted: impl Fn(&Json) -> bool) -> Vec<Kind> {
     let stored = Arc::new(Versions {
         definition: metadata::uid(definition).into(),
         api_versions: versions.iter().map(|version| format!("{group}/{}", version.text("/name"))).collect(),
+        weight: patterns.weight() + schemas.iter().map(Structural::weight).max().unwrap_or(0),
         schemas,
         at: storage,
     });
