@@ -27,7 +27,7 @@ use std::sync::Arc;
 use definition::Definition;
 use pintle_json::Json;
 
-pub(crate) use custom_resource::kinds;
+pub(crate) use custom_resource::{kinds, stored_kind};
 pub(crate) use definition::CLEANUP;
 pub(crate) use naming::{Taken, has_its_names, settle};
 

@@ -183,14 +183,14 @@ impl Definitions {
         let kinds = registry.kinds();
         let store = stored(&resource);
         let objects = all(registry, &store.to_string());
-        let Some(kind) = kinds.store(&store).filter(|_| self.served.contains_key(&resource)) else {
+        // No version may be served, and there are objects all the same.
+        let of_unserved = || crd::stored_kind(&self.served.get(&resource)?.decode()).map(Arc::new);
+        let established = self.served.contains_key(&resource) && objects.left() > 0;
+        let kind = established.then(|| kinds.store(&store).cloned().or_else(of_unserved)).flatten();
+        let Some(kind) = kind else {
             self.finish(registry, definition);
             return true;
         };
-        if objects.left() == 0 {
-            self.finish(registry, definition);
-            return true;
-        }
         for (_, object) in objects {
             // What comes in its place meanwhile keeps its objects.
             let now = registry.db.get(DEFINITIONS, metadata::name(definition));

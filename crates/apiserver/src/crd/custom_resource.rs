@@ -7,6 +7,7 @@ use pintle_meta::{GroupVersion, GroupVersionKind, Scope};
 
 use super::custom_strategy::{Custom, Versions};
 use super::naming::DefinitionNames;
+use super::pattern::Patterns;
 use super::structural::Structural;
 use super::{is_established, is_terminating};
 use crate::kinds::{Conduct, Kind, Subresource, compare_versions};
@@ -18,11 +19,21 @@ const VERBS: [Verb; 8] =
 
 /// The kinds of an established definition, one for each served version; none before.
 pub(crate) fn kinds(definition: &Json) -> Vec<Kind> {
+    kinds_of(definition, |version| version.is_true("/served"))
+}
+
+/// The kind as which an established definition stores its objects, served or not.
+pub(crate) fn stored_kind(definition: &Json) -> Option<Kind> {
+    kinds_of(definition, |version| version.is_true("/storage")).pop()
+}
+
+fn kinds_of(definition: &Json, is_wanted: impl Fn(&Json) -> bool) -> Vec<Kind> {
     if !is_established(definition) {
         return Vec::new();
     }
     let versions: Vec<_> = definition.list("/spec/versions").collect();
-    let schemas: Vec<_> = versions.iter().map(|version| schema(version)).collect();
+    let mut patterns = Patterns::default();
+    let schemas: Vec<_> = versions.iter().map(|version| schema(version, &mut patterns)).collect();
     let storage = versions.iter().position(|version| version.is_true("/storage")).unwrap_or(0);
     let Some(stored_name) = versions.get(storage).map(|version| version.text("/name")) else { return Vec::new() };
     let group = definition.text("/spec/group");
@@ -31,11 +42,12 @@ pub(crate) fn kinds(definition: &Json) -> Vec<Kind> {
     let stored = Arc::new(Versions {
         definition: metadata::uid(definition).into(),
         api_versions: versions.iter().map(|version| format!("{group}/{}", version.text("/name"))).collect(),
+        weight: patterns.weight() + schemas.iter().map(Structural::weight).max().unwrap_or(0),
         schemas,
         at: storage,
     });
-    let served = versions.iter().enumerate().filter(|(_, version)| version.is_true("/served"));
-    let made = served.map(|(at, version)| {
+    let wanted = versions.iter().enumerate().filter(|(_, version)| is_wanted(version));
+    let made = wanted.map(|(at, version)| {
         let scope = if definition.text("/spec/scope") == "Cluster" { Scope::Cluster } else { Scope::Namespaced };
         Kind {
             group: group.into(),
@@ -65,8 +77,8 @@ pub(crate) fn kinds(definition: &Json) -> Vec<Kind> {
     made.collect()
 }
 
-fn schema(version: &Json) -> Structural {
-    Structural::read(version.at("/schema/openAPIV3Schema").unwrap_or(&Json::Null))
+fn schema(version: &Json, patterns: &mut Patterns) -> Structural {
+    Structural::read(version.at("/schema/openAPIV3Schema").unwrap_or(&Json::Null), patterns)
 }
 
 /// What to warn of in each request of a version that is on its way out.

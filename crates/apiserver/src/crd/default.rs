@@ -76,7 +76,7 @@ fn fill(schema: &Structural, value: &mut Json, left: &mut usize) {
 }
 
 /// What a value takes in memory, about.
-fn weight(value: &Json) -> usize {
+pub(super) fn weight(value: &Json) -> usize {
     let parts = match value {
         Json::String(text) => text.len(),
         Json::Array(items) => items.iter().map(weight).sum(),
@@ -126,6 +126,7 @@ pub(crate) fn normalise_numbers(value: &mut Json) {
 mod tests {
     use pintle_json::json;
 
+    use super::super::pattern::Patterns;
     use super::*;
     use crate::clock::effort::is_linear;
 
@@ -135,7 +136,7 @@ mod tests {
             let default = |at: usize| (format!("m{at}"), json!({"type": "integer", "default": 0}));
             let properties: pintle_json::Map = (0..count).map(default).collect();
             let items = json!({"type": "object", "properties": properties});
-            let schema = Structural::read(&json!({"type": "array", "items": items}));
+            let schema = Structural::read(&json!({"type": "array", "items": items}), &mut Patterns::default());
             let mut value = Json::from(vec![json!({}); count]);
             let mut left = 1_000;
             fill(&schema, &mut value, &mut left);

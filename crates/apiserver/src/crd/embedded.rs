@@ -90,16 +90,18 @@ fn lacking(schema: &Structural, value: &Json, path: At<'_>, faults: &mut FieldFa
 mod tests {
     use pintle_json::json;
 
+    use super::super::pattern::Patterns;
     use super::*;
 
     #[test]
     fn what_says_what_an_embedded_object_is_has_the_right_type() {
         let object = json!({"type": "object", "x-kubernetes-embedded-resource": true, "x-kubernetes-preserve-unknown-fields": true});
-        let schema = Structural::read(&json!({"type": "object", "properties": {
+        let schema = json!({"type": "object", "properties": {
             "one": object,
             "list": {"type": "array", "items": object},
             "map": {"type": "object", "additionalProperties": object},
-        }}));
+        }});
+        let schema = Structural::read(&schema, &mut Patterns::default());
         let check = |value: Json, expected: Option<&str>| {
             assert_eq!(malformed(&schema, &value, At::Start("")).as_deref(), expected, "{value}");
         };

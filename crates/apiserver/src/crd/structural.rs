@@ -1,11 +1,13 @@
 //! A structural schema, read from the JSON of a definition.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use pintle_json::Json;
 
 use super::at::At;
-use super::pattern::Pattern;
+use super::default::weight;
+use super::pattern::{Pattern, Patterns};
 
 /// A structural schema, read once from the JSON of a definition.
 ///
@@ -57,7 +59,7 @@ pub(crate) struct Limits {
     pub(crate) multiple_of: Option<f64>,
     pub(crate) min_length: Option<u64>,
     pub(crate) max_length: Option<u64>,
-    pub(crate) pattern: Option<Pattern>,
+    pub(crate) pattern: Option<Arc<Pattern>>,
     pub(crate) min_items: Option<u64>,
     pub(crate) max_items: Option<u64>,
     pub(crate) min_properties: Option<u64>,
@@ -65,10 +67,12 @@ pub(crate) struct Limits {
 }
 
 impl Structural {
-    /// Reads a schema.
-    pub(crate) fn read(schema: &Json) -> Self {
+    /// Reads a schema of the definition that these patterns are of.
+    pub(super) fn read(schema: &Json, patterns: &mut Patterns) -> Self {
         let flag = |key: &str| schema[key] == true;
-        let schemas = |key: &str| schema.list(&format!("/{key}")).map(Self::read).collect();
+        let mut read_one = |schema: &Json| Self::read(schema, patterns);
+        let mut schemas = |key: &str| schema.list(&format!("/{key}")).map(&mut read_one).collect();
+        let (all_of, any_of, one_of) = (schemas("allOf"), schemas("anyOf"), schemas("oneOf"));
         let properties = schema.members("/properties");
         let mut read = Self {
             type_name: schema.text("/type").into(),
@@ -80,21 +84,21 @@ impl Structural {
             list_type: schema.text("/x-kubernetes-list-type").into(),
             list_map_keys: texts(schema, "/x-kubernetes-list-map-keys"),
             default: schema.get("default").filter(|default| !default.is_null() || flag("nullable")).cloned(),
-            properties: properties.map(|(name, schema)| (name.to_string(), Self::read(schema))).collect(),
+            properties: properties.map(|(name, schema)| (name.to_string(), read_one(schema))).collect(),
             additional: schema.get("additionalProperties").and_then(|additional| match additional {
                 Json::Bool(allowed) => Some(Additional::Allowed(*allowed)),
-                Json::Object(_) => Some(Additional::Schema(Box::new(Self::read(additional)))),
+                Json::Object(_) => Some(Additional::Schema(Box::new(read_one(additional)))),
                 _ => None,
             }),
-            items: schema.get("items").filter(|items| items.is_object()).map(|items| Box::new(Self::read(items))),
+            items: schema.get("items").filter(|items| items.is_object()).map(|items| Box::new(read_one(items))),
             required: texts(schema, "/required"),
-            limits: Limits::read(schema),
-            all_of: schemas("allOf"),
-            any_of: schemas("anyOf"),
-            one_of: schemas("oneOf"),
-            not: schema.get("not").filter(|not| not.is_object()).map(|not| Box::new(Self::read(not))),
+            all_of,
+            any_of,
+            one_of,
+            not: schema.get("not").filter(|not| not.is_object()).map(|not| Box::new(read_one(not))),
             has_rules: schema.list("/x-kubernetes-validations").next().is_some(),
             has_rules_within: false,
+            limits: Limits::read(schema, patterns),
             defaulted: Vec::new(),
         };
         let defaulted = read.properties.iter().filter(|(_, schema)| schema.default.is_some());
@@ -106,6 +110,26 @@ impl Structural {
         let within = read.properties.values().chain(additional).chain(read.items.as_deref());
         read.has_rules_within = read.has_rules || within.into_iter().any(|schema| schema.has_rules_within);
         read
+    }
+
+    /// How much more than its own bytes one value of a body may take, wherever it stands: as bytes of a whole body that takes as long. All
+    /// its values may stand where that is most.
+    pub(super) fn weight(&self) -> usize {
+        const OF_BRANCH: usize = 2 << 10;
+        const OF_WORD: usize = 1 << 8;
+        const OF_DEFAULTED: usize = 1 << 6;
+        let branches = self.all_of.iter().chain(&self.any_of).chain(&self.one_of).chain(self.not.as_deref());
+        let branches = branches.map(|branch| OF_BRANCH + branch.weight()).sum::<usize>();
+        let values = self.limits.values.iter().flatten().map(|value| OF_WORD + weight(value)).sum::<usize>();
+        let defaults = self.defaulted().filter_map(|(_, schema)| schema.default.as_ref());
+        let defaults = defaults.map(|default| OF_DEFAULTED * weight(default)).sum::<usize>();
+        let additional = match &self.additional {
+            Some(Additional::Schema(schema)) => Some(&**schema),
+            _ => None,
+        };
+        let within = self.properties.values().chain(additional).chain(self.items.as_deref());
+        let within = within.map(Self::weight).max().unwrap_or(0);
+        branches + values + self.required.len() * OF_WORD + defaults + within
     }
 
     /// The path of the first part of a value that CEL rules are about.
@@ -151,7 +175,7 @@ impl Structural {
 }
 
 impl Limits {
-    fn read(schema: &Json) -> Self {
+    fn read(schema: &Json, patterns: &mut Patterns) -> Self {
         let number = |key: &str| schema[key].as_f64();
         let count = |key: &str| schema[key].as_u64();
         let flag = |key: &str| schema[key] == true;
@@ -164,7 +188,7 @@ impl Limits {
             multiple_of: number("multipleOf").filter(|factor| *factor != 0.0),
             min_length: count("minLength"),
             max_length: count("maxLength"),
-            pattern: schema["pattern"].as_str().map(Pattern::new),
+            pattern: schema["pattern"].as_str().map(|text| patterns.shared(text)),
             min_items: count("minItems"),
             max_items: count("maxItems"),
             min_properties: count("minProperties"),

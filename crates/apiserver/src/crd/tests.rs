@@ -5,6 +5,7 @@ use std::sync::Arc;
 use pintle_json::{Json, json};
 use proptest::prelude::{Just, any, prop_assert, prop_assert_eq, prop_oneof, proptest};
 
+use super::pattern::Patterns;
 use super::structural::Structural;
 use super::{Taken, default, is_established, json_path, kinds, prune, settle, validator};
 use crate::kinds::{Kind, Strategy as _};
@@ -34,6 +35,19 @@ fn established(definition: &Json) -> Json {
 
 fn kind(spec: Json) -> Kind {
     kinds(&established(&definition(spec))).pop().expect("one version")
+}
+
+#[test]
+fn a_pattern_that_stands_often_in_a_definition_is_one_pattern() {
+    let mut patterns = Patterns::default();
+    let property = |at: usize| (format!("p{at}"), json!({"type": "string", "pattern": r"\pL{99}"}));
+    let schema = json!({"type": "object", "properties": (0..200).map(property).collect::<pintle_json::Map>()});
+    let [one, other] = [&schema, &schema].map(|schema| Structural::read(schema, &mut patterns));
+    let first = one.properties["p0"].limits.pattern.as_ref().expect("it has one");
+    for property in one.properties.values().chain(other.properties.values()) {
+        let pattern = property.limits.pattern.as_ref().expect("each has one");
+        assert!(Arc::ptr_eq(first, pattern), "of each version");
+    }
 }
 
 /// What pruning and defaulting make of a spec.
@@ -365,7 +379,7 @@ use proptest::strategy::Strategy as Generator;
 proptest! {
     #[test]
     fn pruning_and_defaulting_twice_is_as_once(schema in any_json(), value in any_json()) {
-        let schema = Structural::read(&schema);
+        let schema = Structural::read(&schema, &mut Patterns::default());
         let mut once = value;
         prune::prune(&schema, &mut once);
         prop_assert!(prune::is_pruned(&schema, &once));
@@ -385,7 +399,7 @@ proptest! {
         let definition = definition(schema.clone());
         let faults = super::Definition.validate_create(&definition);
         prop_assert!(faults.iter().all(|fault| !fault.message.is_empty()));
-        let structural = Structural::read(&schema);
+        let structural = Structural::read(&schema, &mut Patterns::default());
         prop_assert_eq!(validator::validate(&structural, &value, Some(&value), ""), FieldFaults::default());
         for kind in kinds(&established(&definition)) {
             let mut object = value.clone();
@@ -399,5 +413,28 @@ proptest! {
     #[test]
     fn no_path_panics(text in "[.a\\[\\]'?(@)=\\\\0-9*:\"]{0,12}") {
         let _ = json_path::parse(&text).is_ok();
+    }
+}
+
+#[test]
+fn a_schema_weighs_what_one_value_can_ask_of_it() {
+    let of = |field: Json| kind(json!({"type": "object", "properties": {"x": field}})).strategy.schema_weight();
+    let words = |count: usize| -> Json { (0..count).map(|at| Json::from(format!("w{at}"))).collect() };
+    let plain = |at: usize| (format!("p{at}"), json!({"type": "string", "enum": ["a", "b"], "description": "d"}));
+    let many = json!({"type": "object", "properties": (0..1_000).map(plain).collect::<pintle_json::Map>()});
+    const LIGHT: usize = 4 << 10;
+    assert!(of(many) < LIGHT, "no value stands in two places");
+    let branches: Json = (0..20).map(|at| json!({"minimum": at})).collect();
+    for heavy in [
+        json!({"type": "array", "items": {"type": "integer", "anyOf": branches}}),
+        json!({"type": "object", "additionalProperties": {"type": "integer", "not": {"oneOf": branches}}}),
+        json!({"type": "string", "enum": words(200)}),
+        json!({"type": "object", "required": words(200)}),
+        json!({"type": "array", "items": {"type": "object", "properties": {
+            "d": {"type": "string", "default": "x".repeat(500)},
+        }}}),
+        json!({"type": "string", "pattern": r"\pL{99}"}),
+    ] {
+        assert!(of(heavy.clone()) > 8 * LIGHT, "{heavy}");
     }
 }

@@ -6,6 +6,7 @@ use std::fmt;
 use pintle_json::Json;
 
 use super::at::At;
+use super::default::weight;
 use super::formats;
 use super::pattern::STEP_OF_TEXT;
 use super::structural::{Additional, Limits, Structural};
@@ -13,17 +14,29 @@ use crate::validate::{FaultReason, FieldFault, FieldFaults};
 
 /// Holds a value at a path against its schema. What `old` holds unchanged is not looked at.
 pub(crate) fn validate(schema: &Structural, value: &Json, old: Option<&Json>, path: &str) -> FieldFaults {
-    let mut check = Validation { left: MOST_STEPS, ..Validation::default() };
+    validate_within(schema, value, old, path, &mut { MOST_STEPS })
+}
+
+/// The same of one of several values that may take so many steps together; what this one takes is taken off.
+pub(super) fn validate_within(
+    schema: &Structural,
+    value: &Json,
+    old: Option<&Json>,
+    path: &str,
+    left: &mut usize,
+) -> FieldFaults {
+    let mut check = Validation { left: *left, ..Validation::default() };
     check.value(schema, value, old, At::Start(path));
+    *left = check.left;
     if check.left == 0 {
         check.nowhere(format_args!("{path:?} takes more than {MOST_STEPS} steps to validate"));
     }
     check.faults
 }
 
-/// A step looks at one value by one part of a schema, at some of a text, or at one of the values that are allowed. Branches multiply them:
-/// without a bound, a schema and an object that are both within their limits take hours.
-const MOST_STEPS: usize = 5_000_000;
+/// A step looks at one value by one part of a schema, at some of a text, or at one of the values that are allowed, or tells some of a fault.
+/// Branches multiply them: without a bound, a schema and an object that are both within their limits take hours.
+pub(super) const MOST_STEPS: usize = 5_000_000;
 
 #[derive(Default)]
 struct Validation {
@@ -165,7 +178,7 @@ impl Validation {
         let value = Json::from(text);
         if let Some(most) = limits.max_length.filter(|most| length > *most) {
             let message = format!("Too long: may not be more than {most} bytes");
-            self.faults.tell(|| FieldFault::new(FaultReason::TooLong, path, message));
+            self.tell(|| FieldFault::new(FaultReason::TooLong, path, message));
         }
         if let Some(least) = limits.min_length.filter(|least| length < *least) {
             self.fault(
@@ -273,31 +286,40 @@ impl Validation {
         }
         self.spend(schema.required.len());
         for name in schema.required.iter().filter(|name| !members.contains_key(name)) {
-            self.faults.tell(|| FieldFault::required(path.member(name), ""));
+            self.tell(|| FieldFault::required(path.member(name), ""));
         }
     }
 
     fn one_of_values(&mut self, limits: &Limits, value: &Json, path: At<'_>) {
         let Some(values) = &limits.values else { return };
-        self.spend(values.len());
+        self.spend(values.len() * (1 + weight(value) / STEP_OF_TEXT));
         let same = |known: &Json| known == value || known.as_f64().is_some_and(|known| value.as_f64() == Some(known));
         if values.iter().any(same) {
             return;
         }
-        let known: Vec<_> =
-            values.iter().map(|known| known.as_str().map_or_else(|| known.to_string(), Into::into)).collect();
-        let known: Vec<_> = known.iter().map(String::as_str).collect();
-        self.faults.tell(|| FieldFault::unsupported(path, value, &known));
+        self.tell(|| {
+            let known: Vec<_> =
+                values.iter().map(|known| known.as_str().map_or_else(|| known.to_string(), Into::into)).collect();
+            let known: Vec<_> = known.iter().map(String::as_str).collect();
+            FieldFault::unsupported(path, value, &known)
+        });
     }
 
     fn too_many(&mut self, path: At<'_>, count: u64, most: u64) {
         let items = if most == 1 { "item" } else { "items" };
         let message = format!("Too many: {count}: must have at most {most} {items}");
-        self.faults.tell(|| FieldFault::new(FaultReason::TooMany, path, message));
+        self.tell(|| FieldFault::new(FaultReason::TooMany, path, message));
     }
 
     fn fault(&mut self, reason: FaultReason, path: At<'_>, value: &Json, why: fmt::Arguments<'_>) {
-        self.faults.tell(|| FieldFault::new(reason, path, format!("Invalid value: {value}: {why}")));
+        self.tell(|| FieldFault::new(reason, path, format!("Invalid value: {value}: {why}")));
+    }
+
+    /// Notes a fault. What a branch tells may be told in vain, and as often as there are values: its bytes are work, too.
+    fn tell(&mut self, fault: impl FnOnce() -> FieldFault) {
+        let before = self.faults.told();
+        self.faults.tell(fault);
+        self.spend((self.faults.told() - before) / STEP_OF_TEXT);
     }
 
     /// A fault that the Go library gives no path.
@@ -364,5 +386,47 @@ fn type_of(value: &Json) -> &'static str {
         Json::String(_) => "string",
         Json::Array(_) => "array",
         Json::Object(_) => "object",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use pintle_json::json;
+
+    use super::super::pattern::Patterns;
+    use super::*;
+    use crate::clock::effort::is_linear;
+
+    /// The steps that a value takes.
+    fn steps(schema: &Json, value: &Json) -> usize {
+        let schema = Structural::read(schema, &mut Patterns::default());
+        let mut check = Validation { left: usize::MAX, ..Validation::default() };
+        check.value(&schema, value, None, At::Start(""));
+        usize::MAX - check.left
+    }
+
+    #[test]
+    fn values_that_are_none_of_the_allowed_ones_copy_these_only_where_they_are_told() {
+        let validates = |count: usize| {
+            let items = json!({"type": "string", "enum": ["x".repeat(1_000 * count)]});
+            let schema = Structural::read(&json!({"type": "array", "items": items}), &mut Patterns::default());
+            let faults = validate(&schema, &vec![json!(""); count].into(), None, "");
+            assert!(!faults.is_empty());
+        };
+        // More than is told in either case.
+        assert!(is_linear(400, validates));
+    }
+
+    #[test]
+    fn what_is_compared_and_told_counts_by_its_bytes() {
+        let long = "x".repeat(64_000);
+        let least = |schema: Json, value: Json, least: usize| {
+            let steps = steps(&schema, &value);
+            assert!((least..2 * least).contains(&steps), "{steps} for {least}");
+        };
+        let near: Vec<_> = (0..10).map(|last| format!("{long}{last}")).collect();
+        least(json!({"type": "string", "enum": near}), json!(near[9]), 11_000);
+        let branch = json!({"enum": [long]});
+        least(json!({"type": "array", "items": {"anyOf": vec![branch; 10]}}), json!(["a", "b"]), 20_000);
     }
 }

@@ -26,6 +26,7 @@ pub(super) async fn serve(
     if !matches!(verb, Some(Verb::Get | Verb::List | Verb::Watch)) {
         call.weight = registry.weight(&place);
     }
+    call.schema_weight = place.kind.strategy.schema_weight();
     if let Some(stream) = place.kind.strategy.stream(place.part) {
         let mut options = (stream.options)(&call.query)?;
         if stream.connects {

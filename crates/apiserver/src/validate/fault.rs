@@ -141,6 +141,11 @@ impl FieldFaults {
         self.all.is_empty()
     }
 
+    /// The bytes of what is told.
+    pub(crate) fn told(&self) -> usize {
+        self.told
+    }
+
     /// Whether enough is told, so that nobody has to look for more.
     pub(crate) fn is_full(&self) -> bool {
         self.told >= MOST_FAULTS_TOLD

@@ -137,3 +137,31 @@ async fn a_custom_kind_is_not_taken_for_the_built_in_one_of_its_name() {
     let refused = get(&server, &format!("{}?fieldSelector=spec.a%3Db", of("jobs"))).await;
     assert_eq!(refused.body["message"], "field label not supported: spec.a");
 }
+
+#[tokio::test]
+async fn the_objects_of_a_definition_that_serves_no_version_go_with_it() {
+    let server = server().await;
+    let gadgets = definition("example.com", "gadgets", "Gadget", &["v1", "v2"]);
+    let path = format!("{DEFINITIONS}/gadgets.example.com");
+    let list = "/apis/example.com/v1/namespaces/default/gadgets";
+    assert_eq!(call(&server, Method::POST, DEFINITIONS, gadgets.clone()).await.code, 201);
+    settle(&server).await;
+    for name in ["a", "b"] {
+        let gadget = json!({"apiVersion": "example.com/v1", "kind": "Gadget", "metadata": {"name": name}});
+        assert_eq!(call(&server, Method::POST, list, gadget).await.code, 201);
+    }
+    let mut unserved = gadgets["spec"]["versions"].clone();
+    for at in 0..2 {
+        unserved[at]["served"] = false.into();
+    }
+    assert_eq!(call(&server, Method::PATCH, &path, json!({"spec": {"versions": unserved}})).await.code, 200);
+    settle(&server).await;
+    assert_eq!(get(&server, list).await.code, 404);
+    assert_eq!(delete(&server, &path).await.code, 200);
+    settle(&server).await;
+    assert_eq!(get(&server, &path).await.code, 404);
+    assert_eq!(call(&server, Method::POST, DEFINITIONS, gadgets).await.code, 201);
+    settle(&server).await;
+    assert_eq!(names(&server, list).await, [""; 0]);
+    assert_eq!(get(&server, list).await.code, 200);
+}

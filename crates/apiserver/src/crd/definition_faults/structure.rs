@@ -5,6 +5,7 @@ use pintle_json::{Json, json};
 use super::{branches, default_values};
 use crate::crd::at::At;
 use crate::crd::pattern::Patterns;
+use crate::crd::structural::Structural;
 use crate::object::doubles;
 use crate::validate::{FieldFault, FieldFaults};
 
@@ -16,8 +17,8 @@ const UNSUPPORTED: &[&str] =
 const KEYS_AT_MOST: usize = 100;
 const KEY_DEFAULT_AT_MOST: usize = 1024;
 
-/// The faults of the whole schema of a version, at a path.
-pub(super) fn all(schema: &Json, path: &str, patterns: &mut Patterns) -> FieldFaults {
+/// The faults of the whole schema of a version, at a path. All defaults of a definition may take so many steps together.
+pub(super) fn all(schema: &Json, path: &str, patterns: &mut Patterns, steps: &mut usize) -> FieldFaults {
     let path = At::Start(path);
     let mut faults = FieldFaults::default();
     plain(schema, path, patterns, &mut faults);
@@ -28,7 +29,8 @@ pub(super) fn all(schema: &Json, path: &str, patterns: &mut Patterns) -> FieldFa
     let mut structural: Vec<_> = structural.into_iter().collect();
     structural.sort_by_cached_key(ToString::to_string);
     if structural.is_empty() {
-        default_values::all(schema, path, &mut faults);
+        let structural = Structural::read(schema, patterns);
+        default_values::all(schema, &structural, path, steps, &mut faults);
     }
     faults.extend(structural);
     faults

@@ -5,6 +5,7 @@ use pintle_json::Json;
 use super::structure;
 use crate::crd::json_path;
 use crate::crd::pattern::Patterns;
+use crate::crd::validator::MOST_STEPS;
 use crate::object::doubles;
 use crate::validate::{FaultReason, FieldFault, FieldFaults, NameRule, name_faults};
 
@@ -68,10 +69,10 @@ fn parts(versions: &[&Json]) -> FieldFaults {
             faults.push(FieldFault::required(format!("spec.versions[{at}].schema.openAPIV3Schema"), ""));
         }
     }
-    let mut patterns = Patterns::default();
+    let (mut patterns, mut steps) = (Patterns::default(), MOST_STEPS);
     for (version, path) in each(SCHEMA, "spec.validation.openAPIV3Schema", "schema.openAPIV3Schema") {
         if let Some(schema) = version.at(SCHEMA).filter(|schema| !schema.is_null()) {
-            faults.extend(structure::all(schema, &path, &mut patterns));
+            faults.extend(structure::all(schema, &path, &mut patterns, &mut steps));
         }
     }
     for (version, path) in each("/subresources", "spec.subresources", "subresources") {
