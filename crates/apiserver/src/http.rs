@@ -65,6 +65,8 @@ pub(crate) struct Call {
     pub(crate) warnings: Vec<String>,
     /// How many bytes the object takes that it is about, if there is one.
     weight: usize,
+    /// What its schema takes, as bytes of a body.
+    schema_weight: usize,
     /// The room for the bodies of all requests.
     bodies: Arc<BodyRoom>,
     /// The connection, where the client would have another protocol on it.
@@ -113,6 +115,7 @@ pub(crate) async fn respond(
     let (mut head, incoming) = request.into_parts();
     let call = Call {
         weight: 0,
+        schema_weight: 0,
         bodies: registry.bodies.clone(),
         upgrade: head.extensions.remove(),
         socket: None,

@@ -22,6 +22,8 @@ pub(super) struct Versions {
     pub(super) definition: String,
     pub(super) api_versions: Vec<String>,
     pub(super) schemas: Vec<Structural>,
+    /// What holding an object against the heaviest of them takes, as bytes of a body.
+    pub(super) weight: usize,
     /// The one that is stored.
     pub(super) at: usize,
 }
@@ -254,6 +256,10 @@ impl Strategy for Custom {
             prune::prune(own, &mut shown);
         }
         Arc::new(shown)
+    }
+
+    fn schema_weight(&self) -> usize {
+        self.stored.weight
     }
 
     fn openapi(&self) -> Option<&Json> {

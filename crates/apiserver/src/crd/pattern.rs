@@ -54,6 +54,18 @@ fn build(pattern: &str, size: usize) -> Result<Regex, Error> {
     RegexBuilder::new(&as_go_reads_it(pattern)).size_limit(size).build()
 }
 
+/// An automaton has all that is repeated as often as that says, and of a class of Unicode the bytes of thousands of characters.
+fn weight(pattern: &str) -> usize {
+    const OF_CLASS: usize = 64;
+    let counts = pattern.split('{').skip(1).filter_map(|after| {
+        let counts = after.split('}').next()?.split(',');
+        counts.filter_map(|count| count.parse::<usize>().ok()).max()
+    });
+    let copies = counts.fold(1, |copies: usize, count| copies.saturating_mul(count.max(1)).min(LONGEST_PATTERN));
+    let of_character = if pattern.contains(r"\p") || pattern.contains(r"\P") { OF_CLASS } else { 1 };
+    pattern.len() * copies * of_character
+}
+
 /// The same with the classes spelt out that are ASCII in Go.
 fn as_go_reads_it(pattern: &str) -> String {
     let mut spelt = String::with_capacity(pattern.len());
@@ -101,6 +113,11 @@ impl Patterns {
         made
     }
 
+    /// About what those that are shared take to be made ready, as bytes of a body that takes as long.
+    pub(super) fn weight(&self) -> usize {
+        self.by_text.keys().map(|text| weight(text)).sum()
+    }
+
     /// Why it is no pattern, if so; or one too many.
     pub(super) fn check(&mut self, pattern: &str) -> Result<(), String> {
         if let Some(known) = self.known.get(pattern) {
@@ -144,6 +161,20 @@ mod tests {
         check("(", &long, (true, 0));
         check(r"\pL{9000}{9000}", &long, (true, 0));
         check(&"a".repeat(LONGEST_PATTERN + 1), &long, (true, 0));
+    }
+
+    #[test]
+    fn what_a_pattern_weighs_follows_what_it_repeats() {
+        for (pattern, least, most) in [
+            ("^[a-z]+$", 1, 100),
+            ("^[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?$", 1_000, 4_000),
+            (r"\pL{99}", 40_000, 1 << 20),
+            ("(a{1000}){1000}", 100_000, 1 << 20),
+            ("}{,{", 1, 100),
+        ] {
+            let weight = weight(pattern);
+            assert!((least..most).contains(&weight), "{pattern}: {weight}");
+        }
     }
 
     #[test]

@@ -415,3 +415,26 @@ proptest! {
         let _ = json_path::parse(&text).is_ok();
     }
 }
+
+#[test]
+fn a_schema_weighs_what_one_value_can_ask_of_it() {
+    let of = |field: Json| kind(json!({"type": "object", "properties": {"x": field}})).strategy.schema_weight();
+    let words = |count: usize| -> Json { (0..count).map(|at| Json::from(format!("w{at}"))).collect() };
+    let plain = |at: usize| (format!("p{at}"), json!({"type": "string", "enum": ["a", "b"], "description": "d"}));
+    let many = json!({"type": "object", "properties": (0..1_000).map(plain).collect::<pintle_json::Map>()});
+    const LIGHT: usize = 4 << 10;
+    assert!(of(many) < LIGHT, "no value stands in two places");
+    let branches: Json = (0..20).map(|at| json!({"minimum": at})).collect();
+    for heavy in [
+        json!({"type": "array", "items": {"type": "integer", "anyOf": branches}}),
+        json!({"type": "object", "additionalProperties": {"type": "integer", "not": {"oneOf": branches}}}),
+        json!({"type": "string", "enum": words(200)}),
+        json!({"type": "object", "required": words(200)}),
+        json!({"type": "array", "items": {"type": "object", "properties": {
+            "d": {"type": "string", "default": "x".repeat(500)},
+        }}}),
+        json!({"type": "string", "pattern": r"\pL{99}"}),
+    ] {
+        assert!(of(heavy.clone()) > 8 * LIGHT, "{heavy}");
+    }
+}

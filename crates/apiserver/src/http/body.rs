@@ -57,15 +57,15 @@ pub(super) enum Delivery {
     Come(Bytes),
 }
 
-/// Reads a request's body in full, and waits until it can be worked on; if it or the object that it is for is large, what is done with it
-/// is done apart.
+/// Reads a request's body in full, and waits until it can be worked on; if it, the object that it is for or its
+/// schema is large, what is done with it is done apart.
 pub(super) async fn read(call: &Call, delivery: Delivery) -> Outcome<Bytes> {
     let bytes = match delivery {
         Delivery::Coming(incoming) => take(call, incoming).await?,
         Delivery::Come(bytes) => bytes,
     };
     let bytes = call.bodies.turn(bytes).await;
-    apart::work_on(bytes.len().max(call.weight)).await;
+    apart::work_on(bytes.len().max(call.weight).max(call.schema_weight)).await;
     Ok(bytes)
 }
 

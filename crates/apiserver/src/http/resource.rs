@@ -24,6 +24,7 @@ pub(super) async fn serve(
     let place = route(registry, call, path)?;
     call.warnings.extend(place.kind.strategy.deprecation().map(Into::into));
     call.weight = registry.weight(&place);
+    call.schema_weight = place.kind.strategy.schema_weight();
     if let Some(stream) = place.kind.strategy.stream(place.part) {
         let mut options = (stream.options)(&call.query)?;
         if stream.connects {

@@ -272,6 +272,11 @@ pub(crate) trait Strategy: Send + Sync {
         None
     }
 
+    /// What holding objects against the kind's schema takes apart from their size, as bytes of a body that takes as long.
+    fn schema_weight(&self) -> usize {
+        0
+    }
+
     /// The OpenAPI schema that a definition gives the kind.
     fn openapi(&self) -> Option<&Json> {
         None

@@ -121,7 +121,15 @@ fn bodies(parts: usize) -> Vec<Heavy> {
         json!({"type": "object", "properties": members(of(20_000), "p", &json!({"type": "string", "default": "d"}))});
     let flow_lists = format!("a: {}{}", "[".repeat(of(50_000)), "]".repeat(of(50_000)));
     let aliases = format!("a: &a {{k: v}}\nb: [{}]\n", "*a, ".repeat(of(50_000)));
+    let branches: Json = (0..400).map(|at| json!({"minimum": -at})).collect();
+    let many = json!({"type": "array", "items": {"type": "integer", "anyOf": branches}});
+    let branched = definition(json!({"type": "object", "properties": {"l": many}}));
     vec![
+        // It is the schema that is heavy.
+        Heavy {
+            before: vec![(DEFINITIONS, branched)],
+            ..Heavy::post("a small body", WIDGETS, widget(json!({"l": vec![0; of(7_000)]})))
+        },
         Heavy::post("unknown fields", CONFIG_MAPS, config_map(members(of(33_000), "unknown", &json!(1)))),
         Heavy::post("labels", CONFIG_MAPS, with_metadata("labels", keys(of(50_000)))),
         Heavy::post("more labels", CONFIG_MAPS, with_metadata("labels", keys(of(100_000)))),
