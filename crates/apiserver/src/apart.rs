@@ -20,9 +20,9 @@ pub(crate) const ALWAYS: usize = usize::MAX;
 /// The steps that a server takes apart at once: as many as there are processors, since what is made on the way may take hundreds of times
 /// as much memory as what is worked on. Each has a processor to itself, or about, and none waits for another.
 #[derive(Clone, Debug)]
-pub(crate) struct Turns(Arc<Semaphore>);
+pub(crate) struct StepTurns(Arc<Semaphore>);
 
-impl Turns {
+impl StepTurns {
     pub(crate) fn new() -> Self {
         Self(Arc::new(Semaphore::new(most())))
     }
@@ -93,7 +93,7 @@ enum MovableState<T> {
 }
 
 impl<T> Movable<T> {
-    pub(crate) fn new(turns: &Turns, work: impl Future<Output = T> + Send + 'static) -> Self {
+    pub(crate) fn new(turns: &StepTurns, work: impl Future<Output = T> + Send + 'static) -> Self {
         Self { state: MovableState::Here(Box::pin(work)), turns: PollSemaphore::new(turns.0.clone()), in_line: false }
     }
 
@@ -211,7 +211,7 @@ mod tests {
 
     #[tokio::test]
     async fn a_long_step_is_taken_apart_and_the_next_one_is_not() {
-        let places = Movable::new(&Turns::new(), async {
+        let places = Movable::new(&StepTurns::new(), async {
             let mut places = vec![here()];
             work_on(LONG).await;
             places.push(here());
@@ -233,14 +233,14 @@ mod tests {
     #[tokio::test]
     async fn what_is_not_movable_stays() {
         assert!(work_on(LONG + 1).now_or_never().is_some());
-        let panics = Movable::new(&Turns::new(), async { panic!("here") });
+        let panics = Movable::new(&StepTurns::new(), async { panic!("here") });
         assert!(tokio::spawn(panics).await.is_err_and(|error| error.is_panic()));
         assert!(work_on(LONG + 1).now_or_never().is_some(), "nor after a panic");
     }
 
     #[tokio::test]
     async fn a_panic_apart_is_one_of_who_waits() {
-        let panics = Movable::new(&Turns::new(), async {
+        let panics = Movable::new(&StepTurns::new(), async {
             work_on(LONG + 1).await;
             panic!("apart");
         });
@@ -251,7 +251,7 @@ mod tests {
     async fn no_more_steps_are_taken_apart_at_once_than_there_are_processors() {
         let (begun, mut begins) = tokio::sync::mpsc::unbounded_channel();
         let (mut go, mut steps) = (Vec::new(), Vec::new());
-        let turns = Turns::new();
+        let turns = StepTurns::new();
         for _ in 0..=most() {
             let (end, wait) = std::sync::mpsc::channel::<()>();
             let begun = begun.clone();
@@ -282,7 +282,7 @@ mod tests {
         let (begun, has_begun) = tokio::sync::oneshot::channel();
         let (go, wait) = std::sync::mpsc::channel();
         let (end, ended) = tokio::sync::oneshot::channel();
-        let work = Movable::new(&Turns::new(), async move {
+        let work = Movable::new(&StepTurns::new(), async move {
             work_on(LONG + 1).await;
             begun.send(()).expect("somebody waits");
             wait.recv_timeout(Duration::from_secs(30)).expect("a word");
@@ -304,7 +304,7 @@ mod tests {
         let runtime = || tokio::runtime::Builder::new_current_thread().max_blocking_threads(1).enable_time().build();
         for no_turn in [false, true] {
             let runtime = runtime().expect("a runtime");
-            let (turns, taken) = (Turns::new(), Arc::new(AtomicBool::new(false)));
+            let (turns, taken) = (StepTurns::new(), Arc::new(AtomicBool::new(false)));
             let of_others = turns.0.clone().try_acquire_many_owned(if no_turn { most() as u32 } else { 0 });
             let (free, wait) = std::sync::mpsc::channel::<()>();
             let busy = runtime.spawn_blocking(move || wait.recv().is_err());

@@ -20,6 +20,7 @@ mod structural;
 #[cfg(test)]
 mod tests;
 mod validator;
+mod weight;
 
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::Arc;

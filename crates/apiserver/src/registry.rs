@@ -44,7 +44,7 @@ pub(crate) use transform::Transform;
 pub(crate) use update::Wish;
 pub(crate) use writer::{OWN_MANAGER, Writer};
 
-use crate::apart::Turns;
+use crate::apart::StepTurns;
 use crate::audit::AuditLog;
 use crate::auth::{Attributes, Authenticator, Authorizer, Flow, Flows, Rbac, Tokens};
 use crate::clock::Clock;
@@ -74,7 +74,7 @@ pub(crate) struct Registry {
     pub(crate) health: Health,
     pub(crate) bodies: Arc<BodyRoom>,
     pub(crate) documents: Arc<Documents>,
-    pub(crate) turns: Turns,
+    pub(crate) turns: StepTurns,
     /// Who has a say in requests.
     pub(crate) chain: Vec<Arc<dyn Plugin>>,
     /// It is locked for as long as it takes to copy or to replace a reference.
@@ -107,7 +107,7 @@ impl Registry {
             bodies: Arc::new(BodyRoom::new(config.body_bytes)),
             audit: AuditLog::new(config.audit),
             documents: Arc::default(),
-            turns: Turns::new(),
+            turns: StepTurns::new(),
             chain: admission_chain::chain(),
             kinds: RwLock::new(Arc::new(crd::ruled(kinds))),
             changing_kinds: Mutex::default(),

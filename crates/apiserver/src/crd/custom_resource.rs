@@ -9,6 +9,7 @@ use super::custom_strategy::{Custom, Versions};
 use super::naming::DefinitionNames;
 use super::pattern::Patterns;
 use super::structural::Structural;
+use super::weight;
 use super::{is_established, is_terminating};
 use crate::kinds::{Conduct, Kind, Subresource, compare_versions};
 use crate::object::metadata;
@@ -42,7 +43,7 @@ fn kinds_of(definition: &Json, is_wanted: impl Fn(&Json) -> bool) -> Vec<Kind> {
     let stored = Arc::new(Versions {
         definition: metadata::uid(definition).into(),
         api_versions: versions.iter().map(|version| format!("{group}/{}", version.text("/name"))).collect(),
-        weight: patterns.weight() + schemas.iter().map(Structural::weight).max().unwrap_or(0),
+        weight: patterns.weight() + schemas.iter().map(weight::of_schema).max().unwrap_or(0),
         schemas,
         at: storage,
     });

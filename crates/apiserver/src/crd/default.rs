@@ -3,6 +3,7 @@
 use pintle_json::Json;
 
 use super::structural::Structural;
+use super::weight;
 
 /// Drops the nulls that a schema neither allows nor has a default for, as happens to all that is read, but not to what an apply
 /// asks for.
@@ -53,7 +54,7 @@ fn fill(schema: &Structural, value: &mut Json, left: &mut usize) {
                 let Some(default) = &schema.default else { continue };
                 let there = |member: &Json| !member.is_null() || takes_null(schema);
                 if !members.get(name).is_some_and(there) {
-                    *left = left.saturating_sub(name.len() + weight(default));
+                    *left = left.saturating_sub(name.len() + weight::of_value(default));
                     members.insert(name.clone(), default.clone());
                 }
                 if *left == 0 {
@@ -73,17 +74,6 @@ fn fill(schema: &Structural, value: &mut Json, left: &mut usize) {
         }
         _ => {}
     }
-}
-
-/// What a value takes in memory, about.
-pub(super) fn weight(value: &Json) -> usize {
-    let parts = match value {
-        Json::String(text) => text.len(),
-        Json::Array(items) => items.iter().map(weight).sum(),
-        Json::Object(members) => members.iter().map(|(name, value)| name.len() + weight(value)).sum(),
-        _ => 0,
-    };
-    size_of::<Json>() + parts
 }
 
 /// Whether [`default`] would change nothing.

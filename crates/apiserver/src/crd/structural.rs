@@ -6,7 +6,6 @@ use std::sync::Arc;
 use pintle_json::Json;
 
 use super::at::At;
-use super::default::weight;
 use super::pattern::{Pattern, Patterns};
 
 /// A structural schema, read once from the JSON of a definition.
@@ -110,26 +109,6 @@ impl Structural {
         let within = read.properties.values().chain(additional).chain(read.items.as_deref());
         read.has_rules_within = read.has_rules || within.into_iter().any(|schema| schema.has_rules_within);
         read
-    }
-
-    /// How much more than its own bytes one value of a body may take, wherever it stands: as bytes of a whole body that takes as long. All
-    /// its values may stand where that is most.
-    pub(super) fn weight(&self) -> usize {
-        const OF_BRANCH: usize = 2 << 10;
-        const OF_WORD: usize = 1 << 8;
-        const OF_DEFAULTED: usize = 1 << 6;
-        let branches = self.all_of.iter().chain(&self.any_of).chain(&self.one_of).chain(self.not.as_deref());
-        let branches = branches.map(|branch| OF_BRANCH + branch.weight()).sum::<usize>();
-        let values = self.limits.values.iter().flatten().map(|value| OF_WORD + weight(value)).sum::<usize>();
-        let defaults = self.defaulted().filter_map(|(_, schema)| schema.default.as_ref());
-        let defaults = defaults.map(|default| OF_DEFAULTED * weight(default)).sum::<usize>();
-        let additional = match &self.additional {
-            Some(Additional::Schema(schema)) => Some(&**schema),
-            _ => None,
-        };
-        let within = self.properties.values().chain(additional).chain(self.items.as_deref());
-        let within = within.map(Self::weight).max().unwrap_or(0);
-        branches + values + self.required.len() * OF_WORD + defaults + within
     }
 
     /// The path of the first part of a value that CEL rules are about.

@@ -6,10 +6,10 @@ use std::fmt;
 use pintle_json::Json;
 
 use super::at::At;
-use super::default::weight;
 use super::formats;
 use super::pattern::STEP_OF_TEXT;
 use super::structural::{Additional, Limits, Structural};
+use super::weight;
 use crate::validate::{FaultReason, FieldFault, FieldFaults};
 
 /// Holds a value at a path against its schema. What `old` holds unchanged is not looked at.
@@ -292,7 +292,7 @@ impl Validation {
 
     fn one_of_values(&mut self, limits: &Limits, value: &Json, path: At<'_>) {
         let Some(values) = &limits.values else { return };
-        self.spend(values.len() * (1 + weight(value) / STEP_OF_TEXT));
+        self.spend(values.len() * (1 + weight::of_value(value) / STEP_OF_TEXT));
         let same = |known: &Json| known == value || known.as_f64().is_some_and(|known| value.as_f64() == Some(known));
         if values.iter().any(same) {
             return;

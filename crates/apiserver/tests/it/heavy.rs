@@ -124,14 +124,14 @@ fn bodies(parts: usize) -> Vec<Heavy> {
     let order: Json = (0..of(60_000)).map(|at| json!({"name": at})).collect();
     let ordered = json!({"spec": {"template": {"spec":
         {"$setElementOrder/containers": order, "containers": [{"name": "n".repeat(of(1_000_000))}]}}}});
-    let branches: Json = (0..100).map(|at| json!({"minimum": -at})).collect();
+    let branches: Json = (0..400).map(|at| json!({"minimum": -at})).collect();
     let many = json!({"type": "array", "items": {"type": "integer", "anyOf": branches}});
     let branched = definition(json!({"type": "object", "properties": {"l": many}}));
     vec![
         // It is the schema that is heavy.
         Heavy {
             before: vec![(DEFINITIONS, branched)],
-            ..Heavy::post("a small body", WIDGETS, widget(json!({"l": vec![0; of(4_000)]})))
+            ..Heavy::post("a small body", WIDGETS, widget(json!({"l": vec![0; of(7_000)]})))
         },
         Heavy::post("unknown fields", CONFIG_MAPS, config_map(members(of(33_000), "unknown", &json!(1)))),
         Heavy::post("labels", CONFIG_MAPS, with_metadata("labels", keys(of(50_000)))),

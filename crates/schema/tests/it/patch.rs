@@ -170,10 +170,15 @@ fn the_order_of_a_list_is_checked_in_work_that_grows_with_the_patch() {
         assert!(matches!(smp(&pod(json!([])), patch.clone()), Err(PatchError::Directive(_))));
         begun.elapsed()
     };
-    // Work that grows with the square takes 64 times as long. Of a few tries the least counts: the machine may do something else, too.
-    let least = |patch: &Json| (0..5).map(|_| took(patch)).min().unwrap_or_default();
-    let (part, whole) = (least(&parts(10)), least(&parts(80)));
-    assert!(whole < part * 20, "{part:?} {whole:?}");
+    // Work that grows with the square takes 64 times as long. The machine may do something else, too: one try that shows it is enough, and
+    // the least that the part ever took is held against.
+    let (part, whole) = (parts(10), parts(80));
+    let mut least = took(&part);
+    let is_linear = (0..50).any(|_| {
+        least = least.min(took(&part));
+        took(&whole) < least * 24
+    });
+    assert!(is_linear, "{least:?}");
 }
 
 #[test]

@@ -1,0 +1,37 @@
+//! What schemas and values weigh, so that what is heavy is not taken for light.
+
+use pintle_json::Json;
+
+use super::structural::{Additional, Structural};
+
+/// So many bytes of a body take as long to work on as each of these does, where all values of a small body meet it.
+const OF_BRANCH: usize = 2 << 10;
+const OF_WORD: usize = 1 << 8;
+const OF_DEFAULTED: usize = 1 << 6;
+
+/// What one value of a body may ask of a schema on top of its own bytes, wherever it stands: all values may stand where that is most.
+pub(super) fn of_schema(schema: &Structural) -> usize {
+    let branches = schema.all_of.iter().chain(&schema.any_of).chain(&schema.one_of).chain(schema.not.as_deref());
+    let branches = branches.map(|branch| OF_BRANCH + of_schema(branch)).sum::<usize>();
+    let allowed = schema.limits.values.iter().flatten().map(|value| OF_WORD + of_value(value)).sum::<usize>();
+    let defaults = schema.defaulted().filter_map(|(_, schema)| schema.default.as_ref());
+    let defaults = defaults.map(|default| OF_DEFAULTED * of_value(default)).sum::<usize>();
+    let additional = match &schema.additional {
+        Some(Additional::Schema(schema)) => Some(&**schema),
+        _ => None,
+    };
+    let within = schema.properties.values().chain(additional).chain(schema.items.as_deref());
+    let within = within.map(of_schema).max().unwrap_or(0);
+    branches + allowed + schema.required.len() * OF_WORD + defaults + within
+}
+
+/// What a value takes in memory, about.
+pub(super) fn of_value(value: &Json) -> usize {
+    let parts = match value {
+        Json::String(text) => text.len(),
+        Json::Array(items) => items.iter().map(of_value).sum(),
+        Json::Object(members) => members.iter().map(|(name, value)| name.len() + of_value(value)).sum(),
+        _ => 0,
+    };
+    size_of::<Json>() + parts
+}
