@@ -295,9 +295,34 @@ fn version(object: &Json) -> u64 {
     object.text("/metadata/resourceVersion").parse().unwrap_or(0)
 }
 
-/// Whether the answer may go on for as long as somebody listens: of a watch, or of a log that is followed.
+/// Whether the answer may go on for as long as somebody listens: of a watch, or of a log, which has no limit even if it is not followed.
 fn goes_on(uri: &Uri) -> bool {
+    let is_stream = match Target::parse(uri.path()) {
+        Target::Resource(path) => Part::parse(&path.subresource).is_some_and(Part::is_stream),
+        Target::Other(_) | Target::Undeterminable => false,
+    };
     let query = Query::parse(uri.query().unwrap_or_default());
-    let says = |name: &str| !matches!(query.text(name), "" | "false" | "0");
-    says("watch") || says("follow") || uri.path().contains("/watch/")
+    is_stream || query.flag("watch") == Some(true) || uri.path().contains("/watch/")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_watch_and_a_log_go_on_and_other_reads_do_not() {
+        const THINGS: &str = "/apis/e.com/v1/namespaces/default/things";
+        for (path, expected) in [
+            (THINGS.to_owned(), false),
+            (format!("{THINGS}?watch"), true),
+            (format!("{THINGS}?watch=1"), true),
+            (format!("{THINGS}?watch=False"), false),
+            ("/apis/e.com/v1/watch/things".into(), true),
+            ("/api/v1/namespaces/default/pods/p/log".into(), true),
+            ("/api/v1/namespaces/default/pods/p/status".into(), false),
+            ("/version".into(), false),
+        ] {
+            assert_eq!(goes_on(&path.parse().expect("a path")), expected, "{path}");
+        }
+    }
 }

@@ -21,7 +21,8 @@ use crate::validate::{FieldFault, FieldFaults};
 /// How often a write without a version of its own is worked out at most, anew whenever another came between.
 const TRIES: usize = 64;
 
-/// As often a real server works a patch out in any case: once, and five times anew.
+/// So many are made however long they take: as many as a real server makes of a patch that conflicts. One that its store was too fast for
+/// it repeats for as long as the request may take.
 const SURE_TRIES: usize = 6;
 
 /// After as long no more than these are made.
