@@ -67,6 +67,7 @@ impl BuiltinTypes {
                 (None, ..) => {}
             }
         }
+        table.structs.reserve_exact(table.atomic.len());
         let mut current: Option<(&str, Vec<Field>)> = None;
         for line in lines().filter(|line| !line.starts_with("kind ")) {
             match (line.strip_prefix(' '), &mut current) {

@@ -1,6 +1,5 @@
 //! The types that values of objects have: scalars, structs, maps and lists.
 
-use std::collections::HashMap;
 use std::ops::Deref;
 use std::sync::Arc;
 
@@ -123,17 +122,20 @@ pub struct Struct {
     pub numbered: Vec<usize>,
     /// The places of the fields that are always written.
     pub(super) always: Vec<usize>,
-    pub(super) index: HashMap<String, usize>,
+    /// The places of the fields, in the order of their names.
+    by_name: Vec<usize>,
 }
 
 impl Struct {
     /// A struct of these fields.
-    pub fn new(name: &'static str, fields: Vec<Field>, rest: Option<Type>) -> Self {
-        let index = fields.iter().enumerate().map(|(at, field)| (field.name.clone(), at)).collect();
+    pub fn new(name: &'static str, mut fields: Vec<Field>, rest: Option<Type>) -> Self {
+        fields.shrink_to_fit();
+        let mut by_name: Vec<_> = (0..fields.len()).collect();
+        by_name.sort_unstable_by_key(|&at| &fields[at].name);
         let mut numbered: Vec<_> = (0..fields.len()).filter(|&at| !fields[at].number.is_empty()).collect();
         numbered.sort_unstable_by_key(|&at| &fields[at].number);
         let always = (0..fields.len()).filter(|&at| fields[at].always).collect();
-        Self { name, fields, rest, numbered, always, index }
+        Self { name, fields, rest, numbered, always, by_name }
     }
 
     /// What Go calls it, such as `v1.PodSpec`; empty for those of custom resources.
@@ -162,7 +164,8 @@ impl Struct {
 
     /// Where among the fields the one of this name is.
     pub fn place(&self, name: &str) -> Option<usize> {
-        self.index.get(name).copied()
+        let found = self.by_name.binary_search_by(|&at| self.fields[at].name.as_str().cmp(name)).ok()?;
+        Some(self.by_name[found])
     }
 }
 

@@ -1,7 +1,7 @@
 //! Aggregated cluster roles: the rules of a role that selects others are those of all that it selects.
 
 use std::collections::HashSet;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use pintle_json::Json;
 use tokio::time::Instant;
@@ -12,6 +12,7 @@ use crate::kinds::{Place, RBAC_GROUP};
 use crate::object::metadata;
 use crate::registry::{Registry, Wish, Writer};
 use crate::selector;
+use crate::store::Stored;
 
 const ROLES: &str = "clusterroles.rbac.authorization.k8s.io";
 const AGGREGATION_CONTROLLER: &str = "clusterrole-aggregation-controller";
@@ -26,44 +27,51 @@ impl Controller for Aggregator {
     /// Writes the roles whose rules are not those that follow, in whatever order. A role that selects others may itself be selected:
     /// then its write is a change, and brings another round.
     async fn work(&mut self, registry: &Arc<Registry>, _: u64) -> Option<Instant> {
-        // A tree takes many times the room of its role, and this is seldom done.
-        let roles: Vec<_> = all(registry, ROLES).map(|(_, role)| RoleTexts::new(role.decode())).collect();
-        for role in roles.iter().filter(|role| role.object["aggregationRule"].is_object()) {
+        let roles: Vec<_> = all(registry, ROLES).map(|(_, role)| AggregatedRole::new(role)).collect();
+        for role in roles.iter().filter(|role| role.head["aggregationRule"].is_object()) {
             let rules = aggregated(role, &roles).await;
-            let texts: HashSet<_> = rules.iter().map(|(text, _)| *text).collect();
-            if texts != role.rules().map(|(text, _)| text).collect() {
-                write(registry, &role.object, rules.into_iter().map(|(_, rule)| rule.clone()).collect());
+            let texts: HashSet<_> = rules.iter().map(|(text, _)| text).collect();
+            if texts != role.rules().iter().map(|(text, _)| text).collect() {
+                write(registry, &role.head, rules.iter().map(|(_, rule)| rule.clone()).collect());
             }
         }
         None
     }
 }
 
-/// A role, and its rules as texts, by which equal ones are found.
-struct RoleTexts {
-    object: Json,
-    texts: Vec<String>,
+/// A role, whose rules are read where they are wanted: as a tree they take many times their room, and few roles are aggregated.
+struct AggregatedRole {
+    stored: Arc<Stored>,
+    /// Who it is, its labels, and what it selects.
+    head: Json,
+    rules: OnceLock<Vec<TextedRule>>,
 }
 
-impl RoleTexts {
-    fn new(object: Json) -> Self {
-        let texts = object.list("/rules").map(Json::to_string).collect();
-        Self { object, texts }
+/// A rule, with its text, by which equal ones are found.
+type TextedRule = (String, Json);
+
+impl AggregatedRole {
+    fn new(stored: Arc<Stored>) -> Self {
+        let head = ["metadata.name", "metadata.labels", "metadata.resourceVersion", "aggregationRule"];
+        Self { head: stored.only(&head), stored, rules: OnceLock::new() }
     }
 
-    fn rules(&self) -> impl Iterator<Item = (&str, &Json)> {
-        self.texts.iter().map(String::as_str).zip(self.object.list("/rules"))
+    fn rules(&self) -> &[TextedRule] {
+        self.rules.get_or_init(|| {
+            let rules = self.stored.only(&["rules"]);
+            rules.list("/rules").map(|rule| (rule.to_string(), rule.clone())).collect()
+        })
     }
 }
 
 /// The rules of all roles that `role` selects, each once, in the order of the selectors and of the roles' names.
 ///
 /// A role may have very many selectors, of which most are equal: each is looked at once, and each role until it is selected.
-async fn aggregated<'a>(role: &RoleTexts, roles: &'a [RoleTexts]) -> Vec<(&'a str, &'a Json)> {
+async fn aggregated<'a>(role: &AggregatedRole, roles: &'a [AggregatedRole]) -> Vec<&'a TextedRule> {
     let (mut rules, mut seen) = (Vec::new(), HashSet::new());
     let mut left: Vec<_> = roles.iter().filter(|other| !std::ptr::eq(*other, role)).collect();
     let mut known = HashSet::new();
-    for selector in role.object.list("/aggregationRule/clusterRoleSelectors") {
+    for selector in role.head.list("/aggregationRule/clusterRoleSelectors") {
         if left.is_empty() {
             break;
         }
@@ -72,8 +80,10 @@ async fn aggregated<'a>(role: &RoleTexts, roles: &'a [RoleTexts]) -> Vec<(&'a st
         }
         let Some(selector) = selector::structured(selector) else { continue };
         left.retain(|other| {
-            let selects = selector::selects(&selector, &other.object);
-            rules.extend(other.rules().filter(|(text, _)| selects && seen.insert(*text)));
+            let selects = selector::selects(&selector, &other.head);
+            if selects {
+                rules.extend(other.rules().iter().filter(|(text, _)| seen.insert(text)));
+            }
             !selects
         });
         tokio::task::yield_now().await;
@@ -129,14 +139,17 @@ mod tests {
     }
 
     /// A role of so many selectors, and others whose rules are to be had.
-    fn roles(selectors: impl Iterator<Item = Json>, others: usize, rules: usize) -> Vec<RoleTexts> {
+    fn roles(selectors: impl Iterator<Item = Json>, others: usize, rules: usize) -> Vec<AggregatedRole> {
         let selectors: Vec<_> = selectors.collect();
         let all = json!({"metadata": {"name": "all"}, "aggregationRule": {"clusterRoleSelectors": selectors}});
         let other = |at: usize| {
             let rules: Vec<_> = (0..rules).map(|rule| json!({"verbs": [format!("v{at}/{rule}")]})).collect();
             json!({"metadata": {"name": format!("r{at}"), "labels": {"a": at.to_string()}}, "rules": rules})
         };
-        std::iter::once(all).chain((0..others).map(other)).map(RoleTexts::new).collect()
+        std::iter::once(all)
+            .chain((0..others).map(other))
+            .map(|role| AggregatedRole::new(Arc::new(Stored::unversioned(&role))))
+            .collect()
     }
 
     #[test]

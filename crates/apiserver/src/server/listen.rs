@@ -4,6 +4,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use http::Request;
+use http_body::Body;
 use http_body_util::BodyExt;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
@@ -107,8 +108,10 @@ async fn connection(socket: TcpStream, tls: Option<TlsAcceptor>, front: Front, h
 async fn serve_on(socket: impl AsyncRead + AsyncWrite + Unpin + Send + 'static, front: Front, heads: Heads) {
     let upgraded = Arc::new(Mutex::new(None));
     let activity = Activity::new(heads);
-    let (slot, requests) = (upgraded.clone(), activity.clone());
+    let (slot, requests, streams) = (upgraded.clone(), activity.clone(), Streams::default());
+    let come = streams.clone();
     let service = service_fn(move |request: Request<hyper::body::Incoming>| {
+        come.next(request.body().is_end_stream());
         let request = request.map(|body| body.map_err(Into::into).boxed_unsync());
         let (front, slot, requests) = (front.clone(), slot.clone(), requests.clone());
         let (version, open) = (request.version(), requests.open(&request));
@@ -129,7 +132,7 @@ async fn serve_on(socket: impl AsyncRead + AsyncWrite + Unpin + Send + 'static, 
             Ok::<_, NoRoom>(response.map(|body| Answered::new(body, open, version)))
         })
     });
-    let mut builder = auto::Builder::new(Streams);
+    let mut builder = auto::Builder::new(streams);
     // What of this is bounded in time is for the activity to say.
     builder
         .http1()
