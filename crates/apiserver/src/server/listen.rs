@@ -144,7 +144,7 @@ async fn serve_on(socket: impl AsyncRead + AsyncWrite + Unpin + Send + 'static, 
         .max_header_list_size(LONGEST_HEAD)
         .keep_alive_interval(PING)
         .keep_alive_timeout(PING_ANSWER);
-    let socket = TokioIo::new(Heard { socket, activity: activity.clone() });
+    let socket = TokioIo::new(Heard::new(socket, activity.clone()));
     let mut connection = std::pin::pin!(builder.serve_connection_with_upgrades(socket, service));
     let ended = tokio::select! {
         ended = connection.as_mut() => ended,

@@ -14,6 +14,7 @@ mod faults;
 mod fresh;
 mod fuzz;
 mod garbage;
+mod header_blocks;
 mod heavy;
 mod identity;
 mod in_process;
