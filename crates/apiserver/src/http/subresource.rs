@@ -78,6 +78,7 @@ pub(super) async fn post(
     let kind = posting.body(place, said.text("/apiVersion"));
     let sent = sent::decoded(call, &kind, &body, &options)?;
     let manager = sent::manager(registry, call, place, &options);
+    call.asker.check_time()?;
     Ok(match registry.post(posting, place, sent, &manager)? {
         Some(answer) => Reply::Object { code: 201, object: Served::value(&kind, answer), kind, format },
         None => created(format),

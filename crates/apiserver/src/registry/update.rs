@@ -178,6 +178,7 @@ impl Registry {
         if by.options.dry_run {
             return Ok(Ok(Served::value(kind, new)));
         }
+        by.asker().check_time()?;
         if super::delete::is_due(kind, &new) {
             let removed = self.db.remove(&place.resource_key(), &place.key(), stored.revision());
             return Ok(removed.map(|_| Served::value(kind, new)));

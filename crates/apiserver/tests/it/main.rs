@@ -16,6 +16,7 @@ mod fuzz;
 mod garbage;
 mod header_blocks;
 mod heavy;
+mod heavy_bodies;
 mod identity;
 mod in_process;
 mod kubeconfig;
