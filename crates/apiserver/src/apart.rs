@@ -1,6 +1,7 @@
 //! Work that would hold its thread for long is done on another one, so that a runtime of a single thread goes on answering.
 
 use std::cell::Cell;
+use std::fmt;
 use std::future::poll_fn;
 use std::num::NonZero;
 use std::pin::Pin;
@@ -37,7 +38,7 @@ fn most() -> usize {
 ///
 /// Dropping it has no effect.
 pub(crate) async fn work_on(bytes: usize) {
-    if bytes <= LONG {
+    if !is_long(bytes) {
         return;
     }
     poll_fn(|_| match PLACE.get() {
@@ -48,6 +49,11 @@ pub(crate) async fn work_on(bytes: usize) {
         StepAt::Apart | StepAt::Fixed => Poll::Ready(()),
     })
     .await;
+}
+
+/// Whether work on so many bytes is worth another thread.
+pub(crate) fn is_long(bytes: usize) -> bool {
+    bytes > LONG
 }
 
 thread_local! {
@@ -77,6 +83,12 @@ pub(crate) struct Movable<T> {
     turns: PollSemaphore,
     /// Whether it waits for one of them.
     in_line: bool,
+}
+
+impl<T> fmt::Debug for Movable<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Movable").finish_non_exhaustive()
+    }
 }
 
 type Work<T> = Pin<Box<dyn Future<Output = T> + Send>>;
@@ -282,7 +294,8 @@ mod tests {
         let (begun, has_begun) = tokio::sync::oneshot::channel();
         let (go, wait) = std::sync::mpsc::channel();
         let (end, ended) = tokio::sync::oneshot::channel();
-        let work = Movable::new(&StepTurns::new(), async move {
+        let turns = StepTurns::new();
+        let work = Movable::new(&turns, async move {
             work_on(LONG + 1).await;
             begun.send(()).expect("somebody waits");
             wait.recv_timeout(Duration::from_secs(30)).expect("a word");
@@ -294,6 +307,7 @@ mod tests {
         has_begun.await.expect("it begins");
         task.abort();
         assert!(task.await.is_err_and(|error| error.is_cancelled()));
+        assert_eq!(turns.0.available_permits(), most() - 1, "it keeps its turn");
         go.send(()).expect("it goes on");
         assert_eq!(ended.await, Ok("done"));
     }

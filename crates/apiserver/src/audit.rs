@@ -31,7 +31,8 @@ pub struct AuditRecord {
     pub namespace: String,
     /// The name; empty for a collection.
     pub name: String,
-    /// The HTTP status. Of a watch, that with which it began; 0 where the client went before there was one.
+    /// The HTTP status. Of a watch, that with which it began; 0 where the client went before there was one. A request that took too long is
+    /// noted once nothing is done for it any more, which may be after its answer.
     pub code: u16,
     /// What it wrote, whatever was answered; the last of it, where that was more than one object. None: nothing, as of a read, a dry
     /// run, what was refused, and what left everything as it was.

@@ -137,6 +137,12 @@ impl Failure {
         Self::new(410, Reason::Expired, message)
     }
 
+    /// 504: the request has taken longer than it may.
+    pub(crate) fn too_late() -> Self {
+        let message = "Timeout: request did not complete within requested timeout - context deadline exceeded";
+        Self::new(504, Reason::Timeout, message).with(StatusDetails::default())
+    }
+
     /// 504: the server has not come to that revision yet.
     pub(crate) fn too_large_version(asked: u64, current: u64, retry_after_seconds: u32) -> Self {
         let cause = StatusCause {

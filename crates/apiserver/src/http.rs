@@ -35,7 +35,8 @@ use pintle_meta::FieldSelector;
 use tokio::time::Instant;
 pub(crate) use websocket::Socket;
 
-use crate::audit::{AuditLog, AuditRecord, Committed};
+use crate::apart::Movable;
+use crate::audit::{AuditRecord, Committed};
 use crate::auth::{self, Attributes};
 use crate::failure::{Failure, Outcome};
 use crate::faults::{self, Answer, View};
@@ -76,6 +77,29 @@ pub(crate) struct Call {
 }
 
 impl Call {
+    fn new(registry: &Registry, request: Request<Incoming>) -> (Self, Incoming) {
+        let (mut head, incoming) = request.into_parts();
+        let call = Self {
+            weight: 0,
+            schema_weight: 0,
+            bodies: registry.bodies.clone(),
+            upgrade: head.extensions.remove(),
+            socket: None,
+            method: head.method,
+            path: head.uri.path().to_owned(),
+            query: Query::parse(head.uri.query().unwrap_or_default()),
+            headers: head.headers,
+            asker: Asker::default(),
+            flow: None,
+            verb: None,
+            place: ResourcePath::default(),
+            object: String::new(),
+            view: None,
+            warnings: Vec::new(),
+        };
+        (call, incoming)
+    }
+
     /// A header as text; empty where it is absent.
     pub(crate) fn header(&self, name: impl http::header::AsHeaderName) -> &str {
         self.headers.get(name).and_then(|value| value.to_str().ok()).unwrap_or_default()
@@ -106,68 +130,99 @@ impl Deadline {
 /// Answers one request; and says what is to run on its connection then, where that becomes a WebSocket. Never fails: what goes
 /// wrong is an answer too. Dropping it before it is done leaves each write either whole or undone.
 ///
+/// The answer is there in time, whatever is worked on: a step that is taken on another thread when the time is up goes on there to its
+/// end, and writes nothing any more.
+///
 /// `deadline` is told by when the answer has to be out, if it has to.
 pub(crate) async fn respond(
     registry: Arc<Registry>,
     request: Request<Incoming>,
     deadline: impl FnOnce(Deadline),
 ) -> (Response<ResponseBody>, Option<Socket>) {
-    let (mut head, incoming) = request.into_parts();
-    let call = Call {
-        weight: 0,
-        schema_weight: 0,
-        bodies: registry.bodies.clone(),
-        upgrade: head.extensions.remove(),
-        socket: None,
-        method: head.method,
-        path: head.uri.path().to_owned(),
-        query: Query::parse(head.uri.query().unwrap_or_default()),
-        headers: head.headers,
-        asker: Asker::default(),
-        flow: None,
-        verb: None,
-        place: ResourcePath::default(),
-        object: String::new(),
-        view: None,
-        warnings: Vec::new(),
+    let (mut call, incoming) = Call::new(&registry, request);
+    let audit_id = call.headers.get(AUDIT_ID).cloned();
+    let errand = Errand::of(&mut call);
+    let end = errand.as_ref().ok().and_then(|errand| errand.limit).map(|limit| Instant::now() + limit);
+    call.asker.until = end;
+    let asked = AuditGuard::new(registry.clone(), call);
+    let work = Movable::new(&registry.turns, answer(asked, errand, incoming));
+    let Some(end) = end else {
+        let (response, goes_on) = work.await;
+        goes_on.ends.map(Deadline::Watch).map(deadline);
+        return (response, goes_on.socket);
     };
-    let mut asked =
-        AuditGuard { log: &registry.audit, call, received: Instant::now(), committed: Committed::default(), code: 0 };
-    let committed = asked.committed.clone();
+    deadline(Deadline::Request(end));
+    match tokio::time::timeout_at(end, work).await {
+        Ok((response, goes_on)) => (response, goes_on.socket),
+        Err(_) => {
+            let mut response = encode::timed_out();
+            add_common_headers(&registry, audit_id, &mut response);
+            (response, None)
+        }
+    }
+}
+
+/// What goes on once an answer has begun.
+#[derive(Default)]
+struct GoesOn {
+    /// On the connection.
+    socket: Option<Socket>,
+    /// Until then, in the body.
+    ends: Option<Instant>,
+}
+
+/// The answer to a request, as soon as it is worked out.
+async fn answer(
+    mut asked: AuditGuard,
+    errand: Outcome<Errand>,
+    incoming: Incoming,
+) -> (Response<ResponseBody>, GoesOn) {
+    let (registry, committed) = (asked.registry.clone(), asked.committed.clone());
     let call = &mut asked.call;
-    let outcome = committed.during(serve_in_time(&registry, call, incoming, deadline)).await;
+    let outcome = match errand {
+        Ok(errand) => committed.during(serve(&registry, call, &errand, incoming)).await,
+        Err(failure) => Err(failure),
+    };
     call.warnings.extend(call.asker.take_warnings());
-    let scheduled = match &outcome {
-        Ok(reply) => !matches!(reply, Reply::TimedOut),
-        Err(failure) => failure.code() != 401 && !failure.early,
+    let scheduled = !matches!(&outcome, Err(failure) if failure.code() == 401 || failure.early);
+    let ends = match &outcome {
+        Ok(Reply::Watch { watcher }) => watcher.ends(),
+        _ => None,
     };
     let mut response = match outcome {
-        Ok(reply) => encode::reply(call, reply, registry.clock.now()).await,
-        Err(failure) => encode::failure(call, &failure),
+        Ok(reply) => encode::reply(&registry, call, reply).await,
+        Err(failure) => encode::failure(call, &failure).await,
     };
     let socket = call.socket.take();
     asked.code = response.status().as_u16();
     if response.status() == StatusCode::SWITCHING_PROTOCOLS {
-        return (response, socket);
+        return (response, GoesOn { socket, ends });
     }
-    add_headers(&registry, &asked.call, scheduled, &mut response);
-    (response, None)
+    add_headers(&asked.registry, &asked.call, scheduled, &mut response);
+    (response, GoesOn { socket: None, ends })
 }
 
-/// A request, which the audit log gets to know in the end, even if its client goes before it is answered.
-struct AuditGuard<'a> {
-    log: &'a AuditLog,
+/// A request, which the audit log gets to know in the end, even if nobody waits for its answer by then.
+struct AuditGuard {
+    registry: Arc<Registry>,
     call: Call,
     received: Instant,
     committed: Committed,
     code: u16,
 }
 
-impl Drop for AuditGuard<'_> {
+impl AuditGuard {
+    fn new(registry: Arc<Registry>, call: Call) -> Self {
+        Self { registry, call, received: Instant::now(), committed: Committed::default(), code: 0 }
+    }
+}
+
+impl Drop for AuditGuard {
     fn drop(&mut self) {
         let user_agent = self.call.user_agent().to_owned();
         let ResourcePath { group, resource, subresource, namespace, name, .. } = std::mem::take(&mut self.call.place);
-        self.log.note(AuditRecord {
+        let is_late = self.code == 0 && self.call.asker.is_late();
+        self.registry.audit.note(AuditRecord {
             received: self.received,
             user: std::mem::take(&mut self.call.asker.user.name),
             user_agent,
@@ -177,50 +232,42 @@ impl Drop for AuditGuard<'_> {
             subresource,
             namespace,
             name,
-            code: self.code,
+            code: if is_late { encode::TIMED_OUT } else { self.code },
             committed: self.committed.last(),
             annotations: self.call.asker.take_annotations(),
         });
     }
 }
 
-/// Serves the request for as long as it may take.
-async fn serve_in_time(
-    registry: &Arc<Registry>,
-    call: &mut Call,
-    incoming: Incoming,
-    deadline: impl FnOnce(Deadline),
-) -> Outcome<Reply> {
-    let target = match Target::parse(&call.path) {
-        Target::Undeterminable => return Err(Failure { text: Some(UNDETERMINABLE), ..Failure::plain(500, "") }),
-        target => target,
-    };
-    let verb = verb(call, &target);
-    call.verb = verb;
-    if let Target::Resource(path) = &target {
-        call.place.clone_from(path);
-        call.object = named(call, path, verb);
-    }
-    let Some(limit) = time_limit(call, &target, verb)? else {
-        let reply = serve(registry, call, &target, verb, incoming).await?;
-        if let Reply::Watch { watcher } = &reply {
-            watcher.ends().map(Deadline::Watch).map(deadline);
-        }
-        return Ok(reply);
-    };
-    let end = Instant::now() + limit;
-    deadline(Deadline::Request(end));
-    let served = tokio::time::timeout_at(end, serve(registry, call, &target, verb, incoming)).await;
-    served.unwrap_or_else(|_| Ok(Reply::TimedOut))
+/// What a request is for.
+struct Errand {
+    target: Target,
+    verb: Option<Verb>,
+    /// How long it may take, if there is an end to that.
+    limit: Option<Duration>,
 }
 
-async fn serve(
-    registry: &Arc<Registry>,
-    call: &mut Call,
-    target: &Target,
-    verb: Option<Verb>,
-    incoming: Incoming,
-) -> Outcome<Reply> {
+impl Errand {
+    /// Reads it from the path, the method and the query; the call is told of it.
+    fn of(call: &mut Call) -> Outcome<Self> {
+        let target = match Target::parse(&call.path) {
+            Target::Undeterminable => return Err(Failure { text: Some(UNDETERMINABLE), ..Failure::plain(500, "") }),
+            target => target,
+        };
+        let verb = verb(call, &target);
+        call.verb = verb;
+        if let Target::Resource(path) = &target {
+            call.place.clone_from(path);
+            call.object = named(call, path, verb);
+        }
+        let limit = time_limit(call, &target, verb)?;
+        Ok(Self { target, verb, limit })
+    }
+}
+
+async fn serve(registry: &Arc<Registry>, call: &mut Call, errand: &Errand, incoming: Incoming) -> Outcome<Reply> {
+    let Errand { target, verb, .. } = errand;
+    let verb = *verb;
     call.warnings.extend(auth::warning(&call.headers).map(Into::into));
     call.asker.user =
         registry.authenticator.authenticate(&registry.db, &mut call.headers, registry.clock.now().as_second())?;
@@ -354,25 +401,29 @@ fn time_limit(call: &Call, target: &Target, verb: Option<Verb>) -> Outcome<Optio
     Ok(Some(if asked.is_zero() { LONGEST_REQUEST } else { asked.min(LONGEST_REQUEST) }))
 }
 
+const AUDIT_ID: &str = "audit-id";
+
 fn add_headers(registry: &Registry, call: &Call, scheduled: bool, response: &mut Response<ResponseBody>) {
-    let audit = match call.header("audit-id") {
-        "" => registry.uuid(),
-        id => id.to_owned(),
-    };
+    add_common_headers(registry, call.headers.get(AUDIT_ID).cloned(), response);
     let headers = response.headers_mut();
-    if let Ok(audit) = HeaderValue::from_str(&audit) {
-        headers.insert("audit-id", audit);
-    }
-    headers.entry(CACHE_CONTROL).or_insert(HeaderValue::from_static("no-cache, private"));
     if let Some(auth::Flow { schema, level }) = call.flow.as_ref().filter(|_| scheduled) {
         for (name, uid) in [("x-kubernetes-pf-flowschema-uid", schema), ("x-kubernetes-pf-prioritylevel-uid", level)] {
             headers.extend(HeaderValue::from_str(uid).ok().map(|uid| (HeaderName::from_static(name), uid)));
         }
     }
-    headers.remove(DATE);
     for value in warning_headers(&call.warnings) {
         headers.append("warning", value);
     }
+}
+
+/// What every answer has. `audit_id` is what its client calls the request, if it does.
+fn add_common_headers(registry: &Registry, audit_id: Option<HeaderValue>, response: &mut Response<ResponseBody>) {
+    let audit_id = audit_id.filter(|id| id.to_str().is_ok_and(|id| !id.is_empty()));
+    let audit_id = audit_id.or_else(|| HeaderValue::from_str(&registry.uuid()).ok());
+    let headers = response.headers_mut();
+    headers.extend(audit_id.map(|id| (HeaderName::from_static(AUDIT_ID), id)));
+    headers.entry(CACHE_CONTROL).or_insert(HeaderValue::from_static("no-cache, private"));
+    headers.remove(DATE);
 }
 
 /// So many characters of warnings are sent; where there are more, each is cut to its own share first.

@@ -251,13 +251,12 @@ impl Kind {
 
     /// The stored object as this version shows it, if that is not just as it is stored.
     pub(crate) fn converted(&self, stored: &Stored) -> Option<Json> {
-        let form = self.strategy.form();
-        if form == Form::Stored || matches!(form, Form::Checked(form) if stored.fits(form)) {
+        if self.is_shown_as_stored(stored) {
             return None;
         }
         let object = Arc::new(stored.decode());
         let shown = self.strategy.shown(&object, stored.version());
-        if let Form::Checked(form) = form
+        if let Form::Checked(form) = self.strategy.form()
             && Arc::ptr_eq(&shown, &object)
         {
             stored.note_fit(form);
@@ -265,6 +264,21 @@ impl Kind {
         }
         drop(object);
         Some(Arc::unwrap_or_clone(shown))
+    }
+
+    /// Whether that is known.
+    fn is_shown_as_stored(&self, stored: &Stored) -> bool {
+        match self.strategy.form() {
+            Form::Stored => true,
+            Form::Checked(form) => stored.fits(form),
+            Form::Converted => false,
+        }
+    }
+
+    /// What it takes to find out how this version shows the stored object, as bytes of a body that takes as long: nothing, where it is known
+    /// to be shown as it is stored.
+    pub(crate) fn showing_weight(&self, stored: &Stored) -> usize {
+        if self.is_shown_as_stored(stored) { 0 } else { stored.weight().max(self.strategy.schema_weight()) }
     }
 
     /// The stored object as this version shows it.

@@ -45,8 +45,8 @@
 //! | send | the frames that are there go out together, as a part of the answer's body; over a WebSocket each is a message | `http/body.rs`, `http/websocket.rs` |
 //!
 //! The store is a pure engine: one sequence of revisions for everything, no clock, no lock, no task. Lists of the past, pages,
-//! watches and bookmarks all read from it. No write in `registry/` awaits, so a request that is dropped half-way leaves each
-//! write whole or undone; lists, and deletions of collections between two objects, let others have their turns. Besides the connections and the task that accepts them there is one more: `background/`, which
+//! watches and bookmarks all read from it. No try of a write in `registry/` awaits, so a request that is dropped half-way leaves each
+//! write whole or undone; writes that others come before, between two tries, lists, and deletions of collections between two objects, let others have their turns. Besides the connections and the task that accepts them there is one more: `background/`, which
 //! establishes custom resource definitions, collects garbage, empties deleted namespaces, aggregates cluster roles and looks after
 //! APIServices and the Service `kubernetes`, through the same handlers as everybody.
 

@@ -41,7 +41,7 @@ pub(crate) use list::{LOOKS, ListReply, Selected, Selection, compacted, is_uncac
 use pintle_json::Json;
 pub(crate) use served::{Served, Written, typed};
 pub(crate) use transform::Transform;
-pub(crate) use update::Wish;
+pub(crate) use update::{Make, Wish};
 pub(crate) use writer::{OWN_MANAGER, Writer};
 
 use crate::apart::StepTurns;

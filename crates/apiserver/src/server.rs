@@ -3,6 +3,7 @@
 mod activity;
 mod bootstrap;
 mod front;
+mod header_blocks;
 mod heads;
 mod in_process;
 mod kubeconfig;

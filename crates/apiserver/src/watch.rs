@@ -10,7 +10,7 @@ mod frame;
 mod watch_event;
 
 use std::collections::VecDeque;
-use std::sync::{Arc, Weak};
+use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::time::Duration;
 
 use bytes::{Bytes, BytesMut};
@@ -21,12 +21,13 @@ use tokio::time::Instant;
 pub(crate) use frame::FrameShape;
 pub(crate) use watch_event::WatchEvent;
 
+use crate::apart::{self, Movable};
 use crate::failure::{Failure, Outcome};
 use crate::faults::{Lagging, View, WatchFault};
 use crate::registry::{LOOKS, Registry, Selection, Served, VERSION_PATIENCE, compacted, is_uncached, parse_number};
 use crate::request::accept::Media;
 use crate::request::options::ListOptions;
-use crate::store::{Change, Feed, Objects, Over, Range, ResourceKey, Store};
+use crate::store::{Change, Feed, Objects, Over, Range, ResourceKey, Store, Stored};
 
 /// What goes out at once.
 #[derive(Clone, Debug)]
@@ -77,6 +78,8 @@ pub(crate) struct Watcher {
     /// The revision of what is there, if a bookmark is to close it.
     end_mark: Option<u64>,
     ready: VecDeque<Bytes>,
+    /// A frame that is made apart, if anything comes of it. Nobody waits for the lock.
+    shaping: Option<Mutex<Shaping>>,
     state: WatchState,
     bookmarks: Option<Bookmarks>,
     ends: Instant,
@@ -90,6 +93,9 @@ pub(crate) struct Watcher {
     /// How it ends, once what was sent before is out.
     over: Option<Option<Cut>>,
 }
+
+/// What comes of a frame that is made apart, and what made it.
+type Shaping = Movable<(FrameShape, Option<Outcome<Bytes>>)>;
 
 /// What was there when a watch began, and is yet to be sent. It is there for as long as the changes since are kept: whoever reads it more
 /// slowly has lost what comes after it in any case, and one that does not read keeps nothing.
@@ -179,6 +185,7 @@ impl Watcher {
             initial: initial.filter(|_| wait_for.is_none()),
             end_mark: (start.end_mark && wait_for.is_none()).then_some(revision),
             ready: VecDeque::new(),
+            shaping: None,
             state: WatchState::Live,
             bookmarks,
             ends,
@@ -252,6 +259,7 @@ impl Watcher {
             self.wait_for = None;
         }
         loop {
+            self.shaped().await;
             if let Err(over) = self.encode_initial().await {
                 return self.end(over);
             }
@@ -276,7 +284,7 @@ impl Watcher {
             tokio::select! {
                 biased;
                 change = self.next_change() => match change {
-                    Ok(change) => self.push(&change),
+                    Ok(change) => self.push(change),
                     Err(over) => return self.end(over),
                 },
                 () = tokio::time::sleep_until(wake) => self.on_time(),
@@ -340,11 +348,46 @@ impl Watcher {
     }
 
     /// What a change means for this watch, if anything.
-    fn push(&mut self, change: &Arc<Change>) {
-        if let Some(event) = WatchEvent::of(change, &self.selection) {
-            let frame = self.shape.object(event.kind, &event.object, &self.selection.kind);
-            self.send(frame);
+    fn push(&mut self, change: Arc<Change>) {
+        let states = change.old.iter().chain([&change.new]);
+        let weight = states.map(|stored| self.weight(stored)).max().unwrap_or(0);
+        self.shape(weight, move |shape, selection| {
+            let event = WatchEvent::of(&change, selection)?;
+            Some(shape.object(event.kind, &event.object, &selection.kind))
+        });
+    }
+
+    /// What it takes to find out whether an object is meant, and to make a frame of it.
+    fn weight(&self, stored: &Stored) -> usize {
+        self.selection.weight(stored).max(self.shape.weight(stored, &self.selection.kind))
+    }
+
+    /// Has a frame made and sent, if anything comes of it: now, or if it takes long, [apart](Self::shaped).
+    fn shape(
+        &mut self,
+        weight: usize,
+        make: impl FnOnce(&mut FrameShape, &Selection) -> Option<Outcome<Bytes>> + Send + 'static,
+    ) {
+        if !apart::is_long(weight) {
+            let frame = make(&mut self.shape, &self.selection);
+            frame.into_iter().for_each(|frame| self.send(frame));
+            return;
         }
+        let (mut shape, selection) = (self.shape.clone(), self.selection.clone());
+        let shaping = Movable::new(&self.registry.turns, async move {
+            apart::work_on(weight).await;
+            let frame = make(&mut shape, &selection);
+            (shape, frame)
+        });
+        self.shaping = Some(Mutex::new(shaping));
+    }
+
+    /// Waits for the frame that is made apart, if there is one. Dropping the future loses nothing.
+    async fn shaped(&mut self) {
+        let Some(shaping) = &mut self.shaping else { return };
+        let (shape, frame) = shaping.get_mut().unwrap_or_else(PoisonError::into_inner).await;
+        (self.shape, self.shaping) = (shape, None);
+        frame.into_iter().for_each(|frame| self.send(frame));
     }
 
     /// Sends a frame; tells the client of one that could not be made, and ends there.
@@ -363,9 +406,12 @@ impl Watcher {
             let gone = if self.feed.has_ended() { Over::Ended } else { Over::TooSlow };
             let mut run = initial.objects.upgrade().ok_or(gone)?.run(&initial.range).take(LOOKS);
             let mut last = None;
+            // Of one for which that takes long, it is found out apart.
+            let mut is_meant = true;
             let found = run.find(|(key, stored)| {
                 last = Some(key.clone());
-                self.selection.matches(stored)
+                is_meant = !apart::is_long(self.selection.weight(stored));
+                !is_meant || self.selection.matches(stored)
             });
             drop(run);
             match &last {
@@ -374,9 +420,12 @@ impl Watcher {
             }
             match found {
                 Some((_, stored)) => {
-                    let object = Served::stored(&self.selection.kind, &stored);
-                    let frame = self.shape.object(WatchEventType::Added, &object, &self.selection.kind);
-                    self.send(frame);
+                    self.shape(self.weight(&stored), move |shape, selection| {
+                        let object = || Served::stored(&selection.kind, &stored);
+                        let is_meant = is_meant || selection.matches(&stored);
+                        is_meant.then(|| shape.object(WatchEventType::Added, &object(), &selection.kind))
+                    });
+                    self.shaped().await;
                 }
                 None => tokio::task::yield_now().await,
             }

@@ -13,7 +13,7 @@ use crate::crd::{self, DEFINITIONS, Taken};
 use crate::failure::Failure;
 use crate::kinds::{GroupResource, Place};
 use crate::object::{metadata, set_condition};
-use crate::registry::{OWN_MANAGER, Registry, Wish, Writer};
+use crate::registry::{Make, OWN_MANAGER, Registry, Wish, Writer};
 use crate::request::Part;
 use crate::request::options::DeleteOptions;
 use crate::store::{Change, Key, Stored};
@@ -254,13 +254,7 @@ impl Definitions {
         self.write(registry, settled, Part::Status, &make);
     }
 
-    fn write(
-        &self,
-        registry: &Arc<Registry>,
-        definition: &Json,
-        part: Part,
-        make: &dyn Fn(Option<&Json>) -> crate::failure::Outcome<Json>,
-    ) {
+    fn write(&self, registry: &Arc<Registry>, definition: &Json, part: Part, make: Make<'_>) {
         let kinds = registry.kinds();
         let Some(kind) = kinds.group_kind(EXTENSIONS_GROUP, "CustomResourceDefinition") else { return };
         let name = metadata::name(definition);

@@ -100,3 +100,61 @@ fn too_many() -> Failure {
     let details = StatusDetails { retry_after_seconds: 1, ..StatusDetails::default() };
     Failure::new(429, Reason::TooManyRequests, "Too many requests, please try again later.").with(details)
 }
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use http::Request;
+
+    use super::*;
+    use crate::apart::Movable;
+    use crate::config::ApiServerConfig;
+    use crate::registry::Registry;
+    use crate::request::path::Target;
+
+    const CORE: &str = "/api/v1/namespaces/default/configmaps/a";
+    const ROLES: &str = "/apis/rbac.authorization.k8s.io/v1/namespaces/default/roles";
+
+    /// Whether what follows from a small body is done on another thread.
+    async fn is_apart(path: &str, media: &str, weights: [usize; 2]) -> bool {
+        let registry = Arc::new(Registry::new(ApiServerConfig::default(), None));
+        let nothing: Incoming = full(Bytes::new()).map_err(Into::into).boxed_unsync();
+        let request = Request::post(path).header(CONTENT_TYPE, media).body(nothing).expect("a request");
+        let (mut call, _) = Call::new(&registry, request);
+        if let Target::Resource(place) = Target::parse(path) {
+            call.place = place;
+        }
+        [call.weight, call.schema_weight] = weights;
+        let here = std::thread::current().id();
+        let work = Movable::new(&registry.turns, async move {
+            let read = read(&call, Delivery::Come(Bytes::from_static(b"{}"))).await;
+            (read, std::thread::current().id())
+        });
+        let (read, there) = work.await;
+        assert!(read.is_ok_and(|bytes| bytes == "{}"));
+        there != here
+    }
+
+    #[tokio::test]
+    async fn of_small_bodies_those_are_worked_on_apart_that_may_ask_for_much() {
+        let (json, merge) = ("application/json", "application/merge-patch+json");
+        let large = 1 << 20;
+        for (path, media, weights, expected) in [
+            (CORE, json, [0, 0], false),
+            (CORE, merge, [0, 0], false),
+            (CORE, "application/strategic-merge-patch+json", [0, 0], false),
+            ("/apis/apps/v1/namespaces/default/deployments", json, [0, 0], false),
+            (CORE, "application/yaml", [0, 0], true),
+            (CORE, "application/apply-patch+yaml", [0, 0], true),
+            (CORE, "application/json-patch+json", [0, 0], true),
+            (ROLES, json, [0, 0], true),
+            ("/apis/rbac.authorization.k8s.io/v1/clusterrolebindings", merge, [0, 0], true),
+            ("/api/v1/namespaces/default", merge, [0, 0], true),
+            (CORE, merge, [large, 0], true),
+            (CORE, json, [0, large], true),
+        ] {
+            assert_eq!(is_apart(path, media, weights).await, expected, "{path} {media} {weights:?}");
+        }
+    }
+}

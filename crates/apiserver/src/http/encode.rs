@@ -5,7 +5,6 @@ use std::sync::Arc;
 use bytes::Bytes;
 use http::header::{CONTENT_ENCODING, CONTENT_TYPE, RETRY_AFTER, VARY};
 use http::{HeaderMap, HeaderValue, Response, StatusCode};
-use jiff::Timestamp;
 use pintle_json::{Json, json};
 use pintle_meta::Status;
 use pintle_schema::protobuf::Enveloped;
@@ -20,7 +19,7 @@ use crate::failure::Failure;
 use crate::faults::Answer;
 use crate::kinds::Kind;
 use crate::object::Ordered;
-use crate::registry::{ListReply, Served, Transform};
+use crate::registry::{ListReply, Registry, Served, Transform};
 use crate::request::accept::Media;
 use crate::watch::Watcher;
 
@@ -38,8 +37,6 @@ pub(crate) enum Reply {
     Raw { code: u16, headers: HeaderMap, body: Bytes },
     /// What a scripted fault answers.
     Fault(Answer),
-    /// That it took too long. The outermost layer says so, in JSON whatever was asked for.
-    TimedOut,
 }
 
 impl Reply {
@@ -67,11 +64,12 @@ fn raw(code: u16, headers: HeaderMap, body: Bytes) -> Response<ResponseBody> {
     response
 }
 
-pub(super) async fn reply(call: &Call, reply: Reply, now: Timestamp) -> Response<ResponseBody> {
+pub(super) async fn reply(registry: &Registry, call: &Call, reply: Reply) -> Response<ResponseBody> {
+    let now = registry.clock.now();
     match reply {
         Reply::Object { code, kind, object, format } => {
             if let Err(failure) = format.transform.check(call.query.text("includeObject")) {
-                return self::failure(call, &failure);
+                return self::failure(call, &failure).await;
             }
             let is_plain = format.media == Media::Json && !format.pretty && format.transform.is_none();
             if !is_plain {
@@ -79,24 +77,21 @@ pub(super) async fn reply(call: &Call, reply: Reply, now: Timestamp) -> Response
             }
             if format.media == Media::Protobuf {
                 return match format.transform.enveloped(&object) {
-                    Ok(enveloped) => respond(call, code, Media::Protobuf, enveloped.body().into()),
-                    Err(failure) => self::failure(call, &failure),
+                    Ok(enveloped) => respond(call, code, Media::Protobuf, enveloped.body().into()).await,
+                    Err(failure) => self::failure(call, &failure).await,
                 };
             }
             let mut json = Vec::new();
             format.transform.write_one(&object, &kind, true, now, &mut json);
             if format.media == Media::Json && !format.pretty {
                 json.push(b'\n');
-                if json.len() > ZIPPED_FROM && takes_gzip(call) {
-                    apart::work_on(json.len()).await;
-                }
-                return respond(call, code, Media::Json, json.into());
+                return respond(call, code, Media::Json, json.into()).await;
             }
-            value(call, code, &format, &serde_json::from_slice(&json).unwrap_or_default())
+            value(call, code, &format, &serde_json::from_slice(&json).unwrap_or_default()).await
         }
         Reply::List { kind, list, format } => {
             if let Err(failure) = format.transform.check(call.query.text("includeObject")) {
-                return self::failure(call, &failure);
+                return self::failure(call, &failure).await;
             }
             let ResponseFormat { media, pretty, transform } = format;
             let list = match media {
@@ -104,17 +99,17 @@ pub(super) async fn reply(call: &Call, reply: Reply, now: Timestamp) -> Response
                 Media::Yaml => ListBody::yaml(kind, list, transform, now),
                 Media::Protobuf => match ListBody::protobuf(kind, list, transform).await {
                     Ok(list) => list,
-                    Err(failure) => return self::failure(call, &failure),
+                    Err(failure) => return self::failure(call, &failure).await,
                 },
             };
-            send(call, list, media).await
+            send(registry, call, list, media).await
         }
         Reply::Status { status, format } => {
             if let Err(failure) = format.transform.check(call.query.text("includeObject")) {
-                return self::failure(call, &failure);
+                return self::failure(call, &failure).await;
             }
             let code = if status.code == 0 { 200 } else { status.code };
-            value(call, code, &format, &pintle_json::to_json(&*status).unwrap_or_default())
+            value(call, code, &format, &pintle_json::to_json(&*status).unwrap_or_default()).await
         }
         Reply::Watch { watcher } => {
             let media = watcher.media();
@@ -123,23 +118,10 @@ pub(super) async fn reply(call: &Call, reply: Reply, now: Timestamp) -> Response
             response
         }
         Reply::Raw { code, headers, body } => raw(code, headers, body),
-        Reply::TimedOut => {
-            let status = json!({
-                "metadata": {},
-                "status": "Failure",
-                "message": "Timeout: request did not complete within the allotted timeout",
-                "reason": "Timeout",
-                "details": {},
-                "code": 504,
-            });
-            let mut headers = HeaderMap::new();
-            headers.insert(CONTENT_TYPE, HeaderValue::from_static("text/plain; charset=utf-8"));
-            raw(504, headers, format!("{status}\n").into())
-        }
         Reply::Fault(answer) => {
             let mut response = match &answer.body {
                 Some(text) => text_response(answer.code, text.clone().into()),
-                None => failure(call, &Reply::of_fault(&answer)),
+                None => failure(call, &Reply::of_fault(&answer)).await,
             };
             if let Some(seconds) = answer.retry_after {
                 response.headers_mut().insert(RETRY_AFTER, seconds.into());
@@ -149,15 +131,33 @@ pub(super) async fn reply(call: &Call, reply: Reply, now: Timestamp) -> Response
     }
 }
 
+/// How a request is answered that took too long.
+pub(super) const TIMED_OUT: u16 = 504;
+
+/// The same in full. The outermost layer says so, in JSON whatever was asked for.
+pub(super) fn timed_out() -> Response<ResponseBody> {
+    let status = json!({
+        "metadata": {},
+        "status": "Failure",
+        "message": "Timeout: request did not complete within the allotted timeout",
+        "reason": "Timeout",
+        "details": {},
+        "code": TIMED_OUT,
+    });
+    let mut headers = HeaderMap::new();
+    headers.insert(CONTENT_TYPE, HeaderValue::from_static("text/plain; charset=utf-8"));
+    raw(TIMED_OUT, headers, format!("{status}\n").into())
+}
+
 /// A failure, negotiated as far as it can be.
-pub(super) fn failure(call: &Call, failure: &Failure) -> Response<ResponseBody> {
+pub(super) async fn failure(call: &Call, failure: &Failure) -> Response<ResponseBody> {
     if let Some(text) = failure.text {
         return text_response(failure.code(), text.into());
     }
     let (media, pretty) = negotiate::for_errors(call);
     let pretty = pretty || failure.code() == 406;
     let format = ResponseFormat { media, pretty, transform: Transform::None };
-    let mut response = value(call, failure.code(), &format, &failure.value());
+    let mut response = value(call, failure.code(), &format, &failure.value()).await;
     if let Some(seconds) = failure.retry_after() {
         response.headers_mut().insert(RETRY_AFTER, seconds.into());
     }
@@ -187,22 +187,26 @@ pub(super) fn encode(format: &ResponseFormat, value: &Json) -> Bytes {
     }
 }
 
-fn value(call: &Call, code: u16, format: &ResponseFormat, value: &Json) -> Response<ResponseBody> {
-    respond(call, code, format.media, encode(format, value))
+async fn value(call: &Call, code: u16, format: &ResponseFormat, value: &Json) -> Response<ResponseBody> {
+    respond(call, code, format.media, encode(format, value)).await
 }
 
 /// A list, sent as it is made unless it is short.
-async fn send(call: &Call, mut list: ListBody, media: Media) -> Response<ResponseBody> {
+async fn send(registry: &Registry, call: &Call, mut list: ListBody, media: Media) -> Response<ResponseBody> {
     let first = list.next().await;
     if list.is_over() {
-        return respond(call, 200, media, first);
+        return respond(call, 200, media, first).await;
     }
     let zipped = takes_gzip(call);
-    answer(200, media, zipped, list.stream(first, zipped))
+    answer(200, media, zipped, list.stream(&registry.turns, first, zipped))
 }
 
-fn respond(call: &Call, code: u16, media: Media, bytes: Bytes) -> Response<ResponseBody> {
-    let zipped = (bytes.len() > ZIPPED_FROM && takes_gzip(call)).then(|| gzip(&bytes)).flatten();
+async fn respond(call: &Call, code: u16, media: Media, bytes: Bytes) -> Response<ResponseBody> {
+    if bytes.len() <= ZIPPED_FROM || !takes_gzip(call) {
+        return answer(code, media, false, body::full(bytes));
+    }
+    apart::work_on(bytes.len()).await;
+    let zipped = gzip(&bytes);
     answer(code, media, zipped.is_some(), body::full(zipped.unwrap_or(bytes)))
 }
 

@@ -13,6 +13,11 @@ use super::Call;
 /// Answers up to this size are sent as they are.
 pub(super) const ZIPPED_FROM: usize = 128 * 1024;
 
+/// What it takes to go through a part of a list again: little, of one as long as most are. Longer ones have a large object in them.
+pub(super) fn weight(part: &[u8]) -> usize {
+    if part.len() <= 2 * ZIPPED_FROM { 0 } else { part.len() }
+}
+
 /// Whether the client takes gzip, in the one spelling that counts.
 pub(super) fn takes_gzip(call: &Call) -> bool {
     call.header(ACCEPT_ENCODING).split(',').any(|coding| coding.trim() == "gzip")

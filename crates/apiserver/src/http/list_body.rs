@@ -12,8 +12,9 @@ use pintle_json::{Json, Map, json};
 use pintle_schema::protobuf::ListEnvelope;
 
 use super::body::ResponseBody;
-use super::gzip::{Gzip, ZIPPED_FROM};
+use super::gzip::{self, Gzip, ZIPPED_FROM};
 use super::indent::Indent;
+use crate::apart::{self, Movable, StepTurns};
 use crate::failure::{Failure, Outcome};
 use crate::kinds::{Form, Kind};
 use crate::object::Ordered;
@@ -77,17 +78,12 @@ impl ListBody {
     pub(super) async fn protobuf(kind: Arc<Kind>, list: ListReply, transform: Transform) -> Outcome<Self> {
         let unfit = |error: serde_json::Error| Failure::internal(format!("the list has no form in protobuf: {error}"));
         let mut head = ListEnvelope::new(&metadata(&kind, &list, &transform)).map_err(unfit)?;
-        let (mut objects, mut passed, mut made) = (list.objects.clone(), 0, 0);
-        while let Some(found) = objects.look() {
-            passed += 1;
+        let (mut objects, mut effort) = (list.objects.clone(), Effort::default());
+        loop {
+            effort.add(objects.weight(Stored::weight)).await;
+            let Some(found) = objects.look() else { break };
             if let Some(stored) = found {
-                let message = transform.enveloped(&Served::stored(&kind, &stored))?.message;
-                made += message.len();
-                head.announce(&message);
-            }
-            if passed == LOOKS || made > ZIPPED_FROM {
-                (passed, made) = (0, 0);
-                tokio::task::yield_now().await;
+                head.announce(&transform.enveloped(&Served::stored(&kind, &stored))?.message);
             }
         }
         let (api_version, list_kind) = transform.list_types(&kind);
@@ -112,34 +108,41 @@ impl ListBody {
 
     /// The next part, larger than what is never compressed, or the last; empty at the end.
     pub(super) async fn next(&mut self) -> Bytes {
-        let mut passed = 0;
+        let mut effort = Effort::default();
         while self.ready.len() <= ZIPPED_FROM && self.objects.is_some() && self.neighbours().is_none() {
-            if !self.add() {
-                passed += 1;
-            }
-            if passed == LOOKS {
-                passed = 0;
-                tokio::task::yield_now().await;
-            }
+            effort.add(self.weight()).await;
+            self.add();
         }
         // The next part will be as long.
         let room = if self.objects.is_some() { self.ready.capacity() } else { 0 };
         let part = std::mem::replace(&mut self.ready, Vec::with_capacity(room));
         match &mut self.encoding {
-            ListEncoding::Json { indent: Some(indent) } => indent.part(&part).into(),
+            ListEncoding::Json { indent: Some(indent) } => {
+                apart::work_on(gzip::weight(&part)).await;
+                indent.part(&part).into()
+            }
             _ => part.into(),
         }
     }
 
-    /// Appends the next object, or the end; answers false of an object that is not meant.
-    fn add(&mut self) -> bool {
-        let Some(objects) = &mut self.objects else { return true };
+    /// What it takes to add the next object, as bytes of a body that takes as long.
+    fn weight(&self) -> usize {
+        let is_plain = self.transform.is_none() && matches!(self.encoding, ListEncoding::Json { indent: None });
+        let shown = |stored: &Stored| {
+            let shown = self.kind.showing_weight(stored);
+            if is_plain { shown } else { shown.max(stored.weight()) }
+        };
+        self.objects.as_ref().map_or(0, |objects| objects.weight(shown))
+    }
+
+    /// Appends the next object, if it is meant, or the end.
+    fn add(&mut self) {
+        let Some(objects) = &mut self.objects else { return };
         match objects.look() {
             Some(Some(stored)) => self.add_item(&stored),
-            Some(None) => return false,
+            Some(None) => (),
             None => self.add_end(),
         }
-        true
     }
 
     fn add_item(&mut self, stored: &Arc<Stored>) {
@@ -218,14 +221,36 @@ impl ListBody {
     }
 
     /// `first`, which was the part before, and what follows, compressed or not. Each part is made when there is room for it.
-    pub(super) fn stream(mut self, first: Bytes, zipped: bool) -> ResponseBody {
+    pub(super) fn stream(mut self, turns: &StepTurns, first: Bytes, zipped: bool) -> ResponseBody {
         self.zipped = zipped;
-        let zip = zipped.then(Gzip::new);
-        let parts = stream::try_unfold(Sending { next: first, list: self, zip }, |mut sending| async move {
-            let part = sending.part().await?;
-            Ok(part.map(|part| (Frame::data(part), sending)))
+        let (turns, zip) = (turns.clone(), zipped.then(Gzip::new));
+        let parts = stream::try_unfold(Sending { next: first, list: self, zip }, move |mut sending| {
+            Movable::new(&turns, async move {
+                let part = sending.part().await?;
+                Ok(part.map(|part| (Frame::data(part), sending)))
+            })
         });
         StreamBody::new(parts).boxed_unsync()
+    }
+}
+
+/// What has been done since others had their turns.
+#[derive(Default)]
+struct Effort {
+    looks: usize,
+    bytes: usize,
+}
+
+impl Effort {
+    /// What comes next takes one look at an object, and work on so many bytes. Others have their turns before, if it is time.
+    async fn add(&mut self, bytes: usize) {
+        if self.looks == LOOKS || self.bytes > ZIPPED_FROM {
+            *self = Self::default();
+            tokio::task::yield_now().await;
+        }
+        self.looks += 1;
+        self.bytes = self.bytes.saturating_add(bytes);
+        apart::work_on(bytes).await;
     }
 }
 
@@ -246,6 +271,7 @@ impl Sending {
         while zip.ready() <= ZIPPED_PART {
             let next = std::mem::take(&mut self.next);
             if !next.is_empty() {
+                apart::work_on(gzip::weight(&next)).await;
                 zip.add(&next)?;
             } else if let Some(zipped) = self.list.next_zipped(zip)? {
                 zip.add_made(&zipped);
@@ -253,7 +279,9 @@ impl Sending {
             } else if self.list.is_over() {
                 return Ok(self.zip.take().map(|zip| zip.finish().into()));
             } else {
-                zip.add(&self.list.next().await)?;
+                let next = self.list.next().await;
+                apart::work_on(gzip::weight(&next)).await;
+                zip.add(&next)?;
             }
         }
         Ok(Some(zip.take().into()))

@@ -7,6 +7,7 @@ use http::Method;
 use super::body::Delivery;
 use super::encode::Reply;
 use super::{Call, retrieve, subresource, write};
+use crate::apart;
 use crate::failure::{Failure, Outcome};
 use crate::kinds::{Kind, Place, Routing};
 use crate::registry::Registry;
@@ -27,6 +28,10 @@ pub(super) async fn serve(
         call.weight = registry.weight(&place);
     }
     call.schema_weight = place.kind.strategy.schema_weight();
+    if place.part != Part::Object && (verb == Some(Verb::Get) || place.kind.strategy.stream(place.part).is_some()) {
+        // Most parts are made of the whole object, as a tree.
+        apart::work_on(registry.weight(&place).max(call.schema_weight)).await;
+    }
     if let Some(stream) = place.kind.strategy.stream(place.part) {
         let mut options = (stream.options)(&call.query)?;
         if stream.connects {

@@ -35,7 +35,7 @@ pub(super) async fn get(registry: &Arc<Registry>, call: &Call, place: &Place) ->
         })?;
         wait_for(registry, kind, version, call.view).await?;
     }
-    let object = registry.get_in(place, call.view)?;
+    let object = registry.get_in(place, call.view).await?;
     Ok(Reply::Object { code: 200, kind: kind.clone(), object, format })
 }
 

@@ -41,7 +41,7 @@ pub(super) async fn scale(
             let decoded = decode::object(&kind, &body, options.field_validation)?;
             call.warnings.extend(decoded.warnings);
             let manager = sent::manager(registry, call, &place, &options);
-            registry.update_scale(&place, &|_| Ok(decoded.value.clone()), &manager)?
+            registry.update_scale(&place, &|_| Ok(decoded.value.clone()), &manager).await?
         }
         Verb::Patch => {
             let patch_kind = sent::patch_kind(call, &place.kind)?;
@@ -51,8 +51,8 @@ pub(super) async fn scale(
             registry.get(&place)?;
             let patcher = Patcher::new(&kind, patch_kind, &body, &manager, Part::Object);
             let written = match patch_kind {
-                PatchKind::Apply => registry.apply_scale(&place, patcher.wish()?, &manager)?,
-                _ => registry.update_scale(&place, &|live| patcher.make(Some(live)), &manager)?,
+                PatchKind::Apply => registry.apply_scale(&place, patcher.wish()?, &manager).await?,
+                _ => registry.update_scale(&place, &|live| patcher.make(Some(live)), &manager).await?,
             };
             call.warnings.extend(patcher.warnings());
             written
@@ -78,6 +78,7 @@ pub(super) async fn post(
     let kind = posting.body(place, said.text("/apiVersion"));
     let sent = sent::decoded(call, &kind, &body, &options)?;
     let manager = sent::manager(registry, call, place, &options);
+    call.asker.check_time()?;
     Ok(match registry.post(posting, place, sent, &manager)? {
         Some(answer) => Reply::Object { code: 201, object: Served::value(&kind, answer), kind, format },
         None => created(format),

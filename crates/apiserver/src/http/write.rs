@@ -43,7 +43,7 @@ pub(super) async fn update(
     let options = WriteOptions::parse(&call.query, How::Put)?;
     let object = decoded(call, &kind, &body, &options)?;
     let manager = manager(registry, call, &place, &options);
-    let written = registry.update(&place, &Wish::Put(&object), &manager)?;
+    let written = registry.guaranteed_update(&place, &Wish::Put(&object), &manager).await?;
     Ok(written_reply(kind, written, format))
 }
 
@@ -65,7 +65,7 @@ pub(super) async fn patch(
         How::Apply => Wish::Apply(&make),
         _ => Wish::Patch(&make),
     };
-    let written = registry.update(&place, &wish, &manager);
+    let written = registry.guaranteed_update(&place, &wish, &manager).await;
     call.warnings.extend(patcher.warnings());
     let written = written?;
     Ok(written_reply(kind, written, format))

@@ -70,6 +70,7 @@ impl Registry {
             let is_open = |store: &Store| {
                 is_defined(store, kind) && (!kind.namespaced() || namespace_is_open(store, &place.namespace))
             };
+            by.asker().check_time()?;
             match self.commit(&place, Expect::Absent, stored, charges, is_open)? {
                 Ok(change) => return Ok(Written { object: Served::stored(kind, &change.new), created: true }),
                 Err(Refused::Mismatch(_)) if generate => names += 1,

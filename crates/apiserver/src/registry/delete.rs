@@ -46,6 +46,7 @@ impl Registry {
     ) -> Outcome<Deleted> {
         let kind = &place.kind;
         self.delete_if(place, options, |stored| {
+            by.check_time()?;
             let old = typed(&kind.api_version(), &kind.kind, kind.shown_stored(stored));
             self.ask(AdmissionRequest {
                 operation: Operation::Delete,

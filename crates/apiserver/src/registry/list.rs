@@ -7,6 +7,7 @@ use pintle_meta::{FieldSelector, InvalidSelector, LabelSelector, ResourceVersion
 use super::Registry;
 use super::continue_token::ContinueToken;
 use super::served::Served;
+use crate::apart;
 use crate::failure::{Failure, Outcome};
 use crate::faults::View;
 use crate::kinds::{GroupResource, Kind, Place, indexed_field, selects_fields, unknown_field};
@@ -61,6 +62,11 @@ impl Selection {
         (self.labels.is_everything() || is_labelled()) && selects_fields(&self.fields, &self.kind, stored)
     }
 
+    /// What it takes to find out whether an object is meant, as bytes of a body that takes as long.
+    pub(crate) fn weight(&self, stored: &Stored) -> usize {
+        if self.fields.is_everything() { 0 } else { self.kind.showing_weight(stored) }
+    }
+
     /// The keys among which the objects are.
     pub(crate) fn range(&self) -> Range {
         match self.place() {
@@ -108,6 +114,11 @@ impl Selected {
         Some(meant)
     }
 
+    /// What it takes to [look](Self::look) at the next one, and to show it where that takes what `shown` says.
+    pub(crate) fn weight(&self, shown: impl FnOnce(&Stored) -> usize) -> usize {
+        self.run.peek().map_or(0, |(_, stored)| self.selection.weight(stored).max(shown(stored)))
+    }
+
     /// The next ones, if they are neighbours, and all are meant. They stay.
     pub(crate) fn neighbours(&self) -> Option<Neighbours> {
         self.run.neighbours().filter(|_| self.selection.is_everything())
@@ -150,26 +161,38 @@ enum Moment {
 impl Registry {
     /// One object, as its kind shows it.
     pub(crate) fn get(&self, place: &Place) -> Outcome<Served> {
-        self.get_in(place, None)
+        match self.made_up(place) {
+            Some(found) => found,
+            None => Ok(Served::stored(&place.kind, &self.stored(place, None)?)),
+        }
     }
 
-    /// The same as it is now, or as a stale view has it.
-    pub(crate) fn get_in(&self, place: &Place, stale: Option<View>) -> Outcome<Served> {
-        if let Some(objects) = place.kind.strategy.made_up() {
-            let found = objects.into_iter().find(|object| metadata::name(object) == place.name);
-            // A real server says it of the kind and not of the resource.
-            let of = GroupResource::new(&place.kind.group, &place.kind.singular);
-            return found
-                .map(|object| Served::value(&place.kind, object))
-                .ok_or_else(|| Failure::not_found(&of, &place.name));
+    /// The same as it is now, or as a stale view has it; apart, where it takes long to make what is shown.
+    pub(crate) async fn get_in(&self, place: &Place, stale: Option<View>) -> Outcome<Served> {
+        if let Some(found) = self.made_up(place) {
+            return found;
         }
+        let stored = self.stored(place, stale)?;
+        apart::work_on(place.kind.showing_weight(&stored)).await;
+        Ok(Served::stored(&place.kind, &stored))
+    }
+
+    /// One of the objects that are never stored, if the kind has such.
+    fn made_up(&self, place: &Place) -> Option<Outcome<Served>> {
+        let found = place.kind.strategy.made_up()?.into_iter().find(|object| metadata::name(object) == place.name);
+        // A real server says it of the kind and not of the resource.
+        let of = GroupResource::new(&place.kind.group, &place.kind.singular);
+        let found = found.map(|object| Served::value(&place.kind, object));
+        Some(found.ok_or_else(|| Failure::not_found(&of, &place.name)))
+    }
+
+    fn stored(&self, place: &Place, stale: Option<View>) -> Outcome<Arc<Stored>> {
         let (resource, key) = (place.resource_key(), place.key());
         let stored = match stale {
             None => self.db.get(&resource, &key),
             Some(view) => self.view(&place.kind, view)?.0.get(&key).cloned(),
         };
-        let stored = stored.ok_or_else(|| Failure::not_found(&place.kind.resource(), &place.name))?;
-        Ok(Served::stored(&place.kind, &stored))
+        stored.ok_or_else(|| Failure::not_found(&place.kind.resource(), &place.name))
     }
 
     /// How many bytes an object takes, if it is there.
@@ -253,6 +276,7 @@ async fn page(selection: &Selection, run: Run, limit: Option<usize>, revision: u
     let prefix = selection.range().prefix().len();
     let (mut rest, mut found, mut looks) = (run.clone(), 0, 0);
     while let Some((key, stored)) = rest.next() {
+        apart::work_on(selection.weight(&stored)).await;
         found += usize::from(selection.matches(&stored));
         if found >= limit && rest.left() > 0 {
             reply.objects = selected(run.up_to(&rest));

@@ -19,10 +19,10 @@ impl Registry {
     }
 
     /// Changes the scale of an object to what `make` makes of the present one.
-    pub(crate) fn update_scale(
+    pub(crate) async fn update_scale(
         &self,
         place: &Place,
-        make: &dyn Fn(&Json) -> Outcome<Json>,
+        make: &(dyn Fn(&Json) -> Outcome<Json> + Sync),
         manager: &Writer<'_>,
     ) -> Outcome<Written> {
         let paths = of(place)?;
@@ -35,10 +35,11 @@ impl Registry {
             manager.track(&Scale::kind(), Some(&present), &mut scale, Part::Scale);
             Ok(scale)
         })
+        .await
     }
 
     /// Applies a scale: what it says of the replicas holds for the object.
-    pub(crate) fn apply_scale(&self, place: &Place, applied: &Json, manager: &Writer<'_>) -> Outcome<Written> {
+    pub(crate) async fn apply_scale(&self, place: &Place, applied: &Json, manager: &Writer<'_>) -> Outcome<Written> {
         let paths = of(place)?;
         let kind = Scale::kind();
         self.write_scale(place, manager, &|live| {
@@ -49,14 +50,15 @@ impl Registry {
             paths.check(place, &scale, live)?;
             Ok(scale)
         })
+        .await
     }
 
     /// Gives the object the scale that `make` makes for it, with the owners that are recorded there.
-    fn write_scale(
+    async fn write_scale(
         &self,
         place: &Place,
         manager: &Writer<'_>,
-        make: &dyn Fn(&Json) -> Outcome<Json>,
+        make: &(dyn Fn(&Json) -> Outcome<Json> + Sync),
     ) -> Outcome<Written> {
         let paths = of(place)?;
         let change = |live: Option<&Json>| {
@@ -64,7 +66,7 @@ impl Registry {
             Ok(scaled(&place.kind, paths, live, &make(live)?))
         };
         // As of an apply, nobody comes to own the fields by the write itself.
-        let written = self.update(place, &Wish::Apply(&change), manager)?;
+        let written = self.guaranteed_update(place, &Wish::Apply(&change), manager).await?;
         let object = served(paths.read(&written.object.typed())?);
         Ok(Written { object, ..written })
     }

@@ -1,7 +1,6 @@
 //! PUT and PATCH: both read an object, make another of it, and commit that if nothing came between.
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use pintle_json::Json;
 
@@ -9,6 +8,7 @@ use super::Registry;
 use super::object_write::Write;
 use super::pipeline::Complete;
 use super::served::{Served, Written, typed};
+use crate::apart;
 use crate::failure::{Failure, Outcome};
 use crate::kinds::Place;
 use crate::object::{metadata, metadata_mut, put_back};
@@ -18,18 +18,12 @@ use crate::request::options::How;
 use crate::store::{Charge, Expect, Refused, Stored};
 use crate::validate::{FieldFault, FieldFaults};
 
-/// How often a write without a version of its own is worked out at most, anew whenever another came between.
+/// How often the server itself works a write out at most, anew whenever another came between. Its controllers hear of that other one, and
+/// come again.
 const TRIES: usize = 64;
 
-/// So many are made however long they take: as many as a real server makes of a patch that conflicts. One that its store was too fast for
-/// it repeats for as long as the request may take.
-const SURE_TRIES: usize = 6;
-
-/// After as long no more than these are made.
-const LONGEST: Duration = Duration::from_secs(2);
-
 /// Makes an object of the stored one, which it is given with `apiVersion` and `kind`.
-pub(crate) type Make<'a> = &'a dyn Fn(Option<&Json>) -> Outcome<Json>;
+pub(crate) type Make<'a> = &'a (dyn Fn(Option<&Json>) -> Outcome<Json> + Sync);
 
 /// What a request would have an object be.
 pub(crate) enum Wish<'a> {
@@ -42,8 +36,30 @@ pub(crate) enum Wish<'a> {
 }
 
 impl Registry {
-    /// Changes the object at `place`.
+    /// Changes the object at `place`. Where another write comes between, it is worked out anew for as long as somebody waits for it, which
+    /// is how a real server does it too: until the request's time is up. Others have their turns between two tries, of which each is whole.
+    pub(crate) async fn guaranteed_update(&self, place: &Place, wish: &Wish<'_>, by: &Writer<'_>) -> Outcome<Written> {
+        loop {
+            if let Some(written) = self.try_update(place, wish, by)? {
+                return Ok(written);
+            }
+            tokio::task::yield_now().await;
+            apart::work_on(apart::ALWAYS).await;
+        }
+    }
+
+    /// The same at once, in as many tries as the server itself makes.
     pub(crate) fn update(&self, place: &Place, wish: &Wish<'_>, by: &Writer<'_>) -> Outcome<Written> {
+        for _ in 0..TRIES {
+            if let Some(written) = self.try_update(place, wish, by)? {
+                return Ok(written);
+            }
+        }
+        Err(Failure::modified(&place.kind.resource(), &place.name))
+    }
+
+    /// One try; none if another write came between, and this one may be worked out anew.
+    fn try_update(&self, place: &Place, wish: &Wish<'_>, by: &Writer<'_>) -> Outcome<Option<Written>> {
         let kind = &place.kind;
         let how = match wish {
             Wish::Put(_) => How::Put,
@@ -53,38 +69,31 @@ impl Registry {
         if let Wish::Put(body) = wish {
             place.check_name(metadata::name(body))?;
         }
-        let begun = self.clock.instant();
-        for tried in 0..TRIES {
-            if tried >= SURE_TRIES && self.clock.instant() - begun >= LONGEST {
-                break;
+        let Some(stored) = self.db.get(&place.resource_key(), &place.key()) else {
+            return self.update_absent(place, wish, by).map(Some);
+        };
+        let old = typed(&kind.api_version(), &kind.kind, kind.shown_stored(&stored));
+        let mut new = match wish {
+            Wish::Put(body) => Json::clone(body),
+            Wish::Patch(make) | Wish::Apply(make) => {
+                let new = make(Some(&old))?;
+                place.check_name(metadata::name(&new))?;
+                new
             }
-            let Some(stored) = self.db.get(&place.resource_key(), &place.key()) else {
-                return self.update_absent(place, wish, by);
-            };
-            let old = typed(&kind.api_version(), &kind.kind, kind.shown_stored(&stored));
-            let mut new = match wish {
-                Wish::Put(body) => Json::clone(body),
-                Wish::Patch(make) | Wish::Apply(make) => {
-                    let new = make(Some(&old))?;
-                    place.check_name(metadata::name(&new))?;
-                    new
-                }
-            };
-            place.settle_namespace(&mut new)?;
-            let mut write = Write { place, old: Some(&old), new, by, how };
-            self.receive(&mut write)?;
-            let unconditional = self.check_versions(place, &mut write.new, &old, how)?;
-            let Complete { object, charges } = self.complete(write)?;
-            if !by.options.dry_run {
-                self.warn_of_no_effect(place, &object, by);
-            }
-            match self.replace(place, &stored, &old, object, charges, by)? {
-                Ok(object) => return Ok(Written { object, created: false }),
-                Err(Refused::Mismatch(_)) if !unconditional => break,
-                Err(_) => (),
-            }
+        };
+        place.settle_namespace(&mut new)?;
+        let mut write = Write { place, old: Some(&old), new, by, how };
+        self.receive(&mut write)?;
+        let unconditional = self.check_versions(place, &mut write.new, &old, how)?;
+        let Complete { object, charges } = self.complete(write)?;
+        if !by.options.dry_run {
+            self.warn_of_no_effect(place, &object, by);
         }
-        Err(Failure::modified(&kind.resource(), &place.name))
+        match self.replace(place, &stored, &old, object, charges, by)? {
+            Ok(object) => Ok(Some(Written { object, created: false })),
+            Err(Refused::Mismatch(_)) if !unconditional => Err(Failure::modified(&kind.resource(), &place.name)),
+            Err(_) => Ok(None),
+        }
     }
 
     /// PUT of an absent object creates it where the kind allows, be it through a subresource; so does apply.
@@ -169,6 +178,7 @@ impl Registry {
         if by.options.dry_run {
             return Ok(Ok(Served::value(kind, new)));
         }
+        by.asker().check_time()?;
         if super::delete::is_due(kind, &new) {
             let removed = self.db.remove(&place.resource_key(), &place.key(), stored.revision());
             return Ok(removed.map(|_| Served::value(kind, new)));
@@ -191,54 +201,61 @@ fn keep_other_half(part: Part, new: &mut Json, old: &Json) {
 
 #[cfg(test)]
 mod tests {
-    use std::cell::Cell;
+    use std::sync::atomic::{AtomicUsize, Ordering};
 
-    use futures_util::FutureExt;
     use pintle_json::json;
 
     use super::*;
+    use crate::clock::effort::turns;
     use crate::config::ApiServerConfig;
     use crate::request::options::WriteOptions;
 
-    #[tokio::test(start_paused = true)]
-    async fn a_patch_that_keeps_losing_its_race_is_worked_out_less_often_if_that_takes_long() {
+    /// Patches what is changed each time before it is written, so many times. Each try is counted.
+    async fn losing(lost: usize, tries: &AtomicUsize) -> Outcome<Written> {
         let registry = Arc::new(Registry::new(ApiServerConfig::default(), None));
         let kinds = registry.kinds();
         let kind = kinds.group_kind("", "Namespace").expect("it is built in");
         let options = WriteOptions::default();
         let by = Writer::new(&options, "m", registry.clock.now_text());
-        for (name, each, lost, expected) in [
-            ("light", Duration::ZERO, 20, Ok(21)),
-            ("always", Duration::ZERO, usize::MAX, Err(TRIES)),
-            ("heavy", Duration::from_secs(1), 5, Ok(6)),
-            ("hopeless", Duration::from_secs(1), usize::MAX, Err(SURE_TRIES)),
-            ("slow", Duration::from_millis(100), usize::MAX, Err(20)),
-        ] {
-            let place = Place::new(kind.clone(), "", name);
-            let object = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}});
-            registry.create(&place, object, &by).unwrap_or_else(|failure| panic!("{}", failure.status.message));
-            let tries = Cell::new(0);
-            let with = |live: Option<&Json>, key: &str, value: usize| {
-                let mut new = live.cloned().unwrap_or_default();
-                new["metadata"]["labels"] = json!({key: value.to_string()});
-                Ok(new)
-            };
-            let make = |live: Option<&Json>| {
-                tries.set(tries.get() + 1);
-                // The time goes on with the first poll.
-                let _ = tokio::time::advance(each).now_or_never();
-                if tries.get() <= lost {
-                    let between = |live: Option<&Json>| with(live, "between", tries.get());
-                    registry.update(&place, &Wish::Patch(&between), &by)?;
-                }
-                with(live, "wanted", 0)
-            };
-            let written = registry.update(&place, &Wish::Patch(&make), &by);
-            let told = written.map(|_| tries.get()).map_err(|failure| {
-                assert_eq!(failure.status.code, 409, "{name}");
-                tries.get()
-            });
-            assert_eq!(told, expected, "{name}");
+        let place = Place::new(kind.clone(), "", "a");
+        registry.create(&place, json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "a"}}), &by)?;
+        let with = |live: Option<&Json>, key: &str, value: usize| {
+            let mut new = live.cloned().unwrap_or_default();
+            new["metadata"]["labels"] = json!({key: value.to_string()});
+            Ok(new)
+        };
+        let make = |live: Option<&Json>| {
+            let tried = tries.fetch_add(1, Ordering::Relaxed) + 1;
+            if tried <= lost {
+                let between = |live: Option<&Json>| with(live, "between", tried);
+                registry.update(&place, &Wish::Patch(&between), &by)?;
+            }
+            with(live, "wanted", 0)
+        };
+        registry.guaranteed_update(&place, &Wish::Patch(&make), &by).await
+    }
+
+    #[test]
+    fn a_patch_that_keeps_losing_its_race_is_worked_out_anew_and_others_have_their_turns() {
+        const LOST: usize = 200;
+        let tries = AtomicUsize::new(0);
+        let (written, turns) = turns(losing(LOST, &tries));
+        assert!(written.is_ok_and(|written| !written.created));
+        assert_eq!(tries.load(Ordering::Relaxed), LOST + 1);
+        assert!(turns >= LOST / 2, "{turns}");
+    }
+
+    #[tokio::test]
+    async fn a_patch_that_never_wins_its_race_goes_on_until_nobody_waits_for_it() {
+        let tries = AtomicUsize::new(0);
+        let waiting = async {
+            while tries.load(Ordering::Relaxed) < 1_000 {
+                tokio::task::yield_now().await;
+            }
+        };
+        tokio::select! {
+            written = losing(usize::MAX, &tries) => panic!("after {tries:?}: {:?}", written.map(|written| written.created)),
+            () = waiting => (),
         }
     }
 }

@@ -3,7 +3,10 @@
 use std::collections::{BTreeMap, HashSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use tokio::time::Instant;
+
 use super::user::User;
+use crate::failure::{Failure, Outcome};
 
 /// So many warnings are kept; a client is sent far fewer.
 const MOST_REMARKS: usize = 1024;
@@ -12,6 +15,8 @@ const MOST_REMARKS: usize = 1024;
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Asker {
     pub(crate) user: User,
+    /// Until when somebody waits for what comes of it, if there is an end to that.
+    pub(crate) until: Option<Instant>,
     remarks: Arc<Mutex<Remarks>>,
 }
 
@@ -25,6 +30,16 @@ struct Remarks {
 impl Asker {
     pub(crate) fn new(user: User) -> Self {
         Self { user, ..Self::default() }
+    }
+
+    /// Whether the client has been told by now that it took too long.
+    pub(crate) fn is_late(&self) -> bool {
+        self.until.is_some_and(|end| Instant::now() >= end)
+    }
+
+    /// Fails if so: what is yet to be written then stays unwritten, so that a client which tries again seldom meets what it did itself.
+    pub(crate) fn check_time(&self) -> Outcome<()> {
+        if self.is_late() { Err(Failure::too_late()) } else { Ok(()) }
     }
 
     /// Has the client warned of something, once.

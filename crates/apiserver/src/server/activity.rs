@@ -14,6 +14,7 @@ use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::sync::watch;
 use tokio::time::Instant;
 
+use super::header_blocks::HeaderBlocks;
 use super::heads::{Heads, NoRoom, RequestHead};
 
 /// How long the head of a request may take, from its first byte on; the first of a connection, from the connection on.
@@ -43,12 +44,20 @@ struct ConnectionState {
     idle_since: Option<Instant>,
     /// When the client began to send something else.
     heard: Option<Instant>,
+    /// When it began a block of headers of HTTP/2, whatever else is open, that has not ended.
+    block: Option<Instant>,
     began: Instant,
 }
 
 impl ConnectionState {
     /// When the connection is closed, unless something happens.
     fn ends(&self) -> Option<Instant> {
+        let block = self.block.map(|began| began + HEAD);
+        self.ends_beside().into_iter().chain(block).min()
+    }
+
+    /// The same, if there is no block of headers that has not ended.
+    fn ends_beside(&self) -> Option<Instant> {
         if self.open > 0 {
             // One stream of HTTP/2 that nobody reads is no reason to end the others.
             return self.answer_by.filter(|_| !self.http2).map(|by| by + ANSWER_GRACE);
@@ -64,7 +73,15 @@ impl ConnectionState {
 impl Activity {
     pub(super) fn new(heads: Heads) -> Arc<Self> {
         let began = Instant::now();
-        let state = ConnectionState { http2: false, open: 0, answer_by: None, idle_since: None, heard: None, began };
+        let state = ConnectionState {
+            http2: false,
+            open: 0,
+            answer_by: None,
+            idle_since: None,
+            heard: None,
+            block: None,
+            began,
+        };
         Arc::new(Self { state: watch::Sender::new(state), head: Mutex::new(heads.begin()), heads })
     }
 
@@ -106,6 +123,15 @@ impl Activity {
             is_news
         });
         self.head.lock().unwrap_or_else(PoisonError::into_inner).grow(bytes)
+    }
+
+    /// A block of headers of HTTP/2 has begun, or the last of them has ended.
+    fn block(&self, has_begun: bool) {
+        self.state.send_modify(|state| state.block = has_begun.then(Instant::now));
+    }
+
+    fn is_idle(&self) -> bool {
+        self.state.borrow().open == 0
     }
 
     /// Waits until the client has not done its part in time.
@@ -203,8 +229,33 @@ impl Body for Answered {
 /// A socket that tells when its client sends something.
 #[derive(Debug)]
 pub(super) struct Heard<T> {
-    pub(super) socket: T,
-    pub(super) activity: Arc<Activity>,
+    socket: T,
+    activity: Arc<Activity>,
+    blocks: HeaderBlocks,
+    /// The number of the block of headers of which the activity knows.
+    block: Option<u64>,
+    /// What is kept of blocks.
+    kept: RequestHead,
+}
+
+impl<T> Heard<T> {
+    pub(super) fn new(socket: T, activity: Arc<Activity>) -> Self {
+        let kept = activity.heads.begin();
+        Self { socket, activity, blocks: HeaderBlocks::new(), block: None, kept }
+    }
+
+    /// These bytes have come.
+    fn hear(&mut self, bytes: &[u8]) -> Result<(), NoRoom> {
+        let Some(frames) = self.blocks.read(bytes) else { return self.activity.heard(bytes.len()) };
+        if self.block != frames.open() {
+            self.block = frames.open();
+            self.activity.block(self.block.is_some());
+        }
+        if frames.weight() > 0 && self.activity.is_idle() {
+            frames.forget_trailers();
+        }
+        self.kept.set(frames.weight())
+    }
 }
 
 impl<T: AsyncRead + Unpin> AsyncRead for Heard<T> {
@@ -215,9 +266,9 @@ impl<T: AsyncRead + Unpin> AsyncRead for Heard<T> {
     ) -> Poll<io::Result<()>> {
         let before = buffer.filled().len();
         let polled = Pin::new(&mut self.socket).poll_read(context, buffer);
-        let more = buffer.filled().len() - before;
-        if more > 0
-            && let Err(no_room) = self.activity.heard(more)
+        let more = &buffer.filled()[before..];
+        if !more.is_empty()
+            && let Err(no_room) = self.hear(more)
         {
             return Poll::Ready(Err(io::Error::other(no_room)));
         }

@@ -10,7 +10,7 @@ const SMALL_HEAD: usize = 16 << 10;
 /// So many bytes of larger ones are kept, of which each has at most 1 MiB.
 const LARGE: usize = 64 << 20;
 /// What a header takes besides its texts, about.
-const HEADER: usize = 64;
+pub(super) const HEADER: usize = 64;
 
 /// The room that connections share.
 #[derive(Clone, Debug)]
@@ -51,6 +51,14 @@ impl Heads {
 }
 
 impl RequestHead {
+    /// So much of it is kept now.
+    pub(super) fn set(&mut self, bytes: usize) -> Result<(), NoRoom> {
+        if bytes < self.bytes {
+            *self = self.heads.begin();
+        }
+        self.grow(bytes - self.bytes)
+    }
+
     /// More of it has come.
     pub(super) fn grow(&mut self, bytes: usize) -> Result<(), NoRoom> {
         let before = self.bytes.saturating_sub(SMALL_HEAD);
@@ -89,5 +97,10 @@ mod tests {
         assert!(heads.of(&request(SMALL_HEAD)).is_err() && heads.of(&request(SMALL_HEAD / 2)).is_ok());
         drop(second);
         assert!(heads.of(&request(SMALL_HEAD)).is_ok());
+        let mut changing = heads.begin();
+        for (bytes, fits) in [(LARGE / 4, true), (0, true), (LARGE / 2 + SMALL_HEAD, true), (LARGE, false), (1, true)] {
+            assert_eq!(changing.set(bytes).is_ok(), fits, "{bytes}");
+        }
+        assert!(large(LARGE / 2).is_ok());
     }
 }

@@ -18,7 +18,6 @@ use tower_service::Service;
 
 use super::front::Front;
 use super::thread::{Home, cut};
-use crate::apart::Movable;
 
 /// Reaches an [`ApiServer`](super::ApiServer) of the same process without a socket, from
 /// [`ApiServer::in_process`](super::ApiServer::in_process).
@@ -108,10 +107,7 @@ where
             let answered = async {
                 match own {
                     Some(home) => home.answer(front, request).await,
-                    None => {
-                        let turns = front.registry.turns.clone();
-                        Some(Movable::new(&turns, front.respond(request, |_| ())).await.0)
-                    }
+                    None => Some(front.respond(request, |_| ()).await.0),
                 }
             };
             let answer = tokio::select! {

@@ -22,7 +22,6 @@ use super::activity::{ANSWER_GRACE, Activity, Answered, Heard};
 use super::front::Front;
 use super::heads::{Heads, NoRoom};
 use super::streams::{self, Streams};
-use crate::apart::Movable;
 
 /// How many requests are answered on a connection at once, where it is of HTTP/2: as on a real server.
 const MOST_STREAMS: u32 = 100;
@@ -115,9 +114,7 @@ async fn serve_on(socket: impl AsyncRead + AsyncWrite + Unpin + Send + 'static, 
         let request = request.map(|body| body.map_err(Into::into).boxed_unsync());
         let (front, slot, requests) = (front.clone(), slot.clone(), requests.clone());
         let (version, open) = (request.version(), requests.open(&request));
-        // Boxed where it is made: HTTP/2 makes it a task of its own, and it would be copied on each step of the way there.
-        let turns = front.registry.turns.clone();
-        Movable::new(&turns, async move {
+        async move {
             // The connection ends; a stream of HTTP/2 is reset.
             let open = open?;
             let (response, socket) = front
@@ -130,7 +127,7 @@ async fn serve_on(socket: impl AsyncRead + AsyncWrite + Unpin + Send + 'static, 
                 *slot.lock().unwrap_or_else(PoisonError::into_inner) = socket;
             }
             Ok::<_, NoRoom>(response.map(|body| Answered::new(body, open, version)))
-        })
+        }
     });
     let mut builder = auto::Builder::new(streams);
     // What of this is bounded in time is for the activity to say.
@@ -147,7 +144,7 @@ async fn serve_on(socket: impl AsyncRead + AsyncWrite + Unpin + Send + 'static, 
         .max_header_list_size(LONGEST_HEAD)
         .keep_alive_interval(PING)
         .keep_alive_timeout(PING_ANSWER);
-    let socket = TokioIo::new(Heard { socket, activity: activity.clone() });
+    let socket = TokioIo::new(Heard::new(socket, activity.clone()));
     let mut connection = std::pin::pin!(builder.serve_connection_with_upgrades(socket, service));
     let ended = tokio::select! {
         ended = connection.as_mut() => ended,

@@ -13,7 +13,6 @@ use tokio_util::task::TaskTracker;
 
 use super::front::Front;
 use super::{ApiServer, StartError};
-use crate::apart::Movable;
 use crate::config::ApiServerConfig;
 use crate::http::{Deadline, Incoming, ResponseBody};
 use crate::live::Upstream;
@@ -63,7 +62,6 @@ impl Home {
     /// body later, ends the work.
     pub(super) async fn answer(self, front: Front, request: Request<Incoming>) -> Option<Response<ResponseBody>> {
         let (mut told, answered) = oneshot::channel();
-        let turns = front.registry.turns.clone();
         let work = async move {
             let mut ends = false;
             let (head, mut body) = tokio::select! {
@@ -85,7 +83,7 @@ impl Home {
                 }
             }
         };
-        let (stop, work) = (self.stop, Movable::new(&turns, work));
+        let stop = self.stop;
         self.tasks.spawn_on(async move { stop.run_until_cancelled(work).await }, &self.runtime);
         let still = held_still();
         let (head, taken, ends) = answered.await.ok()?;

@@ -12,6 +12,7 @@ use crate::kinds::Kind;
 use crate::object::Ordered;
 use crate::registry::{Served, Transform};
 use crate::request::accept::Media;
+use crate::store::Stored;
 
 /// How the frames of a watch look.
 #[derive(Clone, Debug)]
@@ -36,6 +37,13 @@ impl FrameShape {
         let columns = !std::mem::replace(&mut self.columns_sent, true);
         let now = self.clock.now();
         Ok(line(event, |frame| self.transform.write_one(object, kind, columns, now, frame)))
+    }
+
+    /// What it takes to make the frame of an object, as bytes of a body that takes as long.
+    pub(super) fn weight(&self, stored: &Stored, kind: &Kind) -> usize {
+        let shown = kind.showing_weight(stored);
+        let is_plain = self.transform.is_none() && self.media != Media::Protobuf;
+        if is_plain { shown } else { shown.max(stored.weight()) }
     }
 
     /// A bookmark: an object of the kind with nothing but a version.

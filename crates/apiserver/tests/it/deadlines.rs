@@ -10,12 +10,13 @@ use hyper::client::conn::http2::{self, SendRequest};
 use hyper_util::rt::{TokioExecutor, TokioIo};
 use pintle_apiserver::{ApiServer, ApiServerConfig};
 use pintle_json::json;
+use rustix::time::{ClockId, clock_gettime};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 use tokio::time::Instant;
 use tower_service::Service;
 
-use crate::support::{CONFIG_MAPS, call};
+use crate::support::{CONFIG_MAPS, PATIENCE, call};
 
 async fn server() -> ApiServer {
     ApiServer::start(ApiServerConfig::default()).await.expect("a server")
@@ -149,19 +150,79 @@ async fn an_http2_client_that_is_silent_for_long_is_told_to_go() {
     assert!(seconds(89..95).contains(&began.elapsed()), "{:?}", began.elapsed());
 }
 
-#[tokio::test]
-async fn many_connections_that_do_nothing_hold_nobody_up() {
-    let server = server().await;
-    let mut idle = Vec::new();
-    for number in 0..100 {
-        let mut socket = connect(&server).await;
-        if number % 2 == 0 {
-            let head = format!("POST {CONFIG_MAPS} HTTP/1.1\r\nHost: a\r\nContent-Length: 1000\r\n\r\n{{");
-            socket.write_all(head.as_bytes()).await.expect("a head");
+/// There is one thread for long work here, and room for bodies of which those that do nothing promise more than a hundred times as much.
+#[test]
+fn many_connections_that_do_nothing_hold_nobody_up() {
+    const IDLE: usize = 300;
+    const LARGE: usize = 1_000_000;
+    // Large enough to be worked on apart, and to wait for a turn among large bodies.
+    const SENT: usize = 100_000;
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().max_blocking_threads(1).build();
+    runtime.expect("a runtime").block_on(async {
+        let config = ApiServerConfig { body_bytes: 2 * LARGE, ..ApiServerConfig::default() };
+        let server = ApiServer::start(config).await.expect("a server");
+        let body = " ".repeat(SENT);
+        let mut idle = Vec::new();
+        for number in 0..IDLE {
+            let mut socket = connect(&server).await;
+            let head = format!("POST {CONFIG_MAPS} HTTP/1.1\r\nHost: a\r\nContent-Length: {LARGE}\r\n");
+            let sent = match number % 4 {
+                0 => String::new(),
+                1 => head,
+                2 => format!("{head}\r\n{{"),
+                _ => format!("{head}\r\n{body}"),
+            };
+            socket.write_all(sent.as_bytes()).await.expect("it is taken");
+            idle.push(socket);
         }
-        idle.push(socket);
+        let object = json!({"metadata": {"name": "a"}, "data": {"k": "x".repeat(LARGE)}});
+        let made = tokio::time::timeout(PATIENCE, call(&server, Method::POST, CONFIG_MAPS, object)).await;
+        assert_eq!(
+            made.map(|answer| answer.code),
+            Ok(201),
+            "of the larger bodies the oldest give way, and all of them to work"
+        );
+        assert_eq!(crate::support::get(&server, "/readyz").await.code, 200);
+    });
+}
+
+/// The clock stands still while long work is done, but for what this test has it do.
+#[tokio::test(start_paused = true)]
+async fn who_asks_for_what_takes_too_long_is_told_in_time_and_nothing_is_written_any_more() {
+    let server = std::sync::Arc::new(server().await);
+    let data: pintle_json::Map = (0..60_000).map(|at| (format!("k{at}"), json!("v"))).collect();
+    let object =
+        json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "heavy"}, "data": data}).to_string();
+    let request = http::Request::post(format!("{CONFIG_MAPS}?timeout=20s")).header("content-type", "application/yaml");
+    let request = request.body(http_body_util::Full::new(Bytes::from(object))).expect("a request");
+    let (asked, others) = (Instant::now(), elsewhere());
+    let work = tokio::spawn(server.in_process().call(request));
+    // Once other threads than this one work, it has begun.
+    while elsewhere() - others < Duration::from_millis(20) {
+        assert!(!work.is_finished());
+        tokio::task::yield_now().await;
     }
-    assert_eq!(crate::support::get(&server, "/readyz").await.code, 200);
+    tokio::time::advance(Duration::from_secs(20)).await;
+    let answer = work.await.expect("no panic").expect("an answer");
+    assert_eq!((answer.status().as_u16(), asked.elapsed()), (504, Duration::from_secs(20)));
+    assert!(answer.headers().contains_key("audit-id"));
+    assert!(server.audit().is_empty(), "what was begun is not over");
+    while server.audit().is_empty() {
+        tokio::task::yield_now().await;
+    }
+    let audit = server.audit();
+    let record = &audit.records()[0];
+    assert_eq!((record.code, record.name.as_str(), record.committed), (504, "", None));
+    assert_eq!(crate::support::get(&server, &format!("{CONFIG_MAPS}/heavy")).await.code, 404);
+}
+
+/// How long processors have worked for other threads than this.
+fn elsewhere() -> Duration {
+    let spent = |clock: ClockId| {
+        let now = clock_gettime(clock);
+        Duration::new(now.tv_sec.unsigned_abs(), u32::try_from(now.tv_nsec).expect("less than a second"))
+    };
+    spent(ClockId::ProcessCPUTime).saturating_sub(spent(ClockId::ThreadCPUTime))
 }
 
 #[tokio::test]

@@ -1,197 +1,16 @@
-//! Beside each heavy body, other requests are answered: also by a server that has one thread.
+//! Beside each heavy body, and each heavy answer, other requests are answered: also by a server that has one thread.
 
-use std::sync::Arc;
+mod answers;
+
 use std::time::Duration;
 
-use http::Method;
-use http_body_util::BodyExt;
-use pintle_apiserver::{ApiServer, ApiServerConfig};
-use pintle_json::{Json, Map, json};
+use answers::answers;
+use pintle_apiserver::ApiServer;
 use rustix::time::{ClockId, clock_gettime};
 use tokio::time::Instant;
 
+use crate::heavy_bodies::{begin, bodies};
 use crate::support::*;
-
-const DEFINITIONS: &str = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
-const DEPLOYMENTS: &str = "/apis/apps/v1/namespaces/default/deployments";
-const WIDGETS: &str = "/apis/e.com/v1/namespaces/default/widgets";
-const JSON: &str = "application/json";
-const MERGE: &str = "application/merge-patch+json";
-const STRATEGIC: &str = "application/strategic-merge-patch+json";
-const APPLY: &str = "application/apply-patch+yaml";
-
-/// What is created before, each where, and then the heavy request.
-#[derive(Clone)]
-struct Heavy {
-    name: &'static str,
-    before: Vec<(&'static str, Json)>,
-    method: Method,
-    path: String,
-    media: &'static str,
-    body: String,
-}
-
-impl Heavy {
-    fn post(name: &'static str, path: &str, body: impl ToString) -> Self {
-        // Warnings of all that is unknown are more headers than the client here takes.
-        let path = format!("{path}?fieldValidation=Strict");
-        Self { name, before: Vec::new(), method: Method::POST, path, media: JSON, body: body.to_string() }
-    }
-
-    fn patch(name: &'static str, media: &'static str, body: impl ToString) -> Self {
-        let path = format!("{CONFIG_MAPS}/heavy?fieldManager=m");
-        let before = vec![(CONFIG_MAPS, config_map(json!({"data": {"a": "b"}})))];
-        Self { name, before, method: Method::PATCH, path, media, body: body.to_string() }
-    }
-
-    fn of_widgets(self) -> Self {
-        let list = |kind: &str, items: Json| json!({"type": "array", "x-kubernetes-list-type": kind, "items": items});
-        let mut keyed =
-            list("map", json!({"type": "object", "required": ["k"], "properties": {"k": {"type": "string"}}}));
-        keyed["x-kubernetes-list-map-keys"] = json!(["k"]);
-        let spec =
-            json!({"type": "object", "properties": {"set": list("set", json!({"type": "string"})), "keyed": keyed}});
-        Self { before: vec![(DEFINITIONS, definition(spec))], ..self }
-    }
-
-    fn yaml(self) -> Self {
-        Self { media: "application/yaml", ..self }
-    }
-}
-
-fn keys(count: usize) -> Json {
-    members(count, "k", &json!("v"))
-}
-
-fn members(count: usize, name: &str, value: &Json) -> Json {
-    (0..count).map(|at| (format!("{name}{at}"), value.clone())).collect::<Map>().into()
-}
-
-fn config_map(more: Json) -> Json {
-    let mut object = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "heavy"}});
-    more.as_object().into_iter().flatten().for_each(|(key, value)| object[key] = value.clone());
-    object
-}
-
-fn with_metadata(field: &str, value: Json) -> Json {
-    let mut object = config_map(json!({}));
-    object["metadata"][field] = value;
-    object
-}
-
-fn deployment(variables: usize) -> Json {
-    let env: Json = (0..variables).map(|at| json!({"name": format!("v{at}"), "value": "v"})).collect();
-    let pod = json!({
-        "metadata": {"labels": {"a": "b"}}, "spec": {"containers": [{"name": "c", "image": "i", "env": env}]},
-    });
-    json!({
-        "apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": "heavy"},
-        "spec": {"selector": {"matchLabels": {"a": "b"}}, "template": pod},
-    })
-}
-
-fn definition(spec: Json) -> Json {
-    let schema = json!({"openAPIV3Schema": {"type": "object", "properties": {"spec": spec}}});
-    let version = json!({"name": "v1", "served": true, "storage": true, "schema": schema});
-    json!({
-        "apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition", "metadata": {"name": "widgets.e.com"},
-        "spec": {
-            "group": "e.com", "scope": "Namespaced", "names": {"plural": "widgets", "kind": "Widget"}, "versions": [version],
-        },
-    })
-}
-
-fn widget(spec: Json) -> Json {
-    json!({"apiVersion": "e.com/v1", "kind": "Widget", "metadata": {"name": "heavy"}, "spec": spec})
-}
-
-/// Each of `parts` parts of a thousand of the full size.
-fn bodies(parts: usize) -> Vec<Heavy> {
-    let of = |full: usize| full * parts / 1000;
-    let texts = |count: usize| -> Json { (0..count).map(|at| Json::from(format!("e.com/f{at}"))).collect() };
-    let owners: Json = (0..of(10_000))
-        .map(|at| json!({"apiVersion": "e.com/v1", "kind": "E", "name": format!("n{at}"), "uid": format!("u{at}")}))
-        .collect();
-    let operations: Json =
-        (0..of(10_000)).map(|at| json!({"op": "add", "path": format!("/data/k{at}"), "value": "v"})).collect();
-    let managed = json!([{"manager": "m", "operation": "Update", "apiVersion": "v1", "time": "2026-01-01T00:00:00Z",
-        "fieldsType": "FieldsV1", "fieldsV1": {"f:data": members(of(40_000), "f:k", &json!({}))}}]);
-    let items: Json = (0..of(10_000)).map(|at| json!({"k": format!("k{at}")})).collect();
-    let long =
-        json!({"type": "object", "properties": members(of(20_000), "p", &json!({"type": "string", "default": "d"}))});
-    let flow_lists = format!("a: {}{}", "[".repeat(of(50_000)), "]".repeat(of(50_000)));
-    let aliases = format!("a: &a {{k: v}}\nb: [{}]\n", "*a, ".repeat(of(50_000)));
-    let order: Json = (0..of(60_000)).map(|at| json!({"name": at})).collect();
-    let ordered = json!({"spec": {"template": {"spec":
-        {"$setElementOrder/containers": order, "containers": [{"name": "n".repeat(of(1_000_000))}]}}}});
-    let branches: Json = (0..400).map(|at| json!({"minimum": -at})).collect();
-    let many = json!({"type": "array", "items": {"type": "integer", "anyOf": branches}});
-    let branched = definition(json!({"type": "object", "properties": {"l": many}}));
-    vec![
-        // It is the schema that is heavy.
-        Heavy {
-            before: vec![(DEFINITIONS, branched)],
-            ..Heavy::post("a small body", WIDGETS, widget(json!({"l": vec![0; of(7_000)]})))
-        },
-        Heavy::post("unknown fields", CONFIG_MAPS, config_map(members(of(33_000), "unknown", &json!(1)))),
-        Heavy::post("labels", CONFIG_MAPS, with_metadata("labels", keys(of(50_000)))),
-        Heavy::post("more labels", CONFIG_MAPS, with_metadata("labels", keys(of(100_000)))),
-        Heavy::post("annotations", CONFIG_MAPS, with_metadata("annotations", keys(of(100_000)))),
-        Heavy::post("finalizers", CONFIG_MAPS, with_metadata("finalizers", texts(of(60_000)))),
-        Heavy::post("owners", CONFIG_MAPS, with_metadata("ownerReferences", owners.clone())),
-        Heavy::post("keys of data", CONFIG_MAPS, config_map(json!({"data": keys(of(60_000))}))),
-        Heavy::post("managedFields", CONFIG_MAPS, with_metadata("managedFields", managed)),
-        Heavy::post("variables", DEPLOYMENTS, deployment(of(20_000))),
-        Heavy::post("a set", WIDGETS, widget(json!({"set": texts(of(10_000))}))).of_widgets(),
-        Heavy::post("a keyed list", WIDGETS, widget(json!({"keyed": items}))).of_widgets(),
-        Heavy::post("a definition", DEFINITIONS, definition(long)),
-        Heavy::post("nested flow lists", CONFIG_MAPS, flow_lists).yaml(),
-        Heavy::post("aliases", CONFIG_MAPS, aliases).yaml(),
-        Heavy::post("a map in YAML", CONFIG_MAPS, config_map(json!({"data": keys(of(60_000))}))).yaml(),
-        Heavy::patch("a JSON patch", "application/json-patch+json", operations),
-        Heavy::patch("keys of a merge patch", MERGE, json!({"data": keys(of(60_000))})),
-        Heavy::patch("nulls of a merge patch", MERGE, json!({"data": members(of(100_000), "k", &Json::Null)})),
-        Heavy::patch("owners of a strategic patch", STRATEGIC, json!({"metadata": {"ownerReferences": owners}})),
-        Heavy::patch("applied keys", APPLY, config_map(json!({"data": keys(of(30_000))}))),
-        Heavy {
-            path: format!("{DEPLOYMENTS}/heavy"),
-            before: vec![(DEPLOYMENTS, deployment(of(10_000)))],
-            ..Heavy::patch("variables of a strategic patch", STRATEGIC, deployment(of(20_000)))
-        },
-        Heavy {
-            path: format!("{DEPLOYMENTS}/heavy"),
-            before: vec![(DEPLOYMENTS, deployment(1))],
-            ..Heavy::patch("an order of a strategic patch", STRATEGIC, ordered)
-        },
-        // It is the object that is heavy.
-        Heavy {
-            before: vec![(CONFIG_MAPS, config_map(json!({"data": keys(of(30_000))})))],
-            ..Heavy::patch("a small patch", MERGE, json!({"data": {"k": "v"}}))
-        },
-    ]
-}
-
-/// Sends what comes before, and answers what sends the heavy request and waits for all that follows from it.
-async fn begin(heavy: &Heavy, own_thread: bool) -> (Arc<ApiServer>, impl Future<Output = ()> + use<>) {
-    let config = ApiServerConfig { own_thread, ..ApiServerConfig::default() };
-    let server = Arc::new(ApiServer::start(config).await.expect("a server"));
-    for (path, object) in &heavy.before {
-        let made = call(&server, Method::POST, path, object.clone()).await;
-        assert_eq!(made.code, 201, "{}: {:?}", heavy.name, made.body["message"]);
-        server.settle().await;
-    }
-    let (on, heavy) = (server.clone(), heavy.clone());
-    let work = async move {
-        let Heavy { name, method, path, media, body, .. } = heavy;
-        let (head, body) = send(&on, method, &path, &[("content-type", media)], &body).await.into_parts();
-        // It is not parsed, which would hold the thread of a server that shares it.
-        body.collect().await.expect("a whole body");
-        // Some are refused once they have been looked at, and what is larger than etcd takes fails as it does there.
-        assert!(matches!(head.status.as_u16(), 200 | 201 | 400 | 422 | 500), "{name}: {}", head.status);
-        on.settle().await;
-    };
-    (server, work)
-}
 
 fn spent(clock: ClockId) -> Duration {
     let now = clock_gettime(clock);
@@ -206,50 +25,40 @@ async fn assert_ready(server: &ApiServer) {
 // The server shares the only thread of this test. What is measured is for how long that thread works between two answers, by the time
 // that the processors give to it: others who want them make that no longer, however many they are. It takes some 2 ms, and 60 to 700
 // where all is done on that thread. A thread that works so long has answered within a second where ten others want its processor.
+const LONGEST: Duration = Duration::from_millis(100);
+
 #[tokio::test]
 async fn a_server_of_one_thread_tells_its_readiness_within_a_second_beside_each_heavy_body() {
-    const LONGEST: Duration = Duration::from_millis(100);
     for heavy in bodies(1000) {
         let (server, work) = begin(&heavy, false).await;
-        assert_ready(&server).await;
-        let mut longest = Duration::ZERO;
-        let mut answered = spent(ClockId::ThreadCPUTime);
-        let work = tokio::spawn(work);
-        while !work.is_finished() {
-            assert_ready(&server).await;
-            let now = spent(ClockId::ThreadCPUTime);
-            longest = longest.max(now.saturating_sub(answered));
-            answered = now;
-        }
-        work.await.expect("no panic");
+        let longest = longest_between_answers(&server, work).await;
         assert!(longest < LONGEST, "{}: {longest:?}", heavy.name);
     }
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn the_work_for_a_heavy_body_grows_no_faster_than_the_body() {
-    // Work that is linear takes four times as long, and what grows with the square sixteen times. Of a few tries the least counts, since
-    // other tests may run in this process.
-    const MOST: u32 = 8;
-    const TRIES: usize = 4;
-    let effort = async |heavy: &Heavy| {
-        let (_server, work) = begin(heavy, false).await;
-        let before = spent(ClockId::ProcessCPUTime);
-        work.await;
-        spent(ClockId::ProcessCPUTime).saturating_sub(before)
-    };
-    for (part, whole) in bodies(250).iter().zip(bodies(1000)) {
-        let (mut parts, mut wholes) = (Vec::new(), Vec::new());
-        loop {
-            parts.push(effort(part).await);
-            wholes.push(effort(&whole).await);
-            let least = |efforts: &[Duration]| efforts.iter().copied().min().unwrap_or_default();
-            if least(&wholes) <= least(&parts) * MOST {
-                break;
-            }
-            assert!(parts.len() < TRIES, "{}: {parts:?}, and {wholes:?}", whole.name);
-        }
+#[tokio::test]
+async fn a_server_of_one_thread_tells_its_readiness_within_a_second_beside_each_heavy_answer() {
+    for heavy in answers() {
+        let server = heavy.serve().await;
+        let longest = longest_between_answers(&server, heavy.clone().ask(server.clone())).await;
+        assert!(longest < LONGEST, "{}: {longest:?}", heavy.name);
     }
+}
+
+/// For how long this thread works at most between two answers while it does that work, too.
+async fn longest_between_answers(server: &ApiServer, work: impl Future<Output = ()> + Send + 'static) -> Duration {
+    assert_ready(server).await;
+    let mut longest = Duration::ZERO;
+    let mut answered = spent(ClockId::ThreadCPUTime);
+    let work = tokio::spawn(work);
+    while !work.is_finished() {
+        assert_ready(server).await;
+        let now = spent(ClockId::ThreadCPUTime);
+        longest = longest.max(now.saturating_sub(answered));
+        answered = now;
+    }
+    work.await.expect("no panic");
+    longest
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -21,7 +21,7 @@ pub(super) fn drop_references(
     registry: &Arc<Registry>,
     place: &Place,
     uid: &str,
-    is_dead: &dyn Fn(&Json) -> bool,
+    is_dead: &(dyn Fn(&Json) -> bool + Sync),
 ) -> Outcome<()> {
     patch(registry, place, uid, &|metadata| {
         let references = metadata["ownerReferences"].as_array().cloned().unwrap_or_default();
@@ -55,7 +55,7 @@ fn set_or_remove(metadata: &mut Json, name: &str, list: Vec<Json>) {
 }
 
 /// Changes the metadata of the object of that uid; one that is gone is left so, and what came in its place as it is.
-fn patch(registry: &Arc<Registry>, place: &Place, uid: &str, change: &dyn Fn(&mut Json)) -> Outcome<()> {
+fn patch(registry: &Arc<Registry>, place: &Place, uid: &str, change: &(dyn Fn(&mut Json) + Sync)) -> Outcome<()> {
     let make = |live: Option<&Json>| {
         let live = live.filter(|live| metadata::uid(live) == uid);
         let mut new = live.cloned().ok_or_else(|| Failure::not_found(&place.kind.resource(), &place.name))?;

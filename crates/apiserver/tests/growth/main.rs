@@ -1,0 +1,42 @@
+//! The work for heavy bodies, by the time of processors that this process takes: no other test runs in it.
+
+#[path = "../it/heavy_bodies.rs"]
+mod heavy_bodies;
+#[expect(dead_code, reason = "the tests of the server as a whole use the rest of it")]
+#[path = "../it/support.rs"]
+mod support;
+
+use std::time::Duration;
+
+use heavy_bodies::{Heavy, begin, bodies};
+use rustix::time::{ClockId, clock_gettime};
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_work_for_a_heavy_body_grows_no_faster_than_the_body() {
+    // Work that is linear takes four times as long, and what grows with the square sixteen times. Of a few tries the least counts.
+    const MOST: u32 = 8;
+    const TRIES: usize = 4;
+    let effort = async |heavy: &Heavy| {
+        let (_server, work) = begin(heavy, false).await;
+        let before = spent(ClockId::ProcessCPUTime);
+        work.await;
+        spent(ClockId::ProcessCPUTime).saturating_sub(before)
+    };
+    for (part, whole) in bodies(250).iter().zip(bodies(1000)) {
+        let (mut parts, mut wholes) = (Vec::new(), Vec::new());
+        loop {
+            parts.push(effort(part).await);
+            wholes.push(effort(&whole).await);
+            let least = |efforts: &[Duration]| efforts.iter().copied().min().unwrap_or_default();
+            if least(&wholes) <= least(&parts) * MOST {
+                break;
+            }
+            assert!(parts.len() < TRIES, "{}: {parts:?}, and {wholes:?}", whole.name);
+        }
+    }
+}
+
+fn spent(clock: ClockId) -> Duration {
+    let now = clock_gettime(clock);
+    Duration::new(now.tv_sec.unsigned_abs(), u32::try_from(now.tv_nsec).expect("less than a second"))
+}

@@ -1,0 +1,148 @@
+//! Blocks of headers of HTTP/2 that do not end, beside a watch, on connections that say what no client does.
+
+use std::io::ErrorKind;
+use std::time::Duration;
+
+use pintle_apiserver::{ApiServer, ApiServerConfig};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpStream;
+use tokio::time::Instant;
+
+const HEADERS: u8 = 1;
+const CONTINUATION: u8 = 9;
+const END_STREAM_AND_HEADERS: u8 = 5;
+const FRAME_HEAD: usize = 9;
+
+async fn server() -> ApiServer {
+    ApiServer::start(ApiServerConfig::default()).await.expect("a server")
+}
+
+fn frame(kind: u8, flags: u8, stream: u8, payload: &[u8]) -> Vec<u8> {
+    let [.., a, b, c] = payload.len().to_be_bytes();
+    [&[a, b, c, kind, flags, 0, 0, 0, stream], payload].concat()
+}
+
+/// GET, by the static table of HPACK.
+fn get(path: &str) -> Vec<u8> {
+    let text = |name: u8, value: &str| [&[name, u8::try_from(value.len()).expect("short")], value.as_bytes()].concat();
+    [vec![0x82, 0x86], text(0x04, path), text(0x01, "a")].concat()
+}
+
+/// A connection with a watch on it that has begun.
+async fn watching(server: &ApiServer) -> TcpStream {
+    let mut socket = TcpStream::connect(server.url().trim_start_matches("http://")).await.expect("the server listens");
+    let watch = get("/api/v1/namespaces/default/pods?watch=1");
+    let bytes = [
+        b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n".to_vec(),
+        frame(4, 0, 0, &[]),
+        frame(1, END_STREAM_AND_HEADERS, 1, &watch),
+    ];
+    socket.write_all(&bytes.concat()).await.expect("a request");
+    loop {
+        let mut head = [0; FRAME_HEAD];
+        socket.read_exact(&mut head).await.expect("a frame");
+        let [a, b, c, kind, ..] = head;
+        let mut payload = vec![0; u32::from_be_bytes([0, a, b, c]) as usize];
+        socket.read_exact(&mut payload).await.expect("the whole frame");
+        if kind == HEADERS {
+            return socket;
+        }
+    }
+}
+
+/// Has a paused clock go on by a second at most while the server and its client wait for each other.
+fn tick() {
+    tokio::spawn(async {
+        loop {
+            tokio::time::sleep(Duration::from_secs(1)).await;
+        }
+    });
+}
+
+/// So many frames of a block that could go on, on the next stream.
+fn unfinished(frames: usize) -> Vec<u8> {
+    const LENGTH: usize = 16_000;
+    // A header `x` whose value has 900,000 bytes.
+    let value = [0x00, 1, b'x', 0x7f, 0xa1, 0xf6, 0x36];
+    let begun = frame(HEADERS, 0, 3, &[get("/version"), value.to_vec()].concat());
+    let more = frame(CONTINUATION, 0, 3, &[b'v'; LENGTH]);
+    [begun, more.repeat(frames)].concat()
+}
+
+#[tokio::test(start_paused = true)]
+async fn who_does_not_end_a_block_of_headers_is_left_though_a_watch_is_open() {
+    tick();
+    for frames in [0, 3] {
+        let server = server().await;
+        let mut socket = watching(&server).await;
+        let began = Instant::now();
+        socket.write_all(&unfinished(frames)).await.expect("a block");
+        let mut rest = Vec::new();
+        // A close in the middle of what was sent is a reset.
+        let read = tokio::time::timeout(Duration::from_secs(900), socket.read_to_end(&mut rest)).await;
+        let took = began.elapsed();
+        // Pings would find out after 45.
+        assert!(
+            read.is_ok() && (Duration::from_secs(32)..Duration::from_secs(40)).contains(&took),
+            "{frames}: {took:?}"
+        );
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn who_ends_each_block_of_headers_is_not_left() {
+    tick();
+    let server = server().await;
+    let mut socket = watching(&server).await;
+    for stream in (3..).step_by(2).take(10) {
+        tokio::time::sleep(Duration::from_secs(10)).await;
+        let get = get("/version");
+        let (first, last) = get.split_at(2);
+        let block = [frame(HEADERS, 1, stream, first), frame(CONTINUATION, 4, stream, last)].concat();
+        let (first, last) = block.split_at(15);
+        socket.write_all(first).await.expect("it is open");
+        tokio::time::sleep(Duration::from_secs(10)).await;
+        socket.write_all(last).await.expect("it is open");
+        let mut answered = vec![0; 1 << 16];
+        // Whoever answers no ping is left, too.
+        socket.write_all(&frame(6, 1, 0, &[0x3b, 0x7c, 0xdb, 0x7a, 0x0b, 0x87, 0x16, 0xb4])).await.expect("it is open");
+        assert!(socket.read(&mut answered).await.expect("it is open") > 0, "{stream}");
+    }
+}
+
+#[tokio::test]
+async fn of_blocks_of_headers_that_do_not_end_only_so_many_are_kept_beside_watches() {
+    // 64 MiB, of which each takes 2 MiB once 32 KiB of it have come.
+    const KEPT: usize = 32;
+    const MORE: usize = 8;
+    // A block that has not ended in 32 seconds ends its connection, whatever the others keep.
+    const PATIENCE: Duration = Duration::from_secs(31);
+    let server = server().await;
+    let (begun, mut open) = (Instant::now(), Vec::new());
+    for _ in 0..KEPT + MORE {
+        let mut socket = watching(&server).await;
+        // Who is cut off may be so before all is sent.
+        let _ = socket.write_all(&unfinished(3)).await;
+        open.push(socket);
+    }
+    let is_open = |socket: &TcpStream| loop {
+        match socket.try_read(&mut [0; 1024]) {
+            Ok(0) => return false,
+            Ok(_) => (),
+            Err(error) => return error.kind() == ErrorKind::WouldBlock,
+        }
+    };
+    let cut = async {
+        loop {
+            open.retain(is_open);
+            if open.len() <= KEPT {
+                return;
+            }
+            tokio::task::yield_now().await;
+        }
+    };
+    tokio::time::timeout_at(begun + PATIENCE, cut).await.expect("some are cut off");
+    assert_eq!(crate::support::get(&server, "/readyz").await.code, 200, "short ones have their own room");
+    assert!(is_open(&watching(&server).await), "and so have watches");
+    drop(open);
+}

@@ -1,0 +1,107 @@
+//! Answers that are heavy to make, each of an object that is as large as it may be, or is shown otherwise than it is stored.
+
+use std::sync::Arc;
+
+use http::Method;
+use http_body_util::BodyExt;
+use pintle_apiserver::{ApiServer, ApiServerConfig};
+use pintle_json::{Json, json};
+
+use crate::heavy_bodies::{DEFINITIONS, DEPLOYMENTS, WIDGETS, config_map, definition, deployment, members, widget};
+use crate::support::*;
+
+const YAML: &[(&str, &str)] = &[("accept", "application/yaml")];
+const PROTOBUF: &[(&str, &str)] = &[("accept", "application/vnd.kubernetes.protobuf")];
+const PROTOBUF_STREAM: &[(&str, &str)] = &[("accept", "application/vnd.kubernetes.protobuf;stream=watch")];
+const TABLE: &[(&str, &str)] = &[("accept", "application/json;as=Table;g=meta.k8s.io;v=v1")];
+const GZIP: &[(&str, &str)] = &[("accept-encoding", "gzip")];
+
+/// What is written before, how and where, and then the request whose answer is heavy.
+#[derive(Clone)]
+pub(crate) struct HeavyAnswer {
+    pub(crate) name: &'static str,
+    before: Vec<(Method, String, Json)>,
+    path: String,
+    headers: &'static [(&'static str, &'static str)],
+    /// The object that is changed while its watch is read; none of what is no watch.
+    changed: Option<&'static str>,
+}
+
+/// Each of them.
+pub(crate) fn answers() -> Vec<HeavyAnswer> {
+    let of = |path: &str, object: Json| vec![(Method::POST, path.to_owned(), object)];
+    let map = || of(CONFIG_MAPS, config_map(json!({"data": members(20_000, "k", &"v".repeat(40).into())})));
+    let large = || of(DEPLOYMENTS, deployment(5_000));
+    let widgets = |defaults: Json| {
+        let item = json!({"type": "object", "properties": {"k": {"type": "string"}, "d": defaults}});
+        definition(json!({"type": "object", "properties": {"l": {"type": "array", "items": item}}}))
+    };
+    let defaulted = || {
+        let items: Json = (0..20_000).map(|at| json!({"k": format!("k{at}")})).collect();
+        let now = widgets(json!({"type": "string", "default": "as long as some are"}));
+        vec![
+            (Method::POST, DEFINITIONS.to_owned(), widgets(json!({"type": "string"}))),
+            (Method::POST, WIDGETS.to_owned(), widget(json!({"l": items}))),
+            (
+                Method::PATCH,
+                format!("{DEFINITIONS}/widgets.e.com"),
+                json!({"spec": {"versions": now["spec"]["versions"]}}),
+            ),
+        ]
+    };
+    let read = |name, before, path: &str, headers| {
+        let path = path.to_owned();
+        HeavyAnswer { name, before, path, headers, changed: None }
+    };
+    let watch = |name, before, path: &'static str, headers| {
+        let changed = Some(path);
+        HeavyAnswer { name, before, path: format!("{path}?watch=1"), headers, changed }
+    };
+    vec![
+        read("an object in YAML", map(), &format!("{CONFIG_MAPS}/heavy"), YAML),
+        read("a list in YAML", map(), CONFIG_MAPS, YAML),
+        read("a list for people", map(), &format!("{CONFIG_MAPS}?pretty=true"), &[]),
+        read("a list in protobuf", map(), CONFIG_MAPS, PROTOBUF),
+        read("a table", map(), CONFIG_MAPS, TABLE),
+        read("a compressed list", map(), CONFIG_MAPS, GZIP),
+        read("a scale", large(), &format!("{DEPLOYMENTS}/heavy/scale"), &[]),
+        read("defaults of an object", defaulted(), &format!("{WIDGETS}/heavy"), &[]),
+        read("defaults of a list", defaulted(), WIDGETS, &[]),
+        watch("a watch in protobuf", map(), CONFIG_MAPS, PROTOBUF_STREAM),
+        watch("a watch of tables", map(), CONFIG_MAPS, TABLE),
+        watch("defaults of a watch", defaulted(), WIDGETS, &[]),
+    ]
+}
+
+impl HeavyAnswer {
+    /// A server that has what is to be read.
+    pub(crate) async fn serve(&self) -> Arc<ApiServer> {
+        let server = Arc::new(ApiServer::start(ApiServerConfig::default()).await.expect("a server"));
+        for (method, path, object) in &self.before {
+            let made = call(&server, method.clone(), path, object.clone()).await;
+            assert!(matches!(made.code, 200 | 201), "{}: {} {:?}", self.name, made.code, made.body["message"]);
+            server.settle().await;
+        }
+        server
+    }
+
+    /// Reads the answer; of a watch what is there, and one change.
+    pub(crate) async fn ask(self, server: Arc<ApiServer>) {
+        let (head, mut body) = send(&server, Method::GET, &self.path, self.headers, "").await.into_parts();
+        assert_eq!(head.status, 200, "{}", self.name);
+        // None of it is parsed, which would hold this thread, too.
+        let Some(path) = self.changed else {
+            body.collect().await.expect("a whole body");
+            return;
+        };
+        let label = json!({"metadata": {"labels": {"a": "b"}}}).to_string();
+        let media = [("content-type", "application/merge-patch+json")];
+        for change in [false, true] {
+            if change {
+                send(&server, Method::PATCH, &format!("{path}/heavy"), &media, &label).await;
+            }
+            let event = tokio::time::timeout(PATIENCE, body.frame()).await.expect("an event in time");
+            event.expect("the watch goes on").expect("the connection holds");
+        }
+    }
+}
