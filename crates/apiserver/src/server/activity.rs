@@ -3,7 +3,7 @@
 
 use std::io;
 use std::pin::Pin;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll};
 use std::time::Duration;
 
@@ -11,7 +11,7 @@ use bytes::Bytes;
 use http::{Request, Version};
 use http_body::{Body, Frame, SizeHint};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
-use tokio::sync::watch;
+use tokio::sync::Notify;
 use tokio::time::Instant;
 
 use super::header_blocks::HeaderBlocks;
@@ -27,7 +27,9 @@ pub(super) const ANSWER_GRACE: Duration = Duration::from_secs(5);
 /// What goes on on a connection, as far as its deadlines go.
 #[derive(Debug)]
 pub(super) struct Activity {
-    state: watch::Sender<ConnectionState>,
+    state: Mutex<ConnectionState>,
+    /// That it ends sooner than whoever waits for its end knows.
+    sooner: Notify,
     /// What comes while no request is open.
     head: Mutex<RequestHead>,
     heads: Heads,
@@ -47,6 +49,8 @@ struct ConnectionState {
     /// When it began a block of headers of HTTP/2, whatever else is open, that has not ended.
     block: Option<Instant>,
     began: Instant,
+    /// When it is looked at again, if it is. A request moves its end further away, and wakes nobody for that.
+    looks: Option<Instant>,
 }
 
 impl ConnectionState {
@@ -54,6 +58,12 @@ impl ConnectionState {
     fn ends(&self) -> Option<Instant> {
         let block = self.block.map(|began| began + HEAD);
         self.ends_beside().into_iter().chain(block).min()
+    }
+
+    /// The same, for one who waits until then.
+    fn look(&mut self) -> Option<Instant> {
+        self.looks = self.ends();
+        self.looks
     }
 
     /// The same, if there is no block of headers that has not ended.
@@ -81,8 +91,9 @@ impl Activity {
             heard: None,
             block: None,
             began,
+            looks: None,
         };
-        Arc::new(Self { state: watch::Sender::new(state), head: Mutex::new(heads.begin()), heads })
+        Arc::new(Self { state: Mutex::new(state), sooner: Notify::new(), head: Mutex::new(heads.begin()), heads })
     }
 
     /// A request has come, and is open for as long as what this answers lives; so long its head is kept.
@@ -90,7 +101,7 @@ impl Activity {
         let version = request.version();
         *self.head.lock().unwrap_or_else(PoisonError::into_inner) = self.heads.begin();
         let head = self.heads.of(request)?;
-        self.state.send_modify(|state| {
+        self.change(|state| {
             state.http2 = version == Version::HTTP_2;
             state.open += 1;
             state.answer_by = None;
@@ -101,56 +112,68 @@ impl Activity {
 
     /// What comes from now on is no head of a request, for as long as what this answers lives.
     pub(super) fn hold(self: &Arc<Self>) -> Open {
-        self.state.send_modify(|state| state.open += 1);
+        self.change(|state| state.open += 1);
         Open { activity: self.clone(), _head: self.heads.begin() }
     }
 
     /// By when the answer to the request that came last has to be out.
     pub(super) fn answer_by(&self, deadline: Instant) {
-        self.state.send_modify(|state| state.answer_by = Some(deadline));
+        self.change(|state| state.answer_by = Some(deadline));
     }
 
     /// So many bytes have come.
     fn heard(&self, bytes: usize) -> Result<(), NoRoom> {
-        if self.state.borrow().open > 0 {
+        let state = self.state();
+        if state.open > 0 {
             return Ok(());
         }
-        self.state.send_if_modified(|state| {
-            let is_news = state.open == 0 && state.heard.is_none();
-            if is_news {
-                state.heard = Some(Instant::now());
-            }
-            is_news
-        });
+        let is_news = state.heard.is_none();
+        drop(state);
+        if is_news {
+            self.change(|state| state.heard = Some(Instant::now()));
+        }
         self.head.lock().unwrap_or_else(PoisonError::into_inner).grow(bytes)
     }
 
     /// A block of headers of HTTP/2 has begun, or the last of them has ended.
     fn block(&self, has_begun: bool) {
-        self.state.send_modify(|state| state.block = has_begun.then(Instant::now));
+        self.change(|state| state.block = has_begun.then(Instant::now));
     }
 
     fn is_idle(&self) -> bool {
-        self.state.borrow().open == 0
+        self.state().open == 0
     }
 
     /// Waits until the client has not done its part in time.
     pub(super) async fn overdue(&self) {
-        let mut states = self.state.subscribe();
         loop {
-            let ends = states.borrow_and_update().ends();
-            let end = async {
+            let ends = self.state().look();
+            if ends.is_some_and(|end| end <= Instant::now()) {
+                return;
+            }
+            let looks = async {
                 match ends {
                     Some(end) => tokio::time::sleep_until(end).await,
                     None => std::future::pending().await,
                 }
             };
             tokio::select! {
-                biased;
-                changed = states.changed() => if changed.is_err() { return },
-                () = end => return,
+                () = self.sooner.notified() => (),
+                () = looks => (),
             }
         }
+    }
+
+    fn change(&self, change: impl FnOnce(&mut ConnectionState)) {
+        let mut state = self.state();
+        change(&mut state);
+        if state.ends().is_some_and(|end| state.looks.is_none_or(|looks| end < looks)) {
+            self.sooner.notify_one();
+        }
+    }
+
+    fn state(&self) -> MutexGuard<'_, ConnectionState> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -163,7 +186,7 @@ pub(super) struct Open {
 
 impl Drop for Open {
     fn drop(&mut self) {
-        self.activity.state.send_modify(|state| {
+        self.activity.change(|state| {
             state.open -= 1;
             state.answer_by = None;
             state.idle_since = Some(Instant::now());

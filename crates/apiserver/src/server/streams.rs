@@ -1,19 +1,20 @@
 //! The streams of HTTP/2: one whose answer is not out in time is reset, and the others on its connection go on.
 
+use std::cell::Cell;
+use std::future::poll_fn;
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::task::{Context, Waker};
+use std::task::{Context, Poll, Waker};
 
 use futures_util::FutureExt;
-use tokio::sync::watch;
-use tokio::time::Instant;
+use tokio::time::{Instant, sleep_until};
 
 use super::activity::ANSWER_GRACE;
 
 tokio::task_local! {
     /// By when the answer of the stream that is served has to be out.
-    static END: watch::Sender<Option<Instant>>;
+    static END: Cell<Option<Instant>>;
 }
 
 /// The streams of one connection. A request without a body is begun on the connection's own task: most are answered there, so that no
@@ -38,16 +39,13 @@ where
     F::Output: Send + 'static,
 {
     fn execute(&self, stream: F) {
-        let (end, mut ends) = watch::channel(None);
-        let overdue = async move {
-            // Its sender lives as long as the stream.
-            if let Ok(Some(end)) = ends.wait_for(Option::is_some).await.map(|end| *end) {
-                tokio::time::sleep_until(end + ANSWER_GRACE).await;
-            } else {
-                std::future::pending::<()>().await;
-            }
-        };
-        let mut serving = Box::pin(END.scope(end, async move {
+        let mut overdue = None;
+        // What serves the stream says it, and is asked first.
+        let overdue = poll_fn(move |context| {
+            let Some(end) = END.with(Cell::get) else { return Poll::Pending };
+            overdue.get_or_insert_with(|| Box::pin(sleep_until(end + ANSWER_GRACE))).as_mut().poll(context)
+        });
+        let mut serving = Box::pin(END.scope(Cell::new(None), async move {
             tokio::select! {
                 biased;
                 served = AssertUnwindSafe(stream).catch_unwind() => if served.is_err() {
@@ -68,5 +66,5 @@ where
 /// By when the answer to the request that is served has to be out, if it is one of HTTP/2.
 pub(super) fn answer_by(deadline: Instant) {
     // Elsewhere the connection's own activity says it.
-    let _ = END.try_with(|end| end.send_replace(Some(deadline)));
+    let _ = END.try_with(|end| end.set(Some(deadline)));
 }
