@@ -9,23 +9,56 @@ use pintle_schema::openapi::PLACE;
 use super::openapi;
 use crate::kinds::Kind;
 
-/// The document of the kinds of these versions. It is written as it comes, since as a whole it is large.
-pub(super) fn document(versions: impl Iterator<Item = Vec<Arc<Kind>>>) -> String {
-    let (mut paths, mut definitions) = (String::new(), String::new());
+/// Of what the document has many.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum DocumentPart {
+    Path,
+    Definition,
+}
+
+/// The paths and definitions of the kinds of these versions. They come one by one, since as a whole they are large.
+pub(super) fn parts(versions: impl Iterator<Item = Vec<Arc<Kind>>>, mut take: impl FnMut(DocumentPart, &str, &Json)) {
     let mut defined = HashSet::new();
     for kinds in versions {
         let mut document = openapi::document(&kinds);
         for (path, operations) in members(document["paths"].take()) {
-            write(&mut paths, &path, &path_item(operations));
+            take(DocumentPart::Path, &path, &path_item(operations));
         }
         for (name, schema) in members(document["components"]["schemas"].take()) {
             if defined.insert(name.clone()) {
-                write(&mut definitions, &name, &lowered(schema));
+                take(DocumentPart::Definition, &name, &lowered(schema));
             }
         }
     }
-    let info = json!({"title": openapi::title(false), "version": openapi::version(false)});
-    format!(r#"{{"swagger":"2.0","info":{info},"paths":{{{paths}}},"definitions":{{{definitions}}}}}"#)
+}
+
+/// What the document says besides.
+pub(super) fn head() -> Map {
+    members(json!({"swagger": "2.0", "info": {"title": openapi::title(false), "version": openapi::version(false)}}))
+}
+
+/// The document as text, which is written as its parts come.
+#[derive(Default)]
+pub(super) struct TextV2 {
+    paths: String,
+    definitions: String,
+}
+
+impl TextV2 {
+    pub(super) fn add(&mut self, part: DocumentPart, name: &str, value: &Json) {
+        let object = match part {
+            DocumentPart::Path => &mut self.paths,
+            DocumentPart::Definition => &mut self.definitions,
+        };
+        let comma = if object.is_empty() { "" } else { "," };
+        object.push_str(&format!("{comma}{}:{value}", Json::from(name)));
+    }
+
+    pub(super) fn finish(self, head: &Map) -> String {
+        let Self { paths, definitions } = self;
+        let head: String = head.iter().map(|(name, value)| format!("{}:{value},", Json::from(name.as_str()))).collect();
+        format!(r#"{{{head}"paths":{{{paths}}},"definitions":{{{definitions}}}}}"#)
+    }
 }
 
 fn members(object: Json) -> Map {
@@ -33,12 +66,6 @@ fn members(object: Json) -> Map {
         Json::Object(members) => members,
         _ => Map::new(),
     }
-}
-
-/// Adds a member to an object that is being written.
-fn write(object: &mut String, name: &str, value: &Json) {
-    let comma = if object.is_empty() { "" } else { "," };
-    object.push_str(&format!("{comma}{}:{value}", Json::from(name)));
 }
 
 fn path_item(mut item: Json) -> Json {
