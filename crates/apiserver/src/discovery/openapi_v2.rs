@@ -126,18 +126,35 @@ fn flatten(parameter: &mut Json) {
     }
 }
 
-/// A schema as version 2 can say it: without alternatives, and where null is a value, without a type.
+/// A schema as version 2 can say it: without alternatives and defaults, and without what makes clients of that version refuse objects that
+/// are right: the type and the parts of what may be null or may be more than it says.
 fn lowered(mut schema: Json) -> Json {
     let Some(members) = schema.as_object_mut() else { return schema };
-    let nullable = members.remove("nullable") == Some(Json::Bool(true));
     let either = members.remove("oneOf");
-    for part in ["anyOf", "not"] {
+    for part in ["anyOf", "not", "default"] {
         members.remove(part);
     }
-    for part in ["type", "items", "properties", "additionalProperties"] {
-        if nullable {
+    let nullable = members.remove("nullable") == Some(Json::Bool(true));
+    let open = members.get("x-kubernetes-preserve-unknown-fields") == Some(&Json::Bool(true));
+    let properties = members.get("properties").and_then(Json::as_object).into_iter().flatten();
+    let null: HashSet<_> = properties.filter(|(_, of)| of["nullable"] == true).map(|(name, _)| name.clone()).collect();
+    if let Some(Json::Array(required)) = members.get_mut("required") {
+        required.retain(|name| !name.as_str().is_some_and(|name| null.contains(name)));
+    }
+    for (part, goes) in
+        [("items", nullable || open), ("properties", nullable || open), ("additionalProperties", nullable)]
+    {
+        if goes {
             members.remove(part);
         }
+    }
+    let of_any = match members.get("type").and_then(Json::as_str) {
+        Some("array") => nullable || !members.contains_key("items"),
+        Some("object") => nullable || open,
+        _ => nullable,
+    };
+    if of_any {
+        members.remove("type");
     }
     if let Some(Json::Object(properties)) = members.get_mut("properties") {
         properties.values_mut().for_each(|property| *property = lowered(property.take()));
@@ -186,6 +203,22 @@ mod tests {
             (
                 json!({"type": "object", "oneOf": [{"required": ["a"]}], "not": {"required": ["b"]}}),
                 json!({"type": "object"}),
+            ),
+            (
+                json!({"type": "object", "default": {}, "properties": {"a": {"type": "integer", "default": 1}}}),
+                json!({"type": "object", "properties": {"a": {"type": "integer"}}}),
+            ),
+            (
+                json!({"type": "object", "x-kubernetes-preserve-unknown-fields": true, "properties": {"a": {}}, "description": "d"}),
+                json!({"x-kubernetes-preserve-unknown-fields": true, "description": "d"}),
+            ),
+            (json!({"type": "object", "x-kubernetes-preserve-unknown-fields": false}), {
+                json!({"type": "object", "x-kubernetes-preserve-unknown-fields": false})
+            }),
+            (json!({"type": "array"}), json!({})),
+            (
+                json!({"required": ["a", "b"], "properties": {"a": {"type": "string"}, "b": {"type": "string", "nullable": true}}}),
+                json!({"required": ["a"], "properties": {"a": {"type": "string"}, "b": {}}}),
             ),
             // A field of that name is no alternative.
             (
