@@ -3,7 +3,8 @@
 mod aggregated;
 mod documents;
 mod legacy;
-pub(crate) mod openapi;
+mod openapi;
+mod openapi_proto;
 mod openapi_v2;
 mod operations;
 mod schema_names;
@@ -13,7 +14,7 @@ mod tests;
 use sha2::{Digest, Sha256, Sha512};
 
 use aggregated::aggregated;
-pub(crate) use documents::{Document, DocumentScope, Documents, Listing};
+pub(crate) use documents::{Document, DocumentForm, DocumentScope, Documents, Listing};
 pub(crate) use legacy::{api_versions, group, resource_list};
 use legacy::{group_list, paths};
 

@@ -4,7 +4,7 @@
 //!   says how it is made); those of custom resources are made from their definitions. Of what it consists is a [`Type`].
 //! - [`decode`] reads a body by a schema as kube-apiserver does: the object comes as Go would write it, and each [`StrictFinding`] is a
 //!   field that the type does not know or that stands twice.
-//! - [`read_yaml`], [`write_yaml`], [`yaml_documents`]: YAML as Kubernetes reads it.
+//! - [`read_yaml`], [`write_yaml`], [`write_yaml_line`], [`yaml_documents`]: YAML as Kubernetes reads it.
 //! - [`openapi`] tells the built-in types as OpenAPI schemas.
 //! - [`patch`] lays patches over objects, [`protobuf`] writes and reads the binary form, [`quantity`] counts in amounts with units.
 //!
@@ -150,6 +150,12 @@ pub fn read_yaml(body: &[u8]) -> Yaml {
 /// A value as YAML.
 pub fn write_yaml(value: &Json) -> String {
     yaml::write(value)
+}
+
+/// A value as YAML on a single line, without its end: of a value that nests deep, that is far less text. Some readers take no key of more
+/// than a thousand bytes there.
+pub fn write_yaml_line(value: &Json) -> String {
+    yaml::write_line(value)
 }
 
 /// The documents of a YAML text as JSON, up to the first that cannot be read; the error says what is wrong with that one.

@@ -14,7 +14,7 @@ use serde_json::Number;
 use super::go_json::plain_number;
 use super::{DEEPEST, JsonNode, StrictFinding, Yaml};
 
-pub(super) use emitter::write;
+pub(super) use emitter::{write, write_line};
 
 /// What the nodes with an anchor and their aliases may weigh, in bytes. Go, too, takes some 400,000 nodes for harmless.
 const MOST_ALIASED: usize = 16 << 20;

@@ -2,6 +2,8 @@
 //! they tell of stay the same.
 
 mod shelf;
+#[cfg(test)]
+mod tests;
 
 use std::any::Any;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -12,6 +14,8 @@ use pintle_meta::GroupVersion;
 use shelf::Shelf;
 use tokio::sync::Semaphore;
 
+use super::openapi_proto::{self, ProtoV2};
+use super::openapi_v2::TextV2;
 use super::{aggregated, etag, group_list, openapi, openapi_v2, paths};
 use crate::failure::{Failure, Outcome};
 use crate::kinds::{Kind, Kinds, VersionKinds};
@@ -42,9 +46,17 @@ pub(crate) enum DocumentScope {
     /// Where the documents of all versions are.
     Index,
     /// The kinds of one group and version, in OpenAPI 3.
-    Version(GroupVersion),
+    Version(GroupVersion, DocumentForm),
     /// All kinds, in OpenAPI 2.
-    All,
+    All(DocumentForm),
+}
+
+/// How an OpenAPI document is written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) enum DocumentForm {
+    Json,
+    /// As gnostic has it.
+    Protobuf,
 }
 
 /// What discovery tells of all groups at once.
@@ -58,12 +70,12 @@ pub(crate) enum Listing {
     Paths,
 }
 
-/// A document as text.
+/// A document as it is sent.
 #[derive(Clone, Debug)]
 pub(crate) struct Document {
-    /// By which it is known: another text has another tag.
+    /// By which it is known: another document has another tag, and in each form it has the same.
     pub(crate) tag: Arc<str>,
-    pub(crate) text: Bytes,
+    pub(crate) bytes: Bytes,
 }
 
 /// What a document tells of, as it is now: one of a kind for as long as it is there.
@@ -96,13 +108,19 @@ impl Documents {
         let document = match &scope {
             DocumentScope::Listing(listing) => listing.document(served),
             DocumentScope::Index => Document::new(self.index(served)),
-            DocumentScope::Version(of) => {
+            DocumentScope::Version(of, form) => {
                 let kinds = served.version(&of.group, &of.version).map(|version| of_version(version));
-                Document::new(openapi::document(&kinds.unwrap_or_default()).to_string())
+                let document = openapi::document(&kinds.unwrap_or_default());
+                match form {
+                    DocumentForm::Json => Document::new(document.to_string()),
+                    DocumentForm::Protobuf => {
+                        let known = self.shelf().tag(&DocumentScope::Version(of.clone(), DocumentForm::Json), subject);
+                        let tag = known.unwrap_or_else(|| etag(document.to_string().as_bytes()).into());
+                        Document { tag, bytes: openapi_proto::v3(&document).into() }
+                    }
+                }
             }
-            DocumentScope::All => {
-                Document::new(openapi_v2::document(served.versions().map(|(_, kinds)| of_version(kinds))))
-            }
+            DocumentScope::All(form) => of_all(served, *form),
         };
         self.shelf().keep(scope, subject, &document, true);
         document
@@ -113,7 +131,7 @@ impl Documents {
         let mut paths = Map::new();
         for (version, kinds) in served.versions() {
             let path = version.path();
-            let scope = DocumentScope::Version(version);
+            let scope = DocumentScope::Version(version, DocumentForm::Json);
             let subject: DocumentSubject = kinds.clone();
             let known = self.shelf().tag(&scope, &subject);
             let tag = known.unwrap_or_else(|| {
@@ -136,8 +154,8 @@ impl Documents {
 impl DocumentScope {
     fn subject(&self, served: &Arc<Kinds>) -> Option<DocumentSubject> {
         Some(match self {
-            Self::Version(of) => served.version(&of.group, &of.version)?.clone(),
-            Self::Listing(_) | Self::Index | Self::All => served.clone(),
+            Self::Version(of, _) => served.version(&of.group, &of.version)?.clone(),
+            Self::Listing(_) | Self::Index | Self::All(_) => served.clone(),
         })
     }
 }
@@ -162,90 +180,31 @@ impl Listing {
                 text
             }),
         };
-        Document { tag, text: text.unwrap_or_default().into() }
+        Document { tag, bytes: text.unwrap_or_default().into() }
     }
 }
 
 impl Document {
     fn new(text: String) -> Self {
-        Self { tag: etag(text.as_bytes()).into(), text: text.into() }
+        Self { tag: etag(text.as_bytes()).into(), bytes: text.into() }
+    }
+}
+
+fn of_all(served: &Kinds, form: DocumentForm) -> Document {
+    let (head, mut text, mut proto) = (openapi_v2::head(), TextV2::default(), ProtoV2::default());
+    openapi_v2::parts(served.versions().map(|(_, kinds)| of_version(kinds)), |part, name, value| {
+        text.add(part, name, value);
+        if form == DocumentForm::Protobuf {
+            proto.add(part, name, value);
+        }
+    });
+    let json = Document::new(text.finish(&head));
+    match form {
+        DocumentForm::Json => json,
+        DocumentForm::Protobuf => Document { tag: json.tag, bytes: proto.finish(&head).into() },
     }
 }
 
 fn of_version(version: &VersionKinds) -> Vec<Arc<Kind>> {
     version.kinds().cloned().collect()
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::kinds::GroupResource;
-
-    fn apps() -> DocumentScope {
-        DocumentScope::Version(GroupVersion::new("apps", "v1"))
-    }
-
-    #[tokio::test]
-    async fn a_document_is_made_once_and_anew_for_other_kinds() {
-        let documents = Arc::new(Documents::default());
-        let served = Arc::new(Kinds::builtin());
-        for scope in [
-            apps(),
-            DocumentScope::Listing(Listing::Groups),
-            DocumentScope::Listing(Listing::Aggregated { core: true }),
-        ] {
-            let find = async |served| documents.find(served, scope.clone()).await.expect("made").expect("served");
-            let first = find(&served).await;
-            assert_eq!(find(&served).await.text.as_ptr(), first.text.as_ptr());
-            // Kinds of another server, which are equal but not the same.
-            let again = find(&Arc::new(Kinds::builtin())).await;
-            assert_ne!(again.text.as_ptr(), first.text.as_ptr());
-            assert_eq!(again.tag, first.tag);
-        }
-    }
-
-    #[tokio::test]
-    async fn the_index_keeps_no_text_but_its_own() {
-        let documents = Arc::new(Documents::default());
-        let served = Arc::new(Kinds::builtin());
-        assert!(documents.shelf().is_empty());
-        let index = documents.find(&served, DocumentScope::Index).await.expect("made").expect("served");
-        assert_eq!(documents.shelf().whole(), [DocumentScope::Index]);
-        let document = documents.find(&served, apps()).await.expect("made").expect("served");
-        let text = String::from_utf8_lossy(&index.text).into_owned();
-        assert!(text.contains(&format!("\"/openapi/v3/apis/apps/v1?hash={}\"", document.tag)), "{text}");
-        let nowhere = DocumentScope::Version(GroupVersion::new("no.such", "v1"));
-        assert!(documents.find(&served, nowhere).await.expect("looked up").is_none());
-    }
-
-    #[tokio::test]
-    async fn a_definition_that_changes_has_the_document_of_its_version_made_anew_and_no_other() {
-        const COUNT: usize = 300;
-        let documents = Arc::new(Documents::default());
-        let mut served = Kinds::builtin();
-        let change = |served: &mut Kinds, at: usize, kind: &str| {
-            let resource = GroupResource::new(format!("g{at}.com"), "widgets");
-            let kind = Kind { plural: "widgets".into(), ..Kind::of_bodies(&resource.group, "v1", kind) };
-            served.replace_custom(&resource, vec![kind]);
-        };
-        (0..COUNT).for_each(|at| change(&mut served, at, "Widget"));
-        let mut before = Arc::new(served);
-        documents.find(&before, DocumentScope::Index).await.expect("made");
-        for at in [0, 7, COUNT - 1] {
-            let mut after = Kinds::clone(&before);
-            change(&mut after, at, "Gadget");
-            let tags = |documents: &Documents| documents.shelf().tags();
-            let (after, old) = (Arc::new(after), tags(&documents));
-            documents.find(&after, DocumentScope::Index).await.expect("made");
-            let mut made = tags(&documents);
-            made.retain(|scope, tag| !old.get(scope).is_some_and(|old| Arc::ptr_eq(old, tag)));
-            let mut made: Vec<_> = made.into_keys().collect();
-            made.sort_by_key(|scope| *scope == DocumentScope::Index);
-            assert_eq!(
-                made,
-                [DocumentScope::Version(GroupVersion::new(format!("g{at}.com"), "v1")), DocumentScope::Index]
-            );
-            before = after;
-        }
-    }
 }

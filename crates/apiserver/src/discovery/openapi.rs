@@ -27,12 +27,12 @@ pub(super) fn document(kinds: &[Arc<Kind>]) -> Json {
 }
 
 /// What the document of a group and version calls itself.
-pub(crate) fn title(custom: bool) -> &'static str {
+pub(super) fn title(custom: bool) -> &'static str {
     if custom { "Kubernetes CRD Swagger" } else { "Kubernetes" }
 }
 
 /// The version of itself that it tells.
-pub(crate) fn version(custom: bool) -> &'static str {
+pub(super) fn version(custom: bool) -> &'static str {
     if custom { "v0.1.0" } else { "unversioned" }
 }
 

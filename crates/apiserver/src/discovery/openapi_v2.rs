@@ -9,23 +9,56 @@ use pintle_schema::openapi::PLACE;
 use super::openapi;
 use crate::kinds::Kind;
 
-/// The document of the kinds of these versions. It is written as it comes, since as a whole it is large.
-pub(super) fn document(versions: impl Iterator<Item = Vec<Arc<Kind>>>) -> String {
-    let (mut paths, mut definitions) = (String::new(), String::new());
+/// Of what the document has many.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum DocumentPart {
+    Path,
+    Definition,
+}
+
+/// The paths and definitions of the kinds of these versions. They come one by one, since as a whole they are large.
+pub(super) fn parts(versions: impl Iterator<Item = Vec<Arc<Kind>>>, mut take: impl FnMut(DocumentPart, &str, &Json)) {
     let mut defined = HashSet::new();
     for kinds in versions {
         let mut document = openapi::document(&kinds);
         for (path, operations) in members(document["paths"].take()) {
-            write(&mut paths, &path, &path_item(operations));
+            take(DocumentPart::Path, &path, &path_item(operations));
         }
         for (name, schema) in members(document["components"]["schemas"].take()) {
             if defined.insert(name.clone()) {
-                write(&mut definitions, &name, &lowered(schema));
+                take(DocumentPart::Definition, &name, &lowered(schema));
             }
         }
     }
-    let info = json!({"title": openapi::title(false), "version": openapi::version(false)});
-    format!(r#"{{"swagger":"2.0","info":{info},"paths":{{{paths}}},"definitions":{{{definitions}}}}}"#)
+}
+
+/// What the document says besides.
+pub(super) fn head() -> Map {
+    members(json!({"swagger": "2.0", "info": {"title": openapi::title(false), "version": openapi::version(false)}}))
+}
+
+/// The document as text, which is written as its parts come.
+#[derive(Default)]
+pub(super) struct TextV2 {
+    paths: String,
+    definitions: String,
+}
+
+impl TextV2 {
+    pub(super) fn add(&mut self, part: DocumentPart, name: &str, value: &Json) {
+        let object = match part {
+            DocumentPart::Path => &mut self.paths,
+            DocumentPart::Definition => &mut self.definitions,
+        };
+        let comma = if object.is_empty() { "" } else { "," };
+        object.push_str(&format!("{comma}{}:{value}", Json::from(name)));
+    }
+
+    pub(super) fn finish(self, head: &Map) -> String {
+        let Self { paths, definitions } = self;
+        let head: String = head.iter().map(|(name, value)| format!("{}:{value},", Json::from(name.as_str()))).collect();
+        format!(r#"{{{head}"paths":{{{paths}}},"definitions":{{{definitions}}}}}"#)
+    }
 }
 
 fn members(object: Json) -> Map {
@@ -33,12 +66,6 @@ fn members(object: Json) -> Map {
         Json::Object(members) => members,
         _ => Map::new(),
     }
-}
-
-/// Adds a member to an object that is being written.
-fn write(object: &mut String, name: &str, value: &Json) {
-    let comma = if object.is_empty() { "" } else { "," };
-    object.push_str(&format!("{comma}{}:{value}", Json::from(name)));
 }
 
 fn path_item(mut item: Json) -> Json {
@@ -99,18 +126,35 @@ fn flatten(parameter: &mut Json) {
     }
 }
 
-/// A schema as version 2 can say it: without alternatives, and where null is a value, without a type.
+/// A schema as version 2 can say it: without alternatives and defaults, and without what makes clients of that version refuse objects that
+/// are right: the type and the parts of what may be null or may be more than it says.
 fn lowered(mut schema: Json) -> Json {
     let Some(members) = schema.as_object_mut() else { return schema };
-    let nullable = members.remove("nullable") == Some(Json::Bool(true));
     let either = members.remove("oneOf");
-    for part in ["anyOf", "not"] {
+    for part in ["anyOf", "not", "default"] {
         members.remove(part);
     }
-    for part in ["type", "items", "properties", "additionalProperties"] {
-        if nullable {
+    let nullable = members.remove("nullable") == Some(Json::Bool(true));
+    let open = members.get("x-kubernetes-preserve-unknown-fields") == Some(&Json::Bool(true));
+    let properties = members.get("properties").and_then(Json::as_object).into_iter().flatten();
+    let null: HashSet<_> = properties.filter(|(_, of)| of["nullable"] == true).map(|(name, _)| name.clone()).collect();
+    if let Some(Json::Array(required)) = members.get_mut("required") {
+        required.retain(|name| !name.as_str().is_some_and(|name| null.contains(name)));
+    }
+    for (part, goes) in
+        [("items", nullable || open), ("properties", nullable || open), ("additionalProperties", nullable)]
+    {
+        if goes {
             members.remove(part);
         }
+    }
+    let of_any = match members.get("type").and_then(Json::as_str) {
+        Some("array") => nullable || !members.contains_key("items"),
+        Some("object") => nullable || open,
+        _ => nullable,
+    };
+    if of_any {
+        members.remove("type");
     }
     if let Some(Json::Object(properties)) = members.get_mut("properties") {
         properties.values_mut().for_each(|property| *property = lowered(property.take()));
@@ -159,6 +203,22 @@ mod tests {
             (
                 json!({"type": "object", "oneOf": [{"required": ["a"]}], "not": {"required": ["b"]}}),
                 json!({"type": "object"}),
+            ),
+            (
+                json!({"type": "object", "default": {}, "properties": {"a": {"type": "integer", "default": 1}}}),
+                json!({"type": "object", "properties": {"a": {"type": "integer"}}}),
+            ),
+            (
+                json!({"type": "object", "x-kubernetes-preserve-unknown-fields": true, "properties": {"a": {}}, "description": "d"}),
+                json!({"x-kubernetes-preserve-unknown-fields": true, "description": "d"}),
+            ),
+            (json!({"type": "object", "x-kubernetes-preserve-unknown-fields": false}), {
+                json!({"type": "object", "x-kubernetes-preserve-unknown-fields": false})
+            }),
+            (json!({"type": "array"}), json!({})),
+            (
+                json!({"required": ["a", "b"], "properties": {"a": {"type": "string"}, "b": {"type": "string", "nullable": true}}}),
+                json!({"required": ["a"], "properties": {"a": {"type": "string"}, "b": {}}}),
             ),
             // A field of that name is no alternative.
             (

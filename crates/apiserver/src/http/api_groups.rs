@@ -84,9 +84,9 @@ async fn all(
         registry.documents.find(kinds, DocumentScope::Listing(listing)).await?.ok_or_else(Failure::page_not_found)?;
     let is_kept = format.media == Media::Json && format.pretty == (listing == Listing::Paths);
     if is_kept {
-        return Ok((found.tag, found.text));
+        return Ok((found.tag, found.bytes));
     }
-    apart::work_on(found.text.len()).await;
+    apart::work_on(found.bytes.len()).await;
     Ok((found.tag, super::encode::encode(format, &listing.value(kinds))))
 }
 

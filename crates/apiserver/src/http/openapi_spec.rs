@@ -11,63 +11,67 @@ use super::Call;
 use super::encode::Reply;
 use super::gzip;
 use crate::apart;
-use crate::discovery::{Document, DocumentScope, openapi};
+use crate::discovery::{Document, DocumentForm, DocumentScope};
 use crate::failure::{Failure, Outcome};
 use crate::registry::Registry;
 use crate::request::accept;
 
-const PROTO_V2: [&str; 2] =
-    ["com.github.proto-openapi.spec.v2@v1.0+protobuf", "com.github.proto-openapi.spec.v2.v1.0+protobuf"];
-const PROTO_V3: [&str; 2] =
-    ["com.github.proto-openapi.spec.v3@v1.0+protobuf", "com.github.proto-openapi.spec.v3.v1.0+protobuf"];
+const JSON_DOCUMENT: &str = "application/json";
+/// What asks for protobuf; the answer says that it is the second.
+const PROTO_V2: [&str; 2] = [
+    "application/com.github.proto-openapi.spec.v2@v1.0+protobuf",
+    "application/com.github.proto-openapi.spec.v2.v1.0+protobuf",
+];
+const PROTO_V3: [&str; 2] = [
+    "application/com.github.proto-openapi.spec.v3@v1.0+protobuf",
+    "application/com.github.proto-openapi.spec.v3.v1.0+protobuf",
+];
 
 pub(super) async fn serve(registry: &Registry, call: &Call, rest: &[String]) -> Outcome<Reply> {
     let rest: Vec<_> = rest.iter().map(String::as_str).collect();
+    let proto = if rest == ["v2"] { PROTO_V2 } else { PROTO_V3 };
+    let asked = asked_form(call, &proto);
+    // What is not there is missing for those too who take no form of it.
+    let form = asked.unwrap_or(DocumentForm::Json);
     let scope = match rest[..] {
-        ["v2"] => DocumentScope::All,
+        ["v2"] => DocumentScope::All(form),
         ["v3"] if !call.path.ends_with('/') => DocumentScope::Index,
-        ["v3", "api", version] => DocumentScope::Version(GroupVersion::new("", version)),
-        ["v3", "apis", group, version] => DocumentScope::Version(GroupVersion::new(group, version)),
+        ["v3", "api", version] => DocumentScope::Version(GroupVersion::new("", version), form),
+        ["v3", "apis", group, version] => DocumentScope::Version(GroupVersion::new(group, version), form),
         ["v3", ..] => return Ok(nothing(404)),
         _ => return Err(Failure::page_not_found()),
     };
-    let kinds = registry.kinds();
-    let Some(document) = registry.documents.find(&kinds, scope.clone()).await? else { return Ok(nothing(404)) };
+    let Some(document) = registry.documents.find(&registry.kinds(), scope.clone()).await? else {
+        return Ok(nothing(404));
+    };
+    let media = match form {
+        DocumentForm::Json => JSON_DOCUMENT,
+        DocumentForm::Protobuf => proto[1],
+    };
     Ok(match scope {
-        DocumentScope::All => {
-            apart::work_on(document.text.len()).await;
-            v2(call, document)
-        }
         DocumentScope::Index | DocumentScope::Listing(_) => index(document),
-        DocumentScope::Version(of) => {
-            let custom = !kinds.is_built_in(&of.group, &of.version);
-            v3(call, document, custom)
+        _ if asked.is_none() => nothing(406),
+        DocumentScope::All(_) => {
+            apart::work_on(document.bytes.len()).await;
+            v2(call, document, media)
         }
+        DocumentScope::Version(..) => v3(call, document, media),
     })
 }
 
 fn index(document: Document) -> Reply {
     let mut headers = HeaderMap::new();
     headers.insert(CONTENT_TYPE, HeaderValue::from_static("text/plain; charset=utf-8"));
-    whole(headers, document.text)
+    whole(headers, document.bytes)
 }
 
-fn v3(call: &Call, document: Document, custom: bool) -> Reply {
-    let Document { tag: hash, text: mut body } = document;
-    let proto = accepts(call, &PROTO_V3) && !accepts_first(call, "json");
-    if !proto && !accepts(call, &["json"]) {
-        return nothing(406);
-    }
+fn v3(call: &Call, document: Document, media: &'static str) -> Reply {
+    let Document { tag: hash, bytes: body } = document;
     let asked = call.query.text("hash");
     let mut headers = HeaderMap::new();
     insert(&mut headers, ETAG, &format!("\"{hash}\""));
     headers.insert(VARY, HeaderValue::from_static("Accept"));
-    headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
-    if proto {
-        const MEDIA: &str = "application/com.github.proto-openapi.spec.v3.v1.0+protobuf";
-        headers.insert(CONTENT_TYPE, HeaderValue::from_static(MEDIA));
-        body = empty_proto("3.0.0", openapi::title(custom), (6, openapi::version(custom)));
-    }
+    headers.insert(CONTENT_TYPE, HeaderValue::from_static(media));
     if !asked.is_empty() && asked != &*hash {
         insert(&mut headers, LOCATION, &format!("{}?hash={hash}", call.path));
         return Reply::Raw { code: 301, headers, body: Bytes::new() };
@@ -83,12 +87,8 @@ fn v3(call: &Call, document: Document, custom: bool) -> Reply {
     whole(headers, body)
 }
 
-fn v2(call: &Call, document: Document) -> Reply {
-    let Document { tag: hash, text: document } = document;
-    let proto = accepts(call, &PROTO_V2) && !accepts_first(call, "json");
-    if !proto && !accepts(call, &["json"]) {
-        return nothing(406);
-    }
+fn v2(call: &Call, document: Document, media: &'static str) -> Reply {
+    let Document { tag: hash, bytes: body } = document;
     let mut headers = HeaderMap::new();
     insert(&mut headers, ETAG, &format!("\"{hash}\""));
     headers.insert(VARY, HeaderValue::from_static("Accept"));
@@ -96,13 +96,6 @@ fn v2(call: &Call, document: Document) -> Reply {
     if matches_tag(call, &hash) {
         return Reply::Raw { code: 304, headers, body: Bytes::new() };
     }
-    let (media, body) = match proto {
-        true => {
-            let body = empty_proto("2.0", openapi::title(false), (2, openapi::version(false)));
-            ("application/com.github.proto-openapi.spec.v2.v1.0+protobuf", body)
-        }
-        false => ("application/json", document),
-    };
     headers.insert(CONTENT_TYPE, HeaderValue::from_static(media));
     match gzip::takes_gzip(call).then(|| gzip::gzip(&body)).flatten() {
         None => whole(headers, body),
@@ -119,22 +112,20 @@ fn whole(mut headers: HeaderMap, body: Bytes) -> Reply {
     Reply::Raw { code: 200, headers, body }
 }
 
-/// A document that describes nothing but itself: the number of a document's version in its `info` is not that of all releases of
-/// OpenAPI. A client that finds its kind in none leaves validation to the server.
-fn empty_proto(openapi: &str, title: &str, (number, version): (u8, &str)) -> Bytes {
-    let field = |number: u8, bytes: &[u8]| {
-        let length = u8::try_from(bytes.len()).unwrap_or(u8::MAX);
-        [&[number << 3 | 2, length], bytes].concat()
-    };
-    let info = [field(1, title.as_bytes()), field(number, version.as_bytes())].concat();
-    [field(1, openapi.as_bytes()), field(2, &info)].concat().into()
+/// How the document is to be written; `None` if no form of it is taken.
+fn asked_form(call: &Call, proto: &[&str]) -> Option<DocumentForm> {
+    match () {
+        () if accepts(call, proto) && !accepts_first(call, "json") => Some(DocumentForm::Protobuf),
+        () if accepts(call, &[JSON_DOCUMENT]) => Some(DocumentForm::Json),
+        () => None,
+    }
 }
 
-fn accepts(call: &Call, subtypes: &[&str]) -> bool {
+fn accepts(call: &Call, media: &[&str]) -> bool {
     let clauses = accept::clauses(call.header(ACCEPT));
     clauses.iter().any(|clause| {
-        (clause.kind == "*" || clause.kind == "application")
-            && (clause.subtype == "*" || subtypes.contains(&clause.subtype.as_str()))
+        let is = |media: &&str| media.strip_prefix("application/") == Some(&clause.subtype);
+        (clause.kind == "*" || clause.kind == "application") && (clause.subtype == "*" || media.iter().any(is))
     })
 }
 

@@ -24,6 +24,7 @@ mod kubernetes;
 mod lists;
 mod nesting;
 mod openapi;
+mod openapi_proto;
 mod own_thread;
 mod plan;
 mod pod_security;

@@ -18,6 +18,20 @@ pub(crate) fn write(value: &Json) -> String {
     out
 }
 
+/// The value on a single line, as JSON: that is YAML too, but for characters that YAML does not take as they are.
+pub(crate) fn write_line(value: &Json) -> String {
+    let mut line = String::new();
+    for c in value.to_string().chars() {
+        match c {
+            '\u{7f}'..='\u{9f}' | '\u{2028}' | '\u{2029}' | '\u{feff}' | '\u{fffe}' | '\u{ffff}' => {
+                let _ = write!(line, "\\u{:04x}", c as u32);
+            }
+            c => line.push(c),
+        }
+    }
+    line
+}
+
 /// Writes a value where a line has been begun, and ends its last line.
 fn block(value: &Json, indent: usize, out: &mut String) {
     match value {
@@ -85,17 +99,7 @@ fn text(text: &str) -> String {
     if bare {
         return text.into();
     }
-    // In double quotes YAML reads what JSON does, but for characters that it does not take as they are.
-    let mut quoted = String::new();
-    for c in Json::from(text).to_string().chars() {
-        match c {
-            '\u{7f}'..='\u{9f}' | '\u{2028}' | '\u{2029}' | '\u{feff}' | '\u{fffe}' | '\u{ffff}' => {
-                let _ = write!(quoted, "\\u{:04x}", c as u32);
-            }
-            c => quoted.push(c),
-        }
-    }
-    quoted
+    write_line(&text.into())
 }
 
 #[cfg(test)]
@@ -184,7 +188,12 @@ mod tests {
                 let written = write(&value);
                 let (read, findings) =
                     super::super::read(written.as_bytes()).unwrap_or_else(|why| panic!("{why}: {written}"));
-                assert_eq!((read.into_value(), findings), (value, Vec::new()), "{written}");
+                assert_eq!((read.into_value(), findings), (value.clone(), Vec::new()), "{written}");
+                if text.len() <= LONGEST_KEY {
+                    let line = write_line(&value);
+                    let read = super::super::read(line.as_bytes()).map(|(read, _)| read.into_value());
+                    assert_eq!((read, line.lines().count()), (Ok(value), 1), "{line}");
+                }
             }
         }
     }

@@ -8,14 +8,14 @@ use bytes::Bytes;
 
 use super::{Document, DocumentScope, DocumentSubject};
 
-/// How many bytes of documents are kept. Of what is beyond that the tag alone is, and the text is made anew for whoever asks.
+/// How many bytes of documents are kept. Of what is beyond that the tag alone is, and the rest is made anew for whoever asks.
 const LARGEST: usize = 16 * 1024 * 1024;
 
 /// What is kept. To find or keep one costs the same however many there are.
 #[derive(Debug, Default)]
 pub(super) struct Shelf {
     documents: HashMap<DocumentScope, KeptDocument>,
-    /// Those whose text is kept, by when they were last asked for.
+    /// Those that are kept whole, by when they were last asked for.
     whole: BTreeMap<u64, DocumentScope>,
     bytes: usize,
     /// How often one was asked for.
@@ -29,7 +29,7 @@ struct KeptDocument {
     /// What it tells of: kinds that change are other ones. It does not keep them alive, but their place, so that no others come there.
     subject: Weak<dyn Any + Send + Sync>,
     tag: Arc<str>,
-    text: Option<Bytes>,
+    bytes: Option<Bytes>,
     /// When it was last asked for.
     asked: u64,
 }
@@ -43,12 +43,12 @@ impl KeptDocument {
 impl Shelf {
     pub(super) fn find(&mut self, scope: &DocumentScope, subject: &DocumentSubject) -> Option<Document> {
         let kept = self.documents.get_mut(scope).filter(|kept| kept.tells_of(subject))?;
-        let text = kept.text.clone()?;
+        let bytes = kept.bytes.clone()?;
         self.asked += 1;
         let scope = self.whole.remove(&kept.asked).unwrap_or_else(|| scope.clone());
         kept.asked = self.asked;
         self.whole.insert(self.asked, scope);
-        Some(Document { tag: kept.tag.clone(), text })
+        Some(Document { tag: kept.tag.clone(), bytes })
     }
 
     pub(super) fn tag(&self, scope: &DocumentScope, subject: &DocumentSubject) -> Option<Arc<str>> {
@@ -61,19 +61,19 @@ impl Shelf {
         self.remove(&scope);
         self.sweep();
         self.asked += 1;
-        let text = whole.then(|| document.text.clone());
-        if let Some(text) = &text {
-            self.bytes += text.len();
+        let bytes = whole.then(|| document.bytes.clone());
+        if let Some(bytes) = &bytes {
+            self.bytes += bytes.len();
             self.whole.insert(self.asked, scope.clone());
         }
         let kept =
-            KeptDocument { subject: Arc::downgrade(subject), tag: document.tag.clone(), text, asked: self.asked };
+            KeptDocument { subject: Arc::downgrade(subject), tag: document.tag.clone(), bytes, asked: self.asked };
         self.documents.insert(scope, kept);
         while self.bytes > LARGEST
             && let Some((_, oldest)) = self.whole.pop_first()
         {
-            let text = self.documents.get_mut(&oldest).and_then(|kept| kept.text.take());
-            self.bytes -= text.map_or(0, |text| text.len());
+            let bytes = self.documents.get_mut(&oldest).and_then(|kept| kept.bytes.take());
+            self.bytes -= bytes.map_or(0, |bytes| bytes.len());
         }
     }
 
@@ -89,9 +89,9 @@ impl Shelf {
     }
 
     fn remove(&mut self, scope: &DocumentScope) {
-        if let Some(KeptDocument { text: Some(text), asked, .. }) = self.documents.remove(scope) {
+        if let Some(KeptDocument { bytes: Some(bytes), asked, .. }) = self.documents.remove(scope) {
             self.whole.remove(&asked);
-            self.bytes -= text.len();
+            self.bytes -= bytes.len();
         }
     }
 }
@@ -100,6 +100,7 @@ impl Shelf {
 mod tests {
     use pintle_meta::GroupVersion;
 
+    use super::super::DocumentForm;
     use super::*;
     use crate::clock::effort::is_linear;
 
@@ -108,7 +109,7 @@ mod tests {
             self.documents.is_empty()
         }
 
-        /// What the texts that are kept tell of, the longest unused first.
+        /// What those that are kept tell of, the longest unused first.
         pub(in crate::discovery) fn whole(&self) -> Vec<DocumentScope> {
             self.whole.values().cloned().collect()
         }
@@ -119,11 +120,11 @@ mod tests {
     }
 
     fn scope(at: usize) -> DocumentScope {
-        DocumentScope::Version(GroupVersion::new(format!("g{at}.com"), "v1"))
+        DocumentScope::Version(GroupVersion::new(format!("g{at}.com"), "v1"), DocumentForm::Json)
     }
 
     fn document(bytes: usize) -> Document {
-        Document { tag: "tag".into(), text: vec![0; bytes].into() }
+        Document { tag: "tag".into(), bytes: vec![0; bytes].into() }
     }
 
     #[test]

@@ -1,0 +1,146 @@
+//! OpenAPI documents in protobuf: the messages of gnostic, by which clients in Go read them. What a message has is a table; one writer
+//! goes by it.
+
+mod backwards;
+#[cfg(test)]
+mod tests;
+mod v2;
+mod v3;
+
+use backwards::Backwards;
+use pintle_json::{Json, Map};
+
+use super::openapi_v2::DocumentPart;
+
+/// How a value is written. What is of another shape cannot be said, and is left out.
+#[derive(Clone, Copy)]
+enum ProtoShape {
+    Text,
+    Flag,
+    Integer,
+    Double,
+    /// Whatever it is, as YAML in a message of its own.
+    Any,
+    /// Each item of a list as a field.
+    Each(&'static ProtoShape),
+    /// An object.
+    One(&'static ProtoMessage),
+    /// A message with a single field, by what the value is.
+    Either(fn(&Json) -> (u32, ProtoShape)),
+}
+
+/// Of each member of an object the number and the shape of the field that it becomes; of those with the same name the first counts.
+/// A name with a star at its end is that of all members that begin so. Each of them is a message, of its name and its value.
+struct ProtoMessage {
+    fields: &'static [(&'static str, u32, ProtoShape)],
+}
+
+/// A table of messages: of each field its name, its number and its shape.
+macro_rules! messages {
+    ($($message:ident { $($name:literal $number:literal $shape:expr),* $(,)? })*) => {
+        $(pub(super) static $message: ProtoMessage = ProtoMessage { fields: &[$(($name, $number, $shape)),*] };)*
+    };
+}
+use messages;
+
+impl ProtoMessage {
+    /// The number and the shape of a member, and whether it is written with its name.
+    fn field(&self, name: &str) -> Option<(u32, ProtoShape, bool)> {
+        self.fields.iter().find_map(|(known, number, shape)| match known.strip_suffix('*') {
+            Some(start) => name.starts_with(start).then_some((*number, *shape, true)),
+            None => (*known == name).then_some((*number, *shape, false)),
+        })
+    }
+}
+
+/// An OpenAPI 3 document. The work is linear in it, and calls itself a few times a level.
+pub(super) fn v3(document: &Json) -> Vec<u8> {
+    let mut out = Backwards::default();
+    members(&v3::DOCUMENT, document.as_object().unwrap_or(&Map::new()), &mut out);
+    out.finish()
+}
+
+/// An OpenAPI 2 document, whose parts come one by one.
+#[derive(Default)]
+pub(super) struct ProtoV2 {
+    paths: Vec<u8>,
+    definitions: Vec<u8>,
+}
+
+impl ProtoV2 {
+    pub(super) fn add(&mut self, part: DocumentPart, name: &str, value: &Json) {
+        let (message, to) = match part {
+            DocumentPart::Path => (&v2::PATHS, &mut self.paths),
+            DocumentPart::Definition => (&v2::DEFINITIONS, &mut self.definitions),
+        };
+        let mut out = Backwards::default();
+        member(message, name, value, &mut out);
+        to.extend(out.finish());
+    }
+
+    /// The document, with what else it says.
+    pub(super) fn finish(self, head: &Map) -> Vec<u8> {
+        let mut out = Backwards::default();
+        out.bytes(9, &self.definitions);
+        out.bytes(8, &self.paths);
+        members(&v2::DOCUMENT, head, &mut out);
+        out.finish()
+    }
+}
+
+fn members(message: &ProtoMessage, members: &Map, out: &mut Backwards) {
+    members.iter().rev().for_each(|(name, value)| member(message, name, value, out));
+}
+
+fn member(message: &ProtoMessage, name: &str, value: &Json, out: &mut Backwards) {
+    match message.field(name) {
+        Some((number, shape, true)) => out.nested(number, |out| {
+            field(2, shape, value, out);
+            out.bytes(1, name.as_bytes());
+        }),
+        Some((number, shape, false)) => field(number, shape, value, out),
+        None => (),
+    }
+}
+
+fn field(number: u32, shape: ProtoShape, value: &Json, out: &mut Backwards) {
+    match (shape, value) {
+        (ProtoShape::Text, Json::String(text)) => out.bytes(number, text.as_bytes()),
+        (ProtoShape::Flag, Json::Bool(flag)) => out.varint(number, u64::from(*flag)),
+        (ProtoShape::Integer, Json::Number(amount)) => {
+            amount.as_i64().into_iter().for_each(|amount| out.varint(number, amount.cast_unsigned()));
+        }
+        (ProtoShape::Double, Json::Number(amount)) => {
+            amount.as_f64().into_iter().for_each(|amount| out.double(number, amount));
+        }
+        (ProtoShape::Any, value) => out.nested(number, |out| out.bytes(2, yaml(value).as_bytes())),
+        (ProtoShape::Each(shape), Json::Array(items)) => {
+            items.iter().rev().for_each(|item| field(number, *shape, item, out));
+        }
+        (ProtoShape::One(message), Json::Object(of)) => out.nested(number, |out| members(message, of, out)),
+        (ProtoShape::Either(choose), value) => {
+            let (one, shape) = choose(value);
+            out.nested(number, |out| field(one, shape, value, out));
+        }
+        _ => (),
+    }
+}
+
+/// A value that nests deeper stands on one line: the margins of a block would be longer than what it says.
+const DEEPEST_BLOCK: usize = 8;
+
+fn yaml(value: &Json) -> String {
+    match nests_deeper(value, DEEPEST_BLOCK) {
+        true => pintle_schema::write_yaml_line(value),
+        false => pintle_schema::write_yaml(value),
+    }
+}
+
+fn nests_deeper(value: &Json, than: usize) -> bool {
+    let deeper = |part: &Json| than == 0 || nests_deeper(part, than - 1);
+    match value {
+        Json::Array(items) => items.iter().any(deeper),
+        Json::Object(members) => members.values().any(deeper),
+        _ => false,
+    }
+}

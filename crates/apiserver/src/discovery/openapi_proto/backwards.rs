@@ -1,0 +1,69 @@
+//! Protobuf written from its end: how long a message is stands before it, and is known only when it is written. So no byte is moved
+//! twice, however deep the messages nest.
+
+/// What has been written so far, the last byte first.
+#[derive(Default)]
+pub(super) struct Backwards(Vec<u8>);
+
+impl Backwards {
+    /// What was written, in its order: the field that was written last is the first.
+    pub(super) fn finish(mut self) -> Vec<u8> {
+        self.0.reverse();
+        self.0
+    }
+
+    pub(super) fn varint(&mut self, number: u32, value: u64) {
+        self.digits(value);
+        self.tag(number, 0);
+    }
+
+    pub(super) fn double(&mut self, number: u32, value: f64) {
+        self.0.extend(value.to_be_bytes());
+        self.tag(number, 1);
+    }
+
+    /// Bytes, a text, or messages that have been written already.
+    pub(super) fn bytes(&mut self, number: u32, bytes: &[u8]) {
+        self.nested(number, |out| out.0.extend(bytes.iter().rev()));
+    }
+
+    /// The message that `write` writes.
+    pub(super) fn nested(&mut self, number: u32, write: impl FnOnce(&mut Self)) {
+        let end = self.0.len();
+        write(self);
+        self.digits((self.0.len() - end) as u64);
+        self.tag(number, 2);
+    }
+
+    fn tag(&mut self, number: u32, wire_type: u64) {
+        self.digits(u64::from(number) << 3 | wire_type);
+    }
+
+    /// Seven bits a byte; all but the last, which is written first, say that there are more.
+    fn digits(&mut self, value: u64) {
+        let count = (u64::BITS - (value | 1).leading_zeros()).div_ceil(7);
+        let digit = |at: u32| (value >> (7 * at) & 0x7f) as u8;
+        self.0.push(digit(count - 1));
+        self.0.extend((0..count - 1).rev().map(|at| digit(at) | 0x80));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_written_last_comes_first() {
+        let mut out = Backwards::default();
+        out.double(4, 1.5);
+        out.nested(3, |out| {
+            out.bytes(2, b"ab");
+            out.varint(16, 300);
+        });
+        out.varint(1, 0);
+        out.varint(2, u64::MAX);
+        let all_bits = [&[0x10][..], &[0xff; 9], &[1]].concat();
+        let rest = [8, 0, 0x1a, 8, 0x80, 1, 0xac, 2, 0x12, 2, b'a', b'b', 0x21, 0, 0, 0, 0, 0, 0, 0xf8, 0x3f];
+        assert_eq!(out.finish(), [&all_bits[..], &rest].concat());
+    }
+}
