@@ -25,10 +25,9 @@ async fn assert_ready(server: &ApiServer) {
 // The server shares the only thread of this test. What is measured is for how long that thread works between two answers, by the time
 // that the processors give to it: others who want them make that no longer, however many they are. It takes some 2 ms, and 60 to 700
 // where all is done on that thread. A thread that works so long has answered within a second where ten others want its processor.
-const LONGEST: Duration = Duration::from_millis(100);
-
 #[tokio::test]
 async fn a_server_of_one_thread_tells_its_readiness_within_a_second_beside_each_heavy_body() {
+    const LONGEST: Duration = Duration::from_millis(100);
     for heavy in bodies(1000) {
         let (server, work) = begin(&heavy, false).await;
         let longest = longest_between_answers(&server, work).await;
@@ -38,10 +37,17 @@ async fn a_server_of_one_thread_tells_its_readiness_within_a_second_beside_each_
 
 #[tokio::test]
 async fn a_server_of_one_thread_tells_its_readiness_within_a_second_beside_each_heavy_answer() {
+    // It takes some 4 ms, and 13 to 160 where all is done on that thread. Of a few tries the least counts.
+    const LONGEST: Duration = Duration::from_millis(10);
+    const TRIES: usize = 4;
     for heavy in answers() {
-        let server = heavy.serve().await;
-        let longest = longest_between_answers(&server, heavy.clone().ask(server.clone())).await;
-        assert!(longest < LONGEST, "{}: {longest:?}", heavy.name);
+        let mut tries = Vec::new();
+        while tries.last().is_none_or(|longest| *longest >= LONGEST) {
+            assert!(tries.len() < TRIES, "{}: {tries:?}", heavy.name);
+            // What is made of an object is kept with it: each try has another.
+            let server = heavy.serve().await;
+            tries.push(longest_between_answers(&server, heavy.clone().ask(server.clone())).await);
+        }
     }
 }
 

@@ -30,7 +30,7 @@ pub(crate) struct HeavyAnswer {
 /// Each of them.
 pub(crate) fn answers() -> Vec<HeavyAnswer> {
     let of = |path: &str, object: Json| vec![(Method::POST, path.to_owned(), object)];
-    let map = || of(CONFIG_MAPS, config_map(json!({"data": members(20_000, "k", &"v".repeat(40).into())})));
+    let map = || of(CONFIG_MAPS, config_map(json!({"data": members(40_000, "k", &"v".into())})));
     let large = || of(DEPLOYMENTS, deployment(5_000));
     let widgets = |defaults: Json| {
         let item = json!({"type": "object", "properties": {"k": {"type": "string"}, "d": defaults}});
