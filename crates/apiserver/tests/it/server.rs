@@ -177,6 +177,25 @@ async fn one_seed_and_one_start_time_make_one_server() {
     std::fs::remove_file(file).expect("the file");
 }
 
+#[tokio::test]
+async fn with_a_seed_the_certificates_are_the_same_each_time() {
+    let made = async |seed| {
+        let config = ApiServerConfig { seed, tls: true, ..ApiServerConfig::default() };
+        let server = ApiServer::start(config).await.expect("a server");
+        let ca = server.client_config().tls.ca;
+        let Some(pintle_meta::PemSource::Inline(ca)) = &ca else { panic!("a CA") };
+        let socket = tokio::net::TcpStream::connect(&server.url()["https://".len()..]).await.expect("it listens");
+        let stream = over_tls(ca, socket).await;
+        let shown = stream.get_ref().1.peer_certificates().expect("a certificate").to_vec();
+        server.shutdown().await;
+        (ca.clone(), shown)
+    };
+    let (first, second, other) = (made(Some(7)).await, made(Some(7)).await, made(Some(8)).await);
+    assert_eq!(first, second);
+    assert!(first.0 != other.0 && first.1 != other.1, "each seed has its own");
+    assert_ne!(made(None).await, made(None).await, "without a seed nobody knows them");
+}
+
 #[tokio::test(start_paused = true)]
 async fn each_rule_counts_for_itself_in_its_window_of_time() {
     let server = server().await;
