@@ -361,6 +361,24 @@ async fn the_generation_of_a_daemon_sets_template_is_counted_as_go_does() {
         let refused = made("refused", sent).await;
         assert_eq!((refused.code, &refused.body["message"]), (400, &json!(why)));
     }
+    // To read a body is to convert it; what a strategic patch or an apply makes is converted later.
+    let why = "strconv.ParseInt: parsing \"x\": invalid syntax";
+    let whole = json!({"apiVersion": "apps/v1", "kind": "DaemonSet", "metadata": generation("x")}).to_string();
+    let added = json!([{"op": "add", "path": format!("/metadata/annotations/{ANNOTATION}"), "value": "x"}]).to_string();
+    for (media, body, code, begins, at) in [
+        ("merge-patch+json", &whole, 422, " \"\" is invalid: patch: Invalid value: ", "a"),
+        ("json-patch+json", &added, 422, " \"\" is invalid: patch: Invalid value: ", "a"),
+        ("merge-patch+json", &whole, 422, " \"\" is invalid: patch: Invalid value: ", "a/status"),
+        ("strategic-merge-patch+json", &whole, 500, why, "a"),
+        ("apply-patch+yaml", &whole, 500, "failed to convert to unversioned (/; apps/v1, Kind=DaemonSet): ", "a"),
+        ("apply-patch+yaml", &whole, 500, "failed to convert to unversioned (/; apps/v1, Kind=DaemonSet): ", "none"),
+    ] {
+        let (media, path) = (format!("application/{media}"), format!("{path}/{at}?fieldManager=m&force=true"));
+        let path = if media.contains("apply") { path } else { path.replace("&force=true", "") };
+        let refused = read(send(&server, Method::PATCH, &path, &[("content-type", &media)], body).await).await;
+        let told = refused.body["message"].as_str().expect("a message");
+        assert_eq!((refused.code, told.starts_with(begins), told.ends_with(why)), (code, true, true), "{path}: {told}");
+    }
     let most = i64::MAX.to_string();
     let patch = async |path: &str, patch: Json| call(&server, Method::PATCH, path, patch).await;
     for path in [format!("{path}/a/status"), format!("{path}/a")] {
