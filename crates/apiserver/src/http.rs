@@ -29,7 +29,8 @@ use body::Delivery;
 pub(crate) use body::{Incoming, ResponseBody};
 pub(crate) use encode::Reply;
 use http::header::{CACHE_CONTROL, CONTENT_TYPE, DATE, USER_AGENT};
-use http::{HeaderName, HeaderValue, Method, Request, Response, StatusCode};
+use http::uri::PathAndQuery;
+use http::{HeaderName, HeaderValue, Method, Request, Response, StatusCode, Uri};
 use hyper::upgrade::OnUpgrade;
 use pintle_meta::FieldSelector;
 use tokio::time::Instant;
@@ -50,6 +51,8 @@ pub(crate) struct Call {
     pub(crate) method: Method,
     pub(crate) path: String,
     pub(crate) query: Query,
+    /// Both as they came.
+    uri: Uri,
     pub(crate) headers: http::HeaderMap,
     pub(crate) asker: Asker,
     /// What it falls under, once it is known who asks.
@@ -122,6 +125,7 @@ pub(crate) async fn respond(
         method: head.method,
         path: head.uri.path().to_owned(),
         query: Query::parse(head.uri.query().unwrap_or_default()),
+        uri: head.uri,
         headers: head.headers,
         asker: Asker::default(),
         flow: None,
@@ -192,7 +196,7 @@ async fn serve_in_time(
     deadline: impl FnOnce(Deadline),
 ) -> Outcome<Reply> {
     let target = match Target::parse(&call.path) {
-        Target::Undeterminable => return Err(Failure { text: Some(UNDETERMINABLE), ..Failure::plain(500, "") }),
+        Target::Undeterminable => return Err(undeterminable(&call.uri)),
         target => target,
     };
     let verb = verb(call, &target);
@@ -254,7 +258,13 @@ async fn serve(
     }
 }
 
-const UNDETERMINABLE: &str = "Internal Server Error: \"\": unable to determine kind and namespace from url\n";
+/// What is told of a path that begins as that of a watch, and ends there.
+fn undeterminable(uri: &Uri) -> Failure {
+    let url = uri.path_and_query().map_or("", PathAndQuery::as_str);
+    let why = format!("failed to create RequestInfo: unable to determine kind and namespace from url, {url}");
+    let text = format!("Internal Server Error: {}: {why}\n", crate::failure::quoted(url));
+    Failure { text: Some(text.into()), ..Failure::plain(500, "") }
+}
 
 /// Health, discovery and the like.
 async fn other(registry: &Arc<Registry>, call: &Call, parts: &[String]) -> Outcome<Reply> {
@@ -272,7 +282,8 @@ fn verb(call: &Call, target: &Target) -> Option<Verb> {
     let Target::Resource(path) = target else { return None };
     let collection = path.name.is_empty();
     match call.method.as_str() {
-        _ if path.old_watch && call.method == Method::GET => Some(Verb::Watch),
+        _ if path.old_watch => Some(Verb::Watch),
+        _ if path.old_proxy => None,
         "GET" | "HEAD" if collection && call.query.flag("watch") == Some(true) => Some(Verb::Watch),
         "GET" | "HEAD" if collection => Some(Verb::List),
         "GET" | "HEAD" => Some(Verb::Get),
@@ -288,6 +299,7 @@ fn verb(call: &Call, target: &Target) -> Option<Verb> {
 /// The same in the words of rules; where the request is for no resource, the method.
 fn word(call: &Call, target: &Target, verb: Option<Verb>) -> String {
     match target {
+        Target::Resource(path) if path.old_proxy => "proxy".into(),
         Target::Resource(_) => verb.map_or("", Verb::name).to_owned(),
         _ => call.method.as_str().to_lowercase(),
     }

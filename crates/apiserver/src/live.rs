@@ -141,11 +141,14 @@ impl Live {
         let kinds = self.registry.kinds();
         let Some(kind) = kinds.resource(&path.group, &path.version, &path.resource) else {
             // Behind a proxy, to read may be to do anything.
-            let is_proxy = path.resource == "proxy" || path.subresource == "proxy";
+            let is_proxy = path.old_proxy || path.resource == "proxy" || path.subresource == "proxy";
             return if reads && !is_proxy { Ok(Where::FollowedThere) } else { Err(Refusal::unknown(&path.resource)) };
         };
         // What others than the store would say is for the other cluster to say.
         let part = Part::parse(&path.subresource).unwrap_or_default();
+        if part == Part::Proxy || path.old_proxy {
+            return Err(Refusal::unknown(&path.full_resource()));
+        }
         let is_told = part == Part::Log || kind.strategy.made_up().is_some();
         let is_question = path.name.is_empty() && kind.strategy.posting(part).is_some_and(Posting::is_question);
         if reads && is_told {

@@ -27,6 +27,7 @@ mod plan;
 mod pod_security;
 mod program;
 mod protobuf;
+mod proxy;
 mod races;
 mod runtime_classes;
 mod server;
