@@ -23,6 +23,7 @@ mod lists;
 mod nesting;
 mod openapi;
 mod own_thread;
+mod passed_on;
 mod plan;
 mod pod_security;
 mod program;
