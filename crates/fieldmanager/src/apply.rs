@@ -160,7 +160,7 @@ pub fn apply(live: Option<&Json>, applied: &Json, force: bool, ctx: &WriteContex
 
 /// Whether Go reads these as managed fields: what it cannot read it passes over, until the schema is held against it.
 fn are_entries(fields: &Json) -> bool {
-    const TEXTS: [&str; 6] = ["manager", "operation", "apiVersion", "time", "fieldsType", "subresource"];
+    const TEXTS: [&str; 5] = ["manager", "operation", "apiVersion", "fieldsType", "subresource"];
     let is_text = |text: &Json| text.is_null() || text.is_string();
     let is_entry = |entry: &Json| entry.is_object() && TEXTS.iter().all(|name| entry.get(name).is_none_or(is_text));
     fields.as_array().is_some_and(|entries| entries.iter().all(is_entry))

@@ -94,9 +94,6 @@ fn route(registry: &Registry, call: &Call, path: &ResourcePath) -> Outcome<Place
     if has_routes && (path.old_proxy || (path.old_watch && !is_watched)) {
         return Err(absent());
     }
-    if path.old_proxy {
-        return Err(unsupported(kind, "proxy"));
-    }
     if path.in_namespace != (kind.namespaced() && !path.namespace.is_empty()) {
         return Err(absent());
     }
@@ -107,13 +104,17 @@ fn route(registry: &Registry, call: &Call, path: &ResourcePath) -> Outcome<Place
     let across = kind.namespaced() && path.namespace.is_empty();
     // Where there are no routes, the old spelling alone makes a request a watch.
     let is_watch = path.old_watch && !has_routes;
-    if across && !(collection && (is_watch || matches!(*method, Method::GET | Method::HEAD))) {
+    let may_list = !path.old_proxy && (is_watch || matches!(*method, Method::GET | Method::HEAD));
+    if across && !(collection && may_list) {
         let create_only = kind.verbs.iter().all(|verb| *verb == Verb::Create);
         let wrong_method = has_routes && collection && !create_only;
         return Err(if wrong_method { Failure::method_not_allowed() } else { absent() });
     }
     if path.old_watch && has_routes && *method != Method::GET {
         return Err(Failure::method_not_allowed());
+    }
+    if path.old_proxy {
+        return Err(unsupported(kind, "proxy"));
     }
     let part = check_method(call, path, kind)?;
     let place = Place {
