@@ -2,9 +2,11 @@
 //!
 //! Each is a program of its own that ends with an error at the first step that goes otherwise than on a cluster: kubectl, client-go
 //! (`crates/bench/go/conformance`), Python, JavaScript and Java (`crates/conformance/clients`), and kube (`crates/apiserver/examples/kube`).
-//! One whose tool is not installed is told of and passed over, unless it is among those that are asked for by `--only`. What they need
-//! comes from their registries by way of their tools, which keep what they fetch where they always do; what is built goes to the target folder.
+//! One whose tool is not installed is not run, which the closing line says; it counts as failed if `--only` names it, or with `--all`.
+//! What they need comes from their registries by way of their tools, which keep what they fetch where they always do; what is built goes to
+//! the target folder.
 
+use std::fmt;
 use std::io::{BufRead, BufReader};
 use std::path::Path;
 use std::process::{Child, Command, ExitCode, Stdio};
@@ -24,8 +26,8 @@ const CLIENTS: [Client; 6] = [
     ("fabric8", "mvn", fabric8),
 ];
 
-/// Runs the days of all clients, or of those in a list of names with commas between.
-pub(crate) fn run(sh: &Shell, only: Option<&str>) -> anyhow::Result<ExitCode> {
+/// Runs the days of all clients, or of those in a list of names with commas between; of all that there are, each has to run if `all` says so.
+pub(crate) fn run(sh: &Shell, only: Option<&str>, all: bool) -> anyhow::Result<ExitCode> {
     let wanted: Vec<&str> = only.into_iter().flat_map(|names| names.split(',')).collect();
     if let Some(unknown) = wanted.iter().find(|wanted| !CLIENTS.iter().any(|(name, ..)| name == *wanted)) {
         bail!("no client {unknown:?}; there are: {}", CLIENTS.map(|(name, ..)| name).join(", "));
@@ -36,26 +38,68 @@ pub(crate) fn run(sh: &Shell, only: Option<&str>) -> anyhow::Result<ExitCode> {
     let kubeconfig = work.join("kubeconfig");
     let _server = Server::start(sh, &target, &kubeconfig)?;
     let _environment = sh.push_env("KUBECONFIG", &kubeconfig);
-    let mut failed = false;
-    for (name, tool, day) in CLIENTS {
-        let is_wanted = wanted.contains(&name);
-        if !wanted.is_empty() && !is_wanted {
-            continue;
-        }
-        if Command::new(tool).arg("--help").stdout(Stdio::null()).stderr(Stdio::null()).status().is_err() {
-            println!("{name}: {}, `{tool}` is not installed", if is_wanted { "failed" } else { "passed over" });
-            failed |= is_wanted;
-            continue;
-        }
-        match day(sh, &work) {
-            Ok(()) => println!("{name}: ok"),
-            Err(error) => {
-                failed = true;
-                println!("{name}: failed: {error:#}");
-            }
+    let mut days = Vec::new();
+    for (name, tool, day) in CLIENTS.into_iter().filter(|(name, ..)| wanted.is_empty() || wanted.contains(name)) {
+        let ended = match Command::new(tool).arg("--help").stdout(Stdio::null()).stderr(Stdio::null()).status() {
+            Err(_) => Day::NotRun { tool },
+            Ok(_) => match day(sh, &work) {
+                Ok(()) => Day::Ok,
+                Err(error) => Day::Failed(format!("{error:#}")),
+            },
+        };
+        println!("{name}: {ended}");
+        days.push((name, ended));
+    }
+    println!("{}", closing(&days));
+    let has_to_run = all || !wanted.is_empty();
+    Ok(if days.iter().all(|(_, day)| day.is_well(has_to_run)) { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}
+
+/// How the day of a client went.
+#[derive(Debug, PartialEq)]
+enum Day {
+    Ok,
+    Failed(String),
+    /// The tool that it needs is not installed.
+    NotRun {
+        tool: &'static str,
+    },
+}
+
+impl Day {
+    fn is_well(&self, has_to_run: bool) -> bool {
+        match self {
+            Self::Ok => true,
+            Self::Failed(_) => false,
+            Self::NotRun { .. } => !has_to_run,
         }
     }
-    Ok(if failed { ExitCode::FAILURE } else { ExitCode::SUCCESS })
+}
+
+impl fmt::Display for Day {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Ok => f.write_str("ok"),
+            Self::Failed(why) => write!(f, "failed: {why}"),
+            Self::NotRun { tool } => write!(f, "NOT RUN, `{tool}` is not installed"),
+        }
+    }
+}
+
+/// The last line: how many went well, and by name which did not, and which were not run at all.
+fn closing(days: &[(&str, Day)]) -> String {
+    let names = |of: fn(&Day) -> bool| {
+        days.iter().filter(|(_, day)| of(day)).map(|(name, _)| *name).collect::<Vec<_>>().join(", ")
+    };
+    let mut line = format!("{} of {} clients ok", days.iter().filter(|(_, day)| *day == Day::Ok).count(), days.len());
+    let (failed, not_run) =
+        (names(|day| matches!(day, Day::Failed(_))), names(|day| matches!(day, Day::NotRun { .. })));
+    for (what, names) in [("failed", failed), ("NOT RUN", not_run)] {
+        if !names.is_empty() {
+            line.push_str(&format!("; {what}: {names}"));
+        }
+    }
+    line
 }
 
 /// The embedded server as a program, with TLS. It ends when this is dropped.
@@ -163,4 +207,21 @@ fn fabric8(sh: &Shell, work: &Path) -> anyhow::Result<()> {
     // Its own output goes where the rest is built.
     let run = cmd!(sh, "mvn --quiet --batch-mode -DbuildDirectory={folder} compile exec:java");
     Ok(run.quiet().run()?)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_was_not_run_is_told_last_and_counts_where_it_has_to_run() {
+        let days =
+            [("a", Day::Ok), ("b", Day::NotRun { tool: "mvn" }), ("c", Day::Failed("why".into())), ("d", Day::Ok)];
+        assert_eq!(closing(&days), "2 of 4 clients ok; failed: c; NOT RUN: b");
+        assert_eq!(closing(&days[..1]), "1 of 1 clients ok");
+        assert_eq!(days[1].1.to_string(), "NOT RUN, `mvn` is not installed");
+        let well = |has_to_run: bool| days.iter().map(|(_, day)| day.is_well(has_to_run)).collect::<Vec<_>>();
+        assert_eq!(well(false), [true, true, false, true]);
+        assert_eq!(well(true), [true, false, false, true]);
+    }
 }

@@ -18,7 +18,7 @@ pub(crate) fn run(sh: &Shell, flags: &Conformance) -> anyhow::Result<ExitCode> {
         return fleet(sh);
     }
     if flags.clients {
-        return crate::clients::run(sh, flags.only.as_deref());
+        return crate::clients::run(sh, flags.only.as_deref(), flags.all);
     }
     if !flags.server && flags.pack.is_none() {
         bail!(

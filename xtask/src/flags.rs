@@ -52,6 +52,8 @@ xflags::xflags! {
             /// Run the day of a controller on the embedded server by clients that we did not write: kubectl, client-go, kube, Python,
             /// JavaScript, fabric8.
             optional --clients
+            /// Of --clients, each has to run: one whose tool is not installed counts as failed.
+            optional --all
             /// Another server than the embedded one.
             optional --url url: String
             /// The token of an administrator of that server.
@@ -125,6 +127,7 @@ pub struct Conformance {
     pub client: bool,
     pub fleet: bool,
     pub clients: bool,
+    pub all: bool,
     pub url: Option<String>,
     pub token: Option<String>,
     pub ca: Option<PathBuf>,

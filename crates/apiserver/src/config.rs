@@ -40,10 +40,10 @@ pub struct ApiServerConfig {
     /// once, at the start. Members of `system:masters` may do everything; others may do what roles grant them. Without a file,
     /// which is the default, every caller is an administrator.
     pub token_auth_file: Option<PathBuf>,
-    /// Makes generated names, uids and the administrator's token the same in each run: none, which makes them random. Faults that
-    /// strike with a probability follow it too; without a seed they follow 0. The tokens of service accounts are the same where their
-    /// times are as well, for which there is [`start_time`](Self::start_time): whoever knows the seed can make them. The key of TLS is
-    /// random in any case.
+    /// Makes generated names, uids, the administrator's token, and the keys and certificates of TLS the same in each run: none, which
+    /// makes them random. Faults that strike with a probability follow it too; without a seed they follow 0. The tokens of service
+    /// accounts are the same where their times are as well, for which there is [`start_time`](Self::start_time). Whoever knows the seed
+    /// can make the tokens and the keys. These are then of Ed25519, which browsers do not take, and of P-256 without a seed.
     pub seed: Option<u64>,
     /// The wall time at the start: none, which takes the machine's. From then on it goes as tokio's clock does, which a test can pause.
     pub start_time: Option<SystemTime>,

@@ -1,5 +1,6 @@
 //! How a request fails.
 
+use std::borrow::Cow;
 use std::collections::HashSet;
 
 use pintle_json::Json;
@@ -12,7 +13,7 @@ use crate::validate::FieldFaults;
 pub(crate) struct Failure {
     pub(crate) status: Box<Status>,
     /// A bare text in place of the Status, as the outermost layers of a server answer.
-    pub(crate) text: Option<&'static str>,
+    pub(crate) text: Option<Cow<'static, str>>,
     /// It came before any API had a look, from a layer that answers for itself.
     pub(crate) early: bool,
 }
@@ -44,7 +45,7 @@ impl Failure {
 
     /// 404 from before any API: a line of text.
     pub(crate) fn page_not_found() -> Self {
-        Self { text: Some("404 page not found\n"), ..Self::plain(404, "404 page not found") }
+        Self { text: Some("404 page not found\n".into()), ..Self::plain(404, "404 page not found") }
     }
 
     pub(crate) fn bad_request(message: impl Into<String>) -> Self {

@@ -29,7 +29,8 @@ use body::Delivery;
 pub(crate) use body::{Incoming, ResponseBody};
 pub(crate) use encode::Reply;
 use http::header::{CACHE_CONTROL, CONTENT_TYPE, DATE, USER_AGENT};
-use http::{HeaderName, HeaderValue, Method, Request, Response, StatusCode};
+use http::uri::PathAndQuery;
+use http::{HeaderName, HeaderValue, Method, Request, Response, StatusCode, Uri};
 use hyper::upgrade::OnUpgrade;
 use pintle_meta::FieldSelector;
 use tokio::time::Instant;
@@ -51,6 +52,8 @@ pub(crate) struct Call {
     pub(crate) method: Method,
     pub(crate) path: String,
     pub(crate) query: Query,
+    /// Both as they came.
+    uri: Uri,
     pub(crate) headers: http::HeaderMap,
     pub(crate) asker: Asker,
     /// What it falls under, once it is known who asks.
@@ -88,6 +91,7 @@ impl Call {
             method: head.method,
             path: head.uri.path().to_owned(),
             query: Query::parse(head.uri.query().unwrap_or_default()),
+            uri: head.uri,
             headers: head.headers,
             asker: Asker::default(),
             flow: None,
@@ -251,7 +255,7 @@ impl Errand {
     /// Reads it from the path, the method and the query; the call is told of it.
     fn of(call: &mut Call) -> Outcome<Self> {
         let target = match Target::parse(&call.path) {
-            Target::Undeterminable => return Err(Failure { text: Some(UNDETERMINABLE), ..Failure::plain(500, "") }),
+            Target::Undeterminable => return Err(undeterminable(&call.uri)),
             target => target,
         };
         let verb = verb(call, &target);
@@ -301,7 +305,13 @@ async fn serve(registry: &Arc<Registry>, call: &mut Call, errand: &Errand, incom
     }
 }
 
-const UNDETERMINABLE: &str = "Internal Server Error: \"\": unable to determine kind and namespace from url\n";
+/// What is told of a path that begins as that of a watch, and ends there.
+fn undeterminable(uri: &Uri) -> Failure {
+    let url = uri.path_and_query().map_or("", PathAndQuery::as_str);
+    let why = format!("failed to create RequestInfo: unable to determine kind and namespace from url, {url}");
+    let text = format!("Internal Server Error: {}: {why}\n", crate::failure::quoted(url));
+    Failure { text: Some(text.into()), ..Failure::plain(500, "") }
+}
 
 /// Health, discovery and the like.
 async fn other(registry: &Arc<Registry>, call: &Call, parts: &[String]) -> Outcome<Reply> {
@@ -319,7 +329,8 @@ fn verb(call: &Call, target: &Target) -> Option<Verb> {
     let Target::Resource(path) = target else { return None };
     let collection = path.name.is_empty();
     match call.method.as_str() {
-        _ if path.old_watch && call.method == Method::GET => Some(Verb::Watch),
+        _ if path.old_watch => Some(Verb::Watch),
+        _ if path.old_proxy => None,
         "GET" | "HEAD" if collection && call.query.flag("watch") == Some(true) => Some(Verb::Watch),
         "GET" | "HEAD" if collection => Some(Verb::List),
         "GET" | "HEAD" => Some(Verb::Get),
@@ -335,6 +346,7 @@ fn verb(call: &Call, target: &Target) -> Option<Verb> {
 /// The same in the words of rules; where the request is for no resource, the method.
 fn word(call: &Call, target: &Target, verb: Option<Verb>) -> String {
     match target {
+        Target::Resource(path) if path.old_proxy => "proxy".into(),
         Target::Resource(_) => verb.map_or("", Verb::name).to_owned(),
         _ => call.method.as_str().to_lowercase(),
     }

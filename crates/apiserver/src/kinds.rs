@@ -60,7 +60,7 @@ mod warnings;
 pub(crate) mod without_effect;
 
 pub(crate) use self::core::{NAMESPACES, unknown_namespace};
-pub(crate) use answers::{Form, FurtherRight, Origin, PlainFinalizers, Pods, Routing, Stream};
+pub(crate) use answers::{Form, FurtherRight, Origin, PlainFinalizers, Pods, Routing, Stream, StreamAnswer};
 pub(crate) use authentication::token_status;
 pub(crate) use authorization::{access_status, rules_status};
 #[cfg(any(test, fuzzing))]

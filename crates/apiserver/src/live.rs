@@ -29,7 +29,7 @@ use crate::kinds::{Kind, NAMESPACES, Origin, unknown_namespace};
 use crate::object::metadata;
 use crate::registry::Registry;
 use crate::request::Part;
-use crate::request::path::Target;
+use crate::request::path::{ResourcePath, Target};
 use crate::request::query::Query;
 use crate::request::user::MASTERS;
 use crate::store::{ResourceKey, Shown, key};
@@ -62,9 +62,19 @@ struct Collection {
 /// Where a request is answered.
 enum Where {
     Here,
-    There,
-    /// There, maybe for as long as somebody listens.
-    FollowedThere,
+    /// In the other cluster.
+    There(Duty),
+}
+
+/// How long another cluster may take for an answer that is passed on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Duty {
+    /// As long as any request.
+    Whole,
+    /// Its head as long; the rest as long as somebody listens: of a watch.
+    Head,
+    /// Even its head as long as there is nothing to be said: of a log.
+    Nothing,
 }
 
 impl Live {
@@ -98,19 +108,14 @@ impl Live {
         if !self.is_of_administrator(&request) {
             return crate::http::respond(self.registry.clone(), request, deadline).await;
         }
-        let (method, path) = (request.method().clone(), request.uri().path().to_owned());
-        let prepared = tokio::time::timeout(UPSTREAM_PATIENCE, self.prepare(&method, &path)).await;
+        let (method, uri) = (request.method().clone(), request.uri().clone());
+        let prepared = tokio::time::timeout(UPSTREAM_PATIENCE, self.prepare(&method, &uri)).await;
         match prepared.unwrap_or_else(|_| Err(Refusal::late())) {
             Ok(Where::Here) => crate::http::respond(self.registry.clone(), request, deadline).await,
-            Ok(Where::There) => {
-                deadline(Deadline::Request(Instant::now() + UPSTREAM_PATIENCE));
-                (self.forward(request).await, None)
-            }
-            Ok(Where::FollowedThere) => {
-                if !goes_on(request.uri()) {
-                    deadline(Deadline::Request(Instant::now() + UPSTREAM_PATIENCE));
-                }
-                (self.forward(request).await, None)
+            Ok(Where::There(duty)) => {
+                let end = (duty == Duty::Whole).then(|| Instant::now() + UPSTREAM_PATIENCE);
+                end.map(Deadline::Request).map(deadline);
+                (self.forward(request, duty, end).await, None)
             }
             Err(refusal) => (refusal.into_response(), None),
         }
@@ -124,13 +129,13 @@ impl Live {
     }
 
     /// Brings here what a request is about.
-    async fn prepare(self: &Arc<Self>, method: &Method, path: &str) -> Result<Where, Refusal> {
+    async fn prepare(self: &Arc<Self>, method: &Method, uri: &Uri) -> Result<Where, Refusal> {
         let reads = matches!(*method, Method::GET | Method::HEAD);
-        let path = match Target::parse(path) {
+        let path = match Target::parse(uri.path()) {
             Target::Resource(path) => path,
             // Once somebody has written definitions, it is this server that knows what there is.
             Target::Other(parts) if reads && !(is_discovery(&parts) && self.has_written_definitions()) => {
-                return Ok(Where::There);
+                return Ok(Where::There(Duty::Whole));
             }
             Target::Other(_) | Target::Undeterminable => return Ok(Where::Here),
         };
@@ -141,18 +146,25 @@ impl Live {
         let kinds = self.registry.kinds();
         let Some(kind) = kinds.resource(&path.group, &path.version, &path.resource) else {
             // Behind a proxy, to read may be to do anything.
-            let is_proxy = path.resource == "proxy" || path.subresource == "proxy";
-            return if reads && !is_proxy { Ok(Where::FollowedThere) } else { Err(Refusal::unknown(&path.resource)) };
+            let is_proxy = path.old_proxy || path.resource == "proxy" || path.subresource == "proxy";
+            return if reads && !is_proxy {
+                Ok(Where::There(duty(&path, uri)))
+            } else {
+                Err(Refusal::unknown(&path.resource))
+            };
         };
         // What others than the store would say is for the other cluster to say.
         let part = Part::parse(&path.subresource).unwrap_or_default();
+        if part == Part::Proxy || path.old_proxy {
+            return Err(Refusal::unknown(&path.full_resource()));
+        }
         let is_told = part == Part::Log || kind.strategy.made_up().is_some();
         let is_question = path.name.is_empty() && kind.strategy.posting(part).is_some_and(Posting::is_question);
         if reads && is_told {
-            return Ok(Where::FollowedThere);
+            return Ok(Where::There(duty(&path, uri)));
         }
         if *method == Method::POST && is_question {
-            return Ok(Where::There);
+            return Ok(Where::There(Duty::Whole));
         }
         let namespace = if kind.namespaced() { &*path.namespace } else { "" };
         if !reads {
@@ -295,14 +307,15 @@ fn version(object: &Json) -> u64 {
     object.text("/metadata/resourceVersion").parse().unwrap_or(0)
 }
 
-/// Whether the answer may go on for as long as somebody listens: of a watch, or of a log, which has no limit even if it is not followed.
-fn goes_on(uri: &Uri) -> bool {
-    let is_stream = match Target::parse(uri.path()) {
-        Target::Resource(path) => Part::parse(&path.subresource).is_some_and(Part::is_stream),
-        Target::Other(_) | Target::Undeterminable => false,
-    };
+/// What is asked of the other cluster where such a read is passed on to it: a watch of a collection, or a log, which has no limit even if
+/// it is not followed, goes on for as long as somebody listens.
+fn duty(path: &ResourcePath, uri: &Uri) -> Duty {
     let query = Query::parse(uri.query().unwrap_or_default());
-    is_stream || query.flag("watch") == Some(true) || uri.path().contains("/watch/")
+    match Part::parse(&path.subresource) {
+        _ if path.old_watch || (path.name.is_empty() && query.flag("watch") == Some(true)) => Duty::Head,
+        Some(part) if part.is_stream() => Duty::Nothing,
+        _ => Duty::Whole,
+    }
 }
 
 #[cfg(test)]
@@ -312,17 +325,23 @@ mod tests {
     #[test]
     fn a_watch_and_a_log_go_on_and_other_reads_do_not() {
         const THINGS: &str = "/apis/e.com/v1/namespaces/default/things";
-        for (path, expected) in [
-            (THINGS.to_owned(), false),
-            (format!("{THINGS}?watch"), true),
-            (format!("{THINGS}?watch=1"), true),
-            (format!("{THINGS}?watch=False"), false),
-            ("/apis/e.com/v1/watch/things".into(), true),
-            ("/api/v1/namespaces/default/pods/p/log".into(), true),
-            ("/api/v1/namespaces/default/pods/p/status".into(), false),
-            ("/version".into(), false),
+        for (uri, expected) in [
+            (THINGS.to_owned(), Duty::Whole),
+            (format!("{THINGS}?watch"), Duty::Head),
+            (format!("{THINGS}?watch=1"), Duty::Head),
+            (format!("{THINGS}?watch=False"), Duty::Whole),
+            (format!("{THINGS}/watch?watch=1"), Duty::Whole),
+            ("/apis/e.com/v1/watch/things".into(), Duty::Head),
+            ("/apis/e.com/v1/%77atch/namespaces/default/things/a".into(), Duty::Head),
+            ("/apis/e.com/v1/namespaces/watch/things".into(), Duty::Whole),
+            (format!("{THINGS}/watch/status"), Duty::Whole),
+            ("/api/v1/namespaces/default/pods/p/log".into(), Duty::Nothing),
+            ("/api/v1/namespaces/default/pods/p/log?follow=true".into(), Duty::Nothing),
+            ("/api/v1/namespaces/default/pods/p/status".into(), Duty::Whole),
         ] {
-            assert_eq!(goes_on(&path.parse().expect("a path")), expected, "{path}");
+            let uri: Uri = uri.parse().expect("a path");
+            let Target::Resource(path) = Target::parse(uri.path()) else { panic!("{uri}") };
+            assert_eq!(duty(&path, &uri), expected, "{uri}");
         }
     }
 }

@@ -24,6 +24,9 @@ struct Arguments {
     /// Speak TLS, with a certificate made at the start.
     #[arg(long)]
     tls: bool,
+    /// Make names, uids, tokens, and the keys and certificates of TLS of this number: the same in each run, and known to who knows it.
+    #[arg(long, value_name = "NUMBER")]
+    seed: Option<u64>,
     /// Know users by the tokens in this CSV file: token,user,uid,"group1,group2". Without it every caller is an administrator.
     #[arg(long, value_name = "FILE")]
     token_auth_file: Option<PathBuf>,
@@ -98,6 +101,7 @@ async fn run(arguments: Arguments) -> Result<(), Box<dyn std::error::Error>> {
         port: arguments.port,
         tls: arguments.tls,
         token_auth_file: arguments.token_auth_file,
+        seed: arguments.seed,
         first_revision: first_revision().max(after_snapshot),
         controllers,
         ..ApiServerConfig::default()

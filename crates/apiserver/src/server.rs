@@ -114,7 +114,7 @@ impl ApiServer {
         }
         let (acceptor, ca) = match config.tls {
             true => {
-                let (acceptor, ca) = tls::acceptor(address.ip()).map_err(StartError::Tls)?;
+                let (acceptor, ca) = tls::acceptor(address.ip(), config.seed).map_err(StartError::Tls)?;
                 (Some(acceptor), Some(ca))
             }
             false => (None, None),

@@ -118,7 +118,7 @@ pub fn apply(live: Option<&Json>, applied: &Json, force: bool, ctx: &WriteContex
         let (version, kind) = (slashed(text("apiVersion")), text("kind"));
         return Err(ApplyError::BadRequest(format!("invalid object type: {version}, Kind={kind}")));
     }
-    if applied.has("/metadata/managedFields") {
+    if applied.at("/metadata/managedFields").is_some_and(are_entries) {
         return Err(ApplyError::BadRequest("metadata.managedFields must be nil".into()));
     }
     let empty;
@@ -156,6 +156,14 @@ pub fn apply(live: Option<&Json>, applied: &Json, force: bool, ctx: &WriteContex
     let changed = changed || !same(&object, live);
     managers.write(&mut object);
     Ok(Applied { object, changed })
+}
+
+/// Whether Go reads these as managed fields: what it cannot read it passes over, until the schema is held against it.
+fn are_entries(fields: &Json) -> bool {
+    const TEXTS: [&str; 5] = ["manager", "operation", "apiVersion", "fieldsType", "subresource"];
+    let is_text = |text: &Json| text.is_null() || text.is_string();
+    let is_entry = |entry: &Json| entry.is_object() && TEXTS.iter().all(|name| entry.get(name).is_none_or(is_text));
+    fields.as_array().is_some_and(|entries| entries.iter().all(is_entry))
 }
 
 /// Applies, unless that conflicts with others elsewhere than in the manager's `own` fields.

@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use pintle_json::Json;
+use pintle_schema::patch::go_text;
 use pintle_schema::{ListType, Scalar, Type};
 
 use super::compare::{Shape, atomic_map, keyed, member, shape};
@@ -110,13 +111,13 @@ fn check_value(of: &Type, value: &Json, path: &mut String, faults: &mut Validati
                 path.truncate(length);
             }
         }
-        (Shape::Map, value) => faults.tell(path, &format!("expected map, got {}", go_value(value))),
+        (Shape::Map, value) => faults.tell(path, &format!("expected map, got &{{{}}}", go_text(value))),
         (Shape::List, Json::Array(items)) => {
             if let Type::List(list) = of {
                 check_items(list, items, path, faults);
             }
         }
-        (Shape::List, value) => faults.tell(path, &format!("expected list, got {}", go_value(value))),
+        (Shape::List, value) => faults.tell(path, &format!("expected list, got &{{{}}}", go_text(value))),
     }
 }
 

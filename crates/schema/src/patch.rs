@@ -146,7 +146,7 @@ fn no_object(found: &Json) -> String {
 }
 
 /// A value as Go's `%v` shows it.
-fn go_text(value: &Json) -> String {
+pub fn go_text(value: &Json) -> String {
     match value {
         Json::Null => "<nil>".into(),
         Json::String(text) => text.to_string(),

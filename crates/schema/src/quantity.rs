@@ -1,5 +1,7 @@
 //! Amounts with a unit: read exactly, written in the canonical form.
 
+use std::fmt;
+
 /// Go's complaint about text that is no quantity.
 pub const COMPLAINT: &str =
     "quantities must match the regular expression '^([+-]?[0-9.]+)([eEinumkKMGTP]*[-+]?[0-9]*)$'";
@@ -26,6 +28,8 @@ const DECIMAL: [(&str, i32); 10] =
 const FINEST: i32 = -9;
 /// One, in the finest unit.
 const ONE: i128 = 1_000_000_000;
+/// The most that an amount with a binary unit comes to.
+const MOST_BINARY: i128 = i64::MAX as i128 * ONE;
 
 impl Quantity {
     /// Nothing.
@@ -33,8 +37,8 @@ impl Quantity {
 
     /// Reads a quantity. `None` where the text is none.
     pub fn parse(text: &str) -> Option<Self> {
-        let (nanos, format) = read(text)?;
-        Some(Self { nanos, format })
+        let number = read(text)?;
+        Some(Self { nanos: number.nanos(), format: number.format })
     }
 
     /// So many pieces.
@@ -79,24 +83,103 @@ impl Quantity {
     }
 }
 
-impl std::fmt::Display for Quantity {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str(&write(self.nanos, self.format))
+impl fmt::Display for Quantity {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        Number::of(self.nanos, self.format).fmt(f)
     }
 }
 
 /// The canonical spelling: no fraction, the largest unit that needs none. `None` where the text is no quantity.
+///
+/// As Go has it, an amount for which no unit is large enough is spelled without one, and is another then.
 pub fn canonical(text: &str) -> Option<String> {
-    let (nanos, format) = read(text)?;
-    Some(write(nanos, format))
+    read(text).map(|number| number.to_string())
 }
 
 /// The amount in units of 10⁻⁹, rounded up, away from zero; it saturates far beyond 2⁶³.
 pub fn nanos(text: &str) -> Option<i128> {
-    read(text).map(|(nanos, _)| nanos)
+    read(text).map(|number| number.nanos())
 }
 
-fn read(text: &str) -> Option<(i128, Format)> {
+/// A number as it is spelled, however large.
+struct Number {
+    negative: bool,
+    /// Without zeros before them.
+    digits: String,
+    /// The power of ten of the last digit, no less than that of the finest unit.
+    power: i64,
+    format: Format,
+}
+
+impl Number {
+    fn of(nanos: i128, format: Format) -> Self {
+        let digits = if nanos == 0 { String::new() } else { nanos.unsigned_abs().to_string() };
+        Self { negative: nanos < 0, digits, power: FINEST.into(), format }
+    }
+
+    /// The same in units that are kept, rounded away from zero.
+    fn rounded(mut self) -> Self {
+        let finer = usize::try_from(i64::from(FINEST).saturating_sub(self.power)).unwrap_or(0);
+        if finer > 0 {
+            let lost = self.digits.split_off(self.digits.len().saturating_sub(finer));
+            if lost.bytes().any(|digit| digit != b'0') {
+                increment(&mut self.digits);
+            }
+            self.power = FINEST.into();
+        }
+        self
+    }
+
+    fn nanos(&self) -> i128 {
+        if self.digits.is_empty() {
+            return 0;
+        }
+        let unit = u32::try_from(self.power - i64::from(FINEST)).ok().and_then(|power| 10_i128.checked_pow(power));
+        let amount = self.digits.parse().ok().zip(unit).and_then(|(digits, unit): (i128, _)| digits.checked_mul(unit));
+        let amount = amount.unwrap_or(i128::MAX);
+        if self.negative { -amount } else { amount }
+    }
+}
+
+impl fmt::Display for Number {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if self.digits.is_empty() {
+            return f.write_str("0");
+        }
+        let nanos = self.nanos();
+        // A binary amount below 1024, or one that is not whole, is written in decimal units.
+        if self.format == Format::Binary && nanos % ONE == 0 && (nanos / ONE).abs() >= 1024 {
+            let whole = nanos / ONE;
+            return match BINARY.iter().rfind(|(_, power)| whole % (1 << power) == 0) {
+                Some((name, power)) => write!(f, "{}{name}", whole >> power),
+                None => write!(f, "{whole}"),
+            };
+        }
+        let digits = self.digits.trim_end_matches('0');
+        let power = self.power.saturating_add_unsigned((self.digits.len() - digits.len()) as u64);
+        let zeros = power.rem_euclid(3);
+        let power = power - zeros;
+        f.write_str(if self.negative { "-" } else { "" })?;
+        f.write_str(digits)?;
+        (0..zeros).try_for_each(|_| f.write_str("0"))?;
+        match (self.format, DECIMAL.iter().find(|(_, unit)| i64::from(*unit) == power)) {
+            (Format::Exponent, _) if power != 0 => write!(f, "e{power}"),
+            (Format::Exponent, _) | (_, None) => Ok(()),
+            (_, Some((name, _))) => f.write_str(name),
+        }
+    }
+}
+
+/// The next number.
+fn increment(digits: &mut String) {
+    let nines = digits.len() - digits.trim_end_matches('9').len();
+    digits.truncate(digits.len() - nines);
+    let next = digits.pop().map_or('1', |last| char::from(last as u8 + 1));
+    digits.push(next);
+    digits.extend(std::iter::repeat_n('0', nines));
+}
+
+fn read(text: &str) -> Option<Number> {
     let unsigned = text.strip_prefix(['+', '-']).unwrap_or(text);
     let negative = text.starts_with('-');
     let number = unsigned.bytes().take_while(|byte| byte.is_ascii_digit() || *byte == b'.').count();
@@ -108,23 +191,32 @@ fn read(text: &str) -> Option<(i128, Format)> {
     let (format, power) = unit(suffix)?;
     let fraction = fraction.trim_end_matches('0');
     let digits = format!("{whole}{fraction}");
-    let mantissa = digits.trim_start_matches('0');
+    let digits = digits.trim_start_matches('0');
+    if format == Format::Binary {
+        let amount = binary(digits, fraction.len(), power);
+        return Some(Number::of(if negative { -amount } else { amount }, format));
+    }
+    let power = power.checked_sub_unsigned(fraction.len() as u64)?;
+    // Nothing has no digits, whatever its unit.
+    let power = if digits.is_empty() { 0 } else { power };
+    Some(Number { negative, digits: digits.into(), power, format }.rounded())
+}
+
+/// So many digits, of which some are a fraction, times a power of two, in units of 10⁻⁹. It is capped.
+fn binary(digits: &str, places: usize, power: i64) -> i128 {
     // With more digits than can be reckoned with, the last of the fraction only round it up.
-    let cut = mantissa.len().saturating_sub(if format == Format::Binary { 20 } else { 37 }).min(fraction.len());
-    let mantissa = &mantissa[..mantissa.len() - cut];
-    let mantissa: i128 = match mantissa.parse() {
+    let cut = digits.len().saturating_sub(20).min(places);
+    let digits = &digits[..digits.len() - cut];
+    let mantissa = match digits.parse() {
         Ok(mantissa) => mantissa,
-        Err(_) if mantissa.is_empty() => 0,
-        // Beyond any amount that Kubernetes keeps.
+        Err(_) if digits.is_empty() => 0,
+        // Beyond the cap.
         Err(_) => i128::MAX,
     };
-    let mantissa = mantissa.saturating_add(i128::from(cut > 0));
-    let places = i32::try_from(fraction.len() - cut).ok()?;
-    let amount = match format {
-        Format::Binary => scaled(mantissa.saturating_mul(1 << power), -places - FINEST),
-        _ => scaled(mantissa, power as i32 - places - FINEST),
-    };
-    Some((if negative { -amount } else { amount }, format))
+    let mantissa = mantissa.saturating_add(i128::from(cut > 0)).saturating_mul(1 << power);
+    // No more than 20 digits are left behind the point where any are before it, and fewer than those of the text.
+    let places = i32::try_from(places - cut).unwrap_or(i32::MAX);
+    scaled(mantissa, -places - FINEST).min(MOST_BINARY)
 }
 
 /// The unit and its power, of two or of ten.
@@ -136,8 +228,9 @@ fn unit(suffix: &str) -> Option<(Format, i64)> {
         return Some((Format::Decimal, (*power).into()));
     }
     let exponent = suffix.strip_prefix(['e', 'E'])?;
-    let power: i64 = exponent.parse().ok().filter(|_| !exponent.is_empty())?;
-    (-30..=30).contains(&power).then_some((Format::Exponent, power))
+    // Go keeps the low half of it.
+    let power: i64 = exponent.parse().ok()?;
+    Some((Format::Exponent, i64::from(power as i32)))
 }
 
 /// `mantissa` · 10^`power`, rounded away from zero.
@@ -148,25 +241,6 @@ fn scaled(mantissa: i128, power: i32) -> i128 {
             Some(divisor) => mantissa / divisor + i128::from(mantissa % divisor != 0),
             None => i128::from(mantissa != 0),
         },
-    }
-}
-
-fn write(nanos: i128, format: Format) -> String {
-    if nanos == 0 {
-        return "0".into();
-    }
-    // A binary amount below 1024, or one that is not whole, is written in decimal units.
-    if format == Format::Binary && nanos % ONE == 0 && (nanos / ONE).abs() >= 1024 {
-        let whole = nanos / ONE;
-        let unit = BINARY.iter().rfind(|(_, power)| whole % (1 << power) == 0);
-        return unit.map_or_else(|| whole.to_string(), |(name, power)| format!("{}{name}", whole >> power));
-    }
-    let fits = |power: &i32| 10_i128.checked_pow((power - FINEST).unsigned_abs()).is_some_and(|unit| nanos % unit == 0);
-    let (name, power) = DECIMAL.iter().rfind(|(_, power)| fits(power)).copied().unwrap_or(("n", FINEST));
-    let amount = nanos / 10_i128.pow((power - FINEST).unsigned_abs());
-    match format {
-        Format::Exponent if power != 0 => format!("{amount}e{power}"),
-        _ => format!("{amount}{name}"),
     }
 }
 
@@ -211,15 +285,39 @@ mod tests {
             (format!("-1.{zeros}1"), "-1000000001n"),
             (format!("0.{zeros}1"), "1n"),
             (format!("1{zeros}n"), "1E"),
-            (format!("-1{zeros}m"), "-1000000E"),
+            (format!("-1{zeros}"), "-1"),
+            (format!("1{zeros}m"), "1"),
             (format!("1.{zeros}Ei"), "1Ei"),
             (format!("{zeros}1.5"), "1500m"),
             ("123456789.123456789123456789123456".into(), "123456789123456790n"),
             ("12345678901234567890123456789012n".into(), "12345678901234567890123456789012n"),
+            // What no unit is large enough for is written in none.
+            ("10000E".into(), "10"),
+            ("1000E".into(), "1"),
+            ("12345E".into(), "12345E"),
+            ("1e27".into(), "1e27"),
+            ("1e28".into(), "10e27"),
+            ("-1e31".into(), "-10e30"),
+            ("1e2147483646".into(), "1e2147483646"),
+            ("1e9223372036854775807".into(), "100e-3"),
+            ("1e-31".into(), "1e-9"),
+            ("0e99".into(), "0"),
+            ("1000e-12".into(), "1e-9"),
+            ("9999999999999999999999999999".into(), "9999999999999999999999999999"),
+            (nines.clone(), &*nines),
+            (format!("0.{nines}"), "1"),
+            // Binary amounts are capped.
+            ("7Ei".into(), "7Ei"),
+            ("8Ei".into(), "9223372036854775807"),
+            ("-100Ei".into(), "-9223372036854775807"),
+            ("9007199254740991Ki".into(), "9007199254740991Ki"),
+            ("9007199254740993Ki".into(), "9223372036854775807"),
+            ("9223372036854775.807Ki".into(), "9223372036854775807"),
+            (format!("{nines}Ki"), "9223372036854775807"),
         ] {
             assert_eq!(canonical(&text).as_deref(), Some(canon), "{text}");
         }
-        for text in [nines.clone(), format!("{nines}Ki"), format!("1{zeros}{zeros}.5")] {
+        for text in [nines.clone(), "1e30".into(), format!("1{zeros}{zeros}.5")] {
             let (amount, negative) = (nanos(&text).unwrap(), nanos(&format!("-{text}")).unwrap());
             assert!(amount > i128::MAX / 2 && negative == -amount, "{text}: {amount}, {negative}");
             let twice = Quantity::parse(&format!("-{text}")).map(|all| all.plus(all));

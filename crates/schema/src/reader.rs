@@ -1,5 +1,7 @@
 //! Reads values by their types while they come, and notes what is wrong with them.
 
+use std::collections::BTreeMap;
+
 use pintle_json::{Json, Map};
 use serde::de::{MapAccess, SeqAccess};
 
@@ -23,6 +25,8 @@ pub(super) struct Reader {
     error: Option<BodyError>,
     /// Whether numbers stay as they were written where there is no type.
     verbatim: bool,
+    /// What shorter lists have left of longer ones that stood in their places before, the first item last.
+    left: BTreeMap<String, Vec<Json>>,
 }
 
 /// A body that repeats one long place over and over is told of it no more once this much text was made.
@@ -57,6 +61,36 @@ impl Reader {
     pub(super) fn unknown(&mut self, place: FieldPath<'_>) {
         let findings = self.unknown.as_mut().unwrap_or(&mut self.findings);
         find(findings, &mut self.written, StrictFinding::Unknown, place);
+    }
+
+    /// The items that a list finds again if it grows over those that it had when it last came: for Go, which cuts it short, they are still
+    /// there. A list that comes for the first time finds none.
+    fn found_again(&mut self, at: Option<&FieldPath<'_>>, came_before: bool) -> Vec<Json> {
+        if self.left.is_empty() {
+            return Vec::new();
+        }
+        let left = self.place(at).and_then(|place| self.left.remove(&place));
+        left.filter(|_| came_before).unwrap_or_default()
+    }
+
+    /// Keeps the items that a list has left.
+    fn leave(&mut self, at: Option<&FieldPath<'_>>, items: Vec<Json>) {
+        if !items.is_empty()
+            && let Some(place) = self.place(at)
+        {
+            self.left.insert(place, items);
+        }
+    }
+
+    /// The text of a place; none, and nothing is found again, once as much was made as may be.
+    fn place(&mut self, at: Option<&FieldPath<'_>>) -> Option<String> {
+        if self.written >= MOST_WRITTEN {
+            self.left.clear();
+            return None;
+        }
+        let place = at.map(FieldPath::path).unwrap_or_default();
+        self.written += place.len();
+        Some(place)
     }
 
     fn refuse(&mut self, why: impl FnOnce() -> String) {
@@ -172,18 +206,28 @@ impl<'r> Typed<'r> {
     /// Go reads the items of a repeated list into those that stand there.
     fn items<'de, A: SeqAccess<'de>>(self, of: &Type, mut items: A) -> Result<Json, A::Error> {
         let mut earlier = self.earlier.and_then(Json::as_array_mut).map(std::mem::take).unwrap_or_default();
+        let mut left = self.reader.found_again(self.at, !earlier.is_empty());
         let mut list = Vec::new();
         loop {
             let at = list.len();
+            if at == earlier.len() {
+                earlier.extend(left.pop());
+            }
             let place = FieldPath { above: self.at, step: PathStep::Item(at) };
             let outlasts_null = earlier.get(at).is_some_and(|item| outlasts_null(of, item));
             let item = Seed(Typed { reader: self.reader, of, at: Some(&place), earlier: earlier.get_mut(at) });
             match items.next_element_seed(item)? {
                 Some(None) if outlasts_null => list.extend(earlier.get_mut(at).map(std::mem::take)),
                 Some(item) => list.push(item.unwrap_or_else(|| zero(of))),
-                None => return Ok(list.into()),
+                None => break,
             }
         }
+        // An empty list is a new one.
+        if !list.is_empty() {
+            left.extend(earlier.drain(list.len().min(earlier.len())..).rev());
+            self.reader.leave(self.at, left);
+        }
+        Ok(list.into())
     }
 
     fn entries<'de, A: MapAccess<'de>>(self, of: &Type, mut members: A) -> Result<Json, A::Error> {

@@ -8,15 +8,15 @@ use pintle_json::{Json, json};
 use pintle_meta::PropagationPolicy;
 use tokio::time::Instant;
 
-use super::{Controller, all};
+use super::{Controller, all, options};
 use crate::apart;
 use crate::failure::Failure;
 use crate::kinds::{Kind, NAMESPACES, Place};
 use crate::object::{metadata, set_condition};
-use crate::registry::Registry;
+use crate::registry::{Registry, Wish, Writer};
 use crate::request::options::DeleteOptions;
 use crate::request::user::User;
-use crate::request::{Asker, Verb};
+use crate::request::{Asker, Part, Verb};
 use crate::store::{Change, ChangeKind, Range, Stored};
 
 /// How long a deleted namespace stays as it is, so that clients get to see it.
@@ -25,6 +25,8 @@ const NAMESPACE_LINGER: Duration = Duration::from_millis(500);
 const NAMESPACE_POLL: Duration = Duration::from_millis(500);
 /// Of so many kinds, and so many finalizers, a namespace tells that they are left.
 const MOST_LEFT_TOLD: usize = 100;
+/// Who owns what is written here.
+const MANAGER: &str = "kube-controller-manager";
 
 /// The namespaces that are going, and when each is due.
 #[derive(Debug, Default)]
@@ -139,9 +141,7 @@ async fn delete_all(registry: &Arc<Registry>, kind: &Arc<Kind>, namespace: &Stor
             apart::work_on(object.weight()).await;
             let place = Place::new(kind.clone(), &namespace.name(), &object.name());
             let options = DeleteOptions { propagation: Some(PropagationPolicy::Background), ..Default::default() };
-            if let Err(failure) =
-                registry.delete(&place, &options, &Asker::new(User::controller("namespace-controller")))
-            {
+            if let Err(failure) = registry.delete(&place, &options, &asker()) {
                 tracing::debug!(
                     namespace = &*namespace.name(),
                     message = failure.status.message,
@@ -210,7 +210,7 @@ fn report(registry: &Arc<Registry>, namespace: &Stored, remaining: &[Remaining])
         },
     ];
     let now = registry.clock.now_text();
-    rewrite(registry, namespace, |namespace| {
+    write(registry, namespace, Part::Status, |namespace| {
         for (kind, status, reason, message) in &conditions {
             let condition = json!({"type": kind, "status": status, "reason": reason, "message": message});
             set_condition(namespace, condition, &now);
@@ -218,25 +218,37 @@ fn report(registry: &Arc<Registry>, namespace: &Stored, remaining: &[Remaining])
     });
 }
 
-/// Changes a namespace that is going as its controller does by `/finalize` and `/status`.
-fn rewrite(registry: &Registry, namespace: &Stored, change: impl Fn(&mut Json)) {
+/// Changes a part of a namespace that is going, as its controller: if that changes anything, and admission lets it.
+fn write(registry: &Arc<Registry>, namespace: &Stored, part: Part, change: impl Fn(&mut Json)) {
     let kinds = registry.kinds();
     let Some(kind) = kinds.group_kind("", "Namespace") else { return };
-    let place = Place::new(kind.clone(), "", &namespace.name());
-    let changed = registry.rewrite(&place, false, |live| {
-        if metadata::uid(live) != namespace.uid() || !metadata::is_deleting(live) {
-            return Err(Failure::modified(&kind.resource(), &place.name));
-        }
-        change(live);
-        Ok(())
-    });
-    if let Err(failure) = changed {
+    let place = Place { part, ..Place::new(kind.clone(), "", &namespace.name()) };
+    let changed = |live: &Json| {
+        let mut new = live.clone();
+        change(&mut new);
+        new
+    };
+    if registry.db.get(NAMESPACES, &place.name).map(|live| live.decode()).is_some_and(|live| changed(&live) == live) {
+        return;
+    }
+    let make = |live: Option<&Json>| {
+        let live = live.filter(|live| metadata::uid(live) == namespace.uid() && metadata::is_deleting(live));
+        live.map(changed).ok_or_else(|| Failure::modified(&kind.resource(), &place.name))
+    };
+    let options = options();
+    let by = Writer::new(&options, MANAGER, registry.clock.now_text()).asking(asker());
+    if let Err(failure) = registry.update(&place, &Wish::Patch(&make), &by) {
         tracing::debug!(
             name = place.name,
             message = failure.status.message,
             "a deleted namespace could not be written"
         );
     }
+}
+
+/// As whom all is done here.
+fn asker() -> Asker {
+    Asker::new(User::controller("namespace-controller"))
 }
 
 /// In how many objects each finalizer stands, by name.
@@ -260,7 +272,7 @@ fn told(parts: impl ExactSizeIterator<Item = String>) -> String {
 
 /// Takes the namespace's own finalizer away; answers whether the namespace is gone.
 fn finish(registry: &Arc<Registry>, namespace: &Stored) -> bool {
-    rewrite(registry, namespace, |namespace| {
+    write(registry, namespace, Part::Finalize, |namespace| {
         let finalizers = namespace["spec"]["finalizers"].as_array().cloned().unwrap_or_default();
         let finalizers: Vec<Json> = finalizers.into_iter().filter(|name| *name != "kubernetes").collect();
         match finalizers.is_empty() {

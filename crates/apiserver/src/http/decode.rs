@@ -135,7 +135,8 @@ pub(crate) fn object(kind: &Arc<Kind>, body: &RawBody, validation: FieldValidati
     };
     let mut decoded =
         schema::decode(&body.bytes, format, &expected).map_err(|error| Failure::bad_request(error.to_string()))?;
-    if let Some(why) = malformed(kind, &decoded.object) {
+    let unconvertible = || kind.strategy.unconvertible(&decoded.object);
+    if let Some(why) = malformed(kind, &decoded.object).or_else(unconvertible) {
         return Err(Failure::bad_request(schema::handled(&expected, &why)));
     }
     decoded.findings.extend(unknown(kind, &mut decoded.object));
@@ -256,6 +257,10 @@ impl<'a> Patcher<'a> {
             );
             Failure::plain(500, told)
         })?;
+        if let Some(why) = self.kind.strategy.unconvertible(&decoded.object) {
+            let (named, gvk) = (self.named(wish), self.kind.gvk());
+            return Err(Failure::plain(500, format!("failed to convert to unversioned ({named}; {gvk}): {why}")));
+        }
         self.kind.strategy.prune(&mut decoded.object);
         Ok(decoded.object)
     }
@@ -275,6 +280,11 @@ impl<'a> Patcher<'a> {
         if let Some(why) = malformed(self.kind, &decoded.object) {
             return Err(refused(why));
         }
+        // To convert what a strategic patch makes is a step of its own, and the last; otherwise it is one with reading.
+        let unconvertible = self.kind.strategy.unconvertible(&decoded.object);
+        if let Some(why) = unconvertible.clone().filter(|_| !matches!(patch, PatchBody::Strategic(_))) {
+            return Err(refused(why));
+        }
         let mut findings = patch.findings().to_vec();
         findings.append(&mut decoded.findings);
         findings.extend(unknown(self.kind, &mut decoded.object));
@@ -284,7 +294,10 @@ impl<'a> Patcher<'a> {
             return Err(refused(why));
         }
         self.warn(&findings);
-        Ok(decoded.object)
+        match unconvertible {
+            Some(why) => Err(Failure::plain(500, why)),
+            None => Ok(decoded.object),
+        }
     }
 
     /// Holds what the patched object says of itself against the path.

@@ -151,8 +151,8 @@ pub(super) fn timed_out() -> Response<ResponseBody> {
 
 /// A failure, negotiated as far as it can be.
 pub(super) async fn failure(call: &Call, failure: &Failure) -> Response<ResponseBody> {
-    if let Some(text) = failure.text {
-        return text_response(failure.code(), text.into());
+    if let Some(text) = &failure.text {
+        return text_response(failure.code(), text.to_string().into());
     }
     let (media, pretty) = negotiate::for_errors(call);
     let pretty = pretty || failure.code() == 406;

@@ -2,14 +2,17 @@
 
 use std::sync::Arc;
 
-use http::Method;
+use bytes::Bytes;
+use http::header::LOCATION;
+use http::{HeaderValue, Method};
+use pintle_meta::Reason;
 
 use super::body::Delivery;
 use super::encode::Reply;
 use super::{Call, retrieve, subresource, write};
 use crate::apart;
 use crate::failure::{Failure, Outcome};
-use crate::kinds::{Kind, Place, Routing};
+use crate::kinds::{Kind, Place, Routing, StreamAnswer};
 use crate::registry::Registry;
 use crate::request::path::ResourcePath;
 use crate::request::{Part, Verb};
@@ -33,13 +36,14 @@ pub(super) async fn serve(
         apart::work_on(registry.weight(&place).max(call.schema_weight)).await;
     }
     if let Some(stream) = place.kind.strategy.stream(place.part) {
-        let mut options = (stream.options)(&call.query)?;
+        let mut options = (stream.options)(&call.query, &path.rest)?;
         if stream.connects {
             registry.connect(&place, &mut options, &call.asker)?;
         }
-        let object = registry.get(&Place { part: Part::Object, ..place.clone() })?.tree();
-        let text = (stream.answer)(&registry.db, &place, &object, &options)?;
-        return Ok(Reply::text(200, text));
+        return match (stream.answer)(&registry.db, &place, &options)? {
+            StreamAnswer::Text(text) => Ok(Reply::text(200, text)),
+            StreamAnswer::Nobody(why) => unanswered(call, path, &why),
+        };
     }
     match (verb, place.part) {
         (Some(Verb::Get), Part::Object) => retrieve::get(registry, call, &place).await,
@@ -60,6 +64,19 @@ pub(super) async fn serve(
     }
 }
 
+/// A request that would be passed on, and nobody is there. Who asks for the root of what is there by a path that ends without a slash is
+/// sent to that with one, which is said before anybody is asked.
+fn unanswered(call: &Call, path: &ResourcePath, why: &str) -> Outcome<Reply> {
+    let is_root = path.rest.is_empty() && !call.uri.path().ends_with('/');
+    if is_root && matches!(call.method, Method::GET | Method::HEAD) {
+        let query = call.uri.query().map(|query| format!("?{query}")).unwrap_or_default();
+        let location = HeaderValue::try_from(format!("{}/{query}", call.uri.path()));
+        let headers = location.into_iter().map(|location| (LOCATION, location)).collect();
+        return Ok(Reply::Raw { code: 301, headers, body: Bytes::new() });
+    }
+    Err(Failure::new(503, Reason::ServiceUnavailable, format!("error trying to reach service: {why}")))
+}
+
 /// Finds out what the path means, and whether the method can be used on it.
 fn route(registry: &Registry, call: &Call, path: &ResourcePath) -> Outcome<Place> {
     let kinds = registry.kinds();
@@ -72,13 +89,14 @@ fn route(registry: &Registry, call: &Call, path: &ResourcePath) -> Outcome<Place
             _ => Failure::page_not_found(),
         });
     };
-    let absent = || match kind.strategy.routing() {
-        Routing::PerMethod => Failure::no_such_resource(),
-        Routing::CatchAll => Failure::page_not_found(),
+    let has_routes = kind.strategy.routing() == Routing::PerMethod;
+    let absent = || match has_routes {
+        true => Failure::no_such_resource(),
+        false => Failure::page_not_found(),
     };
     // The old spelling of a watch is a route of its own, where there are any.
     let is_watched = path.subresource.is_empty() && kind.verbs.contains(&Verb::Watch);
-    if path.old_watch && !is_watched && kind.strategy.routing() == Routing::PerMethod {
+    if has_routes && (path.old_proxy || (path.old_watch && !is_watched)) {
         return Err(absent());
     }
     if path.in_namespace != (kind.namespaced() && !path.namespace.is_empty()) {
@@ -89,13 +107,19 @@ fn route(registry: &Registry, call: &Call, path: &ResourcePath) -> Outcome<Place
     }
     let (method, collection) = (&call.method, path.name.is_empty());
     let across = kind.namespaced() && path.namespace.is_empty();
-    if across && !(collection && matches!(*method, Method::GET | Method::HEAD)) {
+    // Where there are no routes, the old spelling alone makes a request a watch.
+    let is_watch = path.old_watch && !has_routes;
+    let may_list = !path.old_proxy && (is_watch || matches!(*method, Method::GET | Method::HEAD));
+    if across && !(collection && may_list) {
         let create_only = kind.verbs.iter().all(|verb| *verb == Verb::Create);
-        let wrong_method = kind.strategy.routing() == Routing::PerMethod && collection && !create_only;
+        let wrong_method = has_routes && collection && !create_only;
         return Err(if wrong_method { Failure::method_not_allowed() } else { absent() });
     }
-    if path.old_watch && path.subresource.is_empty() && *method != Method::GET {
+    if path.old_watch && has_routes && *method != Method::GET {
         return Err(Failure::method_not_allowed());
+    }
+    if path.old_proxy {
+        return Err(unsupported(kind, "proxy"));
     }
     let part = check_method(call, path, kind)?;
     let place = Place {
@@ -124,6 +148,7 @@ fn check_method(call: &Call, path: &ResourcePath, kind: &Arc<Kind>) -> Outcome<P
         Part::Object => &kind.verbs,
         part => match (kind.subresource(part), kind.strategy.stream(part)) {
             (Some(subresource), _) => &subresource.verbs,
+            (None, Some(stream)) if !path.rest.is_empty() && !stream.goes_below => return Err(absent()),
             (None, Some(stream)) if stream.methods.contains(&call.method.as_str()) => return Ok(part),
             (None, Some(_)) => return Err(Failure::method_not_allowed()),
             (None, None) => return Err(absent()),
@@ -170,8 +195,13 @@ fn check_method(call: &Call, path: &ResourcePath, kind: &Arc<Kind>) -> Outcome<P
         "DELETE" => "delete",
         _ => "",
     };
+    Err(unsupported(kind, word))
+}
+
+/// 405 from behind the routes, where the verb is known.
+fn unsupported(kind: &Kind, verb: &str) -> Failure {
     let resource = kind.resource();
-    let message = format!("{word} is not supported on resources of kind \"{resource}\"");
+    let message = format!("{verb} is not supported on resources of kind \"{resource}\"");
     let details = crate::failure::details(&resource.group, &resource.resource, "");
-    Err(Failure::new(405, pintle_meta::Reason::MethodNotAllowed, message).with(details))
+    Failure::new(405, Reason::MethodNotAllowed, message).with(details)
 }

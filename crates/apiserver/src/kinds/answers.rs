@@ -60,12 +60,21 @@ pub(crate) enum Pods {
 pub(crate) struct Stream {
     /// The methods by which it is asked for.
     pub(crate) methods: &'static [&'static str],
-    /// Its options, as the query has them.
-    pub(crate) options: fn(&Query) -> Outcome<Json>,
+    /// Its options, as the query and the rest of the path have them.
+    pub(crate) options: fn(&Query, &[String]) -> Outcome<Json>,
     /// Whether it is a way into the object, about which admission is asked.
     pub(crate) connects: bool,
-    /// Its text, or why there is none: of the object at a place, and of those options.
-    pub(crate) answer: fn(&dyn Cluster, &Place, &Json, &Json) -> Outcome<&'static str>,
+    /// Whether its paths go on.
+    pub(crate) goes_below: bool,
+    /// What comes of it, or why nothing does: of the object that a place names, and of those options.
+    pub(crate) answer: fn(&dyn Cluster, &Place, &Json) -> Outcome<StreamAnswer>,
+}
+
+/// What comes of a stream.
+pub(crate) enum StreamAnswer {
+    Text(&'static str),
+    /// It would be passed on to somebody who is not there, for this reason.
+    Nobody(String),
 }
 
 /// A right that a write takes beside that to write: to do something to one of these objects.

@@ -11,6 +11,7 @@ mod persistent_volume;
 mod persistent_volume_claim;
 pub(super) mod pod;
 mod pod_template;
+mod proxy;
 mod resource_quota;
 mod secret;
 mod service;

@@ -120,7 +120,8 @@ pub(super) fn disruption(context: &Context<'_>, pod_at: &Place, pod: &Json, is_r
     }
     let (name, pod, now) = (metadata::name(budget).to_owned(), pod_at.name.clone(), context.time());
     let change = move |budget: &mut Json| charge(budget, &pod, &now);
-    Ok(Disruption::Charged(PostingStep::Rewrite { resource, namespace, name, change: Box::new(change) }))
+    let (part, change) = (Part::Status, Box::new(change));
+    Ok(Disruption::Charged(PostingStep::Update { resource, namespace, name, part, change }))
 }
 
 /// Whether a budget's selector selects the pod: an absent one selects nothing, an empty one everything.

@@ -7,6 +7,7 @@ use pintle_json::Json;
 use super::token_grant::TokenGrant;
 use super::{Context, GroupResource, Kind, Place};
 use crate::failure::Outcome;
+use crate::request::Part;
 use crate::request::options::DeleteOptions;
 use crate::request::path::ResourcePath;
 use crate::request::user::User;
@@ -52,6 +53,9 @@ pub(crate) enum Task {
 pub(crate) enum PostingStep {
     /// An object is changed past the rules for clients, by a change that may be made more than once, if another write comes between.
     Rewrite { resource: GroupResource, namespace: String, name: String, change: Amendment },
+    /// A part of an object is changed as the server itself asks for it, by such a change: by the rules, and if admission lets it. Of one
+    /// that is but tried, it is only found out whether it can be made.
+    Update { resource: GroupResource, namespace: String, name: String, part: Part, change: Amendment },
     /// The object that it was posted to is deleted.
     Delete(DeleteOptions),
 }

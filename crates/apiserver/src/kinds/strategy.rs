@@ -62,6 +62,11 @@ pub(crate) trait Strategy: Send + Sync {
         None
     }
 
+    /// Why Go, which can read the object, cannot make of it what it works with.
+    fn unconvertible(&self, _object: &Json) -> Option<String> {
+        None
+    }
+
     /// Takes away nulls that stand for nothing.
     fn drop_nulls(&self, _object: &mut Json) {}
 

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use http_body_util::BodyExt;
 use pintle_json::Json;
+use tokio::time::Instant;
 
 use super::upstream::{Refusal, collection_path, encoded};
 use super::{Collection, Live, is_in, version};
@@ -19,10 +20,12 @@ const PAGE: usize = 500;
 const WATCH_SECONDS: u64 = 300;
 /// How much longer it may go on before it is given up, since nobody seems to be there.
 const WATCH_GRACE: u64 = 60;
-/// How long to wait before a watch that ended is begun anew; one that failed, at first, and at most after several that did.
+/// How long to wait before a watch that ended is begun anew; one that failed, or ended at once, at first, and at most after several that did.
 const PAUSE: Duration = Duration::from_millis(100);
 const PAUSE_AFTER_FAILURE: Duration = Duration::from_secs(1);
 const LONGEST_PAUSE: Duration = Duration::from_secs(60);
+/// A watch that ends before, though it had nothing to tell, ended at once.
+const SHORTEST_WATCH: Duration = Duration::from_secs(1);
 /// The longest event that is read.
 const LONGEST_EVENT: usize = 64 << 20;
 const EXPIRED_CODE: u16 = 410;
@@ -72,23 +75,26 @@ impl Live {
     async fn watch_on(&self, kind: &Arc<Kind>, collection: &Collection, mut version: String) {
         let mut after_failure = PAUSE_AFTER_FAILURE;
         loop {
+            let (begun, from) = (Instant::now(), version.clone());
             let end = Duration::from_secs(WATCH_SECONDS + WATCH_GRACE);
             let watched = tokio::time::timeout(end, self.watch(kind, collection, &mut version)).await;
+            let has_lasted = begun.elapsed() >= SHORTEST_WATCH || version != from;
             let ended = match watched.unwrap_or(Ok(())) {
                 Err(refusal) if refusal.code == EXPIRED_CODE => {
                     self.list(kind, collection).await.map(|newest| version = newest)
                 }
                 ended => ended,
             };
-            let Err(refusal) = ended else {
+            if ended.is_ok() && has_lasted {
                 after_failure = PAUSE_AFTER_FAILURE;
                 tokio::time::sleep(PAUSE).await;
                 continue;
-            };
+            }
             if self.registry.kinds().resource(&kind.group, &kind.version, &kind.plural).is_none() {
                 return self.let_go(collection);
             }
-            tracing::warn!(resource = %collection.resource, why = refusal.message(), "the cluster cannot be followed");
+            let why = ended.err().map_or_else(|| "a watch ended at once".into(), |refusal| refusal.message());
+            tracing::warn!(resource = %collection.resource, why, "the cluster cannot be followed");
             tokio::time::sleep(after_failure).await;
             after_failure = (after_failure * 2).min(LONGEST_PAUSE);
         }

@@ -48,16 +48,21 @@ impl Upstream {
         }))
     }
 
+    /// Sends a request, and waits for the head of its answer however long that takes.
     pub(super) async fn send(&self, request: Request<Full<Bytes>>) -> Result<Response<Incoming>, Refusal> {
-        let answered = tokio::time::timeout(UPSTREAM_PATIENCE, (self.0)(request)).await.map_err(|_| Refusal::late())?;
-        answered.map_err(|error| Refusal::unreachable(&*error))
+        (self.0)(request).await.map_err(|error| Refusal::unreachable(&*error))
+    }
+
+    pub(super) async fn send_in_time(&self, request: Request<Full<Bytes>>) -> Result<Response<Incoming>, Refusal> {
+        let answered = tokio::time::timeout(UPSTREAM_PATIENCE, self.send(request)).await;
+        answered.unwrap_or_else(|_| Err(Refusal::late()))
     }
 
     /// Begins to read what is at a path; what is no success is a refusal.
     pub(super) async fn open(&self, path: &str) -> Result<Incoming, Refusal> {
         let request = Request::builder().method(Method::GET).uri(path).header(ACCEPT, "application/json");
         let request = request.body(Full::default()).map_err(|error| Refusal::unreachable(&error))?;
-        let (head, body) = self.send(request).await?.into_parts();
+        let (head, body) = self.send_in_time(request).await?.into_parts();
         if head.status.is_success() {
             return Ok(body);
         }

@@ -10,7 +10,8 @@ use crate::store::Range;
 impl Registry {
     /// 503 where a version is for somebody else to serve.
     pub(crate) fn unavailable(&self, group: &str, version: &str) -> Option<Failure> {
-        let unavailable = Failure { text: Some("service unavailable\n"), ..Failure::plain(503, "service unavailable") };
+        let unavailable =
+            Failure { text: Some("service unavailable\n".into()), ..Failure::plain(503, "service unavailable") };
         let found = self.db.get(RESOURCE, &format!("{version}.{group}"))?;
         given_away(&found).map(|_| unavailable)
     }

@@ -12,9 +12,9 @@ use crate::auth::{self, Attributes, Claims, Decision, ISSUER};
 use crate::failure::{Failure, Outcome};
 use crate::kinds::posting::{Posting, PostingStep, Question, Task};
 use crate::kinds::{Place, TokenGrant, access_status, rules_status, token_status};
-use crate::registry::Writer;
+use crate::registry::{OWN_MANAGER, Wish, Writer};
 use crate::request::Part;
-use crate::request::options::How;
+use crate::request::options::{How, WriteOptions};
 use crate::request::user::{ServiceAccountName, User};
 
 /// How often it is found out anew what is to be done, because the object has changed since it was looked at.
@@ -75,6 +75,21 @@ impl Registry {
                     *own = written.or(*own);
                 }
                 Ok(())
+            }
+            PostingStep::Update { resource, namespace, name, part, change } => {
+                let kinds = self.kinds();
+                let kind = kinds.store(&resource).ok_or_else(Failure::no_such_resource)?;
+                let place = Place { part, ..Place::new(kind.clone(), &namespace, &name) };
+                if dry_run {
+                    return self.rewrite(&place, true, change).map(drop);
+                }
+                let make = |live: Option<&Json>| {
+                    let mut new = live.cloned().unwrap_or_default();
+                    change(&mut new).map(|()| new)
+                };
+                let options = WriteOptions::default();
+                let by = Writer::new(&options, OWN_MANAGER, self.clock.now_text());
+                self.update(&place, &Wish::Patch(&make), &by).map(drop)
             }
             PostingStep::Delete(mut options) => {
                 if let (Some(version), Some(own)) = (&mut options.resource_version, own) {
@@ -166,7 +181,6 @@ mod tests {
     use super::*;
     use crate::config::ApiServerConfig;
     use crate::kinds::{Context, Kind};
-    use crate::request::options::WriteOptions;
     use crate::store::Expect;
 
     /// Finds out what is to be done, and then the pod changes before it is.

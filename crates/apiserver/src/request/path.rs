@@ -9,7 +9,7 @@ pub(crate) enum Target {
     Resource(ResourcePath),
     /// Everything else, with its decoded parts.
     Other(Vec<String>),
-    /// `/api/v1/watch` and nothing after it.
+    /// `/api/v1/watch`, or `/api/v1/proxy`, and nothing after it.
     Undeterminable,
 }
 
@@ -31,6 +31,8 @@ pub(crate) struct ResourcePath {
     pub(crate) in_namespace: bool,
     /// The deprecated spelling `/api/v1/watch/…`.
     pub(crate) old_watch: bool,
+    /// The spelling `/api/v1/proxy/…`, which no longer leads anywhere. What follows the name is for who it is passed on to.
+    pub(crate) old_proxy: bool,
 }
 
 impl Target {
@@ -54,8 +56,8 @@ impl ResourcePath {
     fn parse(group: &str, parts: &[String]) -> Option<Self> {
         let mut path = Self { group: group.into(), version: parts[0].clone(), ..Self::default() };
         let mut parts = &parts[1..];
-        if parts[0] == "watch" {
-            path.old_watch = true;
+        (path.old_watch, path.old_proxy) = (parts[0] == "watch", parts[0] == "proxy");
+        if path.old_watch || path.old_proxy {
             parts = &parts[1..];
         }
         let first = parts.first()?;
@@ -70,7 +72,7 @@ impl ResourcePath {
         let mut parts = parts.iter().cloned();
         path.resource = parts.next().unwrap_or_default();
         path.name = parts.next().unwrap_or_default();
-        path.subresource = parts.next().unwrap_or_default();
+        path.subresource = parts.next().filter(|_| !path.old_proxy).unwrap_or_default();
         path.rest = parts.collect();
         Some(path)
     }
@@ -108,6 +110,7 @@ mod tests {
         check("/apis/apps/v1/namespaces/a/deployments/b/scale", ["apps", "v1", "a", "deployments", "b", "scale"]);
         check("/api/v1/namespaces/a/config%6daps/a%2Fb", ["", "v1", "a", "configmaps", "a", "b"]);
         check("/api/v1/watch/namespaces/a/pods", ["", "v1", "a", "pods", "", ""]);
+        check("/api/v1/proxy/namespaces/a/pods/b/log/c", ["", "v1", "a", "pods", "b", ""]);
     }
 
     #[test]
@@ -116,5 +119,6 @@ mod tests {
             assert!(matches!(Target::parse(path), Target::Other(_)), "{path}");
         }
         assert_eq!(Target::parse("/api/v1/watch"), Target::Undeterminable);
+        assert_eq!(Target::parse("/apis/apps/v1/proxy/"), Target::Undeterminable);
     }
 }

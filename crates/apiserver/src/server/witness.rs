@@ -24,7 +24,7 @@ const JSON: &str = "application/json";
 const MERGE: &str = "application/merge-patch+json";
 const APPLY: &str = "application/apply-patch+yaml";
 
-/// Remembers what it is told of the namespace `n`, and has the say that a test wants.
+/// Remembers what it is told of the namespace `n` and what is in it, and has the say that a test wants.
 #[derive(Debug, Default)]
 struct Witness(Mutex<WitnessState>);
 
@@ -48,7 +48,8 @@ enum Say {
 
 impl Witness {
     fn hear(&self, phase: &'static str, request: &AdmissionRequest<'_>) -> Outcome<Say> {
-        if request.place.namespace != "n" {
+        let place = request.place;
+        if place.namespace != "n" && (&*place.kind.kind, &*place.name) != ("Namespace", "n") {
             return Ok(Say::Nothing);
         }
         let mut state = self.0.lock().expect("no test has panicked with it");
@@ -101,6 +102,8 @@ const TELLING: &[(&str, &str, &str)] = &[
     ("Eviction", "/deleteOptions/gracePeriodSeconds", "7"),
     ("LocalSubjectAccessReview", "/spec/user", "changed"),
     ("Deployment", "/metadata/name", ""),
+    ("Namespace", "/spec/finalizers", ""),
+    ("PodDisruptionBudget", "/status/disruptionsAllowed", ""),
     ("ResourceQuota", "/status/used/configmaps", ""),
     ("RoleBinding", "/roleRef/name", ""),
     ("ServiceAccount", "/metadata/name", ""),

@@ -177,6 +177,25 @@ async fn one_seed_and_one_start_time_make_one_server() {
     std::fs::remove_file(file).expect("the file");
 }
 
+#[tokio::test]
+async fn with_a_seed_the_certificates_are_the_same_each_time() {
+    let made = async |seed| {
+        let config = ApiServerConfig { seed, tls: true, ..ApiServerConfig::default() };
+        let server = ApiServer::start(config).await.expect("a server");
+        let ca = server.client_config().tls.ca;
+        let Some(pintle_meta::PemSource::Inline(ca)) = &ca else { panic!("a CA") };
+        let socket = tokio::net::TcpStream::connect(&server.url()["https://".len()..]).await.expect("it listens");
+        let stream = over_tls(ca, socket).await;
+        let shown = stream.get_ref().1.peer_certificates().expect("a certificate").to_vec();
+        server.shutdown().await;
+        (ca.clone(), shown)
+    };
+    let (first, second, other) = (made(Some(7)).await, made(Some(7)).await, made(Some(8)).await);
+    assert_eq!(first, second);
+    assert!(first.0 != other.0 && first.1 != other.1, "each seed has its own");
+    assert_ne!(made(None).await, made(None).await, "without a seed nobody knows them");
+}
+
 #[tokio::test(start_paused = true)]
 async fn each_rule_counts_for_itself_in_its_window_of_time() {
     let server = server().await;
@@ -341,6 +360,24 @@ async fn the_generation_of_a_daemon_sets_template_is_counted_as_go_does() {
         );
         let refused = made("refused", sent).await;
         assert_eq!((refused.code, &refused.body["message"]), (400, &json!(why)));
+    }
+    // To read a body is to convert it; what a strategic patch or an apply makes is converted later.
+    let why = "strconv.ParseInt: parsing \"x\": invalid syntax";
+    let whole = json!({"apiVersion": "apps/v1", "kind": "DaemonSet", "metadata": generation("x")}).to_string();
+    let added = json!([{"op": "add", "path": format!("/metadata/annotations/{ANNOTATION}"), "value": "x"}]).to_string();
+    for (media, body, code, begins, at) in [
+        ("merge-patch+json", &whole, 422, " \"\" is invalid: patch: Invalid value: ", "a"),
+        ("json-patch+json", &added, 422, " \"\" is invalid: patch: Invalid value: ", "a"),
+        ("merge-patch+json", &whole, 422, " \"\" is invalid: patch: Invalid value: ", "a/status"),
+        ("strategic-merge-patch+json", &whole, 500, why, "a"),
+        ("apply-patch+yaml", &whole, 500, "failed to convert to unversioned (/; apps/v1, Kind=DaemonSet): ", "a"),
+        ("apply-patch+yaml", &whole, 500, "failed to convert to unversioned (/; apps/v1, Kind=DaemonSet): ", "none"),
+    ] {
+        let (media, path) = (format!("application/{media}"), format!("{path}/{at}?fieldManager=m&force=true"));
+        let path = if media.contains("apply") { path } else { path.replace("&force=true", "") };
+        let refused = read(send(&server, Method::PATCH, &path, &[("content-type", &media)], body).await).await;
+        let told = refused.body["message"].as_str().expect("a message");
+        assert_eq!((refused.code, told.starts_with(begins), told.ends_with(why)), (code, true, true), "{path}: {told}");
     }
     let most = i64::MAX.to_string();
     let patch = async |path: &str, patch: Json| call(&server, Method::PATCH, path, patch).await;

@@ -156,6 +156,28 @@ fn a_field_that_the_schema_does_not_declare_cannot_be_applied() {
 }
 
 #[test]
+fn managed_fields_cannot_be_applied_nor_what_is_none_in_their_place() {
+    let schema = Schema::builtin("v1", "ConfigMap").unwrap();
+    let refused = |fields: Json| {
+        let mut applied = config_map(json!({"k": "v"}));
+        applied["metadata"]["managedFields"] = fields;
+        apply(None, &applied, true, &context(&schema, "v1", "m1")).unwrap_err()
+    };
+    for entries in [json!([]), json!([{}]), json!([{"manager": "m", "time": null}]), json!([{"unknown": 1}])] {
+        assert_eq!(refused(entries), ApplyError::BadRequest("metadata.managedFields must be nil".into()));
+    }
+    for (fields, told) in [
+        (json!("x"), ": expected list, got &{x}"),
+        (json!({"a": 1}), ": expected list, got &{map[a:1]}"),
+        (json!([1]), "[0]: expected map, got &{1}"),
+        (json!([{"manager": 1}]), "[0].manager: expected string, got &value.valueUnstructured{Value:1}"),
+    ] {
+        let ApplyError::Typed(why) = refused(fields.clone()) else { panic!("{fields}") };
+        assert!(why.ends_with(&format!("): .metadata.managedFields{told}")), "{why}");
+    }
+}
+
+#[test]
 fn merged_lists_keep_the_live_order_unless_the_applier_has_another() {
     let schema = Schema::builtin("v1", "Pod").unwrap();
     let pod = |names: &[&str]| {

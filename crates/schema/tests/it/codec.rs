@@ -169,6 +169,45 @@ fn the_items_of_a_repeated_list_are_read_into_those_that_stood_there() {
     assert_eq!(decode_as("v1", "Pod", body).unwrap().object["metadata"]["finalizers"], json!(["a", "c", ""]));
 }
 
+/// As a kube-apiserver answers each.
+#[test]
+fn a_list_that_grows_again_finds_what_it_had_before_it_was_cut_short() {
+    let long = r#"[{"name": "a", "image": "x"}, {"name": "b", "image": "y", "args": ["1", "2"]}]"#;
+    let b = json!({"name": "b", "image": "y", "args": ["1", "2"], "resources": {}});
+    let all = json!([{"name": "s", "image": "x", "resources": {}}, b, {"name": "", "resources": {}}]);
+    for (lists, expected) in [
+        (vec![long, r#"[{"name": "s"}]"#, "[null, null, null]"], all.clone()),
+        (vec![long, r#"[{"name": "s"}]"#, "[null]", "[null]", "[null, null, null]"], all),
+        (vec![long, "[]", "[null, null]"], json!([{"name": "", "resources": {}}, {"name": "", "resources": {}}])),
+        (
+            vec![long, "[null]", "null", "[null, null]"],
+            json!([{"name": "", "resources": {}}, {"name": "", "resources": {}}]),
+        ),
+        (
+            vec![r#"[{"args": ["1", "2", "3"]}]"#, r#"[{"args": ["4"]}]"#, r#"[{"args": [null, null, "5", null]}]"#],
+            json!([{"name": "", "args": ["4", "2", "5", ""], "resources": {}}]),
+        ),
+        (
+            // A list in an item that was left is left with it.
+            vec![r#"[{}, {"args": ["1", "2"], "args": ["3"]}]"#, "[null]", r#"[null, {"args": [null, null]}]"#],
+            json!([{"name": "", "resources": {}}, {"name": "", "args": ["3", "2"], "resources": {}}]),
+        ),
+        (
+            // One in a new item is new.
+            vec![r#"[{"args": ["1", "2"], "args": ["3"]}]"#, "[]", r#"[{"args": ["4"], "args": [null, null]}]"#],
+            json!([{"name": "", "args": ["4", ""], "resources": {}}]),
+        ),
+    ] {
+        let lists: Vec<_> = lists.iter().map(|list| format!(r#""containers": {list}"#)).collect();
+        let body = format!(r#"{{"spec": {{{}}}}}"#, lists.join(", "));
+        assert_eq!(decode_as("v1", "Pod", &body).unwrap().object["spec"]["containers"], expected, "{body}");
+    }
+    // What is left is passed over, and not moved, each time; and texts of long places are not made without end.
+    let many = r#","containers":[null]"#.repeat(50_000);
+    let body = format!(r#"{{"spec":{{"containers":[{}null]{many}}}}}"#, "null,".repeat(300_000));
+    assert_eq!(decode_as("v1", "Pod", &body).unwrap().object["spec"]["containers"].as_array().map(Vec::len), Some(1));
+}
+
 #[test]
 fn a_list_that_is_repeated_without_end_is_not_copied_as_often() {
     let (long, many) = ("x".repeat(1 << 20), r#","containers":[{}],"containers":[null]"#.repeat(50_000));

@@ -1,7 +1,7 @@
 //! DaemonSet.
 
 use super::{TEMPLATE, is_nothing, selector_changed, status_faults, workload_faults, workload_spec};
-use crate::failure::{Failure, Outcome};
+use crate::failure::Outcome;
 use crate::kinds::check::Check;
 use crate::kinds::core::pod::template_warnings;
 use crate::kinds::table::{self, Column, Row};
@@ -73,11 +73,9 @@ impl Strategy for DaemonSet {
         }
     }
 
-    fn admit(&self, _: &Context<'_>, new: &mut Json, _: Option<&Json>, _: Part) -> Outcome<()> {
-        template_generation(new).map(drop).map_err(|failure| {
-            let why = failure.status.message;
-            Failure::bad_request(format!("DaemonSet in version \"v1\" cannot be handled as a DaemonSet: {why}"))
-        })
+    fn unconvertible(&self, object: &Json) -> Option<String> {
+        object.at(&format!("/metadata/annotations/{TEMPLATE_GENERATION}"))?;
+        template_generation(object).err().map(|failure| failure.status.message)
     }
 
     fn validate_create(&self, object: &Json) -> FieldFaults {

@@ -1,10 +1,11 @@
 //! Node.
 
-use crate::failure::Outcome;
+use super::proxy;
+use crate::failure::{Failure, Outcome};
 use crate::kinds::check::Check;
 use crate::kinds::network_rules::is_cidr;
 use crate::kinds::table::{self, Column, Row};
-use crate::kinds::{Context, Strategy, warnings};
+use crate::kinds::{Context, Strategy, Stream, warnings};
 use crate::object::{condition, doubles};
 use crate::request::Part;
 use crate::validate::{FaultReason, FieldFault, FieldFaults};
@@ -29,6 +30,10 @@ const NODE_INFO: &[&str] = &[
 ];
 
 impl Strategy for Node {
+    fn stream(&self, part: Part) -> Option<Stream> {
+        (part == Part::Proxy).then_some(proxy::OF_NODE)
+    }
+
     fn keeps_sent_status(&self) -> bool {
         true
     }
@@ -166,4 +171,25 @@ fn roles(object: &Json) -> String {
     };
     let roles: std::collections::BTreeSet<String> = labels.filter_map(role).filter(|role| !role.is_empty()).collect();
     if roles.is_empty() { "<none>".into() } else { roles.into_iter().collect::<Vec<_>>().join(",") }
+}
+
+/// Where a kubelet listens that does not say where.
+const KUBELET_PORT: i64 = 10_250;
+/// The kinds of addresses of a node, the best first.
+const ADDRESS_TYPES: [&str; 5] = ["Hostname", "InternalDNS", "InternalIP", "ExternalDNS", "ExternalIP"];
+
+/// The host and the port of a node's kubelet.
+///
+/// # Errors
+///
+/// The node tells no address.
+pub(super) fn kubelet(node: &Json) -> Outcome<(&str, String)> {
+    let known: Vec<_> = node.list("/status/addresses").collect();
+    let address = ADDRESS_TYPES.iter().find_map(|kind| known.iter().find(|address| address["type"] == *kind));
+    let Some(address) = address else {
+        let known = Json::from_iter(known.into_iter().cloned());
+        return Err(Failure::plain(500, format!("no preferred addresses found; known addresses: {known}")));
+    };
+    let port = node.integer("/status/daemonEndpoints/kubeletEndpoint/Port").filter(|port| *port != 0);
+    Ok((address.text("/address"), port.unwrap_or(KUBELET_PORT).to_string()))
 }

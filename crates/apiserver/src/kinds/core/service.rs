@@ -7,10 +7,11 @@ use std::net::IpAddr;
 
 use pintle_json::{Json, json};
 
+use super::proxy;
 use crate::failure::{Failure, Outcome};
 use crate::kinds::check::Check;
 use crate::kinds::table::{self, Column, Row};
-use crate::kinds::{Context, Strategy, warnings};
+use crate::kinds::{Context, Strategy, Stream, warnings};
 use crate::object::metadata;
 use crate::request::Part;
 use crate::validate::{FieldFault, FieldFaults, NameRule, label_key_faults, label_value_faults, name_faults};
@@ -21,6 +22,10 @@ use jiff::Timestamp;
 pub(in crate::kinds) struct Service;
 
 impl Strategy for Service {
+    fn stream(&self, part: Part) -> Option<Stream> {
+        (part == Part::Proxy).then_some(proxy::OF_SERVICE)
+    }
+
     fn claims(&self, service: &Json) -> Vec<String> {
         allocation::claims(service)
     }

@@ -201,7 +201,7 @@ async fn who_joins_the_chain_is_asked_about_what_is_posted_and_may_change_it() {
             "Create localsubjectaccessreviews.authorization.k8s.io/ n/ - -> LocalSubjectAccessReview(u) options manager ",
             ("", "/spec/user", json!("changed")),
         ),
-        // What an eviction takes, of the pod and of its budget, nobody is asked about.
+        // What an eviction takes of the pod, nobody is asked about.
         (
             "pods/p/eviction",
             eviction,
@@ -311,10 +311,79 @@ async fn who_joins_the_chain_is_asked_about_what_controllers_do() {
 
     server.make(&format!("{IN}/configmaps"), config_map("left", "3")).await;
     assert_eq!(server.call(Method::DELETE, "/api/v1/namespaces/n", JSON, &Json::Null).await.code, 200);
-    let emptied =
-        by("Delete configmaps/ n/left ConfigMap(3) -> - by WHO options Some(Background)", "namespace-controller");
-    assert_eq!(told().await, emptied);
+    let emptied = [
+        both("Delete namespaces/ /n Namespace([\"kubernetes\"]) -> - by jane options None"),
+        by("Delete configmaps/ n/left ConfigMap(3) -> - by WHO options Some(Background)", "namespace-controller"),
+        as_controller("status", r#"["kubernetes"]"#),
+        as_controller("finalize", ""),
+    ];
+    assert_eq!(told().await, emptied.concat());
     assert_eq!(server.call(Method::GET, "/api/v1/namespaces/n", JSON, &Json::Null).await.code, 404);
+}
+
+/// What the witness is told where the controller of namespaces writes a part of one, to have these finalizers then.
+fn as_controller(part: &str, finalizers: &str) -> Vec<String> {
+    let who = "system:serviceaccount:kube-system:namespace-controller";
+    let (old, new) = (r#"Namespace(["kubernetes"])"#, format!("Namespace({finalizers})"));
+    both(&format!("Update namespaces/{part} /n {old} -> {new} by {who} options manager "))
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_namespace_stays_until_admission_lets_it_go() {
+    let server = Watched::start().await;
+    let path = "/api/v1/namespaces/n";
+    assert_eq!(server.call(Method::DELETE, path, JSON, &Json::Null).await.code, 200);
+    server.witness.told();
+    server.witness.say(Say::Refuse("validate"));
+    server.background.settle(&server.registry.db).await;
+    let kept = server.call(Method::GET, path, JSON, &Json::Null).await;
+    assert_eq!((kept.code, kept.body.has("/status/conditions")), (200, false), "{}", kept.body);
+    let asked = [as_controller("status", r#"["kubernetes"]"#), as_controller("finalize", "")].concat();
+    let told = server.witness.told();
+    assert_eq!(told[..asked.len()], asked);
+    server.witness.say(Say::Nothing);
+    tokio::time::sleep(std::time::Duration::from_secs(1)).await;
+    server.background.settle(&server.registry.db).await;
+    assert_eq!(server.call(Method::GET, path, JSON, &Json::Null).await.code, 404);
+}
+
+#[tokio::test]
+async fn who_joins_the_chain_is_asked_about_what_an_eviction_takes_of_a_budget() {
+    let server = Watched::start().await;
+    const BUDGETS: &str = "/apis/policy/v1/namespaces/n/poddisruptionbudgets";
+    let mut labelled = pod("p");
+    labelled["metadata"]["labels"] = json!({"a": "b"});
+    server.make(&format!("{IN}/pods"), labelled).await;
+    let spec = json!({"maxUnavailable": 1, "selector": {"matchLabels": {"a": "b"}}});
+    server.make(BUDGETS, json!({"metadata": {"name": "b"}, "spec": spec})).await;
+    let ready = json!({"phase": "Running", "conditions": [{"type": "Ready", "status": "True"}]});
+    for (path, status) in [
+        (format!("{IN}/pods/p/status"), ready),
+        (format!("{BUDGETS}/b/status"), json!({"disruptionsAllowed": 1, "observedGeneration": 1})),
+    ] {
+        let written = server.call(Method::PATCH, &path, MERGE, &json!({"status": status})).await;
+        assert_eq!(written.code, 200, "{}", written.body);
+    }
+    server.witness.told();
+    let eviction = json!({"metadata": {"name": "p"}});
+    let evict = async |query: &str| {
+        let path = format!("{IN}/pods/p/eviction{query}");
+        server.call(Method::POST, &path, JSON, &eviction).await
+    };
+    let asked = |dry: &str| both(&format!("Create pods/eviction n/p - -> Eviction() by jane options manager {dry}"));
+    let charged = both(
+        "Update poddisruptionbudgets.policy/status n/b PodDisruptionBudget(1) -> PodDisruptionBudget(0) by \
+         system:apiserver options manager ",
+    );
+    let tried = evict("?dryRun=All").await;
+    assert_eq!((tried.code, server.witness.told()), (201, asked(" dry")), "{}", tried.body);
+    let evicted = evict("").await;
+    assert_eq!((evicted.code, server.witness.told()), (201, [asked(""), charged].concat()), "{}", evicted.body);
+    let budget = server.call(Method::GET, &format!("{BUDGETS}/b"), JSON, &Json::Null).await.body;
+    assert_eq!(budget.integer("/status/disruptionsAllowed"), Some(0));
+    let mut owners =
+        budget.list("/metadata/managedFields").map(|owner| (owner.text("/manager"), owner.text("/subresource")));
+    assert!(owners.any(|owner| owner == ("kube-apiserver", "status")), "{budget}");
 }
 
 #[tokio::test(start_paused = true)]

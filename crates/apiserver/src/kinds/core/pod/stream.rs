@@ -3,36 +3,34 @@
 use pintle_json::{Json, json};
 
 use crate::failure::{Failure, Outcome, quoted};
-use crate::kinds::{Cluster, GroupResource, Place, Stream};
+use crate::kinds::core::node::kubelet;
+use crate::kinds::core::proxy;
+use crate::kinds::{Cluster, GroupResource, Place, Stream, StreamAnswer};
 use crate::request::Part;
 use crate::request::query::Query;
 
-/// Where a kubelet would listen.
-const KUBELET_PORT: u16 = 10_250;
-/// The kinds of addresses of a node, the best first.
-const ADDRESS_TYPES: [&str; 5] = ["Hostname", "InternalDNS", "InternalIP", "ExternalDNS", "ExternalIP"];
-
 /// What is served of that part, if it is such a one.
 pub(super) fn of(part: Part) -> Option<Stream> {
-    let connect = |options| Stream { methods: &["GET", "POST"], options, connects: true, answer };
+    let connect = |options| Stream { methods: &["GET", "POST"], options, connects: true, goes_below: false, answer };
     match part {
         Part::Log => Some(Stream { methods: &["GET"], connects: false, ..connect(log_options) }),
         Part::Attach => Some(connect(attach_options)),
         Part::Exec => Some(connect(exec_options)),
         Part::PortForward => Some(connect(port_forward_options)),
+        Part::Proxy => Some(proxy::OF_POD),
         _ => None,
     }
 }
 
-fn log_options(query: &Query) -> Outcome<Json> {
+fn log_options(query: &Query, _: &[String]) -> Outcome<Json> {
     Ok(json!({"kind": "PodLogOptions", "apiVersion": "v1", "container": query.text("container")}))
 }
 
-fn attach_options(query: &Query) -> Outcome<Json> {
+fn attach_options(query: &Query, _: &[String]) -> Outcome<Json> {
     Ok(streams("PodAttachOptions", query))
 }
 
-fn exec_options(query: &Query) -> Outcome<Json> {
+fn exec_options(query: &Query, _: &[String]) -> Outcome<Json> {
     let mut options = streams("PodExecOptions", query);
     let command: Json = query.all("command").collect();
     if !command.is_empty() {
@@ -41,7 +39,7 @@ fn exec_options(query: &Query) -> Outcome<Json> {
     Ok(options)
 }
 
-fn port_forward_options(query: &Query) -> Outcome<Json> {
+fn port_forward_options(query: &Query, _: &[String]) -> Outcome<Json> {
     let number = |text: &str| {
         let why = || Failure::bad_request(format!("cannot convert to []int32: {} is no port", quoted(text)));
         text.parse::<u16>().map(Json::from).map_err(|_| why())
@@ -69,30 +67,22 @@ fn streams(kind: &str, query: &Query) -> Json {
 }
 
 /// Answers what is wrong first: no such container, no node, no kubelet on it. Of a pod without a node the log is empty.
-fn answer(cluster: &dyn Cluster, place: &Place, pod: &Json, options: &Json) -> Outcome<&'static str> {
-    let name = &place.name;
+fn answer(cluster: &dyn Cluster, place: &Place, options: &Json) -> Outcome<StreamAnswer> {
+    let (name, pods) = (&place.name, GroupResource::new("", "pods"));
+    let pod = cluster.object(&pods, &place.namespace, name).ok_or_else(|| Failure::not_found(&pods, name))?;
     if place.part != Part::PortForward {
-        check_container(pod, name, options.text("/container"))?;
+        check_container(&pod, name, options.text("/container"))?;
     }
     let node = pod.text("/spec/nodeName");
     match (place.part, node) {
-        (Part::Log, "") => return Ok(""),
+        (Part::Log, "") => return Ok(StreamAnswer::Text("")),
         (_, "") => return Err(Failure::bad_request(format!("pod {name} does not have a host assigned"))),
         _ => (),
     }
     let nodes = GroupResource::new("", "nodes");
     let node = cluster.object(&nodes, "", node).ok_or_else(|| Failure::not_found(&nodes, node))?;
-    let known: Vec<_> = node.list("/status/addresses").collect();
-    let address = ADDRESS_TYPES.iter().find_map(|kind| known.iter().find(|address| address["type"] == *kind));
-    let Some(address) = address else {
-        let known = Json::from_iter(known.into_iter().cloned());
-        return Err(Failure::plain(500, format!("no preferred addresses found; known addresses: {known}")));
-    };
-    let address = address.text("/address");
-    Err(Failure::plain(
-        500,
-        format!("error dialing backend: dial tcp {address}:{KUBELET_PORT}: connect: connection refused"),
-    ))
+    let (address, port) = kubelet(&node)?;
+    Err(Failure::plain(500, format!("error dialing backend: dial tcp {address}:{port}: connect: connection refused")))
 }
 
 /// A container that is named has to be there; one that is not, the only one.

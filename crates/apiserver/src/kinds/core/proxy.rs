@@ -1,0 +1,152 @@
+//! `/proxy`: a way to what listens in a pod, behind a service or on a node. It is found as on a real cluster; nobody listens there.
+
+use std::net::IpAddr;
+use std::sync::Arc;
+
+use pintle_json::{Json, json};
+use pintle_meta::Reason;
+
+use super::node::kubelet;
+use crate::failure::{Failure, Outcome, quoted};
+use crate::kinds::{Cluster, GroupResource, Place, Stream, StreamAnswer};
+
+const METHODS: &[&str] = &["GET", "POST", "PUT", "PATCH", "DELETE", "HEAD", "OPTIONS"];
+
+/// The way into a pod.
+pub(super) const OF_POD: Stream = Stream {
+    methods: METHODS,
+    options: |_, rest| Ok(options("PodProxyOptions", rest)),
+    connects: true,
+    goes_below: true,
+    answer: to_pod,
+};
+
+/// The way to a pod behind a service.
+pub(super) const OF_SERVICE: Stream =
+    Stream { options: |_, rest| Ok(options("ServiceProxyOptions", rest)), answer: to_service, ..OF_POD };
+
+/// The way to a node's kubelet, or to another of its ports.
+pub(super) const OF_NODE: Stream =
+    Stream { options: |_, rest| Ok(options("NodeProxyOptions", rest)), answer: to_node, ..OF_POD };
+
+fn options(kind: &str, rest: &[String]) -> Json {
+    let mut options = json!({"kind": kind, "apiVersion": "v1"});
+    if !rest.is_empty() {
+        options.set("path", format!("/{}", rest.join("/")));
+    }
+    options
+}
+
+fn to_pod(cluster: &dyn Cluster, place: &Place, _: &Json) -> Outcome<StreamAnswer> {
+    let asked = Asked::read("pod", &place.name)?;
+    let pod = find(cluster, "pods", &place.namespace, asked.name)?;
+    let ports = || pod.list("/spec/containers").filter_map(|container| container.list("/ports").next());
+    let port = match asked.port {
+        "" => ports().next().and_then(|port| port.integer("/containerPort")).map(|port| port.to_string()),
+        port => Some(port.to_owned()),
+    };
+    let ip = match pod.text("/status/podIP") {
+        "" => pod.text("/status/podIPs/0/ip"),
+        ip => ip,
+    };
+    let ip = reachable(ip).ok_or_else(|| Failure::bad_request("address not allowed"))?;
+    Ok(nobody(&ip.to_string(), port.as_deref().unwrap_or(asked.usual_port())))
+}
+
+fn to_service(cluster: &dyn Cluster, place: &Place, _: &Json) -> Outcome<StreamAnswer> {
+    let (asked, namespace) = (Asked::read("service", &place.name)?, &place.namespace);
+    let unavailable = |why: String| Failure::new(503, Reason::ServiceUnavailable, why);
+    let mut wanted = asked.port.to_owned();
+    if let Ok(number) = asked.port.parse::<i64>() {
+        let service = find(cluster, "services", namespace, asked.name)?;
+        let mut ports = service.list("/spec/ports");
+        let port = ports.find(|port| port.integer("/port") == Some(number));
+        let none = || format!("no service port {number} found for service {}", quoted(asked.name));
+        wanted = port.ok_or_else(|| unavailable(none()))?.text("/name").to_owned();
+    }
+    let endpoints = cluster.object(&GroupResource::new("", "endpoints"), namespace, asked.name);
+    // A service whose endpoints are missing is called missing itself.
+    let endpoints = endpoints.ok_or_else(|| Failure::not_found(&GroupResource::new("", "services"), asked.name))?;
+    for subset in endpoints.list("/subsets") {
+        let ports = subset.list("/ports").filter(|port| port.text("/name") == wanted);
+        let addresses = || subset.list("/addresses").filter(|address| is_of_pod(cluster, namespace, address));
+        if let Some((port, address)) = ports.into_iter().find_map(|port| Some((port, addresses().next()?))) {
+            return Ok(nobody(address.text("/ip"), &port.integer("/port").unwrap_or(0).to_string()));
+        }
+    }
+    Err(unavailable(format!("no endpoints available for service {}", quoted(&place.name))))
+}
+
+/// Whether an address is that of a pod of this namespace, which says so itself.
+fn is_of_pod(cluster: &dyn Cluster, namespace: &str, address: &Json) -> bool {
+    let says = |name: &str| address["targetRef"].text(name);
+    if (says("/kind"), says("/namespace")) != ("Pod", namespace) {
+        return false;
+    }
+    let pod = cluster.object(&GroupResource::new("", "pods"), namespace, says("/name"));
+    pod.is_some_and(|pod| {
+        let mut ips = pod.list("/status/podIPs").map(|ip| ip.text("/ip")).chain([pod.text("/status/podIP")]);
+        ips.any(|ip| ip == address.text("/ip"))
+    })
+}
+
+fn to_node(cluster: &dyn Cluster, place: &Place, _: &Json) -> Outcome<StreamAnswer> {
+    let asked = Asked::read("node", &place.name)?;
+    let node = find(cluster, "nodes", "", asked.name)?;
+    let (host, port) = kubelet(&node)?;
+    if host.parse::<IpAddr>().is_err() {
+        return Err(Failure::bad_request(format!("lookup {host}: no such host")));
+    }
+    let ip = reachable(host).ok_or_else(|| Failure::bad_request("address not allowed"))?;
+    Ok(nobody(&ip.to_string(), if asked.port.is_empty() { &port } else { asked.port }))
+}
+
+/// What a path names: `name`, `name:port` or `scheme:name:port`.
+struct Asked<'a> {
+    scheme: &'a str,
+    name: &'a str,
+    port: &'a str,
+}
+
+impl<'a> Asked<'a> {
+    fn read(what: &str, text: &'a str) -> Outcome<Self> {
+        let (scheme, name, port) = match text.split(':').collect::<Vec<_>>()[..] {
+            [name] => ("", name, ""),
+            [name, port] => ("", name, port),
+            [scheme, name, port] => (scheme, name, port),
+            _ => ("", "", ""),
+        };
+        match !name.is_empty() && matches!(scheme, "" | "http" | "https") {
+            true => Ok(Self { scheme, name, port }),
+            false => Err(Failure::bad_request(format!("invalid {what} request {}", quoted(text)))),
+        }
+    }
+
+    fn usual_port(&self) -> &'static str {
+        if self.scheme == "https" { "443" } else { "80" }
+    }
+}
+
+fn find(cluster: &dyn Cluster, resource: &str, namespace: &str, name: &str) -> Outcome<Arc<Json>> {
+    let resource = GroupResource::new("", resource);
+    cluster.object(&resource, namespace, name).ok_or_else(|| Failure::not_found(&resource, name))
+}
+
+/// An address that requests may be passed on to: of one host, and not of the server's own.
+fn reachable(text: &str) -> Option<IpAddr> {
+    let ip = text.parse::<IpAddr>().ok()?.to_canonical();
+    let is_local = match ip {
+        IpAddr::V4(ip) => ip.is_link_local() || ip.is_broadcast(),
+        IpAddr::V6(ip) => ip.is_unicast_link_local(),
+    };
+    (!is_local && !ip.is_unspecified() && !ip.is_loopback() && !ip.is_multicast()).then_some(ip)
+}
+
+/// Why nobody answers there.
+fn nobody(host: &str, port: &str) -> StreamAnswer {
+    StreamAnswer::Nobody(match port.parse::<u16>() {
+        Ok(port) if host.contains(':') => format!("dial tcp [{host}]:{port}: connect: connection refused"),
+        Ok(port) => format!("dial tcp {host}:{port}: connect: connection refused"),
+        Err(_) => format!("dial tcp: address {port}: invalid port"),
+    })
+}

@@ -1,0 +1,133 @@
+//! What a plan has the other cluster answer, when that answers late, in part, or never.
+
+use std::convert::Infallible;
+use std::io;
+use std::pin::Pin;
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use bytes::Bytes;
+use http::{Method, Request, Response};
+use http_body::Frame;
+use http_body_util::combinators::UnsyncBoxBody;
+use http_body_util::{BodyExt, Full, StreamBody};
+use pintle_apiserver::{ApiServer, ApiServerConfig, InProcess, InProcessBody, Plan};
+use tokio::time::Instant;
+use tower_service::Service;
+
+const LOG: &str = "/api/v1/namespaces/default/pods/p/log";
+/// Of an API that only the cluster knows.
+const METRICS: &str = "/apis/metrics.k8s.io/v1beta1/namespaces/watch/pods";
+const LONG: Duration = Duration::from_secs(600);
+
+type Answer = Response<UnsyncBoxBody<Bytes, io::Error>>;
+
+/// A cluster that answers what is passed on with a line, and everything else as a server does.
+#[derive(Clone)]
+struct Slow {
+    inner: InProcess,
+    /// How long the head of the answer takes, and its line after that; it never ends.
+    head: Duration,
+    line: Duration,
+}
+
+impl Service<Request<Full<Bytes>>> for Slow {
+    type Response = Answer;
+    type Error = io::Error;
+    type Future = Pin<Box<dyn Future<Output = io::Result<Answer>> + Send>>;
+
+    fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Poll::Ready(Ok(()))
+    }
+
+    fn call(&mut self, request: Request<Full<Bytes>>) -> Self::Future {
+        let path = request.uri().path();
+        if !path.ends_with("/log") && !path.starts_with("/apis/metrics.k8s.io") {
+            let answered = self.inner.call(request);
+            return Box::pin(async move { Ok(answered.await?.map(BodyExt::boxed_unsync)) });
+        }
+        let Self { head, line, .. } = self.clone();
+        Box::pin(async move {
+            tokio::time::sleep(head).await;
+            let (sender, mut lines) = tokio::sync::mpsc::channel(1);
+            tokio::spawn(async move {
+                tokio::time::sleep(line).await;
+                drop(sender.send(Ok(Frame::data(Bytes::from("a line\n")))).await);
+                sender.closed().await;
+            });
+            let body = StreamBody::new(futures_util::stream::poll_fn(move |context| lines.poll_recv(context)));
+            Ok(Response::new(body.boxed_unsync()))
+        })
+    }
+}
+
+/// A plan for a cluster whose answers take so long.
+async fn plan(head: Duration, line: Duration) -> (ApiServer, Plan) {
+    let live = ApiServer::start(ApiServerConfig::default()).await.expect("a server");
+    let slow = Slow { inner: live.in_process(), head, line };
+    let plan = Plan::start(slow, ApiServerConfig::default()).await.expect("a plan");
+    (live, plan)
+}
+
+async fn ask(plan: &Plan, method: Method, path: &str) -> Response<InProcessBody> {
+    let request = Request::builder().method(method).uri(path).body(Full::new(Bytes::new())).expect("a request");
+    plan.server().in_process().call(request).await.expect("an answer")
+}
+
+/// The next piece of a body.
+async fn next(answer: &mut Response<InProcessBody>) -> io::Result<Bytes> {
+    let frame = answer.body_mut().frame().await.expect("it does not end");
+    frame.map(|frame| frame.into_data().unwrap_or_default())
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_log_that_says_nothing_is_waited_for_as_long_as_somebody_listens() {
+    let (_live, plan) = plan(LONG, LONG).await;
+    let begun = Instant::now();
+    for path in [LOG.to_owned(), format!("{LOG}?follow=true")] {
+        let mut answer = ask(&plan, Method::GET, &path).await;
+        assert_eq!((answer.status().as_u16(), next(&mut answer).await.expect("a line")), (200, "a line\n".into()));
+    }
+    assert_eq!(begun.elapsed().as_secs(), 4 * LONG.as_secs());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_watch_begins_in_time_and_then_goes_on() {
+    let watch = format!("{METRICS}?watch=1");
+    let (_live, late) = plan(LONG, Duration::ZERO).await;
+    let begun = Instant::now();
+    assert_eq!((ask(&late, Method::GET, &watch).await.status().as_u16(), begun.elapsed().as_secs()), (504, 60));
+    let (_live, slow) = plan(Duration::ZERO, LONG).await;
+    assert_eq!(next(&mut ask(&slow, Method::GET, &watch).await).await.expect("a line"), "a line\n");
+}
+
+#[tokio::test(start_paused = true)]
+async fn another_read_is_whole_in_time_or_fails() {
+    for path in [METRICS.to_owned(), format!("{METRICS}/p?watch=1"), format!("{METRICS}/watch/x")] {
+        let (_live, late) = plan(LONG, Duration::ZERO).await;
+        let begun = Instant::now();
+        assert_eq!((ask(&late, Method::GET, &path).await.status().as_u16(), begun.elapsed().as_secs()), (504, 60));
+        let (_live, endless) = plan(Duration::from_secs(20), Duration::from_secs(20)).await;
+        let begun = Instant::now();
+        let mut answer = ask(&endless, Method::GET, &path).await;
+        assert_eq!(next(&mut answer).await.expect("a line"), "a line\n");
+        let error = next(&mut answer).await.expect_err("it does not come to its end");
+        assert_eq!((error.kind(), begun.elapsed().as_secs()), (io::ErrorKind::TimedOut, 60), "{path}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_body_of_a_read_is_not_waited_for_and_that_of_a_question_not_for_ever() {
+    let (_live, plan) = plan(Duration::ZERO, Duration::ZERO).await;
+    let call = |method: Method, path: &str| {
+        let never = StreamBody::new(futures_util::stream::pending::<Result<Frame<Bytes>, Infallible>>());
+        let request = Request::builder().method(method).uri(path).header("content-type", "application/json");
+        plan.server().in_process().call(request.body(never).expect("a request"))
+    };
+    for path in [LOG, METRICS] {
+        assert_eq!(call(Method::GET, path).await.expect("an answer").status(), 200);
+    }
+    let begun = Instant::now();
+    let asked = call(Method::POST, "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews").await;
+    assert_eq!((asked.expect("an answer").status().as_u16(), begun.elapsed().as_secs()), (504, 60));
+}
