@@ -136,7 +136,7 @@ fn new_faults(event: &Json) -> FieldFaults {
         return faults;
     }
     let controller = event.text("/reportingController");
-    let why = if controller.is_empty() { Vec::new() } else { qualified_name_faults(controller) };
+    let why = qualified_name_faults(controller);
     let series = event.integer("/series/count");
     let check = Check::of(event).also(faults).required("reportingController");
     let mut check = why
@@ -145,14 +145,23 @@ fn new_faults(event: &Json) -> FieldFaults {
             check.refuse(true, || FieldFault::invalid_text("reportingController", controller, why))
         })
         .required("reportingInstance")
+        .also(too_long(event, "reportingInstance"))
         .required("action")
+        .also(too_long(event, "action"))
         .required("reason")
+        .also(too_long(event, "reason"))
         .refuse(event.text("/note").len() > NOTE_AT_MOST, || {
             FieldFault::invalid_text("message", "", format!("can have at most {NOTE_AT_MOST} characters"))
         })
         .refuse(odd, unknown)
-        .refuse(series.is_some_and(|count| count < 2), || {
+        .refuse(event.has("/series") && series.unwrap_or(0) < 2, || {
             FieldFault::invalid_text("series.count", "", "should be at least 2")
+        })
+        .refuse(event.has("/series") && !event.has("/series/lastObservedTime"), || {
+            FieldFault::required("series.lastObservedTime", "")
+        })
+        .refuse(event.at("/deprecatedSource").is_some_and(|source| !source.is_empty()), || {
+            FieldFault::invalid_text("source", "", "needs to be unset")
         });
     for (key, told) in [
         ("deprecatedFirstTimestamp", "firstTimestamp"),
@@ -184,4 +193,10 @@ fn fixed_faults(new: &Json, old: &Json) -> FieldFaults {
         FieldFault::invalid(*told, new.get(key).unwrap_or(&Json::Null), "field is immutable")
     };
     changed.map(fault).collect()
+}
+
+fn too_long(event: &Json, key: &str) -> Option<FieldFault> {
+    const AT_MOST: usize = 128;
+    let long = event.text(&format!("/{key}")).len() > AT_MOST;
+    long.then(|| FieldFault::invalid_text(key, "", format!("can have at most {AT_MOST} characters")))
 }
