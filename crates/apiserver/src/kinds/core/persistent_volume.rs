@@ -66,14 +66,13 @@ impl Strategy for PersistentVolume {
     }
 
     fn prepare_for_update(&self, context: &Context<'_>, new: &mut Json, old: &Json, part: Part) {
-        if part == Part::Status
-            && new.text("/status/phase") != old.text("/status/phase")
-            && let Some(status) = new.get_mut("status")
-        {
-            let sent = status.text("/lastPhaseTransitionTime") != old.text("/status/lastPhaseTransitionTime");
-            if !sent || !status.has("/lastPhaseTransitionTime") {
-                status.set("lastPhaseTransitionTime", context.time());
-            }
+        const SINCE: &str = "lastPhaseTransitionTime";
+        let Some(status) = new.get_mut("status").filter(|_| part == Part::Status) else { return };
+        let before = old.at("/status/lastPhaseTransitionTime").cloned();
+        match (status.text("/phase") == old.text("/status/phase"), status.get(SINCE).filter(|since| !since.is_null())) {
+            (true, None) => before.into_iter().for_each(|before| status.set(SINCE, before)),
+            (false, since) if since.is_none() || since == before.as_ref() => status.set(SINCE, context.time()),
+            _ => {}
         }
     }
 
@@ -129,7 +128,9 @@ impl Strategy for PersistentVolume {
         if part != Part::Object {
             return FieldFaults::default();
         }
+        // The rules of any volume are looked at twice.
         let mut faults = self.validate_create(new);
+        faults.extend(self.validate_create(new));
         if sources(new) != sources(old) {
             let why = "spec.persistentvolumesource is immutable after creation";
             faults.push(FieldFault::forbidden("spec.persistentvolumesource", why));

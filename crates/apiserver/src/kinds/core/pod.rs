@@ -101,6 +101,7 @@ impl Strategy for Pod {
     }
 
     fn prepare_for_update(&self, _: &Context<'_>, pod: &mut Json, old: &Json, part: Part) {
+        unreleased::drop_unreleased(pod);
         match part {
             Part::Status => {
                 let owners = old.at("/metadata/ownerReferences").cloned();

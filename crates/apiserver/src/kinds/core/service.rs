@@ -164,6 +164,8 @@ impl Strategy for Service {
         if balanced(old) && balanced(new) && class(new) != class(old) {
             found.push(FieldFault::invalid("spec.loadBalancerClass", &class(new), "may not change once set"));
         }
+        // Once more than of a new one.
+        found.extend(traffic::class_faults(new));
         found.extend(faults(new));
         let kept = old.text("/spec/type") != "ExternalName" && new.text("/spec/type") != "ExternalName";
         let (was, is) = (old.text("/spec/clusterIP"), new.text("/spec/clusterIP"));

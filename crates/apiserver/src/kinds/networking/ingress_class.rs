@@ -30,15 +30,15 @@ impl Strategy for IngressClass {
                 let namespaced = parameters.object().text("/scope") == "Namespace";
                 let cluster = parameters.object().text("/scope") == "Cluster";
                 let named = parameters.object().has("/namespace");
-                reference(parameters)
+                let parameters = reference(parameters)
                     .known("scope", &["Cluster", "Namespace"])
                     .refuse(namespaced && !named, || {
                         FieldFault::required("namespace", "`parameters.scope` is set to 'Namespace'")
                     })
                     .refuse(cluster && named, || {
                         FieldFault::forbidden("namespace", "`parameters.scope` is set to 'Cluster'")
-                    })
-                    .name("namespace", NameRule::Label)
+                    });
+                if namespaced { parameters.name("namespace", NameRule::Label) } else { parameters }
             });
         check.done()
     }

@@ -1,9 +1,11 @@
 //! VolumeAttributesClass.
 
 use super::storage_class::{driver_faults, parameter_faults};
-use crate::kinds::Strategy;
+use crate::failure::Outcome;
 use crate::kinds::check::Check;
+use crate::kinds::core::add_finalizer;
 use crate::kinds::table::{self, Column, Row};
+use crate::kinds::{Context, Strategy};
 use crate::request::Part;
 use crate::validate::{FieldFault, FieldFaults};
 use jiff::Timestamp;
@@ -14,6 +16,13 @@ use pintle_json::Json;
 pub(in crate::kinds) struct VolumeAttributesClass;
 
 impl Strategy for VolumeAttributesClass {
+    fn admit(&self, _: &Context<'_>, object: &mut Json, old: Option<&Json>, _: Part) -> Outcome<()> {
+        if old.is_none() {
+            add_finalizer(object, "kubernetes.io/vac-protection");
+        }
+        Ok(())
+    }
+
     fn validate_create(&self, object: &Json) -> FieldFaults {
         let none = object.members("/parameters").next().is_none();
         Check::of(object)

@@ -9,7 +9,7 @@ use crate::kinds::check::Check;
 use crate::kinds::table::Column;
 use crate::kinds::{Form, Strategy};
 use crate::request::Part;
-use crate::validate::{FieldFault, FieldFaults, NameRule, qualified_name_faults};
+use crate::validate::{FieldFault, FieldFaults, NameRule};
 use jiff::Timestamp;
 
 /// `events.k8s.io/v1` Event.
@@ -54,7 +54,10 @@ impl Strategy for Event {
     }
 
     fn validate_update(&self, new: &Json, old: &Json, _: Part) -> FieldFaults {
-        let mut faults = new_faults(new);
+        let mut faults = common_faults(new);
+        if new.get("series") != old.get("series") {
+            faults.extend(series_faults(new));
+        }
         faults.extend(fixed_faults(new, old));
         faults
     }
@@ -120,30 +123,42 @@ fn rename(event: Json, pair: impl Fn((&'static str, &'static str)) -> (&'static 
     Json::Object(renamed.collect())
 }
 
-/// The faults of an event of `events.k8s.io`, told by the names of the core group.
+/// The faults of a new event of `events.k8s.io`, told by the names of the core group.
 fn new_faults(event: &Json) -> FieldFaults {
-    const NOTE_AT_MOST: usize = 1024;
-    let stored = stored_event(event);
-    let mut faults = namespace_faults(&stored);
+    let mut faults = common_faults(event);
+    faults.extend(series_faults(event));
     let kind = event.text("/type");
-    let unknown = || FieldFault::invalid_text("type", "", format!("has invalid value: {kind}"));
-    let odd = !matches!(kind, "Normal" | "Warning");
     if !event.has("/eventTime") {
         faults.push(FieldFault::required("eventTime", ""));
-        if odd {
-            faults.push(unknown());
+    }
+    if !matches!(kind, "Normal" | "Warning") {
+        faults.push(FieldFault::invalid_text("type", "", format!("has invalid value: {kind}")));
+    }
+    for (key, told) in [
+        ("deprecatedFirstTimestamp", "firstTimestamp"),
+        ("deprecatedLastTimestamp", "lastTimestamp"),
+        ("deprecatedCount", "count"),
+        ("deprecatedSource", "source"),
+    ] {
+        if event.get(key).is_some_and(|value| !value.is_empty() && value != &json!(0)) {
+            faults.push(FieldFault::invalid_text(told, "", "needs to be unset"));
         }
+    }
+    faults
+}
+
+/// What holds of new and of changed events; of those without a time of their own, little.
+fn common_faults(event: &Json) -> FieldFaults {
+    const NOTE_AT_MOST: usize = 1024;
+    let stored = stored_event(event);
+    let faults = namespace_faults(&stored);
+    if !event.has("/eventTime") {
         return faults;
     }
-    let controller = event.text("/reportingController");
-    let why = qualified_name_faults(controller);
-    let series = event.integer("/series/count");
-    let check = Check::of(event).also(faults).required("reportingController");
-    let mut check = why
-        .iter()
-        .fold(check, |check, why| {
-            check.refuse(true, || FieldFault::invalid_text("reportingController", controller, why))
-        })
+    Check::of(event)
+        .also(faults)
+        .required("reportingController")
+        .qualified("reportingController")
         .required("reportingInstance")
         .also(too_long(event, "reportingInstance"))
         .required("action")
@@ -153,25 +168,19 @@ fn new_faults(event: &Json) -> FieldFaults {
         .refuse(event.text("/note").len() > NOTE_AT_MOST, || {
             FieldFault::invalid_text("message", "", format!("can have at most {NOTE_AT_MOST} characters"))
         })
-        .refuse(odd, unknown)
-        .refuse(event.has("/series") && series.unwrap_or(0) < 2, || {
+        .done()
+}
+
+fn series_faults(event: &Json) -> FieldFaults {
+    let series = event.has("/series");
+    Check::of(event)
+        .refuse(series && event.integer("/series/count").unwrap_or(0) < 2, || {
             FieldFault::invalid_text("series.count", "", "should be at least 2")
         })
-        .refuse(event.has("/series") && !event.has("/series/lastObservedTime"), || {
+        .refuse(series && !event.has("/series/lastObservedTime"), || {
             FieldFault::required("series.lastObservedTime", "")
         })
-        .refuse(event.at("/deprecatedSource").is_some_and(|source| !source.is_empty()), || {
-            FieldFault::invalid_text("source", "", "needs to be unset")
-        });
-    for (key, told) in [
-        ("deprecatedFirstTimestamp", "firstTimestamp"),
-        ("deprecatedLastTimestamp", "lastTimestamp"),
-        ("deprecatedCount", "count"),
-    ] {
-        let set = event.get(key).is_some_and(|value| !value.is_null() && value != &json!(0));
-        check = check.refuse(set, || FieldFault::invalid_text(told, "", "needs to be unset"));
-    }
-    check.done()
+        .done()
 }
 
 /// What no update of an event of `events.k8s.io` changes. Reasons are told twice.

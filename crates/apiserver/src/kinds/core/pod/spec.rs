@@ -6,7 +6,7 @@ use pintle_json::Json;
 
 use super::{affinity, amounts, container, environment, network, placing, security, volumes};
 use crate::kinds::check::Check;
-use crate::validate::{FieldFault, FieldFaults, NameRule, label_key_faults, label_value_faults};
+use crate::validate::{FieldFault, FieldFaults, NameRule, annotation_key_faults, label_key_faults, label_value_faults};
 
 /// The kinds of containers, in the order in which they are looked at.
 pub(super) const CONTAINERS: [&str; 3] = ["containers", "initContainers", "ephemeralContainers"];
@@ -50,6 +50,10 @@ pub(in crate::kinds) fn template(template: &Json, path: &str) -> FieldFaults {
         for (text, why) in [(key.as_str(), label_key_faults(key)), (value, label_value_faults(value))] {
             faults.extend(why.iter().map(|why| FieldFault::invalid_text(format!("{path}.labels"), text, why)));
         }
+    }
+    for (key, _) in template.members("/metadata/annotations") {
+        let why = annotation_key_faults(key);
+        faults.extend(why.iter().map(|why| FieldFault::invalid_text(format!("{path}.annotations"), key, why)));
     }
     faults.extend(annotation_faults(template, &format!("{path}.annotations")));
     faults.extend(spec(&template["spec"], &format!("{path}.spec"), Owner::Template));
@@ -118,7 +122,11 @@ fn placement<'a>(spec: &'a Json, path: &str) -> Check<'a> {
         .also(placing::tolerations(spec, path))
         .also(network::host_aliases(spec, path))
         .name("priorityClassName", NameRule::Subdomain)
-        .name("runtimeClassName", NameRule::Subdomain)
+        .inside("runtimeClassName", |class| class.whole_is(NameRule::Subdomain))
+        .inside("preemptionPolicy", |policy| {
+            let empty = policy.object().is_empty();
+            policy.refuse(empty, || FieldFault::required("", ""))
+        })
         .one_of("preemptionPolicy", &["PreemptLowerPriority", "Never"])
         .also(amounts::overhead(spec, path))
         .inside("os", |os| {

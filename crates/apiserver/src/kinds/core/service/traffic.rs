@@ -24,20 +24,13 @@ pub(super) fn faults(object: &Json) -> FieldFaults {
         spec.texts("/loadBalancerSourceRanges").map(str::trim).enumerate().filter(|(_, range)| !is_cidr(range));
     let ranges = ranges
         .map(|(at, range)| FieldFault::invalid_text(format!("spec.LoadBalancerSourceRanges[{at}]"), range, RANGE));
-    let class = spec.get("loadBalancerClass").and_then(Json::as_str);
-    let class_faults = class.filter(|_| balanced).map(label_key_faults).unwrap_or_default();
     let check = Check::at(spec, "spec")
         .refuse(some_ranges && !balanced, || FieldFault::forbidden("LoadBalancerSourceRanges", OF_BALANCERS))
         .also(ranges)
         .refuse(spec.has("/allocateLoadBalancerNodePorts") && !balanced, || {
             FieldFault::forbidden("allocateLoadBalancerNodePorts", OF_BALANCERS)
         })
-        .refuse(class.is_some() && !balanced, || FieldFault::forbidden("loadBalancerClass", OF_BALANCERS))
-        .also(
-            class_faults
-                .iter()
-                .map(|why| FieldFault::invalid_text("spec.loadBalancerClass", class.unwrap_or_default(), why)),
-        )
+        .also(class_faults(object))
         .refuse(!policy.is_empty() && !reachable, || {
             let why = "may only be set for externally-accessible services";
             FieldFault::invalid_text("externalTrafficPolicy", policy, why)
@@ -51,4 +44,18 @@ pub(super) fn faults(object: &Json) -> FieldFaults {
         .known("internalTrafficPolicy", POLICIES)
         .known("trafficDistribution", &["PreferClose", "PreferSameZone", "PreferSameNode"])
         .done()
+}
+
+/// Whose load balancer it is.
+pub(super) fn class_faults(object: &Json) -> FieldFaults {
+    const FIELD: &str = "spec.loadBalancerClass";
+    let Some(class) = object.at("/spec/loadBalancerClass").and_then(Json::as_str) else {
+        return FieldFaults::default();
+    };
+    match object.text("/spec/type") {
+        "LoadBalancer" => {
+            label_key_faults(class).iter().map(|why| FieldFault::invalid_text(FIELD, class, why)).collect()
+        }
+        _ => FieldFaults::from([FieldFault::forbidden(FIELD, OF_BALANCERS)]),
+    }
 }
