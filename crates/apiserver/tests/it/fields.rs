@@ -13,6 +13,8 @@ async fn server() -> ApiServer {
 #[tokio::test]
 async fn a_field_that_is_not_for_its_sender_is_dropped_or_filled_in() {
     let server = server().await;
+    let template = json!({"metadata": {"labels": {"a": "b"}}, "spec": {"containers": [
+        {"name": "c", "image": "x", "lifecycle": {"stopSignal": "SIGTERM"}}]}});
     let container = json!({"name": "c", "image": "x", "lifecycle": {"stopSignal": "SIGTERM"}});
     let claim = |source: Json| {
         let resources = json!({"requests": {"storage": "1Gi"}});
@@ -26,6 +28,12 @@ async fn a_field_that_is_not_for_its_sender_is_dropped_or_filled_in() {
             "/api/v1/namespaces/default/pods",
             json!({"metadata": {"name": "a"}, "spec": {"containers": [container], "schedulingGroup": {"podGroupName": "g"}}}),
             "/spec/containers/0/lifecycle",
+            Json::Null,
+        ),
+        (
+            "/api/v1/namespaces/default/podtemplates",
+            json!({"metadata": {"name": "a"}, "template": template}),
+            "/template/spec/containers/0/lifecycle",
             Json::Null,
         ),
         (

@@ -88,7 +88,7 @@ impl Strategy for Pod {
     }
 
     fn prepare_for_create(&self, context: &Context<'_>, pod: &mut Json) {
-        unreleased::drop_unreleased(pod);
+        pod.get_mut("spec").into_iter().for_each(unreleased::drop_unreleased);
         let mut status = json!({"phase": "Pending", "qosClass": quality::class(pod)});
         if pod.list("/spec/schedulingGates").next().is_some() {
             let condition = json!({
@@ -101,7 +101,7 @@ impl Strategy for Pod {
     }
 
     fn prepare_for_update(&self, _: &Context<'_>, pod: &mut Json, old: &Json, part: Part) {
-        unreleased::drop_unreleased(pod);
+        pod.get_mut("spec").into_iter().for_each(unreleased::drop_unreleased);
         match part {
             Part::Status => {
                 let owners = old.at("/metadata/ownerReferences").cloned();

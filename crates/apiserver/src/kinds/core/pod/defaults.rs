@@ -6,6 +6,7 @@ use pintle_json::{Json, Map, json};
 use regex::Regex;
 
 use super::spec::CONTAINERS;
+use super::unreleased::drop_unreleased;
 
 /// Fills in a Pod.
 pub(super) fn pod(pod: &mut Json) {
@@ -32,6 +33,7 @@ pub(super) fn pod(pod: &mut Json) {
 pub(in crate::kinds) fn pod_template(template: &mut Json) {
     template.member("metadata");
     if let Some(spec) = template.member("spec") {
+        drop_unreleased(spec);
         pod_spec(spec);
     }
 }

@@ -5,8 +5,7 @@ use pintle_json::Json;
 use super::spec::CONTAINERS;
 
 /// What a cluster takes no notice of until its features are switched on is not kept.
-pub(super) fn drop_unreleased(pod: &mut Json) {
-    let Some(spec) = pod.get_mut("spec") else { return };
+pub(super) fn drop_unreleased(spec: &mut Json) {
     spec.unset("schedulingGroup");
     for key in CONTAINERS {
         for container in spec.items_mut(key) {

@@ -93,7 +93,7 @@ pub(in crate::kinds) fn faults(object: &Json, plugin: &str, path: &str, persists
             }),
             _ => check.name("endpointsNamespace", NameRule::Label),
         },
-        "azureFile" if persists => check.refuse(object.get("secretNamespace").is_some_and(|name| name == ""), || {
+        "azureFile" if persists => check.refuse(object.get("secretNamespace").is_some_and(Json::is_empty), || {
             FieldFault::required("secretNamespace", "")
         }),
         "cinder" => secret(object, check, persists),
