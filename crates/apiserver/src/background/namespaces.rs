@@ -219,7 +219,7 @@ fn report(registry: &Arc<Registry>, namespace: &Stored, remaining: &[Remaining])
 }
 
 /// Changes a part of a namespace that is going, as its controller: if that changes anything, and admission lets it.
-fn write(registry: &Arc<Registry>, namespace: &Stored, part: Part, change: impl Fn(&mut Json)) {
+fn write(registry: &Arc<Registry>, namespace: &Stored, part: Part, change: impl Fn(&mut Json) + Sync) {
     let kinds = registry.kinds();
     let Some(kind) = kinds.group_kind("", "Namespace") else { return };
     let place = Place { part, ..Place::new(kind.clone(), "", &namespace.name()) };

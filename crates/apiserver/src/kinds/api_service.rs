@@ -25,6 +25,10 @@ pub(crate) fn given_away(stored: &Stored) -> Option<Json> {
 pub(in crate::kinds) struct ApiService;
 
 impl Strategy for ApiService {
+    fn status_keeps_metadata(&self) -> bool {
+        true
+    }
+
     // That of the core group ends with its dot.
     fn name_rule(&self) -> NameRule {
         NameRule::PathSegment

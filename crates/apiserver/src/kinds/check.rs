@@ -2,7 +2,7 @@
 
 use pintle_json::Json;
 
-use crate::validate::{FieldFault, FieldFaults, NameRule, name_faults};
+use crate::validate::{FieldFault, FieldFaults, NameRule, name_faults, qualified_name_faults};
 
 /// Collects the faults of an object, one rule after another. Fields are named as in the faults: `spec.ports[0].port`.
 #[derive(Debug)]
@@ -61,6 +61,61 @@ impl<'a> Check<'a> {
         self
     }
 
+    /// A text that is there, be it empty, is one of some.
+    pub(super) fn known(mut self, field: &str, known: &[&str]) -> Self {
+        if let Some(value) = self.value(field)
+            && !value.as_str().is_some_and(|text| known.contains(&text))
+        {
+            self.faults.push(FieldFault::unsupported(self.path(field), value, known));
+        }
+        self
+    }
+
+    /// There has to be one of some texts.
+    pub(super) fn required_one_of(self, field: &str, known: &[&str]) -> Self {
+        self.required(field).one_of(field, known)
+    }
+
+    /// A number that is there lies between two others, both included.
+    pub(super) fn within(mut self, field: &str, least: i64, most: i64, why: &str) -> Self {
+        let outside = |value: &&Json| value.as_i64().is_some_and(|number| !(least..=most).contains(&number));
+        if let Some(value) = self.value(field).filter(outside) {
+            self.faults.push(FieldFault::invalid(self.path(field), value, why));
+        }
+        self
+    }
+
+    /// A text has to be a name, and to be there.
+    pub(super) fn required_name(self, field: &str, rule: NameRule) -> Self {
+        self.required(field).name(field, rule)
+    }
+
+    /// A text that is there is a name of labels.
+    pub(super) fn qualified(mut self, field: &str) -> Self {
+        let text = self.object.text(&pointer(field));
+        let path = self.path(field);
+        let why = qualified_name_faults(text);
+        self.faults.extend(why.iter().map(|why| FieldFault::invalid_text(path.as_str(), text, why)));
+        self
+    }
+
+    /// What is checked is itself a text, and a name of labels.
+    pub(super) fn whole_is_qualified(self) -> Self {
+        self.whole(qualified_name_faults)
+    }
+
+    /// The same of any name; the empty text is none.
+    pub(super) fn whole_is(self, rule: NameRule) -> Self {
+        self.whole(|text| name_faults(rule, text, false))
+    }
+
+    fn whole(mut self, faults: impl FnOnce(&str) -> Vec<String>) -> Self {
+        let text = self.object.as_str().unwrap_or_default();
+        let path = self.prefix.trim_end_matches('.').to_owned();
+        self.faults.extend(faults(text).iter().map(|why| FieldFault::invalid_text(path.as_str(), text, why)));
+        self
+    }
+
     /// A text that is there is a name.
     pub(super) fn name(mut self, field: &str, rule: NameRule) -> Self {
         let text = self.object.text(&pointer(field));
@@ -108,6 +163,14 @@ impl<'a> Check<'a> {
         self
     }
 
+    /// A part, be it there or not.
+    pub(super) fn part(mut self, field: &str, rules: impl FnOnce(Check<'a>) -> Check<'a>) -> Self {
+        static NONE: Json = Json::Null;
+        let part = self.value(field).unwrap_or(&NONE);
+        self.faults.extend(rules(Check::at(part, &self.path(field))).faults);
+        self
+    }
+
     /// Faults found elsewhere, with their whole paths.
     pub(super) fn also(mut self, faults: impl IntoIterator<Item = FieldFault>) -> Self {
         self.faults.extend(faults);
@@ -128,7 +191,8 @@ impl<'a> Check<'a> {
         self.object.at(&pointer(field)).filter(|value| !value.is_null())
     }
 
-    fn path(&self, field: &str) -> String {
+    /// Where a field of what is checked is told.
+    pub(super) fn path(&self, field: &str) -> String {
         format!("{}{field}", self.prefix)
     }
 }

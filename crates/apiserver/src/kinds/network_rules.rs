@@ -43,3 +43,17 @@ pub(super) fn is_cidr(text: &str) -> bool {
     };
     length.parse::<u8>().is_ok_and(|length| length <= most)
 }
+
+/// Why a text is no address. IPv4 with zeros in front of a number counts as one, as it always did.
+pub(super) fn ip_faults(address: &str, field: &str) -> Option<FieldFault> {
+    const WHY: &str = "must be a valid IP address, (e.g. 10.9.8.7 or 2001:db8::ffff)";
+    let plain: Vec<&str> = address
+        .split('.')
+        .map(|part| match part.trim_start_matches('0') {
+            "" if !part.is_empty() => "0",
+            part => part,
+        })
+        .collect();
+    let good = address.parse::<IpAddr>().is_ok() || plain.join(".").parse::<std::net::Ipv4Addr>().is_ok();
+    (!good).then(|| FieldFault::invalid_text(field, address, WHY))
+}

@@ -93,6 +93,9 @@ fn names(rule: NameRule, metadata: &Map) -> FieldFaults {
         let found = name_faults(rule, name, false);
         faults.extend(found.iter().map(|why| FieldFault::invalid_text("metadata.name", name, why)));
     }
+    if let Some(generation) = metadata.get("generation").filter(|value| value.as_i64().is_some_and(|value| value < 0)) {
+        faults.push(FieldFault::invalid("metadata.generation", generation, "must be greater than or equal to 0"));
+    }
     faults
 }
 

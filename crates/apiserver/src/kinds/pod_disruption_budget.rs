@@ -1,6 +1,7 @@
 //! PodDisruptionBudget.
 
 use crate::failure::{Failure, Outcome};
+use crate::kinds::apps::selector_faults;
 use crate::kinds::check::Check;
 use crate::kinds::posting::PostingStep;
 use crate::kinds::table::{self, Column, Row};
@@ -8,7 +9,7 @@ use crate::kinds::{Context, GroupResource, Place, Strategy};
 use crate::object::{metadata, set_condition, text};
 use crate::request::Part;
 use crate::selector::{selects, structured};
-use crate::validate::{FieldFault, FieldFaults, NameRule, label_value_faults};
+use crate::validate::{FieldFault, FieldFaults, NameRule};
 use jiff::Timestamp;
 use pintle_json::{Json, json};
 use pintle_meta::{Reason, StatusCause, StatusDetails};
@@ -38,12 +39,6 @@ impl Strategy for PodDisruptionBudget {
 
     fn validate_create(&self, object: &Json) -> FieldFaults {
         let both = object.has("/spec/minAvailable") && object.has("/spec/maxUnavailable");
-        let mut labels = Vec::new();
-        for (_, value) in object.members("/spec/selector/matchLabels") {
-            let value = value.as_str().unwrap_or_default();
-            let why = label_value_faults(value);
-            labels.extend(why.iter().map(|why| FieldFault::invalid_text("spec.selector.matchLabels", value, why)));
-        }
         Check::of(object)
             .refuse(both, || {
                 let spec = &object["spec"];
@@ -51,8 +46,8 @@ impl Strategy for PodDisruptionBudget {
             })
             .also(share_faults(object, "spec.minAvailable"))
             .also(share_faults(object, "spec.maxUnavailable"))
-            .one_of("spec.unhealthyPodEvictionPolicy", &["AlwaysAllow", "IfHealthyBudget"])
-            .also(labels)
+            .known("spec.unhealthyPodEvictionPolicy", &["AlwaysAllow", "IfHealthyBudget"])
+            .also(selector_faults(&object["spec"]["selector"], "spec.selector"))
             .done()
     }
 

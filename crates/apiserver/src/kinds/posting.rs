@@ -61,7 +61,7 @@ pub(crate) enum PostingStep {
 }
 
 /// What is done to an object.
-pub(crate) type Amendment = Box<dyn Fn(&mut Json) -> Outcome<()>>;
+pub(crate) type Amendment = Box<dyn Fn(&mut Json) -> Outcome<()> + Sync>;
 
 /// What only they can tell who know users and their rights.
 pub(crate) enum Question {

@@ -38,6 +38,7 @@ impl Strategy for PriorityClass {
                 let why = format!("maximum allowed value of a user defined priority is {HIGHEST_PRIORITY}");
                 FieldFault::forbidden("value", why)
             })
+            .required("preemptionPolicy")
             .one_of("preemptionPolicy", &["PreemptLowerPriority", "Never"])
             .done()
     }
@@ -49,6 +50,10 @@ impl Strategy for PriorityClass {
         }
         faults.extend(immutable(new, old, &["preemptionPolicy"]));
         faults
+    }
+
+    fn changes_generation(&self, _: &Json, _: &Json) -> bool {
+        false
     }
 
     fn undeletable(&self, name: &str) -> Option<&'static str> {

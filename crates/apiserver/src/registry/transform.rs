@@ -119,9 +119,14 @@ impl Transform {
         }
     }
 
-    /// Whether a list in this form that has no objects says null instead: a table of a kind without a printer of its own does.
+    /// Whether a list in this form that has no objects says null instead: one of metadata does, and a table of a kind without a
+    /// printer of its own.
     pub(crate) fn is_null_if_empty(&self, kind: &Kind) -> bool {
-        matches!(self, Self::Table { .. }) && kind.columns().is_none()
+        match self {
+            Self::None => false,
+            Self::Metadata { .. } => true,
+            Self::Table { .. } => kind.columns().is_none(),
+        }
     }
 }
 

@@ -93,6 +93,11 @@ impl FieldFault {
         Self::new(FaultReason::NotSupported, field, message)
     }
 
+    /// A value that names what is not there.
+    pub(crate) fn not_found(field: impl Into<String>, value: &str) -> Self {
+        Self::new(FaultReason::NotFound, field, format!("Not found: {}", Json::from(value)))
+    }
+
     /// A value that may not be there.
     pub(crate) fn forbidden(field: impl Into<String>, why: impl fmt::Display) -> Self {
         Self::new(FaultReason::Forbidden, field, format!("Forbidden: {why}"))

@@ -11,6 +11,7 @@ mod definitions;
 mod events;
 mod eviction;
 mod faults;
+mod fields;
 mod fresh;
 mod fuzz;
 mod garbage;

@@ -95,6 +95,10 @@ impl Strategy for Deployment {
         }
         let (deadline, ready) =
             (object.integer("/spec/progressDeadlineSeconds"), object.integer("/spec/minReadySeconds"));
+        if let Some(deadline) = deadline.filter(|deadline| *deadline < 0) {
+            let why = "must be greater than or equal to 0";
+            faults.push(FieldFault::invalid("spec.progressDeadlineSeconds", &deadline.into(), why));
+        }
         if let Some(deadline) = deadline.filter(|deadline| *deadline <= ready.unwrap_or(0)) {
             let why = "must be greater than minReadySeconds";
             faults.push(FieldFault::invalid("spec.progressDeadlineSeconds", &deadline.into(), why));

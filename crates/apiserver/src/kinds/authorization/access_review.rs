@@ -3,6 +3,7 @@
 use pintle_json::{Json, json};
 
 use crate::failure::{Failure, Outcome};
+use crate::kinds::check::Check;
 use crate::kinds::posting::{Posting, Question, Task};
 use crate::kinds::{Context, Place, Strategy};
 use crate::object::set_metadata;
@@ -29,31 +30,18 @@ impl Posting for AccessReview {
         let mut review = sent.clone();
         if place.kind.namespaced() {
             set_metadata(&mut review, "namespace", place.namespace.as_str());
-        } else if ["name", "namespace", "generateName"]
-            .into_iter()
-            .any(|field| !sent["metadata"][field].text("").is_empty())
-        {
-            return Err(invalid(FieldFault::invalid("metadata", &sent["metadata"], "must be empty")));
+        }
+        if let Some(metadata) = review.get_mut("metadata") {
+            GIVEN.iter().for_each(|field| metadata.unset(field));
+        }
+        let faults = self.faults(&review, place);
+        if !faults.is_empty() {
+            return Err(Failure::invalid_named("authorization.k8s.io", "", "", faults));
         }
         let (resource, path) = (&sent["spec"]["resourceAttributes"], &sent["spec"]["nonResourceAttributes"]);
-        match (resource.is_null(), path.is_null()) {
-            (true, true) => {
-                let why = "exactly one of nonResourceAttributes or resourceAttributes must be specified";
-                return Err(invalid(FieldFault::invalid("spec.resourceAttributes", &Json::Null, why)));
-            }
-            (false, false) => {
-                let why = "cannot be specified in combination with resourceAttributes";
-                return Err(invalid(FieldFault::invalid("spec.nonResourceAttributes", path, why)));
-            }
-            _ => (),
-        }
-        let who = if self.of_oneself { context.user.clone() } else { subject(sent)? };
+        let who = if self.of_oneself { context.user.clone() } else { subject(sent) };
         let of = |value: &Json, field: &str| value[field].text("").to_owned();
         let namespace = of(resource, "namespace");
-        if place.kind.namespaced() && namespace != place.namespace {
-            let why = "must match metadata.namespace";
-            return Err(invalid(FieldFault::invalid_text("spec.resourceAttributes.namespace", &namespace, why)));
-        }
         let question = match resource.is_null() {
             true => Question::Path { who, verb: of(path, "verb"), path: of(path, "path") },
             false => {
@@ -77,19 +65,69 @@ impl Posting for AccessReview {
     }
 }
 
+/// What a server gives, and takes from nobody.
+const GIVEN: &[&str] = &["uid", "creationTimestamp", "deletionTimestamp", "deletionGracePeriodSeconds", "selfLink"];
+
+impl AccessReview {
+    fn faults(self, review: &Json, place: &Place) -> FieldFaults {
+        let local = place.kind.namespaced();
+        let (resource, path) = (&review["spec"]["resourceAttributes"], &review["spec"]["nonResourceAttributes"]);
+        let nobody = review.text("/spec/user").is_empty() && review.list("/spec/groups").next().is_none();
+        let allowed = |key: &str| key == "managedFields" || (local && key == "namespace");
+        let described = review.members("/metadata").any(|(key, value)| !allowed(key) && !value.is_empty());
+        let namespace = resource.text("/namespace");
+        Check::of(review)
+            .refuse(!resource.is_null() && !path.is_null(), || {
+                let why = "cannot be specified in combination with resourceAttributes";
+                FieldFault::invalid("spec.nonResourceAttributes", path, why)
+            })
+            .refuse(resource.is_null() && path.is_null(), || {
+                let why = "exactly one of nonResourceAttributes or resourceAttributes must be specified";
+                FieldFault::invalid("spec.resourceAttributes", &Json::Null, why)
+            })
+            .refuse(!self.of_oneself && nobody, || {
+                FieldFault::invalid_text("spec.user", "", "at least one of user or group must be specified")
+            })
+            .inside("spec.resourceAttributes.fieldSelector", selector_faults)
+            .inside("spec.resourceAttributes.labelSelector", selector_faults)
+            .refuse(described, || {
+                let why = if local { "must be empty except for namespace" } else { "must be empty" };
+                FieldFault::invalid("metadata", &review["metadata"], why)
+            })
+            .refuse(local && !resource.is_null() && namespace != place.namespace, || {
+                let field = "spec.resourceAttributes.namespace";
+                FieldFault::invalid_text(field, namespace, "must match metadata.namespace")
+            })
+            .refuse(local && !path.is_null(), || {
+                FieldFault::invalid("spec.nonResourceAttributes", path, "disallowed on this kind of request")
+            })
+            .done()
+    }
+}
+
+/// What narrows a resource down stands in one of two forms.
+fn selector_faults(selector: Check<'_>) -> Check<'_> {
+    let raw = selector.object().text("/rawSelector");
+    let some = selector.object().list("/requirements").next().is_some();
+    let path = selector.path("").trim_end_matches('.').to_owned();
+    selector
+        .refuse(!raw.is_empty() && some, || {
+            FieldFault::invalid_text("rawSelector", raw, "may not specified at the same time as requirements")
+        })
+        .refuse(raw.is_empty() && !some, || {
+            let why = format!("when {path} is specified, requirements or rawSelector is required");
+            FieldFault::required("requirements", &why)
+        })
+}
+
 /// Whom a review asks about.
-fn subject(review: &Json) -> Outcome<User> {
-    let user = User {
+fn subject(review: &Json) -> User {
+    User {
         name: review.text("/spec/user").into(),
         uid: review.text("/spec/uid").into(),
         groups: review.texts("/spec/groups").map(str::to_owned).collect(),
         ..User::default()
-    };
-    if user.name.is_empty() && user.groups.is_empty() {
-        let why = "at least one of user or group must be specified";
-        return Err(invalid(FieldFault::invalid_text("spec.user", "", why)));
     }
-    Ok(user)
 }
 
 /// What is answered.
@@ -99,8 +137,4 @@ pub(crate) fn status(is_allowed: bool, reason: &str) -> Json {
         status["reason"] = reason.into();
     }
     status
-}
-
-fn invalid(fault: FieldFault) -> Failure {
-    Failure::invalid_named("authorization.k8s.io", "", "", FieldFaults::from([fault]))
 }

@@ -1,11 +1,11 @@
 //! Endpoints.
 
 use crate::kinds::check::Check;
-use crate::kinds::network_rules::{is_of_this_server, special_address};
+use crate::kinds::network_rules::{ip_faults, is_of_this_server, special_address};
 use crate::kinds::table::{self, Column, Row};
 use crate::kinds::{Strategy, warnings};
 use crate::request::Part;
-use crate::validate::{FieldFault, FieldFaults};
+use crate::validate::{FieldFault, FieldFaults, NameRule};
 use jiff::Timestamp;
 use pintle_json::Json;
 
@@ -48,15 +48,20 @@ impl Strategy for Endpoints {
                 let none = both.iter().all(|pointer| subset.object().list(pointer).next().is_none());
                 let why = "must specify `addresses` or `notReadyAddresses`";
                 let subset = subset.refuse(none, || FieldFault::required("", why));
+                let several = subset.object().list("/ports").count() > 1;
                 let subset = subset.each("addresses", |address, _| address_faults(object, address));
                 subset.each("notReadyAddresses", |address, _| address_faults(object, address)).each(
                     "ports",
                     |port, _| {
                         let number = port.object().integer("/port").unwrap_or(0);
-                        port.refuse(!(1..=65535).contains(&number), || {
-                            FieldFault::invalid("port", &number.into(), "must be between 1 and 65535, inclusive")
-                        })
-                        .one_of("protocol", &["SCTP", "TCP", "UDP"])
+                        let nameless = port.object().text("/name").is_empty();
+                        port.refuse(several && nameless, || FieldFault::required("name", ""))
+                            .name("name", NameRule::Label)
+                            .refuse(!(1..=65535).contains(&number), || {
+                                FieldFault::invalid("port", &number.into(), "must be between 1 and 65535, inclusive")
+                            })
+                            .one_of("protocol", &["SCTP", "TCP", "UDP"])
+                            .inside("appProtocol", |protocol| protocol.whole_is_qualified())
                     },
                 )
             })
@@ -88,12 +93,14 @@ impl Strategy for Endpoints {
 
 fn address_faults<'a>(endpoints: &Json, address: Check<'a>) -> Check<'a> {
     let ip = address.object().text("/ip");
-    let wrong = ip.parse::<std::net::IpAddr>().is_err();
+    let wrong = ip_faults(ip, "").is_some();
     let special = special_address(ip, "ip").filter(|_| !is_of_this_server(endpoints, ip));
     address
         .refuse(wrong, || {
             FieldFault::invalid_text("ip", ip, "must be a valid IP address, (e.g. 10.9.8.7 or 2001:db8::ffff)")
         })
+        .name("hostname", NameRule::Label)
+        .inside("nodeName", |name| name.whole_is(NameRule::Subdomain))
         .refuse(wrong, || FieldFault::invalid_text("ip", ip, "must be a valid IP address"))
         .refuse(special.is_some(), || special.unwrap_or_else(|| FieldFault::required("ip", "")))
 }

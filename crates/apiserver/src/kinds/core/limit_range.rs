@@ -1,5 +1,6 @@
 //! LimitRange.
 
+use super::pod::{container_resource_faults, resource_name_faults};
 use crate::kinds::Strategy;
 use crate::kinds::check::Check;
 use crate::object::doubles;
@@ -45,7 +46,10 @@ fn one_limit(limit: Check<'_>) -> Check<'_> {
     let object = limit.object();
     let kind = object.text("/type");
     let known = ["Container", "PersistentVolumeClaim", "Pod"].contains(&kind);
-    let why = if known { Vec::new() } else { qualified_name_faults(kind) };
+    let mut why = if known { Vec::new() } else { qualified_name_faults(kind) };
+    if why.is_empty() && !known && !kind.contains('/') {
+        why.push("must be a standard limit type or fully qualified".to_owned());
+    }
     let mut limit =
         why.iter().fold(limit, |check, why| check.refuse(true, || FieldFault::invalid_text("type", kind, why)));
     if kind == "Pod" {
@@ -55,6 +59,22 @@ fn one_limit(limit: Check<'_>) -> Check<'_> {
             limit = limit.refuse(there, fault);
         }
     }
+    let of_pods = matches!(kind, "Pod" | "Container");
+    for key in ["max", "min", "default", "defaultRequest", "maxLimitRequestRatio"] {
+        let skipped = kind == "Pod" && key.starts_with("default");
+        for (name, _) in object.members(&format!("/{key}")).filter(|_| !skipped) {
+            let field = limit.path(&format!("{key}[{name}]"));
+            let faults =
+                if of_pods { container_resource_faults(&field, name) } else { resource_name_faults(&field, name) };
+            limit = limit.also(faults);
+        }
+    }
+    let bounded = object.has("/min/storage") || object.has("/max/storage");
+    limit = limit.refuse(kind == "PersistentVolumeClaim" && !bounded, || {
+        let why = "either minimum or maximum storage value is required, but neither was provided";
+        FieldFault::required("limits", why)
+    });
+    limit = ratio_faults(limit);
     let mut resources: Vec<&Text> = Vec::new();
     for key in ["max", "min", "default", "defaultRequest"] {
         resources.extend(object[key].as_object().into_iter().flat_map(|amounts| amounts.keys()));
@@ -87,4 +107,26 @@ fn one_limit(limit: Check<'_>) -> Check<'_> {
         }
     }
     limit
+}
+
+/// By how much a limit may exceed what is asked for.
+fn ratio_faults(limit: Check<'_>) -> Check<'_> {
+    let object = limit.object();
+    object.members("/maxLimitRequestRatio").fold(limit, |limit, (name, ratio)| {
+        let field = || format!("maxLimitRequestRatio[{name}]");
+        let text = ratio.as_str().unwrap_or_default();
+        let amount = |key: &str| object[key].get(name).and_then(Json::as_str).and_then(quantity::nanos);
+        let ratio = quantity::nanos(text).unwrap_or(0);
+        let bound = amount("max").zip(amount("min")).filter(|(_, least)| *least > 0);
+        let bound = bound.map(|(most, least)| most as f64 / least as f64);
+        let exceeds = bound.is_some_and(|bound| ratio as f64 / 1e9 > bound);
+        limit
+            .refuse(ratio < 1_000_000_000, || {
+                FieldFault::invalid_text(field(), text, format!("ratio {text} is less than 1"))
+            })
+            .refuse(exceeds, || {
+                let why = format!("ratio {text} is greater than max/min = {:.6}", bound.unwrap_or(0.0));
+                FieldFault::invalid_text(field(), text, why)
+            })
+    })
 }

@@ -4,7 +4,7 @@ use crate::kinds::table::{self, Column, Row};
 use crate::kinds::{Context, Kind, Pods, Strategy};
 use crate::object::{metadata, put_back};
 use crate::request::Part;
-use crate::validate::{FieldFault, FieldFaults, NameRule};
+use crate::validate::{FieldFault, FieldFaults, NameRule, qualified_name_faults};
 use jiff::Timestamp;
 use pintle_json::{Json, json};
 
@@ -77,14 +77,15 @@ impl Strategy for Namespace {
     }
 
     fn validate_create(&self, object: &Json) -> FieldFaults {
-        object
-            .texts("/spec/finalizers")
-            .filter(|name| !name.contains('/') && *name != "kubernetes")
-            .map(|name| {
-                let why = "name is neither a standard finalizer name nor is it fully qualified";
-                FieldFault::invalid_text("spec.finalizers", name, why)
-            })
-            .collect()
+        let mut faults = FieldFaults::default();
+        for name in object.texts("/spec/finalizers") {
+            let mut why = qualified_name_faults(name);
+            if !name.contains('/') && name != "kubernetes" {
+                why.push("name is neither a standard finalizer name nor is it fully qualified".to_owned());
+            }
+            faults.extend(why.iter().map(|why| FieldFault::invalid_text("spec.finalizers", name, why)));
+        }
+        faults
     }
 
     fn validate_update(&self, new: &Json, old: &Json, part: Part) -> FieldFaults {

@@ -8,9 +8,11 @@ use crate::kinds::table::{self, Column, Row};
 use crate::kinds::{Context, Strategy, Stream, warnings};
 use crate::object::{condition, doubles};
 use crate::request::Part;
-use crate::validate::{FaultReason, FieldFault, FieldFaults};
+use crate::validate::{FaultReason, FieldFault, FieldFaults, label_value_faults};
 use jiff::Timestamp;
 use pintle_json::{Json, Text, json};
+use pintle_schema::quantity;
+use std::collections::HashSet;
 
 /// `v1` Node.
 #[derive(Clone, Copy, Debug)]
@@ -96,15 +98,57 @@ impl Strategy for Node {
         let mut faults = Check::at(spec, "metadata")
             .each("taints", |taint, at| {
                 let value = taint.object();
-                taint.required("key").required("effect").one_of("effect", &effects).refuse(doubles[at], || {
+                let text = value.text("/value");
+                let why = label_value_faults(text);
+                let taint = taint
+                    .qualified("key")
+                    .refuse(!why.is_empty(), || FieldFault::invalid_text("value", text, why.join(";")));
+                taint.required_one_of("effect", &effects).refuse(doubles[at], || {
                     let message = format!("Duplicate value: {value}: taints must be unique by key and effect pair");
                     FieldFault::new(FaultReason::Duplicate, "", message)
                 })
             })
             .done();
+        for side in ["capacity", "allocatable"] {
+            for (name, amount) in object.members(&format!("/status/{side}")) {
+                let amount = amount.as_str().unwrap_or_default();
+                if quantity::nanos(amount).is_some_and(|nanos| nanos < 0) {
+                    let why = "must be greater than or equal to 0";
+                    faults.push(FieldFault::invalid_text(format!("status.{side}.{name}"), amount, why));
+                }
+            }
+        }
         for (at, range) in ranges.iter().enumerate().filter(|(_, range)| !is_cidr(range)) {
             let why = "must be a valid CIDR value, (e.g. 10.9.8.0/24 or 2001:db8::/64)";
             faults.push(FieldFault::invalid_text(format!("spec.podCIDRs[{at}]"), range, why));
+        }
+        faults
+    }
+
+    fn validate_update(&self, new: &Json, old: &Json, _: Part) -> FieldFaults {
+        const FIXED: &str = "node updates may not change podCIDR except from \"\" to valid";
+        let ranges = |node: &Json| node.texts("/spec/podCIDRs").map(str::to_owned).collect::<Vec<_>>();
+        let (was, is) = (ranges(old), ranges(new));
+        let mut faults = self.validate_create(new);
+        if is.len() != was.len() && !was.is_empty() {
+            faults.push(FieldFault::forbidden("spec.podCIDRs", FIXED));
+        } else {
+            let changed = was.iter().zip(&is).filter(|(was, is)| was != is);
+            faults.extend(changed.map(|_| FieldFault::forbidden("spec.podCIDRs", FIXED)));
+        }
+        let provider = |node: &Json| node.text("/spec/providerID").to_owned();
+        if !provider(old).is_empty() && provider(old) != provider(new) {
+            let why = "node updates may not change providerID except from \"\" to valid";
+            faults.push(FieldFault::forbidden("spec.providerID", why));
+        }
+        if new.text("/spec/externalID") != old.text("/spec/externalID") {
+            faults.push(FieldFault::forbidden("spec.externalID", "may not be updated"));
+        }
+        let mut seen = HashSet::new();
+        for (at, address) in new.list("/status/addresses").enumerate() {
+            if !seen.insert(address) {
+                faults.push(FieldFault::duplicate(format!("status.addresses[{at}]"), address));
+            }
         }
         faults
     }

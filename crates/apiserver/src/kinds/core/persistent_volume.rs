@@ -1,5 +1,7 @@
 //! PersistentVolume.
 
+use super::persistent_volume_claim::mode_faults;
+use super::pod::volume_plugins;
 use super::{add_finalizer, default_phase, pod};
 use crate::failure::Outcome;
 use crate::kinds::check::Check;
@@ -10,6 +12,7 @@ use crate::request::Part;
 use crate::validate::{FieldFault, FieldFaults, NameRule};
 use jiff::Timestamp;
 use pintle_json::{Json, Text, json};
+use pintle_schema::quantity;
 
 /// The annotation that named the storage class before there was a field.
 pub(in crate::kinds) const BETA_CLASS: &str = "volume.beta.kubernetes.io/storage-class";
@@ -53,9 +56,7 @@ impl Strategy for PersistentVolume {
         if let Some(spec) = object.member("spec") {
             spec.set_default("persistentVolumeReclaimPolicy", "Retain");
             spec.set_default("volumeMode", "Filesystem");
-            if let Some(path) = spec.get_mut("hostPath") {
-                path.set_default("type", "");
-            }
+            pod::fill_plugins(spec);
         }
         default_phase(object);
     }
@@ -65,41 +66,61 @@ impl Strategy for PersistentVolume {
     }
 
     fn prepare_for_update(&self, context: &Context<'_>, new: &mut Json, old: &Json, part: Part) {
-        if part == Part::Status
-            && new.text("/status/phase") != old.text("/status/phase")
-            && let Some(status) = new.get_mut("status")
-        {
-            let sent = status.text("/lastPhaseTransitionTime") != old.text("/status/lastPhaseTransitionTime");
-            if !sent || !status.has("/lastPhaseTransitionTime") {
-                status.set("lastPhaseTransitionTime", context.time());
-            }
+        const SINCE: &str = "lastPhaseTransitionTime";
+        let Some(status) = new.get_mut("status").filter(|_| part == Part::Status) else { return };
+        let before = old.at("/status/lastPhaseTransitionTime").cloned();
+        match (status.text("/phase") == old.text("/status/phase"), status.get(SINCE).filter(|since| !since.is_null())) {
+            (true, None) => before.into_iter().for_each(|before| status.set(SINCE, before)),
+            (false, since) if since.is_none() || since == before.as_ref() => status.set(SINCE, context.time()),
+            _ => {}
         }
     }
 
     fn validate_create(&self, object: &Json) -> FieldFaults {
-        let modes = ["ReadOnlyMany", "ReadWriteMany", "ReadWriteOnce", "ReadWriteOncePod"];
-        let odd =
-            object.list("/spec/accessModes").find(|mode| !mode.as_str().is_some_and(|mode| modes.contains(&mode)));
-        let capacity = object.at("/spec/capacity").filter(|capacity| !capacity.is_empty());
-        let storage = object.has("/spec/capacity/storage");
-        let there = sources(object);
-        let check = Check::of(object)
-            .required("spec.accessModes")
-            .refuse(odd.is_some(), || FieldFault::unsupported("spec.accessModes", odd.unwrap_or(&Json::Null), &modes))
-            .required("spec.capacity")
-            .refuse(!storage, || {
-                let value = capacity.unwrap_or(&Json::Null);
-                FieldFault::unsupported("spec.capacity", value, &["storage"])
-            });
-        let check = there.iter().skip(1).fold(check, |check, (source, _)| {
-            let field = format!("spec.{source}");
-            check.refuse(true, || FieldFault::forbidden(field, "may not specify more than 1 volume type"))
+        let spec = &object["spec"];
+        let capacity = spec.at("/capacity").filter(|capacity| !capacity.is_empty());
+        let alone = spec.members("/capacity").all(|(name, _)| name == "storage");
+        let amounts = spec.members("/capacity").filter_map(|(name, amount)| {
+            let amount = amount.as_str()?;
+            let why = "must be greater than zero";
+            let field = format!("spec.capacity[{name}]");
+            quantity::nanos(amount).filter(|nanos| *nanos <= 0).map(|_| FieldFault::invalid_text(field, amount, why))
         });
+        let check = Check::at(spec, "spec")
+            .required("accessModes")
+            .also(mode_faults(spec, "spec"))
+            .required("capacity")
+            .refuse(!alone || !spec.has("/capacity/storage"), || {
+                FieldFault::unsupported("capacity", capacity.unwrap_or(&Json::Null), &["storage"])
+            })
+            .also(amounts)
+            .one_of("persistentVolumeReclaimPolicy", &["Delete", "Recycle", "Retain"])
+            .inside("nodeAffinity", |affinity| {
+                match affinity.object().get("required").filter(|terms| !terms.is_null()) {
+                    Some(terms) => affinity.also(pod::placing::terms(terms, "spec.nodeAffinity.required")),
+                    None => affinity.required_because("required", "must specify required node constraints"),
+                }
+            })
+            .also(source_faults(spec));
+        let root = matches!(spec.text("/hostPath/path").trim_end_matches('/'), "" | "/.") && spec.has("/hostPath");
+        let recycles = spec.text("/persistentVolumeReclaimPolicy") == "Recycle";
+        let class = spec.get("volumeAttributesClassName").and_then(Json::as_str);
         check
-            .refuse(there.is_empty(), || FieldFault::required("spec", "must specify a volume type"))
-            .one_of("spec.persistentVolumeReclaimPolicy", &["Delete", "Recycle", "Retain"])
-            .one_of("spec.volumeMode", &["Block", "Filesystem"])
-            .name("spec.storageClassName", NameRule::Subdomain)
+            .refuse(root && recycles && !spec.text("/hostPath/path").is_empty(), || {
+                FieldFault::forbidden(
+                    "persistentVolumeReclaimPolicy",
+                    "may not be 'recycle' for a hostPath mount of '/'",
+                )
+            })
+            .name("storageClassName", NameRule::Subdomain)
+            .known("volumeMode", &["Block", "Filesystem"])
+            .refuse(class == Some(""), || {
+                FieldFault::required("volumeAttributesClassName", "an empty string is disallowed")
+            })
+            .name("volumeAttributesClassName", NameRule::Subdomain)
+            .refuse(class.is_some() && !spec.has("/csi"), || {
+                FieldFault::required("csi", "has to be specified when using volumeAttributesClassName")
+            })
             .done()
     }
 
@@ -107,7 +128,9 @@ impl Strategy for PersistentVolume {
         if part != Part::Object {
             return FieldFaults::default();
         }
+        // The rules of any volume are looked at twice.
         let mut faults = self.validate_create(new);
+        faults.extend(self.validate_create(new));
         if sources(new) != sources(old) {
             let why = "spec.persistentvolumesource is immutable after creation";
             faults.push(FieldFault::forbidden("spec.persistentvolumesource", why));
@@ -170,4 +193,74 @@ fn sources(object: &Json) -> Vec<(&Text, &Json)> {
     ];
     let members = object.members("/spec");
     members.filter(|(key, value)| !OTHERS.contains(&key.as_str()) && !value.is_null()).collect()
+}
+
+/// The sources of volumes that persist, in the order in which they are looked at, and as two of them are spelt in faults.
+const SOURCES: &[(&str, &str)] = &[
+    ("hostPath", "hostPath"),
+    ("gcePersistentDisk", "gcePersistentDisk"),
+    ("awsElasticBlockStore", "awsElasticBlockStore"),
+    ("glusterfs", "glusterfs"),
+    ("flocker", "flocker"),
+    ("nfs", "nfs"),
+    ("rbd", "rbd"),
+    ("quobyte", "quobyte"),
+    ("cephfs", "cephFS"),
+    ("iscsi", "iscsi"),
+    ("cinder", "cinder"),
+    ("fc", "fc"),
+    ("flexVolume", "flexVolume"),
+    ("azureFile", "azureFile"),
+    ("vsphereVolume", "vsphereVolume"),
+    ("photonPersistentDisk", "photonPersistentDisk"),
+    ("portworxVolume", "portworxVolume"),
+    ("azureDisk", "azureDisk"),
+    ("scaleIO", "scaleIO"),
+    ("local", "local"),
+    ("storageos", "storageos"),
+    ("csi", "csi"),
+];
+
+/// There is one source, and it is whole.
+fn source_faults(spec: &Json) -> FieldFaults {
+    let mut there = SOURCES.iter().filter(|(source, _)| spec.has(&format!("/{source}")));
+    let Some((first, _)) = there.next() else {
+        return FieldFaults::from([FieldFault::required("spec", "must specify a volume type")]);
+    };
+    let object = &spec[*first];
+    let mut faults = match *first {
+        "hostPath" => pod::host_path(object, "spec.hostPath"),
+        "local" => {
+            let check = Check::at(object, "spec.local").required("path");
+            check.also(pod::descending(object.text("/path"), "spec.local.path")).done()
+        }
+        "csi" => csi_faults(object),
+        plugin => volume_plugins::faults(object, plugin, "spec", true),
+    };
+    if *first == "local" && !spec.has("/nodeAffinity") {
+        faults.push(FieldFault::required("spec.nodeAffinity", "Local volume requires node affinity"));
+    }
+    let why = "may not specify more than 1 volume type";
+    for (source, told) in there {
+        match *source {
+            // Nobody minds one of these beside another.
+            "flexVolume" => faults.extend(volume_plugins::faults(&spec["flexVolume"], source, "spec", true)),
+            _ => faults.push(FieldFault::forbidden(format!("spec.{told}"), why)),
+        }
+    }
+    faults
+}
+
+fn csi_faults(csi: &Json) -> FieldFaults {
+    let secrets =
+        ["controllerPublishSecretRef", "controllerExpandSecretRef", "nodePublishSecretRef", "nodeExpandSecretRef"];
+    let check = Check::at(csi, "spec.csi")
+        .also(volume_plugins::driver_faults(csi.text("/driver"), "spec.csi.driver"))
+        .required("volumeHandle");
+    let all = secrets.iter().fold(check, |check, secret| {
+        check.inside(secret, |secret| {
+            secret.required_name("name", NameRule::Subdomain).required_name("namespace", NameRule::Label)
+        })
+    });
+    all.done()
 }

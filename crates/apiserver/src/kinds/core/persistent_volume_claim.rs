@@ -3,6 +3,7 @@
 use super::pod::claim_spec;
 use super::{BETA_CLASS, add_finalizer, default_phase};
 use crate::failure::{Failure, Outcome};
+use crate::kinds::apps::selector_faults;
 use crate::kinds::check::Check;
 use crate::kinds::table::{self, Column, Row};
 use crate::kinds::{Cluster, Context, GroupResource, Strategy, default_class, warnings};
@@ -45,6 +46,13 @@ impl Strategy for PersistentVolumeClaim {
 
     fn prepare_for_create(&self, _: &Context<'_>, object: &mut Json) {
         object.set("status", json!({"phase": "Pending"}));
+        align_sources(object, &Json::Null);
+    }
+
+    fn prepare_for_update(&self, _: &Context<'_>, new: &mut Json, old: &Json, part: Part) {
+        if part == Part::Object {
+            align_sources(new, old);
+        }
     }
 
     fn settles_late(&self, _: &Json) -> bool {
@@ -72,28 +80,7 @@ impl Strategy for PersistentVolumeClaim {
     }
 
     fn validate_create(&self, object: &Json) -> FieldFaults {
-        let mut faults = FieldFaults::default();
-        if object.list("/spec/accessModes").next().is_none() {
-            faults.push(FieldFault::required("spec.accessModes", "at least 1 access mode is required"));
-        }
-        for mode in object.list("/spec/accessModes") {
-            let known = ["ReadOnlyMany", "ReadWriteMany", "ReadWriteOnce", "ReadWriteOncePod"];
-            if !mode.as_str().is_some_and(|mode| known.contains(&mode)) {
-                faults.push(FieldFault::unsupported("spec.accessModes", mode, &known));
-            }
-        }
-        match object["spec"]["resources"]["requests"]["storage"].as_str() {
-            None => faults.push(FieldFault::required("spec.resources[storage]", "")),
-            Some(amount) if quantity::nanos(amount).is_some_and(|nanos| nanos <= 0) => {
-                faults.push(FieldFault::invalid_text("spec.resources[storage]", amount, "must be greater than zero"));
-            }
-            Some(_) => {}
-        }
-        let modes = &["Block", "Filesystem"];
-        let more =
-            Check::of(object).name("spec.storageClassName", NameRule::Subdomain).one_of("spec.volumeMode", modes);
-        faults.extend(more.done());
-        faults
+        spec_faults(&object["spec"], "spec")
     }
 
     fn validate_update(&self, new: &Json, old: &Json, part: Part) -> FieldFaults {
@@ -120,9 +107,14 @@ impl Strategy for PersistentVolumeClaim {
             faults.push(FieldFault::forbidden("spec", why));
         }
         let present = amount(old, "/status/capacity/storage").unwrap_or(0);
-        if amount(new, SIZE) < amount(old, SIZE) && amount(new, SIZE).is_some_and(|size| size <= present) {
+        let (size, before) = (amount(new, SIZE).unwrap_or(0), amount(old, SIZE).unwrap_or(0));
+        if size < before && size <= present {
             let why = "field can not be less than status.capacity";
             faults.push(FieldFault::forbidden("spec.resources.requests.storage", why));
+        }
+        let mode = new.text("/spec/volumeMode");
+        if mode != old.text("/spec/volumeMode") {
+            faults.push(FieldFault::invalid_text("volumeMode", mode, "field is immutable"));
         }
         faults
     }
@@ -156,6 +148,96 @@ impl Strategy for PersistentVolumeClaim {
             row.age(),
             row.text_or("/spec/volumeMode", "<unset>"),
         ]
+    }
+}
+
+/// The faults of the spec of a claim, or of a claim that a volume of a pod makes.
+pub(super) fn spec_faults(spec: &Json, path: &str) -> FieldFaults {
+    let field = format!("{path}.resources[storage]");
+    let amount = spec.at("/resources/requests/storage").and_then(Json::as_str);
+    let none = spec.list("/accessModes").next().is_none();
+    let (source, reference) = (&spec["dataSource"], &spec["dataSourceRef"]);
+    let same = ["apiGroup", "kind", "name"].iter().all(|key| source.get(key) == reference.get(key));
+    let elsewhere = !reference.text("/namespace").is_empty();
+    let both = source.is_object() && reference.is_object();
+    let why = if elsewhere {
+        "may not be specified when dataSourceRef.namespace is specified"
+    } else {
+        "must match dataSourceRef"
+    };
+    let check = Check::at(spec, path)
+        .refuse(none, || FieldFault::required("accessModes", "at least 1 access mode is required"))
+        .also(selector_faults(&spec["selector"], &format!("{path}.selector")))
+        .also(mode_faults(spec, path));
+    let check = match amount {
+        None => check.also([FieldFault::required(field, "")]),
+        Some(amount) => check.also(
+            quantity::nanos(amount)
+                .filter(|nanos| *nanos <= 0)
+                .map(|_| FieldFault::invalid_text(field, amount, "must be greater than zero")),
+        ),
+    };
+    check
+        .name("storageClassName", NameRule::Subdomain)
+        .known("volumeMode", &["Block", "Filesystem"])
+        .inside("dataSource", source_faults)
+        .inside("dataSourceRef", |reference| source_faults(reference).name("namespace", NameRule::Label))
+        .refuse(both && (elsewhere || !same), || FieldFault::invalid_text("", &format!("{path}.dataSource"), why))
+        .name("volumeAttributesClassName", NameRule::Subdomain)
+        .done()
+}
+
+/// The ways in which a volume is used, of a claim or of a volume that persists.
+pub(super) fn mode_faults(spec: &Json, path: &str) -> FieldFaults {
+    const MODES: &[&str] = &["ReadOnlyMany", "ReadWriteMany", "ReadWriteOnce", "ReadWriteOncePod"];
+    let field = format!("{path}.accessModes");
+    let modes = || spec.texts("/accessModes");
+    let mut faults: FieldFaults = modes()
+        .filter(|mode| !MODES.contains(mode))
+        .map(|mode| FieldFault::unsupported(field.as_str(), &mode.into(), MODES))
+        .collect();
+    if modes().any(|mode| mode == "ReadWriteOncePod")
+        && modes().any(|mode| mode != "ReadWriteOncePod" && MODES.contains(&mode))
+    {
+        faults.push(FieldFault::forbidden(field, "may not use ReadWriteOncePod with other access modes"));
+    }
+    faults
+}
+
+fn source_faults(source: Check<'_>) -> Check<'_> {
+    let object = source.object();
+    let (group, kind) = (object.text("/apiGroup"), object.text("/kind"));
+    source
+        .required("name")
+        .required("kind")
+        .refuse(group.is_empty() && kind != "PersistentVolumeClaim", || {
+            let why = "must be 'PersistentVolumeClaim' when referencing the default apiGroup";
+            FieldFault::invalid_text("", kind, why)
+        })
+        .name("apiGroup", NameRule::Subdomain)
+}
+
+/// What fills the volume stands in two fields, the older of which knows only claims and snapshots: all else is dropped from it.
+fn align_sources(claim: &mut Json, old: &Json) {
+    let has = |object: &Json, key: &str| object.has(&format!("/spec/{key}"));
+    let in_use = has(old, "dataSource") || has(old, "dataSourceRef");
+    let source = claim.at("/spec/dataSource").cloned().unwrap_or_default();
+    let known = match source.text("/apiGroup") {
+        "" => source.text("/kind") == "PersistentVolumeClaim",
+        group => group == "snapshot.storage.k8s.io" && source.text("/kind") == "VolumeSnapshot",
+    };
+    let reference = claim.at("/spec/dataSourceRef").cloned().unwrap_or_default();
+    let Some(spec) = claim.get_mut("spec") else { return };
+    let elsewhere = !reference.text("/namespace").is_empty();
+    if elsewhere && !has(old, "dataSourceRef") {
+        spec.unset("dataSourceRef");
+    }
+    let reference = if elsewhere { Json::Null } else { reference };
+    match (source.is_null(), reference.is_null()) {
+        (false, true) if !known && !in_use && !elsewhere => spec.unset("dataSource"),
+        (false, true) if !elsewhere => spec.set("dataSourceRef", source),
+        (true, false) => spec.set("dataSource", reference),
+        _ => {}
     }
 }
 

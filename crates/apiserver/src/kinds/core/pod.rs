@@ -1,16 +1,26 @@
 //! Pod: what a bare server makes of one, admission included.
 
+mod affinity;
+mod amounts;
 mod binding;
 mod container;
 mod container_warnings;
 mod defaults;
+mod environment;
 mod eviction;
+mod field_source;
+mod file_path;
+mod handlers;
+mod mounts;
 mod mutable;
+mod network;
 pub(in crate::kinds) mod placing;
 mod pod_warnings;
 mod priority;
+mod projected;
 mod quality;
 mod runtime;
+mod security;
 mod spec;
 mod stream;
 mod summary;
@@ -18,7 +28,10 @@ pub(in crate::kinds) mod template_warnings;
 #[cfg(test)]
 mod tests;
 mod topology;
+mod unreleased;
 mod volume_paths;
+pub(in crate::kinds) mod volume_plugins;
+mod volumes;
 
 use pintle_json::{Json, json};
 
@@ -32,12 +45,18 @@ use crate::request::Part;
 use crate::validate::{FieldFault, FieldFaults};
 use jiff::Timestamp;
 
+pub(in crate::kinds) use amounts::{
+    limit_faults, name_of_resource as resource_name_faults, resource_faults as container_resource_faults,
+};
 pub(in crate::kinds) use binding::Binding;
-pub(in crate::kinds) use container::{limit_faults, port_name_faults, resource_faults as container_resource_faults};
-pub(in crate::kinds) use defaults::{claim_spec, pod_template};
+pub(in crate::kinds) use container::port_name_faults;
+pub(in crate::kinds) use defaults::{claim_spec, fill_plugins, pod_template};
+pub(in crate::kinds) use file_path::descending;
 pub(in crate::kinds) use pod_warnings::plugin;
 pub(in crate::kinds) use priority::SYSTEM_CLASSES;
+use spec::Owner;
 pub(in crate::kinds) use spec::template as validate_template;
+pub(in crate::kinds) use volumes::host_path;
 
 /// Under which name they are stored.
 const PODS: &str = "pods";
@@ -69,6 +88,7 @@ impl Strategy for Pod {
     }
 
     fn prepare_for_create(&self, context: &Context<'_>, pod: &mut Json) {
+        pod.get_mut("spec").into_iter().for_each(unreleased::drop_unreleased);
         let mut status = json!({"phase": "Pending", "qosClass": quality::class(pod)});
         if pod.list("/spec/schedulingGates").next().is_some() {
             let condition = json!({
@@ -81,6 +101,7 @@ impl Strategy for Pod {
     }
 
     fn prepare_for_update(&self, _: &Context<'_>, pod: &mut Json, old: &Json, part: Part) {
+        pod.get_mut("spec").into_iter().for_each(unreleased::drop_unreleased);
         match part {
             Part::Status => {
                 let owners = old.at("/metadata/ownerReferences").cloned();

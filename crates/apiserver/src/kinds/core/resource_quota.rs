@@ -1,13 +1,15 @@
 //! ResourceQuota.
 
+use crate::kinds::check::Check;
 use crate::kinds::table::{self, Column, Row};
 use crate::kinds::{Context, Strategy};
 use crate::object::text;
 use crate::request::Part;
-use crate::validate::{FieldFault, FieldFaults};
+use crate::validate::{FieldFault, FieldFaults, qualified_name_faults};
 use jiff::Timestamp;
 use pintle_json::{Json, json};
 use pintle_schema::quantity;
+use std::collections::BTreeSet;
 
 const MODES: &[&str] = &[
     "BestEffort",
@@ -99,37 +101,24 @@ impl Strategy for ResourceQuota {
     }
 
     fn validate_create(&self, object: &Json) -> FieldFaults {
-        let mut faults = FieldFaults::default();
-        for (resource, amount) in object.members("/spec/hard") {
-            let field = format!("spec.hard[{resource}]");
-            let amount = amount.as_str().unwrap_or_default();
-            let known =
-                STANDARD.contains(&resource.as_str()) || resource.contains('/') || resource.contains("hugepages-");
-            if !known {
-                for why in
-                    ["must be a standard resource type or fully qualified", "must be a standard resource for quota"]
-                {
-                    faults.push(FieldFault::invalid_text(field.as_str(), resource, why));
-                }
-            }
-            let nanos = quantity::nanos(amount).unwrap_or(0);
-            if nanos < 0 {
-                faults.push(FieldFault::invalid_text(field.as_str(), amount, "must be greater than or equal to 0"));
-            }
-            if COUNTED.contains(&resource.as_str()) && nanos % 1_000_000_000 != 0 {
-                faults.push(FieldFault::invalid_text(field, amount, "must be an integer"));
-            }
-        }
-        let odd = object.list("/spec/scopes").any(|scope| !scope.as_str().is_some_and(|scope| MODES.contains(&scope)));
-        if odd {
-            let scopes = object["spec"]["scopes"].clone();
-            faults.push(FieldFault::invalid("spec.scopes", &scopes, "unsupported scope"));
-        }
+        let mut faults = amount_faults(object, "spec.hard");
+        faults.extend(scope_faults(object));
+        faults.extend(selector_faults(object));
         faults
     }
 
-    fn validate_update(&self, new: &Json, _: &Json, part: Part) -> FieldFaults {
-        if part != Part::Object { FieldFaults::default() } else { self.validate_create(new) }
+    fn validate_update(&self, new: &Json, old: &Json, part: Part) -> FieldFaults {
+        if part != Part::Object {
+            let mut faults = amount_faults(new, "status.hard");
+            faults.extend(amount_faults(new, "status.used"));
+            return faults;
+        }
+        let mut faults = self.validate_create(new);
+        let scopes = |quota: &Json| quota.texts("/spec/scopes").map(str::to_owned).collect::<BTreeSet<_>>();
+        if scopes(new) != scopes(old) {
+            faults.push(FieldFault::invalid("spec.scopes", &new["spec"]["scopes"], "field is immutable"));
+        }
+        faults
     }
 
     fn columns(&self) -> Option<Vec<Column>> {
@@ -147,4 +136,111 @@ impl Strategy for ResourceQuota {
         }
         vec![row.name(), requests.join(", ").into(), limits.join(", ").into(), row.age()]
     }
+}
+
+fn amount_faults(object: &Json, path: &str) -> FieldFaults {
+    let mut faults = FieldFaults::default();
+    for (resource, amount) in object.members(&format!("/{}", path.replace('.', "/"))) {
+        let field = format!("{path}[{resource}]");
+        let amount = amount.as_str().unwrap_or_default();
+        let odd = qualified_name_faults(resource);
+        let known = STANDARD.contains(&resource.as_str()) || resource.contains("hugepages-");
+        faults.extend(odd.iter().map(|why| FieldFault::invalid_text(field.as_str(), resource, why)));
+        if !known && !resource.contains('/') {
+            let general = odd.is_empty().then_some("must be a standard resource type or fully qualified");
+            for why in general.into_iter().chain(["must be a standard resource for quota"]) {
+                faults.push(FieldFault::invalid_text(field.as_str(), resource, why));
+            }
+        }
+        let nanos = quantity::nanos(amount).unwrap_or(0);
+        if nanos < 0 {
+            faults.push(FieldFault::invalid_text(field.as_str(), amount, "must be greater than or equal to 0"));
+        }
+        if COUNTED.contains(&resource.as_str()) && nanos % 1_000_000_000 != 0 {
+            faults.push(FieldFault::invalid_text(field, amount, "must be an integer"));
+        }
+    }
+    faults
+}
+
+/// Whether a scope says anything of how much there is of a resource.
+fn applies(scope: &str, resource: &str) -> bool {
+    let of_claims = ["persistentvolumeclaims", "requests.storage", "storage"];
+    let of_pods = resource == "pods"
+        || ["cpu", "memory", "ephemeral-storage"].iter().any(|name| {
+            [name.to_string(), format!("requests.{name}"), format!("limits.{name}")].iter().any(|full| full == resource)
+        });
+    match scope {
+        "BestEffort" => resource == "pods",
+        "Terminating" | "NotTerminating" | "NotBestEffort" | "PriorityClass" | "CrossNamespacePodAffinity" => of_pods,
+        "VolumeAttributesClass" => of_claims.contains(&resource),
+        _ => true,
+    }
+}
+
+/// What of a quota a scope cannot bound.
+fn out_of_scope(object: &Json, scope: &str) -> usize {
+    object.members("/spec/hard").filter(|(name, _)| STANDARD.contains(&name.as_str()) && !applies(scope, name)).count()
+}
+
+fn conflicts(scopes: &[&str]) -> usize {
+    let pairs = [("BestEffort", "NotBestEffort"), ("Terminating", "NotTerminating")];
+    pairs.iter().filter(|(one, other)| scopes.contains(one) && scopes.contains(other)).count()
+}
+
+fn scope_faults(object: &Json) -> FieldFaults {
+    let scopes: Vec<&str> = object.texts("/spec/scopes").collect();
+    let value = &object["spec"]["scopes"];
+    let fault = |why: &str| FieldFault::invalid("spec.scopes", value, why);
+    let mut faults = FieldFaults::default();
+    for scope in &scopes {
+        faults.extend((!MODES.contains(scope)).then(|| fault("unsupported scope")));
+        faults.extend((0..out_of_scope(object, scope)).map(|_| fault("unsupported scope applied to resource")));
+    }
+    faults.extend((0..conflicts(&scopes)).map(|_| fault("conflicting scopes")));
+    faults
+}
+
+/// Told without the index of the expression.
+fn selector_faults(object: &Json) -> FieldFaults {
+    const PATH: &str = "spec.scopeSelector.matchExpressions";
+    const EXISTS: &str = "must be 'Exists' when scope is any of ResourceQuotaScopeTerminating, ResourceQuotaScopeNotTerminating, \
+                          ResourceQuotaScopeBestEffort, ResourceQuotaScopeNotBestEffort or ResourceQuotaScopeCrossNamespacePodAffinity";
+    let mut faults = FieldFaults::default();
+    let mut scopes = Vec::new();
+    for expression in object.list("/spec/scopeSelector/matchExpressions") {
+        let (scope, operator) = (expression.text("/scopeName"), expression.text("/operator"));
+        let some = expression.list("/values").next().is_some();
+        let selector = &object["spec"]["scopeSelector"];
+        let outside = (0..out_of_scope(object, scope))
+            .map(|_| FieldFault::invalid(PATH, selector, "unsupported scope applied to resource"));
+        let by_presence = matches!(
+            scope,
+            "BestEffort" | "NotBestEffort" | "Terminating" | "NotTerminating" | "CrossNamespacePodAffinity"
+        );
+        let check = Check::at(expression, PATH)
+            .refuse(!MODES.contains(&scope), || FieldFault::invalid_text("scopeName", scope, "unsupported scope"))
+            .also(outside)
+            .refuse(by_presence && operator != "Exists", || FieldFault::invalid_text("operator", operator, EXISTS));
+        let check = match operator {
+            "In" | "NotIn" => check.refuse(!some, || {
+                FieldFault::required(
+                    "values",
+                    "must be at least one value when `operator` is 'In' or 'NotIn' for scope selector",
+                )
+            }),
+            "Exists" | "DoesNotExist" => check.refuse(some, || {
+                let why = "must be no value when `operator` is 'Exist' or 'DoesNotExist' for scope selector";
+                FieldFault::invalid("values", &expression["values"], why)
+            }),
+            other => {
+                check.refuse(true, || FieldFault::invalid_text("operator", other, "not a valid selector operator"))
+            }
+        };
+        faults.extend(check.done());
+        scopes.push(scope);
+    }
+    let value = &object["spec"]["scopes"];
+    faults.extend((0..conflicts(&scopes)).map(|_| FieldFault::invalid("spec.scopes", value, "conflicting scopes")));
+    faults
 }

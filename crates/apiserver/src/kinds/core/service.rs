@@ -1,20 +1,21 @@
 //! Service.
 
 mod allocation;
+mod faults;
+mod traffic;
 
 use std::collections::{HashMap, HashSet};
-use std::net::IpAddr;
 
 use pintle_json::{Json, json};
 
+use self::faults::faults;
 use super::proxy;
 use crate::failure::{Failure, Outcome};
-use crate::kinds::check::Check;
 use crate::kinds::table::{self, Column, Row};
 use crate::kinds::{Context, Strategy, Stream, warnings};
 use crate::object::metadata;
 use crate::request::Part;
-use crate::validate::{FieldFault, FieldFaults, NameRule, label_key_faults, label_value_faults, name_faults};
+use crate::validate::{FieldFault, FieldFaults, NameRule};
 use jiff::Timestamp;
 
 /// `v1` Service. Addresses come from 10.0.0.0/24, node ports from 30000–32767.
@@ -162,7 +163,15 @@ impl Strategy for Service {
         if part == Part::Status {
             return FieldFaults::default();
         }
-        let mut found = faults(new);
+        let mut found = FieldFaults::default();
+        let class = |service: &Json| service.at("/spec/loadBalancerClass").cloned().unwrap_or_default();
+        let balanced = |service: &Json| service.text("/spec/type") == "LoadBalancer";
+        if balanced(old) && balanced(new) && class(new) != class(old) {
+            found.push(FieldFault::invalid("spec.loadBalancerClass", &class(new), "may not change once set"));
+        }
+        // Once more than of a new one.
+        found.extend(traffic::class_faults(new));
+        found.extend(faults(new));
         let kept = old.text("/spec/type") != "ExternalName" && new.text("/spec/type") != "ExternalName";
         let (was, is) = (old.text("/spec/clusterIP"), new.text("/spec/clusterIP"));
         if kept && !was.is_empty() && was != is {
@@ -261,101 +270,6 @@ fn default_if_empty(object: &mut Json, key: &str, value: &str) {
     if object.get(key).is_none_or(Json::is_empty) {
         object.set(key, value);
     }
-}
-
-fn faults(object: &Json) -> FieldFaults {
-    let kind = object.text("/spec/type");
-    let address = object.text("/spec/clusterIP");
-    let headless = address == "None";
-    let external = kind == "ExternalName";
-    let ports: Vec<_> = object.list("/spec/ports").collect();
-    let mut selector = Vec::new();
-    for (key, value) in object.members("/spec/selector") {
-        let value = value.as_str().unwrap_or_default();
-        for (text, why) in [(key.as_str(), label_key_faults(key)), (value, label_value_faults(value))] {
-            selector.extend(why.iter().map(|why| FieldFault::invalid_text("spec.selector", text, why)));
-        }
-    }
-    let bad_address = !address.is_empty() && !headless && address.parse::<IpAddr>().is_err();
-    let reachable = matches!(kind, "NodePort" | "LoadBalancer") || object.has("/spec/externalIPs/0");
-    let policy = object.text("/spec/externalTrafficPolicy");
-    Check::of(object)
-        .refuse(ports.is_empty() && !headless && !external, || FieldFault::required("spec.ports", ""))
-        .refuse(headless && matches!(kind, "NodePort" | "LoadBalancer"), || {
-            FieldFault::invalid_text(
-                "spec.clusterIPs[0]",
-                "None",
-                format!("may not be set to 'None' for {kind} services"),
-            )
-        })
-        .refuse(external && !address.is_empty(), || {
-            FieldFault::forbidden("spec.clusterIPs", "may not be set for ExternalName services")
-        })
-        .refuse(external && object.text("/spec/externalName").is_empty(), || {
-            FieldFault::required("spec.externalName", "")
-        })
-        .name("spec.externalName", NameRule::Subdomain)
-        .also(port_faults(&ports, kind))
-        .also(selector)
-        .one_of("spec.sessionAffinity", &["ClientIP", "None"])
-        .one_of("spec.type", &["ClusterIP", "ExternalName", "LoadBalancer", "NodePort"])
-        .refuse(bad_address, || {
-            let why = "must be a valid IP address, (e.g. 10.9.8.7 or 2001:db8::ffff)";
-            FieldFault::invalid_text("spec.clusterIPs[0]", address, why)
-        })
-        .refuse(!policy.is_empty() && !reachable, || {
-            let why = "may only be set for externally-accessible services";
-            FieldFault::invalid_text("spec.externalTrafficPolicy", policy, why)
-        })
-        .done()
-}
-
-fn port_faults(ports: &[&Json], kind: &str) -> FieldFaults {
-    const RANGE: &str = "must be between 1 and 65535, inclusive";
-    let mut faults = FieldFaults::default();
-    let mut names = HashSet::new();
-    for (at, port) in ports.iter().enumerate() {
-        let path = format!("spec.ports[{at}]");
-        let name = port.text("/name");
-        if ports.len() > 1 && name.is_empty() {
-            faults.push(FieldFault::required(format!("{path}.name"), ""));
-        } else if !name.is_empty() {
-            let why = name_faults(NameRule::Label, name, false);
-            faults.extend(why.iter().map(|why| FieldFault::invalid_text(format!("{path}.name"), name, why)));
-            if !names.insert(name) {
-                faults.push(FieldFault::duplicate(format!("{path}.name"), &name.into()));
-            }
-        }
-        let out_of_range = |number: i64| !(1..=65535).contains(&number);
-        let number = port.integer("/port").unwrap_or(0);
-        if out_of_range(number) {
-            faults.push(FieldFault::invalid(format!("{path}.port"), &number.into(), RANGE));
-        }
-        if !["TCP", "UDP", "SCTP"].contains(&port.text("/protocol")) {
-            let value = port["protocol"].clone();
-            faults.push(FieldFault::unsupported(format!("{path}.protocol"), &value, &["SCTP", "TCP", "UDP"]));
-        }
-        match port.get("targetPort") {
-            Some(Json::String(target)) => {
-                let why = super::pod::port_name_faults(target);
-                faults
-                    .extend(why.iter().map(|why| FieldFault::invalid_text(format!("{path}.targetPort"), target, why)));
-            }
-            Some(target) if target.as_i64().is_some_and(out_of_range) => {
-                faults.push(FieldFault::invalid(format!("{path}.targetPort"), target, RANGE));
-            }
-            _ => {}
-        }
-        let node = port.integer("/nodePort").unwrap_or(0);
-        if node != 0 && matches!(kind, "ClusterIP" | "ExternalName") {
-            let why = format!("may not be used when `type` is '{kind}'");
-            faults.push(FieldFault::forbidden(format!("{path}.nodePort"), why));
-        }
-    }
-    let mut keys = HashSet::new();
-    let again = ports.iter().enumerate().filter(|(_, port)| !keys.insert(port_key(port)));
-    faults.extend(again.map(|(at, port)| FieldFault::duplicate(format!("spec.ports[{at}]"), port)));
-    faults
 }
 
 /// What tells the ports of a Service apart.

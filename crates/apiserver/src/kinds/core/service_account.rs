@@ -4,16 +4,24 @@ mod token_request;
 
 use crate::kinds::posting::Posting;
 use crate::kinds::table::{self, Column, Row};
-use crate::kinds::{Strategy, warnings};
+use crate::kinds::{Context, Strategy, warnings};
 use crate::request::Part;
 use jiff::Timestamp;
-use pintle_json::Json;
+use pintle_json::{Json, json};
 
 /// `v1` ServiceAccount.
 #[derive(Clone, Copy, Debug)]
 pub(in crate::kinds) struct ServiceAccount;
 
 impl Strategy for ServiceAccount {
+    fn prepare_for_create(&self, _: &Context<'_>, object: &mut Json) {
+        name_secrets_alone(object);
+    }
+
+    fn prepare_for_update(&self, _: &Context<'_>, new: &mut Json, _: &Json, _: Part) {
+        name_secrets_alone(new);
+    }
+
     fn warnings(&self, object: &Json, old: Option<&Json>, _: Part) -> Vec<String> {
         const KEY: &str = "kubernetes.io/enforce-mountable-secrets";
         let had = old.is_some_and(|old| warnings::is_annotated(old, KEY));
@@ -35,5 +43,15 @@ impl Strategy for ServiceAccount {
     fn cells(&self, object: &Json, now: Timestamp) -> Vec<Json> {
         let row = Row::new(object, now);
         vec![row.name(), row.age()]
+    }
+}
+
+/// Its secrets are in its own namespace: but their names are kept.
+fn name_secrets_alone(object: &mut Json) {
+    for secret in object.items_mut("secrets") {
+        *secret = match secret.text("/name") {
+            "" => json!({}),
+            name => json!({"name": name}),
+        };
     }
 }

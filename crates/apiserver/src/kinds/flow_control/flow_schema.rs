@@ -16,6 +16,10 @@ use pintle_json::{Json, json};
 pub(in crate::kinds) struct FlowSchema;
 
 impl Strategy for FlowSchema {
+    fn status_keeps_metadata(&self) -> bool {
+        true
+    }
+
     fn without_effect(&self, object: &Json, _: &Kinds, _: &dyn Cluster) -> Vec<String> {
         // One without rules is about no request anywhere.
         if object.list("/spec/rules").next().is_some() { whole(object, FLOW_CONTROL) } else { Vec::new() }

@@ -16,6 +16,10 @@ use pintle_json::{Json, json};
 pub(in crate::kinds) struct PriorityLevelConfiguration;
 
 impl Strategy for PriorityLevelConfiguration {
+    fn status_keeps_metadata(&self) -> bool {
+        true
+    }
+
     fn without_effect(&self, object: &Json, _: &Kinds, _: &dyn Cluster) -> Vec<String> {
         whole(object, FLOW_CONTROL)
     }

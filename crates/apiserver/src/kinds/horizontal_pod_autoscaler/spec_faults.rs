@@ -173,7 +173,7 @@ fn rules(check: Check<'_>) -> Check<'_> {
             let why = format!("must be less than or equal to {LONGEST_WINDOW}");
             FieldFault::invalid("stabilizationWindowSeconds", &window.into(), why)
         })
-        .one_of("selectPolicy", &["Disabled", "Max", "Min"])
+        .known("selectPolicy", &["Disabled", "Max", "Min"])
         .required_because("policies", "must specify at least one Policy")
         .each("policies", |one, _| policy(one))
         .refuse(negative, || FieldFault::invalid_text("tolerance", tolerance, "must be greater than or equal to 0"))

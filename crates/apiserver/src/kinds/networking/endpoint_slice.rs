@@ -6,10 +6,10 @@ use crate::kinds::table::{self, Column, Row};
 use crate::kinds::{Strategy, warnings};
 use crate::object::{differ_outside, doubles};
 use crate::request::Part;
-use crate::validate::{FieldFault, FieldFaults};
+use crate::validate::{FieldFault, FieldFaults, NameRule, label_value_faults, name_faults};
 use jiff::Timestamp;
 use pintle_json::Json;
-use std::net::{Ipv4Addr, Ipv6Addr};
+use std::net::IpAddr;
 
 const CONTROLLERS: &[&str] = &["endpointslice-controller.k8s.io", "endpointslicemirroring-controller.k8s.io"];
 
@@ -76,11 +76,19 @@ impl Strategy for EndpointSlice {
         Check::of(object)
             .required("addressType")
             .one_of("addressType", &["FQDN", "IPv4", "IPv6"])
-            .each("endpoints", |endpoint, _| endpoint.required_because("addresses", "must contain at least 1 address"))
+            .each("endpoints", |endpoint, _| {
+                endpoint
+                    .required_because("addresses", "must contain at least 1 address")
+                    .inside("nodeName", |name| name.whole_is(NameRule::Subdomain))
+                    .inside("hostname", |name| name.whole_is(NameRule::Label))
+                    .inside("hints", |hints| hint_faults(hint_faults(hints, "forZones"), "forNodes"))
+            })
             .also(addresses)
             .each("ports", |port, at| {
-                port.refuse(doubles[at], || FieldFault::duplicate("name", &names[at].into()))
-                    .one_of("protocol", PROTOCOLS)
+                port.name("name", NameRule::Label)
+                    .refuse(doubles[at], || FieldFault::duplicate("name", &names[at].into()))
+                    .known("protocol", PROTOCOLS)
+                    .inside("appProtocol", |protocol| protocol.whole_is_qualified())
             })
             .done()
     }
@@ -110,19 +118,36 @@ impl Strategy for EndpointSlice {
     }
 }
 
+/// For whom an endpoint is meant, each once.
+fn hint_faults<'a>(hints: Check<'a>, list: &str) -> Check<'a> {
+    let object = hints.object();
+    let doubles = doubles(object.list(&format!("/{list}")).map(|hint| hint.text("/name")));
+    hints.each(list, |hint, at| {
+        let name = hint.object().text("/name");
+        let why = match list {
+            "forNodes" => name_faults(NameRule::Subdomain, name, false),
+            _ => label_value_faults(name),
+        };
+        let hint = hint.refuse(doubles[at], || FieldFault::duplicate("name", &name.into()));
+        why.iter().fold(hint, |hint, why| hint.refuse(true, || FieldFault::invalid_text("name", name, why)))
+    })
+}
+
 fn address_faults(kind: &str, address: &str, path: &str, at: usize) -> FieldFaults {
+    let field = format!("{path}[{at}]");
     let mut faults = FieldFaults::default();
-    match kind {
-        "IPv4" if address.parse::<Ipv4Addr>().is_err() => {
-            faults.push(FieldFault::invalid_text(path, address, "must be an IPv4 address"));
-        }
-        "IPv6" if address.parse::<Ipv6Addr>().is_err() => {
-            faults.push(FieldFault::invalid_text(path, address, "must be an IPv6 address"));
-        }
-        _ => {}
+    if !matches!(kind, "IPv4" | "IPv6") {
+        return faults;
     }
-    if matches!(kind, "IPv4" | "IPv6") {
-        faults.extend(special_address(address, &format!("{path}[{at}]")));
+    let Ok(read) = address.parse::<IpAddr>() else {
+        const WHY: &str = "must be a valid IP address, (e.g. 10.9.8.7 or 2001:db8::ffff)";
+        faults.push(FieldFault::invalid_text(field, address, WHY));
+        return faults;
+    };
+    let other = if kind == "IPv4" { read.is_ipv6() } else { read.is_ipv4() };
+    if other {
+        faults.push(FieldFault::invalid_text(path, address, format!("must be an {kind} address")));
     }
+    faults.extend(special_address(address, &field));
     faults
 }

@@ -2,10 +2,11 @@
 
 use crate::failure::Outcome;
 use crate::kinds::check::Check;
+use crate::kinds::core::pod::port_name_faults;
 use crate::kinds::table::{self, Column, Row};
 use crate::kinds::{Context, GroupResource, Strategy, default_class, warnings};
 use crate::request::Part;
-use crate::validate::{FieldFault, FieldFaults, NameRule};
+use crate::validate::{FieldFault, FieldFaults, NameRule, name_faults};
 use jiff::Timestamp;
 use pintle_json::{Json, json};
 use std::net::IpAddr;
@@ -71,23 +72,32 @@ impl Strategy for Ingress {
             .each("spec.rules", |rule, _| {
                 let empty = rule.object().has("/http") && rule.object().list("/http/paths").next().is_none();
                 let rule = rule.refuse(empty, || FieldFault::required("http.paths", ""));
-                let host = rule.object().text("/host").to_owned();
-                let rule = rule.refuse(host.parse::<IpAddr>().is_ok(), || {
-                    FieldFault::invalid_text("host", &host, "must be a DNS name, not an IP address")
+                let name = rule.object().text("/host");
+                let rule = rule.refuse(name.parse::<IpAddr>().is_ok(), || {
+                    FieldFault::invalid_text("host", name, "must be a DNS name, not an IP address")
                 });
-                rule.name("host", NameRule::Subdomain).each("http.paths", |path, _| {
-                    let text = path.object().text("/path");
-                    let exact = path.object().text("/pathType") != "ImplementationSpecific";
+                let rule = if name.is_empty() { rule } else { host(rule, "host", name) };
+                rule.each("http.paths", |path, _| {
+                    let (text, kind) = (path.object().text("/path"), path.object().get("pathType"));
+                    let exact = kind.is_some_and(|kind| kind == "Exact" || kind == "Prefix");
+                    let known = kind.and_then(Json::as_str).is_some_and(|kind| PATH_TYPES.contains(&kind));
                     let relative = !text.starts_with('/') && (exact || !text.is_empty());
-                    let known = PATH_TYPES.contains(&path.object().text("/pathType"));
-                    path.required_because("pathType", "pathType must be specified")
-                        .one_of("pathType", PATH_TYPES)
-                        .refuse(known && relative, || {
-                            FieldFault::invalid_text("path", text, "must be an absolute path")
-                        })
-                        .inside("backend", backend)
+                    if kind.is_none_or(Json::is_null) {
+                        return path.refuse(true, || FieldFault::required("pathType", "pathType must be specified"));
+                    }
+                    let path = path.known("pathType", PATH_TYPES).refuse(known && relative, || {
+                        FieldFault::invalid_text("path", text, "must be an absolute path")
+                    });
+                    let path = if exact { path_faults(path) } else { path };
+                    path.part("backend", backend)
                 })
             })
+            .each("spec.tls", |tls, _| {
+                let hosts = tls.object().texts("/hosts").enumerate();
+                let tls = hosts.fold(tls, |tls, (at, name)| host(tls, &format!("hosts[{at}]"), name));
+                tls.name("secretName", NameRule::Subdomain)
+            })
+            .also(class_faults(object))
             .done()
     }
 
@@ -110,12 +120,82 @@ impl Strategy for Ingress {
     }
 }
 
+fn class_faults(object: &Json) -> FieldFaults {
+    let class = object.at("/spec/ingressClassName").and_then(Json::as_str);
+    let why = class.map(|class| name_faults(NameRule::Subdomain, class, false)).unwrap_or_default();
+    let class = class.unwrap_or_default();
+    why.iter().map(|why| FieldFault::invalid_text("spec.ingressClassName", class, why)).collect()
+}
+
+/// One of the two: a Service by a port of its, or whatever object.
 fn backend(check: Check<'_>) -> Check<'_> {
     let object = check.object();
-    let neither = !object.has("/service") && !object.has("/resource");
-    let portless = object.has("/service")
-        && object.text("/service/port/name").is_empty()
-        && object.integer("/service/port/number").unwrap_or(0) == 0;
-    let why = if neither { "service or resource backend is required" } else { "port name or number is required" };
-    check.refuse(neither || portless, || FieldFault::required("", why))
+    match (object.has("/resource"), object.has("/service")) {
+        (true, true) => {
+            check.refuse(true, || FieldFault::invalid_text("", "", "cannot set both resource and service backends"))
+        }
+        (false, false) => {
+            check.refuse(true, || FieldFault::invalid_text("", "", "resource or service backend is required"))
+        }
+        (true, false) => check.inside("resource", reference),
+        (false, true) => {
+            let (name, number) =
+                (object.text("/service/port/name"), object.integer("/service/port/number").unwrap_or(0));
+            let check = check.required_name("service.name", NameRule::Label);
+            match (name.is_empty(), number == 0) {
+                (false, false) => {
+                    check.refuse(true, || FieldFault::invalid_text("", "", "cannot set both port name & port number"))
+                }
+                (true, true) => check.refuse(true, || FieldFault::required("", "port name or number is required")),
+                (true, false) => {
+                    check.within("service.port.number", 1, 65535, "must be between 1 and 65535, inclusive")
+                }
+                (false, true) => port_name_faults(name).iter().fold(check, |check, why| {
+                    check.refuse(true, || FieldFault::invalid_text("service.port.name", name, why))
+                }),
+            }
+        }
+    }
+}
+
+/// Another object, of this namespace or of none.
+pub(super) fn reference(check: Check<'_>) -> Check<'_> {
+    let group = check.object().get("apiGroup").and_then(Json::as_str);
+    let why = group.map(|group| name_faults(NameRule::Subdomain, group, false)).unwrap_or_default();
+    let check = why.iter().fold(check, |check, why| {
+        check.refuse(true, || FieldFault::invalid_text("apiGroup", group.unwrap_or_default(), why))
+    });
+    check.required_name("kind", NameRule::PathSegment).required_name("name", NameRule::PathSegment)
+}
+
+/// One host, or all that lie directly below one.
+fn host<'a>(check: Check<'a>, field: &str, host: &'a str) -> Check<'a> {
+    let why = match host.contains('*') {
+        true => wildcard_faults(host),
+        false => name_faults(NameRule::Subdomain, host, false),
+    };
+    why.iter().fold(check, |check, why| check.refuse(true, || FieldFault::invalid_text(field, host, why)))
+}
+
+fn wildcard_faults(host: &str) -> Vec<String> {
+    const FORM: &str = "a wildcard DNS-1123 subdomain must start with '*.', followed by a valid DNS subdomain, which must consist of \
+                        lower case alphanumeric characters, '-' or '.' and end with an alphanumeric character (e.g. \
+                        '*.example.com', regex used for validation is \
+                        '\\*\\.[a-z0-9]([-a-z0-9]*[a-z0-9])?(\\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*')";
+    let below = host.strip_prefix("*.");
+    let good = below.is_some_and(|below| name_faults(NameRule::ShortSubdomain(usize::MAX), below, false).is_empty());
+    if good && host.len() <= 253 { Vec::new() } else { vec![FORM.to_owned()] }
+}
+
+/// What no path holds that is compared part by part.
+fn path_faults(path: Check<'_>) -> Check<'_> {
+    let text = path.object().text("/path");
+    let path = ["//", "/./", "/../", "%2f", "%2F"].iter().fold(path, |path, part| {
+        path.refuse(text.contains(part), || {
+            FieldFault::invalid_text("path", text, format!("must not contain '{part}'"))
+        })
+    });
+    ["/..", "/."].iter().fold(path, |path, end| {
+        path.refuse(text.ends_with(end), || FieldFault::invalid_text("path", text, format!("cannot end with '{end}'")))
+    })
 }

@@ -1,10 +1,11 @@
 //! IngressClass.
 
+use super::ingress::reference;
 use crate::kinds::Strategy;
 use crate::kinds::check::{Check, immutable};
 use crate::kinds::table::{self, Column, Row};
 use crate::request::Part;
-use crate::validate::FieldFaults;
+use crate::validate::{FieldFault, FieldFaults, NameRule, name_faults};
 use jiff::Timestamp;
 use pintle_json::Json;
 
@@ -13,8 +14,33 @@ use pintle_json::Json;
 pub(in crate::kinds) struct IngressClass;
 
 impl Strategy for IngressClass {
+    fn defaults(&self, object: &mut Json) {
+        if let Some(parameters) = object.at_mut("/spec/parameters").filter(|parameters| parameters.is_object()) {
+            parameters.set_default("scope", "Cluster");
+        }
+    }
+
     fn validate_create(&self, object: &Json) -> FieldFaults {
-        Check::of(object).required("spec.controller").done()
+        let controller = object.text("/spec/controller");
+        let long = controller.len() > 250;
+        let check = Check::of(object)
+            .refuse(long, || FieldFault::too_long("spec.controller", 250))
+            .also(controller_faults(controller))
+            .inside("spec.parameters", |parameters| {
+                let namespaced = parameters.object().text("/scope") == "Namespace";
+                let cluster = parameters.object().text("/scope") == "Cluster";
+                let named = parameters.object().has("/namespace");
+                let parameters = reference(parameters)
+                    .known("scope", &["Cluster", "Namespace"])
+                    .refuse(namespaced && !named, || {
+                        FieldFault::required("namespace", "`parameters.scope` is set to 'Namespace'")
+                    })
+                    .refuse(cluster && named, || {
+                        FieldFault::forbidden("namespace", "`parameters.scope` is set to 'Cluster'")
+                    });
+                if namespaced { parameters.name("namespace", NameRule::Label) } else { parameters }
+            });
+        check.done()
     }
 
     fn validate_update(&self, new: &Json, old: &Json, _: Part) -> FieldFaults {
@@ -40,4 +66,27 @@ impl Strategy for IngressClass {
         };
         vec![row.name(), row.text("/spec/controller"), parameters.into(), row.age()]
     }
+}
+
+/// A controller is called as a path below a domain.
+fn controller_faults(controller: &str) -> FieldFaults {
+    const FIELD: &str = "spec.controller";
+    let fault = |why: &str| FieldFaults::from([FieldFault::invalid_text(FIELD, controller, why)]);
+    if controller.is_empty() {
+        return FieldFaults::from([FieldFault::required(FIELD, "")]);
+    }
+    let Some((domain, path)) =
+        controller.split_once('/').filter(|(domain, path)| !domain.is_empty() && !path.is_empty())
+    else {
+        return fault("must be a domain-prefixed path (such as \"acme.io/foo\")");
+    };
+    let mut faults = FieldFaults::default();
+    let why = name_faults(NameRule::Subdomain, domain, false);
+    faults.extend(why.iter().map(|why| FieldFault::invalid_text(FIELD, domain, why)));
+    let plain = |byte: u8| byte.is_ascii_alphanumeric() || b"/%-._~!$&'()*+,;=:".contains(&byte);
+    if !path.bytes().all(plain) {
+        let why = "Invalid path (e.g. 'dev', regex used for validation is '[A-Za-z0-9/\\-._~%!$&'()*+,;=:]+')";
+        faults.push(FieldFault::invalid_text(FIELD, path, why));
+    }
+    faults
 }

@@ -1,13 +1,16 @@
 //! NetworkPolicy.
 
+use crate::kinds::apps::selector_faults;
 use crate::kinds::check::Check;
-use crate::kinds::network_rules::{PROTOCOLS, is_cidr};
+use crate::kinds::core::pod::port_name_faults;
+use crate::kinds::network_rules::is_cidr;
 use crate::kinds::table::{self, Column, Row};
 use crate::kinds::{Strategy, warnings};
 use crate::request::Part;
 use crate::validate::{FieldFault, FieldFaults};
 use jiff::Timestamp;
 use pintle_json::{Json, json};
+use std::net::IpAddr;
 
 /// `networking.k8s.io/v1` NetworkPolicy.
 #[derive(Clone, Copy, Debug)]
@@ -73,20 +76,81 @@ impl Strategy for NetworkPolicy {
 }
 
 fn port_faults(port: Check<'_>) -> Check<'_> {
-    let number = port.object().integer("/port");
-    let wrong = number.is_some_and(|number| !(1..=65535).contains(&number));
-    let why = "must be between 1 and 65535, inclusive";
-    port.one_of("protocol", PROTOCOLS).refuse(wrong, || FieldFault::invalid("port", &number.unwrap_or(0).into(), why))
+    const RANGE: &str = "must be between 1 and 65535, inclusive";
+    let object = port.object();
+    let (first, last) = (object.get("port").filter(|port| !port.is_null()), object.integer("/endPort"));
+    let port = port.known("protocol", &["TCP", "UDP", "SCTP"]);
+    let value = last.unwrap_or(0).into();
+    match first.map(|first| (first.as_str(), first.as_i64().unwrap_or(0))) {
+        None => port.refuse(last.is_some(), || {
+            FieldFault::invalid("endPort", &value, "may not be specified when `port` is not specified")
+        }),
+        Some((None, first)) => port
+            .within("port", 1, 65535, RANGE)
+            .refuse(last.is_some_and(|last| last < first), || {
+                FieldFault::invalid("endPort", &first.into(), "must be greater than or equal to `port`")
+            })
+            .within("endPort", 1, 65535, RANGE),
+        Some((Some(name), _)) => {
+            let port = port.refuse(last.is_some(), || {
+                FieldFault::invalid("endPort", &value, "may not be specified when `port` is non-numeric")
+            });
+            port_name_faults(name)
+                .iter()
+                .fold(port, |port, why| port.refuse(true, || FieldFault::invalid_text("port", name, why)))
+        }
+    }
 }
 
 fn peer_faults(peer: Check<'_>) -> Check<'_> {
-    let nobody = peer.object().is_empty();
-    let range = peer.object().text("/ipBlock/cidr");
-    let block = peer.object().has("/ipBlock");
-    peer.refuse(nobody, || FieldFault::required("", "must specify a peer"))
-        .refuse(block && range.is_empty(), || FieldFault::required("ipBlock.cidr", ""))
-        .refuse(!range.is_empty() && !is_cidr(range), || {
-            let why = "must be a valid CIDR value, (e.g. 10.9.8.0/24 or 2001:db8::/64)";
-            FieldFault::invalid_text("ipBlock.cidr", range, why)
+    let object = peer.object();
+    let there = |key: &str| object.has(&format!("/{key}"));
+    let selects = there("podSelector") || there("namespaceSelector");
+    let peer = ["podSelector", "namespaceSelector"].iter().fold(peer, |peer, key| {
+        let path = peer.path(key);
+        peer.also(selector_faults(&object[*key], &path))
+    });
+    peer.inside("ipBlock", block_faults)
+        .refuse(!selects && !there("ipBlock"), || FieldFault::required("", "must specify a peer"))
+        .refuse(selects && there("ipBlock"), || {
+            FieldFault::forbidden("", "may not specify both ipBlock and another peer")
         })
+}
+
+fn block_faults(block: Check<'_>) -> Check<'_> {
+    const FORM: &str = "must be a valid CIDR value, (e.g. 10.9.8.0/24 or 2001:db8::/64)";
+    let object = block.object();
+    let range = object.text("/cidr");
+    let block = block
+        .required("cidr")
+        .refuse(!range.is_empty() && !is_cidr(range), || FieldFault::invalid_text("cidr", range, FORM));
+    if !is_cidr(range) {
+        return block;
+    }
+    object.texts("/except").enumerate().fold(block, |block, (at, except)| {
+        let field = format!("except[{at}]");
+        let odd = !is_cidr(except);
+        block
+            .refuse(odd, || FieldFault::invalid_text(field.as_str(), except, FORM))
+            .refuse(!odd && !lies_within(except, range), || {
+                FieldFault::invalid_text(field.as_str(), except, "must be a strict subset of `cidr`")
+            })
+    })
+}
+
+/// Whether a range of addresses is a part of another, and not all of it.
+fn lies_within(inner: &str, outer: &str) -> bool {
+    let read = |range: &str| {
+        let (address, length) = range.split_once('/')?;
+        let bits = match address.parse::<IpAddr>().ok()? {
+            IpAddr::V4(address) => (u128::from(address.to_bits()) << 96, 4),
+            IpAddr::V6(address) => (address.to_bits(), 6),
+        };
+        Some((bits, length.parse::<u32>().ok()?))
+    };
+    let (Some(((inner, family), longer)), Some(((outer, other), length))) = (read(inner), read(outer)) else {
+        return false;
+    };
+    let differs = (inner ^ outer).checked_shr(128 - length.min(128)).unwrap_or(0) != 0;
+    family == other && longer > length && !differs
 }

@@ -1,8 +1,11 @@
 //! CSIDriver.
 
 use crate::kinds::Strategy;
+use crate::kinds::check::Check;
 use crate::kinds::table::{self, Column, Row};
+use crate::object::doubles;
 use crate::request::Part;
+use crate::validate::{FieldFault, FieldFaults};
 use jiff::Timestamp;
 use pintle_json::{Json, json};
 
@@ -31,6 +34,46 @@ impl Strategy for CsiDriver {
         for key in ["podInfoOnMount", "storageCapacity", "requiresRepublish", "seLinuxMount"] {
             spec.set_default(key, false);
         }
+    }
+
+    fn validate_create(&self, object: &Json) -> FieldFaults {
+        let modes = ["Persistent", "Ephemeral"];
+        let odd = object.list("/spec/volumeLifecycleModes").filter(|mode| !modes.iter().any(|known| *mode == known));
+        let odd: FieldFaults =
+            odd.map(|mode| FieldFault::unsupported("spec.volumeLifecycleModes", mode, &modes)).collect();
+        let doubles = doubles(object.list("/spec/tokenRequests").map(|request| request.text("/audience")));
+        let tokens = object.has("/spec/serviceAccountTokenInSecrets") && !object.has("/spec/tokenRequests/0");
+        let period = object.integer("/spec/nodeAllocatableUpdatePeriodSeconds");
+        Check::of(object)
+            .known("spec.fsGroupPolicy", &["File", "None", "ReadWriteOnceWithFSType"])
+            .each("spec.tokenRequests", |request, at| {
+                let audience = request.object().text("/audience");
+                if doubles[at] {
+                    return request.refuse(true, || FieldFault::duplicate("audience", &audience.into()));
+                }
+                request
+                    .within("expirationSeconds", 600, i64::MAX, "may not specify a duration less than 10 minutes")
+                    .within(
+                        "expirationSeconds",
+                        i64::MIN,
+                        1 << 32,
+                        "may not specify a duration larger than 2^32 seconds",
+                    )
+            })
+            .also(odd)
+            .refuse(period.is_some_and(|period| period < 10), || {
+                let why = "must be greater than or equal to 10 seconds";
+                FieldFault::invalid("spec.nodeAllocatableUpdatePeriodSeconds", &period.unwrap_or(0).into(), why)
+            })
+            .refuse(tokens, || {
+                let why = "serviceAccountTokenInSecrets is set but no tokenRequests are specified";
+                FieldFault::invalid(
+                    "spec.serviceAccountTokenInSecrets",
+                    &object["spec"]["serviceAccountTokenInSecrets"],
+                    why,
+                )
+            })
+            .done()
     }
 
     fn columns(&self) -> Option<Vec<Column>> {

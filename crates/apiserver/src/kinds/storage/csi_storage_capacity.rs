@@ -1,14 +1,28 @@
 //! CSIStorageCapacity.
 
+use crate::kinds::apps::selector_faults;
+use crate::kinds::check::Check;
 use crate::kinds::{Strategy, warnings};
 use crate::request::Part;
+use crate::validate::{FieldFault, FieldFaults, NameRule};
 use pintle_json::Json;
+use pintle_schema::quantity;
 
 /// `storage.k8s.io/v1` CSIStorageCapacity.
 #[derive(Clone, Copy, Debug)]
 pub(in crate::kinds) struct CsiStorageCapacity;
 
 impl Strategy for CsiStorageCapacity {
+    fn validate_create(&self, object: &Json) -> FieldFaults {
+        let capacity = object.text("/capacity");
+        let negative = quantity::nanos(capacity).is_some_and(|nanos| nanos < 0);
+        Check::of(object)
+            .also(selector_faults(&object["nodeTopology"], "nodeTopology"))
+            .part("storageClassName", |class| class.whole_is(NameRule::Subdomain))
+            .refuse(negative, || FieldFault::invalid_text("capacity", capacity, "must be greater than or equal to 0"))
+            .done()
+    }
+
     fn warnings(&self, object: &Json, _: Option<&Json>, _: Part) -> Vec<String> {
         let selector = object.get("nodeTopology");
         selector.map(|selector| warnings::node_selector(selector, "nodeTopology")).unwrap_or_default()

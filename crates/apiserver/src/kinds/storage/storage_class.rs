@@ -4,9 +4,10 @@ use crate::kinds::check::{Check, immutable};
 use crate::kinds::table::{self, Column, Row};
 use crate::kinds::{Strategy, warnings};
 use crate::request::Part;
-use crate::validate::{FieldFault, FieldFaults};
+use crate::validate::{FieldFault, FieldFaults, label_key_faults, qualified_name_faults};
 use jiff::Timestamp;
 use pintle_json::Json;
+use std::collections::HashSet;
 
 /// `storage.k8s.io/v1` StorageClass.
 #[derive(Clone, Copy, Debug)]
@@ -32,17 +33,17 @@ impl Strategy for StorageClass {
     fn validate_create(&self, object: &Json) -> FieldFaults {
         Check::of(object)
             .required("provisioner")
+            .also(driver_faults(object, "provisioner"))
+            .also(parameter_faults(object))
             .one_of("reclaimPolicy", &["Delete", "Retain"])
-            .one_of("volumeBindingMode", &["Immediate", "WaitForFirstConsumer"])
+            .known("volumeBindingMode", &["Immediate", "WaitForFirstConsumer"])
+            .also(topology_faults(object))
             .done()
     }
 
     fn validate_update(&self, new: &Json, old: &Json, _: Part) -> FieldFaults {
-        let mut faults = FieldFaults::default();
-        if new.get("parameters") != old.get("parameters") {
-            faults.push(FieldFault::forbidden("parameters", "updates to parameters are forbidden."));
-        }
-        faults.extend(immutable(new, old, &["provisioner", "reclaimPolicy", "volumeBindingMode"]));
+        let mut faults = immutable(new, old, &["parameters", "provisioner", "reclaimPolicy", "volumeBindingMode"]);
+        faults.extend(self.validate_create(new));
         faults
     }
 
@@ -61,4 +62,64 @@ impl Strategy for StorageClass {
             row.age(),
         ]
     }
+}
+
+/// Faults of the name of what makes volumes.
+pub(super) fn driver_faults(object: &Json, field: &str) -> FieldFaults {
+    let name = object.text(&format!("/{field}")).to_lowercase();
+    let why = if name.is_empty() { Vec::new() } else { qualified_name_faults(&name) };
+    why.iter().map(|why| FieldFault::invalid_text(field, &name, why)).collect()
+}
+
+/// The same of what it is told.
+pub(super) fn parameter_faults(object: &Json) -> FieldFaults {
+    const FIELD: &str = "parameters";
+    const MOST: usize = 256 << 10;
+    let parameters = || object.members("/parameters");
+    if parameters().count() > 512 {
+        return FieldFaults::from([FieldFault::too_long(FIELD, 512)]);
+    }
+    let size: usize = parameters().map(|(key, value)| key.len() + value.as_str().map_or(0, str::len)).sum();
+    let nameless = parameters().filter(|(key, _)| key.is_empty());
+    let mut faults: FieldFaults =
+        nameless.map(|_| FieldFault::invalid_text(FIELD, "", "field can not be empty.")).collect();
+    if size > MOST {
+        faults.push(FieldFault::too_long(FIELD, MOST));
+    }
+    faults
+}
+
+/// Where volumes may be: each term names each label once, and says something that no other does.
+fn topology_faults(object: &Json) -> FieldFaults {
+    let mut terms: HashSet<Vec<(String, Vec<String>)>> = HashSet::new();
+    let mut faults = FieldFaults::default();
+    for (at, term) in object.list("/allowedTopologies").enumerate() {
+        let path = format!("allowedTopologies[{at}].matchLabelExpressions");
+        let (mut keys, mut said) = (HashSet::new(), Vec::new());
+        for (nth, expression) in term.list("/matchLabelExpressions").enumerate() {
+            let (key, path) = (expression.text("/key"), format!("{path}[{nth}]"));
+            let mut values: Vec<&str> = Vec::new();
+            if expression.list("/values").next().is_none() {
+                faults.push(FieldFault::required(format!("{path}.values"), ""));
+            }
+            for (at, value) in expression.texts("/values").enumerate() {
+                match values.contains(&value) {
+                    true => faults.push(FieldFault::duplicate(format!("{path}.values[{at}]"), &value.into())),
+                    false => values.push(value),
+                }
+            }
+            let why = label_key_faults(key);
+            faults.extend(why.iter().map(|why| FieldFault::invalid_text(format!("{path}.key"), key, why)));
+            if !keys.insert(key) {
+                faults.push(FieldFault::duplicate(format!("{path}.key"), &key.into()));
+            }
+            values.sort_unstable();
+            said.push((key.to_owned(), values.into_iter().map(str::to_owned).collect::<Vec<_>>()));
+        }
+        said.sort();
+        if !terms.insert(said) {
+            faults.push(FieldFault::duplicate(path, &"".into()));
+        }
+    }
+    faults
 }

@@ -1,11 +1,12 @@
 //! VolumeAttachment.
 
 use crate::kinds::check::Check;
+use crate::kinds::core::pod::volume_plugins::driver_faults;
 use crate::kinds::reset::{ALL_BUT_STATUS, Reset};
 use crate::kinds::table::{self, Column, Row};
 use crate::kinds::{Context, Strategy};
 use crate::request::Part;
-use crate::validate::FieldFaults;
+use crate::validate::{FieldFault, FieldFaults, NameRule};
 use jiff::Timestamp;
 use pintle_json::{Json, json};
 
@@ -14,6 +15,10 @@ use pintle_json::{Json, json};
 pub(in crate::kinds) struct VolumeAttachment;
 
 impl Strategy for VolumeAttachment {
+    fn status_keeps_metadata(&self) -> bool {
+        true
+    }
+
     fn defaults(&self, object: &mut Json) {
         if let Some(status) = object.member("status") {
             status.set_default("attached", false);
@@ -25,7 +30,21 @@ impl Strategy for VolumeAttachment {
     }
 
     fn validate_create(&self, object: &Json) -> FieldFaults {
-        Check::of(object).required("spec.attacher").required("spec.nodeName").done()
+        let attacher = driver_faults(object.text("/spec/attacher"), "spec.attacher");
+        let (named, inline) =
+            (object.has("/spec/source/persistentVolumeName"), object.has("/spec/source/inlineVolumeSpec"));
+        let why = "must specify exactly one of inlineVolumeSpec and persistentVolumeName";
+        let nameless = named && object.text("/spec/source/persistentVolumeName").is_empty();
+        Check::of(object)
+            .also(attacher)
+            .refuse(!named && !inline, || FieldFault::required("spec.source", why))
+            .refuse(named && inline, || FieldFault::forbidden("spec.source", why))
+            .refuse(nameless && !inline, || {
+                FieldFault::required("spec.source.persistentVolumeName", "must specify non empty persistentVolumeName")
+            })
+            .inside("spec.source.persistentVolumeName", |name| name.whole_is(NameRule::Subdomain))
+            .part("spec.nodeName", |node| node.whole_is(NameRule::Subdomain))
+            .done()
     }
 
     fn columns(&self) -> Option<Vec<Column>> {

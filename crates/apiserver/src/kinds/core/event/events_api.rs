@@ -9,7 +9,7 @@ use crate::kinds::check::Check;
 use crate::kinds::table::Column;
 use crate::kinds::{Form, Strategy};
 use crate::request::Part;
-use crate::validate::{FieldFault, FieldFaults, NameRule, qualified_name_faults};
+use crate::validate::{FieldFault, FieldFaults, NameRule};
 use jiff::Timestamp;
 
 /// `events.k8s.io/v1` Event.
@@ -54,7 +54,10 @@ impl Strategy for Event {
     }
 
     fn validate_update(&self, new: &Json, old: &Json, _: Part) -> FieldFaults {
-        let mut faults = new_faults(new);
+        let mut faults = common_faults(new);
+        if new.get("series") != old.get("series") {
+            faults.extend(series_faults(new));
+        }
         faults.extend(fixed_faults(new, old));
         faults
     }
@@ -120,49 +123,64 @@ fn rename(event: Json, pair: impl Fn((&'static str, &'static str)) -> (&'static 
     Json::Object(renamed.collect())
 }
 
-/// The faults of an event of `events.k8s.io`, told by the names of the core group.
+/// The faults of a new event of `events.k8s.io`, told by the names of the core group.
 fn new_faults(event: &Json) -> FieldFaults {
-    const NOTE_AT_MOST: usize = 1024;
-    let stored = stored_event(event);
-    let mut faults = namespace_faults(&stored);
+    let mut faults = common_faults(event);
+    faults.extend(series_faults(event));
     let kind = event.text("/type");
-    let unknown = || FieldFault::invalid_text("type", "", format!("has invalid value: {kind}"));
-    let odd = !matches!(kind, "Normal" | "Warning");
     if !event.has("/eventTime") {
         faults.push(FieldFault::required("eventTime", ""));
-        if odd {
-            faults.push(unknown());
-        }
-        return faults;
     }
-    let controller = event.text("/reportingController");
-    let why = if controller.is_empty() { Vec::new() } else { qualified_name_faults(controller) };
-    let series = event.integer("/series/count");
-    let check = Check::of(event).also(faults).required("reportingController");
-    let mut check = why
-        .iter()
-        .fold(check, |check, why| {
-            check.refuse(true, || FieldFault::invalid_text("reportingController", controller, why))
-        })
-        .required("reportingInstance")
-        .required("action")
-        .required("reason")
-        .refuse(event.text("/note").len() > NOTE_AT_MOST, || {
-            FieldFault::invalid_text("message", "", format!("can have at most {NOTE_AT_MOST} characters"))
-        })
-        .refuse(odd, unknown)
-        .refuse(series.is_some_and(|count| count < 2), || {
-            FieldFault::invalid_text("series.count", "", "should be at least 2")
-        });
+    if !matches!(kind, "Normal" | "Warning") {
+        faults.push(FieldFault::invalid_text("type", "", format!("has invalid value: {kind}")));
+    }
     for (key, told) in [
         ("deprecatedFirstTimestamp", "firstTimestamp"),
         ("deprecatedLastTimestamp", "lastTimestamp"),
         ("deprecatedCount", "count"),
+        ("deprecatedSource", "source"),
     ] {
-        let set = event.get(key).is_some_and(|value| !value.is_null() && value != &json!(0));
-        check = check.refuse(set, || FieldFault::invalid_text(told, "", "needs to be unset"));
+        if event.get(key).is_some_and(|value| !value.is_empty() && value != &json!(0)) {
+            faults.push(FieldFault::invalid_text(told, "", "needs to be unset"));
+        }
     }
-    check.done()
+    faults
+}
+
+/// What holds of new and of changed events; of those without a time of their own, little.
+fn common_faults(event: &Json) -> FieldFaults {
+    const NOTE_AT_MOST: usize = 1024;
+    let stored = stored_event(event);
+    let faults = namespace_faults(&stored);
+    if !event.has("/eventTime") {
+        return faults;
+    }
+    Check::of(event)
+        .also(faults)
+        .required("reportingController")
+        .qualified("reportingController")
+        .required("reportingInstance")
+        .also(too_long(event, "reportingInstance"))
+        .required("action")
+        .also(too_long(event, "action"))
+        .required("reason")
+        .also(too_long(event, "reason"))
+        .refuse(event.text("/note").len() > NOTE_AT_MOST, || {
+            FieldFault::invalid_text("message", "", format!("can have at most {NOTE_AT_MOST} characters"))
+        })
+        .done()
+}
+
+fn series_faults(event: &Json) -> FieldFaults {
+    let series = event.has("/series");
+    Check::of(event)
+        .refuse(series && event.integer("/series/count").unwrap_or(0) < 2, || {
+            FieldFault::invalid_text("series.count", "", "should be at least 2")
+        })
+        .refuse(series && !event.has("/series/lastObservedTime"), || {
+            FieldFault::required("series.lastObservedTime", "")
+        })
+        .done()
 }
 
 /// What no update of an event of `events.k8s.io` changes. Reasons are told twice.
@@ -184,4 +202,10 @@ fn fixed_faults(new: &Json, old: &Json) -> FieldFaults {
         FieldFault::invalid(*told, new.get(key).unwrap_or(&Json::Null), "field is immutable")
     };
     changed.map(fault).collect()
+}
+
+fn too_long(event: &Json, key: &str) -> Option<FieldFault> {
+    const AT_MOST: usize = 128;
+    let long = event.text(&format!("/{key}")).len() > AT_MOST;
+    long.then(|| FieldFault::invalid_text(key, "", format!("can have at most {AT_MOST} characters")))
 }

@@ -1,6 +1,12 @@
 //! Fills in the defaults of pods, pod templates and volume claims.
 
+use std::sync::LazyLock;
+
 use pintle_json::{Json, Map, json};
+use regex::Regex;
+
+use super::spec::CONTAINERS;
+use super::unreleased::drop_unreleased;
 
 /// Fills in a Pod.
 pub(super) fn pod(pod: &mut Json) {
@@ -27,6 +33,7 @@ pub(super) fn pod(pod: &mut Json) {
 pub(in crate::kinds) fn pod_template(template: &mut Json) {
     template.member("metadata");
     if let Some(spec) = template.member("spec") {
+        drop_unreleased(spec);
         pod_spec(spec);
     }
 }
@@ -56,7 +63,7 @@ pub(in crate::kinds) fn pod_spec(spec: &mut Json) {
         spec.set("serviceAccount", account);
     }
     let host_network = spec.is_true("/hostNetwork");
-    for key in ["containers", "initContainers", "ephemeralContainers"] {
+    for key in CONTAINERS {
         for container in spec.items_mut(key) {
             fill_container(container, host_network && key != "ephemeralContainers");
         }
@@ -124,13 +131,17 @@ fn fill_field_source(source: &mut Json) {
     }
 }
 
-/// An image without a tag and a digest is the latest.
+static IMAGE: LazyLock<Option<Regex>> = LazyLock::new(|| {
+    const LABEL: &str = "(?:[a-zA-Z0-9]|[a-zA-Z0-9][a-zA-Z0-9-]*[a-zA-Z0-9])";
+    const PART: &str = r"[a-z0-9]+(?:(?:\.|_|__|-+)[a-z0-9]+)*";
+    let host = format!(r"{LABEL}(?:\.{LABEL})*(?::[0-9]+)?");
+    Regex::new(&format!(r"^(?:{host}/)?{PART}(?:/{PART})*(?::(\w[\w.-]{{0,127}}))?$")).ok()
+});
+
+/// An image without a tag and a digest is the latest; what is no image is not.
 fn is_latest(image: &str) -> bool {
-    if image.contains('@') {
-        return false;
-    }
-    let name = image.rsplit('/').next().unwrap_or_default();
-    name.split_once(':').is_none_or(|(_, tag)| tag == "latest")
+    let parts = IMAGE.as_ref().and_then(|form| form.captures(image));
+    parts.is_some_and(|parts| parts.get(1).is_none_or(|tag| tag.as_str() == "latest"))
 }
 
 fn fill_volume(volume: &mut Json) {
@@ -153,11 +164,10 @@ fn fill_volume(volume: &mut Json) {
             }
         }
     }
-    if let Some(path) = volume.get_mut("hostPath") {
-        path.set_default("type", "");
-    }
-    if let Some(iscsi) = volume.get_mut("iscsi") {
-        iscsi.set_default("iscsiInterface", "default");
+    fill_plugins(volume);
+    if let Some(image) = volume.get_mut("image").filter(|image| image.text("/pullPolicy").is_empty()) {
+        let policy = if is_latest(image.text("/reference")) { "Always" } else { "IfNotPresent" };
+        image.set("pullPolicy", policy);
     }
     if volume.has("/ephemeral/volumeClaimTemplate") {
         let template = volume.at_mut("/ephemeral/volumeClaimTemplate");
@@ -174,4 +184,31 @@ fn fill_volume(volume: &mut Json) {
 pub(in crate::kinds) fn claim_spec(spec: &mut Json) {
     spec.set_default("resources", json!({}));
     spec.set_default("volumeMode", "Filesystem");
+}
+
+/// Fills in what storage systems are told, in a volume of a pod or in the spec of one that persists.
+pub(in crate::kinds) fn fill_plugins(volume: &mut Json) {
+    if let Some(path) = volume.get_mut("hostPath") {
+        path.set_default("type", "");
+    }
+    for (plugin, key, value) in [
+        ("rbd", "pool", "rbd"),
+        ("rbd", "user", "admin"),
+        ("rbd", "keyring", "/etc/ceph/keyring"),
+        ("azureDisk", "cachingMode", "ReadWrite"),
+        ("azureDisk", "kind", "Shared"),
+        ("azureDisk", "fsType", "ext4"),
+        ("scaleIO", "storageMode", "ThinProvisioned"),
+        ("scaleIO", "fsType", "xfs"),
+    ] {
+        if let Some(source) = volume.get_mut(plugin) {
+            source.set_default(key, value);
+        }
+    }
+    if let Some(disk) = volume.get_mut("azureDisk") {
+        disk.set_default("readOnly", false);
+    }
+    if let Some(iscsi) = volume.get_mut("iscsi") {
+        iscsi.set_default("iscsiInterface", "default");
+    }
 }

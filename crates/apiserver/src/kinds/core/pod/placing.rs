@@ -3,7 +3,7 @@
 use pintle_json::Json;
 
 use crate::kinds::check::Check;
-use crate::validate::{FieldFault, FieldFaults, label_key_faults, label_value_faults};
+use crate::validate::{FieldFault, FieldFaults, NameRule, label_key_faults, label_value_faults, name_faults};
 
 /// The faults of the tolerations in a part of an object that is at a path.
 pub(in crate::kinds) fn tolerations(part: &Json, path: &str) -> FieldFaults {
@@ -53,3 +53,73 @@ pub(in crate::kinds) fn node_selector(part: &Json, path: &str) -> FieldFaults {
     }
     faults
 }
+
+/// The same of the terms of which nodes have to meet one; at least one is there.
+pub(in crate::kinds) fn terms(selector: &Json, path: &str) -> FieldFaults {
+    let field = format!("{path}.nodeSelectorTerms");
+    if selector.list("/nodeSelectorTerms").next().is_none() {
+        return FieldFaults::from([FieldFault::required(field, "must have at least one node selector term")]);
+    }
+    let all = Check::at(selector, path).each("nodeSelectorTerms", |check, at| {
+        let object = check.object();
+        check.also(term(object, &format!("{field}[{at}]"), true))
+    });
+    all.done()
+}
+
+/// The same of one term; where it is only preferred, any text may be a value.
+pub(super) fn term(term: &Json, path: &str, values_are_checked: bool) -> FieldFaults {
+    let all = Check::at(term, path)
+        .each("matchExpressions", |check, _| label_requirement(check, values_are_checked))
+        .each("matchFields", |check, _| field_requirement(check));
+    all.done()
+}
+
+fn label_requirement(check: Check<'_>, values_are_checked: bool) -> Check<'_> {
+    let requirement = check.object();
+    let (key, count) = (requirement.text("/key"), requirement.list("/values").count());
+    let check = match requirement.text("/operator") {
+        "In" | "NotIn" => check.required_because("values", "must be specified when `operator` is 'In' or 'NotIn'"),
+        "Exists" | "DoesNotExist" => check.refuse(count > 0, || {
+            FieldFault::forbidden("values", "may not be specified when `operator` is 'Exists' or 'DoesNotExist'")
+        }),
+        "Gt" | "Lt" => check.refuse(count != 1, || {
+            FieldFault::required("values", "must be specified single value when `operator` is 'Lt' or 'Gt'")
+        }),
+        other => check.refuse(true, || FieldFault::invalid_text("operator", other, NO_OPERATOR)),
+    };
+    let check = label_key_faults(key)
+        .iter()
+        .fold(check, |check, why| check.refuse(true, || FieldFault::invalid_text("key", key, why)));
+    let values = requirement.texts("/values").enumerate().filter(|_| values_are_checked);
+    values.fold(check, |check, (at, value)| {
+        label_value_faults(value).iter().fold(check, |check, why| {
+            check.refuse(true, || FieldFault::invalid_text(format!("values[{at}]"), value, why))
+        })
+    })
+}
+
+/// Of a field of nodes: there is but their name.
+fn field_requirement(check: Check<'_>) -> Check<'_> {
+    let requirement = check.object();
+    let key = requirement.text("/key");
+    let check = match requirement.text("/operator") {
+        "In" | "NotIn" => check.refuse(requirement.list("/values").count() != 1, || {
+            FieldFault::required(
+                "values",
+                "must be only one value when `operator` is 'In' or 'NotIn' for node field selector",
+            )
+        }),
+        other => check.refuse(true, || FieldFault::invalid_text("operator", other, NO_OPERATOR)),
+    };
+    if key != "metadata.name" {
+        return check.refuse(true, || FieldFault::invalid_text("key", key, "not a valid field selector key"));
+    }
+    requirement.texts("/values").enumerate().fold(check, |check, (at, value)| {
+        name_faults(NameRule::Subdomain, value, false).iter().fold(check, |check, why| {
+            check.refuse(true, || FieldFault::invalid_text(format!("values[{at}]"), value, why))
+        })
+    })
+}
+
+const NO_OPERATOR: &str = "not a valid selector operator";

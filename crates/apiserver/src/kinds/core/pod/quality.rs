@@ -4,7 +4,10 @@ use pintle_json::Json;
 
 /// The quality of service that a pod gets from its requests and limits of CPU and memory.
 pub(super) fn class(pod: &Json) -> &'static str {
-    let containers: Vec<_> = pod.list("/spec/containers").chain(pod.list("/spec/initContainers")).collect();
+    let containers: Vec<_> = match pod.has("/spec/resources") {
+        true => vec![&pod["spec"]],
+        false => pod.list("/spec/containers").chain(pod.list("/spec/initContainers")).collect(),
+    };
     let amount = |container: &Json, side: &str, resource: &str| -> Option<Json> {
         let amount = container.at(&format!("/resources/{side}/{resource}"))?;
         let zero = amount.as_str().is_some_and(|text| text.trim_matches(|c: char| c == '0' || c == '.').is_empty());

@@ -4,46 +4,42 @@ use std::collections::HashSet;
 
 use pintle_json::Json;
 
-use super::{container, placing};
+use super::{affinity, amounts, container, environment, network, placing, security, volumes};
 use crate::kinds::check::Check;
-use crate::validate::{FieldFault, FieldFaults, NameRule, label_key_faults, label_value_faults, name_faults};
+use crate::validate::{FieldFault, FieldFaults, NameRule, annotation_key_faults, label_key_faults, label_value_faults};
 
-/// The sources of volumes, in the order in which they are looked at.
-const VOLUME_SOURCES: &[&str] = &[
-    "emptyDir",
-    "hostPath",
-    "gitRepo",
-    "gcePersistentDisk",
-    "awsElasticBlockStore",
-    "secret",
-    "nfs",
-    "iscsi",
-    "glusterfs",
-    "flocker",
-    "persistentVolumeClaim",
-    "rbd",
-    "cinder",
-    "cephfs",
-    "quobyte",
-    "downwardAPI",
-    "fc",
-    "configMap",
-    "azureFile",
-    "vsphereVolume",
-    "photonPersistentDisk",
-    "portworxVolume",
-    "azureDisk",
-    "storageos",
-    "projected",
-    "scaleIO",
-    "csi",
-    "ephemeral",
-    "image",
-];
+/// The kinds of containers, in the order in which they are looked at.
+pub(super) const CONTAINERS: [&str; 3] = ["containers", "initContainers", "ephemeralContainers"];
+
+/// What a spec is of.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Owner<'a> {
+    /// A pod with a name; it may be empty.
+    Pod(&'a str),
+    /// A template of pods, which may leave more open.
+    Template,
+}
 
 /// The faults of a Pod's spec.
 pub(super) fn pod(pod: &Json) -> FieldFaults {
-    spec(&pod["spec"], "spec")
+    let mut faults: FieldFaults = annotation_faults(pod, "metadata.annotations").into_iter().collect();
+    faults.extend(spec(&pod["spec"], "spec", Owner::Pod(pod.text("/metadata/name"))));
+    if pod.text("/spec/serviceAccountName").is_empty() {
+        for (at, volume) in pod.list("/spec/volumes").enumerate() {
+            for (source, _) in
+                volume.list("/projected/sources").enumerate().filter(|(_, source)| source.has("/serviceAccountToken"))
+            {
+                let field = format!("spec.volumes[{at}].projected.sources[{source}].serviceAccountToken");
+                faults.push(FieldFault::forbidden(field, "must not be specified when serviceAccountName is not set"));
+            }
+        }
+    }
+    for key in ["containers", "initContainers"] {
+        for (at, container) in pod.list(&format!("/spec/{key}")).enumerate() {
+            faults.extend(container::padded_image(container, &format!("spec.{key}[{at}]")));
+        }
+    }
+    faults
 }
 
 /// The faults of a template of pods at a path: of its labels and of its spec.
@@ -55,86 +51,102 @@ pub(in crate::kinds) fn template(template: &Json, path: &str) -> FieldFaults {
             faults.extend(why.iter().map(|why| FieldFault::invalid_text(format!("{path}.labels"), text, why)));
         }
     }
-    faults.extend(spec(&template["spec"], &format!("{path}.spec")));
+    for (key, _) in template.members("/metadata/annotations") {
+        let why = annotation_key_faults(key);
+        faults.extend(why.iter().map(|why| FieldFault::invalid_text(format!("{path}.annotations"), key, why)));
+    }
+    faults.extend(annotation_faults(template, &format!("{path}.annotations")));
+    faults.extend(spec(&template["spec"], &format!("{path}.spec"), Owner::Template));
+    if template.list("/spec/ephemeralContainers").next().is_some() {
+        let why = "ephemeral containers not allowed in pod template";
+        faults.push(FieldFault::forbidden(format!("{path}.spec.ephemeralContainers"), why));
+    }
     faults
 }
 
-fn spec(spec: &Json, path: &str) -> FieldFaults {
-    let volumes: HashSet<&str> = spec.list("/volumes").map(|volume| volume.text("/name")).collect();
-    let mut names: HashSet<&str> = HashSet::new();
-    let host_network = spec.is_true("/hostNetwork");
-    let mut faults = volume_faults(spec, path);
+fn annotation_faults(object: &Json, path: &str) -> Option<FieldFault> {
+    const COST: &str = "controller.kubernetes.io/pod-deletion-cost";
+    let cost = object.at("/metadata/annotations")?.get(COST)?.as_str()?;
+    let good = cost.parse::<i32>().is_ok() && !cost.starts_with('+') && !(cost.len() > 1 && cost.starts_with('0'));
+    (!good).then(|| FieldFault::invalid_text(format!("{path}[{COST}]"), cost, "must be a 32bit integer"))
+}
+
+fn spec(spec: &Json, path: &str, owner: Owner<'_>) -> FieldFaults {
+    let (mut faults, volumes) = volumes::faults(spec, path, owner);
+    faults.extend(amounts::claims(spec, path));
     if spec.list("/containers").next().is_none() {
         faults.push(FieldFault::required(format!("{path}.containers"), ""));
     }
-    for key in ["containers", "initContainers", "ephemeralContainers"] {
+    let mut names: HashSet<&str> = HashSet::new();
+    for key in CONTAINERS {
         for (at, container) in spec.list(&format!("/{key}")).enumerate() {
             if faults.is_full() {
                 return faults;
             }
             let path = format!("{path}.{key}[{at}]");
-            let name = container.text("/name");
-            if !names.insert(name) && !name.is_empty() {
-                faults.push(FieldFault::duplicate(format!("{path}.name"), &name.into()));
-            }
-            faults.extend(container::faults(container, &path, &volumes, host_network));
+            let double = !names.insert(container.text("/name"));
+            faults.extend(container::faults(spec, key, container, &path, &volumes, double));
+        }
+        faults.extend(network::host_ports(spec, key, path));
+    }
+    faults.extend(amounts::of_pod(spec, path));
+    faults.extend(network::host_network_ports(spec, path, matches!(owner, Owner::Pod(_))));
+    faults.extend(placement(spec, path).done());
+    for key in CONTAINERS {
+        for (at, container) in spec.list(&format!("/{key}")).enumerate() {
+            faults.extend(environment::file_faults(spec, container, &format!("{path}.{key}[{at}]")));
         }
     }
-    let deadline =
-        spec.get("activeDeadlineSeconds").filter(|seconds| seconds.as_i64().is_some_and(|seconds| seconds < 1));
-    let dns = ["ClusterFirstWithHostNet", "ClusterFirst", "Default", "None"];
-    let more = Check::at(spec, path)
-        .one_of("restartPolicy", &["Always", "OnFailure", "Never"])
-        .one_of("dnsPolicy", &dns)
-        .also(placing::node_selector(spec, path))
-        .name("nodeName", NameRule::Subdomain)
-        .refuse(deadline.is_some(), || {
-            let value = deadline.unwrap_or(&Json::Null);
-            FieldFault::invalid("activeDeadlineSeconds", value, "must be between 1 and 2147483647, inclusive")
-        })
-        .name("serviceAccountName", NameRule::Subdomain)
-        .name("hostname", NameRule::Label)
-        .name("subdomain", NameRule::Label)
-        .also(placing::tolerations(spec, path))
-        .done();
-    faults.extend(more);
     faults
 }
 
-fn volume_faults(spec: &Json, path: &str) -> FieldFaults {
-    let mut faults = FieldFaults::default();
-    let mut names: HashSet<&str> = HashSet::new();
-    for (at, volume) in spec.list("/volumes").enumerate() {
-        if faults.is_full() {
-            return faults;
-        }
-        let path = format!("{path}.volumes[{at}]");
-        let sources: Vec<_> = VOLUME_SOURCES.iter().filter(|source| volume.has(&format!("/{source}"))).collect();
-        for source in sources.iter().skip(1) {
-            faults.push(FieldFault::forbidden(format!("{path}.{source}"), "may not specify more than 1 volume type"));
-        }
-        let needs = [
-            ("configMap", "name"),
-            ("secret", "secretName"),
-            ("persistentVolumeClaim", "claimName"),
-            ("hostPath", "path"),
-        ];
-        for (source, member) in needs.iter().filter(|(source, _)| sources.first().is_some_and(|first| *first == source))
-        {
-            if volume.text(&format!("/{source}/{member}")).is_empty() {
-                faults.push(FieldFault::required(format!("{path}.{source}.{member}"), ""));
-            }
-        }
-        let name = volume.text("/name");
-        if name.is_empty() {
-            faults.push(FieldFault::required(format!("{path}.name"), ""));
-        } else {
-            let why = name_faults(NameRule::Label, name, false);
-            faults.extend(why.iter().map(|why| FieldFault::invalid_text(format!("{path}.name"), name, why)));
-            if !names.insert(name) {
-                faults.push(FieldFault::duplicate(format!("{path}.name"), &name.into()));
-            }
-        }
-    }
-    faults
+/// All that is not of volumes and containers.
+fn placement<'a>(spec: &'a Json, path: &str) -> Check<'a> {
+    Check::at(spec, path)
+        .one_of("restartPolicy", &["Always", "OnFailure", "Never"])
+        .one_of("dnsPolicy", &["ClusterFirstWithHostNet", "ClusterFirst", "Default", "None"])
+        .also(placing::node_selector(spec, path))
+        .also(security::of_pod(spec, path))
+        .also(affinity::faults(spec, path))
+        .also(network::resolution(spec, path))
+        .each("readinessGates", |gate, _| gate.qualified("conditionType"))
+        .also(gates(spec, path))
+        .also(affinity::spread(spec, path))
+        .also(security::own_users(spec, path))
+        .also(network::hostname_override(spec, path))
+        .name("serviceAccountName", NameRule::Subdomain)
+        .name("nodeName", NameRule::Subdomain)
+        .within("activeDeadlineSeconds", 1, i64::from(i32::MAX), "must be between 1 and 2147483647, inclusive")
+        .name("hostname", NameRule::Label)
+        .name("subdomain", NameRule::Label)
+        .also(placing::tolerations(spec, path))
+        .also(network::host_aliases(spec, path))
+        .name("priorityClassName", NameRule::Subdomain)
+        .inside("runtimeClassName", |class| class.whole_is(NameRule::Subdomain))
+        .inside("preemptionPolicy", |policy| {
+            let empty = policy.object().is_empty();
+            policy.refuse(empty, || FieldFault::required("", ""))
+        })
+        .one_of("preemptionPolicy", &["PreemptLowerPriority", "Never"])
+        .also(amounts::overhead(spec, path))
+        .inside("os", |os| {
+            let name = os.object().text("/name");
+            let known = ["linux", "windows"];
+            os.required("name").refuse(!name.is_empty() && !known.contains(&name), || {
+                FieldFault::unsupported("", &name.into(), &known)
+            })
+        })
+}
+
+fn gates(spec: &Json, path: &str) -> FieldFaults {
+    let mut seen = HashSet::new();
+    let doubles: Vec<bool> = spec.list("/schedulingGates").map(|gate| !seen.insert(gate.text("/name"))).collect();
+    let all = Check::at(spec, path).each("schedulingGates", |gate, at| {
+        let name = gate.object().text("/name");
+        let why = label_key_faults(name);
+        why.iter()
+            .fold(gate, |gate, why| gate.refuse(true, || FieldFault::invalid_text("", name, why)))
+            .refuse(doubles[at], || FieldFault::duplicate("", &name.into()))
+    });
+    all.done()
 }

@@ -1,0 +1,238 @@
+//! Validates the amounts of resources that containers and pods ask for.
+
+use std::collections::HashSet;
+
+use pintle_json::Json;
+use pintle_schema::quantity;
+
+use crate::kinds::check::Check;
+use crate::validate::{FieldFault, FieldFaults, NameRule, qualified_name_faults};
+
+const STANDARD: &[&str] = &["cpu", "memory", "ephemeral-storage"];
+/// Standard as well, though no container has them.
+const OF_NAMESPACES: &[&str] = &[
+    "requests.cpu",
+    "requests.memory",
+    "requests.ephemeral-storage",
+    "limits.cpu",
+    "limits.memory",
+    "limits.ephemeral-storage",
+    "pods",
+    "quotas",
+    "resourcequotas",
+    "services",
+    "replicationcontrollers",
+    "secrets",
+    "configmaps",
+    "persistentvolumeclaims",
+    "storage",
+    "services.nodeports",
+    "services.loadbalancers",
+];
+
+/// The faults of what a container asks for, and of how it takes more.
+pub(super) fn of_container(spec: &Json, container: &Json, path: &str) -> FieldFaults {
+    let field = format!("{path}.resources");
+    let mut faults = requirements(&container["resources"], &field, resource_faults);
+    let claims: HashSet<&str> = spec.list("/resourceClaims").map(|claim| claim.text("/name")).collect();
+    let (mut seen, object) = (HashSet::new(), &container["resources"]);
+    for (at, claim) in object.list("/claims").enumerate() {
+        let (name, field) = (claim.text("/name"), format!("{field}.claims[{at}]"));
+        if name.is_empty() {
+            faults.push(FieldFault::required(field, ""));
+            continue;
+        }
+        if !seen.insert((name, claim.text("/request"))) {
+            faults.push(FieldFault::duplicate(field.as_str(), &name.into()));
+        }
+        if !claims.contains(name) {
+            let mut fault = FieldFault::not_found(field, name);
+            let mut known: Vec<&str> = claims.iter().copied().collect();
+            known.sort_unstable();
+            let known = if known.is_empty() { " which is empty".to_owned() } else { format!(": {}", known.join(", ")) };
+            fault.message = format!("{}: must be one of the names in pod.spec.resourceClaims{known}", fault.message);
+            faults.push(fault);
+        }
+    }
+    faults.extend(resize_policies(spec, container, path));
+    faults
+}
+
+/// The faults of the claims that a pod makes.
+pub(super) fn claims(spec: &Json, path: &str) -> FieldFaults {
+    let mut seen = HashSet::new();
+    let doubles: Vec<bool> = spec.list("/resourceClaims").map(|claim| !seen.insert(claim.text("/name"))).collect();
+    let all = Check::at(spec, path).each("resourceClaims", |claim, at| {
+        let object = claim.object();
+        let name = object.text("/name");
+        let (own, made) = (object.has("/resourceClaimName"), object.has("/resourceClaimTemplateName"));
+        claim
+            .required("name")
+            .refuse(!name.is_empty() && doubles[at], || FieldFault::duplicate("name", &name.into()))
+            .name("name", NameRule::Label)
+            .refuse(own && made, || {
+                let why = "at most one of `resourceClaimName` or `resourceClaimTemplateName` may be specified";
+                FieldFault::invalid("", object, why)
+            })
+            .refuse(!own && !made, || {
+                FieldFault::invalid("", object, "must specify one of: `resourceClaimName`, `resourceClaimTemplateName`")
+            })
+            .name("resourceClaimName", NameRule::Subdomain)
+            .name("resourceClaimTemplateName", NameRule::Subdomain)
+    });
+    all.done()
+}
+
+/// What a pod asks for as a whole.
+pub(super) fn of_pod(spec: &Json, path: &str) -> FieldFaults {
+    if !spec.has("/resources") {
+        return FieldFaults::default();
+    }
+    let field = format!("{path}.resources");
+    let object = &spec["resources"];
+    let mut faults = Check::at(object, &field)
+        .refuse(object.has("/claims"), || {
+            FieldFault::forbidden("claims", "claims may not be set for Resources at pod-level")
+        })
+        .done();
+    faults.extend(requirements(object, &field, |field, name| {
+        let faults = name_of_resource(field, name);
+        let known = matches!(name, "cpu" | "memory") || name.starts_with("hugepages-");
+        match faults.is_empty() && !known {
+            true => FieldFaults::from([FieldFault::unsupported(field, &name.into(), &["cpu", "hugepages-", "memory"])]),
+            false => faults,
+        }
+    }));
+    faults
+}
+
+/// What a pod costs beyond its containers.
+pub(super) fn overhead(spec: &Json, path: &str) -> FieldFaults {
+    let amounts = spec.at("/overhead").and_then(Json::as_object).into_iter().flatten();
+    amounts
+        .flat_map(|(name, amount)| {
+            amount_faults(&format!("{path}.overhead.limits[{name}]"), name, amount, resource_faults)
+        })
+        .collect()
+}
+
+/// The faults of amounts that bound what containers use, beyond what one asks for; told at a path.
+pub(crate) fn limit_faults(limits: Option<&Json>, path: &str) -> FieldFaults {
+    let limits = limits.and_then(Json::as_object).into_iter().flatten();
+    limits
+        .flat_map(|(name, amount)| amount_faults(&format!("{path}.limits[{name}]"), name, amount, resource_faults))
+        .collect()
+}
+
+/// The faults of the name of a resource that containers ask for.
+pub(crate) fn resource_faults(field: &str, name: &str) -> FieldFaults {
+    let mut faults = name_of_resource(field, name);
+    let of_container = STANDARD.contains(&name) || name.starts_with("hugepages-");
+    let why = match () {
+        () if !name.contains('/') && !of_container => "must be a standard resource for containers",
+        () if name.contains('/') && !is_native(name) && !is_extended(name) => {
+            "doesn't follow extended resource name standard"
+        }
+        () => return faults,
+    };
+    faults.push(FieldFault::invalid_text(field, name, why));
+    faults
+}
+
+/// Of the name of any resource.
+pub(crate) fn name_of_resource(field: &str, name: &str) -> FieldFaults {
+    let why = qualified_name_faults(name);
+    let standard = STANDARD.contains(&name) || OF_NAMESPACES.contains(&name) || name.starts_with("hugepages-");
+    match why.is_empty() && !name.contains('/') && !standard {
+        true => {
+            let why = "must be a standard resource type or fully qualified";
+            FieldFaults::from([FieldFault::invalid_text(field, name, why)])
+        }
+        false => why.iter().map(|why| FieldFault::invalid_text(field, name, why)).collect(),
+    }
+}
+
+fn is_native(name: &str) -> bool {
+    !name.contains('/') || name.contains("kubernetes.io/")
+}
+
+fn is_extended(name: &str) -> bool {
+    let as_quota = format!("requests.{name}");
+    !is_native(name) && !name.starts_with("requests.") && qualified_name_faults(&as_quota).is_empty()
+}
+
+fn amount_faults(field: &str, name: &str, amount: &Json, names: impl Fn(&str, &str) -> FieldFaults) -> FieldFaults {
+    let amount = amount.as_str().unwrap_or_default();
+    let mut faults = names(field, name);
+    let nanos = quantity::nanos(amount).unwrap_or(0);
+    if nanos < 0 {
+        faults.push(FieldFault::invalid_text(field, amount, "must be greater than or equal to 0"));
+    }
+    if is_extended(name) && nanos % 1_000_000_000 != 0 {
+        faults.push(FieldFault::invalid_text(field, amount, "must be an integer"));
+    }
+    faults
+}
+
+fn requirements(object: &Json, path: &str, names: impl Fn(&str, &str) -> FieldFaults) -> FieldFaults {
+    let mut faults = FieldFaults::default();
+    let limits = &object["limits"];
+    for side in ["limits", "requests"] {
+        for (name, amount) in object.members(&format!("/{side}")) {
+            faults.extend(amount_faults(&format!("{path}.{side}[{name}]"), name, amount, &names));
+            if side == "requests" {
+                faults.extend(against_limit(name, amount, limits, path));
+            }
+        }
+    }
+    let has = |resource: fn(&str) -> bool| {
+        ["/limits", "/requests"].iter().any(|side| object.members(side).any(|(name, _)| resource(name)))
+    };
+    if has(|name| name.starts_with("hugepages-")) && !has(|name| matches!(name, "cpu" | "memory")) {
+        faults.push(FieldFault::forbidden(path, "HugePages require cpu or memory"));
+    }
+    faults
+}
+
+fn against_limit(name: &str, amount: &Json, limits: &Json, path: &str) -> Option<FieldFault> {
+    let exact = !is_native(name) || name.starts_with("hugepages-");
+    let amount = amount.as_str().unwrap_or_default();
+    let Some(limit) = limits.get(name).and_then(Json::as_str) else {
+        let why = "Limit must be set for non overcommitable resources";
+        return exact.then(|| FieldFault::required(format!("{path}.limits"), why));
+    };
+    let (asked, most) = (quantity::nanos(amount)?, quantity::nanos(limit)?);
+    let how = match () {
+        () if exact && asked != most => "equal to",
+        () if asked > most => "less than or equal to",
+        () => return None,
+    };
+    Some(FieldFault::invalid_text(format!("{path}.requests"), amount, format!("must be {how} {name} limit of {limit}")))
+}
+
+/// Told at the path of the list, but for a resource that stands twice.
+fn resize_policies(spec: &Json, container: &Json, path: &str) -> FieldFaults {
+    let list = format!("{path}.resizePolicy");
+    let never = spec.text("/restartPolicy") == "Never";
+    let (mut faults, mut seen) = (FieldFaults::default(), HashSet::new());
+    for (at, policy) in container.list("/resizePolicy").enumerate() {
+        let (resource, restart) = (policy.text("/resourceName"), policy.text("/restartPolicy"));
+        if !seen.insert(resource) {
+            faults.push(FieldFault::duplicate(format!("{list}[{at}]"), &resource.into()));
+        }
+        for (text, known) in [(resource, ["cpu", "memory"]), (restart, ["NotRequired", "RestartContainer"])] {
+            match text {
+                "" => faults.push(FieldFault::required(list.as_str(), "")),
+                text if !known.contains(&text) => {
+                    faults.push(FieldFault::unsupported(list.as_str(), &text.into(), &known));
+                }
+                _ => {}
+            }
+        }
+        if never && restart != "NotRequired" {
+            let why = "must be 'NotRequired' when pod `restartPolicy` is 'Never'";
+            faults.push(FieldFault::invalid_text(list.as_str(), restart, why));
+        }
+    }
+    faults
+}

@@ -1,0 +1,135 @@
+//! Validates the variables of a container.
+
+use pintle_json::Json;
+
+use super::field_source;
+use super::file_path;
+use crate::kinds::check::Check;
+use crate::validate::{FieldFault, FieldFaults, NameRule, name_faults};
+
+const NAME: &str = "a valid environment variable name must consist only of printable ASCII characters other than '='";
+/// The fields of a pod that a variable can hold.
+const FIELDS: &[&str] = &[
+    "metadata.name",
+    "metadata.namespace",
+    "metadata.uid",
+    "spec.nodeName",
+    "spec.serviceAccountName",
+    "status.hostIP",
+    "status.hostIPs",
+    "status.podIP",
+    "status.podIPs",
+];
+const SOURCES: &[&str] = &["fieldRef", "resourceFieldRef", "configMapKeyRef", "secretKeyRef", "fileKeyRef"];
+const TOO_MANY: &str = "may not have more than one field specified at a time";
+
+/// The faults of the variables and of the maps they are taken from.
+pub(super) fn faults(container: &Json, path: &str) -> FieldFaults {
+    let one_by_one = Check::at(container, path).each("env", |variable, at| {
+        let name = variable.object().text("/name");
+        let value_from = &variable.object()["valueFrom"];
+        let check = variable.required("name").refuse(is_odd(name), || FieldFault::invalid_text("name", name, NAME));
+        if value_from.is_null() {
+            return check;
+        }
+        let path = format!("{path}.env[{at}].valueFrom");
+        check.also(source(
+            value_from,
+            &path,
+            !container.list("/env").nth(at).is_some_and(|it| it.text("/value").is_empty()),
+        ))
+    });
+    let all = one_by_one.each("envFrom", |from, at| {
+        let object = from.object();
+        let prefix = object.text("/prefix");
+        let count = ["configMapRef", "secretRef"].iter().filter(|source| object.has(&format!("/{source}"))).count();
+        let list = format!("{path}.envFrom");
+        let wrong = match count {
+            0 => Some("must specify one of: `configMapRef` or `secretRef`"),
+            1 => None,
+            _ => Some(TOO_MANY),
+        };
+        from.refuse(is_odd(prefix), || FieldFault::invalid_text("prefix", prefix, NAME))
+            .also(map(object, "configMapRef", &format!("{list}[{at}]")))
+            .also(map(object, "secretRef", &format!("{list}[{at}]")))
+            .also(wrong.map(|why| FieldFault::invalid_text(list, "", why)))
+    });
+    all.done()
+}
+
+/// The variables that come from files of volumes that are not made for it.
+pub(super) fn file_faults(spec: &Json, container: &Json, path: &str) -> FieldFaults {
+    let all = Check::at(container, path).each("env", |variable, _| {
+        let name = variable.object().text("/valueFrom/fileKeyRef/volumeName");
+        if !variable.object().has("/valueFrom/fileKeyRef") {
+            return variable;
+        }
+        let volume = spec.list("/volumes").rfind(|volume| volume.text("/name") == name);
+        let field = "valueFrom.fileKeyRef.volumeName";
+        variable
+            .refuse(volume.is_none(), || FieldFault::not_found(field, name))
+            .refuse(volume.is_some_and(|volume| !volume.has("/emptyDir")), || {
+                FieldFault::invalid_text(field, name, "referenced volume must be of type emptyDir")
+            })
+    });
+    all.done()
+}
+
+fn is_odd(name: &str) -> bool {
+    name.contains('=') || !name.bytes().all(|byte| (0x20..0x7f).contains(&byte))
+}
+
+fn map(object: &Json, source: &str, path: &str) -> FieldFaults {
+    if !object.has(&format!("/{source}")) {
+        return FieldFaults::default();
+    }
+    let check = Check::at(&object[source], &format!("{path}.{source}")).required("name");
+    let name = object[source].text("/name");
+    let why = if name.is_empty() { Vec::new() } else { name_faults(NameRule::Subdomain, name, true) };
+    why.iter().fold(check, |check, why| check.refuse(true, || FieldFault::invalid_text("name", name, why))).done()
+}
+
+fn source(from: &Json, path: &str, has_value: bool) -> FieldFaults {
+    let mut faults = FieldFaults::default();
+    let there: Vec<&str> = SOURCES.iter().copied().filter(|source| from.has(&format!("/{source}"))).collect();
+    for source in &there {
+        let path = format!("{path}.{source}");
+        let object = &from[*source];
+        faults.extend(match *source {
+            "fieldRef" => field_source::field(object, &path, FIELDS),
+            "resourceFieldRef" => field_source::resource(object, &path, false),
+            "fileKeyRef" => file_key(object, &path),
+            _ => key(object, &path),
+        });
+    }
+    let wrong = match there.len() {
+        0 => Some(
+            "must specify one of: `fieldRef`, `resourceFieldRef`, `configMapKeyRef`, `secretKeyRef` or `fileKeyRef`",
+        ),
+        _ if has_value => Some("may not be specified when `value` is not empty"),
+        1 => None,
+        _ => Some(TOO_MANY),
+    };
+    faults.extend(wrong.map(|why| FieldFault::invalid_text(path, "", why)));
+    faults
+}
+
+fn key(object: &Json, path: &str) -> FieldFaults {
+    let name = object.text("/name");
+    let why = name_faults(NameRule::Subdomain, name, false);
+    Check::at(object, path)
+        .also(why.iter().map(|why| FieldFault::invalid_text(format!("{path}.name"), name, why)))
+        .required_name("key", NameRule::ConfigKey)
+        .done()
+}
+
+fn file_key(object: &Json, path: &str) -> FieldFaults {
+    let (key, file) = (object.text("/key"), object.text("/path"));
+    Check::at(object, path)
+        .required("key")
+        .refuse(is_odd(key), || FieldFault::invalid_text("key", key, NAME))
+        .required_name("volumeName", NameRule::Label)
+        .required("path")
+        .also(file_path::descending(file, &format!("{path}.path")))
+        .done()
+}

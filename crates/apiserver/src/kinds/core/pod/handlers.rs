@@ -1,0 +1,119 @@
+//! Validates the probes of a container and what it does at its start and end.
+
+use pintle_json::Json;
+
+use super::container::port_name_faults;
+use crate::kinds::check::Check;
+use crate::validate::{FieldFault, FieldFaults};
+
+const HANDLERS: &[&str] = &["exec", "httpGet", "tcpSocket", "grpc", "sleep"];
+const PORT_RANGE: &str = "must be between 1 and 65535, inclusive";
+const HEADER: &str = "a valid HTTP header must consist of alphanumeric characters or '-' (e.g. 'X-Header-Name', regex used for \
+                      validation is '[-A-Za-z0-9]+')";
+const NOT_AT_INIT: &str = "may not be set for init containers without restartPolicy=Always";
+/// The members of a container that are looked at here, in their order.
+const MEMBERS: [&str; 4] = ["lifecycle", "livenessProbe", "readinessProbe", "startupProbe"];
+
+/// The faults of the probes and of the lifecycle of a container of a pod.
+pub(super) fn faults(spec: &Json, container: &Json, path: &str) -> FieldFaults {
+    let grace = spec.integer("/terminationGracePeriodSeconds");
+    let check = Check::at(container, path).inside("lifecycle", |check| {
+        let lifecycle = check.object();
+        ["postStart", "preStop"]
+            .iter()
+            .filter(|key| lifecycle.has(&format!("/{key}")))
+            .fold(check, |check, key| check.also(handler(&lifecycle[*key], &format!("{path}.lifecycle.{key}"), grace)))
+    });
+    let check = MEMBERS[1..].iter().fold(check, |check, name| {
+        check.inside(name, |probe| {
+            let object = probe.object();
+            let once = *name != "readinessProbe";
+            let successes = object.integer("/successThreshold").unwrap_or(1);
+            let grace_field = "terminationGracePeriodSeconds";
+            let own_grace = object.integer(&format!("/{grace_field}"));
+            let value = own_grace.unwrap_or_default().into();
+            probe
+                .also(handler(object, &format!("{path}.{name}"), grace))
+                .not_negative(&[
+                    "initialDelaySeconds",
+                    "timeoutSeconds",
+                    "periodSeconds",
+                    "successThreshold",
+                    "failureThreshold",
+                ])
+                .refuse(own_grace.is_some_and(|grace| grace <= 0), || {
+                    FieldFault::invalid(grace_field, &value, "must be greater than 0")
+                })
+                .refuse(once && successes != 1, || {
+                    FieldFault::invalid("successThreshold", &successes.into(), "must be 1")
+                })
+                .refuse(!once && own_grace.is_some(), || {
+                    FieldFault::invalid(grace_field, &value, "must not be set for readinessProbes")
+                })
+        })
+    });
+    check.done()
+}
+
+/// Containers that end before the others begin have none of these.
+pub(super) fn forbidden_at_init(container: &Json, path: &str) -> FieldFaults {
+    let there = MEMBERS.iter().filter(|member| container.has(&format!("/{member}")));
+    there.map(|member| FieldFault::forbidden(format!("{path}.{member}"), NOT_AT_INIT)).collect()
+}
+
+fn handler(object: &Json, path: &str, grace: Option<i64>) -> FieldFaults {
+    let mut there = HANDLERS.iter().filter(|handler| object.has(&format!("/{handler}")));
+    let Some(first) = there.next() else {
+        return FieldFaults::from([FieldFault::required(path, "must specify a handler type")]);
+    };
+    let mut faults = action(&object[*first], first, &format!("{path}.{first}"), grace);
+    faults.extend(
+        there.map(|more| FieldFault::forbidden(format!("{path}.{more}"), "may not specify more than 1 handler type")),
+    );
+    faults
+}
+
+fn action(object: &Json, kind: &str, path: &str, grace: Option<i64>) -> FieldFaults {
+    let check = Check::at(object, path);
+    match kind {
+        "exec" => check.required("command").done(),
+        "httpGet" => {
+            let headers = object.list("/httpHeaders").map(|header| header.text("/name"));
+            let odd = headers.filter(|name| {
+                name.is_empty() || !name.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'-')
+            });
+            let field = format!("{path}.httpHeaders");
+            check
+                .required("path")
+                .also(port(&object["port"], path))
+                .known("scheme", &["HTTP", "HTTPS"])
+                .also(odd.map(|name| FieldFault::invalid_text(field.as_str(), name, HEADER)))
+                .done()
+        }
+        "sleep" => {
+            let seconds = object.integer("/seconds").unwrap_or(0);
+            let most = grace.unwrap_or(i64::MAX);
+            check
+                .refuse(grace.is_some() && !(0..=most).contains(&seconds), || {
+                    let why = format!("must be non-negative and less than terminationGracePeriodSeconds ({most})");
+                    FieldFault::invalid("", &seconds.into(), why)
+                })
+                .done()
+        }
+        _ => check.also(port(&object["port"], path)).done(),
+    }
+}
+
+fn port(port: &Json, path: &str) -> FieldFaults {
+    let field = format!("{path}.port");
+    match port.as_str() {
+        Some(name) => {
+            port_name_faults(name).iter().map(|why| FieldFault::invalid_text(field.as_str(), name, why)).collect()
+        }
+        None => {
+            let number = port.as_i64().unwrap_or(0);
+            let odd = !(1..=65535).contains(&number);
+            odd.then(|| FieldFault::invalid(field, &number.into(), PORT_RANGE)).into_iter().collect()
+        }
+    }
+}

@@ -1,0 +1,117 @@
+//! Validates where a container has its volumes.
+
+use std::collections::{HashMap, HashSet};
+
+use pintle_json::Json;
+
+use super::file_path;
+use super::volumes::Volumes;
+use crate::kinds::check::Check;
+use crate::validate::{FieldFault, FieldFaults};
+
+/// The faults of the mounts and of the devices.
+pub(super) fn faults(container: &Json, path: &str, volumes: &Volumes<'_>) -> FieldFaults {
+    let mut faults = mounts(container, path, volumes);
+    faults.extend(devices(container, path, volumes));
+    faults
+}
+
+/// Where each is, by its name.
+fn places<'a>(container: &'a Json, list: &str, place: &str) -> HashMap<&'a str, &'a str> {
+    container.list(list).map(|item| (item.text("/name"), item.text(place))).collect()
+}
+
+fn mounts(container: &Json, path: &str, volumes: &Volumes<'_>) -> FieldFaults {
+    let devices = places(container, "/volumeDevices", "/devicePath");
+    let device_paths: HashSet<&str> = devices.values().copied().collect();
+    let list = format!("{path}.volumeMounts");
+    let mut seen = HashSet::new();
+    let doubles: Vec<bool> =
+        container.list("/volumeMounts").map(|mount| !seen.insert(mount.text("/mountPath"))).collect();
+    let all = Check::at(container, path).each("volumeMounts", |mount, at| {
+        let object = mount.object();
+        let (name, place) = (object.text("/name"), object.text("/mountPath"));
+        let (sub, expression) = (object.text("/subPath"), object.text("/subPathExpr"));
+        mount
+            .required("name")
+            .refuse(!volumes.contains_key(name), || FieldFault::not_found("name", name))
+            .required("mountPath")
+            .refuse(doubles[at], || FieldFault::invalid_text("mountPath", place, "must be unique"))
+            .refuse(devices.contains_key(name), || {
+                FieldFault::invalid_text("name", name, "must not already exist in volumeDevices")
+            })
+            .refuse(device_paths.contains(place), || {
+                FieldFault::invalid_text("mountPath", place, "must not already exist as a path in volumeDevices")
+            })
+            .also(file_path::relative(sub, &format!("{list}.subPath")))
+            .refuse(!expression.is_empty() && !sub.is_empty(), || {
+                let why = "subPathExpr and subPath are mutually exclusive";
+                FieldFault::invalid_text("subPathExpr", expression, why)
+            })
+            .also(file_path::relative(expression, &format!("{list}.subPathExpr")))
+            .also(propagation(container, object, &list))
+    });
+    all.done()
+}
+
+/// Told at the path of the list.
+fn propagation(container: &Json, mount: &Json, list: &str) -> FieldFaults {
+    let privileged = container.is_true("/securityContext/privileged");
+    let both = mount.text("/mountPropagation") == "Bidirectional" && !privileged;
+    let check = Check::at(mount, list)
+        .known("mountPropagation", &["Bidirectional", "HostToContainer", "None"])
+        .refuse(both, || {
+            let why = "Bidirectional mount propagation is available only to privileged containers";
+            FieldFault::forbidden("mountPropagation", why)
+        })
+        .known("recursiveReadOnly", &["Disabled", "Enabled", "IfPossible"]);
+    if !matches!(mount.text("/recursiveReadOnly"), "Enabled" | "IfPossible") {
+        return check.done();
+    }
+    check
+        .refuse(!mount.is_true("/readOnly"), || {
+            FieldFault::forbidden("recursiveReadOnly", "may only be specified when readOnly is true")
+        })
+        .refuse(mount.get("mountPropagation").is_some_and(|way| !way.is_null() && way != "None"), || {
+            let why = "may only be specified when mountPropagation is None or not specified";
+            FieldFault::forbidden("recursiveReadOnly", why)
+        })
+        .done()
+}
+
+fn devices(container: &Json, path: &str, volumes: &Volumes<'_>) -> FieldFaults {
+    let mounts = places(container, "/volumeMounts", "/mountPath");
+    let mount_paths: HashSet<&str> = mounts.values().copied().collect();
+    let (mut faults, mut names, mut seen) = (FieldFaults::default(), HashSet::new(), HashSet::new());
+    for (at, device) in container.list("/volumeDevices").enumerate() {
+        let (name, place) = (device.text("/name"), device.text("/devicePath"));
+        let volume = volumes.get(name);
+        let of_claim = |volume: &&Json| volume.has("/persistentVolumeClaim") || volume.has("/ephemeral");
+        let upwards = !file_path::descending(place, "").is_empty();
+        let check = Check::at(device, &format!("{path}.volumeDevices[{at}]"))
+            .required("name")
+            .refuse(names.contains(name), || FieldFault::invalid_text("name", name, "must be unique"))
+            .refuse(volume.is_some_and(|volume| !of_claim(volume)), || {
+                let why = "can only use volume source type of PersistentVolumeClaim or Ephemeral for block mode";
+                FieldFault::invalid_text("name", name, why)
+            })
+            .refuse(volume.is_none(), || FieldFault::not_found("name", name))
+            .required("devicePath")
+            .refuse(seen.contains(place), || FieldFault::invalid_text("devicePath", place, "must be unique"))
+            .refuse(upwards, || FieldFault::invalid_text("devicePath", place, "can not contain backsteps ('..')"))
+            .refuse(mounts.contains_key(name), || {
+                FieldFault::invalid_text("name", name, "must not already exist in volumeMounts")
+            })
+            .refuse(mount_paths.contains(place), || {
+                FieldFault::invalid_text("devicePath", place, "must not already exist as a path in volumeMounts")
+            });
+        if !upwards {
+            seen.insert(place);
+        }
+        if !name.is_empty() {
+            names.insert(name);
+        }
+        faults.extend(check.done());
+    }
+    faults
+}

@@ -1,0 +1,115 @@
+//! Validates the files that volumes make of other objects and of the pod itself.
+
+use std::collections::HashSet;
+
+use pintle_json::Json;
+
+use super::{field_source, file_path};
+use crate::kinds::check::Check;
+use crate::validate::{FieldFault, FieldFaults};
+
+/// The fields of a pod that a file can hold.
+const FIELDS: &[&str] =
+    &["metadata.annotations", "metadata.labels", "metadata.name", "metadata.namespace", "metadata.uid"];
+const DOUBLE: &str = "conflicting duplicate paths";
+
+/// The keys of an object that become files.
+pub(super) fn items(object: &Json, path: &str) -> FieldFaults {
+    let all = Check::at(object, path).each("items", |item, at| {
+        let file = item.object().text("/path");
+        let field = format!("{path}.items[{at}].path");
+        file_path::mode(item.required("key").required("path").also(file_path::unreserved(file, &field)), "mode")
+    });
+    all.done()
+}
+
+/// A file that tells of the pod.
+pub(super) fn downward_file(item: &Json, path: &str) -> FieldFaults {
+    let file = item.text("/path");
+    let check = Check::at(item, path).required("path").also(file_path::unreserved(file, &format!("{path}.path")));
+    let (field, resource) = (item.has("/fieldRef"), item.has("/resourceFieldRef"));
+    let check = match (field, resource) {
+        (true, _) => check.also(field_source::field(&item["fieldRef"], &format!("{path}.fieldRef"), FIELDS)).refuse(
+            resource,
+            || {
+                FieldFault::invalid_text(
+                    "",
+                    "resource",
+                    "fieldRef and resourceFieldRef can not be specified simultaneously",
+                )
+            },
+        ),
+        (false, true) => {
+            check.also(field_source::resource(&item["resourceFieldRef"], &format!("{path}.resourceFieldRef"), true))
+        }
+        (false, false) => {
+            check.refuse(true, || FieldFault::required("", "one of fieldRef and resourceFieldRef is required"))
+        }
+    };
+    file_path::mode(check, "mode").done()
+}
+
+/// What a projected volume is put together from.
+pub(super) fn sources(object: &Json, path: &str) -> FieldFaults {
+    let mut faults = FieldFaults::default();
+    let mut files = HashSet::new();
+    for (at, source) in object.list("/sources").enumerate() {
+        if faults.is_full() {
+            break;
+        }
+        let own = format!("{path}.sources[{at}]");
+        let mut count = 0;
+        for kind in ["secret", "configMap", "downwardAPI", "serviceAccountToken"] {
+            if source.has(&format!("/{kind}")) {
+                count += 1;
+                faults.extend(part(&source[kind], kind, path, &format!("{own}.{kind}"), &mut files));
+            }
+        }
+        if count > 1 {
+            faults.push(FieldFault::forbidden(own, "may not specify more than 1 volume type per source"));
+        }
+    }
+    faults
+}
+
+fn part<'a>(part: &'a Json, kind: &str, volume: &str, path: &str, files: &mut HashSet<&'a str>) -> FieldFaults {
+    let check = Check::at(part, path);
+    let mut take = |file: &'a str, told: &str| {
+        let double = !file.is_empty() && !files.insert(file);
+        double.then(|| FieldFault::invalid_text(volume, told, DOUBLE))
+    };
+    match kind {
+        "secret" | "configMap" => {
+            let doubles: Vec<_> =
+                part.list("/items").filter_map(|item| take(item.text("/path"), part.text("/name"))).collect();
+            check.required("name").also(items(part, path)).also(doubles).done()
+        }
+        "downwardAPI" => {
+            let mut faults = FieldFaults::default();
+            for item in part.list("/items") {
+                let file = item.text("/path");
+                faults.extend(downward_file(item, path));
+                faults.extend(take(file, file));
+            }
+            faults
+        }
+        _ => {
+            let file = part.text("/path");
+            let field = format!("{volume}.path");
+            let seconds = part.integer("/expirationSeconds").unwrap_or(0);
+            let check = check
+                .refuse(seconds < 600, || {
+                    let why = "may not specify a duration less than 10 minutes";
+                    FieldFault::invalid("expirationSeconds", &seconds.into(), why)
+                })
+                .refuse(seconds > 1 << 32, || {
+                    let why = "may not specify a duration larger than 2^32 seconds";
+                    FieldFault::invalid("expirationSeconds", &seconds.into(), why)
+                });
+            match file {
+                "" => check.also([FieldFault::required(field, "")]).done(),
+                file => check.also(file_path::unreserved(file, &field)).done(),
+            }
+        }
+    }
+}

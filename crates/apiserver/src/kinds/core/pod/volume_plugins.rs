@@ -1,0 +1,228 @@
+//! Validates the volumes of storage systems, in a pod and as they persist.
+
+use std::sync::LazyLock;
+
+use pintle_json::Json;
+use regex::Regex;
+
+use crate::kinds::check::Check;
+use crate::validate::{FieldFault, FieldFaults, NameRule, name_faults};
+
+static QUALIFIED: LazyLock<Option<Regex>> =
+    LazyLock::new(|| Regex::new(r"iqn\.\d{4}-\d{2}\.([[:alnum:]\-.]+)(:[^,;*&$|\s]+)$").ok());
+const PARTITION: &str = "must be between 1 and 255, inclusive";
+const PAIRS: &str = "must be a host:port pair or multiple pairs separated by commas";
+
+/// What a plugin needs, in the simplest case: members that may not be empty.
+fn needs(plugin: &str) -> &'static [&'static str] {
+    match plugin {
+        "nfs" => &["server", "path"],
+        "glusterfs" => &["endpoints", "path"],
+        "rbd" => &["monitors", "image"],
+        "cephfs" => &["monitors"],
+        "cinder" | "portworxVolume" | "awsElasticBlockStore" => &["volumeID"],
+        "flexVolume" => &["driver"],
+        "azureFile" => &["secretName", "shareName"],
+        "azureDisk" => &["diskName", "diskURI"],
+        "vsphereVolume" => &["volumePath"],
+        "photonPersistentDisk" => &["pdID"],
+        "scaleIO" => &["gateway", "system", "volumeName"],
+        "gcePersistentDisk" => &["pdName"],
+        "storageos" => &["volumeName"],
+        "iscsi" => &["targetPortal", "iqn"],
+        _ => &[],
+    }
+}
+
+/// The faults of a volume of a pod, whose source is a plugin.
+pub(super) fn of_volume(volume: &Json, plugin: &str, path: &str) -> FieldFaults {
+    let object = &volume[plugin];
+    let mut faults = faults(object, plugin, path, false);
+    if plugin == "iscsi" && object.has("/initiatorName") {
+        let name = volume.text("/name");
+        if name.len() + 1 + object.text("/targetPortal").len() > 64 {
+            let why = "Total length of <volume name>:<iscsi.targetPortal> must be under 64 characters if iscsi.initiatorName is specified.";
+            faults.push(FieldFault::invalid_text(format!("{path}.name"), name, why));
+        }
+    }
+    faults
+}
+
+/// The faults of what a plugin is told, below a path; `persists` if it is of a PersistentVolume, whose secrets are in some namespace.
+pub(in crate::kinds) fn faults(object: &Json, plugin: &str, path: &str, persists: bool) -> FieldFaults {
+    // Faults in a disk of GCE are told where real servers look for it.
+    let field = format!("{path}.{}", if plugin == "gcePersistentDisk" { "persistentDisk" } else { plugin });
+    let check = needs(plugin).iter().fold(Check::at(object, &field), |check, member| check.required(member));
+    let text = |member: &str| object.text(&format!("/{member}"));
+    let check = match plugin {
+        "nfs" => check.refuse(!text("path").starts_with('/'), || {
+            FieldFault::invalid_text("path", text("path"), "must be an absolute path")
+        }),
+        "gcePersistentDisk" | "awsElasticBlockStore" => check.within("partition", 0, 255, PARTITION),
+        "iscsi" => iscsi(object, check, persists),
+        "fc" => fibre_channel(object, check),
+        "flocker" => check
+            .refuse(text("datasetName").is_empty() && text("datasetUUID").is_empty(), || {
+                FieldFault::required("", "one of datasetName and datasetUUID is required")
+            })
+            .refuse(!text("datasetName").is_empty() && !text("datasetUUID").is_empty(), || {
+                FieldFault::invalid_text(
+                    "",
+                    "resource",
+                    "datasetName and datasetUUID can not be specified simultaneously",
+                )
+            })
+            .refuse(text("datasetName").contains('/'), || {
+                FieldFault::invalid_text("datasetName", text("datasetName"), "must not contain '/'")
+            }),
+        "quobyte" => quobyte(object, check),
+        "flexVolume" => object.members("/options").fold(check, |check, (key, _)| {
+            let namespace =
+                format!(".{}", key.split_once('/').map_or(key.as_str(), |(namespace, _)| namespace).to_lowercase());
+            let reserved = namespace.ends_with(".kubernetes.io") || namespace.ends_with(".k8s.io");
+            check.refuse(reserved, || {
+                let why = "kubernetes.io and k8s.io namespaces are reserved";
+                FieldFault::invalid_text(format!("options[{key}]"), key, why)
+            })
+        }),
+        "azureDisk" => azure_disk(object, check),
+        "glusterfs" if persists => match object.get("endpointsNamespace").and_then(Json::as_str) {
+            Some("") => check.refuse(true, || {
+                let why = "if the endpointnamespace is set, it must be a valid namespace name";
+                FieldFault::invalid_text("endpointsNamespace", "", why)
+            }),
+            _ => check.name("endpointsNamespace", NameRule::Label),
+        },
+        "azureFile" if persists => check.refuse(object.get("secretNamespace").is_some_and(Json::is_empty), || {
+            FieldFault::required("secretNamespace", "")
+        }),
+        "cinder" => secret(object, check, persists),
+        "storageos" => {
+            let check = check.name("volumeName", NameRule::Label).name("volumeNamespace", NameRule::Label);
+            secret(object, check, persists)
+        }
+        "csi" if !persists => csi(object, check),
+        _ => check,
+    };
+    check.done()
+}
+
+/// Faults of the name of a driver.
+pub(in crate::kinds) fn driver_faults(name: &str, field: &str) -> FieldFaults {
+    let mut faults = FieldFaults::default();
+    if name.is_empty() {
+        faults.push(FieldFault::required(field, ""));
+        return faults;
+    }
+    if name.len() > 63 {
+        faults.push(FieldFault::too_long(field, 63));
+    }
+    let why = name_faults(NameRule::Subdomain, &name.to_lowercase(), false);
+    faults.extend(why.iter().map(|why| FieldFault::invalid_text(field, name, why)));
+    faults
+}
+
+fn secret<'a>(object: &'a Json, check: Check<'a>, persists: bool) -> Check<'a> {
+    match (object.has("/secretRef"), persists) {
+        (false, _) => check,
+        (true, false) => check.required("secretRef.name"),
+        (true, true) => check.required("secretRef.name").required("secretRef.namespace"),
+    }
+}
+
+fn csi<'a>(object: &'a Json, check: Check<'a>) -> Check<'a> {
+    let field = check.path("driver");
+    let check = check.also(driver_faults(object.text("/driver"), &field));
+    match object.text("/nodePublishSecretRef/name") {
+        _ if !object.has("/nodePublishSecretRef") => check,
+        "" => check.required("nodePublishSecretRef.name"),
+        name => name_faults(NameRule::Subdomain, name, false)
+            .iter()
+            .fold(check, |check, why| check.refuse(true, || FieldFault::invalid_text("name", name, why))),
+    }
+}
+
+/// Why a text is no name of an iSCSI node.
+fn node_name(name: &str) -> Option<&'static str> {
+    let of_digits = |rest: Option<&str>, digits: usize| {
+        // One character, of whatever kind, stands between.
+        let rest = rest.map(|rest| rest.chars().skip(1).collect::<String>());
+        rest.is_some_and(|rest| rest.len() == digits && rest.bytes().all(|byte| byte.is_ascii_alphanumeric()))
+    };
+    let good = match name.get(..3) {
+        Some("iqn") => QUALIFIED.as_ref().is_none_or(|form| form.is_match(name)),
+        Some("eui") => of_digits(name.strip_prefix("eui"), 16),
+        Some("naa") => of_digits(name.strip_prefix("naa"), 32),
+        _ => return Some("must be valid format starting with iqn, eui, or naa"),
+    };
+    (!good).then_some("must be valid format")
+}
+
+fn iscsi<'a>(object: &'a Json, check: Check<'a>, persists: bool) -> Check<'a> {
+    let name = object.text("/iqn");
+    let odd = if name.is_empty() { None } else { node_name(name) };
+    let initiator = object.get("initiatorName").and_then(Json::as_str);
+    let odd_initiator = initiator.and_then(node_name);
+    let signs_in = object.is_true("/chapAuthDiscovery") || object.is_true("/chapAuthSession");
+    let secret = object.has("/secretRef");
+    check
+        .refuse(odd.is_some(), || FieldFault::invalid_text("iqn", name, odd.unwrap_or_default()))
+        .within("lun", 0, 255, "must be between 0 and 255, inclusive")
+        .refuse(signs_in && !secret, || FieldFault::required("secretRef", ""))
+        .refuse(persists && secret && object.text("/secretRef/name").is_empty(), || {
+            FieldFault::required("secretRef.name", "")
+        })
+        .refuse(odd_initiator.is_some(), || {
+            FieldFault::invalid_text("initiatorname", initiator.unwrap_or_default(), odd_initiator.unwrap_or_default())
+        })
+}
+
+fn fibre_channel<'a>(object: &'a Json, check: Check<'a>) -> Check<'a> {
+    let some = |list: &str| object.list(list).next().is_some();
+    let (names, ids) = (some("/targetWWNs"), some("/wwids"));
+    let check = check
+        .refuse(!names && !ids, || {
+            FieldFault::required("targetWWNs", "must specify either targetWWNs or wwids, but not both")
+        })
+        .refuse(names && ids, || {
+            let why = "targetWWNs and wwids can not be specified simultaneously";
+            FieldFault::invalid("targetWWNs", &object["targetWWNs"], why)
+        })
+        .refuse(names && !object.has("/lun"), || {
+            FieldFault::required("lun", "lun is required if targetWWNs is specified")
+        });
+    if names { check.within("lun", 0, 255, "must be between 0 and 255, inclusive") } else { check }
+}
+
+fn quobyte<'a>(object: &'a Json, check: Check<'a>) -> Check<'a> {
+    let (registry, tenant) = (object.text("/registry"), object.text("/tenant"));
+    let is_pair =
+        |pair: &str| pair.rsplit_once(':').is_some_and(|(host, _)| !host.contains(':') || host.ends_with(']'));
+    let check = match () {
+        () if registry.is_empty() => check.required_because("registry", PAIRS),
+        () if tenant.len() >= 65 => check.refuse(true, || {
+            FieldFault::required("tenant", "must be a UUID and may not exceed a length of 64 characters")
+        }),
+        () => registry
+            .split(',')
+            .filter(|pair| !is_pair(pair))
+            .fold(check, |check, _| check.refuse(true, || FieldFault::invalid_text("registry", registry, PAIRS))),
+    };
+    check.required("volume")
+}
+
+fn azure_disk<'a>(object: &'a Json, check: Check<'a>) -> Check<'a> {
+    let (kind, uri) = (object.get("kind").and_then(Json::as_str), object.text("/diskURI"));
+    let check = check
+        .known("cachingMode", &["None", "ReadOnly", "ReadWrite"])
+        .known("kind", &["Dedicated", "Managed", "Shared"]);
+    let (begins, form) = match kind {
+        None => return check,
+        Some("Managed") => (
+            "/subscriptions/",
+            "/subscriptions/{sub-id}/resourcegroups/{group-name}/providers/microsoft.compute/disks/{disk-id}",
+        ),
+        Some(_) => ("https://", "https://{account-name}.blob.core.windows.net/{container-name}/{disk-name}.vhd"),
+    };
+    check.refuse(!uri.starts_with(begins), || FieldFault::unsupported("diskURI", &uri.into(), &[form]))
+}

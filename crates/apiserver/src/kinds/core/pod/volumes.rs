@@ -1,0 +1,172 @@
+//! Validates the volumes of a pod.
+
+use std::collections::{HashMap, HashSet};
+
+use pintle_json::Json;
+use pintle_schema::quantity;
+
+use super::{Owner, file_path, projected, volume_plugins};
+use crate::kinds::check::Check;
+use crate::kinds::core::persistent_volume_claim;
+use crate::validate::{FieldFault, FieldFaults, NameRule, name_faults};
+
+/// The volumes of a pod without a fault, by their names.
+pub(super) type Volumes<'a> = HashMap<&'a str, &'a Json>;
+
+/// The sources of volumes, in the order in which they are looked at.
+const SOURCES: &[&str] = &[
+    "emptyDir",
+    "hostPath",
+    "gitRepo",
+    "gcePersistentDisk",
+    "awsElasticBlockStore",
+    "secret",
+    "nfs",
+    "iscsi",
+    "glusterfs",
+    "flocker",
+    "persistentVolumeClaim",
+    "rbd",
+    "cinder",
+    "cephfs",
+    "quobyte",
+    "downwardAPI",
+    "fc",
+    "flexVolume",
+    "configMap",
+    "azureFile",
+    "vsphereVolume",
+    "photonPersistentDisk",
+    "portworxVolume",
+    "azureDisk",
+    "storageos",
+    "projected",
+    "scaleIO",
+    "csi",
+    "ephemeral",
+    "image",
+];
+const HOST_PATH_TYPES: &[&str] =
+    &["", "BlockDevice", "CharDevice", "Directory", "DirectoryOrCreate", "File", "FileOrCreate", "Socket"];
+
+/// The faults of all volumes, and the volumes that have none.
+pub(super) fn faults<'a>(spec: &'a Json, path: &str, owner: Owner<'_>) -> (FieldFaults, Volumes<'a>) {
+    let (mut faults, mut good) = (FieldFaults::default(), Volumes::new());
+    let made: HashSet<String> = match owner {
+        Owner::Pod(pod) if !pod.is_empty() => {
+            let own = spec.list("/volumes").filter(|volume| volume.has("/ephemeral"));
+            own.map(|volume| format!("{pod}-{}", volume.text("/name"))).collect()
+        }
+        _ => HashSet::new(),
+    };
+    for (at, volume) in spec.list("/volumes").enumerate() {
+        if faults.is_full() {
+            break;
+        }
+        let path = format!("{path}.volumes[{at}]");
+        let name = volume.text("/name");
+        let of_volume = Check::at(volume, &path)
+            .also(source(volume, &path, owner))
+            .required_name("name", NameRule::Label)
+            .refuse(good.contains_key(name), || FieldFault::duplicate("name", &name.into()))
+            .done();
+        if of_volume.is_empty() {
+            good.insert(name, volume);
+        }
+        faults.extend(of_volume);
+        let claim = volume.text("/persistentVolumeClaim/claimName");
+        if made.contains(claim) {
+            let why = "must not reference a PVC that gets created for an ephemeral volume";
+            faults.push(FieldFault::invalid_text(format!("{path}.persistentVolumeClaim.claimName"), claim, why));
+        }
+    }
+    (faults, good)
+}
+
+fn source(volume: &Json, path: &str, owner: Owner<'_>) -> FieldFaults {
+    let mut sources = SOURCES.iter().filter(|source| volume.has(&format!("/{source}")));
+    let Some(first) = sources.next() else {
+        return FieldFaults::from([FieldFault::required(path, "must specify a volume type")]);
+    };
+    let mut faults = of_source(volume, first, path, owner);
+    for more in sources {
+        // Two of them are told as a real server spells them.
+        let field = match *more {
+            "cephfs" => "cephFS",
+            "downwardAPI" => "downwarAPI",
+            other => other,
+        };
+        faults.push(FieldFault::forbidden(format!("{path}.{field}"), "may not specify more than 1 volume type"));
+    }
+    faults
+}
+
+fn of_source(volume: &Json, source: &str, path: &str, owner: Owner<'_>) -> FieldFaults {
+    let object = &volume[source];
+    let field = format!("{path}.{source}");
+    let check = Check::at(object, &field);
+    match source {
+        "emptyDir" => {
+            let limit = object.text("/sizeLimit");
+            let negative = quantity::nanos(limit).is_some_and(|nanos| nanos < 0);
+            let why = "SizeLimit field must be a valid resource quantity";
+            check.refuse(negative, || FieldFault::forbidden("sizeLimit", why)).done()
+        }
+        "hostPath" => host_path(object, &field),
+        "gitRepo" => check
+            .required("repository")
+            .also(file_path::relative(object.text("/directory"), &format!("{field}.directory")))
+            .done(),
+        "secret" => {
+            file_path::mode(check.required("secretName"), "defaultMode").also(projected::items(object, &field)).done()
+        }
+        "configMap" => {
+            file_path::mode(check.required("name"), "defaultMode").also(projected::items(object, &field)).done()
+        }
+        "persistentVolumeClaim" => check.required("claimName").done(),
+        "downwardAPI" => {
+            // The items are told at the path of the volume's source, without their index.
+            let items = object.list("/items").flat_map(|item| projected::downward_file(item, &field));
+            file_path::mode(check, "defaultMode").also(items).done()
+        }
+        "projected" => file_path::mode(check, "defaultMode").also(projected::sources(object, &field)).done(),
+        "ephemeral" => ephemeral(volume, path, owner),
+        "image" => {
+            let named = matches!(owner, Owner::Template) || !object.text("/reference").is_empty();
+            check
+                .refuse(!named, || FieldFault::required("reference", ""))
+                .required_one_of("pullPolicy", &["Always", "IfNotPresent", "Never"])
+                .done()
+        }
+        plugin => volume_plugins::of_volume(volume, plugin, path),
+    }
+}
+
+/// A path on the node. Volumes of pods and those that persist have the same.
+pub(in crate::kinds) fn host_path(object: &Json, field: &str) -> FieldFaults {
+    let check = Check::at(object, field).required("path");
+    match object.text("/path") {
+        "" => check.done(),
+        path => check.also(file_path::descending(path, &format!("{field}.path"))).known("type", HOST_PATH_TYPES).done(),
+    }
+}
+
+fn ephemeral(volume: &Json, path: &str, owner: Owner<'_>) -> FieldFaults {
+    let field = format!("{path}.ephemeral");
+    let Some(template) = volume.at("/ephemeral/volumeClaimTemplate").filter(|template| !template.is_null()) else {
+        return FieldFaults::from([FieldFault::required(format!("{field}.volumeClaimTemplate"), "")]);
+    };
+    let spec = format!("{field}.volumeClaimTemplate.spec");
+    let mut faults = persistent_volume_claim::spec_faults(&template["spec"], &spec);
+    let name = volume.text("/name");
+    if let (Owner::Pod(pod), false) = (owner, name.is_empty()) {
+        let claim = format!("{pod}-{name}");
+        let why = if pod.is_empty() { Vec::new() } else { name_faults(NameRule::Subdomain, &claim, false) };
+        faults.extend(
+            why.iter().map(|why| {
+                FieldFault::invalid_text(format!("{path}.name"), name, format!("PVC name {claim:?}: {why}"))
+            }),
+        );
+    }
+    faults
+}

@@ -1,0 +1,61 @@
+//! Validates what a Service says of the traffic from outside and inside of the cluster.
+
+use pintle_json::Json;
+
+use crate::kinds::check::Check;
+use crate::kinds::network_rules::is_cidr;
+use crate::validate::{FieldFault, FieldFaults, label_key_faults};
+
+const OF_BALANCERS: &str = "may only be used when `type` is 'LoadBalancer'";
+const RANGE: &str = "must be a valid CIDR value, (e.g. 10.9.8.0/24 or 2001:db8::/64)";
+const POLICIES: &[&str] = &["Cluster", "Local"];
+
+/// The faults of its ranges, classes and policies.
+pub(super) fn faults(object: &Json) -> FieldFaults {
+    let spec = &object["spec"];
+    let kind = spec.text("/type");
+    let balanced = kind == "LoadBalancer";
+    let reachable = matches!(kind, "NodePort" | "LoadBalancer") || (kind == "ClusterIP" && spec.has("/externalIPs/0"));
+    let policy = spec.text("/externalTrafficPolicy");
+    let checked = balanced && policy == "Local";
+    let port = spec.integer("/healthCheckNodePort").unwrap_or(0);
+    let some_ranges = spec.has("/loadBalancerSourceRanges/0");
+    let ranges =
+        spec.texts("/loadBalancerSourceRanges").map(str::trim).enumerate().filter(|(_, range)| !is_cidr(range));
+    let ranges = ranges
+        .map(|(at, range)| FieldFault::invalid_text(format!("spec.LoadBalancerSourceRanges[{at}]"), range, RANGE));
+    let check = Check::at(spec, "spec")
+        .refuse(some_ranges && !balanced, || FieldFault::forbidden("LoadBalancerSourceRanges", OF_BALANCERS))
+        .also(ranges)
+        .refuse(spec.has("/allocateLoadBalancerNodePorts") && !balanced, || {
+            FieldFault::forbidden("allocateLoadBalancerNodePorts", OF_BALANCERS)
+        })
+        .also(class_faults(object))
+        .refuse(!policy.is_empty() && !reachable, || {
+            let why = "may only be set for externally-accessible services";
+            FieldFault::invalid_text("externalTrafficPolicy", policy, why)
+        });
+    let check = if reachable { check.one_of("externalTrafficPolicy", POLICIES) } else { check };
+    check
+        .refuse(port != 0 && !checked, || {
+            let why = "may only be set when `type` is 'LoadBalancer' and `externalTrafficPolicy` is 'Local'";
+            FieldFault::invalid("healthCheckNodePort", &port.into(), why)
+        })
+        .known("internalTrafficPolicy", POLICIES)
+        .known("trafficDistribution", &["PreferClose", "PreferSameZone", "PreferSameNode"])
+        .done()
+}
+
+/// Whose load balancer it is.
+pub(super) fn class_faults(object: &Json) -> FieldFaults {
+    const FIELD: &str = "spec.loadBalancerClass";
+    let Some(class) = object.at("/spec/loadBalancerClass").and_then(Json::as_str) else {
+        return FieldFaults::default();
+    };
+    match object.text("/spec/type") {
+        "LoadBalancer" => {
+            label_key_faults(class).iter().map(|why| FieldFault::invalid_text(FIELD, class, why)).collect()
+        }
+        _ => FieldFaults::from([FieldFault::forbidden(FIELD, OF_BALANCERS)]),
+    }
+}

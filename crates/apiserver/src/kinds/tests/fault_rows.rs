@@ -1,0 +1,41 @@
+//! What a real kube-apiserver finds wrong with one field of an object, row by row: `fault_rows.txt` has a whole object of a kind, then
+//! what is put into it at a path, and under it the reasons and the fields of the faults that were told, in their order.
+
+use pintle_json::Json;
+
+use super::super::Kinds;
+use super::{Empty, context};
+
+const ROWS: &str = include_str!("fault_rows.txt");
+
+#[test]
+fn each_field_of_each_kind_is_held_to_the_rules_of_a_real_server() {
+    let (mut kind, mut whole) = (None, Json::Null);
+    let mut lines = ROWS.lines().filter(|line| !line.starts_with("//"));
+    let mut rows = 0;
+    while let Some(line) = lines.next() {
+        if let Some(head) = line.strip_prefix("# ") {
+            let mut parts = head.splitn(4, ' ');
+            let [group, version, plural, object] = std::array::from_fn(|_| parts.next().expect("four parts"));
+            kind = Kinds::builtin().resource(group, version, plural).cloned();
+            whole = serde_json::from_str(object).expect("an object");
+            continue;
+        }
+        let kind = kind.as_ref().expect("a kind");
+        let (path, value) = line.split_once(' ').expect("a path and a value");
+        let (holder, key) = path.rsplit_once('/').expect("a path");
+        let mut object = whole.clone();
+        let holder = if holder.is_empty() { Some(&mut object) } else { object.at_mut(holder) };
+        holder.expect("what holds the field").set(key, serde_json::from_str::<Json>(value).expect("a value"));
+        kind.strategy.defaults(&mut object);
+        kind.strategy.prepare_for_create(&context(&Empty), &mut object);
+        let faults = kind.strategy.validate_create(&object);
+        let told = |reason: &str| reason["FieldValue".len()..].to_owned();
+        let found: Vec<_> =
+            faults.iter().map(|fault| format!("{} {}", told(fault.reason.as_str()), fault.field)).collect();
+        let wanted = lines.next().expect("the faults").trim();
+        assert_eq!(found.join(", "), wanted, "{}: {line}: {faults:?}", kind.kind);
+        rows += 1;
+    }
+    assert!(rows > 220, "{rows}");
+}

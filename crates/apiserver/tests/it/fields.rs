@@ -1,0 +1,130 @@
+//! What becomes of single fields on their way in, and what is told of them.
+
+use http::Method;
+use pintle_apiserver::{ApiServer, ApiServerConfig};
+use pintle_json::{Json, json};
+
+use crate::support::*;
+
+async fn server() -> ApiServer {
+    ApiServer::start(ApiServerConfig::default()).await.expect("a server")
+}
+
+#[tokio::test]
+async fn a_field_that_is_not_for_its_sender_is_dropped_or_filled_in() {
+    let server = server().await;
+    let template = json!({"metadata": {"labels": {"a": "b"}}, "spec": {"containers": [
+        {"name": "c", "image": "x", "lifecycle": {"stopSignal": "SIGTERM"}}]}});
+    let container = json!({"name": "c", "image": "x", "lifecycle": {"stopSignal": "SIGTERM"}});
+    let claim = |source: Json| {
+        let resources = json!({"requests": {"storage": "1Gi"}});
+        json!({"metadata": {"name": "c"}, "spec": {"accessModes": ["ReadWriteOnce"], "resources": resources, "dataSource": source}})
+    };
+    let snapshot = json!({"apiGroup": "snapshot.storage.k8s.io", "kind": "VolumeSnapshot", "name": "s"});
+    let parameters = json!({"kind": "K", "name": "n"});
+    let claims = "/api/v1/namespaces/default/persistentvolumeclaims";
+    for (path, object, field, kept) in [
+        (
+            "/api/v1/namespaces/default/pods",
+            json!({"metadata": {"name": "a"}, "spec": {"containers": [container], "schedulingGroup": {"podGroupName": "g"}}}),
+            "/spec/containers/0/lifecycle",
+            Json::Null,
+        ),
+        (
+            "/api/v1/namespaces/default/podtemplates",
+            json!({"metadata": {"name": "a"}, "template": template}),
+            "/template/spec/containers/0/lifecycle",
+            Json::Null,
+        ),
+        (
+            "/api/v1/namespaces/default/serviceaccounts",
+            json!({"metadata": {"name": "a"}, "secrets": [{"name": "s", "namespace": "n"}]}),
+            "/secrets",
+            json!([{"name": "s"}]),
+        ),
+        (claims, claim(json!({"apiGroup": "example.com", "kind": "X", "name": "x"})), "/spec/dataSource", Json::Null),
+        (claims, claim(snapshot.clone()), "/spec/dataSourceRef", snapshot),
+        (
+            "/apis/networking.k8s.io/v1/ingressclasses",
+            json!({"metadata": {"name": "a"}, "spec": {"controller": "a.io/b", "parameters": parameters}}),
+            "/spec/parameters/scope",
+            json!("Cluster"),
+        ),
+        (
+            "/apis/storage.k8s.io/v1/volumeattributesclasses",
+            json!({"metadata": {"name": "a"}, "driverName": "a.io", "parameters": {"a": "b"}}),
+            "/metadata/finalizers",
+            json!(["kubernetes.io/vac-protection"]),
+        ),
+    ] {
+        let made = call(&server, Method::POST, &format!("{path}?dryRun=All"), object).await;
+        assert_eq!(made.code, 201, "{:?}", made.body);
+        assert_eq!(made.body.at(field).unwrap_or(&Json::Null), &kept, "{path} {field}");
+    }
+}
+
+#[tokio::test]
+async fn a_status_is_written_without_the_metadata_that_its_kind_keeps_to_itself() {
+    let server = server().await;
+    let source = json!({"persistentVolumeName": "v"});
+    let attachment =
+        json!({"metadata": {"name": "a"}, "spec": {"attacher": "a.io", "nodeName": "n", "source": source}});
+    let all = "/apis/storage.k8s.io/v1/volumeattachments";
+    assert_eq!(call(&server, Method::POST, all, attachment).await.code, 201);
+    let patch = json!({"metadata": {"labels": {"a": "b"}}, "status": {"attached": true}});
+    let written = call(&server, Method::PATCH, &format!("{all}/a/status"), patch).await;
+    assert_eq!(written.body["status"]["attached"], true);
+    assert_eq!(written.body.at("/metadata/labels"), None);
+}
+
+#[tokio::test]
+async fn a_volume_keeps_the_time_of_its_phase_until_that_changes() {
+    let server = server().await;
+    let spec = json!({"capacity": {"storage": "1Gi"}, "accessModes": ["ReadWriteOnce"], "hostPath": {"path": "/x"}});
+    let mut volume = json!({"metadata": {"name": "a"}, "spec": spec});
+    let all = "/api/v1/persistentvolumes";
+    let made = call(&server, Method::POST, all, volume.clone()).await;
+    let since = made.body["status"]["lastPhaseTransitionTime"].clone();
+    assert!(since.is_string(), "{:?}", made.body);
+    volume["status"] = json!({"phase": "Pending"});
+    let written = call(&server, Method::PUT, &format!("{all}/a/status"), volume).await;
+    assert_eq!(written.body["status"]["lastPhaseTransitionTime"], since, "{:?}", written.body);
+}
+
+#[tokio::test]
+async fn a_question_has_no_metadata_and_all_that_is_wrong_with_it_is_told() {
+    let server = server().await;
+    let causes = async |review: &str, object: Json| {
+        let answer = call(&server, Method::POST, &format!("/apis/authorization.k8s.io/v1/{review}"), object).await;
+        let causes = answer.body.list("/details/causes").map(|cause| cause.text("/field").to_owned());
+        (answer.code, causes.collect::<Vec<_>>())
+    };
+    let resource = json!({"verb": "get", "resource": "pods"});
+    let ask = |metadata: Json, resource: Json| json!({"metadata": metadata, "spec": {"resourceAttributes": resource}});
+    let own = "selfsubjectaccessreviews";
+    assert_eq!(causes(own, ask(json!({"labels": {"a": "b"}}), resource.clone())).await, (422, vec!["metadata".into()]));
+    assert_eq!(causes(own, ask(json!({"uid": "1"}), resource)).await, (201, vec![]));
+    let narrowed = json!({"verb": "list", "resource": "pods", "fieldSelector": {}});
+    let field = "spec.resourceAttributes.fieldSelector.requirements";
+    assert_eq!(causes(own, ask(json!({}), narrowed)).await, (422, vec![field.into()]));
+    let both = vec!["spec.resourceAttributes".into(), "spec.user".into()];
+    assert_eq!(causes("subjectaccessreviews", json!({"spec": {}})).await, (422, both));
+}
+
+#[tokio::test]
+async fn an_empty_list_of_metadata_says_null() {
+    let server = server().await;
+    let accept = "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1";
+    let answer = send(&server, Method::GET, "/api/v1/namespaces/default/pods", &[("accept", accept)], "").await;
+    let answer = read(answer).await;
+    assert_eq!((answer.code, answer.body.get("items")), (200, Some(&Json::Null)));
+}
+
+#[tokio::test]
+async fn a_priority_class_has_one_generation() {
+    let server = server().await;
+    let all = "/apis/scheduling.k8s.io/v1/priorityclasses";
+    call(&server, Method::POST, all, json!({"metadata": {"name": "a"}, "value": 1})).await;
+    let changed = call(&server, Method::PATCH, &format!("{all}/a"), json!({"description": "x"})).await;
+    assert_eq!((changed.body.text("/description"), changed.body.integer("/metadata/generation")), ("x", Some(1)));
+}
