@@ -78,7 +78,7 @@ impl ListBody {
     pub(super) async fn protobuf(kind: Arc<Kind>, list: ListReply, transform: Transform) -> Outcome<Self> {
         let unfit = |error: serde_json::Error| Failure::internal(format!("the list has no form in protobuf: {error}"));
         let mut head = ListEnvelope::new(&metadata(&kind, &list, &transform)).map_err(unfit)?;
-        let (mut objects, mut effort) = (list.objects.clone(), Effort::default());
+        let (mut objects, mut effort) = (list.objects.clone(), ListEffort::default());
         loop {
             effort.add(objects.weight(Stored::weight)).await;
             let Some(found) = objects.look() else { break };
@@ -108,7 +108,7 @@ impl ListBody {
 
     /// The next part, larger than what is never compressed, or the last; empty at the end.
     pub(super) async fn next(&mut self) -> Bytes {
-        let mut effort = Effort::default();
+        let mut effort = ListEffort::default();
         while self.ready.len() <= ZIPPED_FROM && self.objects.is_some() && self.neighbours().is_none() {
             effort.add(self.weight()).await;
             self.add();
@@ -236,12 +236,12 @@ impl ListBody {
 
 /// What has been done since others had their turns.
 #[derive(Default)]
-struct Effort {
+struct ListEffort {
     looks: usize,
     bytes: usize,
 }
 
-impl Effort {
+impl ListEffort {
     /// What comes next takes one look at an object, and work on so many bytes. Others have their turns before, if it is time.
     async fn add(&mut self, bytes: usize) {
         if self.looks == LOOKS || self.bytes > ZIPPED_FROM {

@@ -14,7 +14,7 @@ const CONTINUATION: u8 = 9;
 const END_HEADERS: u8 = 4;
 
 /// What one block takes at most: as many of the shortest headers as there may be.
-const MOST: usize = 2 << 20;
+const LARGEST_BLOCK: usize = 2 << 20;
 
 /// Follows the frames of a connection.
 #[derive(Debug)]
@@ -140,7 +140,7 @@ impl Frames {
 
 /// What so many bytes of a block may take: a byte may stand for a header that is known from before.
 fn weight(bytes: usize) -> usize {
-    bytes.saturating_mul(HEADER).min(MOST)
+    bytes.saturating_mul(HEADER).min(LARGEST_BLOCK)
 }
 
 #[cfg(test)]
@@ -184,7 +184,7 @@ mod tests {
             (vec![opened(30)], (Some(1), of(&[30]))),
             (vec![opened(0), more(0), more(300)], (Some(1), of(&[0, 0, 300]))),
             (vec![opened(30), more(60), cut(more(90))], (Some(1), of(&[30, 60]))),
-            (vec![opened(60_000)], (Some(1), MOST)),
+            (vec![opened(60_000)], (Some(1), LARGEST_BLOCK)),
             (vec![frame(PUSH_PROMISE, 0, 3, 30)], (Some(1), of(&[30]))),
             (vec![opened(30), frame(CONTINUATION, END_HEADERS, 3, 30)], (None, 0)),
             (vec![frame(HEADERS, END_HEADERS, 1, 30), frame(0, 0, 1, 50), opened(10)], (Some(2), of(&[10]))),
