@@ -28,6 +28,11 @@ pub(super) const STEPS: &[Step] = &[
         run: election,
     },
     Step { name: "doctests", about: "every example in the documentation", run: doctests },
+    Step {
+        name: "numbers",
+        about: "the crates that read JSON, where serde_json keeps the text of numbers, as whoever uses them may have it",
+        run: numbers,
+    },
     Step { name: "loom", about: "the concurrent cores in all schedules with a few preemptions", run: loom },
     Step { name: "shuttle", about: "the concurrent cores under randomised schedules", run: shuttle },
     Step { name: "doc", about: "the documentation builds without a warning", run: doc },
@@ -116,6 +121,13 @@ fn asked(name: &str, usual: &str) -> String {
 fn doctests(sh: &Shell) -> anyhow::Result<Done> {
     let run = "test --doc --workspace --all-features --locked --quiet --no-fail-fast";
     tested(Quiet::cargo(sh, "doctests").args(run).end()?)
+}
+
+fn numbers(sh: &Shell) -> anyhow::Result<Done> {
+    let run = "nextest run --package pintle-json --package pintle-schema --package pintle-store --package pintle-fieldmanager \
+               --features serde_json/arbitrary_precision --locked --no-fail-fast --cargo-quiet --status-level fail \
+               --final-status-level slow --show-progress none";
+    tested(Quiet::new(sh, "numbers", tools::NEXTEST.program(sh)?).args(run).end()?)
 }
 
 fn loom(sh: &Shell) -> anyhow::Result<Done> {

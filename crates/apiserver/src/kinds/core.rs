@@ -4,6 +4,7 @@ mod component_status;
 mod config_map;
 mod endpoints;
 mod event;
+mod kubelet;
 mod limit_range;
 mod namespace;
 mod node;

@@ -327,7 +327,9 @@ proptest! {
 
     #[test]
     fn what_is_printed_as_yaml_is_read_back(value in values()) {
-        let text = serde_yaml::to_string(&value).unwrap();
+        // By way of a value of its own, since numbers of serde_json may be maps to it.
+        let own: serde_yaml::Value = serde_yaml::from_str(&value.to_string()).unwrap();
+        let text = serde_yaml::to_string(&own).unwrap();
         prop_assert_eq!(read(text.as_bytes()).unwrap().0.into_verbatim(), value, "{}", text);
     }
 

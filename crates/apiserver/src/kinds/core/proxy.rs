@@ -6,7 +6,7 @@ use std::sync::Arc;
 use pintle_json::{Json, json};
 use pintle_meta::Reason;
 
-use super::node::kubelet;
+use super::kubelet::kubelet;
 use crate::failure::{Failure, Outcome, quoted};
 use crate::kinds::{Cluster, GroupResource, Place, Stream, StreamAnswer};
 
@@ -38,7 +38,7 @@ fn options(kind: &str, rest: &[String]) -> Json {
 }
 
 fn to_pod(cluster: &dyn Cluster, place: &Place, _: &Json) -> Outcome<StreamAnswer> {
-    let asked = Asked::read("pod", &place.name)?;
+    let asked = Destination::read("pod", &place.name)?;
     let pod = find(cluster, "pods", &place.namespace, asked.name)?;
     let ports = || pod.list("/spec/containers").filter_map(|container| container.list("/ports").next());
     let port = match asked.port {
@@ -54,7 +54,7 @@ fn to_pod(cluster: &dyn Cluster, place: &Place, _: &Json) -> Outcome<StreamAnswe
 }
 
 fn to_service(cluster: &dyn Cluster, place: &Place, _: &Json) -> Outcome<StreamAnswer> {
-    let (asked, namespace) = (Asked::read("service", &place.name)?, &place.namespace);
+    let (asked, namespace) = (Destination::read("service", &place.name)?, &place.namespace);
     let unavailable = |why: String| Failure::new(503, Reason::ServiceUnavailable, why);
     let mut wanted = asked.port.to_owned();
     if let Ok(number) = asked.port.parse::<i64>() {
@@ -91,7 +91,7 @@ fn is_of_pod(cluster: &dyn Cluster, namespace: &str, address: &Json) -> bool {
 }
 
 fn to_node(cluster: &dyn Cluster, place: &Place, _: &Json) -> Outcome<StreamAnswer> {
-    let asked = Asked::read("node", &place.name)?;
+    let asked = Destination::read("node", &place.name)?;
     let node = find(cluster, "nodes", "", asked.name)?;
     let (host, port) = kubelet(&node)?;
     if host.parse::<IpAddr>().is_err() {
@@ -102,13 +102,13 @@ fn to_node(cluster: &dyn Cluster, place: &Place, _: &Json) -> Outcome<StreamAnsw
 }
 
 /// What a path names: `name`, `name:port` or `scheme:name:port`.
-struct Asked<'a> {
+struct Destination<'a> {
     scheme: &'a str,
     name: &'a str,
     port: &'a str,
 }
 
-impl<'a> Asked<'a> {
+impl<'a> Destination<'a> {
     fn read(what: &str, text: &'a str) -> Outcome<Self> {
         let (scheme, name, port) = match text.split(':').collect::<Vec<_>>()[..] {
             [name] => ("", name, ""),

@@ -3,7 +3,7 @@
 use pintle_json::{Json, json};
 
 use crate::failure::{Failure, Outcome, quoted};
-use crate::kinds::core::node::kubelet;
+use crate::kinds::core::kubelet::kubelet;
 use crate::kinds::core::proxy;
 use crate::kinds::{Cluster, GroupResource, Place, Stream, StreamAnswer};
 use crate::request::Part;
