@@ -439,7 +439,7 @@ fn all_there_is_is_told_as_it_was_whatever_is_written_meanwhile() {
             store.put(now, resource, key, Expect::Absent, object(&at.to_string())).expect("absent");
         }
     }
-    let mut everything = store.everything();
+    let mut everything = store.now().everything();
     let first = everything.next().expect("there is something");
     for resource in resources() {
         let at = store.get(&resource, "a").expect("it is there").revision();
