@@ -28,12 +28,12 @@
 //! let first = draft(&store);
 //! let created = store.put(now, &maps, "default/a", Expect::Absent, first).unwrap();
 //! let snapshot = store.objects("configmaps");
-//! store.remove(now, &maps, "default/a", created.revision).unwrap();
+//! store.remove(now, &maps, "default/a", created.revision()).unwrap();
 //!
 //! // Who was reading reads on, and what was there before can be read still.
 //! assert_eq!(snapshot.run(&KeyRange::namespace(Some("default"))).count(), 1);
 //! assert!(store.get("configmaps", "default/a").is_none());
-//! let past = store.past("configmaps", created.revision).unwrap().objects();
+//! let past = store.past("configmaps", created.revision()).unwrap().objects();
 //! let mut json = Vec::new();
 //! past.get("default/a").unwrap().write(&mut json);
 //! assert_eq!(json, br#"{"metadata":{"name":"a","resourceVersion":"2"},"data":{"colour":"blue"}}"#);
@@ -192,14 +192,14 @@ impl VersionedStore {
         self.check(resource, key, expect, &draft)?;
         let revision = self.now.revision + 1;
         let Draft { body, version, claims, fields } = draft;
-        let written = self.tables.entry(resource.clone()).or_default().version(&version, &self.room);
+        let written = self.tables.entry(resource.clone()).or_default().version(resource, &version, &self.room);
         let is_first = expect == Expect::Absent;
         let new = Arc::new(Stored::new(revision, written, is_first, body).selectable(fields));
         let (key, old) = self.now.change(resource, |objects| objects.insert(key, new.clone()));
         self.now.revision = revision;
         self.claim(resource, &key, claims);
         let kind = if is_first { ChangeKind::Created } else { ChangeKind::Updated };
-        Ok(self.record(StoreChange { revision, at: now, kind, resource: resource.clone(), key, old, new }))
+        Ok(self.record(StoreChange { at: now, kind, key, old, new }))
     }
 
     /// Removes an object, if it is as that revision left it. The change carries the last content with the new revision.
@@ -219,9 +219,8 @@ impl VersionedStore {
         let (key, old) = removed.ok_or(Refused::Mismatch(None))?;
         self.now.revision += 1;
         self.claim(resource, &key, Vec::new());
-        let (revision, resource, kind) = (self.now.revision, resource.clone(), ChangeKind::Deleted);
-        let new = Arc::new(old.at(revision));
-        Ok(self.record(StoreChange { revision, at: now, kind, resource, key, old: Some(old), new }))
+        let (kind, new) = (ChangeKind::Deleted, Arc::new(old.at(self.now.revision)));
+        Ok(self.record(StoreChange { at: now, kind, key, old: Some(old), new }))
     }
 
     /// The changes of a resource after `revision`, oldest first.
@@ -251,13 +250,13 @@ impl VersionedStore {
     /// The change that made this revision, if it is kept.
     pub fn change(&self, resource: &str, revision: u64) -> Option<&Arc<StoreChange>> {
         let mut since = self.tables.get(resource)?.since(revision.checked_sub(1)?);
-        since.next().filter(|change| change.revision == revision)
+        since.next().filter(|change| change.revision() == revision)
     }
 
     /// Up to which revision a resource had come at that time, as far as its changes are kept.
     pub fn revision_at(&self, resource: &str, time: Instant) -> u64 {
         let later = self.tables.get(resource).and_then(|table| table.first_after(time));
-        later.map_or(self.now.revision, |change| change.revision - 1)
+        later.map_or(self.now.revision, |change| change.revision() - 1)
     }
 
     /// When the change was made that a resource had come to at that revision, if it is kept.
@@ -297,7 +296,7 @@ impl VersionedStore {
         let table = self.tables.entry(resource.clone()).or_default();
         let (new, claims) = match draft {
             Some(Draft { body, version, claims, fields }) => {
-                let written = table.version(&version, &self.room);
+                let written = table.version(resource, &version, &self.room);
                 (Some(Arc::new(Stored::new(revision, written, is_first, body).selectable(fields))), claims)
             }
             None => (None, Vec::new()),
@@ -316,8 +315,8 @@ impl VersionedStore {
             (Some(_), Some(_)) => ChangeKind::Updated,
             (Some(_), None) => ChangeKind::Deleted,
         };
-        let new = new.or_else(|| old.clone())?;
-        Some(StoreChange { revision, at: now, kind, resource: resource.clone(), key, old, new })
+        let new = new.or_else(|| Some(Arc::new(old.as_ref()?.at(revision))))?;
+        Some(StoreChange { at: now, kind, key, old, new })
     }
 
     /// Forgets what came before `revision`: it stays the oldest that can be asked for.
@@ -352,7 +351,7 @@ impl VersionedStore {
     /// Files a change, and drops what of the past is no longer kept.
     fn record(&mut self, change: StoreChange) -> Arc<StoreChange> {
         let (history, now) = (self.history, change.at);
-        let recorded = self.change_table(&change.resource.clone(), |table| {
+        let recorded = self.change_table(&change.resource().clone(), |table| {
             let recorded = table.record(change);
             table.trim(history);
             recorded

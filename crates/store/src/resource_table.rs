@@ -7,7 +7,7 @@ use std::time::Instant;
 use super::kept::Room;
 use super::objects::Objects;
 use super::stored::WrittenIn;
-use super::{History, Past, StoreChange};
+use super::{History, Past, ResourceKey, StoreChange};
 
 /// So many states of the past are kept that nobody holds at present.
 pub(super) const ROOTS: usize = 8;
@@ -38,11 +38,11 @@ impl Table {
     }
 
     /// A version as all objects that were written in it share it.
-    pub(super) fn version(&mut self, text: &str, room: &Arc<Room>) -> Arc<WrittenIn> {
+    pub(super) fn version(&mut self, resource: &ResourceKey, text: &str, room: &Arc<Room>) -> Arc<WrittenIn> {
         if let Some(known) = self.versions.iter().find(|known| known.version() == text) {
             return known.clone();
         }
-        let version = WrittenIn::new(text, room);
+        let version = WrittenIn::new(resource, text, room);
         self.versions.push(version.clone());
         version
     }
@@ -61,7 +61,7 @@ impl Table {
     }
 
     pub(super) fn since(&self, revision: u64) -> impl Iterator<Item = &Arc<StoreChange>> {
-        let first = self.log.partition_point(|change| change.revision <= revision);
+        let first = self.log.partition_point(|change| change.revision() <= revision);
         self.log.range(first..)
     }
 
@@ -72,7 +72,7 @@ impl Table {
 
     /// The last change up to that revision.
     pub(super) fn last_until(&self, revision: u64) -> Option<&Arc<StoreChange>> {
-        let after = self.log.partition_point(|change| change.revision <= revision);
+        let after = self.log.partition_point(|change| change.revision() <= revision);
         self.log.get(after.checked_sub(1)?)
     }
 
@@ -87,14 +87,14 @@ impl Table {
 
     /// The revision of the oldest change, if that is not the last as well.
     pub(super) fn oldest_past(&self) -> Option<u64> {
-        self.log.front().filter(|_| self.log.len() > 1).map(|change| change.revision)
+        self.log.front().filter(|_| self.log.len() > 1).map(|change| change.revision())
     }
 
     /// What was there at a revision: made of what is known to have been there soonest after it, be it what is there `now`.
     pub(super) fn past(&self, revision: u64, now: Objects) -> Past {
         let after = self.roots.range((revision, 0)..).find(|((_, era), _)| *era == self.era);
         let (at, objects) = after.map_or((u64::MAX, now), |((at, _), root)| (*at, (**root).clone()));
-        let since = self.since(revision).take_while(|change| change.revision <= at);
+        let since = self.since(revision).take_while(|change| change.revision() <= at);
         Past { later: objects, since: since.cloned().collect() }
     }
 
@@ -129,7 +129,7 @@ impl Table {
     /// Drops what are more changes than `history` keeps.
     pub(super) fn trim(&mut self, history: History) {
         if let Some(at) = self.log.len().checked_sub(history.max_changes.saturating_add(1)) {
-            self.compact(self.log[at].revision);
+            self.compact(self.log[at].revision());
         }
         let most = history.max_changes.max(history.followed);
         while self.log.len() > most {
@@ -146,8 +146,8 @@ impl Table {
     pub(super) fn drop_oldest(&mut self) {
         let Some(oldest) = self.log.pop_front() else { return };
         self.logged -= oldest.new.weight();
-        self.dropped = oldest.revision;
-        self.compact(oldest.revision);
+        self.dropped = oldest.revision();
+        self.compact(oldest.revision());
         while self.roots.first_key_value().is_some_and(|((at, _), _)| *at < self.dropped) {
             self.roots.pop_first();
         }

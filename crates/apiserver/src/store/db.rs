@@ -263,15 +263,15 @@ impl Db {
     fn tell(&self, inner: &mut Inner, changes: &[Arc<Change>]) {
         self.show_now(inner);
         for change in changes {
-            if let Some(followers) = inner.followers.get_mut(&change.resource) {
+            if let Some(followers) = inner.followers.get_mut(change.resource()) {
                 followers.tell(change, self.longest_lag);
             }
             if let Some(mirror) = &mut inner.mirror {
                 mirror.note(change);
             }
             inner.tell_all(change);
-            self.revision.send_replace(change.revision);
-            audit::note_commit(change.revision);
+            self.revision.send_replace(change.revision());
+            audit::note_commit(change.revision());
         }
     }
 
@@ -288,7 +288,7 @@ impl Db {
 impl Inner {
     /// Tells those who follow several resources.
     fn tell_all(&mut self, change: &Arc<Change>) {
-        let is_about_others = |all: &All| all.of.is_some_and(|of| !of.contains(&&*change.resource));
+        let is_about_others = |all: &All| all.of.is_some_and(|of| !of.contains(&&**change.resource()));
         self.all.retain(|all| is_about_others(all) || all.news.tell(change));
     }
 }
@@ -323,7 +323,7 @@ mod tests {
         let put =
             |number: usize| db.put(&resource, &number.to_string(), Expect::Absent, object(number)).expect("absent");
         let first = Arc::downgrade(&put(0));
-        let second = put(1).revision;
+        let second = put(1).revision();
         assert_eq!(db.revision_if_read(&slow), None);
         put(2);
         assert!(first.upgrade().is_none(), "nobody keeps it");
@@ -346,7 +346,7 @@ mod tests {
         let resource = ResourceKey::from("configmaps");
         let put =
             |number: usize| db.put(&resource, &number.to_string(), Expect::Absent, object(number)).expect("absent");
-        let first = put(0).revision;
+        let first = put(0).revision();
         let begin = |store: &mut Store| store.keep(&resource, store.revision(), &store.objects(&resource));
         let (begun, _feed) = db.follow(&resource, FeedScope::All, begin);
         let stored = Arc::downgrade(&db.get(&resource, "0").expect("it is there"));
@@ -407,13 +407,14 @@ mod tests {
         let resource = ResourceKey::from("pods");
         let follow = |value: &str| db.follow(&resource, FeedScope::Field { at: 1, value: value.into() }, |_| ()).1;
         let mut feeds = ["", "x", "y"].map(follow);
-        let put =
-            |expect, node: &str| db.put(&resource, "a/1", expect, json!({"node": node})).expect("as expected").revision;
+        let put = |expect, node: &str| {
+            db.put(&resource, "a/1", expect, json!({"node": node})).expect("as expected").revision()
+        };
         let created = put(Expect::Absent, "");
         let bound = put(Expect::At(created), "x");
         let moved = put(Expect::At(bound), "y");
         let touched = put(Expect::At(moved), "y");
-        let removed = db.remove(&resource, "a/1", touched).expect("it is there").revision;
+        let removed = db.remove(&resource, "a/1", touched).expect("it is there").revision();
         for (feed, expected) in feeds.iter_mut().zip([vec![created, bound], vec![bound, moved], vec![touched, removed]])
         {
             // Of the third, more has been told than it may lag behind.
@@ -422,14 +423,14 @@ mod tests {
                 continue;
             }
             for revision in expected {
-                assert_eq!(feed.next(&db).await.expect("it is kept").revision, revision);
+                assert_eq!(feed.next(&db).await.expect("it is kept").revision(), revision);
             }
             assert_eq!(db.revision_if_read(feed), Some(db.revision()));
         }
         // From the past on, what others have is passed over.
         let mut past = follow("y").starting_after(created);
         for revision in [moved, touched, removed] {
-            assert_eq!(past.next(&db).await.expect("it is kept").revision, revision);
+            assert_eq!(past.next(&db).await.expect("it is kept").revision(), revision);
         }
         assert_eq!(db.revision_if_read(&past), Some(db.revision()));
     }

@@ -52,8 +52,8 @@ pub(crate) struct WrittenHere {
 impl Mirror {
     /// Takes a change for a write. What is shown takes its own changes back.
     pub(super) fn note(&mut self, change: &Change) {
-        let base = self.bases.entry((change.resource.clone(), change.key.clone())).or_default();
-        base.written.get_or_insert(change.revision);
+        let base = self.bases.entry((change.resource().clone(), change.key.clone())).or_default();
+        base.written.get_or_insert(change.revision());
     }
 }
 

@@ -24,7 +24,7 @@ fn empty() -> (Db, u64) {
     let draft: Drafting = |interner, _, object| Draft::new(interner, object, Order::Declared, Vec::new());
     let history = History { followed: 10_000, ..History::default() };
     let db = Db::new(1, history, draft, Arc::new(Clock::new(None)));
-    let first = db.put(&COUNT.0.into(), COUNT.1, Expect::Absent, counted(0)).expect("absent").revision;
+    let first = db.put(&COUNT.0.into(), COUNT.1, Expect::Absent, counted(0)).expect("absent").revision();
     (db, first)
 }
 
@@ -51,8 +51,8 @@ fn write(db: &Db, writer: u64) {
             }
         };
         // What is written is there for whoever wrote it.
-        assert!(db.revision() >= change.revision);
-        assert_eq!(db.get(PODS, &key).map(|stored| stored.revision()), Some(change.revision));
+        assert!(db.revision() >= change.revision());
+        assert_eq!(db.get(PODS, &key).map(|stored| stored.revision()), Some(change.revision()));
     }
 }
 
@@ -116,7 +116,7 @@ fn who_lists_and_follows_misses_nothing_and_hears_nothing_twice() {
         let mut feed = feed.starting_after(then.revision());
         while db.revision_if_read(&feed).is_none() {
             let change = runtime.block_on(feed.next(&db)).expect("it is kept");
-            known.push((change.key.clone(), change.revision));
+            known.push((change.key.clone(), change.revision()));
         }
         known.sort();
         assert!(known == all, "from {} on", then.revision());
@@ -134,8 +134,8 @@ fn what_somebody_was_told_of_is_there_to_be_read() {
         assert!(db.revision() >= last, "a revision was told that is not there");
         while let Some(change) = changes.try_next() {
             let change = change.expect("it does not lag");
-            let there = db.get(&change.resource, &change.key).expect("it was told of");
-            assert_eq!(there.revision(), change.revision);
+            let there = db.get(change.resource(), &change.key).expect("it was told of");
+            assert_eq!(there.revision(), change.revision());
             heard += 1;
         }
     });
