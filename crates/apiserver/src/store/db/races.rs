@@ -1,6 +1,8 @@
 //! Those who read and follow while others write.
 
+use std::pin::pin;
 use std::sync::{Arc, mpsc};
+use std::task::{Context, Wake, Waker};
 use std::thread;
 
 use pintle_json::{Json, json};
@@ -123,21 +125,33 @@ fn who_lists_and_follows_misses_nothing_and_hears_nothing_twice() {
     }
 }
 
+/// Reads when it is woken, which is when it is told of something.
+struct ReaderWhenTold {
+    db: Arc<Db>,
+    found: Mutex<Vec<u64>>,
+}
+
+impl Wake for ReaderWhenTold {
+    fn wake(self: Arc<Self>) {
+        let now = self.db.now();
+        assert_eq!(count(&now), Some(1));
+        self.found.lock().expect("nobody panicked").push(now.revision());
+    }
+}
+
 #[test]
-fn what_somebody_was_told_of_is_there_to_be_read() {
-    let (db, _) = empty();
-    let mut changes = db.follow_all(Some(&[PODS]));
-    let told = db.revision.subscribe();
-    let mut heard = 0;
-    beside_writers(&db, || {
-        let last = *told.borrow();
-        assert!(db.revision() >= last, "a revision was told that is not there");
-        while let Some(change) = changes.try_next() {
-            let change = change.expect("it does not lag");
-            let there = db.get(change.resource(), &change.key).expect("it was told of");
-            assert_eq!(there.revision(), change.revision());
-            heard += 1;
-        }
-    });
-    assert_eq!(heard, WRITERS * WRITES);
+fn who_is_told_of_a_part_of_a_step_can_read_all_of_it() {
+    let (db, at) = empty();
+    let db = Arc::new(db);
+    let reader = Arc::new(ReaderWhenTold { db: db.clone(), found: Mutex::default() });
+    let mut counts = db.follow_all(Some(&[COUNT.0]));
+    let ((), mut feed) = db.follow(&COUNT.0.into(), FeedScope::All, |_| ());
+    let mut revision = db.revision.subscribe();
+    let mut told = pin!(async { tokio::join!(counts.next(), feed.next(&db), revision.changed()) });
+    let waker = Waker::from(reader.clone());
+    assert!(told.as_mut().poll(&mut Context::from_waker(&waker)).is_pending());
+    let charge = Charge { resource: COUNT.0.into(), key: COUNT.1.into(), at, value: counted(1) };
+    let step = db.commit(&PODS.into(), "a", Expect::Absent, json!({}), vec![charge], |_| true).expect("as expected");
+    let found = reader.found.lock().expect("nobody panicked");
+    assert_eq!(**found, [step.revision(); 3]);
 }
