@@ -360,6 +360,23 @@ mod tests {
     }
 
     #[test]
+    fn small_objects_share_what_their_manager_owns_of_each() {
+        let small = |number: usize| {
+            let fields = json!({"f:data": {".": {}, "f:key": {}}});
+            let written = json!({"apiVersion": "v1", "fieldsType": "FieldsV1", "fieldsV1": fields, "manager": "manager", "operation": "Update", "time": number.to_string()});
+            json!({"metadata": {"name": number.to_string(), "managedFields": [written]}, "data": {"key": "value"}})
+        };
+        let interner = Arc::default();
+        let objects = [1, 2].map(|number| JsonBody::new(&interner, &small(number), MemberOrder::Declared));
+        assert_eq!((objects[0].apart.len(), objects[0].json().len() + interner.kept()), (1, objects[0].len()));
+        for (number, object) in [1, 2].into_iter().zip(&objects) {
+            let mut whole = small(number);
+            whole["metadata"]["resourceVersion"] = "7".into();
+            assert_eq!(object.decode(7), whole);
+        }
+    }
+
+    #[test]
     fn what_is_the_same_is_equal_however_it_is_kept() {
         let (one, same) =
             (JsonBody::new(&Arc::default(), &replica(1), MemberOrder::Declared), BodyWriter::new(None, true));

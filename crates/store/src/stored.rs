@@ -364,3 +364,14 @@ impl StoreChange {
         &self.new.written.resource
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn little_is_kept_beside_the_bytes_of_an_object_and_of_a_change() {
+        // With the counts of an `Arc` and what malloc adds, these are 96 and 80 bytes.
+        assert!(size_of::<Stored>() <= 72 && size_of::<StoreChange>() <= 56);
+    }
+}

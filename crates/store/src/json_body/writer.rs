@@ -10,6 +10,9 @@ use crate::interner::{Interned, Interner};
 /// What is shorter stays with its object: to keep it apart takes about half as much.
 const APART_FROM: usize = 256;
 
+/// The same of what a manager owns: hardly ever is that one object's alone.
+const OWNED_FROM: usize = 128;
+
 /// So deep are the members of a spec among the fields that a manager owns.
 const PARTED: usize = 2;
 
@@ -81,9 +84,15 @@ impl<'i> BodyWriter<'i> {
                 self.value(entry);
                 continue;
             };
+            let (start, parts) = (self.json.len(), self.apart.len());
             let entry = entry.iter().map(|(name, value)| (name.as_str(), value));
             self.members(entry, &[], |writer, name, value| match name {
                 "fieldsV1" => writer.owned(value, PARTED),
+                // It comes last, and what little is before it is the same in all that the manager has written alike.
+                "time" if writer.apart.len() == parts => {
+                    writer.keep_apart(start, OWNED_FROM);
+                    writer.value(value);
+                }
                 _ => writer.value(value),
             });
         }
@@ -128,8 +137,13 @@ impl<'i> BodyWriter<'i> {
     fn apart(&mut self, value: &Json) {
         let start = self.json.len();
         self.value(value);
+        self.keep_apart(start, APART_FROM);
+    }
+
+    /// Keeps what was written since `start` apart, if it is that long.
+    fn keep_apart(&mut self, start: usize, least: usize) {
         if let Some(interner) = self.interner
-            && self.json.len() - start >= APART_FROM
+            && self.json.len() - start >= least
             && let Ok(at) = u32::try_from(start)
         {
             self.apart.push((at, interner.intern(&self.json[start..])));
