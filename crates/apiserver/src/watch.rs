@@ -302,7 +302,7 @@ impl Watcher {
             let is_over = tokio::select! {
                 biased;
                 () = lagging.end() => true,
-                () = self.registry.until_seen(&self.selection.kind, change.revision, lagging.lag) => false,
+                () = self.registry.until_seen(&self.selection.kind, change.revision(), lagging.lag) => false,
             };
             if is_over {
                 self.lag = None;
@@ -322,7 +322,7 @@ impl Watcher {
     /// yet to come.
     fn sent(&self) -> Option<u64> {
         let read = match &self.held {
-            Some(change) => change.revision - 1,
+            Some(change) => change.revision() - 1,
             None => self.registry.db.revision_if_read(&self.feed)?,
         };
         let sent = match self.lag() {

@@ -80,13 +80,19 @@ const MEMBERS: [&str; 9] = [
 /// other objects of one template.
 #[derive(Clone, Debug)]
 pub(super) struct JsonBody {
-    json: Arc<[u8]>,
+    /// The JSON, and behind it its places.
+    bytes: Arc<[u8]>,
     /// What is kept apart, by where in the JSON it is left out.
     apart: Arc<[(u32, Arc<Interned>)]>,
-    /// Where the metadata begin and end in the JSON, and where each of the members in them begins; 0 for what is absent.
-    metadata: (u32, u32),
-    members: [u32; MEMBERS.len()],
 }
+
+/// Where each of the members of the metadata begins in the JSON, and where these begin and end; 0 for what is absent.
+type Places = [u32; PLACES];
+const PLACES: usize = MEMBERS.len() + 2;
+/// Which of them is that of the metadata.
+const METADATA_AT: usize = MEMBERS.len();
+/// Up to this length of the JSON, a place takes two bytes, and then four.
+const NARROW: usize = u16::MAX as usize;
 
 /// A text that is borrowed from the bytes where nothing in it is escaped.
 #[derive(Debug, Default, Deserialize, PartialEq, Eq, PartialOrd, Ord)]
@@ -103,14 +109,39 @@ impl JsonBody {
         BodyWriter::new(None, false).written(object, MemberOrder::Declared)
     }
 
+    /// `places` are those in `json`.
+    fn of(mut json: Vec<u8>, places: Places, apart: Vec<(u32, Arc<Interned>)>) -> Self {
+        let width = if json.len() > NARROW { 4 } else { 2 };
+        json.extend(places.iter().flat_map(|place| place.to_le_bytes().into_iter().take(width)));
+        // What has no parts is the same for all.
+        let apart = if apart.is_empty() { Arc::default() } else { apart.into() };
+        Self { bytes: json.into(), apart }
+    }
+
+    /// The JSON, and what each of its places takes behind it.
+    fn split(&self) -> (&[u8], usize) {
+        let width = if self.bytes.len() - 2 * PLACES > NARROW { 4 } else { 2 };
+        (&self.bytes[..self.bytes.len() - width * PLACES], width)
+    }
+
+    fn json(&self) -> &[u8] {
+        self.split().0
+    }
+
+    fn place(&self, at: usize) -> usize {
+        let (json, width) = self.split();
+        let place = self.bytes[json.len() + at * width..].iter().take(width);
+        place.rev().fold(0, |place, byte| place << 8 | usize::from(*byte))
+    }
+
     pub(super) fn len(&self) -> usize {
-        self.json.len() + self.apart.iter().map(|(_, apart)| apart.bytes().len()).sum::<usize>()
+        self.json().len() + self.apart.iter().map(|(_, apart)| apart.bytes().len()).sum::<usize>()
     }
 
     /// Appends the object with that revision.
     pub(super) fn write(&self, revision: u64, to: &mut Vec<u8>) {
         to.reserve(self.len() + 20);
-        self.write_part(0..self.json.len(), revision, to);
+        self.write_part(0..self.json().len(), revision, to);
     }
 
     /// Appends what stands in a part of the JSON, with all that is left out there.
@@ -121,13 +152,13 @@ impl JsonBody {
         let (before, behind) = self.apart.split_at(self.apart.partition_point(|(apart, _)| (*apart as usize) < at));
         let [before, behind] =
             [before, behind].map(|apart| apart.iter().map(|(at, apart)| (*at as usize, apart.bytes())));
-        let mut from = part.start;
+        let (json, mut from) = (self.json(), part.start);
         for (at, left_out) in before.chain(revision).chain(behind).filter(|(at, _)| part.contains(at)) {
-            to.extend_from_slice(&self.json[from..at]);
+            to.extend_from_slice(&json[from..at]);
             to.extend_from_slice(left_out);
             from = at;
         }
-        to.extend_from_slice(&self.json[from..part.end]);
+        to.extend_from_slice(&json[from..part.end]);
     }
 
     /// The object as a tree.
@@ -139,17 +170,16 @@ impl JsonBody {
 
     /// The metadata as a tree.
     pub(super) fn metadata(&self, revision: u64) -> Json {
-        let (start, end) = self.metadata;
         let mut json = Vec::new();
-        self.write_part(start as usize..end as usize, revision, &mut json);
+        self.write_part(self.place(METADATA_AT)..self.place(METADATA_AT + 1), revision, &mut json);
         read(&json).unwrap_or_default()
     }
 
     /// A member of the metadata; none if it is absent, null or of another type.
     pub(super) fn member<'a, T: Deserialize<'a>>(&'a self, member: Member) -> Option<T> {
-        let start = self.members[member as usize] as usize;
+        let start = self.place(member as usize);
         // None of them has anything left out but the revision.
-        read(self.json.get(start..).filter(|_| start > 0)?)
+        read(self.json().get(start..).filter(|_| start > 0)?)
     }
 
     /// What stands at these paths, such as `spec.nodeName`, in a tree of the object with that revision that has nothing else.
@@ -163,8 +193,8 @@ impl JsonBody {
 
     /// Where the digits of the revision belong: behind the opening quote.
     fn revision_at(&self) -> Option<usize> {
-        let start = self.members[Member::ResourceVersion as usize];
-        (start > 0).then_some(start as usize + 1)
+        let start = self.place(Member::ResourceVersion as usize);
+        (start > 0).then_some(start + 1)
     }
 }
 
@@ -174,7 +204,8 @@ impl PartialEq for JsonBody {
         if self.apart.len() == other.apart.len() {
             let mut apart = self.apart.iter().zip(&*other.apart);
             let is_same = |one: &Arc<Interned>, other| Arc::ptr_eq(one, other) || one.bytes() == other.bytes();
-            return self.json == other.json && apart.all(|(one, other)| one.0 == other.0 && is_same(&one.1, &other.1));
+            return self.json() == other.json()
+                && apart.all(|(one, other)| one.0 == other.0 && is_same(&one.1, &other.1));
         }
         let whole = |body: &Self| {
             let mut json = Vec::new();
@@ -232,6 +263,21 @@ mod tests {
             assert_eq!(body.member::<BorrowedText<'_>>(Member::DeletionTimestamp), None);
             assert_eq!(body.member::<BorrowedText<'_>>(Member::Uid), None);
             assert_eq!(body.member::<Json>(Member::Labels), Some(json!({"a": "b\"c"})));
+        }
+    }
+
+    #[test]
+    fn a_member_is_found_however_long_the_object_is() {
+        let beside =
+            written(&json!({"metadata": {"annotations": {"a": ""}, "finalizers": ["f"]}}), MemberOrder::Declared).len()
+                - 1;
+        for len in (NARROW - 2 * PLACES - 2..NARROW + 2 * PLACES + 2).chain([0, 2 * NARROW]) {
+            let annotations = json!({"a": "x".repeat(len.saturating_sub(beside))});
+            let object = json!({"metadata": {"annotations": annotations, "finalizers": ["f"]}});
+            let body = JsonBody::new(&Arc::default(), &object, MemberOrder::Declared);
+            assert_eq!(body.member::<Vec<String>>(Member::Finalizers), Some(vec!["f".into()]), "{len}");
+            assert_eq!(body.member::<BorrowedText<'_>>(Member::Name), None);
+            assert!(len == 0 || body.json().len() == len, "{len}");
         }
     }
 
@@ -311,6 +357,23 @@ mod tests {
         assert!(interner.kept() - once < 1100, "only the spec differs");
         drop((first, second));
         assert_eq!(interner.kept(), 0);
+    }
+
+    #[test]
+    fn small_objects_share_what_their_manager_owns_of_each() {
+        let small = |number: usize| {
+            let fields = json!({"f:data": {".": {}, "f:key": {}}});
+            let written = json!({"apiVersion": "v1", "fieldsType": "FieldsV1", "fieldsV1": fields, "manager": "manager", "operation": "Update", "time": number.to_string()});
+            json!({"metadata": {"name": number.to_string(), "managedFields": [written]}, "data": {"key": "value"}})
+        };
+        let interner = Arc::default();
+        let objects = [1, 2].map(|number| JsonBody::new(&interner, &small(number), MemberOrder::Declared));
+        assert_eq!((objects[0].apart.len(), objects[0].json().len() + interner.kept()), (1, objects[0].len()));
+        for (number, object) in [1, 2].into_iter().zip(&objects) {
+            let mut whole = small(number);
+            whole["metadata"]["resourceVersion"] = "7".into();
+            assert_eq!(object.decode(7), whole);
+        }
     }
 
     #[test]

@@ -4,13 +4,15 @@
 //!   revisions, as with one etcd; a change is filed under its resource, so that who follows one resource never reads past the changes of
 //!   the others.
 //! - [`Draft`]: an object that is about to be written. It becomes [`Stored`]: the bytes in which it is served, which never change.
-//! - [`Objects`]: those of a resource at one moment, for as long as somebody looks at them. A clone costs nothing.
+//! - [`Present`]: every object at one moment, and [`Objects`], those of a resource, for as long as somebody looks at them. A clone costs
+//!   nothing.
 //! - [`StoreChange`]: an entry of the log, which [`History`] bounds in number, age and bytes.
 //! - [`Interner`]: where what many objects have in common is kept once.
 //!
 //! It is a plain engine. It does no I/O, reads no clock, starts no task, and no lock is held while it works but short ones around what
 //! objects share: it is told what to write and when, and answers questions about now and about every revision back to the compaction
-//! point. Whoever shares it between threads puts it behind a lock; what is read from it is read on behind none.
+//! point. Whoever shares it between threads puts it behind a lock, and what is [`now`](VersionedStore::now) there beside that, for all who
+//! read.
 //!
 //! ```
 //! use std::time::Instant;
@@ -26,12 +28,12 @@
 //! let first = draft(&store);
 //! let created = store.put(now, &maps, "default/a", Expect::Absent, first).unwrap();
 //! let snapshot = store.objects("configmaps");
-//! store.remove(now, &maps, "default/a", created.revision).unwrap();
+//! store.remove(now, &maps, "default/a", created.revision()).unwrap();
 //!
 //! // Who was reading reads on, and what was there before can be read still.
 //! assert_eq!(snapshot.run(&KeyRange::namespace(Some("default"))).count(), 1);
 //! assert!(store.get("configmaps", "default/a").is_none());
-//! let past = store.past("configmaps", created.revision).unwrap().objects();
+//! let past = store.past("configmaps", created.revision()).unwrap().objects();
 //! let mut json = Vec::new();
 //! past.get("default/a").unwrap().write(&mut json);
 //! assert_eq!(json, br#"{"metadata":{"name":"a","resourceVersion":"2"},"data":{"colour":"blue"}}"#);
@@ -47,10 +49,12 @@ mod kept;
 mod key_range;
 mod objects;
 mod past;
+mod present;
 mod resource_table;
 mod stored;
 #[cfg(test)]
 mod tests;
+mod tree;
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, Weak};
@@ -63,6 +67,7 @@ use kept::Room;
 pub use key_range::KeyRange;
 pub use objects::{Neighbours, Objects, Run};
 pub use past::Past;
+pub use present::Present;
 use resource_table::Table;
 pub use stored::{ChangeKind, Draft, Key, Labels, ResourceKey, SAME, StoreChange, Stored};
 
@@ -118,7 +123,7 @@ pub struct Compacted {
 /// Every object and its past, numbered by one sequence of revisions.
 #[derive(Debug, Default)]
 pub struct VersionedStore {
-    revision: u64,
+    now: Present,
     compacted: u64,
     history: History,
     /// For what is kept in other encodings: half as much as for the past.
@@ -142,7 +147,8 @@ impl VersionedStore {
         let revision = first.clamp(1, u64::MAX / 2);
         let compacted = if revision == 1 { 0 } else { revision };
         let room = Arc::new(Room::new(history.max_bytes / 2));
-        Self { revision, compacted, history, room, ..Self::default() }
+        let now = Present { revision, ..Present::default() };
+        Self { now, compacted, history, room, ..Self::default() }
     }
 
     /// Where the objects that are drafted for this store find what they have in common.
@@ -150,29 +156,24 @@ impl VersionedStore {
         &self.interner
     }
 
+    /// What is there now, whatever is written later.
+    pub fn now(&self) -> &Present {
+        &self.now
+    }
+
     /// The revision of the last write.
     pub fn revision(&self) -> u64 {
-        self.revision
+        self.now.revision
     }
 
     /// The object of that key, as it is now.
     pub fn get(&self, resource: &str, key: &str) -> Option<&Arc<Stored>> {
-        self.tables.get(resource)?.get(key)
+        self.now.get(resource, key)
     }
 
     /// The objects of a resource as they are now, whatever is written later.
     pub fn objects(&self, resource: &str) -> Objects {
-        self.tables.get(resource).map(|table| table.objects().clone()).unwrap_or_default()
-    }
-
-    /// All objects as they are now, whatever is written later. To begin costs the same however many there are.
-    pub fn everything(&self) -> impl Iterator<Item = (ResourceKey, Key, Arc<Stored>)> + use<> {
-        let objects = |(resource, table): (&ResourceKey, &Table)| (resource.clone(), table.objects().clone());
-        let all: Vec<_> = self.tables.iter().map(objects).collect();
-        all.into_iter().flat_map(|(resource, objects)| {
-            let run = objects.run(&KeyRange::namespace(None));
-            run.map(move |(key, stored)| (resource.clone(), key, stored))
-        })
+        self.now.objects(resource)
     }
 
     /// Writes an object, if what is there is as expected.
@@ -189,16 +190,16 @@ impl VersionedStore {
         draft: Draft,
     ) -> Result<Arc<StoreChange>, Refused> {
         self.check(resource, key, expect, &draft)?;
-        self.revision += 1;
-        let is_first = self.get(resource, key).is_none();
+        let revision = self.now.revision + 1;
         let Draft { body, version, claims, fields } = draft;
-        let table = self.tables.entry(resource.clone()).or_default();
-        let written = table.version(&version, &self.room);
-        let object = Arc::new(Stored::new(self.revision, written, is_first, body).selectable(fields));
-        let revision = self.revision;
-        let change = self.write(now, resource, |table| table.put(now, revision, resource, key, object));
-        self.claim(resource, key, claims);
-        Ok(change)
+        let written = self.tables.entry(resource.clone()).or_default().version(resource, &version, &self.room);
+        let is_first = expect == Expect::Absent;
+        let new = Arc::new(Stored::new(revision, written, is_first, body).selectable(fields));
+        let (key, old) = self.now.change(resource, |objects| objects.insert(key, new.clone()));
+        self.now.revision = revision;
+        self.claim(resource, &key, claims);
+        let kind = if is_first { ChangeKind::Created } else { ChangeKind::Updated };
+        Ok(self.record(StoreChange { at: now, kind, key, old, new }))
     }
 
     /// Removes an object, if it is as that revision left it. The change carries the last content with the new revision.
@@ -214,12 +215,12 @@ impl VersionedStore {
         at: u64,
     ) -> Result<Arc<StoreChange>, Refused> {
         self.check_expected(resource, key, Expect::At(at))?;
-        let revision = self.revision + 1;
-        let removed = self.write(now, resource, |table| table.remove(now, revision, resource, key));
-        let change = removed.ok_or(Refused::Mismatch(None))?;
-        self.revision = revision;
-        self.claim(resource, key, Vec::new());
-        Ok(change)
+        let removed = self.now.change(resource, |objects| objects.remove(key));
+        let (key, old) = removed.ok_or(Refused::Mismatch(None))?;
+        self.now.revision += 1;
+        self.claim(resource, &key, Vec::new());
+        let (kind, new) = (ChangeKind::Deleted, Arc::new(old.at(self.now.revision)));
+        Ok(self.record(StoreChange { at: now, kind, key, old: Some(old), new }))
     }
 
     /// The changes of a resource after `revision`, oldest first.
@@ -249,13 +250,13 @@ impl VersionedStore {
     /// The change that made this revision, if it is kept.
     pub fn change(&self, resource: &str, revision: u64) -> Option<&Arc<StoreChange>> {
         let mut since = self.tables.get(resource)?.since(revision.checked_sub(1)?);
-        since.next().filter(|change| change.revision == revision)
+        since.next().filter(|change| change.revision() == revision)
     }
 
     /// Up to which revision a resource had come at that time, as far as its changes are kept.
     pub fn revision_at(&self, resource: &str, time: Instant) -> u64 {
         let later = self.tables.get(resource).and_then(|table| table.first_after(time));
-        later.map_or(self.revision, |change| change.revision - 1)
+        later.map_or(self.now.revision, |change| change.revision() - 1)
     }
 
     /// When the change was made that a resource had come to at that revision, if it is kept.
@@ -273,12 +274,12 @@ impl VersionedStore {
         if revision < oldest {
             return Err(Compacted { oldest });
         }
-        Ok(self.tables.get(resource).map(|table| table.past(revision)).unwrap_or_default())
+        Ok(self.tables.get(resource).map(|table| table.past(revision, self.objects(resource))).unwrap_or_default())
     }
 
     /// Passes over the revisions up to that one.
     pub fn advance_to(&mut self, revision: u64) {
-        self.revision = self.revision.max(revision.min(u64::MAX / 2));
+        self.now.revision = self.now.revision.max(revision.min(u64::MAX / 2));
     }
 
     /// Puts an object there under that revision, or takes it away, as if it had always been so: no log tells of it. Answers what that
@@ -295,12 +296,16 @@ impl VersionedStore {
         let table = self.tables.entry(resource.clone()).or_default();
         let (new, claims) = match draft {
             Some(Draft { body, version, claims, fields }) => {
-                let written = table.version(&version, &self.room);
+                let written = table.version(resource, &version, &self.room);
                 (Some(Arc::new(Stored::new(revision, written, is_first, body).selectable(fields))), claims)
             }
             None => (None, Vec::new()),
         };
-        let (key, old) = table.set(key, new.clone());
+        table.begin_era();
+        let (key, old) = self.now.change(resource, |objects| match new.clone() {
+            Some(new) => objects.insert(key, new),
+            None => objects.remove(key).map_or_else(|| (key.into(), None), |(key, old)| (key, Some(old))),
+        });
         self.claim(resource, &key, claims);
         if new.is_some() {
             self.advance_to(revision);
@@ -310,13 +315,13 @@ impl VersionedStore {
             (Some(_), Some(_)) => ChangeKind::Updated,
             (Some(_), None) => ChangeKind::Deleted,
         };
-        let new = new.or_else(|| old.clone())?;
-        Some(StoreChange { revision, at: now, kind, resource: resource.clone(), key, old, new })
+        let new = new.or_else(|| Some(Arc::new(old.as_ref()?.at(revision))))?;
+        Some(StoreChange { at: now, kind, key, old, new })
     }
 
     /// Forgets what came before `revision`: it stays the oldest that can be asked for.
     pub fn compact(&mut self, revision: u64) {
-        self.compacted = self.compacted.max(revision.min(self.revision));
+        self.compacted = self.compacted.max(revision.min(self.now.revision));
         for table in self.tables.values_mut() {
             table.compact(self.compacted);
         }
@@ -324,7 +329,7 @@ impl VersionedStore {
 
     /// Forgets the past of one resource, as a server does whose storage for it is made anew.
     pub fn forget_past(&mut self, resource: &ResourceKey) {
-        let revision = self.revision;
+        let revision = self.now.revision;
         self.change_table(resource, |table| table.forget(revision));
     }
 
@@ -332,7 +337,7 @@ impl VersionedStore {
     /// whatever is no longer there now.
     pub fn keep(&mut self, resource: &ResourceKey, revision: u64, objects: &Objects) -> Weak<Objects> {
         // A fault may show a revision yet to come, when there will be something else.
-        if revision > self.revision {
+        if revision > self.now.revision {
             return Weak::new();
         }
         self.tables.entry(resource.clone()).or_default().keep(revision, objects)
@@ -343,13 +348,13 @@ impl VersionedStore {
         self.tables.get(resource).map_or(0, Table::floor).max(self.compacted)
     }
 
-    /// Writes to a resource, and drops what of the past is no longer kept.
-    fn write<R>(&mut self, now: Instant, resource: &ResourceKey, write: impl FnOnce(&mut Table) -> R) -> R {
-        let history = self.history;
-        let written = self.change_table(resource, |table| {
-            let written = write(table);
+    /// Files a change, and drops what of the past is no longer kept.
+    fn record(&mut self, change: StoreChange) -> Arc<StoreChange> {
+        let (history, now) = (self.history, change.at);
+        let recorded = self.change_table(&change.resource().clone(), |table| {
+            let recorded = table.record(change);
             table.trim(history);
-            written
+            recorded
         });
         let mut expired = MOST_EXPIRED;
         while let Some(oldest) = self.with_past.values().next().cloned()
@@ -358,7 +363,7 @@ impl VersionedStore {
             self.change_table(&oldest, Table::drop_oldest);
             expired = expired.saturating_sub(1);
         }
-        written
+        recorded
     }
 
     fn is_expired(&self, resource: &str, now: Instant) -> bool {

@@ -1,4 +1,4 @@
-//! The objects of one resource, and their past.
+//! The past of one resource.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::{Arc, Weak};
@@ -7,15 +7,14 @@ use std::time::Instant;
 use super::kept::Room;
 use super::objects::Objects;
 use super::stored::WrittenIn;
-use super::{ChangeKind, History, Key, Past, ResourceKey, StoreChange, Stored};
+use super::{History, Past, ResourceKey, StoreChange};
 
 /// So many states of the past are kept that nobody holds at present.
 pub(super) const ROOTS: usize = 8;
 
-/// The objects of one resource by key, and the changes that made them, oldest first.
+/// The changes that made the objects of one resource, oldest first.
 #[derive(Debug, Default)]
 pub(super) struct Table {
-    objects: Objects,
     log: VecDeque<Arc<StoreChange>>,
     /// What was there at revisions that somebody reads, or may come back to. The log goes back as far as each of them, and holds what
     /// of it is no longer there.
@@ -34,74 +33,35 @@ pub(super) struct Table {
 }
 
 impl Table {
-    pub(super) fn get(&self, key: &str) -> Option<&Arc<Stored>> {
-        self.objects.get(key)
-    }
-
     pub(super) fn floor(&self) -> u64 {
         self.floor
     }
 
-    pub(super) fn objects(&self) -> &Objects {
-        &self.objects
-    }
-
     /// A version as all objects that were written in it share it.
-    pub(super) fn version(&mut self, text: &str, room: &Arc<Room>) -> Arc<WrittenIn> {
+    pub(super) fn version(&mut self, resource: &ResourceKey, text: &str, room: &Arc<Room>) -> Arc<WrittenIn> {
         if let Some(known) = self.versions.iter().find(|known| known.version() == text) {
             return known.clone();
         }
-        let version = WrittenIn::new(text, room);
+        let version = WrittenIn::new(resource, text, room);
         self.versions.push(version.clone());
         version
     }
 
-    pub(super) fn put(
-        &mut self,
-        now: Instant,
-        revision: u64,
-        resource: &ResourceKey,
-        key: &str,
-        new: Arc<Stored>,
-    ) -> Arc<StoreChange> {
-        let (key, old) = self.objects.insert(key, new.clone());
-        let kind = if old.is_some() { ChangeKind::Updated } else { ChangeKind::Created };
-        self.record(StoreChange { revision, at: now, kind, resource: resource.clone(), key, old, new })
+    pub(super) fn record(&mut self, change: StoreChange) -> Arc<StoreChange> {
+        self.logged += change.new.weight();
+        let change = Arc::new(change);
+        self.log.push_back(change.clone());
+        change
     }
 
-    pub(super) fn remove(
-        &mut self,
-        now: Instant,
-        revision: u64,
-        resource: &ResourceKey,
-        key: &str,
-    ) -> Option<Arc<StoreChange>> {
-        let (key, old) = self.objects.remove(key)?;
-        let new = Arc::new(old.at(revision));
-        Some(self.record(StoreChange {
-            revision,
-            at: now,
-            kind: ChangeKind::Deleted,
-            resource: resource.clone(),
-            key,
-            old: Some(old),
-            new,
-        }))
-    }
-
-    /// Puts an object there, or takes it away, as if it had always been so: nobody follows it. Answers its key, as all versions of the
-    /// object share it, and what was there.
-    pub(super) fn set(&mut self, key: &str, new: Option<Arc<Stored>>) -> (Key, Option<Arc<Stored>>) {
+    /// Has what was there at every revision told otherwise from now on.
+    pub(super) fn begin_era(&mut self) {
         self.roots.retain(|_, root| Arc::weak_count(root) > 0);
         self.era += 1;
-        match new {
-            Some(new) => self.objects.insert(key, new),
-            None => self.objects.remove(key).map_or_else(|| (key.into(), None), |(key, old)| (key, Some(old))),
-        }
     }
 
     pub(super) fn since(&self, revision: u64) -> impl Iterator<Item = &Arc<StoreChange>> {
-        let first = self.log.partition_point(|change| change.revision <= revision);
+        let first = self.log.partition_point(|change| change.revision() <= revision);
         self.log.range(first..)
     }
 
@@ -112,7 +72,7 @@ impl Table {
 
     /// The last change up to that revision.
     pub(super) fn last_until(&self, revision: u64) -> Option<&Arc<StoreChange>> {
-        let after = self.log.partition_point(|change| change.revision <= revision);
+        let after = self.log.partition_point(|change| change.revision() <= revision);
         self.log.get(after.checked_sub(1)?)
     }
 
@@ -127,15 +87,15 @@ impl Table {
 
     /// The revision of the oldest change, if that is not the last as well.
     pub(super) fn oldest_past(&self) -> Option<u64> {
-        self.log.front().filter(|_| self.log.len() > 1).map(|change| change.revision)
+        self.log.front().filter(|_| self.log.len() > 1).map(|change| change.revision())
     }
 
-    /// What was there at a revision: made of what is known to have been there soonest after it.
-    pub(super) fn past(&self, revision: u64) -> Past {
+    /// What was there at a revision: made of what is known to have been there soonest after it, be it what is there `now`.
+    pub(super) fn past(&self, revision: u64, now: Objects) -> Past {
         let after = self.roots.range((revision, 0)..).find(|((_, era), _)| *era == self.era);
-        let (at, objects) = after.map_or((u64::MAX, &self.objects), |((at, _), root)| (*at, root));
-        let since = self.since(revision).take_while(|change| change.revision <= at);
-        Past { later: objects.clone(), since: since.cloned().collect() }
+        let (at, objects) = after.map_or((u64::MAX, now), |((at, _), root)| (*at, (**root).clone()));
+        let since = self.since(revision).take_while(|change| change.revision() <= at);
+        Past { later: objects, since: since.cloned().collect() }
     }
 
     /// Keeps what was there at a revision until a change after it is dropped. Of those that nobody holds, the oldest go.
@@ -169,7 +129,7 @@ impl Table {
     /// Drops what are more changes than `history` keeps.
     pub(super) fn trim(&mut self, history: History) {
         if let Some(at) = self.log.len().checked_sub(history.max_changes.saturating_add(1)) {
-            self.compact(self.log[at].revision);
+            self.compact(self.log[at].revision());
         }
         let most = history.max_changes.max(history.followed);
         while self.log.len() > most {
@@ -186,17 +146,10 @@ impl Table {
     pub(super) fn drop_oldest(&mut self) {
         let Some(oldest) = self.log.pop_front() else { return };
         self.logged -= oldest.new.weight();
-        self.dropped = oldest.revision;
-        self.compact(oldest.revision);
+        self.dropped = oldest.revision();
+        self.compact(oldest.revision());
         while self.roots.first_key_value().is_some_and(|((at, _), _)| *at < self.dropped) {
             self.roots.pop_first();
         }
-    }
-
-    fn record(&mut self, change: StoreChange) -> Arc<StoreChange> {
-        self.logged += change.new.weight();
-        let change = Arc::new(change);
-        self.log.push_back(change.clone());
-        change
     }
 }

@@ -54,21 +54,23 @@ impl Draft {
     }
 }
 
-/// An `apiVersion` that objects were written in, which they share, and the room for what is kept of them in other encodings.
+/// What objects share that were written to one resource in one `apiVersion`: these, and the room for what is kept of them in other
+/// encodings.
 #[derive(Debug)]
 pub(crate) struct WrittenIn {
+    resource: ResourceKey,
     version: Box<str>,
     room: Arc<Room>,
 }
 
 impl WrittenIn {
-    pub(super) fn new(version: &str, room: &Arc<Room>) -> Arc<Self> {
-        Arc::new(Self { version: version.into(), room: room.clone() })
+    pub(super) fn new(resource: &ResourceKey, version: &str, room: &Arc<Room>) -> Arc<Self> {
+        Arc::new(Self { resource: resource.clone(), version: version.into(), room: room.clone() })
     }
 
     /// That of an object of no store, of which nothing is kept.
     fn nowhere(version: &str) -> Arc<Self> {
-        Self::new(version, &Arc::default())
+        Self::new(&ResourceKey::default(), version, &Arc::default())
     }
 
     pub(super) fn version(&self) -> &str {
@@ -86,6 +88,13 @@ pub struct Stored {
     written: Arc<WrittenIn>,
     is_first: bool,
     body: JsonBody,
+    /// Most small objects are never shown but as they are.
+    shown: OnceLock<Box<Shown>>,
+}
+
+/// What is known of an object beside its bytes.
+#[derive(Debug, Default)]
+struct Shown {
     /// The form in which it was last found to be shown just as it is stored; 0 for none.
     fits: AtomicU64,
     /// The tree of what the server itself reads all the time.
@@ -133,24 +142,19 @@ impl SelectableFields {
 
 impl Stored {
     pub(super) fn new(revision: u64, written: Arc<WrittenIn>, is_first: bool, body: JsonBody) -> Self {
-        Self {
-            revision,
-            written,
-            is_first,
-            body,
-            fits: AtomicU64::new(0),
-            tree: OnceLock::new(),
-            fields: OnceLock::new(),
-            encodings: OnceLock::new(),
-        }
+        Self { revision, written, is_first, body, shown: OnceLock::new() }
     }
 
     /// The same with what can be selected of it, if that is known.
-    pub(super) fn selectable(mut self, fields: Vec<String>) -> Self {
+    pub(super) fn selectable(self, fields: Vec<String>) -> Self {
         if !fields.is_empty() {
-            self.fields = Arc::new(SelectableFields::new(SAME, &fields)).into();
+            self.shown().fields.get_or_init(|| Arc::new(SelectableFields::new(SAME, &fields)));
         }
         self
+    }
+
+    fn shown(&self) -> &Shown {
+        self.shown.get_or_init(Box::default)
     }
 
     /// An object that some other store held. It has no revision of this one.
@@ -165,9 +169,11 @@ impl Stored {
 
     /// The same content under another revision.
     pub fn at(&self, revision: u64) -> Self {
-        let mut other = Self::new(revision, self.written.clone(), false, self.body.clone());
-        other.fits = AtomicU64::new(self.fits.load(Ordering::Relaxed));
-        other.fields = self.fields.clone();
+        let other = Self::new(revision, self.written.clone(), false, self.body.clone());
+        if let Some(Shown { fits, fields, .. }) = self.shown.get().map(Box::as_ref) {
+            let fits = fits.load(Ordering::Relaxed).into();
+            other.shown.get_or_init(|| Box::new(Shown { fits, fields: fields.clone(), ..Shown::default() }));
+        }
         other
     }
 
@@ -208,7 +214,7 @@ impl Stored {
     ///
     /// Those of `make`.
     pub fn encode<E>(&self, encoding: Encoding, make: impl FnOnce() -> Result<Vec<u8>, E>) -> Result<Arc<[u8]>, E> {
-        let encodings = self.encodings.get_or_init(|| Arc::new(Encodings::new(&self.written.room)));
+        let encodings = self.shown().encodings.get_or_init(|| Arc::new(Encodings::new(&self.written.room)));
         encodings.find_or_make(encoding, make)
     }
 
@@ -224,7 +230,7 @@ impl Stored {
 
     /// The same, made once and kept: for the few small objects that are read with nearly every request.
     pub fn kept_tree(&self) -> Arc<Json> {
-        self.tree.get_or_init(|| Arc::new(self.decode())).clone()
+        self.shown().tree.get_or_init(|| Arc::new(self.decode())).clone()
     }
 
     /// The metadata alone as a tree.
@@ -240,13 +246,13 @@ impl Stored {
     /// What can be selected of it in that form, at that place in the order of its kind. All of it is read once and kept; none if that
     /// was done in another form.
     pub fn field(&self, form: u64, at: usize, read: impl FnOnce() -> Vec<String>) -> Option<&str> {
-        let fields = self.fields.get_or_init(|| Arc::new(SelectableFields::new(form, &read())));
+        let fields = self.shown().fields.get_or_init(|| Arc::new(SelectableFields::new(form, &read())));
         fields.value(at).filter(|_| fields.form == form)
     }
 
     /// The same where it is known already, and the same however the object is shown.
     pub fn kept_field(&self, at: usize) -> Option<&str> {
-        self.fields.get().filter(|fields| fields.form == SAME)?.value(at)
+        self.shown.get()?.fields.get().filter(|fields| fields.form == SAME)?.value(at)
     }
 
     /// Its name.
@@ -291,12 +297,12 @@ impl Stored {
 
     /// Whether it is known to be shown just as it is stored, in a form in which not every object is.
     pub fn fits(&self, form: u64) -> bool {
-        self.fits.load(Ordering::Relaxed) == form
+        self.shown.get().is_some_and(|shown| shown.fits.load(Ordering::Relaxed) == form)
     }
 
     /// Takes note that it is shown in that form just as it is stored.
     pub fn note_fit(&self, form: u64) {
-        self.fits.store(form, Ordering::Relaxed);
+        self.shown().fits.store(form, Ordering::Relaxed);
     }
 
     fn text(&self, member: Member) -> Cow<'_, str> {
@@ -335,18 +341,37 @@ pub enum ChangeKind {
 /// One entry of the log.
 #[derive(Debug)]
 pub struct StoreChange {
-    /// The number of the change.
-    pub revision: u64,
     /// When it was.
     pub at: Instant,
     /// What it did.
     pub kind: ChangeKind,
-    /// Of which resource the object is.
-    pub resource: ResourceKey,
     /// Which object it is.
     pub key: Key,
     /// What was there before.
     pub old: Option<Arc<Stored>>,
     /// What is there now; of a deletion, the last content with the deletion's revision.
     pub new: Arc<Stored>,
+}
+
+impl StoreChange {
+    /// The number of the change.
+    pub fn revision(&self) -> u64 {
+        self.new.revision
+    }
+
+    /// Of which resource the object is.
+    pub fn resource(&self) -> &ResourceKey {
+        &self.new.written.resource
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn little_is_kept_beside_the_bytes_of_an_object_and_of_a_change() {
+        // With the counts of an `Arc` and what malloc adds, these are 96 and 80 bytes.
+        assert!(size_of::<Stored>() <= 72 && size_of::<StoreChange>() <= 56);
+    }
 }

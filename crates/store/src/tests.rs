@@ -94,8 +94,8 @@ proptest! {
                         Ok(change) => {
                             prop_assert!(!stale);
                             prop_assert_eq!(change.old.is_some(), present.is_some());
-                            world[resource].insert(KEYS[key].into(), (change.revision, text.into()));
-                            worlds.insert(change.revision, world);
+                            world[resource].insert(KEYS[key].into(), (change.revision(), text.into()));
+                            worlds.insert(change.revision(), world);
                         }
                         Err(Refused::Mismatch(found)) => {
                             prop_assert!(stale);
@@ -111,7 +111,7 @@ proptest! {
                     prop_assert_eq!(removed.is_ok(), present.is_some());
                     if let Ok(change) = removed {
                         prop_assert_eq!(change.kind, ChangeKind::Deleted);
-                        worlds.insert(change.revision, world);
+                        worlds.insert(change.revision(), world);
                     }
                 }
                 Step::Compact { back } => {
@@ -149,11 +149,11 @@ proptest! {
                 let mut replayed = world[index].clone();
                 let mut last = revision;
                 for change in changes {
-                    prop_assert!(change.revision > last);
-                    last = change.revision;
+                    prop_assert!(change.revision() > last);
+                    last = change.revision();
                     match change.kind {
                         ChangeKind::Deleted => prop_assert!(replayed.remove(&*change.key).is_some()),
-                        _ => { replayed.insert(change.key.to_string(), (change.revision, text(&change.new))); }
+                        _ => { replayed.insert(change.key.to_string(), (change.revision(), text(&change.new))); }
                     }
                 }
                 prop_assert_eq!(&replayed, &worlds.last_key_value().unwrap().1[index]);
@@ -166,11 +166,11 @@ proptest! {
 fn a_deletion_carries_the_last_content_with_its_own_revision() {
     let (mut store, [resource, _]) = (VersionedStore::new(1, History::default()), resources());
     let created = store.put(Instant::now(), &resource, "a/x", Expect::Absent, object("1")).unwrap();
-    let deleted = store.remove(Instant::now(), &resource, "a/x", created.revision).unwrap();
-    assert_eq!(deleted.revision, created.revision + 1);
+    let deleted = store.remove(Instant::now(), &resource, "a/x", created.revision()).unwrap();
+    assert_eq!(deleted.revision(), created.revision() + 1);
     let shown = deleted.new.decode();
     assert_eq!(shown["data"], json!({"k": "1"}));
-    assert_eq!(shown["metadata"]["resourceVersion"], json!(deleted.revision.to_string()));
+    assert_eq!(shown["metadata"]["resourceVersion"], json!(deleted.revision().to_string()));
 }
 
 #[test]
@@ -190,7 +190,7 @@ fn the_version_that_an_object_was_written_in_is_kept_to_its_end() {
     let now = Instant::now();
     let put = store.put(now, &configmaps, "a", Expect::Absent, object("x")).unwrap();
     assert_eq!(put.new.version(), "v1");
-    let removed = store.remove(now, &configmaps, "a", put.revision).unwrap();
+    let removed = store.remove(now, &configmaps, "a", put.revision()).unwrap();
     assert_eq!(removed.new.version(), "v1");
 }
 
@@ -207,7 +207,7 @@ fn history_is_bounded_by_number_and_by_age() {
     assert_eq!(store.changes_since(&resource, 3).unwrap().count(), 3);
     assert_eq!(store.changes_since(&other, 0).unwrap().count(), 0);
     let change = store.put(start + Duration::from_secs(11), &resource, "a/9", Expect::Absent, object("1")).unwrap();
-    assert_eq!(store.oldest(&resource), change.revision - 1);
+    assert_eq!(store.oldest(&resource), change.revision() - 1);
 }
 
 #[test]
@@ -215,7 +215,7 @@ fn what_is_too_old_goes_with_the_next_write_of_whatever_resource() {
     let (start, [resource, other]) = (Instant::now(), resources());
     let mut store = VersionedStore::new(1, History { max_age: Duration::from_secs(10), ..History::default() });
     let put = |store: &mut VersionedStore, at, resource, key| {
-        store.put(at, resource, key, Expect::Absent, object("1")).unwrap().revision
+        store.put(at, resource, key, Expect::Absent, object("1")).unwrap().revision()
     };
     let revisions = ["a/1", "a/2", "a/3"].map(|key| put(&mut store, start, &other, key));
     assert_eq!(store.oldest(&other), 0);
@@ -249,9 +249,9 @@ fn a_resource_made_anew_has_no_past_and_the_others_keep_theirs() {
     let first = store.put(Instant::now(), &resource, "a/x", Expect::Absent, object("1")).unwrap();
     store.put(Instant::now(), &other, "a/x", Expect::Absent, object("1")).unwrap();
     store.forget_past(&resource);
-    assert!(store.changes_since(&resource, first.revision).is_err());
+    assert!(store.changes_since(&resource, first.revision()).is_err());
     assert_eq!(store.changes_since(&resource, store.revision()).unwrap().count(), 0);
-    assert_eq!(store.changes_since(&other, first.revision).unwrap().count(), 1);
+    assert_eq!(store.changes_since(&other, first.revision()).unwrap().count(), 1);
     assert_eq!(Arc::strong_count(store.get(&resource, "a/x").unwrap()), 2, "the object itself stays");
 }
 
@@ -264,18 +264,18 @@ fn no_two_objects_have_what_one_of_them_claims() {
     let a = store.put(now, &pods, "a", Expect::Absent, first()).expect("nobody has it");
     assert_eq!(store.holder("first").map(|key| &**key), Some("a"));
     assert!(matches!(store.put(now, &pods, "b", Expect::Absent, first()), Err(Refused::Taken)));
-    assert_eq!(store.revision(), a.revision, "what is refused is no revision");
+    assert_eq!(store.revision(), a.revision(), "what is refused is no revision");
     assert!(matches!(store.put(now, &maps, "a", Expect::Absent, first()), Err(Refused::Taken)));
     store.put(now, &maps, "a", Expect::Absent, object("x")).expect("it claims nothing");
     // Who has it keeps it, and gives it back with what it claims no longer.
-    let a = store.put(now, &pods, "a", Expect::At(a.revision), first()).expect("it is its own");
-    let a = store.put(now, &pods, "a", Expect::At(a.revision), claiming("x", &["second"])).expect("nobody has it");
+    let a = store.put(now, &pods, "a", Expect::At(a.revision()), first()).expect("it is its own");
+    let a = store.put(now, &pods, "a", Expect::At(a.revision()), claiming("x", &["second"])).expect("nobody has it");
     let b = store.put(now, &pods, "b", Expect::Absent, first()).expect("it was given back");
     let both = || claiming("x", &["first", "second"]);
-    assert!(matches!(store.put(now, &pods, "b", Expect::At(b.revision), both()), Err(Refused::Taken)));
-    store.remove(now, &pods, "a", a.revision).expect("it is there");
+    assert!(matches!(store.put(now, &pods, "b", Expect::At(b.revision()), both()), Err(Refused::Taken)));
+    store.remove(now, &pods, "a", a.revision()).expect("it is there");
     assert_eq!(store.holder("second"), None);
-    store.put(now, &pods, "b", Expect::At(b.revision), both()).expect("it went with its object");
+    store.put(now, &pods, "b", Expect::At(b.revision()), both()).expect("it went with its object");
 }
 
 #[test]
@@ -334,7 +334,7 @@ fn what_the_past_was_is_made_once_and_of_what_is_known_to_have_been_there_soones
 fn who_follows_a_resource_reads_on_though_nobody_may_ask_for_it_any_more() {
     let (now, [resource, _]) = (Instant::now(), resources());
     let mut store = VersionedStore::new(1, History { max_changes: 0, followed: 3, ..History::default() });
-    let first = store.put(now, &resource, "a/0", Expect::Absent, object("1")).expect("it is not there").revision;
+    let first = store.put(now, &resource, "a/0", Expect::Absent, object("1")).expect("it is not there").revision();
     for number in 1..4 {
         store.put(now, &resource, &format!("a/{number}"), Expect::Absent, object("1")).expect("it is not there");
     }
@@ -342,7 +342,7 @@ fn who_follows_a_resource_reads_on_though_nobody_may_ask_for_it_any_more() {
     assert!(store.changes_since(&resource, first).is_err());
     assert_eq!(store.followed(&resource, first).map(Iterator::count), Some(3));
     assert!(store.followed(&resource, first - 1).is_none(), "what was dropped cannot be read");
-    assert_eq!(store.change(&resource, first + 1).map(|change| change.revision), Some(first + 1));
+    assert_eq!(store.change(&resource, first + 1).map(|change| change.revision()), Some(first + 1));
     assert!(store.change(&resource, first).is_none(), "it was dropped");
 }
 
@@ -392,7 +392,7 @@ fn what_neighbours_are_shown_as_is_made_once_until_one_of_them_changes() {
     let mut store = VersionedStore::new(1, History::default());
     let put = |store: &mut VersionedStore, key: &str| {
         let expect = store.get(&pods, key).map_or(Expect::Absent, |there| Expect::At(there.revision()));
-        store.put(now, &pods, key, expect, object("x")).expect("as expected").revision
+        store.put(now, &pods, key, expect, object("x")).expect("as expected").revision()
     };
     for key in ["a", "b", "c", "d", "e"] {
         put(&mut store, key);
@@ -439,7 +439,7 @@ fn all_there_is_is_told_as_it_was_whatever_is_written_meanwhile() {
             store.put(now, resource, key, Expect::Absent, object(&at.to_string())).expect("absent");
         }
     }
-    let mut everything = store.everything();
+    let mut everything = store.now().everything();
     let first = everything.next().expect("there is something");
     for resource in resources() {
         let at = store.get(&resource, "a").expect("it is there").revision();

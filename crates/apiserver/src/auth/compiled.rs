@@ -50,8 +50,8 @@ impl<I: Index> CompiledState<I> {
         };
         while let Some(next) = changes.try_next() {
             match next {
-                Ok(change) if change.kind == ChangeKind::Deleted => self.index.remove(&change.resource, &change.key),
-                Ok(change) => self.index.put(&change.resource, &change.key, &change.new),
+                Ok(change) if change.kind == ChangeKind::Deleted => self.index.remove(change.resource(), &change.key),
+                Ok(change) => self.index.put(change.resource(), &change.key, &change.new),
                 Err(Lagged) => return self.begin(db),
             }
         }

@@ -46,7 +46,7 @@ impl Controller for ApiServices {
     const OF: Option<&'static [&'static str]> = Some(&[RESOURCE, crd::DEFINITIONS, SERVICES, SLICES]);
 
     fn observe(&mut self, change: &Change) -> bool {
-        match &*change.resource {
+        match &**change.resource() {
             crd::DEFINITIONS => drop(self.definitions.insert(change.key.clone())),
             RESOURCE => drop(self.due.insert(change.key.to_string())),
             _ => self.due.extend(self.remote.iter().cloned()),

@@ -341,7 +341,7 @@ mod tests {
         let registry = Arc::new(Registry::new(ApiServerConfig::default(), None));
         let (mut definitions, key) = (Definitions::default(), Key::from("widgets.e.com"));
         let put = |expect, versions: &[&str]| {
-            registry.db.put(&DEFINITIONS.into(), &key, expect, definition(versions)).expect("as expected").revision
+            registry.db.put(&DEFINITIONS.into(), &key, expect, definition(versions)).expect("as expected").revision()
         };
         let stored = || registry.db.get(DEFINITIONS, &key).expect("it is there").decode()["status"].clone();
         let read = |definitions: &mut Definitions| {
@@ -387,7 +387,7 @@ mod tests {
         let registry = Arc::new(Registry::new(ApiServerConfig::default(), None));
         let (mut definitions, key) = (Definitions::default(), Key::from("widgets.e.com"));
         let put = |expect, object| registry.db.put(&DEFINITIONS.into(), &key, expect, object).expect("as expected");
-        let first = put(Expect::Absent, going("1")).revision;
+        let first = put(Expect::Absent, going("1")).revision();
         definitions.read(&registry, &key);
         definitions.serve(&registry, &key);
         let store = stored(&GroupResource::new("e.com", "widgets")).to_string();

@@ -33,7 +33,7 @@ impl Controller for Expiry {
             self.due.remove(&old.revision());
         }
         if change.kind != ChangeKind::Deleted {
-            self.due.insert(change.revision, (Instant::from_std(change.at) + LIFETIME, change.key.clone()));
+            self.due.insert(change.revision(), (Instant::from_std(change.at) + LIFETIME, change.key.clone()));
         }
         true
     }
@@ -77,7 +77,7 @@ mod tests {
         let mut changes = registry.db.follow_all(Expiry::OF);
         let put = |name: &str, expect, note: &str| -> u64 {
             let object: Json = json!({"metadata": {"name": name, "namespace": "a"}, "message": note});
-            registry.db.put(&EVENTS.into(), &format!("a/{name}"), expect, object).expect("as expected").revision
+            registry.db.put(&EVENTS.into(), &format!("a/{name}"), expect, object).expect("as expected").revision()
         };
         let mut expiry = Expiry::default();
         put("found", Expect::Absent, "");

@@ -70,7 +70,7 @@ impl Controller for Collector {
     }
 
     fn observe(&mut self, change: &Change) -> bool {
-        let at = (change.resource.clone(), change.key.clone());
+        let at = (change.resource().clone(), change.key.clone());
         let new = (change.kind != ChangeKind::Deleted).then_some(&*change.new);
         self.note(&at, change.old.as_deref(), new);
         if change.kind == ChangeKind::Deleted {

@@ -83,7 +83,7 @@ mod tests {
         let (selection, options) = (selection(&registry, &list), DeleteOptions::default());
         let (listed, turns) = turns(registry.delete_collection(&selection, &list, &options, &Asker::default()));
         assert_eq!(listed.expect("a list").objects.count(), MAPS);
-        assert_eq!(registry.db.read(|store| store.objects("configmaps")).run(&selection.range()).left(), 0);
+        assert_eq!(registry.db.objects_of("configmaps", &selection.range()).left(), 0);
         assert!(turns >= MAPS / 2, "{turns}");
     }
 

@@ -9,7 +9,7 @@ use pintle_json::Json;
 use super::{Registry, size};
 use crate::failure::Outcome;
 use crate::kinds::Place;
-use crate::store::{Change, Charge, Expect, Refused, Store};
+use crate::store::{Change, Charge, Expect, Present, Refused};
 
 impl Registry {
     /// Stores an object and what is charged for it, in one step, unless it is larger than an object may be, or something came between:
@@ -20,7 +20,7 @@ impl Registry {
         expect: Expect,
         object: Json,
         charges: Vec<Charge>,
-        holds: impl FnOnce(&Store) -> bool,
+        holds: impl FnOnce(&Present) -> bool,
     ) -> Outcome<Result<Arc<Change>, Refused>> {
         let (kind, key) = (&place.kind, place.key());
         size::check(kind, &key, &object)?;

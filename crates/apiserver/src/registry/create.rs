@@ -15,7 +15,7 @@ use crate::kinds::{GroupResource, Kind, NAMESPACES, Place};
 use crate::object::{metadata, metadata_mut};
 use crate::registry::Writer;
 use crate::request::options::How;
-use crate::store::{Expect, Refused, Store, Stored};
+use crate::store::{Expect, Present, Refused, Stored};
 
 /// How many generated names are tried.
 const CREATE_TRIES: usize = 8;
@@ -67,8 +67,8 @@ impl Registry {
                 return Ok(Written { object: Served::value(kind, shown), created: true });
             }
             self.warn_of_no_effect(&place, &stored, by);
-            let is_open = |store: &Store| {
-                is_defined(store, kind) && (!kind.namespaced() || namespace_is_open(store, &place.namespace))
+            let is_open = |now: &Present| {
+                is_defined(now, kind) && (!kind.namespaced() || namespace_is_open(now, &place.namespace))
             };
             by.asker().check_time()?;
             match self.commit(&place, Expect::Absent, stored, charges, is_open)? {
@@ -87,7 +87,7 @@ impl Registry {
     /// The definition of a custom resource must be there and not be going away, and so must the namespace.
     fn check_is_open(&self, place: &Place) -> Outcome<()> {
         let kind = &place.kind;
-        if !self.db.read(|store| is_defined(store, kind)) {
+        if !is_defined(&self.db.now(), kind) {
             let why = "create not allowed while custom resource definition is terminating";
             let definition = self.db.get(crd::DEFINITIONS, &crd::name(kind));
             return Err(match definition.is_some_and(|definition| definition.is_deleting()) {
@@ -122,15 +122,15 @@ impl Registry {
 }
 
 /// Whether the definition of a custom resource is still that which made the kind, and is not going.
-fn is_defined(store: &Store, kind: &Kind) -> bool {
+fn is_defined(now: &Present, kind: &Kind) -> bool {
     kind.strategy.definition().is_none_or(|uid| {
-        let definition = store.get(crd::DEFINITIONS, &crd::name(kind));
+        let definition = now.get(crd::DEFINITIONS, &crd::name(kind));
         definition.is_some_and(|definition| definition.uid() == uid && !definition.is_deleting())
     })
 }
 
-fn namespace_is_open(store: &Store, namespace: &str) -> bool {
-    store.get(NAMESPACES, namespace).is_some_and(|found| !found.is_deleting())
+fn namespace_is_open(now: &Present, namespace: &str) -> bool {
+    now.get(NAMESPACES, namespace).is_some_and(|found| !found.is_deleting())
 }
 
 /// Wipes what a client may not set. A deletion that a PUT or an apply claims to be under way stays.

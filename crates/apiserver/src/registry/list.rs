@@ -229,7 +229,10 @@ impl Registry {
         };
         let resource = ResourceKey::from(selection.kind.store.to_string());
         let (objects, revision) = match (at, stale) {
-            (Moment::Newest, None) => self.db.read(|store| (store.objects(&resource), store.revision())),
+            (Moment::Newest, None) => {
+                let now = self.db.now();
+                (now.objects(&resource), now.revision())
+            }
             (Moment::Newest, Some(view)) => self.view(&selection.kind, view)?,
             (Moment::Exactly(revision), _) => {
                 let past = self.db.past(&resource, revision);

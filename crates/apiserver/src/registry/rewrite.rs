@@ -32,7 +32,7 @@ impl Registry {
                 () => self.commit(place, Expect::At(stored.revision()), new, Vec::new(), |_| true)?,
             };
             if let Ok(change) = written {
-                return Ok(Some(change.revision));
+                return Ok(Some(change.revision()));
             }
         }
     }

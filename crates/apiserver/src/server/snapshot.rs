@@ -51,10 +51,9 @@ impl fmt::Debug for ServerSnapshot {
 
 impl ServerSnapshot {
     pub(super) fn of(db: &Db, token_key: Option<KeySeed>) -> Self {
-        let (revision, everything) = db.read(|store| (store.revision(), store.everything()));
-        // However many there are, they are gathered under no lock.
-        let objects = everything.map(|(resource, key, stored)| ((resource, key), stored)).collect();
-        Self { revision, token_key, objects }
+        let now = db.now();
+        let objects = now.everything().map(|(resource, key, stored)| ((resource, key), stored)).collect();
+        Self { revision: now.revision(), token_key, objects }
     }
 
     pub(super) fn token_key(&self) -> Option<KeySeed> {

@@ -1,14 +1,18 @@
-//! The store behind a lock, with a clock and the watchers' wake-ups.
+//! The store behind a lock and what is there beside it, with a clock and the watchers' wake-ups.
 
 mod backlog;
 mod feed;
 mod mirror;
+#[cfg(test)]
+mod races;
 mod restore;
 
 use std::collections::HashMap;
+use std::slice;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use arc_swap::ArcSwap;
 use backlog::Teller;
 pub(crate) use backlog::{Changes, Lagged};
 use feed::Followers;
@@ -21,7 +25,8 @@ use tokio::sync::watch;
 use crate::audit;
 use crate::clock::Clock;
 use crate::store::{
-    Change, Compacted, Draft, Expect, History, Interner, Objects, Range, Refused, ResourceKey, Run, Store, Stored,
+    Change, Compacted, Draft, Expect, History, Interner, Objects, Present, Range, Refused, ResourceKey, Run, Store,
+    Stored,
 };
 
 /// However little the log keeps, who follows several resources is not to look at everything anew with each change.
@@ -39,10 +44,13 @@ pub(crate) struct Charge {
 /// Makes of an object what is written of it under that resource: the bytes are made under no lock.
 pub(crate) type Drafting = fn(interner: &Arc<Interner>, resource: &str, object: &Json) -> Draft;
 
-/// The store, shared. The lock is held for single steps of the engine and never across an await.
+/// The store, shared. The lock is held for single steps of the engine and never across an await; who asks for what is there now takes
+/// none.
 #[derive(Debug)]
 pub(crate) struct Db {
     inner: Mutex<Inner>,
+    /// What the last step left, put there before anybody is told of the step and before the lock is given back.
+    present: ArcSwap<Present>,
     revision: watch::Sender<u64>,
     clock: Arc<Clock>,
     draft: Drafting,
@@ -77,28 +85,34 @@ impl Db {
         let store = Store::new(first, history);
         let interner = store.interner().clone();
         let revision = watch::Sender::new(store.revision());
+        let present = ArcSwap::from_pointee(store.now().clone());
         let inner = Inner { store, followers: HashMap::new(), all: Vec::new(), mirror: None };
-        Self { inner: Mutex::new(inner), revision, clock, draft, interner, longest_lag, longest_backlog }
+        Self { inner: Mutex::new(inner), present, revision, clock, draft, interner, longest_lag, longest_backlog }
     }
 
     /// The revision of the last write.
     pub(crate) fn revision(&self) -> u64 {
-        *self.revision.borrow()
+        self.present.load().revision()
     }
 
     /// The object of that key, as it is now.
     pub(crate) fn get(&self, resource: &str, key: &str) -> Option<Arc<Stored>> {
-        self.lock().store.get(resource, key).cloned()
+        self.present.load().get(resource, key).cloned()
     }
 
     /// How many bytes that object takes, if it is there.
     pub(crate) fn weight(&self, resource: &str, key: &str) -> usize {
-        self.lock().store.get(resource, key).map_or(0, |stored| stored.weight())
+        self.present.load().get(resource, key).map_or(0, |stored| stored.weight())
     }
 
     /// The objects of a range as they are now, in the order of their keys. What is written meanwhile is not among them.
     pub(crate) fn objects_of(&self, resource: &str, range: &Range) -> Run {
-        self.read(|store| store.objects(resource)).run(range)
+        self.present.load().objects(resource).run(range)
+    }
+
+    /// What is there now, for who asks more than one thing about one moment: all that was written up to its revision, and no more.
+    pub(crate) fn now(&self) -> Arc<Present> {
+        self.present.load_full()
     }
 
     /// The objects of a resource as `revision` left them. They are kept for a while, for those who read them page by page.
@@ -119,7 +133,7 @@ impl Db {
         self.lock().store.keep(resource, revision, objects);
     }
 
-    /// Asks the store more than one thing about one moment.
+    /// Asks the store what [`now`](Self::now) does not tell: of the past, of what is claimed, and whether anybody keeps the lock.
     pub(crate) fn read<R>(&self, question: impl FnOnce(&Store) -> R) -> R {
         question(&self.lock().store)
     }
@@ -141,7 +155,7 @@ impl Db {
         drop(value);
         let mut inner = self.lock();
         let change = inner.store.put(self.clock.instant(), resource, key, expect, draft)?;
-        self.tell(&mut inner, &change);
+        self.tell(&mut inner, slice::from_ref(&change));
         Ok(change)
     }
 
@@ -154,7 +168,7 @@ impl Db {
         expect: Expect,
         value: Json,
         charges: Vec<Charge>,
-        holds: impl FnOnce(&Store) -> bool,
+        holds: impl FnOnce(&Present) -> bool,
     ) -> Result<Arc<Change>, Refused> {
         let draft = self.draft(resource, &value);
         drop(value);
@@ -168,23 +182,27 @@ impl Db {
         inner.store.check(resource, key, expect, &draft)?;
         let mut checked =
             charges.iter().map(|(resource, key, at, draft)| inner.store.check(resource, key, Expect::At(*at), draft));
-        if !holds(&inner.store) || !checked.all(|checked| checked.is_ok()) {
+        if !holds(inner.store.now()) || !checked.all(|checked| checked.is_ok()) {
             return Err(Refused::Moved);
         }
-        for (resource, key, at, draft) in charges {
-            let change = inner.store.put(now, &resource, &key, Expect::At(at), draft)?;
-            self.tell(&mut inner, &change);
-        }
-        let change = inner.store.put(now, resource, key, expect, draft)?;
-        self.tell(&mut inner, &change);
-        Ok(change)
+        let mut changes = Vec::new();
+        let mut put = |resource: &ResourceKey, key: &str, expect, draft| {
+            let change = inner.store.put(now, resource, key, expect, draft)?;
+            changes.push(change.clone());
+            Ok(change)
+        };
+        let mut charges = charges.into_iter();
+        let charged = charges.try_for_each(|(of, key, at, draft)| put(&of, &key, Expect::At(at), draft).map(drop));
+        let change = charged.and_then(|()| put(resource, key, expect, draft));
+        self.tell(&mut inner, &changes);
+        change
     }
 
     /// Removes an object, if it is as that revision left it, and tells the watchers.
     pub(crate) fn remove(&self, resource: &ResourceKey, key: &str, at: u64) -> Result<Arc<Change>, Refused> {
         let mut inner = self.lock();
         let change = inner.store.remove(self.clock.instant(), resource, key, at)?;
-        self.tell(&mut inner, &change);
+        self.tell(&mut inner, slice::from_ref(&change));
         Ok(change)
     }
 
@@ -240,16 +258,25 @@ impl Db {
         tokio::time::timeout(patience, reached).await.is_ok()
     }
 
-    fn tell(&self, inner: &mut Inner, change: &Arc<Change>) {
-        if let Some(followers) = inner.followers.get_mut(&change.resource) {
-            followers.tell(change, self.longest_lag);
+    /// Shows those who read what a step has left, and then tells those who follow of its changes: nobody is to look for what he was
+    /// told of and not find it, nor to see a part of a step.
+    fn tell(&self, inner: &mut Inner, changes: &[Arc<Change>]) {
+        self.show_now(inner);
+        for change in changes {
+            if let Some(followers) = inner.followers.get_mut(change.resource()) {
+                followers.tell(change, self.longest_lag);
+            }
+            if let Some(mirror) = &mut inner.mirror {
+                mirror.note(change);
+            }
+            inner.tell_all(change);
+            self.revision.send_replace(change.revision());
+            audit::note_commit(change.revision());
         }
-        if let Some(mirror) = &mut inner.mirror {
-            mirror.note(change);
-        }
-        inner.tell_all(change);
-        self.revision.send_replace(change.revision);
-        audit::note_commit(change.revision);
+    }
+
+    fn show_now(&self, inner: &Inner) {
+        self.present.store(Arc::new(inner.store.now().clone()));
     }
 
     fn lock(&self) -> MutexGuard<'_, Inner> {
@@ -261,7 +288,7 @@ impl Db {
 impl Inner {
     /// Tells those who follow several resources.
     fn tell_all(&mut self, change: &Arc<Change>) {
-        let is_about_others = |all: &All| all.of.is_some_and(|of| !of.contains(&&*change.resource));
+        let is_about_others = |all: &All| all.of.is_some_and(|of| !of.contains(&&**change.resource()));
         self.all.retain(|all| is_about_others(all) || all.news.tell(change));
     }
 }
@@ -296,7 +323,7 @@ mod tests {
         let put =
             |number: usize| db.put(&resource, &number.to_string(), Expect::Absent, object(number)).expect("absent");
         let first = Arc::downgrade(&put(0));
-        let second = put(1).revision;
+        let second = put(1).revision();
         assert_eq!(db.revision_if_read(&slow), None);
         put(2);
         assert!(first.upgrade().is_none(), "nobody keeps it");
@@ -319,7 +346,7 @@ mod tests {
         let resource = ResourceKey::from("configmaps");
         let put =
             |number: usize| db.put(&resource, &number.to_string(), Expect::Absent, object(number)).expect("absent");
-        let first = put(0).revision;
+        let first = put(0).revision();
         let begin = |store: &mut Store| store.keep(&resource, store.revision(), &store.objects(&resource));
         let (begun, _feed) = db.follow(&resource, FeedScope::All, begin);
         let stored = Arc::downgrade(&db.get(&resource, "0").expect("it is there"));
@@ -380,13 +407,14 @@ mod tests {
         let resource = ResourceKey::from("pods");
         let follow = |value: &str| db.follow(&resource, FeedScope::Field { at: 1, value: value.into() }, |_| ()).1;
         let mut feeds = ["", "x", "y"].map(follow);
-        let put =
-            |expect, node: &str| db.put(&resource, "a/1", expect, json!({"node": node})).expect("as expected").revision;
+        let put = |expect, node: &str| {
+            db.put(&resource, "a/1", expect, json!({"node": node})).expect("as expected").revision()
+        };
         let created = put(Expect::Absent, "");
         let bound = put(Expect::At(created), "x");
         let moved = put(Expect::At(bound), "y");
         let touched = put(Expect::At(moved), "y");
-        let removed = db.remove(&resource, "a/1", touched).expect("it is there").revision;
+        let removed = db.remove(&resource, "a/1", touched).expect("it is there").revision();
         for (feed, expected) in feeds.iter_mut().zip([vec![created, bound], vec![bound, moved], vec![touched, removed]])
         {
             // Of the third, more has been told than it may lag behind.
@@ -395,14 +423,14 @@ mod tests {
                 continue;
             }
             for revision in expected {
-                assert_eq!(feed.next(&db).await.expect("it is kept").revision, revision);
+                assert_eq!(feed.next(&db).await.expect("it is kept").revision(), revision);
             }
             assert_eq!(db.revision_if_read(feed), Some(db.revision()));
         }
         // From the past on, what others have is passed over.
         let mut past = follow("y").starting_after(created);
         for revision in [moved, touched, removed] {
-            assert_eq!(past.next(&db).await.expect("it is kept").revision, revision);
+            assert_eq!(past.next(&db).await.expect("it is kept").revision(), revision);
         }
         assert_eq!(db.revision_if_read(&past), Some(db.revision()));
     }

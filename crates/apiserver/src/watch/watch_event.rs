@@ -28,7 +28,7 @@ impl WatchEvent {
             (false, true) => event(WatchEventType::Added, &change.new),
             (true, true) => event(WatchEventType::Modified, &change.new),
             (true, false) if change.kind == ChangeKind::Deleted => event(WatchEventType::Deleted, &change.new),
-            (true, false) => event(WatchEventType::Deleted, &Arc::new(change.old.as_ref()?.at(change.revision))),
+            (true, false) => event(WatchEventType::Deleted, &Arc::new(change.old.as_ref()?.at(change.revision()))),
         }
     }
 }

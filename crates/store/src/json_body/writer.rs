@@ -4,19 +4,21 @@ use std::sync::Arc;
 
 use pintle_json::{Json, Map};
 
-use super::{JsonBody, MEMBERS, METADATA, Member, MemberOrder, OBJECT};
+use super::{JsonBody, MEMBERS, METADATA, METADATA_AT, Member, MemberOrder, OBJECT, Places};
 use crate::interner::{Interned, Interner};
 
 /// What is shorter stays with its object: to keep it apart takes about half as much.
 const APART_FROM: usize = 256;
+
+/// The same of what a manager owns: hardly ever is that one object's alone.
+const OWNED_FROM: usize = 128;
 
 /// So deep are the members of a spec among the fields that a manager owns.
 const PARTED: usize = 2;
 
 pub(super) struct BodyWriter<'i> {
     json: Vec<u8>,
-    metadata: (u32, u32),
-    members: [u32; MEMBERS.len()],
+    places: Places,
     apart: Vec<(u32, Arc<Interned>)>,
     /// None: nothing is kept apart.
     interner: Option<&'i Arc<Interner>>,
@@ -28,7 +30,7 @@ impl<'i> BodyWriter<'i> {
     pub(super) fn new(interner: Option<&'i Arc<Interner>>, versioned: bool) -> Self {
         // Most objects fit.
         let json = Vec::with_capacity(1024);
-        Self { json, metadata: (0, 0), members: [0; MEMBERS.len()], apart: Vec::new(), interner, versioned }
+        Self { json, places: Places::default(), apart: Vec::new(), interner, versioned }
     }
 
     pub(super) fn written(mut self, object: &Json, order: MemberOrder) -> JsonBody {
@@ -36,8 +38,7 @@ impl<'i> BodyWriter<'i> {
             Json::Object(members) => self.object(members, order),
             other => self.value(other),
         }
-        let Self { json, metadata, members, apart, .. } = self;
-        JsonBody { json: json.into(), metadata, members, apart: apart.into() }
+        JsonBody::of(self.json, self.places, self.apart)
     }
 
     fn object(&mut self, members: &Map, order: MemberOrder) {
@@ -46,9 +47,9 @@ impl<'i> BodyWriter<'i> {
         let types = |name: &str| matches!(name, "apiVersion" | "kind");
         self.members(present.filter(|(name, _)| !types(name)), first, |writer, name, value| match value {
             Json::Object(metadata) if name == "metadata" => {
-                let start = writer.here();
+                writer.places[METADATA_AT] = writer.here();
                 writer.metadata(metadata, order);
-                writer.metadata = (start, writer.here());
+                writer.places[METADATA_AT + 1] = writer.here();
             }
             value => writer.apart(value),
         });
@@ -63,7 +64,7 @@ impl<'i> BodyWriter<'i> {
         let first: &[&str] = if order == MemberOrder::Declared { &METADATA } else { &[] };
         self.members(present, first, |writer, name, value| {
             if let Some(at) = MEMBERS.iter().position(|member| *member == name) {
-                writer.members[at] = writer.here();
+                writer.places[at] = writer.here();
             }
             match value {
                 Json::Array(entries) if name == "managedFields" => writer.managed(entries),
@@ -83,9 +84,15 @@ impl<'i> BodyWriter<'i> {
                 self.value(entry);
                 continue;
             };
+            let (start, parts) = (self.json.len(), self.apart.len());
             let entry = entry.iter().map(|(name, value)| (name.as_str(), value));
             self.members(entry, &[], |writer, name, value| match name {
                 "fieldsV1" => writer.owned(value, PARTED),
+                // It comes last, and what little is before it is the same in all that the manager has written alike.
+                "time" if writer.apart.len() == parts => {
+                    writer.keep_apart(start, OWNED_FROM);
+                    writer.value(value);
+                }
                 _ => writer.value(value),
             });
         }
@@ -130,8 +137,13 @@ impl<'i> BodyWriter<'i> {
     fn apart(&mut self, value: &Json) {
         let start = self.json.len();
         self.value(value);
+        self.keep_apart(start, APART_FROM);
+    }
+
+    /// Keeps what was written since `start` apart, if it is that long.
+    fn keep_apart(&mut self, start: usize, least: usize) {
         if let Some(interner) = self.interner
-            && self.json.len() - start >= APART_FROM
+            && self.json.len() - start >= least
             && let Ok(at) = u32::try_from(start)
         {
             self.apart.push((at, interner.intern(&self.json[start..])));

@@ -113,8 +113,8 @@ mod tests {
     }
 
     fn change(revision: u64, new: &Arc<Stored>) -> Arc<Change> {
-        let (kind, new) = (ChangeKind::Created, new.clone());
-        Arc::new(Change { revision, at: Instant::now(), kind, resource: "r".into(), key: "k".into(), old: None, new })
+        let (kind, new) = (ChangeKind::Created, Arc::new(new.at(revision)));
+        Arc::new(Change { at: Instant::now(), kind, key: "k".into(), old: None, new })
     }
 
     #[test]
@@ -140,7 +140,7 @@ mod tests {
             assert_eq!(changes.try_next().map(|next| next.err()), Some(Some(Lagged)));
             assert!(changes.is_empty() && changes.try_next().is_none());
             teller.tell(&change(7, &object));
-            assert_eq!(changes.try_next().and_then(Result::ok).map(|change| change.revision), Some(7));
+            assert_eq!(changes.try_next().and_then(Result::ok).map(|change| change.revision()), Some(7));
             assert_eq!(changes.0.unread().bytes, 0);
             drop(changes);
             assert!(!teller.tell(&change(8, &object)), "nobody follows any more");
@@ -152,6 +152,6 @@ mod tests {
         let mut changes = Changes::new(1 << 20);
         let teller = changes.teller();
         let (next, told) = tokio::join!(changes.next(), async { teller.tell(&change(3, &object(1))) });
-        assert_eq!((next.map(|change| change.revision), told), (Ok(3), true));
+        assert_eq!((next.map(|change| change.revision()), told), (Ok(3), true));
     }
 }

@@ -125,12 +125,12 @@ impl Followers {
         let namespace = namespace_of(&change.key).and_then(|namespace| self.namespaces.get_mut(namespace));
         let object = self.objects.get_mut(&*change.key);
         for news in self.all.iter_mut().chain(namespace).chain(object) {
-            news.add(change.revision, most);
+            news.add(change.revision(), most);
         }
         for (at, values) in &mut self.fields {
             for value in values_of(change, *at) {
                 if let Some(news) = values.get_mut(value) {
-                    news.add(change.revision, most);
+                    news.add(change.revision(), most);
                 }
             }
         }
@@ -234,11 +234,11 @@ impl Feed {
             return Ok(true);
         }
         let changes = inner.store.followed(&self.resource, self.after).ok_or(Over::TooSlow)?;
-        for (at, change) in changes.take_while(|change| change.revision <= last).enumerate() {
+        for (at, change) in changes.take_while(|change| change.revision() <= last).enumerate() {
             if self.is_full() || at == FEED_LOOKS {
                 return Ok(false);
             }
-            self.after = change.revision;
+            self.after = change.revision();
             if self.scope.holds(change) {
                 self.ready.push_back(change.clone());
             }

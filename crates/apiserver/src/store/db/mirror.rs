@@ -5,6 +5,7 @@
 //! done here is the difference between the base and the object.
 
 use std::collections::{HashMap, HashSet};
+use std::slice;
 use std::sync::Arc;
 
 use super::{Db, Inner};
@@ -51,8 +52,8 @@ pub(crate) struct WrittenHere {
 impl Mirror {
     /// Takes a change for a write. What is shown takes its own changes back.
     pub(super) fn note(&mut self, change: &Change) {
-        let base = self.bases.entry((change.resource.clone(), change.key.clone())).or_default();
-        base.written.get_or_insert(change.revision);
+        let base = self.bases.entry((change.resource().clone(), change.key.clone())).or_default();
+        base.written.get_or_insert(change.revision());
     }
 }
 
@@ -151,7 +152,7 @@ impl Db {
         if followed {
             // It fails only where the object is not as it was a moment ago, under the same lock.
             if let Ok(change) = inner.store.remove(now, resource, key, there.revision()) {
-                self.tell(inner, &change);
+                self.tell(inner, slice::from_ref(&change));
             }
             return;
         }
@@ -181,7 +182,7 @@ impl Db {
             // Its own version, unless a write here was given that.
             inner.store.advance_to(at.saturating_sub(1));
             let change = inner.store.put(now, resource, key, expect, draft).ok()?;
-            self.tell(inner, &change);
+            self.tell(inner, slice::from_ref(&change));
             return Some(change.new.clone());
         }
         let revision = if at > 0 { at } else { inner.store.revision() + 1 };
@@ -193,6 +194,7 @@ impl Db {
 
     /// Tells the controllers, and nobody else.
     fn tell_background(&self, inner: &mut Inner, change: Change) {
+        self.show_now(inner);
         inner.tell_all(&Arc::new(change));
         self.revision.send_replace(inner.store.revision());
     }

@@ -34,37 +34,32 @@ impl Db {
     pub(crate) fn restore(&self, wanted: &BTreeMap<StoredAt, Arc<Stored>>) -> usize {
         let mut difference = Difference::default();
         for _ in 0..RESTORE_LOOKS {
-            let (revision, there) = self.read(|store| (store.revision(), store.everything()));
-            difference.look(self, wanted, there);
+            let there = self.now();
+            difference.look(self, wanted, there.everything());
             let mut inner = self.lock();
-            if inner.store.revision() == revision {
+            if inner.store.revision() == there.revision() {
                 return self.make_up(&mut inner, difference);
             }
         }
         let mut inner = self.lock();
-        let there = inner.store.everything();
+        let there = inner.store.now().everything();
         difference.look(self, wanted, there);
         self.make_up(&mut inner, difference)
     }
 
     fn make_up(&self, inner: &mut Inner, mut difference: Difference<'_>) -> usize {
         let now = self.clock.instant();
-        let mut writes = 0;
+        let mut changes = Vec::new();
         // What takes the place of another is another object, and may claim what others let go first.
         for ((resource, key), revision) in difference.wrong {
-            if let Ok(change) = inner.store.remove(now, &resource, &key, revision) {
-                self.tell(inner, &change);
-                writes += 1;
-            }
+            changes.extend(inner.store.remove(now, &resource, &key, revision));
         }
         for place in difference.missing {
             let Some(draft) = difference.drafts.remove(place) else { continue };
-            if let Ok(change) = inner.store.put(now, &place.0, &place.1, Expect::Absent, draft) {
-                self.tell(inner, &change);
-                writes += 1;
-            }
+            changes.extend(inner.store.put(now, &place.0, &place.1, Expect::Absent, draft));
         }
-        writes
+        self.tell(inner, &changes);
+        changes.len()
     }
 }
 
@@ -124,7 +119,7 @@ mod tests {
     }
 
     fn all(db: &Db) -> BTreeMap<StoredAt, Arc<Stored>> {
-        db.read(|store| store.everything()).map(|(resource, key, stored)| ((resource, key), stored)).collect()
+        db.now().everything().map(|(resource, key, stored)| ((resource, key), stored)).collect()
     }
 
     #[test]
