@@ -18,6 +18,14 @@ impl<'a> At<'a> {
         Self::Member(self, name)
     }
 
+    /// What the path begins with.
+    pub(crate) fn start(self) -> &'a str {
+        match self {
+            Self::Start(path) => path,
+            Self::Member(of, _) | Self::Item(of, _) | Self::Key(of, _) => of.start(),
+        }
+    }
+
     pub(crate) fn item(&'a self, at: usize) -> Self {
         Self::Item(self, at)
     }

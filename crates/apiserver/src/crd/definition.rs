@@ -123,9 +123,8 @@ fn unknown_formats(schema: &Json, found: &mut Vec<String>) {
     match schema {
         Json::Object(members) => {
             if let Some(format) = members["format"].as_str()
-                && members.get("type") == Some(&"string".into())
                 && !format.is_empty()
-                && !formats::KNOWN.contains(&format)
+                && !formats::is_known(format, members["type"].text(""))
             {
                 found.push(format.into());
             }

@@ -126,6 +126,7 @@ fn names_faults(object: &Json) -> FieldFaults {
 fn conversion_faults(object: &Json) -> FieldFaults {
     let mut faults = FieldFaults::default();
     match object.text("/spec/conversion/strategy") {
+        "" if object.has("/spec/conversion") => faults.push(FieldFault::required("spec.conversion.strategy", "")),
         "" | "None" => {}
         "Webhook" => {
             if !object.has("/spec/conversion/webhook/clientConfig") {
@@ -138,6 +139,16 @@ fn conversion_faults(object: &Json) -> FieldFaults {
         }
         strategy => {
             faults.push(FieldFault::unsupported("spec.conversion.strategy", &strategy.into(), &["None", "Webhook"]));
+        }
+    }
+    if object.text("/spec/conversion/strategy") != "Webhook" {
+        let why = "should not be set when strategy is not set to Webhook";
+        for (member, told) in
+            [("clientConfig", "webhookClientConfig"), ("conversionReviewVersions", "conversionReviewVersions")]
+        {
+            if object.at(&format!("/spec/conversion/webhook/{member}")).is_some_and(|value| !value.is_null()) {
+                faults.push(FieldFault::forbidden(format!("spec.conversion.{told}"), why));
+            }
         }
     }
     faults

@@ -5,7 +5,7 @@ use std::net::{Ipv4Addr, Ipv6Addr};
 use base64::Engine as _;
 
 /// The formats that a definition may name without a warning.
-pub(crate) const KNOWN: &[&str] = &[
+const KNOWN: &[&str] = &[
     "bsonobjectid",
     "byte",
     "cidr",
@@ -38,6 +38,16 @@ pub(crate) const KNOWN: &[&str] = &[
     "uuid4",
     "uuid5",
 ];
+
+/// Whether a value of a type can have the format at all; a schema without a type is of texts.
+pub(crate) fn is_known(format: &str, type_name: &str) -> bool {
+    match type_name {
+        "" | "string" => KNOWN.contains(&format),
+        "integer" => matches!(format, "int32" | "int64"),
+        "number" => matches!(format, "float" | "double"),
+        _ => false,
+    }
+}
 
 /// Whether a text has the format; unknown formats fit everything.
 pub(crate) fn fits(format: &str, text: &str) -> bool {

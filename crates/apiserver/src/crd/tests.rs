@@ -295,6 +295,20 @@ fn a_schema_has_to_be_structural() {
             vec!["NotSupported ~.properties[x].x-kubernetes-list-type"],
         ),
         (
+            of(json!({"type": "string", "x-kubernetes-list-type": "bag"})),
+            vec!["Invalid ~.properties[x].type", "NotSupported ~.properties[x].x-kubernetes-list-type"],
+        ),
+        (
+            of(json!({"type": "object", "not": {"x-kubernetes-map-type": "atomic"}})),
+            vec!["Required ~.properties[x].not.type", "Forbidden ~.properties[x].not.x-kubernetes-map-type"],
+        ),
+        (of(json!({"type": "string", "$schema": "s"})), vec!["Invalid ~"]),
+        (json!({"type": "object", "nullable": true}), vec!["Forbidden ~.nullable"]),
+        (
+            of(json!({"type": "string", "default": "bad", "not": {"enum": ["bad"]}})),
+            vec!["Invalid ~.properties[x].default"],
+        ),
+        (
             of(json!({"type": "string", "x-kubernetes-embedded-resource": true})),
             vec!["Required ~.properties[x].properties", "Invalid ~.properties[x].type"],
         ),

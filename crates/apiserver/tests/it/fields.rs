@@ -128,3 +128,29 @@ async fn a_priority_class_has_one_generation() {
     let changed = call(&server, Method::PATCH, &format!("{all}/a"), json!({"description": "x"})).await;
     assert_eq!((changed.body.text("/description"), changed.body.integer("/metadata/generation")), ("x", Some(1)));
 }
+
+#[tokio::test]
+async fn a_definition_is_told_what_no_converter_takes_and_warned_of_formats_of_all_types() {
+    let server = server().await;
+    let fields = json!({"a": {"type": "boolean", "format": "x"}, "b": {"type": "integer", "format": "int64"}});
+    let schema = json!({"openAPIV3Schema": {"type": "object", "properties": fields}});
+    let version = json!({"name": "v1", "served": true, "storage": true, "schema": schema});
+    let define = async |conversion: Json| {
+        let names = json!({"plural": "ws", "kind": "W"});
+        let spec = json!({"group": "example.com", "scope": "Cluster", "names": names, "versions": [version], "conversion": conversion});
+        let all = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions?dryRun=All";
+        call(&server, Method::POST, all, json!({"metadata": {"name": "ws.example.com"}, "spec": spec})).await
+    };
+    let made = define(json!({"strategy": "None"})).await;
+    let warned: Vec<_> = made.headers.get_all("warning").iter().collect();
+    assert!(made.code == 201 && warned.len() == 1, "{:?} {warned:?}", made.body);
+    for (conversion, field) in [
+        (json!({"strategy": ""}), "spec.conversion.strategy"),
+        (
+            json!({"strategy": "None", "webhook": {"conversionReviewVersions": ["v1"]}}),
+            "spec.conversion.conversionReviewVersions",
+        ),
+    ] {
+        assert_eq!(define(conversion).await.body.text("/details/causes/0/field"), field);
+    }
+}

@@ -53,6 +53,11 @@ fn inside(schema: &Json, path: At<'_>, faults: &mut FieldFaults) {
             forbid(key, "must be false to be structural");
         }
     }
+    for key in ["x-kubernetes-list-type", "x-kubernetes-map-type"] {
+        if schema[key].is_string() {
+            forbid(key, "must be undefined to be structural");
+        }
+    }
     let properties = path.member("properties");
     for (name, property) in schema.members("/properties") {
         inside(property, At::Key(&properties, name), faults);

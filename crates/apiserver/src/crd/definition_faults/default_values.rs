@@ -50,7 +50,8 @@ fn below(schema: &Json, structural: &Structural, path: At<'_>, steps: &mut usize
         for mut fault in validator::validate_within(structural, default, None, "", steps) {
             faults.tell(|| {
                 fault.field = match fault.field.as_str() {
-                    "" => path.into(),
+                    // A fault of the whole value has no path where it is found.
+                    "" | "<nil>" => path.into(),
                     field => format!("{path}.{field}"),
                 };
                 fault

@@ -11,8 +11,7 @@ use crate::validate::{FieldFault, FieldFaults};
 
 const TYPES: &[&str] = &["array", "boolean", "integer", "number", "object", "string"];
 /// What a schema of a definition may not have at all, and the words for it.
-const UNSUPPORTED: &[&str] =
-    &["id", "$schema", "patternProperties", "additionalItems", "definitions", "dependencies", "$ref"];
+const UNSUPPORTED: &[&str] = &["id", "patternProperties", "additionalItems", "definitions", "dependencies", "$ref"];
 /// Each item of a list is told from others by all of its keys: a real server sets no bound to them, and neither to their length.
 const KEYS_AT_MOST: usize = 100;
 const KEY_DEFAULT_AT_MOST: usize = 1024;
@@ -63,6 +62,10 @@ fn plain(schema: &Json, path: At<'_>, patterns: &mut Patterns, faults: &mut Fiel
     } else if !type_name.is_empty() && !TYPES.contains(&type_name) {
         faults.tell(|| FieldFault::unsupported(path.member("type"), &type_name.into(), TYPES));
     }
+    if !schema["$schema"].is_null() {
+        // Told of the whole, wherever it stands.
+        faults.tell(|| FieldFault::invalid_text(path.start(), "", "OpenAPIV3Schema 'schema' is not supported"));
+    }
     for key in UNSUPPORTED.iter().filter(|key| !schema[**key].is_null()) {
         faults.tell(|| FieldFault::forbidden(path.member(key), format!("{key} is not supported")));
     }
@@ -96,11 +99,19 @@ fn map_type(schema: &Json, path: At<'_>, faults: &mut FieldFaults) {
     let type_name = schema.text("/type");
     if type_name != "object" {
         let why = "must be object if x-kubernetes-map-type is specified";
-        faults.tell(|| FieldFault::invalid_text(path.member("type"), type_name, why));
+        faults.tell(|| other_type(path, type_name, why));
     }
     let known = &["atomic", "granular"];
     if !known.contains(&kind) {
         faults.tell(|| FieldFault::unsupported(path.member("x-kubernetes-map-type"), &kind.into(), known));
+    }
+}
+
+/// A type that does not go with an extension, or is missing.
+fn other_type(path: At<'_>, type_name: &str, why: &str) -> FieldFault {
+    match type_name {
+        "" => FieldFault::required(path.member("type"), why),
+        other => FieldFault::invalid_text(path.member("type"), other, why),
     }
 }
 
@@ -111,14 +122,16 @@ fn list_type(schema: &Json, path: At<'_>, faults: &mut FieldFaults) {
     let items = &schema["items"];
     if kind.is_some() && type_name != "array" {
         let why = "must be array if x-kubernetes-list-type is specified";
-        faults.tell(|| FieldFault::invalid_text(path.member("type"), type_name, why));
-        return;
+        faults.tell(|| other_type(path, type_name, why));
     }
     match kind {
         Some("map" | "atomic" | "set") | None => {}
         Some(other) => {
             faults.tell(|| FieldFault::unsupported(path.member(LIST), &other.into(), &["atomic", "set", "map"]));
         }
+    }
+    if kind.is_some() && type_name != "array" {
+        return;
     }
     let keys: Vec<&str> = schema.texts(&format!("/{LIST_MAP_KEYS}")).collect();
     if !keys.is_empty() && kind != Some("map") {
@@ -249,6 +262,9 @@ fn is_structural(schema: &Json, path: At<'_>, place: Position, faults: &mut Fiel
 
 /// What the root of a resource may say of itself.
 fn root(schema: &Json, path: At<'_>, faults: &mut FieldFaults) {
+    if schema.is_true("/nullable") {
+        faults.tell(|| FieldFault::forbidden(path.member("nullable"), "nullable cannot be true at the root"));
+    }
     let properties = path.member("properties");
     let type_name = schema.text("/type");
     if !type_name.is_empty() && type_name != "object" {
