@@ -330,15 +330,16 @@ impl Validation {
 
 /// The faults of lists that are sets or maps: the first duplicate of each.
 pub(crate) fn duplicates(schema: &Structural, value: &Json, old: Option<&Json>, path: &str) -> FieldFaults {
-    let mut faults = FieldFaults::default();
-    doubles(schema, value, old, At::Start(path), &mut faults);
-    faults
+    let found = |value: &Json| {
+        let mut faults = FieldFaults::default();
+        doubles(schema, value, At::Start(path), &mut faults);
+        faults
+    };
+    // Where there were any before, all are let pass.
+    if old.is_some_and(|old| !found(old).is_empty()) { FieldFaults::default() } else { found(value) }
 }
 
-fn doubles(schema: &Structural, value: &Json, old: Option<&Json>, path: At<'_>, faults: &mut FieldFaults) {
-    if old == Some(value) {
-        return;
-    }
+fn doubles(schema: &Structural, value: &Json, path: At<'_>, faults: &mut FieldFaults) {
     match value {
         Json::Array(items) => {
             let key = |item: &Json| match schema.list_type.as_str() {
@@ -358,14 +359,14 @@ fn doubles(schema: &Structural, value: &Json, old: Option<&Json>, path: At<'_>, 
             }
             if let Some(schema) = &schema.items {
                 for (at, item) in items.iter().enumerate() {
-                    doubles(schema, item, None, path.item(at), faults);
+                    doubles(schema, item, path.item(at), faults);
                 }
             }
         }
         Json::Object(members) => {
             for (name, member) in members {
                 if let Some(schema) = schema.member(name) {
-                    doubles(schema, member, old.and_then(|old| old.get(name)), path.member(name), faults);
+                    doubles(schema, member, path.member(name), faults);
                 }
             }
         }

@@ -6,6 +6,7 @@ mod bodies;
 mod bounds;
 mod certificates;
 mod classes;
+mod custom_resources;
 mod deadlines;
 mod definitions;
 mod events;
