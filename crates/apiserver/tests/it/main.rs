@@ -31,6 +31,7 @@ mod protobuf;
 mod races;
 mod runtime_classes;
 mod server;
+mod services;
 mod snapshot;
 mod streams;
 mod support;
