@@ -7,6 +7,7 @@ use http::Method;
 use super::body::Delivery;
 use super::encode::Reply;
 use super::{Call, retrieve, subresource, write};
+use crate::auth::{self, Attributes, Decision};
 use crate::failure::{Failure, Outcome};
 use crate::kinds::{Kind, Place, Routing};
 use crate::registry::Registry;
@@ -31,6 +32,11 @@ pub(super) async fn serve(
         let mut options = (stream.options)(&call.query)?;
         if stream.connects {
             registry.connect(&place, &mut options, &call.asker)?;
+            // A WebSocket begins as a GET, and does no less than a POST.
+            let create = Attributes::Resource { verb: Verb::Create.name(), path, name: &place.name };
+            if let Decision::NoOpinion(wrong) = auth::decide(registry.rbac(), &call.asker.user, &create) {
+                return Err(Failure::forbidden(&place.kind.resource(), &place.name, &wrong.unwrap_or_default()));
+            }
         }
         let object = registry.get(&Place { part: Part::Object, ..place.clone() })?.tree();
         let text = (stream.answer)(&registry.db, &place, &object, &options)?;
