@@ -74,6 +74,10 @@ impl Strategy for ApiService {
         vec![row.name(), service.into(), available.into(), row.age()]
     }
 
+    fn status_keeps_metadata(&self) -> bool {
+        true
+    }
+
     fn reset_fields(&self, part: Part) -> Option<Reset> {
         (part == Part::Status).then_some(ALL_BUT_STATUS)
     }

@@ -70,7 +70,7 @@ impl Registry {
             let is_open = |store: &Store| {
                 is_defined(store, kind) && (!kind.namespaced() || namespace_is_open(store, &place.namespace))
             };
-            match self.commit(&place, Expect::Absent, stored, charges, is_open)? {
+            match self.commit(&place, Expect::Absent, how, stored, charges, is_open)? {
                 Ok(change) => return Ok(Written { object: Served::stored(kind, &change.new), created: true }),
                 Err(Refused::Mismatch(_)) if generate => names += 1,
                 Err(Refused::Mismatch(found)) => {

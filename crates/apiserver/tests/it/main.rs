@@ -21,6 +21,7 @@ mod in_process;
 mod kubeconfig;
 mod kubernetes;
 mod lists;
+mod metadata_rules;
 mod nesting;
 mod openapi;
 mod own_thread;

@@ -83,8 +83,9 @@ impl Strategy for Pod {
     fn prepare_for_update(&self, _: &Context<'_>, pod: &mut Json, old: &Json, part: Part) {
         match part {
             Part::Status => {
-                let owners = old.at("/metadata/ownerReferences").cloned();
-                set_metadata(pod, "ownerReferences", owners.unwrap_or_default());
+                for field in ["ownerReferences", "deletionTimestamp"] {
+                    set_metadata(pod, field, old["metadata"][field].clone());
+                }
                 if let Some(Json::Object(metadata)) = pod.get_mut("metadata") {
                     metadata.retain(|_, value| !value.is_null());
                 }

@@ -46,6 +46,10 @@ impl Strategy for PriorityLevelConfiguration {
         ]
     }
 
+    fn status_keeps_metadata(&self) -> bool {
+        true
+    }
+
     fn reset_fields(&self, part: Part) -> Option<Reset> {
         (part == Part::Status).then_some(ALL_BUT_STATUS)
     }

@@ -44,6 +44,10 @@ impl Strategy for VolumeAttachment {
         ]
     }
 
+    fn status_keeps_metadata(&self) -> bool {
+        true
+    }
+
     fn reset_fields(&self, part: Part) -> Option<Reset> {
         (part == Part::Status).then_some(ALL_BUT_STATUS)
     }
