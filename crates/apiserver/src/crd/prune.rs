@@ -28,9 +28,9 @@ struct Gone {
 /// Where something stood, in the order in which it is told.
 #[derive(Clone, Copy)]
 enum Stood {
-    InMetadata,
-    InObject,
-    InEmbeddedMetadata,
+    Metadata,
+    Object,
+    EmbeddedMetadata,
 }
 
 /// So many bytes of paths are told.
@@ -58,7 +58,7 @@ pub(crate) fn prune_embedded(schema: &Structural, value: &mut Json) {
             if schema.embedded
                 && let Some(Json::Object(metadata)) = members.get_mut("metadata")
             {
-                prune_metadata(metadata, Stood::InEmbeddedMetadata, At::Start(""), &mut Gone::default());
+                prune_metadata(metadata, Stood::EmbeddedMetadata, At::Start(""), &mut Gone::default());
             }
             for (key, member) in members.iter_mut() {
                 if let Some(schema) = schema.member(key) {
@@ -84,7 +84,7 @@ pub(super) fn prune_defaults(schema: &mut Structural) {
     if let Some(of_metadata) = schema.properties.get_mut("metadata").filter(|_| schema.embedded) {
         of_metadata.keep_defaults(|name| METADATA.contains(&name));
         if let Some(Json::Object(metadata)) = &mut of_metadata.default {
-            prune_metadata(metadata, Stood::InEmbeddedMetadata, At::Start(""), &mut Gone::default());
+            prune_metadata(metadata, Stood::EmbeddedMetadata, At::Start(""), &mut Gone::default());
         }
     }
     let additional = match &mut schema.additional {
@@ -102,7 +102,7 @@ pub(crate) fn is_pruned(schema: &Structural, object: &Json) -> bool {
 fn resource(schema: &Structural, object: &mut Json, path: At<'_>, gone: &mut Gone) {
     let Some(members) = object.as_object_mut() else { return };
     if let Some(Json::Object(metadata)) = members.get_mut("metadata") {
-        prune_metadata(metadata, Stood::InMetadata, path.member("metadata"), gone);
+        prune_metadata(metadata, Stood::Metadata, path.member("metadata"), gone);
     }
     prune_members(schema, members, path, gone, true);
 }
@@ -133,7 +133,7 @@ fn value(schema: &Structural, value: &mut Json, path: At<'_>, gone: &mut Gone) {
     match value {
         Json::Object(members) if schema.embedded => {
             if let Some(Json::Object(metadata)) = members.get_mut("metadata") {
-                prune_metadata(metadata, Stood::InEmbeddedMetadata, path.member("metadata"), gone);
+                prune_metadata(metadata, Stood::EmbeddedMetadata, path.member("metadata"), gone);
             }
             prune_members(schema, members, path, gone, true);
         }
@@ -165,7 +165,7 @@ fn prune_members(schema: &Structural, members: &mut Map, path: At<'_>, gone: &mu
             Some(schema) => value(schema, member, path.member(key), gone),
             None if schema.preserve_unknown || schema.knows(key) => {}
             None => {
-                gone.tell(Stood::InObject, path.member(key));
+                gone.tell(Stood::Object, path.member(key));
                 return false;
             }
         }

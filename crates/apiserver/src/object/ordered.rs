@@ -68,7 +68,7 @@ impl Serialize for First<'_> {
         let Self(Json::Object(members), first) = self else { return self.0.serialize(serializer) };
         let mut map = serializer.serialize_map(Some(members.len()))?;
         for name in *first {
-            if let Some(value) = members.get(*name) {
+            if let Some(value) = members.get(name) {
                 map.serialize_entry(name, value)?;
             }
         }

@@ -155,3 +155,27 @@ async fn items_that_were_repeated_before_may_be_repeated_and_a_version_that_was_
     let why = "apiVersion: Invalid value: \"example.com/v1\": apiVersion in body should match '^other$'";
     assert!(message(&refused).ends_with(why), "{}", message(&refused));
 }
+
+#[tokio::test]
+async fn items_with_keys_may_change_places_where_there_are_too_many() {
+    let server = server().await;
+    let ports = |more: Json| {
+        let item = json!({"type": "object", "required": ["p"], "properties": {"p": {"type": "integer"}}});
+        let mut list = json!({"type": "array", "x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": ["p"], "items": item});
+        more.members("").for_each(|(key, value)| list.set(key, value.clone()));
+        json!({"ports": list})
+    };
+    redefine(&server, ports(json!({}))).await;
+    let object = gadget(json!({"ports": [{"p": 1}, {"p": 2}, {"p": 3}]}));
+    assert_eq!(call(&server, Method::POST, GADGETS, object).await.code, 201);
+    redefine(&server, ports(json!({"maxItems": 2}))).await;
+    let path = format!("{GADGETS}/a");
+    for (ports, code) in [
+        (json!([{"p": 3}, {"p": 1}, {"p": 2}]), 200),
+        (json!([{"p": 3}, {"p": 1}, {"p": 4}]), 422),
+        (json!([{"p": 3}, {"p": 1}, {"p": 2}, {"p": 4}]), 422),
+    ] {
+        let written = call(&server, Method::PATCH, &path, json!({"ports": ports})).await;
+        assert_eq!(written.code, code, "{ports}: {}", message(&written));
+    }
+}

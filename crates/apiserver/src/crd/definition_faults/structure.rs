@@ -298,7 +298,7 @@ fn root(schema: &Json, path: At<'_>, faults: &mut FieldFaults) {
     let says_more = members.iter().any(|(key, value)| match key.as_str() {
         "type" | "default" => false,
         "properties" => value.members("").any(|(name, _)| !matches!(name.as_str(), "name" | "generateName")),
-        _ => !(value.is_null() || *value == false || *value == ""),
+        _ => !(value.is_null() || *value == false || value.as_str().is_some_and(str::is_empty)),
     });
     if says_more {
         let why = "must not specify anything other than name and generateName, but metadata is implicitly specified";
