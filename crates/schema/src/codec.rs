@@ -112,11 +112,12 @@ pub fn strict_error(findings: &[StrictFinding], expected: &Expected<'_>) -> Opti
 
 /// The same without the kind in front, as patches tell it.
 pub fn strict_words(findings: &[StrictFinding]) -> Option<String> {
-    let told = |finding: &StrictFinding| match finding {
-        StrictFinding::Other(text) if text.starts_with("line ") => format!("yaml: unmarshal errors:\n  {text}"),
-        finding => finding.to_string(),
-    };
-    let all: Vec<_> = findings.iter().map(told).collect();
+    let is_of_yaml =
+        |finding: &&StrictFinding| matches!(finding, StrictFinding::Other(text) if text.starts_with("line "));
+    let (of_yaml, others): (Vec<_>, Vec<_>) = findings.iter().partition(is_of_yaml);
+    let lines: String = of_yaml.iter().map(|finding| format!("\n  {finding}")).collect();
+    let of_yaml = (!lines.is_empty()).then(|| format!("yaml: unmarshal errors:{lines}"));
+    let all: Vec<_> = of_yaml.into_iter().chain(others.iter().map(ToString::to_string)).collect();
     (!all.is_empty()).then(|| format!("strict decoding error: {}", all.join(", ")))
 }
 

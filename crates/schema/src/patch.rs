@@ -14,6 +14,7 @@ use crate::{Schema, StrictFinding};
 mod json;
 mod merge_patch;
 mod order;
+mod restore;
 mod strategic;
 
 pub use json::JsonPatch;
@@ -115,6 +116,13 @@ impl PatchBody {
             Self::Json(patch) => patch.findings(),
             Self::Merge(body) | Self::Strategic(body) => &body.findings,
         }
+    }
+
+    /// Why the patched object does not fit its types, where a real server tells it in other words than of a body: after a strategic patch,
+    /// which it does not read from text again. `None` if it fits, or if the words are the same.
+    pub fn misfit(&self, object: &Json, schema: &Schema) -> Option<String> {
+        let Self::Strategic(_) = self else { return None };
+        restore::misfit(&self.apply(object, schema).ok()?, schema.root())
     }
 
     /// The patched object.

@@ -201,8 +201,12 @@ impl<'p, 'a> YamlReader<'p, 'a> {
             let node = self.node(event, room)?;
             self.findings.extend(map.set(key, node, KeyMark { shown, line }));
         }
-        self.places = map.places;
-        Ok(JsonNode::Map(map.members))
+        // Go has the members in the order of their keys by the time it looks at them.
+        let mut members: Vec<_> = map.members.into_iter().zip(map.places).collect();
+        members.sort_by(|((one, _), _), ((other, _), _)| one.cmp(other));
+        let (members, places) = members.into_iter().unzip();
+        self.places = places;
+        Ok(JsonNode::Map(members))
     }
 
     /// The maps that the value of a `<<` names.

@@ -8,6 +8,7 @@ use pintle_meta::{GroupVersion, GroupVersionKind, Scope};
 use super::custom_strategy::{Custom, Versions};
 use super::naming::DefinitionNames;
 use super::pattern::Patterns;
+use super::prune;
 use super::structural::Structural;
 use super::weight;
 use super::{is_established, is_terminating};
@@ -79,7 +80,9 @@ fn kinds_of(definition: &Json, is_wanted: impl Fn(&Json) -> bool) -> Vec<Kind> {
 }
 
 fn schema(version: &Json, patterns: &mut Patterns) -> Structural {
-    Structural::read(version.at("/schema/openAPIV3Schema").unwrap_or(&Json::Null), patterns)
+    let mut schema = Structural::read(version.at("/schema/openAPIV3Schema").unwrap_or(&Json::Null), patterns);
+    prune::prune_defaults(&mut schema);
+    schema
 }
 
 /// What to warn of in each request of a version that is on its way out.

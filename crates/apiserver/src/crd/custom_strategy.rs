@@ -82,17 +82,37 @@ impl Custom {
 
     fn faults(&self, object: &Json, old: Option<&Json>) -> FieldFaults {
         let mut faults = validator::validate(self.schema(), object, old, "");
-        if let Some(scale) = &self.scale {
-            let replicas = super::json_path::lookup(&scale.spec_replicas, object).and_then(Json::as_i64);
-            if let Some(replicas) = replicas.filter(|replicas| *replicas < 0) {
-                let field = scale.spec_replicas.clone();
-                faults.push(FieldFault::invalid(field, &replicas.into(), "should be a non-negative integer"));
+        // Of these it is no excuse that they were as wrong before.
+        for key in ["apiVersion", "kind"] {
+            if let (Some(schema), Some(value)) = (self.schema().properties.get(key), object.get(key))
+                && old.is_some_and(|old| old.get(key) == Some(value))
+            {
+                faults.extend(validator::validate(schema, value, None, key));
             }
         }
+        if let Some(scale) = &self.scale {
+            faults.extend(replicas_faults(&scale.spec_replicas, object));
+        }
+        faults.extend(self.status_scale_faults(object));
         faults.extend(embedded::faults(self.schema(), object));
         faults.extend(validator::duplicates(self.schema(), object, old, ""));
         faults
     }
+
+    fn status_scale_faults(&self, object: &Json) -> Option<FieldFault> {
+        replicas_faults(&self.scale.as_ref()?.status_replicas, object)
+    }
+}
+
+/// A Scale takes no other number of replicas.
+fn replicas_faults(path: &str, object: &Json) -> Option<FieldFault> {
+    let replicas = super::json_path::lookup(path, object).and_then(Json::as_i64)?;
+    let why = match replicas {
+        ..0 => "should be a non-negative integer".to_owned(),
+        _ if replicas > i64::from(i32::MAX) => format!("should be less than or equal to {}", i32::MAX),
+        _ => return None,
+    };
+    Some(FieldFault::invalid(path, &replicas.into(), why))
 }
 
 /// The schema of a version, as clients are shown it: with what can be selected by.
@@ -149,7 +169,7 @@ impl Strategy for Custom {
     }
 
     fn malformed(&self, object: &Json) -> Option<String> {
-        embedded::malformed(self.schema(), object, At::Start(""))
+        embedded::malformed(self.schema(), object, At::Start("")).map(|fault| fault.to_string())
     }
 
     fn drop_nulls(&self, object: &mut Json) {
@@ -181,8 +201,9 @@ impl Strategy for Custom {
         if part != Part::Status {
             return self.faults(new, Some(old));
         }
+        let of_scale = self.status_scale_faults(new);
         let (Some(schema), Some(status)) = (self.schema().properties.get("status"), new.get("status")) else {
-            return FieldFaults::default();
+            return of_scale.into_iter().collect();
         };
         // The messages leave the first part of the path out.
         let shortened = |mut fault: FieldFault| {
@@ -190,7 +211,7 @@ impl Strategy for Custom {
             fault
         };
         let faults = validator::validate(schema, status, old.get("status"), "status").into_iter().map(shortened);
-        faults.chain(validator::duplicates(schema, status, old.get("status"), "status")).collect()
+        faults.chain(validator::duplicates(schema, status, old.get("status"), "status")).chain(of_scale).collect()
     }
 
     fn warnings(&self, object: &Json, _: Option<&Json>, part: Part) -> Vec<String> {

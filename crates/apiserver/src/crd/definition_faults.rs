@@ -4,6 +4,8 @@
 mod branches;
 mod default_values;
 mod structure;
+#[cfg(test)]
+mod tests;
 mod version;
 
 use std::collections::HashSet;

@@ -1,21 +1,22 @@
 //! Objects within custom resources: what `x-kubernetes-embedded-resource` asks of them.
 
-use pintle_json::Json;
+use pintle_json::{Json, Map};
 use pintle_schema as schema;
 
 use super::at::At;
 use super::structural::{Additional, Structural};
-use crate::validate::{FieldFault, FieldFaults, label_key_faults, label_value_faults};
+use crate::kinds::object_meta;
+use crate::validate::{FieldFault, FieldFaults, NameRule, name_faults};
 
 /// Why an embedded object cannot be read as one at all: where, which value, and what is wrong with it.
-pub(super) fn malformed(schema: &Structural, value: &Json, path: At<'_>) -> Option<String> {
+pub(super) fn malformed(schema: &Structural, value: &Json, path: At<'_>) -> Option<FieldFault> {
     match value {
         Json::Object(members) => members.iter().find_map(|(name, member)| {
             let below = path.member(name);
             if schema.embedded
                 && let Some(why) = malformed_part(name, member)
             {
-                return Some(format!("{below}: Invalid value: {member}: {why}"));
+                return Some(FieldFault::invalid(below, member, why));
             }
             match (schema.properties.get(name.as_str()), &schema.additional) {
                 (Some(schema), _) => malformed(schema, member, below),
@@ -39,7 +40,7 @@ fn malformed_part(name: &str, value: &Json) -> Option<String> {
     }
 }
 
-/// What embedded objects lack: a version, a kind, and valid metadata.
+/// What embedded objects lack: a valid version, kind, and metadata.
 pub(super) fn faults(schema: &Structural, value: &Json) -> FieldFaults {
     let mut faults = FieldFaults::default();
     lacking(schema, value, At::Start(""), &mut faults);
@@ -50,21 +51,11 @@ fn lacking(schema: &Structural, value: &Json, path: At<'_>, faults: &mut FieldFa
     match value {
         Json::Object(members) => {
             if schema.embedded {
-                for key in ["apiVersion", "kind"] {
-                    match members.get(key) {
-                        None => faults.tell(|| FieldFault::required(path.member(key), "")),
-                        Some(Json::String(text)) if text.is_empty() => {
-                            faults.tell(|| FieldFault::invalid_text(path.member(key), "", "must not be empty"));
-                        }
-                        Some(_) => {}
-                    }
-                }
-                for (key, value) in value.members("/metadata/labels") {
-                    let value = value.as_str().unwrap_or_default();
-                    for (text, why) in [(key.as_str(), label_key_faults(key)), (value, label_value_faults(value))] {
-                        for why in why {
-                            faults.tell(|| FieldFault::invalid_text(format!("{path}.metadata.labels"), text, why));
-                        }
+                types(members, path, faults);
+                if let Some(Json::Object(metadata)) = members.get("metadata") {
+                    for mut fault in object_meta::embedded_faults(metadata) {
+                        fault.field = path.member(&fault.field).into();
+                        faults.push(fault);
                     }
                 }
             }
@@ -86,6 +77,29 @@ fn lacking(schema: &Structural, value: &Json, path: At<'_>, faults: &mut FieldFa
     }
 }
 
+/// What an embedded object says of its version and kind.
+fn types(members: &Map, path: At<'_>, faults: &mut FieldFaults) {
+    for key in ["apiVersion", "kind"] {
+        let Some(Json::String(text)) = members.get(key) else {
+            if !members.contains_key(key) {
+                faults.tell(|| FieldFault::required(path.member(key), ""));
+            }
+            continue;
+        };
+        let mut wrong = |why: String| faults.tell(|| FieldFault::invalid_text(path.member(key), text, why));
+        if text.is_empty() {
+            wrong("must not be empty".into());
+        } else if key == "apiVersion" && text.matches('/').count() > 1 {
+            wrong(format!("unexpected GroupVersion string: {text}"));
+        } else if key == "kind" {
+            let found = name_faults(NameRule::OldLabel, &text.to_lowercase(), false);
+            if !found.is_empty() {
+                wrong(format!("may have mixed case, but should otherwise match: {}", found.join(",")));
+            }
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use pintle_json::json;
@@ -103,7 +117,8 @@ mod tests {
         }});
         let schema = Structural::read(&schema, &mut Patterns::default());
         let check = |value: Json, expected: Option<&str>| {
-            assert_eq!(malformed(&schema, &value, At::Start("")).as_deref(), expected, "{value}");
+            let found = malformed(&schema, &value, At::Start("")).map(|fault| fault.to_string());
+            assert_eq!(found.as_deref(), expected, "{value}");
         };
         check(json!({"one": {"apiVersion": "v1", "kind": "A", "metadata": null}, "kind": 1}), None);
         check(json!({"list": [{}, {"kind": true}]}), Some("list[1].kind: Invalid value: true: must be a string"));

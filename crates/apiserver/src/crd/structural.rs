@@ -111,6 +111,12 @@ impl Structural {
         read
     }
 
+    /// Leaves out the defaults of the properties that are not to be kept.
+    pub(super) fn keep_defaults(&mut self, kept: impl Fn(&str) -> bool) {
+        self.defaulted.retain(|name| kept(name));
+        self.properties.iter_mut().filter(|(name, _)| !kept(name)).for_each(|(_, schema)| schema.default = None);
+    }
+
     /// The path of the first part of a value that CEL rules are about.
     pub(crate) fn ruled(&self, value: &Json, path: At<'_>) -> Option<String> {
         if !self.has_rules_within || value.is_null() {

@@ -48,7 +48,7 @@ struct Validation {
 
 impl Validation {
     fn value(&mut self, schema: &Structural, value: &Json, old: Option<&Json>, path: At<'_>) {
-        if old != Some(value) {
+        if old != Some(value) && !is_reordered(schema, value, old) {
             self.changed(schema, value, old, path);
         }
     }
@@ -241,15 +241,9 @@ impl Validation {
     fn list(&mut self, schema: &Structural, items: &[Json], old: Option<&Json>, path: At<'_>) {
         if let Some(of_items) = &schema.items {
             let before = old.and_then(Json::as_array).filter(|_| schema.list_type == "map");
-            let keys = |item: &Json| -> String {
-                let keys = schema.list_map_keys.iter().map(|key| item.get(key).map(Json::to_string));
-                keys.map(|key| key.unwrap_or_default() + "\n").collect()
-            };
-            // Of several with the same keys, the first.
-            let before: HashMap<String, &Json> =
-                before.into_iter().flatten().rev().map(|known| (keys(known), known)).collect();
+            let before = by_keys(schema, before.map_or(&[], |items| &items[..]));
             for (at, item) in items.iter().enumerate() {
-                let old = if before.is_empty() { None } else { before.get(&keys(item)).copied() };
+                let old = if before.is_empty() { None } else { before.get(&keys(schema, item)).copied() };
                 self.value(of_items, item, old, path.item(at));
             }
         }
@@ -330,15 +324,16 @@ impl Validation {
 
 /// The faults of lists that are sets or maps: the first duplicate of each.
 pub(crate) fn duplicates(schema: &Structural, value: &Json, old: Option<&Json>, path: &str) -> FieldFaults {
-    let mut faults = FieldFaults::default();
-    doubles(schema, value, old, At::Start(path), &mut faults);
-    faults
+    let found = |value: &Json| {
+        let mut faults = FieldFaults::default();
+        doubles(schema, value, At::Start(path), &mut faults);
+        faults
+    };
+    // Where there were any before, all are let pass.
+    if old.is_some_and(|old| !found(old).is_empty()) { FieldFaults::default() } else { found(value) }
 }
 
-fn doubles(schema: &Structural, value: &Json, old: Option<&Json>, path: At<'_>, faults: &mut FieldFaults) {
-    if old == Some(value) {
-        return;
-    }
+fn doubles(schema: &Structural, value: &Json, path: At<'_>, faults: &mut FieldFaults) {
     match value {
         Json::Array(items) => {
             let key = |item: &Json| match schema.list_type.as_str() {
@@ -358,19 +353,40 @@ fn doubles(schema: &Structural, value: &Json, old: Option<&Json>, path: At<'_>, 
             }
             if let Some(schema) = &schema.items {
                 for (at, item) in items.iter().enumerate() {
-                    doubles(schema, item, None, path.item(at), faults);
+                    doubles(schema, item, path.item(at), faults);
                 }
             }
         }
         Json::Object(members) => {
             for (name, member) in members {
                 if let Some(schema) = schema.member(name) {
-                    doubles(schema, member, old.and_then(|old| old.get(name)), path.member(name), faults);
+                    doubles(schema, member, path.member(name), faults);
                 }
             }
         }
         _ => {}
     }
+}
+
+/// The keys by which a list tells an item from others, as one text.
+fn keys(list: &Structural, item: &Json) -> String {
+    let keys = list.list_map_keys.iter().map(|key| item.get(key).map(Json::to_string));
+    keys.map(|key| key.unwrap_or_default() + "\n").collect()
+}
+
+/// Of several items with the same keys, the first.
+fn by_keys<'a>(list: &Structural, items: &'a [Json]) -> HashMap<String, &'a Json> {
+    items.iter().rev().map(|item| (keys(list, item), item)).collect()
+}
+
+/// Whether a list whose items have keys holds the same as before, in whatever order.
+fn is_reordered(schema: &Structural, value: &Json, old: Option<&Json>) -> bool {
+    let (Json::Array(items), Some(Json::Array(old))) = (value, old) else { return false };
+    if schema.list_type != "map" || items.len() != old.len() {
+        return false;
+    }
+    let old = by_keys(schema, old);
+    items.iter().all(|item| old.get(&keys(schema, item)) == Some(&item))
 }
 
 /// The JSON type as the messages name it. A number without a fraction is an integer.

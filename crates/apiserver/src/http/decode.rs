@@ -240,12 +240,12 @@ impl<'a> Patcher<'a> {
         let applied = self.manager.apply(self.kind, live, wish, self.part)?;
         let validation = self.manager.options.field_validation;
         if validation == FieldValidation::Strict
-            && let Some(first) = findings.first()
+            && let Some(words) = schema::strict_words(findings)
         {
-            let why = format!(
-                "error strict decoding YAML: error converting YAML to JSON: yaml: unmarshal errors:\n  {first}"
-            );
-            return Err(Failure::bad_request(why));
+            let words = words.trim_start_matches("strict decoding error: ");
+            return Err(Failure::bad_request(format!(
+                "error strict decoding YAML: error converting YAML to JSON: {words}"
+            )));
         }
         self.warn(findings);
         let Some(schema) = self.kind.schema() else { return Ok(applied) };
@@ -276,7 +276,10 @@ impl<'a> Patcher<'a> {
             Failure::invalid_named("", "", "", FieldFaults::from([FieldFault::invalid_text("patch", &shown, why)]))
         };
         self.check_types(patch, &mut patched, &refused)?;
-        let mut decoded = schema.read(patched).map_err(|error| refused(error.to_string()))?;
+        let mut decoded = schema.read(patched).map_err(|error| {
+            let misfit = patch.misfit(live, &schema);
+            refused(misfit.unwrap_or_else(|| error.to_string()))
+        })?;
         if let Some(why) = malformed(self.kind, &decoded.object) {
             return Err(refused(why));
         }

@@ -11,6 +11,7 @@ use super::body::Delivery;
 use super::encode::Reply;
 use super::{Call, retrieve, subresource, write};
 use crate::apart;
+use crate::auth::{self, Attributes, Decision};
 use crate::failure::{Failure, Outcome};
 use crate::kinds::{Kind, Place, Routing, StreamAnswer};
 use crate::registry::Registry;
@@ -39,6 +40,11 @@ pub(super) async fn serve(
         let mut options = (stream.options)(&call.query, &path.rest)?;
         if stream.connects {
             registry.connect(&place, &mut options, &call.asker)?;
+            // A WebSocket begins as a GET, and does no less than a POST.
+            let create = Attributes::Resource { verb: Verb::Create.name(), path, name: &place.name };
+            if let Decision::NoOpinion(wrong) = auth::decide(registry.rbac(), &call.asker.user, &create) {
+                return Err(Failure::forbidden(&place.kind.resource(), &place.name, &wrong.unwrap_or_default()));
+            }
         }
         return match (stream.answer)(&registry.db, &place, &options)? {
             StreamAnswer::Text(text) => Ok(Reply::text(200, text)),

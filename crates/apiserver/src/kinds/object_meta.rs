@@ -46,7 +46,23 @@ pub(crate) fn faults(kind: &Kind, object: &Json) -> FieldFaults {
     let empty = Map::new();
     let metadata = object["metadata"].as_object().unwrap_or(&empty);
     let mut faults = names(kind.strategy.name_rule(), metadata);
+    if metadata["name"].text("").is_empty() {
+        faults.push(FieldFault::required("metadata.name", "name or generateName is required"));
+    }
     faults.extend(contents(kind, metadata));
+    faults
+}
+
+/// The faults of the metadata of an object that stands in another, which need not have a name.
+pub(crate) fn embedded_faults(metadata: &Map) -> FieldFaults {
+    let mut faults = names(NameRule::PathSegment, metadata);
+    let namespace = metadata["namespace"].text("");
+    if !namespace.is_empty() {
+        let found = name_faults(NameRule::Label, namespace, false);
+        faults.extend(found.iter().map(|why| FieldFault::invalid_text("metadata.namespace", namespace, why)));
+    }
+    faults.extend(common(metadata));
+    faults.extend(finalizers(PlainFinalizers::Taken, metadata));
     faults
 }
 
@@ -72,8 +88,9 @@ pub(crate) fn warnings(kind: &Kind, object: &Json) -> Vec<String> {
     let names = finalizers.iter().filter_map(Json::as_str).filter(is_warned_of);
     names
         .map(|name| {
+            let path = if name.contains('.') { " including a path (/)" } else { "" };
             format!(
-                "metadata.finalizers: \"{name}\": prefer a domain-qualified finalizer name to avoid accidental conflicts with other finalizer writers"
+                "metadata.finalizers: \"{name}\": prefer a domain-qualified finalizer name{path} to avoid accidental conflicts with other finalizer writers"
             )
         })
         .collect()
@@ -87,9 +104,7 @@ fn names(rule: NameRule, metadata: &Map) -> FieldFaults {
         let found = name_faults(rule, generate_name, true);
         faults.extend(found.iter().map(|why| FieldFault::invalid_text("metadata.generateName", generate_name, why)));
     }
-    if name.is_empty() {
-        faults.push(FieldFault::required("metadata.name", "name or generateName is required"));
-    } else {
+    if !name.is_empty() {
         let found = name_faults(rule, name, false);
         faults.extend(found.iter().map(|why| FieldFault::invalid_text("metadata.name", name, why)));
     }
@@ -101,7 +116,7 @@ fn names(rule: NameRule, metadata: &Map) -> FieldFaults {
 
 fn contents(kind: &Kind, metadata: &Map) -> FieldFaults {
     let mut faults = common(metadata);
-    faults.extend(finalizers(kind, metadata));
+    faults.extend(finalizers(kind.strategy.plain_finalizers(), metadata));
     faults
 }
 
@@ -181,7 +196,7 @@ fn is_plain(finalizer: &str) -> bool {
     !finalizer.contains('/') && !STANDARD_FINALIZERS.contains(&finalizer)
 }
 
-fn finalizers(kind: &Kind, metadata: &Map) -> FieldFaults {
+fn finalizers(plain: PlainFinalizers, metadata: &Map) -> FieldFaults {
     let Some(finalizers) = metadata["finalizers"].as_array() else { return FieldFaults::default() };
     let mut faults = FieldFaults::default();
     let names: Vec<&str> = finalizers.iter().filter_map(Json::as_str).collect();
@@ -192,7 +207,7 @@ fn finalizers(kind: &Kind, metadata: &Map) -> FieldFaults {
         faults.extend(
             qualified_name_faults(name).iter().map(|why| FieldFault::invalid_text("metadata.finalizers", name, why)),
         );
-        if is_plain(name) && kind.strategy.plain_finalizers() == PlainFinalizers::Refused {
+        if is_plain(name) && plain == PlainFinalizers::Refused {
             let why = "name is neither a standard finalizer name nor is it fully qualified";
             faults.push(FieldFault::invalid_text(format!("metadata.finalizers[{at}]"), name, why));
         }

@@ -65,8 +65,8 @@ pub(crate) fn generation(object: &Json) -> Option<i64> {
     object.integer("/metadata/generation")
 }
 
-/// Drops owner references that stand twice; answers what to warn of.
-pub(crate) fn drop_repeated_owners(object: &mut Json) -> Vec<String> {
+/// Drops owner references that stand twice; answers what to warn of. Those of a patch are looked at only once admission has been.
+pub(crate) fn drop_repeated_owners(object: &mut Json, is_patch: bool) -> Vec<String> {
     let mut repeated = Vec::new();
     if let Some(Json::Array(references)) = object.at_mut("/metadata/ownerReferences") {
         let mut seen = HashSet::new();
@@ -81,9 +81,9 @@ pub(crate) fn drop_repeated_owners(object: &mut Json) -> Vec<String> {
     if repeated.is_empty() {
         return Vec::new();
     }
-    let uids = repeated.join(" ");
+    let (uids, when) = (repeated.join(" "), if is_patch { " after mutating admission happens" } else { "" });
     vec![format!(
-        ".metadata.ownerReferences contains duplicate entries; API server dedups owner references in 1.20+, and may reject \
+        ".metadata.ownerReferences contains duplicate entries{when}; API server dedups owner references in 1.20+, and may reject \
          such requests as early as 1.24; please fix your requests; duplicate UID(s) observed: {uids}"
     )]
 }

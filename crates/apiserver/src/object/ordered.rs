@@ -15,7 +15,7 @@ impl Serialize for Ordered<'_> {
         let mut map = serializer.serialize_map(Some(members.len()))?;
         for name in OBJECT {
             match members.get(name) {
-                Some(metadata) if name == "metadata" => map.serialize_entry(name, &Metadata(metadata))?,
+                Some(metadata) if name == "metadata" => map.serialize_entry(name, &First(metadata, &METADATA))?,
                 Some(value) => map.serialize_entry(name, value)?,
                 None => (),
             }
@@ -23,6 +23,7 @@ impl Serialize for Ordered<'_> {
         for (name, value) in members.iter().filter(|(name, _)| !OBJECT.contains(&name.as_str())) {
             match name.as_str() {
                 "items" | "rows" => map.serialize_entry(name, &OrderedItems(value))?,
+                "resources" => map.serialize_entry(name, &DiscoveredResources(value))?,
                 "object" => map.serialize_entry(name, &Ordered(value))?,
                 _ => map.serialize_entry(name, value)?,
             }
@@ -43,18 +44,35 @@ impl Serialize for OrderedItems<'_> {
     }
 }
 
-struct Metadata<'a>(&'a Json);
+/// The members of an entry of discovery.
+const RESOURCE: &[&str] =
+    &["name", "singularName", "namespaced", "group", "version", "kind", "verbs", "shortNames", "categories"];
 
-impl Serialize for Metadata<'_> {
+/// What discovery tells that there is.
+struct DiscoveredResources<'a>(&'a Json);
+
+impl Serialize for DiscoveredResources<'_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let Json::Object(members) = self.0 else { return self.0.serialize(serializer) };
+        match self.0 {
+            Json::Array(items) => serializer.collect_seq(items.iter().map(|item| First(item, RESOURCE))),
+            other => other.serialize(serializer),
+        }
+    }
+}
+
+/// An object of which these members come first.
+struct First<'a>(&'a Json, &'a [&'a str]);
+
+impl Serialize for First<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let Self(Json::Object(members), first) = self else { return self.0.serialize(serializer) };
         let mut map = serializer.serialize_map(Some(members.len()))?;
-        for name in METADATA {
+        for name in *first {
             if let Some(value) = members.get(name) {
                 map.serialize_entry(name, value)?;
             }
         }
-        for (name, value) in members.iter().filter(|(name, _)| !METADATA.contains(&name.as_str())) {
+        for (name, value) in members.iter().filter(|(name, _)| !first.contains(&name.as_str())) {
             map.serialize_entry(name, value)?;
         }
         map.end()
@@ -77,6 +95,10 @@ mod tests {
         let text = serde_json::to_string(&Ordered(&object)).unwrap();
         let expected = r#"{"kind":"ConfigMap","apiVersion":"v1","metadata":{"name":"n","uid":"u","ownerReferences":[],"odd":1},"data":{"a":2,"b":1}}"#;
         assert_eq!(text, expected);
+        let list = json!({"resources": [{"kind": "K", "name": "ks", "storageVersionHash": "h", "verbs": [], "namespaced": true}]});
+        let expected =
+            r#"{"resources":[{"name":"ks","namespaced":true,"kind":"K","verbs":[],"storageVersionHash":"h"}]}"#;
+        assert_eq!(serde_json::to_string(&Ordered(&list)).unwrap(), expected);
         let list = json!({"items": [{"spec": 1, "metadata": {"uid": 1, "name": 2}}]});
         let text = serde_json::to_string(&Ordered(&list)).unwrap();
         assert_eq!(text, r#"{"items":[{"metadata":{"name":2,"uid":1},"spec":1}]}"#);

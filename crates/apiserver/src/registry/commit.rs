@@ -9,21 +9,31 @@ use pintle_json::Json;
 use super::{Registry, size};
 use crate::failure::Outcome;
 use crate::kinds::Place;
+use crate::object::metadata_mut;
+use crate::request::options::How;
 use crate::store::{Change, Charge, Expect, Present, Refused};
 
 impl Registry {
     /// Stores an object and what is charged for it, in one step, unless it is larger than an object may be, or something came between:
-    /// to it, to what it is charged to, or to what else `holds` asks about.
+    /// to it, to what it is charged to, or to what else `holds` asks about. Where it is only its managed fields that make it so large it
+    /// goes without them, but for an apply, which stands on them.
     pub(super) fn commit(
         &self,
         place: &Place,
         expect: Expect,
-        object: Json,
+        how: How,
+        mut object: Json,
         charges: Vec<Charge>,
         holds: impl FnOnce(&Present) -> bool,
     ) -> Outcome<Result<Arc<Change>, Refused>> {
         let (kind, key) = (&place.kind, place.key());
-        size::check(kind, &key, &object)?;
+        if let Err(too_large) = size::check(kind, &key, &object) {
+            if how == How::Apply {
+                return Err(too_large);
+            }
+            metadata_mut(&mut object).unset("managedFields");
+            size::check(kind, &key, &object)?;
+        }
         Ok(self.db.commit(&place.resource_key(), &key, expect, object, charges, holds))
     }
 }

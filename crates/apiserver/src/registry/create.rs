@@ -71,7 +71,7 @@ impl Registry {
                 is_defined(now, kind) && (!kind.namespaced() || namespace_is_open(now, &place.namespace))
             };
             by.asker().check_time()?;
-            match self.commit(&place, Expect::Absent, stored, charges, is_open)? {
+            match self.commit(&place, Expect::Absent, how, stored, charges, is_open)? {
                 Ok(change) => return Ok(Written { object: Served::stored(kind, &change.new), created: true }),
                 Err(Refused::Mismatch(_)) if generate => names += 1,
                 Err(Refused::Mismatch(found)) => {

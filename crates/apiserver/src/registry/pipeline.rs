@@ -193,7 +193,7 @@ impl<'a> Write<'a> {
         if !faults.is_empty() {
             return Err(kind.invalid(metadata::name(&self.new), faults));
         }
-        let mut warnings = metadata::drop_repeated_owners(&mut self.new);
+        let mut warnings = metadata::drop_repeated_owners(&mut self.new, self.how != How::Post && self.how != How::Put);
         warnings.extend(kinds::object_meta::warnings(kind, &self.new));
         warnings.extend(kind.strategy.warnings(&self.new, self.old, part));
         warnings.into_iter().for_each(|text| self.by.asker().warn(text));

@@ -6,6 +6,7 @@ use super::{Registry, delete};
 use crate::failure::{Failure, Outcome};
 use crate::kinds::Place;
 use crate::object::metadata;
+use crate::request::options::How;
 use crate::store::Expect;
 
 impl Registry {
@@ -29,7 +30,7 @@ impl Registry {
                 () if dry_run => return Ok(None),
                 () if delete::is_due(&place.kind, &new) => self.db.remove(&resource, &key, stored.revision()),
                 () if !metadata::differ(&new, &old) => return Ok(None),
-                () => self.commit(place, Expect::At(stored.revision()), new, Vec::new(), |_| true)?,
+                () => self.commit(place, Expect::At(stored.revision()), How::Patch, new, Vec::new(), |_| true)?,
             };
             if let Ok(change) = written {
                 return Ok(Some(change.revision()));

@@ -15,7 +15,7 @@ use crate::object::{metadata, metadata_mut, put_back};
 use crate::registry::Writer;
 use crate::request::Part;
 use crate::request::options::How;
-use crate::store::{Charge, Expect, Refused, Stored};
+use crate::store::{Expect, Refused, Stored};
 use crate::validate::{FieldFault, FieldFaults};
 
 /// How often the server itself works a write out at most, anew whenever another came between. Its controllers hear of that other one, and
@@ -85,11 +85,11 @@ impl Registry {
         let mut write = Write { place, old: Some(&old), new, by, how };
         self.receive(&mut write)?;
         let unconditional = self.check_versions(place, &mut write.new, &old, how)?;
-        let Complete { object, charges } = self.complete(write)?;
+        let complete = self.complete(write)?;
         if !by.options.dry_run {
-            self.warn_of_no_effect(place, &object, by);
+            self.warn_of_no_effect(place, &complete.object, by);
         }
-        match self.replace(place, &stored, &old, object, charges, by)? {
+        match self.replace(place, &stored, &old, complete, how, by)? {
             Ok(object) => Ok(Some(Written { object, created: false })),
             Err(Refused::Mismatch(_)) if !unconditional => Err(Failure::modified(&kind.resource(), &place.name)),
             Err(_) => Ok(None),
@@ -166,8 +166,8 @@ impl Registry {
         place: &Place,
         stored: &Arc<Stored>,
         old: &Json,
-        new: Json,
-        charges: Vec<Charge>,
+        Complete { object: new, charges }: Complete,
+        how: How,
         by: &Writer<'_>,
     ) -> Outcome<Result<Served, Refused>> {
         let kind = &place.kind;
@@ -188,7 +188,7 @@ impl Registry {
         if kind.splits_status() && kind.strategy.conversion().is_some() {
             keep_other_half(place.part, &mut new, &stored.decode());
         }
-        let written = self.commit(place, expect, new, charges, |_| true)?;
+        let written = self.commit(place, expect, how, new, charges, |_| true)?;
         Ok(written.map(|change| Served::stored(kind, &change.new)))
     }
 }

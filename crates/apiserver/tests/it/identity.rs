@@ -293,3 +293,17 @@ async fn nobody_is_who_the_headers_of_a_front_proxy_name() {
     let anonymous = send(&server, Method::GET, CONFIG_MAPS, &headers, "").await;
     assert_eq!(anonymous.status(), 403);
 }
+
+/// A WebSocket to a pod begins as a GET, and does no less than a POST.
+#[tokio::test]
+async fn who_may_only_get_the_exec_of_pods_runs_nothing_in_them() {
+    let server = server().await;
+    let exec = "/api/v1/namespaces/default/pods/none/exec?command=ls";
+    let rule = |verb: &str| json!([{"apiGroups": [""], "resources": ["pods/exec"], "verbs": [verb]}]);
+    grant(&server, "default", "getter", rule("get")).await;
+    let refused = ask(&server, "weak", Method::GET, exec, &[], Json::Null).await;
+    assert_eq!((refused.code, refused.body["message"].as_str()), (403, Some("pods \"none\" is forbidden: ")));
+    grant(&server, "default", "creator", rule("create")).await;
+    let missed = ask(&server, "weak", Method::GET, exec, &[], Json::Null).await;
+    assert_eq!((missed.code, missed.body["message"].as_str()), (404, Some("pods \"none\" not found")));
+}

@@ -1,6 +1,6 @@
 //! Validates the branches of a definition's schema: `allOf`, `anyOf`, `oneOf` and `not`.
 
-use pintle_json::Json;
+use pintle_json::{Json, json};
 
 use crate::crd::at::At;
 use crate::validate::{FieldFault, FieldFaults};
@@ -9,7 +9,19 @@ const BRANCHES: &[&str] = &["allOf", "anyOf", "oneOf"];
 
 /// The faults of the branches of a schema: only limits may stand there.
 pub(super) fn faults(schema: &Json, path: At<'_>, faults: &mut FieldFaults) {
-    each(schema, path, |branch, path| inside(branch, path, faults));
+    below(schema, path, true, faults);
+}
+
+/// The types of an int-or-string may stand in the `anyOf` of a schema, or in that of the first of its `allOf`, and nowhere else.
+fn below(schema: &Json, path: At<'_>, types_may_stand: bool, faults: &mut FieldFaults) {
+    let is_int_or_string = types_may_stand && has_types_of_int_or_string(schema);
+    each(schema, path, |branch, path| match path {
+        At::Item(At::Member(_, "anyOf"), _) if is_int_or_string => (),
+        At::Item(At::Member(_, "allOf"), 0) if types_may_stand => {
+            inside(branch, path, has_types_of_int_or_string(branch), faults);
+        }
+        _ => inside(branch, path, false, faults),
+    });
 }
 
 /// Fields that only a branch at the root speaks of.
@@ -30,11 +42,12 @@ pub(super) fn each(schema: &Json, path: At<'_>, mut see: impl FnMut(&Json, At<'_
     }
 }
 
-fn inside(schema: &Json, path: At<'_>, faults: &mut FieldFaults) {
+/// What is wrong in a branch; the types in its own `anyOf` may stand there if it is that of an int-or-string.
+fn inside(schema: &Json, path: At<'_>, is_int_or_string: bool, faults: &mut FieldFaults) {
     let mut forbid = |key: &str, why: &str| faults.tell(|| FieldFault::forbidden(path.member(key), why));
     let flag = |key: &str| schema[key] == true;
     for key in ["description", "type", "title"] {
-        if !schema.text(&format!("/{key}")).is_empty() && !is_type_of_int_or_string(schema, path, key) {
+        if !schema.text(&format!("/{key}")).is_empty() {
             forbid(key, "must be empty to be structural");
         }
     }
@@ -60,22 +73,21 @@ fn inside(schema: &Json, path: At<'_>, faults: &mut FieldFaults) {
     }
     let properties = path.member("properties");
     for (name, property) in schema.members("/properties") {
-        inside(property, At::Key(&properties, name), faults);
+        inside(property, At::Key(&properties, name), false, faults);
     }
     if let Some(items) = schema.get("items").filter(|items| items.is_object()) {
-        inside(items, path.member("items"), faults);
+        inside(items, path.member("items"), false, faults);
     }
-    each(schema, path, |branch, path| inside(branch, path, faults));
+    each(schema, path, |branch, path| {
+        let may_stand = is_int_or_string && matches!(path, At::Item(At::Member(_, "anyOf"), _));
+        if !may_stand {
+            inside(branch, path, false, faults);
+        }
+    });
 }
 
-/// The one place where a branch may have a type: the two of an int-or-string.
-fn is_type_of_int_or_string(schema: &Json, path: At<'_>, key: &str) -> bool {
-    let lone = schema.as_object().is_some_and(|members| members.len() == 1);
-    let fitting = matches!(
-        (path, schema.text("/type")),
-        (At::Item(At::Member(_, "anyOf"), 0), "integer") | (At::Item(At::Member(_, "anyOf"), 1), "string")
-    );
-    key == "type" && lone && fitting
+fn has_types_of_int_or_string(schema: &Json) -> bool {
+    schema["anyOf"] == json!([{"type": "integer"}, {"type": "string"}])
 }
 
 fn missing(branch: &Json, branch_path: At<'_>, declared: Option<&Json>, path: At<'_>, faults: &mut FieldFaults) {

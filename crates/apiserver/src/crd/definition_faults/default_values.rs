@@ -1,10 +1,10 @@
 //! Validates the defaults in a definition's schema.
 
-use pintle_json::Json;
+use pintle_json::{Json, json};
 
 use crate::crd::at::At;
 use crate::crd::structural::{Additional, Structural};
-use crate::crd::{prune, validator};
+use crate::crd::{embedded, prune, validator};
 use crate::validate::{FieldFault, FieldFaults};
 
 /// The faults of the defaults of a whole schema: each has to be what its schema asks for. They may take so many steps together.
@@ -21,7 +21,7 @@ pub(super) fn all(schema: &Json, structural: &Structural, path: At<'_>, steps: &
             "apiVersion" | "kind" | "metadata" => forbidden(property, name, path, faults),
             _ => {
                 if let Some(structural) = structural.properties.get(name.as_str()) {
-                    below(property, structural, path, steps, faults);
+                    below(property, structural, None, path, steps, faults);
                 }
             }
         }
@@ -39,46 +39,133 @@ fn forbidden(schema: &Json, top: &str, path: At<'_>, faults: &mut FieldFaults) {
     }
 }
 
-fn below(schema: &Json, structural: &Structural, path: At<'_>, steps: &mut usize, faults: &mut FieldFaults) {
+fn below(
+    schema: &Json,
+    structural: &Structural,
+    within: Option<&Within<'_>>,
+    path: At<'_>,
+    steps: &mut usize,
+    faults: &mut FieldFaults,
+) {
+    let within = within.filter(|_| !structural.embedded);
     if let Some(default) = schema.get("default").filter(|default| !default.is_null()) {
         let path = path.member("default");
-        let mut pruned = default.clone();
-        prune::prune_value(structural, &mut pruned);
-        if pruned != *default {
-            faults.tell(|| FieldFault::invalid(path, default, "must not have unknown fields"));
+        let found = match within {
+            Some(within) => faults_of_metadata(default, within, path),
+            None => {
+                let known = without_unknown_metadata(default, structural);
+                faults.extend(unknown_fields(&known, structural, path));
+                faults_of_objects(&known, structural, path)
+            }
+        };
+        if found.is_empty() {
+            for mut fault in validator::validate_within(structural, default, None, "", steps) {
+                faults.tell(|| {
+                    fault.field = beneath(path, &fault.field);
+                    fault
+                });
+            }
         }
-        for mut fault in validator::validate_within(structural, default, None, "", steps) {
-            faults.tell(|| {
-                fault.field = match fault.field.as_str() {
-                    // A fault of the whole value has no path where it is found.
-                    "" | "<nil>" => path.into(),
-                    field => format!("{path}.{field}"),
-                };
-                fault
-            });
-        }
+        faults.extend(found);
     }
     let properties = path.member("properties");
     for (name, property) in schema.members("/properties") {
-        if let Some(structural) = structural.properties.get(name.as_str()) {
-            below(property, structural, At::Key(&properties, name), steps, faults);
+        let Some(below_it) = structural.properties.get(name.as_str()) else { continue };
+        let deeper =
+            Within { above: within, object: within.map_or(structural, |within| within.object), step: Some(name) };
+        let is_within = within.is_some() || structural.embedded && pintle_store::OBJECT.contains(&name.as_str());
+        below(property, below_it, is_within.then_some(&deeper), At::Key(&properties, name), steps, faults);
+    }
+    if let (Some(schema), Some(items)) = (schema.get("items"), structural.items.as_deref()) {
+        let deeper = within.map(|within| Within { above: Some(within), object: within.object, step: None });
+        below(schema, items, deeper.as_ref(), path.member("items"), steps, faults);
+    }
+    if let (Some(schema), Some(Additional::Schema(additional))) =
+        (schema.get("additionalProperties"), &structural.additional)
+    {
+        below(schema, additional, None, path.member("additionalProperties"), steps, faults);
+    }
+}
+
+/// The way down from an embedded object to a part of what every object has.
+struct Within<'a> {
+    above: Option<&'a Within<'a>>,
+    object: &'a Structural,
+    /// A member; `None` for an item.
+    step: Option<&'a str>,
+}
+
+/// The faults of a default that stands in metadata: of the object that it would be a part of.
+fn faults_of_metadata(default: &Json, within: &Within<'_>, path: At<'_>) -> FieldFaults {
+    let mut object = default.clone();
+    let mut at = Some(within);
+    while let Some(Within { above, step, .. }) = at {
+        object = match step {
+            Some(name) => Json::Object([((*name).to_owned(), object)].into_iter().collect()),
+            None => json!([object]),
+        };
+        at = *above;
+    }
+    for (key, value) in [("apiVersion", "validation/v1"), ("kind", "Validation")] {
+        object.set_default(key, value);
+    }
+    let why = match embedded::malformed(within.object, &object, At::Start("")) {
+        Some(fault) => fault.to_string(),
+        None => {
+            let told: Vec<_> =
+                embedded::faults(within.object, &object).into_iter().map(|fault| fault.to_string()).collect();
+            match told.len() {
+                0 => return FieldFaults::default(),
+                1 => told.concat(),
+                _ => format!("[{}]", told.join(", ")),
+            }
+        }
+    };
+    let mut faults = FieldFaults::default();
+    faults.tell(|| FieldFault::invalid(path, default, format!("must result in valid metadata: {why}")));
+    faults
+}
+
+/// What no metadata has is passed over in a default.
+fn without_unknown_metadata(default: &Json, structural: &Structural) -> Json {
+    let mut known = default.clone();
+    prune::prune_embedded(structural, &mut known);
+    known
+}
+
+fn unknown_fields(default: &Json, structural: &Structural, path: At<'_>) -> Option<FieldFault> {
+    let mut pruned = default.clone();
+    prune::prune_value(structural, &mut pruned);
+    (pruned != *default).then(|| FieldFault::invalid(path, default, "must not have unknown fields"))
+}
+
+/// What is wrong with the objects that any other default holds.
+fn faults_of_objects(default: &Json, structural: &Structural, path: At<'_>) -> FieldFaults {
+    let mut faults = FieldFaults::default();
+    match embedded::malformed(structural, default, path) {
+        Some(fault) => faults.push(fault),
+        None => {
+            for mut fault in embedded::faults(structural, default) {
+                faults.tell(|| {
+                    fault.field = beneath(path, &fault.field);
+                    fault
+                });
+            }
         }
     }
-    let additional = match &structural.additional {
-        Some(Additional::Schema(schema)) => Some(&**schema),
-        _ => None,
-    };
-    for (key, structural) in [("items", structural.items.as_deref()), ("additionalProperties", additional)] {
-        if let (Some(schema), Some(structural)) = (schema.get(key), structural) {
-            below(schema, structural, path.member(key), steps, faults);
-        }
+    faults
+}
+
+fn beneath(path: At<'_>, field: &str) -> String {
+    match field {
+        // A fault of the whole value has no path where it is found.
+        "" | "<nil>" => path.into(),
+        field => format!("{path}.{field}"),
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use pintle_json::json;
-
     use super::super::structure;
     use super::*;
     use crate::clock::effort::is_linear;

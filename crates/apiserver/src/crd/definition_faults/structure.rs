@@ -51,7 +51,8 @@ fn plain(schema: &Json, path: At<'_>, patterns: &mut Patterns, faults: &mut Fiel
         faults.tell(|| FieldFault::forbidden(path.member("uniqueItems"), why));
     }
     let properties = schema["properties"].as_object().is_some_and(|properties| !properties.is_empty());
-    if properties && schema.has("/additionalProperties") {
+    let closed = schema.get("additionalProperties").is_some_and(|more| !more.is_null() && *more != true);
+    if properties && closed {
         let why = "additionalProperties and properties are mutual exclusive";
         faults.tell(|| FieldFault::forbidden(path.member("additionalProperties"), why));
     }
@@ -233,8 +234,10 @@ fn fields(schema: &Json, path: At<'_>, mut see: impl FnMut(&Json, At<'_>)) {
 fn is_structural(schema: &Json, path: At<'_>, place: Position, faults: &mut FieldFaults) {
     let flag = |key: &str| schema[key] == true;
     let type_name = schema.text("/type");
-    let untyped = flag("x-kubernetes-int-or-string") || flag("x-kubernetes-preserve-unknown-fields");
-    if type_name.is_empty() && (place == Position::Root || !untyped) {
+    let more = schema.get("additionalProperties").is_some_and(|more| !more.is_null());
+    if flag(EMBEDDED) {
+        embedded(schema, path, more, faults);
+    } else if type_name.is_empty() && !flag(INT_OR_STRING) && !flag(PRESERVE) {
         let why = match place {
             Position::Root => "must not be empty at the root",
             Position::Field => "must not be empty for specified object fields",
@@ -242,22 +245,59 @@ fn is_structural(schema: &Json, path: At<'_>, place: Position, faults: &mut Fiel
         };
         faults.tell(|| FieldFault::required(path.member("type"), why));
     }
-    if flag("x-kubernetes-embedded-resource") && place != Position::Root {
-        let empty = schema.get("properties").is_none_or(Json::is_empty);
-        if empty && !flag("x-kubernetes-preserve-unknown-fields") {
-            let why = "must not be empty if x-kubernetes-embedded-resource is true without x-kubernetes-preserve-unknown-fields";
-            faults.tell(|| FieldFault::required(path.member("properties"), why));
-        }
-        if type_name != "object" {
-            let why = "must be object if x-kubernetes-embedded-resource is true";
-            faults.tell(|| FieldFault::invalid_text(path.member("type"), type_name, why));
-        }
+    for key in [PRESERVE, EMBEDDED].into_iter().filter(|key| flag(INT_OR_STRING) && flag(key)) {
+        let why = "must be false if x-kubernetes-int-or-string is true";
+        faults.tell(|| FieldFault::invalid(path.member(key), &Json::Bool(true), why));
+    }
+    if place == Position::Root && more {
+        faults.tell(|| FieldFault::forbidden(path.member("additionalProperties"), "must not be used at the root"));
+    }
+    if place == Position::Root || flag(EMBEDDED) {
+        types_of_resource(schema, path, faults);
     }
     branches::faults(schema, path, faults);
     fields(schema, path, |schema, path| {
         let place = if matches!(path, At::Member(_, "items")) { Position::Item } else { Position::Field };
         is_structural(schema, path, place, faults);
     });
+}
+
+const EMBEDDED: &str = "x-kubernetes-embedded-resource";
+const INT_OR_STRING: &str = "x-kubernetes-int-or-string";
+const PRESERVE: &str = "x-kubernetes-preserve-unknown-fields";
+
+/// What an object within needs; `more` tells whether it takes other members than are named.
+fn embedded(schema: &Json, path: At<'_>, more: bool, faults: &mut FieldFaults) {
+    let type_name = schema.text("/type");
+    let empty = schema.get("properties").is_none_or(Json::is_empty);
+    if empty && schema[PRESERVE] != true {
+        let why =
+            "must not be empty if x-kubernetes-embedded-resource is true without x-kubernetes-preserve-unknown-fields";
+        faults.tell(|| FieldFault::required(path.member("properties"), why));
+    }
+    let why = "must be object if x-kubernetes-embedded-resource is true";
+    match type_name {
+        "object" => (),
+        "" => faults.tell(|| FieldFault::required(path.member("type"), why)),
+        other => faults.tell(|| FieldFault::invalid_text(path.member("type"), other, why)),
+    }
+    if more {
+        let why = "must not be used if x-kubernetes-embedded-resource is set";
+        faults.tell(|| FieldFault::forbidden(path.member("additionalProperties"), why));
+    }
+}
+
+/// What is said of the members that every resource has must leave them what they are.
+fn types_of_resource(schema: &Json, path: At<'_>, faults: &mut FieldFaults) {
+    let properties = path.member("properties");
+    for (key, wanted) in [("apiVersion", "string"), ("kind", "string"), ("metadata", "object")] {
+        let Some(property) = schema["properties"].get(key) else { continue };
+        let found = property.text("/type");
+        if found != wanted {
+            let path = At::Key(&properties, key);
+            faults.tell(|| FieldFault::invalid_text(path.member("type"), found, format!("must be {wanted}")));
+        }
+    }
 }
 
 /// What the root of a resource may say of itself.
@@ -270,19 +310,14 @@ fn root(schema: &Json, path: At<'_>, faults: &mut FieldFaults) {
     if !type_name.is_empty() && type_name != "object" {
         faults.tell(|| FieldFault::invalid_text(path.member("type"), type_name, "must be object at the root"));
     }
-    for (key, wanted) in [("apiVersion", "string"), ("kind", "string"), ("metadata", "object")] {
-        let found = schema.text(&format!("/properties/{key}/type"));
-        if !found.is_empty() && found != wanted {
-            let path = At::Key(&properties, key);
-            faults.tell(|| FieldFault::invalid_text(path.member("type"), found, format!("must be {wanted}")));
-        }
-    }
-    let members = schema["properties"]["metadata"]["properties"].as_object();
-    let other = members.and_then(|members| members.keys().find(|key| !matches!(key.as_str(), "name" | "generateName")));
-    if let Some(other) = other {
-        let why = format!(
-            "must not specify anything other than name and generateName, but metadata.{other} is implicitly specified"
-        );
+    let Some(Json::Object(members)) = schema["properties"].get("metadata") else { return };
+    let says_more = members.iter().any(|(key, value)| match key.as_str() {
+        "type" | "default" => false,
+        "properties" => value.members("").any(|(name, _)| !matches!(name.as_str(), "name" | "generateName")),
+        _ => !(value.is_null() || *value == false || value.as_str().is_some_and(str::is_empty)),
+    });
+    if says_more {
+        let why = "must not specify anything other than name and generateName, but metadata is implicitly specified";
         faults.tell(|| FieldFault::forbidden(At::Key(&properties, "metadata"), why));
     }
 }

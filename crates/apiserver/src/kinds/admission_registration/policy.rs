@@ -21,6 +21,10 @@ impl Strategy for AdmissionPolicy {
         }
     }
 
+    fn status_keeps_metadata(&self) -> bool {
+        true
+    }
+
     fn prepare_for_create(&self, _: &Context<'_>, object: &mut Json) {
         if object.at("/spec/validations").is_some() || object.get("kind") == Some(&"ValidatingAdmissionPolicy".into()) {
             object.set("status", pintle_json::Map::new());

@@ -1,5 +1,9 @@
 //! PKCS #10 certification requests: whom they name, and whether they are signed with the key that they are for.
 
+use aws_lc_rs::signature::{
+    RSA_PKCS1_1024_8192_SHA1_FOR_LEGACY_USE_ONLY as SHA1, RSA_PKCS1_1024_8192_SHA256_FOR_LEGACY_USE_ONLY as SHA256,
+    RSA_PKCS1_1024_8192_SHA512_FOR_LEGACY_USE_ONLY as SHA512, RsaParameters, UnparsedPublicKey,
+};
 use rustls::crypto::aws_lc_rs::default_provider;
 
 const SEQUENCE: u8 = 0x30;
@@ -12,6 +16,10 @@ const BMP_STRING: u8 = 0x1e;
 const TEXTS: [u8; 5] = [0x0c, 0x12, 0x13, 0x14, 0x16];
 /// 2.5.4.10, the name of an organisation.
 const ORGANIZATION: [u8; 3] = [0x55, 0x04, 0x0a];
+
+/// What the numbers of all RSA signatures over a digest begin with, and what they end with: the digest's own, and no parameters.
+const RSA_WITH: [u8; 10] = [OBJECT_ID, 9, 0x2a, 0x86, 0x48, 0x86, 0xf7, 0x0d, 0x01, 0x01];
+const WITH: [(u8, &RsaParameters); 3] = [(5, &SHA1), (11, &SHA256), (13, &SHA512)];
 
 /// A request, with what is needed of it.
 #[derive(Debug)]
@@ -55,6 +63,11 @@ impl CertificationRequest {
 
     /// Fails unless it is signed with the key that it is for.
     pub(super) fn check_signature(&self) -> Result<(), String> {
+        if let Some(weak) = self.weak_algorithm() {
+            let key = UnparsedPublicKey::new(weak, &self.key);
+            let verified = key.verify(&self.signed, &self.signature);
+            return verified.map_err(|_| "x509: signature verification failure".into());
+        }
         let known = default_provider().signature_verification_algorithms.all;
         let mut fitting = known.iter().filter(|algorithm| {
             *algorithm.public_key_alg_id() == *self.key_algorithm
@@ -65,6 +78,14 @@ impl CertificationRequest {
         };
         let verified = algorithm.verify_signature(&self.key, &self.signed, &self.signature);
         verified.map_err(|_| "x509: signature verification failure".into())
+    }
+}
+
+impl CertificationRequest {
+    /// How RSA signatures are verified whose keys and digests are too weak for connections: a request may have them.
+    fn weak_algorithm(&self) -> Option<&'static RsaParameters> {
+        let rest = self.signature_algorithm.strip_prefix(&RSA_WITH)?;
+        WITH.iter().find(|(digest, _)| rest == [*digest, 5, 0]).map(|(_, algorithm)| *algorithm)
     }
 }
 
@@ -138,9 +159,30 @@ impl<'a> Der<'a> {
 
 #[cfg(test)]
 mod tests {
+    use base64::Engine as _;
+    use base64::engine::general_purpose::STANDARD;
     use rcgen::{CertificateParams, DnType, DnValue, KeyPair};
 
     use super::*;
+
+    /// With keys of RSA of 1,024 bits, over SHA-1, SHA-256 and SHA-512.
+    const WEAK: [&str; 3] = [
+        "MIIBTTCBtwIBADAOMQwwCgYDVQQKDANvbGQwgZ8wDQYJKoZIhvcNAQEBBQADgY0AMIGJAoGBAMqYwvpAJqXUo22r5I3QX3qglEeX/pYKnO9bV0\
+         jT/qmQOG7Y8lUltUjFqi0C0LJLH7yuxAB0s5/WQsplGJ8YQjz31YI2hzL+ESZMb5Hkkgq6tPV2CQz+RveEVogagkUyK2CV2+beBkX9OVSAKEBb\
+         dVx78Rd907ro2YzUhyuh9g39AgMBAAGgADANBgkqhkiG9w0BAQUFAAOBgQDAsATnyYkJxSt8OEmnnKIrgCv6l4od2Q1/qzvHrdgeiQOtK2JAiJ\
+         Lph4HsNZHVsHYpu/bhPyrBiJOZi5y7RXep1u5n4uYGax1ZI7pgav5KuXELEHC/T2s3gAbEugNMHvm3moaVaWMKA5V8zluf8YHtnmc0Ncqr34MS\
+         0Tf7EuHqNg==",
+        "MIIBTTCBtwIBADAOMQwwCgYDVQQKDANvbGQwgZ8wDQYJKoZIhvcNAQEBBQADgY0AMIGJAoGBALjUtl7DXGCB2HE+LHlVYsR+QjpkADhUwFuJYx\
+         hJcmUqOcNLYZyMEnTHP4gU9MzHQZ5m4fIxlACik2gFcfgASyWiqeDwx1XNsuWwSblVYgueZ8Fn7wWL26i081N/SLV1bMo9WvqeJbcIUrLM8mar\
+         wV6JwTQeiUkyuIMgxibakPh5AgMBAAGgADANBgkqhkiG9w0BAQsFAAOBgQBLRrEVJ5A5IEZgtOAKNuKIh4Vtk3+7vttIXBF98cmuC3eafXXJXU\
+         gexriM4Zim4tLXQ1ewpFZvhe4zod6SOjBOCpi+8FUTiiMLqGHcVEzjvH6netCJFoRMjDZubSiNKLYHqUOj5G6VLwiXFsqsVtq4CIgsHWAIJeAu\
+         a/YS2744iQ==",
+        "MIIBTTCBtwIBADAOMQwwCgYDVQQKDANvbGQwgZ8wDQYJKoZIhvcNAQEBBQADgY0AMIGJAoGBAOXdKnAOAPItcuRUOzeenP2pks+eeBgElWB2wW\
+         DNcuxGcn1rKB2NkK0koFD4bupcJPcc7wZipI9cQRoEyDF4tyCKNSX+6v5O66CC+/kr3lmKseVPu8R+SnSl1kKn9N2F8I6RHBxMuxA+JVO/Yqmy\
+         2FKuFKPxse23ySJSGA0s9niPAgMBAAGgADANBgkqhkiG9w0BAQ0FAAOBgQAarQnGev1OvPBhCo2SaZnxL6GfCUhvApF0r782a4xgtCVMWOl3ek\
+         ia5/DPJJs2Ry0nnePv5wwrqMMKWpPqAOQ0RJMuouE5KVNzyZd5vNGLUBe4ynzWFt9bukn4MxGmlGjBMW72KnKo/u6AXa3h7XFIS1MA+9kqs7X7\
+         T16AC0VMcQ==",
+    ];
 
     fn request(organization: DnValue) -> Vec<u8> {
         let mut params = CertificateParams::default();
@@ -160,6 +202,19 @@ mod tests {
             let request = CertificationRequest::parse(&request(organization)).expect("a request");
             assert_eq!(request.organizations, ["system:masters"]);
             assert_eq!(request.check_signature(), Ok(()));
+        }
+    }
+
+    #[test]
+    fn a_request_may_be_signed_as_no_connection_is() {
+        for weak in WEAK {
+            let der = STANDARD.decode(weak).expect("base64");
+            let request = CertificationRequest::parse(&der).expect("a request");
+            assert_eq!((request.check_signature(), &request.organizations[..]), (Ok(()), &["old".to_owned()][..]));
+            let at = der.windows(3).position(|bytes| bytes == b"old").expect("the organisation");
+            let mut changed = der;
+            changed[at] = b'O';
+            assert!(CertificationRequest::parse(&changed).expect("a request").check_signature().is_err());
         }
     }
 

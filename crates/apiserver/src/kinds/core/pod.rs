@@ -104,8 +104,9 @@ impl Strategy for Pod {
         pod.get_mut("spec").into_iter().for_each(unreleased::drop_unreleased);
         match part {
             Part::Status => {
-                let owners = old.at("/metadata/ownerReferences").cloned();
-                set_metadata(pod, "ownerReferences", owners.unwrap_or_default());
+                for field in ["ownerReferences", "deletionTimestamp"] {
+                    set_metadata(pod, field, old["metadata"][field].clone());
+                }
                 if let Some(Json::Object(metadata)) = pod.get_mut("metadata") {
                     metadata.retain(|_, value| !value.is_null());
                 }

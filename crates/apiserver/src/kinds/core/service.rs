@@ -74,6 +74,7 @@ impl Strategy for Service {
 
     fn prepare_for_create(&self, _: &Context<'_>, object: &mut Json) {
         object.set("status", json!({"loadBalancer": {}}));
+        drop_internal_policy(object);
     }
 
     fn prepare_for_update(&self, _: &Context<'_>, new: &mut Json, old: &Json, part: Part) {
@@ -92,43 +93,36 @@ impl Strategy for Service {
                     spec.set(key, value);
                 }
             }
-            if matches!(is.as_str(), "NodePort" | "LoadBalancer") {
-                let mut numbers = HashMap::new();
-                for port in old.list("/spec/ports") {
-                    numbers.entry(port_key(port)).or_insert_with(|| port.get("nodePort").cloned());
-                }
-                for port in spec.items_mut("ports").filter(|port| port.integer("/nodePort").unwrap_or(0) == 0) {
-                    if let Some(Some(number)) = numbers.get(&port_key(port)) {
-                        port.set("nodePort", number.clone());
-                    }
-                }
+        }
+        if gets_node_ports(&old["spec"]) && gets_node_ports(spec) {
+            keep_node_ports(spec, old);
+        }
+        let has = |kind: &str| matches!(kind, "NodePort" | "LoadBalancer");
+        if has(&was) && !has(&is) {
+            let before: HashSet<&Json> = old.list("/spec/ports").filter_map(|port| port.get("nodePort")).collect();
+            if spec.list("/ports").filter_map(|port| port.get("nodePort")).all(|number| before.contains(number)) {
+                spec.items_mut("ports").for_each(|port| port.unset("nodePort"));
             }
         }
-        if is == "ClusterIP" && matches!(was.as_str(), "NodePort" | "LoadBalancer") {
-            let before: HashSet<&Json> = old.list("/spec/ports").filter_map(|port| port.get("nodePort")).collect();
-            for port in spec.items_mut("ports") {
-                if port.get("nodePort").is_some_and(|number| before.contains(number)) {
-                    port.unset("nodePort");
-                }
-            }
-            if !spec.has("/externalIPs/0") {
-                spec.unset("externalTrafficPolicy");
-            }
+        let policy = "externalTrafficPolicy";
+        if is_reachable(&old["spec"]) && !is_reachable(spec) && spec.get(policy) == old["spec"].get(policy) {
+            spec.unset(policy);
         }
         if was == "LoadBalancer" && is != "LoadBalancer" {
-            spec.unset("allocateLoadBalancerNodePorts");
-            spec.unset("loadBalancerClass");
+            for key in ["allocateLoadBalancerNodePorts", "loadBalancerClass"] {
+                if spec.get(key) == old["spec"].get(key) {
+                    spec.unset(key);
+                }
+            }
         }
         if is == "ExternalName" {
-            for key in ["clusterIP", "clusterIPs", "ipFamilies", "ipFamilyPolicy", "internalTrafficPolicy"] {
+            for key in ["clusterIP", "clusterIPs", "ipFamilies", "ipFamilyPolicy"] {
                 if spec.get(key) == old.at(&format!("/spec/{key}")) {
                     spec.unset(key);
                 }
             }
-            if spec.text("/externalTrafficPolicy") == old.text("/spec/externalTrafficPolicy") {
-                spec.unset("externalTrafficPolicy");
-            }
         }
+        drop_internal_policy(new);
     }
 
     fn admit(&self, context: &Context<'_>, object: &mut Json, old: Option<&Json>, part: Part) -> Outcome<()> {
@@ -177,6 +171,12 @@ impl Strategy for Service {
         if kept && !was.is_empty() && was != is {
             let value = new.at("/spec/clusterIPs").cloned().unwrap_or_else(|| json!([is]));
             found.push(FieldFault::invalid("spec.clusterIPs[0]", &value, "may not change once set"));
+        }
+        let (was, is) = (old["spec"].get("loadBalancerClass"), new["spec"].get("loadBalancerClass"));
+        let balanced = [old, new].iter().all(|service| service.text("/spec/type") == "LoadBalancer");
+        if balanced && was != is {
+            let value = is.cloned().unwrap_or_default();
+            found.push(FieldFault::invalid("spec.loadBalancerClass", &value, "may not change once set"));
         }
         found
     }
@@ -275,6 +275,45 @@ fn default_if_empty(object: &mut Json, key: &str, value: &str) {
 /// What tells the ports of a Service apart.
 fn port_key(port: &Json) -> (Option<Json>, Option<i64>) {
     (port.get("protocol").cloned(), port.integer("/port"))
+}
+
+/// Whether the ports of a Service get ports of the nodes.
+fn gets_node_ports(spec: &Json) -> bool {
+    match spec.text("/type") {
+        "NodePort" => true,
+        "LoadBalancer" => spec["allocateLoadBalancerNodePorts"] != false,
+        _ => false,
+    }
+}
+
+/// Whether a Service is reached from outside.
+fn is_reachable(spec: &Json) -> bool {
+    match spec.text("/type") {
+        "NodePort" | "LoadBalancer" => true,
+        "ClusterIP" => spec.has("/externalIPs/0"),
+        _ => false,
+    }
+}
+
+/// Ports that name no port of the nodes keep the one that they had by their names, unless another has taken it over.
+fn keep_node_ports(spec: &mut Json, old: &Json) {
+    let number = |port: &Json| port.integer("/nodePort").filter(|number| *number != 0);
+    let by_name: HashMap<&str, i64> =
+        old.list("/spec/ports").filter_map(|port| Some((port.text("/name"), number(port)?))).collect();
+    let named: HashSet<i64> = spec.list("/ports").filter_map(number).collect();
+    for port in spec.items_mut("ports").filter(|port| number(port).is_none()) {
+        let kept = by_name.get(port.text("/name")).filter(|number| !named.contains(*number)).copied();
+        if let Some(number) = kept {
+            port.set("nodePort", number);
+        }
+    }
+}
+
+/// A Service that is a name elsewhere has no traffic of its own.
+fn drop_internal_policy(service: &mut Json) {
+    if let Some(spec) = service.member("spec").filter(|spec| spec.text("/type") == "ExternalName") {
+        spec.unset("internalTrafficPolicy");
+    }
 }
 
 /// The addresses of a Service that are reached from outside.

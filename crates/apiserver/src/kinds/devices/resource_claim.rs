@@ -29,6 +29,10 @@ impl Strategy for ResourceClaim {
         vec![row.name(), states.join(",").into(), row.age()]
     }
 
+    fn status_keeps_metadata(&self) -> bool {
+        true
+    }
+
     fn reset_fields(&self, part: Part) -> Option<Reset> {
         (part == Part::Status).then_some(ALL_BUT_STATUS)
     }

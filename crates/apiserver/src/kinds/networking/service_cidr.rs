@@ -26,6 +26,10 @@ impl Strategy for ServiceCidr {
         vec![row.name(), row.joined("/spec/cidrs"), row.age()]
     }
 
+    fn status_keeps_metadata(&self) -> bool {
+        true
+    }
+
     fn reset_fields(&self, part: Part) -> Option<Reset> {
         (part == Part::Status).then_some(ALL_BUT_STATUS)
     }

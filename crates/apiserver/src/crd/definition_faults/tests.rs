@@ -1,0 +1,174 @@
+//! What a real server says of schemas.
+
+use pintle_json::{Json, json};
+
+use super::structure;
+use crate::crd::pattern::Patterns;
+use crate::crd::validator::MOST_STEPS;
+
+#[track_caller]
+fn check(schema: Json, expected: &[&str]) {
+    let faults = structure::all(&schema, "s", &mut Patterns::default(), &mut { MOST_STEPS });
+    let mut told: Vec<_> = faults.into_iter().map(|fault| fault.to_string()).collect();
+    told.sort();
+    assert_eq!(told, expected, "{schema}");
+}
+
+fn with(a: Json) -> Json {
+    json!({"type": "object", "properties": {"a": a}})
+}
+
+const E: &str = "x-kubernetes-embedded-resource";
+const I: &str = "x-kubernetes-int-or-string";
+const P: &str = "x-kubernetes-preserve-unknown-fields";
+
+/// A schema of these flags with more in it.
+fn flagged(flags: &[&str], mut more: Json) -> Json {
+    flags.iter().for_each(|flag| more.set(flag, true));
+    more
+}
+
+#[test]
+fn members_that_are_not_named_may_stand_beside_named_ones_only_if_all_may() {
+    let beside = |more: Json| {
+        with(json!({"type": "object", "properties": {"b": {"type": "string"}}, "additionalProperties": more}))
+    };
+    let exclusive =
+        "s.properties[a].additionalProperties: Forbidden: additionalProperties and properties are mutual exclusive";
+    check(beside(json!(true)), &[]);
+    check(beside(Json::Null), &[]);
+    check(beside(json!(false)), &[exclusive]);
+    check(beside(json!({"type": "string"})), &[exclusive]);
+    for more in [json!(true), json!(false), json!({"type": "string"})] {
+        let root = json!({"type": "object", "additionalProperties": more});
+        check(root, &["s.additionalProperties: Forbidden: must not be used at the root"]);
+    }
+}
+
+#[test]
+fn what_makes_no_sense_together_is_refused() {
+    let no_flag = |path: &str, flag: &str| {
+        format!("s{path}.{flag}: Invalid value: true: must be false if x-kubernetes-int-or-string is true")
+    };
+    check(flagged(&[I, P], json!({})), &[&no_flag("", P)]);
+    check(
+        with(flagged(&[I, E, P], json!({"type": "object"}))),
+        &[&no_flag(".properties[a]", E), &no_flag(".properties[a]", P)],
+    );
+    let empty = "s.properties: Required value: must not be empty if x-kubernetes-embedded-resource is true without x-kubernetes-preserve-unknown-fields";
+    let no_type = "s.type: Required value: must be object if x-kubernetes-embedded-resource is true";
+    check(flagged(&[E], json!({})), &[empty, no_type]);
+    check(
+        flagged(&[E], json!({"type": "array", "items": {"type": "string"}})),
+        &[
+            empty,
+            "s.type: Invalid value: \"array\": must be object at the root",
+            "s.type: Invalid value: \"array\": must be object if x-kubernetes-embedded-resource is true",
+        ],
+    );
+    check(
+        with(flagged(&[E, P], json!({"type": "object", "additionalProperties": {"type": "string"}}))),
+        &["s.properties[a].additionalProperties: Forbidden: must not be used if x-kubernetes-embedded-resource is set"],
+    );
+}
+
+#[test]
+fn what_every_object_has_stays_what_it_is() {
+    let members =
+        json!({"kind": {"type": "integer"}, "apiVersion": {"type": "integer"}, "metadata": {"type": "string"}});
+    check(
+        with(flagged(&[E], json!({"type": "object", "properties": members}))),
+        &[
+            "s.properties[a].properties[apiVersion].type: Invalid value: \"integer\": must be string",
+            "s.properties[a].properties[kind].type: Invalid value: \"integer\": must be string",
+            "s.properties[a].properties[metadata].type: Invalid value: \"string\": must be object",
+        ],
+    );
+    check(
+        json!({"type": "object", "properties": {"kind": {}}}),
+        &[
+            "s.properties[kind].type: Invalid value: \"\": must be string",
+            "s.properties[kind].type: Required value: must not be empty for specified object fields",
+        ],
+    );
+    let more = "s.properties[metadata]: Forbidden: must not specify anything other than name and generateName, but metadata is implicitly specified";
+    for (says, expected) in [
+        (json!({"properties": {"name": {"type": "string"}}}), &[][..]),
+        (json!({"properties": {}, "description": "", "nullable": false}), &[]),
+        (json!({"properties": {"name": {"type": "string"}, "labels": {"type": "object"}}}), &[more]),
+        (json!({"description": "x"}), &[more]),
+        (json!({"required": ["name"]}), &[more]),
+        (json!({"minProperties": 1}), &[more]),
+        (flagged(&[P], json!({})), &[more]),
+    ] {
+        let mut metadata = says;
+        metadata.set("type", "object");
+        check(json!({"type": "object", "properties": {"metadata": metadata}}), expected);
+    }
+}
+
+#[test]
+fn types_stand_in_branches_only_as_the_two_of_an_int_or_string() {
+    let (either, other) =
+        (json!([{"type": "integer"}, {"type": "string"}]), json!([{"type": "string"}, {"type": "integer"}]));
+    let at = |path: &str| format!("s.properties[a].{path}.type: Forbidden: must be empty to be structural");
+    for (branches, expected) in [
+        (json!({"anyOf": either}), &[][..]),
+        (json!({"allOf": [{"anyOf": either}]}), &[]),
+        (json!({"anyOf": other}), &["anyOf[0]", "anyOf[1]"]),
+        (json!({"anyOf": [{"type": "integer"}]}), &["anyOf[0]"]),
+        (json!({"anyOf": [{"type": "integer"}, {"type": "string", "minLength": 1}]}), &["anyOf[0]", "anyOf[1]"]),
+        (json!({"oneOf": either}), &["oneOf[0]", "oneOf[1]"]),
+        (json!({"allOf": [{"anyOf": either}, {"anyOf": either}]}), &["allOf[1].anyOf[0]", "allOf[1].anyOf[1]"]),
+        (
+            json!({"allOf": [{"allOf": [{"anyOf": either}]}]}),
+            &["allOf[0].allOf[0].anyOf[0]", "allOf[0].allOf[0].anyOf[1]"],
+        ),
+        (json!({"anyOf": [{"anyOf": either}]}), &["anyOf[0].anyOf[0]", "anyOf[0].anyOf[1]"]),
+    ] {
+        let expected: Vec<_> = expected.iter().map(|path| at(path)).collect();
+        check(with(flagged(&[I], branches)), &expected.iter().map(String::as_str).collect::<Vec<_>>());
+    }
+}
+
+#[test]
+fn the_defaults_of_embedded_objects_are_held_against_what_objects_are() {
+    let (plain, object) = (json!({"type": "object"}), |more: Json| {
+        let mut schema = flagged(&[E], json!({"type": "object", "properties": {"spec": {"type": "object"}}}));
+        more.members("").for_each(|(key, value)| schema.set(key, value.clone()));
+        with(schema)
+    });
+    let metadata = |mut metadata: Json, default: Json| {
+        metadata.set("default", default);
+        object(json!({"properties": {"metadata": metadata}}))
+    };
+    let default = "s.properties[a].default";
+    let of_metadata = "s.properties[a].properties[metadata].default: Invalid value: ";
+    check(
+        object(json!({"default": {"apiVersion": "a/v1", "kind": "K", "metadata": {"name": "x", "unknown": "y"}}})),
+        &[],
+    );
+    check(metadata(plain.clone(), json!({"name": "x", "unknown": "y"})), &[]);
+    check(object(json!({"default": {"kind": "K"}})), &[&format!("{default}.apiVersion: Required value")]);
+    check(
+        object(json!({"default": {"apiVersion": "a/v1", "kind": "K", "metadata": {"unknown": "y"}, "foo": 1}})),
+        &[&format!(
+            "{default}: Invalid value: {{\"apiVersion\":\"a/v1\",\"foo\":1,\"kind\":\"K\",\"metadata\":{{}}}}: must not have unknown fields"
+        )],
+    );
+    check(
+        metadata(plain, json!({"name": 5})),
+        &[&format!(
+            "{of_metadata}{{\"name\":5}}: must result in valid metadata: metadata: Invalid value: {{\"name\":5}}: json: cannot \
+             unmarshal number into Go struct field ObjectMeta.name of type string"
+        )],
+    );
+    let name = json!({"type": "object", "properties": {"name": {"type": "string", "default": ".."}}});
+    check(
+        object(json!({"properties": {"metadata": name}})),
+        &[
+            "s.properties[a].properties[metadata].properties[name].default: Invalid value: \"..\": must result in valid metadata: \
+           metadata.name: Invalid value: \"..\": may not be '..'",
+        ],
+    );
+}

@@ -1,0 +1,181 @@
+//! Custom resources that hold whole objects, or have a scale.
+
+use http::Method;
+use pintle_apiserver::{ApiServer, ApiServerConfig};
+use pintle_json::{Json, json};
+
+use crate::support::*;
+
+const GADGETS: &str = "/apis/example.com/v1/namespaces/default/gadgets";
+
+/// A server that has gadgets.
+async fn server() -> ApiServer {
+    let server = ApiServer::start(ApiServerConfig::default()).await.expect("a server");
+    let mut inner =
+        json!({"type": "object", "x-kubernetes-embedded-resource": true, "properties": {"n": {"type": "integer"}}});
+    let defaulted = json!({"apiVersion": "v1", "kind": "K", "metadata": {"name": "k", "odd": 1}});
+    let mut outer = inner.clone();
+    outer["properties"]["metadata"] =
+        json!({"type": "object", "properties": {"odder": {"type": "integer", "default": 1}}});
+    inner["properties"]["inner"] = outer.clone();
+    outer.set("default", defaulted);
+    let count = json!({"type": "object", "properties": {"replicas": {"type": "integer"}}});
+    let ports = json!({"type": "array", "items": {"type": "object", "properties": {"p": {"type": "integer"}}}});
+    let members = json!({"spec": count, "status": count, "one": inner, "made": outer, "ports": ports});
+    let definition = json!({
+        "metadata": {"name": "gadgets.example.com"},
+        "spec": {
+            "group": "example.com",
+            "scope": "Namespaced",
+            "names": {"plural": "gadgets", "kind": "Gadget"},
+            "versions": [{
+                "name": "v1", "served": true, "storage": true,
+                "schema": {"openAPIV3Schema": {"type": "object", "properties": members}},
+                "subresources": {
+                    "status": {},
+                    "scale": {"specReplicasPath": ".spec.replicas", "statusReplicasPath": ".status.replicas"},
+                },
+            }],
+        },
+    });
+    let made = call(&server, Method::POST, "/apis/apiextensions.k8s.io/v1/customresourcedefinitions", definition).await;
+    assert_eq!(made.code, 201, "{:?}", made.body);
+    server.settle().await;
+    server
+}
+
+fn gadget(more: Json) -> Json {
+    let mut object = json!({"apiVersion": "example.com/v1", "kind": "Gadget", "metadata": {"name": "a"}});
+    more.members("").for_each(|(key, value)| object.set(key, value.clone()));
+    object
+}
+
+fn message(answer: &Answer) -> &str {
+    answer.body["message"].as_str().unwrap_or_default()
+}
+
+#[tokio::test]
+async fn objects_within_have_valid_versions_kinds_and_metadata() {
+    let server = server().await;
+    let inner = json!({"apiVersion": "a/b/c", "kind": "%", "metadata": {"name": "..", "namespace": "A", "finalizers": ["x y"]}});
+    let one = json!({"apiVersion": "v1", "kind": "K", "metadata": {"labels": {"a": "x y"}}, "inner": inner});
+    let refused = call(&server, Method::POST, GADGETS, gadget(json!({"one": one}))).await;
+    assert_eq!(refused.code, 422, "{:?}", refused.body);
+    for told in [
+        "one.metadata.labels: Invalid value: \"x y\": a valid label",
+        "one.inner.apiVersion: Invalid value: \"a/b/c\": unexpected GroupVersion string: a/b/c",
+        "one.inner.kind: Invalid value: \"%\": may have mixed case, but should otherwise match: a DNS-1035 label",
+        "one.inner.metadata.name: Invalid value: \"..\": may not be '..'",
+        "one.inner.metadata.namespace: Invalid value: \"A\": a lowercase RFC 1123 label",
+        "one.inner.metadata.finalizers: Invalid value: \"x y\": name part must consist",
+    ] {
+        assert!(message(&refused).contains(told), "{told}: {}", message(&refused));
+    }
+}
+
+#[tokio::test]
+async fn what_no_metadata_has_comes_into_no_object_by_a_default() {
+    let server = server().await;
+    let made = call(&server, Method::POST, GADGETS, gadget(json!({}))).await;
+    assert_eq!(made.body["made"], json!({"apiVersion": "v1", "kind": "K", "metadata": {"name": "k"}}));
+}
+
+/// Those of the object's own metadata come first, those of metadata within it last.
+#[tokio::test]
+async fn unknown_fields_are_told_in_the_order_in_which_they_are_found() {
+    let server = server().await;
+    let one = json!({"apiVersion": "v1", "kind": "K", "metadata": {"odd": 1}});
+    let mut object = gadget(json!({"one": one, "abc": 1, "spec": {"z": 1}, "ports": [{"q": 1}]}));
+    object["metadata"]["odd"] = 1.into();
+    let refused = call(&server, Method::POST, &format!("{GADGETS}?fieldValidation=Strict"), object).await;
+    let fields = ["metadata.odd", "abc", "ports[0].q", "spec.z", "one.metadata.odd"];
+    let told = fields.map(|field| format!("unknown field \"{field}\"")).join(", ");
+    assert!(message(&refused).ends_with(&format!("strict decoding error: {told}")), "{}", message(&refused));
+}
+
+#[tokio::test]
+async fn a_gadget_has_no_more_replicas_than_a_scale_can_say() {
+    let server = server().await;
+    let most = 2_147_483_647_i64;
+    assert_eq!(call(&server, Method::POST, GADGETS, gadget(json!({"spec": {"replicas": most}}))).await.code, 201);
+    for (path, part) in [("", "spec"), ("/status", "status")] {
+        let path = format!("{GADGETS}/a{path}");
+        let refused = call(&server, Method::PATCH, &path, json!({part: {"replicas": most + 1}})).await;
+        let why = format!(".{part}.replicas: Invalid value: {}: should be less than or equal to {most}", most + 1);
+        assert!(message(&refused).ends_with(&why), "{}", message(&refused));
+        assert_eq!(call(&server, Method::PATCH, &path, json!({part: {"replicas": 1}})).await.code, 200);
+    }
+}
+
+#[tokio::test]
+async fn a_finalizer_that_is_only_a_domain_lacks_a_path() {
+    let server = server().await;
+    let mut object = gadget(json!({}));
+    object["metadata"]["finalizers"] = json!(["a.b", "c"]);
+    let made = call(&server, Method::POST, GADGETS, object).await;
+    let warnings: Vec<_> = made.headers.get_all("warning").iter().map(|value| value.to_str().expect("text")).collect();
+    assert!(
+        warnings[0].contains("a.b\\\": prefer a domain-qualified finalizer name including a path (/) to"),
+        "{warnings:?}"
+    );
+    assert!(warnings[1].contains("c\\\": prefer a domain-qualified finalizer name to"), "{warnings:?}");
+}
+
+/// A new definition of gadgets, with this schema.
+async fn redefine(server: &ApiServer, members: Json) {
+    let definition = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions/gadgets.example.com";
+    let mut found = get(server, definition).await.body;
+    found["spec"]["versions"][0]["schema"]["openAPIV3Schema"] = json!({"type": "object", "properties": members});
+    assert_eq!(call(server, Method::PUT, definition, found).await.code, 200);
+    server.settle().await;
+}
+
+#[tokio::test]
+async fn items_that_were_repeated_before_may_be_repeated_and_a_version_that_was_wrong_may_not_stay() {
+    let server = server().await;
+    let list = |more: Json| {
+        let mut list = json!({"type": "array", "items": {"type": "string"}});
+        more.members("").for_each(|(key, value)| list.set(key, value.clone()));
+        list
+    };
+    let set = json!({"x-kubernetes-list-type": "set"});
+    redefine(&server, json!({"free": list(json!({})), "set": list(set.clone())})).await;
+    let object = gadget(json!({"free": ["a", "a"], "set": ["a"]}));
+    assert_eq!(call(&server, Method::POST, GADGETS, object).await.code, 201);
+    let path = format!("{GADGETS}/a");
+    let twice = json!({"set": ["b", "b"]});
+    let refused = call(&server, Method::PATCH, &path, twice.clone()).await;
+    assert!(message(&refused).ends_with("set[1]: Duplicate value: \"b\""), "{}", message(&refused));
+    redefine(&server, json!({"free": list(set.clone()), "set": list(set.clone())})).await;
+    assert_eq!(call(&server, Method::PATCH, &path, twice).await.code, 200);
+
+    let version = json!({"type": "string", "pattern": "^other$"});
+    redefine(&server, json!({"free": list(set.clone()), "set": list(set), "apiVersion": version})).await;
+    let refused = call(&server, Method::PATCH, &path, json!({"set": ["c"]})).await;
+    let why = "apiVersion: Invalid value: \"example.com/v1\": apiVersion in body should match '^other$'";
+    assert!(message(&refused).ends_with(why), "{}", message(&refused));
+}
+
+#[tokio::test]
+async fn items_with_keys_may_change_places_where_there_are_too_many() {
+    let server = server().await;
+    let ports = |more: Json| {
+        let item = json!({"type": "object", "required": ["p"], "properties": {"p": {"type": "integer"}}});
+        let mut list = json!({"type": "array", "x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": ["p"], "items": item});
+        more.members("").for_each(|(key, value)| list.set(key, value.clone()));
+        json!({"ports": list})
+    };
+    redefine(&server, ports(json!({}))).await;
+    let object = gadget(json!({"ports": [{"p": 1}, {"p": 2}, {"p": 3}]}));
+    assert_eq!(call(&server, Method::POST, GADGETS, object).await.code, 201);
+    redefine(&server, ports(json!({"maxItems": 2}))).await;
+    let path = format!("{GADGETS}/a");
+    for (ports, code) in [
+        (json!([{"p": 3}, {"p": 1}, {"p": 2}]), 200),
+        (json!([{"p": 3}, {"p": 1}, {"p": 4}]), 422),
+        (json!([{"p": 3}, {"p": 1}, {"p": 2}, {"p": 4}]), 422),
+    ] {
+        let written = call(&server, Method::PATCH, &path, json!({"ports": ports})).await;
+        assert_eq!(written.code, code, "{ports}: {}", message(&written));
+    }
+}

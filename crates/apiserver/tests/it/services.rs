@@ -1,0 +1,91 @@
+//! What becomes of a Service when it changes.
+
+use http::Method;
+use pintle_apiserver::{ApiServer, ApiServerConfig};
+use pintle_json::{Json, json};
+
+use crate::support::*;
+
+const SERVICES: &str = "/api/v1/namespaces/default/services";
+
+async fn server() -> ApiServer {
+    ApiServer::start(ApiServerConfig::default()).await.expect("a server")
+}
+
+/// Creates a Service of this spec, with one port unless it says otherwise.
+async fn create(server: &ApiServer, name: &str, mut spec: Json) -> Json {
+    spec.set_default("ports", json!([{"port": 80}]));
+    let made = call(server, Method::POST, SERVICES, json!({"metadata": {"name": name}, "spec": spec})).await;
+    assert_eq!(made.code, 201, "{:?}", made.body);
+    made.body
+}
+
+/// Puts a Service in place of what it was.
+async fn put(server: &ApiServer, service: &Json) -> Answer {
+    let name = service["metadata"]["name"].as_str().expect("a name");
+    call(server, Method::PUT, &format!("{SERVICES}/{name}"), service.clone()).await
+}
+
+fn node_ports(service: &Json) -> Vec<Json> {
+    service.list("/spec/ports").map(|port| port["nodePort"].clone()).collect()
+}
+
+#[tokio::test]
+async fn a_balanced_service_gives_the_ports_of_the_nodes_up_that_it_no_longer_wants() {
+    let server = server().await;
+    let mut service = create(&server, "a", json!({"type": "LoadBalancer"})).await;
+    assert_ne!(node_ports(&service), [Json::Null]);
+    service["spec"]["allocateLoadBalancerNodePorts"] = false.into();
+    service["spec"]["ports"][0].unset("nodePort");
+    assert_eq!(node_ports(&put(&server, &service).await.body), [Json::Null]);
+}
+
+#[tokio::test]
+async fn a_port_keeps_that_of_the_nodes_by_its_name() {
+    let server = server().await;
+    let ports = json!([{"name": "a", "port": 80}, {"name": "b", "port": 81}]);
+    let mut service = create(&server, "a", json!({"type": "NodePort", "ports": ports})).await;
+    let before = node_ports(&service);
+    // Other ports of the same names, in another order; and one that takes over what was another's.
+    service["spec"]["ports"] = json!([{"name": "b", "port": 91}, {"name": "a", "port": 90}]);
+    let after = put(&server, &service).await.body;
+    assert_eq!(node_ports(&after), [before[1].clone(), before[0].clone()]);
+    service = after;
+    service["spec"]["ports"] = json!([{"name": "a", "port": 90}, {"name": "c", "port": 92, "nodePort": before[0]}]);
+    let after = node_ports(&put(&server, &service).await.body);
+    assert_eq!(after[1], before[0]);
+    assert!(after[0] != before[0] && after[0] != Json::Null, "{after:?}");
+}
+
+#[tokio::test]
+async fn what_a_service_has_no_more_use_for_goes_unless_it_is_changed() {
+    let server = server().await;
+    let mut service = create(&server, "a", json!({"externalIPs": ["1.2.3.4"]})).await;
+    assert_eq!(service["spec"]["externalTrafficPolicy"], "Cluster");
+    service["spec"].unset("externalIPs");
+    let service = put(&server, &service).await;
+    assert_eq!((service.code, &service.body["spec"]["externalTrafficPolicy"]), (200, &Json::Null));
+
+    let mut service = create(&server, "b", json!({"type": "LoadBalancer", "loadBalancerClass": "x.y/z"})).await;
+    service["spec"]["loadBalancerClass"] = "x.y/other".into();
+    let refused = put(&server, &service).await;
+    let why = "Service \"b\" is invalid: spec.loadBalancerClass: Invalid value: \"x.y/other\": may not change once set";
+    assert_eq!(refused.body["message"], why);
+    service["spec"]["loadBalancerClass"] = "x.y/z".into();
+    service["spec"]["type"] = "ClusterIP".into();
+    let service = put(&server, &service).await.body;
+    assert_eq!((&service["spec"]["loadBalancerClass"], node_ports(&service)), (&Json::Null, vec![Json::Null]));
+}
+
+#[tokio::test]
+async fn a_service_that_is_a_name_elsewhere_has_no_internal_policy() {
+    let server = server().await;
+    let external = json!({"type": "ExternalName", "externalName": "x.y", "internalTrafficPolicy": "Cluster"});
+    assert_eq!(create(&server, "a", external).await["spec"]["internalTrafficPolicy"], Json::Null);
+    let mut service = create(&server, "b", json!({})).await;
+    assert_eq!(service["spec"]["internalTrafficPolicy"], "Cluster");
+    service["spec"]["type"] = "ExternalName".into();
+    service["spec"]["externalName"] = "x.y".into();
+    let service = put(&server, &service).await;
+    assert_eq!((service.code, &service.body["spec"]["internalTrafficPolicy"]), (200, &Json::Null));
+}

@@ -1,0 +1,83 @@
+//! What a strategic patch made of an object, held against its types: in the words in which Go fills its types from a tree.
+
+use pintle_json::Json;
+
+use crate::{Scalar, Type};
+
+/// The first part of a value that is not what its type asks for. Of what reads itself, such as times, nothing is told.
+pub(super) fn misfit(value: &Json, of: &Type) -> Option<String> {
+    match (of, value) {
+        (Type::Any | Type::Union(_), _) | (_, Json::Null) => None,
+        (Type::Struct { of, .. }, Json::Object(members)) => {
+            members.iter().find_map(|(name, member)| misfit(member, &of.field(name)?.of))
+        }
+        (Type::Map(map), Json::Object(members)) => members.values().find_map(|member| misfit(member, &map.value)),
+        (Type::List(list), Json::Array(items)) => items.iter().find_map(|item| misfit(item, &list.item)),
+        (Type::Struct { .. }, found) => Some(format!("cannot restore struct from: {}", shape(found))),
+        (Type::Map(_), found) => Some(format!("cannot restore map from {}", shape(found))),
+        (Type::List(_), found) => Some(format!("cannot restore slice from {}", shape(found))),
+        (Type::Scalar(scalar), found) => scalar_misfit(*scalar, found),
+    }
+}
+
+fn scalar_misfit(scalar: Scalar, found: &Json) -> Option<String> {
+    let wanted = match scalar {
+        Scalar::String => "string",
+        Scalar::Bool => "bool",
+        Scalar::Int32 => "int32",
+        Scalar::Int64 => "int64",
+        Scalar::Bytes if !found.is_string() => return Some(format!("cannot restore slice from {}", shape(found))),
+        _ => return None,
+    };
+    let found = shape(found);
+    match (wanted, found) {
+        ("string", "string") | ("bool", "bool") | ("int32" | "int64", "int64") => None,
+        // Go would take a number for the one character that it stands for, or cut it; both are refused.
+        ("string", "int64") | ("int32" | "int64", "float64") => Some(format!("cannot convert {found} to {wanted}")),
+        _ => Some(format!("unrecognized type: {wanted}")),
+    }
+}
+
+/// A value by the kind that Go has for it.
+fn shape(value: &Json) -> &'static str {
+    match value {
+        Json::Null => "nil",
+        Json::Bool(_) => "bool",
+        Json::Number(number) if number.is_f64() => "float64",
+        Json::Number(_) => "int64",
+        Json::String(_) => "string",
+        Json::Array(_) => "slice",
+        Json::Object(_) => "map",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use pintle_json::json;
+
+    use super::super::PatchBody;
+    use crate::Schema;
+
+    #[test]
+    fn what_a_strategic_patch_makes_of_the_wrong_type_is_told_as_of_a_tree() {
+        let schema = Schema::builtin("v1", "ConfigMap").expect("it is built in");
+        let live = json!({"metadata": {"name": "a", "labels": {"a": "b"}}, "data": {"a": "b"}});
+        for (patch, told) in [
+            (json!({"metadata": {"labels": "x"}}), "cannot restore map from string"),
+            (json!({"metadata": {"labels": ["x"]}}), "cannot restore map from slice"),
+            (json!({"metadata": {"labels": {"x": 1}}}), "cannot convert int64 to string"),
+            (json!({"metadata": "x"}), "cannot restore struct from: string"),
+            (json!({"metadata": [1]}), "cannot restore struct from: slice"),
+            (json!({"metadata": {"finalizers": {"a": 1}}}), "cannot restore slice from map"),
+            (json!({"metadata": {"ownerReferences": [3]}}), "cannot restore struct from: int64"),
+            (json!({"metadata": {"generation": "a"}}), "unrecognized type: int64"),
+            (json!({"data": true}), "cannot restore map from bool"),
+            (json!({"data": {"b": 1.5}}), "unrecognized type: string"),
+            (json!({"immutable": "x"}), "unrecognized type: bool"),
+            (json!({"binaryData": {"a": 1}}), "cannot restore slice from int64"),
+        ] {
+            let body = PatchBody::strategic(patch.to_string().as_bytes()).expect("an object");
+            assert_eq!(body.misfit(&live, &schema).as_deref(), Some(told), "{patch}");
+        }
+    }
+}
