@@ -38,15 +38,16 @@
 //! | negotiate | JSON, YAML or protobuf, the object, its metadata alone, or a table | `http/negotiate.rs` |
 //! | decode | bytes become a value, checked against the types of the kind; of many bytes, from here on, on another thread | `http/decode.rs`, `apart.rs`, the crate `pintle-schema` |
 //! | rules | patches, defaults, owners of fields, admission, validation, all on what the store holds now | `registry/pipeline.rs`, `kinds/`, `admission/`, the crate `pintle-fieldmanager` |
-//! | commit | the value becomes the bytes that are served, and these are put under a new revision, if nothing came between: neither to it nor to what it follows from | `store/db.rs`, the crate `pintle-store` |
+//! | commit | the value becomes the bytes that are served, and these are put under a new revision, if nothing came between: neither to it nor to what it follows from; whoever reads finds them there | `store/db.rs`, the crate `pintle-store` |
 //! | feed | those who watch the resource are told, and read the change from the log | `store/db.rs` |
 //! | watch | each watcher turns the change into its own event: added, modified, deleted, or none | `watch/watch_event.rs` |
 //! | frame | the bytes of the object, between those that make an event of them; no tree, where it goes out as it is stored. In protobuf they are made of the JSON once a version | `watch/frame.rs`, the crate `pintle-schema` |
 //! | send | the frames that are there go out together, as a part of the answer's body; over a WebSocket each is a message | `http/body.rs`, `http/websocket.rs` |
 //!
-//! The store is a pure engine: one sequence of revisions for everything, no clock, no lock, no task. Lists of the past, pages,
-//! watches and bookmarks all read from it. No try of a write in `registry/` awaits, so a request that is dropped half-way leaves each
-//! write whole or undone; writes that others come before, between two tries, lists, and deletions of collections between two objects, let others have their turns. Besides the connections and the task that accepts them there is one more: `background/`, which
+//! The store is a pure engine: one sequence of revisions for everything, no clock, no lock, no task. `Db` has it behind a lock, and
+//! what is there now beside that, for all who read. Lists of the past, pages, watches and bookmarks all read from it. No try of a write
+//! in `registry/` awaits, so a request that is dropped half-way leaves each write whole or undone; writes that others come before, between
+//! two tries, lists, and deletions of collections between two objects, let others have their turns. Besides the connections and the task that accepts them there is one more: `background/`, which
 //! establishes custom resource definitions, collects garbage, empties deleted namespaces, aggregates cluster roles and looks after
 //! APIServices and the Service `kubernetes`, through the same handlers as everybody.
 

@@ -87,7 +87,7 @@ pub(super) struct JsonBody {
 }
 
 /// Where each of the members of the metadata begins in the JSON, and where these begin and end; 0 for what is absent.
-type Places = [u32; PLACES];
+type MemberPlaces = [u32; PLACES];
 const PLACES: usize = MEMBERS.len() + 2;
 /// Which of them is that of the metadata.
 const METADATA_AT: usize = MEMBERS.len();
@@ -110,7 +110,7 @@ impl JsonBody {
     }
 
     /// `places` are those in `json`.
-    fn of(mut json: Vec<u8>, places: Places, apart: Vec<(u32, Arc<Interned>)>) -> Self {
+    fn of(mut json: Vec<u8>, places: MemberPlaces, apart: Vec<(u32, Arc<Interned>)>) -> Self {
         let width = if json.len() > NARROW { 4 } else { 2 };
         json.extend(places.iter().flat_map(|place| place.to_le_bytes().into_iter().take(width)));
         // What has no parts is the same for all.

@@ -89,12 +89,12 @@ pub struct Stored {
     is_first: bool,
     body: JsonBody,
     /// Most small objects are never shown but as they are.
-    shown: OnceLock<Box<Shown>>,
+    shown: OnceLock<Box<ShownAs>>,
 }
 
 /// What is known of an object beside its bytes.
 #[derive(Debug, Default)]
-struct Shown {
+struct ShownAs {
     /// The form in which it was last found to be shown just as it is stored; 0 for none.
     fits: AtomicU64,
     /// The tree of what the server itself reads all the time.
@@ -153,7 +153,7 @@ impl Stored {
         self
     }
 
-    fn shown(&self) -> &Shown {
+    fn shown(&self) -> &ShownAs {
         self.shown.get_or_init(Box::default)
     }
 
@@ -170,9 +170,9 @@ impl Stored {
     /// The same content under another revision.
     pub fn at(&self, revision: u64) -> Self {
         let other = Self::new(revision, self.written.clone(), false, self.body.clone());
-        if let Some(Shown { fits, fields, .. }) = self.shown.get().map(Box::as_ref) {
+        if let Some(ShownAs { fits, fields, .. }) = self.shown.get().map(Box::as_ref) {
             let fits = fits.load(Ordering::Relaxed).into();
-            other.shown.get_or_init(|| Box::new(Shown { fits, fields: fields.clone(), ..Shown::default() }));
+            other.shown.get_or_init(|| Box::new(ShownAs { fits, fields: fields.clone(), ..ShownAs::default() }));
         }
         other
     }

@@ -122,6 +122,14 @@ impl<V> Node<V> {
         }
     }
 
+    /// Those of a leaf.
+    fn entries(&self) -> &[(Key, V)] {
+        match self {
+            Self::Leaf(entries) => entries,
+            Self::Branch(_) => &[],
+        }
+    }
+
     fn first(&self) -> Option<&str> {
         let mut node = self;
         loop {
@@ -236,11 +244,7 @@ impl<V> Branch<V> {
 
     /// The values of a branch that has leaves.
     pub(super) fn values(&self) -> impl Iterator<Item = &V> {
-        let leaf = |node| match node {
-            &Node::Leaf(ref entries) => &**entries,
-            Node::Branch(_) => &[],
-        };
-        self.nodes.iter().flat_map(leaf).map(|(_, value)| value)
+        self.nodes.iter().flat_map(Node::entries).map(|(_, value)| value)
     }
 
     /// Which of its nodes the key is in or would be.

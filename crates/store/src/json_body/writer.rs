@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use pintle_json::{Json, Map};
 
-use super::{JsonBody, MEMBERS, METADATA, METADATA_AT, Member, MemberOrder, OBJECT, Places};
+use super::{JsonBody, MEMBERS, METADATA, METADATA_AT, Member, MemberOrder, MemberPlaces, OBJECT};
 use crate::interner::{Interned, Interner};
 
 /// What is shorter stays with its object: to keep it apart takes about half as much.
@@ -18,7 +18,7 @@ const PARTED: usize = 2;
 
 pub(super) struct BodyWriter<'i> {
     json: Vec<u8>,
-    places: Places,
+    places: MemberPlaces,
     apart: Vec<(u32, Arc<Interned>)>,
     /// None: nothing is kept apart.
     interner: Option<&'i Arc<Interner>>,
@@ -30,7 +30,7 @@ impl<'i> BodyWriter<'i> {
     pub(super) fn new(interner: Option<&'i Arc<Interner>>, versioned: bool) -> Self {
         // Most objects fit.
         let json = Vec::with_capacity(1024);
-        Self { json, places: Places::default(), apart: Vec::new(), interner, versioned }
+        Self { json, places: MemberPlaces::default(), apart: Vec::new(), interner, versioned }
     }
 
     pub(super) fn written(mut self, object: &Json, order: MemberOrder) -> JsonBody {

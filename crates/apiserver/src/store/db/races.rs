@@ -13,7 +13,7 @@ use crate::store::{Draft, Key, Order};
 
 const WRITERS: u64 = 2;
 const WRITES: u64 = 400;
-const PODS: &str = "pods";
+const MADE: &str = "pods";
 /// How many pods there are, written with each of them.
 const COUNT: (&str, &str) = ("counts", "pods");
 
@@ -47,14 +47,14 @@ fn write(db: &Db, writer: u64) {
             let (at, pods) = (now.get(COUNT.0, COUNT.1).expect("it is there").revision(), count(&now));
             let value = counted(pods.expect("a number") + 1);
             let charge = Charge { resource: COUNT.0.into(), key: COUNT.1.into(), at, value };
-            match db.commit(&PODS.into(), &key, Expect::Absent, json!({"data": {}}), vec![charge], |_| true) {
+            match db.commit(&MADE.into(), &key, Expect::Absent, json!({"data": {}}), vec![charge], |_| true) {
                 Ok(change) => break change,
                 Err(refused) => assert!(matches!(refused, Refused::Moved), "{refused:?}"),
             }
         };
         // What is written is there for whoever wrote it.
         assert!(db.revision() >= change.revision());
-        assert_eq!(db.get(PODS, &key).map(|stored| stored.revision()), Some(change.revision()));
+        assert_eq!(db.get(MADE, &key).map(|stored| stored.revision()), Some(change.revision()));
     }
 }
 
@@ -94,7 +94,7 @@ fn who_reads_sees_whole_steps_up_to_a_revision_that_never_falls() {
         let now = db.now();
         assert!(now.revision() >= last);
         last = now.revision();
-        let pods = names(now.objects(PODS).run(&Range::namespace(None)));
+        let pods = names(now.objects(MADE).run(&Range::namespace(None)));
         assert_eq!((first + 2 * pods.len() as u64, count(&now)), (last, Some(pods.len() as u64)));
         assert!(pods.iter().all(|(_, revision)| *revision <= last));
     });
@@ -108,13 +108,13 @@ fn who_lists_and_follows_misses_nothing_and_hears_nothing_twice() {
     let mut begun = Vec::new();
     beside_writers(&db, || {
         if begun.len() < MOST {
-            begun.push((db.now(), db.follow(&PODS.into(), FeedScope::All, |_| ()).1));
+            begun.push((db.now(), db.follow(&MADE.into(), FeedScope::All, |_| ()).1));
         }
     });
-    let all = names(db.objects_of(PODS, &Range::namespace(None)));
+    let all = names(db.objects_of(MADE, &Range::namespace(None)));
     let runtime = tokio::runtime::Builder::new_current_thread().build().expect("a runtime");
     for (then, feed) in begun {
-        let mut known = names(then.objects(PODS).run(&Range::namespace(None)));
+        let mut known = names(then.objects(MADE).run(&Range::namespace(None)));
         let mut feed = feed.starting_after(then.revision());
         while db.revision_if_read(&feed).is_none() {
             let change = runtime.block_on(feed.next(&db)).expect("it is kept");
@@ -151,7 +151,7 @@ fn who_is_told_of_a_part_of_a_step_can_read_all_of_it() {
     let waker = Waker::from(reader.clone());
     assert!(told.as_mut().poll(&mut Context::from_waker(&waker)).is_pending());
     let charge = Charge { resource: COUNT.0.into(), key: COUNT.1.into(), at, value: counted(1) };
-    let step = db.commit(&PODS.into(), "a", Expect::Absent, json!({}), vec![charge], |_| true).expect("as expected");
+    let step = db.commit(&MADE.into(), "a", Expect::Absent, json!({}), vec![charge], |_| true).expect("as expected");
     let found = reader.found.lock().expect("nobody panicked");
     assert_eq!(**found, [step.revision(); 3]);
 }
