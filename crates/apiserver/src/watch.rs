@@ -410,7 +410,7 @@ impl Watcher {
             let mut is_meant = true;
             let found = run.find(|(key, stored)| {
                 last = Some(key.clone());
-                is_meant = !apart::is_long(self.selection.weight(stored));
+                is_meant = !apart::is_long(self.selection.search_weight(stored));
                 !is_meant || self.selection.matches(stored)
             });
             drop(run);
@@ -420,7 +420,8 @@ impl Watcher {
             }
             match found {
                 Some((_, stored)) => {
-                    self.shape(self.weight(&stored), move |shape, selection| {
+                    let weight = self.weight(&stored).max(self.selection.search_weight(&stored));
+                    self.shape(weight, move |shape, selection| {
                         let object = || Served::stored(&selection.kind, &stored);
                         let is_meant = is_meant || selection.matches(&stored);
                         is_meant.then(|| shape.object(WatchEventType::Added, &object(), &selection.kind))

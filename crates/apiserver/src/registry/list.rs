@@ -67,6 +67,12 @@ impl Selection {
         if self.fields.is_everything() { 0 } else { self.kind.showing_weight(stored) }
     }
 
+    /// The same of one among many: labels may be all that there is of a large object.
+    pub(crate) fn search_weight(&self, stored: &Stored) -> usize {
+        let labels = if self.labels.is_everything() { 0 } else { stored.weight() };
+        if apart::is_long(labels) { labels.max(self.weight(stored)) } else { self.weight(stored) }
+    }
+
     /// The keys among which the objects are.
     pub(crate) fn range(&self) -> Range {
         match self.place() {
@@ -116,7 +122,7 @@ impl Selected {
 
     /// What it takes to [look](Self::look) at the next one, and to show it where that takes what `shown` says.
     pub(crate) fn weight(&self, shown: impl FnOnce(&Stored) -> usize) -> usize {
-        self.run.peek().map_or(0, |(_, stored)| self.selection.weight(stored).max(shown(stored)))
+        self.run.peek().map_or(0, |(_, stored)| self.selection.search_weight(stored).max(shown(stored)))
     }
 
     /// The next ones, if they are neighbours, and all are meant. They stay.
@@ -279,7 +285,7 @@ async fn page(selection: &Selection, run: Run, limit: Option<usize>, revision: u
     let prefix = selection.range().prefix().len();
     let (mut rest, mut found, mut looks) = (run.clone(), 0, 0);
     while let Some((key, stored)) = rest.next() {
-        apart::work_on(selection.weight(&stored)).await;
+        apart::work_on(selection.search_weight(&stored)).await;
         found += usize::from(selection.matches(&stored));
         if found >= limit && rest.left() > 0 {
             reply.objects = selected(run.up_to(&rest));

@@ -70,7 +70,7 @@ pub(crate) fn config_map(more: Json) -> Json {
     object
 }
 
-fn with_metadata(field: &str, value: Json) -> Json {
+pub(crate) fn with_metadata(field: &str, value: Json) -> Json {
     let mut object = config_map(json!({}));
     object["metadata"][field] = value;
     object

@@ -7,7 +7,9 @@ use http_body_util::BodyExt;
 use pintle_apiserver::{ApiServer, ApiServerConfig};
 use pintle_json::{Json, json};
 
-use crate::heavy_bodies::{DEFINITIONS, DEPLOYMENTS, WIDGETS, config_map, definition, deployment, members, widget};
+use crate::heavy_bodies::{
+    DEFINITIONS, DEPLOYMENTS, WIDGETS, config_map, definition, deployment, members, widget, with_metadata,
+};
 use crate::support::*;
 
 const YAML: &[(&str, &str)] = &[("accept", "application/yaml")];
@@ -31,6 +33,7 @@ pub(crate) struct HeavyAnswer {
 pub(crate) fn answers() -> Vec<HeavyAnswer> {
     let of = |path: &str, object: Json| vec![(Method::POST, path.to_owned(), object)];
     let map = || of(CONFIG_MAPS, config_map(json!({"data": members(40_000, "k", &"v".into())})));
+    let labelled = || of(CONFIG_MAPS, with_metadata("labels", members(40_000, "k", &"v".into())));
     let large = || of(DEPLOYMENTS, deployment(5_000));
     let widgets = |defaults: Json| {
         let item = json!({"type": "object", "properties": {"k": {"type": "string"}, "d": defaults}});
@@ -64,6 +67,8 @@ pub(crate) fn answers() -> Vec<HeavyAnswer> {
         read("a list in protobuf", map(), CONFIG_MAPS, PROTOBUF),
         read("a table", map(), CONFIG_MAPS, TABLE),
         read("a compressed list", map(), CONFIG_MAPS, GZIP),
+        read("labels of a list", labelled(), &format!("{CONFIG_MAPS}?labelSelector=a=b"), &[]),
+        read("labels of a page", labelled(), &format!("{CONFIG_MAPS}?labelSelector=a=b&limit=1"), &[]),
         read("a scale", large(), &format!("{DEPLOYMENTS}/heavy/scale"), &[]),
         read("defaults of an object", defaulted(), &format!("{WIDGETS}/heavy"), &[]),
         read("defaults of a list", defaulted(), WIDGETS, &[]),
