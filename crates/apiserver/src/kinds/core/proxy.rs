@@ -1,5 +1,6 @@
 //! `/proxy`: a way to what listens in a pod, behind a service or on a node. It is found as on a real cluster; nobody listens there.
 
+use std::collections::{HashMap, HashSet};
 use std::net::IpAddr;
 use std::sync::Arc;
 
@@ -67,27 +68,38 @@ fn to_service(cluster: &dyn Cluster, place: &Place, _: &Json) -> Outcome<StreamA
     let endpoints = cluster.object(&GroupResource::new("", "endpoints"), namespace, asked.name);
     // A service whose endpoints are missing is called missing itself.
     let endpoints = endpoints.ok_or_else(|| Failure::not_found(&GroupResource::new("", "services"), asked.name))?;
+    let mut pods = PodAddresses { cluster, namespace, known: HashMap::new() };
     for subset in endpoints.list("/subsets") {
-        let ports = subset.list("/ports").filter(|port| port.text("/name") == wanted);
-        let addresses = || subset.list("/addresses").filter(|address| is_of_pod(cluster, namespace, address));
-        if let Some((port, address)) = ports.into_iter().find_map(|port| Some((port, addresses().next()?))) {
+        let Some(port) = subset.list("/ports").find(|port| port.text("/name") == wanted) else { continue };
+        if let Some(address) = subset.list("/addresses").find(|address| pods.have(address)) {
             return Ok(nobody(address.text("/ip"), &port.integer("/port").unwrap_or(0).to_string()));
         }
     }
     Err(unavailable(format!("no endpoints available for service {}", quoted(&place.name))))
 }
 
-/// Whether an address is that of a pod of this namespace, which says so itself.
-fn is_of_pod(cluster: &dyn Cluster, namespace: &str, address: &Json) -> bool {
-    let says = |name: &str| address["targetRef"].text(name);
-    if (says("/kind"), says("/namespace")) != ("Pod", namespace) {
-        return false;
+/// The addresses of the pods of a namespace. Very many of the endpoints may name one pod, which is looked at once.
+struct PodAddresses<'a> {
+    cluster: &'a dyn Cluster,
+    namespace: &'a str,
+    known: HashMap<String, HashSet<String>>,
+}
+
+impl PodAddresses<'_> {
+    /// Whether an address of endpoints is that of the pod that it names.
+    fn have(&mut self, address: &Json) -> bool {
+        let says = |name: &str| address["targetRef"].text(name);
+        if (says("/kind"), says("/namespace")) != ("Pod", self.namespace) {
+            return false;
+        }
+        let ips = self.known.entry(says("/name").to_owned()).or_insert_with(|| {
+            let pod = self.cluster.object(&GroupResource::new("", "pods"), self.namespace, says("/name"));
+            let pod = pod.as_deref().unwrap_or(&Json::Null);
+            let ips = pod.list("/status/podIPs").map(|ip| ip.text("/ip")).chain([pod.text("/status/podIP")]);
+            ips.filter(|ip| !ip.is_empty()).map(str::to_owned).collect()
+        });
+        ips.contains(address.text("/ip"))
     }
-    let pod = cluster.object(&GroupResource::new("", "pods"), namespace, says("/name"));
-    pod.is_some_and(|pod| {
-        let mut ips = pod.list("/status/podIPs").map(|ip| ip.text("/ip")).chain([pod.text("/status/podIP")]);
-        ips.any(|ip| ip == address.text("/ip"))
-    })
 }
 
 fn to_node(cluster: &dyn Cluster, place: &Place, _: &Json) -> Outcome<StreamAnswer> {
@@ -149,4 +161,45 @@ fn nobody(host: &str, port: &str) -> StreamAnswer {
         Ok(port) => format!("dial tcp {host}:{port}: connect: connection refused"),
         Err(_) => format!("dial tcp: address {port}: invalid port"),
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use std::cell::Cell;
+
+    use super::*;
+
+    /// Has endpoints whose addresses all name one pod, which has another address; counts how often that is looked at.
+    struct OnePod(Json, Cell<usize>);
+
+    impl Cluster for OnePod {
+        fn object(&self, resource: &GroupResource, _: &str, _: &str) -> Option<Arc<Json>> {
+            if resource.resource == "pods" {
+                self.1.set(self.1.get() + 1);
+                return Some(Arc::new(json!({"status": {"podIP": "10.9.9.9"}})));
+            }
+            Some(Arc::new(self.0.clone()))
+        }
+
+        fn objects(&self, _: &GroupResource, _: Option<&str>) -> Vec<Arc<Json>> {
+            Vec::new()
+        }
+
+        fn holder(&self, _: &str) -> Option<Arc<str>> {
+            None
+        }
+    }
+
+    #[test]
+    fn a_pod_that_very_many_addresses_name_is_looked_at_once() {
+        let target = json!({"kind": "Pod", "namespace": "default", "name": "p"});
+        let addresses: Json = (0..100).map(|at| json!({"ip": format!("10.1.0.{at}"), "targetRef": target})).collect();
+        let ports: Json = (0..100).map(|port| json!({"port": port})).collect();
+        let subset = json!({"addresses": addresses, "ports": ports});
+        let cluster = OnePod(json!({"subsets": [subset, subset]}), Cell::new(0));
+        let kinds = crate::kinds::Kinds::builtin();
+        let services = kinds.kind("", "v1", "Service").expect("it is built in");
+        let way = to_service(&cluster, &Place::new(services.clone(), "default", "s"), &Json::Null);
+        assert_eq!((way.err().map(|failure| failure.code()), cluster.1.get()), (Some(503), 1));
+    }
 }
