@@ -83,15 +83,43 @@ impl Custom {
     fn faults(&self, object: &Json, old: Option<&Json>) -> FieldFaults {
         let mut faults = validator::validate(self.schema(), object, old, "");
         if let Some(scale) = &self.scale {
-            let replicas = super::json_path::lookup(&scale.spec_replicas, object).and_then(Json::as_i64);
-            if let Some(replicas) = replicas.filter(|replicas| *replicas < 0) {
-                let field = scale.spec_replicas.clone();
-                faults.push(FieldFault::invalid(field, &replicas.into(), "should be a non-negative integer"));
-            }
+            faults.extend(replicas_fault(&scale.spec_replicas, object));
         }
         faults.extend(embedded::faults(self.schema(), object));
         faults.extend(validator::duplicates(self.schema(), object, old, ""));
         faults
+    }
+}
+
+/// The replicas at the path of a scale are a number that is not negative, if they are there.
+fn replicas_fault(path: &str, object: &Json) -> Option<FieldFault> {
+    let (mut value, mut parts) = (object, path.trim_start_matches('.').split('.'));
+    let other_type = |value: &Json, wanted: &str| {
+        let found = match value {
+            Json::String(_) => "string",
+            Json::Bool(_) => "bool",
+            Json::Array(_) => "[]interface {}",
+            Json::Object(_) => "map[string]interface {}",
+            _ if value.is_i64() => "int64",
+            _ => "float64",
+        };
+        let told = value.as_str().map_or_else(|| value.to_string(), str::to_owned);
+        let why = format!("{path} accessor error: {told} is of the type {found}, expected {wanted}");
+        Some(FieldFault::invalid(path, &0.into(), why))
+    };
+    loop {
+        let Some(part) = parts.next() else { break };
+        if !value.is_object() {
+            return other_type(value, "map[string]interface{}");
+        }
+        value = value.get(part).filter(|value| !value.is_null())?;
+    }
+    match value.as_i64() {
+        None => other_type(value, "int64"),
+        Some(replicas) if replicas < 0 => {
+            Some(FieldFault::invalid(path, &replicas.into(), "should be a non-negative integer"))
+        }
+        Some(_) => None,
     }
 }
 
