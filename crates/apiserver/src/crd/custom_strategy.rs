@@ -91,7 +91,7 @@ impl Custom {
             }
         }
         if let Some(scale) = &self.scale {
-            faults.extend(replicas_faults(&scale.spec_replicas, object));
+            faults.extend(replicas_fault(&scale.spec_replicas, object));
         }
         faults.extend(self.status_scale_faults(object));
         faults.extend(embedded::faults(self.schema(), object));
@@ -100,13 +100,34 @@ impl Custom {
     }
 
     fn status_scale_faults(&self, object: &Json) -> Option<FieldFault> {
-        replicas_faults(&self.scale.as_ref()?.status_replicas, object)
+        replicas_fault(&self.scale.as_ref()?.status_replicas, object)
     }
 }
 
-/// A Scale takes no other number of replicas.
-fn replicas_faults(path: &str, object: &Json) -> Option<FieldFault> {
-    let replicas = super::json_path::lookup(path, object).and_then(Json::as_i64)?;
+/// The replicas at a path of a scale are a number that a Scale takes, if they are there.
+fn replicas_fault(path: &str, object: &Json) -> Option<FieldFault> {
+    let (mut value, mut parts) = (object, path.trim_start_matches('.').split('.'));
+    let other_type = |value: &Json, wanted: &str| {
+        let found = match value {
+            Json::String(_) => "string",
+            Json::Bool(_) => "bool",
+            Json::Array(_) => "[]interface {}",
+            Json::Object(_) => "map[string]interface {}",
+            _ if value.is_i64() => "int64",
+            _ => "float64",
+        };
+        let told = value.as_str().map_or_else(|| value.to_string(), str::to_owned);
+        let why = format!("{path} accessor error: {told} is of the type {found}, expected {wanted}");
+        Some(FieldFault::invalid(path, &0.into(), why))
+    };
+    loop {
+        let Some(part) = parts.next() else { break };
+        if !value.is_object() {
+            return other_type(value, "map[string]interface{}");
+        }
+        value = value.get(part).filter(|value| !value.is_null())?;
+    }
+    let Some(replicas) = value.as_i64() else { return other_type(value, "int64") };
     let why = match replicas {
         ..0 => "should be a non-negative integer".to_owned(),
         _ if replicas > i64::from(i32::MAX) => format!("should be less than or equal to {}", i32::MAX),

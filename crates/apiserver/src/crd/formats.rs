@@ -63,7 +63,7 @@ pub(crate) fn fits(format: &str, text: &str) -> bool {
         "uuid" | "uuid3" | "uuid4" | "uuid5" => is_uuid(text, format.strip_prefix("uuid").unwrap_or_default()),
         "uri" => is_uri(text),
         "email" => is_email(text),
-        "byte" => base64::engine::general_purpose::STANDARD.decode(text).is_ok(),
+        "byte" => !text.is_empty() && base64::engine::general_purpose::STANDARD.decode(text).is_ok(),
         "hexcolor" => is_hex_colour(text),
         _ => true,
     }

@@ -130,6 +130,24 @@ fn a_value_is_held_against_its_schema() {
         (json!({"type": "string", "maxLength": 3}), json!("äöü"), vec![]),
         (json!({"type": "string", "maxLength": 3}), json!("xxxx"), vec!["TooLong spec.x"]),
         (json!({"type": "string", "pattern": "^a"}), json!("b"), vec!["Invalid spec.x"]),
+        (
+            json!({"type": "string", "maxLength": 3, "minLength": 2, "pattern": "^a"}),
+            json!("bbbb"),
+            vec!["TooLong spec.x"],
+        ),
+        (json!({"type": "string", "minLength": 2, "pattern": "^a"}), json!("b"), vec!["Invalid spec.x"]),
+        (json!({"type": "string", "enum": ["a"]}), json!(["a"]), vec!["TypeInvalid spec.x", "NotSupported spec.x"]),
+        (
+            json!({"type": "object", "oneOf": [{"required": ["a"]}, {"required": ["b"]}]}),
+            json!("x"),
+            vec!["TypeInvalid spec.x", "Invalid <nil>"],
+        ),
+        (
+            json!({"type": "integer", "maximum": 5}),
+            json!(7.5),
+            vec!["TypeInvalid spec.x", "Invalid <nil>", "Invalid spec.x"],
+        ),
+        (json!({"type": "string", "format": "byte"}), json!(""), vec!["TypeInvalid spec.x"]),
         (json!({"type": "string", "format": "uuid"}), json!("x"), vec!["TypeInvalid spec.x"]),
         (json!({"type": "string", "format": "no-such"}), json!("x"), vec![]),
         (
@@ -303,7 +321,6 @@ fn a_schema_has_to_be_structural() {
             vec!["Required ~.properties[x].not.type", "Forbidden ~.properties[x].not.x-kubernetes-map-type"],
         ),
         (of(json!({"type": "string", "$schema": "s"})), vec!["Invalid spec.validation.openAPIV3Schema"]),
-        (json!({"type": "object", "nullable": true}), vec!["Forbidden ~.nullable"]),
         (
             of(json!({"type": "string", "default": "bad", "not": {"enum": ["bad"]}})),
             vec!["Invalid ~.properties[x].default"],

@@ -63,7 +63,8 @@ impl Validation {
         if value.is_null() && (schema.nullable || schema.type_name.is_empty() && !schema.int_or_string) {
             return;
         }
-        if !self.is_of_type(schema, value, path) && !matches!(value, Json::Number(_)) {
+        // What is of another type is held against the rest all the same, but for null.
+        if !self.is_of_type(schema, value, path) && value.is_null() {
             return;
         }
         self.branches(schema, value, old, path);
@@ -176,22 +177,23 @@ impl Validation {
         self.spend(text.len() / STEP_OF_TEXT);
         let length = text.chars().count() as u64;
         let value = Json::from(text);
+        // Of these three, the first that is not kept is told.
         if let Some(most) = limits.max_length.filter(|most| length > *most) {
             let message = format!("Too long: may not be more than {most} bytes");
             self.tell(|| FieldFault::new(FaultReason::TooLong, path, message));
-        }
-        if let Some(least) = limits.min_length.filter(|least| length < *least) {
+        } else if let Some(least) = limits.min_length.filter(|least| length < *least) {
             self.fault(
                 FaultReason::Invalid,
                 path,
                 &value,
                 format_args!("{path} in body should be at least {least} chars long"),
             );
-        }
-        let (matches, steps) = limits.pattern.as_ref().map_or((true, 0), |pattern| pattern.matches(text));
-        self.spend(steps);
-        if let Some(pattern) = limits.pattern.as_ref().filter(|_| !matches) {
-            self.fault(FaultReason::Invalid, path, &value, format_args!("{path} in body should match '{pattern}'"));
+        } else if let Some(pattern) = &limits.pattern {
+            let (matches, steps) = pattern.matches(text);
+            self.spend(steps);
+            if !matches {
+                self.fault(FaultReason::Invalid, path, &value, format_args!("{path} in body should match '{pattern}'"));
+            }
         }
         if !formats::fits(&schema.format, text) {
             let format = &schema.format;
@@ -215,7 +217,6 @@ impl Validation {
                 _ => "(default format)".into(),
             };
             self.nowhere(format_args!("Checked value must be of type {} {format} in {path}", schema.type_name));
-            return;
         }
         let limits = &schema.limits;
         if let Some(factor) = limits.multiple_of.filter(|factor| (number / factor).fract() != 0.0) {

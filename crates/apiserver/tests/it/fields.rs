@@ -135,13 +135,15 @@ async fn a_definition_is_told_what_no_converter_takes_and_warned_of_formats_of_a
     let fields = json!({"a": {"type": "boolean", "format": "x"}, "b": {"type": "integer", "format": "int64"}});
     let schema = json!({"openAPIV3Schema": {"type": "object", "properties": fields}});
     let version = json!({"name": "v1", "served": true, "storage": true, "schema": schema});
-    let define = async |conversion: Json| {
+    let define = async |conversion: Json, is_nullable: bool| {
+        let mut version = version.clone();
+        version["schema"]["openAPIV3Schema"]["nullable"] = is_nullable.into();
         let names = json!({"plural": "ws", "kind": "W"});
         let spec = json!({"group": "example.com", "scope": "Cluster", "names": names, "versions": [version], "conversion": conversion});
         let all = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions?dryRun=All";
         call(&server, Method::POST, all, json!({"metadata": {"name": "ws.example.com"}, "spec": spec})).await
     };
-    let made = define(json!({"strategy": "None"})).await;
+    let made = define(json!({"strategy": "None"}), false).await;
     let warned: Vec<_> = made.headers.get_all("warning").iter().collect();
     assert!(made.code == 201 && warned.len() == 1, "{:?} {warned:?}", made.body);
     for (conversion, field) in [
@@ -151,6 +153,33 @@ async fn a_definition_is_told_what_no_converter_takes_and_warned_of_formats_of_a
             "spec.conversion.conversionReviewVersions",
         ),
     ] {
-        assert_eq!(define(conversion).await.body.text("/details/causes/0/field"), field);
+        assert_eq!(define(conversion, false).await.body.text("/details/causes/0/field"), field);
+    }
+    let nullable = define(json!({"strategy": "None"}), true).await;
+    assert_eq!(nullable.body.text("/details/causes/0/field"), "spec.validation.openAPIV3Schema.nullable");
+}
+
+#[tokio::test]
+async fn replicas_of_another_type_are_told_by_the_scale_too() {
+    let server = server().await;
+    let spec = json!({"type": "object", "properties": {"n": {"type": "integer"}}});
+    let schema = json!({"openAPIV3Schema": {"type": "object", "properties": {"spec": spec}}});
+    let scale = json!({"specReplicasPath": ".spec.n", "statusReplicasPath": ".status.n"});
+    let version =
+        json!({"name": "v1", "served": true, "storage": true, "schema": schema, "subresources": {"scale": scale}});
+    let names = json!({"plural": "ws", "kind": "W"});
+    let definition = json!({"metadata": {"name": "ws.example.com"},
+        "spec": {"group": "example.com", "scope": "Cluster", "names": names, "versions": [version]}});
+    let all = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
+    assert_eq!(call(&server, Method::POST, all, definition).await.code, 201);
+    for (spec, fields) in [
+        (json!({"n": "a"}), vec!["spec.n", ".spec.n"]),
+        (json!("a"), vec!["spec", ".spec.n"]),
+        (json!({"n": -1}), vec![".spec.n"]),
+    ] {
+        let object = json!({"apiVersion": "example.com/v1", "kind": "W", "metadata": {"name": "a"}, "spec": spec});
+        let answer = call(&server, Method::POST, "/apis/example.com/v1/ws", object).await;
+        let found: Vec<_> = answer.body.list("/details/causes").map(|cause| cause.text("/field")).collect();
+        assert_eq!(found, fields, "{:?}", answer.body);
     }
 }
