@@ -45,7 +45,7 @@ impl Serialize for OrderedItems<'_> {
 }
 
 /// The members of an entry of discovery.
-const RESOURCE: &[&str] =
+const DISCOVERED_RESOURCE: &[&str] =
     &["name", "singularName", "namespaced", "group", "version", "kind", "verbs", "shortNames", "categories"];
 
 /// What discovery tells that there is.
@@ -54,7 +54,7 @@ struct DiscoveredResources<'a>(&'a Json);
 impl Serialize for DiscoveredResources<'_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         match self.0 {
-            Json::Array(items) => serializer.collect_seq(items.iter().map(|item| First(item, RESOURCE))),
+            Json::Array(items) => serializer.collect_seq(items.iter().map(|item| First(item, DISCOVERED_RESOURCE))),
             other => other.serialize(serializer),
         }
     }

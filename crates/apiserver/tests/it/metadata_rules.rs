@@ -42,7 +42,9 @@ async fn a_write_of_these_statuses_leaves_the_metadata_alone() {
     ] {
         let patch = json!({"metadata": {"labels": {"x": "y"}}});
         let written = call(&server, Method::PATCH, &format!("{path}/status"), patch.clone()).await;
-        assert_eq!((written.code, &written.body["metadata"]["labels"]["x"]), (200, &Json::Null), "{path}");
+        let metadata = &written.body["metadata"];
+        assert_eq!((written.code, &metadata["labels"]["x"]), (200, &Json::Null), "{path}");
+        assert!(!metadata["managedFields"].to_string().contains("f:x"), "{path}");
         let written = call(&server, Method::PATCH, path, patch).await;
         assert_eq!((written.code, &written.body["metadata"]["labels"]["x"]), (200, &json!("y")), "{path}");
     }

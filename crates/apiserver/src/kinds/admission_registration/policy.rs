@@ -1,9 +1,11 @@
 //! ValidatingAdmissionPolicy and MutatingAdmissionPolicy.
 
 use super::fill_match;
+use crate::kinds::reset::{ALL_BUT_STATUS, Reset};
 use crate::kinds::table::{self, Column, Row};
 use crate::kinds::without_effect::{POLICIES, is_about, whole};
 use crate::kinds::{Cluster, Context, Kinds, Strategy};
+use crate::request::Part;
 use jiff::Timestamp;
 use pintle_json::Json;
 
@@ -23,6 +25,10 @@ impl Strategy for AdmissionPolicy {
 
     fn status_keeps_metadata(&self) -> bool {
         true
+    }
+
+    fn reset_fields(&self, part: Part) -> Option<Reset> {
+        (part == Part::Status).then_some(ALL_BUT_STATUS)
     }
 
     fn prepare_for_create(&self, _: &Context<'_>, object: &mut Json) {
