@@ -106,7 +106,7 @@ impl Custom {
 
 /// The replicas at a path of a scale are a number that a Scale takes, if they are there.
 fn replicas_fault(path: &str, object: &Json) -> Option<FieldFault> {
-    let (mut value, mut parts) = (object, path.trim_start_matches('.').split('.'));
+    let mut value = object;
     let other_type = |value: &Json, wanted: &str| {
         let found = match value {
             Json::String(_) => "string",
@@ -120,8 +120,7 @@ fn replicas_fault(path: &str, object: &Json) -> Option<FieldFault> {
         let why = format!("{path} accessor error: {told} is of the type {found}, expected {wanted}");
         Some(FieldFault::invalid(path, &0.into(), why))
     };
-    loop {
-        let Some(part) = parts.next() else { break };
+    for part in path.trim_start_matches('.').split('.') {
         if !value.is_object() {
             return other_type(value, "map[string]interface{}");
         }

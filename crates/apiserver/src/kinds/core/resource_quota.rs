@@ -9,7 +9,7 @@ use crate::validate::{FieldFault, FieldFaults, qualified_name_faults};
 use jiff::Timestamp;
 use pintle_json::{Json, json};
 use pintle_schema::quantity;
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, HashMap};
 
 const MODES: &[&str] = &[
     "BestEffort",
@@ -178,9 +178,11 @@ fn applies(scope: &str, resource: &str) -> bool {
     }
 }
 
-/// What of a quota a scope cannot bound.
-fn out_of_scope(object: &Json, scope: &str) -> usize {
-    object.members("/spec/hard").filter(|(name, _)| STANDARD.contains(&name.as_str()) && !applies(scope, name)).count()
+/// What of a quota each scope cannot bound; those that nobody knows bound everything.
+fn out_of_scope(object: &Json) -> HashMap<&'static str, usize> {
+    let standard: Vec<_> = object.members("/spec/hard").filter(|(name, _)| STANDARD.contains(&name.as_str())).collect();
+    let count = |scope: &&'static str| standard.iter().filter(|(name, _)| !applies(scope, name)).count();
+    MODES.iter().map(|scope| (*scope, count(scope))).collect()
 }
 
 fn conflicts(scopes: &[&str]) -> usize {
@@ -193,9 +195,12 @@ fn scope_faults(object: &Json) -> FieldFaults {
     let value = &object["spec"]["scopes"];
     let fault = |why: &str| FieldFault::invalid("spec.scopes", value, why);
     let mut faults = FieldFaults::default();
+    let outside = out_of_scope(object);
     for scope in &scopes {
         faults.extend((!MODES.contains(scope)).then(|| fault("unsupported scope")));
-        faults.extend((0..out_of_scope(object, scope)).map(|_| fault("unsupported scope applied to resource")));
+        faults.extend(
+            (0..outside.get(scope).copied().unwrap_or(0)).map(|_| fault("unsupported scope applied to resource")),
+        );
     }
     faults.extend((0..conflicts(&scopes)).map(|_| fault("conflicting scopes")));
     faults
@@ -207,12 +212,12 @@ fn selector_faults(object: &Json) -> FieldFaults {
     const EXISTS: &str = "must be 'Exists' when scope is any of ResourceQuotaScopeTerminating, ResourceQuotaScopeNotTerminating, \
                           ResourceQuotaScopeBestEffort, ResourceQuotaScopeNotBestEffort or ResourceQuotaScopeCrossNamespacePodAffinity";
     let mut faults = FieldFaults::default();
-    let mut scopes = Vec::new();
+    let (mut scopes, counts) = (Vec::new(), out_of_scope(object));
     for expression in object.list("/spec/scopeSelector/matchExpressions") {
         let (scope, operator) = (expression.text("/scopeName"), expression.text("/operator"));
         let some = expression.list("/values").next().is_some();
         let selector = &object["spec"]["scopeSelector"];
-        let outside = (0..out_of_scope(object, scope))
+        let outside = (0..counts.get(scope).copied().unwrap_or(0))
             .map(|_| FieldFault::invalid(PATH, selector, "unsupported scope applied to resource"));
         let by_presence = matches!(
             scope,

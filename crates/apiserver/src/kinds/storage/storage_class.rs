@@ -7,7 +7,7 @@ use crate::request::Part;
 use crate::validate::{FieldFault, FieldFaults, label_key_faults, qualified_name_faults};
 use jiff::Timestamp;
 use pintle_json::Json;
-use std::collections::HashSet;
+use std::collections::{BTreeSet, HashSet};
 
 /// `storage.k8s.io/v1` StorageClass.
 #[derive(Clone, Copy, Debug)]
@@ -98,14 +98,13 @@ fn topology_faults(object: &Json) -> FieldFaults {
         let (mut keys, mut said) = (HashSet::new(), Vec::new());
         for (nth, expression) in term.list("/matchLabelExpressions").enumerate() {
             let (key, path) = (expression.text("/key"), format!("{path}[{nth}]"));
-            let mut values: Vec<&str> = Vec::new();
+            let mut values: BTreeSet<&str> = BTreeSet::new();
             if expression.list("/values").next().is_none() {
                 faults.push(FieldFault::required(format!("{path}.values"), ""));
             }
             for (at, value) in expression.texts("/values").enumerate() {
-                match values.contains(&value) {
-                    true => faults.push(FieldFault::duplicate(format!("{path}.values[{at}]"), &value.into())),
-                    false => values.push(value),
+                if !values.insert(value) {
+                    faults.push(FieldFault::duplicate(format!("{path}.values[{at}]"), &value.into()));
                 }
             }
             let why = label_key_faults(key);
@@ -113,7 +112,6 @@ fn topology_faults(object: &Json) -> FieldFaults {
             if !keys.insert(key) {
                 faults.push(FieldFault::duplicate(format!("{path}.key"), &key.into()));
             }
-            values.sort_unstable();
             said.push((key.to_owned(), values.into_iter().map(str::to_owned).collect::<Vec<_>>()));
         }
         said.sort();

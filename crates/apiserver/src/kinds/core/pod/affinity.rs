@@ -1,6 +1,6 @@
 //! Validates near to what pods may run, and how they are spread.
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 
 use pintle_json::Json;
 
@@ -141,13 +141,13 @@ fn label_keys(object: &Json, list: &str, path: &str) -> FieldFaults {
 
 /// Those that the selector has more than once already.
 fn double_keys(object: &Json, path: &str) -> FieldFaults {
-    let keys: Vec<&str> = object.texts("/matchLabelKeys").collect();
+    let keys: HashMap<&str, usize> = object.texts("/matchLabelKeys").enumerate().map(|(at, key)| (key, at)).collect();
     let mut selected: HashSet<&str> =
         object.members("/labelSelector/matchLabels").map(|(key, _)| key.as_str()).collect();
     let mut faults = FieldFaults::default();
     for expression in object.list("/labelSelector/matchExpressions") {
         let key = expression.text("/key");
-        if let Some(at) = keys.iter().rposition(|known| *known == key).filter(|_| selected.contains(key)) {
+        if let Some(at) = keys.get(key).filter(|_| selected.contains(key)) {
             let why = "exists in both matchLabelKeys and labelSelector";
             faults.push(FieldFault::invalid_text(format!("{path}[{at}]"), key, why));
         }

@@ -36,6 +36,14 @@ pub(super) fn of_container(spec: &Json, container: &Json, path: &str) -> FieldFa
     let mut faults = requirements(&container["resources"], &field, resource_faults);
     let claims: HashSet<&str> = spec.list("/resourceClaims").map(|claim| claim.text("/name")).collect();
     let (mut seen, object) = (HashSet::new(), &container["resources"]);
+    let known = match claims.is_empty() {
+        true => " which is empty".to_owned(),
+        false => {
+            let mut known: Vec<&str> = claims.iter().copied().collect();
+            known.sort_unstable();
+            format!(": {}", known.join(", "))
+        }
+    };
     for (at, claim) in object.list("/claims").enumerate() {
         let (name, field) = (claim.text("/name"), format!("{field}.claims[{at}]"));
         if name.is_empty() {
@@ -47,9 +55,6 @@ pub(super) fn of_container(spec: &Json, container: &Json, path: &str) -> FieldFa
         }
         if !claims.contains(name) {
             let mut fault = FieldFault::not_found(field, name);
-            let mut known: Vec<&str> = claims.iter().copied().collect();
-            known.sort_unstable();
-            let known = if known.is_empty() { " which is empty".to_owned() } else { format!(": {}", known.join(", ")) };
             fault.message = format!("{}: must be one of the names in pod.spec.resourceClaims{known}", fault.message);
             faults.push(fault);
         }

@@ -1,5 +1,7 @@
 //! Validates the variables of a container.
 
+use std::collections::HashMap;
+
 use pintle_json::Json;
 
 use super::field_source;
@@ -58,13 +60,13 @@ pub(super) fn faults(container: &Json, path: &str) -> FieldFaults {
 }
 
 /// The variables that come from files of volumes that are not made for it.
-pub(super) fn file_faults(spec: &Json, container: &Json, path: &str) -> FieldFaults {
+pub(super) fn file_faults(volumes: &HashMap<&str, &Json>, container: &Json, path: &str) -> FieldFaults {
     let all = Check::at(container, path).each("env", |variable, _| {
         let name = variable.object().text("/valueFrom/fileKeyRef/volumeName");
         if !variable.object().has("/valueFrom/fileKeyRef") {
             return variable;
         }
-        let volume = spec.list("/volumes").rfind(|volume| volume.text("/name") == name);
+        let volume = volumes.get(name);
         let field = "valueFrom.fileKeyRef.volumeName";
         variable
             .refuse(volume.is_none(), || FieldFault::not_found(field, name))

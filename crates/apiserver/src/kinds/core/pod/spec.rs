@@ -92,9 +92,10 @@ fn spec(spec: &Json, path: &str, owner: Owner<'_>) -> FieldFaults {
     faults.extend(amounts::of_pod(spec, path));
     faults.extend(network::host_network_ports(spec, path, matches!(owner, Owner::Pod(_))));
     faults.extend(placement(spec, path).done());
+    let all = spec.list("/volumes").map(|volume| (volume.text("/name"), volume)).collect();
     for key in CONTAINERS {
         for (at, container) in spec.list(&format!("/{key}")).enumerate() {
-            faults.extend(environment::file_faults(spec, container, &format!("{path}.{key}[{at}]")));
+            faults.extend(environment::file_faults(&all, container, &format!("{path}.{key}[{at}]")));
         }
     }
     faults

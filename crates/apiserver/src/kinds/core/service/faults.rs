@@ -142,13 +142,13 @@ fn node_port_faults(ports: &[&Json], kind: &str) -> FieldFaults {
 /// Its addresses in the cluster, and their families.
 fn address_faults(object: &Json) -> FieldFaults {
     let families: Vec<&str> = object.texts("/spec/ipFamilies").collect();
-    let mut faults = FieldFaults::default();
+    let (mut faults, mut seen) = (FieldFaults::default(), HashSet::new());
     for (at, family) in families.iter().enumerate() {
         let field = format!("spec.ipFamilies[{at}]");
         if !["IPv4", "IPv6"].contains(family) {
             faults.push(FieldFault::unsupported(field.as_str(), &(*family).into(), &["IPv4", "IPv6"]));
         }
-        if families[..at].contains(family) {
+        if !seen.insert(*family) {
             faults.push(FieldFault::duplicate(field, &(*family).into()));
         }
     }
