@@ -47,8 +47,8 @@
 //! The store is a pure engine: one sequence of revisions for everything, no clock, no lock, no task. `Db` has it behind a lock, and
 //! what is there now beside that, for all who read. Lists of the past, pages, watches and bookmarks all read from it. No try of a write
 //! in `registry/` awaits, so a request that is dropped half-way leaves each write whole or undone; writes that others come before, between
-//! two tries, lists, and deletions of collections between two objects, let others have their turns. Besides the connections and the task that accepts them there is one more: `background/`, which
-//! establishes custom resource definitions, collects garbage, empties deleted namespaces, aggregates cluster roles and looks after
+//! two tries, lists, and deletions of collections between two objects, let others have their turns. Besides the connections and the task
+//! that accepts them, each controller has a task: `background/` establishes custom resource definitions, collects garbage, empties deleted namespaces, aggregates cluster roles and looks after
 //! APIServices and the Service `kubernetes`, through the same handlers as everybody.
 
 /// Does not compile where one of these types has Debug: what may hold a Secret or a token is not printed by chance.
