@@ -30,10 +30,13 @@ mod cluster_of_store;
 mod core;
 mod default_class;
 mod devices;
+#[cfg(test)]
+mod fault_rows;
 mod field_selectors;
 mod flow_control;
 mod horizontal_pod_autoscaler;
 mod known;
+mod label_selector;
 mod layout;
 mod lease;
 mod lease_candidate;

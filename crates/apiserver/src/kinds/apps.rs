@@ -19,9 +19,10 @@ use pintle_json::Json;
 
 use super::check::Check;
 use super::core::pod::{pod_template, validate_template};
+use super::label_selector::selector_faults;
 use super::table::{self, Column, Row};
 use crate::selector::{selects_labels, structured};
-use crate::validate::{FieldFault, FieldFaults, label_key_faults, label_value_faults};
+use crate::validate::{FieldFault, FieldFaults};
 
 /// Where the template of the pods stands.
 const TEMPLATE: &str = "/spec/template";
@@ -70,37 +71,6 @@ fn workload_faults(object: &Json, kind: &str) -> FieldFaults {
         })
         .not_negative(&["spec.minReadySeconds", "spec.revisionHistoryLimit"])
         .done()
-}
-
-/// The faults of a structured selector.
-pub(super) fn selector_faults(selector: &Json, path: &str) -> FieldFaults {
-    let mut faults = FieldFaults::default();
-    for (key, value) in selector.members("/matchLabels") {
-        let value = value.as_str().unwrap_or_default();
-        for (text, why) in [(key.as_str(), label_key_faults(key)), (value, label_value_faults(value))] {
-            faults.extend(why.iter().map(|why| FieldFault::invalid_text(format!("{path}.matchLabels"), text, why)));
-        }
-    }
-    let expressions = Check::at(selector, path).each("matchExpressions", |expression, _| {
-        let operator = expression.object().text("/operator").to_owned();
-        let values = expression.object().get("values").is_some_and(|values| !values.is_empty());
-        let expression = match operator.as_str() {
-            "In" | "NotIn" => {
-                expression.required_because("values", "must be specified when `operator` is 'In' or 'NotIn'")
-            }
-            "Exists" | "DoesNotExist" => expression.refuse(values, || {
-                FieldFault::forbidden("values", "may not be specified when `operator` is 'Exists' or 'DoesNotExist'")
-            }),
-            other => {
-                expression.refuse(true, || FieldFault::invalid_text("operator", other, "not a valid selector operator"))
-            }
-        };
-        let key = expression.object().text("/key");
-        let why = label_key_faults(key);
-        why.iter().fold(expression, |check, why| check.refuse(true, || FieldFault::invalid_text("key", key, why)))
-    });
-    faults.extend(expressions.done());
-    faults
 }
 
 /// The columns of what keeps a number of pods that are all alike.

@@ -26,8 +26,8 @@ pub(super) use limit_range::LimitRange;
 pub(super) use namespace::Namespace;
 pub(crate) use namespace::{NAMESPACES, unknown as unknown_namespace};
 pub(super) use node::Node;
-pub(super) use persistent_volume::{BETA_CLASS, PersistentVolume};
-pub(super) use persistent_volume_claim::PersistentVolumeClaim;
+pub(super) use persistent_volume::PersistentVolume;
+pub(super) use persistent_volume_claim::{PersistentVolumeClaim, claim_spec};
 pub(super) use pod::{Binding, Pod};
 pub(super) use pod_template::PodTemplate;
 pub(super) use resource_quota::ResourceQuota;
@@ -41,6 +41,25 @@ use crate::object::set_metadata;
 use crate::validate::{FieldFault, FieldFaults, NameRule, name_faults};
 
 const DATA_AT_MOST: usize = 1024 * 1024;
+/// The annotation that named the storage class before there was a field.
+pub(super) const BETA_CLASS: &str = "volume.beta.kubernetes.io/storage-class";
+
+/// The ways in which a volume is used, of a claim or of a volume that persists.
+fn mode_faults(spec: &Json, path: &str) -> FieldFaults {
+    const MODES: &[&str] = &["ReadOnlyMany", "ReadWriteMany", "ReadWriteOnce", "ReadWriteOncePod"];
+    let field = format!("{path}.accessModes");
+    let modes = || spec.texts("/accessModes");
+    let mut faults: FieldFaults = modes()
+        .filter(|mode| !MODES.contains(mode))
+        .map(|mode| FieldFault::unsupported(field.as_str(), &mode.into(), MODES))
+        .collect();
+    if modes().any(|mode| mode == "ReadWriteOncePod")
+        && modes().any(|mode| mode != "ReadWriteOncePod" && MODES.contains(&mode))
+    {
+        faults.push(FieldFault::forbidden(field, "may not use ReadWriteOncePod with other access modes"));
+    }
+    faults
+}
 
 /// Adds a finalizer that is not there yet.
 pub(super) fn add_finalizer(object: &mut Json, name: &str) {

@@ -1,8 +1,8 @@
 //! PodDisruptionBudget.
 
 use crate::failure::{Failure, Outcome};
-use crate::kinds::apps::selector_faults;
 use crate::kinds::check::Check;
+use crate::kinds::label_selector::selector_faults;
 use crate::kinds::posting::PostingStep;
 use crate::kinds::table::{self, Column, Row};
 use crate::kinds::{Context, GroupResource, Place, Strategy};

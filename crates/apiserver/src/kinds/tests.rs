@@ -1,7 +1,5 @@
 //! Defaults, validation and update rules of the built-in kinds.
 
-mod fault_rows;
-
 use std::sync::{Arc, LazyLock};
 
 use jiff::Timestamp;
@@ -13,7 +11,7 @@ use crate::request::{Part, Verb};
 use crate::validate::FieldFaults;
 
 /// A cluster without objects.
-struct Empty;
+pub(super) struct Empty;
 
 impl Cluster for Empty {
     fn holder(&self, _: &str) -> Option<Arc<str>> {
@@ -35,7 +33,7 @@ fn kind(group: &str, version: &str, plural: &str) -> Arc<Kind> {
 
 static NOBODY: LazyLock<User> = LazyLock::new(User::default);
 
-fn context(cluster: &dyn Cluster) -> Context<'_> {
+pub(super) fn context(cluster: &dyn Cluster) -> Context<'_> {
     Context { now: Timestamp::UNIX_EPOCH, cluster, user: &NOBODY }
 }
 

@@ -2,7 +2,8 @@
 
 use super::{TEMPLATE, status_faults, workload_faults, workload_spec};
 use crate::kinds::check::Check;
-use crate::kinds::core::pod::{claim_spec, template_warnings};
+use crate::kinds::core::claim_spec;
+use crate::kinds::core::pod::template_warnings;
 use crate::kinds::table::{self, Column, Row};
 use crate::kinds::{Context, Pods, Scale, Strategy, warnings};
 use crate::request::Part;

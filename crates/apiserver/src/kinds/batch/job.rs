@@ -174,7 +174,7 @@ fn job_spec_faults(job: &Json) -> FieldFaults {
     let selector = spec.get("selector").filter(|selector| !selector.is_null());
     match selector {
         None => faults.push(FieldFault::required("spec.selector", "")),
-        Some(selector) => faults.extend(crate::kinds::apps::selector_faults(selector, "spec.selector")),
+        Some(selector) => faults.extend(crate::kinds::label_selector::selector_faults(selector, "spec.selector")),
     }
     let labels = job["spec"]["template"]["metadata"]["labels"].clone();
     let matches = match selector.map(structured) {

@@ -1,8 +1,7 @@
 //! PersistentVolume.
 
-use super::persistent_volume_claim::mode_faults;
 use super::pod::volume_plugins;
-use super::{add_finalizer, default_phase, pod};
+use super::{BETA_CLASS, add_finalizer, default_phase, mode_faults, pod};
 use crate::failure::Outcome;
 use crate::kinds::check::Check;
 use crate::kinds::table::{self, Column, Row};
@@ -13,9 +12,6 @@ use crate::validate::{FieldFault, FieldFaults, NameRule};
 use jiff::Timestamp;
 use pintle_json::{Json, Text, json};
 use pintle_schema::quantity;
-
-/// The annotation that named the storage class before there was a field.
-pub(in crate::kinds) const BETA_CLASS: &str = "volume.beta.kubernetes.io/storage-class";
 
 /// `v1` PersistentVolume.
 #[derive(Clone, Copy, Debug)]
@@ -196,7 +192,7 @@ fn sources(object: &Json) -> Vec<(&Text, &Json)> {
 }
 
 /// The sources of volumes that persist, in the order in which they are looked at, and as two of them are spelt in faults.
-const SOURCES: &[(&str, &str)] = &[
+const PERSISTENT_SOURCES: &[(&str, &str)] = &[
     ("hostPath", "hostPath"),
     ("gcePersistentDisk", "gcePersistentDisk"),
     ("awsElasticBlockStore", "awsElasticBlockStore"),
@@ -223,7 +219,7 @@ const SOURCES: &[(&str, &str)] = &[
 
 /// There is one source, and it is whole.
 fn source_faults(spec: &Json) -> FieldFaults {
-    let mut there = SOURCES.iter().filter(|(source, _)| spec.has(&format!("/{source}")));
+    let mut there = PERSISTENT_SOURCES.iter().filter(|(source, _)| spec.has(&format!("/{source}")));
     let Some((first, _)) = there.next() else {
         return FieldFaults::from([FieldFault::required("spec", "must specify a volume type")]);
     };

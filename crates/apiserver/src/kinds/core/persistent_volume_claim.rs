@@ -1,10 +1,9 @@
 //! PersistentVolumeClaim.
 
-use super::pod::claim_spec;
-use super::{BETA_CLASS, add_finalizer, default_phase};
+use super::{BETA_CLASS, add_finalizer, default_phase, mode_faults};
 use crate::failure::{Failure, Outcome};
-use crate::kinds::apps::selector_faults;
 use crate::kinds::check::Check;
+use crate::kinds::label_selector::selector_faults;
 use crate::kinds::table::{self, Column, Row};
 use crate::kinds::{Cluster, Context, GroupResource, Strategy, default_class, warnings};
 use crate::object::{metadata, text};
@@ -151,6 +150,12 @@ impl Strategy for PersistentVolumeClaim {
     }
 }
 
+/// Fills in the spec of a claim of a volume.
+pub(in crate::kinds) fn claim_spec(spec: &mut Json) {
+    spec.set_default("resources", json!({}));
+    spec.set_default("volumeMode", "Filesystem");
+}
+
 /// The faults of the spec of a claim, or of a claim that a volume of a pod makes.
 pub(super) fn spec_faults(spec: &Json, path: &str) -> FieldFaults {
     let field = format!("{path}.resources[storage]");
@@ -185,23 +190,6 @@ pub(super) fn spec_faults(spec: &Json, path: &str) -> FieldFaults {
         .refuse(both && (elsewhere || !same), || FieldFault::invalid_text("", &format!("{path}.dataSource"), why))
         .name("volumeAttributesClassName", NameRule::Subdomain)
         .done()
-}
-
-/// The ways in which a volume is used, of a claim or of a volume that persists.
-pub(super) fn mode_faults(spec: &Json, path: &str) -> FieldFaults {
-    const MODES: &[&str] = &["ReadOnlyMany", "ReadWriteMany", "ReadWriteOnce", "ReadWriteOncePod"];
-    let field = format!("{path}.accessModes");
-    let modes = || spec.texts("/accessModes");
-    let mut faults: FieldFaults = modes()
-        .filter(|mode| !MODES.contains(mode))
-        .map(|mode| FieldFault::unsupported(field.as_str(), &mode.into(), MODES))
-        .collect();
-    if modes().any(|mode| mode == "ReadWriteOncePod")
-        && modes().any(|mode| mode != "ReadWriteOncePod" && MODES.contains(&mode))
-    {
-        faults.push(FieldFault::forbidden(field, "may not use ReadWriteOncePod with other access modes"));
-    }
-    faults
 }
 
 fn source_faults(source: Check<'_>) -> Check<'_> {

@@ -1,7 +1,6 @@
 //! Pod: what a bare server makes of one, admission included.
 
 mod affinity;
-mod amounts;
 mod binding;
 mod container;
 mod container_warnings;
@@ -16,9 +15,11 @@ mod mutable;
 mod network;
 pub(in crate::kinds) mod placing;
 mod pod_warnings;
+mod port_names;
 mod priority;
 mod projected;
 mod quality;
+mod resource_amounts;
 mod runtime;
 mod security;
 mod spec;
@@ -45,21 +46,29 @@ use crate::request::Part;
 use crate::validate::{FieldFault, FieldFaults};
 use jiff::Timestamp;
 
-pub(in crate::kinds) use amounts::{
-    limit_faults, name_of_resource as resource_name_faults, resource_faults as container_resource_faults,
-};
 pub(in crate::kinds) use binding::Binding;
-pub(in crate::kinds) use container::port_name_faults;
-pub(in crate::kinds) use defaults::{claim_spec, fill_plugins, pod_template};
+pub(in crate::kinds) use defaults::{fill_plugins, pod_template};
 pub(in crate::kinds) use file_path::descending;
 pub(in crate::kinds) use pod_warnings::plugin;
+pub(in crate::kinds) use port_names::port_name_faults;
 pub(in crate::kinds) use priority::SYSTEM_CLASSES;
-use spec::Owner;
+pub(in crate::kinds) use resource_amounts::{
+    limit_faults, name_of_resource as resource_name_faults, resource_faults as container_resource_faults,
+};
 pub(in crate::kinds) use spec::template as validate_template;
 pub(in crate::kinds) use volumes::host_path;
 
 /// Under which name they are stored.
 const PODS: &str = "pods";
+
+/// What a spec is of.
+#[derive(Clone, Copy, Debug)]
+enum SpecOwner<'a> {
+    /// A pod with a name; it may be empty.
+    Pod(&'a str),
+    /// A template of pods, which may leave more open.
+    Template,
+}
 
 /// `v1` Pod.
 #[derive(Clone, Copy, Debug)]

@@ -1,14 +1,13 @@
 //! Service.
 
 mod allocation;
-mod faults;
+mod service_faults;
 mod traffic;
 
 use std::collections::{HashMap, HashSet};
 
 use pintle_json::{Json, json};
 
-use self::faults::faults;
 use super::proxy;
 use crate::failure::{Failure, Outcome};
 use crate::kinds::table::{self, Column, Row};
@@ -17,6 +16,7 @@ use crate::object::metadata;
 use crate::request::Part;
 use crate::validate::{FieldFault, FieldFaults, NameRule};
 use jiff::Timestamp;
+use service_faults::faults;
 
 /// `v1` Service. Addresses come from 10.0.0.0/24, node ports from 30000–32767.
 #[derive(Clone, Copy, Debug)]

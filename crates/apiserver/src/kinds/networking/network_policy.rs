@@ -1,8 +1,8 @@
 //! NetworkPolicy.
 
-use crate::kinds::apps::selector_faults;
 use crate::kinds::check::Check;
 use crate::kinds::core::pod::port_name_faults;
+use crate::kinds::label_selector::selector_faults;
 use crate::kinds::network_rules::is_cidr;
 use crate::kinds::table::{self, Column, Row};
 use crate::kinds::{Strategy, warnings};
@@ -49,7 +49,7 @@ impl Strategy for NetworkPolicy {
     fn validate_create(&self, object: &Json) -> FieldFaults {
         let selector = &object["spec"]["podSelector"];
         Check::of(object)
-            .also(crate::kinds::apps::selector_faults(selector, "spec.podSelector"))
+            .also(crate::kinds::label_selector::selector_faults(selector, "spec.podSelector"))
             .each("spec.ingress", |rule, _| {
                 rule.each("ports", |port, _| port_faults(port)).each("from", |peer, _| peer_faults(peer))
             })

@@ -29,7 +29,7 @@ impl Strategy for Role {
         let selectors = object.list("/aggregationRule/clusterRoleSelectors").enumerate();
         let selectors = selectors.flat_map(|(at, selector)| {
             let path = format!("aggregationRule.clusterRoleSelectors[{at}]");
-            let mut faults = crate::kinds::apps::selector_faults(selector, &path);
+            let mut faults = crate::kinds::label_selector::selector_faults(selector, &path);
             if !faults.is_empty() || structured(selector).is_none() {
                 faults.push(FieldFault::invalid(path, &Json::Null, "invalid label selector."));
             }

@@ -1,7 +1,7 @@
 //! CSIStorageCapacity.
 
-use crate::kinds::apps::selector_faults;
 use crate::kinds::check::Check;
+use crate::kinds::label_selector::selector_faults;
 use crate::kinds::{Strategy, warnings};
 use crate::request::Part;
 use crate::validate::{FieldFault, FieldFaults, NameRule};

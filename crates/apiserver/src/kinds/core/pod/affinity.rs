@@ -5,12 +5,11 @@ use std::collections::{HashMap, HashSet};
 use pintle_json::Json;
 
 use super::placing;
-use crate::kinds::apps::selector_faults;
+use super::placing::{PREFERRED, REQUIRED};
 use crate::kinds::check::Check;
+use crate::kinds::label_selector::selector_faults;
 use crate::validate::{FieldFault, FieldFaults, NameRule, label_key_faults, name_faults};
 
-const REQUIRED: &str = "requiredDuringSchedulingIgnoredDuringExecution";
-const PREFERRED: &str = "preferredDuringSchedulingIgnoredDuringExecution";
 const WEIGHT: &str = "must be in the range 1-100";
 
 /// The faults of the affinity of a pod.

@@ -2,15 +2,15 @@
 
 use pintle_json::Json;
 
+use super::port_names::{PORT_RANGE, port_name_faults};
 use super::volumes::Volumes;
-use super::{amounts, environment, handlers, mounts, security};
+use super::{environment, handlers, mounts, resource_amounts, security};
 use crate::kinds::check::Check;
 use crate::kinds::network_rules::PROTOCOLS;
 use crate::object::doubles;
 use crate::validate::{FieldFault, FieldFaults, NameRule};
 
-const PORT_RANGE: &str = "must be between 1 and 65535, inclusive";
-const POLICIES: &[&str] = &["Always", "Never", "OnFailure"];
+const RESTART_POLICIES: &[&str] = &["Always", "Never", "OnFailure"];
 /// What an ephemeral container does not have, in the order in which it is told.
 const NOT_EPHEMERAL: [&str; 9] = [
     "ports",
@@ -43,7 +43,7 @@ pub(super) fn faults(
         .also(environment::faults(container, path))
         .also(mounts::faults(container, path, volumes))
         .one_of("imagePullPolicy", &["Always", "IfNotPresent", "Never"])
-        .also(amounts::of_container(spec, container, path))
+        .also(resource_amounts::of_container(spec, container, path))
         .also(security::of_container(container, path, host_users));
     let restarts = container.text("/restartPolicy") == "Always";
     let double = double && !(name.is_empty() && list == "initContainers");
@@ -86,28 +86,6 @@ pub(super) fn padded_image(container: &Json, path: &str) -> Option<FieldFault> {
     (image.trim() != image).then(|| FieldFault::invalid_text(format!("{path}.image"), image, why))
 }
 
-/// Why a text does not name a port; as one of a Service's target ports, too.
-pub(in crate::kinds) fn port_name_faults(name: &str) -> Vec<String> {
-    let mut faults = Vec::new();
-    let plain = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-';
-    if name.len() > 15 {
-        faults.push("must be no more than 15 characters".into());
-    }
-    if name.is_empty() || !name.chars().all(plain) {
-        faults.push("must contain only alpha-numeric characters (a-z, 0-9), and hyphens (-)".into());
-    }
-    if !name.contains(|c: char| c.is_ascii_lowercase()) {
-        faults.push("must contain at least one letter (a-z)".into());
-    }
-    if name.contains("--") {
-        faults.push("must not contain consecutive hyphens".into());
-    }
-    if name.starts_with('-') || name.ends_with('-') {
-        faults.push("must not begin or end with a hyphen".into());
-    }
-    faults
-}
-
 fn ports(container: &Json, path: &str) -> FieldFaults {
     let doubles = doubles(container.list("/ports").map(|port| port.text("/name")));
     let of_container = Check::at(container, path).each("ports", |port, at| {
@@ -135,7 +113,7 @@ fn restart_rules(container: &Json, path: &str, sidecar: bool) -> FieldFaults {
         .refuse(open, || {
             FieldFault::required("restartPolicy", "must specify restartPolicy when restart rules are used")
         })
-        .known("restartPolicy", POLICIES)
+        .known("restartPolicy", RESTART_POLICIES)
         .refuse(count > 20, || FieldFault::too_many("restartPolicyRules", count, 20))
         .also(if open && sidecar { FieldFaults::default() } else { rule_faults(container, path) })
         .done()

@@ -1,4 +1,4 @@
-//! Warnings about the containers of a pod: amounts, variables and ports.
+//! Warnings about the containers of a pod: resource_amounts, variables and ports.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 

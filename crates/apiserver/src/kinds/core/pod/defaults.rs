@@ -7,6 +7,7 @@ use regex::Regex;
 
 use super::spec::CONTAINERS;
 use super::unreleased::drop_unreleased;
+use crate::kinds::core::claim_spec;
 
 /// Fills in a Pod.
 pub(super) fn pod(pod: &mut Json) {
@@ -178,12 +179,6 @@ fn fill_volume(volume: &mut Json) {
             }
         }
     }
-}
-
-/// Fills in the spec of a claim of a volume.
-pub(in crate::kinds) fn claim_spec(spec: &mut Json) {
-    spec.set_default("resources", json!({}));
-    spec.set_default("volumeMode", "Filesystem");
 }
 
 /// Fills in what storage systems are told, in a volume of a pod or in the spec of one that persists.

@@ -9,9 +9,10 @@ use super::file_path;
 use crate::kinds::check::Check;
 use crate::validate::{FieldFault, FieldFaults, NameRule, name_faults};
 
-const NAME: &str = "a valid environment variable name must consist only of printable ASCII characters other than '='";
+const VARIABLE_NAME: &str =
+    "a valid environment variable name must consist only of printable ASCII characters other than '='";
 /// The fields of a pod that a variable can hold.
-const FIELDS: &[&str] = &[
+const VARIABLE_FIELDS: &[&str] = &[
     "metadata.name",
     "metadata.namespace",
     "metadata.uid",
@@ -22,7 +23,7 @@ const FIELDS: &[&str] = &[
     "status.podIP",
     "status.podIPs",
 ];
-const SOURCES: &[&str] = &["fieldRef", "resourceFieldRef", "configMapKeyRef", "secretKeyRef", "fileKeyRef"];
+const VARIABLE_SOURCES: &[&str] = &["fieldRef", "resourceFieldRef", "configMapKeyRef", "secretKeyRef", "fileKeyRef"];
 const TOO_MANY: &str = "may not have more than one field specified at a time";
 
 /// The faults of the variables and of the maps they are taken from.
@@ -30,7 +31,8 @@ pub(super) fn faults(container: &Json, path: &str) -> FieldFaults {
     let one_by_one = Check::at(container, path).each("env", |variable, at| {
         let name = variable.object().text("/name");
         let value_from = &variable.object()["valueFrom"];
-        let check = variable.required("name").refuse(is_odd(name), || FieldFault::invalid_text("name", name, NAME));
+        let check =
+            variable.required("name").refuse(is_odd(name), || FieldFault::invalid_text("name", name, VARIABLE_NAME));
         if value_from.is_null() {
             return check;
         }
@@ -51,7 +53,7 @@ pub(super) fn faults(container: &Json, path: &str) -> FieldFaults {
             1 => None,
             _ => Some(TOO_MANY),
         };
-        from.refuse(is_odd(prefix), || FieldFault::invalid_text("prefix", prefix, NAME))
+        from.refuse(is_odd(prefix), || FieldFault::invalid_text("prefix", prefix, VARIABLE_NAME))
             .also(map(object, "configMapRef", &format!("{list}[{at}]")))
             .also(map(object, "secretRef", &format!("{list}[{at}]")))
             .also(wrong.map(|why| FieldFault::invalid_text(list, "", why)))
@@ -93,12 +95,12 @@ fn map(object: &Json, source: &str, path: &str) -> FieldFaults {
 
 fn source(from: &Json, path: &str, has_value: bool) -> FieldFaults {
     let mut faults = FieldFaults::default();
-    let there: Vec<&str> = SOURCES.iter().copied().filter(|source| from.has(&format!("/{source}"))).collect();
+    let there: Vec<&str> = VARIABLE_SOURCES.iter().copied().filter(|source| from.has(&format!("/{source}"))).collect();
     for source in &there {
         let path = format!("{path}.{source}");
         let object = &from[*source];
         faults.extend(match *source {
-            "fieldRef" => field_source::field(object, &path, FIELDS),
+            "fieldRef" => field_source::field(object, &path, VARIABLE_FIELDS),
             "resourceFieldRef" => field_source::resource(object, &path, false),
             "fileKeyRef" => file_key(object, &path),
             _ => key(object, &path),
@@ -129,7 +131,7 @@ fn file_key(object: &Json, path: &str) -> FieldFaults {
     let (key, file) = (object.text("/key"), object.text("/path"));
     Check::at(object, path)
         .required("key")
-        .refuse(is_odd(key), || FieldFault::invalid_text("key", key, NAME))
+        .refuse(is_odd(key), || FieldFault::invalid_text("key", key, VARIABLE_NAME))
         .required_name("volumeName", NameRule::Label)
         .required("path")
         .also(file_path::descending(file, &format!("{path}.path")))

@@ -15,7 +15,7 @@ const RESOURCES: &[&str] = &[
     "requests.ephemeral-storage",
     "requests.memory",
 ];
-const UNITS: &[&str] = &["1", "1k", "1M", "1G", "1T", "1P", "1E", "1Ki", "1Mi", "1Gi", "1Ti", "1Pi", "1Ei"];
+const DIVISORS: &[&str] = &["1", "1k", "1M", "1G", "1T", "1P", "1E", "1Ki", "1Mi", "1Gi", "1Ti", "1Pi", "1Ei"];
 /// What can be told by one way or another; all else is no field of pods.
 const LABELS: &[&str] = &[
     "metadata.annotations",
@@ -89,12 +89,12 @@ pub(super) fn resource(source: &Json, path: &str, of_volume: bool) -> FieldFault
     let canonical = quantity::canonical(divisor).unwrap_or_default();
     let (units, of): (&[&str], _) = match resource.split_once('.').map_or("", |(_, name)| name) {
         "cpu" => (&["1m", "1"], "cpu"),
-        "memory" => (UNITS, "memory"),
-        "ephemeral-storage" => (UNITS, "local ephemeral storage"),
-        _ if huge => (UNITS, "hugepages"),
+        "memory" => (DIVISORS, "memory"),
+        "ephemeral-storage" => (DIVISORS, "local ephemeral storage"),
+        _ if huge => (DIVISORS, "hugepages"),
         _ => (&[], ""),
     };
-    let told = if of == "cpu" { "1m and 1".to_owned() } else { UNITS.join(", ") };
+    let told = if of == "cpu" { "1m and 1".to_owned() } else { DIVISORS.join(", ") };
     let check = Check::at(source, path);
     let check = match () {
         () if of_volume && source.text("/containerName").is_empty() => check.required("containerName"),

@@ -2,17 +2,16 @@
 
 use pintle_json::Json;
 
-use super::container::port_name_faults;
+use super::port_names::{PORT_RANGE, port_name_faults};
 use crate::kinds::check::Check;
 use crate::validate::{FieldFault, FieldFaults};
 
 const HANDLERS: &[&str] = &["exec", "httpGet", "tcpSocket", "grpc", "sleep"];
-const PORT_RANGE: &str = "must be between 1 and 65535, inclusive";
-const HEADER: &str = "a valid HTTP header must consist of alphanumeric characters or '-' (e.g. 'X-Header-Name', regex used for \
+const HEADER_NAME: &str = "a valid HTTP header must consist of alphanumeric characters or '-' (e.g. 'X-Header-Name', regex used for \
                       validation is '[-A-Za-z0-9]+')";
 const NOT_AT_INIT: &str = "may not be set for init containers without restartPolicy=Always";
 /// The members of a container that are looked at here, in their order.
-const MEMBERS: [&str; 4] = ["lifecycle", "livenessProbe", "readinessProbe", "startupProbe"];
+const WITH_HANDLERS: [&str; 4] = ["lifecycle", "livenessProbe", "readinessProbe", "startupProbe"];
 
 /// The faults of the probes and of the lifecycle of a container of a pod.
 pub(super) fn faults(spec: &Json, container: &Json, path: &str) -> FieldFaults {
@@ -24,7 +23,7 @@ pub(super) fn faults(spec: &Json, container: &Json, path: &str) -> FieldFaults {
             .filter(|key| lifecycle.has(&format!("/{key}")))
             .fold(check, |check, key| check.also(handler(&lifecycle[*key], &format!("{path}.lifecycle.{key}"), grace)))
     });
-    let check = MEMBERS[1..].iter().fold(check, |check, name| {
+    let check = WITH_HANDLERS[1..].iter().fold(check, |check, name| {
         check.inside(name, |probe| {
             let object = probe.object();
             let once = *name != "readinessProbe";
@@ -57,7 +56,7 @@ pub(super) fn faults(spec: &Json, container: &Json, path: &str) -> FieldFaults {
 
 /// Containers that end before the others begin have none of these.
 pub(super) fn forbidden_at_init(container: &Json, path: &str) -> FieldFaults {
-    let there = MEMBERS.iter().filter(|member| container.has(&format!("/{member}")));
+    let there = WITH_HANDLERS.iter().filter(|member| container.has(&format!("/{member}")));
     there.map(|member| FieldFault::forbidden(format!("{path}.{member}"), NOT_AT_INIT)).collect()
 }
 
@@ -87,7 +86,7 @@ fn action(object: &Json, kind: &str, path: &str, grace: Option<i64>) -> FieldFau
                 .required("path")
                 .also(port(&object["port"], path))
                 .known("scheme", &["HTTP", "HTTPS"])
-                .also(odd.map(|name| FieldFault::invalid_text(field.as_str(), name, HEADER)))
+                .also(odd.map(|name| FieldFault::invalid_text(field.as_str(), name, HEADER_NAME)))
                 .done()
         }
         "sleep" => {

@@ -5,6 +5,10 @@ use pintle_json::Json;
 use crate::kinds::check::Check;
 use crate::validate::{FieldFault, FieldFaults, NameRule, label_key_faults, label_value_faults, name_faults};
 
+/// When terms of affinity are held to.
+pub(super) const REQUIRED: &str = "requiredDuringSchedulingIgnoredDuringExecution";
+pub(super) const PREFERRED: &str = "preferredDuringSchedulingIgnoredDuringExecution";
+
 /// The faults of the tolerations in a part of an object that is at a path.
 pub(in crate::kinds) fn tolerations(part: &Json, path: &str) -> FieldFaults {
     let all = Check::at(part, path).each("tolerations", |check, at| {

@@ -3,6 +3,7 @@
 use pintle_json::{Json, json};
 
 use super::container_warnings::{self, Placed};
+use super::placing::{PREFERRED, REQUIRED};
 use super::volume_paths;
 use crate::kinds::warnings::{claim, fractional_bytes, ip, ips, is_annotated, node_label, selector_term};
 use crate::object::doubles;
@@ -24,8 +25,6 @@ const DEPRECATED_VOLUMES: [(&str, &str); 9] = [
     ("rbd", "deprecated in v1.28, non-functional in v1.31+"),
 ];
 const NO_SELECTOR: &str = "a null labelSelector results in matching no pod";
-const REQUIRED: &str = "requiredDuringSchedulingIgnoredDuringExecution";
-const PREFERRED: &str = "preferredDuringSchedulingIgnoredDuringExecution";
 
 /// A pod, or a template whose path ends in a dot. The order is that of the kube-apiserver.
 pub(in crate::kinds) fn pod(pod: &Json, path: &str) -> Vec<String> {

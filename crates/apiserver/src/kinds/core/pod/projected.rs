@@ -9,7 +9,7 @@ use crate::kinds::check::Check;
 use crate::validate::{FieldFault, FieldFaults};
 
 /// The fields of a pod that a file can hold.
-const FIELDS: &[&str] =
+const PROJECTED_FIELDS: &[&str] =
     &["metadata.annotations", "metadata.labels", "metadata.name", "metadata.namespace", "metadata.uid"];
 const DOUBLE: &str = "conflicting duplicate paths";
 
@@ -29,16 +29,15 @@ pub(super) fn downward_file(item: &Json, path: &str) -> FieldFaults {
     let check = Check::at(item, path).required("path").also(file_path::unreserved(file, &format!("{path}.path")));
     let (field, resource) = (item.has("/fieldRef"), item.has("/resourceFieldRef"));
     let check = match (field, resource) {
-        (true, _) => check.also(field_source::field(&item["fieldRef"], &format!("{path}.fieldRef"), FIELDS)).refuse(
-            resource,
-            || {
+        (true, _) => check
+            .also(field_source::field(&item["fieldRef"], &format!("{path}.fieldRef"), PROJECTED_FIELDS))
+            .refuse(resource, || {
                 FieldFault::invalid_text(
                     "",
                     "resource",
                     "fieldRef and resourceFieldRef can not be specified simultaneously",
                 )
-            },
-        ),
+            }),
         (false, true) => {
             check.also(field_source::resource(&item["resourceFieldRef"], &format!("{path}.resourceFieldRef"), true))
         }

@@ -4,26 +4,17 @@ use std::collections::HashSet;
 
 use pintle_json::Json;
 
-use super::{affinity, amounts, container, environment, network, placing, security, volumes};
+use super::{SpecOwner, affinity, container, environment, network, placing, resource_amounts, security, volumes};
 use crate::kinds::check::Check;
 use crate::validate::{FieldFault, FieldFaults, NameRule, annotation_key_faults, label_key_faults, label_value_faults};
 
 /// The kinds of containers, in the order in which they are looked at.
 pub(super) const CONTAINERS: [&str; 3] = ["containers", "initContainers", "ephemeralContainers"];
 
-/// What a spec is of.
-#[derive(Clone, Copy, Debug)]
-pub(super) enum Owner<'a> {
-    /// A pod with a name; it may be empty.
-    Pod(&'a str),
-    /// A template of pods, which may leave more open.
-    Template,
-}
-
 /// The faults of a Pod's spec.
 pub(super) fn pod(pod: &Json) -> FieldFaults {
     let mut faults: FieldFaults = annotation_faults(pod, "metadata.annotations").into_iter().collect();
-    faults.extend(spec(&pod["spec"], "spec", Owner::Pod(pod.text("/metadata/name"))));
+    faults.extend(spec(&pod["spec"], "spec", SpecOwner::Pod(pod.text("/metadata/name"))));
     if pod.text("/spec/serviceAccountName").is_empty() {
         for (at, volume) in pod.list("/spec/volumes").enumerate() {
             for (source, _) in
@@ -56,7 +47,7 @@ pub(in crate::kinds) fn template(template: &Json, path: &str) -> FieldFaults {
         faults.extend(why.iter().map(|why| FieldFault::invalid_text(format!("{path}.annotations"), key, why)));
     }
     faults.extend(annotation_faults(template, &format!("{path}.annotations")));
-    faults.extend(spec(&template["spec"], &format!("{path}.spec"), Owner::Template));
+    faults.extend(spec(&template["spec"], &format!("{path}.spec"), SpecOwner::Template));
     if template.list("/spec/ephemeralContainers").next().is_some() {
         let why = "ephemeral containers not allowed in pod template";
         faults.push(FieldFault::forbidden(format!("{path}.spec.ephemeralContainers"), why));
@@ -71,9 +62,9 @@ fn annotation_faults(object: &Json, path: &str) -> Option<FieldFault> {
     (!good).then(|| FieldFault::invalid_text(format!("{path}[{COST}]"), cost, "must be a 32bit integer"))
 }
 
-fn spec(spec: &Json, path: &str, owner: Owner<'_>) -> FieldFaults {
+fn spec(spec: &Json, path: &str, owner: SpecOwner<'_>) -> FieldFaults {
     let (mut faults, volumes) = volumes::faults(spec, path, owner);
-    faults.extend(amounts::claims(spec, path));
+    faults.extend(resource_amounts::claims(spec, path));
     if spec.list("/containers").next().is_none() {
         faults.push(FieldFault::required(format!("{path}.containers"), ""));
     }
@@ -89,8 +80,8 @@ fn spec(spec: &Json, path: &str, owner: Owner<'_>) -> FieldFaults {
         }
         faults.extend(network::host_ports(spec, key, path));
     }
-    faults.extend(amounts::of_pod(spec, path));
-    faults.extend(network::host_network_ports(spec, path, matches!(owner, Owner::Pod(_))));
+    faults.extend(resource_amounts::of_pod(spec, path));
+    faults.extend(network::host_network_ports(spec, path, matches!(owner, SpecOwner::Pod(_))));
     faults.extend(placement(spec, path).done());
     let all = spec.list("/volumes").map(|volume| (volume.text("/name"), volume)).collect();
     for key in CONTAINERS {
@@ -129,7 +120,7 @@ fn placement<'a>(spec: &'a Json, path: &str) -> Check<'a> {
             policy.refuse(empty, || FieldFault::required("", ""))
         })
         .one_of("preemptionPolicy", &["PreemptLowerPriority", "Never"])
-        .also(amounts::overhead(spec, path))
+        .also(resource_amounts::overhead(spec, path))
         .inside("os", |os| {
             let name = os.object().text("/name");
             let known = ["linux", "windows"];

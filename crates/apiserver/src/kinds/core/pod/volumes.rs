@@ -5,7 +5,7 @@ use std::collections::{HashMap, HashSet};
 use pintle_json::Json;
 use pintle_schema::quantity;
 
-use super::{Owner, file_path, projected, volume_plugins};
+use super::{SpecOwner, file_path, projected, volume_plugins};
 use crate::kinds::check::Check;
 use crate::kinds::core::persistent_volume_claim;
 use crate::validate::{FieldFault, FieldFaults, NameRule, name_faults};
@@ -14,7 +14,7 @@ use crate::validate::{FieldFault, FieldFaults, NameRule, name_faults};
 pub(super) type Volumes<'a> = HashMap<&'a str, &'a Json>;
 
 /// The sources of volumes, in the order in which they are looked at.
-const SOURCES: &[&str] = &[
+const VOLUME_SOURCES: &[&str] = &[
     "emptyDir",
     "hostPath",
     "gitRepo",
@@ -50,10 +50,10 @@ const HOST_PATH_TYPES: &[&str] =
     &["", "BlockDevice", "CharDevice", "Directory", "DirectoryOrCreate", "File", "FileOrCreate", "Socket"];
 
 /// The faults of all volumes, and the volumes that have none.
-pub(super) fn faults<'a>(spec: &'a Json, path: &str, owner: Owner<'_>) -> (FieldFaults, Volumes<'a>) {
+pub(super) fn faults<'a>(spec: &'a Json, path: &str, owner: SpecOwner<'_>) -> (FieldFaults, Volumes<'a>) {
     let (mut faults, mut good) = (FieldFaults::default(), Volumes::new());
     let made: HashSet<String> = match owner {
-        Owner::Pod(pod) if !pod.is_empty() => {
+        SpecOwner::Pod(pod) if !pod.is_empty() => {
             let own = spec.list("/volumes").filter(|volume| volume.has("/ephemeral"));
             own.map(|volume| format!("{pod}-{}", volume.text("/name"))).collect()
         }
@@ -83,8 +83,8 @@ pub(super) fn faults<'a>(spec: &'a Json, path: &str, owner: Owner<'_>) -> (Field
     (faults, good)
 }
 
-fn source(volume: &Json, path: &str, owner: Owner<'_>) -> FieldFaults {
-    let mut sources = SOURCES.iter().filter(|source| volume.has(&format!("/{source}")));
+fn source(volume: &Json, path: &str, owner: SpecOwner<'_>) -> FieldFaults {
+    let mut sources = VOLUME_SOURCES.iter().filter(|source| volume.has(&format!("/{source}")));
     let Some(first) = sources.next() else {
         return FieldFaults::from([FieldFault::required(path, "must specify a volume type")]);
     };
@@ -101,7 +101,7 @@ fn source(volume: &Json, path: &str, owner: Owner<'_>) -> FieldFaults {
     faults
 }
 
-fn of_source(volume: &Json, source: &str, path: &str, owner: Owner<'_>) -> FieldFaults {
+fn of_source(volume: &Json, source: &str, path: &str, owner: SpecOwner<'_>) -> FieldFaults {
     let object = &volume[source];
     let field = format!("{path}.{source}");
     let check = Check::at(object, &field);
@@ -132,7 +132,7 @@ fn of_source(volume: &Json, source: &str, path: &str, owner: Owner<'_>) -> Field
         "projected" => file_path::mode(check, "defaultMode").also(projected::sources(object, &field)).done(),
         "ephemeral" => ephemeral(volume, path, owner),
         "image" => {
-            let named = matches!(owner, Owner::Template) || !object.text("/reference").is_empty();
+            let named = matches!(owner, SpecOwner::Template) || !object.text("/reference").is_empty();
             check
                 .refuse(!named, || FieldFault::required("reference", ""))
                 .required_one_of("pullPolicy", &["Always", "IfNotPresent", "Never"])
@@ -151,7 +151,7 @@ pub(in crate::kinds) fn host_path(object: &Json, field: &str) -> FieldFaults {
     }
 }
 
-fn ephemeral(volume: &Json, path: &str, owner: Owner<'_>) -> FieldFaults {
+fn ephemeral(volume: &Json, path: &str, owner: SpecOwner<'_>) -> FieldFaults {
     let field = format!("{path}.ephemeral");
     let Some(template) = volume.at("/ephemeral/volumeClaimTemplate").filter(|template| !template.is_null()) else {
         return FieldFaults::from([FieldFault::required(format!("{field}.volumeClaimTemplate"), "")]);
@@ -159,7 +159,7 @@ fn ephemeral(volume: &Json, path: &str, owner: Owner<'_>) -> FieldFaults {
     let spec = format!("{field}.volumeClaimTemplate.spec");
     let mut faults = persistent_volume_claim::spec_faults(&template["spec"], &spec);
     let name = volume.text("/name");
-    if let (Owner::Pod(pod), false) = (owner, name.is_empty()) {
+    if let (SpecOwner::Pod(pod), false) = (owner, name.is_empty()) {
         let claim = format!("{pod}-{name}");
         let why = if pod.is_empty() { Vec::new() } else { name_faults(NameRule::Subdomain, &claim, false) };
         faults.extend(

@@ -8,7 +8,7 @@ use crate::validate::{FieldFault, FieldFaults, label_key_faults};
 
 const OF_BALANCERS: &str = "may only be used when `type` is 'LoadBalancer'";
 const RANGE: &str = "must be a valid CIDR value, (e.g. 10.9.8.0/24 or 2001:db8::/64)";
-const POLICIES: &[&str] = &["Cluster", "Local"];
+const TRAFFIC_POLICIES: &[&str] = &["Cluster", "Local"];
 
 /// The faults of its ranges, classes and policies.
 pub(super) fn faults(object: &Json) -> FieldFaults {
@@ -35,13 +35,13 @@ pub(super) fn faults(object: &Json) -> FieldFaults {
             let why = "may only be set for externally-accessible services";
             FieldFault::invalid_text("externalTrafficPolicy", policy, why)
         });
-    let check = if reachable { check.one_of("externalTrafficPolicy", POLICIES) } else { check };
+    let check = if reachable { check.one_of("externalTrafficPolicy", TRAFFIC_POLICIES) } else { check };
     check
         .refuse(port != 0 && !checked, || {
             let why = "may only be set when `type` is 'LoadBalancer' and `externalTrafficPolicy` is 'Local'";
             FieldFault::invalid("healthCheckNodePort", &port.into(), why)
         })
-        .known("internalTrafficPolicy", POLICIES)
+        .known("internalTrafficPolicy", TRAFFIC_POLICIES)
         .known("trafficDistribution", &["PreferClose", "PreferSameZone", "PreferSameNode"])
         .done()
 }

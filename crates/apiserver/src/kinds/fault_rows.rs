@@ -1,10 +1,10 @@
 //! What a real kube-apiserver finds wrong with one field of an object, row by row: `fault_rows.txt` has a whole object of a kind, then
-//! what is put into it at a path, and under it the reasons and the fields of the faults that were told, in their order.
+//! what is put into it at a path, and under it the reasons and the fields of the faults that were told, in their order, or a dash.
 
 use pintle_json::Json;
 
-use super::super::Kinds;
-use super::{Empty, context};
+use super::Kinds;
+use super::tests::{Empty, context};
 
 const ROWS: &str = include_str!("fault_rows.txt");
 
@@ -34,6 +34,7 @@ fn each_field_of_each_kind_is_held_to_the_rules_of_a_real_server() {
         let found: Vec<_> =
             faults.iter().map(|fault| format!("{} {}", told(fault.reason.as_str()), fault.field)).collect();
         let wanted = lines.next().expect("the faults").trim();
+        let wanted = if wanted == "-" { "" } else { wanted };
         assert_eq!(found.join(", "), wanted, "{}: {line}: {faults:?}", kind.kind);
         rows += 1;
     }

@@ -8,7 +8,7 @@ use pintle_schema::quantity;
 use crate::kinds::check::Check;
 use crate::validate::{FieldFault, FieldFaults, NameRule, qualified_name_faults};
 
-const STANDARD: &[&str] = &["cpu", "memory", "ephemeral-storage"];
+const CONTAINER_AMOUNTS: &[&str] = &["cpu", "memory", "ephemeral-storage"];
 /// Standard as well, though no container has them.
 const OF_NAMESPACES: &[&str] = &[
     "requests.cpu",
@@ -132,7 +132,7 @@ pub(crate) fn limit_faults(limits: Option<&Json>, path: &str) -> FieldFaults {
 /// The faults of the name of a resource that containers ask for.
 pub(crate) fn resource_faults(field: &str, name: &str) -> FieldFaults {
     let mut faults = name_of_resource(field, name);
-    let of_container = STANDARD.contains(&name) || name.starts_with("hugepages-");
+    let of_container = CONTAINER_AMOUNTS.contains(&name) || name.starts_with("hugepages-");
     let why = match () {
         () if !name.contains('/') && !of_container => "must be a standard resource for containers",
         () if name.contains('/') && !is_native(name) && !is_extended(name) => {
@@ -147,7 +147,7 @@ pub(crate) fn resource_faults(field: &str, name: &str) -> FieldFaults {
 /// Of the name of any resource.
 pub(crate) fn name_of_resource(field: &str, name: &str) -> FieldFaults {
     let why = qualified_name_faults(name);
-    let standard = STANDARD.contains(&name) || OF_NAMESPACES.contains(&name) || name.starts_with("hugepages-");
+    let standard = CONTAINER_AMOUNTS.contains(&name) || OF_NAMESPACES.contains(&name) || name.starts_with("hugepages-");
     match why.is_empty() && !name.contains('/') && !standard {
         true => {
             let why = "must be a standard resource type or fully qualified";

@@ -1,0 +1,37 @@
+//! Structured selectors of labels, wherever a kind has one.
+
+use pintle_json::Json;
+
+use super::check::Check;
+use crate::validate::{FieldFault, FieldFaults, label_key_faults, label_value_faults};
+
+/// The faults of a structured selector.
+pub(super) fn selector_faults(selector: &Json, path: &str) -> FieldFaults {
+    let mut faults = FieldFaults::default();
+    for (key, value) in selector.members("/matchLabels") {
+        let value = value.as_str().unwrap_or_default();
+        for (text, why) in [(key.as_str(), label_key_faults(key)), (value, label_value_faults(value))] {
+            faults.extend(why.iter().map(|why| FieldFault::invalid_text(format!("{path}.matchLabels"), text, why)));
+        }
+    }
+    let expressions = Check::at(selector, path).each("matchExpressions", |expression, _| {
+        let operator = expression.object().text("/operator").to_owned();
+        let values = expression.object().get("values").is_some_and(|values| !values.is_empty());
+        let expression = match operator.as_str() {
+            "In" | "NotIn" => {
+                expression.required_because("values", "must be specified when `operator` is 'In' or 'NotIn'")
+            }
+            "Exists" | "DoesNotExist" => expression.refuse(values, || {
+                FieldFault::forbidden("values", "may not be specified when `operator` is 'Exists' or 'DoesNotExist'")
+            }),
+            other => {
+                expression.refuse(true, || FieldFault::invalid_text("operator", other, "not a valid selector operator"))
+            }
+        };
+        let key = expression.object().text("/key");
+        let why = label_key_faults(key);
+        why.iter().fold(expression, |check, why| check.refuse(true, || FieldFault::invalid_text("key", key, why)))
+    });
+    faults.extend(expressions.done());
+    faults
+}
