@@ -81,8 +81,8 @@ pub struct ApiServerConfig {
     /// `preferredHolder`. Who is given which lease, a controller has to say, which is not here.
     pub coordinated_leader_election: bool,
     /// Whether the server has a thread of its own, with a runtime of its own: no, it runs on the runtime that it is started on. There,
-    /// a long list stalls what shares its thread with it; on its own thread it stalls nobody, at the price of two switches of threads
-    /// a request.
+    /// what shares its threads has its turns every few milliseconds, however long a list and however heavy a body is; on its own thread
+    /// it holds nobody up, at the price of two switches of threads a request.
     ///
     /// Its clock is then that of the machine, whatever a test does with its own: pausing or advancing that moves neither the server's
     /// timestamps nor its deadlines, and [the audit](crate::ApiServer::audit) tells its times. tokio lets a paused clock jump to the

@@ -9,7 +9,7 @@ use crate::request::duration::go_duration;
 use crate::request::path::Target;
 use crate::request::query::Query;
 use crate::request::{accept, options};
-use crate::{kinds, registry};
+use crate::{kinds, registry, server};
 
 fn text(bytes: &[u8]) -> std::borrow::Cow<'_, str> {
     String::from_utf8_lossy(bytes)
@@ -50,6 +50,11 @@ pub fn request_head(bytes: &[u8]) {
     }
 }
 
+/// The bytes of a connection, as far as they are headers of HTTP/2: however they are cut, they come to the same.
+pub fn header_blocks(bytes: &[u8]) {
+    server::fuzz_header_blocks(bytes);
+}
+
 #[cfg(test)]
 mod tests {
     use pintle_testing::replay_corpus;
@@ -78,5 +83,10 @@ mod tests {
     #[test]
     fn no_head_of_a_request_is_beyond_reading() {
         replay("request_head", request_head);
+    }
+
+    #[test]
+    fn no_block_of_headers_is_another_for_how_it_is_cut() {
+        replay("header_blocks", header_blocks);
     }
 }

@@ -24,7 +24,7 @@ struct Arguments {
     /// Speak TLS, with a certificate made at the start.
     #[arg(long)]
     tls: bool,
-    /// Make names, uids, tokens, and the keys and certificates of TLS of this number: the same in each run, and known to who knows it.
+    /// Make names, uids, the administrator's token, and the keys and certificates of TLS of this number: the same in each run, and known to who knows it.
     #[arg(long, value_name = "NUMBER")]
     seed: Option<u64>,
     /// Know users by the tokens in this CSV file: token,user,uid,"group1,group2". Without it every caller is an administrator.

@@ -39,6 +39,8 @@ use crate::config::ApiServerConfig;
 use crate::faults::Faults;
 use crate::live::{Live, Upstream};
 use crate::registry::Registry;
+#[cfg(any(test, fuzzing))]
+pub(crate) use header_blocks::fuzz as fuzz_header_blocks;
 pub use in_process::{InProcess, InProcessBody};
 pub use snapshot::{InvalidSnapshot, ServerSnapshot};
 

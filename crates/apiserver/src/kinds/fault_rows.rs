@@ -1,5 +1,6 @@
-//! What a real kube-apiserver finds wrong with one field of an object, row by row: `fault_rows.txt` has a whole object of a kind, then
-//! what is put into it at a path, and under it the reasons and the fields of the faults that were told, in their order, or a dash.
+//! What a real kube-apiserver 1.36.1 finds wrong with one field of an object, row by row, of some kinds: `fault_rows.txt` has a whole
+//! object of a kind, then what is put into it at a path, and under it the reasons and the fields of the faults that were told, in their
+//! order, or a dash.
 
 use pintle_json::Json;
 
@@ -9,7 +10,7 @@ use super::tests::{Empty, context};
 const ROWS: &str = include_str!("fault_rows.txt");
 
 #[test]
-fn each_field_of_each_kind_is_held_to_the_rules_of_a_real_server() {
+fn each_row_of_a_field_has_the_faults_that_a_real_server_tells() {
     let (mut kind, mut whole) = (None, Json::Null);
     let mut lines = ROWS.lines().filter(|line| !line.starts_with("//"));
     let mut rows = 0;

@@ -10,7 +10,7 @@ type Missing = (&'static str, &'static str);
 
 /// All of them.
 pub(crate) const WITHOUT_EFFECT: &[Missing] =
-    &[WEBHOOKS, POLICIES, RULES, CONVERSION, BUILT_IN_VERSIONS, FLOW_CONTROL, SERVICE_RANGES, ADDRESSES];
+    &[WEBHOOKS, POLICIES, RULES, CONVERSION, BUILT_IN_VERSIONS, FLOW_CONTROL, SERVICE_RANGES, ADDRESSES, IMPERSONATION];
 
 pub(crate) const WEBHOOKS: Missing =
     ("ValidatingWebhookConfiguration, MutatingWebhookConfiguration", "this server calls no admission webhooks");
@@ -28,7 +28,11 @@ pub(crate) const FLOW_CONTROL: Missing =
     ("FlowSchema, PriorityLevelConfiguration", "this server has one flow for all requests");
 pub(crate) const SERVICE_RANGES: Missing = ("ServiceCIDR", "the addresses of Services are of 10.0.0.0/24 alone");
 pub(crate) const ADDRESSES: Missing =
-    ("IPAddress", "Services get their addresses without them: none is made, and none reserves its address");
+    ("IPAddress", "Services get their addresses without them: none is made for them, and none reserves its address");
+pub(crate) const IMPERSONATION: Missing = (
+    "the verbs of a Role or ClusterRole that begin with impersonate: or impersonate-on:",
+    "this server asks for the verb impersonate alone",
+);
 pub(crate) const RULES: Missing =
     ("x-kubernetes-validations in the schemas of custom resources", "this server evaluates no CEL rules");
 

@@ -9,7 +9,8 @@ mod support;
 use std::time::Duration;
 
 use heavy_bodies::{Heavy, begin, bodies};
-use rustix::time::{ClockId, clock_gettime};
+use rustix::time::ClockId;
+use support::spent;
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_work_for_a_heavy_body_grows_no_faster_than_the_body() {
@@ -34,9 +35,4 @@ async fn the_work_for_a_heavy_body_grows_no_faster_than_the_body() {
             assert!(parts.len() < TRIES, "{}: {parts:?}, and {wholes:?}", whole.name);
         }
     }
-}
-
-fn spent(clock: ClockId) -> Duration {
-    let now = clock_gettime(clock);
-    Duration::new(now.tv_sec.unsigned_abs(), u32::try_from(now.tv_nsec).expect("less than a second"))
 }

@@ -10,13 +10,12 @@ use hyper::client::conn::http2::{self, SendRequest};
 use hyper_util::rt::{TokioExecutor, TokioIo};
 use pintle_apiserver::{ApiServer, ApiServerConfig};
 use pintle_json::json;
-use rustix::time::{ClockId, clock_gettime};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 use tokio::time::Instant;
 use tower_service::Service;
 
-use crate::support::{CONFIG_MAPS, PATIENCE, call};
+use crate::support::{CONFIG_MAPS, PATIENCE, call, elsewhere};
 
 async fn server() -> ApiServer {
     ApiServer::start(ApiServerConfig::default()).await.expect("a server")
@@ -214,15 +213,6 @@ async fn who_asks_for_what_takes_too_long_is_told_in_time_and_nothing_is_written
     let record = &audit.records()[0];
     assert_eq!((record.code, record.name.as_str(), record.committed), (504, "", None));
     assert_eq!(crate::support::get(&server, &format!("{CONFIG_MAPS}/heavy")).await.code, 404);
-}
-
-/// How long processors have worked for other threads than this.
-fn elsewhere() -> Duration {
-    let spent = |clock: ClockId| {
-        let now = clock_gettime(clock);
-        Duration::new(now.tv_sec.unsigned_abs(), u32::try_from(now.tv_nsec).expect("less than a second"))
-    };
-    spent(ClockId::ProcessCPUTime).saturating_sub(spent(ClockId::ThreadCPUTime))
 }
 
 #[tokio::test]

@@ -64,20 +64,6 @@ async fn a_field_that_is_not_for_its_sender_is_dropped_or_filled_in() {
 }
 
 #[tokio::test]
-async fn a_status_is_written_without_the_metadata_that_its_kind_keeps_to_itself() {
-    let server = server().await;
-    let source = json!({"persistentVolumeName": "v"});
-    let attachment =
-        json!({"metadata": {"name": "a"}, "spec": {"attacher": "a.io", "nodeName": "n", "source": source}});
-    let all = "/apis/storage.k8s.io/v1/volumeattachments";
-    assert_eq!(call(&server, Method::POST, all, attachment).await.code, 201);
-    let patch = json!({"metadata": {"labels": {"a": "b"}}, "status": {"attached": true}});
-    let written = call(&server, Method::PATCH, &format!("{all}/a/status"), patch).await;
-    assert_eq!(written.body["status"]["attached"], true);
-    assert_eq!(written.body.at("/metadata/labels"), None);
-}
-
-#[tokio::test]
 async fn a_volume_keeps_the_time_of_its_phase_until_that_changes() {
     let server = server().await;
     let spec = json!({"capacity": {"storage": "1Gi"}, "accessModes": ["ReadWriteOnce"], "hostPath": {"path": "/x"}});

@@ -2,52 +2,62 @@
 
 mod answers;
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use answers::answers;
 use pintle_apiserver::ApiServer;
-use rustix::time::{ClockId, clock_gettime};
+use rustix::time::ClockId;
 use tokio::time::Instant;
 
 use crate::heavy_bodies::{begin, bodies};
 use crate::support::*;
-
-fn spent(clock: ClockId) -> Duration {
-    let now = clock_gettime(clock);
-    Duration::new(now.tv_sec.unsigned_abs(), u32::try_from(now.tv_nsec).expect("less than a second"))
-}
 
 async fn assert_ready(server: &ApiServer) {
     let ready = tokio::time::timeout(PATIENCE, get(server, "/readyz")).await;
     assert_eq!(ready.map(|answer| answer.code), Ok(200));
 }
 
-// The server shares the only thread of this test. What is measured is for how long that thread works between two answers, by the time
-// that the processors give to it: others who want them make that no longer, however many they are. It takes some 2 ms, and 60 to 700
-// where all is done on that thread. A thread that works so long has answered within a second where ten others want its processor.
 #[tokio::test]
 async fn a_server_of_one_thread_tells_its_readiness_within_a_second_beside_each_heavy_body() {
-    const LONGEST: Duration = Duration::from_millis(100);
-    for heavy in bodies(1000) {
-        let (server, work) = begin(&heavy, false).await;
-        let longest = longest_between_answers(&server, work).await;
-        assert!(longest < LONGEST, "{}: {longest:?}", heavy.name);
+    // They nest too deeply, so that nobody goes on to read them.
+    const REFUSED: &str = "nested flow lists";
+    for heavy in bodies(1000).iter().filter(|heavy| heavy.name != REFUSED) {
+        assert_done_apart(heavy.name, async || begin(heavy, false).await).await;
     }
 }
 
 #[tokio::test]
 async fn a_server_of_one_thread_tells_its_readiness_within_a_second_beside_each_heavy_answer() {
-    // It takes some 4 ms, and 13 to 160 where all is done on that thread. Of a few tries the least counts.
-    const LONGEST: Duration = Duration::from_millis(10);
-    const TRIES: usize = 4;
     for heavy in answers() {
-        let mut tries = Vec::new();
-        while tries.last().is_none_or(|longest| *longest >= LONGEST) {
-            assert!(tries.len() < TRIES, "{}: {tries:?}", heavy.name);
-            // What is made of an object is kept with it: each try has another.
+        // What is made of an object is kept with it: each try has another.
+        let begin = async || {
             let server = heavy.serve().await;
-            tries.push(longest_between_answers(&server, heavy.clone().ask(server.clone())).await);
-        }
+            let work = heavy.clone().ask(server.clone());
+            (server, work)
+        };
+        assert_done_apart(heavy.name, begin).await;
+    }
+}
+
+/// Holds for how long this thread works between two answers, which it shares with the server, against what other threads do meanwhile, by
+/// the time that the processors give to them: who else wants them makes that no longer, nor does it hang on how fast they are.
+async fn assert_done_apart<W>(name: &str, begin: impl AsyncFn() -> (Arc<ApiServer>, W))
+where
+    W: Future<Output = ()> + Send + 'static,
+{
+    // A thread that works so long has answered within a second where ten others want its processor.
+    const LONGEST: Duration = Duration::from_millis(100);
+    // This thread takes some 4 ms, and the others 13 to 700; hardly any where all is done on this one. Of a few tries
+    // the best counts.
+    const TRIES: usize = 4;
+    let mut tries: Vec<(Duration, Duration)> = Vec::new();
+    while tries.last().is_none_or(|(longest, others)| *longest >= LONGEST.min(*others / 2)) {
+        assert!(tries.len() < TRIES, "{name}: {tries:?}");
+        let (server, work) = begin().await;
+        let before = elsewhere();
+        let longest = longest_between_answers(&server, work).await;
+        tries.push((longest, elsewhere().saturating_sub(before)));
     }
 }
 

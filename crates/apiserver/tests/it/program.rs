@@ -153,6 +153,32 @@ fn nobody_else_reads_what_holds_tokens_and_secrets_whatever_was_there_before() {
 }
 
 #[test]
+fn a_seed_makes_the_same_kubeconfig_in_each_run_and_another_seed_another() {
+    let folder = std::env::temp_dir().join(format!("pintle-program-{:x}", fastrand::u64(..)));
+    std::fs::create_dir(&folder).expect("a folder");
+    let [tokens, kubeconfig] = ["tokens.csv", "kubeconfig"].map(|name| folder.join(name).display().to_string());
+    std::fs::write(&tokens, "t,bob,1\n").expect("a file");
+    // The certificate of its CA and the token of its administrator are in it.
+    let of_seed = |seed: &str| {
+        let arguments = ["--tls", "--token-auth-file", &tokens, "--kubeconfig", &kubeconfig, "--seed", seed];
+        let (program, url) = Program::start(&arguments);
+        program.terminate();
+        let config = std::fs::read_to_string(&kubeconfig).expect("a file");
+        assert!(config.contains(&url), "{url} {config}");
+        let config = config.replace(&url, "");
+        let secrets = ["certificate-authority-data:", "token:"].map(|name| {
+            config.lines().find(|line| line.trim_start().starts_with(name)).expect("it is there").to_owned()
+        });
+        (config, secrets)
+    };
+    let (config, secrets) = of_seed("7");
+    assert_eq!(of_seed("7").0, config);
+    let (_, others) = of_seed("8");
+    assert!(secrets.iter().zip(&others).all(|(one, other)| one != other), "{secrets:?} {others:?}");
+    std::fs::remove_dir_all(folder).expect("the folder");
+}
+
+#[test]
 fn connections_leave_files_for_all_else() {
     let mut command = Command::new("sh");
     command.args(["-c", "ulimit -n 64 && exec \"$0\""]).arg(env!("CARGO_BIN_EXE_pintle-apiserver"));

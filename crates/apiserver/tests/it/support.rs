@@ -11,6 +11,7 @@ use hyper::body::{Body, Incoming};
 use hyper_util::rt::TokioIo;
 use pintle_apiserver::ApiServer;
 use pintle_json::{Json, json};
+use rustix::time::{ClockId, clock_gettime};
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, ServerName};
 use tokio::net::TcpStream;
@@ -19,6 +20,17 @@ use tokio_rustls::client::TlsStream;
 
 /// Longer than anything here takes; a test that waits so long has failed.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(30);
+
+/// The time of processors that such a clock counts.
+pub(crate) fn spent(clock: ClockId) -> Duration {
+    let now = clock_gettime(clock);
+    Duration::new(now.tv_sec.unsigned_abs(), u32::try_from(now.tv_nsec).expect("less than a second"))
+}
+
+/// How long processors have worked for other threads than this.
+pub(crate) fn elsewhere() -> Duration {
+    spent(ClockId::ProcessCPUTime).saturating_sub(spent(ClockId::ThreadCPUTime))
+}
 
 /// An answer that has been read in full.
 #[derive(Debug)]

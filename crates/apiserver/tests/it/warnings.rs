@@ -19,6 +19,7 @@ const RULES: &str = "x-kubernetes-validations in the schemas of custom resources
 const CONVERSION: &str = "spec.conversion.webhook of a CustomResourceDefinition";
 const BUILT_IN_VERSIONS: &str = "a CustomResourceDefinition's version that is built in";
 const FLOW_CONTROL: &str = "FlowSchema, PriorityLevelConfiguration";
+const IMPERSONATION: &str = "the verbs of a Role or ClusterRole that begin with impersonate: or impersonate-on:";
 
 /// Creates an object; what of the page the warnings of the answer are about.
 async fn warned(server: &ApiServer, path: &str, object: Json) -> Vec<&'static str> {
@@ -104,6 +105,12 @@ async fn all_that_the_page_names_is_warned_of_where_it_would_have_an_effect_else
     let service = json!({"resource": "services", "namespace": "default", "name": "s"});
     let limited = json!({"nominalConcurrencyShares": 5, "limitResponse": {"type": "Reject"}});
     let level = json!({"metadata": {"name": "a"}, "spec": {"type": "Limited", "limited": limited}});
+    let role = |name: &str, verb: &str, resource: &str| {
+        let rule = json!({"apiGroups": ["", "authentication.k8s.io"], "resources": [resource], "verbs": ["get", verb]});
+        json!({"metadata": {"name": name}, "rules": [rule]})
+    };
+    let cluster_roles = "/apis/rbac.authorization.k8s.io/v1/clusterroles";
+    let roles = "/apis/rbac.authorization.k8s.io/v1/namespaces/default/roles";
     let gadgets = "/apis/example.com/v1/namespaces/default/gadgets";
 
     let mut seen = BTreeSet::new();
@@ -165,6 +172,12 @@ async fn all_that_the_page_names_is_warned_of_where_it_would_have_an_effect_else
             json!({"metadata": {"name": "a"}, "revision": 1, "data": {}}),
             None,
         ),
+        (cluster_roles.to_owned(), role("a", "impersonate:user-info", "users"), Some(IMPERSONATION)),
+        (cluster_roles.to_owned(), role("b", "impersonate-on:user-info:list", "pods"), Some(IMPERSONATION)),
+        (cluster_roles.to_owned(), role("c", "impersonate", "users"), None),
+        (cluster_roles.to_owned(), json!({"metadata": {"name": "d"}}), None),
+        (roles.to_owned(), role("a", "impersonate:serviceaccount", "serviceaccounts"), Some(IMPERSONATION)),
+        (roles.to_owned(), role("b", "*", "serviceaccounts"), None),
         (DEFINITIONS.to_owned(), definition("networking.k8s.io", &["v1"]), Some(BUILT_IN_VERSIONS)),
         (DEFINITIONS.to_owned(), definition("example.com", &["v1", "v2"]), Some(CONVERSION)),
         (gadgets.to_owned(), gadget("a", json!({"spec": {"n": 1}})), Some(RULES)),

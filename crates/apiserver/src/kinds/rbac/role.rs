@@ -1,7 +1,9 @@
 //! Role and ClusterRole.
 
 use crate::kinds::check::Check;
-use crate::kinds::{Context, Strategy};
+use crate::kinds::without_effect::{IMPERSONATION, part};
+use crate::kinds::{Cluster, Context, Kinds, Strategy};
+use crate::object::metadata;
 use crate::request::Part;
 use crate::selector::structured;
 use crate::validate::{FieldFault, FieldFaults, NameRule};
@@ -58,6 +60,14 @@ impl Strategy for Role {
             })
             .also(selectors)
             .done()
+    }
+
+    fn without_effect(&self, object: &Json, _: &Kinds, _: &dyn Cluster) -> Vec<String> {
+        let is_narrower = |verb: &&str| verb.starts_with("impersonate:") || verb.starts_with("impersonate-on:");
+        let (kind, name) = (object.text("/kind"), metadata::name(object));
+        // There is no end to such verbs: one of them stands for the rest.
+        let narrower = object.list("/rules").flat_map(|rule| rule.texts("/verbs")).find(is_narrower);
+        narrower.map(|verb| part(&format!("the verb {verb:?} of {kind} {name:?}"), IMPERSONATION)).into_iter().collect()
     }
 
     fn name_rule(&self) -> NameRule {
