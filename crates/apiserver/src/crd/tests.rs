@@ -150,6 +150,8 @@ fn a_value_is_held_against_its_schema() {
         (json!({"type": "string", "format": "byte"}), json!(""), vec!["TypeInvalid spec.x"]),
         (json!({"type": "string", "format": "uuid"}), json!("x"), vec!["TypeInvalid spec.x"]),
         (json!({"type": "string", "format": "no-such"}), json!("x"), vec![]),
+        (json!({"type": "string", "format": "no-such"}), json!(["x"]), vec!["TypeInvalid spec.x"]),
+        (json!({"type": "string", "format": "uuid"}), json!(["x"]), vec![]),
         (
             json!({"type": "array", "items": {"type": "string"}, "maxItems": 1}),
             json!(["a", "b"]),
@@ -161,6 +163,7 @@ fn a_value_is_held_against_its_schema() {
             vec!["Duplicate spec.x[2]"],
         ),
         (list.clone(), json!([{"k": "a"}, {"k": "a"}]), vec!["Duplicate spec.x[1]"]),
+        (list.clone(), json!(["a", "a"]), vec!["TypeInvalid spec.x[0]", "TypeInvalid spec.x[1]", "Invalid spec.x[0]"]),
         (list, json!([{}]), vec!["Required spec.x[0].k"]),
         (
             json!({"type": "object", "additionalProperties": {"type": "integer"}}),

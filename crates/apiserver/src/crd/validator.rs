@@ -91,6 +91,8 @@ impl Validation {
             _ if schema.int_or_string => (matches!(found, "integer" | "string"), "integer,string"),
             "" => (true, ""),
             "number" => (matches!(found, "integer" | "number"), "number"),
+            // The Go library holds a list for a text in some format.
+            "string" if found == "array" && formats::is_known(&schema.format, "string") => (true, ""),
             wanted => (found == wanted, wanted),
         };
         if !fits {
@@ -345,7 +347,11 @@ fn doubles(schema: &Structural, value: &Json, path: At<'_>, faults: &mut FieldFa
                 }
                 _ => item.clone(),
             };
-            if matches!(schema.list_type.as_str(), "map" | "set") {
+            let stray = items.iter().enumerate().find(|(_, item)| schema.list_type == "map" && !item.is_object());
+            if let Some((at, item)) = stray {
+                let why = "must be an object for an array of list-type map";
+                faults.tell(|| FieldFault::invalid(path.item(at), item, why));
+            } else if matches!(schema.list_type.as_str(), "map" | "set") {
                 let mut seen = BTreeSet::new();
                 let double = items.iter().enumerate().find(|(_, item)| !seen.insert(key(item).to_string()));
                 if let Some((at, item)) = double {

@@ -36,7 +36,7 @@ fn workload_spec(object: &mut Json) -> Option<&mut Json> {
     Some(spec)
 }
 
-/// What all workloads with a structured selector share. `kind` stands in the words for an empty one.
+/// What all workloads with a structured selector share. `kind` stands in the words for an empty one; of a DaemonSet's, less is asked.
 fn workload_faults(object: &Json, kind: &str) -> FieldFaults {
     let template = &object["spec"]["template"];
     let selector = object.at("/spec/selector").filter(|selector| !selector.is_null());
@@ -51,12 +51,13 @@ fn workload_faults(object: &Json, kind: &str) -> FieldFaults {
     };
     let value = selector.cloned().unwrap_or_default();
     let restart = template.text("/spec/restartPolicy");
+    let strict = kind != "daemonset";
     Check::of(object)
         .not_negative(&["spec.replicas"])
-        .refuse(selector.is_none(), || FieldFault::required("spec.selector", ""))
+        .refuse(selector.is_none() && strict, || FieldFault::required("spec.selector", ""))
         .also(broken)
         .refuse(empty, || FieldFault::invalid("spec.selector", &value, format!("empty selector is invalid for {kind}")))
-        .refuse(unreadable, || FieldFault::invalid("spec.selector", &value, "invalid label selector"))
+        .refuse(unreadable && strict, || FieldFault::invalid("spec.selector", &value, "invalid label selector"))
         .refuse(!matches && !empty && !unreadable, || {
             let why = "`selector` does not match template `labels`";
             FieldFault::invalid("spec.template.metadata.labels", &labels, why)
@@ -66,7 +67,12 @@ fn workload_faults(object: &Json, kind: &str) -> FieldFaults {
             FieldFault::unsupported("spec.template.spec.restartPolicy", &restart.into(), &["Always"])
         })
         .refuse(template.has("/spec/activeDeadlineSeconds"), || {
-            let why = "activeDeadlineSeconds in ReplicaSet is not Supported";
+            let kind = match kind {
+                "statefulset" => "StatefulSet",
+                "daemonset" => "DaemonSet",
+                _ => "ReplicaSet",
+            };
+            let why = format!("activeDeadlineSeconds in {kind} is not Supported");
             FieldFault::forbidden("spec.template.spec.activeDeadlineSeconds", why)
         })
         .not_negative(&["spec.minReadySeconds", "spec.revisionHistoryLimit"])
@@ -100,6 +106,14 @@ fn is_nothing(object: &Json, pointer: &str) -> bool {
         Some(value) => value.as_i64() == Some(0),
         None => true,
     }
+}
+
+/// The fault of a share that is more than all.
+fn more_than_all(object: &Json, pointer: &str) -> Option<FieldFault> {
+    let value = object.at(pointer)?;
+    let share: u32 = value.as_str()?.strip_suffix('%')?.parse().ok()?;
+    let field = pointer.trim_start_matches('/').replace('/', ".");
+    (share > 100).then(|| FieldFault::invalid(field, value, "must not be greater than 100%"))
 }
 
 fn selector_changed(new: &Json, old: &Json) -> Option<FieldFault> {

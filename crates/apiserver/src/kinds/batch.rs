@@ -83,7 +83,7 @@ fn job_faults(spec: &Json, path: &str) -> FieldFaults {
             FieldFault::required("backoffLimitPerIndex", "when maxFailedIndexes is specified")
         })
         .also(job_policies::manager_faults(spec, path))
-        .one_of("completionMode", &["NonIndexed", "Indexed"])
+        .known("completionMode", &["NonIndexed", "Indexed"])
         .refuse(indexed && !spec.has("/completions"), || {
             FieldFault::required("completions", "when completion mode is Indexed")
         })
@@ -93,7 +93,7 @@ fn job_faults(spec: &Json, path: &str) -> FieldFaults {
             FieldFault::invalid(format!("{path}.{field}"), &value, "requires indexed completion mode")
         }))
         .also(job_policies::faults(spec, path))
-        .one_of("podReplacementPolicy", replacement)
+        .known("podReplacementPolicy", replacement)
         .also(template_faults(template, &format!("{path}.template")))
         .refuse(spec.has("/podFailurePolicy") && restart == "OnFailure", || {
             let why = "only \"Never\" is supported when podFailurePolicy is specified";

@@ -191,6 +191,10 @@ fn earlier_end(old: &Json, grace: i64) -> Option<String> {
 /// The finalizers that the options leave the object with.
 fn finalizers_for(kind: &Kind, object: &Json, options: &DeleteOptions) -> Vec<String> {
     let present: Vec<String> = metadata::finalizers(object).into_iter().map(str::to_owned).collect();
+    // Nothing depends on a report.
+    if kind.strategy.is_report() {
+        return present;
+    }
     let asked = match (options.orphan_dependents, options.propagation) {
         (Some(true), _) => Some(PropagationPolicy::Orphan),
         (Some(false), _) if kind.strategy.waits_for_dependents() => Some(PropagationPolicy::Foreground),

@@ -55,3 +55,15 @@ async fn an_event_goes_an_hour_after_its_last_write_and_watchers_are_told() {
     let gone: Json = get(&server, &format!("{EVENTS}/updated")).await.body;
     assert_eq!(gone["code"], 404);
 }
+
+#[tokio::test]
+async fn nothing_that_depends_on_an_event_holds_it() {
+    let server = ApiServer::start(ApiServerConfig::default()).await.expect("a server");
+    for policy in ["Foreground", "Orphan", "Background"] {
+        let event = json!({"metadata": {"name": "e"}, "involvedObject": {"namespace": "default"}});
+        assert_eq!(call(&server, Method::POST, EVENTS, event).await.code, 201);
+        let answer = delete(&server, &format!("{EVENTS}/e?propagationPolicy={policy}")).await;
+        assert_eq!((answer.code, &answer.body["kind"]), (200, &json!("Status")), "{policy}: {:?}", answer.body);
+        assert_eq!(get(&server, &format!("{EVENTS}/e")).await.code, 404);
+    }
+}

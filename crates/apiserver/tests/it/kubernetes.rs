@@ -133,7 +133,7 @@ async fn an_address_that_is_taken_is_given_to_no_other_service() {
     };
     for (name, spec) in [
         ("a", json!({"clusterIP": "10.0.0.1"})),
-        ("a", json!({"clusterIPs": ["10.0.0.1"]})),
+        ("a", json!({"clusterIP": "10.0.0.1", "clusterIPs": ["10.0.0.1"]})),
         ("kubernetes", json!({"clusterIP": "10.0.0.1"})),
     ] {
         assert_taken(call(&server, Method::POST, SERVICES, service(name, spec)).await, name);

@@ -54,6 +54,7 @@ async fn a_pod_that_contradicts_its_class_is_refused() {
     for (class, more, code, why) in [
         (json!("none"), json!({}), 403, "pods \"p\" is forbidden: pod rejected: RuntimeClass \"none\" not found"),
         (json!(""), json!({}), 500, "resource name may not be empty"),
+        (json!("a/b"), json!({}), 500, "invalid resource name \"a/b\": [may not contain '/']"),
         (
             json!("heavy"),
             json!({"overhead": {"cpu": "1"}}),

@@ -89,3 +89,28 @@ async fn a_service_that_is_a_name_elsewhere_has_no_internal_policy() {
     let service = put(&server, &service).await;
     assert_eq!((service.code, &service.body["spec"]["internalTrafficPolicy"]), (200, &Json::Null));
 }
+
+#[tokio::test]
+async fn the_addresses_in_the_cluster_go_with_the_first_of_them() {
+    let server = server().await;
+    let service = create(&server, "a", json!({"clusterIP": "10.0.0.77"})).await;
+    let refused = "spec.clusterIPs";
+    for (spec, fields) in [
+        (json!({"clusterIPs": ["10.0.0.78"]}), vec![refused]),
+        (json!({"clusterIPs": ["None", "10.0.0.78"]}), vec![refused, refused]),
+        (json!({"clusterIPs": ["10.0.0.77", "10.0.0.78"]}), vec![refused]),
+        (json!({"clusterIPs": ["10.0.0.77", "10.0.0.78", "fd00::1"]}), vec![refused]),
+        (json!({"clusterIP": "", "clusterIPs": ["a"]}), vec![refused, "spec.clusterIPs[0]"]),
+        (json!({"clusterIP": "a"}), vec!["spec.clusterIPs[0]"]),
+        (json!({"clusterIP": "10.0.0.78"}), vec!["spec.clusterIPs[0]"]),
+        (json!({"ipFamilyPolicy": ""}), vec!["spec.ipFamilyPolicy"]),
+    ] {
+        let mut changed = service.clone();
+        for (key, value) in spec.as_object().expect("members") {
+            changed["spec"][key] = value.clone();
+        }
+        let answer = put(&server, &changed).await;
+        let causes = answer.body.list("/details/causes").map(|cause| cause.text("/field"));
+        assert_eq!((answer.code, causes.collect()), (422, fields), "{spec}: {:?}", answer.body);
+    }
+}

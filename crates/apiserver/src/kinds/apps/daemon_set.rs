@@ -1,6 +1,6 @@
 //! DaemonSet.
 
-use super::{TEMPLATE, is_nothing, selector_changed, status_faults, workload_faults, workload_spec};
+use super::{TEMPLATE, is_nothing, more_than_all, selector_changed, status_faults, workload_faults, workload_spec};
 use crate::failure::Outcome;
 use crate::kinds::check::Check;
 use crate::kinds::core::pod::template_warnings;
@@ -90,6 +90,7 @@ impl Strategy for DaemonSet {
                 let value = object["spec"]["updateStrategy"].clone();
                 FieldFault::unsupported("spec.updateStrategy", &value, &["RollingUpdate", "OnDelete"])
             })
+            .also([fewer, more].into_iter().filter(|_| rolls).filter_map(|share| more_than_all(object, share)))
             .refuse(rolls && still && !eager, || {
                 let field = "spec.updateStrategy.rollingUpdate.maxUnavailable";
                 FieldFault::required(field, "cannot be 0 when maxSurge is 0")
@@ -107,8 +108,8 @@ impl Strategy for DaemonSet {
             return status_faults(new, &[]);
         }
         let mut faults = counted_too_far(new);
-        faults.extend(self.validate_create(new));
         faults.extend(selector_changed(new, old));
+        faults.extend(self.validate_create(new));
         faults
     }
 

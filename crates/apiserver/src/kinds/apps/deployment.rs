@@ -1,6 +1,6 @@
 //! Deployment.
 
-use super::{TEMPLATE, is_nothing, selector_changed, status_faults, workload_faults, workload_spec};
+use super::{TEMPLATE, is_nothing, more_than_all, selector_changed, status_faults, workload_faults, workload_spec};
 use crate::kinds::core::pod::template_warnings;
 use crate::kinds::reset::Reset;
 use crate::kinds::table::{self, Column, Row};
@@ -87,6 +87,7 @@ impl Strategy for Deployment {
                     let why = "may not be 0 when `maxSurge` is 0";
                     faults.push(FieldFault::invalid(format!("{rolling}.maxUnavailable"), &value, why));
                 }
+                faults.extend(more_than_all(object, fewer));
             }
             _ => {
                 let value = object["spec"]["strategy"].clone();

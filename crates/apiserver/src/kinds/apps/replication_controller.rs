@@ -56,7 +56,9 @@ impl Strategy for ReplicationController {
         let template = object.at("/spec/template").filter(|template| !template.is_null());
         let labels = template.and_then(|template| template.at("/metadata/labels")).cloned().unwrap_or_default();
         let matches = selector.iter().all(|(key, value)| labels.get(key) == Some(value));
+        let restart = object.text("/spec/template/spec/restartPolicy");
         Check::of(object)
+            .not_negative(&["spec.minReadySeconds"])
             .required("spec.selector")
             .not_negative(&["spec.replicas"])
             .refuse(template.is_none(), || FieldFault::required("spec.template", ""))
@@ -65,6 +67,13 @@ impl Strategy for ReplicationController {
                 FieldFault::invalid("spec.template.metadata.labels", &labels, why)
             })
             .also(template.map(|template| validate_template(template, "spec.template")).unwrap_or_default())
+            .refuse(!restart.is_empty() && restart != "Always", || {
+                FieldFault::unsupported("spec.template.spec.restartPolicy", &restart.into(), &["Always"])
+            })
+            .refuse(object.has("/spec/template/spec/activeDeadlineSeconds"), || {
+                let why = "activeDeadlineSeconds in ReplicationController is not Supported";
+                FieldFault::forbidden("spec.template.spec.activeDeadlineSeconds", why)
+            })
             .done()
     }
 

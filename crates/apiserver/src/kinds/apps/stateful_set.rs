@@ -1,5 +1,7 @@
 //! StatefulSet.
 
+use std::collections::HashSet;
+
 use super::{TEMPLATE, status_faults, workload_faults, workload_spec};
 use crate::kinds::check::Check;
 use crate::kinds::core::claim_spec;
@@ -58,8 +60,9 @@ impl Strategy for StatefulSet {
                 policy.set_default("whenScaled", "Retain");
             }
             for claim in spec.items_mut("volumeClaimTemplates") {
-                claim.set_default("apiVersion", "v1");
-                claim.set_default("kind", "PersistentVolumeClaim");
+                // Whatever was sent.
+                claim.set("apiVersion", "v1");
+                claim.set("kind", "PersistentVolumeClaim");
                 if let Some(spec) = claim.member("spec") {
                     claim_spec(spec);
                 }
@@ -76,6 +79,11 @@ impl Strategy for StatefulSet {
 
     fn prepare_for_create(&self, _: &Context<'_>, object: &mut Json) {
         object.set("status", json!({"replicas": 0, "availableReplicas": 0}));
+        drop_max_unavailable(object);
+    }
+
+    fn prepare_for_update(&self, _: &Context<'_>, new: &mut Json, _: &Json, _: Part) {
+        drop_max_unavailable(new);
     }
 
     fn validate_create(&self, object: &Json) -> FieldFaults {
@@ -90,11 +98,16 @@ impl Strategy for StatefulSet {
                 let value = object["spec"]["updateStrategy"].clone();
                 FieldFault::invalid("spec.updateStrategy", &value, "must be 'RollingUpdate' or 'OnDelete'")
             })
+            .refuse(strategy == "OnDelete" && object.has("/spec/updateStrategy/rollingUpdate"), || {
+                let value = object["spec"]["updateStrategy"]["rollingUpdate"].clone();
+                let why = "only allowed for updateStrategy 'RollingUpdate'";
+                FieldFault::invalid("spec.updateStrategy.rollingUpdate", &value, why)
+            })
             .not_negative(&["spec.updateStrategy.rollingUpdate.partition"])
             .one_of("spec.persistentVolumeClaimRetentionPolicy.whenDeleted", &retention)
             .one_of("spec.persistentVolumeClaimRetentionPolicy.whenScaled", &retention)
             .not_negative(&["spec.ordinals.start"])
-            .also(workload_faults(object, "statefulset"))
+            .also(workload_faults(&as_made(object), "statefulset"))
             .done()
     }
 
@@ -143,4 +156,32 @@ impl Strategy for StatefulSet {
         let (containers, images) = table::containers(object.at("/spec/template/spec"));
         vec![row.name(), row.ready(), row.age(), containers, images]
     }
+}
+
+/// No server takes it unless its feature is asked for.
+fn drop_max_unavailable(object: &mut Json) {
+    if let Some(rolling) = object.at_mut("/spec/updateStrategy/rollingUpdate").filter(|rolling| rolling.is_object()) {
+        rolling.unset("maxUnavailable");
+    }
+}
+
+/// With the template of which pods are made: each claim is a volume of theirs, in the place of one of that name, and they get
+/// their host names from the StatefulSet. How many revisions it keeps is only warned of.
+fn as_made(object: &Json) -> Json {
+    let mut object = object.clone();
+    let Some(spec) = object.get_mut("spec").filter(|spec| spec.is_object()) else { return object };
+    spec.unset("revisionHistoryLimit");
+    let claims: Vec<String> =
+        spec.list("/volumeClaimTemplates").map(|claim| claim.text("/metadata/name").to_owned()).collect();
+    let Some(pods) = spec.at_mut("/template/spec").filter(|pods| pods.is_object()) else { return object };
+    pods.unset("hostname");
+    pods.unset("subdomain");
+    if !claims.is_empty() {
+        let names: HashSet<&str> = claims.iter().map(String::as_str).collect();
+        let own = pods.list("/volumes").filter(|volume| !names.contains(volume.text("/name"))).cloned();
+        let made = claims.iter().map(|name| json!({"name": name, "persistentVolumeClaim": {"claimName": name}}));
+        let volumes: Vec<Json> = made.chain(own).collect();
+        pods.set("volumes", volumes);
+    }
+    object
 }

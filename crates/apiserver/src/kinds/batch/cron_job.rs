@@ -61,6 +61,13 @@ impl Strategy for CronJob {
             })
             .one_of("spec.concurrencyPolicy", &["Allow", "Forbid", "Replace"])
             .also(job_faults(template, "spec.jobTemplate.spec"))
+            .refuse(template.has("/selector"), || {
+                let why = "`selector` will be auto-generated";
+                FieldFault::invalid("spec.jobTemplate.spec.selector", &template["selector"], why)
+            })
+            .refuse(template.is_true("/manualSelector"), || {
+                FieldFault::unsupported("spec.jobTemplate.spec.manualSelector", &true.into(), &["nil", "false"])
+            })
             .not_negative(&["spec.successfulJobsHistoryLimit", "spec.failedJobsHistoryLimit"])
             .done()
     }

@@ -16,7 +16,7 @@ use crate::object::metadata;
 use crate::request::Part;
 use crate::validate::{FieldFault, FieldFaults, NameRule};
 use jiff::Timestamp;
-use service_faults::faults;
+use service_faults::{cluster_ip_faults, faults};
 
 /// `v1` Service. Addresses come from 10.0.0.0/24, node ports from 30000–32767.
 #[derive(Clone, Copy, Debug)]
@@ -59,7 +59,7 @@ impl Strategy for Service {
                 default_if_empty(spec, "externalTrafficPolicy", "Cluster");
             }
             if kind != "ExternalName" {
-                default_if_empty(spec, "internalTrafficPolicy", "Cluster");
+                spec.set_default("internalTrafficPolicy", "Cluster");
             }
             if kind == "LoadBalancer" {
                 spec.set_default("allocateLoadBalancerNodePorts", true);
@@ -87,11 +87,21 @@ impl Strategy for Service {
         if was != "ExternalName" && is != "ExternalName" {
             for key in ["clusterIP", "clusterIPs", "ipFamilies", "ipFamilyPolicy"] {
                 let value = old.at(&format!("/spec/{key}")).cloned();
-                if spec.get(key).is_none_or(Json::is_empty)
+                // A policy that is there, be it empty, is the one that is asked for.
+                let lacks = |value: &Json| value.is_null() || key != "ipFamilyPolicy" && value.is_empty();
+                if spec.get(key).is_none_or(lacks)
                     && let Some(value) = value
                 {
                     spec.set(key, value);
                 }
+            }
+            // Who changes one address changes the first of the list, too.
+            let address = spec.text("/clusterIP").to_owned();
+            if address != old.text("/spec/clusterIP")
+                && spec.get("clusterIPs") == old["spec"].get("clusterIPs")
+                && let Some(first) = spec.at_mut("/clusterIPs/0")
+            {
+                *first = address.into();
             }
         }
         if gets_node_ports(&old["spec"]) && gets_node_ports(spec) {
@@ -168,7 +178,7 @@ impl Strategy for Service {
         found.extend(faults(new));
         let kept = old.text("/spec/type") != "ExternalName" && new.text("/spec/type") != "ExternalName";
         let (was, is) = (old.text("/spec/clusterIP"), new.text("/spec/clusterIP"));
-        if kept && !was.is_empty() && was != is {
+        if kept && !was.is_empty() && was != is && cluster_ip_faults(new).is_empty() {
             let value = new.at("/spec/clusterIPs").cloned().unwrap_or_else(|| json!([is]));
             found.push(FieldFault::invalid("spec.clusterIPs[0]", &value, "may not change once set"));
         }

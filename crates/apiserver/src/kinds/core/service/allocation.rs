@@ -64,12 +64,9 @@ pub(super) fn allocate(cluster: &dyn Cluster, object: &mut Json) -> Result<(), &
     let me = format!("{}/{}", metadata::namespace(object), metadata::name(object));
     let is_free = |claim: String| cluster.holder(&claim).is_none_or(|holder| *holder == *me);
     let Some(spec) = object.member("spec") else { return Ok(()) };
-    let first = spec.list("/clusterIPs").next().and_then(Json::as_str).unwrap_or_default().to_owned();
     let mut address = spec.text("/clusterIP").to_owned();
-    if address.is_empty() {
-        address = first;
-    }
-    if address.is_empty() {
+    // A list without its first is refused later.
+    if address.is_empty() && !spec.has("/clusterIPs/0") {
         // The first is that of the Service `kubernetes`, which comes back when it is deleted.
         let free = (2..=254).map(|last| Ipv4Addr::new(10, 0, 0, last)).find(|ip| is_free(address_claim((*ip).into())));
         address = free.ok_or("failed to allocate a serviceIP: range is full")?.to_string();

@@ -25,7 +25,6 @@ pub(super) fn faults(object: &Json) -> FieldFaults {
             selector.extend(why.iter().map(|why| FieldFault::invalid_text("spec.selector", text, why)));
         }
     }
-    let bad_address = !address.is_empty() && !headless && address.parse::<IpAddr>().is_err();
     let named = object.text("/spec/externalName").trim_end_matches('.');
     let named_faults = if external { name_faults(NameRule::Subdomain, named, false) } else { Vec::new() };
     let set = |key: &str| object.at(&format!("/spec/{key}")).is_some_and(|value| !value.is_empty());
@@ -64,10 +63,7 @@ pub(super) fn faults(object: &Json) -> FieldFaults {
             "must be greater than 0 and less than 86400",
         )
         .also(address_faults(object))
-        .refuse(bad_address, || {
-            let why = "must be a valid IP address, (e.g. 10.9.8.7 or 2001:db8::ffff)";
-            FieldFault::invalid_text("spec.clusterIPs[0]", address, why)
-        })
+        .also(if external { FieldFaults::default() } else { cluster_ip_faults(object) })
         .also(external_ip_faults(object))
         .one_of("spec.type", &["ClusterIP", "ExternalName", "LoadBalancer", "NodePort"])
         .also(node_port_faults(&ports, kind))
@@ -155,6 +151,45 @@ fn address_faults(object: &Json) -> FieldFaults {
     let policies = ["PreferDualStack", "RequireDualStack", "SingleStack"];
     let policy = Check::of(object).known("spec.ipFamilyPolicy", &policies).done();
     faults.extend(policy);
+    faults
+}
+
+/// `clusterIP` is the first of the `clusterIPs`, and none of them comes without it.
+pub(super) fn cluster_ip_faults(object: &Json) -> FieldFaults {
+    const FIELD: &str = "spec.clusterIPs";
+    let first = object.text("/spec/clusterIP");
+    let mut all: Vec<&str> =
+        object.list("/spec/clusterIPs").map(|address| address.as_str().unwrap_or_default()).collect();
+    if all.is_empty() && !first.is_empty() {
+        all.push(first);
+    }
+    let mut faults = FieldFaults::default();
+    let mut wrong = |why: &str| faults.push(FieldFault::invalid(FIELD, &object["spec"]["clusterIPs"], why));
+    match all.first() {
+        None => return faults,
+        Some(_) if first.is_empty() => wrong("must be empty when `clusterIP` is not specified"),
+        Some(told) if *told != first => wrong("first value must match `clusterIP`"),
+        Some(_) => {}
+    }
+    if all[0] == "None" {
+        if all.len() > 1 {
+            wrong("'None' must be the first and only value");
+        }
+        return faults;
+    }
+    if all.len() > 2 {
+        wrong("may only hold up to 2 values");
+        return faults;
+    }
+    let read: Vec<Option<IpAddr>> = all.iter().map(|address| address.parse().ok()).collect();
+    if let [Some(one), Some(other)] = read[..]
+        && one.is_ipv4() == other.is_ipv4()
+    {
+        wrong("may specify no more than one IP for each IP family");
+    }
+    let bad = all.iter().zip(&read).enumerate().filter(|(_, (_, read))| read.is_none());
+    let why = "must be a valid IP address, (e.g. 10.9.8.7 or 2001:db8::ffff)";
+    faults.extend(bad.map(|(at, (address, _))| FieldFault::invalid_text(format!("{FIELD}[{at}]"), *address, why)));
     faults
 }
 
