@@ -194,6 +194,7 @@ impl Strategy for Custom {
 
     fn drop_nulls(&self, object: &mut Json) {
         default::drop_nulls(self.schema(), object);
+        embedded::normalise(self.schema(), object);
     }
 
     fn defaults(&self, object: &mut Json) {

@@ -40,6 +40,34 @@ fn malformed_part(name: &str, value: &Json) -> Option<String> {
     }
 }
 
+/// Brings the metadata of embedded objects into the form in which Go writes it; what cannot be read stays, and is refused.
+pub(super) fn normalise(schema: &Structural, value: &mut Json) {
+    match value {
+        Json::Object(members) => {
+            if schema.embedded
+                && let Some(metadata) = members.get_mut("metadata")
+            {
+                match schema::read_metadata(metadata) {
+                    _ if metadata.is_null() => *metadata = Map::default().into(),
+                    Ok(read) => *metadata = read,
+                    Err(_) => {}
+                }
+            }
+            for (name, member) in members.iter_mut() {
+                if let Some(schema) = schema.member(name) {
+                    normalise(schema, member);
+                }
+            }
+        }
+        Json::Array(items) => {
+            if let Some(schema) = &schema.items {
+                items.iter_mut().for_each(|item| normalise(schema, item));
+            }
+        }
+        _ => {}
+    }
+}
+
 /// What embedded objects lack: a valid version, kind, and metadata.
 pub(super) fn faults(schema: &Structural, value: &Json) -> FieldFaults {
     let mut faults = FieldFaults::default();

@@ -145,11 +145,10 @@ fn value(schema: &Structural, value: &mut Json, path: At<'_>, gone: &mut Gone) {
                 }
             } else if !schema.preserve_unknown {
                 // Without a schema of the items nothing in them is known.
-                items.iter_mut().for_each(|item| {
-                    if let Json::Object(members) = item {
-                        members.clear();
-                    }
-                });
+                let nothing = Structural::default();
+                for (at, item) in items.iter_mut().enumerate() {
+                    self::value(&nothing, item, path.item(at), gone);
+                }
             }
         }
         _ => {}
@@ -200,8 +199,8 @@ fn value_is_pruned(schema: &Structural, value: &Json) -> bool {
         Json::Array(items) => match &schema.items {
             Some(schema) => items.iter().all(|item| value_is_pruned(schema, item)),
             None => {
-                schema.preserve_unknown
-                    || !items.iter().any(|item| item.as_object().is_some_and(|members| !members.is_empty()))
+                let nothing = Structural::default();
+                schema.preserve_unknown || items.iter().all(|item| value_is_pruned(&nothing, item))
             }
         },
         _ => true,

@@ -74,6 +74,7 @@ fn unknown_fields_are_pruned_and_missing_ones_filled_in() {
         "m": {"type": "object", "additionalProperties": {"type": "integer"}},
         "free": {"type": "object", "x-kubernetes-preserve-unknown-fields": true, "properties": {"known": o}},
         "z": {"type": "string", "nullable": true},
+        "e": {"type": "object", "x-kubernetes-embedded-resource": true},
     }});
     let bare = json!({"n": 3, "d": {"a": "deep"}});
     let with = |more: Json| {
@@ -93,6 +94,17 @@ fn unknown_fields_are_pruned_and_missing_ones_filled_in() {
             vec!["spec.free.known.zz", "spec.zz"],
         ),
         (json!({"n": 4.0}), with(json!({"n": 4})), vec![]),
+        (
+            json!({"o": [{"a": "x"}, [{"c": "x"}]]}),
+            with(json!({"o": [{}, [{}]]})),
+            vec!["spec.o[0].a", "spec.o[1][0].c"],
+        ),
+        (
+            json!({"e": {"metadata": {"name": null, "labels": {"a": null}, "annotations": {}, "uid": ""}}}),
+            with(json!({"e": {"metadata": {"labels": {"a": ""}}}})),
+            vec![],
+        ),
+        (json!({"e": {"metadata": null}}), with(json!({"e": {"metadata": {}}})), vec![]),
     ] {
         check_made(schema.clone(), spec, expected, &unknown);
     }

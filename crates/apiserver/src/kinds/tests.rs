@@ -66,7 +66,14 @@ fn what_is_left_out_is_filled_in() {
     let deployments = ("apps", "v1", "deployments");
     let jobs = ("batch", "v1", "jobs");
     let services = ("", "v1", "services");
+    let sets = ("apps", "v1", "statefulsets");
     for (resource, object, pointer, expected) in [
+        (
+            sets,
+            json!({"spec": {"volumeClaimTemplates": [{"apiVersion": "a", "kind": "A"}]}}),
+            "/spec/volumeClaimTemplates/0/kind",
+            json!("PersistentVolumeClaim"),
+        ),
         (pods, json!({"spec": pod_spec(json!({}))}), "/spec/restartPolicy", json!("Always")),
         (
             pods,
@@ -325,6 +332,18 @@ fn what_is_posted_and_what_is_made_up_has_a_kind_that_says_how() {
             assert_eq!(kind.strategy.posting(*part).is_some(), verbs.contains(&Verb::Create), "{kind:?} {part:?}");
             assert!(kind.strategy.stream(*part).is_none(), "{kind:?} {part:?} is in discovery");
         }
+    }
+}
+
+#[test]
+fn a_stateful_set_has_no_number_of_pods_that_may_be_missing() {
+    let strategy = &kind("apps", "v1", "statefulsets").strategy;
+    let sent = json!({"spec": {"updateStrategy": {"rollingUpdate": {"maxUnavailable": 1, "partition": 0}}}});
+    let (mut made, mut changed) = (sent.clone(), sent.clone());
+    strategy.prepare_for_create(&context(&Empty), &mut made);
+    strategy.prepare_for_update(&context(&Empty), &mut changed, &sent, Part::Object);
+    for object in [made, changed] {
+        assert_eq!(object["spec"]["updateStrategy"]["rollingUpdate"], json!({"partition": 0}));
     }
 }
 

@@ -189,7 +189,7 @@ pub(super) fn cluster_ip_faults(object: &Json) -> FieldFaults {
     }
     let bad = all.iter().zip(&read).enumerate().filter(|(_, (_, read))| read.is_none());
     let why = "must be a valid IP address, (e.g. 10.9.8.7 or 2001:db8::ffff)";
-    faults.extend(bad.map(|(at, (address, _))| FieldFault::invalid_text(format!("{FIELD}[{at}]"), *address, why)));
+    faults.extend(bad.map(|(at, (address, _))| FieldFault::invalid_text(format!("{FIELD}[{at}]"), address, why)));
     faults
 }
 
