@@ -151,13 +151,17 @@ pub(crate) async fn respond(
     let asked = AuditGuard::new(registry.clone(), call);
     let work = Movable::new(&registry.turns, answer(asked, errand, incoming));
     let Some(end) = end else {
-        let (response, goes_on) = work.await;
+        let (response, mut goes_on) = work.await;
+        goes_on.asked.is_told = true;
         goes_on.ends.map(Deadline::Watch).map(deadline);
         return (response, goes_on.socket);
     };
     deadline(Deadline::Request(end));
     match tokio::time::timeout_at(end, work).await {
-        Ok((response, goes_on)) => (response, goes_on.socket),
+        Ok((response, mut goes_on)) => {
+            goes_on.asked.is_told = true;
+            (response, goes_on.socket)
+        }
         Err(_) => {
             let mut response = encode::timed_out();
             add_common_headers(&registry, audit_id, &mut response);
@@ -167,8 +171,9 @@ pub(crate) async fn respond(
 }
 
 /// What goes on once an answer has begun.
-#[derive(Default)]
 struct GoesOn {
+    /// What was asked, for the audit log, which learns whether the answer was there in time.
+    asked: AuditGuard,
     /// On the connection.
     socket: Option<Socket>,
     /// Until then, in the body.
@@ -200,10 +205,10 @@ async fn answer(
     let socket = call.socket.take();
     asked.code = response.status().as_u16();
     if response.status() == StatusCode::SWITCHING_PROTOCOLS {
-        return (response, GoesOn { socket, ends });
+        return (response, GoesOn { asked, socket, ends });
     }
     add_headers(&asked.registry, &asked.call, scheduled, &mut response);
-    (response, GoesOn { socket: None, ends })
+    (response, GoesOn { asked, socket: None, ends })
 }
 
 /// A request, which the audit log gets to know in the end, even if nobody waits for its answer by then.
@@ -213,11 +218,13 @@ struct AuditGuard {
     received: Instant,
     committed: Committed,
     code: u16,
+    /// Whether the answer was there in time.
+    is_told: bool,
 }
 
 impl AuditGuard {
     fn new(registry: Arc<Registry>, call: Call) -> Self {
-        Self { registry, call, received: Instant::now(), committed: Committed::default(), code: 0 }
+        Self { registry, call, received: Instant::now(), committed: Committed::default(), code: 0, is_told: false }
     }
 }
 
@@ -225,7 +232,7 @@ impl Drop for AuditGuard {
     fn drop(&mut self) {
         let user_agent = self.call.user_agent().to_owned();
         let ResourcePath { group, resource, subresource, namespace, name, .. } = std::mem::take(&mut self.call.place);
-        let is_late = self.code == 0 && self.call.asker.is_late();
+        let is_late = !self.is_told && self.call.asker.is_late();
         self.registry.audit.note(AuditRecord {
             received: self.received,
             user: std::mem::take(&mut self.call.asker.user.name),

@@ -359,7 +359,7 @@ impl Watcher {
 
     /// What it takes to find out whether an object is meant, and to make a frame of it.
     fn weight(&self, stored: &Stored) -> usize {
-        self.selection.weight(stored).max(self.shape.weight(stored, &self.selection.kind))
+        self.selection.search_weight(stored).max(self.shape.weight(stored, &self.selection.kind))
     }
 
     /// Has a frame made and sent, if anything comes of it: now, or if it takes long, [apart](Self::shaped).
@@ -420,7 +420,7 @@ impl Watcher {
             }
             match found {
                 Some((_, stored)) => {
-                    let weight = self.weight(&stored).max(self.selection.search_weight(&stored));
+                    let weight = self.weight(&stored);
                     self.shape(weight, move |shape, selection| {
                         let object = || Served::stored(&selection.kind, &stored);
                         let is_meant = is_meant || selection.matches(&stored);

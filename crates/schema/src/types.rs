@@ -122,16 +122,18 @@ pub struct Struct {
     pub numbered: Vec<usize>,
     /// The places of the fields that are always written.
     pub(super) always: Vec<usize>,
-    /// The places of the fields, the shortest names first: most lengths tell names apart without a look at them.
-    by_name: Vec<usize>,
+    /// The lengths of the names and the places of the fields, the shortest first: most lengths tell names apart without a look at them.
+    by_name: Vec<(usize, usize)>,
 }
 
 impl Struct {
     /// A struct of these fields.
     pub fn new(name: &'static str, mut fields: Vec<Field>, rest: Option<Type>) -> Self {
         fields.shrink_to_fit();
-        let mut by_name: Vec<_> = (0..fields.len()).collect();
-        by_name.sort_unstable_by_key(|&at| by_length(&fields[at].name));
+        let mut by_name: Vec<_> = fields.iter().enumerate().map(|(at, field)| (field.name.len(), at)).collect();
+        by_name.sort_unstable_by(|one, other| {
+            one.0.cmp(&other.0).then_with(|| fields[one.1].name.cmp(&fields[other.1].name))
+        });
         let mut numbered: Vec<_> = (0..fields.len()).filter(|&at| !fields[at].number.is_empty()).collect();
         numbered.sort_unstable_by_key(|&at| &fields[at].number);
         let always = (0..fields.len()).filter(|&at| fields[at].always).collect();
@@ -164,13 +166,11 @@ impl Struct {
 
     /// Where among the fields the one of this name is.
     pub fn place(&self, name: &str) -> Option<usize> {
-        let found = self.by_name.binary_search_by(|&at| by_length(&self.fields[at].name).cmp(&by_length(name))).ok()?;
-        Some(self.by_name[found])
+        let found = self.by_name.binary_search_by(|(length, at)| {
+            length.cmp(&name.len()).then_with(|| self.fields[*at].name.as_str().cmp(name))
+        });
+        found.ok().map(|found| self.by_name[found].1)
     }
-}
-
-fn by_length(name: &str) -> (usize, &str) {
-    (name.len(), name)
 }
 
 /// A field of a struct.

@@ -33,8 +33,9 @@ pub(super) async fn serve(
     }
     call.schema_weight = place.kind.strategy.schema_weight();
     if place.part != Part::Object && (verb == Some(Verb::Get) || place.kind.strategy.stream(place.part).is_some()) {
-        // Most parts are made of the whole object, as a tree.
-        apart::work_on(registry.weight(&place).max(call.schema_weight)).await;
+        // Most parts are made of the whole object, as a tree; the way of a proxy, of other objects as well.
+        let weight = registry.weight(&place).max(call.schema_weight);
+        apart::work_on(if place.part == Part::Proxy { apart::ALWAYS } else { weight }).await;
     }
     if let Some(stream) = place.kind.strategy.stream(place.part) {
         let mut options = (stream.options)(&call.query, &path.rest)?;

@@ -14,7 +14,7 @@ use crate::kinds::{GroupResource, Kind, Place};
 use crate::object::{metadata, metadata_mut};
 use crate::request::Asker;
 use crate::request::options::DeleteOptions;
-use crate::store::{Expect, Stored};
+use crate::store::Stored;
 
 /// What holds an object until its dependents have been let go, or have gone.
 pub(crate) const ORPHAN_FINALIZER: &str = "orphan";
@@ -109,9 +109,7 @@ impl Registry {
             return Some(answer(shown(kind, new)));
         }
         let marked = match changed {
-            true => {
-                self.db.put(&place.resource_key(), &place.key(), Expect::At(stored.revision()), new).ok()?.new.clone()
-            }
+            true => self.db.put_leaving(&place.resource_key(), &place.key(), stored.revision(), new).ok()?.new.clone(),
             false => stored.clone(),
         };
         if gone {

@@ -39,9 +39,15 @@ impl Registry {
     /// Changes the object at `place`. Where another write comes between, it is worked out anew for as long as somebody waits for it, which
     /// is how a real server does it too: until the request's time is up. Others have their turns between two tries, of which each is whole.
     pub(crate) async fn guaranteed_update(&self, place: &Place, wish: &Wish<'_>, by: &Writer<'_>) -> Outcome<Written> {
+        let mut taken = 0;
         loop {
-            if let Some(written) = self.try_update(place, wish, by)? {
-                return Ok(written);
+            match self.try_update(place, wish, by)? {
+                Ok(written) => return Ok(written),
+                // What another has is given by nobody who waits for it.
+                Err(Refused::Taken) if taken == TRIES => {
+                    return Err(Failure::modified(&place.kind.resource(), &place.name));
+                }
+                Err(refused) => taken += usize::from(matches!(refused, Refused::Taken)),
             }
             tokio::task::yield_now().await;
             apart::work_on(apart::ALWAYS).await;
@@ -51,15 +57,15 @@ impl Registry {
     /// The same at once, in as many tries as the server itself makes.
     pub(crate) fn update(&self, place: &Place, wish: &Wish<'_>, by: &Writer<'_>) -> Outcome<Written> {
         for _ in 0..TRIES {
-            if let Some(written) = self.try_update(place, wish, by)? {
+            if let Ok(written) = self.try_update(place, wish, by)? {
                 return Ok(written);
             }
         }
         Err(Failure::modified(&place.kind.resource(), &place.name))
     }
 
-    /// One try; none if another write came between, and this one may be worked out anew.
-    fn try_update(&self, place: &Place, wish: &Wish<'_>, by: &Writer<'_>) -> Outcome<Option<Written>> {
+    /// One try. It is refused if another write came between, and this one may be worked out anew.
+    fn try_update(&self, place: &Place, wish: &Wish<'_>, by: &Writer<'_>) -> Outcome<Result<Written, Refused>> {
         let kind = &place.kind;
         let how = match wish {
             Wish::Put(_) => How::Put,
@@ -70,7 +76,7 @@ impl Registry {
             place.check_name(metadata::name(body))?;
         }
         let Some(stored) = self.db.get(&place.resource_key(), &place.key()) else {
-            return self.update_absent(place, wish, by).map(Some);
+            return self.update_absent(place, wish, by).map(Ok);
         };
         let old = typed(&kind.api_version(), &kind.kind, kind.shown_stored(&stored));
         let mut new = match wish {
@@ -90,9 +96,9 @@ impl Registry {
             self.warn_of_no_effect(place, &complete.object, by);
         }
         match self.replace(place, &stored, &old, complete, how, by)? {
-            Ok(object) => Ok(Some(Written { object, created: false })),
+            Ok(object) => Ok(Ok(Written { object, created: false })),
             Err(Refused::Mismatch(_)) if !unconditional => Err(Failure::modified(&kind.resource(), &place.name)),
-            Err(_) => Ok(None),
+            Err(refused) => Ok(Err(refused)),
         }
     }
 

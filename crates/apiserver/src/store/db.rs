@@ -155,7 +155,28 @@ impl Db {
         drop(value);
         let mut inner = self.lock();
         let change = inner.store.put(self.clock.instant(), resource, key, expect, draft)?;
-        self.tell(&mut inner, slice::from_ref(&change));
+        let before = self.tell(&mut inner, slice::from_ref(&change));
+        drop(inner);
+        drop(before);
+        Ok(change)
+    }
+
+    /// The same with an object that is on its way out, as that revision left it: it is no hindrance that another has what it claims.
+    pub(crate) fn put_leaving(
+        &self,
+        resource: &ResourceKey,
+        key: &str,
+        at: u64,
+        value: Json,
+    ) -> Result<Arc<Change>, Refused> {
+        let draft = self.draft(resource, &value);
+        drop(value);
+        let mut inner = self.lock();
+        let draft = inner.with_free_claims(resource, key, Expect::At(at), draft);
+        let change = inner.store.put(self.clock.instant(), resource, key, Expect::At(at), draft)?;
+        let before = self.tell(&mut inner, slice::from_ref(&change));
+        drop(inner);
+        drop(before);
         Ok(change)
     }
 
@@ -194,7 +215,9 @@ impl Db {
         let mut charges = charges.into_iter();
         let charged = charges.try_for_each(|(of, key, at, draft)| put(&of, &key, Expect::At(at), draft).map(drop));
         let change = charged.and_then(|()| put(resource, key, expect, draft));
-        self.tell(&mut inner, &changes);
+        let before = self.tell(&mut inner, &changes);
+        drop(inner);
+        drop(before);
         change
     }
 
@@ -202,7 +225,9 @@ impl Db {
     pub(crate) fn remove(&self, resource: &ResourceKey, key: &str, at: u64) -> Result<Arc<Change>, Refused> {
         let mut inner = self.lock();
         let change = inner.store.remove(self.clock.instant(), resource, key, at)?;
-        self.tell(&mut inner, slice::from_ref(&change));
+        let before = self.tell(&mut inner, slice::from_ref(&change));
+        drop(inner);
+        drop(before);
         Ok(change)
     }
 
@@ -260,8 +285,10 @@ impl Db {
 
     /// Shows those who read what a step has left, and then tells those who follow of its changes: nobody is to look for what he was
     /// told of and not find it, nor to see a part of a step.
-    fn tell(&self, inner: &mut Inner, changes: &[Arc<Change>]) {
-        self.show_now(inner);
+    ///
+    /// Answers what was shown before, which is best dropped under no lock: it may have been the last to hold what the step has replaced.
+    fn tell(&self, inner: &mut Inner, changes: &[Arc<Change>]) -> Arc<Present> {
+        let before = self.show_now(inner);
         for change in changes {
             if let Some(followers) = inner.followers.get_mut(change.resource()) {
                 followers.tell(change, self.longest_lag);
@@ -273,10 +300,11 @@ impl Db {
             self.revision.send_replace(change.revision());
             audit::note_commit(change.revision());
         }
+        before
     }
 
-    fn show_now(&self, inner: &Inner) {
-        self.present.store(Arc::new(inner.store.now().clone()));
+    fn show_now(&self, inner: &Inner) -> Arc<Present> {
+        self.present.swap(Arc::new(inner.store.now().clone()))
     }
 
     fn lock(&self) -> MutexGuard<'_, Inner> {
@@ -286,6 +314,12 @@ impl Db {
 }
 
 impl Inner {
+    /// The draft without its claims, if another has one of them: what is there is there, whoever else claims the same.
+    fn with_free_claims(&self, resource: &ResourceKey, key: &str, expect: Expect, draft: Draft) -> Draft {
+        let is_taken = matches!(self.store.check(resource, key, expect, &draft), Err(Refused::Taken));
+        if is_taken { draft.without_claims() } else { draft }
+    }
+
     /// Tells those who follow several resources.
     fn tell_all(&mut self, change: &Arc<Change>) {
         let is_about_others = |all: &All| all.of.is_some_and(|of| !of.contains(&&**change.resource()));

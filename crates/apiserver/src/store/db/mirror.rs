@@ -174,10 +174,8 @@ impl Db {
         followed: bool,
     ) -> Option<Arc<Stored>> {
         let now = self.clock.instant();
-        // What is there is there, even if somebody here claims the same.
         let expect = there.as_ref().map_or(Expect::Absent, |there| Expect::At(there.revision()));
-        let is_free = inner.store.check(resource, key, expect, &draft).is_ok();
-        let draft = if is_free { draft } else { draft.without_claims() };
+        let draft = inner.with_free_claims(resource, key, expect, draft);
         if followed {
             // Its own version, unless a write here was given that.
             inner.store.advance_to(at.saturating_sub(1));

@@ -56,6 +56,7 @@ impl Db {
         }
         for place in difference.missing {
             let Some(draft) = difference.drafts.remove(place) else { continue };
+            let draft = inner.with_free_claims(&place.0, &place.1, Expect::Absent, draft);
             changes.extend(inner.store.put(now, &place.0, &place.1, Expect::Absent, draft));
         }
         self.tell(inner, &changes);
@@ -104,7 +105,7 @@ mod tests {
     use super::*;
     use crate::clock::Clock;
     use crate::store::db::Drafting;
-    use crate::store::{History, Order};
+    use crate::store::{History, Order, Refused};
 
     fn object(number: usize) -> Json {
         json!({"metadata": {"name": number.to_string()}})
@@ -173,5 +174,21 @@ mod tests {
             all.into_iter().map(|(place, stored)| (place, stored.decode()["metadata"]["name"].clone())).collect()
         };
         assert_eq!(texts(all(db)), texts(wanted));
+    }
+
+    #[test]
+    fn what_claims_the_same_is_restored_without_it_and_may_go() {
+        const CLAIMING: Drafting =
+            |interner, _, object| Draft::new(interner, object, Order::Declared, vec!["address".to_owned()]);
+        const PLAIN: Drafting = |interner, _, object| Draft::new(interner, object, Order::Declared, Vec::new());
+        let (kept, restored) = (db(PLAIN, 2), db(CLAIMING, 0));
+        assert_eq!(restored.restore(&all(&kept)), 2);
+        let maps: ResourceKey = "configmaps".into();
+        let at = |name: &str| restored.get(&maps, name).expect("it is there").revision();
+        let going = || json!({"metadata": {"name": "1", "deletionTimestamp": "2026-01-01T00:00:00Z"}});
+        let put = restored.put(&maps, "1", Expect::At(at("1")), going());
+        assert!(matches!(put, Err(Refused::Taken)));
+        restored.put_leaving(&maps, "1", at("1"), going()).expect("it is no hindrance");
+        restored.put(&maps, "0", Expect::At(at("0")), object(0)).expect("its claim is its own");
     }
 }

@@ -3,6 +3,7 @@
 use pintle_json::Json;
 
 use super::port_names::{PORT_RANGE, port_name_faults};
+use super::resource_amounts::PodClaims;
 use super::volumes::Volumes;
 use super::{environment, handlers, mounts, resource_amounts, security};
 use crate::kinds::check::Check;
@@ -31,6 +32,7 @@ pub(super) fn faults(
     container: &Json,
     path: &str,
     volumes: &Volumes<'_>,
+    claims: &PodClaims<'_>,
     double: bool,
 ) -> FieldFaults {
     let name = container.text("/name");
@@ -43,7 +45,7 @@ pub(super) fn faults(
         .also(environment::faults(container, path))
         .also(mounts::faults(container, path, volumes))
         .one_of("imagePullPolicy", &["Always", "IfNotPresent", "Never"])
-        .also(resource_amounts::of_container(spec, container, path))
+        .also(resource_amounts::of_container(spec, claims, container, path))
         .also(security::of_container(container, path, host_users));
     let restarts = container.text("/restartPolicy") == "Always";
     let double = double && !(name.is_empty() && list == "initContainers");

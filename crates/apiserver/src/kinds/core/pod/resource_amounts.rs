@@ -1,5 +1,6 @@
 //! Validates the amounts of resources that containers and pods ask for.
 
+use std::cell::OnceCell;
 use std::collections::HashSet;
 
 use pintle_json::Json;
@@ -30,20 +31,33 @@ const OF_NAMESPACES: &[&str] = &[
     "services.loadbalancers",
 ];
 
+/// The names of the claims that a pod makes.
+pub(super) struct PodClaims<'a> {
+    names: HashSet<&'a str>,
+    /// As they are told where one is missing.
+    told: OnceCell<String>,
+}
+
+impl<'a> PodClaims<'a> {
+    pub(super) fn of(spec: &'a Json) -> Self {
+        let names = spec.list("/resourceClaims").map(|claim| claim.text("/name")).collect();
+        Self { names, told: OnceCell::new() }
+    }
+
+    fn told(&self) -> &str {
+        self.told.get_or_init(|| {
+            let mut names: Vec<&str> = self.names.iter().copied().collect();
+            names.sort_unstable();
+            if names.is_empty() { " which is empty".to_owned() } else { format!(": {}", names.join(", ")) }
+        })
+    }
+}
+
 /// The faults of what a container asks for, and of how it takes more.
-pub(super) fn of_container(spec: &Json, container: &Json, path: &str) -> FieldFaults {
+pub(super) fn of_container(spec: &Json, claims: &PodClaims<'_>, container: &Json, path: &str) -> FieldFaults {
     let field = format!("{path}.resources");
     let mut faults = requirements(&container["resources"], &field, resource_faults);
-    let claims: HashSet<&str> = spec.list("/resourceClaims").map(|claim| claim.text("/name")).collect();
     let (mut seen, object) = (HashSet::new(), &container["resources"]);
-    let known = match claims.is_empty() {
-        true => " which is empty".to_owned(),
-        false => {
-            let mut known: Vec<&str> = claims.iter().copied().collect();
-            known.sort_unstable();
-            format!(": {}", known.join(", "))
-        }
-    };
     for (at, claim) in object.list("/claims").enumerate() {
         let (name, field) = (claim.text("/name"), format!("{field}.claims[{at}]"));
         if name.is_empty() {
@@ -53,10 +67,14 @@ pub(super) fn of_container(spec: &Json, container: &Json, path: &str) -> FieldFa
         if !seen.insert((name, claim.text("/request"))) {
             faults.push(FieldFault::duplicate(field.as_str(), &name.into()));
         }
-        if !claims.contains(name) {
-            let mut fault = FieldFault::not_found(field, name);
-            fault.message = format!("{}: must be one of the names in pod.spec.resourceClaims{known}", fault.message);
-            faults.push(fault);
+        if !claims.names.contains(name) {
+            faults.tell(|| {
+                let mut fault = FieldFault::not_found(field, name);
+                let known = claims.told();
+                fault.message =
+                    format!("{}: must be one of the names in pod.spec.resourceClaims{known}", fault.message);
+                fault
+            });
         }
     }
     faults.extend(resize_policies(spec, container, path));
@@ -240,4 +258,33 @@ fn resize_policies(spec: &Json, container: &Json, path: &str) -> FieldFaults {
         }
     }
     faults
+}
+
+#[cfg(test)]
+mod tests {
+    use pintle_json::json;
+
+    use super::*;
+    use crate::clock::effort::is_linear;
+
+    #[test]
+    fn the_claims_of_a_pod_are_gathered_once_for_all_its_containers() {
+        for missing in [false, true] {
+            let faults = |count: usize| {
+                let name = |at: usize| if missing { "none".to_owned() } else { format!("c{at}") };
+                let claims: Vec<_> = (0..count).map(|at| json!({"name": format!("c{at}")})).collect();
+                let spec = json!({"resourceClaims": claims});
+                let (claims, mut faults) = (PodClaims::of(&spec), FieldFaults::default());
+                for at in 0..count {
+                    let container = json!({"resources": {"claims": [{"name": name(at)}]}});
+                    if !faults.is_full() {
+                        faults.extend(of_container(&spec, &claims, &container, "c"));
+                    }
+                }
+                assert_eq!(faults.is_empty(), !missing);
+            };
+            // Where each tells of all, there is an end to what is told.
+            if missing { faults(8_000) } else { assert!(is_linear(1_000, faults)) }
+        }
+    }
 }

@@ -4,6 +4,7 @@ use std::collections::HashSet;
 
 use pintle_json::Json;
 
+use super::resource_amounts::PodClaims;
 use super::{SpecOwner, affinity, container, environment, network, placing, resource_amounts, security, volumes};
 use crate::kinds::check::Check;
 use crate::validate::{FieldFault, FieldFaults, NameRule, annotation_key_faults, label_key_faults, label_value_faults};
@@ -68,7 +69,7 @@ fn spec(spec: &Json, path: &str, owner: SpecOwner<'_>) -> FieldFaults {
     if spec.list("/containers").next().is_none() {
         faults.push(FieldFault::required(format!("{path}.containers"), ""));
     }
-    let mut names: HashSet<&str> = HashSet::new();
+    let (mut names, claims): (HashSet<&str>, _) = (HashSet::new(), PodClaims::of(spec));
     for key in CONTAINERS {
         for (at, container) in spec.list(&format!("/{key}")).enumerate() {
             if faults.is_full() {
@@ -76,7 +77,7 @@ fn spec(spec: &Json, path: &str, owner: SpecOwner<'_>) -> FieldFaults {
             }
             let path = format!("{path}.{key}[{at}]");
             let double = !names.insert(container.text("/name"));
-            faults.extend(container::faults(spec, key, container, &path, &volumes, double));
+            faults.extend(container::faults(spec, key, container, &path, &volumes, &claims, double));
         }
         faults.extend(network::host_ports(spec, key, path));
     }

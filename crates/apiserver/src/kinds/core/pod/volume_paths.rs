@@ -49,22 +49,39 @@ fn told(volume: &str, kind: &str, pair: &str) -> String {
     format!("volume {volume:?} ({kind}): overlapping paths: {pair}")
 }
 
-/// The pairs of files of which one is, or lies below, the other.
-fn collisions(files: Vec<File>) -> impl Iterator<Item = String> {
-    let mut seen: Vec<File> = Vec::new();
-    let mut found = Vec::new();
-    for mut file in files {
+/// So many bytes of pairs are told of a volume, about: clients are told of some more than they are shown.
+const MOST_TOLD: usize = 64 << 10;
+/// Among so many pairs those are that are told.
+const MOST_PAIRS: usize = 10_000;
+
+/// The pairs of files of which one is, or lies below, the other, in the order of the later ones.
+fn collisions(mut files: Vec<File>) -> impl Iterator<Item = String> {
+    let mut places = Vec::new();
+    for (at, file) in files.iter_mut().enumerate() {
         file.path.truncate(file.path.trim_end_matches('/').len());
-        let below = |one: &File, other: &File| format!("{}/", one.path).starts_with(&format!("{}/", other.path));
-        let others = seen.iter().filter(|other| !other.path.is_empty() && !file.path.is_empty());
-        found.extend(
-            others
-                .filter(|other| below(other, &file) || below(&file, other))
-                .map(|other| format!("{file} with {other}")),
-        );
-        seen.push(file);
+        if !file.path.is_empty() {
+            places.push((format!("{}/", file.path), at));
+        }
     }
-    found.into_iter()
+    // In this order each stands behind those that it lies below, and nothing else between them.
+    places.sort_unstable();
+    let (mut above, mut pairs): (Vec<&(String, usize)>, _) = (Vec::new(), Vec::new());
+    for place in &places {
+        while above.pop_if(|other| !place.0.starts_with(&other.0)).is_some() {}
+        pairs.extend(above.iter().map(|other| (place.1.max(other.1), place.1.min(other.1))));
+        above.push(place);
+        if pairs.len() > MOST_PAIRS {
+            break;
+        }
+    }
+    pairs.sort_unstable();
+    let mut told = 0;
+    let pairs = pairs.into_iter().map(move |(later, earlier)| format!("{} with {}", files[later], files[earlier]));
+    pairs.take_while(move |pair| {
+        let is_told = told < MOST_TOLD;
+        told += pair.len();
+        is_told
+    })
 }
 
 fn items(object: &Json, pointer: &str, source: &str) -> Vec<File> {
@@ -98,5 +115,34 @@ fn projected(source: &Json) -> Vec<File> {
         .map(|(key, of)| file(&format!("/podCertificate/{key}"), of.into()))
         .filter(|file| !file.path.is_empty())
         .collect(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::clock::effort::is_linear;
+
+    fn files(paths: impl IntoIterator<Item = String>) -> Vec<File> {
+        paths.into_iter().map(|path| File { path, source: String::new() }).collect()
+    }
+
+    #[test]
+    fn a_file_is_told_of_with_each_before_it_that_it_is_or_lies_below_or_above() {
+        let paths = ["a/b", "c", "a-b", "a/b/", "a", "", "a/b/c"].map(str::to_owned);
+        let pairs: Vec<_> = collisions(files(paths)).collect();
+        let expected = [("a/b", "a/b"), ("a", "a/b"), ("a", "a/b"), ("a/b/c", "a/b"), ("a/b/c", "a/b"), ("a/b/c", "a")];
+        assert_eq!(pairs, expected.map(|(later, earlier)| format!("{later:?} with {earlier:?}")));
+    }
+
+    #[test]
+    fn many_files_are_looked_at_once_each_and_as_many_pairs_told_as_somebody_may_read() {
+        assert!(is_linear(2_000, |count| {
+            assert_eq!(collisions(files((0..count).map(|at| format!("d{}/{at}", at % 7)))).count(), 0);
+        }));
+        assert!(is_linear(2_000, |count| {
+            let told: usize = collisions(files((0..count).map(|_| "a/b".to_owned()))).map(|pair| pair.len()).sum();
+            assert!((1..MOST_TOLD + 100).contains(&told), "{told}");
+        }));
     }
 }
