@@ -5,6 +5,7 @@ mod crates;
 mod layers;
 mod links;
 mod modules;
+mod plain;
 mod rows;
 mod text;
 mod words;
@@ -60,6 +61,7 @@ pub(crate) fn run(sh: &Shell) -> anyhow::Result<String> {
     text::check(&sources, &mut findings);
     links::check(&root, &sources, &mut findings);
     rows::check(&sources, &mut findings);
+    plain::check(&sources, &mut findings);
     crates::check(&root, &sources, &packages, &mut findings);
     words::check(&root, &sources, &packages, &mut findings);
     modules::check(&sources, &mut findings);

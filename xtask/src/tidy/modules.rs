@@ -1,15 +1,13 @@
-//! The modules of the API server: each uses only those in layers below, of which docs/ARCHITECTURE.md has the picture; and none is
-//! named as another.
+//! The layers of the API server's modules: a module uses only modules of lower layers. docs/ARCHITECTURE.md has the picture.
 
-use std::collections::{BTreeSet, HashMap};
-use std::ffi::OsStr;
+use std::collections::BTreeSet;
 use std::path::Path;
 
 use super::{Finding, Source};
 
 const SRC: &str = "crates/apiserver/src";
 
-/// From the bottom up. A module may use those of lower layers alone.
+/// The layers, lowest first.
 const LAYERS: &[&[&str]] = &[
     &["verb"],
     &["apart", "audit", "clock", "config", "faults", "object", "shared_map", "wait"],
@@ -28,10 +26,6 @@ const LAYERS: &[&[&str]] = &[
 ];
 
 pub(super) fn check(sources: &[Source], findings: &mut Vec<Finding>) {
-    let files = sources.iter().filter(|source| source.is("rs") && source.path.starts_with(SRC));
-    for (path, other) in named_alike(files.map(|source| source.path.as_path())) {
-        findings.push(Finding::new(path, None, format!("is named as {} is: one name is one thing", other.display())));
-    }
     for source in sources.iter().filter(|source| source.is("rs")) {
         if let Ok(path) = source.path.strip_prefix(SRC) {
             let wrong = wrong_uses(path, &source.text);
@@ -40,14 +34,7 @@ pub(super) fn check(sources: &[Source], findings: &mut Vec<Finding>) {
     }
 }
 
-/// The modules that are named as one before them is, and that one. Tests stand beside what they test, and are called so.
-fn named_alike<'a>(files: impl Iterator<Item = &'a Path>) -> Vec<(&'a Path, &'a Path)> {
-    let mut first = HashMap::new();
-    let named = files.filter(|file| file.file_stem() != Some(OsStr::new("tests")));
-    named.filter_map(|file| Some((file, first.insert(file.file_stem(), file)?))).collect()
-}
-
-/// What is wrong with the modules that one file uses, with the lines. `path` is that below `src`.
+/// Returns the upward uses of one file, with their lines. `path` is relative to `src`.
 fn wrong_uses(path: &Path, text: &str) -> Vec<(Option<usize>, String)> {
     let path = path.with_extension("");
     let modules: Vec<_> = path.iter().filter_map(|part| part.to_str()).collect();
@@ -56,7 +43,7 @@ fn wrong_uses(path: &Path, text: &str) -> Vec<(Option<usize>, String)> {
     };
     let layer = |name: &str| LAYERS.iter().position(|layer| layer.contains(&name));
     let Some(own) = layer(own_name) else {
-        return vec![(None, format!("{own_name} stands in no layer: add it to xtask/src/tidy/modules.rs"))];
+        return vec![(None, format!("{own_name} has no layer: add it to xtask/src/tidy/modules.rs"))];
     };
     let mut wrong = Vec::new();
     for (number, used) in used_modules(text, modules.len()) {
@@ -67,8 +54,7 @@ fn wrong_uses(path: &Path, text: &str) -> Vec<(Option<usize>, String)> {
     wrong
 }
 
-/// The modules of the crate's root that a file names in its code, each with the line. `depth` is how far the file's own module is
-/// below the root: as many `super` lead there.
+/// Returns the top-level modules that a file names in its code, with their lines. `depth` is the file's distance from the root, in `super`s.
 fn used_modules(text: &str, depth: usize) -> BTreeSet<(usize, String)> {
     let code = without_comments(text);
     let up = "super::".repeat(depth);
@@ -81,7 +67,7 @@ pub(super) fn without_comments(text: &str) -> String {
     code.join("\n")
 }
 
-/// The paths that begin with `root`, each with its line and without that.
+/// Returns the paths that start with `root`, each with its line and without the root.
 pub(super) fn paths_from(root: &str, code: &str) -> Vec<(usize, Vec<String>)> {
     let mut found = Vec::new();
     for (at, _) in code.match_indices(root) {
@@ -93,7 +79,7 @@ pub(super) fn paths_from(root: &str, code: &str) -> Vec<(usize, Vec<String>)> {
     found
 }
 
-/// The ways in which a path goes on: one, or those of a group in braces.
+/// Expands the rest of a path: one path, or one for each member of a group in braces.
 fn paths(rest: &str) -> Vec<Vec<String>> {
     let Some(group) = rest.strip_prefix('{') else {
         let name: String = rest.chars().take_while(|c| c.is_alphanumeric() || *c == '_').collect();
@@ -129,7 +115,7 @@ mod tests {
     }
 
     #[test]
-    fn a_module_uses_only_those_below() {
+    fn upward_uses_are_reported() {
         check("kinds.rs", "//! Kinds.\n\nuse crate::object::list;\n", &[]);
         check("object.rs", "//! Objects.\n\nuse crate::kinds::Kind;\n", &[3]);
         check("kinds/pods.rs", "use crate::registry;\n", &[1]);
@@ -138,27 +124,21 @@ mod tests {
     }
 
     #[test]
-    fn a_path_from_the_root_may_also_begin_above() {
+    fn paths_through_super_are_resolved() {
         check("object.rs", "use super::http;\n", &[1]);
         check("object/metadata.rs", "use super::{list, http};\nuse super::super::http;\n", &[2]);
         check("object/metadata.rs", "use super::super::{list,\n    http};\n", &[1]);
     }
 
     #[test]
-    fn what_is_no_code_or_no_module_is_none_of_its_business() {
+    fn comments_and_other_crates_are_ignored() {
         check("object.rs", "// Not as in crate::http.\nuse http::Method;\n", &[]);
         check("lib.rs", "use crate::server::ApiServer;\n", &[]);
         check("config.rs", "use crate::ApiServer;\nuse pintle_crate::http;\n", &[]);
     }
 
     #[test]
-    fn a_name_is_of_one_module() {
-        let files = ["kinds.rs", "kinds/pod.rs", "kinds/tests.rs", "crd/tests.rs", "admission/pod.rs"].map(Path::new);
-        assert_eq!(named_alike(files.into_iter()), [(Path::new("admission/pod.rs"), Path::new("kinds/pod.rs"))]);
-    }
-
-    #[test]
-    fn a_new_module_has_to_have_a_layer() {
+    fn module_without_a_layer_is_reported() {
         check("news.rs", "", &[0]);
         check("news/old.rs", "", &[0]);
     }

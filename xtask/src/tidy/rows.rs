@@ -7,7 +7,7 @@ use super::{Finding, Source};
 
 pub(super) fn check(sources: &[Source], findings: &mut Vec<Finding>) {
     let tests: BTreeSet<&str> =
-        sources.iter().filter(|source| source.is("rs")).flat_map(|source| tests(&source.text)).collect();
+        sources.iter().filter(|source| source.is("rs")).flat_map(|source| tests(&source.text)).map(|(_, name)| name).collect();
     for source in sources.iter().filter(|source| source.is("rs") || source.is("md")) {
         for (line, cell) in cells(&source.text) {
             let unknown = cell.split('`').skip(1).step_by(2).filter(|name| !tests.contains(name));
@@ -58,13 +58,13 @@ fn names(text: &str) -> impl Iterator<Item = String> {
     })
 }
 
-/// The functions that have the attribute of a test.
-fn tests(text: &str) -> impl Iterator<Item = &str> {
+/// The functions with a test attribute, each with its line.
+pub(super) fn tests(text: &str) -> impl Iterator<Item = (usize, &str)> {
     let mut is_test = false;
-    text.lines().map(str::trim).filter_map(move |line| {
+    text.lines().map(str::trim).enumerate().filter_map(move |(index, line)| {
         is_test |= line.starts_with("#[test]") || line.starts_with("#[tokio::test");
         let name = line.trim_start_matches("async ").strip_prefix("fn ")?.split(['(', '<']).next();
-        name.filter(|_| std::mem::take(&mut is_test))
+        name.filter(|_| std::mem::take(&mut is_test)).map(|name| (index + 1, name))
     })
 }
 

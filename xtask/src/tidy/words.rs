@@ -1,5 +1,4 @@
-//! One word, one thing: no two published crates export types of the same name, and in the server with the crates below it no two files
-//! define types or constants of one name, private or not.
+//! One word, one public type: no two published crates export types of the same name.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -9,13 +8,10 @@ use serde_json::Value;
 use super::{Finding, Source};
 
 /// Names that crates share, and why.
-const SHARED: &[(&str, &str)] = &[("Error", "how the work of a crate fails, as is the custom in Rust")];
+const SHARED: &[(&str, &str)] = &[("Error", "each crate has its own error type, as is the custom in Rust")];
 
 /// The server and the crates below it.
 pub(super) const SERVER: &[&str] = &["apiserver", "fieldmanager", "json", "schema", "store"];
-
-/// Names that several files there define, and why.
-const REPEATED: &[(&str, &str)] = &[("DESCRIPTIONS", "what the API says of the columns of a kind: each has its own")];
 
 pub(super) fn check(root: &Path, sources: &[Source], packages: &[Value], findings: &mut Vec<Finding>) {
     let mut owners = BTreeMap::<String, Vec<PathBuf>>::new();
@@ -28,13 +24,6 @@ pub(super) fn check(root: &Path, sources: &[Source], packages: &[Value], finding
         }
     }
     findings.extend(faults(&owners, SHARED));
-    let mut owners = BTreeMap::<String, Vec<PathBuf>>::new();
-    for source in SERVER.iter().flat_map(|name| super::code_of(name, sources)) {
-        for name in defined(without_tests(&source.text)) {
-            owners.entry(name).or_default().push(source.path.clone());
-        }
-    }
-    findings.extend(faults(&owners, REPEATED));
 }
 
 fn faults(owners: &BTreeMap<String, Vec<PathBuf>>, shared: &[(&str, &str)]) -> Vec<Finding> {
@@ -95,18 +84,6 @@ pub(super) fn without_tests(text: &str) -> &str {
     text.split_once("\n#[cfg(test)]\nmod tests {").map_or(text, |(code, _)| code)
 }
 
-/// The types and constants that a file defines at its top level.
-fn defined(text: &str) -> Vec<String> {
-    let name = |line: &str| {
-        let public = line.strip_prefix("pub").map(|rest| rest.trim_start_matches(|c| c != ' '));
-        let mut words = public.unwrap_or(line).trim_start().split(|c: char| !c.is_alphanumeric() && c != '_');
-        let keyword = words.next().filter(|_| !line.starts_with(char::is_whitespace))?;
-        let known = ["struct", "enum", "trait", "type", "union", "const", "static"].contains(&keyword);
-        words.next().filter(|name| known && name.starts_with(char::is_uppercase)).map(str::to_owned)
-    };
-    text.lines().filter_map(name).collect()
-}
-
 fn modules<'a>(text: &'a str, keyword: &'a str) -> impl Iterator<Item = &'a str> {
     text.lines().filter_map(move |line| line.strip_prefix(keyword)?.strip_suffix(';'))
 }
@@ -125,7 +102,7 @@ mod tests {
     }
 
     #[test]
-    fn types_are_those_of_the_root_and_of_public_modules() {
+    fn public_types_include_those_of_public_modules() {
         let sources = [
             source("a/src/lib.rs", "mod b;\npub mod c;\n\npub use b::{LIMIT, Lock, go};\npub use b::d::Deep;\n"),
             source("a/src/b.rs", "pub struct Lock;\npub struct Hidden;\n"),
@@ -138,7 +115,7 @@ mod tests {
     }
 
     #[test]
-    fn what_comes_from_another_crate_is_not_the_own_word() {
+    fn reexports_of_other_crates_are_ignored() {
         assert!(
             own_types(
                 "//! A.\n\npub use crate::Cluster;\npub use pintle_meta::Object;\npub use pintle_meta as meta;\n"
@@ -148,14 +125,7 @@ mod tests {
     }
 
     #[test]
-    fn all_that_a_file_defines_has_a_name_of_its_own() {
-        let text = "//! A.\npub(crate) struct One<T>(T);\nconst TWO: u8 = 2;\nconst fn f() {\n    const IN: u8 = 1;\n}\n\
-                    pub type Three = One<u8>;\nimpl One {}\n#[cfg(test)]\nmod tests {\n    struct Other;\n}\nstruct Last;\n";
-        assert_eq!(defined(without_tests(text)), ["One", "TWO", "Three"]);
-    }
-
-    #[test]
-    fn a_word_of_two_crates_is_found_and_so_is_an_exception_that_has_gone() {
+    fn shared_names_and_stale_exceptions_are_found() {
         let owners = |names: &[(&str, usize)]| {
             names.iter().map(|(name, count)| ((*name).to_owned(), vec![PathBuf::from("lib.rs"); *count])).collect()
         };

@@ -1,0 +1,140 @@
+//! Plain language: a budget of marker phrases for each crate, and short test names.
+//!
+//! A marker phrase is a place to look, not a verdict: docs/STYLE.md has the rules. A budget may only fall.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::sync::LazyLock;
+
+use regex::Regex;
+
+use super::{Finding, Source};
+
+/// The marker phrases that each crate may contain. A crate without an entry may contain none.
+const BUDGETS: &[(&str, usize)] = &[];
+
+/// The most words of a test name.
+const LONGEST_NAME: usize = 9;
+
+/// Words that make a test name hard to read.
+const ODD_WORDS: &[&str] = &["told", "who", "whoever", "somebody", "nobody", "anew"];
+
+const MARKERS: &[&str] = &[
+    r"\b(is|are|was|were|be|been|being) told\b|\btells? (of|what|who|that|it|them|how|whether)\b|\btold (of|what|that|by|as)\b",
+    r"(^|[.,;:(] )(who|whoever|those who|somebody|anybody|nobody)\b|\b(those|they|one|for|to|by|of|from|with|than) who(ever)?\b|\b(somebody|whoever)\b",
+    r"(^|[.;:] )What \w+ (is|are|has|was|does|comes|cannot|can|may|needs)\b|\b(of|to|by|from|with|than|for|in) what (is|was|has|are|it|they|the|comes|cannot|can)\b",
+    r"\b(that|those) of\b",
+    r"\bas (it|they) (came|comes|is|are|was|were)\b",
+    r"\b(is|are|was|were) to (be|\w+)\b",
+    r"\b(stands?|stood) (there|here|beside|by|in|for|at|on|under)\b",
+    r"\b(anew|thereby|hence|whereby|wherein|therein|thus|nor|lest|ere|albeit|befalls?|whence|likewise|shall|beside)\b",
+];
+
+static PATTERNS: LazyLock<Vec<Regex>> = LazyLock::new(|| {
+    let compile = |pattern: &&str| Regex::new(&format!("(?i){pattern}")).expect("a constant pattern");
+    MARKERS.iter().map(compile).collect()
+});
+
+pub(super) fn check(sources: &[Source], findings: &mut Vec<Finding>) {
+    let mut found = BTreeMap::<&str, usize>::new();
+    for source in sources.iter().filter(|source| source.is("rs")) {
+        let phrases = comments(&source.text).map(|text| markers(text)).sum::<usize>();
+        *found.entry(area(&source.path)).or_default() += phrases;
+        findings.extend(odd_names(&source.text).map(|(line, what)| Finding::new(&source.path, line, what)));
+    }
+    findings.extend(overspent(&found, BUDGETS));
+}
+
+/// The crate of a file: `crates/NAME` is `NAME`, and everything else is its top folder.
+fn area(path: &Path) -> &str {
+    let mut parts = path.iter().filter_map(|part| part.to_str());
+    match (parts.next(), parts.next()) {
+        (Some("crates"), Some(name)) => name,
+        (first, _) => first.unwrap_or_default(),
+    }
+}
+
+/// The lines of comments and docs, without code blocks.
+fn comments(text: &str) -> impl Iterator<Item = &str> {
+    let mut is_code = false;
+    text.lines().filter_map(move |line| {
+        let comment = line.trim_start().strip_prefix("//")?;
+        let comment = comment.strip_prefix(['/', '!']).unwrap_or(comment);
+        let comment = comment.strip_prefix(' ').unwrap_or(comment);
+        if comment.starts_with("```") {
+            is_code = !is_code;
+            return None;
+        }
+        (!is_code).then_some(comment)
+    })
+}
+
+fn markers(text: &str) -> usize {
+    PATTERNS.iter().map(|pattern| pattern.find_iter(text).count()).sum()
+}
+
+/// Test names with too many words or with an odd one.
+fn odd_names(text: &str) -> impl Iterator<Item = (usize, String)> {
+    super::rows::tests(text).filter_map(|(line, name)| {
+        let words: Vec<&str> = name.split('_').collect();
+        if words.len() > LONGEST_NAME {
+            return Some((line, format!("test name {name} has {} words, at most {LONGEST_NAME}", words.len())));
+        }
+        let odd = words.iter().find(|word| ODD_WORDS.contains(word))?;
+        Some((line, format!("test name {name}: {odd:?} hides the subject; see docs/STYLE.md")))
+    })
+}
+
+fn overspent(found: &BTreeMap<&str, usize>, budgets: &[(&str, usize)]) -> Vec<Finding> {
+    let budget = |area: &str| budgets.iter().find(|(known, _)| *known == area).map_or(0, |(_, budget)| *budget);
+    let mut findings = Vec::new();
+    for (area, count) in found {
+        let budget = budget(area);
+        let advice = match count.cmp(&budget) {
+            std::cmp::Ordering::Equal => continue,
+            std::cmp::Ordering::Greater => "rewrite the new ones; docs/STYLE.md has the rules",
+            std::cmp::Ordering::Less => "lower its budget in xtask/src/tidy/plain.rs",
+        };
+        findings.push(Finding::new(Path::new(area), None, format!("{count} marker phrases, budget {budget}: {advice}")));
+    }
+    findings
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn code_blocks_are_not_counted() {
+        let text = "/// Who is told.\n/// ```\n/// // nobody\n/// ```\n/// Returns it.\nlet nobody = 1; // nobody\n";
+        assert_eq!(comments(text).collect::<Vec<_>>(), ["Who is told.", "Returns it."]);
+    }
+
+    #[test]
+    fn marker_phrases_are_counted() {
+        assert_eq!(markers("Who is told how the election goes, anew"), 3);
+        assert_eq!(markers("Returns the number of keys that are in flight."), 0);
+    }
+
+    #[test]
+    fn long_and_odd_test_names_are_found() {
+        let text = "#[test]\nfn a_b_c_d_e_f_g_h_i_j() {}\n#[test]\nfn nobody_is_here() {}\n#[test]\nfn eviction_is_lru() {}\nfn a_b_c_d_e_f_g_h_i_j_k() {}\n";
+        let found: Vec<_> = odd_names(text).map(|(line, _)| line).collect();
+        assert_eq!(found, [2, 4]);
+    }
+
+    #[test]
+    fn budgets_may_only_fall() {
+        let found = BTreeMap::from([("a", 2), ("b", 1), ("c", 0)]);
+        let lines: Vec<_> = overspent(&found, &[("a", 1), ("b", 3)]).iter().map(ToString::to_string).collect();
+        assert_eq!(lines.len(), 2);
+        assert!(lines[0].contains("2 marker phrases, budget 1: rewrite"), "{lines:?}");
+        assert!(lines[1].contains("1 marker phrases, budget 3: lower"), "{lines:?}");
+    }
+
+    #[test]
+    fn a_crate_is_named_by_its_folder() {
+        assert_eq!(area(Path::new("crates/meta/src/lib.rs")), "meta");
+        assert_eq!(area(Path::new("xtask/src/main.rs")), "xtask");
+    }
+}
