@@ -1,7 +1,7 @@
-//! `cargo xtask ci`: all that guards the project, one line of output a step.
+//! `cargo xtask ci`: all checks of the project, one line of output for each step.
 //!
-//! Every step runs, also after one that failed, so that one run tells everything. A failing step prints what its command
-//! said and how to run it alone. What the commands said is kept in `target/ci/STEP.log`.
+//! Every step runs, even after a failure, so one run reports everything. A failing step prints its command's output and how to run it
+//! alone. `target/ci/STEP.log` keeps the output of each step.
 
 mod checked;
 mod command;
@@ -23,19 +23,19 @@ use self::steps::STEPS;
 use self::tally::Tally;
 use crate::flags::Ci;
 
-/// One thing that is checked.
+/// One check.
 struct Step {
     name: &'static str,
     about: &'static str,
     run: fn(&Shell) -> anyhow::Result<Done>,
 }
 
-/// What a step that went well has to say.
+/// The result of a successful step.
 #[derive(Default)]
 struct Done {
-    /// A few words beside its time.
+    /// A note that is printed after the time.
     note: String,
-    /// The tests that it ran.
+    /// The tests that the step ran.
     tests: Tally,
 }
 
@@ -45,7 +45,7 @@ impl Done {
     }
 }
 
-/// A step whose tests did not all pass: unlike other errors it has numbers, too.
+/// The error of a step with failed tests. It carries their numbers.
 #[derive(Debug)]
 struct TestsFailed {
     tests: Tally,
@@ -92,7 +92,7 @@ pub(crate) fn run(sh: &Shell, flags: &Ci) -> anyhow::Result<ExitCode> {
                 println!("{} failed; alone: cargo xtask ci --only {}\n", step.name, step.name);
                 match error.downcast::<TestsFailed>() {
                     Ok(error) if error.tests.failed > 0 => tests.add(error.tests),
-                    // It came to no tests: the step itself is what failed.
+                    // No test ran: the step itself failed.
                     _ => tests.failed += 1,
                 }
                 failed.push(step.name);

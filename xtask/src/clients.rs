@@ -1,10 +1,9 @@
-//! `cargo xtask conformance --clients`: the day of a controller on the embedded server, by clients that we did not write.
+//! `cargo xtask conformance --clients`: a controller's scenario on the embedded server, with foreign clients.
 //!
-//! Each is a program of its own that ends with an error at the first step that goes otherwise than on a cluster: kubectl, client-go
+//! Each client is a program that fails at the first step that differs from a real cluster: kubectl, client-go
 //! (`crates/bench/go/conformance`), Python, JavaScript and Java (`crates/conformance/clients`), and kube (`crates/apiserver/examples/kube`).
-//! One whose tool is not installed is not run, which the closing line says; it counts as failed if `--only` names it, or with `--all`.
-//! What they need comes from their registries by way of their tools, which keep what they fetch where they always do; what is built goes to
-//! the target folder.
+//! A client whose tool is not installed is skipped, and the last line names it. It counts as failed if `--only` names it, or with `--all`.
+//! Each tool fetches its own dependencies into its usual cache. Build output goes to the target folder.
 
 use std::fmt;
 use std::io::{BufRead, BufReader};
@@ -14,7 +13,7 @@ use std::process::{Child, Command, ExitCode, Stdio};
 use anyhow::{Context, bail, ensure};
 use xshell::{Shell, cmd};
 
-/// A client: the tool that it needs, and how its day is run.
+/// A client's name, the tool that it needs, and the function that runs its scenario.
 type Client = (&'static str, &'static str, fn(&Shell, &Path) -> anyhow::Result<()>);
 
 const CLIENTS: [Client; 6] = [
@@ -26,7 +25,7 @@ const CLIENTS: [Client; 6] = [
     ("fabric8", "mvn", fabric8),
 ];
 
-/// Runs the days of all clients, or of those in a list of names with commas between; of all that there are, each has to run if `all` says so.
+/// Runs the scenario with all clients, or with those that `only` names, separated by commas. If `all` is set, a skipped client is a failure.
 pub(crate) fn run(sh: &Shell, only: Option<&str>, all: bool) -> anyhow::Result<ExitCode> {
     let wanted: Vec<&str> = only.into_iter().flat_map(|names| names.split(',')).collect();
     if let Some(unknown) = wanted.iter().find(|wanted| !CLIENTS.iter().any(|(name, ..)| name == *wanted)) {
@@ -55,7 +54,7 @@ pub(crate) fn run(sh: &Shell, only: Option<&str>, all: bool) -> anyhow::Result<E
     Ok(if days.iter().all(|(_, day)| day.is_well(has_to_run)) { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
-/// How the day of a client went.
+/// The result of one client's scenario.
 #[derive(Debug, PartialEq)]
 enum Day {
     Ok,
@@ -86,7 +85,7 @@ impl fmt::Display for Day {
     }
 }
 
-/// The last line: how many went well, and by name which did not, and which were not run at all.
+/// Returns the last line: the number of clients that passed, and the names of failed and skipped ones.
 fn closing(days: &[(&str, Day)]) -> String {
     let names = |of: fn(&Day) -> bool| {
         days.iter().filter(|(_, day)| of(day)).map(|(name, _)| *name).collect::<Vec<_>>().join(", ")
@@ -102,7 +101,7 @@ fn closing(days: &[(&str, Day)]) -> String {
     line
 }
 
-/// The embedded server as a program, with TLS. It ends when this is dropped.
+/// The embedded server as a program, with TLS. Dropping this value ends it.
 struct Server(Child);
 
 impl Server {
@@ -112,9 +111,9 @@ impl Server {
         let program = target.join("debug/pintle-apiserver");
         let server =
             Command::new(program).arg("--tls").arg("--kubeconfig").arg(kubeconfig).stdout(Stdio::piped()).spawn();
-        let mut server = Self(server.context("the embedded server cannot be run")?);
+        let mut server = Self(server.context("cannot start the embedded server")?);
         let mut url = String::new();
-        // It says where it is once it can be asked.
+        // The server prints its URL when it is ready.
         BufReader::new(server.0.stdout.take().context("it has no output")?).read_line(&mut url)?;
         ensure!(url.starts_with("https://"), "the embedded server did not start");
         Ok(server)
@@ -123,7 +122,7 @@ impl Server {
 
 impl Drop for Server {
     fn drop(&mut self) {
-        // One that has ended by itself is gone already.
+        // The process may have ended already.
         drop(self.0.kill());
         drop(self.0.wait());
     }
@@ -133,7 +132,7 @@ const NOTHING: &str = "";
 
 fn kubectl(sh: &Shell, work: &Path) -> anyhow::Result<()> {
     let file = "crates/conformance/clients/kubectl/manifest.yaml";
-    // What each says, or a part of it. Of two files that are alike, nothing is to be said.
+    // Each command and a part of its expected output. `kubectl diff` of equal files prints nothing.
     for (arguments, says) in [
         (format!("apply -f {file}"), "deployment.apps/web created"),
         (format!("apply -f {file}"), "deployment.apps/web unchanged"),
@@ -153,7 +152,7 @@ fn kubectl(sh: &Shell, work: &Path) -> anyhow::Result<()> {
         ("patch configmap settings -n kubectl -p {\"data\":{\"colour\":\"red\"}}".into(), "patched"),
         ("wait configmap settings -n kubectl --for=jsonpath={.data.colour}=red --timeout=10s".into(), "condition met"),
         ("create serviceaccount default -n kubectl".into(), "created"),
-        // How a JSON object begins in base64, as the head of a token does.
+        // `{"` in base64: the start of a JWT's header.
         ("create token default -n kubectl".into(), "eyJ"),
         ("explain deployment.spec.replicas".into(), "<integer>"),
         ("delete configmap settings -n kubectl".into(), "deleted"),
@@ -174,7 +173,7 @@ fn client_go(sh: &Shell, work: &Path) -> anyhow::Result<()> {
     Ok(cmd!(sh, "{program}").quiet().run()?)
 }
 
-/// This one has a server of its own, in its process.
+/// Starts its own server, in its process.
 fn kube(sh: &Shell, work: &Path) -> anyhow::Result<()> {
     let (cargo, target) = (crate::cargo(), work.join("kube"));
     let _project = sh.push_dir("crates/apiserver/examples/kube");
@@ -204,7 +203,7 @@ fn javascript(sh: &Shell, work: &Path) -> anyhow::Result<()> {
 fn fabric8(sh: &Shell, work: &Path) -> anyhow::Result<()> {
     let folder = work.join("java");
     let _project = sh.push_dir("crates/conformance/clients/java");
-    // Its own output goes where the rest is built.
+    // Maven's output goes to the target folder.
     let run = cmd!(sh, "mvn --quiet --batch-mode -DbuildDirectory={folder} compile exec:java");
     Ok(run.quiet().run()?)
 }
@@ -214,7 +213,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_was_not_run_is_told_last_and_counts_where_it_has_to_run() {
+    fn skipped_clients_are_listed_last_and_fail_when_required() {
         let days =
             [("a", Day::Ok), ("b", Day::NotRun { tool: "mvn" }), ("c", Day::Failed("why".into())), ("d", Day::Ok)];
         assert_eq!(closing(&days), "2 of 4 clients ok; failed: c; NOT RUN: b");

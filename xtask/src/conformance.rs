@@ -1,5 +1,5 @@
-//! `cargo xtask conformance`: replays recorded cases (`crates/conformance`) against a server, or runs the client's scenarios, or a fleet
-//! of electors, on a real one.
+//! `cargo xtask conformance`: replays recorded cases (`crates/conformance`) against a server, or runs the client's scenarios or a fleet
+//! of electors on a real one.
 
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -21,9 +21,7 @@ pub(crate) fn run(sh: &Shell, flags: &Conformance) -> anyhow::Result<ExitCode> {
         return crate::clients::run(sh, flags.only.as_deref(), flags.all);
     }
     if !flags.server && flags.pack.is_none() {
-        bail!(
-            "what is to be held against the cases? `cargo xtask conformance --server`, `--client`, `--clients` or `--fleet`"
-        );
+        bail!("nothing to check: add `--server`, `--client`, `--clients` or `--fleet`");
     }
     let mut args: Vec<String> = Vec::new();
     let values = [
@@ -44,11 +42,11 @@ pub(crate) fn run(sh: &Shell, flags: &Conformance) -> anyhow::Result<ExitCode> {
     }
     let cargo = crate::cargo();
     let replay = cmd!(sh, "{cargo} run --quiet --locked --package pintle-conformance -- {args...}");
-    // It has said itself what is wrong.
+    // The replayer has printed the reason.
     Ok(if replay.quiet().run().is_ok() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
-/// The scenarios of the client, which the embedded server serves otherwise, on a real kube-apiserver.
+/// Runs the client's scenarios on a real kube-apiserver. In the tests they run on the embedded server.
 fn client(sh: &Shell) -> anyhow::Result<ExitCode> {
     let real = Real::start(sh)?;
     let (cargo, kubeconfig) = (crate::cargo(), real.kubeconfig());
@@ -60,7 +58,7 @@ fn client(sh: &Shell) -> anyhow::Result<ExitCode> {
     Ok(if passed && requested { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
-/// Processes that contend for a lease (`crates/bench/tests/it/fleet.rs`): ours, which the tests have too, and client-go's.
+/// Runs processes that contend for a lease (`crates/bench/tests/it/fleet.rs`): ours, as in the tests, and client-go's.
 fn fleet(sh: &Shell) -> anyhow::Result<ExitCode> {
     let folder = sh.create_temp_dir()?;
     let mut env: Vec<(&str, PathBuf)> = Vec::new();
@@ -70,12 +68,12 @@ fn fleet(sh: &Shell) -> anyhow::Result<ExitCode> {
         cmd!(sh, "go build -mod=readonly -trimpath -o {contender} ./election/contender").quiet().run()?;
         env.push(("PINTLE_FLEET_GO", contender));
     } else {
-        println!("`go` is not installed, so client-go's elector is not in the fleet");
+        println!("`go` is not installed: the fleet runs without client-go's elector");
     }
     let real = match std::env::var_os("KUBEBUILDER_ASSETS") {
         Some(_) => Some(Real::start(sh)?),
         None => {
-            println!("KUBEBUILDER_ASSETS is not set, so the server is the embedded one");
+            println!("KUBEBUILDER_ASSETS is not set: the fleet runs on the embedded server");
             None
         }
     };

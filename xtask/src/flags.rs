@@ -13,67 +13,67 @@ xflags::xflags! {
             /// The area, one of those `cargo xtask bench --list` names.
             optional area: String
 
-            /// Name the areas.
+            /// List the areas.
             optional --list
-            /// Write the rows to this file as JSON. Wants at least 9 runs, as --docs does.
+            /// Write the rows to this file as JSON. Needs at least 9 runs, as --docs does.
             optional --json file: PathBuf
-            /// Write docs/bench/AREA.md and docs/bench/AREA.svg from the same rows. Wants a clean tree.
+            /// Write docs/bench/AREA.md and docs/bench/AREA.svg from the same rows. Needs a clean tree.
             optional --docs
-            /// Only the works whose name contains this.
+            /// Run only the works whose name contains this text.
             optional --only name: String
-            /// How many times each side runs; 9 by default.
+            /// The number of runs of each side; 9 by default.
             optional --runs n: usize
-            /// Run each side once, and only a small part of each work, to see that all of it works.
+            /// Run each side once on a small part of each work, as a smoke test.
             optional --quick
         }
 
-        /// Everything that guards the project, one line a step.
+        /// Run all checks of the project, one line a step.
         cmd ci {
-            /// Only this step; may be given several times.
+            /// Run only this step; may be repeated.
             repeated --only step: String
-            /// Name the steps.
+            /// List the steps.
             optional --list
         }
 
-        /// The repository's own rules, which no other tool knows.
+        /// Check the repository's own rules.
         cmd tidy {}
 
         /// Build the rustdoc site.
         cmd docs {}
 
-        /// Replay what a real kube-apiserver answered (crates/conformance).
+        /// Replay the recorded answers of a real kube-apiserver (crates/conformance).
         cmd conformance {
-            /// Hold a server against the cases: the embedded one, or that of --url.
+            /// Check a server against the cases: the embedded one, or the one at --url.
             optional --server
-            /// Run the client's scenarios on a real kube-apiserver: that of the folder KUBEBUILDER_ASSETS, with its etcd. Needs openssl.
+            /// Run the client's scenarios on the kube-apiserver and etcd in the folder KUBEBUILDER_ASSETS. Needs openssl.
             optional --client
-            /// Run a fleet of electors, client-go's among them where there is `go`, on that server, or on the embedded one.
+            /// Run a fleet of electors, including client-go's if `go` is installed, on that server or on the embedded one.
             optional --fleet
-            /// Run the day of a controller on the embedded server by clients that we did not write: kubectl, client-go, kube, Python,
-            /// JavaScript, fabric8.
+            /// Run a controller's scenario on the embedded server with foreign clients: kubectl, client-go, kube, Python, JavaScript,
+            /// fabric8.
             optional --clients
-            /// Of --clients, each has to run: one whose tool is not installed counts as failed.
+            /// With --clients: a client whose tool is not installed counts as failed.
             optional --all
-            /// Another server than the embedded one.
+            /// Check this server instead of the embedded one.
             optional --url url: String
-            /// The token of an administrator of that server.
+            /// An administrator's token for the server at --url.
             optional --token token: String
-            /// The authority (PEM) that signed that server's certificate.
+            /// The CA file (PEM) of the server at --url.
             optional --ca file: PathBuf
-            /// Believe any certificate.
+            /// Accept any certificate.
             optional --insecure
-            /// Only cases whose name contains this; the list of failing cases is not held to then. Of --clients, those with these names,
-            /// commas between; each has to run then.
+            /// Run only cases whose name contains this, without checking the list of failing cases. With --clients: run only these,
+            /// separated by commas; each of them has to run.
             optional --only text: String
-            /// Tell every difference.
+            /// Print every difference.
             optional -v, --verbose
-            /// How many cases run at once.
+            /// The number of cases that run at once.
             optional --at-once n: usize
-            /// Rewrite crates/conformance/failing.txt by what comes out.
+            /// Write the results to crates/conformance/failing.txt.
             optional --update
-            /// Cases from this folder instead of the packed ones.
+            /// Read the cases from this folder instead of the packed ones.
             optional --cases dir: PathBuf
-            /// Write one line a case: name, verdict, seconds, first difference.
+            /// Write one line per case: name, verdict, seconds, first difference.
             optional --tsv file: PathBuf
             /// Pack the cases of this folder into the repository, and replay nothing.
             optional --pack dir: PathBuf

@@ -1,8 +1,7 @@
 //! The project's own tools, run as `cargo xtask JOB`.
 //!
-//! One file or folder a job: [`ci`] runs everything that guards the project, [`tidy`] is the part of it that no other tool
-//! knows, [`docs`] builds the documentation, [`mod@bench`] compares us with our peers, [`conformance`] the API server with a
-//! real one.
+//! Each job has one file or folder: [`ci`] runs all checks, [`tidy`] checks the repository's own rules, [`docs`] builds the
+//! documentation, [`mod@bench`] compares Pintle with its peers, and [`conformance`] compares the API server with a real one.
 #![allow(clippy::print_stdout, clippy::print_stderr, reason = "a program that talks to a terminal")]
 
 mod bench;
@@ -50,31 +49,31 @@ fn run(flags: Xtask) -> anyhow::Result<ExitCode> {
     }
 }
 
-/// The cargo that called us.
+/// Returns the cargo that runs this program.
 fn cargo() -> String {
     std::env::var("CARGO").unwrap_or_else(|_| "cargo".to_owned())
 }
 
-/// What cargo knows of the workspace and its own packages.
+/// Returns cargo's metadata of the workspace.
 fn metadata(sh: &Shell) -> anyhow::Result<serde_json::Value> {
     let cargo = cargo();
     let text = cmd!(sh, "{cargo} metadata --locked --no-deps --format-version 1").quiet().read()?;
     Ok(serde_json::from_str(&text)?)
 }
 
-/// The workspace's own packages.
+/// Returns the workspace's own packages.
 fn packages(sh: &Shell) -> anyhow::Result<Vec<serde_json::Value>> {
     metadata(sh)?["packages"].as_array().cloned().context("cargo metadata names no packages")
 }
 
-/// Where cargo puts what it builds.
+/// Returns cargo's target folder.
 fn target_dir(sh: &Shell) -> anyhow::Result<PathBuf> {
     let metadata = metadata(sh)?;
     let folder = metadata["target_directory"].as_str().context("cargo metadata names no target_directory")?;
     Ok(PathBuf::from(folder))
 }
 
-/// The folder of the workspace, wherever the command was called from.
+/// Returns the root of the workspace, whatever the current folder is.
 fn root() -> PathBuf {
     let here = Path::new(env!("CARGO_MANIFEST_DIR"));
     here.parent().unwrap_or(here).to_owned()

@@ -1,4 +1,4 @@
-//! A real etcd and kube-apiserver on loopback, as the folder `KUBEBUILDER_ASSETS` has them.
+//! A real etcd and kube-apiserver on loopback, from the folder `KUBEBUILDER_ASSETS`.
 
 use std::fs::{self, File};
 use std::net::TcpListener;
@@ -8,7 +8,7 @@ use std::process::{Child, Command, Stdio};
 use anyhow::{Context, ensure};
 use xshell::{Shell, TempDir, cmd};
 
-/// The server. It ends when this is dropped.
+/// A running server. Dropping this value ends it.
 pub(crate) struct Real {
     processes: Vec<Child>,
     folder: TempDir,
@@ -17,7 +17,7 @@ pub(crate) struct Real {
 const TOKEN: &str = "conformance";
 
 impl Real {
-    /// Starts both in a folder of their own, which has their logs and goes with them. Whether they are ready, who asks them learns.
+    /// Starts both in a temporary folder that also has their logs. Does not wait until they are ready.
     pub(crate) fn start(sh: &Shell) -> anyhow::Result<Self> {
         let temporary = sh.create_temp_dir()?;
         let folder = temporary.path();
@@ -26,7 +26,7 @@ impl Real {
         let public = folder.join("accounts.pub");
         cmd!(sh, "openssl ecparam -name prime256v1 -genkey -noout -out {key}").quiet().ignore_stderr().run()?;
         cmd!(sh, "openssl ec -in {key} -pubout -out {public}").quiet().ignore_stderr().run()?;
-        // The second is of somebody without rights, whom the client's tests ask as, too.
+        // The client's tests use the second token: its user has no rights.
         let tokens = format!("{TOKEN},admin,admin,\"system:masters\"\nnobody-token,nobody,nobody\n");
         fs::write(folder.join("tokens.csv"), tokens)?;
         fs::write(folder.join("kubeconfig"), kubeconfig(api))?;
@@ -54,7 +54,7 @@ impl Real {
                 ("service-account-key-file", "accounts.pub"),
                 ("service-account-signing-key-file", "accounts.key"),
                 ("service-cluster-ip-range", "10.0.0.0/24"),
-                // There is no controller that would make the accounts.
+                // No controller creates service accounts here.
                 ("disable-admission-plugins", "ServiceAccount"),
             ],
         )?;
@@ -65,7 +65,7 @@ impl Real {
         self.folder.path().join("kubeconfig")
     }
 
-    /// The ids of both processes.
+    /// Returns the ids of both processes.
     pub(crate) fn processes(&self) -> Vec<u32> {
         self.processes.iter().map(Child::id).collect()
     }
@@ -80,14 +80,14 @@ impl Real {
             .stdout(log.try_clone()?)
             .stderr(log)
             .spawn();
-        self.processes.push(child.with_context(|| format!("{} cannot be run", program.display()))?);
+        self.processes.push(child.with_context(|| format!("cannot start {}", program.display()))?);
         Ok(())
     }
 }
 
 impl Drop for Real {
     fn drop(&mut self) {
-        // The server before its store. One that has ended by itself is gone already.
+        // The server ends before its store. A process may have ended already.
         for process in self.processes.iter_mut().rev() {
             drop(process.kill());
             drop(process.wait());
@@ -95,12 +95,12 @@ impl Drop for Real {
     }
 }
 
-/// A program of the folder that `KUBEBUILDER_ASSETS` names.
+/// Returns the path of a program in the folder `KUBEBUILDER_ASSETS`.
 pub(crate) fn program(name: &str) -> anyhow::Result<PathBuf> {
     let assets = std::env::var_os("KUBEBUILDER_ASSETS");
-    let assets = assets.context("KUBEBUILDER_ASSETS names no folder with etcd and kube-apiserver in it")?;
+    let assets = assets.context("set KUBEBUILDER_ASSETS to a folder with etcd and kube-apiserver")?;
     let path = Path::new(&assets).join(name);
-    ensure!(path.is_file(), "KUBEBUILDER_ASSETS: there is no {}", path.display());
+    ensure!(path.is_file(), "KUBEBUILDER_ASSETS: {} does not exist", path.display());
     Ok(path)
 }
 

@@ -1,7 +1,7 @@
-//! The area `apiserver`: the embedded server beside a real kube-apiserver with etcd, both under the same programs.
+//! The area `apiserver`: the embedded server and a real kube-apiserver with etcd, both under the same client programs.
 
 use super::Goal::{AtLeast, AtMost, Times};
-use super::Measure::{OpsPerSecond, Told};
+use super::Measure::{Figure, OpsPerSecond};
 use super::{Area, Around, Program, REAL, Rows, Run, Variant, Work};
 
 pub(crate) const AREA: Area = Area {
@@ -16,12 +16,12 @@ pub(crate) const AREA: Area = Area {
             ours: &[ours(
                 LOAD,
                 &[
-                    (Told("creates/s"), &[Times(8.0)]),
-                    (Told("GETs/s"), &[Times(6.0)]),
-                    (Told("ms a LIST"), &[Times(1.5)]),
-                    (Told("watch events/s"), &[Times(2.0)]),
-                    (Told("MB of the server after the load"), &[Times(15.0)]),
-                    (Told("MB of the server after three of them"), &[Times(15.0)]),
+                    (Figure("creates/s"), &[Times(8.0)]),
+                    (Figure("GETs/s"), &[Times(6.0)]),
+                    (Figure("ms a LIST"), &[Times(1.5)]),
+                    (Figure("watch events/s"), &[Times(2.0)]),
+                    (Figure("MB of the server after the load"), &[Times(15.0)]),
+                    (Figure("MB of the server after three of them"), &[Times(15.0)]),
                 ],
             )],
             peers: &[(REAL, LOAD)],
@@ -33,12 +33,12 @@ pub(crate) const AREA: Area = Area {
             ours: &[ours(
                 Run { program: Program::Go("apiserver"), args: &["load-protobuf"] },
                 &[
-                    (Told("creates/s"), &[]),
-                    (Told("GETs/s"), &[]),
-                    (Told("ms a LIST"), &[]),
-                    (Told("watch events/s"), &[]),
-                    (Told("MB of the server after the load"), &[]),
-                    (Told("MB of the server after three of them"), &[]),
+                    (Figure("creates/s"), &[]),
+                    (Figure("GETs/s"), &[]),
+                    (Figure("ms a LIST"), &[]),
+                    (Figure("watch events/s"), &[]),
+                    (Figure("MB of the server after the load"), &[]),
+                    (Figure("MB of the server after three of them"), &[]),
                 ],
             )],
             peers: &[(REAL, Run { program: Program::Go("apiserver"), args: &["load-protobuf"] })],
@@ -49,7 +49,10 @@ pub(crate) const AREA: Area = Area {
             name: "start",
             ours: &[ours(
                 rust(&["start"]),
-                &[(Told("ms to the first answer"), &[AtMost(10.0)]), (Told("MB at the first answer"), &[AtMost(12.0)])],
+                &[
+                    (Figure("ms to the first answer"), &[AtMost(10.0)]),
+                    (Figure("MB at the first answer"), &[AtMost(12.0)]),
+                ],
             )],
             peers: &[],
             around: Around::Nothing,
@@ -89,12 +92,12 @@ pub(crate) const AREA: Area = Area {
                 rust(&["many-pods"]),
                 &[
                     (OpsPerSecond, &[]),
-                    (Told("bytes of the server by byte of JSON, once made"), &[AtMost(1.5)]),
-                    (Told("bytes of the server by byte of JSON, once listed"), &[AtMost(1.5)]),
-                    (Told("ms to the first byte of a LIST"), &[AtMost(5.0)]),
-                    (Told("ms, p99 of a write alone"), &[]),
-                    (Told("ms, p99 of a write beside LISTs"), &[]),
-                    (Told("times the p99 alone"), &[AtMost(2.0)]),
+                    (Figure("bytes of the server by byte of JSON, once made"), &[AtMost(1.5)]),
+                    (Figure("bytes of the server by byte of JSON, once listed"), &[AtMost(1.5)]),
+                    (Figure("ms to the first byte of a LIST"), &[AtMost(5.0)]),
+                    (Figure("ms, p99 of a write alone"), &[]),
+                    (Figure("ms, p99 of a write beside LISTs"), &[]),
+                    (Figure("times the p99 alone"), &[AtMost(2.0)]),
                 ],
             )],
             peers: &[],
@@ -107,12 +110,12 @@ pub(crate) const AREA: Area = Area {
                 rust(&["pods"]),
                 &[
                     (OpsPerSecond, &[]),
-                    (Told("bytes of the server by byte of JSON, once made"), &[]),
-                    (Told("bytes of the server by byte of JSON, once listed"), &[]),
-                    (Told("ms to the first byte of a LIST"), &[]),
-                    (Told("ms, p99 of a write alone"), &[]),
-                    (Told("ms, p99 of a write beside LISTs"), &[]),
-                    (Told("times the p99 alone"), &[]),
+                    (Figure("bytes of the server by byte of JSON, once made"), &[]),
+                    (Figure("bytes of the server by byte of JSON, once listed"), &[]),
+                    (Figure("ms to the first byte of a LIST"), &[]),
+                    (Figure("ms, p99 of a write alone"), &[]),
+                    (Figure("ms, p99 of a write beside LISTs"), &[]),
+                    (Figure("times the p99 alone"), &[]),
                 ],
             )],
             peers: &[(REAL, rust(&["pods"]))],
@@ -124,11 +127,11 @@ pub(crate) const AREA: Area = Area {
             ours: &[ours(
                 rust(&["watchers"]),
                 &[
-                    (Told("events lost"), &[AtMost(0.0)]),
-                    (Told("KB of the server by watcher at rest"), &[]),
-                    (Told("KB of the server by watcher after the changes"), &[]),
-                    (Told("KB of the server more by watcher that reads nothing"), &[]),
-                    (Told("s"), &[]),
+                    (Figure("events lost"), &[AtMost(0.0)]),
+                    (Figure("KB of the server by watcher at rest"), &[]),
+                    (Figure("KB of the server by watcher after the changes"), &[]),
+                    (Figure("KB of the server more by watcher that reads nothing"), &[]),
+                    (Figure("s"), &[]),
                 ],
             )],
             peers: &[(REAL, rust(&["watchers"]))],
@@ -140,10 +143,10 @@ pub(crate) const AREA: Area = Area {
             ours: &[ours(
                 rust(&["idle"]),
                 &[
-                    (Told("us a write beside none"), &[]),
-                    (Told("us a write beside 100"), &[]),
-                    (Told("us a write beside 1,000"), &[]),
-                    (Told("times the cost beside none"), &[AtMost(1.1)]),
+                    (Figure("us a write beside none"), &[]),
+                    (Figure("us a write beside 100"), &[]),
+                    (Figure("us a write beside 1,000"), &[]),
+                    (Figure("times the cost beside none"), &[AtMost(1.1)]),
                 ],
             )],
             peers: &[(REAL, rust(&["idle"]))],

@@ -1,4 +1,4 @@
-//! Builds both sides, and names the peers that cannot be built.
+//! Builds the programs of all sides, and reports peers that cannot be built.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
@@ -9,17 +9,17 @@ use xshell::{Shell, cmd};
 use super::{Area, Around, Program, REAL, Work};
 use crate::real;
 
-/// The programs that stand ready, and the peers without one.
+/// The built programs, and the peers without a program.
 pub(crate) struct Built {
     rust: PathBuf,
     kube: Option<PathBuf>,
     go: Option<PathBuf>,
-    /// Peer → why its column is empty.
+    /// The reason for each empty column, by peer.
     pub(crate) missing: BTreeMap<&'static str, String>,
 }
 
 impl Built {
-    /// The file to run, or `None` for a peer that is missing.
+    /// Returns the program's path, or `None` for a missing peer.
     pub(crate) fn program(&self, program: Program) -> Option<PathBuf> {
         match program {
             Program::Rust(name) => Some(self.rust.join(name)),
@@ -39,7 +39,7 @@ pub(crate) fn build(sh: &Shell, area: &Area, works: &[&Work]) -> anyhow::Result<
             .quiet()
             .run()?;
     }
-    // Apart, since what they share with tests asks for features that nothing else is to have.
+    // Built separately: the code that they share with tests enables features that other programs must not have.
     for (package, name) in examples(works) {
         cmd!(sh, "{cargo} build --quiet --locked --release {FAST...} --package {package} --example {name}")
             .quiet()
@@ -55,7 +55,7 @@ pub(crate) fn build(sh: &Shell, area: &Area, works: &[&Work]) -> anyhow::Result<
         }
         let names = peers.iter().copied().collect::<Vec<_>>().join(", ");
         println!("building {names}");
-        let built = build().inspect_err(|why| println!("{names}: left out: {why:#}"));
+        let built = build().inspect_err(|why| println!("{names}: skipped: {why:#}"));
         built.map_err(|why| missing.extend(peers.into_iter().map(|peer| (peer, format!("{why:#}"))))).ok()
     };
     let bench = target.join("bench");
@@ -64,13 +64,13 @@ pub(crate) fn build(sh: &Shell, area: &Area, works: &[&Work]) -> anyhow::Result<
     if works.iter().any(|work| matches!(work.around, Around::Servers))
         && let Err(why) = real::program("etcd").and_then(|_| real::program("kube-apiserver"))
     {
-        println!("{REAL}: left out: {why:#}");
+        println!("{REAL}: skipped: {why:#}");
         missing.insert(REAL, format!("{why:#}"));
     }
     Ok(Built { rust: target.join("release"), kube, go, missing })
 }
 
-/// What cargo is told, so that it links no other area's programs, each of which takes a minute.
+/// Returns cargo's arguments. They name only this area's programs, because linking each takes a minute.
 fn binaries(works: &[&Work]) -> Vec<String> {
     let around = works.iter().filter_map(|work| match work.around {
         Around::Pods(_) => Some("load_server"),
@@ -86,7 +86,7 @@ fn binaries(works: &[&Work]) -> Vec<String> {
     names.into_iter().map(|name| format!("--bin={name}")).collect()
 }
 
-/// Their packages and names.
+/// Returns the examples' packages and names.
 fn examples(works: &[&Work]) -> BTreeSet<(&'static str, &'static str)> {
     let examples = programs(works).filter_map(|program| match program {
         Program::Example(package, name) => Some((package, name)),
@@ -103,7 +103,7 @@ fn programs(works: &[&Work]) -> impl Iterator<Item = Program> {
     works.iter().flat_map(runs).collect::<Vec<_>>().into_iter()
 }
 
-/// As one who wants it fast builds Rust; Go has no such choice.
+/// The release profile of a user who wants speed. Go has no such choice.
 const FAST: [&str; 4] = ["--config", "profile.release.lto='fat'", "--config", "profile.release.codegen-units=1"];
 
 fn build_kube(sh: &Shell, into: &Path) -> anyhow::Result<PathBuf> {
@@ -121,7 +121,7 @@ fn build_go(sh: &Shell, area: &Area, into: &Path) -> anyhow::Result<PathBuf> {
     std::fs::create_dir_all(into).with_context(|| format!("making {}", into.display()))?;
     let (into_folder, packages) = (format!("{}/", into.display()), format!("./{}/...", area.name));
     let _module = sh.push_dir("crates/bench/go");
-    // `readonly`: the peers' versions are those of go.sum, or the build fails.
+    // With `readonly` the build fails unless go.sum has the peers' versions.
     cmd!(sh, "go build -mod=readonly -trimpath -o {into_folder} {packages}").quiet().run()?;
     Ok(into.to_owned())
 }

@@ -1,7 +1,7 @@
-//! The area `cache`: informer, store and queues beside client-go, and beside kube-rs.
+//! The area `cache`: informers, stores and FIFOs, compared with client-go and kube-rs.
 
 use super::Goal::{AtLeast, AtMost, Times, TimesOf};
-use super::Measure::{AllocationsPerOp, Cpu, CpuPerOp, PeakBytes, Told, WallPerOp};
+use super::Measure::{AllocationsPerOp, Cpu, CpuPerOp, Figure, PeakBytes, WallPerOp};
 use super::{Area, Around, Goal, Measure, Program, Row, Rows, Run, Variant, Work};
 
 pub(crate) const AREA: Area = Area {
@@ -57,9 +57,9 @@ pub(crate) const AREA: Area = Area {
                 "",
                 &["relist"],
                 &[
-                    (Told("s from list to handler"), &[Times(15.0)]),
-                    (Told("peak over steady, nothing reclaimed"), &[AtMost(1.2)]),
-                    (Told("bytes steady, nothing reclaimed"), &[]),
+                    (Figure("s from list to handler"), &[Times(15.0)]),
+                    (Figure("peak over steady, nothing reclaimed"), &[AtMost(1.2)]),
+                    (Figure("bytes steady, nothing reclaimed"), &[]),
                     (Cpu, &[]),
                 ],
             )],
@@ -74,7 +74,7 @@ pub(crate) const AREA: Area = Area {
                     "",
                     &["events"],
                     &[
-                        (Told("events/s"), &[over_go(8.0), over_kube(3.0)]),
+                        (Figure("events/s"), &[over_go(8.0), over_kube(3.0)]),
                         (CpuPerOp, &[AtMost(25_000.0)]),
                         (PeakBytes, &[]),
                         TOLD,
@@ -93,7 +93,7 @@ pub(crate) const AREA: Area = Area {
                 "",
                 &["events-stripped"],
                 &[
-                    (Told("events/s"), &[over_go(8.0), over_kube(3.0)]),
+                    (Figure("events/s"), &[over_go(8.0), over_kube(3.0)]),
                     (CpuPerOp, &[AtMost(15_000.0)]),
                     (PeakBytes, &[]),
                     TOLD,
@@ -108,7 +108,7 @@ pub(crate) const AREA: Area = Area {
             ours: &[informer(
                 "",
                 &["events-8"],
-                &[(TIMES, &[AtMost(1.3)]), TOLD, (Told("events/s"), &[]), (CpuPerOp, &[]), (PeakBytes, &[])],
+                &[(TIMES, &[AtMost(1.3)]), TOLD, (Figure("events/s"), &[]), (CpuPerOp, &[]), (PeakBytes, &[])],
             )],
             peers: &[client_go(&["events-8"]), kube_rs(&["events-8"])],
             around: Around::Pods(20_000),
@@ -119,7 +119,7 @@ pub(crate) const AREA: Area = Area {
             ours: &[informer(
                 "",
                 &["events-64"],
-                &[(TIMES, &[AtMost(2.5)]), TOLD, (Told("events/s"), &[]), (CpuPerOp, &[]), (PeakBytes, &[])],
+                &[(TIMES, &[AtMost(2.5)]), TOLD, (Figure("events/s"), &[]), (CpuPerOp, &[]), (PeakBytes, &[])],
             )],
             peers: &[client_go(&["events-64"]), kube_rs(&["events-64"])],
             around: Around::Pods(20_000),
@@ -132,7 +132,7 @@ pub(crate) const AREA: Area = Area {
             around: Around::Pods(100_000),
             runs: 1,
         },
-        // The peers above have no such ways, and are not run again for each.
+        // The peers have no such variants, so they do not run again.
         Work {
             name: "100 k pods held, less than whole",
             ours: &[
@@ -156,7 +156,7 @@ pub(crate) const AREA: Area = Area {
             ours: &[informer(
                 "",
                 &["subscribe"],
-                &[(Told("ms, the call"), &[AtMost(1.0)]), (WallPerOp, &[]), (CpuPerOp, &[]), (PeakBytes, &[])],
+                &[(Figure("ms, the call"), &[AtMost(1.0)]), (WallPerOp, &[]), (CpuPerOp, &[]), (PeakBytes, &[])],
             )],
             peers: &[client_go(&["subscribe"])],
             around: Around::Pods(100_000),
@@ -167,7 +167,7 @@ pub(crate) const AREA: Area = Area {
             ours: &[informer(
                 "",
                 &["stall"],
-                &[(Told("ms, longest stall"), &[AtMost(5.0)]), (Told("CPU ms, longest stall"), &[]), (Cpu, &[])],
+                &[(Figure("ms, longest stall"), &[AtMost(5.0)]), (Figure("CPU ms, longest stall"), &[]), (Cpu, &[])],
             )],
             peers: &[],
             around: Around::Pods(20_000),
@@ -276,7 +276,7 @@ pub(crate) const AREA: Area = Area {
             ours: &[store(
                 "",
                 &["store-2r1w"],
-                &[(Told("reads/s"), &[Times(4.0)]), (Told("writes/s"), &[Times(3.0)]), (CpuPerOp, &[])],
+                &[(Figure("reads/s"), &[Times(4.0)]), (Figure("writes/s"), &[Times(3.0)]), (CpuPerOp, &[])],
             )],
             peers: &[client_go(&["store-2r1w"])],
             around: Around::Nothing,
@@ -288,9 +288,9 @@ pub(crate) const AREA: Area = Area {
                 "",
                 &["store-write-beside-snapshots"],
                 &[
-                    (Told("of the rate without"), &[AtLeast(0.9)]),
-                    (Told("writes/s"), &[]),
-                    (Told("scans/s"), &[]),
+                    (Figure("of the rate without"), &[AtLeast(0.9)]),
+                    (Figure("writes/s"), &[]),
+                    (Figure("scans/s"), &[]),
                     (CpuPerOp, &[]),
                 ],
             )],
@@ -308,24 +308,24 @@ pub(crate) const AREA: Area = Area {
     ],
 };
 
-/// As informers are where nobody says what they are to keep.
+/// An informer with the default configuration.
 const BY_DEFAULT: &str = "ours without managedFields, as by default";
-/// Nothing is decoded but where a handler reads it, and that of the bench does not.
+/// Objects are decoded only if a handler reads them. The bench's handler does not.
 const COMPRESSED: &str = "ours compressed, not read";
-const SYNCED: Measure = Told("s until synced");
-const TIMES: Measure = Told("times the CPU of one");
-const RESIDENT: Measure = Told("bytes resident, nothing reclaimed");
-const LIVE: Row = (Told("bytes live"), &[]);
+const SYNCED: Measure = Figure("s until synced");
+const TIMES: Measure = Figure("times the CPU of one");
+const RESIDENT: Measure = Figure("bytes resident, nothing reclaimed");
+const LIVE: Row = (Figure("bytes live"), &[]);
 const PEAK: Row = (PeakBytes, &[]);
 const ALLOCATIONS: Row = (AllocationsPerOp, &[]);
 const CPU: Row = (Cpu, &[]);
-const ADDING: Row = (Told("adding, ns/object"), &[]);
-const POPPING: Row = (Told("popping, ns/object"), &[]);
-/// Of the handler that was told fewest. 1: nothing was merged on the way to any.
-const TOLD: Row = (Told("of the events told"), &[]);
+const ADDING: Row = (Figure("adding, ns/object"), &[]);
+const POPPING: Row = (Figure("popping, ns/object"), &[]);
+/// The share of events that the slowest handler received. 1 means that no event was merged.
+const TOLD: Row = (Figure("of the events told"), &[]);
 const COST: Rows = &[(WallPerOp, &[]), (CpuPerOp, &[])];
 const SYNC: Rows = &[(SYNCED, &[]), (Cpu, &[]), (PeakBytes, &[])];
-const EVENTS: Rows = &[(Told("events/s"), &[]), (CpuPerOp, &[]), (PeakBytes, &[]), TOLD];
+const EVENTS: Rows = &[(Figure("events/s"), &[]), (CpuPerOp, &[]), (PeakBytes, &[]), TOLD];
 const HELD: Rows = &[(RESIDENT, &[]), PEAK, LIVE, ALLOCATIONS, CPU];
 
 const fn over_go(times: f64) -> Goal {

@@ -1,4 +1,4 @@
-//! What the figures are of, and what they were measured on.
+//! The commit and the machine of a measurement.
 
 use std::fmt;
 use std::thread;
@@ -11,12 +11,12 @@ use xshell::{Shell, cmd};
 #[derive(Clone, PartialEq, Eq)]
 pub(crate) struct Commit {
     id: String,
-    /// Whether there is more in the tree than in the commit, but for what this job itself writes.
+    /// Whether the tree has uncommitted changes, except files that this job writes.
     pub(crate) changed: bool,
 }
 
 pub(crate) fn commit(sh: &Shell) -> anyhow::Result<Commit> {
-    let id = cmd!(sh, "git rev-parse --short=12 HEAD").quiet().read().context("which commit is measured?")?;
+    let id = cmd!(sh, "git rev-parse --short=12 HEAD").quiet().read().context("cannot read the current commit")?;
     let changes = cmd!(sh, "git status --porcelain -- . :(exclude)docs/bench").quiet().read()?;
     Ok(Commit { id, changed: !changes.is_empty() })
 }
@@ -30,7 +30,7 @@ impl fmt::Display for Commit {
 pub(crate) struct Conditions {
     pub(crate) commit: String,
     machine: String,
-    /// Which share of all CPUs was in use before we began. `None` where nobody tells.
+    /// The share of all CPUs in use before the start. `None` if the system does not report it.
     busy: Option<f64>,
 }
 
@@ -39,13 +39,13 @@ impl Conditions {
         Self { commit: commit.to_string(), machine: machine(sh), busy: busy() }
     }
 
-    /// Whether others use so much of the machine that the figures are not worth publishing.
+    /// Returns whether other programs use too much of the machine for published figures.
     pub(crate) fn others_are_at_work(&self) -> bool {
         self.busy.is_some_and(|busy| busy > 0.1)
     }
 }
 
-/// A sentence without its end.
+/// Formats the conditions as a sentence without a full stop.
 impl fmt::Display for Conditions {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { commit, machine, busy } = self;
@@ -70,7 +70,7 @@ fn machine(sh: &Shell) -> String {
     format!("{cores} cores of {cpu}; {}", tools.join("; "))
 }
 
-/// Looks on for two seconds.
+/// Measures CPU use for two seconds.
 fn busy() -> Option<f64> {
     let read = || used(&std::fs::read_to_string("/proc/stat").ok()?);
     let (used, all) = read()?;
@@ -79,10 +79,10 @@ fn busy() -> Option<f64> {
     Some((used_now - used) / (all_now - all))
 }
 
-/// Of the first line of `/proc/stat`: how long the CPUs have been in use, and how long there have been any.
+/// Reads the first line of `/proc/stat`: the CPU time in use, and the total.
 fn used(stat: &str) -> Option<(f64, f64)> {
     const IDLE: [usize; 2] = [3, 4];
-    // The last two are counted among the first two already.
+    // Guest times are already part of the first two.
     let times = stat.lines().next()?.strip_prefix("cpu ")?.split_whitespace().take(8);
     let times: Vec<f64> = times.map(|time| time.parse().ok()).collect::<Option<_>>()?;
     let all: f64 = times.iter().sum();
@@ -95,13 +95,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn waiting_is_not_use_and_guests_count_once() {
+    fn io_wait_is_idle_and_guest_time_counts_once() {
         assert_eq!(used("cpu  10 1 2 80 5 0 1 1 7 7\ncpu0 1\n"), Some((15.0, 100.0)));
         assert_eq!(used(""), None);
     }
 
     #[test]
-    fn a_changed_tree_is_told() {
+    fn changed_tree_is_reported() {
         let commit = |changed| Commit { id: "abc".to_owned(), changed }.to_string();
         assert_eq!([commit(false), commit(true)], ["abc", "abc with changes"]);
     }

@@ -1,7 +1,7 @@
-//! The area `election`: leaderelect beside client-go's leader election.
+//! The area `election`: leaderelect, compared with client-go's leader election.
 
 use super::Goal::{AtLeast, AtMost, Times};
-use super::Measure::Told;
+use super::Measure::Figure;
 use super::{Area, Around, Program, Rows, Run, Variant, Work};
 
 pub(crate) const AREA: Area = Area {
@@ -21,13 +21,13 @@ pub(crate) const AREA: Area = Area {
                 ours(
                     &["release"],
                     &[
-                        (Told("ms, p50 of the hand-over"), &[AtMost(20.0)]),
-                        (Told("ms, p99 of the hand-over"), &[AtMost(100.0)]),
+                        (Figure("ms, p50 of the hand-over"), &[AtMost(20.0)]),
+                        (Figure("ms, p99 of the hand-over"), &[AtMost(100.0)]),
                     ],
                 ),
                 polling(
                     &["release", "--polling"],
-                    &[(Told("ms, p50 of the hand-over"), &[]), (Told("ms, p99 of the hand-over"), &[])],
+                    &[(Figure("ms, p50 of the hand-over"), &[]), (Figure("ms, p99 of the hand-over"), &[])],
                 ),
             ],
             peers: &[client_go(&["release"])],
@@ -37,10 +37,13 @@ pub(crate) const AREA: Area = Area {
         Work {
             name: "3 contenders: the leader dies",
             ours: &[
-                ours(&["crash"], &[(Told("s, mean until the next leads"), &[]), (Told("s, longest"), &[AtMost(15.3)])]),
+                ours(
+                    &["crash"],
+                    &[(Figure("s, mean until the next leads"), &[]), (Figure("s, longest"), &[AtMost(15.3)])],
+                ),
                 polling(
                     &["crash", "--polling"],
-                    &[(Told("s, mean until the next leads"), &[]), (Told("s, longest"), &[])],
+                    &[(Figure("s, mean until the next leads"), &[]), (Figure("s, longest"), &[])],
                 ),
             ],
             peers: &[client_go(&["crash"])],
@@ -50,8 +53,8 @@ pub(crate) const AREA: Area = Area {
         Work {
             name: "100 standbys",
             ours: &[
-                ours(&["standbys"], &[(Told("requests a second"), &[AtMost(0.1)])]),
-                polling(&["standbys", "--polling"], &[(Told("requests a second"), &[])]),
+                ours(&["standbys"], &[(Figure("requests a second"), &[AtMost(0.1)])]),
+                polling(&["standbys", "--polling"], &[(Figure("requests a second"), &[])]),
             ],
             peers: &[client_go(&["standbys"])],
             around: Around::Cluster,
@@ -62,10 +65,10 @@ pub(crate) const AREA: Area = Area {
             ours: &[ours(
                 &["many"],
                 &[
-                    (Told("tasks beside those of connections"), &[AtMost(1.0)]),
-                    (Told("connections"), &[AtMost(1.0)]),
-                    (Told("requests a renewal"), &[AtMost(1.05)]),
-                    (Told("CPU us a renewal"), &[Times(10.0)]),
+                    (Figure("tasks beside those of connections"), &[AtMost(1.0)]),
+                    (Figure("connections"), &[AtMost(1.0)]),
+                    (Figure("requests a renewal"), &[AtMost(1.05)]),
+                    (Figure("CPU us a renewal"), &[Times(10.0)]),
                 ],
             )],
             peers: &[client_go(&["many"])],
@@ -77,11 +80,11 @@ pub(crate) const AREA: Area = Area {
             ours: &[ours(
                 &["shards"],
                 &[
-                    (Told("s that a shard is nobody's, p99, a replica lost"), &[AtMost(15.5)]),
-                    (Told("ms that a shard is nobody's, p99, a replica added"), &[AtMost(100.0)]),
-                    (Told("% of the keys move, a replica added"), &[AtMost(25.0)]),
-                    (Told("shards that move between others"), &[AtMost(0.0)]),
-                    (Told("shards without an owner at the end"), &[AtMost(0.0)]),
+                    (Figure("s that a shard is nobody's, p99, a replica lost"), &[AtMost(15.5)]),
+                    (Figure("ms that a shard is nobody's, p99, a replica added"), &[AtMost(100.0)]),
+                    (Figure("% of the keys move, a replica added"), &[AtMost(25.0)]),
+                    (Figure("shards that move between others"), &[AtMost(0.0)]),
+                    (Figure("shards without an owner at the end"), &[AtMost(0.0)]),
                 ],
             )],
             peers: &[],
@@ -94,9 +97,9 @@ pub(crate) const AREA: Area = Area {
                 name: "",
                 run: worlds(&["--worlds", "10000"]),
                 rows: &[
-                    (Told("overlaps of permitted work"), &[AtMost(0.0)]),
-                    (Told("partitions and suspends"), &[AtLeast(10_000.0)]),
-                    (Told("effects that slept and met another leader"), &[]),
+                    (Figure("overlaps of permitted work"), &[AtMost(0.0)]),
+                    (Figure("partitions and suspends"), &[AtLeast(10_000.0)]),
+                    (Figure("effects that slept and met another leader"), &[]),
                 ],
             }],
             peers: &[("client-go", worlds(&["--worlds", "10000", "--client-go"]))],

@@ -1,4 +1,4 @@
-//! Draws the rows that have a goal as an SVG: one group of bars a row, each as long as its share of the group's worst.
+//! Draws the rows with a goal as an SVG: one group of bars per row, scaled to the group's worst value.
 
 use std::fmt::Write as _;
 
@@ -10,7 +10,7 @@ const BARS: f64 = 480.0;
 const WIDTH: f64 = LABELS + BARS + 150.0;
 const BAR: f64 = 14.0;
 const GAP: f64 = 14.0;
-/// Ours first, then the peers in the order of their names. Legible on white and on black.
+/// The colours: ours first, then the peers by name. Legible on white and on black.
 const COLOURS: [&str; 4] = ["#d9480f", "#5c7cfa", "#868e96", "#2b8a3e"];
 
 pub(crate) fn svg(area: &Area, rows: &[Row]) -> String {
@@ -58,7 +58,7 @@ pub(crate) fn svg(area: &Area, rows: &[Row]) -> String {
     )
 }
 
-/// What was measured: ours, then the peers.
+/// Returns the measured values: ours, then the peers'.
 fn bars(row: &Row) -> Vec<(String, f64)> {
     let peers = row.peers.iter().map(|(peer, value)| (peer.clone(), *value));
     let all = std::iter::once(("ours".to_owned(), row.ours)).chain(peers);
@@ -84,7 +84,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_missing_peer_has_no_bar_and_text_is_escaped() {
+    fn missing_peers_have_no_bar_and_text_is_escaped() {
         let area = Area { name: "queue", about: "a < b", works: &[] };
         let peers = BTreeMap::from([("client-go".to_owned(), Some(50.0)), ("kube-rs".to_owned(), None)]);
         let goals = [Goal::Times(4.0)];

@@ -1,7 +1,7 @@
-//! The area `queue`: workqueue and ratelimit beside client-go, and beside controller-runtime's queue.
+//! The area `queue`: workqueue and ratelimit, compared with client-go and with controller-runtime's queue.
 
 use super::Goal::{AtMost, Times};
-use super::Measure::{AllocationsPerOp, BytesPerOp, CpuPerOp, OpsPerSecond, PeakBytes, Told, WallPerOp};
+use super::Measure::{AllocationsPerOp, BytesPerOp, CpuPerOp, Figure, OpsPerSecond, PeakBytes, WallPerOp};
 use super::{Area, Around, Goal, Program, RUNS, Rows, Run, Variant, Work};
 
 pub(crate) const AREA: Area = Area {
@@ -32,7 +32,11 @@ pub(crate) const AREA: Area = Area {
         Work {
             name: "8 producers, 8 workers, 100 k hot keys",
             ours: &[
-                ours("", &["hot"], &[(OpsPerSecond, &[Times(3.0)]), (Told("adds/s"), &[Times(3.0)]), (CpuPerOp, &[])]),
+                ours(
+                    "",
+                    &["hot"],
+                    &[(OpsPerSecond, &[Times(3.0)]), (Figure("adds/s"), &[Times(3.0)]), (CpuPerOp, &[])],
+                ),
                 ours(STATIC, &["hot", "--keys", "static"], RATE),
                 ours(STRING, &["hot", "--keys", "string"], RATE),
                 ours(NEXT, &["hot", "--next"], RATE),
@@ -48,7 +52,7 @@ pub(crate) const AREA: Area = Area {
                 ours(
                     "",
                     &["hot", "--metrics"],
-                    &[(OpsPerSecond, &[Times(2.5)]), (Told("adds/s"), &[Times(2.5)]), (CpuPerOp, &[])],
+                    &[(OpsPerSecond, &[Times(2.5)]), (Figure("adds/s"), &[Times(2.5)]), (CpuPerOp, &[])],
                 ),
                 ours(TASKS, &["hot", "--tasks", "--metrics"], RATE),
             ],
@@ -99,7 +103,7 @@ pub(crate) const AREA: Area = Area {
                     "",
                     &["add-after"],
                     &[
-                        (Told("ns/call"), &[Times(5.0)]),
+                        (Figure("ns/call"), &[Times(5.0)]),
                         (CpuPerOp, &[Times(4.0)]),
                         (PeakBytes, &[Times(2.0)]),
                         (AllocationsPerOp, &[]),
@@ -145,10 +149,10 @@ pub(crate) const AREA: Area = Area {
                     "",
                     &["storm"],
                     &[
-                        (Told("us, p50 of add"), &[]),
-                        (Told("us, p99.9 of add"), &[AtMost(100.0), Times(1.0)]),
-                        (Told("us, p50 of done"), &[]),
-                        (Told("us, p99.9 of done"), &[AtMost(100.0), Times(1.0)]),
+                        (Figure("us, p50 of add"), &[]),
+                        (Figure("us, p99.9 of add"), &[AtMost(100.0), Times(1.0)]),
+                        (Figure("us, p50 of done"), &[]),
+                        (Figure("us, p99.9 of done"), &[AtMost(100.0), Times(1.0)]),
                     ],
                 ),
                 ours(TASKS, &["storm", "--tasks"], TAILS),
@@ -163,7 +167,7 @@ pub(crate) const AREA: Area = Area {
             ours: &[ours(
                 "",
                 &["counts"],
-                &[(Told("us, p50 of counts()"), &[AtMost(5.0)]), (Told("us, p99 of counts()"), &[AtMost(1000.0)])],
+                &[(Figure("us, p50 of counts()"), &[AtMost(5.0)]), (Figure("us, p99 of counts()"), &[AtMost(1000.0)])],
             )],
             peers: &[client_go(&["counts"])],
             around: Around::Nothing,
@@ -195,9 +199,9 @@ pub(crate) const AREA: Area = Area {
                 "",
                 &["due"],
                 &[
-                    (Told("CPU us, longest get"), SECTION),
-                    (Told("CPU us, longest done"), SECTION),
-                    (Told("us, longest done beside"), &[]),
+                    (Figure("CPU us, longest get"), SECTION),
+                    (Figure("CPU us, longest done"), SECTION),
+                    (Figure("us, longest done beside"), &[]),
                 ],
             )],
             peers: &[client_go(&["due"])],
@@ -209,7 +213,7 @@ pub(crate) const AREA: Area = Area {
             ours: &[ours(
                 "",
                 &["due-counts"],
-                &[(Told("CPU us, counts()"), &[]), (Told("us, longest done beside"), &[])],
+                &[(Figure("CPU us, counts()"), &[]), (Figure("us, longest done beside"), &[])],
             )],
             peers: &[],
             around: Around::Nothing,
@@ -221,12 +225,12 @@ pub(crate) const AREA: Area = Area {
                 "",
                 &["grow"],
                 &[
-                    (Told("CPU us, longest add"), SECTION),
-                    (Told("CPU us, longest get"), &[]),
-                    (Told("CPU us, longest done"), &[]),
-                    (Told("us, longest done beside"), &[]),
+                    (Figure("CPU us, longest add"), SECTION),
+                    (Figure("CPU us, longest get"), &[]),
+                    (Figure("CPU us, longest done"), &[]),
+                    (Figure("us, longest done beside"), &[]),
                     (BytesPerOp, &[]),
-                    (Told("bytes left when it is empty"), &[]),
+                    (Figure("bytes left when it is empty"), &[]),
                 ],
             )],
             peers: &[client_go(&["grow"])],
@@ -268,28 +272,28 @@ pub(crate) const AREA: Area = Area {
 };
 
 const COST: Rows = &[(WallPerOp, &[]), (CpuPerOp, &[])];
-const RATE: Rows = &[(OpsPerSecond, &[]), (Told("adds/s"), &[]), (CpuPerOp, &[])];
-const CALL: Rows = &[(Told("ns/call"), &[]), (CpuPerOp, &[])];
+const RATE: Rows = &[(OpsPerSecond, &[]), (Figure("adds/s"), &[]), (CpuPerOp, &[])];
+const CALL: Rows = &[(Figure("ns/call"), &[]), (CpuPerOp, &[])];
 const DRAIN: Rows = &[
     (WallPerOp, &[Times(4.0)]),
     (CpuPerOp, &[]),
     (PeakBytes, &[]),
-    (Told("adding, ns/key"), &[]),
-    (Told("draining, ns/key"), &[]),
+    (Figure("adding, ns/key"), &[]),
+    (Figure("draining, ns/key"), &[]),
 ];
 const CYCLE: Rows = &[(WallPerOp, &[Times(1.5)]), (CpuPerOp, &[]), (AllocationsPerOp, &[AtMost(0.0)])];
-const RATE_LIMITED: Rows = &[(Told("ns/call"), &[Times(4.0)]), (CpuPerOp, &[Times(4.0)]), (PeakBytes, &[])];
+const RATE_LIMITED: Rows = &[(Figure("ns/call"), &[Times(4.0)]), (CpuPerOp, &[Times(4.0)]), (PeakBytes, &[])];
 const TAILS: Rows = &[
-    (Told("us, p50 of add"), &[]),
-    (Told("us, p99.9 of add"), &[]),
-    (Told("us, p50 of done"), &[]),
-    (Told("us, p99.9 of done"), &[]),
+    (Figure("us, p50 of add"), &[]),
+    (Figure("us, p99.9 of add"), &[]),
+    (Figure("us, p50 of done"), &[]),
+    (Figure("us, p99.9 of done"), &[]),
 ];
 /// At most twice client-go's time, and with threads twice its CPU.
 const THREADS_SHORT: Rows =
-    &[(Told("us, p50 of hand-off"), &[]), (Told("us, p99 of hand-off"), &[Times(0.5)]), (CpuPerOp, &[Times(0.5)])];
+    &[(Figure("us, p50 of hand-off"), &[]), (Figure("us, p99 of hand-off"), &[Times(0.5)]), (CpuPerOp, &[Times(0.5)])];
 const TASKS_SHORT: Rows =
-    &[(Told("us, p50 of hand-off"), &[]), (Told("us, p99 of hand-off"), &[Times(0.5)]), (CpuPerOp, &[Times(1.0)])];
+    &[(Figure("us, p50 of hand-off"), &[]), (Figure("us, p99 of hand-off"), &[Times(0.5)]), (CpuPerOp, &[Times(1.0)])];
 /// A locked section, in microseconds of CPU.
 const SECTION: &[Goal] = &[AtMost(50.0)];
 

@@ -1,4 +1,4 @@
-//! A control group that holds a program to less CPU than there is.
+//! A control group that limits a program's CPU.
 
 use std::fs;
 use std::io;
@@ -6,19 +6,19 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, bail};
 
-/// The group, which is gone when this is dropped. Nobody but who runs programs in it is held to it.
+/// A control group. Dropping this value removes it. It limits only programs that are started in it.
 pub(crate) struct Quota {
     folder: PathBuf,
 }
 
-/// How often the kernel gives out CPU time anew, in microseconds; its own default.
+/// The period of the limit in microseconds, the kernel's default.
 const PERIOD: f64 = 100_000.0;
 
 impl Quota {
-    /// Makes a group that may use so many CPUs, where this process may make one.
+    /// Creates a group with a limit in CPUs. Fails if this process may not create groups.
     pub(crate) fn new(cpus: f64) -> anyhow::Result<Self> {
-        let mounts = fs::read_to_string("/proc/self/mounts").context("there are no control groups")?;
-        let groups = fs::read_to_string("/proc/self/cgroup").context("there are no control groups")?;
+        let mounts = fs::read_to_string("/proc/self/mounts").context("this system has no control groups")?;
+        let groups = fs::read_to_string("/proc/self/cgroup").context("this system has no control groups")?;
         let mut why = "no control group has CPU time to give".to_owned();
         for (parent, version) in parents(&mounts, &groups) {
             match make(&parent, version, cpus) {
@@ -29,7 +29,7 @@ impl Quota {
         bail!("no writable cgroup: {why}");
     }
 
-    /// The file that a process writes its id to, to be in the group.
+    /// Returns the file to which a process writes its id to join the group.
     pub(crate) fn members(&self) -> PathBuf {
         self.folder.join("cgroup.procs")
     }
@@ -38,7 +38,7 @@ impl Quota {
 impl Drop for Quota {
     fn drop(&mut self) {
         if let Err(error) = fs::remove_dir(&self.folder) {
-            println!("{} is left behind: {error}", self.folder.display());
+            println!("cannot remove {}: {error}", self.folder.display());
         }
     }
 }
@@ -49,7 +49,7 @@ enum Version {
     V2,
 }
 
-/// The groups that this process is in, innermost first, of the hierarchies that may hand out CPU time.
+/// Returns the groups of this process in the hierarchies that control CPU time, innermost first.
 fn parents(mounts: &str, groups: &str) -> Vec<(PathBuf, Version)> {
     let mut found = Vec::new();
     for mount in mounts.lines() {
@@ -67,7 +67,7 @@ fn parents(mounts: &str, groups: &str) -> Vec<(PathBuf, Version)> {
             this.then_some(path)
         });
         let point = Path::new(point);
-        // A path with `..` lies outside of what is mounted here.
+        // A path with `..` is outside of this mount.
         if let Some(own) = own.filter(|own| !own.contains("..")) {
             let own: PathBuf = point.iter().chain(Path::new(own).iter().skip(1)).collect();
             let inside = own.ancestors().take_while(|folder| folder.starts_with(point));
@@ -80,7 +80,7 @@ fn parents(mounts: &str, groups: &str) -> Vec<(PathBuf, Version)> {
 fn make(parent: &Path, version: Version, cpus: f64) -> anyhow::Result<Quota> {
     let folder = parent.join("pintle-bench");
     match fs::create_dir(&folder) {
-        // An earlier run was ended before its time. A group with programs in it is another's.
+        // An earlier run was interrupted. A group with processes belongs to another run.
         Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
             if !fs::read_to_string(folder.join("cgroup.procs")).unwrap_or_default().is_empty() {
                 bail!("{} is in use", folder.display());
@@ -111,7 +111,7 @@ mod tests {
     }
 
     #[test]
-    fn of_the_unified_hierarchy_all_groups_that_we_are_in_may_do() {
+    fn unified_hierarchy_offers_all_own_groups() {
         finds(
             "cgroup2 /sys/fs/cgroup cgroup2 rw 0 0\n",
             "0::/user.slice/me\n",
@@ -124,14 +124,14 @@ mod tests {
     }
 
     #[test]
-    fn of_the_older_ones_it_is_that_of_the_cpu() {
+    fn older_hierarchies_offer_the_cpu_group() {
         let mounts =
             "cgroup /c/cpuset cgroup rw,cpuset 0 0\ncgroup /c/cpu cgroup rw,cpu,cpuacct 0 0\nproc /proc proc rw 0 0\n";
         finds(mounts, "2:cpuset:/a\n1:cpu,cpuacct:/\n0::/\n", &[("/c/cpu", Version::V1)]);
     }
 
     #[test]
-    fn a_group_beyond_the_mount_will_not_do() {
+    fn groups_outside_of_the_mount_are_skipped() {
         finds("cgroup2 /sys/fs/cgroup cgroup2 rw 0 0\n", "0::/../other\n", &[]);
     }
 }

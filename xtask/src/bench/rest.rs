@@ -1,7 +1,7 @@
-//! The area `rest`: restreq beside client-go, kube-rs and hyper alone.
+//! The area `rest`: restreq, client-go, kube-rs and bare hyper.
 
 use super::Goal::{AtMost, Times, TimesOf};
-use super::Measure::{AllocationsPerOp, CpuPerOp, OpsPerSecond, PeakBytes, Told};
+use super::Measure::{AllocationsPerOp, CpuPerOp, Figure, OpsPerSecond, PeakBytes};
 use super::{Area, Around, Goal, Program, Row, Rows, Run, Variant, Work};
 
 pub(crate) const AREA: Area = Area {
@@ -76,8 +76,8 @@ pub(crate) const AREA: Area = Area {
                 &["watches"],
                 &[
                     (CpuPerOp, &[Times(2.0)]),
-                    (Told("bytes resident a watch"), &[Times(2.0)]),
-                    (Told("connections"), &[Times(2.0)]),
+                    (Figure("bytes resident a watch"), &[Times(2.0)]),
+                    (Figure("connections"), &[Times(2.0)]),
                 ],
             )],
             peers: &[client_go(&["watches"]), kube_rs(&["watches"])],
@@ -93,7 +93,7 @@ pub(crate) const AREA: Area = Area {
         },
         Work {
             name: "a client with TLS and kubeconfig files",
-            ours: &[ours(&["crates"], &[(Told("crates"), &[AtMost(75.0)])])],
+            ours: &[ours(&["crates"], &[(Figure("crates"), &[AtMost(75.0)])])],
             peers: &[kube_rs(&["crates"])],
             around: Around::Nothing,
             runs: 1,
@@ -101,9 +101,9 @@ pub(crate) const AREA: Area = Area {
     ],
 };
 
-const P99: Row = (Told("us, p99"), &[]);
+const P99: Row = (Figure("us, p99"), &[]);
 const MANY: Rows = &[(CpuPerOp, &[over_kube(1.18), TimesOf("hyper", 0.8)]), (OpsPerSecond, &[over_kube(1.1)]), P99];
-const TAIL: Rows = &[(Told("us, p99"), &[over_kube(1.25)]), (CpuPerOp, &[]), (OpsPerSecond, &[])];
+const TAIL: Rows = &[(Figure("us, p99"), &[over_kube(1.25)]), (CpuPerOp, &[]), (OpsPerSecond, &[])];
 
 const fn over_kube(times: f64) -> Goal {
     TimesOf("kube-rs", times)
@@ -125,7 +125,7 @@ const fn kube_rs(args: &'static [&'static str]) -> (&'static str, Run) {
     ("kube-rs", Run { program: Program::Kube("rest"), args })
 }
 
-/// The peer that is no client library.
+/// The peer that is not a client library.
 const fn hyper(args: &'static [&'static str]) -> (&'static str, Run) {
     ("hyper", Run { program: Program::Rust("rest"), args })
 }

@@ -1,4 +1,4 @@
-//! The rows of the result, and their tables.
+//! The rows of a result, and the tables made from them.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -8,26 +8,26 @@ use serde::Serialize;
 use super::conditions::Conditions;
 use super::{Area, Goal, Measure};
 
-/// One line of the table, and one object of the JSON file.
+/// A line of the table and an object of the JSON file.
 #[derive(Clone, Debug, Default, Serialize)]
 pub(crate) struct Row {
     pub(crate) area: String,
     pub(crate) work: String,
     pub(crate) unit: String,
-    /// Median of our side.
+    /// The median of our side.
     pub(crate) ours: Option<f64>,
-    /// Median of each peer; null where it is missing.
+    /// The median of each peer; null if the peer is missing.
     pub(crate) peers: BTreeMap<String, Option<f64>>,
-    /// How many times better than the best peer we are; null without one.
+    /// How many times better than the best peer ours is; null without a peer.
     pub(crate) ratio: Option<f64>,
     pub(crate) goal: Option<String>,
-    /// Null where there is no goal, or not enough measured to tell.
+    /// Whether the goal is met; null without a goal or without enough measurements.
     pub(crate) met: Option<bool>,
-    /// Why nothing was measured.
+    /// The reason why nothing was measured.
     pub(crate) skipped: Option<String>,
-    /// How many keys each side added and got, in the median: a queue that merges more adds has less to hand out.
+    /// The median numbers of keys that each side added and got. A queue that merges more adds hands out fewer keys.
     pub(crate) counted: BTreeMap<String, Counted>,
-    /// What was measured.
+    /// The measure.
     pub(crate) commit: String,
     pub(crate) runs: usize,
 }
@@ -56,7 +56,7 @@ impl Row {
             times.is_finite().then_some(times)
         };
         let is_better = |peer: Option<f64>, times: f64| match ratio(peer) {
-            // Nothing spent where the peer spends: infinitely better, which JSON cannot say.
+            // Ours is zero: the ratio is infinite, which JSON cannot express.
             None if !more_is_better && ours == Some(0.0) && peer > Some(0.0) => Some(true),
             ratio => ratio.map(|ratio| ratio >= times),
         };
@@ -92,7 +92,7 @@ impl Measure {
             Self::BytesPerOp => "bytes/op",
             Self::PeakBytes => "peak bytes",
             Self::OpsPerSecond => "ops/s",
-            Self::Told(unit) => unit,
+            Self::Figure(unit) => unit,
         }
     }
 
@@ -101,19 +101,19 @@ impl Measure {
     }
 }
 
-/// The table for the terminal.
+/// Returns the table for the terminal.
 pub(crate) fn text_table(rows: &[Row]) -> String {
     let wanted = rows.iter().filter(|row| row.goal.is_some()).count();
     let met = rows.iter().filter(|row| row.met == Some(true)).count();
     format!("\n{}{met} of {wanted} goals met\n", text(&cells(rows), 2))
 }
 
-/// The table of what was added and got, for the terminal, if that was counted.
+/// Returns the table of added and received keys for the terminal, if they were counted.
 pub(crate) fn text_counts(rows: &[Row]) -> Option<String> {
     Some(format!("\n{}", text(&counts(rows)?, 1)))
 }
 
-/// The page of the area: the plot, the tables, and what they are of.
+/// Returns the page of an area: the plot, the tables and the conditions.
 pub(crate) fn page(area: &Area, rows: &[Row], conditions: &Conditions) -> String {
     let Area { name, about, .. } = area;
     let counts = counts(rows).map(|counts| {
@@ -128,7 +128,7 @@ pub(crate) fn page(area: &Area, rows: &[Row], conditions: &Conditions) -> String
     )
 }
 
-/// So many columns are words, which go to the left. Figures go to the right.
+/// The number of columns with words, which are left-aligned. Figures are right-aligned.
 fn text(cells: &[Vec<String>], words: usize) -> String {
     let columns = cells.first().map_or(0, Vec::len);
     let width = |column: usize| cells.iter().map(|row| row[column].chars().count()).max().unwrap_or(0);
@@ -163,7 +163,7 @@ fn peers(rows: &[Row]) -> Vec<&str> {
     peers
 }
 
-/// One line a work that adds and gets; none if no work does.
+/// Returns one line for each work that counts keys.
 fn counts(rows: &[Row]) -> Option<Vec<Vec<String>>> {
     let sides: Vec<&str> = std::iter::once("ours").chain(peers(rows)).collect();
     let head = sides.iter().flat_map(|side| [format!("{side}: adds"), "gets".to_owned()]);
@@ -202,7 +202,7 @@ fn cells(rows: &[Row]) -> Vec<Vec<String>> {
     std::iter::once(head).chain(body).collect()
 }
 
-/// Three significant digits; empty for what was not measured.
+/// Formats three significant digits; empty if not measured.
 pub(crate) fn figure(value: Option<f64>) -> String {
     let Some(value) = value else { return String::new() };
     match value.abs() {
@@ -226,7 +226,7 @@ mod tests {
     }
 
     #[test]
-    fn the_ratio_says_how_many_times_better_ours_is() {
+    fn ratio_is_how_many_times_better_ours_is() {
         let cost = row(Measure::WallPerOp, &[Goal::Times(4.0)], Some(10.0), Some(50.0));
         assert_eq!((cost.ratio, cost.met), (Some(5.0), Some(true)));
         let rate = row(Measure::OpsPerSecond, &[Goal::Times(4.0)], Some(30.0), Some(10.0));
@@ -234,14 +234,14 @@ mod tests {
     }
 
     #[test]
-    fn a_missing_peer_leaves_ratio_and_met_empty() {
+    fn missing_peer_leaves_ratio_and_goal_empty() {
         let row = row(Measure::WallPerOp, &[Goal::Times(4.0)], Some(10.0), None);
         assert_eq!((row.ratio, row.met), (None, None));
         assert_eq!(row.peers["client-go"], None);
     }
 
     #[test]
-    fn nothing_spent_reaches_any_goal() {
+    fn zero_cost_meets_any_goal() {
         let none = row(Measure::AllocationsPerOp, &[Goal::AtMost(0.0)], Some(0.0), Some(1.0));
         assert_eq!((none.ratio, none.met), (None, Some(true)));
         let times = row(Measure::AllocationsPerOp, &[Goal::Times(2.0)], Some(0.0), Some(1.0));
@@ -249,7 +249,7 @@ mod tests {
     }
 
     #[test]
-    fn the_json_has_exactly_the_promised_keys() {
+    fn json_has_exactly_the_documented_keys() {
         let row = serde_json::to_value(row(Measure::WallPerOp, &[], Some(1.0), None)).expect("a row is JSON");
         let keys: Vec<&String> = row.as_object().expect("an object").keys().collect();
         let promised =
@@ -261,7 +261,7 @@ mod tests {
     fn all_goals_of_a_row_count() {
         let tail = |ours, peer| {
             let goals = [Goal::AtMost(100.0), Goal::Times(1.0)];
-            row(Measure::Told("us, p99.9 of add"), &goals, Some(ours), peer).met
+            row(Measure::Figure("us, p99.9 of add"), &goals, Some(ours), peer).met
         };
         assert_eq!([tail(50.0, Some(60.0)), tail(150.0, Some(160.0))], [Some(true), Some(false)]);
         assert_eq!([tail(50.0, Some(40.0)), tail(50.0, None)], [Some(false), None]);
@@ -270,7 +270,7 @@ mod tests {
     }
 
     #[test]
-    fn each_peer_may_have_a_goal_of_its_own() {
+    fn goals_can_name_a_peer() {
         let peers = BTreeMap::from([("client-go".to_owned(), Some(50.0)), ("kube-rs".to_owned(), Some(30.0))]);
         let goals = [Goal::TimesOf("client-go", 5.0), Goal::TimesOf("kube-rs", 3.0)];
         let row = |ours, goals| Row::new("cache", "sync", Measure::WallPerOp, goals, Some(ours), peers.clone());
@@ -281,20 +281,20 @@ mod tests {
     }
 
     #[test]
-    fn what_is_told_by_the_second_is_better_when_it_is_more() {
-        assert_eq!(row(Measure::Told("adds/s"), &[], Some(30.0), Some(10.0)).ratio, Some(3.0));
-        assert_eq!(row(Measure::Told("ns/call"), &[], Some(30.0), Some(10.0)).ratio, Some(10.0 / 30.0));
+    fn units_per_second_are_better_when_larger() {
+        assert_eq!(row(Measure::Figure("adds/s"), &[], Some(30.0), Some(10.0)).ratio, Some(3.0));
+        assert_eq!(row(Measure::Figure("ns/call"), &[], Some(30.0), Some(10.0)).ratio, Some(10.0 / 30.0));
     }
 
     #[test]
-    fn a_work_that_was_skipped_says_why_in_its_row() {
+    fn skipped_work_has_the_reason_in_its_row() {
         let row = row(Measure::WallPerOp, &[Goal::Times(1.0)], None, None);
         let row = Row { skipped: Some("no writable cgroup".to_owned()), ..row };
         assert!(text_table(&[row]).contains("at least 1x  skipped: no writable cgroup     0\n0 of 1 goals met"));
     }
 
     #[test]
-    fn what_was_counted_has_one_line_a_work() {
+    fn counted_keys_have_one_line_per_work() {
         let counted = |adds, gets| Counted { adds, gets };
         let counted =
             BTreeMap::from([("ours".to_owned(), counted(8e6, 5e6)), ("client-go".to_owned(), counted(8e6, 4e6))]);

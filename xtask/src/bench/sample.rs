@@ -17,7 +17,7 @@ use super::rows::{Counted, Row};
 use super::{Area, Around, Measure, Program, REAL, Work};
 use crate::real::Real;
 
-/// The line that a program prints: what one run cost.
+/// The cost of one run, as a program prints it.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Sample {
@@ -42,13 +42,13 @@ impl Sample {
             Measure::BytesPerOp => Some(self.peak_bytes? / self.operations),
             Measure::PeakBytes => self.peak_bytes,
             Measure::OpsPerSecond => Some(self.operations / (self.wall_ns? / 1e9)),
-            Measure::Told(unit) => *self.figures.get(unit)?,
+            Measure::Figure(unit) => *self.figures.get(unit)?,
         }
         .filter(|value| value.is_finite())
     }
 }
 
-/// Runs every side of every work, interleaved, and returns the table.
+/// Runs all sides of all works in turn and returns the rows.
 pub(crate) fn measure(
     sh: &Shell,
     area: &Area,
@@ -87,14 +87,14 @@ pub(crate) fn measure(
     Ok(rows)
 }
 
-/// What there is around the programs.
+/// The environment of the programs.
 #[derive(Default)]
 struct Surroundings {
     quota: Option<Quota>,
     server: Option<LoadServer>,
 }
 
-/// The API server of one side, for one run.
+/// The API server of one side for one run.
 enum Server {
     Ours(LoadServer),
     Real(Real),
@@ -118,10 +118,10 @@ impl Server {
     }
 }
 
-/// What the runs of one work cost.
+/// The costs of all runs of one work.
 #[derive(Default)]
 struct Measured {
-    /// Of each of our variants.
+    /// The samples of each of our variants.
     ours: Vec<Vec<Sample>>,
     peers: BTreeMap<&'static str, Vec<Sample>>,
     skipped: Option<String>,
@@ -186,7 +186,7 @@ fn run(
 }
 
 fn run_once(sh: &Shell, program: &Path, args: &[&str], quota: Option<&Quota>) -> anyhow::Result<Sample> {
-    // A process that enters the group before it becomes the program: there is no moment outside.
+    // The shell joins the group before it executes the program, so the program never runs outside of it.
     const ENTER: &str = r#"echo $$ > "$0" && exec "$@""#;
     let command = match quota.map(Quota::members) {
         Some(members) => cmd!(sh, "sh -c {ENTER} {members} {program} {args...}"),
@@ -195,7 +195,7 @@ fn run_once(sh: &Shell, program: &Path, args: &[&str], quota: Option<&Quota>) ->
     let whose = format!("{} {}", program.display(), args.join(" "));
     let text = command.quiet().read().with_context(|| whose.clone())?;
     let line = text.lines().last().unwrap_or_default();
-    serde_json::from_str(line).with_context(|| format!("{whose}: its last line is no sample: {line:?}"))
+    serde_json::from_str(line).with_context(|| format!("{whose}: the last line is not a sample: {line:?}"))
 }
 
 fn counted(samples: &[Sample]) -> Option<Counted> {
@@ -207,7 +207,7 @@ fn median(samples: &[Sample], measure: Measure) -> Option<f64> {
     middle(samples.iter().map(|sample| sample.value(measure)))
 }
 
-/// `None` if there are no values, or if one is missing.
+/// Returns the median, or `None` if there are no values or one is missing.
 fn middle(values: impl Iterator<Item = Option<f64>>) -> Option<f64> {
     let mut values = values.collect::<Option<Vec<f64>>>()?;
     values.sort_by(f64::total_cmp);
@@ -228,14 +228,14 @@ mod tests {
     }
 
     #[test]
-    fn the_median_is_by_operation_and_ignores_outliers() {
+    fn median_is_per_operation_and_ignores_outliers() {
         let samples = [took(90.0), took(10_000.0), took(100.0), took(80.0), took(110.0)];
         assert_eq!(median(&samples, Measure::WallPerOp), Some(10.0));
         assert_eq!(median(&samples[..4], Measure::WallPerOp), Some(9.5));
     }
 
     #[test]
-    fn a_figure_that_a_side_does_not_tell_stays_empty() {
+    fn missing_figures_stay_empty() {
         assert_eq!(median(&[took(90.0)], Measure::CpuPerOp), None);
         assert_eq!(median(&[], Measure::WallPerOp), None);
     }

@@ -1,7 +1,7 @@
-//! Builds the workspace's own packages, and no others, with a checker's locks.
+//! Builds only the workspace's own packages with the locks of loom or shuttle.
 //!
-//! `RUSTFLAGS` would have everything that they use built once more. Cargo calls a wrapper for the packages of the workspace alone:
-//! a link to this very program, whose name says the flag.
+//! `RUSTFLAGS` would rebuild all dependencies too. Cargo runs a wrapper only for packages of the workspace. The wrapper is a link to this
+//! program, and its name contains the flag.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -12,11 +12,11 @@ use xshell::Shell;
 
 const PREFIX: &str = "rustc-with-";
 
-/// Where cargo finds the compiler that adds `--cfg NAME`.
+/// Returns the path of the wrapper that adds `--cfg NAME`.
 pub(super) fn compiler(sh: &Shell, name: &str) -> anyhow::Result<PathBuf> {
     let link = sh.current_dir().join("target/ci").join(format!("{PREFIX}{name}"));
     let program = std::env::current_exe()?;
-    // Made anew: it may be of a program of before.
+    // An existing link may point to an older build of this program.
     let made = fs::create_dir_all(link.parent().unwrap_or(Path::new("."))).and_then(|()| {
         match fs::remove_file(&link) {
             Err(error) if error.kind() != std::io::ErrorKind::NotFound => return Err(error),
@@ -28,7 +28,7 @@ pub(super) fn compiler(sh: &Shell, name: &str) -> anyhow::Result<PathBuf> {
     Ok(link)
 }
 
-/// Compiles, if this program was called for that: by such a link, with the compiler and its arguments.
+/// Runs the compiler if this program was started through such a link. Returns `None` otherwise.
 pub(crate) fn compile() -> Option<ExitCode> {
     let mut arguments = std::env::args_os();
     let name = PathBuf::from(arguments.next()?);
@@ -37,7 +37,7 @@ pub(crate) fn compile() -> Option<ExitCode> {
     match status {
         Ok(status) => Some(status.code().and_then(|code| u8::try_from(code).ok()).unwrap_or(1).into()),
         Err(error) => {
-            eprintln!("error: the compiler does not start: {error}");
+            eprintln!("error: cannot start the compiler: {error}");
             Some(ExitCode::FAILURE)
         }
     }

@@ -1,4 +1,4 @@
-//! Runs the command of a step: quiet while it goes well, never without end.
+//! Runs the command of a step without output, and with a time limit.
 
 use std::ffi::OsStr;
 use std::fs::{self, File};
@@ -17,15 +17,15 @@ pub(super) struct Quiet {
     limit: Duration,
 }
 
-/// What a command came to.
+/// The result of a command.
 pub(super) struct Ended {
     pub(super) status: ExitStatus,
-    /// All it printed, on either stream, in order.
+    /// The output of both streams, in order.
     pub(super) output: String,
 }
 
 impl Quiet {
-    /// For the step of this name; it may take a quarter of an hour.
+    /// Creates a command for the named step, with a time limit of 15 minutes.
     pub(super) fn new(sh: &Shell, step: &str, program: impl AsRef<OsStr>) -> Self {
         let mut command = Command::new(program);
         command.current_dir(sh.current_dir()).stdin(Stdio::null());
@@ -33,12 +33,12 @@ impl Quiet {
         Self { command, log, limit: Duration::from_secs(15 * 60) }
     }
 
-    /// The cargo that called us.
+    /// Creates a command that runs cargo.
     pub(super) fn cargo(sh: &Shell, step: &str) -> Self {
         Self::new(sh, step, crate::cargo())
     }
 
-    /// Adds arguments, split at spaces.
+    /// Adds arguments, separated by spaces.
     pub(super) fn args(mut self, args: &str) -> Self {
         self.command.args(args.split_whitespace());
         self
@@ -59,7 +59,7 @@ impl Quiet {
         self
     }
 
-    /// Runs it and returns what it printed; an error has that, too.
+    /// Runs the command and returns its output. An error contains the output too.
     pub(super) fn run(self) -> anyhow::Result<String> {
         let name = format!("{:?}", self.command);
         let ended = self.end()?;
@@ -69,7 +69,7 @@ impl Quiet {
         Ok(ended.output)
     }
 
-    /// Runs it to its end, whatever that is.
+    /// Runs the command to its end. A failing exit code is not an error.
     pub(super) fn end(mut self) -> anyhow::Result<Ended> {
         if let Some(folder) = self.log.parent() {
             fs::create_dir_all(folder).with_context(|| format!("making {}", folder.display()))?;

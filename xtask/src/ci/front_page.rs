@@ -1,4 +1,4 @@
-//! The program of the front page as a newcomer has it: in a project of its own, with the dependencies that the page names.
+//! Builds the README's program as a newcomer would: in its own project, with the dependencies that the README names.
 
 use std::fs;
 
@@ -7,10 +7,10 @@ use xshell::Shell;
 
 use super::command::Quiet;
 
-/// Where a newcomer's project finds the facade.
+/// The facade's path in the README's `Cargo.toml` lines.
 const CLONE: &str = "\"../pintle/crates/pintle\"";
 
-/// A workspace of its own. With the profiles of ours, most of what it depends on has been checked before.
+/// The manifest of a separate workspace. It has our profiles, so most dependencies are already built.
 const MANIFEST: &str = r#"
 [workspace]
 
@@ -29,13 +29,13 @@ opt-level = 2
 
 "#;
 
-/// Checks that it builds. That it runs is a doctest, which has more features.
+/// Checks that the program builds. A doctest runs it.
 pub(super) fn check(sh: &Shell) -> anyhow::Result<()> {
     let root = sh.current_dir();
     let page = fs::read_to_string(root.join("README.md"))?;
     let block = |language| first_block(&page, language).with_context(|| format!("README.md has no {language} block"));
     let dependencies = block("toml")?;
-    anyhow::ensure!(dependencies.contains(CLONE), "README.md: the facade is not at {CLONE}");
+    anyhow::ensure!(dependencies.contains(CLONE), "README.md: the dependencies do not contain the path {CLONE}");
     let dependencies = dependencies.replace(CLONE, "\"../../crates/pintle\"");
     let manifest = format!("{MANIFEST}{dependencies}");
 
@@ -49,7 +49,7 @@ pub(super) fn check(sh: &Shell) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// What stands in the first fenced block of a language.
+/// Returns the first fenced block of a language.
 fn first_block<'a>(page: &'a str, language: &str) -> Option<&'a str> {
     let (_, rest) = page.split_once(&format!("\n```{language}\n"))?;
     Some(rest.split_once("\n```\n")?.0)

@@ -11,14 +11,18 @@ use super::command::{Ended, Quiet};
 use super::tally::Tally;
 use super::{Done, Step, TestsFailed, checked, front_page, tools};
 
-/// Quick ones first.
+/// All steps, quick ones first.
 pub(super) const STEPS: &[Step] = &[
-    Step { name: "tidy", about: "the repository's own rules: layers, crate pages, lengths, links", run: tidy },
-    Step { name: "fmt", about: "rustfmt has nothing to change", run: fmt },
-    Step { name: "clippy", about: "no warning in any target, with every feature", run: clippy },
+    Step {
+        name: "tidy",
+        about: "the repository's own rules: layers, crate pages, lengths, links, plain language",
+        run: tidy,
+    },
+    Step { name: "fmt", about: "rustfmt would change nothing", run: fmt },
+    Step { name: "clippy", about: "no warning in any target, with all features", run: clippy },
     Step {
         name: "alone",
-        about: "each crate builds by itself, with its default and with no features, and so does the front page's program",
+        about: "each crate builds alone, with default features and with none; so does the README's program",
         run: alone,
     },
     Step { name: "tests", about: "unit and integration tests, each with a time limit", run: tests },
@@ -28,23 +32,19 @@ pub(super) const STEPS: &[Step] = &[
         run: election,
     },
     Step { name: "doctests", about: "every example in the documentation", run: doctests },
-    Step {
-        name: "numbers",
-        about: "the crates that read JSON, where serde_json keeps the text of numbers, as whoever uses them may have it",
-        run: numbers,
-    },
-    Step { name: "loom", about: "the concurrent cores in all schedules with a few preemptions", run: loom },
-    Step { name: "shuttle", about: "the concurrent cores under randomised schedules", run: shuttle },
-    Step { name: "doc", about: "the documentation builds without a warning", run: doc },
-    Step { name: "deny", about: "licences, sources and bans of all that is used", run: deny },
+    Step { name: "numbers", about: "the crates that read JSON, with serde_json's `arbitrary_precision`", run: numbers },
+    Step { name: "loom", about: "the concurrent cores under loom: all schedules with few preemptions", run: loom },
+    Step { name: "shuttle", about: "the concurrent cores under shuttle: random schedules", run: shuttle },
+    Step { name: "doc", about: "rustdoc builds without a warning", run: doc },
+    Step { name: "deny", about: "licences, sources and bans of all dependencies", run: deny },
     Step {
         name: "conformance",
-        about: "the embedded server answers as a real one, save the listed cases",
+        about: "the embedded server gives the recorded answers of a real one, except the listed cases",
         run: conformance,
     },
     Step {
         name: "examples",
-        about: "every example runs to its end, and kube's client compiles on the embedded server",
+        about: "every example runs to its end, and kube's client compiles against the embedded server",
         run: examples,
     },
 ];
@@ -68,7 +68,7 @@ fn clippy(sh: &Shell) -> anyhow::Result<Done> {
 fn alone(sh: &Shell) -> anyhow::Result<Done> {
     let packages = crate::packages(sh)?;
     let mut failed = Vec::new();
-    // What is not published nobody adds alone.
+    // Only published crates can be added alone.
     let published: Vec<_> = packages.iter().filter(|package| package["publish"].is_null()).collect();
     for package in &published {
         let name = text(&package["name"]);
@@ -78,7 +78,7 @@ fn alone(sh: &Shell) -> anyhow::Result<Done> {
             }
             let check = format!("check --locked --package {name}{features}");
             let ended = Quiet::cargo(sh, "alone").args(&check).end()?;
-            // A warning that only this build has is mostly an import that a feature needs.
+            // A warning in this build only is usually an import that a feature needs.
             if !ended.status.success() || ended.output.lines().any(|line| line.starts_with("warning")) {
                 failed.push(format!("{}cargo {check}: errors or warnings", ended.output));
             }
@@ -95,16 +95,16 @@ fn tests(sh: &Shell) -> anyhow::Result<Done> {
     tested(nextest(sh, "tests")?.end()?)
 }
 
-/// The limits of each are in .config/nextest.toml.
+/// Returns the nextest command. `.config/nextest.toml` has the time limits.
 fn nextest(sh: &Shell, step: &str) -> anyhow::Result<Quiet> {
     let run = "nextest run --workspace --all-features --locked --no-fail-fast --cargo-quiet --status-level fail \
                --final-status-level slow --show-progress none";
-    // The same worlds each time, so that what fails is the fault of a change; other ones are looked at by a seed of one's own.
+    // A fixed seed, so that a failure is caused by a change. Set PINTLE_SEED to explore others.
     let seed = asked("PINTLE_SEED", "1");
     Ok(Quiet::new(sh, step, tools::NEXTEST.program(sh)?).args(run).env("PINTLE_SEED", &seed))
 }
 
-/// What `tests` has built, with larger numbers.
+/// Runs programs that the step `tests` has built, with larger numbers.
 fn election(sh: &Shell) -> anyhow::Result<Done> {
     // Ten fleets have so many worlds each.
     let (worlds, depth) = (asked("PINTLE_WORLDS", "500"), asked("PINTLE_DEPTH", "9"));
@@ -113,7 +113,7 @@ fn election(sh: &Shell) -> anyhow::Result<Done> {
     tested(run.env("PINTLE_WORLDS", &worlds).env("PINTLE_DEPTH", &depth).end()?)
 }
 
-/// What a variable of the environment says, or what is usual.
+/// Returns a variable of the environment, or a default.
 fn asked(name: &str, usual: &str) -> String {
     std::env::var(name).unwrap_or_else(|_| usual.to_owned())
 }
@@ -138,7 +138,7 @@ fn shuttle(sh: &Shell) -> anyhow::Result<Done> {
     model(sh, "shuttle")
 }
 
-/// The tests that bear the checker's name, of crates that are built with its locks.
+/// Runs the tests that are named after the checker, built with its locks.
 fn model(sh: &Shell, checker: &str) -> anyhow::Result<Done> {
     let run = format!("test --workspace --all-features --locked --no-fail-fast --test {checker}");
     let compiler = checked::compiler(sh, &format!("pintle_{checker}"))?;
@@ -153,9 +153,9 @@ fn doc(sh: &Shell) -> anyhow::Result<Done> {
 
 fn deny(sh: &Shell) -> anyhow::Result<Done> {
     let deny = tools::DENY.program(sh)?;
-    // What other systems need is not here yet, and it only reads what is here.
+    // cargo-deny runs offline, so fetch the dependencies of all platforms first.
     Quiet::cargo(sh, "deny").args("fetch --locked").run()?;
-    // Advisories are left out: they need a database from the network, and change without the project's doing.
+    // No advisories: they need a database from the network and change without a commit.
     let run = "--offline --all-features --locked check --hide-inclusion-graph bans licenses sources";
     Quiet::new(sh, "deny", deny).args(run).run()?;
     Ok(Done::default())
@@ -178,26 +178,25 @@ fn examples(sh: &Shell) -> anyhow::Result<Done> {
             count += 1;
         }
     }
-    // In a project of its own, so that kube stays out of our lock file. To build all of it takes minutes, so that it is compiled alone;
-    // `cargo run` there runs it.
+    // The example is its own workspace, so that kube stays out of our lock file. It is checked but not run, because a full build
+    // takes minutes.
     let check = Quiet::cargo(sh, "examples").args(&format!("check --quiet --locked --manifest-path {KUBE}"));
-    check
-        .env("CARGO_TARGET_DIR", crate::target_dir(sh)?)
-        .run()
-        .with_context(|| format!("if its lock file is out of date: cargo update --workspace --manifest-path {KUBE}"))?;
+    check.env("CARGO_TARGET_DIR", crate::target_dir(sh)?).run().with_context(|| {
+        format!("if its lock file is out of date, run: cargo update --workspace --manifest-path {KUBE}")
+    })?;
     Ok(Done::noting(format!("{count} examples")))
 }
 
-/// kube's client on the embedded server.
+/// The example that runs kube's client against the embedded server.
 const KUBE: &str = "crates/apiserver/examples/kube/Cargo.toml";
 
-/// Builds all programs as the tests do, so that little is built twice, and returns their folder.
+/// Builds all programs with the flags of the tests, to reuse their artefacts, and returns their folder.
 fn build(sh: &Shell, step: &str) -> anyhow::Result<PathBuf> {
     Quiet::cargo(sh, step).args("build --workspace --all-features --locked --bins --examples").run()?;
     Ok(crate::target_dir(sh)?.join("debug"))
 }
 
-/// Reads the numbers from what a test runner printed.
+/// Reads the numbers from the output of a test runner.
 fn tested(ended: Ended) -> anyhow::Result<Done> {
     let tests = Tally::read(&ended.output);
     if !ended.status.success() {
@@ -213,7 +212,7 @@ fn passed(tests: &Tally) -> String {
     format!("{} passed", tests.passed)
 }
 
-/// The names of a package's targets of one kind.
+/// Returns the names of a package's targets of one kind.
 fn targets(package: &Value, kind: &str) -> Vec<String> {
     let targets = package["targets"].as_array().into_iter().flatten();
     let has_kind =

@@ -1,6 +1,6 @@
-//! Counts tests by the closing lines of the runners.
+//! Reads the numbers of passed and failed tests from the output of test runners.
 
-/// How many tests passed and failed, and the lines that said so, where there were any.
+/// The numbers of passed and failed tests, and the lines that they come from.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(super) struct Tally {
     pub(super) passed: u64,
@@ -9,7 +9,7 @@ pub(super) struct Tally {
 }
 
 impl Tally {
-    /// Reads what a runner printed: `test result: …` (cargo test), `Summary [ …` (nextest).
+    /// Reads the output of a runner: `test result: …` (cargo test) or `Summary [ …` (nextest).
     pub(super) fn read(output: &str) -> Self {
         let mut tally = Self::default();
         for line in output.lines().map(str::trim) {
@@ -20,7 +20,7 @@ impl Tally {
             let failed: u64 = ["failed", "timed out", "exec failed"].map(|word| count(numbers, word)).iter().sum();
             tally.passed += passed;
             tally.failed += failed;
-            // Of many programs most hold no tests.
+            // Many programs contain no tests.
             if passed + failed > 0 {
                 tally.closing_lines.push(line.to_owned());
             }
@@ -35,7 +35,7 @@ impl Tally {
     }
 }
 
-/// The number in front of the word: `521` in `521 passed (3 slow),` for `passed`.
+/// Returns the number before a word: for `passed`, `521` in `521 passed (3 slow),`.
 fn count(line: &str, word: &str) -> u64 {
     line.split([',', ';', ':', '.'])
         .filter_map(|part| part.trim().split_once(' '))
@@ -55,7 +55,7 @@ mod tests {
     }
 
     #[test]
-    fn closing_lines_of_cargo_test_add_up() {
+    fn cargo_test_results_are_summed() {
         let line = "test result: ok. 16 passed; 0 failed; 1 ignored; 0 measured; 0 filtered out; finished in 0.00s\n";
         check(&format!("running 16 tests\n{line}\n{line}"), 32, 0);
         check("test result: ok. 0 passed; 0 failed; 0 ignored; 0 measured; 0 filtered out", 0, 0);
@@ -63,7 +63,7 @@ mod tests {
     }
 
     #[test]
-    fn closing_lines_of_nextest_count_what_timed_out_as_failed() {
+    fn nextest_timeouts_count_as_failed() {
         check("     Summary [   0.123s] 523 tests run: 523 passed (1 slow), 2 skipped", 523, 0);
         check("     Summary [   1.1s] 5 tests run: 2 passed, 1 failed, 1 timed out, 1 exec failed, 0 skipped", 2, 3);
     }

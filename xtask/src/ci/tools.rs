@@ -1,4 +1,4 @@
-//! The tools that ci needs beyond cargo: found, or installed at their pinned version.
+//! The tools that ci needs in addition to cargo, at pinned versions. A missing tool is installed.
 
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
@@ -10,27 +10,27 @@ use xshell::{Shell, cmd};
 
 use super::command::Quiet;
 
-/// A tool from crates.io.
+/// A tool that cargo can install.
 pub(super) struct Tool {
     name: &'static str,
     version: &'static str,
     about: &'static str,
-    /// Held while it is looked for and installed.
+    /// Serialises lookup and installation.
     one_at_a_time: Mutex<()>,
 }
 
-pub(super) static NEXTEST: Tool = Tool::new("cargo-nextest", "0.9.151", "runs tests, each with a time limit");
-pub(super) static DENY: Tool = Tool::new("cargo-deny", "0.20.2", "checks licences and sources of what we use");
+pub(super) static NEXTEST: Tool = Tool::new("cargo-nextest", "0.9.151", "runs tests with time limits");
+pub(super) static DENY: Tool = Tool::new("cargo-deny", "0.20.2", "checks licences and sources of dependencies");
 
-/// Installs the tools beside the first steps, which leave a processor idle where one crate waits for another. What goes wrong is told
-/// by the step that needs the tool: it tries again.
+/// Installs the tools on another thread during the first steps. After a failure, the step that needs the tool tries again and reports
+/// the error.
 pub(super) fn install_ahead(sh: &Shell) {
     let root = sh.current_dir();
     thread::spawn(move || {
         let Ok(sh) = Shell::new() else { return };
         sh.change_dir(root);
         for tool in [&NEXTEST, &DENY] {
-            let _told_by_its_step = tool.program(&sh);
+            let _retried_by_the_step = tool.program(&sh);
         }
     });
 }
@@ -40,7 +40,7 @@ impl Tool {
         Self { name, version, about, one_at_a_time: Mutex::new(()) }
     }
 
-    /// The program: that of PATH if it is the pinned version, else that of `target/tools`, where it is put if it is missing.
+    /// Returns the program from PATH if it has the pinned version. Otherwise uses `target/tools` and installs it there if needed.
     pub(super) fn program(&self, sh: &Shell) -> anyhow::Result<PathBuf> {
         let Self { name, version, about, one_at_a_time } = self;
         let _held = one_at_a_time.lock().unwrap_or_else(PoisonError::into_inner);
@@ -54,26 +54,26 @@ impl Tool {
         println!();
         println!("  installing {name} {version} ({about}) into {}: once, a minute or two", tools.display());
         let build = tools.join("build");
-        // Neither optimised nor with debug information: built in half the time, and quick enough.
+        // Without optimisation and debug information the build takes half the time.
         let install = format!("install --locked --debug --no-default-features {name}@{version} --root");
         let install = Quiet::cargo(sh, name).args(&install).arg(&tools);
         let install = install.env("CARGO_PROFILE_DEV_DEBUG", "false").env("CARGO_TARGET_DIR", &build);
         install.limit(Duration::from_secs(20 * 60)).run().with_context(|| format!("installing {name} {version}"))?;
         sh.remove_path(build)?;
         if !self.is_at(sh, &ours) {
-            bail!("{} is not {name} {version}, though it was just installed", ours.display());
+            bail!("{} was just installed, but is not {name} {version}", ours.display());
         }
         Ok(ours)
     }
 
     fn is_at(&self, sh: &Shell, program: &Path) -> bool {
         let subcommand = self.name.trim_start_matches("cargo-");
-        let told = cmd!(sh, "{program} {subcommand} --version").quiet().ignore_stderr().read();
-        told.is_ok_and(|told| told.split_whitespace().any(|word| word == self.version))
+        let output = cmd!(sh, "{program} {subcommand} --version").quiet().ignore_stderr().read();
+        output.is_ok_and(|output| output.split_whitespace().any(|word| word == self.version))
     }
 }
 
-/// Makes sure that the toolchain has a component, like clippy.
+/// Installs a component of the toolchain, such as clippy, if it is missing.
 pub(super) fn component(sh: &Shell, name: &str, command: &str) -> anyhow::Result<()> {
     let cargo = crate::cargo();
     if cmd!(sh, "{cargo} {command} --version").quiet().ignore_stdout().ignore_stderr().run().is_ok() {
@@ -82,6 +82,6 @@ pub(super) fn component(sh: &Shell, name: &str, command: &str) -> anyhow::Result
     println!();
     println!("  installing {name} with rustup: once");
     let add = Quiet::new(sh, name, "rustup").args(&format!("component add {name}"));
-    let missing = || format!("`cargo {command}` is missing; install the toolchain's component {name}");
+    let missing = || format!("`cargo {command}` is missing; install the toolchain component {name}");
     add.run().map(drop).with_context(missing)
 }

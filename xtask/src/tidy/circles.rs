@@ -1,5 +1,4 @@
-//! Modules side by side: of those of one folder, none uses one that uses it, by itself or by others. What a folder's own file defines is
-//! of all that are in it.
+//! No circles among the modules of one folder, direct or indirect. All modules of a folder may use what the folder's own file defines.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::path::Path;
@@ -8,18 +7,18 @@ use super::modules::{paths_from, without_comments};
 use super::words::{SERVER, without_tests};
 use super::{Finding, Source};
 
-/// Those that use each other all the same, and why.
+/// Modules that may use each other, and why.
 const CIRCLES: &[(&[&str], &str)] = &[
     (
         &["apiserver::kinds::known", "apiserver::kinds::strategy"],
-        "a strategy is told of all kinds, each of which has one",
+        "each kind has a strategy, and a strategy gets all kinds",
     ),
-    (&["json::json", "json::map"], "a value is a map, whose members are values"),
-    (&["schema::builtin_types", "schema::types"], "a type refers to a struct by its place in the table of types"),
-    (&["schema::fields", "schema::reader"], "a value is a struct, whose fields are values"),
+    (&["json::json", "json::map"], "a value can be a map, and a map contains values"),
+    (&["schema::builtin_types", "schema::types"], "a type refers to a struct by its index in the table of types"),
+    (&["schema::fields", "schema::reader"], "a value can be a struct, and a struct contains values"),
 ];
 
-/// Of a crate, its name and the names down to it.
+/// A module's path: the crate's name, then the names of its modules.
 type Module = Vec<String>;
 
 pub(super) fn check(sources: &[Source], findings: &mut Vec<Finding>) {
@@ -30,7 +29,7 @@ pub(super) fn check(sources: &[Source], findings: &mut Vec<Finding>) {
     findings.extend(circles(&modules, CIRCLES));
 }
 
-/// `crates/a/src/b/c.rs` is `a::b::c`.
+/// Returns `a::b::c` for `crates/a/src/b/c.rs`.
 fn module(file: &Path) -> Module {
     let file = file.with_extension("");
     let names = file.iter().skip(1).filter_map(|name| name.to_str());
@@ -64,19 +63,21 @@ fn circles(modules: &BTreeMap<Module, (&Path, String)>, allowed: &[(&[&str], &st
         for (to, (file, line)) in all.iter().filter(|(to, _)| reaches(&uses, to, from)) {
             match in_list(from, to) {
                 Some(place) => _ = met.insert(place),
-                None => findings.push(Finding::new(file, *line, format!("{from} uses {to}, which uses it in turn"))),
+                None => {
+                    findings.push(Finding::new(file, *line, format!("{from} uses {to}, which leads back to {from}")))
+                }
             }
         }
     }
     let gone = allowed.iter().enumerate().filter(|(place, _)| !met.contains(place));
     findings.extend(gone.map(|(_, (all, _))| {
-        let what = format!("{} no longer use each other: take them off the list", all.join(" and "));
+        let what = format!("{} no longer use each other: remove them from the list", all.join(" and "));
         Finding::new(Path::new("xtask/src/tidy/circles.rs"), None, what)
     }));
     findings
 }
 
-/// The paths of its own crate that a module's code names, each with the line.
+/// Returns the paths of the own crate that a module's code names, with their lines.
 fn used(module: &Module, code: &str, modules: &BTreeMap<Module, (&Path, String)>) -> Vec<(usize, Module)> {
     let mut roots = vec![("crate::".to_owned(), module[..1].to_vec()), ("self::".to_owned(), module.clone())];
     roots.extend((1..module.len()).map(|up| ("super::".repeat(up), module[..module.len() - up].to_vec())));
@@ -90,9 +91,9 @@ fn used(module: &Module, code: &str, modules: &BTreeMap<Module, (&Path, String)>
         .collect()
 }
 
-/// The module that defines what a path names, as far as others only pass it on.
+/// Returns the module that defines a path's item, following re-exports.
 fn owner(mut path: Module, modules: &BTreeMap<Module, (&Path, String)>, known_as: &HashMap<Module, Module>) -> Module {
-    // Whoever passes on what was passed on to him is followed a few times, and not for ever.
+    // Re-exports can form a loop, so follow only a few.
     for _ in 0..8 {
         let own = (1..=path.len()).rev().find(|&length| modules.contains_key(&path[..length])).unwrap_or(1);
         match path.get(..=own).and_then(|item| known_as.get(item)).filter(|known| !path.starts_with(known)) {
@@ -128,48 +129,48 @@ mod tests {
     }
 
     #[test]
-    fn neighbours_do_not_use_each_other() {
+    fn direct_circles_are_found() {
         let files =
             [("crates/a/src/b.rs", "use crate::c::C;\n"), ("crates/a/src/c.rs", "fn f() {\n    super::b::f()\n}\n")];
-        let told = [
-            "crates/a/src/b.rs:1: a::b uses a::c, which uses it in turn",
-            "crates/a/src/c.rs:2: a::c uses a::b, which uses it in turn",
+        let expected = [
+            "crates/a/src/b.rs:1: a::b uses a::c, which leads back to a::b",
+            "crates/a/src/c.rs:2: a::c uses a::b, which leads back to a::c",
         ];
-        check(&files, &[], &told);
+        check(&files, &[], &expected);
         check(&files, &[(&["a::b", "a::c"], "")], &[]);
-        let gone = "xtask/src/tidy/circles.rs: a::b and a::c no longer use each other: take them off the list";
+        let gone = "xtask/src/tidy/circles.rs: a::b and a::c no longer use each other: remove them from the list";
         check(&files[..1], &[(&["a::b", "a::c"], "")], &[gone]);
     }
 
     #[test]
-    fn nor_do_folders_or_by_way_of_others() {
+    fn indirect_circles_are_found() {
         let files = [
             ("crates/a/src/b.rs", "mod in;\n"),
             ("crates/a/src/b/in.rs", "use crate::{c::{self, C}, d};\n"),
             ("crates/a/src/c.rs", "use crate::d::D;\n"),
             ("crates/a/src/d.rs", "use super::b;\n"),
         ];
-        let told = [
-            "crates/a/src/b/in.rs:1: a::b uses a::c, which uses it in turn",
-            "crates/a/src/b/in.rs:1: a::b uses a::d, which uses it in turn",
-            "crates/a/src/c.rs:1: a::c uses a::d, which uses it in turn",
-            "crates/a/src/d.rs:1: a::d uses a::b, which uses it in turn",
+        let expected = [
+            "crates/a/src/b/in.rs:1: a::b uses a::c, which leads back to a::b",
+            "crates/a/src/b/in.rs:1: a::b uses a::d, which leads back to a::b",
+            "crates/a/src/c.rs:1: a::c uses a::d, which leads back to a::c",
+            "crates/a/src/d.rs:1: a::d uses a::b, which leads back to a::d",
         ];
-        check(&files, &[], &told);
+        check(&files, &[], &expected);
     }
 
     #[test]
-    fn what_is_passed_on_is_of_whom_it_comes_from() {
+    fn reexports_count_as_uses_of_the_defining_module() {
         let files = [
             ("crates/a/src/b.rs", "mod c;\nmod d;\n\npub(crate) use c::C;\n\nstruct B;\n"),
             ("crates/a/src/b/c.rs", "use super::{B, d};\n"),
             ("crates/a/src/b/d.rs", "use super::{B, C};\n"),
         ];
-        let told = [
-            "crates/a/src/b/c.rs:1: a::b::c uses a::b::d, which uses it in turn",
-            "crates/a/src/b/d.rs:1: a::b::d uses a::b::c, which uses it in turn",
+        let expected = [
+            "crates/a/src/b/c.rs:1: a::b::c uses a::b::d, which leads back to a::b::c",
+            "crates/a/src/b/d.rs:1: a::b::d uses a::b::c, which leads back to a::b::d",
         ];
-        check(&files, &[], &told);
+        check(&files, &[], &expected);
         check(&files[..2], &[], &[]);
     }
 }

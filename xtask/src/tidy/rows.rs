@@ -1,39 +1,45 @@
-//! What a table says in its last column, if that is headed `Test`, is the name of a test, or a reason why there is none. And a file that
-//! says which rows it has, in a line such as `Rows: A1-A4, B2.`, has these and no others, so that none is lost.
+//! Tables of rules: each cell of a last column `Test` is the name of an existing test, or a reason why there is none.
+//!
+//! A file with a line such as `Rows: A1-A4, B2.` has exactly these rows, so that no row is lost.
 
 use std::collections::BTreeSet;
 
 use super::{Finding, Source};
 
 pub(super) fn check(sources: &[Source], findings: &mut Vec<Finding>) {
-    let tests: BTreeSet<&str> =
-        sources.iter().filter(|source| source.is("rs")).flat_map(|source| tests(&source.text)).map(|(_, name)| name).collect();
+    let tests: BTreeSet<&str> = sources
+        .iter()
+        .filter(|source| source.is("rs"))
+        .flat_map(|source| tests(&source.text))
+        .map(|(_, name)| name)
+        .collect();
     for source in sources.iter().filter(|source| source.is("rs") || source.is("md")) {
         for (line, cell) in cells(&source.text) {
             let unknown = cell.split('`').skip(1).step_by(2).filter(|name| !tests.contains(name));
-            findings.extend(unknown.map(|name| Finding::new(&source.path, line, format!("there is no test {name}"))));
+            findings
+                .extend(unknown.map(|name| Finding::new(&source.path, line, format!("test {name} does not exist"))));
             if cell.is_empty() {
-                findings.push(Finding::new(&source.path, line, "a row without a test and without a reason"));
+                findings.push(Finding::new(&source.path, line, "a row needs a test or a reason"));
             }
         }
-        if let Some((line, said)) = said(&source.text) {
+        if let Some((line, declared)) = declared(&source.text) {
             let there: BTreeSet<String> = names(&source.text).collect();
-            let lost = said.difference(&there).map(|name| format!("there is no row {name}"));
+            let lost = declared.difference(&there).map(|name| format!("row {name} is missing"));
             let more =
-                there.difference(&said).map(|name| format!("the row {name} is not among those that it says it has"));
+                there.difference(&declared).map(|name| format!("row {name} is not declared in the line `Rows:`"));
             findings.extend(lost.chain(more).map(|text| Finding::new(&source.path, line, text)));
         }
     }
 }
 
-/// The rows that a file says it has, and the line that says so.
-fn said(text: &str) -> Option<(usize, BTreeSet<String>)> {
+/// Returns the rows that a file declares, and the line number of the declaration.
+fn declared(text: &str) -> Option<(usize, BTreeSet<String>)> {
     let (index, line) = text.lines().enumerate().find(|(_, line)| line.starts_with("Rows: "))?;
     let parts = line.trim_start_matches("Rows: ").trim_end_matches('.').split(", ");
     Some((index + 1, parts.flat_map(expand).collect()))
 }
 
-/// `A2-A4` stands for three rows.
+/// Expands `A2-A4` into three rows.
 fn expand(part: &str) -> Vec<String> {
     let numbered = |name: &str| {
         let letters = name.trim_end_matches(|letter: char| letter.is_ascii_digit());
@@ -46,7 +52,7 @@ fn expand(part: &str) -> Vec<String> {
     }
 }
 
-/// The first cells of the tables that are headed `Row`, of which one may name several.
+/// Returns the row names in the first column of tables with the heading `Row`. A cell can have several.
 fn names(text: &str) -> impl Iterator<Item = String> {
     let mut is_table = false;
     text.lines().flat_map(move |line| {
@@ -68,7 +74,7 @@ pub(super) fn tests(text: &str) -> impl Iterator<Item = (usize, &str)> {
     })
 }
 
-/// The last cells of the rows of such tables, with their lines.
+/// Returns the last cells of tables with a last column `Test`, with their lines.
 fn cells(text: &str) -> impl Iterator<Item = (usize, &str)> {
     let mut is_table = false;
     text.lines().enumerate().filter_map(move |(index, line)| {
@@ -85,7 +91,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_row_names_a_test_or_a_reason() {
+    fn row_needs_an_existing_test_or_a_reason() {
         let source = |path: &str, text: &str| Source { path: path.into(), text: text.to_owned() };
         let tests =
             "#[test]\nfn a() {}\nfn helper() {}\n#[tokio::test(x)]\n#[y]\nasync fn b() {}\n#[test]\nfn c(s in t) {}\n";
@@ -94,14 +100,11 @@ mod tests {
         let mut findings = Vec::new();
         check(&[source("t.rs", tests), source("lib.rs", page), source("ROWS.md", rows)], &mut findings);
         let found: Vec<String> = findings.iter().map(ToString::to_string).collect();
-        assert_eq!(
-            found,
-            ["lib.rs:4: there is no test helper", "ROWS.md:5: a row without a test and without a reason"]
-        );
+        assert_eq!(found, ["lib.rs:4: test helper does not exist", "ROWS.md:5: a row needs a test or a reason"]);
     }
 
     #[test]
-    fn a_file_has_the_rows_that_it_says_it_has() {
+    fn declared_and_present_rows_must_match() {
         let found = |rows: &str| {
             let text = format!(
                 "Rows: A1-A3, B7.\n\n| Row | Test |\n|---|---|\n{rows}\n| What | Test |\n|---|---|\n| C | x |\n"
@@ -111,13 +114,10 @@ mod tests {
             findings.iter().map(ToString::to_string).collect::<Vec<_>>()
         };
         assert!(found("| A1, A2 | x |\n| A3 | x |\n| B7 | x |\n").is_empty());
-        assert_eq!(
-            found("| A1 | x |\n| A3 | x |\n"),
-            ["ROWS.md:1: there is no row A2", "ROWS.md:1: there is no row B7"]
-        );
+        assert_eq!(found("| A1 | x |\n| A3 | x |\n"), ["ROWS.md:1: row A2 is missing", "ROWS.md:1: row B7 is missing"]);
         assert_eq!(
             found("| A1, A2, A3 | x |\n| B7 | x |\n| B8 | x |\n"),
-            ["ROWS.md:1: the row B8 is not among those that it says it has"]
+            ["ROWS.md:1: row B8 is not declared in the line `Rows:`"]
         );
     }
 }

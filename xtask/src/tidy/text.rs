@@ -1,28 +1,28 @@
-//! Rules of every text file: spaces, length, words.
+//! Rules for every text file: spaces, length, forbidden words.
 
 use super::{Finding, Source};
 
-/// No source file is longer, but those of [`LONG`].
+/// The most lines of a source file, except the files in [`LONG`].
 const LONGEST: usize = 600;
 
-/// Longer files, each with the reason why it is one.
+/// Files that may be longer, with reasons.
 const LONG: &[(&str, &str)] = &[];
 
-/// Endings of the files that people write.
+/// Endings of the files that are checked.
 const WRITTEN: &[&str] = &["rs", "toml", "md", "yaml", "yml", "txt", "go", "sh"];
 
-/// Words that nothing in the repository says, and what to do about them.
+/// Forbidden words, with advice.
 const FORBIDDEN: &[(&str, &str)] = &[
     (concat!("todo", "!("), "finish it, or leave it out"),
     (concat!("unimplemented", "!("), "finish it, or leave it out"),
     (concat!("TO", "DO"), "finish it, or open an issue"),
     (concat!("FIX", "ME"), "finish it, or open an issue"),
-    (concat!("sh", "all "), "say what is done: \"does\", \"is to\", \"must\""),
+    (concat!("sh", "all "), "say \"does\" or \"must\""),
     (concat!("bef", "all"), "say \"happens to\""),
     (concat!("says ", "else"), "say \"sets another\""),
-    (concat!("/wo", "rk/"), "a path of someone's machine"),
-    (concat!("/ro", "ot/"), "a path of someone's machine"),
-    (concat!("/t", "mp/"), "a path of someone's machine; take a temporary folder"),
+    (concat!("/wo", "rk/"), "a path of one machine"),
+    (concat!("/ro", "ot/"), "a path of one machine"),
+    (concat!("/t", "mp/"), "a path of one machine; use a temporary folder"),
 ];
 
 pub(super) fn check(sources: &[Source], findings: &mut Vec<Finding>) {
@@ -35,7 +35,7 @@ pub(super) fn check(sources: &[Source], findings: &mut Vec<Finding>) {
             findings.push(Finding::new(
                 path.as_ref(),
                 None,
-                "is no longer long: take it off the list in xtask/src/tidy/text.rs",
+                "is no longer long: remove it from the list in xtask/src/tidy/text.rs",
             ));
         }
     }
@@ -59,11 +59,11 @@ fn check_one(source: &Source, findings: &mut Vec<Finding>) {
         }
     }
     if !text.is_empty() && !text.ends_with('\n') || text.ends_with("\n\n") {
-        find(None, "has to end with one line end".to_owned());
+        find(None, "must end with one line end".to_owned());
     }
     let lines = text.lines().count();
     if source.is("rs") && lines > LONGEST && !LONG.iter().any(|(long, _)| path.to_str() == Some(long)) {
-        find(None, format!("{lines} lines; a file has one subject and at most {LONGEST}"));
+        find(None, format!("{lines} lines; a file has at most {LONGEST}"));
     }
 }
 
@@ -86,7 +86,7 @@ mod tests {
     }
 
     #[test]
-    fn spaces_ends_and_words_are_found() {
+    fn spaces_line_ends_and_words_are_found() {
         finds("a.md", "a \nb", &["a.md:1: trailing space", "line end"]);
         finds("a.rs", "\tx\n\n", &["a.rs:1: a tab", "line end"]);
         finds("a.rs", &format!("// {}DO\n", "TO"), &["a.rs:1:"]);

@@ -10,7 +10,7 @@ use super::{Finding, Source};
 /// Names that crates share, and why.
 const SHARED: &[(&str, &str)] = &[("Error", "each crate has its own error type, as is the custom in Rust")];
 
-/// The server and the crates below it.
+/// The API server and the crates below it.
 pub(super) const SERVER: &[&str] = &["apiserver", "fieldmanager", "json", "schema", "store"];
 
 pub(super) fn check(root: &Path, sources: &[Source], packages: &[Value], findings: &mut Vec<Finding>) {
@@ -31,18 +31,18 @@ fn faults(owners: &BTreeMap<String, Vec<PathBuf>>, shared: &[(&str, &str)]) -> V
     for (name, libraries) in owners.iter().filter(|(_, libraries)| libraries.len() > 1) {
         if !shared.iter().any(|(known, _)| known == name) {
             let others = libraries[1..].iter().map(|library| library.display().to_string()).collect::<Vec<_>>();
-            let what = format!("defines {name}, as {} does: one word is one thing", others.join(", "));
+            let what = format!("exports the type {name}, as {} does: one word is one public type", others.join(", "));
             findings.push(Finding::new(&libraries[0], None, what));
         }
     }
     for (name, _) in shared.iter().filter(|(name, _)| owners.get(*name).is_none_or(|libraries| libraries.len() < 2)) {
-        let what = format!("{name} is no longer shared: take it off the list");
+        let what = format!("{name} is no longer shared: remove it from the list");
         findings.push(Finding::new(Path::new("xtask/src/tidy/words.rs"), None, what));
     }
     findings
 }
 
-/// The names of the types that a library's file exports, and the public modules in it.
+/// Returns the names of the types that a file and its public modules export.
 fn public_types(file: &Path, sources: &[Source]) -> Vec<String> {
     let Some(source) = sources.iter().find(|source| source.path == file) else { return Vec::new() };
     let parts = match file.file_name().is_some_and(|name| name == "lib.rs") {
@@ -56,7 +56,7 @@ fn public_types(file: &Path, sources: &[Source]) -> Vec<String> {
     names
 }
 
-/// The types that a file defines at its top level, or exports from its private modules. Those of other crates are theirs.
+/// Returns the types that a file defines at its top level or exports from its private modules, except re-exports of other crates.
 fn own_types(text: &str) -> Vec<String> {
     let mut names = Vec::new();
     for keyword in ["struct", "enum", "trait", "type", "union"] {
@@ -79,7 +79,7 @@ fn own_types(text: &str) -> Vec<String> {
     names
 }
 
-/// A file but for the tests at its end.
+/// Returns a file without the tests at its end.
 pub(super) fn without_tests(text: &str) -> &str {
     text.split_once("\n#[cfg(test)]\nmod tests {").map_or(text, |(code, _)| code)
 }
@@ -88,7 +88,7 @@ fn modules<'a>(text: &'a str, keyword: &'a str) -> impl Iterator<Item = &'a str>
     text.lines().filter_map(move |line| line.strip_prefix(keyword)?.strip_suffix(';'))
 }
 
-/// Functions and modules begin small, and constants go on large.
+/// Returns whether a word is a type name: not a function, module or constant.
 fn is_type(word: &str) -> bool {
     word.starts_with(char::is_uppercase) && word.chars().any(char::is_lowercase)
 }
@@ -134,6 +134,9 @@ mod tests {
         let found = faults(&owners(&[("Error", 1), ("Lock", 2)]), &shared);
         let found: Vec<String> = found.iter().map(ToString::to_string).collect();
         assert_eq!(found.len(), 2, "{found:?}");
-        assert!(found[0].contains("defines Lock") && found[1].contains("Error is no longer shared"), "{found:?}");
+        assert!(
+            found[0].contains("exports the type Lock") && found[1].contains("Error is no longer shared"),
+            "{found:?}"
+        );
     }
 }
