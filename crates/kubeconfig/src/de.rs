@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::fmt;
+use std::path::PathBuf;
 
 use base64::Engine;
 use base64::prelude::BASE64_STANDARD;
@@ -18,6 +19,18 @@ where
     T: Default + Deserialize<'de>,
 {
     Ok(Option::deserialize(deserializer)?.unwrap_or_default())
+}
+
+/// An optional path. An empty text is none.
+pub(crate) fn optional_path<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<PathBuf>, D::Error> {
+    let text: Option<String> = Option::deserialize(deserializer)?;
+    Ok(text.filter(|text| !text.is_empty()).map(PathBuf::from))
+}
+
+/// Optional bytes. An empty text is none.
+pub(crate) fn optional_data<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Data>, D::Error> {
+    let data: Option<Data> = Option::deserialize(deserializer)?;
+    Ok(data.filter(|data| !data.0.is_empty()))
 }
 
 /// A map by name, which the file has as a list of `{name: …, $member: …}`.

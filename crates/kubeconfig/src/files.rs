@@ -100,16 +100,16 @@ impl Files {
     }
 }
 
-/// Not the whole of a file that never ends: a byte more than is taken, so that it is refused for its size. It may hold keys, and is wiped
-/// when it is dropped.
+/// Reads a file as text, up to one byte more than [`yaml::LARGEST`], so that an endless one is refused for its size. It may hold keys, and is
+/// wiped when it is dropped.
 pub(crate) fn read_bounded(path: &Path) -> io::Result<Zeroizing<String>> {
     let file = File::open(path)?;
     let most = yaml::LARGEST as u64 + 1;
     let size = file.metadata().map_or(0, |file| file.len()).min(most);
-    // Room for all of it at once: a text that grows leaves copies behind.
-    let mut text = Zeroizing::new(String::with_capacity(size as usize + 1));
-    file.take(most).read_to_string(&mut text)?;
-    Ok(text)
+    // Room for all of it at once: a vector that grows leaves copies behind.
+    let mut bytes = Zeroizing::new(Vec::with_capacity(size as usize + 1));
+    file.take(most).read_to_end(&mut bytes)?;
+    yaml::decode(bytes)
 }
 
 /// Opens a file that a kubeconfig names, or one that is read once more. A pipe would wait for whoever writes to it, and a device may have no
@@ -144,7 +144,7 @@ impl Kubeconfig {
     ///
     /// [`Error::Print`] if it holds a path that is not UTF-8.
     pub fn to_yaml(&self) -> Result<String, Error> {
-        yaml::print(self)
+        yaml::print(self).map(|text| text.to_string())
     }
 
     /// Adds what `other` defines and `self` does not.

@@ -2,18 +2,20 @@
 
 #![allow(clippy::unwrap_used, reason = "it is to panic")]
 
-use crate::yaml::Lines;
+use zeroize::Zeroizing;
+
+use crate::yaml::{self, Lines};
 use crate::{Kubeconfig, Overrides};
 
 /// A file: whatever can be read can be written and read again, with and without its secrets; and problems stand where the file does.
 pub fn kubeconfig(bytes: &[u8]) {
-    let Ok(text) = std::str::from_utf8(bytes) else { return };
-    let Ok(config) = Kubeconfig::parse(text) else { return };
+    let Ok(text) = yaml::decode(Zeroizing::new(bytes.to_vec())) else { return };
+    let Ok(config) = Kubeconfig::parse(&text) else { return };
     let printed = config.to_yaml().unwrap();
     assert_eq!(Kubeconfig::parse(&printed).unwrap(), config, "{printed}");
     let redacted = config.redacted();
     assert_eq!(Kubeconfig::parse(&redacted.to_yaml().unwrap()).unwrap(), redacted);
-    let lines = Lines::of(text);
+    let lines = Lines::of(&text);
     // To YAML, a carriage return by itself ends a line as well.
     let last = 1 + text.bytes().filter(|byte| matches!(byte, b'\n' | b'\r')).count();
     if let Err(crate::Error::Invalid(problems)) = config.validate() {

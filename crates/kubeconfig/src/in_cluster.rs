@@ -43,6 +43,7 @@ pub fn infer(path: Option<PathBuf>, overrides: &Overrides, env: &Environment) ->
     let files = path.map_or_else(|| Files::new(env), Files::explicit);
     let kubeconfig = files.load()?;
     // A pod's account has no entries that could be chosen by name.
+    let overrides = &overrides.without_empty();
     let chosen = [&overrides.context, &overrides.cluster, &overrides.user].into_iter().any(Option::is_some);
     if named || chosen || !kubeconfig.is_empty() {
         return kubeconfig.client_config(overrides);

@@ -15,8 +15,9 @@ use crate::{AuthInfo, ClusterInfo, Context, Data, Error, Exec, Kubeconfig, oidc}
 /// What wins over the files: the flags that a program has in common with kubectl.
 ///
 /// A field that is `None` or empty keeps the value of the files, or of the pod's service account. Three of them replace more than
-/// one value: an authority or `insecure_skip_tls_verify` replaces everything that says how to trust the server; a certificate
-/// or key replaces both its file and its data form; a server without a `tls_server_name` drops the files' one.
+/// one value: an authority, or `insecure_skip_tls_verify: Some(true)`, replaces everything that says how to trust the server; a
+/// certificate or key replaces both its file and its data form; a server without a `tls_server_name` drops the files' one.
+/// `insecure_skip_tls_verify: Some(false)` has the server verified, with the authority of the files if they name one.
 ///
 /// # Examples
 ///
@@ -122,6 +123,7 @@ impl Kubeconfig {
     /// [`Error::NoContext`] if no context is chosen, [`Error::NotFound`] if a chosen name does not exist, [`Error::Invalid`] with
     /// everything that is wrong with the context, its cluster and its user. What is wrong elsewhere does not matter.
     pub fn client_config(&self, overrides: &Overrides) -> Result<ClientConfig, Error> {
+        let overrides = &overrides.without_empty();
         let (context_name, context) = self.chosen_context(overrides)?;
         let cluster_name = overrides.cluster.as_deref().unwrap_or(&context.cluster);
         let user_name = overrides.user.as_deref().unwrap_or(&context.user);
@@ -177,6 +179,7 @@ impl Kubeconfig {
     ///
     /// [`Error::NoContext`] if no context is chosen, [`Error::NotFound`] if the chosen one does not exist.
     pub fn namespace(&self, overrides: &Overrides) -> Result<(String, bool), Error> {
+        let overrides = &overrides.without_empty();
         if let Some(namespace) = &overrides.namespace {
             return Ok((namespace.clone(), true));
         }
@@ -209,6 +212,24 @@ impl Kubeconfig {
 }
 
 impl Overrides {
+    /// The same without empty texts, which a flag that was not given may leave behind.
+    pub(crate) fn without_empty(&self) -> Self {
+        let mut set = self.clone();
+        let texts = [&mut set.context, &mut set.cluster, &mut set.user, &mut set.namespace, &mut set.server];
+        let more = [&mut set.tls_server_name, &mut set.proxy_url, &mut set.username, &mut set.impersonate];
+        for text in texts.into_iter().chain(more).chain([&mut set.impersonate_uid]) {
+            text.take_if(|text| text.is_empty());
+        }
+        let paths = [&mut set.certificate_authority, &mut set.client_certificate, &mut set.client_key];
+        for path in paths.into_iter().chain([&mut set.token_file]) {
+            path.take_if(|path| path.as_os_str().is_empty());
+        }
+        for secret in [&mut set.token, &mut set.password] {
+            secret.take_if(|secret| secret.expose().is_empty());
+        }
+        set
+    }
+
     fn on_cluster(&self, mut cluster: ClusterInfo) -> ClusterInfo {
         if let Some(server) = &self.server {
             cluster.server.clone_from(server);
@@ -217,10 +238,13 @@ impl Overrides {
         if let Some(name) = &self.tls_server_name {
             cluster.tls_server_name.clone_from(name);
         }
-        if self.insecure_skip_tls_verify.is_some() || self.certificate_authority.is_some() {
-            cluster.insecure_skip_tls_verify = self.insecure_skip_tls_verify.unwrap_or(false);
+        if self.insecure_skip_tls_verify == Some(true) || self.certificate_authority.is_some() {
             cluster.certificate_authority.clone_from(&self.certificate_authority);
             cluster.certificate_authority_data = None;
+            cluster.insecure_skip_tls_verify = false;
+        }
+        if let Some(insecure) = self.insecure_skip_tls_verify {
+            cluster.insecure_skip_tls_verify = insecure;
         }
         if let Some(proxy) = &self.proxy_url {
             cluster.proxy_url.clone_from(proxy);

@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 use zeroize::{Zeroize, ZeroizeOnDrop};
 
-use crate::de::{self, null_default};
+use crate::de::{self, null_default, optional_data, optional_path};
 
 /// A kubeconfig: clusters, users, and the contexts that pair them.
 ///
@@ -82,10 +82,10 @@ pub struct ClusterInfo {
     #[serde(default, skip_serializing_if = "is_false", deserialize_with = "null_default")]
     pub insecure_skip_tls_verify: bool,
     /// A file with the authorities that may have signed the server's certificate.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "optional_path")]
     pub certificate_authority: Option<PathBuf>,
     /// The same as PEM text; not together with the file.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "optional_data")]
     pub certificate_authority_data: Option<Data>,
     /// A proxy for all requests.
     #[serde(default, skip_serializing_if = "String::is_empty", deserialize_with = "null_default")]
@@ -109,22 +109,27 @@ pub struct ClusterInfo {
 #[serde(rename_all = "kebab-case")]
 pub struct AuthInfo {
     /// A file with the client's certificate chain.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "optional_path")]
     pub client_certificate: Option<PathBuf>,
     /// The same as PEM text; not together with the file.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "optional_data")]
     pub client_certificate_data: Option<Data>,
     /// A file with the key of the client's certificate.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "optional_path")]
     pub client_key: Option<PathBuf>,
     /// The same as PEM text; not together with the file.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "optional_data")]
     pub client_key_data: Option<Data>,
     /// A bearer token.
     #[serde(default, with = "de::secret", skip_serializing_if = "Option::is_none")]
     pub token: Option<Secret>,
     /// A file with the bearer token; it is read again as it changes.
-    #[serde(default, rename = "tokenFile", skip_serializing_if = "Option::is_none")]
+    #[serde(
+        default,
+        rename = "tokenFile",
+        skip_serializing_if = "Option::is_none",
+        deserialize_with = "optional_path"
+    )]
     pub token_file: Option<PathBuf>,
     /// The user to act as; empty for the one that the credentials belong to.
     #[serde(default, rename = "as", skip_serializing_if = "String::is_empty", deserialize_with = "null_default")]
@@ -173,7 +178,7 @@ pub struct Context {
     /// The name of the cluster.
     #[serde(default, deserialize_with = "null_default")]
     pub cluster: String,
-    /// The name of the user.
+    /// The name of the user; empty to send no credentials.
     #[serde(default, deserialize_with = "null_default")]
     pub user: String,
     /// The namespace to use where none is named; empty for the default one.

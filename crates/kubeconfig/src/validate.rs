@@ -128,12 +128,10 @@ impl Report {
             }
             _ => {}
         }
-        match context.user.as_str() {
-            "" => self.add(at("user"), "no user is named; add one"),
-            user if !config.users.contains_key(user) => {
-                self.add(at("user"), format!("user {user:?} does not exist; add it or name another one"));
-            }
-            _ => {}
+        // A context without a user sends no credentials.
+        let user = &context.user;
+        if !user.is_empty() && !config.users.contains_key(user) {
+            self.add(at("user"), format!("user {user:?} does not exist; add it or name another one"));
         }
         if !context.namespace.is_empty() && !is_dns_label(&context.namespace) {
             let message =

@@ -1,8 +1,8 @@
-//! Changing the files: only what has changed, each entry where it came from, and never half a file.
+//! Changing the files: only what has changed, and each entry where it came from.
 
 use std::collections::{BTreeMap, HashSet};
 use std::fs::{self, File, OpenOptions};
-use std::io::{self, Write};
+use std::io::{self, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
 
 use zeroize::Zeroizing;
@@ -16,8 +16,13 @@ impl Files {
     ///
     /// - New entries and the current context go to the first file that exists, or else to the first one. So does what has changed of
     ///   the extensions and the members without a name here, which do not say where they came from.
-    /// - Entries that did not change stay as they are, but a file that is written loses its comments.
-    /// - A file is replaced as a whole (written under another name, then renamed), with mode 0600. Missing directories are made.
+    /// - Entries that did not change stay as they are, but a file that is written loses its comments, anchors and repeated keys, and is
+    ///   UTF-8 from then on.
+    /// - A file is written in place, as kubectl does: it keeps its owner, mode, inode and links. A new file has the mode 0600. Missing
+    ///   directories are made.
+    /// - The file is not emptied first. A crash leaves the old or the new content, or a mixture if it happens in the middle of the one
+    ///   write; kubectl, which empties the file first, leaves part of the new content or none. Whoever reads without the lock can see
+    ///   the mixture for a moment.
     /// - A file that has several names in the list, by links or detours, is written once, by the first of them.
     /// - `FILE.lock` beside each file keeps other programs that respect it, such as kubectl, from writing at the same time. A
     ///   panic of `change` removes the locks and writes nothing.
@@ -26,7 +31,7 @@ impl Files {
     ///
     /// [`Error::Read`] or [`Error::Parse`] if a file cannot be used, [`Error::Locked`] if another program is writing one,
     /// [`Error::Empty`] if there is no path to write to: then nothing is written. [`Error::Write`] or [`Error::Print`] if a file
-    /// cannot be written: then that file is as it was, but other files may be written already.
+    /// cannot be opened for writing or its disk is full: then that file is as it was, but other files may be written already.
     pub fn modify(&self, change: impl FnOnce(&mut Kubeconfig)) -> Result<(), Error> {
         let paths = distinct(self.paths());
         let mut sorted = paths.clone();
@@ -67,12 +72,13 @@ impl Files {
 }
 
 impl Kubeconfig {
-    /// Writes the whole configuration to one file, atomically and with mode 0600.
+    /// Writes the whole configuration to one file, in place as [`Files::modify`] does. A new file has the mode 0600.
     ///
     /// # Errors
     ///
     /// [`Error::Locked`] if another program is writing the file, [`Error::Print`] if the configuration holds a path that is not
-    /// UTF-8, [`Error::Write`] if the file cannot be written. It is as it was then.
+    /// UTF-8, [`Error::Write`] if the file cannot be written. A file that cannot be opened, or for which the disk has no room, stays as it
+    /// was.
     pub fn write_to(&self, path: impl AsRef<Path>) -> Result<(), Error> {
         let path = path.as_ref();
         let _lock = Lock::take(path)?;
@@ -174,17 +180,43 @@ fn changes<V: Clone + PartialEq>(
 }
 
 fn write(path: &Path, config: &Kubeconfig) -> Result<(), Error> {
-    let text = Zeroizing::new(yaml::print(config)?);
-    // A link stays a link: what it points to is replaced.
-    let target = fs::canonicalize(path).unwrap_or_else(|_| path.into());
-    let fault = |cause| Error::Write { path: path.into(), cause };
-    let (temporary, mut file) = create_beside(&target).map_err(fault)?;
-    let written = file.write_all(text.as_bytes()).and_then(|()| file.sync_all());
-    written.and_then(|()| fs::rename(&temporary, &target)).map_err(|cause| {
+    let text = yaml::print(config)?;
+    overwrite(path, text.as_bytes()).map_err(|cause| Error::Write { path: path.into(), cause })
+}
+
+/// Replaces the content of a file in place, as kubectl does: owner, mode, links and inode stay. A new file gets the mode 0600.
+///
+/// Unlike kubectl, it does not empty the file first. It adds line breaks until there is room for the new content, writes that over the old
+/// content in one call, with line breaks up to the present size, and cuts these off. Before and after each step, the file holds the whole
+/// old or the whole new configuration, so only an end in the middle of that one call can damage it. A full disk shows in the first step,
+/// which is undone.
+fn overwrite(path: &Path, text: &[u8]) -> io::Result<()> {
+    if path.metadata().is_ok_and(|found| !found.is_file()) {
+        return Err(io::Error::new(io::ErrorKind::InvalidInput, "it is no regular file"));
+    }
+    let mut options = OpenOptions::new();
+    options.write(true).create(true).truncate(false);
+    #[cfg(unix)]
+    std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
+    let mut file = options.open(path)?;
+    let (old, new) = (file.metadata()?.len(), text.len() as u64);
+    let grow = |file: &mut File| {
+        file.seek(SeekFrom::Start(old))?;
+        file.write_all(&vec![b'\n'; new.saturating_sub(old) as usize])?;
+        file.sync_data()
+    };
+    if let Err(cause) = grow(&mut file) {
         // The error that matters is the first one.
-        let _ = fs::remove_file(&temporary);
-        fault(cause)
-    })
+        let _ = file.set_len(old);
+        return Err(cause);
+    }
+    let mut padded = Zeroizing::new(Vec::with_capacity(old.max(new) as usize));
+    padded.extend_from_slice(text);
+    padded.resize(old.max(new) as usize, b'\n');
+    file.seek(SeekFrom::Start(0))?;
+    file.write_all(&padded)?;
+    file.set_len(new)?;
+    file.sync_all()
 }
 
 /// A lock file, removed on drop.
@@ -216,20 +248,4 @@ fn beside(path: &Path, ending: &str) -> PathBuf {
     let mut name = path.as_os_str().to_owned();
     name.push(ending);
     name.into()
-}
-
-/// A file that only its owner can read, in the folder of another, by the first name that nobody has taken.
-fn create_beside(path: &Path) -> io::Result<(PathBuf, File)> {
-    let mut options = OpenOptions::new();
-    options.write(true).create_new(true);
-    #[cfg(unix)]
-    std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
-    let mut nth = 0_u32;
-    loop {
-        let temporary = beside(path, &format!(".new{nth}"));
-        match options.open(&temporary) {
-            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => nth += 1,
-            opened => return opened.map(|file| (temporary, file)),
-        }
-    }
 }

@@ -1,39 +1,64 @@
-//! The one place that knows the YAML libraries.
+//! The only module that knows YAML. It reads files as kubectl does, and writes YAML that kubectl reads.
 
-mod budget;
+mod de;
+mod emit;
 mod lines;
+mod node;
+mod scalar;
 
+use std::io;
 use std::path::Path;
 
-pub(crate) use self::budget::LARGEST;
+use serde::Deserialize;
+use zeroize::Zeroizing;
+
 pub(crate) use self::lines::Lines;
+use self::node::Document;
+pub(crate) use self::node::LARGEST;
 use crate::{Error, Kubeconfig};
 
-/// Reads a kubeconfig. An empty text is an empty one. `path` is for the error only.
+/// Parses a kubeconfig. Only the first document counts, and an empty one is an empty configuration. `path` is for errors and warnings.
 pub(crate) fn parse(text: &str, path: &Path) -> Result<Kubeconfig, Error> {
     let fault = |message| Error::Parse { path: path.into(), message };
-    budget::check(text).map_err(fault)?;
-    let config: Result<Option<Kubeconfig>, _> = serde_yaml::from_str(text);
-    let config = config.map_err(|error| fault(without_values(&error.to_string())))?;
-    Ok(config.unwrap_or_default())
+    let document = Document::read(text).map_err(fault)?;
+    for (key, line) in &document.repeated {
+        tracing::warn!("{}:{line}: the key {key:?} occurs twice in one map; the last value is used", path.display());
+    }
+    let Some(root) = document.root else { return Ok(Kubeconfig::default()) };
+    let config = Option::<Kubeconfig>::deserialize(&*root).map_err(|error| fault(error.to_string()))?;
+    let config = config.unwrap_or_default();
+    for (member, value, expected) in [("kind", &config.kind, "Config"), ("apiVersion", &config.api_version, "v1")] {
+        if !value.is_empty() && value != expected {
+            return Err(fault(format!("its {member} is {value:?}; a kubeconfig has {member}: {expected}")));
+        }
+    }
+    Ok(config)
 }
 
 /// Writes a kubeconfig.
-pub(crate) fn print(config: &Kubeconfig) -> Result<String, Error> {
-    serde_yaml::to_string(config).map_err(|error| Error::Print { message: error.to_string() })
+pub(crate) fn print(config: &Kubeconfig) -> Result<Zeroizing<String>, Error> {
+    let value = serde_json::to_value(config).map_err(|error| Error::Print { message: error.to_string() })?;
+    Ok(emit::document(value))
 }
 
-/// serde's messages quote the value that does not fit, which may be a secret: `invalid type: string "hush", expected …`.
-fn without_values(message: &str) -> String {
-    for marker in ["invalid type: ", "invalid value: "] {
-        if let Some(start) = message.find(marker).map(|at| at + marker.len())
-            && let Some(end) = message[start..].rfind(", expected").map(|at| start + at)
-        {
-            let kind = message[start..end].split(['"', '`']).next().unwrap_or_default().trim_end();
-            return format!("{}{kind}{}", &message[..start], &message[end..]);
+/// Decodes the bytes of a file: UTF-8, or UTF-16 with a byte order mark.
+pub(crate) fn decode(bytes: Zeroizing<Vec<u8>>) -> io::Result<Zeroizing<String>> {
+    let fault = |why| io::Error::new(io::ErrorKind::InvalidData, why);
+    let unit: fn([u8; 2]) -> u16 = match bytes.as_slice() {
+        [0xff, 0xfe, ..] => u16::from_le_bytes,
+        [0xfe, 0xff, ..] => u16::from_be_bytes,
+        _ => {
+            let text = str::from_utf8(&bytes).map_err(|_| fault("it is not UTF-8"))?;
+            return Ok(Zeroizing::new(text.to_owned()));
         }
+    };
+    let (units, rest) = bytes.as_chunks::<2>();
+    // A character of UTF-8 takes at most three bytes where UTF-16 takes two. A string that grows would leave copies behind.
+    let mut text = Zeroizing::new(String::with_capacity(bytes.len() / 2 * 3));
+    for character in char::decode_utf16(units.iter().map(|pair| unit(*pair))) {
+        text.push(character.map_err(|_| fault("it begins like UTF-16 and is not"))?);
     }
-    message.into()
+    if rest.is_empty() { Ok(text) } else { Err(fault("it begins like UTF-16 and ends within a character")) }
 }
 
 #[cfg(test)]
@@ -49,7 +74,8 @@ mod tests {
         let unclosed = fault("clusters: [");
         assert!(unclosed.contains("kube/config") && unclosed.contains("line"), "{unclosed}");
         let number = fault("users:\n- name: a\n  user:\n    token: 4711\n");
-        assert!(number.contains("quotes") && number.contains("token") && !number.contains("4711"), "{number}");
+        assert!(number.contains("quotes") && number.contains("users[0].user.token"), "{number}");
+        assert!(number.contains("line 4") && !number.contains("4711"), "{number}");
         let text = fault("users:\n- name: a\n  user: hush\n");
         assert!(text.contains("invalid type: string, expected") && !text.contains("hush"), "{text}");
         let base64 = fault("users:\n- name: a\n  user:\n    client-key-data: '*hush*'\n");
@@ -58,7 +84,9 @@ mod tests {
 
     #[test]
     fn an_empty_file_is_an_empty_configuration() {
-        for text in ["", "\n", "# only a comment\n", "null", "{}", "users: null\nclusters: null\ncontexts:\n"] {
+        for text in
+            ["", "\n", "\u{feff}", "# only a comment\n", "null", "{}", "---\n---\nkind: [", "users:\nclusters: ~\n"]
+        {
             let config = parse(text, Path::new("config")).unwrap();
             assert!(config.is_empty(), "{text:?}");
         }
@@ -73,6 +101,24 @@ mod tests {
         }
         let extensions = "extensions:\n- {name: twin, extension: 1}\n- {name: twin, extension: 2}\n";
         assert!(fault(extensions).contains("twin"));
+    }
+
+    #[test]
+    fn a_text_that_is_no_kubeconfig_is_refused() {
+        for (text, word) in [
+            ("kind: Configuration", "kind: Config"),
+            ("apiVersion: v2", "apiVersion: v1"),
+            ("[]", "sequence"),
+            ("hush", "string"),
+            ("a: 1\n\tb: 2", "line"),
+            ("current-context: \"a\\/b\"", "escape"),
+            ("a: *b", "line 1"),
+            ("a: &a [*a]", "itself"),
+            ("<<: 3", "<<"),
+        ] {
+            let error = fault(text);
+            assert!(error.contains(word) && !error.contains("hush"), "{text}: {error}");
+        }
     }
 
     #[test]
@@ -98,7 +144,21 @@ contexts:
         let printed = print(&config).unwrap();
         assert_eq!(parse(&printed, Path::new("config")).unwrap(), config);
         for kept in ["colors: true", "future", "raw: true", "aGk=", "value: B"] {
-            assert!(printed.contains(kept), "{kept}: {printed}");
+            assert!(printed.contains(kept), "{kept}: {}", *printed);
+        }
+    }
+
+    #[test]
+    fn utf16_is_decoded_in_either_byte_order() {
+        let text = "\u{feff}current-context: \u{e4}\u{1f600}\n";
+        let bytes =
+            |order: fn(u16) -> [u8; 2]| Zeroizing::new(text.encode_utf16().flat_map(order).collect::<Vec<u8>>());
+        for bytes in [bytes(u16::to_le_bytes), bytes(u16::to_be_bytes), Zeroizing::new(text.as_bytes().to_vec())] {
+            let decoded = decode(bytes.clone()).unwrap();
+            assert_eq!(parse(&decoded, Path::new("config")).unwrap().current_context, "\u{e4}\u{1f600}");
+        }
+        for broken in [&b"\xff\xfea"[..], b"\xff\xfe\x00\xd8", b"\xfe\xff\xd8\x00", b"a\xff"] {
+            decode(Zeroizing::new(broken.to_vec())).unwrap_err();
         }
     }
 }

@@ -1,101 +1,55 @@
 //! On which line of a file a member stands, for those who have to mend it.
 
-use granit_parser::{Event, Parser, StrInput};
+use std::rc::Rc;
 
-use super::budget;
+use super::node::{Content, Document, Member, Node};
 
-/// The members of a text with their lines. It is made when something is wrong, and of what was read before.
-pub(crate) struct Lines(Node);
-
-/// A value, and the line on which it or its name begins.
-#[derive(Default)]
-struct Node {
-    line: usize,
-    /// The text of a plain value.
-    text: String,
-    /// What it holds; the parts of a list have no name.
-    parts: Vec<(String, Node)>,
-}
+/// The members of a text with their lines. It is made when something is wrong, from a text that was read before.
+pub(crate) struct Lines(Rc<Node>);
 
 impl Lines {
-    /// None of a text that is no YAML, or too much of it.
+    /// Returns `None` for a text that cannot be read.
     pub(crate) fn of(text: &str) -> Option<Self> {
-        budget::check(text).ok()?;
-        let mut events = Parser::new_from_str_with_options(text, budget::options());
-        let (first, line) = next(&mut events)?;
-        read(&mut events, first, line).map(Self)
+        Document::read(text).ok()?.root.map(Self)
     }
 
-    /// The line of a member that a problem names, such as `clusters["eu-1"].server`; of one that is missing, that of what lacks it.
+    /// The line of a member that a problem names, such as `clusters["eu-1"].server`. For a missing member, the line of the map that
+    /// lacks it.
     pub(crate) fn find(&self, field: &str) -> Option<usize> {
         let list = field.split('[').next().unwrap_or_default();
-        let entries = self.0.part(list)?;
-        let mut node = entries;
+        let found = member(&self.0, list)?;
+        let (mut line, mut node) = (found.line, &found.node);
         let mut rest = "";
-        for (_, entry) in &entries.parts {
-            let named = format!("{list}[{:?}]", entry.part("name").map_or("", |name| &name.text));
-            if let Some(member) = field.strip_prefix(&named) {
-                // What an entry holds stands in a map that is named like the list.
-                (node, rest) = (entry.part(list.trim_end_matches('s')).unwrap_or(entry), member);
+        if let Content::List(entries) = &found.node.content {
+            for entry in entries {
+                let name = member(entry, "name").map_or("", |name| text(&name.node));
+                if let Some(members) = field.strip_prefix(&format!("{list}[{name:?}]")) {
+                    // An entry holds its content in a member that is named like the list.
+                    let inner = member(entry, list.trim_end_matches('s'));
+                    (line, node) = inner.map_or((entry.line, entry), |inner| (inner.line, &inner.node));
+                    rest = members;
+                }
             }
         }
-        for member in rest.split('.').filter(|member| !member.is_empty()) {
-            let Some(part) = node.part(member) else { break };
-            node = part;
+        for name in rest.split('.').filter(|name| !name.is_empty()) {
+            let Some(part) = member(node, name) else { break };
+            (line, node) = (part.line, &part.node);
         }
-        Some(node.line)
+        Some(line)
     }
 }
 
-impl Node {
-    fn part(&self, name: &str) -> Option<&Node> {
-        self.parts.iter().find(|(known, _)| known == name).map(|(_, part)| part)
+fn member<'a>(node: &'a Node, key: &str) -> Option<&'a Member> {
+    match &node.content {
+        Content::Map(members) => members.iter().find(|member| member.key == key),
+        _ => None,
     }
 }
 
-/// The value that begins with this event. It nests no deeper than the budget allows.
-fn read<'a>(events: &mut Parser<'a, StrInput<'a>>, first: Event<'a>, line: usize) -> Option<Node> {
-    let mut node = Node { line, ..Node::default() };
-    let is_map = match first {
-        Event::Scalar(text, ..) => {
-            node.text = text.into_owned();
-            return Some(node);
-        }
-        Event::SequenceStart(..) => false,
-        Event::MappingStart(..) => true,
-        // An alias stands elsewhere.
-        _ => return Some(node),
-    };
-    loop {
-        let (event, line) = next(events)?;
-        if matches!(event, Event::SequenceEnd | Event::MappingEnd) {
-            return Some(node);
-        }
-        let mut part = read(events, event, line)?;
-        let name = if is_map { std::mem::take(&mut part.text) } else { String::new() };
-        if is_map {
-            let (event, begin) = next(events)?;
-            part = read(events, event, begin)?;
-            part.line = line;
-        }
-        node.parts.push((name, part));
-    }
-}
-
-/// The next event that is, begins or ends a value, and its line. Among the others may be comments, where another crate of the program
-/// has the parser tell them.
-fn next<'a>(events: &mut Parser<'a, StrInput<'a>>) -> Option<(Event<'a>, usize)> {
-    loop {
-        let (event, span) = events.next_event()?.ok()?;
-        if let Event::Scalar(..)
-        | Event::Alias(..)
-        | Event::SequenceStart(..)
-        | Event::SequenceEnd
-        | Event::MappingStart(..)
-        | Event::MappingEnd = event
-        {
-            return Some((event, span.start.line()));
-        }
+fn text(node: &Node) -> &str {
+    match &node.content {
+        Content::Scalar { text, .. } => text,
+        _ => "",
     }
 }
 

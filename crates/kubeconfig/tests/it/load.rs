@@ -1,9 +1,12 @@
 //! Which files are read, and how they are merged.
 
 use std::error::Error as _;
+use std::io::{self, Write};
 use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex};
 
-use pintle_kubeconfig::{Environment, Error, Files, Kubeconfig};
+use pintle_kubeconfig::{AuthInfo, ClusterInfo, Context, Environment, Error, Files, Kubeconfig, Overrides};
+use pintle_meta::{PemSource, Secret};
 
 fn files(paths: &[&Path]) -> Files {
     let kubeconfig = Some(std::env::join_paths(paths).unwrap());
@@ -102,4 +105,158 @@ fn what_kubectl_writes_is_read() {
     let nulls =
         "users:\n- name: a\n  user:\n- name: b\n  user: {exec: {args: null, env: null, command: x}, as-groups: null}\n";
     assert_eq!(Kubeconfig::parse(nulls).unwrap().users.len(), 2);
+}
+
+#[test]
+fn empty_members_are_absent() {
+    let config = Kubeconfig::parse(
+        "clusters: [{name: c, cluster: {server: 'https://a', certificate-authority: '', certificate-authority-data: \"\", \
+         tls-server-name: '', proxy-url: ''}}]\n\
+         users: [{name: u, user: {token: '', tokenFile: '', client-certificate: '', client-certificate-data: '', client-key: '', \
+         client-key-data: '', username: '', password: '', as: '', as-uid: ''}}]\n\
+         contexts: [{name: x, context: {cluster: c, user: u, namespace: ''}}]\n",
+    );
+    let config = config.unwrap();
+    let (cluster, user) = (&config.clusters["c"], &config.users["u"]);
+    assert_eq!(cluster, &ClusterInfo { server: "https://a".into(), ..ClusterInfo::default() });
+    assert_eq!(user, &AuthInfo::default());
+    config.validate().unwrap();
+}
+
+/// Directories are found from the file's own directory, and there is no `ca.pem` elsewhere.
+#[test]
+fn an_authority_in_a_file_counts_beside_empty_data() {
+    let dir = tempfile::tempdir().unwrap();
+    let (file, ca) = (dir.path().join("config"), dir.path().join("ca.pem"));
+    std::fs::write(&ca, "pem").unwrap();
+    std::fs::write(&file, example("    certificate-authority: ca.pem\n    certificate-authority-data: ''\n")).unwrap();
+    let config = Files::explicit(&file).load().unwrap().client_config(&Overrides::default()).unwrap();
+    assert!(matches!(&config.tls.ca, Some(PemSource::File(path)) if *path == ca), "{config:?}");
+}
+
+/// A configuration with more members of its cluster, in lines of their own.
+fn example(cluster: &str) -> String {
+    format!(
+        "apiVersion: v1\nkind: Config\ncurrent-context: x\nclusters:\n- name: c\n  cluster:\n    server: https://127.0.0.1:1\n{cluster}\
+         contexts:\n- name: x\n  context:\n    cluster: c\n    user: u\nusers:\n- name: u\n  user:\n    token: t\n"
+    )
+}
+
+/// Each of these is read by kubectl 1.32 to the same effect.
+#[test]
+fn files_that_kubectl_reads_are_read() {
+    let plain = example("");
+    let utf16 =
+        |order: fn(u16) -> [u8; 2]| format!("\u{feff}{plain}").encode_utf16().flat_map(order).collect::<Vec<u8>>();
+    let merged = plain.replace("users:\n", "base: &base {token: old, username: ''}\nusers:\n");
+    for (what, bytes) in [
+        ("plain", plain.clone().into_bytes()),
+        ("UTF-16, little end first", utf16(u16::to_le_bytes)),
+        ("UTF-16, big end first", utf16(u16::to_be_bytes)),
+        ("UTF-8 with a mark", format!("\u{feff}{plain}").into_bytes()),
+        ("a mark of a document at the end", format!("{plain}---\n").into_bytes()),
+        ("another document", format!("{plain}---\ncurrent-context: other\n").into_bytes()),
+        ("a broken one behind it", format!("{plain}---\n[").into_bytes()),
+        ("lines as of Windows", plain.replace('\n', "\r\n").into_bytes()),
+        ("a key twice", format!("{}current-context: x\n", plain.replace("context: x", "context: y")).into_bytes()),
+        ("a member twice", plain.replace("    token: t\n", "    token: old\n    token: t\n").into_bytes()),
+        ("a merge", merged.replace("    token: t\n", "    <<: *base\n    token: t\n").into_bytes()),
+        ("a merge of several", merged.replace("    token: t\n", "    <<: [{token: t}, *base]\n").into_bytes()),
+        (
+            "a merge that comes later",
+            merged.replace("    token: t\n", "    token: x\n    <<: {token: t}\n").into_bytes(),
+        ),
+    ] {
+        let file = tempfile::NamedTempFile::new().unwrap();
+        std::fs::write(file.path(), bytes).unwrap();
+        let config = Files::explicit(file.path()).load().unwrap_or_else(|error| panic!("{what}: {error}"));
+        let config = config.client_config(&Overrides::default()).unwrap_or_else(|error| panic!("{what}: {error}"));
+        assert_eq!(config.server, "https://127.0.0.1:1", "{what}");
+        assert_eq!(config.token.as_ref().map(Secret::expose), Some("t"), "{what}");
+    }
+}
+
+#[test]
+fn a_boolean_is_written_as_yaml_1_1_has_it() {
+    for (text, expected) in [("yes", true), ("on", true), ("Y", true), ("true", true), ("no", false), ("Off", false)] {
+        let config = Kubeconfig::parse(&example(&format!("    insecure-skip-tls-verify: {text}\n"))).unwrap();
+        assert_eq!(config.clusters["c"].insecure_skip_tls_verify, expected, "{text}");
+        assert_eq!(config.client_config(&Overrides::default()).unwrap().tls.insecure_skip_verify, expected, "{text}");
+    }
+    for text in ["'yes'", "1", "maybe"] {
+        Kubeconfig::parse(&example(&format!("    insecure-skip-tls-verify: {text}\n"))).unwrap_err();
+    }
+}
+
+#[test]
+fn files_that_kubectl_refuses_are_refused_with_the_line_or_the_way_out() {
+    let plain = example("");
+    for (text, word) in [
+        (plain.replace("kind: Config", "kind: Configuration"), "kind: Config"),
+        (plain.replace("apiVersion: v1", "apiVersion: v2"), "apiVersion: v1"),
+        (plain.replace("https://127.0.0.1:1", "\"https:\\/\\/127.0.0.1:1\""), "line 7"),
+        (plain.replace("    token: t", "\ttoken: t"), "line"),
+        (plain.replace("token: t", "token: yes"), "quotes"),
+    ] {
+        let error = Kubeconfig::parse(&text).unwrap_err().to_string();
+        assert!(error.contains(word), "{error}");
+    }
+}
+
+#[test]
+fn a_context_without_a_user_sends_no_credentials() {
+    let text = example("").replace("    user: u\n", "");
+    let config = Kubeconfig::parse(&text).unwrap();
+    config.validate().unwrap();
+    let config = config.client_config(&Overrides::default()).unwrap();
+    assert!(config.token.is_none() && config.server == "https://127.0.0.1:1", "{config:?}");
+    let mut missing = Kubeconfig::parse(&example("")).unwrap();
+    missing.users.clear();
+    assert!(
+        missing.client_config(&Overrides::default()).unwrap_err().is_invalid(),
+        "a user that is named has to exist"
+    );
+}
+
+/// `yes` without quotes is a boolean to kubectl, which would refuse the whole file.
+#[test]
+fn a_text_that_kubectl_would_not_take_for_one_is_written_in_quotes() {
+    let mut config = Kubeconfig::parse(&example("")).unwrap();
+    config.current_context = "yes".into();
+    config.contexts.insert("1e3".into(), Context { cluster: "on".into(), user: "~".into(), ..Context::default() });
+    let written = config.to_yaml().unwrap();
+    for part in ["current-context: \"yes\"", "name: \"1e3\"", "cluster: \"on\"", "user: \"~\""] {
+        assert!(written.contains(part), "{part}: {written}");
+    }
+    assert_eq!(Kubeconfig::parse(&written).unwrap(), config);
+}
+
+#[test]
+fn a_repeated_key_is_warned_about_with_its_line() {
+    #[derive(Clone, Default)]
+    struct Log(Arc<Mutex<Vec<u8>>>);
+    impl Write for Log {
+        fn write(&mut self, text: &[u8]) -> io::Result<usize> {
+            self.0.lock().unwrap().extend_from_slice(text);
+            Ok(text.len())
+        }
+
+        fn flush(&mut self) -> io::Result<()> {
+            Ok(())
+        }
+    }
+    let log = Log::default();
+    let writer = log.clone();
+    let subscriber = || tracing_subscriber::fmt().with_ansi(false);
+    // With one subscriber in the process, tracing asks that of the thread which comes to an event first. If it has none, the event is off
+    // for all.
+    let _another = tracing::Dispatch::new(subscriber().with_writer(io::sink).finish());
+    let file = tempfile::NamedTempFile::new().unwrap();
+    std::fs::write(file.path(), "users:\n- name: u\n  user:\n    token: hush\n    token: t\n").unwrap();
+    tracing::subscriber::with_default(subscriber().with_writer(move || writer.clone()).finish(), || {
+        Files::explicit(file.path()).load().unwrap();
+    });
+    let told = String::from_utf8(log.0.lock().unwrap().clone()).unwrap();
+    assert!(told.contains(&format!("{}:5", file.path().display())) && told.contains("\"token\""), "{told}");
+    assert!(told.contains("WARN") && !told.contains("hush"), "{told}");
 }

@@ -110,6 +110,48 @@ fn how_to_trust_the_server_is_replaced_as_a_whole() {
     assert!(!used.tls.insecure_skip_verify);
 }
 
+/// Only trust in anybody replaces the authority of a file.
+#[test]
+fn verification_that_is_asked_for_keeps_the_authority_of_the_file() {
+    let verified = Overrides { insecure_skip_tls_verify: Some(false), ..Overrides::default() };
+    let used = resolve("server: 'https://eu', certificate-authority-data: aGk=", "", &verified);
+    assert!(matches!(&used.tls.ca, Some(PemSource::Inline(pem)) if pem == b"hi") && !used.tls.insecure_skip_verify);
+    let used = resolve("server: 'https://eu', insecure-skip-tls-verify: true", "", &verified);
+    assert!(!used.tls.insecure_skip_verify);
+}
+
+/// As of flags that were not given.
+#[test]
+fn empty_overrides_change_nothing() {
+    let text = || Some(String::new());
+    let overrides = Overrides {
+        context: text(),
+        cluster: text(),
+        user: text(),
+        namespace: text(),
+        server: text(),
+        tls_server_name: text(),
+        proxy_url: text(),
+        certificate_authority: Some(PathBuf::new()),
+        client_certificate: Some(PathBuf::new()),
+        client_key: Some(PathBuf::new()),
+        token: Some(Secret::new("")),
+        token_file: Some(PathBuf::new()),
+        username: text(),
+        password: Some(Secret::new("")),
+        impersonate: text(),
+        impersonate_uid: text(),
+        ..Overrides::default()
+    };
+    let cluster = "server: 'https://eu', certificate-authority-data: aGk=, tls-server-name: n, proxy-url: 'http://p'";
+    let user = "token: t, as: you, as-uid: '7', client-certificate-data: aGk=, client-key-data: aGk=";
+    let [plain, used] = [Overrides::default(), overrides.clone()].map(|overrides| resolve(cluster, user, &overrides));
+    assert_eq!(format!("{plain:?}"), format!("{used:?}"));
+    assert_eq!(token(&used), Some("t"));
+    let named = config(cluster, user);
+    assert_eq!(named.namespace(&overrides).unwrap(), named.namespace(&Overrides::default()).unwrap());
+}
+
 #[test]
 fn credentials_given_by_hand_replace_those_of_the_file() {
     let hand = Overrides { token: Some(Secret::new("hand")), ..Overrides::default() };

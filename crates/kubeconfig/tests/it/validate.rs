@@ -110,13 +110,7 @@ fn a_context_refers_to_what_exists() {
     let text = "current-context: gone\ncontexts: [{name: a, context: {cluster: x, user: y}}, {name: b, context: {}}]\n";
     let Err(Error::Invalid(problems)) = Kubeconfig::parse(text).unwrap().validate() else { panic!("valid") };
     let fields: Vec<&str> = problems.iter().map(|problem| problem.field.as_str()).collect();
-    let expected = [
-        "current-context",
-        "contexts[\"a\"].cluster",
-        "contexts[\"a\"].user",
-        "contexts[\"b\"].cluster",
-        "contexts[\"b\"].user",
-    ];
+    let expected = ["current-context", "contexts[\"a\"].cluster", "contexts[\"a\"].user", "contexts[\"b\"].cluster"];
     assert_eq!(fields, expected);
 }
 

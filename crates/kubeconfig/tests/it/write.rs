@@ -1,6 +1,6 @@
-//! Writing: only what changed, where it belongs, and never half.
+//! Writing: only what changed, where it belongs, in the same file.
 
-use std::os::unix::fs::{PermissionsExt, symlink};
+use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};
 use std::path::{Path, PathBuf};
 
 use pintle_kubeconfig::{AuthInfo, ClusterInfo, Context, Data, Environment, Error, Files, Kubeconfig, Overrides};
@@ -101,14 +101,44 @@ fn a_new_file_is_private_and_its_directory_is_made() {
     assert_eq!(left, ["config"], "neither a lock nor a temporary file stays");
 }
 
+/// A new file in its place would belong to whoever runs the program: `sudo tool` would lock the user out of it.
 #[test]
-fn a_file_that_others_could_read_becomes_private() {
+fn a_written_file_keeps_its_inode_owner_mode_and_links() {
     let dir = tempfile::tempdir().unwrap();
-    let path = dir.path().join("config");
-    std::fs::write(&path, "").unwrap();
-    std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o644)).unwrap();
-    Files::explicit(&path).modify(|config| config.current_context = "x".into()).unwrap();
-    assert_eq!(std::fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o600);
+    let (path, other) = (dir.path().join("config"), dir.path().join("other"));
+    std::fs::write(&path, "users: [{name: me, user: {token: a-long-token-which-goes}}]").unwrap();
+    std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o640)).unwrap();
+    std::fs::hard_link(&path, &other).unwrap();
+    let identity =
+        || std::fs::metadata(&path).map(|file| (file.ino(), file.uid(), file.gid(), file.mode(), file.nlink()));
+    let before = identity().unwrap();
+    for change in [
+        |config: &mut Kubeconfig| config.users.clear(),
+        |config: &mut Kubeconfig| config.current_context = "x".repeat(9000),
+    ] {
+        Files::explicit(&path).modify(change).unwrap();
+        assert_eq!(identity().unwrap(), before);
+    }
+    Kubeconfig::default().write_to(&path).unwrap();
+    assert_eq!(identity().unwrap(), before);
+    assert_eq!(
+        std::fs::read_to_string(&path).unwrap(),
+        Kubeconfig::default().to_yaml().unwrap(),
+        "nothing is left behind"
+    );
+    assert_eq!(read(&other), Kubeconfig::default());
+    assert_eq!(std::fs::read_dir(dir.path()).unwrap().count(), 2, "nor beside it");
+}
+
+#[test]
+fn a_link_to_a_file_that_is_not_there_yet_leads_to_the_new_file() {
+    let dir = tempfile::tempdir().unwrap();
+    let (target, link) = (dir.path().join("target"), dir.path().join("link"));
+    symlink(&target, &link).unwrap();
+    Files::explicit(&link).modify(|config| config.current_context = "x".into()).unwrap();
+    assert!(std::fs::symlink_metadata(&link).unwrap().is_symlink());
+    assert_eq!(read(&target).current_context, "x");
+    assert_eq!(std::fs::metadata(&target).unwrap().mode() & 0o777, 0o600);
 }
 
 #[test]

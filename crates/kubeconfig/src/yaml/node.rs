@@ -1,0 +1,318 @@
+//! A document as a tree whose nodes know their line. It is read event by event, so that a text which nests too deeply, or whose aliases
+//! stand for too much, is refused before it is built.
+
+use std::collections::HashMap;
+use std::rc::Rc;
+
+use base64::Engine;
+use base64::prelude::BASE64_STANDARD;
+use granit_parser::{Event, Options, Parser, ScalarStyle, Span, StrInput, Tag};
+use zeroize::Zeroizing;
+
+use super::scalar::{Meaning, resolve};
+
+/// The largest text, and the largest sum of all values once each alias is replaced, in bytes.
+pub(crate) const LARGEST: usize = 16 << 20;
+/// The weight of a value beside its text.
+const NODE: usize = 64;
+/// The deepest nesting of lists and maps.
+const DEEPEST: usize = 128;
+/// The most directives: each `%TAG` is looked up among those before it.
+const MOST_DIRECTIVES: usize = 64;
+const MERGE: &str = "<<";
+
+/// The first document of a text.
+pub(super) struct Document {
+    /// `None` for a text without a document.
+    pub(super) root: Option<Rc<Node>>,
+    /// The keys that occur twice in one map, and the line of the later one.
+    pub(super) repeated: Vec<(String, usize)>,
+}
+
+/// A value. Its text is wiped when it is dropped.
+pub(super) struct Node {
+    /// The line where it begins, from 1.
+    pub(super) line: usize,
+    pub(super) content: Content,
+    weight: usize,
+    /// How many lists and maps are nested in it, itself included.
+    height: usize,
+}
+
+pub(super) enum Content {
+    Scalar {
+        text: Zeroizing<String>,
+        meaning: Meaning,
+    },
+    List(Vec<Rc<Node>>),
+    /// Each key occurs once.
+    Map(Vec<Member>),
+}
+
+#[derive(Clone)]
+pub(super) struct Member {
+    pub(super) key: String,
+    /// The line of the key.
+    pub(super) line: usize,
+    pub(super) node: Rc<Node>,
+}
+
+impl Document {
+    /// Reads the first document; like kubectl, it does not look at the others.
+    pub(super) fn read(text: &str) -> Result<Self, String> {
+        let text = text.strip_prefix('\u{feff}').unwrap_or(text);
+        if text.len() > LARGEST {
+            return Err(format!("it is larger than {LARGEST} bytes"));
+        }
+        if text.lines().filter(|line| line.starts_with('%')).count() > MOST_DIRECTIVES {
+            return Err(format!("it has more than {MOST_DIRECTIVES} directives"));
+        }
+        let events = Parser::new_from_str_with_options(text, options());
+        let mut reader = Reader { text, events, anchors: HashMap::new(), weight: 0, repeated: Vec::new() };
+        let root = match reader.next()? {
+            Some((event, span)) => Some(reader.node(event, span)?),
+            None => None,
+        };
+        Ok(Self { root, repeated: reader.repeated })
+    }
+}
+
+fn options() -> Options {
+    // Where libyaml and the specification differ, kubectl follows libyaml.
+    granit_parser::options! {
+        strict_indentation: false,
+        block_scalar_eof_without_line_feed: true,
+        flow_nesting_limit: DEEPEST,
+        block_nesting_limit: DEEPEST,
+    }
+}
+
+struct Reader<'a> {
+    text: &'a str,
+    events: Parser<'a, StrInput<'a>>,
+    anchors: HashMap<usize, Rc<Node>>,
+    /// The weight of everything read so far.
+    weight: usize,
+    repeated: Vec<(String, usize)>,
+}
+
+impl<'a> Reader<'a> {
+    /// The next event that begins or ends a value; `None` at the end of the document or the text.
+    fn next(&mut self) -> Result<Option<(Event<'a>, Span)>, String> {
+        loop {
+            match self.events.next_event() {
+                Some(Ok((
+                    event @ (Event::Scalar(..)
+                    | Event::Alias(..)
+                    | Event::SequenceStart(..)
+                    | Event::SequenceEnd
+                    | Event::MappingStart(..)
+                    | Event::MappingEnd),
+                    span,
+                ))) => return Ok(Some((event, span))),
+                Some(Ok((Event::DocumentEnd | Event::StreamEnd, _))) | None => return Ok(None),
+                Some(Ok(_)) => {}
+                // It quotes no more than one character.
+                Some(Err(error)) => return Err(format!("{}, at line {}", error.info(), error.marker().line())),
+            }
+        }
+    }
+
+    fn part(&mut self) -> Result<(Event<'a>, Span), String> {
+        self.next()?.ok_or_else(|| "it ends within a list or a map".into())
+    }
+
+    /// Reads the value that begins with this event.
+    fn node(&mut self, event: Event<'a>, span: Span) -> Result<Rc<Node>, String> {
+        let (line, before) = (span.start.line(), self.weight);
+        let (content, anchor, inner) = match event {
+            Event::Alias(anchor) => {
+                let aliased = self.anchors.get(&anchor).cloned();
+                let aliased = aliased.ok_or(format!("an alias names a value that holds itself, at line {line}"))?;
+                self.weigh(aliased.weight, line)?;
+                return Ok(aliased);
+            }
+            Event::Scalar(text, style, anchor, tag) => {
+                self.weigh(text.len(), line)?;
+                let text = Zeroizing::new(text.into_owned());
+                if style == ScalarStyle::DoubleQuoted && self.has_escaped_slash(&span) {
+                    return Err(format!("`\\/` is no escape that kubectl knows; write `/`, at line {line}"));
+                }
+                (scalar(text, style, tag.as_deref(), line)?, anchor, 0)
+            }
+            Event::SequenceStart(_, anchor, _) => {
+                let items = self.list()?;
+                let inner = items.iter().map(|item| item.height).max().unwrap_or(0) + 1;
+                (Content::List(items), anchor, inner)
+            }
+            Event::MappingStart(_, anchor, _) => {
+                let members = self.map()?;
+                let inner = members.iter().map(|member| member.node.height).max().unwrap_or(0) + 1;
+                (Content::Map(members), anchor, inner)
+            }
+            _ => return Err(format!("no YAML at line {line}")),
+        };
+        self.weigh(NODE, line)?;
+        if inner > DEEPEST {
+            return Err(format!("its aliases nest more than {DEEPEST} lists and maps at line {line}"));
+        }
+        let node = Rc::new(Node { line, content, weight: self.weight - before, height: inner });
+        self.anchors.insert(anchor, node.clone());
+        Ok(node)
+    }
+
+    fn weigh(&mut self, more: usize, line: usize) -> Result<(), String> {
+        self.weight += more;
+        match self.weight > LARGEST {
+            true => Err(format!("its aliases and values come to more than {LARGEST} bytes at line {line}")),
+            false => Ok(()),
+        }
+    }
+
+    fn list(&mut self) -> Result<Vec<Rc<Node>>, String> {
+        let mut items = Vec::new();
+        loop {
+            match self.part()? {
+                (Event::SequenceEnd, _) => return Ok(items),
+                (event, span) => items.push(self.node(event, span)?),
+            }
+        }
+    }
+
+    /// Reads a map. A later value replaces an earlier one of the same key, also where `<<` brings it.
+    fn map(&mut self) -> Result<Vec<Member>, String> {
+        let (mut members, mut places) = (Vec::new(), HashMap::new());
+        loop {
+            let (event, span) = self.part()?;
+            if event == Event::MappingEnd {
+                return Ok(members);
+            }
+            let line = span.start.line();
+            let is_merge = matches!(&event, Event::Scalar(text, ScalarStyle::Plain, _, None) if text == MERGE);
+            let key = self.node(event, span)?;
+            let (event, span) = self.part()?;
+            let node = self.node(event, span)?;
+            if is_merge {
+                merged(&node)?.into_iter().for_each(|member| drop(set(&mut members, &mut places, member)));
+            } else {
+                let member = Member { key: key_text(&key)?, line, node };
+                self.repeated.extend(set(&mut members, &mut places, member));
+            }
+        }
+    }
+
+    /// Whether a double-quoted scalar has `\/`, which YAML 1.2 and JSON know and YAML 1.1 does not.
+    fn has_escaped_slash(&self, span: &Span) -> bool {
+        let mut source = span.slice(self.text).unwrap_or_default().bytes();
+        while let Some(byte) = source.next() {
+            if byte == b'\\' && source.next() == Some(b'/') {
+                return true;
+            }
+        }
+        false
+    }
+}
+
+/// Adds a member. Returns its key and line if it takes the place of another one.
+fn set(members: &mut Vec<Member>, places: &mut HashMap<String, usize>, member: Member) -> Option<(String, usize)> {
+    let Some(&place) = places.get(&member.key) else {
+        places.insert(member.key.clone(), members.len());
+        members.push(member);
+        return None;
+    };
+    let replaced = (member.key.clone(), member.line);
+    members[place] = member;
+    Some(replaced)
+}
+
+/// The members that the value of `<<` brings: of a map, or of a list of maps, whose first has the last word.
+fn merged(node: &Node) -> Result<Vec<Member>, String> {
+    let fault = || format!("the value of `<<` is neither a map nor a list of maps, at line {}", node.line);
+    match &node.content {
+        Content::Map(members) => Ok(members.clone()),
+        Content::List(items) => {
+            let maps = items.iter().rev().map(|item| match &item.content {
+                Content::Map(members) => Ok(members.clone()),
+                _ => Err(fault()),
+            });
+            Ok(maps.collect::<Result<Vec<_>, _>>()?.concat())
+        }
+        Content::Scalar { .. } => Err(fault()),
+    }
+}
+
+fn key_text(key: &Node) -> Result<String, String> {
+    match &key.content {
+        Content::Scalar { text, meaning: Meaning::Text } => Ok(text.to_string()),
+        Content::Scalar { meaning: Meaning::Bool(flag), .. } => Ok(flag.to_string()),
+        Content::Scalar { meaning: Meaning::Number(number), .. } => Ok(number.to_string()),
+        _ => Err(format!("the key of a map is no text, at line {}", key.line)),
+    }
+}
+
+fn scalar(text: Zeroizing<String>, style: ScalarStyle, tag: Option<&Tag>, line: usize) -> Result<Content, String> {
+    const NAMESPACE: &str = "tag:yaml.org,2002:";
+    let meaning = match tag.map(|tag| tag.suffix_in_namespace(NAMESPACE)) {
+        None if style == ScalarStyle::Plain => resolve(&text),
+        Some(Some(suffix)) if matches!(&*suffix, "null" | "bool" | "int" | "float") => resolve(&text),
+        Some(Some(suffix)) if suffix == "binary" => {
+            let bytes = BASE64_STANDARD.decode(text.split_ascii_whitespace().collect::<String>()).ok();
+            let text = bytes.and_then(|bytes| String::from_utf8(bytes).ok());
+            let text = text.ok_or_else(|| format!("what is tagged `!!binary` is no text in base64, at line {line}"))?;
+            return Ok(Content::Scalar { text: Zeroizing::new(text), meaning: Meaning::Text });
+        }
+        _ => Meaning::Text,
+    };
+    Ok(Content::Scalar { text, meaning })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn fault(text: &str) -> Option<String> {
+        Document::read(text).err()
+    }
+
+    /// Each row stands for nine of the row before.
+    fn bomb(rows: usize) -> String {
+        let mut text = String::from("a0: &a0 [x, x, x, x, x, x, x, x, x]\n");
+        for n in 1..rows {
+            let row = format!("*a{}, ", n - 1).repeat(9);
+            text.push_str(&format!("a{n}: &a{n} [{row}]\n"));
+        }
+        text
+    }
+
+    #[test]
+    fn aliases_are_counted_before_they_are_expanded() {
+        assert_eq!(fault(&bomb(4)), None);
+        for rows in [7, 12, 40] {
+            let error = fault(&bomb(rows)).unwrap();
+            assert!(error.contains("aliases"), "{error}");
+        }
+        let flat = format!("a: &a {}\nb: [{}]\n", "x".repeat(50_000), "*a, ".repeat(1_000));
+        assert!(fault(&flat).unwrap().contains("line 2"));
+        let mut chain = String::from("a0: &a0 {}\n");
+        (1..=200).for_each(|n| chain.push_str(&format!("a{n}: &a{n} {{x: *a{}}}\n", n - 1)));
+        assert!(fault(&chain).unwrap().contains("nest"));
+    }
+
+    #[test]
+    fn a_text_that_is_too_large_too_deep_or_broken_is_refused() {
+        for text in ["#".repeat(LARGEST + 1), "[".repeat(100_000), "{a: ".repeat(20_000), "a: &a [\n}".into()] {
+            assert!(fault(&text).is_some(), "{}", &text[..10]);
+        }
+        assert_eq!(fault(&format!("users: [{}]", "{name: a}, ".repeat(10_000))), None);
+        for open in ["[", "{a: ", "{\"a\":", "{? ", "[{"] {
+            for close in ["", "]", "}"] {
+                let text = open.repeat(DEEPEST + 1) + &close.repeat(DEEPEST + 1);
+                assert!(fault(&text).is_some(), "{open} {close}");
+            }
+        }
+        let directives =
+            |count: usize| (0..count).map(|at| format!("%TAG !a{at}! b\n")).collect::<String>() + "---\n{}\n";
+        assert_eq!(fault(&directives(MOST_DIRECTIVES)), None);
+        assert!(fault(&directives(MOST_DIRECTIVES + 1)).is_some());
+    }
+}
