@@ -259,5 +259,6 @@ fn is_proxy(text: &str) -> bool {
     let Some((scheme, rest)) = text.split_once("://") else { return false };
     let authority = rest.split(['/', '?', '#']).next().unwrap_or_default();
     let host = authority.rsplit_once('@').map_or(authority, |(_, host)| host);
-    matches!(scheme, "http" | "https" | "socks5") && !host.is_empty() && !host.starts_with(':')
+    let is_known = ["http", "https", "socks5"].iter().any(|known| scheme.eq_ignore_ascii_case(known));
+    is_known && !host.is_empty() && !host.starts_with(':')
 }

@@ -236,7 +236,8 @@ impl fmt::Debug for Secret {
     }
 }
 
-/// A program that prints credentials, as `client.authentication.k8s.io` describes it.
+/// A program that prints credentials, as `client.authentication.k8s.io` describes it. The memory of its arguments and variables is wiped when
+/// it is dropped.
 #[derive(Clone)]
 pub struct ExecConfig {
     /// `client.authentication.k8s.io/v1` or `/v1beta1`.
@@ -256,6 +257,16 @@ pub struct ExecConfig {
     /// Whether the program may talk to the user.
     pub interactive_mode: InteractiveMode,
 }
+
+impl Drop for ExecConfig {
+    /// Arguments and variables may hold secrets: their memory is wiped.
+    fn drop(&mut self) {
+        self.args.zeroize();
+        self.env.values_mut().for_each(Zeroize::zeroize);
+    }
+}
+
+impl ZeroizeOnDrop for ExecConfig {}
 
 impl fmt::Debug for ExecConfig {
     /// Arguments and variables may hold secrets: only their number and names show.
@@ -411,6 +422,7 @@ mod tests {
         fn is_wiped<T: ZeroizeOnDrop>() {}
         is_wiped::<Secret>();
         is_wiped::<PemSource>();
+        is_wiped::<ExecConfig>();
     }
 
     #[test]

@@ -32,7 +32,7 @@ pub(crate) struct Login {
     /// The `Authorization` header.
     pub(crate) header: Option<HeaderValue>,
     /// The certificate to show, where it is not the configured one.
-    pub(crate) pair: Option<ClientPair>,
+    pub(crate) pair: Option<Arc<ClientPair>>,
     /// Of what is renewed: which run gave it, counted from 1.
     pub(crate) run: u64,
 }

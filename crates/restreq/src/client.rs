@@ -18,8 +18,8 @@ use crate::layer::{LayeredTransport, TransportLayer};
 use crate::metrics::Instruments;
 use crate::request::HttpBody;
 use crate::retry::Budget;
-use crate::seats::Seats;
 use crate::throttle::Throttle;
+use crate::transport::proxy::{Environment, Proxy};
 use crate::transport::{AnswerBody, Failure, Span, Transport};
 use crate::warning::{LogWarnings, WarningHandler};
 use crate::{Http2Config, Request};
@@ -31,9 +31,7 @@ use crate::{Http2Config, Request};
 /// `http.response.status_code` (of the last attempt), `http.request.resend_count`, and `error.type`: the code of the server's refusal,
 /// or what kept the answer from coming. Of a stream, list or watch, it ends with the head of the answer.
 ///
-/// Where the server's priority and fairness refuses a request, the client has fewer under way at once: half as many, then a little more
-/// with each that is served, and as many as come once none has been refused for a minute. Watches, streams and what is
-/// [`unthrottled`](Request::unthrottled) do not wait for that.
+/// A request that the server's priority and fairness refuses is sent again when the server says so. No other request waits for it.
 ///
 /// It reaches the server over HTTP/1.1 or, where TLS negotiates it, HTTP/2. It starts no task of its own but those that drive
 /// its connections, which end with the last clone and the last request. They are tasks of the runtime whose request first needed the
@@ -71,7 +69,6 @@ struct Shared {
     credentials: Credentials,
     impersonation: Impersonation,
     throttle: Throttle,
-    seats: Arc<Seats>,
     retries: Budget,
     backoff: Option<ServerBackoff>,
     throttled: bool,
@@ -172,9 +169,12 @@ pub struct RestClientConfig {
     /// client-go's variables `KUBE_CLIENT_BACKOFF_BASE` and `KUBE_CLIENT_BACKOFF_DURATION`; without both, not at all: servers protect
     /// themselves by priority and fairness, and one request that is held back need not hold back all others.
     pub backoff: Option<ItemBackoffConfig>,
-    /// Whether requests wait for the client's rate limit, for room at a busy server, and for the back-off. Set by default. Not set, each is
+    /// Whether requests wait for the client's rate limit and back-off. Set by default. Not set, each is
     /// [`unthrottled`](Request::unthrottled): for a client whose requests may not be late, such as the renewals of leases.
     pub throttled: bool,
+    /// Whether the proxies of the environment (`HTTPS_PROXY`, `HTTP_PROXY`, `ALL_PROXY`, `NO_PROXY`) count where
+    /// [`ClientConfig::proxy_url`] is `None`. True by default. False reaches the server directly.
+    pub proxy_from_environment: bool,
     /// Who hears of the server's warnings. By default they are logged.
     pub warning_handler: Arc<dyn WarningHandler>,
     /// Who is told of the requests, from the first one until the last clone of the client is dropped. By default nobody. After a
@@ -223,6 +223,7 @@ impl From<ClientConfig> for RestClientConfig {
             http2: Http2Config::of_process(),
             backoff: backoff::of_process(),
             throttled: true,
+            proxy_from_environment: true,
             warning_handler: Arc::new(LogWarnings),
             metrics: None,
             logged_body: None,
@@ -245,6 +246,7 @@ impl fmt::Debug for RestClientConfig {
             .field("http2", &self.http2)
             .field("backoff", &self.backoff)
             .field("throttled", &self.throttled)
+            .field("proxy_from_environment", &self.proxy_from_environment)
             .field("metrics", &self.metrics)
             .field("logged_body", &self.logged_body)
             .finish_non_exhaustive()
@@ -269,6 +271,7 @@ impl RestClient {
             http2,
             backoff,
             throttled,
+            proxy_from_environment,
             warning_handler,
             metrics,
             logged_body,
@@ -293,8 +296,11 @@ impl RestClient {
         };
         let user_agent = header("user_agent", config.user_agent.as_deref().unwrap_or(&default_user_agent()))?;
         let metrics = metrics.map(|provider| Arc::new(Instruments::new(provider, base.authority.clone())));
+        let env = if proxy_from_environment { Environment::of_process() } else { Environment::default() };
+        let proxy = Proxy::choose(&base, config.proxy_url.as_deref(), &env)?;
         let transport =
-            Arc::new(Transport::new(&base, &config, timeouts.connect, http2, drop_on_timeout, metrics.clone())?);
+            Transport::new(&base, &config, proxy, timeouts.connect, http2, drop_on_timeout, metrics.clone())?;
+        let transport = Arc::new(transport);
         let shared = Shared {
             default_namespace: config.default_namespace().to_owned(),
             #[cfg(feature = "tower")]
@@ -303,7 +309,6 @@ impl RestClient {
             credentials: Credentials::new(&config, metrics.clone())?,
             impersonation: Impersonation::new(config.impersonate.as_ref())?,
             throttle: Throttle::new(config.qps, config.burst),
-            seats: Arc::default(),
             retries: Budget::default(),
             backoff: backoff.map(ServerBackoff::new),
             throttled,
@@ -402,10 +407,6 @@ impl RestClient {
 
     pub(crate) fn is_throttled(&self) -> bool {
         self.shared.throttled
-    }
-
-    pub(crate) fn seats(&self) -> &Arc<Seats> {
-        &self.shared.seats
     }
 
     pub(crate) fn retries(&self) -> &Budget {

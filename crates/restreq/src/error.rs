@@ -91,6 +91,8 @@ pub enum Error {
         body: Bytes,
         /// What the server's priority and fairness took the request for, if it said so.
         flow: Option<Arc<Flow>>,
+        /// The `Audit-Id` of the answer: by it the request is found in the server's audit log.
+        audit_id: Option<Box<str>>,
     },
     /// Nothing was sent: the client's own rate limit will not let the request through, however long it waits.
     #[error("{request}: the client's own rate limit, its qps and burst: {source}")]
@@ -174,6 +176,15 @@ impl Error {
         self.status()?.reason.as_ref()
     }
 
+    /// The `Audit-Id` of the server's answer, if it gave one.
+    pub fn audit_id(&self) -> Option<&str> {
+        match self {
+            Self::Status { audit_id, .. } => audit_id.as_deref(),
+            Self::Retried { last, .. } => last.audit_id(),
+            _ => None,
+        }
+    }
+
     /// Who refused the request because there are too many, if that is how it failed.
     pub fn throttling(&self) -> Option<Throttling<'_>> {
         match self {
@@ -234,6 +245,13 @@ impl Flow {
         let priority_level = text("x-kubernetes-pf-prioritylevel-uid");
         Some(Self { flow_schema: flow_schema.into(), priority_level: priority_level.into() })
     }
+}
+
+/// The `Audit-Id` of an answer. Of a text too long to be one there is none.
+pub(crate) fn audit_id(headers: &HeaderMap) -> Option<Box<str>> {
+    const LONGEST: usize = 256;
+    let id = headers.get("audit-id")?.to_str().ok()?;
+    (1..=LONGEST).contains(&id.len()).then(|| id.into())
 }
 
 impl fmt::Debug for Error {

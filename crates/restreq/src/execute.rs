@@ -18,7 +18,7 @@ use tracing::Instrument;
 pub(crate) use self::reading::BodyFault;
 use self::reading::{drain, read, read_some};
 use crate::auth::Login;
-use crate::error::{AuthError, Phase};
+use crate::error::{self, AuthError, Phase};
 use crate::metrics::Timer;
 use crate::retry::{Outcome, Repetition, Retry};
 use crate::status::{self, Subject};
@@ -271,17 +271,9 @@ impl Request {
                     tokio::time::sleep(wait).await;
                 }
             }
-            let seat = match mode {
-                Mode::Unary if self.throttled => Some(self.client.seats().take().await),
-                _ => None,
-            };
             let mut used = Used::default();
             let outcome = self.attempt(line, mode, renewed.take(), &mut used).await;
             let code = outcome.as_ref().ok().map(http::Response::status);
-            match (seat, &outcome) {
-                (Some(seat), Ok(answer)) => seat.answered(answer.status(), answer.headers()),
-                (seat, _) => drop(seat),
-            }
             span::attempted(span, code, resent);
             if let (Some(backoff), Some(code)) = (self.client.backoff(), code) {
                 backoff.answered(code, Instant::now());
@@ -375,7 +367,7 @@ impl Request {
                 None => self.client.credentials().login().await.map_err(unavailable)?,
             };
             if login.run > 0 {
-                let shown = Shown { run: login.run, pair: login.pair.as_ref() };
+                let shown = Shown { run: login.run, pair: login.pair.as_deref() };
                 let shown = self.client.transport().show(shown).await;
                 shown.map_err(|error| unavailable(AuthError::Certificate { why: error.to_string() }))?;
             }
@@ -459,7 +451,8 @@ impl Request {
         let subject = Subject { method: &self.method, resource: &resource, name };
         let status = status::failure(head.status, &head.headers, &body, &subject);
         let flow = Flow::of(&head.headers).map(Arc::new);
-        Err(Error::Status { request: line.clone(), status, body, flow })
+        let audit_id = error::audit_id(&head.headers);
+        Err(Error::Status { request: line.clone(), status, body, flow, audit_id })
     }
 
     fn hand_warnings_over(&self, answer: &http::Response<AnswerBody>) {

@@ -70,7 +70,6 @@ mod pages;
 mod request;
 mod response;
 mod retry;
-mod seats;
 mod span;
 mod status;
 mod stream;

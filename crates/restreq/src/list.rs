@@ -97,7 +97,7 @@ impl ListStream {
         let envelope = self.splitter.finish().map_err(|fault| self.faulty(fault))?;
         if let Some(status) = status::told_anywhere(envelope) {
             let body = Bytes::copy_from_slice(envelope);
-            return Err(Error::Status { request: request(), status, body, flow: None });
+            return Err(Error::Status { request: request(), status, body, flow: None, audit_id: None });
         }
         read_envelope(envelope).map_err(|message| Error::Decode { request: request(), message: message.into() })
     }

@@ -18,6 +18,8 @@ use pintle_meta::redacted_url;
 use serde::Serialize;
 
 pub(crate) use body::{Body, BoxError, HttpBody};
+#[cfg(test)]
+pub(crate) use url::templates_rendered;
 
 use crate::error::InvalidRequest;
 use crate::warning::WarningHandler;
@@ -280,8 +282,8 @@ impl Request {
         self
     }
 
-    /// Sends without waiting for the client's rate limiter, and however many a busy server is asked at once: for the few requests that may not be late, such as the renewal of
-    /// a lease. Acts even after a fault.
+    /// Sends without waiting for the client's rate limiter and back-off: for the few requests that may not be late, such as the renewal of a
+    /// lease. Acts even after a fault.
     pub fn unthrottled(mut self) -> Self {
         self.throttled = false;
         self

@@ -8,7 +8,7 @@ use http::{HeaderMap, StatusCode};
 use pintle_meta::{DecodeError, List, RequestLine, TypeMeta};
 use serde::de::DeserializeOwned;
 
-use crate::{Error, Flow, Warning, list, status};
+use crate::{Error, Flow, Warning, error, list, status};
 
 /// A success, its body read to the end.
 ///
@@ -97,7 +97,8 @@ impl Response {
         match status::told(&self.body) {
             Some(status) => {
                 let (request, body) = (self.request.clone(), self.body.clone());
-                Err(Error::Status { request, status, body, flow: Flow::of(&self.headers).map(Arc::new) })
+                let (flow, audit_id) = (Flow::of(&self.headers).map(Arc::new), error::audit_id(&self.headers));
+                Err(Error::Status { request, status, body, flow, audit_id })
             }
             None => Ok(()),
         }

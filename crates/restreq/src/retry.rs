@@ -8,6 +8,7 @@ use http::header::{CONTENT_TYPE, DATE, RETRY_AFTER};
 use http::{HeaderMap, Method, StatusCode};
 use jiff::Timestamp;
 use jiff::fmt::rfc2822::DateTimeParser;
+use memchr::memmem;
 use serde::Deserialize;
 
 pub(crate) use self::budget::Budget;
@@ -204,10 +205,7 @@ fn is_of_generated_name(body: &Body) -> bool {
             name.is_empty() && !generate_name.is_empty()
         }
         // In YAML, say; or in protobuf, where members have no names.
-        (None, Body::Bytes(text)) => {
-            const MEMBER: &[u8] = b"generateName";
-            text.starts_with(b"k8s\0") || text.windows(MEMBER.len()).any(|word| word == MEMBER)
-        }
+        (None, Body::Bytes(text)) => text.starts_with(b"k8s\0") || memmem::find(text, b"generateName").is_some(),
         (None, Body::Empty | Body::Stream(_)) => false,
     }
 }

@@ -1,5 +1,6 @@
 //! The span of a request: what tracing is told of it.
 
+use std::fmt;
 use std::sync::Arc;
 
 use http::StatusCode;
@@ -18,7 +19,7 @@ impl Request {
             otel.kind = "client",
             http.request.method = %self.method,
             url.full = %line.url,
-            url.template = %self.template(),
+            url.template = %Template(self),
             server.address = %self.client.base().authority,
             k8s.namespace.name = self.namespace.as_deref().filter(|namespace| !namespace.is_empty()),
             k8s.resource = self.resource.as_deref(),
@@ -26,6 +27,15 @@ impl Request {
             http.request.resend_count = Empty,
             error.type = Empty,
         )
+    }
+}
+
+/// Rendered where somebody reads it: with tracing's feature `log` a span's fields are evaluated even if nobody does.
+struct Template<'a>(&'a Request);
+
+impl fmt::Display for Template<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0.template())
     }
 }
 
@@ -58,4 +68,23 @@ pub(crate) fn failed(span: &Span, error: &Error) {
         Error::Unprocessed { .. } => "unprocessed",
     };
     span.record("error.type", name);
+}
+
+#[cfg(test)]
+mod tests {
+    use pintle_meta::ClientConfig;
+
+    use crate::request::templates_rendered;
+    use crate::{Request, RestClient};
+
+    /// With tracing's feature `log`, which the tests turn on and any crate of a program may.
+    #[test]
+    fn no_template_is_rendered_where_nobody_reads_the_span() {
+        let request: Request = RestClient::new(ClientConfig::new("http://host")).unwrap().get();
+        let before = templates_rendered();
+        let span = request.span(&request.line());
+        assert_eq!(templates_rendered(), before, "{span:?}");
+        request.template();
+        assert_eq!(templates_rendered(), before + 1);
+    }
 }

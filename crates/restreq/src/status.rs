@@ -2,6 +2,7 @@
 
 use http::header::CONTENT_TYPE;
 use http::{HeaderMap, Method, StatusCode};
+use memchr::memmem;
 use pintle_meta::{Reason, Status, StatusCause, StatusDetails};
 
 use crate::retry::retry_after;
@@ -46,9 +47,7 @@ pub(crate) fn told(body: &[u8]) -> Option<Box<Status>> {
     const EARLY: usize = 512;
     const SHORT: usize = 4 << 10;
     let head = if body.len() <= SHORT { body } else { &body[..EARLY] };
-    if !head.windows(8).any(|window| window == b"\"Status\"") {
-        return None;
-    }
+    memmem::find(head, b"\"Status\"")?;
     told_anywhere(body)
 }
 

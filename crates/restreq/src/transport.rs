@@ -87,6 +87,7 @@ impl Transport {
     pub(crate) fn new(
         base: &Base,
         config: &ClientConfig,
+        proxy: Option<Proxy>,
         connect_timeout: Duration,
         http2: Http2Config,
         is_wary: bool,
@@ -99,7 +100,6 @@ impl Transport {
             }
             false => (None, None),
         };
-        let proxy = Proxy::choose(base, config.proxy_url.as_deref())?;
         let (host, port) = base.host_and_port();
         let (proxy_tls, proxy_settings) = match &proxy {
             Some(Proxy::Http { is_tls: true, .. }) => {

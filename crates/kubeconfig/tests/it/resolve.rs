@@ -240,7 +240,7 @@ fn a_program_is_asked_only_where_there_is_nothing_else() {
     let program = resolve(cluster, exec, &Overrides::default()).exec.unwrap();
     assert_eq!((program.command.as_str(), program.env["A"].as_str()), ("login", "B"));
     assert_eq!(program.interactive_mode, InteractiveMode::Never);
-    assert_eq!(program.cluster_extension.unwrap()["audience"], "x");
+    assert_eq!(program.cluster_extension.as_ref().unwrap()["audience"], "x");
     for other in ["token: t", "tokenFile: /t", "username: a", "client-certificate-data: aGk=, client-key-data: aGk="] {
         let used = resolve(cluster, &format!("{exec}, {other}"), &Overrides::default());
         assert!(used.exec.is_none(), "{other}");

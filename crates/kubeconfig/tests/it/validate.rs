@@ -46,6 +46,7 @@ fn a_proxy_is_a_url_of_a_known_scheme() {
         ("http://p", true),
         ("https://me:pw@p:8080/x", true),
         ("socks5://p:1080", true),
+        ("HTTP://p", true),
         ("socks6://p", false),
         ("p:8080", false),
         ("http://", false),

@@ -170,7 +170,8 @@ impl ExecPlugin {
         let header: Option<HeaderValue> = token.map_err(|error| self.fault(error.to_string()))?;
         let pair = match (some(status.client_certificate_data), some(status.client_key_data)) {
             (Some(certificate), Some(key)) => {
-                Some(ClientPair { certificate: certificate.into_bytes(), key: Zeroizing::new(key.into_bytes()) })
+                let key = Zeroizing::new(key.into_bytes());
+                Some(Arc::new(ClientPair { certificate: certificate.into_bytes(), key }))
             }
             (None, None) => None,
             _ => {
@@ -183,7 +184,7 @@ impl ExecPlugin {
             return Err(self.fault("what it printed has neither a token nor a certificate".into()));
         }
         // What cannot be used is not kept: no server would ever refuse it.
-        if let Some(Err(error)) = pair.as_ref().map(ClientPair::check) {
+        if let Some(Err(error)) = pair.as_deref().map(ClientPair::check) {
             return Err(AuthError::Certificate { why: error.to_string() });
         }
         Ok(Credential { header, pair, expires: status.expiration_timestamp.map(|time| time.0.into()) })

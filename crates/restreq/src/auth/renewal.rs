@@ -31,7 +31,7 @@ pub(crate) trait Source: Send + Sync + 'static {
 /// What a source gave.
 pub(crate) struct Credential {
     pub(crate) header: Option<HeaderValue>,
-    pub(crate) pair: Option<ClientPair>,
+    pub(crate) pair: Option<Arc<ClientPair>>,
     /// None: when the server refuses it.
     pub(crate) expires: Option<SystemTime>,
 }

@@ -3,6 +3,7 @@
 use std::borrow::Cow;
 use std::sync::Arc;
 
+use percent_encoding::{CONTROLS, utf8_percent_encode};
 use pintle_meta::RequestLine;
 use serde::Serialize;
 use serde_json::Value;
@@ -64,9 +65,11 @@ impl Request {
         let mut separator = '?';
         for (key, value) in self.pairs(timeout.as_deref()) {
             target.push(std::mem::replace(&mut separator, '&'));
-            target.push_str(key);
+            // What is no ASCII or would begin another line of a log is escaped; the rest stays legible.
+            target.extend(utf8_percent_encode(key, CONTROLS));
             target.push('=');
-            target.push_str(if PUBLIC_PARAMS.contains(&key) { value } else { "[redacted]" });
+            let value = if PUBLIC_PARAMS.contains(&key) { value } else { "[redacted]" };
+            target.extend(utf8_percent_encode(value, CONTROLS));
         }
         let url = [base.scheme(), "://", &base.authority, &target].concat();
         Arc::new(RequestLine { method: self.method.as_str().into(), url: url.into() })
@@ -75,6 +78,8 @@ impl Request {
     /// The path, with placeholders for what names an object or a namespace and for the values of parameters: client-go's template, for what
     /// is to have few values. Of a path that is not of an API, there is none of it.
     pub(crate) fn template(&self) -> String {
+        #[cfg(test)]
+        RENDERED.set(RENDERED.get() + 1);
         let (path, base) = (self.path(), &*self.client.base().path);
         let beneath = path.strip_prefix(base).unwrap_or(&path);
         let mut parts: Vec<&str> = beneath.split('/').filter(|part| !part.is_empty()).collect();
@@ -136,6 +141,17 @@ impl Request {
     }
 }
 
+#[cfg(test)]
+thread_local! {
+    static RENDERED: std::cell::Cell<usize> = const { std::cell::Cell::new(0) };
+}
+
+/// How many templates this thread has rendered.
+#[cfg(test)]
+pub(crate) fn templates_rendered() -> usize {
+    RENDERED.get()
+}
+
 /// The members of an options object as query parameters.
 pub(super) fn option_pairs(options: &impl Serialize) -> Result<Vec<(String, String)>, String> {
     let value = serde_json::to_value(options).map_err(|error| error.to_string())?;
@@ -165,6 +181,17 @@ mod tests {
     use pintle_meta::ClientConfig;
 
     use crate::RestClient;
+
+    #[test]
+    fn an_error_names_its_request_in_one_line() {
+        let client = RestClient::new(ClientConfig::new("http://host")).unwrap();
+        let request =
+            client.get().abs_path(["/a\nb"]).param("labelSelector", "app in (a, b)\nWARN forged\u{2028}\u{85}");
+        let line = request.param("k\r", "hush").line();
+        assert!(!line.to_string().contains(|c: char| c.is_control() || !c.is_ascii()), "{line}");
+        assert!(line.url.contains("labelSelector=app in (a, b)%0AWARN forged%E2%80%A8%C2%85"), "{line}");
+        assert!(line.url.contains("k%0D=[redacted]") && line.url.contains("/a%0Ab"), "{line}");
+    }
 
     #[test]
     fn a_template_has_placeholders_for_names_namespaces_and_values() {

@@ -1,5 +1,6 @@
 //! The connections that one kind of request shares: what [`Pool`] decides, done.
 
+mod gate;
 mod http1;
 
 use std::collections::HashMap;

@@ -1,6 +1,6 @@
 //! Which request gets which connection, when to dial, and what to let go. Decides only: no I/O, no clock, no lock.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use tokio::time::Instant;
@@ -34,7 +34,8 @@ pub(super) struct Pool {
     /// HTTP/1 connections that rest, and since when. Those in use are with who uses them.
     resting: Vec<(ConnId, Instant)>,
     streams: BTreeMap<ConnId, Streams>,
-    waiting: VecDeque<Ticket>,
+    /// In the order in which they came.
+    waiting: BTreeSet<Ticket>,
     dials: usize,
     /// How many streams the last settings allowed.
     usual: Option<usize>,
@@ -74,8 +75,9 @@ pub(super) enum Asked {
 
 /// So long does a connection rest before it is closed: Go's figure.
 pub(super) const LONGEST_REST: Duration = Duration::from_secs(90);
-/// So many HTTP/1 connections rest at most.
-const MOST_RESTING: usize = 25;
+/// So many HTTP/1 connections rest at most. With Go's 25, each burst of more requests would dial anew. What a burst has dialled and the next
+/// one does not need is closed after [`LONGEST_REST`], since the connection that rested last is used first.
+const MOST_RESTING: usize = 256;
 /// The most streams of a connection, however many the server takes: as many as fit side by side into the largest window that a
 /// connection can have (`CONNECTION_WINDOW` in lane.rs).
 pub(super) const MOST_STREAMS: usize = 511;
@@ -90,13 +92,13 @@ impl Pool {
             return Asked::Use(conn);
         }
         let ticket = self.number();
-        self.waiting.push_back(ticket);
+        self.waiting.insert(ticket);
         Asked::Wait(ticket, self.go_on())
     }
 
     /// A request does not wait any more. What is dialled for it, others can use.
     pub(super) fn cancel(&mut self, ticket: Ticket) {
-        self.waiting.retain(|other| *other != ticket);
+        self.waiting.remove(&ticket);
     }
 
     /// A dial has come to a connection.
@@ -123,7 +125,7 @@ impl Pool {
             Some(Protocol::Http2) => self.dials.saturating_mul(self.usual()) + self.promised(),
         };
         let failed = self.waiting.len().saturating_sub(able);
-        let fail = self.waiting.drain(..failed).collect();
+        let fail = std::iter::from_fn(|| self.waiting.pop_first()).take(failed).collect();
         Todo { fail, ..self.go_on() }
     }
 
@@ -204,7 +206,7 @@ impl Pool {
         let mut todo = Todo::default();
         while !self.waiting.is_empty()
             && let Some(conn) = self.take()
-            && let Some(ticket) = self.waiting.pop_front()
+            && let Some(ticket) = self.waiting.pop_first()
         {
             todo.give.push((ticket, conn));
         }

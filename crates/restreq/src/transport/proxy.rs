@@ -13,7 +13,7 @@ use crate::error::ConfigError;
 
 /// The proxy that all requests of a client go through: it has one server, so this is decided once.
 #[derive(Clone)]
-pub(super) enum Proxy {
+pub(crate) enum Proxy {
     /// An HTTP proxy: asked for a tunnel if the server speaks TLS, for each resource if not. It may be reached over TLS itself.
     Http { is_tls: bool, host: String, port: u16, auth: Option<HeaderValue> },
     /// A SOCKS5 proxy, which looks names up itself.
@@ -22,7 +22,7 @@ pub(super) enum Proxy {
 
 /// What the environment of the process says of proxies.
 #[derive(Default)]
-struct Environment {
+pub(crate) struct Environment {
     https: Option<String>,
     http: Option<String>,
     all: Option<String>,
@@ -30,15 +30,19 @@ struct Environment {
 }
 
 impl Proxy {
-    /// The configured proxy or else, as the environment says, that of `HTTPS_PROXY`, `HTTP_PROXY`, `ALL_PROXY` and `NO_PROXY`. The
-    /// latter are for the world outside: this machine is never reached through them.
-    pub(super) fn choose(base: &Base, configured: Option<&str>) -> Result<Option<Self>, ConfigError> {
+    /// The configured proxy, or else that of the environment: `HTTPS_PROXY`, `HTTP_PROXY`, `ALL_PROXY` and `NO_PROXY`. These are for the
+    /// world outside: this machine is never reached through them.
+    pub(crate) fn choose(
+        base: &Base,
+        configured: Option<&str>,
+        env: &Environment,
+    ) -> Result<Option<Self>, ConfigError> {
         match configured {
             Some(url) => {
                 let proxy = if url.contains("://") { Self::parse(url) } else { Err(NO_URL) };
                 proxy.map(Some).map_err(|why| fault("proxy_url", url, why))
             }
-            None => Self::from_environment(base, &Environment::of_process()),
+            None => Self::from_environment(base, env),
         }
     }
 
@@ -91,7 +95,7 @@ impl Proxy {
 const NO_URL: &str = "it is no URL of a proxy, such as http://proxy:3128";
 
 impl Environment {
-    fn of_process() -> Self {
+    pub(crate) fn of_process() -> Self {
         let first = |names: &[&str]| {
             let mut set = names.iter().filter_map(|name| std::env::var(name).ok());
             set.find(|value| !value.trim().is_empty())
@@ -141,7 +145,8 @@ mod tests {
     }
 
     #[test]
-    fn a_configured_proxy_is_a_url_with_a_known_scheme() {
+    fn a_configured_proxy_is_a_url_with_a_known_scheme_and_comes_before_the_environment() {
+        let both = env(|env| env.all = Some("http://other".into()));
         for (url, expected) in [
             ("http://p", Some("http://p:80")),
             ("http://me:pw@p:8080/path", Some("http://p:8080 with auth")),
@@ -156,10 +161,12 @@ mod tests {
             ("http://", None),
             ("http://p:x", None),
         ] {
-            let proxy = Proxy::choose(&base("https://server"), Some(url));
+            let proxy = Proxy::choose(&base("https://server"), Some(url), &both);
             assert_eq!(proxy.ok().map(shown).as_deref(), expected, "{url}");
         }
-        let Err(error) = Proxy::choose(&base("https://server"), Some("ftp://me:hush@p")) else { panic!("accepted") };
+        let Err(error) = Proxy::choose(&base("https://server"), Some("ftp://me:hush@p"), &both) else {
+            panic!("accepted")
+        };
         assert!(!error.to_string().contains("hush") && error.to_string().contains("proxy_url"), "{error}");
     }
 

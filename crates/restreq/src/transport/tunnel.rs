@@ -5,6 +5,7 @@ use std::io;
 use std::net::IpAddr;
 
 use http::HeaderValue;
+use memchr::memmem;
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 
 /// How a proxy keeps one from the server.
@@ -33,7 +34,7 @@ pub(crate) async fn connect<S: AsyncRead + AsyncWrite + Unpin>(
     stream.write_all(&head).await?;
     let mut answer = Vec::new();
     let head_ends = loop {
-        if let Some(at) = answer.windows(END_OF_HEAD.len()).position(|part| part == END_OF_HEAD) {
+        if let Some(at) = memmem::find(&answer, END_OF_HEAD) {
             break at + END_OF_HEAD.len();
         }
         if answer.len() > LONGEST_HEAD {
@@ -67,14 +68,18 @@ pub(crate) async fn socks5<S: AsyncRead + AsyncWrite + Unpin>(
     port: u16,
     auth: Option<&(String, String)>,
 ) -> io::Result<()> {
-    let method = if auth.is_some() { PASSWORD } else { NO_AUTH };
-    stream.write_all(&[VERSION, 1, method]).await?;
-    match read(stream).await? {
-        [VERSION, chosen] if chosen == method => {}
+    // A proxy that needs no password may not know the way to give one.
+    match auth {
+        Some(_) => stream.write_all(&[VERSION, 2, NO_AUTH, PASSWORD]).await?,
+        None => stream.write_all(&[VERSION, 1, NO_AUTH]).await?,
+    }
+    let chosen = match read(stream).await? {
+        [VERSION, method @ (NO_AUTH | PASSWORD)] => method,
         [VERSION, _] => return Err(fault("the proxy wants another way to log in")),
         _ => return Err(fault("the proxy speaks no SOCKS5")),
-    }
-    if let Some((user, password)) = auth {
+    };
+    if chosen == PASSWORD {
+        let (user, password) = auth.ok_or_else(|| fault("the proxy wants a user and a password"))?;
         let mut login = vec![1];
         for text in [user, password] {
             login.push(u8::try_from(text.len()).map_err(|_| fault("user or password is too long for the proxy"))?);
@@ -201,7 +206,15 @@ mod tests {
 
         let auth = ("me".to_owned(), "pw".to_owned());
         let (sent, opened) = socks("host", Some(&auth), &[5, 2, 1, 0, 5, 0, 0, 3, 1, b'a', 0, 80]).await;
-        assert_eq!((&sent[..10], opened), (&b"\x05\x01\x02\x01\x02me\x02pw"[..], Ok(())));
+        assert_eq!((&sent[..11], opened), (&b"\x05\x02\x00\x02\x01\x02me\x02pw"[..], Ok(())));
+        let (sent, opened) = socks("host", Some(&auth), &done).await;
+        assert_eq!(
+            (&sent[..5], opened),
+            (&b"\x05\x02\x00\x02\x05"[..], Ok(())),
+            "one that needs no password gets none"
+        );
+        let error = socks("host", None, &[5, 2]).await.1.unwrap_err();
+        assert!(error.contains("wants a user"), "{error}");
         for (answer, word) in [
             (&[5, 255][..], "way to log in"),
             (b"HTTP/1.1", "no SOCKS5"),

@@ -29,4 +29,5 @@ mod support;
 mod tls;
 mod upload;
 mod wait;
+mod wakes;
 mod watch;

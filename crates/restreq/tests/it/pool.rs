@@ -84,6 +84,29 @@ async fn over_http1_each_exchange_has_a_connection_and_those_that_rest_are_used_
 }
 
 #[tokio::test]
+async fn a_burst_over_http1_dials_no_connection_that_the_burst_before_has_left() {
+    for size in [64, 200] {
+        let server = Server::start([]).await;
+        let client = server.client();
+        // All wait for a connection before the first is answered.
+        let burst = || async {
+            let requests: Vec<_> = (0..size).map(|_| client.get()).collect();
+            soon(futures_util::future::try_join_all(requests.iter().map(|request| request.send()))).await.unwrap();
+        };
+        burst().await;
+        let dialled = server.connections();
+        for _ in 0..3 {
+            burst().await;
+        }
+        assert!(
+            server.connections() <= size,
+            "{} connections for bursts of {size}, {dialled} by the first",
+            server.connections()
+        );
+    }
+}
+
+#[tokio::test]
 async fn a_body_that_panics_fails_its_request_alone() {
     let (server, client) = http2([], Reply::ok()).await;
     soon(client.get().send()).await.unwrap();

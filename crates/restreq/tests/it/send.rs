@@ -9,7 +9,7 @@ use pintle_restreq::{Error, Flow, IgnoreWarnings, RestClient, RestClientConfig, 
 use serde_json::{Value, json};
 use tokio::time::Instant;
 
-use crate::support::{End, Reply, Server, closed_port, soon, steady_clock, until};
+use crate::support::{End, Reply, Seen, Server, closed_port, soon, steady_clock, until};
 
 const REFUSAL: &str =
     r#"{"kind":"Status","apiVersion":"v1","status":"Failure","reason":"NotFound","message":"no pod a","code":404}"#;
@@ -491,35 +491,34 @@ async fn who_has_too_many_requests_is_a_typed_error() {
 }
 
 #[tokio::test]
-async fn a_server_whose_priority_and_fairness_refuses_is_asked_for_less_at_once() {
-    let refusal = Reply::json(429, "Too many requests")
-        .header("content-type", "text/plain")
-        .header("x-kubernetes-pf-flowschema-uid", "schema");
-    let server = Server::start_with([refusal], Reply::Silence, None).await;
-    let client = server.client();
-    soon(client.get().send()).await.unwrap_err();
-    let paths = || server.seen().iter().skip(1).map(|seen| seen.uri.clone()).collect::<Vec<_>>();
-    let ask = |path: &'static str, is_throttled: bool| {
-        let request = client.get().abs_path([path]);
-        let request = if is_throttled { request } else { request.unthrottled() };
-        tokio::spawn(async move { request.send().await })
-    };
-    // There was one under way when it refused.
-    let first = ask("/first", true);
-    soon(until(|| paths() == ["/first"])).await;
-    let _second = ask("/second", true);
-    for path in ["/lease", "/another"] {
-        drop(ask(path, false));
-        soon(until(|| paths().iter().any(|seen| seen == path))).await;
+async fn a_refusal_is_found_in_the_audit_log_by_its_id() {
+    let long = Reply::json(404, "{}").header("audit-id", "x".repeat(300));
+    let script = [Reply::json(404, "{}").header("audit-id", "2f7d-1"), Reply::json(404, "{}"), long];
+    let server = Server::start(script).await;
+    for expected in [Some("2f7d-1"), None, None] {
+        let error = soon(server.client().get().send()).await.unwrap_err();
+        assert_eq!(error.audit_id(), expected);
     }
-    assert_eq!(paths(), ["/first", "/lease", "/another"], "the second waits, and a lease does not");
-    first.abort();
-    soon(until(|| paths().last().is_some_and(|path| path == "/second"))).await;
+}
 
-    // All requests of a client may be such that may not be late.
-    let client = RestClient::new(RestClientConfig { throttled: false, ..server.config().into() }).unwrap();
-    let asked = server.seen().len();
-    let requests = [(); 3].map(|()| client.get());
-    let _asked = requests.map(|request| tokio::spawn(async move { request.send().await }));
-    soon(until(|| server.seen().len() == asked + 3)).await;
+/// Each request waits for itself: a limit for all of them would have those that are served wait for one that hangs.
+#[tokio::test]
+async fn a_request_is_served_beside_one_that_hangs_after_the_server_refused_one() {
+    let refusal = || {
+        let refusal = Reply::later(429, 0).header("content-type", "text/plain");
+        refusal.header("x-kubernetes-pf-flowschema-uid", "schema")
+    };
+    let answer = |seen: &Seen, _: usize| if seen.uri == "/hangs" { Reply::Silence } else { Reply::ok() };
+    let server = Server::start_with([refusal(), refusal()], Reply::By(answer), None).await;
+    let client = server.client();
+    soon(client.get().send()).await.unwrap();
+    assert_eq!(server.seen().len(), 3, "the refused request is sent again");
+    let hanging = client.get().abs_path(["/hangs"]);
+    let hanging = tokio::spawn(async move { hanging.send().await });
+    soon(until(|| server.seen().len() == 4)).await;
+    for _ in 0..3 {
+        soon(client.get().send()).await.unwrap();
+    }
+    assert!(!hanging.is_finished());
+    hanging.abort();
 }

@@ -16,14 +16,17 @@ use hyper_util::rt::TokioIo;
 use tokio::sync::Notify;
 use tokio::task::unconstrained;
 
+use super::gate::Gate;
 use crate::request::HttpBody;
 use crate::transport::connect::Conn;
 
 /// Both ends of a connection.
 ///
 /// Whoever has it polls it: there is one exchange at a time, so a task of its own would only have the two wake each other, most often
-/// across processors. While it rests, its keeper hears of what the peer does.
+/// across processors. While it rests, its keeper hears of what the peer does. hyper only sees the waker of the [`Gate`].
 pub(super) struct Http1 {
+    gate: Arc<Gate>,
+    waker: Waker,
     sender: SendRequest<HttpBody>,
     /// None once it is over.
     connection: Option<Connection<TokioIo<Conn>, HttpBody>>,
@@ -35,7 +38,9 @@ pub(super) struct Http1 {
 impl Http1 {
     pub(super) async fn over(conn: Conn) -> hyper::Result<Self> {
         let (sender, connection) = handshake(TokioIo::new(conn)).await?;
-        Ok(Self { sender, connection: Some(connection), is_fresh: true, bell: Arc::default() })
+        let gate = Arc::<Gate>::default();
+        let waker = Waker::from(gate.clone());
+        Ok(Self { gate, waker, sender, connection: Some(connection), is_fresh: true, bell: Arc::default() })
     }
 
     /// What its keeper listens to.
@@ -50,11 +55,10 @@ impl Http1 {
     /// Finishes what went before; whether there can be another exchange.
     pub(super) async fn ready(&mut self) -> bool {
         poll_fn(|cx| {
-            self.drive(cx);
-            match self.connection {
-                Some(_) => quietly(|cx| self.sender.poll_ready(cx)).map(|ready| ready.is_ok()),
+            self.drive_until(cx, |http1, cx| match http1.connection {
+                Some(_) => http1.sender.poll_ready(cx).map(|ready| ready.is_ok()),
                 None => Poll::Ready(false),
-            }
+            })
         })
         .await
     }
@@ -65,14 +69,10 @@ impl Http1 {
         request: Request<HttpBody>,
     ) -> Result<Response<Incoming>, TrySendError<Request<HttpBody>>> {
         self.is_fresh = false;
-        // Its keeper, on another thread as likely as not, is not to be woken by what it is handed.
-        self.drive(&mut Context::from_waker(Waker::noop()));
-        let mut answer = pin!(self.sender.try_send_request(request));
-        poll_fn(|cx| {
-            self.drive(cx);
-            quietly(|cx| answer.as_mut().poll(cx))
-        })
-        .await
+        // The connection is driven next, so nobody else need be woken for it, such as its keeper.
+        let (answer, _) = self.gate.closed_while(|| self.sender.try_send_request(request));
+        let mut answer = pin!(answer);
+        poll_fn(|cx| self.drive_until(cx, |_, cx| answer.as_mut().poll(cx))).await
     }
 
     /// Reads on in the body of the answer.
@@ -81,26 +81,43 @@ impl Http1 {
         incoming: &mut Incoming,
         cx: &mut Context<'_>,
     ) -> Poll<Option<hyper::Result<Frame<Bytes>>>> {
-        let present = quietly(|cx| Pin::new(&mut *incoming).poll_frame(cx));
-        if present.is_ready() {
-            return present;
+        let mut incoming = Pin::new(incoming);
+        match self.gate.closed_while(|| quietly(|cx| incoming.as_mut().poll_frame(cx))) {
+            (Poll::Pending, _) => self.drive_until(cx, |_, cx| incoming.as_mut().poll_frame(cx)),
+            // Before anybody waits for more, it is driven.
+            (present, _) => present,
         }
-        self.drive(cx);
-        quietly(|cx| Pin::new(&mut *incoming).poll_frame(cx))
     }
 
     /// Leaves it to its keeper. Whether it is still there.
     pub(super) fn rest(&mut self) -> bool {
         self.bell.has_rung.store(false, Ordering::Release);
-        let waker = Waker::from(self.bell.clone());
-        self.drive(&mut Context::from_waker(&waker));
+        self.drive(&Waker::from(self.bell.clone()));
         self.connection.is_some()
     }
 
+    /// Drives the connection until it has what `take` looks for, or has nothing to do but wait for the peer.
+    fn drive_until<T>(
+        &mut self,
+        cx: &mut Context<'_>,
+        mut take: impl FnMut(&mut Self, &mut Context<'_>) -> Poll<T>,
+    ) -> Poll<T> {
+        let gate = self.gate.clone();
+        loop {
+            self.drive(cx.waker());
+            match gate.closed_while(|| quietly(|cx| take(self, cx))) {
+                // Asking for it has given the connection something to do, or the peer has, meanwhile.
+                (Poll::Pending, true) => {}
+                (taken, _) => return taken,
+            }
+        }
+    }
+
     /// Goes on as far as it can. Of what comes of that, whoever asks sees the rest.
-    fn drive(&mut self, cx: &mut Context<'_>) {
+    fn drive(&mut self, waker: &Waker) {
+        self.gate.lead_to(waker);
         if let Some(connection) = &mut self.connection
-            && Pin::new(connection).poll(cx).is_ready()
+            && Pin::new(connection).poll(&mut Context::from_waker(&self.waker)).is_ready()
         {
             // How it ended, the exchange is told.
             self.connection = None;

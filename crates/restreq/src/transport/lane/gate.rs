@@ -1,0 +1,91 @@
+//! The waker that a connection of hyper's is polled with.
+
+use std::sync::atomic::{AtomicU8, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::task::{Wake, Waker};
+
+/// Passes wakes on to the task that waits for the connection. It keeps them back while that task takes something out of the
+/// connection: hyper wakes the connection for each part that is taken, and whoever takes it drives the connection anyway.
+#[derive(Default)]
+pub(super) struct Gate {
+    waiter: Mutex<Option<Waker>>,
+    state: AtomicU8,
+}
+
+const CLOSED: u8 = 1;
+/// Something has woken the connection since the gate was closed.
+const WOKEN: u8 = 2;
+
+impl Gate {
+    /// Has wakes go to this task from now on.
+    pub(super) fn lead_to(&self, waker: &Waker) {
+        let mut waiter = self.lock();
+        if !waiter.as_ref().is_some_and(|waiter| waiter.will_wake(waker)) {
+            let before = waiter.replace(waker.clone());
+            drop(waiter);
+            drop(before);
+        }
+    }
+
+    /// Runs `take` while wakes are kept back. Returns its result, and whether there was one. The caller has to drive the connection then,
+    /// at the latest before it waits.
+    pub(super) fn closed_while<T>(&self, take: impl FnOnce() -> T) -> (T, bool) {
+        self.state.store(CLOSED, Ordering::SeqCst);
+        let taken = take();
+        (taken, self.state.swap(0, Ordering::SeqCst) & WOKEN != 0)
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Option<Waker>> {
+        // Nothing here panics half-way.
+        self.waiter.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Wake for Gate {
+    fn wake(self: Arc<Self>) {
+        self.wake_by_ref();
+    }
+
+    fn wake_by_ref(self: &Arc<Self>) {
+        if self.state.fetch_or(WOKEN, Ordering::SeqCst) & CLOSED != 0 {
+            return;
+        }
+        // A waker is code of the runtime, which does not run under the lock.
+        let waiter = self.lock().clone();
+        waiter.iter().for_each(Waker::wake_by_ref);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::AtomicUsize;
+
+    use super::*;
+
+    #[derive(Default)]
+    struct Count(AtomicUsize);
+
+    impl Wake for Count {
+        fn wake(self: Arc<Self>) {
+            self.0.fetch_add(1, Ordering::SeqCst);
+        }
+    }
+
+    #[test]
+    fn a_wake_reaches_the_last_waiter_or_is_told_to_whoever_closed_the_gate() {
+        let (gate, first, last) = (Arc::new(Gate::default()), Arc::new(Count::default()), Arc::new(Count::default()));
+        let waker = Waker::from(gate.clone());
+        waker.wake_by_ref();
+        gate.lead_to(&first.clone().into());
+        waker.wake_by_ref();
+        gate.lead_to(&last.clone().into());
+        waker.wake_by_ref();
+        let counts = || [&first, &last].map(|count| count.0.load(Ordering::SeqCst));
+        assert_eq!(counts(), [1, 1]);
+        assert_eq!(gate.closed_while(|| waker.wake_by_ref()), ((), true));
+        assert_eq!(gate.closed_while(|| 7), (7, false), "a wake before is nothing new");
+        assert_eq!(counts(), [1, 1]);
+        waker.wake_by_ref();
+        assert_eq!(counts(), [1, 2]);
+    }
+}

@@ -1,0 +1,136 @@
+//! How often a request over HTTP/1.1 is polled, and how often it wakes its own task.
+
+use std::net::SocketAddr;
+use std::pin::pin;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
+use std::task::{Context, Wake, Waker};
+
+use bytes::Bytes;
+use pintle_meta::{ClientConfig, PemSource};
+use pintle_restreq::RestClient;
+use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
+use tokio::net::TcpListener;
+use tokio_rustls::TlsAcceptor;
+
+use crate::support::{End, Reply, Server, soon};
+use crate::tls::{Authority, settings};
+
+/// Answers each request with one write, so that head and body arrive together.
+async fn answer(mut stream: impl AsyncRead + AsyncWrite + Unpin) {
+    let mut request = Vec::new();
+    while stream.read_buf(&mut request).await.is_ok_and(|read| read > 0) {
+        if request.ends_with(b"\r\n\r\n") {
+            request.clear();
+            let answer = b"HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: 2\r\n\r\n{}";
+            stream.write_all(answer).await.unwrap();
+            stream.flush().await.unwrap();
+        }
+    }
+}
+
+async fn serve(tls: Option<TlsAcceptor>) -> SocketAddr {
+    let listener = TcpListener::bind(("127.0.0.1", 0)).await.unwrap();
+    let addr = listener.local_addr().unwrap();
+    tokio::spawn(async move {
+        while let Ok((stream, _)) = listener.accept().await {
+            stream.set_nodelay(true).unwrap();
+            match &tls {
+                None => drop(tokio::spawn(answer(stream))),
+                Some(tls) => {
+                    let accepted = tls.accept(stream);
+                    tokio::spawn(async move { answer(accepted.await.unwrap()).await });
+                }
+            }
+        }
+    });
+    addr
+}
+
+/// Counts the wakes of a future, and passes them on to its task.
+#[derive(Default)]
+struct Wakes {
+    count: AtomicUsize,
+    task: Mutex<Option<Waker>>,
+}
+
+impl Wake for Wakes {
+    fn wake(self: Arc<Self>) {
+        self.count.fetch_add(1, Ordering::SeqCst);
+        self.task.lock().unwrap().iter().for_each(Waker::wake_by_ref);
+    }
+}
+
+/// Runs a future to its end. Returns how often it was polled and woken.
+async fn counted(future: impl Future) -> (usize, usize) {
+    let (wakes, mut polls, mut future) = (Arc::new(Wakes::default()), 0, pin!(future));
+    let waker = Waker::from(wakes.clone());
+    std::future::poll_fn(|cx| {
+        *wakes.task.lock().unwrap() = Some(cx.waker().clone());
+        polls += 1;
+        future.as_mut().poll(&mut Context::from_waker(&waker)).map(drop)
+    })
+    .await;
+    for _ in 0..10 {
+        tokio::task::yield_now().await;
+    }
+    (polls, wakes.count.load(Ordering::SeqCst))
+}
+
+async fn a_get_is_polled_twice_and_woken_once(client: RestClient) {
+    // The first requests connect, and TLS sends tickets with the first answer.
+    for _ in 0..3 {
+        soon(client.get().send()).await.unwrap();
+    }
+    for _ in 0..20 {
+        let (polls, wakes) = soon(counted(async { client.get().send().await.unwrap() })).await;
+        assert_eq!((polls, wakes), (2, 1), "polled to send and once more with the answer, and woken by the answer");
+    }
+}
+
+#[tokio::test]
+async fn a_get_is_polled_once_after_its_answer_is_there_and_does_not_wake_itself() {
+    let addr = serve(None).await;
+    a_get_is_polled_twice_and_woken_once(RestClient::new(ClientConfig::new(format!("http://{addr}"))).unwrap()).await;
+}
+
+#[tokio::test]
+async fn a_get_over_tls_is_polled_once_after_its_answer_is_there_and_does_not_wake_itself() {
+    let authority = Authority::new();
+    let tls = TlsAcceptor::from(settings(&authority.issue("127.0.0.1"), &["http/1.1"], None));
+    let addr = serve(Some(tls)).await;
+    let mut config = ClientConfig::new(format!("https://{addr}"));
+    config.tls.ca = Some(PemSource::Inline(authority.pem().into()));
+    a_get_is_polled_twice_and_woken_once(RestClient::new(config).unwrap()).await;
+}
+
+/// A wake that comes while a part of the body is taken must not be lost: on other threads, the server goes on sending.
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn no_part_of_a_streamed_body_is_waited_for_in_vain() {
+    let chunks: Vec<Bytes> = (0..400).map(|at| Bytes::from(format!("{at} "))).collect();
+    let expected = chunks.concat();
+    let headers = vec![("content-type", "text/plain".to_owned())];
+    let reply = Reply::Answer { status: 200, headers, chunks, end: End::Proper };
+    let authority = Authority::new();
+    let tls = || settings(&authority.issue("127.0.0.1"), &["http/1.1"], None);
+    for tls in [None, Some(tls())] {
+        let server = Server::start_with([], reply.clone(), tls).await;
+        let mut config = server.config();
+        config.tls.ca = Some(PemSource::Inline(authority.pem().into()));
+        let client = RestClient::new(config).unwrap();
+        let readers = (0..8).map(|_| {
+            let (client, expected) = (client.clone(), expected.clone());
+            tokio::spawn(async move {
+                for _ in 0..4 {
+                    let mut stream = client.get().stream().await.unwrap();
+                    let mut read = Vec::new();
+                    while let Some(part) = stream.next().await {
+                        read.extend_from_slice(&part.unwrap());
+                    }
+                    assert!(read == expected);
+                }
+            })
+        });
+        soon(futures_util::future::try_join_all(readers)).await.unwrap();
+    }
+}
