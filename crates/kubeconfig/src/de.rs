@@ -9,6 +9,7 @@ use base64::prelude::BASE64_STANDARD;
 use pintle_meta::Secret;
 use serde::de::{Error as _, Visitor};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
+use zeroize::Zeroizing;
 
 use crate::Data;
 
@@ -85,8 +86,8 @@ named_list!(contexts, "context", crate::Context);
 named_list!(users, "user", crate::AuthInfo);
 named_list!(extensions, "extension", serde_json::Value);
 
-/// A text whose value no error message shows.
-struct HiddenText(Option<String>);
+/// A text whose value no error message shows, and which is wiped when it is dropped.
+struct HiddenText(Option<Zeroizing<String>>);
 
 impl<'de> Deserialize<'de> for HiddenText {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
@@ -100,7 +101,7 @@ impl<'de> Deserialize<'de> for HiddenText {
             }
 
             fn visit_str<E: serde::de::Error>(self, text: &str) -> Result<HiddenText, E> {
-                Ok(HiddenText(Some(text.into())))
+                Ok(HiddenText(Some(Zeroizing::new(text.into()))))
             }
 
             fn visit_unit<E: serde::de::Error>(self) -> Result<HiddenText, E> {
@@ -134,7 +135,7 @@ pub(crate) mod secret {
 
     pub(crate) fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Secret>, D::Error> {
         let text = HiddenText::deserialize(deserializer)?.0.filter(|text| !text.is_empty());
-        Ok(text.map(Secret::new))
+        Ok(text.map(|text| Secret::new(text.as_str())))
     }
 
     pub(crate) fn serialize<S: Serializer>(secret: &Option<Secret>, serializer: S) -> Result<S::Ok, S::Error> {
@@ -151,7 +152,7 @@ pub(crate) mod secrets {
     ) -> Result<BTreeMap<String, Secret>, D::Error> {
         let texts: Option<BTreeMap<String, HiddenText>> = Option::deserialize(deserializer)?;
         let texts = texts.unwrap_or_default().into_iter();
-        Ok(texts.map(|(key, text)| (key, Secret::new(text.0.unwrap_or_default()))).collect())
+        Ok(texts.map(|(key, text)| (key, Secret::new(text.0.unwrap_or_default().as_str()))).collect())
     }
 
     pub(crate) fn serialize<S: Serializer>(
@@ -166,8 +167,9 @@ impl<'de> Deserialize<'de> for Data {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         let text = HiddenText::deserialize(deserializer)?.0.unwrap_or_default();
         // Long values are often folded over lines.
-        let text: String = text.split_ascii_whitespace().collect();
-        BASE64_STANDARD.decode(text).map(Self).map_err(|_| D::Error::custom("the value is not base64"))
+        let text: Zeroizing<Vec<u8>> =
+            Zeroizing::new(text.bytes().filter(|byte| !byte.is_ascii_whitespace()).collect());
+        BASE64_STANDARD.decode(&*text).map(Self).map_err(|_| D::Error::custom("the value is not base64"))
     }
 }
 

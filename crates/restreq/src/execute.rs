@@ -402,7 +402,7 @@ impl Request {
         let invalid = |source| Error::Invalid { request: line.clone(), source };
         let mut request = http::Request::new(self.body.to_http().map_err(invalid)?);
         *request.method_mut() = self.method.clone();
-        let target = PathAndQuery::from_maybe_shared(Bytes::from(self.path_and_query()));
+        let target = PathAndQuery::from_maybe_shared(Bytes::from(self.target(line)));
         *request.uri_mut() = target
             .map(Uri::from)
             .map_err(|error| invalid(InvalidRequest::Uri { uri: line.url.to_string(), message: error.to_string() }))?;

@@ -1,6 +1,7 @@
 //! What a scalar means. The rules are those of YAML 1.1 as the Go library of kubectl implements them.
 
 use serde_json::Number;
+use zeroize::Zeroizing;
 
 /// The value of a scalar. `Text` is the scalar's own text.
 #[derive(Debug, PartialEq)]
@@ -33,7 +34,8 @@ fn number(text: &str) -> Option<Number> {
     if !text.starts_with(|first: char| first.is_ascii_digit() || matches!(first, '+' | '-' | '.')) {
         return None;
     }
-    let plain = text.replace('_', "");
+    // It may be a token that only looks like a number.
+    let plain = Zeroizing::new(text.replace('_', ""));
     integer(&plain).or_else(|| float(&plain))
 }
 

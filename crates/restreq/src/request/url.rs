@@ -42,12 +42,19 @@ impl Request {
     /// parameter of that name.
     pub fn url(&self) -> String {
         let base = self.client.base();
-        [base.scheme(), "://", &base.authority, &self.path_and_query()].concat()
+        let target = self.with_query(path::encode_path(self.path()));
+        [base.scheme(), "://", &base.authority, &target].concat()
     }
 
-    /// The URL without scheme and host.
-    pub(crate) fn path_and_query(&self) -> String {
-        let mut text = path::encode_path(self.path());
+    /// The URL without scheme and host. `line` is the request's own, whose path is the same.
+    pub(crate) fn target(&self, line: &RequestLine) -> String {
+        let base = self.client.base();
+        let beneath = &line.url[base.scheme().len() + "://".len() + base.authority.len()..];
+        self.with_query(beneath.split('?').next().unwrap_or_default().into())
+    }
+
+    /// Appends the parameters to an escaped path.
+    fn with_query(&self, mut text: String) -> String {
         let timeout = self.timeout.map(path::duration_text);
         let query = path::encode_query(self.pairs(timeout.as_deref()));
         if !query.is_empty() {
