@@ -79,7 +79,7 @@ mod tests {
 
     /// With tracing's feature `log`, which the tests turn on and any crate of a program may.
     #[test]
-    fn no_template_is_rendered_where_nobody_reads_the_span() {
+    fn template_is_not_rendered_without_a_subscriber() {
         let request: Request = RestClient::new(ClientConfig::new("http://host")).unwrap().get();
         let before = templates_rendered();
         let span = request.span(&request.line());

@@ -299,7 +299,7 @@ mod tests {
     }
 
     #[test]
-    fn a_text_that_is_too_large_too_deep_or_broken_is_refused() {
+    fn oversized_deep_and_broken_texts_are_refused() {
         for text in ["#".repeat(LARGEST + 1), "[".repeat(100_000), "{a: ".repeat(20_000), "a: &a [\n}".into()] {
             assert!(fault(&text).is_some(), "{}", &text[..10]);
         }

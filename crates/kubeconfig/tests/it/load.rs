@@ -177,7 +177,7 @@ fn files_that_kubectl_reads_are_read() {
 }
 
 #[test]
-fn a_boolean_is_written_as_yaml_1_1_has_it() {
+fn booleans_follow_yaml_1_1() {
     for (text, expected) in [("yes", true), ("on", true), ("Y", true), ("true", true), ("no", false), ("Off", false)] {
         let config = Kubeconfig::parse(&example(&format!("    insecure-skip-tls-verify: {text}\n"))).unwrap();
         assert_eq!(config.clusters["c"].insecure_skip_tls_verify, expected, "{text}");
@@ -189,7 +189,7 @@ fn a_boolean_is_written_as_yaml_1_1_has_it() {
 }
 
 #[test]
-fn files_that_kubectl_refuses_are_refused_with_the_line_or_the_way_out() {
+fn files_that_kubectl_refuses_are_refused_with_the_reason() {
     let plain = example("");
     for (text, word) in [
         (plain.replace("kind: Config", "kind: Configuration"), "kind: Config"),
@@ -220,7 +220,7 @@ fn a_context_without_a_user_sends_no_credentials() {
 
 /// `yes` without quotes is a boolean to kubectl, which would refuse the whole file.
 #[test]
-fn a_text_that_kubectl_would_not_take_for_one_is_written_in_quotes() {
+fn text_that_yaml_reads_as_another_type_is_quoted() {
     let mut config = Kubeconfig::parse(&example("")).unwrap();
     config.current_context = "yes".into();
     config.contexts.insert("1e3".into(), Context { cluster: "on".into(), user: "~".into(), ..Context::default() });

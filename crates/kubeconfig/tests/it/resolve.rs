@@ -112,7 +112,7 @@ fn how_to_trust_the_server_is_replaced_as_a_whole() {
 
 /// Only trust in anybody replaces the authority of a file.
 #[test]
-fn verification_that_is_asked_for_keeps_the_authority_of_the_file() {
+fn explicit_verification_keeps_the_authority_of_the_file() {
     let verified = Overrides { insecure_skip_tls_verify: Some(false), ..Overrides::default() };
     let used = resolve("server: 'https://eu', certificate-authority-data: aGk=", "", &verified);
     assert!(matches!(&used.tls.ca, Some(PemSource::Inline(pem)) if pem == b"hi") && !used.tls.insecure_skip_verify);

@@ -131,7 +131,7 @@ fn a_written_file_keeps_its_inode_owner_mode_and_links() {
 }
 
 #[test]
-fn a_link_to_a_file_that_is_not_there_yet_leads_to_the_new_file() {
+fn dangling_link_is_followed_when_the_file_is_created() {
     let dir = tempfile::tempdir().unwrap();
     let (target, link) = (dir.path().join("target"), dir.path().join("link"));
     symlink(&target, &link).unwrap();

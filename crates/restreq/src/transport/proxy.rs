@@ -145,7 +145,7 @@ mod tests {
     }
 
     #[test]
-    fn a_configured_proxy_is_a_url_with_a_known_scheme_and_comes_before_the_environment() {
+    fn configured_proxy_wins_over_the_environment() {
         let both = env(|env| env.all = Some("http://other".into()));
         for (url, expected) in [
             ("http://p", Some("http://p:80")),

@@ -84,7 +84,7 @@ async fn over_http1_each_exchange_has_a_connection_and_those_that_rest_are_used_
 }
 
 #[tokio::test]
-async fn a_burst_over_http1_dials_no_connection_that_the_burst_before_has_left() {
+async fn repeated_bursts_over_http1_dial_no_new_connections() {
     for size in [64, 200] {
         let server = Server::start([]).await;
         let client = server.client();

@@ -491,7 +491,7 @@ async fn who_has_too_many_requests_is_a_typed_error() {
 }
 
 #[tokio::test]
-async fn a_refusal_is_found_in_the_audit_log_by_its_id() {
+async fn status_error_carries_the_audit_id() {
     let long = Reply::json(404, "{}").header("audit-id", "x".repeat(300));
     let script = [Reply::json(404, "{}").header("audit-id", "2f7d-1"), Reply::json(404, "{}"), long];
     let server = Server::start(script).await;
@@ -503,7 +503,7 @@ async fn a_refusal_is_found_in_the_audit_log_by_its_id() {
 
 /// Each request waits for itself: a limit for all of them would have those that are served wait for one that hangs.
 #[tokio::test]
-async fn a_request_is_served_beside_one_that_hangs_after_the_server_refused_one() {
+async fn hanging_request_stalls_no_other_after_a_429() {
     let refusal = || {
         let refusal = Reply::later(429, 0).header("content-type", "text/plain");
         refusal.header("x-kubernetes-pf-flowschema-uid", "schema")

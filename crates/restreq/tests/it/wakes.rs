@@ -77,7 +77,7 @@ async fn counted(future: impl Future) -> (usize, usize) {
     (polls, wakes.count.load(Ordering::SeqCst))
 }
 
-async fn a_get_is_polled_twice_and_woken_once(client: RestClient) {
+async fn expect_two_polls_and_one_wake(client: RestClient) {
     // The first requests connect, and TLS sends tickets with the first answer.
     for _ in 0..3 {
         soon(client.get().send()).await.unwrap();
@@ -89,24 +89,24 @@ async fn a_get_is_polled_twice_and_woken_once(client: RestClient) {
 }
 
 #[tokio::test]
-async fn a_get_is_polled_once_after_its_answer_is_there_and_does_not_wake_itself() {
+async fn get_polls_once_after_the_answer_and_never_wakes_itself() {
     let addr = serve(None).await;
-    a_get_is_polled_twice_and_woken_once(RestClient::new(ClientConfig::new(format!("http://{addr}"))).unwrap()).await;
+    expect_two_polls_and_one_wake(RestClient::new(ClientConfig::new(format!("http://{addr}"))).unwrap()).await;
 }
 
 #[tokio::test]
-async fn a_get_over_tls_is_polled_once_after_its_answer_is_there_and_does_not_wake_itself() {
+async fn get_over_tls_polls_once_after_the_answer() {
     let authority = Authority::new();
     let tls = TlsAcceptor::from(settings(&authority.issue("127.0.0.1"), &["http/1.1"], None));
     let addr = serve(Some(tls)).await;
     let mut config = ClientConfig::new(format!("https://{addr}"));
     config.tls.ca = Some(PemSource::Inline(authority.pem().into()));
-    a_get_is_polled_twice_and_woken_once(RestClient::new(config).unwrap()).await;
+    expect_two_polls_and_one_wake(RestClient::new(config).unwrap()).await;
 }
 
 /// A wake that comes while a part of the body is taken must not be lost: on other threads, the server goes on sending.
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
-async fn no_part_of_a_streamed_body_is_waited_for_in_vain() {
+async fn streamed_bodies_lose_no_wake_across_threads() {
     let chunks: Vec<Bytes> = (0..400).map(|at| Bytes::from(format!("{at} "))).collect();
     let expected = chunks.concat();
     let headers = vec![("content-type", "text/plain".to_owned())];

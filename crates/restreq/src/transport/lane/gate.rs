@@ -72,7 +72,7 @@ mod tests {
     }
 
     #[test]
-    fn a_wake_reaches_the_last_waiter_or_is_told_to_whoever_closed_the_gate() {
+    fn wakes_reach_the_waiter_or_the_closer_of_the_gate() {
         let (gate, first, last) = (Arc::new(Gate::default()), Arc::new(Count::default()), Arc::new(Count::default()));
         let waker = Waker::from(gate.clone());
         waker.wake_by_ref();
