@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 /// The name of an object within its resource: `namespace/name`, or `name` for a cluster-scoped one.
 ///
-/// Cloning is a reference count. Keys are ordered by their text. As with client-go's `MetaNamespaceKeyFunc`, the key says
+/// Cloning is a reference count. Keys are ordered by their text, and equal if both namespace and name are. As with client-go's `MetaNamespaceKeyFunc`, the key says
 /// nothing of the object's uid: an object that was deleted and created again has the same key.
 ///
 /// # Examples
@@ -74,7 +74,7 @@ impl ObjectKey {
 
 impl PartialEq for ObjectKey {
     fn eq(&self, other: &Self) -> bool {
-        self.text == other.text
+        self.text == other.text && self.name_at == other.name_at
     }
 }
 
@@ -94,7 +94,7 @@ impl PartialOrd for ObjectKey {
 
 impl Ord for ObjectKey {
     fn cmp(&self, other: &Self) -> std::cmp::Ordering {
-        self.text.cmp(&other.text)
+        self.text.cmp(&other.text).then(self.name_at.cmp(&other.name_at))
     }
 }
 
@@ -178,6 +178,15 @@ mod tests {
             assert_eq!(key.to_string(), text);
             assert_eq!(key, ObjectKey::new(key.namespace().unwrap_or_default(), key.name()));
         }
+    }
+
+    /// No object of Kubernetes has such a name, but a file or a request may say so.
+    #[test]
+    fn a_name_with_a_slash_is_not_a_name_in_a_namespace() {
+        let (odd, plain) = (ObjectKey::cluster("a/b"), ObjectKey::new("a", "b"));
+        assert_ne!(odd, plain);
+        assert_ne!(odd.cmp(&plain), std::cmp::Ordering::Equal);
+        assert_eq!(odd, ObjectKey::cluster("a/b"));
     }
 
     #[test]
