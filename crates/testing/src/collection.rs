@@ -63,6 +63,10 @@ pub struct CollectionConfig {
     pub clock: SteppedClock,
     /// Whether lists at revision "0" come whole, whatever their limit, as from a server that has a watch cache. They do by default.
     pub watch_cache: bool,
+    /// The fields that field selectors may name, such as `spec.color`: the `selectableFields` of a custom resource. Besides these,
+    /// `metadata.name` and `metadata.namespace` may be named, and of the kinds of Kubernetes what a server selects by, such as the
+    /// `spec.nodeName` of pods. None by default.
+    pub selectable_fields: Vec<String>,
 }
 
 /// The part that does not depend on the type of the objects.
@@ -75,7 +79,7 @@ pub(crate) struct Shared {
 
 impl Default for CollectionConfig {
     fn default() -> Self {
-        Self { clock: SteppedClock::new(), watch_cache: true }
+        Self { clock: SteppedClock::new(), watch_cache: true, selectable_fields: Vec::new() }
     }
 }
 
@@ -89,8 +93,8 @@ impl<T: Resource> Collection<T> {
 impl<T> Collection<T> {
     /// An empty one of a resource that its type does not tell: say, of [`DynamicObject`](pintle_meta::DynamicObject)s.
     pub fn dynamic(resource: ApiResource, config: CollectionConfig) -> Self {
-        let CollectionConfig { clock, watch_cache } = config;
-        let store = Mutex::new(Store::new(resource, watch_cache));
+        let CollectionConfig { clock, watch_cache, selectable_fields } = config;
+        let store = Mutex::new(Store::new(resource, watch_cache, selectable_fields));
         Self { shared: Arc::new(Shared { store, clock, faults: FaultScript::default() }), object: PhantomData }
     }
 

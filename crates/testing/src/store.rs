@@ -27,6 +27,8 @@ pub(crate) struct Store {
     pub(crate) revision: u64,
     /// Whether lists at revision "0" come whole, whatever their limit.
     watch_cache: bool,
+    /// Fields that selectors may name beside those that the kind has by itself.
+    selectable_fields: Vec<String>,
     /// Reads from before this revision are refused. The log keeps all the same: open watches go on, and tests look back.
     compacted: u64,
     objects: Objects,
@@ -50,11 +52,12 @@ enum Entry {
 }
 
 impl Store {
-    pub(crate) fn new(resource: ApiResource, watch_cache: bool) -> Self {
+    pub(crate) fn new(resource: ApiResource, watch_cache: bool, selectable_fields: Vec<String>) -> Self {
         Self {
             resource,
             revision: 0,
             watch_cache,
+            selectable_fields,
             compacted: 0,
             objects: BTreeMap::new(),
             log: Vec::new(),

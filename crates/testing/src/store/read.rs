@@ -2,7 +2,9 @@
 
 use std::ops::Bound;
 
-use pintle_meta::{ApiError, ListMeta, ListOptions, ListPart, ObjectKey, ResourceVersionMatch};
+use pintle_meta::{
+    ApiError, FieldSelector, LabelSelector, ListMeta, ListOptions, ListPart, ObjectKey, ResourceVersionMatch,
+};
 
 use super::select::Selection;
 use super::{Store, refusal};
@@ -10,7 +12,7 @@ use super::{Store, refusal};
 impl Store {
     /// A page: its metadata, then its items.
     pub(crate) fn list(&self, namespace: Option<&str>, options: &ListOptions) -> Result<Vec<ListPart>, ApiError> {
-        let selection = Selection::new(namespace, &options.label_selector, &options.field_selector)?;
+        let selection = self.selection(namespace, &options.label_selector, &options.field_selector)?;
         let (revision, after) = self.place(options)?;
         let whole = options.limit == 0 || (options.resource_version == "0" && self.watch_cache);
         let limit = if whole { usize::MAX } else { options.limit as usize };
@@ -28,6 +30,15 @@ impl Store {
         };
         let items = page.into_iter().map(|(_, stored)| ListPart::Item(stored.bytes.clone().into()));
         Ok([ListPart::Metadata(metadata)].into_iter().chain(items).collect())
+    }
+
+    pub(super) fn selection(
+        &self,
+        namespace: Option<&str>,
+        labels: &LabelSelector,
+        fields: &FieldSelector,
+    ) -> Result<Selection, ApiError> {
+        Selection::new(&self.resource, &self.selectable_fields, namespace, labels, fields)
     }
 
     /// At which revision a list is read, and after which key.

@@ -1,6 +1,8 @@
 //! Which objects a list or a watch is about.
 
-use pintle_meta::{ApiError, FieldSelector, LabelSelector};
+use std::borrow::Cow;
+
+use pintle_meta::{ApiError, ApiResource, FieldSelector, LabelSelector};
 use serde_json::Value;
 
 use super::{meta, refusal};
@@ -14,12 +16,19 @@ pub(crate) struct Selection {
 
 impl Selection {
     pub(crate) fn new(
+        resource: &ApiResource,
+        selectable: &[String],
         namespace: Option<&str>,
         labels: &LabelSelector,
         fields: &FieldSelector,
     ) -> Result<Self, ApiError> {
+        let is_known = |field: &str| {
+            matches!(field, "metadata.name" | "metadata.namespace")
+                || built_in(resource).contains(&field)
+                || selectable.iter().any(|selectable| selectable == field)
+        };
         let mut named = fields.requirements().iter().map(|requirement| requirement.field());
-        if let Some(unknown) = named.find(|field| !matches!(*field, "metadata.name" | "metadata.namespace")) {
+        if let Some(unknown) = named.find(|field| !is_known(field)) {
             return Err(refusal::bad_request(format!("field label not supported: {unknown}")));
         }
         Ok(Self { namespace: namespace.map(Into::into), labels: labels.clone(), fields: fields.clone() })
@@ -33,6 +42,56 @@ impl Selection {
         let labels = &object["metadata"]["labels"];
         self.namespace.as_ref().is_none_or(|namespace| meta(object, "namespace") == namespace)
             && self.labels.matches_by(|label| labels[label].as_str())
-            && self.fields.matches(|field| meta(object, field.trim_start_matches("metadata.")))
+            && self.fields.matches(|field| value_at(object, field))
+    }
+}
+
+/// The fields besides name and namespace by which a Kubernetes API server selects objects of its own kinds.
+fn built_in(resource: &ApiResource) -> &'static [&'static str] {
+    match (&*resource.group_version.group, &*resource.plural) {
+        ("", "pods") => &[
+            "spec.nodeName",
+            "spec.restartPolicy",
+            "spec.schedulerName",
+            "spec.serviceAccountName",
+            "spec.hostNetwork",
+            "status.phase",
+            "status.podIP",
+            "status.nominatedNodeName",
+        ],
+        ("", "nodes") => &["spec.unschedulable"],
+        ("", "namespaces") => &["status.phase"],
+        ("", "secrets") => &["type"],
+        ("", "replicationcontrollers") | ("apps", "replicasets") => &["status.replicas"],
+        ("batch", "jobs") => &["status.successful"],
+        ("certificates.k8s.io", "certificatesigningrequests") => &["spec.signerName"],
+        ("" | "events.k8s.io", "events") => &[
+            "involvedObject.kind",
+            "involvedObject.namespace",
+            "involvedObject.name",
+            "involvedObject.uid",
+            "involvedObject.apiVersion",
+            "involvedObject.resourceVersion",
+            "involvedObject.fieldPath",
+            "reason",
+            "reportingComponent",
+            "source",
+            "type",
+        ],
+        _ => &[],
+    }
+}
+
+/// What a field is compared as: text as it is, other values as JSON, and an absent one as the zero value of its type.
+fn value_at<'a>(object: &'a Value, field: &str) -> Cow<'a, str> {
+    let path = if field == "source" { "source.component" } else { field };
+    match path.split('.').try_fold(object, |value, name| value.get(name)) {
+        Some(Value::String(text)) => text.into(),
+        Some(Value::Null) | None => match field {
+            "spec.hostNetwork" | "spec.unschedulable" => "false".into(),
+            "status.replicas" | "status.successful" => "0".into(),
+            _ => "".into(),
+        },
+        Some(value) => value.to_string().into(),
     }
 }

@@ -35,7 +35,7 @@ impl Store {
         options: &WatchOptions,
         fault: Option<&Outcome>,
     ) -> Result<u64, ApiError> {
-        let selection = Selection::new(namespace, &options.label_selector, &options.field_selector)?;
+        let selection = self.selection(namespace, &options.label_selector, &options.field_selector)?;
         let revision = self.revision_of(&options.resource_version)?;
         let mut watch = Watch {
             selection,

@@ -5,6 +5,7 @@
 mod clock;
 mod collection;
 mod faults;
+mod fields;
 mod lists;
 mod model;
 mod support;
