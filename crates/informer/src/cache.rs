@@ -12,7 +12,7 @@ mod writes;
 use std::cmp::Ordering;
 use std::collections::{BTreeMap, VecDeque};
 use std::fmt;
-use std::sync::atomic::{self, AtomicBool};
+use std::sync::atomic::{self, AtomicBool, AtomicU64};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
 
 use pintle_delta_fifo::Replacement;
@@ -23,14 +23,14 @@ use crate::publisher::is_succeeded;
 use crate::store::{self, Write};
 use crate::{NotReached, Snapshot, Undecodable, UnknownIndex};
 
-use history::{History, Past, Step};
+use history::{Memory, Past, Step};
 use moved::Moved;
 use noted::Noted;
 use parts::Parts;
 use version::Revision;
 use writes::{Refused, Replaced, take};
 
-pub use history::Remembered;
+pub use history::{HistoryGuard, Remembered};
 pub use indices::{AddIndexError, IndexFailed, IndexValues};
 pub(crate) use indices::{Index, find};
 pub(crate) use writes::{Written, last_of_each};
@@ -73,13 +73,13 @@ pub struct Cache<T> {
     /// Changed by who has the right to write to the store.
     indices: RwLock<Arc<Vec<Index<T>>>>,
     undecodable: Mutex<BTreeMap<ObjectKey, Undecodable>>,
-    history: Mutex<History<T>>,
+    memory: Arc<Memory<T>>,
+    /// How often the history of the server went back.
+    went_back: AtomicU64,
     /// Where sources fill it, how far each has come.
     parts: Mutex<Parts>,
-    /// Whether there is anything in `undecodable`, and whether `history` takes anything up. They are changed by who has the right to
-    /// write, and spare who has it two locks that it has no use for as a rule.
+    /// Whether there is anything in `undecodable`. It is changed by the writer, and spares the writer a lock that it has no use for as a rule.
     has_undecodable: AtomicBool,
-    has_history: AtomicBool,
     /// Up to where both have taken up what there was.
     noted: Noted,
     moved: Moved,
@@ -102,10 +102,10 @@ impl<T: Object> Cache<T> {
             store: Arc::new(store::Store::new(shards)),
             indices: RwLock::new(Arc::new(vec![Index::namespaces()])),
             undecodable: Mutex::default(),
-            history: Mutex::default(),
+            memory: Arc::default(),
+            went_back: AtomicU64::new(0),
             parts: Mutex::new(parts),
             has_undecodable: AtomicBool::new(false),
-            has_history: AtomicBool::new(false),
             noted: Noted::default(),
             moved: Moved::default(),
             is_closed: AtomicBool::new(false),
@@ -205,7 +205,7 @@ impl<T: Object> Cache<T> {
 
     /// The object of that key.
     pub fn get(&self, key: &ObjectKey) -> Option<Arc<T>> {
-        self.store.get(key.as_str()).map(Guarded::into_arc)
+        self.store.get(key).map(Guarded::into_arc)
     }
 
     /// All objects, in no particular order.
@@ -295,8 +295,9 @@ impl<T: Object> Cache<T> {
     ///
     /// # Errors
     ///
-    /// [`NotReached::NotComparable`] if `resource_version` is not a number, or the store's own is not, and [`NotReached::Stopped`] when
-    /// nothing fills the store any more.
+    /// - [`NotReached::NotComparable`] if `resource_version` is not a number, or the store's own is not.
+    /// - [`NotReached::WentBack`] if the history of the server goes back during the wait, as after a restore from a backup.
+    /// - [`NotReached::Stopped`] when nothing fills the store any more.
     ///
     /// # Cancel safety
     ///
@@ -321,6 +322,7 @@ impl<T: Object> Cache<T> {
             return Err(not_comparable(resource_version));
         }
         let waiting = self.moved.wait();
+        let begun = self.went_back.load(atomic::Ordering::Acquire);
         loop {
             // Both before the look, so that nothing that comes after it is missed.
             let moved = waiting.next();
@@ -335,6 +337,9 @@ impl<T: Object> Cache<T> {
                 None => return Err(not_comparable(snapshot.resource_version())),
             }
             drop(snapshot);
+            if self.went_back.load(atomic::Ordering::Acquire) != begun {
+                return Err(NotReached::WentBack { resource_version: resource_version.into() });
+            }
             if is_closed {
                 return Err(NotReached::Stopped);
             }
@@ -342,13 +347,13 @@ impl<T: Object> Cache<T> {
         }
     }
 
-    /// From here on remembers the last changes, so many of them, each with what was there before; 0 is none, as at first.
-    pub fn remember(&self, changes: usize) {
-        let writer = self.store.writer();
-        let forgotten = self.lock_history().remember(changes, &self.resource_version());
-        self.has_history.store(changes > 0, atomic::Ordering::Relaxed);
-        drop(writer);
-        drop(forgotten);
+    /// Remembers the last changes from here on, each with what was there before, for as long as the guard is there.
+    ///
+    /// Of several guards, the greatest number of `changes` counts, so no reader shortens what another relies on.
+    pub fn remember(&self, changes: usize) -> HistoryGuard<T> {
+        // A write that is under way may not be a part of it.
+        let _writer = self.store.writer();
+        HistoryGuard::new(self.memory.clone(), changes, &self.resource_version())
     }
 
     /// What has changed since the store came to have a revision, deletions included, in the order in which it did. `None`: that is not a
@@ -361,7 +366,7 @@ impl<T: Object> Cache<T> {
     /// seen it, or not.
     pub fn changes_since(&self, resource_version: &str) -> Option<Vec<Remembered<T>>> {
         self.wait_for_notes();
-        let history = self.lock_history();
+        let history = self.memory.lock();
         // Under its lock: what goes back does so in the store first, and then in there.
         let reached = self.resource_version();
         history.since(resource_version, &reached)
@@ -438,7 +443,7 @@ impl<T: Object> Cache<T> {
                     Err(object) => {
                         let Refused { error, entry, is_succeeded } = *object;
                         // Its last state stays, so that it is not taken for deleted.
-                        let known = if is_succeeded { None } else { self.store.get(entry.key.as_str()) };
+                        let known = if is_succeeded { None } else { self.store.get(&entry.key) };
                         let key = entry.key.clone();
                         kept.extend(known.map(|known| Write { key, value: Some(known), values: Vec::new() }));
                         entries.insert(entry.key.clone(), entry);
@@ -450,7 +455,12 @@ impl<T: Object> Cache<T> {
             let present: Vec<(ObjectKey, Guarded<T>)> = present.collect();
             writes.extend(kept);
             let is_within = |key: &ObjectKey| within.is_none_or(|namespace| key.namespace() == Some(namespace));
-            let tell = |current: &mut String| version::set(current, &revision.whole);
+            let tell = |current: &mut String| {
+                if version::is_older(&revision.whole, current) {
+                    self.went_back.fetch_add(1, atomic::Ordering::Release);
+                }
+                version::set(current, &revision.whole);
+            };
             let earlier = self.earlier();
             let replaced = writer.replace(writes, is_within, |one, other| Arc::ptr_eq(one, other), tell);
             let before = {
@@ -474,15 +484,32 @@ impl<T: Object> Cache<T> {
         replaced
     }
 
-    /// Ends all waits: nothing will be written any more.
+    /// The history of the server has begun anew, so what was waited for may never come.
+    pub(crate) fn history_went_back(&self) {
+        self.went_back.fetch_add(1, atomic::Ordering::Release);
+        self.moved.announce_end();
+    }
+
+    /// The resourceVersion of the newest state that is known of a key, be it one that cannot be decoded.
+    pub(crate) fn version_of(&self, key: &ObjectKey) -> Option<String> {
+        if self.has_undecodable.load(atomic::Ordering::Relaxed)
+            && let Some(entry) = self.lock_undecodable().get(key)
+        {
+            return Some(entry.resource_version.clone());
+        }
+        self.store.get(key).map(|known| known.resource_version().to_owned())
+    }
+
+    /// Ends all waits: nothing will be written any more. Index functions are dropped, as they may hold what holds this cache.
     pub(crate) fn close(&self) {
         self.is_closed.store(true, atomic::Ordering::Release);
+        self.drop_functions();
         self.moved.announce_end();
     }
 
     /// Whether what it has of that key was made anew since, and what is there now is that entry.
     pub(crate) fn is_succeeded(&self, key: &ObjectKey, entry: &Undecodable) -> bool {
-        is_succeeded(self.store.get(key.as_str()).as_ref().map(|known| &***known), entry)
+        is_succeeded(self.store.get(key).as_ref().map(|known| &***known), entry)
     }
 
     /// Whether it holds what its sources are asked for now, as it was at some revision.
@@ -529,7 +556,7 @@ impl<T: Object> Cache<T> {
 
     /// The revision before a commit, if its changes are to be remembered.
     fn earlier(&self) -> Option<String> {
-        self.has_history.load(atomic::Ordering::Relaxed).then(|| self.resource_version())
+        self.memory.is_on().then(|| self.resource_version())
     }
 
     /// Takes up what was just written, if it is to be remembered. What it gives is not any more, and may be dropped under no lock.
@@ -542,18 +569,14 @@ impl<T: Object> Cache<T> {
         let Some(earlier) = earlier else { return VecDeque::new() };
         let mut resource_version = self.resource_version();
         version::advance(&mut resource_version, newest);
-        self.lock_history().note(steps(), &earlier, &resource_version)
+        self.memory.lock().note(steps(), &earlier, &resource_version)
     }
 
     /// Remembers nothing of what was before, nor of how that revision came about.
     pub(crate) fn forget(&self, newest: &str) -> VecDeque<Past<T>> {
         let mut resource_version = self.resource_version();
         version::advance(&mut resource_version, newest);
-        self.lock_history().forget(&resource_version)
-    }
-
-    fn lock_history(&self) -> MutexGuard<'_, History<T>> {
-        self.history.lock().unwrap_or_else(PoisonError::into_inner)
+        self.memory.lock().forget(&resource_version)
     }
 
     fn lock_undecodable(&self) -> MutexGuard<'_, BTreeMap<ObjectKey, Undecodable>> {

@@ -8,7 +8,10 @@ use pintle_metrics::Provider;
 
 use crate::{Projection, ReflectorConfig, ReflectorError};
 
-/// How a [`SharedInformer`](crate::SharedInformer) works. The default is that of client-go.
+/// How a [`SharedInformer`](crate::SharedInformer) works.
+///
+/// By default it works as client-go's, but for `managedFields`, which are [left out](Projection), and for the exceptions that
+/// [`ReflectorConfig`] lists.
 ///
 /// # Examples
 ///
@@ -50,9 +53,9 @@ pub struct InformerConfig<T> {
     /// How often subscribers are reminded of all objects, unless they say otherwise: see
     /// [`Subscription::set_resync`](crate::Subscription::set_resync). `None`, the default: never.
     pub resync: Option<Duration>,
-    /// What of each object is decoded and kept. **By default all but `managedFields` and the annotation of `kubectl apply`**: who writes
-    /// objects of the cache back by an update reads [what becomes of these](Projection#writing-such-an-object-back) first. Of the
-    /// Secrets of a whole cluster without a selector, [`Projection::without`] `data` at the least: else a warning says what is held.
+    /// What of each object is decoded and kept. By default all but `managedFields`, so that an object of
+    /// the cache may be [written back](Projection#writing-such-an-object-back) by an update. Of the Secrets of a whole cluster without a
+    /// selector, leave out `data` by [`Projection::without`] at the least: else a warning says what is held.
     pub projection: Projection,
     /// Changes each object once, before it goes into the cache; to leave out what nobody reads and what no path of a `projection`
     /// names, say. It may be called for several objects at once, on threads that may block. The last state of a deleted object is
@@ -61,7 +64,8 @@ pub struct InformerConfig<T> {
     /// has it under, as does each that cannot be decoded: where a transform renames, its last good state goes by another key, so that the
     /// next list takes that for deleted.
     pub transform: Option<Transform<T>>,
-    /// Hears of each failure that delays the informer. It cannot change what follows; nor can a panic of it, which is logged.
+    /// Called with each failure that delays the informer, under no lock. It cannot change what follows; nor can a panic of it, which is logged.
+    /// A handle to the informer that it captures keeps the informer running.
     pub on_error: Option<ErrorHandler>,
     /// Who is told of the work, from the making of the informer until its task has ended. None, the default: nobody. All have
     /// the labels `name`, which is the informer's, and `group`, `version` and `resource`. After a panic of it,

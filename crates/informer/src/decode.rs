@@ -71,6 +71,8 @@ pub(crate) struct Told<T> {
     /// The revision that it comes with, where that is not what the object has: a transform may have changed it, and its type may not
     /// keep it.
     pub(crate) resource_version: Option<String>,
+    /// The object does not have the resourceVersion that the server gave it, so versions of the object say nothing.
+    pub(crate) is_reshaped: bool,
 }
 
 /// Decodes an object, without what its outline leaves out.
@@ -179,7 +181,7 @@ impl<T: Object> Object for Decoded<Guarded<T>> {
 
 impl<T> From<Decoded<T>> for Told<T> {
     fn from(object: Decoded<T>) -> Self {
-        Self { object, resource_version: None }
+        Self { object, resource_version: None, is_reshaped: false }
     }
 }
 

@@ -50,7 +50,8 @@ impl<T: Object + DeserializeOwned> Decoder<T> {
             _ => None,
         };
         let resource_version = resource_version.filter(|version| version != decoded.resource_version());
-        Told { resource_version: resource_version.map(Cow::into_owned), object: decoded }
+        let is_reshaped = resource_version.is_some();
+        Told { resource_version: resource_version.map(Cow::into_owned), object: decoded, is_reshaped }
     }
 
     fn outline(&self, object: &RawObject) -> Option<Outline> {
@@ -67,7 +68,7 @@ impl<T: Object + DeserializeOwned> Decoder<T> {
         if uid.is_empty() || resource_version.is_empty() {
             return None;
         }
-        let known = self.cache.store().get(outline.key(json)?.as_str())?;
+        let known = self.cache.store().get(&outline.key(json)?)?;
         (known.uid() == uid && known.resource_version() == resource_version).then_some(known)
     }
 
@@ -91,7 +92,8 @@ impl<T: Object + DeserializeOwned> Decoder<T> {
         // Once for all: the cache and its subscribers ask for these as well, where one object is one among many.
         let asked = transformed.and_then(|_| catch(|| ask(&**decoded)).map_err(|panic| ("its Metadata", panic)));
         match asked {
-            Ok(()) => Decoded::Object(decoded),
+            Ok(true) => Decoded::Object(decoded),
+            Ok(false) => Decoded::undecodable(ObjectMeta::default(), "its name is empty".into()),
             Err((what, panic)) => self.panicked(what, panic, identity(object)),
         }
     }
@@ -103,8 +105,10 @@ impl<T: Object + DeserializeOwned> Decoder<T> {
     }
 }
 
-/// Asks for what an informer tells objects by.
-fn ask(object: &impl Object) {
+/// Asks for what an informer tells objects by. Returns whether there is a name.
+fn ask(object: &impl Object) -> bool {
     let (key, uid, resource_version) = (object.key(), object.uid(), object.resource_version());
+    let is_named = !key.name().is_empty();
     std::hint::black_box((key, uid, resource_version));
+    is_named
 }

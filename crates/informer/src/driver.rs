@@ -2,11 +2,11 @@
 
 mod decoding;
 mod followers;
+mod offload;
 mod requests;
 mod states;
 
-use std::future::{Future, pending};
-use std::panic::resume_unwind;
+use std::future::Future;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Instant;
@@ -14,23 +14,25 @@ use std::time::Instant;
 use pintle_delta_fifo::{Item, RealFifo, RealFifoConfig, StoreError};
 use pintle_meta::{ListWatch, Object, ObjectKey};
 use serde::de::DeserializeOwned;
-use tokio::runtime::Handle;
-use tokio::task::spawn_blocking;
+use tokio::task::yield_now;
 use tokio::time::sleep_until;
 use tokio_util::sync::CancellationToken;
 
+use self::offload::{drop_off_the_runtime, off_the_runtime};
 use self::requests::Requests;
 use crate::decode::Told;
 use crate::decoder::Decoder;
 use crate::guarded::Guarded;
 use crate::metrics::Metrics;
 use crate::namespaces::Place;
-use crate::panic::{catch, caught};
-use crate::publisher::Publisher;
+use crate::on_error::ErrorHandlers;
+use crate::panic::caught;
+use crate::publisher::{Publisher, Telling};
 use crate::reflector::{Command, Input, Output, Reflector};
-use crate::{ErrorHandler, Projection, ReflectorError, StopCause, Transform};
+use crate::{Projection, ReflectorError, StopCause, Transform};
 
 pub(crate) use self::followers::Followers;
+pub(crate) use self::requests::Limits;
 pub(crate) use self::states::{States, Whole};
 
 /// What drives a reflector: it owns the requests and the clock.
@@ -46,15 +48,22 @@ pub(crate) struct Driver<T, L> {
     pub(crate) states: States,
     pub(crate) projection: Projection,
     pub(crate) transform: Option<Transform<T>>,
-    pub(crate) on_error: Option<Arc<ErrorHandler>>,
+    pub(crate) on_error: Arc<ErrorHandlers>,
     pub(crate) metrics: Option<Metrics>,
+    pub(crate) limits: Limits,
 }
 
 type Fifo<T> = RealFifo<ObjectKey, Told<Guarded<T>>>;
 
-/// So many events are taken up in one step at most. It bounds the queue, which is filled and emptied by one task, and how long a
-/// stop may take. A list that holds more goes into the cache off the runtime.
-const BATCH: usize = 500;
+/// So many events are read in one go at most, and then other tasks get their turn. It bounds the queue, which is filled and emptied by one
+/// task. A list that holds more goes into the cache off the runtime.
+const BATCH: usize = 32;
+
+/// So often functions of indices are called in one go: they are a user's, and each may take long.
+const CALLS: usize = 16;
+
+/// So many times a subscriber is told of a change in one go.
+const TOLD: usize = 512;
 
 impl<T: Object + DeserializeOwned, L: ListWatch<Object = T>> Driver<T, L> {
     /// Follows its source until told to stop.
@@ -71,10 +80,11 @@ impl<T: Object + DeserializeOwned, L: ListWatch<Object = T>> Driver<T, L> {
             states,
             on_error,
             metrics,
+            limits,
         } = self;
         let cache = publisher.cache.clone();
         let decoder = Arc::new(Decoder::new(name.clone(), &projection, transform, cache));
-        let mut requests = Requests::new(list_watch, &decoder, states.clone());
+        let mut requests = Requests::new(list_watch, &decoder, states.clone(), limits);
         let mut steps = Steps {
             name,
             place,
@@ -85,6 +95,8 @@ impl<T: Object + DeserializeOwned, L: ListWatch<Object = T>> Driver<T, L> {
             states,
             on_error,
             metrics,
+            taken: 0,
+            told: 0,
         };
         steps.go(&mut requests, &stop).await;
         // With what it has of a list.
@@ -101,8 +113,11 @@ struct Steps<T> {
     publisher: Arc<Publisher<T>>,
     fifo: Fifo<T>,
     states: States,
-    on_error: Option<Arc<ErrorHandler>>,
+    on_error: Arc<ErrorHandlers>,
     metrics: Option<Metrics>,
+    /// How many changes were written, and how many were told, since other tasks were given their turn.
+    taken: usize,
+    told: usize,
 }
 
 impl<T: Object + DeserializeOwned> Steps<T> {
@@ -117,7 +132,7 @@ impl<T: Object + DeserializeOwned> Steps<T> {
                 input = requests.carry_out(command) => input,
             };
             command = self.step(input);
-            // What has come already is taken up in one step with it.
+            // What has come already is taken up with it.
             for _ in 1..BATCH {
                 // A source that always has something ready would keep everybody else from running.
                 tokio::task::coop::consume_budget().await;
@@ -147,11 +162,7 @@ impl<T: Object + DeserializeOwned> Steps<T> {
         }
         if let Some(error) = step.error {
             self.log(&error);
-            if let Some(handler) = &self.on_error
-                && let Err(panic) = catch(|| handler(&error))
-            {
-                tracing::error!(informer = %self.name, panic, "the error handler panicked");
-            }
+            self.on_error.call(&self.name, &error);
         }
         if step.discarded.len() > BATCH {
             drop_off_the_runtime(step.discarded);
@@ -167,7 +178,8 @@ impl<T: Object + DeserializeOwned> Steps<T> {
 
     /// Each trouble once, since a resource that is missing for good fails twice a minute for good.
     fn log(&self, error: &ReflectorError) {
-        let is_known = self.states.borrow().cause().is_some_and(|known| known.is_like(error));
+        let last = self.states.last();
+        let is_known = last.and_then(|last| Some(last.cause()?.is_like(error))).unwrap_or_default();
         match is_known {
             true => tracing::debug!(informer = %self.name, %error, "still not up to date"),
             false => tracing::warn!(informer = %self.name, %error, "not up to date"),
@@ -196,9 +208,16 @@ impl<T: Object + DeserializeOwned> Steps<T> {
         }
     }
 
-    /// Takes up all that is queued: first the store, and then the subscribers.
+    /// Takes up all that is queued: first the store, and then the subscribers. After so much work, other tasks get their turn.
     async fn take_up(&mut self) {
-        while let Some(batch) = self.fifo.pop_batch(BATCH) {
+        while !self.fifo.is_empty() {
+            let most = self.publisher.batch(CALLS).min(BATCH);
+            if self.taken >= most {
+                self.taken = 0;
+                yield_now().await;
+            }
+            let Some(batch) = self.fifo.pop_batch(most.saturating_sub(self.taken).max(1)) else { break };
+            self.taken += batch.items.len();
             if let Some(metrics) = &mut self.metrics {
                 metrics.queued(self.fifo.len());
             }
@@ -206,21 +225,35 @@ impl<T: Object + DeserializeOwned> Steps<T> {
             let (publisher, place) = (self.publisher.clone(), self.place.clone());
             // That of a list in the batch, after which no other was begun.
             let choice = self.choice.load(Ordering::Acquire);
-            let is_large = batch.items.iter().any(|item| len(item) > BATCH);
+            let is_large = batch.items.iter().any(|item| len(item) > most);
             let turn = publisher.turn().await;
-            let apply = move || {
-                publisher.apply(&place, choice, batch);
-                drop(turn);
-            };
             if is_large {
-                off_the_runtime(apply).await;
+                off_the_runtime(move || {
+                    publisher.tell(publisher.apply(&place, choice, batch));
+                    drop(turn);
+                })
+                .await;
             } else {
-                apply();
+                let telling = publisher.apply(&place, choice, batch);
+                self.tell(telling).await;
+                drop(turn);
             }
             if let Some(metrics) = &mut self.metrics {
                 metrics.processed(begun);
             }
         }
+    }
+
+    /// Tells the subscribers of a change, a part at a time.
+    async fn tell(&mut self, mut telling: Telling<T>) {
+        while let Some(changes) = telling.step() {
+            self.told += changes;
+            if self.told >= TOLD {
+                self.told = 0;
+                yield_now().await;
+            }
+        }
+        self.publisher.told(telling);
     }
 }
 
@@ -230,24 +263,6 @@ fn len<T>(item: &Entry<T>) -> usize {
     match item {
         Item::ReplacedAll { objects, .. } => objects.len(),
         _ => 1,
-    }
-}
-
-/// Runs what takes long where nobody else has to wait for it, and waits for it.
-async fn off_the_runtime(work: impl FnOnce() + Send + 'static) {
-    match spawn_blocking(work).await {
-        Ok(()) => {}
-        Err(error) if error.is_panic() => resume_unwind(error.into_panic()),
-        // The runtime is going, and this task with it.
-        Err(_) => pending().await,
-    }
-}
-
-/// Drops what may be a whole list where nobody has to wait for it. Nor does anybody need to know when that is done.
-fn drop_off_the_runtime(much: impl Send + 'static) {
-    match Handle::try_current() {
-        Ok(runtime) => drop(runtime.spawn_blocking(move || drop(much))),
-        Err(_) => drop(much),
     }
 }
 

@@ -24,6 +24,13 @@ pub enum NotReached {
         /// What was asked for.
         resource_version: String,
     },
+    /// The server began its history anew during the wait, as after a restore from a backup, so the revision may never come. If it does, it
+    /// is that of something else.
+    #[error("the history of the server went back, so the resourceVersion {resource_version:?} may never come")]
+    WentBack {
+        /// What was asked for.
+        resource_version: String,
+    },
     /// The informer stopped, so that its cache does not change any more.
     #[error("the informer has stopped")]
     Stopped,
@@ -35,6 +42,15 @@ pub enum NotReached {
 pub struct NotSynced {
     pub(crate) informer: String,
     pub(crate) cause: StopCause,
+}
+
+/// The selectors of an informer were not changed, since a factory shares it with others.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error(
+    "the informer {informer:?} is shared by a factory, so its selectors cannot change: ask the factory for an informer with the new selectors, or make one with SharedInformer::new"
+)]
+pub struct SelectorsShared {
+    pub(crate) informer: String,
 }
 
 /// Why a reflector has to wait before it goes on.

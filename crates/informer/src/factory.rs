@@ -5,16 +5,29 @@ use std::fmt;
 use std::future::Future;
 use std::pin::Pin;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::time::Duration;
 
 use pintle_meta::{ApiResource, ListWatch, Object};
 use serde::de::DeserializeOwned;
 
-use crate::selection::Selectors;
-use crate::shared_informer::{Covered, Scope};
-use crate::{InformerConfig, Namespaces, NotSynced, SharedInformer};
+use crate::shared_informer::{Covered, Scope, Settings};
+use crate::user::{User, Users};
+use crate::{ErrorHandler, InformerConfig, Namespaces, NotSynced, SharedInformer};
 
-/// Shares informers: whoever asks for a type, a resource, a namespace, selectors, a projection and a transform that somebody asked for
-/// before gets the same one.
+/// Shares informers between callers that ask for the same.
+///
+/// client-go sets most of this once for a whole factory, and controller-runtime once for a whole cache. Here each caller brings its own
+/// configuration, and no setting is dropped:
+///
+/// | what a caller sets | what it gets if the informer that is there has another value |
+/// |---|---|
+/// | type, resource, namespace or set of namespaces, projection, transform | an informer of its own |
+/// | all of [`ReflectorConfig`](crate::ReflectorConfig), such as selectors, `not_older_than`, `page_size` and `streaming_list` | an informer of its own |
+/// | `name`, `metrics`, `seed` | an informer of its own; a caller that leaves one at its default takes any |
+/// | `resync` | the same informer: it is the period of the subscriptions that are made by the caller's handle and its clones |
+/// | `on_error` | the same informer, which calls both handlers, this one for as long as the caller uses the informer |
+///
+/// Transforms and providers of metrics are the same if they are clones of one `Arc`. An informer of its own costs one more list, watch and copy of the objects, so callers that want to share agree on these settings.
 ///
 /// An informer runs until its last user is gone: all handles to it are dropped, and all its listers, subscriptions and handlers. One that
 /// nobody uses when it is [started](Self::start) is started all the same, and runs until somebody has used it and is gone. All end
@@ -61,19 +74,16 @@ struct Inner {
 struct Entry {
     number: u64,
     informer: Arc<dyn AnyInformer>,
-    user: Weak<User>,
+    users: Arc<Users>,
 }
 
-/// All users of one informer: handles, listers, subscriptions.
-pub(crate) struct User {
-    factory: Weak<Mutex<Inner>>,
-    number: u64,
-}
-
-/// What somebody asks for.
+/// What a caller asks for.
 struct Wanted<T> {
     scope: Scope<T>,
-    selectors: Selectors,
+    name: String,
+    settings: Settings,
+    resync: Option<Duration>,
+    on_error: Option<Arc<ErrorHandler>>,
 }
 
 impl InformerFactory {
@@ -82,13 +92,9 @@ impl InformerFactory {
         Self::default()
     }
 
-    /// The informer of the resource of `list_watch`, in its namespace or in all, with these selectors, this projection and this transform.
-    /// It is the one that somebody asked for before, if there is one: then `list_watch` and what else the configuration says count for
-    /// nothing.
+    /// Returns the informer of the resource of `list_watch`, in its namespace or in all, with this configuration.
     ///
-    /// A transform is the same if it is a clone of that one; what another does is not known, so that who asks with it gets an informer
-    /// of its own. So does who asks for what an informer followed until its
-    /// [selectors were changed](SharedInformer::set_selectors).
+    /// It is one that was asked for before, if one fits: [`InformerFactory`] says which does. Then `list_watch` is dropped.
     ///
     /// An informer that is asked for after a shutdown has ended.
     pub fn informer<T: Object + DeserializeOwned>(
@@ -96,7 +102,7 @@ impl InformerFactory {
         list_watch: impl ListWatch<Object = T>,
         config: InformerConfig<T>,
     ) -> SharedInformer<T> {
-        let wanted = Wanted::new(list_watch.api_resource(), Covered::of(&list_watch), &config);
+        let (wanted, config) = Wanted::new(list_watch.api_resource(), Covered::of(&list_watch), config);
         self.share(&wanted, || SharedInformer::new(list_watch, config))
     }
 
@@ -112,7 +118,7 @@ impl InformerFactory {
         source: impl Fn(Option<&str>) -> L + Send + 'static,
         config: InformerConfig<T>,
     ) -> SharedInformer<T> {
-        let wanted = Wanted::new(source(None).api_resource(), Covered::Several(namespaces.clone()), &config);
+        let (wanted, config) = Wanted::new(source(None).api_resource(), Covered::Several(namespaces.clone()), config);
         self.share(&wanted, || SharedInformer::of_namespaces(namespaces, source, config))
     }
 
@@ -123,9 +129,10 @@ impl InformerFactory {
     /// Outside of a tokio runtime.
     pub fn start(&self) {
         let inner = self.lock();
-        if !inner.is_shut_down {
-            inner.informers.iter().for_each(|entry| entry.informer.start());
-        }
+        let all = if inner.is_shut_down { Vec::new() } else { inner.informers.clone() };
+        // A runtime that is going drops what it is given, and that is a user's. Those that are shut down meanwhile do not start.
+        drop(inner);
+        all.iter().for_each(|entry| entry.informer.start());
     }
 
     /// Waits until all informers have synced, those included that were not started, and those not whose last user goes meanwhile.
@@ -173,15 +180,15 @@ impl InformerFactory {
     /// The informer that is wanted; one that is made, unless there is one. It is neither made nor dropped under the lock, since its
     /// source, its transform and its provider of metrics are a user's.
     fn share<T: Object>(&self, wanted: &Wanted<T>, make: impl FnOnce() -> SharedInformer<T>) -> SharedInformer<T> {
-        let found = self.find(&mut self.lock(), wanted);
+        let found = find(&self.lock(), wanted);
         if let Some(found) = found {
-            return found;
+            return found.for_caller(wanted);
         }
         let made = make();
         let mut inner = self.lock();
-        if let Some(quicker) = self.find(&mut inner, wanted) {
+        if let Some(quicker) = find(&inner, wanted) {
             drop(inner);
-            return quicker;
+            return quicker.for_caller(wanted);
         }
         if inner.is_shut_down {
             drop(inner);
@@ -194,27 +201,19 @@ impl InformerFactory {
             .partition(|entry| entry.informer.has_stopped() && wanted.is(&*entry.informer).is_some());
         inner.informers = kept;
         inner.made += 1;
-        let user = self.user(inner.made);
-        let entry = Entry { number: inner.made, informer: Arc::new(made.clone()), user: Arc::downgrade(&user) };
+        let users = self.users(inner.made);
+        let user = User::new(users.clone(), None);
+        let entry = Entry { number: inner.made, informer: Arc::new(made.clone()), users };
         inner.informers.push(entry);
         drop(inner);
         drop(stopped);
-        made.used_by(user)
+        made.used_by(user, wanted.resync)
     }
 
-    /// The informer for those who ask now, who want one that lives, unless none does any more.
-    fn find<T: Object>(&self, inner: &mut Inner, wanted: &Wanted<T>) -> Option<SharedInformer<T>> {
-        let Inner { informers, is_shut_down, .. } = inner;
-        informers.iter_mut().find_map(|Entry { number, informer, user }| {
-            let found = wanted.is(&**informer).filter(|found| *is_shut_down || !found.state().has_ended())?;
-            let present = user.upgrade().unwrap_or_else(|| self.user(*number));
-            *user = Arc::downgrade(&present);
-            Some(found.used_by(present))
-        })
-    }
-
-    fn user(&self, number: u64) -> Arc<User> {
-        Arc::new(User { factory: Arc::downgrade(&self.inner), number })
+    /// The users of an informer, the last of whom takes it along.
+    fn users(&self, number: u64) -> Arc<Users> {
+        let factory = Arc::downgrade(&self.inner);
+        Users::new(move || stop_unused(&factory, number))
     }
 
     fn all(&self) -> Vec<Entry> {
@@ -231,34 +230,70 @@ fn lock(inner: &Mutex<Inner>) -> MutexGuard<'_, Inner> {
     inner.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-impl Drop for User {
-    /// The last one takes the informer along, if it runs. One that is to be started yet is the factory's.
-    fn drop(&mut self) {
-        let Some(factory) = self.factory.upgrade() else { return };
-        let mut inner = lock(&factory);
-        // Another may have come meanwhile.
-        let is_unused = |entry: &Entry| {
-            entry.number == self.number && entry.user.strong_count() == 0 && entry.informer.has_started()
-        };
-        let unused = inner.informers.iter().position(is_unused).map(|at| inner.informers.remove(at));
-        drop(inner);
-        if let Some(entry) = unused {
-            entry.informer.stop();
-        }
+/// Stops an informer that has no users, if it runs. One that is to be started yet is the factory's.
+fn stop_unused(factory: &Weak<Mutex<Inner>>, number: u64) {
+    let Some(factory) = factory.upgrade() else { return };
+    let mut inner = lock(&factory);
+    // Another may have come meanwhile.
+    let is_unused = |entry: &Entry| entry.number == number && entry.users.is_none() && entry.informer.has_started();
+    let unused = inner.informers.iter().position(is_unused).map(|at| inner.informers.remove(at));
+    drop(inner);
+    if let Some(entry) = unused {
+        entry.informer.stop();
+    }
+}
+
+/// An informer that is there, and its next user.
+struct Found<T: Object> {
+    informer: SharedInformer<T>,
+    user: User,
+    users: Arc<Users>,
+}
+
+/// The informer that is wanted, if there is one. One that has ended is not, unless all have.
+fn find<T: Object>(inner: &Inner, wanted: &Wanted<T>) -> Option<Found<T>> {
+    inner.informers.iter().find_map(|Entry { informer, users, .. }| {
+        let found = wanted.is(&**informer).filter(|found| inner.is_shut_down || !found.state().has_ended())?;
+        Some(Found { informer: found.clone(), user: User::new(users.clone(), None), users: users.clone() })
+    })
+}
+
+impl<T: Object> Found<T> {
+    /// The informer with what the caller has set for itself.
+    fn for_caller(self, wanted: &Wanted<T>) -> SharedInformer<T> {
+        let Self { informer, user, users } = self;
+        let listening = wanted.on_error.clone().map(|handler| Arc::new(informer.error_handlers().listen(handler)));
+        let listening = listening.map(|listening| User::new(users, Some(listening)));
+        informer.used_by(listening.unwrap_or(user), wanted.resync)
     }
 }
 
 impl<T: Object> Wanted<T> {
-    fn new(resource: ApiResource, covered: Covered, config: &InformerConfig<T>) -> Self {
+    /// With the configuration for an informer that has to be made.
+    fn new(resource: ApiResource, covered: Covered, mut config: InformerConfig<T>) -> (Self, InformerConfig<T>) {
         let (projection, transform) = (config.projection.clone(), config.transform.clone());
         let scope = Scope { resource, covered, projection, transform };
-        Self { scope, selectors: Selectors::of(&config.reflector) }
+        let on_error = config.on_error.take().map(Arc::new);
+        let InformerConfig { name, reflector, metrics, seed, resync, .. } = &config;
+        let settings = Settings { reflector: reflector.clone(), metrics: metrics.clone(), seed: *seed };
+        let wanted = Self { scope, name: name.clone(), settings, resync: *resync, on_error: on_error.clone() };
+        config.on_error = on_error.map(|handler| -> ErrorHandler { Box::new(move |error| handler(error)) });
+        (wanted, config)
     }
 
     /// That informer, if it is what is wanted.
     fn is<'a>(&self, informer: &'a dyn AnyInformer) -> Option<&'a SharedInformer<T>> {
         let informer = informer.as_any().downcast_ref::<SharedInformer<T>>()?;
-        (*informer.scope() == self.scope && informer.selectors() == self.selectors).then_some(informer)
+        let (wanted, there) = (&self.settings, informer.settings());
+        let is_named = self.name.is_empty() || self.name == informer.name();
+        let is_told = match (&wanted.metrics, &there.metrics) {
+            (None, _) => true,
+            (Some(wanted), Some(there)) => std::ptr::addr_eq(Arc::as_ptr(wanted), Arc::as_ptr(there)),
+            (Some(_), None) => false,
+        };
+        let is_seeded = wanted.seed.is_none() || wanted.seed == there.seed;
+        let is_one = *informer.scope() == self.scope && wanted.reflector == there.reflector;
+        (is_one && is_named && is_told && is_seeded).then_some(informer)
     }
 }
 

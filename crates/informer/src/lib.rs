@@ -48,7 +48,7 @@
 //! - [`Namespaces`] are a set that may change while informers follow it.
 //! - A [`Subscription`] yields [`ResourceEvent`]s: what changed, after it has changed. A [`ResourceEventHandler`] is called with them.
 //! - A [`Lister`] reads the copy: by key, namespace, [`LabelSelector`](pintle_meta::LabelSelector) or index, or as a [`Snapshot`].
-//! - An [`Overlay`] is a lister that sees its own writes at once.
+//! - An [`Overlay`] is a lister that sees its own writes at once: those of the API that it [wraps](Overlay::api), or those that it is told.
 //! - A [`Cache`] is the store below, a [`Reflector`](reflector::Reflector) the state machine that lists and watches to fill it.
 //! - A [`Projection`] says what of each object is kept. Mind it where objects of the cache are written back.
 //! - A [`Compact`] object is kept compressed, and decoded when it is read.
@@ -61,6 +61,16 @@
 //!   at some revision, and at no earlier one than before. A list takes its place in one step. Of several namespaces that are [followed one
 //!   by one](SharedInformer::of_namespaces), this holds for each.
 //! - The cache and its indices change first, and then subscribers hear.
+//! - No lock is held while a user's code runs, be it a function, a handler, a waker or the `Drop` of an object. What is given out is owned, so
+//!   nothing that a caller keeps holds up an informer.
+//! - A caller of an [`InformerFactory`] cannot change what others see by the informer that they share: neither its selectors, nor its
+//!   settings, nor the history of its cache.
+//! - In one go, an informer calls index functions and transforms 16 times at most on a thread of the runtime, takes up 32 events, and tells
+//!   subscribers of some 500 changes. Then other tasks get their turn. What is more goes to other threads.
+//! - A request that brings nothing for [so long](ReflectorConfig::list_idle_timeout) has failed, whatever its source. Of one informer, 16 lists are
+//!   under way at most. Work off the runtime needs no room in tokio's pool of blocking threads, and all informers of a process have as
+//!   many pieces of it under way as there are processors.
+//! - An event that is older than the state that the cache has is left out.
 //! - A reader waits for no write, and a writer for no reader, but for the moment in which one record is changed or a few are read. A
 //!   [`Snapshot`] costs the same however much there is; all that it shows is of one moment, and a [`View`] is of several caches at one.
 //! - Events of one object come in order, each from where the last one ended. States in between may be skipped.
@@ -108,13 +118,13 @@
 //!
 //! 1. The driver of an informer, which is its only task unless it follows several namespaces, each of which has one, carries out what the [`Reflector`](reflector::Reflector) asks for: list, watch, wait.
 //! 2. The bytes of each object are looked through once, for who it is and for what its [`Projection`] leaves out. What is left is decoded
-//!    and transformed: a little at once, much in batches on blocking threads, so that a large list holds up nobody on the runtime. An
+//!    and transformed: a little at once, much in batches on other threads, so that a large list holds up nobody on the runtime. An
 //!    object that a list brings in the state in which the cache has it is taken from there. The reflector makes what comes of it into
 //!    [`Output`](reflector::Output)s, in the order of the source.
 //! 3. Outputs go through an in-order queue, a [`RealFifo`](pintle_delta_fifo::RealFifo). It is there to take up in one step
 //!    what has come at once: the driver fills it with what the watch has ready, and then empties it. So it holds at most a
 //!    batch, and the watch is not read while the cache is written.
-//! 4. A batch changes the [`Cache`] in one step, a list all of it at once, and a large one on a blocking thread. What was
+//! 4. A batch of up to 32 events changes the [`Cache`] in one step, a list all of it at once, and a large one on another thread. What was
 //!    there before decides what is new, what changed and what is gone.
 //! 5. Then each [`Subscription`] gets the change into its own [`CoalescingFifo`](pintle_delta_fifo::CoalescingFifo). From
 //!    here on it is on the listener's time, and nobody waits for anybody. What was there at its beginning, it reads as it goes.
@@ -135,6 +145,7 @@ mod handler;
 mod lister;
 mod metrics;
 mod namespaces;
+mod on_error;
 mod overlay;
 mod panic;
 mod projection;
@@ -147,27 +158,30 @@ mod selection;
 mod shared_informer;
 mod snapshot;
 mod state;
+mod state_watch;
 mod store;
 mod subscription;
 mod sync;
+mod user;
 
-pub use cache::{AddIndexError, Cache, IndexFailed, IndexValues, NAMESPACE_INDEX, Remembered};
+pub use cache::{AddIndexError, Cache, HistoryGuard, IndexFailed, IndexValues, NAMESPACE_INDEX, Remembered};
 pub use compact::Compact;
 pub use config::{ErrorHandler, InformerConfig, Transform};
 pub use decode::Undecodable;
-pub use error::{NotReached, NotSynced, ReflectorError, UnknownIndex};
+pub use error::{NotReached, NotSynced, ReflectorError, SelectorsShared, UnknownIndex};
 pub use event::ResourceEvent;
 pub use factory::InformerFactory;
 pub use handler::{FilteringResourceEventHandler, HandlerGuard, ResourceEventHandler};
 pub use lister::{Lister, NamespaceLister};
 pub use namespaces::Namespaces;
-pub use overlay::{Overlay, OverlayConfig};
+pub use overlay::{Overlay, OverlayConfig, OwnWrites};
 pub use projection::Projection;
 pub use recorder::{Recorded, Recorder, Recording, Replayed};
 pub use reflector_config::ReflectorConfig;
 pub use shared_informer::SharedInformer;
 pub use snapshot::{Difference, Iter, Snapshot, View, Viewed};
 pub use state::{InformerState, ListProgress, StopCause};
+pub use state_watch::StateWatch;
 pub use subscription::{EventChannel, NewestSubscription, Subscription, SubscriptionStatus, SyncHandle};
 
 // The examples of the README run as tests.

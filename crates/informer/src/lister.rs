@@ -5,9 +5,9 @@ use std::sync::Arc;
 
 use pintle_meta::{LabelSelector, Object, ObjectKey};
 
-use crate::factory::User;
 use crate::store::NAMESPACES;
-use crate::{Cache, NotReached, Remembered, Snapshot, Undecodable, UnknownIndex};
+use crate::user::User;
+use crate::{Cache, HistoryGuard, NotReached, Remembered, Snapshot, Undecodable, UnknownIndex};
 
 /// Read access to the cache of an informer. Cheap to clone.
 ///
@@ -43,7 +43,7 @@ use crate::{Cache, NotReached, Remembered, Snapshot, Undecodable, UnknownIndex};
 pub struct Lister<T> {
     cache: Arc<Cache<T>>,
     /// Who has it, if the informer is a factory's.
-    user: Option<Arc<User>>,
+    user: Option<User>,
 }
 
 impl<T: Object> Lister<T> {
@@ -52,18 +52,18 @@ impl<T: Object> Lister<T> {
         Self::of(cache, None)
     }
 
-    pub(crate) fn of(cache: Arc<Cache<T>>, user: Option<Arc<User>>) -> Self {
+    pub(crate) fn of(cache: Arc<Cache<T>>, user: Option<User>) -> Self {
         Self { cache, user }
     }
 
     /// The object of that key.
     pub fn get(&self, key: &ObjectKey) -> Option<Arc<T>> {
-        self.cache.get(key)
+        self.cache().get(key)
     }
 
     /// All objects, in no particular order.
     pub fn list(&self) -> Vec<Arc<T>> {
-        self.cache.list()
+        self.cache().list()
     }
 
     /// The objects whose labels match, in no particular order.
@@ -73,7 +73,7 @@ impl<T: Object> Lister<T> {
 
     /// The objects of one namespace.
     pub fn namespace<'a>(&'a self, namespace: &'a str) -> NamespaceLister<'a, T> {
-        NamespaceLister { cache: &self.cache, namespace }
+        NamespaceLister { cache: self.cache(), namespace }
     }
 
     /// The objects that have `value` in the index `name`, in no particular order.
@@ -82,17 +82,17 @@ impl<T: Object> Lister<T> {
     ///
     /// [`UnknownIndex`], which tells the names that there are.
     pub fn by_index(&self, name: &str, value: &str) -> Result<Vec<Arc<T>>, UnknownIndex> {
-        self.cache.by_index(name, value)
+        self.cache().by_index(name, value)
     }
 
     /// How many objects there are.
     pub fn len(&self) -> usize {
-        self.cache.len()
+        self.cache().len()
     }
 
     /// Whether there are none.
     pub fn is_empty(&self) -> bool {
-        self.cache.is_empty()
+        self.cache().is_empty()
     }
 
     /// The objects that the server has and that cannot be decoded as a `T` or are larger than the source takes, or that a transform,
@@ -105,31 +105,30 @@ impl<T: Object> Lister<T> {
     /// An object whose name cannot be read has no entry. It could be any, so nothing is concluded from a list that has one, nor
     /// from its event: the cache stays as it is, the informer's state says so, and the resource is listed again, later each time.
     pub fn undecodable(&self) -> Vec<Undecodable> {
-        self.cache.undecodable()
+        self.cache().undecodable()
     }
 
     /// All that the cache holds now, to be read at leisure: see [`Cache::snapshot`].
     pub fn snapshot(&self) -> Snapshot<T> {
-        self.cache.snapshot()
+        self.cache().snapshot()
     }
 
     /// The revision up to which the cache has all changes; empty before the first list.
     pub fn resource_version(&self) -> String {
-        self.cache.resource_version()
+        self.cache().resource_version()
     }
 
     /// Waits until the cache has all changes up to `resource_version`: see [`Cache::wait_for`].
     ///
     /// # Errors
     ///
-    /// [`NotReached::NotComparable`] if `resource_version` is not a number, and [`NotReached::Stopped`] once the informer has
-    /// stopped.
+    /// As for [`Cache::wait_for`].
     ///
     /// # Cancel safety
     ///
     /// Dropping the future stops the wait and has no other effect.
     pub async fn wait_for(&self, resource_version: &str) -> Result<(), NotReached> {
-        self.cache.wait_for(resource_version).await
+        self.cache().wait_for(resource_version).await
     }
 
     /// Waits as [`wait_for`](Self::wait_for) does, and gives what the cache holds then.
@@ -142,27 +141,31 @@ impl<T: Object> Lister<T> {
     ///
     /// Dropping the future stops the wait and has no other effect.
     pub async fn read_at_least(&self, resource_version: &str) -> Result<Snapshot<T>, NotReached> {
-        self.cache.read_at_least(resource_version).await
+        self.cache().read_at_least(resource_version).await
     }
 
     /// What has changed since the cache had a revision: see [`Cache::changes_since`].
     pub fn changes_since(&self, resource_version: &str) -> Option<Vec<Remembered<T>>> {
-        self.cache.changes_since(resource_version)
+        self.cache().changes_since(resource_version)
     }
 
-    /// From here on the cache remembers the last changes, so many of them: see [`Cache::remember`].
-    pub fn remember(&self, changes: usize) {
-        self.cache.remember(changes);
+    /// Has the cache remember its last changes for as long as the guard is there: see [`Cache::remember`].
+    pub fn remember(&self, changes: usize) -> HistoryGuard<T> {
+        self.cache().remember(changes)
     }
 
+    /// The cache, of which something is about to be read.
     pub(crate) fn cache(&self) -> &Cache<T> {
+        if let Some(user) = &self.user {
+            user.reads(|| self.cache.is_indexing());
+        }
         &self.cache
     }
 }
 
 impl<T> Clone for Lister<T> {
     fn clone(&self) -> Self {
-        Self { cache: self.cache.clone(), user: self.user.clone() }
+        Self { cache: self.cache.clone(), user: self.user.as_ref().map(User::reader) }
     }
 }
 

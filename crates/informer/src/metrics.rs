@@ -6,9 +6,8 @@ use std::time::Instant;
 
 use pintle_meta::{ApiResource, Object};
 use pintle_metrics::{Counter, Gauge, Histogram, Metric, MetricKind, Provider};
-use tokio::sync::watch;
 
-use crate::driver::now;
+use crate::driver::{Whole, now};
 use crate::publisher::Publisher;
 use crate::reflector::{Command, Output, Step};
 use crate::{InformerState, ReflectorError};
@@ -173,18 +172,18 @@ impl Pulled {
         name: &str,
         resource: &ApiResource,
         publisher: &Arc<Publisher<T>>,
-        state: watch::Receiver<InformerState>,
+        whole: &Arc<Whole>,
     ) -> Self {
         let labels = labels(name, resource);
         let [versions, pending, undecodable] = std::array::from_fn(|_| publisher.clone());
-        let trouble = state.clone();
+        let [trouble, state] = std::array::from_fn(|_| whole.clone());
         let pulled = |metric, read| provider.pulled(metric, &labels, read);
         let _pulled = [
             pulled(&STORE_RESOURCE_VERSION, Box::new(move || last_digits(&versions.cache.resource_version()) as f64)),
             pulled(&PENDING, Box::new(move || pending.pending() as f64)),
             pulled(&UNDECODABLE, Box::new(move || undecodable.cache.undecodable_len() as f64)),
-            pulled(&DEGRADED, Box::new(move || seconds_of_trouble(&trouble.borrow()))),
-            pulled(&SYNCED, Box::new(move || f64::from(u8::from(state.borrow().is_synced())))),
+            pulled(&DEGRADED, Box::new(move || seconds_of_trouble(&trouble.state()))),
+            pulled(&SYNCED, Box::new(move || f64::from(u8::from(state.state().is_synced())))),
         ];
         Self { _pulled }
     }

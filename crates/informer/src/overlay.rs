@@ -1,19 +1,24 @@
 //! Reads of one's own writes, before the watch brings them.
 
+mod own_writes;
+
 use std::collections::HashMap;
 use std::fmt;
 use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 use std::time::{Duration, Instant};
 
-use pintle_meta::{LabelSelector, Object, ObjectKey};
+use pintle_meta::{LabelSelector, Object, ObjectApi, ObjectKey};
 
-use crate::Lister;
 use crate::driver::now;
+use crate::{Cache, Lister, NAMESPACE_INDEX, UnknownIndex};
+
+pub use self::own_writes::OwnWrites;
 
 /// A [`Lister`] in which one's own writes are seen at once. Clones share what was written.
 ///
-/// Who has written tells it what the server answered: [`wrote`](Self::wrote), or [`deleted`](Self::deleted). From then on a read gives
-/// that, until the cache has caught up; and then what the cache has. No read waits, and what others write is seen when the cache has it.
+/// It learns of writes from the [API](Self::api) that it wraps, or from the caller, who reports what the server answered by
+/// [`wrote`](Self::wrote) or [`deleted`](Self::deleted). From then on a read gives that, until the cache has caught up; and then what the
+/// cache has. No read waits, and what others write is seen when the cache has it.
 ///
 /// Precisely, with resourceVersions as the numbers that they are, for a key of which one's last write is known:
 ///
@@ -28,7 +33,7 @@ use crate::driver::now;
 /// moment but for these. It is a promise with bounds: what was written longer than [`max_age`](OverlayConfig::max_age) ago, or before
 /// [`capacity`](OverlayConfig::capacity) other keys, is read from the cache, however far that is.
 ///
-/// Reads by index are the cache's alone.
+/// Reads by [index](Self::by_index) see own writes, too: by the values that the index function gives for them.
 ///
 /// # Examples
 ///
@@ -132,6 +137,11 @@ impl<T: Object> Overlay<T> {
         Self { lister, writes: Arc::new(RwLock::new(Writes { config, by_key: HashMap::new() })) }
     }
 
+    /// Returns an API that sends requests by `api`, and whose writes this overlay shows at once.
+    pub fn api<A: ObjectApi<T>>(&self, api: A) -> OwnWrites<A, T> {
+        OwnWrites::new(api, self.clone())
+    }
+
     /// Takes up what the server answered to a create, an update or a patch. Answers that come in another order than they were given do no
     /// harm: the greatest version counts, and no object that was deleted comes back.
     ///
@@ -154,6 +164,7 @@ impl<T: Object> Overlay<T> {
         let at = now();
         // The objects are a user's, and are dropped under no lock.
         let mut done = Vec::new();
+        let cache = self.lister.cache();
         let mut writes = self.write();
         let is_stale = writes.by_key.get(&key).is_some_and(|known| {
             let is_same = known.uid == uid;
@@ -162,7 +173,7 @@ impl<T: Object> Overlay<T> {
         if !is_stale {
             done.extend(writes.by_key.insert(key, Write { object, uid, version, is_deleted, at }));
         }
-        done.extend(writes.make_room(at, |key| self.version_of(key)));
+        done.extend(writes.make_room(at, |key| version_of(cache, key)));
         drop(writes);
         true
     }
@@ -182,13 +193,8 @@ impl<T: Object> Overlay<T> {
 
     /// All objects, in no particular order.
     pub fn list(&self) -> Vec<Arc<T>> {
-        let now = now();
         // Before the cache is read, so that it has what is given up meanwhile.
-        let versioned = |(key, write): (ObjectKey, Write<T>)| {
-            let version = self.version_of(&key);
-            (key, (write, version))
-        };
-        let mut writes: HashMap<ObjectKey, (Write<T>, u64)> = self.current(now).into_iter().map(versioned).collect();
+        let mut writes = self.versioned();
         let snapshot = self.lister.snapshot();
         let mut objects: Vec<Arc<T>> = snapshot.into_iter().collect();
         if writes.is_empty() {
@@ -207,6 +213,30 @@ impl<T: Object> Overlay<T> {
         });
         objects.extend(writes.values().filter_map(|(write, version)| write.shown(*version, None).flatten().cloned()));
         objects
+    }
+
+    /// The objects that have `value` in the index `name`, in no particular order. What was written is in it by the values that the index
+    /// function gives for it; where that fails or panics, it is in none.
+    ///
+    /// # Errors
+    ///
+    /// [`UnknownIndex`], which tells the names that there are.
+    pub fn by_index(&self, name: &str, value: &str) -> Result<Vec<Arc<T>>, UnknownIndex> {
+        let writes = self.versioned();
+        let snapshot = self.lister.snapshot();
+        let mut objects = snapshot.by_index(name, value)?;
+        for (key, (write, version)) in writes {
+            let Some(shown) = write.shown(version, snapshot.get(&key).as_deref()) else { continue };
+            objects.retain(|object| object.key() != key);
+            let has_value = |object: &&Arc<T>| self.lister.cache().has_value(name, value, &key, object);
+            objects.extend(shown.filter(has_value).cloned());
+        }
+        Ok(objects)
+    }
+
+    /// The objects of a namespace, in no particular order.
+    pub fn namespace(&self, namespace: &str) -> Vec<Arc<T>> {
+        self.by_index(NAMESPACE_INDEX, namespace).unwrap_or_default()
     }
 
     /// The objects whose labels match, in no particular order.
@@ -237,6 +267,15 @@ impl<T: Object> Overlay<T> {
         self.len() == 0
     }
 
+    /// What was written of late, and up to where the cache has all changes of each key.
+    fn versioned(&self) -> HashMap<ObjectKey, (Write<T>, u64)> {
+        let versioned = |(key, write): (ObjectKey, Write<T>)| {
+            let version = self.version_of(&key);
+            (key, (write, version))
+        };
+        self.current(now()).into_iter().map(versioned).collect()
+    }
+
     /// What was written of late. The objects are a user's, and are looked at under no lock.
     fn current(&self, now: Instant) -> Vec<(ObjectKey, Write<T>)> {
         let writes = self.read();
@@ -246,8 +285,7 @@ impl<T: Object> Overlay<T> {
 
     /// Up to where the cache has all changes of that key, which others may be behind.
     fn version_of(&self, key: &ObjectKey) -> u64 {
-        let reached = self.lister.cache().reached(key.namespace());
-        number(&reached.unwrap_or_else(|| self.lister.resource_version()))
+        version_of(self.lister.cache(), key)
     }
 
     fn read(&self) -> RwLockReadGuard<'_, Writes<T>> {
@@ -304,6 +342,11 @@ impl<T: Object> fmt::Debug for Overlay<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Overlay").field("len", &self.len()).finish_non_exhaustive()
     }
+}
+
+fn version_of<T: Object>(cache: &Cache<T>, key: &ObjectKey) -> u64 {
+    let reached = cache.reached(key.namespace());
+    number(&reached.unwrap_or_else(|| cache.resource_version()))
 }
 
 /// 0 before the first list, and of what is no number: then nothing has been seen.

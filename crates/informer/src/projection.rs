@@ -3,8 +3,8 @@
 /// What of each object is kept: all but some fields, which are cut out of its bytes before it is decoded. So they cost no time to
 /// decode and no memory. [`InformerConfig::projection`](crate::InformerConfig::projection) has it.
 ///
-/// The default leaves out what is often the larger part of an object, and what hardly any program reads: [`MANAGED_FIELDS`](Self::MANAGED_FIELDS)
-/// and [`LAST_APPLIED`](Self::LAST_APPLIED).
+/// The default leaves out [`MANAGED_FIELDS`](Self::MANAGED_FIELDS), which are often the larger part of an object, and which an update with such
+/// an object does not delete. client-go keeps the whole object.
 ///
 /// # Writing such an object back
 ///
@@ -16,11 +16,10 @@
 /// | update of `status`, `scale` and so on | stays, as far as the subresource does not take the field |
 /// | **update (PUT) of the object** | **is deleted, as every field that an update does not bring**; but `managedFields` stay |
 ///
-/// A server keeps the `managedFields` that it has where an update brings none, so these are safe to leave out. The annotation of
-/// `kubectl apply` is not: an update with an object from the cache takes it away, and the next `kubectl apply` then no longer deletes
-/// fields that have gone from the manifest. Whoever updates objects that people also apply keeps it
-/// (`Projection::whole().without(Projection::MANAGED_FIELDS)`), patches instead, or reads the object from the server first. So it is
-/// with each field that [`without`](Self::without) names.
+/// A server keeps the `managedFields` that it has where an update brings none, so the default is safe to write back. Nothing else is. If the
+/// annotation of `kubectl apply` is left out, for example, an update with an object from the cache deletes it in the cluster, and the next
+/// `kubectl apply` does not delete fields that have gone from the manifest. So a program that leaves out more than the default patches
+/// objects, or reads an object from the server before it updates it.
 ///
 /// # Examples
 ///
@@ -54,8 +53,8 @@ impl Projection {
     /// Who owns which field: of use to servers, and to programs that apply.
     pub const MANAGED_FIELDS: &[&str] = &["metadata", "managedFields"];
 
-    /// The manifest that `kubectl apply` was given last, client-side: a copy of most of the object. An update with an object that is
-    /// without it deletes it: see [above](Self#writing-such-an-object-back).
+    /// The manifest that `kubectl apply` was given last, client-side: a copy of most of the object. Kept by default. An update with an
+    /// object that lacks it deletes it in the cluster: see [above](Self#writing-such-an-object-back).
     pub const LAST_APPLIED: &[&str] = &["metadata", "annotations", "kubectl.kubernetes.io/last-applied-configuration"];
 
     /// All of each object.
@@ -90,6 +89,6 @@ impl Projection {
 
 impl Default for Projection {
     fn default() -> Self {
-        Self::whole().without(Self::MANAGED_FIELDS).without(Self::LAST_APPLIED)
+        Self::whole().without(Self::MANAGED_FIELDS)
     }
 }

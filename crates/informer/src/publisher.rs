@@ -11,12 +11,13 @@ use pintle_meta::{Object, ObjectKey};
 use tokio::sync::{Mutex as Turns, Notify, OwnedMutexGuard};
 
 use crate::cache::parts::{Demand, Parts, Told as Reached};
+use crate::cache::version::is_older;
 use crate::cache::{Written, last_of_each};
 use crate::decode::{Decoded, Told};
-use crate::factory::User;
 use crate::guarded::Guarded;
 use crate::namespaces::{Followed, Place};
-use crate::subscription::{Entry, News, Queue, Seen, Walk};
+use crate::subscription::{Aftermath, Entry, News, Queue, Seen, Walk};
+use crate::user::User;
 use crate::{Cache, IndexFailed, SubscriptionStatus, Undecodable};
 
 /// The store of an informer, and those who want to hear of it.
@@ -107,23 +108,20 @@ impl<T: Object> Publisher<T> {
         }
     }
 
-    pub(crate) fn subscribe(
-        &self,
-        delivery: Delivery,
-        resync: Option<Duration>,
-        user: Option<Arc<User>>,
-    ) -> Arc<Queue<T>> {
+    pub(crate) fn subscribe(&self, delivery: Delivery, resync: Option<Duration>, user: Option<User>) -> Arc<Queue<T>> {
         let queue = Arc::new(Queue::new(delivery, resync, user));
         let mut audience = self.lock();
         let is_writing = audience.is_writing;
-        if is_writing { &mut audience.joining } else { &mut audience.queues }.push(Arc::downgrade(&queue));
-        if !is_writing {
-            self.admit(&queue);
+        let audience_now = if is_writing { &mut audience.joining } else { &mut audience.queues };
+        if audience_now.len() == audience_now.capacity() {
+            // Instead of growing, as long as some have left.
+            audience_now.retain(|queue| queue.strong_count() > 0);
         }
-        if audience.is_closed {
-            queue.close();
-        }
+        audience_now.push(Arc::downgrade(&queue));
+        let admitted = (!is_writing).then(|| self.admit(&queue));
+        let closed = audience.is_closed.then(|| queue.close());
         drop(audience);
+        drop((admitted, closed));
         self.resyncs_changed.notify_one();
         queue
     }
@@ -147,7 +145,8 @@ impl<T: Object> Publisher<T> {
                 (written, cache.forget(&revision.newest))
             });
             let news = gone.into_iter().zip(written);
-            tell(&queues, news.filter_map(|(key, written)| Some((key, self.gone_unseen(written.before?)))));
+            let news = news.filter_map(|(key, written)| Some((key, self.gone_unseen(written.before?)))).collect();
+            self.tell(Telling { queues, news, told: 0, listed: None });
         }
         // Not before: who waits for the change finds nothing any more of what is gone.
         self.cache.change_parts(|parts| parts.follow(followed));
@@ -158,15 +157,16 @@ impl<T: Object> Publisher<T> {
     }
 
     /// Takes up what was popped from the queue of a part: first the store, all of it in one step, and then the subscribers. The last list
-    /// was asked for by that choice of selectors. Only in one's [turn](Self::turn).
-    pub(crate) fn apply(&self, place: &Place, choice: u64, batch: Batch<ObjectKey, Told<Guarded<T>>>) {
+    /// was asked for by that choice of selectors. Only in one's [turn](Self::turn), which lasts until what is returned is done.
+    pub(crate) fn apply(&self, place: &Place, choice: u64, batch: Batch<ObjectKey, Told<Guarded<T>>>) -> Telling<T> {
+        let mut telling = Telling::nothing();
         let mut deltas = Vec::with_capacity(batch.items.len());
         for item in batch.items {
             match item {
                 Item::One { key, delta } => deltas.push((key, delta)),
                 // These come alone.
                 Item::ReplacedAll { objects, resource_version } => {
-                    self.replace(place, choice, objects, &resource_version);
+                    telling = self.replace(place, choice, objects, &resource_version);
                 }
                 Item::Bookmark { resource_version } => {
                     let revision = self.cache.parts().reach(place, Reached::Change(&resource_version));
@@ -180,11 +180,12 @@ impl<T: Object> Publisher<T> {
             }
         }
         if !deltas.is_empty() {
-            self.apply_deltas(place, deltas);
+            telling = self.apply_deltas(place, deltas);
         }
+        telling
     }
 
-    fn replace(&self, place: &Place, choice: u64, listed: Vec<Told<Guarded<T>>>, resource_version: &str) {
+    fn replace(&self, place: &Place, choice: u64, listed: Vec<Told<Guarded<T>>>, resource_version: &str) -> Telling<T> {
         let mut objects = Vec::with_capacity(listed.len());
         let mut undecodable = Vec::new();
         for told in listed {
@@ -192,7 +193,7 @@ impl<T: Object> Publisher<T> {
                 Decoded::Object(object) => objects.push(object),
                 Decoded::Undecodable(entry) => {
                     // The last state of it that could be decoded stays, so that it is not taken for deleted.
-                    let known = self.cache.store().get(entry.0.key.as_str());
+                    let known = self.cache.store().get(&entry.0.key);
                     objects.extend(known.filter(|known| !is_succeeded(Some(&***known), &entry.0)));
                     undecodable.push(entry.0.clone());
                 }
@@ -209,7 +210,7 @@ impl<T: Object> Publisher<T> {
             // At one version of one history an object has one state, and the cache keeps the one that it told. Found out before the write,
             // under no lock: nobody else writes.
             for (key, listed) in &mut objects {
-                let known = self.cache.store().get(key.as_str());
+                let known = self.cache.store().get(key);
                 if let Some(known) = known.filter(|known| is_same_state(&***known, &***listed)) {
                     *listed = known;
                 }
@@ -217,11 +218,15 @@ impl<T: Object> Publisher<T> {
         }
         let (replaced, queues) =
             self.write(|cache| cache.replace_all(place.as_deref(), objects, undecodable, &revision));
+        if goes_back {
+            self.cache.history_went_back();
+        }
         replaced.refused.iter().for_each(|error| self.log(error));
+        let mut telling = Telling::nothing();
         if is_first {
             // Of this part nobody was told anything, so that everybody begins here, with what the list was.
             let listed: Arc<[Entry<T>]> = replaced.present.into_iter().map(|(key, _, new)| (key, new)).collect();
-            queues.iter().for_each(|queue| queue.begin(Walk::listed(listed.clone())));
+            queues.iter().for_each(|queue| drop(queue.begin(Walk::listed(listed.clone()))));
         } else {
             let deleted = replaced.deleted.into_iter().map(|(key, object)| (key, self.gone_unseen(object)));
             // A list brings much that is known, of which nobody is told.
@@ -229,10 +234,31 @@ impl<T: Object> Publisher<T> {
                 old.as_ref().is_none_or(|old| !Arc::ptr_eq(old, new))
             };
             let present = replaced.present.into_iter().filter(is_news);
-            tell(&queues, deleted.chain(present.map(|(key, old, new)| (key, self.present(old, new)))));
+            let news = deleted.chain(present.map(|(key, old, new)| (key, self.present(old, new)))).collect();
+            telling = Telling { queues, news, told: 0, listed: None };
         }
-        self.cache.change_parts(|parts| parts.listed(place, choice));
-        self.sync();
+        Telling { listed: Some((place.clone(), choice)), ..telling }
+    }
+
+    /// How many changes may be written in one go, so that the functions of indices are not called more often than that.
+    pub(crate) fn batch(&self, calls: usize) -> usize {
+        // One of them is that of namespaces, which is no user's.
+        let functions = self.cache.indices().len() - 1;
+        calls.checked_div(functions).map_or(usize::MAX, |batch| batch.max(1))
+    }
+
+    /// Tells all that is left to tell.
+    pub(crate) fn tell(&self, mut telling: Telling<T>) {
+        while telling.step().is_some() {}
+        self.told(telling);
+    }
+
+    /// Everybody knows everything.
+    pub(crate) fn told(&self, telling: Telling<T>) {
+        if let Some((place, choice)) = telling.listed {
+            self.cache.change_parts(|parts| parts.listed(&place, choice));
+            self.sync();
+        }
     }
 
     /// The store has held all there is to follow, once all parts have been listed.
@@ -245,16 +271,20 @@ impl<T: Object> Publisher<T> {
             self.has_synced.store(true, Ordering::Release);
             audience.present()
         };
-        queues.iter().for_each(|queue| queue.upstream_synced());
+        queues.iter().for_each(|queue| drop(queue.upstream_synced()));
     }
 
-    fn apply_deltas(&self, place: &Place, deltas: Vec<(ObjectKey, Change<T>)>) {
+    fn apply_deltas(&self, place: &Place, deltas: Vec<(ObjectKey, Change<T>)>) -> Telling<T> {
         let last = deltas.last().and_then(|(_, delta)| delta.object());
         let resource_version = last.map(|told| told.resource_version().to_owned()).unwrap_or_default();
         let revision = self.cache.parts().reach(place, Reached::Change(&resource_version));
         let mut writes = Vec::with_capacity(deltas.len());
         let mut undecodable = Vec::new();
         for (key, delta) in deltas {
+            if delta.object().is_some_and(|told| self.is_stale(&key, told)) {
+                tracing::debug!(informer = %self.name, %key, "an event is older than what is there, and is left out");
+                continue;
+            }
             let next = Next::of(delta);
             if let Some(entry) = next.undecodable() {
                 undecodable.push(entry.clone());
@@ -277,7 +307,13 @@ impl<T: Object> Publisher<T> {
             };
             Some((key, news?))
         });
-        tell(&queues, news);
+        Telling { queues, news: news.collect(), told: 0, listed: None }
+    }
+
+    /// Whether the cache has a newer state, as after a watch that went on at a replica which lags behind.
+    fn is_stale(&self, key: &ObjectKey, told: &Told<Guarded<T>>) -> bool {
+        let told_version = told.object.resource_version();
+        !told.is_reshaped && self.cache.version_of(key).is_some_and(|known| is_older(told_version, &known))
     }
 
     /// What there is to tell, if the store had that before.
@@ -330,26 +366,22 @@ impl<T: Object> Publisher<T> {
 
     /// Who came during the write begins with what came of it.
     fn end_write(&self) {
-        // Dropped after the lock, since the last one of a queue drops a user's objects with it.
-        let mut joined = Vec::new();
         let mut audience = self.lock();
         audience.is_writing = false;
-        for joining in std::mem::take(&mut audience.joining) {
-            let Some(queue) = joining.upgrade() else { continue };
-            self.admit(&queue);
-            if audience.is_closed {
-                queue.close();
-            }
-            audience.queues.push(joining);
-            joined.push(queue);
-        }
+        let (joining, is_closed) = (std::mem::take(&mut audience.joining), audience.is_closed);
+        let joined: Vec<Arc<Queue<T>>> = joining.iter().filter_map(Weak::upgrade).collect();
+        audience.queues.extend(joined.iter().map(Arc::downgrade));
+        let admitted: Vec<_> =
+            joined.iter().map(|queue| (self.admit(queue), is_closed.then(|| queue.close()))).collect();
+        drop(audience);
+        // Only now: what is left of a queue is a user's, objects and a waker.
+        drop(admitted);
     }
 
-    fn admit(&self, queue: &Queue<T>) {
-        queue.begin(Walk::of(self.cache.snapshot()));
-        if self.has_synced() {
-            queue.upstream_synced();
-        }
+    /// Under the lock of the audience, so that no write comes between.
+    fn admit<'a>(&self, queue: &'a Queue<T>) -> (Aftermath<'a, T>, Option<Aftermath<'a, T>>) {
+        let begun = queue.begin(Walk::of(self.cache.snapshot()));
+        (begun, self.has_synced().then(|| queue.upstream_synced()))
     }
 
     /// Whether the store has held the whole resource at least once.
@@ -388,7 +420,7 @@ impl<T: Object> Publisher<T> {
         audience.is_closed = true;
         let queues = audience.present();
         drop(audience);
-        queues.iter().for_each(|queue| queue.close());
+        queues.iter().for_each(|queue| drop(queue.close()));
         self.cache.close();
     }
 
@@ -422,13 +454,28 @@ impl<T: Object> Audience<T> {
     }
 }
 
-fn tell<T: Object>(queues: &[Arc<Queue<T>>], news: impl Iterator<Item = (ObjectKey, News<T>)>) {
-    let mut news = news.peekable();
-    let mut chunk = Vec::new();
-    while news.peek().is_some() {
-        chunk.extend(news.by_ref().take(CHUNK));
-        queues.iter().for_each(|queue| queue.tell(&chunk));
-        chunk.clear();
+/// What is left to tell of a change, which the store has.
+#[must_use = "subscribers hear of a change by this alone"]
+pub(crate) struct Telling<T> {
+    queues: Vec<Arc<Queue<T>>>,
+    news: Vec<(ObjectKey, News<T>)>,
+    /// How many times a queue was told a chunk. All queues are told one chunk before the next one.
+    told: usize,
+    /// A list of that place by that choice of selectors, which counts once all subscribers know of it.
+    listed: Option<(Place, u64)>,
+}
+
+impl<T: Object> Telling<T> {
+    fn nothing() -> Self {
+        Self { queues: Vec::new(), news: Vec::new(), told: 0, listed: None }
+    }
+
+    /// Tells one queue one chunk. Returns how many changes that were; `None`: everybody knows everything.
+    pub(crate) fn step(&mut self) -> Option<usize> {
+        let chunk = self.news.chunks(CHUNK).nth(self.told.checked_div(self.queues.len())?)?;
+        self.queues[self.told % self.queues.len()].tell(chunk);
+        self.told += 1;
+        Some(chunk.len())
     }
 }
 

@@ -47,7 +47,7 @@ const INSISTS: u32 = 3;
 /// | open watch | connection refused, 429 | delay, open watch |
 /// | open watch | no answer, up to five times in a row | delay, open watch |
 /// | open watch | another error | delay, new round |
-/// | watch | its end, a cut connection, silence past its time | open watch at the last revision |
+/// | watch | its end, a cut connection, silence past its time | open watch at the last revision; without revisions, list |
 /// | watch | its end within 1 s without any news | delay, open watch at the last revision |
 /// | watch | 429 | delay, open watch at the last revision |
 /// | watch | expired, another error, an event that cannot be read | delay, new round |
@@ -327,7 +327,7 @@ impl<T: Object> Reflector<T> {
         self.streams_paused_until.take_if(|until| *until <= now);
         match then {
             Then::Round => self.begin_round(),
-            Then::Watch => self.open_watch(),
+            Then::Watch => self.resume_watch(),
             Then::StreamingList => self.open_stream(),
         }
     }

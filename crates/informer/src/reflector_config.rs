@@ -5,7 +5,10 @@ use std::time::Duration;
 use pintle_meta::{FieldSelector, LabelSelector};
 use pintle_ratelimit::BackoffConfig;
 
-/// How a [`Reflector`](crate::reflector::Reflector) lists and watches. The defaults are client-go's.
+/// How a [`Reflector`](crate::reflector::Reflector) lists and watches.
+///
+/// The defaults are client-go's, with these exceptions: streaming lists are off (client-go turned them on by default in 1.35), a silent
+/// watch is given up, and a list or a watch that gets no answer has a deadline.
 ///
 /// # Examples
 ///
@@ -17,7 +20,7 @@ use pintle_ratelimit::BackoffConfig;
 /// let reflector = ReflectorConfig { field_selector: running, streaming_list: true, ..ReflectorConfig::default() };
 /// let config: InformerConfig<PartialObject> = InformerConfig { reflector, ..InformerConfig::default() };
 /// ```
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct ReflectorConfig {
     /// Only objects whose labels match, in the server's eyes.
     pub label_selector: LabelSelector,
@@ -40,6 +43,10 @@ pub struct ReflectorConfig {
     /// For how long a streaming list may bring no object that it has not brought before. Then it counts as unfinished, and so it does when
     /// the time of its watch is over.
     pub streaming_list_idle_timeout: Duration,
+    /// How long a list may bring nothing, neither an answer nor a further part of a page, and how long the answer to a watch may take. After
+    /// that the connection counts as dead, and the request as failed. Two minutes by default, which is longer than a REST client of this
+    /// project waits; so this is for other sources.
+    pub list_idle_timeout: Duration,
     /// The shortest time after which the server is asked to end a watch: one is chosen between this and twice as much. Less than 5
     /// minutes, the default, is as much as that.
     pub watch_timeout: Duration,
@@ -66,6 +73,7 @@ impl Default for ReflectorConfig {
             page_size: None,
             streaming_list: false,
             streaming_list_idle_timeout: Duration::from_secs(60),
+            list_idle_timeout: Duration::from_secs(120),
             watch_timeout: Duration::from_secs(300),
             watch_idle_timeout: None,
             watch_grace: Duration::from_secs(30),

@@ -11,21 +11,22 @@ use std::time::Duration;
 
 use pintle_delta_fifo::Delivery;
 use pintle_meta::{ApiResource, FieldSelector, LabelSelector, ListWatch, Object};
+use pintle_metrics::Provider;
 use serde::de::DeserializeOwned;
-use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use self::work::Work;
 use crate::driver::{Followers, Whole};
-use crate::factory::User;
 use crate::namespaces::{Followed, Place};
+use crate::on_error::ErrorHandlers;
 use crate::publisher::Publisher;
 use crate::selection::{Selection, Selectors};
 use crate::subscription::{Queue, at_least_the_shortest};
+use crate::user::User;
 use crate::{
     AddIndexError, IndexValues, InformerConfig, InformerState, Lister, Namespaces, NewestSubscription, NotSynced,
-    Projection, StopCause, Subscription, SubscriptionStatus, Transform,
+    Projection, ReflectorConfig, SelectorsShared, StateWatch, StopCause, Subscription, SubscriptionStatus, Transform,
 };
 
 /// A local, live copy of the objects of one resource, shared by all who read it or listen to it.
@@ -62,8 +63,10 @@ use crate::{
 /// ```
 pub struct SharedInformer<T: Object> {
     owner: Arc<Owner<T>>,
+    /// That of the subscriptions that are made by this handle.
+    resync: Option<Duration>,
     /// None: it is no factory's, or this is the factory itself.
-    user: Option<Arc<User>>,
+    user: Option<User>,
 }
 
 /// The future that runs an informer, made when it starts.
@@ -75,8 +78,8 @@ struct Owner<T: Object> {
     selection: Arc<Selection>,
     publisher: Arc<Publisher<T>>,
     whole: Arc<Whole>,
-    state: watch::Sender<InformerState>,
-    resync: Option<Duration>,
+    settings: Arc<Settings>,
+    on_error: Arc<ErrorHandlers>,
     /// Taken by the first start, or by a shutdown before it.
     launch: Mutex<Option<Launch>>,
     stop: CancellationToken,
@@ -89,6 +92,13 @@ pub(crate) struct Scope<T> {
     pub(crate) covered: Covered,
     pub(crate) projection: Projection,
     pub(crate) transform: Option<Transform<T>>,
+}
+
+/// How an informer works, as far as that cannot be otherwise for one of its users.
+pub(crate) struct Settings {
+    pub(crate) reflector: ReflectorConfig,
+    pub(crate) metrics: Option<Arc<dyn Provider>>,
+    pub(crate) seed: Option<u64>,
 }
 
 /// Which namespaces it covers.
@@ -187,7 +197,7 @@ impl<T: Object> SharedInformer<T> {
         self.owner.tasks.wait().await;
     }
 
-    /// Subscribes, with the informer's resync period, unless the subscription [gets another](Subscription::set_resync). It costs the
+    /// Subscribes, with the resync period of this handle's configuration, unless the subscription [gets another](Subscription::set_resync). It costs the
     /// same however much there is.
     pub fn subscribe(&self) -> Subscription<T> {
         self.subscription(Delivery::Coalesced)
@@ -210,7 +220,7 @@ impl<T: Object> SharedInformer<T> {
     }
 
     fn queue(&self, delivery: Delivery) -> Arc<Queue<T>> {
-        let resync = self.owner.resync.map(at_least_the_shortest);
+        let resync = self.resync.map(at_least_the_shortest);
         self.owner.publisher.subscribe(delivery, resync, self.user.clone())
     }
 
@@ -221,7 +231,7 @@ impl<T: Object> SharedInformer<T> {
 
     /// Read access to the cache.
     pub fn lister(&self) -> Lister<T> {
-        Lister::of(self.owner.publisher.cache.clone(), self.user.clone())
+        Lister::of(self.owner.publisher.cache.clone(), self.user.as_ref().map(User::reader))
     }
 
     /// Adds an index over the cache, at any time: see [`Cache::add_index`](crate::Cache::add_index). An object on which `function` panics
@@ -258,8 +268,7 @@ impl<T: Object> SharedInformer<T> {
         let mut states = self.states();
         // With what is asked for by then: what has been taken out meanwhile never comes.
         let has_synced = || self.has_synced() && self.owner.publisher.cache.has_all();
-        // The sender is in our hands, so this cannot fail.
-        let _ = states.wait_for(|state| has_synced() || state.has_ended()).await;
+        states.wait_for(|state| has_synced() || state.has_ended()).await;
         match self.state() {
             InformerState::Stopped { cause } => Err(NotSynced { informer: self.owner.name.clone(), cause }),
             _ => Ok(()),
@@ -268,19 +277,22 @@ impl<T: Object> SharedInformer<T> {
 
     /// How it is getting on.
     pub fn state(&self) -> InformerState {
-        self.owner.state.borrow().clone()
+        self.owner.whole.state()
     }
 
-    /// How it is getting on, to be watched for changes: [`InformerState`] says which of them wake.
-    pub fn states(&self) -> watch::Receiver<InformerState> {
-        self.owner.state.subscribe()
+    /// Returns a watch of its states: [`InformerState`] says which changes wake.
+    pub fn states(&self) -> StateWatch {
+        StateWatch::new(self.owner.whole.clone())
     }
 
-    /// Follows other objects from now on, for all who share it: those whose labels and fields match. It lists anew, so that those which
+    /// Follows other objects from now on, for all handles to this informer: those whose labels and fields match. It lists anew, so that those which
     /// do not match any more are told as deleted, and the cache is what was selected before until it is what is selected now:
     /// [`wait_for_sync`](Self::wait_for_sync) waits for that, and so do [waits](Lister::wait_for) for a revision.
     ///
-    /// An [`InformerFactory`](crate::InformerFactory) then shares it between those who ask for these.
+    /// # Errors
+    ///
+    /// [`SelectorsShared`], and nothing changes, if the informer comes from an [`InformerFactory`](crate::InformerFactory): other callers
+    /// asked for the objects that it follows. Ask the factory for an informer with the new selectors instead.
     ///
     /// # Examples
     ///
@@ -300,31 +312,32 @@ impl<T: Object> SharedInformer<T> {
     ///     informer.start();
     ///     informer.wait_for_sync().await?;
     ///
-    ///     informer.set_selectors("app=web".parse()?, FieldSelector::everything());
+    ///     informer.set_selectors("app=web".parse()?, FieldSelector::everything())?;
     ///     informer.wait_for_sync().await?;
     ///     assert_eq!(informer.lister().list()[0].metadata.name, "web");
     ///     Ok(())
     /// }
     /// ```
-    pub fn set_selectors(&self, labels: LabelSelector, fields: FieldSelector) {
+    pub fn set_selectors(&self, labels: LabelSelector, fields: FieldSelector) -> Result<(), SelectorsShared> {
+        if self.user.is_some() {
+            return Err(SelectorsShared { informer: self.owner.name.clone() });
+        }
         let selectors = Selectors { labels, fields };
         self.owner.scope.warn_of_all_secrets(&self.owner.name, &selectors);
         self.owner.selection.set(selectors);
+        Ok(())
     }
 
-    /// The namespaces that it is [of](Self::of_namespaces), to look at them or to change them. `None`: those of its source.
+    /// The namespaces that it is [of](Self::of_namespaces), to look at them or to change them. `None`: those of its source; or it comes
+    /// from an [`InformerFactory`](crate::InformerFactory), so that only the holders of the set that it was asked for with may change it.
     pub fn namespaces(&self) -> Option<&Namespaces> {
-        self.owner.scope.covered.namespaces()
+        if self.user.is_some() { None } else { self.owner.scope.covered.namespaces() }
     }
 
     /// How each namespace is getting on that it [follows](Self::of_namespaces) one by one, from its start on. One that was just put in or
     /// taken out may not show yet.
     pub fn states_by_namespace(&self) -> BTreeMap<String, InformerState> {
         self.owner.whole.by_namespace()
-    }
-
-    pub(crate) fn selectors(&self) -> Selectors {
-        self.owner.selection.selectors()
     }
 
     pub(crate) fn scope(&self) -> &Scope<T> {
@@ -337,8 +350,16 @@ impl<T: Object> SharedInformer<T> {
     }
 
     /// In the hands of that user of a factory's.
-    pub(crate) fn used_by(&self, user: Arc<User>) -> Self {
-        Self { owner: self.owner.clone(), user: Some(user) }
+    pub(crate) fn used_by(&self, user: User, resync: Option<Duration>) -> Self {
+        Self { owner: self.owner.clone(), resync, user: Some(user) }
+    }
+
+    pub(crate) fn settings(&self) -> &Settings {
+        &self.owner.settings
+    }
+
+    pub(crate) fn error_handlers(&self) -> &Arc<ErrorHandlers> {
+        &self.owner.on_error
     }
 
     /// What the objects are.
@@ -354,7 +375,7 @@ impl<T: Object> SharedInformer<T> {
 
 impl<T: Object> Clone for SharedInformer<T> {
     fn clone(&self) -> Self {
-        Self { owner: self.owner.clone(), user: self.user.clone() }
+        Self { owner: self.owner.clone(), resync: self.resync, user: self.user.clone() }
     }
 }
 
@@ -378,7 +399,7 @@ impl<T: Object> Owner<T> {
         self.stop.cancel();
         let never_started = self.launch().take();
         if never_started.is_some() {
-            self.state.send_replace(InformerState::Stopped { cause: StopCause::ShutDown });
+            self.whole.stop(StopCause::ShutDown);
             self.publisher.close();
         }
     }

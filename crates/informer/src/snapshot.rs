@@ -77,7 +77,7 @@ impl<T> Snapshot<T> {
 
     /// The object of that key.
     pub fn get(&self, key: &ObjectKey) -> Option<Arc<T>> {
-        self.pin.get(key.as_str()).map(Guarded::into_arc)
+        self.pin.get(key).map(Guarded::into_arc)
     }
 
     /// The objects, in no particular order. They are read as they are asked for, a few at a time.
@@ -221,6 +221,8 @@ impl<T> Iterator for Iter<T> {
     type Item = Arc<T>;
 
     fn next(&mut self) -> Option<Arc<T>> {
-        self.objects.next(|_, object| Some(object.clone())).map(Guarded::into_arc)
+        let next = self.objects.next(|_, object| Some(object.clone()));
+        drop(self.objects.take_spent());
+        next.map(Guarded::into_arc)
     }
 }

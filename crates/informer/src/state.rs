@@ -30,8 +30,8 @@ use crate::ReflectorError;
 ///     let mut states = informer.states();
 ///     informer.start();
 ///
-///     let state = states.wait_for(|state| state.cause().is_some()).await?.clone();
-///     let InformerState::Degraded { cause, since, next_try } = state else { panic!("there is a cause in no other state") };
+///     let state = states.wait_for(|state| state.cause().is_some()).await;
+///     let Some(InformerState::Degraded { cause, since, next_try }) = state else { panic!("there is a cause in no other state") };
 ///     assert!(cause.to_string().starts_with("cannot list: "), "{cause}");
 ///     assert!(next_try.is_some_and(|next_try| next_try > since));
 ///     informer.shutdown().await;

@@ -34,6 +34,7 @@ use now::{Kept, Now};
 use shard::Shard;
 
 pub(crate) use pin::{Pin, Reading};
+pub(crate) use record::Page;
 pub(crate) use writer::Writer;
 
 /// The index of namespaces. Its values are told by the keys, the store adds them to what a [`Write`] has.
@@ -81,7 +82,7 @@ impl<V: Value> Store<V> {
     }
 
     /// What is there now.
-    pub(crate) fn get(&self, key: &str) -> Option<V> {
+    pub(crate) fn get(&self, key: &ObjectKey) -> Option<V> {
         self.get_at(key, || self.visible())
     }
 
@@ -117,8 +118,8 @@ impl<V: Value> Store<V> {
 
     /// The stamp is read under the lock of the shard. So a version that is visible at it is there: it goes under that lock, and only when
     /// the one that supersedes it is visible.
-    fn get_at(&self, key: &str, stamp: impl FnOnce() -> u64) -> Option<V> {
-        let (shard, hash) = self.home(key);
+    fn get_at(&self, key: &ObjectKey, stamp: impl FnOnce() -> u64) -> Option<V> {
+        let (shard, hash) = self.home(key.as_str());
         let shard = self.shards[shard as usize].read();
         // As good as always it is the one, and its value comes from memory while the keys are compared.
         let likely = shard.find_hash(hash)?;

@@ -21,7 +21,7 @@ use tokio::sync::{Notify, watch};
 pub use self::channel::EventChannel;
 pub use self::newest::NewestSubscription;
 use self::queue::Told;
-pub(crate) use self::queue::{News, Queue, Seen};
+pub(crate) use self::queue::{Aftermath, News, Queue, Seen};
 pub(crate) use self::walk::{Entry, Walk};
 use crate::ResourceEvent;
 use crate::guarded::Guarded;

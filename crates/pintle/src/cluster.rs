@@ -181,7 +181,7 @@ impl Cluster {
     /// For one namespace, a selector or other settings, see [`select`](Self::select); for several namespaces, see
     /// [`select_namespaces`](Self::select_namespaces).
     ///
-    /// Its objects lack what [`Projection`](pintle_informer::Projection) leaves out by default, which has a say in how to write them back.
+    /// Its objects lack their `managedFields`, as [`Projection`](pintle_informer::Projection) says, and may be written back by an update.
     ///
     /// # Panics
     ///
@@ -190,9 +190,8 @@ impl Cluster {
         self.select(self.api(), InformerConfig::default())
     }
 
-    /// The informer of the objects of `api` that the selectors in `config` match: the same one for everybody who asks for the same
-    /// resource, namespace, selectors, projection and transform; what else is set counts for who asks first. It runs, as
-    /// [`informer`](Self::informer)'s does. `api` is [`api`](Self::api), [`namespaced`](Self::namespaced), or a dynamic one of the
+    /// Returns the informer of the objects of `api` that the selectors in `config` match. Callers with the same settings share one;
+    /// [`InformerFactory`] says which settings lead to an informer of one's own. It runs, as [`informer`](Self::informer)'s does. `api` is [`api`](Self::api), [`namespaced`](Self::namespaced), or a dynamic one of the
     /// cluster's [`client`](Self::client).
     ///
     /// # Examples

@@ -1,7 +1,9 @@
 //! What a cache remembers of its last changes.
 
 use std::collections::VecDeque;
-use std::sync::Arc;
+use std::fmt;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use pintle_meta::ObjectKey;
 
@@ -36,7 +38,8 @@ pub(crate) struct Past<T> {
 
 /// The last changes, of which there are as many as it may hold at most.
 pub(super) struct History<T> {
-    bound: usize,
+    /// How much each guard wants.
+    bounds: Vec<usize>,
     /// In the order in which they came.
     changes: VecDeque<Past<T>>,
     /// The revision before the first of these.
@@ -46,18 +49,29 @@ pub(super) struct History<T> {
 }
 
 impl<T> History<T> {
-    /// From here on so many changes are remembered. Gives those that are not any more.
-    pub(super) fn remember(&mut self, bound: usize, resource_version: &str) -> VecDeque<Past<T>> {
-        if self.bound == 0 {
+    /// From here on so many changes are remembered at least.
+    fn add(&mut self, bound: usize, resource_version: &str) {
+        if !self.is_on() {
             (self.since, self.is_after) = (resource_version.into(), false);
         }
-        self.bound = bound;
+        self.bounds.push(bound);
+    }
+
+    /// Gives the changes that are not remembered any more.
+    fn remove(&mut self, bound: usize) -> VecDeque<Past<T>> {
+        if let Some(at) = self.bounds.iter().position(|known| *known == bound) {
+            self.bounds.swap_remove(at);
+        }
         self.trim()
     }
 
+    fn bound(&self) -> usize {
+        self.bounds.iter().copied().max().unwrap_or_default()
+    }
+
     /// Whether anything is to be noted.
-    pub(super) fn is_on(&self) -> bool {
-        self.bound > 0
+    fn is_on(&self) -> bool {
+        self.bound() > 0
     }
 
     /// Takes changes in that came in one step, and gives what is forgotten for them. `earlier` is the revision before.
@@ -110,7 +124,7 @@ impl<T> History<T> {
     }
 
     fn trim(&mut self) -> VecDeque<Past<T>> {
-        let excess = self.changes.len().saturating_sub(self.bound);
+        let excess = self.changes.len().saturating_sub(self.bound());
         let rest = self.changes.split_off(excess);
         let forgotten = std::mem::replace(&mut self.changes, rest);
         if let Some(last) = forgotten.back() {
@@ -118,6 +132,64 @@ impl<T> History<T> {
             (self.since, self.is_after) = (last.resource_version.clone(), last.is_at_rest);
         }
         forgotten
+    }
+}
+
+/// The history of a cache, and whether anybody wants it.
+pub(super) struct Memory<T> {
+    history: Mutex<History<T>>,
+    is_on: AtomicBool,
+}
+
+impl<T> Memory<T> {
+    pub(super) fn is_on(&self) -> bool {
+        self.is_on.load(Ordering::Relaxed)
+    }
+
+    pub(super) fn lock(&self) -> MutexGuard<'_, History<T>> {
+        self.history.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn change<R>(&self, change: impl FnOnce(&mut History<T>) -> R) -> R {
+        let mut history = self.lock();
+        let changed = change(&mut history);
+        self.is_on.store(history.is_on(), Ordering::Relaxed);
+        changed
+    }
+}
+
+impl<T> Default for Memory<T> {
+    fn default() -> Self {
+        Self { history: Mutex::default(), is_on: AtomicBool::new(false) }
+    }
+}
+
+/// Has a cache remember its last changes: see [`Cache::remember`](crate::Cache::remember). Dropping it gives up its claim, and
+/// leaves those of other guards.
+#[must_use = "the cache forgets its changes as soon as this is dropped"]
+pub struct HistoryGuard<T> {
+    memory: Arc<Memory<T>>,
+    changes: usize,
+}
+
+impl<T> HistoryGuard<T> {
+    pub(super) fn new(memory: Arc<Memory<T>>, changes: usize, resource_version: &str) -> Self {
+        memory.change(|history| history.add(changes, resource_version));
+        Self { memory, changes }
+    }
+}
+
+impl<T> Drop for HistoryGuard<T> {
+    fn drop(&mut self) {
+        // The objects are a user's, and are dropped under no lock.
+        let forgotten = self.memory.change(|history| history.remove(self.changes));
+        drop(forgotten);
+    }
+}
+
+impl<T> fmt::Debug for HistoryGuard<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("HistoryGuard").field("changes", &self.changes).finish_non_exhaustive()
     }
 }
 
@@ -131,7 +203,7 @@ pub(super) fn is_same<T>(old: Option<&Guarded<T>>, new: Option<&Guarded<T>>) -> 
 
 impl<T> Default for History<T> {
     fn default() -> Self {
-        Self { bound: 0, changes: VecDeque::new(), since: "".into(), is_after: false }
+        Self { bounds: Vec::new(), changes: VecDeque::new(), since: "".into(), is_after: false }
     }
 }
 

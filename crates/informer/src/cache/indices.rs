@@ -1,5 +1,6 @@
 //! Indices of a cache, and index functions, which are the user's: how they are called, and how they fail.
 
+use std::cell::Cell;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock, PoisonError, RwLockReadGuard};
 
@@ -70,12 +71,32 @@ pub enum AddIndexError {
     Failed(#[source] IndexFailed),
 }
 
+thread_local! {
+    /// The address of the cache of which this thread calls an index function; 0: of none.
+    static INDEXED: Cell<usize> = const { Cell::new(0) };
+}
+
+/// Calls an index function of the cache at that address.
+fn indexing<R>(address: usize, call: impl FnOnce() -> R) -> R {
+    struct Restore(usize);
+    impl Drop for Restore {
+        fn drop(&mut self) {
+            INDEXED.set(self.0);
+        }
+    }
+    let _restore = Restore(INDEXED.replace(address));
+    call()
+}
+
 impl<T: Object> Cache<T> {
     /// Adds an index: objects by the values that `function` gives for them. It is there once all objects that are in the store have
     /// been indexed, and includes them; until then reads go on, and so do writes.
     ///
-    /// `function` gives a `Vec<String>`, an `Option<String>`, or a `Result` of either, and has to give the same for the same object each
-    /// time. It is called under no lock, so it may read the store.
+    /// `function` gives a `Vec<String>`, an `Option<String>`, or a `Result` of either. It has to give the same for the same object each
+    /// time, so its values follow from the object alone, and not from what else a store holds. It is called under no lock.
+    ///
+    /// What `function` captures lives as long as the store, or until the informer that fills the store ends. A captured handle to that
+    /// informer therefore keeps the informer running. A captured [`Lister`](crate::Lister) does not, once `function` has read by it.
     ///
     /// # Errors
     ///
@@ -97,14 +118,15 @@ impl<T: Object> Cache<T> {
         let number = indices.iter().map(|index| index.number).max().unwrap_or_default() + 1;
         let index = Index::new(&name, number, function);
         indices.push(index.clone());
-        self.set_indices(indices);
+        let before = self.set_indices(indices);
         let (pin, ()) = self.store.pin(|_| ());
         drop(writer);
+        drop(before);
 
         let mut found = Vec::with_capacity(pin.len());
         pin.visit_keys(|key, stamp, object| {
             if index.failure().is_none() {
-                match index.values(key, object) {
+                match indexing(self.address(), || index.values(key, object)) {
                     Ok(values) => found.push((key.clone(), stamp, values)),
                     Err(error) => index.fail(error),
                 }
@@ -126,8 +148,33 @@ impl<T: Object> Cache<T> {
                 writer.forget_index(number);
             }
         }
-        self.set_indices(indices);
+        let before = self.set_indices(indices);
+        drop(writer);
+        drop(before);
+        if self.is_closed.load(Ordering::Acquire) {
+            self.drop_functions();
+        }
         failure.map_or(Ok(()), |error| Err(AddIndexError::Failed(error)))
+    }
+
+    /// Whether an object would have that value in the index of that name.
+    pub(crate) fn has_value(&self, name: &str, value: &str, key: &ObjectKey, object: &T) -> bool {
+        if name == NAMESPACE_INDEX {
+            return key.namespace() == Some(value);
+        }
+        let indices = self.indices();
+        let Some(index) = indices.iter().find(|index| *index.name == *name) else { return false };
+        let values = indexing(self.address(), || index.values(key, object));
+        values.is_ok_and(|values| values.iter().any(|found| found == value))
+    }
+
+    /// Whether this thread calls an index function of this cache.
+    pub(crate) fn is_indexing(&self) -> bool {
+        INDEXED.get() == self.address()
+    }
+
+    fn address(&self) -> usize {
+        Arc::as_ptr(&self.store).addr()
     }
 
     pub(crate) fn indices(&self) -> Arc<Vec<Index<T>>> {
@@ -148,7 +195,8 @@ impl<T: Object> Cache<T> {
             let indices = self.indices();
             let prepared = prepare(&indices);
             let mut noting = self.noting();
-            if Arc::ptr_eq(&indices, &self.lock_indices()) {
+            // Those of a closed cache have lost their functions, and nothing else.
+            if self.is_closed.load(Ordering::Acquire) || Arc::ptr_eq(&indices, &self.lock_indices()) {
                 let committed = commit(&mut noting.writer, prepared);
                 // What it supersedes is in there, too, so that no object of a user's is dropped under the lock.
                 drop(noting);
@@ -164,7 +212,7 @@ impl<T: Object> Cache<T> {
         key: &ObjectKey,
         object: &Guarded<T>,
     ) -> Result<Write<Guarded<T>>, Box<Refused>> {
-        match values(indices, key, object) {
+        match indexing(self.address(), || values(indices, key, object)) {
             Ok(values) => Ok(Write { key: key.clone(), value: Some(object.clone()), values }),
             Err(error) => {
                 let entry = error.entry(&***object);
@@ -174,8 +222,19 @@ impl<T: Object> Cache<T> {
         }
     }
 
-    fn set_indices(&self, indices: Vec<Index<T>>) {
-        *self.indices.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(indices);
+    /// Replaces the indices. Only with the right to write. Returns those before, whose functions are a user's, to be dropped under no lock.
+    #[must_use = "it is to be dropped under no lock"]
+    fn set_indices(&self, indices: Vec<Index<T>>) -> Arc<Vec<Index<T>>> {
+        std::mem::replace(&mut *self.indices.write().unwrap_or_else(PoisonError::into_inner), Arc::new(indices))
+    }
+
+    /// Keeps all indices as they are, without their functions.
+    pub(super) fn drop_functions(&self) {
+        let writer = self.store.writer();
+        let indices = self.indices().iter().map(|index| Index { function: None, ..index.clone() }).collect();
+        let before = self.set_indices(indices);
+        drop(writer);
+        drop(before);
     }
 }
 

@@ -8,12 +8,14 @@ use std::task::{Context, Poll, ready};
 
 use futures_core::Stream;
 use pintle_meta::{ApiError, ListPart, RawObject, WatchEvent};
-use tokio::task::{JoinHandle, spawn_blocking};
+use tokio::task::JoinHandle;
+
+use super::offload::off_the_runtime;
 
 /// A stream of raw things as a stream of decoded ones.
 ///
-/// What is ready is gathered into batches, which are decoded on blocking threads, several at once; what comes out has the order of what
-/// went in. A little, such as an event of a quiet watch or a page of small objects, is decoded on the spot, which takes less than to hand it over.
+/// What is ready is gathered into batches, which are decoded off the runtime, several at once; what comes out has the order of what went in.
+/// A little, such as the events of a quiet watch, is decoded on the spot, which takes less than to hand it over.
 pub(super) struct Decoding<S, I, O> {
     /// None when it has ended.
     source: Option<S>,
@@ -35,6 +37,9 @@ const BATCH_ITEMS: usize = 200;
 
 /// Up to that size it takes less time to decode than a current-thread runtime can spare.
 const ON_THE_SPOT: usize = 32 << 10;
+
+/// The most items that are decoded on the spot: each is a call of a transform, which is a user's and may take long.
+const ITEMS_ON_THE_SPOT: usize = 16;
 
 /// The most batches that are being decoded. It bounds what is held of a source that is faster than its decoder.
 const UNDER_WAY: usize = 4;
@@ -92,6 +97,11 @@ where
         }
     }
 
+    /// Whether there is nothing to wait for but the source.
+    pub(super) fn waits_for_its_source(&self) -> bool {
+        self.under_way.is_empty()
+    }
+
     /// Takes what the source has ready. Whether that makes a batch; else the source has no more for now, or for good.
     fn gather(&mut self, context: &mut Context<'_>) -> bool {
         while self.gathered_bytes < BATCH_BYTES && self.gathered.len() < BATCH_ITEMS {
@@ -113,12 +123,14 @@ where
 
     /// Whether what is gathered is little, and next.
     fn is_for_the_spot(&self) -> bool {
-        self.under_way.is_empty() && !self.gathered.is_empty() && self.gathered_bytes <= ON_THE_SPOT
+        let is_little = self.gathered_bytes <= ON_THE_SPOT && self.gathered.len() <= ITEMS_ON_THE_SPOT;
+        self.under_way.is_empty() && !self.gathered.is_empty() && is_little
     }
 
     fn hand_over(&mut self) {
         let (decode, batch) = (self.decode.clone(), self.take_gathered());
-        self.under_way.push_back(spawn_blocking(move || decode_all(&*decode, batch)));
+        // A task of its own, so that it goes on while another batch is waited for.
+        self.under_way.push_back(tokio::spawn(off_the_runtime(move || decode_all(&*decode, batch))));
     }
 
     fn take_gathered(&mut self) -> Vec<Result<I, ApiError>> {

@@ -11,7 +11,8 @@ use tokio::sync::watch;
 use tokio::task::{JoinError, JoinSet};
 use tokio_util::sync::CancellationToken;
 
-use super::{Driver, Whole, off_the_runtime};
+use super::offload::off_the_runtime;
+use super::{Driver, Whole};
 use crate::namespaces::{Followed, Place};
 use crate::publisher::Publisher;
 
@@ -73,8 +74,7 @@ impl<T: Object + DeserializeOwned, L: ListWatch<Object = T>> Followers<T, L> {
         })
         .await;
         // Not before: it is as well as the others once nothing is there any more of those that have left.
-        self.whole.set(&places);
-        self.whole.publish(true);
+        self.whole.follow(&places);
         for place in places {
             if !self.running.contains_key(&place) {
                 // Not that of the store, which is as far as the part that is furthest behind.

@@ -3,15 +3,18 @@
 use std::future::poll_fn;
 use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
+use std::time::Duration;
 
 use pintle_meta::{
     ApiError, List, ListMeta, ListOptions, ListPart, ListWatch, Object, RawObject, RequestLine, TypeMeta, WatchEvent,
 };
 use serde::de::DeserializeOwned;
-use tokio::time::{sleep, timeout_at};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio::time::{sleep, timeout, timeout_at};
 
 use super::decoding::{Decode, Decoding};
-use super::{BATCH, States, drop_off_the_runtime};
+use super::offload::drop_off_the_runtime;
+use super::{BATCH, States};
 use crate::decode::Told;
 use crate::decoder::Decoder;
 use crate::guarded::Guarded;
@@ -27,8 +30,20 @@ pub(super) struct Requests<T, L: ListWatch> {
     /// The list under way is of no revision that is known, so that a server which was restored may tell other objects by the same versions.
     is_anew: bool,
     states: States,
+    limits: Limits,
+    /// The place of the list under way, paged or streamed.
+    place: Option<OwnedSemaphorePermit>,
     /// The watch that is open.
     events: Option<Events<T, L>>,
+}
+
+/// What bounds the requests of a driver.
+#[derive(Clone)]
+pub(crate) struct Limits {
+    /// How long a request may bring nothing, until its source is taken for dead.
+    pub(crate) idle: Duration,
+    /// The places for lists, for all drivers of an informer together.
+    pub(crate) lists: Arc<Semaphore>,
 }
 
 type Events<T, L> = Decoding<<L as ListWatch>::Events, WatchEvent<RawObject>, Change<T>>;
@@ -44,7 +59,7 @@ enum Part<T> {
 }
 
 impl<T: Object + DeserializeOwned, L: ListWatch<Object = T>> Requests<T, L> {
-    pub(super) fn new(list_watch: L, decoder: &Arc<Decoder<T>>, states: States) -> Self {
+    pub(super) fn new(list_watch: L, decoder: &Arc<Decoder<T>>, states: States, limits: Limits) -> Self {
         let url = list_watch.api_resource().path(list_watch.namespace());
         let request = Arc::new(RequestLine { method: "GET".into(), url: url.into() });
         let (later, of_later) = (decoder.clone(), request.clone());
@@ -57,6 +72,8 @@ impl<T: Object + DeserializeOwned, L: ListWatch<Object = T>> Requests<T, L> {
             decode_event: Arc::new(decode_event),
             is_anew: false,
             states,
+            limits,
+            place: None,
             events: None,
         }
     }
@@ -68,17 +85,30 @@ impl<T: Object + DeserializeOwned, L: ListWatch<Object = T>> Requests<T, L> {
                 if options.continue_token.is_empty() {
                     self.is_anew = options.resource_version.is_empty();
                 }
-                Input::Listed(self.read_page(&options).await)
+                self.take_place().await;
+                let page = self.read_page(&options).await;
+                if page.as_ref().map_or(true, |page| page.metadata.continue_token.is_empty()) {
+                    self.place = None;
+                }
+                Input::Listed(page)
             }
             Command::Watch(options) => {
                 self.events = None;
                 let decode = match options.send_initial_events {
-                    true => self.decode_initial(options.resource_version.is_empty()),
-                    false => self.decode_event.clone(),
+                    true => {
+                        self.take_place().await;
+                        self.decode_initial(options.resource_version.is_empty())
+                    }
+                    false => {
+                        self.place = None;
+                        self.decode_event.clone()
+                    }
                 };
-                Input::Opened(self.list_watch.watch(&options).await.map(|opened| {
-                    self.events = Some(Decoding::new(opened, decode));
-                }))
+                let opened = match timeout(self.limits.idle, self.list_watch.watch(&options)).await {
+                    Ok(opened) => opened,
+                    Err(_) => Err(self.unanswered()),
+                };
+                Input::Opened(opened.map(|opened| self.events = Some(Decoding::new(opened, decode))))
             }
             Command::Read { until } => {
                 match timeout_at(until.into(), poll_fn(|context| self.poll_event(context))).await {
@@ -87,7 +117,7 @@ impl<T: Object + DeserializeOwned, L: ListWatch<Object = T>> Requests<T, L> {
                 }
             }
             Command::Sleep(delay) => {
-                self.events = None;
+                (self.events, self.place) = (None, None);
                 sleep(delay).await;
                 Input::Woke
             }
@@ -125,19 +155,58 @@ impl<T: Object + DeserializeOwned, L: ListWatch<Object = T>> Requests<T, L> {
     }
 
     fn poll_event(&mut self, context: &mut Context<'_>) -> Poll<Option<Result<Change<T>, ApiError>>> {
-        match &mut self.events {
-            Some(events) => events.poll_next(context),
-            None => Poll::Ready(None),
+        let Some(events) = &mut self.events else { return Poll::Ready(None) };
+        let event = events.poll_next(context);
+        let ends_list = |event: &Option<_>| match event {
+            Some(Ok(WatchEvent::Bookmark(bookmark))) => bookmark.initial_events_end,
+            Some(Ok(_)) => false,
+            None | Some(Err(_)) => true,
+        };
+        if matches!(&event, Poll::Ready(event) if ends_list(event)) {
+            self.place = None;
         }
+        event
+    }
+
+    async fn take_place(&mut self) {
+        if self.place.is_none() {
+            // Nobody closes it.
+            self.place = self.limits.lists.clone().acquire_owned().await.ok();
+        }
+    }
+
+    /// The next part of a page. An error, if the source brings nothing for too long.
+    async fn next_part(
+        &mut self,
+        page: &mut Decoding<L::Page, ListPart, Part<T>>,
+    ) -> Option<Result<Part<T>, ApiError>> {
+        // Without a timer where it is there already.
+        if let Poll::Ready(part) = poll_fn(|context| Poll::Ready(page.poll_next(context))).await {
+            return part;
+        }
+        loop {
+            match timeout(self.limits.idle, poll_fn(|context| page.poll_next(context))).await {
+                Ok(part) => return part,
+                Err(_) if page.waits_for_its_source() => return Some(Err(self.unanswered())),
+                // It is decoded, which may take its time.
+                Err(_) => {}
+            }
+        }
+    }
+
+    fn unanswered(&self) -> ApiError {
+        let error = ApiError::timeout(format!("the source brought nothing for {:?}", self.limits.idle));
+        ApiError { request: Some(self.request.clone()), ..error }
     }
 
     /// Reads a page to its end.
     async fn read_page(&mut self, options: &ListOptions) -> Result<List<Told<Guarded<T>>>, ApiError> {
-        let mut page = Decoding::new(self.list_watch.list(options).await?, self.decode_page());
+        let page = timeout(self.limits.idle, self.list_watch.list(options)).await;
+        let mut page = Decoding::new(page.unwrap_or_else(|_| Err(self.unanswered()))?, self.decode_page());
         let mut items = Gathered(Vec::new());
         let mut metadata: Option<ListMeta> = None;
-        let before = self.states.borrow().received();
-        while let Some(part) = poll_fn(|context| page.poll_next(context)).await {
+        let before = self.states.last().map_or(0, |state| state.received());
+        while let Some(part) = self.next_part(&mut page).await {
             match part? {
                 Part::Item(told) => {
                     if let Some(error) = told.object.nameless() {

@@ -1,112 +1,158 @@
-//! How the drivers of an informer are getting on, and so how it is.
+//! The states of the drivers of an informer, and the state of the informer that follows from them.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::mem::discriminant;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use tokio::sync::watch;
+use tokio::sync::Notify;
+use tokio::sync::futures::Notified;
 
 use crate::cache::version::is_older;
 use crate::namespaces::Place;
 use crate::{InformerState, ListProgress, StopCause};
 
-/// Where a driver tells how it is getting on.
+/// Where a driver reports its state.
 #[derive(Clone)]
 pub(crate) struct States {
-    own: watch::Sender<InformerState>,
+    place: Place,
     whole: Arc<Whole>,
 }
 
-/// How an informer is getting on, from how its drivers are.
+/// The state of an informer.
+///
+/// Its lock is held to copy and to replace reference counts. States are joined, cloned and dropped, and waiting tasks are woken, after it
+/// was released: a cause may hold a user's error, and a waker is a user's code.
+#[derive(Default)]
 pub(crate) struct Whole {
-    state: watch::Sender<InformerState>,
-    parts: Mutex<BTreeMap<Place, watch::Sender<InformerState>>>,
+    inner: Mutex<Inner>,
+    changed: Notify,
+}
+
+#[derive(Default)]
+struct Inner {
+    parts: BTreeMap<Place, Arc<InformerState>>,
+    has_begun: bool,
+    stopped: Option<StopCause>,
+    /// Grows with each change that wakes.
+    version: u64,
 }
 
 impl Whole {
-    pub(crate) fn new(state: watch::Sender<InformerState>) -> Self {
-        Self { state, parts: Mutex::default() }
-    }
-
     /// For the driver of a part.
     pub(crate) fn part(self: &Arc<Self>, place: &Place) -> States {
-        States { own: self.lock().entry(place.clone()).or_insert_with(begun).clone(), whole: self.clone() }
+        self.lock().parts.entry(place.clone()).or_insert_with(begun);
+        States { place: place.clone(), whole: self.clone() }
     }
 
-    /// From the next time on that something is told, these count, and no others.
-    pub(super) fn set(&self, places: &BTreeSet<Place>) {
-        let mut parts = self.lock();
-        parts.retain(|place, _| places.contains(place));
-        places.iter().for_each(|place| _ = parts.entry(place.clone()).or_insert_with(begun));
+    /// From now on these parts count, and no others.
+    pub(super) fn follow(&self, places: &BTreeSet<Place>) {
+        let mut inner = self.lock();
+        let gone: Vec<_> = inner.parts.extract_if(.., |place, _| !places.contains(place)).collect();
+        places.iter().for_each(|place| _ = inner.parts.entry(place.clone()).or_insert_with(begun));
+        inner.has_begun = true;
+        inner.version += 1;
+        drop(inner);
+        drop(gone);
+        self.changed.notify_waiters();
     }
 
-    /// It has ended; what drivers tell after that is of no interest.
+    /// The informer has ended. The first cause counts.
     pub(crate) fn stop(&self, cause: StopCause) {
-        self.state.send_replace(InformerState::Stopped { cause });
+        let mut inner = self.lock();
+        if inner.stopped.is_some() {
+            return;
+        }
+        inner.stopped = Some(cause);
+        inner.version += 1;
+        drop(inner);
+        self.changed.notify_waiters();
     }
 
-    /// How each is getting on that follows a namespace.
+    pub(crate) fn state(&self) -> InformerState {
+        self.state_and_version().0
+    }
+
+    /// The state, and a number that differs after each change that wakes.
+    pub(crate) fn state_and_version(&self) -> (InformerState, u64) {
+        let inner = self.lock();
+        let version = inner.version;
+        if let Some(cause) = inner.stopped.clone() {
+            return (InformerState::Stopped { cause }, version);
+        }
+        if !inner.has_begun {
+            return (InformerState::Starting, version);
+        }
+        let parts: Vec<_> = inner.parts.values().cloned().collect();
+        drop(inner);
+        (together(parts.iter().map(|state| (**state).clone())), version)
+    }
+
+    pub(crate) fn version(&self) -> u64 {
+        self.lock().version
+    }
+
+    /// Ready with the next change after this call.
+    pub(crate) fn changed(&self) -> Notified<'_> {
+        self.changed.notified()
+    }
+
+    /// The state of each part that is a namespace.
     pub(crate) fn by_namespace(&self) -> BTreeMap<String, InformerState> {
-        let parts = self.lock();
-        let named =
-            parts.iter().filter_map(|(place, state)| Some((place.as_ref()?.to_string(), state.borrow().clone())));
-        named.collect()
+        let parts: Vec<_> = self.lock().parts.iter().map(|(place, state)| (place.clone(), state.clone())).collect();
+        parts.iter().filter_map(|(place, state)| Some((place.as_ref()?.to_string(), (**state).clone()))).collect()
     }
 
-    pub(super) fn publish(&self, is_news: bool) {
-        let parts = self.lock();
-        let next = together(parts.values().map(|state| state.borrow().clone()));
-        // Under the lock, so that the last state is told last.
-        self.state.send_if_modified(|state| {
-            if state.has_ended() {
-                return false;
-            }
-            let is_other = discriminant(state) != discriminant(&next);
-            *state = next;
-            is_news || is_other
-        });
+    fn of(&self, place: &Place) -> Option<Arc<InformerState>> {
+        self.lock().parts.get(place).cloned()
     }
 
-    fn lock(&self) -> MutexGuard<'_, BTreeMap<Place, watch::Sender<InformerState>>> {
-        self.parts.lock().unwrap_or_else(PoisonError::into_inner)
+    /// Replaces the state of a part, unless that does not count any more, and returns the one before.
+    fn put(&self, place: &Place, next: Arc<InformerState>) -> Option<Arc<InformerState>> {
+        let mut inner = self.lock();
+        let state = inner.parts.get_mut(place)?;
+        // States that are alike are joined to states that are alike.
+        let is_news = !state.is_like(&next);
+        let before = std::mem::replace(state, next);
+        let is_news = !std::mem::replace(&mut inner.has_begun, true) || is_news;
+        inner.version += u64::from(is_news);
+        drop(inner);
+        if is_news {
+            self.changed.notify_waiters();
+        }
+        Some(before)
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Inner> {
+        self.inner.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-/// That of a driver which is about to list.
-fn begun() -> watch::Sender<InformerState> {
-    watch::Sender::new(InformerState::Listing { progress: ListProgress::default() })
+/// The state of a driver that is about to list.
+fn begun() -> Arc<InformerState> {
+    Arc::new(InformerState::Listing { progress: ListProgress::default() })
 }
 
 impl States {
-    pub(super) fn borrow(&self) -> watch::Ref<'_, InformerState> {
-        self.own.borrow()
+    /// The state that was reported last; `None` if nobody counts this driver any more.
+    pub(super) fn last(&self) -> Option<Arc<InformerState>> {
+        self.whole.of(&self.place)
     }
 
     pub(super) fn publish(&self, informer: &str, next: InformerState) {
-        let has_recovered = next.is_synced() && self.own.borrow().cause().is_some();
-        let is_news = self.own.send_if_modified(|state| {
-            let is_news = !state.is_like(&next);
-            *state = next;
-            is_news
-        });
-        self.whole.publish(is_news);
-        if has_recovered {
+        let is_synced = next.is_synced();
+        let before = self.whole.put(&self.place, Arc::new(next));
+        if is_synced && before.is_some_and(|before| before.cause().is_some()) {
             tracing::info!(informer, "up to date again");
         }
     }
 
-    /// How far a list has come.
+    /// Reports how far a list has come.
     pub(super) fn tell_progress(&self, received: usize) {
-        self.own.send_if_modified(|state| {
-            if let InformerState::Listing { progress } = state {
-                progress.received = received;
-            }
-            false
-        });
-        self.whole.publish(false);
+        if let Some(InformerState::Listing { progress }) = self.last().as_deref() {
+            let progress = ListProgress { received, ..*progress };
+            self.whole.put(&self.place, Arc::new(InformerState::Listing { progress }));
+        }
     }
 }
-
 /// The trouble that has lasted longest, or else what there is to wait for, or else the revision that all have come to.
 fn together(parts: impl Iterator<Item = InformerState>) -> InformerState {
     let nothing = InformerState::Synced { resource_version: String::new() };

@@ -43,13 +43,22 @@ impl<T: Object> Reflector<T> {
         Command::Watch(self.watch_options(self.resource_version.clone(), timeout))
     }
 
+    /// Goes on after a watch. Without a revision nobody tells what was deleted since, so a list has to.
+    pub(super) fn resume_watch(&mut self) -> Command {
+        if self.has_revision() { self.open_watch() } else { self.begin_round() }
+    }
+
+    fn has_revision(&self) -> bool {
+        !matches!(self.resource_version.as_str(), "" | "0")
+    }
+
     pub(super) fn watch_opened(&mut self, now: Instant, timeout: Duration, answer: Result<(), ApiError>) -> Step<T> {
         let error = match answer {
             Ok(()) => {
                 // That watches end at once is over when one does not; all else, now that one is open.
                 self.unanswered = 0;
                 self.trouble.take_if(|(cause, _)| !matches!(cause, ReflectorError::VeryShortWatch));
-                let is_synthetic = matches!(self.resource_version.as_str(), "" | "0");
+                let is_synthetic = !self.has_revision();
                 let stream = self.stream(now, timeout, is_synthetic);
                 return self.watch(stream);
             }
@@ -172,7 +181,7 @@ impl<T: Object> Reflector<T> {
 
     fn watch_ended(&mut self, now: Instant, stream: &Stream) -> Step<T> {
         if self.went_well(now, stream) {
-            return self.open_watch().into();
+            return self.resume_watch().into();
         }
         self.delay_watch(now, Some(ReflectorError::VeryShortWatch), Then::Watch)
     }

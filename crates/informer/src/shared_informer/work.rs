@@ -6,19 +6,20 @@ use std::time::Duration;
 
 use pintle_meta::{ListWatch, Object};
 use pintle_metrics::{CatchPanic, Provider};
-use tokio::sync::watch;
+use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
-use super::{Covered, Launch, Owner, Scope, SharedInformer, short_name};
+use super::{Covered, Launch, Owner, Scope, Settings, SharedInformer, short_name};
 use crate::cache::parts::Demand;
-use crate::driver::{Driver, Whole, run};
+use crate::driver::{Driver, Limits, Whole, run};
 use crate::metrics::{Metrics, Pulled};
 use crate::namespaces::Place;
+use crate::on_error::ErrorHandlers;
 use crate::publisher::Publisher;
 use crate::reflector::Reflector;
 use crate::selection::{Selected, Selection, Selectors};
-use crate::{ErrorHandler, InformerConfig, InformerState, ReflectorConfig};
+use crate::{InformerConfig, ReflectorConfig};
 
 /// What an informer and its drivers have in common.
 pub(super) struct Work<T> {
@@ -27,25 +28,32 @@ pub(super) struct Work<T> {
     selection: Arc<Selection>,
     pub(super) publisher: Arc<Publisher<T>>,
     pub(super) whole: Arc<Whole>,
-    state: watch::Sender<InformerState>,
     reflector: ReflectorConfig,
     resync: Option<Duration>,
-    on_error: Option<Arc<ErrorHandler>>,
+    settings: Arc<Settings>,
+    on_error: Arc<ErrorHandlers>,
     metrics: Option<Box<dyn Provider>>,
+    limits: Limits,
     seed: u64,
 }
+
+/// How many lists of an informer are under way at once, one of each namespace.
+const LISTS: usize = 16;
 
 impl<T: Object> Work<T> {
     /// For what there is in `one` source, or in others like it.
     pub(super) fn new(one: &impl ListWatch, covered: Covered, config: InformerConfig<T>) -> Self {
         let InformerConfig { name, reflector, resync, projection, transform, on_error, metrics, seed } = config;
         let name = if name.is_empty() { short_name(std::any::type_name::<T>()) } else { name };
+        let settings = Settings { reflector: reflector.clone(), metrics: metrics.clone(), seed };
         let metrics = metrics.map(|provider| -> Box<dyn Provider> {
             Box::new(CatchPanic::new(provider, |panic| {
                 tracing::error!(panic, "the metrics of an informer panicked, and are told nothing more");
             }))
         });
-        let state = watch::Sender::new(InformerState::Starting);
+        let limits = Limits { idle: reflector.list_idle_timeout, lists: Arc::new(Semaphore::new(LISTS)) };
+        let errors = Arc::new(ErrorHandlers::default());
+        on_error.into_iter().for_each(|handler| _ = errors.add(Arc::new(handler)));
         let selection = Arc::new(Selection::new(Selectors::of(&reflector)));
         let demand = Demand { namespaces: covered.namespaces().cloned(), selection: selection.clone() };
         Self {
@@ -53,12 +61,13 @@ impl<T: Object> Work<T> {
             name,
             scope: Arc::new(Scope { resource: one.api_resource(), covered, projection, transform }),
             selection,
-            whole: Arc::new(Whole::new(state.clone())),
-            state,
+            whole: Arc::default(),
             reflector,
             resync,
-            on_error: on_error.map(Arc::new),
+            settings: Arc::new(settings),
+            on_error: errors,
             metrics,
+            limits,
             seed: seed.unwrap_or_else(|| fastrand::u64(..)),
         }
     }
@@ -90,6 +99,7 @@ impl<T: Object> Work<T> {
             transform: self.scope.transform.clone(),
             on_error: self.on_error.clone(),
             metrics,
+            limits: self.limits.clone(),
         }
     }
 
@@ -102,7 +112,7 @@ impl<T: Object> Work<T> {
         let pulled = self
             .metrics
             .as_ref()
-            .map(|provider| Pulled::new(&**provider, &name, &self.scope.resource, &publisher, self.state.subscribe()));
+            .map(|provider| Pulled::new(&**provider, &name, &self.scope.resource, &publisher, &whole));
         let launch: Launch = {
             let (name, publisher, whole) = (name.clone(), publisher.clone(), whole.clone());
             Box::new(move |stop| {
@@ -119,12 +129,12 @@ impl<T: Object> Work<T> {
             selection: self.selection.clone(),
             publisher,
             whole,
-            state: self.state.clone(),
-            resync: self.resync,
+            settings: self.settings.clone(),
+            on_error: self.on_error.clone(),
             launch: Mutex::new(Some(launch)),
             stop: CancellationToken::new(),
             tasks: TaskTracker::new(),
         };
-        SharedInformer { owner: Arc::new(owner), user: None }
+        SharedInformer { owner: Arc::new(owner), resync: self.resync, user: None }
     }
 }

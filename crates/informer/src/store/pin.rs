@@ -37,7 +37,7 @@ impl<V: Value> Pin<V> {
         Arc::ptr_eq(&self.store, &other.store)
     }
 
-    pub(crate) fn get(&self, key: &str) -> Option<V> {
+    pub(crate) fn get(&self, key: &ObjectKey) -> Option<V> {
         self.store.get_at(key, || self.stamp)
     }
 
@@ -172,11 +172,18 @@ pub(crate) struct Reading<V: Value, R> {
     pin: Pin<V>,
     at: PageAt,
     page: std::vec::IntoIter<R>,
+    /// Pages that were read. A write that came meanwhile has copied them, so they may be the last place of its values.
+    spent: Vec<Arc<Page<V>>>,
 }
 
 impl<V: Value, R> Reading<V, R> {
     pub(crate) fn new(pin: Pin<V>) -> Self {
-        Self { pin, at: PageAt::default(), page: Vec::new().into_iter() }
+        Self { pin, at: PageAt::default(), page: Vec::new().into_iter(), spent: Vec::new() }
+    }
+
+    /// The pages that were read since the last call, to be dropped under no lock.
+    pub(crate) fn take_spent(&mut self) -> Vec<Arc<Page<V>>> {
+        std::mem::take(&mut self.spent)
     }
 
     pub(crate) fn pin(&self) -> &Pin<V> {
@@ -193,6 +200,7 @@ impl<V: Value, R> Reading<V, R> {
             let value = |at: usize| Some((page.key(at), page.value_at(at, self.pin.stamp)?.1));
             let taken: Vec<R> = (0..PAGE).filter_map(value).filter_map(|(key, value)| take(key, value)).collect();
             self.page = taken.into_iter();
+            self.spent.push(page);
         }
     }
 }

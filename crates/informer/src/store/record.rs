@@ -9,7 +9,7 @@ pub(super) const PAGE: usize = if cfg!(pintle_loom) { 4 } else { 64 };
 
 /// Some records. Who reads on takes a page at a time, and needs no lock for what is in it: a write that comes meanwhile copies the page.
 #[derive(Clone)]
-pub(super) struct Page<V> {
+pub(crate) struct Page<V> {
     /// What a scan reads lies close together.
     heads: [Head<V>; PAGE],
     bodies: [Option<Body<V>>; PAGE],

@@ -41,7 +41,7 @@ impl<V: Value> Shard<V> {
         }
     }
 
-    pub(super) fn find(&self, hash: u32, key: &str) -> Option<u32> {
+    pub(super) fn find(&self, hash: u32, key: &ObjectKey) -> Option<u32> {
         self.table.find(hash, |slot| self.is_of(slot, key))
     }
 
@@ -50,8 +50,8 @@ impl<V: Value> Shard<V> {
         self.table.find(hash, |_| true)
     }
 
-    pub(super) fn is_of(&self, slot: u32, key: &str) -> bool {
-        self.key(slot).is_some_and(|known| known.as_str() == key)
+    pub(super) fn is_of(&self, slot: u32, key: &ObjectKey) -> bool {
+        self.key(slot) == Some(key)
     }
 
     pub(super) fn value_at(&self, slot: u32, stamp: u64) -> Option<&V> {
@@ -89,7 +89,7 @@ impl<V: Value> Shard<V> {
         stamp: u64,
     ) -> Option<Put<V>> {
         let Write { key, value, values } = write;
-        let found = self.find(hash, key.as_str());
+        let found = self.find(hash, &key);
         let slot = match (found, &value) {
             (None, None) => return None,
             (found, _) => found.unwrap_or_else(|| self.vacant()),

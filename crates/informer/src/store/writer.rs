@@ -139,7 +139,7 @@ impl<'a, V: Value> Writer<'a, V> {
     pub(crate) fn add_values(&mut self, key: &ObjectKey, stamp: u64, index: u32, values: &[String]) {
         let (home, hash) = self.store.home(key.as_str());
         let mut shard = self.store.shards[home as usize].write();
-        if let Some(slot) = shard.find(hash, key.as_str()) {
+        if let Some(slot) = shard.find(hash, key) {
             shard.add_values(&self.store.hasher, slot, stamp, index, values);
         }
     }
@@ -163,7 +163,7 @@ impl<'a, V: Value> Writer<'a, V> {
     fn same(&self, write: &Write<V>, is_same: impl Fn(&V, &V) -> bool) -> Option<(Place, V)> {
         let (home, hash) = self.store.home(write.key.as_str());
         let shard = self.store.shards[home as usize].read();
-        let slot = shard.find(hash, write.key.as_str())?;
+        let slot = shard.find(hash, &write.key)?;
         let known = shard.newest(slot)?;
         is_same(known, write.value.as_ref()?).then(|| (Place { shard: home, hash, slot }, known.clone()))
     }

@@ -2,20 +2,21 @@
 
 use std::collections::{HashSet, VecDeque};
 use std::hash::{BuildHasher, RandomState};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::task::{Context, Poll, Waker};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::task::{Context, Poll, Waker, ready};
 use std::time::{Duration, Instant};
 
 use pintle_delta_fifo::{Change, CoalescingFifo, Delivery, Overtaken};
 use pintle_meta::{Object, ObjectKey};
 use tokio::sync::watch;
+use tokio::task::coop::poll_proceed;
 
 use crate::driver::now;
-use crate::factory::User;
 use crate::guarded::Guarded;
+use crate::user::User;
 use crate::{Snapshot, SubscriptionStatus, SyncHandle};
 
-use super::walk::{Entry, Walk};
+use super::walk::{Entry, Spent, Walk};
 
 /// The shared side of a subscription.
 ///
@@ -26,7 +27,7 @@ pub(crate) struct Queue<T> {
     state: Mutex<State<T>>,
     pub(super) synced: watch::Sender<bool>,
     /// Who has it.
-    _user: Option<Arc<User>>,
+    _user: Option<User>,
 }
 
 /// What happened to an object, as all listeners are told.
@@ -78,8 +79,20 @@ struct State<T> {
 struct Done<T> {
     /// The walks that have come to their end.
     walks: Vec<Walk<T>>,
+    /// The pages that walks have left behind. A page may be the last place of objects that were superseded meanwhile.
+    pages: Vec<Spent<T>>,
     /// States of which the listener will not be told.
     untold: Vec<Guarded<T>>,
+}
+
+/// What is left to do after a change of a queue, under no lock of ours: it drops objects and wakes the listener, and both may run a
+/// user's code. It does so when it is dropped.
+#[must_use = "dropping it runs a user's code, so it has to be dropped under no lock"]
+pub(crate) struct Aftermath<'a, T> {
+    queue: &'a Queue<T>,
+    done: Done<T>,
+    waker: Option<Waker>,
+    has_synced: bool,
 }
 
 /// What was there at the beginning, and was not told yet.
@@ -112,7 +125,7 @@ const SECTION: usize = 32;
 
 impl<T: Object> Queue<T> {
     /// `resync` is how often to remind the listener of all objects.
-    pub(crate) fn new(delivery: Delivery, resync: Option<Duration>, user: Option<Arc<User>>) -> Self {
+    pub(crate) fn new(delivery: Delivery, resync: Option<Duration>, user: Option<User>) -> Self {
         let mut state = State {
             has_begun: false,
             beginning: None,
@@ -135,21 +148,22 @@ impl<T: Object> Queue<T> {
 
     /// Tells the listener what is there, before all changes and after what it began with before. Nothing may have been told to it of
     /// these objects before.
-    pub(crate) fn begin(&self, walk: Walk<T>) {
+    pub(crate) fn begin(&self, walk: Walk<T>) -> Aftermath<'_, T> {
         self.change(|state| {
             if state.is_closed && state.has_begun {
-                return state.done.walks.push(walk);
+                state.done.walks.push(walk);
+                return;
             }
             state.has_begun = true;
             match state.beginning {
                 None => state.go_on(walk),
                 Some(_) => state.more.push_back(walk),
             }
-        });
+        })
     }
 
     pub(crate) fn tell(&self, news: &[(ObjectKey, News<T>)]) {
-        self.change(|state| {
+        let aftermath = self.change(|state| {
             // Who was told of the end is told nothing after it. A write that was under way as the runtime went may end later.
             if state.is_closed {
                 return;
@@ -161,41 +175,43 @@ impl<T: Object> Queue<T> {
                 }
             }
         });
+        drop(aftermath);
     }
 
     /// Tells the listener of all these again, unless it is still busy with such a round, or with its beginning.
     pub(crate) fn remind(&self, snapshot: Snapshot<T>) {
         let rest = Walk::of(snapshot);
-        self.change(|state| {
+        let aftermath = self.change(|state| {
             if !state.is_closed && state.beginning.is_none() && state.reminder.is_none() && rest.left > 0 {
                 state.reminder = Some(Reminder { rest, changed: HashSet::new() });
             } else {
                 state.done.walks.push(rest);
             }
         });
+        drop(aftermath);
     }
 
     /// All initial events are in.
-    pub(crate) fn upstream_synced(&self) {
-        self.change(|state| state.upstream_synced = true);
+    pub(crate) fn upstream_synced(&self) -> Aftermath<'_, T> {
+        self.change(|state| state.upstream_synced = true)
     }
 
     /// Nothing more will come.
-    pub(crate) fn close(&self) {
-        self.change(|state| state.is_closed = true);
+    pub(crate) fn close(&self) -> Aftermath<'_, T> {
+        self.change(|state| state.is_closed = true)
     }
 
     /// The listener is gone: what waits is for nobody.
     pub(crate) fn hang_up(&self) {
         let mut left = None;
-        self.change(|state| {
+        let aftermath = self.change(|state| {
             let none = pending(Delivery::Coalesced);
             let (beginning, more) = (state.beginning.take(), std::mem::take(&mut state.more));
             left = Some((beginning, more, state.reminder.take(), std::mem::replace(&mut state.pending, none)));
             state.is_gone = true;
         });
         // The objects are a user's, and are dropped here, under no lock.
-        drop(left);
+        drop((left, aftermath));
     }
 
     pub(super) fn sync_handle(&self) -> SyncHandle {
@@ -243,10 +259,14 @@ impl<T: Object> Queue<T> {
         }
     }
 
-    /// Who has much to pass over comes back for the rest, so that others of its runtime get their turn.
+    /// It takes part in tokio's budget, and comes back for the rest where it has much to pass over, so that other tasks get their turn.
     pub(super) fn poll_next(&self, context: &mut Context<'_>) -> Poll<Option<Told<T>>> {
+        let coop = ready!(poll_proceed(context));
         match self.pop(Some(context.waker())) {
-            (Popped::Told(told), _) => Poll::Ready(Some(told)),
+            (Popped::Told(told), _) => {
+                coop.made_progress();
+                Poll::Ready(Some(told))
+            }
             (Popped::Nothing, has_ended) => {
                 if has_ended {
                     Poll::Ready(None)
@@ -263,6 +283,8 @@ impl<T: Object> Queue<T> {
 
     /// What is next, and whether nothing will be. If it may be, that is who waits for it.
     fn pop(&self, waker: Option<&Waker>) -> (Popped<T>, bool) {
+        // A waker is a user's code, and is cloned and dropped under no lock.
+        let waker = waker.cloned();
         let mut state = self.lock();
         let popped = state.pop();
         if !matches!(popped, Popped::Unfinished) {
@@ -270,16 +292,16 @@ impl<T: Object> Queue<T> {
         }
         let has_ended = state.is_gone || (state.is_closed && state.has_begun);
         let waits = matches!(popped, Popped::Nothing) && !has_ended;
-        let before = waker.filter(|_| waits).and_then(|waker| state.waker.replace(waker.clone()));
-        self.leave(state);
-        drop(before);
+        let before = waker.filter(|_| waits).and_then(|waker| state.waker.replace(waker));
+        let aftermath = self.leave(state, None);
+        drop((before, aftermath));
         (popped, has_ended)
     }
 
-    fn change(&self, change: impl FnOnce(&mut State<T>)) {
+    fn change(&self, change: impl FnOnce(&mut State<T>)) -> Aftermath<'_, T> {
         let mut state = self.lock();
         if state.is_gone {
-            return;
+            return self.leave(state, None);
         }
         change(&mut state);
         state.renew();
@@ -288,24 +310,30 @@ impl<T: Object> Queue<T> {
             state.waits_since = Some(now());
         }
         let waker = if has_news || state.is_closed || state.is_gone { state.waker.take() } else { None };
-        self.leave(state);
-        if let Some(waker) = waker {
-            waker.wake();
-        }
+        self.leave(state, waker)
     }
 
-    /// Gives the lock back, and then does what is done under none.
-    fn leave(&self, mut state: MutexGuard<'_, State<T>>) {
+    /// Releases the lock.
+    fn leave(&self, mut state: MutexGuard<'_, State<T>>, waker: Option<Waker>) -> Aftermath<'_, T> {
+        state.take_spent();
         let (done, has_synced) = (std::mem::take(&mut state.done), state.has_synced());
-        drop(state);
-        drop(done);
-        if has_synced {
-            self.synced.send_if_modified(|synced| !std::mem::replace(synced, true));
-        }
+        Aftermath { queue: self, done, waker, has_synced }
     }
 
     fn lock(&self) -> MutexGuard<'_, State<T>> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl<T> Drop for Aftermath<'_, T> {
+    fn drop(&mut self) {
+        drop(std::mem::take(&mut self.done));
+        if self.has_synced {
+            self.queue.synced.send_if_modified(|synced| !std::mem::replace(synced, true));
+        }
+        if let Some(waker) = self.waker.take() {
+            waker.wake();
+        }
     }
 }
 
@@ -390,6 +418,13 @@ impl<T: Object> State<T> {
         self.is_behind = self.beginning.is_some();
     }
 
+    /// Moves what has been read of the walks to what is dropped under no lock.
+    fn take_spent(&mut self) {
+        let walks = self.beginning.iter_mut().map(|beginning| &mut beginning.rest);
+        let walks = walks.chain(self.reminder.iter_mut().map(|reminder| &mut reminder.rest));
+        walks.for_each(|walk| self.done.pages.extend(walk.take_spent()));
+    }
+
     /// Whether the listener is through with its beginning, of which all is there.
     fn has_synced(&self) -> bool {
         let is_through = self.has_begun && self.beginning.is_none() && !self.initial_in_hand;
@@ -416,7 +451,7 @@ impl<T> Reminder<T> {
 
 impl<T> Default for Done<T> {
     fn default() -> Self {
-        Self { walks: Vec::new(), untold: Vec::new() }
+        Self { walks: Vec::new(), pages: Vec::new(), untold: Vec::new() }
     }
 }
 
@@ -447,127 +482,4 @@ impl<T> Clone for Seen<T> {
 }
 
 #[cfg(test)]
-mod tests {
-    use std::future::Future;
-    use std::pin::pin;
-    use std::sync::atomic::{AtomicUsize, Ordering};
-    use std::task::Wake;
-
-    use pintle_meta::{ObjectMeta, PartialObject};
-
-    use super::*;
-    use crate::Cache;
-
-    fn pod(name: usize) -> Guarded<PartialObject> {
-        let metadata = ObjectMeta { uid: name.to_string(), ..ObjectMeta::new("ns", name.to_string()) };
-        Arc::new(PartialObject { metadata, ..PartialObject::default() }).into()
-    }
-
-    fn cache(pods: usize) -> Cache<PartialObject> {
-        let cache = Cache::new();
-        (0..pods).for_each(|name| _ = cache.upsert(pod(name).into_arc()).unwrap());
-        cache
-    }
-
-    fn queue() -> Queue<PartialObject> {
-        Queue::new(Delivery::Coalesced, None, None)
-    }
-
-    fn seen(name: usize) -> Seen<PartialObject> {
-        Seen { object: pod(name), uid: name as u64 }
-    }
-
-    fn gone(name: usize) -> (ObjectKey, News<PartialObject>) {
-        (pod(name).key(), News::Deleted { known: seen(name), last: seen(name), final_state_known: true })
-    }
-
-    /// How often it was put off before there is nothing to wait for but news, or something to tell.
-    fn put_off(queue: &Queue<PartialObject>) -> usize {
-        #[derive(Default)]
-        struct Count(AtomicUsize);
-        impl Wake for Count {
-            fn wake(self: Arc<Self>) {
-                self.0.fetch_add(1, Ordering::Relaxed);
-            }
-        }
-        let woken = Arc::new(Count::default());
-        for polls in 0.. {
-            let polled = queue.poll_next(&mut Context::from_waker(&woken.clone().into()));
-            if polled.is_ready() || woken.0.load(Ordering::Relaxed) == polls {
-                return polls;
-            }
-        }
-        unreachable!()
-    }
-
-    #[test]
-    fn nobody_is_woken_under_the_lock() {
-        struct Looks(Arc<Queue<PartialObject>>, AtomicUsize);
-        impl Wake for Looks {
-            fn wake(self: Arc<Self>) {
-                assert!(self.0.state.try_lock().is_ok());
-                self.1.fetch_add(1, Ordering::Relaxed);
-            }
-        }
-        let queue = Arc::new(queue());
-        let looks = Arc::new(Looks(queue.clone(), AtomicUsize::new(0)));
-        let (mut handle, waker) = (queue.sync_handle(), looks.clone().into());
-        let mut context = Context::from_waker(&waker);
-        let mut synced = pin!(handle.synced());
-        assert!(queue.poll_next(&mut context).is_pending() && synced.as_mut().poll(&mut context).is_pending());
-        queue.upstream_synced();
-        queue.begin(Walk::of(cache(1).snapshot()));
-        assert!(queue.poll_next(&mut context).is_ready() && synced.as_mut().poll(&mut context).is_pending());
-        assert!(queue.poll_next(&mut context).is_pending() && synced.as_mut().poll(&mut context).is_ready());
-        assert_eq!(looks.1.load(Ordering::Relaxed), 2);
-    }
-
-    /// However long it does not come, and however many objects come and go meanwhile.
-    #[test]
-    fn a_listener_that_is_to_be_reminded_holds_no_more_than_what_was_there() {
-        let (cache, queue) = (cache(2), queue());
-        queue.begin(Walk::of(cache.snapshot()));
-        while queue.try_next().is_some() {}
-        queue.remind(cache.snapshot());
-        for name in 1..1000 {
-            let news = [(pod(name).key(), News::Added(seen(name))), gone(name)];
-            queue.tell(if name == 1 { &news[1..] } else { &news });
-        }
-        let changed = queue.lock().reminder.as_ref().map(|reminder| reminder.changed.len());
-        assert_eq!(changed, Some(1));
-        let told: Vec<String> = std::iter::from_fn(|| queue.try_next()).map(|(key, _)| key.to_string()).collect();
-        assert_eq!(told, ["ns/1", "ns/0"]);
-    }
-
-    #[test]
-    fn a_reminder_passes_over_what_has_changed_a_little_at_a_time() {
-        const MANY: usize = 10 * SECTION;
-        let (cache, queue) = (cache(MANY), queue());
-        queue.begin(Walk::of(cache.snapshot()));
-        while queue.try_next().is_some() {}
-        queue.remind(cache.snapshot());
-        let changed = |name| (pod(name).key(), News::Updated { old: seen(name), new: seen(name) });
-        queue.tell(&(0..MANY).map(changed).collect::<Vec<_>>());
-        (0..MANY).for_each(|_| assert!(queue.try_next().is_some()));
-        assert_eq!((put_off(&queue), queue.len()), (9, 0));
-    }
-
-    #[test]
-    fn what_is_gone_of_a_beginning_is_passed_over_a_little_at_a_time() {
-        const MANY: usize = 10 * SECTION;
-        for waits in [false, true] {
-            let (cache, queue) = (cache(MANY), queue());
-            queue.begin(Walk::of(cache.snapshot()));
-            queue.upstream_synced();
-            queue.tell(&(0..MANY).map(gone).collect::<Vec<_>>());
-            // With what it is told, it passes over as much at most.
-            assert_eq!(queue.len(), 2 * (MANY - SECTION));
-            assert!(!*queue.synced.borrow());
-            match waits {
-                false => assert!(queue.try_next().is_none()),
-                true => assert_eq!(put_off(&queue), 8),
-            }
-            assert!(queue.len() == 0 && *queue.synced.borrow());
-        }
-    }
-}
+mod tests;

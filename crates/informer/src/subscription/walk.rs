@@ -6,7 +6,7 @@ use pintle_meta::ObjectKey;
 
 use crate::Snapshot;
 use crate::guarded::Guarded;
-use crate::store::Reading;
+use crate::store::{Page, Reading};
 
 /// What was there under a key.
 pub(crate) type Entry<T> = (ObjectKey, Guarded<T>);
@@ -17,6 +17,9 @@ pub(crate) struct Walk<T> {
     /// How many are still to come.
     pub(super) left: usize,
 }
+
+/// A page of the store that was read.
+pub(super) type Spent<T> = Arc<Page<Guarded<T>>>;
 
 enum Objects<T> {
     Snapshot(Reading<Guarded<T>, Entry<T>>),
@@ -35,10 +38,18 @@ impl<T> Walk<T> {
         Self { objects: Objects::Listed(list), left }
     }
 
+    /// The pages that it has read since the last call.
+    pub(super) fn take_spent(&mut self) -> Vec<Spent<T>> {
+        match &mut self.objects {
+            Objects::Snapshot(reading) => reading.take_spent(),
+            Objects::Listed(_) => Vec::new(),
+        }
+    }
+
     /// Whether it may come by an object of that key, or has.
     pub(super) fn has(&self, key: &ObjectKey) -> bool {
         match &self.objects {
-            Objects::Snapshot(reading) => reading.pin().get(key.as_str()).is_some(),
+            Objects::Snapshot(reading) => reading.pin().get(key).is_some(),
             Objects::Listed(_) => true,
         }
     }

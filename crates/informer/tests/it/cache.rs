@@ -173,7 +173,7 @@ fn what_cannot_be_indexed_leaves_no_other_object_in_its_place() {
     };
     for way in 0..3 {
         let cache = picky();
-        cache.remember(9);
+        let _history = cache.remember(9);
         cache.upsert(of_uid("1", "good")).unwrap();
         let refused = || of_uid("2", "bad");
         match way {
@@ -333,7 +333,7 @@ fn a_transaction_by_the_contract_of_stores_is_one_step() {
         .unwrap();
     let at = |name: &str, node: &str, revision: u64| Arc::new(Pod { node: node.into(), ..pod_at(name, revision) });
     Store::transaction(&mut cache, vec![Transaction::Add(at("a", "", 1))]).unwrap();
-    cache.remember(100);
+    let _history = cache.remember(100);
     let writes = vec![
         Transaction::Add(at("b", "", 40)),
         Transaction::Delete(at("a", "", 1)),

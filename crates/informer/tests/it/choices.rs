@@ -155,7 +155,7 @@ async fn run(operations: Vec<Operation>, streaming_list: bool, seed: u64) -> Res
             Operation::Select(app) => {
                 choice.app = APPS.get(app).copied();
                 let labels = choice.app.map(|app| format!("app={app}")).unwrap_or_default();
-                informer.set_selectors(labels.parse().unwrap(), FieldSelector::everything());
+                informer.set_selectors(labels.parse().unwrap(), FieldSelector::everything()).unwrap();
             }
             Operation::Follow(set) => choice.follow(set),
             Operation::Take(many) => {

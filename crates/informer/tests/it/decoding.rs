@@ -183,17 +183,17 @@ async fn what_has_no_uid_or_no_version_or_another_is_decoded_anew() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn managed_fields_and_the_annotation_of_apply_are_left_out_unless_asked_for() {
+async fn managed_fields_are_left_out_and_the_annotation_of_apply_is_kept_by_default() {
     let annotations = json!({"kubectl.kubernetes.io/last-applied-configuration": "{}", "note": "x"});
     let metadata =
         json!({"namespace": "ns", "name": "a", "managedFields": [{"manager": "m"}], "annotations": annotations});
     let pod = json!({"metadata": metadata, "spec": {"containers": [{"name": "c", "env": []}]}});
     let without_env = Projection::default().without(&["spec", "containers", "env"]);
     for (projection, expected) in [
-        (Projection::default(), [false, false, true]),
+        (Projection::default(), [false, true, true]),
         (Projection::whole(), [true, true, true]),
-        (Projection::whole().without(Projection::MANAGED_FIELDS), [false, true, true]),
-        (without_env, [false, false, false]),
+        (Projection::whole().without(Projection::LAST_APPLIED), [true, false, true]),
+        (without_env, [false, true, false]),
     ] {
         for streaming_list in [false, true] {
             let (listed, initial) = (pod.clone(), pod.clone());
@@ -282,12 +282,12 @@ async fn an_informer_that_turns_to_all_secrets_says_so_then() {
     let informer = SharedInformer::of_namespaces(&namespaces, source, InformerConfig::default());
     informer.start();
     informer.wait_for_sync().await.unwrap();
-    informer.set_selectors("a=b".parse().unwrap(), FieldSelector::everything());
+    informer.set_selectors("a=b".parse().unwrap(), FieldSelector::everything()).unwrap();
     assert_eq!(log.count("all Secrets of the cluster"), 0);
     namespaces.set_all();
     informer.wait_for_sync().await.unwrap();
     assert_eq!(log.count("all Secrets of the cluster"), 0, "they are selected");
-    informer.set_selectors(LabelSelector::everything(), FieldSelector::everything());
+    informer.set_selectors(LabelSelector::everything(), FieldSelector::everything()).unwrap();
     informer.wait_for_sync().await.unwrap();
     assert_eq!(log.count("all Secrets of the cluster"), 1);
     namespaces.set(["a"]);
@@ -298,16 +298,19 @@ async fn an_informer_that_turns_to_all_secrets_says_so_then() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_little_is_decoded_on_the_spot_however_many_objects_that_is() {
-    for (first, text, is_here) in [(2_000_000, String::new(), true), (2_100_000, "x".repeat(1000), false)] {
+async fn a_few_small_objects_are_decoded_on_the_spot_and_more_or_larger_ones_elsewhere() {
+    let [short, long] = [String::new(), "x".repeat(5000)];
+    // The metadata of the list is an item, too.
+    let cases = [(2_000_000, 15, &short, true), (2_100_000, 16, &short, false), (2_200_000, 15, &long, false)];
+    for (first, many, text, is_here) in cases {
         let object = |number: usize| json!({"metadata": {"name": number.to_string()}, "number": number, "text": text});
-        let objects: Vec<Value> = (first..first + 250).map(object).collect();
+        let objects: Vec<Value> = (first..first + many).map(object).collect();
         let answer = move || Ok(list(&objects, "1"));
         let source = Scripted::<Told>::of(Told::api_resource(), None, answer, |_| Ok(silence()));
         let informer = SharedInformer::new(source, InformerConfig::default());
         informer.start();
         informer.wait_for_sync().await.unwrap();
         let (decoded, here) = (decoded_from(first), thread::current().id());
-        assert_eq!((decoded.len(), decoded.iter().all(|(thread, _)| *thread == here)), (250, is_here));
+        assert_eq!((decoded.len(), decoded.iter().all(|(thread, _)| *thread == here)), (many, is_here));
     }
 }

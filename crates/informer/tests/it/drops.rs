@@ -47,7 +47,7 @@ async fn a_drop_that_panics_ends_nothing_wherever_the_object_was() {
         // What is the same is not taken from the cache as long as it cannot be told.
         let config = InformerConfig { reflector, projection: Projection::whole(), ..InformerConfig::default() };
         let informer = SharedInformer::new(source.clone(), config);
-        informer.lister().remember(2);
+        let _history = informer.lister().remember(2);
         // They never come to take what waits for them, which is joined, or left out.
         let idle = (informer.subscribe(), informer.subscribe_ordered(1), informer.subscribe_newest());
         informer.start();

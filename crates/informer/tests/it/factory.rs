@@ -29,11 +29,11 @@ async fn the_same_resource_in_the_same_scope_is_one_informer() {
     let factory = InformerFactory::new();
     let named = |name: &str| InformerConfig { name: name.into(), ..InformerConfig::default() };
     let all = factory.informer(source.clone(), named("all"));
-    let again = factory.informer(source.clone(), named("again"));
+    let again = factory.informer(source.clone(), named(""));
     assert_eq!(again.name(), "all");
     let one = factory.informer(within(&source, "ns"), named("one"));
     assert_eq!(one.name(), "one", "another namespace is another informer");
-    assert_eq!(factory.informer(within(&source, "ns"), named("again")).name(), "one");
+    assert_eq!(factory.informer(within(&source, "ns"), named("")).name(), "one");
     let resource = ApiResource::new("example.com/v1", "Pod", "pods", Scope::Namespaced);
     let elsewhere = Collection::dynamic(resource, CollectionConfig::default());
     elsewhere.put(pod("a", ""));
@@ -46,7 +46,7 @@ async fn the_same_resource_in_the_same_scope_is_one_informer() {
         factory.informer(source.clone(), config)
     };
     let same = selected("c in (y,x), a==b", "selected");
-    let selected = selected("a=b,c in (x,y)", "again");
+    let selected = selected("a=b,c in (x,y)", "");
     assert_eq!(
         (selected.name(), same.name()),
         ("selected", "selected"),
@@ -166,14 +166,14 @@ async fn what_nobody_uses_any_more_is_stopped_and_comes_back() {
     let one = factory.informer(within(&source, "ns"), named("one"));
     factory.start();
     factory.wait_for_sync().await.unwrap();
-    let again = factory.informer(within(&source, "ns"), named("again"));
+    let again = factory.informer(within(&source, "ns"), named(""));
     let (events, lister) = (again.subscribe(), again.lister());
     let guard = one.add_event_handler(|_: &pintle_informer::ResourceEvent<Pod>| {});
     let (mut states, status) = (one.states(), || source.open_watches());
     drop((one, again));
     for user in [Box::new(events) as Box<dyn Any>, Box::new(lister.clone()), Box::new(lister), Box::new(guard)] {
         settle().await;
-        assert_eq!((status(), states.borrow().is_synced()), (2, true));
+        assert_eq!((status(), states.get().is_synced()), (2, true));
         drop(user);
     }
     states.wait_for(InformerState::has_ended).await.unwrap();
@@ -186,7 +186,7 @@ async fn what_nobody_uses_any_more_is_stopped_and_comes_back() {
     factory.start();
     another.wait_for_sync().await.unwrap();
     assert_eq!((another.name(), another.lister().len()), ("another", 2));
-    assert!(states.borrow().has_ended());
+    assert!(states.get().has_ended());
 }
 
 /// Who waits for all is not held up by it.

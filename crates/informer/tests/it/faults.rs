@@ -40,7 +40,7 @@ async fn a_missing_resource_shows_and_is_found_when_it_comes() {
     );
     let mut states = informer.states();
     informer.start();
-    let degraded = states.wait_for(|state| state.cause().is_some()).await.unwrap().clone();
+    let degraded = states.wait_for(|state| state.cause().is_some()).await.unwrap();
     assert!(degraded.cause().unwrap().to_string().contains("NotFound"), "{degraded:?}");
     assert!(!informer.has_synced());
     informer.wait_for_sync().await.unwrap();

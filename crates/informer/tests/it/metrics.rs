@@ -367,9 +367,10 @@ fn a_provider_is_asked_under_no_lock_of_the_factory() {
         }
     }
     let (memory, factory) = (Memory::new(), InformerFactory::new());
+    let provider: Arc<dyn Provider> = Arc::new(Curious(memory.clone(), factory.clone()));
     let ask = || {
-        let provider: Arc<dyn Provider> = Arc::new(Curious(memory.clone(), factory.clone()));
-        factory.informer(pods(&[]), InformerConfig { metrics: Some(provider), ..telling(&memory) })
+        let metrics = Some(provider.clone());
+        factory.informer(pods(&[]), InformerConfig { metrics, ..telling(&memory) })
     };
     let (_one, _same) = (ask(), ask());
     assert_eq!(factory.unsynced(), ["web"]);

@@ -4,12 +4,13 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
-use pintle_informer::{Cache, Lister, Overlay, OverlayConfig};
-use pintle_meta::{Metadata, Object, ObjectKey, ObjectMeta};
+use pintle_informer::{Cache, InformerConfig, Lister, Overlay, OverlayConfig, SharedInformer};
+use pintle_meta::{DeleteOptions, Metadata, Object, ObjectApi, ObjectKey, ObjectMeta, Patch, PostOptions};
+use pintle_testing::Break;
 use proptest::collection::vec;
 use proptest::prelude::*;
 
-use crate::support::{Pod, key, pod};
+use crate::support::{Pod, key, pod, pods};
 
 /// A pod at a version, written as its `node` says.
 fn at(name: &str, uid: &str, version: u64) -> Pod {
@@ -211,4 +212,62 @@ fn objects_are_asked_under_no_lock() {
         done.send(()).unwrap();
     });
     is_done.recv_timeout(Duration::from_secs(10)).expect("nobody waits for himself");
+}
+
+#[tokio::test(start_paused = true)]
+async fn reads_by_index_see_own_writes() {
+    let (cache, overlay) = overlay(OverlayConfig::default());
+    cache.add_index("node", |pod| vec![pod.node.clone()]).unwrap();
+    let on = |name: &str, node: &str, version: u64| Pod { node: node.into(), ..at(name, name, version) };
+    cache.replace(vec![Arc::new(on("a", "n1", 1)), Arc::new(on("b", "n1", 1))], "1");
+    let names = |node: &str| {
+        let mut names: Vec<String> =
+            overlay.by_index("node", node).unwrap().iter().map(|pod| pod.metadata.name.clone()).collect();
+        names.sort();
+        names.concat()
+    };
+    overlay.wrote(on("a", "n2", 2));
+    overlay.wrote(on("c", "n1", 3));
+    assert_eq!((names("n1"), names("n2")), ("bc".into(), "a".into()));
+    overlay.deleted(on("b", "n1", 1));
+    assert_eq!((names("n1"), overlay.namespace("ns").len(), overlay.namespace("other").len()), ("c".into(), 2, 0));
+    // The cache is later than the writes, and counts.
+    cache.replace(vec![Arc::new(on("a", "n3", 9))], "9");
+    assert_eq!((names("n1"), names("n2"), names("n3")), (String::new(), String::new(), "a".into()));
+    assert!(overlay.by_index("none", "n1").is_err());
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_overlay_sees_what_its_api_writes() {
+    let source = pods(&["a"]);
+    let informer = SharedInformer::new(source.clone(), InformerConfig::default());
+    informer.start();
+    informer.wait_for_sync().await.unwrap();
+    let overlay = Overlay::new(informer.lister(), OverlayConfig::default());
+    let api = overlay.api(source.client("me"));
+    // The watch brings nothing of it.
+    source.break_watches(Break::Silent);
+    let (post, delete) = (PostOptions::default(), DeleteOptions::default());
+
+    let mut a = api.get(&key("a")).await.unwrap();
+    a.node = "n1".into();
+    let a = api.update(&a, &post).await.unwrap();
+    assert_eq!(overlay.get(&key("a")).unwrap().node, "n1");
+    api.create(&pod("b", "n2"), &PostOptions { dry_run: true, ..post.clone() }).await.ok();
+    assert!(overlay.get(&key("b")).is_none(), "a dry run writes nothing");
+    api.create(&pod("b", "n2"), &post).await.unwrap();
+    assert_eq!(overlay.list().len(), 2);
+    let patch = Patch::Merge(serde_json::json!({"node": "n3"}));
+    api.patch(&key("b"), &patch, &post).await.unwrap();
+    assert_eq!(overlay.get(&key("b")).unwrap().node, "n3");
+    api.delete(&key("b"), &delete).await.unwrap();
+    assert!(overlay.get(&key("b")).is_none());
+
+    let held = Pod { metadata: ObjectMeta { finalizers: vec!["x/y".into()], ..a.metadata }, ..a };
+    api.update(&held, &post).await.unwrap();
+    api.delete(&key("a"), &delete).await.unwrap();
+    let dying = overlay.get(&key("a")).expect("it waits for its finalizer");
+    assert!(dying.metadata.deletion_timestamp.is_some());
+    assert_eq!(informer.lister().get(&key("a")).unwrap().node, "", "the cache knows of nothing");
+    assert!(api.delete(&key("none"), &delete).await.unwrap_err().is_not_found());
 }

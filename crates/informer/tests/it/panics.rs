@@ -128,7 +128,7 @@ async fn metrics_that_panic_as_they_are_dropped_change_no_end() {
     dropped.wait_for_sync().await.unwrap();
     drop(dropped);
     states.wait_for(InformerState::has_ended).await.unwrap();
-    for state in [never_started.state(), states.borrow().clone()] {
+    for state in [never_started.state(), states.get()] {
         assert!(matches!(state, InformerState::Stopped { cause: StopCause::ShutDown }), "{state:?}");
     }
 }
@@ -138,7 +138,7 @@ async fn metrics_that_panic_on_the_way_of_another_panic_do_not_end_the_process()
     let source = Scripted::new(|| Ok(list(&[], "1")), || panic!("of the source"));
     let informer = SharedInformer::new(source, badly_told());
     informer.start();
-    let state = informer.states().wait_for(InformerState::has_ended).await.unwrap().clone();
+    let state = informer.states().wait_for(InformerState::has_ended).await.unwrap();
     assert!(
         matches!(&state, InformerState::Stopped { cause: StopCause::Panicked { message } } if message == "of the source"),
         "{state:?}"

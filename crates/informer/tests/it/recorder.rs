@@ -308,7 +308,7 @@ async fn an_informer_that_asks_for_something_else_is_told_so() {
     written.await.unwrap();
     let informer = SharedInformer::new(Recording::<Pod>::open(&file).unwrap(), config(false));
     informer.start();
-    let state = informer.states().wait_for(|state| state.cause().is_some()).await.unwrap().clone();
+    let state = informer.states().wait_for(|state| state.cause().is_some()).await.unwrap();
     let cause = state.cause().unwrap().to_string();
     assert!(cause.contains("a list is asked for, where the recording goes on with a watch"), "{cause}");
 }

@@ -4,7 +4,7 @@ use pintle_informer::{InformerConfig, InformerFactory, ReflectorConfig, SharedIn
 use pintle_meta::{FieldSelector, LabelSelector};
 use pintle_testing::{Collection, Outcome, Verb};
 
-use crate::support::{Pod, cut, drain_sorted, pod, requests};
+use crate::support::{Pod, cut, drain_sorted, pod, requests, settle};
 
 /// With the label `app`.
 fn labelled(app: char) -> Pod {
@@ -48,13 +48,13 @@ async fn what_does_not_match_any_more_is_deleted_and_what_does_now_is_added() {
         informer.start();
         informer.wait_for_sync().await.unwrap();
         assert_eq!(drain_sorted(&mut events).await, ["A! a@1", "A! b@2"]);
-        informer.set_selectors(selector("app in (b,c)"), FieldSelector::everything());
+        informer.set_selectors(selector("app in (b,c)"), FieldSelector::everything()).unwrap();
         round().await;
         assert_eq!(drain_sorted(&mut events).await, ["A c@3", "D? a@1"]);
         assert!(informer.state().is_synced());
 
         requests(&source);
-        informer.set_selectors(selector("app in (c,b)"), FieldSelector::everything());
+        informer.set_selectors(selector("app in (c,b)"), FieldSelector::everything()).unwrap();
         round().await;
         assert!(requests(&source).is_empty(), "these are the same");
         source.put(labelled('b'));
@@ -71,19 +71,19 @@ async fn who_waits_after_a_change_finds_it_done() {
         informer.start();
         informer.wait_for_sync().await.unwrap();
         for selected in ["b", "c", "a"] {
-            informer.set_selectors(selector(&format!("app={selected}")), FieldSelector::everything());
+            informer.set_selectors(selector(&format!("app={selected}")), FieldSelector::everything()).unwrap();
             informer.wait_for_sync().await.unwrap();
             assert_eq!(names(&informer), selected);
         }
         for selected in ["b", "c", "a"] {
-            informer.set_selectors(selector(&format!("app={selected}")), FieldSelector::everything());
+            informer.set_selectors(selector(&format!("app={selected}")), FieldSelector::everything()).unwrap();
             informer.lister().wait_for("1").await.unwrap();
             assert_eq!(names(&informer), selected);
         }
         source.faults().next_of(Verb::List, [Outcome::Fails(cut())]);
-        informer.set_selectors(selector("app=b"), FieldSelector::everything());
+        informer.set_selectors(selector("app=b"), FieldSelector::everything()).unwrap();
         tokio::task::yield_now().await;
-        informer.set_selectors(selector("app=c"), FieldSelector::everything());
+        informer.set_selectors(selector("app=c"), FieldSelector::everything()).unwrap();
         let waits = async { tokio::join!(informer.wait_for_sync(), informer.wait_for_sync()) };
         let (one, other) = waits.await;
         one.and(other).unwrap();
@@ -97,32 +97,44 @@ async fn a_change_during_a_list_is_followed_by_another_list() {
     let mut config = config("app=a", false);
     config.reflector.page_size = Some(1);
     let informer = SharedInformer::new(source.clone(), config);
-    informer.set_selectors(selector("app=b"), FieldSelector::everything());
+    informer.set_selectors(selector("app=b"), FieldSelector::everything()).unwrap();
     informer.start();
     informer.wait_for_sync().await.unwrap();
     assert_eq!(names(&informer), "b", "before the start");
     // Between the list and its watch.
     source.faults().next_of(Verb::Watch, [Outcome::Fails(cut())]);
-    informer.set_selectors(selector("app=a"), FieldSelector::everything());
+    informer.set_selectors(selector("app=a"), FieldSelector::everything()).unwrap();
     tokio::task::yield_now().await;
-    informer.set_selectors(selector("app=c"), FieldSelector::everything());
+    informer.set_selectors(selector("app=c"), FieldSelector::everything()).unwrap();
     round().await;
     round().await;
     assert_eq!(names(&informer), "c");
     assert!(informer.state().is_synced());
 }
 
+/// Another caller would be told of deletions of objects that are there.
 #[tokio::test(start_paused = true)]
-async fn a_factory_shares_what_is_followed_now() {
+async fn one_user_of_a_shared_informer_cannot_change_its_selectors() {
     let source = labelled_all("ab");
     let factory = InformerFactory::new();
-    let informer = |selector: &str, name: &str| {
-        let config = InformerConfig { name: name.into(), ..config(selector, false) };
-        factory.informer(source.clone(), config).name().to_owned()
-    };
-    assert_eq!(informer("app=a", "first"), "first");
-    let first = factory.informer(source.clone(), config("app=a", false));
-    first.set_selectors(selector("app=b"), FieldSelector::everything());
-    assert_eq!(informer("app=b", "second"), "first");
-    assert_eq!(informer("app=a", "third"), "third");
+    let mine = factory.informer(source.clone(), InformerConfig::default());
+    let theirs = factory.informer(source.clone(), InformerConfig::default());
+    factory.start();
+    let mut events = mine.subscribe();
+    mine.wait_for_sync().await.unwrap();
+    settle().await;
+    while events.try_next().is_some() {}
+
+    let refused = theirs.set_selectors(selector("app=a"), FieldSelector::everything()).unwrap_err();
+    assert_eq!(
+        refused.to_string(),
+        r#"the informer "Pod" is shared by a factory, so its selectors cannot change: ask the factory for an informer with the new selectors, or make one with SharedInformer::new"#
+    );
+    settle().await;
+    assert_eq!((events.len(), mine.lister().len()), (0, 2));
+    let narrow = factory.informer(source.clone(), config("app=a", false));
+    factory.start();
+    narrow.wait_for_sync().await.unwrap();
+    assert_eq!((narrow.lister().len(), mine.lister().len()), (1, 2), "the fix that the error names");
+    factory.shutdown().await;
 }

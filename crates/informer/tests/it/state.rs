@@ -1,16 +1,23 @@
 //! What an informer says of itself.
 
-use std::sync::{Arc, Mutex};
+use std::future::Future;
+use std::pin::pin;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, mpsc};
+use std::task::{Context, Wake};
+use std::thread;
 use std::time::Duration;
 
-use pintle_informer::{InformerConfig, InformerState, ListProgress, ReflectorError, SharedInformer, StopCause};
+use pintle_informer::{
+    InformerConfig, InformerState, ListProgress, Namespaces, ReflectorError, SharedInformer, StateWatch, StopCause,
+};
 use pintle_meta::{ListMeta, ListPart, Reason, WatchEvent};
 use pintle_testing::{Break, Outcome, Verb};
 use serde_json::json;
 
 use crate::support::rig::Rig;
 use crate::support::scripted::{Scripted, raw, silence};
-use crate::support::{drain, expired, failure, key, pod, pod_at, pods, refused, settle};
+use crate::support::{Pod, drain, expired, failure, key, pod, pod_at, pods, refused, settle};
 
 /// How many objects of its list have come, and how many have not.
 fn progress(state: &InformerState) -> Option<(usize, Option<u64>)> {
@@ -97,12 +104,12 @@ fn a_resource_that_is_not_there_is_told_from_other_failures_and_waited_for() {
 #[tokio::test(start_paused = true)]
 async fn the_progress_within_a_page_shows() {
     let seen = Arc::new(Mutex::new(Vec::new()));
-    let states = Arc::new(Mutex::new(None::<tokio::sync::watch::Receiver<InformerState>>));
+    let states = Arc::new(Mutex::new(None::<StateWatch>));
     let (log, looking) = (seen.clone(), states.clone());
     let pods = move || {
         let (log, looking) = (log.clone(), looking.clone());
         let items = (0..5000).map(move |number| {
-            let state = looking.lock().unwrap().as_ref().map(|states| states.borrow().clone());
+            let state = looking.lock().unwrap().as_ref().map(StateWatch::get);
             log.lock().unwrap().extend(state.as_ref().and_then(progress).map(|(received, _)| (number, received)));
             ListPart::Item(raw(&json!({"metadata": {"namespace": "ns", "name": format!("p{number}")}, "node": ""})))
         });
@@ -127,19 +134,18 @@ async fn what_goes_on_wakes_nobody() {
     informer.wait_for_sync().await.unwrap();
     settle().await;
     let mut states = informer.states();
-    states.mark_unchanged();
     for _ in 0..10 {
         source.put(pod("b", ""));
         settle().await;
     }
     let state = informer.state();
     assert!(matches!(&state, InformerState::Synced { resource_version } if resource_version == "11"), "{state:?}");
-    assert!(!states.has_changed().unwrap(), "its version may change at any time");
+    assert!(!states.has_changed(), "its version may change at any time");
 
     source.break_watches(Break::Fails(expired()));
     settle().await;
-    assert!(states.has_changed().unwrap());
-    assert_eq!(progress(&states.borrow_and_update()), Some((0, None)));
+    assert!(states.has_changed());
+    assert_eq!(states.changed().await.as_ref().and_then(progress), Some((0, None)));
 }
 
 #[tokio::test(start_paused = true)]
@@ -152,8 +158,8 @@ async fn each_failure_and_each_new_try_wakes() {
     let begun = tokio::time::Instant::now().into_std();
     informer.start();
     let mut told = Vec::new();
-    while states.changed().await.is_ok() {
-        match &*states.borrow_and_update() {
+    while let Some(state) = states.changed().await {
+        match &state {
             InformerState::Degraded { cause, since, next_try } => {
                 assert_eq!(*since, begun);
                 let ahead = next_try.map(|next_try| (next_try - tokio::time::Instant::now().into_std()).as_millis());
@@ -166,7 +172,7 @@ async fn each_failure_and_each_new_try_wakes() {
     }
     assert_eq!(told, ["false true", "true true", "true false"]);
     drop(informer);
-    let end = states.wait_for(InformerState::has_ended).await.unwrap().clone();
+    let end = states.wait_for(InformerState::has_ended).await.unwrap();
     assert!(matches!(end, InformerState::Stopped { cause: StopCause::ShutDown }), "{end:?}");
 }
 
@@ -191,4 +197,142 @@ async fn a_resource_that_goes_takes_nothing_out_of_the_cache_until_a_list_says_s
     tokio::time::sleep(Duration::from_secs(61)).await;
     assert!(informer.state().is_synced());
     assert_eq!(drain(&mut events).await, ["D? a@1"]);
+}
+
+/// Runs a program that a lock would stop, on a thread of its own.
+fn ends<F: Future<Output = ()>>(program: impl FnOnce() -> F + Send + 'static) {
+    let (tell, told) = mpsc::channel();
+    thread::spawn(move || {
+        tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(program());
+        tell.send(())
+    });
+    told.recv_timeout(Duration::from_secs(30)).expect("nobody waits for a lock");
+}
+
+#[test]
+fn a_state_that_is_kept_over_an_await_stops_nobody() {
+    ends(|| async {
+        let source = pods(&["a"]);
+        let informer = SharedInformer::new(source.clone(), InformerConfig::default());
+        let mut states = informer.states();
+        informer.start();
+        let state = states.wait_for(InformerState::is_synced).await;
+        source.put(pod("b", ""));
+        informer.lister().wait_for("2").await.unwrap();
+        source.break_watches(Break::Fails(expired()));
+        assert!(states.changed().await.is_some());
+        assert!(state.is_some_and(|state| state.is_synced()));
+    });
+}
+
+#[test]
+fn a_condition_on_the_state_may_ask_for_the_state() {
+    ends(|| async {
+        let informer = SharedInformer::new(pods(&["a"]), InformerConfig::default());
+        let mut states = informer.states();
+        informer.start();
+        let asked = informer.clone();
+        let is_synced = move |_: &InformerState| asked.state().is_synced() && asked.states_by_namespace().is_empty();
+        assert!(states.wait_for(is_synced).await.is_some());
+    });
+}
+
+/// A waker is a user's code.
+struct Asks {
+    informer: Mutex<Option<SharedInformer<Pod>>>,
+    woken: AtomicUsize,
+}
+
+impl Asks {
+    fn new(informer: &SharedInformer<Pod>) -> Arc<Self> {
+        Arc::new(Self { informer: Mutex::new(Some(informer.clone())), woken: AtomicUsize::new(0) })
+    }
+}
+
+impl Wake for Asks {
+    fn wake(self: Arc<Self>) {
+        if let Some(informer) = &*self.informer.lock().unwrap() {
+            let _ = (informer.states_by_namespace(), informer.state(), informer.subscriptions(), informer.subscribe());
+            let _ = (informer.lister().len(), informer.has_synced(), format!("{informer:?}"));
+        }
+        self.woken.fetch_add(1, Ordering::SeqCst);
+    }
+}
+
+#[test]
+fn who_waits_for_a_state_is_woken_under_no_lock() {
+    ends(|| async {
+        let namespaces = Namespaces::new(["ns"]);
+        let source = pods(&["a"]);
+        let client = source.client("");
+        let by_namespace = move |namespace: Option<&str>| match namespace {
+            Some(namespace) => client.in_namespace(namespace),
+            None => client.clone(),
+        };
+        let informer = SharedInformer::of_namespaces(&namespaces, by_namespace, InformerConfig::default());
+        let asks = Asks::new(&informer);
+        let waker = asks.clone().into();
+        let mut states = informer.states();
+        let mut changed = Box::pin(async move { states.changed().await });
+        assert!(changed.as_mut().poll(&mut Context::from_waker(&waker)).is_pending());
+        informer.start();
+        while asks.woken.load(Ordering::SeqCst) == 0 {
+            tokio::task::yield_now().await;
+        }
+        asks.informer.lock().unwrap().take();
+    });
+}
+
+/// It is woken as the write ends, in the midst of those who subscribed.
+#[test]
+fn who_subscribed_during_a_write_is_woken_under_no_lock() {
+    let (tell, told) = mpsc::channel();
+    thread::spawn(move || {
+        let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
+        let source = pods(&["a"]);
+        let informer = SharedInformer::new(source.clone(), InformerConfig::default());
+        runtime.block_on(async {
+            informer.start();
+            informer.wait_for_sync().await.unwrap();
+        });
+        let ((begun, has_begun), (lets, let_go)) = (mpsc::channel(), mpsc::channel::<()>());
+        let let_go = Mutex::new(let_go);
+        let index = move |pod: &Pod| {
+            if pod.metadata.name == "b" {
+                begun.send(()).unwrap();
+                let _ = let_go.lock().unwrap().recv();
+            }
+            vec![pod.node.clone()]
+        };
+        informer.add_index("node", index).unwrap();
+        source.put(pod("b", ""));
+        has_begun.recv().unwrap();
+        let (mut events, asks) = (informer.subscribe(), Asks::new(&informer));
+        let mut synced = events.sync_handle();
+        let waker = asks.clone().into();
+        let context = &mut Context::from_waker(&waker);
+        assert!(pin!(synced.synced()).as_mut().poll(context).is_pending());
+        assert!(pin!(events.next()).as_mut().poll(context).is_pending());
+        lets.send(()).unwrap();
+        while asks.woken.load(Ordering::SeqCst) == 0 {
+            thread::yield_now();
+        }
+        asks.informer.lock().unwrap().take();
+        assert!(events.try_next().is_some() && events.try_next().is_some());
+        tell.send(())
+    });
+    told.recv_timeout(Duration::from_secs(30)).expect("nobody waits for a lock");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_watch_of_states_ends_with_the_informer() {
+    let informer = SharedInformer::new(pods(&["a"]), InformerConfig::default());
+    let (mut states, mut late) = (informer.states(), informer.states());
+    informer.start();
+    informer.wait_for_sync().await.unwrap();
+    informer.shutdown().await;
+    assert!(states.changed().await.is_some_and(|state| state.has_ended()));
+    assert!(states.changed().await.is_none());
+    assert!(late.wait_for(InformerState::is_synced).await.is_none());
+    assert!(late.get().has_ended());
 }

@@ -62,7 +62,7 @@ impl Nosy {
     fn look() {
         if let Some(informer) = LOOKED_AT.take() {
             informer.subscriptions();
-            informer.lister().remember(2);
+            let _history = informer.lister().remember(2);
             informer.lister().undecodable();
             LOOKED_AT.set(Some(informer));
             LOOKS.set(LOOKS.get() + 1);
@@ -202,7 +202,7 @@ fn no_object_is_asked_under_a_lock() {
             source.break_watches(Break::expired());
             LOOKS.set(0);
             tokio::time::sleep(Duration::from_secs(60)).await;
-            assert!(state.borrow().is_synced() && LOOKS.get() > 0);
+            assert!(state.get().is_synced() && LOOKS.get() > 0);
             assert_eq!(informer.lister().len(), 4);
             for mut events in subscriptions {
                 while events.try_next().is_some() {}

@@ -181,7 +181,7 @@ async fn from_the_event_of_a_nameless_object_nothing_is_concluded_and_the_resour
     let informer = SharedInformer::new(Scripted::new(list, watch), InformerConfig::default());
     let (mut events, mut states) = (informer.subscribe(), informer.states());
     informer.start();
-    let degraded = states.wait_for(|state| state.cause().is_some()).await.unwrap().clone();
+    let degraded = states.wait_for(|state| state.cause().is_some()).await.unwrap();
     let error = degraded.cause().unwrap();
     let told = "GET /api/v1/namespaces/ns/pods: the answer cannot be read: the object of an event has no name: ";
     assert!(error.to_string().contains(told), "{error}");

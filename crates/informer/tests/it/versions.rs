@@ -6,12 +6,12 @@ use std::time::Duration;
 
 use pintle_informer::reflector::Command;
 use pintle_informer::{InformerConfig, ReflectorConfig, ReflectorError, SharedInformer};
-use pintle_meta::{Reason, Resource, ResourceVersionMatch, WatchEvent};
+use pintle_meta::{RawObject, Reason, Resource, ResourceVersionMatch, Status, WatchEvent};
 use serde_json::json;
 
 use crate::support::rig::{Rig, config};
-use crate::support::scripted::{Scripted, list, silence};
-use crate::support::{Pod, drain, expired, failure, key, pod, pod_at, pods, requests, settle, too_large};
+use crate::support::scripted::{Scripted, list, raw, silence};
+use crate::support::{Pod, drain, expired, failure, key, pod, pod_at, pods, refused, requests, settle, too_large};
 
 fn bound(not_older_than: &str) -> ReflectorConfig {
     ReflectorConfig { not_older_than: not_older_than.into(), ..config() }
@@ -291,4 +291,133 @@ async fn a_list_of_the_newest_state_says_nothing_else_of_an_object_at_the_versio
         "as those know it who fold what they are told"
     );
     assert_eq!(drain(&mut events).await, [""; 0]);
+}
+
+fn pod_json(name: &str, version: &str) -> serde_json::Value {
+    json!({"metadata": {"namespace": "ns", "name": name, "uid": format!("u-{name}"), "resourceVersion": version}, "node": ""})
+}
+
+/// A source whose lists and watches are told one after the other, the last ones again and again. A watch ends after a minute.
+fn told_in_turn(
+    lists: Vec<(Vec<serde_json::Value>, &'static str)>,
+    watches: Vec<Vec<WatchEvent<RawObject>>>,
+) -> Scripted {
+    let (listed, watched) = (AtomicUsize::new(0), AtomicUsize::new(0));
+    let answer = move || {
+        let (items, version) = &lists[listed.fetch_add(1, Ordering::Relaxed).min(lists.len() - 1)];
+        Ok(list(items, version))
+    };
+    Scripted::new(answer, move || {
+        let events = watches.get(watched.fetch_add(1, Ordering::Relaxed)).cloned().unwrap_or_default();
+        Ok(Box::new(events.into_iter()))
+    })
+}
+
+/// As from a replica that lags behind, after a watch was opened anew there.
+#[tokio::test(start_paused = true)]
+async fn an_event_that_is_older_than_what_is_there_is_left_out() {
+    let event =
+        |kind: fn(RawObject) -> WatchEvent<RawObject>, name: &str, version: &str| kind(raw(&pod_json(name, version)));
+    let events = vec![
+        event(WatchEvent::Modified, "a", "110"),
+        event(WatchEvent::Modified, "a", "105"),
+        event(WatchEvent::Deleted, "a", "104"),
+        event(WatchEvent::Added, "b", "103"),
+        event(WatchEvent::Modified, "a", "110"),
+    ];
+    let informer = SharedInformer::new(
+        told_in_turn(vec![(vec![pod_json("a", "90")], "100")], vec![events]),
+        InformerConfig::default(),
+    );
+    let mut told = informer.subscribe_ordered(100);
+    informer.start();
+    informer.wait_for_sync().await.unwrap();
+    assert_eq!(drain(&mut told).await, ["A! a@90", "U a@90..110", "A b@103", "U a@110..110"]);
+    assert_eq!(informer.lister().resource_version(), "110");
+}
+
+/// The last good state of an object that cannot be decoded may be of a history that has ended.
+#[tokio::test(start_paused = true)]
+async fn after_a_restore_an_object_is_mended_by_an_event_of_the_new_history() {
+    let mut bad = pod_json("a", "40");
+    bad["node"] = 7.into();
+    let gone = WatchEvent::Error(Box::new(Status::failure(410, Reason::Expired, "too old")));
+    let mended = WatchEvent::Modified(raw(&pod_json("a", "60")));
+    let lists = vec![(vec![pod_json("a", "90")], "100"), (vec![bad], "50")];
+    let informer = SharedInformer::new(told_in_turn(lists, vec![vec![gone], vec![mended]]), InformerConfig::default());
+    informer.start();
+    tokio::time::sleep(Duration::from_secs(300)).await;
+    let lister = informer.lister();
+    assert_eq!((lister.undecodable().len(), lister.list()[0].metadata.resource_version.as_str()), (0, "60"));
+}
+
+#[tokio::test(start_paused = true)]
+async fn who_waits_for_what_a_restore_took_back_gets_an_error() {
+    let gone = WatchEvent::Error(Box::new(Status::failure(410, Reason::Expired, "too old")));
+    let lists = vec![(vec![pod_json("a", "90")], "100"), (vec![pod_json("a", "40")], "50")];
+    let informer = SharedInformer::new(told_in_turn(lists, vec![vec![gone]]), InformerConfig::default());
+    informer.start();
+    informer.wait_for_sync().await.unwrap();
+    let lister = informer.lister();
+    let waits = tokio::time::timeout(Duration::from_secs(600), lister.wait_for("101")).await;
+    assert_eq!(
+        waits.expect("it ends").unwrap_err().to_string(),
+        r#"the history of the server went back, so the resourceVersion "101" may never come"#
+    );
+    // What is waited for from then on is of the new history.
+    lister.wait_for("50").await.unwrap();
+    assert!(tokio::time::timeout(Duration::from_secs(600), lister.wait_for("101")).await.is_err());
+}
+
+/// An aggregated API may have none. Each of its watches begins with what is there.
+#[test]
+fn without_revisions_a_list_follows_each_watch() {
+    for version in ["", "0"] {
+        let mut rig = Rig::new();
+        rig.page(&[], version, "");
+        rig.open();
+        rig.pass(Duration::from_secs(60));
+        assert!(rig.end().starts_with("LIST"), "{version:?}");
+        rig.page(&[], version, "");
+        assert!(rig.open_fails(refused()).starts_with("SLEEP"));
+        assert!(rig.wake().starts_with("LIST"), "{version:?}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn without_revisions_a_deletion_between_two_watches_is_noticed() {
+    let (both, one) = (vec![pod_json("a", ""), pod_json("b", "")], vec![pod_json("a", "")]);
+    let added = |name: &str| WatchEvent::Added(raw(&pod_json(name, "")));
+    let watches = vec![vec![added("a"), added("b")], vec![added("a")]];
+    let informer = SharedInformer::new(told_in_turn(vec![(both, ""), (one, "")], watches), InformerConfig::default());
+    let mut told = informer.subscribe();
+    informer.start();
+    tokio::time::sleep(Duration::from_secs(3600)).await;
+    assert_eq!(informer.lister().list_names(), ["a"]);
+    assert!(drain(&mut told).await.len() <= 2);
+}
+
+trait Names {
+    fn list_names(&self) -> Vec<String>;
+}
+
+impl Names for pintle_informer::Lister<Pod> {
+    fn list_names(&self) -> Vec<String> {
+        self.list().iter().map(|pod| pod.metadata.name.clone()).collect()
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_object_without_a_name_is_none() {
+    let nameless = json!({"metadata": {"namespace": "ns", "generateName": "x-"}, "node": ""});
+    let lists = vec![(vec![pod_json("a", "1"), nameless], "100"), (vec![pod_json("a", "1")], "101")];
+    let informer = SharedInformer::new(told_in_turn(lists, Vec::new()), InformerConfig::default());
+    let mut states = informer.states();
+    informer.start();
+    let degraded = states.wait_for(|state| state.cause().is_some()).await.unwrap();
+    let error = degraded.cause().unwrap().to_string();
+    assert!(error.contains("item 1 of the list has no name: its name is empty"), "{error}");
+    assert!(informer.lister().is_empty() && informer.lister().undecodable().is_empty());
+    informer.wait_for_sync().await.unwrap();
+    assert_eq!(informer.lister().list_names(), ["a"]);
 }

@@ -71,7 +71,7 @@ fn what_has_changed_is_told_up_to_the_revision_that_shows() {
     const LAST: u64 = 20_000;
     let cache = Cache::new();
     cache.upsert(Arc::new(pod_at("a", 1))).unwrap();
-    cache.remember(LAST as usize);
+    let _history = cache.remember(LAST as usize);
     std::thread::scope(|scope| {
         let writer =
             scope.spawn(|| (2..=LAST).for_each(|version| _ = cache.upsert(Arc::new(pod_at("a", version))).unwrap()));
@@ -133,7 +133,7 @@ async fn a_change_at_the_revision_that_is_known_is_remembered_as_one_since_then(
     };
     let cache = Cache::new();
     cache.upsert(Arc::new(at("x"))).unwrap();
-    cache.remember(10);
+    let _history = cache.remember(10);
     assert_eq!(told(&cache, "5"), [""; 0]);
     cache.upsert(Arc::new(at("y"))).unwrap();
     assert_eq!(told(&cache, "5"), ["y"]);
@@ -153,7 +153,7 @@ fn what_is_forgotten_of_a_revision_that_had_come_before_is_not_passed_over() {
     let at = |node: &str, version: u64| Arc::new(Pod { node: node.into(), ..pod_at("a", version) });
     let cache = Cache::new();
     cache.upsert(at("x", 5)).unwrap();
-    cache.remember(1);
+    let _history = cache.remember(1);
     cache.upsert(at("y", 5)).unwrap();
     assert_eq!(cache.changes_since("5").unwrap().len(), 1);
     cache.upsert(at("z", 5)).unwrap();
@@ -169,7 +169,7 @@ fn what_is_forgotten_of_a_revision_that_had_come_before_is_not_passed_over() {
 fn what_has_changed_since_a_revision_that_has_not_come_is_unknown() {
     let cache = Cache::new();
     cache.upsert(Arc::new(pod_at("a", 10))).unwrap();
-    cache.remember(10);
+    let _history = cache.remember(10);
     cache.bookmark("12");
     assert_eq!((cache.changes_since("12").unwrap().len(), cache.changes_since("13").is_none()), (0, true));
     cache.replace(vec![Arc::new(pod_at("b", 4))], "5");
@@ -182,7 +182,7 @@ fn what_has_changed_since_a_revision_that_has_not_come_is_unknown() {
 fn what_is_deleted_at_no_revision_is_told() {
     let cache = Cache::new();
     cache.upsert(Arc::new(pod_at("a", 5))).unwrap();
-    cache.remember(10);
+    let _history = cache.remember(10);
     cache.delete(&key("a"), "");
     let told = cache.changes_since("5").unwrap();
     assert_eq!((told.len(), told[0].new.is_none(), &*told[0].resource_version), (1, true, "5"));

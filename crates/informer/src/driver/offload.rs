@@ -1,0 +1,136 @@
+//! Long work, on threads that are not the runtime's workers.
+//!
+//! The threads are those of tokio's pool for blocking work. A program may have filled that pool with work of its own for any time, so work
+//! that does not begin within [`PATIENCE`] gets a thread of its own instead.
+//!
+//! All informers of a process together have as many pieces of work under way as there are processors. Work that finds no place for
+//! [`LONGEST_WAIT`] begins all the same: a user's code may wait in one piece of work for what another piece brings.
+
+use std::future::pending;
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::thread;
+use std::time::Duration;
+
+use tokio::runtime::Handle;
+use tokio::sync::{Notify, oneshot};
+use tokio::task::spawn_blocking;
+use tokio::time::{sleep, timeout};
+
+/// How long tokio's pool may leave a piece of work waiting.
+const PATIENCE: Duration = Duration::from_millis(100);
+
+/// How long a piece of work waits for a place.
+const LONGEST_WAIT: Duration = Duration::from_secs(1);
+
+/// Runs `work` elsewhere and waits for it. A panic of it goes on here. Work that has not begun when the future is dropped never does.
+pub(super) async fn off_the_runtime<R: Send + 'static>(work: impl FnOnce() -> R + Send + 'static) -> R {
+    let place = Place::wait().await;
+    let (answer, mut answered) = oneshot::channel();
+    let queued = Queued::new(move || {
+        let done = catch_unwind(AssertUnwindSafe(work));
+        drop(place);
+        // Nobody may want it any more.
+        let _ = answer.send(done);
+    });
+    let job = queued.0.clone();
+    drop(spawn_blocking(move || run(&job)));
+    let in_time = tokio::select! {
+        biased;
+        done = &mut answered => Some(done),
+        () = sleep(PATIENCE) => None,
+    };
+    let done = match in_time {
+        Some(done) => done,
+        None => {
+            let job = queued.0.clone();
+            let thread = thread::Builder::new().name("informer-work".into()).spawn(move || run(&job));
+            if thread.is_err() {
+                // There are no threads left, so it is done here.
+                run(&queued.0);
+            }
+            answered.await
+        }
+    };
+    match done {
+        Ok(Ok(done)) => done,
+        Ok(Err(panic)) => resume_unwind(panic),
+        // The runtime is going, and this task with it.
+        Err(_) => pending().await,
+    }
+}
+
+/// Drops what may be a whole list elsewhere, and does not wait for it.
+pub(super) fn drop_off_the_runtime(much: impl Send + 'static) {
+    match Handle::try_current() {
+        Ok(runtime) => drop(runtime.spawn(off_the_runtime(move || drop(much)))),
+        Err(_) => drop(much),
+    }
+}
+
+type Job = Arc<Mutex<Option<Box<dyn FnOnce() + Send>>>>;
+
+/// A piece of work that a thread may take. Dropping it takes the work away, if it has not begun.
+struct Queued(Job);
+
+impl Queued {
+    fn new(work: impl FnOnce() + Send + 'static) -> Self {
+        Self(Arc::new(Mutex::new(Some(Box::new(work)))))
+    }
+}
+
+impl Drop for Queued {
+    fn drop(&mut self) {
+        let never_begun = take(&self.0);
+        drop(never_begun);
+    }
+}
+
+fn take(job: &Job) -> Option<Box<dyn FnOnce() + Send>> {
+    job.lock().unwrap_or_else(PoisonError::into_inner).take()
+}
+
+/// Runs a piece of work, unless another thread has taken it.
+fn run(job: &Job) {
+    if let Some(work) = take(job) {
+        work();
+    }
+}
+
+/// The right to be one of the pieces of work that are under way.
+struct Place(());
+
+static TAKEN: AtomicUsize = AtomicUsize::new(0);
+static FREED: Notify = Notify::const_new();
+
+impl Place {
+    /// `None`: it took too long. A waiting task owns nothing, so one that is never polled again holds up nobody.
+    async fn wait() -> Option<Self> {
+        let wait = async {
+            loop {
+                let freed = FREED.notified();
+                if let Some(place) = Self::try_take() {
+                    return place;
+                }
+                freed.await;
+            }
+        };
+        timeout(LONGEST_WAIT, wait).await.ok()
+    }
+
+    fn try_take() -> Option<Self> {
+        static PLACES: OnceLock<usize> = OnceLock::new();
+        let places = *PLACES.get_or_init(|| thread::available_parallelism().map_or(2, |n| n.get().max(2)));
+        let next = |taken: usize| (taken < places).then(|| taken + 1);
+        // Lazily, since a place that is dropped is given back.
+        TAKEN.fetch_update(Ordering::AcqRel, Ordering::Acquire, next).is_ok().then(|| Self(()))
+    }
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        TAKEN.fetch_sub(1, Ordering::AcqRel);
+        FREED.notify_waiters();
+    }
+}

@@ -1,0 +1,120 @@
+//! Writes that an overlay learns of by itself.
+
+use std::fmt;
+
+use pintle_meta::{ApiError, DeleteOptions, Object, ObjectApi, ObjectKey, Patch, PostOptions};
+
+use super::Overlay;
+
+/// An [`ObjectApi`] whose writes an [`Overlay`] shows at once: see [`Overlay::api`].
+///
+/// The overlay takes up what the server answers, as the server answers it, without the projection and the transform of the informer. A
+/// deletion is followed by a read, which tells an object that is gone from one that waits for its finalizers; if that read fails, the
+/// overlay goes on to show the object until the cache knows better.
+///
+/// # Cancel safety
+///
+/// Dropping a future gives the request up. Whether the server acted on a write is then unknown, and the overlay knows nothing of it.
+///
+/// # Examples
+///
+/// ```
+/// use pintle_informer::{InformerConfig, Overlay, OverlayConfig, SharedInformer};
+/// use pintle_meta::{ObjectApi, ObjectKey, ObjectMeta, PostOptions};
+/// use pintle_testing::Collection;
+/// use serde::{Deserialize, Serialize};
+///
+/// #[derive(Clone, Deserialize, Serialize)]
+/// struct Website {
+///     metadata: ObjectMeta,
+///     owner: String,
+/// }
+/// pintle_meta::resource!(Website, "example.com/v1", "Website", "websites", Namespaced);
+///
+/// #[tokio::main(flavor = "current_thread")]
+/// async fn main() -> Result<(), Box<dyn std::error::Error>> {
+///     let websites = Collection::<Website>::default();
+///     let informer = SharedInformer::new(websites.clone(), InformerConfig::default());
+///     informer.add_index("owner", |site: &Website| vec![site.owner.clone()])?;
+///     informer.start();
+///     informer.wait_for_sync().await?;
+///
+///     let sites = Overlay::new(informer.lister(), OverlayConfig::default());
+///     let api = sites.api(websites);
+///     let blog = Website { metadata: ObjectMeta::new("team-a", "blog"), owner: "ann".into() };
+///     api.create(&blog, &PostOptions::default()).await?;
+///     assert!(sites.get(&ObjectKey::new("team-a", "blog")).is_some());
+///     assert_eq!(sites.by_index("owner", "ann")?.len(), 1);
+///     Ok(())
+/// }
+/// ```
+pub struct OwnWrites<A, T> {
+    api: A,
+    overlay: Overlay<T>,
+}
+
+impl<A, T> OwnWrites<A, T> {
+    pub(super) fn new(api: A, overlay: Overlay<T>) -> Self {
+        Self { api, overlay }
+    }
+
+    /// The overlay that shows the writes.
+    pub fn overlay(&self) -> &Overlay<T> {
+        &self.overlay
+    }
+}
+
+impl<A: ObjectApi<T>, T: Object + Clone> OwnWrites<A, T> {
+    /// Shows what the server answered. An answer whose resourceVersion is no number is shown once the cache has it.
+    fn wrote(&self, object: T) -> T {
+        self.overlay.wrote(object.clone());
+        object
+    }
+}
+
+impl<A: ObjectApi<T>, T: Object + Clone> ObjectApi<T> for OwnWrites<A, T> {
+    async fn get(&self, key: &ObjectKey) -> Result<T, ApiError> {
+        self.api.get(key).await
+    }
+
+    async fn create(&self, object: &T, options: &PostOptions) -> Result<T, ApiError> {
+        let created = self.api.create(object, options).await?;
+        Ok(if options.dry_run { created } else { self.wrote(created) })
+    }
+
+    async fn update(&self, object: &T, options: &PostOptions) -> Result<T, ApiError> {
+        let updated = self.api.update(object, options).await?;
+        Ok(if options.dry_run { updated } else { self.wrote(updated) })
+    }
+
+    async fn update_status(&self, object: &T, options: &PostOptions) -> Result<T, ApiError> {
+        let updated = self.api.update_status(object, options).await?;
+        Ok(if options.dry_run { updated } else { self.wrote(updated) })
+    }
+
+    async fn patch(&self, key: &ObjectKey, patch: &Patch, options: &PostOptions) -> Result<T, ApiError> {
+        let patched = self.api.patch(key, patch, options).await?;
+        Ok(if options.dry_run { patched } else { self.wrote(patched) })
+    }
+
+    async fn delete(&self, key: &ObjectKey, options: &DeleteOptions) -> Result<(), ApiError> {
+        let last = self.overlay.get(key);
+        self.api.delete(key, options).await?;
+        if options.dry_run {
+            return Ok(());
+        }
+        match (self.api.get(key).await, last) {
+            (Ok(object), _) => _ = self.overlay.wrote(object),
+            (Err(error), Some(last)) if error.is_not_found() => _ = self.overlay.deleted(last),
+            // The deletion is done, and the cache will tell.
+            (Err(_), _) => {}
+        }
+        Ok(())
+    }
+}
+
+impl<A, T: Object> fmt::Debug for OwnWrites<A, T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("OwnWrites").field("overlay", &self.overlay).finish_non_exhaustive()
+    }
+}

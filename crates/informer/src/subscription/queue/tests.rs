@@ -1,0 +1,125 @@
+//! How a queue passes over what is gone, and when it runs a user's code.
+
+use std::future::Future;
+use std::pin::pin;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::task::Wake;
+
+use pintle_meta::{ObjectMeta, PartialObject};
+
+use super::*;
+use crate::Cache;
+
+fn pod(name: usize) -> Guarded<PartialObject> {
+    let metadata = ObjectMeta { uid: name.to_string(), ..ObjectMeta::new("ns", name.to_string()) };
+    Arc::new(PartialObject { metadata, ..PartialObject::default() }).into()
+}
+
+fn cache(pods: usize) -> Cache<PartialObject> {
+    let cache = Cache::new();
+    (0..pods).for_each(|name| _ = cache.upsert(pod(name).into_arc()).unwrap());
+    cache
+}
+
+fn queue() -> Queue<PartialObject> {
+    Queue::new(Delivery::Coalesced, None, None)
+}
+
+fn seen(name: usize) -> Seen<PartialObject> {
+    Seen { object: pod(name), uid: name as u64 }
+}
+
+fn gone(name: usize) -> (ObjectKey, News<PartialObject>) {
+    (pod(name).key(), News::Deleted { known: seen(name), last: seen(name), final_state_known: true })
+}
+
+/// How often it was put off before there is nothing to wait for but news, or something to tell.
+fn put_off(queue: &Queue<PartialObject>) -> usize {
+    #[derive(Default)]
+    struct Count(AtomicUsize);
+    impl Wake for Count {
+        fn wake(self: Arc<Self>) {
+            self.0.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+    let woken = Arc::new(Count::default());
+    for polls in 0.. {
+        let polled = queue.poll_next(&mut Context::from_waker(&woken.clone().into()));
+        if polled.is_ready() || woken.0.load(Ordering::Relaxed) == polls {
+            return polls;
+        }
+    }
+    unreachable!()
+}
+
+#[test]
+fn nobody_is_woken_under_the_lock() {
+    struct Looks(Arc<Queue<PartialObject>>, AtomicUsize);
+    impl Wake for Looks {
+        fn wake(self: Arc<Self>) {
+            assert!(self.0.state.try_lock().is_ok());
+            self.1.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+    let queue = Arc::new(queue());
+    let looks = Arc::new(Looks(queue.clone(), AtomicUsize::new(0)));
+    let (mut handle, waker) = (queue.sync_handle(), looks.clone().into());
+    let mut context = Context::from_waker(&waker);
+    let mut synced = pin!(handle.synced());
+    assert!(queue.poll_next(&mut context).is_pending() && synced.as_mut().poll(&mut context).is_pending());
+    drop(queue.upstream_synced());
+    drop(queue.begin(Walk::of(cache(1).snapshot())));
+    assert!(queue.poll_next(&mut context).is_ready() && synced.as_mut().poll(&mut context).is_pending());
+    assert!(queue.poll_next(&mut context).is_pending() && synced.as_mut().poll(&mut context).is_ready());
+    assert_eq!(looks.1.load(Ordering::Relaxed), 2);
+}
+
+/// However long it does not come, and however many objects come and go meanwhile.
+#[test]
+fn a_listener_that_is_to_be_reminded_holds_no_more_than_what_was_there() {
+    let (cache, queue) = (cache(2), queue());
+    drop(queue.begin(Walk::of(cache.snapshot())));
+    while queue.try_next().is_some() {}
+    queue.remind(cache.snapshot());
+    for name in 1..1000 {
+        let news = [(pod(name).key(), News::Added(seen(name))), gone(name)];
+        queue.tell(if name == 1 { &news[1..] } else { &news });
+    }
+    let changed = queue.lock().reminder.as_ref().map(|reminder| reminder.changed.len());
+    assert_eq!(changed, Some(1));
+    let told: Vec<String> = std::iter::from_fn(|| queue.try_next()).map(|(key, _)| key.to_string()).collect();
+    assert_eq!(told, ["ns/1", "ns/0"]);
+}
+
+#[test]
+fn a_reminder_passes_over_what_has_changed_a_little_at_a_time() {
+    const MANY: usize = 10 * SECTION;
+    let (cache, queue) = (cache(MANY), queue());
+    drop(queue.begin(Walk::of(cache.snapshot())));
+    while queue.try_next().is_some() {}
+    queue.remind(cache.snapshot());
+    let changed = |name| (pod(name).key(), News::Updated { old: seen(name), new: seen(name) });
+    queue.tell(&(0..MANY).map(changed).collect::<Vec<_>>());
+    (0..MANY).for_each(|_| assert!(queue.try_next().is_some()));
+    assert_eq!((put_off(&queue), queue.len()), (9, 0));
+}
+
+#[test]
+fn what_is_gone_of_a_beginning_is_passed_over_a_little_at_a_time() {
+    const MANY: usize = 10 * SECTION;
+    for waits in [false, true] {
+        let (cache, queue) = (cache(MANY), queue());
+        drop(queue.begin(Walk::of(cache.snapshot())));
+        drop(queue.upstream_synced());
+        queue.tell(&(0..MANY).map(gone).collect::<Vec<_>>());
+        // With what it is told, it passes over as much at most.
+        assert_eq!(queue.len(), 2 * (MANY - SECTION));
+        assert!(!*queue.synced.borrow());
+        match waits {
+            false => assert!(queue.try_next().is_none()),
+            true => assert_eq!(put_off(&queue), 8),
+        }
+        assert!(queue.len() == 0 && *queue.synced.borrow());
+    }
+}

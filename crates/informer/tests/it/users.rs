@@ -1,0 +1,254 @@
+//! Callers that share an informer leave each other alone.
+
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use pintle_informer::{ErrorHandler, InformerConfig, InformerFactory, Lister, ReflectorConfig, SharedInformer};
+use pintle_metrics::Memory;
+use pintle_ratelimit::BackoffConfig;
+use pintle_testing::{Collection, Outcome, Verb};
+
+use crate::support::scripted::{Scripted, list, silence};
+use crate::support::{Pod, drain, failure, key, pod, pods, settle};
+
+fn reflector(change: impl FnOnce(&mut ReflectorConfig)) -> InformerConfig<Pod> {
+    let mut reflector = ReflectorConfig::default();
+    change(&mut reflector);
+    InformerConfig { reflector, ..InformerConfig::default() }
+}
+
+/// Each setting that only one value of can hold for an informer.
+fn settings() -> Vec<(&'static str, InformerConfig<Pod>)> {
+    let plain = InformerConfig::default;
+    let minute = Duration::from_secs(600);
+    vec![
+        ("name", InformerConfig { name: "mine".into(), ..plain() }),
+        ("metrics", InformerConfig { metrics: Some(Arc::new(Memory::new())), ..plain() }),
+        ("seed", InformerConfig { seed: Some(7), ..plain() }),
+        ("label_selector", reflector(|config| config.label_selector = "a=b".parse().unwrap())),
+        ("field_selector", reflector(|config| config.field_selector = "metadata.name=b".parse().unwrap())),
+        ("not_older_than", reflector(|config| config.not_older_than = "1".into())),
+        ("page_size", reflector(|config| config.page_size = Some(7))),
+        ("streaming_list", reflector(|config| config.streaming_list = true)),
+        ("streaming_list_idle_timeout", reflector(|config| config.streaming_list_idle_timeout = minute)),
+        ("list_idle_timeout", reflector(|config| config.list_idle_timeout = minute)),
+        ("watch_timeout", reflector(|config| config.watch_timeout = minute)),
+        ("watch_idle_timeout", reflector(|config| config.watch_idle_timeout = Some(minute))),
+        ("watch_grace", reflector(|config| config.watch_grace = minute)),
+        ("backoff", reflector(|config| config.backoff = BackoffConfig { cap: minute, ..config.backoff })),
+    ]
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_caller_with_another_setting_gets_an_informer_of_its_own() {
+    for (setting, config) in settings() {
+        let source = pods(&["a"]);
+        let factory = InformerFactory::new();
+        let _first = factory.informer(source.clone(), InformerConfig::default());
+        let _second = factory.informer(source.clone(), config);
+        assert_eq!(factory.unsynced().len(), 2, "{setting}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn callers_with_the_same_settings_share_an_informer() {
+    let (memory, factory, source) = (Arc::new(Memory::new()), InformerFactory::new(), pods(&["a"]));
+    let same = || InformerConfig {
+        name: "mine".into(),
+        metrics: Some(memory.clone()),
+        seed: Some(7),
+        ..reflector(|config| config.page_size = Some(7))
+    };
+    // A caller that leaves these at their defaults takes what is there.
+    let any = reflector(|config| config.page_size = Some(7));
+    let informers = [same(), same(), any].map(|config| factory.informer(source.clone(), config));
+    assert_eq!(factory.unsynced(), ["mine"]);
+    assert!(informers.iter().all(|informer| informer.name() == "mine"));
+}
+
+#[tokio::test(start_paused = true)]
+async fn each_caller_has_its_own_resync_period() {
+    let (source, factory) = (pods(&["a"]), InformerFactory::new());
+    let period =
+        |seconds: u64| InformerConfig { resync: Some(Duration::from_secs(seconds)), ..InformerConfig::default() };
+    let configs = [InformerConfig::default(), period(60), period(600)];
+    let informers = configs.map(|config| factory.informer(source.clone(), config));
+    factory.start();
+    assert_eq!(factory.unsynced().len(), 1);
+    factory.wait_for_sync().await.unwrap();
+    let mut subscriptions = informers.each_ref().map(SharedInformer::subscribe);
+    for events in &mut subscriptions {
+        drain(events).await;
+    }
+    let mut reminders = [0; 3];
+    for _ in 0..10 {
+        tokio::time::sleep(Duration::from_secs(60)).await;
+        for (events, reminders) in subscriptions.iter_mut().zip(&mut reminders) {
+            *reminders += drain(events).await.len();
+        }
+    }
+    assert_eq!(reminders, [0, 10, 1]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn each_caller_hears_of_errors_for_as_long_as_it_uses_the_informer() {
+    let (source, factory) = (pods(&["a"]), InformerFactory::new());
+    let counts: [Arc<AtomicUsize>; 3] = Default::default();
+    let ask = |number: usize| {
+        let count = counts[number].clone();
+        let on_error: ErrorHandler = Box::new(move |_| _ = count.fetch_add(1, Ordering::Relaxed));
+        factory.informer(source.clone(), InformerConfig { on_error: Some(on_error), ..InformerConfig::default() })
+    };
+    let heard = || counts.each_ref().map(|count| count.load(Ordering::Relaxed));
+    let (first, second, third) = (ask(0), ask(1), ask(2));
+    assert_eq!(factory.unsynced().len(), 1);
+    source.faults().next_of(Verb::List, [Outcome::Fails(failure(403, pintle_meta::Reason::Forbidden))]);
+    factory.start();
+    factory.wait_for_sync().await.unwrap();
+    assert_eq!(heard(), [1, 1, 1]);
+    tokio::time::sleep(Duration::from_secs(10)).await;
+
+    // A lister is a use as good as a handle.
+    let _reads = second.lister();
+    drop((second, third));
+    source.faults().next_of(Verb::Watch, [Outcome::Fails(failure(403, pintle_meta::Reason::Forbidden))]);
+    source.break_watches(pintle_testing::Break::End);
+    tokio::time::sleep(Duration::from_secs(60)).await;
+    assert_eq!(heard(), [2, 2, 1]);
+    drop(first);
+}
+
+fn by_siblings(informer: &SharedInformer<Pod>, lister: Lister<Pod>) {
+    let function = move |pod: &Pod| vec![lister.namespace(&pod.metadata.namespace).len().to_string()];
+    informer.add_index("siblings", function).unwrap();
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_lister_in_an_index_function_of_its_own_cache_does_not_keep_the_informer_running() {
+    let (source, factory) = (pods(&["a"]), InformerFactory::new());
+    let informer = factory.informer(source.clone(), InformerConfig::default());
+    by_siblings(&informer, informer.lister());
+    factory.start();
+    informer.wait_for_sync().await.unwrap();
+    settle().await;
+    assert_eq!(source.open_watches(), 1);
+    drop(informer);
+    settle().await;
+    assert_eq!(source.open_watches(), 0);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_lister_that_others_read_by_as_well_keeps_the_informer_running() {
+    let (source, factory) = (pods(&["a"]), InformerFactory::new());
+    let informer = factory.informer(source.clone(), InformerConfig::default());
+    let lister = Arc::new(informer.lister());
+    let captured = lister.clone();
+    let function = move |_: &Pod| vec![captured.len().to_string()];
+    informer.add_index("siblings", function).unwrap();
+    factory.start();
+    informer.wait_for_sync().await.unwrap();
+    assert!(lister.get(&key("a")).is_some());
+    drop(informer);
+    source.put(pod("b", ""));
+    settle().await;
+    assert_eq!((source.open_watches(), lister.len()), (1, 2));
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_informer_that_ended_keeps_nothing_of_its_index_functions() {
+    let informer = SharedInformer::new(pods(&["a"]), InformerConfig::default());
+    let captured = Arc::new(());
+    let alive = Arc::downgrade(&captured);
+    let lister = informer.lister();
+    let function = move |_: &Pod| vec![format!("{} {:?}", lister.len(), captured)];
+    informer.add_index("siblings", function).unwrap();
+    informer.start();
+    informer.wait_for_sync().await.unwrap();
+    let reads = informer.lister();
+    informer.shutdown().await;
+    assert!(alive.upgrade().is_none());
+    assert_eq!(reads.by_index("siblings", "0 ()").unwrap().len(), 1, "the index is there");
+}
+
+#[tokio::test(start_paused = true)]
+async fn one_user_of_a_shared_informer_cannot_change_its_namespaces() {
+    let source = pods(&["a"]);
+    let client = source.client("");
+    let by_namespace = move |namespace: Option<&str>| match namespace {
+        Some(namespace) => client.in_namespace(namespace),
+        None => client.clone(),
+    };
+    let namespaces = pintle_informer::Namespaces::new(["ns"]);
+    let factory = InformerFactory::new();
+    let shared = factory.informer_of_namespaces(&namespaces, by_namespace.clone(), InformerConfig::<Pod>::default());
+    let own = SharedInformer::of_namespaces(&namespaces, by_namespace, InformerConfig::<Pod>::default());
+    assert!(shared.namespaces().is_none() && own.namespaces() == Some(&namespaces));
+}
+
+#[tokio::test(start_paused = true)]
+async fn one_reader_cannot_end_the_history_of_another() {
+    let source = pods(&["a"]);
+    let informer = SharedInformer::new(source.clone(), InformerConfig::default());
+    informer.start();
+    informer.wait_for_sync().await.unwrap();
+    let (mine, theirs) = (informer.lister(), informer.lister());
+    let history = mine.remember(100);
+    let begun = mine.resource_version();
+    source.put(pod("b", ""));
+    settle().await;
+    let changes = || mine.changes_since(&begun).map(|changes| changes.len());
+    drop(theirs.remember(0));
+    assert_eq!(changes(), Some(1));
+    let more = theirs.remember(1);
+    source.put(pod("c", ""));
+    settle().await;
+    assert_eq!(changes(), Some(2), "the greater one counts");
+    drop(history);
+    assert_eq!(changes(), None, "one change is left");
+    drop(more);
+    assert!(mine.changes_since(&mine.resource_version()).is_none(), "nobody wants any");
+}
+
+/// A runtime that is gone drops what is started on it, and that is a user's.
+#[test]
+fn a_factory_starts_its_informers_under_no_lock() {
+    struct Asks(InformerFactory, Arc<Mutex<Vec<String>>>);
+    impl Drop for Asks {
+        fn drop(&mut self) {
+            self.1.lock().unwrap().extend(self.0.unsynced());
+        }
+    }
+    let (tell, told) = std::sync::mpsc::channel();
+    std::thread::spawn(move || {
+        let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
+        let handle = runtime.handle().clone();
+        runtime.shutdown_background();
+        let factory = InformerFactory::new();
+        let asked = Arc::new(Mutex::new(Vec::new()));
+        let asks = Asks(factory.clone(), asked.clone());
+        let answer = move || {
+            let _captured = &asks;
+            Ok(list(&[], "1"))
+        };
+        let _informer: SharedInformer<Pod> =
+            factory.informer(Scripted::new(answer, || Ok(silence())), InformerConfig::default());
+        let _inside = handle.enter();
+        factory.start();
+        tell.send(asked.lock().unwrap().clone())
+    });
+    let asked = told.recv_timeout(Duration::from_secs(30)).expect("nobody waits for a lock");
+    assert_eq!(asked, ["Pod"]);
+}
+
+/// Dropped subscriptions are forgotten, though nothing changes.
+#[test]
+fn subscriptions_that_come_and_go_take_no_memory() {
+    let informer = SharedInformer::new(Collection::<Pod>::default(), InformerConfig::default());
+    let kept = informer.subscribe();
+    for _ in 0..10_000 {
+        drop(informer.subscribe());
+    }
+    assert_eq!(informer.subscriptions().len(), 1);
+    drop(kept);
+}
