@@ -134,3 +134,45 @@ impl Drop for Place {
         FREED.notify_waiters();
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test(start_paused = true)]
+    async fn no_more_work_is_under_way_than_there_are_processors() {
+        let (under_way, most) = (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicUsize::new(0)));
+        let pieces: Vec<_> = (0..100)
+            .map(|_| {
+                let (under_way, most) = (under_way.clone(), most.clone());
+                tokio::spawn(off_the_runtime(move || {
+                    most.fetch_max(under_way.fetch_add(1, Ordering::SeqCst) + 1, Ordering::SeqCst);
+                    (0..100).for_each(|_| thread::yield_now());
+                    under_way.fetch_sub(1, Ordering::SeqCst);
+                }))
+            })
+            .collect();
+        for piece in pieces {
+            piece.await.unwrap();
+        }
+        let places = thread::available_parallelism().map_or(2, |n| n.get().max(2));
+        assert!((1..=places).contains(&most.load(Ordering::SeqCst)), "{most:?} at once");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn work_that_nobody_waits_for_any_more_gives_its_place_back() {
+        for _ in 0..100 {
+            let piece = tokio::spawn(off_the_runtime(|| {}));
+            tokio::task::yield_now().await;
+            piece.abort();
+            let _ = piece.await;
+        }
+        assert_eq!(off_the_runtime(|| 7).await, 7);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_panic_goes_on_where_the_work_is_waited_for() {
+        let piece = tokio::spawn(off_the_runtime(|| panic!("wanted")));
+        assert!(piece.await.unwrap_err().is_panic());
+    }
+}
