@@ -74,12 +74,14 @@
 //! - A key that a run leaves undone comes in the next one of the same controller, though its object may be gone.
 //! - Dropping a run ends everything that belongs to it; so does a stop, within a time for the whole manager.
 
+mod attempts;
+mod blocking;
 mod builder;
 mod config;
 mod controller;
 mod error;
 mod handler;
-mod left;
+mod kept;
 mod manager;
 mod metrics;
 mod order;
@@ -89,12 +91,13 @@ mod reconciler;
 mod requests;
 mod source;
 mod stop;
+mod unheard;
 mod worker;
 
 pub use builder::Builder;
 pub use config::{ControllerConfig, LOW_PRIORITY, QueueSetup};
 pub use controller::Controller;
-pub use error::{ControllerError, ManagerError};
+pub use error::{ControllerError, ManagerError, Unfinished};
 pub use handler::{EnqueueMapped, EnqueueObject, EnqueueOwner, Handler};
 pub use manager::{Health, HealthCheck, Manager, ManagerConfig, ManagerStatus, leader_events};
 pub use reconciler::{Action, ReconcileError, ReconcileRequest, Reconciler};
