@@ -11,6 +11,7 @@ use pintle_meta::ObjectKey;
 use tokio_util::sync::CancellationToken;
 
 use crate::metrics::Metrics;
+use crate::unheard::with_logs_of_here;
 
 /// The workers of one controller, of all its runs, and what each of them is polling.
 pub(crate) struct Polls {
@@ -179,8 +180,7 @@ impl Watchdog {
         let (controllers, has_ended) = (Mutex::new(controllers), Mutex::new(false));
         let shared = Arc::new(Shared { controllers, exit, has_ended, ended: Condvar::new() });
         let watched = shared.clone();
-        let logs = tracing::dispatcher::get_default(Clone::clone);
-        let run = move || tracing::dispatcher::with_default(&logs, || watched.run(tick));
+        let run = with_logs_of_here(move || watched.run(tick));
         if let Err(error) = thread::Builder::new().name("pintle-watchdog".into()).spawn(run) {
             tracing::warn!(%error, "there is no thread to look for reconciliations that block theirs");
         }

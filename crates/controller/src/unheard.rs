@@ -2,7 +2,7 @@
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use tracing::dispatcher::has_been_set;
+use tracing::dispatcher::{get_default, has_been_set, with_default};
 
 /// Prints the first trouble to stderr where no tracing subscriber was ever installed, so that no program idles in silence.
 #[derive(Debug, Default)]
@@ -22,4 +22,13 @@ fn print(trouble: &str) {
     eprintln!(
         "pintle: {trouble} (more is logged: install a tracing subscriber, such as tracing_subscriber::fmt::init)"
     );
+}
+
+/// Has another thread log where this one does. Where nobody listens, that stays so.
+pub(crate) fn with_logs_of_here<R>(run: impl FnOnce() -> R) -> impl FnOnce() -> R {
+    let logs = has_been_set().then(|| get_default(Clone::clone));
+    move || match logs {
+        Some(logs) => with_default(&logs, run),
+        None => run(),
+    }
 }

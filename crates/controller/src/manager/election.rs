@@ -15,6 +15,7 @@ use tokio_util::sync::CancellationToken;
 use super::team::Team;
 use crate::ManagerError;
 use crate::panic::caught;
+use crate::unheard::with_logs_of_here;
 
 /// What it is called in errors.
 pub(super) const NAME: &str = "the leader election";
@@ -156,24 +157,21 @@ async fn on_its_own_thread(
     let (told, result) = oneshot::channel();
     let dropped = CancellationToken::new();
     let _dropped = dropped.clone().drop_guard();
-    let logs = tracing::dispatcher::get_default(Clone::clone);
-    let run = move || {
-        tracing::dispatcher::with_default(&logs, || {
-            let runtime = match Builder::new_current_thread().enable_all().build() {
-                Ok(runtime) => runtime,
-                Err(error) => {
-                    _ = told.send(Err(failed(error)));
-                    return;
-                }
-            };
-            if let Some(ended) = runtime.block_on(dropped.run_until_cancelled_owned(contest)) {
-                // Without a receiver, nobody waits for it.
-                _ = told.send(ended);
+    let run = with_logs_of_here(move || {
+        let runtime = match Builder::new_current_thread().enable_all().build() {
+            Ok(runtime) => runtime,
+            Err(error) => {
+                _ = told.send(Err(failed(error)));
+                return;
             }
-            // What it has handed to threads for blocking work may take its time.
-            runtime.shutdown_background();
-        });
-    };
+        };
+        if let Some(ended) = runtime.block_on(dropped.run_until_cancelled_owned(contest)) {
+            // Without a receiver, nobody waits for it.
+            _ = told.send(ended);
+        }
+        // What it has handed to threads for blocking work may take its time.
+        runtime.shutdown_background();
+    });
     thread::Builder::new().name("pintle-election".into()).spawn(run).map_err(failed)?;
     result.await.unwrap_or_else(|_| Err(failed("its thread has ended")))
 }
