@@ -23,7 +23,7 @@ use crate::reconciler::AnyReconciler;
 use crate::source::{Named, Synced};
 use crate::stop::Stop;
 use crate::unheard::Unheard;
-use crate::{ControllerConfig, ControllerError, Requests, Unfinished};
+use crate::{ControllerConfig, ControllerError, Leftover, Requests};
 
 /// How long caches may fill before a program without logs prints what it waits for.
 const QUIET: Duration = Duration::from_secs(10);
@@ -204,9 +204,9 @@ impl Controller {
     }
 
     /// What it has not finished. None: it does not run.
-    pub(crate) fn unfinished(&self) -> Option<Unfinished> {
+    pub(crate) fn unfinished(&self) -> Option<Leftover> {
         let keys = self.inner.requests.queue()?.snapshot();
-        let mut unfinished = Unfinished::default();
+        let mut unfinished = Leftover::default();
         for KeyState { key, in_flight, dirty, delay, .. } in keys {
             if in_flight {
                 unfinished.in_flight.push(key);

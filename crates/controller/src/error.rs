@@ -67,7 +67,7 @@ pub enum ControllerError {
         /// The controller.
         controller: String,
         /// The keys that were left.
-        unfinished: Box<Unfinished>,
+        unfinished: Box<Leftover>,
         /// How long was waited.
         after: Duration,
     },
@@ -76,7 +76,7 @@ pub enum ControllerError {
 /// The keys that a run leaves undone. They come again in the next run of the same controller.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
-pub struct Unfinished {
+pub struct Leftover {
     /// The keys that are being reconciled.
     pub in_flight: Vec<ObjectKey>,
     /// The keys that have work to do and were not begun.
@@ -85,7 +85,7 @@ pub struct Unfinished {
     pub delayed: Vec<ObjectKey>,
 }
 
-impl Unfinished {
+impl Leftover {
     pub(crate) fn of(report: &ShutdownReport<ObjectKey>) -> Self {
         let ShutdownReport { in_flight, queued, delayed, .. } = report.clone();
         Self { in_flight, queued, delayed }
@@ -96,7 +96,7 @@ impl Unfinished {
     }
 }
 
-impl fmt::Display for Unfinished {
+impl fmt::Display for Leftover {
     /// Names the first five keys of each sort.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let parts = [("in flight", &self.in_flight), ("queued", &self.queued), ("delayed", &self.delayed)];

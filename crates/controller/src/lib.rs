@@ -103,7 +103,7 @@ mod worker;
 pub use builder::Builder;
 pub use config::{ControllerConfig, LOW_PRIORITY, QueueSetup};
 pub use controller::Controller;
-pub use error::{ControllerError, ManagerError, Unfinished};
+pub use error::{ControllerError, Leftover, ManagerError};
 pub use finalizer::{Cleanup, Finalizer, add_finalizer, remove_finalizer};
 pub use handler::{EnqueueMapped, EnqueueObject, EnqueueOwner, Handler};
 pub use manager::{Health, HealthCheck, Manager, ManagerConfig, ManagerStatus, leader_events};

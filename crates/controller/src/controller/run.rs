@@ -17,7 +17,7 @@ use crate::requests::Queue;
 use crate::source::{Feed, Named, Synced};
 use crate::stop::Stop;
 use crate::worker::Worker;
-use crate::{ControllerError, Unfinished};
+use crate::{ControllerError, Leftover};
 
 /// How long tasks that were dropped may take to be gone.
 const DROPPED: Duration = Duration::from_secs(1);
@@ -71,7 +71,7 @@ impl<'a> Run<'a> {
         // A call that blocks its thread cannot be dropped. It holds its permit, so the lease is not released, and a later run waits
         // for it.
         let all_ended = timeout(DROPPED, self.inner.tasks.wait()).await.is_ok();
-        let unfinished = Unfinished::of(&report);
+        let unfinished = Leftover::of(&report);
         if report.complete && all_ended {
             if !unfinished.is_empty() {
                 tracing::info!(controller = self.inner.name, %unfinished, "stopped, and left keys for the next run");

@@ -11,7 +11,7 @@ use super::ending::Ending;
 use crate::blocking::Polls;
 use crate::panic::{catch, caught};
 use crate::stop::Stop;
-use crate::{Controller, ControllerError, ManagerError, Unfinished};
+use crate::{Controller, ControllerError, Leftover, ManagerError};
 
 /// How long a new term waits for the calls of the one before.
 const SETTLED: Duration = Duration::from_secs(1);
@@ -102,7 +102,7 @@ impl Team {
     }
 }
 
-fn named(controller: &str, unfinished: &Unfinished) -> String {
+fn named(controller: &str, unfinished: &Leftover) -> String {
     match unfinished.is_empty() {
         true => format!("controller {controller:?}"),
         false => format!("controller {controller:?} ({unfinished})"),
