@@ -208,7 +208,7 @@ impl Shared {
             if let Some(exit) = self.exit.as_ref().filter(|exit| exit.stop.is_cancelled()) {
                 let stopped = *stopped.get_or_insert_with(Instant::now);
                 // What is left gives `main` time to end the process by itself.
-                if stopped.elapsed() >= exit.after + (exit.after / 10).min(Duration::from_secs(2)) {
+                if stopped.elapsed() >= exit.after.saturating_add((exit.after / 10).min(Duration::from_secs(2))) {
                     self.end_process(exit);
                 }
             }

@@ -31,7 +31,7 @@ use crate::{Action, ReconcileError};
 /// use pintle_meta::{ApiError, Object, ObjectApi, ObjectMeta, PostOptions};
 /// use pintle_testing::Collection;
 ///
-/// #[derive(serde::Deserialize, serde::Serialize)]
+/// #[derive(Debug, serde::Deserialize, serde::Serialize)]
 /// struct Website {
 ///     metadata: ObjectMeta,
 /// }

@@ -80,6 +80,8 @@ struct State {
     queue: Option<Queue>,
     /// Tells the queues of two runs apart.
     run: u64,
+    /// Whether the present run takes no further keys.
+    is_closing: bool,
     kept: Kept,
     has_dropped: bool,
 }
@@ -171,10 +173,13 @@ impl Requests {
 
     /// Whether there is a run that takes keys.
     pub(crate) fn is_open(&self) -> bool {
-        let Some(queue) = self.queue() else { return false };
-        let is_open = !queue.is_shutting_down();
-        self.let_go(queue);
-        is_open
+        let state = self.lock();
+        state.queue.is_some() && !state.is_closing
+    }
+
+    /// The present run takes no further keys.
+    pub(crate) fn wind_down(&self) {
+        self.lock().is_closing = true;
     }
 
     /// A run begins.
@@ -182,6 +187,7 @@ impl Requests {
         self.attempts().clear();
         let mut state = self.lock();
         state.run += 1;
+        state.is_closing = false;
         let before = state.queue.replace(queue);
         drop(state);
         drop(before);

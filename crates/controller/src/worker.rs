@@ -38,6 +38,9 @@ enum Ended {
     TimedOut(Duration),
 }
 
+/// So many conflicts of a key in a row are worth a warning.
+const CONFLICTS: u32 = 10;
+
 /// How long a server may put a key off: the longest delay of the default limiter.
 const LONGEST: Duration = Duration::from_secs(1_000);
 
@@ -139,7 +142,14 @@ impl Worker {
         let told = error.to_string();
         let failures = item.num_requeues() + 1;
         if error.is_conflict() {
-            tracing::debug!(error = %told, failures, "the object has changed meanwhile; reconciling again");
+            match failures {
+                ..CONFLICTS => {
+                    tracing::debug!(error = %told, failures, "the object has changed meanwhile; reconciling again")
+                }
+                _ => {
+                    tracing::warn!(error = %told, failures, "conflicts again and again: does something write at each change?")
+                }
+            }
             return self.retry(item, Outcome::Conflict, error.delay());
         }
         self.unheard.tell(|| format!("controller {:?} fails for {}: {told}", self.controller, item.key()));

@@ -64,6 +64,7 @@ impl<'a> Run<'a> {
             stop.give();
         }
         // First of all, so that no worker takes another key.
+        self.inner.requests.wind_down();
         let drain = self.queue.shut_down(ShutdownMode::FinishInFlight);
         self.feeds.abort_all();
         let report = drain.with_timeout(stop.left()).await;

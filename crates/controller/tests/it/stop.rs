@@ -306,3 +306,16 @@ async fn a_stop_logs_the_keys_that_it_leaves() {
     running.stop().await.unwrap();
     log.assert_tells(&["stopped", "delayed: ns/a"]);
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_manager_takes_a_stop_without_a_limit() {
+    let config = pintle_controller::ManagerConfig { graceful_shutdown_timeout: Duration::MAX, ..Default::default() };
+    let controller = Controller::of(&informer(&sites_named(&["a"]))).reconciler(Recorder::new());
+    let stop = CancellationToken::new();
+    let run = pintle_controller::Manager::new().config(config).controller(controller);
+    let token = stop.clone();
+    let run = tokio::spawn(async move { run.run(&token).await });
+    pass(1.0).await;
+    stop.cancel();
+    run.await.unwrap().unwrap();
+}
