@@ -48,7 +48,7 @@ impl Builder {
     fn of<T: Object>(objects: Kind<T>) -> Self {
         let resource = objects.resource().clone();
         let named = Self::named(resource.kind.to_lowercase());
-        Self { owner: Some(resource), ..named }.watches(objects, EnqueueObject)
+        Self { owner: Some(resource), ..named }.source(KindSource::new(objects, EnqueueObject, true))
     }
 
     /// The controller's name in logs and metrics, in place of the kind in lower case.
@@ -74,7 +74,7 @@ impl Builder {
 
     /// Reconciles the keys that `handler` makes of each event.
     pub fn watches<T: Object>(self, objects: impl Into<Kind<T>>, handler: impl Handler<T>) -> Self {
-        self.source(KindSource { kind: objects.into(), handler: Arc::new(handler) })
+        self.source(KindSource::new(objects.into(), handler, false))
     }
 
     /// Reconciles the keys that any other source yields.

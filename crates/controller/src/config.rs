@@ -7,7 +7,7 @@ use std::time::Duration;
 use pintle_meta::ObjectKey;
 use pintle_metrics::Provider;
 use pintle_ratelimit::TokioClock;
-use pintle_workqueue::{MetricsStyle, QueueConfig};
+use pintle_workqueue::{MetricsStyle, Pending, Priority, QueueConfig};
 
 use crate::order::{GuardedOrder, OrderPanic};
 
@@ -38,14 +38,23 @@ pub struct ControllerConfig {
     pub max_concurrent_reconciles: usize,
     /// How long one reconciliation may take before it is dropped, which counts as an error. None, the default: for ever.
     pub reconcile_timeout: Option<Duration>,
-    /// How long to wait for all caches to fill before the run fails. None, the default: for ever, since a missing permission
-    /// or resource may come yet; readiness says what is missing.
+    /// How long to wait for all caches to fill before the run fails: 2 minutes by default. The error says what is missing. None: for
+    /// ever, for a program that starts before its resources or permissions exist; then readiness says what is missing.
     pub cache_sync_timeout: Option<Duration>,
+    /// How long a reconciliation may block its thread before it is logged, counted and makes the replica unready: 5 s by default.
+    /// It is measured by the real clock, also where tokio's is paused.
+    pub blocked_after: Duration,
     /// How long a stop waits for reconciliations to end before it drops them: 25 s. In a [`Manager`](crate::Manager), its time
     /// counts instead.
     pub graceful_shutdown_timeout: Duration,
-    /// What the queue is like. None, the default: first come, first served; the first error of a key delays it by 5 ms, and
-    /// each further one by twice as long as before, up to 1000 s.
+    /// What the queue is like. None, the default:
+    ///
+    /// - Changes come before the keys of a first list, which have [`LOW_PRIORITY`]. A key that waits gains a level in 3 s, so a key of
+    ///   a first list comes before changes that are 5 minutes younger, and none starves. Otherwise first come, first served.
+    /// - The first error of a key delays it by 5 ms, and each further one by twice as long as before, up to 1000 s. A change ends that
+    ///   delay, unless the failed call may have caused it: a change that is seen during the call or up to 5 s after it waits for the
+    ///   retry. A new generation, a creation and a deletion of the object itself end the delay at once, as do a
+    ///   [`Trigger`](crate::Trigger) and sources of your own.
     pub queue: Option<QueueSetup>,
     /// Who is told of the work, from the making of the controller until its last handle is dropped and its last reconciliation
     /// has ended; and of the queue of each run, for as long as that is there. None: nobody. All have the label `controller`;
@@ -53,7 +62,7 @@ pub struct ControllerConfig {
     ///
     /// | name | kind | says |
     /// |---|---|---|
-    /// | `controller_runtime_reconcile_total` | counter | reconciliations, by `result`: `success`, `requeue_after`, `error` |
+    /// | `controller_runtime_reconcile_total` | counter | reconciliations, by `result`: `success`, `requeue_after`, `conflict`, `error` |
     /// | `controller_runtime_reconcile_errors_total` | counter | failures of all kinds, those below included |
     /// | `controller_runtime_terminal_reconcile_errors_total` | counter | failures that are not tried again |
     /// | `controller_runtime_reconcile_panics_total` | counter | panics |
@@ -61,6 +70,7 @@ pub struct ControllerConfig {
     /// | `controller_runtime_reconcile_time_seconds` | histogram | how long they took |
     /// | `controller_runtime_max_concurrent_reconciles` | gauge | how many there may be at a time |
     /// | `controller_runtime_active_workers` | gauge | how many are under way |
+    /// | `controller_runtime_blocked_workers` | gauge | how many block their thread; not in controller-runtime |
     pub metrics: Option<Arc<dyn Provider>>,
 }
 
@@ -74,12 +84,18 @@ pub type QueueSetup = Arc<dyn Fn(&mut QueueConfig<ObjectKey, TokioClock>) + Send
 /// The priority of keys that nothing has happened to: those from a first list and from resyncs. It is controller-runtime's.
 pub const LOW_PRIORITY: i32 = -100;
 
+/// The waiting time that is worth one level of priority.
+const LEVEL: Duration = Duration::from_secs(3);
+
 impl ControllerConfig {
     /// The queue of a run, and what tells when its order has panicked.
     pub(crate) fn queue_config(&self) -> (QueueConfig<ObjectKey, TokioClock>, OrderPanic) {
         let mut config = QueueConfig {
             metrics: self.metrics.clone(),
             metrics_style: MetricsStyle::ControllerRuntime,
+            order: Box::new(Priority::with_ageing(LEVEL)),
+            // A call that was made because of a change is the retry as well.
+            pending_retry: Pending::Absorb,
             ..QueueConfig::new(TokioClock)
         };
         if let Some(setup) = &self.queue {
@@ -96,7 +112,8 @@ impl Default for ControllerConfig {
         Self {
             max_concurrent_reconciles: 1,
             reconcile_timeout: None,
-            cache_sync_timeout: None,
+            cache_sync_timeout: Some(Duration::from_secs(120)),
+            blocked_after: Duration::from_secs(5),
             graceful_shutdown_timeout: Duration::from_secs(25),
             queue: None,
             metrics: None,
@@ -110,6 +127,7 @@ impl fmt::Debug for ControllerConfig {
             .field("max_concurrent_reconciles", &self.max_concurrent_reconciles)
             .field("reconcile_timeout", &self.reconcile_timeout)
             .field("cache_sync_timeout", &self.cache_sync_timeout)
+            .field("blocked_after", &self.blocked_after)
             .field("graceful_shutdown_timeout", &self.graceful_shutdown_timeout)
             .field("metrics", &self.metrics)
             .finish_non_exhaustive()

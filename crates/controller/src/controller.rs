@@ -1,28 +1,32 @@
 //! One controller and its runs.
 
+mod run;
+
 use std::fmt;
-use std::pin::{Pin, pin};
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::pin::pin;
+use std::sync::atomic::AtomicBool;
+use std::sync::{Arc, OnceLock};
+use std::time::Duration;
 
 use pintle_leaderelect::Leadership;
-use pintle_meta::ObjectKey;
 use pintle_metrics::{CatchPanic, Provider};
-use pintle_workqueue::{AddOptions, ShutdownMode};
-use tokio::task::{JoinError, JoinSet};
-use tokio::time::{Instant, timeout_at};
+use pintle_workqueue::KeyState;
+use tokio::time::{Instant, timeout, timeout_at};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
-use crate::left::Left;
+use self::run::Run;
+use crate::blocking::{Polls, Watchdog};
 use crate::metrics::Metrics;
-use crate::order::OrderPanic;
-use crate::panic::{catch, caught, told};
+use crate::panic::caught;
 use crate::reconciler::AnyReconciler;
-use crate::source::{Feed, Named, Synced};
+use crate::source::{Named, Synced};
 use crate::stop::Stop;
-use crate::worker::Worker;
-use crate::{ControllerConfig, ControllerError, LOW_PRIORITY, Requests};
+use crate::unheard::Unheard;
+use crate::{ControllerConfig, ControllerError, Leftover, Requests};
+
+/// How long caches may fill before a program without logs prints what it waits for.
+const QUIET: Duration = Duration::from_secs(10);
 
 /// Has objects reconciled whenever something about them changes.
 ///
@@ -76,9 +80,9 @@ struct Inner {
     reconciler: Arc<dyn AnyReconciler>,
     metrics: Metrics,
     is_running: AtomicBool,
-    /// The keys of the present run.
-    requests: Mutex<Option<Requests>>,
-    left: Arc<Left>,
+    requests: Requests,
+    polls: Arc<Polls>,
+    unheard: Arc<Unheard>,
     /// The tasks of all runs.
     tasks: TaskTracker,
 }
@@ -87,7 +91,7 @@ impl Controller {
     pub(crate) fn new(
         name: String,
         mut config: ControllerConfig,
-        sources: Vec<Named>,
+        mut sources: Vec<Named>,
         reconciler: Arc<dyn AnyReconciler>,
     ) -> Self {
         config.metrics = config.metrics.map(|provider| -> Arc<dyn Provider> {
@@ -99,6 +103,9 @@ impl Controller {
         // So that it can be waited for. Tasks can be added all the same.
         tasks.close();
         let metrics = Metrics::new(config.metrics.as_deref(), &name, config.max_concurrent_reconciles.max(1));
+        let requests = Requests::new(&name);
+        sources.iter_mut().for_each(|source| source.attach(&requests));
+        let polls = Arc::new(Polls::new(&name, config.blocked_after, metrics.clone()));
         let inner = Inner {
             name,
             config,
@@ -106,26 +113,29 @@ impl Controller {
             reconciler,
             metrics,
             is_running: AtomicBool::new(false),
-            requests: Mutex::new(None),
-            left: Arc::default(),
+            requests,
+            polls,
+            unheard: Arc::default(),
             tasks,
         };
         Self { inner: Arc::new(inner) }
     }
 
     /// Runs until `stop` is cancelled: takes no further keys then, and waits for the reconciliations under way, for
-    /// [`graceful_shutdown_timeout`](ControllerConfig::graceful_shutdown_timeout) at most. Then it drops them. One that holds its
-    /// thread ends at its next await, and the run not before.
+    /// [`graceful_shutdown_timeout`](ControllerConfig::graceful_shutdown_timeout) at most. Then it drops them. One that blocks its
+    /// thread cannot be dropped: the run ends without it, and names it.
     ///
     /// For leader election, give it to a [`Manager`](crate::Manager).
     ///
     /// It can be run again afterwards, with a new queue: every object is reconciled anew, and so is each key that this run has
-    /// left undone.
+    /// left undone, and the key of each object that was deleted between the two runs. Of the latter, the controller remembers the newest
+    /// 100,000, from the first run or [`warm_up`](Self::warm_up) until its last handle is dropped.
     ///
     /// # Errors
     ///
     /// A source could not be completed, has ended or panicked; the queue's setup or order panicked; a worker did, outside of a
-    /// reconciliation; the stop took too long; or it runs already.
+    /// reconciliation; the stop took too long; it runs already; or a call of an earlier run has blocked its thread for the
+    /// [time that caches may take](ControllerConfig::cache_sync_timeout).
     ///
     /// # Panics
     ///
@@ -136,6 +146,7 @@ impl Controller {
     /// Dropping the future ends the run. Its reconciliations are tasks, which the runtime drops as soon as it gets to it; one that
     /// another thread is polling just then goes on until its next await. The next run waits for them.
     pub async fn run(&self, stop: &CancellationToken) -> Result<(), ControllerError> {
+        let _watchdog = Watchdog::start(vec![self.inner.polls.clone()], None);
         self.run_within(&Stop::new(stop, self.inner.config.graceful_shutdown_timeout), None).await
     }
 
@@ -161,7 +172,8 @@ impl Controller {
         &self.inner.name
     }
 
-    /// The sources that are not complete, each with what keeps it from being so. While there are any, nothing is reconciled.
+    /// The sources that are not complete, or whose lists and watches have failed for 2 minutes, each with the reason. Nothing is
+    /// reconciled before all sources have been complete once.
     pub fn unsynced(&self) -> Vec<(String, String)> {
         let sources = self.inner.sources.iter();
         let problem = |source: &Named| source.problem().unwrap_or_else(|panic| Some(format!("it panicked: {panic}")));
@@ -172,11 +184,39 @@ impl Controller {
         self.inner.panicked(part, panic)
     }
 
-    /// The keys that are being reconciled. None: it does not run.
-    pub(crate) fn in_flight(&self) -> Option<Vec<ObjectKey>> {
-        let requests = self.inner.requests()?;
-        let keys = requests.queue().snapshot();
-        Some(keys.into_iter().filter(|state| state.in_flight).map(|state| state.key).collect())
+    /// What keeps it from working, although it has all it needs: calls that block their threads.
+    pub(crate) fn blocked(&self) -> Option<String> {
+        self.inner.polls.describe()
+    }
+
+    pub(crate) fn polls(&self) -> Arc<Polls> {
+        self.inner.polls.clone()
+    }
+
+    /// Waits until the tasks of all runs have ended.
+    pub(crate) async fn ended(&self) {
+        self.inner.tasks.wait().await;
+    }
+
+    /// The error of a call that an earlier run could not end.
+    pub(crate) fn still_blocked(&self, after: Duration) -> ControllerError {
+        self.inner.still_blocked(after)
+    }
+
+    /// What it has not finished. None: it does not run.
+    pub(crate) fn unfinished(&self) -> Option<Leftover> {
+        let keys = self.inner.requests.queue()?.snapshot();
+        let mut unfinished = Leftover::default();
+        for KeyState { key, in_flight, dirty, delay, .. } in keys {
+            if in_flight {
+                unfinished.in_flight.push(key);
+            } else if dirty {
+                unfinished.queued.push(key);
+            } else if delay.is_some() {
+                unfinished.delayed.push(key);
+            }
+        }
+        Some(unfinished)
     }
 }
 
@@ -190,14 +230,18 @@ impl fmt::Debug for Controller {
 }
 
 impl Inner {
-    /// A handle, so that the queue is never locked under our lock.
-    fn requests(&self) -> Option<Requests> {
-        self.lock().clone()
+    /// Waits until the tasks of earlier runs have ended.
+    async fn settled(&self) -> Result<(), ControllerError> {
+        let Some(limit) = self.config.cache_sync_timeout else {
+            self.tasks.wait().await;
+            return Ok(());
+        };
+        timeout(limit, self.tasks.wait()).await.map_err(|_| self.still_blocked(limit))
     }
 
-    fn lock(&self) -> MutexGuard<'_, Option<Requests>> {
-        // It is only ever replaced as a whole.
-        self.requests.lock().unwrap_or_else(PoisonError::into_inner)
+    fn still_blocked(&self, after: Duration) -> ControllerError {
+        let blocked = self.polls.describe().unwrap_or_else(|| "a source".into());
+        ControllerError::Blocked { controller: self.name.clone(), blocked, after }
     }
 
     fn panicked(&self, part: &str, panic: String) -> ControllerError {
@@ -208,14 +252,30 @@ impl Inner {
         self.panicked(&format!("its source {:?}", self.sources[source].name()), panic)
     }
 
+    fn waits_for(&self, source: usize) -> String {
+        let source = &self.sources[source];
+        let problem = source.problem().unwrap_or_else(|panic| Some(format!("it panicked: {panic}")));
+        let problem = problem.unwrap_or_else(|| "its first list is being handled".into());
+        format!("controller {:?} waits for its source {:?}: {problem}", self.name, source.name())
+    }
+
     async fn sync(&self, syncs: Vec<Synced>) -> Result<(), ControllerError> {
         let limit = self.config.cache_sync_timeout;
         // What the clock cannot count is no limit.
         let until = limit.and_then(|limit| Instant::now().checked_add(limit));
         for (index, synced) in syncs.into_iter().enumerate() {
-            let synced = match until {
-                None => Some(caught(synced).await),
-                Some(until) => timeout_at(until, caught(synced)).await.ok(),
+            let mut synced = pin!(caught(synced));
+            let quiet = Instant::now() + QUIET;
+            let soon = timeout_at(until.map_or(quiet, |until| until.min(quiet)), &mut synced).await;
+            let synced = match (soon, until) {
+                (Ok(synced), _) => Some(synced),
+                (Err(_), until) => {
+                    self.unheard.tell(|| self.waits_for(index));
+                    match until {
+                        None => Some(synced.await),
+                        Some(until) => timeout_at(until, synced).await.ok(),
+                    }
+                }
             };
             let after = match synced {
                 Some(Ok(true)) => continue,
@@ -234,169 +294,4 @@ impl Inner {
         }
         Ok(())
     }
-}
-
-/// One run, from its beginning until it is dropped.
-struct Run<'a> {
-    inner: &'a Inner,
-    requests: Requests,
-    order_panic: OrderPanic,
-    /// Each ends with its source's number, and with what a panic said.
-    feeds: JoinSet<(usize, Result<(), String>)>,
-    workers: JoinSet<()>,
-    _running: Running<'a>,
-}
-
-/// Keeps a second run from beginning, and the queue from being dropped elsewhere: its limiter, order and metrics are a user's.
-struct Running<'a> {
-    inner: &'a Inner,
-    requests: Option<Requests>,
-    /// What a panic said when the queue was dropped.
-    panic: &'a OnceLock<String>,
-}
-
-impl<'a> Run<'a> {
-    fn begin(inner: &'a Inner, panic: &'a OnceLock<String>) -> Result<Self, ControllerError> {
-        if inner.is_running.swap(true, Ordering::AcqRel) {
-            return Err(ControllerError::AlreadyRunning { controller: inner.name.clone() });
-        }
-        let mut running = Running { inner, requests: None, panic };
-        let setup = catch(|| inner.config.queue_config());
-        let (config, order_panic) = setup.map_err(|panic| inner.panicked("the setup of its queue", panic))?;
-        let requests = Requests::new(&inner.name, config);
-        running.requests = Some(requests.clone());
-        *inner.lock() = Some(requests.clone());
-        let (feeds, workers) = (JoinSet::new(), JoinSet::new());
-        Ok(Self { inner, requests, order_panic, feeds, workers, _running: running })
-    }
-
-    /// Works until the stop, and ends after all tasks have.
-    async fn work(mut self, stop: &Stop, leadership: Option<&Leadership>) -> Result<(), ControllerError> {
-        let ended = self.reconcile(pin!(stop.given_under(leadership)), leadership).await;
-        if ended.is_err() {
-            stop.give();
-        }
-        // First of all, so that no worker takes another key.
-        let drain = self.requests.queue().shut_down(ShutdownMode::FinishInFlight);
-        self.feeds.abort_all();
-        let report = drain.with_timeout(stop.left()).await;
-        self.workers.abort_all();
-        // A reconciliation that holds its thread cannot be dropped. As long as it does, whoever calls us may not go on either:
-        // not to another run, and not to the release of the lease.
-        self.inner.tasks.wait().await;
-        ended.and(match report.complete {
-            true => Ok(()),
-            false => Err(ControllerError::StopTimedOut {
-                controller: self.inner.name.clone(),
-                in_flight: report.in_flight,
-                after: stop.timeout(),
-            }),
-        })
-    }
-
-    async fn reconcile(
-        &mut self,
-        mut stopped: Pin<&mut impl Future<Output = ()>>,
-        leadership: Option<&Leadership>,
-    ) -> Result<(), ControllerError> {
-        let inner = self.inner;
-        tokio::select! {
-            biased;
-            () = &mut stopped => return Ok(()),
-            // Those of a run that was dropped.
-            () = inner.tasks.wait() => {}
-        }
-        let syncs = self.start_sources()?;
-        tokio::select! {
-            biased;
-            () = &mut stopped => return Ok(()),
-            fault = self.fault() => return fault,
-            synced = inner.sync(syncs) => synced?,
-        }
-        let low = AddOptions { priority: LOW_PRIORITY, ..AddOptions::default() };
-        inner.left.take().into_iter().for_each(|key| self.requests.add_with(key, low));
-        tracing::info!(controller = inner.name, "caches are complete; reconciling");
-        for _ in 0..inner.config.max_concurrent_reconciles.max(1) {
-            let worker = Worker {
-                controller: inner.name.clone(),
-                queue: self.requests.queue().clone(),
-                reconciler: inner.reconciler.clone(),
-                metrics: inner.metrics.clone(),
-                left: inner.left.clone(),
-                timeout: inner.config.reconcile_timeout,
-                leadership: leadership.cloned(),
-            };
-            self.workers.spawn(inner.tasks.track_future(worker.run()));
-        }
-        tokio::select! {
-            biased;
-            () = &mut stopped => Ok(()),
-            fault = self.fault() => fault,
-        }
-    }
-
-    fn start_sources(&mut self) -> Result<Vec<Synced>, ControllerError> {
-        let mut syncs = Vec::new();
-        for (index, Named { name, source }) in self.inner.sources.iter().enumerate() {
-            let unnamed = |panic: &String| self.inner.panicked("the name of a source", panic.clone());
-            name.as_ref().map_err(unnamed)?;
-            let started = catch(|| source.start(self.requests.clone()));
-            let Feed { synced, run } = started.map_err(|panic| self.inner.source_panicked(index, panic))?;
-            syncs.push(synced);
-            let feed = async move {
-                // A block of its own, so that a panic of its drop is caught as well.
-                let run = async move {
-                    run.await;
-                };
-                (index, caught(run).await)
-            };
-            self.feeds.spawn(self.inner.tasks.track_future(feed));
-        }
-        Ok(syncs)
-    }
-
-    /// Waits until something ends that should not.
-    async fn fault(&mut self) -> Result<(), ControllerError> {
-        let inner = self.inner;
-        tokio::select! {
-            biased;
-            panic = self.order_panic.told() => Err(inner.panicked("the order of its queue", panic)),
-            Some(ended) = self.feeds.join_next() => Err(match ended {
-                Ok((index, Ok(()))) => ControllerError::SourceEnded {
-                    controller: inner.name.clone(),
-                    source_name: inner.sources[index].name().to_owned(),
-                },
-                Ok((index, Err(panic))) => inner.source_panicked(index, panic),
-                Err(error) => inner.panicked("a source", why(error)),
-            }),
-            // One that ends without a panic has seen the end of the term before we did.
-            Some(ended) = self.workers.join_next() => ended.map_err(|error| inner.panicked("a worker", why(error))),
-        }
-    }
-}
-
-impl Drop for Run<'_> {
-    fn drop(&mut self) {
-        // Whoever still holds the queue finds it closed.
-        let report = self.requests.queue().shut_down(ShutdownMode::Abandon).wait(); // Which is over at once.
-        self.inner.left.extend(report.queued.into_iter().chain(report.delayed));
-        let requests = self.inner.lock().take();
-        drop(requests);
-    }
-}
-
-impl Drop for Running<'_> {
-    fn drop(&mut self) {
-        if let Err(panic) = catch(|| drop(self.requests.take())) {
-            tracing::error!(controller = self.inner.name, panic, "the queue panicked when it was dropped");
-            // The one call.
-            _ = self.panic.set(panic);
-        }
-        self.inner.is_running.store(false, Ordering::Release);
-    }
-}
-
-/// What the panic said by which a task ended.
-fn why(error: JoinError) -> String {
-    error.try_into_panic().map_or_else(|error| error.to_string(), told)
 }

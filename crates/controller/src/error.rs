@@ -1,9 +1,11 @@
 //! Why a run of a controller or of a manager failed.
 
 use std::error::Error;
+use std::fmt;
 use std::time::Duration;
 
 use pintle_meta::ObjectKey;
+use pintle_workqueue::ShutdownReport;
 use thiserror::Error;
 
 /// Why a run of a controller failed.
@@ -47,16 +49,61 @@ pub enum ControllerError {
         /// What the panic said.
         panic: String,
     },
-    /// The stop took too long, and these reconciliations were dropped.
-    #[error("controller {controller:?}: still at work {after:?} after it was asked to stop: {}", list(.in_flight))]
-    StopTimedOut {
+    /// A call of an earlier run blocks its thread, so it could not be dropped, and this run may not begin beside it.
+    #[error(
+        "controller {controller:?}: a call of an earlier run blocks its thread, {after:?} after its end: {blocked}"
+    )]
+    Blocked {
         /// The controller.
         controller: String,
-        /// The keys that were being reconciled.
-        in_flight: Vec<ObjectKey>,
+        /// The calls, with their keys.
+        blocked: String,
         /// How long was waited.
         after: Duration,
     },
+    /// The stop took too long, and these reconciliations were dropped.
+    #[error("controller {controller:?}: still at work {after:?} after it was asked to stop: {unfinished}")]
+    StopTimedOut {
+        /// The controller.
+        controller: String,
+        /// The keys that were left.
+        unfinished: Box<Leftover>,
+        /// How long was waited.
+        after: Duration,
+    },
+}
+
+/// The keys that a run leaves undone. They come again in the next run of the same controller.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Leftover {
+    /// The keys that are being reconciled.
+    pub in_flight: Vec<ObjectKey>,
+    /// The keys that have work to do and were not begun.
+    pub queued: Vec<ObjectKey>,
+    /// The keys that wait for a retry, or for a time that the reconciler named.
+    pub delayed: Vec<ObjectKey>,
+}
+
+impl Leftover {
+    pub(crate) fn of(report: &ShutdownReport<ObjectKey>) -> Self {
+        let ShutdownReport { in_flight, queued, delayed, .. } = report.clone();
+        Self { in_flight, queued, delayed }
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.in_flight.is_empty() && self.queued.is_empty() && self.delayed.is_empty()
+    }
+}
+
+impl fmt::Display for Leftover {
+    /// Names the first five keys of each sort.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let parts = [("in flight", &self.in_flight), ("queued", &self.queued), ("delayed", &self.delayed)];
+        let parts = parts.into_iter().filter(|(_, keys)| !keys.is_empty());
+        let told: Vec<_> = parts.map(|(sort, keys)| format!("{sort}: {}", list(keys))).collect();
+        f.write_str(&told.join("; "))
+    }
 }
 
 /// Why a run of a manager failed.
@@ -74,10 +121,16 @@ pub enum ManagerError {
         /// Its error.
         cause: Box<dyn Error + Send + Sync>,
     },
+    /// Two controllers have one name, so their logs, metrics and checks could not be told apart.
+    #[error("two controllers are named {name:?}; give one of them another name by `Builder::name`")]
+    DuplicateName {
+        /// The name.
+        name: String,
+    },
     /// Some parts were asked to stop, did not in their share of the time, and were dropped.
     #[error("the stop could take {after:?}, and these had to be dropped: {}", .left.join(", "))]
     StopTimedOut {
-        /// What they are called: controllers with their keys in flight, services, the leader election if the lease could not be
+        /// What they are called: controllers with their unfinished keys, services, the leader election if the lease could not be
         /// released, informers.
         left: Vec<String>,
         /// How long the stop could take in all.
@@ -89,7 +142,7 @@ fn within(after: &Option<Duration>) -> String {
     after.map_or_else(String::new, |after| format!(" within {after:?}"))
 }
 
-pub(crate) fn list(keys: &[ObjectKey]) -> String {
+fn list(keys: &[ObjectKey]) -> String {
     const SHOWN: usize = 5;
     let shown: Vec<_> = keys.iter().take(SHOWN).map(ObjectKey::as_str).collect();
     match keys.len().checked_sub(SHOWN) {

@@ -58,6 +58,7 @@
 //!   [`ReconcileError`]. [`ControllerConfig`] says how many at a time, how long, and how soon after an error.
 //! - A [`Source`] feeds keys: [`Kind`] is the objects of an informer, [`Trigger`] is fed by hand. A [`Predicate`](predicate::Predicate) says which
 //!   events count, a [`Handler`] which keys they mean.
+//! - A [`Finalizer`] keeps objects until the controller has cleaned up after them.
 //! - A [`Manager`] runs controllers under leader election, with the informers below them and services beside them;
 //!   [`ManagerStatus`] answers probes.
 //! - [`ControllerConfig::metrics`] says who is told of all that, by controller-runtime's and client-go's names.
@@ -66,20 +67,27 @@
 //!
 //! - No two reconciliations of one key overlap, and a change during one is followed by another.
 //! - Nothing is reconciled before the caches of all sources are complete.
-//! - Keys are served in the order in which they come due, so none starves.
-//! - A deleted object's key is reconciled, and a deletion that was missed while disconnected as well.
+//! - Changes are served before the keys of a first list, and otherwise first come, first served; none starves.
+//! - A deleted object's key is reconciled: also where the deletion was missed while disconnected, and where nobody led when it
+//!   happened, as long as a standby, or an earlier run of the same controller, had seen the object.
 //! - A panic, an error and a timeout cost one key one try. Retries are delayed for each key by itself, longer each time, and a
 //!   success ends that.
+//! - A change that a failed call may have caused itself waits for the retry, so a reconciler that writes and fails backs off.
+//! - A reconciliation that blocks its thread is named in logs, metrics and readiness. Where nothing else can end it, a stop ends the
+//!   process.
 //! - A run that cannot go on ends with an error that says why, whatever panicked; it is never idle in silence.
 //! - A key that a run leaves undone comes in the next one of the same controller, though its object may be gone.
 //! - Dropping a run ends everything that belongs to it; so does a stop, within a time for the whole manager.
 
+mod attempts;
+mod blocking;
 mod builder;
 mod config;
 mod controller;
 mod error;
+mod finalizer;
 mod handler;
-mod left;
+mod kept;
 mod manager;
 mod metrics;
 mod order;
@@ -89,12 +97,14 @@ mod reconciler;
 mod requests;
 mod source;
 mod stop;
+mod unheard;
 mod worker;
 
 pub use builder::Builder;
 pub use config::{ControllerConfig, LOW_PRIORITY, QueueSetup};
 pub use controller::Controller;
-pub use error::{ControllerError, ManagerError};
+pub use error::{ControllerError, Leftover, ManagerError};
+pub use finalizer::{Cleanup, Finalizer, add_finalizer, remove_finalizer};
 pub use handler::{EnqueueMapped, EnqueueObject, EnqueueOwner, Handler};
 pub use manager::{Health, HealthCheck, Manager, ManagerConfig, ManagerStatus, leader_events};
 pub use reconciler::{Action, ReconcileError, ReconcileRequest, Reconciler};

@@ -6,6 +6,7 @@ mod health;
 mod service;
 mod team;
 
+use std::collections::HashSet;
 use std::error::Error;
 use std::fmt;
 use std::pin::pin;
@@ -24,6 +25,7 @@ use self::election::{Election, lead};
 use self::ending::Ending;
 use self::service::{Service, Services};
 use self::team::Team;
+use crate::blocking::{Exit, Watchdog};
 use crate::stop::Stop;
 use crate::{Controller, ManagerError};
 
@@ -34,8 +36,16 @@ use crate::{Controller, ManagerError};
 /// is still renewed; then the lease is released; then services and informers end. All that within
 /// [one time](ManagerConfig::graceful_shutdown_timeout).
 ///
-/// A replica that loses its term drops what its controllers were doing, and contends again. A controller or service that fails
-/// or panics stops the manager, in the same order.
+/// A replica that loses its term drops what its controllers were doing, and contends again. A call that blocks its thread cannot be
+/// dropped: then the replica does not contend before that call has ended, and is not ready. After
+/// [the time of a stop](ManagerConfig::graceful_shutdown_timeout) the manager fails. A controller or service that fails or panics stops
+/// the manager, in the same order.
+///
+/// A standby reads the events of its caches, and remembers the keys of the objects that are deleted (the newest 100,000 of each
+/// controller). When it becomes the leader, it reconciles these as well as all that is there, so no deletion is lost while nobody leads.
+///
+/// On a runtime with several threads, the election runs on a thread of its own, so that reconcilers that block the runtime do not
+/// keep it from renewing. If all threads of the runtime are blocked, no task can see a signal, so a stop is not seen either.
 ///
 /// # Examples
 ///
@@ -107,11 +117,15 @@ pub struct ManagerConfig {
     /// lease can be released, and services and informers have the rest. So no part takes the time of the next. Whatever is left
     /// at the end of its time is dropped, and named in the error; with zero, everything is.
     pub graceful_shutdown_timeout: Duration,
+    /// Whether to end the process, with exit code 1 and a line to stderr, if reconciliations still block their threads when the time
+    /// of a stop is up and a tenth of it, 2 s at most, has passed since: true by default. Nothing else can end such calls: not a return
+    /// from `main`, since a runtime waits for its threads when it is dropped.
+    pub exit_if_blocked: bool,
 }
 
 impl Default for ManagerConfig {
     fn default() -> Self {
-        Self { graceful_shutdown_timeout: Duration::from_secs(25) }
+        Self { graceful_shutdown_timeout: Duration::from_secs(25), exit_if_blocked: true }
     }
 }
 
@@ -174,7 +188,8 @@ impl Manager {
     ///
     /// # Errors
     ///
-    /// The first failure, or what was left when the time of the stop was up. The others are logged.
+    /// Two controllers of one name, before anything begins. Otherwise the first failure, or what was left when the time of the stop
+    /// was up. The others are logged.
     ///
     /// # Panics
     ///
@@ -182,21 +197,25 @@ impl Manager {
     ///
     /// # Cancel safety
     ///
-    /// Dropping the future ends everything, in no order, and does not release the lease. Controllers and the election are gone
-    /// when the drop returns. Reconciliations and services are tasks, which the runtime drops as soon as it gets to it; one that
+    /// Dropping the future ends everything, in no order, and does not release the lease. Controllers are gone when the drop returns,
+    /// and the election soon after. Reconciliations and services are tasks, which the runtime drops as soon as it gets to it; one that
     /// another thread is polling just then goes on until its next await.
     pub async fn run(self, stop: &CancellationToken) -> Result<(), ManagerError> {
-        let Self { config, status, services, informers, mut election } = self;
+        let Self { config, status, services, informers, election } = self;
+        let controllers = status.controllers();
+        all_differ(&controllers)?;
         let stop = Stop::new(stop, config.graceful_shutdown_timeout);
         let stop_services = CancellationToken::new();
         let ending = Arc::new(Ending::default());
         informers.iter().for_each(InformerFactory::start);
         let mut services = Services::start(services, &stop_services);
-        let team = Arc::new(Team::new(status.controllers(), stop.percent(DRAINED), ending.clone()));
+        let team = Arc::new(Team::new(controllers, stop.percent(DRAINED), ending.clone()));
+        let exit = Exit { stop: stop.token().clone(), after: config.graceful_shutdown_timeout };
+        let _watchdog = Watchdog::start(team.polls(), config.exit_if_blocked.then_some(exit));
         team.warm_up();
         {
             let has_election = election.is_some();
-            let mut leading = pin!(lead(&team, election.as_deref_mut(), stop.token()));
+            let mut leading = pin!(lead(&team, election, stop.token()));
             let until = stop.percent(RELEASED);
             let mut over = pin!(until.over());
             loop {
@@ -241,6 +260,14 @@ impl Manager {
             }
         }
         ending.result(config.graceful_shutdown_timeout)
+    }
+}
+
+fn all_differ(controllers: &[Controller]) -> Result<(), ManagerError> {
+    let mut names = HashSet::new();
+    match controllers.iter().find(|controller| !names.insert(controller.name())) {
+        Some(twice) => Err(ManagerError::DuplicateName { name: twice.name().to_owned() }),
+        None => Ok(()),
     }
 }
 

@@ -39,6 +39,12 @@ static ACTIVE_WORKERS: Metric = Metric {
     kind: MetricKind::Gauge,
     labels: LABELS,
 };
+static BLOCKED_WORKERS: Metric = Metric {
+    name: "controller_runtime_blocked_workers",
+    help: "Reconciliations that block their thread",
+    kind: MetricKind::Gauge,
+    labels: LABELS,
+};
 
 const fn counter(name: &'static str, help: &'static str) -> Metric {
     Metric { name, help, kind: MetricKind::Counter, labels: LABELS }
@@ -49,6 +55,7 @@ const fn counter(name: &'static str, help: &'static str) -> Metric {
 pub(crate) enum Outcome {
     Success,
     RequeueAfter,
+    Conflict,
     Error,
     Terminal,
     Panic,
@@ -62,6 +69,7 @@ pub(crate) struct Metrics(Option<Arc<Instruments>>);
 struct Instruments {
     success: Box<dyn Counter>,
     requeue_after: Box<dyn Counter>,
+    conflict: Box<dyn Counter>,
     error: Box<dyn Counter>,
     errors: Box<dyn Counter>,
     terminal: Box<dyn Counter>,
@@ -69,6 +77,7 @@ struct Instruments {
     timeouts: Box<dyn Counter>,
     time: Box<dyn Histogram>,
     active_workers: Box<dyn Gauge>,
+    blocked_workers: Box<dyn Gauge>,
     _max_concurrent: Box<dyn Gauge>,
 }
 
@@ -83,6 +92,7 @@ impl Metrics {
             Arc::new(Instruments {
                 success: reconciles("success"),
                 requeue_after: reconciles("requeue_after"),
+                conflict: reconciles("conflict"),
                 error: reconciles("error"),
                 errors: counter(&ERRORS),
                 terminal: counter(&TERMINAL),
@@ -90,6 +100,7 @@ impl Metrics {
                 timeouts: counter(&TIMEOUTS),
                 time: provider.histogram(&TIME, &[controller]),
                 active_workers: gauge(&ACTIVE_WORKERS),
+                blocked_workers: gauge(&BLOCKED_WORKERS),
                 _max_concurrent: of_max_concurrent,
             })
         };
@@ -101,6 +112,7 @@ impl Metrics {
         let counters: &[&dyn Counter] = match outcome {
             Outcome::Success => &[&*of.success],
             Outcome::RequeueAfter => &[&*of.requeue_after],
+            Outcome::Conflict => &[&*of.conflict],
             Outcome::Error => &[&*of.error, &*of.errors],
             Outcome::Terminal => &[&*of.error, &*of.errors, &*of.terminal],
             Outcome::Panic => &[&*of.error, &*of.errors, &*of.panics],
@@ -112,6 +124,13 @@ impl Metrics {
     pub(crate) fn took(&self, time: Duration) {
         if let Some(of) = &self.0 {
             of.time.observe(time.as_secs_f64());
+        }
+    }
+
+    /// So many more workers block their threads.
+    pub(crate) fn blocked(&self, workers: i64) {
+        if let Some(of) = &self.0 {
+            of.blocked_workers.add(workers);
         }
     }
 

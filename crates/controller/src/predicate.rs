@@ -30,6 +30,12 @@ use pintle_meta::{Metadata, Object};
 pub trait Predicate<T>: Send + Sync + 'static {
     /// Whether `event` is to be handled.
     fn allows(&self, event: &ResourceEvent<T>) -> bool;
+
+    /// Whether [`not`] this predicate passes `event`: the opposite of [`allows`](Self::allows), unless a predicate says otherwise. One
+    /// that compares two states passes additions and deletions either way, since there is nothing to compare.
+    fn allows_not(&self, event: &ResourceEvent<T>) -> bool {
+        !self.allows(event)
+    }
 }
 
 impl<T, F: Fn(&ResourceEvent<T>) -> bool + Send + Sync + 'static> Predicate<T> for F {
@@ -40,8 +46,9 @@ impl<T, F: Fn(&ResourceEvent<T>) -> bool + Send + Sync + 'static> Predicate<T> f
 
 /// Passes updates that change the desired state, which is what `metadata.generation` counts, or that begin a deletion.
 ///
-/// For kinds whose server keeps no generation (ConfigMap, Secret, Service...) it would hide all updates: use
-/// [`ResourceVersionChanged`] there. A change of labels or annotations is not counted either.
+/// For objects whose server keeps no generation (ConfigMap, Secret, Service...) it passes all updates but the reminders of a resync;
+/// controller-runtime's predicate of that name hides them all. A change of labels, annotations or finalizers is not counted: a
+/// reconciler that adds a finalizer and returns is not called again. Use [`DesiredStateChanged`] for these.
 ///
 /// # Examples
 ///
@@ -58,6 +65,30 @@ impl<T, F: Fn(&ResourceEvent<T>) -> bool + Send + Sync + 'static> Predicate<T> f
 #[derive(Clone, Copy, Debug, Default)]
 pub struct GenerationChanged;
 
+/// Passes updates that change what users ask for: the generation, labels, annotations or finalizers, or the beginning of a deletion. An
+/// update of nothing but the status does not pass. A good filter for the objects that a controller is for.
+///
+/// For objects whose server keeps no generation it is as [`GenerationChanged`].
+///
+/// # Examples
+///
+/// ```
+/// use pintle_controller::Kind;
+/// use pintle_controller::predicate::DesiredStateChanged;
+/// use pintle_informer::SharedInformer;
+/// use pintle_meta::PartialObject;
+///
+/// fn desired(sites: &SharedInformer<PartialObject>) -> Kind<PartialObject> {
+///     Kind::of(sites).when(DesiredStateChanged)
+/// }
+/// ```
+#[derive(Clone, Copy, Debug, Default)]
+pub struct DesiredStateChanged;
+
+/// Passes updates that change a finalizer.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct FinalizersChanged;
+
 /// Passes updates that change anything: all but the reminders of a resync.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct ResourceVersionChanged;
@@ -70,27 +101,51 @@ pub struct LabelsChanged;
 #[derive(Clone, Copy, Debug, Default)]
 pub struct AnnotationsChanged;
 
-impl<T: Object> Predicate<T> for GenerationChanged {
-    fn allows(&self, event: &ResourceEvent<T>) -> bool {
-        differs(event, |old, new| old.generation() != new.generation() || old.is_terminating() != new.is_terminating())
-    }
+/// Makes predicates of comparisons of the old metadata with the new.
+macro_rules! comparisons {
+    ($($predicate:ty: $differs:expr;)*) => {$(
+        impl<T: Object> Predicate<T> for $predicate {
+            fn allows(&self, event: &ResourceEvent<T>) -> bool {
+                compare(event).is_none_or(|(old, new)| $differs(old, new))
+            }
+
+            fn allows_not(&self, event: &ResourceEvent<T>) -> bool {
+                compare(event).is_none_or(|(old, new)| !$differs(old, new))
+            }
+        }
+    )*};
 }
 
-impl<T: Object> Predicate<T> for ResourceVersionChanged {
-    fn allows(&self, event: &ResourceEvent<T>) -> bool {
-        differs(event, |old, new| old.resource_version() != new.resource_version())
-    }
+comparisons! {
+    GenerationChanged: generation_differs;
+    DesiredStateChanged: |old: &dyn Metadata, new: &dyn Metadata| {
+        generation_differs(old, new)
+            || old.labels() != new.labels()
+            || old.annotations() != new.annotations()
+            || old.finalizers() != new.finalizers()
+    };
+    FinalizersChanged: |old: &dyn Metadata, new: &dyn Metadata| old.finalizers() != new.finalizers();
+    ResourceVersionChanged: version_differs;
+    LabelsChanged: |old: &dyn Metadata, new: &dyn Metadata| old.labels() != new.labels();
+    AnnotationsChanged: |old: &dyn Metadata, new: &dyn Metadata| old.annotations() != new.annotations();
 }
 
-impl<T: Object> Predicate<T> for LabelsChanged {
-    fn allows(&self, event: &ResourceEvent<T>) -> bool {
-        differs(event, |old, new| old.labels() != new.labels())
-    }
+fn generation_differs(old: &dyn Metadata, new: &dyn Metadata) -> bool {
+    let has_none = old.generation() == 0 && new.generation() == 0;
+    old.generation() != new.generation()
+        || old.is_terminating() != new.is_terminating()
+        || (has_none && version_differs(old, new))
 }
 
-impl<T: Object> Predicate<T> for AnnotationsChanged {
-    fn allows(&self, event: &ResourceEvent<T>) -> bool {
-        differs(event, |old, new| old.annotations() != new.annotations())
+fn version_differs(old: &dyn Metadata, new: &dyn Metadata) -> bool {
+    old.resource_version() != new.resource_version()
+}
+
+/// The two states of an update.
+fn compare<T: Object>(event: &ResourceEvent<T>) -> Option<(&dyn Metadata, &dyn Metadata)> {
+    match event {
+        ResourceEvent::Updated { old, new } => Some((old.metadata(), new.metadata())),
+        ResourceEvent::Added { .. } | ResourceEvent::Deleted { .. } => None,
     }
 }
 
@@ -128,7 +183,8 @@ pub fn or<A, B>(a: A, b: B) -> Or<A, B> {
     Or(a, b)
 }
 
-/// Passes what the other does not. Mind that this turns the passing of additions and deletions around too.
+/// Passes what the other does not. The predicates of this module that compare two states pass additions and deletions also when they
+/// are turned around, alone and within [`and`] and [`or`]; a function of an event is turned around as a whole.
 ///
 /// # Examples
 ///
@@ -161,24 +217,29 @@ impl<T, A: Predicate<T>, B: Predicate<T>> Predicate<T> for And<A, B> {
     fn allows(&self, event: &ResourceEvent<T>) -> bool {
         self.0.allows(event) && self.1.allows(event)
     }
+
+    fn allows_not(&self, event: &ResourceEvent<T>) -> bool {
+        self.0.allows_not(event) || self.1.allows_not(event)
+    }
 }
 
 impl<T, A: Predicate<T>, B: Predicate<T>> Predicate<T> for Or<A, B> {
     fn allows(&self, event: &ResourceEvent<T>) -> bool {
         self.0.allows(event) || self.1.allows(event)
     }
+
+    fn allows_not(&self, event: &ResourceEvent<T>) -> bool {
+        self.0.allows_not(event) && self.1.allows_not(event)
+    }
 }
 
 impl<T, A: Predicate<T>> Predicate<T> for Not<A> {
     fn allows(&self, event: &ResourceEvent<T>) -> bool {
-        !self.0.allows(event)
+        self.0.allows_not(event)
     }
-}
 
-fn differs<T: Object>(event: &ResourceEvent<T>, differs: impl Fn(&dyn Metadata, &dyn Metadata) -> bool) -> bool {
-    match event {
-        ResourceEvent::Updated { old, new } => differs(old.metadata(), new.metadata()),
-        ResourceEvent::Added { .. } | ResourceEvent::Deleted { .. } => true,
+    fn allows_not(&self, event: &ResourceEvent<T>) -> bool {
+        self.0.allows(event)
     }
 }
 
@@ -191,7 +252,7 @@ mod tests {
     use super::*;
 
     fn object(change: impl FnOnce(&mut ObjectMeta)) -> Arc<DynamicObject> {
-        let mut metadata = ObjectMeta::new("ns", "name");
+        let mut metadata = ObjectMeta { generation: 1, ..ObjectMeta::new("ns", "name") };
         change(&mut metadata);
         Arc::new(DynamicObject { metadata, ..DynamicObject::default() })
     }
@@ -227,6 +288,50 @@ mod tests {
             check(&ResourceEvent::Deleted { object: object(|_| {}), final_state_known }, true, true, true, true);
         }
         check(&ResourceEvent::Added { object: object(|_| {}), is_initial: true }, true, true, true, true);
+    }
+
+    #[test]
+    fn a_desired_state_is_all_but_the_status() {
+        let passes =
+            |event: &ResourceEvent<DynamicObject>| (DesiredStateChanged.allows(event), FinalizersChanged.allows(event));
+        assert_eq!(passes(&update(|_| {})), (false, false));
+        assert_eq!(passes(&update(|meta| meta.resource_version = "8".into())), (false, false));
+        assert_eq!(passes(&update(|meta| meta.generation = 2)), (true, false));
+        assert_eq!(passes(&update(|meta| drop(meta.labels.insert("a".into(), "b".into())))), (true, false));
+        assert_eq!(passes(&update(|meta| drop(meta.annotations.insert("a".into(), "b".into())))), (true, false));
+        assert_eq!(passes(&update(|meta| meta.finalizers.push("a".into()))), (true, true));
+        let begun = Some(Time("2026-11-20T08:30:00Z".parse().unwrap()));
+        assert_eq!(passes(&update(|meta| meta.deletion_timestamp = begun)), (true, false));
+    }
+
+    #[test]
+    fn an_update_of_an_object_without_a_generation_passes_unless_it_is_a_reminder() {
+        let without = |version: &str| {
+            object(|meta| {
+                meta.generation = 0;
+                meta.resource_version = version.into();
+            })
+        };
+        let update = |version| ResourceEvent::Updated { old: without("1"), new: without(version) };
+        assert!(GenerationChanged.allows(&update("2")) && DesiredStateChanged.allows(&update("2")));
+        assert!(!GenerationChanged.allows(&update("1")) && !DesiredStateChanged.allows(&update("1")));
+    }
+
+    #[test]
+    fn a_comparison_that_is_turned_around_hides_no_addition_and_no_deletion() {
+        let labelled = update(|meta| drop(meta.labels.insert("a".into(), "b".into())));
+        assert!(!not(LabelsChanged).allows(&labelled) && not(LabelsChanged).allows(&update(|_| {})));
+        assert!(not(not(LabelsChanged)).allows(&labelled) && !not(not(LabelsChanged)).allows(&update(|_| {})));
+        let in_ns = |event: &ResourceEvent<DynamicObject>| event.object().metadata.namespace == "ns";
+        for event in [
+            ResourceEvent::Added { object: object(|_| {}), is_initial: false },
+            ResourceEvent::Deleted { object: object(|_| {}), final_state_known: true },
+        ] {
+            assert!(not(LabelsChanged).allows(&event) && not(not(LabelsChanged)).allows(&event));
+            assert!(not(or(LabelsChanged, AnnotationsChanged)).allows(&event));
+            assert!(not(and(LabelsChanged, in_ns)).allows(&event));
+            assert!(!not(or(LabelsChanged, in_ns)).allows(&event) && !not(in_ns).allows(&event));
+        }
     }
 
     #[test]

@@ -7,7 +7,7 @@ use std::pin::Pin;
 use std::time::Duration;
 
 use pintle_leaderelect::Leadership;
-use pintle_meta::ObjectKey;
+use pintle_meta::{ApiError, ObjectKey};
 
 /// Makes the world look as an object wants it to: controller-runtime's `Reconciler`.
 ///
@@ -15,6 +15,15 @@ use pintle_meta::ObjectKey;
 /// object was deleted. It must be ready to be called again at any time with nothing changed. No two calls with one key overlap.
 ///
 /// A panic counts as an error of that key. A closure that takes a [`ReconcileRequest`] and returns a future is a reconciler.
+///
+/// # Blocking
+///
+/// A call must not block its thread: not by a blocking client, a lock that is held for long, or a long computation. It would keep
+/// other tasks of the runtime from running, and neither a timeout, nor the loss of leadership, nor a stop can end it. Move such work
+/// to `tokio::task::spawn_blocking`, and await its handle.
+///
+/// A call that blocks its thread for longer than [`blocked_after`](crate::ControllerConfig::blocked_after) is logged and counted, and
+/// makes the replica unready. If it is still there when the time of a stop is up, the [`Manager`](crate::Manager) ends the process.
 ///
 /// # Examples
 ///
@@ -76,7 +85,7 @@ where
 ///
 /// ```
 /// use pintle_controller::{Action, ReconcileError, ReconcileRequest};
-/// use pintle_meta::ObjectKey;
+/// use pintle_meta::{ApiError, ObjectKey};
 ///
 /// async fn reconcile(request: ReconcileRequest) -> Result<Action, ReconcileError> {
 ///     match request.failures {
@@ -173,17 +182,48 @@ impl Action {
 pub struct ReconcileError {
     cause: Box<dyn Error + Send + Sync>,
     terminal: bool,
+    retry_after: Option<Duration>,
 }
 
 impl ReconcileError {
     /// An error that is worth another try.
     pub fn new(cause: impl Into<Box<dyn Error + Send + Sync>>) -> Self {
-        Self { cause: cause.into(), terminal: false }
+        Self { cause: cause.into(), terminal: false, retry_after: None }
     }
 
     /// An error that no retry can mend: the key comes again when something changes.
     pub fn terminal(cause: impl Into<Box<dyn Error + Send + Sync>>) -> Self {
-        Self { cause: cause.into(), terminal: true }
+        Self { cause: cause.into(), terminal: true, retry_after: None }
+    }
+
+    /// Has the key tried again no sooner than `after` from the failure. Without this, the `Retry-After` of a server's answer counts
+    /// that is among the causes. In both cases the delay of the controller's limiter is the least, and 1000 s are the most.
+    #[must_use]
+    pub fn retry_after(self, after: Duration) -> Self {
+        Self { retry_after: Some(after), ..self }
+    }
+
+    /// Whether the cause, or what is beneath it, is a conflict: the object changed between the read and the write. The key is
+    /// tried again as after other errors, but does not count as one.
+    pub fn is_conflict(&self) -> bool {
+        !self.terminal && self.answer().is_some_and(ApiError::is_conflict)
+    }
+
+    /// How long to wait before the next try, if someone says so.
+    pub fn delay(&self) -> Option<Duration> {
+        self.retry_after.or_else(|| self.answer()?.retry_after)
+    }
+
+    /// The failure of a request that is the cause, or beneath it.
+    fn answer(&self) -> Option<&ApiError> {
+        let mut cause: Option<&(dyn Error + 'static)> = Some(&*self.cause);
+        while let Some(error) = cause {
+            if let Some(answer) = error.downcast_ref() {
+                return Some(answer);
+            }
+            cause = error.source();
+        }
+        None
     }
 
     /// Whether it is not worth another try.
@@ -197,7 +237,8 @@ impl ReconcileError {
     }
 }
 
-impl<E: Error + Send + Sync + 'static> From<E> for ReconcileError {
+/// From each error, and from all else that turns into a boxed one: a text, or an `anyhow::Error`.
+impl<E: Into<Box<dyn Error + Send + Sync>>> From<E> for ReconcileError {
     fn from(cause: E) -> Self {
         Self::new(cause)
     }
@@ -218,7 +259,11 @@ impl fmt::Display for ReconcileError {
 
 impl fmt::Debug for ReconcileError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("ReconcileError").field("cause", &self.cause).field("terminal", &self.terminal).finish()
+        f.debug_struct("ReconcileError")
+            .field("cause", &self.cause)
+            .field("terminal", &self.terminal)
+            .field("retry_after", &self.retry_after)
+            .finish()
     }
 }
 

@@ -64,10 +64,14 @@ pub trait Source: Send + Sync + 'static {
     /// What it is called in logs and errors.
     fn name(&self) -> &str;
 
+    /// Learns where the keys of its controller go. Called once, when the controller is made. A source that listens between runs stores
+    /// a clone: what it adds then is kept for the next run.
+    fn attach(&self, _requests: &Requests) {}
+
     /// Begins to fill caches, if there are any, ahead of the first start. A replica that waits for leadership does this.
     fn warm_up(&self) {}
 
-    /// What keeps it from being complete, if anything does.
+    /// What keeps it from being complete or up to date, if anything does.
     fn problem(&self) -> Option<String> {
         None
     }
@@ -80,19 +84,25 @@ pub trait Source: Send + Sync + 'static {
 pub(crate) struct Named {
     /// What it has called itself, or what a panic said then.
     pub(crate) name: Result<String, String>,
+    /// Whether it was attached, or what a panic said then.
+    pub(crate) attached: Result<(), String>,
     pub(crate) source: Box<dyn Source>,
 }
 
 impl Named {
     pub(crate) fn new(source: impl Source) -> Self {
-        Self { name: catch(|| source.name().to_owned()), source: Box::new(source) }
+        Self { name: catch(|| source.name().to_owned()), attached: Ok(()), source: Box::new(source) }
+    }
+
+    pub(crate) fn attach(&mut self, requests: &Requests) {
+        self.attached = catch(|| self.source.attach(requests));
     }
 
     pub(crate) fn name(&self) -> &str {
         self.name.as_deref().unwrap_or("(its name panicked)")
     }
 
-    /// What keeps it from being complete, or what a panic said when it was asked.
+    /// What keeps it from being complete or up to date, or what a panic said when it was asked.
     pub(crate) fn problem(&self) -> Result<Option<String>, String> {
         catch(|| self.source.problem())
     }

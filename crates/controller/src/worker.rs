@@ -10,20 +10,23 @@ use pintle_workqueue::{AddOptions, Added, WorkItem};
 use tokio::time::Instant;
 use tracing::Instrument;
 
-use crate::left::Left;
+use crate::blocking::Poll;
 use crate::metrics::{Metrics, Outcome};
 use crate::panic::{catch, caught};
 use crate::reconciler::AnyReconciler;
 use crate::requests::Queue;
-use crate::{Action, ReconcileError, ReconcileRequest};
+use crate::unheard::Unheard;
+use crate::{Action, ReconcileError, ReconcileRequest, Requests};
 
 /// Takes keys and has them reconciled, one after the other, until the queue hands out no more.
 pub(crate) struct Worker {
     pub(crate) controller: String,
     pub(crate) queue: Queue,
     pub(crate) reconciler: Arc<dyn AnyReconciler>,
+    pub(crate) requests: Requests,
     pub(crate) metrics: Metrics,
-    pub(crate) left: Arc<Left>,
+    pub(crate) poll: Arc<Poll>,
+    pub(crate) unheard: Arc<Unheard>,
     pub(crate) timeout: Option<Duration>,
     pub(crate) leadership: Option<Leadership>,
 }
@@ -35,6 +38,12 @@ enum Ended {
     TimedOut(Duration),
 }
 
+/// So many conflicts of a key in a row are worth a warning.
+const CONFLICTS: u32 = 10;
+
+/// How long a server may put a key off: the longest delay of the default limiter.
+const LONGEST: Duration = Duration::from_secs(1_000);
+
 /// The delay of a key whose limiter panicked.
 const WITHOUT_LIMITER: Duration = Duration::from_secs(60);
 
@@ -44,7 +53,7 @@ impl Worker {
             && let Some(item) = self.queue.get().await
         {
             let (key, priority) = (item.key().clone(), item.priority());
-            let in_hand = self.left.in_hand(key.clone());
+            let in_hand = InHand::new(&self.requests, key.clone());
             let settled = caught(self.process(item)).await;
             if settled.unwrap_or_else(|panic| self.put_back(key, priority, &panic)) {
                 in_hand.settle();
@@ -87,7 +96,8 @@ impl Worker {
     }
 
     async fn call(&self, request: ReconcileRequest) -> Ended {
-        let call = caught(self.reconciler.reconcile(request));
+        let key = request.key.clone();
+        let call = caught(self.poll.watch(&key, self.reconciler.reconcile(request)));
         let ended = match self.timeout {
             None => call.await,
             Some(timeout) => match tokio::time::timeout(timeout, call).await {
@@ -99,40 +109,77 @@ impl Worker {
     }
 
     fn conclude(&self, item: WorkItem<ObjectKey, TokioClock>, ended: Ended) -> bool {
-        let (outcome, added) = match ended {
-            Ended::Returned(Ok(action)) => match action.delay() {
-                None => (self.forget(&item, Outcome::Success), None),
-                Some(delay) => {
-                    let outcome = self.forget(&item, Outcome::RequeueAfter);
-                    let revisit = AddOptions { priority: item.priority(), rate_limited: false, after: Some(delay) };
-                    (outcome, Some(self.queue.add_with(item.key().clone(), revisit)))
-                }
-            },
-            Ended::Returned(Err(error)) => {
-                // Not by whoever listens to the logs, which may hold a lock.
-                let told = error.to_string();
-                match error.is_terminal() {
-                    true => {
-                        tracing::error!(error = %told, "reconciliation failed, and waits for a change");
-                        (self.forget(&item, Outcome::Terminal), None)
-                    }
-                    false => {
-                        tracing::warn!(error = %told, failures = item.num_requeues() + 1, "reconciliation failed");
-                        (Outcome::Error, Some(item.retry()))
-                    }
-                }
-            }
+        match ended {
+            Ended::Returned(Ok(action)) => self.succeed(&item, action),
+            Ended::Returned(Err(error)) => self.fail(item, &error),
             Ended::Panicked(panic) => {
                 tracing::error!(panic, "the reconciler panicked");
-                (Outcome::Panic, Some(item.retry()))
+                self.retry(item, Outcome::Panic, None)
             }
             Ended::TimedOut(timeout) => {
                 tracing::warn!(?timeout, "reconciliation took too long");
-                (Outcome::Timeout, Some(item.retry()))
+                self.retry(item, Outcome::Timeout, None)
+            }
+        }
+    }
+
+    fn succeed(&self, item: &WorkItem<ObjectKey, TokioClock>, action: Action) -> bool {
+        self.requests.succeed(item.key());
+        let (outcome, added) = match action.delay() {
+            None => (self.forget(item, Outcome::Success), None),
+            Some(delay) => {
+                let outcome = self.forget(item, Outcome::RequeueAfter);
+                let revisit = AddOptions { priority: item.priority(), rate_limited: false, after: Some(delay) };
+                (outcome, Some(self.queue.add_with(item.key().clone(), revisit)))
             }
         };
         self.metrics.count(outcome);
         added != Some(Added::ShutDown)
+    }
+
+    fn fail(&self, item: WorkItem<ObjectKey, TokioClock>, error: &ReconcileError) -> bool {
+        // Not by whoever listens to the logs, which may hold a lock.
+        let told = error.to_string();
+        let failures = item.num_requeues() + 1;
+        if error.is_conflict() {
+            match failures {
+                ..CONFLICTS => {
+                    tracing::debug!(error = %told, failures, "the object has changed meanwhile; reconciling again")
+                }
+                _ => {
+                    tracing::warn!(error = %told, failures, "conflicts again and again: does something write at each change?")
+                }
+            }
+            return self.retry(item, Outcome::Conflict, error.delay());
+        }
+        self.unheard.tell(|| format!("controller {:?} fails for {}: {told}", self.controller, item.key()));
+        if !error.is_terminal() {
+            tracing::warn!(error = %told, failures, "reconciliation failed");
+            return self.retry(item, Outcome::Error, error.delay());
+        }
+        tracing::error!(error = %told, "reconciliation failed, and waits for a change");
+        // A change since the call began may be its own write, so it waits as a retry does.
+        let has_changed = self.requests.fail(&self.queue, item.key(), true);
+        let added = has_changed.then(|| item.retry());
+        self.metrics.count(Outcome::Terminal);
+        added != Some(Added::ShutDown)
+    }
+
+    /// Has a key tried again when the limiter says, and no sooner than the server does.
+    fn retry(&self, item: WorkItem<ObjectKey, TokioClock>, outcome: Outcome, after: Option<Duration>) -> bool {
+        self.requests.fail(&self.queue, item.key(), false);
+        let added = match after {
+            None => item.retry(),
+            Some(after) => {
+                let retry = AddOptions { priority: item.priority(), rate_limited: true, after: None };
+                let added = self.queue.add_with(item.key().clone(), retry);
+                // The key is in flight until the item is dropped, so nobody takes it before it is put off.
+                self.queue.postpone(item.key(), after.min(LONGEST));
+                added
+            }
+        };
+        self.metrics.count(outcome);
+        added != Added::ShutDown
     }
 
     /// Forgets the failures of a key. If the limiter panics, that is the outcome, but the key is not tried again for it.
@@ -157,5 +204,32 @@ impl Worker {
         self.metrics.count(Outcome::Panic);
         tracing::error!(controller = self.controller, %key, panic, "a panic around a reconciliation; it is tried again");
         added != Added::ShutDown
+    }
+}
+
+/// A key in the hands of a worker. If that is dropped or gives up, the key is kept for the next run.
+struct InHand<'a> {
+    requests: &'a Requests,
+    key: Option<ObjectKey>,
+}
+
+impl<'a> InHand<'a> {
+    fn new(requests: &'a Requests, key: ObjectKey) -> Self {
+        requests.begin(&key);
+        Self { requests, key: Some(key) }
+    }
+
+    /// The key is done, or back in the queue.
+    fn settle(mut self) {
+        self.key = None;
+    }
+}
+
+impl Drop for InHand<'_> {
+    fn drop(&mut self) {
+        if let Some(key) = self.key.take() {
+            self.requests.succeed(&key);
+            self.requests.keep([key]);
+        }
     }
 }

@@ -143,6 +143,24 @@ impl TryFrom<&str> for ObjectKey {
     }
 }
 
+/// As [`parse`](str::parse).
+impl TryFrom<String> for ObjectKey {
+    type Error = InvalidKey;
+
+    fn try_from(text: String) -> Result<Self, InvalidKey> {
+        text.parse()
+    }
+}
+
+/// As [`parse`](str::parse).
+impl TryFrom<&String> for ObjectKey {
+    type Error = InvalidKey;
+
+    fn try_from(text: &String) -> Result<Self, InvalidKey> {
+        text.parse()
+    }
+}
+
 /// A text that is not `name` or `namespace/name`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct InvalidKey {
@@ -173,6 +191,10 @@ mod tests {
     fn check(text: &str, expected: Result<(Option<&str>, &str), ()>) {
         let key: Result<ObjectKey, _> = text.parse();
         assert_eq!(ObjectKey::try_from(text), key);
+        assert_eq!(
+            (ObjectKey::try_from(&text.to_owned()), ObjectKey::try_from(text.to_owned())),
+            (key.clone(), key.clone())
+        );
         assert_eq!(key.as_ref().map(|k| (k.namespace(), k.name())).map_err(|_| ()), expected, "{text:?}");
         if let Ok(key) = key {
             assert_eq!(key.to_string(), text);

@@ -20,6 +20,26 @@ pub struct List<T> {
     pub items: Vec<T>,
 }
 
+/// The objects.
+impl<T> IntoIterator for List<T> {
+    type Item = T;
+    type IntoIter = std::vec::IntoIter<T>;
+
+    fn into_iter(self) -> Self::IntoIter {
+        self.items.into_iter()
+    }
+}
+
+/// The objects.
+impl<'a, T> IntoIterator for &'a List<T> {
+    type Item = &'a T;
+    type IntoIter = std::slice::Iter<'a, T>;
+
+    fn into_iter(self) -> Self::IntoIter {
+        self.items.iter()
+    }
+}
+
 /// The metadata of a list.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(rename_all = "camelCase")]
@@ -33,4 +53,16 @@ pub struct ListMeta {
     /// How many objects follow this page, where the server can tell.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub remaining_item_count: Option<i64>,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_list_iterates_over_its_objects() {
+        let list = List { types: TypeMeta::default(), metadata: ListMeta::default(), items: vec![1, 2] };
+        assert_eq!((&list).into_iter().sum::<i32>(), 3);
+        assert_eq!(list.into_iter().collect::<Vec<_>>(), [1, 2]);
+    }
 }

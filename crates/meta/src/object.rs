@@ -24,6 +24,12 @@ use crate::{ApiResource, ObjectKey, ResourceScope};
 /// let blog = Website { meta: ObjectMeta::new("team-a", "blog") };
 /// assert_eq!(blog.key(), ObjectKey::new("team-a", "blog"));
 /// ```
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` is not an object of the Kubernetes API",
+    label = "it has no metadata that Pintle knows of",
+    note = "for a struct with a `metadata: ObjectMeta` field, add `resource!({Self}, \"example.com/v1\", \"Kind\", \"plural\", Namespaced);`",
+    note = "for a type of k8s-openapi, enable the feature `k8s-openapi`"
+)]
 pub trait Object: Send + Sync + 'static {
     /// The object's metadata, of whichever type.
     fn metadata(&self) -> &dyn Metadata;
@@ -73,6 +79,12 @@ pub trait Object: Send + Sync + 'static {
 /// let blog = Website { metadata: ObjectMeta::new("team-a", "blog") };
 /// assert_eq!(path(&blog), "/apis/example.com/v1/namespaces/team-a/websites/blog");
 /// ```
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` does not say which resource of the Kubernetes API it is",
+    label = "no apiVersion, kind and plural are known of it",
+    note = "for a struct with a `metadata: ObjectMeta` field, add `resource!({Self}, \"example.com/v1\", \"Kind\", \"plural\", Namespaced);`",
+    note = "for a type of k8s-openapi, enable the feature `k8s-openapi`; for a `DynamicObject`, use the methods named `dynamic`"
+)]
 pub trait Resource: Object {
     /// [`NamespaceScope`](crate::NamespaceScope) or [`ClusterScope`](crate::ClusterScope): which calls make sense.
     type Scope: ResourceScope;
@@ -211,7 +223,15 @@ impl OwnerRef<'_> {
 
 /// Makes a struct with a `metadata` field an [`Object`] and a [`Resource`].
 ///
-/// Takes the type, its `apiVersion`, kind, plural, and its [`Scope`](crate::Scope): `Namespaced` or `Cluster`.
+/// Takes the type, its `apiVersion`, kind, plural, and its [`Scope`](crate::Scope): `Namespaced` or `Cluster`. An `apiVersion` that is not
+/// `version` or `group/version` does not compile:
+///
+/// ```compile_fail,E0080
+/// use pintle_meta::ObjectMeta;
+///
+/// struct Widget { metadata: ObjectMeta }
+/// pintle_meta::resource!(Widget, "example.com/", "Widget", "widgets", Namespaced);
+/// ```
 ///
 /// # Examples
 ///
@@ -236,9 +256,18 @@ macro_rules! resource {
             }
         }
 
+        // Looked at here, so that a bad version is an error also where nobody uses it.
+        const _: &str = <$type as $crate::Resource>::API_VERSION;
+
         impl $crate::Resource for $type {
             type Scope = $scope;
-            const API_VERSION: &'static str = $api_version;
+            const API_VERSION: &'static str = {
+                assert!(
+                    $crate::GroupVersion::is_valid($api_version),
+                    "an apiVersion is \"version\" or \"group/version\", such as \"v1\" or \"apps/v1\""
+                );
+                $api_version
+            };
             const KIND: &'static str = $kind;
             const PLURAL: &'static str = $plural;
         }

@@ -2,9 +2,10 @@
 
 use std::collections::BTreeMap;
 
+use k8s_openapi::apimachinery::pkg::apis::meta::v1;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 
-use crate::{ClusterScope, Metadata, NamespaceScope, Object, OwnerRef, Resource, ResourceScope};
+use crate::{ClusterScope, Metadata, NamespaceScope, Object, OwnerRef, OwnerReference, Resource, ResourceScope};
 
 impl<T> Object for T
 where
@@ -92,6 +93,20 @@ impl Metadata for ObjectMeta {
     }
 }
 
+impl From<OwnerReference> for v1::OwnerReference {
+    fn from(owner: OwnerReference) -> Self {
+        let OwnerReference { api_version, kind, name, uid, controller, block_owner_deletion } = owner;
+        Self { api_version, kind, name, uid, controller, block_owner_deletion }
+    }
+}
+
+impl From<v1::OwnerReference> for OwnerReference {
+    fn from(owner: v1::OwnerReference) -> Self {
+        let v1::OwnerReference { api_version, kind, name, uid, controller, block_owner_deletion } = owner;
+        Self { api_version, kind, name, uid, controller, block_owner_deletion }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use k8s_openapi::api::apps::v1::Deployment;
@@ -109,5 +124,17 @@ mod tests {
             ..Default::default()
         };
         assert_eq!(deployment.key().to_string(), "a/web");
+    }
+
+    #[test]
+    fn an_owner_reference_converts_both_ways() {
+        let owner = Namespace {
+            metadata: ObjectMeta { name: Some("a".into()), uid: Some("4f9a".into()), ..Default::default() },
+            ..Default::default()
+        };
+        let ours = OwnerReference::controller_of(&owner);
+        let theirs: v1::OwnerReference = ours.clone().into();
+        assert_eq!((theirs.api_version.as_str(), theirs.uid.as_str(), theirs.controller), ("v1", "4f9a", Some(true)));
+        assert_eq!(OwnerReference::from(theirs), ours);
     }
 }

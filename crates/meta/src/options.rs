@@ -126,6 +126,14 @@ pub struct PostOptions {
     pub force: bool,
 }
 
+impl PostOptions {
+    /// The options of a server-side apply by a controller: its name as field manager, and `force`, since a controller wants the fields
+    /// that it applies whoever wrote them before.
+    pub fn apply(field_manager: impl Into<String>) -> Self {
+        Self { field_manager: field_manager.into(), force: true, ..Self::default() }
+    }
+}
+
 /// What a server does about fields that it does not know, and about those that stand twice.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum FieldValidation {

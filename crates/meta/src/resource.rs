@@ -22,6 +22,19 @@ impl GroupVersion {
         Self { group: group.into(), version: version.into() }
     }
 
+    /// Whether a text can be parsed as one: at compile time, too.
+    pub const fn is_valid(text: &str) -> bool {
+        let (bytes, mut slashes, mut at, mut since) = (text.as_bytes(), 0, 0, 0);
+        while at < bytes.len() {
+            if bytes[at] == b'/' {
+                slashes += 1;
+                since = at + 1;
+            }
+            at += 1;
+        }
+        slashes <= 1 && since < bytes.len()
+    }
+
     /// The root of all paths of this group and version: `/api/v1` or `/apis/apps/v1`.
     pub fn path(&self) -> String {
         match self.group.is_empty() {
@@ -233,5 +246,17 @@ impl fmt::Display for ApiResource {
     /// As Kubernetes names a resource in its messages: `deployments.apps`.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.group_resource().fmt(f)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_text_is_valid_if_it_can_be_parsed() {
+        for text in ["", "/", "v1", "apps/v1", "apps/", "/v1", "a/b/c", "a//v1", "ä/ö"] {
+            assert_eq!(GroupVersion::is_valid(text), text.parse::<GroupVersion>().is_ok(), "{text:?}");
+        }
     }
 }

@@ -3,10 +3,11 @@
 use std::future::Future;
 
 use futures_core::Stream;
+use serde::Serialize;
 
 use crate::{
-    ApiError, ApiResource, DeleteOptions, ListMeta, ListOptions, ObjectKey, Patch, PostOptions, RawObject, WatchEvent,
-    WatchOptions,
+    ApiError, ApiResource, DeleteOptions, ListMeta, ListOptions, ObjectKey, Patch, PostOptions, RawObject, Resource,
+    WatchEvent, WatchOptions,
 };
 
 /// The reading side of one resource, as a reflector needs it: client-go's `ListerWatcher`.
@@ -120,4 +121,21 @@ pub trait ObjectApi<T>: Send + Sync + 'static {
 
     /// Deletes an object, or asks for it where finalizers or a grace period hold it.
     fn delete(&self, key: &ObjectKey, options: &DeleteOptions) -> impl Future<Output = Result<(), ApiError>> + Send;
+
+    /// Server-side apply: all that the object holds is to be so, and belongs to the options' field manager from now on. Creates the
+    /// object if it is not there. [`PostOptions::apply`] makes the options.
+    fn apply(&self, object: &T, options: &PostOptions) -> impl Future<Output = Result<T, ApiError>> + Send
+    where
+        T: Resource + Serialize,
+    {
+        async move {
+            let mut body = serde_json::to_value(object).map_err(ApiError::invalid_request)?;
+            let Some(members) = body.as_object_mut() else {
+                return Err(ApiError::invalid_request("the object is not written as a JSON object"));
+            };
+            members.insert("apiVersion".into(), T::API_VERSION.into());
+            members.insert("kind".into(), T::KIND.into());
+            self.patch(&object.key(), &Patch::Apply(body), options).await
+        }
+    }
 }

@@ -14,6 +14,46 @@ pub struct Time(pub Timestamp);
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct MicroTime(pub Timestamp);
 
+impl Time {
+    /// The present moment, by the clock of this machine.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use pintle_meta::{Condition, ConditionStatus, Time};
+    ///
+    /// let ready = Condition {
+    ///     condition_type: "Ready".into(),
+    ///     status: ConditionStatus::True,
+    ///     last_transition_time: Some(Time::now()),
+    ///     ..Condition::default()
+    /// };
+    /// assert!(ready.last_transition_time <= Some(Time::now()));
+    /// ```
+    pub fn now() -> Self {
+        Self(Timestamp::now())
+    }
+}
+
+impl MicroTime {
+    /// The present moment, by the clock of this machine.
+    pub fn now() -> Self {
+        Self(Timestamp::now())
+    }
+}
+
+impl From<Timestamp> for Time {
+    fn from(timestamp: Timestamp) -> Self {
+        Self(timestamp)
+    }
+}
+
+impl From<Timestamp> for MicroTime {
+    fn from(timestamp: Timestamp) -> Self {
+        Self(timestamp)
+    }
+}
+
 impl fmt::Display for Time {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{:.0}", truncated(self.0, Unit::Second))

@@ -47,7 +47,8 @@
 //! - **At work**: [`controller`] turns changes into keys and hands them to a reconciler; [`workqueue`] and [`ratelimit`] hold
 //!   keys back and hand them out; [`leaderelect`] lets one replica work; [`events`] tells users what happened.
 //! - **In common**: [`meta`] is the vocabulary; [`metrics`] are handed out by a provider of yours: [`ClusterConfig::metrics`].
-//! - **For tests and demos**: [`apiserver`] and [`testing`], with the features of those names; [`schema`], [`fieldmanager`] and [`store`], with the feature `schema`.
+//! - **For tests and demos**: `apiserver` and `testing`, with the features of those names; `schema`, `fieldmanager` and `store`, with the
+//!   feature `schema`.
 //!
 //! # Coming from client-go
 //!
@@ -64,6 +65,41 @@
 //! | an elector for each of many leases | [`Cluster::electors`] |
 //! | replicas that share the objects, with a sharder | [`Cluster::shards`] |
 //! | `leaderelection.NewCandidate` | [`Cluster::candidate`] |
+//!
+//! # Coming from kube-rs
+//!
+//! | kube | here |
+//! |---|---|
+//! | `Client::try_default`, `Config::infer` | [`Cluster::infer`]; a client alone: [`Cluster::client`] |
+//! | `Api::all`, `Api::namespaced`, `Api::default_namespaced` | [`Cluster::api`], [`Cluster::namespaced`] |
+//! | `#[derive(CustomResource)]` | a struct of your own and one line of [`meta::resource!`] |
+//! | `Api<k8s_openapi::…::Pod>` | the same types, with the feature `k8s-openapi` |
+//! | `DynamicObject`, `ApiResource`, `discovery` | [`meta::DynamicObject`], [`meta::ApiResource`], [`restreq::RestMapper`] |
+//! | `Patch::Apply` with `PatchParams::apply("me").force()` | [`restreq::Api::apply`] with [`meta::PostOptions::apply`] |
+//! | `Api::entry`, `and_modify`, `commit` | [`restreq::Api::create_or_update`], [`restreq::retry_on_conflict`] |
+//! | `await_condition`, `conditions::is_deleted` | [`restreq::Api::wait_for`], [`restreq::Api::wait_for_condition`], [`restreq::Api::wait_for_deletion`] |
+//! | `watcher`, `reflector`, `Store` | [`Cluster::informer`]: [`informer::SharedInformer`], and [`informer::Lister`] |
+//! | `metadata_watcher`, `Api::list_metadata` | [`restreq::Api::metadata_only`] |
+//! | `watcher(…).touched_objects()`, `applied_objects()` | [`informer::SharedInformer::subscribe`], `subscribe_newest` |
+//! | `predicate_filter(predicates::generation)` | [`controller::Kind::when`] with [`controller::predicate`] |
+//! | `Controller::new(api, cfg).owns(…).watches(…).run(reconcile, error_policy, ctx)` | [`controller::Controller::of`], `owns`, `watches`, `reconciler`, `run` |
+//! | `reconcile(Arc<K>, Arc<Ctx>)` | a function of a [`controller::ReconcileRequest`], which has the key; the object comes from a lister, and is gone after a deletion |
+//! | `error_policy`, `Action::requeue` on errors | an error is retried with back-off: [`controller::ReconcileError`]; the delays: [`controller::ControllerConfig::queue`] |
+//! | `Action::requeue`, `Action::await_change` | [`controller::Action::requeue_after`], [`controller::Action::await_change`] |
+//! | `controller::Config::concurrency`, `debounce` | [`controller::ControllerConfig::max_concurrent_reconciles`]; no debounce: keys are deduplicated |
+//! | `reconcile_on`, `reconcile_all_on` | [`controller::Trigger`] |
+//! | `graceful_shutdown_on`, `shutdown_on_signal` | cancel the token that a [`controller::Manager`] runs with |
+//! | `finalizer(…, Event::Apply, Event::Cleanup)` | [`controller::Finalizer`] |
+//! | `events::Recorder`, `Reporter` | [`Cluster::recorder`] |
+//! | `kube-leader-election` and others | [`Cluster::elector`] with [`controller::Manager::leader_election`] |
+//! | `owner_ref`, `controller_owner_ref` | [`meta::OwnerReference::controller_of`], which converts to k8s-openapi's type |
+//! | a mocked `tower::Service` in tests | `testing` and `Cluster::embedded`, with the features `testing` and `apiserver` |
+//!
+//! # Versions of other crates
+//!
+//! Types of these crates are part of this crate's API: `k8s-openapi` 0.29 and `prometheus-client` 0.25, with the features of those names.
+//! They are re-exported, as `pintle::k8s_openapi` and `pintle::prometheus_client`. A program that depends on one of them itself needs
+//! the same version.
 //!
 //! What a controller would do to a cluster, before it does: `Cluster::plan`, with the feature `apiserver`.
 //!
@@ -82,46 +118,51 @@ pub use cluster::Cluster;
 pub use config::ClusterConfig;
 pub use error::Error;
 
-#[doc(inline)]
-#[cfg(feature = "apiserver")]
-pub use pintle_apiserver as apiserver;
-#[doc(inline)]
-pub use pintle_controller as controller;
-#[doc(inline)]
-pub use pintle_delta_fifo as delta_fifo;
-#[doc(inline)]
-pub use pintle_events as events;
-#[doc(inline)]
-#[cfg(feature = "schema")]
-pub use pintle_fieldmanager as fieldmanager;
-#[doc(inline)]
-pub use pintle_informer as informer;
-#[doc(inline)]
-#[cfg(any(feature = "apiserver", feature = "schema"))]
-pub use pintle_json as json;
-#[doc(inline)]
-pub use pintle_kubeconfig as kubeconfig;
-#[doc(inline)]
-pub use pintle_leaderelect as leaderelect;
-#[doc(inline)]
-pub use pintle_meta as meta;
-#[doc(inline)]
-pub use pintle_metrics as metrics;
-#[doc(inline)]
-pub use pintle_ratelimit as ratelimit;
-#[doc(inline)]
-pub use pintle_restreq as restreq;
-#[doc(inline)]
-#[cfg(feature = "schema")]
-pub use pintle_schema as schema;
-#[doc(inline)]
-#[cfg(feature = "schema")]
-pub use pintle_store as store;
-#[doc(inline)]
-#[cfg(feature = "testing")]
-pub use pintle_testing as testing;
-#[doc(inline)]
-pub use pintle_workqueue as workqueue;
+/// Re-exports each crate in a module, so that a compiler that suggests a path suggests that of the facade.
+macro_rules! facade {
+    ($($(#[$attribute:meta])* $name:ident: $crate_name:ident;)*) => {$(
+        $(#[$attribute])*
+        #[doc = concat!("The items of [`", stringify!($crate_name), "`], whose page introduces them.")]
+        pub mod $name {
+            #[doc(inline)]
+            pub use $crate_name::*;
+        }
+    )*};
+}
+
+facade! {
+    #[cfg(feature = "apiserver")]
+    apiserver: pintle_apiserver;
+    controller: pintle_controller;
+    delta_fifo: pintle_delta_fifo;
+    events: pintle_events;
+    #[cfg(feature = "schema")]
+    fieldmanager: pintle_fieldmanager;
+    informer: pintle_informer;
+    #[cfg(any(feature = "apiserver", feature = "schema"))]
+    json: pintle_json;
+    kubeconfig: pintle_kubeconfig;
+    leaderelect: pintle_leaderelect;
+    meta: pintle_meta;
+    metrics: pintle_metrics;
+    ratelimit: pintle_ratelimit;
+    restreq: pintle_restreq;
+    #[cfg(feature = "schema")]
+    schema: pintle_schema;
+    #[cfg(feature = "schema")]
+    store: pintle_store;
+    #[cfg(feature = "testing")]
+    testing: pintle_testing;
+    workqueue: pintle_workqueue;
+}
+
+/// The types of Kubernetes, of the version that this crate works with. Your program depends on the crate as well, to choose a release of
+/// Kubernetes by a feature.
+#[cfg(feature = "k8s-openapi")]
+pub use k8s_openapi;
+/// The registry that metrics are collected by, of the version that this crate works with.
+#[cfg(feature = "prometheus-client")]
+pub use prometheus_client;
 
 /// The pages of the repository's docs folder.
 #[cfg(pintle_docs)]

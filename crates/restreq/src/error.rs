@@ -185,6 +185,30 @@ impl Error {
         }
     }
 
+    /// 404: no such object or resource. Other questions of this kind are answered by the [`ApiError`](pintle_meta::ApiError) that an
+    /// error turns into.
+    pub fn is_not_found(&self) -> bool {
+        self.is(Reason::NotFound, StatusCode::NOT_FOUND)
+    }
+
+    /// 409 on create: an object of that name is there.
+    pub fn is_already_exists(&self) -> bool {
+        self.reason() == Some(&Reason::AlreadyExists)
+    }
+
+    /// 409 otherwise: the object changed meanwhile, or a precondition does not hold.
+    pub fn is_conflict(&self) -> bool {
+        self.is(Reason::Conflict, StatusCode::CONFLICT)
+    }
+
+    /// By its reason, or by its code where the answer has no reason that is known.
+    fn is(&self, reason: Reason, code: StatusCode) -> bool {
+        self.status().is_some_and(|status| match &status.reason {
+            None | Some(Reason::Other(_)) => status.code == code.as_u16(),
+            Some(told) => *told == reason,
+        })
+    }
+
     /// Who refused the request because there are too many, if that is how it failed.
     pub fn throttling(&self) -> Option<Throttling<'_>> {
         match self {

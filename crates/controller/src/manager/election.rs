@@ -1,15 +1,21 @@
 //! Who works: the leader, or everyone where there is no election.
 
+use std::error::Error;
 use std::pin::Pin;
 use std::sync::Arc;
+use std::thread;
 
+use futures_util::FutureExt;
 use pintle_events::{EventRecorder, EventType, ObjectReference};
 use pintle_leaderelect::{LeaderCallbacks, LeaderElector, LeaderEvent, Leadership, Lock, LossReason, TermEnd};
+use tokio::runtime::{Builder, Handle, RuntimeFlavor};
+use tokio::sync::{mpsc, oneshot};
 use tokio_util::sync::CancellationToken;
 
 use super::team::Team;
 use crate::ManagerError;
-use crate::panic::{caught, told};
+use crate::panic::caught;
+use crate::unheard::with_logs_of_here;
 
 /// What it is called in errors.
 pub(super) const NAME: &str = "the leader election";
@@ -65,34 +71,111 @@ impl<L: Lock> Election for LeaderElector<L> {
     }
 }
 
+/// A term that has begun. The team works in it until the other side of `ended` is gone, and then sends that it is done.
+struct Begun {
+    leadership: Leadership,
+    ended: oneshot::Sender<()>,
+}
+
 /// Has the team work while this replica leads, or all the time where there is no election.
+///
+/// On a runtime with several threads, the election has a thread and a runtime of its own: reconciliations that block their threads
+/// cannot keep the term from being renewed, nor from being lost. On a runtime with one thread, it shares that.
 pub(super) async fn lead(
     team: &Arc<Team>,
-    election: Option<&mut (dyn Election + 'static)>,
+    election: Option<Box<dyn Election>>,
     stop: &CancellationToken,
 ) -> Result<(), ManagerError> {
     let Some(election) = election else {
         team.work(None).await;
         return Ok(());
     };
+    let (terms, mut begun) = mpsc::unbounded_channel();
+    let contest = contend(election, team.clone(), terms, stop.clone());
+    let contest: Pin<Box<dyn Future<Output = _> + Send>> = match Handle::current().runtime_flavor() {
+        RuntimeFlavor::CurrentThread => Box::pin(contest),
+        _ => Box::pin(on_its_own_thread(contest)),
+    };
+    let mut contest = contest.fuse();
+    loop {
+        let Begun { leadership, mut ended } = tokio::select! {
+            biased;
+            over = &mut contest => return over,
+            Some(term) = begun.recv() => term,
+        };
+        let work = async {
+            tokio::select! {
+                biased;
+                () = ended.closed() => return,
+                () = team.work(Some(&leadership)) => {}
+            }
+            // The term may have ended meanwhile.
+            _ = ended.send(());
+        };
+        tokio::select! {
+            biased;
+            over = &mut contest => return over,
+            () = work => {}
+        }
+    }
+}
+
+/// Contends until the stop, and sends each term that is won.
+async fn contend(
+    mut election: Box<dyn Election>,
+    team: Arc<Team>,
+    terms: mpsc::UnboundedSender<Begun>,
+    stop: CancellationToken,
+) -> Result<(), ManagerError> {
     while !stop.is_cancelled() {
-        let team = team.clone();
+        // A replica whose calls cannot be ended does not lead again before they have.
+        tokio::select! {
+            biased;
+            () = stop.cancelled() => return Ok(()),
+            ended = team.ended() => ended?,
+        }
+        let terms = terms.clone();
         let work = move |leadership: Leadership| {
-            let team = team.clone();
-            Box::pin(async move { team.work(Some(&leadership)).await }) as Work
+            let (ended, done) = oneshot::channel();
+            // Without a receiver, the manager is gone, and all this with it.
+            _ = terms.send(Begun { leadership, ended });
+            Box::pin(async move { _ = done.await }) as Work
         };
-        let ended = match caught(election.run(stop, Box::new(work))).await {
-            Ok(Some(TermEnd { work: Some(Err(panic)), .. })) => Err(told(panic)),
-            ended => ended,
-        };
-        let ended = ended.map_err(|panic| ManagerError::Runnable {
-            name: NAME.into(),
-            cause: format!("it panicked: {panic}").into(),
-        })?;
+        let ended = caught(election.run(&stop, Box::new(work))).await;
+        let ended = ended.map_err(|panic| failed(format!("it panicked: {panic}")))?;
         let reason = ended.map(|end| end.reason);
         if let Some(reason @ (LossReason::Deadline | LossReason::Usurped { .. } | LossReason::Deleted)) = reason {
             tracing::warn!(%reason, "the last term was lost");
         }
     }
     Ok(())
+}
+
+async fn on_its_own_thread(
+    contest: impl Future<Output = Result<(), ManagerError>> + Send + 'static,
+) -> Result<(), ManagerError> {
+    let (told, result) = oneshot::channel();
+    let dropped = CancellationToken::new();
+    let _dropped = dropped.clone().drop_guard();
+    let run = with_logs_of_here(move || {
+        let runtime = match Builder::new_current_thread().enable_all().build() {
+            Ok(runtime) => runtime,
+            Err(error) => {
+                _ = told.send(Err(failed(error)));
+                return;
+            }
+        };
+        if let Some(ended) = runtime.block_on(dropped.run_until_cancelled_owned(contest)) {
+            // Without a receiver, nobody waits for it.
+            _ = told.send(ended);
+        }
+        // What it has handed to threads for blocking work may take its time.
+        runtime.shutdown_background();
+    });
+    thread::Builder::new().name("pintle-election".into()).spawn(run).map_err(failed)?;
+    result.await.unwrap_or_else(|_| Err(failed("its thread has ended")))
+}
+
+fn failed(cause: impl Into<Box<dyn Error + Send + Sync>>) -> ManagerError {
+    ManagerError::Runnable { name: NAME.into(), cause: cause.into() }
 }

@@ -66,12 +66,18 @@ impl ManagerStatus {
         Health { checks: election.into_iter().collect() }
     }
 
-    /// Whether the replica could work if it led: all caches are complete. What a readiness probe should answer.
+    /// Whether the replica could work if it led. What a readiness probe should answer. It is not ready while
+    ///
+    /// - a cache is not complete, or its informer has stopped;
+    /// - the lists and watches of a cache have failed for 2 minutes, so that it is not up to date;
+    /// - a reconciliation blocks its thread: see [`blocked_after`](crate::ControllerConfig::blocked_after).
     pub fn ready(&self) -> Health {
         let controllers = self.controllers();
         let checks = controllers.iter().map(|controller| {
             let unsynced = controller.unsynced();
-            let told: Vec<_> = unsynced.into_iter().map(|(source, problem)| format!("{source}: {problem}")).collect();
+            let mut told: Vec<_> =
+                unsynced.into_iter().map(|(source, problem)| format!("{source}: {problem}")).collect();
+            told.extend(controller.blocked());
             let problem = (!told.is_empty()).then(|| told.join("; "));
             HealthCheck { name: controller.name().into(), problem }
         });

@@ -1,15 +1,20 @@
 //! The objects of an informer as a source.
 
 use std::fmt;
-use std::sync::Arc;
+use std::panic::resume_unwind;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::time::Duration;
 
-use pintle_informer::{InformerState, ResourceEvent, SharedInformer};
+use pintle_informer::{InformerState, ResourceEvent, SharedInformer, Subscription, SyncHandle};
 use pintle_meta::{ApiResource, Object};
-use pintle_workqueue::AddOptions;
+use tokio::sync::watch;
+use tokio::time::Instant;
+use tokio_util::task::AbortOnDropHandle;
 
 use super::{Feed, Source};
 use crate::handler::Handler;
-use crate::panic::catch;
+use crate::panic::{catch, caught};
 use crate::predicate::Predicate;
 use crate::{LOW_PRIORITY, Requests, predicate};
 
@@ -80,8 +85,74 @@ impl<T: Object> fmt::Debug for Kind<T> {
 
 /// A [`Kind`] and what its events mean.
 pub(crate) struct KindSource<T: Object, H> {
-    pub(crate) kind: Kind<T>,
-    pub(crate) handler: Arc<H>,
+    kind: Kind<T>,
+    handler: Arc<H>,
+    /// Whether the keys are those of the objects themselves.
+    is_primary: bool,
+    requests: OnceLock<Requests>,
+    pump: Mutex<Option<Pump>>,
+}
+
+/// Reads one subscription, in runs and between them, so that no deletion is missed when nobody leads.
+struct Pump {
+    task: AbortOnDropHandle<Result<(), String>>,
+    ended: watch::Receiver<Option<Result<(), String>>>,
+    sync: SyncHandle,
+    /// Whether it has read any event, which then was for an earlier run or for none.
+    has_read: Arc<AtomicBool>,
+}
+
+/// How long lists and watches may fail before the source is not ready.
+const TROUBLE: Duration = Duration::from_secs(120);
+
+impl<T: Object, H: Handler<T>> KindSource<T, H> {
+    pub(crate) fn new(kind: Kind<T>, handler: H, is_primary: bool) -> Self {
+        let (requests, pump) = (OnceLock::new(), Mutex::new(None));
+        Self { kind, handler: Arc::new(handler), is_primary, requests, pump }
+    }
+
+    /// Starts the informer and the pump, unless they run.
+    fn pump<R>(&self, look: impl FnOnce(&Pump) -> R) -> R {
+        self.kind.informer.start();
+        // Nothing of a user's runs under the lock.
+        let mut pump = self.pump.lock().unwrap_or_else(PoisonError::into_inner);
+        pump.take_if(|pump| pump.task.is_finished());
+        look(pump.get_or_insert_with(|| self.start_pump()))
+    }
+
+    fn start_pump(&self) -> Pump {
+        let mut events = self.kind.informer.subscribe();
+        let (sync, has_read) = (events.sync_handle(), Arc::new(AtomicBool::new(false)));
+        let (teller, ended) = watch::channel(None);
+        let (mapper, reads) = (self.mapper(), has_read.clone());
+        let run = async move {
+            while let Some(event) = events.next().await {
+                // Before the look, so that a run which begins after the look knows.
+                reads.store(true, Ordering::SeqCst);
+                match mapper.requests.is_open() {
+                    true => mapper.map(&event),
+                    false => mapper.keep(&event),
+                }
+                tokio::task::coop::consume_budget().await;
+            }
+        };
+        let task = async move {
+            let result = caught(run).await;
+            teller.send_replace(Some(result.clone()));
+            result
+        };
+        Pump { task: AbortOnDropHandle::new(tokio::spawn(task)), ended, sync, has_read }
+    }
+
+    fn mapper(&self) -> Mapper<T, H> {
+        Mapper {
+            source: self.kind.informer.name().to_owned(),
+            predicate: self.kind.predicate.clone(),
+            handler: self.handler.clone(),
+            is_primary: self.is_primary,
+            requests: self.requests.get_or_init(|| Requests::new(self.kind.informer.name())).clone(),
+        }
+    }
 }
 
 impl<T: Object, H: Handler<T>> Source for KindSource<T, H> {
@@ -89,49 +160,135 @@ impl<T: Object, H: Handler<T>> Source for KindSource<T, H> {
         self.kind.informer.name()
     }
 
+    fn attach(&self, requests: &Requests) {
+        // The one call.
+        _ = self.requests.set(requests.clone());
+    }
+
     fn warm_up(&self) {
-        self.kind.informer.start();
+        self.pump(|_| ());
     }
 
     fn problem(&self) -> Option<String> {
+        let has_synced = self.kind.informer.has_synced();
         match self.kind.informer.state() {
             InformerState::Stopped { cause } => Some(format!("the informer has stopped: {cause}")),
-            _ if self.kind.informer.has_synced() => None,
+            InformerState::Degraded { cause, since, .. } if has_synced => {
+                let lasts = Instant::now().into_std().saturating_duration_since(since);
+                (lasts >= TROUBLE).then(|| format!("not up to date for {} s: {cause}", lasts.as_secs()))
+            }
+            _ if has_synced => None,
             InformerState::Degraded { cause, .. } => Some(cause.to_string()),
             _ => Some("the first list is not complete".into()),
         }
     }
 
-    fn start(&self, requests: Requests) -> Feed {
-        self.kind.informer.start();
-        let mut events = self.kind.informer.subscribe();
-        let mut sync = events.sync_handle();
+    fn start(&self, _: Requests) -> Feed {
+        let (mut ended, mut sync, has_read) =
+            self.pump(|pump| (pump.ended.clone(), pump.sync.clone(), pump.has_read.load(Ordering::SeqCst)));
+        // What the pump has read before is read once more, by a subscription of this run. The pump tells of all changes since.
+        let mut walk = has_read.then(|| self.kind.informer.subscribe());
+        let mut walk_sync = walk.as_ref().map(Subscription::sync_handle);
+        let mut walked = walk_sync.clone();
         let informer = self.kind.informer.clone();
-        let synced = Box::pin(async move { informer.wait_for_sync().await.is_ok() && sync.synced().await });
-        let predicate = self.kind.predicate.clone();
-        let handler = self.handler.clone();
-        let name = self.name().to_owned();
+        let synced = Box::pin(async move {
+            informer.wait_for_sync().await.is_ok() && sync.synced().await && is_through(&mut walk_sync).await
+        });
+        let mapper = self.mapper();
         let run = Box::pin(async move {
-            while let Some(event) = events.next().await {
-                // What a user's function does to one event must not cost all others.
-                let handled = catch(|| {
-                    if predicate.as_ref().is_none_or(|predicate| predicate.allows(&event)) {
-                        let options = AddOptions { priority: priority(&event), ..AddOptions::default() };
-                        handler.handle(&event, &mut |key| requests.add_with(key, options));
+            while let Some(events) = &mut walk {
+                tokio::select! {
+                    biased;
+                    _ = is_through(&mut walked) => walk = None,
+                    event = events.next() => match event {
+                        Some(event @ ResourceEvent::Added { is_initial: true, .. }) => mapper.map(&event),
+                        Some(_) => {}
+                        None => walk = None,
                     }
-                });
-                if let Err(panic) = handled {
-                    tracing::error!(
-                        source = name,
-                        ?event,
-                        panic,
-                        "a predicate or handler panicked; the event is skipped"
-                    );
                 }
                 tokio::task::coop::consume_budget().await;
             }
+            let panic = match ended.wait_for(Option::is_some).await {
+                Ok(ended) => ended.clone().and_then(Result::err),
+                // The source is gone.
+                Err(_) => None,
+            };
+            if let Some(panic) = panic {
+                resume_unwind(Box::new(panic));
+            }
         });
         Feed { synced, run }
+    }
+}
+
+/// Waits until all that a subscription began with was read.
+async fn is_through(walk: &mut Option<SyncHandle>) -> bool {
+    match walk {
+        Some(sync) => sync.synced().await,
+        None => true,
+    }
+}
+
+/// What the events of a kind mean to a controller.
+struct Mapper<T, H> {
+    source: String,
+    predicate: Option<Arc<dyn Predicate<T>>>,
+    handler: Arc<H>,
+    is_primary: bool,
+    requests: Requests,
+}
+
+impl<T: Object, H: Handler<T>> Mapper<T, H> {
+    /// Adds the keys of an event to the queue.
+    fn map(&self, event: &ResourceEvent<T>) {
+        let (priority, is_urgent) = (priority(event), self.is_primary && is_urgent(event));
+        self.guarded(event, || {
+            if self.allows(event) {
+                self.handler.handle(event, &mut |key| self.requests.change(key, priority, is_urgent));
+            }
+        });
+    }
+
+    /// Keeps the keys of an event that the present objects do not yield at the beginning of the next run: those of objects that are
+    /// gone, and those that an object yielded before an update.
+    fn keep(&self, event: &ResourceEvent<T>) {
+        let is_kept = match event {
+            ResourceEvent::Added { .. } => false,
+            ResourceEvent::Updated { old, new } => !Arc::ptr_eq(old, new),
+            ResourceEvent::Deleted { .. } => true,
+        };
+        if !is_kept {
+            return;
+        }
+        self.guarded(event, || {
+            if !self.allows(event) {
+                return;
+            }
+            let mut found = Vec::new();
+            if let ResourceEvent::Updated { new, .. } = event {
+                let added = ResourceEvent::Added { object: new.clone(), is_initial: true };
+                if self.allows(&added) {
+                    self.handler.handle(&added, &mut |key| found.push(key));
+                }
+            }
+            self.handler.handle(event, &mut |key| {
+                if !found.contains(&key) {
+                    self.requests.keep_event(key);
+                }
+            });
+        });
+    }
+
+    fn allows(&self, event: &ResourceEvent<T>) -> bool {
+        self.predicate.as_ref().is_none_or(|predicate| predicate.allows(event))
+    }
+
+    /// What a user's function does to one event must not cost all others.
+    fn guarded(&self, event: &ResourceEvent<T>, call: impl FnOnce()) {
+        if let Err(panic) = catch(call) {
+            let source = &self.source;
+            tracing::error!(source, ?event, panic, "a predicate or handler panicked; the event is skipped");
+        }
     }
 }
 
@@ -141,5 +298,18 @@ fn priority<T>(event: &ResourceEvent<T>) -> i32 {
         ResourceEvent::Added { is_initial: true, .. } => LOW_PRIORITY,
         ResourceEvent::Updated { old, new } if Arc::ptr_eq(old, new) => LOW_PRIORITY,
         _ => 0,
+    }
+}
+
+/// Whether an event of the reconciled object ends a back-off at once: a reconciler does not write the spec of its object, nor does
+/// it create or delete it.
+fn is_urgent<T: Object>(event: &ResourceEvent<T>) -> bool {
+    match event {
+        ResourceEvent::Added { is_initial, .. } => !is_initial,
+        ResourceEvent::Updated { old, new } => {
+            let (old, new) = (old.metadata(), new.metadata());
+            old.generation() != new.generation() || old.is_terminating() != new.is_terminating()
+        }
+        ResourceEvent::Deleted { .. } => true,
     }
 }

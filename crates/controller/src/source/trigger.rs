@@ -6,14 +6,16 @@ use std::mem::take;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use pintle_meta::ObjectKey;
-use pintle_workqueue::{AddOptions, Added};
 
 use super::{Feed, Source};
 use crate::Requests;
+use crate::requests::WeakRequests;
 
 /// A source that is fed by hand, from anywhere: controller-runtime's `Channel`.
 ///
-/// Clones feed the same controller. Keys that come while it does not run are kept, each once, for its next run.
+/// Clones are the same trigger. It may feed several controllers: each of them gets each key. Keys that come while a controller does
+/// not run are kept, each once, for its next run. Keys that come before any controller of the trigger has run reach all controllers
+/// that are built by then.
 ///
 /// # Examples
 ///
@@ -42,7 +44,10 @@ pub struct Trigger(Arc<Mutex<State>>);
 
 #[derive(Debug, Default)]
 struct State {
-    requests: Option<Requests>,
+    controllers: Vec<WeakRequests>,
+    /// Whether one of the controllers has run.
+    has_run: bool,
+    /// The keys for controllers that are built later: those before the first run, and those without any controller.
     waiting: BTreeSet<ObjectKey>,
 }
 
@@ -52,13 +57,15 @@ impl Trigger {
         Self::default()
     }
 
-    /// Has `key` reconciled.
+    /// Has `key` reconciled by each controller of this trigger.
     pub fn trigger(&self, key: ObjectKey) {
         let mut state = self.lock();
-        let add = |requests: &Requests| requests.queue().add_with(key.clone(), AddOptions::default());
-        if matches!(state.requests.as_ref().map(add), None | Some(Added::ShutDown)) {
-            state.waiting.insert(key);
+        let controllers = state.live();
+        if controllers.is_empty() || !state.has_run {
+            state.waiting.insert(key.clone());
         }
+        drop(state);
+        controllers.into_iter().for_each(|requests| requests.add(key.clone()));
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
@@ -67,33 +74,44 @@ impl Trigger {
     }
 }
 
+impl State {
+    fn live(&mut self) -> Vec<Requests> {
+        self.controllers.retain(|controller| controller.upgrade().is_some());
+        self.controllers.iter().filter_map(WeakRequests::upgrade).collect()
+    }
+}
+
 impl Source for Trigger {
     fn name(&self) -> &str {
         "trigger"
     }
 
-    fn start(&self, requests: Requests) -> Feed {
-        let connection = Connection(self.clone());
+    fn attach(&self, requests: &Requests) {
+        let mut state = self.lock();
+        let is_first = state.live().is_empty();
+        // Twice in one controller is once.
+        if !state.controllers.iter().any(|controller| requests.same_as(controller)) {
+            state.controllers.push(requests.downgrade());
+        }
+        let waiting = match is_first && state.has_run {
+            true => take(&mut state.waiting),
+            false => state.waiting.clone(),
+        };
+        drop(state);
+        waiting.into_iter().for_each(|key| requests.add(key));
+    }
+
+    fn start(&self, _: Requests) -> Feed {
+        let trigger = self.clone();
         let run = async move {
-            {
-                let mut state = connection.0.lock();
-                take(&mut state.waiting).into_iter().for_each(|key| requests.add(key));
-                state.requests = Some(requests);
-            }
-            pending::<()>().await;
-            drop(connection);
+            let waiting = {
+                let mut state = trigger.lock();
+                state.has_run = true;
+                take(&mut state.waiting)
+            };
+            drop(waiting);
+            pending().await
         };
         Feed { synced: Box::pin(async { true }), run: Box::pin(run) }
-    }
-}
-
-/// Ends with the run.
-struct Connection(Trigger);
-
-impl Drop for Connection {
-    fn drop(&mut self) {
-        // Not under the lock, since this may be the last handle to a queue that has a user's order and limiter.
-        let requests = self.0.lock().requests.take();
-        drop(requests);
     }
 }

@@ -63,7 +63,9 @@ async fn nothing_is_reconciled_before_all_caches_are_complete() {
     let children = Collection::<Child>::default();
     forbid(children.faults());
     let calls = Recorder::new();
-    let controller = Controller::of(&informer(&sites)).owns(&informer(&children)).reconciler(calls.clone());
+    let config = ControllerConfig { cache_sync_timeout: None, ..Default::default() };
+    let controller =
+        Controller::of(&informer(&sites)).owns(&informer(&children)).config(config).reconciler(calls.clone());
     let _running = run(&controller).await;
     pass(300.0).await;
     assert!(calls.take().is_empty());
@@ -252,6 +254,61 @@ async fn a_trigger_keeps_its_keys_until_the_controller_runs() {
     assert!(calls.take().is_empty());
     let _running = run(&controller).await;
     assert_eq!(calls.take(), ["a"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn each_controller_of_a_trigger_gets_each_key() {
+    let trigger = Trigger::new();
+    let (a, b) = (Recorder::new(), Recorder::new());
+    let named = |name: &str, calls: &Recorder| {
+        Controller::named(name).source(trigger.clone()).source(trigger.clone()).reconciler(calls.clone())
+    };
+    trigger.trigger(key("early"));
+    let (one, other) = (named("one", &a), named("other", &b));
+    let (running, ending) = (run(&one).await, run(&other).await);
+    ["x", "y"].into_iter().for_each(|name| trigger.trigger(key(name)));
+    pass(1.0).await;
+    assert_eq!(
+        (a.take(), b.take()),
+        (["early", "x", "y"].map(String::from).into(), ["early", "x", "y"].map(String::from).into())
+    );
+    ending.stop().await.unwrap();
+    trigger.trigger(key("z"));
+    pass(1.0).await;
+    assert_eq!((a.take().len(), b.take().len()), (1, 0));
+    let ending = run(&other).await;
+    assert_eq!(b.take(), ["z"]);
+    // A controller that is gone takes none with it.
+    ending.stop().await.unwrap();
+    running.stop().await.unwrap();
+    drop((one, other));
+    trigger.trigger(key("late"));
+    let _running = run(&named("last", &a)).await;
+    assert_eq!(a.take(), ["late"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn by_default_a_change_goes_before_the_first_list_and_starves_none() {
+    let names: Vec<_> = (0..1_000).map(|index| format!("site-{index:03}")).collect();
+    let sites = sites_named(&names.iter().map(String::as_str).collect::<Vec<_>>());
+    let calls = Recorder::taking(0.1);
+    let controller = Controller::of(&informer(&sites)).reconciler(calls.clone());
+    let _running = run(&controller).await;
+    pass(50.0).await;
+    calls.take();
+    sites.put(Site::named("urgent"));
+    pass(0.35).await;
+    assert!(calls.take().contains(&"urgent".to_owned()));
+    // Changes that leave no time for anything else.
+    for _ in 0..4_000 {
+        sites.put(Site::named("busy"));
+        sites.put(Site::named("busier"));
+        pass(0.1).await;
+    }
+    pass(100.0).await;
+    let mut called = calls.take_sorted();
+    called.dedup();
+    assert!(called.len() > 490, "{}", called.len());
 }
 
 #[tokio::test(start_paused = true)]

@@ -131,3 +131,17 @@ fn an_error_tells_all_that_is_beneath_it() {
     assert_eq!(error.to_string(), "cannot write the deployment: disk full");
     assert!(!error.is_terminal() && ReconcileError::terminal("x").is_terminal());
 }
+
+#[test]
+fn anything_that_is_an_error_or_a_text_turns_into_one() {
+    fn fails(way: u32) -> Result<(), ReconcileError> {
+        match way {
+            0 => Err("a text")?,
+            1 => Err(String::from("a string"))?,
+            2 => Err(anyhow::anyhow!("inner").context("outer"))?,
+            _ => Err(std::io::Error::other("an error"))?,
+        }
+    }
+    let told: Vec<_> = (0..4).map(|way| fails(way).unwrap_err().to_string()).collect();
+    assert_eq!(told, ["a text", "a string", "outer: inner", "an error"]);
+}

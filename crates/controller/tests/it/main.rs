@@ -2,13 +2,18 @@
 
 #![allow(clippy::unwrap_used)]
 
+mod backoff;
+mod blocking;
 mod controller;
 mod errors;
+mod finalizer;
+mod handover;
 mod log;
 mod manager;
 mod metrics;
 mod panics;
 mod probes;
 mod recorder;
+mod silence;
 mod stop;
 mod support;

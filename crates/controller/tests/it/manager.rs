@@ -11,7 +11,7 @@ use pintle_events::{BroadcasterConfig, Event, EventBroadcaster, EventSource};
 use pintle_informer::{InformerConfig, InformerFactory};
 use pintle_leaderelect::{LeaderElectionConfig, Lease};
 use pintle_meta::Resource;
-use pintle_testing::{Call, Client, Collection};
+use pintle_testing::{Break, Call, Client, Collection};
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
@@ -62,6 +62,39 @@ async fn only_the_leader_works_and_a_standby_is_warm() {
     assert!(a.status.is_leader() && !b.status.is_leader());
     assert!(b.status.ready().is_ok() && b.status.health().is_ok(), "{} {}", b.status.ready(), b.status.health());
     assert_eq!(b.status.election().unwrap().leader().as_deref(), Some("a"));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_replica_whose_lists_and_watches_fail_is_unready_after_two_minutes() {
+    let (leases, sites) = (Collection::<Lease>::default(), sites_named(&["x"]));
+    let a = replica("a", &leases, &sites, 0.0);
+    pass(1.0).await;
+    assert!(a.status.ready().is_ok());
+    forbid(sites.faults());
+    sites.break_watches(Break::expired());
+    sites.compact();
+    pass(110.0).await;
+    assert!(a.status.ready().is_ok(), "{}", a.status.ready());
+    pass(15.0).await;
+    let told = a.status.ready().to_string();
+    assert!(
+        told.contains("[-]site failed: Site: not up to date for 12") && told.contains("you may not list"),
+        "{told}"
+    );
+    sites.faults().heal();
+    pass(60.0).await;
+    assert!(a.status.ready().is_ok(), "{}", a.status.ready());
+}
+
+#[tokio::test(start_paused = true)]
+async fn two_controllers_of_one_name_are_an_error_before_anything_starts() {
+    let sites = sites_named(&["x"]);
+    let calls = Recorder::new();
+    let make = || Controller::of(&informer(&sites)).reconciler(calls.clone());
+    let manager = Manager::new().controller(make()).controller(make());
+    let error = manager.run(&CancellationToken::new()).await.unwrap_err();
+    assert!(matches!(&error, ManagerError::DuplicateName { name } if name == "site"), "{error}");
+    assert!(sites.requests().is_empty() && calls.take().is_empty());
 }
 
 /// The events that were created, in order.

@@ -51,11 +51,13 @@ async fn the_series_are_those_of_controller_runtime_and_go_with_their_owners() {
     };
     let of_controller = [
         ("active_workers", "site"),
+        ("blocked_workers", "site"),
         ("max_concurrent_reconciles", "site"),
         ("reconcile_errors_total", "site"),
         ("reconcile_panics_total", "site"),
         ("reconcile_time_seconds", "site"),
         ("reconcile_timeouts_total", "site"),
+        ("reconcile_total", "site conflict"),
         ("reconcile_total", "site error"),
         ("reconcile_total", "site requeue_after"),
         ("reconcile_total", "site success"),

@@ -39,7 +39,9 @@ async fn a_stop_that_takes_too_long_drops_the_calls_and_names_their_keys() {
     let start = tokio::time::Instant::now();
     let error = running.stop().await.unwrap_err();
     assert_eq!(start.elapsed().as_secs(), 3);
-    assert!(matches!(&error, ControllerError::StopTimedOut { in_flight, .. } if in_flight[0].as_str() == "ns/a"));
+    assert!(
+        matches!(&error, ControllerError::StopTimedOut { unfinished, .. } if unfinished.in_flight[0].as_str() == "ns/a")
+    );
     assert!(error.to_string().contains("ns/a") && error.to_string().contains("3s"), "{error}");
     assert_eq!((calls.dropped().len(), calls.running()), (1, 0));
 }
@@ -274,4 +276,46 @@ async fn what_failed_before_a_stop_is_tried_again_in_the_next_run() {
     let mut tried = calls.take_sorted();
     tried.dedup();
     assert_eq!(tried, ["fails-last", "waits"], "their objects are gone, so nothing else brings them");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_stop_that_takes_too_long_names_what_is_in_flight_queued_and_delayed() {
+    let calls = Recorder::taking(100.0);
+    let (trigger, controller) = by_hand(&calls);
+    let running = run(&controller).await;
+    trigger.trigger(key("held"));
+    pass(1.0).await;
+    ["next", "held"].into_iter().for_each(|name| trigger.trigger(key(name)));
+    let error = running.stop().await.unwrap_err();
+    let ControllerError::StopTimedOut { unfinished, .. } = &error else { panic!("{error}") };
+    let mut queued = unfinished.queued.clone();
+    queued.sort();
+    assert_eq!((&unfinished.in_flight[..], &queued[..]), (&[key("held")][..], &[key("held"), key("next")][..]));
+    assert!(error.to_string().contains("in flight: ns/held; queued: ns/"), "{error}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_stop_logs_the_keys_that_it_leaves() {
+    let (log, _guard) = crate::log::Log::here();
+    let sites = sites_named(&["a"]);
+    let calls = Recorder::new();
+    calls.plan("a", |_| Err(ReconcileError::new("no")));
+    let controller = Controller::of(&informer(&sites)).reconciler(calls.clone());
+    let running = run(&controller).await;
+    pass(100.0).await;
+    running.stop().await.unwrap();
+    log.assert_tells(&["stopped", "delayed: ns/a"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_manager_takes_a_stop_without_a_limit() {
+    let config = pintle_controller::ManagerConfig { graceful_shutdown_timeout: Duration::MAX, ..Default::default() };
+    let controller = Controller::of(&informer(&sites_named(&["a"]))).reconciler(Recorder::new());
+    let stop = CancellationToken::new();
+    let run = pintle_controller::Manager::new().config(config).controller(controller);
+    let token = stop.clone();
+    let run = tokio::spawn(async move { run.run(&token).await });
+    pass(1.0).await;
+    stop.cancel();
+    run.await.unwrap().unwrap();
 }

@@ -299,3 +299,23 @@ fn managed_fields_stay_where_a_write_brings_none() {
     let Some(Ok(pintle_meta::ListPart::Item(item))) = item else { panic!("{item:?}") };
     assert_eq!(item.decode::<serde_json::Value>().unwrap()["metadata"]["managedFields"], managed);
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_reconciler_can_apply_through_the_seam() {
+    #[derive(Clone, Debug, serde::Deserialize, serde::Serialize)]
+    struct Widget {
+        metadata: pintle_meta::ObjectMeta,
+        #[serde(default)]
+        spec: serde_json::Value,
+    }
+    pintle_meta::resource!(Widget, "example.com/v1", "Widget", "widgets", Namespaced);
+    async fn publish(api: &impl pintle_meta::ObjectApi<Widget>, size: u32) -> Widget {
+        let metadata = pintle_meta::ObjectMeta::new("ns", "w");
+        let widget = Widget { metadata, spec: serde_json::json!({"size": size}) };
+        api.apply(&widget, &pintle_meta::PostOptions::apply("me")).await.unwrap()
+    }
+    let widgets = pintle_testing::Collection::<Widget>::default();
+    let made = publish(&widgets, 1).await;
+    let changed = publish(&widgets, 2).await;
+    assert_eq!((made.metadata.uid, changed.spec["size"].as_u64()), (changed.metadata.uid, Some(2)));
+}

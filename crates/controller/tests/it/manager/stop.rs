@@ -56,7 +56,7 @@ async fn a_service_that_does_not_stop_is_dropped() {
     let (leases, sites) = (Collection::<Lease>::default(), sites_named(&["x"]));
     let a = replica_with("a", &leases, &sites, 0.0, |manager| {
         let manager = manager.service("deaf", |_| std::future::pending());
-        manager.config(ManagerConfig { graceful_shutdown_timeout: Duration::from_secs(7) })
+        manager.config(ManagerConfig { graceful_shutdown_timeout: Duration::from_secs(7), ..ManagerConfig::default() })
     });
     pass(1.0).await;
     let start = tokio::time::Instant::now();
@@ -171,7 +171,8 @@ async fn a_release_that_hangs_leaves_time_for_the_services() {
     let (leases, sites) = (Collection::<Lease>::default(), sites_named(&["x"]));
     let log = Arc::default();
     let a = replica_with("a", &leases, &sites, 0.0, |manager| {
-        service(&log)(manager).config(ManagerConfig { graceful_shutdown_timeout: Duration::from_secs(5) })
+        service(&log)(manager)
+            .config(ManagerConfig { graceful_shutdown_timeout: Duration::from_secs(5), ..ManagerConfig::default() })
     });
     pass(1.0).await;
     a.client.faults().cut_off();
@@ -197,7 +198,7 @@ async fn a_lease_is_not_released_while_a_call_holds_its_thread() {
         async { Ok(Action::await_change()) }
     });
     let manager = Manager::new().controller(controller).leader_election(elector(&leases.client("a"), "a"));
-    let manager = manager.config(ManagerConfig { graceful_shutdown_timeout: Duration::ZERO });
+    let manager = manager.config(ManagerConfig { graceful_shutdown_timeout: Duration::ZERO, exit_if_blocked: false });
     let stop = CancellationToken::new();
     let token = stop.clone();
     let task = tokio::spawn(async move { manager.run(&token).await });

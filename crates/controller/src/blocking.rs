@@ -1,0 +1,262 @@
+//! Reconciliations that block their thread, and the thread that looks for them.
+
+use std::future::{Future, poll_fn};
+use std::pin::pin;
+use std::process::exit;
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, Weak};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use pintle_meta::ObjectKey;
+use tokio_util::sync::CancellationToken;
+
+use crate::metrics::Metrics;
+use crate::unheard::with_logs_of_here;
+
+/// The workers of one controller, of all its runs, and what each of them is polling.
+pub(crate) struct Polls {
+    controller: String,
+    /// A poll that takes longer blocks its thread.
+    limit: Duration,
+    metrics: Metrics,
+    workers: Mutex<Vec<Weak<Poll>>>,
+}
+
+/// What one worker is polling.
+pub(crate) struct Poll {
+    current: Mutex<Current>,
+    metrics: Metrics,
+}
+
+#[derive(Default)]
+struct Current {
+    key: Option<ObjectKey>,
+    since: Option<Instant>,
+    /// Whether the watchdog has reported it.
+    is_told: bool,
+}
+
+/// A call that blocks its thread.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Blocked {
+    pub(crate) key: ObjectKey,
+    pub(crate) since: Instant,
+}
+
+impl Polls {
+    pub(crate) fn new(controller: &str, limit: Duration, metrics: Metrics) -> Self {
+        let limit = limit.max(Duration::from_millis(1));
+        Self { controller: controller.into(), limit, metrics, workers: Mutex::default() }
+    }
+
+    pub(crate) fn worker(&self) -> Arc<Poll> {
+        let poll = Arc::new(Poll { current: Mutex::default(), metrics: self.metrics.clone() });
+        let mut workers = lock(&self.workers);
+        workers.retain(|worker| worker.strong_count() > 0);
+        workers.push(Arc::downgrade(&poll));
+        poll
+    }
+
+    /// The calls that have blocked their thread for the limit.
+    pub(crate) fn blocked(&self) -> Vec<Blocked> {
+        self.blocked_for(self.limit)
+    }
+
+    fn blocked_for(&self, limit: Duration) -> Vec<Blocked> {
+        let now = Instant::now();
+        self.polls().iter().filter_map(|poll| lock(&poll.current).blocked(limit, now)).collect()
+    }
+
+    fn polls(&self) -> Vec<Arc<Poll>> {
+        lock(&self.workers).iter().filter_map(Weak::upgrade).collect()
+    }
+
+    /// Reports the calls that have come to block their thread since the last look.
+    fn look(&self) {
+        let now = Instant::now();
+        for poll in self.polls() {
+            let found = {
+                let mut current = lock(&poll.current);
+                let found = current.blocked(self.limit, now).filter(|_| !current.is_told);
+                current.is_told |= found.is_some();
+                found
+            };
+            let Some(Blocked { key, since }) = found else { continue };
+            self.metrics.blocked(1);
+            let (controller, blocked_for) = (&self.controller, now.duration_since(since));
+            tracing::error!(
+                controller,
+                %key,
+                ?blocked_for,
+                "a reconciliation blocks its thread, so it cannot time out or be dropped; move blocking work to spawn_blocking"
+            );
+        }
+    }
+
+    /// The same as one line for people.
+    pub(crate) fn describe(&self) -> Option<String> {
+        let blocked = self.blocked();
+        let told: Vec<_> = blocked.iter().map(|blocked| blocked.describe(Instant::now())).collect();
+        (!told.is_empty()).then(|| told.join("; "))
+    }
+}
+
+impl Blocked {
+    fn describe(&self, now: Instant) -> String {
+        format!("the call for {} has blocked its thread for {} s", self.key, now.duration_since(self.since).as_secs())
+    }
+}
+
+impl Current {
+    fn blocked(&self, limit: Duration, now: Instant) -> Option<Blocked> {
+        let since = self.since.filter(|since| now.duration_since(*since) >= limit)?;
+        Some(Blocked { key: self.key.clone()?, since })
+    }
+}
+
+impl Poll {
+    /// Runs a call, and notes when it is polled.
+    pub(crate) async fn watch<F: Future>(&self, key: &ObjectKey, call: F) -> F::Output {
+        let mut call = pin!(call);
+        poll_fn(|context| {
+            let _polling = self.enter(key);
+            call.as_mut().poll(context)
+        })
+        .await
+    }
+
+    fn enter(&self, key: &ObjectKey) -> Polling<'_> {
+        let mut current = lock(&self.current);
+        if current.key.as_ref() != Some(key) {
+            current.key = Some(key.clone());
+        }
+        current.since = Some(Instant::now());
+        Polling(self)
+    }
+}
+
+/// A poll under way.
+struct Polling<'a>(&'a Poll);
+
+impl Drop for Polling<'_> {
+    fn drop(&mut self) {
+        let mut current = lock(&self.0.current);
+        let since = current.since.take();
+        let was_told = std::mem::take(&mut current.is_told);
+        let key = if was_told { current.key.clone() } else { None };
+        drop(current);
+        if let (Some(key), Some(since)) = (key, since) {
+            self.0.metrics.blocked(-1);
+            tracing::warn!(%key, blocked_for = ?since.elapsed(), "a reconciliation has let go of its thread");
+        }
+    }
+}
+
+/// A thread of its own that looks for blocked calls, since a runtime whose threads are blocked looks for nothing. It ends when this is
+/// dropped.
+pub(crate) struct Watchdog(Arc<Shared>);
+
+struct Shared {
+    controllers: Mutex<Vec<Arc<Polls>>>,
+    exit: Option<Exit>,
+    has_ended: Mutex<bool>,
+    ended: Condvar,
+}
+
+const SECOND: Duration = Duration::from_secs(1);
+
+/// When to end the process.
+pub(crate) struct Exit {
+    pub(crate) stop: CancellationToken,
+    pub(crate) after: Duration,
+}
+
+impl Watchdog {
+    /// Watches these controllers. With an `exit`, it ends the process if calls still block their threads when the time of the stop is
+    /// up, also after it was dropped: nothing else can end them.
+    pub(crate) fn start(controllers: Vec<Arc<Polls>>, exit: Option<Exit>) -> Self {
+        let tick = controllers.iter().map(|polls| polls.limit / 2).min().unwrap_or(SECOND);
+        let tick = if exit.is_some() { tick.min(SECOND) } else { tick };
+        let (controllers, has_ended) = (Mutex::new(controllers), Mutex::new(false));
+        let shared = Arc::new(Shared { controllers, exit, has_ended, ended: Condvar::new() });
+        let watched = shared.clone();
+        let run = with_logs_of_here(move || watched.run(tick));
+        if let Err(error) = thread::Builder::new().name("pintle-watchdog".into()).spawn(run) {
+            tracing::warn!(%error, "there is no thread to look for reconciliations that block theirs");
+        }
+        Self(shared)
+    }
+}
+
+impl Drop for Watchdog {
+    fn drop(&mut self) {
+        let ends_process = self.0.exit.as_ref().is_some_and(|exit| exit.stop.is_cancelled());
+        if !ends_process || self.0.held().is_empty() {
+            // Now, and not when the thread comes to it: their metrics are a user's.
+            drop(std::mem::take(&mut *lock(&self.0.controllers)));
+        }
+        *lock(&self.0.has_ended) = true;
+        self.0.ended.notify_all();
+    }
+}
+
+impl Shared {
+    fn run(&self, tick: Duration) {
+        let mut stopped = None;
+        let mut has_ended = lock(&self.has_ended);
+        loop {
+            if let Some(exit) = self.exit.as_ref().filter(|exit| exit.stop.is_cancelled()) {
+                let stopped = *stopped.get_or_insert_with(Instant::now);
+                // What is left gives `main` time to end the process by itself.
+                if stopped.elapsed() >= exit.after.saturating_add((exit.after / 10).min(Duration::from_secs(2))) {
+                    self.end_process(exit);
+                }
+            }
+            if *has_ended && (stopped.is_none() || self.held().is_empty()) {
+                return;
+            }
+            drop(has_ended);
+            self.controllers().iter().for_each(|polls| polls.look());
+            has_ended = lock(&self.has_ended);
+            if !*has_ended || stopped.is_some() {
+                let waited = self.ended.wait_timeout(has_ended, if stopped.is_some() { tick / 10 } else { tick });
+                has_ended = waited.unwrap_or_else(PoisonError::into_inner).0;
+            }
+        }
+    }
+
+    fn controllers(&self) -> Vec<Arc<Polls>> {
+        lock(&self.controllers).clone()
+    }
+
+    /// The calls that a stop cannot end, with their controllers.
+    fn held(&self) -> Vec<(String, Blocked)> {
+        const HELD: Duration = Duration::from_millis(100);
+        let mut all = Vec::new();
+        for polls in self.controllers() {
+            let held = polls.blocked_for(HELD.min(polls.limit));
+            all.extend(held.into_iter().map(|blocked| (polls.controller.clone(), blocked)));
+        }
+        all
+    }
+
+    #[expect(clippy::print_stderr, reason = "the last words of a process whose logs may go nowhere")]
+    fn end_process(&self, exit_after: &Exit) {
+        let held = self.held();
+        if held.is_empty() {
+            return;
+        }
+        let now = Instant::now();
+        let told =
+            held.iter().map(|(controller, blocked)| format!("controller {controller:?}: {}", blocked.describe(now)));
+        let told = told.collect::<Vec<_>>().join("; ");
+        tracing::error!(after = ?exit_after.after, "the stop is over, so the process ends: {told}");
+        eprintln!("pintle: the stop is over after {:?}, so the process ends: {told}", exit_after.after);
+        exit(1);
+    }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    // No step under these locks can panic half-way.
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}

@@ -1,0 +1,197 @@
+//! One run of a controller.
+
+use std::pin::{Pin, pin};
+use std::sync::OnceLock;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use pintle_leaderelect::Leadership;
+use pintle_workqueue::{AddOptions, ShutdownMode};
+use tokio::task::{JoinError, JoinSet};
+use tokio::time::timeout;
+
+use super::Inner;
+use crate::order::OrderPanic;
+use crate::panic::{catch, caught, told};
+use crate::requests::Queue;
+use crate::source::{Feed, Named, Synced};
+use crate::stop::Stop;
+use crate::worker::Worker;
+use crate::{ControllerError, Leftover};
+
+/// How long tasks that were dropped may take to be gone.
+const DROPPED: Duration = Duration::from_secs(1);
+
+/// One run, from its beginning until it is dropped.
+pub(super) struct Run<'a> {
+    inner: &'a Inner,
+    queue: Queue,
+    order_panic: OrderPanic,
+    /// Each ends with its source's number, and with what a panic said.
+    feeds: JoinSet<(usize, Result<(), String>)>,
+    workers: JoinSet<()>,
+    _running: Running<'a>,
+}
+
+/// Keeps a second run from beginning, and the queue from being dropped elsewhere: its limiter, order and metrics are a user's.
+struct Running<'a> {
+    inner: &'a Inner,
+    queue: Option<Queue>,
+    /// What a panic said when the queue was dropped.
+    panic: &'a OnceLock<String>,
+}
+
+impl<'a> Run<'a> {
+    pub(super) fn begin(inner: &'a Inner, panic: &'a OnceLock<String>) -> Result<Self, ControllerError> {
+        if inner.is_running.swap(true, Ordering::AcqRel) {
+            return Err(ControllerError::AlreadyRunning { controller: inner.name.clone() });
+        }
+        let mut running = Running { inner, queue: None, panic };
+        let setup = catch(|| inner.config.queue_config());
+        let (mut config, order_panic) = setup.map_err(|panic| inner.panicked("the setup of its queue", panic))?;
+        config.name.clone_from(&inner.name);
+        let queue = Queue::new(config);
+        running.queue = Some(queue.clone());
+        inner.requests.open(queue.clone());
+        let (feeds, workers) = (JoinSet::new(), JoinSet::new());
+        Ok(Self { inner, queue, order_panic, feeds, workers, _running: running })
+    }
+
+    /// Works until the stop, and ends after all tasks have.
+    pub(super) async fn work(mut self, stop: &Stop, leadership: Option<&Leadership>) -> Result<(), ControllerError> {
+        let ended = self.reconcile(pin!(stop.given_under(leadership)), leadership).await;
+        if ended.is_err() {
+            stop.give();
+        }
+        // First of all, so that no worker takes another key.
+        self.inner.requests.wind_down();
+        let drain = self.queue.shut_down(ShutdownMode::FinishInFlight);
+        self.feeds.abort_all();
+        let report = drain.with_timeout(stop.left()).await;
+        self.workers.abort_all();
+        // A call that blocks its thread cannot be dropped. It holds its permit, so the lease is not released, and a later run waits
+        // for it.
+        let all_ended = timeout(DROPPED, self.inner.tasks.wait()).await.is_ok();
+        let unfinished = Leftover::of(&report);
+        if report.complete && all_ended {
+            if !unfinished.is_empty() {
+                tracing::info!(controller = self.inner.name, %unfinished, "stopped, and left keys for the next run");
+            }
+            return ended;
+        }
+        ended.and(Err(ControllerError::StopTimedOut {
+            controller: self.inner.name.clone(),
+            unfinished: Box::new(unfinished),
+            after: stop.timeout(),
+        }))
+    }
+
+    async fn reconcile(
+        &mut self,
+        mut stopped: Pin<&mut impl Future<Output = ()>>,
+        leadership: Option<&Leadership>,
+    ) -> Result<(), ControllerError> {
+        let inner = self.inner;
+        tokio::select! {
+            biased;
+            () = &mut stopped => return Ok(()),
+            settled = inner.settled() => settled?,
+        }
+        let syncs = self.start_sources()?;
+        tokio::select! {
+            biased;
+            () = &mut stopped => return Ok(()),
+            fault = self.fault() => return fault,
+            synced = inner.sync(syncs) => synced?,
+        }
+        for (key, priority) in inner.requests.take_kept() {
+            self.queue.add_with(key, AddOptions { priority, ..AddOptions::default() });
+        }
+        tracing::info!(controller = inner.name, "caches are complete; reconciling");
+        for _ in 0..inner.config.max_concurrent_reconciles.max(1) {
+            let worker = Worker {
+                controller: inner.name.clone(),
+                queue: self.queue.clone(),
+                requests: inner.requests.clone(),
+                reconciler: inner.reconciler.clone(),
+                metrics: inner.metrics.clone(),
+                poll: inner.polls.worker(),
+                unheard: inner.unheard.clone(),
+                timeout: inner.config.reconcile_timeout,
+                leadership: leadership.cloned(),
+            };
+            self.workers.spawn(inner.tasks.track_future(worker.run()));
+        }
+        tokio::select! {
+            biased;
+            () = &mut stopped => Ok(()),
+            fault = self.fault() => fault,
+        }
+    }
+
+    fn start_sources(&mut self) -> Result<Vec<Synced>, ControllerError> {
+        let mut syncs = Vec::new();
+        for (index, Named { name, attached, source }) in self.inner.sources.iter().enumerate() {
+            let unnamed = |panic: &String| self.inner.panicked("the name of a source", panic.clone());
+            name.as_ref().map_err(unnamed)?;
+            attached.clone().map_err(|panic| self.inner.source_panicked(index, panic))?;
+            let started = catch(|| source.start(self.inner.requests.clone()));
+            let Feed { synced, run } = started.map_err(|panic| self.inner.source_panicked(index, panic))?;
+            syncs.push(synced);
+            let feed = async move {
+                // A block of its own, so that a panic of its drop is caught as well.
+                let run = async move {
+                    run.await;
+                };
+                (index, caught(run).await)
+            };
+            self.feeds.spawn(self.inner.tasks.track_future(feed));
+        }
+        Ok(syncs)
+    }
+
+    /// Waits until something ends that should not.
+    async fn fault(&mut self) -> Result<(), ControllerError> {
+        let inner = self.inner;
+        tokio::select! {
+            biased;
+            panic = self.order_panic.told() => Err(inner.panicked("the order of its queue", panic)),
+            Some(ended) = self.feeds.join_next() => Err(match ended {
+                Ok((index, Ok(()))) => ControllerError::SourceEnded {
+                    controller: inner.name.clone(),
+                    source_name: inner.sources[index].name().to_owned(),
+                },
+                Ok((index, Err(panic))) => inner.source_panicked(index, panic),
+                Err(error) => inner.panicked("a source", why(error)),
+            }),
+            // One that ends without a panic has seen the end of the term before we did.
+            Some(ended) = self.workers.join_next() => ended.map_err(|error| inner.panicked("a worker", why(error))),
+        }
+    }
+}
+
+impl Drop for Run<'_> {
+    fn drop(&mut self) {
+        // Whoever still holds the queue finds it closed.
+        let report = self.queue.shut_down(ShutdownMode::Abandon).wait(); // Which is over at once.
+        self.inner.requests.keep(report.queued.into_iter().chain(report.delayed));
+        let queue = self.inner.requests.close();
+        drop(queue);
+    }
+}
+
+impl Drop for Running<'_> {
+    fn drop(&mut self) {
+        if let Err(panic) = catch(|| drop(self.queue.take())) {
+            tracing::error!(controller = self.inner.name, panic, "the queue panicked when it was dropped");
+            // The one call.
+            _ = self.panic.set(panic);
+        }
+        self.inner.is_running.store(false, Ordering::Release);
+    }
+}
+
+/// What the panic said by which a task ended.
+fn why(error: JoinError) -> String {
+    error.try_into_panic().map_or_else(|error| error.to_string(), told)
+}

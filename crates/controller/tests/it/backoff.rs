@@ -1,0 +1,180 @@
+//! Retries and changes: which of them ends a back-off.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
+
+use pintle_controller::{Action, Controller, Kind, ReconcileError, Trigger, predicate::GenerationChanged};
+use pintle_meta::{ApiError, Reason, Status};
+use pintle_testing::Collection;
+
+use crate::recorder::{Recorder, Told, pass, run};
+use crate::support::{Child, Site, informer, key, sites_named, touch};
+
+/// A site that fails after each of its calls has written an annotation of it.
+fn writes_and_fails(sites: &Collection<Site>, calls: &Recorder, error: fn(&'static str) -> ReconcileError) {
+    let (written, tries) = (sites.clone(), AtomicUsize::new(0));
+    calls.plan("x", move |_| {
+        let number = tries.fetch_add(1, Ordering::Relaxed);
+        // Without a back-off, time would not go on.
+        if number < 1_000 {
+            written
+                .change(&key("x"), |site| drop(site.metadata.annotations.insert("tries".into(), number.to_string())));
+        }
+        Err(error("no"))
+    });
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_call_that_writes_its_object_and_fails_backs_off() {
+    for error in [|told| ReconcileError::new(told), |told| ReconcileError::terminal(told)]
+        as [fn(&'static str) -> ReconcileError; 2]
+    {
+        let (sites, calls) = (sites_named(&["x"]), Recorder::new());
+        writes_and_fails(&sites, &calls, error);
+        let controller = Controller::of(&informer(&sites)).reconciler(calls.clone());
+        let _running = run(&controller).await;
+        pass(1_000.0).await;
+        let count = calls.take().len();
+        assert!((15..=25).contains(&count), "{count} calls");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_call_that_writes_a_child_and_fails_backs_off() {
+    let sites = sites_named(&[]);
+    let site = sites.put(Site::named("x"));
+    let children = Collection::<Child>::default();
+    let (calls, written, tries) = (Recorder::new(), children.clone(), AtomicUsize::new(0));
+    calls.plan("x", move |_| {
+        let mut child = Child::of(&site, "child");
+        child.metadata.generation = tries.fetch_add(1, Ordering::Relaxed) as i64;
+        if child.metadata.generation < 1_000 {
+            written.put(child);
+        }
+        Err(ReconcileError::new("no"))
+    });
+    let controller = Controller::of(&informer(&sites)).owns(&informer(&children)).reconciler(calls.clone());
+    let _running = run(&controller).await;
+    pass(1_000.0).await;
+    let count = calls.take().len();
+    assert!((15..=25).contains(&count), "{count} calls");
+}
+
+/// How long after a change the site is reconciled that has failed for long.
+async fn after(change: impl FnOnce(&Collection<Site>, &Trigger), wait: f64) -> f64 {
+    let (sites, calls, trigger) = (sites_named(&["x"]), Recorder::new(), Trigger::new());
+    calls.plan("x", |_| Err(ReconcileError::new("no")));
+    let controller = Controller::of(&informer(&sites)).source(trigger.clone()).reconciler(calls.clone());
+    let _running = run(&controller).await;
+    // The next retry is far away: 5 ms times 2^16 later.
+    pass(330.0).await;
+    let last = calls.take_timed().last().unwrap().0;
+    pass(last + 327.7 - 330.0 + wait).await;
+    let begun = tokio::time::Instant::now();
+    assert_eq!(calls.take().len(), 1, "the retry that was due");
+    change(&sites, &trigger);
+    while calls.take().is_empty() {
+        pass(0.01).await;
+    }
+    begun.elapsed().as_secs_f64()
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_new_generation_a_deletion_and_a_trigger_end_a_back_off_at_once() {
+    let generation = |sites: &Collection<Site>, _: &Trigger| {
+        sites.change(&key("x"), |site| site.metadata.generation += 1);
+    };
+    assert!(after(generation, 1.0).await < 0.1);
+    assert!(after(|sites, _| assert!(sites.remove(&key("x"))), 1.0).await < 0.1);
+    assert!(after(|_, trigger| trigger.trigger(key("x")), 1.0).await < 0.1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn another_change_ends_a_back_off_unless_it_comes_right_after_the_failure() {
+    assert!(after(|sites, _| touch(sites, "x"), 6.0).await < 0.1);
+    assert!(after(|sites, _| touch(sites, "x"), 1.0).await > 300.0);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_change_that_was_reconciled_is_not_retried_once_more() {
+    let (sites, calls) = (sites_named(&["x"]), Recorder::new());
+    let is_mended = Arc::new(AtomicUsize::new(0));
+    let mended = is_mended.clone();
+    calls.plan("x", move |_| match mended.load(Ordering::Relaxed) {
+        0 => Err(ReconcileError::new("no")),
+        _ => Ok(Action::await_change()),
+    });
+    let controller = Controller::of(Kind::of(&informer(&sites)).when(GenerationChanged)).reconciler(calls.clone());
+    let _running = run(&controller).await;
+    pass(400.0).await;
+    calls.take();
+    is_mended.store(1, Ordering::Relaxed);
+    sites.change(&key("x"), |site| site.metadata.generation += 1);
+    pass(5_000.0).await;
+    assert_eq!(calls.take(), ["x"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_urgent_change_during_a_call_that_fails_is_reconciled_at_once() {
+    let (sites, calls) = (sites_named(&["x"]), Recorder::taking(10.0));
+    calls.plan("x", |_| Err(ReconcileError::new("no")));
+    let controller = Controller::of(&informer(&sites)).reconciler(calls.clone());
+    let _running = run(&controller).await;
+    pass(1_000.0).await;
+    while calls.running() == 0 {
+        pass(1.0).await;
+    }
+    calls.take();
+    sites.change(&key("x"), |site| site.metadata.generation += 1);
+    pass(10.1).await;
+    assert_eq!((calls.running(), calls.take().len()), (1, 1));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_conflict_is_retried_and_is_no_error() {
+    let (sites, calls, told) = (sites_named(&["x"]), Recorder::new(), Told::default());
+    let tries = AtomicUsize::new(0);
+    calls.plan("x", move |_| match tries.fetch_add(1, Ordering::Relaxed) {
+        0 => Err(ReconcileError::from(ApiError::from(Status::failure(409, Reason::Conflict, "changed")))),
+        1 => Err(ReconcileError::new(Wrapped(ApiError::from(Status::failure(409, Reason::Conflict, "changed"))))),
+        _ => Ok(Action::await_change()),
+    });
+    let controller = Controller::of(&informer(&sites)).config(told.config()).reconciler(calls.clone());
+    let _running = run(&controller).await;
+    pass(60.0).await;
+    assert_eq!((calls.take().len(), told.results()), (3, [1.0, 0.0, 0.0]));
+    assert_eq!(told.0.value("controller_runtime_reconcile_total", &[("result", "conflict")]), Some(2.0));
+    assert_eq!(told.numbers(["reconcile_errors_total"]), [0.0]);
+}
+
+#[derive(Debug, thiserror::Error)]
+#[error("cannot write")]
+struct Wrapped(#[source] ApiError);
+
+#[tokio::test(start_paused = true)]
+async fn a_key_is_not_retried_before_the_server_wants_it() {
+    let (sites, calls) = (sites_named(&["x", "y", "z"]), Recorder::new());
+    let throttled = |seconds| {
+        let mut error = ApiError::from(Status::failure(429, Reason::TooManyRequests, "later"));
+        error.retry_after = Some(Duration::from_secs(seconds));
+        error
+    };
+    for (name, error) in [
+        ("x", Box::new(move || ReconcileError::from(throttled(30))) as Box<dyn Fn() -> ReconcileError + Send + Sync>),
+        ("y", Box::new(|| ReconcileError::new("busy").retry_after(Duration::from_secs(30)))),
+        ("z", Box::new(move || Wrapped(throttled(40_000_000)).into())),
+    ] {
+        let tries = AtomicUsize::new(0);
+        calls.plan(name, move |_| match tries.fetch_add(1, Ordering::Relaxed) {
+            0 => Err(error()),
+            _ => Ok(Action::await_change()),
+        });
+    }
+    let controller = Controller::of(&informer(&sites)).reconciler(calls.clone());
+    let _running = run(&controller).await;
+    pass(2_000.0).await;
+    let times = calls.take_timed();
+    let second = |name: &str| times.iter().filter(|(_, called)| called == name).nth(1).unwrap().0.round();
+    assert_eq!((second("x"), second("y"), second("z"), times.len()), (30.0, 30.0, 1_000.0, 6));
+}

@@ -1,0 +1,123 @@
+//! Finalizers, by helpers and by hand.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
+
+use pintle_controller::predicate::DesiredStateChanged;
+use pintle_controller::{
+    Action, Cleanup, Controller, Finalizer, Kind, ReconcileError, ReconcileRequest, add_finalizer, remove_finalizer,
+};
+use pintle_meta::{DeleteOptions, ObjectApi, PostOptions};
+
+use crate::recorder::{pass, run};
+use crate::support::{Site, informer, key, sites_named};
+
+const DNS: &str = "example.com/dns";
+const OTHER: &str = "example.com/other";
+
+/// What a reconciler was asked to do.
+#[derive(Default)]
+struct Asked {
+    applies: AtomicUsize,
+    cleanups: AtomicUsize,
+}
+
+impl Asked {
+    fn count(&self) -> (usize, usize) {
+        (self.applies.load(Ordering::Relaxed), self.cleanups.load(Ordering::Relaxed))
+    }
+
+    async fn apply(&self, site: Arc<Site>) -> Result<Action, ReconcileError> {
+        assert!(site.metadata.finalizers.iter().any(|name| name == DNS));
+        self.applies.fetch_add(1, Ordering::Relaxed);
+        Ok(Action::await_change())
+    }
+
+    /// Done at the third call.
+    async fn cleanup(&self) -> Result<Cleanup, ReconcileError> {
+        match self.cleanups.fetch_add(1, Ordering::Relaxed) {
+            0..2 => Ok(Cleanup::NotYet(Duration::from_secs(10))),
+            _ => Ok(Cleanup::Done),
+        }
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_object_stays_until_its_cleanup_is_done_and_keeps_what_others_wrote() {
+    let sites = sites_named(&["a"]);
+    sites.change(&key("a"), |site| {
+        site.metadata.finalizers.push(OTHER.into());
+        site.metadata.annotations.insert("kubectl.kubernetes.io/last-applied-configuration".into(), "{}".into());
+    });
+    let informer = informer(&sites);
+    let (lister, asked) = (informer.lister(), Arc::<Asked>::default());
+    let finalizer = Arc::new(Finalizer::new(sites.client("dns"), DNS));
+    let counted = asked.clone();
+    let controller =
+        Controller::of(Kind::of(&informer).when(DesiredStateChanged)).reconciler(move |request: ReconcileRequest| {
+            let (site, finalizer, asked) = (lister.get(&request.key), finalizer.clone(), asked.clone());
+            async move {
+                let Some(site) = site else { return Ok(Action::await_change()) };
+                finalizer.reconcile(site, |site| asked.apply(site), |_| asked.cleanup()).await
+            }
+        });
+    let _running = run(&controller).await;
+    pass(1.0).await;
+    let site = sites.object(&key("a")).unwrap();
+    assert_eq!((site.metadata.finalizers, site.metadata.annotations.len()), (vec![OTHER.into(), DNS.into()], 1));
+    // Once with the new finalizer, and once because of it.
+    assert_eq!(counted.count(), (2, 0));
+    sites.delete(&key("a"), &DeleteOptions::default()).await.unwrap();
+    pass(5.0).await;
+    assert_eq!(counted.count(), (2, 1));
+    pass(30.0).await;
+    assert_eq!((counted.count(), sites.object(&key("a")).unwrap().metadata.finalizers), ((2, 3), vec![OTHER.into()]));
+    sites.change(&key("a"), |site| site.metadata.finalizers.clear());
+    pass(1.0).await;
+    assert_eq!(counted.count(), (2, 3));
+}
+
+#[tokio::test(start_paused = true)]
+async fn adding_a_finalizer_and_returning_wakes_a_reconciler_that_looks_at_the_desired_state() {
+    let sites = sites_named(&["a"]);
+    sites.change(&key("a"), |site| site.metadata.generation = 1);
+    let informer = informer(&sites);
+    let (lister, api, worked) = (informer.lister(), sites.client("dns"), Arc::<AtomicUsize>::default());
+    let counted = worked.clone();
+    let controller =
+        Controller::of(Kind::of(&informer).when(DesiredStateChanged)).reconciler(move |request: ReconcileRequest| {
+            let (site, api, worked) = (lister.get(&request.key), api.clone(), worked.clone());
+            async move {
+                let Some(site) = site else { return Ok(Action::await_change()) };
+                if add_finalizer(&api, &*site, DNS, &PostOptions::default()).await?.is_none() {
+                    worked.fetch_add(1, Ordering::Relaxed);
+                }
+                Ok(Action::await_change())
+            }
+        });
+    let _running = run(&controller).await;
+    pass(1.0).await;
+    assert_eq!(counted.load(Ordering::Relaxed), 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_finalizer_is_written_only_to_the_object_that_was_read() {
+    let (sites, options) = (sites_named(&["a"]), PostOptions::default());
+    let read = sites.get(&key("a")).await.unwrap();
+    sites.change(&key("a"), |site| site.metadata.finalizers.push(OTHER.into()));
+    assert!(add_finalizer(&sites, &read, DNS, &options).await.unwrap_err().is_conflict());
+    let read = sites.get(&key("a")).await.unwrap();
+    let stored = add_finalizer(&sites, &read, DNS, &options).await.unwrap().unwrap();
+    assert_eq!(stored.metadata.finalizers, [OTHER, DNS]);
+    assert!(remove_finalizer(&sites, &read, DNS, &options).await.unwrap().is_none(), "it was read without");
+    let stored = remove_finalizer(&sites, &stored, OTHER, &options).await.unwrap().unwrap();
+    assert_eq!(stored.metadata.finalizers, [DNS]);
+    sites.delete(&key("a"), &DeleteOptions::default()).await.unwrap();
+    let going = sites.get(&key("a")).await.unwrap();
+    assert!(add_finalizer(&sites, &going, OTHER, &options).await.unwrap().is_none(), "it is being deleted");
+    remove_finalizer(&sites, &going, DNS, &options).await.unwrap();
+    assert!(sites.object(&key("a")).is_none());
+    assert!(remove_finalizer(&sites, &going, DNS, &options).await.unwrap().is_none(), "it is gone");
+    assert!(add_finalizer(&sites, &Site::named("a"), DNS, &options).await.is_err(), "it was not read");
+}

@@ -1,0 +1,151 @@
+//! Changes that nobody sees at work: while nobody leads, and between two runs.
+
+use std::time::Duration;
+
+use pintle_controller::predicate::GenerationChanged;
+use pintle_controller::{Controller, EnqueueMapped, Kind, Manager, Reconciler};
+use pintle_leaderelect::Lease;
+use pintle_meta::ObjectKey;
+use pintle_testing::Collection;
+use tokio::task::JoinHandle;
+use tokio_util::sync::CancellationToken;
+
+use crate::recorder::{Recorder, pass, run};
+use crate::support::{Child, Site, delete_unseen, elector, informer, key, sites_named, touch, usurp};
+
+/// A replica that runs this controller under the lock.
+fn replica(leases: &Collection<Lease>, identity: &str, controller: Controller) -> JoinHandle<()> {
+    let manager = Manager::new().controller(controller).leader_election(elector(&leases.client(identity), identity));
+    tokio::spawn(async move { drop(manager.run(&CancellationToken::new()).await) })
+}
+
+fn of_sites(sites: &Collection<Site>, reconciler: impl Reconciler) -> Controller {
+    Controller::of(&informer(sites)).reconciler(reconciler)
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_standby_that_takes_over_reconciles_what_was_deleted_while_nobody_led() {
+    let (leases, sites) = (Collection::<Lease>::default(), sites_named(&["x", "y", "z"]));
+    let (a, b) = (Recorder::new(), Recorder::new());
+    let leader = replica(&leases, "a", of_sites(&sites, a.clone()));
+    pass(1.0).await;
+    let _standby = replica(&leases, "b", of_sites(&sites, b.clone()));
+    pass(5.0).await;
+    leader.abort();
+    pass(0.1).await;
+    assert!(sites.remove(&key("x")));
+    // One that came while the standby watched, and one whose deletion only a list can tell.
+    sites.put(Site::named("short-lived"));
+    pass(0.1).await;
+    assert!(sites.remove(&key("short-lived")));
+    delete_unseen(&sites, "z");
+    pass(60.0).await;
+    assert_eq!(b.take_sorted(), ["short-lived", "x", "y", "z"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_next_term_of_a_replica_reconciles_what_was_deleted_between_the_two() {
+    let (leases, sites) = (Collection::<Lease>::default(), sites_named(&["x", "y"]));
+    let calls = Recorder::new();
+    let _replica = replica(&leases, "a", of_sites(&sites, calls.clone()));
+    pass(1.0).await;
+    calls.take();
+    for name in ["x", "again"] {
+        usurp(&leases, "stranger");
+        pass(3.0).await;
+        assert!(calls.take().is_empty());
+        assert!(sites.remove(&key(name)));
+        sites.put(Site::named("again"));
+        pass(60.0).await;
+        let mut expected = vec!["again", name, "y"];
+        expected.sort_unstable();
+        expected.dedup();
+        assert_eq!(calls.take_sorted(), expected);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_run_reconciles_what_was_deleted_since_the_run_before() {
+    let sites = sites_named(&["x", "y"]);
+    let calls = Recorder::new();
+    let controller = of_sites(&sites, calls.clone());
+    run(&controller).await.stop().await.unwrap();
+    calls.take();
+    assert!(sites.remove(&key("x")));
+    pass(1.0).await;
+    let running = run(&controller).await;
+    assert_eq!(calls.take_sorted(), ["x", "y"]);
+    running.stop().await.unwrap();
+    let _running = run(&controller).await;
+    assert_eq!(calls.take_sorted(), ["y"], "it was told once");
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_owner_of_a_child_that_was_deleted_between_runs_is_reconciled_through_all_sources_and_predicates() {
+    let sites = sites_named(&[]);
+    let owner = sites.put(Site::named("site"));
+    let (children, others) = (Collection::<Child>::default(), Collection::<Child>::default());
+    children.put(Child::of(&owner, "child"));
+    let mut labelled = Child::named("other");
+    labelled.metadata.labels.insert("for".into(), "old".into());
+    others.put(labelled);
+    let calls = Recorder::new();
+    let by_label =
+        EnqueueMapped::new(|child: &Child| child.metadata.labels.get("for").map(|name| ObjectKey::new("ns", name)));
+    let controller = Controller::named("no-kind")
+        .watches(
+            Kind::of(&informer(&children)).when(GenerationChanged),
+            EnqueueMapped::new(|child: &Child| {
+                let owners = child.metadata.owner_references.iter();
+                owners.map(|owner| ObjectKey::new("ns", &owner.name)).collect::<Vec<_>>()
+            }),
+        )
+        .watches(&informer(&others), by_label)
+        .reconciler(calls.clone());
+    run(&controller).await.stop().await.unwrap();
+    assert_eq!(calls.take_sorted(), ["old", "site"]);
+    assert!(children.remove(&key("child")));
+    // An object that comes to yield another key still concerns the one before.
+    others.change(&key("other"), |other| drop(other.metadata.labels.insert("for".into(), "new".into())));
+    pass(1.0).await;
+    let running = run(&controller).await;
+    assert_eq!(calls.take_sorted(), ["new", "old", "site"]);
+    running.stop().await.unwrap();
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_object_deleted_while_a_later_run_reads_its_first_list_is_reconciled() {
+    let names: Vec<_> = (0..500).map(|index| format!("site-{index:03}")).collect();
+    let names: Vec<_> = names.iter().map(String::as_str).collect();
+    let sites = sites_named(&names);
+    let calls = Recorder::new();
+    let controller = of_sites(&sites, calls.clone());
+    run(&controller).await.stop().await.unwrap();
+    assert_eq!(calls.take().len(), 500);
+    let (stop, again) = (CancellationToken::new(), controller.clone());
+    let (token, deleted) = (stop.clone(), sites.clone());
+    let task = tokio::spawn(async move { again.run(&token).await });
+    tokio::task::yield_now().await;
+    assert!(deleted.remove(&key("site-499")));
+    pass(1.0).await;
+    let mut called = calls.take_sorted();
+    called.dedup();
+    assert_eq!(called, names);
+    stop.cancel();
+    task.await.unwrap().unwrap();
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_standby_keeps_no_keys_of_objects_that_are_there() {
+    let sites = sites_named(&["x"]);
+    let calls = Recorder::new();
+    let controller = of_sites(&sites, calls.clone());
+    controller.warm_up();
+    pass(1.0).await;
+    touch(&sites, "x");
+    sites.put(Site::named("y"));
+    pass(1.0).await;
+    let _running = run(&controller).await;
+    pass(Duration::from_secs(60).as_secs_f64()).await;
+    assert_eq!(calls.take_sorted(), ["x", "y"]);
+}

@@ -1,0 +1,77 @@
+//! Programs that listen to no logs.
+
+use std::env;
+use std::process::{Command, Output};
+
+use pintle_controller::{Controller, ControllerConfig, ControllerError, ReconcileError};
+
+use crate::recorder::{Recorder, pass, run};
+use crate::support::{forbid, informer, sites_named};
+
+const CHILD: &str = "PINTLE_TEST_SILENT_CHILD";
+
+/// Runs one test of this program in a process of its own, since a subscriber of any test counts for the whole process.
+fn alone(name: &str) -> Option<Output> {
+    if env::var_os(CHILD).is_some() {
+        return None;
+    }
+    let mut child = Command::new(env::current_exe().unwrap());
+    child.args(["--exact", &format!("silence::{name}"), "--nocapture"]).env(CHILD, "1");
+    let output = child.output().unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    Some(output)
+}
+
+fn assert_prints(output: &Output, parts: &[&str]) {
+    let told = String::from_utf8_lossy(&output.stderr);
+    let lines: Vec<_> = told.lines().filter(|line| line.starts_with("pintle: ")).collect();
+    assert!(lines.len() == 1 && parts.iter().all(|part| lines[0].contains(part)), "{told}");
+}
+
+#[test]
+fn without_a_subscriber_a_cache_that_does_not_fill_is_printed_once() {
+    if let Some(output) = alone("without_a_subscriber_a_cache_that_does_not_fill_is_printed_once") {
+        return assert_prints(&output, &["controller \"site\"", "you may not list this", "tracing"]);
+    }
+    paused(async {
+        let sites = sites_named(&["x"]);
+        forbid(sites.faults());
+        let controller = Controller::of(&informer(&sites)).reconciler(Recorder::new());
+        let running = run(&controller).await;
+        pass(60.0).await;
+        running.stop().await.unwrap();
+    });
+}
+
+#[test]
+fn without_a_subscriber_the_first_error_is_printed() {
+    if let Some(output) = alone("without_a_subscriber_the_first_error_is_printed") {
+        return assert_prints(&output, &["controller \"site\"", "ns/x", "the disk is full"]);
+    }
+    paused(async {
+        let calls = Recorder::new();
+        calls.plan("x", |_| Err(ReconcileError::new("the disk is full")));
+        let controller = Controller::of(&informer(&sites_named(&["x"]))).reconciler(calls);
+        let running = run(&controller).await;
+        pass(60.0).await;
+        running.stop().await.unwrap();
+    });
+}
+
+fn paused(test: impl Future<Output = ()>) {
+    tokio::runtime::Builder::new_current_thread().enable_all().start_paused(true).build().unwrap().block_on(test);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_run_whose_caches_do_not_fill_fails_after_two_minutes() {
+    let sites = sites_named(&["x"]);
+    forbid(sites.faults());
+    let controller = Controller::of(&informer(&sites)).config(ControllerConfig::default()).reconciler(Recorder::new());
+    let running = run(&controller).await;
+    pass(119.0).await;
+    assert!(!running.task.is_finished());
+    let error = running.task.await.unwrap().unwrap_err();
+    assert!(matches!(error, ControllerError::NotSynced { .. }), "{error}");
+    let told = error.to_string();
+    assert!(told.contains("within 120s") && told.contains("you may not list this"), "{told}");
+}
