@@ -32,16 +32,21 @@ pub struct TokenBucket {
     per_nano: Option<i128>,
     /// In [`ONE`]ths of a token, at most `burst`; below zero while tokens are reserved that are not earned yet.
     level: i128,
-    /// When `level` was right.
-    at: Instant,
+    /// When `level` was right. `None` before the first use: the bucket is full then.
+    at: Option<Instant>,
 }
 
 /// The fixed point of a token: fine enough for a rate of one token in a million years, and the largest burst still fits.
 const ONE: i128 = 1 << 80;
 
 impl TokenBucket {
-    /// A full bucket at `now`.
+    /// Creates a bucket that is full at `now`.
     pub fn new(qps: f64, burst: u32, now: Instant) -> Self {
+        Self { at: Some(now), ..Self::full(qps, burst) }
+    }
+
+    /// Creates a bucket that is full at its first use, for code that does not know the time yet.
+    pub fn full(qps: f64, burst: u32) -> Self {
         let per_nano = if qps >= 1e18 {
             None
         } else if qps > 0.0 {
@@ -50,7 +55,7 @@ impl TokenBucket {
         } else {
             Some(0)
         };
-        Self { qps, burst, per_nano, level: i128::from(burst) * ONE, at: now }
+        Self { qps, burst, per_nano, level: i128::from(burst) * ONE, at: None }
     }
 
     /// The rate, as configured.
@@ -94,10 +99,18 @@ impl TokenBucket {
         self.wait(0, now)
     }
 
+    /// Returns how many tokens there are, [`u32::MAX`] if the rate is unlimited. Takes nothing.
+    pub fn tokens(&mut self, now: Instant) -> u32 {
+        let Some(per_nano) = self.per_nano else { return u32::MAX };
+        self.advance(now, per_nano);
+        u32::try_from(self.level / ONE).unwrap_or(0)
+    }
+
     /// When there will be a token, or would be if that many were given back. None: never.
     pub(crate) fn earned_at(&mut self, given_back: usize, now: Instant) -> Option<Instant> {
         let wait = self.wait(given_back, now);
-        if wait == Duration::MAX { None } else { now.max(self.at).checked_add(wait) }
+        let now = self.at.map_or(now, |at| now.max(at));
+        if wait == Duration::MAX { None } else { now.checked_add(wait) }
     }
 
     /// Takes a token, whether it has been earned or not.
@@ -123,11 +136,12 @@ impl TokenBucket {
     }
 
     fn advance(&mut self, now: Instant, per_nano: i128) {
-        if let Some(elapsed) = now.checked_duration_since(self.at) {
+        let at = *self.at.get_or_insert(now);
+        if let Some(elapsed) = now.checked_duration_since(at) {
             let elapsed = i128::try_from(elapsed.as_nanos()).unwrap_or(i128::MAX);
             let earned = elapsed.saturating_mul(per_nano);
             self.level = self.level.saturating_add(earned).min(i128::from(self.burst) * ONE);
-            self.at = now;
+            self.at = Some(now);
         }
     }
 }

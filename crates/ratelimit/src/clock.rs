@@ -2,6 +2,7 @@
 
 mod manual;
 mod std_clock;
+mod thread_timer;
 #[cfg(feature = "tokio")]
 mod tokio;
 
@@ -11,7 +12,8 @@ use std::sync::Arc;
 use std::time::Instant;
 
 pub use manual::ManualClock;
-pub use std_clock::{StdClock, ThreadTimer};
+pub use std_clock::StdClock;
+pub use thread_timer::ThreadTimer;
 
 #[cfg(feature = "tokio")]
 pub use self::tokio::TokioClock;
@@ -23,9 +25,9 @@ pub type Sleep = Pin<Box<dyn Future<Output = ()> + Send>>;
 
 /// Tells the time, and parks threads until a time. Enough for everything that does not `await` a deadline.
 ///
-/// - [`StdClock`], the default, is the machine's monotonic clock.
+/// - [`StdClock`], the default, is the machine's monotonic clock. Its [`Timer`] serves any executor.
 /// - [`ManualClock`] moves only when told to: for tests and simulations.
-/// - [`ThreadTimer`] is `StdClock` plus [`Timer`] for any executor, by a thread that lives while somebody sleeps.
+/// - [`ThreadTimer`] is `StdClock` with a timer thread of its own.
 /// - `TokioClock` (feature `tokio`) is tokio's clock and timer, paused or not.
 pub trait Clock: Send + Sync + 'static {
     /// The time now. Never goes back.
@@ -42,9 +44,21 @@ pub trait Clock: Send + Sync + 'static {
 }
 
 /// A [`Clock`] that can also wake a task: what an `async` wait for a deadline needs.
+///
+/// A timer must call wakers without holding a lock that its other methods take: a waker may read the clock and create sleeps.
 pub trait Timer: Clock {
-    /// A future that completes once [`Clock::now`] has reached `deadline`.
+    /// Returns a future that completes once [`Clock::now`] has reached `deadline`.
     fn sleep_until(&self, deadline: Instant) -> Sleep;
+
+    /// Returns a timer that works on any thread, bound to the executor that this method is called on.
+    ///
+    /// A work queue calls it when a task waits. Later the queue creates and polls sleeps on other threads: on those that add keys, and
+    /// inside of the wakers of earlier sleeps.
+    ///
+    /// The default is `None`: `self` works on any thread. Override it if [`sleep_until`](Self::sleep_until) needs an executor's context.
+    fn detached(&self) -> Option<Arc<dyn Timer>> {
+        None
+    }
 }
 
 impl<C: Clock + ?Sized> Clock for Arc<C> {
@@ -60,6 +74,10 @@ impl<C: Clock + ?Sized> Clock for Arc<C> {
 impl<C: Timer + ?Sized> Timer for Arc<C> {
     fn sleep_until(&self, deadline: Instant) -> Sleep {
         (**self).sleep_until(deadline)
+    }
+
+    fn detached(&self) -> Option<Arc<dyn Timer>> {
+        (**self).detached()
     }
 }
 

@@ -53,6 +53,7 @@ mod jitter;
 mod limiter;
 mod sync;
 mod throttle;
+mod wake;
 
 pub use backoff::{Backoff, BackoffConfig};
 pub use bucket::TokenBucket;

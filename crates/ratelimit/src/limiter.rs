@@ -82,14 +82,14 @@ impl<K: ?Sized, L: RateLimiter<K> + ?Sized> RateLimiter<K> for Box<L> {
 }
 
 /// client-go's `DefaultTypedControllerRateLimiter`: the longer of an exponential delay per item, 5 ms to 1000 s, and of a
-/// bucket over all items of 10 a second with a burst of 100, full at `now`.
+/// bucket over all items of 10 a second with a burst of 100, full at its first use.
 ///
 /// The bucket makes a backlog of 10,000 failing items wait for 16 minutes whatever each item's own delay is. Most
 /// controllers are better off with [`ExponentialFailureRateLimiter::default`], which is what controller-runtime uses.
-pub fn default_controller_rate_limiter<K: ?Sized + 'static>(now: Instant) -> MaxOfRateLimiter<K> {
+pub fn default_controller_rate_limiter<K: ?Sized + 'static>() -> MaxOfRateLimiter<K> {
     MaxOfRateLimiter::new(vec![
         Box::new(ExponentialFailureRateLimiter::default()),
-        Box::new(BucketRateLimiter::new(TokenBucket::new(10.0, 100, now))),
+        Box::new(BucketRateLimiter::new(TokenBucket::full(10.0, 100))),
     ])
 }
 

@@ -10,6 +10,7 @@ use std::task::{Context, Poll, Wake, Waker};
 use std::time::{Duration, Instant};
 
 use crate::sync::{Arc, Mutex, thread};
+use crate::wake::{call_all, pass_on};
 use crate::{Clock, Sleep, StdClock, Timer, TokenBucket};
 
 /// A token bucket that callers share and wait for: client-go's `flowcontrol.RateLimiter`. Clones are the same bucket.
@@ -96,15 +97,17 @@ impl<C: Clock> Throttle<C> {
     }
 
     /// Ends all waits, now and later, with [`ThrottleError::Stopped`]. May be called any number of times.
+    ///
+    /// # Panics
+    ///
+    /// If a waker panics, after the other waiters have been woken.
     pub fn stop(&self) {
         let line = {
             let mut state = self.shared.state.lock();
             state.stopped = true;
             std::mem::take(&mut state.line)
         };
-        for waker in line.into_values().flatten() {
-            waker.wake();
-        }
+        pass_on(call_all(line.into_values().flatten().map(|waker| || waker.wake())));
     }
 
     /// Blocks the thread until there is a token, and takes it.
@@ -234,7 +237,7 @@ impl<C: Clock> Turn<'_, C> {
             let left = state.leave(place);
             drop(state);
             self.place = None;
-            pass_on(left);
+            wake_next(left);
             return Ok(Ok(()));
         }
         if let Some(old) = state.line.get_mut(&place) {
@@ -276,7 +279,7 @@ impl<C> Drop for Turn<'_, C> {
             state.bucket.give_back();
         }
         drop(state);
-        pass_on(left);
+        wake_next(left);
     }
 }
 
@@ -311,10 +314,9 @@ impl State {
     }
 }
 
-fn pass_on(left: Option<Left>) {
-    if let Some(waker) = left.and_then(|left| left.next) {
-        waker.wake();
-    }
+fn wake_next(left: Option<Left>) {
+    let next = left.and_then(|left| left.next);
+    pass_on(call_all(next.map(|waker| || waker.wake())));
 }
 
 struct Unpark(thread::Thread);

@@ -4,7 +4,7 @@ use std::sync::mpsc;
 use std::time::{Duration, Instant};
 
 use fastrand::Rng;
-use pintle_ratelimit::{Clock, ExponentialFailureRateLimiter, RateLimiter, StdClock, default_controller_rate_limiter};
+use pintle_ratelimit::{ExponentialFailureRateLimiter, RateLimiter, StdClock, default_controller_rate_limiter};
 use pintle_workqueue::{QueueConfig, ShutdownMode, WorkQueue};
 
 use super::Setting;
@@ -40,7 +40,7 @@ pub(super) fn add_rate_limited<K: Key>(how: Setting, limit: Limit) -> Sample {
     let keys = keys::<K>(how.size(1_000_000));
     let (limiter, soon): (Box<dyn RateLimiter<K>>, _) = match limit {
         Limit::Item => (Box::new(ExponentialFailureRateLimiter::default()), keys.len()),
-        Limit::Default => (Box::new(default_controller_rate_limiter(StdClock.now())), 100),
+        Limit::Default => (Box::new(default_controller_rate_limiter()), 100),
     };
     let queue = WorkQueue::new(QueueConfig { limiter, ..how.config(StdClock) });
     until_done(&queue, keys.len(), soon, || {

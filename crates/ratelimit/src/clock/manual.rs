@@ -8,6 +8,7 @@ use std::time::{Duration, Instant};
 use super::{Clock, Sleep, Timer};
 use crate::sync::thread::{self, Thread};
 use crate::sync::{Arc, Mutex};
+use crate::wake::{call_all, pass_on};
 
 /// A clock that stands still until [`advance`](ManualClock::advance)d. Clones are the same clock.
 ///
@@ -59,6 +60,10 @@ impl ManualClock {
     }
 
     /// Moves the time forward and wakes all whose deadline has come, earliest first.
+    ///
+    /// # Panics
+    ///
+    /// If a waker panics, after the others have been called.
     pub fn advance(&self, by: Duration) {
         let mut due = {
             let mut state = self.state.lock();
@@ -67,12 +72,13 @@ impl ManualClock {
             state.sleepers.extract_if(.., |s| s.deadline.is_some_and(|d| d <= now)).collect::<Vec<_>>()
         };
         due.sort_by_key(|sleeper| (sleeper.deadline, sleeper.id));
-        for sleeper in due {
-            match sleeper.wake {
+        let wake = |sleeper: Sleeper| {
+            move || match sleeper.wake {
                 Wake::Task(waker) => waker.wake(),
                 Wake::Thread(thread) => thread.unpark(),
             }
-        }
+        };
+        pass_on(call_all(due.into_iter().map(wake)));
     }
 
     /// How many tasks and threads wait on this clock: lets a test go on once the code under test has gone to sleep.

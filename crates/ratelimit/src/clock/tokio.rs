@@ -1,6 +1,9 @@
 //! tokio's clock and timer.
 
+use std::sync::Arc;
 use std::time::Instant;
+
+use tokio::runtime::Handle;
 
 use super::{Clock, Sleep, Timer};
 
@@ -33,5 +36,28 @@ impl Clock for TokioClock {
 impl Timer for TokioClock {
     fn sleep_until(&self, deadline: Instant) -> Sleep {
         Box::pin(tokio::time::sleep_until(deadline.into()))
+    }
+
+    fn detached(&self) -> Option<Arc<dyn Timer>> {
+        let runtime = Handle::try_current().ok()?;
+        Some(Arc::new(RuntimeClock(runtime)))
+    }
+}
+
+/// [`TokioClock`] inside of one runtime, for use on any thread.
+#[derive(Debug)]
+struct RuntimeClock(Handle);
+
+impl Clock for RuntimeClock {
+    fn now(&self) -> Instant {
+        let _inside = self.0.enter();
+        TokioClock.now()
+    }
+}
+
+impl Timer for RuntimeClock {
+    fn sleep_until(&self, deadline: Instant) -> Sleep {
+        let _inside = self.0.enter();
+        TokioClock.sleep_until(deadline)
     }
 }

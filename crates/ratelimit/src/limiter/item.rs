@@ -42,7 +42,8 @@ pub struct ItemRateLimiter<K, L> {
 pub enum KeepFailures {
     /// Until `forget`, as in client-go: an item that is never forgotten is kept for ever.
     UntilForgotten,
-    /// Until `forget`, or until this time has passed since the end of the last delay.
+    /// Until `forget`, or until this time has passed since the end of the last delay. The limiter is told to forget an item when its
+    /// failures are dropped.
     For(Duration),
 }
 
@@ -68,7 +69,13 @@ impl<K: Hash + Eq + Clone, L: RateLimiter<K>> ItemRateLimiter<K, L> {
         let hash = hasher.hash_one(item);
         let entry = items.entry(hash, |i| i.key == *item, |i| hasher.hash_one(&i.key));
         let failures = match &entry {
-            hashbrown::hash_table::Entry::Occupied(entry) => entry.get().failures_at(now),
+            hashbrown::hash_table::Entry::Occupied(entry) => {
+                let failures = entry.get().failures_at(now);
+                if failures == 0 {
+                    limiter.forget(item);
+                }
+                failures
+            }
             hashbrown::hash_table::Entry::Vacant(_) => 0,
         };
         let delay = limiter.delay(item, failures, now);
@@ -110,19 +117,25 @@ impl<K: Hash + Eq + Clone, L: RateLimiter<K>> ItemRateLimiter<K, L> {
         self.items.is_empty()
     }
 
-    /// Drops what has expired, and the room for it. Runs when the map has doubled, so a call of `when` stays cheap on
-    /// average.
+    /// Drops the expired items and their memory, and has the limiter forget them. Runs when the map has doubled, so a call of `when`
+    /// stays cheap on average.
     fn sweep(&mut self, now: Instant) {
-        self.items.retain(|item| item.failures_at(now) > 0);
-        self.sweep_at = (self.items.len() * 2).max(64);
-        let Self { hasher, items, sweep_at, .. } = self;
+        let Self { limiter, hasher, items, sweep_at, .. } = self;
+        items.retain(|item| {
+            let counts = item.failures_at(now) > 0;
+            if !counts {
+                limiter.forget(&item.key);
+            }
+            counts
+        });
+        *sweep_at = (items.len() * 2).max(64);
         items.shrink_to(*sweep_at, |item| hasher.hash_one(&item.key));
     }
 }
 
 impl<K> Item<K> {
     fn failures_at(&self, now: Instant) -> u32 {
-        if self.expires.is_some_and(|expires| expires < now) { 0 } else { self.failures }
+        if self.expires.is_some_and(|expires| expires <= now) { 0 } else { self.failures }
     }
 }
 

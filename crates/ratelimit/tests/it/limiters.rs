@@ -1,5 +1,7 @@
 //! client-go's tests of its limiters: L1 to L5.
 
+use std::collections::BTreeSet;
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use pintle_ratelimit::{
@@ -7,7 +9,7 @@ use pintle_ratelimit::{
     ManualClock, MaxOfRateLimiter, RateLimiter, TokenBucket, WithMaxWaitRateLimiter, default_controller_rate_limiter,
 };
 
-use crate::{MS, SECOND};
+use crate::{MS, NANO, SECOND};
 
 fn remember<L: RateLimiter<&'static str>>(limiter: L) -> (ItemRateLimiter<&'static str, L>, Instant) {
     (ItemRateLimiter::new(limiter, KeepFailures::UntilForgotten), ManualClock::new().now())
@@ -101,7 +103,7 @@ fn l5_with_max_wait() {
 #[test]
 fn the_default_controller_limiter_is_the_longer_of_item_and_bucket() {
     let now = ManualClock::new().now();
-    let mut limiter = ItemRateLimiter::new(default_controller_rate_limiter(now), KeepFailures::UntilForgotten);
+    let mut limiter = ItemRateLimiter::new(default_controller_rate_limiter(), KeepFailures::UntilForgotten);
     for item in 0..100 {
         assert_eq!(limiter.when(&item, now), 5 * MS, "the burst of the bucket covers it");
     }
@@ -122,6 +124,50 @@ fn a_bucket_counts_no_requeues_and_keeps_no_item() {
     assert_eq!((limiter.num_requeues(&"a", now), limiter.len()), (0, 0));
 }
 
+/// A limiter that remembers its items until it is told to forget them.
+#[derive(Clone, Default)]
+struct Remembers(Arc<Mutex<BTreeSet<u32>>>);
+
+impl RateLimiter<u32> for Remembers {
+    fn delay(&mut self, item: &u32, _: u32, _: Instant) -> Duration {
+        self.0.lock().unwrap().insert(*item);
+        MS
+    }
+
+    fn forget(&mut self, item: &u32) {
+        self.0.lock().unwrap().remove(item);
+    }
+}
+
+#[test]
+fn the_limiter_forgets_items_whose_failures_expire() {
+    let (clock, inner) = (ManualClock::new(), Remembers::default());
+    let mut limiter = ItemRateLimiter::new(inner.clone(), KeepFailures::For(SECOND));
+    for item in 0..1000 {
+        limiter.when(&item, clock.now());
+        clock.advance(SECOND + MS);
+    }
+    let (kept, inside) = (limiter.len(), inner.0.lock().unwrap().len());
+    assert_eq!(inside, kept);
+    assert!(kept <= 64, "{kept} items");
+}
+
+#[test]
+fn a_bucket_is_full_at_its_first_use() {
+    let start = ManualClock::new().now();
+    let mut bucket = TokenBucket::full(1.0, 2);
+    let late = start + 3600 * SECOND;
+    assert_eq!((bucket.tokens(late), bucket.tokens(late + SECOND)), (2, 2));
+    assert!(bucket.try_accept(late));
+    assert_eq!((bucket.tokens(late + SECOND), bucket.tokens(late + 2 * SECOND)), (1, 2));
+    assert_eq!(TokenBucket::full(f64::INFINITY, 0).tokens(late), u32::MAX);
+    let mut spent = TokenBucket::full(1.0, 0);
+    assert_eq!((spent.tokens(late), spent.reserve(late)), (0, Duration::MAX));
+    let mut owing = TokenBucket::full(1.0, 1);
+    (0..5).for_each(|_| _ = owing.reserve(late));
+    assert_eq!(owing.tokens(late), 0);
+}
+
 #[test]
 fn failures_expire_after_their_time() {
     let clock = ManualClock::new();
@@ -131,9 +177,9 @@ fn failures_expire_after_their_time() {
         limiter.when(&item, clock.now());
     }
     // Counted from the end of the delay.
-    clock.advance(SECOND + MS);
+    clock.advance(SECOND + MS - NANO);
     assert_eq!(limiter.num_requeues(&7, clock.now()), 1);
-    clock.advance(MS);
+    clock.advance(NANO);
     assert_eq!((limiter.num_requeues(&7, clock.now()), limiter.when(&7, clock.now())), (0, MS));
     for item in 1000..3000 {
         limiter.when(&item, clock.now());

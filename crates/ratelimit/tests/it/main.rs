@@ -1,11 +1,13 @@
 //! What the crate promises, in virtual time. The tests of client-go's own tables bear their numbers there.
 
 mod backoff;
+mod clocks;
 mod item_backoff;
 mod limiters;
 mod throttle;
 
 use std::time::Duration;
 
+const NANO: Duration = Duration::from_nanos(1);
 const MS: Duration = Duration::from_millis(1);
 const SECOND: Duration = Duration::from_secs(1);

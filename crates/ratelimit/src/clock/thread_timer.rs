@@ -1,0 +1,242 @@
+//! A timer for any executor.
+
+use std::collections::BTreeMap;
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::task::{Context, Poll, Waker};
+use std::time::{Duration, Instant};
+
+use super::{Clock, Sleep, StdClock, Timer};
+use crate::wake::call_all;
+
+/// [`StdClock`] with a timer thread of its own. Clones share the thread.
+///
+/// The thread starts with the first sleep that is polled and ends ten seconds after the last one.
+///
+/// A waker that panics does not end the thread: the panic hook reports it, and the other sleeps go on.
+///
+/// # Panics
+///
+/// Polling a sleep panics if the operating system cannot start a thread.
+#[derive(Clone, Debug, Default)]
+pub struct ThreadTimer {
+    shared: Arc<Shared>,
+}
+
+#[derive(Debug, Default)]
+struct Shared {
+    /// Locked for a few map operations, never while a waker is called.
+    schedule: Mutex<Schedule>,
+    changed: Condvar,
+}
+
+/// The sleeps, and when the thread looks at them.
+#[derive(Debug, Default)]
+struct Schedule {
+    next_id: u64,
+    sleepers: BTreeMap<(Instant, u64), Waker>,
+    /// When the thread looks next. `None`: there is no thread.
+    looks_at: Option<Instant>,
+    /// When the thread ends if no sleep comes before that.
+    ends_at: Option<Instant>,
+}
+
+/// How long the thread stays without a sleep: starting one takes longer than a short sleep.
+const LINGER: Duration = Duration::from_secs(10);
+
+/// What the thread does next.
+#[derive(Debug)]
+enum Next {
+    Wake(Waker),
+    Wait(Duration),
+    End,
+}
+
+/// What a new sleep asks of the thread.
+#[derive(Debug, PartialEq, Eq)]
+enum Thread {
+    /// There is none yet.
+    Start,
+    /// It waits for a later sleep.
+    Notify,
+    LooksInTime,
+}
+
+impl Schedule {
+    /// Returns a number for a new sleep.
+    fn new_id(&mut self) -> u64 {
+        self.next_id += 1;
+        self.next_id
+    }
+
+    /// Registers the waker of a sleep, and returns the one that it replaces.
+    fn insert(&mut self, deadline: Instant, id: u64, waker: Waker) -> (Thread, Option<Waker>) {
+        let replaced = self.sleepers.insert((deadline, id), waker);
+        let thread = match self.looks_at {
+            None => Thread::Start,
+            Some(looks_at) if deadline < looks_at => Thread::Notify,
+            Some(_) => Thread::LooksInTime,
+        };
+        (thread, replaced)
+    }
+
+    fn remove(&mut self, deadline: Instant, id: u64) -> Option<Waker> {
+        self.sleepers.remove(&(deadline, id))
+    }
+
+    fn next(&mut self, now: Instant) -> Next {
+        let until = match self.sleepers.first_entry() {
+            Some(first) if first.key().0 <= now => {
+                // Until it looks again, a new sleep need not notify it.
+                self.looks_at = Some(now);
+                return Next::Wake(first.remove());
+            }
+            Some(first) => {
+                self.ends_at = None;
+                first.key().0
+            }
+            None => *self.ends_at.get_or_insert(now + LINGER),
+        };
+        if until <= now {
+            (self.looks_at, self.ends_at) = (None, None);
+            return Next::End;
+        }
+        self.looks_at = Some(until);
+        Next::Wait(until - now)
+    }
+}
+
+impl Clock for ThreadTimer {
+    fn now(&self) -> Instant {
+        StdClock.now()
+    }
+}
+
+impl Timer for ThreadTimer {
+    fn sleep_until(&self, deadline: Instant) -> Sleep {
+        Box::pin(ThreadSleep { shared: Arc::clone(&self.shared), deadline, id: None })
+    }
+}
+
+impl Shared {
+    fn lock(&self) -> MutexGuard<'_, Schedule> {
+        self.schedule.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn run(&self) {
+        let mut schedule = self.lock();
+        loop {
+            match schedule.next(StdClock.now()) {
+                Next::Wake(waker) => {
+                    drop(schedule);
+                    // The panic hook has reported it, and nobody waits for this thread.
+                    drop(call_all([|| waker.wake()]));
+                    schedule = self.lock();
+                }
+                Next::Wait(time) => {
+                    let waited = self.changed.wait_timeout(schedule, time);
+                    schedule = waited.unwrap_or_else(PoisonError::into_inner).0;
+                }
+                Next::End => return,
+            }
+        }
+    }
+
+    fn start(self: &Arc<Self>) {
+        let shared = Arc::clone(self);
+        let thread = std::thread::Builder::new().name("pintle-timer".into());
+        thread.spawn(move || shared.run()).expect("the operating system can start a timer thread");
+    }
+}
+
+struct ThreadSleep {
+    shared: Arc<Shared>,
+    deadline: Instant,
+    id: Option<u64>,
+}
+
+impl Future for ThreadSleep {
+    type Output = ();
+
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
+        let now = StdClock.now();
+        if self.deadline <= now {
+            return Poll::Ready(());
+        }
+        // A waker is cloned and dropped without the lock: that is an executor's code.
+        let waker = cx.waker().clone();
+        let shared = Arc::clone(&self.shared);
+        let mut schedule = shared.lock();
+        let id = *self.id.get_or_insert_with(|| schedule.new_id());
+        let (thread, replaced) = schedule.insert(self.deadline, id, waker);
+        match thread {
+            Thread::Start => {
+                shared.start();
+                schedule.looks_at = Some(now);
+            }
+            Thread::Notify => shared.changed.notify_one(),
+            Thread::LooksInTime => {}
+        }
+        drop(schedule);
+        drop(replaced);
+        Poll::Pending
+    }
+}
+
+impl Drop for ThreadSleep {
+    fn drop(&mut self) {
+        if let Some(id) = self.id {
+            let removed = self.shared.lock().remove(self.deadline, id);
+            drop(removed);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SECOND: Duration = Duration::from_secs(1);
+
+    /// A schedule whose thread is up and has looked at `start`.
+    fn running(start: Instant) -> Schedule {
+        let mut schedule = Schedule::default();
+        assert_eq!(schedule.insert(start + 5 * SECOND, 1, Waker::noop().clone()).0, Thread::Start);
+        assert!(matches!(schedule.next(start), Next::Wait(time) if time == 5 * SECOND));
+        schedule
+    }
+
+    #[test]
+    fn an_earlier_sleep_notifies_the_thread_and_a_later_one_does_not() {
+        let start = Instant::now();
+        let mut schedule = running(start);
+        assert_eq!(schedule.insert(start + 6 * SECOND, 2, Waker::noop().clone()).0, Thread::LooksInTime);
+        assert_eq!(schedule.insert(start + SECOND, 3, Waker::noop().clone()).0, Thread::Notify);
+        assert!(matches!(schedule.next(start), Next::Wait(time) if time == SECOND));
+    }
+
+    #[test]
+    fn due_sleeps_are_woken_by_deadline_and_a_dropped_one_never() {
+        let start = Instant::now();
+        let mut schedule = running(start);
+        schedule.insert(start + SECOND, 2, Waker::noop().clone());
+        assert!(schedule.remove(start + 5 * SECOND, 1).is_some());
+        assert!(matches!(schedule.next(start + 5 * SECOND), Next::Wake(_)));
+        assert!(matches!(schedule.next(start + 5 * SECOND), Next::Wait(time) if time == LINGER));
+    }
+
+    #[test]
+    fn the_thread_ends_after_a_pause_without_sleeps() {
+        let start = Instant::now();
+        let mut schedule = running(start);
+        schedule.remove(start + 5 * SECOND, 1);
+        assert!(matches!(schedule.next(start), Next::Wait(time) if time == LINGER));
+        schedule.insert(start + 20 * SECOND, 2, Waker::noop().clone());
+        assert!(matches!(schedule.next(start + LINGER), Next::Wait(time) if time == 10 * SECOND), "a sleep came");
+        schedule.remove(start + 20 * SECOND, 2);
+        assert!(matches!(schedule.next(start + 15 * SECOND), Next::Wait(time) if time == LINGER));
+        assert!(matches!(schedule.next(start + 25 * SECOND), Next::End));
+        assert_eq!(schedule.insert(start + 30 * SECOND, 3, Waker::noop().clone()).0, Thread::Start);
+    }
+}

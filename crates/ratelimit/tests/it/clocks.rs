@@ -1,0 +1,179 @@
+//! What timers promise, and what a panicking waker must not break.
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::pin::Pin;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::mpsc::{Receiver, Sender, channel};
+use std::sync::{Arc, Mutex};
+use std::task::{Context, Poll, Wake, Waker};
+use std::thread;
+use std::time::Duration;
+
+use pintle_ratelimit::{Clock, ManualClock, Sleep, StdClock, ThreadTimer, Throttle, Timer};
+
+use crate::{MS, SECOND};
+
+/// A test that takes longer than this hangs.
+const LIMIT: Duration = Duration::from_secs(60);
+
+/// Reports each call.
+struct Bell(Mutex<Sender<()>>);
+
+impl Wake for Bell {
+    fn wake(self: Arc<Self>) {
+        _ = self.0.lock().unwrap().send(());
+    }
+}
+
+fn bell() -> (Waker, Receiver<()>) {
+    let (sender, receiver) = channel();
+    (Waker::from(Arc::new(Bell(Mutex::new(sender)))), receiver)
+}
+
+struct Panics;
+
+impl Wake for Panics {
+    fn wake(self: Arc<Self>) {
+        panic!("no wake-up");
+    }
+}
+
+fn panics() -> Waker {
+    Waker::from(Arc::new(Panics))
+}
+
+#[derive(Default)]
+pub(crate) struct Wakes(AtomicUsize);
+
+impl Wakes {
+    pub(crate) fn count(&self) -> usize {
+        self.0.load(Ordering::SeqCst)
+    }
+}
+
+impl Wake for Wakes {
+    fn wake(self: Arc<Self>) {
+        self.0.fetch_add(1, Ordering::SeqCst);
+    }
+}
+
+fn poll(sleep: &mut Sleep, waker: &Waker) -> Poll<()> {
+    Pin::new(sleep).poll(&mut Context::from_waker(waker))
+}
+
+/// Polls a short sleep until its timer has ended it.
+fn sleeps(timer: &impl Timer) {
+    let (waker, rings) = bell();
+    let mut sleep = timer.sleep_until(timer.now() + MS);
+    while poll(&mut sleep, &waker).is_pending() {
+        rings.recv_timeout(LIMIT).expect("the timer wakes the sleep");
+    }
+}
+
+#[test]
+fn the_standard_clock_and_a_thread_timer_wake_any_executor() {
+    sleeps(&StdClock);
+    sleeps(&Arc::new(StdClock));
+    sleeps(&ThreadTimer::default());
+    assert!(StdClock.detached().is_none(), "it works on any thread by itself");
+}
+
+#[test]
+fn a_short_sleep_is_woken_while_the_thread_waits_for_a_long_one() {
+    let timer = ThreadTimer::default();
+    let mut long = timer.sleep_until(timer.now() + 3600 * SECOND);
+    assert!(poll(&mut long, Waker::noop()).is_pending());
+    for _ in 0..10 {
+        sleeps(&timer);
+    }
+}
+
+#[test]
+fn a_dropped_sleep_lets_its_waker_go() {
+    let (timer, wakes) = (ThreadTimer::default(), Arc::new(Wakes::default()));
+    let mut sleep = timer.sleep_until(timer.now() + 3600 * SECOND);
+    assert!(poll(&mut sleep, &Waker::from(Arc::clone(&wakes))).is_pending());
+    assert_eq!(Arc::strong_count(&wakes), 2);
+    drop(sleep);
+    assert_eq!((Arc::strong_count(&wakes), wakes.count()), (1, 0));
+}
+
+#[test]
+fn a_waker_that_panics_does_not_end_the_timer_thread() {
+    let timer = ThreadTimer::default();
+    for _ in 0..3 {
+        let mut bad = timer.sleep_until(timer.now() + MS);
+        assert!(poll(&mut bad, &panics()).is_pending());
+        sleeps(&timer);
+    }
+}
+
+#[test]
+fn a_waker_that_panics_does_not_keep_a_manual_clock_from_waking_others() {
+    let (clock, wakes) = (ManualClock::new(), Arc::new(Wakes::default()));
+    let wakers = [panics(), Waker::from(Arc::clone(&wakes)), panics(), Waker::from(Arc::clone(&wakes))];
+    let mut sleeps = [(); 4].map(|()| clock.sleep_until(clock.now() + SECOND));
+    for (sleep, waker) in sleeps.iter_mut().zip(&wakers) {
+        assert!(poll(sleep, waker).is_pending());
+    }
+    assert!(catch_unwind(AssertUnwindSafe(|| clock.advance(SECOND))).is_err());
+    assert_eq!(wakes.count(), 2);
+}
+
+#[test]
+fn stop_wakes_all_waiters_of_a_throttle_though_one_waker_panics() {
+    let (throttle, wakes) = (Throttle::new(0.001, 1, ManualClock::new()), Arc::new(Wakes::default()));
+    assert!(throttle.try_accept());
+    let wakers = [panics(), Waker::from(Arc::clone(&wakes)), Waker::from(Arc::clone(&wakes))];
+    let mut waits = [(); 3].map(|()| throttle.accept());
+    for (wait, waker) in waits.iter_mut().zip(&wakers) {
+        assert!(Pin::new(wait).poll(&mut Context::from_waker(waker)).is_pending());
+    }
+    assert!(catch_unwind(AssertUnwindSafe(|| throttle.stop())).is_err());
+    assert_eq!(wakes.count(), 2);
+}
+
+#[test]
+fn stop_ends_the_wait_of_a_thread() {
+    let throttle = Throttle::new(0.001, 1, ManualClock::new());
+    assert!(throttle.try_accept());
+    let waits = thread::spawn({
+        let throttle = throttle.clone();
+        move || throttle.blocking_accept()
+    });
+    while !format!("{throttle:?}").contains("waiting: 1") {
+        thread::yield_now();
+    }
+    throttle.stop();
+    assert!(waits.join().unwrap().is_err());
+}
+
+/// The waiter is dropped by a panic, and the waker of the next one panics too.
+#[test]
+fn a_panicking_waker_of_the_next_waiter_does_not_abort_an_unwinding_thread() {
+    let throttle = Throttle::new(0.001, 1, ManualClock::new());
+    assert!(throttle.try_accept());
+    let (mut first, mut second) = (throttle.accept(), throttle.accept());
+    assert!(Pin::new(&mut first).poll(&mut Context::from_waker(Waker::noop())).is_pending());
+    assert!(Pin::new(&mut second).poll(&mut Context::from_waker(&panics())).is_pending());
+    let unwinds = catch_unwind(AssertUnwindSafe(move || {
+        let _dropped = first;
+        panic!("a bug of the worker");
+    }));
+    assert_eq!(unwinds.unwrap_err().downcast_ref::<&str>(), Some(&"a bug of the worker"));
+}
+
+#[cfg(feature = "tokio")]
+mod on_tokio {
+    use pintle_ratelimit::TokioClock;
+
+    use super::*;
+
+    #[test]
+    fn a_detached_tokio_timer_works_on_any_thread() {
+        let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_time().build().unwrap();
+        assert!(TokioClock.detached().is_none(), "there is no runtime here");
+        let timer = runtime.block_on(async { TokioClock.detached().unwrap() });
+        thread::spawn(move || sleeps(&timer)).join().unwrap();
+    }
+}
