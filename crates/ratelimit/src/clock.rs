@@ -9,6 +9,7 @@ mod tokio;
 use std::future::Future;
 use std::pin::Pin;
 use std::sync::Arc;
+use std::task::{Context, Poll};
 use std::time::Instant;
 
 pub use manual::ManualClock;
@@ -59,6 +60,15 @@ pub trait Timer: Clock {
     fn detached(&self) -> Option<Arc<dyn Timer>> {
         None
     }
+
+    /// Asks the executor whether the calling task may do one more step that does not wait. `Pending`: the task has to give way, and the
+    /// executor wakes it.
+    ///
+    /// The default is `None`: the executor has no budget for tasks. A work queue then has a task give way now and then by itself.
+    fn poll_proceed(&self, cx: &mut Context<'_>) -> Option<Poll<()>> {
+        let _ = cx;
+        None
+    }
 }
 
 impl<C: Clock + ?Sized> Clock for Arc<C> {
@@ -78,6 +88,10 @@ impl<C: Timer + ?Sized> Timer for Arc<C> {
 
     fn detached(&self) -> Option<Arc<dyn Timer>> {
         (**self).detached()
+    }
+
+    fn poll_proceed(&self, cx: &mut Context<'_>) -> Option<Poll<()>> {
+        (**self).poll_proceed(cx)
     }
 }
 

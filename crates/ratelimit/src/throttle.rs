@@ -190,6 +190,9 @@ impl<C: Timer> Future for Accept<'_, C> {
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
         let this = &mut *self;
+        if this.turn.shared.clock.poll_proceed(cx) == Some(Poll::Pending) {
+            return Poll::Pending;
+        }
         loop {
             let until = match this.turn.poll(cx.waker()) {
                 Ok(result) => return Poll::Ready(result),

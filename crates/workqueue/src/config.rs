@@ -75,7 +75,8 @@ pub enum Pending {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Charge {
-    /// When it changes the key's schedule. An add that loses against an earlier pending one is free.
+    /// When it reports a new failure. Free are an add while an earlier retry of the key is pending, and an add that is dropped since the
+    /// key is queued. [`WorkItem::retry`](crate::WorkItem::retry) always counts: the worker that held the key has failed once.
     #[default]
     IfScheduled,
     /// Always, even if the queue is shut down. client-go's rule.

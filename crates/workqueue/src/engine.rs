@@ -9,24 +9,23 @@ mod retry;
 mod table;
 mod timers;
 
-use std::any::Any;
 use std::cell::Cell;
 use std::collections::BTreeSet;
 use std::fmt;
-use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
-use std::thread;
 use std::time::{Duration, Instant};
 
 use pintle_ratelimit::{Clock, RateLimiter, TokenBucket};
 
 pub(crate) use self::handout::Handout;
 pub use self::inspect::{Counts, KeyState};
+pub(crate) use self::retry::Failed;
 
 use self::record::Record;
 use self::table::Table;
 use crate::config::{Charge, Pending, QueueConfig};
-use crate::metrics::{Observer, Stamps};
+use crate::metrics::{Depth, Observer, Pull, Stamps};
 use crate::order::{Order, Queued, Ticket};
+use crate::panic::{Panic, catch};
 use crate::shutdown::ShutdownMode;
 
 /// The three layers in one: a queue, its delays, and its retries, with one record a key.
@@ -44,6 +43,8 @@ pub(crate) struct Engine<K> {
     order: Box<dyn Order<K>>,
     /// Whether the order looks at the time.
     timed: bool,
+    /// The order has keys and hands none out. It is asked again once anything about them has changed.
+    is_withheld: bool,
     /// When something becomes of a record by itself: the delays that end, and the failures that expire.
     timers: BTreeSet<(u64, Ticket)>,
     limiter: Box<dyn RateLimiter<K>>,
@@ -83,10 +84,14 @@ pub enum DelayKind {
 
 /// The time of a step, which reads the clock when it is first asked, if it is asked at all: most steps of a queue without delays
 /// need no time.
+///
+/// A clock that panics does not end the step half-way: the step goes on with the latest time known, and the panic comes out at its end.
 pub(crate) struct Now<'a> {
     clock: &'a dyn Clock,
     epoch: Instant,
     read: Cell<Option<u64>>,
+    fallback: u64,
+    panic: Cell<Option<Panic>>,
 }
 
 /// What is to be dropped when the lock is free, since it runs code of the user's or takes long.
@@ -99,7 +104,7 @@ struct Rare<K> {
     keys: Vec<K>,
     burst: Option<(Table<K>, Option<Stamps>)>,
     observer: Option<Box<Observer>>,
-    panic: Option<Box<dyn Any + Send>>,
+    panic: Option<Panic>,
 }
 
 impl<K> Engine<K> {
@@ -108,6 +113,7 @@ impl<K> Engine<K> {
             table: Table::new(),
             timed: config.order.needs_time(),
             order: config.order,
+            is_withheld: false,
             timers: BTreeSet::new(),
             limiter: config.limiter,
             handout_limit: config.handout_limit,
@@ -157,9 +163,16 @@ impl<K> Engine<K> {
         }
     }
 
-    /// Whether a key can be handed out now, as far as it is known without ripening delays.
-    pub(crate) fn is_available(&mut self, now: &Now<'_>) -> bool {
-        self.counts.queued > 0 && !self.is_exhausted() && self.handout_wait(now) == 0
+    /// How many keys can be handed out now, as far as it is known without ripening delays.
+    pub(crate) fn available(&mut self, now: &Now<'_>) -> usize {
+        let queued = self.counts.queued;
+        if queued == 0 || self.is_withheld || self.is_exhausted() {
+            return 0;
+        }
+        match &mut self.handout_limit {
+            None => queued,
+            Some(bucket) => queued.min(bucket.tokens(now.instant()) as usize),
+        }
     }
 
     /// When, if nothing else happens, there may be something to hand out that is not available now.
@@ -169,6 +182,7 @@ impl<K> Engine<K> {
         }
         let token = match self.counts.queued {
             0 => None,
+            _ if self.is_withheld => None,
             _ => Some(self.handout_wait(now)).filter(|wait| *wait > 0).map(|wait| now.nanos().saturating_add(wait)),
         };
         let timer = self.timers.first().filter(|_| self.mode.is_none()).map(|(deadline, _)| *deadline);
@@ -177,6 +191,25 @@ impl<K> Engine<K> {
 
     pub(crate) fn observer(&self) -> Option<&Observer> {
         self.observer.as_deref()
+    }
+
+    /// The depths that the provider of metrics does not know yet.
+    #[inline]
+    pub(crate) fn take_new_depths(&mut self) -> Vec<Depth> {
+        self.observer.as_deref_mut().map_or_else(Vec::new, Observer::take_new_depths)
+    }
+
+    /// Keeps the gauge of a depth, or gives it back if metrics have ended.
+    pub(crate) fn keep_gauge(&mut self, depth: Depth, gauge: Pull) -> Option<Pull> {
+        match self.observer.as_deref_mut() {
+            Some(observer) => observer.keep_gauge(depth, gauge),
+            None => Some(gauge),
+        }
+    }
+
+    /// Ends the metrics, since the provider panicked. Returns what must be dropped without the lock.
+    pub(crate) fn take_observer(&mut self) -> Option<Box<Observer>> {
+        self.observer.take()
     }
 
     #[inline]
@@ -244,17 +277,35 @@ fn queued<'a, K>(ticket: Ticket, record: &'a Record<K>, timed: bool, now: &Now<'
 
 impl<'a> Now<'a> {
     pub(crate) fn new(clock: &'a dyn Clock, epoch: Instant) -> Self {
-        Self { clock, epoch, read: Cell::new(None) }
+        Self { clock, epoch, read: Cell::new(None), fallback: 0, panic: Cell::new(None) }
     }
 
     /// The same clock at another time.
     pub(crate) fn at(&self, time: u64) -> Self {
-        Self { read: Cell::new(Some(time)), ..*self }
+        Self { read: Cell::new(Some(time)), ..Self::new(self.clock, self.epoch) }
+    }
+
+    /// The time for the case that the clock panics.
+    pub(crate) fn set_fallback(&mut self, fallback: u64) {
+        self.fallback = fallback;
+    }
+
+    /// The latest time known, without a look at the clock.
+    pub(crate) fn latest(&self) -> u64 {
+        self.read.get().unwrap_or(self.fallback)
+    }
+
+    pub(crate) fn take_panic(&self) -> Option<Panic> {
+        self.panic.take()
     }
 
     pub(crate) fn nanos(&self) -> u64 {
         self.read.get().unwrap_or_else(|| {
-            let now = nanos(self.clock.now().saturating_duration_since(self.epoch));
+            let read = catch(|| nanos(self.clock.now().saturating_duration_since(self.epoch)));
+            let now = read.unwrap_or_else(|panic| {
+                self.panic.set(Some(panic));
+                self.fallback
+            });
             self.read.set(Some(now));
             now
         })
@@ -279,33 +330,28 @@ impl<K> Trash<K> {
 
     /// Calls code of the user's in the middle of a step. If it panics, the step goes on, and the panic comes out at its end.
     fn catch<T>(&mut self, call: impl FnOnce() -> T) -> Option<T> {
-        catch_unwind(AssertUnwindSafe(call)).map_err(|panic| self.rare().panic = Some(panic)).ok()
+        catch(call).map_err(|panic| self.rare().panic = Some(panic)).ok()
     }
 
     fn rare(&mut self) -> &mut Rare<K> {
         self.rare.get_or_insert_with(|| Box::new(Rare { keys: Vec::new(), burst: None, observer: None, panic: None }))
     }
 
-    /// Drops all, and lets a panic go its way.
+    /// Drops all, and returns the panic that was caught, or that of a drop.
     #[inline]
-    pub(crate) fn empty(self) {
-        drop(self.key);
-        if let Some(rare) = self.rare {
-            rare.empty();
-        }
+    pub(crate) fn empty(self) -> Option<Panic> {
+        let Self { key, rare } = self;
+        let of_key = if std::mem::needs_drop::<K>() { catch(|| drop(key)).err() } else { None };
+        rare.and_then(Rare::empty).or(of_key)
     }
 }
 
 impl<K> Rare<K> {
     #[cold]
-    fn empty(mut self: Box<Self>) {
+    fn empty(mut self: Box<Self>) -> Option<Panic> {
         let panic = self.panic.take();
-        drop(self);
-        if let Some(panic) = panic
-            && !thread::panicking()
-        {
-            resume_unwind(panic);
-        }
+        let of_drop = catch(|| drop(self)).err();
+        panic.or(of_drop)
     }
 }
 

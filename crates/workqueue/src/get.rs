@@ -1,25 +1,24 @@
 //! The wait for a key, in a thread or in a task.
 
+use std::cell::Cell;
 use std::fmt;
 use std::future::Future;
 use std::pin::Pin;
 use std::sync::Arc as StdArc;
 use std::task::{Context, Poll, Wake, Waker};
-use std::time::Instant;
 
-use pintle_ratelimit::{Clock, Sleep, Timer};
+use pintle_ratelimit::{Clock, Timer};
 
 use crate::item::WorkItem;
 use crate::shared::{Shared, Step};
 use crate::sync::{Arc, thread};
-use crate::waiters::WaiterId;
+use crate::waiters::Waiter;
+use crate::wakers::WaiterId;
 
 /// The future of [`WorkQueue::get`](crate::WorkQueue::get).
 #[must_use = "futures do nothing unless polled"]
 pub struct Get<'a, K, C: Timer> {
     wait: Wait<'a, K, C>,
-    /// Armed while this waiter keeps the time.
-    sleep: Option<(Instant, Sleep)>,
 }
 
 /// Why [`WorkQueue::try_get`](crate::WorkQueue::try_get) has nothing.
@@ -47,10 +46,10 @@ impl<'a, K, C: Clock> Wait<'a, K, C> {
 }
 
 impl<K: Clone, C: Clock> Wait<'_, K, C> {
-    fn poll(&mut self, waker: impl FnOnce() -> Waker) -> Step<K, C> {
+    fn poll(&mut self, waits: impl FnMut() -> Waiter) -> Step<K, C> {
         let mut finished = self.finished.take();
         let ticket = finished.as_mut().and_then(WorkItem::release);
-        let step = self.shared.poll_get(&mut self.id, ticket, waker);
+        let step = self.shared.poll_get(&mut self.id, ticket, waits);
         // Its key, after the section.
         drop(finished);
         step
@@ -61,7 +60,7 @@ impl<K: Clone, C: Clock> Wait<'_, K, C> {
         let mut waker = None;
         loop {
             let make = || Waker::from(StdArc::new(Unpark(thread::current())));
-            match self.poll(|| waker.get_or_insert_with(make).clone()) {
+            match self.poll(|| Waiter::Thread(waker.get_or_insert_with(make).clone())) {
                 Step::Item(item) => return Some(item),
                 Step::ShutDown => return None,
                 Step::Wait(deadline) => self.shared.clock.park_until(deadline),
@@ -72,7 +71,7 @@ impl<K: Clone, C: Clock> Wait<'_, K, C> {
 
 impl<'a, K, C: Timer> Get<'a, K, C> {
     pub(crate) fn new(wait: Wait<'a, K, C>) -> Self {
-        Self { wait, sleep: None }
+        Self { wait }
     }
 }
 
@@ -80,29 +79,47 @@ impl<K: Clone, C: Timer> Future for Get<'_, K, C> {
     type Output = Option<WorkItem<K, C>>;
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
-        loop {
-            let this = &mut *self;
-            match this.wait.poll(|| cx.waker().clone()) {
-                Step::Item(item) => return Poll::Ready(Some(item)),
-                Step::ShutDown => return Poll::Ready(None),
-                Step::Wait(None) => {
-                    this.sleep = None;
-                    return Poll::Pending;
-                }
-                Step::Wait(Some(deadline)) => {
-                    if this.sleep.as_ref().is_none_or(|(armed, _)| *armed != deadline) {
-                        this.sleep = Some((deadline, this.wait.shared.clock.sleep_until(deadline)));
-                    }
-                    let slept = this.sleep.as_mut().map(|(_, sleep)| sleep.as_mut().poll(cx));
-                    if slept == Some(Poll::Pending) {
-                        return Poll::Pending;
-                    }
-                    // The deadline came between the look at the queue and here.
-                    this.sleep = None;
-                }
+        let wait = &mut self.wait;
+        let shared = wait.shared;
+        match shared.clock.poll_proceed(cx) {
+            Some(Poll::Ready(())) => {}
+            Some(Poll::Pending) => return Poll::Pending,
+            None if has_budget() => {}
+            None => {
+                cx.waker().wake_by_ref();
+                return Poll::Pending;
+            }
+        }
+        let step = wait.poll(|| {
+            shared.sleep_until.get_or_init(|| C::sleep_until);
+            Waiter::Task(cx.waker().clone(), shared.clock.detached())
+        });
+        match step {
+            Step::Item(item) => Poll::Ready(Some(item)),
+            Step::ShutDown => Poll::Ready(None),
+            // The queue's alarm keeps the time for tasks.
+            Step::Wait(_) => {
+                READY_IN_A_ROW.set(0);
+                Poll::Pending
             }
         }
     }
+}
+
+thread_local! {
+    /// How many polls of `get` on this thread have not waited since the last one that did.
+    static READY_IN_A_ROW: Cell<u32> = const { Cell::new(0) };
+}
+
+/// After so many polls that did not wait, one gives way to the other tasks of its thread: as many as tokio grants.
+const BUDGET: u32 = 128;
+
+/// Counts a poll. False: it has to give way. Model checkers decide themselves who runs.
+fn has_budget() -> bool {
+    let ready = READY_IN_A_ROW.get();
+    let has_budget = ready < BUDGET || cfg!(any(pintle_loom, pintle_shuttle));
+    READY_IN_A_ROW.set(if has_budget { ready + 1 } else { 0 });
+    has_budget
 }
 
 // Nothing in it is pinned.

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use pintle_ratelimit::{Clock, StdClock, Timer};
 
-use crate::engine::{Added, Engine, Handout, Now};
+use crate::engine::{Added, Engine, Failed, Handout, Now};
 use crate::get::{Get, Wait};
 use crate::order::Ticket;
 use crate::shared::Shared;
@@ -77,9 +77,13 @@ impl<K, C: Clock> WorkItem<K, C> {
     }
 
     /// Done, without success: counts a failure, and adds the key again after the limiter's delay, at the same priority.
+    ///
+    /// The failure counts also if the key runs earlier, because of a pending delay or another add. Once the queue is shutting down it
+    /// counts only with [`Charge::Always`](crate::Charge).
     pub fn retry(self) -> Added {
         let priority = self.priority;
-        self.finish(|engine, ticket, now| engine.retry(ticket, None, priority, now)).unwrap_or(Added::ShutDown)
+        self.finish(|engine, ticket, now| engine.retry(ticket, Failed::Held, None, priority, now))
+            .unwrap_or(Added::ShutDown)
     }
 
     /// Done, with success: forgets the failures, and adds the key again after a time, at the same priority.

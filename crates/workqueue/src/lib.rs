@@ -118,6 +118,7 @@
 //! item.done();
 //! ```
 
+mod alarm;
 mod chunks;
 mod config;
 mod engine;
@@ -126,6 +127,7 @@ mod inbox;
 mod item;
 mod metrics;
 mod order;
+mod panic;
 mod parallelize;
 mod queue;
 mod section;
@@ -133,6 +135,7 @@ mod shared;
 mod shutdown;
 mod sync;
 mod waiters;
+mod wakers;
 
 pub use pintle_ratelimit as ratelimit;
 

@@ -1,13 +1,14 @@
 //! What a queue tells about itself, by the names of client-go and controller-runtime.
 
+mod ages;
+mod depths;
 mod observer;
 
 use std::any::Any;
-use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use pintle_metrics::{Counter, Gauge, Histogram, Metric, MetricKind, Provider};
+use pintle_metrics::{Counter, Histogram, Metric, MetricKind, Provider};
 
 use crate::engine::Counts;
 
@@ -19,7 +20,7 @@ pub(crate) use observer::{Observer, Stamps};
 /// |---|---|---|
 /// | `workqueue_adds_total` | counter | adds that were not merged into another |
 /// | `workqueue_depth` | gauge | keys that have work to do which nobody is doing yet, whether queued or added again while in flight |
-/// | `workqueue_queue_duration_seconds` | histogram | from that add to the hand-out; delays do not count |
+/// | `workqueue_queue_duration_seconds` | histogram | from that add, or the end of the delay, to the hand-out |
 /// | `workqueue_work_duration_seconds` | histogram | how long a key was in flight |
 /// | `workqueue_retries_total` | counter | delayed adds of any kind |
 /// | `workqueue_unfinished_work_seconds` | gauge | the ages of all keys in flight, added up |
@@ -28,8 +29,9 @@ pub(crate) use observer::{Observer, Stamps};
 /// | `workqueue_delayed` | gauge | keys whose delay is pending; not in client-go |
 /// | `workqueue_oldest_queued_seconds` | gauge | how long the key that waits the longest has been waiting; not in client-go |
 ///
-/// All are told, and read, under the queue's lock, so that no depth is ever negative. A provider that panics is told nothing more, and
-/// its panic comes out of the call of the queue that it was told of.
+/// The gauges are read when they are scraped, and count every key whose delay is over by then, also if all workers are busy. Counters
+/// and histograms are told under the queue's lock. A provider that panics is told nothing more, and its panic comes out of the call of
+/// the queue that it was told of.
 ///
 /// ```
 /// use pintle_metrics::Memory;
@@ -147,93 +149,93 @@ impl Metrics {
 /// What keeps a gauge being read.
 pub(crate) type Pull = Box<dyn Any + Send + Sync>;
 
-/// Reads a gauge at a time.
-pub(crate) type Read = fn(&Observer, Counts, u64) -> f64;
+/// A gauge at a time.
+pub(crate) type Reading = dyn Fn(&Observer, Counts, u64) -> f64;
+
+/// The gauges of one queue, which the provider reads for as long as this lives.
+pub(crate) struct Gauges {
+    _fixed: Vec<Pull>,
+    /// Asks for the gauge of a depth.
+    pub(crate) register: Box<dyn Fn(Depth) -> Pull + Send + Sync>,
+}
+
+/// One series of the depth: that of a priority, or the one of all others.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct Depth(Option<i32>);
 
 /// Who is told of the queue called `name`.
-pub(crate) fn observer(provider: &Arc<dyn Provider>, style: MetricsStyle, name: &str) -> Observer {
-    Observer::new(Instruments::new(provider, style, name))
+pub(crate) fn observer(provider: &dyn Provider, style: MetricsStyle, name: &str) -> Observer {
+    Observer::new(Instruments::new(provider, style, name), style)
 }
 
 /// The gauges that are read when they are wanted, through `read`.
-pub(crate) fn pulls(
-    provider: &dyn Provider,
+pub(crate) fn gauges(
+    provider: Arc<dyn Provider>,
     style: MetricsStyle,
     name: &str,
-    read: impl Fn(Read) -> f64 + Clone + Send + Sync + 'static,
-) -> [Pull; 4] {
-    let metrics = Metrics::of(style);
-    let pull = |metric, gauge: Read| {
+    read: impl Fn(&Reading) -> f64 + Clone + Send + Sync + 'static,
+) -> Gauges {
+    let (metrics, name) = (Metrics::of(style), name.to_owned());
+    let pull = {
         let read = read.clone();
-        provider.pulled(metric, &metrics.labels(name), Box::new(move || read(gauge)))
+        let (provider, name) = (Arc::clone(&provider), name.clone());
+        move |metric, gauge: fn(&Observer, Counts, u64) -> f64| {
+            let read = read.clone();
+            provider.pulled(metric, &metrics.labels(&name), Box::new(move || read(&gauge)))
+        }
     };
-    [
+    let register = move |depth: Depth| {
+        let (labels, read) = (depth.label(style), read.clone());
+        let mut all = metrics.labels(&name);
+        all.extend(labels.as_deref());
+        provider.pulled(&metrics.depth, &all, Box::new(move || read(&move |observer, _, _| observer.depth(depth))))
+    };
+    let mut fixed = vec![
         pull(&metrics.unfinished, |observer, _, now| observer.unfinished(now)),
         pull(&metrics.longest_running, |observer, _, now| observer.longest_running(now)),
         pull(&metrics.oldest_queued, |observer, _, now| observer.oldest_queued(now)),
         pull(&metrics.delayed, |_, counts, _| counts.delayed as f64),
-    ]
+    ];
+    if style == MetricsStyle::ClientGo {
+        fixed.push(register(Depth(None)));
+    }
+    Gauges { _fixed: fixed, register: Box::new(register) }
 }
 
-/// The instruments of one queue.
+impl Depth {
+    /// The value of the label `priority`, if there is that label.
+    fn label(self, style: MetricsStyle) -> Option<String> {
+        match (style, self.0) {
+            (MetricsStyle::ClientGo, _) => None,
+            (MetricsStyle::ControllerRuntime, Some(priority)) => Some(priority.to_string()),
+            (MetricsStyle::ControllerRuntime, None) => Some(OTHER_PRIORITIES.to_owned()),
+        }
+    }
+}
+
+/// The instruments of one queue that are told.
 #[derive(Debug)]
 struct Instruments {
-    provider: Arc<dyn Provider>,
     style: MetricsStyle,
-    name: String,
     adds: Box<dyn Counter>,
     queue_duration: Box<dyn Histogram>,
     work_duration: Box<dyn Histogram>,
     retries: Box<dyn Counter>,
     retry_delay: Box<dyn Histogram>,
-    /// By priority; `None` for all those without a label of their own.
-    depths: BTreeMap<Option<i32>, Box<dyn Gauge>>,
 }
 
 impl Instruments {
-    fn new(provider: &Arc<dyn Provider>, style: MetricsStyle, name: &str) -> Self {
+    fn new(provider: &dyn Provider, style: MetricsStyle, name: &str) -> Self {
         let metrics = Metrics::of(style);
         let labels = &*metrics.labels(name);
         Self {
-            provider: Arc::clone(provider),
             style,
-            name: name.to_owned(),
             adds: provider.counter(&metrics.adds, labels),
             queue_duration: provider.histogram(&metrics.queue_duration, labels),
             work_duration: provider.histogram(&metrics.work_duration, labels),
             retries: provider.counter(&metrics.retries, labels),
             retry_delay: provider.histogram(&metrics.retry_delay, labels),
-            depths: match style {
-                MetricsStyle::ClientGo => BTreeMap::from([(None, provider.gauge(&metrics.depth, labels))]),
-                MetricsStyle::ControllerRuntime => BTreeMap::new(),
-            },
         }
-    }
-
-    /// A priority that has got a label keeps it, so what is counted up is counted down in the same place.
-    fn depth(&mut self, priority: i32, change: i64) {
-        let own = match self.style {
-            MetricsStyle::ClientGo => None,
-            MetricsStyle::ControllerRuntime => Some(priority),
-        };
-        let depth = match self.depths.get(&own).or_else(|| self.depths.get(&None)) {
-            Some(depth) => &**depth,
-            None => self.new_depth(priority),
-        };
-        depth.add(change);
-    }
-
-    #[cold]
-    fn new_depth(&mut self, priority: i32) -> &dyn Gauge {
-        let labelled = self.depths.keys().flatten().count();
-        let (key, label) = match labelled < MAX_PRIORITIES {
-            true => (Some(priority), priority.to_string()),
-            false => (None, OTHER_PRIORITIES.to_owned()),
-        };
-        let metrics = Metrics::of(self.style);
-        let mut labels = metrics.labels(&self.name);
-        labels.push(&label);
-        &**self.depths.entry(key).or_insert_with(|| self.provider.gauge(&metrics.depth, &labels))
     }
 
     fn retry(&self, delay: Duration) {

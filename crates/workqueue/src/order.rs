@@ -27,7 +27,8 @@ pub struct Queued<'a, K> {
     pub key: &'a K,
     /// The highest priority that it was added with since the last hand-out.
     pub priority: i32,
-    /// Nanoseconds since the queue was made, or 0 if [`Order::needs_time`] is false.
+    /// When the key was added or its delay ended, in nanoseconds since the queue was made; 0 if [`Order::needs_time`] is false. It can be
+    /// earlier than that of a key that came before: a key whose delay has ended may be noticed late.
     pub now: u64,
 }
 
@@ -76,6 +77,9 @@ pub trait Order<K>: Send + fmt::Debug {
     fn push(&mut self, key: Queued<'_, K>) -> u64;
 
     /// Takes out the next ticket.
+    ///
+    /// An order that is not empty may return `None` to withhold its keys. A waiting `get` asks it again after the next call that changes
+    /// what is queued or in flight: an add, the end of a guard, a removal, or the end of a delay.
     fn pop(&mut self) -> Option<Ticket>;
 
     /// Takes out a key that stands at `place`.
@@ -150,6 +154,8 @@ pub(crate) mod tests {
                 weights = [(); 4].map(|()| 1 + dice(&mut seed, 4));
             }
             now += 1 + dice(&mut seed, 3);
+            // Some keys are noticed late.
+            let since = if dice(&mut seed, 4) == 0 { now - dice(&mut seed, now.min(100)) } else { now };
             let priority = dice(&mut seed, 5) as i32 - 2;
             let mut what = dice(&mut seed, weights.iter().sum());
             let op = weights.iter().position(|weight| {
@@ -166,8 +172,8 @@ pub(crate) mod tests {
                         Ticket(next - 1)
                     });
                     let key = dice(&mut seed, 1000) as u32;
-                    let place = order.push(Queued { ticket, key: &key, priority, now });
-                    naive.push(ticket, key, priority, now);
+                    let place = order.push(Queued { ticket, key: &key, priority, now: since });
+                    naive.push(ticket, key, priority, since);
                     live.push(Live { ticket, key, priority, place });
                 }
                 Some(1) => {

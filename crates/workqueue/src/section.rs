@@ -1,14 +1,18 @@
 //! A step under the lock, and what comes after it.
 
 use std::ops::{Deref, DerefMut};
-use std::panic::resume_unwind;
-use std::thread;
 
+use pintle_ratelimit::Sleep;
+
+use crate::alarm::{Arm, Source};
 use crate::engine::{Engine, Handout, Now};
 use crate::inbox::{Inbox, Late};
+use crate::metrics::Depth;
 use crate::order::Ticket;
+use crate::panic::{Panic, pass_on};
 use crate::sync::MutexGuard;
-use crate::waiters::{Waiters, Wakers, Wakes};
+use crate::waiters::{Supply, Waiter, Waiters};
+use crate::wakers::{WaiterId, Wakers, Wakes};
 
 /// What the lock is for.
 pub(crate) struct State<K> {
@@ -19,6 +23,8 @@ pub(crate) struct State<K> {
     late: Vec<Late<K>>,
     take_late: fn(&mut Engine<K>, Late<K>, &Now<'_>),
     pub(crate) is_inbox_open: bool,
+    /// The latest time that the clock told, for a step whose clock panics.
+    latest: u64,
 }
 
 /// A step under the lock. Its end, which comes also if the step panics, wakes whom it concerns and drops what the step has left,
@@ -28,12 +34,33 @@ pub(crate) struct Section<'a, K> {
     state: Option<MutexGuard<'a, State<K>>>,
     inbox: &'a Inbox<K>,
     pub(crate) now: Now<'a>,
+    outside: &'a dyn Outside,
+    /// It is the poll of a task that waits, so a panic of the timer is its own.
+    pub(crate) is_poll: bool,
+}
+
+/// What a section has the queue do when the lock is free. Both return a panic of the user's code.
+pub(crate) trait Outside {
+    /// Sets the alarm.
+    fn arm(&self, arm: Arm) -> Option<Panic>;
+
+    /// Asks the provider of metrics for the gauge of a depth.
+    fn register(&self, depth: Depth) -> Option<Panic>;
+}
+
+/// Whom a section has to wake, and what to do about the alarm.
+#[derive(Default)]
+struct Settled {
+    wakes: Wakes,
+    old_sleep: Option<Sleep>,
+    arm: Option<Arm>,
 }
 
 impl<K: Eq> State<K> {
     pub(crate) fn new(engine: Engine<K>) -> Self {
         let (waiters, drainers) = (Waiters::default(), Wakers::default());
-        Self { engine, waiters, drainers, late: Vec::new(), take_late: Engine::take_late, is_inbox_open: true }
+        let (late, take_late) = (Vec::new(), Engine::take_late);
+        Self { engine, waiters, drainers, late, take_late, is_inbox_open: true, latest: 0 }
     }
 }
 
@@ -53,38 +80,63 @@ impl<K> State<K> {
         self.late = late;
     }
 
-    /// Finds out who is to be woken.
+    /// Whether nobody waits, so that there is nobody to be woken.
+    #[inline]
+    fn is_settled(&self) -> bool {
+        // The inbox is open while nobody waits, or stays closed to the end.
+        let nobody_waits = self.is_inbox_open || self.waiters.is_empty() && self.engine.mode().is_some();
+        nobody_waits && self.drainers.is_empty() && !self.waiters.alarm.is_set()
+    }
+
+    /// Finds out whom to wake, and when the alarm has to ring.
     #[cold]
-    fn settle(&mut self, inbox: &Inbox<K>, now: &Now<'_>) -> Wakes {
+    fn settle(&mut self, inbox: &Inbox<K>, now: &Now<'_>) -> Settled {
         let Self { engine, waiters, drainers, .. } = self;
         let mut wakes = Wakes::default();
-        if !waiters.is_empty() {
-            if engine.is_exhausted() {
-                waiters.notify_all(&mut wakes);
-            } else {
-                let available = engine.is_available(now);
-                let next_wake = if available { None } else { engine.next_wake(now) };
-                waiters.settle(available, next_wake, || now.nanos(), &mut wakes);
-            }
+        let mut alarm = None;
+        if engine.is_exhausted() {
+            waiters.notify_all(&mut wakes);
+        } else if !waiters.is_empty() {
+            let supply = Supply { available: engine.available(now), next: engine.next_wake(now) };
+            alarm = waiters.settle(supply, now.nanos(), &mut wakes);
         }
+        let (old_sleep, arm) = waiters.alarm.plan(alarm);
         if engine.is_drained() {
             drainers.notify_all(&mut wakes);
         }
         if !self.is_inbox_open && self.waiters.is_empty() && self.engine.mode().is_none() {
             self.empty_inbox(inbox, Some(true), now);
         }
-        wakes
+        Settled { wakes, old_sleep, arm }
+    }
+}
+
+impl Settled {
+    /// Must be called without the lock.
+    fn finish(self, outside: &dyn Outside, is_poll: bool) -> Option<Panic> {
+        let Self { wakes, old_sleep, arm } = self;
+        let panic = wakes.wake();
+        drop(old_sleep);
+        // Without a timer, all who wait come to bring theirs: the panic is theirs if it happens there too.
+        let of_timer = arm.and_then(|arm| outside.arm(arm)).filter(|_| is_poll);
+        panic.or(of_timer)
     }
 }
 
 impl<'a, K> Section<'a, K> {
     /// Takes first what is in the inbox.
     #[inline]
-    pub(crate) fn new(mut state: MutexGuard<'a, State<K>>, inbox: &'a Inbox<K>, now: Now<'a>) -> Self {
+    pub(crate) fn new(
+        mut state: MutexGuard<'a, State<K>>,
+        inbox: &'a Inbox<K>,
+        mut now: Now<'a>,
+        outside: &'a dyn Outside,
+    ) -> Self {
+        now.set_fallback(state.latest);
         if !inbox.is_empty() {
             state.empty_inbox(inbox, None, &now);
         }
-        Self { state: Some(state), inbox, now }
+        Self { state: Some(state), inbox, now, outside, is_poll: false }
     }
 
     #[inline]
@@ -98,6 +150,23 @@ impl<'a, K> Section<'a, K> {
     pub(crate) fn done(mut self, ticket: Ticket) {
         let (state, now) = self.parts();
         state.engine.done(ticket, now);
+    }
+
+    /// Lists one that found nothing. Returns the time until which a thread has to park, and what must be dropped without the lock.
+    pub(crate) fn wait(&mut self, id: Option<WaiterId>, waiter: Waiter) -> (WaiterId, Option<u64>, Option<Source>) {
+        match waiter {
+            Waiter::Task(waker, source) => {
+                self.is_poll = true;
+                let old = self.waiters.alarm.set_source(source);
+                (self.waiters.join_task(id, waker), None, old)
+            }
+            Waiter::Thread(waker) => {
+                let (state, now) = self.parts();
+                let next = state.engine.next_wake(now);
+                let (id, keeps_time) = state.waiters.join_thread(id, waker, next);
+                (id, next.filter(|_| keeps_time), None)
+            }
+        }
     }
 
     pub(crate) fn set_inbox_open(&mut self, open: bool) {
@@ -124,23 +193,24 @@ impl<K: Clone> Section<'_, K> {
 impl<K> Drop for Section<'_, K> {
     #[inline]
     fn drop(&mut self) {
-        let inbox = self.inbox;
+        let (inbox, outside, is_poll) = (self.inbox, self.outside, self.is_poll);
         let (state, now) = self.parts();
-        // Either the inbox is open, and nobody waits, or it stays closed to the end.
-        let nobody_waits = state.is_inbox_open || state.waiters.is_empty() && state.engine.mode().is_some();
-        let settled = nobody_waits && state.drainers.is_empty();
-        let wakes = if settled { None } else { Some(state.settle(inbox, now)) };
+        let settled = if state.is_settled() { None } else { Some(state.settle(inbox, now)) };
         let trash = state.engine.take_trash();
+        let depths = state.engine.take_new_depths();
+        state.latest = now.latest();
+        let mut panic = now.take_panic();
         self.state = None;
-        let panic = wakes.and_then(Wakes::wake);
+        if let Some(settled) = settled {
+            panic = panic.or(settled.finish(outside, is_poll));
+        }
+        for depth in depths {
+            panic = panic.or(outside.register(depth));
+        }
         if let Some(trash) = trash {
-            trash.empty();
+            panic = panic.or(trash.empty());
         }
-        if let Some(panic) = panic
-            && !thread::panicking()
-        {
-            resume_unwind(panic);
-        }
+        pass_on(panic);
     }
 }
 

@@ -1,25 +1,31 @@
 //! What all handles of a queue share, and the locked sections on it.
 
+mod ring;
+
 use std::fmt;
 use std::hash::{BuildHasher, Hash};
 use std::hint;
+use std::sync::OnceLock;
 use std::task::Waker;
 use std::time::{Duration, Instant};
 
 use hashbrown::DefaultHashBuilder;
-use pintle_ratelimit::Clock;
+use pintle_ratelimit::{Clock, Sleep};
 
+use self::ring::Ring;
 use crate::config::QueueConfig;
-use crate::engine::{Counts, Engine, KeyState, Now};
+use crate::engine::{Counts, Engine, KeyState, Now, nanos};
 use crate::get::TryGetError;
 use crate::inbox::{Inbox, Late, LateStep};
 use crate::item::WorkItem;
-use crate::metrics::{self, Pull};
+use crate::metrics::{self, Gauges, Reading};
 use crate::order::Ticket;
+use crate::panic::catch;
 use crate::section::{Section, State};
 use crate::shutdown::ShutdownMode;
 use crate::sync::{Arc, Mutex, MutexGuard, Weak};
-use crate::waiters::WaiterId;
+use crate::waiters::Waiter;
+use crate::wakers::WaiterId;
 
 /// What all handles and guards of a queue share.
 pub(crate) struct Shared<K, C> {
@@ -32,13 +38,19 @@ pub(crate) struct Shared<K, C> {
     epoch: Instant,
     pub(crate) clock: C,
     pub(crate) name: String,
-    /// The gauges that read the queue, for as long as it lives.
-    _pulls: Option<[Pull; 4]>,
+    gauges: Option<Gauges>,
+    /// Creates the sleeps of the alarm, once a task has waited.
+    pub(crate) sleep_until: OnceLock<fn(&C, Instant) -> Sleep>,
+    /// What the alarm wakes.
+    ring: Waker,
 }
 
 /// How long a thread that finds the queue locked looks away, and how often before it sleeps.
 const PAUSES: usize = 256;
 const LOOKS: usize = if cfg!(any(pintle_loom, pintle_shuttle)) { 0 } else { 4 };
+
+/// How many keys one section adds.
+const ADDED_AT_ONCE: usize = 64;
 
 /// What a poll of a waiting `get` came to.
 pub(crate) enum Step<K, C: Clock> {
@@ -52,25 +64,28 @@ impl<K: Eq + Send + 'static, C: Clock> Shared<K, C> {
     pub(crate) fn new(mut config: QueueConfig<K, C>) -> Arc<Self> {
         let epoch = config.clock.now();
         let (provider, style) = (config.metrics.take(), config.metrics_style);
-        let observer = provider.as_ref().map(|provider| Box::new(metrics::observer(provider, style, &config.name)));
+        let observer = provider.as_ref().map(|provider| Box::new(metrics::observer(&**provider, style, &config.name)));
         let (engine, clock, name) = Engine::new(config, observer);
         let timed = engine.wants_time();
         let state = State::new(engine);
         Arc::new_cyclic(|shared: &Weak<Self>| {
             let read = {
                 let shared = Weak::clone(shared);
-                move |gauge| shared.upgrade().map_or(0.0, |shared| shared.read(gauge))
+                move |gauge: &Reading| shared.upgrade().map_or(0.0, |shared| shared.read(gauge))
             };
-            let pulls = provider.map(|provider| metrics::pulls(&*provider, style, &name, read));
-            let hasher = DefaultHashBuilder::default();
-            Self { state: Mutex::new(state), inbox: Inbox::new(), timed, hasher, epoch, clock, name, _pulls: pulls }
+            Self {
+                state: Mutex::new(state),
+                inbox: Inbox::new(),
+                timed,
+                hasher: DefaultHashBuilder::default(),
+                epoch,
+                clock,
+                gauges: provider.map(|provider| metrics::gauges(provider, style, &name, read)),
+                name,
+                sleep_until: OnceLock::new(),
+                ring: Ring::waker(Weak::clone(shared)),
+            }
         })
-    }
-
-    fn read(&self, gauge: metrics::Read) -> f64 {
-        let section = self.section();
-        let now = section.now.nanos();
-        section.engine.observer().map_or(0.0, |observer| gauge(observer, section.engine.counts(), now))
     }
 }
 
@@ -100,18 +115,45 @@ impl<K, C: Clock> Shared<K, C> {
 
     #[inline]
     fn enter<'a>(&'a self, state: MutexGuard<'a, State<K>>) -> Section<'a, K> {
-        Section::new(state, &self.inbox, Now::new(&self.clock, self.epoch))
+        Section::new(state, &self.inbox, Now::new(&self.clock, self.epoch), self)
+    }
+
+    /// The time now, without the lock.
+    fn now(&self) -> u64 {
+        nanos(self.clock.now().saturating_duration_since(self.epoch))
     }
 
     /// A section with nothing left to do that was due when it was asked for. Others get their turns meanwhile.
     pub(crate) fn caught_up(&self) -> Section<'_, K> {
-        let asked = Now::new(&self.clock, self.epoch);
+        let asked = self.now();
         loop {
             let mut section = self.section();
-            if section.engine.fire_timers(&asked) {
+            let (state, now) = section.parts();
+            let asked = now.at(asked);
+            if state.engine.fire_timers(&asked) {
                 return section;
             }
         }
+    }
+
+    /// Whether no key is queued. It fires no more timers than it takes to find one.
+    pub(crate) fn is_empty(&self) -> bool {
+        let asked = self.now();
+        loop {
+            let mut section = self.section();
+            let (state, now) = section.parts();
+            let asked = now.at(asked);
+            let is_caught_up = state.engine.counts().queued > 0 || state.engine.fire_timers(&asked);
+            if is_caught_up || state.engine.counts().queued > 0 {
+                return state.engine.counts().queued == 0;
+            }
+        }
+    }
+
+    fn read(&self, gauge: &Reading) -> f64 {
+        let section = self.caught_up();
+        let now = section.now.nanos();
+        section.engine.observer().map_or(0.0, |observer| gauge(observer, section.engine.counts(), now))
     }
 
     pub(crate) fn counts(&self) -> Counts {
@@ -142,7 +184,12 @@ impl<K, C: Clock> Shared<K, C> {
     /// Gives back a step that could not be left in the inbox.
     #[cold]
     fn leave(&self, step: LateStep<K>) -> Option<LateStep<K>> {
-        let at = self.timed.then(|| Now::new(&self.clock, self.epoch).nanos());
+        let at = match self.timed.then(|| catch(|| self.now())) {
+            None => None,
+            Some(Ok(now)) => Some(now),
+            // The section reads the clock again, and lets the panic out at its end.
+            Some(Err(_)) => return Some(step),
+        };
         self.inbox.leave(Late { step, at }).err().map(|late| late.step)
     }
 
@@ -171,6 +218,22 @@ impl<K: Hash, C> Shared<K, C> {
 }
 
 impl<K: Hash + Eq, C: Clock> Shared<K, C> {
+    /// Adds keys, as many in one section as it may take.
+    pub(crate) fn add_all(&self, keys: impl IntoIterator<Item = K>) {
+        let mut keys = keys.into_iter().map(|key| (self.hash(&key), Some(key)));
+        loop {
+            let mut some: Vec<_> = keys.by_ref().take(ADDED_AT_ONCE).collect();
+            if some.is_empty() {
+                return;
+            }
+            let mut section = self.section();
+            let (state, now) = section.parts();
+            for (hash, key) in &mut some {
+                state.engine.add(*hash, key, 0, now);
+            }
+        }
+    }
+
     /// A plain add, which does not wait for the lock if nobody waits for a key.
     #[inline]
     pub(crate) fn add(&self, key: K) {
@@ -219,40 +282,48 @@ impl<K: Clone, C: Clock> Shared<K, C> {
     }
 
     /// One poll of a waiting `get`: `waiter` is what the last one left there. First it is done with `finished`.
+    ///
+    /// `waits` runs without the lock, so a first poll that finds nothing takes two sections: one to look, and one to wait.
     pub(crate) fn poll_get(
         self: &Arc<Self>,
         waiter: &mut Option<WaiterId>,
         finished: Option<Ticket>,
-        waker: impl FnOnce() -> Waker,
+        mut waits: impl FnMut() -> Waiter,
     ) -> Step<K, C> {
         let id = waiter.take();
-        let old;
+        // One that has waited before is here since it was woken, so that it leaves the list and comes back in one section.
+        let mut ready = id.map(|_| waits());
         let mut section = self.section();
         let (state, now) = section.parts();
-        old = id.and_then(|id| state.waiters.leave(id));
+        let old = id.and_then(|id| state.waiters.leave(id));
         if let Some(ticket) = finished {
             state.engine.done(ticket, now);
         }
         let mut handout = section.hand_out();
+        if handout.is_none() && !section.engine.is_exhausted() && ready.is_none() {
+            drop(section);
+            ready = Some(waits());
+            section = self.section();
+            handout = section.hand_out();
+        }
         if handout.is_none() && section.is_inbox_open {
             // From now on an add has to wake somebody.
             section.set_inbox_open(false);
             handout = section.hand_out();
         }
-        let step = match handout {
-            Some(handout) => Step::Item(WorkItem::new(Arc::clone(self), handout)),
-            None if section.engine.is_exhausted() => Step::ShutDown,
-            None => {
-                let (state, now) = section.parts();
-                let next_wake = state.engine.next_wake(now);
-                let (id, keeps_time) = state.waiters.join(id, waker(), next_wake);
-                *waiter = Some(id);
-                Step::Wait(next_wake.filter(|_| keeps_time).map(|at| self.instant(at)))
+        let mut unused = None;
+        let step = match (handout, ready) {
+            (Some(handout), _) => Step::Item(WorkItem::new(Arc::clone(self), handout)),
+            (None, Some(ready)) if !section.engine.is_exhausted() => {
+                let (id, step, source) = section.wait(id, ready);
+                (*waiter, unused) = (Some(id), source);
+                Step::Wait(step.map(|at| self.instant(at)))
             }
+            (None, _) => Step::ShutDown,
         };
         // As in `try_get`.
         drop(section);
-        drop(old);
+        drop((old, unused));
         step
     }
 }

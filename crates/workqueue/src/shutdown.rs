@@ -13,7 +13,7 @@ use crate::engine::KeyState;
 use crate::get::Unpark;
 use crate::shared::Shared;
 use crate::sync::{Arc, thread};
-use crate::waiters::WaiterId;
+use crate::wakers::WaiterId;
 
 /// How a queue ends, from the gentlest to the hardest. A queue that is shutting down only ever moves to the right.
 ///

@@ -1,80 +1,67 @@
 //! Those who wait for a key, and who of them is woken.
 
-use std::any::Any;
-use std::collections::BTreeMap;
-use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::collections::BTreeSet;
+use std::num::NonZeroUsize;
+use std::sync::OnceLock;
 use std::task::Waker;
+use std::thread::available_parallelism;
 
-/// Those who wait for something, in the order of their arrival.
-#[derive(Debug, Default)]
-pub(crate) struct Wakers {
-    listed: BTreeMap<WaiterId, Waker>,
-    next_id: u64,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) struct WaiterId(u64);
+use crate::alarm::{Alarm, Source};
+use crate::wakers::{WaiterId, Wakers, Wakes};
 
 /// Those who wait in `get`.
 ///
 /// # How no wake-up is lost
 ///
-/// A waiter is *listed* from the poll that found nothing until it is woken; then it is *notified* until its next poll, or its
-/// drop. [`settle`](Waiters::settle) runs at the end of every locked section, and restores two invariants:
+/// A waiter is *listed* from the poll that found nothing until it is notified; then it is *notified* until its next poll, or its
+/// drop. [`settle`](Waiters::settle) runs at the end of every locked section while anyone is listed, and restores three invariants:
 ///
-/// 1. If there is a key to hand out, somebody is notified, or nobody is listed.
-/// 2. If somebody is listed and nobody notified, one of the listed is the *timekeeper*, and sleeps until the earliest
-///    deadline.
+/// 1. As many waiters are notified as there are keys to hand out, but no more than there are processors. Or nobody is listed.
+/// 2. A notified task that does not come within [`PATIENCE`] counts for nothing. If there still is a key then, all who are listed are
+///    notified: a single one could be held up as well.
+/// 3. If somebody is listed and there is no key, the time until the next one is kept: by a listed thread, the *timekeeper*, which parks
+///    until then, or by the queue's [`Alarm`] if only tasks are listed.
 ///
-/// One at a time is notified, and the section in which it takes its key notifies the next if there is more. So the one who is
-/// dropped after being notified passes its wake-up on, by 1; and when the timekeeper leaves with a key or is dropped, another waiter
-/// is woken to take over the clock, by 2. Only the timekeeper sleeps with a timer: when a delay ends, one waiter is woken, not
-/// all.
-///
-/// A notified waiter may not get to run, because of what its executor is busy with. So from [`PATIENCE`] on it counts for nothing in
-/// the sections that come.
+/// The section in which a notified waiter takes its key notifies the next, by 1. One that is dropped after being notified passes its
+/// wake-up on, by 1 as well; and when the timekeeper leaves, another thread or the alarm takes over, by 3. The alarm also rings when
+/// the time of 2 is over, so no other use of the queue is needed.
 #[derive(Debug, Default)]
 pub(crate) struct Waiters {
     wakers: Wakers,
-    notified: usize,
-    /// When somebody was last notified.
-    notified_at: u64,
+    /// The listed threads.
+    threads: BTreeSet<WaiterId>,
+    /// Who was notified less than [`PATIENCE`] ago, and when; at most as many as there are processors.
+    notified: Vec<Notified>,
     timekeeper: Option<(WaiterId, u64)>,
+    /// The alarm failed, so each listed task has to come and bring its executor's timer.
+    has_lost_time: bool,
+    pub(crate) alarm: Alarm,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Notified {
+    id: WaiterId,
+    at: u64,
+    is_task: bool,
+}
+
+/// One that waits for a key.
+pub(crate) enum Waiter {
+    Thread(Waker),
+    /// With what creates sleeps where it was polled.
+    Task(Waker, Source),
 }
 
 /// How long a notified waiter is given to come, in nanoseconds.
 const PATIENCE: u64 = 1_000_000;
 
-/// Wakers to be called when the lock is free. The first needs no allocation.
-#[derive(Debug, Default)]
-pub(crate) struct Wakes {
-    first: Option<Waker>,
-    rest: Vec<Waker>,
-}
-
-impl Wakers {
-    pub(crate) fn is_empty(&self) -> bool {
-        self.listed.is_empty()
-    }
-
-    /// Lists a waiter: in its old place, if it has one. The answer has its former waker, which is not to be dropped under the lock.
-    pub(crate) fn join(&mut self, id: Option<WaiterId>, waker: Waker) -> (WaiterId, Option<Waker>) {
-        let id = id.unwrap_or_else(|| {
-            self.next_id += 1;
-            WaiterId(self.next_id)
-        });
-        (id, self.listed.insert(id, waker))
-    }
-
-    pub(crate) fn leave(&mut self, id: WaiterId) -> Option<Waker> {
-        self.listed.remove(&id)
-    }
-
-    pub(crate) fn notify_all(&mut self, wakes: &mut Wakes) {
-        while let Some((_, waker)) = self.listed.pop_first() {
-            wakes.push(waker);
-        }
-    }
+/// What there is to hand out.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Supply {
+    /// How many keys can be handed out now.
+    pub(crate) available: usize,
+    /// When there may be more.
+    pub(crate) next: Option<u64>,
 }
 
 impl Waiters {
@@ -84,19 +71,22 @@ impl Waiters {
 
     /// A waiter is polled, or dropped: it is neither listed nor notified any more.
     pub(crate) fn leave(&mut self, id: WaiterId) -> Option<Waker> {
-        if self.timekeeper.is_some_and(|(keeper, _)| keeper == id) {
-            self.timekeeper = None;
-        }
-        let waker = self.wakers.leave(id);
-        self.notified -= usize::from(waker.is_none());
-        waker
+        self.forget(id);
+        self.notified.retain(|notified| notified.id != id);
+        self.wakers.leave(id)
     }
 
-    /// Lists a waiter that found nothing: in its old place, if it has one. If the answer is true the waiter is the timekeeper and
-    /// has to sleep until `next_wake`.
-    pub(crate) fn join(&mut self, id: Option<WaiterId>, waker: Waker, next_wake: Option<u64>) -> (WaiterId, bool) {
+    /// Lists a task that found nothing: in its old place, if it has one.
+    pub(crate) fn join_task(&mut self, id: Option<WaiterId>, waker: Waker) -> WaiterId {
+        self.wakers.join(id, waker).0
+    }
+
+    /// Lists a thread that found nothing: in its old place, if it has one. If the answer is true the thread is the timekeeper and has to
+    /// park until `next` at most.
+    pub(crate) fn join_thread(&mut self, id: Option<WaiterId>, waker: Waker, next: Option<u64>) -> (WaiterId, bool) {
         let (id, _) = self.wakers.join(id, waker);
-        match (self.timekeeper, next_wake) {
+        self.threads.insert(id);
+        match (self.timekeeper, next) {
             (None, Some(deadline)) => {
                 self.timekeeper = Some((id, deadline));
                 (id, true)
@@ -105,55 +95,93 @@ impl Waiters {
         }
     }
 
-    /// Restores the invariants: there is a key to hand out now, or nothing happens before `next_wake`.
-    pub(crate) fn settle(&mut self, available: bool, next_wake: Option<u64>, now: impl Fn() -> u64, wakes: &mut Wakes) {
-        let is_coming = self.notified > 0 && now().saturating_sub(self.notified_at) <= PATIENCE;
-        if is_coming {
-            return;
+    /// The alarm failed.
+    pub(crate) fn lose_time(&mut self) {
+        self.has_lost_time = true;
+    }
+
+    /// Restores the invariants. Returns when the alarm has to ring.
+    pub(crate) fn settle(&mut self, supply: Supply, now: u64, wakes: &mut Wakes) -> Option<u64> {
+        let is_due = supply.next.is_some_and(|next| next <= now);
+        let wanted = (supply.available + usize::from(is_due)).min(processors());
+        let is_held_up = self.drop_late(now) && wanted > 0;
+        if is_held_up || std::mem::take(&mut self.has_lost_time) {
+            self.notify_all(wakes);
         }
-        let whom = match (self.timekeeper, next_wake) {
-            _ if available => None,
-            (_, None) => return,
-            (Some((_, deadline)), Some(next_wake)) if deadline <= next_wake => return,
-            (keeper, _) => keeper.map(|(id, _)| id),
-        };
-        self.notified_at = now();
-        self.notify(whom, wakes);
+        while self.notified.len() < wanted && self.notify_first(now, wakes) {}
+        if self.is_empty() {
+            return None;
+        }
+        if wanted > 0 {
+            let tasks = self.notified.iter().filter(|notified| notified.is_task);
+            return tasks.map(|notified| notified.at.saturating_add(PATIENCE)).min();
+        }
+        self.keep_time(supply.next?, now, wakes)
     }
 
     pub(crate) fn notify_all(&mut self, wakes: &mut Wakes) {
-        while !self.is_empty() {
-            self.notify(None, wakes);
+        self.wakers.notify_all(wakes);
+        self.threads.clear();
+        self.timekeeper = None;
+    }
+
+    /// Sees to it that somebody looks at `next`. Returns when that has to be the alarm.
+    fn keep_time(&mut self, next: u64, now: u64, wakes: &mut Wakes) -> Option<u64> {
+        let Some(thread) = self.timekeeper.map(|(id, _)| id).or(self.threads.first().copied()) else {
+            return Some(next);
+        };
+        let is_kept = self.timekeeper.is_some_and(|(_, deadline)| deadline <= next);
+        // A notified thread parks anew when it has found nothing.
+        let is_coming = self.notified.iter().any(|notified| !notified.is_task);
+        if !is_kept && !is_coming {
+            self.notify(thread, now, wakes);
+        }
+        None
+    }
+
+    /// Forgets the notified waiters whose time is over. Returns whether a task was among them.
+    fn drop_late(&mut self, now: u64) -> bool {
+        let is_late = |notified: &Notified| now.saturating_sub(notified.at) >= PATIENCE;
+        let any = self.notified.iter().any(|notified| notified.is_task && is_late(notified));
+        self.notified.retain(|notified| !is_late(notified));
+        any
+    }
+
+    fn notify(&mut self, id: WaiterId, now: u64, wakes: &mut Wakes) {
+        if let Some(waker) = self.wakers.leave(id) {
+            self.has_notified(id, waker, now, wakes);
         }
     }
 
-    /// Notifies a waiter, or the one who came first.
-    fn notify(&mut self, id: Option<WaiterId>, wakes: &mut Wakes) {
-        let listed = &mut self.wakers.listed;
-        let notified = match id {
-            Some(id) => listed.remove_entry(&id),
-            None => listed.pop_first(),
-        };
-        let Some((id, waker)) = notified else { return };
+    fn notify_first(&mut self, now: u64, wakes: &mut Wakes) -> bool {
+        match self.wakers.pop_first() {
+            Some((id, waker)) => self.has_notified(id, waker, now, wakes),
+            None => return false,
+        }
+        true
+    }
+
+    fn has_notified(&mut self, id: WaiterId, waker: Waker, at: u64, wakes: &mut Wakes) {
+        let is_task = !self.threads.contains(&id);
+        self.forget(id);
+        self.notified.push(Notified { id, at, is_task });
+        wakes.push(waker);
+    }
+
+    /// A waiter is not listed any more.
+    fn forget(&mut self, id: WaiterId) {
+        self.threads.remove(&id);
         if self.timekeeper.is_some_and(|(keeper, _)| keeper == id) {
             self.timekeeper = None;
         }
-        self.notified += 1;
-        wakes.push(waker);
     }
 }
 
-impl Wakes {
-    fn push(&mut self, waker: Waker) {
-        match self.first {
-            None => self.first = Some(waker),
-            Some(_) => self.rest.push(waker),
-        }
-    }
-
-    /// To be called without the lock. A waker that panics does not keep the others from being woken: the first panic is the answer.
-    pub(crate) fn wake(self) -> Option<Box<dyn Any + Send>> {
-        let wake = |waker: Waker| catch_unwind(AssertUnwindSafe(|| waker.wake())).err();
-        self.first.into_iter().chain(self.rest).filter_map(wake).fold(None, |first, panic| first.or(Some(panic)))
+/// How many waiters are notified at a time: more could not run at once.
+fn processors() -> usize {
+    static PROCESSORS: OnceLock<usize> = OnceLock::new();
+    match cfg!(any(pintle_loom, pintle_shuttle)) {
+        true => 2,
+        false => *PROCESSORS.get_or_init(|| available_parallelism().map_or(1, NonZeroUsize::get)),
     }
 }

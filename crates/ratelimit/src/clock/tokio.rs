@@ -1,9 +1,11 @@
 //! tokio's clock and timer.
 
 use std::sync::Arc;
+use std::task::{Context, Poll};
 use std::time::Instant;
 
 use tokio::runtime::Handle;
+use tokio::task::coop::poll_proceed;
 
 use super::{Clock, Sleep, Timer};
 
@@ -41,6 +43,11 @@ impl Timer for TokioClock {
     fn detached(&self) -> Option<Arc<dyn Timer>> {
         let runtime = Handle::try_current().ok()?;
         Some(Arc::new(RuntimeClock(runtime)))
+    }
+
+    /// Takes part in tokio's cooperative budget.
+    fn poll_proceed(&self, cx: &mut Context<'_>) -> Option<Poll<()>> {
+        Some(poll_proceed(cx).map(|granted| granted.made_progress()))
     }
 }
 

@@ -176,4 +176,20 @@ mod on_tokio {
         let timer = runtime.block_on(async { TokioClock.detached().unwrap() });
         thread::spawn(move || sleeps(&timer)).join().unwrap();
     }
+
+    #[tokio::test]
+    async fn a_throttle_that_never_waits_takes_part_in_the_budget() {
+        let worker = tokio::spawn(async {
+            let throttle = Throttle::unlimited(TokioClock);
+            for _ in 0..12_800 {
+                throttle.accept().await.unwrap();
+            }
+        });
+        let mut runs = 0;
+        while !worker.is_finished() {
+            runs += 1;
+            tokio::task::yield_now().await;
+        }
+        assert!(runs >= 100, "{runs} runs beside 12,800 tokens");
+    }
 }

@@ -1,5 +1,7 @@
 //! What the crate promises, in virtual time. The tests of client-go's own tables bear their numbers there.
 
+#![allow(clippy::unwrap_used, reason = "a failed unwrap is a failed test")]
+
 mod backoff;
 mod clocks;
 mod item_backoff;

@@ -1,6 +1,5 @@
 //! What puts keys in, and the delays that it sets.
 
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::time::Duration;
 
 use super::handout::TakeOff;
@@ -9,6 +8,7 @@ use super::{Added, DelayKind, Engine, Now, queued};
 use crate::config::Pending;
 use crate::inbox::{Late, LateStep};
 use crate::order::Ticket;
+use crate::panic::catch;
 
 /// A key that is added is in an `Option` of the caller's. What is not needed, or what a panic leaves, stays there, to be dropped without
 /// the lock.
@@ -27,13 +27,13 @@ impl<K: Eq> Engine<K> {
         let made = late.at.map(|at| now.at(at));
         let now = made.as_ref().unwrap_or(now);
         let mut unused = None;
-        let taken = catch_unwind(AssertUnwindSafe(|| match late.step {
+        let taken = catch(|| match late.step {
             LateStep::Add { hash, key } => {
                 unused = Some(key);
                 self.add(hash, &mut unused, 0, now);
             }
             LateStep::Done(ticket) => self.done(ticket, now),
-        }));
+        });
         if let Some(key) = unused {
             self.trash.push(key);
         }
@@ -71,11 +71,11 @@ impl<K: Eq> Engine<K> {
             return self.refuse();
         }
         let ticket = self.entry(hash, key, now);
+        self.observe(|observer| observer.retried(after));
         if after.is_zero() {
             self.stop_waiting(ticket);
             return self.add_ticket(ticket, 0, now);
         }
-        self.observe(|observer| observer.retried(after));
         let record = &mut self.table[ticket];
         if !record.state.has(State::WAITING) && !record.state.has(State::DIRTY) {
             record.priority = 0;
@@ -159,7 +159,9 @@ impl<K> Engine<K> {
         if deadline <= now.nanos() {
             return self.add_ticket(ticket, priority, now);
         }
+        let kind = self.merged_kind(ticket, kind);
         if !self.delay_would_change(ticket, deadline, kind) {
+            self.table[ticket].kind = kind;
             self.raise(ticket, priority, now);
             return Added::Merged;
         }
@@ -171,6 +173,12 @@ impl<K> Engine<K> {
         }
         self.wait(ticket, deadline, kind);
         Added::Scheduled
+    }
+
+    /// What a pending delay is for once another joins it: a retry remains one, so that [`Pending::Respect`] holds for it.
+    fn merged_kind(&self, ticket: Ticket, kind: DelayKind) -> DelayKind {
+        let record = &self.table[ticket];
+        if record.state.has(State::WAITING) && record.kind == DelayKind::Retry { DelayKind::Retry } else { kind }
     }
 
     /// Whether asking for this delay has any effect on when the key is handed out.
@@ -215,6 +223,7 @@ impl<K> Engine<K> {
         std::mem::forget(unless_placed);
         self.table[ticket].place = place;
         self.counts.queued += 1;
+        self.is_withheld = false;
     }
 
     /// One more add of a key that is dirty or waiting.
@@ -226,6 +235,7 @@ impl<K> Engine<K> {
             let key = queued(ticket, record, self.timed, now);
             let place = self.order.touch(key, place, to);
             self.table[ticket].place = place;
+            self.is_withheld = false;
         }
         let record = &mut self.table[ticket];
         record.priority = to;

@@ -1,10 +1,9 @@
 //! What takes keys out: hand-out, done, and the taking back.
 
-use std::panic::{AssertUnwindSafe, catch_unwind};
-
 use super::record::State;
 use super::{Engine, Now, queued};
 use crate::order::Ticket;
+use crate::panic::catch;
 use crate::shutdown::ShutdownMode;
 
 /// A key that is handed out.
@@ -21,15 +20,17 @@ impl<K: Clone> Engine<K> {
         if self.counts.queued == 0 || self.mode > Some(ShutdownMode::FinishBacklog) {
             return None;
         }
-        if let Some(limit) = &mut self.handout_limit
-            && !limit.try_accept(now.instant())
-        {
+        if self.handout_wait(now) > 0 {
             return None;
         }
         let Some(ticket) = self.order.pop() else {
             self.counts.queued = self.order.len();
+            self.is_withheld = self.counts.queued > 0;
             return None;
         };
+        if let Some(limit) = &mut self.handout_limit {
+            limit.try_accept(now.instant());
+        }
         assert!(self.table[ticket].state.is_queued(), "the order has handed out what is not queued");
         self.counts.queued -= 1;
         let unless_copied = TakeOff { engine: self, ticket, now };
@@ -80,11 +81,12 @@ impl<K> Engine<K> {
         record.state.clear(State::RUNNING);
         let (dirty, idle) = (record.state.has(State::DIRTY), record.state.is_idle());
         self.counts.in_flight -= 1;
+        self.is_withheld = false;
         self.observe(|observer| observer.done(ticket, now.nanos()));
         if dirty {
             self.counts.redirtied -= 1;
             // Another panic may be under way, as it is when a worker panics.
-            if let Err(panic) = catch_unwind(AssertUnwindSafe(|| self.enqueue(ticket, now))) {
+            if let Err(panic) = catch(|| self.enqueue(ticket, now)) {
                 self.trash.rare().panic = Some(panic);
             }
         } else if idle {
@@ -117,6 +119,7 @@ impl<K: Eq> Engine<K> {
         if is_queued {
             self.order.remove(queued(ticket, &self.table[ticket], self.timed, now), place);
             self.counts.queued -= 1;
+            self.is_withheld = false;
         } else {
             self.counts.redirtied -= 1;
         }

@@ -2,9 +2,19 @@
 
 use std::time::Duration;
 
+use super::record::State;
 use super::{Added, DelayKind, Engine, Now, nanos};
 use crate::config::Charge;
 use crate::order::Ticket;
+
+/// Who says that a key has failed.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Failed {
+    /// The worker that holds the key.
+    Held,
+    /// Anybody.
+    Added,
+}
 
 /// What the limiter says of one try.
 struct Verdict {
@@ -27,9 +37,9 @@ impl<K: Eq> Engine<K> {
         }
         let Some(given) = key.as_ref() else { unreachable!("an add has a key") };
         match self.find(hash, given, now) {
-            Some(ticket) => self.retry(ticket, before, priority, now),
+            Some(ticket) => self.retry(ticket, Failed::Added, before, priority, now),
             None => {
-                let verdict = self.judge(Err(given), before, now);
+                let verdict = self.judge(Err(given), Failed::Added, before, now);
                 let ticket = self.entry(hash, key, now);
                 self.put_off(ticket, verdict, priority, now)
             }
@@ -52,12 +62,19 @@ impl<K: Eq> Engine<K> {
 
 impl<K> Engine<K> {
     /// Adds a key that has a record when the limiter says, or after `before` if that is earlier.
-    pub(crate) fn retry(&mut self, ticket: Ticket, before: Option<Duration>, priority: i32, now: &Now<'_>) -> Added {
+    pub(crate) fn retry(
+        &mut self,
+        ticket: Ticket,
+        failed: Failed,
+        before: Option<Duration>,
+        priority: i32,
+        now: &Now<'_>,
+    ) -> Added {
         if self.mode.is_some() && self.charge == Charge::IfScheduled {
             return self.refuse();
         }
         self.ripen(ticket, now);
-        let verdict = self.judge(Ok(ticket), before, now);
+        let verdict = self.judge(Ok(ticket), failed, before, now);
         self.put_off(ticket, verdict, priority, now)
     }
 
@@ -92,9 +109,9 @@ impl<K> Engine<K> {
         }
     }
 
-    /// Asks the limiter, and charges it if the answer has any effect. It comes before any change of the record, since the limiter
-    /// is the user's.
-    fn judge(&mut self, found: Result<Ticket, &K>, before: Option<Duration>, now: &Now<'_>) -> Verdict {
+    /// Asks the limiter, and charges it unless this failure has been counted before. It comes before any change of the record, since
+    /// the limiter is the user's.
+    fn judge(&mut self, found: Result<Ticket, &K>, failed: Failed, before: Option<Duration>, now: &Now<'_>) -> Verdict {
         let failures = found.map_or(0, |ticket| self.failures(ticket, now));
         let key = match found {
             Ok(ticket) => self.table[ticket].key(),
@@ -103,11 +120,12 @@ impl<K> Engine<K> {
         let delay = self.limiter.delay(key, failures, now.instant());
         let wait = nanos(delay).min(before.map_or(u64::MAX, nanos));
         let deadline = now.nanos().saturating_add(wait);
-        let changes = match found {
-            Ok(ticket) => self.mode.is_none() && self.delay_would_change(ticket, deadline, DelayKind::Retry),
-            Err(_) => self.mode.is_none(),
+        let is_new = match found {
+            _ if self.mode.is_some() => false,
+            Ok(ticket) => failed == Failed::Held || self.is_new_failure(ticket, deadline),
+            Err(_) => true,
         };
-        let charged = changes || self.charge == Charge::Always;
+        let charged = is_new || self.charge == Charge::Always;
         if charged {
             let key = match found {
                 Ok(ticket) => self.table[ticket].key(),
@@ -124,6 +142,14 @@ impl<K> Engine<K> {
         }
         let failures = u16::try_from(failures + u32::from(counts)).unwrap_or(u16::MAX);
         Verdict { deadline, failures }
+    }
+
+    /// Whether a rate-limited add says what the queue does not know: no retry is pending that comes before `deadline`, and the key is not
+    /// to run anyway.
+    fn is_new_failure(&self, ticket: Ticket, deadline: u64) -> bool {
+        let record = &self.table[ticket];
+        let joins_a_reminder = record.state.has(State::WAITING) && record.kind == DelayKind::Reminder;
+        joins_a_reminder || self.delay_would_change(ticket, deadline, DelayKind::Retry)
     }
 
     fn put_off(&mut self, ticket: Ticket, verdict: Verdict, priority: i32, now: &Now<'_>) -> Added {

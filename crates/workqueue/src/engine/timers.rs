@@ -10,14 +10,16 @@ const FIRED_AT_ONCE: usize = 16;
 impl<K> Engine<K> {
     /// Queues keys whose delay is over, in the order of the deadlines, and forgets failures that have expired: as many as one section
     /// may. Says whether that was all there is to do by `now`.
+    ///
+    /// However late a key is queued, its age and its metrics begin with the deadline.
     pub(crate) fn fire_timers(&mut self, now: &Now<'_>) -> bool {
         for _ in 0..FIRED_AT_ONCE {
             match self.timers.first() {
                 Some((deadline, ticket)) if self.mode.is_none() && *deadline <= now.nanos() => {
-                    let ticket = *ticket;
+                    let (ticket, due) = (*ticket, now.at(*deadline));
                     self.timers.pop_first();
                     self.table[ticket].deadline = NEVER;
-                    self.fire(ticket, now);
+                    self.fire(ticket, &due);
                 }
                 _ => return true,
             }
@@ -35,14 +37,15 @@ impl<K> Engine<K> {
         if !record.state.has(State::WAITING) {
             self.expire(ticket);
         } else if self.mode.is_none() {
-            self.fire(ticket, now);
+            let due = now.at(record.deadline);
+            self.fire(ticket, &due);
         }
     }
 
-    fn fire(&mut self, ticket: Ticket, now: &Now<'_>) {
+    fn fire(&mut self, ticket: Ticket, due: &Now<'_>) {
         if self.stop_waiting(ticket) {
             let priority = self.table[ticket].priority;
-            self.make_dirty(ticket, priority, now);
+            self.make_dirty(ticket, priority, due);
         } else {
             self.expire(ticket);
             self.remove(ticket);

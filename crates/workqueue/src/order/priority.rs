@@ -27,6 +27,8 @@ pub struct Priority {
     queued: BTreeMap<Rank, Ticket>,
     /// The least place that is free. No two are equal. With ageing they are times, otherwise just numbers.
     next: u64,
+    /// With ageing: the times of those whose place is another number, by that. They were due before others that came first.
+    since: BTreeMap<u64, u64>,
 }
 
 /// Without ageing, the negated priority, and then the place. With it, the place less one step a level: since all keys age at the
@@ -37,12 +39,12 @@ impl Priority {
     /// A key waits as long as there is one of higher priority: a steady flow of those starves it, as in controller-runtime. A key
     /// whose priority is raised goes behind those that have that priority already.
     pub fn strict() -> Self {
-        Self { step: None, queued: BTreeMap::new(), next: 0 }
+        Self { step: None, queued: BTreeMap::new(), next: 0, since: BTreeMap::new() }
     }
 
     /// A key gains a level for each `step` that it waits. It keeps what it has gained when its priority is raised.
     ///
-    /// So a key of priority `p` that was queued at time `t` comes before every key of priority `q > p` that is queued after
+    /// So a key of priority `p` that was queued, or whose delay ended, at time `t` comes before every key of priority `q > p` that is queued after
     /// `t + (q - p) * step`: only what arrives within that time can delay it.
     pub fn with_ageing(step: Duration) -> Self {
         Self { step: Some(i64::try_from(nanos(step)).unwrap_or(i64::MAX)), ..Self::strict() }
@@ -52,7 +54,10 @@ impl Priority {
         let priority = i64::from(priority);
         let rank = match self.step {
             None => -priority,
-            Some(step) => i64::try_from(place).unwrap_or(i64::MAX).saturating_sub(step.saturating_mul(priority)),
+            Some(step) => {
+                let since = self.since.get(&place).copied().unwrap_or(place);
+                i64::try_from(since).unwrap_or(i64::MAX).saturating_sub(step.saturating_mul(priority))
+            }
         };
         (rank, place)
     }
@@ -60,6 +65,9 @@ impl Priority {
     fn queue(&mut self, ticket: Ticket, priority: i32, now: u64) -> u64 {
         let place = now.max(self.next);
         self.next = place + 1;
+        if self.step.is_some() && place != now {
+            self.since.insert(place, now);
+        }
         self.queued.insert(self.rank(place, priority), ticket);
         place
     }
@@ -71,23 +79,25 @@ impl<K> Order<K> for Priority {
     }
 
     fn pop(&mut self) -> Option<Ticket> {
-        self.queued.pop_first().map(|(_, ticket)| ticket)
+        let ((_, place), ticket) = self.queued.pop_first()?;
+        self.since.remove(&place);
+        Some(ticket)
     }
 
     fn remove(&mut self, key: Queued<'_, K>, place: u64) {
         self.queued.remove(&self.rank(place, key.priority));
+        self.since.remove(&place);
     }
 
     fn touch(&mut self, key: Queued<'_, K>, place: u64, priority: i32) -> u64 {
         if priority == key.priority {
             return place;
         }
-        let ticket = key.ticket;
-        Order::<K>::remove(self, key, place);
+        self.queued.remove(&self.rank(place, key.priority));
         if self.step.is_none() {
-            return self.queue(ticket, priority, 0);
+            return self.queue(key.ticket, priority, 0);
         }
-        self.queued.insert(self.rank(place, priority), ticket);
+        self.queued.insert(self.rank(place, priority), key.ticket);
         place
     }
 

@@ -111,9 +111,14 @@ fn expired_failures_are_forgotten_while_somebody_waits() {
     let mut get = pin!(queue.get());
     assert!(get.as_mut().poll(&mut cx).is_pending());
     clock.advance(2 * SECOND);
-    assert_eq!(wakes.count(), 1, "who waits for a key keeps that time too");
-    assert!(get.as_mut().poll(&mut cx).is_pending());
+    // The waiter is woken until all are forgotten, and each poll forgets a few.
+    let mut polls = 0;
+    while wakes.count() > polls {
+        polls += 1;
+        assert!(get.as_mut().poll(&mut cx).is_pending());
+    }
     assert!(queue.snapshot().is_empty());
+    assert!((20..100).contains(&polls), "{polls} polls for 1000 records");
 }
 
 /// What a look fires need not be keys to hand out: failures that expire, or keys that are in flight. Then it looks on.
@@ -137,26 +142,6 @@ fn what_is_due_is_not_hidden_by_what_else_is() {
     assert_eq!((queue.counts().idle, queue.counts().redirtied, held.len()), (0, 100, 100));
 }
 
-/// One is woken, however many keys come, and the step in which it takes its key wakes the next.
-#[test]
-fn one_waiter_at_a_time_is_woken() {
-    let (queue, _clock) = queue();
-    let wakes = [(); 3].map(|()| Arc::new(Wakes::default()));
-    let wakers = wakes.clone().map(Waker::from);
-    let mut gets = [(); 3].map(|()| Box::pin(queue.get()));
-    for (get, waker) in gets.iter_mut().zip(&wakers) {
-        assert!(get.as_mut().poll(&mut Context::from_waker(waker)).is_pending());
-    }
-    let woken = || [0, 1, 2].map(|get: usize| wakes[get].count());
-    (0..10).for_each(|key| queue.add(key));
-    assert_eq!(woken(), [1, 0, 0], "the one who came first");
-    for (get, expected) in [(0, [1, 1, 0]), (1, [1, 1, 1])] {
-        let polled = gets[get].as_mut().poll(&mut Context::from_waker(&wakers[get]));
-        assert!(matches!(polled, Poll::Ready(Some(_))));
-        assert_eq!(woken(), expected);
-    }
-}
-
 /// Somebody else took the key: the waiter that was woken for it waits on, and before all who came later.
 #[test]
 fn who_waits_on_keeps_the_place() {
@@ -172,63 +157,4 @@ fn who_waits_on_keeps_the_place() {
     queue.add(2);
     assert_eq!([wakes[0].count(), wakes[1].count()], [2, 0]);
     let Poll::Ready(Some(_)) = first.as_mut().poll(&mut Context::from_waker(&wakers[0])) else { panic!("its turn") };
-}
-
-/// A waiter that was woken may not get to run, because its executor is busy with something else.
-#[test]
-fn a_waiter_that_does_not_come_does_not_hold_up_the_others() {
-    let (queue, clock) = queue();
-    let wakes = [(); 2].map(|()| Arc::new(Wakes::default()));
-    let wakers = wakes.clone().map(Waker::from);
-    let [mut stuck, mut other] = [(); 2].map(|()| Box::pin(queue.get()));
-    assert!(stuck.as_mut().poll(&mut Context::from_waker(&wakers[0])).is_pending());
-    assert!(other.as_mut().poll(&mut Context::from_waker(&wakers[1])).is_pending());
-    queue.add(1);
-    clock.advance(MS / 2);
-    queue.add(2);
-    assert_eq!([wakes[0].count(), wakes[1].count()], [1, 0], "it is given a millisecond");
-    clock.advance(MS);
-    queue.add(3);
-    assert_eq!([wakes[0].count(), wakes[1].count()], [1, 1]);
-    let Poll::Ready(Some(item)) = other.as_mut().poll(&mut Context::from_waker(&wakers[1])) else { panic!("a key") };
-    assert_eq!(*item, 1);
-}
-
-/// A task may keep the future of a get for long and not poll it, though it was woken. The others keep the time, as soon as anything
-/// happens.
-#[test]
-fn a_woken_get_that_does_not_come_is_not_waited_for() {
-    let (queue, clock) = queue();
-    let wakes = Arc::new(Wakes::default());
-    let waker = Waker::from(Arc::clone(&wakes));
-    let (mut kept, mut other) = (pin!(queue.get()), pin!(queue.get()));
-    assert!(kept.as_mut().poll(&mut Context::from_waker(Waker::noop())).is_pending());
-    assert!(other.as_mut().poll(&mut Context::from_waker(&waker)).is_pending());
-    queue.add(1);
-    assert_eq!(queue.try_get().map(|item| *item), Ok(1));
-    clock.advance(2 * MS);
-    queue.add_after(2, SECOND);
-    assert_eq!(wakes.count(), 1, "somebody has to keep the time");
-    assert!(other.as_mut().poll(&mut Context::from_waker(&waker)).is_pending());
-    clock.advance(SECOND);
-    assert_eq!(wakes.count(), 2);
-    assert!(matches!(other.as_mut().poll(&mut Context::from_waker(&waker)), Poll::Ready(Some(item)) if *item == 2));
-}
-
-/// Whoever is to keep the time is woken once, though there is ever more to be early for before it comes.
-#[test]
-fn one_is_woken_to_keep_the_time() {
-    let (queue, clock) = queue();
-    let wakes = Arc::new(Wakes::default());
-    let waker = Waker::from(Arc::clone(&wakes));
-    let mut cx = Context::from_waker(&waker);
-    let mut gets = [(); 3].map(|()| Box::pin(queue.get()));
-    for get in &mut gets {
-        assert!(get.as_mut().poll(&mut cx).is_pending());
-    }
-    clock.advance(2 * MS);
-    for key in 0..10 {
-        queue.add_after(key, SECOND - MS * key);
-    }
-    assert_eq!(wakes.count(), 1);
 }

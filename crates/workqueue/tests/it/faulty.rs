@@ -1,9 +1,16 @@
 //! Orders that do not keep to what [`Order`] asks of them: the queue says so, or goes on.
 
-use pintle_workqueue::ratelimit::ManualClock;
-use pintle_workqueue::{Order, QueueConfig, Queued, Ticket, TryGetError, WorkQueue};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::task::{Context, Poll, Waker};
+use std::time::Duration;
+
+use pintle_workqueue::ratelimit::{ManualClock, TokenBucket};
+use pintle_workqueue::{Fifo, Order, QueueConfig, Queued, Ticket, TryGetError, WorkQueue};
 
 use crate::panics::{assert_drains, panics};
+use crate::support::at;
+use crate::watch::Wakes;
 
 /// Hands out what came first, for ever.
 #[derive(Debug, Default)]
@@ -69,4 +76,63 @@ fn what_an_order_has_lost_is_not_queued() {
     assert_eq!(queue.try_get().unwrap_err(), TryGetError::Empty);
     assert_eq!(queue.len(), 0);
     assert_drains(&queue);
+}
+
+/// Withholds its keys for as long as it is told to, and counts how often it is asked.
+#[derive(Debug, Default)]
+struct Paused(Fifo, Arc<AtomicBool>, Arc<AtomicUsize>);
+
+impl<K> Order<K> for Paused {
+    fn push(&mut self, key: Queued<'_, K>) -> u64 {
+        self.0.push(key)
+    }
+
+    fn pop(&mut self) -> Option<Ticket> {
+        self.2.fetch_add(1, Ordering::SeqCst);
+        if self.1.load(Ordering::SeqCst) { None } else { Order::<K>::pop(&mut self.0) }
+    }
+
+    fn remove(&mut self, key: Queued<'_, K>, place: u64) {
+        self.0.remove(key, place);
+    }
+
+    fn len(&self) -> usize {
+        Order::<K>::len(&self.0)
+    }
+}
+
+/// Else a waiting `get` would ask for ever.
+#[test]
+fn an_order_that_withholds_its_keys_is_asked_again_after_a_change() {
+    let (order, clock) = (Paused::default(), ManualClock::new());
+    let (paused, asked) = (Arc::clone(&order.1), Arc::clone(&order.2));
+    let handout_limit = Some(TokenBucket::full(1.0, 2));
+    let order = Box::new(order);
+    let queue = WorkQueue::new(QueueConfig { order, handout_limit, ..QueueConfig::new(clock.clone()) });
+    queue.add_all([0, 1]);
+    let held = queue.try_get().unwrap();
+    paused.store(true, Ordering::SeqCst);
+
+    let wakes = Arc::new(Wakes::default());
+    let waker = Waker::from(Arc::clone(&wakes));
+    let mut get = Box::pin(queue.get());
+    let mut poll = || get.as_mut().poll(&mut Context::from_waker(&waker)).map(|item| item.map(|item| *item));
+    assert!(poll().is_pending());
+    let before = asked.load(Ordering::SeqCst);
+    _ = (queue.counts(), queue.num_requeues(&1));
+    clock.advance(Duration::from_millis(10));
+    assert_eq!((wakes.count(), asked.load(Ordering::SeqCst), queue.len()), (0, before, 1));
+
+    type Change = fn(&WorkQueue<i32, ManualClock>);
+    let changes: [Change; 3] =
+        [|queue| queue.add(2), |queue| _ = queue.add_with(1, at(1)), |queue| _ = queue.remove(&2)];
+    for (change, wakes_so_far) in changes.into_iter().zip(1..) {
+        change(&queue);
+        assert_eq!(wakes.count(), wakes_so_far);
+        assert!(poll().is_pending());
+    }
+    held.done();
+    assert_eq!(wakes.count(), 4, "the end of a guard");
+    paused.store(false, Ordering::SeqCst);
+    assert_eq!(poll(), Poll::Ready(Some(1)), "and no token was lost");
 }

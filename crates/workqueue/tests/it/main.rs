@@ -3,11 +3,13 @@
 
 #![allow(clippy::unwrap_used, reason = "a failed unwrap is a failed test")]
 
+mod bad_clock;
 mod bounds;
 mod delaying;
 mod edges;
 mod faulty;
 mod gate;
+mod idle;
 mod late;
 mod metrics;
 mod model;

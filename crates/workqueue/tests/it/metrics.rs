@@ -1,16 +1,18 @@
 //! client-go's tests of its metrics, M1 and M2, controller-runtime's C27, X11 and X12, and whose the series are.
 
+use std::any::Any;
 use std::iter::zip;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use pintle_metrics::{Memory, MetricKind, Value};
+use pintle_metrics::{Counter, Gauge, Histogram, Memory, Metric, MetricKind, Provider, Pulled, Value};
 use pintle_workqueue::ratelimit::{Clock, ManualClock, StdClock};
 use pintle_workqueue::{AddOptions, MetricsStyle, Priority, QueueConfig, ShutdownMode, WorkQueue};
 
 use crate::support::at;
+use crate::watch::ends;
 
 const US: Duration = Duration::from_micros(1);
 const MS: Duration = Duration::from_millis(1);
@@ -338,4 +340,88 @@ fn x11_cardinality_latch_then_decrements() {
     for sample in memory.samples().iter().filter(|sample| sample.metric.name == "workqueue_depth") {
         assert_eq!(sample.value, Value::Gauge(0.0), "{:?}", sample.labels);
     }
+}
+
+/// All workers are busy, so nobody looks at the queue while three delays end.
+#[test]
+fn keys_that_come_due_while_workers_are_busy_are_told_from_their_due_time() {
+    for style in [MetricsStyle::ClientGo, MetricsStyle::ControllerRuntime] {
+        for first in ["depth", "delayed", "oldest_queued_seconds"] {
+            let (clock, memory) = (ManualClock::new(), Memory::new());
+            let queue: WorkQueue<&str, _> = WorkQueue::new(named("q", style, &memory, clock.clone()));
+            queue.add("long");
+            let busy = queue.try_get().unwrap();
+            for (priority, key) in zip(0.., ["a", "b", "c"]) {
+                queue.add_with(key, AddOptions { after: Some(1000 * MS), priority, ..AddOptions::default() });
+            }
+            clock.advance(20_000 * MS);
+            queue.add_with("now", at(7));
+            clock.advance(40_000 * MS);
+            // Whichever gauge is read first.
+            _ = value(&memory, first);
+            assert_eq!((value(&memory, "depth"), value(&memory, "delayed")), (Some(4.0), Some(0.0)), "{first}");
+            assert_eq!(seconds(&memory, "oldest_queued_seconds"), 59_000 * MS);
+            busy.done();
+            let taken: Vec<_> = std::iter::from_fn(|| queue.try_get().ok()).collect();
+            assert_eq!(taken.len(), 4);
+            assert_eq!(durations(&memory, "queue_duration_seconds"), (5, (3 * 59_000 + 40_000) * MS));
+            assert_eq!(
+                (value(&memory, "depth"), seconds(&memory, "oldest_queued_seconds")),
+                (Some(0.0), Duration::ZERO)
+            );
+        }
+    }
+}
+
+/// A step about the key itself notices that its delay is over.
+#[test]
+fn a_key_that_is_added_after_its_delay_has_waited_since_then() {
+    let (queue, clock, memory) = queue();
+    queue.add_after("a", MS);
+    queue.add_after("b", 2 * MS);
+    clock.advance(10 * MS);
+    queue.add("b");
+    queue.add("a");
+    assert_eq!(queue.try_get().map(|item| *item), Ok("b"));
+    assert_eq!(durations(&memory, "queue_duration_seconds"), (1, 8 * MS));
+    assert_eq!(seconds(&memory, "oldest_queued_seconds"), 9 * MS);
+}
+
+/// A provider that scrapes as soon as it is asked for a gauge.
+#[derive(Debug)]
+struct Eager(Memory);
+
+impl Provider for Eager {
+    fn counter(&self, metric: &'static Metric, labels: &[&str]) -> Box<dyn Counter> {
+        self.0.counter(metric, labels)
+    }
+
+    fn gauge(&self, metric: &'static Metric, labels: &[&str]) -> Box<dyn Gauge> {
+        self.0.gauge(metric, labels)
+    }
+
+    fn histogram(&self, metric: &'static Metric, labels: &[&str]) -> Box<dyn Histogram> {
+        self.0.histogram(metric, labels)
+    }
+
+    fn pulled(&self, metric: &'static Metric, labels: &[&str], read: Pulled) -> Box<dyn Any + Send + Sync> {
+        _ = read();
+        self.0.pulled(metric, labels, read)
+    }
+}
+
+#[test]
+fn a_provider_may_read_a_gauge_while_it_registers_it() {
+    ends(|| {
+        let (memory, style) = (Memory::new(), MetricsStyle::ControllerRuntime);
+        let config = QueueConfig {
+            metrics: Some(Arc::new(Eager(memory.clone()))),
+            ..named("q", style, &memory, ManualClock::new())
+        };
+        let queue: WorkQueue<&str, _> = WorkQueue::new(config);
+        queue.add_with("a", at(3));
+        queue.add_with("a", at(5));
+        let depth = |priority| memory.value("workqueue_depth", &[("priority", priority)]);
+        assert_eq!((depth("3"), depth("5")), (Some(0.0), Some(1.0)));
+    });
 }

@@ -127,14 +127,14 @@ proptest! {
                 }
                 Op::AddRateLimited(key) => {
                     model.ripen_one(key);
-                    prop_assert_eq!(queue.add_rate_limited(key), model.add_rate_limited(key, None, 0));
+                    prop_assert_eq!(queue.add_rate_limited(key), model.add_rate_limited(key, false, None, 0));
                 }
                 Op::AddWith(key, millis, rate_limited, priority) => {
                     model.ripen_one(key);
                     let after = millis.map(after);
                     let options = AddOptions { after, rate_limited, priority };
                     let expected = match after {
-                        _ if rate_limited => model.add_rate_limited(key, after, priority),
+                        _ if rate_limited => model.add_rate_limited(key, false, after, priority),
                         Some(after) => model.add_after(key, after, DelayKind::Reminder, priority),
                         None => model.add(key, priority),
                     };
@@ -204,7 +204,7 @@ proptest! {
                     let guard = guards.swap_remove(index % guards.len());
                     let (key, priority) = (*guard, guard.priority());
                     model.ripen_one(key);
-                    let expected = model.add_rate_limited(key, None, priority);
+                    let expected = model.add_rate_limited(key, true, None, priority);
                     prop_assert_eq!(guard.retry(), expected);
                     model.done(key);
                 }

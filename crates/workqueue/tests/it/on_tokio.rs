@@ -1,10 +1,15 @@
 //! The queue under tokio, with its paused clock.
 
+use std::sync::{Arc, Mutex, mpsc};
 use std::time::Duration;
 
-use pintle_workqueue::ratelimit::TokioClock;
+use pintle_workqueue::ratelimit::{StdClock, Timer, TokioClock};
 use pintle_workqueue::{ShutdownMode, WorkQueue};
+use tokio::runtime::{Builder, Runtime};
+use tokio::sync::oneshot;
 use tokio::time::Instant;
+
+use crate::watch::ends;
 
 type Queue = WorkQueue<&'static str, TokioClock>;
 
@@ -66,4 +71,164 @@ async fn a_drain_with_a_timeout_says_what_is_left() {
     assert_eq!((report.queued, report.delayed, report.in_flight), (vec!["b"], vec!["c"], vec!["a"]));
     drop(held);
     assert!(queue.shut_down(ShutdownMode::FinishInFlight).await.complete);
+}
+
+/// The default queue can be awaited, with its own timer.
+#[tokio::test]
+async fn the_default_queue_serves_tasks() {
+    let queue = WorkQueue::<String>::default();
+    queue.add_after("a".to_owned(), Duration::from_millis(1));
+    assert_eq!(queue.get().await.map(|item| item.key().clone()), Some("a".to_owned()));
+}
+
+fn runtime(threads: usize) -> Runtime {
+    Builder::new_multi_thread().worker_threads(threads).enable_time().build().unwrap()
+}
+
+/// Tells of each key that a worker took.
+type Taken = mpsc::Sender<u32>;
+
+/// Is told once all keys have been taken.
+type Told = Arc<Mutex<mpsc::Receiver<()>>>;
+
+/// A worker that is done with each key at once, but for `busy`: with that it adds `keys` more, and keeps its thread until all of these
+/// have been taken by others.
+async fn work<C: Timer>(queue: WorkQueue<u32, C>, taken: Taken, busy: u32, keys: u32, told: Told) {
+    while let Some(item) = queue.get().await {
+        if *item != busy {
+            taken.send(*item).unwrap();
+            continue;
+        }
+        queue.add_all(0..keys);
+        told.lock().unwrap().recv().unwrap();
+    }
+}
+
+/// The task that is woken is next in the slot of the thread that computes, where no other thread finds it.
+fn keys_do_not_wait_for_the_worker_that_computes<C: Timer + Default>() {
+    for keys in [1, 2, 100] {
+        ends(move || {
+            let (runtime, (taken, all), (tell, told)) = (runtime(4), mpsc::channel(), mpsc::channel());
+            let (queue, told) = (WorkQueue::<u32, C>::default(), Arc::new(Mutex::new(told)));
+            let workers: Vec<_> = (0..8)
+                .map(|_| runtime.spawn(work(queue.clone(), taken.clone(), 1000, keys, Arc::clone(&told))))
+                .collect();
+            queue.add(1000);
+            let mut seen: Vec<u32> = (0..keys).map(|_| all.recv().unwrap()).collect();
+            seen.sort_unstable();
+            assert!(seen.into_iter().eq(0..keys));
+            tell.send(()).unwrap();
+            drop(queue.shut_down(ShutdownMode::FinishBacklog));
+            workers.into_iter().for_each(|worker| runtime.block_on(worker).unwrap());
+        });
+    }
+}
+
+#[test]
+fn keys_do_not_wait_for_a_worker_of_tokio_that_computes() {
+    keys_do_not_wait_for_the_worker_that_computes::<TokioClock>();
+}
+
+#[test]
+fn keys_do_not_wait_for_a_worker_that_computes_with_the_default_clock() {
+    keys_do_not_wait_for_the_worker_that_computes::<StdClock>();
+}
+
+/// Its `get` was the first to wait, and is not polled while the other branch of the `select!` computes.
+#[test]
+fn keys_do_not_wait_for_a_get_whose_select_computes() {
+    ends(|| {
+        let (runtime, (taken, all)) = (runtime(4), mpsc::channel());
+        let queue = WorkQueue::<u32, TokioClock>::default();
+        let told = Arc::new(Mutex::new(mpsc::channel().1));
+        let (begin, begun) = oneshot::channel::<()>();
+        let ((tell_listed, listed), (finish, finished)) = (mpsc::channel(), mpsc::channel::<()>());
+        let selects = runtime.spawn({
+            let queue = queue.clone();
+            async move {
+                let computes = async move {
+                    tell_listed.send(()).unwrap();
+                    begun.await.unwrap();
+                    tell_listed.send(()).unwrap();
+                    finished.recv().unwrap();
+                };
+                tokio::select! {
+                    biased;
+                    _ = queue.get() => {}
+                    () = computes => {}
+                }
+            }
+        });
+        listed.recv().unwrap();
+        for _ in 0..2 {
+            runtime.spawn(work(queue.clone(), taken.clone(), u32::MAX, 0, Arc::clone(&told)));
+        }
+        begin.send(()).unwrap();
+        listed.recv().unwrap();
+        for key in 0..20 {
+            queue.add(key);
+            assert_eq!(all.recv(), Ok(key));
+        }
+        finish.send(()).unwrap();
+        runtime.block_on(selects).unwrap();
+        drop(queue.shut_down(ShutdownMode::Abandon));
+    });
+}
+
+/// The runtime of the first worker is gone, and with it the timer that the queue used.
+#[test]
+fn a_delay_ends_in_another_runtime_than_it_began() {
+    ends(|| {
+        let queue = WorkQueue::<u32, TokioClock>::default();
+        let first = runtime(1);
+        let waits = first.spawn({
+            let queue = queue.clone();
+            async move { queue.get().await.map(|item| *item) }
+        });
+        queue.add(1);
+        assert_eq!(first.block_on(waits).unwrap(), Some(1));
+        let waits = first.spawn({
+            let queue = queue.clone();
+            async move { queue.get().await.map(|item| *item) }
+        });
+        queue.add_after(2, Duration::from_millis(20));
+        first.shutdown_background();
+        drop(waits);
+        let second = runtime(1);
+        assert_eq!(second.block_on(async { queue.get().await.map(|item| *item) }), Some(2));
+    });
+}
+
+/// A thread outside of any runtime adds a delay, which brings the timer of the waiting task forward.
+#[test]
+fn a_thread_outside_of_the_runtime_sets_its_timer() {
+    ends(|| {
+        let (runtime, queue) = (runtime(1), WorkQueue::<u32, TokioClock>::default());
+        let waits = runtime.spawn({
+            let queue = queue.clone();
+            async move { queue.get().await.map(|item| *item) }
+        });
+        queue.add_after(1, 3600 * SECOND);
+        queue.add_after(2, Duration::from_millis(1));
+        assert_eq!(runtime.block_on(waits).unwrap(), Some(2));
+    });
+}
+
+/// Its worker always finds a key, and another task of the thread runs all the same.
+#[tokio::test]
+async fn a_get_that_never_waits_takes_part_in_the_budget() {
+    let queue = WorkQueue::<u32, TokioClock>::default();
+    queue.add_all(0..100);
+    let worker = tokio::spawn(async move {
+        for _ in 0..12_800 {
+            let item = queue.get().await.unwrap();
+            queue.add(*item);
+        }
+    });
+    let mut runs = 0;
+    while !worker.is_finished() {
+        runs += 1;
+        tokio::task::yield_now().await;
+    }
+    assert!(runs >= 100, "{runs} runs beside 12,800 keys");
 }

@@ -64,3 +64,19 @@ fn a_tenant_with_many_keys_does_not_delay_the_others() {
     assert_eq!(order, [('a', 0), ('b', 2), ('c', 1), ('a', 1), ('b', 1), ('a', 2)]);
     assert_eq!(queue.len(), 997);
 }
+
+/// Nobody looked at the queue when its delay ended.
+#[test]
+fn a_key_ages_from_the_end_of_its_delay() {
+    let clock = ManualClock::new();
+    let mut config = QueueConfig::new(clock.clone());
+    config.order = Box::new(Priority::with_ageing(SECOND));
+    let queue = WorkQueue::new(config);
+    queue.add_after("due", SECOND);
+    queue.add_after("due later", 3 * SECOND);
+    clock.advance(60 * SECOND);
+    queue.add_with("now", at(1));
+    queue.add("due later");
+    let order: Vec<_> = std::iter::from_fn(|| queue.try_get().ok().map(|item| *item)).collect();
+    assert_eq!(order, ["due", "due later", "now"]);
+}

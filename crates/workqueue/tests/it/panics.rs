@@ -287,6 +287,11 @@ impl Wake for Panics {
     }
 }
 
+/// A waker that panics when it is called.
+pub(crate) fn waker() -> Waker {
+    Waker::from(Arc::new(Panics))
+}
+
 #[derive(Default)]
 struct Woken(AtomicUsize);
 

@@ -282,3 +282,25 @@ fn q11_garbage_collection_in_a_large_queue() {
     queue.try_get().unwrap().done();
     assert_eq!(weak.strong_count(), 0);
 }
+
+#[test]
+fn many_keys_are_added_in_their_order_and_without_duplicates() {
+    let queue: WorkQueue<u32, _> = WorkQueue::new(QueueConfig::new(ManualClock::new()));
+    queue.add_all((0..1000).chain(0..1000));
+    queue.add_all([]);
+    assert_eq!(queue.len(), 1000);
+    assert!(std::iter::from_fn(|| queue.try_get().ok().map(|item| *item)).eq(0..1000));
+    drop(queue.shut_down(ShutdownMode::FinishBacklog));
+    queue.add_all([1, 2]);
+    assert_eq!(queue.shut_down(ShutdownMode::FinishBacklog).wait().refused, 2);
+}
+
+/// Its iterator may look at the queue.
+#[test]
+fn the_iterator_of_many_keys_runs_without_the_lock() {
+    ends(|| {
+        let queue: WorkQueue<usize> = WorkQueue::default();
+        queue.add_all((0..200).map(|_| queue.len()));
+        assert_eq!(queue.len(), 4, "a new length for each 64 keys");
+    });
+}

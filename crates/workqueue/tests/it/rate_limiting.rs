@@ -4,7 +4,7 @@ use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use pintle_workqueue::ratelimit::{Clock, ExponentialFailureRateLimiter, ManualClock, RateLimiter, TokenBucket};
-use pintle_workqueue::{AddOptions, Added, Charge, DelayKind, QueueConfig, ShutdownMode, WorkItem, WorkQueue};
+use pintle_workqueue::{AddOptions, Added, Charge, DelayKind, Pending, QueueConfig, ShutdownMode, WorkItem, WorkQueue};
 
 const MS: Duration = Duration::from_millis(1);
 
@@ -271,5 +271,82 @@ fn a_charge_after_the_shutdown_leaves_nothing_for_good() {
     assert_eq!(queue.add_rate_limited("a"), Added::ShutDown);
     assert_eq!(queue.num_requeues(&"a"), 1);
     clock.advance(1000 * MS);
+    assert_eq!(queue.num_requeues(&"a"), 0);
+}
+
+/// Fifty reconciles fail, and each time somebody has asked for the key to be looked at sooner than the limiter says.
+#[test]
+fn a_failure_counts_beside_an_earlier_reminder() {
+    let (config, clock) = config();
+    let queue = WorkQueue::new(config);
+    queue.add("a");
+    for _ in 0..50 {
+        let item = queue.try_get().unwrap();
+        queue.add_after("a", Duration::from_nanos(1));
+        assert_eq!(item.retry(), Added::Merged, "the reminder comes first");
+        clock.advance(MS);
+    }
+    assert_eq!(queue.num_requeues(&"a"), 50);
+}
+
+/// The key runs again anyway, and the failure counts all the same.
+#[test]
+fn a_failure_counts_for_a_key_that_is_to_run_again_at_once() {
+    let (mut config, _clock) = config();
+    config.pending_retry = Pending::Absorb;
+    let queue = WorkQueue::new(config);
+    queue.add("a");
+    for _ in 0..50 {
+        let item = queue.try_get().unwrap();
+        queue.add("a");
+        item.retry();
+    }
+    assert_eq!((queue.num_requeues(&"a"), queue.counts().delayed), (50, 0));
+}
+
+#[test]
+fn a_rate_limited_add_counts_beside_a_reminder_and_is_free_beside_a_retry() {
+    let (config, _clock) = config();
+    let queue = WorkQueue::new(config);
+    queue.add_after("a", Duration::from_nanos(1));
+    assert_eq!((queue.add_rate_limited("a"), queue.num_requeues(&"a")), (Added::Merged, 1));
+    // From now on the delay is that of a retry too.
+    assert_eq!((queue.add_rate_limited("a"), queue.num_requeues(&"a")), (Added::Merged, 1));
+}
+
+/// A reminder that joins a retry does not let an event out of the back-off, whichever of them came first and ends first.
+#[test]
+fn a_delay_that_is_a_retry_as_well_is_respected() {
+    for (reminder, before) in [(MS / 2, true), (MS / 2, false), (100 * MS, true), (100 * MS, false)] {
+        let (mut config, clock) = config();
+        config.pending_retry = Pending::Respect;
+        let queue = WorkQueue::new(config);
+        queue.add("a");
+        let item = queue.try_get().unwrap();
+        if before {
+            queue.add_after("a", reminder);
+        }
+        item.retry();
+        if !before {
+            queue.add_after("a", reminder);
+        }
+        assert_eq!(queue.add_with("a", AddOptions::default()), Added::Merged, "{reminder:?} {before}");
+        assert_eq!(queue.len(), 0);
+        clock.advance(reminder.min(MS));
+        assert_eq!(queue.len(), 1);
+    }
+}
+
+#[test]
+fn failures_are_kept_for_an_hour_by_default() {
+    let clock = ManualClock::new();
+    let queue: WorkQueue<&str, _> = WorkQueue::new(QueueConfig::new(clock.clone()));
+    queue.add("a");
+    queue.try_get().unwrap().retry();
+    clock.advance(5 * MS);
+    queue.try_get().unwrap().done();
+    clock.advance(Duration::from_secs(3600) - MS);
+    assert_eq!(queue.num_requeues(&"a"), 1);
+    clock.advance(MS);
     assert_eq!(queue.num_requeues(&"a"), 0);
 }

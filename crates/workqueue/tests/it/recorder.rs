@@ -1,4 +1,4 @@
-//! A provider of one's own: it keeps what the one in memory keeps, and how low a gauge has ever been.
+//! A provider of one's own: it keeps what the one in memory keeps, and the lowest value that a gauge was ever read with.
 
 use std::any::Any;
 use std::sync::Arc;
@@ -38,8 +38,7 @@ impl Provider for Recorder {
     }
 
     fn gauge(&self, metric: &'static Metric, labels: &[&str]) -> Box<dyn Gauge> {
-        let (gauge, value) = (self.memory.gauge(metric, labels), AtomicI64::new(0));
-        Box::new(Lowest { gauge, value, lowest: Arc::clone(&self.lowest) })
+        self.memory.gauge(metric, labels)
     }
 
     fn histogram(&self, metric: &'static Metric, labels: &[&str]) -> Box<dyn Histogram> {
@@ -47,21 +46,12 @@ impl Provider for Recorder {
     }
 
     fn pulled(&self, metric: &'static Metric, labels: &[&str], read: Pulled) -> Box<dyn Any + Send + Sync> {
-        self.memory.pulled(metric, labels, read)
-    }
-}
-
-#[derive(Debug)]
-struct Lowest {
-    gauge: Box<dyn Gauge>,
-    value: AtomicI64,
-    lowest: Arc<AtomicI64>,
-}
-
-impl Gauge for Lowest {
-    fn add(&self, change: i64) {
-        self.gauge.add(change);
-        let value = self.value.fetch_add(change, Ordering::Relaxed) + change;
-        self.lowest.fetch_min(value, Ordering::Relaxed);
+        let lowest = Arc::clone(&self.lowest);
+        let record = move || {
+            let value = read();
+            lowest.fetch_min(value as i64, Ordering::Relaxed);
+            value
+        };
+        self.memory.pulled(metric, labels, Box::new(record))
     }
 }

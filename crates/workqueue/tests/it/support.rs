@@ -121,22 +121,38 @@ impl Model {
         } else {
             self.priorities.insert(key, priority);
         }
+        // A delay that is a retry as well remains one.
+        let kind = match self.waiting.get(&key) {
+            Some(Waiting { kind: DelayKind::Retry, .. }) => DelayKind::Retry,
+            _ => kind,
+        };
         if changes {
             self.waiting.insert(key, Waiting { until, kind });
-            Added::Scheduled
-        } else {
-            Added::Merged
+            return Added::Scheduled;
         }
+        if let Some(waiting) = self.waiting.get_mut(&key) {
+            waiting.kind = kind;
+        }
+        Added::Merged
     }
 
-    pub(crate) fn add_rate_limited(&mut self, key: Key, after: Option<Duration>, priority: i32) -> Added {
+    /// `is_held`: the worker that holds the key says that it has failed.
+    pub(crate) fn add_rate_limited(
+        &mut self,
+        key: Key,
+        is_held: bool,
+        after: Option<Duration>,
+        priority: i32,
+    ) -> Added {
         if self.mode.is_some() && !self.always_charge {
             return Added::ShutDown;
         }
         let failures = self.failures.get(&key).copied().unwrap_or(0);
         let delay = (0..failures).fold(self.base, |delay, _| delay * 2).min(self.max);
         let delay = delay.min(after.unwrap_or(Duration::MAX));
-        if self.always_charge || self.would_change(key, self.now + delay, DelayKind::Retry) {
+        let reminds = self.waiting.get(&key).is_some_and(|waiting| waiting.kind == DelayKind::Reminder);
+        let is_new = is_held || reminds || self.would_change(key, self.now + delay, DelayKind::Retry);
+        if self.always_charge || is_new && self.mode.is_none() {
             self.failures.insert(key, failures + 1);
             self.idle.remove(&key);
         }

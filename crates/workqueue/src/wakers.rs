@@ -1,0 +1,67 @@
+//! Wakers that are kept under the lock, and called without it.
+
+use std::collections::BTreeMap;
+use std::task::Waker;
+
+use crate::panic::{Panic, call_all};
+
+/// Those who wait for something, in the order of their arrival.
+#[derive(Debug, Default)]
+pub(crate) struct Wakers {
+    listed: BTreeMap<WaiterId, Waker>,
+    next_id: u64,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct WaiterId(u64);
+
+/// Wakers to be called when the lock is free. The first needs no allocation.
+#[derive(Debug, Default)]
+pub(crate) struct Wakes {
+    first: Option<Waker>,
+    rest: Vec<Waker>,
+}
+
+impl Wakers {
+    pub(crate) fn is_empty(&self) -> bool {
+        self.listed.is_empty()
+    }
+
+    /// Lists a waiter: in its old place, if it has one. The answer has its former waker, which must not be dropped under the lock.
+    pub(crate) fn join(&mut self, id: Option<WaiterId>, waker: Waker) -> (WaiterId, Option<Waker>) {
+        let id = id.unwrap_or_else(|| {
+            self.next_id += 1;
+            WaiterId(self.next_id)
+        });
+        (id, self.listed.insert(id, waker))
+    }
+
+    pub(crate) fn leave(&mut self, id: WaiterId) -> Option<Waker> {
+        self.listed.remove(&id)
+    }
+
+    /// Removes the waiter that came first.
+    pub(crate) fn pop_first(&mut self) -> Option<(WaiterId, Waker)> {
+        self.listed.pop_first()
+    }
+
+    pub(crate) fn notify_all(&mut self, wakes: &mut Wakes) {
+        while let Some((_, waker)) = self.listed.pop_first() {
+            wakes.push(waker);
+        }
+    }
+}
+
+impl Wakes {
+    pub(crate) fn push(&mut self, waker: Waker) {
+        match self.first {
+            None => self.first = Some(waker),
+            Some(_) => self.rest.push(waker),
+        }
+    }
+
+    /// Calls all wakers, also if one panics. Must be called without the lock.
+    pub(crate) fn wake(self) -> Option<Panic> {
+        call_all(self.first.into_iter().chain(self.rest).map(|waker| || waker.wake()))
+    }
+}

@@ -1,0 +1,174 @@
+//! Clocks, timers and wakers that panic: the process goes on, and nobody sleeps for ever.
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::pin::pin;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::task::{Context, Poll, Waker};
+use std::time::{Duration, Instant};
+
+use pintle_workqueue::ratelimit::{Clock, ManualClock, Sleep, Timer};
+use pintle_workqueue::{QueueConfig, ShutdownMode, WorkQueue};
+
+use crate::panics::panics;
+use crate::watch::Wakes;
+
+const SECOND: Duration = Duration::from_secs(1);
+
+/// A clock that panics, and a timer that does, for as long as they are told to.
+#[derive(Clone)]
+struct Bad {
+    clock: ManualClock,
+    has_no_time: Arc<AtomicBool>,
+    has_no_timer: Arc<AtomicBool>,
+}
+
+impl Bad {
+    fn queue() -> (WorkQueue<u32, Self>, Self) {
+        let clock = Self { clock: ManualClock::new(), has_no_time: Arc::default(), has_no_timer: Arc::default() };
+        (WorkQueue::new(QueueConfig::new(clock.clone())), clock)
+    }
+}
+
+impl Clock for Bad {
+    fn now(&self) -> Instant {
+        assert!(!self.has_no_time.load(Ordering::SeqCst), "no time");
+        self.clock.now()
+    }
+
+    fn park_until(&self, deadline: Option<Instant>) {
+        self.clock.park_until(deadline);
+    }
+}
+
+impl Timer for Bad {
+    fn sleep_until(&self, deadline: Instant) -> Sleep {
+        assert!(!self.has_no_timer.load(Ordering::SeqCst), "no timer");
+        self.clock.sleep_until(deadline)
+    }
+}
+
+fn waker() -> (Arc<Wakes>, Waker) {
+    let wakes = Arc::new(Wakes::default());
+    let waker = Waker::from(Arc::clone(&wakes));
+    (wakes, waker)
+}
+
+#[test]
+fn a_clock_that_panics_in_any_call_loses_no_key_and_no_wake_up() {
+    type Call = fn(&WorkQueue<u32, Bad>);
+    let calls: [Call; 8] = [
+        |queue| _ = queue.counts(),
+        |queue| _ = queue.is_empty(),
+        |queue| _ = queue.add_after(9, SECOND),
+        |queue| _ = queue.add_rate_limited(9),
+        |queue| _ = queue.num_requeues(&7),
+        |queue| _ = queue.cancel(&9),
+        |queue| drop(queue.try_get()),
+        |queue| queue.add(9),
+    ];
+    for call in calls {
+        let (queue, bad) = Bad::queue();
+        queue.add_after(7, 10 * SECOND);
+        let (wakes, waker) = waker();
+        let mut cx = Context::from_waker(&waker);
+        let (mut one, mut two) = (pin!(queue.get()), pin!(queue.get()));
+        assert!(one.as_mut().poll(&mut cx).is_pending() && two.as_mut().poll(&mut cx).is_pending());
+        bad.has_no_time.store(true, Ordering::SeqCst);
+        assert_eq!(panics(|| call(&queue)), "no time");
+        bad.has_no_time.store(false, Ordering::SeqCst);
+        queue.add(1);
+        assert!(wakes.count() > 0);
+        assert!(matches!(one.as_mut().poll(&mut cx), Poll::Ready(Some(_))));
+        bad.clock.advance(10 * SECOND);
+        assert!(matches!(two.as_mut().poll(&mut cx), Poll::Ready(Some(_))));
+    }
+}
+
+/// The worker panics, so its guard is dropped by the panic, and the clock panics in that drop.
+#[test]
+fn a_clock_that_panics_does_not_abort_a_worker_that_panics() {
+    let (queue, bad) = Bad::queue();
+    queue.add_rate_limited(1);
+    bad.clock.advance(SECOND);
+    let (wakes, waker) = waker();
+    let item = queue.try_get().unwrap();
+    let mut get = pin!(queue.get());
+    assert!(get.as_mut().poll(&mut Context::from_waker(&waker)).is_pending());
+    queue.add(1);
+    let unwinds = catch_unwind(AssertUnwindSafe(|| {
+        let _held = item;
+        bad.has_no_time.store(true, Ordering::SeqCst);
+        panic!("a bug of the worker");
+    }));
+    bad.has_no_time.store(false, Ordering::SeqCst);
+    assert_eq!(unwinds.unwrap_err().downcast_ref::<&str>(), Some(&"a bug of the worker"));
+    assert_eq!((wakes.count(), queue.counts().in_flight, queue.len()), (1, 0, 1));
+}
+
+/// Also the drop of a `get` and of a drain.
+#[test]
+fn a_clock_that_panics_does_not_abort_what_is_dropped_by_a_panic() {
+    let (queue, bad) = Bad::queue();
+    queue.add_after(7, 10 * SECOND);
+    let (mut one, mut two) = (Box::pin(queue.get()), pin!(queue.get()));
+    let (wakes, waker) = waker();
+    assert!(one.as_mut().poll(&mut Context::from_waker(Waker::noop())).is_pending());
+    assert!(two.as_mut().poll(&mut Context::from_waker(&waker)).is_pending());
+    queue.add(1);
+    let unwinds = catch_unwind(AssertUnwindSafe(|| {
+        let _dropped = one;
+        bad.has_no_time.store(true, Ordering::SeqCst);
+        panic!("a bug of the worker");
+    }));
+    bad.has_no_time.store(false, Ordering::SeqCst);
+    assert!(unwinds.is_err());
+    assert_eq!(wakes.count(), 1, "its wake-up is passed on");
+}
+
+/// It panics wherever the queue sets its alarm but in the task's own poll: all who wait come, and set it there.
+#[test]
+fn a_timer_that_panics_elsewhere_is_set_by_the_tasks_that_wait() {
+    let (queue, bad) = Bad::queue();
+    let (wakes, waker) = waker();
+    let mut cx = Context::from_waker(&waker);
+    let (mut one, mut two) = (pin!(queue.get()), pin!(queue.get()));
+    assert!(one.as_mut().poll(&mut cx).is_pending() && two.as_mut().poll(&mut cx).is_pending());
+    bad.has_no_timer.store(true, Ordering::SeqCst);
+    queue.add_after(1, SECOND);
+    assert_eq!(wakes.count(), 2);
+    bad.has_no_timer.store(false, Ordering::SeqCst);
+    assert!(one.as_mut().poll(&mut cx).is_pending());
+    bad.clock.advance(SECOND);
+    assert_eq!(wakes.count(), 3);
+    assert!(matches!(one.as_mut().poll(&mut cx), Poll::Ready(Some(_))));
+}
+
+#[test]
+fn the_panic_of_a_timer_comes_out_of_the_poll_that_sets_it() {
+    let (queue, bad) = Bad::queue();
+    queue.add_after(1, SECOND);
+    bad.has_no_timer.store(true, Ordering::SeqCst);
+    {
+        let mut get = pin!(queue.get());
+        let poll = || _ = get.as_mut().poll(&mut Context::from_waker(Waker::noop())).is_ready();
+        assert_eq!(panics(poll), "no timer");
+    }
+    bad.clock.advance(SECOND);
+    assert_eq!(queue.try_get().map(|item| *item), Ok(1));
+}
+
+#[test]
+fn an_alarm_whose_waiter_panics_does_not_end_the_timer() {
+    let (queue, bad) = Bad::queue();
+    let (wakes, waker) = waker();
+    let (mut one, mut two) = (pin!(queue.get()), pin!(queue.get()));
+    assert!(one.as_mut().poll(&mut Context::from_waker(&crate::panics::waker())).is_pending());
+    assert!(two.as_mut().poll(&mut Context::from_waker(&waker)).is_pending());
+    queue.add_after(1, SECOND);
+    bad.clock.advance(SECOND);
+    assert_eq!(wakes.count(), 0);
+    bad.clock.advance(Duration::from_millis(1));
+    assert_eq!(wakes.count(), 1, "the other one comes a millisecond later");
+    drop(queue.shut_down(ShutdownMode::Abandon));
+}

@@ -1,0 +1,235 @@
+//! A key never waits for longer than a millisecond while a worker is idle that its executor polls.
+
+use std::pin::Pin;
+use std::sync::Arc;
+use std::sync::mpsc::channel;
+use std::task::{Context, Poll, Waker};
+use std::thread::{self, available_parallelism};
+use std::time::Duration;
+
+use pintle_workqueue::ratelimit::{Clock, ManualClock, TokenBucket};
+use pintle_workqueue::{Get, QueueConfig, ShutdownMode, WorkQueue};
+
+use crate::watch::{Wakes, ends};
+
+type Queue = WorkQueue<usize, ManualClock>;
+
+const MS: Duration = Duration::from_millis(1);
+const SECOND: Duration = Duration::from_secs(1);
+
+fn queue() -> (Queue, ManualClock) {
+    let clock = ManualClock::new();
+    (WorkQueue::new(QueueConfig::new(clock.clone())), clock)
+}
+
+/// A task that waits in `get`, and runs when the test says so.
+struct Task<'a> {
+    get: Pin<Box<Get<'a, usize, ManualClock>>>,
+    wakes: Arc<Wakes>,
+}
+
+impl<'a> Task<'a> {
+    fn waits(queue: &'a Queue) -> Self {
+        let mut task = Self { get: Box::pin(queue.get()), wakes: Arc::default() };
+        assert!(task.poll().is_pending());
+        task
+    }
+
+    fn poll(&mut self) -> Poll<Option<usize>> {
+        let waker = Waker::from(Arc::clone(&self.wakes));
+        self.get.as_mut().poll(&mut Context::from_waker(&waker)).map(|item| item.map(|item| *item))
+    }
+
+    fn is_woken(&self) -> bool {
+        self.wakes.count() > 0
+    }
+}
+
+fn waiting(queue: &Queue, count: usize) -> Vec<Task<'_>> {
+    (0..count).map(|_| Task::waits(queue)).collect()
+}
+
+fn woken(tasks: &[Task<'_>]) -> usize {
+    tasks.iter().filter(|task| task.is_woken()).count()
+}
+
+fn processors() -> usize {
+    available_parallelism().unwrap().get()
+}
+
+#[test]
+fn as_many_waiters_are_woken_as_there_are_keys_and_processors() {
+    let (queue, _clock) = queue();
+    let mut tasks = waiting(&queue, processors() + 3);
+    queue.add(0);
+    assert_eq!((woken(&tasks), tasks[0].is_woken()), (1, true), "the one that came first");
+    queue.add_all(1..100);
+    assert_eq!(woken(&tasks), processors());
+    // Whoever takes a key wakes the next.
+    for at in 0..3 {
+        assert!(tasks[at].poll().is_ready());
+        assert_eq!(woken(&tasks), processors() + at + 1);
+    }
+}
+
+/// Nothing else uses the queue.
+#[test]
+fn a_key_is_handed_to_another_task_after_a_millisecond_if_the_woken_one_does_not_come() {
+    let (queue, clock) = queue();
+    let mut tasks = waiting(&queue, 5);
+    queue.add(7);
+    clock.advance(MS - Duration::from_nanos(1));
+    assert_eq!(woken(&tasks), 1);
+    clock.advance(Duration::from_nanos(1));
+    assert_eq!(woken(&tasks), 5);
+    assert_eq!(tasks[4].poll(), Poll::Ready(Some(7)));
+    assert!(tasks[3].poll().is_pending());
+    assert!(tasks[0].poll().is_pending(), "it comes after all, and waits again");
+    queue.add(8);
+    assert_eq!(tasks[0].wakes.count(), 2, "in its old place");
+}
+
+/// More tasks are held up than there are processors, and each key takes a millisecond at most.
+#[test]
+fn any_number_of_tasks_that_do_not_come_hold_up_no_key() {
+    let (queue, clock) = queue();
+    let _stuck = waiting(&queue, 3 * processors() + 1);
+    let mut live = Task::waits(&queue);
+    for key in 0..10 {
+        queue.add(key);
+        clock.advance(MS);
+        assert!(live.is_woken(), "key {key}");
+        assert_eq!(live.poll(), Poll::Ready(Some(key)));
+        live = Task::waits(&queue);
+    }
+}
+
+#[test]
+fn a_delay_ends_in_time_though_the_first_waiter_is_not_polled() {
+    let (queue, clock) = queue();
+    queue.add_after(1, SECOND);
+    let (stuck, mut other) = (Task::waits(&queue), Task::waits(&queue));
+    clock.advance(SECOND);
+    assert!(stuck.is_woken() && !other.is_woken());
+    clock.advance(MS);
+    assert_eq!(other.poll(), Poll::Ready(Some(1)));
+    // The next delay is kept for whoever waits by then.
+    queue.add_after(2, SECOND);
+    let mut third = Task::waits(&queue);
+    clock.advance(SECOND);
+    assert!(third.is_woken());
+    assert_eq!(third.poll(), Poll::Ready(Some(2)));
+}
+
+#[test]
+fn a_task_that_comes_late_for_a_key_that_is_gone_wakes_nobody() {
+    let (queue, clock) = queue();
+    let tasks = waiting(&queue, 3);
+    queue.add(1);
+    queue.try_get().unwrap().done();
+    clock.advance(2 * MS);
+    assert_eq!(woken(&tasks), 1);
+    assert_eq!(clock.sleepers(), 0, "there is nothing to be on time for");
+}
+
+/// A limit hands out one key at a time, and that key does not wait for a task that is not polled either.
+#[test]
+fn a_token_is_not_lost_on_a_task_that_does_not_come() {
+    let clock = ManualClock::new();
+    let handout_limit = Some(TokenBucket::new(1.0, 1, clock.now()));
+    let queue = WorkQueue::new(QueueConfig { handout_limit, ..QueueConfig::new(clock.clone()) });
+    let (stuck, mut other) = (Task::waits(&queue), Task::waits(&queue));
+    queue.add_all([1, 2]);
+    assert!(stuck.is_woken() && !other.is_woken(), "there is one token");
+    clock.advance(MS);
+    assert_eq!(other.poll(), Poll::Ready(Some(1)));
+    let mut third = Task::waits(&queue);
+    clock.advance(SECOND);
+    assert!(third.is_woken(), "there is the next one");
+    assert_eq!(third.poll(), Poll::Ready(Some(2)));
+}
+
+#[test]
+fn the_queue_has_no_timer_while_no_task_waits() {
+    let (queue, clock) = queue();
+    queue.add_after(1, SECOND);
+    assert_eq!(clock.sleepers(), 0);
+    {
+        let _tasks = waiting(&queue, 2);
+        assert_eq!((clock.sleepers(), clock.next_deadline()), (1, Some(clock.now() + SECOND)));
+    }
+    assert_eq!(clock.sleepers(), 0, "they are dropped");
+    let tasks = waiting(&queue, 2);
+    queue.add(2);
+    assert_eq!(clock.next_deadline(), Some(clock.now() + MS), "the task that was woken is given a millisecond");
+    drop(queue.shut_down(ShutdownMode::Abandon));
+    assert_eq!((clock.sleepers(), woken(&tasks)), (0, 2));
+}
+
+/// A worker that always finds a key gives way to the other tasks of its thread now and then.
+#[test]
+fn a_get_that_never_waits_gives_way_after_128_keys() {
+    let (queue, _clock) = queue();
+    let wakes = Arc::new(Wakes::default());
+    let waker = Waker::from(Arc::clone(&wakes));
+    let mut gave_way = 0;
+    for _ in 0..1290 {
+        queue.add(1);
+        let mut get = Box::pin(queue.get());
+        if get.as_mut().poll(&mut Context::from_waker(&waker)).is_pending() {
+            gave_way += 1;
+            assert_eq!(wakes.count(), gave_way, "it is woken at once");
+            assert!(get.as_mut().poll(&mut Context::from_waker(&waker)).is_ready());
+        }
+    }
+    assert_eq!(gave_way, 10);
+}
+
+/// A thread that took a key adds more, and computes until the others have taken them.
+#[test]
+fn keys_do_not_wait_for_a_thread_that_computes() {
+    for keys in [1, 100] {
+        ends(move || {
+            let queue: WorkQueue<u32> = WorkQueue::default();
+            let (taken, all) = channel();
+            let workers: Vec<_> = (0..4)
+                .map(|_| {
+                    let (queue, taken) = (queue.clone(), taken.clone());
+                    thread::spawn(move || {
+                        while let Some(item) = queue.blocking_get() {
+                            if *item != 1000 {
+                                taken.send(*item).unwrap();
+                                continue;
+                            }
+                            queue.add_all(0..keys);
+                            while queue.counts().queued + queue.counts().in_flight > 1 {
+                                thread::yield_now();
+                            }
+                        }
+                    })
+                })
+                .collect();
+            queue.add(1000);
+            (0..keys).for_each(|_| _ = all.recv().unwrap());
+            drop(queue.shut_down(ShutdownMode::FinishBacklog));
+            workers.into_iter().for_each(|worker| worker.join().unwrap());
+        });
+    }
+}
+
+/// Threads and tasks wait for one queue, and the task that is woken first never comes.
+#[test]
+fn a_thread_takes_the_key_of_a_task_that_does_not_come() {
+    let (queue, clock) = queue();
+    let stuck = Task::waits(&queue);
+    thread::scope(|scope| {
+        let thread = scope.spawn(|| queue.blocking_get().map(|item| *item));
+        while clock.sleepers() == 0 {
+            thread::yield_now();
+        }
+        queue.add(1);
+        assert!(stuck.is_woken());
+        clock.advance(MS);
+        assert_eq!(thread.join().unwrap(), Some(1));
+    });
+}
