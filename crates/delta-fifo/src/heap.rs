@@ -9,7 +9,8 @@ use crate::{KeyError, StoreError};
 
 /// A queue of objects by key that gives the least one first, whatever that is: client-go's `Heap`.
 ///
-/// There is one object a key. Of several that are alike, any may come first.
+/// There is one object a key. Of several that are alike, any may come first. If a comparison panics, the heap is as it was before the
+/// object that the call was about.
 ///
 /// It is a plain struct: it takes no lock and never waits. [`SharedFifo`](crate::SharedFifo) puts it between threads or tasks.
 ///
@@ -75,13 +76,16 @@ impl<K: Clone + Eq + Hash, T: Clone> Heap<K, T> {
             let hash = self.items.hash(&key);
             match self.items.find(hash, &key) {
                 Some(place) => {
+                    let at = self.items[place].at;
+                    let to = self.target(at, &object, self.order.len());
                     self.items[place].object = object;
-                    self.sift(self.items[place].at);
+                    self.travel(at, to);
                 }
                 None => {
                     let at = self.order.len();
+                    let to = self.target(at, &object, at + 1);
                     self.order.push(self.items.insert(hash, key, Entry { object, at }));
-                    self.sift(at);
+                    self.travel(at, to);
                 }
             }
         }
@@ -178,32 +182,53 @@ impl<K: Clone + Eq + Hash, T: Clone> Heap<K, T> {
 
     fn remove(&mut self, at: usize) -> Option<T> {
         let last = self.order.len().checked_sub(1)?;
+        let to = if at == last { at } else { self.target(at, self.object(last), last) };
         self.swap(at, last);
         let place = self.order.pop()?;
         let (_, entry) = self.items.remove(place)?;
-        if at < last {
-            self.sift(at);
-        }
+        self.travel(at, to);
         Some(entry.object)
     }
 
-    /// Brings an item to where it belongs, the others being in order.
-    fn sift(&mut self, mut at: usize) {
-        while at > 0 && self.is_less(at, (at - 1) / 2) {
-            self.swap(at, (at - 1) / 2);
-            at = (at - 1) / 2;
+    /// Returns where `object` belongs if it comes to stand at `at` among the first `len` items. It changes nothing, so a panic of `less`
+    /// leaves the heap in order.
+    fn target(&self, at: usize, object: &T, len: usize) -> usize {
+        let mut to = at;
+        while to > 0 && (self.less)(object, self.object((to - 1) / 2)) {
+            to = (to - 1) / 2;
+        }
+        if to < at {
+            return to;
         }
         loop {
-            let children = [2 * at + 1, 2 * at + 2].into_iter().filter(|child| *child < self.order.len());
-            let least = children.reduce(|left, right| if self.is_less(right, left) { right } else { left });
-            let Some(least) = least.filter(|least| self.is_less(*least, at)) else { return };
-            self.swap(at, least);
-            at = least;
+            let children = [2 * to + 1, 2 * to + 2].into_iter().filter(|child| *child < len);
+            let least = children.reduce(
+                |left, right| {
+                    if (self.less)(self.object(right), self.object(left)) { right } else { left }
+                },
+            );
+            let Some(least) = least.filter(|least| (self.less)(self.object(*least), object)) else { return to };
+            to = least;
         }
     }
 
-    fn is_less(&self, left: usize, right: usize) -> bool {
-        (self.less)(&self.items[self.order[left]].object, &self.items[self.order[right]].object)
+    /// Brings an item up or down the tree.
+    fn travel(&mut self, mut at: usize, to: usize) {
+        while to < at {
+            self.swap(at, (at - 1) / 2);
+            at = (at - 1) / 2;
+        }
+        while at < to {
+            // The item below it from which `to` descends.
+            let levels = (to + 1).ilog2() - (at + 1).ilog2();
+            let next = ((to + 1) >> (levels - 1)) - 1;
+            self.swap(at, next);
+            at = next;
+        }
+    }
+
+    fn object(&self, at: usize) -> &T {
+        &self.items[self.order[at]].object
     }
 
     fn swap(&mut self, left: usize, right: usize) {

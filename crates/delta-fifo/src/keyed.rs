@@ -140,3 +140,25 @@ impl<K, V> IndexMut<Place> for Keyed<K, V> {
         &mut self.records[place as usize].as_mut().expect("the place is in use").value
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_memory_of_many_records_goes_with_the_last_one() {
+        let mut keyed = Keyed::new();
+        let mut fill = |count: usize| {
+            let places: Vec<_> = (0..count).map(|key| keyed.insert(keyed.hash(&key), key, ())).collect();
+            let full = keyed.records.capacity();
+            places.into_iter().for_each(|place| _ = keyed.remove(place));
+            (full, keyed.records.capacity(), keyed.free.capacity(), keyed.table.capacity())
+        };
+        let (full, records, free, table) = fill(10 * SPARE);
+        assert!(full >= 10 * SPARE);
+        assert_eq!((records, free, table), (0, 0, 0));
+        // A few are kept, so that a queue that goes up and down allocates nothing.
+        let (full, records, ..) = fill(SPARE / 2);
+        assert_eq!(full, records);
+    }
+}

@@ -60,6 +60,7 @@ mod latest_fifo;
 mod line;
 mod memory_store;
 mod mutation_cache;
+mod panic;
 mod progress;
 mod queue;
 mod real_fifo;

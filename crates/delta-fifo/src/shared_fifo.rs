@@ -9,6 +9,7 @@ use std::task::{Context, Poll, Waker};
 use std::thread::{self, ThreadId};
 use std::time::{Duration, Instant};
 
+use crate::panic::FirstPanic;
 use crate::wait::Wait;
 use crate::{FifoClosed, Queue};
 
@@ -65,7 +66,9 @@ pub struct SharedFifoConfig {
 }
 
 /// Who is told how a [`SharedFifo`] is doing: client-go's metrics of its queue. The methods are called under the lock of the
-/// queue, so they must neither wait nor use it.
+/// queue, so that the last value is that of the queue; they must neither wait nor use it.
+///
+/// A panic of a method comes out of the call that changed the queue, after all who wait have been woken.
 pub trait FifoMetrics: Send + Sync {
     /// So many items wait now: a gauge, `informer_queued_items` of client-go.
     fn queued(&self, items: usize);
@@ -75,6 +78,10 @@ pub trait FifoMetrics: Send + Sync {
 }
 
 /// Exclusive use of the queue in a [`SharedFifo`]. Its drop wakes those who wait for the queue to change.
+///
+/// # Panics
+///
+/// The drop passes on the first panic of the metrics or of a waker, unless the thread is unwinding. Everybody is woken before that.
 pub struct Guard<'a, Q: Queue> {
     // Dropped first, so that nobody is woken under the lock.
     state: MutexGuard<'a, State<Q>>,
@@ -82,7 +89,7 @@ pub struct Guard<'a, Q: Queue> {
     has_changed: bool,
     /// What was popped is processed until this is dropped.
     in_process: Option<InProcess>,
-    wakes: Wakes,
+    after: After,
 }
 
 /// What was taken out of a [`SharedFifo`]. When it is dropped, what was taken has been processed.
@@ -118,8 +125,12 @@ struct Waiters {
     last: u64,
 }
 
-/// Those to wake when this is dropped.
-struct Wakes(Vec<(u64, Waker)>);
+/// What happens when the lock is free: all are woken, and the first panic goes on.
+#[derive(Default)]
+struct After {
+    wakers: Vec<(u64, Waker)>,
+    panic: FirstPanic,
+}
 
 impl<Q: Queue> SharedFifo<Q> {
     /// Puts a queue between threads or tasks.
@@ -150,7 +161,7 @@ impl<Q: Queue> SharedFifo<Q> {
                 self.state.lock().unwrap_or_else(PoisonError::into_inner)
             }
         };
-        Guard { state, fifo: self, has_changed: false, in_process: None, wakes: Wakes(Vec::new()) }
+        Guard { state, fifo: self, has_changed: false, in_process: None, after: After::default() }
     }
 
     /// Waits until there is room, and then for exclusive use of the queue: the producer's side of back-pressure. Of a closed
@@ -285,11 +296,12 @@ where
 
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<R> {
         let this = &mut *self;
+        // An executor's code, which runs without the lock.
+        let waker = context.waker().clone();
         match (this.attempt)(this.fifo.lock()) {
             Ok(output) => Poll::Ready(output),
             // The guard is there until it waits, so that no change is missed.
             Err(guard) => {
-                let waker = context.waker().clone();
                 let mut waiters = this.fifo.waiters();
                 let id = *this.waiter.get_or_insert_with(|| {
                     waiters.last += 1;
@@ -362,21 +374,26 @@ impl<Q: Queue> Drop for Guard<'_, Q> {
         if let Some(InProcess { since }) = self.in_process {
             self.state.queue.processed();
             if let (Some(metrics), Some(since)) = (metrics, since) {
-                metrics.processed(since.elapsed());
+                self.after.panic.catch(|| metrics.processed(since.elapsed()));
             }
         }
         if self.has_changed {
             if let Some(metrics) = metrics {
-                metrics.queued(self.state.queue.len());
+                let len = self.state.queue.len();
+                self.after.panic.catch(|| metrics.queued(len));
             }
-            self.wakes.0 = std::mem::take(&mut self.fifo.waiters().wakers);
+            self.after.wakers = std::mem::take(&mut self.fifo.waiters().wakers);
         }
     }
 }
 
-impl Drop for Wakes {
+impl Drop for After {
     fn drop(&mut self) {
-        self.0.drain(..).for_each(|(_, waker)| waker.wake());
+        let mut panic = std::mem::take(&mut self.panic);
+        for (_, waker) in self.wakers.drain(..) {
+            panic.catch(|| waker.wake());
+        }
+        panic.pass_on();
     }
 }
 

@@ -1,6 +1,6 @@
 //! The contracts of stores.
 
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError, RwLock};
 
 use crate::{BoxError, KeyError, StoreError, TransactionError};
 
@@ -128,9 +128,61 @@ pub trait KeyGetter<K, T> {
 }
 
 /// Read access to the objects that the consumer of a queue knows.
+///
+/// A store behind a lock is one, so that the consumer can keep it up to date while the queue looks at it:
+///
+/// ```
+/// use std::sync::{Arc, Mutex};
+/// use pintle_delta_fifo::{DeltaFifo, DeltaFifoConfig, MemoryStore, Store};
+///
+/// let known = Arc::new(Mutex::new(MemoryStore::new(|n: &u32| Ok(*n))));
+/// let config = DeltaFifoConfig { known_objects: Some(Box::new(known.clone())), ..DeltaFifoConfig::default() };
+/// let mut fifo = DeltaFifo::new(|n: &u32| Ok(*n), config);
+/// fifo.replace(vec![1, 2], "1")?;
+/// while let Some(popped) = fifo.pop() {
+///     for delta in popped.deltas {
+///         if let Some(object) = delta.into_object() {
+///             known.lock().unwrap().add(object)?;
+///         }
+///     }
+/// }
+/// fifo.replace(vec![2], "2")?;
+/// assert_eq!(fifo.pop().map(|popped| popped.key), Some(2));
+/// assert_eq!(fifo.pop().map(|popped| popped.key), Some(1)); // It is gone.
+/// # Ok::<(), pintle_delta_fifo::StoreError>(())
+/// ```
 pub trait KeyListerGetter<K, T>: KeyLister<K> + KeyGetter<K, T> {}
 
 impl<K, T, S: KeyLister<K> + KeyGetter<K, T> + ?Sized> KeyListerGetter<K, T> for S {}
+
+/// Takes the lock for each call. So the consumer of a queue must not hold it while the queue is used: it brings its objects up to date
+/// and lets go of the lock.
+impl<K, S: KeyLister<K> + ?Sized> KeyLister<K> for Mutex<S> {
+    fn list_keys(&self) -> Vec<K> {
+        self.lock().unwrap_or_else(PoisonError::into_inner).list_keys()
+    }
+}
+
+/// Takes the lock for each call, as [`KeyLister`] does.
+impl<K, T, S: KeyGetter<K, T> + ?Sized> KeyGetter<K, T> for Mutex<S> {
+    fn get_by_key(&self, key: &K) -> Result<Option<T>, BoxError> {
+        self.lock().unwrap_or_else(PoisonError::into_inner).get_by_key(key)
+    }
+}
+
+/// Takes the lock to read for each call. So the consumer of a queue must not hold it to write while the queue is used.
+impl<K, S: KeyLister<K> + ?Sized> KeyLister<K> for RwLock<S> {
+    fn list_keys(&self) -> Vec<K> {
+        self.read().unwrap_or_else(PoisonError::into_inner).list_keys()
+    }
+}
+
+/// Takes the lock to read for each call, as [`KeyLister`] does.
+impl<K, T, S: KeyGetter<K, T> + ?Sized> KeyGetter<K, T> for RwLock<S> {
+    fn get_by_key(&self, key: &K) -> Result<Option<T>, BoxError> {
+        self.read().unwrap_or_else(PoisonError::into_inner).get_by_key(key)
+    }
+}
 
 impl<K, S: KeyLister<K> + ?Sized> KeyLister<K> for Arc<S> {
     fn list_keys(&self) -> Vec<K> {

@@ -46,10 +46,10 @@ impl<'a, K, C: Clock> Wait<'a, K, C> {
 }
 
 impl<K: Clone, C: Clock> Wait<'_, K, C> {
-    fn poll(&mut self, waits: impl FnMut() -> Waiter) -> Step<K, C> {
+    fn poll(&mut self, is_task: bool, waits: impl FnMut() -> Waiter) -> Step<K, C> {
         let mut finished = self.finished.take();
         let ticket = finished.as_mut().and_then(WorkItem::release);
-        let step = self.shared.poll_get(&mut self.id, ticket, waits);
+        let step = self.shared.poll_get(&mut self.id, ticket, is_task, waits);
         // Its key, after the section.
         drop(finished);
         step
@@ -60,7 +60,7 @@ impl<K: Clone, C: Clock> Wait<'_, K, C> {
         let mut waker = None;
         loop {
             let make = || Waker::from(StdArc::new(Unpark(thread::current())));
-            match self.poll(|| Waiter::Thread(waker.get_or_insert_with(make).clone())) {
+            match self.poll(false, || Waiter::Thread(waker.get_or_insert_with(make).clone())) {
                 Step::Item(item) => return Some(item),
                 Step::ShutDown => return None,
                 Step::Wait(deadline) => self.shared.clock.park_until(deadline),
@@ -90,7 +90,7 @@ impl<K: Clone, C: Timer> Future for Get<'_, K, C> {
                 return Poll::Pending;
             }
         }
-        let step = wait.poll(|| {
+        let step = wait.poll(true, || {
             shared.sleep_until.get_or_init(|| C::sleep_until);
             Waiter::Task(cx.waker().clone(), shared.clock.detached())
         });

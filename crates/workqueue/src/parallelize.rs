@@ -8,7 +8,8 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
 
-/// Runs `work` once for each piece in `0..pieces`, on at most `workers` threads, and waits for all of them.
+/// Runs `work` once for each piece in `0..pieces`, on at most `workers` threads, and waits for all of them. If the system can start no
+/// more threads, fewer do the work.
 ///
 /// The pieces are taken in chunks of `chunk`; those of one chunk run in order in one thread. `is_cancelled` is called before each
 /// piece, and once it returns true no further piece begins; it still waits for those that run.
@@ -69,8 +70,9 @@ pub fn parallelize_until(
     };
     let mut all = Unfinished::default();
     thread::scope(|scope| {
-        let threads: Vec<_> = (1..workers.get().min(chunks)).map(|_| scope.spawn(run)).collect();
-        // The caller's thread is one of the workers.
+        let start = |_| thread::Builder::new().spawn_scoped(scope, run).ok();
+        // The caller's thread is one of the workers, and the only one if no other can be started.
+        let threads: Vec<_> = (1..workers.get().min(chunks)).map_while(start).collect();
         let mut outcomes = vec![run()];
         // Only `is_cancelled` can have panicked outside of a piece: that is the caller's own.
         outcomes

@@ -283,16 +283,18 @@ impl<K: Clone, C: Clock> Shared<K, C> {
 
     /// One poll of a waiting `get`: `waiter` is what the last one left there. First it is done with `finished`.
     ///
-    /// `waits` runs without the lock, so a first poll that finds nothing takes two sections: one to look, and one to wait.
+    /// If `waits` is code of an executor it runs without the lock, so a first poll that finds nothing takes two sections: one to look, and
+    /// one to wait.
     pub(crate) fn poll_get(
         self: &Arc<Self>,
         waiter: &mut Option<WaiterId>,
         finished: Option<Ticket>,
+        is_task: bool,
         mut waits: impl FnMut() -> Waiter,
     ) -> Step<K, C> {
+        // One that has waited before leaves the list and comes back in one section.
+        let mut ready = waiter.filter(|_| is_task).map(|_| waits());
         let id = waiter.take();
-        // One that has waited before is here since it was woken, so that it leaves the list and comes back in one section.
-        let mut ready = id.map(|_| waits());
         let mut section = self.section();
         let (state, now) = section.parts();
         let old = id.and_then(|id| state.waiters.leave(id));
@@ -301,10 +303,14 @@ impl<K: Clone, C: Clock> Shared<K, C> {
         }
         let mut handout = section.hand_out();
         if handout.is_none() && !section.engine.is_exhausted() && ready.is_none() {
-            drop(section);
-            ready = Some(waits());
-            section = self.section();
-            handout = section.hand_out();
+            if is_task {
+                drop(section);
+                ready = Some(waits());
+                section = self.section();
+                handout = section.hand_out();
+            } else {
+                ready = Some(waits());
+            }
         }
         if handout.is_none() && section.is_inbox_open {
             // From now on an add has to wake somebody.

@@ -4,15 +4,19 @@
 //! RUSTFLAGS="--cfg pintle_loom" cargo test -p pintle-workqueue --test loom
 //! ```
 //!
-//! loom calls a run in which every thread sleeps a deadlock, so a lost wake-up fails the test by itself. Time stands still here: what
-//! has to do with it is in `shuttle`.
+//! loom calls a run in which every thread sleeps a deadlock, so a lost wake-up fails the test by itself. Time stands still here, or
+//! moves once, in [`Bell`]: what else has to do with it is in `shuttle`.
 #![allow(clippy::unwrap_used, reason = "a failed unwrap is a failed test")]
 #![cfg(pintle_loom)]
 
+use std::future::poll_fn;
 use std::pin::pin;
-use std::task::{Context, Poll, Waker};
-use std::time::Instant;
+use std::sync::Arc;
+use std::task::{Context, Poll, Wake, Waker};
+use std::time::{Duration, Instant};
 
+use loom::sync::Mutex;
+use loom::sync::atomic::{AtomicBool, Ordering};
 use loom::thread::{self, JoinHandle};
 use pintle_workqueue::ratelimit::{Clock, Sleep, Timer};
 use pintle_workqueue::{QueueConfig, ShutdownMode, WorkQueue};
@@ -188,5 +192,108 @@ fn a_shutdown_loses_no_add() {
         let taken = std::iter::from_fn(|| queue.blocking_get()).count();
         let refused = queue.shut_down(ShutdownMode::FinishBacklog).wait().refused;
         assert_eq!(taken as u64 + refused, 2);
+    });
+}
+
+/// A clock that moves on by a minute, once, and wakes who sleeps on it then.
+#[derive(Clone)]
+struct Bell {
+    epoch: Instant,
+    has_rung: Arc<AtomicBool>,
+    sleepers: Arc<Mutex<Vec<Waker>>>,
+}
+
+const MINUTE: Duration = Duration::from_secs(60);
+
+impl Bell {
+    fn ring(&self) {
+        let sleepers = {
+            let mut sleepers = self.sleepers.lock().unwrap();
+            self.has_rung.store(true, Ordering::SeqCst);
+            std::mem::take(&mut *sleepers)
+        };
+        sleepers.into_iter().for_each(Waker::wake);
+    }
+}
+
+impl Clock for Bell {
+    fn now(&self) -> Instant {
+        match self.has_rung.load(Ordering::SeqCst) {
+            true => self.epoch + MINUTE,
+            false => self.epoch,
+        }
+    }
+
+    fn park_until(&self, _deadline: Option<Instant>) {
+        thread::park();
+    }
+}
+
+impl Timer for Bell {
+    fn sleep_until(&self, deadline: Instant) -> Sleep {
+        let bell = self.clone();
+        Box::pin(poll_fn(move |cx| {
+            let mut sleepers = bell.sleepers.lock().unwrap();
+            if bell.now() >= deadline {
+                return Poll::Ready(());
+            }
+            sleepers.push(cx.waker().clone());
+            Poll::Pending
+        }))
+    }
+}
+
+struct Unpark(thread::Thread);
+
+impl Wake for Unpark {
+    fn wake(self: Arc<Self>) {
+        self.0.unpark();
+    }
+}
+
+/// A task with a thread of its own.
+fn block_on<F: Future + Unpin>(mut future: F) -> F::Output {
+    let waker = Waker::from(Arc::new(Unpark(thread::current())));
+    loop {
+        match pin!(&mut future).poll(&mut Context::from_waker(&waker)) {
+            Poll::Ready(output) => return output,
+            Poll::Pending => thread::park(),
+        }
+    }
+}
+
+/// A task that waits, is woken and never polled again, and one that is polled. `act` makes work for one of them; the bell rings.
+fn a_stuck_task_holds_up_nothing(preemptions: usize, act: fn(&WorkQueue<usize, Bell>)) {
+    let mut model = loom::model::Builder::new();
+    model.preemption_bound.get_or_insert(preemptions);
+    let epoch = Instant::now();
+    model.check(move || {
+        let bell =
+            Bell { epoch, has_rung: Arc::new(AtomicBool::new(false)), sleepers: Arc::new(Mutex::new(Vec::new())) };
+        let queue = WorkQueue::new(QueueConfig::new(bell.clone()));
+        let mut stuck = queue.get();
+        assert!(poll(&mut stuck).is_pending());
+        let steady = thread::spawn({
+            let queue = queue.clone();
+            move || block_on(queue.get()).is_some()
+        });
+        act(&queue);
+        let rings = thread::spawn(move || bell.ring());
+        assert!(steady.join().unwrap());
+        rings.join().unwrap();
+    });
+}
+
+#[test]
+fn a_key_is_taken_though_the_first_task_is_never_polled() {
+    a_stuck_task_holds_up_nothing(2, |queue| queue.add(1));
+}
+
+#[test]
+fn a_delay_ends_though_the_first_task_is_never_polled() {
+    // The first ring is the end of the delay, so the steady task has to be notified at once, or never: it is the second to be woken.
+    a_stuck_task_holds_up_nothing(2, |queue| {
+        queue.add_after(1, MINUTE);
+        queue.add_after(2, MINUTE);
     });
 }

@@ -1,6 +1,8 @@
 //! The least object first (row S12).
 
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
 
 use pintle_delta_fifo::{Heap, SharedFifo, SharedFifoConfig, StoreError};
@@ -90,4 +92,40 @@ fn s12_a_closed_heap_gives_what_it_has_and_takes_nothing() {
     let fifo = SharedFifo::new(heap, SharedFifoConfig::default());
     assert_eq!(fifo.take(Heap::pop).wait().unwrap().popped, thing("a", 10));
     assert!(fifo.take(Heap::pop).wait().is_err());
+}
+
+#[test]
+fn a_comparison_that_panics_leaves_the_heap_in_order() {
+    let calls = Arc::new(AtomicUsize::new(usize::MAX));
+    let less = {
+        let calls = Arc::clone(&calls);
+        move |left: &(u32, u32), right: &(u32, u32)| {
+            assert_ne!(calls.fetch_sub(1, Ordering::Relaxed), 0, "no comparisons");
+            left.1 < right.1
+        }
+    };
+    let mut heap = Heap::new(|&(name, _): &(u32, u32)| Ok(name), less);
+    for round in 0..200 {
+        let fails = |heap: &mut Heap<u32, (u32, u32)>| {
+            let number = round * 7919 % 101;
+            match round % 4 {
+                0 => heap.add((1000, number)).unwrap(),
+                1 => heap.add((round % 40, number)).unwrap(),
+                2 => _ = heap.delete(&(round % 40, 0)).unwrap(),
+                _ => _ = heap.pop(),
+            }
+        };
+        heap.bulk_add((0..40).map(|name| (name, name * 31 % 97)).collect()).unwrap();
+        let mut before = heap.list();
+        calls.store(round as usize % 6, Ordering::Relaxed);
+        let panicked = catch_unwind(AssertUnwindSafe(|| fails(&mut heap))).is_err();
+        calls.store(usize::MAX, Ordering::Relaxed);
+        let mut after: Vec<_> = std::iter::from_fn(|| heap.pop()).collect();
+        assert!(after.is_sorted_by_key(|object| object.1), "round {round}: {after:?}");
+        if panicked {
+            before.sort_unstable();
+            after.sort_unstable();
+            assert_eq!(before, after, "round {round}");
+        }
+    }
 }

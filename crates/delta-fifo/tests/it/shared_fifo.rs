@@ -379,3 +379,77 @@ fn r16_the_metrics_tell_how_many_wait_and_each_processing() {
     drop(taken);
     check((1, 3));
 }
+
+/// A waker that panics when it is called.
+struct Panics;
+
+impl Wake for Panics {
+    fn wake(self: Arc<Self>) {
+        panic!("no wake-up");
+    }
+}
+
+#[test]
+fn a_waker_that_panics_keeps_nobody_asleep() {
+    let (fifo, count) = (shared(fifo()), Arc::new(Count::default()));
+    let (bad, good) = (Waker::from(Arc::new(Panics)), Waker::from(Arc::clone(&count)));
+    let mut waits: Vec<_> = (0..4).map(|_| Box::pin(fifo.synced())).collect();
+    for (wait, waker) in waits.iter_mut().zip([&bad, &good, &bad, &good]) {
+        assert!(wait.as_mut().poll(&mut Context::from_waker(waker)).is_pending());
+    }
+    assert!(catch_unwind(AssertUnwindSafe(|| fifo.lock().add(thing("foo", 1)).unwrap())).is_err());
+    assert_eq!((count.0.load(Ordering::Relaxed), fifo.lock().len()), (2, 1));
+}
+
+/// Metrics that panic.
+struct BadMetrics;
+
+impl FifoMetrics for BadMetrics {
+    fn queued(&self, _: usize) {
+        panic!("no gauge");
+    }
+
+    fn processed(&self, _: Duration) {
+        panic!("no histogram");
+    }
+}
+
+#[test]
+fn metrics_that_panic_keep_nobody_asleep_and_do_not_abort_a_consumer_that_panics() {
+    let config = SharedFifoConfig { metrics: Some(Box::new(BadMetrics)), ..SharedFifoConfig::default() };
+    let (fifo, count) = (SharedFifo::new(fifo(), config), Arc::new(Count::default()));
+    let waker = Waker::from(Arc::clone(&count));
+    let mut waits = pin!(fifo.synced());
+    assert!(waits.as_mut().poll(&mut Context::from_waker(&waker)).is_pending());
+    assert!(catch_unwind(AssertUnwindSafe(|| fifo.lock().add(thing("foo", 1)).unwrap())).is_err());
+    assert_eq!((count.0.load(Ordering::Relaxed), fifo.lock().len()), (1, 1));
+    let processed = catch_unwind(AssertUnwindSafe(|| {
+        fifo.process(DeltaFifo::pop, |_, _| panic!("a bug in the consumer")).wait().map(|(): ()| ())
+    }));
+    assert_eq!(processed.unwrap_err().downcast_ref::<&str>(), Some(&"a bug in the consumer"));
+    assert!(fifo.lock().is_empty());
+}
+
+/// Only while it processes does a thread hold the queue: afterwards it waits for it, as any other.
+#[test]
+fn a_thread_that_has_processed_may_wait_for_the_queue_again() {
+    let fifo = Arc::new(shared(fifo()));
+    for panics in [false, true] {
+        fifo.lock().add(thing("foo", 1)).unwrap();
+        let process = || fifo.process(DeltaFifo::pop, |_, _| assert!(!panics, "a bug in the consumer")).wait();
+        assert_eq!(catch_unwind(AssertUnwindSafe(process)).is_err(), panics);
+        let (holds, held) = unbounded();
+        let holder = thread::spawn({
+            let fifo = Arc::clone(&fifo);
+            move || {
+                let guard = fifo.lock();
+                holds.send(()).unwrap();
+                (0..1000).for_each(|_| thread::yield_now());
+                drop(guard);
+            }
+        });
+        held.recv_timeout(PATIENCE).unwrap();
+        assert!(fifo.lock().is_empty());
+        holder.join().unwrap();
+    }
+}

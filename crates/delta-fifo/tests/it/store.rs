@@ -2,11 +2,12 @@
 
 use std::collections::BTreeSet;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, RwLock};
 use std::time::{Duration, Instant};
 
 use pintle_delta_fifo::{
-    DeltaFifo, ExpirationStore, Indexer, LatestFifo, MemoryStore, Store, StoreError, Transaction, UndeltaStore,
+    DeltaFifo, DeltaFifoConfig, ExpirationStore, Indexer, KeyListerGetter, LatestFifo, MemoryStore, Store, StoreError,
+    Transaction, UndeltaStore,
 };
 
 use crate::support::{Thing, fifo, key_of, thing, things};
@@ -215,4 +216,32 @@ fn s13_all_is_told_after_each_change_and_after_nothing_else() {
     assert_eq!(told(), Vec::<Vec<Thing>>::new());
     store.transaction(vec![Transaction::Add(thing("e", 1)), Transaction::Delete(thing("c", 1))]).unwrap();
     assert_eq!(told(), [things("d1 e1")]);
+}
+
+/// The objects that a consumer knows may be behind a lock, which the consumer takes to bring them up to date.
+fn check_known_objects_behind_a_lock<L>(known: Arc<L>, change: fn(&L, &mut dyn FnMut(&mut MemoryStore<String, Thing>)))
+where
+    L: KeyListerGetter<String, Thing> + Send + Sync + 'static,
+{
+    let config = DeltaFifoConfig { known_objects: Some(Box::new(Arc::clone(&known))), ..DeltaFifoConfig::default() };
+    let mut fifo = DeltaFifo::new(key_of, config);
+    fifo.replace(things("foo1 bar2"), "1").unwrap();
+    while let Some(popped) = fifo.pop() {
+        let object = popped.deltas.newest().object().cloned().unwrap();
+        change(&known, &mut |store| store.add(object.clone()).unwrap());
+    }
+    fifo.replace(things("bar2"), "2").unwrap();
+    let keys: Vec<_> = std::iter::from_fn(|| fifo.pop()).map(|popped| popped.key).collect();
+    assert_eq!(keys, ["bar", "foo"], "the deletion of foo was found");
+}
+
+#[test]
+fn known_objects_may_be_behind_a_mutex_or_a_read_write_lock() {
+    let store = || MemoryStore::new(key_of);
+    check_known_objects_behind_a_lock(Arc::new(Mutex::new(store())), |known, change| {
+        change(&mut known.lock().unwrap())
+    });
+    check_known_objects_behind_a_lock(Arc::new(RwLock::new(store())), |known, change| {
+        change(&mut known.write().unwrap());
+    });
 }

@@ -1,6 +1,8 @@
 //! Delays, retries, ageing and metrics: all that has to do with the time.
 
+use std::future::Future;
 use std::sync::Arc as StdArc;
+use std::task::Context;
 use std::time::{Duration, Instant};
 
 use pintle_metrics::{Memory, Value};
@@ -10,7 +12,7 @@ use shuttle::sync::Arc;
 use shuttle::sync::atomic::{AtomicUsize, Ordering};
 use shuttle::thread;
 
-use crate::{Count, Queue, SECOND, explore, join, poll_and_drop, queue, queue_with, spawn};
+use crate::{Count, Queue, SECOND, block_on, explore, join, poll_and_drop, queue, queue_with, spawn, waker};
 
 /// Both keys come, though only one of the waiters keeps the time.
 #[test]
@@ -268,5 +270,30 @@ fn a_throttle_serves_all_who_stay() {
             clock.advance(SECOND);
         }
         assert_eq!(steady.join().unwrap(), Ok(()));
+    });
+}
+
+/// A task that is woken and never polled again holds up neither a key nor a delay for longer than a millisecond.
+#[test]
+fn a_task_that_does_not_come_holds_up_nobody() {
+    explore(|| {
+        let (queue, clock) = queue();
+        let mut stuck = Box::pin(queue.get());
+        assert!(stuck.as_mut().poll(&mut Context::from_waker(&waker())).is_pending());
+        let steady = [0, 1].map(|getter| {
+            spawn(&queue, move |queue| match getter {
+                0 => block_on(queue.get()).map(|item| *item),
+                _ => queue.blocking_get().map(|item| *item),
+            })
+        });
+        queue.add_after(1, SECOND);
+        let adder = spawn(&queue, |queue| queue.add(2));
+        clock.advance(SECOND);
+        adder.join().unwrap();
+        // The end of the delay, or the add, woke the stuck one: a millisecond later the others are.
+        clock.advance(SECOND);
+        let mut taken = join(steady);
+        taken.sort_unstable();
+        assert_eq!(taken, [Some(1), Some(2)]);
     });
 }
