@@ -2,6 +2,7 @@
 //!
 //! A work says in its comment what is in its window: what is measured begins and ends with the closure given to `measure`.
 
+mod busy;
 mod crew;
 mod delays;
 mod drain;
@@ -97,6 +98,8 @@ pub const WORKS: &[(&str, Work)] = &[
     ("counts", threads!(tails::counts)),
     ("hand-off-half", crews!(hand_off::hand_off, 54_400)),
     ("hand-off-fifth", crews!(hand_off::hand_off, 22_400)),
+    ("busy-100", crews!(busy::busy, 100)),
+    ("busy-1", crews!(busy::busy, 1)),
     ("due", threads!(sections::due)),
     ("due-counts", threads!(sections::due_counts)),
     ("grow", threads!(sections::grow)),

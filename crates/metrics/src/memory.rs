@@ -232,9 +232,12 @@ impl Cell {
 
     /// Takes over what another share of the series has told, where that stays.
     fn inherit(&self, from: &Self) {
-        match (self, from.read()) {
-            (Self::Counter(count), Value::Counter(told)) => drop(count.fetch_add(told, Ordering::Relaxed)),
-            (Self::Histogram(distribution), Value::Histogram(told)) => lock(distribution).merge(&told),
+        match (self, from) {
+            (Self::Counter(count), Self::Counter(told)) => {
+                count.fetch_add(told.load(Ordering::Relaxed), Ordering::Relaxed);
+            }
+            (Self::Histogram(distribution), Self::Histogram(told)) => lock(distribution).merge(&lock(told).clone()),
+            // What is pulled is not read here, under the lock of the series.
             _ => {}
         }
     }

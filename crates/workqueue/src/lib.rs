@@ -54,8 +54,9 @@
 //! | workers | clock | who wakes a worker when a delay ends |
 //! |---|---|---|
 //! | threads, `blocking_get` | [`ratelimit::StdClock`], the default | the waiting thread itself |
+//! | tasks of any executor, `get` | [`ratelimit::StdClock`], the default | a timer thread, one for the process |
 //! | tasks of tokio, `get` | `ratelimit::TokioClock` (feature `tokio`) | tokio's timer, also the paused one |
-//! | tasks of any executor | [`ratelimit::ThreadTimer`], or a [`ratelimit::Timer`] of yours | a thread that lives while somebody sleeps |
+//! | tasks of any executor | [`ratelimit::ThreadTimer`], or a [`ratelimit::Timer`] of yours | a timer thread of its own, or your timer |
 //! | tests | [`ratelimit::ManualClock`] | the test |
 //!
 //! # Differences from client-go
@@ -77,8 +78,11 @@
 //! | Taking an add back | no way | [`WorkQueue::remove`] | an object that is gone needs no work | `what_is_removed_is_not_handed_out` |
 //! | An add or a done that finds the queue locked | waits for the lock | if nobody waits for what comes of it, it is left to whoever comes next, with the time at which it was made | the queue's tables are not pulled from one processor to the other | `nobody_can_tell_a_late_add` |
 //! | AddAfter | blocks when 1000 are on their way to the loop | waits for the lock alone; there is no loop | | `x7_shutdown_with_thousands_of_delayed_adds` |
-//! | A key whose delay is over | queued by the loop | queued when the queue or the key is next looked at; a waiting `get` looks at once | no background task. Between two looks, plain adds take their places first. Each look queues at most 16, so that nobody waits for it; [`WorkQueue::counts`] takes as many looks as there have to be | `d1_simple_queue`, `a_mass_of_keys_that_come_due_is_queued_a_few_at_a_time` |
-//! | A retry that loses against an earlier pending one, or comes after the shutdown | charged | free, unless [`Charge::Always`] | failures that change nothing inflate back-offs | `x6_a_collapsed_retry_is_charged_only_if_told_so` |
+//! | A key whose delay is over | queued by the loop | queued when the queue or the key is next looked at; a waiting `get` looks at once. Its age and its metrics begin with the end of the delay | no background task. Between two looks, plain adds take their places first. Each look queues at most 16, so that nobody waits for it; [`WorkQueue::counts`] takes as many looks as there have to be | `d1_simple_queue`, `a_mass_of_keys_that_come_due_is_queued_a_few_at_a_time` |
+//! | A rate-limited add that loses against an earlier retry, or comes after the shutdown | charged | free, unless [`Charge::Always`]. [`WorkItem::retry`] counts always | adds that report no new failure inflate back-offs | `x6_a_collapsed_retry_is_charged_only_if_told_so`, `a_failure_counts_beside_an_earlier_reminder` |
+//! | A worker that is woken for a key and does not run | holds up that key | a millisecond later all who wait are woken | a task may be left unpolled for long | `a_key_is_handed_to_another_task_after_a_millisecond_if_the_woken_one_does_not_come` |
+//! | Many keys at once | one `Add` a key | [`WorkQueue::add_all`] | fewer turns at the lock | `many_keys_are_added_in_their_order_and_without_duplicates` |
+//! | An order that has keys and gives none | `Pop` panics | is asked again after the next change | an order may withhold keys | `an_order_that_withholds_its_keys_is_asked_again_after_a_change` |
 //! | Failures of a key that is never forgotten | kept for ever | kept for an hour after the key was last busy: [`QueueConfig::keep_failures`] | the map leaks | `failures_of_a_key_that_is_never_forgotten_expire` |
 //! | Default limiter | 10 a second over all keys, and 5 ms to 1000 s a key | 5 ms to 1000 s a key, as controller-runtime; the other is `ratelimit::default_controller_rate_limiter` | 10,000 failing keys wait for 16 minutes | `c25_rate_limited_items_do_not_affect_each_other` |
 //! | Delay arithmetic | floating point, undefined at the edges | integers that saturate | | `l2_item_exponential_overflow` |

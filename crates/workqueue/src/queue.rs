@@ -19,22 +19,34 @@ use crate::sync::Arc;
 ///
 /// Handles are cheap to clone, and all of them are the same queue. It serves plain threads
 /// ([`blocking_get`](WorkQueue::blocking_get)) and tasks of any executor ([`get`](WorkQueue::get)) at the same time. There is no
-/// background task: a thread or task that waits for a key keeps the time.
+/// background task: a thread that waits for a key keeps the time, and the queue has a timer of its own while only tasks wait.
+///
+/// # Latency
+///
+/// A key never waits while a polled worker is idle, within 1 ms. A worker is idle while it waits in a `get`. It is polled if its executor
+/// runs it once it is woken.
+///
+/// As many waiting workers are woken as there are keys to hand out, at most one per processor at a time; the worker that takes a key wakes
+/// the next. A task that is woken may not get to run: it waits in a `select!` whose other branch computes, or on a thread that computes. If
+/// it has not taken its key after 1 ms, all waiting workers are woken. The 1 ms is a deadline on the queue's [`Clock`], so the precision
+/// of the timer adds to it: up to 1 ms for tokio's, and more while the runtime has no thread that is free to run its timer.
 ///
 /// The number of keys is bounded by the number of distinct keys that are added: adding one again takes no memory.
 ///
 /// # Under the lock
 ///
 /// All steps are made under one lock, each of them bounded in work, however many keys there are or come due at once. The `Eq` and
-/// `Clone` of keys run under it, as do the [`Order`](crate::Order), the limiter, the clock's `now`, the `clone` of the wakers of those
-/// who wait, and the instruments of the metrics, so none of them may use the queue. Keys are hashed and dropped without it, and
-/// wakers called.
+/// `Clone` of keys run under it, as do the [`Order`](crate::Order), the limiter, the clock's `now`, and the counters and histograms of
+/// the metrics, so none of them may use the queue. Keys are hashed and dropped without it. Wakers are cloned and called, sleeps created
+/// and gauges registered without it as well.
 ///
 /// # Panics
 ///
 /// Any call, and the drop of a guard, passes on a panic of what runs under the lock, and of the wakers that it calls. The queue goes
 /// on: a key whose `Clone` panicked is done, one that the order panicked about is not queued, and a provider of metrics that panicked
-/// is told nothing more. The 4,294,967,296th key that is there at a time panics.
+/// is told nothing more. If the clock panics, the step is made with the latest time known. No panic comes out of a drop while its
+/// thread is unwinding already, and none keeps others asleep. A waker that panics when a delay ends is reported by the panic hook alone.
+/// The 4,294,967,296th key that is there at a time panics.
 ///
 /// # Examples
 ///
@@ -91,11 +103,14 @@ impl<K: Eq + Send + 'static, C: Clock> WorkQueue<K, C> {
 
 impl<K, C: Clock> WorkQueue<K, C> {
     /// How many keys wait to be handed out: not those in flight, added again or not, nor those that are delayed.
+    ///
+    /// Keys that have come due since the queue was last looked at are queued first, as by [`counts`](Self::counts).
     pub fn len(&self) -> usize {
         self.counts().queued
     }
 
-    /// Whether no key waits to be handed out.
+    /// Whether no key waits to be handed out. Unlike [`len`](Self::len), it queues no more of the keys that have come due than it takes to
+    /// find one.
     pub fn is_empty(&self) -> bool {
         self.shared.is_empty()
     }
@@ -138,8 +153,9 @@ impl<K: Hash + Eq, C: Clock> WorkQueue<K, C> {
 
     /// Adds many keys in their order, as by [`add`](Self::add) but with fewer turns at the lock.
     ///
-    /// The queue is free for others after each 64 keys. The iterator runs without the lock. If the `Eq` of a key or the order panics,
-    /// the rest of the keys are not added.
+    /// The queue is free for others after each 64 keys. The iterator runs without the lock.
+    ///
+    /// If the iterator, the `Eq` of a key or the order panics, the keys before the last 64 have been added, and those after them have not.
     ///
     /// ```
     /// use pintle_workqueue::WorkQueue;
@@ -244,9 +260,8 @@ impl<K: Clone, C: Clock> WorkQueue<K, C> {
     /// Takes the next key; blocks the thread until there is one. `None` once the queue is shutting down and has nothing
     /// left to hand out.
     ///
-    /// Those who wait are woken in the order in which they came, one at a time; who does not have to wait takes a key at once. The
-    /// waiting thread itself keeps the time until the earliest delay is over. If many keys come due at once, each get queues a few of them before it takes one, so an order sees them a few at
-    /// a time.
+    /// Workers are woken in the order in which they came; one that does not have to wait takes a key at once. If many keys come due at
+    /// once, each get queues a few of them before it takes one, so an order sees them a few at a time.
     pub fn blocking_get(&self) -> Option<WorkItem<K, C>> {
         Wait::new(&self.shared, None).block()
     }
@@ -257,8 +272,13 @@ impl<K: Clone, C: Clock> WorkQueue<K, C> {
     /// # Cancel safety
     ///
     /// Dropping the future loses nothing: a key is handed out only by the poll that returns it, and a wake-up that the
-    /// future had received is passed on to another waiter. But one that is woken, and then neither polled nor dropped, keeps that
-    /// wake-up to itself: for a millisecond, and then until the queue is next used.
+    /// future had received is passed on to another waiter. A future that is woken, and then neither polled nor dropped, delays a key for a
+    /// [millisecond](WorkQueue#latency).
+    ///
+    /// # Fairness
+    ///
+    /// A task that always finds a key gives way to the other tasks of its thread after 128 keys at most. With `TokioClock` it takes part
+    /// in tokio's budget.
     pub fn get(&self) -> Get<'_, K, C>
     where
         C: Timer,

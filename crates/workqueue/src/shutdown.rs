@@ -122,10 +122,12 @@ impl<K: Clone, C: Clock> Drain<K, C> {
 
     fn poll_report(&mut self, waker: &Waker) -> Option<ShutdownReport<K>> {
         let over = self.deadline.is_some_and(|deadline| deadline <= self.shared.clock.now());
+        // An executor's code, which runs without the lock.
+        let waker = waker.clone();
         let mut section = self.shared.section();
         let complete = section.engine.is_drained();
         if !over && !complete {
-            let (id, old) = section.drainers.join(self.id.take(), waker.clone());
+            let (id, old) = section.drainers.join(self.id.take(), waker);
             self.id = Some(id);
             drop(section);
             drop(old);

@@ -194,6 +194,20 @@ pub(crate) const AREA: Area = Area {
             runs: RUNS,
         },
         Work {
+            name: "8 workers, of which one adds 100 keys and computes for 5 ms",
+            ours: &[ours("", &["busy-100"], COMPUTES), ours(TASKS, &["busy-100", "--tasks"], COMPUTES)],
+            peers: &[client_go(&["busy-100"])],
+            around: Around::Nothing,
+            runs: RUNS,
+        },
+        Work {
+            name: "8 workers, of which one adds a key and computes for 5 ms",
+            ours: &[ours("", &["busy-1"], COMPUTES), ours(TASKS, &["busy-1", "--tasks"], COMPUTES)],
+            peers: &[client_go(&["busy-1"])],
+            around: Around::Nothing,
+            runs: RUNS,
+        },
+        Work {
             name: "1 M keys due at once, then taken and done",
             ours: &[ours(
                 "",
@@ -294,6 +308,11 @@ const THREADS_SHORT: Rows =
     &[(Figure("us, p50 of hand-off"), &[]), (Figure("us, p99 of hand-off"), &[Times(0.5)]), (CpuPerOp, &[Times(0.5)])];
 const TASKS_SHORT: Rows =
     &[(Figure("us, p50 of hand-off"), &[]), (Figure("us, p99 of hand-off"), &[Times(0.5)]), (CpuPerOp, &[Times(1.0)])];
+/// The guarantee is a millisecond, to which tokio's timer adds up to another.
+const COMPUTES: Rows = &[
+    (Figure("us, p50 of hand-out while one worker computes"), &[]),
+    (Figure("us, p99 of hand-out while one worker computes"), &[AtMost(2000.0)]),
+];
 /// A locked section, in microseconds of CPU.
 const SECTION: &[Goal] = &[AtMost(50.0)];
 

@@ -29,6 +29,8 @@ func main() {
 		"counts":               counts,
 		"hand-off-half":        func(how setting) sample { return handOff(how, 54_400) },
 		"hand-off-fifth":       func(how setting) sample { return handOff(how, 22_400) },
+		"busy-100":             func(how setting) sample { return busy(how, 100) },
+		"busy-1":               func(how setting) sample { return busy(how, 1) },
 		"due":                  due,
 		"grow":                 grow,
 	})

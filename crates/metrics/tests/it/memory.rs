@@ -1,6 +1,6 @@
 //! The provider that keeps the series in memory.
 
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::thread;
 
@@ -154,4 +154,17 @@ fn a_scrape_gets_along_with_components_that_come_and_go() {
         scraper.join().unwrap()
     });
     assert!(scrapes > 0 && memory.samples().is_empty());
+}
+
+/// Its read may take the component's locks, so it is not called under those of the provider.
+#[test]
+fn a_gauge_that_is_dropped_is_not_read() {
+    let (memory, reads) = (Memory::new(), Arc::new(AtomicUsize::new(0)));
+    let pulled = [(); 2].map(|()| {
+        let reads = Arc::clone(&reads);
+        let read = move || reads.fetch_add(1, Ordering::Relaxed) as f64;
+        memory.pulled(&LEVEL, &["a"], Box::new(read))
+    });
+    drop(pulled);
+    assert_eq!((reads.load(Ordering::Relaxed), memory.samples().len()), (0, 0));
 }

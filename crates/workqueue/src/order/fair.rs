@@ -83,7 +83,9 @@ impl<K, T: Ord + Clone + Send> Order<K> for Fair<K, T> {
     }
 
     fn pop(&mut self) -> Option<Ticket> {
-        while let Some((_, tenant)) = self.turns.pop_first() {
+        // Once round: a lane may withhold its keys.
+        for _ in 0..self.turns.len() {
+            let (_, tenant) = self.turns.pop_first()?;
             let Some(lane) = self.lanes.get_mut(&tenant) else { continue };
             let ticket = lane.order.pop();
             if lane.order.is_empty() {

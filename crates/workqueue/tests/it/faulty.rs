@@ -6,11 +6,11 @@ use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
 use pintle_workqueue::ratelimit::{ManualClock, TokenBucket};
-use pintle_workqueue::{Fifo, Order, QueueConfig, Queued, Ticket, TryGetError, WorkQueue};
+use pintle_workqueue::{Fair, Fifo, Order, QueueConfig, Queued, Ticket, TryGetError, WorkQueue};
 
 use crate::panics::{assert_drains, panics};
 use crate::support::at;
-use crate::watch::Wakes;
+use crate::watch::{Wakes, ends};
 
 /// Hands out what came first, for ever.
 #[derive(Debug, Default)]
@@ -135,4 +135,22 @@ fn an_order_that_withholds_its_keys_is_asked_again_after_a_change() {
     assert_eq!(wakes.count(), 4, "the end of a guard");
     paused.store(false, Ordering::SeqCst);
     assert_eq!(poll(), Poll::Ready(Some(1)), "and no token was lost");
+}
+
+/// One tenant's keys are withheld, and those of the others come in turn.
+#[test]
+fn a_lane_that_withholds_its_keys_holds_up_no_other_tenant() {
+    ends(|| {
+        let paused = Arc::new(AtomicBool::new(true));
+        let pause = Arc::clone(&paused);
+        let lane = move || Box::new(Paused(Fifo::default(), Arc::clone(&pause), Arc::default())) as Box<dyn Order<u32>>;
+        let order = Box::new(Fair::with_lanes(|key: &u32| key % 3, lane));
+        let queue = WorkQueue::new(QueueConfig { order, ..QueueConfig::new(ManualClock::new()) });
+        queue.add_all(0..9);
+        assert_eq!(queue.try_get().unwrap_err(), TryGetError::Empty);
+        paused.store(false, Ordering::SeqCst);
+        let mut taken: Vec<u32> = std::iter::from_fn(|| queue.try_get().ok()).map(|item| *item).collect();
+        taken.sort_unstable();
+        assert!(taken.into_iter().eq(0..9));
+    });
 }

@@ -280,12 +280,7 @@ fn a_task_that_does_not_come_holds_up_nobody() {
         let (queue, clock) = queue();
         let mut stuck = Box::pin(queue.get());
         assert!(stuck.as_mut().poll(&mut Context::from_waker(&waker())).is_pending());
-        let steady = [0, 1].map(|getter| {
-            spawn(&queue, move |queue| match getter {
-                0 => block_on(queue.get()).map(|item| *item),
-                _ => queue.blocking_get().map(|item| *item),
-            })
-        });
+        let steady = [(); 2].map(|()| spawn(&queue, |queue| block_on(queue.get()).map(|item| *item)));
         queue.add_after(1, SECOND);
         let adder = spawn(&queue, |queue| queue.add(2));
         clock.advance(SECOND);
