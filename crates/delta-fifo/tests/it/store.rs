@@ -219,7 +219,7 @@ fn s13_all_is_told_after_each_change_and_after_nothing_else() {
 }
 
 /// The objects that a consumer knows may be behind a lock, which the consumer takes to bring them up to date.
-fn check_known_objects_behind_a_lock<L>(known: Arc<L>, change: fn(&L, &mut dyn FnMut(&mut MemoryStore<String, Thing>)))
+fn check_known_objects_behind_a_lock<L>(known: Arc<L>, add: fn(&L, Thing))
 where
     L: KeyListerGetter<String, Thing> + Send + Sync + 'static,
 {
@@ -227,8 +227,7 @@ where
     let mut fifo = DeltaFifo::new(key_of, config);
     fifo.replace(things("foo1 bar2"), "1").unwrap();
     while let Some(popped) = fifo.pop() {
-        let object = popped.deltas.newest().object().cloned().unwrap();
-        change(&known, &mut |store| store.add(object.clone()).unwrap());
+        add(&known, popped.deltas.newest().object().cloned().unwrap());
     }
     fifo.replace(things("bar2"), "2").unwrap();
     let keys: Vec<_> = std::iter::from_fn(|| fifo.pop()).map(|popped| popped.key).collect();
@@ -238,10 +237,10 @@ where
 #[test]
 fn known_objects_may_be_behind_a_mutex_or_a_read_write_lock() {
     let store = || MemoryStore::new(key_of);
-    check_known_objects_behind_a_lock(Arc::new(Mutex::new(store())), |known, change| {
-        change(&mut known.lock().unwrap())
+    check_known_objects_behind_a_lock(Arc::new(Mutex::new(store())), |known, object| {
+        known.lock().unwrap().add(object).unwrap();
     });
-    check_known_objects_behind_a_lock(Arc::new(RwLock::new(store())), |known, change| {
-        change(&mut known.write().unwrap());
+    check_known_objects_behind_a_lock(Arc::new(RwLock::new(store())), |known, object| {
+        known.write().unwrap().add(object).unwrap();
     });
 }

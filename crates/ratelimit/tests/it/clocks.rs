@@ -9,7 +9,7 @@ use std::task::{Context, Poll, Wake, Waker};
 use std::thread;
 use std::time::Duration;
 
-use pintle_ratelimit::{Clock, ManualClock, Sleep, StdClock, ThreadTimer, Throttle, Timer};
+use pintle_ratelimit::{Clock, ManualClock, Sleep, StdClock, ThreadTimer, Throttle, ThrottleError, Timer};
 
 use crate::{MS, SECOND};
 
@@ -137,15 +137,16 @@ fn stop_wakes_all_waiters_of_a_throttle_though_one_waker_panics() {
 fn stop_ends_the_wait_of_a_thread() {
     let throttle = Throttle::new(0.001, 1, ManualClock::new());
     assert!(throttle.try_accept());
-    let waits = thread::spawn({
+    let (tell, told) = channel();
+    thread::spawn({
         let throttle = throttle.clone();
-        move || throttle.blocking_accept()
+        move || tell.send(throttle.blocking_accept())
     });
     while !format!("{throttle:?}").contains("waiting: 1") {
         thread::yield_now();
     }
     throttle.stop();
-    assert!(waits.join().unwrap().is_err());
+    assert_eq!(told.recv_timeout(LIMIT), Ok(Err(ThrottleError::Stopped)));
 }
 
 /// The waiter is dropped by a panic, and the waker of the next one panics too.
