@@ -35,6 +35,11 @@ impl Alarm {
         self.at.is_some()
     }
 
+    /// When it rings, if that is until `time`.
+    pub(crate) fn rings_before(&self, time: u64) -> Option<u64> {
+        self.at.filter(|at| *at <= time)
+    }
+
     /// Has later sleeps come from `source`: from the executor that polled a task last. Returns what it replaces, to be dropped without
     /// the lock.
     pub(crate) fn set_source(&mut self, source: Source) -> Option<Source> {

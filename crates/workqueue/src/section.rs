@@ -111,6 +111,13 @@ impl<K> State<K> {
     }
 }
 
+/// What few sections have to do without the lock. All of it is done, and the first panic is the answer.
+#[cold]
+fn conclude(settled: Option<Settled>, depths: Vec<Depth>, outside: &dyn Outside, is_poll: bool) -> Option<Panic> {
+    let panic = settled.and_then(|settled| settled.finish(outside, is_poll));
+    depths.into_iter().fold(panic, |panic, depth| panic.or(outside.register(depth)))
+}
+
 impl Settled {
     /// Must be called without the lock.
     fn finish(self, outside: &dyn Outside, is_poll: bool) -> Option<Panic> {
@@ -201,16 +208,15 @@ impl<K> Drop for Section<'_, K> {
         state.latest = now.latest();
         let mut panic = now.take_panic();
         self.state = None;
-        if let Some(settled) = settled {
-            panic = panic.or(settled.finish(outside, is_poll));
-        }
-        for depth in depths {
-            panic = panic.or(outside.register(depth));
+        if settled.is_some() || !depths.is_empty() {
+            panic = panic.or(conclude(settled, depths, outside, is_poll));
         }
         if let Some(trash) = trash {
             panic = panic.or(trash.empty());
         }
-        pass_on(panic);
+        if panic.is_some() {
+            pass_on(panic);
+        }
     }
 }
 

@@ -100,8 +100,17 @@ impl Waiters {
         self.has_lost_time = true;
     }
 
-    /// Restores the invariants. Returns when the alarm has to ring.
+    /// Restores the invariants, but for the alarm. Returns when that has to ring.
+    ///
+    /// An alarm that is set for a notified task stays when the task has come: another will soon be notified, and to set it anew for each
+    /// key costs more than to let it ring once a millisecond.
     pub(crate) fn settle(&mut self, supply: Supply, now: u64, wakes: &mut Wakes) -> Option<u64> {
+        let alarm = self.notify_for(supply, now, wakes);
+        let set = self.alarm.rings_before(now.saturating_add(PATIENCE));
+        alarm.or(set.filter(|_| !self.is_empty()))
+    }
+
+    fn notify_for(&mut self, supply: Supply, now: u64, wakes: &mut Wakes) -> Option<u64> {
         let is_due = supply.next.is_some_and(|next| next <= now);
         let wanted = (supply.available + usize::from(is_due)).min(processors());
         let is_held_up = self.drop_late(now) && wanted > 0;

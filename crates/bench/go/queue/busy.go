@@ -8,12 +8,13 @@ import (
 )
 
 func busy(how meter.Setting, fan int) meter.Sample {
-	const workers, round, computes = 8, 10 * time.Millisecond, 5 * time.Millisecond
+	const workers, pause, computes = 8, time.Millisecond, 5 * time.Millisecond
 	rounds := how.Size(200)
 	keys := meter.Names(rounds * (fan + 1))
 	added := make([]atomic.Int64, len(keys))
 	watches := meter.Stopwatches(workers)
 	q := newQueue(how)
+	var done atomic.Int64
 	begin := time.Now()
 	gets := meter.Begin(workers, func(i int) int {
 		return timedDrain(q, func(key string) {
@@ -21,6 +22,7 @@ func busy(how meter.Setting, fan int) meter.Sample {
 			if n%(fan+1) > 0 {
 				watches[i].Since(begin.Add(time.Duration(added[n].Load())))
 				q.Done(key)
+				done.Add(1)
 				return
 			}
 			for next := n + 1; next <= n+fan; next++ {
@@ -30,13 +32,15 @@ func busy(how meter.Setting, fan int) meter.Sample {
 			for end := time.Now().Add(computes); time.Now().Before(end); {
 			}
 			q.Done(key)
+			done.Add(1)
 		})
 	})
 	sample := meter.Measure(func() meter.Tally {
-		first := time.Now().Add(round)
 		for r := range rounds {
-			time.Sleep(time.Until(first.Add(round * time.Duration(r))))
 			q.Add(keys[r*(fan+1)])
+			for done.Load() < int64((r+1)*(fan+1)) {
+				time.Sleep(pause)
+			}
 		}
 		q.ShutDown()
 		n := gets()

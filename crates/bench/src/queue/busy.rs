@@ -1,13 +1,14 @@
 //! How soon keys are handed out while a worker computes.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::thread;
 use std::time::{Duration, Instant};
 
 use pintle_workqueue::{ShutdownMode, WorkQueue};
 
 use super::Setting;
-use super::crew::{Crew, Pace};
+use super::crew::Crew;
 use super::keys::{Key, keys};
 use crate::Sample;
 use crate::meter::{Tally, measure};
@@ -15,41 +16,45 @@ use crate::stopwatch::Stopwatch;
 
 const WORKERS: usize = 8;
 const ROUNDS: usize = 200;
-const ROUND: Duration = Duration::from_millis(10);
+const PAUSE: Duration = Duration::from_millis(1);
 const COMPUTES: Duration = Duration::from_millis(5);
 
-/// Every 10 ms one of 8 waiting workers is handed a key for which it adds `fan` others and then computes for 5 ms. A hand-out is from
-/// before the add of such a key to after its get.
+/// One of 8 waiting workers is handed a key for which it adds `fan` others and then computes for 5 ms, and so on once all are done with.
+/// A hand-out is from before the add of such a key to after its get.
 pub(super) fn busy<K: Key, C: Crew>(crew: &C, how: Setting, fan: usize) -> Sample {
     let rounds = how.size(ROUNDS);
     let keys: Arc<[K]> = keys(rounds * (fan + 1)).into();
     let added: Arc<[AtomicU64]> = keys.iter().map(|_| AtomicU64::new(0)).collect();
     let queue: WorkQueue<K, C::Clock> = how.queue();
     let hand_outs = Stopwatch::default();
+    let done = Arc::new(AtomicUsize::new(0));
     let start = Instant::now();
     let workers = (0..WORKERS).map(|_| {
-        let (inner, keys, added, mut hand_outs) =
-            (queue.clone(), Arc::clone(&keys), Arc::clone(&added), hand_outs.clone());
+        let (inner, keys, added, done, mut hand_outs) =
+            (queue.clone(), Arc::clone(&keys), Arc::clone(&added), Arc::clone(&done), hand_outs.clone());
         crew.worker(&queue, move |item| {
             let number = item.key().number();
             if number % (fan + 1) > 0 {
-                return hand_outs.note(start.elapsed() - Duration::from_nanos(added[number].load(Ordering::Relaxed)));
+                hand_outs.note(start.elapsed() - Duration::from_nanos(added[number].load(Ordering::Relaxed)));
+            } else {
+                for key in number + 1..=number + fan {
+                    added[key].store(start.elapsed().as_nanos() as u64, Ordering::Relaxed);
+                    inner.add(keys[key].clone());
+                }
+                let end = Instant::now() + COMPUTES;
+                while Instant::now() < end {}
             }
-            for key in number + 1..=number + fan {
-                added[key].store(start.elapsed().as_nanos() as u64, Ordering::Relaxed);
-                inner.add(keys[key].clone());
-            }
-            let end = Instant::now() + COMPUTES;
-            while Instant::now() < end {}
+            done.fetch_add(1, Ordering::Relaxed);
         })
     });
     let workers = workers.collect();
     let sample = measure(|| {
-        let (producer_queue, keys) = (queue.clone(), Arc::clone(&keys));
-        let pace = Pace { first: Instant::now() + ROUND, every: ROUND };
-        let producer =
-            crew.producer(rounds, Some(pace), move |round| producer_queue.add(keys[round * (fan + 1)].clone()));
-        crew.join(producer);
+        for round in 0..rounds {
+            queue.add(keys[round * (fan + 1)].clone());
+            while done.load(Ordering::Relaxed) < (round + 1) * (fan + 1) {
+                thread::sleep(PAUSE);
+            }
+        }
         let _ = queue.shut_down(ShutdownMode::FinishBacklog);
         let gets = crew.join_all(workers);
         Tally { operations: gets, adds: gets, gets }

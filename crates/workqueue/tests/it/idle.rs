@@ -129,7 +129,7 @@ fn a_task_that_comes_late_for_a_key_that_is_gone_wakes_nobody() {
     queue.try_get().unwrap().done();
     clock.advance(2 * MS);
     assert_eq!(woken(&tasks), 1);
-    assert_eq!(clock.sleepers(), 0, "there is nothing to be on time for");
+    assert_eq!(clock.sleepers(), 0, "there is nothing to be on time for any more");
 }
 
 /// A limit hands out one key at a time, and that key does not wait for a task that is not polled either.
