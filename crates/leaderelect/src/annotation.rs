@@ -8,7 +8,7 @@ use serde::{Deserialize, Deserializer, Serialize};
 
 use crate::lock::{comparable, stored};
 use crate::watching::{lock_event, watch_one};
-use crate::{LeaderElectionRecord, Lock, LockEvents, LockState, Locked, TimePrecision, Version};
+use crate::{LeaderElectionRecord, Lock, LockEvents, LockState, Locked, Observers, TimePrecision, Version};
 
 /// The annotation that holds the record.
 pub const LEADER_ANNOTATION: &str = "control-plane.alpha.kubernetes.io/leader";
@@ -33,6 +33,8 @@ pub struct AnnotationLock<A> {
     /// Whether the object is watched, so that a release is noticed at once; true by default. While the watch is refused, fails or
     /// keeps silent, the elector polls.
     pub watch: bool,
+    /// Where its electors report. Nowhere by default.
+    pub observers: Observers,
     api: A,
     resource: ApiResource,
     key: ObjectKey,
@@ -42,13 +44,13 @@ impl<A: ObjectApi<DynamicObject> + ListWatch<Object = DynamicObject>> Annotation
     /// The ConfigMap `name` in `namespace`. `api` has to be that of ConfigMaps.
     pub fn config_map(api: A, namespace: &str, name: &str) -> Self {
         let resource = ApiResource::new("v1", "ConfigMap", "configmaps", Scope::Namespaced);
-        Self { watch: true, api, resource, key: ObjectKey::new(namespace, name) }
+        Self { watch: true, observers: Observers::default(), api, resource, key: ObjectKey::new(namespace, name) }
     }
 
     /// The Endpoints `name` in `namespace`. `api` has to be that of Endpoints.
     pub fn endpoints(api: A, namespace: &str, name: &str) -> Self {
         let resource = ApiResource::new("v1", "Endpoints", "endpoints", Scope::Namespaced);
-        Self { watch: true, api, resource, key: ObjectKey::new(namespace, name) }
+        Self { watch: true, observers: Observers::default(), api, resource, key: ObjectKey::new(namespace, name) }
     }
 }
 
@@ -65,6 +67,14 @@ impl<A: ObjectApi<DynamicObject> + ListWatch<Object = DynamicObject>> Lock for A
 
     fn time_precision(&self) -> TimePrecision {
         TimePrecision::Seconds
+    }
+
+    fn can_be_coordinated(&self) -> bool {
+        false
+    }
+
+    fn observers(&self) -> Observers {
+        self.observers.clone()
     }
 
     async fn watch(&self) -> Result<Option<LockEvents<DynamicObject>>, ApiError> {
@@ -104,7 +114,9 @@ impl<A: ObjectApi<DynamicObject> + ListWatch<Object = DynamicObject>> Lock for A
 
 fn locked(object: DynamicObject, kind: &str) -> Result<Locked<DynamicObject>, ApiError> {
     stored(&object, kind)?;
-    let record = match object.metadata.annotations.get(LEADER_ANNOTATION) {
+    let text = object.metadata.annotations.get(LEADER_ANNOTATION);
+    let raw = Some(text.map_or("", String::as_str).into());
+    let record = match text {
         None => LeaderElectionRecord::default(),
         Some(text) => match serde_json::from_str::<Annotation>(text) {
             Ok(annotation) => annotation.into(),
@@ -117,7 +129,7 @@ fn locked(object: DynamicObject, kind: &str) -> Result<Locked<DynamicObject>, Ap
         },
     };
     let version = Version { uid: object.uid().into(), resource_version: object.resource_version().into() };
-    Ok(Locked { state: LockState { version, record }, object })
+    Ok(Locked { state: LockState { version, record, raw }, object })
 }
 
 fn annotated(mut object: DynamicObject, record: &LeaderElectionRecord) -> Result<DynamicObject, ApiError> {

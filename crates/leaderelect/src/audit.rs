@@ -161,11 +161,10 @@ impl Audit {
         let new = Sight { state: found.cloned(), by: now.monotonic };
         if let (Some(old), Some(found)) = (&mut self.seen, found)
             && let Some(state) = &mut old.state
-            && state.version.uid == found.version.uid
-            && state.record == found.record
+            && found.repeats(state)
         {
-            // No renewal, and for candidates of client-go no change.
-            state.version = found.version.clone();
+            // No renewal, and for candidates no change.
+            state.repeated_as(found);
             return findings;
         }
         let old = self.seen.replace(new);

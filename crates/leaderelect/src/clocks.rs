@@ -80,6 +80,11 @@ impl Deadline {
         self.boot.saturating_sub(now.boot).min(self.monotonic.saturating_sub(now.monotonic)).min(wall)
     }
 
+    /// Whether only the monotonic clock can reach it.
+    fn is_monotonic(&self) -> bool {
+        Self { monotonic: Duration::MAX, ..*self } == Self::NEVER
+    }
+
     /// Passes as soon as one of the two does.
     pub(crate) fn or(self, other: Self) -> Self {
         Self {
@@ -93,6 +98,9 @@ impl Deadline {
 /// How long a sleeper may overlook that the machine was suspended or its time of day set: timers do not tell.
 const LONGEST_NAP: Duration = Duration::from_secs(1);
 
+/// The same where only the monotonic clock matters, which timers follow.
+const LONGEST_MONOTONIC_NAP: Duration = Duration::from_secs(10);
+
 /// Where an elector reads the time, and waits for it.
 pub trait Clocks: fmt::Debug + Send + Sync + 'static {
     /// Reads the clocks. `boot` and `monotonic` never decrease. Electors read them often, also where they drive each other's terms, so this
@@ -103,17 +111,19 @@ pub trait Clocks: fmt::Debug + Send + Sync + 'static {
     /// the clocks again before it acts.
     ///
     /// By default it sleeps on tokio's clock and looks at the clocks once a second: after a suspend, or when the time of
-    /// day was set, the sleeper wakes within a second.
+    /// day was set, the sleeper wakes within a second. For a [monotonic](Deadline::monotonic) deadline it looks every ten seconds, so
+    /// a clock whose `monotonic` is not tokio's should bring a method of its own.
     ///
     /// # Cancel safety
     ///
     /// Nothing is lost.
     fn sleep_until(&self, deadline: Deadline) -> Pin<Box<dyn Future<Output = ()> + Send + '_>> {
         Box::pin(async move {
+            let longest = if deadline.is_monotonic() { LONGEST_MONOTONIC_NAP } else { LONGEST_NAP };
             loop {
                 match deadline.remaining(self.now()) {
                     Duration::ZERO => return,
-                    left => tokio::time::sleep(left.min(LONGEST_NAP)).await,
+                    left => tokio::time::sleep(left.min(longest)).await,
                 }
             }
         })

@@ -4,7 +4,7 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
-use pintle_meta::InvalidSelector;
+use pintle_meta::{InvalidSelector, ObjectKey};
 use pintle_metrics::Provider;
 use pintle_ratelimit::BackoffConfig;
 use thiserror::Error;
@@ -84,6 +84,26 @@ pub struct LeaderElectionConfig {
 
 /// Called with what is worth an Event.
 pub(crate) type EventHook = Arc<dyn Fn(&LeaderEvent) + Send + Sync>;
+
+/// Where the electors of a lock report: client-go's locks have their recorder in the same way.
+///
+/// An elector uses what its [`LeaderElectionConfig`] names, and the observers of its [`Lock`](crate::Lock) for what that leaves at `None`.
+#[derive(Clone, Default)]
+pub struct Observers {
+    /// As [`LeaderElectionConfig::metrics`].
+    pub metrics: Option<Arc<dyn Provider>>,
+    /// As [`LeaderElectionConfig::events`].
+    pub events: Option<EventHook>,
+}
+
+impl fmt::Debug for Observers {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Observers")
+            .field("metrics", &self.metrics.is_some())
+            .field("events", &self.events.is_some())
+            .finish()
+    }
+}
 
 impl Default for LeaderElectionConfig {
     /// A contender with [an identity of its own](unique_identity) and the default durations: 15 s, 10 s and 2 s.
@@ -255,6 +275,19 @@ pub enum InvalidConfig {
     /// A vacant lock has an empty holder.
     #[error("identity must not be empty")]
     NoIdentity,
+    /// A control plane writes Leases, and an annotation has no room for its wishes.
+    #[error(
+        "coordinated needs a lock that is a Lease alone; {kind} {key} is none: use leases, or set coordinated to false"
+    )]
+    CoordinatedWithoutLease {
+        /// The kind of the object that holds the lock.
+        kind: String,
+        /// The object.
+        key: ObjectKey,
+    },
+    /// The control plane chooses one holder, so it would give all shards to one replica.
+    #[error("shards cannot be coordinated: each replica takes its share itself; set coordinated to false")]
+    CoordinatedShards,
     /// The [labels](crate::LeaderElectorsConfig::labels) of many electors cannot be those of a lease.
     #[error("labels: {0}")]
     Labels(InvalidSelector),

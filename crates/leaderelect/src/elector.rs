@@ -22,7 +22,7 @@ use crate::status::Observed;
 use crate::watching::{follow, map};
 use crate::{
     ElectionStatus, InvalidConfig, LeaderCallbacks, LeaderElectionConfig, LeaderEvent, LeaderEventKind, Leadership,
-    LeadershipLost, Lock, LossReason, TermEnd,
+    LeadershipLost, Lock, LossReason, Observers, TermEnd,
 };
 
 /// Contends for a lock and runs the work of the leader: the `LeaderElector` of client-go.
@@ -68,9 +68,12 @@ impl<L: Lock> LeaderElector<L> {
     ///
     /// # Errors
     ///
-    /// The first rule that `config` breaks.
+    /// The first rule that `config` breaks, also together with the lock.
     pub fn new(lock: L, config: LeaderElectionConfig) -> Result<Self, InvalidConfig> {
         config.validate()?;
+        if config.coordinated && !lock.can_be_coordinated() {
+            return Err(InvalidConfig::CoordinatedWithoutLease { kind: lock.resource().kind, key: lock.key().clone() });
+        }
         for warning in config.warnings() {
             tracing::warn!(lock = %lock.key(), "{warning}");
         }
@@ -78,7 +81,10 @@ impl<L: Lock> LeaderElector<L> {
     }
 
     /// An elector of a valid configuration.
-    pub(crate) fn of(lock: L, config: LeaderElectionConfig, shell: Option<Arc<Shell<L>>>) -> Self {
+    pub(crate) fn of(lock: L, mut config: LeaderElectionConfig, shell: Option<Arc<Shell<L>>>) -> Self {
+        let Observers { metrics, events } = lock.observers();
+        config.metrics = config.metrics.or(metrics);
+        config.events = config.events.or(events);
         let observed = watch::Sender::new(Observed::default());
         let (metrics, preference, unfinished) = (None, None, None);
         let mut elector = Self { lock: Arc::new(lock), config, observed, metrics, shell, preference, unfinished };

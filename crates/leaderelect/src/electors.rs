@@ -30,8 +30,10 @@ pub struct LeaderElectorsConfig {
     /// The labels of the leases, by which they are watched together. They are put on each lease with each write. Without any, the
     /// default, all leases of the namespace are watched, whoever they belong to.
     pub labels: BTreeMap<String, String>,
-    /// How many requests are under way at a time, at most: 8 by default. Renewals go before all else, and those that wait count
-    /// against their terms as if they had been sent.
+    /// How many requests may be under way at a time: 8 by default, and half as many as there are electors if that is more. With so many,
+    /// requests that wait for each other cost no term that a single elector would keep. The most urgent goes first, by the deadline of its
+    /// term, and the deadline counts from when it is sent. A candidate counts as if it had a `renew_deadline` left, so that it is not
+    /// starved.
     pub in_flight: usize,
     /// How each of them contends. They have one identity, since they are one process.
     pub election: LeaderElectionConfig,

@@ -39,33 +39,81 @@ impl Lease {
 
 /// Who holds a [`Lease`], and for how long.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize, Serialize)]
-#[serde(rename_all = "camelCase")]
+#[serde(rename_all = "camelCase", from = "Wire")]
 pub struct LeaseSpec {
     /// The holder.
-    #[serde(default)]
     pub holder_identity: Option<String>,
     /// Seconds for which the lease is valid after a renewal. A server takes 1 or more.
-    #[serde(default)]
     pub lease_duration_seconds: Option<i32>,
     /// When the term began. A time that cannot be read counts as absent, so that another program's mistake does not make the whole
     /// lease unreadable.
-    #[serde(default, deserialize_with = "lenient_time")]
     pub acquire_time: Option<MicroTime>,
     /// When the holder last renewed. A time that cannot be read counts as absent.
-    #[serde(default, deserialize_with = "lenient_time")]
     pub renew_time: Option<MicroTime>,
     /// How often the holder changed.
-    #[serde(default)]
     pub lease_transitions: Option<i32>,
     /// The strategy by which a coordinated election chooses.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub strategy: Option<String>,
     /// The contender that a coordinated election wants the lease to go to.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub preferred_holder: Option<String>,
     /// Fields that this struct does not name.
     #[serde(flatten)]
     pub other: BTreeMap<String, Value>,
+    /// The times that cannot be read, as text; empty if there are none. Electors compare it, so that a holder who writes such times is
+    /// seen to renew. It is never written.
+    #[serde(skip)]
+    pub unreadable_times: String,
+}
+
+/// A [`LeaseSpec`] with its times as they are.
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Wire {
+    #[serde(default)]
+    holder_identity: Option<String>,
+    #[serde(default)]
+    lease_duration_seconds: Option<i32>,
+    #[serde(default)]
+    acquire_time: Value,
+    #[serde(default)]
+    renew_time: Value,
+    #[serde(default)]
+    lease_transitions: Option<i32>,
+    #[serde(default)]
+    strategy: Option<String>,
+    #[serde(default)]
+    preferred_holder: Option<String>,
+    #[serde(flatten)]
+    other: BTreeMap<String, Value>,
+}
+
+impl From<Wire> for LeaseSpec {
+    fn from(wire: Wire) -> Self {
+        let mut unreadable_times = String::new();
+        let mut read = |name: &str, time: Value| {
+            let read = Option::<MicroTime>::deserialize(&time);
+            if read.is_err() {
+                unreadable_times.push_str(&format!("{name}: {time};"));
+            }
+            read.ok().flatten()
+        };
+        let (acquire_time, renew_time) = (read("acquireTime", wire.acquire_time), read("renewTime", wire.renew_time));
+        let Wire { holder_identity, lease_duration_seconds, lease_transitions, .. } = wire;
+        let Wire { strategy, preferred_holder, other, .. } = wire;
+        Self {
+            holder_identity,
+            lease_duration_seconds,
+            acquire_time,
+            renew_time,
+            lease_transitions,
+            strategy,
+            preferred_holder,
+            other,
+            unreadable_times,
+        }
+    }
 }
 
 impl LeaseSpec {
@@ -91,11 +139,6 @@ impl LeaseSpec {
         self.lease_transitions = Some(record.leader_transitions);
         (self.strategy, self.preferred_holder) = (record.strategy.clone(), record.preferred_holder.clone());
     }
-}
-
-fn lenient_time<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<MicroTime>, D::Error> {
-    let value = Value::deserialize(deserializer)?;
-    Ok(serde_json::from_value(value).ok())
 }
 
 fn null_default<'de, D: Deserializer<'de>>(deserializer: D) -> Result<LeaseSpec, D::Error> {
@@ -137,6 +180,18 @@ mod tests {
             let lease: Lease = serde_json::from_str(text).unwrap();
             assert_eq!(lease.spec.record(), LeaderElectionRecord::default(), "{text}");
         }
+    }
+
+    #[test]
+    fn unreadable_times_are_kept_for_comparison_and_never_written() {
+        let spec = |text: &str| serde_json::from_str::<LeaseSpec>(text).unwrap();
+        assert_eq!(spec(r#"{"renewTime":"2026-11-20T08:30:00.000000Z"}"#).unreadable_times, "");
+        assert_eq!(spec(r#"{"renewTime":null}"#).unreadable_times, "");
+        let read = spec(r#"{"acquireTime":7,"renewTime":"yesterday"}"#);
+        assert_eq!(read.unreadable_times, r#"acquireTime: 7;renewTime: "yesterday";"#);
+        let mut written = read.clone();
+        written.put(&read.record());
+        assert_eq!(serde_json::to_value(&written).unwrap()["renewTime"], Value::Null);
     }
 
     #[test]

@@ -88,7 +88,7 @@ pub use auditor::LockAuditor;
 pub use callbacks::{LeaderCallbacks, LeaderEvent, LeaderEventKind, StoppedHook};
 pub use candidate::{Candidate, LeaseCandidate, LeaseCandidateSpec, OLDEST_EMULATION_VERSION};
 pub use clocks::{Clocks, Deadline, Now, SystemClocks};
-pub use config::{InvalidConfig, LeaderElectionConfig, unique_identity};
+pub use config::{InvalidConfig, LeaderElectionConfig, Observers, unique_identity};
 pub use elector::LeaderElector;
 pub use electors::{LeaderElectors, LeaderElectorsConfig};
 pub use leadership::{Leadership, LeadershipLost, Permit};

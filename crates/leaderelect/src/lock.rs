@@ -8,7 +8,7 @@ use futures_core::Stream;
 use pintle_meta::{ApiError, ApiResource, ListWatch, Object, ObjectApi, ObjectKey, ObjectMeta, PostOptions, Resource};
 
 use crate::watching::{lock_event, watch_one};
-use crate::{LeaderElectionRecord, Lease, LockState, TimePrecision, Token, Version};
+use crate::{LeaderElectionRecord, Lease, LockState, Observers, TimePrecision, Token, Version};
 
 /// Where the record is kept: the `resourcelock.Interface` of client-go.
 ///
@@ -46,7 +46,7 @@ use crate::{LeaderElectionRecord, Lease, LockState, TimePrecision, Token, Versio
 ///         }
 ///         let next = found.map_or(1, |version| version.parse::<u64>().unwrap() + 1).to_string();
 ///         let version = Version { uid: "1".into(), resource_version: next.clone() };
-///         let state = LockState { version, record: record.clone() };
+///         let state = LockState::new(version, record.clone());
 ///         *stored = Some(state.clone());
 ///         Ok(Locked { state, object: next })
 ///     }
@@ -106,6 +106,17 @@ pub trait Lock: Send + Sync + 'static {
     /// The fencing token of a term that began with that state. Returns at once.
     fn token(&self, began: &LockState) -> Option<Token> {
         Token::of(&began.version)
+    }
+
+    /// Whether a control plane can say who holds it, as in a [coordinated](crate::LeaderElectionConfig::coordinated) election. `true` by
+    /// default; only a Lease can be given.
+    fn can_be_coordinated(&self) -> bool {
+        true
+    }
+
+    /// Where the electors of this lock report. Nowhere by default.
+    fn observers(&self) -> Observers {
+        Observers::default()
     }
 
     /// Watches the object, from its present state on. The stream ends when the watch does; the elector opens another one, later
@@ -186,12 +197,15 @@ pub struct LeaseLock<A> {
     /// Whether the lease is watched, so that a release is noticed at once; true by default. While the watch is refused, fails or keeps
     /// silent, the elector polls.
     pub watch: bool,
+    /// Where its electors report. Nowhere by default.
+    pub observers: Observers,
 }
 
 impl<A: ObjectApi<Lease> + ListWatch<Object = Lease>> LeaseLock<A> {
     /// The lease `name` in `namespace`, without labels.
     pub fn new(api: A, namespace: &str, name: &str) -> Self {
-        Self { api, key: ObjectKey::new(namespace, name), labels: BTreeMap::new(), watch: true }
+        let (key, labels) = (ObjectKey::new(namespace, name), BTreeMap::new());
+        Self { api, key, labels, watch: true, observers: Observers::default() }
     }
 }
 
@@ -204,6 +218,10 @@ impl<A: ObjectApi<Lease> + ListWatch<Object = Lease>> Lock for LeaseLock<A> {
 
     fn key(&self) -> &ObjectKey {
         &self.key
+    }
+
+    fn observers(&self) -> Observers {
+        self.observers.clone()
     }
 
     async fn watch(&self) -> Result<Option<LockEvents<Lease>>, ApiError> {
@@ -240,7 +258,7 @@ impl<A: ObjectApi<Lease> + ListWatch<Object = Lease>> Lock for LeaseLock<A> {
 /// The record of a lease with its version.
 pub(crate) fn state_of(lease: &Lease) -> LockState {
     let version = Version { uid: lease.uid().into(), resource_version: lease.resource_version().into() };
-    LockState { version, record: lease.spec.record() }
+    LockState { version, record: lease.spec.record(), raw: Some(lease.spec.unreadable_times.clone().into()) }
 }
 
 pub(crate) fn locked(lease: Lease) -> Result<Locked<Lease>, ApiError> {

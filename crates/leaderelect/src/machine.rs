@@ -11,15 +11,15 @@
 //! - Nothing is written without the version of what was read, and the lock is released only after the work has ended, and only
 //!   if what was just read is this term's record.
 
+mod departing;
 mod following;
 mod leading;
 mod releasing;
 mod signal;
+mod stamps;
 
 use std::time::Duration;
 
-use jiff::Timestamp;
-use pintle_meta::MicroTime;
 use pintle_ratelimit::{Backoff, Jitter};
 
 use crate::clocks::{Deadline, Now};
@@ -27,6 +27,8 @@ use crate::config::LeaderElectionConfig;
 use crate::record::{LeaderElectionRecord, LockState, TimePrecision, Version};
 
 pub use signal::{Effect, Failure, Hint, Instruction, LockRequest, Preference, Signal};
+
+use stamps::Stamp;
 
 use crate::term::{LossReason, Term};
 
@@ -70,6 +72,8 @@ pub struct Machine {
     watch_is_up: bool,
     /// Whether it tells what happens: it is open, and nothing was read that it had not told.
     watching: bool,
+    /// The newest state of which the watch told while the lock was ours.
+    told: Option<LockState>,
     /// The free lock that the watch told of, to be taken as it was told once `next_try` has come.
     vacancy: Option<LockState>,
     /// The one request under way.
@@ -89,9 +93,8 @@ pub struct Machine {
     in_doubt: Vec<Doubt>,
     /// The record of the last term, which is over: if the lock still has it, nobody leads by it.
     last_term: Option<(String, LeaderElectionRecord)>,
-    /// The latest time in any record that was sent. Each record has a later one, so no two are ever alike, whatever the
-    /// wall clock does: a record in doubt cannot be mistaken for another.
-    last_written: Option<MicroTime>,
+    /// The time in the last record that was sent.
+    last_written: Option<Stamp>,
     /// Until when nothing is written, so that these times do not run ahead of the clock.
     write_not_before: Duration,
     slow_paths: u64,
@@ -157,8 +160,19 @@ enum Purpose {
 #[derive(Clone, Debug)]
 struct Observation {
     state: LockState,
-    /// When this version was first seen, on arrival.
+    /// When this record was first seen in this object, on arrival. Other writes of the object do not move it.
     at: Duration,
+}
+
+impl Observation {
+    /// Whether the record and the uid are still those that were seen. Then it has the version of `found`.
+    fn is_repeated(&mut self, found: &LockState) -> bool {
+        let is_repeated = found.repeats(&self.state);
+        if is_repeated {
+            self.state.repeated_as(found);
+        }
+        is_repeated
+    }
 }
 
 #[derive(Clone, Debug)]
@@ -198,6 +212,7 @@ impl Machine {
             stopping: false,
             watch_is_up: false,
             watching: false,
+            told: None,
             vacancy: None,
             sent: None,
             next_try: now.monotonic,
@@ -292,11 +307,6 @@ impl Machine {
         matches!(self.phase, Phase::Leading(_))
     }
 
-    /// Whether it gives the lock up.
-    pub(crate) fn releases(&self) -> bool {
-        matches!(self.phase, Phase::Releasing(_))
-    }
-
     /// The holder that was last observed; empty when nobody holds the lock, none before the first look.
     pub fn leader(&self) -> Option<&str> {
         self.reported.as_deref()
@@ -331,7 +341,7 @@ impl Machine {
         }
         match self.phase {
             Phase::Following => self.contend(sent, answer, now, instructions),
-            Phase::Leading(_) => self.read_back(sent, answer, now, instructions),
+            Phase::Leading(_) => self.read_back(answer, now, instructions),
             Phase::Releasing(_) => self.release_read(sent, answer, now),
             Phase::Lost | Phase::Finished => {}
         }
@@ -345,7 +355,7 @@ impl Machine {
             LockRequest::Read => return,
         };
         if let Ok(version) = &answer {
-            let state = LockState { version: version.clone(), record: record.clone() };
+            let state = LockState::new(version.clone(), record.clone());
             self.observe(Some(&state), now, instructions);
         }
         match (&self.phase, sent.purpose) {
@@ -392,17 +402,12 @@ impl Machine {
     }
 
     fn send(&mut self, request: LockRequest, purpose: Purpose, now: Now, instructions: &mut Vec<Instruction>) {
-        let left = match &self.phase {
-            Phase::Leading(leading) => leading.deadline.remaining(now),
-            Phase::Releasing(releasing) => releasing.until.saturating_sub(now.monotonic),
-            _ => Duration::MAX,
-        };
         if purpose == Purpose::Contend {
             // What is heard meanwhile sets it, and is not forgotten for an answer that is older.
             self.next_try = Duration::MAX;
         }
         self.sent = Some(Sent { request: request.clone(), purpose, at: now, overtaken: false });
-        instructions.push(Instruction::Send { request, timeout: self.config.request_timeout().min(left) });
+        instructions.push(Instruction::Send { request, timeout: self.timeout(now) });
     }
 
     /// Ends the phase of releasing once there is nothing to wait for, and the whole machine with it if it has to stop.
@@ -494,26 +499,30 @@ impl Machine {
         instructions.push(Instruction::StopLeading(reason));
     }
 
-    /// Takes a state of the lock in. Only a change moves the moment from which its expiry counts.
-    fn observe(&mut self, found: Option<&LockState>, now: Now, instructions: &mut Vec<Instruction>) {
+    /// Takes a state of the lock in. Only a change of the record or of the uid moves the moment from which its expiry counts.
+    /// Returns whether there was such a change.
+    fn observe(&mut self, found: Option<&LockState>, now: Now, instructions: &mut Vec<Instruction>) -> bool {
         let Some(found) = found else {
             if let Some(gone) = self.observed.take() {
                 self.wait_out(&gone.state, now);
             }
             self.absent_since.get_or_insert(now.monotonic);
-            return self.report("", instructions);
+            self.report("", instructions);
+            return true;
         };
         self.absent_since = None;
         if let Some(Sent { request: LockRequest::Create(record), overtaken, .. }) = &mut self.sent {
             *overtaken |= *record != found.record;
         }
-        if self.observed.as_ref().is_none_or(|observed| observed.state.version != found.version) {
+        let changed = !self.observed.as_mut().is_some_and(|observed| observed.is_repeated(found));
+        if changed {
             let last = self.observed.replace(Observation { state: found.clone(), at: now.monotonic });
             if let Some(gone) = last.filter(|last| !last.state.version.goes_on_in(&found.version)) {
                 self.wait_out(&gone.state, now);
             }
         }
         self.report(&found.record.holder_identity, instructions);
+        changed
     }
 
     /// The lock that was seen so is deleted. Its last holder may have renewed, or even come, unseen and right before that, and
@@ -534,6 +543,18 @@ impl Machine {
         instructions.push(Instruction::NewLeader(holder.into()));
     }
 
+    /// The same state in the newest version that is known: somebody may have written beside the record since it was read, and the watch
+    /// has told of it.
+    fn newest(&self, mut found: LockState) -> LockState {
+        let seen = self.observed.as_ref().map(|observed| &observed.state);
+        for known in seen.into_iter().chain(&self.told) {
+            if known.repeats(&found) {
+                found.repeated_as(known);
+            }
+        }
+        found
+    }
+
     fn doubt(&mut self, doubt: Doubt) {
         if self.in_doubt.len() == MAX_DOUBTS {
             self.in_doubt.remove(0);
@@ -546,15 +567,10 @@ impl Machine {
         self.in_doubt.iter().find(|doubt| doubt.record == *found).map(|doubt| doubt.sent)
     }
 
-    /// The time to write: now, but later than in any record before by what the lock can tell.
-    fn fresh_time(&mut self, now: Now) -> Timestamp {
-        let later = self.last_written.and_then(|last| last.0.checked_add(self.precision.step()).ok());
-        let moment = later.map_or(now.wall, |later| later.max(now.wall));
-        self.last_written = Some(self.precision.cut(moment));
-        if self.precision == TimePrecision::Seconds {
-            self.write_not_before = now.monotonic.saturating_add(self.precision.step());
-        }
-        moment
+    /// The pause after a conflict with somebody who writes the same object again and again. They are not all alike, so that it does
+    /// not go in step with such writes.
+    fn conflict_pause(&mut self) -> Duration {
+        self.config.retry_period / 4 + self.jitter.up_to(self.config.retry_period / 8)
     }
 
     fn hint_jitter(&mut self) -> Duration {

@@ -3,7 +3,9 @@
 use pintle_meta::{ApiError, ApiResource, MicroTime, ObjectKey};
 
 use crate::watching::map;
-use crate::{LeaderElectionRecord, Lock, LockEvent, LockEvents, LockState, Locked, TimePrecision, Token, Version};
+use crate::{
+    LeaderElectionRecord, Lock, LockEvent, LockEvents, LockState, Locked, Observers, TimePrecision, Token, Version,
+};
 
 /// The holder of a [`MultiLock`] whose halves name different ones: client-go's `UnknownLeader`. It is nobody's identity.
 pub const UNKNOWN_LEADER: &str = "leaderelection.k8s.io/unknown";
@@ -44,7 +46,7 @@ pub const UNKNOWN_LEADER: &str = "leaderelection.k8s.io/unknown";
 /// ```
 #[derive(Debug)]
 pub struct MultiLock<P, S> {
-    primary: P,
+    pub(crate) primary: P,
     secondary: S,
 }
 
@@ -61,11 +63,12 @@ impl<P: Lock, S: Lock> MultiLock<P, S> {
         secondary: Option<Locked<S::Object>>,
     ) -> Locked<(P::Object, Option<S::Object>)> {
         let version = join(&primary.state.version, secondary.as_ref().map(|half| &half.state.version));
+        let raw = Some(both_raw(&primary.state, secondary.as_ref().map(|half| &half.state)));
         let first = self.cut(primary.state.record);
         let Some(secondary) = secondary else {
             // Without the time at which both would have been renewed: it is not to pass for what was written to both.
             let record = LeaderElectionRecord { renew_time: None, ..first };
-            return Locked { state: LockState { version, record }, object: (primary.object, None) };
+            return Locked { state: LockState { version, record, raw }, object: (primary.object, None) };
         };
         let second = self.cut(secondary.state.record);
         let lease_duration_seconds = first.lease_duration_seconds.max(second.lease_duration_seconds);
@@ -77,7 +80,7 @@ impl<P: Lock, S: Lock> MultiLock<P, S> {
             false => LeaderElectionRecord { holder_identity: UNKNOWN_LEADER.into(), ..first },
         };
         let record = LeaderElectionRecord { lease_duration_seconds, strategy, preferred_holder, ..record };
-        Locked { state: LockState { version, record }, object: (primary.object, Some(secondary.object)) }
+        Locked { state: LockState { version, record, raw }, object: (primary.object, Some(secondary.object)) }
     }
 
     /// The record with times that both halves can tell.
@@ -106,11 +109,19 @@ impl<P: Lock, S: Lock> Lock for MultiLock<P, S> {
         }
     }
 
+    fn can_be_coordinated(&self) -> bool {
+        false
+    }
+
+    fn observers(&self) -> Observers {
+        self.primary.observers()
+    }
+
     fn token(&self, began: &LockState) -> Option<Token> {
         let (_, uid) = began.version.uid.split_once('+')?;
         let (_, resource_version) = began.version.resource_version.split_once('+')?;
         let version = Version { uid: uid.into(), resource_version: resource_version.into() };
-        self.secondary.token(&LockState { version, record: began.record.clone() })
+        self.secondary.token(&LockState::new(version, began.record.clone()))
     }
 
     /// Watches the secondary half: a release empties that last. What else happens, it does not tell, so the elector polls too.
@@ -153,6 +164,12 @@ fn join(primary: &Version, secondary: Option<&Version>) -> Version {
         uid: format!("{}+{uid}", primary.uid),
         resource_version: format!("{}+{resource_version}", primary.resource_version),
     }
+}
+
+/// All that both halves say, since the record of both shows no renewal of the half that is ahead, or of another holder's half.
+fn both_raw(primary: &LockState, secondary: Option<&LockState>) -> Box<str> {
+    let half = |state: &LockState| format!("{:?} {:?}", state.record, state.raw);
+    format!("{} {:?}", half(primary), secondary.map(half)).into()
 }
 
 /// An error of the second half, after the first one has taken the write.

@@ -79,6 +79,33 @@ pub struct LockState {
     pub version: Version,
     /// The record.
     pub record: LeaderElectionRecord,
+    /// The stored record beyond what `record` can express, such as a time that cannot be parsed or the second half of a
+    /// [`MultiLock`](crate::MultiLock). Electors only compare it. `None` means that `record` alone is compared.
+    pub raw: Option<Box<str>>,
+}
+
+impl LockState {
+    /// Creates a state whose record is compared by `record` alone.
+    pub fn new(version: Version, record: LeaderElectionRecord) -> Self {
+        Self { version, record, raw: None }
+    }
+
+    /// Returns whether both states have the same election record in the same object. Other writes of the object, such as of its
+    /// labels, change the resourceVersion and nothing here.
+    pub(crate) fn repeats(&self, earlier: &Self) -> bool {
+        let same_raw = self.raw.as_ref().zip(earlier.raw.as_ref()).is_none_or(|(raw, earlier)| raw == earlier);
+        same_raw && self.version.uid == earlier.version.uid && self.record == earlier.record
+    }
+
+    /// Takes over the version of a later state that [repeats](Self::repeats) this one.
+    pub(crate) fn repeated_as(&mut self, later: &Self) {
+        if later.version.is_before(&self.version) != Some(true) {
+            self.version = later.version.clone();
+        }
+        if later.raw.is_some() {
+            self.raw.clone_from(&later.raw);
+        }
+    }
 }
 
 /// How finely a lock stores times.

@@ -9,7 +9,7 @@ use thiserror::Error;
 use crate::watching::map;
 use crate::{
     AnnotationLock, LeaderElectionRecord, Lease, LeaseLock, Lock, LockEvent, LockEvents, LockState, Locked, MultiLock,
-    TimePrecision, Token,
+    Observers, TimePrecision, Token,
 };
 
 /// Where the record of a lock is kept, by the names that client-go has had: the `resourceLock` of configurations and flags.
@@ -141,6 +141,16 @@ where
             (_, None) => Self::Lease(LeaseLock::new(leases, namespace, name)),
         }
     }
+
+    /// The same lock, whose electors report there: client-go's `EventRecorder` of a `ResourceLockConfig`.
+    pub fn observed_by(mut self, observers: Observers) -> Self {
+        match &mut self {
+            Self::Lease(lock) => lock.observers = observers,
+            Self::Annotation(lock) => lock.observers = observers,
+            Self::Both(lock) => lock.primary.observers = observers,
+        }
+        self
+    }
 }
 
 /// The stored object of a [`ResourceLock`].
@@ -183,6 +193,22 @@ where
             Self::Lease(lock) => lock.time_precision(),
             Self::Annotation(lock) => lock.time_precision(),
             Self::Both(lock) => lock.time_precision(),
+        }
+    }
+
+    fn can_be_coordinated(&self) -> bool {
+        match self {
+            Self::Lease(lock) => lock.can_be_coordinated(),
+            Self::Annotation(lock) => lock.can_be_coordinated(),
+            Self::Both(lock) => lock.can_be_coordinated(),
+        }
+    }
+
+    fn observers(&self) -> Observers {
+        match self {
+            Self::Lease(lock) => lock.observers(),
+            Self::Annotation(lock) => lock.observers(),
+            Self::Both(lock) => lock.observers(),
         }
     }
 

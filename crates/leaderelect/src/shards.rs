@@ -117,6 +117,9 @@ impl<A: ObjectApi<Lease> + ListWatch<Object = Lease> + Clone> Shards<A> {
     ///
     /// Outside of a tokio runtime.
     pub fn start(api: A, namespace: &str, name: &str, config: ShardsConfig) -> Result<Self, InvalidConfig> {
+        if config.electors.election.coordinated {
+            return Err(InvalidConfig::CoordinatedShards);
+        }
         let mut electors = config.electors.clone();
         let common = BTreeMap::from([(SHARDS_LABEL.to_owned(), name.to_owned())]);
         electors.labels.extend(common.clone());

@@ -4,7 +4,7 @@
 mod contest;
 
 use std::any::Any;
-use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::collections::{BTreeMap, BTreeSet};
 use std::future::{Future, pending};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::{Pin, pin};
@@ -51,6 +51,8 @@ struct Seat<L: Lock> {
     contest: Contest<L>,
     /// When it is to be stepped, if nothing happens before.
     wake: Option<Deadline>,
+    /// By when its request should leave, which waits for others.
+    waits: Option<Duration>,
     stop: CancellationToken,
     preference: Option<watch::Receiver<Preference>>,
     /// Nobody waits for it any more.
@@ -66,7 +68,8 @@ pub(crate) struct Place<'a, L: Lock> {
 }
 
 impl<L: Lock> Shell<L> {
-    /// Starts a task for contests by these clocks, with so many requests at a time; none: for one contest. `watch` tells of their locks.
+    /// Starts a task for contests by these clocks, with so many requests at a time, or one for every second contest if these are more.
+    /// `None` is for one contest. `watch` tells of their locks.
     pub(crate) fn start<W, F>(clocks: Arc<dyn Clocks>, in_flight: Option<usize>, watch: W) -> Self
     where
         W: FnOnce(mpsc::Sender<Told<Seen<L::Object>>>) -> F,
@@ -81,8 +84,10 @@ impl<L: Lock> Shell<L> {
             seats: BTreeMap::new(),
             keys: BTreeSet::new(),
             timers: BTreeSet::new(),
-            waiting: Default::default(),
+            waiting: BTreeSet::new(),
             sent: 0,
+            peak: 0,
+            armed: None,
             events: FuturesUnordered::new(),
             watch_is_up: false,
         };
@@ -110,7 +115,7 @@ impl<L: Lock> Shell<L> {
         let (ended, answer) = oneshot::channel();
         let gone = CancellationToken::new();
         let place = Place { shell: self, id, _gone: gone.clone().drop_guard() };
-        let seat = Seat { contest, wake: None, stop, preference, gone, ended };
+        let seat = Seat { contest, wake: None, waits: None, stop, preference, gone, ended };
         // The task is gone only when the runtime is; then no answer comes.
         let _ = self.orders.send(Order::Join(id, Box::new(seat)));
         (place, answer)
@@ -142,13 +147,22 @@ struct Running<L: Lock> {
     keys: BTreeSet<(ObjectKey, u64)>,
     /// Who is to be stepped when.
     timers: BTreeSet<(Duration, u64)>,
-    /// Who has a request to send: those with a term to lose, those who give theirs up, and the others.
-    waiting: [VecDeque<u64>; 3],
+    /// Whose requests wait until there is room for them, by when they should leave.
+    waiting: BTreeSet<(Duration, u64)>,
     /// How many requests are under way.
     sent: usize,
+    /// The most contests that there were since no request waited.
+    peak: usize,
+    /// The timer. It may fire before the first of `timers`, so that one which is put off again and again is not armed each time.
+    armed: Option<(Deadline, Timer)>,
     events: FuturesUnordered<Awaited<L::Object>>,
     watch_is_up: bool,
 }
+
+type Timer = Pin<Box<dyn Future<Output = ()> + Send>>;
+
+/// After so many events the timers are looked at, however many more are there.
+const EVENTS_A_TICK: u32 = 64;
 
 /// An event that will come, and to whom.
 type Awaited<O> = Pin<Box<dyn Future<Output = (u64, Event<O>)> + Send>>;
@@ -169,9 +183,15 @@ impl<L: Lock> Running<L> {
     ) {
         let mut watch = pin!(caught(watch));
         let mut watched = true;
+        let mut events = 0;
         loop {
-            let wake = self.timers.first().and_then(|(_, id)| self.seats.get(id)).and_then(|seat| seat.wake);
-            let clocks = self.clocks.clone();
+            self.send();
+            self.arm();
+            events += 1;
+            if events > EVENTS_A_TICK {
+                events = 0;
+                self.tick();
+            }
             tokio::select! {
                 biased;
                 order = orders.recv() => match order {
@@ -191,8 +211,25 @@ impl<L: Lock> Running<L> {
                         }
                     }
                 }
-                () = sleep(&*clocks, wake) => self.tick(),
+                () = fired(&mut self.armed) => {
+                    (self.armed, events) = (None, 0);
+                    self.tick();
+                }
             }
+        }
+    }
+
+    /// Sets the timer, unless it fires early enough by each clock.
+    fn arm(&mut self) {
+        let wake = self.timers.first().and_then(|(_, id)| self.seats.get(id)).and_then(|seat| seat.wake);
+        let is_early = |armed: Deadline, wake: Deadline| armed.or(wake) == armed;
+        match (wake, &self.armed) {
+            (Some(wake), Some((armed, _))) if is_early(*armed, wake) => {}
+            (Some(wake), _) => {
+                let clocks = self.clocks.clone();
+                self.armed = Some((wake, Box::pin(async move { clocks.sleep_until(wake).await })));
+            }
+            (None, _) => self.armed = None,
         }
     }
 
@@ -211,6 +248,7 @@ impl<L: Lock> Running<L> {
                 let preference = seat.preference.take();
                 self.keys.insert((seat.contest.key().clone(), id));
                 self.seats.insert(id, seat);
+                self.peak = self.peak.max(self.seats.len());
                 if let Some(preference) = preference {
                     self.prefer(id, preference);
                 }
@@ -238,12 +276,13 @@ impl<L: Lock> Running<L> {
                 match (answer, self.seats.get_mut(&id)) {
                     (Ok(answer), Some(seat)) => {
                         let signal = seat.contest.answer(answer);
-                        self.step(id, signal);
+                        // A write takes the place of the look that it follows from, before that is old.
+                        let was_look = matches!(signal, Signal::Read(Ok(_)));
+                        self.step_in(id, signal, was_look);
                     }
                     (Err(panic), Some(_)) => self.fall_over(id, panic),
                     (_, None) => {}
                 }
-                self.send();
             }
         }
     }
@@ -304,13 +343,20 @@ impl<L: Lock> Running<L> {
     fn tick(&mut self) {
         let now = self.clocks.now();
         // The first may be due by another clock.
-        let first = self.timers.first().map(|(_, id)| *id);
+        let is_due = |id: &u64| self.seats.get(id).and_then(|seat| seat.wake).is_some_and(|wake| wake.has_passed(now));
+        let first = self.timers.first().map(|(_, id)| *id).filter(is_due);
         let due = self.timers.range(..=(now.monotonic, u64::MAX)).map(|(_, id)| *id);
         let due: BTreeSet<u64> = due.chain(first).collect();
         due.into_iter().for_each(|id| self.step(id, Signal::Tick));
     }
 
     fn step(&mut self, id: u64, signal: Signal) {
+        self.step_in(id, signal, false);
+    }
+
+    /// Steps a contest, which may have a place for the next request.
+    fn step_in(&mut self, id: u64, signal: Signal, has_place: bool) {
+        let has_place = has_place || (self.waiting.is_empty() && self.has_room());
         let Some(seat) = self.seats.get_mut(&id) else { return };
         // Its lock and its clocks are a user's.
         let stepped = match catch_unwind(AssertUnwindSafe(|| seat.contest.step(signal))) {
@@ -324,10 +370,10 @@ impl<L: Lock> Running<L> {
         self.timers.extend(wake.map(|wake| (wake.monotonic, id)));
         match stepped {
             Stepped::Quiet => {}
-            Stepped::Sends => {
-                let urgency = seat.contest.urgency();
-                self.waiting[urgency as usize].push_back(id);
-                self.send();
+            Stepped::Sends(_) if has_place => self.begin(id),
+            Stepped::Sends(by) => {
+                seat.waits = Some(by);
+                self.waiting.insert((by, id));
             }
             Stepped::Finished => {
                 if let Some(seat) = self.leave(id) {
@@ -337,26 +383,45 @@ impl<L: Lock> Running<L> {
         }
     }
 
-    /// Sends what there is room for.
+    /// Whether another request may be under way. A term outlives two requests in a row that take as long as they may: so with room
+    /// for every second contest, no term is lost because its requests wait for others.
+    fn has_room(&self) -> bool {
+        self.sent < self.in_flight.max(self.peak.div_ceil(2))
+    }
+
+    /// Sends what there is room for, the most urgent first.
     fn send(&mut self) {
-        while self.sent < self.in_flight
-            && let Some(id) = self.waiting.iter_mut().find_map(VecDeque::pop_front)
+        while self.has_room()
+            && let Some((_, id)) = self.waiting.pop_first()
         {
             let Some(seat) = self.seats.get_mut(&id) else { continue };
-            let Some(exchange) = seat.contest.exchange() else { continue };
-            let gone = seat.gone.clone();
-            self.sent += 1;
-            self.events.push(Box::pin(async move {
-                let answer = async {
-                    tokio::select! {
-                        biased;
-                        () = gone.cancelled() => Answer::Unsent,
-                        answer = exchange => answer,
-                    }
-                };
-                (id, Event::Answer(caught(answer).await))
-            }));
+            seat.waits = None;
+            match seat.contest.depart() {
+                true => self.begin(id),
+                false => self.step(id, Signal::Tick),
+            }
         }
+        if self.waiting.is_empty() {
+            self.peak = self.seats.len();
+        }
+    }
+
+    /// Sends the request of a contest.
+    fn begin(&mut self, id: u64) {
+        let Some(seat) = self.seats.get_mut(&id) else { return };
+        let Some(exchange) = seat.contest.exchange() else { return };
+        let gone = seat.gone.clone();
+        self.sent += 1;
+        self.events.push(Box::pin(async move {
+            let answer = async {
+                tokio::select! {
+                    biased;
+                    () = gone.cancelled() => Answer::Unsent,
+                    answer = exchange => answer,
+                }
+            };
+            (id, Event::Answer(caught(answer).await))
+        }));
     }
 
     fn leave(&mut self, id: u64) -> Option<Seat<L>> {
@@ -364,6 +429,9 @@ impl<L: Lock> Running<L> {
         self.keys.remove(&(seat.contest.key().clone(), id));
         if let Some(wake) = seat.wake {
             self.timers.remove(&(wake.monotonic, id));
+        }
+        if let Some(by) = seat.waits {
+            self.waiting.remove(&(by, id));
         }
         Some(seat)
     }
@@ -382,9 +450,9 @@ fn message(panic: &(dyn Any + Send)) -> String {
     text.unwrap_or("the shell of the elections panicked").into()
 }
 
-async fn sleep(clocks: &dyn Clocks, wake: Option<Deadline>) {
-    match wake {
-        Some(wake) => clocks.sleep_until(wake).await,
+async fn fired(armed: &mut Option<(Deadline, Timer)>) {
+    match armed {
+        Some((_, timer)) => timer.await,
         None => pending().await,
     }
 }

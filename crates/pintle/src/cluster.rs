@@ -12,7 +12,8 @@ use pintle_informer::{InformerConfig, InformerFactory, Namespaces, SharedInforme
 use pintle_kubeconfig::{Environment, Overrides};
 use pintle_leaderelect::{
     Candidate, LeaderCallbacks, LeaderElectionConfig, LeaderElector, LeaderElectors, LeaderElectorsConfig, Leadership,
-    Lease, LeaseCandidate, LeaseCandidateSpec, LeaseLock, LockKind, ResourceLock, Shards, ShardsConfig, TermEnd,
+    Lease, LeaseCandidate, LeaseCandidateSpec, LeaseLock, LockKind, Observers, ResourceLock, Shards, ShardsConfig,
+    TermEnd,
 };
 use pintle_meta::{ClientConfig, DynamicObject, InvalidKey, NamespaceScope, Object, ObjectKey, Resource};
 use pintle_metrics::Provider;
@@ -405,7 +406,8 @@ impl Cluster {
     }
 
     /// The lock of that kind and key, for a [`LeaderElector`] of that renew deadline: client-go's `NewFromKubeconfig`. It has a client
-    /// of its own, as that of an [`elector`](Self::elector) has.
+    /// of its own, and its electors record Events and metrics, as an [`elector`](Self::elector) does, unless their configuration names
+    /// others.
     ///
     /// # Examples
     ///
@@ -441,7 +443,9 @@ impl Cluster {
         let client = leases.client().clone();
         // ConfigMaps and Endpoints have namespaces.
         let annotated = |resource| Api::dynamic(client, resource, Some(&namespace)).expect("a namespaced resource");
-        Ok(ResourceLock::new(kind, &namespace, key.name(), annotated, leases))
+        let lock = ResourceLock::new(kind, &namespace, key.name(), annotated, leases);
+        let events = Some(leader_events(self.recorder("leader-election")));
+        Ok(lock.observed_by(Observers { metrics: self.inner.metrics.clone(), events }))
     }
 
     /// A candidate for the Lease of that key, for an election in which the control plane chooses: it runs beside an

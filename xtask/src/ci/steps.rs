@@ -28,7 +28,7 @@ pub(super) const STEPS: &[Step] = &[
     Step { name: "tests", about: "unit and integration tests, each with a time limit", run: tests },
     Step {
         name: "election",
-        about: "electors in 25,000 worlds, and all that two can do within nine moves; PINTLE_WORLDS and PINTLE_DEPTH ask for more",
+        about: "electors in 20,000 simulated worlds, and all that two can do within nine moves; PINTLE_WORLDS and PINTLE_DEPTH ask for more",
         run: election,
     },
     Step { name: "doctests", about: "every example in the documentation", run: doctests },
@@ -104,11 +104,13 @@ fn nextest(sh: &Shell, step: &str) -> anyhow::Result<Quiet> {
     Ok(Quiet::new(sh, step, tools::NEXTEST.program(sh)?).args(run).env("PINTLE_SEED", &seed))
 }
 
+/// How many worlds of each of ten kinds the step `election` simulates.
+const WORLDS: &str = "2000";
+
 /// Runs programs that the step `tests` has built, with larger numbers.
 fn election(sh: &Shell) -> anyhow::Result<Done> {
-    // Ten fleets have so many worlds each.
-    let (worlds, depth) = (asked("PINTLE_WORLDS", "500"), asked("PINTLE_DEPTH", "9"));
-    let of = "package(pintle-leaderelect) & test(/^(simulation::|exhaustive::)/)";
+    let (worlds, depth) = (asked("PINTLE_WORLDS", WORLDS), asked("PINTLE_DEPTH", "9"));
+    let of = "package(pintle-leaderelect) & test(/^(simulation::|exhaustive::|shards::survival::)/)";
     let run = nextest(sh, "election")?.args("--profile election --filterset").arg(of);
     tested(run.env("PINTLE_WORLDS", &worlds).env("PINTLE_DEPTH", &depth).end()?)
 }
@@ -222,4 +224,20 @@ fn targets(package: &Value, kind: &str) -> Vec<String> {
 
 fn text(value: &Value) -> String {
     value.as_str().unwrap_or_default().to_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{STEPS, WORLDS};
+
+    #[test]
+    fn election_step_and_docs_state_the_simulated_number_of_worlds() {
+        let simulation = include_str!("../../../crates/leaderelect/tests/it/simulation.rs");
+        let kinds = simulation.matches("    survive_many(").count();
+        let worlds = kinds * WORLDS.parse::<usize>().expect("a number");
+        let number = format!("{},{:03}", worlds / 1_000, worlds % 1_000);
+        let step = STEPS.iter().find(|step| step.name == "election").expect("the step");
+        assert!(step.about.contains(&format!("{number} simulated worlds")), "{number}: {}", step.about);
+        assert!(include_str!("../../../docs/ELECTION.md").contains(&format!("{number} of them")), "{number}");
+    }
 }

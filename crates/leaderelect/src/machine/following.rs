@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use super::{
-    Doubt, EXPIRY_JITTER, Failure, Hint, Instruction, Leading, LockRequest, Machine, Observation, Phase, Purpose, Sent,
-    Term,
+    Doubt, EXPIRY_JITTER, Effect, Failure, Hint, Instruction, Leading, LockRequest, Machine, Observation, Phase,
+    Purpose, Sent, Term,
 };
 use crate::clocks::{Deadline, Now};
 use crate::record::{LeaderElectionRecord, LockState, Version};
@@ -49,6 +49,7 @@ impl Machine {
             None if self.defers(self.absent_since, sent.at.monotonic) => None,
             None => Some(LockRequest::Create(self.claim(&LeaderElectionRecord::default(), 0, now))),
             Some(found) => {
+                let found = self.newest(found);
                 if let Some(written) = self.settle(&found.record)
                     && !Deadline::after(written, self.config.renew_deadline).has_passed(now)
                 {
@@ -108,9 +109,14 @@ impl Machine {
                 if !overtaken {
                     self.doubt(write);
                 }
-                match self.stopping {
-                    true => self.release_rest(now),
-                    false => self.try_later(failure, now),
+                match (self.stopping, failure.effect) {
+                    (true, _) => self.release_rest(now),
+                    // Another one may have been quicker, or somebody wrote beside the record: then it is still free.
+                    (false, Effect::Conflict) => {
+                        let pause = self.conflict_pause();
+                        self.look_within(pause, now);
+                    }
+                    (false, _) => self.try_later(failure, now),
                 }
             }
         }
@@ -133,6 +139,7 @@ impl Machine {
                 {
                     self.observe(Some(&found), now, instructions);
                 }
+                Phase::Releasing(_) => self.told = Some(found),
                 _ => {}
             },
             Hint::Touched => match &mut self.phase {
@@ -175,7 +182,7 @@ impl Machine {
                 return self.look_within(pause, now);
             }
         }
-        self.observe(Some(&found), now, instructions);
+        let changed = self.observe(Some(&found), now, instructions);
         self.forget_undone(&found);
         // If somebody holds it now, a plan to take it is dropped.
         let coordinated = self.config.coordinated;
@@ -185,7 +192,7 @@ impl Machine {
             // Nobody else comes for what is given to one.
             let pause = if coordinated { Duration::ZERO } else { self.hint_jitter() };
             self.look_within(pause + self.preference.defer, now);
-        } else if self.sent.is_none() && self.watching {
+        } else if changed && self.sent.is_none() && self.watching {
             self.next_try = self.next_look(now);
         }
     }
@@ -278,11 +285,11 @@ impl Machine {
         let deadline = Deadline::after(sent, self.config.renew_deadline);
         let term = Term { version: version.clone(), record: record.clone() };
         self.in_doubt.clear();
-        (self.last_term, self.vacancy) = (None, None);
+        (self.last_term, self.vacancy, self.told) = (None, None, None);
         self.next_try = self.renewal_at(sent.monotonic + self.first_renewal).max(now.monotonic);
         self.phase = Phase::Leading(Leading {
             term: term.clone(),
-            base: LockState { version, record },
+            base: LockState::new(version, record),
             counted: sent,
             deadline,
             last_sent: sent.monotonic,
@@ -297,7 +304,8 @@ impl Machine {
     }
 
     /// When to look again: after the usual pause, or when what is held expires, but never sooner than `retry_period`. With a
-    /// watch, only when it expires: then silence has to be told from death.
+    /// watch, only when it expires, or when the watch has told nothing for as long as up to four renewals take: then silence has to be
+    /// told from death.
     pub(super) fn next_look(&mut self, now: Now) -> Duration {
         let usual = now.monotonic + self.retries.next(None);
         let least = now.monotonic + self.config.retry_period;
@@ -305,7 +313,15 @@ impl Machine {
         match self.free_from() {
             Some(free) if is_held || free > now.monotonic => {
                 let free = (free + self.jitter.up_to(EXPIRY_JITTER.min(self.config.retry_period))).max(least);
-                if self.watching { free } else { usual.min(free) }
+                let retry = self.config.retry_period;
+                let silent = now.monotonic + retry.saturating_mul(3) + self.jitter.up_to(retry);
+                let expires = free.saturating_sub(self.preference.defer);
+                match self.watching {
+                    // Right before it expires, a look would only put off the one that takes it.
+                    true if silent.saturating_add(retry) < expires => silent,
+                    true => free,
+                    false => usual.min(free),
+                }
             }
             _ => usual,
         }

@@ -2,11 +2,10 @@
 
 use std::time::Duration;
 
-use jiff::Timestamp;
-
-use super::{Doubt, Effect, Failure, Instruction, LockRequest, LossReason, Machine, Observation, Phase, Sent};
+use super::stamps::whole_second;
+use super::{Doubt, Effect, Failure, Instruction, LockRequest, LossReason, Machine, Observation, Phase};
 use crate::clocks::{Deadline, Now};
-use crate::record::{LeaderElectionRecord, LockState, Version};
+use crate::record::{LockState, Version};
 
 impl Machine {
     /// The request by which the leader stays one.
@@ -17,19 +16,15 @@ impl Machine {
             self.slow_paths += 1;
             return LockRequest::Read;
         }
-        let mut moment = self.fresh_time(now);
-        let Phase::Leading(leading) = &self.phase else { return LockRequest::Read };
-        let mut record = leading.base.record.clone();
-        // Once a second has passed, the record says so, even if the wall clock stands still or was set back.
-        let second_passed = now.monotonic.saturating_sub(leading.counted.monotonic) >= Duration::from_secs(1);
-        let shown = whole_second(&record);
-        if second_passed && moment.as_second() <= shown {
-            moment = Timestamp::from_second(shown.saturating_add(1)).unwrap_or(moment);
+        // If somebody wrote beside the record, and the watch has told of it, that version is replaced, instead of meeting a conflict first.
+        if let Some(told) = self.told.take_if(|told| told.repeats(&leading.base)) {
+            leading.base.repeated_as(&told);
         }
-        record.renew_time = Some(self.precision.cut(moment));
-        self.last_written = self.last_written.max(record.renew_time);
+        let LockState { version: base, mut record, .. } = leading.base.clone();
+        let second_passed = now.monotonic.saturating_sub(leading.counted.monotonic) >= Duration::from_secs(1);
+        record.renew_time = Some(self.renewal_time(&record, second_passed, now));
         record.lease_duration_seconds = self.config.published_seconds().unwrap_or(i32::MAX);
-        LockRequest::Update { base: leading.base.version.clone(), record }
+        LockRequest::Update { base, record }
     }
 
     /// Decides on the outcome of a renewal.
@@ -50,16 +45,18 @@ impl Machine {
                     self.next_try = next.max(now.monotonic);
                 }
                 self.in_doubt.clear();
-                self.committed(LockState { version, record: write.record }, write.sent, instructions);
+                self.committed(LockState::new(version, write.record), write.sent, instructions);
             }
             Err(Failure { effect: Effect::NotFound, .. }) => self.lose(LossReason::Deleted, now, instructions),
             Err(failure) => {
                 leading.read_back |= failure.effect != Effect::None;
                 match failure.effect {
-                    // Whoever wrote may have taken the lock, so this cannot wait.
+                    // Whoever wrote may have taken the lock, so this cannot wait. If others write the same object again and again, the
+                    // pause is here: between the look and the write it would only give them time for the next one.
                     Effect::Conflict => {
                         leading.conflicts += 1;
-                        self.next_try = now.monotonic;
+                        let again = leading.conflicts > 1;
+                        self.next_try = now.monotonic + if again { self.conflict_pause() } else { Duration::ZERO };
                     }
                     _ => self.retry_renewal(failure, now),
                 }
@@ -71,12 +68,10 @@ impl Machine {
     /// Decides on what a leader has read.
     pub(super) fn read_back(
         &mut self,
-        sent: Sent,
         answer: Result<Option<LockState>, Failure>,
         now: Now,
         instructions: &mut Vec<Instruction>,
     ) {
-        let pause = self.config.retry_period / 4;
         let Phase::Leading(leading) = &mut self.phase else { return };
         let found = match answer {
             Ok(Some(found)) => found,
@@ -94,8 +89,7 @@ impl Machine {
             (leading.yielding, leading.gives_up) = (true, true);
             return instructions.push(Instruction::Drain(LossReason::Preferred { other }));
         }
-        // Others who write the same object beside us, again and again, must not drive us into a hot loop.
-        self.next_try = if leading.conflicts > 1 { sent.at.monotonic + pause } else { now.monotonic };
+        self.next_try = now.monotonic;
         if found.version == leading.base.version {
             return;
         }
@@ -114,8 +108,12 @@ impl Machine {
     /// A watch told of a state. Only a read can tell whether it is newer than what we know.
     pub(super) fn leader_hint(&mut self, found: &LockState, now: Now) {
         let Phase::Leading(leading) = &mut self.phase else { return };
-        if found.version.is_before(&leading.base.version) == Some(true) {
+        let order = found.version.is_before(&leading.base.version);
+        if order == Some(true) {
             return;
+        }
+        if order.is_some() {
+            self.told = Some(found.clone());
         }
         let known = found.version == leading.base.version || self.in_doubt.iter().any(|d| d.record == found.record);
         let renewal = self.sent.as_ref().is_some_and(|sent| match &sent.request {
@@ -126,7 +124,10 @@ impl Machine {
         let ours = found.version.uid == leading.term.version.uid && found.record.same_term(&leading.term.record);
         if !known && !renewal && (!ours || wanted) {
             if !ours && !found.record.is_vacant() {
-                leading.stranger = Some(Box::new(Observation { state: found.clone(), at: now.monotonic }));
+                let is_known = leading.stranger.as_mut().is_some_and(|stranger| stranger.is_repeated(found));
+                if !is_known {
+                    leading.stranger = Some(Box::new(Observation { state: found.clone(), at: now.monotonic }));
+                }
             }
             leading.read_back = true;
             self.next_try = now.monotonic;
@@ -137,7 +138,7 @@ impl Machine {
     fn committed(&mut self, stored: LockState, sent: Now, instructions: &mut Vec<Instruction>) {
         let span = self.config.renew_deadline;
         let Phase::Leading(leading) = &mut self.phase else { return };
-        let visible = whole_second(&stored.record) > whole_second(&leading.base.record);
+        let visible = whole_second(&stored.record) != whole_second(&leading.base.record);
         leading.base = stored;
         // Candidates of client-go compare whole seconds. A renewal that they cannot see does not stop their count, so it
         // must not prolong ours.
@@ -155,8 +156,4 @@ impl Machine {
         // A server that asks for more patience than the term has left is asked again anyway.
         self.next_try = if asked < leading.deadline.monotonic { usual.max(asked) } else { usual };
     }
-}
-
-fn whole_second(record: &LeaderElectionRecord) -> i64 {
-    record.renew_time.map_or(i64::MIN, |time| time.0.as_second())
 }

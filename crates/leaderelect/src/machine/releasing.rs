@@ -32,7 +32,7 @@ impl Machine {
     /// When the record expires that the last term has left, if it is there by all that is known and is to be released.
     pub(super) fn left_over(&self) -> Option<Duration> {
         let (uid, last) = self.last_term.as_ref().filter(|_| self.config.release_on_cancel)?;
-        let Observation { state: LockState { version, record }, at } = self.observed.as_ref()?;
+        let Observation { state: LockState { version, record, .. }, at } = self.observed.as_ref()?;
         let is_there = version.uid == *uid && record.same_term(last);
         is_there.then(|| at.saturating_add(record.lease_duration(self.config.lease_duration)))
     }
@@ -70,7 +70,9 @@ impl Machine {
             // These were wishes about the term.
             ..LeaderElectionRecord::default()
         };
-        releasing.write = Some(LockRequest::Update { base: found.version, record });
+        let base = self.newest(found).version;
+        let Phase::Releasing(releasing) = &mut self.phase else { return };
+        releasing.write = Some(LockRequest::Update { base, record });
         self.next_try = now.monotonic;
     }
 
@@ -82,8 +84,8 @@ impl Machine {
             Err(Failure { effect: Effect::Conflict, .. }) => {
                 // Somebody wrote between the read and this; if they go on, each try waits a while.
                 releasing.conflicts += 1;
-                let pause = if releasing.conflicts > 1 { self.config.retry_period / 4 } else { Default::default() };
-                self.next_try = now.monotonic.saturating_add(pause);
+                let again = releasing.conflicts > 1;
+                self.next_try = now.monotonic + if again { self.conflict_pause() } else { Duration::ZERO };
             }
             Err(Failure { effect: Effect::NotFound, .. }) => self.release_done(now),
             Err(failure) => {

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use crate::machine::Preference;
 use crate::shards::shard::fnv1a;
-use crate::{LeaderElectionRecord, LockState, Version};
+use crate::{LockState, Version};
 
 /// The replicas that are there, and those that divide otherwise, by what their leases say.
 #[derive(Debug)]
@@ -21,17 +21,20 @@ pub(super) struct Members {
 #[derive(Debug)]
 struct Known {
     role: Role,
-    version: Version,
-    identity: String,
+    state: LockState,
     /// For how long it is valid unchanged.
     duration: Duration,
-    /// When it counts as gone, unless it changes before.
+    /// When it counts as gone, unless its record changes before.
     expires: Duration,
 }
 
 impl Known {
+    fn identity(&self) -> &str {
+        &self.state.record.holder_identity
+    }
+
     fn is_live(&self, now: Duration) -> bool {
-        self.expires > now && !self.identity.is_empty()
+        self.expires > now && !self.state.record.is_vacant()
     }
 }
 
@@ -90,17 +93,18 @@ impl Members {
     /// Takes in what the lease of that name says now.
     pub(super) fn saw(&mut self, name: &str, state: &LockState, own: Duration, now: Duration) {
         let Some(role) = self.role(name) else { return };
-        let known = self.leases.get(name);
-        let is_newer = known.is_none_or(|known| {
-            known.version != state.version && state.version.is_before(&known.version) != Some(true)
-        });
-        if is_newer {
-            let LeaderElectionRecord { holder_identity, .. } = &state.record;
-            let duration = state.record.lease_duration(own);
-            let (version, identity) = (state.version.clone(), holder_identity.clone());
-            let expires = now.saturating_add(duration);
-            self.leases.insert(name.into(), Known { role, version, identity, duration, expires });
+        if let Some(known) = self.leases.get_mut(name) {
+            // A write beside the record, such as of a label, is no renewal.
+            if state.repeats(&known.state) {
+                return known.state.repeated_as(state);
+            }
+            if state.version.is_before(&known.state.version) == Some(true) {
+                return;
+            }
         }
+        let duration = state.record.lease_duration(own);
+        let known = Known { role, state: state.clone(), duration, expires: now.saturating_add(duration) };
+        self.leases.insert(name.into(), known);
     }
 
     /// The lease of that name is deleted. Whoever led a shard by it may not have noticed yet.
@@ -131,7 +135,7 @@ impl Members {
     /// Leases that nobody has held for long.
     pub(super) fn forgotten(&self, own: Duration, now: Duration) -> Vec<(String, Version)> {
         let old = self.leases.iter().filter(|(_, known)| now >= known.expires.saturating_add(own.saturating_mul(KEPT)));
-        old.map(|(name, known)| (name.clone(), known.version.clone())).collect()
+        old.map(|(name, known)| (name.clone(), known.state.version.clone())).collect()
     }
 
     /// What `me` is to do about the shard of that number: the others come first that should rather have it.
@@ -139,7 +143,7 @@ impl Members {
         let live = self.leases.values().filter(|known| known.role == Role::Member && known.is_live(now));
         let mine = (weight(me, shard), me);
         let before: Vec<_> = live
-            .map(|member| (weight(&member.identity, shard), member.identity.as_str()))
+            .map(|member| (weight(member.identity(), shard), member.identity()))
             .filter(|theirs| *theirs > mine)
             .collect();
         let rank = u32::try_from(before.len()).unwrap_or(u32::MAX);
@@ -161,6 +165,7 @@ fn weight(identity: &str, shard: u32) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::LeaderElectionRecord;
 
     const SECOND: Duration = Duration::from_secs(1);
 
@@ -176,10 +181,12 @@ mod tests {
         format!("site-member-{index}-of-16")
     }
 
-    fn state(index: usize, version: u64) -> LockState {
-        let version = Version { uid: index.to_string(), resource_version: version.to_string() };
-        let record = LeaderElectionRecord { holder_identity: format!("host-{index}_x"), ..Default::default() };
-        LockState { version, record }
+    /// Each version is a renewal.
+    fn state(index: usize, version_number: i64) -> LockState {
+        let version = Version { uid: index.to_string(), resource_version: version_number.to_string() };
+        let holder_identity = format!("host-{index}_x");
+        let renew_time = jiff::Timestamp::from_second(version_number).ok().map(pintle_meta::MicroTime);
+        LockState::new(version, LeaderElectionRecord { holder_identity, renew_time, ..Default::default() })
     }
 
     /// Who should have each of so many shards.
@@ -232,6 +239,27 @@ mod tests {
         assert_eq!(members.forgotten(15 * SECOND, 300 * SECOND), []);
         let forgotten = members.forgotten(15 * SECOND, 400 * SECOND);
         assert_eq!(forgotten.iter().map(|(name, _)| name.as_str()).collect::<Vec<_>>(), [lease(0), lease(1)]);
+    }
+
+    /// A controller that labels the lease of a dead replica must not keep it alive.
+    #[test]
+    fn a_write_beside_the_record_is_no_renewal_of_a_member_or_rival() {
+        let mut members = members(1);
+        members.saw("site-7-of-8", &state(1, 1), 15 * SECOND, SECOND);
+        let touched = |index: usize, version: &str| {
+            let mut state = state(index, 1);
+            state.version.resource_version = version.into();
+            state
+        };
+        members.saw(&lease(0), &touched(0, "8"), 15 * SECOND, 14 * SECOND);
+        members.saw("site-7-of-8", &touched(1, "9"), 15 * SECOND, 14 * SECOND);
+        assert_eq!((members.next_expiry(SECOND), members.rivals_until(SECOND)), (Some(15 * SECOND), Some(16 * SECOND)));
+        // It is deleted in the version in which it was seen last.
+        assert_eq!(members.forgotten(SECOND, 35 * SECOND), [(lease(0), touched(0, "8").version)]);
+        // Another object of the name is another lease.
+        let next = LockState { version: Version { uid: "next".into(), resource_version: "10".into() }, ..state(1, 1) };
+        members.saw("site-7-of-8", &next, 15 * SECOND, 20 * SECOND);
+        assert_eq!(members.rivals_until(20 * SECOND), Some(35 * SECOND));
     }
 
     #[test]

@@ -117,5 +117,7 @@ fn held_by_somebody(metadata: &ObjectMeta, error: &impl fmt::Display) -> LockSta
     let ObjectMeta { namespace, name, uid, resource_version, .. } = metadata;
     tracing::warn!(namespace, name, %error, "cannot read a lease of another number of shards, which counts as held");
     let record = LeaderElectionRecord { holder_identity: "somebody".into(), ..LeaderElectionRecord::default() };
-    LockState { version: Version { uid: uid.clone(), resource_version: resource_version.clone() }, record }
+    let version = Version { uid: uid.clone(), resource_version: resource_version.clone() };
+    // Each write may be a renewal.
+    LockState { version, record, raw: Some(resource_version.as_str().into()) }
 }

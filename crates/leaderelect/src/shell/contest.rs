@@ -17,7 +17,7 @@ use crate::lock::{Lock, LockEvent, Locked};
 use crate::machine::{Effect, Failure, Hint, Instruction, LockRequest, Machine, Signal};
 use crate::metrics::Instruments;
 use crate::status::Observed;
-use crate::{Clocks, Deadline, LeaderElectionConfig, LockState, Version};
+use crate::{Clocks, Deadline, LeaderElectionConfig, LockState, Now, Version};
 
 /// What a contest tells the one who runs the work, in order.
 pub(crate) enum Notice {
@@ -72,22 +72,12 @@ pub(super) enum Answer<O> {
     Unsent,
 }
 
-/// What a request that comes late costs.
-#[derive(Clone, Copy)]
-pub(super) enum Urgency {
-    /// A term.
-    Term,
-    /// A successor the time until the lock expires.
-    Release,
-    /// Some time.
-    None,
-}
-
 /// What comes of a step.
 pub(super) enum Stepped {
     Quiet,
-    /// There is an [exchange](Contest::exchange).
-    Sends,
+    /// There is an [exchange](Contest::exchange), which should begin by then. If it does not begin at once, it has to
+    /// [depart](Contest::depart).
+    Sends(Duration),
     Finished,
 }
 
@@ -144,27 +134,18 @@ impl<L: Lock> Contest<L> {
         self.machine.wake_at()
     }
 
-    /// What a late request may cost.
-    pub(super) fn urgency(&self) -> Urgency {
-        match (self.machine.leads(), self.machine.releases()) {
-            (true, _) => Urgency::Term,
-            (_, true) => Urgency::Release,
-            _ => Urgency::None,
-        }
-    }
-
     /// Does what the machine answers.
     pub(super) fn step(&mut self, signal: Signal) -> Stepped {
         let mut stepped = Stepped::Quiet;
         if matches!(signal, Signal::WorkEnded) && self.term.as_ref().is_some_and(TermHandle::gives_up) {
             self.machine.give_up();
         }
-        for instruction in self.machine.step(signal, self.clocks.now()) {
+        let now = self.clocks.now();
+        for instruction in self.machine.step(signal, now) {
             match instruction {
                 Instruction::Send { request, timeout } => {
-                    self.reads = request == LockRequest::Read;
-                    self.request = Some((request, timeout, Deadline::after(self.clocks.now(), timeout)));
-                    stepped = Stepped::Sends;
+                    self.ask(request, timeout, now);
+                    stepped = Stepped::Sends(self.machine.leave_by(now));
                 }
                 Instruction::NewLeader(identity) => {
                     tracing::info!(lock = %self.name, leader = identity, "another leader");
@@ -173,7 +154,7 @@ impl<L: Lock> Contest<L> {
                 }
                 Instruction::StartLeading { term, deadline } => {
                     tracing::info!(lock = %self.name, transitions = term.record.leader_transitions, "started leading");
-                    let began = LockState { version: term.version.clone(), record: term.record.clone() };
+                    let began = LockState::new(term.version.clone(), term.record.clone());
                     let token = self.lock.token(&began);
                     let term = TermHandle::new(self.name.clone(), term, token, self.clocks.clone(), deadline);
                     self.term = Some(term.clone());
@@ -192,14 +173,35 @@ impl<L: Lock> Contest<L> {
                 Instruction::Finish => return Stepped::Finished,
             }
         }
-        let slow_paths = self.machine.slow_paths();
-        self.count(|metrics| &*metrics.slow_paths, slow_paths - self.slow_paths);
-        self.slow_paths = slow_paths;
+        self.count_slow_paths();
         stepped
     }
 
-    /// The request that is to be sent. It may have waited for others, for as long as an answer may take: until then, the term for
-    /// which it is has not run out, and later, what was read before may be old.
+    fn count_slow_paths(&mut self) {
+        let slow_paths = self.machine.slow_paths();
+        self.count(|metrics| &*metrics.slow_paths, slow_paths - self.slow_paths);
+        self.slow_paths = slow_paths;
+    }
+
+    fn ask(&mut self, request: LockRequest, timeout: Duration, now: Now) {
+        self.reads = request == LockRequest::Read;
+        self.request = Some((request, timeout, Deadline::after(now, timeout)));
+    }
+
+    /// Stamps the request as sent now, after it has waited for others. Returns whether there is still one to send; if not, the contest
+    /// has to be stepped.
+    pub(super) fn depart(&mut self) -> bool {
+        let now = self.clocks.now();
+        self.request = None;
+        if let Some((request, timeout)) = self.machine.depart(now) {
+            self.ask(request, timeout, now);
+        }
+        self.count_slow_paths();
+        self.request.is_some()
+    }
+
+    /// The request that is to be sent. It counts as sent when it was asked for, or departed. If it begins late, as after the machine
+    /// was suspended, it is not sent: the term for which it is may have run out.
     pub(super) fn exchange(&mut self) -> Option<Exchange<L::Object>> {
         let (request, timeout, worth) = self.request.take()?;
         let (lock, clocks) = (self.lock.clone(), self.clocks.clone());

@@ -54,7 +54,7 @@ impl Bench {
     fn put(&mut self, record: LeaderElectionRecord) {
         self.version += 1;
         let version = Version { uid: "1".into(), resource_version: self.version.to_string() };
-        self.change(Some(LockState { version, record }));
+        self.change(Some(LockState::new(version, record)));
     }
 
     fn change(&mut self, state: Option<LockState>) {

@@ -103,7 +103,8 @@ async fn a_cut_off_leader_rests_before_its_successor_works() {
     assert_eq!(record(&server).leader_transitions, 1);
     // It contends again, and once it can see the server, it sees its successor.
     a.client.faults().heal();
-    pass(5.0).await;
+    // A request that hangs, and a pause.
+    pass(3.4 + 4.4).await;
     assert_eq!(a.status.leader().as_deref(), Some("b"));
 }
 

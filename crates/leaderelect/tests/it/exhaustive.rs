@@ -183,7 +183,7 @@ impl World {
         }
         self.version += 1;
         let version = Version { uid: "1".into(), resource_version: self.version.to_string() };
-        self.stored = Some(LockState { version: version.clone(), record: record.clone() });
+        self.stored = Some(LockState::new(version.clone(), record.clone()));
         Signal::Written(Ok(version))
     }
 

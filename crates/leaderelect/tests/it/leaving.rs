@@ -34,7 +34,7 @@ fn leader(config: LeaderElectionConfig) -> (Machine, LockState) {
     let version = Version { uid: "uid".into(), resource_version: "1".into() };
     machine.step(Signal::Written(Ok(version.clone())), at(0));
     assert!(machine.leads());
-    (machine, LockState { version, record: record.clone() })
+    (machine, LockState::new(version, record.clone()))
 }
 
 fn releases(instructions: &[Instruction]) -> bool {
@@ -105,7 +105,7 @@ fn a_stop_while_a_renewal_of_a_lost_term_is_under_way_gives_the_lock_up_after_it
         let answer = if is_known { Ok(renewed.clone()) } else { Err(Failure::unknown()) };
         let told = machine.step(Signal::Written(answer), at(11));
         assert_eq!(requests(&told), [LockRequest::Read], "known: {is_known}");
-        let stored = LockState { version: renewed, record: record.clone() };
+        let stored = LockState::new(renewed, record.clone());
         assert!(releases(&machine.step(Signal::Read(Ok(Some(stored))), at(12))), "known: {is_known}");
         let gone = Version { uid: "uid".into(), resource_version: "3".into() };
         assert_eq!(machine.step(Signal::Written(Ok(gone)), at(12)).last(), Some(&Instruction::Finish));

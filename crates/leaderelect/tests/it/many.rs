@@ -126,20 +126,23 @@ async fn a_hundred_leases_take_one_task_one_watch_and_one_request_a_renewal() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn no_more_requests_are_under_way_than_the_bound() {
-    let server = Collection::default();
-    server
-        .faults()
-        .when(|request| (request.verb() != Verb::Watch).then_some(Outcome::AnswerSlow(Duration::from_secs(1))));
-    let fleet = fleet(&server, "a", 4);
-    let contenders = fleet.contend_all(20);
-    pass(0.5).await;
-    let asked = || server.take_requests().iter().filter(|request| request.verb() != Verb::Watch).count();
-    for _ in 0..6 {
-        assert_eq!(asked(), 4);
-        pass(1.0).await;
+async fn no_more_requests_are_under_way_than_the_bound_or_half_as_many_as_there_are_leases() {
+    for (in_flight, leases, bound) in [(4, 20, 10), (4, 7, 4), (12, 20, 12), (4, 9, 5), (0, 1, 1)] {
+        let server = Collection::default();
+        let slow = Outcome::AnswerSlow(Duration::from_secs(1));
+        server.faults().when(move |request| (request.verb() != Verb::Watch).then_some(slow.clone()));
+        let fleet = fleet(&server, "a", in_flight);
+        let contenders = fleet.contend_all(leases);
+        pass(0.5).await;
+        let asked = || server.take_requests().iter().filter(|request| request.verb() != Verb::Watch).count();
+        for round in 0..6 {
+            let asked = asked();
+            // Each looks first, and creates its lease in the place of that.
+            assert!(asked <= bound && (round > 1 || asked == bound), "{asked} of {in_flight} {leases}, round {round}");
+            pass(1.0).await;
+        }
+        drop(contenders);
     }
-    drop(contenders);
 }
 
 #[tokio::test(start_paused = true)]

@@ -1,9 +1,13 @@
 //! The locks by their names: each kind is where client-go has it.
 
+use std::sync::{Arc, Mutex};
+
 use pintle_leaderelect::{
-    LEADER_ANNOTATION, LeaderCallbacks, LeaderElectionConfig, LeaderElector, Leadership, Lease, LockKind, ResourceLock,
+    InvalidConfig, LEADER_ANNOTATION, LeaderCallbacks, LeaderElectionConfig, LeaderElector, LeaderEvent, Leadership,
+    Lease, LockKind, Observers, ResourceLock, Shards, ShardsConfig,
 };
 use pintle_meta::{DynamicObject, Object};
+use pintle_metrics::{Memory, Provider};
 use pintle_testing::{Client, Collection, CollectionConfig};
 use tokio_util::sync::CancellationToken;
 
@@ -87,4 +91,72 @@ fn an_unknown_kind_is_an_error_that_names_those_there_are() {
             assert!(error.to_string().contains(kind), "{error}");
         }
     }
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_electors_of_an_observed_lock_report_there_unless_their_configuration_says_where() {
+    for (name, kind) in [
+        ("leases", "Lease"),
+        ("configmaps", "ConfigMap"),
+        ("endpoints", "Endpoints"),
+        ("configmapsleases", "ConfigMap"),
+        ("endpointsleases", "Endpoints"),
+    ] {
+        for has_own in [false, true] {
+            let told = Arc::new(Mutex::new(Vec::new()));
+            let tell = {
+                let told = told.clone();
+                move |event: &LeaderEvent| told.lock().unwrap().push(format!("{} {event}", event.resource.kind))
+            };
+            let (of_lock, own) = (Memory::new(), Memory::new());
+            let observers = Observers { metrics: Some(Arc::new(of_lock.clone())), events: Some(Arc::new(tell)) };
+            let (lock, _server) = lock(name.parse().unwrap());
+            let config = LeaderElectionConfig {
+                identity: "baz".into(),
+                clocks: TestClock::new(),
+                metrics: has_own.then(|| Arc::new(own.clone()) as Arc<dyn Provider>),
+                events: has_own.then(|| Arc::new(|_: &LeaderEvent| ()) as Arc<dyn Fn(&LeaderEvent) + Send + Sync>),
+                ..LeaderElectionConfig::default()
+            };
+            let mut elector = LeaderElector::new(lock.observed_by(observers), config).unwrap();
+            let work = LeaderCallbacks::new(async |_: Leadership| {});
+            assert!(elector.run(&CancellationToken::new(), work).await.is_some());
+            let terms = |memory: &Memory| memory.value("leader_election_terms_total", &[("name", "lock")]);
+            let expected = if has_own { (None, Some(1.0)) } else { (Some(1.0), None) };
+            assert_eq!((terms(&of_lock), terms(&own)), expected, "{name}");
+            let events = [format!("{kind} baz became leader"), format!("{kind} baz stopped leading")];
+            assert_eq!(*told.lock().unwrap(), if has_own { &[][..] } else { &events }, "{name}");
+        }
+    }
+}
+
+#[test]
+fn only_a_lease_alone_can_be_coordinated() {
+    for (name, refused) in [
+        ("leases", None),
+        ("configmaps", Some("ConfigMap")),
+        ("endpoints", Some("Endpoints")),
+        ("configmapsleases", Some("ConfigMap")),
+        ("endpointsleases", Some("Endpoints")),
+    ] {
+        let (lock, _server) = lock(name.parse().unwrap());
+        let config = LeaderElectionConfig { coordinated: true, ..LeaderElectionConfig::default() };
+        let told = LeaderElector::new(lock, config).err().map(|error| error.to_string());
+        let expected = refused.map(|kind| {
+            format!(
+                "coordinated needs a lock that is a Lease alone; {kind} kube-system/lock is none: use leases, or set \
+                 coordinated to false"
+            )
+        });
+        assert_eq!(told, expected, "{name}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn shards_cannot_be_coordinated() {
+    let mut config = ShardsConfig::default();
+    config.electors.election.coordinated = true;
+    let leases = Collection::<Lease>::default().client("baz");
+    let refused = Shards::start(leases, "kube-system", "site", config).err();
+    assert_eq!(refused, Some(InvalidConfig::CoordinatedShards));
 }

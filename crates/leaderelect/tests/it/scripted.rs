@@ -30,7 +30,7 @@ fn state(version: u64, holder: &str) -> LockState {
     let version = Version { uid: "uid".into(), resource_version: version.to_string() };
     let record =
         LeaderElectionRecord { holder_identity: holder.into(), lease_duration_seconds: 15, ..Default::default() };
-    LockState { version, record }
+    LockState::new(version, record)
 }
 
 fn locked(state: &LockState) -> Locked<LockState> {

@@ -49,6 +49,8 @@ pub(crate) struct Chaos {
     pub(crate) tampering: bool,
     /// The lock is deleted, once all who run know it.
     pub(crate) deletions: bool,
+    /// Others write the object, and leave its record alone.
+    pub(crate) touches: bool,
     /// A control plane says who leads. The times of day agree, but for a second or two.
     pub(crate) coordinated: bool,
 }
@@ -130,13 +132,14 @@ pub(crate) struct Stored {
     uid: u64,
     version: u64,
     record: LeaderElectionRecord,
+    /// When the record was written.
     committed: Instant,
 }
 
 impl Stored {
     fn state(&self) -> LockState {
         let version = Version { uid: self.uid.to_string(), resource_version: self.version.to_string() };
-        LockState { version, record: self.record.clone() }
+        LockState::new(version, self.record.clone())
     }
 }
 
@@ -316,6 +319,10 @@ impl World {
                 }
                 false
             }
+            8 if chaos.touches => {
+                self.touch(&mut state);
+                false
+            }
             _ => false,
         };
         state.cuts += cuts;
@@ -333,20 +340,36 @@ impl World {
         if what == 0 {
             return state.tell_watchers(half, None, &stored);
         }
-        state.last_version += 1;
-        (stored.version, stored.committed) = (state.last_version, Instant::now());
         match what {
             1 => stored.record.holder_identity = String::new(),
             // The holder has it by another term, which nobody has begun.
             2 => stored.record.leader_transitions += 1,
             _ => {}
         }
-        state.tell_watchers(half, Some(&stored), &stored);
-        state.halves[half] = Some(stored);
+        if what < 3 {
+            stored.committed = Instant::now();
+        }
+        state.rewrite(half, stored);
+    }
+
+    /// Somebody labels the object, say.
+    fn touch(&self, state: &mut State) {
+        let half = if self.chaos.locks == Locks::One { 0 } else { state.rng.usize(..2) };
+        if let Some(stored) = state.halves[half].take() {
+            state.rewrite(half, stored);
+        }
     }
 }
 
 impl State {
+    /// Somebody writes the object, who is no contender.
+    fn rewrite(&mut self, half: usize, mut stored: Stored) {
+        self.last_version += 1;
+        stored.version = self.last_version;
+        self.tell_watchers(half, Some(&stored), &stored);
+        self.halves[half] = Some(stored);
+    }
+
     /// Deletes the lock if all who run have heard of it.
     fn delete(&mut self) {
         let Some(stored) = self.halves[0].take() else { return };

@@ -4,6 +4,7 @@ use std::any::Any;
 use std::sync::{Arc, Mutex};
 use std::thread;
 
+use pintle::leaderelect::LeaderElector;
 use pintle::metrics::{Counter, Gauge, Histogram, Memory, Metric, Pulled};
 use pintle::prelude::*;
 use tokio::runtime::Handle;
@@ -128,5 +129,27 @@ async fn a_provider_may_use_the_cluster_that_asks_it() {
     let recorder = soon(told).await.unwrap();
     recorder.event(&ConfigMap::new("a"), EventType::Normal, "Probed", "all is well");
     assert_eq!(recording.0.value("event_broadcaster_recorded_total", &[]), Some(1.0));
+    soon(cluster.shutdown()).await;
+}
+
+#[tokio::test]
+async fn electors_of_each_kind_of_lock_record_events_and_metrics() {
+    let (server, memory) = (server().await, Memory::new());
+    let config =
+        ClusterConfig { client: Some(server.client_config()), metrics: provider(&memory), ..ClusterConfig::default() };
+    let cluster = Cluster::connect(config).unwrap();
+    let mut recorded = 0.0;
+    for name in ["leases", "configmaps", "endpoints", "configmapsleases", "endpointsleases"] {
+        let config = LeaderElectionConfig::default();
+        let key = format!("default/{name}");
+        let lock = cluster.lock(name.parse().unwrap(), key.as_str(), config.renew_deadline).unwrap();
+        let mut elector = LeaderElector::new(lock, config).unwrap();
+        let (stop, work) = (CancellationToken::new(), LeaderCallbacks::new(async |_: Leadership| ()));
+        assert_eq!(soon(elector.run(&stop, work)).await.unwrap().reason, LossReason::Completed, "{name}");
+        assert_eq!(memory.value("leader_election_terms_total", &[("name", name)]), Some(1.0), "{name}");
+        // It became leader, and stopped leading.
+        recorded += 2.0;
+        assert_eq!(memory.value("event_broadcaster_recorded_total", &[]), Some(recorded), "{name}");
+    }
     soon(cluster.shutdown()).await;
 }

@@ -32,6 +32,7 @@ pub(crate) struct NodeClock {
 #[derive(Debug, Default)]
 struct Halts {
     wall_offset: i64,
+    was_set_back: bool,
     present: Option<(Halt, Instant, Instant)>,
     /// For how long the clocks have stood still.
     boot_lag: Duration,
@@ -57,7 +58,8 @@ impl NodeClock {
 
     /// In whole microseconds, as a lease has them.
     fn on_clock(&self, lived: Duration) -> Duration {
-        Duration::from_micros((lived.as_micros() as f64 * self.rate) as u64)
+        // Not of 128 bits, which take ten times as long.
+        Duration::from_micros((lived.as_micros() as u64 as f64 * self.rate) as u64)
     }
 
     /// The process stands still until then, unless it does already.
@@ -87,7 +89,13 @@ impl NodeClock {
     }
 
     pub(crate) fn jump_wall(&self, seconds: i64) {
-        self.state.lock().unwrap().wall_offset += seconds;
+        let mut state = self.state.lock().unwrap();
+        state.wall_offset += seconds;
+        state.was_set_back |= seconds < 0;
+    }
+
+    pub(crate) fn was_set_back(&self) -> bool {
+        self.state.lock().unwrap().was_set_back
     }
 
     /// Lets `span` pass on this clock, and the process run.
@@ -126,12 +134,14 @@ impl Clocks for NodeClock {
 
     fn sleep_until(&self, deadline: Deadline) -> Pin<Box<dyn Future<Output = ()> + Send + '_>> {
         Box::pin(async move {
+            // Timers are late, never early. They do not hear of it when the time of day is set.
+            let is_monotonic = deadline.wall == Timestamp::MAX;
+            let longest = if is_monotonic { Duration::MAX } else { Duration::from_secs(1) };
             loop {
                 self.awake().await;
                 match deadline.remaining(self.now()) {
                     Duration::ZERO => return,
-                    // Timers are late, never early. They do not hear of it when the time of day is set.
-                    left => tokio::time::sleep(left.div_f64(self.rate).min(Duration::from_secs(1))).await,
+                    left => tokio::time::sleep(left.div_f64(self.rate).min(longest)).await,
                 }
             }
         })

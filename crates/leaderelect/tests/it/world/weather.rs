@@ -27,6 +27,7 @@ pub(crate) const QUIET: Chaos = Chaos {
     client_go_is_old: false,
     tampering: false,
     deletions: false,
+    touches: false,
     coordinated: false,
 };
 
@@ -51,6 +52,7 @@ pub(crate) const STORM: Chaos = Chaos {
     client_go_is_old: false,
     tampering: false,
     deletions: false,
+    touches: true,
     coordinated: false,
 };
 
@@ -58,7 +60,8 @@ pub(crate) const STORM: Chaos = Chaos {
 pub(crate) const NIGHT: Chaos = Chaos { suspends: true, wall_jumps: false, ..STORM };
 
 /// A control plane says who leads. It counts from the times that renewals say, so these are right to a second or two.
-pub(crate) const RULED: Chaos = Chaos { rate_error: 0.005, wall_jumps: false, coordinated: true, ..STORM };
+pub(crate) const RULED: Chaos =
+    Chaos { rate_error: 0.005, wall_jumps: false, touches: false, coordinated: true, ..STORM };
 
 /// What client-go's own elector bears: its work ends up to `retry_period + renew_deadline` after an answer.
 pub(crate) const BREEZE: Chaos =

@@ -1,0 +1,84 @@
+//! The times in the records that are written.
+//!
+//! Each record has a later time than the one before, so that a record in doubt cannot be mistaken for another, and candidates of
+//! client-go see each renewal. The exception is a time of day that was set back far: the records follow it, since programs and control
+//! planes compare them with the time of day.
+
+use std::time::Duration;
+
+use jiff::{SignedDuration, Timestamp};
+use pintle_meta::MicroTime;
+
+use super::{Machine, TimePrecision};
+use crate::clocks::Now;
+use crate::record::LeaderElectionRecord;
+
+/// The time in a record, and the clocks when it was made.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Stamp {
+    time: MicroTime,
+    made: Now,
+}
+
+impl Stamp {
+    /// Whether the time of day was set back since, by as much as that or more. A clock that merely stands still is not set back: a
+    /// leader writes more often than that.
+    fn is_set_back(&self, now: Now, limit: Duration) -> bool {
+        let signed = |span: Duration| SignedDuration::try_from(span).unwrap_or(SignedDuration::MAX);
+        let passed = signed(now.monotonic.saturating_sub(self.made.monotonic));
+        passed.saturating_sub(now.wall.duration_since(self.made.wall)) >= signed(limit)
+    }
+}
+
+impl Machine {
+    /// The time to write: now, but later than in the record before by what the lock can tell.
+    pub(super) fn fresh_time(&mut self, now: Now) -> Timestamp {
+        let step = self.precision.step();
+        let mut moment = now.wall;
+        if let Some(last) = self.last_written {
+            if !last.is_set_back(now, self.config.renew_deadline) {
+                moment = last.time.0.checked_add(step).map_or(moment, |later| later.max(moment));
+            }
+            while self.is_in_use(self.precision.cut(moment))
+                && let Ok(later) = moment.checked_add(step)
+            {
+                moment = later;
+            }
+        }
+        self.stamp(moment, now);
+        if self.precision == TimePrecision::Seconds {
+            self.write_not_before = now.monotonic.saturating_add(step);
+        }
+        moment
+    }
+
+    /// The time of a renewal of that record. Once a second has passed since the last renewal that counts, it says so, even if the time of
+    /// day stands still or was set back a little.
+    pub(super) fn renewal_time(&mut self, last: &LeaderElectionRecord, second_passed: bool, now: Now) -> MicroTime {
+        let mut moment = self.fresh_time(now);
+        let shown = whole_second(last);
+        let behind = shown.saturating_sub(moment.as_second());
+        let most = i64::try_from(self.config.renew_deadline.as_secs()).unwrap_or(i64::MAX);
+        if second_passed && (0..=most).contains(&behind) {
+            moment = Timestamp::from_second(shown.saturating_add(1)).unwrap_or(moment);
+            self.stamp(moment, now);
+        }
+        self.precision.cut(moment)
+    }
+
+    fn stamp(&mut self, moment: Timestamp, made: Now) {
+        self.last_written = Some(Stamp { time: self.precision.cut(moment), made });
+    }
+
+    /// Whether a record has that time which is stored, or may be.
+    fn is_in_use(&self, time: MicroTime) -> bool {
+        let seen = self.observed.as_ref().map(|observed| &observed.state.record);
+        let mut records = seen.into_iter().chain(self.in_doubt.iter().map(|doubt| &doubt.record));
+        records.any(|record| record.renew_time == Some(time))
+    }
+}
+
+/// The time of a record as candidates of client-go compare it.
+pub(super) fn whole_second(record: &LeaderElectionRecord) -> i64 {
+    record.renew_time.map_or(i64::MIN, |time| time.0.as_second())
+}

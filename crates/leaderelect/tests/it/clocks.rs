@@ -1,0 +1,289 @@
+//! Clocks that are set, watches that fall silent, and how often anybody looks at either.
+
+use std::pin::Pin;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::time::Duration;
+
+use futures_util::stream::{self, StreamExt};
+use jiff::{SignedDuration, Timestamp};
+use pintle_leaderelect::machine::{Instruction, LockRequest, Machine, Signal};
+use pintle_leaderelect::{
+    Clocks, Deadline, LeaderCallbacks, LeaderElectionConfig, LeaderElectionRecord, LeaderElector, Leadership, Lease,
+    LeaseLock, Lock, LockEvent, LockEvents, LockState, Locked, Now, TimePrecision, Version,
+};
+use pintle_meta::{ApiError, ApiResource, ObjectKey};
+use pintle_testing::Client;
+use tokio::time::Instant;
+use tokio_util::sync::CancellationToken;
+
+use crate::contender::{Setup, TestClock, pass};
+use crate::server::{NAME, NAMESPACE, record, server};
+
+#[tokio::test(start_paused = true)]
+async fn a_renew_time_follows_the_time_of_day_back() {
+    // By how much it jumps forward for five seconds.
+    for jump in [3_600, 60, 9, 3] {
+        let server = server();
+        let a = Setup::new("a").start(&server);
+        pass(5.0).await;
+        a.clock.0.jump_wall(SignedDuration::from_secs(jump));
+        pass(5.0).await;
+        a.clock.0.jump_wall(SignedDuration::from_secs(-jump));
+        pass(30.0).await;
+        let found = record(&server).renew_time.unwrap().0.duration_since(a.clock.now().wall).as_secs();
+        assert!((-3..=1).contains(&found), "after a jump of {jump} s, the record is {found} s ahead");
+        assert!(a.status.is_leader());
+    }
+}
+
+fn at(monotonic: f64, wall: f64) -> Now {
+    let monotonic = Duration::from_secs_f64(monotonic);
+    let wall = Timestamp::from_microsecond(1_800_000_000_000_000 + (wall * 1e6).round() as i64).unwrap();
+    Now { boot: monotonic, monotonic, wall }
+}
+
+/// The times that one writes who looks at the clocks when it renews, as seconds of the time of day; it is answered at once.
+fn written(precision: TimePrecision, clocks: &[(f64, f64)]) -> Vec<f64> {
+    let config = LeaderElectionConfig { identity: "me".into(), ..LeaderElectionConfig::default() };
+    let mut machine = Machine::new(config, precision, at(0.0, 0.0));
+    machine.step(Signal::Tick, at(0.0, 0.0));
+    let mut told = machine.step(Signal::Read(Ok(None)), at(0.0, 0.0));
+    let mut times = Vec::new();
+    for (number, (monotonic, wall)) in clocks.iter().enumerate() {
+        let now = at(*monotonic, *wall);
+        if number > 0 {
+            told = machine.step(Signal::Tick, now);
+        }
+        let record = told.iter().find_map(|told| match told {
+            Instruction::Send { request: LockRequest::Create(record) | LockRequest::Update { record, .. }, .. } => {
+                Some(record)
+            }
+            _ => None,
+        });
+        let time = record.unwrap_or_else(|| panic!("no write at {monotonic}: {told:?}")).renew_time.unwrap().0;
+        times.push((time.as_microsecond() - 1_800_000_000_000_000) as f64 / 1e6);
+        let version = Version { uid: "1".into(), resource_version: (number + 1).to_string() };
+        machine.step(Signal::Written(Ok(version)), now);
+    }
+    times
+}
+
+#[test]
+fn each_record_has_a_later_time_unless_the_time_of_day_was_set_back_by_a_renew_deadline() {
+    let micros = |clocks: &[(f64, f64)]| written(TimePrecision::Micros, clocks);
+    assert_eq!(micros(&[(0.0, 0.0), (2.0, 2.0), (4.0, 4.0)]), [0.0, 2.0, 4.0]);
+    // It stands still: after a second, client-go is to see the renewal.
+    assert_eq!(micros(&[(0.0, 0.0), (2.0, 0.0), (4.0, 0.0), (6.0, 6.0)]), [0.0, 1.0, 2.0, 6.0]);
+    // Set back by a little less than ten seconds, and by ten.
+    assert_eq!(micros(&[(0.0, 0.0), (2.0, 2.5), (4.0, -5.499_999)]), [0.0, 2.5, 3.0]);
+    assert_eq!(micros(&[(0.0, 0.0), (2.0, 2.5), (4.0, -5.5)]), [0.0, 2.5, 3.0], "it shows less than ten seconds less");
+    assert_eq!(micros(&[(0.0, 0.0), (2.0, 2.5), (4.0, -7.999)]), [0.0, 2.5, 3.0]);
+    assert_eq!(micros(&[(0.0, 0.0), (2.0, 2.5), (4.0, -8.001)]), [0.0, 2.5, -8.001]);
+    assert_eq!(micros(&[(0.0, 0.0), (2.0, 2.0), (4.0, -60.0), (6.0, -58.0)]), [0.0, 2.0, -60.0, -58.0]);
+}
+
+#[test]
+fn a_record_in_whole_seconds_follows_the_time_of_day_back_as_well() {
+    let seconds = |clocks: &[(f64, f64)]| written(TimePrecision::Seconds, clocks);
+    assert_eq!(seconds(&[(0.0, 0.0), (2.0, 2.9), (4.0, 4.1)]), [0.0, 2.0, 4.0]);
+    assert_eq!(seconds(&[(0.0, 0.0), (2.0, 0.0), (4.0, 0.0)]), [0.0, 1.0, 2.0]);
+    assert_eq!(seconds(&[(0.0, 0.0), (2.0, 2.0), (4.0, -60.5), (6.0, -58.5)]), [0.0, 2.0, -61.0, -59.0]);
+}
+
+/// The term goes on by a renewal whose time went back, since client-go sees it as well.
+#[test]
+fn a_renewal_counts_whose_time_follows_the_time_of_day_back() {
+    let config = LeaderElectionConfig { identity: "me".into(), ..LeaderElectionConfig::default() };
+    let mut machine = Machine::new(config, TimePrecision::Micros, at(0.0, 0.0));
+    machine.step(Signal::Tick, at(0.0, 0.0));
+    machine.step(Signal::Read(Ok(None)), at(0.0, 0.0));
+    let version = |number: u64| Signal::Written(Ok(Version { uid: "1".into(), resource_version: number.to_string() }));
+    machine.step(version(1), at(0.0, 0.0));
+    let now = at(2.0, -100.0);
+    machine.step(Signal::Tick, now);
+    let deadline = Deadline::after(now, Duration::from_secs(10));
+    assert_eq!(machine.step(version(2), now), [Instruction::Extend(deadline)]);
+}
+
+/// Clocks that count what they are asked for.
+#[derive(Debug)]
+struct Counting {
+    inner: Arc<TestClock>,
+    naps: AtomicUsize,
+}
+
+impl Clocks for Counting {
+    fn now(&self) -> Now {
+        self.inner.now()
+    }
+
+    fn sleep_until(&self, deadline: Deadline) -> Pin<Box<dyn Future<Output = ()> + Send + '_>> {
+        self.naps.fetch_add(1, Ordering::Relaxed);
+        self.inner.sleep_until(deadline)
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_idle_standby_sets_few_timers() {
+    let server = server();
+    let _a = Setup::new("a").start(&server);
+    pass(1.0).await;
+    let clocks = Arc::new(Counting { inner: TestClock::new(), naps: AtomicUsize::new(0) });
+    let lock = LeaseLock::new(server.client("b"), NAMESPACE, NAME);
+    let config =
+        LeaderElectionConfig { identity: "b".into(), seed: Some(7), clocks: clocks.clone(), ..Default::default() };
+    let mut elector = LeaderElector::new(lock, config).unwrap();
+    let run = tokio::spawn(async move {
+        let work = LeaderCallbacks::new(async |leadership: Leadership| leadership.cancelled().await);
+        elector.run(&CancellationToken::new(), work).await.map(|_| ())
+    });
+    pass(10.0).await;
+    clocks.naps.store(0, Ordering::Relaxed);
+    pass(100.0).await;
+    // One for three or four retry periods; each renewal that it hears of puts off what it is for.
+    assert!(clocks.naps.load(Ordering::Relaxed) <= 17, "{clocks:?}");
+    run.abort();
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_sleep_that_only_the_monotonic_clock_ends_is_long() {
+    let clocks = TestClock::new();
+    let naps = |deadline: Deadline| {
+        let clocks = clocks.clone();
+        async move {
+            let counting = Reads(clocks, AtomicUsize::new(0));
+            counting.sleep_until(deadline).await;
+            counting.1.into_inner()
+        }
+    };
+    let now = clocks.now();
+    assert_eq!(naps(Deadline::monotonic(now.monotonic + Duration::from_secs(60))).await, 7);
+    let now = clocks.now();
+    assert_eq!(naps(Deadline::after(now, Duration::from_secs(60))).await, 61);
+}
+
+/// Clocks that count how often they are read.
+#[derive(Debug)]
+struct Reads(Arc<TestClock>, AtomicUsize);
+
+impl Clocks for Reads {
+    fn now(&self) -> Now {
+        self.1.fetch_add(1, Ordering::Relaxed);
+        self.0.now()
+    }
+}
+
+/// A lock whose watch can be made to hang, or never stops telling.
+struct Watched {
+    lock: LeaseLock<Client<Lease>>,
+    hangs: Arc<AtomicBool>,
+    floods: bool,
+}
+
+impl Lock for Watched {
+    type Object = Lease;
+
+    fn resource(&self) -> ApiResource {
+        self.lock.resource()
+    }
+
+    fn key(&self) -> &ObjectKey {
+        self.lock.key()
+    }
+
+    async fn watch(&self) -> Result<Option<LockEvents<Lease>>, ApiError> {
+        if self.floods {
+            if !self.hangs.load(Ordering::Relaxed) {
+                return Err(ApiError::timeout("not yet"));
+            }
+            let old = LockState::new(
+                Version { uid: "1".into(), resource_version: "0".into() },
+                LeaderElectionRecord::default(),
+            );
+            return Ok(Some(
+                stream::repeat(LockEvent::Changed(Locked { state: old, object: Lease::default() })).boxed(),
+            ));
+        }
+        let hangs = self.hangs.clone();
+        let events = self.lock.watch().await?.unwrap();
+        Ok(Some(events.filter(move |_| std::future::ready(!hangs.load(Ordering::Relaxed))).boxed()))
+    }
+
+    async fn get(&self) -> Result<Option<Locked<Lease>>, ApiError> {
+        self.lock.get().await
+    }
+
+    async fn create(&self, record: &LeaderElectionRecord) -> Result<Locked<Lease>, ApiError> {
+        self.lock.create(record).await
+    }
+
+    async fn update(&self, base: &Lease, record: &LeaderElectionRecord) -> Result<Locked<Lease>, ApiError> {
+        self.lock.update(base, record).await
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_successor_comes_in_time_though_its_watch_has_fallen_silent() {
+    for seed in 0..4 {
+        for dies_after in [0.3, 2.3, 4.3, 5.9, 6.3, 7.9, 8.3, 12.3, 14.3] {
+            let server = server();
+            let a = Setup::new("a").start(&server);
+            pass(1.0).await;
+            let hangs = Arc::new(AtomicBool::new(false));
+            let lock = LeaseLock::new(server.client("b"), NAMESPACE, NAME);
+            let lock = Watched { lock, hangs: hangs.clone(), floods: false };
+            let config = LeaderElectionConfig {
+                identity: "b".into(),
+                clocks: TestClock::new(),
+                seed: Some(seed),
+                ..LeaderElectionConfig::default()
+            };
+            let mut elector = LeaderElector::new(lock, config).unwrap();
+            let status = elector.status();
+            let run = tokio::spawn(async move {
+                let work = LeaderCallbacks::new(async |leadership: Leadership| leadership.cancelled().await);
+                elector.run(&CancellationToken::new(), work).await.map(|_| ())
+            });
+            pass(30.0).await;
+            hangs.store(true, Ordering::Relaxed);
+            pass(dies_after).await;
+            a.run.abort();
+            let died = Instant::now();
+            while !status.is_leader() {
+                pass(0.05).await;
+            }
+            // The bound of ELECTION.md where watches do not work: a lease duration and two polls.
+            let took = died.elapsed().as_secs_f64();
+            assert!(took <= 15.0 + 2.0 * 4.4, "seed {seed}, it dies after {dies_after} s: {took} s");
+            run.abort();
+        }
+    }
+}
+
+/// The renewals are due by a timer, which is looked at however much the watch tells.
+#[tokio::test(start_paused = true)]
+async fn a_watch_that_never_stops_telling_costs_no_term() {
+    let server = server();
+    let begins = Arc::new(AtomicBool::new(false));
+    let lock = LeaseLock::new(server.client("a"), NAMESPACE, NAME);
+    let lock = Watched { lock, hangs: begins.clone(), floods: true };
+    let config = LeaderElectionConfig { identity: "a".into(), clocks: TestClock::new(), ..Default::default() };
+    let mut elector = LeaderElector::new(lock, config).unwrap();
+    let status = elector.status();
+    let run = tokio::spawn(async move {
+        let work = LeaderCallbacks::new(async |leadership: Leadership| leadership.cancelled().await);
+        elector.run(&CancellationToken::new(), work).await.map(|_| ())
+    });
+    pass(1.0).await;
+    begins.store(true, Ordering::Relaxed);
+    for second in 0..60 {
+        // Nobody ever rests, so time does not pass by itself.
+        tokio::time::advance(Duration::from_secs(1)).await;
+        for _ in 0..20 {
+            tokio::task::yield_now().await;
+        }
+        assert!(status.is_leader(), "in second {second}");
+    }
+    run.abort();
+}

@@ -1,0 +1,202 @@
+//! Requests that wait before they are sent: the machine is told when they leave.
+
+use std::time::Duration;
+
+use jiff::Timestamp;
+use pintle_leaderelect::machine::{Effect, Failure, Hint, Instruction, LockRequest, Machine, Signal};
+use pintle_leaderelect::{
+    Deadline, LeaderElectionConfig, LeaderElectionRecord, LockState, Now, TimePrecision, Version,
+};
+use pintle_meta::MicroTime;
+
+fn at(seconds: u64) -> Now {
+    let monotonic = Duration::from_secs(seconds);
+    Now { boot: monotonic, monotonic, wall: Timestamp::from_second(1_800_000_000 + seconds as i64).unwrap() }
+}
+
+fn time(seconds: u64) -> Option<MicroTime> {
+    Some(MicroTime(at(seconds).wall))
+}
+
+fn version(number: u64) -> Version {
+    Version { uid: "uid".into(), resource_version: number.to_string() }
+}
+
+fn config() -> LeaderElectionConfig {
+    LeaderElectionConfig { identity: "me".into(), seed: Some(7), ..LeaderElectionConfig::default() }
+}
+
+fn machine(config: LeaderElectionConfig) -> Machine {
+    let mut machine = Machine::new(config, TimePrecision::Micros, at(0));
+    machine.step(Signal::Watch(Hint::Up), at(0));
+    machine.step(Signal::Tick, at(0));
+    machine
+}
+
+/// One that has led since 0, by version 1, with the renewal of 2 asked for.
+fn renewing() -> Machine {
+    let mut machine = machine(config());
+    machine.step(Signal::Read(Ok(None)), at(0));
+    machine.step(Signal::Written(Ok(version(1))), at(0));
+    machine.step(Signal::Tick, at(2));
+    machine
+}
+
+fn update(departed: Option<(LockRequest, Duration)>) -> (Version, LeaderElectionRecord, Duration) {
+    let Some((LockRequest::Update { base, record }, timeout)) = departed else { panic!("{departed:?}") };
+    (base, record, timeout)
+}
+
+const TIMEOUT: Duration = Duration::from_nanos(3_333_333_333);
+
+#[test]
+fn a_renewal_that_waited_is_stamped_as_it_leaves() {
+    let mut machine = renewing();
+    let (base, record, timeout) = update(machine.depart(at(5)));
+    assert_eq!((base, record.renew_time, timeout), (version(1), time(5), TIMEOUT));
+    let deadline = Deadline::after(at(5), Duration::from_secs(10));
+    assert_eq!(machine.step(Signal::Written(Ok(version(2))), at(6)), [Instruction::Extend(deadline)]);
+    // The next one comes a retry period after this one has left.
+    assert_eq!(machine.wake_at().unwrap().monotonic, Duration::from_secs(7));
+}
+
+#[test]
+fn a_request_that_leaves_at_once_is_what_was_asked_for() {
+    let mut machine = renewing();
+    let (base, record, timeout) = update(machine.depart(at(2)));
+    assert_eq!((base, record.renew_time, timeout), (version(1), time(2), TIMEOUT));
+}
+
+#[test]
+fn a_renewal_that_leaves_late_has_the_rest_of_the_term() {
+    let mut machine = renewing();
+    let (_, _, timeout) = update(machine.depart(at(8)));
+    assert_eq!(timeout, Duration::from_secs(2));
+}
+
+#[test]
+fn a_renewal_that_waited_for_longer_than_its_term_does_not_leave() {
+    let mut machine = renewing();
+    assert_eq!(machine.clone().depart(at(10)), None, "the deadline");
+    assert!(matches!(machine.step(Signal::Tick, at(10))[..], [Instruction::StopLeading(_)]));
+    machine.step(Signal::WorkEnded, at(10));
+    assert_eq!(machine.depart(at(11)), None);
+    let next = machine.step(Signal::Tick, at(11));
+    assert!(matches!(next[..], [Instruction::Send { request: LockRequest::Read, .. }]), "{next:?}");
+}
+
+#[test]
+fn a_renewal_that_waits_while_its_work_ends_makes_room_for_the_release() {
+    let mut machine = renewing();
+    assert!(matches!(machine.step(Signal::Stop, at(3))[..], [Instruction::Drain(_)]));
+    assert_eq!(machine.step(Signal::WorkEnded, at(4)), []);
+    assert_eq!(machine.leave_by(at(4)), Duration::from_secs(14));
+    assert_eq!(machine.depart(at(5)), None);
+    let next = machine.step(Signal::Tick, at(5));
+    assert!(matches!(next[..], [Instruction::Send { request: LockRequest::Read, .. }]), "{next:?}");
+    assert_eq!(machine.depart(at(6)), Some((LockRequest::Read, TIMEOUT)));
+    assert_eq!(machine.clone().depart(at(14)), None, "a release has until then");
+    assert_eq!(machine.depart(at(13)), Some((LockRequest::Read, Duration::from_secs(1))));
+}
+
+#[test]
+fn a_renewal_looks_first_if_the_watch_has_told_of_another_holder_while_it_waited() {
+    let mut machine = renewing();
+    let other = LeaderElectionRecord { holder_identity: "other".into(), ..LeaderElectionRecord::default() };
+    assert_eq!(machine.step(Signal::Watch(Hint::Changed(LockState::new(version(7), other))), at(3)), []);
+    assert_eq!(machine.slow_paths(), 0);
+    assert_eq!(machine.depart(at(4)), Some((LockRequest::Read, TIMEOUT)));
+    assert_eq!(machine.slow_paths(), 1);
+    // A look that waited on is the same look.
+    assert_eq!(machine.depart(at(5)), Some((LockRequest::Read, TIMEOUT)));
+    assert_eq!(machine.slow_paths(), 1);
+}
+
+#[test]
+fn a_look_that_waited_counts_from_when_it_left() {
+    let mut machine = machine(config());
+    let record =
+        LeaderElectionRecord { holder_identity: "other".into(), lease_duration_seconds: 5, ..Default::default() };
+    let found = LockState::new(version(1), record);
+    machine.step(Signal::Read(Ok(Some(found.clone()))), at(0));
+    let asked = machine.step(Signal::Tick, at(6));
+    assert!(matches!(asked[..], [Instruction::Send { request: LockRequest::Read, .. }]));
+    assert_eq!(machine.depart(at(9)), Some((LockRequest::Read, TIMEOUT)));
+    assert_eq!(machine.leave_by(at(9)), Duration::from_secs(19));
+    let taken = machine.step(Signal::Read(Ok(Some(found))), at(9));
+    let [Instruction::Send { request: LockRequest::Update { base, record }, .. }] = &taken[..] else {
+        panic!("{taken:?}")
+    };
+    assert_eq!((base, record.renew_time, record.leader_transitions), (&version(1), time(9), 1));
+}
+
+#[test]
+fn a_lock_that_is_taken_late_says_when() {
+    // Nothing was found.
+    let mut creating = machine(config());
+    creating.step(Signal::Read(Ok(None)), at(0));
+    let Some((LockRequest::Create(record), _)) = creating.depart(at(3)) else { panic!() };
+    assert_eq!((record.acquire_time, record.renew_time), (time(3), time(3)));
+    let began = creating.step(Signal::Written(Ok(version(1))), at(4));
+    let deadline = Deadline::after(at(3), Duration::from_secs(10));
+    assert!(
+        began
+            .iter()
+            .any(|told| matches!(told, Instruction::StartLeading { deadline: found, .. } if *found == deadline))
+    );
+
+    // One that the control plane has given to it, with the time since when.
+    let mut given = machine(LeaderElectionConfig { coordinated: true, ..config() });
+    let record = LeaderElectionRecord {
+        holder_identity: "me".into(),
+        lease_duration_seconds: 5,
+        acquire_time: Some(MicroTime(Timestamp::from_second(1_700_000_000).unwrap())),
+        ..LeaderElectionRecord::default()
+    };
+    given.step(Signal::Read(Ok(Some(LockState::new(version(1), record.clone())))), at(0));
+    let (base, taken, _) = update(given.depart(at(3)));
+    assert_eq!((base, taken.acquire_time, taken.renew_time), (version(1), record.acquire_time, time(3)));
+}
+
+#[test]
+fn a_free_lock_that_was_written_meanwhile_is_looked_at_again() {
+    let mut machine = machine(config());
+    machine.step(Signal::Read(Ok(Some(LockState::new(version(1), LeaderElectionRecord::default())))), at(0));
+    let mut still = machine.clone();
+    assert_eq!(update(still.depart(at(3))).0, version(1));
+    machine.step(Signal::Watch(Hint::Changed(LockState::new(version(2), LeaderElectionRecord::default()))), at(2));
+    assert_eq!(machine.depart(at(3)), Some((LockRequest::Read, TIMEOUT)));
+}
+
+#[test]
+fn nothing_leaves_after_a_stop() {
+    let mut machine = machine(config());
+    // A write that waits has done nothing, so that there is nothing to settle.
+    machine.step(Signal::Read(Ok(None)), at(0));
+    assert_eq!(machine.step(Signal::Stop, at(1)), []);
+    assert_eq!(machine.depart(at(2)), None);
+    assert_eq!(machine.step(Signal::Tick, at(2)), [Instruction::Finish]);
+    assert_eq!(machine.depart(at(3)), None, "there is none");
+}
+
+#[test]
+fn a_stop_settles_first_what_is_in_doubt() {
+    let mut machine = machine(config());
+    machine.step(Signal::Read(Ok(None)), at(0));
+    machine.step(Signal::Written(Err(Failure { effect: Effect::Unknown, retry_after: None })), at(1));
+    let asked = machine.step(Signal::Tick, at(6));
+    assert!(matches!(asked[..], [Instruction::Send { request: LockRequest::Read, .. }]), "{asked:?}");
+    assert_eq!(machine.step(Signal::Stop, at(7)), []);
+    assert_eq!(machine.depart(at(8)), None);
+    let asked = machine.step(Signal::Tick, at(8));
+    assert!(matches!(asked[..], [Instruction::Send { request: LockRequest::Read, .. }]), "{asked:?}");
+}
+
+#[test]
+fn requests_leave_by_the_deadline_of_their_term() {
+    let machine = renewing();
+    assert_eq!(machine.leave_by(at(2)), Duration::from_secs(10));
+    // After a suspend of three seconds, as the clock that goes on has it.
+    let resumed = Now { boot: Duration::from_secs(6), ..at(3) };
+    assert_eq!(machine.leave_by(resumed), Duration::from_secs(7));
+}

@@ -1,0 +1,315 @@
+//! Writes of the lock object by programs that do not contend: labels, annotations, other data.
+
+use std::time::Duration;
+
+use pintle_leaderelect::{
+    AnnotationLock, LEADER_ANNOTATION, LeaderCallbacks, LeaderElectionConfig, LeaderElector, Leadership, Lease,
+    LeaseLock, Lock, LossReason, MultiLock,
+};
+use pintle_meta::{ApiResource, DynamicObject, ObjectMeta, Scope};
+use pintle_testing::{Collection, CollectionConfig, Outcome, Verb};
+use tokio::task::JoinHandle;
+use tokio::time::Instant;
+use tokio_util::sync::CancellationToken;
+
+use crate::contender::{Contender, Setup, TestClock, pass};
+use crate::server::{holder, key, server};
+
+fn label(server: &Collection<Lease>, text: &str) {
+    server.change(&key(), |lease| drop(lease.metadata.labels.insert("seen".into(), text.into())));
+}
+
+fn maps() -> Collection<DynamicObject> {
+    let resource = ApiResource::new("v1", "ConfigMap", "configmaps", Scope::Namespaced);
+    Collection::dynamic(resource, CollectionConfig::default())
+}
+
+/// A candidate for a lock of any kind. It ends when this is dropped.
+struct Candidate {
+    status: pintle_leaderelect::ElectionStatus,
+    run: JoinHandle<()>,
+}
+
+impl Drop for Candidate {
+    fn drop(&mut self) {
+        self.run.abort();
+    }
+}
+
+fn candidate(lock: impl Lock, identity: &str) -> Candidate {
+    let config = LeaderElectionConfig {
+        identity: identity.into(),
+        clocks: TestClock::new(),
+        seed: Some(7),
+        ..LeaderElectionConfig::default()
+    };
+    let mut elector = LeaderElector::new(lock, config).unwrap();
+    let status = elector.status();
+    let run = tokio::spawn(async move {
+        let work = LeaderCallbacks::new(async |leadership: Leadership| leadership.cancelled().await);
+        elector.run(&CancellationToken::new(), work).await;
+    });
+    Candidate { status, run }
+}
+
+/// After how long it leads, if somebody does that in each such period.
+async fn leads_after(candidate: &Candidate, period: f64, mut meanwhile: impl FnMut(u64)) -> f64 {
+    let start = Instant::now();
+    let mut count = 0;
+    while !candidate.status.is_leader() && start.elapsed() < Duration::from_secs(300) {
+        pass(period).await;
+        count += 1;
+        meanwhile(count);
+    }
+    start.elapsed().as_secs_f64()
+}
+
+#[tokio::test(start_paused = true)]
+async fn labels_on_the_lease_of_a_dead_leader_do_not_put_off_its_successor() {
+    for (watch, limit) in [(true, 15.2), (false, 15.0 + 4.4)] {
+        for period in [0.1, 1.0, 5.0] {
+            let server = server();
+            let a = Setup::new("a").start(&server);
+            pass(1.0).await;
+            let lock = LeaseLock { watch, ..LeaseLock::new(server.client("b"), "kube-system", "lock") };
+            let b = candidate(lock, "b");
+            pass(5.0).await;
+            a.run.abort();
+            let after = leads_after(&b, period, |count| label(&server, &count.to_string())).await;
+            // The last renewal came up to two seconds before the death.
+            assert!((13.0..=limit + period).contains(&after), "watch {watch}, each {period} s: {after} s");
+        }
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn other_writes_of_an_annotated_object_do_not_put_off_a_successor() {
+    for (watch, limit) in [(true, 15.2), (false, 15.0 + 4.4)] {
+        let maps = maps();
+        let lock = |who: &str| {
+            let mut lock = AnnotationLock::config_map(maps.client(who), "kube-system", "lock");
+            lock.watch = watch;
+            lock
+        };
+        let a = candidate(lock("a"), "a");
+        pass(1.0).await;
+        let b = candidate(lock("b"), "b");
+        pass(5.0).await;
+        drop(a);
+        let after = leads_after(&b, 1.0, |count| {
+            maps.change(&key(), |map| {
+                map.data.insert("data".into(), serde_json::json!({ "count": count.to_string() }));
+                map.metadata.labels.insert("count".into(), count.to_string());
+                map.metadata.annotations.insert("other".into(), count.to_string());
+            });
+        });
+        let after = after.await;
+        assert!((13.0..=limit + 1.0).contains(&after), "watch {watch}: {after} s");
+        let map = maps.object(&key()).unwrap();
+        assert_eq!(map.data["data"]["count"].as_str(), Some(&*map.metadata.labels["count"]), "all else is kept");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn other_writes_of_either_half_do_not_put_off_a_successor() {
+    for half in [0, 1] {
+        let (maps, leases) = (maps(), Collection::<Lease>::default());
+        let lock = |who: &str| {
+            MultiLock::new(
+                AnnotationLock::config_map(maps.client(who), "kube-system", "lock"),
+                LeaseLock::new(leases.client(who), "kube-system", "lock"),
+            )
+        };
+        let a = candidate(lock("a"), "a");
+        pass(1.0).await;
+        let b = candidate(lock("b"), "b");
+        pass(5.0).await;
+        drop(a);
+        let after = leads_after(&b, 1.0, |count| match half {
+            0 => drop(maps.change(&key(), |map| drop(map.metadata.labels.insert("seen".into(), count.to_string())))),
+            _ => label(&leases, &count.to_string()),
+        });
+        let after = after.await;
+        assert!((13.0..=15.0 + 4.4 + 1.0).contains(&after), "half {half}: {after} s");
+    }
+}
+
+/// Where the halves name different holders, a renewal of either one keeps all others waiting.
+#[tokio::test(start_paused = true)]
+async fn renewals_of_one_half_keep_the_candidates_for_both_waiting() {
+    let (maps, leases) = (maps(), Collection::<Lease>::default());
+    let annotation = |holder: &str, second: u64| {
+        format!(
+            r#"{{"holderIdentity":"{holder}","leaseDurationSeconds":15,"renewTime":"2026-01-01T00:{:02}:{:02}Z"}}"#,
+            second / 60,
+            second % 60
+        )
+    };
+    let annotate = |holder: &str, second: u64| {
+        let mut metadata = ObjectMeta::new("kube-system", "lock");
+        metadata.annotations.insert(LEADER_ANNOTATION.into(), annotation(holder, second));
+        maps.put(DynamicObject { metadata, ..DynamicObject::default() });
+    };
+    // "dead" has left its half behind, and another one leads by the other half.
+    for annotated in [true, false] {
+        annotate(if annotated { "alive" } else { "dead" }, 0);
+        let alive = candidate(LeaseLock::new(leases.client("lease"), "kube-system", "lock"), "lease");
+        pass(1.0).await;
+        if annotated {
+            // The one of the Lease dies.
+            drop(alive);
+        }
+        let lock = MultiLock::new(
+            AnnotationLock::config_map(maps.client("both"), "kube-system", "lock"),
+            LeaseLock::new(leases.client("both"), "kube-system", "lock"),
+        );
+        let both = candidate(lock, "both");
+        for second in 1..60 {
+            pass(2.0).await;
+            if annotated {
+                annotate("alive", 2 * second);
+            }
+            assert!(!both.status.is_leader(), "annotated {annotated}, after {second} renewals");
+        }
+        drop(both);
+        leases.remove(&key());
+    }
+}
+
+/// Any change of the record counts, even one that cannot be read, or is finer than the lock tells.
+#[tokio::test(start_paused = true)]
+async fn changes_of_a_record_that_cannot_be_expressed_are_renewals() {
+    for time in ["2026-01-01T00:00:00.{}00Z", "yesterday {}"] {
+        let leases = Collection::<Lease>::default();
+        let put = |count: u64| {
+            let time = time.replace("{}", &count.to_string());
+            leases.put_raw(serde_json::json!({
+                "apiVersion": "coordination.k8s.io/v1", "kind": "Lease",
+                "metadata": {"namespace": "kube-system", "name": "lock"},
+                "spec": {"holderIdentity": "alive", "leaseDurationSeconds": 15, "renewTime": time},
+            }));
+        };
+        put(0);
+        let watched = candidate(LeaseLock::new(leases.client("b"), "kube-system", "lock"), "b");
+        let lock = LeaseLock { watch: false, ..LeaseLock::new(leases.client("c"), "kube-system", "lock") };
+        let polling = candidate(lock, "c");
+        for count in 1..9 {
+            pass(10.0).await;
+            put(count);
+        }
+        assert!(!watched.status.is_leader() && !polling.status.is_leader(), "{time}");
+        pass(20.0).await;
+        assert!(watched.status.is_leader() || polling.status.is_leader(), "{time}");
+    }
+    let maps = maps();
+    let put = |count: u64| {
+        let mut metadata = ObjectMeta::new("kube-system", "lock");
+        let record = format!(
+            r#"{{"holderIdentity":"alive","leaseDurationSeconds":15,"renewTime":"2026-01-01T00:00:00.{count}00Z"}}"#
+        );
+        metadata.annotations.insert(LEADER_ANNOTATION.into(), record);
+        maps.put(DynamicObject { metadata, ..DynamicObject::default() });
+    };
+    put(0);
+    let b = candidate(AnnotationLock::config_map(maps.client("b"), "kube-system", "lock"), "b");
+    for count in 1..9 {
+        pass(10.0).await;
+        put(count);
+    }
+    assert!(!b.status.is_leader());
+    pass(20.0).await;
+    assert!(b.status.is_leader());
+}
+
+/// It writes the lease over and over until it is dropped.
+fn busy_labeller(server: &Collection<Lease>, millis: u64) -> tokio_util::task::AbortOnDropHandle<()> {
+    let server = server.clone();
+    tokio_util::task::AbortOnDropHandle::new(tokio::spawn(async move {
+        for count in 0_u64.. {
+            tokio::time::sleep(Duration::from_millis(millis)).await;
+            if server.object(&key()).is_some() {
+                label(&server, &count.to_string());
+            }
+        }
+    }))
+}
+
+fn slow(contender: &Contender, latency: f64) {
+    contender.client.faults().when(move |request| {
+        (request.verb() != Verb::Watch).then_some(Outcome::AnswerSlow(Duration::from_secs_f64(latency)))
+    });
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_holder_keeps_its_term_while_others_write_its_lease() {
+    for watch in [true, false] {
+        // How often they write, and how long an answer takes. The two go in step in some.
+        // The last one leaves a write of ours no time, unless the watch tells of each of theirs.
+        let paces = [(500, 0.1), (500, 0.0), (250, 0.05), (100, 0.02), (400, 0.2), (2_000, 1.5)];
+        for (millis, latency) in paces.into_iter().filter(|(_, latency)| watch || *latency < 1.0) {
+            let server = server();
+            let a = Setup { watch, ..Setup::new("a") }.start(&server);
+            pass(1.0).await;
+            let term = a.guard();
+            slow(&a, latency);
+            let _busy = busy_labeller(&server, millis);
+            pass(120.0).await;
+            assert!(
+                term.check().is_ok(),
+                "watch {watch}, each {millis} ms, answers after {latency} s: {:?}",
+                a.story.take()
+            );
+            assert_eq!(a.stop().await, Some(LossReason::Cancelled));
+            assert_eq!(holder(&server), "", "it is released all the same");
+        }
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_successor_comes_while_others_write_the_lease() {
+    for watch in [true, false] {
+        for (millis, latency) in [(100, 0.05), (500, 0.4)] {
+            let server = server();
+            let a = Setup::new("a").start(&server);
+            pass(1.0).await;
+            let b = Setup { watch, ..Setup::new("b") }.start(&server);
+            slow(&b, latency);
+            pass(5.0).await;
+            a.run.abort();
+            let _busy = busy_labeller(&server, millis);
+            pass(15.0 + 4.4 + 10.0).await;
+            assert!(b.status.is_leader(), "watch {watch}, each {millis} ms, answers after {latency} s");
+        }
+    }
+}
+
+/// With a watch, it hears of the version that it has to replace.
+#[tokio::test(start_paused = true)]
+async fn a_holder_that_watches_meets_no_conflict_with_others() {
+    let server = server();
+    let a = Setup { watch: true, ..Setup::new("a") }.start(&server);
+    pass(1.5).await;
+    let _busy = busy_labeller(&server, 1_000);
+    pass(60.0).await;
+    assert!(a.status.is_leader());
+    assert_eq!(a.count("slowpath_total"), Some(0.0));
+}
+
+/// A lease that was deleted and restored with the same record is another lease.
+#[tokio::test(start_paused = true)]
+async fn a_lease_that_is_made_anew_with_its_record_is_waited_for_again() {
+    let server = server();
+    let a = Setup::new("a").start(&server);
+    pass(1.0).await;
+    let lock = LeaseLock { watch: false, ..LeaseLock::new(server.client("b"), "kube-system", "lock") };
+    let b = candidate(lock, "b");
+    pass(5.0).await;
+    a.run.abort();
+    pass(10.0).await;
+    let mut lease = server.object(&key()).unwrap();
+    assert!(server.remove(&key()));
+    (lease.metadata.uid, lease.metadata.resource_version) = (String::new(), String::new());
+    server.put(lease);
+    let after = leads_after(&b, 0.1, |_| {}).await;
+    assert!((15.0..=15.0 + 2.0 * 4.4).contains(&after), "{after} s");
+}

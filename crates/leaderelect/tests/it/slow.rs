@@ -1,0 +1,194 @@
+//! Many leases of one process behind a server that is slow to answer.
+
+use std::time::Duration;
+
+use futures_util::future::join_all;
+use pintle_leaderelect::{
+    ElectionStatus, LeaderCallbacks, LeaderElectionConfig, LeaderElectors, LeaderElectorsConfig, Leadership, Lease,
+    LossReason, Term,
+};
+use pintle_meta::Reason;
+use pintle_testing::{Client, Collection, Outcome, Verb};
+use tokio::task::JoinHandle;
+use tokio::time::Instant;
+use tokio_util::sync::CancellationToken;
+
+use crate::contender::{TestClock, pass};
+
+struct Fleet {
+    client: Client<Lease>,
+    electors: LeaderElectors<Client<Lease>>,
+    stop: CancellationToken,
+    statuses: Vec<ElectionStatus>,
+    runs: Vec<JoinHandle<Option<LossReason>>>,
+}
+
+impl Fleet {
+    /// With the default bound of requests.
+    fn start(server: &Collection<Lease>, identity: &str, leases: std::ops::Range<usize>) -> Self {
+        let election = LeaderElectionConfig {
+            identity: identity.into(),
+            clocks: TestClock::new(),
+            seed: Some(7),
+            ..LeaderElectionConfig::default()
+        };
+        let labels = [("app".to_owned(), "test".to_owned())].into();
+        let config = LeaderElectorsConfig { labels, election, ..LeaderElectorsConfig::default() };
+        let client = server.client(identity);
+        let electors = LeaderElectors::start(client.clone(), "kube-system", config).unwrap();
+        let mut fleet =
+            Self { client, electors, stop: CancellationToken::new(), statuses: Vec::new(), runs: Vec::new() };
+        fleet.contend(leases);
+        fleet
+    }
+
+    fn contend(&mut self, leases: std::ops::Range<usize>) {
+        for index in leases {
+            let mut elector = self.electors.elector(&format!("shard-{index}"));
+            self.statuses.push(elector.status());
+            let stop = self.stop.clone();
+            self.runs.push(tokio::spawn(async move {
+                let work = LeaderCallbacks::new(async |leadership: Leadership| leadership.cancelled().await);
+                elector.run(&stop, work).await.map(|end| end.reason)
+            }));
+        }
+    }
+
+    fn terms(&self) -> Vec<Option<Term>> {
+        self.statuses.iter().map(|status| status.leadership().map(|leadership| leadership.term().clone())).collect()
+    }
+
+    fn leaders(&self) -> usize {
+        self.statuses.iter().filter(|status| status.is_leader()).count()
+    }
+
+    fn die(&self) {
+        self.runs.iter().for_each(JoinHandle::abort);
+    }
+}
+
+fn answer_after(client: &Client<Lease>, seconds: f64) {
+    let latency = Duration::from_secs_f64(seconds);
+    client.faults().when(move |request| (request.verb() != Verb::Watch).then_some(Outcome::AnswerSlow(latency)));
+}
+
+#[tokio::test(start_paused = true)]
+async fn no_term_of_a_hundred_is_lost_behind_a_slow_server() {
+    // A single elector bears up to 3.3 s, a third of the renew deadline.
+    for latency in [0.3, 0.5, 1.5, 3.0] {
+        let server = Collection::default();
+        let fleet = Fleet::start(&server, "a", 0..100);
+        pass(30.0).await;
+        let before = fleet.terms();
+        assert!(before.iter().all(Option::is_some));
+        answer_after(&fleet.client, latency);
+        for second in 0..120 {
+            pass(1.0).await;
+            assert_eq!(fleet.leaders(), 100, "answers after {latency} s, in second {second}");
+        }
+        assert_eq!(fleet.terms(), before, "answers after {latency} s");
+        fleet.die();
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn leases_that_were_lost_are_taken_back_while_the_server_is_slow() {
+    for latency in [0.5, 1.5] {
+        let server = Collection::default();
+        let fleet = Fleet::start(&server, "a", 0..100);
+        pass(30.0).await;
+        fleet.client.faults().cut_off();
+        pass(15.0).await;
+        assert_eq!(fleet.leaders(), 0);
+        fleet.client.faults().heal();
+        answer_after(&fleet.client, latency);
+        // A pause, a look, a write, and as many again that wait for those.
+        pass(4.4 + 3.4 + 4.0 * latency + 0.1).await;
+        assert_eq!(fleet.leaders(), 100, "answers after {latency} s");
+        let taken = fleet.terms();
+        pass(60.0).await;
+        assert_eq!(fleet.terms(), taken, "answers after {latency} s");
+        fleet.die();
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn candidates_are_not_starved_by_renewals() {
+    for latency in [0.5, 1.5] {
+        let server = Collection::default();
+        let other = Fleet::start(&server, "other", 50..100);
+        pass(1.0).await;
+        let mut fleet = Fleet::start(&server, "a", 0..50);
+        fleet.contend(50..100);
+        pass(30.0).await;
+        assert_eq!(fleet.leaders(), 50);
+        let before = fleet.terms();
+        answer_after(&fleet.client, latency);
+        pass(10.0).await;
+        other.die();
+        pass(15.2 + 4.0 * latency + 0.1).await;
+        assert_eq!(fleet.leaders(), 100, "answers after {latency} s");
+        assert_eq!(fleet.terms()[..50], before[..50], "answers after {latency} s");
+        fleet.die();
+    }
+}
+
+/// Each waits for the answers that hang, for as long as a request may take.
+#[tokio::test(start_paused = true)]
+async fn candidates_whose_requests_hang_cost_no_term() {
+    let server = Collection::default();
+    let other = Fleet::start(&server, "other", 10..110);
+    pass(1.0).await;
+    let mut fleet = Fleet::start(&server, "a", 0..10);
+    pass(5.0).await;
+    let before = fleet.terms();
+    fleet.client.faults().when(|request| match request.verb() {
+        Verb::Get => Some(Outcome::Lost),
+        Verb::Watch => Some(Outcome::refused(403, Reason::Forbidden)),
+        _ => None,
+    });
+    fleet.contend(10..110);
+    pass(120.0).await;
+    assert_eq!(fleet.terms()[..10], before[..]);
+    other.die();
+    fleet.die();
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_stop_of_a_hundred_releases_all_of_them_behind_a_slow_server() {
+    for latency in [0.05, 0.6, 1.5] {
+        let server = Collection::default();
+        let fleet = Fleet::start(&server, "a", 0..100);
+        pass(30.0).await;
+        answer_after(&fleet.client, latency);
+        pass(10.0).await;
+        let begun = Instant::now();
+        fleet.stop.cancel();
+        let ended = join_all(fleet.runs).await;
+        let took = begun.elapsed().as_secs_f64();
+        assert!(ended.into_iter().all(|end| end.unwrap() == Some(LossReason::Cancelled)));
+        let held = server.objects().iter().filter(|lease| !lease.spec.record().is_vacant()).count();
+        assert_eq!(held, 0, "answers after {latency} s");
+        // A renewal that is under way, and then a look and a write, twice.
+        assert!(took <= 5.0 * latency + 0.1, "answers after {latency} s: {took} s");
+    }
+}
+
+/// The renewal of a lease that had to wait counts from when it was sent, and says so.
+#[tokio::test(start_paused = true)]
+async fn a_deadline_counts_from_the_real_send_of_a_renewal_that_waited() {
+    let server = Collection::default();
+    let fleet = Fleet::start(&server, "a", 0..40);
+    pass(30.0).await;
+    answer_after(&fleet.client, 3.0);
+    pass(60.0).await;
+    for lease in server.objects() {
+        let index: usize = lease.metadata.name.strip_prefix("shard-").unwrap().parse().unwrap();
+        let leadership = fleet.statuses[index].leadership().unwrap();
+        let renewed = lease.spec.renew_time.unwrap().0;
+        // What is stored may not have been answered yet; then the deadline is that of the one before.
+        let counted = leadership.deadline().wall.duration_since(renewed).as_secs_f64();
+        assert!((4.0..=10.001).contains(&counted), "{index}: the deadline is {counted} s after the renewal");
+    }
+    fleet.die();
+}
