@@ -132,6 +132,7 @@ impl BuiltinTypes {
             "int64" => Scalar::Int64,
             "float64" => Scalar::Number,
             "quantity" => Scalar::Quantity,
+            "resource" => Scalar::ResourceQuantity,
             "intstr" => Scalar::IntOrString,
             "time" => Scalar::Time,
             "microtime" => Scalar::MicroTime,

@@ -150,7 +150,7 @@ impl Schemas {
             Scalar::Int64 => json!({"type": "integer", "format": "int64"}),
             Scalar::Number => json!({"type": "number", "format": "double"}),
             Scalar::Bytes => text("byte"),
-            Scalar::Quantity => {
+            Scalar::Quantity | Scalar::ResourceQuantity => {
                 let either = json!({"oneOf": [{"type": "string"}, {"type": "number"}]});
                 self.named(format!("{MACHINERY}.api.resource.Quantity"), either)
             }
