@@ -2,21 +2,16 @@
 
 use serde_json::{Error, Number};
 
-/// Go keeps whole numbers of 64 bits as they are, and all others as floats, which it writes without a point where they are whole.
+/// Go keeps whole numbers of 64 bits as they are, and all others as floats, which it writes without a point where they are whole and
+/// then reads as whole numbers.
 pub(super) fn plain_number(number: Number) -> Number {
+    /// The first float that no `i64` holds.
+    const BEYOND: f64 = 9_223_372_036_854_775_808.0;
     if number.as_i64().is_some() {
         return number;
     }
     match number.as_f64() {
-        Some(float) if float.fract() == 0.0 && float.abs() < 9.2e18 => (float as i64).into(),
-        // Go writes the shortest digits that mean this float, filled up with zeros.
-        Some(float) if float.fract() == 0.0 && float > 0.0 && float < 1.8e19 => {
-            let shortest = format!("{float:e}");
-            let (digits, power) = shortest.split_once('e').unwrap_or((&shortest, "0"));
-            let digits = digits.replace('.', "");
-            let width = power.parse().unwrap_or(0_usize) + 1;
-            format!("{digits:0<width$}").parse::<u64>().map_or(number, Number::from)
-        }
+        Some(float) if float.fract() == 0.0 && (-BEYOND..BEYOND).contains(&float) => (float as i64).into(),
         Some(float) => Number::from_f64(float).unwrap_or(number),
         None => number,
     }

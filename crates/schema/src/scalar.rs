@@ -24,7 +24,9 @@ impl Scalar {
     /// What Go calls it.
     pub(super) fn go_name(self) -> &'static str {
         match self {
-            Self::String | Self::Quantity | Self::ResourceQuantity | Self::Time | Self::MicroTime | Self::Duration => "string",
+            Self::String | Self::Quantity | Self::ResourceQuantity | Self::Time | Self::MicroTime | Self::Duration => {
+                "string"
+            }
             Self::Bool => "bool",
             Self::Int32 | Self::IntOrString => "int32",
             Self::Int64 => "int64",

@@ -370,15 +370,20 @@ fn integer(text: &str) -> Option<Number> {
 fn float_key(number: f64) -> String {
     #[allow(clippy::cast_possible_truncation, reason = "so does Go")]
     let number = number as f32;
-    let printed = format!("{number:e}");
-    let Some((digits, exponent)) = printed.split_once('e') else { return printed };
-    match exponent.parse::<i32>() {
-        Ok(exponent) if !(-4..6).contains(&exponent) => {
-            let sign = if exponent < 0 { '-' } else { '+' };
-            format!("{digits}e{sign}{:02}", exponent.abs())
-        }
-        _ => number.to_string(),
-    }
+    general(&format!("{number:e}")).unwrap_or_else(|| number.to_string())
+}
+
+/// A number with a fraction or an exponent as YAML.
+fn float_text(number: f64) -> String {
+    general(&format!("{number:e}")).unwrap_or_else(|| number.to_string())
+}
+
+/// The form with an exponent, if Go prefers it to the full one. `printed` is Rust's form with an exponent.
+fn general(printed: &str) -> Option<String> {
+    let (digits, exponent) = printed.split_once('e')?;
+    let exponent = exponent.parse::<i32>().ok().filter(|exponent| !(-4..6).contains(exponent))?;
+    let sign = if exponent < 0 { '-' } else { '+' };
+    Some(format!("{digits}e{sign}{:02}", exponent.abs()))
 }
 
 /// A decimal number that is neither endless nor too large.

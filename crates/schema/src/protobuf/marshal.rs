@@ -256,7 +256,9 @@ impl<'de> Visitor<'de> for Put<'_> {
         match scalar {
             Scalar::String => bytes(self.number, text.as_bytes(), self.to),
             Scalar::Bytes => bytes(self.number, &STANDARD.decode(text).map_err(E::custom)?, self.to),
-            Scalar::Quantity | Scalar::ResourceQuantity => nested(self.number, self.to, |to| bytes(1, text.as_bytes(), to)),
+            Scalar::Quantity | Scalar::ResourceQuantity => {
+                nested(self.number, self.to, |to| bytes(1, text.as_bytes(), to))
+            }
             Scalar::IntOrString => int_or_string(self.number, 1, 0, text, self.to),
             Scalar::Time => timestamp(self.number, time()?.div_euclid(1_000_000_000) * 1_000_000_000, self.to),
             Scalar::MicroTime => timestamp(self.number, time()?.div_euclid(1_000) * 1_000, self.to),
