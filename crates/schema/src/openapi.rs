@@ -68,7 +68,10 @@ struct SchemaField {
 impl Schemas {
     fn of_struct(&mut self, of: &Struct, kind: Option<&(&str, &str)>) -> Json {
         let properties: Map = of.fields.iter().map(|field| (field.name.clone(), self.of_field(field))).collect();
-        let mut schema = json!({"type": "object", "properties": properties});
+        let mut schema = json!({"type": "object"});
+        if !properties.is_empty() {
+            schema["properties"] = properties.into();
+        }
         let required: Vec<_> = of.fields.iter().filter(|field| field.required).map(|field| &*field.name).collect();
         if !required.is_empty() {
             schema["required"] = required.into();
