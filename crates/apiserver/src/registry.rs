@@ -145,7 +145,7 @@ impl Registry {
 
     /// What the rules of kinds may look at when `user` asks.
     pub(crate) fn context<'a>(&'a self, user: &'a User) -> Context<'a> {
-        Context { now: self.clock.now(), cluster: &self.db, user }
+        Context { now: self.clock.now(), cluster: &self.db, user, labelled: true }
     }
 
     /// A random UUID, version 4.
