@@ -113,7 +113,8 @@ impl AccountTokens {
         Some(format!("{signed}.{}", URL_SAFE_NO_PAD.encode(signature)))
     }
 
-    /// Who is behind a token that was made for one of `audiences`, at `now` in seconds since the epoch; and for which of them.
+    /// Who is behind a token that was made for one of `audiences`, at `now` in seconds since the epoch; and for which of them, in
+    /// their order.
     pub(super) fn user(
         &self,
         cluster: &dyn Cluster,
@@ -122,8 +123,8 @@ impl AccountTokens {
         now: i64,
     ) -> Result<(User, Vec<String>), Unknown> {
         let claims = self.claims(token)?;
-        let wanted: HashSet<&String> = audiences.iter().collect();
-        let meant: Vec<_> = claims.aud.iter().filter(|audience| wanted.contains(audience)).cloned().collect();
+        let of_token: HashSet<&String> = claims.aud.iter().collect();
+        let meant: Vec<_> = audiences.iter().filter(|audience| of_token.contains(audience)).cloned().collect();
         if meant.is_empty() {
             let (of, wanted) = (listed(&claims.aud), listed(audiences));
             return Err(Unknown(format!("token audiences {of} is invalid for the target audiences {wanted}")));

@@ -30,10 +30,11 @@ impl Registry {
     pub(super) fn create_by(&self, how: How, place: &Place, mut object: Json, by: &Writer<'_>) -> Outcome<Written> {
         let kind = &place.kind;
         place.settle_namespace(&mut object)?;
-        self.check_is_open(&Place { name: metadata::name(&object).into(), ..place.clone() })?;
+        let base = object.text("/metadata/generateName").to_owned();
+        let named = Some(metadata::name(&object)).filter(|name| !name.is_empty()).unwrap_or(&base);
+        self.check_is_open(&Place { name: named.into(), ..place.clone() })?;
         let version = object.text("/metadata/resourceVersion").to_owned();
         wipe(&mut object, how);
-        let base = object.text("/metadata/generateName").to_owned();
         let mut received = Write { place, old: None, new: object, by, how, labelled: false };
         self.receive(&mut received)?;
         let labelled = received.labelled;

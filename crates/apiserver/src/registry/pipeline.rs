@@ -195,7 +195,7 @@ impl<'a> Write<'a> {
             return Err(kind.invalid(metadata::name(&self.new), faults));
         }
         let mut warnings = metadata::drop_repeated_owners(&mut self.new, self.how != How::Post && self.how != How::Put);
-        warnings.extend(kinds::object_meta::warnings(kind, &self.new));
+        warnings.extend(kinds::object_meta::warnings(kind, &self.new, self.old));
         warnings.extend(kind.strategy.warnings(&self.new, self.old, part));
         warnings.into_iter().for_each(|text| self.by.asker().warn(text));
         Ok(())
