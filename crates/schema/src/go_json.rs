@@ -2,16 +2,17 @@
 
 use serde_json::{Error, Number};
 
-/// Go keeps whole numbers of 64 bits as they are, and all others as floats, which it writes without a point where they are whole and
-/// then reads as whole numbers.
+/// Go keeps whole numbers of 64 bits as they are, and all others as floats. It writes those that are whole without a point, in the shortest
+/// digits that mean them, filled up with zeros; and reads that as a whole number, if it fits.
 pub(super) fn plain_number(number: Number) -> Number {
-    /// The first float that no `i64` holds.
-    const BEYOND: f64 = 9_223_372_036_854_775_808.0;
     if number.as_i64().is_some() {
         return number;
     }
     match number.as_f64() {
-        Some(float) if float.fract() == 0.0 && (-BEYOND..BEYOND).contains(&float) => (float as i64).into(),
+        Some(float) if float.fract() == 0.0 && float.abs() < 1e19 => match float.to_string().parse::<i64>() {
+            Ok(whole) => whole.into(),
+            Err(_) => Number::from_f64(float).unwrap_or(number),
+        },
         Some(float) => Number::from_f64(float).unwrap_or(number),
         None => number,
     }

@@ -158,6 +158,15 @@ pub fn write_yaml_line(value: &Json) -> String {
     yaml::write_line(value)
 }
 
+/// Returns the text of a YAML or JSON file: UTF-8 or, with a byte order mark, UTF-16. The mark is left out.
+///
+/// # Errors
+///
+/// The bytes are neither; the error says why in libyaml's words.
+pub fn yaml_text(bytes: &[u8]) -> Result<std::borrow::Cow<'_, str>, &'static str> {
+    yaml::text(bytes)
+}
+
 /// The documents of a YAML text as JSON, up to the first that cannot be read; the error says what is wrong with that one.
 pub fn yaml_documents(text: &str) -> impl Iterator<Item = Result<Json, String>> {
     yaml::YamlDocuments::new(text).map(|read| read.map(|(node, _)| node.into_value()))
