@@ -185,10 +185,14 @@ async fn causes_name_the_fields_that_a_real_server_names() {
     let spec = json!({"selector": {"matchExpressions": [expression]}, "template": template});
     let workload = json!({"metadata": {"name": "a"}, "spec": spec});
     let value = "spec.selector.matchExpressions[0].values[0]";
-    assert_eq!(fields("/apis/apps/v1/namespaces/default/deployments", workload.clone()).await, [value, "spec.selector"]);
+    assert_eq!(
+        fields("/apis/apps/v1/namespaces/default/deployments", workload.clone()).await,
+        [value, "spec.selector"]
+    );
     assert_eq!(fields("/apis/apps/v1/namespaces/default/daemonsets", workload).await, [value]);
 
-    let webhook = json!({"admissionReviewVersions": ["v1"], "sideEffects": "None", "clientConfig": {"url": "https://a/x"}});
+    let webhook =
+        json!({"admissionReviewVersions": ["v1"], "sideEffects": "None", "clientConfig": {"url": "https://a/x"}});
     let hooks = "/apis/admissionregistration.k8s.io/v1/validatingwebhookconfigurations";
     assert_eq!(fields(hooks, json!({"metadata": {"name": "a"}, "webhooks": [webhook]})).await, ["webhooks[0].name"]);
     assert_eq!(fields(CONFIG_MAPS, json!({"metadata": {"generateName": "A-"}})).await, ["metadata.name"]);
