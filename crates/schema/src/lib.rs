@@ -36,6 +36,7 @@ mod codec;
 mod convert;
 mod custom;
 mod decoded;
+mod descriptions;
 mod document;
 mod fields;
 mod finding;
