@@ -21,6 +21,9 @@ use super::{DEEPEST, JsonNode, StrictFinding, Yaml};
 
 pub(super) use emitter::{write, write_line};
 
+/// What the tools of Kubernetes say before an error in YAML.
+pub(super) const CONVERSION: &str = "error converting YAML to JSON: ";
+
 /// What the nodes with an anchor and their aliases may weigh, in bytes. Go, too, takes some 400,000 nodes for harmless.
 const MOST_ALIASED: usize = 16 << 20;
 
@@ -28,7 +31,7 @@ const MOST_ALIASED: usize = 16 << 20;
 pub(super) fn read(body: &[u8]) -> Yaml {
     // What YAML has and JSON has not is told by the writer of JSON.
     let by = |why: &str| if why.starts_with("json: ") { "" } else { "yaml: " };
-    first(body).map_err(|why| format!("error converting YAML to JSON: {}{why}", by(&why)))
+    first(body).map_err(|why| format!("{CONVERSION}{}{why}", by(&why)))
 }
 
 fn first(body: &[u8]) -> Yaml {

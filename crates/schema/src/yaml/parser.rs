@@ -183,9 +183,8 @@ impl<'a> Parser<'a> {
                 Token::Version { major: 1, minor: 1 } => version = true,
                 Token::Version { .. } => return Err(fault("found incompatible YAML document")),
                 Token::TagDirective { handle, prefix } => {
-                    if own.insert(handle, prefix).is_some() {
-                        return Err(fault("found duplicate %TAG directive"));
-                    }
+                    let before = own.insert(handle, prefix);
+                    before.map_or(Ok(()), |_| Err(fault("found duplicate %TAG directive")))?;
                 }
                 _ => {}
             }
