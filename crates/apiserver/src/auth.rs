@@ -75,6 +75,11 @@ impl Authenticator {
         }
     }
 
+    /// The public key of the tokens of service accounts, as a JSON Web Key.
+    pub(crate) fn public_key(&self) -> Option<pintle_json::Json> {
+        self.accounts.public_key()
+    }
+
     /// Who is behind a token, if anybody still is, and for which of these audiences. Tokens of the file are for this server alone.
     pub(crate) fn user(
         &self,

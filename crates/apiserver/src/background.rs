@@ -1,6 +1,6 @@
 //! What a cluster's controllers do that clients take for part of the API: custom resource definitions come into force, deleted
 //! namespaces and definitions are emptied, dependents follow their owners, and cluster roles are aggregated. And what the API server
-//! itself looks after: the Service `kubernetes`, APIServices, and events that have had their time.
+//! itself looks after: the Service `kubernetes`, APIServices, the status of FlowSchemas, and events that have had their time.
 //!
 //! Each is a task of its own, so that one that empties a namespace of 100,000 objects keeps no definition from coming into force. It is
 //! told of every change that may concern it, notes what to do, and then does it through the same functions that requests use. One that
@@ -9,6 +9,7 @@
 mod api_services;
 mod definitions;
 mod events;
+mod flows;
 mod garbage;
 mod kubernetes;
 mod namespaces;
@@ -76,6 +77,7 @@ impl Background {
         started.run(api_services::ApiServices::default());
         started.run(kubernetes::Kubernetes { address });
         started.run(events::Expiry::default());
+        started.run(flows::Flows::default());
         if wanted.roles {
             started.run(roles::Aggregator);
         }

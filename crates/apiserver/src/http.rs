@@ -14,6 +14,7 @@ mod indent;
 mod list_body;
 mod negotiate;
 mod openapi_spec;
+mod openid;
 mod resource;
 mod retrieve;
 mod sent;
@@ -41,6 +42,7 @@ use crate::audit::{AuditRecord, Committed};
 use crate::auth::{self, Attributes};
 use crate::failure::{Failure, Outcome};
 use crate::faults::{self, Answer, View};
+use crate::metrics::{self, RequestLabels};
 use crate::registry::{BodyRoom, Registry};
 use crate::request::duration::go_duration;
 use crate::request::path::{ResourcePath, Target};
@@ -111,6 +113,30 @@ impl Call {
 
     pub(crate) fn user_agent(&self) -> &str {
         self.header(USER_AGENT)
+    }
+
+    /// The labels by which the request is counted. None for paths that lead nowhere.
+    fn labels(&self) -> Option<RequestLabels> {
+        let ResourcePath { group, version, resource, subresource, namespace, name, .. } = &self.place;
+        let Some(verb) = self.verb else {
+            return RequestLabels::of_path(&self.path, self.method.as_str());
+        };
+        let scope = match () {
+            () if !name.is_empty() || verb == Verb::Create => "resource",
+            () if !namespace.is_empty() => "namespace",
+            () => "cluster",
+        };
+        let is_apply = self.header(CONTENT_TYPE).starts_with("application/apply-patch");
+        Some(RequestLabels {
+            group: group.clone(),
+            version: version.clone(),
+            resource: resource.clone(),
+            subresource: subresource.clone(),
+            scope,
+            verb: metrics::verb_label(verb, is_apply),
+            dry_run: !self.query.text("dryRun").is_empty(),
+            component: "apiserver",
+        })
     }
 }
 
@@ -230,6 +256,11 @@ impl AuditGuard {
 
 impl Drop for AuditGuard {
     fn drop(&mut self) {
+        if let Some(labels) = self.call.labels()
+            && self.code != 0
+        {
+            self.registry.metrics.count(labels, self.code, self.received.elapsed());
+        }
         let user_agent = self.call.user_agent().to_owned();
         let ResourcePath { group, resource, subresource, namespace, name, .. } = std::mem::take(&mut self.call.place);
         let is_late = !self.is_told && self.call.asker.is_late();
@@ -320,6 +351,14 @@ fn undeterminable(uri: &Uri) -> Failure {
     Failure { text: Some(text.into()), ..Failure::plain(500, "") }
 }
 
+fn counts(registry: &Registry) -> Reply {
+    let mut headers = http::HeaderMap::new();
+    let media = "text/plain; version=0.0.4; charset=utf-8; escaping=underscores";
+    headers.insert(CONTENT_TYPE, HeaderValue::from_static(media));
+    let version = healthz::version();
+    Reply::Raw { code: 200, headers, body: registry.metrics.text(version.text("/gitVersion")).into() }
+}
+
 /// Health, discovery and the like.
 async fn other(registry: &Arc<Registry>, call: &Call, parts: &[String]) -> Outcome<Reply> {
     if let Some(reply) = healthz::serve(registry, call, parts) {
@@ -327,6 +366,15 @@ async fn other(registry: &Arc<Registry>, call: &Call, parts: &[String]) -> Outco
     }
     match parts {
         [first, rest @ ..] if first == "openapi" => openapi_spec::serve(registry, call, rest).await,
+        [first] if first == "metrics" && !call.path.ends_with('/') => Ok(counts(registry)),
+        [first, second] if first == ".well-known" && second == "openid-configuration" => {
+            api_groups::only_get(call)?;
+            Ok(openid::configuration(registry, call))
+        }
+        [first, second, third] if first == "openid" && second == "v1" && third == "jwks" => {
+            api_groups::only_get(call)?;
+            Ok(openid::keys(registry))
+        }
         _ => api_groups::serve(registry, call, parts).await,
     }
 }

@@ -83,6 +83,7 @@ mod health;
 mod http;
 mod kinds;
 mod live;
+mod metrics;
 mod object;
 mod plan;
 mod registry;

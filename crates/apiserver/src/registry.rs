@@ -54,6 +54,7 @@ use crate::discovery::Documents;
 use crate::faults::Faults;
 use crate::health::Health;
 use crate::kinds::{self, Context, Kinds};
+use crate::metrics::Metrics;
 use crate::request::user::User;
 use crate::store::{Db, Draft, History, Interner};
 
@@ -71,6 +72,7 @@ pub(crate) struct Registry {
     flows: Flows,
     pub(crate) faults: Faults,
     pub(crate) audit: AuditLog,
+    pub(crate) metrics: Metrics,
     pub(crate) health: Health,
     pub(crate) bodies: Arc<BodyRoom>,
     pub(crate) documents: Arc<Documents>,
@@ -106,6 +108,7 @@ impl Registry {
             health: Health::default(),
             bodies: Arc::new(BodyRoom::new(config.body_bytes)),
             audit: AuditLog::new(config.audit),
+            metrics: Metrics::default(),
             documents: Arc::default(),
             turns: StepTurns::new(),
             chain: admission_chain::chain(),
@@ -145,7 +148,7 @@ impl Registry {
 
     /// What the rules of kinds may look at when `user` asks.
     pub(crate) fn context<'a>(&'a self, user: &'a User) -> Context<'a> {
-        Context { now: self.clock.now(), cluster: &self.db, user }
+        Context { now: self.clock.now(), cluster: &self.db, user, labelled: true }
     }
 
     /// A random UUID, version 4.

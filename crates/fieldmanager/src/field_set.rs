@@ -152,16 +152,24 @@ fn check_scalar(scalar: Scalar, value: &Json) -> Option<String> {
         Scalar::String | Scalar::Bytes | Scalar::Duration => value.is_string(),
         Scalar::Bool => value.is_boolean(),
         Scalar::Int32 | Scalar::Int64 | Scalar::Number => value.is_number(),
-        Scalar::Quantity | Scalar::IntOrString | Scalar::Time | Scalar::MicroTime | Scalar::Untyped => {
-            !value.is_array() && !value.is_object()
-        }
+        Scalar::Quantity
+        | Scalar::ResourceQuantity
+        | Scalar::IntOrString
+        | Scalar::Time
+        | Scalar::MicroTime
+        | Scalar::Untyped => !value.is_array() && !value.is_object(),
     };
     let wanted = match scalar {
         _ if fits => return None,
         Scalar::Raw => "JSON",
         Scalar::Bool => "boolean",
         Scalar::Int32 | Scalar::Int64 | Scalar::Number => "numeric (int or float)",
-        Scalar::Quantity | Scalar::IntOrString | Scalar::Time | Scalar::MicroTime | Scalar::Untyped => "any scalar",
+        Scalar::Quantity
+        | Scalar::ResourceQuantity
+        | Scalar::IntOrString
+        | Scalar::Time
+        | Scalar::MicroTime
+        | Scalar::Untyped => "any scalar",
         Scalar::String | Scalar::Bytes | Scalar::Duration => "string",
     };
     match scalar {

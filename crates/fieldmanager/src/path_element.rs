@@ -41,15 +41,24 @@ impl PathElement {
         }
     }
 
-    /// As it stands in `fieldsV1`.
+    /// As it stands in `fieldsV1`: Go escapes what HTML gives a meaning.
     pub fn spell(&self) -> String {
+        let escaped = |value: String| match value.contains(['<', '>', '&', '\u{2028}', '\u{2029}']) {
+            true => value
+                .replace('<', "\\u003c")
+                .replace('>', "\\u003e")
+                .replace('&', "\\u0026")
+                .replace('\u{2028}', "\\u2028")
+                .replace('\u{2029}', "\\u2029"),
+            false => value,
+        };
         match self {
             Self::Field(name) => format!("f:{name}"),
             Self::Key(fields) => {
                 let fields: Map = fields.iter().map(|(name, value)| (name.clone(), value.0.clone())).collect();
-                format!("k:{}", Json::Object(fields))
+                format!("k:{}", escaped(Json::Object(fields).to_string()))
             }
-            Self::Value(value) => format!("v:{}", value.0),
+            Self::Value(value) => format!("v:{}", escaped(value.0.to_string())),
             Self::Index(at) => format!("i:{at}"),
         }
     }
@@ -190,3 +199,25 @@ impl PartialEq for Atom {
 }
 
 impl Eq for Atom {}
+
+#[cfg(test)]
+mod tests {
+    use pintle_json::json;
+
+    use super::*;
+
+    #[test]
+    fn elements_are_spelt_as_go_spells_them() {
+        let value = |value| PathElement::Value(Atom(value));
+        for (element, spelt) in [
+            (value(json!("a<b>&\u{2028}")), r#"v:"a\u003cb\u003e\u0026\u2028""#),
+            (value(json!(1e20)), "v:100000000000000000000"),
+            (value(json!(0.5)), "v:0.5"),
+            (PathElement::key(vec![("value".into(), Atom(json!("a<0%")))]), r#"k:{"value":"a\u003c0%"}"#),
+            (PathElement::Field("a<b".into()), "f:a<b"),
+        ] {
+            assert_eq!(element.spell(), spelt);
+            assert_eq!(PathElement::parse(spelt), Some(element));
+        }
+    }
+}

@@ -5,6 +5,7 @@ use std::str::FromStr;
 
 use serde_json::Number;
 
+use crate::write::{to_vec, to_vec_pretty};
 use crate::{Map, Text};
 
 /// Any JSON value.
@@ -173,8 +174,8 @@ impl Json {
 /// Without spaces, its members in the order of their keys; with them where `{:#}` asks for it.
 impl fmt::Display for Json {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let text = if f.alternate() { serde_json::to_string_pretty(self) } else { serde_json::to_string(self) };
-        f.write_str(&text.map_err(|_| fmt::Error)?)
+        let text = if f.alternate() { to_vec_pretty(self) } else { to_vec(self) };
+        f.write_str(&text.ok().and_then(|text| String::from_utf8(text).ok()).ok_or(fmt::Error)?)
     }
 }
 

@@ -22,7 +22,8 @@
 //! assert_eq!(pod["status"].to_string(), r#"{"phase":"Running"}"#);
 //! ```
 //!
-//! It is read and written by `serde_json`'s functions, and converts both ways.
+//! `serde_json`'s functions read and write it, and it converts both ways. [`to_vec`], [`to_vec_pretty`], [`to_writer`] and `Display` write
+//! numbers as Go does.
 
 mod convert;
 mod de;
@@ -34,9 +35,11 @@ mod path;
 mod ser;
 mod text;
 mod words;
+mod write;
 
 pub use de::MapOrNumber;
 pub use json::Json;
 pub use map::{Entry, IntoMembers, Map, Members, MembersMut};
 pub use ser::to_json;
 pub use text::Text;
+pub use write::{to_vec, to_vec_pretty, to_writer};

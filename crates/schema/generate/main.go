@@ -18,6 +18,7 @@ import (
 	"strings"
 
 	apidiscovery "k8s.io/api/apidiscovery/v2"
+	core "k8s.io/api/core/v1"
 	apiextensions "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	meta "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -211,7 +212,11 @@ func write(out *bufio.Writer, name string, of reflect.Type) {
 			fmt.Fprint(out, "!")
 		}
 		schema := document.Properties[tag[0]]
-		fmt.Fprintf(out, " %s", spell(field.Type))
+		spelt := spell(field.Type)
+		if field.Type == reflect.TypeFor[core.ResourceList]() && rounded(of) {
+			spelt = "{resource"
+		}
+		fmt.Fprintf(out, " %s", spelt)
 		switch {
 		case schema.ListType == "map":
 			fmt.Fprintf(out, " map=%s", strings.Join(keys(field.Type, schema.Keys), ","))
@@ -236,6 +241,11 @@ func write(out *bufio.Writer, name string, of reflect.Type) {
 		}
 		fmt.Fprintln(out)
 	}
+}
+
+// rounded tells whether the defaults of Kubernetes round the resource lists of a struct up to a milli.
+func rounded(of reflect.Type) bool {
+	return of.PkgPath() == "k8s.io/api/core/v1" && of.Name() != "NodeAllocatableResourceClaimStatus"
 }
 
 // always tells whether Go writes the field even when it is empty.

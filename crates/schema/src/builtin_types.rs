@@ -37,6 +37,11 @@ impl BuiltinTypes {
         self.kinds.iter().map(|(kind, of)| (*of, *kind)).collect()
     }
 
+    #[cfg(test)]
+    pub(super) fn names(&self) -> impl Iterator<Item = &'static str> {
+        self.names.keys().copied()
+    }
+
     /// The versions and names of the kinds, in order.
     pub(super) fn kinds(&self) -> Vec<(&'static str, &'static str)> {
         let mut kinds: Vec<_> = self.kinds.keys().copied().collect();
@@ -132,6 +137,7 @@ impl BuiltinTypes {
             "int64" => Scalar::Int64,
             "float64" => Scalar::Number,
             "quantity" => Scalar::Quantity,
+            "resource" => Scalar::ResourceQuantity,
             "intstr" => Scalar::IntOrString,
             "time" => Scalar::Time,
             "microtime" => Scalar::MicroTime,

@@ -7,7 +7,7 @@ use super::fields::zero;
 use super::reader::Reader;
 use super::sink::{shape, take, take_json};
 use super::whole::{TypeMeta, Whole};
-use super::{BodyError, Decoded, Schema, StrictFinding, Yaml, protobuf};
+use super::{BodyError, Decoded, Schema, StrictFinding, Yaml, protobuf, yaml};
 
 /// The language of a body.
 #[derive(Clone, Copy, Debug)]
@@ -53,7 +53,11 @@ pub fn decode(body: &[u8], format: BodyFormat<'_>, expected: &Expected<'_>) -> R
     let (object, mut findings) = match format {
         BodyFormat::Json => (take_json(body, whole).map_err(syntax)?, Vec::new()),
         BodyFormat::Yaml(Ok((node, findings))) => (take(node, whole).map_err(broken)?, findings.clone()),
-        BodyFormat::Yaml(Err(why)) => return Err(syntax(why.clone())),
+        BodyFormat::Yaml(Err(why)) => {
+            // A server says what its reader says, without the words of the tools that turn YAML into JSON.
+            let why = why.strip_prefix(yaml::CONVERSION).unwrap_or(why);
+            return Err(unrecognized(format!("{why} ({})", excerpt(body))));
+        }
         BodyFormat::Protobuf => {
             let object = protobuf::decode(body, (expected.api_version, kind)).map_err(BodyError::Unrecognized)?;
             (take(&object, whole).map_err(broken)?, Vec::new())

@@ -2,21 +2,17 @@
 
 use serde_json::{Error, Number};
 
-/// Go keeps whole numbers of 64 bits as they are, and all others as floats, which it writes without a point where they are whole.
+/// Go keeps whole numbers of 64 bits as they are, and all others as floats. It writes those that are whole without a point, in the shortest
+/// digits that mean them, filled up with zeros; and reads that as a whole number, if it fits.
 pub(super) fn plain_number(number: Number) -> Number {
     if number.as_i64().is_some() {
         return number;
     }
     match number.as_f64() {
-        Some(float) if float.fract() == 0.0 && float.abs() < 9.2e18 => (float as i64).into(),
-        // Go writes the shortest digits that mean this float, filled up with zeros.
-        Some(float) if float.fract() == 0.0 && float > 0.0 && float < 1.8e19 => {
-            let shortest = format!("{float:e}");
-            let (digits, power) = shortest.split_once('e').unwrap_or((&shortest, "0"));
-            let digits = digits.replace('.', "");
-            let width = power.parse().unwrap_or(0_usize) + 1;
-            format!("{digits:0<width$}").parse::<u64>().map_or(number, Number::from)
-        }
+        Some(float) if float.fract() == 0.0 && float.abs() < 1e19 => match float.to_string().parse::<i64>() {
+            Ok(whole) => whole.into(),
+            Err(_) => Number::from_f64(float).unwrap_or(number),
+        },
         Some(float) => Number::from_f64(float).unwrap_or(number),
         None => number,
     }

@@ -36,6 +36,7 @@ mod codec;
 mod convert;
 mod custom;
 mod decoded;
+mod descriptions;
 mod document;
 mod fields;
 mod finding;
@@ -156,6 +157,15 @@ pub fn write_yaml(value: &Json) -> String {
 /// than a thousand bytes there.
 pub fn write_yaml_line(value: &Json) -> String {
     yaml::write_line(value)
+}
+
+/// Returns the text of a YAML or JSON file: UTF-8 or, with a byte order mark, UTF-16. The mark is left out.
+///
+/// # Errors
+///
+/// The bytes are neither; the error says why in libyaml's words.
+pub fn yaml_text(bytes: &[u8]) -> Result<std::borrow::Cow<'_, str>, &'static str> {
+    yaml::text(bytes)
 }
 
 /// The documents of a YAML text as JSON, up to the first that cannot be read; the error says what is wrong with that one.

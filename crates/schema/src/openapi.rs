@@ -1,6 +1,6 @@
 //! The built-in types as OpenAPI 3 has them, by the names that they have in the documents of a real server.
 //!
-//! What the table does not know is not told: descriptions, and the values that fields have when they are left out, but for fields that tell
+//! Descriptions are short, and most types of rarer groups have none. What the table does not know is not told: the values that fields have when they are left out, but for fields that tell
 //! the items of a list apart.
 
 use std::collections::HashMap;
@@ -8,6 +8,7 @@ use std::collections::HashMap;
 use pintle_json::{Json, Map, json};
 
 use super::builtin_types::table;
+use super::descriptions::Descriptions;
 use super::types::{Field, ListType, Merge, Scalar, Struct, StructRef, Topology, Type, Union};
 
 const MACHINERY: &str = "io.k8s.apimachinery.pkg";
@@ -18,7 +19,8 @@ pub const PLACE: &str = "#/components/schemas/";
 
 /// The schemas of these types, and of all that they refer to, by their names. What is no built-in struct has none.
 pub fn schemas<'a>(types: impl IntoIterator<Item = &'a Type>) -> Map {
-    let mut schemas = Schemas::default();
+    let mut schemas =
+        Schemas { descriptions: Descriptions::read(), made: Map::new(), wanted: Vec::new(), defaults: HashMap::new() };
     for of in types {
         schemas.refer(of);
     }
@@ -49,8 +51,8 @@ pub fn name(of: &Struct) -> String {
     }
 }
 
-#[derive(Default)]
 struct Schemas {
+    descriptions: Descriptions,
     made: Map,
     /// Structs that something refers to, and that are not made yet.
     wanted: Vec<StructRef>,
@@ -67,8 +69,14 @@ struct SchemaField {
 
 impl Schemas {
     fn of_struct(&mut self, of: &Struct, kind: Option<&(&str, &str)>) -> Json {
-        let properties: Map = of.fields.iter().map(|field| (field.name.clone(), self.of_field(field))).collect();
-        let mut schema = json!({"type": "object", "properties": properties});
+        let properties: Map = of.fields.iter().map(|field| (field.name.clone(), self.of_field(of, field))).collect();
+        let mut schema = json!({"type": "object"});
+        if let Some(description) = self.descriptions.of_type(of.name) {
+            schema["description"] = description.into();
+        }
+        if !properties.is_empty() {
+            schema["properties"] = properties.into();
+        }
         let required: Vec<_> = of.fields.iter().filter(|field| field.required).map(|field| &*field.name).collect();
         if !required.is_empty() {
             schema["required"] = required.into();
@@ -83,7 +91,7 @@ impl Schemas {
         schema
     }
 
-    fn of_field(&mut self, field: &Field) -> Json {
+    fn of_field(&mut self, of: &Struct, field: &Field) -> Json {
         let mut schema = match field.of {
             // The one field whose values are no JSON schemas but of which no more is known.
             Type::Any if field.name == "fieldsV1" => {
@@ -91,7 +99,10 @@ impl Schemas {
             }
             _ => self.of_type(&field.of),
         };
-        let said = extensions(field);
+        let mut said = extensions(field);
+        if let Some(description) = self.descriptions.of_field(of.name, &field.name) {
+            said.insert("description", description.into());
+        }
         if !said.is_empty() {
             // Nothing stands beside a reference.
             if schema.get("$ref").is_some() {
@@ -150,7 +161,7 @@ impl Schemas {
             Scalar::Int64 => json!({"type": "integer", "format": "int64"}),
             Scalar::Number => json!({"type": "number", "format": "double"}),
             Scalar::Bytes => text("byte"),
-            Scalar::Quantity => {
+            Scalar::Quantity | Scalar::ResourceQuantity => {
                 let either = json!({"oneOf": [{"type": "string"}, {"type": "number"}]});
                 self.named(format!("{MACHINERY}.api.resource.Quantity"), either)
             }
@@ -222,8 +233,32 @@ mod tests {
     #[track_caller]
     fn check(version: &str, kind: &str, pointer: &str, expected: Json) {
         let schema = Schema::builtin(version, kind).expect("a built-in kind");
-        let told = Json::Object(schemas([schema.root()]));
-        assert_eq!(told.at(pointer), Some(&expected), "{pointer}");
+        let mut told = Json::Object(schemas([schema.root()])).at(pointer).cloned().expect("a schema");
+        drop_descriptions(&mut told);
+        assert_eq!(told, expected, "{pointer}");
+    }
+
+    fn drop_descriptions(value: &mut Json) {
+        if value.get("description").is_some_and(Json::is_string) {
+            value.unset("description");
+        }
+        value.as_object_mut().into_iter().flat_map(Map::values_mut).for_each(drop_descriptions);
+    }
+
+    #[test]
+    fn types_and_fields_are_described() {
+        let pod = Schema::builtin("v1", "Pod").expect("a built-in kind");
+        let told = Json::Object(schemas([pod.root()]));
+        for (pointer, begins) in [
+            ("/io.k8s.api.core.v1.Pod/description", "A set of containers"),
+            ("/io.k8s.api.core.v1.Container/properties/image/description", "The image of the container"),
+            // One that all types share.
+            ("/io.k8s.api.core.v1.PodCondition/properties/reason/description", "A short machine-readable reason"),
+            ("/io.k8s.api.core.v1.Pod/properties/spec/description", "What the pod runs"),
+        ] {
+            assert!(told.text(pointer).starts_with(begins), "{pointer}: {}", told.text(pointer));
+        }
+        assert!(told.has("/io.k8s.api.core.v1.Pod/properties/spec/allOf/0/$ref"));
     }
 
     #[test]

@@ -2,9 +2,9 @@
 
 use std::fmt;
 
-/// Go's complaint about text that is no quantity.
-pub const COMPLAINT: &str =
-    "quantities must match the regular expression '^([+-]?[0-9.]+)([eEinumkKMGTP]*[-+]?[0-9]*)$'";
+const WRONG_FORM: &str = "quantities must match the regular expression '^([+-]?[0-9.]+)([eEinumkKMGTP]*[-+]?[0-9]*)$'";
+const WRONG_NUMBER: &str = "unable to parse numeric part of quantity";
+const WRONG_UNIT: &str = "unable to parse quantity's suffix";
 
 /// An amount, and the family of units that it is written in.
 #[derive(Clone, Copy, Debug)]
@@ -25,7 +25,9 @@ const BINARY: [(&str, u32); 6] = [("Ki", 10), ("Mi", 20), ("Gi", 30), ("Ti", 40)
 const DECIMAL: [(&str, i32); 10] =
     [("n", -9), ("u", -6), ("m", -3), ("", 0), ("k", 3), ("M", 6), ("G", 9), ("T", 12), ("P", 15), ("E", 18)];
 /// Finer amounts are rounded up.
-const FINEST: i32 = -9;
+const FINEST: i64 = -9;
+/// The power of ten of the finest amounts in resource lists.
+const MILLI: i64 = -3;
 /// One, in the finest unit.
 const ONE: i128 = 1_000_000_000;
 /// The most that an amount with a binary unit comes to.
@@ -37,7 +39,7 @@ impl Quantity {
 
     /// Reads a quantity. `None` where the text is none.
     pub fn parse(text: &str) -> Option<Self> {
-        let number = read(text)?;
+        let number = read(text).ok()?;
         Some(Self { nanos: number.nanos(), format: number.format })
     }
 
@@ -74,7 +76,7 @@ impl Quantity {
 
     /// The whole amount, rounded away from zero.
     pub fn whole(self) -> i128 {
-        scaled(self.nanos.abs(), FINEST) * self.nanos.signum()
+        scaled(self.nanos.abs(), -9) * self.nanos.signum()
     }
 
     /// The same amount without a fraction, rounded away from zero.
@@ -89,16 +91,40 @@ impl fmt::Display for Quantity {
     }
 }
 
-/// The canonical spelling: no fraction, the largest unit that needs none. `None` where the text is no quantity.
+/// Returns the text that Go writes for a quantity. `None` if `text` is not a quantity.
 ///
-/// As Go has it, an amount for which no unit is large enough is spelled without one, and is another then.
+/// Go keeps most texts whose power of ten is a multiple of three (`1E3`, `+1`, `1.500`). It rewrites all others: no fraction, the largest
+/// unit that needs none. If no unit is large enough, Go omits the unit, which changes the amount.
 pub fn canonical(text: &str) -> Option<String> {
-    read(text).map(|number| number.to_string())
+    written(text).ok()
+}
+
+/// Returns the text that Go writes for a quantity, as [`canonical`] does.
+///
+/// # Errors
+///
+/// Go's error text if `text` is not a quantity. Blanks around a quantity are allowed.
+pub fn written(text: &str) -> Result<String, &'static str> {
+    let text = text.trim();
+    let number = read(text)?;
+    Ok(if number.kept { text.into() } else { number.to_string() })
+}
+
+/// Returns the text that kube-apiserver stores in a resource list: amounts finer than a milli are rounded away from zero.
+///
+/// # Errors
+///
+/// As [`written`].
+pub fn written_in_list(text: &str) -> Result<String, &'static str> {
+    let text = text.trim();
+    let number = read(text)?;
+    let kept = number.kept && number.written_power >= MILLI;
+    Ok(if kept { text.into() } else { number.rounded(MILLI).to_string() })
 }
 
 /// The amount in units of 10⁻⁹, rounded up, away from zero; it saturates far beyond 2⁶³.
 pub fn nanos(text: &str) -> Option<i128> {
-    read(text).map(|number| number.nanos())
+    read(text).ok().map(|number| number.nanos())
 }
 
 /// A number as it is spelled, however large.
@@ -109,23 +135,27 @@ struct Number {
     /// The power of ten of the last digit, no less than that of the finest unit.
     power: i64,
     format: Format,
+    /// Whether Go writes the text as it is.
+    kept: bool,
+    /// The power of ten of the last digit of the text.
+    written_power: i64,
 }
 
 impl Number {
     fn of(nanos: i128, format: Format) -> Self {
         let digits = if nanos == 0 { String::new() } else { nanos.unsigned_abs().to_string() };
-        Self { negative: nanos < 0, digits, power: FINEST.into(), format }
+        Self { negative: nanos < 0, digits, power: FINEST, format, kept: false, written_power: FINEST }
     }
 
-    /// The same in units that are kept, rounded away from zero.
-    fn rounded(mut self) -> Self {
-        let finer = usize::try_from(i64::from(FINEST).saturating_sub(self.power)).unwrap_or(0);
+    /// The same amount, rounded away from zero to a multiple of ten to the power of `finest`.
+    fn rounded(mut self, finest: i64) -> Self {
+        let finer = usize::try_from(finest.saturating_sub(self.power)).unwrap_or(0);
         if finer > 0 {
             let lost = self.digits.split_off(self.digits.len().saturating_sub(finer));
             if lost.bytes().any(|digit| digit != b'0') {
                 increment(&mut self.digits);
             }
-            self.power = FINEST.into();
+            self.power = finest;
         }
         self
     }
@@ -134,7 +164,7 @@ impl Number {
         if self.digits.is_empty() {
             return 0;
         }
-        let unit = u32::try_from(self.power - i64::from(FINEST)).ok().and_then(|power| 10_i128.checked_pow(power));
+        let unit = u32::try_from(self.power - FINEST).ok().and_then(|power| 10_i128.checked_pow(power));
         let amount = self.digits.parse().ok().zip(unit).and_then(|(digits, unit): (i128, _)| digits.checked_mul(unit));
         let amount = amount.unwrap_or(i128::MAX);
         if self.negative { -amount } else { amount }
@@ -179,33 +209,82 @@ fn increment(digits: &mut String) {
     digits.extend(std::iter::repeat_n('0', nines));
 }
 
-fn read(text: &str) -> Option<Number> {
+/// The parts of a quantity's text.
+struct Parts<'a> {
+    negative: bool,
+    /// Without zeros before them; "0" if there are no others.
+    whole: &'a str,
+    fraction: &'a str,
+    unit: &'a str,
+    /// Whether the number has a digit at all: Go accepts some quantities without one.
+    has_digits: bool,
+}
+
+fn split(text: &str) -> Option<Parts<'_>> {
     let unsigned = text.strip_prefix(['+', '-']).unwrap_or(text);
-    let negative = text.starts_with('-');
-    let number = unsigned.bytes().take_while(|byte| byte.is_ascii_digit() || *byte == b'.').count();
-    let (number, suffix) = unsigned.split_at(number);
-    let (whole, fraction) = number.split_once('.').unwrap_or((number, ""));
-    if whole.len() + fraction.len() == 0 || fraction.contains('.') {
-        return None;
+    let (whole, rest) = digits(unsigned);
+    let (fraction, unit) = rest.strip_prefix('.').map_or(("", rest), digits);
+    let power = unit.trim_start_matches(|c| "eEinumkKMGTP".contains(c));
+    let (_, end) = digits(power.strip_prefix(['+', '-']).unwrap_or(power));
+    let has_digits = whole.len() + fraction.len() > 0;
+    let whole = Some(whole.trim_start_matches('0')).filter(|whole| !whole.is_empty()).unwrap_or("0");
+    let parts = Parts { negative: text.starts_with('-'), whole, fraction, unit, has_digits };
+    (!text.is_empty() && end.is_empty()).then_some(parts)
+}
+
+/// Splits a text behind its leading digits.
+fn digits(text: &str) -> (&str, &str) {
+    text.split_at(text.bytes().take_while(u8::is_ascii_digit).count())
+}
+
+fn read(text: &str) -> Result<Number, &'static str> {
+    let parts = split(text).ok_or(WRONG_FORM)?;
+    let (format, unit_power) = unit(parts.unit).ok_or(WRONG_UNIT)?;
+    let all = format!("{}{}", parts.whole, parts.fraction);
+    let written_power = match format {
+        Format::Binary => 0,
+        _ => unit_power.saturating_sub_unsigned(parts.fraction.len() as u64),
+    };
+    let short = is_short(&parts, format, unit_power) && written_power >= FINEST;
+    if !short && !parts.has_digits {
+        return Err(WRONG_NUMBER);
     }
-    let (format, power) = unit(suffix)?;
-    let fraction = fraction.trim_end_matches('0');
-    let digits = format!("{whole}{fraction}");
+    let kept = short
+        && match format {
+            Format::Binary => all.parse::<u64>().is_ok_and(|number| !number.is_multiple_of(8)),
+            _ => written_power % 3 == 0 && !all.ends_with("000") && !all.starts_with('0'),
+        };
+    let fraction = parts.fraction.trim_end_matches('0');
+    let digits = format!("{}{fraction}", parts.whole);
     let digits = digits.trim_start_matches('0');
     if format == Format::Binary {
-        let amount = binary(digits, fraction.len(), power);
-        return Some(Number::of(if negative { -amount } else { amount }, format));
+        let amount = binary(digits, fraction.len(), unit_power);
+        let number = Number::of(if parts.negative { -amount } else { amount }, format);
+        return Ok(Number { kept, written_power, ..number });
     }
-    let power = power.checked_sub_unsigned(fraction.len() as u64)?;
+    let power = unit_power.saturating_sub_unsigned(fraction.len() as u64);
     // Nothing has no digits, whatever its unit.
     let power = if digits.is_empty() { 0 } else { power };
-    Some(Number { negative, digits: digits.into(), power, format }.rounded())
+    let number = Number { negative: parts.negative, digits: digits.into(), power, format, kept, written_power };
+    Ok(number.rounded(FINEST))
+}
+
+/// Whether Go reads the number with 64 bits. Only such a number can keep its text.
+fn is_short(parts: &Parts<'_>, format: Format, unit_power: i64) -> bool {
+    match format {
+        Format::Binary => {
+            let spare = 14 - unit_power * 3 / 10;
+            parts.fraction.is_empty() && parts.whole.len() as i64 <= spare
+        }
+        Format::Decimal | Format::Exponent => parts.whole.len() + parts.fraction.len() <= 18,
+    }
 }
 
 /// So many digits, of which some are a fraction, times a power of two, in units of 10⁻⁹. It is capped.
 fn binary(digits: &str, places: usize, power: i64) -> i128 {
     // With more digits than can be reckoned with, the last of the fraction only round it up.
-    let cut = digits.len().saturating_sub(20).min(places);
+    let most = usize::try_from((127 - power) * 30103 / 100_000).unwrap_or(20);
+    let cut = digits.len().saturating_sub(most).min(places);
     let digits = &digits[..digits.len() - cut];
     let mantissa = match digits.parse() {
         Ok(mantissa) => mantissa,
@@ -214,9 +293,8 @@ fn binary(digits: &str, places: usize, power: i64) -> i128 {
         Err(_) => i128::MAX,
     };
     let mantissa = mantissa.saturating_add(i128::from(cut > 0)).saturating_mul(1 << power);
-    // No more than 20 digits are left behind the point where any are before it, and fewer than those of the text.
     let places = i32::try_from(places - cut).unwrap_or(i32::MAX);
-    scaled(mantissa, -places - FINEST).min(MOST_BINARY)
+    scaled(mantissa, -places + 9).min(MOST_BINARY)
 }
 
 /// The unit and its power, of two or of ten.
@@ -266,9 +344,20 @@ mod tests {
             ("512Ki", "512Ki"),
             ("0.5Ki", "512"),
             ("-1.5", "-1500m"),
-            ("+3", "3"),
+            ("+3", "+3"),
+            ("01", "01"),
+            ("1E3", "1E3"),
+            ("1.500", "1.500"),
+            ("1.000", "1"),
+            ("0.100", "100m"),
+            ("010Mi", "010Mi"),
+            ("08Ki", "8Ki"),
+            (" 1 ", "1"),
+            ("Gi", "0"),
+            ("-", "0"),
+            (".", "0"),
             (".5", "500m"),
-            ("1.", "1"),
+            ("1.", "1."),
             ("1234567", "1234567"),
             ("0.0000000001", "1n"),
             ("128974848", "128974848"),
@@ -324,8 +413,32 @@ mod tests {
             assert!(twice.is_some_and(|all| all.whole() < 0));
         }
         assert_eq!(canonical(&format!("1{zeros}x")), None);
-        for text in ["", "x", "1.2.3", "1 Gi", "1gi", "Gi", "1e", "--1", "1Kib"] {
-            assert_eq!(canonical(text), None, "{text}");
+        for text in ["", "x", "1.2.3", "1 Gi", "1gi", "1Kib", "١"] {
+            assert_eq!(written(text), Err(WRONG_FORM), "{text}");
+        }
+        for text in ["1e", "--1", "1i", "1Ki5"] {
+            assert_eq!(written(text), Err(WRONG_UNIT), "{text}");
+        }
+        assert_eq!(written("e-20"), Err(WRONG_NUMBER));
+    }
+
+    #[test]
+    fn resource_lists_round_up_to_a_milli() {
+        for (text, stored) in [
+            ("1500u", "2m"),
+            ("0.0001", "1m"),
+            ("-1500u", "-2m"),
+            ("1n", "1m"),
+            ("1.500", "1.500"),
+            ("+1.0001", "1001m"),
+            ("1e-7", "1e-3"),
+            ("123456789012345678901u", "123456789012345679m"),
+            ("1Gi", "1Gi"),
+            ("0.0001Ki", "103m"),
+            ("9999999u", "10"),
+            ("1E3", "1E3"),
+        ] {
+            assert_eq!(written_in_list(text).as_deref(), Ok(stored), "{text}");
         }
     }
 

@@ -24,7 +24,9 @@ impl Scalar {
     /// What Go calls it.
     pub(super) fn go_name(self) -> &'static str {
         match self {
-            Self::String | Self::Quantity | Self::Time | Self::MicroTime | Self::Duration => "string",
+            Self::String | Self::Quantity | Self::ResourceQuantity | Self::Time | Self::MicroTime | Self::Duration => {
+                "string"
+            }
             Self::Bool => "bool",
             Self::Int32 | Self::IntOrString => "int32",
             Self::Int64 => "int64",
@@ -40,7 +42,7 @@ impl Scalar {
             Self::String => "".into(),
             Self::Bool => false.into(),
             Self::Int32 | Self::Int64 | Self::Number | Self::IntOrString => 0.into(),
-            Self::Quantity => "0".into(),
+            Self::Quantity | Self::ResourceQuantity => "0".into(),
             Self::Duration => "0s".into(),
             Self::Time | Self::MicroTime | Self::Bytes | Self::Untyped | Self::Raw => Json::Null,
         }
@@ -58,13 +60,21 @@ impl Scalar {
             },
             (Self::Int64, found) => whole(&found).map(Into::into).ok_or(RefusedScalar::Type(found)),
             (Self::Number, found @ Single::Number(_)) | (Self::Untyped | Self::Raw, found) => Ok(found.into_value()),
-            (Self::Quantity, Single::Text(text)) => amount(&text),
-            (Self::Quantity, Single::Number(number)) => amount(&number.to_string()),
+            (Self::Quantity | Self::ResourceQuantity, Single::Text(text)) => self.amount(&text),
+            (Self::Quantity | Self::ResourceQuantity, Single::Number(number)) => self.amount(&number.to_string()),
             (Self::Time, Single::Text(text)) => time(&text),
             (Self::MicroTime, Single::Text(text)) => micro_time(&text),
             (Self::Bytes, Single::Text(text)) => bytes(text),
             (_, found) => Err(RefusedScalar::Type(found)),
         }
+    }
+
+    fn amount(self, text: &str) -> Result<Json, RefusedScalar<'static>> {
+        let written = match self {
+            Self::ResourceQuantity => quantity::written_in_list(text),
+            _ => quantity::written(text),
+        };
+        written.map(Into::into).map_err(|why| RefusedScalar::Form(why.into()))
     }
 }
 
@@ -74,10 +84,6 @@ fn whole(found: &Single<'_>) -> Option<i64> {
         Single::Number(number) if !number.is_f64() => number.as_i64(),
         _ => None,
     }
-}
-
-fn amount(text: &str) -> Result<Json, RefusedScalar<'static>> {
-    quantity::canonical(text).map(Into::into).ok_or_else(|| RefusedScalar::Form(quantity::COMPLAINT.into()))
 }
 
 /// Base64, which may be broken into lines.
@@ -143,6 +149,8 @@ mod tests {
             (Scalar::IntOrString, json!(80), Some(json!(80))),
             (Scalar::IntOrString, json!(1.5), None),
             (Scalar::Quantity, json!(2000), Some(json!("2k"))),
+            (Scalar::Quantity, json!("1500u"), Some(json!("1500u"))),
+            (Scalar::ResourceQuantity, json!("1500u"), Some(json!("2m"))),
             (Scalar::Quantity, json!("x"), None),
             (Scalar::Time, json!("2024-01-02T03:04:05.999+02:00"), Some(json!("2024-01-02T01:04:05Z"))),
             (Scalar::Time, json!("2024-01-02"), None),

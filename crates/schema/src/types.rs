@@ -44,6 +44,8 @@ pub enum Scalar {
     Number,
     /// An amount with a unit, such as `500m`.
     Quantity,
+    /// An amount in a resource list, which kube-apiserver rounds up to a milli.
+    ResourceQuantity,
     /// A whole number, or text.
     IntOrString,
     /// A time in whole seconds.

@@ -3,18 +3,26 @@
 //! A few bytes of it can ask for very much: brackets that nest without end, aliases of aliases. So it is read event by event, and
 //! what would be too deep or too large is refused before it is built.
 
+mod cursor;
 mod emitter;
+mod parser;
+mod scanner;
 
 use std::borrow::Cow;
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
-use granit_parser::{ErrorKind, Event, Parser, ScalarStyle, ScanError, StrInput, Tag};
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use parser::{Parser, Properties, YamlEvent};
 use serde_json::Number;
 
 use super::go_json::plain_number;
 use super::{DEEPEST, JsonNode, StrictFinding, Yaml};
 
 pub(super) use emitter::{write, write_line};
+
+/// What the tools of Kubernetes say before an error in YAML.
+pub(super) const CONVERSION: &str = "error converting YAML to JSON: ";
 
 /// What the nodes with an anchor and their aliases may weigh, in bytes. Go, too, takes some 400,000 nodes for harmless.
 const MOST_ALIASED: usize = 16 << 20;
@@ -23,36 +31,41 @@ const MOST_ALIASED: usize = 16 << 20;
 pub(super) fn read(body: &[u8]) -> Yaml {
     // What YAML has and JSON has not is told by the writer of JSON.
     let by = |why: &str| if why.starts_with("json: ") { "" } else { "yaml: " };
-    first(body).map_err(|why| format!("error converting YAML to JSON: {}{why}", by(&why)))
+    first(body).map_err(|why| format!("{CONVERSION}{}{why}", by(&why)))
 }
 
 fn first(body: &[u8]) -> Yaml {
-    let text = std::str::from_utf8(body).map_err(|_| "invalid leading UTF-8 octet")?;
-    // To libyaml a tab at the beginning of a line outside of all else is no blank.
-    if text.trim_start_matches([' ', '\n', '\r', '\u{feff}']).starts_with('\t') {
-        return Err("found character that cannot start any token".into());
+    let text = text(body)?;
+    YamlDocuments::new(&text).next().unwrap_or(Ok((JsonNode::Null, Vec::new())))
+}
+
+/// The text of a file: UTF-8, or UTF-16 after a byte order mark, which does not belong to the text.
+pub(super) fn text(bytes: &[u8]) -> Result<Cow<'_, str>, &'static str> {
+    let unit: fn([u8; 2]) -> u16 = match bytes {
+        [0xff, 0xfe, ..] => u16::from_le_bytes,
+        [0xfe, 0xff, ..] => u16::from_be_bytes,
+        _ => {
+            let plain = bytes.strip_prefix(b"\xef\xbb\xbf").unwrap_or(bytes);
+            return std::str::from_utf8(plain).map(Cow::Borrowed).map_err(|_| "invalid leading UTF-8 octet");
+        }
+    };
+    let (pairs, rest) = bytes[2..].as_chunks::<2>();
+    if !rest.is_empty() {
+        return Err("incomplete UTF-16 character");
     }
-    YamlDocuments::new(text).next().unwrap_or(Ok((JsonNode::Null, Vec::new())))
+    let text: Result<String, _> = char::decode_utf16(pairs.iter().map(|pair| unit(*pair))).collect();
+    text.map(Cow::Owned).map_err(|_| "unexpected low surrogate area")
 }
 
 /// The documents of a text, up to the first that cannot be read.
 pub(super) struct YamlDocuments<'a> {
-    events: Parser<'a, StrInput<'a>>,
+    events: Parser<'a>,
     broken: bool,
 }
 
 impl<'a> YamlDocuments<'a> {
     pub(super) fn new(text: &'a str) -> Self {
-        // Where libyaml and the letter of the specification differ, Go sides with libyaml.
-        let options = granit_parser::options! {
-            emit_comments: false,
-            strict_indentation: false,
-            block_scalar_eof_without_line_feed: true,
-            bom_inside_document_as_content: true,
-            flow_nesting_limit: DEEPEST,
-            block_nesting_limit: DEEPEST,
-        };
-        Self { events: Parser::new_from_str_with_options(text, options), broken: false }
+        Self { events: Parser::new(text), broken: false }
     }
 }
 
@@ -61,10 +74,11 @@ impl Iterator for YamlDocuments<'_> {
 
     fn next(&mut self) -> Option<Self::Item> {
         while !self.broken {
-            let read = match self.events.next_event()? {
-                Ok((Event::DocumentStart(..), _)) => YamlReader::new(&mut self.events).document(),
+            let read = match self.events.next() {
+                Ok((YamlEvent::DocumentStart, _)) => YamlReader::new(&mut self.events).document(),
+                Ok((YamlEvent::StreamEnd, _)) => return None,
                 Ok(_) => continue,
-                Err(error) => Err(complaint(&error)),
+                Err(fault) => Err(fault.into()),
             };
             self.broken = read.is_err();
             return Some(read);
@@ -75,9 +89,11 @@ impl Iterator for YamlDocuments<'_> {
 
 /// Reads one document.
 struct YamlReader<'p, 'a> {
-    events: &'p mut Parser<'a, StrInput<'a>>,
+    events: &'p mut Parser<'a>,
     /// None stands for a node that is too heavy to be copied.
-    anchors: HashMap<usize, Option<Anchored>>,
+    anchors: HashMap<String, Option<Anchored>>,
+    /// The anchors of the nodes that are being read.
+    open: HashSet<String>,
     /// What may still be copied.
     copies: usize,
     findings: Vec<StrictFinding>,
@@ -130,14 +146,16 @@ struct Anchored {
 }
 
 impl<'p, 'a> YamlReader<'p, 'a> {
-    fn new(events: &'p mut Parser<'a, StrInput<'a>>) -> Self {
-        let (anchors, findings, places) = (HashMap::new(), Vec::new(), Vec::new());
-        Self { events, anchors, copies: MOST_ALIASED, findings, places, unsupported: None }
+    fn new(events: &'p mut Parser<'a>) -> Self {
+        let (anchors, open, findings, places) = (HashMap::new(), HashSet::new(), Vec::new(), Vec::new());
+        Self { events, anchors, open, copies: MOST_ALIASED, findings, places, unsupported: None }
     }
 
     fn document(mut self) -> Yaml {
-        let (event, _) = self.event()?;
-        let node = self.node(event, DEEPEST)?;
+        let read = self.event().and_then(|(event, _)| self.node(event, DEEPEST));
+        // Go reads the whole document before it looks at what it means.
+        while !matches!(self.events.next()?, (YamlEvent::DocumentEnd | YamlEvent::StreamEnd, _)) {}
+        let node = read?;
         match self.unsupported {
             None => Ok((node, self.findings)),
             Some(value) => Err(format!("json: unsupported value: {value}")),
@@ -145,35 +163,43 @@ impl<'p, 'a> YamlReader<'p, 'a> {
     }
 
     /// The next event, and its line.
-    fn event(&mut self) -> Result<(Event<'a>, usize), String> {
-        match self.events.next_event() {
-            Some(Ok((event, span))) => Ok((event, span.start.line())),
-            Some(Err(error)) => Err(complaint(&error)),
-            None => Err("unexpected end of the text".into()),
-        }
+    fn event(&mut self) -> Result<(YamlEvent, usize), String> {
+        let (event, mark) = self.events.next()?;
+        Ok((event, mark.line + 1))
     }
 
     /// The node that an event begins. In it, `room` lists and maps may stand one in another.
-    fn node(&mut self, event: Event<'a>, room: usize) -> Result<JsonNode, String> {
+    fn node(&mut self, event: YamlEvent, room: usize) -> Result<JsonNode, String> {
         let (node, anchor) = match event {
-            Event::Alias(anchor) => return self.copy(anchor, room),
-            Event::Scalar(text, style, anchor, tag) => {
-                self.unsupported = self.unsupported.or(endless(&text, style, tag.as_deref()).map(|(_, shown)| shown));
-                (scalar(text, style, tag.as_deref())?, anchor)
+            YamlEvent::Alias(anchor) => return self.copy(&anchor, room),
+            YamlEvent::Scalar { text, plain, said } => {
+                let tag = said.tag.as_deref();
+                self.unsupported = self.unsupported.or(endless(&text, plain, tag).map(|(_, shown)| shown));
+                (scalar(text, plain, tag)?, said.anchor)
             }
-            Event::SequenceStart(_, anchor, _) => (self.list(inside(room)?)?, anchor),
-            Event::MappingStart(_, anchor, _) => (self.map(inside(room)?)?, anchor),
+            YamlEvent::SequenceStart(Properties { anchor, .. }) => {
+                self.begin(anchor.as_deref());
+                (self.list(inside(room)?)?, anchor)
+            }
+            YamlEvent::MappingStart(Properties { anchor, .. }) => {
+                self.begin(anchor.as_deref());
+                (self.map(inside(room)?)?, anchor)
+            }
             _ => return Err("a document without content".into()),
         };
         self.remember(anchor, &node);
         Ok(node)
     }
 
+    fn begin(&mut self, anchor: Option<&str>) {
+        self.open.extend(anchor.map(str::to_owned));
+    }
+
     fn list(&mut self, room: usize) -> Result<JsonNode, String> {
         let mut items = Vec::new();
         loop {
             match self.event()? {
-                (Event::SequenceEnd, _) => return Ok(JsonNode::List(items)),
+                (YamlEvent::SequenceEnd, _) => return Ok(JsonNode::List(items)),
                 (event, _) => items.push(self.node(event, room)?),
             }
         }
@@ -184,7 +210,7 @@ impl<'p, 'a> YamlReader<'p, 'a> {
         let mut map = YamlMembers::default();
         loop {
             let (event, _) = self.event()?;
-            if event == Event::MappingEnd {
+            if event == YamlEvent::MappingEnd {
                 break;
             }
             if merges(&event) {
@@ -213,12 +239,15 @@ impl<'p, 'a> YamlReader<'p, 'a> {
     fn bases(&mut self, room: usize) -> Result<Vec<MergeSource>, String> {
         let (event, _) = self.event()?;
         // Go takes no list by its alias.
-        let Event::SequenceStart(_, anchor, _) = event else { return Ok(vec![self.base(event, room)?]) };
+        let YamlEvent::SequenceStart(Properties { anchor, .. }) = event else {
+            return Ok(vec![self.base(event, room)?]);
+        };
         let room = inside(room)?;
+        self.begin(anchor.as_deref());
         let mut bases = Vec::new();
         loop {
             match self.event()? {
-                (Event::SequenceEnd, _) => break,
+                (YamlEvent::SequenceEnd, _) => break,
                 (event, _) => bases.push(self.base(event, room)?),
             }
         }
@@ -229,7 +258,7 @@ impl<'p, 'a> YamlReader<'p, 'a> {
         Ok(bases)
     }
 
-    fn base(&mut self, event: Event<'a>, room: usize) -> Result<MergeSource, String> {
+    fn base(&mut self, event: YamlEvent, room: usize) -> Result<MergeSource, String> {
         match self.node(event, room)? {
             JsonNode::Map(members) => Ok((members, std::mem::take(&mut self.places))),
             _ => Err("map merge requires map or sequence of maps as the value".into()),
@@ -237,14 +266,14 @@ impl<'p, 'a> YamlReader<'p, 'a> {
     }
 
     /// A key, and how Go shows it: those that are texts in quotes.
-    fn key(&mut self, event: Event<'a>) -> Result<(String, String), String> {
+    fn key(&mut self, event: YamlEvent) -> Result<(String, String), String> {
         const NO_KEY: &str = "null, a list or a map cannot be a key";
-        if !matches!(event, Event::Scalar(..) | Event::Alias(_)) {
+        if !matches!(event, YamlEvent::Scalar { .. } | YamlEvent::Alias(_)) {
             return Err(NO_KEY.into());
         }
         let mut is_float = false;
-        if let Event::Scalar(text, style, _, tag) = &event {
-            if let Some((key, shown)) = endless(text, *style, tag.as_deref()) {
+        if let YamlEvent::Scalar { text, plain, said } = &event {
+            if let Some((key, shown)) = endless(text, *plain, said.tag.as_deref()) {
                 return Ok((key.into(), shown.into()));
             }
             is_float = integer(&text.replace('_', "")).is_none();
@@ -262,11 +291,9 @@ impl<'p, 'a> YamlReader<'p, 'a> {
         Ok((key.clone(), key))
     }
 
-    fn remember(&mut self, anchor: usize, node: &JsonNode) {
-        // 0 is none.
-        if anchor == 0 {
-            return;
-        }
+    fn remember(&mut self, anchor: Option<String>, node: &JsonNode) {
+        let Some(anchor) = anchor else { return };
+        self.open.remove(&anchor);
         let mut left = self.copies;
         let anchored = weigh(node, &mut left).map(|height| {
             let weight = self.copies - left;
@@ -277,9 +304,12 @@ impl<'p, 'a> YamlReader<'p, 'a> {
         self.anchors.insert(anchor, anchored);
     }
 
-    fn copy(&mut self, anchor: usize, room: usize) -> Result<JsonNode, String> {
+    fn copy(&mut self, anchor: &str, room: usize) -> Result<JsonNode, String> {
         const EXCESSIVE: &str = "document contains excessive aliasing";
-        let anchored = self.anchors.get(&anchor).ok_or("an anchor's value contains itself")?;
+        if self.open.contains(anchor) {
+            return Err(format!("anchor '{anchor}' value contains itself"));
+        }
+        let anchored = self.anchors.get(anchor).ok_or_else(|| format!("unknown anchor '{anchor}' referenced"))?;
         let Anchored { node, places, weight, height } = anchored.as_ref().ok_or(EXCESSIVE)?;
         if *height > room {
             return Err(too_deep());
@@ -290,15 +320,21 @@ impl<'p, 'a> YamlReader<'p, 'a> {
     }
 }
 
-fn scalar(text: Cow<'_, str>, style: ScalarStyle, tag: Option<&Tag>) -> Result<JsonNode, String> {
+/// The tag that YAML itself defines, if it is one.
+fn core_tag(tag: &str) -> Option<&str> {
+    tag.strip_prefix("tag:yaml.org,2002:")
+}
+
+fn scalar(text: String, is_plain: bool, tag: Option<&str>) -> Result<JsonNode, String> {
     let Some(tag) = tag else {
-        return Ok(if style == ScalarStyle::Plain { plain(&text) } else { JsonNode::String(text.into()) });
+        return Ok(if is_plain { plain(&text) } else { JsonNode::String(text) });
     };
-    let wanted = tag.core_suffix().unwrap_or_default();
+    let wanted = core_tag(tag).unwrap_or_default();
     let node = match wanted {
-        "float" if endless(&text, style, Some(tag)).is_some() => return Ok(JsonNode::Null),
+        "binary" => return binary(&text),
+        "float" if endless(&text, is_plain, Some(tag)).is_some() => return Ok(JsonNode::Null),
         "bool" | "float" | "int" | "null" => plain(&text),
-        _ => return Ok(JsonNode::String(text.into())),
+        _ => return Ok(JsonNode::String(text)),
     };
     let fits = match &node {
         JsonNode::Null => wanted == "null",
@@ -306,14 +342,43 @@ fn scalar(text: Cow<'_, str>, style: ScalarStyle, tag: Option<&Tag>) -> Result<J
         JsonNode::Number(number) => wanted == "float" || (wanted == "int" && !number.is_f64()),
         _ => false,
     };
-    if fits { Ok(node) } else { Err(format!("cannot decode `{text}` as a !!{wanted}")) }
+    let found = match &node {
+        _ if fits => return Ok(node),
+        JsonNode::Null => "null",
+        JsonNode::Bool(_) => "bool",
+        JsonNode::Number(number) if number.is_f64() => "float",
+        JsonNode::Number(_) => "int",
+        _ => "str",
+    };
+    Err(format!("cannot decode !!{found} `{text}` as a !!{wanted}"))
+}
+
+/// The text that base64 stands for. Each byte that is no UTF-8 becomes U+FFFD.
+fn binary(text: &str) -> Result<JsonNode, String> {
+    let text: String = text.chars().filter(|c| !matches!(c, '\r' | '\n')).collect();
+    let bytes = STANDARD.decode(text).map_err(|_| "!!binary value contains invalid base64 data")?;
+    let (mut out, mut rest) = (String::new(), &bytes[..]);
+    while !rest.is_empty() {
+        match std::str::from_utf8(rest) {
+            Ok(text) => {
+                out.push_str(text);
+                break;
+            }
+            Err(error) => {
+                out.push_str(&String::from_utf8_lossy(&rest[..error.valid_up_to()]));
+                out.push('\u{fffd}');
+                rest = &rest[error.valid_up_to() + 1..];
+            }
+        }
+    }
+    Ok(JsonNode::String(out))
 }
 
 /// Infinity and "no number", which JSON has not: as a key, and as Go shows it.
-fn endless(text: &str, style: ScalarStyle, tag: Option<&Tag>) -> Option<(&'static str, &'static str)> {
+fn endless(text: &str, is_plain: bool, tag: Option<&str>) -> Option<(&'static str, &'static str)> {
     let may_be = match tag {
-        None => style == ScalarStyle::Plain,
-        Some(tag) => tag.core_suffix() == Some("float"),
+        None => is_plain,
+        Some(tag) => core_tag(tag) == Some("float"),
     };
     match text {
         ".inf" | ".Inf" | ".INF" | "+.inf" | "+.Inf" | "+.INF" if may_be => Some((".inf", "+Inf")),
@@ -358,7 +423,9 @@ fn integer(text: &str) -> Option<Number> {
         _ => (10, unsigned),
     };
     if digits.starts_with(['-', '+']) {
-        return None;
+        // Go takes a sign behind this prefix.
+        let signed = base == 2 && unsigned.len() == text.len();
+        return i64::from_str_radix(digits, base).ok().filter(|_| signed).map(Number::from);
     }
     match &text[..text.len() - unsigned.len()] {
         "" => u64::from_str_radix(digits, base).ok().map(Number::from),
@@ -370,15 +437,20 @@ fn integer(text: &str) -> Option<Number> {
 fn float_key(number: f64) -> String {
     #[allow(clippy::cast_possible_truncation, reason = "so does Go")]
     let number = number as f32;
-    let printed = format!("{number:e}");
-    let Some((digits, exponent)) = printed.split_once('e') else { return printed };
-    match exponent.parse::<i32>() {
-        Ok(exponent) if !(-4..6).contains(&exponent) => {
-            let sign = if exponent < 0 { '-' } else { '+' };
-            format!("{digits}e{sign}{:02}", exponent.abs())
-        }
-        _ => number.to_string(),
-    }
+    general(&format!("{number:e}")).unwrap_or_else(|| number.to_string())
+}
+
+/// A number with a fraction or an exponent as YAML.
+fn float_text(number: f64) -> String {
+    general(&format!("{number:e}")).unwrap_or_else(|| number.to_string())
+}
+
+/// The form with an exponent, if Go prefers it to the full one. `printed` is Rust's form with an exponent.
+fn general(printed: &str) -> Option<String> {
+    let (digits, exponent) = printed.split_once('e')?;
+    let exponent = exponent.parse::<i32>().ok().filter(|exponent| !(-4..6).contains(exponent))?;
+    let sign = if exponent < 0 { '-' } else { '+' };
+    Some(format!("{digits}e{sign}{:02}", exponent.abs()))
 }
 
 /// A decimal number that is neither endless nor too large.
@@ -387,12 +459,9 @@ fn float(text: &str) -> Option<Number> {
 }
 
 /// Whether a key is the `<<` that merges: in quotes, it is a key like others.
-fn merges(key: &Event<'_>) -> bool {
-    let Event::Scalar(text, style, _, tag) = key else { return false };
-    let merge = match tag {
-        Some(tag) => tag.suffix_in_namespace("tag:yaml.org,2002:").as_deref() == Some("merge"),
-        None => *style == ScalarStyle::Plain,
-    };
+fn merges(key: &YamlEvent) -> bool {
+    let YamlEvent::Scalar { text, plain, said } = key else { return false };
+    let merge = said.tag.as_deref().map_or(*plain, |tag| core_tag(tag) == Some("merge"));
     merge && text == "<<"
 }
 
@@ -402,13 +471,6 @@ fn inside(room: usize) -> Result<usize, String> {
 
 fn too_deep() -> String {
     format!("exceeded max depth of {DEEPEST}")
-}
-
-fn complaint(error: &ScanError) -> String {
-    if matches!(error.kind(), ErrorKind::RecursionLimitExceeded) {
-        return too_deep();
-    }
-    format!("line {}: {}", error.marker().line(), error.info())
 }
 
 /// Takes the weight of a node off what is left, and answers how deep it nests. None: it is heavier than that.

@@ -76,6 +76,13 @@ impl SigningKey {
     }
 }
 
+impl SigningKey {
+    /// By which tokens name the key.
+    fn id(&self) -> String {
+        URL_SAFE_NO_PAD.encode(Sha256::digest(self.pair.public_key().as_ref()))
+    }
+}
+
 impl fmt::Debug for AccountTokens {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("AccountTokens([redacted])")
@@ -102,18 +109,26 @@ impl AccountTokens {
         *self.0.lock().unwrap_or_else(PoisonError::into_inner) = SigningKey::new(seed);
     }
 
+    /// The public key as a JSON Web Key; none if the system has no randomness to give.
+    pub(super) fn public_key(&self) -> Option<Json> {
+        let key = self.key()?;
+        let public = URL_SAFE_NO_PAD.encode(key.pair.public_key().as_ref());
+        let key = key.id();
+        Some(json!({"use": "sig", "kty": "OKP", "kid": key, "crv": "Ed25519", "alg": ALGORITHM, "x": public}))
+    }
+
     /// The claims as a token; none if the system has no randomness to give.
     pub(crate) fn sign(&self, claims: &Claims) -> Option<String> {
         let key = self.key()?;
-        let id = URL_SAFE_NO_PAD.encode(Sha256::digest(key.pair.public_key().as_ref()));
         let part = |value: Json| URL_SAFE_NO_PAD.encode(value.to_string());
-        let header = part(json!({"alg": ALGORITHM, "kid": id}));
+        let header = part(json!({"alg": ALGORITHM, "kid": key.id()}));
         let signed = format!("{header}.{}", part(pintle_json::to_json(claims).ok()?));
         let signature = key.pair.sign(signed.as_bytes());
         Some(format!("{signed}.{}", URL_SAFE_NO_PAD.encode(signature)))
     }
 
-    /// Who is behind a token that was made for one of `audiences`, at `now` in seconds since the epoch; and for which of them.
+    /// Who is behind a token that was made for one of `audiences`, at `now` in seconds since the epoch; and for which of them, in
+    /// their order.
     pub(super) fn user(
         &self,
         cluster: &dyn Cluster,
@@ -122,8 +137,8 @@ impl AccountTokens {
         now: i64,
     ) -> Result<(User, Vec<String>), Unknown> {
         let claims = self.claims(token)?;
-        let wanted: HashSet<&String> = audiences.iter().collect();
-        let meant: Vec<_> = claims.aud.iter().filter(|audience| wanted.contains(audience)).cloned().collect();
+        let of_token: HashSet<&String> = claims.aud.iter().collect();
+        let meant: Vec<_> = audiences.iter().filter(|audience| of_token.contains(audience)).cloned().collect();
         if meant.is_empty() {
             let (of, wanted) = (listed(&claims.aud), listed(audiences));
             return Err(Unknown(format!("token audiences {of} is invalid for the target audiences {wanted}")));

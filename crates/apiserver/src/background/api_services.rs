@@ -109,9 +109,7 @@ impl ApiServices {
         if service.is_some() {
             self.remote.insert(name.to_owned());
         }
-        if service.is_some() || object.list("/status/conditions").next().is_none() {
-            told(name, say(registry, kind, name, &object, &Available::of(registry, service)));
-        }
+        told(name, say(registry, kind, name, &object, &Available::of(registry, service)));
     }
 }
 

@@ -6,6 +6,7 @@
 
 mod owners;
 mod release;
+mod report;
 
 use std::collections::{BTreeSet, HashMap, HashSet, VecDeque};
 use std::sync::Arc;
@@ -41,6 +42,8 @@ pub(super) struct Collector {
     blocked: HashMap<String, Spot>,
     queue: VecDeque<Spot>,
     queued: HashSet<Spot>,
+    /// Dependents with new owners, which have not been looked at.
+    fresh: HashSet<Spot>,
     /// What could not be done, and when it is tried again.
     failed: HashSet<Spot>,
     again: Option<(Instant, Duration)>,
@@ -142,8 +145,12 @@ impl Collector {
         }
         for added in after.difference(&before) {
             self.dependents.entry(added.clone()).or_default().insert(at.clone());
+            self.fresh.insert(at.clone());
         }
-        let Some(new) = new else { return };
+        let Some(new) = new else {
+            self.fresh.remove(at);
+            return;
+        };
         let waits =
             new.is_deleting() && (has_finalizer(new, ORPHAN_FINALIZER) || has_finalizer(new, FOREGROUND_FINALIZER));
         if waits || !after.is_empty() {
@@ -185,6 +192,9 @@ impl Collector {
             return Ok(Looked::TooEarly);
         }
         let place = Place::new(kind.clone(), &stored.namespace(), &stored.name());
+        if self.fresh.remove(&(resource, key)) && !registry.db.is_mirror() {
+            report::owners_elsewhere(registry, &kinds, &place, &stored);
+        }
         if !stored.is_deleting() {
             return self.follow_owners(registry, &kinds, &place, &stored, told);
         }

@@ -48,6 +48,9 @@ impl Strategy for Definition {
         }
         if let Some(conversion) = spec.member("conversion") {
             conversion.set_default("strategy", "None");
+            if let Some(service) = conversion.at_mut("/webhook/clientConfig/service") {
+                service.set_default("port", 443);
+            }
         }
     }
 

@@ -1,33 +1,37 @@
 //! The formats of text that a schema can ask for, such as `date-time` and `uuid`.
+//!
+//! A text has a format if the functions of Kubernetes' `strfmt` registry say so, lenient and strict where these are.
 
-use std::net::{Ipv4Addr, Ipv6Addr};
+mod address;
+mod digits;
+mod duration;
+mod email;
+mod uri;
 
-use base64::Engine as _;
+use std::borrow::Cow;
+use std::sync::LazyLock;
 
-/// The formats that a definition may name without a warning.
+use regex::Regex;
+
+/// The formats that a definition may name without a warning, without the dashes in their names: they do not count.
 const KNOWN: &[&str] = &[
     "bsonobjectid",
     "byte",
     "cidr",
     "creditcard",
     "date",
-    "date-time",
     "datetime",
-    "double",
     "duration",
     "email",
-    "float",
     "hexcolor",
     "hostname",
-    "int32",
-    "int64",
     "ipv4",
     "ipv6",
     "isbn",
     "isbn10",
     "isbn13",
-    "k8s-long-name",
-    "k8s-short-name",
+    "k8slongname",
+    "k8sshortname",
     "mac",
     "password",
     "rgbcolor",
@@ -42,7 +46,7 @@ const KNOWN: &[&str] = &[
 /// Whether a value of a type can have the format at all; a schema without a type is of texts.
 pub(crate) fn is_known(format: &str, type_name: &str) -> bool {
     match type_name {
-        "" | "string" => KNOWN.contains(&format),
+        "" | "string" => KNOWN.contains(&&*plain_name(format)),
         "integer" => matches!(format, "int32" | "int64"),
         "number" => matches!(format, "float" | "double"),
         _ => false,
@@ -51,149 +55,121 @@ pub(crate) fn is_known(format: &str, type_name: &str) -> bool {
 
 /// Whether a text has the format; unknown formats fit everything.
 pub(crate) fn fits(format: &str, text: &str) -> bool {
-    match format {
-        "date-time" | "datetime" => is_date_time(text),
+    match &*plain_name(format) {
+        "bsonobjectid" => text.len() == 24 && text.bytes().all(|byte| byte.is_ascii_hexdigit()),
+        "byte" => is_base64(text),
+        "cidr" => address::is_cidr(text),
+        "creditcard" => digits::is_credit_card(text),
         "date" => is_date(text),
-        "duration" => is_duration(text),
-        "ipv4" => text.parse::<Ipv4Addr>().is_ok(),
-        "ipv6" => text.parse::<Ipv6Addr>().is_ok(),
-        "cidr" => is_cidr(text),
-        "mac" => is_mac(text),
-        "hostname" => is_hostname(text),
-        "uuid" | "uuid3" | "uuid4" | "uuid5" => is_uuid(text, format.strip_prefix("uuid").unwrap_or_default()),
-        "uri" => is_uri(text),
-        "email" => is_email(text),
-        "byte" => !text.is_empty() && base64::engine::general_purpose::STANDARD.decode(text).is_ok(),
+        "datetime" => is_date_time(text),
+        "duration" => duration::is_duration(text),
+        "email" => email::is_email(text),
         "hexcolor" => is_hex_colour(text),
+        "hostname" => is_hostname(text),
+        "ipv4" => address::is_ipv4(text),
+        "ipv6" => text.parse::<std::net::Ipv6Addr>().is_ok(),
+        "isbn" => digits::is_isbn10(text) || digits::is_isbn13(text),
+        "isbn10" => digits::is_isbn10(text),
+        "isbn13" => digits::is_isbn13(text),
+        "k8slongname" => text.len() <= 253 && text.split('.').all(is_label),
+        "k8sshortname" => text.len() <= 63 && is_label(text),
+        "mac" => address::is_mac(text),
+        "rgbcolor" => is_rgb_colour(text),
+        "ssn" => digits::is_social_security(text),
+        "uri" => uri::is_request_uri(text),
+        "uuid" => is_uuid(text, None),
+        "uuid3" => is_uuid(text, Some('3')),
+        "uuid4" => is_uuid(text, Some('4')),
+        "uuid5" => is_uuid(text, Some('5')),
         _ => true,
     }
 }
 
+/// The name of a format without its dashes.
+fn plain_name(format: &str) -> Cow<'_, str> {
+    if format.contains('-') { format.replace('-', "").into() } else { format.into() }
+}
+
+/// The lower-case form of a day, then `t`, a time without leap seconds, and a zone of any digits. What follows another `t` is ignored.
 fn is_date_time(text: &str) -> bool {
-    let Some(separator) = text.as_bytes().get(10) else { return false };
-    matches!(separator, b'T' | b't')
-        && is_date(text.get(..10).unwrap_or_default())
-        && text.parse::<jiff::Timestamp>().is_ok()
+    static TIME: LazyLock<Option<Regex>> =
+        LazyLock::new(|| Regex::new(r"^([0-9]{2}):([0-9]{2}):([0-9]{2})(.[0-9]+)?(z|[+-][0-9]{2}:[0-9]{2})$").ok());
+    let lower = text.to_lowercase();
+    let mut parts = lower.split('t');
+    let (Some(day), Some(time)) = (parts.next(), parts.next()) else { return false };
+    let in_range = |time: regex::Captures<'_>| &time[1] <= "23" && &time[2] <= "59" && &time[3] <= "59";
+    is_date(day) && TIME.as_ref().and_then(|form| form.captures(time)).is_some_and(in_range)
 }
 
 fn is_date(text: &str) -> bool {
-    text.len() == 10 && text.parse::<jiff::civil::Date>().is_ok()
+    let shape = |at: usize, byte: u8| if matches!(at, 4 | 7) { byte == b'-' } else { byte.is_ascii_digit() };
+    text.len() == 10
+        && text.bytes().enumerate().all(|(at, byte)| shape(at, byte))
+        && text.parse::<jiff::civil::Date>().is_ok()
 }
 
-/// As Go writes durations, and as Scala does: `1h30m`, `3 hours`.
-fn is_duration(text: &str) -> bool {
-    const GO: &[&str] = &["ns", "us", "µs", "μs", "ms", "s", "m", "h"];
-    let mut rest = text.strip_prefix(['-', '+']).unwrap_or(text);
-    if rest == "0" {
-        return true;
-    }
-    let words = |rest: &str| {
-        let digits = rest.find(|c: char| !c.is_ascii_digit()).unwrap_or(rest.len());
-        let unit = rest[digits..].trim();
-        let unit = unit.strip_suffix('s').filter(|unit| unit.len() > 1).unwrap_or(unit);
-        const WORDS: &[&str] = &[
-            "ns",
-            "nano",
-            "nanosecond",
-            "us",
-            "µs",
-            "micro",
-            "microsecond",
-            "ms",
-            "milli",
-            "millisecond",
-            "s",
-            "sec",
-            "second",
-            "m",
-            "min",
-            "minute",
-            "h",
-            "hr",
-            "hour",
-            "d",
-            "day",
-            "w",
-            "wk",
-            "week",
-        ];
-        digits > 0 && WORDS.contains(&unit)
-    };
-    if words(rest) {
-        return true;
-    }
-    if rest.is_empty() {
-        return false;
-    }
-    while !rest.is_empty() {
-        let number = rest.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(rest.len());
-        if number == 0 || rest[..number].parse::<f64>().is_err() {
-            return false;
-        }
-        rest = &rest[number..];
-        let unit = rest.find(|c: char| c.is_ascii_digit() || c == '.').unwrap_or(rest.len());
-        if !GO.contains(&&rest[..unit]) {
-            return false;
-        }
-        rest = &rest[unit..];
-    }
-    true
+/// Base64 with padding, whatever the bits are that the padding makes superfluous.
+fn is_base64(text: &str) -> bool {
+    let padding = text.len() - text.trim_end_matches('=').len();
+    let in_alphabet = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'+' | b'/');
+    !text.is_empty()
+        && text.len().is_multiple_of(4)
+        && padding <= 2
+        && text.bytes().take(text.len() - padding).all(in_alphabet)
 }
 
-fn is_cidr(text: &str) -> bool {
-    let Some((address, length)) = text.split_once('/') else { return false };
-    let Ok(length) = length.parse::<u8>() else { return false };
-    address.parse::<Ipv4Addr>().is_ok() && length <= 32 || address.parse::<Ipv6Addr>().is_ok() && length <= 128
-}
-
-fn is_mac(text: &str) -> bool {
-    let octets = |separator: char| {
-        let parts: Vec<_> = text.split(separator).collect();
-        matches!(parts.len(), 6 | 8 | 20)
-            && parts.iter().all(|part| part.len() == 2 && part.bytes().all(|b| b.is_ascii_hexdigit()))
-    };
-    let quads = || {
-        let parts: Vec<_> = text.split('.').collect();
-        matches!(parts.len(), 3 | 4 | 10)
-            && parts.iter().all(|part| part.len() == 4 && part.bytes().all(|b| b.is_ascii_hexdigit()))
-    };
-    octets(':') || octets('-') || quads()
-}
-
+/// One label of a letter and what may follow it, or labels with dots whose last one is two letters at least.
 fn is_hostname(text: &str) -> bool {
-    let label = |label: &str| {
-        let inner = |c: char| c.is_alphanumeric() || c == '-';
-        !label.is_empty()
-            && label.len() <= 63
-            && label.chars().all(inner)
-            && !label.starts_with('-')
-            && !label.ends_with('-')
-    };
-    !text.is_empty() && text.len() <= 255 && text.strip_suffix('.').unwrap_or(text).split('.').all(label)
+    static FORM: LazyLock<Option<Regex>> = LazyLock::new(|| {
+        let any = r"a-zA-Z0-9\p{S}\p{L}";
+        let alone = format!("[{any}]-?[{any}]{{0,62}}");
+        let dotted = format!(r"(?:[{any}](?:[{any}-]{{0,61}}[{any}])?\.)+[a-zA-Z\p{{L}}]{{2,63}}");
+        Regex::new(&format!("^(?:{alone}|{dotted})$")).ok()
+    });
+    text.len() <= 255
+        && text.split('.').all(|label| label.len() <= 63)
+        && FORM.as_ref().is_some_and(|form| form.is_match(text))
 }
 
-fn is_uuid(text: &str, version: &str) -> bool {
-    let hex: Vec<char> = text.chars().filter(|c| *c != '-').collect();
-    let groups: Vec<usize> = text.split('-').map(str::len).collect();
-    let shaped = matches!(groups.as_slice(), [8, 4, 4, 4, 12] | [32]);
-    let of_version = version.is_empty() || hex.get(12).is_some_and(|c| version.starts_with(*c));
-    shaped && hex.iter().all(char::is_ascii_hexdigit) && of_version
+fn is_label(text: &str) -> bool {
+    let inner = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'-';
+    !text.is_empty() && text.bytes().all(inner) && !text.starts_with('-') && !text.ends_with('-')
 }
 
-fn is_uri(text: &str) -> bool {
-    let Some((scheme, rest)) = text.split_once(':') else { return text.starts_with('/') };
-    let mut letters = scheme.chars();
-    letters.next().is_some_and(|c| c.is_ascii_alphabetic())
-        && letters.all(|c| c.is_ascii_alphanumeric() || matches!(c, '+' | '-' | '.'))
-        && !rest.contains(char::is_whitespace)
-}
-
-fn is_email(text: &str) -> bool {
-    let Some((local, domain)) = text.rsplit_once('@') else { return false };
-    !local.is_empty() && !local.contains(char::is_whitespace) && is_hostname(domain)
+/// Five groups of hexadecimal digits, with or without dashes between any two of them.
+fn is_uuid(text: &str, version: Option<char>) -> bool {
+    let mut rest = text;
+    for (at, length) in [8, 4, 4, 4, 12].into_iter().enumerate() {
+        rest = rest.strip_prefix('-').filter(|_| at > 0).unwrap_or(rest);
+        let Some((group, after)) = rest.split_at_checked(length) else { return false };
+        let of_version = match (at, version) {
+            (2, Some(version)) => group.starts_with(version),
+            (3, Some('4' | '5')) => group.starts_with(['8', '9', 'a', 'b', 'A', 'B']),
+            _ => true,
+        };
+        if !of_version || !group.bytes().all(|byte| byte.is_ascii_hexdigit()) {
+            return false;
+        }
+        rest = after;
+    }
+    rest.is_empty()
 }
 
 fn is_hex_colour(text: &str) -> bool {
     let digits = text.strip_prefix('#').unwrap_or(text);
     matches!(digits.len(), 3 | 6) && digits.bytes().all(|byte| byte.is_ascii_hexdigit())
 }
+
+/// `rgb(r,g,b)`, with blanks around the numbers.
+fn is_rgb_colour(text: &str) -> bool {
+    let part = |part: &str| {
+        let part = part.trim_matches(['\t', '\n', '\u{c}', '\r', ' ']);
+        let plain = part == "0" || (!part.starts_with('0') && part.bytes().all(|byte| byte.is_ascii_digit()));
+        plain && part.parse::<u8>().is_ok()
+    };
+    let inner = text.strip_prefix("rgb(").and_then(|rest| rest.strip_suffix(')'));
+    inner.is_some_and(|inner| inner.split(',').count() == 3 && inner.split(',').all(part))
+}
+
+#[cfg(test)]
+mod tests;

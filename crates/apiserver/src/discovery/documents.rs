@@ -174,8 +174,8 @@ impl Listing {
         let value = self.value(served);
         let tag = etag(value.to_string().as_bytes()).into();
         let text = match self {
-            Self::Paths => serde_json::to_vec_pretty(&Ordered(&value)),
-            Self::Aggregated { .. } | Self::Groups => serde_json::to_vec(&Ordered(&value)).map(|mut text| {
+            Self::Paths => pintle_json::to_vec_pretty(&Ordered(&value)),
+            Self::Aggregated { .. } | Self::Groups => pintle_json::to_vec(&Ordered(&value)).map(|mut text| {
                 text.push(b'\n');
                 text
             }),

@@ -26,7 +26,7 @@ pub(super) fn parts(versions: impl Iterator<Item = Vec<Arc<Kind>>>, mut take: im
         }
         for (name, schema) in members(document["components"]["schemas"].take()) {
             if defined.insert(name.clone()) {
-                take(DocumentPart::Definition, &name, &lowered(schema));
+                take(DocumentPart::Definition, &name, &definition(schema));
             }
         }
     }
@@ -124,6 +124,20 @@ fn flatten(parameter: &mut Json) {
     {
         members.extend(schema);
     }
+}
+
+/// The schema of a definition. A kind that keeps unknown fields has no properties: kubectl would refuse all others.
+fn definition(schema: Json) -> Json {
+    if schema["x-kubernetes-preserve-unknown-fields"] != true {
+        return lowered(schema);
+    }
+    let mut open = json!({"type": "object"});
+    for extension in ["x-kubernetes-group-version-kind", "x-kubernetes-selectable-fields"] {
+        if let Some(value) = schema.get(extension) {
+            open.set(extension, value.clone());
+        }
+    }
+    open
 }
 
 /// A schema as version 2 can say it: without alternatives and defaults, and without what makes clients of that version refuse objects that
@@ -229,6 +243,19 @@ mod tests {
         ] {
             assert_eq!(lowered(schema.clone()), expected, "{schema}");
         }
+    }
+
+    #[test]
+    fn a_kind_that_keeps_unknown_fields_is_just_an_object() {
+        let kind = json!([{"group": "a.io", "version": "v1", "kind": "Any"}]);
+        let schema = json!({
+            "type": "object",
+            "description": "d",
+            "properties": {"metadata": {}},
+            "x-kubernetes-preserve-unknown-fields": true,
+            "x-kubernetes-group-version-kind": kind,
+        });
+        assert_eq!(definition(schema), json!({"type": "object", "x-kubernetes-group-version-kind": kind}));
     }
 
     #[test]

@@ -139,11 +139,15 @@ impl PathItem<'_> {
             "tags": [tag(&self.kind.group_version())],
             "description": self.description(verb),
             "operationId": self.id(verb),
-            "parameters": self.queries(verb),
             "responses": responses,
             "x-kubernetes-action": action(verb),
             "x-kubernetes-group-version-kind": self.gvk,
         });
+        // Go leaves empty lists out, and its readers of OpenAPI do not expect them.
+        let queries = self.queries(verb);
+        if !queries.is_empty() {
+            operation.set("parameters", queries);
+        }
         if let Some(body) = self.body(verb) {
             operation.set("requestBody", body);
         }

@@ -149,6 +149,6 @@ async fn aggregated(registry: &Registry, kinds: &Arc<Kinds>, call: &Call, core: 
     Ok(Some(Reply::Raw { code: 200, headers, body }))
 }
 
-fn only_get(call: &Call) -> Outcome<()> {
+pub(super) fn only_get(call: &Call) -> Outcome<()> {
     if call.method == Method::GET { Ok(()) } else { Err(Failure::method_not_allowed()) }
 }

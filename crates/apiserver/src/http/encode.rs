@@ -171,9 +171,9 @@ pub(super) async fn failure(call: &Call, failure: &Failure) -> Response<Response
 pub(super) fn encode(format: &ResponseFormat, value: &Json) -> Bytes {
     match format.media {
         Media::Yaml => pintle_schema::write_yaml(value).into(),
-        Media::Json if format.pretty => serde_json::to_vec_pretty(&Ordered(value)).unwrap_or_default().into(),
+        Media::Json if format.pretty => pintle_json::to_vec_pretty(&Ordered(value)).unwrap_or_default().into(),
         Media::Json => {
-            let mut json = serde_json::to_vec(&Ordered(value)).unwrap_or_default();
+            let mut json = pintle_json::to_vec(&Ordered(value)).unwrap_or_default();
             json.push(b'\n');
             json.into()
         }

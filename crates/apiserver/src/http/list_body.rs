@@ -55,7 +55,7 @@ impl ListBody {
     /// A list as JSON, laid out for people if it is to be.
     pub(super) fn json(kind: Arc<Kind>, list: ListReply, transform: Transform, now: Timestamp, pretty: bool) -> Self {
         let head = transform.list_head(&kind, metadata(&kind, &list, &transform));
-        let mut ready = serde_json::to_vec(&Ordered(&head)).expect("memory takes any value, whose keys are texts");
+        let mut ready = pintle_json::to_vec(&Ordered(&head)).expect("memory takes any value, whose keys are texts");
         ready.pop();
         ready.extend_from_slice(format!(",\"{}\":[", items(&transform)).as_bytes());
         let encoding = ListEncoding::Json { indent: pretty.then(Indent::default) };

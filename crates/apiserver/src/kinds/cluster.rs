@@ -17,6 +17,8 @@ pub(crate) struct Context<'a> {
     pub(crate) cluster: &'a dyn Cluster,
     /// Who asks.
     pub(crate) user: &'a User,
+    /// Whether the object came with labels of its own. Of others, some kinds take those of their template.
+    pub(crate) labelled: bool,
 }
 
 impl Context<'_> {

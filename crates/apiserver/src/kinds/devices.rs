@@ -4,6 +4,27 @@ mod device_class;
 mod resource_claim;
 mod resource_slice;
 
-pub(super) use device_class::DeviceClass;
+use pintle_json::Json;
+
+/// Fills in how many devices each request of a claim is about.
+fn claim_defaults(spec: &mut Json) {
+    let Some(devices) = spec.get_mut("devices") else { return };
+    for request in devices.items_mut("requests") {
+        request.get_mut("exactly").filter(|exact| exact.is_object()).into_iter().for_each(request_defaults);
+        request.items_mut("firstAvailable").for_each(request_defaults);
+    }
+}
+
+fn request_defaults(request: &mut Json) {
+    const EXACT: &str = "ExactCount";
+    if request.text("/allocationMode").is_empty() {
+        request.set("allocationMode", EXACT);
+    }
+    if request.text("/allocationMode") == EXACT && request.integer("/count").unwrap_or(0) == 0 {
+        request.set("count", 1);
+    }
+}
+
+pub(super) use device_class::{DeviceClass, ResourceClaimTemplate};
 pub(super) use resource_claim::ResourceClaim;
 pub(super) use resource_slice::ResourceSlice;

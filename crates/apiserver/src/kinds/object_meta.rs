@@ -81,11 +81,12 @@ pub(crate) fn faults_of_change(kind: &Kind, new: &Json, old: &Json) -> FieldFaul
     faults
 }
 
-/// What to warn of in valid metadata.
-pub(crate) fn warnings(kind: &Kind, object: &Json) -> Vec<String> {
+/// What to warn of in valid metadata: finalizers that `old` does not have.
+pub(crate) fn warnings(kind: &Kind, object: &Json, old: Option<&Json>) -> Vec<String> {
     let Some(finalizers) = object["metadata"]["finalizers"].as_array() else { return Vec::new() };
+    let known = old.map(metadata::finalizers).unwrap_or_default();
     let is_warned_of = |name: &&str| is_plain(name) && kind.strategy.plain_finalizers() == PlainFinalizers::WarnedOf;
-    let names = finalizers.iter().filter_map(Json::as_str).filter(is_warned_of);
+    let names = finalizers.iter().filter_map(Json::as_str).filter(|name| !known.contains(name)).filter(is_warned_of);
     names
         .map(|name| {
             let path = if name.contains('.') { " including a path (/)" } else { "" };

@@ -64,18 +64,18 @@ impl Place {
 
     /// Fails if a deletion with these options is meant for another object than what is there.
     pub(crate) fn check_preconditions(&self, object: &Json, options: &DeleteOptions) -> Outcome<()> {
-        let check = |what: &str, wanted: &Option<String>, field: &str| {
+        let check = |what: &str, wanted: &Option<String>, field: &str, cause: &str| {
             let found = object["metadata"][field].text("");
             let Some(wanted) = wanted.as_ref().filter(|wanted| *wanted != found) else { return Ok(()) };
             let called = self.kind.strategy.called_in_conflicts(&self.kind);
             let why = format!(
                 "the {what} in the precondition ({wanted}) does not match the {what} in record ({found}). \
-                 The object might have been deleted and then recreated"
+                 The object might have been {cause}"
             );
             Err(Failure::conflict(&GroupResource::new(&self.kind.group, called), &self.name, &why))
         };
-        check("UID", &options.uid, "uid")?;
-        check("ResourceVersion", &options.resource_version, "resourceVersion")
+        check("UID", &options.uid, "uid", "deleted and then recreated")?;
+        check("ResourceVersion", &options.resource_version, "resourceVersion", "modified")
     }
 
     pub(crate) fn resource_key(&self) -> ResourceKey {

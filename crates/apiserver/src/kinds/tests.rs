@@ -34,7 +34,7 @@ fn kind(group: &str, version: &str, plural: &str) -> Arc<Kind> {
 static NOBODY: LazyLock<User> = LazyLock::new(User::default);
 
 pub(super) fn context(cluster: &dyn Cluster) -> Context<'_> {
-    Context { now: Timestamp::UNIX_EPOCH, cluster, user: &NOBODY }
+    Context { now: Timestamp::UNIX_EPOCH, cluster, user: &NOBODY, labelled: true }
 }
 
 /// A pod's spec with one container, and more.

@@ -193,7 +193,7 @@ fn charge(registry: &Registry, namespace: &str, quota: &Json, used: Json) -> Out
     }
     let options = WriteOptions::default();
     let by = Writer::new(&options, OWN_MANAGER, registry.clock.now_text());
-    let mut write = Write { place: &place, old: Some(&old), new, by: &by, how: How::Put };
+    let mut write = Write { place: &place, old: Some(&old), new, by: &by, how: How::Put, labelled: false };
     registry.receive(&mut write)?;
     let value = registry.complete(write)?.object;
     let at = super::list::parse_number(quota.text("/metadata/resourceVersion"))?;

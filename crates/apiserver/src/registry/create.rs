@@ -30,12 +30,14 @@ impl Registry {
     pub(super) fn create_by(&self, how: How, place: &Place, mut object: Json, by: &Writer<'_>) -> Outcome<Written> {
         let kind = &place.kind;
         place.settle_namespace(&mut object)?;
-        self.check_is_open(&Place { name: metadata::name(&object).into(), ..place.clone() })?;
+        let base = object.text("/metadata/generateName").to_owned();
+        let named = Some(metadata::name(&object)).filter(|name| !name.is_empty()).unwrap_or(&base);
+        self.check_is_open(&Place { name: named.into(), ..place.clone() })?;
         let version = object.text("/metadata/resourceVersion").to_owned();
         wipe(&mut object, how);
-        let base = object.text("/metadata/generateName").to_owned();
-        let mut received = Write { place, old: None, new: object, by, how };
+        let mut received = Write { place, old: None, new: object, by, how, labelled: false };
         self.receive(&mut received)?;
+        let labelled = received.labelled;
         let object = received.new;
         let generate = metadata::name(&object).is_empty() && !base.is_empty();
         let mut names = 0;
@@ -45,7 +47,8 @@ impl Registry {
                 metadata_mut(&mut new).set("name", self.generated_name(&base));
             }
             let name = metadata::name(&new).to_owned();
-            let Complete { object: new, charges } = self.complete(Write { place, old: None, new, by, how })?;
+            let Complete { object: new, charges } =
+                self.complete(Write { place, old: None, new, by, how, labelled })?;
             if how == How::Post && !by.options.dry_run && version.parse().is_ok_and(|version: u64| version > 0) {
                 let why = "resourceVersion should not be set on objects to be created";
                 return Err(Failure::plain(500, why));

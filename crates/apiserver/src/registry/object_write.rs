@@ -16,4 +16,6 @@ pub(super) struct Write<'a> {
     /// Who writes, with which options.
     pub(super) by: &'a Writer<'a>,
     pub(super) how: How,
+    /// Whether the object came with labels of its own.
+    pub(super) labelled: bool,
 }

@@ -12,7 +12,7 @@ use super::object_write::Write;
 use super::{Registry, nesting};
 use crate::auth;
 use crate::failure::Outcome;
-use crate::kinds::{self, Kind, Place, Scale};
+use crate::kinds::{self, Context, Kind, Place, Scale};
 use crate::object::{metadata, metadata_mut, put_back, put_back_all_but};
 use crate::registry::Writer;
 use crate::request::Part;
@@ -30,6 +30,7 @@ pub(super) struct Complete {
 impl Registry {
     /// The phases of every write that come before the object's own: whose its fields are, and what others would have it be.
     pub(super) fn receive(&self, write: &mut Write<'_>) -> Outcome<()> {
+        write.labelled = write.new.at("/metadata/labels").is_some_and(|labels| !labels.is_empty());
         write.place.kind.strategy.defaults(&mut write.new);
         write.track();
         self.admit(write)?;
@@ -103,7 +104,7 @@ impl Registry {
     /// The kind's own part: what it fills in and puts back, and what it refuses before it looks at the whole.
     fn prepare(&self, write: &mut Write<'_>) -> Outcome<()> {
         let (kind, part, new) = (&write.place.kind, write.part(), &mut write.new);
-        let context = self.context(&write.by.asker().user);
+        let context = Context { labelled: write.labelled, ..self.context(&write.by.asker().user) };
         match write.old {
             None => kind.strategy.prepare_for_create(&context, new),
             Some(old) => kind.strategy.prepare_for_update(&context, new, old, part),
@@ -194,7 +195,7 @@ impl<'a> Write<'a> {
             return Err(kind.invalid(metadata::name(&self.new), faults));
         }
         let mut warnings = metadata::drop_repeated_owners(&mut self.new, self.how != How::Post && self.how != How::Put);
-        warnings.extend(kinds::object_meta::warnings(kind, &self.new));
+        warnings.extend(kinds::object_meta::warnings(kind, &self.new, self.old));
         warnings.extend(kind.strategy.warnings(&self.new, self.old, part));
         warnings.into_iter().for_each(|text| self.by.asker().warn(text));
         Ok(())

@@ -168,7 +168,7 @@ fn posted<'a>(place: &'a Place, sent: &'a mut Json, by: &'a Writer<'_>) -> Admis
 /// What was posted with its owners, which is all that it has in common with what is stored.
 fn tracked(place: &Place, mut new: Json, by: &Writer<'_>) -> Json {
     new.unset("status");
-    let mut write = Write { place, old: None, new, by, how: How::Post };
+    let mut write = Write { place, old: None, new, by, how: How::Post, labelled: false };
     write.track();
     write.new
 }

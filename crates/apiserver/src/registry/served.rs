@@ -106,7 +106,7 @@ impl Served {
 }
 
 fn write_json(to: &mut Vec<u8>, value: &impl serde::Serialize) {
-    serde_json::to_writer(to, value).expect("memory takes any value, whose keys are texts");
+    pintle_json::to_writer(to, value).expect("memory takes any value, whose keys are texts");
 }
 
 impl Served {
@@ -145,7 +145,7 @@ impl Served {
                 stored.write(&mut json);
                 protobuf::message(of, &json)
             }
-            ServedContent::Value(value) => protobuf::message(of, &serde_json::to_vec(&**value)?),
+            ServedContent::Value(value) => protobuf::message(of, &pintle_json::to_vec(&**value)?),
         }
     }
 }

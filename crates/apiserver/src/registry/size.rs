@@ -51,7 +51,7 @@ fn json(value: &Json) -> usize {
     }
     let mut length = Length(0);
     // Neither the value nor the counter fails.
-    let _ = serde_json::to_writer(&mut length, value);
+    let _ = pintle_json::to_writer(&mut length, value);
     length.0
 }
 

@@ -153,7 +153,7 @@ fn write_row(api_version: &str, include: Include, object: &Served, kind: &Kind, 
 }
 
 fn json_of(value: &impl Serialize) -> Vec<u8> {
-    serde_json::to_vec(value).expect("memory takes any value, whose keys are texts")
+    pintle_json::to_vec(value).expect("memory takes any value, whose keys are texts")
 }
 
 fn definitions(kind: &Kind) -> Json {

@@ -88,7 +88,7 @@ impl Registry {
             }
         };
         place.settle_namespace(&mut new)?;
-        let mut write = Write { place, old: Some(&old), new, by, how };
+        let mut write = Write { place, old: Some(&old), new, by, how, labelled: false };
         self.receive(&mut write)?;
         let unconditional = self.check_versions(place, &mut write.new, &old, how)?;
         let complete = self.complete(write)?;

@@ -27,7 +27,9 @@ pub(super) fn dir(registry: &Arc<Registry>, dir: &Path) -> Result<usize, LoadErr
     let mut count = 0;
     for path in files {
         let unreadable = |cause| LoadError::Unreadable { path: path.clone(), cause };
-        let manifest = std::fs::read_to_string(&path).map_err(unreadable)?;
+        let manifest = std::fs::read(&path).map_err(unreadable)?;
+        let invalid = |why| unreadable(std::io::Error::new(std::io::ErrorKind::InvalidData, why));
+        let manifest = schema::yaml_text(&manifest).map_err(invalid)?;
         count += text(registry, &manifest).map_err(|error| match error {
             LoadError::Refused { document, why, .. } => LoadError::Refused { path: Some(path.clone()), document, why },
             other => other,

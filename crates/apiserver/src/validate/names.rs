@@ -34,13 +34,14 @@ const LABEL_PATTERN: &str = "[a-z0-9]([-a-z0-9]*[a-z0-9])?";
 /// Why a text is no name under this rule; nothing if it is one. A `prefix` may end where a name may not, in `-`.
 pub(crate) fn name_faults(rule: NameRule, name: &str, prefix: bool) -> Vec<String> {
     let masked;
-    let name = match prefix && name.len() > 1 && name.ends_with('-') {
-        // The rest of a generated name stands where the dash does.
-        true => {
-            masked = format!("{}a", &name[..name.len() - 1]);
+    // The rest of a generated name follows the dash. Go drops the byte before the dash, too, so that one is never looked at.
+    let start = if prefix && name.ends_with('-') { name.len().checked_sub(2) } else { None };
+    let name = match start.and_then(|end| name.get(..end)) {
+        Some(start) => {
+            masked = format!("{start}a");
             &masked[..]
         }
-        false => name,
+        None => name,
     };
     match rule {
         NameRule::Subdomain => subdomain_faults(name, 253),

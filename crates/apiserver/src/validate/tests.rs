@@ -37,6 +37,11 @@ fn names_follow_the_rule_of_their_kind() {
 #[test]
 fn a_prefix_may_end_where_a_name_may_not() {
     check_name(NameRule::Subdomain, "p-", true, true);
+    // Nobody looks at the character before the dash.
+    check_name(NameRule::Subdomain, "A-", true, true);
+    check_name(NameRule::Subdomain, "AB-", true, false);
+    check_name(NameRule::Subdomain, "-", true, false);
+    check_name(NameRule::Subdomain, "ä-", true, false);
     check_name(NameRule::Subdomain, "p-", false, false);
     check_name(NameRule::Subdomain, "p.", true, false);
     check_name(NameRule::PathSegment, "..", true, true);

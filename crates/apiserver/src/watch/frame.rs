@@ -62,7 +62,7 @@ impl FrameShape {
         let event = WatchEventType::Error;
         if self.media != Media::Protobuf {
             let status = failure.value();
-            return line(event, |frame| frame.extend(serde_json::to_vec(&Ordered(&status)).unwrap_or_default()));
+            return line(event, |frame| frame.extend(pintle_json::to_vec(&Ordered(&status)).unwrap_or_default()));
         }
         let status = Enveloped::document(&failure.value()).expect("a Status is of the type that it has");
         status.frame(event.as_str()).into()

@@ -93,6 +93,24 @@ async fn what_a_service_is_to_serve_is_not_available_and_says_why() {
 }
 
 #[tokio::test]
+async fn an_api_service_is_local_again_once_its_service_is_removed() {
+    let server = server().await;
+    let service = json!({"namespace": "default", "name": "far"});
+    let spec = json!({
+        "group": "far.io", "version": "v1", "groupPriorityMinimum": 1, "versionPriority": 1, "service": service,
+        "insecureSkipTLSVerify": true,
+    });
+    make(&server, API_SERVICES, json!({"metadata": {"name": "v1.far.io"}, "spec": spec})).await;
+    assert_eq!(available(&server, "v1.far.io").await[2], "ServiceNotFound");
+    let local = json!({"spec": {"service": null, "insecureSkipTLSVerify": null}});
+    let changed = call(&server, Method::PATCH, &format!("{API_SERVICES}/v1.far.io"), local).await;
+    assert_eq!(changed.code, 200, "{:?}", changed.body);
+    server.settle().await;
+    let expected = json!(["Available", "True", "Local", "Local APIServices are always available"]);
+    assert_eq!(available(&server, "v1.far.io").await, expected);
+}
+
+#[tokio::test]
 async fn a_table_says_what_its_columns_tell() {
     let server = server().await;
     let table = [("accept", "application/json;as=Table;g=meta.k8s.io;v=v1")];

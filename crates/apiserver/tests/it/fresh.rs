@@ -179,3 +179,56 @@ async fn health_is_told_by_check_and_can_be_made_to_fail() {
     server.fail_check("informer-sync", false);
     assert_eq!(get(&server, "/readyz").await.code, 200);
 }
+
+#[tokio::test]
+async fn verbose_health_lists_the_checks_of_a_real_server() {
+    let server = server().await;
+    for (endpoint, count, first) in [
+        ("livez", 34, "[+]ping ok\n[+]log ok\n[+]loopback-serving-certificate ok\n"),
+        ("readyz", 36, "[+]ping ok\n[+]log ok\n[+]etcd ok\n[+]etcd-readiness ok\n"),
+    ] {
+        let text = get(&server, &format!("/{endpoint}?verbose")).await.body.as_str().expect("text").to_owned();
+        assert_eq!(text.lines().filter(|line| line.starts_with("[+]")).count(), count, "{text}");
+        assert!(
+            text.starts_with(first) && text.contains("[+]poststarthook/apiservice-openapiv3-controller ok\n"),
+            "{text}"
+        );
+    }
+}
+
+#[tokio::test]
+async fn metrics_count_requests_as_a_real_server_does() {
+    let server = server().await;
+    get(&server, CONFIG_MAPS).await;
+    get(&server, &format!("{CONFIG_MAPS}/none")).await;
+    get(&server, "/livez").await;
+    get(&server, "/nowhere").await;
+    let answer = get(&server, "/metrics").await;
+    assert_eq!(answer.headers["content-type"], "text/plain; version=0.0.4; charset=utf-8; escaping=underscores");
+    let text = answer.body.as_str().expect("text").to_owned();
+    let shared = r#"component="apiserver",dry_run="",group="",resource="configmaps""#;
+    for line in [
+        format!(r#"apiserver_request_total{{code="200",{shared},scope="namespace",subresource="",verb="LIST",version="v1"}} 1"#),
+        format!(r#"apiserver_request_total{{code="404",{shared},scope="resource",subresource="",verb="GET",version="v1"}} 1"#),
+        r#"apiserver_request_total{code="200",component="",dry_run="",group="",resource="",scope="",subresource="/livez",verb="GET",version=""} 1"#.into(),
+    ] {
+        assert!(text.lines().any(|found| found == line), "{line}\n{text}");
+    }
+    assert!(!text.contains("nowhere"), "{text}");
+}
+
+#[tokio::test]
+async fn the_keys_of_service_account_tokens_are_published() {
+    let server = server().await;
+    let configuration = get(&server, "/.well-known/openid-configuration").await;
+    assert_eq!(configuration.body["issuer"], "https://kubernetes.default.svc");
+    assert_eq!(configuration.body["jwks_uri"], format!("{}/openid/v1/jwks", server.url()));
+    let keys = get(&server, "/openid/v1/jwks").await;
+    assert_eq!(
+        (&keys.headers["content-type"], &keys.headers["cache-control"]),
+        (&"application/jwk-set+json".parse().expect("a header"), &"public, max-age=3600".parse().expect("a header"))
+    );
+    let key = keys.body["keys"][0].clone();
+    assert_eq!((key.text("/kty"), key.text("/crv"), key.text("/alg")), ("OKP", "Ed25519", "EdDSA"));
+    assert_eq!(call(&server, Method::POST, "/openid/v1/jwks", json!({})).await.code, 405);
+}

@@ -57,3 +57,52 @@ async fn a_dependent_that_cannot_be_written_binds_no_other_and_is_tried_again() 
         assert!(owners(format!("{WIDGETS}/{name}")).await.is_null(), "{name} is free");
     }
 }
+
+/// A ConfigMap with a finalizer, in this namespace, that has this owner.
+fn dependent(name: &str, owner: &Json, blocks: bool) -> Json {
+    let mut reference = json!({"apiVersion": "v1", "kind": "ConfigMap", "blockOwnerDeletion": blocks});
+    reference.set("name", owner["metadata"]["name"].clone());
+    reference.set("uid", owner["metadata"]["uid"].clone());
+    json!({"metadata": {"name": name, "finalizers": ["x.io/f"], "ownerReferences": [reference]}})
+}
+
+#[tokio::test]
+async fn foreground_deletion_deletes_dependents_that_do_not_block_their_owner() {
+    let server = ApiServer::start(ApiServerConfig::default()).await.expect("a server");
+    let owner = call(&server, Method::POST, CONFIG_MAPS, json!({"metadata": {"name": "owner"}})).await.body;
+    for (name, blocks) in [("blocks", true), ("does-not", false)] {
+        assert_eq!(call(&server, Method::POST, CONFIG_MAPS, dependent(name, &owner, blocks)).await.code, 201);
+    }
+    server.settle().await;
+    delete(&server, &format!("{CONFIG_MAPS}/owner?propagationPolicy=Foreground")).await;
+    server.settle().await;
+    for name in ["owner", "blocks", "does-not"] {
+        let found = get(&server, &format!("{CONFIG_MAPS}/{name}")).await.body;
+        assert!(found.has("/metadata/deletionTimestamp"), "{name}: {found}");
+    }
+}
+
+#[tokio::test]
+async fn an_event_tells_that_an_owner_is_in_another_namespace() {
+    let server = ApiServer::start(ApiServerConfig::default()).await.expect("a server");
+    let made = call(&server, Method::POST, "/api/v1/namespaces", json!({"metadata": {"name": "other"}})).await;
+    assert_eq!(made.code, 201);
+    let others = "/api/v1/namespaces/other/configmaps";
+    let owner = call(&server, Method::POST, others, json!({"metadata": {"name": "owner"}})).await.body;
+    assert_eq!(call(&server, Method::POST, CONFIG_MAPS, dependent("a", &owner, false)).await.code, 201);
+    let mut absent = owner.clone();
+    absent["metadata"].set("uid", "absent");
+    assert_eq!(call(&server, Method::POST, CONFIG_MAPS, dependent("b", &absent, false)).await.code, 201);
+    server.settle().await;
+    let events = get(&server, "/api/v1/events?fieldSelector=reason=OwnerRefInvalidNamespace").await.body;
+    let told: Vec<_> = events.list("/items").collect();
+    assert_eq!(told.len(), 1, "{events}");
+    let uid = owner.text("/metadata/uid");
+    let message = format!(
+        "ownerRef [v1/ConfigMap, namespace: default, name: owner, uid: {uid}] does not exist in namespace \"default\""
+    );
+    let about = |field: &str| told[0].text(&format!("/involvedObject/{field}"));
+    assert_eq!((about("kind"), about("namespace"), about("name")), ("ConfigMap", "default", "a"));
+    assert_eq!((told[0].text("/type"), told[0].text("/message")), ("Warning", &*message));
+    assert_eq!(told[0].text("/source/component"), "garbage-collector-controller");
+}

@@ -8,6 +8,7 @@ mod certificates;
 mod classes;
 mod custom_resources;
 mod deadlines;
+mod defaults;
 mod definitions;
 mod events;
 mod eviction;

@@ -128,3 +128,72 @@ async fn all_keys_that_a_body_of_yaml_repeats_are_told_as_one_fault() {
     let applied = ask(Method::PATCH, format!("{CONFIG_MAPS}/a?{strict}"), "application/apply-patch+yaml", twice).await;
     assert_eq!(applied, format!("error strict decoding YAML: error converting YAML to JSON: {told}"));
 }
+
+#[tokio::test]
+async fn a_finalizer_without_a_path_is_warned_of_once() {
+    let server = server().await;
+    let schema = json!({"openAPIV3Schema": {"type": "object"}});
+    let definition = json!({
+        "metadata": {"name": "anys.probe.io"},
+        "spec": {
+            "group": "probe.io", "scope": "Cluster", "names": {"plural": "anys", "kind": "Any"},
+            "versions": [{"name": "v1", "served": true, "storage": true, "schema": schema}],
+        },
+    });
+    create(&server, "/apis/apiextensions.k8s.io/v1/customresourcedefinitions", definition).await;
+    server.settle().await;
+    let any = json!({"apiVersion": "probe.io/v1", "kind": "Any", "metadata": {"name": "a", "finalizers": ["x.io"]}});
+    let made = call(&server, Method::POST, "/apis/probe.io/v1/anys", any).await;
+    assert!(made.headers.contains_key("warning"), "{:?}", made.body);
+    let patch = async |metadata: Json| {
+        let patched = call(&server, Method::PATCH, "/apis/probe.io/v1/anys/a", json!({"metadata": metadata})).await;
+        assert_eq!(patched.code, 200, "{:?}", patched.body);
+        patched.headers.get_all("warning").iter().count()
+    };
+    assert_eq!(patch(json!({"labels": {"a": "b"}})).await, 0);
+    assert_eq!(patch(json!({"finalizers": ["x.io", "y.io"]})).await, 1);
+}
+
+#[tokio::test]
+async fn errors_have_the_words_of_a_real_server() {
+    let server = server().await;
+    create(&server, CONFIG_MAPS, json!({"metadata": {"name": "a"}})).await;
+    let options = json!({"kind": "DeleteOptions", "apiVersion": "v1", "preconditions": {"resourceVersion": "1"}});
+    let refused = call(&server, Method::DELETE, &format!("{CONFIG_MAPS}/a"), options).await;
+    assert!(refused.body.text("/message").ends_with("The object might have been modified"), "{:?}", refused.body);
+
+    let terminating = json!({"metadata": {"name": "term", "finalizers": ["x.io/f"]}});
+    create(&server, "/api/v1/namespaces", terminating).await;
+    delete(&server, "/api/v1/namespaces/term").await;
+    let generated = json!({"metadata": {"generateName": "cleanup-"}});
+    let refused = call(&server, Method::POST, "/api/v1/namespaces/term/configmaps", generated).await;
+    let told = (refused.body.text("/message"), refused.body.text("/details/name"));
+    let why = "configmaps \"cleanup-\" is forbidden: unable to create new content in namespace term because it is being terminated";
+    assert_eq!(told, (why, "cleanup-"));
+}
+
+#[tokio::test]
+async fn causes_name_the_fields_that_a_real_server_names() {
+    let server = server().await;
+    let fields = async |path: &str, object: Json| {
+        let refused = call(&server, Method::POST, path, object).await;
+        assert_eq!(refused.code, 422, "{:?}", refused.body);
+        refused.body.list("/details/causes").map(|cause| cause.text("/field").to_owned()).collect::<Vec<_>>()
+    };
+    let expression = json!({"key": "a", "operator": "In", "values": ["a b"]});
+    let template = json!({"metadata": {"labels": {"a": "b"}}, "spec": {"containers": [{"name": "c", "image": "i"}]}});
+    let spec = json!({"selector": {"matchExpressions": [expression]}, "template": template});
+    let workload = json!({"metadata": {"name": "a"}, "spec": spec});
+    let value = "spec.selector.matchExpressions[0].values[0]";
+    assert_eq!(
+        fields("/apis/apps/v1/namespaces/default/deployments", workload.clone()).await,
+        [value, "spec.selector"]
+    );
+    assert_eq!(fields("/apis/apps/v1/namespaces/default/daemonsets", workload).await, [value]);
+
+    let webhook =
+        json!({"admissionReviewVersions": ["v1"], "sideEffects": "None", "clientConfig": {"url": "https://a/x"}});
+    let hooks = "/apis/admissionregistration.k8s.io/v1/validatingwebhookconfigurations";
+    assert_eq!(fields(hooks, json!({"metadata": {"name": "a"}, "webhooks": [webhook]})).await, ["webhooks[0].name"]);
+    assert_eq!(fields(CONFIG_MAPS, json!({"metadata": {"generateName": "A-"}})).await, ["metadata.name"]);
+}

@@ -307,3 +307,55 @@ async fn a_document_is_another_once_its_definition_is() {
     let all = get(&server, "/openapi/v2").await.body;
     assert_eq!(all["definitions"]["com.example.v1.Apple"]["properties"]["z"], json!({"type": "string"}));
 }
+
+/// The pointers of the empty lists and objects in a value that have one of these names.
+fn empty_members(value: &Json, names: &[&str], at: &str, found: &mut Vec<String>) {
+    for (name, member) in value.as_object().into_iter().flatten() {
+        let place = format!("{at}/{name}");
+        let empty = member.as_array().is_some_and(Vec::is_empty) || member.as_object().is_some_and(|of| of.is_empty());
+        if empty && names.contains(&name.as_str()) {
+            found.push(place.clone());
+        }
+        empty_members(member, names, &place, found);
+    }
+}
+
+#[tokio::test]
+async fn no_operation_has_empty_parameters_and_no_schema_empty_properties() {
+    let server = server_with("Namespaced", "Widget", "probe.io").await;
+    for (path, document) in documents(&server).await {
+        let mut found = Vec::new();
+        empty_members(&document["paths"], &["parameters"], "", &mut found);
+        for (name, schema) in document["components"]["schemas"].as_object().expect("schemas") {
+            if schema.get("properties").is_some_and(|of| of.as_object().is_some_and(|of| of.is_empty())) {
+                found.push(name.as_str().to_owned());
+            }
+        }
+        assert_eq!(found, Vec::<String>::new(), "{path}");
+    }
+}
+
+#[tokio::test]
+async fn selectable_fields_are_on_the_schema_of_the_kind_and_of_its_list() {
+    let server = ApiServer::start(ApiServerConfig::default()).await.expect("a server");
+    let spec = json!({"type": "object", "properties": {"a": {"type": "string"}}});
+    let definition = json!({
+        "metadata": {"name": "sels.probe.io"},
+        "spec": {
+            "group": "probe.io",
+            "scope": "Namespaced",
+            "names": {"plural": "sels", "kind": "Sel"},
+            "versions": [{
+                "name": "v1", "served": true, "storage": true, "selectableFields": [{"jsonPath": ".spec.a"}],
+                "schema": {"openAPIV3Schema": {"type": "object", "properties": {"spec": spec}}},
+            }],
+        },
+    });
+    let made = call(&server, Method::POST, "/apis/apiextensions.k8s.io/v1/customresourcedefinitions", definition).await;
+    assert_eq!(made.code, 201, "{:?}", made.body);
+    tokio::time::timeout(PATIENCE, server.settle()).await.expect("quiet in time");
+    let schemas = get(&server, "/openapi/v3/apis/probe.io/v1").await.body["components"]["schemas"].take();
+    for name in ["io.probe.v1.Sel", "io.probe.v1.SelList"] {
+        assert_eq!(schemas[name]["x-kubernetes-selectable-fields"], json!([{"fieldPath": "spec.a"}]), "{name}");
+    }
+}

@@ -114,3 +114,34 @@ async fn the_addresses_in_the_cluster_go_with_the_first_of_them() {
         assert_eq!((answer.code, causes.collect()), (422, fields), "{spec}: {:?}", answer.body);
     }
 }
+
+#[tokio::test]
+async fn a_balancer_with_local_traffic_has_a_health_check_port_for_as_long_as_it_needs_one() {
+    let server = server().await;
+    let local = json!({"type": "LoadBalancer", "externalTrafficPolicy": "Local"});
+    let service = create(&server, "a", local.clone()).await;
+    let port = service.integer("/spec/healthCheckNodePort").expect("a port");
+    assert!((30000..=32767).contains(&port) && !node_ports(&service).contains(&port.into()), "{port}");
+
+    // Another Service cannot have it.
+    let mut taken = local.clone();
+    taken.set("healthCheckNodePort", port);
+    taken.set("ports", json!([{"port": 80}]));
+    let refused = call(&server, Method::POST, SERVICES, json!({"metadata": {"name": "b"}, "spec": taken})).await;
+    let why = format!("failed to allocate requested HealthCheck NodePort {port}: provided port is already allocated");
+    assert_eq!(refused.code, 500);
+    assert!(refused.body.text("/message").contains(&why), "{:?}", refused.body);
+
+    // An update that leaves it out keeps it; one that changes it is refused.
+    let mut same = service.clone();
+    same["spec"].unset("healthCheckNodePort");
+    assert_eq!(put(&server, &same).await.body.integer("/spec/healthCheckNodePort"), Some(port));
+    let mut other = get(&server, &format!("{SERVICES}/a")).await.body;
+    other["spec"].set("healthCheckNodePort", if port == 32767 { 30000 } else { port + 1 });
+    let refused = put(&server, &other).await;
+    assert_eq!((refused.code, refused.body.text("/details/causes/0/field")), (422, "spec.healthCheckNodePort"));
+
+    let mut cluster = get(&server, &format!("{SERVICES}/a")).await.body;
+    cluster["spec"].set("externalTrafficPolicy", "Cluster");
+    assert_eq!(put(&server, &cluster).await.body["spec"].get("healthCheckNodePort"), None);
+}

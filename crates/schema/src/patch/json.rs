@@ -229,7 +229,7 @@ impl Effort {
 
     /// Counts a value that is to be copied, before it is. None if it is too large.
     fn copy(&mut self, value: &Json) -> Option<()> {
-        serde_json::to_writer(self, value).ok()
+        pintle_json::to_writer(self, value).ok()
     }
 }
 

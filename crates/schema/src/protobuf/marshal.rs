@@ -110,7 +110,7 @@ fn zero(number: u32, of: &Type, to: &mut Vec<u8>) {
         Type::Struct { of, .. } => nested(number, to, |to| Encoded::none(of).write(&of.numbered, 0, to)),
         Type::Scalar(Scalar::Bool | Scalar::Int32 | Scalar::Int64) => varint(number, 0, to),
         Type::Scalar(Scalar::Number) => fixed64(number, 0, to),
-        Type::Scalar(Scalar::Quantity) => nested(number, to, |to| bytes(1, b"0", to)),
+        Type::Scalar(Scalar::Quantity | Scalar::ResourceQuantity) => nested(number, to, |to| bytes(1, b"0", to)),
         Type::Scalar(Scalar::IntOrString) => int_or_string(number, 0, 0, "", to),
         Type::Union(Union::Bool) | Type::Scalar(Scalar::Duration) => nested(number, to, |to| varint(1, 0, to)),
         Type::Scalar(Scalar::String | Scalar::Time | Scalar::MicroTime | Scalar::Raw | Scalar::Untyped)
@@ -256,7 +256,9 @@ impl<'de> Visitor<'de> for Put<'_> {
         match scalar {
             Scalar::String => bytes(self.number, text.as_bytes(), self.to),
             Scalar::Bytes => bytes(self.number, &STANDARD.decode(text).map_err(E::custom)?, self.to),
-            Scalar::Quantity => nested(self.number, self.to, |to| bytes(1, text.as_bytes(), to)),
+            Scalar::Quantity | Scalar::ResourceQuantity => {
+                nested(self.number, self.to, |to| bytes(1, text.as_bytes(), to))
+            }
             Scalar::IntOrString => int_or_string(self.number, 1, 0, text, self.to),
             Scalar::Time => timestamp(self.number, time()?.div_euclid(1_000_000_000) * 1_000_000_000, self.to),
             Scalar::MicroTime => timestamp(self.number, time()?.div_euclid(1_000) * 1_000, self.to),

@@ -223,7 +223,7 @@ fn sample(random: &mut fastrand::Rng, of: &Type, depth: usize) -> Json {
             Scalar::Int32 => (random.i32(..) >> random.u32(..32)).into(),
             Scalar::Int64 => (random.i64(..) >> random.u32(..64)).into(),
             Scalar::Number => (f64::from(random.i32(..)) / 8.0).into(),
-            Scalar::Quantity => (*random.choice(&AMOUNTS).unwrap()).into(),
+            Scalar::Quantity | Scalar::ResourceQuantity => (*random.choice(&AMOUNTS).unwrap()).into(),
             Scalar::IntOrString if random.bool() => random.i32(..).into(),
             Scalar::IntOrString => "25%".into(),
             Scalar::Time => (*random.choice(&TIMES).unwrap()).into(),

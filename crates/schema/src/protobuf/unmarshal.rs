@@ -122,7 +122,7 @@ fn put(field: &Field, content: WireValue<'_>, object: &mut Map, room: usize) -> 
             match of {
                 _ if !is_left_out => drop(object.insert(field.name.clone(), value)),
                 // In these messages is one field, which did not come again.
-                Type::Any | Type::Scalar(Scalar::Raw | Scalar::Quantity) => (),
+                Type::Any | Type::Scalar(Scalar::Raw | Scalar::Quantity | Scalar::ResourceQuantity) => (),
                 _ => drop(object.remove(&field.name)),
             }
         }
@@ -206,7 +206,7 @@ fn scalar_value(content: WireValue<'_>, scalar: Scalar, room: usize) -> Result<J
             WireValue::Fixed32(bits) => f32::from_bits(bits).into(),
             other => as_integer(other)?.into(),
         },
-        Scalar::Quantity => text_part(content, 1)?.into(),
+        Scalar::Quantity | Scalar::ResourceQuantity => text_part(content, 1)?.into(),
         Scalar::IntOrString => match part(content, 1)?.map(as_integer).transpose()? {
             Some(1) => text_part(content, 3)?.into(),
             _ => integer_part(content, 2)?.into(),

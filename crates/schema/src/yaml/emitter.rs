@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 
 use pintle_json::Json;
 
-use super::plain;
+use super::{float_text, plain};
 use crate::JsonNode;
 
 /// Longer keys have to be told to be keys.
@@ -68,6 +68,9 @@ fn block(value: &Json, indent: usize, out: &mut String) {
         Json::String(content) => {
             out.push_str(&text(content));
             out.push('\n');
+        }
+        Json::Number(number) if number.is_f64() => {
+            let _ = writeln!(out, "{}", float_text(number.as_f64().unwrap_or_default()));
         }
         // As in JSON: null, booleans, numbers, `{}` and `[]`.
         other => {

@@ -61,13 +61,70 @@ fn plain_words_alone_are_more_than_texts() {
         }
     }
     for (text, why) in [
-        ("!!int x", "cannot decode `x` as a !!int"),
-        ("!!bool 1", "as a !!bool"),
+        ("!!int x", "cannot decode !!str `x` as a !!int"),
+        ("!!bool 1", "cannot decode !!int `1` as a !!bool"),
         ("!!int .inf", "as a !!int"),
         ("{[a]: b}", "key"),
         ("{~: b}", "key"),
     ] {
         assert!(why_not(text).contains(why), "{}", why_not(text));
+    }
+}
+
+/// What Go's library makes of flow collections, escapes and tags, where YAML 1.2 has other rules.
+#[test]
+fn libyamls_rules_for_plain_scalars_escapes_and_binary_tags_hold() {
+    for (text, expected) in [
+        ("[1.2.3.4, 001:db8::]", json!(["1.2.3.4", "001:db8::"])),
+        ("[-, a, -]", json!(["-", "a", "-"])),
+        ("{a: -, b: c::}", json!({"a": "-", "b": "c::"})),
+        ("[a:, b]", json!(["a:", "b"])),
+        ("[?a]", json!([{"a": null}])),
+        ("{\"a\":b, c:d}", json!({"a": "b", "c:d": null})),
+        ("!!binary aGk=", json!("hi")),
+        ("!!binary /w==", json!("\u{fffd}")),
+        ("!!binary aGk=: b", json!({"hi": "b"})),
+        ("\"\\N\\_\\L\\P\"", json!("\u{85}\u{a0}\u{2028}\u{2029}")),
+        ("\"a \\\n   b\"", json!("a b")),
+        ("%TAG !e! tag:yaml.org,2002:\n---\n!e!str 1", json!("1")),
+        ("0b-11", json!(-3)),
+    ] {
+        assert_eq!(value(text), expected, "{text}");
+    }
+    for (text, why) in [
+        ("[::1]", "did not find expected node content"),
+        ("[a?b]", "did not find expected ',' or ']'"),
+        ("[- a]", "did not find expected node content"),
+        (r#""app\/x""#, "found unknown escape character"),
+        ("!!binary bad", "!!binary value contains invalid base64 data"),
+        ("%YAML 1.2\n---\na", "found incompatible YAML document"),
+        ("%FOO\n---\na", "found unknown directive name"),
+        ("- a\n-\tb", "line 2: found character that cannot start any token"),
+        ("a\nb: c", "line 2: mapping values are not allowed in this context"),
+        ("*x", "unknown anchor 'x' referenced"),
+        ("&x [*x]", "anchor 'x' value contains itself"),
+        ("!a!b c", "found undefined tag handle"),
+        ("a: \u{1}", "control characters are not allowed"),
+        // A fault of the whole document comes before what a part of it means.
+        ("? [a\n: b", "line 1: did not find expected ',' or ']'"),
+    ] {
+        assert_eq!(why_not(text), format!("error converting YAML to JSON: yaml: {why}"), "{text}");
+    }
+}
+
+#[test]
+fn texts_may_begin_with_a_byte_order_mark() {
+    let text = "a: \u{e4}\u{1f600}";
+    let utf16 = |order: fn(u16) -> [u8; 2]| -> Vec<u8> {
+        std::iter::once(0xfeff).chain(text.encode_utf16()).flat_map(order).collect()
+    };
+    let marked = format!("\u{feff}{text}").into_bytes();
+    for bytes in [text.as_bytes().to_vec(), marked, utf16(u16::to_le_bytes), utf16(u16::to_be_bytes)] {
+        assert_eq!(super::super::yaml_text(&bytes).as_deref(), Ok(text));
+        assert_eq!(read(&bytes).unwrap().0.into_value(), json!({"a": "\u{e4}\u{1f600}"}));
+    }
+    for broken in [&b"\xff\xfea"[..], b"\xff\xfe\x00\xdc", b"\xff"] {
+        assert!(super::super::yaml_text(broken).is_err(), "{broken:?}");
     }
 }
 

@@ -157,10 +157,10 @@ impl<'i> BodyWriter<'i> {
     }
 
     fn text(&mut self, text: &str) {
-        serde_json::to_writer(&mut self.json, text).expect("memory takes any text");
+        pintle_json::to_writer(&mut self.json, text).expect("memory takes any text");
     }
 
     fn value(&mut self, value: &Json) {
-        serde_json::to_writer(&mut self.json, value).expect("memory takes any value, whose keys are texts");
+        pintle_json::to_writer(&mut self.json, value).expect("memory takes any value, whose keys are texts");
     }
 }

@@ -12,7 +12,7 @@ use crate::store::key;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Owner {
     Lives,
-    /// It waits for this very dependent to go.
+    /// It waits for its dependents to go: this one goes, whether or not it blocks the owner.
     Waits,
     Gone,
     /// It lives, and has changed since the last change that was told.
@@ -42,7 +42,7 @@ pub(super) fn owner(registry: &Registry, kinds: &Kinds, dependent: &Place, refer
         return Owner::Unread;
     }
     let waiting = found.is_deleting() && has_finalizer(&found, FOREGROUND_FINALIZER);
-    match waiting && reference["blockOwnerDeletion"] == true {
+    match waiting {
         true => Owner::Waits,
         false => Owner::Lives,
     }

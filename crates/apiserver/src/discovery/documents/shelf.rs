@@ -8,7 +8,8 @@ use bytes::Bytes;
 
 use super::{Document, DocumentScope, DocumentSubject};
 
-/// How many bytes of documents are kept. Of what is beyond that the tag alone is, and the rest is made anew for whoever asks.
+/// How many bytes of documents are kept, but for the documents of all kinds, which take longest to make. Of what is beyond that the tag
+/// alone is, and the rest is made anew for whoever asks.
 const LARGEST: usize = 16 * 1024 * 1024;
 
 /// What is kept. To find or keep one costs the same however many there are.
@@ -45,9 +46,10 @@ impl Shelf {
         let kept = self.documents.get_mut(scope).filter(|kept| kept.tells_of(subject))?;
         let bytes = kept.bytes.clone()?;
         self.asked += 1;
-        let scope = self.whole.remove(&kept.asked).unwrap_or_else(|| scope.clone());
-        kept.asked = self.asked;
-        self.whole.insert(self.asked, scope);
+        if let Some(scope) = self.whole.remove(&kept.asked) {
+            kept.asked = self.asked;
+            self.whole.insert(self.asked, scope);
+        }
         Some(Document { tag: kept.tag.clone(), bytes })
     }
 
@@ -62,7 +64,7 @@ impl Shelf {
         self.sweep();
         self.asked += 1;
         let bytes = whole.then(|| document.bytes.clone());
-        if let Some(bytes) = &bytes {
+        if let Some(bytes) = bytes.as_ref().filter(|_| counts(&scope)) {
             self.bytes += bytes.len();
             self.whole.insert(self.asked, scope.clone());
         }
@@ -90,10 +92,16 @@ impl Shelf {
 
     fn remove(&mut self, scope: &DocumentScope) {
         if let Some(KeptDocument { bytes: Some(bytes), asked, .. }) = self.documents.remove(scope) {
-            self.whole.remove(&asked);
-            self.bytes -= bytes.len();
+            if self.whole.remove(&asked).is_some() {
+                self.bytes -= bytes.len();
+            }
         }
     }
+}
+
+/// Whether a document counts towards the limit. There are two that do not, one in each form.
+fn counts(scope: &DocumentScope) -> bool {
+    !matches!(scope, DocumentScope::All(_))
 }
 
 #[cfg(test)]
@@ -144,6 +152,25 @@ mod tests {
         assert_eq!((shelf.whole(), shelf.bytes), (vec![scope(0), scope(2)], LARGEST));
         shelf.keep(scope(3), &subject, &document(LARGEST + 1), true);
         assert_eq!((shelf.whole(), shelf.bytes), (vec![], 0));
+    }
+
+    #[test]
+    fn the_documents_of_all_kinds_stay_however_large_they_are() {
+        let mut shelf = Shelf::default();
+        let subject: DocumentSubject = Arc::new(());
+        let all = [DocumentForm::Json, DocumentForm::Protobuf].map(DocumentScope::All);
+        for of_all in &all {
+            shelf.keep(of_all.clone(), &subject, &document(LARGEST + 1), true);
+        }
+        (0..3).for_each(|at| shelf.keep(scope(at), &subject, &document(LARGEST / 2), true));
+        assert!(all.iter().all(|of_all| shelf.find(of_all, &subject).is_some()));
+        assert_eq!((shelf.whole(), shelf.bytes), (vec![scope(1), scope(2)], LARGEST));
+        // Of other kinds, another document takes its place.
+        let others: DocumentSubject = Arc::new(1);
+        assert!(shelf.find(&all[0], &others).is_none());
+        shelf.keep(all[0].clone(), &others, &document(1), true);
+        assert!(shelf.find(&all[0], &others).is_some() && shelf.find(&all[0], &subject).is_none());
+        assert_eq!(shelf.bytes, LARGEST);
     }
 
     #[test]

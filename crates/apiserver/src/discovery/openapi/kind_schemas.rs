@@ -6,6 +6,7 @@ use pintle_schema::openapi::reference;
 use crate::discovery::schema_names::{LIST_METADATA_SCHEMA, METADATA_SCHEMA, gvk, schema_name};
 use crate::kinds::Kind;
 
+const SELECTABLE: &str = "x-kubernetes-selectable-fields";
 const CONVENTIONS: &str =
     "More info: https://git.k8s.io/community/contributors/devel/sig-architecture/api-conventions.md";
 const API_VERSION: &str = "APIVersion defines the versioned schema of this representation of an object. Servers should convert \
@@ -38,6 +39,9 @@ pub(super) fn list(kind: &Kind) -> Json {
     });
     let metadata = documented(LIST_METADATA_SCHEMA, &format!("Standard list metadata. {CONVENTIONS}#types-kinds"));
     say_what_it_is(&mut schema, metadata);
+    if let Some(fields) = kind.strategy.openapi().and_then(|declared| declared.get(SELECTABLE)) {
+        schema.set(SELECTABLE, fields.clone());
+    }
     schema
 }
 

@@ -60,8 +60,8 @@ impl Strategy for Webhooks {
 fn webhook_faults(webhook: Check<'_>) -> Check<'_> {
     let object = webhook.object();
     let name = object.text("/name");
-    let mut why = name_faults(NameRule::Subdomain, name, false);
-    if why.is_empty() && name.split('.').count() < 3 {
+    let mut why = if name.is_empty() { Vec::new() } else { name_faults(NameRule::Subdomain, name, false) };
+    if why.is_empty() && !name.is_empty() && name.split('.').count() < 3 {
         why.push("should be a domain with at least three segments separated by dots".into());
     }
     let (url, service) = (object.text("/clientConfig/url"), object.has("/clientConfig/service"));
@@ -70,6 +70,7 @@ fn webhook_faults(webhook: Check<'_>) -> Check<'_> {
     let timeout =
         object.get("timeoutSeconds").filter(|timeout| !timeout.as_i64().is_some_and(|it| (1..=30).contains(&it)));
     let versions = object.list("/admissionReviewVersions").next().is_some();
+    let webhook = webhook.required("name");
     let webhook =
         why.iter().fold(webhook, |check, why| check.refuse(true, || FieldFault::invalid_text("name", name, why)));
     webhook

@@ -47,9 +47,10 @@ impl Strategy for StatefulSet {
             if let Some(strategy) = spec.member("updateStrategy") {
                 if strategy.text("/type").is_empty() {
                     strategy.set("type", "RollingUpdate");
+                    strategy.member("rollingUpdate");
                 }
                 if strategy.text("/type") == "RollingUpdate"
-                    && let Some(rolling) = strategy.member("rollingUpdate")
+                    && let Some(rolling) = strategy.get_mut("rollingUpdate").filter(|rolling| rolling.is_object())
                 {
                     rolling.set_default("partition", 0);
                 }

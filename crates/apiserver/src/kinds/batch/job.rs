@@ -49,7 +49,7 @@ impl Strategy for Job {
         object.member("status");
     }
 
-    fn prepare_for_create(&self, _: &Context<'_>, object: &mut Json) {
+    fn prepare_for_create(&self, context: &Context<'_>, object: &mut Json) {
         object.set("status", json!({}));
         if object.is_true("/spec/manualSelector") {
             return;
@@ -58,7 +58,8 @@ impl Strategy for Job {
         let generated = GENERATED.map(|key| (key, if key.ends_with("uid") { &uid } else { &name }));
         // Labels that defaulting took from the template are the template's own, and get what it gets.
         let own = object.at("/metadata/labels").filter(|labels| !labels.is_empty());
-        let shared = own.is_some_and(|own| object.at("/spec/template/metadata/labels") == Some(own));
+        let shared =
+            !context.labelled && own.is_some_and(|own| object.at("/spec/template/metadata/labels") == Some(own));
         let Some(spec) = object.member("spec") else { return };
         if let Some(labels) =
             spec.member("template").and_then(|it| it.member("metadata")).and_then(|it| it.member("labels"))

@@ -114,6 +114,14 @@ impl Strategy for Service {
                 spec.items_mut("ports").for_each(|port| port.unset("nodePort"));
             }
         }
+        let checked = [&old["spec"], &*spec].map(allocation::needs_health_check);
+        let health_check = "healthCheckNodePort";
+        if checked == [true, true] && spec.integer("/healthCheckNodePort").unwrap_or(0) == 0 {
+            spec.set(health_check, old["spec"][health_check].clone());
+        }
+        if checked == [true, false] && spec.get(health_check) == old["spec"].get(health_check) {
+            spec.unset(health_check);
+        }
         let policy = "externalTrafficPolicy";
         if is_reachable(&old["spec"]) && !is_reachable(spec) && spec.get(policy) == old["spec"].get(policy) {
             spec.unset(policy);
@@ -172,6 +180,10 @@ impl Strategy for Service {
         let balanced = |service: &Json| service.text("/spec/type") == "LoadBalancer";
         if balanced(old) && balanced(new) && class(new) != class(old) {
             found.push(FieldFault::invalid("spec.loadBalancerClass", &class(new), "may not change once set"));
+        }
+        let port = |service: &Json| service.integer("/spec/healthCheckNodePort");
+        if [old, new].iter().all(|service| allocation::needs_health_check(&service["spec"])) && port(old) != port(new) {
+            found.push(FieldFault::forbidden("spec.healthCheckNodePort", "field is immutable"));
         }
         // Once more than of a new one.
         found.extend(traffic::class_faults(new));

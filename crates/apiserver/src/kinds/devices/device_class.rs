@@ -1,11 +1,12 @@
 //! DeviceClass and ResourceClaimTemplate, which show no more than that they are there.
 
+use super::claim_defaults;
 use crate::kinds::Strategy;
 use crate::kinds::table::{self, Column, Row};
 use jiff::Timestamp;
 use pintle_json::Json;
 
-/// `resource.k8s.io` DeviceClass, and ResourceClaimTemplate.
+/// `resource.k8s.io` DeviceClass.
 #[derive(Clone, Copy, Debug)]
 pub(in crate::kinds) struct DeviceClass;
 
@@ -17,5 +18,23 @@ impl Strategy for DeviceClass {
     fn cells(&self, object: &Json, now: Timestamp) -> Vec<Json> {
         let row = Row::new(object, now);
         vec![row.name(), row.age()]
+    }
+}
+
+/// `resource.k8s.io` ResourceClaimTemplate.
+#[derive(Clone, Copy, Debug)]
+pub(in crate::kinds) struct ResourceClaimTemplate;
+
+impl Strategy for ResourceClaimTemplate {
+    fn defaults(&self, object: &mut Json) {
+        object.at_mut("/spec/spec").into_iter().for_each(claim_defaults);
+    }
+
+    fn columns(&self) -> Option<Vec<Column>> {
+        DeviceClass.columns()
+    }
+
+    fn cells(&self, object: &Json, now: Timestamp) -> Vec<Json> {
+        DeviceClass.cells(object, now)
     }
 }

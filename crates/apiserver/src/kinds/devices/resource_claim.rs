@@ -1,5 +1,6 @@
 //! ResourceClaim.
 
+use super::claim_defaults;
 use crate::kinds::Strategy;
 use crate::kinds::reset::{ALL_BUT_STATUS, Reset};
 use crate::kinds::table::{self, Column, Row};
@@ -12,6 +13,10 @@ use pintle_json::Json;
 pub(in crate::kinds) struct ResourceClaim;
 
 impl Strategy for ResourceClaim {
+    fn defaults(&self, object: &mut Json) {
+        object.get_mut("spec").into_iter().for_each(claim_defaults);
+    }
+
     fn columns(&self) -> Option<Vec<Column>> {
         table::columns("Name, State, Age")
     }

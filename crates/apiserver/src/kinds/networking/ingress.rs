@@ -107,10 +107,7 @@ impl Strategy for Ingress {
 
     fn cells(&self, object: &Json, now: Timestamp) -> Vec<Json> {
         let row = Row::new(object, now);
-        let class = match object.text("/spec/ingressClassName") {
-            "" => row.text_or("/metadata/annotations/kubernetes.io~1ingress.class", "<none>"),
-            class => class.into(),
-        };
+        let class = row.text_or("/spec/ingressClassName", "<none>");
         let hosts = object.list("/spec/rules").map(|rule| rule.text("/host")).filter(|host| !host.is_empty());
         let hosts: Vec<String> = hosts.map(Into::into).collect();
         let hosts = if hosts.is_empty() { "*".into() } else { table::some(hosts) };

@@ -111,6 +111,7 @@ fn an_unqualified_finalizer_of_a_custom_resource_is_warned_of_alone() {
     let object = json!({"metadata": {"name": "a", "finalizers": ["plain", "x.io/y"]}});
     let custom = Kind { strategy: Arc::new(Custom), ..kind("", "v1", "configmaps") };
     assert_eq!(super::faults(&custom, &object), FieldFaults::default());
-    assert_eq!(warnings(&custom, &object).len(), 1);
-    assert_eq!(warnings(&kind("", "v1", "configmaps"), &object), Vec::<String>::new());
+    assert_eq!(warnings(&custom, &object, None).len(), 1);
+    assert_eq!(warnings(&custom, &object, Some(&object)), Vec::<String>::new());
+    assert_eq!(warnings(&kind("", "v1", "configmaps"), &object, None), Vec::<String>::new());
 }

@@ -2,12 +2,17 @@
 
 use std::collections::BTreeSet;
 use std::net::{IpAddr, Ipv4Addr};
+use std::ops::RangeInclusive;
 
 use pintle_json::{Json, json};
 
 use crate::kinds::Cluster;
 use crate::object::metadata;
 use crate::validate::{FieldFault, FieldFaults};
+
+const NODE_PORTS: RangeInclusive<i64> = 30000..=32767;
+const ALLOCATED: &str = "provided port is already allocated";
+const OUT_OF_RANGE: &str = "provided port is not in the valid range. The range of valid ports is 30000-32767";
 
 /// The addresses of a Service; a headless one has none.
 fn addresses(service: &Json) -> impl Iterator<Item = IpAddr> {
@@ -19,10 +24,20 @@ fn node_ports(service: &Json) -> impl Iterator<Item = i64> {
     service.list("/spec/ports").filter_map(|port| port.integer("/nodePort")).filter(|number| *number != 0)
 }
 
+/// The port at which the nodes tell a load balancer whether they have endpoints.
+fn health_check_port(service: &Json) -> Option<i64> {
+    service.integer("/spec/healthCheckNodePort").filter(|number| *number != 0)
+}
+
+/// Whether the nodes tell a load balancer whether they have endpoints.
+pub(super) fn needs_health_check(spec: &Json) -> bool {
+    spec.text("/type") == "LoadBalancer" && spec.text("/externalTrafficPolicy") == "Local"
+}
+
 /// The addresses and the ports of the nodes: no two Services share one. A port may serve several protocols of one Service.
 pub(super) fn claims(service: &Json) -> Vec<String> {
     let addresses: BTreeSet<IpAddr> = addresses(service).collect();
-    let ports: BTreeSet<i64> = node_ports(service).collect();
+    let ports: BTreeSet<i64> = node_ports(service).chain(health_check_port(service)).collect();
     addresses.into_iter().map(address_claim).chain(ports.into_iter().map(node_port_claim)).collect()
 }
 
@@ -48,15 +63,13 @@ pub(super) fn taken(cluster: &dyn Cluster, object: &Json, old: Option<&Json>) ->
     let own: BTreeSet<i64> = old.into_iter().flat_map(node_ports).collect();
     object.list("/spec/ports").enumerate().find_map(|(at, port)| {
         let number = port.integer("/nodePort").filter(|number| *number != 0)?;
-        (!own.contains(&number) && is_claimed(node_port_claim(number))).then(|| {
-            let why = "provided port is already allocated";
-            FieldFault::invalid(format!("spec.ports[{at}].nodePort"), &number.into(), why)
-        })
+        (!own.contains(&number) && is_claimed(node_port_claim(number)))
+            .then(|| FieldFault::invalid(format!("spec.ports[{at}].nodePort"), &number.into(), ALLOCATED))
     })
 }
 
 /// Gives the Service the addresses and ports that it lacks; fails if there are no more.
-pub(super) fn allocate(cluster: &dyn Cluster, object: &mut Json) -> Result<(), &'static str> {
+pub(super) fn allocate(cluster: &dyn Cluster, object: &mut Json) -> Result<(), String> {
     let kind = object.text("/spec/type").to_owned();
     if kind == "ExternalName" {
         return Ok(());
@@ -84,18 +97,38 @@ pub(super) fn allocate(cluster: &dyn Cluster, object: &mut Json) -> Result<(), &
         spec.set("ipFamilies", json!(["IPv4"]));
     }
     spec.set_default("ipFamilyPolicy", "SingleStack");
+    let health_check = needs_health_check(spec);
+    let asked: BTreeSet<i64> = node_ports(&json!({ "spec": { "ports": spec["ports"] } }))
+        .chain(health_check_port(&json!({ "spec": { "healthCheckNodePort": spec["healthCheckNodePort"] } })))
+        .collect();
+    let mut free = NODE_PORTS.filter(|number| !asked.contains(number) && is_free(node_port_claim(*number)));
     let wants_ports = kind == "NodePort"
         || (kind == "LoadBalancer" && spec.get("allocateLoadBalancerNodePorts") != Some(&Json::Bool(false)));
     if wants_ports {
-        let asked: BTreeSet<i64> = node_ports(&json!({ "spec": { "ports": spec["ports"] } })).collect();
-        let mut free =
-            (30000_i64..=32767).filter(|number| !asked.contains(number) && is_free(node_port_claim(*number)));
         for port in spec.items_mut("ports").filter(|port| port.integer("/nodePort").unwrap_or(0) == 0) {
             let number = free.next().ok_or("failed to allocate a nodePort: range is full")?;
             port.set("nodePort", number);
         }
     }
+    if health_check {
+        match spec.integer("/healthCheckNodePort").unwrap_or(0) {
+            0 => {
+                let number = free.next().ok_or("failed to allocate a HealthCheck NodePort 0: range is full")?;
+                spec.set("healthCheckNodePort", number);
+            }
+            asked => check_health_check_port(asked, is_free(node_port_claim(asked)))?,
+        }
+    }
     Ok(())
+}
+
+fn check_health_check_port(port: i64, is_free: bool) -> Result<(), String> {
+    let why = match NODE_PORTS.contains(&port) {
+        false => OUT_OF_RANGE,
+        true if !is_free => ALLOCATED,
+        true => return Ok(()),
+    };
+    Err(format!("failed to allocate requested HealthCheck NodePort {port}: {why}"))
 }
 
 /// What cannot be allocated: told only of Services that are valid otherwise.
@@ -129,11 +162,8 @@ pub(super) fn faults(object: &Json) -> FieldFaults {
         faults.push(FieldFault::invalid("spec.clusterIPs", &json!([address.to_string()]), why));
     }
     for (at, port) in object.list("/spec/ports").enumerate() {
-        if let Some(number) =
-            port.integer("/nodePort").filter(|number| *number != 0 && !(30000..=32767).contains(number))
-        {
-            let why = "provided port is not in the valid range. The range of valid ports is 30000-32767";
-            faults.push(FieldFault::invalid(format!("spec.ports[{at}].nodePort"), &number.into(), why));
+        if let Some(number) = port.integer("/nodePort").filter(|number| *number != 0 && !NODE_PORTS.contains(number)) {
+            faults.push(FieldFault::invalid(format!("spec.ports[{at}].nodePort"), &number.into(), OUT_OF_RANGE));
         }
     }
     faults

@@ -94,6 +94,9 @@ fn seconds(request: &Json) -> Outcome<i64> {
 fn bind(context: &Context<'_>, place: &Place, wanted: &Json, bound: &mut Bound) -> Outcome<()> {
     let (api_version, kind, name) = (wanted.text("/apiVersion"), wanted.text("/kind"), wanted.text("/name"));
     let (group, version) = api_version.split_once('/').unwrap_or(("", api_version));
+    if group.is_empty() && matches!(kind, "Pod" | "Secret" | "Node") && name.is_empty() {
+        return Err(Failure::bad_request("Name parameter required."));
+    }
     let found = match (group, kind) {
         ("", "Pod") => {
             let pod = find(context, "pods", &place.namespace, name)?;

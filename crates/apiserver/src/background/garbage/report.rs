@@ -1,0 +1,88 @@
+//! The Event about a dependent whose owner is in another namespace.
+
+use std::sync::Arc;
+
+use pintle_json::{Json, json};
+use pintle_meta::GroupVersion;
+
+use super::release::{COLLECTOR, asker};
+use crate::background::{all, options};
+use crate::kinds::{Kinds, NAMESPACES, Place};
+use crate::registry::{Registry, Writer};
+use crate::store::{Stored, key};
+
+const COMPONENT: &str = "garbage-collector-controller";
+/// The namespace of Events about cluster-scoped objects.
+const DEFAULT: &str = "default";
+
+/// Warns about each owner that is in another namespace than its dependent, which is not allowed.
+///
+/// It costs a lookup in each namespace for an owner that is not where it should be.
+pub(super) fn owners_elsewhere(registry: &Arc<Registry>, kinds: &Kinds, place: &Place, dependent: &Stored) {
+    for reference in dependent.owner_references() {
+        if is_elsewhere(registry, kinds, place, &reference)
+            && let Some(failure) = warn(registry, kinds, place, dependent, &reference)
+        {
+            tracing::debug!(key = %place.key(), message = failure, "an Event about an owner could not be made");
+        }
+    }
+}
+
+fn is_elsewhere(registry: &Registry, kinds: &Kinds, place: &Place, reference: &Json) -> bool {
+    let Ok(version) = reference.text("/apiVersion").parse::<GroupVersion>() else { return false };
+    let kind = kinds.kind(&version.group, &version.version, reference.text("/kind"));
+    let Some(kind) = kind.filter(|kind| kind.namespaced()) else { return false };
+    let (resource, name) = (kind.store.to_string(), reference.text("/name"));
+    let is_in = |namespace: &str| {
+        let found = registry.db.get(&resource, &key(namespace, name));
+        found.is_some_and(|found| found.uid() == reference.text("/uid"))
+    };
+    !is_in(&place.namespace) && all(registry, NAMESPACES).any(|(namespace, _)| is_in(&namespace))
+}
+
+/// Makes the Event; returns why it could not.
+fn warn(
+    registry: &Arc<Registry>,
+    kinds: &Kinds,
+    place: &Place,
+    dependent: &Stored,
+    reference: &Json,
+) -> Option<String> {
+    let kind = kinds.kind("", "v1", "Event")?;
+    let namespace = if place.namespace.is_empty() { DEFAULT } else { &place.namespace };
+    let now = registry.clock.now_text();
+    let suffix = registry.with_random(|random| random.u64(..));
+    let message = format!(
+        "ownerRef [{}/{}, namespace: {}, name: {}, uid: {}] does not exist in namespace {:?}",
+        reference.text("/apiVersion"),
+        reference.text("/kind"),
+        place.namespace,
+        reference.text("/name"),
+        reference.text("/uid"),
+        place.namespace,
+    );
+    let mut about = json!({
+        "apiVersion": place.kind.api_version(),
+        "kind": place.kind.kind,
+        "name": place.name,
+        "uid": dependent.uid(),
+    });
+    if !place.namespace.is_empty() {
+        about.set("namespace", place.namespace.as_str());
+    }
+    let event = json!({
+        "metadata": {"name": format!("{}.{suffix:016x}", place.name), "namespace": namespace},
+        "involvedObject": about,
+        "type": "Warning",
+        "reason": "OwnerRefInvalidNamespace",
+        "message": message,
+        "source": {"component": COMPONENT},
+        "reportingComponent": COMPONENT,
+        "firstTimestamp": now,
+        "lastTimestamp": now,
+        "count": 1,
+    });
+    let options = options();
+    let by = Writer::new(&options, COLLECTOR, now).asking(asker());
+    registry.create(&Place::new(kind.clone(), namespace, ""), event, &by).err().map(|failure| failure.status.message)
+}

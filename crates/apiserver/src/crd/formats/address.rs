@@ -1,0 +1,48 @@
+//! Addresses of networks and of their cards.
+
+use std::net::{Ipv4Addr, Ipv6Addr};
+
+/// An address with a dot in it. Zeros may lead each number.
+pub(super) fn is_ipv4(text: &str) -> bool {
+    text.contains('.') && (ipv4(text).is_some() || ipv6(text).is_some())
+}
+
+/// An address and the length of its prefix. Zeros may lead each number.
+pub(super) fn is_cidr(text: &str) -> bool {
+    let Some((address, length)) = text.split_once('/') else { return false };
+    let most = match (ipv4(address), ipv6(address)) {
+        (Some(_), _) => 32,
+        (None, Some(_)) => 128,
+        (None, None) => return false,
+    };
+    length.bytes().all(|byte| byte.is_ascii_digit()) && length.parse::<u32>().is_ok_and(|length| length <= most)
+}
+
+fn ipv4(text: &str) -> Option<Ipv4Addr> {
+    without_zeros(text, '.').parse().ok()
+}
+
+fn ipv6(text: &str) -> Option<Ipv6Addr> {
+    let (groups, last) = text.rsplit_once(':')?;
+    let last = if last.contains('.') { without_zeros(last, '.') } else { without_zeros(last, ':') };
+    format!("{}:{last}", without_zeros(groups, ':')).parse().ok()
+}
+
+/// The numbers of an address without the zeros before them.
+fn without_zeros(text: &str, separator: char) -> String {
+    let plain = |number: &str| {
+        let rest = number.trim_start_matches('0');
+        if rest.is_empty() && !number.is_empty() { "0".to_owned() } else { rest.to_owned() }
+    };
+    text.split(separator).map(plain).collect::<Vec<_>>().join(&separator.to_string())
+}
+
+/// 6, 8 or 20 bytes in pairs of digits, or in fours with dots.
+pub(super) fn is_mac(text: &str) -> bool {
+    let groups = |separator: char, width: usize, counts: [usize; 3]| {
+        let parts: Vec<_> = text.split(separator).collect();
+        counts.contains(&parts.len())
+            && parts.iter().all(|part| part.len() == width && part.bytes().all(|byte| byte.is_ascii_hexdigit()))
+    };
+    groups(':', 2, [6, 8, 20]) || groups('-', 2, [6, 8, 20]) || groups('.', 4, [3, 4, 10])
+}

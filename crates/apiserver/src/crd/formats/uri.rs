@@ -1,0 +1,89 @@
+//! URIs as Go's `url.ParseRequestURI` reads them: absolute, or a path from the root. There is no fragment: `#` is a character like others.
+
+use std::net::Ipv6Addr;
+
+pub(super) fn is_request_uri(text: &str) -> bool {
+    if text.is_empty() || text.bytes().any(|byte| byte < b' ' || byte == 0x7f) {
+        return false;
+    }
+    if text == "*" {
+        return true;
+    }
+    let Some((scheme, rest)) = scheme(text) else { return false };
+    let rest = rest.split_once('?').map_or(rest, |(rest, _)| rest);
+    if !rest.starts_with('/') {
+        return !scheme.is_empty();
+    }
+    let Some(authority) = rest.strip_prefix("//").filter(|_| !scheme.is_empty()) else { return is_escaped(rest) };
+    let (authority, path) = authority.split_at(authority.find('/').unwrap_or(authority.len()));
+    is_authority(scheme, authority) && is_escaped(path)
+}
+
+/// The scheme, if there is one, and the rest. `None` if the text begins with a colon.
+fn scheme(text: &str) -> Option<(&str, &str)> {
+    let none = Some(("", text));
+    for (at, c) in text.char_indices() {
+        match c {
+            'a'..='z' | 'A'..='Z' => {}
+            '0'..='9' | '+' | '-' | '.' if at > 0 => {}
+            ':' if at == 0 => return None,
+            ':' => return Some((&text[..at], &text[at + 1..])),
+            _ => return none,
+        }
+    }
+    none
+}
+
+fn is_authority(scheme: &str, authority: &str) -> bool {
+    let (user, host) = match authority.rsplit_once('@') {
+        Some((user, host)) => (user, host),
+        None => ("", authority),
+    };
+    let in_user = |c: char| c.is_ascii_alphanumeric() || "-._:~!$&'()*+,;=%@".contains(c);
+    user.chars().all(in_user) && is_escaped(user) && is_host(scheme, host)
+}
+
+fn is_host(scheme: &str, host: &str) -> bool {
+    match host.rfind('[') {
+        Some(0) => {
+            let Some(end) = host.rfind(']') else { return false };
+            is_port(&host[end + 1..]) && is_ipv6(&host[1..end])
+        }
+        Some(_) => false,
+        None => {
+            let strict = scheme.eq_ignore_ascii_case("http") || scheme.eq_ignore_ascii_case("https");
+            let colon = if strict { host.find(':') } else { host.rfind(':') };
+            is_port(colon.map_or("", |at| &host[at..])) && is_host_text(host)
+        }
+    }
+}
+
+/// An address, with a zone behind `%25` if there is one.
+fn is_ipv6(text: &str) -> bool {
+    let (address, zone) = match text.split_once("%25") {
+        Some((address, zone)) => (address, Some(zone)),
+        None => (text, None),
+    };
+    address.parse::<Ipv6Addr>().is_ok()
+        && zone.is_none_or(|zone| !zone.is_empty() && is_escaped(zone) && zone.chars().all(may_be_in_host))
+}
+
+fn is_port(text: &str) -> bool {
+    text.is_empty() || text.strip_prefix(':').is_some_and(|port| port.bytes().all(|byte| byte.is_ascii_digit()))
+}
+
+/// Characters of a host. Only bytes beyond ASCII may be escaped.
+fn is_host_text(host: &str) -> bool {
+    let beyond = |escape: &str| escape.starts_with("25") || escape.starts_with(|c: char| c > '7');
+    host.chars().all(may_be_in_host) && is_escaped(host) && host.split('%').skip(1).all(beyond)
+}
+
+fn may_be_in_host(c: char) -> bool {
+    !c.is_ascii() || c.is_ascii_alphanumeric() || "-._~!$&'()*+,;=:[]<>\"%".contains(c)
+}
+
+/// Whether each percent sign has two hexadecimal digits behind it.
+fn is_escaped(text: &str) -> bool {
+    let escape = |rest: &str| rest.bytes().take(2).filter(u8::is_ascii_hexdigit).count() == 2;
+    text.split('%').skip(1).all(escape)
+}

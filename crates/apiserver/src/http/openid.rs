@@ -1,0 +1,37 @@
+//! `/.well-known/openid-configuration` and `/openid/v1/jwks`: how others check the tokens of service accounts.
+
+use http::header::{CACHE_CONTROL, CONTENT_TYPE, HOST};
+use http::{HeaderMap, HeaderValue};
+use pintle_json::{Json, json};
+
+use super::Call;
+use super::encode::Reply;
+use crate::auth::ISSUER;
+use crate::registry::Registry;
+
+/// Where the issuer is, and how it signs.
+pub(super) fn configuration(registry: &Registry, call: &Call) -> Reply {
+    let scheme = if registry.config.tls { "https" } else { "http" };
+    let keys = format!("{scheme}://{}/openid/v1/jwks", call.header(HOST));
+    let document = json!({
+        "issuer": ISSUER,
+        "jwks_uri": keys,
+        "response_types_supported": ["id_token"],
+        "subject_types_supported": ["public"],
+        "id_token_signing_alg_values_supported": ["EdDSA"],
+    });
+    cached(&document, "application/json")
+}
+
+/// The public keys. There are none if the system has no randomness to make one of.
+pub(super) fn keys(registry: &Registry) -> Reply {
+    let keys: Vec<Json> = registry.authenticator.public_key().into_iter().collect();
+    cached(&json!({"keys": keys}), "application/jwk-set+json")
+}
+
+fn cached(document: &Json, media: &'static str) -> Reply {
+    let mut headers = HeaderMap::new();
+    headers.insert(CONTENT_TYPE, HeaderValue::from_static(media));
+    headers.insert(CACHE_CONTROL, HeaderValue::from_static("public, max-age=3600"));
+    Reply::Raw { code: 200, headers, body: document.to_string().into() }
+}

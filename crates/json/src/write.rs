@@ -1,0 +1,108 @@
+//! Writes JSON with numbers as Go's `encoding/json` writes them: in full from 1e-6 up to 1e21, with an exponent beyond.
+
+use std::io::{self, Write};
+
+use serde::Serialize;
+use serde_json::Error;
+use serde_json::ser::{CompactFormatter, Formatter, PrettyFormatter, Serializer};
+
+/// Writes a value without spaces.
+///
+/// # Errors
+/// The writer fails, or the value's own `Serialize`.
+pub fn to_writer<T: Serialize + ?Sized>(to: impl Write, value: &T) -> Result<(), Error> {
+    value.serialize(&mut Serializer::with_formatter(to, GoNumbers(CompactFormatter)))
+}
+
+/// Returns a value as JSON without spaces.
+///
+/// # Errors
+/// The value's own `Serialize` fails.
+pub fn to_vec<T: Serialize + ?Sized>(value: &T) -> Result<Vec<u8>, Error> {
+    let mut out = Vec::with_capacity(128);
+    to_writer(&mut out, value).map(|()| out)
+}
+
+/// Returns a value as JSON, indented by two spaces a level.
+///
+/// # Errors
+/// The value's own `Serialize` fails.
+pub fn to_vec_pretty<T: Serialize + ?Sized>(value: &T) -> Result<Vec<u8>, Error> {
+    let mut out = Vec::with_capacity(128);
+    value.serialize(&mut Serializer::with_formatter(&mut out, GoNumbers(PrettyFormatter::new()))).map(|()| out)
+}
+
+/// A formatter that leaves all to another but the numbers with a fraction or an exponent.
+struct GoNumbers<F>(F);
+
+macro_rules! passed_on {
+    ($($method:ident($($argument:ident: $of:ty),*)),* $(,)?) => {$(
+        #[inline]
+        fn $method<W: ?Sized + Write>(&mut self, to: &mut W $(, $argument: $of)*) -> io::Result<()> {
+            self.0.$method(to $(, $argument)*)
+        }
+    )*};
+}
+
+impl<F: Formatter> Formatter for GoNumbers<F> {
+    passed_on! {
+        begin_array(), end_array(), begin_array_value(first: bool), end_array_value(), begin_object(), end_object(),
+        begin_object_key(first: bool), end_object_key(), begin_object_value(), end_object_value(),
+    }
+
+    fn write_f32<W: ?Sized + Write>(&mut self, to: &mut W, value: f32) -> io::Result<()> {
+        write_float(to, value.abs().into(), format_args!("{value:e}"), format_args!("{value}"))
+    }
+
+    fn write_f64<W: ?Sized + Write>(&mut self, to: &mut W, value: f64) -> io::Result<()> {
+        write_float(to, value.abs(), format_args!("{value:e}"), format_args!("{value}"))
+    }
+}
+
+/// Both texts are the shortest that mean the number; Rust's has no plus sign before the exponent.
+fn write_float<W: ?Sized + Write>(
+    to: &mut W,
+    size: f64,
+    exponent: std::fmt::Arguments<'_>,
+    full: std::fmt::Arguments<'_>,
+) -> io::Result<()> {
+    if size >= 1e21 {
+        let text = exponent.to_string();
+        return to.write_all(text.replace('e', "e+").as_bytes());
+    }
+    to.write_fmt(if size != 0.0 && size < 1e-6 { exponent } else { full })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_are_written_as_go_writes_them() {
+        for (number, written) in [
+            (1e20, "100000000000000000000"),
+            (1e21, "1e+21"),
+            (1.5e300, "1.5e+300"),
+            (18_446_744_073_709_551_616.0, "18446744073709552000"),
+            (0.000_001, "0.000001"),
+            (0.000_000_1, "1e-7"),
+            (-1.5e-7, "-1.5e-7"),
+            (5e-324, "5e-324"),
+            (1.0, "1"),
+            (-0.0, "-0"),
+            (0.1, "0.1"),
+            (-123_456_780_000_000.5, "-123456780000000.5"),
+        ] {
+            assert_eq!(to_vec(&number).unwrap(), written.as_bytes());
+            assert_eq!(crate::Json::from(number).to_string(), written);
+        }
+        assert_eq!(to_vec(&0.1_f32).unwrap(), b"0.1");
+    }
+
+    #[test]
+    fn all_else_is_written_as_serde_json_writes_it() {
+        let value = crate::json!({"a": [1, {"b": null}, "x\u{1}\"<"], "c": {}, "d": [], "e": true});
+        assert_eq!(to_vec(&value).unwrap(), serde_json::to_vec(&value).unwrap());
+        assert_eq!(to_vec_pretty(&value).unwrap(), serde_json::to_vec_pretty(&value).unwrap());
+    }
+}

@@ -1,0 +1,77 @@
+//! Short descriptions of the built-in types and their fields, for OpenAPI documents. They are read when a document is made.
+
+use std::collections::HashMap;
+
+const TEXT: &str = include_str!("descriptions.txt");
+
+/// The descriptions, by type and field. The field is empty for the type itself.
+pub(super) struct Descriptions(HashMap<(&'static str, &'static str), &'static str>);
+
+impl Descriptions {
+    pub(super) fn read() -> Self {
+        let mut all = HashMap::new();
+        let mut types: Vec<&str> = Vec::new();
+        for line in TEXT.lines().filter(|line| !line.is_empty() && !line.starts_with('#')) {
+            let field = line.strip_prefix(' ');
+            let (name, text) = field.unwrap_or(line).split_once(' ').unwrap_or((line, ""));
+            if field.is_none() {
+                types = name.split(',').collect();
+            }
+            for of in &types {
+                all.insert((*of, if field.is_some() { name } else { "" }), text);
+            }
+        }
+        Self(all)
+    }
+
+    pub(super) fn of_type(&self, name: &str) -> Option<&'static str> {
+        self.0.get(&(name, "")).copied().filter(|text| !text.is_empty())
+    }
+
+    pub(super) fn of_field(&self, of: &str, field: &str) -> Option<&'static str> {
+        self.0.get(&(of, field)).or_else(|| self.0.get(&("*", field))).copied()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::builtin_types::table;
+    use crate::types::Type;
+
+    /// In these groups each field has a description.
+    const COMPLETE: [&str; 7] = ["core", "apps", "batch", "rbac", "networking", "storage", "meta"];
+
+    #[test]
+    fn every_kind_and_each_field_of_the_common_groups_is_described() {
+        let descriptions = Descriptions::read();
+        let mut missing = Vec::new();
+        for (version, kind) in table().kinds() {
+            let Some(Type::Struct { of, .. }) = table().kind(version, kind) else { continue };
+            if descriptions.of_type(of.name).is_none() && !of.name.starts_with("apidiscovery.") {
+                missing.push(of.name.to_owned());
+            }
+        }
+        for name in table().names() {
+            let Some(Type::Struct { of, .. }) = table().named(name) else { continue };
+            let common = COMPLETE.contains(&name.split('.').next().unwrap_or_default());
+            let fields = of.fields.iter().filter(|field| common && descriptions.of_field(name, &field.name).is_none());
+            missing.extend(fields.map(|field| format!("{name}.{}", field.name)));
+        }
+        missing.sort();
+        missing.dedup();
+        assert_eq!(missing, Vec::<String>::new());
+    }
+
+    #[test]
+    fn each_description_is_of_a_type_or_field_that_there_is() {
+        let descriptions = Descriptions::read();
+        for (of, field) in descriptions.0.keys().filter(|(of, _)| *of != "*") {
+            let Some(Type::Struct { of: known, .. }) = table().named(of) else { panic!("no type {of}") };
+            let shared = TEXT.lines().any(|line| {
+                line.starts_with(of) && line[of.len()..].starts_with(',') || line.contains(&format!(",{of}"))
+            });
+            assert!(field.is_empty() || known.field(field).is_some() || shared, "{of} has no field {field}");
+        }
+    }
+}
