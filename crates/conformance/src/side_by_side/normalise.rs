@@ -1,0 +1,93 @@
+//! Replaces what two servers choose for themselves by placeholders: addresses, ports and ages. Names, uids, times and
+//! resourceVersions have theirs already.
+
+use crate::{Json, Step};
+
+/// Replaces them in the answer of each step. Causes of a refused custom resource come in random order, so they are sorted.
+pub(super) fn normalise(steps: &mut [Step], custom: bool) {
+    for step in steps {
+        step.answer = step.answer.as_ref().map(|answer| value(answer, "", custom));
+    }
+}
+
+fn value(json: &Json, key: &str, custom: bool) -> Json {
+    match json {
+        Json::Object(members) => {
+            let dropped = |name: &str| custom && name == "message" && json.at("/details/causes").is_some();
+            let kept = members.iter().filter(|(name, _)| !dropped(name));
+            Json::Object(kept.map(|(name, member)| (name.clone(), value(member, name, custom))).collect())
+        }
+        Json::Array(items) => {
+            let mut items: Vec<Json> = items.iter().map(|item| value(item, key, custom)).collect();
+            if key == "causes" && custom {
+                items.sort_by_key(ToString::to_string);
+            }
+            Json::Array(items)
+        }
+        Json::Number(_) if matches!(key, "nodePort" | "healthCheckNodePort") => "<port>".into(),
+        Json::Text(text) if matches!(key, "clusterIP" | "clusterIPs") && is_address(text) => "<address>".into(),
+        Json::Text(text) if key == "cells" => Json::Text(cell(text)),
+        other => other.clone(),
+    }
+}
+
+/// Whether it is of the range of Services.
+fn is_address(text: &str) -> bool {
+    text.strip_prefix("10.0.0.").is_some_and(|last| last.parse::<u8>().is_ok())
+}
+
+/// A cell of a table: an address, an age, or ports like `80:30123/TCP`.
+fn cell(text: &str) -> String {
+    let is_age = text.strip_suffix('s').is_some_and(|number| number.parse::<u32>().is_ok());
+    if is_address(text) {
+        return "<address>".to_owned();
+    }
+    if is_age {
+        return "<age>".to_owned();
+    }
+    let port = |part: &str| match part.split_once(':').zip(part.split_once('/')) {
+        Some(((port, _), (_, protocol))) if port.parse::<u16>().is_ok() => format!("{port}:<port>/{protocol}"),
+        _ => part.to_owned(),
+    };
+    text.split(',').map(port).collect::<Vec<_>>().join(",")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[track_caller]
+    fn check(answer: &str, custom: bool, expected: &str) {
+        let json = |text: &str| -> Json { serde_json::from_str(text).expect("JSON") };
+        let mut steps = [Step { answer: Some(json(answer)), ..Step::default() }];
+        normalise(&mut steps, custom);
+        assert_eq!(steps[0].answer, Some(json(expected)), "{answer}");
+    }
+
+    #[test]
+    fn chosen_addresses_and_ports_are_replaced_and_given_ones_stay() {
+        check(
+            r#"{"clusterIP":"10.0.0.7","clusterIPs":["10.0.0.7"],"ports":[{"nodePort":30123,"port":80}]}"#,
+            false,
+            r#"{"clusterIP":"<address>","clusterIPs":["<address>"],"ports":[{"nodePort":"<port>","port":80}]}"#,
+        );
+        check(r#"{"clusterIP":"None","podIP":"10.0.0.7"}"#, false, r#"{"clusterIP":"None","podIP":"10.0.0.7"}"#);
+    }
+
+    #[test]
+    fn cells_of_tables_lose_ages_addresses_and_node_ports() {
+        check(
+            r#"{"cells":["a","10.0.0.9","12s","80:31000/TCP,443/TCP",3]}"#,
+            false,
+            r#"{"cells":["a","<address>","<age>","80:<port>/TCP,443/TCP",3]}"#,
+        );
+        check(r#"{"cells":["a/b:c","<none>"]}"#, false, r#"{"cells":["a/b:c","<none>"]}"#);
+    }
+
+    #[test]
+    fn causes_are_sorted_for_custom_resources_alone() {
+        let answer = r#"{"message":"m","details":{"causes":[{"field":"b"},{"field":"a"}]}}"#;
+        check(answer, true, r#"{"details":{"causes":[{"field":"a"},{"field":"b"}]}}"#);
+        check(answer, false, answer);
+    }
+}
