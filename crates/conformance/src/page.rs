@@ -43,7 +43,8 @@ const COMPARE: &str = "## Comparison on your own manifests
 embedded server without controllers. It sends each YAML or JSON document below `DIR` to both and compares the answers field by field.
 
 1. CustomResourceDefinitions are created first. The comparer waits until each is established, then compares the definition and the
-   discovery and OpenAPI documents of its versions. Real servers publish these late, so it retries for ten seconds.
+   discovery and OpenAPI documents of its versions. Real servers publish these late, so it retries for ten seconds. Of OpenAPI it leaves out
+   the types that all definitions share and the descriptions of paths.
 2. Documents without a namespace follow one by one. Documents with one follow several at a time (`--at-once`), each in a new namespace.
 3. Each document is sent as a strict dry-run create and as a create. If the create succeeds: get, table, server-side apply twice, merge patch,
    PUT, status GET and PUT, list, list as a table, delete, and get again.

@@ -24,8 +24,8 @@ use crate::{Step, Target, embedded};
 
 pub use self::causes::{Cause, Causes, Sightings};
 
-/// How long a server may take to become ready, or to serve a definition.
-const SERVED: Duration = Duration::from_secs(60);
+/// How long a server may take to become ready.
+const STARTED: Duration = Duration::from_secs(60);
 
 /// The result of a comparison.
 #[derive(Debug, Default)]
@@ -45,7 +45,7 @@ pub struct Comparison {
 ///
 /// # Errors
 ///
-/// A folder without manifests; a server that does not start or answer; a definition that is not served within a minute.
+/// A folder without manifests; a server that does not start or answer.
 pub async fn compare_servers(real: &Target, folder: &Path) -> anyhow::Result<Comparison> {
     let manifests = manifests::read(folder)?;
     let own = embedded::start_with(Controllers::NONE).await?;
@@ -156,7 +156,7 @@ impl Comparison {
 
 /// Waits until a server is ready.
 async fn ready(server: &Arc<Server>) -> anyhow::Result<()> {
-    let deadline = Instant::now() + SERVED;
+    let deadline = Instant::now() + STARTED;
     let session = Session::new(server, "ready");
     while let Err(error) = session.get("/api/v1/namespaces/default").await {
         anyhow::ensure!(Instant::now() < deadline, "the real server is not ready: {error:#}");

@@ -30,7 +30,13 @@ pub(super) fn selector_faults(selector: &Json, path: &str) -> FieldFaults {
         };
         let key = expression.object().text("/key");
         let why = label_key_faults(key);
-        why.iter().fold(expression, |check, why| check.refuse(true, || FieldFault::invalid_text("key", key, why)))
+        let expression =
+            why.iter().fold(expression, |check, why| check.refuse(true, || FieldFault::invalid_text("key", key, why)));
+        expression.each("values", |value, _| {
+            let text = value.object().as_str().unwrap_or_default();
+            let why = label_value_faults(text);
+            why.iter().fold(value, |value, why| value.refuse(true, || FieldFault::invalid_text("", text, why)))
+        })
     });
     faults.extend(expressions.done());
     faults

@@ -1,5 +1,7 @@
 //! Defaults, validation and update rules of the built-in kinds.
 
+mod found_by_comparison;
+
 use std::sync::{Arc, LazyLock};
 
 use jiff::Timestamp;

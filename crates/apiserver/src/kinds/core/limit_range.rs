@@ -1,8 +1,8 @@
 //! LimitRange.
 
 use super::pod::{container_resource_faults, resource_name_faults};
-use crate::kinds::Strategy;
 use crate::kinds::check::Check;
+use crate::kinds::{MetadataChecks, Strategy};
 use crate::object::doubles;
 use crate::validate::{FieldFault, FieldFaults, qualified_name_faults};
 use pintle_json::{Json, Text};
@@ -13,6 +13,10 @@ use pintle_schema::quantity;
 pub(in crate::kinds) struct LimitRange;
 
 impl Strategy for LimitRange {
+    fn metadata_checks(&self) -> MetadataChecks {
+        MetadataChecks::Whole
+    }
+
     fn is_read_often(&self) -> bool {
         true
     }

@@ -5,7 +5,7 @@ use crate::failure::{Failure, Outcome};
 use crate::kinds::check::Check;
 use crate::kinds::label_selector::selector_faults;
 use crate::kinds::table::{self, Column, Row};
-use crate::kinds::{Cluster, Context, GroupResource, Strategy, default_class, warnings};
+use crate::kinds::{Cluster, Context, GroupResource, MetadataChecks, Strategy, default_class, warnings};
 use crate::object::{metadata, text};
 use crate::request::Part;
 use crate::validate::{FieldFault, FieldFaults, NameRule};
@@ -23,6 +23,10 @@ const DEFAULT_STORAGE_CLASS: [&str; 2] =
 const SIZE: &str = "/spec/resources/requests/storage";
 
 impl Strategy for PersistentVolumeClaim {
+    fn metadata_checks(&self) -> MetadataChecks {
+        MetadataChecks::UpdateThenWhole
+    }
+
     fn warnings(&self, object: &Json, _: Option<&Json>, part: Part) -> Vec<String> {
         if part != Part::Object {
             return Vec::new();
@@ -157,7 +161,7 @@ pub(in crate::kinds) fn claim_spec(spec: &mut Json) {
 }
 
 /// The faults of the spec of a claim, or of a claim that a volume of a pod makes.
-pub(super) fn spec_faults(spec: &Json, path: &str) -> FieldFaults {
+pub(in crate::kinds) fn spec_faults(spec: &Json, path: &str) -> FieldFaults {
     let field = format!("{path}.resources[storage]");
     let amount = spec.at("/resources/requests/storage").and_then(Json::as_str);
     let none = spec.list("/accessModes").next().is_none();
