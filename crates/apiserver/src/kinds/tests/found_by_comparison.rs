@@ -216,3 +216,15 @@ fn three_policy_types_are_one_fault() {
     let object = json!({"spec": {"policyTypes": ["Ingress", "Egress", "Other"]}});
     check_faults(("networking.k8s.io", "v1", "networkpolicies"), object, &["Invalid spec.policyTypes"]);
 }
+
+#[test]
+fn ratio_of_a_limit_is_checked_after_the_amounts_of_its_resource() {
+    let limit =
+        json!({"type": "Container", "max": {"cpu": "1"}, "min": {"cpu": "2"}, "maxLimitRequestRatio": {"cpu": "9"}});
+    let field = |key: &str| format!("Invalid spec.limits[0].{key}[cpu]");
+    let limits = json!({"spec": {"limits": [limit]}});
+    let kind = kind("", "v1", "limitranges");
+    let faults = kind.strategy.validate_create(&limits);
+    let found: Vec<String> = faults.iter().map(|fault| format!("Invalid {}", fault.field)).collect();
+    assert_eq!(found, [field("min"), field("maxLimitRequestRatio")], "{faults:?}");
+}
