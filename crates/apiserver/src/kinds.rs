@@ -34,6 +34,8 @@ mod devices;
 mod fault_rows;
 mod field_selectors;
 mod flow_control;
+#[cfg(test)]
+mod found_by_comparison;
 mod horizontal_pod_autoscaler;
 mod known;
 mod label_selector;

@@ -49,7 +49,8 @@ embedded server without controllers. It sends each YAML or JSON document below `
 3. Each document is sent as a strict dry-run create and as a create. If the create succeeds: get, table, server-side apply twice, merge patch,
    PUT, status GET and PUT, list, list as a table, delete, and get again.
 4. Uids, resourceVersions, times, generated names, addresses of Services, node ports and ages are replaced by placeholders. Causes of a
-   refused custom resource are sorted, because real servers report them in random order.
+   refused custom resource and the resources of a discovery document are sorted, because real servers report them in random order.
+   Descriptions of table columns are left out.
 
 The output has one line per cause. A cause is a kind, a path with `*` for indexes, and the sort of difference: `missing` or `added` in the
 embedded server's answer, another `value`, other `words`, or two status codes. `-v` lists the documents of each cause. The exit code is 0 if

@@ -104,12 +104,13 @@ impl Talk<'_> {
         let answer = done.answer.as_ref();
         let status = answer.and_then(|answer| answer.member("status")).map(Json::plain).unwrap_or_default();
         let succeeded = status.starts_with('2');
+        let dry = done.note.as_deref() == Some("dry-run create");
         let at = |pointer: &str| answer.and_then(|answer| answer.at(pointer)).filter(|_| succeeded);
         if let Some(revision) = at("/body/metadata/resourceVersion").filter(|revision| revision.is_digits()) {
             self.session.save("rv", revision);
         }
         if let (Some(_), Some(name)) = (at("/body/metadata/generateName"), at("/body/metadata/name")) {
-            self.session.save("name", name);
+            self.session.save(if dry { "dry-name" } else { "name" }, name);
         }
         self.done.push(done);
         Ok(succeeded)

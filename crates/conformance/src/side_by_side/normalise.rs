@@ -10,12 +10,26 @@ pub(super) fn normalise(steps: &mut [Step], custom: bool) {
     }
 }
 
-/// Leaves out what an OpenAPI document says of types that all definitions share, all descriptions of its paths, and its ETag.
+/// Sorts the resources of discovery documents. Leaves out what an OpenAPI document says of types that all definitions share, all descriptions of its paths, and its ETag.
 pub(super) fn without_shared(steps: &mut [Step]) {
     for step in steps.iter_mut() {
         let is_openapi = step.path.as_ref().is_some_and(|path| path.starts_with("/openapi/"));
-        step.answer = step.answer.as_ref().map(|answer| if is_openapi { own(answer, false) } else { answer.clone() });
+        step.answer = step.answer.as_ref().map(|answer| if is_openapi { own(answer, false) } else { sorted(answer) });
     }
+}
+
+/// With the resources of a discovery document by name: a real server lists those of definitions in random order.
+fn sorted(json: &Json) -> Json {
+    let Json::Object(members) = json else { return json.clone() };
+    let sorted = members.iter().map(|(name, member)| match member {
+        Json::Array(items) if name == "resources" => {
+            let mut items = items.clone();
+            items.sort_by_key(|item| item.member("name").map(Json::plain));
+            (name.clone(), Json::Array(items))
+        }
+        _ => (name.clone(), sorted(member)),
+    });
+    Json::Object(sorted.collect())
 }
 
 fn own(json: &Json, in_paths: bool) -> Json {
@@ -34,7 +48,12 @@ fn own(json: &Json, in_paths: bool) -> Json {
 fn value(json: &Json, key: &str, custom: bool) -> Json {
     match json {
         Json::Object(members) => {
-            let dropped = |name: &str| custom && name == "message" && json.at("/details/causes").is_some();
+            let dropped = |name: &str| match name {
+                "message" => custom && json.at("/details/causes").is_some(),
+                // What the API says of a column.
+                "description" => key == "columnDefinitions",
+                _ => false,
+            };
             let kept = members.iter().filter(|(name, _)| !dropped(name));
             Json::Object(kept.map(|(name, member)| (name.clone(), value(member, name, custom))).collect())
         }
@@ -117,6 +136,24 @@ mod tests {
             without_shared(&mut steps);
             assert_eq!(steps[0].answer, Some(json(expected)), "{path}");
         }
+    }
+
+    #[test]
+    fn descriptions_of_columns_are_left_out() {
+        check(
+            r#"{"columnDefinitions":[{"name":"Name","description":"x"}],"description":"y"}"#,
+            false,
+            r#"{"columnDefinitions":[{"name":"Name"}],"description":"y"}"#,
+        );
+    }
+
+    #[test]
+    fn resources_of_discovery_are_sorted_by_name() {
+        let answer: Json = serde_json::from_str(r#"{"resources":[{"name":"b"},{"name":"a"}]}"#).expect("JSON");
+        let mut steps = [Step { path: Some("/apis/g/v1".into()), answer: Some(answer), ..Step::default() }];
+        without_shared(&mut steps);
+        let first = steps[0].answer.as_ref().and_then(|answer| answer.at("/resources/0/name"));
+        assert_eq!(first, Some(&"a".into()));
     }
 
     #[test]

@@ -138,7 +138,11 @@ impl Strategy for PersistentVolumeClaim {
         let volume = object.text("/spec/volumeName");
         let (capacity, access) = match volume {
             "" => (String::new(), String::new()),
-            _ => (text(object.at("/status/capacity/storage")), table::access_modes(object, "/status/accessModes")),
+            // A real server shows an amount that is not there as zero.
+            _ => (
+                text(Some(object.at("/status/capacity/storage").unwrap_or(&"0".into()))),
+                table::access_modes(object, "/status/accessModes"),
+            ),
         };
         vec![
             row.name(),

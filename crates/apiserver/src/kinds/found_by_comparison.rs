@@ -1,8 +1,9 @@
 //! Faults that a comparison with a real server found missing, or in another order.
 
+use jiff::Timestamp;
 use pintle_json::{Json, json};
 
-use super::{check_faults, kind, pod_spec, template};
+use super::tests::{check_faults, kind, pod_spec, template};
 use crate::request::Part;
 
 const STATEFUL_SETS: (&str, &str, &str) = ("apps", "v1", "statefulsets");
@@ -227,4 +228,24 @@ fn ratio_of_a_limit_is_checked_after_the_amounts_of_its_resource() {
     let faults = kind.strategy.validate_create(&limits);
     let found: Vec<String> = faults.iter().map(|fault| format!("Invalid {}", fault.field)).collect();
     assert_eq!(found, [field("min"), field("maxLimitRequestRatio")], "{faults:?}");
+}
+
+#[test]
+fn azure_file_of_a_volume_needs_no_namespace_for_its_secret() {
+    let volume = |namespace: Json| {
+        let azure = json!({"secretName": "s", "shareName": "k", "secretNamespace": namespace});
+        json!({"spec": {"capacity": {"storage": "1Gi"}, "accessModes": ["ReadWriteOnce"], "azureFile": azure}})
+    };
+    let volumes = ("", "v1", "persistentvolumes");
+    check_faults(volumes, volume(Json::Null), &[]);
+    check_faults(volumes, volume("".into()), &["Required spec.azureFile.secretNamespace"]);
+}
+
+#[test]
+fn claim_with_a_volume_shows_a_capacity_of_zero_until_it_has_one() {
+    let claim = |status: Json| json!({"metadata": {"name": "c"}, "spec": {"volumeName": "v"}, "status": status});
+    let claims = kind("", "v1", "persistentvolumeclaims");
+    let capacity = |status: Json| claims.strategy.cells(&claim(status), Timestamp::UNIX_EPOCH)[3].clone();
+    assert_eq!(capacity(json!({})), json!("0"));
+    assert_eq!(capacity(json!({"capacity": {"storage": "1Gi"}})), json!("1Gi"));
 }
