@@ -1,7 +1,7 @@
 //! `cargo xtask conformance`: replays recorded cases (`crates/conformance`) against a server, or runs the client's scenarios or a fleet
 //! of electors on a real one.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use anyhow::bail;
@@ -20,8 +20,11 @@ pub(crate) fn run(sh: &Shell, flags: &Conformance) -> anyhow::Result<ExitCode> {
     if flags.clients {
         return crate::clients::run(sh, flags.only.as_deref(), flags.all);
     }
+    if let Some(folder) = &flags.compare {
+        return compare(sh, folder, flags);
+    }
     if !flags.server && flags.pack.is_none() {
-        bail!("nothing to check: add `--server`, `--client`, `--clients` or `--fleet`");
+        bail!("nothing to check: add `--server`, `--client`, `--clients`, `--compare DIR` or `--fleet`");
     }
     let mut args: Vec<String> = Vec::new();
     let values = [
@@ -44,6 +47,19 @@ pub(crate) fn run(sh: &Shell, flags: &Conformance) -> anyhow::Result<ExitCode> {
     let replay = cmd!(sh, "{cargo} run --quiet --locked --package pintle-conformance -- {args...}");
     // The replayer has printed the reason.
     Ok(if replay.quiet().run().is_ok() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}
+
+/// Compares the embedded server with a real kube-apiserver on the manifests below a folder.
+fn compare(sh: &Shell, folder: &Path, flags: &Conformance) -> anyhow::Result<ExitCode> {
+    let real = Real::start(sh)?;
+    let (cargo, url) = (crate::cargo(), real.url());
+    let mut args: Vec<String> = Vec::new();
+    args.extend(flags.at_once.map(|count| format!("--at-once={count}")));
+    args.extend(flags.verbose.then(|| "--verbose".to_owned()));
+    let token = crate::real::TOKEN;
+    let program = cmd!(sh, "{cargo} run --quiet --locked --package pintle-conformance -- --insecure --token {token}");
+    let compared = program.args(["--url", &url]).arg("--compare").arg(folder).args(args).quiet().run();
+    Ok(if compared.is_ok() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
 /// Runs the client's scenarios on a real kube-apiserver. In the tests they run on the embedded server.

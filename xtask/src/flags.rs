@@ -54,6 +54,8 @@ xflags::xflags! {
             optional --clients
             /// With --clients: a client whose tool is not installed counts as failed.
             optional --all
+            /// Compare the embedded server with that kube-apiserver on the manifests below this folder (docs/CONFORMANCE.md).
+            optional --compare dir: PathBuf
             /// Check this server instead of the embedded one.
             optional --url url: String
             /// An administrator's token for the server at --url.
@@ -128,6 +130,7 @@ pub struct Conformance {
     pub fleet: bool,
     pub clients: bool,
     pub all: bool,
+    pub compare: Option<PathBuf>,
     pub url: Option<String>,
     pub token: Option<String>,
     pub ca: Option<PathBuf>,

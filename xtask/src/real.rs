@@ -10,11 +10,13 @@ use xshell::{Shell, TempDir, cmd};
 
 /// A running server. Dropping this value ends it.
 pub(crate) struct Real {
+    port: u16,
     processes: Vec<Child>,
     folder: TempDir,
 }
 
-const TOKEN: &str = "conformance";
+/// The token of the administrator.
+pub(crate) const TOKEN: &str = "conformance";
 
 impl Real {
     /// Starts both in a temporary folder that also has their logs. Does not wait until they are ready.
@@ -27,10 +29,10 @@ impl Real {
         cmd!(sh, "openssl ecparam -name prime256v1 -genkey -noout -out {key}").quiet().ignore_stderr().run()?;
         cmd!(sh, "openssl ec -in {key} -pubout -out {public}").quiet().ignore_stderr().run()?;
         // The client's tests use the second token: its user has no rights.
-        let tokens = format!("{TOKEN},admin,admin,\"system:masters\"\nnobody-token,nobody,nobody\n");
+        let tokens = format!("{TOKEN},admin,admin-uid,\"system:masters\"\nnobody-token,nobody,nobody\n");
         fs::write(folder.join("tokens.csv"), tokens)?;
         fs::write(folder.join("kubeconfig"), kubeconfig(api))?;
-        let mut real = Self { processes: Vec::new(), folder: temporary };
+        let mut real = Self { port: api, processes: Vec::new(), folder: temporary };
         let etcd = format!("http://127.0.0.1:{client}");
         real.run(
             &program("etcd")?,
@@ -39,6 +41,7 @@ impl Real {
                 ("listen-client-urls", &etcd),
                 ("advertise-client-urls", &etcd),
                 ("listen-peer-urls", &format!("http://127.0.0.1:{peer}")),
+                ("unsafe-no-fsync", "true"),
             ],
         )?;
         real.run(
@@ -54,11 +57,17 @@ impl Real {
                 ("service-account-key-file", "accounts.pub"),
                 ("service-account-signing-key-file", "accounts.key"),
                 ("service-cluster-ip-range", "10.0.0.0/24"),
+                // The embedded server accepts privileged containers, too.
+                ("allow-privileged", "true"),
                 // No controller creates service accounts here.
                 ("disable-admission-plugins", "ServiceAccount"),
             ],
         )?;
         Ok(real)
+    }
+
+    pub(crate) fn url(&self) -> String {
+        format!("https://127.0.0.1:{}", self.port)
     }
 
     pub(crate) fn kubeconfig(&self) -> PathBuf {

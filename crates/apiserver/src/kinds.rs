@@ -34,6 +34,8 @@ mod devices;
 mod fault_rows;
 mod field_selectors;
 mod flow_control;
+#[cfg(test)]
+mod found_by_comparison;
 mod horizontal_pod_autoscaler;
 mod known;
 mod label_selector;
@@ -60,6 +62,7 @@ pub(crate) mod table;
 mod tests;
 mod token_grant;
 mod warnings;
+mod webhook_service;
 pub(crate) mod without_effect;
 
 pub(crate) use self::core::{NAMESPACES, unknown_namespace};
@@ -73,6 +76,7 @@ use default_class::default_class;
 pub(crate) use field_selectors::{claims, indexed_field, selectable, selects_fields, unknown_field};
 pub(crate) use known::{Group, Kinds, VersionKinds, compare_versions};
 pub(crate) use layout::Layout;
+pub(crate) use object_meta::MetadataChecks;
 pub(crate) use place::Place;
 pub(crate) use rbac::RBAC_GROUP;
 pub(crate) use scale::Scale;

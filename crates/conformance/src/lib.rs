@@ -26,6 +26,7 @@
 //!   from run to run (`<uid:1>`, `<rv:2>`, `<time>`).
 //! * [`replay`] runs cases at once, each in a namespace of its own, and gives a [`Verdict`] for each.
 //! * A [`Difference`] says where an answer departs. Different *words* in a message are told, but do not fail a case.
+//! * [`side_by_side`] compares a real server with the embedded one on manifests of your own.
 //! * [`failing`] is the list of the cases that our own server does not pass yet.
 //!
 //! `cargo xtask conformance --server` is the command; README.md has its options. Never published.
@@ -40,6 +41,7 @@ pub mod page;
 mod placeholders;
 mod session;
 mod shape;
+pub mod side_by_side;
 mod stream;
 mod token;
 mod verdict;

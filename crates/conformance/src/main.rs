@@ -3,7 +3,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
@@ -12,6 +12,7 @@ use clap::Parser;
 use pintle_apiserver::ApiServer;
 use pintle_conformance::failing::{self, Drift};
 use pintle_conformance::page::{page, page_file};
+use pintle_conformance::side_by_side::{self, Comparison};
 use pintle_conformance::{Case, Target, Trust, Verdict, embedded, load, pack, packed_folder, replay};
 
 /// Replay what a real kube-apiserver answered, case by case.
@@ -47,6 +48,9 @@ struct Flags {
     /// Write one line a case: name, verdict, seconds, first difference.
     #[arg(long, value_name = "FILE")]
     tsv: Option<PathBuf>,
+    /// Send the manifests below this folder to the server of --url, a new one, and to the embedded one, and compare their answers.
+    #[arg(long, value_name = "DIR", requires = "url")]
+    compare: Option<PathBuf>,
     /// Pack the cases of this folder into the repository, and replay nothing.
     #[arg(long, value_name = "DIR")]
     pack: Option<PathBuf>,
@@ -72,6 +76,9 @@ async fn run(flags: Flags) -> anyhow::Result<bool> {
         }
         println!("{} cases", cases.len());
         return Ok(true);
+    }
+    if let Some(folder) = &flags.compare {
+        return compare_servers(&flags, folder).await;
     }
     let mut cases = load(&flags.cases.clone().unwrap_or_else(packed_folder))?;
     if let Some(only) = &flags.only {
@@ -103,6 +110,30 @@ async fn run(flags: Flags) -> anyhow::Result<bool> {
     }
     let failed = names(verdicts.iter().filter(|verdict| !verdict.passes()));
     if held_to_list { hold_to_list(&listed, &failed, &verdicts, flags.update) } else { Ok(failed.is_empty()) }
+}
+
+/// Compares both servers on manifests and prints a line for each cause. Returns whether all is equal.
+async fn compare_servers(flags: &Flags, folder: &Path) -> anyhow::Result<bool> {
+    let (target, _) = target(flags).await?;
+    let started = Instant::now();
+    let Comparison { documents, requests, skipped, causes } = side_by_side::compare_servers(&target, folder).await?;
+    skipped.iter().for_each(|why| println!("skipped {why}"));
+    let mut causes: Vec<_> = causes.0.into_iter().collect();
+    causes.sort_by_key(|(_, seen)| std::cmp::Reverse(seen.count));
+    let mut count = 0;
+    for (cause, seen) in &causes {
+        count += seen.count;
+        let requests: Vec<&str> = seen.requests.iter().map(String::as_str).collect();
+        let first = seen.documents.first().map_or("", String::as_str);
+        println!("{} {cause} [{}; {first}] {}", seen.count, requests.join(", "), seen.example);
+        if flags.verbose {
+            seen.documents.iter().for_each(|document| println!("   {document}"));
+        }
+    }
+    let took = started.elapsed().as_secs_f64();
+    println!("{documents} documents, {requests} requests to each server, {} skipped, {took:.1} s", skipped.len());
+    println!("{count} differences of {} causes", causes.len());
+    Ok(causes.is_empty())
 }
 
 /// The server that the flags ask for; also the embedded one itself, if it is that.

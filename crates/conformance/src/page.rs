@@ -36,6 +36,30 @@ The former also run in all tests, against the embedded server; the latter are sk
 
 ";
 
+/// How to compare with a real server.
+const COMPARE: &str = "## Comparison on your own manifests
+
+`cargo xtask conformance --compare DIR` starts the etcd and the kube-apiserver of the folder that `KUBEBUILDER_ASSETS` names, and an
+embedded server without controllers. It sends each YAML or JSON document below `DIR` to both and compares the answers field by field.
+
+1. CustomResourceDefinitions are created first. The comparer waits until each is established, then compares the definition and the
+   discovery and OpenAPI documents of its versions. Real servers publish these late, so it retries for ten seconds. Of OpenAPI it leaves out
+   the types that all definitions share and the descriptions of paths.
+2. Documents without a namespace follow one by one. Documents with one follow several at a time (`--at-once`), each in a new namespace.
+3. Each document is sent as a strict dry-run create and as a create. If the create succeeds: get, table, server-side apply twice, merge patch,
+   PUT, status GET and PUT, list, list as a table, delete, and get again.
+4. Uids, resourceVersions, times, generated names, addresses of Services, node ports and ages are replaced by placeholders. Causes of a
+   refused custom resource and the resources of a discovery document are sorted, because real servers report them in random order.
+   Descriptions of table columns are left out.
+
+The output has one line per cause. A cause is a kind, a path with `*` for indexes, and the sort of difference: `missing` or `added` in the
+embedded server's answer, another `value`, other `words`, or two status codes. `-v` lists the documents of each cause. The exit code is 0 if
+nothing differs.
+
+Differences in CEL rules, admission policies, webhooks and conversion are expected: the next section lists what has no effect here.
+
+";
+
 /// The page after a run of all cases, of which some `failed`.
 #[must_use]
 pub fn page<'a>(cases: impl IntoIterator<Item = &'a str>, failed: &BTreeSet<String>) -> String {
@@ -52,6 +76,7 @@ pub fn page<'a>(cases: impl IntoIterator<Item = &'a str>, failed: &BTreeSet<Stri
     let [passed, others] = areas.values().fold([0, 0], |[a, b], [c, d]| [a + c, b + d]);
     let _ = writeln!(page, "| all | {passed} | {others} |\n");
     page.push_str(CLIENT);
+    page.push_str(COMPARE);
     page.push_str("## Taken, and without effect\n\n");
     page.push_str("A real server acts upon these, this one does not. Whoever writes one so that it would count gets a `Warning`.\n\n");
     page.push_str("| what | why |\n|---|---|\n");

@@ -9,7 +9,7 @@ use crate::shape::{is_uuid, mask};
 
 /// What one run of a case has met so far.
 pub(crate) struct Placeholders {
-    /// In the order they were set; the run's own `id`, `ns` and `Id` first.
+    /// In the order they were set; the run's own `id`, `ns` and `Id` first. `dollar` stands for itself in `${dollar}{x}`.
     variables: Vec<(String, String)>,
     /// Variables whose value is masked in answers.
     hidden: BTreeSet<String>,
@@ -23,7 +23,8 @@ impl Placeholders {
     pub(crate) fn new(id: &str) -> Self {
         let mut capitalised = id.to_owned();
         capitalised.get_mut(..1).into_iter().for_each(str::make_ascii_uppercase);
-        let variables = [("id", id.to_owned()), ("ns", format!("t-{id}")), ("Id", capitalised)];
+        let variables =
+            [("id", id.to_owned()), ("ns", format!("t-{id}")), ("Id", capitalised), ("dollar", "$".to_owned())];
         let variables = variables.map(|(name, value)| (name.to_owned(), value)).into();
         Self { variables, hidden: BTreeSet::new(), uids: HashMap::new(), revisions: BTreeSet::new() }
     }

@@ -48,7 +48,7 @@ pub(crate) struct Server {
 /// Each wait has a deadline, so this ends; the only unbounded thing is the number of steps.
 pub(crate) async fn run(server: &Arc<Server>, case: &Case) -> anyhow::Result<Vec<Step>> {
     let id: String = (0..6).map(|_| char::from(LETTERS[fastrand::usize(..LETTERS.len())])).collect();
-    let mut session = Session { server, known: Placeholders::new(&id), streams: BTreeMap::new() };
+    let mut session = Session::new(server, &id);
     if !case.is_bare() {
         let body = format!(r#"{{"apiVersion":"v1","kind":"Namespace","metadata":{{"name":"t-{id}"}}}}"#);
         session.send(&request("POST", "/api/v1/namespaces", Some(&body))).await.context("making the namespace")?;
@@ -59,13 +59,36 @@ pub(crate) async fn run(server: &Arc<Server>, case: &Case) -> anyhow::Result<Vec
     ran
 }
 
-struct Session<'a> {
+/// Sends steps to a server, and keeps the variables that their answers set.
+pub(crate) struct Session<'a> {
     server: &'a Arc<Server>,
     known: Placeholders,
     streams: BTreeMap<String, Stream>,
 }
 
-impl Session<'_> {
+impl<'a> Session<'a> {
+    /// Creates a session whose names carry the letters `id`: `${ns}` is `t-` with them.
+    pub(crate) fn new(server: &'a Arc<Server>, id: &str) -> Self {
+        Self { server, known: Placeholders::new(id), streams: BTreeMap::new() }
+    }
+
+    /// Sets a variable for later steps.
+    pub(crate) fn save(&mut self, name: &str, value: &Json) {
+        self.known.save(name, value);
+    }
+
+    /// Returns the JSON body of a GET.
+    ///
+    /// # Errors
+    ///
+    /// No answer; a status code other than 200; a body that is not JSON.
+    pub(crate) async fn get(&self, path: &str) -> anyhow::Result<Json> {
+        let answer = self.send(&request("GET", path, None)).await?;
+        let content = content(&answer);
+        let body = content.member("body").filter(|_| answer.status == 200).cloned();
+        body.with_context(|| format!("GET {path}: {} {content}", answer.status))
+    }
+
     async fn steps(&mut self, steps: &[Step]) -> anyhow::Result<Vec<Step>> {
         let mut ran = Vec::new();
         for (index, step) in steps.iter().enumerate() {
@@ -76,12 +99,14 @@ impl Session<'_> {
         Ok(ran)
     }
 
-    fn mask(&self, step: &mut Step) {
+    /// Replaces what differs from run to run in the answer of a step. To be called after the last step.
+    pub(crate) fn mask(&self, step: &mut Step) {
         step.steps.iter_mut().flatten().for_each(|step| self.mask(step));
         step.answer = step.answer.as_ref().map(|answer| self.known.mask(answer));
     }
 
-    async fn step(&mut self, step: &Step) -> anyhow::Result<Step> {
+    /// Runs one step and returns it with its answer.
+    pub(crate) async fn step(&mut self, step: &Step) -> anyhow::Result<Step> {
         let answer = match step.what.as_str() {
             "SLEEP" => {
                 sleep(seconds(step)).await;

@@ -2,6 +2,7 @@
 
 mod policy;
 mod policy_binding;
+mod webhook_faults;
 mod webhooks;
 
 pub(super) use policy::AdmissionPolicy;

@@ -18,7 +18,7 @@ use jiff::Timestamp;
 use pintle_json::Json;
 
 use super::check::Check;
-use super::core::pod::{pod_template, validate_template};
+use super::core::pod::{pod_template, template_metadata, validate_template};
 use super::label_selector::selector_faults;
 use super::table::{self, Column, Row};
 use crate::selector::{selects_labels, structured};
@@ -63,6 +63,7 @@ fn workload_faults(object: &Json, kind: &str) -> FieldFaults {
             FieldFault::invalid("spec.template.metadata.labels", &labels, why)
         })
         .also(validate_template(template, "spec.template"))
+        .also(if kind == "statefulset" { template_metadata(template, "spec.template") } else { FieldFaults::default() })
         .refuse(!restart.is_empty() && restart != "Always", || {
             FieldFault::unsupported("spec.template.spec.restartPolicy", &restart.into(), &["Always"])
         })

@@ -63,7 +63,8 @@ fn job_faults(spec: &Json, path: &str) -> FieldFaults {
     let template = &spec["template"];
     let indexed = spec.text("/completionMode") == "Indexed";
     let mut needs_indexes = vec!["backoffLimitPerIndex", "maxFailedIndexes"];
-    needs_indexes.retain(|field| !indexed && spec.get(field).is_some_and(|value| !value.is_null()));
+    let plain = matches!(spec.text("/completionMode"), "" | "NonIndexed");
+    needs_indexes.retain(|field| plain && spec.get(field).is_some_and(|value| !value.is_null()));
     let restart = template.text("/spec/restartPolicy");
     let replacement: &[&str] = match spec.has("/podFailurePolicy") {
         true => &["Failed"],

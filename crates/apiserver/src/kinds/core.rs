@@ -27,7 +27,7 @@ pub(super) use namespace::Namespace;
 pub(crate) use namespace::{NAMESPACES, unknown as unknown_namespace};
 pub(super) use node::Node;
 pub(super) use persistent_volume::PersistentVolume;
-pub(super) use persistent_volume_claim::{PersistentVolumeClaim, claim_spec};
+pub(super) use persistent_volume_claim::{PersistentVolumeClaim, claim_spec, spec_faults as claim_spec_faults};
 pub(super) use pod::{Binding, Pod};
 pub(super) use pod_template::PodTemplate;
 pub(super) use resource_quota::ResourceQuota;

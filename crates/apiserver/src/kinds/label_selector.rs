@@ -35,7 +35,7 @@ pub(super) fn selector_faults(selector: &Json, path: &str) -> FieldFaults {
         expression.each("values", |value, _| {
             let text = value.object().as_str().unwrap_or_default();
             let why = label_value_faults(text);
-            why.iter().fold(value, |check, why| check.refuse(true, || FieldFault::invalid_text("", text, why)))
+            why.iter().fold(value, |value, why| value.refuse(true, || FieldFault::invalid_text("", text, why)))
         })
     });
     faults.extend(expressions.done());

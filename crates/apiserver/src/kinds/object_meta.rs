@@ -7,6 +7,7 @@ use pintle_json::{Json, Map, Text};
 use super::{Kind, PlainFinalizers};
 use crate::failure::{Failure, Outcome};
 use crate::object::metadata;
+use crate::request::Part;
 use crate::validate::{
     FieldFault, FieldFaults, NameRule, annotation_key_faults, label_key_faults, label_value_faults, name_faults,
     qualified_name_faults,
@@ -68,17 +69,38 @@ pub(crate) fn embedded_faults(metadata: &Map) -> FieldFaults {
 
 /// The faults of a changed object's metadata, repeated as often as a real server repeats them: what holds for any object is held
 /// against it by the generic code, and again by the rules of its kind.
-pub(crate) fn faults_of_change(kind: &Kind, new: &Json, old: &Json) -> FieldFaults {
+pub(crate) fn faults_of_change(kind: &Kind, new: &Json, old: &Json, part: Part) -> FieldFaults {
     let members = |object: &Json| object["metadata"].as_object().cloned().unwrap_or_default();
     let (new, old) = (members(new), members(old));
     let changes: FieldFaults = [update(&new, &old), common(&new)].into_iter().flatten().collect();
-    let mut faults = contents(kind, &new);
-    faults.extend(changes.clone());
-    faults.extend(changes);
-    if kind.strategy.repeats_metadata_faults() {
-        faults.extend(contents(kind, &new));
-    }
-    faults
+    let plain = kind.strategy.plain_finalizers();
+    let whole = || contents(kind, &new);
+    let update = || -> FieldFaults { [changes.clone(), standard(plain, &new)].into_iter().flatten().collect() };
+    let generic = [common(&new), qualified(&new), together(&new), changes.clone()];
+    let checks = if part == Part::Object { kind.strategy.metadata_checks() } else { MetadataChecks::Update };
+    let of_kind = match checks {
+        MetadataChecks::Update => vec![update()],
+        MetadataChecks::Whole => vec![whole()],
+        MetadataChecks::UpdateThenWhole => vec![update(), whole()],
+        MetadataChecks::WholeThenUpdate => vec![whole(), update()],
+        MetadataChecks::WholeTwice => vec![whole(), whole()],
+    };
+    generic.into_iter().chain(of_kind).flatten().collect()
+}
+
+/// Which checks of the metadata the rules for updates of a kind repeat, after those that hold for any object.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum MetadataChecks {
+    /// Those for an update.
+    Update,
+    /// Those for a new object.
+    Whole,
+    /// Those for an update, then those for a new object.
+    UpdateThenWhole,
+    /// Those for a new object, then those for an update.
+    WholeThenUpdate,
+    /// Those for a new object, twice.
+    WholeTwice,
 }
 
 /// What to warn of in valid metadata: finalizers that `old` does not have.
@@ -198,26 +220,40 @@ fn is_plain(finalizer: &str) -> bool {
 }
 
 fn finalizers(plain: PlainFinalizers, metadata: &Map) -> FieldFaults {
-    let Some(finalizers) = metadata["finalizers"].as_array() else { return FieldFaults::default() };
-    let mut faults = FieldFaults::default();
-    let names: Vec<&str> = finalizers.iter().filter_map(Json::as_str).collect();
-    for (at, name) in names.iter().enumerate() {
-        if faults.is_full() {
-            break;
-        }
-        faults.extend(
-            qualified_name_faults(name).iter().map(|why| FieldFault::invalid_text("metadata.finalizers", name, why)),
-        );
-        if is_plain(name) && plain == PlainFinalizers::Refused {
-            let why = "name is neither a standard finalizer name nor is it fully qualified";
-            faults.push(FieldFault::invalid_text(format!("metadata.finalizers[{at}]"), name, why));
-        }
+    [qualified(metadata), together(metadata), standard(plain, metadata)].into_iter().flatten().collect()
+}
+
+fn finalizer_names(metadata: &Map) -> impl Iterator<Item = &str> {
+    metadata["finalizers"].as_array().into_iter().flatten().filter_map(Json::as_str)
+}
+
+/// Finalizers that are no qualified names.
+fn qualified(metadata: &Map) -> FieldFaults {
+    let faults = finalizer_names(metadata).flat_map(|name| {
+        let why = qualified_name_faults(name);
+        why.into_iter().map(move |why| FieldFault::invalid_text("metadata.finalizers", name, why))
+    });
+    faults.collect()
+}
+
+/// Finalizers without a domain that are not of Kubernetes itself.
+fn standard(plain: PlainFinalizers, metadata: &Map) -> FieldFaults {
+    if plain != PlainFinalizers::Refused {
+        return FieldFaults::default();
     }
-    if names.contains(&"orphan") && names.contains(&"foregroundDeletion") {
-        let why = "finalizer orphan and foregroundDeletion cannot be both set";
-        faults.push(FieldFault::invalid("metadata.finalizers", &Json::from(finalizers.clone()), why));
+    let why = "name is neither a standard finalizer name nor is it fully qualified";
+    let names = finalizer_names(metadata).enumerate().filter(|(_, name)| is_plain(name));
+    names.map(|(at, name)| FieldFault::invalid_text(format!("metadata.finalizers[{at}]"), name, why)).collect()
+}
+
+/// Finalizers that exclude each other.
+fn together(metadata: &Map) -> FieldFaults {
+    let has = |finalizer: &str| finalizer_names(metadata).any(|name| name == finalizer);
+    if !has("orphan") || !has("foregroundDeletion") {
+        return FieldFaults::default();
     }
-    faults
+    let why = "finalizer orphan and foregroundDeletion cannot be both set";
+    FieldFaults::from([FieldFault::invalid("metadata.finalizers", &metadata["finalizers"], why)])
 }
 
 fn update(new: &Map, old: &Map) -> FieldFaults {

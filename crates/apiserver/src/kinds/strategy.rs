@@ -8,6 +8,7 @@ use pintle_meta::GroupVersionKind;
 
 use super::answers::{Form, FurtherRight, Origin, PlainFinalizers, Pods, Routing, Stream};
 use super::layout::Layout;
+use super::object_meta::MetadataChecks;
 use super::posting::Posting;
 use super::reset::Reset;
 use super::table::Column;
@@ -99,8 +100,13 @@ pub(crate) trait Strategy: Send + Sync {
         Vec::new()
     }
 
-    /// Whether the rules for updates include all rules for new objects, so that what is wrong with the metadata is told once more.
-    fn repeats_metadata_faults(&self) -> bool {
+    /// Which checks of the metadata the rules for updates of this kind repeat.
+    fn metadata_checks(&self) -> MetadataChecks {
+        MetadataChecks::Update
+    }
+
+    /// Whether the metadata of a new object is checked only if all else is valid.
+    fn checks_metadata_last(&self) -> bool {
         false
     }
 

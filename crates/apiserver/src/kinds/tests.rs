@@ -27,7 +27,7 @@ impl Cluster for Empty {
     }
 }
 
-fn kind(group: &str, version: &str, plural: &str) -> Arc<Kind> {
+pub(super) fn kind(group: &str, version: &str, plural: &str) -> Arc<Kind> {
     Kinds::builtin().resource(group, version, plural).expect("a built-in kind").clone()
 }
 
@@ -38,13 +38,13 @@ pub(super) fn context(cluster: &dyn Cluster) -> Context<'_> {
 }
 
 /// A pod's spec with one container, and more.
-fn pod_spec(more: Json) -> Json {
+pub(super) fn pod_spec(more: Json) -> Json {
     let mut spec = json!({"containers": [{"name": "c", "image": "nginx"}]});
     more.members("").for_each(|(key, value)| spec[key] = value.clone());
     spec
 }
 
-fn template(more: Json) -> Json {
+pub(super) fn template(more: Json) -> Json {
     json!({"metadata": {"labels": {"app": "a"}}, "spec": pod_spec(more)})
 }
 
@@ -140,7 +140,7 @@ fn what_is_left_out_is_filled_in() {
 
 /// The faults of a defaulted object, each as `reason field`.
 #[track_caller]
-fn check_faults(resource: (&str, &str, &str), mut object: Json, expected: &[&str]) {
+pub(super) fn check_faults(resource: (&str, &str, &str), mut object: Json, expected: &[&str]) {
     let kind = kind(resource.0, resource.1, resource.2);
     kind.strategy.defaults(&mut object);
     let faults = kind.strategy.validate_create(&object);

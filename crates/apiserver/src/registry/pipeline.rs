@@ -182,9 +182,14 @@ impl<'a> Write<'a> {
     fn validate(&mut self) -> Outcome<()> {
         let (kind, part) = (&self.place.kind, self.part());
         let faults = match self.old {
-            None => [kinds::object_meta::faults(kind, &self.new), kind.strategy.validate_create(&self.new)],
+            None => {
+                let own = kind.strategy.validate_create(&self.new);
+                let first_own = kind.strategy.checks_metadata_last() && !own.is_empty();
+                let of_metadata = || kinds::object_meta::faults(kind, &self.new);
+                [if first_own { FieldFaults::default() } else { of_metadata() }, own]
+            }
             Some(old) => [
-                kinds::object_meta::faults_of_change(kind, &self.new, old),
+                kinds::object_meta::faults_of_change(kind, &self.new, old, part),
                 kind.strategy.validate_update(&self.new, old, part),
             ],
         }

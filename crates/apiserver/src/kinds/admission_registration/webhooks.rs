@@ -1,14 +1,14 @@
 //! ValidatingWebhookConfiguration and MutatingWebhookConfiguration.
 
+use super::webhook_faults;
 use crate::kinds::check::Check;
 use crate::kinds::table::{self, Column, Row};
 use crate::kinds::without_effect::{WEBHOOKS, is_about, whole};
 use crate::kinds::{Cluster, Kinds, Strategy};
-use crate::validate::{FieldFault, FieldFaults, NameRule, name_faults};
+use crate::object::doubles;
+use crate::validate::{FieldFault, FieldFaults};
 use jiff::Timestamp;
 use pintle_json::Json;
-
-const OPERATIONS: &[&str] = &["*", "CONNECT", "CREATE", "DELETE", "UPDATE"];
 
 /// ValidatingWebhookConfiguration and MutatingWebhookConfiguration.
 #[derive(Clone, Copy, Debug)]
@@ -44,7 +44,13 @@ impl Strategy for Webhooks {
     }
 
     fn validate_create(&self, object: &Json) -> FieldFaults {
-        Check::of(object).each("webhooks", |webhook, _| webhook_faults(webhook)).done()
+        let doubles = doubles(object.list("/webhooks").map(|webhook| webhook.text("/name")));
+        let all = Check::of(object).each("webhooks", |webhook, at| {
+            let name = webhook.object().text("/name");
+            webhook_faults::of(webhook, self.mutating)
+                .refuse(doubles[at] && !name.is_empty(), || FieldFault::duplicate("name", &name.into()))
+        });
+        all.done()
     }
 
     fn columns(&self) -> Option<Vec<Column>> {
@@ -55,44 +61,4 @@ impl Strategy for Webhooks {
         let row = Row::new(object, now);
         vec![row.name(), row.size("/webhooks"), row.age()]
     }
-}
-
-fn webhook_faults(webhook: Check<'_>) -> Check<'_> {
-    let object = webhook.object();
-    let name = object.text("/name");
-    let mut why = if name.is_empty() { Vec::new() } else { name_faults(NameRule::Subdomain, name, false) };
-    if why.is_empty() && !name.is_empty() && name.split('.').count() < 3 {
-        why.push("should be a domain with at least three segments separated by dots".into());
-    }
-    let (url, service) = (object.text("/clientConfig/url"), object.has("/clientConfig/service"));
-    let neither = url.is_empty() != service;
-    let scheme = url.split("://").next().unwrap_or_default();
-    let timeout =
-        object.get("timeoutSeconds").filter(|timeout| !timeout.as_i64().is_some_and(|it| (1..=30).contains(&it)));
-    let versions = object.list("/admissionReviewVersions").next().is_some();
-    let webhook = webhook.required("name");
-    let webhook =
-        why.iter().fold(webhook, |check, why| check.refuse(true, || FieldFault::invalid_text("name", name, why)));
-    webhook
-        .each("rules", |rule, _| {
-            rule.each("operations", |operation, _| {
-                let value = operation.object();
-                let known = value.as_str().is_some_and(|text| OPERATIONS.contains(&text));
-                operation.refuse(!known, || FieldFault::unsupported("", value, OPERATIONS))
-            })
-        })
-        .one_of("failurePolicy", &["Fail", "Ignore"])
-        .one_of("matchPolicy", &["Equivalent", "Exact"])
-        .required_because("sideEffects", "must specify one of None, NoneOnDryRun")
-        .one_of("sideEffects", &["None", "NoneOnDryRun"])
-        .refuse(timeout.is_some(), || {
-            let why = "the timeout value must be between 1 and 30 seconds";
-            FieldFault::invalid("timeoutSeconds", timeout.unwrap_or(&Json::Null), why)
-        })
-        .refuse(neither, || FieldFault::required("clientConfig", "exactly one of url or service is required"))
-        .refuse(!url.is_empty() && scheme != "https", || {
-            let why = "'https' is the only allowed URL scheme; desired format: https://host[/path]";
-            FieldFault::invalid_text("clientConfig.url", scheme, why)
-        })
-        .refuse(!versions, || FieldFault::required("admissionReviewVersions", "must specify one of v1, v1beta1"))
 }

@@ -1,8 +1,8 @@
 //! ControllerRevision.
 
-use crate::kinds::Strategy;
 use crate::kinds::check::{Check, immutable};
 use crate::kinds::table::{self, Column, Row};
+use crate::kinds::{MetadataChecks, Strategy};
 use crate::request::Part;
 use crate::validate::{FieldFault, FieldFaults};
 use jiff::Timestamp;
@@ -13,6 +13,10 @@ use pintle_json::Json;
 pub(in crate::kinds) struct ControllerRevision;
 
 impl Strategy for ControllerRevision {
+    fn metadata_checks(&self) -> MetadataChecks {
+        MetadataChecks::UpdateThenWhole
+    }
+
     fn defaults(&self, object: &mut Json) {
         object.set_default("revision", 0);
     }
@@ -20,16 +24,16 @@ impl Strategy for ControllerRevision {
     fn validate_create(&self, object: &Json) -> FieldFaults {
         let data = object.get("data").filter(|data| !data.is_null());
         Check::of(object)
+            .not_negative(&["revision"])
             .refuse(data.is_none(), || FieldFault::required("data", "data is mandatory"))
             .refuse(data.is_some_and(|data| !data.is_object()), || {
                 FieldFault::required("data", "data must be a valid JSON object")
             })
-            .not_negative(&["revision"])
             .done()
     }
 
     fn validate_update(&self, new: &Json, old: &Json, _: Part) -> FieldFaults {
-        let mut faults = self.validate_create(new);
+        let mut faults = Check::of(new).not_negative(&["revision"]).done();
         faults.extend(immutable(new, old, &["data"]));
         faults
     }

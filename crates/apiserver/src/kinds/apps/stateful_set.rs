@@ -4,8 +4,8 @@ use std::collections::HashSet;
 
 use super::{TEMPLATE, status_faults, workload_faults, workload_spec};
 use crate::kinds::check::Check;
-use crate::kinds::core::claim_spec;
 use crate::kinds::core::pod::template_warnings;
+use crate::kinds::core::{claim_spec, claim_spec_faults};
 use crate::kinds::table::{self, Column, Row};
 use crate::kinds::{Context, Pods, Scale, Strategy, warnings};
 use crate::request::Part;
@@ -88,35 +88,14 @@ impl Strategy for StatefulSet {
     }
 
     fn validate_create(&self, object: &Json) -> FieldFaults {
-        let management = object.text("/spec/podManagementPolicy");
-        let strategy = object.text("/spec/updateStrategy/type");
-        let retention = ["Retain", "Delete"];
-        Check::of(object)
-            .refuse(!matches!(management, "OrderedReady" | "Parallel"), || {
-                FieldFault::invalid_text("spec.podManagementPolicy", management, "must be 'OrderedReady' or 'Parallel'")
-            })
-            .refuse(!matches!(strategy, "RollingUpdate" | "OnDelete"), || {
-                let value = object["spec"]["updateStrategy"].clone();
-                FieldFault::invalid("spec.updateStrategy", &value, "must be 'RollingUpdate' or 'OnDelete'")
-            })
-            .refuse(strategy == "OnDelete" && object.has("/spec/updateStrategy/rollingUpdate"), || {
-                let value = object["spec"]["updateStrategy"]["rollingUpdate"].clone();
-                let why = "only allowed for updateStrategy 'RollingUpdate'";
-                FieldFault::invalid("spec.updateStrategy.rollingUpdate", &value, why)
-            })
-            .not_negative(&["spec.updateStrategy.rollingUpdate.partition"])
-            .one_of("spec.persistentVolumeClaimRetentionPolicy.whenDeleted", &retention)
-            .one_of("spec.persistentVolumeClaimRetentionPolicy.whenScaled", &retention)
-            .not_negative(&["spec.ordinals.start"])
-            .also(workload_faults(&as_made(object), "statefulset"))
-            .done()
+        spec_faults(object, true)
     }
 
     fn validate_update(&self, new: &Json, old: &Json, part: Part) -> FieldFaults {
         if part == Part::Status {
             return status_faults(new, &["readyReplicas", "currentReplicas", "updatedReplicas", "availableReplicas"]);
         }
-        let mut faults = self.validate_create(new);
+        let mut faults = spec_faults(new, false);
         let fixed = |object: &Json| {
             let mut spec = object["spec"].clone();
             for key in [
@@ -159,6 +138,39 @@ impl Strategy for StatefulSet {
     }
 }
 
+/// The faults of a StatefulSet. Claims and the name of the service cannot change, so only those of a new one are checked.
+fn spec_faults(object: &Json, new: bool) -> FieldFaults {
+    let management = object.text("/spec/podManagementPolicy");
+    let strategy = object.text("/spec/updateStrategy/type");
+    let retention = ["Retain", "Delete"];
+    let service = Check::of(object).name("spec.serviceName", NameRule::Label).done().into_iter().filter(|_| new);
+    let claims =
+        object.list("/spec/volumeClaimTemplates").enumerate().filter(|_| new).flat_map(|(at, claim)| {
+            claim_spec_faults(&claim["spec"], &format!("spec.volumeClaimTemplates[{at}].spec"))
+        });
+    Check::of(object)
+        .refuse(!matches!(management, "OrderedReady" | "Parallel"), || {
+            FieldFault::invalid_text("spec.podManagementPolicy", management, "must be 'OrderedReady' or 'Parallel'")
+        })
+        .refuse(!matches!(strategy, "RollingUpdate" | "OnDelete"), || {
+            let value = object["spec"]["updateStrategy"].clone();
+            FieldFault::invalid("spec.updateStrategy", &value, "must be 'RollingUpdate' or 'OnDelete'")
+        })
+        .refuse(strategy == "OnDelete" && object.has("/spec/updateStrategy/rollingUpdate"), || {
+            let value = object["spec"]["updateStrategy"]["rollingUpdate"].clone();
+            let why = "only allowed for updateStrategy 'RollingUpdate'";
+            FieldFault::invalid("spec.updateStrategy.rollingUpdate", &value, why)
+        })
+        .not_negative(&["spec.updateStrategy.rollingUpdate.partition"])
+        .one_of("spec.persistentVolumeClaimRetentionPolicy.whenDeleted", &retention)
+        .one_of("spec.persistentVolumeClaimRetentionPolicy.whenScaled", &retention)
+        .also(claims)
+        .not_negative(&["spec.replicas", "spec.minReadySeconds", "spec.ordinals.start"])
+        .also(service)
+        .also(workload_faults(&as_made(object), "statefulset"))
+        .done()
+}
+
 /// No server takes it unless its feature is asked for.
 fn drop_max_unavailable(object: &mut Json) {
     if let Some(rolling) = object.at_mut("/spec/updateStrategy/rollingUpdate").filter(|rolling| rolling.is_object()) {
@@ -171,7 +183,9 @@ fn drop_max_unavailable(object: &mut Json) {
 fn as_made(object: &Json) -> Json {
     let mut object = object.clone();
     let Some(spec) = object.get_mut("spec").filter(|spec| spec.is_object()) else { return object };
-    spec.unset("revisionHistoryLimit");
+    for key in ["revisionHistoryLimit", "replicas", "minReadySeconds"] {
+        spec.unset(key);
+    }
     let claims: Vec<String> =
         spec.list("/volumeClaimTemplates").map(|claim| claim.text("/metadata/name").to_owned()).collect();
     let Some(pods) = spec.at_mut("/template/spec").filter(|pods| pods.is_object()) else { return object };

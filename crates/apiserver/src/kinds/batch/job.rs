@@ -3,7 +3,7 @@
 use super::{job_faults, job_spec, job_warnings};
 use crate::kinds::check::Check;
 use crate::kinds::table::{self, Column, Row};
-use crate::kinds::{Context, Pods, Strategy};
+use crate::kinds::{Context, MetadataChecks, Pods, Strategy};
 use crate::object::{holds, metadata};
 use crate::request::Part;
 use crate::selector::{selects_labels, structured};
@@ -20,6 +20,10 @@ const GENERATED: [&str; 4] =
 pub(in crate::kinds) struct Job;
 
 impl Strategy for Job {
+    fn metadata_checks(&self) -> MetadataChecks {
+        MetadataChecks::WholeThenUpdate
+    }
+
     fn unknown_field_label(&self, _: &GroupVersionKind, label: &str) -> String {
         format!("field label \"{label}\" not supported for Job")
     }

@@ -1,8 +1,8 @@
 //! ConfigMap.
 
 use super::{DATA_AT_MOST, decoded_size, immutable, key_faults, members};
-use crate::kinds::Strategy;
 use crate::kinds::table::{self, Column, Row};
+use crate::kinds::{MetadataChecks, Strategy};
 use crate::request::Part;
 use crate::validate::{FieldFault, FieldFaults};
 use jiff::Timestamp;
@@ -13,8 +13,8 @@ use pintle_json::Json;
 pub(in crate::kinds) struct ConfigMap;
 
 impl Strategy for ConfigMap {
-    fn repeats_metadata_faults(&self) -> bool {
-        true
+    fn metadata_checks(&self) -> MetadataChecks {
+        MetadataChecks::UpdateThenWhole
     }
 
     fn validate_create(&self, object: &Json) -> FieldFaults {

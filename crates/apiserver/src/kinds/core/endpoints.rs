@@ -3,7 +3,7 @@
 use crate::kinds::check::Check;
 use crate::kinds::network_rules::{ip_faults, is_of_this_server, special_address};
 use crate::kinds::table::{self, Column, Row};
-use crate::kinds::{Strategy, warnings};
+use crate::kinds::{MetadataChecks, Strategy, warnings};
 use crate::request::Part;
 use crate::validate::{FieldFault, FieldFaults, NameRule};
 use jiff::Timestamp;
@@ -14,6 +14,10 @@ use pintle_json::Json;
 pub(in crate::kinds) struct Endpoints;
 
 impl Strategy for Endpoints {
+    fn metadata_checks(&self) -> MetadataChecks {
+        MetadataChecks::UpdateThenWhole
+    }
+
     fn deprecation(&self) -> Option<&str> {
         Some("v1 Endpoints is deprecated in v1.33+; use discovery.k8s.io/v1 EndpointSlice")
     }

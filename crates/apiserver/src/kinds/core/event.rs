@@ -51,6 +51,10 @@ impl Strategy for CoreEvent {
         namespace_faults(new)
     }
 
+    fn checks_metadata_last(&self) -> bool {
+        true
+    }
+
     fn is_report(&self) -> bool {
         true
     }

@@ -1,8 +1,8 @@
 //! LimitRange.
 
 use super::pod::{container_resource_faults, resource_name_faults};
-use crate::kinds::Strategy;
 use crate::kinds::check::Check;
+use crate::kinds::{MetadataChecks, Strategy};
 use crate::object::doubles;
 use crate::validate::{FieldFault, FieldFaults, qualified_name_faults};
 use pintle_json::{Json, Text};
@@ -13,6 +13,10 @@ use pintle_schema::quantity;
 pub(in crate::kinds) struct LimitRange;
 
 impl Strategy for LimitRange {
+    fn metadata_checks(&self) -> MetadataChecks {
+        MetadataChecks::Whole
+    }
+
     fn is_read_often(&self) -> bool {
         true
     }
@@ -74,9 +78,8 @@ fn one_limit(limit: Check<'_>) -> Check<'_> {
         let why = "either minimum or maximum storage value is required, but neither was provided";
         FieldFault::required("limits", why)
     });
-    limit = ratio_faults(limit);
     let mut resources: Vec<&Text> = Vec::new();
-    for key in ["max", "min", "default", "defaultRequest"] {
+    for key in ["max", "min", "default", "defaultRequest", "maxLimitRequestRatio"] {
         resources.extend(object[key].as_object().into_iter().flat_map(|amounts| amounts.keys()));
     }
     resources.sort();
@@ -96,37 +99,37 @@ fn one_limit(limit: Check<'_>) -> Check<'_> {
             if quantity::nanos(small) <= quantity::nanos(great) {
                 continue;
             }
-            let other = match greater {
-                "max" => "max value",
-                "default" => "default value",
+            let other = match (smaller, greater) {
+                (_, "max") => "max value",
+                ("defaultRequest", "default") => "default limit value",
+                (_, "default") => "default value",
                 _ => "default request value",
             };
             let why = format!("{words} {small} is greater than {other} {great}");
             let value = amount(shown).unwrap_or_default();
             limit = limit.refuse(true, || FieldFault::invalid_text(format!("{field}[{resource}]"), value, why));
         }
+        limit = ratio_faults(limit, resource);
     }
     limit
 }
 
-/// By how much a limit may exceed what is asked for.
-fn ratio_faults(limit: Check<'_>) -> Check<'_> {
+/// By how much a limit of one resource may exceed what is asked for.
+fn ratio_faults<'a>(limit: Check<'a>, resource: &str) -> Check<'a> {
     let object = limit.object();
-    object.members("/maxLimitRequestRatio").fold(limit, |limit, (name, ratio)| {
-        let field = || format!("maxLimitRequestRatio[{name}]");
-        let text = ratio.as_str().unwrap_or_default();
-        let amount = |key: &str| object[key].get(name).and_then(Json::as_str).and_then(quantity::nanos);
-        let ratio = quantity::nanos(text).unwrap_or(0);
-        let bound = amount("max").zip(amount("min")).filter(|(_, least)| *least > 0);
-        let bound = bound.map(|(most, least)| most as f64 / least as f64);
-        let exceeds = bound.is_some_and(|bound| ratio as f64 / 1e9 > bound);
-        limit
-            .refuse(ratio < 1_000_000_000, || {
-                FieldFault::invalid_text(field(), text, format!("ratio {text} is less than 1"))
-            })
-            .refuse(exceeds, || {
-                let why = format!("ratio {text} is greater than max/min = {:.6}", bound.unwrap_or(0.0));
-                FieldFault::invalid_text(field(), text, why)
-            })
-    })
+    let Some(text) = object["maxLimitRequestRatio"].get(resource).and_then(Json::as_str) else { return limit };
+    let field = || format!("maxLimitRequestRatio[{resource}]");
+    let amount = |key: &str| object[key].get(resource).and_then(Json::as_str).and_then(quantity::nanos);
+    let ratio = quantity::nanos(text).unwrap_or(0);
+    let bound = amount("max").zip(amount("min")).filter(|(_, least)| *least > 0);
+    let bound = bound.map(|(most, least)| most as f64 / least as f64);
+    let exceeds = bound.is_some_and(|bound| ratio as f64 / 1e9 > bound);
+    limit
+        .refuse(ratio < 1_000_000_000, || {
+            FieldFault::invalid_text(field(), text, format!("ratio {text} is less than 1"))
+        })
+        .refuse(exceeds, || {
+            let why = format!("ratio {text} is greater than max/min = {:.6}", bound.unwrap_or(0.0));
+            FieldFault::invalid_text(field(), text, why)
+        })
 }

@@ -1,7 +1,7 @@
 //! Namespace.
 
 use crate::kinds::table::{self, Column, Row};
-use crate::kinds::{Context, Kind, Pods, Strategy};
+use crate::kinds::{Context, Kind, MetadataChecks, Pods, Strategy};
 use crate::object::{metadata, put_back};
 use crate::request::Part;
 use crate::validate::{FieldFault, FieldFaults, NameRule, qualified_name_faults};
@@ -36,6 +36,10 @@ impl Namespace {
 }
 
 impl Strategy for Namespace {
+    fn metadata_checks(&self) -> MetadataChecks {
+        MetadataChecks::WholeThenUpdate
+    }
+
     fn defaults(&self, object: &mut Json) {
         Self::label(object);
         object.member("spec");

@@ -5,7 +5,7 @@ use crate::failure::Outcome;
 use crate::kinds::check::Check;
 use crate::kinds::network_rules::is_cidr;
 use crate::kinds::table::{self, Column, Row};
-use crate::kinds::{Context, Strategy, Stream, warnings};
+use crate::kinds::{Context, MetadataChecks, Strategy, Stream, warnings};
 use crate::object::{condition, doubles};
 use crate::request::Part;
 use crate::validate::{FaultReason, FieldFault, FieldFaults, label_value_faults};
@@ -32,6 +32,10 @@ const NODE_INFO: &[&str] = &[
 ];
 
 impl Strategy for Node {
+    fn metadata_checks(&self) -> MetadataChecks {
+        MetadataChecks::WholeThenUpdate
+    }
+
     fn stream(&self, part: Part) -> Option<Stream> {
         (part == Part::Proxy).then_some(proxy::OF_NODE)
     }
@@ -90,25 +94,8 @@ impl Strategy for Node {
     }
 
     fn validate_create(&self, object: &Json) -> FieldFaults {
-        let taints = object.list("/spec/taints").map(|taint| (taint.text("/key"), taint.text("/effect")));
-        let doubles = doubles(taints);
-        let effects = ["NoSchedule", "PreferNoSchedule", "NoExecute"];
         let ranges: Vec<_> = object.texts("/spec/podCIDRs").collect();
-        let spec = &object["spec"];
-        let mut faults = Check::at(spec, "metadata")
-            .each("taints", |taint, at| {
-                let value = taint.object();
-                let text = value.text("/value");
-                let why = label_value_faults(text);
-                let taint = taint
-                    .qualified("key")
-                    .refuse(!why.is_empty(), || FieldFault::invalid_text("value", text, why.join(";")));
-                taint.required_one_of("effect", &effects).refuse(doubles[at], || {
-                    let message = format!("Duplicate value: {value}: taints must be unique by key and effect pair");
-                    FieldFault::new(FaultReason::Duplicate, "", message)
-                })
-            })
-            .done();
+        let mut faults = taint_faults(object);
         for side in ["capacity", "allocatable"] {
             for (name, amount) in object.members(&format!("/status/{side}")) {
                 let amount = amount.as_str().unwrap_or_default();
@@ -125,7 +112,7 @@ impl Strategy for Node {
         faults
     }
 
-    fn validate_update(&self, new: &Json, old: &Json, _: Part) -> FieldFaults {
+    fn validate_update(&self, new: &Json, old: &Json, part: Part) -> FieldFaults {
         const FIXED: &str = "node updates may not change podCIDR except from \"\" to valid";
         let ranges = |node: &Json| node.texts("/spec/podCIDRs").map(str::to_owned).collect::<Vec<_>>();
         let (was, is) = (ranges(old), ranges(new));
@@ -149,6 +136,10 @@ impl Strategy for Node {
             if !seen.insert(address) {
                 faults.push(FieldFault::duplicate(format!("status.addresses[{at}]"), address));
             }
+        }
+        if part == Part::Object {
+            // Among the rules for any node, and again among those for a change.
+            faults.extend(taint_faults(new));
         }
         faults
     }
@@ -215,4 +206,23 @@ fn roles(object: &Json) -> String {
     };
     let roles: std::collections::BTreeSet<String> = labels.filter_map(role).filter(|role| !role.is_empty()).collect();
     if roles.is_empty() { "<none>".into() } else { roles.into_iter().collect::<Vec<_>>().join(",") }
+}
+
+/// The faults of the taints of a node, which are reported below its metadata.
+fn taint_faults(object: &Json) -> FieldFaults {
+    let taints = object.list("/spec/taints").map(|taint| (taint.text("/key"), taint.text("/effect")));
+    let doubles = doubles(taints);
+    let effects = ["NoSchedule", "PreferNoSchedule", "NoExecute"];
+    let all = Check::at(&object["spec"], "metadata").each("taints", |taint, at| {
+        let value = taint.object();
+        let text = value.text("/value");
+        let why = label_value_faults(text);
+        let taint =
+            taint.qualified("key").refuse(!why.is_empty(), || FieldFault::invalid_text("value", text, why.join(";")));
+        taint.required_one_of("effect", &effects).refuse(doubles[at], || {
+            let message = format!("Duplicate value: {value}: taints must be unique by key and effect pair");
+            FieldFault::new(FaultReason::Duplicate, "", message)
+        })
+    });
+    all.done()
 }

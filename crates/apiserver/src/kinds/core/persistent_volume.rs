@@ -5,7 +5,7 @@ use super::{BETA_CLASS, add_finalizer, default_phase, mode_faults, pod};
 use crate::failure::Outcome;
 use crate::kinds::check::Check;
 use crate::kinds::table::{self, Column, Row};
-use crate::kinds::{Context, Strategy, warnings};
+use crate::kinds::{Context, MetadataChecks, Strategy, warnings};
 use crate::object::text;
 use crate::request::Part;
 use crate::validate::{FieldFault, FieldFaults, NameRule};
@@ -18,6 +18,10 @@ use pintle_schema::quantity;
 pub(in crate::kinds) struct PersistentVolume;
 
 impl Strategy for PersistentVolume {
+    fn metadata_checks(&self) -> MetadataChecks {
+        MetadataChecks::WholeTwice
+    }
+
     fn warnings(&self, object: &Json, _: Option<&Json>, part: Part) -> Vec<String> {
         if part != Part::Object {
             return Vec::new();
@@ -134,6 +138,11 @@ impl Strategy for PersistentVolume {
         if new.text("/spec/volumeMode") != old.text("/spec/volumeMode") {
             let mode = new.text("/spec/volumeMode");
             faults.push(FieldFault::invalid_text("volumeMode", mode, "field is immutable"));
+        }
+        let affinity = |volume: &Json| volume.at("/spec/nodeAffinity").cloned().unwrap_or_default();
+        if !affinity(old).is_null() && affinity(new) != affinity(old) {
+            let why = "field is immutable, except for updating from beta label to GA";
+            faults.push(FieldFault::invalid("nodeAffinity", &affinity(new), why));
         }
         faults
     }

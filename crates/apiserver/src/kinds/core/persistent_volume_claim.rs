@@ -5,7 +5,7 @@ use crate::failure::{Failure, Outcome};
 use crate::kinds::check::Check;
 use crate::kinds::label_selector::selector_faults;
 use crate::kinds::table::{self, Column, Row};
-use crate::kinds::{Cluster, Context, GroupResource, Strategy, default_class, warnings};
+use crate::kinds::{Cluster, Context, GroupResource, MetadataChecks, Strategy, default_class, warnings};
 use crate::object::{metadata, text};
 use crate::request::Part;
 use crate::validate::{FieldFault, FieldFaults, NameRule};
@@ -23,6 +23,10 @@ const DEFAULT_STORAGE_CLASS: [&str; 2] =
 const SIZE: &str = "/spec/resources/requests/storage";
 
 impl Strategy for PersistentVolumeClaim {
+    fn metadata_checks(&self) -> MetadataChecks {
+        MetadataChecks::UpdateThenWhole
+    }
+
     fn warnings(&self, object: &Json, _: Option<&Json>, part: Part) -> Vec<String> {
         if part != Part::Object {
             return Vec::new();
@@ -134,7 +138,11 @@ impl Strategy for PersistentVolumeClaim {
         let volume = object.text("/spec/volumeName");
         let (capacity, access) = match volume {
             "" => (String::new(), String::new()),
-            _ => (text(object.at("/status/capacity/storage")), table::access_modes(object, "/status/accessModes")),
+            // A real server shows an amount that is not there as zero.
+            _ => (
+                text(Some(object.at("/status/capacity/storage").unwrap_or(&"0".into()))),
+                table::access_modes(object, "/status/accessModes"),
+            ),
         };
         vec![
             row.name(),
@@ -157,7 +165,7 @@ pub(in crate::kinds) fn claim_spec(spec: &mut Json) {
 }
 
 /// The faults of the spec of a claim, or of a claim that a volume of a pod makes.
-pub(super) fn spec_faults(spec: &Json, path: &str) -> FieldFaults {
+pub(in crate::kinds) fn spec_faults(spec: &Json, path: &str) -> FieldFaults {
     let field = format!("{path}.resources[storage]");
     let amount = spec.at("/resources/requests/storage").and_then(Json::as_str);
     let none = spec.list("/accessModes").next().is_none();

@@ -40,7 +40,7 @@ use crate::failure::{Failure, Outcome};
 use crate::kinds::posting::Posting;
 use crate::kinds::reset::Reset;
 use crate::kinds::table::{self, Column};
-use crate::kinds::{Context, GroupResource, Pods, Strategy, Stream, warnings};
+use crate::kinds::{Context, GroupResource, MetadataChecks, Pods, Strategy, Stream, warnings};
 use crate::object::{metadata, put_back, set_metadata};
 use crate::request::Part;
 use crate::validate::{FieldFault, FieldFaults};
@@ -55,7 +55,7 @@ pub(in crate::kinds) use priority::SYSTEM_CLASSES;
 pub(in crate::kinds) use resource_amounts::{
     limit_faults, name_of_resource as resource_name_faults, resource_faults as container_resource_faults,
 };
-pub(in crate::kinds) use spec::template as validate_template;
+pub(in crate::kinds) use spec::{template as validate_template, template_metadata};
 pub(in crate::kinds) use volumes::host_path;
 
 /// Under which name they are stored.
@@ -87,6 +87,10 @@ const POD_FIELD_LABELS: &[&str] = &[
 ];
 
 impl Strategy for Pod {
+    fn metadata_checks(&self) -> MetadataChecks {
+        MetadataChecks::UpdateThenWhole
+    }
+
     fn field_label<'a>(&self, asked: &'a str) -> &'a str {
         if asked == "spec.host" { "spec.nodeName" } else { asked }
     }

@@ -3,8 +3,8 @@
 mod key_pair;
 
 use super::{DATA_AT_MOST, decoded_size, immutable, key_faults};
-use crate::kinds::Strategy;
 use crate::kinds::table::{self, Column, Row};
+use crate::kinds::{MetadataChecks, Strategy};
 use crate::request::Part;
 use crate::validate::{FieldFault, FieldFaults};
 use base64::Engine as _;
@@ -25,8 +25,8 @@ const KEYS_OF_TYPES: &[(&str, &[&str])] = &[
 ];
 
 impl Strategy for Secret {
-    fn repeats_metadata_faults(&self) -> bool {
-        true
+    fn metadata_checks(&self) -> MetadataChecks {
+        MetadataChecks::UpdateThenWhole
     }
 
     fn defaults(&self, object: &mut Json) {

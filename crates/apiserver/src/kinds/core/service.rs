@@ -31,10 +31,6 @@ impl Strategy for Service {
         allocation::claims(service)
     }
 
-    fn repeats_metadata_faults(&self) -> bool {
-        true
-    }
-
     fn defaults(&self, object: &mut Json) {
         if let Some(spec) = object.member("spec") {
             default_if_empty(spec, "sessionAffinity", "None");
@@ -193,12 +189,6 @@ impl Strategy for Service {
         if kept && !was.is_empty() && was != is && cluster_ip_faults(new).is_empty() {
             let value = new.at("/spec/clusterIPs").cloned().unwrap_or_else(|| json!([is]));
             found.push(FieldFault::invalid("spec.clusterIPs[0]", &value, "may not change once set"));
-        }
-        let (was, is) = (old["spec"].get("loadBalancerClass"), new["spec"].get("loadBalancerClass"));
-        let balanced = [old, new].iter().all(|service| service.text("/spec/type") == "LoadBalancer");
-        if balanced && was != is {
-            let value = is.cloned().unwrap_or_default();
-            found.push(FieldFault::invalid("spec.loadBalancerClass", &value, "may not change once set"));
         }
         found
     }

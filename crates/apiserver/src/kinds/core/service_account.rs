@@ -4,7 +4,7 @@ mod token_request;
 
 use crate::kinds::posting::Posting;
 use crate::kinds::table::{self, Column, Row};
-use crate::kinds::{Context, Strategy, warnings};
+use crate::kinds::{Context, MetadataChecks, Strategy, warnings};
 use crate::request::Part;
 use jiff::Timestamp;
 use pintle_json::{Json, json};
@@ -14,6 +14,10 @@ use pintle_json::{Json, json};
 pub(in crate::kinds) struct ServiceAccount;
 
 impl Strategy for ServiceAccount {
+    fn metadata_checks(&self) -> MetadataChecks {
+        MetadataChecks::UpdateThenWhole
+    }
+
     fn prepare_for_create(&self, _: &Context<'_>, object: &mut Json) {
         name_secrets_alone(object);
     }

@@ -4,7 +4,7 @@ use crate::kinds::check::Check;
 use crate::kinds::reset::{ALL_BUT_STATUS, Reset};
 use crate::kinds::table::{self, Column, Row};
 use crate::kinds::without_effect::{FLOW_CONTROL, whole};
-use crate::kinds::{Cluster, Kinds, Strategy};
+use crate::kinds::{Cluster, Kinds, MetadataChecks, Strategy};
 use crate::object::metadata;
 use crate::request::Part;
 use crate::validate::{FieldFault, FieldFaults};
@@ -16,6 +16,10 @@ use pintle_json::{Json, json};
 pub(in crate::kinds) struct PriorityLevelConfiguration;
 
 impl Strategy for PriorityLevelConfiguration {
+    fn metadata_checks(&self) -> MetadataChecks {
+        MetadataChecks::Whole
+    }
+
     fn status_keeps_metadata(&self) -> bool {
         true
     }

@@ -3,7 +3,7 @@
 use crate::kinds::check::{Check, immutable};
 use crate::kinds::network_rules::{PROTOCOLS, is_of_this_server, special_address};
 use crate::kinds::table::{self, Column, Row};
-use crate::kinds::{Strategy, warnings};
+use crate::kinds::{MetadataChecks, Strategy, warnings};
 use crate::object::{differ_outside, doubles};
 use crate::request::Part;
 use crate::validate::{FieldFault, FieldFaults, NameRule, label_value_faults, name_faults};
@@ -18,6 +18,10 @@ const CONTROLLERS: &[&str] = &["endpointslice-controller.k8s.io", "endpointslice
 pub(in crate::kinds) struct EndpointSlice;
 
 impl Strategy for EndpointSlice {
+    fn metadata_checks(&self) -> MetadataChecks {
+        MetadataChecks::Whole
+    }
+
     fn warnings(&self, object: &Json, old: Option<&Json>, _: Part) -> Vec<String> {
         let mut found = Vec::new();
         if old.is_none() && object.text("/addressType") == "FQDN" {

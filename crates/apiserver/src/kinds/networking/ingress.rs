@@ -4,7 +4,7 @@ use crate::failure::Outcome;
 use crate::kinds::check::Check;
 use crate::kinds::core::pod::port_name_faults;
 use crate::kinds::table::{self, Column, Row};
-use crate::kinds::{Context, GroupResource, Strategy, default_class, warnings};
+use crate::kinds::{Context, GroupResource, MetadataChecks, Strategy, default_class, warnings};
 use crate::request::Part;
 use crate::validate::{FieldFault, FieldFaults, NameRule, name_faults};
 use jiff::Timestamp;
@@ -22,6 +22,10 @@ const PATH_TYPES: &[&str] = &["Exact", "ImplementationSpecific", "Prefix"];
 pub(in crate::kinds) struct Ingress;
 
 impl Strategy for Ingress {
+    fn metadata_checks(&self) -> MetadataChecks {
+        MetadataChecks::UpdateThenWhole
+    }
+
     fn warnings(&self, object: &Json, old: Option<&Json>, part: Part) -> Vec<String> {
         let annotated =
             warnings::is_annotated(object, INGRESS_CLASS_ANNOTATION) && !object.has("/spec/ingressClassName");

@@ -1,9 +1,9 @@
 //! IngressClass.
 
 use super::ingress::reference;
-use crate::kinds::Strategy;
 use crate::kinds::check::{Check, immutable};
 use crate::kinds::table::{self, Column, Row};
+use crate::kinds::{MetadataChecks, Strategy};
 use crate::request::Part;
 use crate::validate::{FieldFault, FieldFaults, NameRule, name_faults};
 use jiff::Timestamp;
@@ -14,6 +14,10 @@ use pintle_json::Json;
 pub(in crate::kinds) struct IngressClass;
 
 impl Strategy for IngressClass {
+    fn metadata_checks(&self) -> MetadataChecks {
+        MetadataChecks::UpdateThenWhole
+    }
+
     fn defaults(&self, object: &mut Json) {
         if let Some(parameters) = object.at_mut("/spec/parameters").filter(|parameters| parameters.is_object()) {
             parameters.set_default("scope", "Cluster");
@@ -44,8 +48,8 @@ impl Strategy for IngressClass {
     }
 
     fn validate_update(&self, new: &Json, old: &Json, _: Part) -> FieldFaults {
-        let mut faults = self.validate_create(new);
-        faults.extend(immutable(new, old, &["spec.controller"]));
+        let mut faults = immutable(new, old, &["spec.controller"]);
+        faults.extend(self.validate_create(new));
         faults
     }
 

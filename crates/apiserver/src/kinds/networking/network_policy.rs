@@ -48,6 +48,7 @@ impl Strategy for NetworkPolicy {
 
     fn validate_create(&self, object: &Json) -> FieldFaults {
         let selector = &object["spec"]["podSelector"];
+        let types = object["spec"]["policyTypes"].as_array().map(Vec::as_slice).unwrap_or_default();
         Check::of(object)
             .also(crate::kinds::label_selector::selector_faults(selector, "spec.podSelector"))
             .each("spec.ingress", |rule, _| {
@@ -56,7 +57,10 @@ impl Strategy for NetworkPolicy {
             .each("spec.egress", |rule, _| {
                 rule.each("ports", |port, _| port_faults(port)).each("to", |peer, _| peer_faults(peer))
             })
-            .each("spec.policyTypes", |kind, _| {
+            .refuse(types.len() > 2, || {
+                FieldFault::invalid("spec.policyTypes", &types.into(), "may not specify more than two policyTypes")
+            })
+            .each(if types.len() > 2 { "" } else { "spec.policyTypes" }, |kind, _| {
                 let value = kind.object();
                 let known = ["Ingress", "Egress"];
                 let wrong = !value.as_str().is_some_and(|text| known.contains(&text));

@@ -6,6 +6,7 @@ use pintle_json::{Json, json};
 
 use super::{faults_of_change, warnings};
 use crate::kinds::{Kind, Kinds, PlainFinalizers, Strategy};
+use crate::request::Part;
 use crate::validate::FieldFaults;
 
 fn kind(group: &str, version: &str, plural: &str) -> Kind {
@@ -60,8 +61,8 @@ fn the_metadata_of_a_new_object_are_checked_once() {
 #[track_caller]
 fn check_changed(plural: &str, new: Json, old: Json, expected: &[(usize, &str)]) {
     let (group, version) = if plural == "deployments" { ("apps", "v1") } else { ("", "v1") };
-    let faults =
-        told(&faults_of_change(&kind(group, version, plural), &json!({"metadata": new}), &json!({"metadata": old})));
+    let (after, before) = (json!({"metadata": new}), json!({"metadata": old}));
+    let faults = told(&faults_of_change(&kind(group, version, plural), &after, &before, Part::Object));
     let wanted: Vec<String> = expected.iter().flat_map(|(times, fault)| vec![(*fault).to_owned(); *times]).collect();
     let sorted = |mut faults: Vec<String>| {
         faults.sort();
@@ -90,6 +91,20 @@ fn the_metadata_of_a_changed_object_are_checked_several_times() {
         ("configmaps", with("uid", "v".into()), old.clone(), vec![(2, "Invalid metadata.uid")]),
         ("configmaps", with("labels", json!({"k": "-"})), old.clone(), vec![(4, "Invalid metadata.labels")]),
         ("deployments", with("labels", json!({"k": "-"})), old.clone(), vec![(3, "Invalid metadata.labels")]),
+        ("services", with("labels", json!({"k": "-"})), old.clone(), vec![(3, "Invalid metadata.labels")]),
+        ("nodes", with("labels", json!({"k": "-"})), old.clone(), vec![(4, "Invalid metadata.labels")]),
+        (
+            "persistentvolumes",
+            with("finalizers", json!(["Bad!"])),
+            old.clone(),
+            vec![(3, "Invalid metadata.finalizers"), (2, "Invalid metadata.finalizers[0]")],
+        ),
+        (
+            "limitranges",
+            with("finalizers", json!(["Bad!"])),
+            old.clone(),
+            vec![(2, "Invalid metadata.finalizers"), (1, "Invalid metadata.finalizers[0]")],
+        ),
         ("configmaps", with("finalizers", json!(["plain"])), old.clone(), vec![(2, "Invalid metadata.finalizers[0]")]),
         ("configmaps", more, deleting, vec![(2, "Forbidden metadata.finalizers")]),
     ] {

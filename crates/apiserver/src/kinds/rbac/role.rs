@@ -2,7 +2,7 @@
 
 use crate::kinds::check::Check;
 use crate::kinds::without_effect::{IMPERSONATION, part};
-use crate::kinds::{Cluster, Context, Kinds, Strategy};
+use crate::kinds::{Cluster, Context, Kinds, MetadataChecks, Strategy};
 use crate::object::metadata;
 use crate::request::Part;
 use crate::selector::structured;
@@ -16,6 +16,10 @@ pub(in crate::kinds) struct Role {
 }
 
 impl Strategy for Role {
+    fn metadata_checks(&self) -> MetadataChecks {
+        MetadataChecks::WholeThenUpdate
+    }
+
     fn prepare_for_create(&self, _: &Context<'_>, object: &mut Json) {
         if object.get("rules").is_none_or(Json::is_empty) {
             object.set("rules", Json::Null);

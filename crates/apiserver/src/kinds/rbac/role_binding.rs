@@ -1,9 +1,9 @@
 //! RoleBinding and ClusterRoleBinding.
 
 use super::RBAC_GROUP;
-use crate::kinds::Strategy;
 use crate::kinds::check::Check;
 use crate::kinds::table::{self, Column, Row};
+use crate::kinds::{MetadataChecks, Strategy};
 use crate::request::Part;
 use crate::validate::{FieldFault, FieldFaults, NameRule};
 use jiff::Timestamp;
@@ -16,6 +16,10 @@ pub(in crate::kinds) struct RoleBinding {
 }
 
 impl Strategy for RoleBinding {
+    fn metadata_checks(&self) -> MetadataChecks {
+        MetadataChecks::WholeThenUpdate
+    }
+
     fn defaults(&self, object: &mut Json) {
         if let Some(role) = object.member("roleRef") {
             role.set_default("apiGroup", RBAC_GROUP);

@@ -2,18 +2,22 @@
 
 use crate::kinds::check::{Check, immutable};
 use crate::kinds::table::{self, Column, Row};
-use crate::kinds::{Strategy, warnings};
+use crate::kinds::{MetadataChecks, Strategy, warnings};
 use crate::request::Part;
 use crate::validate::{FieldFault, FieldFaults, label_key_faults, qualified_name_faults};
 use jiff::Timestamp;
 use pintle_json::Json;
-use std::collections::{BTreeSet, HashSet};
+use std::collections::{BTreeSet, HashMap, HashSet};
 
 /// `storage.k8s.io/v1` StorageClass.
 #[derive(Clone, Copy, Debug)]
 pub(in crate::kinds) struct StorageClass;
 
 impl Strategy for StorageClass {
+    fn metadata_checks(&self) -> MetadataChecks {
+        MetadataChecks::WholeThenUpdate
+    }
+
     fn warnings(&self, object: &Json, _: Option<&Json>, _: Part) -> Vec<String> {
         let mut found = Vec::new();
         for (at, topology) in object.list("/allowedTopologies").enumerate() {
@@ -42,8 +46,8 @@ impl Strategy for StorageClass {
     }
 
     fn validate_update(&self, new: &Json, old: &Json, _: Part) -> FieldFaults {
-        let mut faults = immutable(new, old, &["parameters", "provisioner", "reclaimPolicy", "volumeBindingMode"]);
-        faults.extend(self.validate_create(new));
+        let mut faults = self.validate_create(new);
+        faults.extend(immutable(new, old, &["parameters", "provisioner", "reclaimPolicy", "volumeBindingMode"]));
         faults
     }
 
@@ -91,8 +95,10 @@ pub(super) fn parameter_faults(object: &Json) -> FieldFaults {
 
 /// Where volumes may be: each term names each label once, and says something that no other does.
 fn topology_faults(object: &Json) -> FieldFaults {
-    let mut terms: HashSet<Vec<(String, Vec<String>)>> = HashSet::new();
     let mut faults = FieldFaults::default();
+    // A real server begins with as many empty terms as there are terms, so an empty one repeats each of them.
+    let count = object.list("/allowedTopologies").count();
+    let mut terms: HashMap<Vec<(String, Vec<String>)>, usize> = HashMap::from([(Vec::new(), count)]);
     for (at, term) in object.list("/allowedTopologies").enumerate() {
         let path = format!("allowedTopologies[{at}].matchLabelExpressions");
         let (mut keys, mut said) = (HashSet::new(), Vec::new());
@@ -115,9 +121,9 @@ fn topology_faults(object: &Json) -> FieldFaults {
             said.push((key.to_owned(), values.into_iter().map(str::to_owned).collect::<Vec<_>>()));
         }
         said.sort();
-        if !terms.insert(said) {
-            faults.push(FieldFault::duplicate(path, &"".into()));
-        }
+        let known = terms.entry(said).or_default();
+        faults.extend((0..*known).map(|_| FieldFault::duplicate(path.as_str(), &"".into())));
+        *known += 1;
     }
     faults
 }

@@ -67,7 +67,7 @@ impl Strategy for Event {
     }
 
     fn name_rule(&self) -> NameRule {
-        NameRule::PathSegment
+        NameRule::Subdomain
     }
 
     fn field_labels(&self) -> Option<Vec<&str>> {

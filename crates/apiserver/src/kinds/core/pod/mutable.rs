@@ -106,7 +106,8 @@ fn spec_faults(new: &Json, old: &Json) -> FieldFaults {
         let count = |pod: &Json| pod.list(&format!("/spec/{key}")).count();
         if count(new) != count(old) {
             let why = "pod updates may not add or remove containers";
-            return FieldFaults::from([FieldFault::forbidden(format!("spec.{key}"), why)]);
+            faults.push(FieldFault::forbidden(format!("spec.{key}"), why));
+            return faults;
         }
     }
     // An image is looked at as what may change, and once more as what every container has.
@@ -147,6 +148,11 @@ fn spec_faults(new: &Json, old: &Json) -> FieldFaults {
     let grace = |pod: &Json| pod.integer("/spec/terminationGracePeriodSeconds");
     let grace_changed = grace(new) != grace(old) && !(grace(new) == Some(1) && grace(old).is_some_and(|old| old < 0));
     let deadline = |pod: &Json| pod.integer("/spec/activeDeadlineSeconds");
+    if let Some(after) = deadline(new).filter(|after| !(0..=i64::from(i32::MAX)).contains(after)) {
+        let why = "must be between 0 and 2147483647, inclusive";
+        faults.push(FieldFault::invalid("spec.activeDeadlineSeconds", &after.into(), why));
+        return faults;
+    }
     if let Some(before) = deadline(old) {
         let field = "spec.activeDeadlineSeconds";
         match deadline(new) {

@@ -36,6 +36,17 @@ pub(super) fn pod(pod: &Json) -> FieldFaults {
 
 /// The faults of a template of pods at a path: of its labels and of its spec.
 pub(in crate::kinds) fn template(template: &Json, path: &str) -> FieldFaults {
+    let mut faults = template_metadata(template, path);
+    faults.extend(spec(&template["spec"], &format!("{path}.spec"), SpecOwner::Template));
+    if template.list("/spec/ephemeralContainers").next().is_some() {
+        let why = "ephemeral containers not allowed in pod template";
+        faults.push(FieldFault::forbidden(format!("{path}.spec.ephemeralContainers"), why));
+    }
+    faults
+}
+
+/// The faults of the labels and annotations of a template of pods.
+pub(in crate::kinds) fn template_metadata(template: &Json, path: &str) -> FieldFaults {
     let mut faults = FieldFaults::default();
     for (key, value) in template.members("/metadata/labels") {
         let value = value.as_str().unwrap_or_default();
@@ -48,11 +59,6 @@ pub(in crate::kinds) fn template(template: &Json, path: &str) -> FieldFaults {
         faults.extend(why.iter().map(|why| FieldFault::invalid_text(format!("{path}.annotations"), key, why)));
     }
     faults.extend(annotation_faults(template, &format!("{path}.annotations")));
-    faults.extend(spec(&template["spec"], &format!("{path}.spec"), SpecOwner::Template));
-    if template.list("/spec/ephemeralContainers").next().is_some() {
-        let why = "ephemeral containers not allowed in pod template";
-        faults.push(FieldFault::forbidden(format!("{path}.spec.ephemeralContainers"), why));
-    }
     faults
 }
 

@@ -93,9 +93,10 @@ pub(in crate::kinds) fn faults(object: &Json, plugin: &str, path: &str, persists
             }),
             _ => check.name("endpointsNamespace", NameRule::Label),
         },
-        "azureFile" if persists => check.refuse(object.get("secretNamespace").is_some_and(Json::is_empty), || {
-            FieldFault::required("secretNamespace", "")
-        }),
+        "azureFile" if persists => check
+            .refuse(object.get("secretNamespace").and_then(Json::as_str) == Some(""), || {
+                FieldFault::required("secretNamespace", "")
+            }),
         "cinder" => secret(object, check, persists),
         "storageos" => {
             let check = check.name("volumeName", NameRule::Label).name("volumeNamespace", NameRule::Label);

@@ -8,7 +8,9 @@ use pintle_schema::quantity;
 use super::{SpecOwner, file_path, projected, volume_plugins};
 use crate::kinds::check::Check;
 use crate::kinds::core::persistent_volume_claim;
-use crate::validate::{FieldFault, FieldFaults, NameRule, name_faults};
+use crate::validate::{
+    FieldFault, FieldFaults, NameRule, annotation_key_faults, label_key_faults, label_value_faults, name_faults,
+};
 
 /// The volumes of a pod without a fault, by their names.
 pub(super) type Volumes<'a> = HashMap<&'a str, &'a Json>;
@@ -151,13 +153,30 @@ pub(in crate::kinds) fn host_path(object: &Json, field: &str) -> FieldFaults {
     }
 }
 
+/// The faults of the annotations and labels that a claim of a pod gets.
+fn template_metadata_faults(metadata: &Json, path: &str) -> FieldFaults {
+    let mut faults = FieldFaults::default();
+    for (key, _) in metadata.members("/annotations") {
+        let why = annotation_key_faults(key);
+        faults.extend(why.iter().map(|why| FieldFault::invalid_text(format!("{path}.annotations"), key, why)));
+    }
+    for (key, value) in metadata.members("/labels") {
+        let value = value.as_str().unwrap_or_default();
+        for (text, why) in [(key.as_str(), label_key_faults(key)), (value, label_value_faults(value))] {
+            faults.extend(why.iter().map(|why| FieldFault::invalid_text(format!("{path}.labels"), text, why)));
+        }
+    }
+    faults
+}
+
 fn ephemeral(volume: &Json, path: &str, owner: SpecOwner<'_>) -> FieldFaults {
     let field = format!("{path}.ephemeral");
     let Some(template) = volume.at("/ephemeral/volumeClaimTemplate").filter(|template| !template.is_null()) else {
         return FieldFaults::from([FieldFault::required(format!("{field}.volumeClaimTemplate"), "")]);
     };
     let spec = format!("{field}.volumeClaimTemplate.spec");
-    let mut faults = persistent_volume_claim::spec_faults(&template["spec"], &spec);
+    let mut faults = template_metadata_faults(&template["metadata"], &format!("{field}.volumeClaimTemplate.metadata"));
+    faults.extend(persistent_volume_claim::spec_faults(&template["spec"], &spec));
     let name = volume.text("/name");
     if let (SpecOwner::Pod(pod), false) = (owner, name.is_empty()) {
         let claim = format!("{pod}-{name}");

@@ -1,0 +1,148 @@
+//! The faults of one webhook of a configuration.
+
+use std::collections::HashSet;
+
+use crate::kinds::check::Check;
+use crate::kinds::label_selector::selector_faults;
+use crate::kinds::webhook_service::{service_faults, url_faults};
+use crate::validate::{FieldFault, FieldFaults, NameRule, name_faults};
+use pintle_json::Json;
+
+const OPERATIONS: &[&str] = &["*", "CONNECT", "CREATE", "DELETE", "UPDATE"];
+
+/// Checks one webhook.
+pub(super) fn of(webhook: Check<'_>, mutating: bool) -> Check<'_> {
+    let object = webhook.object();
+    let timeout =
+        object.get("timeoutSeconds").filter(|timeout| !timeout.as_i64().is_some_and(|it| (1..=30).contains(&it)));
+    let path = webhook.path("");
+    let selector = |field: &str| selector_faults(&object[field], &format!("{path}{field}"));
+    let webhook = webhook
+        .also(domain_faults(object.text("/name"), &format!("{path}name")))
+        .each("rules", |rule, _| rule_faults(rule))
+        .known("failurePolicy", &["Fail", "Ignore"])
+        .known("matchPolicy", &["Equivalent", "Exact"])
+        .refuse(!object.has("/sideEffects"), || {
+            FieldFault::required("sideEffects", "must specify one of None, NoneOnDryRun")
+        })
+        .known("sideEffects", &["None", "NoneOnDryRun"])
+        .refuse(timeout.is_some(), || {
+            let why = "the timeout value must be between 1 and 30 seconds";
+            FieldFault::invalid("timeoutSeconds", timeout.unwrap_or(&Json::Null), why)
+        })
+        .also(selector("namespaceSelector"))
+        .also(selector("objectSelector"));
+    let webhook = if mutating { webhook.known("reinvocationPolicy", &["IfNeeded", "Never"]) } else { webhook };
+    webhook
+        .also(client_faults(&object["clientConfig"], &format!("{path}clientConfig")))
+        .also(version_faults(object, &path))
+}
+
+fn domain_faults(name: &str, field: &str) -> FieldFaults {
+    if name.is_empty() {
+        return FieldFaults::from([FieldFault::required(field, "")]);
+    }
+    let mut why = name_faults(NameRule::Subdomain, name, false);
+    if why.is_empty() && name.split('.').count() < 3 {
+        why.push("should be a domain with at least three segments separated by dots".into());
+    }
+    why.iter().map(|why| FieldFault::invalid_text(field, name, why)).collect()
+}
+
+fn rule_faults(rule: Check<'_>) -> Check<'_> {
+    let rule = listed(rule, "operations", "operations").each("operations", |operation, _| {
+        let value = operation.object();
+        let known = value.as_str().is_some_and(|text| OPERATIONS.contains(&text));
+        operation.refuse(!known, || FieldFault::unsupported("", value, OPERATIONS))
+    });
+    let rule =
+        listed(listed(rule, "apiGroups", "API groups"), "apiVersions", "API versions").each("apiVersions", there);
+    resource_faults(rule).known("scope", &["*", "Cluster", "Namespaced"])
+}
+
+/// A list with items, of which `*` stands alone.
+fn listed<'a>(rule: Check<'a>, field: &'static str, what: &str) -> Check<'a> {
+    let value = &rule.object()[field];
+    let items = value.as_array().map(Vec::as_slice).unwrap_or_default();
+    let among = items.len() > 1 && items.iter().any(|item| item == "*");
+    rule.refuse(items.is_empty(), || FieldFault::required(field, "")).refuse(among, || {
+        FieldFault::invalid(field, value, format!("if '*' is present, must not specify other {what}"))
+    })
+}
+
+fn there(item: Check<'_>, _: usize) -> Check<'_> {
+    let empty = item.object().is_empty();
+    item.refuse(empty, || FieldFault::required("", ""))
+}
+
+/// Resources with their subresources: what a pattern covers is not named beside it.
+fn resource_faults(rule: Check<'_>) -> Check<'_> {
+    let value = &rule.object()["resources"];
+    let names: Vec<&str> = rule.object().texts("/resources").collect();
+    let (mut whole, mut everywhere, mut plain) = (HashSet::new(), HashSet::new(), false);
+    let mut rule = rule.refuse(names.is_empty(), || FieldFault::required("resources", ""));
+    for (at, name) in names.iter().enumerate() {
+        let field = || format!("resources[{at}]");
+        let Some((resource, part)) = name.split_once('/') else {
+            if name.is_empty() {
+                rule = rule.refuse(true, || FieldFault::required(field(), ""));
+            } else {
+                plain = *name != "*";
+            }
+            continue;
+        };
+        let covered = |pattern: String| {
+            FieldFault::invalid_text(field(), name, format!("if '{pattern}' is present, must not specify {name}"))
+        };
+        rule = rule
+            .refuse(whole.contains(resource), || covered(format!("{resource}/*")))
+            .refuse(everywhere.contains(part), || covered(format!("*/{part}")));
+        if part == "*" {
+            whole.insert(resource);
+        }
+        if resource == "*" {
+            everywhere.insert(part);
+        }
+    }
+    let all = names.len() > 1 && names.contains(&"*/*");
+    let any = names.contains(&"*") && plain;
+    rule.refuse(all, || {
+        FieldFault::invalid("resources", value, "if '*/*' is present, must not specify other resources")
+    })
+    .refuse(any, || {
+        let why = "if '*' is present, must not specify other resources without subresources";
+        FieldFault::invalid("resources", value, why)
+    })
+}
+
+fn client_faults(client: &Json, path: &str) -> FieldFaults {
+    match (client.has("/url"), client.has("/service")) {
+        (true, false) => url_faults(client.text("/url"), &format!("{path}.url")),
+        (false, true) => service_faults(&client["service"], &format!("{path}.service")),
+        _ => FieldFaults::from([FieldFault::required(path, "exactly one of url or service is required")]),
+    }
+}
+
+/// The versions of reviews that the webhook understands: labels, each once, one of them known to this server.
+fn version_faults(webhook: &Json, path: &str) -> FieldFaults {
+    let field = format!("{path}admissionReviewVersions");
+    let versions: Vec<&str> = webhook.texts("/admissionReviewVersions").collect();
+    if versions.is_empty() {
+        return FieldFaults::from([FieldFault::required(field, "must specify one of v1, v1beta1")]);
+    }
+    let (mut faults, mut seen) = (FieldFaults::default(), HashSet::new());
+    for (at, version) in versions.iter().enumerate() {
+        let at = format!("{field}[{at}]");
+        if !seen.insert(*version) {
+            faults.push(FieldFault::invalid_text(at, version, "duplicate version"));
+            continue;
+        }
+        let why = name_faults(NameRule::OldLabel, version, false);
+        faults.extend(why.iter().map(|why| FieldFault::invalid_text(at.as_str(), version, why)));
+    }
+    if !versions.iter().any(|version| matches!(*version, "v1" | "v1beta1")) {
+        let why = "must include at least one of v1, v1beta1";
+        faults.push(FieldFault::invalid(field, &webhook["admissionReviewVersions"], why));
+    }
+    faults
+}

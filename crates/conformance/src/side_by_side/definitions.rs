@@ -1,0 +1,117 @@
+//! CustomResourceDefinitions: they are created before all else, and their discovery and OpenAPI documents are compared.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::time::{Instant, sleep};
+
+use super::manifests::Manifest;
+use super::normalise::without_shared;
+use super::resources::Resources;
+use super::{Causes, Comparison, Servers};
+use crate::Json;
+use crate::session::{Server, Session};
+
+/// How long a server may take to publish a definition.
+const PATIENCE: Duration = Duration::from_secs(10);
+
+const PATH: &str = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
+
+impl Servers {
+    /// Creates the definitions on both servers, waits until they are established, and compares all that comes of it.
+    pub(super) async fn definitions(
+        &self,
+        definitions: Vec<Manifest>,
+        at_once: usize,
+        comparison: &mut Comparison,
+    ) -> anyhow::Result<()> {
+        let versions: BTreeSet<String> = definitions.iter().flat_map(versions).collect();
+        let mut names = BTreeSet::new();
+        // Another definition of a name is sent after the first, which then exists.
+        let (first, repeated): (Vec<_>, Vec<_>) =
+            definitions.into_iter().partition(|definition| names.insert(definition.text("/metadata/name").to_owned()));
+        for (definitions, at_once) in [(first, at_once), (repeated, 1)] {
+            let resources = Resources::of(&self.real).await?;
+            let definitions = comparison.with_resources(definitions, &resources);
+            self.all(definitions, at_once, comparison).await?;
+        }
+        // One deadline for all of them: what still differs then differs for good.
+        let deadline = Instant::now() + PATIENCE;
+        for name in names.into_iter().filter(|name| !name.is_empty()) {
+            let [real, embedded] = [settled(&self.real, &name).await?, settled(&self.embedded, &name).await?];
+            // Without the objects themselves: a definition that one server refused is a difference of its create already.
+            if real && embedded {
+                self.until_equal(&name, &[format!("{PATH}/{name}")], deadline, comparison).await?;
+            }
+        }
+        let deadline = Instant::now() + PATIENCE;
+        for version in versions {
+            let paths = [format!("/apis/{version}"), format!("/openapi/v3/apis/{version}")];
+            self.until_equal(&version, &paths, deadline, comparison).await?;
+        }
+        Ok(())
+    }
+
+    /// Compares GETs, again and again while they differ: a real server publishes definitions with a delay.
+    async fn until_equal(
+        &self,
+        name: &str,
+        paths: &[String],
+        deadline: Instant,
+        comparison: &mut Comparison,
+    ) -> anyhow::Result<()> {
+        loop {
+            let [mut real, mut embedded] = self.look(paths).await?;
+            without_shared(&mut real);
+            without_shared(&mut embedded);
+            let mut causes = Causes::default();
+            causes.add("definition", name, &real, &embedded);
+            if causes.0.is_empty() || Instant::now() >= deadline {
+                comparison.requests += paths.len();
+                comparison.causes.append(causes);
+                return Ok(());
+            }
+            sleep(Duration::from_secs(1)).await;
+        }
+    }
+}
+
+/// Waits up to ten seconds until a definition is established or cannot be. Returns whether it exists.
+async fn settled(server: &Arc<Server>, name: &str) -> anyhow::Result<bool> {
+    let session = Session::new(server, "settled");
+    let deadline = Instant::now() + PATIENCE;
+    loop {
+        let Ok(definition) = session.get(&format!("{PATH}/{name}")).await else { return Ok(false) };
+        let is = |kind: &str, status: &str| {
+            definition.at(&format!("/status/conditions/type={kind}/status")).and_then(Json::text) == Some(status)
+        };
+        if is("Established", "True") || is("NamesAccepted", "False") {
+            return Ok(true);
+        }
+        if Instant::now() >= deadline {
+            return Ok(true);
+        }
+        sleep(Duration::from_millis(100)).await;
+    }
+}
+
+/// The served versions of a definition, with their group.
+fn versions(definition: &Manifest) -> Vec<String> {
+    let group = definition.text("/spec/group");
+    let Some(Json::Array(versions)) = definition.body.at("/spec/versions") else { return Vec::new() };
+    let served = versions.iter().filter(|version| version.member("served") == Some(&Json::Bool(true)));
+    served.filter_map(|version| Some(format!("{group}/{}", version.member("name")?.text()?))).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn served_versions_of_a_definition_are_named_with_the_group() {
+        let body = r#"{"spec":{"group":"g.io","versions":[{"name":"v1","served":true},{"name":"v2","served":false}]}}"#;
+        let definition = Manifest { place: String::new(), body: serde_json::from_str(body).expect("JSON") };
+        assert_eq!(versions(&definition), ["g.io/v1"]);
+    }
+}

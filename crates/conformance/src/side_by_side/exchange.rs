@@ -1,0 +1,209 @@
+//! The requests that one document is sent with.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use serde_json::json;
+
+use super::manifests::Manifest;
+use super::resources::Resource;
+use crate::session::{Server, Session};
+use crate::{Json, Step};
+
+const TABLE: &str = "application/json;as=Table;v=v1;g=meta.k8s.io";
+const APPLY: &str = "application/apply-patch+yaml";
+const MERGE: &str = "application/merge-patch+json";
+
+/// Sends a document to a server and returns the steps with their answers. It stops after a create that the server refused.
+///
+/// # Errors
+///
+/// A request without an answer.
+pub(super) async fn exchange(
+    server: &Arc<Server>,
+    id: &str,
+    manifest: &Manifest,
+    resource: &Resource,
+) -> anyhow::Result<Vec<Step>> {
+    let mut talk = Talk { session: Session::new(server, id), done: Vec::new() };
+    talk.all(manifest, resource).await?;
+    Ok(talk.masked())
+}
+
+/// Sends plain GETs and returns the steps with their answers.
+///
+/// # Errors
+///
+/// A request without an answer.
+pub(super) async fn look(server: &Arc<Server>, paths: &[String]) -> anyhow::Result<Vec<Step>> {
+    let mut talk = Talk { session: Session::new(server, "qqqqqq"), done: Vec::new() };
+    for path in paths {
+        talk.send(step("look", "GET", path)).await?;
+    }
+    Ok(talk.masked())
+}
+
+struct Talk<'a> {
+    session: Session<'a>,
+    done: Vec<Step>,
+}
+
+impl Talk<'_> {
+    async fn all(&mut self, manifest: &Manifest, resource: &Resource) -> anyhow::Result<()> {
+        self.session.save("rv", &Json::Null);
+        let body = in_own_namespace(&manifest.body, resource.namespaced);
+        let space = if resource.namespaced { "/namespaces/${ns}" } else { "" };
+        let collection = format!("{}{space}/{}", resource.root, resource.name);
+        if resource.namespaced {
+            let namespace = from(&json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "${ns}"}}));
+            let step = with_body("make the namespace", "POST", "/api/v1/namespaces", &namespace);
+            self.session.step(&step).await?;
+        }
+        let strict = format!("{collection}?dryRun=All&fieldValidation=Strict");
+        self.send(with_body("dry-run create", "POST", &strict, &body)).await?;
+        let created = self.send(with_body("create", "POST", &collection, &body)).await?;
+        if created && resource.stored && !manifest.is_definition() {
+            let name = manifest.text("/metadata/name");
+            let name = if name.is_empty() { "${name}" } else { name };
+            let body = set(&body, &["metadata", "name"], name.into());
+            self.stored(&collection, name, &body, resource.has_status).await?;
+        }
+        Ok(())
+    }
+
+    /// What can be done with an object that is there.
+    async fn stored(&mut self, collection: &str, name: &str, body: &Json, has_status: bool) -> anyhow::Result<()> {
+        let object = format!("{collection}/{name}");
+        self.send(step("get", "GET", &object)).await?;
+        self.send(accepting("table", &object)).await?;
+        let apply = format!("{object}?fieldManager=applier&force=true");
+        for note in ["apply", "apply again"] {
+            self.send(typed(with_body(note, "PATCH", &apply, body), APPLY)).await?;
+        }
+        let label = from(&json!({"metadata": {"labels": {"compared": "yes"}}}));
+        self.send(typed(with_body("merge patch", "PATCH", &object, &label), MERGE)).await?;
+        let current = set(body, &["metadata", "resourceVersion"], "${rv}".into());
+        let put = set(&current, &["metadata", "annotations", "compared"], "put".into());
+        self.send(with_body("put", "PUT", &object, &put)).await?;
+        if has_status {
+            let status = format!("{object}/status");
+            self.send(step("get status", "GET", &status)).await?;
+            self.send(with_body("put status", "PUT", &status, &with_status(&current))).await?;
+        }
+        let list = format!("{collection}?fieldSelector=metadata.name%3D{name}");
+        self.send(step("list", "GET", &list)).await?;
+        self.send(accepting("list as table", &list)).await?;
+        self.send(step("delete", "DELETE", &format!("{object}?propagationPolicy=Background"))).await?;
+        self.send(step("get deleted", "GET", &object)).await?;
+        Ok(())
+    }
+
+    /// Sends one request, keeps its answer, and saves the object's name and resourceVersion. Returns whether it succeeded.
+    async fn send(&mut self, step: Step) -> anyhow::Result<bool> {
+        let done = self.session.step(&step).await?;
+        let answer = done.answer.as_ref();
+        let status = answer.and_then(|answer| answer.member("status")).map(Json::plain).unwrap_or_default();
+        let succeeded = status.starts_with('2');
+        let dry = done.note.as_deref() == Some("dry-run create");
+        let at = |pointer: &str| answer.and_then(|answer| answer.at(pointer)).filter(|_| succeeded);
+        if let Some(revision) = at("/body/metadata/resourceVersion").filter(|revision| revision.is_digits()) {
+            self.session.save("rv", revision);
+        }
+        if let (Some(_), Some(name)) = (at("/body/metadata/generateName"), at("/body/metadata/name")) {
+            self.session.save(if dry { "dry-name" } else { "name" }, name);
+        }
+        self.done.push(done);
+        Ok(succeeded)
+    }
+
+    fn masked(mut self) -> Vec<Step> {
+        self.done.iter_mut().for_each(|step| self.session.mask(step));
+        self.done
+    }
+}
+
+/// The document in the namespace of its own. A text like `${x}` of the document is no variable.
+fn in_own_namespace(body: &Json, namespaced: bool) -> Json {
+    let body = escaped(body);
+    if namespaced { set(&body, &["metadata", "namespace"], "${ns}".into()) } else { body }
+}
+
+fn escaped(value: &Json) -> Json {
+    let text = |text: &str| text.replace("${", "${dollar}{");
+    match value {
+        Json::Text(plain) => Json::Text(text(plain)),
+        Json::Array(items) => Json::Array(items.iter().map(escaped).collect()),
+        Json::Object(members) => Json::Object(members.iter().map(|(key, value)| (text(key), escaped(value))).collect()),
+        other => other.clone(),
+    }
+}
+
+/// The document with its own status, or with a condition where it has none.
+fn with_status(body: &Json) -> Json {
+    if body.member("status").is_some() {
+        return body.clone();
+    }
+    let condition = json!({"type": "Compared", "status": "True", "reason": "Compared", "message": "",
+        "lastTransitionTime": "2026-01-01T00:00:00Z"});
+    set(body, &["status"], from(&json!({"conditions": [condition]})))
+}
+
+/// A copy with another value at a path of members. What is no object on the way is replaced.
+fn set(body: &Json, path: &[&str], value: Json) -> Json {
+    let [first, rest @ ..] = path else { return value };
+    let mut members = body.members().unwrap_or_default().to_vec();
+    let inner = body.member(first).cloned().unwrap_or(Json::Null);
+    let inner = set(&inner, rest, value);
+    match members.iter_mut().find(|(key, _)| key == first) {
+        Some((_, known)) => *known = inner,
+        None => members.push(((*first).to_owned(), inner)),
+    }
+    Json::Object(members)
+}
+
+fn from(value: &serde_json::Value) -> Json {
+    serde_json::from_value(value.clone()).unwrap_or(Json::Null)
+}
+
+fn step(note: &str, method: &str, path: &str) -> Step {
+    Step { what: method.to_owned(), path: Some(path.to_owned()), note: Some(note.to_owned()), ..Step::default() }
+}
+
+fn with_body(note: &str, method: &str, path: &str, body: &Json) -> Step {
+    Step { body: Some(body.clone()), ..step(note, method, path) }
+}
+
+fn accepting(note: &str, path: &str) -> Step {
+    Step { headers: Some(BTreeMap::from([("Accept".to_owned(), Some(TABLE.to_owned()))])), ..step(note, "GET", path) }
+}
+
+fn typed(step: Step, kind: &str) -> Step {
+    Step { headers: Some(BTreeMap::from([("Content-Type".to_owned(), Some(kind.to_owned()))])), ..step }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn document_goes_into_its_own_namespace_and_keeps_its_dollars() {
+        let body = from(&json!({"metadata": {"name": "a", "namespace": "b"}, "spec": ["${x}", "$y"]}));
+        let sent = from(&json!({"metadata": {"name": "a", "namespace": "${ns}"}, "spec": ["${dollar}{x}", "$y"]}));
+        assert_eq!(in_own_namespace(&body, true), sent);
+        assert_eq!(in_own_namespace(&body, false).at("/metadata/namespace"), Some(&"b".into()));
+    }
+
+    #[test]
+    fn set_replaces_and_adds_members_and_what_is_no_object() {
+        let body = from(&json!({"a": {"b": 1}, "n": null}));
+        assert_eq!(set(&body, &["a", "b"], "x".into()), from(&json!({"a": {"b": "x"}, "n": null})));
+        assert_eq!(set(&body, &["n", "c"], "x".into()), from(&json!({"a": {"b": 1}, "n": {"c": "x"}})));
+    }
+
+    #[test]
+    fn status_of_the_document_is_kept() {
+        let own = from(&json!({"status": {"phase": "Ready"}}));
+        assert_eq!(with_status(&own), own);
+        assert!(with_status(&from(&json!({}))).at("/status/conditions/0/type").is_some());
+    }
+}

@@ -1,0 +1,139 @@
+//! Reads the manifests below a folder.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, ensure};
+use serde::Deserialize;
+
+use crate::Json;
+
+/// One document of a file.
+#[derive(Clone, Debug)]
+pub(super) struct Manifest {
+    /// The file, relative to the folder, and the number of the document in it: `pods/a.yaml#2`.
+    pub(super) place: String,
+    pub(super) body: Json,
+}
+
+impl Manifest {
+    /// Returns the text at a JSON pointer, or an empty text.
+    pub(super) fn text(&self, pointer: &str) -> &str {
+        self.body.at(pointer).and_then(Json::text).unwrap_or_default()
+    }
+
+    /// Returns `apps/v1/Deployment`.
+    pub(super) fn kind(&self) -> String {
+        format!("{}/{}", self.text("/apiVersion"), self.text("/kind"))
+    }
+
+    /// Whether its group is not one of Kubernetes itself.
+    pub(super) fn is_custom(&self) -> bool {
+        let group = self.text("/apiVersion").rsplit_once('/').map_or("", |(group, _)| group);
+        group.contains('.') && !group.ends_with(".k8s.io") || group.ends_with(".x-k8s.io")
+    }
+
+    /// Whether this is a CustomResourceDefinition.
+    pub(super) fn is_definition(&self) -> bool {
+        self.text("/kind") == "CustomResourceDefinition"
+    }
+}
+
+/// All documents below a folder, in the order of their files' names.
+#[derive(Debug, Default)]
+pub(super) struct Manifests {
+    pub(super) documents: Vec<Manifest>,
+    /// Documents that are no manifests, with the reason: no YAML, or without apiVersion and kind.
+    pub(super) skipped: Vec<String>,
+}
+
+/// Reads each `.yaml`, `.yml` and `.json` file below a folder. Items of a `List` count as documents.
+///
+/// # Errors
+///
+/// A file that cannot be read; a folder without a manifest.
+pub(super) fn read(folder: &Path) -> anyhow::Result<Manifests> {
+    let mut files = Vec::new();
+    files_below(folder, &mut files)?;
+    files.sort();
+    let mut manifests = Manifests::default();
+    for file in files {
+        let bytes = fs::read(&file).with_context(|| format!("reading {}", file.display()))?;
+        let name = file.strip_prefix(folder).unwrap_or(&file).display().to_string();
+        manifests.add(&name, &bytes);
+    }
+    ensure!(!manifests.documents.is_empty(), "{}: no manifests", folder.display());
+    Ok(manifests)
+}
+
+impl Manifests {
+    fn add(&mut self, file: &str, bytes: &[u8]) {
+        for (index, document) in serde_yaml::Deserializer::from_slice(bytes).enumerate() {
+            let place = format!("{file}#{}", index + 1);
+            match Json::deserialize(document) {
+                Ok(Json::Null) => {}
+                Ok(body) => self.add_body(place, body),
+                Err(why) => {
+                    self.skipped.push(format!("{place}: {why}"));
+                    return;
+                }
+            }
+        }
+    }
+
+    fn add_body(&mut self, place: String, body: Json) {
+        let is_list = body.member("kind").and_then(Json::text).is_some_and(|kind| kind.ends_with("List"));
+        if let (true, Some(Json::Array(items))) = (is_list, body.member("items")) {
+            for (index, item) in items.iter().enumerate() {
+                self.add_body(format!("{place}.{index}"), item.clone());
+            }
+            return;
+        }
+        let manifest = Manifest { place, body };
+        if manifest.text("/apiVersion").is_empty() || manifest.text("/kind").is_empty() {
+            self.skipped.push(format!("{}: neither apiVersion nor kind may be missing", manifest.place));
+        } else {
+            self.documents.push(manifest);
+        }
+    }
+}
+
+fn files_below(folder: &Path, files: &mut Vec<PathBuf>) -> anyhow::Result<()> {
+    for entry in fs::read_dir(folder).with_context(|| format!("reading {}", folder.display()))? {
+        let path = entry?.path();
+        if path.is_dir() {
+            files_below(&path, files)?;
+        } else if path.extension().is_some_and(|ending| ["yaml", "yml", "json"].iter().any(|known| ending == *known)) {
+            files.push(path);
+        }
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn documents_and_items_of_lists_are_read_and_the_rest_is_skipped_with_a_reason() {
+        let mut manifests = Manifests::default();
+        let text =
+            "a: 1\n---\n---\n{apiVersion: v1, kind: List, items: [{apiVersion: v1, kind: Pod, spec: {n: 1.5}}]}\n";
+        manifests.add("f.yaml", text.as_bytes());
+        manifests.add("g.json", br#"{"apiVersion":"v1","kind":"CustomResourceDefinition"}"#);
+        manifests.add("h.yaml", b"a: [");
+        let places: Vec<&str> = manifests.documents.iter().map(|manifest| manifest.place.as_str()).collect();
+        assert_eq!(places, ["f.yaml#3.0", "g.json#1"]);
+        assert_eq!(manifests.documents[0].body.at("/spec/n").map(ToString::to_string).as_deref(), Some("1.5"));
+        assert!(manifests.documents[1].is_definition());
+        assert_eq!(manifests.skipped.len(), 2, "{:?}", manifests.skipped);
+    }
+
+    #[test]
+    fn folder_without_a_manifest_is_an_error() {
+        let folder = tempfile::tempdir().expect("a folder");
+        fs::write(folder.path().join("notes.txt"), "apiVersion: v1").expect("write");
+        let error = read(folder.path()).expect_err("no manifests");
+        assert!(error.to_string().ends_with("no manifests"), "{error}");
+    }
+}

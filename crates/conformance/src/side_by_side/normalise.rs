@@ -1,0 +1,165 @@
+//! Replaces what two servers choose for themselves by placeholders: addresses, ports and ages. Names, uids, times and
+//! resourceVersions have theirs already.
+
+use crate::{Json, Step};
+
+/// Replaces them in the answer of each step. Causes of a refused custom resource come in random order, so they are sorted.
+pub(super) fn normalise(steps: &mut [Step], custom: bool) {
+    for step in steps {
+        step.answer = step.answer.as_ref().map(|answer| value(answer, "", custom));
+    }
+}
+
+/// Sorts the resources of discovery documents. Leaves out what an OpenAPI document says of types that all definitions share, all descriptions of its paths, and its ETag.
+pub(super) fn without_shared(steps: &mut [Step]) {
+    for step in steps.iter_mut() {
+        let is_openapi = step.path.as_ref().is_some_and(|path| path.starts_with("/openapi/"));
+        step.answer = step.answer.as_ref().map(|answer| if is_openapi { own(answer, false) } else { sorted(answer) });
+    }
+}
+
+/// With the resources of a discovery document by name: a real server lists those of definitions in random order.
+fn sorted(json: &Json) -> Json {
+    let Json::Object(members) = json else { return json.clone() };
+    let sorted = members.iter().map(|(name, member)| match member {
+        Json::Array(items) if name == "resources" => {
+            let mut items = items.clone();
+            items.sort_by_key(|item| item.member("name").map(Json::plain));
+            (name.clone(), Json::Array(items))
+        }
+        _ => (name.clone(), sorted(member)),
+    });
+    Json::Object(sorted.collect())
+}
+
+fn own(json: &Json, in_paths: bool) -> Json {
+    match json {
+        Json::Object(members) => {
+            let shared =
+                |name: &str| name.starts_with("io.k8s.") || name == "etag" || in_paths && name == "description";
+            let kept = members.iter().filter(|(name, _)| !shared(name));
+            Json::Object(kept.map(|(name, member)| (name.clone(), own(member, in_paths || name == "paths"))).collect())
+        }
+        Json::Array(items) => Json::Array(items.iter().map(|item| own(item, in_paths)).collect()),
+        other => other.clone(),
+    }
+}
+
+fn value(json: &Json, key: &str, custom: bool) -> Json {
+    match json {
+        Json::Object(members) => {
+            let dropped = |name: &str| match name {
+                "message" => custom && json.at("/details/causes").is_some(),
+                // What the API says of a column.
+                "description" => key == "columnDefinitions",
+                _ => false,
+            };
+            let kept = members.iter().filter(|(name, _)| !dropped(name));
+            Json::Object(kept.map(|(name, member)| (name.clone(), value(member, name, custom))).collect())
+        }
+        Json::Array(items) => {
+            let mut items: Vec<Json> = items.iter().map(|item| value(item, key, custom)).collect();
+            if key == "causes" && custom {
+                items.sort_by_key(ToString::to_string);
+            }
+            Json::Array(items)
+        }
+        Json::Number(_) if matches!(key, "nodePort" | "healthCheckNodePort") => "<port>".into(),
+        Json::Text(text) if matches!(key, "clusterIP" | "clusterIPs") && is_address(text) => "<address>".into(),
+        Json::Text(text) if key == "cells" => Json::Text(cell(text)),
+        other => other.clone(),
+    }
+}
+
+/// Whether it is of the range of Services.
+fn is_address(text: &str) -> bool {
+    text.strip_prefix("10.0.0.").is_some_and(|last| last.parse::<u8>().is_ok())
+}
+
+/// A cell of a table: an address, an age, or ports like `80:30123/TCP`.
+fn cell(text: &str) -> String {
+    let is_age = text.strip_suffix('s').is_some_and(|number| number.parse::<u32>().is_ok());
+    if is_address(text) {
+        return "<address>".to_owned();
+    }
+    if is_age {
+        return "<age>".to_owned();
+    }
+    let port = |part: &str| match part.split_once(':').zip(part.split_once('/')) {
+        Some(((port, _), (_, protocol))) if port.parse::<u16>().is_ok() => format!("{port}:<port>/{protocol}"),
+        _ => part.to_owned(),
+    };
+    text.split(',').map(port).collect::<Vec<_>>().join(",")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[track_caller]
+    fn check(answer: &str, custom: bool, expected: &str) {
+        let json = |text: &str| -> Json { serde_json::from_str(text).expect("JSON") };
+        let mut steps = [Step { answer: Some(json(answer)), ..Step::default() }];
+        normalise(&mut steps, custom);
+        assert_eq!(steps[0].answer, Some(json(expected)), "{answer}");
+    }
+
+    #[test]
+    fn chosen_addresses_and_ports_are_replaced_and_given_ones_stay() {
+        check(
+            r#"{"clusterIP":"10.0.0.7","clusterIPs":["10.0.0.7"],"ports":[{"nodePort":30123,"port":80}]}"#,
+            false,
+            r#"{"clusterIP":"<address>","clusterIPs":["<address>"],"ports":[{"nodePort":"<port>","port":80}]}"#,
+        );
+        check(r#"{"clusterIP":"None","podIP":"10.0.0.7"}"#, false, r#"{"clusterIP":"None","podIP":"10.0.0.7"}"#);
+    }
+
+    #[test]
+    fn cells_of_tables_lose_ages_addresses_and_node_ports() {
+        check(
+            r#"{"cells":["a","10.0.0.9","12s","80:31000/TCP,443/TCP",3]}"#,
+            false,
+            r#"{"cells":["a","<address>","<age>","80:<port>/TCP,443/TCP",3]}"#,
+        );
+        check(r#"{"cells":["a/b:c","<none>"]}"#, false, r#"{"cells":["a/b:c","<none>"]}"#);
+    }
+
+    #[test]
+    fn openapi_documents_lose_shared_types_and_the_descriptions_of_paths() {
+        let answer = r#"{"headers":{"etag":"x"},"body":{"paths":{"/a":{"description":"x"}},"components":{"schemas":{
+            "io.k8s.Status":{},"com.example.A":{"description":"y"}}}}}"#;
+        let expected = r#"{"headers":{},"body":{"paths":{"/a":{}},"components":{"schemas":{
+            "com.example.A":{"description":"y"}}}}}"#;
+        let json = |text: &str| -> Json { serde_json::from_str(text).expect("JSON") };
+        for (path, expected) in [("/openapi/v3/apis/g/v1", expected), ("/apis/g/v1", answer)] {
+            let mut steps = [Step { path: Some(path.to_owned()), answer: Some(json(answer)), ..Step::default() }];
+            without_shared(&mut steps);
+            assert_eq!(steps[0].answer, Some(json(expected)), "{path}");
+        }
+    }
+
+    #[test]
+    fn descriptions_of_columns_are_left_out() {
+        check(
+            r#"{"columnDefinitions":[{"name":"Name","description":"x"}],"description":"y"}"#,
+            false,
+            r#"{"columnDefinitions":[{"name":"Name"}],"description":"y"}"#,
+        );
+    }
+
+    #[test]
+    fn resources_of_discovery_are_sorted_by_name() {
+        let answer: Json = serde_json::from_str(r#"{"resources":[{"name":"b"},{"name":"a"}]}"#).expect("JSON");
+        let mut steps = [Step { path: Some("/apis/g/v1".into()), answer: Some(answer), ..Step::default() }];
+        without_shared(&mut steps);
+        let first = steps[0].answer.as_ref().and_then(|answer| answer.at("/resources/0/name"));
+        assert_eq!(first, Some(&"a".into()));
+    }
+
+    #[test]
+    fn causes_are_sorted_for_custom_resources_alone() {
+        let answer = r#"{"message":"m","details":{"causes":[{"field":"b"},{"field":"a"}]}}"#;
+        check(answer, true, r#"{"details":{"causes":[{"field":"a"},{"field":"b"}]}}"#);
+        check(answer, false, answer);
+    }
+}
