@@ -501,7 +501,7 @@ impl Cluster {
             metrics: metrics.clone(),
             transport_layer: transport.clone(),
             // A request that comes to nothing does not wait for the connection to be found dead, nor the next one for what others failed at.
-            drop_on_timeout: true,
+            drop_connection_on_cancel: true,
             throttled: false,
             ..config.into()
         });

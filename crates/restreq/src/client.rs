@@ -160,7 +160,7 @@ pub struct RestClientConfig {
     /// HTTP/1.1 it is so in any case. Over HTTP/2 others share the connection, and one that has lost its peer is given up only after
     /// 45 s: too late for the few requests that may not be late, such as the renewals of a lease, which want a client of their own
     /// with this set. Its watches share the connection, as long as that is the newest. Not set by default.
-    pub drop_on_timeout: bool,
+    pub drop_connection_on_cancel: bool,
     /// Whether HTTP/2 is spoken, and when its connections are asked whether they are alive. By default as the environment has it:
     /// [`Http2Config::of_process`].
     pub http2: Http2Config,
@@ -219,7 +219,7 @@ impl From<ClientConfig> for RestClientConfig {
             server,
             accept: "application/json, */*".into(),
             max_body: 1 << 30,
-            drop_on_timeout: false,
+            drop_connection_on_cancel: false,
             http2: Http2Config::of_process(),
             backoff: backoff::of_process(),
             throttled: true,
@@ -242,7 +242,7 @@ impl fmt::Debug for RestClientConfig {
             .field("timeouts", &self.timeouts)
             .field("accept", &self.accept)
             .field("max_body", &self.max_body)
-            .field("drop_on_timeout", &self.drop_on_timeout)
+            .field("drop_connection_on_cancel", &self.drop_connection_on_cancel)
             .field("http2", &self.http2)
             .field("backoff", &self.backoff)
             .field("throttled", &self.throttled)
@@ -267,7 +267,7 @@ impl RestClient {
             timeouts,
             accept,
             max_body,
-            drop_on_timeout,
+            drop_connection_on_cancel,
             http2,
             backoff,
             throttled,
@@ -299,7 +299,7 @@ impl RestClient {
         let env = if proxy_from_environment { Environment::of_process() } else { Environment::default() };
         let proxy = Proxy::choose(&base, config.proxy_url.as_deref(), &env)?;
         let transport =
-            Transport::new(&base, &config, proxy, timeouts.connect, http2, drop_on_timeout, metrics.clone())?;
+            Transport::new(&base, &config, proxy, timeouts.connect, http2, drop_connection_on_cancel, metrics.clone())?;
         let transport = Arc::new(transport);
         let shared = Shared {
             default_namespace: config.default_namespace().to_owned(),

@@ -204,11 +204,11 @@ async fn a_write_survives_that_its_connection_was_closed_while_it_rested() {
 
 #[tokio::test(start_paused = true)]
 async fn a_request_that_is_given_up_takes_its_connection_along_where_that_is_wanted() {
-    for (drop_on_timeout, connections) in [(false, 1), (true, 2)] {
+    for (drop_connection_on_cancel, connections) in [(false, 1), (true, 2)] {
         let authority = Authority::new();
         let tls = settings(&authority.issue("127.0.0.1"), &["h2"], None);
         let server = Server::start_with([Reply::ok(), Reply::Silence], Reply::ok(), Some(tls)).await;
-        let config = RestClientConfig { drop_on_timeout, ..trusting(&server, &authority).into() };
+        let config = RestClientConfig { drop_connection_on_cancel, ..trusting(&server, &authority).into() };
         let client = RestClient::new(config).unwrap();
         let _clock = steady_clock();
         client.get().send().await.unwrap();
@@ -221,11 +221,11 @@ async fn a_request_that_is_given_up_takes_its_connection_along_where_that_is_wan
 
 #[tokio::test]
 async fn watches_share_the_connection_where_requests_take_it_along() {
-    for (drop_on_timeout, connections) in [(false, 2), (true, 1)] {
+    for (drop_connection_on_cancel, connections) in [(false, 2), (true, 1)] {
         let authority = Authority::new();
         let tls = settings(&authority.issue("127.0.0.1"), &["h2"], None);
         let server = Server::start_with([Reply::watch(&[], End::Stall)], Reply::ok(), Some(tls)).await;
-        let config = RestClientConfig { drop_on_timeout, ..trusting(&server, &authority).into() };
+        let config = RestClientConfig { drop_connection_on_cancel, ..trusting(&server, &authority).into() };
         let client = RestClient::new(config).unwrap();
         let watch = soon(client.get().raw_watch()).await.unwrap();
         for _ in 0..3 {
