@@ -1,4 +1,4 @@
-//! Whom events reach, and the owner of what writes them.
+//! The broadcaster of events.
 
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -17,7 +17,7 @@ use crate::sink::{CoreSink, Retry, SeriesSink};
 use crate::watcher::{EventWatcher, Watch};
 use crate::{Event, EventCounts, EventRecorder, EventSource, SeriesEvent};
 
-/// How events are written. The defaults are client-go's.
+/// The configuration of an [`EventBroadcaster`]. The defaults are client-go's.
 ///
 /// # Examples
 ///
@@ -33,24 +33,24 @@ use crate::{Event, EventCounts, EventRecorder, EventSource, SeriesEvent};
 /// ```
 #[derive(Clone, Debug)]
 pub struct BroadcasterConfig {
-    /// How many events may wait at each sink and watcher: 1000, and at least 1. What comes on top of that is dropped.
+    /// How many events each sink and watcher can queue. 1000 by default, and at least 1. Further events are dropped.
     pub queue: usize,
-    /// How often an event is tried while the server cannot be reached: 12 times, and at least once.
+    /// How often to try to write an event while the server is unreachable. 12 by default, and at least 1.
     pub tries: u32,
-    /// The pause between tries: 10 s.
+    /// The pause between attempts. 10 s by default.
     pub retry_pause: Duration,
-    /// When events of `v1` are combined or held back.
+    /// When to combine or rate-limit events of `v1`.
     pub correlator: CorrelatorConfig,
-    /// When series of `events.k8s.io` are told again, and end.
+    /// When to update and end series of `events.k8s.io`.
     pub series: SeriesConfig,
-    /// Who is told what becomes of the events, until the broadcaster and the last of its recorders are dropped. None: nobody.
-    /// Broadcasters add up, and so do the sinks of each.
+    /// The metrics provider. `None` disables metrics. It is used until the broadcaster and its last recorder are
+    /// dropped. The counts of several broadcasters, and of several sinks of one broadcaster, add up.
     ///
-    /// | name | kind | says |
+    /// | name | kind | meaning |
     /// |---|---|---|
-    /// | `event_broadcaster_recorded_total` | counter | events that were recorded |
-    /// | `event_broadcaster_settled_total` | counter | what became of them, by `outcome`: `created`, `patched`, `counted`, `spam`, `dropped`, `failed` |
-    /// | `event_broadcaster_combined_total` | counter | those stored for several different messages |
+    /// | `event_broadcaster_recorded_total` | counter | recorded events |
+    /// | `event_broadcaster_settled_total` | counter | events by `outcome`: `created`, `patched`, `counted`, `spam`, `dropped`, `failed` |
+    /// | `event_broadcaster_combined_total` | counter | stored events that combine several different messages |
     pub metrics: Option<Arc<dyn Provider>>,
 }
 
@@ -62,10 +62,10 @@ impl Default for BroadcasterConfig {
     }
 }
 
-/// Passes events on to all who want them: client-go's `EventBroadcaster`.
+/// Delivers events to sinks, watchers and the log: client-go's `EventBroadcaster`.
 ///
-/// These are sinks, each of which writes to a server in a task of its own; watchers; and the log. Each has its own queue, so that one
-/// that is slow costs the others nothing. When the broadcaster is dropped, writing ends at once and events that wait are lost;
+/// Each sink writes to a server in its own task. Each sink and watcher has its own queue, so a slow one does not delay
+/// the others. Dropping the broadcaster stops all writes at once and loses queued events.
 /// [`shutdown`](EventBroadcaster::shutdown) writes them first.
 ///
 /// # Examples
@@ -79,7 +79,7 @@ impl Default for BroadcasterConfig {
 ///     let broadcaster = EventBroadcaster::new(BroadcasterConfig { tries: 3, ..Default::default() });
 ///     broadcaster.start_recording_to_sink(events);
 ///     let recorder = broadcaster.recorder(EventSource { component: "website-controller".into(), ..Default::default() });
-///     // Clones of the recorder go to whatever records events.
+///     // Give clones of the recorder to the parts of the program that record events.
 ///     # drop(recorder);
 ///     program.await;
 ///     broadcaster.shutdown(Duration::from_secs(5)).await;
@@ -94,7 +94,7 @@ pub struct EventBroadcaster {
     _open: CloseOnDrop,
 }
 
-/// Watchers see the end when the broadcaster is gone, however many recorders are left.
+/// Ends the watchers when the broadcaster is dropped, even if recorders remain.
 #[derive(Debug)]
 struct CloseOnDrop(Arc<Hub>);
 
@@ -105,11 +105,11 @@ impl Drop for CloseOnDrop {
 }
 
 impl EventBroadcaster {
-    /// One that reaches nobody yet.
+    /// Creates a broadcaster without any sink or watcher.
     pub fn new(config: BroadcasterConfig) -> Self {
         let provider = config.metrics.clone().map(|provider| {
             CatchPanic::new(provider, |panic| {
-                tracing::error!(panic, "the metrics of events panicked, and are told nothing more");
+                tracing::error!(panic, "the metrics provider panicked and is not called again");
             })
         });
         let counters = Counters::new(provider.as_ref().map(|provider| provider as &dyn Provider));
@@ -118,30 +118,32 @@ impl EventBroadcaster {
         Self { hub, config: Box::new(config), stop, sinks, _open }
     }
 
-    /// Starts to write events of `v1` through `api`: repetitions are counted, similar events combined, and floods held back, for
-    /// each sink by itself. The events go into the namespaces of the objects that they are about, so `api` has to reach all of these.
+    /// Starts to write events of `v1` through `api`. Each sink counts repetitions, combines similar events and
+    /// rate-limits floods on its own. Events go to the namespaces of their objects, so `api` must cover these
+    /// namespaces.
     ///
     /// # Panics
     ///
-    /// Outside of a tokio runtime.
+    /// Panics outside of a tokio runtime.
     pub fn start_recording_to_sink(&self, api: impl ObjectApi<Event>) {
         let sink = self.core_sink(api);
         self.start(|events| sink.run(events));
     }
 
-    /// Starts to write events of `events.k8s.io/v1` through `api`: what is repeated becomes a series, whose count is written with the
-    /// second event, [from time to time](SeriesConfig::refresh), when it is [over](SeriesConfig::finish), and at the shutdown.
+    /// Starts to write events of `events.k8s.io/v1` through `api`. Repetitions become a series. The count of a series
+    /// is written with the second event, at the [refresh interval](SeriesConfig::refresh), when it
+    /// [ends](SeriesConfig::finish), and at shutdown.
     ///
-    /// A server that lacks this API, as the first event finds out, gets events of `v1` through `fallback`, by the rules of
-    /// [`start_recording_to_sink`](Self::start_recording_to_sink).
+    /// If the first event shows that the server does not have this API, events of `v1` are written through `fallback`,
+    /// as by [`start_recording_to_sink`](Self::start_recording_to_sink).
     ///
-    /// The API wants what `v1` does not: a component, which is a qualified name, such as `example.com/website-controller`. For an
-    /// action that is missing stands the reason; for a host, that of this machine. A message is cut at 1024 bytes, and a reason,
-    /// action or instance at 128.
+    /// Unlike `v1`, the API requires a component that is a qualified name, such as `example.com/website-controller`. A
+    /// missing action is set to the reason, and a missing host to that of this machine. A message is cut at 1024 bytes;
+    /// a reason, action or instance at 128 bytes.
     ///
     /// # Panics
     ///
-    /// Outside of a tokio runtime.
+    /// Panics outside of a tokio runtime.
     pub fn start_recording_series_to_sink(&self, api: impl ObjectApi<SeriesEvent>, fallback: impl ObjectApi<Event>) {
         let sink = SeriesSink {
             api,
@@ -155,31 +157,32 @@ impl EventBroadcaster {
         self.start(|events| sink.run(events));
     }
 
-    /// Starts to log each event as it is recorded, at the level INFO, with `object`, `field_path`, `kind`, `api_version`, `type`,
-    /// `reason`, `action` and `message` as fields: client-go's `StartStructuredLogging`.
+    /// Starts to log each recorded event at level INFO, with the fields `object`, `field_path`, `kind`, `api_version`,
+    /// `type`, `reason`, `action` and `message`: client-go's `StartStructuredLogging`.
     pub fn start_logging(&self) {
         self.hub.add(Listener::Log);
     }
 
-    /// Watches the events that are recorded from now on and that `filter` lets pass. It is asked where the event is recorded, so it is
-    /// to be quick; an event at which it panics is dropped for this watcher.
+    /// Returns a watcher for events that are recorded from now on and pass `filter`. The filter runs in the thread that
+    /// records the event, so it should be fast. If it panics, the event is dropped for this watcher.
     pub fn watch(&self, filter: impl Fn(&Event) -> bool + Send + Sync + 'static) -> EventWatcher {
         let (watch, watcher) = Watch::new(self.config.queue, filter);
         self.hub.add(Listener::Watcher(watch));
         watcher
     }
 
-    /// A recorder for one component of the program.
+    /// Returns a recorder for one component of the program.
     pub fn recorder(&self, source: EventSource) -> EventRecorder {
         EventRecorder::new(source, self.hub.clone())
     }
 
-    /// Takes no more events, and writes those that wait, each with one try, and the counts of series, for at most `timeout`. Answers
-    /// what became of all events, where what was not written counts as failed. Watchers have what waits for them, and then the end.
+    /// Stops accepting events, and writes queued events with one attempt each and the counts of series, for at most
+    /// `timeout`. Returns the counts of all events; unwritten events count as failed. Watchers receive their queued
+    /// events and then the end.
     ///
     /// # Cancel safety
     ///
-    /// Dropping the future ends the writing at once.
+    /// Dropping the future stops all writes at once.
     pub async fn shutdown(self, timeout: Duration) -> EventCounts {
         self.hub.close();
         self.stop.cancel();
@@ -213,9 +216,9 @@ impl EventBroadcaster {
     }
 }
 
-/// The name of this machine: the pod's, in a pod.
+/// Returns the host name. In a pod, this is the pod's name.
 fn host() -> String {
-    let told = |text: String| Some(text.trim().to_owned()).filter(|text| !text.is_empty());
-    let host = std::fs::read_to_string("/proc/sys/kernel/hostname").ok().and_then(told);
-    host.or_else(|| std::env::var("HOSTNAME").ok().and_then(told)).unwrap_or_else(|| "unknown".into())
+    let non_empty = |text: String| Some(text.trim().to_owned()).filter(|text| !text.is_empty());
+    let host = std::fs::read_to_string("/proc/sys/kernel/hostname").ok().and_then(non_empty);
+    host.or_else(|| std::env::var("HOSTNAME").ok().and_then(non_empty)).unwrap_or_else(|| "unknown".into())
 }

@@ -1,4 +1,4 @@
-//! What keeps the number of events down.
+//! Limits the number of events.
 
 use std::collections::BTreeSet;
 use std::fmt;
@@ -12,24 +12,26 @@ use serde_json::{Value, json};
 use crate::lru::Lru;
 use crate::{Event, EventSource, ObjectReference};
 
-/// What a message of combined events begins with.
+/// The prefix of the message of a combined event.
 pub const COMBINED_PREFIX: &str = "(combined from similar events): ";
 
-/// When events are combined, and when they are too many. The defaults are client-go's.
+/// When to combine and when to rate-limit events. The defaults are client-go's.
 #[derive(Clone)]
 pub struct CorrelatorConfig {
-    /// From this many different messages about the same thing on, they are combined into one event: 10.
+    /// The number of different messages about the same subject from which they are combined into one event. 10 by
+    /// default.
     pub max_similar: usize,
-    /// Messages further apart than this are not taken together: 10 minutes.
+    /// Messages that are further apart than this are not combined. 10 minutes by default.
     pub similar_interval: Duration,
-    /// How many events of one flow may come at once: 25.
+    /// How many events of one flow may be written at once. 25 by default.
     pub spam_burst: u32,
-    /// How long until one more may: 5 minutes.
+    /// How long until a flow may write one more event. 5 minutes by default.
     pub spam_refill: Duration,
-    /// How many flows, groups of similar events and stored events are remembered, each: 4096, and at least 1.
+    /// How many flows, groups of similar events and stored events to remember, each. 4096 by default, and at least 1.
     pub cache_size: usize,
-    /// Names the flow of an event, for the spam filter. By default it is made of the source, the object and the type, so events
-    /// of two reasons share one allowance. An event at which it panics is lost, and counts as failed.
+    /// Returns the key of an event's flow, for the spam filter. By default, the key consists of the source, the object
+    /// and the type, so events with different reasons share one limit. If this function panics, its event is lost and
+    /// counts as failed.
     pub spam_key: Arc<dyn Fn(&Event) -> String + Send + Sync>,
 }
 
@@ -58,9 +60,9 @@ impl fmt::Debug for CorrelatorConfig {
     }
 }
 
-/// Keeps the number of events down: counts repetitions, combines similar ones, and holds floods back.
+/// Limits the number of events: it counts repetitions, combines similar events, and rate-limits floods.
 ///
-/// It gets each event with the time, and returns what to write. It does no I/O and reads no clock.
+/// It takes each event with the current time and returns what to write. It does no I/O and reads no clock.
 ///
 /// # Examples
 ///
@@ -71,12 +73,12 @@ impl fmt::Debug for CorrelatorConfig {
 /// let mut correlator = Correlator::new(CorrelatorConfig::default());
 /// let event = Event { reason: "Pulled".into(), message: "done".into(), count: 1, ..Event::default() };
 ///
-/// let Verdict::Create(correlated) = correlator.correlate(event.clone(), Instant::now()) else { panic!("it is new") };
+/// let Verdict::Create(correlated) = correlator.correlate(event.clone(), Instant::now()) else { panic!("a new event") };
 /// let mut stored = correlated.event.clone();
 /// stored.metadata.name = "web.1".into();
 /// correlator.stored(&correlated, &stored);
 ///
-/// let Verdict::Patch(correlated, key, _) = correlator.correlate(event, Instant::now()) else { panic!("it is known") };
+/// let Verdict::Patch(correlated, key, _) = correlator.correlate(event, Instant::now()) else { panic!("a repeated event") };
 /// assert_eq!((correlated.event.count, key.name()), (2, "web.1"));
 /// ```
 #[derive(Debug)]
@@ -87,14 +89,14 @@ pub struct Correlator {
     buckets: Lru<String, TokenBucket>,
 }
 
-/// Different messages about the same thing.
+/// Different messages about the same subject.
 #[derive(Debug)]
 struct Similar {
     messages: BTreeSet<String>,
     last: Instant,
 }
 
-/// What is known of events with one key.
+/// The state of the events with one key.
 #[derive(Debug, Default)]
 struct Known {
     count: i32,
@@ -109,30 +111,30 @@ struct Known {
 pub enum Verdict {
     /// Create it.
     Create(Correlated),
-    /// It is stored already: change it with this merge patch. If it is gone, create it.
+    /// Patch the stored event with this merge patch. If it no longer exists, create it.
     Patch(Correlated, ObjectKey, Value),
-    /// Write nothing: there are too many of its flow.
+    /// Write nothing, because its flow is above the limit.
     Skip,
 }
 
-/// An event as it is to be stored.
+/// An event to store.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Correlated {
     /// The event.
     pub event: Event,
-    /// Whether it stands for several different messages.
+    /// Whether the event combines several different messages.
     pub is_combined: bool,
     key: String,
 }
 
 impl Correlator {
-    /// A correlator that has seen nothing.
+    /// Creates a correlator without any state.
     pub fn new(config: CorrelatorConfig) -> Self {
         let size = config.cache_size;
         Self { config, similar: Lru::new(size), counts: Lru::new(size), buckets: Lru::new(size) }
     }
 
-    /// Takes in an event, and returns what to do with it.
+    /// Records an event, and returns what to do with it.
     pub fn correlate(&mut self, event: Event, now: Instant) -> Verdict {
         let CorrelatorConfig { spam_burst, spam_refill, .. } = self.config;
         let spam_key = (self.config.spam_key)(&event);
@@ -166,7 +168,7 @@ impl Correlator {
         }
     }
 
-    /// Takes in that an event was stored, and how: its repetitions are counted on that.
+    /// Records that an event was stored. Repetitions are counted on the stored event.
     pub fn stored(&mut self, correlated: &Correlated, stored: &Event) {
         let known = self.counts.entry(correlated.key.clone(), Known::default);
         known.count = known.count.max(stored.count);
@@ -174,7 +176,7 @@ impl Correlator {
         known.resource_version = stored.resource_version().into();
     }
 
-    /// The event, or the one that stands for all that are similar to it; and the key by which it is counted.
+    /// Returns the event, or a combined event if there are many similar ones, and the key for counting.
     fn combine(&mut self, mut event: Event, now: Instant) -> (Event, String, bool) {
         let similar_key = similar_key(&event);
         let fresh = || Similar { messages: BTreeSet::new(), last: now };
@@ -188,14 +190,14 @@ impl Correlator {
             let key = key(&[&similar_key, &event.involved_object.field_path, &event.message]);
             return (event, key, false);
         }
-        // As many as are needed to go on combining, and no more.
+        // Keep only as many messages as are needed to keep combining.
         similar.messages.pop_first();
         event.message = format!("{COMBINED_PREFIX}{}", event.message);
         (event, similar_key, true)
     }
 }
 
-/// What makes events similar: all but the message and the part of the object.
+/// Returns the key of similar events: all fields except the message and the field path of the object.
 fn similar_key(event: &Event) -> String {
     key(&[
         &source_key(&event.source),
@@ -216,7 +218,7 @@ fn object_key(event: &Event) -> String {
     key(&[kind, namespace, name, uid, api_version])
 }
 
-/// The parts, separated by what no part holds.
+/// Joins the parts with a separator that no part contains.
 fn key(parts: &[&str]) -> String {
     parts.join("\0")
 }

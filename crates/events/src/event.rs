@@ -1,4 +1,4 @@
-//! The Event object.
+//! The Event object of `v1`.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -7,7 +7,7 @@ use pintle_meta::{MicroTime, Object, ObjectMeta, Resource, Time, TypeMeta};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-/// An `Event` of `v1`: a note about an object, for people. A server keeps it for an hour by default.
+/// An `Event` of `v1`: a note about an object, for people. A server deletes it after an hour by default.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Event {
@@ -17,22 +17,22 @@ pub struct Event {
     /// The metadata.
     #[serde(default)]
     pub metadata: ObjectMeta,
-    /// What the event is about. It lives in the namespace of the event, or in none.
+    /// The object that the event is about. It is in the event's namespace or cluster-scoped.
     #[serde(default)]
     pub involved_object: ObjectReference,
-    /// Why, in one word in upper camel case.
+    /// Why, as one word in upper camel case.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub reason: String,
-    /// What happened, in a sentence.
+    /// What happened, as a sentence.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub message: String,
-    /// Who recorded it.
+    /// The component that recorded it.
     #[serde(default)]
     pub source: EventSource,
-    /// When it happened first.
+    /// When it first happened.
     #[serde(default)]
     pub first_timestamp: Option<Time>,
-    /// When it happened last.
+    /// When it last happened.
     #[serde(default)]
     pub last_timestamp: Option<Time>,
     /// How often it happened.
@@ -41,33 +41,33 @@ pub struct Event {
     /// `Normal` or `Warning`.
     #[serde(default, rename = "type", skip_serializing_if = "String::is_empty")]
     pub event_type: String,
-    /// When it happened first, for recorders of `events.k8s.io`.
+    /// When it first happened. Recorders of `events.k8s.io` set it.
     #[serde(default)]
     pub event_time: Option<MicroTime>,
-    /// Who recorded it, for recorders of `events.k8s.io`: `example.com/website-controller`.
+    /// The controller that recorded it, such as `example.com/website-controller`. Recorders of `events.k8s.io` set it.
     #[serde(default)]
     pub reporting_component: String,
-    /// The instance of that component.
+    /// The instance of that controller.
     #[serde(default)]
     pub reporting_instance: String,
-    /// What was done about the object, or failed to be, in one word: `Binding`.
+    /// The action that was taken or that failed, as one word, such as `Binding`.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub action: String,
-    /// A second object that matters to it: the node that a pod was bound to.
+    /// A second object that is related to the event, such as the node that a pod was bound to.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub related: Option<ObjectReference>,
-    /// How often it happened, from recorders of `events.k8s.io`.
+    /// The repetitions. Recorders of `events.k8s.io` set it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub series: Option<EventSeries>,
-    /// Fields that this struct does not name.
+    /// Fields that this struct does not have.
     #[serde(flatten)]
     pub other: BTreeMap<String, Value>,
 }
 
 pintle_meta::resource!(Event, "v1", "Event", "events", Namespaced);
 
-/// `Normal Pulled done`, and the annotations where there are any. The alternate form, `{:#}`, says as well of what kind of object.
-/// These are the texts of client-go's `FakeRecorder`.
+/// Formats the event as client-go's `FakeRecorder` does: `Normal Pulled done`, followed by the annotations if there are
+/// any. The alternate form, `{:#}`, also shows the kind of the object.
 impl fmt::Display for Event {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{} {} {}", self.event_type, self.reason, self.message)?;
@@ -84,14 +84,14 @@ impl fmt::Display for Event {
     }
 }
 
-/// How often something happened that goes on happening.
+/// The repetitions of an event.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct EventSeries {
-    /// How often, as of the last time it was told: at least 2.
+    /// How often it had happened at the last update, at least 2.
     #[serde(default)]
     pub count: i32,
-    /// When it happened last, as of then.
+    /// When it had last happened at the last update.
     #[serde(default)]
     pub last_observed_time: Option<MicroTime>,
 }
@@ -122,19 +122,19 @@ pub struct ObjectReference {
     /// The kind.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub kind: String,
-    /// The namespace; empty for a cluster-scoped object.
+    /// The namespace. Empty for a cluster-scoped object.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub namespace: String,
     /// The name.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub name: String,
-    /// The uid. `kubectl describe` shows only events that have it.
+    /// The UID. `kubectl describe` shows only events that have it.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub uid: String,
-    /// The resourceVersion in which the object was seen.
+    /// The resourceVersion of the object when the event was recorded.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub resource_version: String,
-    /// The part of the object: `spec.containers{web}`; empty for all of it.
+    /// The part of the object, such as `spec.containers{web}`. Empty for the whole object.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub field_path: String,
 }
@@ -154,28 +154,28 @@ impl<T: Resource> From<&T> for ObjectReference {
     }
 }
 
-/// Who records events.
+/// The source of events.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Deserialize, Serialize)]
 pub struct EventSource {
-    /// The program: `website-controller`.
+    /// The program, such as `website-controller`.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub component: String,
-    /// The node that it runs on, if that matters.
+    /// The node on which the program runs, if it is relevant.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub host: String,
 }
 
-/// Whether somebody should look at what happened.
+/// Whether an event needs attention.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum EventType {
-    /// Nothing is wrong.
+    /// Information only.
     Normal,
-    /// Someone may want to look at it.
+    /// Possibly a problem.
     Warning,
 }
 
 impl EventType {
-    /// The text on the wire.
+    /// Returns the value in the API.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Normal => "Normal",

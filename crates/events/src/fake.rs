@@ -7,10 +7,10 @@ use crate::metrics::Counters;
 use crate::watcher::{EventWatcher, Watch};
 use crate::{Event, EventRecorder, EventSource};
 
-/// Keeps what is recorded, for tests of what records: client-go's `FakeRecorder`. It writes nothing and needs no runtime.
+/// Keeps recorded events for tests: client-go's `FakeRecorder`. It writes nothing and needs no runtime.
 ///
-/// An [`Event`] is printed as client-go's fake would have it, so that a test can compare texts. Unlike there, a recorder that meets a
-/// full buffer does not wait: the event is lost, and [counted](Self::dropped).
+/// The [`Event`]s are formatted as in client-go's fake, so that tests can compare strings. Unlike there, recording into
+/// a full buffer does not block: the event is lost and [counted](Self::dropped).
 ///
 /// # Examples
 ///
@@ -38,7 +38,7 @@ pub struct FakeRecorder {
 }
 
 impl FakeRecorder {
-    /// One that keeps so many events until they are taken, and at least 1.
+    /// Creates a fake that keeps up to `buffer` events, at least 1, until they are taken.
     pub fn new(buffer: usize) -> Self {
         let (watch, events) = Watch::new(buffer, |_| true);
         let hub = Arc::new(Hub::new(Counters::new(None)));
@@ -46,17 +46,17 @@ impl FakeRecorder {
         Self { hub, events }
     }
 
-    /// The recorder to hand to what is tested.
+    /// Returns a recorder for the code under test.
     pub fn recorder(&self) -> EventRecorder {
         EventRecorder::new(EventSource::default(), self.hub.clone())
     }
 
-    /// What was recorded since the last call, in order.
+    /// Returns the events since the last call, in order.
     pub fn take(&mut self) -> Vec<Event> {
         std::iter::from_fn(|| self.events.try_next()).map(Arc::unwrap_or_clone).collect()
     }
 
-    /// How many events did not fit.
+    /// Returns how many events did not fit.
     pub fn dropped(&self) -> u64 {
         self.events.dropped()
     }

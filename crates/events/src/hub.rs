@@ -1,4 +1,4 @@
-//! Where recorders hand events in, and who gets them.
+//! Delivers events from recorders to listeners.
 
 use std::sync::{Arc, PoisonError, RwLock};
 
@@ -9,20 +9,21 @@ use crate::metrics::Counters;
 use crate::watcher::Watch;
 use crate::{Event, EventType};
 
-/// A queue of so many events, or of as many as one can hold.
+/// Creates a queue with the given capacity, up to the maximum of a tokio channel.
 pub(crate) fn queue(events: usize) -> (mpsc::Sender<Arc<Event>>, mpsc::Receiver<Arc<Event>>) {
     mpsc::channel(events.clamp(1, Semaphore::MAX_PERMITS))
 }
 
-/// Passes each event on to all who listen. It never waits: where there is no room, the event is dropped.
+/// Delivers each event to all listeners. It never blocks: if a listener's queue is full, the event is dropped.
 #[derive(Debug)]
 pub(crate) struct Hub {
     pub(crate) counters: Arc<Counters>,
-    /// None once the broadcaster is gone. It is replaced as a whole, so that no listener is called under the lock.
+    /// `None` after the broadcaster is dropped. The list is replaced as a whole, so that no listener is called under
+    /// the lock.
     listeners: RwLock<Option<Arc<[Listener]>>>,
 }
 
-/// Who is told of events.
+/// A receiver of events.
 #[derive(Clone, Debug)]
 pub(crate) enum Listener {
     Sink(mpsc::Sender<Arc<Event>>),
@@ -39,9 +40,9 @@ impl Hub {
         self.change(|listeners| listeners.push(listener));
     }
 
-    /// Lets go of all listeners: what they have not taken yet still reaches them, and then nothing.
+    /// Removes all listeners. Events in their queues are still delivered.
     pub(crate) fn close(&self) {
-        // Dropped once the lock is free: with them goes what the filters of watchers hold.
+        // Drop the listeners outside of the lock, because dropping a filter runs user code.
         let listeners = self.listeners.write().unwrap_or_else(PoisonError::into_inner).take();
         drop(listeners);
     }
@@ -69,7 +70,7 @@ impl Hub {
         }
         if has_left {
             self.change(|listeners| {
-                listeners.retain(|listener| !matches!(listener, Listener::Watcher(watch) if watch.is_left()))
+                listeners.retain(|listener| !matches!(listener, Listener::Watcher(watch) if watch.is_closed()))
             });
         }
     }

@@ -1,4 +1,4 @@
-//! Record Kubernetes Events: recorder, correlator, broadcaster.
+//! Records Kubernetes Events: recorder, correlator, broadcaster.
 //!
 //! ```
 //! use std::time::Duration;
@@ -11,7 +11,7 @@
 //! }
 //! pintle_meta::resource!(Website, "example.com/v1", "Website", "websites", Namespaced);
 //!
-//! async fn tell(events: impl ObjectApi<Event>, site: &Website) {
+//! async fn announce(events: impl ObjectApi<Event>, site: &Website) {
 //!     let broadcaster = EventBroadcaster::new(BroadcasterConfig::default());
 //!     broadcaster.start_recording_to_sink(events);
 //!     let recorder = broadcaster.recorder(EventSource { component: "website-controller".into(), ..Default::default() });
@@ -21,15 +21,15 @@
 //! }
 //! ```
 //!
-//! # Nouns
+//! # Main types
 //!
-//! - An [`EventRecorder`] takes events from anywhere in a program, and never waits.
-//! - An [`EventBroadcaster`] passes them on: to sinks, which write to servers, to each [`EventWatcher`], and to the log. Its end
-//!   tells by [`EventCounts`] what became of them, and while it is there [`BroadcasterConfig::metrics`] says who is told.
-//! - An [`Event`] of `v1` is about the object of an [`ObjectReference`]. A [`Correlator`] decides, without I/O, whether it is new, a
-//!   repetition to count on the one that is stored, one of many similar ones to combine, or one too many.
-//! - A [`SeriesEvent`] is its counterpart in `events.k8s.io/v1`, where repetitions form an [`EventSeries`].
-//! - A [`FakeRecorder`] keeps events for tests.
+//! - [`EventRecorder`] records events anywhere in a program and never blocks.
+//! - [`EventBroadcaster`] delivers them to sinks, which write to servers, to each [`EventWatcher`], and to the log. Its
+//!   shutdown returns [`EventCounts`]. [`BroadcasterConfig::metrics`] sets the metrics provider.
+//! - [`Event`] is the event of `v1`, about the object of an [`ObjectReference`]. [`Correlator`] decides without I/O
+//!   whether to create the event, to count it as a repetition, to combine it with similar events, or to drop it.
+//! - [`SeriesEvent`] is the event of `events.k8s.io/v1`, whose repetitions form an [`EventSeries`].
+//! - [`FakeRecorder`] keeps events for tests.
 
 mod broadcaster;
 mod correlator;
@@ -54,7 +54,7 @@ pub use series::SeriesConfig;
 pub use series_event::SeriesEvent;
 pub use watcher::EventWatcher;
 
-// The examples of the README run as tests.
+// Runs the examples of the README as tests.
 #[cfg(doctest)]
 #[doc = include_str!("../README.md")]
 struct Readme;

@@ -3,23 +3,23 @@
 use std::collections::{BTreeMap, HashMap};
 use std::hash::Hash;
 
-/// A map that forgets what was not used for longest when it is full.
+/// A map that evicts the least recently used entry when it is full.
 #[derive(Debug)]
 pub(crate) struct Lru<K, V> {
     capacity: usize,
     entries: HashMap<K, (u64, V)>,
-    /// The keys by when they were used last.
+    /// The keys, ordered by last use.
     order: BTreeMap<u64, K>,
     clock: u64,
 }
 
 impl<K: Clone + Hash + Eq, V> Lru<K, V> {
-    /// At least one entry is always kept.
+    /// Creates a map for at least one entry.
     pub(crate) fn new(capacity: usize) -> Self {
         Self { capacity: capacity.max(1), entries: HashMap::new(), order: BTreeMap::new(), clock: 0 }
     }
 
-    /// The value of `key`, made if there is none.
+    /// Returns the value of `key`. Inserts it if it is missing.
     pub(crate) fn entry(&mut self, key: K, make: impl FnOnce() -> V) -> &mut V {
         self.clock += 1;
         self.make_room(&key);
@@ -30,7 +30,7 @@ impl<K: Clone + Hash + Eq, V> Lru<K, V> {
         value
     }
 
-    /// Forgets what has to give way to `key`, if anything.
+    /// Evicts an entry if inserting `key` needs the room, and returns its value.
     pub(crate) fn make_room(&mut self, key: &K) -> Option<V> {
         if self.entries.contains_key(key) || self.entries.len() < self.capacity {
             return None;
@@ -39,7 +39,7 @@ impl<K: Clone + Hash + Eq, V> Lru<K, V> {
         self.entries.remove(&oldest).map(|(_, value)| value)
     }
 
-    /// The value of `key`, which is not used by that.
+    /// Returns the value of `key` without marking it as used.
     pub(crate) fn find(&mut self, key: &K) -> Option<&mut V> {
         self.entries.get_mut(key).map(|(_, value)| value)
     }
@@ -72,11 +72,11 @@ mod tests {
         assert_eq!(*lru.entry("a", || 0), 1);
         *lru.entry("c", || 0) = 3;
         assert_eq!(*lru.entry("a", || 0), 1);
-        assert_eq!(*lru.entry("b", || 0), 0, "b had to go");
+        assert_eq!(*lru.entry("b", || 0), 0, "b was evicted");
         assert_eq!(lru.entries.len(), 2);
         assert_eq!(lru.order.len(), 2);
         *lru.find(&"a").unwrap() = 3;
-        assert_eq!(lru.values().collect::<Vec<_>>(), [&3, &0], "from the one that was not used for longest");
+        assert_eq!(lru.values().collect::<Vec<_>>(), [&3, &0], "least recently used first");
         lru.retain(|value| *value == 0);
         assert_eq!((lru.entries.len(), lru.order.len(), lru.find(&"a")), (1, 1, None));
     }

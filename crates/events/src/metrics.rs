@@ -1,28 +1,29 @@
-//! What has become of events, for whoever ends a broadcaster, and for whoever watches it.
+//! Counts and metrics of events.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use pintle_metrics::{Counter, Metric, MetricKind, Provider};
 
-/// What has become of all events of a broadcaster.
+/// The counts of all events of a broadcaster.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct EventCounts {
-    /// Recorded, once for each sink: the sum of what follows, but for `combined` and what is still waiting.
+    /// Recorded events, once for each sink. This is the sum of the other fields, except `combined`, plus the queued
+    /// events.
     pub recorded: u64,
-    /// Stored as new events.
+    /// Events that were created on the server.
     pub created: u64,
-    /// Counted on stored events.
+    /// Events that were counted on a stored event.
     pub patched: u64,
-    /// Of these two, those that stood for several different messages.
+    /// Events in `created` and `patched` that combine several different messages.
     pub combined: u64,
-    /// Counted on a series here, which is told to the server from time to time.
+    /// Events that were counted on a series in memory. The series is written periodically.
     pub counted: u64,
-    /// Held back, since there were too many about their object.
+    /// Events that were dropped by the spam filter, because there were too many about their object.
     pub spam: u64,
-    /// Lost, since the queue was full or closed.
+    /// Events that were lost because the queue was full or closed.
     pub dropped: u64,
-    /// Lost, since the server refused them or could not be reached.
+    /// Events that were lost because the server rejected them or was unreachable.
     pub failed: u64,
 }
 
@@ -34,49 +35,49 @@ static RECORDED: Metric = Metric {
 };
 static SETTLED: Metric = Metric {
     name: "event_broadcaster_settled_total",
-    help: "Events that do not wait any more, by what became of them",
+    help: "Events that were processed, by outcome",
     kind: MetricKind::Counter,
     labels: &["outcome"],
 };
 static COMBINED: Metric = Metric {
     name: "event_broadcaster_combined_total",
-    help: "Events that were stored for several different messages",
+    help: "Stored events that combine several different messages",
     kind: MetricKind::Counter,
     labels: &[],
 };
 
-/// The same, while it changes.
+/// The counters behind [`EventCounts`].
 #[derive(Debug)]
 pub(crate) struct Counters {
-    pub(crate) recorded: Tally,
-    pub(crate) created: Tally,
-    pub(crate) patched: Tally,
-    pub(crate) combined: Tally,
-    pub(crate) counted: Tally,
-    pub(crate) spam: Tally,
-    pub(crate) dropped: Tally,
-    pub(crate) failed: Tally,
+    pub(crate) recorded: ReportedCounter,
+    pub(crate) created: ReportedCounter,
+    pub(crate) patched: ReportedCounter,
+    pub(crate) combined: ReportedCounter,
+    pub(crate) counted: ReportedCounter,
+    pub(crate) spam: ReportedCounter,
+    pub(crate) dropped: ReportedCounter,
+    pub(crate) failed: ReportedCounter,
 }
 
-/// A count that is told, too, if anyone wants to know.
+/// A counter that is also reported to the metrics provider.
 #[derive(Debug)]
-pub(crate) struct Tally {
+pub(crate) struct ReportedCounter {
     count: AtomicU64,
-    told: Option<Box<dyn Counter>>,
+    reported: Option<Box<dyn Counter>>,
 }
 
 impl Counters {
     pub(crate) fn new(provider: Option<&dyn Provider>) -> Self {
-        let tally = |metric, labels: &[&str]| Tally {
+        let counter = |metric, labels: &[&str]| ReportedCounter {
             count: AtomicU64::new(0),
-            told: provider.map(|provider| provider.counter(metric, labels)),
+            reported: provider.map(|provider| provider.counter(metric, labels)),
         };
-        let settled = |outcome| tally(&SETTLED, &[outcome]);
+        let settled = |outcome| counter(&SETTLED, &[outcome]);
         Self {
-            recorded: tally(&RECORDED, &[]),
+            recorded: counter(&RECORDED, &[]),
             created: settled("created"),
             patched: settled("patched"),
-            combined: tally(&COMBINED, &[]),
+            combined: counter(&COMBINED, &[]),
             counted: settled("counted"),
             spam: settled("spam"),
             dropped: settled("dropped"),
@@ -85,7 +86,7 @@ impl Counters {
     }
 
     pub(crate) fn snapshot(&self) -> EventCounts {
-        let read = |tally: &Tally| tally.count.load(Ordering::Relaxed);
+        let read = |counter: &ReportedCounter| counter.count.load(Ordering::Relaxed);
         EventCounts {
             recorded: read(&self.recorded),
             created: read(&self.created),
@@ -99,11 +100,11 @@ impl Counters {
     }
 }
 
-impl Tally {
+impl ReportedCounter {
     pub(crate) fn add(&self, events: u64) {
         self.count.fetch_add(events, Ordering::Relaxed);
-        if let Some(told) = &self.told {
-            told.add(events);
+        if let Some(reported) = &self.reported {
+            reported.add(events);
         }
     }
 }

@@ -1,4 +1,4 @@
-//! Where a program records events.
+//! The recorder of events.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
@@ -9,10 +9,10 @@ use pintle_meta::{Time, TypeMeta};
 use crate::hub::Hub;
 use crate::{Event, EventSource, EventType, ObjectReference};
 
-/// Records events, for one component. Cheap to clone.
+/// Records events for one component. Clones are cheap.
 ///
-/// It never waits and never fails: when more events come than can be written, the newest are dropped and counted. Events are
-/// for people; no program may depend on one.
+/// Recording never blocks and never fails. If events arrive faster than they can be written, the newest ones are
+/// dropped and counted. Events are meant for people; no program may depend on them.
 ///
 /// # Examples
 ///
@@ -35,9 +35,10 @@ impl EventRecorder {
         Self { source, hub, last_nanos: Arc::default() }
     }
 
-    /// Records that something happened to an object: a `&T` of any resource, or an [`ObjectReference`].
+    /// Records an event about an object: a `&T` of any resource, or an [`ObjectReference`].
     ///
-    /// `reason` is one word in upper camel case, the same for all events of one sort; `message` is a sentence for people.
+    /// `reason` is one word in upper camel case, the same for all events of one kind. `message` is a sentence for
+    /// people.
     pub fn event(
         &self,
         about: impl Into<ObjectReference>,
@@ -54,10 +55,10 @@ impl EventRecorder {
         });
     }
 
-    /// Records an event of which more is known: what was done, a second object that matters, annotations or labels.
+    /// Records an event with more fields: an action, a related object, annotations or labels.
     ///
-    /// What is left out is filled in: who recorded it and when, its namespace and name, and the type, which is `Normal`. An event of
-    /// another type than the two that there are is dropped, as servers would.
+    /// Missing fields are filled in: source, time, namespace, name, and the type, which is `Normal` by default. An
+    /// event of an unknown type is dropped, because servers reject it.
     ///
     /// # Examples
     ///
@@ -105,7 +106,7 @@ impl EventRecorder {
         event
     }
 
-    /// The object's name and a number that no other event of this recorder has.
+    /// Returns the object's name with a number that is unique for this recorder.
     fn name(&self, object: &str, now: Timestamp) -> String {
         const LONGEST: usize = 253;
         let now = i64::try_from(now.as_nanosecond()).unwrap_or(i64::MAX);
@@ -117,7 +118,7 @@ impl EventRecorder {
     }
 }
 
-/// Whether a server would accept it as part of an event's name.
+/// Whether a server accepts the name as a part of an event's name.
 fn is_subdomain(name: &str) -> bool {
     let label = |label: &str| {
         let inner = label.bytes().all(|byte| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'-');
@@ -152,8 +153,8 @@ mod tests {
         assert!(event.metadata.name.starts_with("web."), "{}", event.metadata.name);
 
         let metadata = ObjectMeta { annotations: [("a".into(), "b".into())].into(), ..ObjectMeta::default() };
-        let told = Event { metadata, action: "Act".into(), related: Some(about("", "node")), ..Event::default() };
-        recorder.record(Event { involved_object: about("ns", "web"), reporting_instance: "mine".into(), ..told });
+        let detailed = Event { metadata, action: "Act".into(), related: Some(about("", "node")), ..Event::default() };
+        recorder.record(Event { involved_object: about("ns", "web"), reporting_instance: "mine".into(), ..detailed });
         let event = fake.take().remove(0);
         assert_eq!((&*event.action, event.related, &*event.event_type), ("Act", Some(about("", "node")), "Normal"));
         assert_eq!((&*event.reporting_component, &*event.reporting_instance), ("tester", "mine"));

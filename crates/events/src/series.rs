@@ -1,4 +1,4 @@
-//! What makes series of repeated events.
+//! Series of repeated events.
 
 use std::time::{Duration, Instant};
 
@@ -7,15 +7,17 @@ use pintle_meta::MicroTime;
 use crate::lru::Lru;
 use crate::{EventSeries, ObjectReference, SeriesEvent};
 
-/// When events of `events.k8s.io` are told again, and for how long they are remembered. The defaults are client-go's.
+/// When to update series of `events.k8s.io` on the server, and how long to remember events. The defaults are
+/// client-go's.
 #[derive(Clone, Debug)]
 pub struct SeriesConfig {
-    /// How often a series that goes on is written, so that its count is known and the server does not forget it: every 30 minutes.
+    /// How often to write an ongoing series. This updates its count, and keeps the server from deleting it. 30 minutes
+    /// by default.
     pub refresh: Duration,
-    /// After how long without a repetition a series is over, and an event that did not become one is forgotten: 6 minutes.
+    /// How long after the last repetition a series ends, and a single event is forgotten. 6 minutes by default.
     pub finish: Duration,
-    /// How many events are remembered: 4096, and at least 1. The one that was not repeated for longest gives way, and its count is
-    /// written.
+    /// How many events to remember. 4096 by default, and at least 1. If there are more, the event without a repetition
+    /// for the longest time is evicted, and its count is written.
     pub cache_size: usize,
 }
 
@@ -25,14 +27,15 @@ impl Default for SeriesConfig {
     }
 }
 
-/// The events of the last minutes, and how often they were repeated. It does no I/O and reads no clock.
+/// The recent events and their repetitions. It does no I/O and reads no clock.
 #[derive(Debug)]
 pub(crate) struct Series {
     config: SeriesConfig,
     entries: Lru<SeriesKey, Entry>,
 }
 
-/// What makes two events one: all but the note and the times, and the version of the object, which changes with what is told of it.
+/// The identity of an event: all fields except the note, the times, and the object's resourceVersion, which changes
+/// with each update.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 struct SeriesKey {
     texts: [String; 5],
@@ -44,10 +47,10 @@ struct SeriesKey {
 struct Entry {
     event: SeriesEvent,
     observed: Instant,
-    /// When the server was told last, or was to be.
-    told: Instant,
-    /// Whether it happened since, as far as the server knows.
-    is_behind: bool,
+    /// When the server was last updated, or when the first write was due.
+    written: Instant,
+    /// Whether there are repetitions that the server does not have.
+    is_unwritten: bool,
 }
 
 impl Entry {
@@ -56,12 +59,12 @@ impl Entry {
     }
 }
 
-/// What to do with an event.
+/// What to write after an event.
 #[derive(Debug)]
-pub(crate) struct Observed {
-    /// What to write: the event itself if it is new, and that it has become a series with the second.
+pub(crate) struct SeriesUpdate {
+    /// A new event, or the second event, which starts a series.
     pub(crate) write: Option<SeriesEvent>,
-    /// A series that had to give way, to be written one last time.
+    /// An evicted series, to be written a last time.
     pub(crate) evicted: Option<SeriesEvent>,
 }
 
@@ -71,60 +74,60 @@ impl Series {
         Self { config, entries }
     }
 
-    /// How long may pass until what is [due](Self::due) has to be looked at.
+    /// Returns how often to check for [due](Self::due) series.
     pub(crate) fn period(&self) -> Duration {
         self.config.finish.min(self.config.refresh).max(Duration::from_millis(1))
     }
 
-    /// Takes in an event.
-    pub(crate) fn observe(&mut self, event: SeriesEvent, now: Instant) -> Observed {
+    /// Records an event.
+    pub(crate) fn observe(&mut self, event: SeriesEvent, now: Instant) -> SeriesUpdate {
         let key = key_of(&event);
-        let evicted = self.entries.make_room(&key).filter(|entry| entry.is_behind).map(|entry| entry.event);
+        let evicted = self.entries.make_room(&key).filter(|entry| entry.is_unwritten).map(|entry| entry.event);
         let happened = event.event_time;
         let mut is_new = false;
         let entry = self.entries.entry(key, || {
             is_new = true;
-            Entry { event, observed: now, told: now, is_behind: false }
+            Entry { event, observed: now, written: now, is_unwritten: false }
         });
         let write = if is_new { Some(entry.event.clone()) } else { entry.repeat(happened, now) };
-        Observed { write, evicted }
+        SeriesUpdate { write, evicted }
     }
 
-    /// Series that the server is to be told about by now: those that go on, and those that are over.
+    /// Returns the series to write now: ongoing ones after the refresh interval, and ended ones.
     pub(crate) fn due(&self, now: Instant) -> Vec<SeriesEvent> {
-        let is_old = |entry: &Entry| now.saturating_duration_since(entry.told) >= self.config.refresh;
-        self.behind(|entry| is_old(entry) || entry.is_finished(&self.config, now))
+        let is_old = |entry: &Entry| now.saturating_duration_since(entry.written) >= self.config.refresh;
+        self.unwritten_where(|entry| is_old(entry) || entry.is_finished(&self.config, now))
     }
 
-    /// All series of which the server does not know the count.
+    /// Returns all series whose count the server does not have.
     pub(crate) fn unwritten(&self) -> Vec<SeriesEvent> {
-        self.behind(|_| true)
+        self.unwritten_where(|_| true)
     }
 
-    fn behind(&self, wanted: impl Fn(&Entry) -> bool) -> Vec<SeriesEvent> {
-        let behind = self.entries.values().filter(|entry| entry.is_behind && wanted(entry));
-        behind.map(|entry| entry.event.clone()).collect()
+    fn unwritten_where(&self, wanted: impl Fn(&Entry) -> bool) -> Vec<SeriesEvent> {
+        let unwritten = self.entries.values().filter(|entry| entry.is_unwritten && wanted(entry));
+        unwritten.map(|entry| entry.event.clone()).collect()
     }
 
-    /// Takes in that the server was told of a series, or wants to hear nothing of it.
-    pub(crate) fn told(&mut self, event: &SeriesEvent, now: Instant) {
+    /// Records that the server has a series or has rejected it.
+    pub(crate) fn mark_written(&mut self, event: &SeriesEvent, now: Instant) {
         if let Some(entry) = self.entries.find(&key_of(event)) {
-            (entry.told, entry.is_behind) = (now, false);
+            (entry.written, entry.is_unwritten) = (now, false);
         }
     }
 
-    /// Forgets what is over, but for series that the server could not be told about.
+    /// Forgets ended series, except those with unwritten repetitions.
     pub(crate) fn forget(&mut self, now: Instant) {
         let config = &self.config;
-        self.entries.retain(|entry| entry.is_behind || !entry.is_finished(config, now));
+        self.entries.retain(|entry| entry.is_unwritten || !entry.is_finished(config, now));
     }
 }
 
 impl Entry {
-    /// It happened again. The second time makes a series of it, which is to be written; later ones are counted here.
+    /// Counts a repetition. Returns the event if this is the second one, which starts a series.
     fn repeat(&mut self, happened: Option<MicroTime>, now: Instant) -> Option<SeriesEvent> {
         self.observed = now;
-        self.is_behind = true;
+        self.is_unwritten = true;
         let is_second = self.event.series.is_none();
         let series = self.event.series.get_or_insert(EventSeries { count: 1, last_observed_time: None });
         series.count = series.count.saturating_add(1);
@@ -169,20 +172,20 @@ mod tests {
         assert_eq!(counts(&series.observe(event("A"), at(0)).write.into_iter().collect::<Vec<_>>()), [("A", 1)]);
         let second = series.observe(event("A"), at(1)).write.unwrap();
         assert_eq!(counts(std::slice::from_ref(&second)), [("A", 2)]);
-        series.told(&second, at(1));
+        series.mark_written(&second, at(1));
         for minute in 2..=30 {
             assert!(series.due(at(minute)).is_empty(), "minute {minute}");
             assert!(series.observe(event("A"), at(minute)).write.is_none());
         }
-        assert_eq!(counts(&series.due(at(31))), [("A", 31)], "30 minutes after it was told last");
-        series.told(&second, at(31));
-        assert!(series.due(at(37)).is_empty(), "all is told");
+        assert_eq!(counts(&series.due(at(31))), [("A", 31)], "30 minutes after the last write");
+        series.mark_written(&second, at(31));
+        assert!(series.due(at(37)).is_empty(), "everything is written");
         series.observe(event("A"), at(38));
         assert!(series.due(at(43)).is_empty());
-        assert_eq!(counts(&series.due(at(44))), [("A", 32)], "6 minutes after it happened last");
+        assert_eq!(counts(&series.due(at(44))), [("A", 32)], "6 minutes after the last repetition");
         series.forget(at(44));
-        assert_eq!(counts(&series.due(at(44))), [("A", 32)], "it is kept until the server was told");
-        series.told(&second, at(44));
+        assert_eq!(counts(&series.due(at(44))), [("A", 32)], "kept until it is written");
+        series.mark_written(&second, at(44));
         series.forget(at(44));
         assert_eq!(counts(&series.observe(event("A"), at(44)).write.into_iter().collect::<Vec<_>>()), [("A", 1)]);
     }
@@ -217,7 +220,7 @@ mod tests {
         let mut series = Series::new(SeriesConfig { cache_size: 1, ..SeriesConfig::default() });
         let now = Instant::now();
         series.observe(event("A"), now);
-        assert!(series.observe(event("B"), now).evicted.is_none(), "A happened once, and that was told");
+        assert!(series.observe(event("B"), now).evicted.is_none(), "A is already written");
         (0..3).for_each(|_| drop(series.observe(event("B"), now)));
         let evicted = series.observe(event("C"), now).evicted;
         assert_eq!(counts(evicted.as_slice()), [("B", 4)]);

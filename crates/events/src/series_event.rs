@@ -1,4 +1,4 @@
-//! The Event object of the newer group.
+//! The Event object of `events.k8s.io/v1`.
 
 use std::collections::BTreeMap;
 
@@ -8,8 +8,8 @@ use serde_json::Value;
 
 use crate::{Event, EventSeries, ObjectReference};
 
-/// An `Event` of `events.k8s.io/v1`, whose repetitions form a series. A server that has both groups keeps one object, and shows it
-/// as this and as an [`Event`] of `v1`.
+/// An `Event` of `events.k8s.io/v1`, whose repetitions form a series. A server with both groups stores one object and
+/// serves it as this type and as [`Event`] of `v1`.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct SeriesEvent {
@@ -19,37 +19,37 @@ pub struct SeriesEvent {
     /// The metadata.
     #[serde(default)]
     pub metadata: ObjectMeta,
-    /// When it happened first.
+    /// When it first happened.
     #[serde(default)]
     pub event_time: Option<MicroTime>,
-    /// How often it happened; none for what happened once.
+    /// The repetitions. `None` for a single event.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub series: Option<EventSeries>,
-    /// Who recorded it: `example.com/website-controller`.
+    /// The controller that recorded the event, such as `example.com/website-controller`.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub reporting_controller: String,
-    /// The instance of that controller, in at most 128 bytes.
+    /// The instance of that controller, at most 128 bytes.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub reporting_instance: String,
-    /// What was done about the object, or failed to be, in one word of at most 128 bytes.
+    /// The action that was taken or that failed, as one word of at most 128 bytes.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub action: String,
-    /// Why, in one word in upper camel case of at most 128 bytes.
+    /// Why, as one word in upper camel case of at most 128 bytes.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub reason: String,
-    /// What the event is about.
+    /// The object that the event is about.
     #[serde(default)]
     pub regarding: ObjectReference,
-    /// A second object that matters to it.
+    /// A second object that is related to the event.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub related: Option<ObjectReference>,
-    /// What happened, in a sentence of at most 1024 bytes.
+    /// What happened, as a sentence of at most 1024 bytes.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub note: String,
     /// `Normal` or `Warning`.
     #[serde(default, rename = "type", skip_serializing_if = "String::is_empty")]
     pub event_type: String,
-    /// Fields that this struct does not name: those of `v1` that are deprecated here, say.
+    /// Fields that this struct does not have, such as the deprecated fields of `v1`.
     #[serde(flatten)]
     pub other: BTreeMap<String, Value>,
 }
@@ -57,7 +57,8 @@ pub struct SeriesEvent {
 pintle_meta::resource!(SeriesEvent, "events.k8s.io/v1", "Event", "events", Namespaced);
 
 impl SeriesEvent {
-    /// What was recorded, in the form that a server takes: it wants an action and an instance, and no text may be too long.
+    /// Converts a recorded event to the form that a server accepts. The API requires an action and an instance, and
+    /// limits the length of all strings.
     pub(crate) fn of(event: &Event, host: &str) -> Self {
         const LONGEST: usize = 128;
         let or = |text: &str, other: &dyn Fn() -> String| if text.is_empty() { other() } else { text.to_owned() };
@@ -81,7 +82,7 @@ impl SeriesEvent {
     }
 }
 
-/// At most so many bytes of a text, with a mark at the end if that is not all of it.
+/// Cuts a string to at most `longest` bytes. A string that is cut ends with `mark`.
 fn cut(mut text: String, longest: usize, mark: &str) -> String {
     if text.len() > longest {
         text.truncate(text.floor_char_boundary(longest - mark.len()));
@@ -110,6 +111,6 @@ mod tests {
     fn a_text_that_is_too_long_is_cut_between_characters() {
         assert_eq!(cut("abc".into(), 3, ".."), "abc");
         assert_eq!(cut("abcd".into(), 3, ".."), "a..");
-        assert_eq!(cut("aäbcd".into(), 4, ".."), "a..", "not in the middle of a letter of two bytes");
+        assert_eq!(cut("aäbcd".into(), 4, ".."), "a..", "not in the middle of a two-byte character");
     }
 }

@@ -1,4 +1,4 @@
-//! Who watches events as they are recorded.
+//! Watchers of recorded events.
 
 use std::fmt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -9,9 +9,10 @@ use tokio::sync::mpsc;
 
 use crate::{Event, hub};
 
-/// Gets events as they are recorded, in their order, before they are counted or combined. Dropping it ends the watch.
+/// Receives events in the order in which they are recorded, before they are counted or combined. Dropping it ends the
+/// watch.
 ///
-/// What comes while its queue is full is dropped, for this watcher alone, and counted.
+/// If its queue is full, new events are dropped for this watcher only, and counted.
 ///
 /// # Examples
 ///
@@ -38,7 +39,7 @@ pub struct EventWatcher {
 }
 
 impl EventWatcher {
-    /// The next event, or `None` once the broadcaster is gone and all that it passed on has been taken.
+    /// Returns the next event. Returns `None` after the broadcaster is dropped and the queue is empty.
     ///
     /// # Cancel safety
     ///
@@ -47,18 +48,18 @@ impl EventWatcher {
         self.events.recv().await
     }
 
-    /// An event that is there already.
+    /// Returns an event if one is queued.
     pub fn try_next(&mut self) -> Option<Arc<Event>> {
         self.events.try_recv().ok()
     }
 
-    /// How many events this watcher has lost, since it was too slow.
+    /// Returns how many events this watcher has lost because it was too slow.
     pub fn dropped(&self) -> u64 {
         self.dropped.load(Ordering::Relaxed)
     }
 }
 
-/// The other end: what an [`EventWatcher`] gets comes in here.
+/// The sending side of an [`EventWatcher`].
 #[derive(Clone)]
 pub(crate) struct Watch {
     queue: mpsc::Sender<Arc<Event>>,
@@ -73,14 +74,14 @@ impl Watch {
         (Self { queue, filter: Arc::new(filter), dropped: dropped.clone() }, EventWatcher { events, dropped })
     }
 
-    /// Whether the watcher is still there.
+    /// Queues the event if it passes the filter. Returns false if the watcher is gone.
     pub(crate) fn offer(&self, event: &Arc<Event>) -> bool {
-        if self.is_left() {
+        if self.is_closed() {
             return false;
         }
-        // It is the watcher's code, and whoever records an event does not pay for its faults.
+        // The filter is the watcher's code. Its panic must not reach the caller that records the event.
         let Ok(wanted) = catch_unwind(AssertUnwindSafe(|| (self.filter)(event))) else {
-            tracing::error!(reason = event.reason, "the filter of a watcher of events panicked");
+            tracing::error!(reason = event.reason, "the filter of an event watcher panicked");
             self.dropped.fetch_add(1, Ordering::Relaxed);
             return true;
         };
@@ -90,7 +91,7 @@ impl Watch {
         true
     }
 
-    pub(crate) fn is_left(&self) -> bool {
+    pub(crate) fn is_closed(&self) -> bool {
         self.queue.is_closed()
     }
 }

@@ -1,4 +1,4 @@
-//! The typed handle on one resource.
+//! The typed client of one resource.
 
 mod apply;
 mod conflict;
@@ -34,18 +34,18 @@ pub use self::subresource::Subresource;
 use crate::error::InvalidRequest;
 use crate::{Error, Request, RestClient, list};
 
-/// The objects of one resource, in one namespace or all.
+/// A typed client for the objects of one resource, in one namespace or in all.
 ///
-/// A clone is a reference count. An object is named by its [`ObjectKey`] or by the text of one: `namespace/name`, or the name alone
-/// where the handle has the namespace or the kind has none.
+/// Clones are cheap. Methods identify an object by its [`ObjectKey`] or by a string: `namespace/name`, or only the name
+/// if the `Api` has a namespace or the kind is cluster-scoped.
 ///
 /// # Cancel safety
 ///
-/// Dropping any of its futures gives the request up; whether the server acted on a write is then unknown.
+/// Dropping a future of this type cancels its request. It is then unknown whether the server applied a write.
 ///
 /// # Examples
 ///
-/// By a type:
+/// With a Rust type:
 ///
 /// ```
 /// use pintle_meta::{ApiError, ObjectMeta};
@@ -61,7 +61,7 @@ use crate::{Error, Request, RestClient, list};
 /// }
 /// ```
 ///
-/// By what is known at run time only:
+/// With a resource that is known only at run time:
 ///
 /// ```
 /// use pintle_meta::{ApiResource, ClientConfig, DynamicObject, Scope};
@@ -85,17 +85,17 @@ pub struct Api<T> {
 }
 
 impl<T: Resource> Api<T> {
-    /// All objects of the resource: of a cluster-scoped one, or across all namespaces. A single object of a namespaced one is
-    /// then named by its whole key.
+    /// Creates an `Api` for all objects of the resource: cluster-scoped, or across all namespaces. To address one
+    /// object of a namespaced resource, give its namespace and name.
     pub fn all(client: RestClient) -> Self {
         Self::new(client, T::api_resource(), None)
     }
 }
 
 impl<T: Resource<Scope = NamespaceScope>> Api<T> {
-    /// The objects in one namespace; the client's default one for an empty text.
+    /// Creates an `Api` for one namespace. An empty string means the client's default namespace.
     ///
-    /// For a cluster-scoped kind this does not compile:
+    /// A cluster-scoped kind does not compile:
     ///
     /// ```compile_fail,E0271
     /// use pintle_meta::ObjectMeta;
@@ -114,12 +114,12 @@ impl<T: Resource<Scope = NamespaceScope>> Api<T> {
 }
 
 impl<T> Api<T> {
-    /// The objects of a resource that is known at run time only: in one namespace, an empty text standing for the client's
-    /// default one, or all.
+    /// Creates an `Api` for a resource that is known only at run time. `None` means all namespaces; an empty string
+    /// means the client's default namespace.
     ///
     /// # Errors
     ///
-    /// A namespace for a cluster-scoped resource.
+    /// Returns an error if a cluster-scoped resource is given a namespace.
     pub fn dynamic(client: RestClient, resource: ApiResource, namespace: Option<&str>) -> Result<Self, InvalidRequest> {
         match (resource.scope, namespace) {
             (Scope::Cluster, Some(namespace)) => Err(InvalidRequest::Mismatch(format!(
@@ -139,7 +139,7 @@ impl<T> Api<T> {
         Self { client, resource: Arc::new(resource), namespace, representation, object: PhantomData }
     }
 
-    /// The same handle, its objects decoded as another type.
+    /// Returns the same `Api` for another type.
     fn cast<U>(&self) -> Api<U> {
         Api {
             client: self.client.clone(),
@@ -150,22 +150,22 @@ impl<T> Api<T> {
         }
     }
 
-    /// The resource.
+    /// Returns the resource.
     pub fn resource(&self) -> &ApiResource {
         &self.resource
     }
 
-    /// The namespace, absent for all.
+    /// Returns the namespace, or `None` for all namespaces.
     pub fn namespace(&self) -> Option<&str> {
         self.namespace.as_deref()
     }
 
-    /// The client.
+    /// Returns the client.
     pub fn client(&self) -> &RestClient {
         &self.client
     }
 
-    /// A request whose answer is an object, or the events of some.
+    /// Returns a request whose response is an object or a watch of objects.
     fn request(&self, method: Method) -> Request {
         self.accepting(self.client.verb(method), self.representation.object())
     }
@@ -181,7 +181,7 @@ impl<T> Api<T> {
         }
     }
 
-    /// The request for the collection.
+    /// Adds the path of the collection.
     fn on_collection(&self, request: Request) -> Request {
         let request = match &self.namespace {
             Some(namespace) => request.namespace(&**namespace),
@@ -190,7 +190,7 @@ impl<T> Api<T> {
         request.resource(&self.resource.plural)
     }
 
-    /// The request for one object.
+    /// Adds the path of one object.
     fn on_object(&self, request: Request, key: impl TryInto<ObjectKey, Error: Into<InvalidKey>>) -> Request {
         let key = match key.try_into() {
             Ok(key) => key,
@@ -206,7 +206,7 @@ impl<T> Api<T> {
         }
     }
 
-    /// The namespace for an object that says it is in `given`, or says nothing.
+    /// Returns the namespace to use for an object whose metadata says `given`.
     fn namespace_of<'a>(&'a self, given: Option<&'a str>) -> Result<Option<&'a str>, InvalidRequest> {
         let resource = &self.resource;
         match (resource.scope, self.namespace.as_deref(), given) {
@@ -226,22 +226,22 @@ impl<T> Api<T> {
 }
 
 impl<T: DeserializeOwned> Api<T> {
-    /// Reads an object.
+    /// Gets an object.
     ///
     /// # Errors
     ///
-    /// Not found, or however else a request fails.
+    /// Returns `NotFound` if the object does not exist, or any error of a request.
     pub async fn get(&self, key: impl TryInto<ObjectKey, Error: Into<InvalidKey>>) -> Result<T, ApiError> {
         Ok(self.on_object(self.request(Method::GET), key).object().await?)
     }
 
-    /// One page of objects: all of them, unless the options set a limit. Each is decoded as it comes; to meet them one by one,
-    /// or undecoded, read the page as a [`ListWatch`].
+    /// Lists one page of objects. Without a limit in the options, the page has all objects. Each object is decoded when
+    /// it arrives. To process objects one by one or undecoded, use this type as a [`ListWatch`].
     ///
     /// # Errors
     ///
-    /// However a request fails. `Expired`: the revision or the page token is too old. An object that is no `T` is named by its
-    /// place in the list, and by its name if it has one.
+    /// Returns any error of a request. `Expired` means that the revision or the continue token is too old. A decoding
+    /// error names the object by its index in the list, and by its name if possible.
     pub async fn list(&self, options: &ListOptions) -> Result<List<T>, ApiError> {
         let mut page = self.page(options).await?.0;
         let mut list = List { types: TypeMeta::default(), metadata: ListMeta::default(), items: Vec::new() };
@@ -260,21 +260,22 @@ impl<T: DeserializeOwned> Api<T> {
         Ok(list)
     }
 
-    /// Opens a watch, decoded: see [`EventStream`]. It is not taken up again when it ends; an informer does that.
+    /// Opens a watch with decoded objects: see [`EventStream`]. The watch does not resume after it ends; use
+    /// [`retry_watch`](Self::retry_watch) or an informer for that.
     ///
     /// # Errors
     ///
-    /// However a request fails, up to the server's acceptance. What comes later comes in the stream.
+    /// Returns any error up to the server's response headers. The stream reports later errors.
     pub async fn watch(&self, options: &WatchOptions) -> Result<EventStream<T>, ApiError> {
         let request = with_watch_options(self.on_collection(self.request(Method::GET)), options);
         Ok(EventStream(request.watch().await?))
     }
 
-    /// Changes an object in part.
+    /// Patches an object.
     ///
     /// # Errors
     ///
-    /// However a request fails.
+    /// Returns any error of a request.
     pub async fn patch(
         &self,
         key: impl TryInto<ObjectKey, Error: Into<InvalidKey>>,
@@ -285,11 +286,11 @@ impl<T: DeserializeOwned> Api<T> {
         Ok(with_post_options(request, options).json(&*self.patch_body(patch)).object().await?)
     }
 
-    /// Changes the status of an object in part.
+    /// Patches the status of an object.
     ///
     /// # Errors
     ///
-    /// However a request fails.
+    /// Returns any error of a request.
     pub async fn patch_status(
         &self,
         key: impl TryInto<ObjectKey, Error: Into<InvalidKey>>,
@@ -306,7 +307,7 @@ impl<T: Object + Serialize + DeserializeOwned> Api<T> {
     ///
     /// # Errors
     ///
-    /// `AlreadyExists`, or however else a request fails.
+    /// Returns `AlreadyExists` if the object exists, or any error of a request.
     pub async fn create(&self, object: &T, options: &PostOptions) -> Result<T, ApiError> {
         let request = match self.namespace_of(object.namespace()) {
             Ok(namespace) => {
@@ -319,21 +320,22 @@ impl<T: Object + Serialize + DeserializeOwned> Api<T> {
         Ok(self.with_object(request, object, options).object().await?)
     }
 
-    /// Replaces an object. With a resourceVersion in its metadata, only if it has not changed since.
+    /// Replaces an object. If its metadata has a resourceVersion, the update succeeds only if the stored object still
+    /// has that version.
     ///
     /// # Errors
     ///
-    /// `Conflict`, not found, or however else a request fails.
+    /// Returns `Conflict`, `NotFound`, or any error of a request.
     pub async fn update(&self, object: &T, options: &PostOptions) -> Result<T, ApiError> {
         let request = self.on_object(self.request(Method::PUT), object.key());
         Ok(self.with_object(request, object, options).object().await?)
     }
 
-    /// Replaces the status of an object, and nothing else of it.
+    /// Replaces only the status of an object.
     ///
     /// # Errors
     ///
-    /// As [`update`](Self::update).
+    /// As for [`update`](Self::update).
     pub async fn update_status(&self, object: &T, options: &PostOptions) -> Result<T, ApiError> {
         let request = self.on_object(self.request(Method::PUT), object.key()).subresource(["status"]);
         Ok(self.with_object(request, object, options).object().await?)

@@ -1,4 +1,4 @@
-//! Leaving a server alone that says it has too much to do.
+//! Back-off for an overloaded server.
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -7,15 +7,15 @@ use http::StatusCode;
 use pintle_ratelimit::{ItemBackoff, ItemBackoffConfig};
 use tokio::time::Instant;
 
-/// For how long all requests of a client leave its server alone: client-go's `URLBackoff`, whose host is here the client's only one. It
-/// grows with each answer of 429 or 5xx, and is over with any other. That no answer came says nothing of it.
+/// The back-off of all requests of a client: client-go's `URLBackoff`, for the client's only host. It grows with each
+/// 429 or 5xx response and ends with any other. A missing response does not change it.
 #[derive(Debug)]
 pub(crate) struct ServerBackoff(Mutex<State>);
 
 #[derive(Debug)]
 struct State {
     backoff: ItemBackoff<()>,
-    /// When it was last lengthened.
+    /// When the back-off last grew.
     since: Option<Instant>,
 }
 
@@ -24,7 +24,7 @@ impl ServerBackoff {
         Self(Mutex::new(State { backoff: ItemBackoff::new(config, fastrand::u64(..)), since: None }))
     }
 
-    /// How long a request that is to be sent now has to wait.
+    /// Returns how long a request must wait before it is sent.
     pub(crate) fn wait(&self, now: Instant) -> Duration {
         let State { backoff, since } = &*self.lock();
         match since {
@@ -35,7 +35,7 @@ impl ServerBackoff {
         }
     }
 
-    /// The server has answered.
+    /// Records a response.
     pub(crate) fn answered(&self, code: StatusCode, now: Instant) {
         let State { backoff, since } = &mut *self.lock();
         if code == StatusCode::TOO_MANY_REQUESTS || code.is_server_error() {
@@ -47,13 +47,13 @@ impl ServerBackoff {
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
-        // Nothing here panics half-way.
+        // No code under this lock panics with partial changes.
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-/// As the environment has it, by client-go's variables: `KUBE_CLIENT_BACKOFF_BASE` and `KUBE_CLIENT_BACKOFF_DURATION`, in whole seconds,
-/// both or none.
+/// Reads client-go's environment variables `KUBE_CLIENT_BACKOFF_BASE` and `KUBE_CLIENT_BACKOFF_DURATION`, in whole
+/// seconds. Returns `None` unless both are set.
 pub(crate) fn of_process() -> Option<ItemBackoffConfig> {
     of(|name| std::env::var(name).ok())
 }

@@ -5,19 +5,20 @@ use pintle_meta::redacted_url;
 use crate::error::ConfigError;
 use crate::request::path;
 
-/// The part of every URL that the configuration gives: scheme, host and path prefix.
+/// The base of every URL: scheme, host and path prefix.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Base {
     pub(crate) https: bool,
-    /// `host` or `host:port`, an IPv6 address in brackets.
+    /// `host` or `host:port`. IPv6 addresses are in brackets.
     pub(crate) authority: String,
-    /// Empty, or `/prefix` without a slash at the end.
+    /// Empty, or `/prefix` without a trailing slash.
     pub(crate) path: String,
 }
 
 impl Base {
-    /// Reads a host, `host:port` or URL. Without a scheme it is `https` where `tls` settings are given, else `http`: and then
-    /// it may not have a path, since `host/path` is more often a mistake than meant. Query, fragment and user are dropped.
+    /// Parses a host, `host:port` or URL. Without a scheme, it uses `https` if `tls` settings exist, and `http`
+    /// otherwise. Without `tls` settings, a path needs a scheme, because `host/path` is usually a mistake. Query,
+    /// fragment and user are dropped.
     pub(crate) fn parse(server: &str, tls: bool) -> Result<Self, ConfigError> {
         let fault = |why: &str| ConfigError::Server { server: redacted_url(server), why: why.into() };
         let server = server.trim();
@@ -33,7 +34,7 @@ impl Base {
         let rest = rest.split(['?', '#']).next().unwrap_or_default();
         let (authority, prefix) = rest.split_at(rest.find('/').unwrap_or(rest.len()));
         let authority = authority.rsplit_once('@').map_or(authority, |(_, host)| host);
-        // A bare port means this machine, as with Go's dialer.
+        // A bare port means localhost, as with Go's dialer.
         let authority = if authority.starts_with(':') { format!("localhost{authority}") } else { authority.to_owned() };
         let parsed: Option<http::uri::Authority> = authority.parse().ok();
         let host = parsed.as_ref().map(http::uri::Authority::host).filter(|host| !matches!(*host, "" | "[]"));
@@ -52,13 +53,13 @@ impl Base {
         if self.https { "https" } else { "http" }
     }
 
-    /// The host without brackets, and the port, which the scheme says where the address does not.
+    /// Returns the host without brackets, and the port. The scheme gives the default port.
     pub(crate) fn host_and_port(&self) -> (String, u16) {
         let (host, port) = split_port(&self.authority);
         (host.to_owned(), port.unwrap_or(self.default_port()))
     }
 
-    /// What goes into a `Host` header.
+    /// Returns the value of the `Host` header.
     pub(crate) fn host_header(&self) -> &str {
         let default = match self.https {
             true => ":443",
@@ -72,10 +73,10 @@ impl Base {
     }
 }
 
-/// A host without its brackets, and the port if there is one.
+/// Splits an authority into the host without brackets and the port, if it has one.
 pub(crate) fn split_port(authority: &str) -> (&str, Option<u16>) {
     let (host, port) = match authority.rsplit_once(':') {
-        // The last colon of an address in brackets is one of its own.
+        // The last colon belongs to an IPv6 address in brackets.
         Some((host, port)) if !port.ends_with(']') => (host, port.parse().ok()),
         _ => (authority, None),
     };

@@ -1,4 +1,4 @@
-//! The client, and how it is made.
+//! The client and its configuration.
 
 use std::fmt;
 use std::sync::Arc;
@@ -24,19 +24,39 @@ use crate::transport::{AnswerBody, Failure, Span, Transport};
 use crate::warning::{LogWarnings, WarningHandler};
 use crate::{Http2Config, Request};
 
-/// A client for one API server. A clone is a reference count, and shares connections, credentials and the rate limit.
+/// A client for one API server. Clones are cheap; they share connections, credentials and the rate limit.
 ///
-/// Each sending of a request is a span of `tracing`, named `request`, of the level DEBUG. Its fields are those of OpenTelemetry, and stay as
-/// they are: `otel.kind`, `http.request.method`, `url.full` (without secrets), `url.template` (client-go's: without names and values), `server.address`, `k8s.namespace.name`, `k8s.resource`,
-/// `http.response.status_code` (of the last attempt), `http.request.resend_count`, and `error.type`: the code of the server's refusal,
-/// or what kept the answer from coming. Of a stream, list or watch, it ends with the head of the answer.
+/// The client uses HTTP/1.1, or HTTP/2 if TLS negotiates it.
 ///
-/// A request that the server's priority and fairness refuses is sent again when the server says so. No other request waits for it.
+/// # Retries
 ///
-/// It reaches the server over HTTP/1.1 or, where TLS negotiates it, HTTP/2. It starts no task of its own but those that drive
-/// its connections, which end with the last clone and the last request. They are tasks of the runtime whose request first needed the
-/// connection: where a runtime ends, or stands still, what goes over its connections fails at its deadline. Later requests have new
-/// connections, but for one case: a connection of HTTP/2 that has come about is used for as long as its runtime stands still.
+/// If the server's API Priority and Fairness rejects a request, the client sends it again at the time that the server
+/// names. Other requests do not wait for it.
+///
+/// # Tasks
+///
+/// The client starts tasks only to drive its connections. They end after the last clone and the last request are
+/// dropped. A connection's task runs on the runtime of the request that first needed the connection. If that runtime
+/// ends or stalls, requests on the connection fail at their deadline, and later requests open new connections. One
+/// exception: an established HTTP/2 connection stays in use while its runtime is stalled.
+///
+/// # Tracing
+///
+/// Each request creates a `tracing` span named `request` at level DEBUG. The field names are stable and follow
+/// OpenTelemetry:
+///
+/// - `otel.kind`
+/// - `http.request.method`
+/// - `url.full`, without secrets
+/// - `url.template`, as in client-go: without names and values
+/// - `server.address`
+/// - `k8s.namespace.name`
+/// - `k8s.resource`
+/// - `http.response.status_code`, of the last attempt
+/// - `http.request.resend_count`
+/// - `error.type`: the status code of a failed response, or the cause if there was no response
+///
+/// The span of a stream, list or watch ends when the response headers arrive.
 ///
 /// # Examples
 ///
@@ -56,7 +76,7 @@ use crate::{Http2Config, Request};
 #[derive(Clone)]
 pub struct RestClient {
     shared: Arc<Shared>,
-    /// What the paths of its requests begin with.
+    /// The prefix of all request paths.
     root: Arc<str>,
 }
 
@@ -84,7 +104,7 @@ struct Shared {
     takes_gzip: bool,
 }
 
-/// How long each part of an exchange may take.
+/// The deadlines for the phases of a request.
 ///
 /// # Examples
 ///
@@ -100,16 +120,17 @@ struct Shared {
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Timeouts {
-    /// Reaching the server, TLS included. 30 s by default. Looking up its name may go on beyond that, for as long as the system's resolver
-    /// takes, and so long does a runtime wait for it at its end.
+    /// The deadline for connecting, including TLS. 30 s by default. A DNS lookup can outlast it, because the system's
+    /// resolver cannot be cancelled. A runtime that shuts down waits for such a lookup.
     pub connect: Duration,
-    /// From sending a request to the first line of the answer; not for streams, whose server may have nothing to say yet.
-    /// 75 s by default: a kube-apiserver gives up after 60 s, and says so.
+    /// The deadline from sending a request to the first line of the response. It does not apply to streams, whose
+    /// server may have nothing to send yet. 75 s by default: a kube-apiserver times out after 60 s and reports that.
     pub headers: Option<Duration>,
-    /// Between two parts of an answer; not for watches and streams, which may rest, and which the transport's own probes
-    /// guard. 60 s by default.
+    /// The longest pause within a response body. It does not apply to watches and streams: they may pause, and HTTP/2
+    /// pings or TCP keepalive probes detect a lost peer. 60 s by default.
     pub idle: Option<Duration>,
-    /// The whole exchange, watches and streams excepted. None by default; [`ClientConfig::timeout`] sets it.
+    /// The deadline for the whole request. It does not apply to watches and streams. None by default;
+    /// [`ClientConfig::timeout`] sets it.
     pub total: Option<Duration>,
 }
 
@@ -124,10 +145,10 @@ impl Default for Timeouts {
     }
 }
 
-/// The most that is held of an object of a list or a watch, where the configuration does not say.
+/// The default of [`ClientConfig::max_object`].
 const MAX_OBJECT: usize = 16 << 20;
 
-/// A [`ClientConfig`], and the settings that a configuration file does not have.
+/// The configuration of a [`RestClient`]: a [`ClientConfig`] and the settings that a kubeconfig does not have.
 ///
 /// # Examples
 ///
@@ -147,67 +168,77 @@ const MAX_OBJECT: usize = 16 << 20;
 /// ```
 #[derive(Clone)]
 pub struct RestClientConfig {
-    /// The server, how to reach it, and as whom.
+    /// The server's address, TLS settings and credentials.
     pub server: ClientConfig,
-    /// All deadlines. By default the [total](Timeouts::total) one is [`ClientConfig::timeout`].
+    /// The deadlines. By default, [`Timeouts::total`] is [`ClientConfig::timeout`].
     pub timeouts: Timeouts,
-    /// The `Accept` of all requests: `application/json, */*`.
+    /// The `Accept` header of all requests. `application/json, */*` by default.
     pub accept: String,
-    /// The largest answer to take as a whole, in bytes: 1 GiB, so that a list of 150 000 large pods fits. Lists that are read item
-    /// by item and watches have no such limit, but one for each object: [`ClientConfig::max_object`].
+    /// The maximum size of a response body that is read as a whole, in bytes. 1 GiB by default, which fits a list of
+    /// 150 000 large pods. For watches and for lists that are read item by item, [`ClientConfig::max_object`] limits
+    /// each object instead.
     pub max_body: usize,
-    /// Whether a request that is given up before its end takes its connection along, so that the next one begins on another. Over
-    /// HTTP/1.1 it is so in any case. Over HTTP/2 others share the connection, and one that has lost its peer is given up only after
-    /// 45 s: too late for the few requests that may not be late, such as the renewals of a lease, which want a client of their own
-    /// with this set. Its watches share the connection, as long as that is the newest. Not set by default.
+    /// Whether a cancelled or timed-out request also drops its connection, so that the next request uses another one.
+    /// False by default.
+    ///
+    /// Over HTTP/1.1, such a connection is always dropped. Over HTTP/2, other requests share the connection, and a lost
+    /// peer is detected only after 45 s. That is too late for urgent requests such as lease renewals. Give those a
+    /// client of their own with this setting. The watches of that client share the connection while it is the newest
+    /// one.
     pub drop_connection_on_cancel: bool,
-    /// Whether HTTP/2 is spoken, and when its connections are asked whether they are alive. By default as the environment has it:
+    /// Whether to use HTTP/2, and when to ping its connections. By default it is read from the environment:
     /// [`Http2Config::of_process`].
     pub http2: Http2Config,
-    /// For how long all requests together leave the server alone after an answer of 429 or 5xx: longer with each, and no more after
-    /// any other answer. Those that are [`unthrottled`](Request::unthrottled) do not wait. By default as the environment has it, in
-    /// client-go's variables `KUBE_CLIENT_BACKOFF_BASE` and `KUBE_CLIENT_BACKOFF_DURATION`; without both, not at all: servers protect
-    /// themselves by priority and fairness, and one request that is held back need not hold back all others.
+    /// The back-off of the whole client after a 429 or 5xx response. It grows with each such response and ends with any
+    /// other response. [`unthrottled`](Request::unthrottled) requests do not wait.
+    ///
+    /// By default it is read from client-go's environment variables `KUBE_CLIENT_BACKOFF_BASE` and
+    /// `KUBE_CLIENT_BACKOFF_DURATION`. Unless both are set, there is no back-off: servers protect themselves by
+    /// priority and fairness, and one rejected request need not delay all others.
     pub backoff: Option<ItemBackoffConfig>,
-    /// Whether requests wait for the client's rate limit and back-off. Set by default. Not set, each is
-    /// [`unthrottled`](Request::unthrottled): for a client whose requests may not be late, such as the renewals of leases.
+    /// Whether requests wait for the client's rate limit and back-off. True by default. If false, all requests are
+    /// [`unthrottled`](Request::unthrottled). Use false for a client with urgent requests, such as lease renewals.
     pub throttled: bool,
-    /// Whether the proxies of the environment (`HTTPS_PROXY`, `HTTP_PROXY`, `ALL_PROXY`, `NO_PROXY`) count where
-    /// [`ClientConfig::proxy_url`] is `None`. True by default. False reaches the server directly.
+    /// Whether to use the proxies of the environment (`HTTPS_PROXY`, `HTTP_PROXY`, `ALL_PROXY`, `NO_PROXY`) if
+    /// [`ClientConfig::proxy_url`] is `None`. True by default. If false, the client connects directly.
     pub proxy_from_environment: bool,
-    /// Who hears of the server's warnings. By default they are logged.
+    /// The handler for the server's warnings. By default they are logged.
     pub warning_handler: Arc<dyn WarningHandler>,
-    /// Who is told of the requests, from the first one until the last clone of the client is dropped. By default nobody. After a
-    /// panic of it the requests go on, and it is told nothing more.
+    /// The metrics provider. None by default. It is used from the first request until the last clone of the client is
+    /// dropped. If the provider panics, requests continue and the provider is not called again.
     ///
-    /// | name | kind | labels | says |
+    /// | name | kind | labels | meaning |
     /// |---|---|---|---|
-    /// | `rest_client_requests_total` | counter | `code`, `method`, `host` | attempts, by the code of the answer, `<error>` without one |
-    /// | `rest_client_request_retries_total` | counter | `code`, `verb`, `host` | those of them after the first of a request |
-    /// | `rest_client_request_duration_seconds` | histogram | `verb`, `host` | from the call to the end of the answer, waits and all attempts included; of a list to the head of the answer; not of streams and watches |
-    /// | `rest_client_rate_limiter_duration_seconds` | histogram | `verb`, `host` | waits for the client's own rate limit, 0 where there is none to wait for |
-    /// | `rest_client_dns_resolution_duration_seconds` | histogram | `host` | looking up the addresses of the server, or of its proxy, if that is a name |
-    /// | `rest_client_request_size_bytes` | histogram | `verb`, `host` | bodies of requests, of each attempt; not of those that are streams |
-    /// | `rest_client_exec_plugin_call_total` | counter | `code`, `call_status` | runs of the credential program: by its exit code, `no_error`, `plugin_execution_error`, `plugin_not_found_error` or `client_internal_error` |
-    /// | `rest_client_exec_plugin_policy_call_total` | counter | `status` | how often it was `allowed` or `denied` |
-    /// | `rest_client_exec_plugin_certificate_rotation_age` | histogram | | for how many seconds a certificate of it had been shown when another took its place |
-    /// | `rest_client_response_size_bytes` | histogram | `verb`, `host` | bodies of successes that were read as a whole: not of lists by item, streams and watches |
+    /// | `rest_client_requests_total` | counter | `code`, `method`, `host` | attempts, by the status code of the response; `<error>` if there was none |
+    /// | `rest_client_request_retries_total` | counter | `code`, `verb`, `host` | attempts after the first attempt of a request |
+    /// | `rest_client_request_duration_seconds` | histogram | `verb`, `host` | time from the call to the end of the response, including waits and all attempts; for a list, to the response headers; not for streams and watches |
+    /// | `rest_client_rate_limiter_duration_seconds` | histogram | `verb`, `host` | time spent waiting for the client's own rate limit; 0 without a wait |
+    /// | `rest_client_dns_resolution_duration_seconds` | histogram | `host` | time spent resolving the host name of the server or its proxy |
+    /// | `rest_client_request_size_bytes` | histogram | `verb`, `host` | size of request bodies, for each attempt; not for streamed bodies |
+    /// | `rest_client_exec_plugin_call_total` | counter | `code`, `call_status` | runs of the credential plugin, by its exit code; the status is `no_error`, `plugin_execution_error`, `plugin_not_found_error` or `client_internal_error` |
+    /// | `rest_client_exec_plugin_policy_call_total` | counter | `status` | decisions of the plugin policy: `allowed` or `denied` |
+    /// | `rest_client_exec_plugin_certificate_rotation_age` | histogram | | seconds for which a plugin's certificate was in use before it was replaced |
+    /// | `rest_client_response_size_bytes` | histogram | `verb`, `host` | size of successful response bodies that are read as a whole; not for streams, watches and lists read by item |
     ///
-    /// Of client-go's, `rest_client_exec_plugin_ttl_seconds` is not told: it is the least of all clients, and what several tell of one gauge
-    /// adds up. Nor are those that begin with `rest_client_transport_`: they are of its cache of transports, and here is none.
+    /// Two of client-go's metrics are missing. `rest_client_exec_plugin_ttl_seconds` is the minimum over all clients,
+    /// and values that several clients report for one gauge would be added up. The metrics that begin with
+    /// `rest_client_transport_` describe client-go's transport cache, which this client does not have.
     pub metrics: Option<Arc<dyn Provider>>,
-    /// How many bytes of each body are logged, at the level TRACE by the target `pintle_restreq::body`. None: none at all, which is the
-    /// default. It is JSON without what may be secret: neither the data of Secrets, nor what is called a token, a password or the like.
-    /// Of anything else it is how much there is; of streams, watches and lists that are read by item, nothing. client-go's level 8 shows
-    /// 1,024 bytes.
+    /// How many bytes of each body to log, at level TRACE with the target `pintle_restreq::body`. `None`, the default,
+    /// logs no bodies.
+    ///
+    /// Only JSON is logged. Secrets are removed: the data of Secret objects, and fields that are named like a token or
+    /// a password. For other formats, only the size is logged. Streams, watches and lists read by item are not logged.
+    /// client-go's level 8 shows 1,024 bytes.
     pub logged_body: Option<usize>,
-    /// Whether answers may come in gzip, but for those of watches and streams. A kube-apiserver makes those smaller that are above
-    /// 128 KiB: worth it where the network is slow, and dear where it is not, in CPU time on both sides. Not set by default, unlike
-    /// client-go's; without effect under [`disable_compression`](ClientConfig::disable_compression), and for a request that sets
-    /// `Accept-Encoding` itself. All limits are those of what it comes to.
+    /// Whether to request gzip responses. False by default, unlike client-go. Watches and streams are never compressed.
+    ///
+    /// A kube-apiserver compresses responses above 128 KiB. This pays off on slow networks, and otherwise wastes CPU
+    /// time on both sides. The setting has no effect with [`disable_compression`](ClientConfig::disable_compression),
+    /// or for a request that sets `Accept-Encoding` itself. All size limits apply to the decompressed body.
     #[cfg(feature = "gzip")]
     pub gzip: bool,
-    /// What is around the transport. By default nothing.
+    /// A `tower` layer around the transport. None by default.
     #[cfg(feature = "tower")]
     pub transport_layer: Option<TransportLayer>,
 }
@@ -254,13 +285,13 @@ impl fmt::Debug for RestClientConfig {
 }
 
 impl RestClient {
-    /// Makes a client: of a [`ClientConfig`], with all that this leaves open at its default, or of a [`RestClientConfig`]. Reads
-    /// the certificate files, here and now.
+    /// Creates a client from a [`ClientConfig`], with defaults for all other settings, or from a [`RestClientConfig`].
+    /// Certificate files are read before it returns, in the calling thread.
     ///
     /// # Errors
     ///
-    /// The configuration contradicts itself, or a certificate or key in it cannot be used. Nothing is sent yet: whether the
-    /// server is there, the first request tells.
+    /// Returns an error if settings contradict each other, or if a certificate or key cannot be used. No request is
+    /// sent, so an unreachable server is not detected here.
     pub fn new(config: impl Into<RestClientConfig>) -> Result<Self, ConfigError> {
         let RestClientConfig {
             server: config,
@@ -328,43 +359,44 @@ impl RestClient {
         Ok(Self { shared: Arc::new(shared), root })
     }
 
-    /// A request with the method GET.
+    /// Returns a GET request.
     pub fn get(&self) -> Request {
         self.verb(Method::GET)
     }
 
-    /// A request with the method POST: creates.
+    /// Returns a POST request, which creates an object.
     pub fn post(&self) -> Request {
         self.verb(Method::POST)
     }
 
-    /// A request with the method PUT: replaces.
+    /// Returns a PUT request, which replaces an object.
     pub fn put(&self) -> Request {
         self.verb(Method::PUT)
     }
 
-    /// A request with the method PATCH, in the language that the content type names.
+    /// Returns a PATCH request. The content type names the patch format.
     pub fn patch(&self, content_type: &str) -> Request {
         self.verb(Method::PATCH).header("content-type", content_type)
     }
 
-    /// A request with the method DELETE.
+    /// Returns a DELETE request.
     pub fn delete(&self) -> Request {
         self.verb(Method::DELETE)
     }
 
-    /// A request with any method.
+    /// Returns a request with the given method.
     pub fn verb(&self, method: Method) -> Request {
         Request::new(self.clone(), method)
     }
 
-    /// The same client, whose requests begin at `/api/v1` or `/apis/GROUP/VERSION`.
+    /// Returns a client whose request paths begin with `/api/v1` or `/apis/GROUP/VERSION`. It shares everything else
+    /// with this client.
     pub fn for_group_version(&self, group_version: &GroupVersion) -> Self {
         let root = format!("{}{}", self.shared.base.path, group_version.path());
         Self { shared: self.shared.clone(), root: root.into() }
     }
 
-    /// The namespace to use where none is named.
+    /// Returns the namespace to use if a request names none.
     pub fn default_namespace(&self) -> &str {
         &self.shared.default_namespace
     }
@@ -425,7 +457,7 @@ impl RestClient {
         &self.shared.transport
     }
 
-    /// Sends a request and waits for the head of the answer.
+    /// Sends a request and waits for the response headers.
     pub(crate) async fn round_trip(
         &self,
         request: http::Request<HttpBody>,
@@ -465,11 +497,11 @@ impl fmt::Debug for RestClient {
     }
 }
 
-/// The program's name and version of this client: `quickstart/0.1.0 (linux/x86_64) pintle`.
+/// Returns the default user agent: program name, version and platform, as in `quickstart/0.1.0 (linux/x86_64) pintle`.
 fn default_user_agent() -> String {
     let program = std::env::args().next().unwrap_or_default();
     let program = program.rsplit(['/', '\\']).next().unwrap_or_default();
-    // A file name may hold anything; a header may not.
+    // A file name can contain characters that are invalid in a header.
     let program: String = program.chars().filter(|c| c.is_ascii_graphic()).collect();
     let program = if program.is_empty() { "unknown" } else { &program };
     format!("{program}/{} ({}/{}) pintle", env!("CARGO_PKG_VERSION"), std::env::consts::OS, std::env::consts::ARCH)

@@ -1,4 +1,4 @@
-//! How requests fail, and why clients cannot be made.
+//! Errors of requests and of client configuration.
 
 use std::error::Error as StdError;
 use std::fmt;
@@ -13,7 +13,7 @@ use pintle_meta::{ApiError, Cause, ErrorKind, InvalidKey, Reason, RequestLine, S
 use pintle_ratelimit::ThrottleError;
 use thiserror::Error as ThisError;
 
-/// How a request fails. Each message names the request, without secrets.
+/// The error of a request. Each message names the request, without secrets.
 ///
 /// # Examples
 ///
@@ -21,12 +21,12 @@ use thiserror::Error as ThisError;
 /// use pintle_meta::Reason;
 /// use pintle_restreq::{Error, Request};
 ///
-/// /// Sends a create, and says whether the object is new, if that can be told.
+/// /// Sends a create. Returns whether the object is new, or `None` if that is unknown.
 /// async fn create(request: &Request) -> Result<Option<bool>, Error> {
 ///     match request.send().await {
 ///         Ok(_) => Ok(Some(true)),
 ///         Err(error) if error.reason() != Some(&Reason::AlreadyExists) => Err(error),
-///         // The attempt before may have made it.
+///         // An earlier attempt may have created it.
 ///         Err(Error::Retried { .. }) => Ok(None),
 ///         Err(_) => Ok(Some(false)),
 ///     }
@@ -35,117 +35,119 @@ use thiserror::Error as ThisError;
 #[derive(Clone, ThisError)]
 #[non_exhaustive]
 pub enum Error {
-    /// Nothing was sent: the credentials could not be had.
+    /// The client could not get credentials. Nothing was sent.
     #[error("{request}: {source}")]
     Auth {
         /// The request.
         request: Arc<RequestLine>,
-        /// Which credentials, and why.
+        /// The credentials, and why they are not available.
         source: AuthError,
     },
-    /// No connection came about. Nothing was sent.
+    /// No connection could be established. Nothing was sent.
     #[error("{request}: {message}")]
     Connect {
         /// The request.
         request: Arc<RequestLine>,
-        /// Whether the peer refused: nothing listens there.
+        /// Whether the peer refused the connection, because nothing listens on the port.
         refused: bool,
-        /// What went wrong, from the outside in.
+        /// The error messages, from the outermost to the innermost.
         message: Box<str>,
-        /// The error beneath.
+        /// The underlying error.
         source: Arc<dyn StdError + Send + Sync>,
     },
-    /// The answer is not what was asked for.
+    /// The response could not be decoded.
     #[error("{request}: the answer cannot be read: {message}")]
     Decode {
         /// The request.
         request: Arc<RequestLine>,
-        /// What is wrong with it, and where.
+        /// What is invalid, and where.
         message: Box<str>,
     },
-    /// Nothing was sent: the request makes no sense.
+    /// The request is invalid. Nothing was sent.
     #[error("{request}: {source}")]
     Invalid {
         /// The request, as far as it was built.
         request: Arc<RequestLine>,
-        /// What is wrong with it.
+        /// Why the request is invalid.
         source: InvalidRequest,
     },
-    /// The last attempt of several failed, and an earlier one may have done what the request asks for: a conflict may be one with
-    /// oneself, and a refusal says nothing of what is stored now. Only requests that change something fail like this.
+    /// The last of several attempts failed, and the server may have processed an earlier one. A conflict can come from
+    /// the earlier attempt itself, and a rejection does not show what is stored now. Only requests that change
+    /// something fail with this error.
     #[error("{last} (an attempt before may have been done: {earlier})")]
     Retried {
-        /// The attempt that may have been done.
+        /// The error of the attempt that may have been processed.
         earlier: Box<Error>,
-        /// The last attempt.
+        /// The error of the last attempt.
         last: Box<Error>,
     },
-    /// The server answered, and its answer is no.
+    /// The server responded with a failure.
     #[error("{request}: {status}")]
     Status {
         /// The request.
         request: Arc<RequestLine>,
-        /// The server's own status, or one made from the HTTP status where it gave none.
+        /// The server's status. If the server sent none, it is derived from the HTTP status.
         status: Box<Status>,
-        /// The answer's body; at most the first 64 KiB. `Debug` does not show it: it may be any object.
+        /// The response body, at most the first 64 KiB. `Debug` does not show it, because it can be any object.
         body: Bytes,
-        /// What the server's priority and fairness took the request for, if it said so.
+        /// How the server's API Priority and Fairness classified the request, if the response says so.
         flow: Option<Arc<Flow>>,
-        /// The `Audit-Id` of the answer: by it the request is found in the server's audit log.
+        /// The `Audit-Id` of the response, which identifies the request in the server's audit log.
         audit_id: Option<Box<str>>,
     },
-    /// Nothing was sent: the client's own rate limit will not let the request through, however long it waits.
+    /// The client's rate limit can never admit the request. Nothing was sent.
     #[error("{request}: the client's own rate limit, its qps and burst: {source}")]
     Throttled {
         /// The request.
         request: Arc<RequestLine>,
-        /// Why the wait had no end.
+        /// Why waiting would never end.
         source: ThrottleError,
     },
-    /// No answer in time. Unless `phase` is connecting, whether the server acted is unknown.
+    /// A deadline passed. Unless `phase` is [`Phase::Connect`], it is unknown whether the server processed the request.
     #[error("{request}: no answer in time: {phase} took longer than {after:?}")]
     Timeout {
         /// The request.
         request: Arc<RequestLine>,
-        /// What took too long.
+        /// The phase that took too long.
         phase: Phase,
-        /// The deadline that was missed.
+        /// The deadline that passed.
         after: Duration,
     },
-    /// The answer, or a frame of it, is larger than allowed.
+    /// The response, or one frame of it, is larger than the limit.
     #[error(
         "{request}: the answer is larger than the limit of {limit} bytes; raise it with max_body, or ask for pages"
     )]
     TooLarge {
         /// The request.
         request: Arc<RequestLine>,
-        /// The limit.
+        /// The limit, in bytes.
         limit: usize,
     },
-    /// The connection failed. Whether the server acted is unknown.
+    /// The connection failed. It is unknown whether the server processed the request.
     #[error("{request}: the connection failed: {message}")]
     Transport {
         /// The request.
         request: Arc<RequestLine>,
-        /// What went wrong, from the outside in.
+        /// The error messages, from the outermost to the innermost.
         message: Box<str>,
-        /// The error beneath.
+        /// The underlying error.
         source: Arc<dyn StdError + Send + Sync>,
     },
-    /// The connection failed, or the server refused the stream, before it looked at the request. Nothing was done.
+    /// The connection failed, or the server refused the stream, before the server processed the request. Nothing was
+    /// done.
     #[error("{request}: the server did not look at the request: {message}")]
     Unprocessed {
         /// The request.
         request: Arc<RequestLine>,
-        /// What went wrong, from the outside in.
+        /// The error messages, from the outermost to the innermost.
         message: Box<str>,
-        /// The error beneath.
+        /// The underlying error.
         source: Arc<dyn StdError + Send + Sync>,
     },
 }
 
 impl Error {
-    /// The request that failed.
+    /// Returns the request that failed.
     pub fn request(&self) -> &Arc<RequestLine> {
         match self {
             Self::Auth { request, .. }
@@ -162,7 +164,7 @@ impl Error {
         }
     }
 
-    /// The server's answer, if it gave one.
+    /// Returns the server's status, if the server responded.
     pub fn status(&self) -> Option<&Status> {
         match self {
             Self::Status { status, .. } => Some(status),
@@ -171,12 +173,12 @@ impl Error {
         }
     }
 
-    /// The reason in the server's answer, if it gave one.
+    /// Returns the reason in the server's status, if there is one.
     pub fn reason(&self) -> Option<&Reason> {
         self.status()?.reason.as_ref()
     }
 
-    /// The `Audit-Id` of the server's answer, if it gave one.
+    /// Returns the `Audit-Id` of the response, if it has one.
     pub fn audit_id(&self) -> Option<&str> {
         match self {
             Self::Status { audit_id, .. } => audit_id.as_deref(),
@@ -185,31 +187,31 @@ impl Error {
         }
     }
 
-    /// 404: no such object or resource. Other questions of this kind are answered by the [`ApiError`](pintle_meta::ApiError) that an
-    /// error turns into.
+    /// Returns whether the status is 404: the object or the resource does not exist. [`ApiError`](pintle_meta::ApiError) has
+    /// similar methods for other reasons; an error converts into it.
     pub fn is_not_found(&self) -> bool {
         self.is(Reason::NotFound, StatusCode::NOT_FOUND)
     }
 
-    /// 409 on create: an object of that name is there.
+    /// Returns whether the status is 409 because an object of that name exists.
     pub fn is_already_exists(&self) -> bool {
         self.reason() == Some(&Reason::AlreadyExists)
     }
 
-    /// 409 otherwise: the object changed meanwhile, or a precondition does not hold.
+    /// Returns whether the status is another 409: the object has changed, or a precondition failed.
     pub fn is_conflict(&self) -> bool {
         self.is(Reason::Conflict, StatusCode::CONFLICT)
     }
 
-    /// By its reason, or by its code where the answer has no reason that is known.
+    /// Compares the reason, or the status code if the response has no known reason.
     fn is(&self, reason: Reason, code: StatusCode) -> bool {
         self.status().is_some_and(|status| match &status.reason {
             None | Some(Reason::Other(_)) => status.code == code.as_u16(),
-            Some(told) => *told == reason,
+            Some(found) => *found == reason,
         })
     }
 
-    /// Who refused the request because there are too many, if that is how it failed.
+    /// Returns whether the client or the server throttled the request, if that is why it failed.
     pub fn throttling(&self) -> Option<Throttling<'_>> {
         match self {
             Self::Throttled { source, .. } => Some(Throttling::Client(source)),
@@ -224,7 +226,7 @@ impl Error {
     }
 }
 
-/// Who has too many requests, and so refused one.
+/// The side that throttled a request.
 ///
 /// # Examples
 ///
@@ -234,7 +236,7 @@ impl Error {
 ///
 /// fn pause(error: &Error) -> Option<Duration> {
 ///     match error.throttling()? {
-///         // The program asks for more than it allows itself.
+///         // The program exceeds its own rate limit.
 ///         Throttling::Client(_) => None,
 ///         Throttling::Server { retry_after, .. } => Some(retry_after.unwrap_or(Duration::from_secs(1))),
 ///     }
@@ -242,23 +244,24 @@ impl Error {
 /// ```
 #[derive(Clone, Copy, Debug)]
 pub enum Throttling<'a> {
-    /// The client, by its own rate limit. Nothing was sent.
+    /// The client's own rate limit. Nothing was sent.
     Client(&'a ThrottleError),
-    /// The server, by its answer of 429. Nothing was done.
+    /// The server responded with 429. Nothing was done.
     Server {
-        /// When to come back, in whole seconds, if it says so.
+        /// When to retry, in whole seconds, if the server says so.
         retry_after: Option<Duration>,
-        /// Which flow had too many, if its priority and fairness says so.
+        /// The flow that exceeded its share, if the server's priority and fairness reports it.
         flow: Option<&'a Flow>,
     },
 }
 
-/// What a server's priority and fairness takes a request for. It names objects of `flowcontrol.apiserver.k8s.io` by their uids.
+/// The classification of a request by API Priority and Fairness. It names objects of `flowcontrol.apiserver.k8s.io` by
+/// their UIDs.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Flow {
-    /// The uid of the FlowSchema that the request matched.
+    /// The UID of the FlowSchema that the request matched.
     pub flow_schema: Box<str>,
-    /// The uid of the PriorityLevelConfiguration that this leads to; empty if it was not told.
+    /// The UID of the PriorityLevelConfiguration of that schema. Empty if the response does not have it.
     pub priority_level: Box<str>,
 }
 
@@ -271,7 +274,7 @@ impl Flow {
     }
 }
 
-/// The `Audit-Id` of an answer. Of a text too long to be one there is none.
+/// Returns the `Audit-Id` of a response, unless the value is too long to be one.
 pub(crate) fn audit_id(headers: &HeaderMap) -> Option<Box<str>> {
     const LONGEST: usize = 256;
     let id = headers.get("audit-id")?.to_str().ok()?;
@@ -279,7 +282,7 @@ pub(crate) fn audit_id(headers: &HeaderMap) -> Option<Box<str>> {
 }
 
 impl fmt::Debug for Error {
-    /// As the message has it, and what lies beneath.
+    /// Shows the message and the underlying errors.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let mut shown = f.debug_tuple("Error");
         shown.field(&format_args!("{self}"));
@@ -329,7 +332,7 @@ impl From<Error> for ApiError {
     }
 }
 
-/// The cause of an [`ApiError`]: an [`Error`] without what the [`ApiError`] says by itself.
+/// The source of an [`ApiError`]: an [`Error`] without the parts that [`ApiError`] itself shows.
 #[derive(Debug, ThisError)]
 #[error("{message}")]
 struct Beneath {
@@ -337,17 +340,17 @@ struct Beneath {
     source: Option<Arc<dyn StdError + Send + Sync>>,
 }
 
-/// What of a request took too long.
+/// A phase of a request that has a deadline.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Phase {
-    /// Reaching the server, TLS included. Nothing was sent.
+    /// Connecting, including TLS. Nothing was sent.
     Connect,
-    /// Waiting for the first line of the answer.
+    /// Waiting for the first line of the response.
     Headers,
-    /// Waiting for the next bytes of the answer.
+    /// Waiting for more of the response body.
     Idle,
-    /// The whole exchange.
+    /// The whole request.
     Total,
 }
 
@@ -362,18 +365,18 @@ impl fmt::Display for Phase {
     }
 }
 
-/// What is wrong with a request, found while it was built. The first fault is kept.
+/// Why a request is invalid. The setters find it, and the request keeps the first error.
 #[derive(Clone, Debug, ThisError)]
 #[non_exhaustive]
 pub enum InvalidRequest {
-    /// A part that can be set only once was set twice.
+    /// A setter that may be called only once was called twice.
     #[error("{part} is already set to {first:?}, and cannot be changed to {second:?}")]
     AlreadySet {
-        /// Which part.
+        /// The part of the request.
         part: &'static str,
-        /// What it was.
+        /// The first value.
         first: String,
-        /// What it was to become.
+        /// The second value.
         second: String,
     },
     /// The file for the body cannot be read.
@@ -381,51 +384,51 @@ pub enum InvalidRequest {
     BodyFile {
         /// The file.
         path: PathBuf,
-        /// Why.
+        /// The I/O error.
         source: Arc<io::Error>,
     },
-    /// The body was a stream, and has been sent: it cannot be sent again.
+    /// The body was a stream that has already been sent.
     #[error("the body was a stream and is already used up; make a new request, or give the body as bytes")]
     BodyUsed,
-    /// The body or the options cannot be written as JSON.
+    /// The body or the options cannot be serialized to JSON.
     #[error("{what} cannot be written as JSON: {message}")]
     Encode {
-        /// What was to be written.
+        /// The value that cannot be serialized.
         what: &'static str,
-        /// Why not.
+        /// The serialization error.
         message: String,
     },
-    /// A namespace is needed and was given as empty.
+    /// The namespace is required but empty.
     #[error("the namespace is empty; name one, or leave it unset for a cluster-scoped resource")]
     EmptyNamespace,
-    /// A header's name or value holds what may not stand there.
+    /// A header's name or value has invalid characters.
     #[error("header {name:?} has a name or a value that HTTP does not allow")]
     Header {
         /// The header.
         name: String,
     },
-    /// The text that was given for a key is none.
+    /// The string is not a valid object key.
     #[error(transparent)]
     Key(InvalidKey),
-    /// The object or key does not fit the handle that it was given to.
+    /// The object or key does not match the `Api`.
     #[error("{0}")]
     Mismatch(String),
-    /// A part of the path would change the meaning of the URL.
+    /// A path segment would change the meaning of the URL.
     #[error("{part} {value:?} is invalid: {why}")]
     Segment {
-        /// Which part.
+        /// The part of the request.
         part: &'static str,
-        /// Its value.
+        /// The value.
         value: String,
-        /// What is wrong with it.
+        /// Why the value is invalid.
         why: &'static str,
     },
-    /// The text is no URL.
+    /// The string is not a valid URL.
     #[error("{uri:?} is not a URL or a path: {message}")]
     Uri {
-        /// The text.
+        /// The string.
         uri: String,
-        /// What is wrong with it.
+        /// Why it is invalid.
         message: String,
     },
 }
@@ -436,34 +439,34 @@ impl From<InvalidRequest> for ApiError {
     }
 }
 
-/// Why a client cannot be made. Each message names the field of the configuration.
+/// Why a client cannot be created. Each message names the configuration field.
 #[derive(Clone, Debug, ThisError)]
 #[non_exhaustive]
 pub enum ConfigError {
     /// Two fields exclude each other.
     #[error("{first} and {second} exclude each other; set one of them")]
     Conflict {
-        /// The one.
+        /// The first field.
         first: &'static str,
-        /// The other.
+        /// The second field.
         second: &'static str,
     },
     /// A file cannot be read.
     #[error("{field}: {path} cannot be read: {source}", path = path.display())]
     File {
-        /// The field that names it.
+        /// The field that names the file.
         field: &'static str,
         /// The file.
         path: PathBuf,
-        /// Why.
+        /// The I/O error.
         source: Arc<io::Error>,
     },
-    /// A field is needed by another one.
+    /// A field requires another field.
     #[error("{present} is set, but {missing} is not; set both or none")]
     Missing {
-        /// The field that is there.
+        /// The field that is set.
         present: &'static str,
-        /// The field that is not.
+        /// The field that is missing.
         missing: &'static str,
     },
     /// A value cannot be used.
@@ -471,15 +474,15 @@ pub enum ConfigError {
     Value {
         /// The field.
         field: &'static str,
-        /// What is wrong with its value.
+        /// Why the value is invalid.
         why: String,
     },
-    /// The server's address cannot be used.
+    /// The server's address is invalid.
     #[error("server {server:?}: {why}")]
     Server {
         /// The address, without user and password.
         server: String,
-        /// What is wrong with it.
+        /// Why the address is invalid.
         why: String,
     },
 }
@@ -490,30 +493,30 @@ impl From<ConfigError> for ApiError {
     }
 }
 
-/// Why credentials cannot be had.
+/// Why credentials are not available.
 #[derive(Clone, Debug, ThisError)]
 #[non_exhaustive]
 pub enum AuthError {
-    /// The certificate that a credential program gave cannot be used.
+    /// The certificate from a credential plugin cannot be used.
     #[error("the certificate that the credential program gave cannot be used: {why}")]
     Certificate {
-        /// What is wrong with it.
+        /// Why the certificate is invalid.
         why: String,
     },
-    /// The credential program failed.
+    /// The credential plugin failed.
     #[error("credential program {command:?}: {why}")]
     Exec {
-        /// The program.
+        /// The command.
         command: String,
-        /// What went wrong, and what to do.
+        /// What failed, and how to fix it.
         why: String,
     },
-    /// A login by OpenID Connect has ended, and its tokens cannot be refreshed.
+    /// An OpenID Connect login has expired and its tokens cannot be refreshed.
     #[error("login at {issuer:?}: {why}")]
     Oidc {
         /// The issuer's URL, without user and password.
         issuer: String,
-        /// What went wrong, and what to do.
+        /// What failed, and how to fix it.
         why: String,
     },
     /// The token file cannot be used.
@@ -521,7 +524,7 @@ pub enum AuthError {
     TokenFile {
         /// The file.
         path: PathBuf,
-        /// What is wrong with it.
+        /// Why the token file is invalid.
         why: String,
     },
 }

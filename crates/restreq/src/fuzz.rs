@@ -223,7 +223,7 @@ pub fn failure_body(bytes: &[u8]) {
             let told = status::failure(StatusCode::from_u16(code).unwrap(), &headers, bytes, &subject);
             assert!(told.code != 0 && told.status != "Success", "{told:?}");
             assert!(code < 500 || told.code == code, "what stands in between may have answered");
-            let is_own = status::told_anywhere(bytes).is_some();
+            let is_own = status::failure_anywhere(bytes).is_some();
             assert!(is_own || told.message.len() < 3 * 2048 + 200, "{}", told.message.len());
             assert!(is_own || kind != Some("application/json") || !told.message.contains(SECRET), "{told:?}");
         }

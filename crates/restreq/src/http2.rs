@@ -1,8 +1,8 @@
-//! Whether HTTP/2 is spoken, and how its connections are watched over.
+//! HTTP/2 settings.
 
 use std::time::Duration;
 
-/// How a client speaks HTTP/2, where TLS negotiates it. The default is client-go's.
+/// The HTTP/2 settings of a client, used if TLS negotiates HTTP/2. The defaults are client-go's.
 ///
 /// # Examples
 ///
@@ -11,19 +11,19 @@ use std::time::Duration;
 /// use pintle_meta::ClientConfig;
 /// use pintle_restreq::{Http2Config, RestClient, RestClientConfig};
 ///
-/// // A load balancer that forgets connections which rest for 10 s.
+/// // For a load balancer that drops connections after 10 s of silence.
 /// let http2 = Http2Config { ping_after: Some(Duration::from_secs(5)), ..Http2Config::of_process() };
 /// let client = RestClient::new(RestClientConfig { http2, ..ClientConfig::new("https://10.0.0.1:6443").into() })?;
 /// # Ok::<(), pintle_restreq::ConfigError>(())
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Http2Config {
-    /// Whether it is offered to the server. Without it, each request that is under way has a connection of its own.
+    /// Whether to offer HTTP/2 to the server. Without it, each request in flight has its own connection.
     pub enabled: bool,
-    /// A peer that is silent for so long is asked whether it is there. None: it is not asked, and a connection whose peer has gone in
-    /// silence is noticed by TCP alone. 30 s by default.
+    /// How long a peer may be silent before the client pings it. 30 s by default. If `None`, the client does not ping,
+    /// and only TCP detects a lost peer.
     pub ping_after: Option<Duration>,
-    /// So long it has to answer; after that, the connection is given up. 15 s by default.
+    /// How long the client waits for the response to a ping before it closes the connection. 15 s by default.
     pub ping_timeout: Duration,
 }
 
@@ -33,19 +33,19 @@ impl Default for Http2Config {
     }
 }
 
-/// So long is as good as for ever.
+/// Longer durations are cut to this one.
 const LONGEST: Duration = Duration::from_secs(365 * 24 * 60 * 60);
 
 impl Http2Config {
-    /// The same, in spans that hyper can add to any moment without a panic.
+    /// Limits all durations, so that hyper can add them to any instant without a panic.
     pub(crate) fn countable(self) -> Self {
         let ping_after = self.ping_after.map(|after| after.min(LONGEST));
         Self { ping_after, ping_timeout: self.ping_timeout.min(LONGEST), ..self }
     }
 
-    /// As the environment of this process has it, by client-go's variables: `DISABLE_HTTP2`, if it is not empty;
-    /// `HTTP2_READ_IDLE_TIMEOUT_SECONDS`, of which 0 stands for no question; `HTTP2_PING_TIMEOUT_SECONDS`. What is not set, or is no
-    /// number, has its default.
+    /// Reads client-go's environment variables: `DISABLE_HTTP2`, if it is not empty; `HTTP2_READ_IDLE_TIMEOUT_SECONDS`,
+    /// where 0 disables pings; and `HTTP2_PING_TIMEOUT_SECONDS`. A variable that is unset or not a number means the
+    /// default.
     pub fn of_process() -> Self {
         Self::of(|name| std::env::var(name).ok())
     }
@@ -64,7 +64,7 @@ impl Http2Config {
                 Some(Duration::ZERO) => None,
                 asked => asked.or(ping_after),
             },
-            // None at all would give up each connection that is asked.
+            // Zero would close every connection that is pinged.
             ping_timeout: seconds("HTTP2_PING_TIMEOUT_SECONDS").filter(|time| !time.is_zero()).unwrap_or(ping_timeout),
         }
     }

@@ -1,4 +1,4 @@
-//! Both ends of the client in the words of `tower`: a layer around its transport, and the client as a service.
+//! Integration with `tower`: a layer around the transport, and the client as a service.
 
 use std::fmt;
 use std::future::poll_fn;
@@ -20,13 +20,18 @@ use crate::{ByteStream, Error, RestClient};
 
 type BoxFuture<T> = Pin<Box<dyn Future<Output = T> + Send>>;
 
-/// A layer of `tower` around the transport of a client, such as one that limits, traces or signs.
+/// A `tower` layer around the transport of a client. Use it to limit, trace or sign requests.
 ///
-/// It sees each attempt as it is sent: its URL whole, with credentials and all headers but those of the connection itself. What it
-/// answers goes on as an answer of the server. An error of the transport that it hands on, as it is or as a source of another, is told
-/// as what it was; any other is an [`Error::Transport`]: whether the server acted is unknown. It has to keep the extensions of requests, by
-/// which watches and streams get connections of their own. It is cloned for each attempt, one clone
-/// at a time, so a `Clone` that sends a request of this client would wait for itself; and it is called once it is ready.
+/// The layer sees each attempt as it is sent, with its full URL, the credentials and all headers except those of the
+/// connection itself. The client treats the layer's response as the server's response.
+///
+/// - If the layer returns an error of the transport, directly or as the source of another error, the client reports the
+///   original error. Any other error becomes [`Error::Transport`]: it is unknown whether the server processed the
+///   request.
+/// - The layer must keep the extensions of requests. The transport uses them to give watches and streams connections of
+///   their own.
+/// - The client clones the service for each attempt, one clone at a time. So a `Clone` implementation that sends a
+///   request with the same client would deadlock. The client calls the clone once it is ready.
 ///
 /// # Examples
 ///
@@ -34,7 +39,7 @@ type BoxFuture<T> = Pin<Box<dyn Future<Output = T> + Send>>;
 /// use pintle_meta::ClientConfig;
 /// use pintle_restreq::{RestClient, RestClientConfig, TransportLayer, TransportService};
 ///
-/// // In its place, `tower::limit::ConcurrencyLimitLayer::new(5)`, say.
+/// // Or, for example, `tower::limit::ConcurrencyLimitLayer::new(5)`.
 /// let layer = tower_layer::layer_fn(|transport: TransportService| transport);
 /// let client = RestClient::new(RestClientConfig {
 ///     transport_layer: Some(TransportLayer::new(layer)),
@@ -45,18 +50,18 @@ type BoxFuture<T> = Pin<Box<dyn Future<Output = T> + Send>>;
 #[derive(Clone)]
 pub struct TransportLayer(Arc<dyn Fn(TransportService) -> Exchange + Send + Sync>);
 
-/// What a [`TransportLayer`] is put around: the connections to the server.
+/// The inner service of a [`TransportLayer`]: the connections to the server.
 #[derive(Clone)]
 pub struct TransportService(Arc<Transport>);
 
-/// A body that goes through a [`TransportLayer`], in either direction. `Debug` shows nothing of it.
+/// A request or response body that passes through a [`TransportLayer`]. `Debug` does not show its content.
 pub struct TransportBody(UnsyncBoxBody<Bytes, BoxError>);
 
 /// Sends a request through all layers.
 type Exchange = Box<dyn Fn(Request<TransportBody>) -> BoxFuture<Result<Response<AnswerBody>, BoxError>> + Send + Sync>;
 
 impl TransportLayer {
-    /// Of any layer that makes a service of HTTP of one. What it makes is put together once, with the client.
+    /// Creates a layer from any `tower` layer that returns an HTTP service. The service is built once, with the client.
     pub fn new<L, S, B>(layer: L) -> Self
     where
         L: Layer<TransportService, Service = S> + Send + Sync + 'static,
@@ -67,7 +72,7 @@ impl TransportLayer {
         Self(Arc::new(move |transport: TransportService| -> Exchange {
             let service = Mutex::new(layer.layer(transport));
             Box::new(move |request: Request<TransportBody>| {
-                // A clone that panics leaves nothing half done.
+                // A clone that panics leaves no partial changes.
                 let mut service = service.lock().unwrap_or_else(PoisonError::into_inner).clone();
                 Box::pin(async move {
                     poll_fn(|cx| service.poll_ready(cx)).await.map_err(Into::<BoxError>::into)?;
@@ -78,7 +83,7 @@ impl TransportLayer {
         }))
     }
 
-    /// Of a service that takes the place of the connections, such as a server of this process: nothing is sent but to it.
+    /// Replaces the connections by a service, such as an in-process server. All requests go to that service.
     ///
     /// # Examples
     ///
@@ -162,7 +167,7 @@ impl Service<Request<TransportBody>> for TransportService {
     type Error = BoxError;
     type Future = BoxFuture<Result<Self::Response, BoxError>>;
 
-    /// It always is: who comes waits for a connection as part of the call.
+    /// Always ready. Waiting for a connection is part of the call.
     fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<Result<(), BoxError>> {
         Poll::Ready(Ok(()))
     }
@@ -177,8 +182,8 @@ impl Service<Request<TransportBody>> for TransportService {
     }
 }
 
-/// The client as a service: a request with path and query of its own is sent as any other of the client, with its credentials, retries and
-/// metrics, and what is no success is an [`Error::Status`]. The body of an answer is read as it comes.
+/// Sends an `http::Request` like any other request of the client, with its credentials, retries and metrics. Only the path and
+/// query of the URI are used. An unsuccessful response is an [`Error::Status`]. The response body is streamed.
 ///
 /// # Examples
 ///
@@ -215,7 +220,7 @@ impl Service<Request<Bytes>> for RestClient {
 }
 
 impl TransportBody {
-    /// Of any body of bytes, such as one that a layer makes.
+    /// Creates a body from any body of bytes, such as one from a layer.
     pub fn new(body: impl Body<Data = Bytes, Error: Into<BoxError>> + Send + 'static) -> Self {
         Self(UnsyncBoxBody::new(body.map_err(Into::into)))
     }

@@ -18,31 +18,32 @@
 //! config.token = Some(Secret::new("…"));
 //! let client = RestClient::new(config)?;
 //!
-//! // By type:
+//! // With a type:
 //! let maps: Api<ConfigMap> = Api::namespaced(client.clone(), "default");
 //! for map in maps.list(&ListOptions::default()).await?.items {
 //!     println!("{}: {} entries", map.metadata.name, map.data.len());
 //! }
 //!
-//! // By hand:
+//! // As a request:
 //! let version = client.get().abs_path(["/version"]).object::<serde_json::Value>().await?;
 //! println!("{}", version["gitVersion"]);
 //! # Ok(())
 //! # }
 //! ```
 //!
-//! # Nouns
+//! # Main types
 //!
-//! - [`RestClient`] reaches one server, as a [`ClientConfig`](pintle_meta::ClientConfig) describes it.
-//! - [`Request`] is one request, built by chained setters and sent by itself; [`Response`], [`ByteStream`] and [`Watch`] are
-//!   what comes back.
-//! - [`Api`] is the typed handle on one resource. It is the [`ListWatch`](pintle_meta::ListWatch) of a reflector and the
-//!   [`ObjectApi`](pintle_meta::ObjectApi) of an elector or controller.
-//! - [`Pages`] are a long list in pieces, a [`Subresource`] is a part of an object, and a [`RetryWatch`] goes on where a watch ended.
-//! - [`RestMapper`] finds the resource that a name or a kind means on a server.
-//! - [`Error`] is how a request fails; [`ConfigError`] is why a client cannot be made.
-//! - [`RestClientConfig::metrics`] says who is told how many requests there are and how long they take.
-//! - [`Warning`]s are what a server has to remark on requests that it served.
+//! - [`RestClient`] connects to one API server. A [`ClientConfig`](pintle_meta::ClientConfig) describes the server.
+//! - [`Request`] is one request. Chained setters build it; methods such as [`send`](Request::send) send it. The result
+//!   is a [`Response`], a [`ByteStream`] or a [`Watch`].
+//! - [`Api`] is the typed client of one resource. It implements [`ListWatch`](pintle_meta::ListWatch) for reflectors
+//!   and [`ObjectApi`](pintle_meta::ObjectApi) for leader electors and controllers.
+//! - [`Pages`] reads a long list in pages. [`Subresource`] addresses a subresource of an object. [`RetryWatch`] resumes
+//!   a watch after it ends.
+//! - [`RestMapper`] finds the resource for a name or a kind.
+//! - [`Error`] is the error of a request. [`ConfigError`] is the error of [`RestClient::new`].
+//! - [`RestClientConfig::metrics`] sets the provider for request metrics.
+//! - [`Warning`] is a warning from the server about a request that it served.
 
 mod api;
 mod auth;
@@ -97,7 +98,7 @@ pub use stream::ByteStream;
 pub use warning::{IgnoreWarnings, LogWarnings, Warning, WarningHandler};
 pub use watch::{FrameSplitter, FrameTooLarge, RawWatch, Watch};
 
-// The examples of the README run as tests.
+// Runs the examples of the README as tests.
 #[cfg(doctest)]
 #[doc = include_str!("../README.md")]
 struct Readme;

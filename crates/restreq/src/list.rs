@@ -1,4 +1,4 @@
-//! Lists, item by item.
+//! Lists that are read item by item.
 
 pub(crate) mod splitter;
 
@@ -17,13 +17,14 @@ use self::splitter::{Fault, ListSplitter};
 use crate::stream::ByteStream;
 use crate::{Error, status};
 
-/// The parts of a list as they come: the items in their order, and last what the list says of itself.
+/// The parts of a list in the order of the response: first the items, then the list's metadata.
 ///
-/// No more of the body is held than one item, and no more of an item than its limit: see
-/// [`max_object`](pintle_meta::ClientConfig::max_object). It ends without an item when the list is whole, and after an error when the
-/// connection is lost, rests for too long, or brings what is no list or no JSON.
+/// At most one item is in memory at a time, and no more of it than its limit: see
+/// [`max_object`](pintle_meta::ClientConfig::max_object). After the complete list, the stream returns `None`. It
+/// returns an error, then `None`, if the connection is lost, pauses for too long, or delivers something other than a
+/// list in JSON.
 ///
-/// Dropping it gives the request up.
+/// Dropping it cancels the request.
 ///
 /// # Examples
 ///
@@ -55,20 +56,20 @@ impl ListStream {
         Self { bytes, splitter: ListSplitter::new(max_item), done: false }
     }
 
-    /// The next part, `None` at the end.
+    /// Returns the next part, or `None` at the end.
     ///
     /// # Errors
     ///
-    /// As for the stream. The list is at its end then, and not whole.
+    /// As for the stream. The list has then ended and is incomplete.
     ///
     /// # Cancel safety
     ///
-    /// Nothing is lost.
+    /// No part is lost.
     pub async fn next(&mut self) -> Option<Result<ListPart, Error>> {
         std::future::poll_fn(|cx| Pin::new(&mut *self).poll_next(cx)).await
     }
 
-    /// The request that this is the answer to.
+    /// Returns the request of this response.
     pub fn request(&self) -> &Arc<RequestLine> {
         self.bytes.request()
     }
@@ -91,11 +92,11 @@ impl ListStream {
         }
     }
 
-    /// What stood around the items, now that the body has ended.
+    /// Decodes the JSON around the items, after the end of the body.
     fn metadata(&self) -> Result<ListMeta, Error> {
         let request = || self.bytes.request().clone();
         let envelope = self.splitter.finish().map_err(|fault| self.faulty(fault))?;
-        if let Some(status) = status::told_anywhere(envelope) {
+        if let Some(status) = status::failure_anywhere(envelope) {
             let body = Bytes::copy_from_slice(envelope);
             return Err(Error::Status { request: request(), status, body, flow: None, audit_id: None });
         }
@@ -126,7 +127,7 @@ impl Stream for ListStream {
     }
 }
 
-/// A body that is at hand as a whole, as items and metadata.
+/// Splits a complete body into items and metadata.
 pub(crate) fn split(body: Bytes) -> Result<(Vec<RawObject>, ListMeta), String> {
     let mut splitter = ListSplitter::new(body.len());
     splitter.push(body);
@@ -137,7 +138,7 @@ pub(crate) fn split(body: Bytes) -> Result<(Vec<RawObject>, ListMeta), String> {
     Ok((items, read_envelope(splitter.finish().map_err(|fault| fault.to_string())?)?))
 }
 
-/// Decodes the item at that place of a list. An error names the place, and the object if that is possible.
+/// Decodes the item at index `at` of a list. An error names the index, and the object if possible.
 pub(crate) fn decode<T: DeserializeOwned>(at: usize, item: &RawObject) -> Result<T, String> {
     let (key, error) = match item {
         RawObject::Json(json) => match serde_json::from_slice(json) {
@@ -161,7 +162,7 @@ fn read_envelope(envelope: &[u8]) -> Result<ListMeta, String> {
     }
     let read: Envelope = serde_json::from_slice(envelope).map_err(|error| DecodeError::from(error).to_string())?;
     let kind = read.kind.unwrap_or_default();
-    // A status is none, whatever it holds: from what does not stand in a list, informers conclude that it is gone.
+    // A `Status` is not a list, whatever its fields. Informers treat objects that are missing from a list as deleted.
     if kind == "Status" || (read.items.is_none() && !kind.ends_with("List")) {
         return Err(format!("expected a list, got kind {kind:?}"));
     }

@@ -1,19 +1,19 @@
-//! What of an object belongs to a manager of its fields.
+//! Extraction of the fields that a manager owns.
 
 use std::fmt;
 
 use serde_json::{Map, Value};
 
-/// What a manager has applied of an object and still owns, as its next apply has to begin: client-go's `ExtractInto`. Beside those
-/// fields it has apiVersion, kind, name and namespace. `None` if the manager has applied nothing, to this `subresource`; an empty one
-/// for the object itself.
+/// Returns the fields that a manager has applied to an object and still owns: client-go's `ExtractInto`. The result
+/// also has apiVersion, kind, name and namespace, so it can start the manager's next apply. Returns `None` if the
+/// manager has applied nothing to this `subresource`. An empty `subresource` means the object itself.
 ///
-/// The object has to be whole: [`ObjectMeta`](pintle_meta::ObjectMeta) and what is made of it skip `managedFields`. Of a server,
-/// [`Api::applied`](crate::Api::applied) gives it.
+/// The object must be complete JSON from the server: [`ObjectMeta`](pintle_meta::ObjectMeta) and types that use it drop
+/// `managedFields`. [`Api::applied`](crate::Api::applied) reads the object and calls this function.
 ///
 /// # Errors
 ///
-/// The managed fields are in no form that is known.
+/// Returns an error if the managed fields have an unknown format.
 ///
 /// # Examples
 ///
@@ -48,7 +48,7 @@ pub fn extract_managed_fields(
     };
     let Some(entry) = entries.into_iter().flatten().find(is_own) else { return Ok(None) };
     let fields = entry["fieldsV1"].as_object().ok_or_else(|| InvalidManagedFields::new("fieldsV1"))?;
-    // At the root, an empty set is no leaf: nothing is owned.
+    // At the root, an empty set means that nothing is owned, unlike at a leaf.
     let owned = if fields.is_empty() { None } else { part(object, fields)? };
     let mut extracted = owned.unwrap_or_else(|| Value::Object(Map::new()));
     for member in ["apiVersion", "kind"] {
@@ -64,9 +64,9 @@ pub fn extract_managed_fields(
     Ok(Some(extracted))
 }
 
-/// The part of a value that `fields` name; none if nothing of it is there.
+/// Returns the part of a value that `fields` name, or `None` if it no longer exists.
 fn part(value: &Value, fields: &Map<String, Value>) -> Result<Option<Value>, InvalidManagedFields> {
-    // A leaf: all of it is owned.
+    // A leaf: the whole value is owned.
     if fields.is_empty() {
         return Ok(Some(value.clone()));
     }
@@ -98,12 +98,12 @@ fn part(value: &Value, fields: &Map<String, Value>) -> Result<Option<Value>, Inv
             let is_there = !owned.is_empty() || fields.contains_key(".");
             Ok(is_there.then_some(Value::Array(owned)))
         }
-        // The object has changed its form since: what is owned is no longer there.
+        // The type of the value has changed, so the owned fields no longer exist.
         _ => Ok(None),
     }
 }
 
-/// The part of an item of a list, by whose keys it is found again.
+/// Returns the owned part of a list item, including the keys that identify the item.
 fn keyed_part(path: &str, item: &Value, fields: &Map<String, Value>) -> Result<Option<Value>, InvalidManagedFields> {
     let mut owned = part(item, fields)?;
     if let (Some(keys), Some(Value::Object(members))) = (path.strip_prefix("k:"), &mut owned) {
@@ -113,7 +113,7 @@ fn keyed_part(path: &str, item: &Value, fields: &Map<String, Value>) -> Result<O
     Ok(owned)
 }
 
-/// Whether a path names that item of a list: by its keys, its value or its place.
+/// Whether a path identifies the list item: by its keys, its value or its index.
 fn names(path: &str, at: usize, item: &Value) -> Result<bool, InvalidManagedFields> {
     let invalid = || InvalidManagedFields::new(path);
     match path.split_once(':').ok_or_else(invalid)? {
@@ -127,7 +127,7 @@ fn names(path: &str, at: usize, item: &Value) -> Result<bool, InvalidManagedFiel
     }
 }
 
-/// Managed fields in a form that is not known.
+/// The error for managed fields in an unknown format.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct InvalidManagedFields {
     path: Box<str>,
@@ -135,7 +135,7 @@ pub struct InvalidManagedFields {
 
 impl InvalidManagedFields {
     fn new(path: &str) -> Self {
-        // What stands behind is a value of the object.
+        // The rest is a value from the object.
         let shown = if path.starts_with("k:") || path.starts_with("v:") { &path[..2] } else { path };
         Self { path: shown.into() }
     }

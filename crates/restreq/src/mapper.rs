@@ -1,4 +1,4 @@
-//! From names and kinds to resources: what a server says that it has.
+//! Maps names and kinds to resources, with the server's discovery documents.
 
 mod discover;
 mod documents;
@@ -16,14 +16,15 @@ use tokio::time::Instant;
 use self::find::Wanted;
 use crate::RestClient;
 
-/// Finds the resource that a name or a kind means on a server, by what the server says that it has: client-go's `RESTMapper` over cached
-/// discovery.
+/// Finds the resource for a name or a kind: client-go's `RESTMapper` over cached discovery.
 ///
-/// It asks with the first question, keeps the answer, and asks again for what is not in it: whoever looks for a resource whose definition
-/// has just been made finds it. All who look for something unknown share one such question, and a second passes between two.
+/// The first lookup fetches discovery and caches it. A lookup that misses the cache fetches it again, so a resource
+/// whose definition was just created is found. Concurrent misses share one fetch, and at least a second passes between
+/// two fetches.
 ///
-/// A server is asked for all of its groups in two documents (aggregated discovery); one that does not have these is asked group by group.
-/// A group that does not answer, as of an extension server that is down, is left out and named where something is not found.
+/// It fetches all groups in two documents (aggregated discovery), or group by group if the server does not support
+/// that. A group that does not respond, such as that of an extension server that is down, is left out. Errors about
+/// missing resources name such groups.
 ///
 /// # Examples
 ///
@@ -34,7 +35,7 @@ use crate::RestClient;
 /// async fn named(client: RestClient, name: &str) -> Result<Api<DynamicObject>, Box<dyn std::error::Error>> {
 ///     let mapper = RestMapper::new(client.clone());
 ///     match mapper.named(name).await {
-///         // `deploy`, `Deployment`, `deployments.apps` and `deployments.v1.apps` are all one.
+///         // `deploy`, `Deployment`, `deployments.apps` and `deployments.v1.apps` mean the same.
 ///         Ok(resource) => Ok(Api::dynamic(client, resource, None)?),
 ///         Err(MappingError::Ambiguous { candidates, .. }) => Err(format!("which of {candidates:?}?").into()),
 ///         Err(error) => Err(error.into()),
@@ -43,69 +44,69 @@ use crate::RestClient;
 /// ```
 pub struct RestMapper {
     client: RestClient,
-    /// Counts the callers and the questions in their order, from 1.
+    /// The number of lookups and fetches so far. Each gets the next number as its turn.
     turns: AtomicU64,
-    /// All that was said before this turn is forgotten.
+    /// Discovery that was fetched before this turn is invalid.
     forgotten: AtomicU64,
     known: Mutex<Option<Arc<Known>>>,
-    /// Held by who asks. Who finds an answer does not wait for it.
+    /// Held during a fetch. A lookup that hits the cache does not take it.
     asking: tokio::sync::Mutex<()>,
 }
 
-/// A resource, and what a server says of it.
+/// A resource and its discovery information.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct DiscoveredResource {
-    /// How to address it.
+    /// The resource.
     pub resource: ApiResource,
-    /// Its name for one object.
+    /// The singular name.
     pub singular: String,
-    /// Its short names, such as `deploy`.
+    /// The short names, such as `deploy`.
     pub short_names: Vec<String>,
-    /// The names of groups of resources that it belongs to, such as `all`.
+    /// The categories, such as `all`.
     pub categories: Vec<String>,
-    /// What can be done with it, such as `list`.
+    /// The supported verbs, such as `list`.
     pub verbs: Vec<String>,
-    /// The names of its subresources, such as `status`.
+    /// The names of the subresources, such as `status`.
     pub subresources: Vec<String>,
 }
 
-/// What a server has said.
+/// The cached discovery.
 #[derive(Debug)]
 struct Known {
-    /// By group in the order of the server, the core group first; of each group the preferred version first.
+    /// By group in the server's order, with the core group first. Within a group, the preferred version comes first.
     resources: Vec<DiscoveredResource>,
-    /// The groups and versions that did not answer.
+    /// The groups and versions that did not respond.
     missing: Vec<GroupVersion>,
-    /// When it was asked, also among the callers: a clock may show two of them the same time.
+    /// When it was fetched. The turn orders fetches and lookups even if the clock returns equal times.
     asked: Instant,
     turn: u64,
 }
 
-/// Between two questions to the server for what is not known.
+/// The minimum time between two fetches after cache misses.
 const BETWEEN: Duration = Duration::from_secs(1);
 
-/// Why no resource is found.
+/// Why a resource was not found.
 #[derive(Clone, Debug, ThisError)]
 #[non_exhaustive]
 pub enum MappingError {
-    /// The name means several resources, none of them in the core group.
+    /// The name matches several resources, none of them in the core group.
     #[error("{name:?} may be any of {}; name the group as well", listed(.candidates))]
     Ambiguous {
-        /// What was looked for.
+        /// The name.
         name: String,
-        /// What it may mean.
+        /// The matching resources.
         candidates: Vec<ApiResource>,
     },
-    /// The server has nothing of that name.
+    /// No resource matches.
     #[error("the server has no resource {name:?}{}", unanswered(.missing))]
     NoMatch {
-        /// What was looked for.
+        /// The name.
         name: String,
-        /// The groups that did not answer, in which it may be.
+        /// The groups that did not respond. The resource may be in one of them.
         missing: Vec<GroupVersion>,
     },
-    /// The server could not be asked.
+    /// Fetching discovery failed.
     #[error(transparent)]
     Api(#[from] ApiError),
 }
@@ -120,7 +121,7 @@ impl From<MappingError> for ApiError {
 }
 
 impl RestMapper {
-    /// A mapper for the server of a client. Nothing is sent yet.
+    /// Creates a mapper for the client's server. Nothing is sent yet.
     pub fn new(client: RestClient) -> Self {
         Self {
             client,
@@ -131,67 +132,68 @@ impl RestMapper {
         }
     }
 
-    /// The resource that a name means, as users write it for kubectl: its plural, singular, kind or short name, in any case, alone or
-    /// followed by a dot and its group, or its version and group. A group may be shortened to how it begins.
+    /// Finds a resource by a name, in the format of kubectl: a plural, singular, kind or short name in any case. The
+    /// name can be followed by a dot and its group, or by its version and group. A prefix of the group is enough.
     ///
-    /// Where no group is named, the core group comes before all others; a name of its own comes before a short name. Where no version
-    /// is named, it is the one that the server prefers.
+    /// Without a group, the core group has priority, and full names have priority over short names. Without a version,
+    /// the result is the server's preferred version.
     ///
     /// # Errors
     ///
-    /// Several resources are meant, or none, or the server cannot be asked.
+    /// Returns an error if several resources or no resource match, or if fetching discovery fails.
     ///
     /// # Cancel safety
     ///
-    /// What has been learned is kept; an unfinished question is asked again.
+    /// Fetched discovery stays in the cache. An unfinished fetch is repeated by the next lookup.
     pub async fn named(&self, name: &str) -> Result<ApiResource, MappingError> {
         self.find(&Wanted::Name(name)).await
     }
 
-    /// The resource of a kind. An empty version stands for the one that the server prefers.
+    /// Finds the resource of a kind. An empty version means the server's preferred version.
     ///
     /// # Errors
     ///
-    /// As [`named`](Self::named).
+    /// As for [`named`](Self::named).
     ///
     /// # Cancel safety
     ///
-    /// As [`named`](Self::named).
+    /// As for [`named`](Self::named).
     pub async fn kind(&self, kind: &GroupVersionKind) -> Result<ApiResource, MappingError> {
         self.find(&Wanted::Kind(kind)).await
     }
 
-    /// The resource of that plural, group and version, from which its kind and scope are learned. An empty version stands for the one
-    /// that the server prefers.
+    /// Finds a resource by its group, version and plural name, and so its kind and scope. An empty version means the
+    /// server's preferred version.
     ///
     /// # Errors
     ///
-    /// As [`named`](Self::named).
+    /// As for [`named`](Self::named).
     ///
     /// # Cancel safety
     ///
-    /// As [`named`](Self::named).
+    /// As for [`named`](Self::named).
     pub async fn resource(&self, resource: &GroupVersionResource) -> Result<ApiResource, MappingError> {
         self.find(&Wanted::Resource(resource)).await
     }
 
-    /// All resources in all their versions: by group in the order of the server, the core group first; of each group the preferred
-    /// version first.
+    /// Returns all resources in all versions, by group in the server's order, with the core group first. Within a
+    /// group, the preferred version comes first.
     ///
     /// # Errors
     ///
-    /// The server cannot be asked.
+    /// Returns an error if fetching discovery fails.
     ///
     /// # Cancel safety
     ///
-    /// As [`named`](Self::named).
+    /// As for [`named`](Self::named).
     pub async fn resources(&self) -> Result<Vec<DiscoveredResource>, ApiError> {
         Ok(self.known(0).await?.resources.clone())
     }
 
-    /// Forgets what the server has said. What is not known is asked for in any case; this is for what has gone or changed.
+    /// Drops the cached discovery. Missing resources are fetched anyway; use this after resources were deleted or
+    /// changed.
     pub fn invalidate(&self) {
-        // A question that is under way began before, so its answer is forgotten as well.
+        // A fetch in flight started earlier, so its result is invalid too.
         self.forgotten.store(self.turns.fetch_add(1, Ordering::Relaxed), Ordering::Relaxed);
     }
 
@@ -204,13 +206,13 @@ impl RestMapper {
         }
     }
 
-    /// What the server has said, if it was asked after that turn, and after all was forgotten.
+    /// Returns discovery that was fetched after the given turn and after the last invalidation.
     async fn known(&self, after: u64) -> Result<Arc<Known>, ApiError> {
         if let Some(known) = self.last(after) {
             return Ok(known);
         }
         let _asking = self.asking.lock().await;
-        // Whoever asked meanwhile may have asked late enough.
+        // Another lookup may have fetched it meanwhile, late enough for this one.
         if let Some(known) = self.last(after) {
             return Ok(known);
         }
@@ -223,9 +225,9 @@ impl RestMapper {
         Ok(new)
     }
 
-    /// The last answer, if it is of after that turn.
+    /// Returns the cached discovery if it is newer than the turn.
     fn last(&self, after: u64) -> Option<Arc<Known>> {
-        // Nothing panics while it is held.
+        // No code under this lock panics.
         let known = self.known.lock().unwrap_or_else(PoisonError::into_inner).clone();
         known.filter(|known| known.turn > after.max(self.forgotten.load(Ordering::Relaxed)))
     }
@@ -251,7 +253,7 @@ fn unanswered(missing: &[GroupVersion]) -> String {
     }
 }
 
-/// What a document of discovery has, and what is found by the name of each.
+/// Returns the resources of a discovery document, and the result of looking up each by its name.
 #[cfg(any(test, fuzzing))]
 pub(crate) fn found_in(document: &[u8]) -> Vec<(ApiResource, Result<ApiResource, MappingError>)> {
     use self::documents::{Resources, Root};
@@ -267,7 +269,7 @@ pub(crate) fn found_in(document: &[u8]) -> Vec<(ApiResource, Result<ApiResource,
     for (resources, missing) in [aggregated, (plain.unwrap_or_default(), Vec::new())] {
         let known = Known { resources, missing, asked: Instant::now(), turn: 0 };
         for entry in &known.resources {
-            // Whatever is said to it, it is said without a panic.
+            // No lookup may panic.
             let _ = known.find(&Wanted::Name(&entry.resource.plural));
             let own = known.find(&Wanted::Resource(&entry.resource.gvr()));
             found.push((entry.resource.clone(), own));

@@ -1,4 +1,4 @@
-//! What a client tells of its requests, by client-go's names.
+//! The client's metrics, with client-go's names.
 
 use std::collections::HashMap;
 use std::fmt;
@@ -45,7 +45,7 @@ static RESOLVED: Metric = Metric {
     labels: &["host"],
 };
 
-/// client-go's buckets of bytes.
+/// client-go's buckets for sizes in bytes.
 const BYTES: MetricKind = MetricKind::Histogram(&[
     64.0, 256.0, 512.0, 1024.0, 4096.0, 16384.0, 65536.0, 262144.0, 1048576.0, 4194304.0, 16777216.0,
 ]);
@@ -78,7 +78,7 @@ static PROGRAM_POLICY: Metric = Metric {
 static CERTIFICATE_AGE: Metric = Metric {
     name: "rest_client_exec_plugin_certificate_rotation_age",
     help: "For how many seconds a certificate of the credential program served until another took its place",
-    // Of minutes, of days, and of months.
+    // Buckets of minutes, days and months.
     kind: MetricKind::Histogram(&[
         600.0,
         1800.0,
@@ -137,7 +137,7 @@ impl Instruments {
         }
     }
 
-    /// An attempt has come to an answer, or to none.
+    /// Records the outcome of an attempt. `code` is `None` without a response.
     pub(crate) fn attempted(&self, method: &Method, code: Option<StatusCode>, is_retry: bool) {
         let count = |instruments: &Labelled<_, dyn Counter>, metric| {
             let make = || {
@@ -157,48 +157,48 @@ impl Instruments {
         self.throttled.of(method.clone(), make).observe(waited.as_secs_f64());
     }
 
-    /// Takes the time that the addresses of a host are looked up for, until what is returned is dropped.
+    /// Measures a DNS lookup until the returned guard is dropped.
     pub(crate) fn look_up<'a>(&'a self, host: &'a str) -> LookUp<'a> {
         LookUp { instruments: self, host, start: Instant::now() }
     }
 
-    /// An attempt was made with a body of so many bytes.
+    /// Records the body size of an attempt.
     pub(crate) fn sent(&self, method: &Method, bytes: usize) {
         let make = || self.provider.histogram(&REQUEST_SIZE, &[method.as_str(), &self.host]);
         self.request_sizes.of(method.clone(), make).observe(bytes as f64);
     }
 
-    /// The body of an answer was read, and had so many bytes.
+    /// Records the body size of a response.
     pub(crate) fn received(&self, method: &Method, bytes: usize) {
         let make = || self.provider.histogram(&RESPONSE_SIZE, &[method.as_str(), &self.host]);
         self.response_sizes.of(method.clone(), make).observe(bytes as f64);
     }
 
-    /// A credential program has ended, or could not be run.
+    /// Records a run of the credential plugin, or a failure to run it.
     pub(crate) fn program_ran(&self, code: i32, how: &'static str) {
         let make = || self.provider.counter(&PROGRAM_RUNS, &[&code.to_string(), how]);
         self.program_runs.of((code, how), make).add(1);
     }
 
-    /// Whether a credential program may run has been looked up.
+    /// Records whether the plugin policy allows the credential plugin.
     pub(crate) fn program_judged(&self, is_allowed: bool) {
         let status = if is_allowed { "allowed" } else { "denied" };
         self.program_policy.of(is_allowed, || self.provider.counter(&PROGRAM_POLICY, &[status])).add(1);
     }
 
-    /// The certificate of a credential program has been replaced.
+    /// Records that the certificate of a credential plugin was replaced.
     pub(crate) fn certificate_replaced(&self, age: Duration) {
         let make = || self.provider.histogram(&CERTIFICATE_AGE, &[]);
         self.certificate_ages.of((), make).observe(age.as_secs_f64());
     }
 
-    /// Takes the time until what is returned is dropped.
+    /// Measures a request until the returned guard is dropped.
     pub(crate) fn time(&self, method: Method) -> Timer<'_> {
         Timer { instruments: self, method, start: Instant::now() }
     }
 }
 
-/// A request that is under way.
+/// Measures a request.
 pub(crate) struct Timer<'a> {
     instruments: &'a Instruments,
     method: Method,
@@ -213,7 +213,7 @@ impl Drop for Timer<'_> {
     }
 }
 
-/// A look-up of a name that is under way. One that is given up takes time as well.
+/// Measures a DNS lookup, also if it is cancelled.
 pub(crate) struct LookUp<'a> {
     instruments: &'a Instruments,
     host: &'a str,
@@ -228,8 +228,8 @@ impl Drop for LookUp<'_> {
     }
 }
 
-/// The instruments of one metric, made as labels come up. There are as many as the program uses methods, for each code that
-/// servers answer; and as many as the server and its proxy have names.
+/// The instruments of one metric, created on first use of their labels. Their number is bounded by the methods that the
+/// program uses times the codes that servers return, and by the names of the server and its proxy.
 struct Labelled<K, I: ?Sized>(Mutex<HashMap<K, Arc<I>>>);
 
 impl<K: Eq + Hash, I: ?Sized> Labelled<K, I> {
@@ -241,14 +241,15 @@ impl<K: Eq + Hash, I: ?Sized> Labelled<K, I> {
         if let Some(instrument) = self.lock().get(&labels) {
             return Arc::clone(instrument);
         }
-        // Another may be quicker. Then this one goes, without having told anything; neither is made nor dropped under the lock.
+        // If another thread was faster, this unused instrument is dropped. Instruments are created and dropped outside
+        // of the lock.
         let made = Arc::from(make());
         let mut instruments = self.lock();
         Arc::clone(instruments.entry(labels).or_insert_with(|| Arc::clone(&made)))
     }
 
     fn lock(&self) -> std::sync::MutexGuard<'_, HashMap<K, Arc<I>>> {
-        // Nothing here panics half-way.
+        // No code under this lock panics with partial changes.
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

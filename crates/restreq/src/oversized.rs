@@ -1,49 +1,50 @@
-//! Objects that are larger than is held of them: what names them is found, and the rest is read over.
+//! Objects above the size limit. Their identity is extracted, and the rest is skipped.
 
 use bytes::{Bytes, BytesMut};
 use pintle_meta::{ObjectKey, Oversized, WatchEventType};
 
 use crate::json::{Json, Token};
 
-/// An object, or a frame that has one, as its parts come: held up to a limit, and beyond that only looked through.
-pub(crate) struct Gathering {
+/// Buffers an object, or a watch frame with an object, as its chunks arrive. Above the limit, it only scans for the
+/// object's identity.
+pub(crate) struct BoundedBuffer {
     limit: usize,
     is_frame: bool,
-    /// How large it is so far.
+    /// The size so far.
     size: u64,
-    /// All of it, while it keeps to the limit.
+    /// All bytes, up to the limit.
     held: BytesMut,
-    skim: Option<Skim>,
+    scanner: Option<IdentityScanner>,
 }
 
-impl Gathering {
-    /// For the items of a list.
+impl BoundedBuffer {
+    /// Creates a buffer for list items.
     pub(crate) fn items(limit: usize) -> Self {
-        Self { limit, is_frame: false, size: 0, held: BytesMut::new(), skim: None }
+        Self { limit, is_frame: false, size: 0, held: BytesMut::new(), scanner: None }
     }
 
-    /// For the frames of a watch.
+    /// Creates a buffer for watch frames.
     pub(crate) fn frames(limit: usize) -> Self {
         Self { is_frame: true, ..Self::items(limit) }
     }
 
-    /// Whether nothing has come of it yet.
+    /// Whether there are no bytes yet.
     pub(crate) fn is_empty(&self) -> bool {
         self.size == 0
     }
 
-    /// Takes the next part.
+    /// Appends a chunk.
     pub(crate) fn push(&mut self, part: &[u8]) {
         self.size += part.len() as u64;
         if self.size <= self.limit as u64 {
             return self.held.extend_from_slice(part);
         }
-        let skim = self.skim.get_or_insert_with(|| Skim::new(self.is_frame));
-        skim.push(&std::mem::take(&mut self.held));
-        skim.push(part);
+        let scanner = self.scanner.get_or_insert_with(|| IdentityScanner::new(self.is_frame));
+        scanner.push(&std::mem::take(&mut self.held));
+        scanner.push(part);
     }
 
-    /// Takes the last part, and begins anew. What came as a single part is not copied.
+    /// Appends the last chunk and resets. A single chunk is not copied.
     pub(crate) fn finish(&mut self, last: Bytes) -> Result<Bytes, Box<Found>> {
         let whole = if self.is_empty() && last.len() <= self.limit {
             last
@@ -52,35 +53,35 @@ impl Gathering {
             std::mem::take(&mut self.held).freeze()
         };
         let size = std::mem::take(&mut self.size);
-        match self.skim.take() {
+        match self.scanner.take() {
             None => Ok(whole),
-            Some(skim) => Err(Box::new(skim.found(size, self.limit))),
+            Some(scanner) => Err(Box::new(scanner.found(size, self.limit))),
         }
     }
 }
 
-/// What was found in something that was too large.
+/// What was found in an object above the limit.
 pub(crate) struct Found {
-    /// Of a frame.
+    /// For a watch frame.
     pub(crate) event_type: Option<WatchEventType>,
     pub(crate) object: Oversized,
 }
 
-/// Looks for what tells an object from others, in bytes that are JSON.
-struct Skim {
+/// Scans JSON for the fields that identify an object.
+struct IdentityScanner {
     json: Json,
     is_frame: bool,
-    /// The names that lead to where it stands, as far as they are not in arrays.
+    /// The field names on the path to the current position, without arrays.
     path: Vec<Vec<u8>>,
     event_type: Option<String>,
-    /// Empty for cluster scope, which is also what `null` says; none where it is something else than text.
+    /// Empty for cluster scope, also for `null`. `None` if the value is not a string.
     namespace: Option<String>,
     name: Option<String>,
     uid: Option<String>,
     resource_version: Option<String>,
 }
 
-impl Skim {
+impl IdentityScanner {
     fn new(is_frame: bool) -> Self {
         Self {
             json: Json::new(2 + usize::from(is_frame)),
@@ -95,7 +96,7 @@ impl Skim {
     }
 
     fn push(&mut self, mut bytes: &[u8]) {
-        // Whoever cuts the body into objects has seen that it is JSON.
+        // The caller has checked that this is JSON.
         while let Ok(Some((taken, token))) = self.json.next(bytes, 2 + usize::from(self.is_frame)) {
             bytes = &bytes[taken..];
             let text = self.json.text();
@@ -108,7 +109,7 @@ impl Skim {
                 Token::Text => text.and_then(|text| serde_json::from_slice(&[b"\"", text, b"\""].concat()).ok()),
                 _ => None,
             };
-            // What stands in an array has no name. But where a name was, there is a field, even if it cannot be read.
+            // Ignore everything in arrays. A value of another type at one of these paths still counts as present.
             if self.path.len() == self.json.depth()
                 && let Some(field) = self.field()
             {
@@ -117,7 +118,7 @@ impl Skim {
         }
     }
 
-    /// What the path leads to.
+    /// Returns the field at the current path.
     fn field(&mut self) -> Option<&mut Option<String>> {
         let path: Vec<&[u8]> = self.path.iter().map(Vec::as_slice).collect();
         let path = match (&*path, self.is_frame) {
@@ -136,7 +137,7 @@ impl Skim {
 
     fn found(self, size: u64, limit: usize) -> Found {
         let Self { event_type, namespace, name, uid, resource_version, .. } = self;
-        // By half a key it would be taken for another object.
+        // A partial key would identify another object.
         let key = match (namespace, name) {
             (Some(namespace), Some(name)) if !name.is_empty() => Some(ObjectKey::new(&namespace, &name)),
             _ => None,

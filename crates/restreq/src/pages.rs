@@ -1,4 +1,4 @@
-//! Long lists in pages.
+//! Pages of long lists.
 
 use std::fmt;
 use std::num::NonZeroUsize;
@@ -10,9 +10,10 @@ use tokio::task::JoinHandle;
 
 use crate::Api;
 
-/// The pages of a list, one after the other: client-go's pager.
+/// The pages of a list, in order: client-go's pager.
 ///
-/// All pages are of one revision. The options' own revision is for the first page; the token of a page carries it on.
+/// All pages have the same revision. The revision in the options applies to the first page, and the continue tokens
+/// keep it for the others.
 ///
 /// # Examples
 ///
@@ -31,43 +32,43 @@ use crate::Api;
 /// ```
 pub struct Pages<T>(Source<T>);
 
-/// Where the next page comes from.
+/// The source of the next page.
 enum Source<T> {
     Server(Cursor<T>),
     Task(Ahead<T>),
 }
 
-/// Where in a list a reader stands.
+/// The position in a list.
 struct Cursor<T> {
     api: Api<T>,
-    /// For the next page; `None` after the last one or an error.
+    /// The options for the next page. `None` after the last page or an error.
     next: Option<ListOptions>,
 }
 
-/// Pages that a task has fetched already. It ends when this is dropped.
+/// Pages that a task fetches ahead. Dropping this ends the task.
 struct Ahead<T> {
     pages: mpsc::Receiver<Result<List<T>, ApiError>>,
-    /// None once its end has been seen.
+    /// `None` after the end of the task was seen.
     task: Option<JoinHandle<()>>,
 }
 
-/// As many objects as client-go asks for in a page.
+/// client-go's page size.
 const PAGE: u32 = 500;
 
 impl<T: DeserializeOwned> Api<T> {
-    /// The objects in pages of the options' limit; of 500 if that is 0.
+    /// Returns the objects in pages. The options' limit is the page size; 0 means 500.
     pub fn pages(&self, options: &ListOptions) -> Pages<T> {
         let limit = if options.limit == 0 { PAGE } else { options.limit };
         let next = Some(ListOptions { limit, ..options.clone() });
         Pages(Source::Server(Cursor { api: self.clone(), next }))
     }
 
-    /// All objects, fetched in pages, so that no single answer is large. Where the pages' revision expires on the way, the list
-    /// is fetched anew in one piece.
+    /// Lists all objects in pages, so that no single response is large. If the revision of the pages expires meanwhile,
+    /// it lists everything again in one request.
     ///
     /// # Errors
     ///
-    /// However a request fails.
+    /// Returns any error of a request.
     pub async fn list_all(&self, options: &ListOptions) -> Result<List<T>, ApiError> {
         let mut pages = self.pages(options);
         let mut whole: Option<List<T>> = None;
@@ -87,27 +88,28 @@ impl<T: DeserializeOwned> Api<T> {
         }
         match whole {
             Some(whole) => Ok(whole),
-            // There is always a first page, or an error in its place.
+            // There is always a first page or an error.
             None => self.list(options).await,
         }
     }
 }
 
 impl<T: DeserializeOwned> Pages<T> {
-    /// The next page; `None` after the last one.
+    /// Returns the next page, or `None` after the last one.
     ///
     /// # Errors
     ///
-    /// However a request fails; `Expired` if that was the pages' revision; that the server names a page as the one after itself, by
-    /// which the list would have no end. There are no more pages then.
+    /// Returns any error of a request. `Expired` means that the revision of the pages has expired. Also returns an
+    /// error if the server repeats a continue token, because the list would never end. There are no more pages after an
+    /// error.
     ///
     /// # Panics
     ///
-    /// Where decoding a page panicked in the task of [`read_ahead`](Self::read_ahead).
+    /// Panics if decoding a page panicked in the task of [`read_ahead`](Self::read_ahead).
     ///
     /// # Cancel safety
     ///
-    /// Dropping the future leaves the pages where they were.
+    /// No page is lost.
     pub async fn next(&mut self) -> Option<Result<List<T>, ApiError>> {
         match &mut self.0 {
             Source::Server(cursor) => cursor.next().await,
@@ -117,18 +119,18 @@ impl<T: DeserializeOwned> Pages<T> {
 }
 
 impl<T: DeserializeOwned + Send + 'static> Pages<T> {
-    /// Fetches in a task of its own, which begins now, while the caller is at work on the pages before: at most so many pages are held
-    /// that the caller has not taken. The task ends with the pages.
+    /// Fetches pages ahead in a task that starts now, while the caller processes earlier pages. At most `pages` fetched
+    /// pages wait for the caller. The task ends when the pages are dropped.
     ///
     /// # Panics
     ///
-    /// Outside of a tokio runtime.
+    /// Panics outside of a tokio runtime.
     #[must_use]
     pub fn read_ahead(self, pages: NonZeroUsize) -> Self {
         let Source::Server(mut cursor) = self.0 else { return self };
         let (sender, receiver) = mpsc::channel(pages.get().min(Semaphore::MAX_PERMITS));
         let task = tokio::spawn(async move {
-            // Room first: a page that nobody has room for is not asked for.
+            // Reserve room first, so that a page is not requested before there is room for it.
             while let Ok(room) = sender.reserve().await
                 && let Some(page) = cursor.next().await
             {
@@ -170,7 +172,7 @@ impl<T> Ahead<T> {
         {
             let end = task.await;
             self.task = None;
-            // As the end of a list it would be a wrong one.
+            // The list would look complete.
             if let Err(error) = end
                 && error.is_panic()
             {

@@ -1,4 +1,4 @@
-//! A request, while it is built.
+//! A builder for requests.
 
 mod body;
 pub(crate) mod path;
@@ -25,11 +25,10 @@ use crate::error::InvalidRequest;
 use crate::warning::WarningHandler;
 use crate::{Error, RestClient};
 
-/// One request to the API server: built by chained setters, then sent by itself.
+/// One request to the API server. Chained setters build it, and methods such as [`send`](Self::send) send it.
 ///
-/// The first fault that a setter finds is kept; the setters after it do nothing, and [`send`](Self::send) and its like return
-/// it before any I/O. A request can be sent more than once, and from several tasks at once; each sending counts its own
-/// retries.
+/// If a setter finds an error, the request keeps the first one and later setters do nothing. Sending then returns that
+/// error before any I/O. A request can be sent more than once, also concurrently. Each send counts its own retries.
 ///
 /// # Examples
 ///
@@ -57,13 +56,13 @@ use crate::{Error, RestClient};
 pub struct Request {
     pub(crate) client: RestClient,
     pub(crate) method: Method,
-    /// What the path begins with, such as `/apis/apps/v1`; the path prefix of the server's URL included.
+    /// The start of the path, such as `/apis/apps/v1`, including the path prefix of the server's URL.
     prefix: Arc<str>,
     subpath: String,
-    /// In the order of their keys; the values of one key in the order given.
+    /// Sorted by key. Values of one key keep their order.
     params: BTreeMap<String, Vec<String>>,
     pub(crate) headers: HeaderMap,
-    /// Set to empty is not the same as unset: see [`namespace`](Self::namespace).
+    /// `None` and empty differ: see [`namespace`](Self::namespace).
     pub(crate) namespace: Option<String>,
     pub(crate) resource: Option<String>,
     pub(crate) name: Option<String>,
@@ -78,7 +77,7 @@ pub struct Request {
     fault: Option<InvalidRequest>,
 }
 
-/// How often a request is sent again at most: client-go's figure.
+/// The default number of retries, as in client-go.
 const MAX_RETRIES: u32 = 10;
 
 impl Request {
@@ -105,13 +104,13 @@ impl Request {
         }
     }
 
-    /// Replaces the HTTP method. Acts even after a fault.
+    /// Sets the HTTP method. Also works after an error.
     pub fn verb(mut self, method: Method) -> Self {
         self.method = method;
         self
     }
 
-    /// Appends to what the path begins with. The parts are joined and cleaned, not validated.
+    /// Appends to the start of the path. The segments are joined and cleaned, but not validated.
     pub fn prefix<S: AsRef<str>>(mut self, segments: impl IntoIterator<Item = S>) -> Self {
         if self.fault.is_none() {
             self.prefix = join_all(&self.prefix, segments).into();
@@ -119,7 +118,8 @@ impl Request {
         self
     }
 
-    /// Appends to the end of the path, after name and subresource. The parts are joined and cleaned, not validated.
+    /// Appends to the end of the path, after the name and subresource. The segments are joined and cleaned, but not
+    /// validated.
     pub fn suffix<S: AsRef<str>>(mut self, segments: impl IntoIterator<Item = S>) -> Self {
         if self.fault.is_none() {
             self.subpath = join_all(&self.subpath, segments);
@@ -127,8 +127,8 @@ impl Request {
         self
     }
 
-    /// Replaces what the path begins with, beneath the path prefix of the server's URL. A slash at the end is kept if there
-    /// is just one segment and it ends with one.
+    /// Sets the start of the path, relative to the path prefix of the server's URL. A single segment keeps its trailing
+    /// slash.
     pub fn abs_path<S: AsRef<str>>(mut self, segments: impl IntoIterator<Item = S>) -> Self {
         if self.fault.is_none() {
             let segments: Vec<S> = segments.into_iter().collect();
@@ -145,8 +145,8 @@ impl Request {
         self
     }
 
-    /// Takes path and query of a URI that a server gave, such as `/api/v1/pods?limit=1`. The parameters set so far are
-    /// dropped.
+    /// Sets the path and query from a URI that a server returned, such as `/api/v1/pods?limit=1`. Drops all parameters
+    /// set before.
     pub fn request_uri(mut self, uri: &str) -> Self {
         if self.fault.is_some() {
             return self;
@@ -168,22 +168,23 @@ impl Request {
         }
     }
 
-    /// The resource's plural. Once only.
+    /// Sets the resource, by its plural name. It can be set only once.
     pub fn resource(self, resource: impl Into<String>) -> Self {
         self.set_once("resource", resource.into(), |request| &mut request.resource)
     }
 
-    /// The namespace. Once only. An empty one means all namespaces for a list, and is a fault for a create or a named object.
+    /// Sets the namespace. It can be set only once. An empty namespace means all namespaces for a list, and is an error
+    /// for a create or a named object.
     pub fn namespace(self, namespace: impl Into<String>) -> Self {
         self.set_once("namespace", namespace.into(), |request| &mut request.namespace)
     }
 
-    /// The namespace, where there is one.
+    /// Sets the namespace if `scoped` is true.
     pub fn namespace_if_scoped(self, namespace: impl Into<String>, scoped: bool) -> Self {
         if scoped { self.namespace(namespace) } else { self }
     }
 
-    /// The name of the object. Once only, and not empty.
+    /// Sets the object's name. It can be set only once and must not be empty.
     pub fn name(self, name: impl Into<String>) -> Self {
         let name = name.into();
         if name.is_empty() && self.fault.is_none() {
@@ -192,7 +193,7 @@ impl Request {
         self.set_once("name", name, |request| &mut request.name)
     }
 
-    /// The subresource, such as `status`, in one part or several. Once only.
+    /// Sets the subresource, such as `status`, from one or more segments. It can be set only once.
     pub fn subresource<S: AsRef<str>>(mut self, segments: impl IntoIterator<Item = S>) -> Self {
         const PART: &str = "subresource";
         if self.fault.is_some() {
@@ -214,7 +215,7 @@ impl Request {
         self
     }
 
-    /// Adds a query parameter. A key may be given several times; all its values are sent.
+    /// Adds a query parameter. All values of a repeated key are sent.
     pub fn param(mut self, key: impl Into<String>, value: impl Into<String>) -> Self {
         if self.fault.is_none() {
             self.params.entry(key.into()).or_default().push(value.into());
@@ -222,8 +223,8 @@ impl Request {
         self
     }
 
-    /// Adds the members of an options object as query parameters: texts, numbers and booleans, and each element of a list.
-    /// Absent members are left out.
+    /// Adds the fields of an options object as query parameters: strings, numbers, booleans, and each element of a
+    /// list. Absent fields are skipped.
     pub fn options(mut self, options: &impl Serialize) -> Self {
         if self.fault.is_some() {
             return self;
@@ -239,8 +240,8 @@ impl Request {
         }
     }
 
-    /// Sets a header, in place of all its present values. Acts even after a fault. One that shows who asks, `Authorization` or a cookie, does
-    /// not print itself, should a layer print the headers.
+    /// Sets a header and replaces its previous values. Also works after an error. `Authorization` and cookies are
+    /// marked as sensitive, so that printing the headers, for example in a layer, does not show them.
     pub fn header(mut self, name: &str, value: &str) -> Self {
         match (HeaderName::from_bytes(name.as_bytes()), HeaderValue::from_str(value)) {
             (Ok(name), Ok(mut value)) => {
@@ -252,8 +253,9 @@ impl Request {
         }
     }
 
-    /// The deadline of the whole exchange, retries included, throttling before the first attempt not; zero for none. The
-    /// server is told, by the parameter `timeout`. A watch or a stream only tells the server.
+    /// Sets the deadline of the whole request, including retries but not the throttling before the first attempt. Zero
+    /// means none. The request also sends it to the server as the parameter `timeout`. For a watch or a stream, only
+    /// the server enforces it.
     pub fn timeout(mut self, timeout: Duration) -> Self {
         if self.fault.is_none() {
             self.timeout = (!timeout.is_zero()).then_some(timeout);
@@ -261,41 +263,44 @@ impl Request {
         self
     }
 
-    /// How long the answer's body may pause. The default is that of the client.
+    /// Sets the longest pause within the response body. The default is the client's.
     pub fn idle_timeout(mut self, timeout: Duration) -> Self {
         self.idle_timeout = Some(timeout);
         self
     }
 
-    /// How often to send again at most, where that is safe; 10 by default. Acts even after a fault. Where no deadline ends the
-    /// request, as with watches, the waits in between come to a minute at most; the last answer is told then. So it is when all requests of the
-    /// client together have spent what they may spend on retries: 500 at once, a fifth of their number, and 50 a second.
+    /// Sets the maximum number of retries, which happen only if they are safe. 10 by default. Also works after an
+    /// error.
+    ///
+    /// If the request has no deadline, as with watches, the waits between its attempts add up to at most a minute.
+    /// After that the request returns the last response. The same happens when the client's retry budget is spent: 500
+    /// retries at once, refilled by a fifth of a retry per request and 50 per second.
     pub fn max_retries(mut self, retries: u32) -> Self {
         self.max_retries = retries;
         self
     }
 
-    /// The largest answer to take, in bytes; of a list that is read item by item, the largest item, and of a watch the largest
-    /// frame. The default is that of the client.
+    /// Sets the maximum size of the response, in bytes. For a list that is read item by item, this is the maximum size
+    /// of an item; for a watch, of a frame. The default is the client's.
     pub fn max_body(mut self, bytes: usize) -> Self {
         self.max_body = Some(bytes);
         self
     }
 
-    /// Sends without waiting for the client's rate limiter and back-off: for the few requests that may not be late, such as the renewal of a
-    /// lease. Acts even after a fault.
+    /// Skips the client's rate limiter and back-off. Use it for urgent requests, such as lease renewals. Also works
+    /// after an error.
     pub fn unthrottled(mut self) -> Self {
         self.throttled = false;
         self
     }
 
-    /// Who hears of the warnings in the answer, in place of the client's handler. Acts even after a fault.
+    /// Sets the handler for warnings in the response, instead of the client's handler. Also works after an error.
     pub fn warning_handler(mut self, handler: Arc<dyn WarningHandler>) -> Self {
         self.warnings = Some(handler);
         self
     }
 
-    /// The body, as it is. Sets no `Content-Type`.
+    /// Sets the body to the given bytes. Does not set `Content-Type`.
     pub fn body(mut self, bytes: impl Into<Bytes>) -> Self {
         if self.fault.is_none() {
             self.body = Body::Bytes(bytes.into());
@@ -303,7 +308,7 @@ impl Request {
         self
     }
 
-    /// The body: the content of a file, which is read now. Sets no `Content-Type`.
+    /// Sets the body to the content of a file, which is read now. Does not set `Content-Type`.
     pub fn body_file(self, path: impl AsRef<Path>) -> Self {
         if self.fault.is_some() {
             return self;
@@ -314,8 +319,8 @@ impl Request {
         }
     }
 
-    /// The body, piece by piece. It can be sent once, so the request is never retried. Where it panics, the request fails. Sets no
-    /// `Content-Type`.
+    /// Sets the body to a stream of chunks. A stream can be sent only once, so the request is never retried. If the
+    /// stream panics, the request fails. Does not set `Content-Type`.
     pub fn body_stream(mut self, chunks: impl Stream<Item = std::io::Result<Bytes>> + Send + 'static) -> Self {
         if self.fault.is_none() {
             self.body = Body::stream(chunks);
@@ -323,7 +328,8 @@ impl Request {
         self
     }
 
-    /// The body: an object as JSON, with the `Content-Type` to it unless one is set. One that is `null` is no body at all.
+    /// Sets the body to an object as JSON. Sets `Content-Type` unless it is already set. An object that serializes to
+    /// `null` means no body.
     pub fn json(mut self, object: &(impl Serialize + ?Sized)) -> Self {
         if self.fault.is_some() {
             return self;
@@ -339,25 +345,25 @@ impl Request {
         }
     }
 
-    /// The first fault, if there is any. Sending returns it.
+    /// Returns the first error of the setters, which sending would return.
     pub fn error(&self) -> Option<&InvalidRequest> {
         self.fault.as_ref()
     }
 
-    /// The API group that the path names; empty for the core group and for other paths.
+    /// Returns the API group in the path. Empty for the core group and for other paths.
     pub(crate) fn group(&self) -> &str {
         let path = self.prefix.strip_prefix(&self.client.base().path).unwrap_or_default();
         let group = path.strip_prefix("/apis/").and_then(|rest| rest.split('/').next());
         group.unwrap_or_default()
     }
 
-    /// Marks the request as one that makes no sense.
+    /// Records an error, unless there is one already.
     pub(crate) fn keep(mut self, fault: InvalidRequest) -> Self {
         self.fault.get_or_insert(fault);
         self
     }
 
-    /// What forbids sending, found without I/O.
+    /// Returns the error that prevents sending, if there is one. Does no I/O.
     pub(crate) fn preflight(&self) -> Result<(), Error> {
         let fault = match &self.fault {
             Some(fault) => fault.clone(),

@@ -1,4 +1,4 @@
-//! A success, read to the end.
+//! A successful response, read as a whole.
 
 use std::fmt;
 use std::sync::Arc;
@@ -10,7 +10,7 @@ use serde::de::DeserializeOwned;
 
 use crate::{Error, Flow, Warning, error, list, status};
 
-/// A success, its body read to the end.
+/// A successful response with its whole body.
 ///
 /// # Examples
 ///
@@ -38,27 +38,27 @@ pub struct Response {
 }
 
 impl Response {
-    /// The HTTP status, 200 to 206.
+    /// Returns the HTTP status, 200 to 206.
     pub fn status(&self) -> StatusCode {
         self.status
     }
 
-    /// Whether the request made something new: 201.
+    /// Returns whether the status is 201: the request created something.
     pub fn was_created(&self) -> bool {
         self.status == StatusCode::CREATED
     }
 
-    /// The headers.
+    /// Returns the headers.
     pub fn headers(&self) -> &HeaderMap {
         &self.headers
     }
 
-    /// The remarks of the server, which the warning handler has heard already.
+    /// Returns the server's warnings. The warning handler has already received them.
     pub fn warnings(&self) -> &[Warning] {
         &self.warnings
     }
 
-    /// The body as it came.
+    /// Returns the body.
     pub fn body(&self) -> &Bytes {
         &self.body
     }
@@ -67,18 +67,18 @@ impl Response {
     ///
     /// # Errors
     ///
-    /// [`Error::Status`] if the body tells a failure after all; [`Error::Decode`] if it is empty or no `T`.
+    /// Returns [`Error::Status`] if the body is a failure status, and [`Error::Decode`] if it is empty or not a `T`.
     pub fn into<T: DeserializeOwned>(self) -> Result<T, Error> {
         self.check()?;
         serde_json::from_slice(&self.body).map_err(|error| self.unreadable(DecodeError::from(error).to_string()))
     }
 
-    /// Decodes a list, object by object: the body is split first, so that no second copy of it is held. To read a long list
-    /// without holding it, see [`Request::list`](crate::Request::list).
+    /// Decodes a list, object by object, without a second copy of the whole body. To read a long list without keeping
+    /// it in memory, see [`Request::list`](crate::Request::list).
     ///
     /// # Errors
     ///
-    /// As [`into`](Self::into). An object that is no `T` is named by its place in the list, and by its name if it has one.
+    /// As for [`into`](Self::into). An error about an object names its index in the list, and its name if possible.
     pub fn into_list<T: DeserializeOwned>(self) -> Result<List<T>, Error> {
         self.check()?;
         let (items, metadata) = list::split(self.body.clone()).map_err(|message| self.unreadable(message))?;
@@ -94,7 +94,7 @@ impl Response {
                 self.unreadable(format!("0-length response with status {} and content type {kind}", self.status))
             );
         }
-        match status::told(&self.body) {
+        match status::failure_in(&self.body) {
             Some(status) => {
                 let (request, body) = (self.request.clone(), self.body.clone());
                 let (flow, audit_id) = (Flow::of(&self.headers).map(Arc::new), error::audit_id(&self.headers));
@@ -110,7 +110,7 @@ impl Response {
 }
 
 impl fmt::Debug for Response {
-    /// The body may be a Secret or a token, and a header a cookie: neither shows.
+    /// Does not show the body or the headers, because they can have secrets, tokens or cookies.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Response")
             .field("request", &format_args!("{}", self.request))

@@ -1,4 +1,4 @@
-//! Whether and when a request is sent again.
+//! The retry policy of requests.
 
 mod budget;
 
@@ -15,84 +15,85 @@ pub(crate) use self::budget::Budget;
 use crate::Error;
 use crate::request::Body;
 
-/// Whether to send a request again: one value for one sending. Stepped: it does not sleep.
+/// Decides whether to send a request again. Each send has its own value. It does not sleep.
 ///
-/// What is sent again, by what the attempt came to and by what a repetition could do:
+/// The decision depends on the outcome of the attempt and on the effect of a repetition:
 ///
 /// | | read | guarded write | other write | create of a generated name |
 /// |---|---|---|---|---|
-/// | 429 or 501, and a time | again | again | again | again |
-/// | 503 and a time | again | again, in doubt | again, in doubt | again, in doubt |
-/// | another 5xx and a time | again | again, in doubt | again, in doubt | told |
-/// | not looked at: a refused stream, or nothing had left | again | again | again | again |
-/// | lost after it was sent | again | again, in doubt | told | told |
-/// | the same, on a connection that had served | again at once | again at once, in doubt | told | told |
-/// | anything else | told | told | told | told |
+/// | 429 or 501 with `Retry-After` | retry | retry | retry | retry |
+/// | 503 with `Retry-After` | retry | retry, in doubt | retry, in doubt | retry, in doubt |
+/// | another 5xx with `Retry-After` | retry | retry, in doubt | retry, in doubt | fail |
+/// | not processed: a refused stream, or nothing was sent | retry | retry | retry | retry |
+/// | connection lost after sending | retry | retry, in doubt | fail | fail |
+/// | the same, on a reused connection | retry at once | retry at once, in doubt | fail | fail |
+/// | anything else | fail | fail | fail | fail |
 ///
-/// - "A time" is `Retry-After`, in whole seconds or as a date, by which the server asks for the repetition. What it answered proves nothing where
-///   it comes from whoever stands in between: the sender remembers the doubt ([`Error::Retried`]).
-/// - A guarded write cannot be done twice: a PUT or PATCH with a resourceVersion, a DELETE with a precondition, an apply.
-/// - A create of a generated name that is done twice makes two objects, and nobody would notice.
-/// - That there is no connection is told, as client-go does: to try again is safe whatever the request is, as the error says, but who
-///   sends it has deadlines and a back-off for that. So is a missed deadline.
+/// - `Retry-After` is a number of seconds or a date. A 5xx can come from a proxy, so it does not prove that the server
+///   did nothing. "In doubt" means that a later failure is reported as [`Error::Retried`].
+/// - A guarded write has no further effect the second time: a PUT or PATCH with a resourceVersion, a DELETE with a
+///   precondition, an apply.
+/// - A repeated create of a generated name would silently create a second object.
+/// - A failed connect is returned, as in client-go. The error says that a retry is safe, but the caller has its own
+///   deadlines and back-off. The same holds for a missed deadline.
 /// - A body that can be read only once is never sent again.
-/// - All requests of a client share a [`Budget`] for all repetitions but one: the first of what was not looked at, or met a connection that
-///   had died.
-/// - All waits together are no longer than the deadline of the caller allows, or than a minute where there is none, as for a watch.
+/// - All requests of a client share a [`Budget`] for retries. The first retry is free if the request was not processed
+///   or the reused connection was dead.
+/// - The waits of one request add up to at most the caller's deadline, or to a minute if there is none, as for a watch.
 #[derive(Debug)]
 pub(crate) struct Retry {
     left: u32,
     sent_again: u32,
-    /// All waits together.
+    /// The total of all waits.
     waited: Duration,
     replayable: bool,
-    /// Whether waits are longer by chance.
+    /// Whether to add jitter to waits.
     jitters: bool,
 }
 
-/// What it would do to send a request again that may have been done.
+/// The effect of sending a request again that may have been processed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Repetition {
-    /// Nothing: it changes nothing.
+    /// None: the request changes nothing.
     Harmless,
-    /// Nothing more: it says which state it is about.
+    /// No further effect: the request names the state that it expects.
     Guarded,
-    /// The same again, over what others may have done meanwhile.
+    /// Repeats the change, possibly overwriting the changes of others.
     Unsafe,
-    /// Something more: another object.
+    /// Creates another object.
     Another,
 }
 
-/// What came of an attempt, as far as retrying goes.
+/// The outcome of an attempt, as the retry policy sees it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Outcome {
-    /// 429, or 501, and when to come back: it was not done.
+    /// 429 or 501 with `Retry-After`: the server did not process the request.
     Refused(Duration),
-    /// 503, and when to come back.
+    /// 503 with `Retry-After`.
     Unavailable(Duration),
-    /// Another 5xx, and when to come back.
+    /// Another 5xx with `Retry-After`.
     Broken(Duration),
-    /// Nobody has looked at it.
+    /// The server did not process the request.
     Unprocessed,
-    /// The connection was lost after it was sent.
+    /// The connection was lost after the request was sent.
     Lost,
-    /// The same, and the connection had served before: most likely it had died while nobody used it.
+    /// As `Lost`, on a reused connection, which most likely died while it was idle.
     Stale,
-    /// Anything else, a success too.
+    /// Anything else, including success.
     Final,
 }
 
-/// A server that asks for more has its answer handed to the caller, who may have better to do than to wait in silence.
+/// If the server asks for a longer wait, the caller gets the response instead.
 const LONGEST_WAIT: Duration = Duration::from_secs(60);
 
 /// The pause after a lost connection.
 const RECONNECT_WAIT: Duration = Duration::from_secs(1);
 
-/// The pauses are at least this long, twice as long each time, whatever the server asks for.
+/// Pauses are at least this long and double each time, even if the server asks for less.
 const FIRST_PAUSE: Duration = Duration::from_millis(10);
 const LONGEST_PAUSE: Duration = Duration::from_secs(1);
 
-/// The largest part of a wait that chance adds to it.
+/// The maximum jitter, as a fraction of the wait.
 const LARGEST_JITTER: f64 = 0.1;
 
 impl Retry {
@@ -100,13 +101,13 @@ impl Retry {
         Self { left: max_retries, sent_again: 0, waited: Duration::ZERO, replayable, jitters: false }
     }
 
-    /// Has each wait last a little longer by chance, so that those who were sent away together do not come back together.
+    /// Adds jitter to waits, so that requests rejected together do not return together.
     pub(crate) fn with_jitter(self) -> Self {
         Self { jitters: true, ..self }
     }
 
-    /// How long to wait before the next attempt; `None`: this outcome is the last. What a repetition could do is asked only where
-    /// it matters.
+    /// Returns how long to wait before the next attempt, or `None` if there is none. `repetition` is called only if the
+    /// decision needs it.
     pub(crate) fn step(&mut self, outcome: Outcome, repetition: impl FnOnce() -> Repetition) -> Option<Duration> {
         if outcome == Outcome::Final || !self.replayable || self.left == 0 {
             return None;
@@ -124,7 +125,7 @@ impl Retry {
         }
         let pause = FIRST_PAUSE.saturating_mul(2_u32.saturating_pow(self.sent_again)).min(LONGEST_PAUSE);
         let wait = if outcome == Outcome::Stale && self.sent_again == 0 { wait } else { wait.max(pause) };
-        // Chance alone makes no wait too long.
+        // Jitter alone must not exceed the limit.
         let most = LONGEST_WAIT.saturating_sub(self.waited).max(wait);
         let wait = if self.jitters { jittered(wait).min(most) } else { wait };
         self.left -= 1;
@@ -133,18 +134,17 @@ impl Retry {
         Some(wait)
     }
 
-    /// Whether the last wait would make all together longer than one may be.
+    /// Whether the last wait brought the total above the limit for requests without a deadline.
     pub(crate) fn is_overlong(&self) -> bool {
         self.waited > LONGEST_WAIT
     }
 
-    /// Whether the repetition that was allowed last is a burden for a server in trouble. To send again what nobody has looked at is none,
-    /// unless that goes on.
+    /// Whether the last allowed retry counts against the budget. The first retry of an unprocessed request is free.
     pub(crate) fn is_costly(&self, outcome: Outcome) -> bool {
         self.sent_again > 1 || !matches!(outcome, Outcome::Unprocessed | Outcome::Stale)
     }
 
-    /// Whether the request may be sent once more after its credentials were renewed.
+    /// Whether the request may be sent once more with new credentials.
     pub(crate) fn may_replay(&self) -> bool {
         self.replayable
     }
@@ -176,7 +176,7 @@ impl Outcome {
 }
 
 impl Repetition {
-    /// Whether it changes nothing that was not changed already.
+    /// Whether a repetition changes nothing further.
     fn is_idle(self) -> bool {
         matches!(self, Self::Harmless | Self::Guarded)
     }
@@ -198,13 +198,13 @@ impl Repetition {
     }
 }
 
-/// Whether a create leaves the name to the server.
+/// Whether the request is a create with `generateName`.
 fn is_of_generated_name(body: &Body) -> bool {
     match (Probe::of(body), body) {
         (Some(Probe { metadata: Metadata { name, generate_name, .. }, .. }), _) => {
             name.is_empty() && !generate_name.is_empty()
         }
-        // In YAML, say; or in protobuf, where members have no names.
+        // For example YAML; or protobuf, where fields have no names.
         (None, Body::Bytes(text)) => text.starts_with(b"k8s\0") || memmem::find(text, b"generateName").is_some(),
         (None, Body::Empty | Body::Stream(_)) => false,
     }
@@ -214,7 +214,7 @@ fn is_apply(headers: &HeaderMap) -> bool {
     headers.get(CONTENT_TYPE).is_some_and(|kind| kind.as_bytes().starts_with(b"application/apply-patch"))
 }
 
-/// What of a body says what its repetition could do.
+/// The fields of a body that determine the effect of a repetition.
 #[derive(Default, Deserialize)]
 #[serde(default)]
 struct Probe {
@@ -231,7 +231,7 @@ struct Metadata {
 }
 
 impl Metadata {
-    /// A server takes 0 for none, and writes whatever there is.
+    /// For a server, 0 means no version, and the write is unconditional.
     fn is_of_a_version(&self) -> bool {
         !matches!(&*self.resource_version, "" | "0")
     }
@@ -253,8 +253,8 @@ impl Probe {
     }
 }
 
-/// How long to wait, as `Retry-After` says: in whole seconds, of which those below zero count as now, or until a date. That is seen
-/// from the answer's own `Date`, since the two clocks may differ.
+/// Parses `Retry-After`: whole seconds, where a negative number means now, or a date. A date is relative to the
+/// response's own `Date`, because the clocks of client and server can differ.
 pub(crate) fn retry_after(headers: &HeaderMap) -> Option<Duration> {
     let text = headers.get(RETRY_AFTER)?.to_str().ok()?.trim();
     if let Ok(seconds) = text.parse::<i64>() {

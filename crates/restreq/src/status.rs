@@ -1,4 +1,4 @@
-//! From an HTTP answer that is no success to a [`Status`]. No I/O.
+//! Derives a [`Status`] from an unsuccessful HTTP response. No I/O.
 
 use http::header::CONTENT_TYPE;
 use http::{HeaderMap, Method, StatusCode};
@@ -7,7 +7,7 @@ use pintle_meta::{Reason, Status, StatusCause, StatusDetails};
 
 use crate::retry::retry_after;
 
-/// What was asked for, as far as a message about its failure needs to know.
+/// The parts of a request that the message of a failure needs.
 #[derive(Clone, Debug)]
 pub(crate) struct Subject<'a> {
     pub(crate) method: &'a Method,
@@ -15,20 +15,20 @@ pub(crate) struct Subject<'a> {
     pub(crate) name: &'a str,
 }
 
-/// 200 to 206.
+/// Whether the status is 200 to 206.
 pub(crate) fn is_success(status: StatusCode) -> bool {
     (200..=206).contains(&status.as_u16())
 }
 
-/// Whether a write that was answered like this may have been done: what comes from whoever stands in between proves nothing.
+/// Whether a write with this response may have been processed. A 5xx can come from a proxy, so it proves nothing.
 pub(crate) fn may_have_acted(status: StatusCode) -> bool {
     status.is_server_error() && status != StatusCode::NOT_IMPLEMENTED
 }
 
-/// The server's own status if the body holds one, else one made from what HTTP says.
+/// Returns the server's status from the body. If the body has none, builds one from the HTTP response.
 pub(crate) fn failure(code: StatusCode, headers: &HeaderMap, body: &[u8], subject: &Subject<'_>) -> Box<Status> {
-    let mut status = told_anywhere(body).unwrap_or_else(|| Box::new(made(code, headers, body, subject)));
-    // What stands in between may answer 504 with the body of another answer: then it is no refusal.
+    let mut status = failure_anywhere(body).unwrap_or_else(|| Box::new(made(code, headers, body, subject)));
+    // A proxy may answer 504 with the body of another response, which is then not a rejection of this request.
     if status.code == 0 || code.is_server_error() {
         status.code = code.as_u16();
     }
@@ -41,18 +41,18 @@ pub(crate) fn failure(code: StatusCode, headers: &HeaderMap, body: &[u8], subjec
     status
 }
 
-/// The failure that a body tells, whatever HTTP says.
-pub(crate) fn told(body: &[u8]) -> Option<Box<Status>> {
-    // A status names its kind early, or is short; an object of megabytes is not read a second time to learn that it is none.
+/// Returns the failure in a body, regardless of the HTTP status.
+pub(crate) fn failure_in(body: &[u8]) -> Option<Box<Status>> {
+    // A status either names its kind early or is short. So large objects are not parsed a second time.
     const EARLY: usize = 512;
     const SHORT: usize = 4 << 10;
     let head = if body.len() <= SHORT { body } else { &body[..EARLY] };
     memmem::find(head, b"\"Status\"")?;
-    told_anywhere(body)
+    failure_anywhere(body)
 }
 
-/// The same, however late the body says what it is: for what is short, or no object.
-pub(crate) fn told_anywhere(body: &[u8]) -> Option<Box<Status>> {
+/// As `failure_in`, but for a kind at any position. For short bodies or bodies that are not objects.
+pub(crate) fn failure_anywhere(body: &[u8]) -> Option<Box<Status>> {
     let status: Status = serde_json::from_slice(body).ok()?;
     let known = matches!(status.types.api_version.as_str(), "" | "v1" | "meta.k8s.io/v1");
     (known && status.types.kind == "Status" && status.status != "Success").then(|| Box::new(status))
@@ -106,7 +106,7 @@ fn made(code: StatusCode, headers: &HeaderMap, body: &[u8], subject: &Subject<'_
     }
 }
 
-/// What a body says to humans, if it is text at all. Never more than 2 KiB.
+/// Returns the readable text of a body, at most 2 KiB.
 fn text(headers: &HeaderMap, body: &[u8]) -> String {
     const ENOUGH: usize = 2048;
     let is_text = match headers.get(CONTENT_TYPE) {
@@ -192,7 +192,7 @@ mod tests {
         check(Method::GET, 400, "application/json", unversioned, Some(Reason::NotFound), "m");
     }
 
-    /// As whoever writes JSON with sorted keys has it: the kind comes late.
+    /// A writer that sorts JSON keys puts the kind late.
     #[test]
     fn a_status_is_one_wherever_its_kind_stands() {
         let sorted = |message: &str| {
@@ -204,11 +204,11 @@ mod tests {
         for length in [1, 600, 60_000] {
             let body = sorted(&"x".repeat(length));
             check(Method::GET, 400, "application/json", &body, Some(Reason::NotFound), "");
-            assert_eq!(told(body.as_bytes()).is_some(), length < 4000, "{length}: in a success");
+            assert_eq!(failure_in(body.as_bytes()).is_some(), length < 4000, "{length}: in a success");
         }
     }
 
-    /// Whoever stands in between may answer with a body that is not about this answer: what comes with 5xx is no refusal.
+    /// A proxy may send a body of another response: a 5xx is not a rejection.
     #[test]
     fn a_5xx_wins_over_the_code_in_the_body() {
         for (http, told, expected) in [(504, 409, 504), (502, 0, 502), (400, 409, 409), (403, 0, 403)] {

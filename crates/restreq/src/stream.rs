@@ -1,4 +1,4 @@
-//! The body of an answer, as it comes.
+//! A response body as a stream.
 
 use std::future::Future;
 use std::pin::Pin;
@@ -16,10 +16,10 @@ use crate::Error;
 use crate::execute::BodyFault;
 use crate::transport::AnswerBody;
 
-/// The body of an answer as it comes: chunks of bytes, cut wherever the network cuts them.
+/// A response body as a stream of chunks. Chunk boundaries have no meaning.
 ///
-/// It ends without an item when the server ends the answer properly, and with an error when the connection is lost or rests
-/// for longer than the idle deadline. Dropping it gives the answer up.
+/// The stream returns `None` after the server ends the response properly. It returns an error if the connection is lost
+/// or pauses for longer than the idle timeout. Dropping it cancels the response.
 ///
 /// # Examples
 ///
@@ -40,7 +40,7 @@ pub struct ByteStream {
     body: AnswerBody,
     line: Arc<RequestLine>,
     idle: Option<(Duration, Pin<Box<Sleep>>)>,
-    /// When the whole answer has to be there, and how long that was from the start.
+    /// The deadline of the whole response, and its duration.
     deadline: Option<(Duration, Pin<Box<Sleep>>)>,
     done: bool,
 }
@@ -51,26 +51,26 @@ impl ByteStream {
         Self { body, line, idle, deadline: None, done: false }
     }
 
-    /// The same, to be over by a moment; the duration is for the error.
+    /// Sets the deadline of the stream. The duration is for the error.
     pub(crate) fn with_deadline(mut self, deadline: Option<(Instant, Duration)>) -> Self {
         self.deadline = deadline.map(|(at, after)| (after, Box::pin(tokio::time::sleep_until(at))));
         self
     }
 
-    /// The request that this is the answer to.
+    /// Returns the request of this response.
     pub fn request(&self) -> &Arc<RequestLine> {
         &self.line
     }
 
-    /// The next chunk, `None` at the end.
+    /// Returns the next chunk, or `None` at the end.
     ///
     /// # Errors
     ///
-    /// The connection was lost, or rested for too long. The stream is at its end then.
+    /// Returns an error if the connection is lost or pauses for too long. The stream has then ended.
     ///
     /// # Cancel safety
     ///
-    /// Nothing is lost.
+    /// No chunk is lost.
     pub async fn next(&mut self) -> Option<Result<Bytes, Error>> {
         std::future::poll_fn(|cx| Pin::new(&mut *self).poll_next(cx)).await
     }

@@ -1,4 +1,4 @@
-//! The client's own cap on its requests.
+//! The client's own rate limit.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -9,27 +9,28 @@ use tokio::time::Instant;
 
 use crate::Error;
 
-/// The throttle that all requests of a client share. Without a rate it is none: servers protect themselves by priority and
-/// fairness, and client-go's 5 requests a second surprise whoever did not ask for them. controller-runtime dropped them for the
-/// same reason (its pull request 3119).
+/// The rate limiter that all requests of a client share. Without a rate, it does not limit. Servers protect themselves
+/// by priority and fairness, and client-go's default of 5 requests per second surprises users. controller-runtime
+/// removed that default for the same reason (its pull request 3119).
 #[derive(Debug)]
 pub(crate) struct Throttle(Option<pintle_ratelimit::Throttle<TokioClock>>);
 
-/// client-go's figure.
+/// client-go's default.
 const DEFAULT_BURST: u32 = 10;
 
-/// Shorter waits are not worth a line in the log.
+/// Shorter waits are not logged.
 const WORTH_TELLING: Duration = Duration::from_millis(50);
 
 impl Throttle {
-    /// `qps` unset, 0 or less is no limit; `burst` unset or 0 is the default.
+    /// Creates a limiter. A `qps` that is unset or not positive means no limit. A `burst` that is unset or 0 means the
+    /// default.
     pub(crate) fn new(qps: Option<f32>, burst: Option<u32>) -> Self {
         let burst = burst.filter(|burst| *burst > 0).unwrap_or(DEFAULT_BURST);
         let qps = qps.filter(|qps| *qps > 0.0);
         Self(qps.map(|qps| pintle_ratelimit::Throttle::new(qps.into(), burst, TokioClock)))
     }
 
-    /// Waits for this request's turn. First come, first served; one that is dropped half-way leaves no debt.
+    /// Waits for a permit, in FIFO order. A cancelled wait does not consume a permit.
     pub(crate) async fn wait(&self, line: &Arc<RequestLine>) -> Result<(), Error> {
         let Some(throttle) = &self.0 else { return Ok(()) };
         let started = Instant::now();
@@ -76,7 +77,7 @@ mod tests {
             for _ in 0..20 {
                 throttle.wait(&line()).await.unwrap();
             }
-            // The burst is free. A timer is at most a millisecond late.
+            // The burst is free. A timer is late by at most a millisecond.
             let waited = started.elapsed().as_millis();
             assert!((expected..expected + 21).contains(&waited), "{qps:?} {burst:?}: {waited}");
         }
@@ -117,7 +118,7 @@ mod tests {
         assert_eq!(served, (0..50).collect::<Vec<_>>());
     }
 
-    /// A request that waits in one branch of a `select!` must not keep the request of the other branch from being sent.
+    /// In a `select!`, a waiting request in one branch must not block the request in the other branch.
     #[tokio::test(start_paused = true)]
     async fn a_caller_that_nobody_polls_holds_up_nobody() {
         let throttle = Throttle::new(Some(20.0), Some(1));

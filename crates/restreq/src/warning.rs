@@ -1,4 +1,4 @@
-//! What a server remarks on requests that it served.
+//! Warnings from the server.
 
 pub(crate) mod parse;
 mod words;
@@ -7,14 +7,14 @@ use std::fmt;
 
 pub(crate) use parse::parse_all;
 
-/// A remark of the server on a request that it nevertheless served, such as the use of a deprecated API.
+/// A warning from the server about a request that it served, such as the use of a deprecated API.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Warning {
-    /// 299 for everything that Kubernetes itself says.
+    /// The warning code. 299 for all warnings of Kubernetes itself.
     pub code: u16,
-    /// Who warns; `-` for unknown.
+    /// The component that warns; `-` if unknown.
     pub agent: String,
-    /// For humans.
+    /// The text for people.
     pub text: String,
 }
 
@@ -24,7 +24,7 @@ impl fmt::Display for Warning {
     }
 }
 
-/// Hears of the warnings in answers.
+/// A handler for warnings in responses.
 ///
 /// # Examples
 ///
@@ -46,11 +46,11 @@ impl fmt::Display for Warning {
 /// # Ok::<(), pintle_restreq::ConfigError>(())
 /// ```
 pub trait WarningHandler: Send + Sync {
-    /// Is told each warning once per answer. It should return at once: the request waits for it.
+    /// Handles a warning, once per response. The request waits for this method, so it should return quickly.
     fn warn(&self, warning: &Warning);
 }
 
-/// Logs warnings of code 299 at level WARN; the default of a client.
+/// Logs warnings of code 299 at level WARN. This is a client's default.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct LogWarnings;
 

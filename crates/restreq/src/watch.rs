@@ -1,4 +1,4 @@
-//! Watches: a body as events.
+//! Watches: a response body as events.
 
 mod frames;
 
@@ -17,12 +17,16 @@ pub use frames::{FrameSplitter, FrameTooLarge};
 use crate::Error;
 use crate::stream::ByteStream;
 
-/// The events of a watch, in the order of the server, their objects decoded.
+/// The decoded events of a watch, in the order of the server.
 ///
-/// It ends without an item when the server ends the watch properly. It ends after an error when the connection is lost,
-/// within a frame too, rests for longer than the request's idle deadline, or brings what is no watch frame, no `T`, or too large
-/// to be held. What the server itself has to say on the end of the watch comes as [`WatchEvent::Error`], which is an event like
-/// the others.
+/// The stream ends in one of these ways:
+///
+/// - The server ends the watch properly: `None`.
+/// - The connection is lost, also within a frame, or pauses for longer than the idle timeout: an error, then `None`.
+/// - The server sends an invalid frame, an object that is not a `T`, or a frame that is too large: an error, then
+///   `None`.
+///
+/// A failure that the server reports is an event, [`WatchEvent::Error`].
 ///
 /// Dropping it ends the watch.
 ///
@@ -50,8 +54,8 @@ pub struct Watch<T> {
     object: PhantomData<fn() -> T>,
 }
 
-/// As [`Watch`], the objects as they came. One that cannot be decoded does not end it, nor does one that is larger than is held of
-/// a frame: see [`max_object`](pintle_meta::ClientConfig::max_object).
+/// The events of a watch with undecoded objects, otherwise as [`Watch`]. An object that cannot be decoded does not end
+/// the watch. Neither does a frame above the limit: see [`max_object`](pintle_meta::ClientConfig::max_object).
 ///
 /// # Examples
 ///
@@ -82,15 +86,15 @@ impl<T: DeserializeOwned> Watch<T> {
         Self { raw, object: PhantomData }
     }
 
-    /// The next event, `None` at the end.
+    /// Returns the next event, or `None` at the end.
     ///
     /// # Errors
     ///
-    /// As for the stream. The watch is at its end then.
+    /// As for the stream. The watch has then ended.
     ///
     /// # Cancel safety
     ///
-    /// Nothing is lost.
+    /// No event is lost.
     pub async fn next(&mut self) -> Option<Result<WatchEvent<T>, Error>> {
         std::future::poll_fn(|cx| Pin::new(&mut *self).poll_next(cx)).await
     }
@@ -137,7 +141,7 @@ impl RawWatch {
                     Ok((frame, mark)) => (mark.and_then(|mark| mark.event(&frame)))
                         .map_or_else(|| WatchEvent::parse(&frame), Ok)
                         .map_err(|error| self.unreadable(cause(&error))),
-                    Err(too_large) => told_of(too_large).map_err(|too_large| self.unreadable(too_large.to_string())),
+                    Err(too_large) => oversized_event(too_large).map_err(|too_large| self.unreadable(too_large.to_string())),
                 }));
             }
             match ready!(Pin::new(&mut self.bytes).poll_next(cx)) {
@@ -153,8 +157,8 @@ impl RawWatch {
         Error::Decode { request: self.bytes.request().clone(), message: message.into() }
     }
 
-    /// As of a connection that broke: whoever closes an answer half-way, such as a proxy that shuts down, may close it in due form.
-    /// All that was told before is good, so the watch goes on from there.
+    /// Returns the error of a lost connection. A proxy that shuts down, for example, can end a response properly in the
+    /// middle of a frame. All earlier events are valid, so the watch can resume after them.
     fn ended_within_a_frame(&self) -> Error {
         let (request, message) = (self.bytes.request().clone(), "the watch ended within a frame");
         let source = io::Error::new(io::ErrorKind::UnexpectedEof, message);
@@ -181,7 +185,7 @@ impl Stream for RawWatch {
     }
 }
 
-/// What is wrong with a frame, without the words that [`Error::Decode`] has as well.
+/// Returns what is wrong with a frame, without the words that [`Error::Decode`] adds.
 fn cause(error: &ApiError) -> String {
     match &error.kind {
         ErrorKind::Decode(cause) => cause.to_string(),
@@ -189,8 +193,8 @@ fn cause(error: &ApiError) -> String {
     }
 }
 
-/// The event of a frame that was too large. A bookmark or an error says nothing by its name alone.
-fn told_of(frame: FrameTooLarge) -> Result<WatchEvent<RawObject>, FrameTooLarge> {
+/// Returns the event of a frame that was too large. A bookmark or an error is useless without its content.
+fn oversized_event(frame: FrameTooLarge) -> Result<WatchEvent<RawObject>, FrameTooLarge> {
     let event = match frame.event_type {
         Some(WatchEventType::Added) => WatchEvent::Added,
         Some(WatchEventType::Modified) => WatchEvent::Modified,

@@ -1,4 +1,4 @@
-//! Writes events of `v1`, which are counted, combined and held back.
+//! Writes events of `v1`, which are counted, combined and rate-limited.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
@@ -12,7 +12,7 @@ use crate::Event;
 use crate::correlator::{Correlated, Correlator, Verdict};
 use crate::metrics::Counters;
 
-/// What the task of such a sink owns.
+/// The state of the sink's task.
 pub(crate) struct CoreSink<A> {
     pub(crate) api: A,
     pub(crate) correlator: Correlator,
@@ -21,7 +21,7 @@ pub(crate) struct CoreSink<A> {
 }
 
 impl<A: ObjectApi<Event>> CoreSink<A> {
-    /// Writes one event after the other, until the broadcaster is gone and the last that waited is written.
+    /// Writes events one by one. After the broadcaster is dropped, it writes the remaining events and returns.
     pub(crate) async fn run(mut self, mut events: mpsc::Receiver<Arc<Event>>) {
         while let Some(event) = events.recv().await {
             self.record(Arc::unwrap_or_clone(event)).await;
@@ -30,7 +30,7 @@ impl<A: ObjectApi<Event>> CoreSink<A> {
 
     pub(crate) async fn record(&mut self, event: Event) {
         let (key, reason) = (event.key(), event.reason.clone());
-        // The key of a flow is the user's code. What it has panicked at is lost, and no other event.
+        // The spam key is the user's code. If it panics, only this event is lost.
         let correlated = || self.correlator.correlate(event, Instant::now().into_std());
         let Ok(verdict) = catch_unwind(AssertUnwindSafe(correlated)) else {
             tracing::error!(%key, reason, "the spam key of an event panicked");
@@ -50,8 +50,8 @@ impl<A: ObjectApi<Event>> CoreSink<A> {
                 }
                 Err(error) => error,
             };
-            if !is_worth_a_retry(&error) || !self.retry.again(nth, &error).await {
-                refused(&correlated.event.key(), &correlated.event.reason, &error);
+            if !is_worth_a_retry(&error) || !self.retry.wait_before_retry(nth, &error).await {
+                log_rejected(&correlated.event.key(), &correlated.event.reason, &error);
                 return self.counters.failed.add(1);
             }
             nth += 1;
@@ -62,7 +62,7 @@ impl<A: ObjectApi<Event>> CoreSink<A> {
         let options = PostOptions::default();
         if let Some((key, patch)) = patch {
             match self.api.patch(key, patch, &options).await {
-                // The server forgets events after a while. This one begins anew, with the count that is known.
+                // The server deletes events after a while. Create it again with the current count.
                 Err(error) if error.is_not_found() => {}
                 outcome => return outcome,
             }

@@ -1,4 +1,4 @@
-//! Writes events of `events.k8s.io/v1`, whose repetitions become series.
+//! Writes events of `events.k8s.io/v1`. Repetitions become series.
 
 use std::pin::pin;
 use std::sync::Arc;
@@ -8,29 +8,30 @@ use serde_json::json;
 use tokio::sync::mpsc;
 use tokio::time::{Instant, sleep};
 
-use super::{CoreSink, Retry, is_own, is_worth_a_retry, refused};
+use super::{CoreSink, Retry, is_own, is_retryable, refused};
 use crate::metrics::Counters;
 use crate::series::Series;
 use crate::{Event, SeriesEvent};
 
-/// What the task of such a sink owns.
+/// The state of the sink's task.
 pub(crate) struct SeriesSink<A, B> {
     pub(crate) api: A,
-    /// Takes over for good where the server turns out to lack the API.
+    /// Replaces this sink for good if the server does not have the API.
     pub(crate) fallback: CoreSink<B>,
     pub(crate) series: Series,
     pub(crate) host: String,
     pub(crate) retry: Retry,
     pub(crate) counters: Arc<Counters>,
     /// Whether the server is known to have the API.
-    pub(crate) is_there: bool,
+    pub(crate) api_confirmed: bool,
 }
 
-/// The server lacks the API.
-struct Lacking;
+/// The error if the server does not have the API.
+struct ApiMissing;
 
 impl<A: ObjectApi<SeriesEvent>, B: ObjectApi<Event>> SeriesSink<A, B> {
-    /// Writes one event after the other, and tells of series from time to time, until the broadcaster is gone and all is told.
+    /// Writes events one by one and updates series periodically. After the broadcaster is dropped, it writes the
+    /// remaining events and series, and returns.
     pub(crate) async fn run(mut self, mut events: mpsc::Receiver<Arc<Event>>) {
         let period = self.series.period();
         let mut tick = pin!(sleep(period));
@@ -40,48 +41,48 @@ impl<A: ObjectApi<SeriesEvent>, B: ObjectApi<Event>> SeriesSink<A, B> {
                 () = &mut tick => {
                     tick.set(sleep(period));
                     let now = Instant::now().into_std();
-                    self.tell(self.series.due(now)).await;
+                    self.write_series(self.series.due(now)).await;
                     self.series.forget(now);
                     continue;
                 }
                 event = events.recv() => event,
             };
             let Some(event) = event else { break };
-            if let Err(Lacking) = self.record(&event).await {
+            if let Err(ApiMissing) = self.record(&event).await {
                 tracing::info!("the server has no events.k8s.io/v1; events are written as v1 from now on");
                 self.fallback.record(Arc::unwrap_or_clone(event)).await;
                 return self.fallback.run(events).await;
             }
         }
-        self.tell(self.series.unwritten()).await;
+        self.write_series(self.series.unwritten()).await;
     }
 
-    async fn record(&mut self, event: &Event) -> Result<(), Lacking> {
-        let observed = self.series.observe(SeriesEvent::of(event, &self.host), Instant::now().into_std());
-        self.tell(observed.evicted.into_iter().collect()).await;
-        let Some(event) = observed.write else {
+    async fn record(&mut self, event: &Event) -> Result<(), ApiMissing> {
+        let update = self.series.observe(SeriesEvent::of(event, &self.host), Instant::now().into_std());
+        self.write_series(update.evicted.into_iter().collect()).await;
+        let Some(event) = update.write else {
             self.counters.counted.add(1);
             return Ok(());
         };
         let mut nth = 1;
         loop {
             let error = match self.write(&event).await {
-                Err(error) if !self.is_there && lacks_api(&error) => return Err(Lacking),
+                Err(error) if !self.api_confirmed && lacks_api(&error) => return Err(ApiMissing),
                 Err(error) if event.series.is_some() || !is_own(&error, nth) => error,
                 Ok(()) | Err(_) => {
-                    self.series.told(&event, Instant::now().into_std());
+                    self.series.mark_written(&event, Instant::now().into_std());
                     let is_series = event.series.is_some();
-                    let tally = if is_series { &self.counters.patched } else { &self.counters.created };
-                    tally.add(1);
+                    let counter = if is_series { &self.counters.patched } else { &self.counters.created };
+                    counter.add(1);
                     return Ok(());
                 }
             };
-            let is_final = is_refusal(&event, &error);
+            let is_final = is_rejection(&event, &error);
             if is_final {
-                self.series.told(&event, Instant::now().into_std());
+                self.series.mark_written(&event, Instant::now().into_std());
             }
-            if is_final || !self.retry.again(nth, &error).await {
-                refused(&event.key(), &event.reason, &error);
+            if is_final || !self.retry.wait_before_retry(nth, &error).await {
+                log_rejected(&event.key(), &event.reason, &error);
                 self.counters.failed.add(1);
                 return Ok(());
             }
@@ -89,16 +90,16 @@ impl<A: ObjectApi<SeriesEvent>, B: ObjectApi<Event>> SeriesSink<A, B> {
         }
     }
 
-    /// Tells of series, each with one try: one that cannot be told now has its next time.
-    async fn tell(&mut self, behind: Vec<SeriesEvent>) {
-        for event in behind {
+    /// Writes series with one attempt each. A series that fails is written again when it is due next.
+    async fn write_series(&mut self, unwritten: Vec<SeriesEvent>) {
+        for event in unwritten {
             match self.write(&event).await {
-                Err(error) if !is_refusal(&event, &error) => tracing::debug!(%error, "cannot tell of a series yet"),
+                Err(error) if !is_rejection(&event, &error) => tracing::debug!(%error, "cannot write an event series yet"),
                 outcome => {
                     if let Err(error) = outcome {
-                        refused(&event.key(), &event.reason, &error);
+                        log_rejected(&event.key(), &event.reason, &error);
                     }
-                    self.series.told(&event, Instant::now().into_std());
+                    self.series.mark_written(&event, Instant::now().into_std());
                 }
             }
         }
@@ -109,25 +110,25 @@ impl<A: ObjectApi<SeriesEvent>, B: ObjectApi<Event>> SeriesSink<A, B> {
         if let Some(series) = &event.series {
             let patch = Patch::Merge(json!({"series": series}));
             match self.api.patch(&event.key(), &patch, &options).await {
-                // The server forgets events after a while. This one begins anew, with the count that is known.
+                // The server deletes events after a while. Create it again with the current count.
                 Err(error) if error.is_not_found() => {}
                 outcome => return outcome.map(drop),
             }
         }
         self.api.create(event, &options).await?;
-        self.is_there = true;
+        self.api_confirmed = true;
         Ok(())
     }
 }
 
-/// Whether the server would say the same once more. That a series is there which a moment ago was not is no such answer: another
-/// attempt had made it after all, and can be patched.
-fn is_refusal(event: &SeriesEvent, error: &ApiError) -> bool {
+/// Whether the server would reject the event again. "Already exists" for a series is not a rejection: an earlier
+/// attempt has created it after all, so it can be patched.
+fn is_rejection(event: &SeriesEvent, error: &ApiError) -> bool {
     let is_there_now = event.series.is_some() && error.is_already_exists();
-    !is_there_now && !is_worth_a_retry(error)
+    !is_there_now && !is_retryable(error)
 }
 
-/// Whether it is the resource that was not found, and not the namespace.
+/// Whether the resource was not found, as opposed to the namespace.
 fn lacks_api(error: &ApiError) -> bool {
     let details = error.status().and_then(|status| status.details.as_ref());
     error.is_not_found() && details.is_none_or(|details| details.kind != "namespaces")

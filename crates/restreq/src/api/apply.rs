@@ -14,17 +14,20 @@ use crate::error::InvalidRequest;
 use crate::{Error, Request, extract_managed_fields};
 
 impl<T: Object + Serialize + DeserializeOwned> Api<T> {
-    /// Server-side apply: all that the object holds is to be so, and belongs to the options' field manager from now on; what that
-    /// manager applied before and the object no longer holds is given up. Creates the object if it is not there.
+    /// Applies an object with server-side apply. Creates the object if it does not exist.
     ///
-    /// The kind is filled in where the type does not have it. A `resourceVersion` or `uid` in the metadata is a precondition. What an
-    /// object read from a server holds is not what a program means to own: begin with an own one, or with what
-    /// [`applied`](Self::applied) gives. For an object in part, [`patch`](Self::patch) with [`Patch::Apply`].
+    /// The options' field manager becomes an owner of all fields in the object. It gives up the fields that it applied
+    /// before and that the object no longer has.
+    ///
+    /// If the type does not serialize a kind, the request adds it. A `resourceVersion` or `uid` in the metadata is a
+    /// precondition. Do not apply an object that was read from a server, because it has fields of other managers. Start
+    /// with a new object, or with the result of [`applied`](Self::applied). To apply a partial object, use
+    /// [`patch`](Self::patch) with [`Patch::Apply`].
     ///
     /// # Errors
     ///
-    /// No field manager, without I/O. `Conflict` if another manager owns a field and wants it otherwise, unless the options force it;
-    /// or however else a request fails.
+    /// Returns an error without I/O if there is no field manager. Returns `Conflict` if another manager owns a field
+    /// with a different value, unless the options force the apply. Returns any other error of a request.
     ///
     /// # Examples
     ///
@@ -46,11 +49,11 @@ impl<T: Object + Serialize + DeserializeOwned> Api<T> {
         Ok(self.apply_request(object, options, false).object().await?)
     }
 
-    /// [`apply`](Self::apply) for the status of an object that is there.
+    /// Applies the status of an existing object: see [`apply`](Self::apply).
     ///
     /// # Errors
     ///
-    /// As [`apply`](Self::apply), or not found.
+    /// As for [`apply`](Self::apply), or `NotFound`.
     pub async fn apply_status(&self, object: &T, options: &PostOptions) -> Result<T, ApiError> {
         Ok(self.apply_request(object, options, true).object().await?)
     }
@@ -69,7 +72,8 @@ impl<T: Object + Serialize + DeserializeOwned> Api<T> {
         self.with_object(request, object, options)
     }
 
-    /// The body of a write. A type that does not say what kind it is, as most Rust types do not, is told it here.
+    /// Sets the body of a write. Adds apiVersion and kind if the type does not serialize them, as most Rust types do
+    /// not.
     pub(super) fn with_object(&self, request: Request, object: &T, options: &PostOptions) -> Request {
         let request = with_post_options(request, options);
         if self.representation != Representation::Whole {
@@ -89,12 +93,13 @@ impl<T: Object + Serialize + DeserializeOwned> Api<T> {
 }
 
 impl<T> Api<T> {
-    /// What a manager has applied of an object and still owns: with apiVersion, kind, name and namespace the beginning of its next
-    /// [`apply`](Self::apply). client-go's extract. `None` if it has applied nothing. See [`extract_managed_fields`].
+    /// Returns the fields that a manager has applied to an object and still owns, or `None` if it has applied nothing:
+    /// client-go's extract. The result includes apiVersion, kind, name and namespace, so it can start the next
+    /// [`apply`](Self::apply). See [`extract_managed_fields`].
     ///
     /// # Errors
     ///
-    /// Not found, or however else a request fails.
+    /// Returns `NotFound`, or any error of a request.
     pub async fn applied(
         &self,
         key: impl TryInto<ObjectKey, Error: Into<InvalidKey>>,
@@ -108,7 +113,7 @@ impl<T> Api<T> {
         Ok(extract_managed_fields(&object, field_manager, "").map_err(|error| unreadable(error.to_string()))?)
     }
 
-    /// The body of a patch. An apply has to name its kind.
+    /// Returns the body of a patch. An apply must have apiVersion and kind.
     pub(super) fn patch_body<'a>(&self, patch: &'a Patch) -> Cow<'a, Value> {
         match patch {
             Patch::Apply(body) => {
@@ -120,7 +125,7 @@ impl<T> Api<T> {
         }
     }
 
-    /// Fills in what kind of object it is, where it does not say so.
+    /// Adds apiVersion and kind to an object that does not have them.
     fn name_kind(&self, object: &mut Value) {
         let Some(members) = object.as_object_mut() else { return };
         let names = |members: &Map<_, Value>, key: &str| {

@@ -1,4 +1,4 @@
-//! Writes that read again and repeat when another was quicker.
+//! Writes that read the object again and retry after a conflict.
 
 use std::time::Duration;
 
@@ -10,22 +10,23 @@ use serde::de::DeserializeOwned;
 use super::Api;
 use crate::error::InvalidRequest;
 
-/// How often [`Api::create_or_update`] tries: client-go's default.
+/// The number of attempts of [`Api::create_or_update`], as in client-go.
 const ATTEMPTS: u32 = 5;
 
-/// Calls `attempt` until it ends in something other than a conflict, `attempts` times at most: client-go's `RetryOnConflict`. It is to
-/// read the object anew each time. Between two attempts are 10 ms, and up to a tenth of that by chance.
+/// Calls `attempt` until it returns something other than a conflict, at most `attempts` times: client-go's
+/// `RetryOnConflict`. `attempt` must read the object anew each time. Between two attempts it waits 10 ms plus up to 10
+/// % of jitter.
 ///
-/// What it conflicts with may be its own write, of which no answer came ([`ApiError::earlier_may_have_acted`]): `attempt` is to say what
-/// is to be so, as a label is, and not what is to be more, as a count.
+/// An attempt can conflict with its own earlier write if the response was lost ([`ApiError::earlier_may_have_acted`]).
+/// So `attempt` must be idempotent: it may set a label, but must not increment a counter.
 ///
 /// # Errors
 ///
-/// What `attempt` ended with; after the last one that may be the conflict.
+/// Returns the error of the last `attempt`, which can be a conflict.
 ///
 /// # Cancel safety
 ///
-/// Dropping the future drops the attempt that is under way.
+/// Dropping the future drops the current attempt.
 ///
 /// # Examples
 ///
@@ -56,28 +57,28 @@ where
     attempt().await
 }
 
-/// What [`Api::create_or_update`] has done: controller-runtime's word.
+/// The outcome of [`Api::create_or_update`], named as in controller-runtime.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum OperationResult {
-    /// The object was not there.
+    /// The object did not exist and was created.
     Created,
-    /// It was there, and was to be otherwise.
+    /// The object existed and was changed.
     Updated,
-    /// It was there as it is to be. Nothing was written.
+    /// The object already matched. Nothing was written.
     Unchanged,
 }
 
 impl<T: Object + Clone + Serialize + DeserializeOwned> Api<T> {
-    /// Makes an object as `change` wants it: the one that is there or, if there is none, `object`, which has its name. Of an object
-    /// that is as wanted already nothing is written. If another writer is quicker, the object is read anew and `change` called again,
-    /// five times in all.
+    /// Reads the object that `object` names, applies `change` to it, and updates it. If it does not exist, creates `object` after
+    /// applying `change` to it. If `change` does not modify the stored object, nothing is written. After a conflict, it reads the
+    /// object again and repeats, five times in all.
     ///
-    /// The type has to hold all of the object: what it does not read, the update drops. Where it does not, use
+    /// The type must have all fields of the object, because the update drops the others. If it does not, use
     /// [`apply`](Self::apply).
     ///
     /// # Errors
     ///
-    /// The last conflict, or however else a request fails.
+    /// Returns the last conflict, or any other error of a request.
     ///
     /// # Examples
     ///
@@ -132,7 +133,7 @@ impl<T: Object + Clone + Serialize + DeserializeOwned> Api<T> {
     }
 }
 
-/// As client-go's `DefaultRetry`.
+/// The pauses of client-go's `DefaultRetry`.
 fn pauses() -> Backoff {
     let base = Duration::from_millis(10);
     let config = BackoffConfig { base, factor: 1.0, jitter: 0.1, ..BackoffConfig::default() };

@@ -1,4 +1,4 @@
-//! Deleting, and what becomes of it.
+//! Deletion and its result.
 
 use http::Method;
 use pintle_meta::{ApiError, DeleteOptions, InvalidKey, ListOptions, ObjectKey, Status, TypeMeta};
@@ -7,7 +7,7 @@ use serde::de::DeserializeOwned;
 use super::Api;
 use super::options::with_list_options;
 
-/// What a server answers to a DELETE that it accepts.
+/// The server's response to a DELETE.
 ///
 /// # Examples
 ///
@@ -25,19 +25,21 @@ use super::options::with_list_options;
 /// ```
 #[derive(Clone, Debug, PartialEq)]
 pub enum Deletion<T> {
-    /// The object. As a rule it is still there, and goes when its last finalizer or its grace period ends; of some kinds, such as
-    /// pods, this is the last state of one that is gone. [`Api::wait_for_deletion`] waits for the end.
+    /// The object. Usually it still exists and disappears when its last finalizer is removed or its grace period ends.
+    /// For some kinds, such as pods, it can be the last state of an object that is already deleted.
+    /// [`Api::wait_for_deletion`] waits for the end.
     Object(Box<T>),
-    /// The object is gone, or, in a dry run, would be. The details have its uid.
+    /// The object is deleted, or would be in a dry run. The status details have its UID.
     Status(Box<Status>),
 }
 
 impl<T: DeserializeOwned> Api<T> {
-    /// Deletes an object, or asks for it where finalizers or a grace period hold it: the answer says which.
+    /// Deletes an object. If finalizers or a grace period delay the deletion, this only requests it; the result shows
+    /// which.
     ///
     /// # Errors
     ///
-    /// Not found, `Conflict` if a precondition does not hold, or however else a request fails.
+    /// Returns `NotFound`, `Conflict` if a precondition fails, or any other error of a request.
     pub async fn delete(
         &self,
         key: impl TryInto<ObjectKey, Error: Into<InvalidKey>>,
@@ -57,11 +59,11 @@ impl<T: DeserializeOwned> Api<T> {
 }
 
 impl<T> Api<T> {
-    /// Deletes all objects that match.
+    /// Deletes all objects that match `which`.
     ///
     /// # Errors
     ///
-    /// However a request fails. Some objects may be gone then.
+    /// Returns any error of a request. Some objects may already be deleted then.
     pub async fn delete_collection(&self, which: &ListOptions, options: &DeleteOptions) -> Result<(), ApiError> {
         with_list_options(self.on_collection(self.client.delete()), which).json(options).send().await?;
         Ok(())

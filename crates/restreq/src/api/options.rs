@@ -1,4 +1,4 @@
-//! Options as the parameters of requests.
+//! Request parameters for the options types.
 
 use std::time::Duration;
 
@@ -40,7 +40,7 @@ pub(super) fn with_watch_options(request: Request, options: &WatchOptions) -> Re
         ],
     );
     match seconds {
-        // The server ends the watch by then. One that rests for longer has lost its server.
+        // The server ends the watch at that time. If the watch is still silent after it, the connection is lost.
         Some(seconds) => request.idle_timeout(Duration::from_secs(seconds) + WATCH_GRACE),
         None => request,
     }
@@ -58,7 +58,7 @@ pub(super) fn with_post_options(request: Request, options: &PostOptions) -> Requ
     )
 }
 
-/// Sets the parameters that are not empty.
+/// Sets the parameters whose values are not empty.
 fn params<const N: usize>(request: Request, pairs: [(&str, &str); N]) -> Request {
     pairs
         .into_iter()

@@ -1,4 +1,4 @@
-//! Other forms in which a server gives its objects: their metadata alone, and tables.
+//! Other representations of objects: metadata only, and tables.
 
 use http::header::ACCEPT;
 use pintle_meta::{ApiError, ListMeta, ListOptions, PartialObject, TypeMeta};
@@ -9,20 +9,20 @@ use super::Api;
 use super::options::with_list_options;
 use crate::Error;
 
-/// In which form objects are asked for.
+/// The form in which to request objects.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Representation {
     Whole,
     Metadata,
 }
 
-// A server that does not know the form gives whole objects, of which the rest is skipped.
+// A server that does not know this form sends whole objects; decoding skips the rest.
 const METADATA: &str = "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1, application/json";
 const METADATA_LIST: &str = "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1, application/json";
 const TABLE: &str = "application/json;as=Table;g=meta.k8s.io;v=v1";
 
 impl Representation {
-    /// What to accept for an object or for the events of some; none for the client's own.
+    /// Returns the `Accept` header for an object or for events, or `None` for the client's default.
     pub(super) fn object(self) -> Option<&'static str> {
         match self {
             Self::Whole => None,
@@ -38,7 +38,7 @@ impl Representation {
     }
 }
 
-/// Objects as `kubectl get` shows them: the server chooses the columns and fills them in.
+/// Objects as `kubectl get` shows them. The server chooses and fills in the columns.
 ///
 /// # Examples
 ///
@@ -59,34 +59,34 @@ impl Representation {
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
 #[non_exhaustive]
 pub struct Table {
-    /// The list's own metadata: tables come in pages as lists do.
+    /// The list's metadata. Tables have pages, like lists.
     #[serde(default, deserialize_with = "or_empty")]
     pub metadata: ListMeta,
-    /// What the cells of each row mean, in their order. The second and further pages have none.
+    /// The columns, in the order of the cells. Only the first page has them.
     #[serde(default, rename = "columnDefinitions", deserialize_with = "or_empty")]
     pub columns: Vec<TableColumn>,
-    /// One for each object, in the order of their keys.
+    /// The rows, one for each object, in the order of the keys.
     #[serde(default, deserialize_with = "or_empty")]
     pub rows: Vec<TableRow>,
 }
 
-/// What a cell of a [`Table`] means.
+/// A column of a [`Table`].
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
 #[non_exhaustive]
 pub struct TableColumn {
-    /// Its head.
+    /// The heading.
     #[serde(default)]
     pub name: String,
-    /// `string`, `integer`, `number`, `boolean` or `array`, as in OpenAPI.
+    /// The OpenAPI type: `string`, `integer`, `number`, `boolean` or `array`.
     #[serde(default, rename = "type")]
     pub column_type: String,
-    /// More on the type, such as `name` for the column that names the object, or `date`.
+    /// The format of the type, such as `date`, or `name` for the column with the object's name.
     #[serde(default)]
     pub format: String,
-    /// For humans.
+    /// A description for people.
     #[serde(default)]
     pub description: String,
-    /// 0 for what is always shown; the higher, the rarer.
+    /// 0 for columns that are always shown. Higher numbers are less important.
     #[serde(default)]
     pub priority: i32,
 }
@@ -95,19 +95,20 @@ pub struct TableColumn {
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
 #[non_exhaustive]
 pub struct TableRow {
-    /// As many as there are columns.
+    /// The cells, one per column.
     #[serde(default, deserialize_with = "or_empty")]
     pub cells: Vec<Value>,
-    /// The object that it shows, its metadata alone.
+    /// The metadata of the object in this row.
     #[serde(default, deserialize_with = "or_empty")]
     pub object: PartialObject,
 }
 
 impl<T> Api<T> {
-    /// The same objects, their metadata alone: that is all that the server sends, of lists and watches too, and all that an informer
-    /// on it holds. client-go's metadata client.
+    /// Returns an `Api` for the metadata of the same objects: client-go's metadata client. The server sends only the
+    /// metadata, also in lists and watches, so an informer stores only that.
     ///
-    /// It reads, patches and deletes. To create or replace objects through it is refused without I/O: it would empty them.
+    /// It supports reads, patches and deletes. Creating or replacing objects returns an error without I/O, because it
+    /// would erase the rest of the object.
     ///
     /// # Examples
     ///
@@ -124,11 +125,11 @@ impl<T> Api<T> {
         Api { representation: Representation::Metadata, ..self.cast() }
     }
 
-    /// One page of objects as a table.
+    /// Lists one page of objects as a table.
     ///
     /// # Errors
     ///
-    /// However a request fails. Not acceptable: the server has no tables for this resource.
+    /// Returns any error of a request. `NotAcceptable` means that the server has no tables for this resource.
     pub async fn table(&self, options: &ListOptions) -> Result<Table, ApiError> {
         let request = self.on_collection(self.client.get().header(ACCEPT.as_str(), TABLE));
         let request = with_list_options(request, options);

@@ -1,4 +1,4 @@
-//! A watch that is taken up again.
+//! A watch that resumes after its connection ends.
 
 use std::fmt;
 use std::pin::Pin;
@@ -12,13 +12,15 @@ use tokio::time::Instant;
 use super::{Api, EventStream};
 use crate::error::InvalidRequest;
 
-/// A watch that goes on where it was when its connection or its server ends it: client-go's `RetryWatcher`.
+/// A watch that resumes when its connection breaks or the server ends it: client-go's `RetryWatcher`.
 ///
-/// No event is told twice, and none is left out, as long as the server has them. Between the beginnings of two watches is a second at
-/// least; while they fail, up to half a minute, and up to as much again by chance, or as long as the server asks for. Bookmarks are not
-/// told: they only say where to go on.
+/// Each event is delivered exactly once, as long as the server still has it. Bookmarks are not delivered; they only
+/// advance the position from which the watch resumes.
 ///
-/// It runs in whoever polls it; dropping it ends the watch.
+/// At least a second passes between the starts of two watches. While they fail, the pauses grow up to 30 s, plus jitter
+/// of up to the same length, or to the time that the server asks for.
+///
+/// The watch has no task; it makes progress while it is polled. Dropping it ends the watch.
 ///
 /// # Examples
 ///
@@ -37,10 +39,10 @@ use crate::error::InvalidRequest;
 /// ```
 pub struct RetryWatch<T> {
     api: Api<T>,
-    /// From where to go on.
+    /// Where to resume.
     options: WatchOptions,
     state: State<T>,
-    /// The next watch does not begin before.
+    /// The earliest start of the next watch.
     not_before: Option<Instant>,
     backoff: Backoff,
     done: bool,
@@ -48,23 +50,25 @@ pub struct RetryWatch<T> {
 
 enum State<T> {
     Closed,
-    /// Kept here, so that whoever drops a future of this watch time and again still sees it opened some day.
+    /// Stored here, so that the watch still opens when the caller keeps dropping the futures of `next`.
     Opening(Opening<T>),
     Open(Box<EventStream<T>>),
 }
 
-/// When the watch began, and what became of that.
+/// The start time of the watch and the result of opening it.
 type Opening<T> = Pin<Box<dyn Future<Output = (Instant, Result<EventStream<T>, ApiError>)> + Send>>;
 
-/// Between the beginnings of two watches, however well they go.
+/// The minimum time between the starts of two watches.
 const BETWEEN: Duration = Duration::from_secs(1);
 
 impl<T: Object + DeserializeOwned> Api<T> {
-    /// A watch from the options' revision on that is taken up again whenever it ends: see [`RetryWatch`]. Nothing is sent yet.
+    /// Returns a watch that starts at the options' revision and resumes when it ends: see [`RetryWatch`]. Nothing is
+    /// sent yet.
     ///
     /// # Errors
     ///
-    /// The revision is empty or `0`: where such a watch begins, nobody can tell, so nothing could go on from there.
+    /// Returns an error if the revision is empty or `0`. Such a watch starts at an unknown revision and could not
+    /// resume.
     pub fn retry_watch(&self, options: &WatchOptions) -> Result<RetryWatch<T>, InvalidRequest> {
         if matches!(options.resource_version.as_str(), "" | "0") {
             let why = "a watch that is taken up again begins at a revision; take the one of a list";
@@ -82,16 +86,21 @@ impl<T: Object + DeserializeOwned> Api<T> {
 }
 
 impl<T: Object + DeserializeOwned> RetryWatch<T> {
-    /// The next change: an added, modified or deleted object. `None` after an error.
+    /// Returns the next change: an added, modified or deleted object. Returns `None` after an error.
     ///
     /// # Errors
     ///
-    /// What would be the same the next time: the revision has expired, so that events are lost and a new list is due; the server does
-    /// not allow the watch, or finds it invalid; an object is no `T`, or has no resourceVersion. The watch is at its end then.
+    /// Returns only errors that a retry would repeat:
+    ///
+    /// - The revision has expired. Events are lost, and the caller must list again.
+    /// - The server rejects the watch as forbidden or invalid.
+    /// - An object cannot be decoded as `T`, or has no resourceVersion.
+    ///
+    /// The watch has then ended.
     ///
     /// # Cancel safety
     ///
-    /// Nothing is lost.
+    /// No event is lost.
     pub async fn next(&mut self) -> Option<Result<WatchEvent<T>, ApiError>> {
         while !self.done {
             let told = match &mut self.state {
@@ -126,15 +135,15 @@ impl<T: Object + DeserializeOwned> RetryWatch<T> {
         None
     }
 
-    /// Goes on up to the event for which `is_met` holds, and returns it: client-go's `Until`. The watch can go on from there.
+    /// Returns the next event for which `is_met` returns true: client-go's `Until`. The watch can continue after it.
     ///
     /// # Errors
     ///
-    /// As [`next`](Self::next); after that, that the watch is at its end.
+    /// As for [`next`](Self::next). Returns an error if the watch has already ended.
     ///
     /// # Cancel safety
     ///
-    /// The events so far have been seen; nothing else is lost.
+    /// Events that `is_met` has already seen are consumed. No other event is lost.
     pub async fn until(&mut self, mut is_met: impl FnMut(&WatchEvent<T>) -> bool) -> Result<WatchEvent<T>, ApiError> {
         while let Some(event) = self.next().await {
             let event = event?;
@@ -155,7 +164,7 @@ impl<T: Object + DeserializeOwned> RetryWatch<T> {
         })
     }
 
-    /// What of an event is told.
+    /// Advances the position and returns the event, unless it is a bookmark.
     fn take(&mut self, event: WatchEvent<T>) -> Option<Result<WatchEvent<T>, ApiError>> {
         let revision = match &event {
             WatchEvent::Added(object) | WatchEvent::Modified(object) | WatchEvent::Deleted(object) => {
@@ -176,7 +185,7 @@ impl<T: Object + DeserializeOwned> RetryWatch<T> {
         Some(event).filter(|event| !matches!(event, WatchEvent::Bookmark(_))).map(Ok)
     }
 
-    /// The present watch has ended in a failure, which is told if it would be the same the next time.
+    /// Closes the current watch after a failure. Returns the error if a retry would repeat it.
     fn end(&mut self, error: ApiError) -> Option<Result<WatchEvent<T>, ApiError>> {
         self.state = State::Closed;
         if is_lasting(&error) {
@@ -191,7 +200,7 @@ impl<T: Object + DeserializeOwned> RetryWatch<T> {
     }
 }
 
-/// Between the beginnings of two watches of which the first has failed.
+/// The pauses between failing watches.
 pub(super) fn pauses() -> Backoff {
     Backoff::new(BackoffConfig { base: BETWEEN, ..BackoffConfig::default() }, fastrand::u64(..))
 }

@@ -1,4 +1,4 @@
-//! What lists and watches give, their errors in the words of the seams.
+//! Streams of lists and watches with the error type of `pintle_meta`.
 
 use std::future::poll_fn;
 use std::pin::Pin;
@@ -10,13 +10,14 @@ use serde::de::DeserializeOwned;
 
 use crate::{Error, ListStream, RawWatch, Watch};
 
-/// A [`ListStream`], its errors in the words of the seams: what an [`Api`](crate::Api) gives as the
-/// [`ListWatch`](pintle_meta::ListWatch) that it is.
+/// The stream of a list, with [`ApiError`](pintle_meta::ApiError) as its error. The
+/// [`ListWatch`](pintle_meta::ListWatch) of an [`Api`](crate::Api) returns it.
 #[must_use = "a list is not read until it is polled"]
 #[derive(Debug)]
 pub struct PageStream(pub(super) ListStream);
 
-/// The events of a [`Watch`], their errors in the words of the seams: what [`Api::watch`](crate::Api::watch) gives.
+/// The decoded events of a watch, with [`ApiError`](pintle_meta::ApiError) as the error.
+/// [`Api::watch`](crate::Api::watch) returns it.
 ///
 /// # Examples
 ///
@@ -39,23 +40,23 @@ pub struct PageStream(pub(super) ListStream);
 #[derive(Debug)]
 pub struct EventStream<T>(pub(super) Watch<T>);
 
-/// The events of a [`RawWatch`], their errors in the words of the seams: what an [`Api`](crate::Api) gives as the
-/// [`ListWatch`](pintle_meta::ListWatch) that it is.
+/// The undecoded events of a watch, with [`ApiError`](pintle_meta::ApiError) as the error. The
+/// [`ListWatch`](pintle_meta::ListWatch) of an [`Api`](crate::Api) returns it.
 #[must_use = "a watch does nothing until it is polled"]
 #[derive(Debug)]
 pub struct RawEventStream(pub(super) RawWatch);
 
 impl<T: DeserializeOwned> EventStream<T> {
-    /// The next event, `None` at the end.
+    /// Returns the next event, or `None` at the end.
     ///
     /// # Errors
     ///
-    /// The connection is lost or rests for too long, or brings what is no event of a `T`. The watch is at its end then. What the
-    /// server itself has to say on the end of the watch is an event: [`WatchEvent::Error`].
+    /// Returns an error if the connection is lost, pauses for too long, or delivers something other than an event of a
+    /// `T`. The watch has then ended. A failure that the server reports is an event: [`WatchEvent::Error`].
     ///
     /// # Cancel safety
     ///
-    /// Nothing is lost.
+    /// No event is lost.
     pub async fn next(&mut self) -> Option<Result<WatchEvent<T>, ApiError>> {
         poll_fn(|cx| Pin::new(&mut *self).poll_next(cx)).await
     }

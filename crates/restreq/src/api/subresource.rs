@@ -14,10 +14,10 @@ use super::options::with_post_options;
 use crate::Request;
 use crate::error::InvalidRequest;
 
-/// One subresource of one object, such as the `scale` of a deployment: what [`Api::subresource`] gives.
+/// One subresource of one object, such as the `scale` of a deployment. [`Api::subresource`] creates it.
 ///
-/// `S` is what it is read as, and need not be of the object's kind: an eviction is answered by a
-/// [`Status`](pintle_meta::Status). Bodies are sent as they are.
+/// `S` is the type of responses. It can differ from the object's type: the response to an eviction is a
+/// [`Status`](pintle_meta::Status). Bodies are sent unchanged.
 ///
 /// # Cancel safety
 ///
@@ -42,13 +42,14 @@ use crate::error::InvalidRequest;
 /// ```
 #[must_use = "a subresource does nothing by itself"]
 pub struct Subresource<S> {
-    /// All but its method and body.
+    /// The request without its method and body.
     request: Request,
     object: PhantomData<fn() -> S>,
 }
 
 impl<T> Api<T> {
-    /// A subresource of an object. Nothing is sent yet; a key or a name that cannot be is told by the request.
+    /// Returns a subresource of an object. Nothing is sent yet. An invalid key or name is reported when the request is
+    /// sent.
     pub fn subresource<S>(
         &self,
         key: impl TryInto<ObjectKey, Error: Into<InvalidKey>>,
@@ -68,45 +69,47 @@ impl<T> Api<T> {
 }
 
 impl<S> Subresource<S> {
-    /// A request for it, to be completed and sent by hand: for a log that is followed, say.
+    /// Returns a request for the subresource, for uses that the other methods do not cover, such as following a log.
     pub fn request(&self, method: Method) -> Request {
         self.request.clone().verb(method)
     }
 }
 
 impl<S: DeserializeOwned> Subresource<S> {
-    /// Reads it.
+    /// Gets the subresource.
     ///
     /// # Errors
     ///
-    /// Not found, or however else a request fails.
+    /// Returns `NotFound`, or any error of a request.
     pub async fn get(&self) -> Result<S, ApiError> {
         Ok(self.request(Method::GET).object().await?)
     }
 
-    /// Creates what it is for: an eviction, a binding, a token.
+    /// Creates the subresource, such as an eviction, a binding or a token.
     ///
     /// # Errors
     ///
-    /// However a request fails. Too many requests, of an eviction: it would leave too few pods.
+    /// Returns any error of a request. `TooManyRequests` for an eviction means that it would violate a disruption
+    /// budget.
     pub async fn create(&self, body: &impl Serialize, options: &PostOptions) -> Result<S, ApiError> {
         Ok(with_post_options(self.request(Method::POST), options).json(body).object().await?)
     }
 
-    /// Replaces it. With a resourceVersion in its metadata, only if the object has not changed since.
+    /// Replaces the subresource. If its metadata has a resourceVersion, the update succeeds only if the object has not
+    /// changed since.
     ///
     /// # Errors
     ///
-    /// `Conflict`, not found, or however else a request fails.
+    /// Returns `Conflict`, `NotFound`, or any error of a request.
     pub async fn update(&self, body: &impl Serialize, options: &PostOptions) -> Result<S, ApiError> {
         Ok(with_post_options(self.request(Method::PUT), options).json(body).object().await?)
     }
 
-    /// Changes it in part. An apply has to name its apiVersion and kind.
+    /// Patches the subresource. An apply must have apiVersion and kind.
     ///
     /// # Errors
     ///
-    /// However a request fails.
+    /// Returns any error of a request.
     pub async fn patch(&self, patch: &Patch, options: &PostOptions) -> Result<S, ApiError> {
         let request = self.request(Method::PATCH).header(CONTENT_TYPE.as_str(), patch.content_type());
         Ok(with_post_options(request, options).json(patch.body()).object().await?)

@@ -1,4 +1,4 @@
-//! Waiting for what becomes of an object.
+//! Waiting for a state of an object.
 
 use pintle_meta::{
     ApiError, FieldSelector, InvalidKey, List, ListOptions, Metadata, Object, ObjectKey, WatchEvent, WatchOptions,
@@ -11,20 +11,20 @@ use super::{Api, retry_watch};
 use crate::error::InvalidRequest;
 
 impl<T: Object + DeserializeOwned> Api<T> {
-    /// Waits until `is_met` holds of an object, or of its absence, and returns what it held of. Each of its states is looked at that the
-    /// server tells of, the present one first.
+    /// Waits until `is_met` returns true for an object, or for `None` if it does not exist, and returns that object.
+    /// `is_met` is called for the current state and for each later state that the server reports.
     ///
-    /// It lists and watches by name, survives lost connections and expired revisions, and has no deadline: put
-    /// `tokio::time::timeout` around it. Between a revision that has expired and the next list are the pauses of a
-    /// [`RetryWatch`](crate::RetryWatch) that fails.
+    /// It lists and watches by name, and survives lost connections and expired revisions. It has no deadline: wrap it
+    /// in `tokio::time::timeout`. After an expired revision, it pauses before the next list like a failing
+    /// [`RetryWatch`](crate::RetryWatch).
     ///
     /// # Errors
     ///
-    /// However a list fails, or a watch for good: see [`RetryWatch`](crate::RetryWatch).
+    /// Returns any error of a list, or a permanent error of a watch: see [`RetryWatch`](crate::RetryWatch).
     ///
     /// # Cancel safety
     ///
-    /// Nothing is left running.
+    /// Dropping the future stops the list or watch. No task remains.
     ///
     /// # Examples
     ///
@@ -49,7 +49,7 @@ impl<T: Object + DeserializeOwned> Api<T> {
         let api = Self { namespace, ..self.clone() };
         let field_selector = FieldSelector::everything().equals("metadata.name", key.name());
         let listed = ListOptions { field_selector: field_selector.clone(), ..ListOptions::default() };
-        // A server that does not know field selectors answers with all there is.
+        // A server without field selectors returns all objects.
         let is_named = |object: &T| object.name() == key.name();
         let mut pauses = retry_watch::pauses();
         loop {
@@ -72,7 +72,7 @@ impl<T: Object + DeserializeOwned> Api<T> {
                     }
                     Some(Ok(WatchEvent::Deleted(object))) if is_named(&object) && is_met(None) => return Ok(None),
                     Some(Ok(_)) => pauses.reset(),
-                    // What happened meanwhile, the next list shows.
+                    // The next list shows the changes in between.
                     Some(Err(error)) if error.is_expired() => {
                         break tokio::time::sleep(pauses.next(error.retry_after)).await;
                     }
@@ -83,18 +83,20 @@ impl<T: Object + DeserializeOwned> Api<T> {
         }
     }
 
-    /// Waits until one of an object's conditions is `True`, and says which, with the object: `Established` of a
-    /// CustomResourceDefinition, `Available` of a deployment, `Ready` of a pod, `Complete` or `Failed` of a job. It looks at
-    /// `status.conditions`, whatever `T` keeps of them. One that is of an older generation of the object does not count. An object that
-    /// is not there yet is waited for.
+    /// Waits until one of the given conditions of an object is `True`. Returns the condition and the object. Examples
+    /// are `Established` of a CustomResourceDefinition, `Available` of a deployment, `Ready` of a pod, and `Complete`
+    /// or `Failed` of a job.
+    ///
+    /// It reads `status.conditions` even if `T` does not have that field. A condition of an older generation of the
+    /// object does not count. If the object does not exist yet, it waits for it.
     ///
     /// # Errors
     ///
-    /// As [`wait_for`](Self::wait_for).
+    /// As for [`wait_for`](Self::wait_for).
     ///
     /// # Cancel safety
     ///
-    /// Nothing is left running.
+    /// Dropping the future stops the list or watch. No task remains.
     ///
     /// # Examples
     ///
@@ -120,20 +122,21 @@ impl<T: Object + DeserializeOwned> Api<T> {
         let object = self.cast::<WithConditions<T>>().wait_for(key, is_met).await?;
         match (met, object) {
             (Some(met), Some(object)) => Ok((met, object.object)),
-            // It waits for both.
+            // `is_met` requires both.
             _ => Err(ApiError::decode("an object that had a condition is gone")),
         }
     }
 
-    /// Waits until an object is gone: none is there, or, where `uid` is not empty, another one of its name.
+    /// Waits until an object is deleted. If `uid` is not empty, another object of the same name also counts as
+    /// deletion.
     ///
     /// # Errors
     ///
-    /// As [`wait_for`](Self::wait_for).
+    /// As for [`wait_for`](Self::wait_for).
     ///
     /// # Cancel safety
     ///
-    /// Nothing is left running.
+    /// Dropping the future stops the list or watch. No task remains.
     pub async fn wait_for_deletion(
         &self,
         key: impl TryInto<ObjectKey, Error: Into<InvalidKey>>,
@@ -144,16 +147,16 @@ impl<T: Object + DeserializeOwned> Api<T> {
     }
 }
 
-/// An object, and its conditions, of which its type may keep none.
+/// An object and its conditions, which `T` may not have.
 struct WithConditions<T> {
     object: T,
-    conditions: Vec<Told>,
+    conditions: Vec<LenientCondition>,
 }
 
-/// A condition, read with more patience than [`pintle_meta::Condition`].
+/// A condition, decoded more leniently than [`pintle_meta::Condition`].
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
-struct Told {
+struct LenientCondition {
     #[serde(default, rename = "type")]
     condition_type: String,
     #[serde(default)]
@@ -182,7 +185,7 @@ impl<'de, T: DeserializeOwned> Deserialize<'de> for WithConditions<T> {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         #[derive(Default, Deserialize)]
         struct Status {
-            conditions: Option<Vec<Told>>,
+            conditions: Option<Vec<LenientCondition>>,
         }
         #[derive(Deserialize)]
         struct Conditioned {

@@ -7,7 +7,7 @@ use bytes::Bytes;
 use pintle_meta::RawObject;
 
 use crate::json::{Container, Json, Token};
-use crate::oversized::Gathering;
+use crate::oversized::BoundedBuffer;
 
 /// Takes the items out of a list while its body is still coming, so that no more of it is held than one item and what stands
 /// around the items, the envelope.
@@ -23,7 +23,7 @@ pub(crate) struct ListSplitter {
     /// All that has come outside of the items.
     envelope: Vec<u8>,
     place: Place,
-    item: Gathering,
+    item: BoundedBuffer,
 }
 
 /// Where in the body the splitter stands.
@@ -63,7 +63,7 @@ impl ListSplitter {
             offset: 0,
             envelope: Vec::new(),
             place: Place::Outside { names_items: false },
-            item: Gathering::items(limit),
+            item: BoundedBuffer::items(limit),
         }
     }
 

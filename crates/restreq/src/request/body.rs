@@ -1,4 +1,4 @@
-//! The four kinds of body.
+//! Request bodies.
 
 use std::fmt;
 use std::mem;
@@ -23,7 +23,7 @@ pub(crate) enum Body {
     #[default]
     Empty,
     Bytes(Bytes),
-    /// Taken out by the first attempt. Never sent twice, so a request with it is never retried.
+    /// The first attempt takes it. A request with a stream is never retried.
     Stream(Arc<Mutex<Option<ByteSource>>>),
 }
 
@@ -32,7 +32,7 @@ impl Body {
         Self::Stream(Arc::new(Mutex::new(Some(Box::pin(source)))))
     }
 
-    /// How many bytes it has; none where only sending it can tell.
+    /// Returns the size in bytes, or `None` if only sending can tell.
     pub(crate) fn size(&self) -> Option<usize> {
         match self {
             Self::Empty => Some(0),
@@ -45,7 +45,7 @@ impl Body {
         !matches!(self, Self::Stream(_))
     }
 
-    /// The body for one attempt.
+    /// Returns the body for one attempt.
     pub(crate) fn to_http(&self) -> Result<HttpBody, InvalidRequest> {
         Ok(HttpBody::new(match self {
             Self::Empty => Pieces::Whole(None),
@@ -59,7 +59,7 @@ impl Body {
 }
 
 impl fmt::Debug for Body {
-    /// A body may be a Secret: only its size shows.
+    /// Shows only the size, because a body can be a Secret.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Empty => f.write_str("empty"),
@@ -69,18 +69,18 @@ impl fmt::Debug for Body {
     }
 }
 
-/// What is given to the transport to send.
+/// The body that the transport sends.
 pub(crate) struct HttpBody {
     pieces: Pieces,
-    /// Its other side is dropped once nothing more is to be sent.
+    /// Resolves when the response is dropped and the rest of the body must not be sent.
     over: Option<oneshot::Receiver<()>>,
 }
 
-/// Nobody waits for these mutexes: with them, a connection that holds what nobody shares can be shared itself.
+/// The mutexes are never contended. They make the body `Sync`, which the shared connection requires.
 enum Pieces {
     Whole(Option<Bytes>),
     Stream(Mutex<ByteSource>),
-    /// What a layer made of one.
+    /// A body from a layer.
     #[cfg(feature = "tower")]
     Layer(Mutex<crate::TransportBody>),
 }
@@ -112,9 +112,11 @@ impl HttpBody {
         Self::new(Pieces::Layer(Mutex::new(body)))
     }
 
-    /// Has it break off once what is returned is dropped, should it not have come to its end: over HTTP/2 it would be sent for as long as it
-    /// goes on, whatever has become of the answer. hyper looks at it when there is room to send more: a server that answers early, reads
-    /// no more and resets nothing keeps it until the connection ends. What is there as a whole has no end to wait for.
+    /// Returns a guard. When it is dropped before the body has ended, the body breaks off.
+    ///
+    /// Without it, HTTP/2 would keep sending the body regardless of the response. hyper checks the body only when it
+    /// can send more. If a server responds early, reads no more and does not reset the stream, the body lives until the
+    /// connection ends. A body that is in memory as a whole needs no guard.
     pub(crate) fn lease(&mut self) -> Option<oneshot::Sender<()>> {
         if let Pieces::Whole(_) = self.pieces {
             return None;
@@ -165,13 +167,13 @@ impl http_body::Body for HttpBody {
 impl Drop for HttpBody {
     fn drop(&mut self) {
         let pieces = mem::replace(&mut self.pieces, Pieces::Whole(None));
-        // Of what panics even now, nothing is left to be told.
+        // Ignore a second panic in the destructor.
         caught(|| drop(pieces));
     }
 }
 
-/// Runs what may be somebody else's code, a stream's or a layer's: over HTTP/2 it runs in the task of a connection that others share. None if
-/// it panics.
+/// Runs code from outside, such as a user's stream or layer, and returns `None` if it panics. Over HTTP/2, this code
+/// runs in the task of a shared connection.
 fn caught<T>(run: impl FnOnce() -> T) -> Option<T> {
     catch_unwind(AssertUnwindSafe(run)).ok()
 }

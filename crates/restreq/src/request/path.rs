@@ -1,23 +1,22 @@
-//! Paths and query values, as Go's `path` and `net/url` write them. No I/O.
+//! Paths and query values in the format of Go's `path` and `net/url`. No I/O.
 
 use std::borrow::Cow;
 use std::time::Duration;
 
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 
-/// Joins the non-empty parts with slashes and cleans the result: no doubled slashes, no `.`, no `..`, no slash at the end
-/// (but for the root).
+/// Joins the non-empty parts with slashes and cleans the result. It has no doubled slashes, no `.`, no `..`, and no
+/// trailing slash except for the root.
 pub(crate) fn join<'a>(parts: impl IntoIterator<Item = &'a str>) -> String {
     let mut parts = parts.into_iter().filter(|part| !part.is_empty()).peekable();
     let is_rooted = parts.peek().is_some_and(|first| first.starts_with('/'));
-    // Most paths fit.
     let mut joined = String::with_capacity(128);
     for segment in parts.flat_map(|part| part.split('/')) {
         let last = joined.rfind('/').map_or(0, |slash| slash + 1);
         match segment {
             "" | "." => {}
             ".." if !matches!(&joined[last..], "" | "..") => joined.truncate(last.saturating_sub(1)),
-            // Nothing lies above the root.
+            // The root has no parent.
             ".." if is_rooted => {}
             segment => {
                 if is_rooted || !joined.is_empty() {
@@ -33,7 +32,7 @@ pub(crate) fn join<'a>(parts: impl IntoIterator<Item = &'a str>) -> String {
     joined
 }
 
-/// Why a text cannot be one segment of a path, if it cannot.
+/// Returns the reason why a string cannot be a path segment, if there is one.
 pub(crate) fn segment_fault(text: &str) -> Option<&'static str> {
     match text {
         "." | ".." => Some("it may not be \".\" or \"..\""),
@@ -43,7 +42,7 @@ pub(crate) fn segment_fault(text: &str) -> Option<&'static str> {
     }
 }
 
-/// Escapes what may not stand in a path.
+/// Percent-encodes the characters that are invalid in a path.
 pub(crate) fn encode_path(path: String) -> String {
     const PATH: &AsciiSet = &NON_ALPHANUMERIC
         .remove(b'/')
@@ -70,7 +69,7 @@ pub(crate) fn encode_path(path: String) -> String {
     }
 }
 
-/// Writes a query, in the order given.
+/// Encodes a query in the given order.
 pub(crate) fn encode_query<'a>(pairs: impl IntoIterator<Item = (&'a str, &'a str)>) -> String {
     const QUERY: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'_').remove(b'.').remove(b'~');
     let mut query = String::new();
@@ -85,7 +84,7 @@ pub(crate) fn encode_query<'a>(pairs: impl IntoIterator<Item = (&'a str, &'a str
     query
 }
 
-/// Reads a query: pairs in their order, unescaped. A pair without `=` has an empty value.
+/// Decodes a query into pairs, in order. A pair without `=` has an empty value.
 pub(crate) fn decode_query(query: &str) -> Vec<(String, String)> {
     let unescape = |text: &str| {
         let spaced = text.replace('+', " ");
@@ -95,9 +94,9 @@ pub(crate) fn decode_query(query: &str) -> Vec<(String, String)> {
     pairs.map(|pair| pair.split_once('=').unwrap_or((pair, ""))).map(|(k, v)| (unescape(k), unescape(v))).collect()
 }
 
-/// A duration as Go writes it: `1s`, `1.5s`, `500ms`, `1m0s`, `1h0m0s`.
+/// Formats a duration as Go does: `1s`, `1.5s`, `500ms`, `1m0s`, `1h0m0s`.
 pub(crate) fn duration_text(duration: Duration) -> String {
-    // Go's durations go so far, and its servers refuse what does not fit.
+    // This is the maximum of Go's durations; servers reject larger values.
     let nanos = duration.as_nanos().min(i64::MAX as u128);
     match nanos {
         0 => "0s".into(),
@@ -117,7 +116,7 @@ pub(crate) fn duration_text(duration: Duration) -> String {
     }
 }
 
-/// `amount / unit` with as many decimals as it takes. `unit` is a power of ten.
+/// Formats `amount / unit` with as many decimals as needed. `unit` is a power of ten.
 fn decimal(amount: u128, unit: u128) -> String {
     let (whole, rest) = (amount / unit, amount % unit);
     if rest == 0 {

@@ -1,4 +1,4 @@
-//! The URL of a request, as it is sent and as errors show it.
+//! The URL of a request: one form to send, one for errors and logs.
 
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -10,7 +10,7 @@ use serde_json::Value;
 
 use super::{Request, path};
 
-/// Parameters whose values are safe to print: those of the Kubernetes API itself.
+/// Parameters of the Kubernetes API whose values are safe to print.
 const PUBLIC_PARAMS: [&str; 20] = [
     "allowWatchBookmarks",
     "container",
@@ -35,25 +35,25 @@ const PUBLIC_PARAMS: [&str; 20] = [
 ];
 
 impl Request {
-    /// The whole URL as it will be requested.
+    /// Returns the whole URL of the request.
     ///
-    /// It is `prefix[/namespaces/NAMESPACE][/resource][/name/subresource/suffix][?params]`: the namespace only if it is set and
-    /// not empty, the resource in lower case, the parameters ordered by key. A [`timeout`](Request::timeout) becomes the
-    /// parameter of that name.
+    /// It is `prefix[/namespaces/NAMESPACE][/resource][/name/subresource/suffix][?params]`. An empty namespace is left
+    /// out, the resource is in lower case, and parameters are sorted by key. [`timeout`](Request::timeout) adds the
+    /// parameter `timeout`.
     pub fn url(&self) -> String {
         let base = self.client.base();
         let target = self.with_query(path::encode_path(self.path()));
         [base.scheme(), "://", &base.authority, &target].concat()
     }
 
-    /// The URL without scheme and host. `line` is the request's own, whose path is the same.
+    /// Returns the URL without scheme and host. `line` must be the line of this request; its path is reused.
     pub(crate) fn target(&self, line: &RequestLine) -> String {
         let base = self.client.base();
         let beneath = &line.url[base.scheme().len() + "://".len() + base.authority.len()..];
         self.with_query(beneath.split('?').next().unwrap_or_default().into())
     }
 
-    /// Appends the parameters to an escaped path.
+    /// Appends the query to an escaped path.
     fn with_query(&self, mut text: String) -> String {
         let timeout = self.timeout.map(path::duration_text);
         let query = path::encode_query(self.pairs(timeout.as_deref()));
@@ -64,7 +64,7 @@ impl Request {
         text
     }
 
-    /// The request as errors and logs name it.
+    /// Returns the request as errors and logs show it.
     pub(crate) fn line(&self) -> Arc<RequestLine> {
         let base = self.client.base();
         let timeout = self.timeout.map(path::duration_text);
@@ -72,7 +72,8 @@ impl Request {
         let mut separator = '?';
         for (key, value) in self.pairs(timeout.as_deref()) {
             target.push(std::mem::replace(&mut separator, '&'));
-            // What is no ASCII or would begin another line of a log is escaped; the rest stays legible.
+            // Escape non-ASCII and control characters, so that a value cannot start a new log line. The rest stays
+            // readable.
             target.extend(utf8_percent_encode(key, CONTROLS));
             target.push('=');
             let value = if PUBLIC_PARAMS.contains(&key) { value } else { "[redacted]" };
@@ -82,15 +83,15 @@ impl Request {
         Arc::new(RequestLine { method: self.method.as_str().into(), url: url.into() })
     }
 
-    /// The path, with placeholders for what names an object or a namespace and for the values of parameters: client-go's template, for what
-    /// is to have few values. Of a path that is not of an API, there is none of it.
+    /// Returns client-go's URL template, which has few distinct values. Placeholders replace the names of objects and
+    /// namespaces and the values of parameters. Paths outside of the API are left out.
     pub(crate) fn template(&self) -> String {
         #[cfg(test)]
         RENDERED.set(RENDERED.get() + 1);
         let (path, base) = (self.path(), &*self.client.base().path);
         let beneath = path.strip_prefix(base).unwrap_or(&path);
         let mut parts: Vec<&str> = beneath.split('/').filter(|part| !part.is_empty()).collect();
-        // Behind the group and the version.
+        // After the group and the version.
         let resource = match parts[..] {
             [] | [_] => None,
             ["api", ..] => Some(2),
@@ -132,7 +133,7 @@ impl Request {
             &self.subpath,
         ];
         if parts.iter().all(|part| part.is_empty()) {
-            // A slash at the end of the prefix stays only if nothing follows.
+            // Keep a trailing slash of the prefix only if nothing follows.
             return if self.prefix.starts_with('/') { self.prefix.to_string() } else { format!("/{}", self.prefix) };
         }
         path::join(["/", &*self.prefix].into_iter().chain(parts))
@@ -153,13 +154,13 @@ thread_local! {
     static RENDERED: std::cell::Cell<usize> = const { std::cell::Cell::new(0) };
 }
 
-/// How many templates this thread has rendered.
+/// The number of templates rendered by this thread.
 #[cfg(test)]
 pub(crate) fn templates_rendered() -> usize {
     RENDERED.get()
 }
 
-/// The members of an options object as query parameters.
+/// Returns the fields of an options object as query parameters.
 pub(super) fn option_pairs(options: &impl Serialize) -> Result<Vec<(String, String)>, String> {
     let value = serde_json::to_value(options).map_err(|error| error.to_string())?;
     let Value::Object(members) = value else { return Err("it is not an object".into()) };

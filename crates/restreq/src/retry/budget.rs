@@ -1,18 +1,20 @@
-//! How many retries a client has in all.
+//! The retry budget of a client.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
 
 use tokio::time::Instant;
 
-/// What all requests of a client may spend on retries: a fifth of a retry is earned with each request, fifty with each second, and five
-/// hundred are kept at most. So a client whose requests all fail asks little more of a server in trouble than one whose requests
-/// succeed, and one that asks seldom retries as often as it likes.
+/// The retry budget that all requests of a client share. Each request earns a fifth of a retry, each second earns
+/// fifty, and at most five hundred are kept.
+///
+/// So a client whose requests all fail adds only little load to an overloaded server. A client with few requests can
+/// retry all of them.
 #[derive(Debug, Default)]
 pub(crate) struct Budget {
     /// None before the first retry.
     account: Mutex<Option<Account>>,
-    /// Requests since the last retry. Each is counted, few are retried: no lock and no clock for them.
+    /// The requests since the last retry. Most requests are not retried, so counting them needs no lock and no clock.
     requests: AtomicU64,
 }
 
@@ -27,14 +29,14 @@ const WITH_A_REQUEST: f64 = 0.2;
 const WITH_A_SECOND: f64 = 50.0;
 
 impl Budget {
-    /// There is a request.
+    /// Counts a request.
     pub(crate) fn deposit(&self) {
         self.requests.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// Whether there may be another retry, which is spent then.
+    /// Takes one retry from the budget, if there is one.
     pub(crate) fn withdraw(&self, now: Instant) -> bool {
-        // Nothing here panics half-way.
+        // No code under this lock panics with partial changes.
         let mut account = self.account.lock().unwrap_or_else(PoisonError::into_inner);
         let Account { mut retries, at } = account.unwrap_or(Account { retries: MOST, at: now });
         retries += self.requests.swap(0, Ordering::Relaxed) as f64 * WITH_A_REQUEST;

@@ -8,7 +8,7 @@ use bytes::Bytes;
 use pintle_meta::{Oversized, RawObject, WatchEvent, WatchEventType};
 
 use crate::json::{Container, Json, Token};
-use crate::oversized::Gathering;
+use crate::oversized::BoundedBuffer;
 
 /// Cuts a stream of bytes into JSON values: the frames of a watch.
 ///
@@ -34,7 +34,7 @@ use crate::oversized::Gathering;
 pub struct FrameSplitter {
     /// What was pushed and not yet looked at. As many chunks as were pushed: the caller pushes when it is out of frames.
     chunks: VecDeque<Bytes>,
-    frame: Gathering,
+    frame: BoundedBuffer,
     json: Json,
     /// How much of the present frame came in chunks before.
     before: usize,
@@ -66,7 +66,7 @@ impl FrameSplitter {
     pub fn new(limit: usize) -> Self {
         Self {
             chunks: VecDeque::new(),
-            frame: Gathering::frames(limit),
+            frame: BoundedBuffer::frames(limit),
             json: Json::new(MEMBER),
             before: 0,
             members: Members::default(),
