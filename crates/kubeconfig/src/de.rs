@@ -1,4 +1,4 @@
-//! How the members of a kubeconfig are read and written where serde's own way would not do.
+//! Custom serde functions for the fields of a kubeconfig.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -13,7 +13,7 @@ use zeroize::Zeroizing;
 
 use crate::Data;
 
-/// kubectl writes an empty list as `null`, and other programs an empty anything.
+/// kubectl writes an empty list as `null`, and other programs write any empty value so.
 pub(crate) fn null_default<'de, D, T>(deserializer: D) -> Result<T, D::Error>
 where
     D: Deserializer<'de>,
@@ -22,19 +22,19 @@ where
     Ok(Option::deserialize(deserializer)?.unwrap_or_default())
 }
 
-/// An optional path. An empty text is none.
+/// An optional path. An empty string means `None`.
 pub(crate) fn optional_path<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<PathBuf>, D::Error> {
     let text: Option<String> = Option::deserialize(deserializer)?;
     Ok(text.filter(|text| !text.is_empty()).map(PathBuf::from))
 }
 
-/// Optional bytes. An empty text is none.
+/// Optional bytes. An empty string means `None`.
 pub(crate) fn optional_data<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Data>, D::Error> {
     let data: Option<Data> = Option::deserialize(deserializer)?;
     Ok(data.filter(|data| !data.0.is_empty()))
 }
 
-/// A map by name, which the file has as a list of `{name: …, $member: …}`.
+/// A map by name. In the file, it is a list of `{name: …, $member: …}`.
 macro_rules! named_list {
     ($module:ident, $member:literal, $type:ty) => {
         pub(crate) mod $module {
@@ -86,7 +86,7 @@ named_list!(contexts, "context", crate::Context);
 named_list!(users, "user", crate::AuthInfo);
 named_list!(extensions, "extension", serde_json::Value);
 
-/// A text whose value no error message shows, and which is wiped when it is dropped.
+/// A string that error messages do not show, and that is wiped on drop.
 struct HiddenText(Option<Zeroizing<String>>);
 
 impl<'de> Deserialize<'de> for HiddenText {
@@ -129,7 +129,7 @@ impl<'de> Deserialize<'de> for HiddenText {
     }
 }
 
-/// An optional secret. An empty one is none.
+/// An optional secret. An empty string means `None`.
 pub(crate) mod secret {
     use super::*;
 
@@ -166,7 +166,7 @@ pub(crate) mod secrets {
 impl<'de> Deserialize<'de> for Data {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         let text = HiddenText::deserialize(deserializer)?.0.unwrap_or_default();
-        // Long values are often folded over lines.
+        // Long values are often folded over several lines.
         let text: Zeroizing<Vec<u8>> =
             Zeroizing::new(text.bytes().filter(|byte| !byte.is_ascii_whitespace()).collect());
         BASE64_STANDARD.decode(&*text).map(Self).map_err(|_| D::Error::custom("the value is not base64"))

@@ -1,4 +1,4 @@
-//! Other views of a configuration: the current context alone, self-contained, or without secrets.
+//! Reduced forms of a configuration: the current context only, self-contained, or without secrets.
 
 use std::io::{self, Read};
 use std::path::{Path, PathBuf};
@@ -13,11 +13,11 @@ const REDACTED: &str = "REDACTED";
 const OMITTED: &str = "DATA+OMITTED";
 
 impl Kubeconfig {
-    /// Only the current context, with its cluster and its user.
+    /// Returns a configuration with only the current context, its cluster and its user.
     ///
     /// # Errors
     ///
-    /// [`Error::NoContext`] if no context is current, [`Error::NotFound`] if the current one does not exist.
+    /// Returns [`Error::NoContext`] if there is no current context, and [`Error::NotFound`] if it does not exist.
     pub fn minified(&self) -> Result<Self, Error> {
         let name = &self.current_context;
         if name.is_empty() {
@@ -31,12 +31,12 @@ impl Kubeconfig {
         Ok(minified)
     }
 
-    /// The same with the content of certificate and key files in place of their paths, so that it can be used elsewhere. Token
-    /// files stay paths, since their content changes.
+    /// Returns a configuration in which the content of certificate and key files replaces their paths, so that it can
+    /// be used on another machine. Token files stay paths, because their content changes.
     ///
     /// # Errors
     ///
-    /// [`Error::Read`] if a file cannot be read.
+    /// Returns [`Error::Read`] if a file cannot be read.
     pub fn flattened(&self) -> Result<Self, Error> {
         let mut flat = self.clone();
         for cluster in flat.clusters.values_mut() {
@@ -49,8 +49,9 @@ impl Kubeconfig {
         Ok(flat)
     }
 
-    /// The same without secrets, to be printed: no tokens, passwords and keys, nothing of what credential programs are told, URLs
-    /// without user and password, and no value of a member that has no name here, or of other programs' data.
+    /// Returns a configuration without secrets, for printing. It has no tokens, passwords or keys, no arguments and
+    /// variables of credential plugins, and no user and password in URLs. The values of unknown fields and of other
+    /// programs' data are removed too.
     ///
     /// # Examples
     ///
@@ -96,7 +97,8 @@ impl Kubeconfig {
         shown
     }
 
-    /// Like [`redacted`](Self::redacted), and without certificates too: what `kubectl config view` shows.
+    /// Returns a configuration like [`redacted`](Self::redacted), and without certificates: the output of `kubectl
+    /// config view`.
     pub fn shortened(&self) -> Self {
         let mut short = self.redacted();
         let omit = |data: &mut Option<Data>| {
@@ -131,7 +133,7 @@ fn read(path: &Path) -> io::Result<Data> {
     if size > yaml::LARGEST as u64 {
         return Err(io::Error::new(io::ErrorKind::InvalidInput, format!("it is larger than {} bytes", yaml::LARGEST)));
     }
-    // Room for all of it at once: what grows leaves copies behind.
+    // Reserve the full capacity. A vector that grows leaves unwiped copies.
     let mut data = Data(Vec::with_capacity(size as usize + 1));
     file.take(yaml::LARGEST as u64).read_to_end(&mut data.0)?;
     Ok(data)

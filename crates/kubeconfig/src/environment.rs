@@ -1,11 +1,12 @@
-//! What surrounds a program and matters to its configuration.
+//! The environment of a program, as far as its configuration depends on it.
 
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
-/// What the surroundings of a program say about its configuration.
+/// The environment variables and paths that determine a program's configuration.
 ///
-/// It is a plain value, so that tests and embedding programs can give another one. The default says nothing, and has `/` as root.
+/// It is a plain value, so tests and embedding programs can provide their own. The default sets no variables and has
+/// `/` as root.
 ///
 /// # Examples
 ///
@@ -21,13 +22,13 @@ pub struct Environment {
     pub kubeconfig: Option<OsString>,
     /// The home directory.
     pub home: Option<PathBuf>,
-    /// `KUBERNETES_SERVICE_HOST`, which every container of a pod has.
+    /// `KUBERNETES_SERVICE_HOST`, which is set in every container of a pod.
     pub service_host: Option<String>,
-    /// `KUBERNETES_SERVICE_PORT`, which every container of a pod has.
+    /// `KUBERNETES_SERVICE_PORT`, which is set in every container of a pod.
     pub service_port: Option<String>,
-    /// `POD_NAMESPACE`: the pod's namespace, where its manifest sets the variable.
+    /// `POD_NAMESPACE`: the pod's namespace, if its manifest sets the variable.
     pub pod_namespace: Option<String>,
-    /// The root of the file system, beneath which a pod's service account is mounted.
+    /// The root of the file system, under which a pod's service account is mounted.
     pub root: PathBuf,
 }
 
@@ -45,7 +46,7 @@ impl Default for Environment {
 }
 
 impl Environment {
-    /// The environment of this process as it is now.
+    /// Reads the current environment of this process.
     pub fn of_process() -> Self {
         let text = |name| std::env::var(name).ok();
         Self {
@@ -58,12 +59,12 @@ impl Environment {
         }
     }
 
-    /// The directory with the service account's token, authority and namespace.
+    /// Returns the directory with the service account's token, CA certificate and namespace.
     pub(crate) fn service_account(&self) -> PathBuf {
         self.root.join("var/run/secrets/kubernetes.io/serviceaccount")
     }
 
-    /// The files that a kubeconfig is read from where none is named, in their order, each once.
+    /// Returns the default kubeconfig files in order, without duplicates.
     pub(crate) fn default_files(&self) -> Vec<PathBuf> {
         match self.kubeconfig.as_ref().filter(|list| !list.is_empty()) {
             Some(list) => {

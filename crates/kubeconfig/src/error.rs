@@ -1,4 +1,4 @@
-//! What can go wrong, and what to do about it.
+//! The errors of this crate.
 
 use std::fmt;
 use std::io;
@@ -7,9 +7,9 @@ use std::path::PathBuf;
 use pintle_meta::ApiError;
 use thiserror::Error as ThisError;
 
-/// Why there is no configuration, or why it cannot be written.
+/// Why a configuration cannot be loaded, used or written.
 ///
-/// Each message names the file and says what to do. None shows a secret.
+/// Each message names the file and a fix. No message shows a secret.
 ///
 /// # Examples
 ///
@@ -26,41 +26,41 @@ use thiserror::Error as ThisError;
 #[derive(Debug, ThisError)]
 #[non_exhaustive]
 pub enum Error {
-    /// A name that was asked for is not there.
+    /// A requested name does not exist.
     #[error("{kind} {name:?} does not exist; {}", choices(.known))]
     NotFound {
         /// `context`, `cluster` or `user`.
         kind: &'static str,
         /// The name.
         name: String,
-        /// The names that there are.
+        /// The existing names.
         known: Vec<String>,
     },
-    /// There is no configuration anywhere.
+    /// There is no configuration.
     #[error(
         "there is no configuration: none in {}, and this is no pod; name a kubeconfig file or set KUBECONFIG",
         paths(.looked_at)
     )]
     Empty {
-        /// The files that would have been read.
+        /// The files that were tried.
         looked_at: Vec<PathBuf>,
     },
     /// No context is chosen.
     #[error("no context is chosen: set current-context in the kubeconfig, or name a context; {}", choices(.known))]
     NoContext {
-        /// The names that there are.
+        /// The existing names.
         known: Vec<String>,
     },
-    /// The configuration contradicts itself, or lacks something. Every problem is in the list.
+    /// The configuration is inconsistent or incomplete. The list has all problems.
     #[error("the kubeconfig is invalid:{}", each(.0))]
     Invalid(Vec<Problem>),
     /// Several files cannot be used.
     #[error("{} files cannot be used:{}", .0.len(), each(.0))]
     Many(Vec<Error>),
-    /// This program does not run in a pod.
+    /// The program does not run in a pod.
     #[error("this is no pod: {variable} is not set")]
     NotInCluster {
-        /// The variable that every container has.
+        /// The missing environment variable, which every container has.
         variable: &'static str,
     },
     /// A file cannot be read.
@@ -68,10 +68,10 @@ pub enum Error {
     Read {
         /// The file.
         path: PathBuf,
-        /// Why.
+        /// The I/O error.
         cause: io::Error,
     },
-    /// A file is no kubeconfig.
+    /// A file is not a kubeconfig.
     #[error("{path} is no kubeconfig: {message}", path = path.display())]
     Parse {
         /// The file.
@@ -82,7 +82,7 @@ pub enum Error {
     /// A configuration cannot be written as YAML.
     #[error("the configuration cannot be written as YAML: {message}")]
     Print {
-        /// Why.
+        /// Why it cannot be written.
         message: String,
     },
     /// Another program is writing the file.
@@ -99,23 +99,23 @@ pub enum Error {
     Write {
         /// The file.
         path: PathBuf,
-        /// Why.
+        /// The I/O error.
         cause: io::Error,
     },
 }
 
 impl Error {
-    /// Whether there is no configuration anywhere, as opposed to a broken one.
+    /// Returns whether there is no configuration, as opposed to a broken one.
     pub fn is_empty(&self) -> bool {
         matches!(self, Self::Empty { .. })
     }
 
-    /// Whether the configuration was read and makes no sense.
+    /// Returns whether the configuration was read but is invalid.
     pub fn is_invalid(&self) -> bool {
         matches!(self, Self::Invalid(_))
     }
 
-    /// Whether the context that was asked for does not exist.
+    /// Returns whether the requested context does not exist.
     pub fn is_context_not_found(&self) -> bool {
         matches!(self, Self::NotFound { kind: "context", .. })
     }
@@ -127,17 +127,17 @@ impl From<Error> for ApiError {
     }
 }
 
-/// One thing that is wrong with a kubeconfig.
+/// One problem of a kubeconfig.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Problem {
-    /// The file, where it is known.
+    /// The file, if it is known.
     pub file: Option<PathBuf>,
-    /// The line in that file, from 1: of the member at fault, or of what lacks it.
+    /// The line in that file, from 1: of the invalid field, or of the parent of a missing field.
     pub line: Option<usize>,
-    /// The member at fault, such as `clusters["eu-1"].server`.
+    /// The invalid field, such as `clusters["eu-1"].server`.
     pub field: String,
-    /// What is wrong, and what to do.
+    /// What is wrong, and how to fix it.
     pub message: String,
 }
 

@@ -1,4 +1,4 @@
-//! Which files make up a configuration, and how they are read and merged.
+//! The files of a configuration, and how to read and merge them.
 
 use std::fs::File;
 use std::io::{self, Read};
@@ -8,7 +8,7 @@ use zeroize::Zeroizing;
 
 use crate::{Environment, Error, Kubeconfig, relative, yaml};
 
-/// The files that make up one configuration, the most important first.
+/// The files of one configuration, in order of precedence.
 ///
 /// # Examples
 ///
@@ -20,9 +20,9 @@ use crate::{Environment, Error, Kubeconfig, relative, yaml};
 /// # std::fs::write(&ours, "clusters: [{name: eu, cluster: {server: 'https://eu'}}]").unwrap();
 /// let list = std::env::join_paths([&mine, &ours]).unwrap();
 /// let files = Files::new(&Environment { kubeconfig: Some(list), ..Environment::of_process() });
-/// assert!(files.load()?.clusters.contains_key("eu"), "one that does not exist is left out");
+/// assert!(files.load()?.clusters.contains_key("eu"), "a missing file is skipped");
 ///
-/// // Changes go to where they belong.
+/// // Changes go to the files that the entries came from.
 /// files.modify(|kubeconfig| {
 ///     let context = Context { cluster: "eu".into(), user: "me".into(), ..Context::default() };
 ///     kubeconfig.contexts.insert("blue".into(), context);
@@ -34,35 +34,37 @@ use crate::{Environment, Error, Kubeconfig, relative, yaml};
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Files {
     paths: Vec<PathBuf>,
-    /// Whether the one file was named and has to be there.
+    /// Whether the file was named explicitly and must exist.
     explicit: bool,
 }
 
 impl Files {
-    /// One file, which has to be there. Nothing else is looked at.
+    /// Uses one file, which must exist, and no other.
     pub fn explicit(path: impl Into<PathBuf>) -> Self {
         Self { paths: vec![path.into()], explicit: true }
     }
 
-    /// The files of `KUBECONFIG`, or `.kube/config` in the home directory. Those that do not exist are left out.
+    /// Uses the files of `KUBECONFIG`, or `.kube/config` in the home directory. Missing files are skipped.
     pub fn new(env: &Environment) -> Self {
         Self { paths: env.default_files(), explicit: false }
     }
 
-    /// The files, in their order, each once.
+    /// Returns the files in order, without duplicates.
     pub fn paths(&self) -> &[PathBuf] {
         &self.paths
     }
 
     /// Reads and merges the files.
     ///
-    /// - The first file that defines a name defines all of it; the first `current-context` that is not empty wins.
-    /// - Relative paths within a file start at its own directory.
-    /// - Without any file the configuration is empty.
+    /// - For each name, the first file that defines it wins as a whole. The first `current-context` that is not empty
+    ///   wins.
+    /// - Relative paths in a file start at its own directory.
+    /// - Without any file, the configuration is empty.
     ///
     /// # Errors
     ///
-    /// [`Error::Read`] or [`Error::Parse`] if one file cannot be used, [`Error::Many`] with the errors of all that cannot.
+    /// Returns [`Error::Read`] or [`Error::Parse`] if one file cannot be used, and [`Error::Many`] with all errors if
+    /// several cannot.
     pub fn load(&self) -> Result<Kubeconfig, Error> {
         let (config, mut errors) = self.load_partial();
         match errors.len() {
@@ -72,7 +74,7 @@ impl Files {
         }
     }
 
-    /// Like [`load`](Self::load), but returns what could be read together with the errors of what could not.
+    /// Like [`load`](Self::load), but returns what could be read together with the errors of the other files.
     pub fn load_partial(&self) -> (Kubeconfig, Vec<Error>) {
         let mut config = Kubeconfig::default();
         let mut errors = Vec::new();
@@ -90,7 +92,7 @@ impl Files {
         (config, errors)
     }
 
-    /// The content of one file as it stands; `None` if it need not be there and is not.
+    /// Returns the unmerged content of one file, or `None` if it is optional and missing.
     pub(crate) fn read(&self, path: &Path) -> Result<Option<Kubeconfig>, Error> {
         match read_bounded(path) {
             Ok(text) => yaml::parse(&text, path).map(Some),
@@ -100,20 +102,20 @@ impl Files {
     }
 }
 
-/// Reads a file as text, up to one byte more than [`yaml::LARGEST`], so that an endless one is refused for its size. It may hold keys, and is
-/// wiped when it is dropped.
+/// Reads a file as text, up to one byte more than [`yaml::LARGEST`], so that an endless file is rejected for its size.
+/// The text can contain keys and is wiped on drop.
 pub(crate) fn read_bounded(path: &Path) -> io::Result<Zeroizing<String>> {
     let file = File::open(path)?;
     let most = yaml::LARGEST as u64 + 1;
     let size = file.metadata().map_or(0, |file| file.len()).min(most);
-    // Room for all of it at once: a vector that grows leaves copies behind.
+    // Reserve the full capacity. A vector that grows leaves unwiped copies.
     let mut bytes = Zeroizing::new(Vec::with_capacity(size as usize + 1));
     file.take(most).read_to_end(&mut bytes)?;
     yaml::decode(bytes)
 }
 
-/// Opens a file that a kubeconfig names, or one that is read once more. A pipe would wait for whoever writes to it, and a device may have no
-/// end; a client could not read either again as it changes.
+/// Opens a file that a kubeconfig names, or that is read a second time. Rejects pipes and devices: opening a pipe
+/// blocks, a device may have no end, and a client could not read either again.
 pub(crate) fn open_regular(path: &Path) -> io::Result<File> {
     match path.metadata()?.is_file() {
         true => File::open(path),
@@ -121,33 +123,33 @@ pub(crate) fn open_regular(path: &Path) -> io::Result<File> {
     }
 }
 
-/// The directory that relative paths in `file` mean.
+/// Returns the directory for relative paths in `file`.
 pub(crate) fn directory(file: &Path) -> PathBuf {
     let directory = file.parent().unwrap_or(Path::new(""));
-    // Relative to the working directory of now, whatever it is later.
+    // Absolute, so that a later change of the working directory has no effect.
     std::path::absolute(directory).unwrap_or_else(|_| directory.into())
 }
 
 impl Kubeconfig {
-    /// Reads one text, such as the content of a file. Relative paths stay as they are.
+    /// Parses a text, such as the content of a file. Relative paths are not changed.
     ///
     /// # Errors
     ///
-    /// [`Error::Parse`] if it is no kubeconfig.
+    /// Returns [`Error::Parse`] if the text is not a kubeconfig.
     pub fn parse(text: &str) -> Result<Self, Error> {
         yaml::parse(text, Path::new("the text"))
     }
 
-    /// The configuration as YAML, **secrets included**. See [`redacted`](Self::redacted).
+    /// Formats the configuration as YAML, **including secrets**. See [`redacted`](Self::redacted).
     ///
     /// # Errors
     ///
-    /// [`Error::Print`] if it holds a path that is not UTF-8.
+    /// Returns [`Error::Print`] if it contains a path that is not UTF-8.
     pub fn to_yaml(&self) -> Result<String, Error> {
         yaml::print(self).map(|text| text.to_string())
     }
 
-    /// Adds what `other` defines and `self` does not.
+    /// Adds the entries and settings of `other` that `self` does not have.
     pub fn merge(&mut self, other: Self) {
         fn fill<K: Ord, V>(into: &mut std::collections::BTreeMap<K, V>, from: std::collections::BTreeMap<K, V>) {
             for (name, value) in from {

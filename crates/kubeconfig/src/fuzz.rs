@@ -1,13 +1,14 @@
-//! What fuzzing puts bytes through, for a program in `fuzz/` and for the test below: it panics at what must not be.
+//! Entry points for fuzzing, used by `fuzz/` and by the test below. They panic if a property does not hold.
 
-#![allow(clippy::unwrap_used, reason = "it is to panic")]
+#![allow(clippy::unwrap_used, reason = "failed checks panic")]
 
 use zeroize::Zeroizing;
 
 use crate::yaml::{self, Lines};
 use crate::{Kubeconfig, Overrides};
 
-/// A file: whatever can be read can be written and read again, with and without its secrets; and problems stand where the file does.
+/// Reads a file. A file that can be read can be written and read again, with and without its secrets. The lines of
+/// problems are within the file.
 pub fn kubeconfig(bytes: &[u8]) {
     let Ok(text) = yaml::decode(Zeroizing::new(bytes.to_vec())) else { return };
     let Ok(config) = Kubeconfig::parse(&text) else { return };
@@ -16,7 +17,7 @@ pub fn kubeconfig(bytes: &[u8]) {
     let redacted = config.redacted();
     assert_eq!(Kubeconfig::parse(&redacted.to_yaml().unwrap()).unwrap(), redacted);
     let lines = Lines::of(&text);
-    // To YAML, a carriage return by itself ends a line as well.
+    // In YAML, a single carriage return ends a line.
     let last = 1 + text.bytes().filter(|byte| matches!(byte, b'\n' | b'\r')).count();
     if let Err(crate::Error::Invalid(problems)) = config.validate() {
         for problem in problems {
@@ -24,7 +25,7 @@ pub fn kubeconfig(bytes: &[u8]) {
             assert!(line.is_none_or(|line| (1..=last).contains(&line)), "{line:?} of {problem}");
         }
     }
-    // Whatever they say, they say it without a panic.
+    // No call may panic.
     let _ = config.client_config(&Overrides::default());
     let _ = config.minified();
 }

@@ -8,22 +8,23 @@ use pintle_meta::ClientConfig;
 use crate::files::{open_regular, read_bounded};
 use crate::{AuthInfo, ClusterInfo, Context, Environment, Error, Files, Kubeconfig, Overrides};
 
-/// What the pod's cluster, user and context are called in error messages.
+/// The name of the pod's cluster, user and context in error messages.
 const NAME: &str = "in-cluster";
 
-/// The configuration that a program should use when its user has named no more than `path` and `overrides`.
+/// Returns the configuration that a program should use, given an optional kubeconfig path and overrides. It uses the
+/// first of these:
 ///
-/// 1. The kubeconfig at `path`, if one is named: it has to be there.
+/// 1. The kubeconfig at `path`, if there is one. It must exist.
 /// 2. The files of `KUBECONFIG`, or `.kube/config` in the home directory.
-/// 3. In a pod, its service account. The overrides change it as they change a kubeconfig: what they do not name stays, such as
-///    the account's token before another server.
+/// 3. In a pod, its service account. Overrides apply to it as to a kubeconfig. Values without an override stay, such as
+///    the account's token if the server is overridden.
 ///
-/// Nothing that was asked for is passed over for what comes next: neither a broken kubeconfig, nor a context, cluster or user
-/// that does not exist.
+/// A broken kubeconfig, or a context, cluster or user that does not exist, is an error. It does not fall through to the
+/// next source.
 ///
 /// # Errors
 ///
-/// [`Error::Empty`] if there is nothing; else whatever is wrong with what there is.
+/// Returns [`Error::Empty`] if there is no configuration, or the error of the configuration that it found.
 ///
 /// # Examples
 ///
@@ -42,7 +43,7 @@ pub fn infer(path: Option<PathBuf>, overrides: &Overrides, env: &Environment) ->
     let named = path.is_some();
     let files = path.map_or_else(|| Files::new(env), Files::explicit);
     let kubeconfig = files.load()?;
-    // A pod's account has no entries that could be chosen by name.
+    // A service account has no named entries to choose from.
     let overrides = &overrides.without_empty();
     let chosen = [&overrides.context, &overrides.cluster, &overrides.user].into_iter().any(Option::is_some);
     if named || chosen || !kubeconfig.is_empty() {
@@ -50,22 +51,22 @@ pub fn infer(path: Option<PathBuf>, overrides: &Overrides, env: &Environment) ->
     }
     match service_account(env) {
         Ok(pod) => pod.client_config(overrides),
-        // A server can be asked without an account.
+        // A server can be used without an account.
         Err(error) if overrides.server.is_some() && is_absent(&error) => kubeconfig.client_config(overrides),
         Err(Error::NotInCluster { .. }) => Err(Error::Empty { looked_at: files.paths().to_vec() }),
         Err(error) => Err(error),
     }
 }
 
-/// The configuration of a pod: its service account, and the API server that the environment names.
+/// Returns the configuration of a pod: its service account, and the API server from the environment.
 ///
-/// Token and authority stay files, so that a client follows their rotation. Where the authority's file is missing, the
-/// system's authorities are trusted.
+/// The token and the CA certificate stay files, so that a client follows their rotation. If the CA file is missing, the
+/// system's CA certificates are used.
 ///
 /// # Errors
 ///
-/// [`Error::NotInCluster`] if the environment names no API server, [`Error::Read`] if the token cannot be read,
-/// [`Error::Invalid`] if the authority's file cannot be read or the namespace is none.
+/// Returns [`Error::NotInCluster`] if the environment names no API server, [`Error::Read`] if the token cannot be read,
+/// and [`Error::Invalid`] if the CA file cannot be read or the namespace is invalid.
 ///
 /// # Examples
 ///
@@ -80,7 +81,7 @@ pub fn in_cluster(env: &Environment) -> Result<ClientConfig, Error> {
     service_account(env)?.client_config(&Overrides::default())
 }
 
-/// The pod's account in the form of a kubeconfig, so that overrides mean the same for both.
+/// Returns the pod's account as a kubeconfig, so that overrides have the same meaning for both.
 fn service_account(env: &Environment) -> Result<Kubeconfig, Error> {
     let set = |value: &Option<String>, variable| match value.as_deref() {
         None | Some("") => Err(Error::NotInCluster { variable }),
@@ -90,7 +91,7 @@ fn service_account(env: &Environment) -> Result<Kubeconfig, Error> {
     let port = set(&env.service_port, "KUBERNETES_SERVICE_PORT")?;
     let account = env.service_account();
     let token = account.join("token");
-    // It is read by the client; here it only has to be there.
+    // The client reads it; here it only has to exist.
     open_regular(&token).map_err(|cause| Error::Read { path: token.clone(), cause })?;
     let host = if host.contains(':') { format!("[{host}]") } else { host };
     let cluster = ClusterInfo {
@@ -118,7 +119,7 @@ fn namespace(env: &Environment) -> String {
     text.trim().to_owned()
 }
 
-/// Whether the error says that there is no account, as opposed to one that cannot be used. A pod may have none mounted.
+/// Whether the error means that there is no account, as opposed to an unusable one. A pod may have no account mounted.
 fn is_absent(error: &Error) -> bool {
     match error {
         Error::NotInCluster { .. } => true,

@@ -15,23 +15,24 @@
 //! assert_eq!(config.server, "https://10.0.0.1:6443");
 //! assert_eq!(config.namespace, "team-a");
 //!
-//! // In a program: what kubectl would use, or the service account of the pod.
+//! // In a program: the configuration of kubectl, or the service account of the pod.
 //! # use pintle_kubeconfig::{Environment, infer};
 //! let config = infer(None, &Overrides::default(), &Environment::of_process());
 //! # drop(config);
 //! # Ok::<(), pintle_kubeconfig::Error>(())
 //! ```
 //!
-//! # Nouns
+//! # Main types
 //!
-//! - [`Kubeconfig`] is the content of one file, or of several merged: [`ClusterInfo`]s, [`AuthInfo`]s and [`Context`]s by name.
-//! - [`Files`] are the files that make it up; they load it and write changes back, each to where it belongs.
-//! - [`Overrides`] are what the flags of a program say, which wins over the files; [`Environment`] is what its surroundings say.
-//! - [`infer`] and [`in_cluster`] give a [`ClientConfig`](pintle_meta::ClientConfig), from which a client is made.
-//! - [`Error`] names the file, the member and what to do; a [`Problem`] is one of many that validation found.
+//! - [`Kubeconfig`] is the content of one file, or of several merged files: [`ClusterInfo`]s, [`AuthInfo`]s and
+//!   [`Context`]s by name.
+//! - [`Files`] are the files of a configuration. They load it, and write each change to the right file.
+//! - [`Overrides`] are a program's flags, which override the files. [`Environment`] has the environment variables and
+//!   paths.
+//! - [`infer`] and [`in_cluster`] return a [`ClientConfig`](pintle_meta::ClientConfig) for a client.
+//! - [`Error`] names the file, the field and the fix. A [`Problem`] is one of several that validation found.
 //!
-//! Secrets have a type that does not print itself. Files are read when a function is called and at no other time; nothing is
-//! cached.
+//! Secrets have a type that does not print itself. Files are read only when a function is called; nothing is cached.
 
 mod de;
 mod edit;
@@ -56,7 +57,7 @@ pub use in_cluster::{in_cluster, infer};
 pub use resolve::Overrides;
 pub use types::{AuthInfo, AuthProvider, ClusterInfo, Context, Data, Exec, ExecEnv, Kubeconfig};
 
-// The examples of the README run as tests.
+// Runs the examples of the README as tests.
 #[cfg(doctest)]
 #[doc = include_str!("../README.md")]
 struct Readme;

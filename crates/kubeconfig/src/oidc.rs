@@ -1,4 +1,4 @@
-//! The auth provider `oidc`: its settings as a client needs them, and new tokens on their way back into the file.
+//! The auth provider `oidc`: its settings for a client, and writing new tokens to the file.
 
 use std::collections::BTreeMap;
 use std::error::Error as StdError;
@@ -16,8 +16,8 @@ const CLIENT: &str = "client-id";
 const ID_TOKEN: &str = "id-token";
 const REFRESH_TOKEN: &str = "refresh-token";
 
-/// What a client needs for the login of this user, whose entry stands in that file; or what is wrong with it. As with client-go,
-/// `extra-scopes` means nothing: a refresh asks for no others than the login did.
+/// Returns the login settings of a user whose entry is in the file `origin`, or the problem with them. As in client-go,
+/// `extra-scopes` has no effect: a refresh requests the same scopes as the login.
 pub(crate) fn config(provider: &AuthProvider, user: &str, origin: Option<&Path>) -> Result<OidcConfig, String> {
     if provider.name != "oidc" {
         return Err(format!("{:?} is not supported; log in with exec, a token or a certificate", provider.name));
@@ -37,7 +37,7 @@ pub(crate) fn config(provider: &AuthProvider, user: &str, origin: Option<&Path>)
     };
     let (issuer_url, client_id) = (needed(ISSUER)?, needed(CLIENT)?);
     let login = [ISSUER, CLIENT].map(|name| provider.config[name].clone());
-    // It is meant from the working directory of now.
+    // Absolute, so that a later change of the working directory has no effect.
     let file = origin.map(|file| std::path::absolute(file).unwrap_or_else(|_| file.into()));
     let entry = file.map(|file| Entry { file, user: user.into(), login });
     Ok(OidcConfig {
@@ -51,11 +51,11 @@ pub(crate) fn config(provider: &AuthProvider, user: &str, origin: Option<&Path>)
     })
 }
 
-/// A user's entry in a file, to which new tokens go.
+/// A user's entry in a file, to which new tokens are written.
 struct Entry {
     file: PathBuf,
     user: String,
-    /// By whom and as which client the user has logged in.
+    /// The issuer and the client ID of the login.
     login: [Secret; 2],
 }
 

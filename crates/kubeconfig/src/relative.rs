@@ -1,10 +1,10 @@
-//! Paths within a kubeconfig: relative ones mean the file's own directory. No I/O.
+//! Relative paths in a kubeconfig, which start at the directory of the file. No I/O.
 
 use std::path::{Component, Path, PathBuf};
 
 use crate::{AuthInfo, ClusterInfo, Kubeconfig};
 
-/// Makes all paths absolute, from `directory`.
+/// Makes all paths absolute, relative to `directory`.
 pub(crate) fn resolve(config: &mut Kubeconfig, directory: &Path) {
     each_path(config, |path| {
         if path.is_relative() && !path.as_os_str().is_empty() {
@@ -13,17 +13,17 @@ pub(crate) fn resolve(config: &mut Kubeconfig, directory: &Path) {
     });
 }
 
-/// Makes the paths of a cluster that lie beneath `directory` relative to it.
+/// Makes the paths of a cluster relative to `directory` if they are beneath it.
 pub(crate) fn relativize_cluster(cluster: &mut ClusterInfo, directory: &Path) {
     cluster_paths(cluster).for_each(|path| relativize(path, directory));
 }
 
-/// Makes the paths of a user that lie beneath `directory` relative to it.
+/// Makes the paths of a user relative to `directory` if they are beneath it.
 pub(crate) fn relativize_user(user: &mut AuthInfo, directory: &Path) {
     user_paths(user, |path| relativize(path, directory));
 }
 
-/// Paths outside stay absolute: a row of `..` would break as soon as either side moves.
+/// Paths elsewhere stay absolute, because a path with `..` breaks when either side moves.
 fn relativize(path: &mut PathBuf, directory: &Path) {
     if let Ok(rest) = path.strip_prefix(directory)
         && !rest.as_os_str().is_empty()
@@ -49,21 +49,21 @@ fn user_paths(user: &mut AuthInfo, mut change: impl FnMut(&mut PathBuf)) {
     for path in [&mut user.client_certificate, &mut user.client_key, &mut user.token_file].into_iter().flatten() {
         change(path);
     }
-    // A bare name is looked up on PATH; one with a separator is a path.
+    // A bare command name is looked up on PATH; one with a separator is a path.
     if let Some(exec) = &mut user.exec
         && exec.command.contains(std::path::is_separator)
     {
         let mut path = PathBuf::from(&exec.command);
         change(&mut path);
-        // It was text, and what it was joined to may not be: then it stays as it was.
+        // Leave the command unchanged if the joined path is not UTF-8.
         if let Ok(text) = path.into_os_string().into_string() {
-            // Without a separator it would be looked up on PATH.
+            // Without a separator, the command would be looked up on PATH.
             exec.command = if text.contains(std::path::is_separator) { text } else { format!("./{text}") };
         }
     }
 }
 
-/// The path without `.` and without `..` where that can be told by the text alone.
+/// Removes `.`, and `..` where that is possible without looking at the file system.
 fn clean(path: &Path) -> PathBuf {
     let mut cleaned = PathBuf::new();
     for component in path.components() {

@@ -1,4 +1,4 @@
-//! From a configuration and the flags of a program to what a client needs to know.
+//! Creates a client configuration from a kubeconfig and a program's flags.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -12,12 +12,17 @@ use pintle_meta::{
 use crate::validate::Report;
 use crate::{AuthInfo, ClusterInfo, Context, Data, Error, Exec, Kubeconfig, oidc};
 
-/// What wins over the files: the flags that a program has in common with kubectl.
+/// Values that override the files: the flags that a program shares with kubectl.
 ///
-/// A field that is `None` or empty keeps the value of the files, or of the pod's service account. Three of them replace more than
-/// one value: an authority, or `insecure_skip_tls_verify: Some(true)`, replaces everything that says how to trust the server; a
-/// certificate or key replaces both its file and its data form; a server without a `tls_server_name` drops the files' one.
-/// `insecure_skip_tls_verify: Some(false)` has the server verified, with the authority of the files if they name one.
+/// A field that is `None` or empty keeps the value of the files or of the pod's service account. Some fields replace
+/// more than one value:
+///
+/// - A certificate authority, or `insecure_skip_tls_verify: Some(true)`, replaces all settings for verifying the
+///   server.
+/// - A certificate or key replaces both its file and its data.
+/// - A server without a `tls_server_name` drops the `tls-server-name` of the files.
+///
+/// `insecure_skip_tls_verify: Some(false)` verifies the server, with the CA of the files if they name one.
 ///
 /// # Examples
 ///
@@ -35,52 +40,54 @@ use crate::{AuthInfo, ClusterInfo, Context, Data, Error, Exec, Kubeconfig, oidc}
 /// ```
 #[derive(Clone, Default, PartialEq)]
 pub struct Overrides {
-    /// The context, in place of `current-context`.
+    /// The context, instead of `current-context`.
     pub context: Option<String>,
-    /// The cluster, in place of the context's. It has to exist.
+    /// The cluster, instead of the context's cluster. It must exist.
     pub cluster: Option<String>,
-    /// The user, in place of the context's. It has to exist.
+    /// The user, instead of the context's user. It must exist.
     pub user: Option<String>,
     /// The namespace.
     pub namespace: Option<String>,
     /// The server's URL.
     pub server: Option<String>,
-    /// The name that the server's certificate has to have, in place of the URL's host.
+    /// The expected name in the server's certificate, instead of the URL's host.
     pub tls_server_name: Option<String>,
-    /// Trust any certificate.
+    /// Whether to accept any server certificate.
     pub insecure_skip_tls_verify: Option<bool>,
-    /// A file with the authorities that may have signed the server's certificate.
+    /// A file with the CA certificates for the server.
     pub certificate_authority: Option<PathBuf>,
-    /// A proxy.
+    /// The proxy's URL.
     pub proxy_url: Option<String>,
-    /// Ask for no compressed answers.
+    /// Whether not to request compressed responses.
     pub disable_compression: Option<bool>,
     /// A file with the client's certificate chain.
     pub client_certificate: Option<PathBuf>,
-    /// A file with the key of the client's certificate.
+    /// A file with the private key of the client's certificate.
     pub client_key: Option<PathBuf>,
-    /// A bearer token, in place of both token and token file.
+    /// A bearer token. It replaces both the token and the token file.
     pub token: Option<Secret>,
-    /// A file with the bearer token, in place of both token and token file; beside `token`, it has the later ones.
+    /// A file with the bearer token. It replaces both the token and the token file. If `token` is also set, the file
+    /// has later tokens.
     pub token_file: Option<PathBuf>,
-    /// The name for basic authentication.
+    /// The user name for basic authentication.
     pub username: Option<String>,
     /// The password for basic authentication.
     pub password: Option<Secret>,
-    /// The user to act as.
+    /// The user to impersonate.
     pub impersonate: Option<String>,
-    /// The uid to act with. It needs a user to act as.
+    /// The UID to impersonate. Requires a user to impersonate.
     pub impersonate_uid: Option<String>,
-    /// The groups to act as a member of. They need a user to act as.
+    /// The groups to impersonate. Requires a user to impersonate.
     pub impersonate_groups: Vec<String>,
-    /// Further attributes to act with, each in place of the files' one of that name. They need a user to act as.
+    /// Extra attributes to impersonate. Each replaces the attribute of that name in the files. Requires a user to
+    /// impersonate.
     pub impersonate_extra: BTreeMap<String, Vec<String>>,
-    /// The time limit of a whole exchange; zero for none.
+    /// The deadline of a whole request. Zero means none.
     pub timeout: Option<Duration>,
 }
 
 impl fmt::Debug for Overrides {
-    /// What may carry a password shows without it.
+    /// Hides passwords in fields that can contain them.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { context, cluster, user, namespace, server, tls_server_name, insecure_skip_tls_verify, .. } = self;
         let Self { certificate_authority, proxy_url, client_certificate, client_key, token, username, .. } = self;
@@ -113,15 +120,16 @@ impl fmt::Debug for Overrides {
 }
 
 impl Kubeconfig {
-    /// What a client needs to know to reach the cluster of a context as the user of that context.
+    /// Returns the client configuration for a context: its cluster and its user's credentials.
     ///
-    /// As with client-go, credentials and authorities are for `https` only: with an `http` server, such as `kubectl proxy`,
-    /// they are left out. Certificate and authority files are opened, but not kept.
+    /// As in client-go, credentials and CA certificates are used only with `https`. They are left out for an `http`
+    /// server, such as `kubectl proxy`. Certificate and CA files are opened as a check, but not read.
     ///
     /// # Errors
     ///
-    /// [`Error::NoContext`] if no context is chosen, [`Error::NotFound`] if a chosen name does not exist, [`Error::Invalid`] with
-    /// everything that is wrong with the context, its cluster and its user. What is wrong elsewhere does not matter.
+    /// Returns [`Error::NoContext`] if no context is chosen, [`Error::NotFound`] if a chosen name does not exist, and
+    /// [`Error::Invalid`] with all problems of the context, its cluster and its user. Problems elsewhere in the file
+    /// are ignored.
     pub fn client_config(&self, overrides: &Overrides) -> Result<ClientConfig, Error> {
         let overrides = &overrides.without_empty();
         let (context_name, context) = self.chosen_context(overrides)?;
@@ -134,7 +142,7 @@ impl Kubeconfig {
             self.users.get(name).ok_or_else(|| self.not_found("user", name))?;
         }
         if !context_name.is_empty() && overrides.cluster.is_none() && overrides.user.is_none() {
-            // Tells of missing clusters and users, with the file that names them.
+            // Reports missing clusters and users, with the file that names them.
             self.references(context_name)?;
         }
         let cluster = overrides.on_cluster(self.clusters.get(cluster_name).cloned().unwrap_or_default());
@@ -156,11 +164,11 @@ impl Kubeconfig {
         if cluster.server.get(..8).is_some_and(|scheme| scheme.eq_ignore_ascii_case("https://")) {
             let login = user.auth_provider.clone().map(|provider| (provider, user.origin.clone()));
             let has_other = credentials(&mut config, &cluster, user);
-            let is_told = config.token.is_some() || config.token_file.is_some() || config.basic.is_some();
-            if let Some((provider, origin)) = login.filter(|_| !is_told) {
+            let has_credentials = config.token.is_some() || config.token_file.is_some() || config.basic.is_some();
+            if let Some((provider, origin)) = login.filter(|_| !has_credentials) {
                 match oidc::config(&provider, user_name, origin.as_deref()) {
                     Ok(oidc) => config.oidc = Some(oidc),
-                    // A certificate may do without.
+                    // The client certificate is enough without the auth provider.
                     Err(_) if has_other => {}
                     Err(message) => {
                         let mut report = Report::default();
@@ -173,11 +181,12 @@ impl Kubeconfig {
         Ok(config)
     }
 
-    /// The namespace of the chosen context, or `default`; and whether it was overridden.
+    /// Returns the namespace of the chosen context, or `default`, and whether it comes from the overrides.
     ///
     /// # Errors
     ///
-    /// [`Error::NoContext`] if no context is chosen, [`Error::NotFound`] if the chosen one does not exist.
+    /// Returns [`Error::NoContext`] if no context is chosen, and [`Error::NotFound`] if the chosen context does not
+    /// exist.
     pub fn namespace(&self, overrides: &Overrides) -> Result<(String, bool), Error> {
         let overrides = &overrides.without_empty();
         if let Some(namespace) = &overrides.namespace {
@@ -193,7 +202,7 @@ impl Kubeconfig {
         match self.contexts.get_key_value(name) {
             Some((name, context)) => Ok((name, context.clone())),
             None if !name.is_empty() => Err(self.not_found("context", name)),
-            // Cluster and user may be chosen without a context; so may a server.
+            // A cluster, a user or a server can be chosen without a context.
             None if overrides.cluster.is_some() || overrides.server.is_some() => Ok(("", Context::default())),
             None => Err(Error::NoContext { known: self.contexts.keys().cloned().collect() }),
         }
@@ -212,7 +221,7 @@ impl Kubeconfig {
 }
 
 impl Overrides {
-    /// The same without empty texts, which a flag that was not given may leave behind.
+    /// Returns the overrides without empty strings, which an unset flag can leave.
     pub(crate) fn without_empty(&self) -> Self {
         let mut set = self.clone();
         let texts = [&mut set.context, &mut set.cluster, &mut set.user, &mut set.namespace, &mut set.server];
@@ -249,7 +258,7 @@ impl Overrides {
         if let Some(proxy) = &self.proxy_url {
             cluster.proxy_url.clone_from(proxy);
         }
-        // Else it would pass for no https, and go without its credentials.
+        // With spaces it would not start with `https`, and the credentials would be dropped.
         cluster.server = cluster.server.trim().to_owned();
         cluster.disable_compression = self.disable_compression.unwrap_or(cluster.disable_compression);
         cluster
@@ -274,7 +283,7 @@ impl Overrides {
         if let Some(password) = &self.password {
             user.password = Some(password.clone());
         }
-        // What is said here is meant; the files' other ways to log in give way.
+        // An override replaces the other credentials of the files.
         if has_token {
             (user.username, user.password) = (String::new(), None);
         } else if self.username.is_some() || self.password.is_some() {
@@ -294,7 +303,7 @@ impl Overrides {
     }
 }
 
-/// Adds who is asking, and returns whether there is any credential.
+/// Adds the credentials, and returns whether there are any.
 fn credentials(config: &mut ClientConfig, cluster: &ClusterInfo, user: AuthInfo) -> bool {
     config.tls = TlsClientConfig {
         ca: pem(cluster.certificate_authority.clone(), cluster.certificate_authority_data.clone()),
@@ -303,7 +312,7 @@ fn credentials(config: &mut ClientConfig, cluster: &ClusterInfo, user: AuthInfo)
         server_name: Some(cluster.tls_server_name.clone()).filter(|name| !name.is_empty()),
         insecure_skip_verify: cluster.insecure_skip_tls_verify,
     };
-    // A key alone proves nothing.
+    // A key without a certificate is useless.
     if config.tls.certificate.is_none() {
         config.tls.key = None;
     }
@@ -312,7 +321,7 @@ fn credentials(config: &mut ClientConfig, cluster: &ClusterInfo, user: AuthInfo)
     if !user.username.is_empty() || user.password.is_some() {
         config.basic = Some(BasicAuth { username: user.username, password: user.password.unwrap_or_default() });
     }
-    // With other credentials, no program is needed.
+    // With other credentials, no plugin is needed.
     let has_token = config.token.is_some() || config.token_file.is_some();
     let has_other = has_token || config.basic.is_some() || config.tls.certificate.is_some();
     if !has_other {
@@ -343,7 +352,7 @@ fn exec_config(exec: Exec, cluster: &ClusterInfo) -> ExecConfig {
     }
 }
 
-/// Data wins over the file.
+/// Data takes precedence over the file.
 fn pem(file: Option<PathBuf>, data: Option<Data>) -> Option<PemSource> {
     match data {
         Some(mut data) => Some(PemSource::Inline(std::mem::take(&mut data.0))),

@@ -1,4 +1,4 @@
-//! What a kubeconfig holds.
+//! The fields of a kubeconfig.
 
 mod debug;
 
@@ -13,11 +13,11 @@ use zeroize::{Zeroize, ZeroizeOnDrop};
 
 use crate::de::{self, null_default, optional_data, optional_path};
 
-/// A kubeconfig: clusters, users, and the contexts that pair them.
+/// A kubeconfig: clusters, users, and the contexts that combine them.
 ///
-/// The lists of the file are maps here, by name. Members that this version does not know are kept, so that reading and
-/// writing back loses nothing but comments and order. `Debug` shows no secrets; to print a configuration as YAML without
-/// them, use [`redacted`](Self::redacted).
+/// The lists of the file are maps by name here. Unknown fields are kept, so reading and writing a file loses only
+/// comments and order. `Debug` shows no secrets; use [`redacted`](Self::redacted) to print a configuration as YAML
+/// without them.
 ///
 /// # Examples
 ///
@@ -39,10 +39,10 @@ use crate::de::{self, null_default, optional_data, optional_path};
 #[derive(Clone, Default, PartialEq, Deserialize, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub struct Kubeconfig {
-    /// `v1`; some programs leave it out.
+    /// `v1`. Some programs omit it.
     #[serde(default, rename = "apiVersion", deserialize_with = "null_default")]
     pub api_version: String,
-    /// `Config`; some programs leave it out.
+    /// `Config`. Some programs omit it.
     #[serde(default, deserialize_with = "null_default")]
     pub kind: String,
     /// The clusters.
@@ -51,7 +51,7 @@ pub struct Kubeconfig {
     /// The contexts.
     #[serde(default, with = "de::contexts")]
     pub contexts: BTreeMap<String, Context>,
-    /// The name of the context to use where none is asked for; empty for none.
+    /// The name of the default context. Empty for none.
     #[serde(default, deserialize_with = "null_default")]
     pub current_context: String,
     /// The users.
@@ -60,70 +60,70 @@ pub struct Kubeconfig {
     /// Data of other programs.
     #[serde(default, with = "de::extensions", skip_serializing_if = "BTreeMap::is_empty")]
     pub extensions: BTreeMap<String, Value>,
-    /// Members without a name here, such as `preferences`.
+    /// Unknown fields, such as `preferences`.
     #[serde(flatten)]
     pub other: Map<String, Value>,
-    /// The file that the current context came from. Not written.
+    /// The file of the current context. Not written.
     #[serde(skip)]
     pub origin: Option<PathBuf>,
 }
 
-/// How to reach a server. `Debug` shows its URLs without user and password.
+/// How to connect to a server. `Debug` shows its URLs without user and password.
 #[derive(Clone, Default, PartialEq, Deserialize, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub struct ClusterInfo {
     /// The URL of the API server.
     #[serde(default, deserialize_with = "null_default")]
     pub server: String,
-    /// The name that the server's certificate has to have, in place of the URL's host.
+    /// The expected name in the server's certificate, instead of the URL's host.
     #[serde(default, skip_serializing_if = "String::is_empty", deserialize_with = "null_default")]
     pub tls_server_name: String,
-    /// Trust any certificate.
+    /// Whether to accept any server certificate.
     #[serde(default, skip_serializing_if = "is_false", deserialize_with = "null_default")]
     pub insecure_skip_tls_verify: bool,
-    /// A file with the authorities that may have signed the server's certificate.
+    /// A file with the CA certificates for the server.
     #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "optional_path")]
     pub certificate_authority: Option<PathBuf>,
-    /// The same as PEM text; not together with the file.
+    /// The same as PEM text. Excludes the file.
     #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "optional_data")]
     pub certificate_authority_data: Option<Data>,
-    /// A proxy for all requests.
+    /// The proxy's URL.
     #[serde(default, skip_serializing_if = "String::is_empty", deserialize_with = "null_default")]
     pub proxy_url: String,
-    /// Ask for no compressed answers.
+    /// Whether not to request compressed responses.
     #[serde(default, skip_serializing_if = "is_false", deserialize_with = "null_default")]
     pub disable_compression: bool,
     /// Data of other programs.
     #[serde(default, with = "de::extensions", skip_serializing_if = "BTreeMap::is_empty")]
     pub extensions: BTreeMap<String, Value>,
-    /// Members without a name here.
+    /// Unknown fields.
     #[serde(flatten)]
     pub other: Map<String, Value>,
-    /// The file that this entry came from. Not written.
+    /// The file of this entry. Not written.
     #[serde(skip)]
     pub origin: Option<PathBuf>,
 }
 
-/// Credentials, and the user to act as.
+/// Credentials, and the user to impersonate.
 #[derive(Clone, Default, PartialEq, Deserialize, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub struct AuthInfo {
     /// A file with the client's certificate chain.
     #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "optional_path")]
     pub client_certificate: Option<PathBuf>,
-    /// The same as PEM text; not together with the file.
+    /// The same as PEM text. Excludes the file.
     #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "optional_data")]
     pub client_certificate_data: Option<Data>,
-    /// A file with the key of the client's certificate.
+    /// A file with the private key of the client's certificate.
     #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "optional_path")]
     pub client_key: Option<PathBuf>,
-    /// The same as PEM text; not together with the file.
+    /// The same as PEM text. Excludes the file.
     #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "optional_data")]
     pub client_key_data: Option<Data>,
     /// A bearer token.
     #[serde(default, with = "de::secret", skip_serializing_if = "Option::is_none")]
     pub token: Option<Secret>,
-    /// A file with the bearer token; it is read again as it changes.
+    /// A file with the bearer token. It is read again when it changes.
     #[serde(
         default,
         rename = "tokenFile",
@@ -131,16 +131,16 @@ pub struct AuthInfo {
         deserialize_with = "optional_path"
     )]
     pub token_file: Option<PathBuf>,
-    /// The user to act as; empty for the one that the credentials belong to.
+    /// The user to impersonate. Empty for none.
     #[serde(default, rename = "as", skip_serializing_if = "String::is_empty", deserialize_with = "null_default")]
     pub impersonate: String,
-    /// The uid to act with.
+    /// The UID to impersonate.
     #[serde(default, rename = "as-uid", skip_serializing_if = "String::is_empty", deserialize_with = "null_default")]
     pub impersonate_uid: String,
-    /// The groups to act as a member of.
+    /// The groups to impersonate.
     #[serde(default, rename = "as-groups", skip_serializing_if = "Vec::is_empty", deserialize_with = "null_default")]
     pub impersonate_groups: Vec<String>,
-    /// Further attributes to act with, which authorisers may look at.
+    /// Extra attributes to impersonate, for authorizers.
     #[serde(
         default,
         rename = "as-user-extra",
@@ -148,25 +148,26 @@ pub struct AuthInfo {
         deserialize_with = "null_default"
     )]
     pub impersonate_extra: BTreeMap<String, Vec<String>>,
-    /// The name for basic authentication.
+    /// The user name for basic authentication.
     #[serde(default, skip_serializing_if = "String::is_empty", deserialize_with = "null_default")]
     pub username: String,
     /// The password for basic authentication.
     #[serde(default, with = "de::secret", skip_serializing_if = "Option::is_none")]
     pub password: Option<Secret>,
-    /// A built-in way to log in. `oidc` is followed; the others, which [`exec`](Self::exec) has replaced, are kept and not run.
+    /// A built-in login method. `oidc` is supported. The others, which [`exec`](Self::exec) has replaced, are kept but
+    /// not used.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub auth_provider: Option<AuthProvider>,
-    /// A program that prints credentials.
+    /// A credential plugin.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub exec: Option<Exec>,
     /// Data of other programs.
     #[serde(default, with = "de::extensions", skip_serializing_if = "BTreeMap::is_empty")]
     pub extensions: BTreeMap<String, Value>,
-    /// Members without a name here.
+    /// Unknown fields.
     #[serde(flatten)]
     pub other: Map<String, Value>,
-    /// The file that this entry came from. Not written.
+    /// The file of this entry. Not written.
     #[serde(skip)]
     pub origin: Option<PathBuf>,
 }
@@ -178,24 +179,24 @@ pub struct Context {
     /// The name of the cluster.
     #[serde(default, deserialize_with = "null_default")]
     pub cluster: String,
-    /// The name of the user; empty to send no credentials.
+    /// The name of the user. If empty, no credentials are sent.
     #[serde(default, deserialize_with = "null_default")]
     pub user: String,
-    /// The namespace to use where none is named; empty for the default one.
+    /// The default namespace. Empty means `default`.
     #[serde(default, skip_serializing_if = "String::is_empty", deserialize_with = "null_default")]
     pub namespace: String,
     /// Data of other programs.
     #[serde(default, with = "de::extensions", skip_serializing_if = "BTreeMap::is_empty")]
     pub extensions: BTreeMap<String, Value>,
-    /// Members without a name here.
+    /// Unknown fields.
     #[serde(flatten)]
     pub other: Map<String, Value>,
-    /// The file that this entry came from. Not written.
+    /// The file of this entry. Not written.
     #[serde(skip)]
     pub origin: Option<PathBuf>,
 }
 
-/// A program that prints credentials.
+/// A credential plugin: a program that prints credentials.
 #[derive(Clone, Default, PartialEq, Deserialize, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Exec {
@@ -205,50 +206,50 @@ pub struct Exec {
     /// The program: a name to look up on PATH, or a path.
     #[serde(default, deserialize_with = "null_default")]
     pub command: String,
-    /// Its arguments.
+    /// The arguments.
     #[serde(default, skip_serializing_if = "Vec::is_empty", deserialize_with = "null_default")]
     pub args: Vec<String>,
-    /// Variables to set beside the inherited ones.
+    /// Environment variables to add to the inherited ones.
     #[serde(default, skip_serializing_if = "Vec::is_empty", deserialize_with = "null_default")]
     pub env: Vec<ExecEnv>,
-    /// What to tell a user on whose machine the program is missing.
+    /// A hint for the user if the program is not installed.
     #[serde(default, skip_serializing_if = "String::is_empty", deserialize_with = "null_default")]
     pub install_hint: String,
-    /// Whether the program gets to know the cluster.
+    /// Whether to pass the cluster to the program.
     #[serde(default, skip_serializing_if = "is_false", deserialize_with = "null_default")]
     pub provide_cluster_info: bool,
-    /// `Always`, `IfAvailable` or `Never`: whether the program may talk to the user.
+    /// `Always`, `IfAvailable` or `Never`: whether the program may use standard input.
     #[serde(default, skip_serializing_if = "String::is_empty", deserialize_with = "null_default")]
     pub interactive_mode: String,
-    /// Members without a name here.
+    /// Unknown fields.
     #[serde(flatten)]
     pub other: Map<String, Value>,
 }
 
-/// A variable for a credential program.
+/// An environment variable of a credential plugin.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize, Serialize)]
 pub struct ExecEnv {
-    /// Its name.
+    /// The name.
     #[serde(default, deserialize_with = "null_default")]
     pub name: String,
-    /// Its value.
+    /// The value.
     #[serde(default, with = "de::secret")]
     pub value: Option<Secret>,
 }
 
-/// A built-in way to log in, by name.
+/// A built-in login method.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize, Serialize)]
 pub struct AuthProvider {
-    /// Its name, such as `oidc`.
+    /// The name, such as `oidc`.
     #[serde(default, deserialize_with = "null_default")]
     pub name: String,
-    /// Its settings.
+    /// The settings.
     #[serde(default, with = "de::secrets", skip_serializing_if = "BTreeMap::is_empty")]
     pub config: BTreeMap<String, Secret>,
 }
 
-/// Bytes that a kubeconfig holds as base64: a certificate or a key. `Debug` shows how many, not which; their memory is wiped when they are
-/// dropped.
+/// Bytes that a kubeconfig stores as base64: a certificate or a key. `Debug` shows only their number. The memory is
+/// wiped on drop.
 #[derive(Clone, Default, PartialEq, Eq)]
 pub struct Data(pub Vec<u8>);
 
@@ -267,7 +268,7 @@ impl fmt::Debug for Data {
 }
 
 impl Kubeconfig {
-    /// Whether it holds no cluster, user, context, current context or extension.
+    /// Returns whether there is no cluster, user, context, current context or extension.
     pub fn is_empty(&self) -> bool {
         self.clusters.is_empty()
             && self.contexts.is_empty()

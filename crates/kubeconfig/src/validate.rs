@@ -1,4 +1,4 @@
-//! What makes a configuration invalid.
+//! Validation of a configuration.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -10,11 +10,11 @@ use crate::yaml::Lines;
 use crate::{AuthInfo, ClusterInfo, Context, Data, Error, Exec, Kubeconfig, Problem};
 
 impl Kubeconfig {
-    /// Checks everything: each cluster, user and context, and what they refer to. Certificate files are opened.
+    /// Validates all clusters, users and contexts and their references. Certificate files are opened.
     ///
     /// # Errors
     ///
-    /// [`Error::Invalid`] with every problem.
+    /// Returns [`Error::Invalid`] with all problems.
     ///
     /// # Examples
     ///
@@ -54,11 +54,11 @@ impl Kubeconfig {
         report.finish()
     }
 
-    /// Checks one context, and the cluster and user that it names.
+    /// Validates one context, its cluster and its user.
     ///
     /// # Errors
     ///
-    /// [`Error::NotFound`] if there is no such context, [`Error::Invalid`] with every problem.
+    /// Returns [`Error::NotFound`] if the context does not exist, and [`Error::Invalid`] with all problems.
     pub fn validate_context(&self, name: &str) -> Result<(), Error> {
         let context = self.contexts.get(name).ok_or_else(|| self.not_found("context", name))?;
         let mut report = Report::default();
@@ -82,7 +82,7 @@ impl Kubeconfig {
     }
 }
 
-/// Collects what is wrong.
+/// Collects problems.
 #[derive(Default)]
 pub(crate) struct Report {
     problems: Vec<Problem>,
@@ -95,11 +95,11 @@ impl Report {
         if self.problems.is_empty() {
             return Ok(());
         }
-        // The files are read once more, rather than keeping the lines of all that was fine.
+        // Read the files again for the line numbers, instead of keeping them for all valid entries.
         let mut files: BTreeMap<PathBuf, Option<Lines>> = BTreeMap::new();
         for problem in &mut self.problems {
             let Some(file) = &problem.file else { continue };
-            // Not a pipe: what was in it is gone.
+            // A pipe's content has already been consumed.
             let lines = || open_regular(file).and_then(|_| read_bounded(file)).ok().and_then(|text| Lines::of(&text));
             let lines = files.entry(file.clone()).or_insert_with(lines);
             problem.line = lines.as_ref().and_then(|lines| lines.find(&problem.field));
@@ -112,7 +112,7 @@ impl Report {
         self.problems.push(Problem { file: self.file.clone(), line: None, field, message });
     }
 
-    /// Of a login that cannot be used.
+    /// Adds a problem of an auth provider.
     pub(crate) fn provider(&mut self, name: &str, origin: Option<PathBuf>, message: String) {
         self.file = origin;
         self.add(format!("users[{name:?}].auth-provider"), message);
@@ -144,12 +144,12 @@ impl Report {
         self.file.clone_from(&cluster.origin);
         let at = |member: &str| format!("clusters[{name:?}].{member}");
         if cluster.server.is_empty() {
-            // In an empty entry nothing else is worth telling.
+            // Other problems of an empty entry do not matter.
             return self.add(at("server"), "no server is defined; set it to the URL of the API server");
         }
         let has_ca = cluster.certificate_authority.is_some() || cluster.certificate_authority_data.is_some();
         if has_ca && !cluster.server.contains("://") {
-            // client-go takes it as http, and drops authority and credentials without a word.
+            // client-go assumes http, and silently drops the CA certificate and the credentials.
             self.add(at("server"), format!("{:?} has no scheme; write https://{0}", redacted_url(&cluster.server)));
         }
         if has_ca && cluster.insecure_skip_tls_verify {
@@ -163,10 +163,10 @@ impl Report {
         }
     }
 
-    /// client-go takes a server without a scheme as http, and drops the credentials without a word.
+    /// Adds a problem if a server without a scheme has credentials. client-go assumes http and silently drops them.
     pub(crate) fn scheme(&mut self, name: &str, cluster: &ClusterInfo, user: &AuthInfo) {
-        let is_told = cluster.certificate_authority.is_some() || cluster.certificate_authority_data.is_some();
-        if is_told || cluster.server.is_empty() || cluster.server.contains("://") || !user.has_credentials() {
+        let has_authority = cluster.certificate_authority.is_some() || cluster.certificate_authority_data.is_some();
+        if has_authority || cluster.server.is_empty() || cluster.server.contains("://") || !user.has_credentials() {
             return;
         }
         self.file.clone_from(&cluster.origin);
@@ -229,7 +229,7 @@ impl Report {
         }
     }
 
-    /// A file or its content, not both; and the file has to be readable.
+    /// Checks that only one of file and data is set, and that the file is readable.
     fn pair(&mut self, field: &str, file: &Option<PathBuf>, data: &Option<Data>) {
         let Some(file) = file else { return };
         if data.is_some() {

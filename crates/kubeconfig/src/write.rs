@@ -1,4 +1,4 @@
-//! Changing the files: only what has changed, and each entry where it came from.
+//! Writes changes to the files. Only changed entries are written, each to the file that it came from.
 
 use std::collections::{BTreeMap, HashSet};
 use std::fs::{self, File, OpenOptions};
@@ -11,27 +11,30 @@ use crate::files::{directory, open_regular};
 use crate::{Error, Files, Kubeconfig, relative, yaml};
 
 impl Files {
-    /// Changes the configuration: reads it, runs `change` on the merged whole, and writes each entry that has changed to the file
+    /// Changes the configuration. Reads and merges the files, calls `change`, and writes each changed entry to the file
     /// that it came from.
     ///
-    /// - New entries and the current context go to the first file that exists, or else to the first one. So does what has changed of
-    ///   the extensions and the members without a name here, which do not say where they came from.
-    /// - Entries that did not change stay as they are, but a file that is written loses its comments, anchors and repeated keys, and is
-    ///   UTF-8 from then on.
-    /// - A file is written in place, as kubectl does: it keeps its owner, mode, inode and links. A new file has the mode 0600. Missing
-    ///   directories are made.
-    /// - The file is not emptied first. A crash leaves the old or the new content, or a mixture if it happens in the middle of the one
-    ///   write; kubectl, which empties the file first, leaves part of the new content or none. Whoever reads without the lock can see
-    ///   the mixture for a moment.
-    /// - A file that has several names in the list, by links or detours, is written once, by the first of them.
-    /// - `FILE.lock` beside each file keeps other programs that respect it, such as kubectl, from writing at the same time. A
-    ///   panic of `change` removes the locks and writes nothing.
+    /// - New entries and the current context go to the first file that exists, or to the first file if none exists.
+    ///   Changes of extensions and of unknown fields also go there, because their origin is unknown.
+    /// - Unchanged entries stay as they are. A file that is written loses its comments, anchors and repeated keys, and
+    ///   becomes UTF-8.
+    /// - A file is written in place, as kubectl does: it keeps its owner, mode, inode and links. A new file has the
+    ///   mode 0600. Missing directories are created.
+    /// - The file is not truncated first. A crash leaves the old or the new content, or a mixture if it happens during
+    ///   the single write. kubectl truncates first, so a crash leaves part of the new content or nothing. A reader
+    ///   without the lock can briefly see the mixture.
+    /// - A file that occurs under several names in the list, through links or relative paths, is written once, by its
+    ///   first name.
+    /// - `FILE.lock` next to each file excludes other writers that respect it, such as kubectl. If `change` panics, the
+    ///   locks are removed and nothing is written.
     ///
     /// # Errors
     ///
-    /// [`Error::Read`] or [`Error::Parse`] if a file cannot be used, [`Error::Locked`] if another program is writing one,
-    /// [`Error::Empty`] if there is no path to write to: then nothing is written. [`Error::Write`] or [`Error::Print`] if a file
-    /// cannot be opened for writing or its disk is full: then that file is as it was, but other files may be written already.
+    /// If nothing was written, returns [`Error::Read`] or [`Error::Parse`] if a file cannot be used, [`Error::Locked`]
+    /// if another program is writing a file, or [`Error::Empty`] if there is no path to write to.
+    ///
+    /// Returns [`Error::Write`] or [`Error::Print`] if a file cannot be opened for writing or its disk is full. That
+    /// file is unchanged, but other files may already be written.
     pub fn modify(&self, change: impl FnOnce(&mut Kubeconfig)) -> Result<(), Error> {
         let paths = distinct(self.paths());
         let mut sorted = paths.clone();
@@ -39,9 +42,9 @@ impl Files {
         let _locks = sorted.iter().map(|path| Lock::take(path)).collect::<Result<Vec<_>, _>>()?;
         let mut contents: Vec<(PathBuf, Option<Kubeconfig>)> = Vec::new();
         for path in &paths {
-            // Even one that was named need not be there to be written.
+            // A file need not exist to be written, even if it was named explicitly.
             let content = match path.exists() {
-                // A pipe holds nothing that could be changed, and whoever opens it waits.
+                // A pipe has no content to change, and opening it blocks.
                 true => open_regular(path)
                     .map_err(|cause| Error::Read { path: path.clone(), cause })
                     .and_then(|_| self.read(path))?,
@@ -59,7 +62,7 @@ impl Files {
         for (path, content) in &contents {
             let mut fresh = content.clone().unwrap_or_default();
             apply(&mut fresh, &before, &after, path, &main);
-            // A file that is not there is not made to hold nothing; one that is there may come to.
+            // Do not create a file just to leave it empty. An existing file may become empty.
             if fresh != content.clone().unwrap_or_default() {
                 if fresh.kind.is_empty() {
                     (fresh.api_version, fresh.kind) = ("v1".into(), "Config".into());
@@ -76,9 +79,9 @@ impl Kubeconfig {
     ///
     /// # Errors
     ///
-    /// [`Error::Locked`] if another program is writing the file, [`Error::Print`] if the configuration holds a path that is not
-    /// UTF-8, [`Error::Write`] if the file cannot be written. A file that cannot be opened, or for which the disk has no room, stays as it
-    /// was.
+    /// Returns [`Error::Locked`] if another program is writing the file, [`Error::Print`] if the configuration contains
+    /// a path that is not UTF-8, and [`Error::Write`] if the file cannot be written. If the file cannot be opened or
+    /// the disk is full, the file is unchanged.
     pub fn write_to(&self, path: impl AsRef<Path>) -> Result<(), Error> {
         let path = path.as_ref();
         let _lock = Lock::take(path)?;
@@ -86,10 +89,11 @@ impl Kubeconfig {
     }
 }
 
-/// Each file once, by its first name. By two names it would be locked twice, and what is written by the one overwritten by the other.
+/// Returns each file once, by its first name. Under two names, it would be locked twice, and the second write would
+/// overwrite the first.
 fn distinct(paths: &[PathBuf]) -> Vec<PathBuf> {
     let mut files = HashSet::new();
-    // One that is not there yet has a folder that is.
+    // If the file does not exist yet, its directory may.
     let file = |path: &Path| match (path.canonicalize(), directory(path).canonicalize(), path.file_name()) {
         (Ok(file), ..) => file,
         (_, Ok(folder), Some(name)) => folder.join(name),
@@ -110,7 +114,7 @@ fn merged(contents: &[(PathBuf, Option<Kubeconfig>)]) -> Kubeconfig {
     whole
 }
 
-/// Brings into one file what changed between the merged wholes and is its part.
+/// Applies the changes between the merged configurations to one file, as far as they belong to it.
 fn apply(file: &mut Kubeconfig, before: &Kubeconfig, after: &Kubeconfig, path: &Path, main: &Path) {
     let is_main = path == main;
     let home = directory(path);
@@ -154,7 +158,7 @@ fn apply(file: &mut Kubeconfig, before: &Kubeconfig, after: &Kubeconfig, path: &
             file.current_context.clone_from(&after.current_context);
         }
     } else if after.current_context.is_empty() && !before.current_context.is_empty() {
-        // Unset means unset: no later file may bring another one up.
+        // Clear it in every file. Otherwise the value of a later file would take effect.
         file.current_context.clear();
     }
 }
@@ -166,11 +170,11 @@ fn changes<V: Clone + PartialEq>(
     of_file: impl Fn(&V) -> bool,
     prepare: impl Fn(&mut V),
 ) {
-    // What was deleted goes from every file: an entry of the same name in a later one would come up otherwise.
+    // Remove deleted entries from every file. Otherwise an entry of the same name in a later file would take effect.
     file.retain(|name, _| after.contains_key(name) || !before.contains_key(name));
     for (name, value) in after {
         let old = before.get(name);
-        // A renewed entry belongs where the old one did, whatever origin it was given.
+        // A replaced entry stays in the file of the old one, whatever origin the new value has.
         if old != Some(value) && of_file(old.unwrap_or(value)) {
             let mut value = value.clone();
             prepare(&mut value);
@@ -184,12 +188,17 @@ fn write(path: &Path, config: &Kubeconfig) -> Result<(), Error> {
     overwrite(path, text.as_bytes()).map_err(|cause| Error::Write { path: path.into(), cause })
 }
 
-/// Replaces the content of a file in place, as kubectl does: owner, mode, links and inode stay. A new file gets the mode 0600.
+/// Replaces the content of a file in place, as kubectl does: owner, mode, links and inode stay. A new file gets the
+/// mode 0600.
 ///
-/// Unlike kubectl, it does not empty the file first. It adds line breaks until there is room for the new content, writes that over the old
-/// content in one call, with line breaks up to the present size, and cuts these off. Before and after each step, the file holds the whole
-/// old or the whole new configuration, so only an end in the middle of that one call can damage it. A full disk shows in the first step,
-/// which is undone.
+/// Unlike kubectl, it does not truncate the file first:
+///
+/// 1. It appends line breaks until there is room for the new content.
+/// 2. It overwrites the old content in a single write, padded with line breaks to the current size.
+/// 3. It truncates the padding.
+///
+/// Before and after each step, the file contains the whole old or new configuration. So only a crash during the single
+/// write can damage it. A full disk fails the first step, which is then undone.
 fn overwrite(path: &Path, text: &[u8]) -> io::Result<()> {
     if path.metadata().is_ok_and(|found| !found.is_file()) {
         return Err(io::Error::new(io::ErrorKind::InvalidInput, "it is no regular file"));
@@ -206,7 +215,7 @@ fn overwrite(path: &Path, text: &[u8]) -> io::Result<()> {
         file.sync_data()
     };
     if let Err(cause) = grow(&mut file) {
-        // The error that matters is the first one.
+        // Report the first error, not one of the cleanup.
         let _ = file.set_len(old);
         return Err(cause);
     }
@@ -239,7 +248,7 @@ impl Lock {
 
 impl Drop for Lock {
     fn drop(&mut self) {
-        // If it is gone already, so much the better; the next writer names it if it is not.
+        // If removing it fails, the next writer's error names the file.
         let _ = fs::remove_file(&self.0);
     }
 }

@@ -1,4 +1,4 @@
-//! The only module that knows YAML. It reads files as kubectl does, and writes YAML that kubectl reads.
+//! The only module that uses YAML. It reads files as kubectl does, and writes YAML that kubectl reads.
 
 mod de;
 mod emit;
@@ -17,7 +17,8 @@ use self::node::Document;
 pub(crate) use self::node::LARGEST;
 use crate::{Error, Kubeconfig};
 
-/// Parses a kubeconfig. Only the first document counts, and an empty one is an empty configuration. `path` is for errors and warnings.
+/// Parses a kubeconfig from the first document. An empty document is an empty configuration. `path` is for errors and
+/// warnings.
 pub(crate) fn parse(text: &str, path: &Path) -> Result<Kubeconfig, Error> {
     let fault = |message| Error::Parse { path: path.into(), message };
     let document = Document::read(text).map_err(fault)?;
@@ -35,7 +36,7 @@ pub(crate) fn parse(text: &str, path: &Path) -> Result<Kubeconfig, Error> {
     Ok(config)
 }
 
-/// Writes a kubeconfig.
+/// Formats a kubeconfig.
 pub(crate) fn print(config: &Kubeconfig) -> Result<Zeroizing<String>, Error> {
     let value = serde_json::to_value(config).map_err(|error| Error::Print { message: error.to_string() })?;
     Ok(emit::document(value))
@@ -53,7 +54,7 @@ pub(crate) fn decode(bytes: Zeroizing<Vec<u8>>) -> io::Result<Zeroizing<String>>
         }
     };
     let (units, rest) = bytes.as_chunks::<2>();
-    // A character of UTF-8 takes at most three bytes where UTF-16 takes two. A string that grows would leave copies behind.
+    // UTF-8 needs at most three bytes for two bytes of UTF-16. A string that grows leaves unwiped copies.
     let mut text = Zeroizing::new(String::with_capacity(bytes.len() / 2 * 3));
     for character in char::decode_utf16(units.iter().map(|pair| unit(*pair))) {
         text.push(character.map_err(|_| fault("it begins like UTF-16 and is not"))?);

@@ -1,5 +1,5 @@
-//! How a kubeconfig shows itself: without secrets. What has no name here may be one, such as a misspelt `tokn`, and so may the data of
-//! other programs: of them only the names show.
+//! `Debug` for a kubeconfig, without secrets. A field that this crate does not know may be a secret, such as a misspelt
+//! `tokn`, and so may the data of other programs. Only the names of these are shown.
 
 use std::fmt;
 
@@ -7,7 +7,7 @@ use pintle_meta::redacted_url;
 
 use super::{AuthInfo, ClusterInfo, Context, Exec, Kubeconfig};
 
-/// The names of members, without what they hold.
+/// Shows the names of fields without their values.
 struct Names<I>(I);
 
 impl<'a, I: Iterator<Item = &'a String> + Clone> fmt::Debug for Names<I> {
@@ -94,7 +94,7 @@ impl fmt::Debug for Context {
 }
 
 impl fmt::Debug for Exec {
-    /// Of arguments and variables only their number and names show.
+    /// Shows only the number of arguments and the names of variables.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Exec")
             .field("api_version", &self.api_version)

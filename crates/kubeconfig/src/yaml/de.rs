@@ -1,4 +1,5 @@
-//! serde's view of a tree. Errors name the member and its line, and never a value, which may be a secret.
+//! A serde deserializer for the tree. Errors name the field and its line, but never a value, because it can be a
+//! secret.
 
 use std::fmt::{self, Display};
 use std::rc::Rc;
@@ -11,10 +12,10 @@ use serde::forward_to_deserialize_any;
 use super::node::{Content, Member, Node};
 use super::scalar::Meaning;
 
-/// Why a tree is no kubeconfig.
+/// Why a tree is not a valid kubeconfig.
 #[derive(Debug, Default)]
 pub(super) struct Fault {
-    /// The innermost member at fault, such as `users[0].user.token`.
+    /// The innermost invalid field, such as `users[0].user.token`.
     path: String,
     line: Option<usize>,
     message: String,
@@ -55,7 +56,7 @@ impl de::Error for Fault {
     }
 }
 
-/// What was found, without its value.
+/// Describes an unexpected value without showing it.
 fn kind(found: Unexpected<'_>) -> &'static str {
     match found {
         Unexpected::Bool(_) => "boolean",
@@ -96,7 +97,7 @@ impl<'de> Deserializer<'de> for &Node {
         }
     }
 
-    /// A name may look like a number or a boolean: kubectl refuses it without quotes, and here it is clear what it means.
+    /// A name can look like a number or a boolean. kubectl requires quotes; here the field's type decides.
     fn deserialize_string<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Fault> {
         match &self.content {
             Content::Scalar { text, meaning } if *meaning != Meaning::Null => visitor.visit_str(text),
@@ -108,7 +109,7 @@ impl<'de> Deserializer<'de> for &Node {
         self.deserialize_string(visitor)
     }
 
-    /// A list is no struct, although serde would take its items for the members in their order.
+    /// Rejects a list for a struct. serde would otherwise read its items as the fields in order.
     fn deserialize_struct<V: Visitor<'de>>(
         self,
         _: &'static str,

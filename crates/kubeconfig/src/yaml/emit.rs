@@ -1,13 +1,13 @@
-//! Writes YAML in kubectl's style. Texts are quoted wherever a reader of YAML 1.1 or 1.2 might take them for something else.
+//! Writes YAML in kubectl's style. Strings are quoted if a YAML 1.1 or 1.2 reader could read them as another type.
 
 use serde_json::Value;
 use zeroize::{Zeroize, Zeroizing};
 
 use super::scalar::{Meaning, resolve};
 
-/// Writes a document, and wipes the value that it was made of.
+/// Writes a document, and wipes the value.
 pub(super) fn document(mut value: Value) -> Zeroizing<String> {
-    // Room for all of it at once: a text that grows leaves copies behind.
+    // Reserve the full capacity. A string that grows leaves unwiped copies.
     let mut out = Zeroizing::new(String::with_capacity(2 * size(&value, 0)));
     match is_block(&value) {
         true => block(&mut out, &value, 0, false),
@@ -20,7 +20,7 @@ pub(super) fn document(mut value: Value) -> Zeroizing<String> {
     out
 }
 
-/// Whether the value takes lines of its own.
+/// Whether the value is written in block style, on lines of its own.
 fn is_block(value: &Value) -> bool {
     match value {
         Value::Object(members) => !members.is_empty(),
@@ -29,7 +29,7 @@ fn is_block(value: &Value) -> bool {
     }
 }
 
-/// Writes a map or list. `continues`: the first line has its indentation already.
+/// Writes a map or list. With `continues`, the first line is already indented.
 fn block(out: &mut String, value: &Value, indent: usize, mut continues: bool) {
     let mut begin = |out: &mut String| {
         if !std::mem::take(&mut continues) {
@@ -95,7 +95,7 @@ fn text(out: &mut String, text: &str) {
             '\\' => out.push_str("\\\\"),
             '\n' => out.push_str("\\n"),
             ' '..='~' | '\u{a1}'..='\u{1fff}' | '\u{3000}'..='\u{d7ff}' => out.push(character),
-            // Control characters, line breaks and whatever else a reader may refuse or drop.
+            // Control characters, line breaks, and other characters that a reader may reject or drop.
             other if u32::from(other) <= 0xffff => out.push_str(&format!("\\u{:04x}", u32::from(other))),
             other => out.push_str(&format!("\\U{:08x}", u32::from(other))),
         }
@@ -103,7 +103,7 @@ fn text(out: &mut String, text: &str) {
     out.push('"');
 }
 
-/// Whether the text means itself without quotes.
+/// Whether the string can be written without quotes.
 fn is_plain(text: &str) -> bool {
     let fits = |byte: u8| byte.is_ascii_alphanumeric() || b"-_./:@+=".contains(&byte);
     let is_time_like = text.bytes().all(|byte| byte.is_ascii_digit() || b":._-+".contains(&byte));

@@ -1,20 +1,21 @@
-//! On which line of a file a member stands, for those who have to mend it.
+//! Finds the line of a field, for error messages.
 
 use std::rc::Rc;
 
 use super::node::{Content, Document, Member, Node};
 
-/// The members of a text with their lines. It is made when something is wrong, from a text that was read before.
+/// The fields of a text with their lines. It is built only after a problem was found, so the text has already been read
+/// once.
 pub(crate) struct Lines(Rc<Node>);
 
 impl Lines {
-    /// Returns `None` for a text that cannot be read.
+    /// Returns `None` if the text cannot be read.
     pub(crate) fn of(text: &str) -> Option<Self> {
         Document::read(text).ok()?.root.map(Self)
     }
 
-    /// The line of a member that a problem names, such as `clusters["eu-1"].server`. For a missing member, the line of the map that
-    /// lacks it.
+    /// Returns the line of a field in a problem, such as `clusters["eu-1"].server`. For a missing field, returns the
+    /// line of its parent.
     pub(crate) fn find(&self, field: &str) -> Option<usize> {
         let list = field.split('[').next().unwrap_or_default();
         let found = member(&self.0, list)?;
@@ -24,7 +25,7 @@ impl Lines {
             for entry in entries {
                 let name = member(entry, "name").map_or("", |name| text(&name.node));
                 if let Some(members) = field.strip_prefix(&format!("{list}[{name:?}]")) {
-                    // An entry holds its content in a member that is named like the list.
+                    // The content of an entry is in a field named like the list, such as `cluster` in `clusters`.
                     let inner = member(entry, list.trim_end_matches('s'));
                     (line, node) = inner.map_or((entry.line, entry), |inner| (inner.line, &inner.node));
                     rest = members;

@@ -1,5 +1,5 @@
-//! A document as a tree whose nodes know their line. It is read event by event, so that a text which nests too deeply, or whose aliases
-//! stand for too much, is refused before it is built.
+//! A document as a tree whose nodes know their line. It is built event by event. Text that nests too deeply, or whose
+//! aliases expand to too much, is rejected before it uses memory.
 
 use std::collections::HashMap;
 use std::rc::Rc;
@@ -11,31 +11,31 @@ use zeroize::Zeroizing;
 
 use super::scalar::{Meaning, resolve};
 
-/// The largest text, and the largest sum of all values once each alias is replaced, in bytes.
+/// The maximum size of the text, and of all values after alias expansion, in bytes.
 pub(crate) const LARGEST: usize = 16 << 20;
-/// The weight of a value beside its text.
+/// The cost of a value in addition to its text.
 const NODE: usize = 64;
-/// The deepest nesting of lists and maps.
+/// The maximum nesting of lists and maps.
 const DEEPEST: usize = 128;
-/// The most directives: each `%TAG` is looked up among those before it.
+/// The maximum number of directives. Each `%TAG` is looked up among the earlier ones.
 const MOST_DIRECTIVES: usize = 64;
 const MERGE: &str = "<<";
 
 /// The first document of a text.
 pub(super) struct Document {
-    /// `None` for a text without a document.
+    /// `None` if the text has no document.
     pub(super) root: Option<Rc<Node>>,
-    /// The keys that occur twice in one map, and the line of the later one.
+    /// Keys that occur twice in one map, with the line of the second.
     pub(super) repeated: Vec<(String, usize)>,
 }
 
-/// A value. Its text is wiped when it is dropped.
+/// A value. Its text is wiped on drop.
 pub(super) struct Node {
-    /// The line where it begins, from 1.
+    /// The line on which it starts, from 1.
     pub(super) line: usize,
     pub(super) content: Content,
     weight: usize,
-    /// How many lists and maps are nested in it, itself included.
+    /// The nesting depth of lists and maps in it, including itself.
     height: usize,
 }
 
@@ -58,7 +58,7 @@ pub(super) struct Member {
 }
 
 impl Document {
-    /// Reads the first document; like kubectl, it does not look at the others.
+    /// Reads the first document. Like kubectl, it ignores the others.
     pub(super) fn read(text: &str) -> Result<Self, String> {
         let text = text.strip_prefix('\u{feff}').unwrap_or(text);
         if text.len() > LARGEST {
@@ -78,7 +78,7 @@ impl Document {
 }
 
 fn options() -> Options {
-    // Where libyaml and the specification differ, kubectl follows libyaml.
+    // kubectl follows libyaml where it differs from the specification.
     granit_parser::options! {
         strict_indentation: false,
         block_scalar_eof_without_line_feed: true,
@@ -91,13 +91,13 @@ struct Reader<'a> {
     text: &'a str,
     events: Parser<'a, StrInput<'a>>,
     anchors: HashMap<usize, Rc<Node>>,
-    /// The weight of everything read so far.
+    /// The total size of the values so far.
     weight: usize,
     repeated: Vec<(String, usize)>,
 }
 
 impl<'a> Reader<'a> {
-    /// The next event that begins or ends a value; `None` at the end of the document or the text.
+    /// Returns the next event that starts or ends a value, or `None` at the end of the document or the text.
     fn next(&mut self) -> Result<Option<(Event<'a>, Span)>, String> {
         loop {
             match self.events.next_event() {
@@ -112,7 +112,7 @@ impl<'a> Reader<'a> {
                 ))) => return Ok(Some((event, span))),
                 Some(Ok((Event::DocumentEnd | Event::StreamEnd, _))) | None => return Ok(None),
                 Some(Ok(_)) => {}
-                // It quotes no more than one character.
+                // The error quotes at most one character.
                 Some(Err(error)) => return Err(format!("{}, at line {}", error.info(), error.marker().line())),
             }
         }
@@ -122,7 +122,7 @@ impl<'a> Reader<'a> {
         self.next()?.ok_or_else(|| "it ends within a list or a map".into())
     }
 
-    /// Reads the value that begins with this event.
+    /// Reads the value that starts with this event.
     fn node(&mut self, event: Event<'a>, span: Span) -> Result<Rc<Node>, String> {
         let (line, before) = (span.start.line(), self.weight);
         let (content, anchor, inner) = match event {
@@ -179,7 +179,7 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// Reads a map. A later value replaces an earlier one of the same key, also where `<<` brings it.
+    /// Reads a map. A later value replaces an earlier one of the same key, also if the later one comes from `<<`.
     fn map(&mut self) -> Result<Vec<Member>, String> {
         let (mut members, mut places) = (Vec::new(), HashMap::new());
         loop {
@@ -201,7 +201,7 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// Whether a double-quoted scalar has `\/`, which YAML 1.2 and JSON know and YAML 1.1 does not.
+    /// Whether a double-quoted scalar contains `\/`, which is valid in YAML 1.2 and JSON but not in YAML 1.1.
     fn has_escaped_slash(&self, span: &Span) -> bool {
         let mut source = span.slice(self.text).unwrap_or_default().bytes();
         while let Some(byte) = source.next() {
@@ -213,7 +213,7 @@ impl<'a> Reader<'a> {
     }
 }
 
-/// Adds a member. Returns its key and line if it takes the place of another one.
+/// Adds a field. If it replaces another one, returns the key and its line.
 fn set(members: &mut Vec<Member>, places: &mut HashMap<String, usize>, member: Member) -> Option<(String, usize)> {
     let Some(&place) = places.get(&member.key) else {
         places.insert(member.key.clone(), members.len());
@@ -225,7 +225,7 @@ fn set(members: &mut Vec<Member>, places: &mut HashMap<String, usize>, member: M
     Some(replaced)
 }
 
-/// The members that the value of `<<` brings: of a map, or of a list of maps, whose first has the last word.
+/// Returns the fields that the value of `<<` adds. The value is a map, or a list of maps in which the first one wins.
 fn merged(node: &Node) -> Result<Vec<Member>, String> {
     let fault = || format!("the value of `<<` is neither a map nor a list of maps, at line {}", node.line);
     match &node.content {
@@ -274,7 +274,7 @@ mod tests {
         Document::read(text).err()
     }
 
-    /// Each row stands for nine of the row before.
+    /// Each row expands to nine times the row before.
     fn bomb(rows: usize) -> String {
         let mut text = String::from("a0: &a0 [x, x, x, x, x, x, x, x, x]\n");
         for n in 1..rows {

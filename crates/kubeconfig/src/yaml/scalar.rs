@@ -1,15 +1,15 @@
-//! What a scalar means. The rules are those of YAML 1.1 as the Go library of kubectl implements them.
+//! Types of plain scalars, by the YAML 1.1 rules of the Go library that kubectl uses.
 
 use serde_json::Number;
 use zeroize::Zeroizing;
 
-/// The value of a scalar. `Text` is the scalar's own text.
+/// The value of a scalar. `Text` means a string with the scalar's own text.
 #[derive(Debug, PartialEq)]
 pub(super) enum Meaning {
     Null,
     Bool(bool),
     Number(Number),
-    /// An infinity or not a number, which JSON cannot hold.
+    /// Infinity or NaN, which JSON cannot represent.
     NoJson,
     Text,
 }
@@ -34,7 +34,7 @@ fn number(text: &str) -> Option<Number> {
     if !text.starts_with(|first: char| first.is_ascii_digit() || matches!(first, '+' | '-' | '.')) {
         return None;
     }
-    // It may be a token that only looks like a number.
+    // It can be a token that only looks like a number.
     let plain = Zeroizing::new(text.replace('_', ""));
     integer(&plain).or_else(|| float(&plain))
 }
@@ -52,7 +52,7 @@ fn integer(text: &str) -> Option<Number> {
         [b'0', _, ..] => (8, &digits[1..]),
         _ => (10, digits),
     };
-    // The parser below takes a sign, and there was one already.
+    // `from_str_radix` accepts a sign, but a sign was already consumed.
     let amount =
         u64::from_str_radix(digits, radix).ok().filter(|_| digits.starts_with(|c: char| c.is_ascii_hexdigit()))?;
     match is_negative {
@@ -71,9 +71,9 @@ fn float(text: &str) -> Option<Number> {
 mod tests {
     use super::*;
 
-    /// What kubectl makes of these, as measured.
+    /// Measured with kubectl.
     #[test]
-    fn plain_scalars_mean_what_they_mean_to_kubectl() {
+    fn plain_scalars_resolve_as_in_kubectl() {
         let number = |value: serde_json::Value| match value {
             serde_json::Value::Number(number) => Meaning::Number(number),
             _ => Meaning::Text,
