@@ -152,7 +152,7 @@ impl EventBroadcaster {
             host: host(),
             retry: self.retry(),
             counters: self.hub.counters.clone(),
-            is_there: false,
+            api_confirmed: false,
         };
         self.start(|events| sink.run(events));
     }

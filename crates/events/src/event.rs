@@ -199,7 +199,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn reading_and_writing_back_loses_nothing() {
+    fn event_round_trip_loses_nothing() {
         let text = r#"{"apiVersion":"v1","kind":"Event","metadata":{"name":"a.1","namespace":"ns"},
             "involvedObject":{"kind":"Pod","namespace":"ns","name":"a","apiVersion":"v1","fieldPath":"spec.containers{web}"},
             "reason":"Pulled","message":"done","source":{"component":"kubelet","host":"node-1"},

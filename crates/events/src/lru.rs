@@ -65,7 +65,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_was_not_used_for_longest_is_forgotten() {
+    fn least_recently_used_entry_is_evicted() {
         let mut lru = Lru::new(2);
         *lru.entry("a", || 0) = 1;
         *lru.entry("b", || 0) = 2;

@@ -141,7 +141,7 @@ mod tests {
     }
 
     #[test]
-    fn an_event_says_who_what_and_when() {
+    fn recorded_event_has_source_object_and_time() {
         let mut fake = FakeRecorder::new(2);
         let source = EventSource { component: "tester".into(), host: "node-1".into() };
         let recorder = EventRecorder { source, ..fake.recorder() };
@@ -162,7 +162,7 @@ mod tests {
     }
 
     #[test]
-    fn an_event_of_an_unknown_type_is_dropped_and_counted() {
+    fn event_of_unknown_type_is_dropped_and_counted() {
         let mut fake = FakeRecorder::new(1);
         let recorder = fake.recorder();
         recorder.record(Event { event_type: "Error".into(), ..Event::default() });
@@ -171,7 +171,7 @@ mod tests {
     }
 
     #[test]
-    fn names_are_valid_and_never_the_same() {
+    fn event_names_are_valid_and_unique() {
         let mut fake = FakeRecorder::new(300);
         let recorder = fake.recorder();
         let long = "x".repeat(250);
@@ -189,7 +189,7 @@ mod tests {
     }
 
     #[test]
-    fn what_does_not_fit_is_dropped_and_counted() {
+    fn event_above_the_buffer_is_dropped_and_counted() {
         let (queue, events) = tokio::sync::mpsc::channel(2);
         let hub = Arc::new(Hub::new(Counters::new(None)));
         hub.add(Listener::Sink(queue));

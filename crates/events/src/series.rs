@@ -165,7 +165,7 @@ mod tests {
     }
 
     #[test]
-    fn the_second_makes_a_series_and_later_ones_wait_for_the_next_refresh_or_the_end() {
+    fn series_is_due_at_refresh_and_at_its_end() {
         let mut series = Series::new(SeriesConfig::default());
         let start = Instant::now();
         let at = |minutes: u64| start + Duration::from_secs(60 * minutes);
@@ -191,7 +191,7 @@ mod tests {
     }
 
     #[test]
-    fn a_version_of_the_object_and_a_note_make_no_difference_and_all_else_does() {
+    fn series_key_ignores_only_note_and_resource_version() {
         let mut series = Series::new(SeriesConfig::default());
         let now = Instant::now();
         let first = SeriesEvent { note: "one".into(), ..event("A") };
@@ -216,7 +216,7 @@ mod tests {
     }
 
     #[test]
-    fn what_gives_way_is_written_once_more_if_there_is_news() {
+    fn evicted_series_with_unwritten_repetitions_is_returned() {
         let mut series = Series::new(SeriesConfig { cache_size: 1, ..SeriesConfig::default() });
         let now = Instant::now();
         series.observe(event("A"), now);

@@ -96,7 +96,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn reading_and_writing_back_loses_nothing() {
+    fn event_round_trip_loses_nothing() {
         let text = r#"{"apiVersion":"events.k8s.io/v1","kind":"Event","metadata":{"name":"a.1","namespace":"ns"},
             "eventTime":"2026-11-20T08:30:00.000001Z","reportingController":"kubelet","reportingInstance":"node-1",
             "series":{"count":2,"lastObservedTime":"2026-11-20T08:30:00.000000Z"},"action":"Pull","reason":"Pulled",
@@ -108,7 +108,7 @@ mod tests {
     }
 
     #[test]
-    fn a_text_that_is_too_long_is_cut_between_characters() {
+    fn long_string_is_cut_at_a_character_boundary() {
         assert_eq!(cut("abc".into(), 3, ".."), "abc");
         assert_eq!(cut("abcd".into(), 3, ".."), "a..");
         assert_eq!(cut("aäbcd".into(), 4, ".."), "a..", "not in the middle of a two-byte character");

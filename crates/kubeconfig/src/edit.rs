@@ -69,17 +69,17 @@ impl Kubeconfig {
                 *secret = Some(Secret::new(REDACTED));
             }
         };
-        cover(shown.extensions.values_mut().chain(shown.other.values_mut()));
+        redact_values(shown.extensions.values_mut().chain(shown.other.values_mut()));
         for cluster in shown.clusters.values_mut() {
             cluster.server = redacted_url(&cluster.server);
             cluster.proxy_url = redacted_url(&cluster.proxy_url);
-            cover(cluster.extensions.values_mut().chain(cluster.other.values_mut()));
+            redact_values(cluster.extensions.values_mut().chain(cluster.other.values_mut()));
         }
         for context in shown.contexts.values_mut() {
-            cover(context.extensions.values_mut().chain(context.other.values_mut()));
+            redact_values(context.extensions.values_mut().chain(context.other.values_mut()));
         }
         for user in shown.users.values_mut() {
-            cover(user.extensions.values_mut().chain(user.other.values_mut()));
+            redact_values(user.extensions.values_mut().chain(user.other.values_mut()));
             hide(&mut user.token);
             hide(&mut user.password);
             if user.client_key_data.is_some() {
@@ -89,7 +89,7 @@ impl Kubeconfig {
                 provider.config.values_mut().for_each(|value| *value = Secret::new(REDACTED));
             }
             if let Some(exec) = &mut user.exec {
-                cover(exec.other.values_mut());
+                redact_values(exec.other.values_mut());
                 exec.args.iter_mut().for_each(|argument| *argument = REDACTED.into());
                 exec.env.iter_mut().for_each(|variable| hide(&mut variable.value));
             }
@@ -115,7 +115,7 @@ impl Kubeconfig {
     }
 }
 
-fn cover<'a>(values: impl Iterator<Item = &'a mut Value>) {
+fn redact_values<'a>(values: impl Iterator<Item = &'a mut Value>) {
     values.for_each(|value| *value = REDACTED.into());
 }
 

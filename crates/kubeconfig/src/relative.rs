@@ -84,7 +84,7 @@ mod tests {
     use crate::Exec;
 
     #[test]
-    fn relative_paths_mean_the_files_own_directory_and_return_to_it() {
+    fn relative_paths_round_trip_through_the_file_directory() {
         let directory = Path::new("/home/me/.kube");
         for (written, resolved, back) in [
             ("ca.pem", "/home/me/.kube/ca.pem", "ca.pem"),
@@ -109,7 +109,7 @@ mod tests {
     }
 
     #[test]
-    fn a_program_is_a_path_only_if_it_has_a_separator() {
+    fn command_is_a_path_only_with_a_separator() {
         for (written, resolved, back) in [
             ("login", "login", "login"),
             ("./login", "/home/me/.kube/login", "./login"),

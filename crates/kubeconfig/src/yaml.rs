@@ -71,7 +71,7 @@ mod tests {
     }
 
     #[test]
-    fn a_broken_file_is_named_with_line_and_field_but_without_values() {
+    fn error_names_file_line_and_field_without_values() {
         let unclosed = fault("clusters: [");
         assert!(unclosed.contains("kube/config") && unclosed.contains("line"), "{unclosed}");
         let number = fault("users:\n- name: a\n  user:\n    token: 4711\n");
@@ -84,7 +84,7 @@ mod tests {
     }
 
     #[test]
-    fn an_empty_file_is_an_empty_configuration() {
+    fn empty_file_is_an_empty_configuration() {
         for text in
             ["", "\n", "\u{feff}", "# only a comment\n", "null", "{}", "---\n---\nkind: [", "users:\nclusters: ~\n"]
         {
@@ -94,7 +94,7 @@ mod tests {
     }
 
     #[test]
-    fn two_entries_of_one_name_are_refused() {
+    fn duplicate_entry_names_are_rejected() {
         for (list, member) in [("clusters", "cluster"), ("users", "user"), ("contexts", "context")] {
             let text = format!("{list}:\n- name: twin\n  {member}: {{}}\n- name: twin\n  {member}: {{}}\n");
             let error = fault(&text);
@@ -105,7 +105,7 @@ mod tests {
     }
 
     #[test]
-    fn a_text_that_is_no_kubeconfig_is_refused() {
+    fn text_that_is_not_a_kubeconfig_is_rejected() {
         for (text, word) in [
             ("kind: Configuration", "kind: Config"),
             ("apiVersion: v2", "apiVersion: v1"),
@@ -123,7 +123,7 @@ mod tests {
     }
 
     #[test]
-    fn reading_and_writing_back_loses_nothing() {
+    fn kubeconfig_round_trip_loses_nothing() {
         let text = r#"
 apiVersion: v1
 kind: Config

@@ -1,4 +1,4 @@
-//! Who is asking: the `Authorization` header and impersonation.
+//! Credentials: the `Authorization` header, client certificates and impersonation.
 
 pub(crate) mod exec;
 mod impersonate;
@@ -26,19 +26,19 @@ use crate::error::{AuthError, ConfigError};
 use crate::metrics::Instruments;
 use crate::transport::ClientPair;
 
-/// What proves who is asking.
+/// The credentials of a request.
 #[derive(Clone, Default)]
 pub(crate) struct Login {
     /// The `Authorization` header.
     pub(crate) header: Option<HeaderValue>,
-    /// The certificate to show, where it is not the configured one.
+    /// A client certificate that replaces the configured one.
     pub(crate) pair: Option<Arc<ClientPair>>,
-    /// Of what is renewed: which run gave it, counted from 1.
+    /// For renewable credentials, the number of the run that returned them, from 1.
     pub(crate) run: u64,
 }
 
 impl Login {
-    /// Whether it proves the same, whoever gave it.
+    /// Whether both have the same credentials, regardless of the run.
     fn is_same(&self, other: &Self) -> bool {
         self.header == other.header && self.pair == other.pair
     }
@@ -50,10 +50,10 @@ impl From<HeaderValue> for Login {
     }
 }
 
-/// Where the `Authorization` header comes from.
+/// The source of the `Authorization` header.
 pub(crate) enum Credentials {
     None,
-    /// A password or a token that stands in the configuration.
+    /// A password or a token from the configuration.
     Fixed(HeaderValue),
     TokenFile(TokenFile),
     Exec(Renewal<ExecPlugin>),
@@ -74,13 +74,13 @@ impl Credentials {
         Ok(match (&config.token_file, token) {
             (Some(path), token) => Self::TokenFile(TokenFile::new(path.clone(), token)),
             (None, Some(token)) => Self::Fixed(token),
-            // Whoever shows a certificate needs no program.
+            // With a client certificate, no credential plugin is needed.
             (None, None) => match (config.exec.clone().filter(|_| config.tls.certificate.is_none()), &config.oidc) {
                 (Some(_), Some(_)) => return Err(ConfigError::Conflict { first: "exec", second: "oidc" }),
                 (Some(exec), None) => Self::Exec(Renewal::new(ExecPlugin::new(exec, config, metrics)?, None)),
                 #[cfg(feature = "oidc")]
                 (None, Some(oidc)) => Self::Oidc(oidc::open(oidc)?),
-                // A certificate may do without it.
+                // The client certificate is enough without the login.
                 #[cfg(not(feature = "oidc"))]
                 (None, Some(_)) if config.tls.certificate.is_some() => Self::None,
                 #[cfg(not(feature = "oidc"))]
@@ -93,7 +93,7 @@ impl Credentials {
         })
     }
 
-    /// What to prove the next request with.
+    /// Returns the credentials for the next request.
     pub(crate) async fn login(&self) -> Result<Login, AuthError> {
         match self {
             Self::None => Ok(Login::default()),
@@ -105,13 +105,13 @@ impl Credentials {
         }
     }
 
-    /// After the server refused `used`: what to try instead, if there is anything else by now.
+    /// Returns new credentials after the server rejected `used`, if there are any.
     pub(crate) async fn after_refusal(&self, used: &Login) -> Result<Option<Login>, AuthError> {
         let fresh = match self {
             Self::None | Self::Fixed(_) => None,
             Self::TokenFile(file) => file.reread().await.ok().map(Login::from),
             Self::Exec(plugin) => Some(plugin.renew(used).await?),
-            // Without a refresh token the refusal stands.
+            // Without a refresh token, there is nothing else to try.
             #[cfg(feature = "oidc")]
             Self::Oidc(oidc) if !oidc.source().may_refresh() => None,
             #[cfg(feature = "oidc")]
@@ -121,13 +121,13 @@ impl Credentials {
     }
 }
 
-/// What shows a user and a password.
+/// Returns the header for basic authentication.
 pub(crate) fn basic(field: &'static str, user: &str, password: &str) -> Result<HeaderValue, ConfigError> {
     let pair = Zeroizing::new([user, ":", password].concat());
     secret(field, "Basic", &Zeroizing::new(BASE64_STANDARD.encode(&*pair)))
 }
 
-/// A header value that does not print itself, and whose memory is wiped with the last request that holds it.
+/// Returns a header value that does not print itself. Its memory is wiped when the last request drops it.
 fn secret(field: &'static str, scheme: &str, proof: &str) -> Result<HeaderValue, ConfigError> {
     let text = Bytes::from_owner(Zeroizing::new([scheme, " ", proof].concat()));
     let mut value = HeaderValue::from_maybe_shared(text).map_err(|_| ConfigError::Value {
@@ -143,7 +143,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_header_of_credentials_is_not_shown_and_lies_in_one_place_however_often_it_is_sent() {
+    fn credential_header_is_hidden_and_shared_by_its_clones() {
         let value = basic("basic", "me", "hush").unwrap();
         assert_eq!(value, "Basic bWU6aHVzaA==");
         assert!(!format!("{value:?}").contains("bWU6"), "{value:?}");

@@ -71,7 +71,7 @@ mod tests {
     const SECOND: Duration = Duration::from_secs(1);
 
     #[test]
-    fn it_doubles_with_each_failing_answer_and_ends_with_any_other() {
+    fn backoff_doubles_on_failures_and_resets_on_other_responses() {
         let config = ItemBackoffConfig { base: SECOND, cap: 200 * SECOND, ..ItemBackoffConfig::default() };
         let (backoff, mut now) = (ServerBackoff::new(config), Instant::now());
         let mut waits = Vec::new();
@@ -97,7 +97,7 @@ mod tests {
     }
 
     #[test]
-    fn the_environment_asks_for_it_with_two_numbers() {
+    fn backoff_is_read_from_two_environment_variables() {
         for (base, cap, expected) in [
             ("1", "2", Some((1, 2))),
             ("1", "0", None),

@@ -88,7 +88,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_server_is_a_host_or_a_url() {
+    fn server_may_be_host_or_url() {
         for (server, tls, expected) in [
             ("127.0.0.1", false, Some("http 127.0.0.1 ")),
             (":8080", false, Some("http localhost:8080 ")),
@@ -115,7 +115,7 @@ mod tests {
     }
 
     #[test]
-    fn the_port_is_that_of_the_address_or_of_the_scheme() {
+    fn port_defaults_to_that_of_the_scheme() {
         for (server, host, port, header) in [
             ("http://host", "host", 80, "host"),
             ("https://host:443", "host", 443, "host"),
@@ -129,7 +129,7 @@ mod tests {
     }
 
     #[test]
-    fn a_refused_server_is_named_without_its_password() {
+    fn error_about_server_hides_its_password() {
         for (server, shown) in [
             ("ftp://me:hush@host", "ftp://host"),
             ("me:hush@host/path", "host/path"),

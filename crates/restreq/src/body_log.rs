@@ -1,4 +1,4 @@
-//! Bodies in the log, without what is secret in them.
+//! Logs bodies without their secrets.
 
 use std::sync::Arc;
 
@@ -8,20 +8,20 @@ use serde_json::{Map, Value};
 use crate::Request;
 use crate::request::Body;
 
-/// What is larger is not looked into.
+/// Larger bodies are not parsed.
 const MOST_LOOKED_INTO: usize = 1 << 20;
-/// In the place of what does not show.
+/// The placeholder for a secret.
 const REDACTED: &str = "[redacted]";
-/// The text of an object as it was applied, a Secret perhaps.
+/// An annotation with a whole object, which may be a Secret.
 const LAST_APPLIED: &str = "kubectl.kubernetes.io/last-applied-configuration";
-/// What the name of a member has in it whose value may be a secret, without regard to case, `-` and `_`.
+/// Parts of field names whose values may be secret. Case, `-` and `_` are ignored.
 const SECRET_NAMES: [&str; 9] =
     ["apikey", "authorization", "credential", "keydata", "passphrase", "passw", "privatekey", "secret", "token"];
-/// What the path has in it where bodies do not show at all: resources, and a subresource.
+/// Path segments whose bodies are not logged at all: resources and a subresource.
 const SECRET_PARTS: [&str; 4] = ["secrets", "token", "tokenrequests", "tokenreviews"];
 
 impl Request {
-    /// Logs what is sent, if that is wanted.
+    /// Logs a request body, if that is enabled.
     pub(crate) fn log_sent(&self, line: &Arc<RequestLine>) {
         if let (Some(most), Body::Bytes(body)) = (self.logged(), &self.body) {
             let body = self.shown(body, most);
@@ -29,7 +29,7 @@ impl Request {
         }
     }
 
-    /// Logs what came, if that is wanted.
+    /// Logs a response body, if that is enabled.
     pub(crate) fn log_received(&self, line: &Arc<RequestLine>, body: &[u8]) {
         if let Some(most) = self.logged() {
             let body = self.shown(body, most);
@@ -43,7 +43,7 @@ impl Request {
 
     fn shown(&self, body: &[u8], most: usize) -> String {
         let is_secret = |part: &str| SECRET_PARTS.iter().any(|secret| part.eq_ignore_ascii_case(secret));
-        // The path may have been given as a whole. What of a Secret is patched does not say what it is of.
+        // Check the path, because it may be set as a whole and a patch of a Secret does not name its kind.
         match self.path().split('/').any(is_secret) {
             true => size(body),
             false => shown(body, most),
@@ -55,7 +55,8 @@ fn size(body: &[u8]) -> String {
     format!("[{} bytes]", body.len())
 }
 
-/// As much of a body as is wanted, if it is an object of JSON, or several; of anything else, and of what is very large, how much it is.
+/// Returns the text to log for one or more JSON objects, up to `most` bytes. For anything else and for very large
+/// bodies, returns only the size.
 fn shown(body: &[u8], most: usize) -> String {
     let parsed = (body.len() <= MOST_LOOKED_INTO).then(|| serde_json::from_slice(body).ok()).flatten();
     let Some(mut value) = parsed else { return size(body) };
@@ -77,7 +78,7 @@ fn redact(value: &mut Value) {
     match value {
         Value::Array(values) => values.iter_mut().for_each(redact),
         Value::Object(members) => redact_members(members),
-        // A token of JSON, wherever it stands.
+        // A JSON web token, in any field.
         Value::String(text) if text.starts_with("eyJ") => *value = REDACTED.into(),
         Value::String(_) | Value::Null | Value::Bool(_) | Value::Number(_) => {}
     }
@@ -86,7 +87,7 @@ fn redact(value: &mut Value) {
 fn redact_members(members: &mut Map<String, Value>) {
     let text = |name: &str| members.get(name).and_then(Value::as_str).unwrap_or_default();
     let is_secret = text("kind") == "Secret";
-    // Variables of a container, and the steps of a JSON patch.
+    // Environment variables of a container, and operations of a JSON patch.
     let is_value_secret = ["name", "key", "path"].iter().any(|name| may_be_secret(text(name)));
     if text("kind") == "SecretList" {
         members.insert("items".into(), REDACTED.into());
@@ -98,7 +99,7 @@ fn redact_members(members: &mut Map<String, Value>) {
             name => is_secret || name == LAST_APPLIED || may_be_secret(name),
         };
         match value {
-            // Whether there is one is none.
+            // Null and booleans are not secret.
             Value::Null | Value::Bool(_) => {}
             value if hides => *value = REDACTED.into(),
             value => redact(value),
@@ -117,7 +118,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_may_be_secret_does_not_show() {
+    fn secrets_are_redacted_in_logged_bodies() {
         for (body, expected) in [
             (r#"{"kind":"ConfigMap","data":{"a":"b"}}"#, r#"{"data":{"a":"b"},"kind":"ConfigMap"}"#),
             (r#"{"kind":"Secret","data":{"a":"hush"}}"#, r#"{"data":"[redacted]","kind":"Secret"}"#),
@@ -151,7 +152,7 @@ mod tests {
     }
 
     #[test]
-    fn no_more_is_shown_than_is_wanted() {
+    fn logged_body_is_cut_at_the_limit() {
         assert_eq!(shown(r#"["aüb"]"#.as_bytes(), 4), r#"["a [truncated 5 bytes]"#);
         assert_eq!(shown(br#"["a"]"#, 5), r#"["a"]"#);
         let large = format!("[{}1]", "1,".repeat(MOST_LOOKED_INTO));

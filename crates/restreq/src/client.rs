@@ -20,7 +20,7 @@ use crate::request::HttpBody;
 use crate::retry::Budget;
 use crate::throttle::Throttle;
 use crate::transport::proxy::{Environment, Proxy};
-use crate::transport::{AnswerBody, Failure, Span, Transport};
+use crate::transport::{ConnectionUse, Failure, ResponseBody, Transport};
 use crate::warning::{LogWarnings, WarningHandler};
 use crate::{Http2Config, Request};
 
@@ -461,8 +461,8 @@ impl RestClient {
     pub(crate) async fn round_trip(
         &self,
         request: http::Request<HttpBody>,
-        span: Span,
-    ) -> Result<http::Response<AnswerBody>, Failure> {
+        span: ConnectionUse,
+    ) -> Result<http::Response<ResponseBody>, Failure> {
         #[cfg(feature = "tower")]
         if let Some(layered) = &self.shared.layered {
             return layered.round_trip(request, span).await;

@@ -1,12 +1,12 @@
-//! Answers that the server makes smaller.
+//! Compressed responses.
 
 use http::header::{ACCEPT_ENCODING, CONTENT_ENCODING, CONTENT_LENGTH, RANGE};
 use http::{HeaderMap, HeaderValue, Method, Response};
 
-use crate::transport::AnswerBody;
+use crate::transport::ResponseBody;
 
-/// Asks for gzip, as Go's transport does: unless the request says itself what it takes, or wants a part of the answer or its head alone.
-/// Whether it did.
+/// Requests gzip and returns true, as Go's transport does. Does nothing and returns false if the request sets
+/// `Accept-Encoding`, or if it requests only a range or the headers.
 pub(crate) fn ask(method: &Method, headers: &mut HeaderMap) -> bool {
     let is_asked = *method != Method::HEAD && !headers.contains_key(ACCEPT_ENCODING) && !headers.contains_key(RANGE);
     if is_asked {
@@ -15,14 +15,14 @@ pub(crate) fn ask(method: &Method, headers: &mut HeaderMap) -> bool {
     is_asked
 }
 
-/// The answer as it was before the server made it smaller, if it did.
-pub(crate) fn undo(mut answer: Response<AnswerBody>) -> Response<AnswerBody> {
+/// Decompresses the response if it is compressed.
+pub(crate) fn undo(mut answer: Response<ResponseBody>) -> Response<ResponseBody> {
     let is_gzip = |encoding: &HeaderValue| encoding.as_bytes().eq_ignore_ascii_case(b"gzip");
     if !answer.headers().get(CONTENT_ENCODING).is_some_and(is_gzip) {
         return answer;
     }
-    // They are of what was sent.
+    // These headers describe the compressed body.
     answer.headers_mut().remove(CONTENT_ENCODING);
     answer.headers_mut().remove(CONTENT_LENGTH);
-    answer.map(AnswerBody::inflated)
+    answer.map(ResponseBody::inflated)
 }

@@ -1,4 +1,4 @@
-//! Sending a [`Request`]: attempts, deadlines, and what becomes of the answer.
+//! Sending a [`Request`]: attempts, deadlines and responses.
 
 mod reading;
 
@@ -23,42 +23,43 @@ use crate::metrics::Timer;
 use crate::retry::{Outcome, Repetition, Retry};
 use crate::status::{self, Subject};
 use crate::stream::ByteStream;
-use crate::transport::{AnswerBody, Failure, Shown, Span, in_one_line};
+use crate::transport::{ConnectionUse, Failure, ResponseBody, Shown, in_one_line};
 use crate::{Error, Flow, InvalidRequest, ListStream, RawWatch, Request, Response, Watch, span, warning};
 
-/// What the head of an answer may take, and what it has to be.
+/// How to treat the response.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Mode {
-    /// The whole answer, within the request's deadline.
+    /// Read the whole response within the request's deadline.
     Unary,
-    /// The body as it comes.
+    /// Stream the body.
     Stream,
-    /// As a stream, but only 200 will do, and the server answers at once.
+    /// Stream the body, but accept only 200 and expect the headers at once.
     Watch,
 }
 
-/// The most that is read of the body of a failure.
+/// The maximum size of a failure's body.
 const MAX_ERROR_BODY: usize = 64 << 10;
-/// So long is it read at most.
-const ERROR_BODY_PATIENCE: Duration = Duration::from_secs(10);
-/// Beside its own headers, a request has what it accepts, who sends it, who asks, and which server is meant.
+/// The timeout for reading a failure's body.
+const ERROR_BODY_TIMEOUT: Duration = Duration::from_secs(10);
+/// Headers added to those of the request: `Accept`, `User-Agent`, `Authorization` and `Host`.
 const USUAL_HEADERS: usize = 4;
 
 impl Request {
-    /// Sends the request and reads the whole answer.
+    /// Sends the request and reads the whole response.
     ///
     /// # Errors
     ///
-    /// The first fault of the request, without I/O; whatever kept the answer from coming; [`Error::Status`] for an answer that
-    /// is no success.
+    /// Returns the first error of the setters, without I/O; [`Error::Status`] for an unsuccessful response; or the
+    /// error that prevented a response.
     ///
     /// # Panics
     ///
-    /// Outside of a tokio runtime that has timers, once it comes to a deadline, a pause before it sends again, or a file of credentials.
+    /// Panics outside of a tokio runtime with timers, if the request needs a timer: for a deadline, for a pause before
+    /// a retry, or for reading a credential file.
     ///
     /// # Cancel safety
     ///
-    /// Dropping the future gives the request up. Whether the server acted on it is then unknown.
+    /// Dropping the future cancels the request. It is then unknown whether the server processed it.
     pub async fn send(&self) -> Result<Response, Error> {
         self.preflight()?;
         let _timer = self.timer();
@@ -85,43 +86,43 @@ impl Request {
         self.in_span(line, exchange).await
     }
 
-    /// Sends the request and decodes the answer: [`send`](Self::send), then [`Response::into`].
+    /// Sends the request and decodes the response: [`send`](Self::send), then [`Response::into`].
     ///
     /// # Errors
     ///
-    /// As the two.
+    /// As for [`send`](Self::send) and [`Response::into`].
     ///
     /// # Cancel safety
     ///
-    /// As [`send`](Self::send).
+    /// As for [`send`](Self::send).
     pub async fn object<T: DeserializeOwned>(&self) -> Result<T, Error> {
         self.send().await?.into()
     }
 
-    /// Sends the request and returns the body as it came.
+    /// Sends the request and returns the response body.
     ///
     /// # Errors
     ///
-    /// As [`send`](Self::send). Unlike client-go's `DoRaw`, a failure is the same typed error as anywhere else.
+    /// As for [`send`](Self::send). Unlike client-go's `DoRaw`, a failure is the same typed error as for other methods.
     ///
     /// # Cancel safety
     ///
-    /// As [`send`](Self::send).
+    /// As for [`send`](Self::send).
     pub async fn raw(&self) -> Result<Bytes, Error> {
         Ok(self.send().await?.body)
     }
 
-    /// Sends the request and returns the body as it comes, such as the log of a container. The request's deadline does not
-    /// bind it.
+    /// Sends the request and streams the response body, such as the log of a container. The request's deadline does not
+    /// apply.
     ///
     /// # Errors
     ///
-    /// As [`send`](Self::send), up to the head of the answer. A lost connection is not retried, unless it had rested before: most likely
-    /// it had died then.
+    /// As for [`send`](Self::send), up to the response headers. A lost connection is retried only if it was reused and
+    /// most likely died while it was idle.
     ///
     /// # Cancel safety
     ///
-    /// As [`send`](Self::send).
+    /// As for [`send`](Self::send).
     pub async fn stream(&self) -> Result<ByteStream, Error> {
         self.preflight()?;
         let line = self.line();
@@ -129,7 +130,7 @@ impl Request {
         Ok(ByteStream::new(answer.into_body(), line, self.idle_timeout))
     }
 
-    /// Sends the request and returns the answer, its body as it comes.
+    /// Sends the request and returns the response with its body as a stream.
     #[cfg(feature = "tower")]
     pub(crate) async fn respond(&self) -> Result<http::Response<ByteStream>, Error> {
         self.preflight()?;
@@ -138,17 +139,17 @@ impl Request {
         Ok(answer.map(|body| ByteStream::new(body, line, self.idle_timeout)))
     }
 
-    /// Sends the request and takes the list in its answer apart as it comes: no more of it is held than one item, and no limit
-    /// applies to the whole. An item above [`max_object`](pintle_meta::ClientConfig::max_object) is told as
-    /// [`RawObject::Oversized`](pintle_meta::RawObject::Oversized).
+    /// Sends the request and reads a list item by item while it arrives. Only one item is in memory, and the size of
+    /// the whole list is not limited. An item above [`max_object`](pintle_meta::ClientConfig::max_object) is reported
+    /// as [`RawObject::Oversized`](pintle_meta::RawObject::Oversized).
     ///
     /// # Errors
     ///
-    /// As [`send`](Self::send), up to the head of the answer. What comes later comes in the stream.
+    /// As for [`send`](Self::send), up to the response headers. The stream reports later errors.
     ///
     /// # Cancel safety
     ///
-    /// As [`send`](Self::send).
+    /// As for [`send`](Self::send).
     pub async fn list(&self) -> Result<ListStream, Error> {
         self.preflight()?;
         let _timer = self.timer();
@@ -168,29 +169,29 @@ impl Request {
         Ok(ListStream::new(bytes, self.max_object()))
     }
 
-    /// Sends the request and decodes the body as the frames of a watch. The caller sets `watch=true` and whatever else the
-    /// watch is to have. The request's deadline does not bind it.
+    /// Sends the request and decodes the response as a watch. The caller must set `watch=true` and other watch
+    /// parameters. The request's deadline does not apply.
     ///
     /// # Errors
     ///
-    /// As [`send`](Self::send), up to the head of the answer.
+    /// As for [`send`](Self::send), up to the response headers.
     ///
     /// # Cancel safety
     ///
-    /// As [`send`](Self::send).
+    /// As for [`send`](Self::send).
     pub async fn watch<T: DeserializeOwned>(&self) -> Result<Watch<T>, Error> {
         self.raw_watch().await.map(Watch::new)
     }
 
-    /// As [`watch`](Self::watch), the objects as they come.
+    /// As [`watch`](Self::watch), with undecoded objects.
     ///
     /// # Errors
     ///
-    /// As [`watch`](Self::watch).
+    /// As for [`watch`](Self::watch).
     ///
     /// # Cancel safety
     ///
-    /// As [`send`](Self::send).
+    /// As for [`send`](Self::send).
     pub async fn raw_watch(&self) -> Result<RawWatch, Error> {
         self.preflight()?;
         let line = self.line();
@@ -200,8 +201,8 @@ impl Request {
         Ok(RawWatch::new(bytes, self.max_object()))
     }
 
-    /// Up to the head of an answer that is read for as long as it comes.
-    async fn begin(&self, line: &Arc<RequestLine>, mode: Mode) -> Result<http::Response<AnswerBody>, Error> {
+    /// Sends the request up to the headers of a streamed response.
+    async fn begin(&self, line: &Arc<RequestLine>, mode: Mode) -> Result<http::Response<ResponseBody>, Error> {
         let open = async |span: &tracing::Span| {
             self.throttle(line).await?;
             self.open(line, mode, None, span).await
@@ -209,7 +210,7 @@ impl Request {
         self.in_span(line, open).await
     }
 
-    /// Runs within the span of the request, which learns how it ends.
+    /// Runs within the span of the request, and records the outcome in it.
     async fn in_span<T>(
         &self,
         line: &Arc<RequestLine>,
@@ -221,12 +222,12 @@ impl Request {
         result.inspect_err(|error| span::failed(&span, error))
     }
 
-    /// When the whole exchange has to be over, from now on, and how long that is.
+    /// Returns the deadline of the whole request, and the duration until then.
     fn deadline(&self) -> Option<(Instant, Duration)> {
         self.timeout.and_then(from_now)
     }
 
-    /// The most that is held of an item of a list, or of a frame of a watch.
+    /// Returns the maximum size of a list item or a watch frame.
     fn max_object(&self) -> usize {
         self.max_body.unwrap_or(self.client.max_object())
     }
@@ -247,18 +248,18 @@ impl Request {
         turn
     }
 
-    /// Attempts until there is a success, or a failure that stays.
+    /// Repeats attempts until one succeeds or a failure is final.
     async fn open(
         &self,
         line: &Arc<RequestLine>,
         mode: Mode,
         deadline: Option<(Instant, Duration)>,
         span: &tracing::Span,
-    ) -> Result<http::Response<AnswerBody>, Error> {
+    ) -> Result<http::Response<ResponseBody>, Error> {
         let is_write = !matches!(self.method, Method::GET | Method::HEAD);
         let mut retry = Retry::new(self.max_retries, self.body.is_replayable()).with_jitter();
         self.client.retries().deposit();
-        // Of a write: the last attempt that may have been done, although it failed.
+        // For a write: the last failed attempt that may have been processed.
         let mut doubt = None;
         let mut renewed = None;
         let mut may_renew = true;
@@ -289,7 +290,7 @@ impl Request {
                     may_renew = false;
                     let fresh = self.renew(line, &used.login).await;
                     if !retry.may_replay() {
-                        // What the server said is told; what is new is for the next request.
+                        // Return the server's response; new credentials are for the next request.
                         fresh.err().inspect(|error| tracing::warn!("{error}"));
                     } else if let Some(fresh) = fresh.map_err(|last| in_doubt(doubt.clone(), last))? {
                         renewed = Some(fresh);
@@ -306,7 +307,7 @@ impl Request {
                 Err(error) => Outcome::of_failure(error),
             };
             let wait = retry.step(outcome_told, || match mode {
-                // A stream is told of what may be the server's doing; that a connection had died is not.
+                // For a stream, only a connection that died while idle is retried; other losses are returned.
                 Mode::Stream if !is_write && outcome_told != Outcome::Stale => Repetition::Unsafe,
                 _ => Repetition::of(&self.method, &self.headers, &self.body),
             });
@@ -350,16 +351,16 @@ impl Request {
         }
     }
 
-    /// One request over the wire, up to the head of the answer.
+    /// Sends one attempt, up to the response headers.
     async fn attempt(
         &self,
         line: &Arc<RequestLine>,
         mode: Mode,
         renewed: Option<Login>,
         used: &mut Used,
-    ) -> Result<http::Response<AnswerBody>, Error> {
+    ) -> Result<http::Response<ResponseBody>, Error> {
         let Used { login, is_stale } = used;
-        // Before the body, which may be there only once.
+        // Get credentials before the body is taken, because a stream can be taken only once.
         if !self.headers.contains_key(AUTHORIZATION) {
             let unavailable = |source| Error::Auth { request: line.clone(), source };
             *login = match renewed {
@@ -380,13 +381,13 @@ impl Request {
         let is_gzip_asked = self.client.takes_gzip()
             && mode == Mode::Unary
             && crate::compression::ask(&self.method, request.headers_mut());
-        let span = if mode == Mode::Unary { Span::Short } else { Span::Long };
+        let span = if mode == Mode::Unary { ConnectionUse::Short } else { ConnectionUse::Long };
         let timeouts = *self.client.timeouts();
-        let patience = timeouts.headers.filter(|_| mode != Mode::Stream);
-        let patience =
-            patience.and_then(|patience| Some((from_now(patience.saturating_add(timeouts.connect))?.0, patience)));
+        let max_wait = timeouts.headers.filter(|_| mode != Mode::Stream);
+        let max_wait =
+            max_wait.and_then(|max_wait| Some((from_now(max_wait.saturating_add(timeouts.connect))?.0, max_wait)));
         let exchange = pin!(self.client.round_trip(request, span));
-        match within(patience, exchange).await {
+        match within(max_wait, exchange).await {
             #[cfg(feature = "gzip")]
             Ok(Ok(answer)) if is_gzip_asked => Ok(crate::compression::undo(answer)),
             Ok(Ok(answer)) => Ok(answer),
@@ -418,7 +419,7 @@ impl Request {
     }
 
     async fn renew(&self, line: &Arc<RequestLine>, used: &Login) -> Result<Option<Login>, Error> {
-        // Nothing of ours was refused: the request brought its own header.
+        // The request has its own `Authorization` header, so the client's credentials were not rejected.
         if self.headers.contains_key(AUTHORIZATION) {
             return Ok(None);
         }
@@ -426,13 +427,13 @@ impl Request {
         renewed.map_err(|source| Error::Auth { request: line.clone(), source })
     }
 
-    /// A success goes on, anything else becomes an error.
+    /// Returns a successful response. Converts any other response to an error.
     async fn judge(
         &self,
         line: &Arc<RequestLine>,
         mode: Mode,
-        answer: http::Response<AnswerBody>,
-    ) -> Result<http::Response<AnswerBody>, Error> {
+        answer: http::Response<ResponseBody>,
+    ) -> Result<http::Response<ResponseBody>, Error> {
         let good = match mode {
             Mode::Unary | Mode::Stream => status::is_success(answer.status()),
             Mode::Watch => answer.status() == StatusCode::OK,
@@ -441,8 +442,8 @@ impl Request {
             return Ok(answer);
         }
         let (head, body) = answer.into_parts();
-        // What cannot be read of a failure's body does not hide the failure.
-        let body = read_some(body, MAX_ERROR_BODY, ERROR_BODY_PATIENCE).await;
+        // If the body of a failure cannot be read, report the failure without it.
+        let body = read_some(body, MAX_ERROR_BODY, ERROR_BODY_TIMEOUT).await;
         self.log_received(line, &body);
         let resource = self.resource.as_deref().unwrap_or_default();
         let group = self.group();
@@ -455,7 +456,7 @@ impl Request {
         Err(Error::Status { request: line.clone(), status, body, flow, audit_id })
     }
 
-    fn hand_warnings_over(&self, answer: &http::Response<AnswerBody>) {
+    fn hand_warnings_over(&self, answer: &http::Response<ResponseBody>) {
         let handler = self.warnings.as_ref().unwrap_or(self.client.warnings());
         for warning in warning::parse_all(answer.headers()) {
             handler.warn(&warning);
@@ -463,15 +464,15 @@ impl Request {
     }
 }
 
-/// What an attempt was made with.
+/// The credentials and the connection of an attempt.
 #[derive(Default)]
 struct Used {
     login: Login,
-    /// Whether it was lost on a connection that had served before.
+    /// Whether the request was lost on a reused connection.
     is_stale: bool,
 }
 
-/// The last failure, told together with an earlier one that may not have been one.
+/// Combines the last failure with an earlier attempt that may have been processed.
 fn in_doubt(earlier: Option<Error>, last: Error) -> Error {
     match earlier {
         Some(earlier) => Error::Retried { earlier: Box::new(earlier), last: Box::new(last) },
@@ -495,7 +496,7 @@ impl Failure {
     }
 }
 
-fn is_json(what: &str, line: &Arc<RequestLine>, answer: &http::Response<AnswerBody>) -> Result<(), Error> {
+fn is_json(what: &str, line: &Arc<RequestLine>, answer: &http::Response<ResponseBody>) -> Result<(), Error> {
     match answer.headers().get(CONTENT_TYPE) {
         Some(kind) if !kind.as_bytes().starts_with(b"application/json") => {
             let message = format!("{what} in {kind:?}, which is not understood; application/json is");
@@ -505,12 +506,13 @@ fn is_json(what: &str, line: &Arc<RequestLine>, answer: &http::Response<AnswerBo
     }
 }
 
-/// The moment after a while, and how long that is; none if the clock does not count so far.
+/// Returns the instant after a duration and the duration, or `None` if the clock cannot represent it.
 fn from_now(span: Duration) -> Option<(Instant, Duration)> {
     Some((Instant::now().checked_add(span)?, span))
 }
 
-/// Runs until the deadline, and says how long that was if it passed. What is large is pinned by who calls, since it would be moved.
+/// Runs a future until the deadline. Returns the duration if the deadline passed. The caller pins large futures,
+/// because this function would move them.
 async fn within<F: Future>(deadline: Option<(Instant, Duration)>, future: F) -> Result<F::Output, Duration> {
     match deadline {
         None => Ok(future.await),

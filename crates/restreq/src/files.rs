@@ -1,4 +1,4 @@
-//! Small files that others write: tokens, certificates, keys.
+//! Small files that change: tokens, certificates and keys.
 
 use std::fs::{self, File};
 use std::io::{self, Read};
@@ -11,21 +11,21 @@ use tokio::sync::{oneshot, watch};
 use tokio::time::{Instant, timeout_at};
 use zeroize::Zeroizing;
 
-/// The largest file: bundles of authorities have a quarter of a mebibyte.
+/// The maximum size of a file. CA bundles have about 256 KiB.
 const LARGEST: u64 = 4 << 20;
-/// So long does a request wait for a file at most.
-const PATIENCE: Duration = Duration::from_secs(5);
+/// How long a request waits for a file.
+const TIMEOUT: Duration = Duration::from_secs(5);
 
-/// The content of a file, wiped when it is dropped. What is no regular file is refused: it could not be read again as it changes, a
-/// pipe may have nobody who writes to it, and a device no end.
+/// Returns the content of a file, which is wiped on drop. Rejects files that are not regular: they cannot be read again
+/// after a change, a pipe may have no writer, and a device may have no end.
 pub(crate) fn read(path: &Path) -> io::Result<Zeroizing<Vec<u8>>> {
     let refused = |why: String| Err(io::Error::new(io::ErrorKind::InvalidInput, why));
-    // It is looked at first: to open a pipe is to wait already.
+    // Check first, because opening a pipe blocks.
     let found = fs::metadata(path)?;
     if !found.is_file() {
         return refused("it is no regular file".into());
     }
-    // Room for all of it at once: a vector that grows leaves copies behind.
+    // Reserve the full capacity. A vector that grows leaves unwiped copies.
     let mut content = Zeroizing::new(Vec::with_capacity(found.len().min(LARGEST) as usize + 1));
     File::open(path)?.take(LARGEST + 1).read_to_end(&mut content)?;
     if content.len() as u64 > LARGEST {
@@ -34,9 +34,9 @@ pub(crate) fn read(path: &Path) -> io::Result<Zeroizing<Vec<u8>>> {
     Ok(content)
 }
 
-/// Reads files beside the requests: one reading at a time, which all who want one share, and which goes on when they give up. Nobody
-/// waits long for it, since a network file system may hang, and no runtime waits for it at its end; what comes too late is there for the
-/// next.
+/// Reads files in a background thread. There is at most one read at a time, which all callers share and which continues
+/// when they are cancelled. A network file system may hang, so callers wait for a limited time, and no runtime's
+/// shutdown waits. A late result is available to the next caller.
 pub(crate) struct FileReader<T> {
     /// What is read, for the log.
     what: &'static str,
@@ -44,19 +44,19 @@ pub(crate) struct FileReader<T> {
     last: Arc<Mutex<Option<T>>>,
 }
 
-/// A reading under way.
+/// A read in flight.
 #[derive(Clone)]
 struct Reading {
     began: Instant,
-    /// Its other side is dropped at the end.
+    /// Closed at the end.
     end: watch::Receiver<()>,
 }
 
 impl Reading {
-    /// Waits for its end, though not for long. Whether it has come.
+    /// Waits for its end, for a limited time. Returns whether it has ended.
     async fn over(mut self) -> bool {
-        // That the other side is gone is what is waited for.
-        timeout_at(self.began + PATIENCE, self.end.changed()).await.is_ok()
+        // The channel closes at the end.
+        timeout_at(self.began + TIMEOUT, self.end.changed()).await.is_ok()
     }
 }
 
@@ -65,19 +65,20 @@ impl<T: Clone + Send + 'static> FileReader<T> {
         Self { what, reading: Mutex::default(), last: Arc::default() }
     }
 
-    /// What `read` gives, or the reading that is under way. After a while, what was read before; if that is nothing, why.
+    /// Returns the result of `read` or of the read in flight. After the timeout, returns the previous result, or an
+    /// error if there is none.
     pub(crate) async fn read(&self, read: impl FnOnce() -> T + Send + 'static) -> Result<T, &'static str> {
         let (reading, is_own) = self.begin(read);
         let _standing = (is_own && is_clock_paused()).then(stand);
         let is_over = reading.over().await;
         if !is_over && is_own {
-            tracing::warn!("{} cannot be read within {PATIENCE:?}; what was read before serves on", self.what);
+            tracing::warn!("{} cannot be read within {TIMEOUT:?}; what was read before serves on", self.what);
         }
         let why = if is_over { "reading it broke off, as the log may tell" } else { "reading it takes too long" };
         lock(&self.last).clone().ok_or(why)
     }
 
-    /// As [`read`](Self::read), but a reading that began before this is not enough.
+    /// As [`read`](Self::read), but does not use a read that started earlier.
     pub(crate) async fn read_anew(&self, read: impl FnOnce() -> T + Send + 'static) -> Result<T, &'static str> {
         let earlier = lock(&self.reading).clone();
         if let Some(earlier) = earlier {
@@ -86,7 +87,7 @@ impl<T: Clone + Send + 'static> FileReader<T> {
         self.read(read).await
     }
 
-    /// The reading under way, and whether it was begun here.
+    /// Returns the read in flight, and whether this call started it.
     fn begin(&self, read: impl FnOnce() -> T + Send + 'static) -> (Reading, bool) {
         let mut reading = lock(&self.reading);
         if let Some(reading) = reading.as_ref().filter(|reading| reading.end.has_changed().is_ok()) {
@@ -96,8 +97,8 @@ impl<T: Clone + Send + 'static> FileReader<T> {
         let begun = reading.insert(Reading { began: Instant::now(), end }).clone();
         drop(reading);
         let last = self.last.clone();
-        // Nobody can end what waits for the kernel, so it is no task of a runtime, which would wait for it at its end. There is never more
-        // than one for each of these.
+        // A blocked system call cannot be cancelled, so this is not a task: a runtime's shutdown would wait for it.
+        // Each reader has at most one thread.
         let thread = thread::Builder::new().name("pintle-files".into()).spawn(move || {
             let content = read();
             *lock(&last) = Some(content);
@@ -110,19 +111,19 @@ impl<T: Clone + Send + 'static> FileReader<T> {
     }
 }
 
-/// Whether a test has paused tokio's clock. It shows the time of the system otherwise.
+/// Whether a test has paused tokio's clock. Otherwise it follows the system's clock.
 fn is_clock_paused() -> bool {
     let before = std::time::Instant::now();
     let shown = Instant::now().into_std();
     !(before..=std::time::Instant::now()).contains(&shown)
 }
 
-/// A clock that a test has paused stands still for as long as this is held, which a thread of our own would not make it do: else all
-/// deadlines would pass while a file is read. A runtime waits at its end for the thread that holds the clock, but first drops the task
-/// that this thread waits for.
+/// Keeps a paused clock from advancing while the guard exists. Without it, all deadlines would pass during a file read,
+/// because tokio does not see our thread. A runtime's shutdown waits for the thread that holds the clock, but drops the
+/// task first that the thread waits for.
 fn stand() -> oneshot::Sender<()> {
     let (held, end) = mpsc::channel::<()>();
-    drop(tokio::task::spawn_blocking(move || end.recv_timeout(PATIENCE)));
+    drop(tokio::task::spawn_blocking(move || end.recv_timeout(TIMEOUT)));
     let (guard, dropped) = oneshot::channel();
     drop(tokio::spawn(async move {
         let _held = held;
@@ -132,7 +133,7 @@ fn stand() -> oneshot::Sender<()> {
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    // Nothing panics half-way while one is held.
+    // No code under these locks panics with partial changes.
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
@@ -143,7 +144,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn no_more_is_read_than_a_token_or_a_bundle_can_have() {
+    fn file_read_is_bounded() {
         let file = tempfile::NamedTempFile::new().unwrap();
         for (size, is_read) in [(0, true), (LARGEST, true), (LARGEST + 1, false), (1 << 33, false)] {
             file.as_file().set_len(size).unwrap();
@@ -154,11 +155,11 @@ mod tests {
         read(Path::new("/")).unwrap_err();
     }
 
-    /// A reading that ends once it is told to, and who tells it.
+    /// Returns a read that blocks, and the sender that ends it.
     fn gated(value: u32) -> (mpsc::Sender<()>, impl FnOnce() -> u32 + Send) {
         let (go, gate) = mpsc::channel();
         let read = move || {
-            // It ends as well when nobody is left to tell it.
+            // Dropping the sender also ends it.
             gate.recv().ok();
             value
         };
@@ -166,11 +167,11 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn nobody_waits_long_for_a_reading_that_hangs_and_there_is_never_a_second() {
+    async fn hanging_read_times_out_and_is_not_repeated() {
         let reader = FileReader::new("a file");
         let (go, first) = gated(1);
         let later = |time| tokio::time::advance(time);
-        let (read, ()) = tokio::join!(reader.read(first), later(PATIENCE + Duration::from_secs(1)));
+        let (read, ()) = tokio::join!(reader.read(first), later(TIMEOUT + Duration::from_secs(1)));
         assert_eq!(read, Err("reading it takes too long"));
         let read = reader.read_anew(|| panic!("a second one")).await;
         assert_eq!(read, Err("reading it takes too long"), "nor does the next wait once more");
@@ -180,12 +181,12 @@ mod tests {
             tokio::task::yield_now().await;
         }
         let (_go, second) = gated(2);
-        let (read, ()) = tokio::join!(reader.read(second), later(PATIENCE + Duration::from_secs(1)));
+        let (read, ()) = tokio::join!(reader.read(second), later(TIMEOUT + Duration::from_secs(1)));
         assert_eq!(read, Ok(1), "what came too late");
     }
 
     #[test]
-    fn a_runtime_ends_while_a_reading_hangs() {
+    fn runtime_shuts_down_while_a_read_hangs() {
         let (_go, read) = gated(1);
         let (told, ended) = mpsc::channel();
         thread::spawn(move || {
@@ -199,18 +200,18 @@ mod tests {
                     () = tokio::task::yield_now() => {}
                 }
             });
-            // What reads outlives it.
+            // The reader outlives the runtime.
             drop(runtime);
             told.send(()).unwrap();
         });
-        ended.recv_timeout(PATIENCE).expect("the runtime waits for the file");
+        ended.recv_timeout(TIMEOUT).expect("the runtime waits for the file");
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_paused_clock_stands_still_while_a_file_is_read() {
+    async fn paused_clock_does_not_advance_during_a_read() {
         let reader = FileReader::new("a file");
         let read = || {
-            // Time for the clock to be moved on, if it were.
+            // Gives the clock time to advance, if it did.
             thread::sleep(Duration::from_millis(10));
             1
         };
@@ -220,7 +221,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn who_asks_meanwhile_shares_the_reading() {
+    async fn concurrent_callers_share_one_read() {
         let reader = FileReader::new("a file");
         let (go, first) = gated(1);
         let tell = async { go.send(()).unwrap() };
@@ -230,17 +231,17 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn who_wants_what_there_is_from_now_on_begins_once_the_reading_under_way_is_over() {
+    async fn read_anew_starts_after_the_read_in_flight() {
         let reader = FileReader::new("a file");
         let (go, first) = gated(1);
         let tell = async { go.send(()).unwrap() };
         let (one, other, ()) = tokio::join!(reader.read(first), reader.read_anew(|| 2), tell);
-        assert!(one.is_ok(), "and what is told may be newer");
+        assert!(one.is_ok(), "the result may be newer");
         assert_eq!(other, Ok(2));
     }
 
     #[tokio::test]
-    async fn a_reading_that_breaks_off_is_not_told_as_a_slow_one() {
+    async fn panicking_read_is_not_reported_as_a_timeout() {
         let reader: FileReader<u32> = FileReader::new("a file");
         let read = reader.read(|| std::panic::resume_unwind(Box::new("on purpose"))).await;
         assert!(read.unwrap_err().contains("broke off"), "{read:?}");

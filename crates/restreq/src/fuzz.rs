@@ -1,6 +1,6 @@
-//! What fuzzing puts bytes through, for programs in `fuzz/` and for the tests below: each function panics at what must not be.
+//! Entry points for fuzzing, used by `fuzz/` and by the tests below. Each function panics if a property does not hold.
 
-#![allow(clippy::unwrap_used, reason = "it is to panic")]
+#![allow(clippy::unwrap_used, reason = "failed checks panic")]
 
 use std::io;
 use std::pin::{Pin, pin};
@@ -24,8 +24,7 @@ use crate::transport::{pem_faults, tunnel};
 use crate::warning::parse::parse_all;
 use crate::watch::FrameSplitter;
 
-/// A watch's bytes: where they are cut makes no difference, none of them is lost, and what is found while a frame is cut is what its
-/// parser finds.
+/// A watch: chunk boundaries make no difference, no byte is lost, and the splitter finds the same events as the parser.
 pub fn frames(bytes: &[u8]) {
     let split = |step: usize| {
         let mut splitter = FrameSplitter::new(1 << 20);
@@ -52,7 +51,7 @@ pub fn frames(bytes: &[u8]) {
     }
 }
 
-/// A list's bytes: where they are cut makes no difference, and what is JSON to serde comes out whole.
+/// A list: chunk boundaries make no difference, and a body that is JSON for serde is split completely.
 pub fn list(bytes: &[u8]) {
     let split = |step: usize| -> (Vec<RawObject>, Result<Vec<u8>, Fault>) {
         let mut splitter = ListSplitter::new(1 << 20);
@@ -84,7 +83,7 @@ pub fn list(bytes: &[u8]) {
     }
 }
 
-/// `Warning` headers, one on each line: good ones before a broken one are not lost.
+/// `Warning` headers, one per line: valid warnings before an invalid one are kept.
 pub fn warnings(bytes: &[u8]) {
     let mut headers = HeaderMap::new();
     let mut each = 0;
@@ -98,10 +97,10 @@ pub fn warnings(bytes: &[u8]) {
     assert!(warnings.iter().all(|warning| warning.code <= 999));
 }
 
-/// What no complaint may quote.
+/// A secret that no error may quote.
 const SECRET: &str = "hush";
 
-/// What a credential program prints. No complaint quotes more of it than its kind and version: it holds credentials.
+/// The output of a credential plugin: errors quote only its kind and version, because it has credentials.
 pub fn exec_output(bytes: &[u8]) {
     if let Some(error) = exec::complaint(bytes) {
         let said = error.to_string();
@@ -109,7 +108,7 @@ pub fn exec_output(bytes: &[u8]) {
     }
 }
 
-/// A token file. It is one header, that does not show itself, or it is told without being quoted.
+/// A token file: it becomes a header that does not print itself, or an error that does not quote it.
 pub fn token_file(bytes: &[u8]) {
     match token::header(bytes) {
         Ok(header) => {
@@ -121,14 +120,14 @@ pub fn token_file(bytes: &[u8]) {
     }
 }
 
-/// A file of certificates and keys: whatever it is read as, it is not quoted.
+/// A file of certificates and keys: no error quotes it.
 pub fn pem(bytes: &[u8]) {
     for error in pem_faults(bytes) {
         assert!(!error.to_string().contains(SECRET), "{error}");
     }
 }
 
-/// What an issuer of OpenID Connect answers, and an id token. Nothing of it is quoted but the known codes of refusals.
+/// The response of an OpenID Connect issuer, and an ID token: errors quote only known error codes.
 #[cfg(feature = "oidc")]
 pub fn oidc(bytes: &[u8]) {
     use crate::auth::oidc::{Discovery, TokenAnswer, expiry, refusal};
@@ -144,11 +143,11 @@ pub fn oidc(bytes: &[u8]) {
     }
 }
 
-/// What a proxy answers to who asks for a tunnel: where it is cut makes no difference, and it is not quoted.
+/// A proxy's response to `CONNECT`: chunk boundaries make no difference, and errors do not quote it.
 pub fn proxy_answer(bytes: &[u8]) {
     let connect = |step| now(tunnel::connect(&mut Peer { said: bytes, step }, "host", 443, None));
     let (whole, parts) = (connect(usize::MAX), connect(1));
-    // What has come behind the end of the head is refused.
+    // Data after the end of the headers is rejected.
     assert!(whole.is_err() || parts.is_ok() || bytes.len() > 8 << 10, "{parts:?}");
     let me = ("me".to_owned(), "pw".to_owned());
     for auth in [None, Some(&me)] {
@@ -162,7 +161,7 @@ pub fn proxy_answer(bytes: &[u8]) {
     }
 }
 
-/// Says what it has to say, so many bytes at a time, and listens to everything.
+/// Sends data in chunks of `step` bytes, and accepts all input.
 struct Peer<'a> {
     said: &'a [u8],
     step: usize,
@@ -191,7 +190,7 @@ impl AsyncWrite for Peer<'_> {
     }
 }
 
-/// What a future gives that has nothing to wait for.
+/// Returns the output of a future that never waits.
 fn now<F: Future>(future: F) -> F::Output {
     match pin!(future).poll(&mut Context::from_waker(Waker::noop())) {
         Poll::Ready(output) => output,
@@ -199,12 +198,12 @@ fn now<F: Future>(future: F) -> F::Output {
     }
 }
 
-/// The address of a server: what was read of it reads the same again.
+/// A server address: parsing the result again returns the same.
 pub fn server_url(bytes: &[u8]) {
     let text = String::from_utf8_lossy(bytes);
     for tls in [false, true] {
         let Ok(base) = Base::parse(&text, tls) else { continue };
-        // What is left of a path may end in a blank, which would be taken for one behind the text.
+        // The rest of a path can end in a space, which would be trimmed.
         let again = format!("{}://{}{}#", base.scheme(), base.authority, base.path);
         assert_eq!(Base::parse(&again, !tls).ok().as_ref(), Some(&base), "{text:?}");
         let (host, port) = base.host_and_port();
@@ -213,7 +212,7 @@ pub fn server_url(bytes: &[u8]) {
     }
 }
 
-/// The body of a failure: it is told as one, with no more of its text than is for people.
+/// The body of a failure: it becomes a status with a limited amount of its text.
 pub fn failure_body(bytes: &[u8]) {
     for kind in [None, Some("text/plain"), Some("application/json")] {
         let headers = kind.map(|kind| (http::header::CONTENT_TYPE, HeaderValue::from_static(kind)));
@@ -222,7 +221,7 @@ pub fn failure_body(bytes: &[u8]) {
             let subject = Subject { method: &Method::POST, resource: "pods", name: "a" };
             let told = status::failure(StatusCode::from_u16(code).unwrap(), &headers, bytes, &subject);
             assert!(told.code != 0 && told.status != "Success", "{told:?}");
-            assert!(code < 500 || told.code == code, "what stands in between may have answered");
+            assert!(code < 500 || told.code == code, "the response may come from a proxy");
             let is_own = status::failure_anywhere(bytes).is_some();
             assert!(is_own || told.message.len() < 3 * 2048 + 200, "{}", told.message.len());
             assert!(is_own || kind != Some("application/json") || !told.message.contains(SECRET), "{told:?}");
@@ -230,7 +229,7 @@ pub fn failure_body(bytes: &[u8]) {
     }
 }
 
-/// A document of discovery: each resource that it has is found by its name, and none that it has not.
+/// A discovery document: each of its resources is found by name, and no others.
 pub fn discovery(bytes: &[u8]) {
     for (resource, found) in mapper::found_in(bytes) {
         let (gvr, found) = (resource.gvr(), found.unwrap().gvr());
@@ -239,7 +238,7 @@ pub fn discovery(bytes: &[u8]) {
     }
 }
 
-/// A body in gzip: where it is cut makes no difference, and what is gzip to others is so here.
+/// A gzip body: chunk boundaries make no difference, and other decoders return the same.
 #[cfg(feature = "gzip")]
 pub fn gzip(bytes: &[u8]) {
     use std::io::Read as _;
@@ -270,7 +269,7 @@ pub fn no_proxy(bytes: &[u8]) {
     }
 }
 
-/// `Retry-After`, of an answer that asks for another try: the wait is bounded by what it says, and never passes for a date.
+/// `Retry-After`: the header's value bounds the wait, and is never mistaken for a date.
 pub fn retry_after_header(bytes: &[u8]) {
     const MINUTE: Duration = Duration::from_secs(60);
     let Ok(value) = HeaderValue::from_bytes(bytes) else { return };
@@ -296,74 +295,74 @@ mod tests {
     }
 
     #[test]
-    fn no_frames_are_cut_wrongly() {
+    fn any_frames_are_split_correctly() {
         replay("frames", frames);
     }
 
     #[test]
-    fn no_list_is_cut_wrongly() {
+    fn any_list_is_split_correctly() {
         replay("list", list);
     }
 
     #[test]
-    fn no_warning_is_lost_behind_a_broken_one() {
+    fn warnings_before_an_invalid_one_are_kept() {
         replay("warnings", warnings);
     }
 
     #[test]
-    fn no_output_of_a_program_is_quoted() {
+    fn errors_do_not_quote_plugin_output() {
         replay("exec_output", exec_output);
     }
 
     #[test]
-    fn no_token_file_is_quoted() {
+    fn errors_do_not_quote_a_token_file() {
         replay("token_file", token_file);
     }
 
     #[test]
-    fn no_file_of_certificates_is_quoted() {
+    fn errors_do_not_quote_a_certificate_file() {
         replay("pem", pem);
     }
 
     #[cfg(feature = "oidc")]
     #[test]
-    fn no_answer_of_an_issuer_is_quoted() {
+    fn errors_do_not_quote_an_issuer_response() {
         replay("oidc", oidc);
     }
 
     #[test]
-    fn no_answer_of_a_proxy_is_read_wrongly_or_quoted() {
+    fn proxy_response_is_parsed_without_being_quoted() {
         replay("proxy_answer", proxy_answer);
     }
 
     #[test]
-    fn no_server_is_another_when_it_is_read_again() {
+    fn parsed_server_url_round_trips() {
         replay("server_url", server_url);
     }
 
     #[test]
-    fn no_failure_passes_for_a_success() {
+    fn failure_never_becomes_a_success() {
         replay("failure_body", failure_body);
     }
 
     #[test]
-    fn no_resource_that_is_told_of_is_beyond_finding() {
+    fn every_discovered_resource_is_found() {
         replay("discovery", discovery);
     }
 
     #[cfg(feature = "gzip")]
     #[test]
-    fn no_gzip_is_inflated_wrongly() {
+    fn any_gzip_is_inflated_correctly() {
         replay("gzip", gzip);
     }
 
     #[test]
-    fn no_list_of_exceptions_from_the_proxy_is_beyond_reading() {
+    fn any_no_proxy_list_is_read_without_panic() {
         replay("no_proxy", no_proxy);
     }
 
     #[test]
-    fn no_time_to_come_back_is_beyond_reading() {
+    fn any_retry_after_is_read_without_panic() {
         replay("retry_after", retry_after_header);
     }
 }

@@ -75,7 +75,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_environment_says_it_by_client_gos_variables() {
+    fn http2_config_reads_client_go_environment_variables() {
         let of = |wanted: &str, text: &str| Http2Config::of(|name| (name == wanted).then(|| text.to_owned()));
         let seconds = Duration::from_secs;
         assert_eq!(Http2Config::of(|_| None), Http2Config::default());

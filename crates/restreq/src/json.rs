@@ -1,16 +1,16 @@
-//! JSON as it comes: where its values begin and end, and whether it is JSON at all.
+//! An incremental JSON scanner: finds where values start and end, and whether the text is valid.
 
-/// Follows JSON over chunks that may end anywhere, and holds nothing of it but where it stands and, near its root, the last text.
+/// Scans JSON in chunks with any boundaries. It stores only its position and, near the root, the last string.
 ///
-/// What it takes is the grammar of RFC 8259, nested as deeply as Go takes it; whether texts are UTF-8 and numbers in range is for
-/// a decoder to say. Stepped: it is given bytes, and says what ends within them.
+/// It accepts the grammar of RFC 8259 up to Go's nesting limit. It does not check whether strings are UTF-8 or numbers
+/// in range; a decoder does. It does no I/O.
 pub(crate) struct Json {
     expects: Expects,
     /// The open objects and arrays, the innermost last.
     open: Vec<Container>,
-    /// At which depth texts are still kept.
+    /// The maximum depth at which strings are kept.
     keep: usize,
-    /// What stands between the quotes of the last text that was kept, as far as its limit.
+    /// The raw content of the last kept string, up to the limit.
     text: Vec<u8>,
 }
 
@@ -20,24 +20,24 @@ pub(crate) enum Container {
     Object,
 }
 
-/// What the last bytes have begun or ended.
+/// A value or a field name that started or ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Token {
     Open(Container),
     Close,
-    /// The name of a member.
+    /// The name of a field.
     Name,
     Null,
-    /// A number, or `true` or `false`.
+    /// A number, `true` or `false`.
     Scalar,
-    /// A text that is a value.
+    /// A string value.
     Text,
 }
 
-/// Go's decoder refuses what nests more deeply.
+/// The nesting limit of Go's decoder.
 const MAX_DEPTH: usize = 10_000;
 
-/// Longer texts are not kept. Names of objects have 253 bytes at most.
+/// Longer strings are not kept. Names of objects have at most 253 bytes.
 const MAX_TEXT: usize = 1024;
 
 #[derive(Clone, Copy, Debug)]
@@ -48,11 +48,11 @@ enum Expects {
     NameOrEnd,
     Colon,
     CommaOrEnd,
-    /// More of a text.
+    /// The rest of a string.
     Text {
         is_name: bool,
     },
-    /// What a backslash stands before.
+    /// The character after a backslash.
     Escape {
         is_name: bool,
     },
@@ -60,12 +60,12 @@ enum Expects {
         is_name: bool,
         left: u8,
     },
-    /// The rest of a word.
+    /// The rest of a literal.
     Word(&'static [u8]),
     Number(Number),
 }
 
-/// The last byte of a number so far.
+/// The state after the last byte of a number.
 #[derive(Clone, Copy, Debug)]
 enum Number {
     Minus,
@@ -79,17 +79,18 @@ enum Number {
 }
 
 impl Json {
-    /// At the beginning of a value, whose texts are kept down to that depth; 1 is that of the outermost members.
+    /// Creates a scanner at the start of a value. Strings are kept down to depth `keep`; 1 is the depth of the
+    /// outermost fields.
     pub(crate) fn new(keep: usize) -> Self {
         Self { expects: Expects::Value, open: Vec::new(), keep, text: Vec::new() }
     }
 
-    /// Goes on over `bytes`, past the next token that stands no deeper than that: how many bytes it took, and the token. `None`:
-    /// there is no more such token in them.
+    /// Scans `bytes` up to the next token at depth `deepest` or above. Returns the number of bytes consumed and the
+    /// token, or `None` if there is no such token.
     ///
     /// # Errors
     ///
-    /// It is no JSON: the place in `bytes` of the first byte that cannot be.
+    /// Returns the position in `bytes` of the first invalid byte.
     pub(crate) fn next(&mut self, bytes: &[u8], deepest: usize) -> Result<Option<(usize, Token)>, usize> {
         let mut at = 0;
         loop {
@@ -109,17 +110,17 @@ impl Json {
         }
     }
 
-    /// How many objects and arrays are open.
+    /// Returns the number of open objects and arrays.
     pub(crate) fn depth(&self) -> usize {
         self.open.len()
     }
 
-    /// What stands between the quotes of the text or name that ended last, unless it was too deep or too long to be kept.
+    /// Returns the raw content of the last string or name, unless it was too deep or too long.
     pub(crate) fn text(&self) -> Option<&[u8]> {
         (self.open.len() <= self.keep && self.text.len() <= MAX_TEXT).then_some(&self.text)
     }
 
-    /// Whether a value has ended, and nothing but white space has come since.
+    /// Whether a complete value was read, followed only by white space.
     pub(crate) fn is_whole(&self) -> bool {
         let has_ended = match self.expects {
             Expects::CommaOrEnd => true,
@@ -129,8 +130,8 @@ impl Json {
         has_ended && self.open.is_empty()
     }
 
-    /// Goes on over tokens deeper than `deepest`, of which nobody is told: nearly all of most bodies. It takes what is whole, plain and as
-    /// it should be, and stops before all else, which it leaves to [`step`](Self::step).
+    /// Skips tokens deeper than `deepest`, which are most of a typical body. It handles only complete and plain tokens,
+    /// and stops at anything else for [`step`](Self::step).
     fn skim(&mut self, bytes: &[u8], mut at: usize, deepest: usize) -> usize {
         self.text.clear();
         while let Some(byte) = bytes.get(at) {
@@ -173,7 +174,7 @@ impl Json {
         at
     }
 
-    /// Takes a byte or, within a text, as many as there is nothing to see in; none if a number has ended before it.
+    /// Consumes one byte, or several within a string. Consumes none if a number ended before it.
     fn step(&mut self, bytes: &[u8], at: &mut usize) -> Result<Option<Token>, usize> {
         let fault = *at;
         let byte = bytes[fault];
@@ -199,7 +200,7 @@ impl Json {
                 (if left > 1 { Expects::Hex { is_name, left: left - 1 } } else { Expects::Text { is_name } }, None)
             }
             (Expects::Word([expected, rest @ ..]), _) if byte == *expected => match rest {
-                // Of the words, only `null` ends so.
+                // `null` is the only literal that ends with `l`.
                 [] => (Expects::CommaOrEnd, Some(if byte == b'l' { Token::Null } else { Token::Scalar })),
                 _ => (Expects::Word(rest), None),
             },
@@ -234,7 +235,7 @@ impl Json {
         Ok(token)
     }
 
-    /// Goes on over a text, up to its end, an escape, or the end of `bytes`.
+    /// Reads a string up to its end, an escape, or the end of `bytes`.
     fn read_text(&mut self, bytes: &[u8], at: &mut usize, is_name: bool) -> Result<Option<Token>, usize> {
         let rest = &bytes[*at..];
         let end = plain(rest);
@@ -281,25 +282,25 @@ impl Json {
 
     fn keep_text(&mut self, part: &[u8]) {
         if self.open.len() <= self.keep {
-            // One byte more than there is to be shows that it is longer.
+            // One byte above the limit shows that it is longer.
             let room = MAX_TEXT + 1 - self.text.len();
             self.text.extend_from_slice(&part[..part.len().min(room)]);
         }
     }
 }
 
-/// The place past the quote that ends the text which begins at `start`, if all of it is there and plain.
+/// Returns the position after the closing quote of the string at `start`, if the string is complete and has no escapes.
 fn end_of_text(bytes: &[u8], start: usize) -> Option<usize> {
     let end = start + 1 + plain(&bytes[start + 1..]);
     (bytes.get(end) == Some(&b'"')).then_some(end + 1)
 }
 
-/// How many bytes of a text come before there is something to see: a quote, a backslash, or what may not stand there. Eight at a time,
-/// since texts are most of what comes.
+/// Returns the number of plain bytes before a quote, a backslash or an invalid byte. It checks eight bytes at a time,
+/// because strings are most of a body.
 fn plain(bytes: &[u8]) -> usize {
     const ONES: u64 = u64::from_ne_bytes([0x01; 8]);
     const HIGHS: u64 = ONES << 7;
-    // The highest bit of each byte that is 0, and perhaps of some behind the first such one, which do not matter.
+    // Sets the highest bit of each zero byte. It can also set bits after the first one, which are not used.
     let zeros = |word: u64| word.wrapping_sub(ONES) & !word & HIGHS;
     let (words, rest) = bytes.as_chunks::<8>();
     for (at, word) in words.iter().enumerate() {
@@ -315,7 +316,7 @@ fn plain(bytes: &[u8]) -> usize {
 }
 
 impl Number {
-    /// With one byte more; none if no number goes on like that.
+    /// Returns the state after one more byte, or `None` if the byte does not continue the number.
     fn next(self, byte: u8) -> Option<Self> {
         use Number::{Exponent, Fraction, Minus, Point, Power, Sign, Whole, Zero};
         Some(match (self, byte) {
@@ -330,7 +331,7 @@ impl Number {
         })
     }
 
-    /// Whether it may end here.
+    /// Whether the number may end here.
     fn is_whole(self) -> bool {
         matches!(self, Self::Zero | Self::Whole | Self::Fraction | Self::Power)
     }
@@ -342,7 +343,8 @@ mod tests {
 
     use super::*;
 
-    /// Where it ceases to be JSON, if it does, cut after every so many bytes; its length if it is not whole.
+    /// Returns the position of the first invalid byte of a text in chunks of `step` bytes, or its length if it is
+    /// incomplete.
     fn fault(text: &[u8], step: usize, deepest: usize) -> Option<usize> {
         let mut json = Json::new(0);
         for (nth, chunk) in text.chunks(step).enumerate() {
@@ -359,7 +361,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_json_is_as_serde_has_it() {
+    fn scanner_accepts_the_same_json_as_serde() {
         let texts = r#"
             0 -0 01 - -a 1. 1.5 .5 1.e 1e 1e5 1E+05 1e- 1e-7 +1 1x 12345678901234567890 1e999 0x1 00 -01 0.0e0
             true tru truex nul null nulL falsehood "a" "a "\u00e4" "\u00e" "\x" "\"" "\\" "\ud800" 'a' a
@@ -397,14 +399,14 @@ mod tests {
     }
 
     #[test]
-    fn what_nests_too_deeply_is_refused() {
+    fn too_deep_nesting_is_rejected() {
         for deepest in [usize::MAX, 0] {
             assert_eq!(fault("[".repeat(MAX_DEPTH + 1).as_bytes(), 7, deepest), Some(MAX_DEPTH));
         }
     }
 
     #[test]
-    fn texts_near_the_root_are_kept_as_far_as_they_are_short() {
+    fn short_strings_near_the_root_are_kept() {
         let (short, long) = ("x".repeat(MAX_TEXT), "x".repeat(MAX_TEXT + 1));
         for (text, expected) in [("a\\\"b", Some("a\\\"b")), (&*short, Some(&*short)), (&*long, None), ("", Some(""))] {
             for step in [1, 3, 5000] {

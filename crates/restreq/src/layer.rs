@@ -15,7 +15,7 @@ use tower_layer::{Layer, layer_fn};
 use tower_service::Service;
 
 use crate::request::{BoxError, HttpBody};
-use crate::transport::{AnswerBody, Failure, Span, Transport, causes};
+use crate::transport::{ConnectionUse, Failure, ResponseBody, Transport, causes};
 use crate::{ByteStream, Error, RestClient};
 
 type BoxFuture<T> = Pin<Box<dyn Future<Output = T> + Send>>;
@@ -58,7 +58,8 @@ pub struct TransportService(Arc<Transport>);
 pub struct TransportBody(UnsyncBoxBody<Bytes, BoxError>);
 
 /// Sends a request through all layers.
-type Exchange = Box<dyn Fn(Request<TransportBody>) -> BoxFuture<Result<Response<AnswerBody>, BoxError>> + Send + Sync>;
+type Exchange =
+    Box<dyn Fn(Request<TransportBody>) -> BoxFuture<Result<Response<ResponseBody>, BoxError>> + Send + Sync>;
 
 impl TransportLayer {
     /// Creates a layer from any `tower` layer that returns an HTTP service. The service is built once, with the client.
@@ -77,7 +78,7 @@ impl TransportLayer {
                 Box::pin(async move {
                     poll_fn(|cx| service.poll_ready(cx)).await.map_err(Into::<BoxError>::into)?;
                     let answer = service.call(request).await.map_err(Into::<BoxError>::into)?;
-                    Ok(answer.map(AnswerBody::of_layer))
+                    Ok(answer.map(ResponseBody::of_layer))
                 })
             })
         }))
@@ -150,8 +151,8 @@ impl LayeredTransport {
     pub(crate) async fn round_trip(
         &self,
         mut request: Request<HttpBody>,
-        span: Span,
-    ) -> Result<Response<AnswerBody>, Failure> {
+        span: ConnectionUse,
+    ) -> Result<Response<ResponseBody>, Failure> {
         self.transport.make_whole(&mut request);
         request.extensions_mut().insert(span);
         let answer = (self.exchange)(request.map(TransportBody::new)).await;
@@ -174,7 +175,7 @@ impl Service<Request<TransportBody>> for TransportService {
 
     fn call(&mut self, request: Request<TransportBody>) -> Self::Future {
         let transport = self.0.clone();
-        let span = request.extensions().get().copied().unwrap_or(Span::Short);
+        let span = request.extensions().get().copied().unwrap_or(ConnectionUse::Short);
         Box::pin(async move {
             let answer = transport.round_trip(request.map(HttpBody::of_layer), span).await?;
             Ok(answer.map(TransportBody::new))

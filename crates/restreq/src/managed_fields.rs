@@ -164,7 +164,7 @@ mod tests {
     }
 
     #[test]
-    fn only_what_is_owned_is_extracted() {
+    fn only_owned_fields_are_extracted() {
         check(json!({"a": 1, "b": {"c": 2, "d": 3}}), json!({"f:b": {"f:c": {}}}), Some(json!({"b": {"c": 2}})));
         check(json!({"a": {"x": 1}}), json!({"f:a": {}}), Some(json!({"a": {"x": 1}})));
         check(json!({"a": {"x": 1}}), json!({"f:a": {".": {}}}), Some(json!({"a": {}})));
@@ -179,7 +179,7 @@ mod tests {
     }
 
     #[test]
-    fn an_entry_is_that_of_the_manager_the_operation_and_the_subresource() {
+    fn entry_matches_by_manager_operation_and_subresource() {
         let entry = |operation: &str, subresource: &str, field: &str| json!({"manager": "me", "operation": operation, "subresource": subresource, "fieldsV1": {field: {}}});
         let entries = json!([entry("Update", "", "f:a"), entry("Apply", "status", "f:b"), entry("Apply", "", "f:c")]);
         let object = json!({"a": 1, "b": 2, "c": 3, "metadata": {"managedFields": entries}});
@@ -192,14 +192,14 @@ mod tests {
     }
 
     #[test]
-    fn who_owns_nothing_gets_nothing_but_the_names() {
+    fn manager_without_fields_gets_only_identity() {
         let entry = json!({"manager": "me", "operation": "Apply", "fieldsV1": {}});
         let object = json!({"spec": 1, "metadata": {"name": "a", "uid": "u", "managedFields": [entry]}});
         assert_eq!(extract_managed_fields(&object, "me", ""), Ok(Some(json!({"metadata": {"name": "a"}}))));
     }
 
     #[test]
-    fn what_is_in_no_known_form_is_refused() {
+    fn unknown_managed_fields_format_is_rejected() {
         for fields in
             [json!([]), json!({"x:a": {}}), json!({"f:l": {"k:{": {}}}), json!({"f:l": {"i:x": {}}}), json!({"f:a": 1})]
         {

@@ -285,7 +285,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_sent_again_depends_on_the_outcome_and_on_what_a_repetition_could_do() {
+    fn retry_depends_on_outcome_and_repetition() {
         const REPETITIONS: [Repetition; 4] =
             [Repetition::Harmless, Repetition::Guarded, Repetition::Unsafe, Repetition::Another];
         let after = Duration::from_secs(7);
@@ -311,7 +311,7 @@ mod tests {
     }
 
     #[test]
-    fn an_answer_is_retried_when_it_says_when() {
+    fn response_with_retry_after_is_retried() {
         let seconds = Duration::from_secs;
         for (status, after, expected) in [
             (429, Some("2"), Outcome::Refused(seconds(2))),
@@ -339,7 +339,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_repetition_could_do_stands_in_method_and_body() {
+    fn repetition_is_derived_from_method_and_body() {
         let none = "";
         let versioned = r#"{"metadata":{"name":"a","resourceVersion":"7"}}"#;
         let plain = r#"{"metadata":{"name":"a"}}"#;
@@ -379,7 +379,7 @@ mod tests {
     }
 
     #[test]
-    fn failures_differ_in_whether_anything_may_have_been_done() {
+    fn failures_report_whether_the_server_may_have_acted() {
         let request = Arc::new(pintle_meta::RequestLine { method: "GET".into(), url: "http://a".into() });
         let source: Arc<dyn std::error::Error + Send + Sync> = Arc::new(std::io::Error::other("reset"));
         let (message, refused) = ("reset".into(), true);
@@ -400,7 +400,7 @@ mod tests {
     }
 
     #[test]
-    fn retries_are_counted_and_never_come_in_a_burst() {
+    fn retries_are_limited_and_paced() {
         let mut retry = Retry::new(10, true);
         let waits: Vec<_> = std::iter::from_fn(|| retry.step(outcome(429, Some("0")), || Repetition::Harmless))
             .map(|wait| wait.as_millis())
@@ -412,7 +412,7 @@ mod tests {
     }
 
     #[test]
-    fn what_met_a_dead_connection_is_sent_again_at_once_but_not_for_ever() {
+    fn stale_connection_is_retried_at_once_within_limit() {
         let mut retry = Retry::new(10, true);
         let waits: Vec<_> = (0..3).map(|_| retry.step(Outcome::Stale, || Repetition::Harmless).unwrap()).collect();
         assert_eq!(waits.iter().map(Duration::as_millis).collect::<Vec<_>>(), [0, 20, 40]);
@@ -420,7 +420,7 @@ mod tests {
     }
 
     #[test]
-    fn the_first_repetition_of_what_nobody_has_looked_at_is_no_burden_and_the_next_ones_are() {
+    fn first_retry_of_unprocessed_request_is_free() {
         for (outcome, costly) in [
             (Outcome::Unprocessed, [false, true, true]),
             (Outcome::Stale, [false, true, true]),
@@ -437,7 +437,7 @@ mod tests {
     }
 
     #[test]
-    fn a_time_may_be_a_date() {
+    fn retry_after_may_be_a_date() {
         let after = |retry_after: &str, date: Option<&str>| {
             let mut headers = HeaderMap::new();
             headers.insert(RETRY_AFTER, retry_after.parse().unwrap());
@@ -457,7 +457,7 @@ mod tests {
     }
 
     #[test]
-    fn a_wait_is_longer_by_chance_but_by_no_more_than_a_tenth() {
+    fn jitter_adds_at_most_ten_percent() {
         let wait = Duration::from_secs(10);
         let step = || Retry::new(1, true).with_jitter().step(Outcome::Refused(wait), || Repetition::Harmless);
         let waits: std::collections::BTreeSet<_> = (0..100).filter_map(|_| step()).collect();

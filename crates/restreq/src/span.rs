@@ -1,4 +1,4 @@
-//! The span of a request: what tracing is told of it.
+//! The tracing span of a request.
 
 use std::fmt;
 use std::sync::Arc;
@@ -11,8 +11,8 @@ use tracing::field::{Empty, display};
 use crate::{Error, Request};
 
 impl Request {
-    /// A span for one sending, all its attempts included. Its fields are those of OpenTelemetry's HTTP clients, and stay as they are:
-    /// see [`RestClient`](crate::RestClient).
+    /// Creates a span for one request with all its attempts. The fields follow OpenTelemetry and are stable: see
+    /// [`RestClient`](crate::RestClient).
     pub(crate) fn span(&self, line: &Arc<RequestLine>) -> Span {
         tracing::debug_span!(
             "request",
@@ -30,7 +30,8 @@ impl Request {
     }
 }
 
-/// Rendered where somebody reads it: with tracing's feature `log` a span's fields are evaluated even if nobody does.
+/// Renders the template only when it is displayed. With tracing's feature `log`, the fields of a span are evaluated
+/// even without a subscriber.
 struct Template<'a>(&'a Request);
 
 impl fmt::Display for Template<'_> {
@@ -39,7 +40,7 @@ impl fmt::Display for Template<'_> {
     }
 }
 
-/// An attempt has come to an answer, or to none.
+/// Records the outcome of an attempt. `code` is `None` without a response.
 pub(crate) fn attempted(span: &Span, code: Option<StatusCode>, resent: u32) {
     if let Some(code) = code {
         span.record("http.response.status_code", code.as_u16());
@@ -49,7 +50,7 @@ pub(crate) fn attempted(span: &Span, code: Option<StatusCode>, resent: u32) {
     }
 }
 
-/// The request has failed: by a status, or by the name of what went wrong.
+/// Records a failure: the status code, or the name of the error.
 pub(crate) fn failed(span: &Span, error: &Error) {
     let name = match error {
         Error::Auth { .. } => "auth",
@@ -77,7 +78,7 @@ mod tests {
     use crate::request::templates_rendered;
     use crate::{Request, RestClient};
 
-    /// With tracing's feature `log`, which the tests turn on and any crate of a program may.
+    /// With tracing's feature `log`, which the tests enable and any crate of a program may enable.
     #[test]
     fn template_is_not_rendered_without_a_subscriber() {
         let request: Request = RestClient::new(ClientConfig::new("http://host")).unwrap().get();

@@ -139,7 +139,7 @@ mod tests {
     }
 
     #[test]
-    fn each_http_status_has_its_reason() {
+    fn each_http_status_maps_to_its_reason() {
         let json = "application/json";
         for (code, reason) in [
             (400, Some(Reason::BadRequest)),
@@ -168,7 +168,7 @@ mod tests {
     }
 
     #[test]
-    fn a_body_of_text_is_told_where_it_helps_and_json_garbage_never() {
+    fn text_body_is_shown_but_invalid_json_is_not() {
         check(Method::GET, 403, "text/plain", " no way \n", Some(Reason::Forbidden), "no way (GET");
         check(Method::GET, 500, "", "boom", Some(Reason::InternalError), "boom");
         check(Method::GET, 500, "application/json", "boom", Some(Reason::InternalError), "unknown");
@@ -176,7 +176,7 @@ mod tests {
     }
 
     #[test]
-    fn the_servers_own_status_wins_over_the_http_status() {
+    fn server_status_takes_precedence_over_http_status() {
         let told =
             r#"{"kind":"Status","apiVersion":"v1","status":"Failure","reason":"NotFound","message":"m","code":404}"#;
         check(Method::GET, 400, "application/json", told, Some(Reason::NotFound), "m");
@@ -194,7 +194,7 @@ mod tests {
 
     /// A writer that sorts JSON keys puts the kind late.
     #[test]
-    fn a_status_is_one_wherever_its_kind_stands() {
+    fn status_is_recognized_with_kind_at_any_position() {
         let sorted = |message: &str| {
             let causes = format!(r#"{{"causes":[{{"message":"{message}"}}]}}"#);
             format!(
@@ -210,7 +210,7 @@ mod tests {
 
     /// A proxy may send a body of another response: a 5xx is not a rejection.
     #[test]
-    fn a_5xx_wins_over_the_code_in_the_body() {
+    fn http_5xx_takes_precedence_over_body_code() {
         for (http, told, expected) in [(504, 409, 504), (502, 0, 502), (400, 409, 409), (403, 0, 403)] {
             let body = format!(r#"{{"kind":"Status","reason":"Conflict","code":{told}}}"#);
             let subject = Subject { method: &Method::PUT, resource: "", name: "" };

@@ -14,7 +14,7 @@ use tokio::time::{Instant, Sleep};
 
 use crate::Error;
 use crate::execute::BodyFault;
-use crate::transport::AnswerBody;
+use crate::transport::ResponseBody;
 
 /// A response body as a stream of chunks. Chunk boundaries have no meaning.
 ///
@@ -37,7 +37,7 @@ use crate::transport::AnswerBody;
 /// }
 /// ```
 pub struct ByteStream {
-    body: AnswerBody,
+    body: ResponseBody,
     line: Arc<RequestLine>,
     idle: Option<(Duration, Pin<Box<Sleep>>)>,
     /// The deadline of the whole response, and its duration.
@@ -46,7 +46,7 @@ pub struct ByteStream {
 }
 
 impl ByteStream {
-    pub(crate) fn new(body: AnswerBody, line: Arc<RequestLine>, idle: Option<Duration>) -> Self {
+    pub(crate) fn new(body: ResponseBody, line: Arc<RequestLine>, idle: Option<Duration>) -> Self {
         let idle = idle.map(|idle| (idle, Box::pin(tokio::time::sleep(idle))));
         Self { body, line, idle, deadline: None, done: false }
     }

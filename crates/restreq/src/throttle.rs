@@ -61,7 +61,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn twenty_requests_take_what_rate_and_burst_say() {
+    async fn twenty_requests_follow_rate_and_burst() {
         for (qps, burst, expected) in [
             (None, None, 0),
             (None, Some(1), 0),
@@ -84,7 +84,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn callers_that_gave_up_leave_no_debt() {
+    async fn cancelled_wait_consumes_no_permit() {
         let throttle = Arc::new(Throttle::new(Some(20.0), Some(10)));
         let mut callers = tokio::task::JoinSet::new();
         for _ in 0..10 + 6 + 190 {
@@ -103,7 +103,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn callers_are_served_in_the_order_in_which_they_come() {
+    async fn waiting_callers_are_served_in_fifo_order() {
         let throttle = Arc::new(Throttle::new(Some(20.0), Some(1)));
         let mut callers = tokio::task::JoinSet::new();
         for caller in 0..50 {
@@ -120,7 +120,7 @@ mod tests {
 
     /// In a `select!`, a waiting request in one branch must not block the request in the other branch.
     #[tokio::test(start_paused = true)]
-    async fn a_caller_that_nobody_polls_holds_up_nobody() {
+    async fn unpolled_caller_does_not_block_others() {
         let throttle = Throttle::new(Some(20.0), Some(1));
         throttle.wait(&line()).await.unwrap();
         let request = line();
@@ -133,7 +133,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_wait_that_cannot_end_is_an_error_at_once() {
+    async fn endless_wait_returns_an_error_at_once() {
         // One request in more years than a clock can count.
         let throttle = Throttle::new(Some(f32::MIN_POSITIVE), Some(1));
         throttle.wait(&line()).await.unwrap();
@@ -145,7 +145,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_stop_ends_all_waits() {
+    async fn stop_ends_all_waits() {
         let throttle = Throttle::new(Some(5.0), Some(1));
         throttle.wait(&line()).await.unwrap();
         let request = line();

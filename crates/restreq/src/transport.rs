@@ -1,9 +1,9 @@
-//! The way to the server: connections, TLS, HTTP. The only place that knows hyper's client.
+//! The transport: connections, TLS and HTTP. Only this module uses hyper's client.
 
-mod answer;
+mod body;
 mod connect;
+mod connection_group;
 mod eyeballs;
-mod lane;
 mod pool;
 pub(crate) mod proxy;
 mod tls;
@@ -19,11 +19,11 @@ use http::header::{HOST, PROXY_AUTHORIZATION};
 use http::{HeaderValue, Request, Response, Uri, uri};
 use pintle_meta::{ClientConfig, TlsClientConfig, redacted_url};
 
-pub(crate) use self::answer::AnswerBody;
+pub(crate) use self::body::ResponseBody;
 #[cfg(all(feature = "gzip", any(test, fuzzing)))]
-pub(crate) use self::answer::inflated;
+pub(crate) use self::body::inflated;
 use self::connect::Connector;
-use self::lane::Lane;
+use self::connection_group::ConnectionGroup;
 use self::proxy::Proxy;
 use self::tls::TlsSource;
 #[cfg(any(test, fuzzing))]
@@ -38,34 +38,35 @@ use crate::request::HttpBody;
 /// The connections to one server.
 pub(crate) struct Transport {
     tls: Option<TlsSource>,
-    /// Of a proxy that is reached over TLS.
+    /// The TLS settings for a proxy that is reached over TLS.
     proxy_tls: Option<TlsSource>,
     /// The `Host` header of HTTP/1.
     host: HeaderValue,
-    /// Scheme and authority of a whole URI.
+    /// The scheme and authority of an absolute URI.
     origin: (uri::Scheme, uri::Authority),
-    is_wary: bool,
-    /// The connections of the present TLS settings. New ones get new connections: requests on the old ones go on to their end.
-    lanes: RwLock<Arc<Lanes>>,
+    drop_connection_on_cancel: bool,
+    /// The connections with the current TLS settings. New settings get new connections, and requests on the old ones
+    /// finish.
+    groups: RwLock<Arc<ConnectionGroups>>,
 }
 
-/// Watches and the like have connections of their own, since they hold them for long: on HTTP/2 their streams would be those that
-/// short requests lack. Where a request that is given up takes its connection along, requests are few, and one connection does.
-struct Lanes {
+/// Watches and streams have connections of their own, because they occupy HTTP/2 streams for a long time that short
+/// requests would lack. With `drop_connection_on_cancel`, requests are few and share one group.
+struct ConnectionGroups {
     connector: Connector,
-    short: Arc<Lane>,
-    long: Arc<Lane>,
+    short: Arc<ConnectionGroup>,
+    long: Arc<ConnectionGroup>,
 }
 
-/// For how long a request has its connection.
+/// How long a request occupies its connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Span {
+pub(crate) enum ConnectionUse {
     Short,
-    /// For as long as someone listens.
+    /// Until the client stops reading.
     Long,
 }
 
-/// How an exchange fails beneath HTTP.
+/// A failure below HTTP.
 #[derive(Clone, Debug)]
 pub(crate) enum Failure {
     Connect {
@@ -73,24 +74,24 @@ pub(crate) enum Failure {
         source: Arc<dyn StdError + Send + Sync>,
     },
     ConnectTimeout,
-    /// The server has not begun to do what was asked for, and never will.
+    /// The server has not processed the request and will not.
     Unprocessed(Arc<dyn StdError + Send + Sync>),
     Exchange {
-        /// Whether the connection had served before: most likely it had died since.
+        /// Whether the connection was reused. Then it most likely died while it was idle.
         is_stale: bool,
         source: Arc<dyn StdError + Send + Sync>,
     },
 }
 
 impl Transport {
-    /// `is_wary`: a request that is given up takes its connection along.
+    /// `drop_connection_on_cancel`: a cancelled request drops its connection.
     pub(crate) fn new(
         base: &Base,
         config: &ClientConfig,
         proxy: Option<Proxy>,
         connect_timeout: Duration,
         http2: Http2Config,
-        is_wary: bool,
+        drop_connection_on_cancel: bool,
         metrics: Option<Arc<Instruments>>,
     ) -> Result<Self, ConfigError> {
         let (tls, settings) = match base.https {
@@ -103,7 +104,8 @@ impl Transport {
         let (host, port) = base.host_and_port();
         let (proxy_tls, proxy_settings) = match &proxy {
             Some(Proxy::Http { is_tls: true, .. }) => {
-                // Trusted as the server is. The client's certificate and the server's name are the server's business.
+                // The proxy is trusted like the server. The client's certificate and the server's name apply only to
+                // the server.
                 let trust = TlsClientConfig { certificate: None, key: None, server_name: None, ..config.tls.clone() };
                 let (source, settings) = TlsSource::open(&trust, false)?;
                 (Some(source), Some(settings))
@@ -126,55 +128,56 @@ impl Transport {
         let scheme = if base.https { uri::Scheme::HTTPS } else { uri::Scheme::HTTP };
         let authority = base.authority.parse().map_err(|_| unusable("its host is not \"host\" or \"host:port\""))?;
         let origin = (scheme, authority);
-        let lanes = RwLock::new(Arc::new(Lanes::new(connector, is_wary)));
-        Ok(Self { tls, proxy_tls, host, origin, is_wary, lanes })
+        let groups = RwLock::new(Arc::new(ConnectionGroups::new(connector, drop_connection_on_cancel)));
+        Ok(Self { tls, proxy_tls, host, origin, drop_connection_on_cancel, groups })
     }
 
-    /// Sends a request, whose URI is path and query, and waits for the head of the answer.
+    /// Sends a request, whose URI is a path and query, and waits for the response headers.
     pub(crate) async fn round_trip(
         &self,
         mut request: Request<HttpBody>,
-        span: Span,
-    ) -> Result<Response<AnswerBody>, Failure> {
+        span: ConnectionUse,
+    ) -> Result<Response<ResponseBody>, Failure> {
         if let Some(tls) = &self.tls {
             tls.look(|settings| self.replace(|connector| connector.tls = Some(settings))).await;
         }
         if let Some(tls) = &self.proxy_tls {
             tls.look(|settings| self.replace(|connector| connector.proxy_tls = Some(settings))).await;
         }
-        let lanes = self.lanes.read().unwrap_or_else(PoisonError::into_inner).clone();
-        let lane = match span {
-            Span::Short => &lanes.short,
-            Span::Long => &lanes.long,
+        let groups = self.groups.read().unwrap_or_else(PoisonError::into_inner).clone();
+        let group = match span {
+            ConnectionUse::Short => &groups.short,
+            ConnectionUse::Long => &groups.long,
         };
         loop {
-            let mut lease = lane.lease().await?;
-            let is_fresh = !lease.has_served();
-            self.address(&mut request, lease.is_http1(), lanes.connector.proxy.as_ref());
-            let mut error = match lease.send(request).await {
-                Some(Ok(answer)) => return Ok(answer.map(|incoming| AnswerBody::new(incoming, lease))),
+            let mut connection = group.acquire().await?;
+            let is_fresh = !connection.has_served();
+            self.address(&mut request, connection.is_http1(), groups.connector.proxy.as_ref());
+            let mut error = match connection.send(request).await {
+                Some(Ok(answer)) => return Ok(answer.map(|incoming| ResponseBody::new(incoming, connection))),
                 Some(Err(error)) => error,
                 None => return Err(Failure::interrupted()),
             };
             let unsent = error.take_message();
             if unsent.is_some() || !is_of_stream(error.error()) {
-                lease.give_up();
+                connection.discard();
             }
             match unsent {
-                // A connection that has served may have died since, or been told to take no more.
+                // A reused connection may have died or been shut down by the server meanwhile.
                 Some(unsent) if !is_fresh => request = unsent,
                 unsent => return Err(Failure::of_exchange(error.into_error(), unsent.is_some(), is_fresh)),
             }
         }
     }
 
-    /// Names the server in the way that the connection wants. The request may have been addressed for another.
+    /// Sets the URI and the `Host` header for the connection. The request may have been prepared for another
+    /// connection.
     fn address(&self, request: &mut Request<HttpBody>, is_http1: bool, proxy: Option<&Proxy>) {
         request.headers_mut().remove(HOST);
         let mut is_whole = !is_http1;
         if is_http1 {
             request.headers_mut().insert(HOST, self.host.clone());
-            // A proxy that is asked for each resource wants the whole URI, and its own password.
+            // A forwarding proxy needs the absolute URI and its own credentials.
             if let Some(Proxy::Http { auth, .. }) = proxy.filter(|_| self.tls.is_none()) {
                 is_whole = true;
                 if let Some(auth) = auth {
@@ -192,19 +195,19 @@ impl Transport {
         }
     }
 
-    /// Adds scheme and authority to the URI, if they are missing.
+    /// Adds the missing scheme and authority to the URI.
     pub(crate) fn make_whole<B>(&self, request: &mut Request<B>) {
         if request.uri().authority().is_none() {
             let mut parts = uri::Parts::default();
             parts.path_and_query = request.uri().path_and_query().cloned();
             (parts.scheme, parts.authority) = (Some(self.origin.0.clone()), Some(self.origin.1.clone()));
-            // It can only be one: all of its parts are.
+            // All parts are valid, so this cannot fail.
             *request.uri_mut() = Uri::from_parts(parts).unwrap_or_default();
         }
     }
 
-    /// Shows a credential program's certificate from now on, or the configured one again, on new connections; unless a later
-    /// run of the program has already said what to show.
+    /// Uses a credential plugin's certificate, or the configured one again, for new connections. Ignored if a later run
+    /// of the plugin has already set it.
     pub(crate) async fn show(&self, shown: Shown<'_>) -> Result<(), ConfigError> {
         match &self.tls {
             Some(tls) => tls.show(shown, |settings| self.replace(|connector| connector.tls = Some(settings))).await,
@@ -212,22 +215,23 @@ impl Transport {
         }
     }
 
-    /// Has new connections made in another way from now on.
+    /// Changes how new connections are made.
     fn replace(&self, change: impl FnOnce(&mut Connector)) {
-        let mut lanes = self.lanes.write().unwrap_or_else(PoisonError::into_inner);
-        let mut connector = lanes.connector.clone();
+        let mut groups = self.groups.write().unwrap_or_else(PoisonError::into_inner);
+        let mut connector = groups.connector.clone();
         change(&mut connector);
-        let old = std::mem::replace(&mut *lanes, Arc::new(Lanes::new(connector, self.is_wary)));
-        drop(lanes);
+        let old =
+            std::mem::replace(&mut *groups, Arc::new(ConnectionGroups::new(connector, self.drop_connection_on_cancel)));
+        drop(groups);
         drop(old);
     }
 }
 
-impl Lanes {
-    fn new(connector: Connector, is_wary: bool) -> Self {
-        let lane = || Lane::new(connector.clone(), is_wary);
-        let short = lane();
-        let long = if is_wary { short.clone() } else { lane() };
+impl ConnectionGroups {
+    fn new(connector: Connector, drop_connection_on_cancel: bool) -> Self {
+        let group = || ConnectionGroup::new(connector.clone(), drop_connection_on_cancel);
+        let short = group();
+        let long = if drop_connection_on_cancel { short.clone() } else { group() };
         Self { connector, short, long }
     }
 }
@@ -247,7 +251,7 @@ impl StdError for Failure {
     fn source(&self) -> Option<&(dyn StdError + 'static)> {
         match self {
             Self::ConnectTimeout => None,
-            // It has been told already.
+            // The message already includes this error.
             Self::Connect { source, .. } | Self::Unprocessed(source) | Self::Exchange { source, .. } => source.source(),
         }
     }
@@ -264,8 +268,8 @@ impl Failure {
     fn of_exchange(error: hyper::Error, is_unsent: bool, is_fresh: bool) -> Self {
         let is_unprocessed = is_unsent || causes(&error).any(|cause| cause.downcast_ref().is_some_and(is_refused));
         let source: Arc<dyn StdError + Send + Sync> = Arc::new(error);
-        // TLS 1.3 has the server refuse a certificate after the client's last word of the handshake. Once a connection has served,
-        // or with any other fault of TLS, the server may have done what was asked for.
+        // In TLS 1.3, the server can reject the client's certificate after the client has finished the handshake. On a
+        // reused connection, or with any other TLS error, the server may have processed the request.
         let is_turned_away = is_fresh && causes(&*source).any(is_refused_handshake);
         match is_turned_away {
             true => Self::Connect { refused: false, source },
@@ -274,13 +278,13 @@ impl Failure {
         }
     }
 
-    /// Whoever was about to connect is gone.
+    /// The task that was connecting is gone.
     fn interrupted() -> Self {
         Self::Connect { refused: false, source: Arc::new(Interrupted) }
     }
 }
 
-/// The runtime ended, or the client was dropped, while a connection was being made.
+/// The error if the runtime ended or the client was dropped while connecting.
 #[derive(Debug)]
 struct Interrupted;
 
@@ -292,29 +296,29 @@ impl fmt::Display for Interrupted {
 
 impl StdError for Interrupted {}
 
-/// Whether the server says that it has not begun with the stream, and never will (RFC 9113, sections 6.8 and 8.7). h2 tells a stream
-/// of a GOAWAY only if that came from the peer and the stream is above its last one.
+/// Whether the server says that it has not processed the stream and will not (RFC 9113, sections 6.8 and 8.7). h2
+/// reports a GOAWAY to a stream only if the peer sent it and the stream's ID is above its last one.
 fn is_refused(error: &h2::Error) -> bool {
     error.is_remote() && (error.is_go_away() || error.reason() == Some(h2::Reason::REFUSED_STREAM))
 }
 
-/// Whether an error is of one stream alone, so that its connection is as good as before.
+/// Whether an error affects only one stream, so the connection can still be used.
 fn is_of_stream(error: &hyper::Error) -> bool {
     causes(error).any(|cause| cause.downcast_ref().is_some_and(h2::Error::is_reset))
 }
 
-/// Whether the peer refused the handshake of TLS. Only the text tells: HTTP/2 keeps no more of what went wrong beneath it.
+/// Whether the peer rejected the TLS handshake. HTTP/2 errors keep only the text of the cause.
 fn is_refused_handshake(error: &(dyn StdError + 'static)) -> bool {
     let text = error.to_string();
     let alert = text.split_once(ALERT).map(|(_, alert)| alert).unwrap_or_default();
     REFUSALS.iter().any(|refusal| alert.starts_with(refusal))
 }
 
-/// How rustls words what a peer ends a connection with.
+/// rustls's prefix of an alert from the peer.
 const ALERT: &str = "received fatal alert: ";
 
-/// The alerts that nobody sends but in a handshake (RFC 8446, section 6.2; those of older versions, too). With any other, such as that of
-/// an internal error, a server may end what it has begun to serve.
+/// Alerts that are sent only during a handshake (RFC 8446, section 6.2, and those of older versions). With any other
+/// alert, such as an internal error, the server may have started to process a request.
 const REFUSALS: [&str; 18] = [
     "AccessDenied",
     "BadCertificate",
@@ -336,17 +340,17 @@ const REFUSALS: [&str; 18] = [
     "UnsupportedCertificate",
 ];
 
-/// An error and all beneath it.
+/// Returns an error and all of its sources.
 pub(crate) fn causes<'a>(error: &'a (dyn StdError + 'static)) -> impl Iterator<Item = &'a (dyn StdError + 'static)> {
     std::iter::successors(Some(error), |error| StdError::source(*error))
 }
 
-/// An error in one line: what each layer adds, from the outside in.
+/// Formats an error and its sources in one line, from the outermost to the innermost.
 pub(crate) fn in_one_line(error: &(dyn StdError + 'static)) -> String {
     let mut line = String::new();
     for cause in causes(error) {
         let text = cause.to_string();
-        // Layers often repeat the one beneath.
+        // Error messages often repeat their source.
         if !line.contains(&text) {
             if !line.is_empty() {
                 line.push_str(": ");
@@ -370,7 +374,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_the_alerts_of_a_handshake_prove_that_nothing_was_looked_at() {
+    fn only_handshake_alerts_prove_that_nothing_was_processed() {
         for (alert, is_proof) in [
             (Alert::BadCertificate, true),
             (Alert::CertificateRequired, true),

@@ -141,7 +141,9 @@ impl RawWatch {
                     Ok((frame, mark)) => (mark.and_then(|mark| mark.event(&frame)))
                         .map_or_else(|| WatchEvent::parse(&frame), Ok)
                         .map_err(|error| self.unreadable(cause(&error))),
-                    Err(too_large) => oversized_event(too_large).map_err(|too_large| self.unreadable(too_large.to_string())),
+                    Err(too_large) => {
+                        oversized_event(too_large).map_err(|too_large| self.unreadable(too_large.to_string()))
+                    }
                 }));
             }
             match ready!(Pin::new(&mut self.bytes).poll_next(cx)) {

@@ -12,7 +12,7 @@ const CHUNK: usize = 64 << 10;
 /// A list of many MiB and an item in it of as many, through a client that takes no whole body and no item of more than one.
 /// `PINTLE_LIST_MIB` sets another size.
 #[tokio::test]
-async fn a_list_of_any_size_streams_through_in_bounded_memory() {
+async fn list_of_any_size_streams_in_bounded_memory() {
     let mebibytes: usize = std::env::var("PINTLE_LIST_MIB").map_or(48, |size| size.parse().unwrap());
     let chunks = (mebibytes << 20) / CHUNK;
     let item = format!("{{\"text\":\"{}\"}}", "x".repeat(CHUNK / 8 - 12));

@@ -7,7 +7,7 @@ use pintle_meta::{ApiError, Object, ObjectApi, ObjectKey, Patch, PostOptions};
 use tokio::sync::mpsc;
 use tokio::time::Instant;
 
-use super::{Retry, is_own, is_worth_a_retry, refused};
+use super::{Retry, is_own, is_retryable, log_rejected};
 use crate::Event;
 use crate::correlator::{Correlated, Correlator, Verdict};
 use crate::metrics::Counters;
@@ -50,7 +50,7 @@ impl<A: ObjectApi<Event>> CoreSink<A> {
                 }
                 Err(error) => error,
             };
-            if !is_worth_a_retry(&error) || !self.retry.wait_before_retry(nth, &error).await {
+            if !is_retryable(&error) || !self.retry.wait_before_retry(nth, &error).await {
                 log_rejected(&correlated.event.key(), &correlated.event.reason, &error);
                 return self.counters.failed.add(1);
             }

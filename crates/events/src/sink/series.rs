@@ -8,7 +8,7 @@ use serde_json::json;
 use tokio::sync::mpsc;
 use tokio::time::{Instant, sleep};
 
-use super::{CoreSink, Retry, is_own, is_retryable, refused};
+use super::{CoreSink, Retry, is_own, is_retryable, log_rejected};
 use crate::metrics::Counters;
 use crate::series::Series;
 use crate::{Event, SeriesEvent};
@@ -94,7 +94,9 @@ impl<A: ObjectApi<SeriesEvent>, B: ObjectApi<Event>> SeriesSink<A, B> {
     async fn write_series(&mut self, unwritten: Vec<SeriesEvent>) {
         for event in unwritten {
             match self.write(&event).await {
-                Err(error) if !is_rejection(&event, &error) => tracing::debug!(%error, "cannot write an event series yet"),
+                Err(error) if !is_rejection(&event, &error) => {
+                    tracing::debug!(%error, "cannot write an event series yet")
+                }
                 outcome => {
                     if let Err(error) = outcome {
                         log_rejected(&event.key(), &event.reason, &error);

@@ -92,7 +92,7 @@ async fn pass(seconds: u64) {
 }
 
 #[tokio::test(start_paused = true)]
-async fn events_are_created_and_repetitions_counted() {
+async fn events_are_created_and_repetitions_patched() {
     let server = server();
     let (broadcaster, memory) = told(server.clone(), BroadcasterConfig::default());
     (0..3).for_each(|_| tell(&broadcaster, "web", "again"));
@@ -105,7 +105,7 @@ async fn events_are_created_and_repetitions_counted() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_event_that_has_expired_is_created_again_with_its_count() {
+async fn expired_event_is_created_again_with_its_count() {
     let server = server();
     let broadcaster = to_sink(server.clone(), BroadcasterConfig::default());
     tell(&broadcaster, "web", "again");
@@ -117,7 +117,7 @@ async fn an_event_that_has_expired_is_created_again_with_its_count() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn only_a_server_that_cannot_be_reached_is_tried_again() {
+async fn writes_are_retried_only_if_server_is_unreachable() {
     let transport = || Outcome::Fails(ApiError::transport("as the test wants it"));
     let invalid = || Outcome::Fails(ApiError::invalid_request("as the test wants it"));
     let refused = || Outcome::refused(500, Reason::InternalError);
@@ -138,7 +138,7 @@ async fn only_a_server_that_cannot_be_reached_is_tried_again() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_thousand_events_wait_for_a_server_that_comes_back() {
+async fn thousand_events_wait_for_the_server_to_return() {
     let server = failing(unreachable(4));
     let (broadcaster, memory) = told(server.clone(), BroadcasterConfig::default());
     (0..1_000).for_each(|index| tell(&broadcaster, &format!("pod-{index}"), &format!("message {index}")));
@@ -150,7 +150,7 @@ async fn a_thousand_events_wait_for_a_server_that_comes_back() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_full_queue_drops_and_never_blocks() {
+async fn full_queue_drops_events_without_blocking() {
     let server = failing(silent);
     let config = BroadcasterConfig { queue: 10, ..BroadcasterConfig::default() };
     let (broadcaster, memory) = told(server, config);
@@ -160,7 +160,7 @@ async fn a_full_queue_drops_and_never_blocks() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_shutdown_writes_what_waits() {
+async fn shutdown_writes_queued_events() {
     let server = server();
     let broadcaster = to_sink(server.clone(), BroadcasterConfig::default());
     let recorder = broadcaster.recorder(EventSource::default());
@@ -173,7 +173,7 @@ async fn a_shutdown_writes_what_waits() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_shutdown_gives_each_event_one_last_try_and_has_a_deadline() {
+async fn shutdown_tries_each_event_once_before_its_deadline() {
     let start = tokio::time::Instant::now();
     let server = failing(unreachable(99));
     let broadcaster = to_sink(server.clone(), BroadcasterConfig::default());
@@ -191,7 +191,7 @@ async fn a_shutdown_gives_each_event_one_last_try_and_has_a_deadline() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn dropping_the_broadcaster_ends_the_writing() {
+async fn dropping_the_broadcaster_stops_all_writes() {
     let server = failing(unreachable(99));
     let broadcaster = to_sink(server.clone(), BroadcasterConfig::default());
     tell(&broadcaster, "web", "m");
@@ -203,7 +203,7 @@ async fn dropping_the_broadcaster_ends_the_writing() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_was_not_written_by_the_stop_is_told_as_failed() {
+async fn unwritten_events_count_as_failed_after_shutdown() {
     let (broadcaster, memory) = told(failing(silent), BroadcasterConfig::default());
     let _recorder = broadcaster.recorder(EventSource::default());
     ["a", "b"].iter().for_each(|name| tell(&broadcaster, name, name));
@@ -212,7 +212,7 @@ async fn what_was_not_written_by_the_stop_is_told_as_failed() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_series_are_gone_with_the_broadcaster_and_its_recorders() {
+async fn metrics_end_with_broadcaster_and_recorders() {
     let (broadcaster, memory) = told(server(), BroadcasterConfig::default());
     let recorder = broadcaster.recorder(EventSource::default());
     let samples = memory.samples();
@@ -236,7 +236,7 @@ async fn the_series_are_gone_with_the_broadcaster_and_its_recorders() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn two_broadcasters_count_apart() {
+async fn broadcasters_have_separate_counts() {
     let (one, other) = (server(), server());
     let broadcasters =
         [to_sink(one.clone(), BroadcasterConfig::default()), to_sink(other.clone(), BroadcasterConfig::default())];
@@ -248,7 +248,7 @@ async fn two_broadcasters_count_apart() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn metrics_that_panic_cost_no_event() {
+async fn panicking_metrics_lose_no_event() {
     let server = server();
     let config = BroadcasterConfig { metrics: Some(Arc::new(PanickingProvider)), ..BroadcasterConfig::default() };
     let broadcaster = to_sink(server.clone(), config);
@@ -258,7 +258,7 @@ async fn metrics_that_panic_cost_no_event() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_spam_key_that_panics_loses_its_event_and_no_other() {
+async fn panicking_spam_key_loses_only_its_event() {
     let spam_key = |event: &Event| match &*event.message {
         "odd" => panic!("on purpose"),
         _ => event.reason.clone(),
@@ -273,7 +273,7 @@ async fn a_spam_key_that_panics_loses_its_event_and_no_other() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_pause_may_be_longer_than_the_clock_counts() {
+async fn very_long_retry_pause_does_not_overflow() {
     let server = failing(unreachable(2));
     let config = BroadcasterConfig { retry_pause: Duration::MAX, ..BroadcasterConfig::default() };
     let broadcaster = to_sink(server.clone(), config);
@@ -287,7 +287,7 @@ async fn a_pause_may_be_longer_than_the_clock_counts() {
 
 /// The first answer was lost, not the event.
 #[tokio::test(start_paused = true)]
-async fn an_event_that_an_attempt_before_has_made_is_no_failure() {
+async fn event_created_by_earlier_attempt_is_not_a_failure() {
     let server = server();
     server.faults().next([Outcome::AnswerFails(ApiError::transport("as the test wants it"))]);
     let (broadcaster, memory) = told(server.clone(), BroadcasterConfig::default());

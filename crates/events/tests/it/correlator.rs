@@ -112,13 +112,13 @@ fn many_similar_events_are_combined() {
 }
 
 #[test]
-fn parts_of_one_object_are_counted_apart() {
+fn field_paths_of_an_object_are_counted_separately() {
     let of_container = event("Pulled", "done", "spec.containers{other}");
     check(5, same, 30, of_container, Last::Created(1));
 }
 
 #[test]
-fn a_flood_about_one_object_is_held_back_until_it_may_have_one_more() {
+fn flood_about_one_object_is_rate_limited() {
     check(24, same, 1, same(0), Last::Counted(25));
     check(25, same, 1, same(0), Last::Skipped);
     check(25, unique, 1, unique(99), Last::Skipped);
@@ -126,7 +126,7 @@ fn a_flood_about_one_object_is_held_back_until_it_may_have_one_more() {
 }
 
 #[test]
-fn what_is_held_back_is_counted_all_the_same() {
+fn rate_limited_events_are_counted() {
     let mut rig = Rig::new(CorrelatorConfig::default());
     (0..30).for_each(|_| drop(rig.tell(same(0), 0)));
     let Verdict::Patch(correlated, key, patch) = rig.tell(same(0), 301) else { panic!("not patched") };
@@ -136,7 +136,7 @@ fn what_is_held_back_is_counted_all_the_same() {
 }
 
 #[test]
-fn the_key_of_a_flow_can_be_chosen() {
+fn spam_key_is_configurable() {
     let burst_of_one = || CorrelatorConfig { spam_burst: 1, ..CorrelatorConfig::default() };
     let mut by_object = Rig::new(burst_of_one());
     by_object.tell(event("A", "m", ""), 0);
@@ -151,7 +151,7 @@ fn the_key_of_a_flow_can_be_chosen() {
 }
 
 #[test]
-fn what_is_forgotten_begins_anew() {
+fn evicted_event_starts_with_a_new_count() {
     let mut config = CorrelatorConfig { spam_burst: 1_000, ..CorrelatorConfig::default() };
     config.cache_size = 5;
     let mut rig = Rig::new(config);

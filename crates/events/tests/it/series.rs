@@ -51,7 +51,7 @@ async fn pass(seconds: u64) {
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_second_event_makes_a_series_whose_count_is_told_when_it_is_over() {
+async fn second_event_starts_a_series_written_at_end() {
     let rig = Rig::new();
     (0..5).for_each(|nth| rig.tell(&format!("message {nth}")));
     pass(1).await;
@@ -69,7 +69,7 @@ async fn the_second_event_makes_a_series_whose_count_is_told_when_it_is_over() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_series_that_goes_on_is_told_again_every_half_hour() {
+async fn ongoing_series_is_written_every_half_hour() {
     let rig = Rig::new();
     for _ in 0..75 {
         rig.tell("again");
@@ -81,7 +81,7 @@ async fn a_series_that_goes_on_is_told_again_every_half_hour() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_shutdown_tells_the_counts_of_series() {
+async fn shutdown_writes_series_counts() {
     let rig = Rig::new();
     (0..5).for_each(|_| rig.tell("again"));
     pass(1).await;
@@ -92,7 +92,7 @@ async fn a_shutdown_tells_the_counts_of_series() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_series_whose_event_has_vanished_is_created_again_with_its_count() {
+async fn series_with_deleted_event_is_created_again() {
     let rig = Rig::new();
     rig.tell("again");
     pass(1).await;
@@ -104,7 +104,7 @@ async fn a_series_whose_event_has_vanished_is_created_again_with_its_count() {
 
 /// The patch was too early, the create too late: by now the event is there.
 #[tokio::test(start_paused = true)]
-async fn a_series_that_is_there_after_all_is_patched_with_another_try() {
+async fn existing_series_is_patched_on_retry() {
     let rig = Rig::new();
     rig.tell("again");
     pass(1).await;
@@ -116,7 +116,7 @@ async fn a_series_that_is_there_after_all_is_patched_with_another_try() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_server_without_the_api_gets_events_of_v1_from_then_on() {
+async fn server_without_events_api_gets_v1_events() {
     let rig = Rig::new();
     rig.new.faults().when(|_| Some(Outcome::refused(404, Reason::NotFound)));
     (0..3).for_each(|_| rig.tell("again"));
@@ -128,7 +128,7 @@ async fn a_server_without_the_api_gets_events_of_v1_from_then_on() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_namespace_that_is_missing_is_no_missing_api() {
+async fn missing_namespace_is_not_a_missing_api() {
     let rig = Rig::new();
     let mut missing = Status::failure(404, Reason::NotFound, "namespaces \"ns\" not found");
     missing.details = Some(StatusDetails { kind: "namespaces".into(), name: "ns".into(), ..StatusDetails::default() });
@@ -146,7 +146,7 @@ async fn a_namespace_that_is_missing_is_no_missing_api() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn only_a_server_that_cannot_be_reached_is_tried_again() {
+async fn writes_are_retried_only_if_server_is_unreachable() {
     let transport = || Outcome::Fails(ApiError::transport("as the test wants it"));
     let refused = || Outcome::refused(500, Reason::InternalError);
     for (faults, expected, failed) in
@@ -164,7 +164,7 @@ async fn only_a_server_that_cannot_be_reached_is_tried_again() {
 
 /// What could not be told at the second event is told with the next look at the series.
 #[tokio::test(start_paused = true)]
-async fn a_series_that_could_not_be_told_has_its_next_time() {
+async fn failed_series_write_is_repeated_when_due() {
     let rig = Rig::new();
     rig.tell("again");
     pass(1).await;
@@ -175,7 +175,7 @@ async fn a_series_that_could_not_be_told_has_its_next_time() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_the_api_wants_is_filled_in_and_what_is_too_long_is_cut() {
+async fn required_fields_are_filled_and_long_ones_cut() {
     let rig = Rig::new();
     rig.recorder.record(Event {
         involved_object: about("web"),
@@ -196,7 +196,7 @@ async fn what_the_api_wants_is_filled_in_and_what_is_too_long_is_cut() {
 
 /// The first answer was lost, not the event.
 #[tokio::test(start_paused = true)]
-async fn an_event_of_the_newer_group_that_an_attempt_before_has_made_is_no_failure() {
+async fn series_event_created_by_earlier_attempt_is_not_failure() {
     let rig = Rig::new();
     let lost = Outcome::AnswerFails(ApiError::transport("as the test wants it"));
     rig.new.faults().next_of(Verb::Create, [lost]);

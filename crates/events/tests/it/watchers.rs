@@ -28,7 +28,7 @@ fn taken(watcher: &mut EventWatcher) -> Vec<String> {
 }
 
 #[tokio::test]
-async fn a_watcher_gets_what_its_filter_lets_pass_in_order_and_then_the_end() {
+async fn watcher_gets_filtered_events_in_order_then_end() {
     let broadcaster = EventBroadcaster::new(BroadcasterConfig::default());
     tell(&broadcaster, EventType::Warning, "too early");
     let mut all = broadcaster.watch(|_| true);
@@ -46,7 +46,7 @@ async fn a_watcher_gets_what_its_filter_lets_pass_in_order_and_then_the_end() {
 }
 
 #[tokio::test]
-async fn a_watcher_that_is_slow_or_gone_costs_the_others_nothing() {
+async fn slow_or_dropped_watcher_does_not_affect_others() {
     let broadcaster = EventBroadcaster::new(BroadcasterConfig { queue: 2, ..BroadcasterConfig::default() });
     let mut slow = broadcaster.watch(|_| true);
     let mut quick = broadcaster.watch(|_| true);
@@ -62,7 +62,7 @@ async fn a_watcher_that_is_slow_or_gone_costs_the_others_nothing() {
 }
 
 #[tokio::test]
-async fn a_filter_that_panics_drops_the_event_for_its_watcher_alone() {
+async fn panicking_filter_drops_event_only_for_its_watcher() {
     let broadcaster = EventBroadcaster::new(BroadcasterConfig::default());
     let mut broken = broadcaster.watch(|event| {
         assert!(event.message != "bad", "as the test wants it");
@@ -75,7 +75,7 @@ async fn a_filter_that_panics_drops_the_event_for_its_watcher_alone() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn sinks_watchers_and_the_log_get_a_thousand_events_each() {
+async fn sinks_watchers_and_log_each_get_thousand_events() {
     let log = Log::default();
     let _guard = tracing::subscriber::set_default(log.clone());
     let (one, other) = (Collection::<Event>::default(), Collection::<Event>::default());
@@ -101,7 +101,7 @@ async fn sinks_watchers_and_the_log_get_a_thousand_events_each() {
 
 /// What a filter holds is the watcher's own, and so is what happens when it goes.
 #[test]
-fn a_filter_may_record_an_event_as_it_goes() {
+fn filter_may_record_an_event_when_dropped() {
     struct Last(EventRecorder);
     impl Drop for Last {
         fn drop(&mut self) {
@@ -121,7 +121,7 @@ fn a_filter_may_record_an_event_as_it_goes() {
 }
 
 #[tokio::test]
-async fn a_queue_may_be_as_long_as_can_be_said() {
+async fn maximum_queue_length_is_accepted() {
     let broadcaster = EventBroadcaster::new(BroadcasterConfig { queue: usize::MAX, ..BroadcasterConfig::default() });
     let server = Collection::<Event>::default();
     broadcaster.start_recording_to_sink(server.clone());
@@ -135,7 +135,7 @@ async fn a_queue_may_be_as_long_as_can_be_said() {
 }
 
 #[test]
-fn a_fake_keeps_what_is_recorded_and_prints_it_as_client_go_does() {
+fn fake_keeps_events_and_formats_them_as_client_go() {
     let mut fake = FakeRecorder::new(2);
     let recorder = fake.recorder();
     recorder.event(about("web"), EventType::Normal, "Started", "Started {} 100%");

@@ -142,7 +142,7 @@ mod tests {
     use crate::yaml::node::Document;
 
     #[test]
-    fn a_written_text_is_read_as_the_same_text() {
+    fn written_string_reads_back_unchanged() {
         let odd = [
             "",
             " ",
@@ -175,7 +175,7 @@ mod tests {
     }
 
     #[test]
-    fn the_layout_is_that_of_kubectl() {
+    fn layout_matches_kubectl() {
         let value = json!({"apiVersion": "v1", "users": [{"name": "me", "user": {"as-groups": ["a"], "exec": {}}}]});
         let expected = "apiVersion: v1\nusers:\n- name: me\n  user:\n    as-groups:\n    - a\n    exec: {}\n";
         assert_eq!(*document(value), expected);

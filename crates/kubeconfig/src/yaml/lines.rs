@@ -78,7 +78,7 @@ users:
 "#;
 
     #[test]
-    fn a_member_is_found_by_what_a_problem_calls_it() {
+    fn field_is_found_by_its_path_in_a_problem() {
         let lines = Lines::of(&TEXT.replace("*b", "b")).unwrap();
         for (field, expected) in [
             ("current-context", Some(3)),

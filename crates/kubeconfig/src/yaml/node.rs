@@ -299,7 +299,7 @@ mod tests {
     }
 
     #[test]
-    fn oversized_deep_and_broken_texts_are_refused() {
+    fn oversized_deep_and_invalid_texts_are_rejected() {
         for text in ["#".repeat(LARGEST + 1), "[".repeat(100_000), "{a: ".repeat(20_000), "a: &a [\n}".into()] {
             assert!(fault(&text).is_some(), "{}", &text[..10]);
         }

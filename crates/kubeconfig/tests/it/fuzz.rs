@@ -45,7 +45,7 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 512, ..ProptestConfig::default() })]
 
     #[test]
-    fn any_text_is_read_or_refused(pieces in prop::collection::vec(piece(), 0..24)) {
+    fn any_text_is_read_or_rejected(pieces in prop::collection::vec(piece(), 0..24)) {
         let text = pieces.concat();
         if let Ok(config) = Kubeconfig::parse(&text) {
             let printed = config.to_yaml().unwrap();
@@ -59,7 +59,7 @@ proptest! {
     }
 
     #[test]
-    fn any_bytes_of_a_file_are_read_or_refused(bytes in prop::collection::vec(any::<u8>(), 0..256)) {
+    fn any_bytes_are_read_or_rejected(bytes in prop::collection::vec(any::<u8>(), 0..256)) {
         let file = tempfile::NamedTempFile::new().unwrap();
         std::fs::write(file.path(), bytes).unwrap();
         if let Err(error) = pintle_kubeconfig::Files::explicit(file.path()).load() {
@@ -69,7 +69,7 @@ proptest! {
 }
 
 #[test]
-fn bombs_do_not_go_off() {
+fn alias_bombs_are_rejected() {
     let mut aliases = String::from("a: &a0 [x, x, x, x, x, x, x, x, x]\n");
     for n in 1..12 {
         let row = format!("*a{}, ", n - 1).repeat(9);

@@ -22,7 +22,7 @@ fn pod(root: &Path, files: &[(&str, &str)]) -> Environment {
 }
 
 #[test]
-fn a_pod_uses_its_service_account_by_file() {
+fn pod_uses_its_service_account_files() {
     let root = tempfile::tempdir().unwrap();
     let env = pod(root.path(), &[("token", "t\n"), ("ca.crt", "pem"), ("namespace", "team\n")]);
     let config = in_cluster(&env).unwrap();
@@ -34,7 +34,7 @@ fn a_pod_uses_its_service_account_by_file() {
 }
 
 #[test]
-fn an_ipv6_address_is_put_in_brackets() {
+fn ipv6_address_is_put_in_brackets() {
     let root = tempfile::tempdir().unwrap();
     let mut env = pod(root.path(), &[("token", "t")]);
     env.service_host = Some("fd00::1".into());
@@ -44,7 +44,7 @@ fn an_ipv6_address_is_put_in_brackets() {
 }
 
 #[test]
-fn the_namespace_of_a_pod_has_three_sources() {
+fn pod_namespace_has_three_sources() {
     let root = tempfile::tempdir().unwrap();
     let mut env = pod(root.path(), &[("token", "t")]);
     assert_eq!(in_cluster(&env).unwrap().default_namespace(), "default");
@@ -55,7 +55,7 @@ fn the_namespace_of_a_pod_has_three_sources() {
 }
 
 #[test]
-fn what_a_pod_lacks_is_named() {
+fn missing_service_account_part_is_named() {
     let root = tempfile::tempdir().unwrap();
     let complete = pod(root.path(), &[]);
     for (change, variable) in [
@@ -72,7 +72,7 @@ fn what_a_pod_lacks_is_named() {
 }
 
 #[test]
-fn a_kubeconfig_comes_before_the_pod_and_is_never_passed_over_when_broken() {
+fn broken_kubeconfig_does_not_fall_through_to_the_pod() {
     let root = tempfile::tempdir().unwrap();
     let mut env = pod(root.path(), &[("token", "t")]);
     let none = Overrides::default();
@@ -100,7 +100,7 @@ fn a_kubeconfig_comes_before_the_pod_and_is_never_passed_over_when_broken() {
 }
 
 #[test]
-fn a_pods_configuration_takes_overrides() {
+fn overrides_apply_to_a_pod() {
     let root = tempfile::tempdir().unwrap();
     let env = pod(root.path(), &[("token", "t"), ("ca.crt", "pem")]);
     let ca = tempfile::NamedTempFile::new().unwrap();
@@ -118,7 +118,7 @@ fn a_pods_configuration_takes_overrides() {
 }
 
 #[test]
-fn where_there_is_nothing_all_places_are_named() {
+fn missing_configuration_error_lists_all_sources() {
     let mut env = Environment::default();
     let error = infer(None, &Overrides::default(), &env).unwrap_err();
     assert!(error.is_empty() && error.to_string().contains("HOME"), "{error}");
@@ -128,7 +128,7 @@ fn where_there_is_nothing_all_places_are_named() {
 }
 
 #[test]
-fn a_name_that_was_asked_for_is_never_passed_over_for_the_pod() {
+fn missing_requested_name_does_not_fall_through_to_pod() {
     let root = tempfile::tempdir().unwrap();
     let env = pod(root.path(), &[("token", "t")]);
     let name = || Some("blue".to_owned());
@@ -141,7 +141,7 @@ fn a_name_that_was_asked_for_is_never_passed_over_for_the_pod() {
 }
 
 #[test]
-fn a_pod_acts_as_whom_it_is_told_to() {
+fn pod_impersonates_the_overridden_user() {
     let root = tempfile::tempdir().unwrap();
     let env = pod(root.path(), &[("token", "t")]);
     let overrides = Overrides {
@@ -159,7 +159,7 @@ fn a_pod_acts_as_whom_it_is_told_to() {
 }
 
 #[test]
-fn a_pod_keeps_its_token_and_authority_before_another_server() {
+fn pod_keeps_token_and_ca_with_overridden_server() {
     let root = tempfile::tempdir().unwrap();
     let env = pod(root.path(), &[("token", "t"), ("ca.crt", "pem"), ("namespace", "team")]);
     let at = |server: &str| Overrides { server: Some(server.into()), ..Overrides::default() };
@@ -173,7 +173,7 @@ fn a_pod_keeps_its_token_and_authority_before_another_server() {
 }
 
 #[test]
-fn a_server_without_an_account_needs_no_pod() {
+fn overridden_server_needs_no_service_account() {
     let root = tempfile::tempdir().unwrap();
     let server = Overrides { server: Some("https://other".into()), ..Overrides::default() };
     let nowhere = Environment { root: root.path().into(), ..Environment::default() };
@@ -185,7 +185,7 @@ fn a_server_without_an_account_needs_no_pod() {
 }
 
 #[test]
-fn every_override_reaches_a_pods_configuration() {
+fn every_override_reaches_the_pod_configuration() {
     let root = tempfile::tempdir().unwrap();
     let env = pod(root.path(), &[("token", "t"), ("ca.crt", "pem")]);
     let overrides = Overrides {

@@ -21,7 +21,7 @@ fn one(server: &str, context: &str) -> String {
 }
 
 #[test]
-fn kubeconfig_wins_over_home_and_each_file_counts_once() {
+fn kubeconfig_variable_overrides_home_and_files_are_deduplicated() {
     let mut env = Environment::default();
     assert_eq!(Files::new(&env).paths(), Vec::<PathBuf>::new().as_slice());
     env.home = Some("/home/me".into());
@@ -33,7 +33,7 @@ fn kubeconfig_wins_over_home_and_each_file_counts_once() {
 }
 
 #[test]
-fn the_first_file_that_defines_a_name_defines_all_of_it() {
+fn first_file_with_a_name_wins_entirely() {
     let dir = tempfile::tempdir().unwrap();
     let (a, b) = (dir.path().join("a"), dir.path().join("b"));
     std::fs::write(&a, one("https://a", "first")).unwrap();
@@ -49,7 +49,7 @@ fn the_first_file_that_defines_a_name_defines_all_of_it() {
 }
 
 #[test]
-fn an_empty_current_context_yields_to_the_next_file() {
+fn empty_current_context_falls_through_to_next_file() {
     let dir = tempfile::tempdir().unwrap();
     let (a, b) = (dir.path().join("a"), dir.path().join("b"));
     std::fs::write(&a, "current-context: ''\n").unwrap();
@@ -58,7 +58,7 @@ fn an_empty_current_context_yields_to_the_next_file() {
 }
 
 #[test]
-fn a_missing_file_is_an_error_only_if_it_was_named() {
+fn missing_file_is_an_error_only_if_explicit() {
     let dir = tempfile::tempdir().unwrap();
     let (a, missing) = (dir.path().join("a"), dir.path().join("missing"));
     std::fs::write(&a, one("https://a", "c")).unwrap();
@@ -70,7 +70,7 @@ fn a_missing_file_is_an_error_only_if_it_was_named() {
 }
 
 #[test]
-fn unusable_files_are_told_together_beside_what_can_be_used() {
+fn partial_load_returns_usable_entries_and_all_errors() {
     let dir = tempfile::tempdir().unwrap();
     let [good, broken, folder] = ["good", "broken", "folder"].map(|name| dir.path().join(name));
     std::fs::write(&good, one("https://a", "c")).unwrap();
@@ -86,7 +86,7 @@ fn unusable_files_are_told_together_beside_what_can_be_used() {
 }
 
 #[test]
-fn relative_paths_mean_the_directory_of_their_file() {
+fn relative_paths_start_at_their_file_directory() {
     let dir = tempfile::tempdir().unwrap();
     let (a, b) = (dir.path().join("a"), dir.path().join("sub/b"));
     std::fs::create_dir(dir.path().join("sub")).unwrap();
@@ -99,7 +99,7 @@ fn relative_paths_mean_the_directory_of_their_file() {
 }
 
 #[test]
-fn what_kubectl_writes_is_read() {
+fn kubectl_output_is_read() {
     let empty = "apiVersion: v1\nkind: Config\nclusters: null\ncontexts: null\ncurrent-context: \"\"\npreferences: {}\nusers: null\n";
     assert!(Kubeconfig::parse(empty).unwrap().is_empty());
     let nulls =
@@ -108,7 +108,7 @@ fn what_kubectl_writes_is_read() {
 }
 
 #[test]
-fn empty_members_are_absent() {
+fn empty_fields_are_absent() {
     let config = Kubeconfig::parse(
         "clusters: [{name: c, cluster: {server: 'https://a', certificate-authority: '', certificate-authority-data: \"\", \
          tls-server-name: '', proxy-url: ''}}]\n\
@@ -125,7 +125,7 @@ fn empty_members_are_absent() {
 
 /// Directories are found from the file's own directory, and there is no `ca.pem` elsewhere.
 #[test]
-fn an_authority_in_a_file_counts_beside_empty_data() {
+fn ca_file_is_used_if_ca_data_is_empty() {
     let dir = tempfile::tempdir().unwrap();
     let (file, ca) = (dir.path().join("config"), dir.path().join("ca.pem"));
     std::fs::write(&ca, "pem").unwrap();
@@ -189,7 +189,7 @@ fn booleans_follow_yaml_1_1() {
 }
 
 #[test]
-fn files_that_kubectl_refuses_are_refused_with_the_reason() {
+fn files_that_kubectl_rejects_are_rejected_with_reason() {
     let plain = example("");
     for (text, word) in [
         (plain.replace("kind: Config", "kind: Configuration"), "kind: Config"),
@@ -204,7 +204,7 @@ fn files_that_kubectl_refuses_are_refused_with_the_reason() {
 }
 
 #[test]
-fn a_context_without_a_user_sends_no_credentials() {
+fn context_without_user_sends_no_credentials() {
     let text = example("").replace("    user: u\n", "");
     let config = Kubeconfig::parse(&text).unwrap();
     config.validate().unwrap();
@@ -220,7 +220,7 @@ fn a_context_without_a_user_sends_no_credentials() {
 
 /// `yes` without quotes is a boolean to kubectl, which would refuse the whole file.
 #[test]
-fn text_that_yaml_reads_as_another_type_is_quoted() {
+fn string_that_yaml_reads_as_another_type_is_quoted() {
     let mut config = Kubeconfig::parse(&example("")).unwrap();
     config.current_context = "yes".into();
     config.contexts.insert("1e3".into(), Context { cluster: "on".into(), user: "~".into(), ..Context::default() });
@@ -232,7 +232,7 @@ fn text_that_yaml_reads_as_another_type_is_quoted() {
 }
 
 #[test]
-fn a_repeated_key_is_warned_about_with_its_line() {
+fn repeated_key_logs_a_warning_with_its_line() {
     #[derive(Clone, Default)]
     struct Log(Arc<Mutex<Vec<u8>>>);
     impl Write for Log {

@@ -31,7 +31,7 @@ fn text(secret: &Option<Secret>) -> Option<&str> {
 }
 
 #[test]
-fn a_client_is_told_how_its_user_has_logged_in() {
+fn client_config_has_the_oidc_login() {
     let login = oidc("client-secret: s, id-token: i, refresh-token: r, extra-scopes: groups");
     assert_eq!((login.issuer_url.as_str(), login.client_id.as_str()), ("https://issuer", "kubernetes"));
     assert_eq!(text(&login.client_secret), Some("s"));
@@ -45,7 +45,7 @@ fn a_client_is_told_how_its_user_has_logged_in() {
 }
 
 #[test]
-fn a_token_or_a_password_comes_before_the_login_and_a_certificate_beside_it() {
+fn token_or_password_replaces_login_but_certificate_does_not() {
     for other in ["token: t", "tokenFile: /t", "username: u"] {
         assert!(resolve("id-token: i", other).oidc.is_none(), "{other}");
     }
@@ -60,7 +60,7 @@ fn a_token_or_a_password_comes_before_the_login_and_a_certificate_beside_it() {
 }
 
 #[test]
-fn a_login_that_cannot_be_meant_is_refused() {
+fn invalid_login_is_rejected() {
     for (provider, word) in [
         ("{name: gcp}", "not supported"),
         ("{name: oidc, config: {client-id: k}}", "idp-issuer-url"),
@@ -82,7 +82,7 @@ fn a_login_that_cannot_be_meant_is_refused() {
 }
 
 #[test]
-fn new_tokens_go_to_where_the_old_ones_were_and_nowhere_else() {
+fn new_tokens_are_written_only_to_their_entry() {
     let dir = tempfile::tempdir().unwrap();
     let file = dir.path().join("config");
     write(&file, "id-token: i1, refresh-token: r1, extra-scopes: groups", "as: you");

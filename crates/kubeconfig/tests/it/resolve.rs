@@ -27,7 +27,7 @@ fn token(config: &ClientConfig) -> Option<&str> {
 }
 
 #[test]
-fn the_current_context_is_used_unless_another_is_named() {
+fn current_context_is_used_unless_overridden() {
     let mut config = config(EU, "token: mine");
     let used = config.client_config(&Overrides::default()).unwrap();
     assert_eq!((used.server.as_str(), token(&used), used.default_namespace()), ("https://eu", Some("mine"), "default"));
@@ -43,7 +43,7 @@ fn the_current_context_is_used_unless_another_is_named() {
 
 /// It would be taken for http, and the token left out without a word.
 #[test]
-fn a_server_without_a_scheme_is_refused_where_there_are_credentials() {
+fn server_without_scheme_is_rejected_with_credentials() {
     for user in ["token: t", "username: me", "client-certificate-data: aGk=, client-key-data: aGk=", "tokenFile: t"] {
         let Err(Error::Invalid(problems)) = config("server: 'host:6443'", user).client_config(&Overrides::default())
         else {
@@ -58,7 +58,7 @@ fn a_server_without_a_scheme_is_refused_where_there_are_credentials() {
 
 /// Else it would be taken for no https, and the credentials left out without a word.
 #[test]
-fn blanks_around_a_server_are_no_part_of_it() {
+fn spaces_around_server_are_trimmed() {
     let used =
         resolve("server: ' https://eu ', certificate-authority-data: aGk=", "token: mine", &Overrides::default());
     assert_eq!((used.server.as_str(), token(&used), used.tls.ca.is_some()), ("https://eu", Some("mine"), true));
@@ -68,7 +68,7 @@ fn blanks_around_a_server_are_no_part_of_it() {
 }
 
 #[test]
-fn cluster_user_and_server_can_be_chosen_apart() {
+fn cluster_user_and_server_can_be_overridden_separately() {
     let chosen = Overrides { cluster: Some("us".into()), user: Some("you".into()), ..Overrides::default() };
     let used = resolve(EU, "token: mine", &chosen);
     assert_eq!((used.server.as_str(), token(&used)), ("https://us", Some("yours")));
@@ -86,7 +86,7 @@ fn cluster_user_and_server_can_be_chosen_apart() {
 }
 
 #[test]
-fn another_server_drops_the_name_that_was_to_be_verified() {
+fn overridden_server_drops_the_tls_server_name() {
     let cluster = "server: 'https://eu', tls-server-name: inner";
     let name = |overrides: Overrides| resolve(cluster, "", &overrides).tls.server_name;
     assert_eq!(name(Overrides::default()).as_deref(), Some("inner"));
@@ -97,7 +97,7 @@ fn another_server_drops_the_name_that_was_to_be_verified() {
 }
 
 #[test]
-fn how_to_trust_the_server_is_replaced_as_a_whole() {
+fn server_trust_settings_are_replaced_together() {
     let cluster = "server: 'https://eu', certificate-authority-data: aGk=";
     let insecure = Overrides { insecure_skip_tls_verify: Some(true), ..Overrides::default() };
     let used = resolve(cluster, "", &insecure);
@@ -112,7 +112,7 @@ fn how_to_trust_the_server_is_replaced_as_a_whole() {
 
 /// Only trust in anybody replaces the authority of a file.
 #[test]
-fn explicit_verification_keeps_the_authority_of_the_file() {
+fn explicit_verification_keeps_the_file_ca() {
     let verified = Overrides { insecure_skip_tls_verify: Some(false), ..Overrides::default() };
     let used = resolve("server: 'https://eu', certificate-authority-data: aGk=", "", &verified);
     assert!(matches!(&used.tls.ca, Some(PemSource::Inline(pem)) if pem == b"hi") && !used.tls.insecure_skip_verify);
@@ -153,7 +153,7 @@ fn empty_overrides_change_nothing() {
 }
 
 #[test]
-fn credentials_given_by_hand_replace_those_of_the_file() {
+fn overridden_credentials_replace_those_of_the_file() {
     let hand = Overrides { token: Some(Secret::new("hand")), ..Overrides::default() };
     let used = resolve(EU, "token: mine, tokenFile: /t", &hand);
     assert_eq!((token(&used), &used.token_file), (Some("hand"), &None));
@@ -187,13 +187,13 @@ fn credentials_given_by_hand_replace_those_of_the_file() {
 }
 
 #[test]
-fn token_and_token_file_go_on_together() {
+fn token_and_token_file_are_kept_together() {
     let used = resolve(EU, "token: first, tokenFile: /var/token", &Overrides::default());
     assert_eq!((token(&used), used.token_file.clone()), (Some("first"), Some("/var/token".into())));
 }
 
 #[test]
-fn credentials_and_authorities_are_for_https_only() {
+fn credentials_and_ca_are_used_only_with_https() {
     let user = "token: mine, as: other";
     let used = resolve("server: 'http://127.0.0.1:8001', proxy-url: 'http://p'", user, &Overrides::default());
     assert!(used.token.is_none() && used.tls.ca.is_none());
@@ -207,7 +207,7 @@ fn credentials_and_authorities_are_for_https_only() {
 }
 
 #[test]
-fn impersonation_and_timeouts_reach_the_client() {
+fn impersonation_and_timeout_reach_the_client() {
     let user = "as: me, as-uid: '7', as-groups: [a, b], as-user-extra: {k: [v, w]}";
     let overrides = Overrides { timeout: Some(Duration::from_secs(5)), ..Overrides::default() };
     let used = resolve("server: 'https://eu', disable-compression: true", user, &overrides);
@@ -232,7 +232,7 @@ fn impersonation_and_timeouts_reach_the_client() {
 }
 
 #[test]
-fn a_program_is_asked_only_where_there_is_nothing_else() {
+fn plugin_is_used_only_without_other_credentials() {
     let exec = "exec: {apiVersion: client.authentication.k8s.io/v1, command: login, args: [a], interactiveMode: Never, \
                 env: [{name: A, value: B}], provideClusterInfo: true, installHint: hint}";
     let cluster =
@@ -248,7 +248,7 @@ fn a_program_is_asked_only_where_there_is_nothing_else() {
 }
 
 #[test]
-fn the_namespace_is_that_of_the_context_unless_it_is_overridden() {
+fn namespace_comes_from_context_unless_overridden() {
     let mut config = config(EU, "");
     assert_eq!(config.namespace(&Overrides::default()).unwrap(), ("default".into(), false));
     config.contexts.get_mut("c").unwrap().namespace = "team".into();
@@ -259,7 +259,7 @@ fn the_namespace_is_that_of_the_context_unless_it_is_overridden() {
 }
 
 #[test]
-fn what_is_wrong_elsewhere_does_not_matter() {
+fn problems_in_other_entries_are_ignored() {
     let mut config = config(EU, "token: t");
     config.clusters.get_mut("us").unwrap().server.clear();
     config.client_config(&Overrides::default()).unwrap();
@@ -267,7 +267,7 @@ fn what_is_wrong_elsewhere_does_not_matter() {
 }
 
 #[test]
-fn a_login_that_is_not_supported_is_refused_rather_than_left_out() {
+fn unsupported_login_is_rejected() {
     let provider = "auth-provider: {name: oidc, config: {id-token: hush}}";
     let error = config(EU, provider).client_config(&Overrides::default()).unwrap_err();
     assert!(error.is_invalid() && error.to_string().contains("users[\"me\"].auth-provider"), "{error}");

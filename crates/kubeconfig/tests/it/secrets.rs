@@ -160,7 +160,7 @@ fn spoilt() -> Vec<Value> {
 }
 
 #[test]
-fn nothing_public_shows_a_secret_whatever_is_wrong_with_it() {
+fn public_types_and_errors_show_no_secret() {
     let mut shown = Shown::default();
     for config in std::iter::once(full()).chain(spoilt()) {
         shown.kubeconfig(&serde_json::to_string_pretty(&config).unwrap());
@@ -194,7 +194,7 @@ fn nothing_public_shows_a_secret_whatever_is_wrong_with_it() {
 }
 
 #[test]
-fn no_file_and_no_pod_shows_a_secret() {
+fn file_and_pod_configurations_show_no_secret() {
     let mut shown = Shown::default();
     let folder = tempfile::tempdir().unwrap();
     let (good, bad, gone) = (folder.path().join("good"), folder.path().join("bad"), folder.path().join("gone"));
@@ -228,7 +228,7 @@ fn no_file_and_no_pod_shows_a_secret() {
 
 /// What the crate exports, so that a new type cannot be left out above.
 #[test]
-fn every_public_type_has_been_shown() {
+fn secret_test_covers_every_public_type() {
     let mut shown = Shown::default();
     shown.kubeconfig(&full().to_string());
     shown.kubeconfig("contexts: [{name: c}]");

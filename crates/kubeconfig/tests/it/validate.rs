@@ -20,7 +20,7 @@ const SERVER: &str = "server: 'https://a'";
 const EXEC: &str = "apiVersion: client.authentication.k8s.io/v1, command: x, interactiveMode: Never";
 
 #[test]
-fn a_cluster_has_a_server_and_one_way_to_trust_it() {
+fn cluster_requires_server_and_one_trust_setting() {
     let server = "clusters[\"eu\"].server";
     check("", "", "", &[server]);
     check("certificate-authority: /gone, insecure-skip-tls-verify: true", "", "", &[server]);
@@ -40,7 +40,7 @@ fn a_cluster_has_a_server_and_one_way_to_trust_it() {
 }
 
 #[test]
-fn a_proxy_is_a_url_of_a_known_scheme() {
+fn proxy_must_be_a_url_of_a_known_scheme() {
     let proxy = "clusters[\"eu\"].proxy-url";
     for (url, good) in [
         ("http://p", true),
@@ -58,7 +58,7 @@ fn a_proxy_is_a_url_of_a_known_scheme() {
 }
 
 #[test]
-fn a_user_has_one_way_to_log_in_and_all_that_it_takes() {
+fn user_requires_one_complete_login_method() {
     let (certificate, key) = ("users[\"me\"].client-certificate", "users[\"me\"].client-key");
     check(SERVER, "client-certificate-data: aGk=, client-key-data: aGk=", "", &[]);
     check(SERVER, "client-certificate-data: aGk=", "", &[key]);
@@ -72,7 +72,7 @@ fn a_user_has_one_way_to_log_in_and_all_that_it_takes() {
 }
 
 #[test]
-fn a_credential_program_is_described_in_full() {
+fn exec_plugin_requires_all_fields() {
     check(SERVER, &format!("exec: {{{EXEC}}}"), "", &[]);
     check(SERVER, "exec: {apiVersion: client.authentication.k8s.io/v1beta1, command: x}", "", &[]);
     check(
@@ -91,7 +91,7 @@ fn a_credential_program_is_described_in_full() {
 }
 
 #[test]
-fn whatever_is_impersonated_needs_a_user() {
+fn impersonation_requires_a_user() {
     for more in ["as-groups: [g]", "as-uid: '1'", "as-user-extra: {k: [v]}"] {
         check(SERVER, more, "", &["users[\"me\"].as"]);
         check(SERVER, &format!("as: someone, {more}"), "", &[]);
@@ -99,7 +99,7 @@ fn whatever_is_impersonated_needs_a_user() {
 }
 
 #[test]
-fn a_namespace_is_a_dns_label() {
+fn namespace_must_be_a_dns_label() {
     check(SERVER, "", "namespace: team-a", &[]);
     for bad in ["Team", "a.b", "-a", "a-", "a/b"] {
         check(SERVER, "", &format!("namespace: {bad}"), &["contexts[\"c\"].namespace"]);
@@ -107,7 +107,7 @@ fn a_namespace_is_a_dns_label() {
 }
 
 #[test]
-fn a_context_refers_to_what_exists() {
+fn context_must_refer_to_existing_entries() {
     let text = "current-context: gone\ncontexts: [{name: a, context: {cluster: x, user: y}}, {name: b, context: {}}]\n";
     let Err(Error::Invalid(problems)) = Kubeconfig::parse(text).unwrap().validate() else { panic!("valid") };
     let fields: Vec<&str> = problems.iter().map(|problem| problem.field.as_str()).collect();
@@ -116,12 +116,12 @@ fn a_context_refers_to_what_exists() {
 }
 
 #[test]
-fn an_empty_configuration_is_valid() {
+fn empty_configuration_is_valid() {
     Kubeconfig::default().validate().unwrap();
 }
 
 #[test]
-fn problems_name_the_file_the_member_and_what_to_do() {
+fn problems_name_file_field_and_fix() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("config");
     std::fs::write(&path, "contexts: [{name: prod, context: {cluster: eu-1, user: me}}]\nusers: [{name: me}]\n")
@@ -136,7 +136,7 @@ fn problems_name_the_file_the_member_and_what_to_do() {
 
 /// Each in its own file, as merged, and without a line where there is no file.
 #[test]
-fn problems_name_the_line_of_the_member_or_of_what_lacks_it() {
+fn problems_name_the_line_of_field_or_parent() {
     let dir = tempfile::tempdir().unwrap();
     let (mine, ours) = (dir.path().join("mine"), dir.path().join("ours"));
     std::fs::write(&mine, "# mine\ncurrent-context: gone\ncontexts:\n- context:\n    user: me\n  name: prod\n")
@@ -171,7 +171,7 @@ fn problems_name_the_line_of_the_member_or_of_what_lacks_it() {
 }
 
 #[test]
-fn an_entry_without_a_name_is_told() {
+fn entry_without_name_is_reported() {
     let text = "clusters: [{cluster: {server: 'https://a'}}]";
     let error = Kubeconfig::parse(text).unwrap().validate().unwrap_err().to_string();
     assert!(error.contains("clusters: an entry has no name"), "{error}");
@@ -180,7 +180,7 @@ fn an_entry_without_a_name_is_told() {
 /// As a shell hands a configuration over, `--kubeconfig <(…)`: it can be read once.
 #[cfg(unix)]
 #[test]
-fn a_pipe_is_read_once_and_never_waited_for() {
+fn pipe_is_read_once_without_blocking() {
     let dir = tempfile::tempdir().unwrap();
     let pipe = dir.path().join("pipe");
     assert!(std::process::Command::new("mkfifo").arg(&pipe).status().unwrap().success());

@@ -31,7 +31,7 @@ fn two(dir: &Path) -> (PathBuf, PathBuf) {
 }
 
 #[test]
-fn new_entries_go_to_the_first_file_and_changed_ones_to_their_own() {
+fn changed_entries_stay_in_their_file() {
     let dir = tempfile::tempdir().unwrap();
     let (a, b) = two(dir.path());
     let before = std::fs::read_to_string(&b).unwrap();
@@ -52,7 +52,7 @@ fn new_entries_go_to_the_first_file_and_changed_ones_to_their_own() {
 }
 
 #[test]
-fn a_replaced_entry_stays_in_its_file_and_a_deleted_one_is_gone_for_good() {
+fn deleted_entry_is_removed_from_all_files() {
     let dir = tempfile::tempdir().unwrap();
     let (a, b) = two(dir.path());
     files(&[&a, &b])
@@ -67,7 +67,7 @@ fn a_replaced_entry_stays_in_its_file_and_a_deleted_one_is_gone_for_good() {
 }
 
 #[test]
-fn the_last_entry_of_a_file_can_be_removed() {
+fn last_entry_of_a_file_can_be_removed() {
     let dir = tempfile::tempdir().unwrap();
     let (a, missing) = (dir.path().join("a"), dir.path().join("missing"));
     std::fs::write(&a, "users: [{name: me, user: {token: t}}]").unwrap();
@@ -77,7 +77,7 @@ fn the_last_entry_of_a_file_can_be_removed() {
 }
 
 #[test]
-fn nothing_changed_is_nothing_written() {
+fn unchanged_configuration_writes_nothing() {
     let dir = tempfile::tempdir().unwrap();
     let (a, b) = two(dir.path());
     let before = [&a, &b].map(|path| std::fs::read(path).unwrap());
@@ -86,7 +86,7 @@ fn nothing_changed_is_nothing_written() {
 }
 
 #[test]
-fn a_new_file_is_private_and_its_directory_is_made() {
+fn new_file_is_private_and_directories_are_created() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("home/.kube/config");
     Files::explicit(&path)
@@ -103,7 +103,7 @@ fn a_new_file_is_private_and_its_directory_is_made() {
 
 /// A new file in its place would belong to whoever runs the program: `sudo tool` would lock the user out of it.
 #[test]
-fn a_written_file_keeps_its_inode_owner_mode_and_links() {
+fn written_file_keeps_inode_owner_mode_and_links() {
     let dir = tempfile::tempdir().unwrap();
     let (path, other) = (dir.path().join("config"), dir.path().join("other"));
     std::fs::write(&path, "users: [{name: me, user: {token: a-long-token-which-goes}}]").unwrap();
@@ -142,7 +142,7 @@ fn dangling_link_is_followed_when_the_file_is_created() {
 }
 
 #[test]
-fn a_link_stays_a_link() {
+fn symlink_stays_a_symlink() {
     let dir = tempfile::tempdir().unwrap();
     let (target, link) = (dir.path().join("target"), dir.path().join("link"));
     std::fs::write(&target, "").unwrap();
@@ -154,7 +154,7 @@ fn a_link_stays_a_link() {
 
 /// With two locks for one file, a change would be refused for ever; with one copy written over the other, half of it would be lost.
 #[test]
-fn a_file_by_several_names_is_locked_and_written_once() {
+fn file_with_several_names_is_written_once() {
     let dir = tempfile::tempdir().unwrap();
     let (file, link) = (dir.path().join("config"), dir.path().join("link"));
     std::fs::create_dir(dir.path().join("sub")).unwrap();
@@ -183,7 +183,7 @@ fn a_file_by_several_names_is_locked_and_written_once() {
 }
 
 #[test]
-fn a_locked_file_is_left_alone_and_the_lock_named() {
+fn locked_file_is_unchanged_and_lock_is_named() {
     let dir = tempfile::tempdir().unwrap();
     let (a, b) = two(dir.path());
     let lock = dir.path().join("b.lock");
@@ -197,7 +197,7 @@ fn a_locked_file_is_left_alone_and_the_lock_named() {
 }
 
 #[test]
-fn a_pipe_is_not_waited_for() {
+fn modify_does_not_block_on_a_pipe() {
     let dir = tempfile::tempdir().unwrap();
     let pipe = dir.path().join("pipe");
     assert!(std::process::Command::new("mkfifo").arg(&pipe).status().unwrap().success());
@@ -210,7 +210,7 @@ fn a_pipe_is_not_waited_for() {
 }
 
 #[test]
-fn a_change_that_panics_writes_nothing_and_leaves_no_lock() {
+fn panicking_change_writes_nothing_and_removes_locks() {
     let dir = tempfile::tempdir().unwrap();
     let (a, b) = two(dir.path());
     let before = [&a, &b].map(|path| std::fs::read(path).unwrap());
@@ -226,7 +226,7 @@ fn a_change_that_panics_writes_nothing_and_leaves_no_lock() {
 }
 
 #[test]
-fn a_broken_file_is_not_overwritten() {
+fn invalid_file_is_not_overwritten() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("config");
     std::fs::write(&path, "clusters: [").unwrap();
@@ -236,7 +236,7 @@ fn a_broken_file_is_not_overwritten() {
 }
 
 #[test]
-fn minified_is_the_current_context_and_what_it_names() {
+fn minified_keeps_only_the_current_context() {
     let text = "current-context: c\n\
         contexts: [{name: c, context: {cluster: a, user: u}}, {name: d, context: {cluster: b, user: v}}]\n\
         clusters: [{name: a, cluster: {}}, {name: b, cluster: {}}]\nusers: [{name: u}, {name: v}]\n";
@@ -254,7 +254,7 @@ fn minified_is_the_current_context_and_what_it_names() {
 }
 
 #[test]
-fn flattened_stands_alone() {
+fn flattened_is_self_contained() {
     let dir = tempfile::tempdir().unwrap();
     let pem = dir.path().join("pem");
     std::fs::write(&pem, "content").unwrap();
@@ -307,7 +307,7 @@ fn redacted_and_debug_show_no_secret() {
 }
 
 #[test]
-fn what_has_no_list_of_its_own_is_changed_in_whichever_file_it_is() {
+fn extensions_are_changed_in_the_file_with_them() {
     let dir = tempfile::tempdir().unwrap();
     let (a, b) = (dir.path().join("a"), dir.path().join("b"));
     std::fs::write(&a, "extensions: [{name: x, extension: 1}]\n").unwrap();
@@ -325,7 +325,7 @@ fn what_has_no_list_of_its_own_is_changed_in_whichever_file_it_is() {
 }
 
 #[test]
-fn a_file_of_a_similar_name_is_left_alone() {
+fn file_of_similar_name_is_unchanged() {
     let dir = tempfile::tempdir().unwrap();
     let (path, similar) = (dir.path().join("config"), dir.path().join("config.new"));
     std::fs::write(&similar, "mine").unwrap();

@@ -1,4 +1,4 @@
-//! Credentials from a program.
+//! Credential plugins.
 
 #[cfg(any(test, fuzzing))]
 use std::collections::BTreeMap;
@@ -22,25 +22,26 @@ use crate::error::{AuthError, ConfigError};
 use crate::metrics::Instruments;
 use crate::transport::{CA, ClientPair, pem};
 
-/// A program that prints credentials, as `client.authentication.k8s.io` describes it.
+/// A program that prints credentials, as specified by `client.authentication.k8s.io`.
 pub(crate) struct ExecPlugin {
     config: ExecConfig,
     policy: PluginPolicy,
-    /// What the program is told about the cluster, if it asks for that.
+    /// The cluster information for the plugin, if it is configured to get it.
     cluster: Option<serde_json::Value>,
     metrics: Option<Arc<Instruments>>,
 }
 
-/// A person who logs in through a browser needs minutes; a program on its own does not.
-const PATIENCE: Duration = Duration::from_secs(60);
-const INTERACTIVE_PATIENCE: Duration = Duration::from_secs(600);
-/// So long are the pipes of a program read that has ended: another that it started may hold them open for ever.
+/// The timeouts of a run. A browser login by a person takes minutes.
+const TIMEOUT: Duration = Duration::from_secs(60);
+const INTERACTIVE_TIMEOUT: Duration = Duration::from_secs(600);
+/// How long to read the output of a plugin that has exited. A child process of the plugin may keep the pipes open
+/// forever.
 const PIPES_GRACE: Duration = Duration::from_millis(250);
-/// The most that is read of what the program prints.
+/// The maximum size of the plugin's output.
 const MAX_OUTPUT: u64 = 1 << 20;
-/// Credentials are hardly ever longer.
+/// Credentials are rarely longer.
 const USUAL_OUTPUT: usize = 64 << 10;
-/// The most that an error tells of what a program said: the end of it, where it says why.
+/// The maximum size of the plugin's stderr in an error. The end is kept, because it has the cause.
 const MOST_SAID: usize = 4 << 10;
 
 impl ExecPlugin {
@@ -69,11 +70,11 @@ impl Source for ExecPlugin {
         self.run()
     }
 
-    fn patience(&self) -> Duration {
+    fn max_wait(&self) -> Duration {
         match self.config.interactive_mode {
-            InteractiveMode::Never => PATIENCE,
-            InteractiveMode::IfAvailable if !std::io::stdin().is_terminal() => PATIENCE,
-            InteractiveMode::IfAvailable | InteractiveMode::Always => INTERACTIVE_PATIENCE,
+            InteractiveMode::Never => TIMEOUT,
+            InteractiveMode::IfAvailable if !std::io::stdin().is_terminal() => TIMEOUT,
+            InteractiveMode::IfAvailable | InteractiveMode::Always => INTERACTIVE_TIMEOUT,
         }
     }
 
@@ -104,10 +105,10 @@ impl ExecPlugin {
             .stdout(Stdio::piped())
             .stderr(if interactive { Stdio::inherit() } else { Stdio::piped() })
             .kill_on_drop(true);
-        let patience = self.patience();
-        let ended = tokio::time::timeout(patience, output(command)).await;
+        let max_wait = self.max_wait();
+        let ended = tokio::time::timeout(max_wait, output(command)).await;
         self.count(ended.as_ref().ok());
-        let ended = ended.map_err(|_| self.fault(format!("it did not end within {patience:?}")))?;
+        let ended = ended.map_err(|_| self.fault(format!("it did not end within {max_wait:?}")))?;
         let (status, stdout, stderr) = ended.map_err(|error| match error.kind() {
             std::io::ErrorKind::NotFound => self.fault(format!("it is not installed{}", self.hint())),
             _ => self.fault(format!("it cannot be run: {error}")),
@@ -122,7 +123,7 @@ impl ExecPlugin {
         self.read(&stdout)
     }
 
-    /// Whether the program may ask whoever sits at the terminal, if there is one.
+    /// Whether the plugin may prompt on the terminal, if there is one.
     fn is_interactive(&self, has_terminal: bool) -> Result<bool, AuthError> {
         match self.config.interactive_mode {
             InteractiveMode::Never => Ok(false),
@@ -132,12 +133,12 @@ impl ExecPlugin {
         }
     }
 
-    /// Tells how a run ended; none if it did not.
+    /// Records how a run ended. `None` if it did not end.
     fn count(&self, ended: Option<&std::io::Result<Output>>) {
         let Some(metrics) = &self.metrics else { return };
         let (code, how) = match ended {
             Some(Ok((status, ..))) if status.success() => (0, "no_error"),
-            // One that was killed has no code; Go counts it as -1.
+            // A killed process has no exit code; Go counts it as -1.
             Some(Ok((status, ..))) => (status.code().unwrap_or(-1), "plugin_execution_error"),
             Some(Err(error)) if error.kind() == std::io::ErrorKind::NotFound => (1, "plugin_not_found_error"),
             Some(Err(_)) | None => (1, "client_internal_error"),
@@ -145,7 +146,7 @@ impl ExecPlugin {
         metrics.program_ran(code, how);
     }
 
-    /// What the program is told, as JSON in a variable.
+    /// Returns the content of `KUBERNETES_EXEC_INFO`.
     fn info(&self, interactive: bool) -> serde_json::Value {
         let mut spec = json!({ "interactive": interactive });
         if let Some(cluster) = &self.cluster {
@@ -183,7 +184,7 @@ impl ExecPlugin {
         if header.is_none() && pair.is_none() {
             return Err(self.fault("what it printed has neither a token nor a certificate".into()));
         }
-        // What cannot be used is not kept: no server would ever refuse it.
+        // Do not keep an unusable certificate: no server would ever reject it, so it would not be renewed.
         if let Some(Err(error)) = pair.as_deref().map(ClientPair::check) {
             return Err(AuthError::Certificate { why: error.to_string() });
         }
@@ -214,7 +215,7 @@ struct ExecStatus {
     expiration_timestamp: Option<Time>,
 }
 
-/// What the client says to a program that has printed this.
+/// Returns the error for a plugin that prints this.
 #[cfg(any(test, fuzzing))]
 pub(crate) fn complaint(printed: &[u8]) -> Option<AuthError> {
     plugin(InteractiveMode::Never).read(printed).err()
@@ -235,12 +236,12 @@ fn plugin(interactive_mode: InteractiveMode) -> ExecPlugin {
     ExecPlugin { config, policy: PluginPolicy::AllowAll, cluster: None, metrics: None }
 }
 
-/// Reads what a program printed. The error says where it is wrong, and not more: serde's message could quote the credentials.
+/// Decodes the plugin's output. The error has only the position, because serde's message could quote credentials.
 fn decode(printed: &[u8]) -> Result<ExecCredential, String> {
     let place = |line: usize, column: usize| format!("line {line}, column {column}");
     let json = serde_json::from_slice(printed).map_err(|error| place(error.line(), error.column()));
-    // A text without a brace at its start may be YAML. The library takes quadratic time for what nests, and for directives, so there
-    // may be few of them: credentials have none.
+    // A text that does not start with a brace can be YAML. The parser needs quadratic time for nesting and directives,
+    // so their number is limited. Credentials have none.
     #[cfg(feature = "yaml")]
     if json.is_err()
         && printed.len() <= 64 << 10
@@ -255,13 +256,13 @@ fn decode(printed: &[u8]) -> Result<ExecCredential, String> {
     json
 }
 
-/// How a program ended, and what it said on both of its pipes.
+/// The exit status and the content of stdout and stderr.
 type Output = (ExitStatus, Zeroizing<Vec<u8>>, Vec<u8>);
 
-/// Runs a program to its end. Both of its pipes are read at once: it would wait for ever on a full one.
+/// Runs a process to its end. It reads both pipes concurrently, because a full pipe would block the process.
 async fn output(mut command: Command) -> std::io::Result<Output> {
     let mut child = command.spawn()?;
-    // A vector that grows leaves copies behind.
+    // A vector that grows leaves unwiped copies.
     let (mut stdout, mut stderr) = (Zeroizing::new(Vec::with_capacity(USUAL_OUTPUT)), Vec::new());
     let status = {
         let (out, err) = (child.stdout.take(), child.stderr.take());
@@ -272,7 +273,7 @@ async fn output(mut command: Command) -> std::io::Result<Output> {
                 child.wait().await?
             }
             status = child.wait() => {
-                // What it said is in the pipes by now, whoever else holds them.
+                // The output of the process is in the pipes by now, even if another process keeps them open.
                 if let Ok(read) = tokio::time::timeout(PIPES_GRACE, pipes).await {
                     read?;
                 }
@@ -285,7 +286,7 @@ async fn output(mut command: Command) -> std::io::Result<Output> {
 
 async fn read(pipe: Option<impl AsyncRead + Unpin>, bytes: &mut Vec<u8>) -> std::io::Result<()> {
     if let Some(pipe) = pipe {
-        // The rest is cut off: no credentials are that long, and dropping the pipe ends a program that goes on.
+        // Credentials are never longer. Dropping the pipe ends a process that keeps writing.
         pipe.take(MAX_OUTPUT).read_to_end(bytes).await?;
     }
     Ok(())
@@ -314,7 +315,7 @@ fn cluster_info(config: &ExecConfig, client: &ClientConfig) -> Result<serde_json
     Ok(cluster)
 }
 
-/// Terminals obey control characters, so foreign ones are spelled out.
+/// Escapes control characters, which a terminal would interpret.
 fn printable(text: &str) -> String {
     let mut shown = String::with_capacity(text.len());
     for character in text.chars() {
@@ -332,7 +333,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_program_is_interactive_where_it_may_be_and_there_is_a_terminal() {
+    fn plugin_is_interactive_if_allowed_and_terminal_exists() {
         for (mode, without, with) in [
             (InteractiveMode::Never, Some(false), Some(false)),
             (InteractiveMode::IfAvailable, Some(false), Some(true)),

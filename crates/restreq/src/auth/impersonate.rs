@@ -1,11 +1,11 @@
-//! As whom a request is made.
+//! User impersonation.
 
 use http::{HeaderMap, HeaderName, HeaderValue};
 use pintle_meta::Impersonate;
 
 use crate::error::ConfigError;
 
-/// The headers that ask to act as somebody else.
+/// The impersonation headers.
 #[derive(Debug, Default)]
 pub(crate) struct Impersonation(Vec<(HeaderName, HeaderValue)>);
 
@@ -49,7 +49,7 @@ impl Impersonation {
         Ok(Self(headers))
     }
 
-    /// Adds the headers, unless the request asks to act as somebody already.
+    /// Adds the headers, unless the request already impersonates a user.
     pub(crate) fn apply(&self, headers: &mut HeaderMap) {
         if headers.contains_key(USER) {
             return;
@@ -60,8 +60,8 @@ impl Impersonation {
     }
 }
 
-/// Percent-escapes the bytes that may not stand in a header's name, and `%` itself. Names are in lower case on the wire, so
-/// the escapes are too.
+/// Percent-encodes `%` and the bytes that are invalid in a header name. Header names are in lower case, so the escapes
+/// are too.
 fn escape(key: &str) -> String {
     let mut escaped = String::with_capacity(key.len());
     for byte in key.bytes() {
@@ -90,7 +90,7 @@ mod tests {
     }
 
     #[test]
-    fn each_group_and_each_value_is_its_own_header() {
+    fn each_group_and_value_has_its_own_header() {
         let extra = [("test.example.com/thing.thing", "b"), ("a%20b", "c")];
         let extra = extra.map(|(key, value)| (key.to_owned(), vec![value.to_owned(), "z".to_owned()])).into();
         let whom =
@@ -112,7 +112,7 @@ mod tests {
     }
 
     #[test]
-    fn whatever_else_needs_a_user() {
+    fn impersonated_groups_and_extras_require_a_user() {
         let group = Impersonate { groups: vec!["g".into()], ..Impersonate::default() };
         let error = Impersonation::new(Some(&group)).unwrap_err().to_string();
         assert!(error.contains("impersonate.groups") && error.contains("impersonate.user"), "{error}");

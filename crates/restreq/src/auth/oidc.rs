@@ -1,6 +1,6 @@
-//! Logins by OpenID Connect, refreshed as client-go's auth provider `oidc` refreshes them.
+//! OpenID Connect logins, refreshed as by client-go's auth provider `oidc`.
 
-mod keeper;
+mod token_writer;
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::{Duration, SystemTime};
@@ -12,7 +12,7 @@ use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
 use pintle_meta::{ClientConfig, OidcConfig, Secret, redacted_url};
 use serde::Deserialize;
 
-use self::keeper::{Keeper, Tokens};
+use self::token_writer::{TokenWriter, Tokens};
 use super::renewal::{Credential, LEEWAY, Renewal, Source};
 use super::secret;
 use crate::error::{AuthError, ConfigError};
@@ -23,28 +23,30 @@ use crate::{Error, Request, Response, RestClient, RestClientConfig, Timeouts};
 /// A login at an issuer.
 pub(crate) struct OidcLogin {
     config: OidcConfig,
-    /// How to reach the issuer: by a client like any other, that asks as nobody.
+    /// A client for the issuer, without credentials.
     issuer: RestClient,
-    /// Scheme and authority of its URL.
+    /// The scheme and authority of the issuer's URL.
     origin: String,
-    /// The rest, beneath which it tells of itself.
+    /// The path of the issuer's URL, under which it serves its discovery document.
     path: String,
-    /// The last that were given.
+    /// The latest tokens.
     tokens: Mutex<Option<Tokens>>,
-    keeper: Option<Keeper>,
-    /// Makes a client of another origin, and says of which: certificates are read for it.
+    token_writer: Option<TokenWriter>,
+    /// Creates a client for another origin, and returns it with that origin. Reads certificates.
     elsewhere: FileReader<(String, Result<RestClient, String>)>,
 }
 
-/// A refresh, with both questions that it takes.
-const PATIENCE: Duration = Duration::from_secs(30);
-/// The most that is read of an answer.
+/// The timeout of a refresh with both of its requests.
+const TIMEOUT: Duration = Duration::from_secs(30);
+/// The maximum size of a response.
 const LARGEST: usize = 1 << 20;
 
-/// The logins that are in use. Most issuers take a refresh token once only, so clients that begin with the same one share what comes of it.
+/// All logins in use. Most issuers accept a refresh token only once, so clients that start with the same token share
+/// its successors.
 static LOGINS: Mutex<Vec<Weak<Renewal<OidcLogin>>>> = Mutex::new(Vec::new());
 
-/// The login that a configuration describes. What it has of tokens is not judged here: whoever needs none has no need to log in again.
+/// Returns the login of a configuration. The configured tokens are not validated, because a client that needs no login
+/// need not have valid ones.
 pub(crate) fn open(config: &OidcConfig) -> Result<Arc<Renewal<OidcLogin>>, ConfigError> {
     let fault = |why: String| ConfigError::Value { field: "oidc", why };
     let url = config.issuer_url.trim();
@@ -57,7 +59,7 @@ pub(crate) fn open(config: &OidcConfig) -> Result<Arc<Renewal<OidcLogin>>, Confi
     let tokens =
         config.refresh_token.clone().map(|refresh| Tokens { id: config.id_token.clone().unwrap_or_default(), refresh });
     let login = OidcLogin {
-        keeper: config.token_store.clone().map(|store| Keeper::new(store, &issuer_url)),
+        token_writer: config.token_store.clone().map(|store| TokenWriter::new(store, &issuer_url)),
         issuer,
         origin: origin.into(),
         path: path.split(['?', '#']).next().unwrap_or_default().trim_end_matches('/').to_owned(),
@@ -65,9 +67,9 @@ pub(crate) fn open(config: &OidcConfig) -> Result<Arc<Renewal<OidcLogin>>, Confi
         elsewhere: FileReader::new("the certificates of an issuer"),
         config: OidcConfig { issuer_url, id_token: None, ..config.clone() },
     };
-    // Given up after the lock: with the last of a login goes a user's store of tokens.
+    // Dropped after the lock: dropping the last user of a login drops the user's token store.
     let known: Vec<_>;
-    // Nothing panics half-way while it is held.
+    // No code under this lock panics with partial changes.
     let mut logins = LOGINS.lock().unwrap_or_else(PoisonError::into_inner);
     logins.retain(|login| login.strong_count() > 0);
     known = logins.iter().filter_map(Weak::upgrade).collect();
@@ -79,7 +81,7 @@ pub(crate) fn open(config: &OidcConfig) -> Result<Arc<Renewal<OidcLogin>>, Confi
     Ok(login)
 }
 
-/// Scheme and authority of an https URL, and what follows.
+/// Splits an https URL into its origin (scheme and authority) and the rest.
 fn origin(url: &str) -> Option<(&str, &str)> {
     let rest = url.get(..8).filter(|scheme| scheme.eq_ignore_ascii_case("https://")).map(|_| &url[8..])?;
     Some(url.split_at(8 + rest.find(['/', '?', '#']).unwrap_or(rest.len())))
@@ -88,24 +90,24 @@ fn origin(url: &str) -> Option<(&str, &str)> {
 fn client(origin: &str, config: &OidcConfig) -> Result<RestClient, ConfigError> {
     let mut server = ClientConfig::new(origin);
     server.tls.ca.clone_from(&config.ca);
-    // A deadline of the client's would be told to the issuer, in a parameter that it does not know.
+    // A client timeout would add a parameter that the issuer does not know.
     let timeouts = Timeouts { total: None, ..Timeouts::default() };
     RestClient::new(RestClientConfig { timeouts, max_body: LARGEST, backoff: None, ..server.into() })
 }
 
 impl Source for OidcLogin {
     async fn make(&self) -> Result<Credential, AuthError> {
-        let refreshed = tokio::time::timeout(PATIENCE, self.refresh()).await;
-        let refreshed = refreshed.unwrap_or_else(|_| Err(format!("it takes longer than {PATIENCE:?}")));
+        let refreshed = tokio::time::timeout(TIMEOUT, self.refresh()).await;
+        let refreshed = refreshed.unwrap_or_else(|_| Err(format!("it takes longer than {TIMEOUT:?}")));
         let (made, tokens) = refreshed.map_err(|why| self.fault(why))?;
-        if let (Some(keeper), Some(tokens)) = (&self.keeper, tokens) {
-            keeper.keep(tokens).await;
+        if let (Some(token_writer), Some(tokens)) = (&self.token_writer, tokens) {
+            token_writer.keep(tokens).await;
         }
         made.map_err(|why| self.fault(why))
     }
 
-    fn patience(&self) -> Duration {
-        PATIENCE + keeper::PATIENCE
+    fn max_wait(&self) -> Duration {
+        TIMEOUT + token_writer::TIMEOUT
     }
 
     fn fault(&self, why: String) -> AuthError {
@@ -114,13 +116,13 @@ impl Source for OidcLogin {
 }
 
 impl OidcLogin {
-    /// Whether there is anything to ask the issuer with.
+    /// Whether there is a refresh token.
     pub(crate) fn may_refresh(&self) -> bool {
         self.lock().is_some()
     }
 
-    /// Whether another one, just made, is this: of the same client at the same issuer, beginning with the same refresh token or the one
-    /// that there is by now.
+    /// Whether a new login is the same as this one: same client, same issuer, and the same initial or current refresh
+    /// token.
     fn is_of(&self, other: &Self) -> bool {
         let Some(begins_with) = &other.config.refresh_token else { return false };
         let who = |login: &Self| (login.config.issuer_url.clone(), login.config.client_id.clone());
@@ -128,7 +130,7 @@ impl OidcLogin {
         who(self) == who(other) && (self.config.refresh_token.as_ref() == Some(begins_with) || is_current())
     }
 
-    /// Another id token, or what is wrong with it; and what is to be kept.
+    /// Returns a new ID token or the problem with it, and the tokens to store.
     async fn refresh(&self) -> Result<(Result<Credential, String>, Option<Tokens>), String> {
         let before = self.lock().clone();
         let before = before.ok_or("it has ended, and there is no refresh token; log in again")?;
@@ -140,7 +142,7 @@ impl OidcLogin {
             Some(token) => credential(&token).map_err(|error| error.to_string()).inspect(|_| tokens.id = token),
             None => Err("the issuer gave no id token; log in again, with the scope \"openid\"".into()),
         };
-        // Whatever else is wrong with the answer, the one before may serve no more.
+        // The old refresh token may no longer be valid, so keep the new one even if the response is otherwise invalid.
         if let Some(token) = fresh.refresh_token.filter(|token| !token.is_empty()) {
             tokens.refresh = Secret::new(token);
         }
@@ -148,12 +150,12 @@ impl OidcLogin {
         Ok((made, (tokens != before).then_some(tokens)))
     }
 
-    /// Where tokens are refreshed, as the issuer tells.
+    /// Returns the token endpoint from the issuer's discovery document.
     async fn endpoint(&self) -> Result<(RestClient, String), String> {
         let document = self.issuer.get().request_uri(&format!("{}/.well-known/openid-configuration", self.path));
-        let document = document.max_retries(2).send().await.map_err(|error| told(&error))?;
+        let document = document.max_retries(2).send().await.map_err(|error| describe(&error))?;
         let url = Discovery::read(document.body())?.token_endpoint;
-        // A refresh token is as good as a password.
+        // A refresh token must be protected like a password.
         let Some((origin, target)) = origin(&url) else {
             return Err(format!("its token endpoint {:?} is no https URL", redacted_url(&url)));
         };
@@ -168,13 +170,13 @@ impl OidcLogin {
         let (of, made) = made.await.map_err(|why| format!("its certificates: {why}"))?;
         match of == origin {
             true => Ok((made?, target.into())),
-            // What was read before, of another.
+            // The reader returned the result for an earlier origin.
             false => Err(format!("its certificates cannot be read in time for {:?}", redacted_url(origin))),
         }
     }
 
-    /// Asks for tokens: once, since most issuers take a refresh token once. As with Go's library, a client that has a secret shows it in
-    /// a header, and in the body where that is not understood.
+    /// Requests tokens once, because most issuers accept a refresh token only once. As in Go's library, the client
+    /// secret is sent in a header, or in the body if the issuer does not accept that.
     async fn ask(&self, client: &RestClient, target: &str, refresh_token: &Secret) -> Result<Response, String> {
         let OidcConfig { client_id, client_secret, .. } = &self.config;
         let token = [("grant_type", "refresh_token"), ("refresh_token", refresh_token.expose())];
@@ -184,29 +186,29 @@ impl OidcLogin {
             request.header("accept", "application/json").body(encode_query(form.iter().copied()))
         };
         if let Some(secret) = client_secret {
-            // Each by itself is escaped: a colon divides them.
+            // Encode each part, because a colon separates them.
             let pair = [client_id, secret.expose()].map(|text| utf8_percent_encode(text, NON_ALPHANUMERIC).to_string());
             let pair = pair.join(":");
             let header = format!("Basic {}", BASE64_STANDARD.encode(pair));
             match request(&token).header("authorization", &header).send().await {
                 Err(error) if is_another_client(&error) => {}
-                outcome => return outcome.map_err(|error| told(&error)),
+                outcome => return outcome.map_err(|error| describe(&error)),
             }
         }
         let mut form = token.to_vec();
         form.push(("client_id", client_id));
         form.extend(client_secret.iter().map(|secret| ("client_secret", secret.expose())));
-        request(&form).send().await.map_err(|error| told(&error))
+        request(&form).send().await.map_err(|error| describe(&error))
     }
 
     fn lock(&self) -> MutexGuard<'_, Option<Tokens>> {
-        // Nothing panics half-way while it is held.
+        // No code under this lock panics with partial changes.
         self.tokens.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 impl Credential {
-    /// Whether it serves until a time that is not near.
+    /// Whether the token does not expire soon.
     fn lasts(&self) -> bool {
         let left = self.expires.and_then(|expires| expires.duration_since(SystemTime::now()).ok());
         left.is_some_and(|left| left > LEEWAY)
@@ -218,7 +220,7 @@ fn credential(id_token: &Secret) -> Result<Credential, ConfigError> {
     Ok(Credential { header: Some(header), pair: None, expires: expiry(id_token.expose()) })
 }
 
-/// When a token ends, as stands in it. Whether it is genuine is the server's matter.
+/// Returns the expiry claim of a token. The server verifies the token.
 pub(crate) fn expiry(id_token: &str) -> Option<SystemTime> {
     #[derive(Deserialize)]
     struct Claims {
@@ -230,7 +232,7 @@ pub(crate) fn expiry(id_token: &str) -> Option<SystemTime> {
     SystemTime::UNIX_EPOCH.checked_add(Duration::try_from_secs_f64(exp).ok()?)
 }
 
-/// What an issuer tells of itself, as far as it matters here.
+/// The discovery document of an issuer, as far as it is needed here.
 #[derive(Deserialize)]
 pub(crate) struct Discovery {
     pub(crate) token_endpoint: String,
@@ -244,7 +246,7 @@ impl Discovery {
     }
 }
 
-/// What an issuer answers to who asks for tokens.
+/// The response of a token endpoint.
 #[derive(Deserialize)]
 pub(crate) struct TokenAnswer {
     pub(crate) id_token: Option<String>,
@@ -252,14 +254,14 @@ pub(crate) struct TokenAnswer {
 }
 
 impl TokenAnswer {
-    /// The error says where it is wrong, and not more: serde's message could quote the tokens.
+    /// Decodes the response. The error has only the position, because serde's message could quote the tokens.
     pub(crate) fn read(body: &[u8]) -> Result<Self, String> {
         let place = |error: serde_json::Error| format!("line {}, column {}", error.line(), error.column());
         serde_json::from_slice(body).map_err(|error| format!("its answer holds no tokens ({})", place(error)))
     }
 }
 
-/// Whether an issuer does not know the client as it has shown itself, and so has not looked at its token.
+/// Whether the issuer rejected the client authentication, so it did not use the refresh token.
 fn is_another_client(error: &Error) -> bool {
     match error {
         Error::Status { status, body, .. } => match refusal(body) {
@@ -270,8 +272,9 @@ fn is_another_client(error: &Error) -> bool {
     }
 }
 
-/// How asking has failed. What a refusal says beside its code could quote what was sent.
-fn told(error: &Error) -> String {
+/// Describes the failure of a token request. Only the error code is shown, because the rest of the response could quote
+/// secrets.
+fn describe(error: &Error) -> String {
     match error {
         Error::Status { status, body, .. } => match refusal(body) {
             Some(refusal @ "invalid_grant") => {
@@ -284,7 +287,7 @@ fn told(error: &Error) -> String {
     }
 }
 
-/// The code of a refusal, if it is one of RFC 6749, section 5.2.
+/// Returns the error code of a rejection, if it is one of RFC 6749, section 5.2.
 pub(crate) fn refusal(body: &[u8]) -> Option<&'static str> {
     #[derive(Deserialize)]
     struct Refusal {

@@ -1,4 +1,4 @@
-//! Which credential programs may run.
+//! The policy for credential plugins.
 
 use std::env::consts::EXE_SUFFIX;
 use std::ffi::OsStr;
@@ -9,7 +9,7 @@ use pintle_meta::PluginPolicy;
 
 use crate::error::ConfigError;
 
-/// Refuses a list that allows less, or more, than who wrote it may think.
+/// Rejects an allowlist with entries that would not have the expected effect.
 pub(super) fn check(policy: &PluginPolicy) -> Result<(), ConfigError> {
     let PluginPolicy::Allowlist(list) = policy else { return Ok(()) };
     let fault = |why: String| Err(ConfigError::Value { field: "plugin_policy", why });
@@ -22,7 +22,8 @@ pub(super) fn check(policy: &PluginPolicy) -> Result<(), ConfigError> {
     }
 }
 
-/// The program to run for `command`, as an absolute path where there is one, or why it may not be run. `path` is `PATH`.
+/// Returns the program to run for `command`, as an absolute path if possible, or why it may not run. `path` is the
+/// value of `PATH`.
 pub(super) fn allowed(policy: &PluginPolicy, command: &str, path: Option<&OsStr>) -> Result<PathBuf, String> {
     let list = match policy {
         PluginPolicy::DenyAll => return Err("plugin_policy allows no credential program".into()),
@@ -32,11 +33,11 @@ pub(super) fn allowed(policy: &PluginPolicy, command: &str, path: Option<&OsStr>
     let resolved = look_path(Path::new(command), path);
     let is_listed = |program: &Path| list.iter().any(|entry| entry == program);
     if is_listed(Path::new(command)) {
-        // One that is missing is told as such by whoever runs it.
+        // If the program does not exist, running it reports that.
         return Ok(resolved.unwrap_or_else(|| command.into()));
     }
     let Some(resolved) = resolved else {
-        return Err("it is not found, so whether plugin_policy allows it cannot be told".into());
+        return Err("it is not found, so plugin_policy cannot be checked".into());
     };
     let is_same_file = |entry: &PathBuf| {
         entry.file_name() == resolved.file_name() && look_path(entry, path).is_some_and(|entry| entry == resolved)
@@ -47,14 +48,14 @@ pub(super) fn allowed(policy: &PluginPolicy, command: &str, path: Option<&OsStr>
     }
 }
 
-/// Whether a path is written the one way that it is compared by.
+/// Whether a path is in the normal form that is used for comparisons.
 fn is_normal(entry: &Path) -> bool {
     let plain = |part: Component<'_>| !matches!(part, Component::CurDir | Component::ParentDir);
     let rebuilt: PathBuf = entry.components().collect();
     !entry.as_os_str().is_empty() && entry.components().all(plain) && rebuilt.as_os_str() == entry.as_os_str()
 }
 
-/// The file that a command means: a name without a directory is looked up on `PATH`, whose relative entries do not count.
+/// Returns the file of a command. A bare name is looked up on `PATH`, ignoring relative entries.
 fn look_path(command: &Path, path: Option<&OsStr>) -> Option<PathBuf> {
     if command.parent().is_some_and(|parent| !parent.as_os_str().is_empty()) {
         return executable(command);
@@ -88,7 +89,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_list_that_cannot_be_meant_is_refused() {
+    fn invalid_allowlist_is_rejected() {
         let list = |entries: &[&str]| PluginPolicy::Allowlist(entries.iter().map(PathBuf::from).collect());
         for entries in [&["aws"][..], &["/opt/login", "aws"], &["bin/login"]] {
             check(&list(entries)).unwrap();
@@ -101,9 +102,9 @@ mod tests {
         check(&PluginPolicy::DenyAll).unwrap();
     }
 
-    /// The rows of client-go's tests of its allow-list.
+    /// The cases of client-go's allowlist tests.
     #[test]
-    fn a_program_is_allowed_as_it_is_named_or_if_both_lead_to_one_file() {
+    fn plugin_is_allowed_by_name_or_by_resolved_path() {
         let root = tempfile::tempdir().unwrap();
         let file = |name: &str, mode: u32| {
             let path = root.path().join(name);

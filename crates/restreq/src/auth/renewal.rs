@@ -1,4 +1,4 @@
-//! Credentials that end, and are made anew by a task of the client.
+//! Credentials that expire and are renewed in a task.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, SystemTime};
@@ -13,32 +13,34 @@ use super::Login;
 use crate::error::AuthError;
 use crate::transport::ClientPair;
 
-/// Where credentials come from.
+/// A source of credentials.
 pub(crate) trait Source: Send + Sync + 'static {
-    /// Makes new ones.
+    /// Gets new credentials.
     fn make(&self) -> impl Future<Output = Result<Credential, AuthError>> + Send;
 
-    /// How long that takes at most.
-    fn patience(&self) -> Duration;
+    /// The maximum duration of `make`.
+    fn max_wait(&self) -> Duration;
 
-    /// A failure of it, in an error's words.
+    /// Converts a failure to an error.
     fn fault(&self, why: String) -> AuthError;
 
-    /// Another certificate has taken the place of one that was shown for so long.
+    /// Records that a certificate was replaced after it was in use for `age`.
     fn certificate_replaced(&self, _age: Duration) {}
 }
 
-/// What a source gave.
+/// The credentials from a source.
 pub(crate) struct Credential {
     pub(crate) header: Option<HeaderValue>,
     pub(crate) pair: Option<Arc<ClientPair>>,
-    /// None: when the server refuses it.
+    /// `None`: valid until the server rejects them.
     pub(crate) expires: Option<SystemTime>,
 }
 
-/// Makes new credentials when there are none yet, shortly before they expire, and when the server refuses them; never twice at a time,
-/// and all who wait get what one run gives. A run is a task of the runtime whose request first needed it: a request that is given up does
-/// not end it, dropping the client and the deadline do. Where its runtime has ended, or stands still, who waits begins another one.
+/// Renews credentials on first use, shortly before they expire, and when the server rejects them.
+///
+/// There is at most one run at a time, and all waiting requests share its result. A run is a task on the runtime of the
+/// request that first needed it. Cancelling the request does not end the run; dropping the client and the timeout do.
+/// If its runtime has ended or stalls, a waiting request starts another run.
 pub(crate) struct Renewal<S: Source>(Arc<Shared<S>>);
 
 struct Shared<S> {
@@ -48,15 +50,15 @@ struct Shared<S> {
 
 #[derive(Default)]
 struct State {
-    /// How many runs there were.
+    /// The number of runs so far.
     runs: u64,
     issued: Option<Issued>,
     running: Option<Running>,
-    /// How the last run has failed, and when.
+    /// When and how the last run failed.
     failed: Option<(Instant, AuthError)>,
 }
 
-/// A run under way.
+/// A run in flight.
 #[derive(Clone)]
 struct Running {
     run: u64,
@@ -65,35 +67,35 @@ struct Running {
     task: AbortHandle,
 }
 
-/// Why there is a run.
+/// Why a run starts.
 #[derive(Clone, Copy, PartialEq)]
 enum Reason {
     Expired,
     Refused,
 }
 
-/// What a run gave.
+/// The credentials from a run.
 struct Issued {
     login: Login,
-    /// Since when its certificate has been shown.
+    /// Since when its certificate has been in use.
     since: Instant,
-    /// When to renew it; without a time, once the server refuses it.
+    /// When to renew it. `None`: after the server rejects it.
     until: Option<Instant>,
-    /// When, if it was made because the server refused the one before, or is the same again.
+    /// When it was issued, if it replaced rejected credentials or is equal to them.
     replaced: Option<Instant>,
 }
 
-/// A request takes time, and clocks differ: credentials are renewed so long before they expire.
+/// How long before the expiry credentials are renewed. Requests take time, and clocks differ.
 pub(super) const LEEWAY: Duration = Duration::from_secs(10);
-/// A source whose answer to a refusal is refused as well, or is the same again, is not asked again for so long.
+/// The pause before another run, if the server also rejected the renewed credentials or they did not change.
 const REFUSED_PAUSE: Duration = Duration::from_secs(10);
-/// So long does a failure stand: nobody begins another run.
+/// How long a failure is reported to all requests before another run.
 const FAILED_PAUSE: Duration = Duration::from_secs(1);
-/// So much longer than a run may take is it waited for: with its runtime, its own deadline may stand still.
+/// How much longer than a run's timeout a request waits. The run's own timer can stall with its runtime.
 const GRACE: Duration = Duration::from_secs(1);
 
 impl<S: Source> Renewal<S> {
-    /// `first` is what there is without a run.
+    /// `first` is used before any run.
     pub(crate) fn new(source: S, first: Option<Credential>) -> Self {
         let mut state = State::default();
         if let Some(first) = first {
@@ -108,12 +110,12 @@ impl<S: Source> Renewal<S> {
         &self.0.source
     }
 
-    /// The present credentials; those of a run if there are none that last.
+    /// Returns the current credentials. If there are none or they expire soon, waits for a run.
     pub(crate) async fn login(&self) -> Result<Login, AuthError> {
         self.issued(Reason::Expired, |issued| issued.until.is_none_or(|until| Instant::now() < until)).await
     }
 
-    /// Those of a later run than `used`, which the server refused.
+    /// Returns credentials from a later run than `used`, which the server rejected.
     pub(crate) async fn renew(&self, used: &Login) -> Result<Login, AuthError> {
         let is_pause = |issued: &Issued| issued.replaced.is_some_and(|at| at.elapsed() < REFUSED_PAUSE);
         self.issued(Reason::Refused, |issued| issued.login.run > used.run || is_pause(issued)).await
@@ -127,23 +129,23 @@ impl<S: Source> Renewal<S> {
                     return Ok(issued.login.clone());
                 }
                 match (&state.running, &state.failed) {
-                    // One whose runtime has gone will never tell.
+                    // A run whose runtime has ended never finishes.
                     (Some(running), _) if running.outcome.has_changed().is_ok() => (running.clone(), false),
                     (_, Some((at, error))) if at.elapsed() < FAILED_PAUSE => return Err(error.clone()),
                     _ => (self.start(&mut state, reason)?, true),
                 }
             };
-            let told = running.outcome.wait_for(Option::is_some);
-            let patience = self.0.source.patience().saturating_add(GRACE);
-            let told = match Handle::try_current() {
-                Ok(_) => timeout_at(running.began + patience, told).await,
+            let result = running.outcome.wait_for(Option::is_some);
+            let max_wait = self.0.source.max_wait().saturating_add(GRACE);
+            let result = match Handle::try_current() {
+                Ok(_) => timeout_at(running.began + max_wait, result).await,
                 // Outside of a runtime there are no timers.
-                Err(_) => Ok(told.await),
+                Err(_) => Ok(result.await),
             };
-            match told.map(|told| told.ok().and_then(|told| told.clone())) {
+            match result.map(|result| result.ok().and_then(|result| result.clone())) {
                 Ok(Some(outcome)) => return outcome,
                 Ok(None) if is_own => return Err(self.0.source.fault("its run was interrupted".into())),
-                // Its runtime has ended, or stands still.
+                // Its runtime has ended or stalls.
                 Ok(None) => {}
                 Err(_) => self.0.give_up(running.run),
             }
@@ -175,11 +177,11 @@ impl<S: Source> Drop for Renewal<S> {
 }
 
 impl<S: Source> Shared<S> {
-    /// Notes what a run gave.
+    /// Records the result of a run.
     fn keep(&self, run: u64, reason: Reason, made: Result<Credential, AuthError>) -> Result<Login, AuthError> {
         let (login, noted) = {
             let mut state = self.lock();
-            // One that was given up may come to an end all the same.
+            // A run that was given up may still finish.
             let is_awaited = state.running.take_if(|running| running.run == run).is_some();
             match made {
                 Ok(made) => state.issue(run, reason, made),
@@ -191,9 +193,9 @@ impl<S: Source> Shared<S> {
                 }
             }
         };
-        // Logs and metrics are somebody else's code, so this comes after the lock.
+        // Logs and metrics run foreign code, so this happens outside of the lock.
         if noted.is_over {
-            let fault = self.source.fault("what it gave expires at once".into());
+            let fault = self.source.fault("its credentials expire immediately".into());
             tracing::warn!("{fault}; it serves until the server refuses it");
         }
         if let Some(age) = noted.replaced {
@@ -202,7 +204,7 @@ impl<S: Source> Shared<S> {
         Ok(login)
     }
 
-    /// Gives up a run that should have come to an end so long ago: whatever drives it stands still.
+    /// Gives up a run that is overdue because its runtime stalls.
     fn give_up(&self, run: u64) {
         let given_up = self.lock().running.take_if(|running| running.run == run);
         if let Some(running) = given_up {
@@ -211,21 +213,21 @@ impl<S: Source> Shared<S> {
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
-        // Nothing here panics half-way.
+        // No code under this lock panics with partial changes.
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-/// What there is to tell of new credentials.
+/// What to log and measure about new credentials.
 struct Noted {
-    /// Whether they expire at once.
+    /// Whether they expire immediately.
     is_over: bool,
-    /// For how long a certificate was shown, if they take the place of one.
+    /// How long the replaced certificate was in use.
     replaced: Option<Duration>,
 }
 
 impl State {
-    /// What the credential is from now on.
+    /// Replaces the current credentials.
     fn issue(&mut self, run: u64, reason: Reason, credential: Credential) -> (Login, Noted) {
         let Credential { header, pair, expires } = credential;
         let login = Login { header, pair, run };

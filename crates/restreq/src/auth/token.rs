@@ -1,4 +1,4 @@
-//! Tokens from files.
+//! Token files.
 
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -11,10 +11,10 @@ use super::secret;
 use crate::error::AuthError;
 use crate::files::{self, FileReader};
 
-/// A bearer token in a file that others write anew, as the kubelet does with the tokens of service accounts.
+/// A bearer token in a file that is replaced from time to time, as the kubelet does for service accounts.
 ///
-/// It is read again every 50 s at most, and at once when the server refuses it. While it cannot be read, the last token
-/// serves on: a file may be missing for the moment in which it is replaced.
+/// The file is read again after 50 s, and at once when the server rejects the token. While it cannot be read, the last
+/// token stays in use, because a file can be missing briefly during its replacement.
 pub(crate) struct TokenFile {
     path: PathBuf,
     reader: FileReader<Result<HeaderValue, AuthError>>,
@@ -22,16 +22,16 @@ pub(crate) struct TokenFile {
 }
 
 struct State {
-    /// The header made of the last token; before the first read, of the token beside the file, if any.
+    /// The header of the last token. Before the first read, the header of the configured token, if any.
     header: Option<HeaderValue>,
-    /// When the file was last looked at.
+    /// When the file was last read.
     read_at: Option<Instant>,
 }
 
 const PERIOD: Duration = Duration::from_secs(50);
 
 impl TokenFile {
-    /// `token` serves until the file has been read once.
+    /// `token` is used until the file has been read once.
     pub(crate) fn new(path: PathBuf, token: Option<HeaderValue>) -> Self {
         let state = Mutex::new(State { header: token, read_at: None });
         Self { path, reader: FileReader::new("the token file"), state }
@@ -49,7 +49,7 @@ impl TokenFile {
         }
     }
 
-    /// Reads the file now, however fresh the token is.
+    /// Reads the file now, even if the token is recent.
     pub(crate) async fn reread(&self) -> Result<HeaderValue, AuthError> {
         self.note(self.reader.read_anew(self.reading()).await)
     }
@@ -59,7 +59,7 @@ impl TokenFile {
         move || token(&path)
     }
 
-    /// What serves from now on, after a look at the file.
+    /// Records the result of reading the file, and returns the header to use.
     fn note(&self, read: Result<Result<HeaderValue, AuthError>, &str>) -> Result<HeaderValue, AuthError> {
         let read = read.unwrap_or_else(|why| Err(fault(&self.path, why.into())));
         let last = {
@@ -80,7 +80,7 @@ impl TokenFile {
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
-        // Nothing here panics half-way.
+        // No code under this lock panics with partial changes.
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -90,7 +90,7 @@ fn token(path: &Path) -> Result<HeaderValue, AuthError> {
     header(&content).map_err(|why| fault(path, why))
 }
 
-/// The header that shows the token which a file holds.
+/// Returns the header for the token in a file's content.
 pub(crate) fn header(content: &[u8]) -> Result<HeaderValue, String> {
     match std::str::from_utf8(content).map(str::trim) {
         Ok("") => Err("it is empty".into()),
@@ -109,9 +109,9 @@ mod tests {
 
     use super::*;
 
-    /// That one may have seen the token which was refused.
+    /// An earlier read can have seen the rejected token.
     #[tokio::test]
-    async fn what_a_refusal_has_read_is_not_what_was_being_read_before_it() {
+    async fn rejected_token_is_not_replaced_by_an_earlier_read() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("token");
         std::fs::write(&path, "new").unwrap();

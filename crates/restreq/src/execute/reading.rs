@@ -1,4 +1,4 @@
-//! Reading the body of an answer.
+//! Reading response bodies.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -12,13 +12,13 @@ use super::{from_now, late, within};
 use crate::Error;
 use crate::error::Phase;
 use crate::request::BoxError;
-use crate::transport::{AnswerBody, in_one_line};
+use crate::transport::{ResponseBody, in_one_line};
 
-/// So much room is made for an answer at once, whatever length it announces.
+/// The maximum capacity to reserve at once, whatever length the server announces.
 const MOST_AT_ONCE: usize = 1 << 20;
-/// The most that is read of a body that nobody wants, so that its connection can be used again.
+/// How much to read of an unwanted body, so that its connection can be reused.
 const MAX_DRAINED: u64 = 2 << 10;
-const DRAIN_PATIENCE: Duration = Duration::from_secs(1);
+const DRAIN_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// Why a body could not be read to its end.
 pub(crate) enum BodyFault {
@@ -43,7 +43,7 @@ impl BodyFault {
     }
 }
 
-pub(super) async fn read(mut body: AnswerBody, limit: usize, idle: Option<Duration>) -> Result<Bytes, BodyFault> {
+pub(super) async fn read(mut body: ResponseBody, limit: usize, idle: Option<Duration>) -> Result<Bytes, BodyFault> {
     let expected = body.size_hint().exact().unwrap_or(0);
     if expected > limit as u64 {
         return Err(BodyFault::TooLarge(limit));
@@ -64,14 +64,15 @@ pub(super) async fn read(mut body: AnswerBody, limit: usize, idle: Option<Durati
     Err(BodyFault::TooLarge(limit))
 }
 
-/// How much room to make for a body of which so much is there. What is announced need not come: from there on, room doubles as it does.
+/// Returns the capacity to reserve. The announced length may not arrive, so the capacity above the limit doubles with
+/// the received data.
 fn room(present: usize, announced: u64) -> usize {
     present.max(usize::try_from(announced).unwrap_or(usize::MAX).min(MOST_AT_ONCE))
 }
 
-/// The beginning of a body, as far as it can be had in time.
-pub(super) async fn read_some(mut body: AnswerBody, limit: usize, patience: Duration) -> Bytes {
-    let deadline = from_now(patience);
+/// Reads the start of a body, as far as it arrives in time.
+pub(super) async fn read_some(mut body: ResponseBody, limit: usize, max_wait: Duration) -> Bytes {
+    let deadline = from_now(max_wait);
     let mut whole = BytesMut::new();
     while whole.len() < limit
         && let Ok(Ok(Some(chunk))) = within(deadline, chunk(&mut body, None)).await
@@ -82,7 +83,7 @@ pub(super) async fn read_some(mut body: AnswerBody, limit: usize, patience: Dura
     whole.freeze()
 }
 
-async fn chunk(body: &mut AnswerBody, idle: Option<Duration>) -> Result<Option<Bytes>, BodyFault> {
+async fn chunk(body: &mut ResponseBody, idle: Option<Duration>) -> Result<Option<Bytes>, BodyFault> {
     let idle = idle.and_then(from_now);
     loop {
         match within(idle, body.frame()).await.map_err(BodyFault::Idle)? {
@@ -96,9 +97,9 @@ async fn chunk(body: &mut AnswerBody, idle: Option<Duration>) -> Result<Option<B
     }
 }
 
-pub(super) async fn drain(body: AnswerBody) {
+pub(super) async fn drain(body: ResponseBody) {
     if body.size_hint().lower() <= MAX_DRAINED {
-        read_some(body, MAX_DRAINED as usize, DRAIN_PATIENCE).await;
+        read_some(body, MAX_DRAINED as usize, DRAIN_TIMEOUT).await;
     }
 }
 
@@ -107,7 +108,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn no_more_than_a_mebibyte_is_reserved_for_what_is_only_announced() {
+    fn announced_length_reserves_at_most_one_mebibyte() {
         assert_eq!((room(10, 0), room(10, 700), room(10, 1 << 30)), (10, 700, 1 << 20));
         assert_eq!((room(2 << 20, 3 << 30), room(0, u64::MAX)), (2 << 20, 1 << 20));
     }

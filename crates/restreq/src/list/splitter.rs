@@ -1,4 +1,4 @@
-//! Cuts the body of a list into its items, as it comes.
+//! Splits the body of a list into its items while it arrives.
 
 use std::collections::VecDeque;
 use std::fmt;
@@ -9,53 +9,54 @@ use pintle_meta::RawObject;
 use crate::json::{Container, Json, Token};
 use crate::oversized::BoundedBuffer;
 
-/// Takes the items out of a list while its body is still coming, so that no more of it is held than one item and what stands
-/// around the items, the envelope.
+/// Splits a list into its items while its body arrives. Only one item and the envelope, which is everything around the
+/// items, are in memory.
 ///
-/// What comes out of a body to its end is what a JSON parser would find in it; a body that is no JSON is refused where it ceases
-/// to be. An item that lies within one chunk is not copied, and one above the limit is read over. Stepped: it does no I/O.
+/// The result for a complete body is the same as that of a JSON parser. A body that is not JSON is rejected at the
+/// first invalid byte. An item within one chunk is not copied, and an item above the limit is skipped. It does no I/O.
 pub(crate) struct ListSplitter {
     json: Json,
-    /// What was pushed and not yet looked at.
+    /// Chunks that are not processed yet.
     chunks: VecDeque<Bytes>,
-    /// How many bytes came before that.
+    /// The number of bytes before these chunks.
     offset: u64,
-    /// All that has come outside of the items.
+    /// All bytes outside of the items.
     envelope: Vec<u8>,
     place: Place,
     item: BoundedBuffer,
 }
 
-/// Where in the body the splitter stands.
+/// The position in the body.
 #[derive(PartialEq)]
 enum Place {
-    /// Around the items. The present member is called `items`, or is not.
+    /// Around the items. `names_items`: the current field is `items`.
     Outside {
         names_items: bool,
     },
     Items,
 }
 
-/// What may stand around the items: their list's metadata. client-go has no bound; a continue token is the longest part.
+/// The maximum size of the envelope, which has the list's metadata. client-go has no limit; the continue token is the
+/// longest part.
 const MAX_ENVELOPE: usize = 1 << 20;
 
-/// Where a member of the list stands, and an item.
+/// The depth of the list's fields, and of an item.
 const MEMBER: usize = 1;
 const ITEM: usize = 2;
 
-/// Why a body is given up.
+/// Why a body is rejected.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Fault {
-    /// What stands around the items is larger than this.
+    /// The envelope is above this limit.
     TooLarge { limit: usize },
-    /// It is no JSON from there on.
+    /// It is not JSON from this offset.
     NoJson { offset: u64 },
-    /// It ended there, and is not whole.
+    /// It ended at this offset and is incomplete.
     Ended { offset: u64 },
 }
 
 impl ListSplitter {
-    /// A splitter that holds items of at most `limit` bytes.
+    /// Creates a splitter for items of at most `limit` bytes.
     pub(crate) fn new(limit: usize) -> Self {
         Self {
             json: Json::new(MEMBER),
@@ -67,18 +68,18 @@ impl ListSplitter {
         }
     }
 
-    /// Adds the next bytes of the body.
+    /// Appends a chunk of the body.
     pub(crate) fn push(&mut self, chunk: Bytes) {
         if !chunk.is_empty() {
             self.chunks.push_back(chunk);
         }
     }
 
-    /// The next item, `None` if more bytes are needed first.
+    /// Returns the next item, or `None` if more bytes are needed.
     ///
     /// # Errors
     ///
-    /// The body is no JSON, or what stands around the items is too large. Nothing more can be read then.
+    /// Returns an error if the body is not JSON or the envelope is too large. Nothing more can be read then.
     pub(crate) fn next_item(&mut self) -> Result<Option<RawObject>, Fault> {
         while let Some(mut chunk) = self.chunks.pop_front() {
             let item = self.read(&mut chunk)?;
@@ -92,16 +93,16 @@ impl ListSplitter {
         Ok(None)
     }
 
-    /// What stood around the items, now that the body has ended: JSON, with the items left out.
+    /// Returns the envelope after the end of the body: the JSON without the items.
     ///
     /// # Errors
     ///
-    /// The body is not whole.
+    /// Returns an error if the body is incomplete.
     pub(crate) fn finish(&self) -> Result<&[u8], Fault> {
         if self.json.is_whole() { Ok(&self.envelope) } else { Err(Fault::Ended { offset: self.offset }) }
     }
 
-    /// Reads on up to the end of an item, to where the items begin or end, or to the end of the chunk.
+    /// Reads up to the end of an item, to the start or end of the items, or to the end of the chunk.
     fn read(&mut self, chunk: &mut Bytes) -> Result<Option<RawObject>, Fault> {
         let mut at = 0;
         let token = loop {
@@ -143,7 +144,7 @@ impl ListSplitter {
         }))
     }
 
-    /// Whether with this token an item ends, or the items begin or end.
+    /// Whether an item ends with this token, or the items start or end.
     fn is_boundary(&mut self, token: Token) -> bool {
         match (&mut self.place, token, self.json.depth()) {
             (Place::Outside { names_items }, Token::Name, MEMBER) => {
@@ -186,7 +187,7 @@ mod tests {
 
     use super::*;
 
-    /// The items and the envelope, the body cut after every so many bytes.
+    /// Returns the items and the envelope of a body in chunks of `step` bytes.
     fn read(body: &[u8], step: usize, limit: usize) -> Result<(Vec<RawObject>, Vec<u8>), Fault> {
         let mut splitter = ListSplitter::new(limit);
         let mut items = Vec::new();
@@ -206,7 +207,7 @@ mod tests {
     }
 
     #[test]
-    fn items_are_found_wherever_they_stand() {
+    fn items_are_found_at_any_position() {
         let rest = json!({"kind": "PodList", "metadata": {"resourceVersion": "7", "items": [1]}, "items": []});
         for body in [
             r#"{"kind":"PodList","metadata":{"resourceVersion":"7","items":[1]},"items":[{"a":"]"},{"b":[{"items":[2]}]}]}"#,
@@ -221,7 +222,7 @@ mod tests {
     }
 
     #[test]
-    fn a_body_without_items_is_all_envelope() {
+    fn body_without_items_is_all_envelope() {
         for body in
             [r#"{"items":null,"kind":"PodList"}"#, r#"{"kind":"Status","message":"items\":["}"#, "[{\"items\":[1]}]"]
         {
@@ -233,7 +234,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_json_is_refused_where_it_ceases_to_be() {
+    fn invalid_json_is_rejected_at_the_first_invalid_byte() {
         for (body, offset) in [
             (r#"{"items":[{"a":1} {"b":2}]}"#, 18),
             (r#"{"items":[{"a":1},,{"b":2}]}"#, 18),
@@ -259,7 +260,7 @@ mod tests {
     }
 
     #[test]
-    fn an_item_above_the_limit_is_read_over_and_named() {
+    fn item_above_the_limit_is_skipped_and_named() {
         let big = "x\\\"".repeat(200);
         let managed = r#"[{"metadata":{"name":"not this","namespace":"nor this"}}]"#;
         let key = Some(ObjectKey::new("team", "a"));
@@ -308,13 +309,14 @@ mod tests {
     }
 
     #[test]
-    fn what_stands_around_the_items_is_bounded() {
+    fn envelope_size_is_bounded() {
         let mut splitter = ListSplitter::new(10);
         splitter.push(vec![b' '; MAX_ENVELOPE + 1].into());
         assert_eq!(splitter.next_item(), Err(Fault::TooLarge { limit: MAX_ENVELOPE }));
     }
 
-    /// Bodies that are nearly lists: a few bytes were put in, or taken out, most of them where the grammar has something to say.
+    /// Bodies that are almost lists: a few bytes were inserted or removed, mostly at positions where the grammar
+    /// matters.
     fn nearly_a_list() -> impl Strategy<Value = Vec<u8>> {
         let item = prop_oneof![
             "[a-z\\[\\]{}:,\"\\\\]{0,9}".prop_map(|text| json!({"x": [text], "items": [1, "]"]})),
@@ -349,7 +351,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn a_body_is_taken_if_serde_takes_it_and_split_as_serde_reads_it(body in nearly_a_list(), limit in 1_usize..60) {
+        fn splitter_agrees_with_serde(body in nearly_a_list(), limit in 1_usize..60) {
             let is_json = serde_json::from_slice::<IgnoredAny>(&body).is_ok();
             let whole = read(&body, body.len(), usize::MAX);
             prop_assert_eq!(whole.is_ok(), is_json, "{:?} {:?}", whole, Bytes::from(body));
@@ -368,7 +370,7 @@ mod tests {
         }
 
         #[test]
-        fn no_bytes_make_it_panic_or_hold_more_than_it_may(body in prop::collection::vec(any::<u8>(), 0..300), step in 1_usize..50) {
+        fn splitter_never_panics_or_exceeds_its_limit(body in prop::collection::vec(any::<u8>(), 0..300), step in 1_usize..50) {
             let mut splitter = ListSplitter::new(20);
             for chunk in body.chunks(step) {
                 splitter.push(Bytes::copy_from_slice(chunk));

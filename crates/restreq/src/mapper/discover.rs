@@ -1,4 +1,4 @@
-//! Asking a server what it has.
+//! Fetches discovery from a server.
 
 use std::collections::BTreeMap;
 
@@ -10,14 +10,14 @@ use super::documents::{Resources, Root};
 use super::{DiscoveredResource, Known};
 use crate::{Error, RestClient};
 
-/// A server chooses the first that it has.
+/// The server uses the first one that it supports.
 const AGGREGATED: &str = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList, \
     application/json;g=apidiscovery.k8s.io;v=v2beta1;as=APIGroupDiscoveryList, application/json";
 
-/// So many groups are asked at once.
+/// The maximum number of groups to fetch concurrently.
 const AT_ONCE: usize = 10;
 
-/// `turn` is when, among the callers.
+/// `turn` orders this fetch among lookups.
 pub(super) async fn ask(client: &RestClient, turn: u64) -> Result<Known, ApiError> {
     let asked = Instant::now();
     let (core, groups) = tokio::join!(part(client, "/api"), part(client, "/apis"));
@@ -31,14 +31,14 @@ pub(super) async fn ask(client: &RestClient, turn: u64) -> Result<Known, ApiErro
 
 type Part = (Vec<DiscoveredResource>, Vec<GroupVersion>);
 
-/// What is beneath `/api` or `/apis`.
+/// Fetches everything beneath `/api` or `/apis`.
 async fn part(client: &RestClient, path: &str) -> Result<Part, ApiError> {
     let root = client.get().abs_path([path]).header("accept", AGGREGATED).object().await;
     let group_versions = match root {
         Ok(Root::Aggregated(document)) => return Ok(document.resources()),
         Ok(Root::Core(document)) => document.group_versions(),
         Ok(Root::Groups(document)) => document.group_versions(),
-        // A server may have one half only, or show only one.
+        // A server may have or allow only one of the two.
         Err(error) => match ApiError::from(error) {
             error if error.is_not_found() || error.is_forbidden() => Vec::new(),
             error => return Err(error),
@@ -47,7 +47,7 @@ async fn part(client: &RestClient, path: &str) -> Result<Part, ApiError> {
     Ok(one_by_one(client, group_versions).await)
 }
 
-/// Group by group. One that does not answer is missing, and the others are not.
+/// Fetches group by group. A group that does not respond is recorded as missing.
 async fn one_by_one(client: &RestClient, group_versions: Vec<GroupVersion>) -> Part {
     let mut requests = JoinSet::new();
     let mut answers = BTreeMap::new();
@@ -61,7 +61,7 @@ async fn one_by_one(client: &RestClient, group_versions: Vec<GroupVersion>) -> P
         }
         match requests.join_next().await {
             Some(Ok((at, answer))) => _ = answers.insert(at, answer),
-            // Nothing in it panics, and nobody aborts it; it would be missing.
+            // The task does not panic and is not aborted.
             Some(Err(_)) => {}
             None => break,
         }

@@ -1,11 +1,11 @@
-//! The documents of discovery, aggregated and not.
+//! Discovery documents, aggregated and not.
 
 use pintle_meta::{ApiResource, GroupVersion, Scope};
 use serde::{Deserialize, Deserializer};
 
 use super::DiscoveredResource;
 
-/// `/api` or `/apis`, in whichever form the server has it.
+/// `/api` or `/apis`, in either form.
 #[derive(Deserialize)]
 #[serde(tag = "kind")]
 pub(super) enum Root {
@@ -50,7 +50,7 @@ struct AggregatedVersion {
 #[serde(rename_all = "camelCase")]
 struct AggregatedResource {
     resource: String,
-    /// Absent where an extension server does not tell it.
+    /// Absent if an extension server does not provide it.
     response_kind: Option<ResponseKind>,
     #[serde(default)]
     scope: String,
@@ -77,7 +77,7 @@ struct AggregatedSubresource {
 }
 
 impl Aggregated {
-    /// All resources, and the groups and versions of which the server cannot tell any.
+    /// Returns all resources, and the groups and versions whose resources are unavailable.
     pub(super) fn resources(self) -> (Vec<DiscoveredResource>, Vec<GroupVersion>) {
         let (mut resources, mut missing) = (Vec::new(), Vec::new());
         for group in self.items {
@@ -144,7 +144,7 @@ struct Version {
 }
 
 impl Groups {
-    /// Of each group the preferred version first.
+    /// Returns the groups and versions, with the preferred version first for each group.
     pub(super) fn group_versions(self) -> Vec<GroupVersion> {
         let of_group = |group: Group| {
             let preferred = group.preferred_version.map(|version| version.version);

@@ -1,10 +1,10 @@
-//! Which resource is meant. No I/O.
+//! Finds the resource for a name or a kind. No I/O.
 
 use pintle_meta::{ApiResource, GroupVersionKind, GroupVersionResource};
 
 use super::{DiscoveredResource, Known, MappingError};
 
-/// What is looked for.
+/// What to look up.
 pub(super) enum Wanted<'a> {
     /// As users write it.
     Name(&'a str),
@@ -31,7 +31,7 @@ impl Known {
         }
     }
 
-    /// The first reading of a name that fits anything.
+    /// Tries the interpretations of a name, in order.
     fn named(&self, name: &str) -> Result<ApiResource, MappingError> {
         let lower = name.to_lowercase();
         let (own, place) = lower.split_once('.').map_or((lower.as_str(), None), |(own, place)| (own, Some(place)));
@@ -53,11 +53,11 @@ impl Known {
         self.one(name, |_| false)
     }
 
-    /// The one that fits, in the version that the server prefers.
+    /// Returns the only matching resource, in the server's preferred version.
     fn one(&self, name: &str, fits: impl Fn(&DiscoveredResource) -> bool) -> Result<ApiResource, MappingError> {
         let mut candidates: Vec<&ApiResource> = Vec::new();
         for entry in self.resources.iter().filter(|entry| fits(entry)) {
-            // Of the same resource in several versions the first one counts.
+            // If the resource has several versions, use the first.
             if !candidates.iter().any(|other| other.group_resource() == entry.resource.group_resource()) {
                 candidates.push(&entry.resource);
             }
@@ -78,7 +78,7 @@ impl Known {
 
 fn is_called(entry: &DiscoveredResource, name: &str) -> bool {
     let DiscoveredResource { resource, singular, .. } = entry;
-    // Of built-in kinds old servers tell no singular.
+    // Old servers have no singular names for built-in kinds.
     !name.is_empty() && (resource.plural == name || singular == name || resource.kind.to_lowercase() == name)
 }
 
@@ -90,7 +90,7 @@ fn is_group(entry: &DiscoveredResource, place: &str) -> bool {
     entry.resource.group_version.group == place
 }
 
-/// `v1.apps`, or `v1` of the core group.
+/// Matches `v1.apps`, or `v1` for the core group.
 fn is_version_and_group(entry: &DiscoveredResource, place: &str) -> bool {
     let own = &entry.resource.group_version;
     let (version, group) = place.split_once('.').unwrap_or((place, ""));
@@ -134,7 +134,7 @@ mod tests {
     }
 
     #[test]
-    fn a_name_is_read_as_kubectl_reads_it() {
+    fn name_is_resolved_as_by_kubectl() {
         let known = known();
         for (name, expected) in [
             ("pods", "v1/pods"),
@@ -166,7 +166,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_ambiguous_or_unknown_is_a_typed_error() {
+    fn ambiguous_or_unknown_name_returns_a_typed_error() {
         let known = known();
         for name in ["widgets", "Widget", "w", "widget"] {
             let error = known.find(&Wanted::Name(name)).unwrap_err();
@@ -182,7 +182,7 @@ mod tests {
     }
 
     #[test]
-    fn kinds_and_resources_are_those_of_their_group() {
+    fn kind_and_resource_lookups_respect_the_group() {
         let known = known();
         let kind = |group: &str, version: &str, kind: &str| {
             known.find(&Wanted::Kind(&GroupVersionKind::new(group, version, kind))).map(|found| found.gvr().to_string())

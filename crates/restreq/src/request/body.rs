@@ -117,7 +117,7 @@ impl HttpBody {
     /// Without it, HTTP/2 would keep sending the body regardless of the response. hyper checks the body only when it
     /// can send more. If a server responds early, reads no more and does not reset the stream, the body lives until the
     /// connection ends. A body that is in memory as a whole needs no guard.
-    pub(crate) fn lease(&mut self) -> Option<oneshot::Sender<()>> {
+    pub(crate) fn cancel_guard(&mut self) -> Option<oneshot::Sender<()>> {
         if let Pieces::Whole(_) = self.pieces {
             return None;
         }

@@ -174,7 +174,7 @@ mod tests {
     }
 
     #[test]
-    fn what_may_not_stand_in_a_path_is_escaped() {
+    fn invalid_path_characters_are_escaped() {
         assert_eq!(
             encode_path("/apis/rbac/clusterroles/system:node a?#%ü".into()),
             "/apis/rbac/clusterroles/system:node%20a%3F%23%25%C3%BC"

@@ -191,7 +191,7 @@ mod tests {
     use crate::RestClient;
 
     #[test]
-    fn an_error_names_its_request_in_one_line() {
+    fn error_shows_its_request_on_one_line() {
         let client = RestClient::new(ClientConfig::new("http://host")).unwrap();
         let request =
             client.get().abs_path(["/a\nb"]).param("labelSelector", "app in (a, b)\nWARN forged\u{2028}\u{85}");
@@ -202,7 +202,7 @@ mod tests {
     }
 
     #[test]
-    fn a_template_has_placeholders_for_names_namespaces_and_values() {
+    fn template_replaces_names_namespaces_and_values() {
         let template = |server: &str, uri: &str| {
             let client = RestClient::new(ClientConfig::new(server)).unwrap();
             let request = client.get().request_uri(uri);

@@ -56,7 +56,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn retries_are_earned_with_requests_and_time_and_no_more_are_spent() {
+    fn retry_budget_grows_with_requests_and_time() {
         let (budget, start) = (Budget::default(), Instant::now());
         let spent = |now| std::iter::from_fn(|| budget.withdraw(now).then_some(())).count();
         assert_eq!(spent(start), 500);

@@ -1,4 +1,4 @@
-//! Connections: plain, through a proxy, with TLS.
+//! Connections: TCP, proxies and TLS.
 
 use std::fmt;
 use std::io;
@@ -22,13 +22,13 @@ use crate::Http2Config;
 use crate::metrics::Instruments;
 use crate::request::BoxError;
 
-/// Opens connections to one server: TCP, and TLS over it, within one deadline.
+/// Opens connections to one server, TCP and TLS, within one deadline.
 #[derive(Clone)]
 pub(super) struct Connector {
     pub(super) host: String,
     pub(super) port: u16,
     pub(super) proxy: Option<Proxy>,
-    /// How to reach the proxy, if that is over TLS.
+    /// The TLS settings for a proxy that is reached over TLS.
     pub(super) proxy_tls: Option<Arc<TlsSettings>>,
     pub(super) tls: Option<Arc<TlsSettings>>,
     pub(super) timeout: Duration,
@@ -36,11 +36,11 @@ pub(super) struct Connector {
     pub(super) metrics: Option<Arc<Instruments>>,
 }
 
-/// A peer that is silent for so long is asked by TCP whether it is there, three times. HTTP/2 asks by itself as well; without this,
-/// a watch over HTTP/1.1 would notice a dead peer after hours, if ever.
+/// TCP keepalive: after this time of silence, the peer is probed three times. HTTP/2 also has its own pings. Without
+/// TCP keepalive, a watch over HTTP/1.1 would notice a dead peer after hours or never.
 const KEEP_ALIVE: Duration = Duration::from_secs(30);
 const KEEP_ALIVE_AGAIN: Duration = Duration::from_secs(5);
-/// So long may it leave data without an acknowledgement. Linux would wait for a quarter of an hour.
+/// How long sent data may stay unacknowledged. Linux would wait for a quarter of an hour.
 const UNACKNOWLEDGED: Duration = Duration::from_secs(45);
 
 impl Connector {
@@ -71,14 +71,14 @@ impl Connector {
                 Stream::Plain(tcp)
             }
         };
-        let Some(tls) = &self.tls else { return Ok(Conn { stream, is_http2: false, news: None }) };
+        let Some(tls) = &self.tls else { return Ok(Conn { stream, is_http2: false, first_read: None }) };
         let stream = secure(stream, tls, tls.server_name.as_ref().unwrap_or(&self.host)).await?;
         let is_http2 = stream.get_ref().1.alpn_protocol() == Some(b"h2");
-        Ok(Conn { stream: Stream::Tls(stream), is_http2, news: None })
+        Ok(Conn { stream: Stream::Tls(stream), is_http2, first_read: None })
     }
 }
 
-/// TLS over what there is: a peer that proves to have this name.
+/// Establishes TLS with a peer that must prove this name.
 async fn secure(stream: Stream, tls: &TlsSettings, name: &str) -> Result<Box<TlsStream<Stream>>, BoxError> {
     let name = ServerName::try_from(name.to_owned())?;
     Ok(Box::new(TlsConnector::from(tls.config.clone()).connect(name, stream).await?))
@@ -100,27 +100,27 @@ async fn reach(host: &str, port: u16, metrics: Option<&Instruments>) -> io::Resu
 /// An open connection.
 pub(super) struct Conn {
     stream: Stream,
-    /// Whether TLS agreed on HTTP/2.
+    /// Whether TLS negotiated HTTP/2.
     pub(super) is_http2: bool,
-    news: Option<News>,
+    first_read: Option<FirstReadNotifier>,
 }
 
 enum Stream {
     Plain(TcpStream),
-    /// Over a plain one, or over that to a proxy.
+    /// Over TCP, or over TLS to a proxy.
     Tls(Box<TlsStream<Stream>>),
 }
 
-/// Who is told once the first words of the peer have been read, and whether they have come.
-struct News {
+/// Notifies `listener` after the first data from the peer was processed.
+struct FirstReadNotifier {
     listener: Arc<Notify>,
-    came: bool,
+    has_read: bool,
 }
 
 impl Conn {
-    /// Has the listener notified once what the peer says first has been dealt with: when the reader comes for more.
-    pub(super) fn tell(mut self, listener: Arc<Notify>) -> Self {
-        self.news = Some(News { listener, came: false });
+    /// Notifies the listener once the peer's first data was processed, which is when the reader asks for more.
+    pub(super) fn notify_after_first_read(mut self, listener: Arc<Notify>) -> Self {
+        self.first_read = Some(FirstReadNotifier { listener, has_read: false });
         self
     }
 }
@@ -128,12 +128,12 @@ impl Conn {
 impl AsyncRead for Conn {
     fn poll_read(mut self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
         let polled = Pin::new(&mut self.stream).poll_read(cx, buf);
-        if let Some(news) = &mut self.news {
+        if let Some(first_read) = &mut self.first_read {
             match polled {
-                Poll::Ready(_) => news.came = true,
-                Poll::Pending if news.came => {
-                    news.listener.notify_one();
-                    self.news = None;
+                Poll::Ready(_) => first_read.has_read = true,
+                Poll::Pending if first_read.has_read => {
+                    first_read.listener.notify_one();
+                    self.first_read = None;
                 }
                 Poll::Pending => {}
             }
@@ -230,7 +230,7 @@ mod tests {
 
     #[cfg(target_os = "linux")]
     #[tokio::test]
-    async fn a_dead_peer_of_a_resting_connection_is_found_within_a_minute() {
+    async fn dead_peer_of_idle_connection_is_detected_in_time() {
         let listener = tokio::net::TcpListener::bind(("127.0.0.1", 0)).await.unwrap();
         let tcp = reach("127.0.0.1", listener.local_addr().unwrap().port(), None).await.unwrap();
         let socket = SockRef::from(&tcp);

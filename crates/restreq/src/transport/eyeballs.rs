@@ -1,4 +1,5 @@
-//! TCP to a host of several addresses: each has a head start before the next, as RFC 8305 has it ("happy eyeballs").
+//! TCP connections to a host with several addresses, with "Happy Eyeballs" (RFC 8305): each attempt has a head start
+//! before the next.
 
 use std::future::poll_fn;
 use std::io;
@@ -12,21 +13,21 @@ use tokio::time::{Instant, sleep, timeout};
 
 use crate::metrics::Instruments;
 
-/// So long an address is tried alone.
+/// How long an address is tried alone.
 const HEAD_START: Duration = Duration::from_millis(250);
-/// So long an address is tried at all.
-const PATIENCE: Duration = Duration::from_secs(10);
+/// The timeout of one address.
+const TIMEOUT: Duration = Duration::from_secs(10);
 
-/// Connects to the first address that answers. The error tells of all that did not.
+/// Connects to the first address that responds. The error lists the failures of all addresses.
 pub(super) async fn connect(host: &str, port: u16, metrics: Option<&Instruments>) -> io::Result<TcpStream> {
-    // What is an address already is not looked up.
+    // An IP address is not looked up.
     let looking_up = metrics.filter(|_| host.parse::<IpAddr>().is_err()).map(|metrics| metrics.look_up(host));
     let addresses = tokio::net::lookup_host((host, port)).await;
     drop(looking_up);
     race(in_turns(addresses?.collect()), TcpStream::connect).await
 }
 
-/// IPv4 and IPv6 in turns, beginning with what the resolver prefers: a family that does not work costs one head start.
+/// Alternates IPv4 and IPv6, starting with the resolver's preference. A broken address family costs one head start.
 fn in_turns(addresses: Vec<SocketAddr>) -> Vec<SocketAddr> {
     let preferred = addresses.first().is_some_and(SocketAddr::is_ipv6);
     let (first, second): (Vec<_>, Vec<_>) = addresses.into_iter().partition(|address| address.is_ipv6() == preferred);
@@ -46,7 +47,7 @@ where
     F: Future<Output = io::Result<T>>,
 {
     let attempt = |address| {
-        let connecting = timeout(PATIENCE, connect(address));
+        let connecting = timeout(TIMEOUT, connect(address));
         Box::pin(async move {
             let connected = connecting.await.unwrap_or_else(|_| Err(io::ErrorKind::TimedOut.into()));
             connected.map_err(|error| (address, error))
@@ -59,7 +60,7 @@ where
     loop {
         attempts.extend(addresses.next().map(attempt));
         if attempts.is_empty() {
-            return Err(told(&failures));
+            return Err(combined_error(&failures));
         }
         head_start.as_mut().reset(Instant::now() + HEAD_START);
         tokio::select! {
@@ -72,7 +73,7 @@ where
     }
 }
 
-/// The first of them that ends.
+/// Returns the output of the first attempt that finishes.
 async fn first<F: Future>(attempts: &mut Vec<Pin<Box<F>>>) -> F::Output {
     poll_fn(|cx| {
         for at in 0..attempts.len() {
@@ -86,8 +87,8 @@ async fn first<F: Future>(attempts: &mut Vec<Pin<Box<F>>>) -> F::Output {
     .await
 }
 
-/// All failures in one. It is a refusal only if all are.
-fn told(failures: &[(SocketAddr, io::Error)]) -> io::Error {
+/// Combines all failures. The error kind is "refused" only if all addresses refused.
+fn combined_error(failures: &[(SocketAddr, io::Error)]) -> io::Error {
     let kinds = failures.iter().map(|(_, error)| error.kind());
     let kind = kinds.reduce(|one, other| if one == io::ErrorKind::ConnectionRefused { other } else { one });
     let texts: Vec<String> = failures.iter().map(|(address, error)| format!("{address}: {error}")).collect();
@@ -105,7 +106,7 @@ mod tests {
     use super::*;
 
     #[tokio::test]
-    async fn a_look_up_that_is_cut_off_takes_time_as_well() {
+    async fn cancelled_dns_lookup_is_measured() {
         let memory = Memory::new();
         let metrics = Instruments::new(Arc::new(memory.clone()), "server".into());
         drop(connect("localhost", 1, Some(&metrics)).now_or_never());
@@ -117,7 +118,7 @@ mod tests {
         list.iter().map(|address| format!("{address}:1").parse().unwrap()).collect()
     }
 
-    /// Addresses that end in 9 never answer, those in 8 refuse; the others connect after a second.
+    /// Addresses that end in 9 never respond, those in 8 refuse, and the others connect after a second.
     async fn try_all(list: &[&str]) -> (Result<String, String>, Duration) {
         let started = Instant::now();
         let connected = race(addresses(list), |address| async move {
@@ -133,7 +134,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_dead_address_costs_a_head_start_and_a_refusal_nothing() {
+    async fn dead_address_costs_one_head_start() {
         for (list, winner, millis) in [
             (&["10.0.0.1"][..], "10.0.0.1", 1000),
             (&["10.0.0.9", "10.0.0.1"], "10.0.0.1", 1250),
@@ -148,20 +149,20 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn where_no_address_answers_the_error_tells_of_all() {
+    async fn error_lists_all_addresses_when_none_respond() {
         let (error, took) = try_all(&["10.0.0.9", "10.0.0.8"]).await;
         let error = error.unwrap_err();
         assert!(
             error.starts_with("TimedOut") && error.contains("10.0.0.9:1") && error.contains("10.0.0.8:1"),
             "{error}"
         );
-        assert!(took <= PATIENCE + HEAD_START, "{took:?}");
+        assert!(took <= TIMEOUT + HEAD_START, "{took:?}");
         assert!(try_all(&["10.0.0.8", "10.0.0.18"]).await.0.unwrap_err().starts_with("ConnectionRefused"));
         assert!(try_all(&[]).await.0.unwrap_err().contains("no address"));
     }
 
     #[test]
-    fn the_families_take_turns() {
+    fn address_families_alternate() {
         let mixed = ["[::1]", "[::2]", "[::3]", "10.0.0.1", "10.0.0.2"];
         assert_eq!(in_turns(addresses(&mixed)), addresses(&["[::1]", "10.0.0.1", "[::2]", "10.0.0.2", "[::3]"]));
     }

@@ -1,44 +1,45 @@
-//! Which request gets which connection, when to dial, and what to let go. Decides only: no I/O, no clock, no lock.
+//! The connection pool: assigns connections to requests, and decides when to dial and what to close. It has no I/O, no
+//! clock and no lock.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use tokio::time::Instant;
 
-/// A connection, numbered by age.
+/// The ID of a connection. Older connections have lower IDs.
 pub(super) type ConnId = u64;
-/// A request that waits for a connection, numbered by age.
+/// The ID of a waiting request. Older requests have lower IDs.
 pub(super) type Ticket = u64;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Protocol {
-    /// One exchange at a time.
+    /// One request at a time.
     Http1,
-    /// As many streams as the server takes.
+    /// As many streams as the server allows.
     Http2,
 }
 
-/// The connections to one server that one kind of request shares, as far as deciding goes.
+/// The pool of the connections that one kind of request shares.
 ///
-/// - A request takes the HTTP/1 connection that rested last, or else a stream of the oldest HTTP/2 connection with room; else it waits,
-///   first come, first served, for whatever comes first: one that is given back, or one that is dialled for it.
-/// - Until a first dial has told which protocol the server speaks, there is one dial for all. After that there are as many as those
-///   who wait need, and no more.
-/// - An HTTP/2 connection has room for one stream until the server's settings are known.
-/// - A dial that fails fails those whom the dials that are left cannot serve, the oldest first. One that comes to no end is given up by
-///   whoever has waited for too long, and dialled anew for those who wait still.
+/// - A request gets the most recently used idle HTTP/1 connection, or else a stream of the oldest HTTP/2 connection
+///   with free streams. Otherwise it waits, in FIFO order, for a returned or a new connection.
+/// - Until the first dial shows which protocol the server speaks, there is one dial for all requests. After that, there
+///   are as many dials as the waiting requests need.
+/// - An HTTP/2 connection has one stream until the server's settings are known.
+/// - A failed dial fails the oldest waiting requests, as many as the remaining dials cannot serve. A dial that never
+///   finishes is given up by a request that has waited too long, and is replaced for the other waiting requests.
 #[derive(Debug, Default)]
 pub(super) struct Pool {
-    /// What the last dial came to.
+    /// The protocol of the last successful dial.
     protocol: Option<Protocol>,
-    /// HTTP/1 connections that rest, and since when. Those in use are with who uses them.
-    resting: Vec<(ConnId, Instant)>,
+    /// Idle HTTP/1 connections, and since when they are idle. Their users own the busy ones.
+    idle: Vec<(ConnId, Instant)>,
     streams: BTreeMap<ConnId, Streams>,
-    /// In the order in which they came.
+    /// In FIFO order.
     waiting: BTreeSet<Ticket>,
     dials: usize,
-    /// How many streams the last settings allowed.
-    usual: Option<usize>,
+    /// The stream limit of the last settings.
+    last_limit: Option<usize>,
     last_id: u64,
 }
 
@@ -49,151 +50,153 @@ struct Streams {
     /// `None` until the server's settings are known.
     limit: Option<usize>,
     since: Instant,
-    resting_since: Instant,
+    idle_since: Instant,
 }
 
-/// What is to be done now, in this order.
+/// What the caller must do now, in this order.
 #[derive(Debug, Default, PartialEq, Eq)]
 #[must_use]
-pub(super) struct Todo {
-    /// Who gets which connection.
-    pub(super) give: Vec<(Ticket, ConnId)>,
-    /// Who gets none, since the dial failed.
+pub(super) struct Actions {
+    /// Assignments of connections to waiting requests.
+    pub(super) assign: Vec<(Ticket, ConnId)>,
+    /// Waiting requests that fail, because the dial failed.
     pub(super) fail: Vec<Ticket>,
-    /// What to close.
+    /// Connections to close.
     pub(super) close: Vec<ConnId>,
-    /// How many connections to dial.
+    /// The number of connections to dial.
     pub(super) dial: usize,
 }
 
-/// What a request is told.
+/// The result of a request for a connection.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) enum Asked {
+pub(super) enum Acquired {
     Use(ConnId),
-    Wait(Ticket, Todo),
+    Wait(Ticket, Actions),
 }
 
-/// So long does a connection rest before it is closed: Go's figure.
-pub(super) const LONGEST_REST: Duration = Duration::from_secs(90);
-/// So many HTTP/1 connections rest at most. With Go's 25, each burst of more requests would dial anew. What a burst has dialled and the next
-/// one does not need is closed after [`LONGEST_REST`], since the connection that rested last is used first.
-const MOST_RESTING: usize = 256;
-/// The most streams of a connection, however many the server takes: as many as fit side by side into the largest window that a
-/// connection can have (`CONNECTION_WINDOW` in lane.rs).
-pub(super) const MOST_STREAMS: usize = 511;
+/// How long a connection may be idle before it is closed, as in Go.
+pub(super) const IDLE_TIMEOUT: Duration = Duration::from_secs(90);
+/// The maximum number of idle HTTP/1 connections. With Go's 25, each larger burst of requests would dial again. The
+/// most recently used connection is reused first, so connections of a burst that later bursts do not need are closed
+/// after [`IDLE_TIMEOUT`].
+const MAX_IDLE: usize = 256;
+/// The maximum number of streams of a connection, even if the server allows more. Their windows together fit into the
+/// largest connection window (`CONNECTION_WINDOW` in connection_group.rs).
+pub(super) const MAX_STREAMS: usize = 511;
 
 impl Pool {
-    /// A request wants a connection.
-    pub(super) fn ask(&mut self) -> Asked {
-        // Who waits longer comes first.
+    /// Requests a connection.
+    pub(super) fn acquire(&mut self) -> Acquired {
+        // Requests that already wait come first.
         if self.waiting.is_empty()
             && let Some(conn) = self.take()
         {
-            return Asked::Use(conn);
+            return Acquired::Use(conn);
         }
-        let ticket = self.number();
+        let ticket = self.next_id();
         self.waiting.insert(ticket);
-        Asked::Wait(ticket, self.go_on())
+        Acquired::Wait(ticket, self.next_actions())
     }
 
-    /// A request does not wait any more. What is dialled for it, others can use.
+    /// Removes a waiting request. Others can use the connection that is dialled for it.
     pub(super) fn cancel(&mut self, ticket: Ticket) {
         self.waiting.remove(&ticket);
     }
 
-    /// A dial has come to a connection.
-    pub(super) fn dialled(&mut self, protocol: Protocol, now: Instant) -> (ConnId, Todo) {
+    /// Records a successful dial.
+    pub(super) fn dialled(&mut self, protocol: Protocol, now: Instant) -> (ConnId, Actions) {
         self.dials -= 1;
         self.protocol = Some(protocol);
-        let conn = self.number();
+        let conn = self.next_id();
         match protocol {
-            Protocol::Http1 => self.resting.push((conn, now)),
+            Protocol::Http1 => self.idle.push((conn, now)),
             Protocol::Http2 => {
-                self.streams.insert(conn, Streams { used: 0, limit: None, since: now, resting_since: now });
+                self.streams.insert(conn, Streams { used: 0, limit: None, since: now, idle_since: now });
             }
         }
-        (conn, self.go_on())
+        (conn, self.next_actions())
     }
 
-    /// A dial has come to nothing.
-    pub(super) fn dial_failed(&mut self) -> Todo {
+    /// Records a failed dial.
+    pub(super) fn dial_failed(&mut self) -> Actions {
         self.dials -= 1;
         let able = match self.protocol {
             None if self.dials > 0 => usize::MAX,
             None => 0,
             Some(Protocol::Http1) => self.dials,
-            Some(Protocol::Http2) => self.dials.saturating_mul(self.usual()) + self.promised(),
+            Some(Protocol::Http2) => self.dials.saturating_mul(self.expected_limit()) + self.expected_streams(),
         };
         let failed = self.waiting.len().saturating_sub(able);
         let fail = std::iter::from_fn(|| self.waiting.pop_first()).take(failed).collect();
-        Todo { fail, ..self.go_on() }
+        Actions { fail, ..self.next_actions() }
     }
 
-    /// So many dials have come to no end, nor the settings of connections that are as old. What they were to serve is dialled for anew.
-    pub(super) fn give_up(&mut self, dials: usize, now: Instant, patience: Duration) -> Todo {
+    /// Gives up dials that never finish, and connections of that age whose settings never arrived. Replaces them for
+    /// the waiting requests.
+    pub(super) fn give_up(&mut self, dials: usize, now: Instant, max_wait: Duration) -> Actions {
         self.dials -= dials;
-        let is_stuck = |streams: &Streams| now.saturating_duration_since(streams.since) >= patience;
+        let is_stuck = |streams: &Streams| now.saturating_duration_since(streams.since) >= max_wait;
         let stuck = self.streams.extract_if(.., |_, streams| streams.limit.is_none() && is_stuck(streams));
         let stuck: Vec<ConnId> = stuck.map(|(conn, _)| conn).collect();
-        let mut todo = self.go_on();
-        todo.close.extend(stuck);
-        todo
+        let mut actions = self.next_actions();
+        actions.close.extend(stuck);
+        actions
     }
 
-    /// The server has told how many streams it takes; it may do so again. Those beyond a lower number go on.
-    pub(super) fn settled(&mut self, conn: ConnId, limit: usize) -> Todo {
-        let limit = limit.clamp(1, MOST_STREAMS);
+    /// Records the server's stream limit, which may change later. Streams above a lower limit continue.
+    pub(super) fn settled(&mut self, conn: ConnId, limit: usize) -> Actions {
+        let limit = limit.clamp(1, MAX_STREAMS);
         if let Some(streams) = self.streams.get_mut(&conn) {
             streams.limit = Some(limit);
-            self.usual = Some(limit);
+            self.last_limit = Some(limit);
         }
-        self.go_on()
+        self.next_actions()
     }
 
-    /// An exchange over HTTP/1 is over, and its connection can have another.
-    pub(super) fn give_back(&mut self, conn: ConnId, now: Instant) -> Todo {
-        self.resting.push((conn, now));
-        self.go_on()
+    /// Returns an HTTP/1 connection after a request.
+    pub(super) fn give_back(&mut self, conn: ConnId, now: Instant) -> Actions {
+        self.idle.push((conn, now));
+        self.next_actions()
     }
 
-    /// A stream of HTTP/2 is over.
-    pub(super) fn stream_ended(&mut self, conn: ConnId, now: Instant) -> Todo {
+    /// Records the end of an HTTP/2 stream.
+    pub(super) fn stream_ended(&mut self, conn: ConnId, now: Instant) -> Actions {
         if let Some(streams) = self.streams.get_mut(&conn) {
             streams.used -= 1;
-            streams.resting_since = now;
+            streams.idle_since = now;
         }
-        self.go_on()
+        self.next_actions()
     }
 
-    /// A connection takes no more requests: it broke, or the server said so. What goes over it goes on as far as it can.
-    pub(super) fn lost(&mut self, conn: ConnId) -> Todo {
+    /// Removes a connection that broke or that the server is shutting down. Requests on it continue as far as possible.
+    pub(super) fn lost(&mut self, conn: ConnId) -> Actions {
         self.streams.remove(&conn);
-        self.resting.retain(|(other, _)| *other != conn);
-        let mut todo = self.go_on();
-        todo.close.push(conn);
-        todo
+        self.idle.retain(|(other, _)| *other != conn);
+        let mut actions = self.next_actions();
+        actions.close.push(conn);
+        actions
     }
 
-    /// Until when a connection may rest; `None`, and forgotten, if that is over.
-    pub(super) fn rest(&mut self, conn: ConnId, now: Instant) -> Option<Instant> {
-        let rests = |(other, _): &(ConnId, Instant)| *other == conn;
-        let since = match (self.streams.get(&conn), self.resting.iter().find(|entry| rests(entry))) {
-            (Some(streams), _) if streams.used == 0 => streams.resting_since,
+    /// Returns until when a connection may stay idle. Returns `None` and removes it if that time has passed.
+    pub(super) fn idle_deadline(&mut self, conn: ConnId, now: Instant) -> Option<Instant> {
+        let is_conn = |(other, _): &(ConnId, Instant)| *other == conn;
+        let since = match (self.streams.get(&conn), self.idle.iter().find(|entry| is_conn(entry))) {
+            (Some(streams), _) if streams.used == 0 => streams.idle_since,
             (None, Some((_, since))) => *since,
             _ => now,
         };
-        let until = since + LONGEST_REST;
+        let until = since + IDLE_TIMEOUT;
         if until > now {
             return Some(until);
         }
         self.streams.remove(&conn);
-        self.resting.retain(|entry| !rests(entry));
+        self.idle.retain(|entry| !is_conn(entry));
         None
     }
 
-    /// A connection with room, which is taken.
+    /// Takes a free connection or stream.
     fn take(&mut self) -> Option<ConnId> {
-        if let Some((conn, _)) = self.resting.pop() {
+        if let Some((conn, _)) = self.idle.pop() {
             return Some(conn);
         }
         let (conn, streams) = self.streams.iter_mut().find(|(_, streams)| streams.room() > 0)?;
@@ -201,38 +204,40 @@ impl Pool {
         Some(*conn)
     }
 
-    /// Gives what there is to those who wait, closes what is too much, and sees what to dial for those who go on waiting.
-    fn go_on(&mut self) -> Todo {
-        let mut todo = Todo::default();
+    /// Assigns connections to waiting requests, closes surplus ones, and dials for the requests that still wait.
+    fn next_actions(&mut self) -> Actions {
+        let mut actions = Actions::default();
         while !self.waiting.is_empty()
             && let Some(conn) = self.take()
             && let Some(ticket) = self.waiting.pop_first()
         {
-            todo.give.push((ticket, conn));
+            actions.assign.push((ticket, conn));
         }
-        let crowd = self.resting.len().saturating_sub(MOST_RESTING);
-        todo.close.extend(self.resting.drain(..crowd).map(|(conn, _)| conn));
+        let surplus = self.idle.len().saturating_sub(MAX_IDLE);
+        actions.close.extend(self.idle.drain(..surplus).map(|(conn, _)| conn));
         let wanted = match self.protocol {
             None => self.waiting.len().min(1),
             Some(Protocol::Http1) => self.waiting.len(),
-            Some(Protocol::Http2) => self.waiting.len().saturating_sub(self.promised()).div_ceil(self.usual()),
+            Some(Protocol::Http2) => {
+                self.waiting.len().saturating_sub(self.expected_streams()).div_ceil(self.expected_limit())
+            }
         };
-        todo.dial = wanted.saturating_sub(self.dials);
-        self.dials += todo.dial;
-        todo
+        actions.dial = wanted.saturating_sub(self.dials);
+        self.dials += actions.dial;
+        actions
     }
 
-    /// How many streams the connections are expected to take, once their settings are known.
-    fn promised(&self) -> usize {
+    /// Returns the number of streams that the connections are expected to have once their settings are known.
+    fn expected_streams(&self) -> usize {
         let unsettled = self.streams.values().filter(|streams| streams.limit.is_none());
-        unsettled.map(|streams| self.usual().saturating_sub(streams.used)).sum()
+        unsettled.map(|streams| self.expected_limit().saturating_sub(streams.used)).sum()
     }
 
-    fn usual(&self) -> usize {
-        self.usual.unwrap_or(MOST_STREAMS)
+    fn expected_limit(&self) -> usize {
+        self.last_limit.unwrap_or(MAX_STREAMS)
     }
 
-    fn number(&mut self) -> u64 {
+    fn next_id(&mut self) -> u64 {
         self.last_id += 1;
         self.last_id
     }

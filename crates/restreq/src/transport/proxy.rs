@@ -1,4 +1,4 @@
-//! Which proxy a connection goes through.
+//! The choice of a proxy.
 
 pub(crate) mod bypass;
 
@@ -11,16 +11,17 @@ use crate::auth::basic;
 use crate::base::{Base, split_port};
 use crate::error::ConfigError;
 
-/// The proxy that all requests of a client go through: it has one server, so this is decided once.
+/// The proxy for all requests of a client. A client has one server, so the choice is made once.
 #[derive(Clone)]
 pub(crate) enum Proxy {
-    /// An HTTP proxy: asked for a tunnel if the server speaks TLS, for each resource if not. It may be reached over TLS itself.
+    /// An HTTP proxy. It opens a tunnel to an https server, and forwards each request to an http server. The proxy
+    /// itself may use TLS.
     Http { is_tls: bool, host: String, port: u16, auth: Option<HeaderValue> },
-    /// A SOCKS5 proxy, which looks names up itself.
+    /// A SOCKS5 proxy, which resolves names.
     Socks5 { host: String, port: u16, auth: Option<(String, String)> },
 }
 
-/// What the environment of the process says of proxies.
+/// The proxy settings in the environment variables.
 #[derive(Default)]
 pub(crate) struct Environment {
     https: Option<String>,
@@ -30,8 +31,8 @@ pub(crate) struct Environment {
 }
 
 impl Proxy {
-    /// The configured proxy, or else that of the environment: `HTTPS_PROXY`, `HTTP_PROXY`, `ALL_PROXY` and `NO_PROXY`. These are for the
-    /// world outside: this machine is never reached through them.
+    /// Returns the configured proxy, or that of the environment: `HTTPS_PROXY`, `HTTP_PROXY`, `ALL_PROXY` and
+    /// `NO_PROXY`. The proxies of the environment are never used for localhost.
     pub(crate) fn choose(
         base: &Base,
         configured: Option<&str>,
@@ -54,7 +55,7 @@ impl Proxy {
         if is_this_machine(&host) || env.no.as_deref().is_some_and(|list| bypasses(list, &host, port)) {
             return Ok(None);
         }
-        // As Go does: without a scheme it is http.
+        // As in Go, a proxy without a scheme is http.
         let whole = if url.contains("://") { url.clone() } else { format!("http://{url}") };
         Self::parse(&whole).map(Some).map_err(|why| fault(field, url, why))
     }
@@ -79,7 +80,7 @@ impl Proxy {
         });
         let host = host.to_owned();
         let http = |is_tls, default| {
-            // Base64 is always a value.
+            // Base64 is always a valid header value.
             let auth = auth.as_ref().and_then(|(user, password)| basic("proxy_url", user, password).ok());
             Ok(Self::Http { is_tls, host: host.clone(), port: port.unwrap_or(default), auth })
         };
@@ -100,7 +101,7 @@ impl Environment {
             let mut set = names.iter().filter_map(|name| std::env::var(name).ok());
             set.find(|value| !value.trim().is_empty())
         };
-        // A server that runs a program for each request hands the header "Proxy" of whoever asks to it by this name.
+        // A CGI program gets the request header `Proxy` as the variable `HTTP_PROXY`.
         let http = if std::env::var_os("REQUEST_METHOD").is_some() {
             &["http_proxy"][..]
         } else {
@@ -145,7 +146,7 @@ mod tests {
     }
 
     #[test]
-    fn configured_proxy_wins_over_the_environment() {
+    fn configured_proxy_overrides_the_environment() {
         let both = env(|env| env.all = Some("http://other".into()));
         for (url, expected) in [
             ("http://p", Some("http://p:80")),
@@ -171,7 +172,7 @@ mod tests {
     }
 
     #[test]
-    fn user_and_password_of_a_proxy_may_be_escaped() {
+    fn proxy_user_and_password_may_be_percent_encoded() {
         let Ok(Proxy::Http { auth, .. }) = Proxy::parse("http://me%40home:p%3Aw@p") else { panic!("refused") };
         assert_eq!(auth.unwrap(), format!("Basic {}", BASE64_STANDARD.encode("me@home:p:w")));
     }
@@ -183,7 +184,7 @@ mod tests {
     }
 
     #[test]
-    fn the_environment_has_a_proxy_for_each_scheme_and_one_for_all() {
+    fn environment_proxy_is_chosen_by_scheme() {
         let each = env(|env| (env.https, env.http) = (Some("s:1".into()), Some("http://p:2".into())));
         let all = env(|env| env.all = Some("socks5://a".into()));
         for (env, server, expected) in [
@@ -200,9 +201,9 @@ mod tests {
         }
     }
 
-    /// To go there directly could be what the proxy is to prevent.
+    /// Connecting directly could be what the proxy is meant to prevent.
     #[test]
-    fn a_malformed_proxy_of_the_environment_is_an_error_and_names_its_variable() {
+    fn malformed_environment_proxy_is_an_error_naming_its_variable() {
         for url in ["http://me:hush@p:port", "::", "ftp://me:hush@p"] {
             let env = env(|env| (env.https, env.no) = (Some(url.into()), Some("direct".into())));
             let Err(error) = Proxy::from_environment(&base("https://server"), &env) else { panic!("accepted {url}") };

@@ -1,4 +1,4 @@
-//! TLS by files that change.
+//! TLS settings from files that change.
 
 mod listed;
 
@@ -24,40 +24,40 @@ use self::listed::ListedVerifier;
 use crate::error::ConfigError;
 use crate::files::{self, FileReader};
 
-/// What a connection needs to know of TLS.
+/// The TLS settings for a connection.
 pub(super) struct TlsSettings {
     pub(super) config: Arc<ClientConfig>,
     pub(super) server_name: Option<String>,
 }
 
-/// The certificates and keys of a configuration, and the files that some of them come from.
+/// The certificates and keys of a configuration, including those in files.
 ///
-/// Files are compared every 10 s at most, when a request comes. New content must make valid settings as a whole before it is
-/// taken: a certificate is never used with the key of another one, and a half-written file changes nothing. Of a
-/// bundle of authorities that is half written, those that are whole serve until the next look.
+/// Files are checked at most every 10 s, when a request is sent. New content is used only if it is valid as a whole: a
+/// certificate is never combined with another key, and a partly written file changes nothing. From a partly written CA
+/// bundle, the complete certificates are used until the next check.
 pub(super) struct TlsSource {
     config: TlsClientConfig,
-    /// Whether HTTP/2 is offered.
+    /// Whether to offer HTTP/2.
     offers_http2: bool,
-    /// None without files.
+    /// `None` without files.
     files: Option<FileReader<Result<Arc<Material>, ConfigError>>>,
     looked_at: StdMutex<Instant>,
-    /// The last run of a credential program that has said what to show.
+    /// The last run of a credential plugin that has set the certificate.
     run: AtomicU64,
     state: Mutex<State>,
 }
 
 struct State {
-    /// As configured: the files' content at the last look.
+    /// The configured material, with the files' content at the last check.
     configured: Arc<Material>,
-    /// A certificate that a credential program gave, in place of the configured one.
+    /// A credential plugin's certificate, which replaces the configured one.
     pair: Option<ClientPair>,
 }
 
-/// What one run of a credential program has to say about the certificate: that is one, or that there is none any more.
+/// The certificate from one run of a credential plugin, or that there is none any more.
 #[derive(Clone, Copy)]
 pub(crate) struct Shown<'a> {
-    /// Which run it was, counted from 1.
+    /// The number of the run, from 1.
     pub(crate) run: u64,
     pub(crate) pair: Option<&'a ClientPair>,
 }
@@ -78,7 +78,7 @@ struct Material {
 }
 
 impl ClientPair {
-    /// Refuses what no connection could be made with.
+    /// Returns an error if no connection could use it.
     pub(crate) fn check(&self) -> Result<(), ConfigError> {
         let chain = certificates(CERTIFICATE, &self.certificate)?;
         let provider = rustls::crypto::aws_lc_rs::default_provider();
@@ -104,9 +104,10 @@ impl TlsSource {
         Ok((Self { config, offers_http2, files, looked_at: StdMutex::new(Instant::now()), run, state }, settings))
     }
 
-    /// Hands new settings over, if the files have changed since the last look. One caller looks; others go on with what there is.
+    /// Passes new settings to `replace` if the files have changed since the last check. One caller checks; others
+    /// continue with the current settings.
     ///
-    /// Here as in [`show`](Self::show), they are handed over before another caller can find newer ones.
+    /// As in [`show`](Self::show), `replace` runs before another caller can find newer settings.
     pub(super) async fn look(&self, replace: impl FnOnce(Arc<TlsSettings>)) {
         let Some(files) = self.files.as_ref().filter(|_| self.is_due()) else { return };
         let config = self.config.clone();
@@ -130,7 +131,7 @@ impl TlsSource {
         }
     }
 
-    /// Whether the files are to be looked at again: true for one caller each time.
+    /// Whether to check the files. True for only one caller at a time.
     fn is_due(&self) -> bool {
         let Ok(mut looked_at) = self.looked_at.try_lock() else { return false };
         let is_due = looked_at.elapsed() >= CHECK_PERIOD;
@@ -140,13 +141,13 @@ impl TlsSource {
         is_due
     }
 
-    /// Hands new settings over, if another certificate is to be shown than before.
+    /// Passes new settings to `replace` if the certificate changes.
     pub(super) async fn show(
         &self,
         shown: Shown<'_>,
         replace: impl FnOnce(Arc<TlsSettings>),
     ) -> Result<(), ConfigError> {
-        // A request that was slow to begin does not bring an older certificate back.
+        // A slow request must not restore an older certificate.
         if self.run.load(Ordering::Acquire) >= shown.run {
             return Ok(());
         }
@@ -162,7 +163,7 @@ impl TlsSource {
         if let Some(settings) = settings {
             replace(settings);
         }
-        // After that: who sees it sends with the new settings.
+        // Store this last: a request that sees it uses the new settings.
         self.run.store(shown.run, Ordering::Release);
         Ok(())
     }
@@ -192,7 +193,7 @@ impl Material {
     }
 
     fn settings(&self, config: &TlsClientConfig, offers_http2: bool) -> Result<Arc<TlsSettings>, ConfigError> {
-        // Given explicitly: the process may hold several providers, and none is then the default.
+        // Explicit, because a process with several providers has no default one.
         let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
         let fault = |field| move |error: rustls::Error| ConfigError::Value { field, why: error.to_string() };
         let builder = ClientConfig::builder_with_provider(provider.clone());
@@ -230,7 +231,7 @@ pub(crate) const CA: &str = "tls.ca";
 const CERTIFICATE: &str = "tls.certificate";
 const KEY: &str = "tls.key";
 
-/// The PEM text that a field of the configuration means.
+/// Returns the PEM text of a configuration field.
 pub(crate) fn pem(field: &'static str, source: &PemSource) -> Result<Zeroizing<Vec<u8>>, ConfigError> {
     match source {
         PemSource::Inline(text) => Ok(Zeroizing::new(text.clone())),
@@ -242,10 +243,10 @@ pub(crate) fn pem(field: &'static str, source: &PemSource) -> Result<Zeroizing<V
     }
 }
 
-/// In place of what the parser says: it quotes lines, and a key that has lost its line breaks is one.
+/// Replaces the parser's message, which quotes lines. A key without its line breaks is such a line.
 const PEM: &str = "it has a line that begins it, then lines of base64, then a line that ends it";
 
-/// What is said of a text, whatever it is taken for.
+/// Returns the errors of a text in all of its possible uses.
 #[cfg(any(test, fuzzing))]
 pub(crate) fn pem_faults(pem: &[u8]) -> Vec<ConfigError> {
     let pair = ClientPair { certificate: pem.to_vec(), key: Zeroizing::new(pem.to_vec()) };
@@ -253,7 +254,7 @@ pub(crate) fn pem_faults(pem: &[u8]) -> Vec<ConfigError> {
     faults.into_iter().flatten().collect()
 }
 
-/// As with Go, one that cannot be used takes none of the others along.
+/// As in Go, an unusable certificate does not affect the others.
 fn roots(pem: &[u8]) -> Result<(RootCertStore, Vec<CertificateDer<'static>>), ConfigError> {
     let (mut roots, mut listed) = (RootCertStore::empty(), Vec::new());
     let (mut broken, mut fault) = (0, "it holds no PEM certificate".to_owned());
@@ -303,8 +304,8 @@ impl fmt::Debug for TlsSource {
     }
 }
 
-/// Takes any certificate, as `insecure-skip-tls-verify` asks for. Signatures are not looked at either: they prove nothing about
-/// a holder whom nobody vouches for, and some certificates that Go takes cannot be checked here.
+/// Accepts any certificate, for `insecure-skip-tls-verify`. Signatures are not checked either: they prove nothing
+/// without a trusted identity, and some certificates that Go accepts cannot be checked here.
 #[derive(Debug)]
 struct TrustAnyone(Arc<CryptoProvider>);
 

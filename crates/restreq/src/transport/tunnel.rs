@@ -1,4 +1,4 @@
-//! Through a proxy: `CONNECT` of HTTP, and SOCKS5 (RFC 1928, RFC 1929).
+//! Proxy protocols: HTTP `CONNECT` and SOCKS5 (RFC 1928, RFC 1929).
 
 use std::fmt;
 use std::io;
@@ -8,15 +8,15 @@ use http::HeaderValue;
 use memchr::memmem;
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 
-/// How a proxy keeps one from the server.
+/// Why a proxy did not connect to the server.
 #[derive(Debug)]
 pub(super) struct ProxyError(String);
 
-/// The most that is read of a proxy's answer.
+/// The maximum size of a proxy's response.
 const LONGEST_HEAD: usize = 8 << 10;
 const END_OF_HEAD: &[u8] = b"\r\n\r\n";
 
-/// Has an HTTP proxy open a tunnel.
+/// Opens a tunnel through an HTTP proxy.
 pub(crate) async fn connect<S: AsyncRead + AsyncWrite + Unpin>(
     stream: &mut S,
     host: &str,
@@ -48,7 +48,7 @@ pub(crate) async fn connect<S: AsyncRead + AsyncWrite + Unpin>(
     let mut words = line.split(|byte| *byte == b' ');
     let is_http = words.next().is_some_and(|word| word.starts_with(b"HTTP/1."));
     match words.next().filter(|_| is_http).and_then(|code| std::str::from_utf8(code).ok()?.parse::<u16>().ok()) {
-        // The server says nothing before the client does.
+        // The server sends nothing before the client does.
         Some(200..300) if answer.len() > head_ends => Err(fault("the proxy said more than that the tunnel is open")),
         Some(200..300) => Ok(()),
         Some(407) => Err(fault("the proxy wants another user and password")),
@@ -61,14 +61,14 @@ const VERSION: u8 = 5;
 const NO_AUTH: u8 = 0;
 const PASSWORD: u8 = 2;
 
-/// Has a SOCKS5 proxy connect to a server, whose name it looks up itself.
+/// Connects through a SOCKS5 proxy, which resolves the server's name.
 pub(crate) async fn socks5<S: AsyncRead + AsyncWrite + Unpin>(
     stream: &mut S,
     host: &str,
     port: u16,
     auth: Option<&(String, String)>,
 ) -> io::Result<()> {
-    // A proxy that needs no password may not know the way to give one.
+    // A proxy that needs no password may not support password authentication.
     match auth {
         Some(_) => stream.write_all(&[VERSION, 2, NO_AUTH, PASSWORD]).await?,
         None => stream.write_all(&[VERSION, 1, NO_AUTH]).await?,
@@ -117,7 +117,7 @@ pub(crate) async fn socks5<S: AsyncRead + AsyncWrite + Unpin>(
                 4 => 16,
                 _ => usize::from(stream.read_u8().await?),
             };
-            // The address that the proxy uses, and its port: of no interest.
+            // Skip the address and port that the proxy uses.
             stream.read_exact(&mut vec![0; length + 2]).await.map(drop)
         }
         2 => Err(fault("the proxy does not allow this server")),
@@ -150,7 +150,7 @@ impl std::error::Error for ProxyError {}
 mod tests {
     use super::*;
 
-    /// What is sent, and what comes of it, where the proxy says all that at once.
+    /// Returns what was sent and the result, with a proxy that sends its whole response at once.
     async fn asked(host: &str, auth: Option<&HeaderValue>, answer: &[u8]) -> (String, Result<(), String>) {
         let (mut client, mut proxy) = tokio::io::duplex(20 << 10);
         proxy.write_all(answer).await.unwrap();
@@ -166,7 +166,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_tunnel_is_open_once_the_proxy_says_2xx() {
+    async fn tunnel_opens_when_the_proxy_responds_with_2xx() {
         let auth = HeaderValue::from_static("Basic x");
         let (sent, opened) = asked("::1", Some(&auth), b"HTTP/1.1 200 Go on\r\nA: b\r\n\r\n").await;
         assert_eq!(opened, Ok(()));
@@ -197,7 +197,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_socks_proxy_is_asked_by_name_or_address() {
+    async fn socks5_request_has_name_or_address() {
         let done = [5, 0, 5, 0, 0, 1, 9, 9, 9, 9, 0, 80];
         let (sent, opened) = socks("host", None, &done).await;
         assert_eq!((&sent[..], opened), (&b"\x05\x01\x00\x05\x01\x00\x03\x04host\x19\x2b"[..], Ok(())));
@@ -221,7 +221,7 @@ mod tests {
             (&[5, 2, 1, 1], "another user"),
             (&[5, 2, 1, 0, 5, 2, 0, 1, 0, 0, 0, 0, 0, 0], "does not allow"),
             (&[5, 2, 1, 0, 5, 5, 0, 1, 0, 0, 0, 0, 0, 0], "refused"),
-            // A proxy may leave it at that.
+            // A proxy may close the connection here.
             (&[5, 2, 1, 0, 5, 2, 0, 1], "does not allow"),
         ] {
             let error = socks("host", Some(&auth), answer).await.1.unwrap_err();

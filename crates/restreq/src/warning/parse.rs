@@ -1,11 +1,11 @@
-//! The grammar of the `Warning` header: `code agent "text" ["date"]`, in lists separated by commas. No I/O.
+//! Parses the `Warning` header: `code agent "text" ["date"]`, in comma-separated lists. No I/O.
 
 use http::HeaderMap;
 use http::header::WARNING;
 
 use super::Warning;
 
-/// All warnings of an answer. What is malformed ends its own header only.
+/// Returns all warnings of a response. A malformed warning ends only its own header.
 pub(crate) fn parse_all(headers: &HeaderMap) -> Vec<Warning> {
     let mut warnings = Vec::new();
     for value in headers.get_all(WARNING) {
@@ -26,7 +26,7 @@ pub(crate) fn parse_all(headers: &HeaderMap) -> Vec<Warning> {
     warnings
 }
 
-/// The first warning, and what follows it.
+/// Parses the first warning, and returns the rest.
 fn parse_one(text: &str) -> Result<(Warning, &str), &'static str> {
     let text = text.trim();
     let (code, rest) = text.split_once(' ').ok_or("fewer than three parts")?;
@@ -44,7 +44,7 @@ fn parse_one(text: &str) -> Result<(Warning, &str), &'static str> {
     }
     let rest = rest.trim_start();
     let rest = match rest.strip_prefix('"') {
-        // A date, which nobody needs.
+        // Skip the date.
         Some(date) => date.split_once('"').ok_or("the date has no end")?.1.trim_start(),
         None => rest,
     };
@@ -56,7 +56,7 @@ fn parse_one(text: &str) -> Result<(Warning, &str), &'static str> {
     Ok((Warning { code, agent: agent.into(), text: super::words::decode(&text) }, rest))
 }
 
-/// A text in quotes, its escapes undone, and what follows it.
+/// Parses a quoted string with escapes, and returns the rest.
 fn quoted(text: &str) -> Result<(String, &str), &'static str> {
     let text = text.trim_start().strip_prefix('"').ok_or("the text is not in quotes")?;
     let mut plain = String::with_capacity(text.len());
@@ -75,13 +75,13 @@ fn quoted(text: &str) -> Result<(String, &str), &'static str> {
 mod tests {
     use super::*;
 
-    /// Code, agent and text of the first warning, and what follows it.
+    /// Returns code, agent and text of the first warning, and the rest.
     fn parse(header: &str) -> Result<(u16, String, String, &str), &'static str> {
         parse_one(header).map(|(Warning { code, agent, text }, rest)| (code, agent, text, rest))
     }
 
     #[test]
-    fn a_warning_has_a_code_an_agent_and_a_text() {
+    fn warning_has_code_agent_and_text() {
         for (header, code, agent, text, rest) in [
             (r#"299 - "plain""#, 299, "-", "plain", ""),
             (r#"  299 -   "spaced"  "#, 299, "-", "spaced", ""),
@@ -107,7 +107,7 @@ mod tests {
     }
 
     #[test]
-    fn a_malformed_warning_is_refused() {
+    fn malformed_warning_is_rejected() {
         const FEW: &str = "fewer than three parts";
         const CODE: &str = "the code is not three digits";
         const AGENT: &str = "the agent is empty or holds control characters";
@@ -137,7 +137,7 @@ mod tests {
     }
 
     #[test]
-    fn a_malformed_warning_spoils_its_own_header_only() {
+    fn malformed_warning_affects_only_its_own_header() {
         let mut headers = HeaderMap::new();
         for value in [r#"299 - "1", 299 - "2""#, r#"299 - "3", 299 - "no end, 299 - x"#, r#"299 - "4", 299 - "5""#] {
             headers.append(WARNING, value.parse().unwrap());

@@ -1,9 +1,9 @@
-//! The encoded words of RFC 2047, `=?charset?encoding?text?=`, in which headers carry what is not ASCII. No I/O.
+//! Decodes the encoded words of RFC 2047, `=?charset?encoding?text?=`, which carry non-ASCII text in headers. No I/O.
 
 use base64::Engine;
 use base64::prelude::BASE64_STANDARD;
 
-/// Decodes the words of known charsets; everything else stays as it is. White space between two words is none.
+/// Decodes words of known charsets and leaves the rest unchanged. White space between two words is dropped.
 pub(super) fn decode(text: &str) -> String {
     let mut decoded = String::with_capacity(text.len());
     let mut rest = text;
@@ -28,7 +28,7 @@ pub(super) fn decode(text: &str) -> String {
     decoded
 }
 
-/// The word that a text begins with, and how long it is encoded.
+/// Decodes the word at the start of a text, and returns its encoded length.
 fn word(text: &str) -> Option<(String, usize)> {
     let mut parts = text.strip_prefix("=?")?.splitn(3, '?');
     let (charset, encoding, rest) = (parts.next()?, parts.next()?, parts.next()?);

@@ -1,4 +1,4 @@
-//! Cuts a stream of bytes into JSON values.
+//! Splits a stream of bytes into JSON values.
 
 use std::collections::VecDeque;
 use std::fmt;
@@ -10,13 +10,13 @@ use pintle_meta::{Oversized, RawObject, WatchEvent, WatchEventType};
 use crate::json::{Container, Json, Token};
 use crate::oversized::BoundedBuffer;
 
-/// Cuts a stream of bytes into JSON values: the frames of a watch.
+/// Splits a stream of bytes into JSON values: the frames of a watch.
 ///
-/// Values are objects or arrays, one after the other, with any white space between them; chunk borders may fall anywhere. It
-/// holds at most one unfinished frame, no larger than its limit: a larger one is read over and told, and the next one is found
-/// again. A frame that lies within one chunk is not copied.
+/// Frames are objects or arrays, with any white space between them. Chunk boundaries can be anywhere. At most one
+/// unfinished frame is in memory, up to the limit. A larger frame is skipped and reported, and the next frame is found.
+/// A frame within one chunk is not copied.
 ///
-/// What is no JSON ends with the first byte that cannot be; to refuse it is for the decoder. Stepped: it does no I/O.
+/// A frame that is not JSON ends at the first invalid byte; the decoder rejects it. The splitter does no I/O.
 ///
 /// # Examples
 ///
@@ -32,22 +32,23 @@ use crate::oversized::BoundedBuffer;
 /// assert!(splitter.is_between_frames());
 /// ```
 pub struct FrameSplitter {
-    /// What was pushed and not yet looked at. As many chunks as were pushed: the caller pushes when it is out of frames.
+    /// Chunks that are not processed yet. The caller pushes a chunk only when there are no more frames, so this does
+    /// not grow.
     chunks: VecDeque<Bytes>,
     frame: BoundedBuffer,
     json: Json,
-    /// How much of the present frame came in chunks before.
+    /// How much of the current frame was in earlier chunks.
     before: usize,
     members: Members,
 }
 
-/// Where a member of a frame stands.
+/// The depth of a frame's fields.
 const MEMBER: usize = 1;
 
-/// A frame was larger than the limit, and was read over.
+/// A frame was above the limit and was skipped.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FrameTooLarge {
-    /// What it told of its object; none if that was not found, or if it was no JSON.
+    /// The event type. `None` if it was not found or the frame was not JSON.
     pub event_type: Option<WatchEventType>,
     /// What was found of its object.
     pub object: Oversized,
@@ -62,7 +63,7 @@ impl fmt::Display for FrameTooLarge {
 impl std::error::Error for FrameTooLarge {}
 
 impl FrameSplitter {
-    /// A splitter for frames of at most `limit` bytes.
+    /// Creates a splitter for frames of at most `limit` bytes.
     pub fn new(limit: usize) -> Self {
         Self {
             chunks: VecDeque::new(),
@@ -73,23 +74,23 @@ impl FrameSplitter {
         }
     }
 
-    /// Adds the next bytes of the stream.
+    /// Appends a chunk of the stream.
     pub fn push(&mut self, chunk: Bytes) {
         if !chunk.is_empty() {
             self.chunks.push_back(chunk);
         }
     }
 
-    /// The next whole frame, `None` if more bytes are needed first.
+    /// Returns the next complete frame, or `None` if more bytes are needed.
     ///
     /// # Errors
     ///
-    /// The frame was larger than the limit. The frames after it are found as if it had not been there.
+    /// Returns an error if the frame was above the limit. Later frames are not affected.
     pub fn next_frame(&mut self) -> Option<Result<Bytes, FrameTooLarge>> {
         Some(self.next_marked()?.map(|(frame, _)| frame))
     }
 
-    /// The next whole frame, and where its object stands, if it plainly is the event of one.
+    /// Returns the next complete frame, and the position of its object if the frame is plainly an event.
     ///
     /// # Errors
     ///
@@ -123,12 +124,12 @@ impl FrameSplitter {
         None
     }
 
-    /// Whether the stream may end here: no frame has begun that has not ended.
+    /// Returns whether no frame is unfinished, so that the stream may end.
     pub fn is_between_frames(&self) -> bool {
         self.frame.is_empty() && self.chunks.iter().all(|chunk| chunk.iter().all(u8::is_ascii_whitespace))
     }
 
-    /// Where the present frame ends, one past its last byte, and whether it has been JSON up to there.
+    /// Returns the end of the current frame, one past its last byte, and whether the frame is JSON.
     fn end_of_frame(&mut self, chunk: &[u8]) -> Option<(usize, bool)> {
         let mut at = 0;
         loop {
@@ -147,7 +148,7 @@ impl FrameSplitter {
     }
 }
 
-/// The event of an object, and where that stands in its frame.
+/// An event's type, and the position of its object in the frame.
 #[derive(Debug, PartialEq)]
 pub(crate) struct Mark {
     event_type: WatchEventType,
@@ -155,7 +156,7 @@ pub(crate) struct Mark {
 }
 
 impl Mark {
-    /// The event that `frame` is. None if it is not about an object of the resource.
+    /// Returns the event of a frame. Returns `None` if it is not about an object of the resource.
     pub(crate) fn event(self, frame: &Bytes) -> Option<WatchEvent<RawObject>> {
         let event = match self.event_type {
             WatchEventType::Added => WatchEvent::Added,
@@ -167,14 +168,14 @@ impl Mark {
     }
 }
 
-/// The members of a frame that are looked for, as they come.
+/// The fields of a frame that were found so far.
 #[derive(Default)]
 struct Members {
     present: Member,
     event_type: Option<WatchEventType>,
     object_begins: usize,
     object: Option<Range<usize>>,
-    /// Something is not as it is as a rule. It may be right all the same.
+    /// The frame has an unusual form, which may still be valid.
     is_odd: bool,
 }
 
@@ -187,7 +188,7 @@ enum Member {
 }
 
 impl Members {
-    /// A token that stands no deeper than a member, and ends at `end`.
+    /// Records a token at the depth of a field or above, which ends at `end`.
     fn note(&mut self, token: Token, json: &Json, end: usize) {
         match (token, &self.present) {
             (Token::Name, _) => {
@@ -218,7 +219,7 @@ impl Members {
 }
 
 impl fmt::Debug for FrameSplitter {
-    /// What it holds is parts of objects, and does not show.
+    /// Does not show the buffered parts of objects.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("FrameSplitter").finish_non_exhaustive()
     }
@@ -231,7 +232,7 @@ mod tests {
 
     use super::*;
 
-    /// The event that the splitter finds, the frame cut after every so many bytes; none where it leaves that to the parser.
+    /// Returns the event of a frame in chunks of `step` bytes. Returns `None` if the splitter leaves it to the parser.
     fn marked(frame: &[u8], step: usize) -> Option<(Bytes, WatchEvent<RawObject>)> {
         let mut splitter = FrameSplitter::new(1_000);
         frame.chunks(step).for_each(|chunk| splitter.push(Bytes::copy_from_slice(chunk)));
@@ -240,7 +241,7 @@ mod tests {
     }
 
     #[test]
-    fn an_event_is_found_while_its_frame_is_cut() {
+    fn event_is_found_while_its_frame_is_split() {
         let object = || RawObject::Json(r#"{"a":["}",{"type":"x"}]}"#.into());
         for (frame, expected) in [
             (r#"{"type":"ADDED","object":{"a":["}",{"type":"x"}]}}"#, Some(WatchEvent::Added(object()))),
@@ -268,7 +269,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn what_is_found_is_what_the_parser_finds(
+        fn splitter_finds_the_same_events_as_the_parser(
             step in 1..40_usize,
             edits in prop::collection::vec((any::<Index>(), select(b"{}[]:,\"\\ 0tD\xff".to_vec()), any::<bool>()), 0..3),
         ) {

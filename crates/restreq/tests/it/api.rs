@@ -48,7 +48,7 @@ fn last(server: &Server) -> (String, Value) {
 const BASE: &str = "/apis/example.com/v1/namespaces/ns/widgets";
 
 #[tokio::test]
-async fn each_call_is_its_request() {
+async fn each_api_call_sends_its_request() {
     let server = server().await;
     let api: Api<Widget> = Api::namespaced(server.client(), "ns");
     let (post, delete) = (PostOptions::default(), DeleteOptions::default());
@@ -146,7 +146,7 @@ async fn list_and_watch_options_become_parameters() {
 }
 
 #[tokio::test]
-async fn keys_and_handles_have_to_agree_on_the_namespace() {
+async fn key_and_api_must_agree_on_the_namespace() {
     let server = server().await;
     let namespaced: Api<Widget> = Api::namespaced(server.client(), "ns");
     let all: Api<Widget> = Api::all(server.client());
@@ -185,7 +185,7 @@ async fn keys_and_handles_have_to_agree_on_the_namespace() {
 }
 
 #[tokio::test]
-async fn an_unnamed_namespace_is_that_of_the_configuration() {
+async fn empty_namespace_means_the_configured_one() {
     let server = server().await;
     let mut config = server.config();
     config.namespace = "team".into();
@@ -194,7 +194,7 @@ async fn an_unnamed_namespace_is_that_of_the_configuration() {
 }
 
 #[tokio::test]
-async fn a_resource_known_at_run_time_needs_no_type() {
+async fn dynamic_api_needs_no_rust_type() {
     let server = server().await;
     let resource = ApiResource::new("example.com/v1", "Widget", "widgets", Scope::Namespaced);
     let api: Api<DynamicObject> = Api::dynamic(server.client(), resource, Some("ns")).unwrap();
@@ -205,7 +205,7 @@ async fn a_resource_known_at_run_time_needs_no_type() {
 }
 
 #[tokio::test]
-async fn it_serves_through_the_seams() {
+async fn api_implements_the_meta_traits() {
     async fn read<A>(api: A) -> (Vec<ListPart>, u32, Vec<WatchEvent<Widget>>)
     where
         A: ListWatch<Object = Widget> + ObjectApi<Widget>,
@@ -231,7 +231,7 @@ async fn it_serves_through_the_seams() {
 }
 
 #[tokio::test]
-async fn an_object_that_a_typed_list_cannot_hold_is_named() {
+async fn undecodable_object_of_a_typed_list_is_named() {
     let big = format!(r#"{{"metadata":{{"name":"b","namespace":"ns"}},"size":{}1}}"#, " ".repeat(100));
     let server = Server::always(Reply::json(200, format!(r#"{{"items":[{WIDGET},{big}]}}"#))).await;
     let error = soon(Api::<Widget>::all(server.narrow_client(100)).list(&ListOptions::default()))
@@ -243,7 +243,7 @@ async fn an_object_that_a_typed_list_cannot_hold_is_named() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_watch_outlives_its_time_by_little() {
+async fn watch_ends_shortly_after_its_timeout() {
     let _clock = steady_clock();
     let server = Server::always(Reply::watch(&[], End::Stall)).await;
     let api: Api<Widget> = Api::all(server.client());
@@ -265,7 +265,7 @@ fn queries(server: &Server) -> Vec<String> {
 }
 
 #[tokio::test]
-async fn pages_follow_their_tokens_and_the_revision_is_for_the_first() {
+async fn pages_follow_tokens_and_only_first_has_revision() {
     let options = ListOptions {
         resource_version: "5".into(),
         resource_version_match: Some(ResourceVersionMatch::Exact),
@@ -294,7 +294,7 @@ async fn pages_follow_their_tokens_and_the_revision_is_for_the_first() {
 }
 
 #[tokio::test]
-async fn a_list_whose_revision_expires_on_the_way_is_fetched_at_once() {
+async fn list_all_restarts_unpaged_when_its_revision_expires() {
     let gone = || Reply::json(410, r#"{"kind":"Status","status":"Failure","reason":"Expired","code":410}"#);
     let options = ListOptions { resource_version: "5".into(), limit: 1, ..ListOptions::default() };
     let server = Server::start([page(&["a"], "t"), gone(), page(&["a", "b"], "")]).await;

@@ -20,7 +20,7 @@ fn path(build: impl FnOnce(RestClient) -> Request) -> String {
 }
 
 #[test]
-fn a_url_has_prefix_namespace_resource_name_subresource_and_suffix() {
+fn url_has_all_parts_in_order() {
     for (build, expected) in [
         ((|r| r) as fn(Request) -> Request, "/"),
         (|r| r.resource("Pods"), "/pods"),
@@ -48,7 +48,7 @@ fn a_url_has_prefix_namespace_resource_name_subresource_and_suffix() {
 }
 
 #[test]
-fn a_group_version_is_a_prefix() {
+fn group_version_becomes_the_path_prefix() {
     let apps = GroupVersion::new("apps", "v1");
     assert_eq!(
         path(|client| client.for_group_version(&apps).get().resource("deployments")),
@@ -60,7 +60,7 @@ fn a_group_version_is_a_prefix() {
 }
 
 #[test]
-fn an_absolute_path_lies_beneath_the_servers_own() {
+fn abs_path_is_relative_to_the_server_path() {
     for (base, prefix, argument, expected) in [
         ("/", "", "", "/"),
         ("", "", "/", "/"),
@@ -83,7 +83,7 @@ fn an_absolute_path_lies_beneath_the_servers_own() {
 }
 
 #[test]
-fn parameters_are_ordered_by_key_and_keep_all_their_values() {
+fn parameters_are_sorted_and_keep_repeated_values() {
     let url = path(|client| {
         client.get().param("b", "2").param("a", "x y").param("b", "1").timeout(Duration::from_millis(1500))
     });
@@ -94,7 +94,7 @@ fn parameters_are_ordered_by_key_and_keep_all_their_values() {
 }
 
 #[test]
-fn an_options_object_becomes_parameters() {
+fn options_object_becomes_parameters() {
     let options = json!({"limit": 5, "continue": "t", "watch": true, "none": null, "many": ["a", "b"]});
     let url = path(|client| client.get().param("limit", "1").options(&options));
     assert_eq!(url, "/?continue=t&limit=1&limit=5&many=a&many=b&watch=true");
@@ -105,7 +105,7 @@ fn an_options_object_becomes_parameters() {
 }
 
 #[test]
-fn a_request_uri_replaces_path_and_parameters() {
+fn request_uri_replaces_path_and_parameters() {
     let uri = "/test?foo=b&a=b&c=1&c=2";
     assert_eq!(path(|client| client.get().param("old", "x").request_uri(uri)), "/test?a=b&c=1&c=2&foo=b");
     assert_eq!(path(|client| client.get().param("old", "x").request_uri("/test")), "/test");
@@ -117,7 +117,7 @@ fn a_request_uri_replaces_path_and_parameters() {
 }
 
 #[test]
-fn what_names_one_thing_can_be_set_once() {
+fn identity_setters_work_only_once() {
     for (part, build) in [
         ("name", (|r| r.name("a").name("b")) as fn(Request) -> Request),
         ("namespace", |r| r.namespace("a").namespace("b")),
@@ -132,7 +132,7 @@ fn what_names_one_thing_can_be_set_once() {
 }
 
 #[test]
-fn a_segment_cannot_change_the_meaning_of_the_url() {
+fn segment_cannot_change_the_meaning_of_the_url() {
     for segment in [".", "..", "a/b", "a%2fb"] {
         for build in [
             (|r, s| Request::namespace(r, s)) as fn(Request, &str) -> Request,
@@ -149,7 +149,7 @@ fn a_segment_cannot_change_the_meaning_of_the_url() {
 }
 
 #[tokio::test]
-async fn the_first_fault_is_kept_and_nothing_is_sent() {
+async fn first_setter_error_is_kept_and_nothing_is_sent() {
     let server = Server::start([]).await;
     let request = server.client().get().name("a").name("b");
     let before = request.url();
@@ -183,7 +183,7 @@ async fn the_first_fault_is_kept_and_nothing_is_sent() {
 }
 
 #[tokio::test]
-async fn an_empty_namespace_does_for_lists_only() {
+async fn empty_namespace_is_valid_only_for_lists() {
     let server = Server::start([]).await;
     let client = server.client();
     let post = client.post().namespace("").resource("pods");
@@ -203,7 +203,7 @@ async fn an_empty_namespace_does_for_lists_only() {
 }
 
 #[tokio::test]
-async fn a_body_is_a_file_bytes_a_stream_or_an_object() {
+async fn body_may_be_file_bytes_stream_or_object() {
     let server = Server::start([]).await;
     let client = server.client();
     let file = tempfile::NamedTempFile::new().unwrap();
@@ -228,7 +228,7 @@ async fn a_body_is_a_file_bytes_a_stream_or_an_object() {
 }
 
 #[tokio::test]
-async fn accept_and_user_agent_are_sent_unless_they_are_set() {
+async fn default_accept_and_user_agent_yield_to_set_headers() {
     let server = Server::start([]).await;
     soon(server.client().get().send()).await.unwrap();
     let custom =
@@ -254,7 +254,7 @@ fn errors_name_the_request_without_secrets() {
 }
 
 #[test]
-fn a_configuration_that_cannot_work_is_refused_with_its_field() {
+fn invalid_configuration_is_rejected_with_its_field() {
     let check = |change: fn(&mut ClientConfig), part: &str| {
         let mut config = ClientConfig::new("https://host");
         change(&mut config);

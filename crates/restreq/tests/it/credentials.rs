@@ -16,7 +16,7 @@ fn shown(server: &Server) -> Vec<String> {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_token_file_is_read_again_as_it_changes() {
+async fn changed_token_file_is_read_again() {
     let _clock = steady_clock();
     let server = Server::start([]).await;
     let file = tempfile::NamedTempFile::new().unwrap();
@@ -43,7 +43,7 @@ async fn a_token_file_is_read_again_as_it_changes() {
 }
 
 #[tokio::test]
-async fn a_refused_token_is_read_again_at_once_and_sent_once_more_if_it_changed() {
+async fn rejected_token_is_reread_and_retried_if_changed() {
     let server = Server::start([Reply::ok(), Reply::json(401, ""), Reply::ok(), Reply::json(401, "")]).await;
     let file = tempfile::NamedTempFile::new().unwrap();
     std::fs::write(file.path(), "one").unwrap();
@@ -63,7 +63,7 @@ async fn a_refused_token_is_read_again_at_once_and_sent_once_more_if_it_changed(
 /// A kubeconfig may have both: kubectl's users of old did.
 #[cfg(not(feature = "oidc"))]
 #[test]
-fn a_certificate_may_do_without_a_login_that_is_not_supported() {
+fn client_certificate_works_without_unsupported_login() {
     let mut config = ClientConfig::new("https://host");
     config.oidc = Some(Default::default());
     let error = RestClient::new(config.clone()).unwrap_err().to_string();
@@ -75,7 +75,7 @@ fn a_certificate_may_do_without_a_login_that_is_not_supported() {
 }
 
 #[tokio::test]
-async fn a_token_file_that_never_was_is_named_and_nothing_is_sent() {
+async fn missing_token_file_is_named_and_nothing_is_sent() {
     let server = Server::start([]).await;
     let mut config = server.config();
     config.token_file = Some("/nonexistent/token".into());
@@ -88,7 +88,7 @@ async fn a_token_file_that_never_was_is_named_and_nothing_is_sent() {
 
 #[cfg(unix)]
 #[tokio::test]
-async fn a_token_file_that_is_a_pipe_holds_nobody_up() {
+async fn pipe_as_token_file_blocks_no_request() {
     let server = Server::start([]).await;
     let dir = tempfile::tempdir().unwrap();
     let mut config = server.config();
@@ -103,7 +103,7 @@ async fn a_token_file_that_is_a_pipe_holds_nobody_up() {
 /// The kubelet changes all files of a volume at once: they are links through a folder that is a link itself.
 #[cfg(unix)]
 #[tokio::test(start_paused = true)]
-async fn a_service_account_is_followed_as_the_kubelet_changes_it() {
+async fn rotated_service_account_token_is_used() {
     use std::os::unix::fs::symlink;
     let _clock = steady_clock();
     let (old, new) = (Authority::new(), Authority::new());
@@ -134,7 +134,7 @@ async fn a_service_account_is_followed_as_the_kubelet_changes_it() {
 }
 
 #[test]
-fn a_server_without_a_scheme_gets_no_credentials_in_the_open() {
+fn server_without_scheme_gets_no_credentials_over_http() {
     let mut config = ClientConfig::new("host:6443");
     assert!(RestClient::new(config.clone()).is_ok(), "nothing is to be kept secret");
     config.token = Some(Secret::new("hush"));
@@ -148,7 +148,7 @@ fn a_server_without_a_scheme_gets_no_credentials_in_the_open() {
 /// Else it would stay with the client for as long as nobody refuses it, and nobody is ever asked.
 #[cfg(unix)]
 #[tokio::test]
-async fn a_program_that_gave_an_unusable_certificate_is_run_again() {
+async fn plugin_runs_again_after_an_unusable_certificate() {
     use std::os::unix::fs::PermissionsExt;
     const V1: &str = "client.authentication.k8s.io/v1";
     let authority = Authority::new();

@@ -26,7 +26,7 @@ fn phase(error: Error) -> (Phase, Duration) {
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_whole_exchange_has_a_deadline() {
+async fn request_timeout_bounds_the_whole_exchange() {
     let _clock = steady_clock();
     for reply in [Reply::Silence, Reply::json(200, "{").end(End::Stall)] {
         let server = Server::always(reply).await;
@@ -36,7 +36,7 @@ async fn the_whole_exchange_has_a_deadline() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_deadline_of_the_configuration_is_that_of_each_request() {
+async fn configured_timeout_applies_to_each_request() {
     let _clock = steady_clock();
     let server = Server::always(Reply::Silence).await;
     let mut config = server.config();
@@ -47,7 +47,7 @@ async fn the_deadline_of_the_configuration_is_that_of_each_request() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_head_and_the_rests_of_an_answer_have_deadlines_too() {
+async fn response_headers_and_pauses_have_deadlines() {
     let _clock = steady_clock();
     for (reply, expected) in [
         (Reply::Silence, (Phase::Headers, 7 * SECOND)),
@@ -61,7 +61,7 @@ async fn the_head_and_the_rests_of_an_answer_have_deadlines_too() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn nothing_hangs_without_any_setting() {
+async fn default_deadlines_end_every_wait() {
     let _clock = steady_clock();
     for reply in [Reply::Silence, Reply::json(200, "{").end(End::Stall), Reply::json(500, "{").end(End::Stall)] {
         let server = Server::always(reply).await;
@@ -84,7 +84,7 @@ async fn connecting_has_a_deadline() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_wait_that_would_miss_the_deadline_is_not_begun() {
+async fn retry_wait_beyond_the_deadline_is_not_started() {
     let _clock = steady_clock();
     let server = Server::always(Reply::later(429, 30)).await;
     let started = Instant::now();
@@ -95,7 +95,7 @@ async fn a_wait_that_would_miss_the_deadline_is_not_begun() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn retries_wait_as_long_as_the_server_asks() {
+async fn retries_wait_for_retry_after() {
     let _clock = steady_clock();
     let server = Server::start([Reply::later(429, 3), Reply::later(503, 4)]).await;
     let started = Instant::now();
@@ -104,7 +104,7 @@ async fn retries_wait_as_long_as_the_server_asks() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_server_that_has_too_much_to_do_is_left_alone_by_all_requests_of_a_client() {
+async fn backoff_delays_all_requests_of_a_client() {
     let _clock = steady_clock();
     let server = Server::start([Reply::json(500, "{}"), Reply::json(503, "{}"), Reply::ok(), Reply::ok()]).await;
     let backoff = Some(ItemBackoffConfig { base: 20 * SECOND, cap: 60 * SECOND, ..ItemBackoffConfig::default() });
@@ -129,7 +129,7 @@ async fn a_server_that_has_too_much_to_do_is_left_alone_by_all_requests_of_a_cli
 }
 
 #[tokio::test(start_paused = true)]
-async fn who_has_set_no_deadline_waits_for_a_busy_server_for_a_minute_in_all() {
+async fn retry_waits_without_deadline_total_one_minute() {
     let _clock = steady_clock();
     for (seconds, attempts) in [(60, 2), (25, 3)] {
         let server = Server::always(Reply::later(429, seconds)).await;
@@ -144,7 +144,7 @@ async fn who_has_set_no_deadline_waits_for_a_busy_server_for_a_minute_in_all() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_body_of_a_failure_that_does_not_end_does_not_hide_the_failure() {
+async fn endless_failure_body_does_not_hide_the_failure() {
     let _clock = steady_clock();
     let server = Server::always(Reply::json(500, "{").end(End::Stall)).await;
     let timeouts = Timeouts { idle: None, ..Timeouts::default() };
@@ -164,7 +164,7 @@ async fn the_body_of_a_failure_that_does_not_end_does_not_hide_the_failure() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn requests_wait_for_the_clients_own_limit_unless_they_may_not_be_late() {
+async fn only_unthrottled_requests_skip_the_rate_limit() {
     let _clock = steady_clock();
     let server = Server::always(Reply::ok()).await;
     let mut config = server.config();
@@ -179,7 +179,7 @@ async fn requests_wait_for_the_clients_own_limit_unless_they_may_not_be_late() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_dropped_request_leaves_nothing_behind() {
+async fn dropped_request_leaves_no_task() {
     let _clock = steady_clock();
     let server = Server::start([Reply::Silence]).await;
     let client = server.client();
@@ -189,7 +189,7 @@ async fn a_dropped_request_leaves_nothing_behind() {
 }
 
 #[tokio::test]
-async fn no_deadline_is_too_long_for_the_clock() {
+async fn very_long_deadline_does_not_overflow() {
     let frames = [r#"{"type":"ADDED","object":{}}"#];
     let server = Server::start([
         Reply::later(429, 0),
@@ -223,7 +223,7 @@ async fn no_deadline_is_too_long_for_the_clock() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn no_ping_is_too_late_for_the_clock() {
+async fn very_long_ping_interval_does_not_overflow() {
     let _clock = steady_clock();
     let authority = Authority::new();
     for (ping_after, ping_timeout) in [(Duration::MAX, SECOND), (SECOND, Duration::MAX)] {
@@ -240,7 +240,7 @@ async fn no_ping_is_too_late_for_the_clock() {
 }
 
 #[tokio::test]
-async fn a_request_outside_of_a_runtime_is_an_error_and_holds_up_no_other() {
+async fn request_outside_a_runtime_fails_without_blocking_others() {
     let server = Server::start([]).await;
     let client = server.client();
     let request = client.get();

@@ -89,7 +89,7 @@ async fn why(program: &Program, change: impl FnOnce(&mut ExecConfig)) -> String 
 }
 
 #[tokio::test]
-async fn one_run_serves_many_requests_until_the_server_refuses() {
+async fn credentials_are_reused_until_the_server_rejects_them() {
     let program = Program::token("");
     let server = Server::start([Reply::ok(), Reply::ok(), Reply::json(401, ""), Reply::ok()]).await;
     let client = RestClient::new(program.config(&server)).unwrap();
@@ -101,7 +101,7 @@ async fn one_run_serves_many_requests_until_the_server_refuses() {
 }
 
 #[tokio::test]
-async fn who_waits_together_is_served_by_one_run() {
+async fn concurrent_requests_share_one_plugin_run() {
     let program = Program::token("");
     let server = Server::start([]).await;
     let client = RestClient::new(program.config(&server)).unwrap();
@@ -121,7 +121,7 @@ fn expiry(seconds: u64) -> String {
 }
 
 #[tokio::test]
-async fn what_expires_is_renewed_before_it_is_sent() {
+async fn expiring_credentials_are_renewed_before_use() {
     let program = Program::token(&format!(r#","expirationTimestamp":{}"#, expiry(600)));
     let server = Server::start([]).await;
     let client = RestClient::new(program.config(&server)).unwrap();
@@ -134,7 +134,7 @@ async fn what_expires_is_renewed_before_it_is_sent() {
 
 /// Its clock is another one, or it does not know better. To run it for each request would help nobody.
 #[tokio::test]
-async fn what_is_issued_after_its_time_serves_until_the_server_refuses_it() {
+async fn expired_on_issue_credentials_are_used_until_rejected() {
     let program = Program::token(r#","expirationTimestamp":"2001-01-01T00:00:00Z""#);
     let server = Server::start([Reply::ok(), Reply::ok(), Reply::json(401, "")]).await;
     let client = RestClient::new(program.config(&server)).unwrap();
@@ -145,7 +145,7 @@ async fn what_is_issued_after_its_time_serves_until_the_server_refuses_it() {
 }
 
 #[tokio::test]
-async fn a_refused_token_that_stays_the_same_does_not_stampede_the_program() {
+async fn unchanged_rejected_token_does_not_cause_run_storm() {
     let program = Program::new(&printing(V1, r#"{"token":"t"}"#));
     let server = Server::always(Reply::json(401, "")).await;
     let client = RestClient::new(program.config(&server)).unwrap();
@@ -164,7 +164,7 @@ async fn a_refused_token_that_stays_the_same_does_not_stampede_the_program() {
 }
 
 #[tokio::test]
-async fn a_run_goes_on_although_its_request_is_given_up() {
+async fn plugin_run_continues_after_its_request_is_cancelled() {
     let wait = "while [ ! -e go ]; do sleep 0.01; done";
     let program = Program::new(&format!("{wait}\n{}", printing(V1, r#"{"token":"t$n"}"#)));
     let server = Server::start([]).await;
@@ -176,7 +176,7 @@ async fn a_run_goes_on_although_its_request_is_given_up() {
 }
 
 #[tokio::test]
-async fn a_run_ends_with_its_client() {
+async fn plugin_run_ends_with_its_client() {
     let program = Program::new("echo $$ > pid; exec sleep 1000");
     let server = Server::start([]).await;
     let client = RestClient::new(program.config(&server)).unwrap();
@@ -199,7 +199,7 @@ async fn a_run_ends_with_its_client() {
 }
 
 #[tokio::test]
-async fn what_a_program_leaves_running_is_not_waited_for() {
+async fn child_process_of_plugin_does_not_delay_the_result() {
     // It holds the pipe of standard error for as long as its directory is there.
     let left = "(while [ -e runs ]; do sleep 0.05; done) > /dev/null &";
     let program = Program::new(&format!("{left}\n{}", printing(V1, r#"{"token":"t"}"#)));
@@ -209,7 +209,7 @@ async fn what_a_program_leaves_running_is_not_waited_for() {
 }
 
 #[tokio::test]
-async fn the_program_is_told_what_it_needs() {
+async fn plugin_receives_its_environment() {
     let program =
         Program::new(&format!("echo \"$1 $GIVEN $KUBERNETES_EXEC_INFO\" > told\n{}", printing(V1, r#"{"token":"t"}"#)));
     let server = Server::start([]).await;
@@ -228,7 +228,7 @@ async fn the_program_is_told_what_it_needs() {
 }
 
 #[tokio::test]
-async fn other_credentials_come_before_the_program() {
+async fn other_credentials_take_precedence_over_the_plugin() {
     let program = Program::token("");
     let server = Server::start([]).await;
     let mut config = program.config(&server);
@@ -240,7 +240,7 @@ async fn other_credentials_come_before_the_program() {
 }
 
 #[tokio::test]
-async fn a_program_that_fails_is_named_with_what_it_said() {
+async fn plugin_failure_includes_its_command_and_stderr() {
     let failing = Program::new("echo no luck >&2; exit 73");
     let said = why(&failing, |_| {}).await;
     assert!(said.contains("73") && said.contains("no luck") && said.contains("install it"), "{said}");
@@ -253,7 +253,7 @@ async fn a_program_that_fails_is_named_with_what_it_said() {
 }
 
 #[tokio::test]
-async fn doubt_outlives_credentials_that_cannot_be_renewed() {
+async fn failed_renewal_keeps_the_doubt_about_a_write() {
     let once = |status: &str| format!("[ $n -gt 1 ] && {{ echo no luck >&2; exit 73; }}\n{}", printing(V1, status));
     let lasting = once(r#"{"token":"t"}"#);
     // Such a one is renewed before the second attempt.
@@ -299,7 +299,7 @@ async fn doubt_outlives_credentials_that_cannot_be_renewed() {
 }
 
 #[tokio::test]
-async fn what_is_no_credential_is_refused_without_being_shown() {
+async fn invalid_plugin_output_is_rejected_without_being_shown() {
     for (script, word) in [
         ("echo hush".to_owned(), "no ExecCredential"),
         (printing("client.authentication.k8s.io/v1beta1", r#"{"token":"hush"}"#), "expected"),
@@ -316,7 +316,7 @@ async fn what_is_no_credential_is_refused_without_being_shown() {
 }
 
 #[tokio::test]
-async fn an_old_version_is_refused_when_the_client_is_made() {
+async fn old_plugin_api_version_is_rejected_by_new() {
     let server = Server::start([]).await;
     let mut config = Program::token("").config(&server);
     config.exec.as_mut().unwrap().api_version = "client.authentication.k8s.io/v1alpha1".into();
@@ -325,7 +325,7 @@ async fn an_old_version_is_refused_when_the_client_is_made() {
 }
 
 #[tokio::test]
-async fn a_program_that_the_policy_does_not_allow_is_never_run() {
+async fn plugin_denied_by_policy_never_runs() {
     let program = Program::token("");
     let allowed = PluginPolicy::Allowlist(vec![program.path()]);
     let other = PluginPolicy::Allowlist(vec!["login".into(), "/opt/other/login".into()]);
@@ -345,7 +345,7 @@ async fn a_program_that_the_policy_does_not_allow_is_never_run() {
 }
 
 #[tokio::test]
-async fn runs_of_a_program_are_counted_by_how_they_ended() {
+async fn plugin_runs_are_counted_by_outcome() {
     let memory = Memory::new();
     let program = Program::new(&format!("test $n = 2 && exit 73; {}", printing(V1, r#"{"token":"t$n"}"#)));
     let server = Server::start([Reply::ok(), Reply::json(401, "")]).await;
@@ -410,7 +410,7 @@ impl Provider for Curious {
 }
 
 #[tokio::test]
-async fn metrics_are_told_under_no_lock() {
+async fn metrics_are_recorded_outside_of_locks() {
     let pairs = [1, 2].map(|_| rcgen::generate_simple_self_signed(["me".to_owned()]).unwrap());
     let status = |pair: &rcgen::CertifiedKey<rcgen::KeyPair>| {
         let (certificate, key) = (pair.cert.pem(), pair.signing_key.serialize_pem());
@@ -431,7 +431,7 @@ async fn metrics_are_told_under_no_lock() {
 
 #[cfg(feature = "yaml")]
 #[tokio::test]
-async fn a_program_may_print_yaml() {
+async fn plugin_may_print_yaml() {
     let printing = |status: &str| format!("cat <<END\napiVersion: {V1}\nkind: ExecCredential\nstatus:\n{status}\nEND");
     let program = Program::new(&printing("  token: t$n\n  expirationTimestamp: \"2126-11-20T08:30:00Z\""));
     let server = Server::start([Reply::ok()]).await;

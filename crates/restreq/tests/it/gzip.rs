@@ -28,7 +28,7 @@ fn client(server: &Server) -> RestClient {
 }
 
 #[tokio::test]
-async fn an_answer_in_gzip_is_read_as_what_it_was_however_it_is_cut() {
+async fn gzip_response_is_inflated_across_chunk_boundaries() {
     let text = br#"{"kind":"PodList","metadata":{"resourceVersion":"7"},"items":[{"a":1},{"b":2}]}"#;
     // Several streams one after the other are one.
     let small = [gzip(&text[..30]), gzip(&text[30..])].concat();
@@ -50,7 +50,7 @@ async fn an_answer_in_gzip_is_read_as_what_it_was_however_it_is_cut() {
 }
 
 #[tokio::test]
-async fn it_is_asked_for_only_where_it_is_wanted() {
+async fn gzip_is_requested_only_if_configured() {
     let small = gzip(b"{}");
     let server = Server::always(Reply::ok()).await;
     let mut config = server.config();
@@ -70,7 +70,7 @@ async fn it_is_asked_for_only_where_it_is_wanted() {
 }
 
 #[tokio::test]
-async fn a_failure_in_gzip_is_the_servers_own_status() {
+async fn gzip_failure_returns_the_server_status() {
     let status = br#"{"kind":"Status","apiVersion":"v1","status":"Failure","reason":"NotFound","code":404}"#;
     let server = Server::always(reply(404, &gzip(status), 5)).await;
     let error = soon(client(&server).get().send()).await.unwrap_err();
@@ -78,7 +78,7 @@ async fn a_failure_in_gzip_is_the_servers_own_status() {
 }
 
 #[tokio::test]
-async fn the_limits_are_those_of_what_it_comes_to() {
+async fn limits_apply_to_the_inflated_body() {
     let bomb = gzip(&vec![b' '; 64 << 20]);
     let server = Server::always(reply(200, &bomb, 1 << 20)).await;
     let client = RestClient::new(RestClientConfig { gzip: true, max_body: 1 << 20, ..server.config().into() }).unwrap();
@@ -87,7 +87,7 @@ async fn the_limits_are_those_of_what_it_comes_to() {
 }
 
 #[tokio::test]
-async fn what_is_cut_or_broken_is_no_answer() {
+async fn truncated_or_invalid_gzip_is_an_error() {
     let whole = gzip(br#"{"items":[1,2,3,4,5,6,7,8,9]}"#);
     let mut wrong = whole.clone();
     wrong[14] ^= 0x55;

@@ -48,7 +48,7 @@ fn body(server: &Server) -> Value {
 }
 
 #[tokio::test]
-async fn a_subresource_is_read_and_written_as_what_it_is() {
+async fn subresource_is_read_and_written() {
     let server = Server::always(Reply::json(200, r#"{"kind":"Scale","spec":{"replicas":3}}"#)).await;
     let scale = api(&server).subresource::<Value>("a", "scale");
     assert_eq!(soon(scale.get()).await.unwrap()["spec"]["replicas"], 3);
@@ -78,7 +78,7 @@ async fn a_subresource_is_read_and_written_as_what_it_is() {
 }
 
 #[tokio::test]
-async fn an_apply_names_its_kind_and_its_manager() {
+async fn apply_sends_kind_and_field_manager() {
     let server = Server::always(stored(3)).await;
     let options = PostOptions { field_manager: "me".into(), force: true, ..PostOptions::default() };
     soon(api(&server).apply(&widget(3), &options)).await.unwrap();
@@ -96,7 +96,7 @@ async fn an_apply_names_its_kind_and_its_manager() {
 }
 
 #[tokio::test]
-async fn what_a_manager_has_applied_is_the_beginning_of_its_next_apply() {
+async fn applied_returns_the_start_of_the_next_apply() {
     let entry = json!({"manager": "me", "operation": "Apply", "fieldsV1": {"f:size": {}}});
     let object = json!({"metadata": {"name": "a", "managedFields": [entry]}, "size": 3, "other": 4});
     let server = Server::always(Reply::json(200, object.to_string())).await;
@@ -112,7 +112,7 @@ async fn what_a_manager_has_applied_is_the_beginning_of_its_next_apply() {
 }
 
 #[tokio::test]
-async fn a_deletion_gives_the_object_or_says_that_it_is_gone() {
+async fn deletion_returns_the_object_or_a_status() {
     let gone = r#"{"kind":"Status","apiVersion":"v1","status":"Success","details":{"name":"a","uid":"4f9a"}}"#;
     let server = Server::start([Reply::json(200, gone), stored(3), Reply::json(200, ""), Reply::json(200, "[]")]).await;
     let delete = || async { soon(api(&server).delete("a", &DeleteOptions::default())).await };
@@ -130,7 +130,7 @@ async fn a_deletion_gives_the_object_or_says_that_it_is_gone() {
 }
 
 #[tokio::test]
-async fn metadata_is_asked_for_alone_and_never_written_as_the_whole() {
+async fn metadata_only_api_reads_but_never_replaces() {
     let object =
         r#"{"kind":"PartialObjectMetadata","apiVersion":"meta.k8s.io/v1","metadata":{"name":"a","namespace":"ns"}}"#;
     let list: &str = format!(r#"{{"kind":"PartialObjectMetadataList","items":[{object}]}}"#).leak();
@@ -162,7 +162,7 @@ async fn metadata_is_asked_for_alone_and_never_written_as_the_whole() {
 }
 
 #[tokio::test]
-async fn a_table_has_the_columns_that_the_server_chooses() {
+async fn table_has_the_columns_of_the_server() {
     let table = json!({
         "kind": "Table", "apiVersion": "meta.k8s.io/v1", "metadata": {"resourceVersion": "7"},
         "columnDefinitions": [{"name": "Name", "type": "string", "format": "name", "description": "d", "priority": 0}],
@@ -183,7 +183,7 @@ async fn a_table_has_the_columns_that_the_server_chooses() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_conflict_is_tried_again_and_nothing_else_is() {
+async fn only_conflicts_are_retried() {
     let conflict = || ApiError::from(Status::failure(409, Reason::Conflict, "too late"));
     let tried = async |attempts: u32, outcomes: &dyn Fn(u32) -> Result<u32, ApiError>| {
         let calls = Cell::new(0);
@@ -209,7 +209,7 @@ async fn a_conflict_is_tried_again_and_nothing_else_is() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_object_is_made_as_it_is_to_be_however_it_is_found() {
+async fn create_or_update_reaches_the_wanted_state() {
     let _clock = steady_clock();
     let (missing, conflict) = (|| Reply::json(404, "{}"), || Reply::json(409, "{}"));
     let settle = async |script: Vec<Reply>| {
@@ -250,7 +250,7 @@ fn page(seen: &crate::support::Seen, _: usize) -> Reply {
 }
 
 #[tokio::test]
-async fn pages_are_fetched_ahead_as_far_as_there_is_room() {
+async fn read_ahead_is_bounded() {
     for (ahead, taken, fetched) in [(1, 0, 1), (1, 1, 2), (2, 1, 3), (10, 1, 5)] {
         let server = Server::always(Reply::By(page)).await;
         let mut pages = api(&server).pages(&ListOptions::default()).read_ahead(NonZeroUsize::new(ahead).unwrap());
@@ -274,7 +274,7 @@ async fn pages_are_fetched_ahead_as_far_as_there_is_room() {
 
 /// Who reads on until there is no more would read for ever.
 #[tokio::test]
-async fn a_page_that_names_itself_as_the_next_one_is_an_error() {
+async fn repeated_continue_token_is_an_error() {
     let same = r#"{"metadata":{"resourceVersion":"7","continue":"c"},"items":[{"metadata":{"name":"a"}}]}"#;
     let server = Server::always(Reply::json(200, same)).await;
     let error = soon(api(&server).list_all(&ListOptions::default())).await.unwrap_err();
@@ -287,7 +287,7 @@ async fn a_page_that_names_itself_as_the_next_one_is_an_error() {
 }
 
 #[tokio::test]
-async fn pages_that_were_fetched_ahead_end_with_their_error_or_panic() {
+async fn read_ahead_reports_errors_and_panics() {
     const ONE: NonZeroUsize = NonZeroUsize::MIN;
     let expired = |_: &crate::support::Seen, at| if at == 1 { Reply::json(410, "{}") } else { Reply::By(page) };
     let server = Server::always(Reply::By(expired)).await;

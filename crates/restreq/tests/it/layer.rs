@@ -66,7 +66,7 @@ impl std::error::Error for Wrapped {
 }
 
 #[tokio::test]
-async fn a_layer_sees_each_attempt_whole() {
+async fn layer_sees_each_attempt_with_all_headers() {
     let frames = &["{\"type\":\"BOOKMARK\",\"object\":{}}\n"];
     let script = [Reply::later(429, 0), Reply::ok(), Reply::watch(frames, End::Stall), Reply::ok()];
     let server = Server::start(script).await;
@@ -92,7 +92,7 @@ async fn a_layer_sees_each_attempt_whole() {
 }
 
 #[tokio::test]
-async fn an_error_of_the_transport_is_told_through_a_layer_as_what_it_was() {
+async fn transport_error_through_a_layer_keeps_its_type() {
     let layer = TransportLayer::new(layer_fn(|inner: TransportService| Signing { inner, seen: Arc::default() }));
     let config = pintle_meta::ClientConfig::new(format!("http://{}", closed_port().await));
     let client = RestClient::new(RestClientConfig { transport_layer: Some(layer), ..config.into() }).unwrap();
@@ -140,7 +140,7 @@ impl Service<Request<TransportBody>> for Startling {
 }
 
 #[tokio::test]
-async fn a_body_of_a_layer_that_panics_breaks_no_connection() {
+async fn panicking_layer_body_breaks_no_connection() {
     let authority = Authority::new();
     let tls = settings(&authority.issue("127.0.0.1"), &["h2"], None);
     let server = Server::start_with([], Reply::ok(), Some(tls)).await;
@@ -176,7 +176,7 @@ impl Service<Request<TransportBody>> for Deaf {
 }
 
 #[tokio::test]
-async fn what_a_layer_answers_by_itself_is_the_answer() {
+async fn response_made_by_a_layer_is_returned() {
     for status in [Some(StatusCode::OK), Some(StatusCode::FORBIDDEN), None] {
         let layer = TransportLayer::new(layer_fn(move |_: TransportService| Deaf(status)));
         let config = pintle_meta::ClientConfig::new(format!("http://{}", closed_port().await));
@@ -197,7 +197,7 @@ async fn what_a_layer_answers_by_itself_is_the_answer() {
 }
 
 #[tokio::test]
-async fn the_client_is_a_service() {
+async fn client_is_a_tower_service() {
     let server = Server::start([Reply::json(201, "made"), Reply::json(409, "{}")]).await;
     let mut client = server.client();
     let request = || Request::post("https://elsewhere/api/v1?dryRun=All").header("x-a", "b").body(Bytes::from("body"));

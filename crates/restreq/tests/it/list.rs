@@ -37,7 +37,7 @@ async fn check(reply: Reply, expected: &[&str]) {
 }
 
 #[tokio::test]
-async fn items_come_one_by_one_and_the_metadata_wherever_it_stands() {
+async fn items_stream_and_metadata_comes_last() {
     let (one, two) = (r#"{"a":1}"#, r#"{"b":[2]}"#);
     check(
         list(
@@ -54,7 +54,7 @@ async fn items_come_one_by_one_and_the_metadata_wherever_it_stands() {
 }
 
 #[tokio::test]
-async fn null_around_the_items_is_the_empty_value() {
+async fn null_in_list_metadata_means_empty() {
     check(list(&[r#"{"kind":null,"metadata":null,"items":[{"a":1}]}"#], End::Proper), &[r#"{"a":1}"#, "at "]).await;
     let meta = r#"{"kind":"PodList","metadata":{"resourceVersion":null,"continue":null,"remainingItemCount":null},"items":null}"#;
     check(list(&[meta], End::Proper), &["at "]).await;
@@ -62,7 +62,7 @@ async fn null_around_the_items_is_the_empty_value() {
 
 /// What does not stand in a list is gone, so that nothing may pass for one.
 #[tokio::test]
-async fn a_status_is_no_list() {
+async fn status_is_not_a_list() {
     for (body, expected) in [
         (r#"{"kind":"Status","apiVersion":"v1","status":"Failure","reason":"Expired","code":410}"#, "status: Expired"),
         (r#"{"items":[],"kind":"Status","apiVersion":"v1","metadata":null,"reason":"Expired"}"#, "status: Expired"),
@@ -76,7 +76,7 @@ async fn a_status_is_no_list() {
 }
 
 #[tokio::test]
-async fn a_list_that_is_not_whole_ends_in_an_error() {
+async fn incomplete_list_ends_in_an_error() {
     check(list(&[r#"{"items":[{"a":1},{"b"#], End::Cut), &[r#"{"a":1}"#, "cut"]).await;
     check(list(&[r#"{"items":[{"a":1},{"b"#], End::Proper), &[r#"{"a":1}"#, "decode: EOF"]).await;
     check(list(&[r#"{"kind":"Pod","metadata":{}}"#], End::Proper), &["decode: expected a list, got kind \"Pod\""])
@@ -92,7 +92,7 @@ async fn a_list_that_is_not_whole_ends_in_an_error() {
 }
 
 #[tokio::test]
-async fn a_body_that_is_no_json_is_refused_where_it_ceases_to_be() {
+async fn body_is_rejected_at_first_invalid_byte() {
     for (body, part, offset) in [
         (r#"{"items":[{"a":1} {"b":2}],"metadata":{}}"#, &[r#"{"a":1}"#][..], 18),
         (r#"{"items":[{"a":1},,{"b":2}],"metadata":{}}"#, &[r#"{"a":1}"#], 18),
@@ -111,7 +111,7 @@ async fn a_body_that_is_no_json_is_refused_where_it_ceases_to_be() {
 }
 
 #[tokio::test]
-async fn an_item_above_the_limit_is_one_item() {
+async fn item_above_the_limit_is_reported_as_oversized() {
     let body = [
         r#"{"items":[{"a":1},{"metadata":{"name":"b","namespace":"ns"},"text":""#,
         "01234567890123456789012345678901234567890123456789",
@@ -127,7 +127,7 @@ async fn an_item_above_the_limit_is_one_item() {
 }
 
 #[tokio::test]
-async fn a_refused_list_is_told_before_any_part() {
+async fn rejected_list_fails_before_any_part() {
     let server = Server::always(Reply::json(410, "")).await;
     let error = soon(server.client().get().list()).await.unwrap_err();
     assert_eq!(error.reason(), Some(&Reason::Expired));
@@ -136,7 +136,7 @@ async fn a_refused_list_is_told_before_any_part() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_deadlines_of_a_list_bind_its_body() {
+async fn list_deadlines_apply_to_its_body() {
     let _clock = steady_clock();
     let server = Server::always(list(&[r#"{"items":[{"a":1}"#], End::Stall)).await;
     let request = server.client().get().timeout(Duration::from_secs(5));

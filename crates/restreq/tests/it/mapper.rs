@@ -66,7 +66,7 @@ fn paths(server: &Server) -> Vec<String> {
 }
 
 #[tokio::test(start_paused = true)]
-async fn two_documents_answer_all_questions_and_a_miss_asks_again() {
+async fn discovery_is_cached_and_a_miss_refetches() {
     let _clock = steady_clock();
     let server = Server::always(Reply::By(aggregated)).await;
     let mapper = RestMapper::new(server.client());
@@ -102,7 +102,7 @@ async fn two_documents_answer_all_questions_and_a_miss_asks_again() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn all_who_miss_together_ask_once_and_no_more_than_once_a_second() {
+async fn concurrent_misses_share_one_fetch_per_second() {
     let _clock = steady_clock();
     let server = Server::always(Reply::By(aggregated)).await;
     let mapper = RestMapper::new(server.client());
@@ -123,7 +123,7 @@ async fn all_who_miss_together_ask_once_and_no_more_than_once_a_second() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn who_asks_for_what_is_known_does_not_wait_for_who_does_not() {
+async fn cache_hit_does_not_wait_for_a_fetch() {
     fn silent_later(seen: &Seen, before: usize) -> Reply {
         if before < 2 { aggregated(seen, before) } else { Reply::Silence }
     }
@@ -141,7 +141,7 @@ async fn who_asks_for_what_is_known_does_not_wait_for_who_does_not() {
 }
 
 #[tokio::test]
-async fn a_server_without_aggregated_discovery_is_asked_group_by_group() {
+async fn server_without_aggregated_discovery_is_queried_by_group() {
     let server = Server::always(Reply::By(one_by_one)).await;
     let mapper = RestMapper::new(server.client());
     let widgets = soon(mapper.named("widget")).await.unwrap();
@@ -161,7 +161,7 @@ async fn a_server_without_aggregated_discovery_is_asked_group_by_group() {
 }
 
 #[tokio::test]
-async fn a_half_that_is_not_shown_is_left_out_and_one_that_fails_is_an_error() {
+async fn forbidden_discovery_root_is_skipped_but_failure_is_returned() {
     fn core_alone(seen: &Seen, before: usize) -> Reply {
         if seen.uri == "/apis" { Reply::json(403, "{}") } else { aggregated(seen, before) }
     }

@@ -22,7 +22,7 @@ fn count(memory: &Memory, name: &str, code: &str, method: &str) -> Option<f64> {
 }
 
 #[tokio::test]
-async fn the_series_are_those_of_client_go_and_go_with_the_client() {
+async fn metrics_have_client_go_names_and_end_with_client() {
     const BYTES: [f64; 11] =
         [64.0, 256.0, 512.0, 1024.0, 4096.0, 16384.0, 65536.0, 262144.0, 1048576.0, 4194304.0, 16777216.0];
     const BUCKETS: [f64; 12] = [0.005, 0.025, 0.1, 0.25, 0.5, 1.0, 2.0, 4.0, 8.0, 15.0, 30.0, 60.0];
@@ -63,7 +63,7 @@ async fn the_series_are_those_of_client_go_and_go_with_the_client() {
 }
 
 #[tokio::test]
-async fn each_attempt_counts_by_its_outcome_and_those_after_the_first_as_retries() {
+async fn attempts_are_counted_by_outcome_and_as_retries() {
     let server = Server::start([Reply::later(503, 0), Reply::later(429, 0), Reply::json(404, "{}")]).await;
     let memory = Memory::new();
     let client = client(&server, &memory);
@@ -82,7 +82,7 @@ async fn each_attempt_counts_by_its_outcome_and_those_after_the_first_as_retries
 }
 
 #[tokio::test]
-async fn bodies_count_by_their_size_where_that_is_known() {
+async fn body_sizes_are_recorded_if_known() {
     let server = Server::start([Reply::later(429, 0), Reply::json(200, "[1234]"), Reply::json(404, "{}")]).await;
     let memory = Memory::new();
     let client = client(&server, &memory);
@@ -102,7 +102,7 @@ async fn bodies_count_by_their_size_where_that_is_known() {
 
 /// What the dashboard in the docs folder shows, there is.
 #[test]
-fn the_dashboard_knows_the_series_by_their_names() {
+fn dashboard_uses_existing_metric_names() {
     let dashboard = include_str!("../../../../docs/grafana/rest-client.json");
     let parsed: Value = serde_json::from_str(dashboard).unwrap();
     assert_eq!(parsed["panels"].as_array().unwrap().len(), 12);
@@ -117,7 +117,7 @@ fn the_dashboard_knows_the_series_by_their_names() {
 }
 
 #[tokio::test]
-async fn what_is_a_name_is_looked_up_and_that_is_told() {
+async fn dns_lookup_of_host_name_is_measured() {
     const LOOKED_UP: &str = "rest_client_dns_resolution_duration_seconds";
     let server = Server::start([]).await;
     let memory = Memory::new();
@@ -135,7 +135,7 @@ async fn what_is_a_name_is_looked_up_and_that_is_told() {
 }
 
 #[tokio::test]
-async fn no_answer_counts_as_an_error() {
+async fn missing_response_is_counted_as_error() {
     let memory = Memory::new();
     let mut config = Server::start([]).await.config();
     config.server = format!("http://{}", closed_port().await);
@@ -146,7 +146,7 @@ async fn no_answer_counts_as_an_error() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_request_takes_from_the_call_to_the_end_whichever_way_it_ends() {
+async fn request_duration_spans_call_to_end() {
     let _clock = steady_clock();
     let server = Server::start([Reply::later(429, 3), Reply::ok(), Reply::Silence]).await;
     let memory = Memory::new();
@@ -166,7 +166,7 @@ async fn a_request_takes_from_the_call_to_the_end_whichever_way_it_ends() {
 }
 
 #[tokio::test]
-async fn streams_and_watches_count_and_take_no_time() {
+async fn streams_and_watches_are_counted_but_not_timed() {
     let server = Server::start([]).await;
     let memory = Memory::new();
     let client = client(&server, &memory);
@@ -177,7 +177,7 @@ async fn streams_and_watches_count_and_take_no_time() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn waits_for_the_rate_limit_are_told() {
+async fn rate_limiter_waits_are_measured() {
     let _clock = steady_clock();
     let server = Server::start([]).await;
     let memory = Memory::new();
@@ -200,7 +200,7 @@ fn badly_told(server: &Server) -> RestClientConfig {
 }
 
 #[tokio::test]
-async fn metrics_that_panic_cost_no_request_its_answer() {
+async fn panicking_metrics_do_not_fail_requests() {
     let server = Server::start([
         Reply::later(429, 0),
         Reply::json(201, r#"{"a":1}"#),
@@ -223,7 +223,7 @@ async fn metrics_that_panic_cost_no_request_its_answer() {
 }
 
 #[tokio::test]
-async fn metrics_that_panic_on_the_way_of_another_panic_do_not_end_the_process() {
+async fn metrics_panic_during_unwinding_does_not_abort() {
     struct Bad;
     impl WarningHandler for Bad {
         fn warn(&self, _: &Warning) {

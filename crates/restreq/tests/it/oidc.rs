@@ -113,7 +113,7 @@ impl TokenStore for Kept {
 }
 
 #[tokio::test]
-async fn an_id_token_serves_until_shortly_before_its_end_and_is_refreshed_then() {
+async fn id_token_is_refreshed_shortly_before_expiry() {
     let mut setup = Setup::new(giving, []).await;
     let kept = Arc::new(Kept::default());
     setup.oidc().token_store = Some(kept.clone());
@@ -133,7 +133,7 @@ async fn an_id_token_serves_until_shortly_before_its_end_and_is_refreshed_then()
 }
 
 #[tokio::test]
-async fn one_refresh_serves_all_who_wait() {
+async fn concurrent_requests_share_one_refresh() {
     for old in [None, Some(id_token("old", 5)), Some(id_token("old", -600)), Some("no token".into())] {
         let mut setup = Setup::new(giving, []).await;
         setup.oidc().id_token = old.map(Secret::new);
@@ -149,7 +149,7 @@ async fn one_refresh_serves_all_who_wait() {
 }
 
 #[tokio::test]
-async fn a_refused_token_is_refreshed_once_if_there_is_anything_to_ask_with() {
+async fn rejected_token_is_refreshed_once_with_a_refresh_token() {
     let mut setup = Setup::new(giving, [Reply::json(401, "")]).await;
     setup.oidc().id_token = Some(Secret::new(id_token("first", 600)));
     soon(setup.client().post().body("x").send()).await.unwrap();
@@ -165,7 +165,7 @@ async fn a_refused_token_is_refreshed_once_if_there_is_anything_to_ask_with() {
 
 /// As Go's library finds out what an issuer understands.
 #[tokio::test]
-async fn a_client_shows_its_secret_in_a_header_and_where_that_is_unknown_in_the_body() {
+async fn client_secret_is_sent_in_header_then_body() {
     let by_header = |seen: &Seen, before: usize| match seen.header("authorization") {
         Some("Basic a3ViZXJuZXRlczphJTNBYiUyMCUzRA==") => giving(seen, before),
         _ => described(seen).unwrap_or_else(|| Reply::json(400, r#"{"error":"invalid_client"}"#)),
@@ -184,7 +184,7 @@ async fn a_client_shows_its_secret_in_a_header_and_where_that_is_unknown_in_the_
 }
 
 #[tokio::test]
-async fn tokens_are_asked_for_where_the_issuer_says() {
+async fn token_endpoint_comes_from_the_issuer() {
     let elsewhere = |seen: &Seen, before: usize| match described(seen) {
         // The same by another name, which takes a connection of its own.
         Some(_) => {
@@ -212,7 +212,7 @@ async fn why(setup: &Setup) -> String {
 }
 
 #[tokio::test]
-async fn a_login_that_cannot_be_refreshed_tells_why_and_shows_no_secret() {
+async fn failed_refresh_reports_its_cause_without_secrets() {
     fn answering(seen: &Seen, code: u16, body: &'static str) -> Reply {
         described(seen).unwrap_or_else(|| Reply::json(code, body))
     }
@@ -247,7 +247,7 @@ async fn a_login_that_cannot_be_refreshed_tells_why_and_shows_no_secret() {
 }
 
 #[tokio::test]
-async fn a_refresh_token_that_comes_alone_takes_the_place_of_the_one_before() {
+async fn refresh_token_without_id_token_is_kept() {
     let once_alone =
         |seen: &Seen, before: usize| match seen.body.starts_with(b"grant_type=refresh_token&refresh_token=r&") {
             true => Reply::json(200, r#"{"refresh_token":"alone"}"#),
@@ -269,7 +269,7 @@ async fn a_refresh_token_that_comes_alone_takes_the_place_of_the_one_before() {
 
 /// Most issuers take a refresh token once only.
 #[tokio::test]
-async fn clients_of_one_login_share_it() {
+async fn clients_share_a_login() {
     let mut setup = Setup::new(giving, []).await;
     let clients = [setup.client(), setup.client()];
     for client in &clients {
@@ -287,7 +287,7 @@ async fn clients_of_one_login_share_it() {
 }
 
 #[tokio::test]
-async fn an_issuer_is_not_asked_for_each_request_that_comes_to_nothing() {
+async fn failed_refresh_is_not_repeated_for_each_request() {
     let mut setup = Setup::new(giving, [(); 9].map(|()| Reply::json(401, ""))).await;
     setup.oidc().id_token = Some(Secret::new(id_token("first", 600)));
     let client = setup.client();
@@ -330,7 +330,7 @@ impl TokenStore for Hanging {
 }
 
 #[tokio::test]
-async fn a_store_that_hangs_holds_requests_up_for_a_while_only() {
+async fn hanging_token_store_delays_requests_only_briefly() {
     let mut setup = Setup::new(giving, []).await;
     let (go, gate) = mpsc::channel();
     let store = Arc::new(Hanging { begun: AtomicUsize::new(0), gate: Mutex::new(gate), kept: Kept::default() });
@@ -358,7 +358,7 @@ async fn a_store_that_hangs_holds_requests_up_for_a_while_only() {
 }
 
 #[test]
-fn a_refresh_whose_runtime_stands_still_or_ends_is_begun_anew() {
+fn refresh_restarts_when_its_runtime_stalls_or_ends() {
     let runtime = || tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     for ends in [false, true] {
         let (standing, running) = (runtime(), runtime());
@@ -390,7 +390,7 @@ fn a_refresh_whose_runtime_stands_still_or_ends_is_begun_anew() {
 }
 
 #[tokio::test]
-async fn outside_of_a_runtime_a_refresh_fails() {
+async fn refresh_outside_a_runtime_fails() {
     let setup = Setup::new(giving, []).await;
     let request = setup.client().get();
     let sent = std::thread::spawn(move || request.send().now_or_never()).join().unwrap();
@@ -399,7 +399,7 @@ async fn outside_of_a_runtime_a_refresh_fails() {
 }
 
 #[tokio::test]
-async fn tokens_that_cannot_be_kept_serve_all_the_same() {
+async fn tokens_that_cannot_be_stored_are_used() {
     for (failures, stored) in [(2, 1), (9, 0)] {
         let mut setup = Setup::new(giving, []).await;
         let kept = Arc::new(Kept { failures: Mutex::new(failures), ..Kept::default() });
@@ -410,7 +410,7 @@ async fn tokens_that_cannot_be_kept_serve_all_the_same() {
 }
 
 #[tokio::test]
-async fn a_login_of_a_kubeconfig_is_refreshed_and_the_file_follows() {
+async fn refreshed_login_is_written_to_the_kubeconfig() {
     let setup = Setup::new(giving, []).await;
     let (oidc, tls) = (setup.config.oidc.as_ref().unwrap(), &setup.config.tls);
     let pem = |source: &Option<PemSource>| match source {
@@ -441,7 +441,7 @@ async fn a_login_of_a_kubeconfig_is_refreshed_and_the_file_follows() {
 }
 
 #[test]
-fn a_login_that_cannot_be_meant_is_refused_when_the_client_is_made() {
+fn invalid_login_is_rejected_when_client_is_created() {
     let refused = |change: &dyn Fn(&mut ClientConfig)| {
         let mut config = ClientConfig::new("https://host");
         config.oidc = Some(OidcConfig { issuer_url: "https://issuer".into(), ..OidcConfig::default() });

@@ -35,7 +35,7 @@ fn flood() -> Reply {
 }
 
 #[tokio::test]
-async fn an_answer_that_nobody_reads_stops_no_other() {
+async fn unread_response_does_not_block_others() {
     let (server, client) = http2([flood(), flood(), flood()], Reply::ok()).await;
     let request = client.get();
     let watches = [(); 2].map(|()| request.raw_watch());
@@ -51,7 +51,7 @@ async fn an_answer_that_nobody_reads_stops_no_other() {
 }
 
 #[tokio::test]
-async fn more_watches_than_a_server_takes_over_one_connection_go_over_several() {
+async fn watches_above_the_stream_limit_use_more_connections() {
     let (server, client) = http2([], Reply::watch(&[], End::Stall)).await;
     // hyper's server takes 200.
     let request = client.get();
@@ -72,7 +72,7 @@ async fn forty_cold_requests_open_one_connection() {
 }
 
 #[tokio::test]
-async fn over_http1_each_exchange_has_a_connection_and_those_that_rest_are_used_again() {
+async fn http1_requests_reuse_idle_connections() {
     let server = Server::start([]).await;
     let client = server.client();
     let request = client.get();
@@ -84,7 +84,7 @@ async fn over_http1_each_exchange_has_a_connection_and_those_that_rest_are_used_
 }
 
 #[tokio::test]
-async fn repeated_bursts_over_http1_dial_no_new_connections() {
+async fn repeated_http1_bursts_dial_no_new_connections() {
     for size in [64, 200] {
         let server = Server::start([]).await;
         let client = server.client();
@@ -107,7 +107,7 @@ async fn repeated_bursts_over_http1_dial_no_new_connections() {
 }
 
 #[tokio::test]
-async fn a_body_that_panics_fails_its_request_alone() {
+async fn panicking_body_fails_only_its_request() {
     let (server, client) = http2([], Reply::ok()).await;
     soon(client.get().send()).await.unwrap();
     let body = stream::poll_fn(|_| -> Poll<Option<std::io::Result<Bytes>>> { panic!("on purpose") });
@@ -131,7 +131,7 @@ async fn a_body_that_panics_fails_its_request_alone() {
 
 /// A task may do so much at a time, and is put off then.
 #[tokio::test]
-async fn an_exchange_over_http1_goes_on_wherever_its_task_is_put_off() {
+async fn http1_request_progresses_without_task_budget() {
     const BUDGET: usize = 128;
     let server = Server::start([]).await;
     let request = server.client().get();
@@ -159,7 +159,7 @@ async fn an_exchange_over_http1_goes_on_wherever_its_task_is_put_off() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_connection_rests_for_90_seconds_at_most() {
+async fn idle_connection_is_closed_after_90_seconds() {
     for is_http2 in [false, true] {
         let (server, client) = match is_http2 {
             true => http2([], Reply::ok()).await,
@@ -179,7 +179,7 @@ async fn a_connection_rests_for_90_seconds_at_most() {
 }
 
 #[tokio::test]
-async fn connections_end_with_the_client_and_the_last_answer() {
+async fn connections_close_after_client_and_last_response_drop() {
     let (server, client) = http2([], Reply::watch(&[], End::Stall)).await;
     let watch = soon(client.get().raw_watch()).await.unwrap();
     drop((client, watch));
@@ -193,7 +193,7 @@ async fn connections_end_with_the_client_and_the_last_answer() {
 }
 
 #[tokio::test]
-async fn a_write_survives_that_its_connection_was_closed_while_it_rested() {
+async fn write_survives_an_idle_connection_closed_by_the_server() {
     let server = Server::always(Reply::ok().header("connection", "close")).await;
     let client = server.client();
     for _ in 0..3 {
@@ -203,7 +203,7 @@ async fn a_write_survives_that_its_connection_was_closed_while_it_rested() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_request_that_is_given_up_takes_its_connection_along_where_that_is_wanted() {
+async fn cancelled_request_drops_its_connection_if_configured() {
     for (drop_connection_on_cancel, connections) in [(false, 1), (true, 2)] {
         let authority = Authority::new();
         let tls = settings(&authority.issue("127.0.0.1"), &["h2"], None);
@@ -220,7 +220,7 @@ async fn a_request_that_is_given_up_takes_its_connection_along_where_that_is_wan
 }
 
 #[tokio::test]
-async fn watches_share_the_connection_where_requests_take_it_along() {
+async fn watches_share_connection_with_drop_connection_on_cancel() {
     for (drop_connection_on_cancel, connections) in [(false, 2), (true, 1)] {
         let authority = Authority::new();
         let tls = settings(&authority.issue("127.0.0.1"), &["h2"], None);
@@ -328,7 +328,7 @@ async fn serve(
 
 /// Even what would make a second object.
 #[tokio::test]
-async fn what_the_server_has_not_looked_at_is_sent_again_whatever_it_is() {
+async fn unprocessed_request_is_retried_for_any_verb() {
     for script in [&[Move::GoAway][..], &[Move::Refuse], &[Move::Answer, Move::GoAway, Move::Refuse]] {
         let (config, seen) = frames(script).await;
         let client = RestClient::new(config).unwrap();
@@ -343,7 +343,7 @@ async fn what_the_server_has_not_looked_at_is_sent_again_whatever_it_is() {
 
 /// Each request once more, and after that as many as the client may spend.
 #[tokio::test]
-async fn a_server_that_refuses_all_streams_is_not_asked_without_end() {
+async fn server_refusing_all_streams_is_not_retried_forever() {
     const REQUESTS: usize = 1000;
     // What there is at first, what requests earn, and what is earned in the 20 s that `soon` allows: the bound needs no clock.
     const MOST: usize = 2 * REQUESTS + 500 + REQUESTS / 5 + 50 * 20;
@@ -357,7 +357,7 @@ async fn a_server_that_refuses_all_streams_is_not_asked_without_end() {
 }
 
 #[tokio::test]
-async fn what_was_never_looked_at_is_told_as_such() {
+async fn unprocessed_request_is_reported_as_unprocessed() {
     let (config, seen) = frames(&[Move::Refuse]).await;
     let error = soon(RestClient::new(config).unwrap().post().max_retries(0).send()).await.unwrap_err();
     assert!(matches!(&error, Error::Unprocessed { .. }), "{error:?}");
@@ -367,7 +367,7 @@ async fn what_was_never_looked_at_is_told_as_such() {
 }
 
 #[tokio::test]
-async fn a_write_whose_stream_or_connection_broke_is_not_sent_again() {
+async fn write_on_broken_stream_or_connection_is_not_retried() {
     for script in [&[Move::Break][..], &[Move::Close]] {
         let (config, seen) = frames(script).await;
         let client = RestClient::new(config).unwrap();
@@ -381,7 +381,7 @@ async fn a_write_whose_stream_or_connection_broke_is_not_sent_again() {
 
 /// Else it would go on for as long as the stream does, and the stream with it.
 #[tokio::test]
-async fn an_upload_over_http2_ends_with_its_answer() {
+async fn http2_upload_ends_with_its_response() {
     let (config, _) = frames(&[Move::Answer, Move::Open]).await;
     let client = RestClient::new(config).unwrap();
     let held = Arc::new(());
@@ -403,7 +403,7 @@ async fn an_upload_over_http2_ends_with_its_answer() {
 
 /// What comes late for those who are gone is no reason to end a connection.
 #[tokio::test]
-async fn streams_that_are_given_up_together_break_no_other() {
+async fn many_cancelled_streams_do_not_break_others() {
     const GONE: usize = 1500;
     const SCRIPT: [Move; GONE + 2] = {
         let mut script = [Move::Open; GONE + 2];
@@ -425,7 +425,7 @@ async fn streams_that_are_given_up_together_break_no_other() {
 }
 
 #[tokio::test]
-async fn a_server_may_allow_fewer_streams_than_before() {
+async fn server_may_lower_its_stream_limit() {
     let (config, seen) = frames(&[Move::Narrow, Move::Silence]).await;
     let client = RestClient::new(config).unwrap();
     soon(client.get().send()).await.unwrap();
@@ -437,7 +437,7 @@ async fn a_server_may_allow_fewer_streams_than_before() {
 }
 
 #[tokio::test]
-async fn a_connection_that_the_server_closes_while_it_rests_is_closed_at_once() {
+async fn idle_connection_closed_by_server_is_closed_at_once() {
     let listener = TcpListener::bind(("127.0.0.1", 0)).await.unwrap();
     let client = RestClient::new(ClientConfig::new(format!("http://{}", listener.local_addr().unwrap()))).unwrap();
     let served = tokio::spawn(async move {
@@ -457,7 +457,7 @@ async fn a_connection_that_the_server_closes_while_it_rests_is_closed_at_once() 
 
 /// Else one runtime of a program, such as that of a test that is over, would hold up all others.
 #[test]
-fn a_dial_whose_runtime_stands_still_is_given_up_and_dialled_anew() {
+fn dial_on_stalled_runtime_is_replaced() {
     let runtime = || tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     let (standing, running) = (runtime(), runtime());
     running.block_on(async {
@@ -488,7 +488,7 @@ fn a_dial_whose_runtime_stands_still_is_given_up_and_dialled_anew() {
 }
 
 #[tokio::test]
-async fn a_peer_that_ends_each_connection_at_once_is_not_dialled_for_ever() {
+async fn peer_closing_every_connection_is_not_dialled_forever() {
     let listener = TcpListener::bind(("127.0.0.1", 0)).await.unwrap();
     let client = RestClient::new(ClientConfig::new(format!("http://{}", listener.local_addr().unwrap()))).unwrap();
     let peer = tokio::spawn(async move {

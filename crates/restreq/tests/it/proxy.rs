@@ -48,7 +48,7 @@ async fn through(mut client: impl AsyncRead + AsyncWrite + Unpin) -> String {
 }
 
 #[tokio::test]
-async fn a_plain_request_is_forwarded_with_its_whole_url() {
+async fn http_request_through_proxy_has_absolute_url() {
     let proxy = Server::start([]).await;
     let mut config = ClientConfig::new("http://server.invalid:8080/prefix");
     config.proxy_url = Some(format!("http://me:pw@{}", proxy.addr));
@@ -60,7 +60,7 @@ async fn a_plain_request_is_forwarded_with_its_whole_url() {
 }
 
 #[tokio::test]
-async fn a_tls_connection_goes_through_a_tunnel() {
+async fn tls_connection_uses_a_tunnel() {
     let provider = std::sync::Arc::new(rustls::crypto::aws_lc_rs::default_provider());
     let issued = rcgen::generate_simple_self_signed(["127.0.0.1".to_owned()]).unwrap();
     let key = rustls::pki_types::PrivateKeyDer::try_from(issued.signing_key.serialize_der()).unwrap();
@@ -85,7 +85,7 @@ async fn a_tls_connection_goes_through_a_tunnel() {
 
 /// The tunnel is TLS within TLS. The proxy is trusted as the server is.
 #[tokio::test]
-async fn a_proxy_may_be_reached_over_tls() {
+async fn proxy_may_use_tls() {
     let (authority, other) = (Authority::new(), Authority::new());
     let tls = |authority: &Authority, alpn: &[&str]| settings(&authority.issue("127.0.0.1"), alpn, None);
     for alpn in [&["h2", "http/1.1"][..], &["http/1.1"]] {
@@ -114,7 +114,7 @@ async fn a_proxy_may_be_reached_over_tls() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_authority_of_a_proxy_is_followed_as_it_changes() {
+async fn changed_proxy_ca_is_used() {
     let _clock = steady_clock();
     let (old, new) = (Authority::new(), Authority::new());
     let tls = || Some(settings(&new.issue("127.0.0.1"), &[], None));

@@ -66,7 +66,7 @@ async fn in_namespace<F: Future<Output = ()>>(name: &str, test: impl FnOnce(Rest
 }
 
 #[tokio::test]
-async fn an_object_lives_its_life() {
+async fn object_lifecycle_on_a_real_server() {
     in_namespace("life", |client, namespace| async move {
         let maps: Api<ConfigMap> = Api::namespaced(client.clone(), &namespace);
         let (post, delete) = (PostOptions::default(), DeleteOptions::default());
@@ -109,7 +109,7 @@ async fn an_object_lives_its_life() {
 }
 
 #[tokio::test]
-async fn lists_come_in_pages_and_collections_go_at_once() {
+async fn lists_have_pages_and_collections_can_be_deleted() {
     in_namespace("list", |client, namespace| async move {
         let maps: Api<ConfigMap> = Api::namespaced(client.clone(), &namespace);
         for at in 0..5 {
@@ -143,7 +143,7 @@ async fn lists_come_in_pages_and_collections_go_at_once() {
 }
 
 #[tokio::test]
-async fn a_watch_tells_what_happens() {
+async fn watch_reports_changes() {
     in_namespace("watch", |client, namespace| async move {
         let maps: Api<ConfigMap> = Api::namespaced(client.clone(), &namespace);
         let from = maps.list(&ListOptions::default()).await.unwrap().metadata.resource_version;
@@ -180,7 +180,7 @@ async fn a_watch_tells_what_happens() {
 }
 
 #[tokio::test]
-async fn an_object_above_the_limit_is_one_object_of_a_list_and_of_a_watch() {
+async fn oversized_object_is_reported_by_list_and_watch() {
     in_namespace("large", |client, namespace| async move {
         let maps: Api<ConfigMap> = Api::namespaced(client, &namespace);
         for (name, value) in [("a", "x"), ("b", &*"x".repeat(5000)), ("c", "x")] {
@@ -218,7 +218,7 @@ async fn an_object_above_the_limit_is_one_object_of_a_list_and_of_a_watch() {
 }
 
 #[tokio::test]
-async fn a_revision_from_the_future_is_told_from_other_timeouts() {
+async fn future_revision_is_distinguished_from_other_timeouts() {
     in_namespace("future", |client, namespace| async move {
         // The server asks to try again, each time after three seconds: not here.
         let request = client.get().abs_path(["/api/v1"]).namespace(namespace).resource("configmaps").max_retries(0);
@@ -230,7 +230,7 @@ async fn a_revision_from_the_future_is_told_from_other_timeouts() {
 }
 
 #[tokio::test]
-async fn a_streaming_list_ends_with_its_bookmark() {
+async fn streaming_list_ends_with_its_bookmark() {
     in_namespace("stream", |client, namespace| async move {
         let maps: Api<ConfigMap> = Api::namespaced(client, &namespace);
         maps.create(&map("a", "1"), &PostOptions::default()).await.unwrap();
@@ -255,7 +255,7 @@ async fn a_streaming_list_ends_with_its_bookmark() {
 }
 
 #[tokio::test]
-async fn refusals_are_typed() {
+async fn rejections_are_typed() {
     let Some(admin) = config() else { return };
     let mut wrong = admin.clone();
     wrong.token = Some(Secret::new("wrong"));
@@ -290,7 +290,7 @@ async fn refusals_are_typed() {
 }
 
 #[tokio::test]
-async fn impersonation_changes_who_asks() {
+async fn impersonation_changes_the_user() {
     let Some(mut config) = config() else { return };
     config.impersonate = Some(pintle_meta::Impersonate {
         user: "somebody".into(),
@@ -310,7 +310,7 @@ async fn impersonation_changes_who_asks() {
 }
 
 #[tokio::test]
-async fn watches_are_not_bound_by_the_streams_of_one_connection() {
+async fn watches_exceed_the_streams_of_one_connection() {
     let Some(config) = config() else { return };
     let client = RestClient::new(config).unwrap();
     let maps = client.get().abs_path(["/api/v1/configmaps"]).param("watch", "true");

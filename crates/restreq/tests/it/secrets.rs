@@ -276,7 +276,7 @@ async fn refusing() -> (std::net::SocketAddr, tokio::task::JoinHandle<()>) {
 }
 
 #[tokio::test]
-async fn no_secret_of_a_configuration_is_ever_shown() {
+async fn configuration_secrets_are_never_shown() {
     let shown = Shown::default();
     // With one subscriber in the process, tracing asks that of the thread which comes to an event first, and if it has none, the
     // event is off for all.

@@ -15,7 +15,7 @@ const REFUSAL: &str =
     r#"{"kind":"Status","apiVersion":"v1","status":"Failure","reason":"NotFound","message":"no pod a","code":404}"#;
 
 #[tokio::test]
-async fn a_round_trip_carries_path_query_headers_and_body() {
+async fn round_trip_sends_path_query_headers_and_body() {
     let server = Server::start([Reply::json(201, r#"{"a":1}"#)]).await;
     let request = server
         .client()
@@ -38,7 +38,7 @@ async fn a_round_trip_carries_path_query_headers_and_body() {
 }
 
 #[tokio::test]
-async fn every_verb_is_sent_as_it_is() {
+async fn every_verb_is_sent_unchanged() {
     let server = Server::start([]).await;
     let client = server.client();
     for (request, method) in [
@@ -71,7 +71,7 @@ async fn successes_are_200_to_206() {
 }
 
 #[tokio::test]
-async fn a_refusal_is_the_servers_own_status_for_every_executor() {
+async fn rejection_returns_the_server_status_from_every_method() {
     let server = Server::always(Reply::json(404, REFUSAL)).await;
     let request = server.client().get().resource("pods").name("a");
     for error in [
@@ -93,7 +93,7 @@ async fn a_refusal_is_the_servers_own_status_for_every_executor() {
 }
 
 #[tokio::test]
-async fn a_failure_within_a_success_is_a_failure() {
+async fn failure_status_in_a_200_response_is_an_error() {
     let server = Server::start([
         Reply::json(200, REFUSAL),
         Reply::json(200, r#"{"kind":"Status","apiVersion":"v1","status":"Success"}"#),
@@ -113,7 +113,7 @@ async fn a_failure_within_a_success_is_a_failure() {
 }
 
 #[tokio::test]
-async fn a_list_is_decoded_item_by_item_and_a_bad_one_is_named() {
+async fn into_list_names_the_invalid_item() {
     #[derive(Debug, serde::Deserialize)]
     struct Item {
         size: u8,
@@ -139,7 +139,7 @@ async fn a_list_is_decoded_item_by_item_and_a_bad_one_is_named() {
 }
 
 #[tokio::test]
-async fn a_server_that_says_when_is_asked_again_for_every_verb() {
+async fn retry_after_is_honored_for_every_verb() {
     for status in [429, 500, 501, 503, 504] {
         for method in [Method::GET, Method::POST, Method::PUT, Method::PATCH, Method::DELETE] {
             let server = Server::start([Reply::later(status, 0), Reply::later(status, 0)]).await;
@@ -153,7 +153,7 @@ async fn a_server_that_says_when_is_asked_again_for_every_verb() {
 }
 
 #[tokio::test]
-async fn retries_end_and_the_last_answer_counts() {
+async fn retries_end_with_the_last_response() {
     for (retries, sent) in [(0, 1), (1, 2), (2, 3)] {
         let server = Server::always(Reply::later(429, 0)).await;
         let client = server.client();
@@ -168,7 +168,7 @@ async fn retries_end_and_the_last_answer_counts() {
 }
 
 #[tokio::test]
-async fn a_retried_write_tells_that_an_earlier_attempt_may_have_been_done() {
+async fn retried_write_reports_that_earlier_attempt_may_have_acted() {
     const CONFLICT: &str = r#"{"kind":"Status","apiVersion":"v1","status":"Failure","reason":"Conflict","code":409}"#;
     for (method, first, in_doubt) in [
         (Method::PUT, 504, true),
@@ -200,7 +200,7 @@ const GENERATED: &str = r#"{"metadata":{"generateName":"a-"}}"#;
 
 /// Its first attempt may have been the writer that the second one conflicts with.
 #[tokio::test(start_paused = true)]
-async fn a_write_that_names_its_version_is_sent_again_after_a_lost_connection_and_tells_the_doubt() {
+async fn guarded_write_is_retried_and_reports_doubt() {
     let _clock = steady_clock();
     let server = Server::start([Reply::Hang, Reply::json(409, "")]).await;
     let error = server.client().put().body(VERSIONED).send().await.unwrap_err();
@@ -212,7 +212,7 @@ async fn a_write_that_names_its_version_is_sent_again_after_a_lost_connection_an
 }
 
 #[tokio::test]
-async fn a_create_of_a_generated_name_is_not_sent_again_unless_it_was_refused() {
+async fn generate_name_create_is_retried_only_if_rejected() {
     for (status, sent) in [(429, 2), (503, 2), (500, 1), (502, 1), (504, 1)] {
         let server = Server::start([Reply::later(status, 0)]).await;
         let created = soon(server.client().post().body(GENERATED).send()).await;
@@ -221,7 +221,7 @@ async fn a_create_of_a_generated_name_is_not_sent_again_unless_it_was_refused() 
 }
 
 #[tokio::test]
-async fn doubt_outlives_a_retry_that_is_never_sent() {
+async fn unsent_retry_keeps_the_doubt_about_a_write() {
     let server = Server::start([Reply::later(504, 0)]).await;
     let mut config = server.config();
     // One request, and the next in more years than a clock can count.
@@ -237,7 +237,7 @@ async fn doubt_outlives_a_retry_that_is_never_sent() {
 }
 
 #[tokio::test]
-async fn an_answer_that_is_no_status_is_told_from_the_servers_own() {
+async fn derived_status_differs_from_server_status() {
     let server = Server::start([Reply::json(502, "bad gateway"), Reply::json(404, REFUSAL)]).await;
     let request = server.client().get();
     let [foreign, own] =
@@ -246,7 +246,7 @@ async fn an_answer_that_is_no_status_is_told_from_the_servers_own() {
 }
 
 #[tokio::test]
-async fn an_error_above_the_network_names_its_request() {
+async fn transport_error_names_its_request() {
     let server = Server::always(Reply::later(429, 0)).await;
     let error = ApiError::from(soon(server.client().put().max_retries(0).abs_path(["/a/b"]).send()).await.unwrap_err());
     let line = error.request.as_ref().unwrap();
@@ -255,14 +255,14 @@ async fn an_error_above_the_network_names_its_request() {
 }
 
 #[tokio::test]
-async fn the_delay_that_was_not_waited_for_reaches_the_caller() {
+async fn unused_retry_after_reaches_the_caller() {
     let server = Server::always(Reply::later(429, 7)).await;
     let error = soon(server.client().post().max_retries(0).send()).await.unwrap_err();
     assert_eq!(ApiError::from(error).retry_after, Some(std::time::Duration::from_secs(7)));
 }
 
 #[tokio::test]
-async fn a_stream_as_body_is_sent_once() {
+async fn stream_body_is_sent_once() {
     let server = Server::always(Reply::later(429, 0)).await;
     let request = server.client().post().body_stream(futures_util::stream::iter([Ok("x".into())]));
     soon(request.send()).await.unwrap_err();
@@ -273,7 +273,7 @@ async fn a_stream_as_body_is_sent_once() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_read_survives_lost_connections_and_a_write_does_not() {
+async fn reads_are_retried_after_lost_connections_unlike_writes() {
     let _clock = steady_clock();
     let server = Server::start([Reply::Hang, Reply::Hang]).await;
     server.client().get().send().await.unwrap();
@@ -298,7 +298,7 @@ async fn a_read_survives_lost_connections_and_a_write_does_not() {
 }
 
 #[tokio::test]
-async fn a_refused_connection_is_told_at_once() {
+async fn refused_connection_is_returned_at_once() {
     let addr = closed_port().await;
     let client = RestClient::new(pintle_meta::ClientConfig::new(format!("http://{addr}"))).unwrap();
     let error = soon(client.get().send()).await.unwrap_err();
@@ -309,7 +309,7 @@ async fn a_refused_connection_is_told_at_once() {
 }
 
 #[tokio::test]
-async fn an_answer_cut_short_is_a_lost_connection() {
+async fn truncated_response_is_a_lost_connection() {
     let server = Server::always(Reply::json(200, "{\"a\":").end(End::Cut)).await;
     let error = soon(server.client().get().send()).await.unwrap_err();
     assert!(matches!(&error, Error::Transport { .. }), "{error}");
@@ -317,7 +317,7 @@ async fn an_answer_cut_short_is_a_lost_connection() {
 }
 
 #[tokio::test]
-async fn an_answer_that_is_too_large_is_refused() {
+async fn too_large_response_is_rejected() {
     let server = Server::always(Reply::json(200, vec![b' '; 1000])).await;
     let request = server.client().get();
     soon(request.clone().max_body(1000).send()).await.unwrap();
@@ -328,7 +328,7 @@ async fn an_answer_that_is_too_large_is_refused() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn one_request_can_be_sent_by_many_at_once() {
+async fn request_can_be_sent_concurrently() {
     let _clock = steady_clock();
     let server = Server::always(Reply::later(500, 0)).await;
     let request = Arc::new(server.client().get().max_retries(9));
@@ -342,7 +342,7 @@ async fn one_request_can_be_sent_by_many_at_once() {
 }
 
 #[tokio::test]
-async fn connections_are_used_again() {
+async fn connections_are_reused() {
     let server = Server::start([Reply::later(429, 0), Reply::json(404, REFUSAL)]).await;
     let client = server.client();
     soon(client.get().send()).await.unwrap_err();
@@ -353,7 +353,7 @@ async fn connections_are_used_again() {
 }
 
 #[tokio::test]
-async fn every_caller_gets_its_own_answer() {
+async fn every_caller_gets_its_own_response() {
     let server = Server::always(Reply::By(|seen, _| Reply::json(200, seen.uri.clone()))).await;
     let client = server.client();
     let answers = futures_util::future::join_all((0..40).map(|n| {
@@ -366,7 +366,7 @@ async fn every_caller_gets_its_own_answer() {
 }
 
 #[tokio::test]
-async fn warnings_reach_their_handler_once_and_the_response() {
+async fn warnings_reach_handler_once_and_response() {
     #[derive(Default)]
     struct Heard(Mutex<Vec<String>>);
     impl WarningHandler for Heard {
@@ -390,7 +390,7 @@ async fn warnings_reach_their_handler_once_and_the_response() {
 }
 
 #[tokio::test]
-async fn credentials_are_sent_unless_the_request_brings_its_own() {
+async fn request_credentials_replace_client_credentials() {
     let server = Server::start([]).await;
     let mut config = server.config();
     config.token = Some(Secret::new("mine"));
@@ -405,7 +405,7 @@ async fn credentials_are_sent_unless_the_request_brings_its_own() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_read_that_meets_a_connection_which_has_died_is_sent_again_at_once() {
+async fn read_on_dead_connection_is_retried_at_once() {
     // The clock stands still while a blocking task runs: whoever waits for it waits too long.
     let (done, is_done) = std::sync::mpsc::channel::<()>();
     let still = tokio::task::spawn_blocking(move || is_done.recv_timeout(Duration::from_secs(10)));
@@ -423,7 +423,7 @@ async fn a_read_that_meets_a_connection_which_has_died_is_sent_again_at_once() {
 
 /// Nothing of the answer had come, so nothing would come twice.
 #[tokio::test]
-async fn a_stream_or_watch_that_meets_a_connection_which_has_died_is_sent_again() {
+async fn stream_or_watch_on_dead_connection_is_retried() {
     let server = Server::start([Reply::ok(), Reply::Hang, Reply::ok(), Reply::Hang]).await;
     let client = server.client();
     for _ in 0..2 {
@@ -439,7 +439,7 @@ async fn a_stream_or_watch_that_meets_a_connection_which_has_died_is_sent_again(
 
 /// The one that was refused cannot be sent again.
 #[tokio::test]
-async fn a_401_to_what_can_be_sent_once_renews_the_credentials_for_the_next_request() {
+async fn unrepeatable_request_with_401_renews_credentials_for_next() {
     let server = Server::start([Reply::ok(), Reply::json(401, "")]).await;
     let file = tempfile::NamedTempFile::new().unwrap();
     std::fs::write(file.path(), "one").unwrap();
@@ -457,7 +457,7 @@ async fn a_401_to_what_can_be_sent_once_renews_the_credentials_for_the_next_requ
 }
 
 #[tokio::test]
-async fn who_has_too_many_requests_is_a_typed_error() {
+async fn throttling_names_client_or_server() {
     let status = r#"{"kind":"Status","status":"Failure","code":429,"details":{"retryAfterSeconds":10}}"#;
     let script = [
         Reply::json(429, "Too many requests")
@@ -503,7 +503,7 @@ async fn status_error_carries_the_audit_id() {
 
 /// Each request waits for itself: a limit for all of them would have those that are served wait for one that hangs.
 #[tokio::test]
-async fn hanging_request_stalls_no_other_after_a_429() {
+async fn hanging_request_blocks_no_other_after_429() {
     let refusal = Reply::json(429, "Too many requests").header("content-type", "text/plain");
     let refusal = refusal.header("x-kubernetes-pf-flowschema-uid", "schema");
     let answer = |seen: &Seen, _: usize| if seen.uri == "/hangs" { Reply::Silence } else { Reply::ok() };

@@ -42,7 +42,7 @@ impl Log {
 }
 
 #[tokio::test]
-async fn each_request_is_a_span_whose_fields_have_stable_names() {
+async fn request_span_has_stable_field_names() {
     let log = Log::default();
     let subscriber = || tracing_subscriber::fmt().with_max_level(Level::DEBUG).with_ansi(false);
     // With one subscriber in the process, tracing asks that of the thread which comes to a span first, and if it has none, the span is off
@@ -94,7 +94,7 @@ async fn each_request_is_a_span_whose_fields_have_stable_names() {
 }
 
 #[tokio::test]
-async fn bodies_are_logged_only_where_that_is_wanted_and_without_what_is_secret() {
+async fn bodies_are_logged_if_enabled_without_secrets() {
     let log = Log::default();
     let subscriber = || tracing_subscriber::fmt().with_max_level(Level::TRACE).with_ansi(false);
     let _another = tracing::Dispatch::new(subscriber().with_writer(io::sink).finish());

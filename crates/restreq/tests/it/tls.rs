@@ -100,7 +100,7 @@ async fn get(config: ClientConfig) -> Result<(), Error> {
 }
 
 #[tokio::test]
-async fn a_server_is_trusted_by_its_authority_alone() {
+async fn server_is_trusted_only_by_its_ca() {
     let (authority, other) = (Authority::new(), Authority::new());
     let server = server(&authority.issue("127.0.0.1"), &[], None).await;
     get(trusting(&server, &authority)).await.unwrap();
@@ -119,7 +119,7 @@ async fn a_server_is_trusted_by_its_authority_alone() {
 
 /// As with Go: whoever shows the very certificate that is trusted needs nobody to vouch for it. But the name and the time have to fit.
 #[tokio::test]
-async fn a_certificate_that_is_trusted_itself_needs_no_authority() {
+async fn listed_server_certificate_needs_no_ca() {
     let authority = Authority::new();
     let alone = |name: &str, may_sign: bool, until: i32| {
         let mut params = CertificateParams::new(vec![name.to_owned()]).unwrap();
@@ -150,7 +150,7 @@ async fn a_certificate_that_is_trusted_itself_needs_no_authority() {
 
 /// As with Go: a bundle serves as long as one of its certificates does.
 #[tokio::test]
-async fn one_broken_certificate_of_a_bundle_keeps_none_of_the_others_from_serving() {
+async fn invalid_certificate_in_bundle_is_skipped() {
     let authority = Authority::new();
     let server = server(&authority.issue("127.0.0.1"), &[], None).await;
     let block = |text: &str| format!("-----BEGIN CERTIFICATE-----\n{text}\n-----END CERTIFICATE-----\n");
@@ -170,7 +170,7 @@ async fn one_broken_certificate_of_a_bundle_keeps_none_of_the_others_from_servin
 
 /// What breaks after the request has left proves nothing about what the server did, whichever layer it breaks in.
 #[tokio::test]
-async fn a_write_whose_answer_is_garbled_may_have_been_done() {
+async fn garbled_response_to_write_may_have_acted() {
     let authority = Authority::new();
     for answered in [0, 1] {
         let acceptor = tokio_rustls::TlsAcceptor::from(settings(&authority.issue("127.0.0.1"), &["http/1.1"], None));
@@ -203,7 +203,7 @@ async fn a_write_whose_answer_is_garbled_may_have_been_done() {
 }
 
 #[tokio::test]
-async fn the_name_in_the_certificate_is_that_of_the_url_or_the_configured_one() {
+async fn certificate_name_is_url_host_or_configured_name() {
     let authority = Authority::new();
     let server = server(&authority.issue("inner.example.com"), &[], None).await;
     let mut config = trusting(&server, &authority);
@@ -216,7 +216,7 @@ async fn the_name_in_the_certificate_is_that_of_the_url_or_the_configured_one() 
 }
 
 #[tokio::test]
-async fn http2_is_spoken_where_the_server_does() {
+async fn http2_is_used_if_the_server_supports_it() {
     let authority = Authority::new();
     for (alpn, version) in [
         (&["h2", "http/1.1"][..], http::Version::HTTP_2),
@@ -252,7 +252,7 @@ async fn silent(pair: &Pair) -> (std::net::SocketAddr, tokio::task::JoinHandle<(
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_peer_that_does_not_answer_a_ping_is_given_up_when_the_configuration_says() {
+async fn unanswered_ping_closes_connection_after_configured_time() {
     let _clock = steady_clock();
     let authority = Authority::new();
     for ping_after in [Some(Duration::from_secs(5)), None] {
@@ -275,7 +275,7 @@ async fn a_peer_that_does_not_answer_a_ping_is_given_up_when_the_configuration_s
 }
 
 #[tokio::test]
-async fn many_requests_share_one_http2_connection_and_each_gets_its_answer() {
+async fn concurrent_requests_share_one_http2_connection() {
     let authority = Authority::new();
     let echo = Reply::By(|seen, _| Reply::json(200, seen.uri.clone()));
     let tls = settings(&authority.issue("127.0.0.1"), &["h2"], None);
@@ -293,7 +293,7 @@ async fn many_requests_share_one_http2_connection_and_each_gets_its_answer() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_abandoned_http2_request_leaves_its_connection_alone() {
+async fn cancelled_http2_request_keeps_its_connection() {
     let _clock = steady_clock();
     let authority = Authority::new();
     let script = [Reply::ok(), Reply::Silence];
@@ -306,7 +306,7 @@ async fn an_abandoned_http2_request_leaves_its_connection_alone() {
 }
 
 #[tokio::test]
-async fn a_client_certificate_says_who_is_asking() {
+async fn client_certificate_authenticates_requests() {
     let (authority, other) = (Authority::new(), Authority::new());
     for version in [&TLS12, &TLS13] {
         let tls = versioned(&[version], &authority.issue("127.0.0.1"), &["h2"], Some(&authority));
@@ -335,7 +335,7 @@ async fn a_client_certificate_says_who_is_asking() {
 }
 
 #[test]
-fn a_certificate_and_the_key_of_another_are_refused_at_once() {
+fn mismatched_certificate_and_key_are_rejected_at_once() {
     let authority = Authority::new();
     let (one, two) = (authority.issue("one"), authority.issue("two"));
     let mut config = ClientConfig::new("https://host");
@@ -351,7 +351,7 @@ fn write(path: &Path, pair: &Pair) {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_changed_client_certificate_is_used_for_new_connections_once_it_is_whole() {
+async fn changed_client_certificate_applies_to_new_connections() {
     let _clock = steady_clock();
     let (authority, old) = (Authority::new(), Authority::new());
     let server = server(&authority.issue("127.0.0.1"), &["h2"], Some(&authority)).await;
@@ -378,7 +378,7 @@ async fn a_changed_client_certificate_is_used_for_new_connections_once_it_is_who
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_changed_authority_is_trusted_without_a_restart() {
+async fn changed_ca_is_trusted_without_restart() {
     let _clock = steady_clock();
     let (old, new) = (Authority::new(), Authority::new());
     let server = server(&new.issue("127.0.0.1"), &[], None).await;
@@ -413,7 +413,7 @@ async fn a_changed_authority_is_trusted_without_a_restart() {
 
 #[cfg(unix)]
 #[test]
-fn a_file_of_certificates_that_has_no_end_is_refused_at_once() {
+fn endless_certificate_file_is_rejected_at_once() {
     let dir = tempfile::tempdir().unwrap();
     for path in [crate::support::pipe(dir.path()), "/dev/zero".into(), dir.path().into()] {
         let mut config = ClientConfig::new("https://host");
@@ -459,7 +459,7 @@ mod program {
     }
 
     #[tokio::test]
-    async fn a_credential_program_may_give_a_certificate_and_change_it() {
+    async fn plugin_may_return_and_change_a_certificate() {
         let (authority, old) = (Authority::new(), Authority::new());
         let server = scripted([Reply::json(401, "")], &authority.issue("127.0.0.1"), &["h2"], Some(&authority)).await;
         let dir = tempfile::tempdir().unwrap();
@@ -484,7 +484,7 @@ mod program {
     }
 
     #[tokio::test]
-    async fn a_certificate_is_shown_no_more_once_the_program_gives_a_token_in_its_place() {
+    async fn plugin_token_replaces_its_certificate() {
         let authority = Authority::new();
         let server = scripted([Reply::json(401, "")], &authority.issue("127.0.0.1"), &["h2"], Some(&authority)).await;
         let dir = tempfile::tempdir().unwrap();

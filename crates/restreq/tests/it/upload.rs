@@ -62,7 +62,7 @@ fn is_too_large(error: &Error) -> bool {
 
 /// Else the next request would wait for an upload that may never end.
 #[tokio::test]
-async fn a_connection_whose_upload_was_answered_early_is_closed_and_serves_no_other() {
+async fn early_response_to_upload_closes_the_connection() {
     let (client, ended) = hasty().await;
     let upload = stream::iter([Ok("x".into())]).chain(stream::pending());
     let error = soon(client.post().body_stream(upload).send()).await.unwrap_err();
@@ -73,7 +73,7 @@ async fn a_connection_whose_upload_was_answered_early_is_closed_and_serves_no_ot
 
 /// What blocks its thread, no timer would end.
 #[test]
-fn an_upload_that_asks_its_own_client_may_be_answered_early() {
+fn upload_may_send_requests_with_its_own_client() {
     let (told, ended) = mpsc::channel();
     let test = thread::spawn(move || {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();

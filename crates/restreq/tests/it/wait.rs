@@ -48,7 +48,7 @@ fn revisions(server: &Server) -> Vec<String> {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_watch_goes_on_where_it_was_whatever_ended_it() {
+async fn retry_watch_resumes_after_any_end() {
     let _clock = steady_clock();
     let server = Server::start([
         Reply::watch(&[frame("ADDED", "5"), frame("MODIFIED", "7")], End::Proper),
@@ -81,7 +81,7 @@ async fn a_watch_goes_on_where_it_was_whatever_ended_it() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_would_be_the_same_the_next_time_ends_the_watch() {
+async fn permanent_error_ends_the_retry_watch() {
     let _clock = steady_clock();
     let nameless = r#"{"type":"ADDED","object":{"metadata":{"name":"a"}}}"#;
     let foreign = r#"{"type":"ADDED","object":{"metadata":7}}"#;
@@ -112,7 +112,7 @@ async fn what_would_be_the_same_the_next_time_ends_the_watch() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn watches_that_end_at_once_begin_a_second_apart_and_failing_ones_later() {
+async fn retry_watch_paces_its_restarts() {
     let _clock = steady_clock();
     let waited = Reply::json(429, "{}").header("retry-after", "70");
     for (reply, most) in [(Reply::watch(&[], End::Proper), 11), (Reply::json(500, "{}"), 5), (waited, 1)] {
@@ -125,7 +125,7 @@ async fn watches_that_end_at_once_begin_a_second_apart_and_failing_ones_later() 
 }
 
 #[tokio::test]
-async fn a_watch_that_is_given_up_between_events_loses_none() {
+async fn cancelled_next_loses_no_event() {
     let frames = [frame("ADDED", "5"), frame("MODIFIED", "6"), frame("MODIFIED", "7"), frame("MODIFIED", "8")];
     let server = Server::always(Reply::watch(&frames, End::Stall)).await;
     let mut watch = watch(&server);
@@ -169,7 +169,7 @@ fn dynamic(server: &Server) -> Api<DynamicObject> {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_state_is_waited_for_by_name_across_expired_revisions() {
+async fn wait_for_survives_expired_revisions() {
     let _clock = steady_clock();
     let phase = |revision: &str, phase: &str| object(revision, json!({"phase": phase}));
     let server = Server::start([
@@ -202,7 +202,7 @@ async fn a_state_is_waited_for_by_name_across_expired_revisions() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn conditions_are_waited_for_whatever_the_type_keeps() {
+async fn wait_for_condition_works_without_status_field() {
     let _clock = steady_clock();
     let with = |revision: &str, generation: i64, conditions: Value| {
         let mut object = object(revision, json!({"status": {"conditions": conditions}}));
@@ -223,7 +223,7 @@ async fn conditions_are_waited_for_whatever_the_type_keeps() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_end_of_an_object_is_waited_for_even_if_another_takes_its_name() {
+async fn wait_for_deletion_notices_a_recreated_object() {
     let _clock = steady_clock();
     let server = Server::always(list("3", json!([]))).await;
     soon(api(&server).wait_for_deletion("a", "")).await.unwrap();
@@ -246,7 +246,7 @@ fn only_another(seen: &crate::support::Seen, _: usize) -> Reply {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_server_whose_revisions_are_gone_at_once_is_not_asked_in_a_burst() {
+async fn immediately_expired_revisions_are_listed_with_pauses() {
     let _clock = steady_clock();
     let server = Server::always(Reply::By(only_another)).await;
     let api = dynamic(&server);
@@ -257,7 +257,7 @@ async fn a_server_whose_revisions_are_gone_at_once_is_not_asked_in_a_burst() {
 
 /// Some servers do not know field selectors, and answer with all there is.
 #[tokio::test]
-async fn an_object_of_another_name_is_another_object() {
+async fn wait_for_ignores_objects_of_other_names() {
     let other = |event_type: &str| {
         event(event_type, json!({"metadata": {"name": "b", "namespace": "ns", "resourceVersion": "4"}}))
     };

@@ -40,14 +40,14 @@ async fn watch(reply: Reply) -> Vec<String> {
 }
 
 #[tokio::test]
-async fn each_frame_is_an_event_in_the_order_of_the_server() {
+async fn frames_become_events_in_order() {
     let frames = [ADDED, "\n", MODIFIED, DELETED, "\n\n", BOOKMARK, GONE];
     let expected = ["added a", "modified b", "deleted c", "bookmark 9", "status 410", "end"];
     assert_eq!(watch(Reply::watch(&frames, End::Proper)).await, expected);
 }
 
 #[tokio::test]
-async fn a_frame_may_be_cut_anywhere() {
+async fn frame_may_span_any_chunks() {
     for at in 1..ADDED.len() {
         let (head, tail) = ADDED.split_at(at);
         let tail: &'static str = tail;
@@ -59,12 +59,12 @@ async fn a_frame_may_be_cut_anywhere() {
 }
 
 #[tokio::test]
-async fn an_empty_watch_just_ends() {
+async fn empty_watch_ends_without_error() {
     assert_eq!(watch(Reply::watch(&[], End::Proper)).await, ["end"]);
 }
 
 #[tokio::test]
-async fn a_lost_connection_is_told_and_then_the_watch_is_over() {
+async fn lost_connection_ends_the_watch_with_an_error() {
     for (frames, end) in
         [(&[ADDED][..], End::Cut), (&[ADDED, &MODIFIED[..20]], End::Cut), (&[ADDED, "{\"type\""], End::Proper)]
     {
@@ -76,7 +76,7 @@ async fn a_lost_connection_is_told_and_then_the_watch_is_over() {
 
 /// What came before is good, so whoever follows it goes on from there: as after a broken connection, without a list.
 #[tokio::test]
-async fn a_proper_end_within_a_frame_is_a_connection_that_broke() {
+async fn end_within_a_frame_is_a_lost_connection() {
     for frames in [&[ADDED, "{\"type\""][..], &[ADDED, &MODIFIED[..60]], &[ADDED, "\n{"]] {
         let server = Server::always(Reply::watch(frames, End::Proper)).await;
         let mut watch = soon(server.client().get().raw_watch()).await.unwrap();
@@ -89,7 +89,7 @@ async fn a_proper_end_within_a_frame_is_a_connection_that_broke() {
 }
 
 #[tokio::test]
-async fn what_is_no_frame_ends_the_watch_with_a_word() {
+async fn invalid_frame_ends_the_watch_with_an_error() {
     for (frame, word) in [
         (r#"{"type":"NEWS","object":{}}"#, "NEWS"),
         (r#"{"type":"ADDED"}"#, "no watch frame"),
@@ -104,7 +104,7 @@ async fn what_is_no_frame_ends_the_watch_with_a_word() {
 }
 
 #[tokio::test]
-async fn an_error_says_once_what_it_is() {
+async fn error_message_is_not_repeated() {
     for (frame, what) in [
         ("garbage ", "cannot be read"),
         (r#"{"type":"ADDED","object":7}"#, "cannot be read"),
@@ -121,7 +121,7 @@ async fn an_error_says_once_what_it_is() {
 }
 
 #[tokio::test]
-async fn a_frame_that_is_too_large_is_refused() {
+async fn too_large_frame_is_rejected() {
     let server = Server::always(Reply::watch(&[ADDED], End::Proper)).await;
     let request = server.client().get().max_body(50);
     let told = told(soon(request.watch()).await.unwrap()).await;
@@ -129,7 +129,7 @@ async fn a_frame_that_is_too_large_is_refused() {
 }
 
 #[tokio::test]
-async fn a_raw_watch_reads_over_what_is_too_large_and_goes_on() {
+async fn raw_watch_skips_too_large_frame_and_continues() {
     let big: &str = format!(
         r#"{{"object":{{"metadata":{{"managedFields":[{{"name":"x","pad":"{}"}}],"name":"b","namespace":"ns","resourceVersion":"7"}}}},"type":"MODIFIED"}}"#,
         "x".repeat(500)
@@ -151,7 +151,7 @@ async fn a_raw_watch_reads_over_what_is_too_large_and_goes_on() {
 }
 
 #[tokio::test]
-async fn a_large_frame_that_does_not_tell_what_happened_to_an_object_ends_the_watch() {
+async fn large_frame_without_event_type_ends_the_watch() {
     for (kind, object) in [
         (r#""BOOKMARK""#, r#"{"metadata":{"name":"a"}"#),
         (r#""ERROR""#, r#"{"metadata":{"name":"a"}"#),
@@ -170,7 +170,7 @@ async fn a_large_frame_that_does_not_tell_what_happened_to_an_object_ends_the_wa
 
 /// Where it ceases to be JSON, another frame may have begun: the next one would be read from its middle.
 #[tokio::test]
-async fn a_large_frame_that_is_no_json_ends_the_watch_though_it_tells_its_object() {
+async fn large_invalid_json_frame_ends_the_watch() {
     let frame = format!(r#"{{"type":"ADDED","object":{{"metadata":{{"name":"a"}},"pad":"{}"]"#, "x".repeat(500));
     let server = Server::always(Reply::watch(&[frame.leak(), "\n", DELETED], End::Proper)).await;
     let watch = soon(server.client().get().max_body(200).raw_watch()).await.unwrap();
@@ -179,7 +179,7 @@ async fn a_large_frame_that_is_no_json_ends_the_watch_though_it_tells_its_object
 }
 
 #[tokio::test]
-async fn an_object_that_is_no_utf_8_does_not_end_a_raw_watch() {
+async fn invalid_utf8_object_does_not_end_a_raw_watch() {
     let bad = b"{\"type\":\"ADDED\",\"object\":{\"metadata\":{\"name\":\"b\"},\"text\":\"\xff\"}}";
     let headers = vec![("content-type", "application/json".into())];
     let chunks = vec![Bytes::from(ADDED), Bytes::from_static(bad), DELETED.into()];
@@ -192,7 +192,7 @@ async fn an_object_that_is_no_utf_8_does_not_end_a_raw_watch() {
 }
 
 #[tokio::test]
-async fn a_watch_wants_json_and_the_status_200() {
+async fn watch_requires_json_and_status_200() {
     let server = Server::start([
         Reply::watch(&[ADDED], End::Proper).header("content-type", "foobar"),
         Reply::json(206, ADDED),
@@ -214,7 +214,7 @@ async fn a_watch_wants_json_and_the_status_200() {
 }
 
 #[tokio::test]
-async fn an_expired_revision_at_the_start_is_a_typed_error() {
+async fn expired_revision_at_start_is_a_typed_error() {
     let server =
         Server::always(Reply::json(410, r#"{"kind":"Status","code":410,"reason":"Expired","message":"old"}"#)).await;
     let error = soon(server.client().get().watch::<DynamicObject>()).await.unwrap_err();
@@ -222,7 +222,7 @@ async fn an_expired_revision_at_the_start_is_a_typed_error() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_watch_that_rests_too_long_is_given_up() {
+async fn silent_watch_ends_after_the_idle_timeout() {
     let _clock = steady_clock();
     let server = Server::always(Reply::watch(&[ADDED], End::Stall)).await;
     let request = server.client().get().idle_timeout(Duration::from_secs(40));
@@ -236,7 +236,7 @@ async fn a_watch_that_rests_too_long_is_given_up() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_watch_is_free_of_the_deadline_of_the_exchange() {
+async fn request_timeout_does_not_end_a_watch() {
     let _clock = steady_clock();
     let server = Server::always(Reply::watch(&[ADDED], End::Stall)).await;
     let request = server.client().get().timeout(Duration::from_secs(1));
@@ -248,7 +248,7 @@ async fn a_watch_is_free_of_the_deadline_of_the_exchange() {
 }
 
 #[tokio::test]
-async fn a_stream_hands_the_bytes_out_as_they_come() {
+async fn stream_returns_chunks_as_they_arrive() {
     let server = Server::start([Reply::watch(&["one ", "two"], End::Proper), Reply::watch(&["one"], End::Cut)]).await;
     let mut stream = soon(server.client().get().stream()).await.unwrap();
     let mut whole = Vec::new();
@@ -263,7 +263,7 @@ async fn a_stream_hands_the_bytes_out_as_they_come() {
 }
 
 #[test]
-fn a_frame_within_one_chunk_is_not_copied() {
+fn frame_within_one_chunk_is_not_copied() {
     let chunk = Bytes::from_static(b" {\"a\":1}\n{\"b\":2}");
     let mut splitter = FrameSplitter::new(100);
     splitter.push(chunk.clone());
@@ -275,7 +275,7 @@ fn a_frame_within_one_chunk_is_not_copied() {
 }
 
 #[test]
-fn a_frame_over_the_limit_is_skipped_and_the_next_one_found() {
+fn frame_above_the_limit_is_skipped() {
     let mut splitter = FrameSplitter::new(10);
     for chunk in ["{\"a\":1}{\"b\":\"", "0123456789", "\"}{\"c\"", ":3}"] {
         splitter.push(chunk.into());
@@ -339,7 +339,7 @@ proptest! {
     }
 
     #[test]
-    fn no_bytes_are_lost_or_make_it_panic(
+    fn splitter_loses_no_bytes_and_never_panics(
         bytes in prop::collection::vec(prop_oneof![Just(b'{'), Just(b'}'), Just(b'"'), Just(b'\\'), Just(b' '), any::<u8>()], 0..200),
         sizes in prop::collection::vec(1..9usize, 1..4),
     ) {

@@ -1,22 +1,22 @@
-//! The pool against a model of servers, requests and accidents.
+//! Tests the pool against a model of servers, requests and failures.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::*;
 
-/// Who uses what, and what there is, as the world outside sees it.
+/// The model: the connections and requests outside of the pool.
 struct World {
     pool: Pool,
     http2: bool,
-    /// How many streams the server takes.
+    /// The server's stream limit.
     limit: usize,
     now: Instant,
     waiting: BTreeSet<Ticket>,
-    dialling: usize,
+    dials_in_flight: usize,
     has_dialled: bool,
-    /// Connections that can be used, with the number of their users, and whether the settings of the server are known.
+    /// Usable connections: the number of their users, and whether the server's settings are known.
     open: BTreeMap<ConnId, (usize, bool)>,
-    /// One entry a request that is under way.
+    /// One entry per request in flight.
     used: Vec<ConnId>,
 }
 
@@ -24,11 +24,11 @@ impl World {
     fn new(http2: bool, limit: usize) -> Self {
         let now = Instant::now();
         let (waiting, open, used) = Default::default();
-        Self { pool: Pool::default(), http2, limit, now, waiting, dialling: 0, has_dialled: false, open, used }
+        Self { pool: Pool::default(), http2, limit, now, waiting, dials_in_flight: 0, has_dialled: false, open, used }
     }
 
     fn most(&self, settled: bool) -> usize {
-        if !self.http2 || !settled { 1 } else { self.limit.min(MOST_STREAMS) }
+        if !self.http2 || !settled { 1 } else { self.limit.min(MAX_STREAMS) }
     }
 
     fn is_used(&mut self, conn: ConnId) {
@@ -38,22 +38,27 @@ impl World {
         self.used.push(conn);
     }
 
-    fn obey(&mut self, todo: Todo) {
-        for (ticket, conn) in todo.give {
+    fn obey(&mut self, actions: Actions) {
+        for (ticket, conn) in actions.assign {
             assert_eq!(self.waiting.pop_first(), Some(ticket), "who waits longest comes first");
             self.is_used(conn);
         }
-        for ticket in todo.fail {
+        for ticket in actions.fail {
             assert_eq!(self.waiting.pop_first(), Some(ticket));
         }
-        for conn in todo.close {
+        for conn in actions.close {
             self.open.remove(&conn);
         }
-        self.dialling += todo.dial;
-        if todo.dial > 0 {
-            let share = if self.http2 { self.limit.min(MOST_STREAMS) } else { 1 };
+        self.dials_in_flight += actions.dial;
+        if actions.dial > 0 {
+            let share = if self.http2 { self.limit.min(MAX_STREAMS) } else { 1 };
             let needed = if self.has_dialled { self.waiting.len().div_ceil(share) } else { 1 };
-            assert!(self.dialling <= needed, "{} dials for {} who wait", self.dialling, self.waiting.len());
+            assert!(
+                self.dials_in_flight <= needed,
+                "{} dials for {} waiting requests",
+                self.dials_in_flight,
+                self.waiting.len()
+            );
         }
         self.check();
     }
@@ -62,20 +67,23 @@ impl World {
         let room = self.open.values().any(|(users, settled)| *users < self.most(*settled));
         assert!(self.waiting.is_empty() || !room, "nobody waits beside room");
         let unsettled = self.open.values().any(|(_, settled)| self.http2 && !settled);
-        assert!(self.waiting.is_empty() || self.dialling > 0 || unsettled, "nobody waits for nothing");
-        assert!(self.http2 || self.open.values().filter(|(users, _)| *users == 0).count() <= MOST_RESTING);
+        assert!(
+            self.waiting.is_empty() || self.dials_in_flight > 0 || unsettled,
+            "every waiting request has a dial or pending settings"
+        );
+        assert!(self.http2 || self.open.values().filter(|(users, _)| *users == 0).count() <= MAX_IDLE);
     }
 
     fn step(&mut self, random: &mut fastrand::Rng) {
         match random.u8(0..100) {
-            0..40 => match self.pool.ask() {
-                Asked::Use(conn) => {
+            0..40 => match self.pool.acquire() {
+                Acquired::Use(conn) => {
                     assert!(self.waiting.is_empty());
                     self.is_used(conn);
                 }
-                Asked::Wait(ticket, todo) => {
+                Acquired::Wait(ticket, actions) => {
                     self.waiting.insert(ticket);
-                    self.obey(todo);
+                    self.obey(actions);
                 }
             },
             40..45 => {
@@ -84,26 +92,26 @@ impl World {
                     self.pool.cancel(ticket);
                 }
             }
-            45..60 if self.dialling > 0 => {
-                self.dialling -= 1;
-                let todo = match random.u8(0..4) {
+            45..60 if self.dials_in_flight > 0 => {
+                self.dials_in_flight -= 1;
+                let actions = match random.u8(0..4) {
                     0 => self.pool.dial_failed(),
                     _ => {
                         self.has_dialled = true;
                         let protocol = if self.http2 { Protocol::Http2 } else { Protocol::Http1 };
-                        let (conn, todo) = self.pool.dialled(protocol, self.now);
+                        let (conn, actions) = self.pool.dialled(protocol, self.now);
                         self.open.insert(conn, (0, false));
-                        todo
+                        actions
                     }
                 };
-                self.obey(todo);
+                self.obey(actions);
             }
             60..65 if self.http2 => {
                 let unsettled = self.open.iter().find(|(_, (_, settled))| !settled).map(|(conn, _)| *conn);
                 if let Some(conn) = unsettled {
                     self.open.get_mut(&conn).unwrap().1 = true;
-                    let todo = self.pool.settled(conn, self.limit);
-                    self.obey(todo);
+                    let actions = self.pool.settled(conn, self.limit);
+                    self.obey(actions);
                 }
             }
             65..88 if !self.used.is_empty() => {
@@ -114,31 +122,31 @@ impl World {
                     _ => drop(self.open.remove(&conn)),
                 }
                 if self.http2 {
-                    let todo = self.pool.stream_ended(conn, self.now);
-                    self.obey(todo);
+                    let actions = self.pool.stream_ended(conn, self.now);
+                    self.obey(actions);
                 } else if self.open.contains_key(&conn) {
-                    let todo = self.pool.give_back(conn, self.now);
-                    self.obey(todo);
+                    let actions = self.pool.give_back(conn, self.now);
+                    self.obey(actions);
                 }
             }
-            88..90 if self.dialling > 0 => {
-                self.dialling -= 1;
-                let todo = self.pool.give_up(1, self.now, Duration::MAX);
-                self.obey(todo);
+            88..90 if self.dials_in_flight > 0 => {
+                self.dials_in_flight -= 1;
+                let actions = self.pool.give_up(1, self.now, Duration::MAX);
+                self.obey(actions);
             }
             90..95 => {
                 if let Some(conn) = random.choice(self.open.keys().copied().collect::<Vec<_>>()) {
                     self.open.remove(&conn);
-                    let todo = self.pool.lost(conn);
-                    assert_eq!(todo.close, [conn]);
-                    self.obey(todo);
+                    let actions = self.pool.lost(conn);
+                    assert_eq!(actions.close, [conn]);
+                    self.obey(actions);
                 }
             }
             _ => {
                 self.now += Duration::from_secs(random.u64(0..100));
                 for conn in self.open.keys().copied().collect::<Vec<_>>() {
-                    let until = self.pool.rest(conn, self.now);
-                    assert!(until.is_none_or(|until| until > self.now && until <= self.now + LONGEST_REST));
+                    let until = self.pool.idle_deadline(conn, self.now);
+                    assert!(until.is_none_or(|until| until > self.now && until <= self.now + IDLE_TIMEOUT));
                     if until.is_none() {
                         assert_eq!(self.open.remove(&conn).map(|(users, _)| users), Some(0), "it is in use");
                     }
@@ -149,7 +157,7 @@ impl World {
 }
 
 #[test]
-fn whatever_happens_each_request_gets_one_connection_and_none_is_shared_beyond_its_room() {
+fn pool_assigns_connections_within_limits_in_any_sequence() {
     for seed in 0..150 {
         let run = || {
             let mut random = fastrand::Rng::with_seed(seed);
@@ -163,21 +171,21 @@ fn whatever_happens_each_request_gets_one_connection_and_none_is_shared_beyond_i
     }
 }
 
-fn waits(asked: Asked) -> (Ticket, Todo) {
+fn waits(asked: Acquired) -> (Ticket, Actions) {
     match asked {
-        Asked::Wait(ticket, todo) => (ticket, todo),
-        Asked::Use(conn) => panic!("got {conn}"),
+        Acquired::Wait(ticket, actions) => (ticket, actions),
+        Acquired::Use(conn) => panic!("got {conn}"),
     }
 }
 
 #[test]
-fn forty_cold_requests_dial_once_until_the_protocol_is_known() {
+fn forty_cold_requests_dial_once_until_protocol_is_known() {
     for (protocol, dials) in [(Protocol::Http1, 39), (Protocol::Http2, 0)] {
         let mut pool = Pool::default();
-        let started: usize = (0..40).map(|_| waits(pool.ask()).1.dial).sum();
+        let started: usize = (0..40).map(|_| waits(pool.acquire()).1.dial).sum();
         assert_eq!(started, 1);
-        let (conn, todo) = pool.dialled(protocol, Instant::now());
-        assert_eq!((todo.give.len(), todo.dial), (1, dials), "{protocol:?}");
+        let (conn, actions) = pool.dialled(protocol, Instant::now());
+        assert_eq!((actions.assign.len(), actions.dial), (1, dials), "{protocol:?}");
         if protocol == Protocol::Http2 {
             assert_eq!(pool.settled(conn, 1000).give.len(), 39);
         }
@@ -185,74 +193,74 @@ fn forty_cold_requests_dial_once_until_the_protocol_is_known() {
 }
 
 #[test]
-fn streams_beyond_the_servers_limit_go_over_another_connection() {
+fn streams_above_the_server_limit_use_another_connection() {
     let mut pool = Pool::default();
-    let todo = waits(pool.ask()).1;
-    assert_eq!(todo.dial, 1);
-    let (first, todo) = pool.dialled(Protocol::Http2, Instant::now());
-    assert_eq!(todo.give.len(), 1);
-    assert_eq!(pool.settled(first, 200), Todo::default());
-    assert!((1..200).all(|_| pool.ask() == Asked::Use(first)));
-    assert_eq!(waits(pool.ask()).1.dial, 1, "the 201st");
-    let (second, todo) = pool.dialled(Protocol::Http2, Instant::now());
-    assert_eq!(todo.give.iter().map(|(_, conn)| *conn).collect::<Vec<_>>(), [second]);
+    let actions = waits(pool.acquire()).1;
+    assert_eq!(actions.dial, 1);
+    let (first, actions) = pool.dialled(Protocol::Http2, Instant::now());
+    assert_eq!(actions.assign.len(), 1);
+    assert_eq!(pool.settled(first, 200), Actions::default());
+    assert!((1..200).all(|_| pool.acquire() == Acquired::Use(first)));
+    assert_eq!(waits(pool.acquire()).1.dial, 1, "the 201st");
+    let (second, actions) = pool.dialled(Protocol::Http2, Instant::now());
+    assert_eq!(actions.assign.iter().map(|(_, conn)| *conn).collect::<Vec<_>>(), [second]);
 }
 
 #[test]
-fn the_connection_that_rested_last_is_used_first() {
+fn most_recently_idle_connection_is_used_first() {
     let mut pool = Pool::default();
     let now = Instant::now();
     let conns: Vec<ConnId> = (0..3)
         .map(|_| {
-            let _waiting = waits(pool.ask());
+            let _waiting = waits(pool.acquire());
             pool.dialled(Protocol::Http1, now).0
         })
         .collect();
     for conn in [conns[1], conns[2], conns[0]] {
-        assert_eq!(pool.give_back(conn, now), Todo::default());
+        assert_eq!(pool.give_back(conn, now), Actions::default());
     }
-    assert_eq!([(); 3].map(|()| pool.ask()), [conns[0], conns[2], conns[1]].map(Asked::Use));
+    assert_eq!([(); 3].map(|()| pool.acquire()), [conns[0], conns[2], conns[1]].map(Acquired::Use));
 }
 
 #[test]
-fn all_who_waited_for_the_only_dial_fail_with_it() {
+fn failure_of_only_dial_fails_all_waiting_requests() {
     let mut pool = Pool::default();
-    let tickets: Vec<Ticket> = (0..5).map(|_| waits(pool.ask()).0).collect();
-    assert_eq!(pool.dial_failed(), Todo { fail: tickets, ..Todo::default() });
-    assert_eq!(waits(pool.ask()).1.dial, 1, "who comes later dials anew");
+    let tickets: Vec<Ticket> = (0..5).map(|_| waits(pool.acquire()).0).collect();
+    assert_eq!(pool.dial_failed(), Actions { fail: tickets, ..Actions::default() });
+    assert_eq!(waits(pool.acquire()).1.dial, 1, "who comes later dials anew");
 }
 
 #[test]
-fn what_comes_to_no_end_is_dialled_anew_for_those_who_wait() {
-    const PATIENCE: Duration = Duration::from_secs(31);
+fn stuck_dial_is_replaced_for_waiting_requests() {
+    const TIMEOUT: Duration = Duration::from_secs(31);
     let (mut pool, start) = (Pool::default(), Instant::now());
-    let tickets: Vec<Ticket> = (0..3).map(|_| waits(pool.ask()).0).collect();
+    let tickets: Vec<Ticket> = (0..3).map(|_| waits(pool.acquire()).0).collect();
     pool.cancel(tickets[0]);
-    assert_eq!(pool.give_up(1, start + PATIENCE, PATIENCE), Todo { dial: 1, ..Todo::default() });
-    // It connects, but the settings never come.
-    let (conn, todo) = pool.dialled(Protocol::Http2, start + PATIENCE);
-    assert_eq!(todo.give, [(tickets[1], conn)]);
-    assert_eq!(pool.give_up(0, start + PATIENCE * 3 / 2, PATIENCE), Todo::default(), "they may come yet");
-    let todo = pool.give_up(0, start + PATIENCE * 2, PATIENCE);
-    assert_eq!((todo.close, todo.dial), (vec![conn], 1), "for the third");
+    assert_eq!(pool.give_up(1, start + TIMEOUT, TIMEOUT), Actions { dial: 1, ..Actions::default() });
+    // It connects, but the settings never arrive.
+    let (conn, actions) = pool.dialled(Protocol::Http2, start + TIMEOUT);
+    assert_eq!(actions.assign, [(tickets[1], conn)]);
+    assert_eq!(pool.give_up(0, start + TIMEOUT * 3 / 2, TIMEOUT), Actions::default(), "they may come yet");
+    let actions = pool.give_up(0, start + TIMEOUT * 2, TIMEOUT);
+    assert_eq!((actions.close, actions.dial), (vec![conn], 1), "for the third");
 }
 
 #[test]
-fn a_thousand_watches_need_two_connections_where_the_server_takes_as_many() {
+fn thousand_watches_need_two_connections() {
     for (limit, connections) in [(100, 10), (250, 4), (1000, 2)] {
         let (mut pool, now) = (Pool::default(), Instant::now());
         let (mut open, mut dialled) = (0, 0);
         for _ in 0..1000 {
-            let Asked::Wait(_, mut todo) = pool.ask() else {
+            let Acquired::Wait(_, mut actions) = pool.acquire() else {
                 open += 1;
                 continue;
             };
-            while todo.dial > 0 {
+            while actions.dial > 0 {
                 dialled += 1;
                 let (conn, given) = pool.dialled(Protocol::Http2, now);
                 open += given.give.len();
-                todo = pool.settled(conn, limit);
-                open += todo.give.len();
+                actions = pool.settled(conn, limit);
+                open += actions.assign.len();
             }
         }
         assert_eq!((open, dialled), (1000, connections), "{limit} at once");
@@ -260,17 +268,17 @@ fn a_thousand_watches_need_two_connections_where_the_server_takes_as_many() {
 }
 
 #[test]
-fn connections_that_nobody_waits_for_any_more_do_not_rest_in_crowds() {
+fn surplus_idle_connections_are_closed() {
     let mut pool = Pool::default();
     let now = Instant::now();
-    let first = waits(pool.ask());
+    let first = waits(pool.acquire());
     let (conn, _given) = pool.dialled(Protocol::Http1, now);
-    let tickets: Vec<Ticket> = (0..300).map(|_| waits(pool.ask()).0).collect();
+    let tickets: Vec<Ticket> = (0..300).map(|_| waits(pool.acquire()).0).collect();
     for ticket in tickets {
         pool.cancel(ticket);
     }
     let closed: Vec<ConnId> = (0..300).flat_map(|_| pool.dialled(Protocol::Http1, now).1.close).collect();
-    assert_eq!(closed.len(), 300 - MOST_RESTING, "{first:?}");
+    assert_eq!(closed.len(), 300 - MAX_IDLE, "{first:?}");
     let closed = pool.give_back(conn, now).close;
     assert!(closed.len() == 1 && closed != [conn], "the oldest go first");
 }

@@ -4,15 +4,15 @@ use std::net::IpAddr;
 
 use crate::base::split_port;
 
-/// Whether the list has a server reached directly. Its entries, separated by commas:
+/// Whether the list excludes a server from the proxy. The entries are separated by commas:
 ///
-/// - `*`: every server;
-/// - `10.0.0.0/8`: addresses of a network;
-/// - `10.1.2.3`, `2001:db8::1`: an address;
-/// - `example.com`: the host and all beneath it;
-/// - `.example.com`, `*.example.com`: only what is beneath it.
+/// - `*`: every server
+/// - `10.0.0.0/8`: the addresses of a network
+/// - `10.1.2.3`, `2001:db8::1`: an address
+/// - `example.com`: the host and its subdomains
+/// - `.example.com`, `*.example.com`: only subdomains
 ///
-/// Addresses and names may be followed by a port, and are then meant for that alone.
+/// An address or name with a port matches only that port.
 pub(crate) fn bypasses(list: &str, host: &str, port: u16) -> bool {
     let host = host.trim_end_matches('.').to_ascii_lowercase();
     let address: Option<IpAddr> = host.parse().ok();
@@ -23,7 +23,7 @@ pub(crate) fn bypasses(list: &str, host: &str, port: u16) -> bool {
         if let Some((network, bits)) = entry.split_once('/') {
             return address.is_some_and(|address| is_within(address, network, bits));
         }
-        // A bare IPv6 address has colons and no port.
+        // A bare IPv6 address has colons but no port.
         let (name, of_port) = if entry.parse::<IpAddr>().is_ok() { (&*entry, None) } else { split_port(&entry) };
         if of_port.is_some_and(|of_port| of_port != port) {
             return false;
@@ -91,7 +91,7 @@ mod tests {
     }
 
     #[test]
-    fn a_star_is_every_server_and_nonsense_is_none() {
+    fn no_proxy_star_matches_all_and_invalid_entries_nothing() {
         for (list, host, direct) in [
             ("*", "10.0.0.1", true),
             ("x,*", "host", true),

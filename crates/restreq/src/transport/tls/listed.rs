@@ -1,4 +1,4 @@
-//! Servers whose own certificate is among the trusted ones.
+//! Servers whose own certificate is in the CA bundle.
 
 use std::sync::Arc;
 
@@ -8,12 +8,12 @@ use rustls::pki_types::{CertificateDer, ServerName, UnixTime};
 use rustls::server::ParsedCertificate;
 use rustls::{CertificateError, DigitallySignedStruct, Error, SignatureScheme};
 
-/// Trusts whom an authority vouches for, and as Go does, a server that shows one of the trusted certificates itself: one that it has
-/// signed for itself, or that comes from an authority nobody knows here. Its name and its time are looked at all the same.
+/// Verifies servers by the CA certificates. Like Go, it also accepts a server whose own certificate is in the bundle,
+/// self-signed or from an unknown CA. The name and the validity period are checked in both cases.
 #[derive(Debug)]
 pub(super) struct ListedVerifier {
     pub(super) authorities: Arc<WebPkiServerVerifier>,
-    /// What the configuration trusts, authority or not.
+    /// All certificates of the bundle, CA or not.
     pub(super) listed: Vec<CertificateDer<'static>>,
 }
 
@@ -60,12 +60,12 @@ impl ServerCertVerifier for ListedVerifier {
     }
 }
 
-/// Whether all that is wrong with a certificate is who has signed it: nobody who is known, not who is known by that name, or, of one
-/// that may sign others, itself. Its time has been looked at before any of these is said.
+/// Whether the only problem of a certificate is its issuer: an unknown issuer, a bad signature of a known name, or a CA
+/// certificate used as a server certificate. webpki checks the validity period before it reports any of these.
 fn lacks_no_more_than_an_authority(refused: &CertificateError) -> bool {
     match refused {
         CertificateError::UnknownIssuer | CertificateError::BadSignature => true,
-        // rustls has no variant for it.
+        // rustls has no variant for this error.
         CertificateError::Other(other) => other.0.to_string() == "CaUsedAsEndEntity",
         _ => false,
     }

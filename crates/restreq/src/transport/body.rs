@@ -1,4 +1,4 @@
-//! The body of an answer, and the connection that it comes over.
+//! The response body and its connection.
 
 #[cfg(feature = "gzip")]
 mod inflate;
@@ -14,27 +14,27 @@ use hyper::body::Incoming;
 
 #[cfg(all(feature = "gzip", any(test, fuzzing)))]
 pub(crate) use self::inflate::inflated;
-use super::lane::Lease;
+use super::connection_group::PooledConnection;
 use crate::request::BoxError;
 
-/// The body of an answer. At its end, its connection is free for the next.
-pub(crate) struct AnswerBody(Source);
+/// A response body. At its end, its connection becomes free.
+pub(crate) struct ResponseBody(Source);
 
 enum Source {
     Hyper {
         incoming: Incoming,
-        lease: Option<Lease>,
+        connection: Option<PooledConnection>,
     },
-    /// What a layer made of it. Nobody waits for the mutex: with it, an answer can be shared.
+    /// A body from a layer. The mutex is never contended; it makes the body `Sync`.
     #[cfg(feature = "tower")]
     Layer(Mutex<Pin<Box<dyn Body<Data = Bytes, Error = BoxError> + Send>>>),
     #[cfg(feature = "gzip")]
     Gzip(Box<inflate::Inflate>),
 }
 
-impl AnswerBody {
-    pub(super) fn new(incoming: Incoming, lease: Lease) -> Self {
-        let mut source = Source::Hyper { incoming, lease: Some(lease) };
+impl ResponseBody {
+    pub(super) fn new(incoming: Incoming, connection: PooledConnection) -> Self {
+        let mut source = Source::Hyper { incoming, connection: Some(connection) };
         source.end_if_over();
         Self(source)
     }
@@ -45,7 +45,7 @@ impl AnswerBody {
         Self(Source::Layer(Mutex::new(Box::pin(body.map_err(Into::into)))))
     }
 
-    /// What it is, if it is what gzip made.
+    /// Returns the decompressed body of a gzip body.
     #[cfg(feature = "gzip")]
     pub(crate) fn inflated(self) -> Self {
         Self(Source::Gzip(Box::new(inflate::Inflate::new(self))))
@@ -54,30 +54,30 @@ impl AnswerBody {
 
 impl Source {
     fn end_if_over(&mut self) {
-        if let Self::Hyper { incoming, lease } = self
+        if let Self::Hyper { incoming, connection } = self
             && incoming.is_end_stream()
-            && let Some(mut lease) = lease.take()
+            && let Some(mut connection) = connection.take()
         {
-            lease.end();
+            connection.release();
         }
     }
 }
 
-impl Body for AnswerBody {
+impl Body for ResponseBody {
     type Data = Bytes;
     type Error = BoxError;
 
     fn poll_frame(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, BoxError>>> {
         match &mut self.0 {
-            Source::Hyper { incoming, lease } => {
-                let frame = ready!(match lease {
-                    Some(lease) => lease.poll_frame(incoming, cx),
+            Source::Hyper { incoming, connection } => {
+                let frame = ready!(match connection {
+                    Some(connection) => connection.poll_frame(incoming, cx),
                     None => Pin::new(incoming).poll_frame(cx),
                 });
                 match &frame {
                     Some(Ok(_)) => self.0.end_if_over(),
                     Some(Err(_)) => {}
-                    None => lease.take().into_iter().for_each(|mut lease| lease.end()),
+                    None => connection.take().into_iter().for_each(|mut connection| connection.release()),
                 }
                 Poll::Ready(frame.map(|frame| frame.map_err(BoxError::from)))
             }
@@ -103,7 +103,7 @@ impl Body for AnswerBody {
             Source::Hyper { incoming, .. } => incoming.size_hint(),
             #[cfg(feature = "tower")]
             Source::Layer(body) => body.lock().unwrap_or_else(PoisonError::into_inner).size_hint(),
-            // What it comes to, only its end tells.
+            // The size is unknown before the end.
             #[cfg(feature = "gzip")]
             Source::Gzip(_) => SizeHint::default(),
         }

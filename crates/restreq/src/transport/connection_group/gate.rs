@@ -1,11 +1,11 @@
-//! The waker that a connection of hyper's is polled with.
+//! The waker with which a hyper connection is polled.
 
 use std::sync::atomic::{AtomicU8, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Wake, Waker};
 
-/// Passes wakes on to the task that waits for the connection. It keeps them back while that task takes something out of the
-/// connection: hyper wakes the connection for each part that is taken, and whoever takes it drives the connection anyway.
+/// Forwards wakes to the task that waits for the connection. While that task takes data out of the connection, wakes
+/// are held back: hyper wakes the connection for each part that is taken, but the task drives the connection anyway.
 #[derive(Default)]
 pub(super) struct Gate {
     waiter: Mutex<Option<Waker>>,
@@ -13,11 +13,11 @@ pub(super) struct Gate {
 }
 
 const CLOSED: u8 = 1;
-/// Something has woken the connection since the gate was closed.
+/// The connection was woken since the gate was closed.
 const WOKEN: u8 = 2;
 
 impl Gate {
-    /// Has wakes go to this task from now on.
+    /// Sets the task that receives wakes.
     pub(super) fn lead_to(&self, waker: &Waker) {
         let mut waiter = self.lock();
         if !waiter.as_ref().is_some_and(|waiter| waiter.will_wake(waker)) {
@@ -27,8 +27,8 @@ impl Gate {
         }
     }
 
-    /// Runs `take` while wakes are kept back. Returns its result, and whether there was one. The caller has to drive the connection then,
-    /// at the latest before it waits.
+    /// Runs `take` while wakes are held back. Returns its result and whether there was a wake. After a wake, the caller
+    /// must drive the connection before it waits.
     pub(super) fn closed_while<T>(&self, take: impl FnOnce() -> T) -> (T, bool) {
         self.state.store(CLOSED, Ordering::SeqCst);
         let taken = take();
@@ -36,7 +36,7 @@ impl Gate {
     }
 
     fn lock(&self) -> MutexGuard<'_, Option<Waker>> {
-        // Nothing here panics half-way.
+        // No code under this lock panics with partial changes.
         self.waiter.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -50,7 +50,7 @@ impl Wake for Gate {
         if self.state.fetch_or(WOKEN, Ordering::SeqCst) & CLOSED != 0 {
             return;
         }
-        // A waker is code of the runtime, which does not run under the lock.
+        // Wakers run the runtime's code, so they are called outside of the lock.
         let waiter = self.lock().clone();
         waiter.iter().for_each(Waker::wake_by_ref);
     }
@@ -72,7 +72,7 @@ mod tests {
     }
 
     #[test]
-    fn wakes_reach_the_waiter_or_the_closer_of_the_gate() {
+    fn wake_reaches_waiter_or_is_reported_by_closed_gate() {
         let (gate, first, last) = (Arc::new(Gate::default()), Arc::new(Count::default()), Arc::new(Count::default()));
         let waker = Waker::from(gate.clone());
         waker.wake_by_ref();

@@ -1,4 +1,4 @@
-//! Keeping new tokens for the next start of the program.
+//! Stores new tokens for the next start of the program.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -11,8 +11,9 @@ use tokio::sync::watch;
 use crate::error::AuthError;
 use crate::transport::in_one_line;
 
-/// Has new tokens kept, on a thread of its own: one at a time, and nobody waits long for it, since a network file system may hang.
-pub(super) struct Keeper(Arc<Shared>);
+/// Stores new tokens in a background thread, one at a time. A network file system may hang, so callers wait only for a
+/// limited time.
+pub(super) struct TokenWriter(Arc<Shared>);
 
 struct Shared {
     store: Arc<dyn TokenStore>,
@@ -22,13 +23,13 @@ struct Shared {
 
 #[derive(Default)]
 struct State {
-    /// What is to be kept next.
+    /// The tokens to store next.
     next: Option<Tokens>,
-    /// Its other side is dropped when there is nothing left to be kept.
+    /// Closed when there is nothing left to store.
     keeping: Option<watch::Receiver<()>>,
 }
 
-/// The last that there are.
+/// The latest tokens.
 #[derive(Clone, PartialEq)]
 pub(super) struct Tokens {
     /// Empty if there is none.
@@ -36,24 +37,24 @@ pub(super) struct Tokens {
     pub(super) refresh: Secret,
 }
 
-/// So often, and so far apart, new tokens are tried to be kept: another program may be writing the same file.
+/// The number of attempts and the pause between them. Another program may be writing the same file.
 const TRIES: u32 = 3;
 const PAUSE: Duration = Duration::from_millis(200);
-/// So long is waited for it at most.
-pub(super) const PATIENCE: Duration = Duration::from_secs(5);
+/// How long a caller waits.
+pub(super) const TIMEOUT: Duration = Duration::from_secs(5);
 
-impl Keeper {
+impl TokenWriter {
     /// `issuer` is for the log.
     pub(super) fn new(store: Arc<dyn TokenStore>, issuer: &str) -> Self {
         Self(Arc::new(Shared { store, issuer: issuer.into(), state: Mutex::default() }))
     }
 
-    /// Has tokens kept, and waits for it for a while. It goes on when nobody waits, and tells the log why it comes to nothing.
+    /// Stores tokens, and waits for that for a limited time. The attempt continues after that, and failures are logged.
     pub(super) async fn keep(&self, tokens: Tokens) {
         let mut end = self.begin(tokens);
-        // That the other side is gone is what is waited for.
-        if tokio::time::timeout(PATIENCE, end.changed()).await.is_err() {
-            tracing::warn!("{}", self.0.fault(&format!("keeping its new tokens takes longer than {PATIENCE:?}")));
+        // The channel closes when the thread is done.
+        if tokio::time::timeout(TIMEOUT, end.changed()).await.is_err() {
+            tracing::warn!("{}", self.0.fault(&format!("storing its new tokens takes longer than {TIMEOUT:?}")));
         }
     }
 
@@ -66,7 +67,7 @@ impl Keeper {
         let (teller, end) = watch::channel(());
         state.keeping = Some(end.clone());
         let shared = self.0.clone();
-        // Of its own: a runtime would wait for it at its end.
+        // A thread of its own, because a runtime's shutdown would wait for a blocking task.
         let begun = thread::Builder::new().name("pintle-tokens".into()).spawn(move || {
             while let Some(tokens) = shared.next() {
                 shared.keep(&tokens);
@@ -83,7 +84,7 @@ impl Keeper {
 }
 
 impl Shared {
-    /// What is to be kept. Without anything, the thread is over.
+    /// Returns the tokens to store next. If there are none, the thread ends.
     fn next(&self) -> Option<Tokens> {
         let mut state = self.lock();
         let next = state.next.take();
@@ -95,7 +96,7 @@ impl Shared {
 
     fn keep(&self, Tokens { id, refresh }: &Tokens) {
         for left in (0..TRIES).rev() {
-            // It is somebody else's code.
+            // The store is the user's code.
             let stored = catch_unwind(AssertUnwindSafe(|| self.store.store(id, refresh)));
             let why = match stored {
                 Ok(Ok(())) => return,
@@ -116,7 +117,7 @@ impl Shared {
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
-        // Nothing panics half-way while it is held.
+        // No code under this lock panics with partial changes.
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

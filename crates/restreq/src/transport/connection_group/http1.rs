@@ -1,4 +1,4 @@
-//! A connection of HTTP/1, which its exchanges drive themselves.
+//! An HTTP/1 connection that is driven by its requests.
 
 use std::future::poll_fn;
 use std::pin::{Pin, pin};
@@ -22,17 +22,19 @@ use crate::transport::connect::Conn;
 
 /// Both ends of a connection.
 ///
-/// Whoever has it polls it: there is one exchange at a time, so a task of its own would only have the two wake each other, most often
-/// across processors. While it rests, its keeper hears of what the peer does. hyper only sees the waker of the [`Gate`].
+/// The current owner polls it. There is only one request at a time, and with a task of its own, the request and the
+/// task would wake each other, often across CPUs. While the connection is idle, its watcher is notified of activity by
+/// the peer. hyper sees only the waker of the [`Gate`].
 pub(super) struct Http1 {
     gate: Arc<Gate>,
     waker: Waker,
     sender: SendRequest<HttpBody>,
-    /// None once it is over.
+    /// `None` after the connection has ended.
     connection: Option<Connection<TokioIo<Conn>, HttpBody>>,
-    /// Whether no request has gone to it. The first may before the connection asks for one, and is told by it how it went.
+    /// Whether no request was sent yet. The first request may be queued before the connection is ready, and the
+    /// connection reports its outcome.
     is_fresh: bool,
-    bell: Arc<Bell>,
+    idle_signal: Arc<IdleSignal>,
 }
 
 impl Http1 {
@@ -40,19 +42,19 @@ impl Http1 {
         let (sender, connection) = handshake(TokioIo::new(conn)).await?;
         let gate = Arc::<Gate>::default();
         let waker = Waker::from(gate.clone());
-        Ok(Self { gate, waker, sender, connection: Some(connection), is_fresh: true, bell: Arc::default() })
+        Ok(Self { gate, waker, sender, connection: Some(connection), is_fresh: true, idle_signal: Arc::default() })
     }
 
-    /// What its keeper listens to.
-    pub(super) fn bell(&self) -> Arc<Bell> {
-        self.bell.clone()
+    /// Returns the signal for the idle watcher.
+    pub(super) fn idle_signal(&self) -> Arc<IdleSignal> {
+        self.idle_signal.clone()
     }
 
     pub(super) fn is_ready(&self) -> bool {
         self.connection.is_some() && (self.is_fresh || self.sender.is_ready())
     }
 
-    /// Finishes what went before; whether there can be another exchange.
+    /// Finishes the previous request. Returns whether the connection can be used again.
     pub(super) async fn ready(&mut self) -> bool {
         poll_fn(|cx| {
             self.drive_until(cx, |http1, cx| match http1.connection {
@@ -63,40 +65,40 @@ impl Http1 {
         .await
     }
 
-    /// Sends a request. If the error still has it, nothing of it has left.
+    /// Sends a request. If the error contains the request, nothing of it was sent.
     pub(super) async fn send(
         &mut self,
         request: Request<HttpBody>,
     ) -> Result<Response<Incoming>, TrySendError<Request<HttpBody>>> {
         self.is_fresh = false;
-        // The connection is driven next, so nobody else need be woken for it, such as its keeper.
+        // The connection is polled next, so no other task needs to be woken.
         let (answer, _) = self.gate.closed_while(|| self.sender.try_send_request(request));
         let mut answer = pin!(answer);
         poll_fn(|cx| self.drive_until(cx, |_, cx| answer.as_mut().poll(cx))).await
     }
 
-    /// Reads on in the body of the answer.
+    /// Polls the next frame of the response body.
     pub(super) fn poll_frame(
         &mut self,
         incoming: &mut Incoming,
         cx: &mut Context<'_>,
     ) -> Poll<Option<hyper::Result<Frame<Bytes>>>> {
         let mut incoming = Pin::new(incoming);
-        match self.gate.closed_while(|| quietly(|cx| incoming.as_mut().poll_frame(cx))) {
+        match self.gate.closed_while(|| poll_without_waking(|cx| incoming.as_mut().poll_frame(cx))) {
             (Poll::Pending, _) => self.drive_until(cx, |_, cx| incoming.as_mut().poll_frame(cx)),
-            // Before anybody waits for more, it is driven.
+            // Drive the connection before returning `Pending`.
             (present, _) => present,
         }
     }
 
-    /// Leaves it to its keeper. Whether it is still there.
-    pub(super) fn rest(&mut self) -> bool {
-        self.bell.has_rung.store(false, Ordering::Release);
-        self.drive(&Waker::from(self.bell.clone()));
+    /// Hands the connection to its idle watcher. Returns whether it is still open.
+    pub(super) fn hand_to_watcher(&mut self) -> bool {
+        self.idle_signal.is_set.store(false, Ordering::Release);
+        self.drive(&Waker::from(self.idle_signal.clone()));
         self.connection.is_some()
     }
 
-    /// Drives the connection until it has what `take` looks for, or has nothing to do but wait for the peer.
+    /// Drives the connection until `take` returns something, or until it must wait for the peer.
     fn drive_until<T>(
         &mut self,
         cx: &mut Context<'_>,
@@ -105,21 +107,21 @@ impl Http1 {
         let gate = self.gate.clone();
         loop {
             self.drive(cx.waker());
-            match gate.closed_while(|| quietly(|cx| take(self, cx))) {
-                // Asking for it has given the connection something to do, or the peer has, meanwhile.
+            match gate.closed_while(|| poll_without_waking(|cx| take(self, cx))) {
+                // `take` or the peer has woken the connection, so drive it again.
                 (Poll::Pending, true) => {}
                 (taken, _) => return taken,
             }
         }
     }
 
-    /// Goes on as far as it can. Of what comes of that, whoever asks sees the rest.
+    /// Polls the connection as far as possible.
     fn drive(&mut self, waker: &Waker) {
         self.gate.lead_to(waker);
         if let Some(connection) = &mut self.connection
             && Pin::new(connection).poll(&mut Context::from_waker(&self.waker)).is_ready()
         {
-            // How it ended, the exchange is told.
+            // The request gets the error.
             self.connection = None;
         }
     }
@@ -127,47 +129,48 @@ impl Http1 {
 
 impl Drop for Http1 {
     fn drop(&mut self) {
-        self.bell.is_over.store(true, Ordering::Release);
-        self.bell.notify.notify_one();
+        self.idle_signal.is_over.store(true, Ordering::Release);
+        self.idle_signal.notify.notify_one();
     }
 }
 
-/// What the connection has for its exchange comes while that polls it: nobody need be woken for it. So it has to be taken even where the
-/// task has used up what it may do at a time: whoever is put off by that is to be woken.
-fn quietly<T>(poll: impl FnMut(&mut Context<'_>) -> Poll<T>) -> Poll<T> {
+/// Polls without registering a waker, because the request itself drives the connection. Ignores tokio's cooperative
+/// budget: otherwise a task without budget would get `Pending` without being woken.
+fn poll_without_waking<T>(poll: impl FnMut(&mut Context<'_>) -> Poll<T>) -> Poll<T> {
     pin!(unconstrained(poll_fn(poll))).poll(&mut Context::from_waker(Waker::noop()))
 }
 
-/// Tells a connection's keeper that there is something to be seen to.
+/// Notifies the watcher of an idle connection.
 #[derive(Default)]
-pub(super) struct Bell {
+pub(super) struct IdleSignal {
     notify: Notify,
-    has_rung: AtomicBool,
+    is_set: AtomicBool,
     is_over: AtomicBool,
 }
 
-impl Bell {
-    /// Waits until it rings. Whether there still is a connection.
-    pub(super) async fn rung(&self) -> bool {
+impl IdleSignal {
+    /// Waits for a notification. Returns whether the connection still exists.
+    pub(super) async fn notified(&self) -> bool {
         self.notify.notified().await;
         !self.is_over.load(Ordering::Acquire)
     }
 
-    /// Rings again if it has rung since the connection was left to its keeper, who may not have found it yet.
+    /// Repeats a notification that arrived after the connection was handed over, because the watcher may not have seen
+    /// it.
     pub(super) fn repeat(&self) {
-        if self.has_rung.load(Ordering::Acquire) {
+        if self.is_set.load(Ordering::Acquire) {
             self.notify.notify_one();
         }
     }
 }
 
-impl Wake for Bell {
+impl Wake for IdleSignal {
     fn wake(self: Arc<Self>) {
         self.wake_by_ref();
     }
 
     fn wake_by_ref(self: &Arc<Self>) {
-        self.has_rung.store(true, Ordering::Release);
+        self.is_set.store(true, Ordering::Release);
         self.notify.notify_one();
     }
 }

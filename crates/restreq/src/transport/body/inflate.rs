@@ -1,4 +1,4 @@
-//! What gzip made small, made large again as it comes.
+//! Streaming gzip decompression.
 
 use std::io::{self, Write as _};
 use std::pin::Pin;
@@ -8,22 +8,22 @@ use bytes::{Buf as _, Bytes};
 use flate2::write::MultiGzDecoder;
 use http_body::{Body as _, Frame};
 
-use super::AnswerBody;
+use super::ResponseBody;
 use crate::request::BoxError;
 
-/// A body in gzip. However much a little of it becomes, no more than some 64 KiB are made of it at once: how much of that is held, the
-/// reader's limits say.
+/// A gzip body. However well it compresses, at most about 64 KiB are decompressed at once. The reader's limits apply to
+/// the decompressed size.
 pub(super) struct Inflate {
-    body: AnswerBody,
-    /// What has come and is not looked at yet.
+    body: ResponseBody,
+    /// Input that is not decompressed yet.
     input: Bytes,
-    /// None before anything has come, and once all has been told or it failed.
+    /// `None` before the first input, and after the end or an error.
     decoder: Option<MultiGzDecoder<Vec<u8>>>,
     is_over: bool,
 }
 
 impl Inflate {
-    pub(super) fn new(body: AnswerBody) -> Self {
+    pub(super) fn new(body: ResponseBody) -> Self {
         Self { body, input: Bytes::new(), decoder: None, is_over: false }
     }
 
@@ -32,14 +32,14 @@ impl Inflate {
             let made = if self.input.is_empty() {
                 match ready!(Pin::new(&mut self.body).poll_frame(cx)) {
                     Some(Ok(frame)) => {
-                        // Trailers say nothing that anyone asks for.
+                        // Ignore trailers.
                         self.input = frame.into_data().unwrap_or_default();
                         continue;
                     }
                     Some(Err(error)) => Err(error),
                     None => {
                         self.is_over = true;
-                        // It has to be whole, unless it is nothing at all.
+                        // The gzip stream must be complete, unless the body is empty.
                         self.decoder.take().map_or(Ok(Vec::new()), MultiGzDecoder::finish).map_err(BoxError::from)
                     }
                 }
@@ -60,12 +60,12 @@ impl Inflate {
     }
 }
 
-/// Looks at some of the input, and returns what that comes to.
+/// Decompresses some of the input.
 fn go_on(decoder: &mut MultiGzDecoder<Vec<u8>>, input: &mut Bytes) -> io::Result<Vec<u8>> {
     let taken = decoder.write(input)?;
     input.advance(taken);
     if input.is_empty() {
-        // What has come is told before what follows has.
+        // Return what has arrived before the rest arrives.
         decoder.flush()?;
     } else if taken == 0 && decoder.get_ref().is_empty() {
         return Err(io::Error::new(io::ErrorKind::InvalidData, "what follows the end of the gzip stream is none"));
@@ -73,7 +73,7 @@ fn go_on(decoder: &mut MultiGzDecoder<Vec<u8>>, input: &mut Bytes) -> io::Result
     Ok(std::mem::take(decoder.get_mut()))
 }
 
-/// What a body that comes in these pieces is made to, up to so many bytes.
+/// Decompresses a body in these pieces, up to `most` bytes.
 #[cfg(any(test, fuzzing))]
 pub(crate) fn inflated<'a>(pieces: impl Iterator<Item = &'a [u8]>, most: usize) -> io::Result<Vec<u8>> {
     let mut decoder = MultiGzDecoder::new(Vec::new());

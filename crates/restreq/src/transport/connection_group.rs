@@ -1,0 +1,524 @@
+//! The connections that one kind of request shares. Carries out the decisions of the [`Pool`].
+
+mod gate;
+mod http1;
+
+use std::collections::HashMap;
+use std::future::poll_fn;
+use std::io;
+use std::pin::{Pin, pin};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::task::{Context, Poll, ready};
+use std::time::Duration;
+
+use bytes::Bytes;
+use http::{Request, Response};
+use http_body::{Body as _, Frame};
+use hyper::body::Incoming;
+use hyper::client::conn::{TrySendError, http2};
+use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
+use tokio::runtime::Handle;
+use tokio::sync::{Notify, oneshot};
+use tokio::task::AbortHandle;
+use tokio::time::Instant;
+
+use self::http1::{Http1, IdleSignal};
+use super::Failure;
+use super::connect::{Conn, Connector};
+use super::pool::{Acquired, Actions, ConnId, IDLE_TIMEOUT, MAX_STREAMS, Pool, Protocol, Ticket};
+use crate::Http2Config;
+use crate::request::HttpBody;
+
+/// The connections of one kind of request. They close after the group and the last response over them are dropped.
+pub(super) struct ConnectionGroup {
+    connector: Connector,
+    /// Whether a cancelled request drops its connection.
+    drop_connection_on_cancel: bool,
+    state: Mutex<State>,
+}
+
+#[derive(Default)]
+struct State {
+    pool: Pool,
+    /// The free connections of the pool.
+    links: HashMap<ConnId, Link>,
+    waiting: HashMap<Ticket, oneshot::Sender<Result<PooledConnection, Failure>>>,
+    dials: HashMap<u64, Dial>,
+    last_dial: u64,
+    /// The runtime of the last request that had to wait. Connections are dialled and driven on it.
+    runtime: Option<Handle>,
+}
+
+/// A dial in flight.
+struct Dial {
+    since: Instant,
+    /// `None` before the task is spawned.
+    task: Option<AbortHandle>,
+}
+
+/// The client end of a connection.
+struct Link {
+    sender: Sender,
+    /// Whether it was used before. A reused connection may have died while it was idle.
+    has_served: bool,
+}
+
+enum Sender {
+    Http1(Box<Http1>),
+    Http2(http2::SendRequest<HttpBody>),
+}
+
+/// The maximum size of an unread response, as in Go.
+const STREAM_WINDOW: u32 = 4 << 20;
+/// The maximum of RFC 9113, section 6.9.1.
+const CONNECTION_WINDOW: u32 = (1 << 31) - 1;
+/// Even if all streams of a connection are full, the connection window is not. So an unread response does not block
+/// others.
+const _: () = assert!(MAX_STREAMS as u64 * STREAM_WINDOW as u64 <= CONNECTION_WINDOW as u64);
+
+/// How long a connection may take to finish the previous request.
+const READY_WITHIN: Duration = Duration::from_secs(1);
+/// How much longer than the connect timeout a request waits. The dial's own timer can stall with its runtime.
+const GRACE: Duration = Duration::from_secs(1);
+
+impl ConnectionGroup {
+    pub(super) fn new(connector: Connector, drop_connection_on_cancel: bool) -> Arc<Self> {
+        Arc::new(Self { connector, drop_connection_on_cancel, state: Mutex::default() })
+    }
+
+    /// Returns a connection for one request.
+    pub(super) async fn acquire(self: &Arc<Self>) -> Result<PooledConnection, Failure> {
+        loop {
+            let mut connection = match self.ask() {
+                Ok(connection) => connection,
+                Err(waiting) => self.wait(waiting).await?,
+            };
+            if connection.is_ready().await {
+                return Ok(connection);
+            }
+            let has_served = connection.has_served();
+            connection.discard();
+            // A new connection that ended at once would most likely be followed by others like it.
+            if !has_served {
+                let ended = "the peer ended the connection before it could be used";
+                let source = io::Error::new(io::ErrorKind::ConnectionAborted, ended);
+                return Err(Failure::Unprocessed(Arc::new(source)));
+            }
+        }
+    }
+
+    fn ask(self: &Arc<Self>) -> Result<PooledConnection, Waiting<'_>> {
+        let mut state = self.lock();
+        match state.pool.acquire() {
+            Acquired::Use(conn) => {
+                let link = state.link(conn);
+                Ok(self.check_out(conn, link))
+            }
+            Acquired::Wait(ticket, actions) => {
+                let (result_tx, result_rx) = oneshot::channel();
+                state.waiting.insert(ticket, result_tx);
+                // A request outside of a runtime uses the last one's runtime, or fails.
+                state.runtime = Handle::try_current().ok().or(state.runtime.take());
+                self.apply(state, actions, None);
+                Err(Waiting { group: self, ticket, result_rx })
+            }
+        }
+    }
+
+    async fn wait(self: &Arc<Self>, mut waiting: Waiting<'_>) -> Result<PooledConnection, Failure> {
+        // Outside of a runtime there are no timers.
+        let Ok(runtime) = Handle::try_current() else { return waiting.await };
+        let max_wait = self.connector.timeout.saturating_add(GRACE);
+        match tokio::time::timeout(max_wait, &mut waiting).await {
+            Ok(result) => result,
+            Err(_) => {
+                drop(waiting);
+                self.replace_stuck_dials(runtime, max_wait);
+                Err(Failure::ConnectTimeout)
+            }
+        }
+    }
+
+    /// Gives up overdue dials, whose runtime stalls. Dials again on the result runtime for the requests that still wait.
+    fn replace_stuck_dials(self: &Arc<Self>, runtime: Handle, max_wait: Duration) {
+        let now = Instant::now();
+        let mut state = self.lock();
+        state.runtime = Some(runtime);
+        let is_stuck = |dial: &Dial| now.saturating_duration_since(dial.since) >= max_wait;
+        let stuck: Vec<Dial> = state.dials.extract_if(|_, dial| is_stuck(dial)).map(|(_, dial)| dial).collect();
+        let actions = state.pool.give_up(stuck.len(), now, max_wait);
+        self.apply(state, actions, None);
+        stuck.iter().filter_map(|dial| dial.task.as_ref()).for_each(AbortHandle::abort);
+    }
+
+    fn check_out(self: &Arc<Self>, conn: ConnId, link: Option<Link>) -> PooledConnection {
+        PooledConnection { group: Arc::downgrade(self), conn, link, is_used: false, upload: None }
+    }
+
+    /// Runs a decision of the pool and applies it.
+    fn update_pool(self: &Arc<Self>, decide: impl FnOnce(&mut Pool) -> Actions) {
+        let mut state = self.lock();
+        let actions = decide(&mut state.pool);
+        self.apply(state, actions, None);
+    }
+
+    /// Applies the actions of the pool. Results are sent, values dropped and tasks spawned outside of the lock.
+    fn apply(self: &Arc<Self>, mut state: MutexGuard<'_, State>, actions: Actions, failure: Option<&Failure>) {
+        let closed: Vec<_> = actions.close.iter().filter_map(|conn| state.links.remove(conn)).collect();
+        let mut results = Vec::new();
+        for (ticket, conn) in actions.assign {
+            let link = state.link(conn);
+            if let Some(result_tx) = state.waiting.remove(&ticket) {
+                results.push((result_tx, Ok(self.check_out(conn, link))));
+            }
+        }
+        for ticket in actions.fail {
+            if let (Some(result_tx), Some(failure)) = (state.waiting.remove(&ticket), failure) {
+                results.push((result_tx, Err(failure.clone())));
+            }
+        }
+        let runtime = state.runtime.clone();
+        let dials = state.last_dial..state.last_dial + actions.dial as u64;
+        state.last_dial = dials.end;
+        let since = Instant::now();
+        state.dials.extend(dials.clone().map(|dial| (dial, Dial { since, task: None })));
+        drop(state);
+        drop(closed);
+        for (result_tx, result) in results {
+            // A cancelled request drops the connection, which returns it to the pool.
+            drop(result_tx.send(result));
+        }
+        for dial in dials {
+            let dial_guard = DialGuard { group: Arc::downgrade(self), dial };
+            let connector = self.connector.clone();
+            let task = async move {
+                // The dial's memory is freed before the driver runs, because the driver's task lives as long as the
+                // connection.
+                let opened = Box::pin(open(connector)).await;
+                if let Some(driver) = dial_guard.end(opened) {
+                    driver.await;
+                }
+            };
+            // The waiting request has left its runtime. Without one, dropping the task fails the requests that wait.
+            let Some(runtime) = &runtime else { continue };
+            let task = runtime.spawn(task).abort_handle();
+            if let Some(dial) = self.lock().dials.get_mut(&dial) {
+                dial.task = Some(task);
+            }
+        }
+    }
+
+    /// Returns whether an idle HTTP/1 connection has ended. Otherwise its watcher is notified of activity. An idle
+    /// connection has no body to send, so only our code and hyper's runs under the lock.
+    fn has_ended(&self, conn: ConnId) -> bool {
+        match self.lock().links.get_mut(&conn) {
+            Some(Link { sender: Sender::Http1(http1), .. }) => !http1.hand_to_watcher(),
+            _ => false,
+        }
+    }
+
+    /// Returns until when the connection may stay idle, or `None` if that time has passed.
+    fn idle_deadline(&self, conn: ConnId) -> Option<Instant> {
+        let mut state = self.lock();
+        let until = state.pool.idle_deadline(conn, Instant::now());
+        let closed = if until.is_none() { state.links.remove(&conn) } else { None };
+        drop(state);
+        drop(closed);
+        until
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        // No code under this lock panics with partial changes.
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl State {
+    /// Returns the sender of a connection: the only one for HTTP/1, a clone for HTTP/2.
+    fn link(&mut self, conn: ConnId) -> Option<Link> {
+        if let Some(Link { sender: Sender::Http2(sender), has_served }) = self.links.get_mut(&conn) {
+            let has_served = std::mem::replace(has_served, true);
+            return Some(Link { sender: Sender::Http2(sender.clone()), has_served });
+        }
+        self.links.remove(&conn)
+    }
+}
+
+impl Drop for ConnectionGroup {
+    fn drop(&mut self) {
+        self.lock().dials.values().filter_map(|dial| dial.task.as_ref()).for_each(AbortHandle::abort);
+    }
+}
+
+/// A waiting request.
+struct Waiting<'a> {
+    group: &'a Arc<ConnectionGroup>,
+    ticket: Ticket,
+    result_rx: oneshot::Receiver<Result<PooledConnection, Failure>>,
+}
+
+impl Future for Waiting<'_> {
+    type Output = Result<PooledConnection, Failure>;
+
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
+        let result = ready!(Pin::new(&mut self.result_rx).poll(cx));
+        Poll::Ready(result.unwrap_or_else(|_| Err(Failure::interrupted())))
+    }
+}
+
+impl Drop for Waiting<'_> {
+    fn drop(&mut self) {
+        let mut state = self.group.lock();
+        let result_tx = state.waiting.remove(&self.ticket);
+        if result_tx.is_some() {
+            state.pool.cancel(self.ticket);
+        }
+        drop(state);
+    }
+}
+
+/// A dial in flight. If it is dropped early, for example with its runtime, the dial has failed.
+struct DialGuard {
+    group: Weak<ConnectionGroup>,
+    dial: u64,
+}
+
+impl DialGuard {
+    /// Finishes the dial. Returns the future that drives the connection, if there is one.
+    fn end(self, opened: Result<Opened, Failure>) -> Option<Driver> {
+        let group = self.group.upgrade()?;
+        let mut state = group.lock();
+        // `None` if the dial was result up.
+        state.dials.remove(&self.dial)?;
+        match opened {
+            Ok(Opened { protocol, sender, drive }) => {
+                let (conn, actions) = state.pool.dialled(protocol, Instant::now());
+                state.links.insert(conn, Link { sender, has_served: false });
+                group.apply(state, actions, None);
+                Some(drive(self.group.clone(), conn))
+            }
+            Err(failure) => {
+                let actions = state.pool.dial_failed();
+                group.apply(state, actions, Some(&failure));
+                None
+            }
+        }
+    }
+}
+
+impl Drop for DialGuard {
+    fn drop(&mut self) {
+        let Some(group) = self.group.upgrade() else { return };
+        let mut state = group.lock();
+        if state.dials.remove(&self.dial).is_some() {
+            let actions = state.pool.dial_failed();
+            group.apply(state, actions, Some(&Failure::interrupted()));
+        }
+    }
+}
+
+/// A new connection.
+struct Opened {
+    protocol: Protocol,
+    sender: Sender,
+    drive: Box<dyn FnOnce(Weak<ConnectionGroup>, ConnId) -> Driver + Send>,
+}
+
+/// Drives a connection. It ends after the last sender and the last response are dropped.
+type Driver = Pin<Box<dyn Future<Output = ()> + Send>>;
+type Http2 = http2::Connection<TokioIo<Conn>, HttpBody, TokioExecutor>;
+
+async fn open(connector: Connector) -> Result<Opened, Failure> {
+    let conn = connector.connect().await?;
+    let handshake = if conn.is_http2 { http2(conn, connector.http2).await } else { http1(conn).await };
+    handshake.map_err(|error| Failure::connecting(error.into()))
+}
+
+async fn http1(conn: Conn) -> hyper::Result<Opened> {
+    let http1 = Http1::over(conn).await?;
+    let idle_signal = http1.idle_signal();
+    let watch = |group, conn| -> Driver { Box::pin(watch_idle(group, conn, idle_signal)) };
+    Ok(Opened { protocol: Protocol::Http1, sender: Sender::Http1(Box::new(http1)), drive: Box::new(watch) })
+}
+
+async fn http2(conn: Conn, config: Http2Config) -> hyper::Result<Opened> {
+    let (settled, config) = (Arc::new(Notify::new()), config.countable());
+    let (sender, connection) = http2::Builder::new(TokioExecutor::new())
+        .timer(TokioTimer::new())
+        .initial_stream_window_size(STREAM_WINDOW)
+        .initial_connection_window_size(CONNECTION_WINDOW)
+        // Late frames for cancelled streams are not the server's fault and must not end the connection.
+        .max_concurrent_reset_streams(MAX_STREAMS)
+        .max_local_error_reset_streams(None)
+        .keep_alive_interval(config.ping_after)
+        .keep_alive_timeout(config.ping_timeout)
+        .keep_alive_while_idle(true)
+        .handshake(TokioIo::new(conn.notify_after_first_read(settled.clone())))
+        .await?;
+    let drive = |group, conn| -> Driver { Box::pin(drive(group, conn, connection, settled)) };
+    Ok(Opened { protocol: Protocol::Http2, sender: Sender::Http2(sender), drive: Box::new(drive) })
+}
+
+/// Watches an idle HTTP/1 connection. Closes it when the server does, or after the idle timeout.
+async fn watch_idle(group: Weak<ConnectionGroup>, conn: ConnId, idle_signal: Arc<IdleSignal>) {
+    let mut idle_timer = pin!(tokio::time::sleep(IDLE_TIMEOUT));
+    loop {
+        match group.upgrade() {
+            None => return,
+            Some(group) if group.has_ended(conn) => return group.update_pool(|pool| pool.lost(conn)),
+            Some(_) => {}
+        }
+        tokio::select! {
+            exists = idle_signal.notified() => {
+                if !exists {
+                    return;
+                }
+            }
+            () = idle_timer.as_mut() => match group.upgrade().and_then(|group| group.idle_deadline(conn)) {
+                Some(until) => idle_timer.as_mut().reset(until),
+                None => return,
+            },
+        }
+    }
+}
+
+/// Drives an HTTP/2 connection, reports its stream limit to the pool, and closes it after the idle timeout.
+async fn drive(group: Weak<ConnectionGroup>, conn: ConnId, connection: Http2, settled: Arc<Notify>) {
+    let mut connection = pin!(connection);
+    let mut idle_timer = pin!(tokio::time::sleep(IDLE_TIMEOUT));
+    let mut is_wanted = true;
+    let (mut is_settled, mut reported) = (false, None);
+    loop {
+        // The server can change its limit at any time. The next request polls the connection and sees the change.
+        let changed = poll_fn(|cx| match connection.as_mut().poll(cx) {
+            // Its requests get the error.
+            Poll::Ready(_) => Poll::Ready(None),
+            Poll::Pending => match connection.current_max_send_streams() {
+                limit if is_settled && reported != Some(limit) => Poll::Ready(Some(limit)),
+                _ => Poll::Pending,
+            },
+        });
+        tokio::select! {
+            changed = changed => {
+                if changed.is_none() {
+                    break;
+                }
+                reported = changed;
+                if let (Some(group), Some(limit)) = (group.upgrade(), reported) {
+                    group.update_pool(|pool| pool.settled(conn, limit));
+                }
+            }
+            () = settled.notified() => is_settled = true,
+            () = idle_timer.as_mut(), if is_wanted => match group.upgrade().and_then(|group| group.idle_deadline(conn)) {
+                Some(until) => idle_timer.as_mut().reset(until),
+                None => is_wanted = false,
+            },
+        }
+    }
+    if let Some(group) = group.upgrade() {
+        group.update_pool(|pool| pool.lost(conn));
+    }
+}
+
+/// The right to send one request over a connection. Dropping it during the request closes an HTTP/1 connection. Over
+/// HTTP/2, it resets only the stream, unless `drop_connection_on_cancel` is set.
+pub(super) struct PooledConnection {
+    group: Weak<ConnectionGroup>,
+    conn: ConnId,
+    link: Option<Link>,
+    /// Whether a request was sent.
+    is_used: bool,
+    /// Ends the upload when it is dropped.
+    upload: Option<oneshot::Sender<()>>,
+}
+
+impl PooledConnection {
+    /// Whether the connection can take a request now.
+    async fn is_ready(&mut self) -> bool {
+        match self.link.as_mut().map(|link| &mut link.sender) {
+            None => false,
+            Some(Sender::Http2(sender)) => !sender.is_closed(),
+            Some(Sender::Http1(http1)) => {
+                http1.is_ready() || tokio::time::timeout(READY_WITHIN, http1.ready()).await.unwrap_or(false)
+            }
+        }
+    }
+
+    pub(super) fn has_served(&self) -> bool {
+        self.link.as_ref().is_some_and(|link| link.has_served)
+    }
+
+    pub(super) fn is_http1(&self) -> bool {
+        matches!(&self.link, Some(Link { sender: Sender::Http1(_), .. }))
+    }
+
+    /// Sends a request. If the error contains the request, nothing of it was sent.
+    pub(super) async fn send(
+        &mut self,
+        mut request: Request<HttpBody>,
+    ) -> Option<Result<Response<Incoming>, TrySendError<Request<HttpBody>>>> {
+        self.is_used = true;
+        self.upload = request.body_mut().cancel_guard();
+        let link = self.link.as_mut()?;
+        Some(match &mut link.sender {
+            Sender::Http1(http1) => http1.send(request).await,
+            Sender::Http2(sender) => sender.try_send_request(request).await,
+        })
+    }
+
+    /// Polls the next frame of the response body.
+    pub(super) fn poll_frame(
+        &mut self,
+        incoming: &mut Incoming,
+        cx: &mut Context<'_>,
+    ) -> Poll<Option<hyper::Result<Frame<Bytes>>>> {
+        match self.link.as_mut().map(|link| &mut link.sender) {
+            Some(Sender::Http1(http1)) => http1.poll_frame(incoming, cx),
+            Some(Sender::Http2(_)) | None => Pin::new(incoming).poll_frame(cx),
+        }
+    }
+
+    /// Removes the connection from the pool.
+    pub(super) fn discard(&mut self) {
+        let link = self.link.take();
+        if let Some(group) = self.group.upgrade() {
+            group.update_pool(|pool| pool.lost(self.conn));
+        }
+        drop(link);
+    }
+
+    /// Returns the connection to the pool after the request, or without one.
+    pub(super) fn release(&mut self) {
+        let (Some(mut link), Some(group)) = (self.link.take(), self.group.upgrade()) else { return };
+        let idle_signal = match &mut link.sender {
+            // If the server responded before it read the whole request, the rest of the upload may never end. It may
+            // also run user code, which must not run under the lock.
+            Sender::Http1(http1) => match http1.hand_to_watcher() && http1.is_ready() {
+                true => Some(http1.idle_signal()),
+                false => return group.update_pool(|pool| pool.lost(self.conn)),
+            },
+            Sender::Http2(_) => None,
+        };
+        let mut state = group.lock();
+        let actions = match &idle_signal {
+            Some(_) => {
+                link.has_served |= self.is_used;
+                state.links.insert(self.conn, link);
+                state.pool.give_back(self.conn, Instant::now())
+            }
+            None => state.pool.stream_ended(self.conn, Instant::now()),
+        };
+        group.apply(state, actions, None);
+        idle_signal.inspect(|idle_signal| idle_signal.repeat());
+    }
+}
+
+impl Drop for PooledConnection {
+    fn drop(&mut self) {
+        let drop_connection_on_cancel = || self.group.upgrade().is_some_and(|group| group.drop_connection_on_cancel);
+        match self.link.is_some() && self.is_used && (self.is_http1() || drop_connection_on_cancel()) {
+            true => self.discard(),
+            false => self.release(),
+        }
+    }
+}
