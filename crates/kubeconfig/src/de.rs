@@ -109,19 +109,19 @@ impl<'de> Deserialize<'de> for HiddenText {
             }
 
             fn visit_bool<E: serde::de::Error>(self, _: bool) -> Result<HiddenText, E> {
-                Err(E::custom("a boolean stands where a text is needed; put it in quotes"))
+                Err(E::custom("a boolean where a string is needed; put it in quotes"))
             }
 
             fn visit_i64<E: serde::de::Error>(self, _: i64) -> Result<HiddenText, E> {
-                Err(E::custom("a number stands where a text is needed; put it in quotes"))
+                Err(E::custom("a number where a string is needed; put it in quotes"))
             }
 
             fn visit_u64<E: serde::de::Error>(self, _: u64) -> Result<HiddenText, E> {
-                Err(E::custom("a number stands where a text is needed; put it in quotes"))
+                Err(E::custom("a number where a string is needed; put it in quotes"))
             }
 
             fn visit_f64<E: serde::de::Error>(self, _: f64) -> Result<HiddenText, E> {
-                Err(E::custom("a number stands where a text is needed; put it in quotes"))
+                Err(E::custom("a number where a string is needed; put it in quotes"))
             }
         }
 

@@ -38,7 +38,7 @@ pub enum Error {
     },
     /// There is no configuration.
     #[error(
-        "there is no configuration: none in {}, and this is no pod; name a kubeconfig file or set KUBECONFIG",
+        "there is no configuration: none in {}, and this is not a pod; name a kubeconfig file or set KUBECONFIG",
         paths(.looked_at)
     )]
     Empty {
@@ -58,7 +58,7 @@ pub enum Error {
     #[error("{} files cannot be used:{}", .0.len(), each(.0))]
     Many(Vec<Error>),
     /// The program does not run in a pod.
-    #[error("this is no pod: {variable} is not set")]
+    #[error("this is not a pod: {variable} is not set")]
     NotInCluster {
         /// The missing environment variable, which every container has.
         variable: &'static str,
@@ -72,7 +72,7 @@ pub enum Error {
         cause: io::Error,
     },
     /// A file is not a kubeconfig.
-    #[error("{path} is no kubeconfig: {message}", path = path.display())]
+    #[error("{path} is not a kubeconfig: {message}", path = path.display())]
     Parse {
         /// The file.
         path: PathBuf,

@@ -119,7 +119,7 @@ pub(crate) fn read_bounded(path: &Path) -> io::Result<Zeroizing<String>> {
 pub(crate) fn open_regular(path: &Path) -> io::Result<File> {
     match path.metadata()?.is_file() {
         true => File::open(path),
-        false => Err(io::Error::new(io::ErrorKind::InvalidInput, "it is no regular file")),
+        false => Err(io::Error::new(io::ErrorKind::InvalidInput, "it is not a regular file")),
     }
 }
 

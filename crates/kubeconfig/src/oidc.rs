@@ -76,7 +76,7 @@ impl TokenStore for Entry {
         match is_there {
             true => Ok(()),
             // Nothing was written.
-            false => Err(format!("{}: this login of {:?} is no longer there", self.file.display(), self.user).into()),
+            false => Err(format!("{}: this login of {:?} no longer exists", self.file.display(), self.user).into()),
         }
     }
 }

@@ -136,7 +136,7 @@ impl Report {
         if !context.namespace.is_empty() && !is_dns_label(&context.namespace) {
             let message =
                 "a namespace has at most 63 lower-case letters, digits and hyphens, and no hyphen at its ends";
-            self.add(at("namespace"), format!("{:?} is no namespace: {message}", context.namespace));
+            self.add(at("namespace"), format!("{:?} is not a namespace: {message}", context.namespace));
         }
     }
 
@@ -223,7 +223,7 @@ impl Report {
             // Only the older version has a default.
             "" if exec.api_version == VERSIONS[1] => {}
             mode => {
-                let message = format!("{mode:?} is no mode; set Never, IfAvailable or Always");
+                let message = format!("{mode:?} is not a mode; set Never, IfAvailable or Always");
                 self.add(format!("{at}.interactiveMode"), message);
             }
         }

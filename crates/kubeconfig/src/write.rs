@@ -201,7 +201,7 @@ fn write(path: &Path, config: &Kubeconfig) -> Result<(), Error> {
 /// write can damage it. A full disk fails the first step, which is then undone.
 fn overwrite(path: &Path, text: &[u8]) -> io::Result<()> {
     if path.metadata().is_ok_and(|found| !found.is_file()) {
-        return Err(io::Error::new(io::ErrorKind::InvalidInput, "it is no regular file"));
+        return Err(io::Error::new(io::ErrorKind::InvalidInput, "it is not a regular file"));
     }
     let mut options = OpenOptions::new();
     options.write(true).create(true).truncate(false);

@@ -147,7 +147,11 @@ mod tests {
         let value = basic("basic", "me", "hush").unwrap();
         assert_eq!(value, "Basic bWU6aHVzaA==");
         assert!(!format!("{value:?}").contains("bWU6"), "{value:?}");
-        assert_eq!(value.clone().as_bytes().as_ptr(), value.as_bytes().as_ptr(), "or a copy would stay");
+        assert_eq!(
+            value.clone().as_bytes().as_ptr(),
+            value.as_bytes().as_ptr(),
+            "otherwise an unwiped copy would remain"
+        );
         secret("token", "Bearer", "a\nb").unwrap_err();
     }
 }

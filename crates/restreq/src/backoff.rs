@@ -84,7 +84,7 @@ mod tests {
         }
         assert_eq!(waits, [0, 1, 2, 4, 8, 0, 1, 2, 4, 0]);
         assert_eq!(backoff.wait(now), SECOND);
-        assert_eq!(backoff.wait(now + SECOND / 4), SECOND * 3 / 4, "what has passed is waited for");
+        assert_eq!(backoff.wait(now + SECOND / 4), SECOND * 3 / 4, "elapsed time counts");
         assert_eq!(backoff.wait(now + 500 * SECOND), Duration::ZERO);
         for (code, expected) in [(429, 2), (404, 0), (500, 1), (409, 0), (503, 1)] {
             backoff.answered(StatusCode::from_u16(code).unwrap(), now);

@@ -74,7 +74,7 @@ pub enum Error {
     /// The last of several attempts failed, and the server may have processed an earlier one. A conflict can come from
     /// the earlier attempt itself, and a rejection does not show what is stored now. Only requests that change
     /// something fail with this error.
-    #[error("{last} (an attempt before may have been done: {earlier})")]
+    #[error("{last} (an earlier attempt may have been processed: {earlier})")]
     Retried {
         /// The error of the attempt that may have been processed.
         earlier: Box<Error>,
@@ -115,7 +115,7 @@ pub enum Error {
     },
     /// The response, or one frame of it, is larger than the limit.
     #[error(
-        "{request}: the answer is larger than the limit of {limit} bytes; raise it with max_body, or ask for pages"
+        "{request}: the response is larger than the limit of {limit} bytes; raise it with max_body, or ask for pages"
     )]
     TooLarge {
         /// The request.
@@ -498,13 +498,13 @@ impl From<ConfigError> for ApiError {
 #[non_exhaustive]
 pub enum AuthError {
     /// The certificate from a credential plugin cannot be used.
-    #[error("the certificate that the credential program gave cannot be used: {why}")]
+    #[error("the certificate from the credential plugin cannot be used: {why}")]
     Certificate {
         /// Why the certificate is invalid.
         why: String,
     },
     /// The credential plugin failed.
-    #[error("credential program {command:?}: {why}")]
+    #[error("credential plugin {command:?}: {why}")]
     Exec {
         /// The command.
         command: String,

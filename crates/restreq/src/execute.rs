@@ -268,7 +268,7 @@ impl Request {
             if let Some(backoff) = self.client.backoff().filter(|_| self.throttled) {
                 let wait = backoff.wait(Instant::now());
                 if !wait.is_zero() {
-                    tracing::debug!(?wait, request = %line, "the server is left alone");
+                    tracing::debug!(?wait, request = %line, "waiting for the back-off after a server failure");
                     tokio::time::sleep(wait).await;
                 }
             }
@@ -321,7 +321,7 @@ impl Request {
                 Some(wait) => {
                     match outcome {
                         Ok(answer) => {
-                            tracing::debug!(request = %line, status = %answer.status(), ?wait, "the server asks to wait");
+                            tracing::debug!(request = %line, status = %answer.status(), ?wait, "waiting for Retry-After");
                             if is_write && status::may_have_acted(answer.status()) {
                                 doubt = self.judge(line, mode, answer).await.err();
                             } else {
@@ -329,7 +329,7 @@ impl Request {
                             }
                         }
                         Err(error) => {
-                            tracing::debug!(?wait, "trying again: {error}");
+                            tracing::debug!(?wait, "retrying: {error}");
                             if is_write && matches!(error, Error::Transport { .. }) {
                                 doubt = Some(error);
                             }

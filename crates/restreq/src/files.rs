@@ -23,7 +23,7 @@ pub(crate) fn read(path: &Path) -> io::Result<Zeroizing<Vec<u8>>> {
     // Check first, because opening a pipe blocks.
     let found = fs::metadata(path)?;
     if !found.is_file() {
-        return refused("it is no regular file".into());
+        return refused("it is not a regular file".into());
     }
     // Reserve the full capacity. A vector that grows leaves unwiped copies.
     let mut content = Zeroizing::new(Vec::with_capacity(found.len().min(LARGEST) as usize + 1));
@@ -72,7 +72,7 @@ impl<T: Clone + Send + 'static> FileReader<T> {
         let _standing = (is_own && is_clock_paused()).then(stand);
         let is_over = reading.over().await;
         if !is_over && is_own {
-            tracing::warn!("{} cannot be read within {TIMEOUT:?}; what was read before serves on", self.what);
+            tracing::warn!("{} cannot be read within {TIMEOUT:?}; the previous content stays in use", self.what);
         }
         let why = if is_over { "reading it broke off, as the log may tell" } else { "reading it takes too long" };
         lock(&self.last).clone().ok_or(why)
@@ -173,8 +173,8 @@ mod tests {
         let later = |time| tokio::time::advance(time);
         let (read, ()) = tokio::join!(reader.read(first), later(TIMEOUT + Duration::from_secs(1)));
         assert_eq!(read, Err("reading it takes too long"));
-        let read = reader.read_anew(|| panic!("a second one")).await;
-        assert_eq!(read, Err("reading it takes too long"), "nor does the next wait once more");
+        let read = reader.read_anew(|| panic!("a second read")).await;
+        assert_eq!(read, Err("reading it takes too long"), "the next call does not wait either");
 
         go.send(()).unwrap();
         while lock(&reader.reading).as_ref().unwrap().end.has_changed().is_ok() {
@@ -182,13 +182,13 @@ mod tests {
         }
         let (_go, second) = gated(2);
         let (read, ()) = tokio::join!(reader.read(second), later(TIMEOUT + Duration::from_secs(1)));
-        assert_eq!(read, Ok(1), "what came too late");
+        assert_eq!(read, Ok(1), "the late result");
     }
 
     #[test]
     fn runtime_shuts_down_while_a_read_hangs() {
         let (_go, read) = gated(1);
-        let (told, ended) = mpsc::channel();
+        let (sender, ended) = mpsc::channel();
         thread::spawn(move || {
             let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
             let reader = FileReader::new("a file");
@@ -196,13 +196,13 @@ mod tests {
             runtime.block_on(async {
                 tokio::select! {
                     biased;
-                    _ = &mut reading => panic!("it hangs"),
+                    _ = &mut reading => panic!("the test timed out"),
                     () = tokio::task::yield_now() => {}
                 }
             });
             // The reader outlives the runtime.
             drop(runtime);
-            told.send(()).unwrap();
+            sender.send(()).unwrap();
         });
         ended.recv_timeout(TIMEOUT).expect("the runtime waits for the file");
     }
@@ -225,7 +225,7 @@ mod tests {
         let reader = FileReader::new("a file");
         let (go, first) = gated(1);
         let tell = async { go.send(()).unwrap() };
-        let (one, other, ()) = tokio::join!(reader.read(first), reader.read(|| panic!("a second one")), tell);
+        let (one, other, ()) = tokio::join!(reader.read(first), reader.read(|| panic!("a second read")), tell);
         assert_eq!((one, other), (Ok(1), Ok(1)));
         assert_eq!(reader.read(|| 2).await, Ok(2));
     }

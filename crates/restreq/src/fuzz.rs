@@ -38,7 +38,7 @@ pub fn frames(bytes: &[u8]) {
     let (whole, is_between) = split(bytes.len().max(1));
     for step in [1, 7] {
         let (parts, ended) = split(step);
-        assert_eq!((&parts, ended), (&whole, is_between), "cut after every {step}");
+        assert_eq!((&parts, ended), (&whole, is_between), "chunks of {step} bytes");
     }
     let dense = |bytes: &[u8]| bytes.iter().copied().filter(|byte| !byte.is_ascii_whitespace()).collect::<Vec<_>>();
     let found = dense(&whole.iter().map(|(frame, _)| &frame[..]).collect::<Vec<_>>().concat());
@@ -71,13 +71,13 @@ pub fn list(bytes: &[u8]) {
     };
     let whole = split(bytes.len().max(1));
     for step in [1, 7] {
-        assert_eq!(split(step), whole, "cut after every {step}");
+        assert_eq!(split(step), whole, "chunks of {step} bytes");
     }
     if serde_json::from_slice::<IgnoredAny>(bytes).is_ok() {
         let envelope = whole.1.unwrap();
         serde_json::from_slice::<IgnoredAny>(&envelope).unwrap();
         for item in whole.0 {
-            let RawObject::Json(item) = item else { panic!("nothing here is that large") };
+            let RawObject::Json(item) = item else { panic!("no item is above the limit") };
             serde_json::from_slice::<IgnoredAny>(&item).unwrap();
         }
     }
@@ -194,7 +194,7 @@ impl AsyncWrite for Peer<'_> {
 fn now<F: Future>(future: F) -> F::Output {
     match pin!(future).poll(&mut Context::from_waker(Waker::noop())) {
         Poll::Ready(output) => output,
-        Poll::Pending => panic!("it waits for nobody"),
+        Poll::Pending => panic!("the future is pending"),
     }
 }
 
@@ -219,12 +219,12 @@ pub fn failure_body(bytes: &[u8]) {
         let headers = HeaderMap::from_iter(headers);
         for code in [400, 403, 409, 410, 500, 504] {
             let subject = Subject { method: &Method::POST, resource: "pods", name: "a" };
-            let told = status::failure(StatusCode::from_u16(code).unwrap(), &headers, bytes, &subject);
-            assert!(told.code != 0 && told.status != "Success", "{told:?}");
-            assert!(code < 500 || told.code == code, "the response may come from a proxy");
+            let status = status::failure(StatusCode::from_u16(code).unwrap(), &headers, bytes, &subject);
+            assert!(status.code != 0 && status.status != "Success", "{status:?}");
+            assert!(code < 500 || status.code == code, "the response may come from a proxy");
             let is_own = status::failure_anywhere(bytes).is_some();
-            assert!(is_own || told.message.len() < 3 * 2048 + 200, "{}", told.message.len());
-            assert!(is_own || kind != Some("application/json") || !told.message.contains(SECRET), "{told:?}");
+            assert!(is_own || status.message.len() < 3 * 2048 + 200, "{}", status.message.len());
+            assert!(is_own || kind != Some("application/json") || !status.message.contains(SECRET), "{status:?}");
         }
     }
 }
@@ -247,7 +247,7 @@ pub fn gzip(bytes: &[u8]) {
     let inflate = |step: usize| crate::transport::inflated(bytes.chunks(step), MOST).ok();
     let whole = inflate(bytes.len().max(1));
     for step in [1, 7] {
-        assert_eq!(inflate(step), whole, "cut after every {step}");
+        assert_eq!(inflate(step), whole, "chunks of {step} bytes");
     }
     let mut others = Vec::new();
     let read = flate2::read::MultiGzDecoder::new(bytes).take(MOST as u64).read_to_end(&mut others);
@@ -274,12 +274,12 @@ pub fn retry_after_header(bytes: &[u8]) {
     const MINUTE: Duration = Duration::from_secs(60);
     let Ok(value) = HeaderValue::from_bytes(bytes) else { return };
     let headers = HeaderMap::from_iter([(http::header::RETRY_AFTER, value)]);
-    let told = retry_after(&headers);
+    let parsed = retry_after(&headers);
     for code in [429, 500, 503, 504] {
         let outcome = Outcome::of_answer(StatusCode::from_u16(code).unwrap(), &headers);
         let wait = Retry::new(10, true).step(outcome, || Repetition::Harmless);
         if let Some(wait) = wait {
-            assert!(told.is_some_and(|told| told <= wait) && wait <= MINUTE, "{wait:?} {told:?}");
+            assert!(parsed.is_some_and(|parsed| parsed <= wait) && wait <= MINUTE, "{wait:?} {parsed:?}");
         }
     }
 }

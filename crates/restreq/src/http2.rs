@@ -56,7 +56,7 @@ impl Http2Config {
         let seconds = |name| {
             let text = text(name)?;
             let seconds = text.parse().map(Duration::from_secs);
-            seconds.inspect_err(|_| tracing::warn!("{name} is no number of seconds, and has no effect: {text:?}")).ok()
+            seconds.inspect_err(|_| tracing::warn!("{name} is not a number of seconds and is ignored: {text:?}")).ok()
         };
         Self {
             enabled: text("DISABLE_HTTP2").is_none(),
@@ -80,7 +80,7 @@ mod tests {
         let seconds = Duration::from_secs;
         assert_eq!(Http2Config::of(|_| None), Http2Config::default());
         for (text, enabled) in [("", true), ("1", false), ("false", false)] {
-            assert_eq!(of("DISABLE_HTTP2", text).enabled, enabled, "{text:?}: anything at all");
+            assert_eq!(of("DISABLE_HTTP2", text).enabled, enabled, "{text:?}: any value");
         }
         for (text, after, timeout) in [
             ("", Some(30), 15),

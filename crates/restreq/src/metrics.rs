@@ -65,19 +65,19 @@ static RESPONSE_SIZE: Metric = Metric {
 
 static PROGRAM_RUNS: Metric = Metric {
     name: "rest_client_exec_plugin_call_total",
-    help: "Runs of the credential program, by its exit code and by how they ended",
+    help: "Runs of the credential plugin, by its exit code and by how they ended",
     kind: MetricKind::Counter,
     labels: &["code", "call_status"],
 };
 static PROGRAM_POLICY: Metric = Metric {
     name: "rest_client_exec_plugin_policy_call_total",
-    help: "How often the credential program was allowed or denied by the policy",
+    help: "How often the credential plugin was allowed or denied by the policy",
     kind: MetricKind::Counter,
     labels: &["status"],
 };
 static CERTIFICATE_AGE: Metric = Metric {
     name: "rest_client_exec_plugin_certificate_rotation_age",
-    help: "For how many seconds a certificate of the credential program served until another took its place",
+    help: "For how many seconds a certificate of the credential plugin served until another took its place",
     // Buckets of minutes, days and months.
     kind: MetricKind::Histogram(&[
         600.0,
@@ -119,7 +119,7 @@ impl Instruments {
         let (request_sizes, response_sizes) = (Labelled::new(), Labelled::new());
         let (program_runs, program_policy, certificate_ages) = (Labelled::new(), Labelled::new(), Labelled::new());
         let provider = CatchPanic::new(provider, |panic| {
-            tracing::error!(panic, "the metrics of a client panicked, and are told nothing more");
+            tracing::error!(panic, "the metrics provider of a client panicked and is not called again");
         });
         Self {
             provider,

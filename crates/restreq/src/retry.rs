@@ -304,8 +304,8 @@ mod tests {
                 if matches!(outcome, Outcome::Refused(_) | Outcome::Unavailable(_) | Outcome::Broken(_)) {
                     assert_eq!(wait, again.then_some(after));
                 }
-                assert_eq!(Retry::new(1, false).step(outcome, || repetition), None, "a body that is gone");
-                assert_eq!(Retry::new(0, true).step(outcome, || repetition), None, "none is left");
+                assert_eq!(Retry::new(1, false).step(outcome, || repetition), None, "a body that was already sent");
+                assert_eq!(Retry::new(0, true).step(outcome, || repetition), None, "no retry is left");
             }
         }
     }
@@ -408,7 +408,7 @@ mod tests {
         assert_eq!(waits, [10, 20, 40, 80, 160, 320, 640, 1000, 1000, 1000]);
         let mut retry = Retry::new(10, true);
         let waits: Vec<_> = (0..3).map(|_| retry.step(outcome(429, Some("2")), || Repetition::Harmless)).collect();
-        assert_eq!(waits, [Some(Duration::from_secs(2)); 3], "the server's time is longer");
+        assert_eq!(waits, [Some(Duration::from_secs(2)); 3], "Retry-After is longer");
     }
 
     #[test]
@@ -448,8 +448,8 @@ mod tests {
         };
         let noon = Some("Fri, 20 Nov 2026 12:00:00 GMT");
         assert_eq!(after("Fri, 20 Nov 2026 12:00:07 GMT", noon), Some(Duration::from_secs(7)));
-        assert_eq!(after("Fri, 20 Nov 2026 11:59:00 GMT", noon), Some(Duration::ZERO), "it is over");
-        assert_eq!(after("Sun, 06 Nov 1994 08:49:37 GMT", None), Some(Duration::ZERO), "by the own clock");
+        assert_eq!(after("Fri, 20 Nov 2026 11:59:00 GMT", noon), Some(Duration::ZERO), "the date has passed");
+        assert_eq!(after("Sun, 06 Nov 1994 08:49:37 GMT", None), Some(Duration::ZERO), "by the client's clock");
         assert!(after("Wed, 20 Nov 2126 12:00:00 GMT", Some("nonsense")).is_some_and(|wait| wait > LONGEST_WAIT));
         for nonsense in ["", "soon", "1.5", "Fri, 20 Nov", "20 Nov 2026 12:00:00 PST8PDT x"] {
             assert_eq!(after(nonsense, noon), None, "{nonsense}");

@@ -177,9 +177,9 @@ mod tests {
 
     #[test]
     fn server_status_takes_precedence_over_http_status() {
-        let told =
+        let body_code =
             r#"{"kind":"Status","apiVersion":"v1","status":"Failure","reason":"NotFound","message":"m","code":404}"#;
-        check(Method::GET, 400, "application/json", told, Some(Reason::NotFound), "m");
+        check(Method::GET, 400, "application/json", body_code, Some(Reason::NotFound), "m");
         for ignored in [
             r#"{"kind":"Status","apiVersion":"v1","status":"Success"}"#,
             r#"{"kind":"Status","apiVersion":"other/v1","status":"Failure","reason":"NotFound"}"#,
@@ -204,20 +204,24 @@ mod tests {
         for length in [1, 600, 60_000] {
             let body = sorted(&"x".repeat(length));
             check(Method::GET, 400, "application/json", &body, Some(Reason::NotFound), "");
-            assert_eq!(failure_in(body.as_bytes()).is_some(), length < 4000, "{length}: in a success");
+            assert_eq!(failure_in(body.as_bytes()).is_some(), length < 4000, "{length}: in a successful response");
         }
     }
 
     /// A proxy may send a body of another response: a 5xx is not a rejection.
     #[test]
     fn http_5xx_takes_precedence_over_body_code() {
-        for (http, told, expected) in [(504, 409, 504), (502, 0, 502), (400, 409, 409), (403, 0, 403)] {
-            let body = format!(r#"{{"kind":"Status","reason":"Conflict","code":{told}}}"#);
+        for (http, body_code, expected) in [(504, 409, 504), (502, 0, 502), (400, 409, 409), (403, 0, 403)] {
+            let body = format!(r#"{{"kind":"Status","reason":"Conflict","code":{body_code}}}"#);
             let subject = Subject { method: &Method::PUT, resource: "", name: "" };
             let http = StatusCode::from_u16(http).unwrap();
             let status = failure(http, &HeaderMap::new(), body.as_bytes(), &subject);
-            assert_eq!((status.code, &status.reason), (expected, &Some(Reason::Conflict)), "{http} {told}");
-            assert_eq!(pintle_meta::ApiError::from(*status).may_have_acted(), http.is_server_error(), "{http} {told}");
+            assert_eq!((status.code, &status.reason), (expected, &Some(Reason::Conflict)), "{http} {body_code}");
+            assert_eq!(
+                pintle_meta::ApiError::from(*status).may_have_acted(),
+                http.is_server_error(),
+                "{http} {body_code}"
+            );
         }
     }
 

@@ -95,7 +95,7 @@ mod tests {
             });
         }
         let served = callers.join_all().await.into_iter().filter(|served| *served).count();
-        assert!((15..=16).contains(&served), "a burst of 10, and 6 that were earned in 0.3 s, but {served}");
+        assert!((15..=16).contains(&served), "expected a burst of 10 and 6 earned in 0.3 s, got {served}");
         let started = Instant::now();
         throttle.wait(&line()).await.unwrap();
         let waited = started.elapsed();
@@ -139,7 +139,7 @@ mod tests {
         throttle.wait(&line()).await.unwrap();
         let started = Instant::now();
         let Err(Error::Throttled { source: ThrottleError::Never, .. }) = throttle.wait(&line()).await else {
-            panic!("there will never be another")
+            panic!("no further permit is available")
         };
         assert_eq!(started.elapsed(), Duration::ZERO);
     }

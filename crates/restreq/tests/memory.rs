@@ -1,4 +1,4 @@
-//! What it takes to read a list that is larger than memory is to be. One test, since the peak is that of the whole process.
+//! Peak memory while reading a large list. There is only one test, because the peak is that of the whole process.
 #![allow(clippy::unwrap_used, reason = "a failed unwrap is a failed test")]
 
 use std::io::{Read, Write};
@@ -9,7 +9,7 @@ use pintle_restreq::{RestClient, RestClientConfig};
 
 const CHUNK: usize = 64 << 10;
 
-/// A list of many MiB and an item in it of as many, through a client that takes no whole body and no item of more than one.
+/// A list of many MiB with one item of the same size, read by a client that limits bodies and items to one MiB.
 /// `PINTLE_LIST_MIB` sets another size.
 #[tokio::test]
 async fn list_of_any_size_streams_in_bounded_memory() {
@@ -46,7 +46,7 @@ async fn list_of_any_size_streams_in_bounded_memory() {
     serving.join().unwrap();
 }
 
-/// Answers one request: a large item, and then so many chunks of items.
+/// Responds to one request with a large item and `chunks` chunks of items.
 fn serve(server: &TcpListener, chunks: usize, items: &str) {
     let (mut stream, _) = server.accept().unwrap();
     let mut head = Vec::new();
@@ -69,7 +69,7 @@ fn serve(server: &TcpListener, chunks: usize, items: &str) {
     stream.write_all(b"]}").unwrap();
 }
 
-/// The most memory that this process has had, in KiB; 0 where the system does not tell.
+/// The peak memory of this process in KiB, or 0 if the system does not provide it.
 fn peak_memory() -> u64 {
     let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
     let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"));

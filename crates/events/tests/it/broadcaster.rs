@@ -1,4 +1,4 @@
-//! From a recorder to the server, which fails as told.
+//! Events for a server that fails by a script.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
@@ -11,12 +11,12 @@ use pintle_meta::{ApiError, Object, ObjectApi, Patch, Reason};
 use pintle_metrics::Memory;
 use pintle_testing::{Call, Collection, Outcome, PanickingProvider, RecordedRequest};
 
-/// A server that minds what it is asked.
+/// A server without failures.
 fn server() -> Collection<Event> {
     failing(|_| None)
 }
 
-/// One to which happens what `fault` says of the nth try of each message, from 1.
+/// A server where `fault` decides the outcome of the nth attempt of each message, from 1.
 fn failing(fault: impl Fn(u32) -> Option<Outcome> + Send + Sync + 'static) -> Collection<Event> {
     let server = Collection::default();
     let tries = Mutex::new(BTreeMap::new());
@@ -32,7 +32,7 @@ fn failing(fault: impl Fn(u32) -> Option<Outcome> + Send + Sync + 'static) -> Co
     server
 }
 
-/// The first so many tries of each message find no connection.
+/// The first `tries` attempts of each message find no connection.
 fn unreachable(tries: u32) -> impl Fn(u32) -> Option<Outcome> + Send + Sync {
     move |nth| (nth <= tries).then(|| Outcome::Fails(ApiError::transport("as the test wants it")))
 }
@@ -41,7 +41,7 @@ fn silent(_: u32) -> Option<Outcome> {
     Some(Outcome::Lost)
 }
 
-/// What an event says that is sent.
+/// The message of a sent event.
 fn message(request: &RecordedRequest) -> String {
     let body = match &request.call {
         Call::Create { object, .. } => {
@@ -68,8 +68,8 @@ fn to_sink(api: impl ObjectApi<Event>, config: BroadcasterConfig) -> EventBroadc
     broadcaster
 }
 
-/// A broadcaster, and where its metrics go.
-fn told(api: impl ObjectApi<Event>, config: BroadcasterConfig) -> (EventBroadcaster, Memory) {
+/// A broadcaster and its metrics.
+fn with_metrics(api: impl ObjectApi<Event>, config: BroadcasterConfig) -> (EventBroadcaster, Memory) {
     let memory = Memory::new();
     (to_sink(api, BroadcasterConfig { metrics: Some(Arc::new(memory.clone())), ..config }), memory)
 }
@@ -94,7 +94,7 @@ async fn pass(seconds: u64) {
 #[tokio::test(start_paused = true)]
 async fn events_are_created_and_repetitions_patched() {
     let server = server();
-    let (broadcaster, memory) = told(server.clone(), BroadcasterConfig::default());
+    let (broadcaster, memory) = with_metrics(server.clone(), BroadcasterConfig::default());
     (0..3).for_each(|_| tell(&broadcaster, "web", "again"));
     tell(&broadcaster, "web", "other");
     pass(1).await;
@@ -130,7 +130,7 @@ async fn writes_are_retried_only_if_server_is_unreachable() {
         let kind = format!("{:?}", faults[0]);
         let server = server();
         server.faults().next(faults);
-        let (broadcaster, memory) = told(server.clone(), BroadcasterConfig::default());
+        let (broadcaster, memory) = with_metrics(server.clone(), BroadcasterConfig::default());
         tell(&broadcaster, "web", "hello");
         pass(200).await;
         assert_eq!((tries(&server)["hello"], settled(&memory, "failed")), (expected, Some(failed)), "{kind}");
@@ -140,7 +140,7 @@ async fn writes_are_retried_only_if_server_is_unreachable() {
 #[tokio::test(start_paused = true)]
 async fn thousand_events_wait_for_the_server_to_return() {
     let server = failing(unreachable(4));
-    let (broadcaster, memory) = told(server.clone(), BroadcasterConfig::default());
+    let (broadcaster, memory) = with_metrics(server.clone(), BroadcasterConfig::default());
     (0..1_000).for_each(|index| tell(&broadcaster, &format!("pod-{index}"), &format!("message {index}")));
     pass(50_000).await;
     let counts = ["created", "dropped", "failed"].map(|outcome| settled(&memory, outcome));
@@ -153,7 +153,7 @@ async fn thousand_events_wait_for_the_server_to_return() {
 async fn full_queue_drops_events_without_blocking() {
     let server = failing(silent);
     let config = BroadcasterConfig { queue: 10, ..BroadcasterConfig::default() };
-    let (broadcaster, memory) = told(server, config);
+    let (broadcaster, memory) = with_metrics(server, config);
     (0..25).for_each(|index| tell(&broadcaster, &format!("pod-{index}"), "m"));
     pass(1).await;
     assert_eq!(settled(&memory, "dropped"), Some(15.0));
@@ -167,7 +167,7 @@ async fn shutdown_writes_queued_events() {
     (0..20).for_each(|index| tell(&broadcaster, &format!("pod-{index}"), "m"));
     let counts = broadcaster.shutdown(Duration::from_secs(5)).await;
     assert_eq!((counts.created, counts.failed, server.objects().len()), (20, 0, 20));
-    // What comes too late is no one's any more, and harms nobody.
+    // An event that is recorded too late is dropped without harm.
     recorder.event(about("late"), EventType::Normal, "Late", "m");
     assert_eq!(server.objects().len(), 20);
 }
@@ -180,7 +180,7 @@ async fn shutdown_tries_each_event_once_before_its_deadline() {
     ["a", "b", "c"].iter().for_each(|name| tell(&broadcaster, name, name));
     pass(30).await;
     let counts = broadcaster.shutdown(Duration::from_secs(5)).await;
-    assert_eq!((counts.failed, start.elapsed().as_secs()), (3, 30), "it did not wait for a pause to end");
+    assert_eq!((counts.failed, start.elapsed().as_secs()), (3, 30), "the shutdown does not wait for a pause");
     assert_eq!((tries(&server)["b"], tries(&server)["c"]), (1, 1));
 
     let broadcaster = to_sink(failing(silent), BroadcasterConfig::default());
@@ -204,7 +204,7 @@ async fn dropping_the_broadcaster_stops_all_writes() {
 
 #[tokio::test(start_paused = true)]
 async fn unwritten_events_count_as_failed_after_shutdown() {
-    let (broadcaster, memory) = told(failing(silent), BroadcasterConfig::default());
+    let (broadcaster, memory) = with_metrics(failing(silent), BroadcasterConfig::default());
     let _recorder = broadcaster.recorder(EventSource::default());
     ["a", "b"].iter().for_each(|name| tell(&broadcaster, name, name));
     let counts = broadcaster.shutdown(Duration::from_secs(5)).await;
@@ -213,7 +213,7 @@ async fn unwritten_events_count_as_failed_after_shutdown() {
 
 #[tokio::test(start_paused = true)]
 async fn metrics_end_with_broadcaster_and_recorders() {
-    let (broadcaster, memory) = told(server(), BroadcasterConfig::default());
+    let (broadcaster, memory) = with_metrics(server(), BroadcasterConfig::default());
     let recorder = broadcaster.recorder(EventSource::default());
     let samples = memory.samples();
     let found: Vec<_> = samples.iter().map(|sample| (sample.metric.name, sample.labels.concat())).collect();
@@ -230,7 +230,7 @@ async fn metrics_end_with_broadcaster_and_recorders() {
     assert_eq!(found, expected.map(|(name, outcome)| (name, outcome.to_owned())));
     drop(broadcaster);
     pass(1).await;
-    assert_eq!(memory.samples().len(), found.len(), "a recorder may still lose events");
+    assert_eq!(memory.samples().len(), found.len(), "a recorder may still drop events");
     drop(recorder);
     assert!(memory.samples().is_empty());
 }
@@ -280,22 +280,22 @@ async fn very_long_retry_pause_does_not_overflow() {
     tell(&broadcaster, "web", "hello");
     pass(1).await;
     assert_eq!(tries(&server)["hello"], 1);
-    // The stop ends the pause.
+    // The shutdown ends the pause.
     assert_eq!(broadcaster.shutdown(Duration::from_secs(5)).await.failed, 1);
     assert_eq!(tries(&server)["hello"], 2);
 }
 
-/// The first answer was lost, not the event.
+/// The first response was lost, but not the event.
 #[tokio::test(start_paused = true)]
 async fn event_created_by_earlier_attempt_is_not_a_failure() {
     let server = server();
     server.faults().next([Outcome::AnswerFails(ApiError::transport("as the test wants it"))]);
-    let (broadcaster, memory) = told(server.clone(), BroadcasterConfig::default());
+    let (broadcaster, memory) = with_metrics(server.clone(), BroadcasterConfig::default());
     tell(&broadcaster, "web", "again");
     pass(30).await;
     assert_eq!((settled(&memory, "created"), settled(&memory, "failed")), (Some(1.0), Some(0.0)));
     tell(&broadcaster, "web", "again");
     pass(1).await;
     let counts: Vec<_> = server.objects().iter().map(|event| event.count).collect();
-    assert_eq!(counts, [2], "and it is the one that is counted on");
+    assert_eq!(counts, [2], "repetitions are counted on the existing event");
 }

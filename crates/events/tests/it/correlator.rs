@@ -62,7 +62,7 @@ fn similar(index: u32) -> Event {
     event("Pulled", &format!("message {index}"), "")
 }
 
-/// What comes of the last of some events.
+/// The outcome of the last of some events.
 #[derive(Debug, PartialEq)]
 enum Last {
     Created(i32),
@@ -132,7 +132,7 @@ fn rate_limited_events_are_counted() {
     let Verdict::Patch(correlated, key, patch) = rig.tell(same(0), 301) else { panic!("not patched") };
     assert_eq!((correlated.event.count, key.to_string().as_str()), (31, "ns/done.1"));
     assert_eq!(patch["count"], 31);
-    assert_eq!(correlated.event.resource_version(), "25", "the version of the last one that was stored");
+    assert_eq!(correlated.event.resource_version(), "25", "the resourceVersion of the last stored event");
 }
 
 #[test]

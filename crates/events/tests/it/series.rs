@@ -1,4 +1,4 @@
-//! From a recorder to a server that has `events.k8s.io/v1`, or has not.
+//! Events for a server with and without `events.k8s.io/v1`.
 
 use std::time::Duration;
 
@@ -9,7 +9,7 @@ use pintle_events::{
 use pintle_meta::{ApiError, Object, Reason, Status, StatusDetails};
 use pintle_testing::{Collection, Outcome, Verb};
 
-/// A broadcaster that writes to one server, which keeps the two groups apart so that a test sees what went where.
+/// A broadcaster for one server that keeps the two groups apart, so that a test sees where each event went.
 struct Rig {
     new: Collection<SeriesEvent>,
     old: Collection<Event>,
@@ -31,7 +31,7 @@ impl Rig {
         self.recorder.event(about("web"), EventType::Normal, "Told", message);
     }
 
-    /// The messages that are stored, with how often it happened.
+    /// The stored messages with their counts.
     fn stored(&self) -> Vec<(String, i32)> {
         let count = |event: &SeriesEvent| event.series.as_ref().map_or(1, |series| series.count);
         self.new.objects().iter().map(|event| (event.note.clone(), count(event))).collect()
@@ -60,7 +60,7 @@ async fn second_event_starts_a_series_written_at_end() {
     pass(13 * 60).await;
     assert_eq!(rig.stored(), [("message 0".into(), 5)]);
     assert_eq!(rig.new.requests().len(), requests + 1);
-    // What comes now is another matter.
+    // The next event is a different one.
     rig.tell("later");
     pass(1).await;
     assert_eq!(rig.stored(), [("message 0".into(), 5), ("later".into(), 1)]);
@@ -75,7 +75,7 @@ async fn ongoing_series_is_written_every_half_hour() {
         rig.tell("again");
         pass(60).await;
     }
-    // Created, made a series, and told twice.
+    // Created, turned into a series, and updated twice.
     assert_eq!(rig.new.requests().len(), 4);
     assert!((65..=74).contains(&rig.stored()[0].1), "{:?}", rig.stored());
 }
@@ -102,7 +102,7 @@ async fn series_with_deleted_event_is_created_again() {
     assert_eq!(rig.stored(), [("again".into(), 2)]);
 }
 
-/// The patch was too early, the create too late: by now the event is there.
+/// The patch was too early and the create too late: the event exists now.
 #[tokio::test(start_paused = true)]
 async fn existing_series_is_patched_on_retry() {
     let rig = Rig::new();
@@ -122,7 +122,7 @@ async fn server_without_events_api_gets_v1_events() {
     (0..3).for_each(|_| rig.tell("again"));
     pass(1).await;
     assert_eq!((rig.old.objects()[0].message.as_str(), rig.old.objects()[0].count), ("again", 3));
-    assert_eq!(rig.new.requests().len(), 1, "it is asked once");
+    assert_eq!(rig.new.requests().len(), 1, "the API is tried once");
     let counts = rig.shutdown().await;
     assert_eq!((counts.created, counts.patched, counts.failed), (1, 2, 0));
 }
@@ -135,7 +135,7 @@ async fn missing_namespace_is_not_a_missing_api() {
     rig.new.faults().next([Outcome::Fails(ApiError::from(missing))]);
     rig.tell("lost");
     pass(1).await;
-    // Nor is one that is missing once the API was there.
+    // A namespace that is missing later is not a missing API either.
     rig.recorder.event(about("other"), EventType::Normal, "Told", "stored");
     pass(1).await;
     rig.new.faults().next([Outcome::refused(404, Reason::NotFound)]);
@@ -162,7 +162,7 @@ async fn writes_are_retried_only_if_server_is_unreachable() {
     }
 }
 
-/// What could not be told at the second event is told with the next look at the series.
+/// A failed write of the second event is repeated with the next check of the series.
 #[tokio::test(start_paused = true)]
 async fn failed_series_write_is_repeated_when_due() {
     let rig = Rig::new();
@@ -194,7 +194,7 @@ async fn required_fields_are_filled_and_long_ones_cut() {
     assert_eq!((event.regarding, event.related), (about("web"), Some(about("other"))));
 }
 
-/// The first answer was lost, not the event.
+/// The first response was lost, but not the event.
 #[tokio::test(start_paused = true)]
 async fn series_event_created_by_earlier_attempt_is_not_failure() {
     let rig = Rig::new();

@@ -1,4 +1,4 @@
-//! Who else than a server gets events.
+//! Watchers, logs and fakes.
 
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -65,7 +65,7 @@ async fn slow_or_dropped_watcher_does_not_affect_others() {
 async fn panicking_filter_drops_event_only_for_its_watcher() {
     let broadcaster = EventBroadcaster::new(BroadcasterConfig::default());
     let mut broken = broadcaster.watch(|event| {
-        assert!(event.message != "bad", "as the test wants it");
+        assert!(event.message != "bad", "an expected failure");
         true
     });
     let mut other = broadcaster.watch(|_| true);
@@ -99,7 +99,7 @@ async fn sinks_watchers_and_log_each_get_thousand_events() {
     }
 }
 
-/// What a filter holds is the watcher's own, and so is what happens when it goes.
+/// A filter owns its values, so dropping it can run the watcher's code.
 #[test]
 fn filter_may_record_an_event_when_dropped() {
     struct Last(EventRecorder);
@@ -117,7 +117,7 @@ fn filter_may_record_an_event_when_dropped() {
         drop(watcher);
         ended.send(()).unwrap();
     });
-    end.recv_timeout(Duration::from_secs(10)).expect("it hangs");
+    end.recv_timeout(Duration::from_secs(10)).expect("the test timed out");
 }
 
 #[tokio::test]

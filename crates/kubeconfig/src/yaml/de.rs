@@ -80,7 +80,7 @@ impl<'de> Deserializer<'de> for &Node {
                 Meaning::Null => visitor.visit_unit(),
                 Meaning::Bool(flag) => visitor.visit_bool(*flag),
                 Meaning::Text => visitor.visit_str(text),
-                Meaning::NoJson => Err(de::Error::custom("an infinity, or what is no number, cannot be kept")),
+                Meaning::NoJson => Err(de::Error::custom("infinity and NaN are not supported")),
                 Meaning::Number(number) => match (number.as_u64(), number.as_i64(), number.as_f64()) {
                     (Some(number), ..) => visitor.visit_u64(number),
                     (_, Some(number), _) => visitor.visit_i64(number),

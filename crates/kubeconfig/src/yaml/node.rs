@@ -136,7 +136,7 @@ impl<'a> Reader<'a> {
                 self.weigh(text.len(), line)?;
                 let text = Zeroizing::new(text.into_owned());
                 if style == ScalarStyle::DoubleQuoted && self.has_escaped_slash(&span) {
-                    return Err(format!("`\\/` is no escape that kubectl knows; write `/`, at line {line}"));
+                    return Err(format!("`\\/` is not an escape that kubectl supports; write `/`, at line {line}"));
                 }
                 (scalar(text, style, tag.as_deref(), line)?, anchor, 0)
             }
@@ -246,7 +246,7 @@ fn key_text(key: &Node) -> Result<String, String> {
         Content::Scalar { text, meaning: Meaning::Text } => Ok(text.to_string()),
         Content::Scalar { meaning: Meaning::Bool(flag), .. } => Ok(flag.to_string()),
         Content::Scalar { meaning: Meaning::Number(number), .. } => Ok(number.to_string()),
-        _ => Err(format!("the key of a map is no text, at line {}", key.line)),
+        _ => Err(format!("a map key is not a string, at line {}", key.line)),
     }
 }
 
@@ -258,7 +258,7 @@ fn scalar(text: Zeroizing<String>, style: ScalarStyle, tag: Option<&Tag>, line: 
         Some(Some(suffix)) if suffix == "binary" => {
             let bytes = BASE64_STANDARD.decode(text.split_ascii_whitespace().collect::<String>()).ok();
             let text = bytes.and_then(|bytes| String::from_utf8(bytes).ok());
-            let text = text.ok_or_else(|| format!("what is tagged `!!binary` is no text in base64, at line {line}"))?;
+            let text = text.ok_or_else(|| format!("the value tagged `!!binary` is not base64 text, at line {line}"))?;
             return Ok(Content::Scalar { text: Zeroizing::new(text), meaning: Meaning::Text });
         }
         _ => Meaning::Text,

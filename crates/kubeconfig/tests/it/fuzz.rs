@@ -1,9 +1,9 @@
-//! No bytes make the parser panic or hang, and whatever it reads it can write.
+//! The parser never panics or hangs, and everything it reads can be written.
 
 use pintle_kubeconfig::{Kubeconfig, Overrides};
 use proptest::prelude::*;
 
-/// Pieces of which kubeconfigs are made, and of which broken ones are.
+/// Pieces of valid and invalid kubeconfigs.
 fn piece() -> impl Strategy<Value = String> {
     let fixed = [
         "apiVersion: v1\n",
@@ -51,7 +51,7 @@ proptest! {
             let printed = config.to_yaml().unwrap();
             let again = Kubeconfig::parse(&printed).unwrap();
             prop_assert_eq!(&again, &config, "{}", printed);
-            // Whatever they say, they say it without a panic.
+            // No call may panic.
             let _ = config.validate();
             let _ = config.client_config(&Overrides::default());
             let _ = config.minified();

@@ -8,7 +8,7 @@ use pintle_meta::{PemSource, Secret};
 
 const ACCOUNT: &str = "var/run/secrets/kubernetes.io/serviceaccount";
 
-/// The surroundings of a pod whose service account has these files.
+/// The environment of a pod whose service account has these files.
 fn pod(root: &Path, files: &[(&str, &str)]) -> Environment {
     let account = root.join(ACCOUNT);
     std::fs::create_dir_all(&account).unwrap();
@@ -40,7 +40,7 @@ fn ipv6_address_is_put_in_brackets() {
     env.service_host = Some("fd00::1".into());
     let config = in_cluster(&env).unwrap();
     assert_eq!(config.server, "https://[fd00::1]:443");
-    assert!(config.tls.ca.is_none(), "without its file the system's authorities do");
+    assert!(config.tls.ca.is_none(), "without the CA file, the system's CAs are used");
 }
 
 #[test]
@@ -82,7 +82,7 @@ fn broken_kubeconfig_does_not_fall_through_to_the_pod() {
     let file = root.path().join("home/.kube/config");
     std::fs::create_dir_all(file.parent().unwrap()).unwrap();
     std::fs::write(&file, "").unwrap();
-    assert_eq!(infer(None, &none, &env).unwrap().server, "https://10.0.0.1:443", "an empty file says nothing");
+    assert_eq!(infer(None, &none, &env).unwrap().server, "https://10.0.0.1:443", "an empty file is ignored");
 
     std::fs::write(&file, "clusters: [").unwrap();
     assert!(matches!(infer(None, &none, &env).unwrap_err(), Error::Parse { .. }));
@@ -155,7 +155,7 @@ fn pod_impersonates_the_overridden_user() {
     assert!(config.token_file.is_some());
 
     let groups_alone = Overrides { impersonate_groups: vec!["dev".into()], ..Overrides::default() };
-    assert!(infer(None, &groups_alone, &env).unwrap_err().is_invalid(), "groups without a user are nobody");
+    assert!(infer(None, &groups_alone, &env).unwrap_err().is_invalid(), "groups require a user");
 }
 
 #[test]

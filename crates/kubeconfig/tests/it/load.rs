@@ -66,7 +66,7 @@ fn missing_file_is_an_error_only_if_explicit() {
     assert!(files(&[&missing]).load().unwrap().is_empty());
     let error = Files::explicit(&missing).load().unwrap_err();
     assert!(matches!(error, Error::Read { .. }) && error.to_string().contains("missing"), "{error}");
-    assert!(error.source().is_none(), "a program that prints the whole chain says twice why");
+    assert!(error.source().is_none(), "printing the error chain must not repeat the cause");
 }
 
 #[test]
@@ -134,7 +134,7 @@ fn ca_file_is_used_if_ca_data_is_empty() {
     assert!(matches!(&config.tls.ca, Some(PemSource::File(path)) if *path == ca), "{config:?}");
 }
 
-/// A configuration with more members of its cluster, in lines of their own.
+/// A configuration with additional fields of its cluster, each on its own line.
 fn example(cluster: &str) -> String {
     format!(
         "apiVersion: v1\nkind: Config\ncurrent-context: x\nclusters:\n- name: c\n  cluster:\n    server: https://127.0.0.1:1\n{cluster}\
@@ -142,7 +142,7 @@ fn example(cluster: &str) -> String {
     )
 }
 
-/// Each of these is read by kubectl 1.32 to the same effect.
+/// kubectl 1.32 reads each of these with the same result.
 #[test]
 fn files_that_kubectl_reads_are_read() {
     let plain = example("");
@@ -212,13 +212,10 @@ fn context_without_user_sends_no_credentials() {
     assert!(config.token.is_none() && config.server == "https://127.0.0.1:1", "{config:?}");
     let mut missing = Kubeconfig::parse(&example("")).unwrap();
     missing.users.clear();
-    assert!(
-        missing.client_config(&Overrides::default()).unwrap_err().is_invalid(),
-        "a user that is named has to exist"
-    );
+    assert!(missing.client_config(&Overrides::default()).unwrap_err().is_invalid(), "a named user must exist");
 }
 
-/// `yes` without quotes is a boolean to kubectl, which would refuse the whole file.
+/// For kubectl, `yes` without quotes is a boolean, and it would reject the whole file.
 #[test]
 fn string_that_yaml_reads_as_another_type_is_quoted() {
     let mut config = Kubeconfig::parse(&example("")).unwrap();
@@ -248,15 +245,15 @@ fn repeated_key_logs_a_warning_with_its_line() {
     let log = Log::default();
     let writer = log.clone();
     let subscriber = || tracing_subscriber::fmt().with_ansi(false);
-    // With one subscriber in the process, tracing asks that of the thread which comes to an event first. If it has none, the event is off
-    // for all.
+    // With a single subscriber in the process, tracing asks the subscriber of the thread that reaches an event first.
+    // If that thread has none, the event is off for all threads.
     let _another = tracing::Dispatch::new(subscriber().with_writer(io::sink).finish());
     let file = tempfile::NamedTempFile::new().unwrap();
     std::fs::write(file.path(), "users:\n- name: u\n  user:\n    token: hush\n    token: t\n").unwrap();
     tracing::subscriber::with_default(subscriber().with_writer(move || writer.clone()).finish(), || {
         Files::explicit(file.path()).load().unwrap();
     });
-    let told = String::from_utf8(log.0.lock().unwrap().clone()).unwrap();
-    assert!(told.contains(&format!("{}:5", file.path().display())) && told.contains("\"token\""), "{told}");
-    assert!(told.contains("WARN") && !told.contains("hush"), "{told}");
+    let logged = String::from_utf8(log.0.lock().unwrap().clone()).unwrap();
+    assert!(logged.contains(&format!("{}:5", file.path().display())) && logged.contains("\"token\""), "{logged}");
+    assert!(logged.contains("WARN") && !logged.contains("hush"), "{logged}");
 }

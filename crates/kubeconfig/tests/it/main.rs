@@ -1,4 +1,4 @@
-//! What the crate promises of kubeconfig files and of a pod's account, each rule under its name.
+//! Tests of kubeconfig files and of a pod's account.
 
 #![allow(clippy::unwrap_used, reason = "a test fails by a panic")]
 

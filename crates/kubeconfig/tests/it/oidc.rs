@@ -1,11 +1,11 @@
-//! The auth provider `oidc`: what a client is told, and new tokens on their way back.
+//! The auth provider `oidc`: client configurations, and writing new tokens.
 
 use std::path::Path;
 
 use pintle_kubeconfig::{Files, Kubeconfig, Overrides};
 use pintle_meta::{ClientConfig, OidcConfig, PemSource, Secret};
 
-/// A file whose user logs in with these settings beside issuer and client.
+/// Writes a file whose user has these login settings in addition to issuer and client ID.
 fn write(path: &Path, settings: &str, user: &str) {
     let text = format!(
         "# mine\ncurrent-context: c\ncontexts: [{{name: c, context: {{cluster: eu, user: me}}}}]\n\
@@ -93,7 +93,7 @@ fn new_tokens_are_written_only_to_their_entry() {
     let kept = std::fs::read_to_string(&file).unwrap();
     assert!(kept.contains("extra-scopes: groups") && kept.contains("as: you"), "{kept}");
 
-    // Not while another program writes, nor once the user has logged in elsewhere, or is gone.
+    // Not while another program writes the file, nor after the user has another login or was removed.
     let lock = dir.path().join("config.lock");
     std::fs::write(&lock, "").unwrap();
     let error = store.store(&Secret::new("i3"), &Secret::new("r3")).unwrap_err().to_string();

@@ -1,5 +1,5 @@
-//! No secret is ever shown: not by the `Debug` of any public type, not by an error or what lies beneath it, whatever is wrong with
-//! the file that holds it.
+//! Secrets are never shown: not by the `Debug` of any public type, and not by an error or its sources, whatever is
+//! wrong with the file.
 
 use std::error::Error as StdError;
 use std::fmt::Debug;
@@ -8,10 +8,10 @@ use pintle_kubeconfig::{Environment, Error, Files, Kubeconfig, Overrides, in_clu
 use pintle_meta::{ApiError, Secret};
 use serde_json::{Value, json};
 
-/// What every secret holds, and the same as base64.
+/// The value of every secret, as text and as base64.
 const CANARIES: [&str; 2] = ["hush-0815", "aHVzaC0wODE1"];
 
-/// All that was shown, and of which types.
+/// Everything that was shown, and the types that were shown.
 #[derive(Default)]
 struct Shown {
     text: String,
@@ -24,7 +24,7 @@ impl Shown {
         self.types += &format!("{} ", std::any::type_name::<T>());
     }
 
-    /// An error, all beneath it, and what becomes of it above.
+    /// Shows an error, its sources and its conversions.
     fn error(&mut self, error: Error) {
         for error in std::iter::successors(Some(&error as &dyn StdError), |error| StdError::source(*error)) {
             self.text += &format!("{error}\n{error:?}\n");
@@ -95,7 +95,7 @@ fn overrides() -> Overrides {
     }
 }
 
-/// A configuration with a canary wherever a secret may stand, which can be used.
+/// A valid configuration with a canary in every field that can be secret.
 fn full() -> Value {
     let [text, base64] = CANARIES;
     let extensions = json!([{"name": "client.authentication.k8s.io/exec", "extension": {"key": text}}]);
@@ -128,7 +128,7 @@ fn full() -> Value {
     })
 }
 
-/// The same many times, each with something else in the place of one member.
+/// Copies of the configuration, each with another value in one field.
 fn spoilt() -> Vec<Value> {
     fn pointers(value: &Value, at: String, all: &mut Vec<String>) {
         let members: Vec<(String, &Value)> = match value {
@@ -145,7 +145,7 @@ fn spoilt() -> Vec<Value> {
     let text = CANARIES[0];
     let mut spoilt = Vec::new();
     for pointer in &all {
-        // A name is no secret, nor is a URL without a user: a text in its place shows.
+        // A name or a URL without a user is not secret, so a string in its place is shown.
         let is_name = |text: &str| text.contains('@') || !CANARIES.iter().any(|canary| text.contains(canary));
         let as_text = !whole.pointer(pointer).unwrap().as_str().is_some_and(is_name);
         for other in [json!(text), json!([text]), json!({"x": text}), json!([{"name": "x", "user": text}])] {
@@ -164,7 +164,7 @@ fn public_types_and_errors_show_no_secret() {
     let mut shown = Shown::default();
     for config in std::iter::once(full()).chain(spoilt()) {
         shown.kubeconfig(&serde_json::to_string_pretty(&config).unwrap());
-        // Names by which a context leads to each user.
+        // Contexts for each user.
         for user in ["basic", "old", "gone"] {
             let mut config = config.clone();
             if let Some(name) = config.pointer_mut("/contexts/0/context/user") {
@@ -173,10 +173,10 @@ fn public_types_and_errors_show_no_secret() {
             shown.kubeconfig(&config.to_string());
         }
     }
-    // YAML that ends too early, or has lost its indentation or its quotes.
+    // YAML that is cut off, or without its indentation or quotes.
     let yaml = Kubeconfig::parse(&full().to_string()).unwrap().to_yaml().unwrap();
     for (at, _) in yaml.char_indices() {
-        // What is left of `https://me:…@a` may be a host and its port, which is no secret.
+        // The rest of `https://me:…@a` can be a host and a port, which are not secret.
         Kubeconfig::parse(&yaml[..at]).map_or_else(|error| shown.error(error), drop);
     }
     for (at, _) in yaml.match_indices(CANARIES[0]) {
@@ -188,7 +188,7 @@ fn public_types_and_errors_show_no_secret() {
     for expected in
         ["https://a", "http://p", "tokn", "REDACTED", "invalid type", "line ", "base64", "login", "[redacted]"]
     {
-        assert!(text.contains(expected), "the test does not get as far as {expected:?}");
+        assert!(text.contains(expected), "the test does not reach {expected:?}");
     }
     shown.check();
 }
@@ -226,7 +226,7 @@ fn file_and_pod_configurations_show_no_secret() {
     shown.check();
 }
 
-/// What the crate exports, so that a new type cannot be left out above.
+/// All exports of the crate, so that a new type cannot be missing above.
 #[test]
 fn secret_test_covers_every_public_type() {
     let mut shown = Shown::default();
@@ -239,5 +239,5 @@ fn secret_test_covers_every_public_type() {
     let mut names = exported.flat_map(|(names, _)| names.split(|c: char| !c.is_alphanumeric() && c != '_'));
     let is_shown = |name: &str| shown.types.split(|c: char| !c.is_alphanumeric() && c != '_').any(|seen| seen == name);
     let missing = names.find(|name| name.starts_with(char::is_uppercase) && !is_shown(name));
-    assert_eq!(missing, None, "show it in these tests, with a secret in each of its members");
+    assert_eq!(missing, None, "show it in these tests, with a secret in each of its fields");
 }

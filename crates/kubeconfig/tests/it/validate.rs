@@ -1,8 +1,8 @@
-//! What a kubeconfig is refused for. Each problem names its member.
+//! Validation errors. Each problem names its field.
 
 use pintle_kubeconfig::{Environment, Error, Files, Kubeconfig};
 
-/// The fields that validation of these members complains about.
+/// Checks which fields validation reports for these fields of a cluster, a user and a context.
 fn check(cluster: &str, user: &str, context: &str, expected: &[&str]) {
     let text = format!(
         "contexts: [{{name: c, context: {{cluster: eu, user: me, {context}}}}}]\n\
@@ -134,7 +134,7 @@ fn problems_name_file_field_and_fix() {
     assert!(config.validate_context("other").unwrap_err().is_context_not_found());
 }
 
-/// Each in its own file, as merged, and without a line where there is no file.
+/// Each problem has the line in its own file, also after a merge. Without a file there is no line.
 #[test]
 fn problems_name_the_line_of_field_or_parent() {
     let dir = tempfile::tempdir().unwrap();
@@ -164,7 +164,7 @@ fn problems_name_the_line_of_field_or_parent() {
     let shown = files.load().unwrap().validate().unwrap_err().to_string();
     assert!(shown.contains(&format!("{}:5: clusters", ours.display())), "{shown}");
     assert!(problems(Kubeconfig::parse(text).unwrap()).iter().all(|problem| problem.line.is_none()));
-    // What is gone by now has no lines.
+    // A deleted file has no lines.
     let config = files.load().unwrap();
     std::fs::remove_file(&ours).unwrap();
     assert_eq!(problems(config).iter().filter_map(|problem| problem.line).collect::<Vec<_>>(), [2, 4]);
@@ -177,14 +177,14 @@ fn entry_without_name_is_reported() {
     assert!(error.contains("clusters: an entry has no name"), "{error}");
 }
 
-/// As a shell hands a configuration over, `--kubeconfig <(…)`: it can be read once.
+/// As from a shell's `--kubeconfig <(…)`: the pipe can be read only once.
 #[cfg(unix)]
 #[test]
 fn pipe_is_read_once_without_blocking() {
     let dir = tempfile::tempdir().unwrap();
     let pipe = dir.path().join("pipe");
     assert!(std::process::Command::new("mkfifo").arg(&pipe).status().unwrap().success());
-    let (told, checked) = std::sync::mpsc::channel();
+    let (sender, checked) = std::sync::mpsc::channel();
     std::thread::spawn(move || {
         let text = format!(
             "clusters: [{{name: eu, cluster: {{server: 'https://a', certificate-authority: {}}}}}]",
@@ -194,9 +194,9 @@ fn pipe_is_read_once_without_blocking() {
         let writer = std::thread::spawn(move || std::fs::write(written, text).unwrap());
         let config = Files::explicit(&pipe).load().unwrap();
         writer.join().unwrap();
-        told.send(config.validate()).unwrap();
+        sender.send(config.validate()).unwrap();
     });
     let checked = checked.recv_timeout(std::time::Duration::from_secs(10)).expect("it waits for somebody who writes");
     let Err(Error::Invalid(problems)) = checked else { panic!("valid") };
-    assert!(problems[0].message.contains("no regular file") && problems[0].line.is_none(), "{problems:?}");
+    assert!(problems[0].message.contains("not a regular file") && problems[0].line.is_none(), "{problems:?}");
 }

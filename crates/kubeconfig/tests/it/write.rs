@@ -1,4 +1,4 @@
-//! Writing: only what changed, where it belongs, in the same file.
+//! Writing: only changes, each to its own file, in place.
 
 use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};
 use std::path::{Path, PathBuf};
@@ -47,7 +47,7 @@ fn changed_entries_stay_in_their_file() {
 
     files(&[&a, &b]).modify(|config| config.clusters.get_mut("b").unwrap().server = "https://new".into()).unwrap();
     assert_eq!(read(&b).clusters["b"].server, "https://new");
-    assert_eq!(read(&b).clusters["b"].certificate_authority, Some("ca".into()), "paths return to what they were");
+    assert_eq!(read(&b).clusters["b"].certificate_authority, Some("ca".into()), "paths are relative again");
     assert!(!read(&a).clusters.contains_key("b"));
 }
 
@@ -98,10 +98,10 @@ fn new_file_is_private_and_directories_are_created() {
     assert_eq!(read(&path).kind, "Config");
     assert_eq!(read(&path).users["me"].token.as_ref().map(Secret::expose), Some("t"));
     let left: Vec<_> = std::fs::read_dir(path.parent().unwrap()).unwrap().map(|e| e.unwrap().file_name()).collect();
-    assert_eq!(left, ["config"], "neither a lock nor a temporary file stays");
+    assert_eq!(left, ["config"], "no lock or temporary file remains");
 }
 
-/// A new file in its place would belong to whoever runs the program: `sudo tool` would lock the user out of it.
+/// A replaced file would belong to the user that runs the program: after `sudo tool`, the user could not read it.
 #[test]
 fn written_file_keeps_inode_owner_mode_and_links() {
     let dir = tempfile::tempdir().unwrap();
@@ -121,13 +121,9 @@ fn written_file_keeps_inode_owner_mode_and_links() {
     }
     Kubeconfig::default().write_to(&path).unwrap();
     assert_eq!(identity().unwrap(), before);
-    assert_eq!(
-        std::fs::read_to_string(&path).unwrap(),
-        Kubeconfig::default().to_yaml().unwrap(),
-        "nothing is left behind"
-    );
+    assert_eq!(std::fs::read_to_string(&path).unwrap(), Kubeconfig::default().to_yaml().unwrap(), "no file remains");
     assert_eq!(read(&other), Kubeconfig::default());
-    assert_eq!(std::fs::read_dir(dir.path()).unwrap().count(), 2, "nor beside it");
+    assert_eq!(std::fs::read_dir(dir.path()).unwrap().count(), 2, "nor next to it");
 }
 
 #[test]
@@ -152,7 +148,8 @@ fn symlink_stays_a_symlink() {
     assert_eq!(read(&target).current_context, "x");
 }
 
-/// With two locks for one file, a change would be refused for ever; with one copy written over the other, half of it would be lost.
+/// With two locks for one file, a change would fail forever. With one copy written over the other, half of it would be
+/// lost.
 #[test]
 fn file_with_several_names_is_written_once() {
     let dir = tempfile::tempdir().unwrap();
@@ -176,7 +173,7 @@ fn file_with_several_names_is_written_once() {
         assert_eq!(written.clusters["a"].server, "https://new", "{names:?}");
         assert!(std::fs::symlink_metadata(&link).unwrap().is_symlink());
     }
-    // One that is still to be made has several names as well.
+    // A file that does not exist yet can have several names as well.
     std::fs::remove_file(&file).unwrap();
     files(&[&detour, &file]).modify(|config| config.current_context = "x".into()).unwrap();
     assert_eq!(read(&file).current_context, "x");
@@ -191,7 +188,7 @@ fn locked_file_is_unchanged_and_lock_is_named() {
     let error = files(&[&a, &b]).modify(|config| config.current_context = "x".into()).unwrap_err();
     assert!(matches!(&error, Error::Locked { lock: found } if *found == lock), "{error}");
     assert!(error.to_string().contains("remove"), "{error}");
-    assert!(!dir.path().join("a.lock").exists(), "the locks that were had are given back");
+    assert!(!dir.path().join("a.lock").exists(), "the acquired locks are released");
     std::fs::remove_file(&lock).unwrap();
     files(&[&a, &b]).modify(|config| config.current_context = "x".into()).unwrap();
 }
@@ -201,9 +198,9 @@ fn modify_does_not_block_on_a_pipe() {
     let dir = tempfile::tempdir().unwrap();
     let pipe = dir.path().join("pipe");
     assert!(std::process::Command::new("mkfifo").arg(&pipe).status().unwrap().success());
-    let (told, changed) = std::sync::mpsc::channel();
+    let (sender, changed) = std::sync::mpsc::channel();
     let file = pipe.clone();
-    std::thread::spawn(move || told.send(Files::explicit(file).modify(|config| config.current_context = "x".into())));
+    std::thread::spawn(move || sender.send(Files::explicit(file).modify(|config| config.current_context = "x".into())));
     let changed = changed.recv_timeout(std::time::Duration::from_secs(10)).expect("it waits for somebody who writes");
     assert!(matches!(changed, Err(Error::Read { path, .. }) if path == pipe));
     assert!(!dir.path().join("pipe.lock").exists());
@@ -332,5 +329,5 @@ fn file_of_similar_name_is_unchanged() {
     Files::explicit(&path).modify(|config| config.current_context = "x".into()).unwrap();
     assert_eq!(read(&path).current_context, "x");
     assert_eq!(std::fs::read_to_string(&similar).unwrap(), "mine");
-    assert_eq!(std::fs::read_dir(dir.path()).unwrap().count(), 2, "and nothing else is left");
+    assert_eq!(std::fs::read_dir(dir.path()).unwrap().count(), 2, "no other file remains");
 }

@@ -103,7 +103,7 @@ impl<T: Object + DeserializeOwned> RetryWatch<T> {
     /// No event is lost.
     pub async fn next(&mut self) -> Option<Result<WatchEvent<T>, ApiError>> {
         while !self.done {
-            let told = match &mut self.state {
+            let event = match &mut self.state {
                 State::Closed => {
                     self.state = State::Opening(self.open());
                     None
@@ -128,8 +128,8 @@ impl<T: Object + DeserializeOwned> RetryWatch<T> {
                     }
                 },
             };
-            if told.is_some() {
-                return told;
+            if event.is_some() {
+                return event;
             }
         }
         None
@@ -193,7 +193,7 @@ impl<T: Object + DeserializeOwned> RetryWatch<T> {
             return Some(Err(error));
         }
         let pause = self.backoff.next(error.retry_after);
-        tracing::debug!(?pause, revision = self.options.resource_version, "taking a watch up again: {error}");
+        tracing::debug!(?pause, revision = self.options.resource_version, "resuming a watch: {error}");
         let at = Instant::now() + pause;
         self.not_before = Some(self.not_before.map_or(at, |other| other.max(at)));
         None

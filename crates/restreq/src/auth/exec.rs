@@ -157,7 +157,7 @@ impl ExecPlugin {
 
     fn read(&self, stdout: &[u8]) -> Result<Credential, AuthError> {
         let credential =
-            decode(stdout).map_err(|place| self.fault(format!("what it printed is no ExecCredential ({place})")))?;
+            decode(stdout).map_err(|place| self.fault(format!("its output is not an ExecCredential ({place})")))?;
         if credential.kind != "ExecCredential" || credential.api_version != self.config.api_version {
             return Err(self.fault(format!(
                 "it printed {:?} of {:?}; expected an ExecCredential of {:?}",
@@ -248,10 +248,10 @@ fn decode(printed: &[u8]) -> Result<ExecCredential, String> {
         && printed.iter().filter(|byte| b"[{?%&".contains(byte)).count() <= 64
         && !printed.trim_ascii_start().starts_with(b"{")
     {
-        let told = |error: serde_yaml::Error| {
+        let describe = |error: serde_yaml::Error| {
             error.location().map_or("no place is known".into(), |at| place(at.line(), at.column()))
         };
-        return serde_yaml::from_slice(printed).map_err(told);
+        return serde_yaml::from_slice(printed).map_err(describe);
     }
     json
 }
@@ -340,8 +340,8 @@ mod tests {
             (InteractiveMode::Always, None, Some(true)),
         ] {
             let plugin = plugin(mode);
-            let told = |is_interactive| plugin.info(is_interactive)["spec"]["interactive"] == true;
-            let found = [false, true].map(|has_terminal| plugin.is_interactive(has_terminal).ok().map(told));
+            let interactive = |is_interactive| plugin.info(is_interactive)["spec"]["interactive"] == true;
+            let found = [false, true].map(|has_terminal| plugin.is_interactive(has_terminal).ok().map(interactive));
             assert_eq!(found, [without, with], "{mode:?}");
         }
         let error = plugin(InteractiveMode::Always).is_interactive(false).unwrap_err().to_string();

@@ -51,7 +51,7 @@ pub(crate) fn open(config: &OidcConfig) -> Result<Arc<Renewal<OidcLogin>>, Confi
     let fault = |why: String| ConfigError::Value { field: "oidc", why };
     let url = config.issuer_url.trim();
     let Some((origin, path)) = origin(url) else {
-        return Err(fault(format!("the issuer {:?} is no https URL", redacted_url(url))));
+        return Err(fault(format!("the issuer {:?} is not an https URL", redacted_url(url))));
     };
     let issuer = client(origin, config).map_err(|error| fault(error.to_string()))?;
     let first = config.id_token.as_ref().map(credential).transpose()?.filter(Credential::lasts);
@@ -133,7 +133,7 @@ impl OidcLogin {
     /// Returns a new ID token or the problem with it, and the tokens to store.
     async fn refresh(&self) -> Result<(Result<Credential, String>, Option<Tokens>), String> {
         let before = self.lock().clone();
-        let before = before.ok_or("it has ended, and there is no refresh token; log in again")?;
+        let before = before.ok_or("it has expired, and there is no refresh token; log in again")?;
         let (client, target) = self.endpoint().await?;
         let answer = self.ask(&client, &target, &before.refresh).await?;
         let fresh = TokenAnswer::read(answer.body())?;
@@ -157,7 +157,7 @@ impl OidcLogin {
         let url = Discovery::read(document.body())?.token_endpoint;
         // A refresh token must be protected like a password.
         let Some((origin, target)) = origin(&url) else {
-            return Err(format!("its token endpoint {:?} is no https URL", redacted_url(&url)));
+            return Err(format!("its token endpoint {:?} is not an https URL", redacted_url(&url)));
         };
         if origin == self.origin {
             return Ok((self.issuer.clone(), target.into()));

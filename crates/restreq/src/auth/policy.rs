@@ -26,7 +26,7 @@ pub(super) fn check(policy: &PluginPolicy) -> Result<(), ConfigError> {
 /// value of `PATH`.
 pub(super) fn allowed(policy: &PluginPolicy, command: &str, path: Option<&OsStr>) -> Result<PathBuf, String> {
     let list = match policy {
-        PluginPolicy::DenyAll => return Err("plugin_policy allows no credential program".into()),
+        PluginPolicy::DenyAll => return Err("plugin_policy allows no credential plugin".into()),
         PluginPolicy::Allowlist(list) => list,
         _ => return Ok(command.into()),
     };
@@ -122,17 +122,17 @@ mod tests {
             allowed(&PluginPolicy::Allowlist(vec![entry.into()]), command.to_str().unwrap(), Some(&path)).ok()
         };
         let login = Path::new("login");
-        assert_eq!(run(login, login), Some(first.clone()), "what runs is what was looked up");
-        assert_eq!(run(login, &first), Some(first.clone()), "the name leads to that file");
-        assert_eq!(run(&first, login), Some(first.clone()), "the command leads to that file");
+        assert_eq!(run(login, login), Some(first.clone()), "the resolved path is run");
+        assert_eq!(run(login, &first), Some(first.clone()), "the name resolves to that file");
+        assert_eq!(run(&first, login), Some(first.clone()), "the command resolves to that file");
         assert_eq!(run(&first, &first), Some(first.clone()));
-        assert_eq!(run(&second, login), None, "PATH leads to another one");
+        assert_eq!(run(&second, login), None, "PATH resolves to another file");
         assert_eq!(run(login, &second), None, "the same name, another file");
-        assert_eq!(run(Path::new("other"), &hidden), Some(hidden), "a file that cannot be run is passed over");
+        assert_eq!(run(Path::new("other"), &hidden), Some(hidden), "a file that is not executable is skipped");
         assert_eq!(run(Path::new("gone"), login), None);
         assert_eq!(run(login, Path::new("gone")), None);
         let gone = Path::new("gone");
-        assert_eq!(run(gone, gone), Some(gone.into()), "and running it tells that it is missing");
+        assert_eq!(run(gone, gone), Some(gone.into()), "running it reports that it is missing");
         assert_eq!(allowed(&PluginPolicy::AllowAll, "login", Some(&path)), Ok(login.into()));
         allowed(&PluginPolicy::DenyAll, "login", Some(&path)).unwrap_err();
     }

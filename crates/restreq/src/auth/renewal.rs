@@ -196,7 +196,7 @@ impl<S: Source> Shared<S> {
         // Logs and metrics run foreign code, so this happens outside of the lock.
         if noted.is_over {
             let fault = self.source.fault("its credentials expire immediately".into());
-            tracing::warn!("{fault}; it serves until the server refuses it");
+            tracing::warn!("{fault}; it is used until the server rejects it");
         }
         if let Some(age) = noted.replaced {
             self.source.certificate_replaced(age);

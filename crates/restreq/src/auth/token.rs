@@ -72,7 +72,7 @@ impl TokenFile {
         };
         match (read, last) {
             (Err(error), Some(last)) => {
-                tracing::warn!("{error}; the last token serves on");
+                tracing::warn!("{error}; the last token stays in use");
                 Ok(last)
             }
             (read, _) => read,
@@ -95,7 +95,7 @@ pub(crate) fn header(content: &[u8]) -> Result<HeaderValue, String> {
     match std::str::from_utf8(content).map(str::trim) {
         Ok("") => Err("it is empty".into()),
         Ok(token) => secret("token", "Bearer", token).map_err(|error| error.to_string()),
-        Err(_) => Err("it is no text".into()),
+        Err(_) => Err("it is not UTF-8 text".into()),
     }
 }
 

@@ -170,8 +170,8 @@ impl ListSplitter {
 impl fmt::Display for Fault {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::TooLarge { limit } => write!(f, "what stands around the items exceeds the limit of {limit} bytes"),
-            Self::NoJson { offset } => write!(f, "what comes at byte {offset} is no JSON"),
+            Self::TooLarge { limit } => write!(f, "the JSON around the items exceeds the limit of {limit} bytes"),
+            Self::NoJson { offset } => write!(f, "invalid JSON at byte {offset}"),
             Self::Ended { offset: 0 } => f.write_str("the answer has no body"),
             Self::Ended { offset } => write!(f, "EOF at byte {offset}, before the list is whole"),
         }
@@ -301,9 +301,9 @@ mod tests {
                 assert_eq!(envelope, br#"{"items":[],"metadata":{}}"#, "{step} {item}");
             }
         }
-        let told =
+        let list =
             format!(r#"{{"items":[{{"metadata":{{"uid":"u","resourceVersion":"7","name":"a"}},"data":"{big}"}}]}}"#);
-        let (items, _) = read(told.as_bytes(), 7, 100).unwrap();
+        let (items, _) = read(list.as_bytes(), 7, 100).unwrap();
         let [RawObject::Oversized(found)] = &*items else { panic!("{items:?}") };
         assert_eq!((found.uid.as_str(), found.resource_version.as_str()), ("u", "7"));
     }

@@ -82,5 +82,5 @@ async fn one_by_one(client: &RestClient, group_versions: Vec<GroupVersion>) -> P
 }
 
 fn report(group_version: &GroupVersion, error: &Error) {
-    tracing::warn!(%group_version, "the resources of a group are not known: {error}");
+    tracing::warn!(%group_version, "cannot list the resources of a group: {error}");
 }

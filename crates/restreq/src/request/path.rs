@@ -163,7 +163,7 @@ mod tests {
         ] {
             assert_eq!(duration_text(Duration::from_nanos(nanos)), expected);
         }
-        assert_eq!(duration_text(Duration::MAX), "2562047h47m16.854775807s", "the longest of Go's");
+        assert_eq!(duration_text(Duration::MAX), "2562047h47m16.854775807s", "Go's maximum");
     }
 
     #[test]

@@ -176,7 +176,7 @@ pub(super) fn option_pairs(options: &impl Serialize) -> Result<Vec<(String, Stri
                 Value::String(text) => pairs.push((key.clone(), text)),
                 Value::Bool(_) | Value::Number(_) => pairs.push((key.clone(), value.to_string())),
                 Value::Array(_) | Value::Object(_) => {
-                    return Err(format!("member {key:?} is no text, number, boolean or list of these"));
+                    return Err(format!("member {key:?} is not a string, number, boolean or list of these"));
                 }
             }
         }

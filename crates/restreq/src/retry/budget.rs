@@ -65,7 +65,7 @@ mod tests {
         }
         assert_eq!(spent(start), 20);
         assert_eq!(spent(start + Duration::from_millis(2001)), 100);
-        assert_eq!(spent(start), 0, "a time before the last one earns nothing");
+        assert_eq!(spent(start), 0, "an earlier time earns nothing");
         assert_eq!(spent(start + Duration::from_secs(3600)), 500);
     }
 }

@@ -127,7 +127,7 @@ impl TlsSource {
                 state.configured = material;
                 replace(settings);
             }
-            Err(error) => tracing::warn!("the changed certificates cannot be used, the old ones serve on: {error}"),
+            Err(error) => tracing::warn!("the changed certificates cannot be used; the old ones stay in use: {error}"),
         }
     }
 

@@ -53,7 +53,7 @@ pub(crate) async fn connect<S: AsyncRead + AsyncWrite + Unpin>(
         Some(200..300) => Ok(()),
         Some(407) => Err(fault("the proxy wants another user and password")),
         Some(code) => Err(fault(format!("the proxy answered {code}"))),
-        None => Err(fault("the proxy's answer is no HTTP")),
+        None => Err(fault("the proxy's response is not HTTP")),
     }
 }
 
@@ -211,7 +211,7 @@ mod tests {
         assert_eq!(
             (&sent[..5], opened),
             (&b"\x05\x02\x00\x02\x05"[..], Ok(())),
-            "one that needs no password gets none"
+            "no password is sent if the proxy needs none"
         );
         let error = socks("host", None, &[5, 2]).await.1.unwrap_err();
         assert!(error.contains("wants a user"), "{error}");

@@ -1,4 +1,4 @@
-//! The typed handle: which requests it makes of which calls.
+//! The requests that the methods of the typed API send.
 
 use std::time::Duration;
 
@@ -39,7 +39,7 @@ fn widget(namespace: &str) -> Widget {
     Widget { metadata: ObjectMeta::new(namespace, "a"), size: 3 }
 }
 
-/// The last request: its method, its URI and its body.
+/// The method, URI and body of the last request.
 fn last(server: &Server) -> (String, Value) {
     let seen = server.seen().pop().unwrap();
     (format!("{} {}", seen.method, seen.uri), serde_json::from_slice(&seen.body).unwrap_or_default())
@@ -60,8 +60,8 @@ async fn each_api_call_sends_its_request() {
     let (request, body) = last(&server);
     assert_eq!(request, format!("POST {BASE}?fieldManager=me"));
     let types = json!({"apiVersion": "example.com/v1", "kind": "Widget"});
-    let told = json!({"apiVersion": body["apiVersion"], "kind": body["kind"]});
-    assert_eq!(told, types, "the server wants to be told");
+    let given = json!({"apiVersion": body["apiVersion"], "kind": body["kind"]});
+    assert_eq!(given, types, "the body needs apiVersion and kind");
 
     soon(api.update(&widget("ns"), &PostOptions { dry_run: true, ..post.clone() })).await.unwrap();
     assert_eq!(last(&server).0, format!("PUT {BASE}/a?dryRun=All"));
@@ -82,7 +82,7 @@ async fn each_api_call_sends_its_request() {
         soon(api.patch("a", &patch, &PostOptions { force: true, ..post.clone() })).await.unwrap();
         let mut body = patch.body().clone();
         if let Patch::Apply(_) = &patch {
-            // An apply has to name its kind.
+            // An apply must have a kind.
             body = types.clone();
         }
         assert_eq!(last(&server), (format!("PATCH {BASE}/a?force=true"), body));
@@ -100,7 +100,7 @@ async fn each_api_call_sends_its_request() {
         last(&server),
         (format!("DELETE {BASE}?labelSelector=a%3Db"), json!({"propagationPolicy": "Background"}))
     );
-    // What selects nothing is never sent as what selects everything.
+    // A selector that matches nothing must never be sent as one that matches everything.
     let which = ListOptions { label_selector: LabelSelector::nothing(), ..ListOptions::default() };
     let dry = DeleteOptions { dry_run: true, ..DeleteOptions::default() };
     soon(api.delete_collection(&which, &dry)).await.unwrap();
@@ -253,7 +253,7 @@ async fn watch_ends_shortly_after_its_timeout() {
     assert!(matches!(error.kind, ErrorKind::Timeout(_)), "{error}");
 }
 
-/// A page with these names, and the token of the next one.
+/// A page with these names and a continue token.
 fn page(names: &[&str], token: &str) -> Reply {
     let items: Vec<_> = names.iter().map(|name| json!({"metadata": {"name": name}})).collect();
     let metadata = json!({"resourceVersion": "7", "continue": token});
@@ -311,5 +311,5 @@ async fn list_all_restarts_unpaged_when_its_revision_expires() {
 
     let server = Server::start([gone()]).await;
     let api: Api<Widget> = Api::all(server.client());
-    assert!(soon(api.list_all(&options)).await.unwrap_err().is_expired(), "the first page has no second way");
+    assert!(soon(api.list_all(&options)).await.unwrap_err().is_expired(), "the first page is not requested again");
 }

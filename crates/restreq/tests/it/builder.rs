@@ -1,4 +1,4 @@
-//! What a request becomes: its URL, its headers, and the faults that are found before it is sent.
+//! Built requests: URL, headers, and errors that are found before sending.
 
 use std::time::Duration;
 
@@ -12,7 +12,7 @@ fn client(server: &str) -> RestClient {
     RestClient::new(ClientConfig::new(server)).unwrap()
 }
 
-/// Path and query of a request on a server without a path prefix.
+/// The path and query of a request, for a server without a path prefix.
 fn path(build: impl FnOnce(RestClient) -> Request) -> String {
     let request = build(client("http://host"));
     assert!(request.error().is_none(), "{request:?}");

@@ -1,4 +1,4 @@
-//! Tokens in files, and programs that print credentials: how they follow a change.
+//! Token files and credential plugins, and how the client follows their changes.
 
 use std::time::Duration;
 
@@ -9,7 +9,7 @@ use serde_json::json;
 use crate::support::{Reply, Server, skip, soon, steady_clock};
 use crate::tls::{Authority, settings, trusting};
 
-/// The tokens that the server was shown, in their order.
+/// Returns the tokens that the server received, in order.
 fn shown(server: &Server) -> Vec<String> {
     let header = |seen: &crate::support::Seen| seen.header("authorization").unwrap_or("none").replace("Bearer ", "");
     server.seen().iter().map(header).collect()
@@ -32,7 +32,7 @@ async fn changed_token_file_is_read_again() {
     send().await;
     tokio::time::sleep(Duration::from_secs(51)).await;
     send().await;
-    // While it cannot be read, the last one serves on.
+    // While the file cannot be read, the last token stays in use.
     std::fs::write(file.path(), "").unwrap();
     tokio::time::sleep(Duration::from_secs(51)).await;
     send().await;
@@ -60,7 +60,7 @@ async fn rejected_token_is_reread_and_retried_if_changed() {
     assert_eq!(server.seen().len(), 4, "the same token is not sent twice");
 }
 
-/// A kubeconfig may have both: kubectl's users of old did.
+/// A kubeconfig can have both, as older kubectl versions wrote it.
 #[cfg(not(feature = "oidc"))]
 #[test]
 fn client_certificate_works_without_unsupported_login() {
@@ -94,13 +94,13 @@ async fn pipe_as_token_file_blocks_no_request() {
     let mut config = server.config();
     config.token_file = Some(crate::support::pipe(dir.path()));
     let error = soon(RestClient::new(config.clone()).unwrap().get().send()).await.unwrap_err();
-    assert!(error.to_string().contains("no regular file"), "{error}");
+    assert!(error.to_string().contains("not a regular file"), "{error}");
     config.token = Some(Secret::new("beside"));
     soon(RestClient::new(config).unwrap().get().send()).await.unwrap();
     assert_eq!(shown(&server), ["beside"]);
 }
 
-/// The kubelet changes all files of a volume at once: they are links through a folder that is a link itself.
+/// The kubelet changes all files of a volume at once: they are links through a directory that is itself a link.
 #[cfg(unix)]
 #[tokio::test(start_paused = true)]
 async fn rotated_service_account_token_is_used() {
@@ -136,7 +136,7 @@ async fn rotated_service_account_token_is_used() {
 #[test]
 fn server_without_scheme_gets_no_credentials_over_http() {
     let mut config = ClientConfig::new("host:6443");
-    assert!(RestClient::new(config.clone()).is_ok(), "nothing is to be kept secret");
+    assert!(RestClient::new(config.clone()).is_ok(), "no credentials are sent");
     config.token = Some(Secret::new("hush"));
     let error = RestClient::new(config.clone()).unwrap_err().to_string();
     assert!(error.contains("write https://") && !error.contains("hush"), "{error}");
@@ -145,7 +145,7 @@ fn server_without_scheme_gets_no_credentials_over_http() {
     assert_eq!(client.get().url(), "https://host:6443/");
 }
 
-/// Else it would stay with the client for as long as nobody refuses it, and nobody is ever asked.
+/// Otherwise the client would keep the certificate: no request is sent, so no server rejects it.
 #[cfg(unix)]
 #[tokio::test]
 async fn plugin_runs_again_after_an_unusable_certificate() {
@@ -163,8 +163,8 @@ async fn plugin_runs_again_after_an_unusable_certificate() {
         let dir = tempfile::tempdir().unwrap();
         for (run, certificate, key) in [(1, certificate, key), (2, &*one.certificate, &*one.key)] {
             let status = json!({"clientCertificateData": certificate, "clientKeyData": key});
-            let told = json!({"apiVersion": V1, "kind": "ExecCredential", "status": status});
-            std::fs::write(dir.path().join(format!("{run}")), told.to_string()).unwrap();
+            let output = json!({"apiVersion": V1, "kind": "ExecCredential", "status": status});
+            std::fs::write(dir.path().join(format!("{run}")), output.to_string()).unwrap();
         }
         let program = dir.path().join("login");
         let script = "#!/bin/sh\ncd \"$(dirname \"$0\")\"; echo x >> runs; cat $(($(wc -l < runs)))\n";
@@ -185,7 +185,7 @@ async fn plugin_runs_again_after_an_unusable_certificate() {
         let error = soon(client.get().send()).await.unwrap_err();
         assert!(matches!(&error, Error::Auth { source: AuthError::Certificate { .. }, .. }), "{error:?}");
         assert!(!error.to_string().contains("hush"), "{error}");
-        // Not at once, lest each request run it.
+        // Not at once, so that not each request runs the plugin.
         skip(2).await;
         soon(client.get().send()).await.unwrap();
         assert_eq!(std::fs::read_to_string(dir.path().join("runs")).unwrap().lines().count(), 2);

@@ -1,4 +1,4 @@
-//! What takes too long is given up, and says what took too long. Time is paused: it moves on when nothing else does.
+//! Timeouts and their phases. The clock is paused and advances when nothing else can run.
 
 use std::time::Duration;
 
@@ -15,7 +15,7 @@ use crate::tls::{Authority, settings, trusting};
 
 const SECOND: Duration = Duration::from_secs(1);
 
-/// The phase that was too slow, and after how long.
+/// The phase that timed out, and the deadline.
 fn phase(error: Error) -> (Phase, Duration) {
     let Error::Timeout { phase, after, .. } = &error else { panic!("{error}") };
     let found = (*phase, *after);
@@ -66,14 +66,14 @@ async fn default_deadlines_end_every_wait() {
     for reply in [Reply::Silence, Reply::json(200, "{").end(End::Stall), Reply::json(500, "{").end(End::Stall)] {
         let server = Server::always(reply).await;
         let waited = tokio::time::timeout(600 * SECOND, server.client().get().send()).await;
-        waited.expect("it hangs").unwrap_err();
+        waited.expect("the test timed out").unwrap_err();
     }
 }
 
 #[tokio::test(start_paused = true)]
 async fn connecting_has_a_deadline() {
     let _clock = steady_clock();
-    // It accepts and never shakes hands.
+    // It accepts connections but never completes the handshake.
     let listener = TcpListener::bind(("127.0.0.1", 0)).await.unwrap();
     let url = format!("https://{}", listener.local_addr().unwrap());
     let mut config = pintle_meta::ClientConfig::new(url);
@@ -111,15 +111,15 @@ async fn backoff_delays_all_requests_of_a_client() {
     let client = RestClient::new(RestClientConfig { backoff, ..server.config().into() }).unwrap();
     let started = Instant::now();
     client.get().send().await.unwrap_err();
-    // Who may not be late does not wait; what one is told, counts for all.
+    // An unthrottled request does not wait, but its response counts for the back-off.
     client.put().unthrottled().send().await.unwrap_err();
     assert!(started.elapsed() < 20 * SECOND, "{:?}", started.elapsed());
     client.post().send().await.unwrap();
     let waited = started.elapsed();
     assert!(waited >= 40 * SECOND, "{waited:?}");
     client.get().send().await.unwrap();
-    assert!(started.elapsed() < waited + 20 * SECOND, "it is over: {:?}", started.elapsed());
-    // No longer than the request may take.
+    assert!(started.elapsed() < waited + 20 * SECOND, "the back-off is over: {:?}", started.elapsed());
+    // No longer than the request's deadline.
     let server = Server::always(Reply::json(500, "{}")).await;
     let client = RestClient::new(RestClientConfig { backoff, ..server.config().into() }).unwrap();
     client.get().send().await.unwrap_err();
@@ -139,7 +139,7 @@ async fn retry_waits_without_deadline_total_one_minute() {
         assert!(started.elapsed() < 61 * SECOND, "{:?}", started.elapsed());
         assert_eq!(server.seen().len(), attempts);
         server.client().get().timeout(200 * SECOND).send().await.unwrap_err();
-        assert!(server.seen().len() > 2 * attempts, "who has set one waits until then");
+        assert!(server.seen().len() > 2 * attempts, "with a deadline, the request waits until then");
     }
 }
 
@@ -185,7 +185,7 @@ async fn dropped_request_leaves_no_task() {
     let client = server.client();
     assert!(tokio::time::timeout(10 * SECOND, client.get().send()).await.is_err());
     client.get().send().await.unwrap();
-    assert_eq!(server.connections(), 2, "over HTTP/1.1 an abandoned exchange takes its connection along");
+    assert_eq!(server.connections(), 2, "an HTTP/1.1 connection closes with its cancelled request");
 }
 
 #[tokio::test]
@@ -216,10 +216,7 @@ async fn very_long_deadline_does_not_overflow() {
     let mut events = soon(pods.watch(&forever)).await.unwrap();
     assert!(soon(events.try_next()).await.unwrap().is_some());
     let asked = &server.seen()[4].uri;
-    assert!(
-        asked.contains("timeoutSeconds=2147483647"),
-        "no server ends it at once for a number that it cannot hold: {asked}"
-    );
+    assert!(asked.contains("timeoutSeconds=2147483647"), "the server must be able to parse the timeout: {asked}");
 }
 
 #[tokio::test(start_paused = true)]

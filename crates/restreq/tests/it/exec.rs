@@ -1,4 +1,4 @@
-//! Credentials from a program: a shell script here, which counts its runs.
+//! Credential plugins. The plugin is a shell script that counts its runs.
 
 use std::any::Any;
 use std::os::unix::fs::PermissionsExt;
@@ -16,27 +16,27 @@ use crate::support::{Reply, Server, skip, soon, until};
 
 const V1: &str = "client.authentication.k8s.io/v1";
 
-/// A program in a directory of its own.
+/// A plugin in its own directory.
 struct Program {
     dir: TempDir,
 }
 
 impl Program {
-    /// A script that counts its runs in `runs` and then does this.
+    /// Creates a script that counts its runs in `runs` and then runs `script`.
     fn new(script: &str) -> Self {
         let program = Self { dir: tempfile::tempdir().unwrap() };
         program.write(script);
         program
     }
 
-    /// A script that prints a token named after the run, with more members of the status.
+    /// Creates a script that prints a token named after the run, with additional fields of the status.
     fn token(more: &str) -> Self {
         Self::new(&printing(V1, &format!(r#"{{"token":"t$n"{more}}}"#)))
     }
 
     fn write(&self, script: &str) {
         let count = r#"cd "$(dirname "$0")"; echo x >> runs; n=$(wc -l < runs | tr -d ' ')"#;
-        // Beside, then renamed: a script that is open for writing cannot be run.
+        // Write another file and rename it: a script that is open for writing cannot be run.
         let beside = self.dir.path().join("beside");
         std::fs::write(&beside, format!("#!/bin/sh\n{count}\n{script}\n")).unwrap();
         std::fs::set_permissions(&beside, std::fs::Permissions::from_mode(0o755)).unwrap();
@@ -75,7 +75,7 @@ fn shown(server: &Server) -> Vec<String> {
     server.seen().iter().map(|seen| seen.header("authorization").unwrap_or("none").replace("Bearer ", "")).collect()
 }
 
-/// Why the program gives no credentials.
+/// Returns why the plugin provides no credentials.
 async fn why(program: &Program, change: impl FnOnce(&mut ExecConfig)) -> String {
     let server = Server::start([]).await;
     let mut config = program.config(&server);
@@ -113,7 +113,7 @@ async fn concurrent_requests_share_one_plugin_run() {
     assert_eq!(program.runs(), 1);
 }
 
-/// In so long, by the wall's clock.
+/// Returns the wall-clock time in `seconds` seconds.
 fn expiry(seconds: u64) -> String {
     let at = std::time::SystemTime::now() + Duration::from_secs(seconds);
     let time = pintle_meta::Time(at.try_into().unwrap());
@@ -132,7 +132,7 @@ async fn expiring_credentials_are_renewed_before_use() {
     }
 }
 
-/// Its clock is another one, or it does not know better. To run it for each request would help nobody.
+/// The plugin's clock may differ. Running it for each request would not help.
 #[tokio::test]
 async fn expired_on_issue_credentials_are_used_until_rejected() {
     let program = Program::token(r#","expirationTimestamp":"2001-01-01T00:00:00Z""#);
@@ -155,12 +155,12 @@ async fn unchanged_rejected_token_does_not_cause_run_storm() {
     };
     let errors = futures_util::future::join_all((0..12).map(|_| refused())).await;
     assert!(errors.iter().all(|error| error.status().unwrap().code == 401));
-    assert_eq!(program.runs(), 2, "once to begin with, and once for all who were refused");
+    assert_eq!(program.runs(), 2, "one run at first, and one for all rejected requests");
     refused().await;
-    assert_eq!(program.runs(), 2, "it has just said the same");
+    assert_eq!(program.runs(), 2, "the token did not change");
     skip(11).await;
     refused().await;
-    assert_eq!((program.runs(), server.seen().len()), (3, 14), "and what it says again is not sent again");
+    assert_eq!((program.runs(), server.seen().len()), (3, 14), "an unchanged token is not sent again");
 }
 
 #[tokio::test]
@@ -169,7 +169,7 @@ async fn plugin_run_continues_after_its_request_is_cancelled() {
     let program = Program::new(&format!("{wait}\n{}", printing(V1, r#"{"token":"t$n"}"#)));
     let server = Server::start([]).await;
     let client = RestClient::new(program.config(&server)).unwrap();
-    assert!(client.get().send().now_or_never().is_none(), "it begins a run, and is given up");
+    assert!(client.get().send().now_or_never().is_none(), "it starts a run and is cancelled");
     std::fs::write(program.dir.path().join("go"), "").unwrap();
     soon(client.get().send()).await.unwrap();
     assert_eq!((shown(&server), program.runs()), (vec!["t1".into()], 1));
@@ -200,7 +200,7 @@ async fn plugin_run_ends_with_its_client() {
 
 #[tokio::test]
 async fn child_process_of_plugin_does_not_delay_the_result() {
-    // It holds the pipe of standard error for as long as its directory is there.
+    // The child holds the stderr pipe as long as its directory exists.
     let left = "(while [ -e runs ]; do sleep 0.05; done) > /dev/null &";
     let program = Program::new(&format!("{left}\n{}", printing(V1, r#"{"token":"t"}"#)));
     let server = Server::start([]).await;
@@ -210,13 +210,15 @@ async fn child_process_of_plugin_does_not_delay_the_result() {
 
 #[tokio::test]
 async fn plugin_receives_its_environment() {
-    let program =
-        Program::new(&format!("echo \"$1 $GIVEN $KUBERNETES_EXEC_INFO\" > told\n{}", printing(V1, r#"{"token":"t"}"#)));
+    let program = Program::new(&format!(
+        "echo \"$1 $GIVEN $KUBERNETES_EXEC_INFO\" > received\n{}",
+        printing(V1, r#"{"token":"t"}"#)
+    ));
     let server = Server::start([]).await;
     let mut config = program.config(&server);
-    let told = || std::fs::read_to_string(program.dir.path().join("told")).unwrap();
+    let received = || std::fs::read_to_string(program.dir.path().join("received")).unwrap();
     soon(RestClient::new(config.clone()).unwrap().get().send()).await.unwrap();
-    let plain = told();
+    let plain = received();
     let info = plain.strip_prefix("argument variable ").unwrap();
     let info: serde_json::Value = serde_json::from_str(info).unwrap();
     assert_eq!(info, serde_json::json!({"apiVersion": V1, "kind": "ExecCredential", "spec": {"interactive": false}}));
@@ -224,7 +226,7 @@ async fn plugin_receives_its_environment() {
     exec.provide_cluster_info = true;
     exec.cluster_extension = Some(serde_json::json!({"audience": "x"}));
     soon(RestClient::new(config).unwrap().get().send()).await.unwrap();
-    assert!(told().contains(&server.url()) && told().contains("audience"), "{}", told());
+    assert!(received().contains(&server.url()) && received().contains("audience"), "{}", received());
 }
 
 #[tokio::test]
@@ -256,7 +258,7 @@ async fn plugin_failure_includes_its_command_and_stderr() {
 async fn failed_renewal_keeps_the_doubt_about_a_write() {
     let once = |status: &str| format!("[ $n -gt 1 ] && {{ echo no luck >&2; exit 73; }}\n{}", printing(V1, status));
     let lasting = once(r#"{"token":"t"}"#);
-    // Such a one is renewed before the second attempt.
+    // These credentials are renewed before the second attempt.
     let expiring = once(&format!(r#"{{"token":"t","expirationTimestamp":{}}}"#, expiry(60)));
     for (script, replies, in_doubt) in [
         (&lasting, vec![Reply::later(504, 0), Reply::json(401, "")], true),
@@ -272,7 +274,7 @@ async fn failed_renewal_keeps_the_doubt_about_a_write() {
         let sending = tokio::spawn(async move { request.send().await.unwrap_err() });
         if is_expiring {
             soon(until(|| server.seen().len() == 1)).await;
-            // It is not to be seen from here when the wait for the second attempt begins, so the first jump may be for nothing.
+            // The test cannot see when the wait for the second attempt begins, so the first jump may have no effect.
             for _ in 0..5 {
                 skip(56).await;
                 let ran = tokio::time::timeout(Duration::from_secs(2), until(|| program.runs() == 2)).await;
@@ -372,7 +374,7 @@ async fn plugin_runs_are_counted_by_outcome() {
     assert_eq!([judged("allowed"), judged("denied")], [Some(3.0), Some(1.0)]);
 }
 
-/// Metrics that begin a request of their own before they take a value in.
+/// Metrics that start a request before they record a value.
 #[derive(Debug)]
 struct Curious {
     memory: Memory,
@@ -391,13 +393,13 @@ impl Provider for Curious {
     fn histogram(&self, metric: &'static Metric, labels: &[&str]) -> Box<dyn Histogram> {
         if metric.name == "rest_client_exec_plugin_certificate_rotation_age" {
             let request = self.ask.get().unwrap().get();
-            let (told, answered) = std::sync::mpsc::channel();
+            let (sender, answered) = std::sync::mpsc::channel();
             std::thread::spawn(move || {
                 let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
-                // It gets as far as it can without the server, whose runtime waits.
+                // It proceeds as far as possible without the server, whose runtime is not running.
                 drop(runtime.block_on(async { request.send().now_or_never() }));
-                // Whoever waited may have given up.
-                told.send(()).ok();
+                // The receiver may have timed out.
+                sender.send(()).ok();
             });
             answered.recv_timeout(Duration::from_secs(10)).expect("a request waits for the metrics");
         }

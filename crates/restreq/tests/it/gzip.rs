@@ -1,4 +1,4 @@
-//! Answers that come in gzip.
+//! gzip responses.
 
 use std::io::Write as _;
 
@@ -16,7 +16,7 @@ fn gzip(text: &[u8]) -> Vec<u8> {
     encoder.finish().unwrap()
 }
 
-/// An answer in gzip that comes in pieces of so many bytes.
+/// A gzip response in chunks of `piece` bytes.
 fn reply(status: u16, small: &[u8], piece: usize) -> Reply {
     let headers = vec![("content-type", "application/json".to_owned()), ("content-encoding", "gzip".to_owned())];
     let chunks = small.chunks(piece).map(Bytes::copy_from_slice).collect();
@@ -30,7 +30,7 @@ fn client(server: &Server) -> RestClient {
 #[tokio::test]
 async fn gzip_response_is_inflated_across_chunk_boundaries() {
     let text = br#"{"kind":"PodList","metadata":{"resourceVersion":"7"},"items":[{"a":1},{"b":2}]}"#;
-    // Several streams one after the other are one.
+    // Consecutive gzip streams form one body.
     let small = [gzip(&text[..30]), gzip(&text[30..])].concat();
     for piece in [1, 7, 1000] {
         let server = Server::always(reply(200, &small, piece)).await;
@@ -45,7 +45,7 @@ async fn gzip_response_is_inflated_across_chunk_boundaries() {
         }
         assert_eq!(items, 2);
         assert!(server.seen().iter().all(|seen| seen.header("accept-encoding") == Some("gzip")));
-        assert_eq!(server.connections(), 1, "each answer was read to its end");
+        assert_eq!(server.connections(), 1, "each response was read to its end");
     }
 }
 
@@ -66,7 +66,7 @@ async fn gzip_is_requested_only_if_configured() {
 
     let server = Server::always(reply(200, &small, 100)).await;
     let own = soon(client(&server).get().header("accept-encoding", "gzip").send()).await.unwrap();
-    assert_eq!(own.body(), &small[..], "who asks for it gets it as it is");
+    assert_eq!(own.body(), &small[..], "a request that sets Accept-Encoding gets the compressed body");
 }
 
 #[tokio::test]

@@ -1,5 +1,5 @@
-//! What the typed handle does beyond one object and one request: subresources, apply, deletion, other forms, writes that repeat, pages
-//! ahead.
+//! The typed API beyond single objects and requests: subresources, apply, deletion, other representations, retried
+//! writes, and pages fetched ahead.
 
 use std::cell::Cell;
 use std::num::NonZeroUsize;
@@ -38,7 +38,7 @@ fn api(server: &Server) -> Api<Widget> {
     Api::namespaced(server.client(), "ns")
 }
 
-/// The requests so far: methods and URIs.
+/// The methods and URIs of the requests so far.
 fn sent(server: &Server) -> Vec<String> {
     server.seen().iter().map(|seen| format!("{} {}", seen.method, seen.uri)).collect()
 }
@@ -54,7 +54,7 @@ async fn subresource_is_read_and_written() {
     assert_eq!(soon(scale.get()).await.unwrap()["spec"]["replicas"], 3);
     let dry = PostOptions { dry_run: true, ..PostOptions::default() };
     soon(scale.update(&json!({"spec": {"replicas": 4}}), &dry)).await.unwrap();
-    assert_eq!(body(&server), json!({"spec": {"replicas": 4}}), "bodies go as they are");
+    assert_eq!(body(&server), json!({"spec": {"replicas": 4}}), "bodies are sent unchanged");
     soon(scale.patch(&Patch::Merge(json!({})), &PostOptions::default())).await.unwrap();
     assert_eq!(server.seen().pop().unwrap().header("content-type"), Some("application/merge-patch+json"));
     soon(scale.create(&json!({}), &PostOptions::default())).await.unwrap();
@@ -126,7 +126,7 @@ async fn deletion_returns_the_object_or_a_status() {
     let failure = r#"{"kind":"Status","apiVersion":"v1","status":"Failure","reason":"Conflict","code":409}"#;
     let server = Server::always(Reply::json(200, failure)).await;
     let error = soon(api(&server).delete("a", &DeleteOptions::default())).await.unwrap_err();
-    assert!(error.is_conflict(), "a failure within a success is one: {error}");
+    assert!(error.is_conflict(), "a failure status in a 200 response is an error: {error}");
 }
 
 #[tokio::test]
@@ -194,7 +194,7 @@ async fn only_conflicts_are_retried() {
         (result.await, calls.get())
     };
     let (result, calls) = tried(3, &|_| Err(conflict())).await;
-    assert!(result.unwrap_err().is_conflict() && calls == 3, "the last conflict is told");
+    assert!(result.unwrap_err().is_conflict() && calls == 3, "the last conflict is returned");
     let (result, calls) = tried(3, &Ok).await;
     assert_eq!((result.unwrap(), calls), (1, 1));
     let (result, calls) = tried(3, &|call| if call < 3 { Err(conflict()) } else { Ok(call) }).await;
@@ -205,7 +205,7 @@ async fn only_conflicts_are_retried() {
     let (result, calls) = tried(3, &|_| Err(exists())).await;
     assert!(result.unwrap_err().is_already_exists() && calls == 1);
     let (_, calls) = tried(0, &|_| Err(conflict())).await;
-    assert_eq!(calls, 1, "once at least");
+    assert_eq!(calls, 1, "at least one attempt");
 }
 
 #[tokio::test(start_paused = true)]
@@ -226,7 +226,7 @@ async fn create_or_update_reaches_the_wanted_state() {
     let (result, sent, body) = settle(vec![stored(2), stored(3)]).await;
     assert_eq!((result.unwrap(), sent.as_str()), ((OperationResult::Updated, 3), "GET PUT"));
     assert_eq!((&body["size"], &body["metadata"]["resourceVersion"]), (&json!(3), &json!("7")));
-    // Another makes it, and then changes it.
+    // Another client creates the object and then changes it.
     let (result, sent, _) = settle(vec![missing(), conflict(), stored(2), conflict(), stored(2), stored(3)]).await;
     assert_eq!((result.unwrap(), sent.as_str()), ((OperationResult::Updated, 3), "GET POST GET PUT GET PUT"));
     let always = (0..5).flat_map(|_| [stored(2), conflict()]).collect();
@@ -272,7 +272,7 @@ async fn read_ahead_is_bounded() {
     }
 }
 
-/// Who reads on until there is no more would read for ever.
+/// Otherwise reading to the end would never finish.
 #[tokio::test]
 async fn repeated_continue_token_is_an_error() {
     let same = r#"{"metadata":{"resourceVersion":"7","continue":"c"},"items":[{"metadata":{"name":"a"}}]}"#;
@@ -309,8 +309,8 @@ async fn read_ahead_reports_errors_and_panics() {
     let mut pages = api.pages(&ListOptions::default()).read_ahead(ONE);
     let read: Result<Option<Result<List<Panicking>, ApiError>>, _> =
         soon(tokio::spawn(async move { pages.next().await })).await;
-    assert!(read.unwrap_err().is_panic(), "the end of the task is not the end of the list");
-    // As a type that takes anything, it is all there.
+    assert!(read.unwrap_err().is_panic(), "a panicking task must not look like the end of the list");
+    // A dynamic type receives all fields.
     let api: Api<DynamicObject> = Api::dynamic(server.client(), api.resource().clone(), Some("ns")).unwrap();
     assert_eq!(soon(api.list_all(&ListOptions::default())).await.unwrap().items.len(), 5);
 }

@@ -1,4 +1,4 @@
-//! Both ends of the client in the words of `tower`.
+//! The integration with `tower`.
 
 use std::future::{Ready, ready};
 use std::pin::Pin;
@@ -20,7 +20,7 @@ use crate::tls::{Authority, settings, trusting};
 
 type BoxError = Box<dyn std::error::Error + Send + Sync>;
 
-/// Signs each request, and notes what it sees.
+/// Signs each request and records what it sees.
 #[derive(Clone)]
 struct Signing {
     inner: TransportService,
@@ -39,7 +39,7 @@ impl Service<Request<TransportBody>> for Signing {
     fn call(&mut self, mut request: Request<TransportBody>) -> Self::Future {
         let secrets = ["authorization", "proxy-authorization", "cookie"].map(|name| request.headers().get(name));
         for secret in secrets.into_iter().flatten() {
-            assert!(secret.is_sensitive(), "else whoever prints the headers prints it");
+            assert!(secret.is_sensitive(), "printing the headers must not show it");
         }
         let login = request.headers().get("authorization");
         let login = login.map(|value| value.to_str().unwrap().to_owned());
@@ -87,8 +87,8 @@ async fn layer_sees_each_attempt_with_all_headers() {
     let served = server.seen();
     assert!(served.iter().all(|seen| seen.header("x-signature") == Some("17")));
     assert_eq!(served.iter().map(|seen| &*seen.uri).collect::<Vec<_>>(), expected);
-    assert_eq!(served[1].body, "text", "once more, and whole");
-    assert_ne!(served[2].connection, served[3].connection, "a watch has one of its own");
+    assert_eq!(served[1].body, "text", "the retry has the whole body");
+    assert_ne!(served[2].connection, served[3].connection, "a watch has its own connection");
 }
 
 #[tokio::test]
@@ -100,7 +100,7 @@ async fn transport_error_through_a_layer_keeps_its_type() {
     assert!(matches!(error, Error::Connect { refused: true, .. }), "{error}");
 }
 
-/// A body of which nothing can be asked before it is read.
+/// A body that panics if it is queried before it is read.
 struct Jumpy(Full<Bytes>);
 
 impl Body for Jumpy {
@@ -154,7 +154,7 @@ async fn panicking_layer_body_breaks_no_connection() {
     assert_eq!(seen, [("/a".into(), 0), ("/b".into(), 0)]);
 }
 
-/// Answers by itself: with a status, or with nothing but an error.
+/// Responds with a status or an error without the transport.
 #[derive(Clone)]
 struct Deaf(Option<StatusCode>);
 
@@ -181,7 +181,7 @@ async fn response_made_by_a_layer_is_returned() {
         let layer = TransportLayer::new(layer_fn(move |_: TransportService| Deaf(status)));
         let config = pintle_meta::ClientConfig::new(format!("http://{}", closed_port().await));
         let client = RestClient::new(RestClientConfig { transport_layer: Some(layer), ..config.into() }).unwrap();
-        let told = match soon(client.post().send()).await {
+        let outcome = match soon(client.post().send()).await {
             Ok(answer) => format!("{} {}", answer.status(), answer.body().len()),
             Err(Error::Status { status, .. }) => status.code.to_string(),
             Err(Error::Transport { message, .. }) => message.into(),
@@ -192,7 +192,7 @@ async fn response_made_by_a_layer_is_returned() {
             Some(_) => "403",
             None => "no one hears",
         };
-        assert_eq!(told, expected);
+        assert_eq!(outcome, expected);
     }
 }
 
@@ -209,5 +209,5 @@ async fn client_is_a_tower_service() {
     let seen = &server.seen()[0];
     assert_eq!((&*seen.uri, seen.header("x-a"), &seen.body[..]), ("/api/v1?dryRun=All", Some("b"), &b"body"[..]));
     let stream = soon(client.call(Request::new(Bytes::new()))).await.unwrap().into_body();
-    assert_eq!(soon(stream.try_collect::<Vec<_>>()).await.unwrap(), ["{}"], "which is a stream as well");
+    assert_eq!(soon(stream.try_collect::<Vec<_>>()).await.unwrap(), ["{}"], "a layer's body is a stream");
 }

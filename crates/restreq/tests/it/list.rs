@@ -1,4 +1,4 @@
-//! Lists that are read item by item, as they come.
+//! Lists that are read item by item.
 
 use std::time::Duration;
 
@@ -11,11 +11,11 @@ fn list(chunks: &[&'static str], end: End) -> Reply {
     Reply::watch(chunks, end)
 }
 
-/// What comes, in words.
-async fn told(mut stream: ListStream) -> Vec<String> {
-    let mut told = Vec::new();
+/// Returns the parts as strings.
+async fn parts(mut stream: ListStream) -> Vec<String> {
+    let mut parts = Vec::new();
     while let Some(part) = stream.next().await {
-        told.push(match part {
+        parts.push(match part {
             Ok(ListPart::Item(RawObject::Json(json))) => String::from_utf8(json.to_vec()).unwrap(),
             Ok(ListPart::Item(RawObject::Oversized(found))) => format!("{}: {found}", found.key.as_ref().unwrap()),
             Ok(ListPart::Metadata(ListMeta { resource_version, .. })) => format!("at {resource_version}"),
@@ -26,14 +26,17 @@ async fn told(mut stream: ListStream) -> Vec<String> {
             Err(other) => panic!("{other}"),
         });
     }
-    told
+    parts
 }
 
 async fn check(reply: Reply, expected: &[&str]) {
     let server = Server::always(reply).await;
-    let told = told(soon(server.narrow_client(50).get().list()).await.unwrap()).await;
-    assert_eq!(told.len(), expected.len(), "{told:?}");
-    assert!(told.iter().zip(expected).all(|(told, expected)| told.starts_with(expected)), "{told:?} for {expected:?}");
+    let parts = parts(soon(server.narrow_client(50).get().list()).await.unwrap()).await;
+    assert_eq!(parts.len(), expected.len(), "{parts:?}");
+    assert!(
+        parts.iter().zip(expected).all(|(parts, expected)| parts.starts_with(expected)),
+        "{parts:?} for {expected:?}"
+    );
 }
 
 #[tokio::test]
@@ -60,7 +63,7 @@ async fn null_in_list_metadata_means_empty() {
     check(list(&[meta], End::Proper), &["at "]).await;
 }
 
-/// What does not stand in a list is gone, so that nothing may pass for one.
+/// Informers treat objects that are missing from a list as deleted, so only a list may pass for one.
 #[tokio::test]
 async fn status_is_not_a_list() {
     for (body, expected) in [
@@ -101,7 +104,7 @@ async fn body_is_rejected_at_first_invalid_byte() {
         (r#"{"items":[{"a":tru}],"metadata":{}}"#, &[], 18),
         ("upstream connect error", &[], 0),
     ] {
-        let refused = format!("decode: what comes at byte {offset} is no JSON");
+        let refused = format!("decode: invalid JSON at byte {offset}");
         check(list(&[body], End::Proper), &[part, &[&refused]].concat()).await;
     }
     let server = Server::always(list(&["upstream connect error"], End::Proper)).await;
@@ -122,8 +125,8 @@ async fn item_above_the_limit_is_reported_as_oversized() {
     let whole: &str = body.concat().leak();
     check(list(&[whole], End::Proper), &expected).await;
     let server = Server::always(list(&[whole], End::Proper)).await;
-    let told = told(soon(server.client().get().list()).await.unwrap()).await;
-    assert!(told[1].starts_with(r#"{"metadata":{"name":"b""#), "by default it is far from too large: {told:?}");
+    let parts = parts(soon(server.client().get().list()).await.unwrap()).await;
+    assert!(parts[1].starts_with(r#"{"metadata":{"name":"b""#), "the default limit is much larger: {parts:?}");
 }
 
 #[tokio::test]
@@ -140,7 +143,7 @@ async fn list_deadlines_apply_to_its_body() {
     let _clock = steady_clock();
     let server = Server::always(list(&[r#"{"items":[{"a":1}"#], End::Stall)).await;
     let request = server.client().get().timeout(Duration::from_secs(5));
-    assert_eq!(told(request.list().await.unwrap()).await, [r#"{"a":1}"#, "late: the whole exchange"]);
+    assert_eq!(parts(request.list().await.unwrap()).await, [r#"{"a":1}"#, "late: the whole exchange"]);
     let request = server.client().get().idle_timeout(Duration::from_secs(5));
-    assert_eq!(told(request.list().await.unwrap()).await, [r#"{"a":1}"#, "late: the next part of the answer"]);
+    assert_eq!(parts(request.list().await.unwrap()).await, [r#"{"a":1}"#, "late: the next part of the answer"]);
 }

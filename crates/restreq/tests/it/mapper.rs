@@ -1,4 +1,4 @@
-//! From names to resources: what is asked of a server, and when.
+//! Resource lookups, and the discovery requests that they send.
 
 use std::pin::pin;
 use std::time::Duration;
@@ -14,7 +14,7 @@ fn document(value: Value) -> Reply {
     Reply::json(200, value.to_string())
 }
 
-/// Everything in two documents. The group with widgets comes up after some requests, as does its preferred version.
+/// Serves everything in two documents. The group with widgets, and its preferred version, appear after some requests.
 fn aggregated(seen: &Seen, before: usize) -> Reply {
     let pods = json!({
         "resource": "pods", "responseKind": {"group": "", "version": "", "kind": "Pod"}, "scope": "Namespaced",
@@ -80,7 +80,7 @@ async fn discovery_is_cached_and_a_miss_refetches() {
         let accept = seen.header("accept").unwrap().to_owned();
         assert!(accept.starts_with("application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList"), "{accept}");
     }
-    // Its definition has just been made.
+    // Its definition was just created.
     let widgets = mapper.named("widgets").await.unwrap();
     assert_eq!(widgets, ApiResource::new("example.com/v2", "Widget", "widgets", Scope::Cluster));
     let old = mapper.resource(&GroupVersionResource::new("example.com", "v1", "widgets")).await.unwrap();
@@ -95,7 +95,7 @@ async fn discovery_is_cached_and_a_miss_refetches() {
         (&["status".to_owned()][..], &["get".into(), "list".into()][..])
     );
     assert_eq!(pods.categories, ["all"]);
-    assert_eq!(all.len(), 3, "what has no kind is no resource of ours");
+    assert_eq!(all.len(), 3, "a resource without a kind is skipped");
     mapper.invalidate();
     mapper.resources().await.unwrap();
     assert_eq!(server.seen().len(), 6);
@@ -107,7 +107,7 @@ async fn concurrent_misses_share_one_fetch_per_second() {
     let server = Server::always(Reply::By(aggregated)).await;
     let mapper = RestMapper::new(server.client());
     let begun = tokio::time::Instant::now();
-    // The first question of all is not asked twice.
+    // The first fetch is not repeated.
     let error = mapper.named("gadgets").await.unwrap_err();
     assert!(matches!(&error, MappingError::NoMatch { name, .. } if name == "gadgets"), "{error}");
     assert_eq!(server.seen().len(), 2);

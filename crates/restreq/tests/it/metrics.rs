@@ -1,4 +1,4 @@
-//! What a client tells of its requests, and for how long.
+//! The metrics of a client.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -15,7 +15,7 @@ fn client(server: &Server, memory: &Memory) -> RestClient {
     RestClient::new(RestClientConfig { metrics: Some(Arc::new(memory.clone())), ..server.config().into() }).unwrap()
 }
 
-/// A counter of requests or retries, by the code and the method.
+/// A counter of requests or retries, by code and method.
 fn count(memory: &Memory, name: &str, code: &str, method: &str) -> Option<f64> {
     let verb = if name == "requests_total" { "method" } else { "verb" };
     memory.value(&format!("rest_client_{name}"), &[("code", code), (verb, method)])
@@ -95,12 +95,12 @@ async fn body_sizes_are_recorded_if_known() {
         found.map(|found| (found.count(), found.sum()))
     };
     let sizes = |verb| (found("request", verb), found("response", verb));
-    assert_eq!(sizes("PUT"), (Some((2, 10.0)), Some((1, 6.0))), "of each attempt, and of the answer");
-    assert_eq!(sizes("GET"), (Some((1, 0.0)), None), "a refusal is none");
-    assert_eq!(sizes("POST"), (None, Some((1, 2.0))), "a stream has no size before it is sent");
+    assert_eq!(sizes("PUT"), (Some((2, 10.0)), Some((1, 6.0))), "the bodies of each attempt and of the response");
+    assert_eq!(sizes("GET"), (Some((1, 0.0)), None), "a rejection is not a success");
+    assert_eq!(sizes("POST"), (None, Some((1, 2.0))), "the size of a stream is unknown");
 }
 
-/// What the dashboard in the docs folder shows, there is.
+/// All metrics in the dashboard of the docs folder exist.
 #[test]
 fn dashboard_uses_existing_metric_names() {
     let dashboard = include_str!("../../../../docs/grafana/rest-client.json");
@@ -113,7 +113,7 @@ fn dashboard_uses_existing_metric_names() {
     for series in &shown {
         assert!(known.contains(&format!("\"{series}\"")), "{series}");
     }
-    assert_eq!(shown.len(), known.matches("name: \"rest_client_").count(), "each series has its panel: {shown:?}");
+    assert_eq!(shown.len(), known.matches("name: \"rest_client_").count(), "each metric has its panel: {shown:?}");
 }
 
 #[tokio::test]
@@ -122,7 +122,7 @@ async fn dns_lookup_of_host_name_is_measured() {
     let server = Server::start([]).await;
     let memory = Memory::new();
     soon(client(&server, &memory).get().send()).await.unwrap();
-    assert_eq!(memory.distribution(LOOKED_UP, &[]), None, "it is an address");
+    assert_eq!(memory.distribution(LOOKED_UP, &[]), None, "an address is not looked up");
     let mut config = server.config();
     config.server = format!("http://localhost:{}", server.addr.port());
     let client =
@@ -131,7 +131,7 @@ async fn dns_lookup_of_host_name_is_measured() {
         soon(client.get().send()).await.unwrap();
     }
     let found = memory.distribution(LOOKED_UP, &[("host", "localhost")]).unwrap();
-    assert_eq!(found.count(), 1, "the second request has a connection");
+    assert_eq!(found.count(), 1, "the second request reuses the connection");
 }
 
 #[tokio::test]
@@ -159,7 +159,7 @@ async fn request_duration_spans_call_to_end() {
     let start = Instant::now();
     client.get().send().await.unwrap();
     check("GET", 3.0, start);
-    // One that is given up half-way has taken its time as well.
+    // A cancelled request is measured too.
     let start = Instant::now();
     assert!(tokio::time::timeout(Duration::from_secs(5), client.put().send()).await.is_err());
     check("PUT", 5.0, start);
@@ -182,7 +182,7 @@ async fn rate_limiter_waits_are_measured() {
     let server = Server::start([]).await;
     let memory = Memory::new();
     let mut config = server.config();
-    // One in 100 s, so that it matters little what else takes time.
+    // One request per 100 s, so that other delays do not matter.
     (config.qps, config.burst) = (Some(0.01), Some(1));
     let start = Instant::now();
     let client =
@@ -195,7 +195,7 @@ async fn rate_limiter_waits_are_measured() {
     assert!(found.count() == 3 && (100.0..=most).contains(&found.sum()), "{found:?} within {most}");
 }
 
-fn badly_told(server: &Server) -> RestClientConfig {
+fn with_panicking_metrics(server: &Server) -> RestClientConfig {
     RestClientConfig { metrics: Some(Arc::new(PanickingProvider)), ..server.config().into() }
 }
 
@@ -210,14 +210,14 @@ async fn panicking_metrics_do_not_fail_requests() {
         Reply::Silence,
     ])
     .await;
-    let client = RestClient::new(badly_told(&server)).unwrap();
+    let client = RestClient::new(with_panicking_metrics(&server)).unwrap();
     assert!(soon(client.post().body("x").send()).await.unwrap().was_created());
     assert_eq!(soon(client.get().send()).await.unwrap_err().status().unwrap().code, 404);
     let mut list = soon(client.get().list()).await.unwrap();
     assert!(soon(list.next()).await.unwrap().is_ok());
     let mut watch = soon(client.get().watch::<Value>()).await.unwrap();
     assert!(soon(watch.next()).await.unwrap().is_ok());
-    // One that is given up half-way.
+    // A cancelled request.
     let request = client.get();
     assert!(tokio::time::timeout(Duration::from_millis(1), request.send()).await.is_err());
 }
@@ -231,7 +231,7 @@ async fn metrics_panic_during_unwinding_does_not_abort() {
         }
     }
     let server = Server::start([Reply::ok().header("warning", r#"299 - "old""#)]).await;
-    let config = RestClientConfig { warning_handler: Arc::new(Bad), ..badly_told(&server) };
+    let config = RestClientConfig { warning_handler: Arc::new(Bad), ..with_panicking_metrics(&server) };
     let client = RestClient::new(config).unwrap();
     let panic = soon(tokio::spawn(async move { client.get().send().await })).await.unwrap_err().into_panic();
     assert_eq!(panic.downcast_ref(), Some(&"the handler fell over"));

@@ -1,4 +1,4 @@
-//! Logins by OpenID Connect, at an issuer on loopback.
+//! OpenID Connect logins with an issuer on loopback.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, mpsc};
@@ -15,32 +15,32 @@ use serde_json::{Value, json};
 use crate::support::{Reply, Seen, Server, skip, soon, steady_clock, until};
 use crate::tls::{Authority, settings, trusting};
 
-/// An id token that ends in so many seconds.
+/// An ID token that expires in `seconds` seconds.
 fn id_token(name: &str, seconds: i64) -> String {
     let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap().as_secs() as i64;
     let claims = json!({"sub": name, "exp": now + seconds}).to_string();
     format!("e30.{}.c2ln", BASE64_URL_SAFE_NO_PAD.encode(claims))
 }
 
-/// Whose an id token is.
+/// The subject of an ID token.
 fn subject(token: &str) -> String {
     let claims = BASE64_URL_SAFE_NO_PAD.decode(token.split('.').nth(1).unwrap()).unwrap();
     serde_json::from_slice::<Value>(&claims).unwrap()["sub"].as_str().unwrap().into()
 }
 
-/// What an issuer answers, by what it is asked and by how many questions there were.
+/// An issuer's reply, which depends on the request and on the number of earlier requests.
 type Issuer = fn(&Seen, usize) -> Reply;
 
 const DESCRIPTION: &str = "/realms/a/.well-known/openid-configuration";
 
-/// Tells where tokens are refreshed; none where the request asks for something else.
+/// Returns the discovery document, or `None` for other requests.
 fn described(seen: &Seen) -> Option<Reply> {
     let host = seen.header("host").unwrap();
     let endpoint = format!("https://{host}/realms/a/token?kind=x");
     (seen.uri == DESCRIPTION).then(|| Reply::json(200, json!({"token_endpoint": endpoint}).to_string()))
 }
 
-/// Gives tokens that are named after how many questions there were.
+/// Returns tokens that are named after the number of earlier requests.
 fn giving(seen: &Seen, before: usize) -> Reply {
     described(seen).unwrap_or_else(|| {
         let tokens = json!({"id_token": id_token(&format!("i{before}"), 600), "refresh_token": format!("r{before}")});
@@ -48,7 +48,7 @@ fn giving(seen: &Seen, before: usize) -> Reply {
     })
 }
 
-/// An issuer, an API server, and how to reach the latter.
+/// An issuer, an API server, and the client configuration for the API server.
 struct Setup {
     issuer: Server,
     server: Server,
@@ -80,20 +80,20 @@ impl Setup {
         RestClient::new(self.config.clone()).unwrap()
     }
 
-    /// Whose tokens the API server was shown.
+    /// The subjects of the tokens that the API server received.
     fn shown(&self) -> Vec<String> {
         let token = |seen: &Seen| subject(seen.header("authorization").unwrap().strip_prefix("Bearer ").unwrap());
         self.server.seen().iter().map(token).collect()
     }
 
-    /// What the issuer was asked for tokens with.
+    /// The forms of the token requests that the issuer received.
     fn asked(&self) -> Vec<String> {
         let forms = self.issuer.seen().into_iter().filter(|seen| seen.uri != DESCRIPTION);
         forms.map(|seen| String::from_utf8(seen.body.to_vec()).unwrap()).collect()
     }
 }
 
-/// Keeps tokens in memory, after so many failures.
+/// Stores tokens in memory, after a number of failures.
 #[derive(Default)]
 struct Kept {
     tokens: Mutex<Vec<[String; 2]>>,
@@ -144,7 +144,7 @@ async fn concurrent_requests_share_one_refresh() {
         }));
         soon(requests).await;
         assert_eq!((setup.asked().len(), setup.shown()), (1, vec!["i1".to_owned(); 10]));
-        assert_eq!(setup.issuer.connections(), 1, "both questions go the same way");
+        assert_eq!(setup.issuer.connections(), 1, "both requests use the same settings");
     }
 }
 
@@ -163,7 +163,7 @@ async fn rejected_token_is_refreshed_once_with_a_refresh_token() {
     assert!(setup.issuer.seen().is_empty());
 }
 
-/// As Go's library finds out what an issuer understands.
+/// Go's library finds out in the same way which method an issuer supports.
 #[tokio::test]
 async fn client_secret_is_sent_in_header_then_body() {
     let by_header = |seen: &Seen, before: usize| match seen.header("authorization") {
@@ -186,7 +186,7 @@ async fn client_secret_is_sent_in_header_then_body() {
 #[tokio::test]
 async fn token_endpoint_comes_from_the_issuer() {
     let elsewhere = |seen: &Seen, before: usize| match described(seen) {
-        // The same by another name, which takes a connection of its own.
+        // The same server under another name, which needs its own connection.
         Some(_) => {
             let port = seen.header("host").unwrap().rsplit_once(':').unwrap().1;
             Reply::json(200, format!(r#"{{"token_endpoint":"HTTPS://me@127.0.0.1:{port}/other/"}}"#))
@@ -196,10 +196,10 @@ async fn token_endpoint_comes_from_the_issuer() {
     let setup = Setup::new(elsewhere, []).await;
     soon(setup.client().get().send()).await.unwrap();
     assert_eq!((setup.issuer.seen()[1].uri.as_str(), setup.issuer.connections()), ("/other/", 2));
-    assert_eq!(setup.issuer.seen()[1].header("authorization"), None, "a user in an URL is nobody");
+    assert_eq!(setup.issuer.seen()[1].header("authorization"), None, "the user of a URL is ignored");
 }
 
-/// Why a login cannot be refreshed.
+/// Returns why a login cannot be refreshed.
 async fn why(setup: &Setup) -> String {
     let error = soon(setup.client().get().send()).await.unwrap_err();
     assert!(setup.server.seen().is_empty(), "nothing is sent without credentials");
@@ -224,7 +224,7 @@ async fn failed_refresh_reports_its_cause_without_secrets() {
         (|seen, _| answering(seen, 200, r#"{"id_token":["hush"]}"#), "holds no tokens (line 1", 1),
         (|seen, _| answering(seen, 200, r#"{"access_token":"hush"}"#), "no id token", 1),
         (|seen, _| answering(seen, 200, r#"{"id_token":"hush\nhush"}"#), "line break", 1),
-        (|_, _| Reply::json(200, r#"{"token_endpoint":"http://me:hush@127.0.0.1/token"}"#), "no https URL", 0),
+        (|_, _| Reply::json(200, r#"{"token_endpoint":"http://me:hush@127.0.0.1/token"}"#), "not an https URL", 0),
         (|_, _| Reply::json(404, "hush"), "answers 404", 0),
     ];
     for (issuer, word, questions) in rows {
@@ -239,7 +239,7 @@ async fn failed_refresh_reports_its_cause_without_secrets() {
     setup.oidc().refresh_token = None;
     setup.oidc().id_token = Some(Secret::new(id_token("hush", -600)));
     assert!(why(&setup).await.contains("no refresh token"));
-    // Nobody else is asked in its place.
+    // No other server is asked instead.
     let mut setup = Setup::new(giving, []).await;
     setup.oidc().ca = Some(PemSource::Inline(Authority::new().pem().into()));
     assert!(why(&setup).await.contains("certificate"));
@@ -260,14 +260,18 @@ async fn refresh_token_without_id_token_is_kept() {
     let client = setup.client();
     let error = soon(client.get().send()).await.unwrap_err();
     assert!(error.to_string().contains("no id token"), "{error}");
-    assert_eq!(*kept.tokens.lock().unwrap(), [["old", "alone"].map(String::from)], "it is kept all the same");
+    assert_eq!(
+        *kept.tokens.lock().unwrap(),
+        [["old", "alone"].map(String::from)],
+        "the refresh token is stored anyway"
+    );
     skip(2).await;
     soon(client.get().send()).await.unwrap();
     let asked = setup.asked();
     assert!(asked.last().unwrap().contains("refresh_token=alone&"), "{asked:?}");
 }
 
-/// Most issuers take a refresh token once only.
+/// Most issuers accept a refresh token only once.
 #[tokio::test]
 async fn clients_share_a_login() {
     let mut setup = Setup::new(giving, []).await;
@@ -275,12 +279,12 @@ async fn clients_share_a_login() {
     for client in &clients {
         soon(client.get().send()).await.unwrap();
     }
-    // A third one is made of what has been kept meanwhile.
+    // A third client is created from the stored tokens.
     setup.oidc().refresh_token = Some(Secret::new("r1"));
     soon(setup.client().get().send()).await.unwrap();
     assert_eq!((setup.shown(), setup.asked().len()), (vec!["i1".to_owned(); 3], 1));
 
-    // Another client of the same issuer has a login of its own.
+    // Another client ID of the same issuer has its own login.
     setup.oidc().client_id = "other".into();
     soon(setup.client().get().send()).await.unwrap();
     assert_eq!(setup.asked().len(), 2);
@@ -294,7 +298,7 @@ async fn failed_refresh_is_not_repeated_for_each_request() {
     for (skipped, questions) in [(0, 1), (0, 1), (5, 1), (6, 2), (0, 2)] {
         skip(skipped).await;
         soon(client.get().send()).await.unwrap_err();
-        assert_eq!(setup.asked().len(), questions, "what it has just given is refused");
+        assert_eq!(setup.asked().len(), questions, "the new token was rejected");
     }
 
     let failing = |seen: &Seen, _| described(seen).unwrap_or_else(|| Reply::json(500, ""));
@@ -305,15 +309,15 @@ async fn failed_refresh_is_not_repeated_for_each_request() {
         for _ in 0..2 {
             let error = soon(client.get().send()).await.unwrap_err();
             assert!(error.to_string().contains("answers 500"), "{error}");
-            // Unless so much time has gone by meanwhile.
+            // Unless too much time has passed.
             let is_pause = began.elapsed() < Duration::from_secs(1);
-            assert!(!is_pause || setup.asked().len() == questions, "it has just failed");
+            assert!(!is_pause || setup.asked().len() == questions, "a failed refresh is not repeated at once");
         }
         skip(2).await;
     }
 }
 
-/// A store that hangs until it is told to go on.
+/// A store that blocks until the test releases it.
 struct Hanging {
     begun: AtomicUsize,
     gate: Mutex<mpsc::Receiver<()>>,
@@ -323,7 +327,7 @@ struct Hanging {
 impl TokenStore for Hanging {
     fn store(&self, id_token: &Secret, refresh_token: &Secret) -> Result<(), Box<dyn std::error::Error + Send + Sync>> {
         self.begun.fetch_add(1, Ordering::SeqCst);
-        // It ends as well when nobody is left to tell it.
+        // Dropping the sender also releases it.
         self.gate.try_lock().expect("there is never a second one").recv().ok();
         self.kept.store(id_token, refresh_token)
     }
@@ -340,7 +344,7 @@ async fn hanging_token_store_delays_requests_only_briefly() {
         let request = client.get();
         let mut sending = tokio::spawn(async move { request.send().await });
         soon(until(|| setup.asked().len() == refreshed && store.begun.load(Ordering::SeqCst) == 1)).await;
-        // When it begins to wait is not to be seen from here, so the first jump may be for nothing.
+        // The test cannot see when the wait begins, so the first jump may have no effect.
         for _ in 0..4 {
             skip(6).await;
             if tokio::time::timeout(Duration::from_millis(300), until(|| sending.is_finished())).await.is_ok() {
@@ -354,7 +358,7 @@ async fn hanging_token_store_delays_requests_only_briefly() {
     drop(go);
     let pairs = [["i1", "r1"], ["i3", "r3"]].map(|pair| pair.map(String::from));
     soon(until(|| store.kept.tokens.lock().unwrap().len() == 2)).await;
-    assert_eq!(*store.kept.tokens.lock().unwrap(), pairs, "the last ones in the end");
+    assert_eq!(*store.kept.tokens.lock().unwrap(), pairs, "the last tokens are stored in the end");
 }
 
 #[test]
@@ -382,7 +386,7 @@ fn refresh_restarts_when_its_runtime_stalls_or_ends() {
                 Some(standing)
             };
             let (sent, standing) = tokio::join!(send, end);
-            sent.expect("it hangs").unwrap();
+            sent.expect("the test timed out").unwrap();
             assert_eq!(setup.shown(), ["i1"]);
             standing.into_iter().for_each(tokio::runtime::Runtime::shutdown_background);
         });
@@ -435,7 +439,7 @@ async fn refreshed_login_is_written_to_the_kubeconfig() {
     let left = config().oidc.unwrap();
     assert_eq!(subject(left.id_token.unwrap().expose()), "i1");
     assert_eq!(left.refresh_token.unwrap().expose(), "r1");
-    // The next start has them.
+    // The next start uses them.
     soon(RestClient::new(config()).unwrap().get().send()).await.unwrap();
     assert_eq!((setup.shown(), setup.asked().len()), (vec!["i1".to_owned(); 2], 1));
 }

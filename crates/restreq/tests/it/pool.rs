@@ -1,4 +1,4 @@
-//! Which connections requests go over: how many there are, who shares them, when they end, and what becomes of requests when one fails.
+//! Connections of requests: their number, their sharing, their end, and the effect of failures on requests.
 
 use std::future::poll_fn;
 use std::pin::pin;
@@ -28,7 +28,7 @@ async fn http2(script: impl IntoIterator<Item = Reply>, after: Reply) -> (Server
     (server, client)
 }
 
-/// Much more than fits into what the kernel and a stream's window hold.
+/// Much more than the kernel's buffers and a stream's window.
 fn flood() -> Reply {
     let chunks = vec![Bytes::from(vec![b' '; 1 << 20]); 16];
     Reply::Answer { status: 200, headers: Vec::new(), chunks, end: End::Stall }
@@ -45,15 +45,15 @@ async fn unread_response_does_not_block_others() {
         soon(client.get().send()).await.unwrap();
     }
     let mut watch = soon(client.get().watch::<Value>()).await.unwrap();
-    assert!(soon(watch.next()).await.is_some(), "a watch beside the others is read");
-    assert_eq!(server.connections(), 2, "one for what is short, one for what is long");
+    assert!(soon(watch.next()).await.is_some(), "a watch is read while others are not");
+    assert_eq!(server.connections(), 2, "one connection for short requests and one for watches");
     drop((unread, list));
 }
 
 #[tokio::test]
 async fn watches_above_the_stream_limit_use_more_connections() {
     let (server, client) = http2([], Reply::watch(&[], End::Stall)).await;
-    // hyper's server takes 200.
+    // hyper's server allows 200.
     let request = client.get();
     let watches = (0..450).map(|_| request.raw_watch());
     let watches = soon(futures_util::future::try_join_all(watches)).await.unwrap();
@@ -88,7 +88,7 @@ async fn repeated_http1_bursts_dial_no_new_connections() {
     for size in [64, 200] {
         let server = Server::start([]).await;
         let client = server.client();
-        // All wait for a connection before the first is answered.
+        // All requests wait for a connection before the first response.
         let burst = || async {
             let requests: Vec<_> = (0..size).map(|_| client.get()).collect();
             soon(futures_util::future::try_join_all(requests.iter().map(|request| request.send()))).await.unwrap();
@@ -126,10 +126,10 @@ async fn panicking_body_fails_only_its_request() {
     });
     soon(client.post().body_stream(body).send()).await.unwrap();
     soon(client.get().send()).await.unwrap();
-    assert_eq!(server.connections(), 1, "others share it");
+    assert_eq!(server.connections(), 1, "other requests share the connection");
 }
 
-/// A task may do so much at a time, and is put off then.
+/// tokio's cooperative budget makes a task yield after some operations.
 #[tokio::test]
 async fn http1_request_progresses_without_task_budget() {
     const BUDGET: usize = 128;
@@ -140,7 +140,7 @@ async fn http1_request_progresses_without_task_budget() {
         let mut polls = spent;
         let starved = poll_fn(|cx| {
             polls += BUDGET;
-            // Each second time there is plenty, so that it comes to an end.
+            // Leave enough budget every second time, so that the request finishes.
             for _ in 0..if (polls / BUDGET).is_multiple_of(2) { spent % BUDGET } else { 0 } {
                 if pin!(consume_budget()).poll(cx).is_pending() {
                     break;
@@ -148,14 +148,14 @@ async fn http1_request_progresses_without_task_budget() {
             }
             exchange.as_mut().poll(cx)
         });
-        // Not by `soon`, which looks once more before it gives up.
+        // Not with `soon`, which polls once more after the timeout.
         tokio::select! {
             biased;
-            () = tokio::time::sleep(Duration::from_secs(20)) => panic!("it hangs"),
+            () = tokio::time::sleep(Duration::from_secs(20)) => panic!("the test timed out"),
             sent = starved => drop(sent.unwrap()),
         }
     }
-    assert_eq!(server.connections(), 1, "which is as good as before each time");
+    assert_eq!(server.connections(), 1, "the connection stays usable each time");
 }
 
 #[tokio::test(start_paused = true)]
@@ -236,30 +236,31 @@ async fn watches_share_connection_with_drop_connection_on_cancel() {
     }
 }
 
-/// What a server of bare frames does once it has seen a request.
+/// The reaction of a raw HTTP/2 server to a request.
 #[derive(Clone, Copy, Debug)]
 enum Move {
-    /// A GOAWAY that names no stream, then the end.
+    /// A GOAWAY that covers no stream, then the end.
     GoAway,
     /// Resets the stream with REFUSED_STREAM.
     Refuse,
     /// Resets the stream with INTERNAL_ERROR.
     Break,
-    /// Ends the connection.
+    /// Closes the connection.
     Close,
-    /// An empty answer of status 200.
+    /// An empty response with status 200.
     Answer,
-    /// As that, after settings that allow one stream from now on.
+    /// Settings that allow only one stream, then an empty response.
     Narrow,
-    /// The head of an answer whose body does not end.
+    /// Response headers with an endless body.
     Open,
-    /// A byte for each stream so far, then an empty answer.
+    /// A byte for each stream so far, then an empty response.
     Late,
     /// Nothing.
     Silence,
 }
 
-/// Follows the script, one move a request, then answers; returns how to reach it, and how many requests there were.
+/// Follows the script, one move per request, then responds. Returns the client configuration and the number of
+/// requests.
 async fn frames(script: &'static [Move]) -> (ClientConfig, Arc<AtomicUsize>) {
     let authority = Authority::new();
     let acceptor = TlsAcceptor::from(settings(&authority.issue("127.0.0.1"), &["h2"], None));
@@ -273,7 +274,7 @@ async fn frames(script: &'static [Move]) -> (ClientConfig, Arc<AtomicUsize>) {
             let (tcp, _) = listener.accept().await.unwrap();
             let mut stream = acceptor.accept(tcp).await.unwrap();
             let counted = counted.clone();
-            // It ends when the client does.
+            // It ends with the client.
             tokio::spawn(async move { drop(serve(&mut stream, script, &counted).await) });
         }
     });
@@ -294,7 +295,7 @@ async fn serve(
         stream.read_exact(&mut head).await?;
         let length = usize::from(head[0]) << 16 | usize::from(head[1]) << 8 | usize::from(head[2]);
         stream.read_exact(&mut vec![0; length]).await?;
-        // HEADERS are type 1.
+        // Type 1 is HEADERS.
         if head[3] != 1 {
             continue;
         }
@@ -313,7 +314,7 @@ async fn serve(
             Move::Answer => answer,
             Move::Open => [&[0, 0, 1, 1, 4], id, &[0x88]].concat(),
             Move::Late => {
-                // DATA are type 0.
+                // Type 0 is DATA.
                 let late = ids.iter().flat_map(|id| [&[0, 0, 1, 0, 0][..], &id[..], b" "].concat());
                 late.chain(answer).collect()
             }
@@ -326,7 +327,7 @@ async fn serve(
     }
 }
 
-/// Even what would make a second object.
+/// Even a request that would create a second object.
 #[tokio::test]
 async fn unprocessed_request_is_retried_for_any_verb() {
     for script in [&[Move::GoAway][..], &[Move::Refuse], &[Move::Answer, Move::GoAway, Move::Refuse]] {
@@ -341,11 +342,12 @@ async fn unprocessed_request_is_retried_for_any_verb() {
     }
 }
 
-/// Each request once more, and after that as many as the client may spend.
+/// One retry per request is free, and the others come from the retry budget.
 #[tokio::test]
 async fn server_refusing_all_streams_is_not_retried_forever() {
     const REQUESTS: usize = 1000;
-    // What there is at first, what requests earn, and what is earned in the 20 s that `soon` allows: the bound needs no clock.
+    // The initial budget, the budget earned by requests, and the budget earned in the 20 s that `soon` allows: the
+    // bound needs no clock.
     const MOST: usize = 2 * REQUESTS + 500 + REQUESTS / 5 + 50 * 20;
     let (config, seen) = frames(&[Move::Refuse; 7 * REQUESTS]).await;
     let client = RestClient::new(config).unwrap();
@@ -379,7 +381,7 @@ async fn write_on_broken_stream_or_connection_is_not_retried() {
     }
 }
 
-/// Else it would go on for as long as the stream does, and the stream with it.
+/// Otherwise the stream would live as long as its upload.
 #[tokio::test]
 async fn http2_upload_ends_with_its_response() {
     let (config, _) = frames(&[Move::Answer, Move::Open]).await;
@@ -396,12 +398,12 @@ async fn http2_upload_ends_with_its_response() {
     soon(upload().send()).await.unwrap();
     soon(until(|| Arc::strong_count(&held) == 1)).await;
     let answer = soon(upload().stream()).await.unwrap();
-    assert_eq!(Arc::strong_count(&held), 2, "it goes on beside its answer");
+    assert_eq!(Arc::strong_count(&held), 2, "the upload continues during the response");
     drop(answer);
     soon(until(|| Arc::strong_count(&held) == 1)).await;
 }
 
-/// What comes late for those who are gone is no reason to end a connection.
+/// Late frames of cancelled streams must not end the connection.
 #[tokio::test]
 async fn many_cancelled_streams_do_not_break_others() {
     const GONE: usize = 1500;
@@ -421,7 +423,7 @@ async fn many_cancelled_streams_do_not_break_others() {
     soon(request.stream()).await.unwrap();
     assert_eq!(seen.load(Ordering::SeqCst), GONE + 2);
     assert_eq!(soon(stays.next()).await.unwrap().unwrap(), " ");
-    assert!(stays.next().now_or_never().is_none(), "it goes on");
+    assert!(stays.next().now_or_never().is_none(), "the upload continues");
 }
 
 #[tokio::test]
@@ -452,10 +454,10 @@ async fn idle_connection_closed_by_server_is_closed_at_once() {
     soon(client.get().send()).await.unwrap();
     let mut stream = soon(served).await.unwrap();
     stream.shutdown().await.unwrap();
-    assert_eq!(soon(stream.read(&mut [0])).await.unwrap(), 0, "the client's end, though it asks for nothing more");
+    assert_eq!(soon(stream.read(&mut [0])).await.unwrap(), 0, "the client closes its end without another request");
 }
 
-/// Else one runtime of a program, such as that of a test that is over, would hold up all others.
+/// Otherwise one stalled runtime of a program, such as that of a finished test, would block all others.
 #[test]
 fn dial_on_stalled_runtime_is_replaced() {
     let runtime = || tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
@@ -471,12 +473,15 @@ fn dial_on_stalled_runtime_is_replaced() {
         let begin = async move { request.stream().now_or_never().is_none() };
         let (waits, standing) = std::thread::spawn(move || (standing.block_on(begin), standing)).join().unwrap();
         assert!(waits, "for a connection");
-        // Its clock goes by itself, and may be ahead.
+        // The paused clock advances on its own and may be ahead.
         tokio::time::sleep(Duration::from_secs(60)).await;
 
         let stream = async || {
             let request = client.get();
-            tokio::time::timeout(Duration::from_secs(600), request.stream()).await.expect("it hangs").map(drop)
+            tokio::time::timeout(Duration::from_secs(600), request.stream())
+                .await
+                .expect("the test timed out")
+                .map(drop)
         };
         let error = stream().await.unwrap_err();
         assert!(matches!(error, Error::Timeout { phase: Phase::Connect, .. }), "{error}");
@@ -493,7 +498,7 @@ async fn peer_closing_every_connection_is_not_dialled_forever() {
     let client = RestClient::new(ClientConfig::new(format!("http://{}", listener.local_addr().unwrap()))).unwrap();
     let peer = tokio::spawn(async move {
         while let Ok((mut stream, _)) = listener.accept().await {
-            // Before it has heard what is wanted.
+            // Before it has read the request.
             drop(stream.write_all(b"HTTP/1.1 407 Proxy Authentication Required\r\n\r\n").await);
         }
     });

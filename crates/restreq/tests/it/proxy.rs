@@ -1,4 +1,4 @@
-//! Requests through a proxy: forwarded where the server speaks plain HTTP.
+//! Requests through a proxy: tunnels, and forwarding for plain HTTP servers.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -13,12 +13,12 @@ use tokio::task::JoinHandle;
 use crate::support::{Reply, Server, soon, steady_clock};
 use crate::tls::{Authority, settings, trusting};
 
-/// A proxy for one tunnel; returns its address, and what it was asked.
+/// A proxy for one tunnel. Returns its address and the request that it receives.
 async fn tunnel() -> (SocketAddr, JoinHandle<String>) {
     tunnel_over(None).await
 }
 
-/// The same, reached over TLS.
+/// The same over TLS.
 async fn tunnel_over(tls: Option<Arc<rustls::ServerConfig>>) -> (SocketAddr, JoinHandle<String>) {
     let listener = TcpListener::bind(("127.0.0.1", 0)).await.unwrap();
     let addr = listener.local_addr().unwrap();
@@ -42,7 +42,7 @@ async fn through(mut client: impl AsyncRead + AsyncWrite + Unpin) -> String {
     client.write_all(b"HTTP/1.1 200 OK\r\n\r\n").await.unwrap();
     client.flush().await.unwrap();
     let mut server = TcpStream::connect(target).await.unwrap();
-    // Ends with either side; how does not matter.
+    // Ends with either side, for any reason.
     drop(copy_bidirectional(&mut client, &mut server).await);
     head
 }
@@ -77,13 +77,13 @@ async fn tls_connection_uses_a_tunnel() {
     config.proxy_url = Some(format!("http://me:pw@{proxy}"));
     soon(RestClient::new(config).unwrap().get().send()).await.unwrap();
     assert_eq!(server.seen().len(), 1);
-    assert_eq!(server.seen()[0].header("proxy-authorization"), None, "the password is for the proxy alone");
+    assert_eq!(server.seen()[0].header("proxy-authorization"), None, "the password is sent only to the proxy");
     drop(server);
     let asked = soon(asked).await.unwrap();
     assert!(asked.starts_with("CONNECT 127.0.0.1:") && asked.to_lowercase().contains("proxy-authorization"), "{asked}");
 }
 
-/// The tunnel is TLS within TLS. The proxy is trusted as the server is.
+/// The tunnel is TLS within TLS. The proxy is verified with the server's CA.
 #[tokio::test]
 async fn proxy_may_use_tls() {
     let (authority, other) = (Authority::new(), Authority::new());
@@ -99,7 +99,7 @@ async fn proxy_may_use_tls() {
         let asked = soon(asked).await.unwrap().to_lowercase();
         assert!(asked.starts_with("connect 127.0.0.1:") && asked.contains("proxy-authorization: basic"), "{asked}");
     }
-    // What goes to the server in the open goes to the proxy all the same.
+    // Requests to a plain HTTP server also go to the proxy over TLS.
     let proxy = Server::start_with([], Reply::ok(), Some(tls(&authority, &[]))).await;
     let mut config = ClientConfig::new("http://server.invalid/prefix");
     config.tls.ca = Some(PemSource::Inline(authority.pem().into()));
@@ -110,7 +110,7 @@ async fn proxy_may_use_tls() {
     config.tls.ca = Some(PemSource::Inline(other.pem().into()));
     let error = soon(RestClient::new(config).unwrap().get().max_retries(0).send()).await.unwrap_err();
     assert!(error.to_string().contains("certificate"), "{error}");
-    assert_eq!(proxy.seen().len(), 1, "nothing is told to a proxy that is not trusted");
+    assert_eq!(proxy.seen().len(), 1, "nothing is sent to an untrusted proxy");
 }
 
 #[tokio::test(start_paused = true)]
@@ -125,7 +125,7 @@ async fn changed_proxy_ca_is_used() {
     config.tls.ca = Some(PemSource::File(ca.path().into()));
     config.proxy_url = Some(format!("https://{}", proxy.addr));
     let plain = RestClient::new(config.clone()).unwrap();
-    // Behind a tunnel, both have changed.
+    // Through a tunnel, both certificates have changed.
     let server = Server::start_with([], Reply::ok(), tls()).await;
     let (tunnel, _asked) = tunnel_over(tls()).await;
     config.server = server.url();

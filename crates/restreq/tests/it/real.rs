@@ -1,6 +1,6 @@
-//! Against a real kube-apiserver, where `PINTLE_TEST_KUBECONFIG` names a kubeconfig whose user may do everything.
+//! Tests against a real kube-apiserver. `PINTLE_TEST_KUBECONFIG` names a kubeconfig whose user has all permissions.
 //!
-//! Each test makes a namespace of its own and deletes it in the end.
+//! Each test creates its own namespace and deletes it at the end.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -41,7 +41,7 @@ fn map(name: &str, value: &str) -> ConfigMap {
     }
 }
 
-/// The configuration of the real server, `None` (and a word) where there is none.
+/// Returns the configuration of the real server. Without one, prints a message and returns `None`.
 #[allow(clippy::print_stderr)]
 fn config() -> Option<ClientConfig> {
     let Some(path) = std::env::var_os("PINTLE_TEST_KUBECONFIG") else {
@@ -52,7 +52,7 @@ fn config() -> Option<ClientConfig> {
     Some(config)
 }
 
-/// Runs a test in a namespace of its own.
+/// Runs a test in its own namespace.
 async fn in_namespace<F: Future<Output = ()>>(name: &str, test: impl FnOnce(RestClient, String) -> F) {
     let Some(config) = config() else { return };
     let client = RestClient::new(config).unwrap();
@@ -220,7 +220,7 @@ async fn oversized_object_is_reported_by_list_and_watch() {
 #[tokio::test]
 async fn future_revision_is_distinguished_from_other_timeouts() {
     in_namespace("future", |client, namespace| async move {
-        // The server asks to try again, each time after three seconds: not here.
+        // The server asks for a retry after three seconds each time; this test does not retry.
         let request = client.get().abs_path(["/api/v1"]).namespace(namespace).resource("configmaps").max_retries(0);
         let request = request.param("resourceVersion", "999999999").param("resourceVersionMatch", "NotOlderThan");
         let error = pintle_meta::ApiError::from(request.send().await.unwrap_err());

@@ -1,4 +1,4 @@
-//! No secret of a configuration is ever shown: not by `Debug`, not by an error or what lies beneath it, not in the log.
+//! Secrets of a configuration are never shown: not by `Debug`, not by an error or its sources, not in the log.
 
 use std::collections::BTreeSet;
 use std::error::Error as StdError;
@@ -25,10 +25,10 @@ use tracing_subscriber::fmt::MakeWriter;
 
 use crate::support::{End, Reply, Server, closed_port, soon};
 
-/// What every secret holds.
+/// The value of every secret.
 const CANARY: &str = "hush-0815";
 
-/// All that was shown so far, and of which types.
+/// Everything that was shown so far, and the types that were shown.
 #[derive(Clone, Default)]
 struct Shown(Arc<Mutex<Vec<u8>>>, Arc<Mutex<BTreeSet<&'static str>>>);
 
@@ -57,7 +57,7 @@ impl Shown {
         self.1.lock().unwrap().insert(std::any::type_name::<T>());
     }
 
-    /// An error, and all beneath it.
+    /// Shows an error and its sources.
     fn error<T: StdError + 'static>(&self, error: &T) {
         for error in std::iter::successors(Some(error as &dyn StdError), |error| StdError::source(*error)) {
             writeln!(self.clone(), "{error}\n{error:?}").unwrap();
@@ -65,7 +65,7 @@ impl Shown {
         self.debug(error);
     }
 
-    /// How a request failed, here and above.
+    /// Shows the error of a request and its conversions.
     fn failure(&self, error: Error) {
         match &error {
             Error::Auth { source, .. } => self.error(source),
@@ -86,7 +86,7 @@ impl Shown {
         String::from_utf8_lossy(&self.0.lock().unwrap()).into_owned()
     }
 
-    /// A client, if there can be one, and what its requests end with.
+    /// Shows a client, if it can be created, and the results of its requests.
     async fn requests(&self, config: ClientConfig) {
         self.debug(&config);
         let config = RestClientConfig { logged_body: Some(1 << 20), ..config.into() };
@@ -111,53 +111,53 @@ impl Shown {
         ];
         for request in requests {
             self.debug(&request);
-            let told = |error: Error| self.failure(error);
-            soon(request.send()).await.map_or_else(told, |answer| self.debug(&answer));
-            soon(request.object::<u32>()).await.map_or_else(told, drop);
+            let show = |error: Error| self.failure(error);
+            soon(request.send()).await.map_or_else(show, |answer| self.debug(&answer));
+            soon(request.object::<u32>()).await.map_or_else(show, drop);
             match soon(request.list()).await {
                 Ok(mut list) => {
                     self.debug(&list);
                     while let Some(part) = soon(list.next()).await {
-                        part.map_or_else(told, |part| self.debug(&part));
+                        part.map_or_else(show, |part| self.debug(&part));
                     }
                     self.debug(&list);
                 }
-                Err(error) => told(error),
+                Err(error) => show(error),
             }
             match soon(request.watch::<DynamicObject>()).await {
                 Ok(mut watch) => {
                     while let Some(event) = soon(watch.next()).await {
-                        event.map_or_else(told, |event| self.debug(&event.event_type()));
+                        event.map_or_else(show, |event| self.debug(&event.event_type()));
                     }
                     self.debug(&watch);
                 }
-                Err(error) => told(error),
+                Err(error) => show(error),
             }
         }
     }
 
-    /// What an [`Api`] gives.
+    /// Shows the results of an [`Api`].
     async fn handles(&self, client: RestClient) {
         let pods = ApiResource::new("v1", "Pod", "pods", Scope::Namespaced);
         let api: Api<DynamicObject> = Api::dynamic(client.clone(), pods, Some("a")).unwrap();
         self.debug(&(client.clone(), api.clone()));
-        let told = |error: ApiError| self.error(&error);
+        let show = |error: ApiError| self.error(&error);
         let mut pages = api.pages(&ListOptions::default());
         if let Some(Err(error)) = soon(pages.next()).await {
-            told(error);
+            show(error);
         }
         self.debug(&pages);
         match soon(ListWatch::list(&api, &ListOptions::default())).await {
             Ok(page) => self.debug(&page),
-            Err(error) => told(error),
+            Err(error) => show(error),
         }
         match soon(ListWatch::watch(&api, &WatchOptions::default())).await {
             Ok(events) => self.debug(&events),
-            Err(error) => told(error),
+            Err(error) => show(error),
         }
         match soon(api.watch(&WatchOptions::default())).await {
             Ok(events) => self.debug(&events),
-            Err(error) => told(error),
+            Err(error) => show(error),
         }
         match soon(client.get().resource("pods").raw_watch()).await {
             Ok(events) => self.debug(&events),
@@ -189,7 +189,7 @@ impl Shown {
     }
 }
 
-/// Configurations that differ in how to prove who one is, their secrets all canaries.
+/// Configurations with different credentials, in which all secrets are canaries.
 fn configs(url: &str) -> Vec<ClientConfig> {
     let secret = || Secret::new(CANARY);
     let basic = |password| Some(BasicAuth { username: "me".into(), password });
@@ -230,7 +230,7 @@ fn configs(url: &str) -> Vec<ClientConfig> {
     for (issuer, ca) in [("https", None), ("https", Some(CANARY)), ("http", None)] {
         add(&|config| {
             config.oidc = Some(OidcConfig {
-                // Nobody listens there.
+                // No server listens there.
                 issuer_url: format!("{issuer}://me:{CANARY}@127.0.0.1:1/realm"),
                 client_id: "me".into(),
                 client_secret: Some(secret()),
@@ -245,7 +245,7 @@ fn configs(url: &str) -> Vec<ClientConfig> {
     let (begin, end) = ("-----BEGIN PRIVATE KEY-----", "-----END PRIVATE KEY-----");
     for key in [
         CANARY.to_owned(),
-        // It has lost its line breaks.
+        // A key without its line breaks.
         format!("{begin}{CANARY}{end}"),
         format!("{begin} {CANARY}\n{end}\n"),
         format!("-----BEGIN {CANARY}\n{end}\n"),
@@ -262,13 +262,13 @@ fn configs(url: &str) -> Vec<ClientConfig> {
     configs
 }
 
-/// A proxy that refuses every tunnel.
+/// A proxy that rejects every tunnel.
 async fn refusing() -> (std::net::SocketAddr, tokio::task::JoinHandle<()>) {
     let listener = TcpListener::bind(("127.0.0.1", 0)).await.unwrap();
     let addr = listener.local_addr().unwrap();
     let task = tokio::spawn(async move {
         while let Ok((mut client, _)) = listener.accept().await {
-            // Whether it still listens does not matter.
+            // The client may have gone.
             drop(client.write_all(b"HTTP/1.1 407 Proxy Authentication Required\r\n\r\n").await);
         }
     });
@@ -278,8 +278,8 @@ async fn refusing() -> (std::net::SocketAddr, tokio::task::JoinHandle<()>) {
 #[tokio::test]
 async fn configuration_secrets_are_never_shown() {
     let shown = Shown::default();
-    // With one subscriber in the process, tracing asks that of the thread which comes to an event first, and if it has none, the
-    // event is off for all.
+    // With a single subscriber in the process, tracing asks the subscriber of the thread that reaches an event first.
+    // If that thread has none, the event is off for all threads.
     let _another =
         tracing::Dispatch::new(tracing_subscriber::fmt().with_max_level(Level::TRACE).with_writer(io::sink).finish());
     let log = tracing_subscriber::fmt().with_max_level(Level::TRACE).with_writer(shown.clone()).finish();
@@ -293,7 +293,7 @@ async fn configuration_secrets_are_never_shown() {
     let mut servers = Vec::new();
     for reply in [
         Reply::json(401, ""),
-        // A body that is no status, as a proxy or another server may send it.
+        // A body that is not a status, as from a proxy or another server.
         Reply::json(403, json!({"kind": "Secret", "data": {"token": CANARY}}).to_string()),
         Reply::json(500, CANARY),
         Reply::later(503, 0),
@@ -332,13 +332,13 @@ async fn configuration_secrets_are_never_shown() {
         shown.requests(config).await;
     }
 
-    // Those that answer at once with something.
+    // The servers that respond at once.
     for server in &servers[servers.len() - 4..] {
         let mut config = ClientConfig::new(format!("http://{user}@{}", server.addr));
         config.token = Some(Secret::new(CANARY));
         shown.handles(RestClient::new(config).unwrap()).await;
     }
-    // What holds no secret.
+    // Types without secrets.
     shown.debug(&(
         Timeouts::default(),
         LogWarnings,
@@ -347,7 +347,7 @@ async fn configuration_secrets_are_never_shown() {
         OperationResult::Created,
         Http2Config::default(),
     ));
-    // What a user asks to have, and may print.
+    // Types that a user requests and may print.
     shown.debug(&(Table::default(), TableColumn::default(), TableRow::default()));
     shown.debug(&Deletion::Object(Box::new(PartialObject::default())));
     shown.debug(&Vec::<DiscoveredResource>::new());
@@ -370,10 +370,10 @@ async fn configuration_secrets_are_never_shown() {
     let library = include_str!("../../src/lib.rs");
     let exported = library.split("\npub use ").skip(1).filter_map(|rest| rest.split_once(';'));
     for name in exported.flat_map(|(names, _)| names.split(|c: char| !c.is_alphanumeric() && c != '_')) {
-        // A trait, or behind a feature.
+        // A trait, or a type behind a feature.
         let is_other = name == "WarningHandler" || !cfg!(feature = "tower") && name.starts_with("Transport");
         let is_type = name.starts_with(char::is_uppercase) && !is_other;
-        assert!(!is_type || shown.knows(name), "show {name} here, with a secret in each of its members");
+        assert!(!is_type || shown.knows(name), "show {name} here, with a secret in each of its fields");
     }
 
     let text = shown.text();
@@ -387,7 +387,7 @@ async fn configuration_secrets_are_never_shown() {
         "no PEM key",
         "proxy_url",
     ] {
-        assert!(text.contains(expected), "the test does not get as far as {expected:?}");
+        assert!(text.contains(expected), "the test does not reach {expected:?}");
     }
     let encoded = [CANARY.to_owned(), format!("me:{CANARY}")].map(|text| BASE64_STANDARD.encode(text));
     let bytes = format!("{:?}", CANARY.as_bytes());

@@ -1,4 +1,4 @@
-//! What becomes of answers: successes, refusals, retries, lost connections.
+//! Sent requests: successes, rejections, retries and lost connections.
 
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -163,7 +163,7 @@ async fn retries_end_with_the_last_response() {
         assert_eq!(server.seen().len(), sent);
         soon(request.stream()).await.unwrap_err();
         soon(request.watch::<Value>()).await.unwrap_err();
-        assert_eq!(server.seen().len(), 3 * sent, "all executors alike");
+        assert_eq!(server.seen().len(), 3 * sent, "all methods return the same error");
     }
 }
 
@@ -181,7 +181,7 @@ async fn retried_write_reports_that_earlier_attempt_may_have_acted() {
     ] {
         let server = Server::start([Reply::later(first, 0), Reply::json(409, CONFLICT)]).await;
         let error = soon(server.client().verb(method.clone()).send()).await.unwrap_err();
-        assert_eq!(error.reason(), Some(&Reason::Conflict), "{method} {first}: the last answer counts");
+        assert_eq!(error.reason(), Some(&Reason::Conflict), "{method} {first}: the last response counts");
         if let Error::Retried { earlier, .. } = &error {
             assert_eq!(earlier.status().unwrap().code, first);
         }
@@ -198,7 +198,7 @@ async fn retried_write_reports_that_earlier_attempt_may_have_acted() {
 const VERSIONED: &str = r#"{"metadata":{"name":"a","resourceVersion":"7"}}"#;
 const GENERATED: &str = r#"{"metadata":{"generateName":"a-"}}"#;
 
-/// Its first attempt may have been the writer that the second one conflicts with.
+/// The first attempt may be the writer with which the second one conflicts.
 #[tokio::test(start_paused = true)]
 async fn guarded_write_is_retried_and_reports_doubt() {
     let _clock = steady_clock();
@@ -338,7 +338,7 @@ async fn request_can_be_sent_concurrently() {
         tasks.spawn(async move { request.send().await.unwrap_err() });
     }
     tasks.join_all().await;
-    assert_eq!(server.seen().len(), 200, "each sending counts its own retries");
+    assert_eq!(server.seen().len(), 200, "each send counts its own retries");
 }
 
 #[tokio::test]
@@ -386,7 +386,7 @@ async fn warnings_reach_handler_once_and_response() {
     soon(client.get().stream()).await.unwrap();
     assert_eq!(*heard.0.lock().unwrap(), ["old", "older"].repeat(3));
     soon(client.get().warning_handler(Arc::new(IgnoreWarnings)).send()).await.unwrap();
-    assert_eq!(heard.0.lock().unwrap().len(), 6, "the request's own handler comes before the client's");
+    assert_eq!(heard.0.lock().unwrap().len(), 6, "the request's handler replaces the client's");
 }
 
 #[tokio::test]
@@ -406,7 +406,7 @@ async fn request_credentials_replace_client_credentials() {
 
 #[tokio::test(start_paused = true)]
 async fn read_on_dead_connection_is_retried_at_once() {
-    // The clock stands still while a blocking task runs: whoever waits for it waits too long.
+    // The clock does not advance while a blocking task runs, so a request that waits for it times out.
     let (done, is_done) = std::sync::mpsc::channel::<()>();
     let still = tokio::task::spawn_blocking(move || is_done.recv_timeout(Duration::from_secs(10)));
     let server = Server::start([Reply::ok(), Reply::Hang]).await;
@@ -421,7 +421,7 @@ async fn read_on_dead_connection_is_retried_at_once() {
     still.await.unwrap().unwrap_err();
 }
 
-/// Nothing of the answer had come, so nothing would come twice.
+/// No part of the response had arrived, so no event is delivered twice.
 #[tokio::test]
 async fn stream_or_watch_on_dead_connection_is_retried() {
     let server = Server::start([Reply::ok(), Reply::Hang, Reply::ok(), Reply::Hang]).await;
@@ -437,7 +437,7 @@ async fn stream_or_watch_on_dead_connection_is_retried() {
     assert_eq!(connections, [0, 0, 1, 1, 2]);
 }
 
-/// The one that was refused cannot be sent again.
+/// The rejected request cannot be sent again.
 #[tokio::test]
 async fn unrepeatable_request_with_401_renews_credentials_for_next() {
     let server = Server::start([Reply::ok(), Reply::json(401, "")]).await;
@@ -470,7 +470,7 @@ async fn throttling_names_client_or_server() {
     ];
     let server = Server::start(script).await;
     let client = server.client();
-    let told = async || {
+    let throttling = async || {
         let error = soon(client.get().max_retries(0).send()).await.unwrap_err();
         error.throttling().map(|throttling| match throttling {
             Throttling::Server { retry_after, flow } => (retry_after.map(|wait| wait.as_secs()), flow.cloned()),
@@ -478,9 +478,9 @@ async fn throttling_names_client_or_server() {
         })
     };
     let flow = Flow { flow_schema: "schema".into(), priority_level: "level".into() };
-    assert_eq!(told().await, Some((Some(7), Some(flow))));
-    assert_eq!(told().await, Some((Some(10), None)));
-    assert_eq!(told().await, None, "a server in trouble is another matter");
+    assert_eq!(throttling().await, Some((Some(7), Some(flow))));
+    assert_eq!(throttling().await, Some((Some(10), None)));
+    assert_eq!(throttling().await, None, "a 5xx is not throttling");
 
     let mut config = server.config();
     (config.qps, config.burst) = (Some(f32::MIN_POSITIVE), Some(1));
@@ -501,7 +501,7 @@ async fn status_error_carries_the_audit_id() {
     }
 }
 
-/// Each request waits for itself: a limit for all of them would have those that are served wait for one that hangs.
+/// Each request waits on its own. A limit for all requests would make them wait for the hanging one.
 #[tokio::test]
 async fn hanging_request_blocks_no_other_after_429() {
     let refusal = Reply::json(429, "Too many requests").header("content-type", "text/plain");

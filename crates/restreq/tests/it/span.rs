@@ -1,4 +1,4 @@
-//! What tracing is told of a request.
+//! The tracing span of a request, and logged bodies.
 
 use std::io::{self, Write};
 use std::sync::{Arc, Mutex};
@@ -34,7 +34,7 @@ impl<'a> MakeWriter<'a> for Log {
 }
 
 impl Log {
-    /// The spans that have ended since the last look.
+    /// Returns the spans that ended since the last call.
     fn ended(&self) -> Vec<String> {
         let text = String::from_utf8(std::mem::take(&mut self.0.lock().unwrap())).unwrap();
         text.lines().filter(|line| line.contains(": close")).map(str::to_owned).collect()
@@ -45,11 +45,11 @@ impl Log {
 async fn request_span_has_stable_field_names() {
     let log = Log::default();
     let subscriber = || tracing_subscriber::fmt().with_max_level(Level::DEBUG).with_ansi(false);
-    // With one subscriber in the process, tracing asks that of the thread which comes to a span first, and if it has none, the span is off
-    // for all.
+    // With a single subscriber in the process, tracing asks the subscriber of the thread that reaches a span first. If
+    // that thread has none, the span is off for all threads.
     let _another = tracing::Dispatch::new(subscriber().with_writer(io::sink).finish());
-    let told = subscriber().with_span_events(FmtSpan::CLOSE).with_writer(log.clone()).finish();
-    let _guard = tracing::subscriber::set_default(told);
+    let subscriber = subscriber().with_span_events(FmtSpan::CLOSE).with_writer(log.clone()).finish();
+    let _guard = tracing::subscriber::set_default(subscriber);
 
     let script = [Reply::later(429, 0), Reply::ok(), Reply::json(404, "{}"), Reply::json(200, r#"{"items":[]}"#)];
     let server = Server::start_with(script, Reply::watch(&[], crate::support::End::Proper), None).await;
@@ -99,7 +99,7 @@ async fn bodies_are_logged_if_enabled_without_secrets() {
     let subscriber = || tracing_subscriber::fmt().with_max_level(Level::TRACE).with_ansi(false);
     let _another = tracing::Dispatch::new(subscriber().with_writer(io::sink).finish());
     let _guard = tracing::subscriber::set_default(subscriber().with_writer(log.clone()).finish());
-    let told = || {
+    let logged = || {
         let text = String::from_utf8(std::mem::take(&mut log.0.lock().unwrap())).unwrap();
         text.lines().filter(|line| line.contains("pintle_restreq::body")).map(str::to_owned).collect::<Vec<_>>()
     };
@@ -110,17 +110,17 @@ async fn bodies_are_logged_if_enabled_without_secrets() {
     let server = Server::start_with(script, Reply::json(200, map), None).await;
     let at = |client: &RestClient, resource| client.post().abs_path(["/api/v1"]).resource(resource).body(map);
     soon(at(&server.client(), "configmaps").send()).await.unwrap();
-    assert_eq!(told(), [""; 0], "not by default");
+    assert_eq!(logged(), [""; 0], "bodies are not logged by default");
 
     let config = RestClientConfig { logged_body: Some(1024), ..server.config().into() };
     let client = RestClient::new(config).unwrap();
     soon(at(&client, "configmaps").send()).await.unwrap();
     let shown = r#"body={"data":{"a":"b","token":"[redacted]"},"kind":"ConfigMap"}"#;
-    let lines = told();
+    let lines = logged();
     assert!(lines.len() == 2 && lines.iter().all(|line| line.contains(shown)), "{lines:?}");
 
     soon(at(&client, "configmaps").send()).await.unwrap_err();
-    assert!(told()[1].contains(r#""message":"no""#), "what a refusal says");
+    assert!(logged()[1].contains(r#""message":"no""#), "the body of a rejection");
     let by_path = |path| client.post().request_uri(path).body(map);
     for request in [
         at(&client, "secrets"),
@@ -128,7 +128,7 @@ async fn bodies_are_logged_if_enabled_without_secrets() {
         by_path("/api/v1/namespaces/team/serviceaccounts/a/token"),
     ] {
         soon(request.send()).await.unwrap();
-        let lines = told();
+        let lines = logged();
         let size = format!("body=[{} bytes]", map.len());
         assert!(lines.len() == 2 && lines.iter().all(|line| line.contains(&size)), "{lines:?}");
     }

@@ -1,5 +1,5 @@
-//! A scripted server on loopback: it answers request after request with what it was told to, faults included, and keeps what
-//! it was asked.
+//! A scripted server on loopback. It responds to requests by a script, which can contain failures, and records the
+//! requests.
 
 use std::collections::VecDeque;
 use std::net::SocketAddr;
@@ -20,18 +20,18 @@ use pintle_restreq::RestClient;
 use tokio::net::TcpListener;
 use tokio::task::{JoinHandle, JoinSet};
 
-/// A request as the server saw it.
+/// A request as the server received it.
 #[derive(Clone, Debug)]
 pub(crate) struct Seen {
     pub(crate) method: Method,
-    /// Path and query.
+    /// The path and query.
     pub(crate) uri: String,
     pub(crate) headers: HeaderMap,
     pub(crate) body: Bytes,
-    /// Which connection it came over, counted from 0.
+    /// The number of its connection, from 0.
     pub(crate) connection: usize,
     pub(crate) version: http::Version,
-    /// What the client showed in TLS.
+    /// The client's TLS certificate.
     pub(crate) certificate: Option<Bytes>,
 }
 
@@ -41,16 +41,16 @@ impl Seen {
     }
 }
 
-/// What the server does with a request.
+/// The server's reaction to a request.
 #[derive(Clone, Debug)]
 pub(crate) enum Reply {
-    /// Answers.
+    /// Responds.
     Answer { status: u16, headers: Vec<(&'static str, String)>, chunks: Vec<Bytes>, end: End },
-    /// Closes the connection without a word.
+    /// Closes the connection without a response.
     Hang,
-    /// Never answers.
+    /// Never responds.
     Silence,
-    /// What becomes of it depends on the request, and on how many there were before.
+    /// Depends on the request and on the number of earlier requests.
     By(fn(&Seen, usize) -> Reply),
 }
 
@@ -61,7 +61,7 @@ pub(crate) enum End {
     Proper,
     /// The connection breaks.
     Cut,
-    /// Nothing, ever.
+    /// Nothing, forever.
     Stall,
 }
 
@@ -79,12 +79,12 @@ impl Reply {
         Self::json(200, "{}")
     }
 
-    /// A refusal that says when to come back.
+    /// A rejection with `Retry-After`.
     pub(crate) fn later(status: u16, seconds: u32) -> Self {
         Self::json(status, "").header("retry-after", seconds.to_string())
     }
 
-    /// The frames of a watch, each in a chunk of its own.
+    /// The frames of a watch, each in its own chunk.
     pub(crate) fn watch(frames: &[&'static str], end: End) -> Self {
         let chunks = frames.iter().map(|frame| Bytes::from_static(frame.as_bytes())).collect();
         Self::Answer { status: 200, headers: vec![("content-type", "application/json".into())], chunks, end }
@@ -106,7 +106,7 @@ impl Reply {
     }
 }
 
-/// The server. It ends when it is dropped.
+/// The server, which stops when it is dropped.
 pub(crate) struct Server {
     pub(crate) addr: SocketAddr,
     state: Arc<State>,
@@ -116,21 +116,21 @@ pub(crate) struct Server {
 
 struct State {
     script: Mutex<VecDeque<Reply>>,
-    /// What comes when the script is over.
+    /// The reply after the end of the script.
     after: Reply,
     seen: Mutex<Vec<Seen>>,
     connections: AtomicUsize,
-    /// Those of them that have not ended.
+    /// The open connections.
     open: AtomicUsize,
 }
 
 impl Server {
-    /// Follows the script, then answers everything with an empty object.
+    /// Follows the script, then responds to everything with an empty object.
     pub(crate) async fn start(script: impl IntoIterator<Item = Reply>) -> Self {
         Self::start_with(script, Reply::ok(), None).await
     }
 
-    /// Answers everything alike.
+    /// Gives the same reply to all requests.
     pub(crate) async fn always(reply: Reply) -> Self {
         Self::start_with([], reply, None).await
     }
@@ -158,12 +158,12 @@ impl Server {
         format!("{}://{}", self.scheme, self.addr)
     }
 
-    /// How to reach it, without a rate limit.
+    /// Returns a client configuration for the server, without a rate limit.
     pub(crate) fn config(&self) -> ClientConfig {
         ClientConfig::new(self.url())
     }
 
-    /// A client that holds no more than that of an object.
+    /// Returns a client with this limit for objects.
     pub(crate) fn narrow_client(&self, max_object: usize) -> RestClient {
         let mut config = self.config();
         config.max_object = Some(max_object);
@@ -182,7 +182,7 @@ impl Server {
         self.state.connections.load(Ordering::SeqCst)
     }
 
-    /// Waits until all connections have ended.
+    /// Waits until all connections are closed.
     pub(crate) async fn is_left(&self) {
         soon(until(|| self.state.open.load(Ordering::SeqCst) == 0)).await;
     }
@@ -195,11 +195,11 @@ impl Drop for Server {
 }
 
 async fn accept(listener: TcpListener, state: Arc<State>, tls: Option<Arc<rustls::ServerConfig>>) {
-    // Its connections end with it.
+    // The connections end with the server.
     let mut connections = JoinSet::new();
     loop {
         let Ok((stream, _)) = listener.accept().await else { return };
-        // An answer in parts would wait for the client's acknowledgement of the first, and that 40 ms.
+        // Otherwise a response in parts would wait 40 ms for the client's acknowledgement of the first part.
         stream.set_nodelay(true).unwrap();
         let connection = state.connections.fetch_add(1, Ordering::SeqCst);
         state.open.fetch_add(1, Ordering::SeqCst);
@@ -212,7 +212,7 @@ async fn accept(listener: TcpListener, state: Arc<State>, tls: Option<Arc<rustls
                 })
             };
             let builder = hyper_util::server::conn::auto::Builder::new(TokioExecutor::new());
-            // How a connection ends is what the tests look at from the other side.
+            // The tests check on the client's side how a connection ends.
             match tls {
                 None => drop(builder.serve_connection(TokioIo::new(stream), service(None)).await),
                 Some(tls) => {
@@ -283,7 +283,7 @@ async fn serve(
 struct ScriptedBody {
     chunks: VecDeque<Bytes>,
     end: End,
-    /// Whether what came before has had its chance to be sent.
+    /// Whether the data so far could be sent.
     flushed: bool,
 }
 
@@ -309,8 +309,8 @@ impl http_body::Body for ScriptedBody {
     }
 }
 
-/// For tests on a paused clock that use sockets. By itself such a clock jumps to the next deadline as soon as nothing is ready,
-/// and would not leave the kernel the time to carry a byte. With this it goes in steps, each after a real millisecond.
+/// For tests with sockets on a paused clock. Such a clock jumps to the next deadline as soon as nothing is ready, and
+/// leaves the kernel no time to transfer data. This advances it in steps, each after a real millisecond.
 pub(crate) fn steady_clock() -> impl Drop {
     const STEP: Duration = Duration::from_millis(500);
     struct Clock(JoinHandle<()>);
@@ -321,14 +321,14 @@ pub(crate) fn steady_clock() -> impl Drop {
     }
     Clock(tokio::spawn(async {
         loop {
-            // The clock stands still while a blocking task runs.
+            // The clock does not advance while a blocking task runs.
             drop(tokio::task::spawn_blocking(|| std::thread::sleep(Duration::from_millis(1))).await);
             tokio::time::sleep(STEP).await;
         }
     }))
 }
 
-/// Lets the client's clock jump, which servers and programs are not told of.
+/// Advances the client's clock, but not that of servers and plugins.
 pub(crate) async fn skip(seconds: u64) {
     tokio::time::pause();
     tokio::time::advance(Duration::from_secs(seconds)).await;
@@ -337,22 +337,22 @@ pub(crate) async fn skip(seconds: u64) {
 
 /// Fails a test that hangs.
 pub(crate) async fn soon<F: Future>(future: F) -> F::Output {
-    tokio::time::timeout(Duration::from_secs(20), future).await.expect("it hangs")
+    tokio::time::timeout(Duration::from_secs(20), future).await.expect("the test timed out")
 }
 
-/// Looks again and again.
+/// Polls a condition until it is true.
 pub(crate) async fn until(is_so: impl Fn() -> bool) {
     while !is_so() {
         tokio::task::yield_now().await;
     }
 }
 
-/// A port on loopback that nothing listens on.
+/// A loopback port without a listener.
 pub(crate) async fn closed_port() -> SocketAddr {
     TcpListener::bind(("127.0.0.1", 0)).await.unwrap().local_addr().unwrap()
 }
 
-/// A pipe that nobody writes to: who opens it to read waits.
+/// A pipe without a writer: opening it for reading blocks.
 #[cfg(unix)]
 pub(crate) fn pipe(dir: &std::path::Path) -> std::path::PathBuf {
     let path = dir.join("pipe");

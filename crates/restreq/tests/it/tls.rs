@@ -1,4 +1,4 @@
-//! TLS: who is trusted, who is asking, what is negotiated, and what happens when certificates change.
+//! TLS: server verification, client certificates, protocol negotiation, and changing certificates.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -18,7 +18,7 @@ use tokio::time::Instant;
 
 use crate::support::{Reply, Server, soon, steady_clock};
 
-/// An authority of the test's own.
+/// The test's own CA.
 pub(crate) struct Authority(CertifiedIssuer<'static, KeyPair>);
 
 /// A certificate and its key, as PEM.
@@ -45,7 +45,7 @@ impl Authority {
     }
 }
 
-/// A server that shows this certificate, speaks these protocols, and asks for a certificate of this authority's.
+/// A server with this certificate and these protocols, which requests client certificates of this CA.
 async fn server(pair: &Pair, alpn: &[&str], clients: Option<&Authority>) -> Server {
     scripted([], pair, alpn, clients).await
 }
@@ -59,7 +59,7 @@ async fn scripted(
     Server::start_with(script, Reply::ok(), Some(settings(pair, alpn, clients))).await
 }
 
-/// How a server shows this certificate, speaks these protocols, and asks for a certificate of this authority's.
+/// Server settings with this certificate and these protocols, which request client certificates of this CA.
 pub(crate) fn settings(pair: &Pair, alpn: &[&str], clients: Option<&Authority>) -> Arc<rustls::ServerConfig> {
     versioned(rustls::DEFAULT_VERSIONS, pair, alpn, clients)
 }
@@ -114,10 +114,11 @@ async fn server_is_trusted_only_by_its_ca() {
     let mut anyone = server.config();
     anyone.tls.insecure_skip_verify = true;
     get(anyone).await.unwrap();
-    assert_eq!(server.seen().len(), 2, "nothing was sent to a server that is not trusted");
+    assert_eq!(server.seen().len(), 2, "nothing is sent to an untrusted server");
 }
 
-/// As with Go: whoever shows the very certificate that is trusted needs nobody to vouch for it. But the name and the time have to fit.
+/// As in Go, a server certificate that is itself in the bundle needs no CA. Its name and validity period must still
+/// match.
 #[tokio::test]
 async fn listed_server_certificate_needs_no_ca() {
     let authority = Authority::new();
@@ -142,13 +143,13 @@ async fn listed_server_certificate_needs_no_ca() {
         config.tls.ca = Some(PemSource::Inline(shown.certificate.clone().into()));
         let outcome = get(config.clone()).await;
         assert_eq!(outcome.is_ok(), is_trusted, "{outcome:?} {}", shown.certificate);
-        // Another one of the same name is another one.
+        // Another certificate with the same name is not accepted.
         config.tls.ca = Some(PemSource::Inline(authority.issue("127.0.0.1").certificate.into()));
         get(config).await.unwrap_err();
     }
 }
 
-/// As with Go: a bundle serves as long as one of its certificates does.
+/// As in Go, a bundle works if at least one of its certificates is valid.
 #[tokio::test]
 async fn invalid_certificate_in_bundle_is_skipped() {
     let authority = Authority::new();
@@ -168,7 +169,7 @@ async fn invalid_certificate_in_bundle_is_skipped() {
     }
 }
 
-/// What breaks after the request has left proves nothing about what the server did, whichever layer it breaks in.
+/// A failure after the request was sent proves nothing about the server, in whichever layer it happens.
 #[tokio::test]
 async fn garbled_response_to_write_may_have_acted() {
     let authority = Authority::new();
@@ -185,7 +186,7 @@ async fn garbled_response_to_write_may_have_acted() {
                 stream.flush().await.unwrap();
             }
             assert!(stream.read(&mut [0; 4096]).await.unwrap() > 0);
-            // A record that nobody has encrypted.
+            // A TLS record that is not encrypted.
             let tcp = stream.get_mut().0;
             tcp.write_all(&[&[23, 3, 3, 0, 32][..], &[0; 32]].concat()).await.unwrap();
             stream
@@ -227,7 +228,7 @@ async fn http2_is_used_if_the_server_supports_it() {
         get(trusting(&server, &authority)).await.unwrap();
         assert_eq!(server.seen()[0].version, version, "{alpn:?}");
     }
-    // Unless it is not wanted.
+    // Unless HTTP/2 is disabled.
     let server = server(&authority.issue("127.0.0.1"), &["h2", "http/1.1"], None).await;
     let http2 = Http2Config { enabled: false, ..Http2Config::default() };
     let client = RestClient::new(RestClientConfig { http2, ..trusting(&server, &authority).into() }).unwrap();
@@ -235,7 +236,7 @@ async fn http2_is_used_if_the_server_supports_it() {
     assert_eq!(server.seen()[0].version, http::Version::HTTP_11);
 }
 
-/// A peer that agrees on HTTP/2, and then reads what comes and says nothing.
+/// A peer that negotiates HTTP/2, then reads and never responds.
 async fn silent(pair: &Pair) -> (std::net::SocketAddr, tokio::task::JoinHandle<()>) {
     const SETTINGS: [u8; 9] = [0, 0, 0, 4, 0, 0, 0, 0, 0];
     let listener = tokio::net::TcpListener::bind(("127.0.0.1", 0)).await.unwrap();
@@ -313,7 +314,8 @@ async fn client_certificate_authenticates_requests() {
         let server = Server::start_with([], Reply::ok(), Some(tls)).await;
         let refused = |outcome: Result<(), Error>| match outcome.unwrap_err() {
             Error::Connect { refused: false, .. } => {}
-            // With TLS 1.3 the refusal comes late. If it arrives before the connection breaks, it is told as what it is.
+            // In TLS 1.3, the rejection arrives late. It is reported as such if it arrives before the connection
+            // breaks.
             Error::Transport { .. } if version == &TLS13 => {}
             error => panic!("{version:?}: {error:?}"),
         };
@@ -363,7 +365,7 @@ async fn changed_client_certificate_applies_to_new_connections() {
     let client = RestClient::new(config).unwrap();
     client.get().max_retries(0).send().await.unwrap_err();
 
-    // Half a change is none.
+    // Half a change is not used.
     let fresh = authority.issue("me");
     std::fs::write(dir.path().join("cert"), &fresh.certificate).unwrap();
     tokio::time::sleep(Duration::from_secs(11)).await;
@@ -398,7 +400,7 @@ async fn changed_ca_is_trusted_without_restart() {
     std::fs::write(&ca, new.pem()).unwrap();
     tokio::time::sleep(Duration::from_secs(11)).await;
     client.get().send().await.unwrap();
-    // And what works is not given up for garbage, nor for what has no end.
+    // Invalid or endless files do not replace working certificates.
     std::fs::write(&ca, "garbage").unwrap();
     tokio::time::sleep(Duration::from_secs(11)).await;
     client.get().send().await.unwrap();
@@ -419,7 +421,7 @@ fn endless_certificate_file_is_rejected_at_once() {
         let mut config = ClientConfig::new("https://host");
         config.tls.ca = Some(PemSource::File(path));
         let error = RestClient::new(config).unwrap_err().to_string();
-        assert!(error.contains("tls.ca") && error.contains("no regular file"), "{error}");
+        assert!(error.contains("tls.ca") && error.contains("not a regular file"), "{error}");
     }
 }
 
@@ -431,7 +433,7 @@ mod program {
 
     use super::*;
 
-    /// A program in a directory of its own, whose nth run gives the nth status.
+    /// A plugin in its own directory, whose nth run returns the nth status.
     fn giving(dir: &Path, statuses: impl IntoIterator<Item = Value>) -> pintle_meta::ExecConfig {
         const VERSION: &str = "client.authentication.k8s.io/v1";
         for (at, status) in statuses.into_iter().enumerate() {
@@ -470,14 +472,15 @@ mod program {
         let error = soon(client.get().max_retries(0).send()).await.unwrap_err();
         assert!(matches!(&error, Error::Connect { .. } | Error::Transport { .. }), "{error:?}");
 
-        // Another client runs the program anew. The first answer is a 401: it runs once more, and its new certificate is shown.
+        // Another client runs the plugin again. The first response is a 401, so the plugin runs once more and its new
+        // certificate is used.
         let memory = Memory::new();
         let metrics = Some(Arc::new(memory.clone()) as _);
         let client = RestClient::new(RestClientConfig { metrics, ..config.into() }).unwrap();
         soon(client.get().send()).await.unwrap();
         assert_eq!(server.seen().len(), 2);
         let ages = memory.distribution("rest_client_exec_plugin_certificate_rotation_age", &[]).unwrap();
-        assert_eq!(ages.count(), 1, "one took another's place");
+        assert_eq!(ages.count(), 1, "a certificate was replaced");
         assert_ne!(server.seen()[0].connection, server.seen()[1].connection);
         soon(client.get().send()).await.unwrap();
         assert_eq!(std::fs::read_to_string(dir.path().join("runs")).unwrap().lines().count(), 3);
@@ -490,7 +493,7 @@ mod program {
         let dir = tempfile::tempdir().unwrap();
         let mut config = trusting(&server, &authority);
         config.exec = Some(giving(dir.path(), [shown(authority.issue("me")), json!({"token": "t"})]));
-        // The server refuses whoever shows none.
+        // The server rejects clients without a certificate.
         let error = get(config).await.unwrap_err();
         assert!(matches!(&error, Error::Connect { .. } | Error::Transport { .. }), "{error:?}");
         assert_eq!((server.seen().len(), server.connections()), (1, 2));

@@ -1,4 +1,4 @@
-//! Uploads that a server answers before it has read them.
+//! Uploads to which a server responds before it has read them.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -14,8 +14,8 @@ use tokio::net::{TcpListener, TcpStream};
 
 use crate::support::{soon, until};
 
-/// A server that refuses what is sent to it as it begins, and reads on; whatever else it is asked, it answers. And how many connections it
-/// has seen the end of.
+/// A server that rejects an upload when it begins and keeps reading, and responds to all other requests. Also returns
+/// the number of ended connections.
 async fn hasty() -> (RestClient, Arc<AtomicUsize>) {
     let listener = TcpListener::bind(("127.0.0.1", 0)).await.unwrap();
     let client = RestClient::new(ClientConfig::new(format!("http://{}", listener.local_addr().unwrap()))).unwrap();
@@ -26,7 +26,7 @@ async fn hasty() -> (RestClient, Arc<AtomicUsize>) {
             let (tcp, _) = listener.accept().await.unwrap();
             let counted = counted.clone();
             tokio::spawn(async move {
-                // However the client ends it.
+                // The client may end the connection in any way.
                 drop(serve(BufReader::new(tcp)).await);
                 counted.fetch_add(1, Ordering::SeqCst);
             });
@@ -60,7 +60,7 @@ fn is_too_large(error: &Error) -> bool {
     matches!(error, Error::Status { status, .. } if status.code == 413)
 }
 
-/// Else the next request would wait for an upload that may never end.
+/// Otherwise the next request would wait for an upload that may never end.
 #[tokio::test]
 async fn early_response_to_upload_closes_the_connection() {
     let (client, ended) = hasty().await;
@@ -71,10 +71,10 @@ async fn early_response_to_upload_closes_the_connection() {
     soon(client.get().send()).await.unwrap();
 }
 
-/// What blocks its thread, no timer would end.
+/// A timer could not end a test that blocks its thread.
 #[test]
 fn upload_may_send_requests_with_its_own_client() {
-    let (told, ended) = mpsc::channel();
+    let (sender, ended) = mpsc::channel();
     let test = thread::spawn(move || {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
         runtime.block_on(async {
@@ -88,8 +88,8 @@ fn upload_may_send_requests_with_its_own_client() {
             until(|| ended.load(Ordering::SeqCst) > 0).await;
             client.get().send().await.unwrap();
         });
-        told.send(()).unwrap();
+        sender.send(()).unwrap();
     });
-    assert_ne!(ended.recv_timeout(Duration::from_secs(10)), Err(RecvTimeoutError::Timeout), "it hangs");
+    assert_ne!(ended.recv_timeout(Duration::from_secs(10)), Err(RecvTimeoutError::Timeout), "the test timed out");
     test.join().unwrap();
 }

@@ -1,4 +1,4 @@
-//! Watches that are taken up again, and waiting for what becomes of an object.
+//! Watches that resume, and waiting for a state of an object.
 
 use std::time::Duration;
 
@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 
 use crate::support::{End, Reply, Server, soon, steady_clock};
 
-/// A type that keeps nothing but metadata.
+/// A type with metadata only.
 #[derive(Clone, Debug, Default, Deserialize, Serialize)]
 struct Widget {
     metadata: ObjectMeta,
@@ -39,7 +39,7 @@ fn failing(code: u16) -> &'static str {
     json!({"type": "ERROR", "object": status}).to_string().leak()
 }
 
-/// The revisions that were watched from.
+/// Returns the revisions from which watches started.
 fn revisions(server: &Server) -> Vec<String> {
     let uris = server.seen().into_iter().map(|seen| seen.uri);
     let revision =
@@ -63,17 +63,17 @@ async fn retry_watch_resumes_after_any_end() {
     ])
     .await;
     let mut watch = watch(&server);
-    let mut told = Vec::new();
+    let mut events = Vec::new();
     let error = loop {
         match watch.next().await.unwrap() {
             Ok(WatchEvent::Added(it) | WatchEvent::Modified(it) | WatchEvent::Deleted(it)) => {
-                told.push(it.metadata.resource_version);
+                events.push(it.metadata.resource_version);
             }
-            Ok(other) => panic!("{other:?} is not told"),
+            Ok(other) => panic!("{other:?} is not events"),
             Err(error) => break error,
         }
     };
-    assert_eq!(told, ["5", "7", "30"]);
+    assert_eq!(events, ["5", "7", "30"]);
     assert!(error.is_expired(), "{error}");
     assert!(watch.next().await.is_none());
     assert_eq!(revisions(&server), ["3", "7", "7", "7", "7", "20", "20", "20", "30"]);
@@ -103,7 +103,7 @@ async fn permanent_error_ends_the_retry_watch() {
         assert!(expected(&error), "{reply:?}: {error}");
         assert!(watch.next().await.is_none());
         assert_eq!(server.seen().len(), 1, "{reply:?}");
-        assert!(watch.until(|_| true).await.is_err(), "and there is nothing more to wait for");
+        assert!(watch.until(|_| true).await.is_err(), "the watch has ended");
     }
     let server = Server::always(Reply::ok()).await;
     for revision in ["", "0"] {
@@ -118,8 +118,8 @@ async fn retry_watch_paces_its_restarts() {
     for (reply, most) in [(Reply::watch(&[], End::Proper), 11), (Reply::json(500, "{}"), 5), (waited, 1)] {
         let server = Server::always(reply.clone()).await;
         let mut watch = watch(&server);
-        let told = tokio::time::timeout(Duration::from_secs(10), watch.next()).await;
-        assert!(told.is_err(), "{reply:?}: there is nothing to tell");
+        let events = tokio::time::timeout(Duration::from_secs(10), watch.next()).await;
+        assert!(events.is_err(), "{reply:?}: there is no event");
         assert!((1..=most).contains(&server.seen().len()), "{reply:?}: {}", server.seen().len());
     }
 }
@@ -130,14 +130,14 @@ async fn cancelled_next_loses_no_event() {
     let server = Server::always(Reply::watch(&frames, End::Stall)).await;
     let mut watch = watch(&server);
     let is_at = |event: &WatchEvent<Widget>, revision: &str| matches!(event, WatchEvent::Modified(it) if it.metadata.resource_version == revision);
-    // Each is polled once and dropped until there is something.
-    let mut told = 0;
-    while told < 2 {
+    // Each future is polled once and dropped until there is an event.
+    let mut events = 0;
+    while events < 2 {
         tokio::select! {
             biased;
             event = watch.next() => {
                 event.unwrap().unwrap();
-                told += 1;
+                events += 1;
             }
             () = tokio::task::yield_now() => {}
         }
@@ -194,7 +194,10 @@ async fn wait_for_survives_expired_revisions() {
         assert!(seen.uri.contains("fieldSelector=metadata.name%3Da"), "{}", seen.uri);
     }
     let server = Server::start([list("3", json!([phase("2", "Running")]))]).await;
-    assert!(dynamic(&server).wait_for("ns/a", |it| it.is_some()).await.unwrap().is_some(), "it may be so already");
+    assert!(
+        dynamic(&server).wait_for("ns/a", |it| it.is_some()).await.unwrap().is_some(),
+        "the condition may already hold"
+    );
     assert_eq!(server.seen().len(), 1);
     let server = Server::always(Reply::json(403, "{}")).await;
     assert!(dynamic(&server).wait_for("ns/a", |it| it.is_some()).await.unwrap_err().is_forbidden());
@@ -231,13 +234,13 @@ async fn wait_for_deletion_notices_a_recreated_object() {
     let gone = Reply::watch(&[frame("MODIFIED", "4"), frame("DELETED", "5")], End::Stall);
     let server = Server::start([there(), gone]).await;
     api(&server).wait_for_deletion("a", "u").await.unwrap();
-    // The deletion happened while nobody watched.
+    // The object was deleted between two watches.
     let server = Server::start([there(), Reply::json(410, "{}"), there()]).await;
     let other = api(&server).wait_for_deletion("a", "other").await;
-    assert!(other.is_ok() && server.seen().len() == 1, "the one that is there is another one");
+    assert!(other.is_ok() && server.seen().len() == 1, "the existing object has another UID");
 }
 
-/// Lists one widget that runs, `b`, and says of each watch that its revision is gone.
+/// Lists one running widget, `b`, and responds to each watch that its revision is gone.
 fn only_another(seen: &crate::support::Seen, _: usize) -> Reply {
     match seen.uri.contains("watch=true") {
         true => Reply::json(410, "{}"),
@@ -255,7 +258,7 @@ async fn immediately_expired_revisions_are_listed_with_pauses() {
     assert!((4..=10).contains(&server.seen().len()), "{}", server.seen().len());
 }
 
-/// Some servers do not know field selectors, and answer with all there is.
+/// Some servers do not support field selectors and return all objects.
 #[tokio::test]
 async fn wait_for_ignores_objects_of_other_names() {
     let other = |event_type: &str| {

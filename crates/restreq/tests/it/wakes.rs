@@ -1,4 +1,4 @@
-//! How often a request over HTTP/1.1 is polled, and how often it wakes its own task.
+//! How often an HTTP/1.1 request is polled, and how often it wakes its own task.
 
 use std::net::SocketAddr;
 use std::pin::pin;
@@ -16,7 +16,7 @@ use tokio_rustls::TlsAcceptor;
 use crate::support::{End, Reply, Server, soon};
 use crate::tls::{Authority, settings};
 
-/// Answers each request with one write, so that head and body arrive together.
+/// Responds to each request with one write, so that headers and body arrive together.
 async fn answer(mut stream: impl AsyncRead + AsyncWrite + Unpin) {
     let mut request = Vec::new();
     while stream.read_buf(&mut request).await.is_ok_and(|read| read > 0) {
@@ -47,7 +47,7 @@ async fn serve(tls: Option<TlsAcceptor>) -> SocketAddr {
     addr
 }
 
-/// Counts the wakes of a future, and passes them on to its task.
+/// Counts the wakes of a future, and forwards them to its task.
 #[derive(Default)]
 struct Wakes {
     count: AtomicUsize,
@@ -78,7 +78,7 @@ async fn counted(future: impl Future) -> (usize, usize) {
 }
 
 async fn expect_two_polls_and_one_wake(client: RestClient) {
-    // The first requests connect, and TLS sends tickets with the first answer.
+    // The first requests connect, and TLS sends session tickets with the first response.
     for _ in 0..3 {
         soon(client.get().send()).await.unwrap();
     }
@@ -104,7 +104,7 @@ async fn get_over_tls_polls_once_after_the_answer() {
     expect_two_polls_and_one_wake(RestClient::new(config).unwrap()).await;
 }
 
-/// A wake that comes while a part of the body is taken must not be lost: on other threads, the server goes on sending.
+/// A wake that arrives while a part of the body is taken must not be lost: the server keeps sending on another thread.
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn streamed_bodies_lose_no_wake_across_threads() {
     let chunks: Vec<Bytes> = (0..400).map(|at| Bytes::from(format!("{at} "))).collect();

@@ -1,4 +1,4 @@
-//! Watches and streams, from the frames on the wire to events; and how they end.
+//! Watches and streams: events from frames, and the end of a watch.
 
 use std::time::Duration;
 
@@ -17,12 +17,12 @@ const BOOKMARK: &str = r#"{"type":"BOOKMARK","object":{"metadata":{"resourceVers
 const GONE: &str =
     r#"{"type":"ERROR","object":{"kind":"Status","code":410,"reason":"Expired","message":"too old resource version"}}"#;
 
-/// What a watch tells: `added a`, and in the end `end` or `error: …`.
-async fn told(mut watch: Watch<DynamicObject>) -> Vec<String> {
-    let mut told = Vec::new();
+/// Returns the events of a watch as strings: `added a`, and at the end `end` or `error: …`.
+async fn events(mut watch: Watch<DynamicObject>) -> Vec<String> {
+    let mut events = Vec::new();
     loop {
-        told.push(match soon(watch.next()).await {
-            None => break told.push("end".into()),
+        events.push(match soon(watch.next()).await {
+            None => break events.push("end".into()),
             Some(Err(error)) => format!("error: {error}"),
             Some(Ok(WatchEvent::Added(object))) => format!("added {}", object.name()),
             Some(Ok(WatchEvent::Modified(object))) => format!("modified {}", object.name()),
@@ -31,12 +31,12 @@ async fn told(mut watch: Watch<DynamicObject>) -> Vec<String> {
             Some(Ok(WatchEvent::Error(status))) => format!("status {}", status.code),
         });
     }
-    told
+    events
 }
 
 async fn watch(reply: Reply) -> Vec<String> {
     let server = Server::always(reply).await;
-    told(soon(server.client().get().param("watch", "true").watch()).await.unwrap()).await
+    events(soon(server.client().get().param("watch", "true").watch()).await.unwrap()).await
 }
 
 #[tokio::test]
@@ -68,13 +68,13 @@ async fn lost_connection_ends_the_watch_with_an_error() {
     for (frames, end) in
         [(&[ADDED][..], End::Cut), (&[ADDED, &MODIFIED[..20]], End::Cut), (&[ADDED, "{\"type\""], End::Proper)]
     {
-        let told = watch(Reply::watch(frames, end)).await;
-        assert_eq!((told.len(), told[0].as_str(), told[2].as_str()), (3, "added a", "end"), "{told:?}");
-        assert!(told[1].starts_with("error: GET http://127.0.0.1"), "{told:?}");
+        let events = watch(Reply::watch(frames, end)).await;
+        assert_eq!((events.len(), events[0].as_str(), events[2].as_str()), (3, "added a", "end"), "{events:?}");
+        assert!(events[1].starts_with("error: GET http://127.0.0.1"), "{events:?}");
     }
 }
 
-/// What came before is good, so whoever follows it goes on from there: as after a broken connection, without a list.
+/// All earlier events are valid, so a watcher can resume without a list, as after a lost connection.
 #[tokio::test]
 async fn end_within_a_frame_is_a_lost_connection() {
     for frames in [&[ADDED, "{\"type\""][..], &[ADDED, &MODIFIED[..60]], &[ADDED, "\n{"]] {
@@ -97,9 +97,9 @@ async fn invalid_frame_ends_the_watch_with_an_error() {
         ("garbage ", "no watch frame"),
         ("[1,2] ", "no watch frame"),
     ] {
-        let told = watch(Reply::watch(&[frame, ADDED], End::Proper)).await;
-        assert_eq!(told.len(), 2, "{told:?}");
-        assert!(told[0].starts_with("error:") && told[0].contains(word), "{word}: {told:?}");
+        let events = watch(Reply::watch(&[frame, ADDED], End::Proper)).await;
+        assert_eq!(events.len(), 2, "{events:?}");
+        assert!(events[0].starts_with("error:") && events[0].contains(word), "{word}: {events:?}");
     }
 }
 
@@ -124,8 +124,8 @@ async fn error_message_is_not_repeated() {
 async fn too_large_frame_is_rejected() {
     let server = Server::always(Reply::watch(&[ADDED], End::Proper)).await;
     let request = server.client().get().max_body(50);
-    let told = told(soon(request.watch()).await.unwrap()).await;
-    assert!(told[0].contains("exceeds the limit of 50"), "{told:?}");
+    let events = events(soon(request.watch()).await.unwrap()).await;
+    assert!(events[0].contains("exceeds the limit of 50"), "{events:?}");
 }
 
 #[tokio::test]
@@ -157,7 +157,7 @@ async fn large_frame_without_event_type_ends_the_watch() {
         (r#""ERROR""#, r#"{"metadata":{"name":"a"}"#),
         (r#""NEWS""#, r#"{"metadata":{"name":"a"}"#),
         (r#"["ADDED"]"#, r#"{"metadata":{"name":"a"}"#),
-        // It is no JSON.
+        // Invalid JSON.
         (r#""ADDED""#, r#"{"metadata":{"name":"a"}]"#),
     ] {
         let frame = format!(r#"{{"type":{kind},"object":{object},"pad":"{}"}}}}"#, "x".repeat(500));
@@ -168,7 +168,7 @@ async fn large_frame_without_event_type_ends_the_watch() {
     }
 }
 
-/// Where it ceases to be JSON, another frame may have begun: the next one would be read from its middle.
+/// After the first invalid byte, another frame may have begun, and the next one would be read from its middle.
 #[tokio::test]
 async fn large_invalid_json_frame_ends_the_watch() {
     let frame = format!(r#"{{"type":"ADDED","object":{{"metadata":{{"name":"a"}},"pad":"{}"]"#, "x".repeat(500));
@@ -210,7 +210,7 @@ async fn watch_requires_json_and_status_200() {
     assert_eq!(open().await.unwrap_err().reason(), Some(&Reason::Forbidden));
     assert!(open().await.unwrap_err().to_string().contains("secrets is forbidden"));
     assert_eq!(open().await.unwrap_err().reason(), Some(&Reason::Unauthorized));
-    assert_eq!(told(open().await.unwrap()).await, ["added a", "end"]);
+    assert_eq!(events(open().await.unwrap()).await, ["added a", "end"]);
 }
 
 #[tokio::test]
@@ -243,7 +243,7 @@ async fn request_timeout_does_not_end_a_watch() {
     let mut watch = request.watch::<DynamicObject>().await.unwrap();
     watch.next().await.unwrap().unwrap();
     let waiting = tokio::time::timeout(Duration::from_secs(300), watch.next()).await;
-    assert!(waiting.is_err(), "it ended after all: {waiting:?}");
+    assert!(waiting.is_err(), "the watch ended: {waiting:?}");
     assert_eq!(server.seen()[0].uri, "/?timeout=1s");
 }
 
@@ -300,11 +300,11 @@ fn value() -> impl Strategy<Value = serde_json::Value> {
                 .prop_map(|members| members.into_iter().collect::<serde_json::Map<_, _>>().into()),
         ]
     });
-    // A stream of bare numbers is no stream of frames: `1` `2` would be read as 12.
+    // Bare numbers cannot be frames: `1` `2` would be read as 12.
     nested.prop_filter("a container", |value| value.is_object() || value.is_array())
 }
 
-/// Feeds the text in pieces of the given sizes, and returns all frames.
+/// Pushes the text in chunks of the given sizes, and returns all frames.
 fn split(text: &[u8], sizes: &[usize]) -> (Vec<Bytes>, bool) {
     let mut splitter = FrameSplitter::new(usize::MAX);
     let (mut frames, mut rest, mut sizes) = (Vec::new(), text, sizes.iter().cycle());
@@ -345,7 +345,7 @@ proptest! {
     ) {
         let (frames, between) = split(&bytes, &sizes);
         let whole = split(&bytes, &[bytes.len().max(1)]);
-        prop_assert_eq!(&(frames.clone(), between), &whole, "where the chunks end makes no difference");
+        prop_assert_eq!(&(frames.clone(), between), &whole, "chunk boundaries make no difference");
         let dense = |bytes: &[u8]| bytes.iter().copied().filter(|byte| !byte.is_ascii_whitespace()).collect::<Vec<_>>();
         let found = dense(&frames.concat());
         prop_assert_eq!(&found, &dense(&bytes)[..found.len()]);

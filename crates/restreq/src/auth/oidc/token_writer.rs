@@ -77,7 +77,7 @@ impl TokenWriter {
         if let Err(error) = begun {
             state.keeping = None;
             drop(state);
-            tracing::warn!("{}", self.0.fault(&format!("its new tokens cannot be kept: {error}")));
+            tracing::warn!("{}", self.0.fault(&format!("its new tokens cannot be stored: {error}")));
         }
         end
     }
@@ -104,7 +104,7 @@ impl Shared {
                 Err(_) => "the store panicked".into(),
             };
             if left == 0 {
-                let why = format!("its new tokens cannot be kept, log in again after a restart: {why}");
+                let why = format!("its new tokens cannot be stored, log in again after a restart: {why}");
                 tracing::warn!("{}", self.fault(&why));
             } else {
                 thread::sleep(PAUSE);

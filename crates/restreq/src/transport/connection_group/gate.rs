@@ -83,7 +83,7 @@ mod tests {
         let counts = || [&first, &last].map(|count| count.0.load(Ordering::SeqCst));
         assert_eq!(counts(), [1, 1]);
         assert_eq!(gate.closed_while(|| waker.wake_by_ref()), ((), true));
-        assert_eq!(gate.closed_while(|| 7), (7, false), "a wake before is nothing new");
+        assert_eq!(gate.closed_while(|| 7), (7, false), "an earlier wake is not reported");
         assert_eq!(counts(), [1, 1]);
         waker.wake_by_ref();
         assert_eq!(counts(), [1, 2]);

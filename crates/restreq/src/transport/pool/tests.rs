@@ -33,14 +33,14 @@ impl World {
 
     fn is_used(&mut self, conn: ConnId) {
         let (users, settled) = self.open[&conn];
-        assert!(users < self.most(settled), "{conn} has {users} already");
+        assert!(users < self.most(settled), "{conn} already has {users} users");
         self.open.insert(conn, (users + 1, settled));
         self.used.push(conn);
     }
 
     fn obey(&mut self, actions: Actions) {
         for (ticket, conn) in actions.assign {
-            assert_eq!(self.waiting.pop_first(), Some(ticket), "who waits longest comes first");
+            assert_eq!(self.waiting.pop_first(), Some(ticket), "the oldest request comes first");
             self.is_used(conn);
         }
         for ticket in actions.fail {
@@ -65,7 +65,7 @@ impl World {
 
     fn check(&self) {
         let room = self.open.values().any(|(users, settled)| *users < self.most(*settled));
-        assert!(self.waiting.is_empty() || !room, "nobody waits beside room");
+        assert!(self.waiting.is_empty() || !room, "no request waits while a connection is free");
         let unsettled = self.open.values().any(|(_, settled)| self.http2 && !settled);
         assert!(
             self.waiting.is_empty() || self.dials_in_flight > 0 || unsettled,
@@ -187,7 +187,7 @@ fn forty_cold_requests_dial_once_until_protocol_is_known() {
         let (conn, actions) = pool.dialled(protocol, Instant::now());
         assert_eq!((actions.assign.len(), actions.dial), (1, dials), "{protocol:?}");
         if protocol == Protocol::Http2 {
-            assert_eq!(pool.settled(conn, 1000).give.len(), 39);
+            assert_eq!(pool.settled(conn, 1000).assign.len(), 39);
         }
     }
 }
@@ -227,7 +227,7 @@ fn failure_of_only_dial_fails_all_waiting_requests() {
     let mut pool = Pool::default();
     let tickets: Vec<Ticket> = (0..5).map(|_| waits(pool.acquire()).0).collect();
     assert_eq!(pool.dial_failed(), Actions { fail: tickets, ..Actions::default() });
-    assert_eq!(waits(pool.acquire()).1.dial, 1, "who comes later dials anew");
+    assert_eq!(waits(pool.acquire()).1.dial, 1, "a later request dials again");
 }
 
 #[test]
@@ -240,9 +240,9 @@ fn stuck_dial_is_replaced_for_waiting_requests() {
     // It connects, but the settings never arrive.
     let (conn, actions) = pool.dialled(Protocol::Http2, start + TIMEOUT);
     assert_eq!(actions.assign, [(tickets[1], conn)]);
-    assert_eq!(pool.give_up(0, start + TIMEOUT * 3 / 2, TIMEOUT), Actions::default(), "they may come yet");
+    assert_eq!(pool.give_up(0, start + TIMEOUT * 3 / 2, TIMEOUT), Actions::default(), "the settings may still arrive");
     let actions = pool.give_up(0, start + TIMEOUT * 2, TIMEOUT);
-    assert_eq!((actions.close, actions.dial), (vec![conn], 1), "for the third");
+    assert_eq!((actions.close, actions.dial), (vec![conn], 1), "a dial for the third request");
 }
 
 #[test]
@@ -257,8 +257,8 @@ fn thousand_watches_need_two_connections() {
             };
             while actions.dial > 0 {
                 dialled += 1;
-                let (conn, given) = pool.dialled(Protocol::Http2, now);
-                open += given.give.len();
+                let (conn, assigned) = pool.dialled(Protocol::Http2, now);
+                open += assigned.assign.len();
                 actions = pool.settled(conn, limit);
                 open += actions.assign.len();
             }
@@ -280,5 +280,5 @@ fn surplus_idle_connections_are_closed() {
     let closed: Vec<ConnId> = (0..300).flat_map(|_| pool.dialled(Protocol::Http1, now).1.close).collect();
     assert_eq!(closed.len(), 300 - MAX_IDLE, "{first:?}");
     let closed = pool.give_back(conn, now).close;
-    assert!(closed.len() == 1 && closed != [conn], "the oldest go first");
+    assert!(closed.len() == 1 && closed != [conn], "the oldest are closed first");
 }
