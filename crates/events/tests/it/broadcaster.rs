@@ -34,7 +34,7 @@ fn failing(fault: impl Fn(u32) -> Option<Outcome> + Send + Sync + 'static) -> Co
 
 /// The first `tries` attempts of each message find no connection.
 fn unreachable(tries: u32) -> impl Fn(u32) -> Option<Outcome> + Send + Sync {
-    move |nth| (nth <= tries).then(|| Outcome::Fails(ApiError::transport("as the test wants it")))
+    move |nth| (nth <= tries).then(|| Outcome::Fails(ApiError::transport("an injected failure")))
 }
 
 fn silent(_: u32) -> Option<Outcome> {
@@ -118,8 +118,8 @@ async fn expired_event_is_created_again_with_its_count() {
 
 #[tokio::test(start_paused = true)]
 async fn writes_are_retried_only_if_server_is_unreachable() {
-    let transport = || Outcome::Fails(ApiError::transport("as the test wants it"));
-    let invalid = || Outcome::Fails(ApiError::invalid_request("as the test wants it"));
+    let transport = || Outcome::Fails(ApiError::transport("an injected failure"));
+    let invalid = || Outcome::Fails(ApiError::invalid_request("an injected failure"));
     let refused = || Outcome::refused(500, Reason::InternalError);
     for (faults, expected, failed) in [
         (vec![invalid(); 99], 1, 1.0),
@@ -289,7 +289,7 @@ async fn very_long_retry_pause_does_not_overflow() {
 #[tokio::test(start_paused = true)]
 async fn event_created_by_earlier_attempt_is_not_a_failure() {
     let server = server();
-    server.faults().next([Outcome::AnswerFails(ApiError::transport("as the test wants it"))]);
+    server.faults().next([Outcome::AnswerFails(ApiError::transport("an injected failure"))]);
     let (broadcaster, memory) = with_metrics(server.clone(), BroadcasterConfig::default());
     tell(&broadcaster, "web", "again");
     pass(30).await;

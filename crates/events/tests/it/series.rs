@@ -147,7 +147,7 @@ async fn missing_namespace_is_not_a_missing_api() {
 
 #[tokio::test(start_paused = true)]
 async fn writes_are_retried_only_if_server_is_unreachable() {
-    let transport = || Outcome::Fails(ApiError::transport("as the test wants it"));
+    let transport = || Outcome::Fails(ApiError::transport("an injected failure"));
     let refused = || Outcome::refused(500, Reason::InternalError);
     for (faults, expected, failed) in
         [(vec![refused(); 99], 1, 1), (vec![transport(); 99], 12, 1), (vec![transport(); 4], 5, 0)]
@@ -168,7 +168,7 @@ async fn failed_series_write_is_repeated_when_due() {
     let rig = Rig::new();
     rig.tell("again");
     pass(1).await;
-    rig.new.faults().next(vec![Outcome::Fails(ApiError::transport("as the test wants it")); 12]);
+    rig.new.faults().next(vec![Outcome::Fails(ApiError::transport("an injected failure")); 12]);
     rig.tell("again");
     pass(20 * 60).await;
     assert_eq!(rig.stored(), [("again".into(), 2)]);
@@ -198,7 +198,7 @@ async fn required_fields_are_filled_and_long_ones_cut() {
 #[tokio::test(start_paused = true)]
 async fn series_event_created_by_earlier_attempt_is_not_failure() {
     let rig = Rig::new();
-    let lost = Outcome::AnswerFails(ApiError::transport("as the test wants it"));
+    let lost = Outcome::AnswerFails(ApiError::transport("an injected failure"));
     rig.new.faults().next_of(Verb::Create, [lost]);
     rig.tell("again");
     pass(30).await;
