@@ -130,11 +130,11 @@ fn inline(file: &mut Option<PathBuf>, data: &mut Option<Data>) -> Result<(), Err
 fn read(path: &Path) -> io::Result<Data> {
     let file = open_regular(path)?;
     let size = file.metadata()?.len();
-    if size > yaml::LARGEST as u64 {
-        return Err(io::Error::new(io::ErrorKind::InvalidInput, format!("it is larger than {} bytes", yaml::LARGEST)));
+    if size > yaml::MAX_SIZE as u64 {
+        return Err(io::Error::new(io::ErrorKind::InvalidInput, format!("it is larger than {} bytes", yaml::MAX_SIZE)));
     }
     // Reserve the full capacity. A vector that grows leaves unwiped copies.
     let mut data = Data(Vec::with_capacity(size as usize + 1));
-    file.take(yaml::LARGEST as u64).read_to_end(&mut data.0)?;
+    file.take(yaml::MAX_SIZE as u64).read_to_end(&mut data.0)?;
     Ok(data)
 }

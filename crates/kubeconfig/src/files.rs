@@ -102,11 +102,11 @@ impl Files {
     }
 }
 
-/// Reads a file as text, up to one byte more than [`yaml::LARGEST`], so that an endless file is rejected for its size.
+/// Reads a file as text, up to one byte more than [`yaml::MAX_SIZE`], so that an endless file is rejected for its size.
 /// The text can contain keys and is wiped on drop.
 pub(crate) fn read_bounded(path: &Path) -> io::Result<Zeroizing<String>> {
     let file = File::open(path)?;
-    let most = yaml::LARGEST as u64 + 1;
+    let most = yaml::MAX_SIZE as u64 + 1;
     let size = file.metadata().map_or(0, |file| file.len()).min(most);
     // Reserve the full capacity. A vector that grows leaves unwiped copies.
     let mut bytes = Zeroizing::new(Vec::with_capacity(size as usize + 1));

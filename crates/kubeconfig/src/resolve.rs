@@ -123,7 +123,7 @@ impl Kubeconfig {
     /// Returns the client configuration for a context: its cluster and its user's credentials.
     ///
     /// As in client-go, credentials and CA certificates are used only with `https`. They are left out for an `http`
-    /// server, such as `kubectl proxy`. Certificate and CA files are opened as a check, but not read.
+    /// server, such as `kubectl proxy`. Certificate and CA files are opened as a check; their content is not kept.
     ///
     /// # Errors
     ///

@@ -14,7 +14,7 @@ use zeroize::Zeroizing;
 
 pub(crate) use self::lines::Lines;
 use self::node::Document;
-pub(crate) use self::node::LARGEST;
+pub(crate) use self::node::MAX_SIZE;
 use crate::{Error, Kubeconfig};
 
 /// Parses a kubeconfig from the first document. An empty document is an empty configuration. `path` is for errors and

@@ -9,7 +9,7 @@ use crate::Request;
 use crate::request::Body;
 
 /// Larger bodies are not parsed.
-const MOST_LOOKED_INTO: usize = 1 << 20;
+const MAX_PARSED: usize = 1 << 20;
 /// The placeholder for a secret.
 const REDACTED: &str = "[redacted]";
 /// An annotation with a whole object, which may be a Secret.
@@ -58,7 +58,7 @@ fn size(body: &[u8]) -> String {
 /// Returns the text to log for one or more JSON objects, up to `most` bytes. For anything else and for very large
 /// bodies, returns only the size.
 fn shown(body: &[u8], most: usize) -> String {
-    let parsed = (body.len() <= MOST_LOOKED_INTO).then(|| serde_json::from_slice(body).ok()).flatten();
+    let parsed = (body.len() <= MAX_PARSED).then(|| serde_json::from_slice(body).ok()).flatten();
     let Some(mut value) = parsed else { return size(body) };
     if !matches!(value, Value::Object(_) | Value::Array(_)) {
         return size(body);
@@ -155,7 +155,7 @@ mod tests {
     fn logged_body_is_cut_at_the_limit() {
         assert_eq!(shown(r#"["aüb"]"#.as_bytes(), 4), r#"["a [truncated 5 bytes]"#);
         assert_eq!(shown(br#"["a"]"#, 5), r#"["a"]"#);
-        let large = format!("[{}1]", "1,".repeat(MOST_LOOKED_INTO));
+        let large = format!("[{}1]", "1,".repeat(MAX_PARSED));
         assert_eq!(shown(large.as_bytes(), 10), format!("[{} bytes]", large.len()));
     }
 }

@@ -295,7 +295,7 @@ impl fmt::Debug for Error {
 
 impl From<Error> for ApiError {
     fn from(error: Error) -> Self {
-        let beneath = |message: Box<str>, source| -> Cause { Arc::new(Beneath { message, source }) };
+        let beneath = |message: Box<str>, source| -> Cause { Arc::new(ApiErrorSource { message, source }) };
         let (request, kind) = match error {
             Error::Retried { last, .. } => return Self { earlier_may_have_acted: true, ..Self::from(*last) },
             Error::Status { request, status, .. } => (request, ErrorKind::Status(status)),
@@ -335,7 +335,7 @@ impl From<Error> for ApiError {
 /// The source of an [`ApiError`]: an [`Error`] without the parts that [`ApiError`] itself shows.
 #[derive(Debug, ThisError)]
 #[error("{message}")]
-struct Beneath {
+struct ApiErrorSource {
     message: Box<str>,
     source: Option<Arc<dyn StdError + Send + Sync>>,
 }

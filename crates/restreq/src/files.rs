@@ -12,7 +12,7 @@ use tokio::time::{Instant, timeout_at};
 use zeroize::Zeroizing;
 
 /// The maximum size of a file. CA bundles have about 256 KiB.
-const LARGEST: u64 = 4 << 20;
+const MAX_SIZE: u64 = 4 << 20;
 /// How long a request waits for a file.
 const TIMEOUT: Duration = Duration::from_secs(5);
 
@@ -26,10 +26,10 @@ pub(crate) fn read(path: &Path) -> io::Result<Zeroizing<Vec<u8>>> {
         return refused("it is not a regular file".into());
     }
     // Reserve the full capacity. A vector that grows leaves unwiped copies.
-    let mut content = Zeroizing::new(Vec::with_capacity(found.len().min(LARGEST) as usize + 1));
-    File::open(path)?.take(LARGEST + 1).read_to_end(&mut content)?;
-    if content.len() as u64 > LARGEST {
-        return refused(format!("it is larger than {LARGEST} bytes"));
+    let mut content = Zeroizing::new(Vec::with_capacity(found.len().min(MAX_SIZE) as usize + 1));
+    File::open(path)?.take(MAX_SIZE + 1).read_to_end(&mut content)?;
+    if content.len() as u64 > MAX_SIZE {
+        return refused(format!("it is larger than {MAX_SIZE} bytes"));
     }
     Ok(content)
 }
@@ -146,7 +146,7 @@ mod tests {
     #[test]
     fn file_read_is_bounded() {
         let file = tempfile::NamedTempFile::new().unwrap();
-        for (size, is_read) in [(0, true), (LARGEST, true), (LARGEST + 1, false), (1 << 33, false)] {
+        for (size, is_read) in [(0, true), (MAX_SIZE, true), (MAX_SIZE + 1, false), (1 << 33, false)] {
             file.as_file().set_len(size).unwrap();
             let content = read(file.path()).map(|content| content.len() as u64);
             assert_eq!(content.ok(), is_read.then_some(size));

@@ -130,9 +130,9 @@ pub fn pem(bytes: &[u8]) {
 /// The response of an OpenID Connect issuer, and an ID token: errors quote only known error codes.
 #[cfg(feature = "oidc")]
 pub fn oidc(bytes: &[u8]) {
-    use crate::auth::oidc::{Discovery, TokenAnswer, expiry, refusal};
+    use crate::auth::oidc::{Discovery, TokenResponse, expiry, refusal};
 
-    let faults = [Discovery::read(bytes).err(), TokenAnswer::read(bytes).err()];
+    let faults = [Discovery::read(bytes).err(), TokenResponse::read(bytes).err()];
     for said in faults.into_iter().flatten().chain(refusal(bytes).map(str::to_owned)) {
         assert!(!said.contains(SECRET), "{said}");
     }

@@ -84,7 +84,7 @@ struct Known {
 }
 
 /// The minimum time between two fetches after cache misses.
-const BETWEEN: Duration = Duration::from_secs(1);
+const MIN_INTERVAL: Duration = Duration::from_secs(1);
 
 /// Why a resource was not found.
 #[derive(Clone, Debug, ThisError)]
@@ -217,7 +217,7 @@ impl RestMapper {
             return Ok(known);
         }
         if let Some(last) = self.last(0) {
-            tokio::time::sleep_until(last.asked + BETWEEN).await;
+            tokio::time::sleep_until(last.asked + MIN_INTERVAL).await;
         }
         let turn = self.turns.fetch_add(1, Ordering::Relaxed);
         let new = Arc::new(discover::ask(&self.client, turn).await?);

@@ -53,12 +53,12 @@ struct Ahead<T> {
 }
 
 /// client-go's page size.
-const PAGE: u32 = 500;
+const PAGE_SIZE: u32 = 500;
 
 impl<T: DeserializeOwned> Api<T> {
     /// Returns the objects in pages. The options' limit is the page size; 0 means 500.
     pub fn pages(&self, options: &ListOptions) -> Pages<T> {
-        let limit = if options.limit == 0 { PAGE } else { options.limit };
+        let limit = if options.limit == 0 { PAGE_SIZE } else { options.limit };
         let next = Some(ListOptions { limit, ..options.clone() });
         Pages(Source::Server(Cursor { api: self.clone(), next }))
     }

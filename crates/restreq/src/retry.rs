@@ -94,7 +94,7 @@ const FIRST_PAUSE: Duration = Duration::from_millis(10);
 const LONGEST_PAUSE: Duration = Duration::from_secs(1);
 
 /// The maximum jitter, as a fraction of the wait.
-const LARGEST_JITTER: f64 = 0.1;
+const MAX_JITTER: f64 = 0.1;
 
 impl Retry {
     pub(crate) fn new(max_retries: u32, replayable: bool) -> Self {
@@ -151,7 +151,7 @@ impl Retry {
 }
 
 fn jittered(wait: Duration) -> Duration {
-    let more = wait.as_secs_f64() * fastrand::f64() * LARGEST_JITTER;
+    let more = wait.as_secs_f64() * fastrand::f64() * MAX_JITTER;
     wait.saturating_add(Duration::try_from_secs_f64(more).unwrap_or_default())
 }
 

@@ -19,7 +19,7 @@ pub(crate) struct Throttle(Option<pintle_ratelimit::Throttle<TokioClock>>);
 const DEFAULT_BURST: u32 = 10;
 
 /// Shorter waits are not logged.
-const WORTH_TELLING: Duration = Duration::from_millis(50);
+const MIN_LOGGED_WAIT: Duration = Duration::from_millis(50);
 
 impl Throttle {
     /// Creates a limiter. A `qps` that is unset or not positive means no limit. A `burst` that is unset or 0 means the
@@ -36,7 +36,7 @@ impl Throttle {
         let started = Instant::now();
         let turn = throttle.accept().await;
         let waited = started.elapsed();
-        if waited > WORTH_TELLING {
+        if waited > MIN_LOGGED_WAIT {
             tracing::debug!(?waited, request = %line, "waited for the client's own rate limit, not for the server");
         }
         turn.map_err(|source| Error::Throttled { request: line.clone(), source })

@@ -12,13 +12,13 @@ use zeroize::Zeroizing;
 use super::scalar::{Meaning, resolve};
 
 /// The maximum size of the text, and of all values after alias expansion, in bytes.
-pub(crate) const LARGEST: usize = 16 << 20;
+pub(crate) const MAX_SIZE: usize = 16 << 20;
 /// The cost of a value in addition to its text.
 const NODE: usize = 64;
 /// The maximum nesting of lists and maps.
-const DEEPEST: usize = 128;
+const MAX_NESTING: usize = 128;
 /// The maximum number of directives. Each `%TAG` is looked up among the earlier ones.
-const MOST_DIRECTIVES: usize = 64;
+const MAX_DIRECTIVES: usize = 64;
 const MERGE: &str = "<<";
 
 /// The first document of a text.
@@ -61,11 +61,11 @@ impl Document {
     /// Reads the first document. Like kubectl, it ignores the others.
     pub(super) fn read(text: &str) -> Result<Self, String> {
         let text = text.strip_prefix('\u{feff}').unwrap_or(text);
-        if text.len() > LARGEST {
-            return Err(format!("it is larger than {LARGEST} bytes"));
+        if text.len() > MAX_SIZE {
+            return Err(format!("it is larger than {MAX_SIZE} bytes"));
         }
-        if text.lines().filter(|line| line.starts_with('%')).count() > MOST_DIRECTIVES {
-            return Err(format!("it has more than {MOST_DIRECTIVES} directives"));
+        if text.lines().filter(|line| line.starts_with('%')).count() > MAX_DIRECTIVES {
+            return Err(format!("it has more than {MAX_DIRECTIVES} directives"));
         }
         let events = Parser::new_from_str_with_options(text, options());
         let mut reader = Reader { text, events, anchors: HashMap::new(), weight: 0, repeated: Vec::new() };
@@ -82,8 +82,8 @@ fn options() -> Options {
     granit_parser::options! {
         strict_indentation: false,
         block_scalar_eof_without_line_feed: true,
-        flow_nesting_limit: DEEPEST,
-        block_nesting_limit: DEEPEST,
+        flow_nesting_limit: MAX_NESTING,
+        block_nesting_limit: MAX_NESTING,
     }
 }
 
@@ -153,8 +153,8 @@ impl<'a> Reader<'a> {
             _ => return Err(format!("no YAML at line {line}")),
         };
         self.weigh(NODE, line)?;
-        if inner > DEEPEST {
-            return Err(format!("its aliases nest more than {DEEPEST} lists and maps at line {line}"));
+        if inner > MAX_NESTING {
+            return Err(format!("its aliases nest more than {MAX_NESTING} lists and maps at line {line}"));
         }
         let node = Rc::new(Node { line, content, weight: self.weight - before, height: inner });
         self.anchors.insert(anchor, node.clone());
@@ -163,8 +163,8 @@ impl<'a> Reader<'a> {
 
     fn weigh(&mut self, more: usize, line: usize) -> Result<(), String> {
         self.weight += more;
-        match self.weight > LARGEST {
-            true => Err(format!("its aliases and values come to more than {LARGEST} bytes at line {line}")),
+        match self.weight > MAX_SIZE {
+            true => Err(format!("its aliases and values come to more than {MAX_SIZE} bytes at line {line}")),
             false => Ok(()),
         }
     }
@@ -300,19 +300,19 @@ mod tests {
 
     #[test]
     fn oversized_deep_and_invalid_texts_are_rejected() {
-        for text in ["#".repeat(LARGEST + 1), "[".repeat(100_000), "{a: ".repeat(20_000), "a: &a [\n}".into()] {
+        for text in ["#".repeat(MAX_SIZE + 1), "[".repeat(100_000), "{a: ".repeat(20_000), "a: &a [\n}".into()] {
             assert!(fault(&text).is_some(), "{}", &text[..10]);
         }
         assert_eq!(fault(&format!("users: [{}]", "{name: a}, ".repeat(10_000))), None);
         for open in ["[", "{a: ", "{\"a\":", "{? ", "[{"] {
             for close in ["", "]", "}"] {
-                let text = open.repeat(DEEPEST + 1) + &close.repeat(DEEPEST + 1);
+                let text = open.repeat(MAX_NESTING + 1) + &close.repeat(MAX_NESTING + 1);
                 assert!(fault(&text).is_some(), "{open} {close}");
             }
         }
         let directives =
             |count: usize| (0..count).map(|at| format!("%TAG !a{at}! b\n")).collect::<String>() + "---\n{}\n";
-        assert_eq!(fault(&directives(MOST_DIRECTIVES)), None);
-        assert!(fault(&directives(MOST_DIRECTIVES + 1)).is_some());
+        assert_eq!(fault(&directives(MAX_DIRECTIVES)), None);
+        assert!(fault(&directives(MAX_DIRECTIVES + 1)).is_some());
     }
 }

@@ -59,7 +59,7 @@ enum State<T> {
 type Opening<T> = Pin<Box<dyn Future<Output = (Instant, Result<EventStream<T>, ApiError>)> + Send>>;
 
 /// The minimum time between the starts of two watches.
-const BETWEEN: Duration = Duration::from_secs(1);
+const MIN_INTERVAL: Duration = Duration::from_secs(1);
 
 impl<T: Object + DeserializeOwned> Api<T> {
     /// Returns a watch that starts at the options' revision and resumes when it ends: see [`RetryWatch`]. Nothing is
@@ -110,7 +110,7 @@ impl<T: Object + DeserializeOwned> RetryWatch<T> {
                 }
                 State::Opening(opening) => {
                     let (begun, opened) = opening.await;
-                    self.not_before = begun.checked_add(BETWEEN);
+                    self.not_before = begun.checked_add(MIN_INTERVAL);
                     match opened {
                         Ok(events) => {
                             self.state = State::Open(Box::new(events));
@@ -202,7 +202,7 @@ impl<T: Object + DeserializeOwned> RetryWatch<T> {
 
 /// The pauses between failing watches.
 pub(super) fn pauses() -> Backoff {
-    Backoff::new(BackoffConfig { base: BETWEEN, ..BackoffConfig::default() }, fastrand::u64(..))
+    Backoff::new(BackoffConfig { base: MIN_INTERVAL, ..BackoffConfig::default() }, fastrand::u64(..))
 }
 
 fn is_lasting(error: &ApiError) -> bool {

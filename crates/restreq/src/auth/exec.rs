@@ -42,7 +42,7 @@ const MAX_OUTPUT: u64 = 1 << 20;
 /// Credentials are rarely longer.
 const USUAL_OUTPUT: usize = 64 << 10;
 /// The maximum size of the plugin's stderr in an error. The end is kept, because it has the cause.
-const MOST_SAID: usize = 4 << 10;
+const MAX_STDERR: usize = 4 << 10;
 
 impl ExecPlugin {
     pub(crate) fn new(
@@ -116,7 +116,7 @@ impl ExecPlugin {
         if !status.success() {
             let said = String::from_utf8_lossy(&stderr);
             let said = said.trim();
-            let said = &said[said.ceil_char_boundary(said.len().saturating_sub(MOST_SAID))..];
+            let said = &said[said.ceil_char_boundary(said.len().saturating_sub(MAX_STDERR))..];
             let said = if said.is_empty() { String::new() } else { format!(": {}", printable(said)) };
             return Err(self.fault(format!("it failed with {status}{said}{}", self.hint())));
         }

@@ -39,7 +39,7 @@ pub(crate) struct OidcLogin {
 /// The timeout of a refresh with both of its requests.
 const TIMEOUT: Duration = Duration::from_secs(30);
 /// The maximum size of a response.
-const LARGEST: usize = 1 << 20;
+const MAX_SIZE: usize = 1 << 20;
 
 /// All logins in use. Most issuers accept a refresh token only once, so clients that start with the same token share
 /// its successors.
@@ -92,7 +92,7 @@ fn client(origin: &str, config: &OidcConfig) -> Result<RestClient, ConfigError> 
     server.tls.ca.clone_from(&config.ca);
     // A client timeout would add a parameter that the issuer does not know.
     let timeouts = Timeouts { total: None, ..Timeouts::default() };
-    RestClient::new(RestClientConfig { timeouts, max_body: LARGEST, backoff: None, ..server.into() })
+    RestClient::new(RestClientConfig { timeouts, max_body: MAX_SIZE, backoff: None, ..server.into() })
 }
 
 impl Source for OidcLogin {
@@ -136,7 +136,7 @@ impl OidcLogin {
         let before = before.ok_or("it has expired, and there is no refresh token; log in again")?;
         let (client, target) = self.endpoint().await?;
         let answer = self.ask(&client, &target, &before.refresh).await?;
-        let fresh = TokenAnswer::read(answer.body())?;
+        let fresh = TokenResponse::read(answer.body())?;
         let mut tokens = before.clone();
         let made = match fresh.id_token.filter(|token| !token.is_empty()).map(Secret::new) {
             Some(token) => credential(&token).map_err(|error| error.to_string()).inspect(|_| tokens.id = token),
@@ -248,12 +248,12 @@ impl Discovery {
 
 /// The response of a token endpoint.
 #[derive(Deserialize)]
-pub(crate) struct TokenAnswer {
+pub(crate) struct TokenResponse {
     pub(crate) id_token: Option<String>,
     pub(crate) refresh_token: Option<String>,
 }
 
-impl TokenAnswer {
+impl TokenResponse {
     /// Decodes the response. The error has only the position, because serde's message could quote the tokens.
     pub(crate) fn read(body: &[u8]) -> Result<Self, String> {
         let place = |error: serde_json::Error| format!("line {}, column {}", error.line(), error.column());

@@ -15,7 +15,7 @@ use crate::request::BoxError;
 use crate::transport::{ResponseBody, in_one_line};
 
 /// The maximum capacity to reserve at once, whatever length the server announces.
-const MOST_AT_ONCE: usize = 1 << 20;
+const MAX_RESERVED: usize = 1 << 20;
 /// How much to read of an unwanted body, so that its connection can be reused.
 const MAX_DRAINED: u64 = 2 << 10;
 const DRAIN_TIMEOUT: Duration = Duration::from_secs(1);
@@ -67,7 +67,7 @@ pub(super) async fn read(mut body: ResponseBody, limit: usize, idle: Option<Dura
 /// Returns the capacity to reserve. The announced length may not arrive, so the capacity above the limit doubles with
 /// the received data.
 fn room(present: usize, announced: u64) -> usize {
-    present.max(usize::try_from(announced).unwrap_or(usize::MAX).min(MOST_AT_ONCE))
+    present.max(usize::try_from(announced).unwrap_or(usize::MAX).min(MAX_RESERVED))
 }
 
 /// Reads the start of a body, as far as it arrives in time.

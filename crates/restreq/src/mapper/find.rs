@@ -35,7 +35,7 @@ impl Known {
     fn named(&self, name: &str) -> Result<ApiResource, MappingError> {
         let lower = name.to_lowercase();
         let (own, place) = lower.split_once('.').map_or((lower.as_str(), None), |(own, place)| (own, Some(place)));
-        let names: [fn(&DiscoveredResource, &str) -> bool; 2] = [is_called, is_called_for_short];
+        let names: [fn(&DiscoveredResource, &str) -> bool; 2] = [is_called, has_short_name];
         let places: &[fn(&DiscoveredResource, &str) -> bool] = match place {
             None => &[|_, _| true],
             Some(_) => &[is_group, is_version_and_group, begins_group],
@@ -82,7 +82,7 @@ fn is_called(entry: &DiscoveredResource, name: &str) -> bool {
     !name.is_empty() && (resource.plural == name || singular == name || resource.kind.to_lowercase() == name)
 }
 
-fn is_called_for_short(entry: &DiscoveredResource, name: &str) -> bool {
+fn has_short_name(entry: &DiscoveredResource, name: &str) -> bool {
     entry.short_names.iter().any(|short| short == name)
 }
 

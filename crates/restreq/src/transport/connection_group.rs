@@ -139,7 +139,7 @@ impl ConnectionGroup {
         }
     }
 
-    /// Gives up overdue dials, whose runtime stalls. Dials again on the result runtime for the requests that still wait.
+    /// Gives up overdue dials, whose runtime stalls. Dials again on the given runtime for the requests that still wait.
     fn replace_stuck_dials(self: &Arc<Self>, runtime: Handle, max_wait: Duration) {
         let now = Instant::now();
         let mut state = self.lock();

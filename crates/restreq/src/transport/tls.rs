@@ -199,7 +199,7 @@ impl Material {
         let builder = ClientConfig::builder_with_provider(provider.clone());
         let builder = builder.with_safe_default_protocol_versions().map_err(fault("tls"))?;
         let builder = match (&self.ca, config.insecure_skip_verify) {
-            (_, true) => builder.dangerous().with_custom_certificate_verifier(Arc::new(TrustAnyone(provider))),
+            (_, true) => builder.dangerous().with_custom_certificate_verifier(Arc::new(AcceptAnyCertificate(provider))),
             (Some(pem), false) => {
                 let (roots, listed) = roots(pem)?;
                 let authorities = WebPkiServerVerifier::builder_with_provider(roots.into(), provider).build();
@@ -307,9 +307,9 @@ impl fmt::Debug for TlsSource {
 /// Accepts any certificate, for `insecure-skip-tls-verify`. Signatures are not checked either: they prove nothing
 /// without a trusted identity, and some certificates that Go accepts cannot be checked here.
 #[derive(Debug)]
-struct TrustAnyone(Arc<CryptoProvider>);
+struct AcceptAnyCertificate(Arc<CryptoProvider>);
 
-impl ServerCertVerifier for TrustAnyone {
+impl ServerCertVerifier for AcceptAnyCertificate {
     fn verify_server_cert(
         &self,
         _: &CertificateDer<'_>,

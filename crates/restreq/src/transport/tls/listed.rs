@@ -27,7 +27,7 @@ impl ServerCertVerifier for ListedVerifier {
         now: UnixTime,
     ) -> Result<ServerCertVerified, Error> {
         let refused = match self.authorities.verify_server_cert(shown, between, name, ocsp, now) {
-            Err(Error::InvalidCertificate(refused)) if lacks_no_more_than_an_authority(&refused) => refused,
+            Err(Error::InvalidCertificate(refused)) if fails_only_for_its_issuer(&refused) => refused,
             outcome => return outcome,
         };
         if !self.listed.iter().any(|listed| listed == shown) {
@@ -62,7 +62,7 @@ impl ServerCertVerifier for ListedVerifier {
 
 /// Whether the only problem of a certificate is its issuer: an unknown issuer, a bad signature of a known name, or a CA
 /// certificate used as a server certificate. webpki checks the validity period before it reports any of these.
-fn lacks_no_more_than_an_authority(refused: &CertificateError) -> bool {
+fn fails_only_for_its_issuer(refused: &CertificateError) -> bool {
     match refused {
         CertificateError::UnknownIssuer | CertificateError::BadSignature => true,
         // rustls has no variant for this error.
